@@ -30,7 +30,6 @@
 #include "server/server.h"
 
 #define EXIT_SERVED 3
-#define CLOSING_S 1	  /* for nng to close connections: their peers, and a successor, wait */
 #define LOOK_MS 500	  /* from one look_around() to the next while there is something to do */
 #define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
 #define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
@@ -42,9 +41,12 @@ static struct {
 	struct server server;
 	struct fds_server fds_server;
 	int signals;
-	int folder;	       /* inotify: a file has gone from the folder; -1: it can't be told */
-	int keeper;	       /* readable when it was killed; -1: none */
-	int64_t look_ns;       /* when look_around() is due */
+	int folder;	 /* inotify: a file has gone from the folder; -1: it can't be told */
+	int keeper;	 /* readable when it was killed; -1: none */
+	int64_t look_ns; /* when look_around() is due */
+	uint64_t served; /* sessions and requests, up to the latest one */
+	int64_t idle_ns; /* idle_since_ns() */
+	uint64_t sessions_ever;
 	uint64_t records_most; /* at a time, since freed memory was last given back to the kernel */
 } self;
 
@@ -114,24 +116,42 @@ static void report_ready(void)
 		close(null);
 }
 
+/* Since when nobody is connected and nothing is kept; INT64_MAX: somebody is, or something. */
+static int64_t idle_since_ns(void)
+{
+	const struct state *state = &self.registry->state;
+	bool busy, came;
+
+	registry_lock(self.registry);
+	busy = state->sessions.count || state->kept.root;
+	came = state->sessions.ever != self.sessions_ever;
+	self.sessions_ever = state->sessions.ever;
+	registry_unlock(self.registry);
+	if (busy)
+		self.idle_ns = INT64_MAX;
+	else if (came || self.idle_ns == INT64_MAX)
+		self.idle_ns = clock_ns();
+	return self.idle_ns;
+}
+
 /*
  * Hides the socket, then gives those who connected just before the time to say hello. If one does, the socket
  * is shown again. A daemon that is started meanwhile waits at the lock.
  */
 static bool may_leave(void)
 {
-	int64_t since = server_idle_since_ns(&self.server);
+	int64_t since = idle_since_ns();
 
 	if (instance_is_lost(&self.instance) || !instance_hide(&self.instance))
 		return true; /* nobody will find this daemon again */
 	poll(NULL, 0, LINGER_MS);
-	return server_idle_since_ns(&self.server) == since || !instance_show(&self.instance);
+	return idle_since_ns() == since || !instance_show(&self.instance);
 }
 
 /* When to leave for being idle; INT64_MAX: not yet known. */
 static int64_t idle_until_ns(void)
 {
-	int64_t since = server_idle_since_ns(&self.server);
+	int64_t since = idle_since_ns();
 	uint64_t limit_s = self.options.settings.idle_exit_s;
 
 	if (!limit_s || since == INT64_MAX)
@@ -162,17 +182,22 @@ static bool has_room_to_trim(void)
  */
 static bool look_around(void)
 {
-	bool busy = server_has_served(&self.server), trims;
+	const struct state *state = &self.registry->state;
+	bool trims, alone;
+	uint64_t served;
 
 	registry_lock(self.registry);
 	save_tend(self.registry);
 	trims = has_room_to_trim();
-	self.registry->rests = !busy && self.folder >= 0;
+	alone = !sessions_connected(&state->sessions);
+	served = state->sessions.ever + state->users.total.requests;
+	self.registry->rests = served == self.served && self.folder >= 0;
+	self.served = served;
 	self.look_ns = self.registry->rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
 	registry_unlock(self.registry);
 	if (trims)
 		malloc_trim(0);
-	return !instance_is_lost(&self.instance) || !server_is_alone(&self.server);
+	return !alone || !instance_is_lost(&self.instance);
 }
 
 /* Without the lock: a write may wait for a disk. */
@@ -262,6 +287,7 @@ static void serve(void)
 	    {.fd = -1, .events = POLLIN},
 	};
 
+	self.idle_ns = INT64_MAX;
 	while (!self.fds_server.replaced) {
 		int64_t next = tick(), leave_ns = idle_until_ns();
 
@@ -324,44 +350,25 @@ static bool make_registry(void)
 /* registry.sock last: whoever finds it must find the other one. */
 static bool open_servers(void)
 {
-	if (!fds_server_open(&self.fds_server, self.registry, self.instance.fds_socket))
+	if (!fds_server_open(&self.fds_server, self.registry, self.instance.fds_socket) ||
+	    !server_open(&self.server, self.registry, self.instance.socket))
 		return false;
-	if (!server_open(&self.server, self.registry, self.instance.socket)) {
-		fds_server_close(&self.fds_server);
-		return false;
-	}
 	instance_listens(&self.instance);
 	return true;
 }
 
-static void exit_now(int number)
-{
-	(void)number;
-	_exit(0); /* the sockets are unlinked, and the lock ends with the process */
-}
-
+/* Connections and the lock end with the process. */
 static void leave(void)
 {
 	notify_say("STOPPING=1");
 	restore_leave(self.registry);
 	write_audit();
-	registry_lock(self.registry);
-	audit_close(
-	    &self.registry->audit); /* what ends from here on is the successor's to report */
-	registry_unlock(self.registry);
-	if (instance_is_lost(&self.instance))
-		_exit(0); /* nng would remove the socket of the daemon that has the folder now */
 	instance_clear(&self.instance);
-	signal(SIGALRM, exit_now);
-	alarm(CLOSING_S);
-	server_close(&self.server);
-	fds_server_close(&self.fds_server);
 }
 
 int main(int argc, char **argv)
 {
 	int status = options_parse(&self.options, argc, argv);
-	bool served = false;
 
 	if (status >= 0)
 		return status;
@@ -381,13 +388,12 @@ int main(int argc, char **argv)
 		return status == INSTANCE_SERVED ? EXIT_SERVED : 1;
 	self.keeper = -1;
 	self.folder = watch_folder(self.instance.directory);
-	served = make_registry() && open_servers();
-	if (served) {
-		report_ready();
-		serve();
-		leave();
+	if (!make_registry() || !open_servers()) {
+		instance_clear(&self.instance);
+		return 1;
 	}
-	registry_free(self.registry);
-	instance_close(&self.instance);
-	return served ? 0 : 1;
+	report_ready();
+	serve();
+	leave();
+	return 0;
 }

@@ -11,7 +11,7 @@
 #include "server/connection.h"
 #include "state/access.h"
 
-void ask_read(struct ask *ask, const uint8_t *bytes, size_t size, uint32_t uid, bool waits)
+bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 {
 	const gpushare_Share *share = &ask->request.verb.share;
 
@@ -22,11 +22,11 @@ void ask_read(struct ask *ask, const uint8_t *bytes, size_t size, uint32_t uid, 
 	ask->waits = 0;
 	ask->counted = false;
 	if (ask->fault || ask->request.which_verb != gpushare_Request_share_tag || !*share->group)
-		return;
-	if (waits || name_is_number(share->group))
-		identity_find_group(share->group, uid, &ask->group);
-	else
-		ask->group.status = GPUSHARE_E_IO;
+		return false;
+	if (!name_is_number(share->group))
+		return true;
+	identity_find_group(share->group, 0, &ask->group);
+	return false;
 }
 
 static void ask_free(struct ask *ask)
@@ -255,16 +255,6 @@ static int64_t resume(struct registry *registry, struct ask *ask)
 	return INT64_MAX;
 }
 
-/* The next call begins with `first`. */
-static void turn_to(struct registry *registry, struct ask *first)
-{
-	if (!first || first == registry->asks)
-		return;
-	registry->asks->prev->next = registry->asks;
-	first->prev->next = NULL;
-	registry->asks = first;
-}
-
 int64_t asks_resume(struct registry *registry)
 {
 	struct piece piece = piece_begin();
@@ -276,10 +266,8 @@ int64_t asks_resume(struct registry *registry)
 		int64_t ask_ns = due_ns(ask);
 
 		if (ask_ns <= now_ns) {
-			if (piece_is_over(&piece)) {
-				turn_to(registry, ask);
+			if (piece_is_over(&piece)) /* those that had their turn stand behind it */
 				return clock_ns() + PIECE_NS;
-			}
 			ask_ns = resume(registry, ask);
 		}
 		next_ns = ask_ns < next_ns ? ask_ns : next_ns;

@@ -34,8 +34,8 @@ struct ask {
 	struct ask *prev, *next;
 };
 
-/* Without the lock. `waits`: looking up a group's name, which may take long, is allowed. */
-void ask_read(struct ask *ask, const uint8_t *bytes, size_t size, uint32_t uid, bool waits);
+/* Without the lock. true: it names a group, which is still to be found, or the request gets E_IO. */
+bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size);
 
 /* With the lock, all below: */
 /* The dispatcher of both sockets. The answer is in registry->reply if this returns OK, a failure or

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/connection.h"
 
-#include <inttypes.h>
 #include <nng/transport/ipc/ipc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #include "os/clock.h"
 #include "os/log.h"
+#include "os/piece.h"
 #include "server/ask.h"
 
-/* The registry doesn't read from a connection with so many bytes of unsent answers, or with any if its user has
- * UNREAD_OF_USER of them. */
-#define UNREAD_MOST (64 << 10)
-#define UNREAD_OF_USER (16 << 20)
+#define UNSENT_MOST (64 << 10) /* bytes of answers, before the next request is handled */
 #define ROOM_LEAST 512
 #define ROOM_KEPT 4096	    /* of an empty buffer */
 #define ID_MOST 0x7fffffffu /* higher ones are of sessions without a connection */
+#define TURNS_MOST 16	    /* one after the other in one thread, which has other work, too */
 
 /* false: out of memory, nothing changed. */
 static bool bytes_reserve(struct bytes *bytes, size_t more)
@@ -56,40 +54,58 @@ static void bytes_skip(struct bytes *bytes, size_t count)
 	*bytes = (struct bytes){0};
 }
 
-/* Under the lock. */
-static void list(struct connection *connection)
+/* Users have their turns one after the other, so none waits for all connections of another one. Under `turns`. */
+static void append(struct connection *connection)
 {
-	struct server *server = connection->server;
+	struct user *user = connection->user;
 
-	if (connection->listed)
+	connection->again = connection->busy;
+	if (connection->listed || connection->busy)
 		return;
 	connection->listed = true;
-	connection->next_todo = server->todo;
-	server->todo = connection;
+	if (!user->todo)
+		DL_APPEND(connection->server->todo, user);
+	DL_APPEND(user->todo, connection);
+}
+
+/* It is to have a turn. */
+static void list(struct connection *connection)
+{
+	pthread_mutex_lock(&connection->server->turns);
+	append(connection);
+	pthread_mutex_unlock(&connection->server->turns);
+}
+
+/* Under `turns`. */
+static struct connection *next(struct server *server)
+{
+	struct user *user = server->todo;
+	struct connection *connection = user->todo;
+
+	DL_DELETE(server->todo, user);
+	DL_DELETE(user->todo, connection);
+	if (user->todo)
+		DL_APPEND(server->todo, user);
+	connection->listed = connection->again = false;
+	connection->busy = true;
+	connection->ready = !connection->waits;
+	return connection;
 }
 
 void connection_answer(struct connection *connection, const uint8_t *ids, size_t ids_size,
 		       const uint8_t *answer, size_t size)
 {
-	/* A Reply with the status E_NO_MEMORY. */
-	static const uint8_t no_memory[] = {gpushare_Reply_status_tag << 3,
-					    -GPUSHARE_E_NO_MEMORY * 2 - 1};
 	struct bytes *pending = &connection->pending;
 	uint8_t header[SP_HEADER_SIZE];
 
 	list(connection);
-	if (!bytes_reserve(pending, sizeof(header) + ids_size + size)) {
-		answer = no_memory;
-		size = sizeof(no_memory);
-		connection->failed |= !bytes_reserve(pending, sizeof(header) + ids_size + size);
-	}
+	connection->failed |= !bytes_reserve(pending, sizeof(header) + ids_size + size);
 	if (connection->failed)
 		return;
 	sp_length(header, ids_size + size);
 	bytes_append(pending, header, sizeof(header));
 	bytes_append(pending, ids, ids_size);
 	bytes_append(pending, answer, size);
-	connection->user->unread += sizeof(header) + ids_size + size;
 }
 
 void connection_end(struct connection *connection)
@@ -103,8 +119,9 @@ void connection_end(struct connection *connection)
 }
 
 /* Under the lock: the peer did not do its part in time. */
-static void end_late(struct connection *connection, enum drop why)
+static void end_late(struct connection *connection)
 {
+	enum drop why = connection->sends ? DROP_deaf : connection->asked ? DROP_half : DROP_silent;
 	static const char *const sentences[DROP_KINDS] = {
 	    [DROP_silent] = "it said nothing",
 	    [DROP_half] = "it did not end its message",
@@ -118,382 +135,306 @@ static void end_late(struct connection *connection, enum drop why)
 	connection_end(connection);
 }
 
-/* Under the lock. */
-static size_t unread(const struct connection *connection)
+/* Under the lock: `aio` has ended. */
+static void take_result(struct connection *connection)
 {
-	return connection->pending.size + connection->out.size - connection->out_at;
+	int result = nng_aio_result(connection->aio);
+
+	connection->came = false;
+	if (!result)
+		*(connection->sends ? &connection->out_at : &connection->in.size) +=
+		    nng_aio_count(connection->aio);
+	if (result == NNG_ETIMEDOUT)
+		end_late(connection);
+	else if (result && result != NNG_ECANCELED) /* which send_out() does */
+		connection_end(connection);
+}
+
+/* Without the registry's lock, so that no user's connections hold up those of others, however many they are. */
+static void on_ready(void *argument)
+{
+	struct connection *connection = argument;
+	struct server *server = connection->server;
+
+	pthread_mutex_lock(&server->turns);
+	connection->waits = false;
+	connection->came = true;
+	append(connection);
+	pthread_mutex_unlock(&server->turns);
+	connections_run(server);
+}
+
+/* The peer has greeted and gets a session. */
+static void welcome(struct connection *connection)
+{
+	struct server *server = connection->server;
+	struct session *session = NULL;
+	struct process peer;
+	struct identity who;
+	int watch;
+
+	registry_unlock(server->registry);
+	process_read(connection->pid, connection->uid, &peer);
+	identity_read(&who, &peer, connection->gid);
+	watch = watch_add(server->watches, peer.pid, connection->id);
+	registry_lock(server->registry);
+	if (!connection->ended)
+		session = registry_connect(server->registry, connection->id, &peer);
+	if (session) {
+		connection->session = session;
+		session->connection = connection;
+		session->watch = watch;
+		session->who = who;
+		return;
+	}
+	watch_remove(watch);
+	identity_finish(&who);
+	connection_end(connection);
+}
+
+enum taken {
+	TAKEN,
+	PART,	/* more bytes are needed */
+	BROKEN, /* the peer isn't nng's REQ */
+};
+
+static enum taken take_greeting(struct connection *connection)
+{
+	if (connection->in.size < SP_GREETING_SIZE)
+		return PART;
+	if (!sp_greeting_is(connection->in.at, SP_REQ))
+		return BROKEN;
+	connection->in_at = SP_GREETING_SIZE;
+	connection->greeted = true;
+	welcome(connection);
+	return TAKEN;
+}
+
+/* A host's name service may take long. Other threads work meanwhile. */
+static void find_group(struct connection *connection, struct ask *ask)
+{
+	struct server *server = connection->server;
+
+	pthread_mutex_lock(&server->turns);
+	server->working--;
+	pthread_mutex_unlock(&server->turns);
+	eventfd_write(server->wake, 1);
+	identity_find_group(ask->request.verb.share.group, connection->uid, &ask->group);
+	pthread_mutex_lock(&server->turns);
+	server->working++;
+	pthread_mutex_unlock(&server->turns);
+}
+
+static enum taken take_message(struct connection *connection)
+{
+	struct registry *registry = connection->server->registry;
+	const uint8_t *at = connection->in.at + connection->in_at;
+	size_t size = connection->in.size - connection->in_at, whole;
+	struct ask ask;
+	long length;
+
+	if (size < SP_HEADER_SIZE)
+		return PART;
+	length = sp_header_body_size(at);
+	if (length < 0)
+		return BROKEN;
+	whole = SP_HEADER_SIZE + SP_ID_SIZE + (size_t)length;
+	if (size < whole) {
+		connection->wanted = whole - size;
+		return PART;
+	}
+	at += SP_HEADER_SIZE;
+	size = whole - SP_HEADER_SIZE;
+	ask.connection = connection;
+	ask.ids_size = sp_ids_size(at, size);
+	if (!ask.ids_size || ask.ids_size > sizeof(ask.ids))
+		return BROKEN;
+	memcpy(ask.ids, at, ask.ids_size);
+	connection->in_at += whole;
+	connection->begun_ns = 0;
+	connection->asked = true;
+	registry_unlock(registry);
+	if (ask_read(&ask, at + ask.ids_size, size - ask.ids_size))
+		find_group(connection, &ask);
+	registry_lock(registry);
+	ask.session = connection->session;
+	ask_handle(registry, &ask);
+	return TAKEN;
 }
 
 /* Under the lock. */
-static bool may_receive(const struct connection *connection)
+static bool may_handle(const struct connection *connection)
 {
-	size_t left = unread(connection);
+	return !connection->ended && !connection->in_pieces &&
+	       connection->pending.size + connection->out.size - connection->out_at < UNSENT_MOST;
+}
 
-	return !connection->ended && !connection->in_pieces && left < UNREAD_MOST &&
-	       (!left || connection->user->unread < UNREAD_OF_USER);
+/* Handle what arrived, for as long as a piece. true: more bytes are needed. */
+static bool take_in(struct connection *connection)
+{
+	struct piece piece = piece_begin();
+	enum taken taken = TAKEN;
+
+	connection->wanted = ROOM_LEAST;
+	while (taken == TAKEN && may_handle(connection) && !piece_is_over(&piece))
+		taken = connection->greeted ? take_message(connection) : take_greeting(connection);
+	if (taken == PART) {
+		bytes_skip(&connection->in, connection->in_at);
+		connection->in_at = 0;
+		if (!connection->begun_ns && connection->in.size)
+			connection->begun_ns = clock_ns();
+	}
+	if (taken == BROKEN || !bytes_reserve(&connection->in, connection->wanted))
+		connection_end(connection);
+	return taken == PART;
+}
+
+/* Under the lock: choose what is sent next. */
+static void fill_out(struct connection *connection)
+{
+	struct bytes sent = connection->out;
+
+	if (connection->out_at < sent.size)
+		return;
+	bytes_skip(&sent, sent.size);
+	connection->out = connection->pending;
+	connection->pending = sent;
+	connection->out_at = 0;
+	connection->out_since_ns = clock_ns();
+}
+
+static void start(struct connection *connection, nng_aio *aio, bool sends)
+{
+	const struct bytes *bytes = sends ? &connection->out : &connection->in;
+	size_t from = sends ? connection->out_at : bytes->size;
+	nng_iov part = {.iov_buf = bytes->at + from,
+			.iov_len = sends ? bytes->size - from : connection->wanted};
+
+	nng_aio_set_iov(aio, 1, &part);
+	(sends ? nng_stream_send : nng_stream_recv)(connection->stream, aio);
+}
+
+/* What the socket takes at once needs no callback, for which nng would wake another thread. true: not all is sent. */
+static bool send_out(struct connection *connection)
+{
+	nng_aio *now = connection->now_aio;
+	int result = 0;
+
+	while (!result && connection->out_at < connection->out.size) {
+		start(connection, now, true);
+		nng_aio_cancel(now);
+		nng_aio_wait(now);
+		result = nng_aio_result(now);
+		if (!result)
+			connection->out_at += nng_aio_count(now);
+	}
+	if (result == NNG_ECANCELED) {
+		nng_aio_cancel(connection->aio); /* it receives nothing meanwhile */
+	} else if (result) {
+		registry_lock(connection->server->registry);
+		connection_end(connection);
+		registry_unlock(connection->server->registry);
+	}
+	return result == NNG_ECANCELED;
+}
+
+/* Wait for what the connection needs next. */
+static void wait_on(struct connection *connection, bool sends)
+{
+	int64_t since_ns = sends ? connection->out_since_ns : connection->begun_ns;
+	int left_ms = NNG_DURATION_INFINITE;
+
+	if (since_ns) {
+		since_ns += connection->server->registry->state.users.limits.silent_ns;
+		left_ms = clock_timeout_ms(since_ns);
+		left_ms = left_ms > 0 ? left_ms : 1;
+	}
+	connection->waits = true;
+	connection->sends = sends;
+	nng_aio_set_timeout(connection->aio, left_ms);
+	start(connection, connection->aio, sends);
 }
 
 static void free_connection(struct connection *connection)
 {
-	nng_aio *aios[] = {connection->in_aio, connection->out_aio, connection->now_aio};
-
+	nng_stream_close(connection->stream);
 	nng_stream_free(connection->stream);
-	for (int i = 0; i < 3; i++) {
-		if (aios[i])
-			nng_aio_reap(aios[i]); /* this may be its callback */
-	}
-	pthread_mutex_destroy(&connection->io);
+	if (connection->aio)
+		nng_aio_reap(connection->aio); /* this may be its callback */
+	if (connection->now_aio)
+		nng_aio_reap(connection->now_aio);
 	free(connection->in.at);
 	free(connection->out.at);
 	free(connection->pending.at);
 	free(connection);
 }
 
-/* nng 1.5.2 never ends an operation that starts on a closed stream. false: it is closed, nothing started. */
-static bool begin_io(struct connection *connection, void (*io)(nng_stream *, nng_aio *),
-		     nng_aio *aio, const struct bytes *bytes, size_t from, size_t to)
+/* Its last turns. true: it is freed. */
+static bool close_connection(struct connection *connection)
 {
-	nng_iov part = {.iov_buf = bytes->at + from, .iov_len = to - from};
-	bool begun;
-
-	nng_aio_set_iov(aio, 1, &part);
-	pthread_mutex_lock(&connection->io);
-	begun = !connection->closed;
-	if (begun)
-		io(connection->stream, aio);
-	pthread_mutex_unlock(&connection->io);
-	return begun;
-}
-
-static void close_stream(struct connection *connection)
-{
-	pthread_mutex_lock(&connection->io);
-	connection->closed = true;
-	nng_stream_close(connection->stream);
-	pthread_mutex_unlock(&connection->io);
-}
-
-static void set_timeout(const struct connection *connection, nng_aio *aio, int64_t since_ns)
-{
-	int left =
-	    clock_timeout_ms(since_ns + connection->server->registry->state.users.limits.silent_ns);
-
-	nng_aio_set_timeout(aio, left > 0 ? left : 1);
-}
-
-/* An operation of sending is over. */
-static void sent(struct connection *connection, int result, size_t count)
-{
-	struct registry *registry = connection->server->registry;
-
-	registry_lock(registry);
-	connection->out_at += count;
-	connection->user->unread -= count;
-	connection->sending = false;
-	if (result == NNG_ETIMEDOUT)
-		end_late(connection, DROP_deaf);
-	else if (result)
-		connection_end(connection);
-	if (connection->ended || !connection->receiving || unread(connection))
-		list(connection);
-	registry_unlock(registry);
-}
-
-/* What the socket takes at once needs no callback, for which nng would wake another thread. */
-static void send_out(struct connection *connection)
-{
-	struct bytes *out = &connection->out;
-	nng_aio *now = connection->now_aio, *later = connection->out_aio;
-	int result = NNG_ECLOSED;
-
-	if (begin_io(connection, nng_stream_send, now, out, connection->out_at, out->size)) {
-		nng_aio_cancel(now);
-		nng_aio_wait(now);
-		result = nng_aio_result(now);
+	if (!connection->ready) {
+		nng_stream_close(connection->stream);
+		return false;
 	}
-	if (result != NNG_ECANCELED) {
-		sent(connection, result, result ? 0 : nng_aio_count(now));
-		return;
-	}
-	set_timeout(connection, later, connection->out_since_ns);
-	if (!begin_io(connection, nng_stream_send, later, out, connection->out_at, out->size))
-		sent(connection, NNG_ECLOSED, 0);
-}
-
-static void on_sent(void *argument)
-{
-	struct connection *connection = argument;
-	struct server *server = connection->server;
-	int result = nng_aio_result(connection->out_aio);
-
-	server->running++;
-	sent(connection, result, result ? 0 : nng_aio_count(connection->out_aio));
-	connections_run(server);
-	server->running--;
-}
-
-/* Nothing more is received; `result` of nng says why. */
-static void stop_receiving(struct connection *connection, int result)
-{
 	registry_lock(connection->server->registry);
-	connection->receiving = false;
-	if (result == NNG_ETIMEDOUT)
-		end_late(connection, connection->asked ? DROP_half : DROP_silent);
-	else
-		connection_end(connection);
+	user_closes(connection->user);
 	registry_unlock(connection->server->registry);
-}
-
-static void receive(struct connection *connection)
-{
-	struct bytes *in = &connection->in;
-
-	nng_aio_set_timeout(connection->in_aio, NNG_DURATION_INFINITE);
-	if (connection->begun_ns)
-		set_timeout(connection, connection->in_aio, connection->begun_ns);
-	if (!begin_io(connection, nng_stream_recv, connection->in_aio, in, in->size, in->room))
-		stop_receiving(connection, NNG_ECLOSED);
-}
-
-/* For one more connection, if only to tell it that it is one too many. */
-static bool has_room(const struct registry *registry, const struct user *user)
-{
-	const struct limits *limits = &registry->state.users.limits;
-	uint64_t connections = registry->state.users.total.held[LIMIT_connections];
-
-	return user->own.held[LIMIT_connections] <
-		   limits->of_user[LIMIT_connections] + limits->spare &&
-	       connections < limits->connections + limits->spare &&
-	       connections + registry->state.users.fds < limits->together;
-}
-
-void connection_refused(struct registry *registry, const struct process *peer, enum drop why)
-{
-	int status = why == DROP_crowd ? GPUSHARE_E_LIMIT : GPUSHARE_E_DENIED;
-
-	log_line("refused: uid %u pid %d: %s", peer->uid, peer->pid, status_text(status));
-	registry->state.users.total.drops[why]++;
-	audit_refused(&registry->audit, peer, "connect", status);
-}
-
-/* The peer has greeted and gets a session. false: one too many. */
-static bool welcome(struct connection *connection)
-{
-	struct server *server = connection->server;
-	struct registry *registry = server->registry;
-	struct session *session = NULL;
-	struct process peer;
-	struct identity who;
-	int watch;
-
-	process_read(connection->pid, connection->uid, &peer);
-	identity_read(&who, &peer, connection->gid);
-	watch = watch_add(server->watches, peer.pid, connection->id);
-	registry_lock(registry);
-	server->connected++;
-	if (!connection->ended && has_room(registry, connection->user))
-		session = registry_connect(registry, connection->id, &peer);
-	else if (!connection->ended)
-		connection_refused(registry, &peer, DROP_crowd);
-	if (session) {
-		connection->session = session;
-		session->connection = connection;
-		session->watch = watch;
-		session->who = who;
-		server->idle_since_ns = INT64_MAX;
-	}
-	registry_unlock(registry);
-	if (session)
-		return true;
-	watch_remove(watch);
-	identity_finish(&who);
-	return false;
-}
-
-/* 1: done; 0: more bytes are needed; -1: the peer isn't nng's REQ, or is one too many. */
-static int take_greeting(struct connection *connection)
-{
-	if (connection->greeted)
-		return 1;
-	if (connection->in.size < SP_GREETING_SIZE)
-		return 0;
-	if (!sp_greeting_is(connection->in.at, SP_REQ) || !welcome(connection))
-		return -1;
-	connection->in_at = SP_GREETING_SIZE;
-	connection->greeted = true;
-	return 1;
-}
-
-/* Handle the next message. 1: done; 2: done, and others may receive from here on; 0: more bytes are needed; -1: that
- * is no message. */
-static int take_message(struct connection *connection)
-{
-	struct registry *registry = connection->server->registry;
-	const uint8_t *at = connection->in.at + connection->in_at;
-	size_t size = connection->in.size - connection->in_at, whole;
-	struct ask ask;
-	bool goes_on;
-	long length;
-
-	if (size < SP_HEADER_SIZE)
-		return 0;
-	length = sp_header_body_size(at);
-	if (length < 0)
-		return -1;
-	whole = SP_HEADER_SIZE + SP_ID_SIZE + (size_t)length;
-	if (size < whole)
-		return 0;
-	at += SP_HEADER_SIZE;
-	size = whole - SP_HEADER_SIZE;
-	ask.connection = connection;
-	ask.ids_size = sp_ids_size(at, size);
-	if (!ask.ids_size || ask.ids_size > sizeof(ask.ids))
-		return -1;
-	memcpy(ask.ids, at, ask.ids_size);
-	ask_read(&ask, at + ask.ids_size, size - ask.ids_size, connection->uid, true);
-	connection->in_at += whole;
-	connection->begun_ns = 0;
-	connection->asked = true;
-	registry_lock(registry);
-	ask.session = connection->session;
-	ask_handle(registry, &ask);
-	goes_on = connection->ended || may_receive(connection);
-	connection->receiving = goes_on;
-	registry_unlock(registry);
-	return goes_on ? 1 : 2;
-}
-
-/* Handle everything that arrived. true: receive more when the answers are on their way. */
-static bool take_in(struct connection *connection)
-{
-	int state = take_greeting(connection);
-
-	while (state == 1)
-		state = take_message(connection);
-	if (state == 2)
-		return false;
-	if (state == 0) {
-		bytes_skip(&connection->in, connection->in_at);
-		connection->in_at = 0;
-	}
-	if (state < 0 || !bytes_reserve(&connection->in, 1)) {
-		stop_receiving(connection, NNG_EPROTO);
-		return false;
-	}
-	if (!connection->begun_ns && connection->in.size)
-		connection->begun_ns = clock_ns();
+	free_connection(connection);
 	return true;
 }
 
-static void on_received(void *argument)
-{
-	struct connection *connection = argument;
-	struct server *server = connection->server;
-	int result = nng_aio_result(connection->in_aio);
-
-	server->running++;
-	if (result) {
-		stop_receiving(connection, result);
-	} else {
-		connection->in.size += nng_aio_count(connection->in_aio);
-		if (take_in(connection)) {
-			connections_run(server);
-			receive(connection);
-		}
-	}
-	connections_run(server);
-	server->running--;
-}
-
-/* Under the lock: choose what is sent next. false: nothing, or something is being sent. */
-static bool fill_out(struct connection *connection)
-{
-	struct bytes sent = connection->out;
-
-	if (connection->sending)
-		return false;
-	if (connection->out_at == sent.size) {
-		bytes_skip(&sent, sent.size);
-		connection->out = connection->pending;
-		connection->pending = sent;
-		connection->out_at = 0;
-		connection->out_since_ns = clock_ns();
-	}
-	connection->sending = connection->out.size;
-	return connection->sending;
-}
-
-/* Under the lock, which it releases for calls of nng. The last one to use it frees it. */
-static void run_ended(struct connection *connection)
-{
-	struct server *server = connection->server;
-
-	if (!connection->closing) {
-		connection->closing = connection->listed = true; /* so that nobody else frees it */
-		registry_unlock(server->registry);
-		close_stream(connection);
-		registry_lock(server->registry);
-		connection->listed = false;
-	}
-	if (connection->receiving || connection->sending)
-		return;
-	connection->user->unread -= unread(connection);
-	connection->user->sockets--;
-	DL_DELETE(server->connections, connection);
-	registry_unlock(server->registry);
-	free_connection(connection);
-	registry_lock(server->registry);
-}
-
-/* The same. */
-static void run(struct connection *connection)
+/* What came is handled, what was answered is sent, and `aio` waits for the next. true: it is freed. */
+static bool turn(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;
-	bool sends, receives;
+	bool wants = false, more, sending, unsent, ended;
 
+	registry_lock(registry);
+	if (connection->ready && connection->came)
+		take_result(connection);
 	if (connection->failed && !connection->ended) {
 		log_line("no memory for an answer: pid %d is let go of", connection->pid);
 		connection_end(connection);
 	}
-	if (connection->ended) {
-		run_ended(connection);
-		return;
-	}
-	sends = fill_out(connection);
-	receives = !connection->receiving && may_receive(connection);
-	connection->receiving |= receives;
+	if (connection->ready)
+		wants = take_in(connection);
+	sending = !connection->ready && connection->sends;
+	if (!sending)
+		fill_out(connection);
+	more = connection->pending.size || (connection->ready && !wants && !connection->in_pieces);
+	ended = connection->ended;
 	registry_unlock(registry);
-	if (sends)
-		send_out(connection);
-	if (receives && take_in(connection))
-		receive(connection);
-	registry_lock(registry);
+	if (ended)
+		return close_connection(connection);
+	unsent = !sending && send_out(connection);
+	if (connection->ready && (unsent || wants))
+		wait_on(connection, unsent);
+	if (!sending && !unsent && more)
+		list(connection);
+	return false;
 }
 
 void connections_run(struct server *server)
 {
-	struct connection *connection;
+	pthread_mutex_lock(&server->turns);
+	server->working++;
+	for (int i = 0; i < TURNS_MOST && server->todo && server->working <= server->workers; i++) {
+		struct connection *connection = next(server);
+		bool freed;
 
-	registry_lock(server->registry);
-	while ((connection = server->todo)) {
-		server->todo = connection->next_todo;
-		connection->listed = false;
-		run(connection);
+		pthread_mutex_unlock(&server->turns);
+		freed = turn(connection);
+		pthread_mutex_lock(&server->turns);
+		if (freed)
+			continue;
+		connection->busy = false;
+		if (connection->again)
+			append(connection);
 	}
-	registry_unlock(server->registry);
-}
-
-bool connection_is_served(struct registry *registry, uint32_t uid, int32_t pid)
-{
-	struct process peer;
-
-	if (uid == geteuid() || registry->is_system)
-		return true;
-	process_read(pid, uid, &peer);
-	registry_lock(registry);
-	connection_refused(registry, &peer, DROP_stranger);
-	registry_unlock(registry);
-	return false;
+	server->working--;
+	if (server->todo && server->working < server->workers)
+		eventfd_write(server->wake, 1);
+	pthread_mutex_unlock(&server->turns);
 }
 
 static bool identify(struct connection *connection)
@@ -507,16 +448,15 @@ static bool identify(struct connection *connection)
 	connection->pid = (int32_t)pid;
 	connection->uid = (uint32_t)uid;
 	connection->gid = (uint32_t)gid;
-	return connection_is_served(connection->server->registry, connection->uid, connection->pid);
+	return true;
 }
 
 static bool make(struct connection *connection)
 {
 	uint8_t greeting[SP_GREETING_SIZE];
 
-	if (!bytes_reserve(&connection->in, 1) || !bytes_reserve(&connection->out, 1) ||
-	    nng_aio_alloc(&connection->in_aio, on_received, connection) ||
-	    nng_aio_alloc(&connection->out_aio, on_sent, connection) ||
+	if (!bytes_reserve(&connection->out, sizeof(greeting)) ||
+	    nng_aio_alloc(&connection->aio, on_ready, connection) ||
 	    nng_aio_alloc(&connection->now_aio, NULL, NULL))
 		return false;
 	sp_greeting(greeting, SP_REP);
@@ -525,45 +465,27 @@ static bool make(struct connection *connection)
 	return true;
 }
 
-/* Among its user's and the server's. false: one too many, or the server is closing. */
-static bool enter(struct connection *connection)
-{
-	struct server *server = connection->server;
-	struct registry *registry = server->registry;
-
-	registry_lock(registry);
-	connection->user =
-	    server->closing ? NULL : user_opens(&registry->state.users, connection->uid);
-	if (connection->user) {
-		do {
-			server->last_id = server->last_id % ID_MOST + 1;
-		} while (session_find(&registry->state.sessions, server->last_id));
-		connection->id = server->last_id;
-		connection->user->unread += connection->out.size;
-		connection->receiving = connection->sending = true;
-		DL_APPEND(server->connections, connection);
-	}
-	registry_unlock(registry);
-	return connection->user;
-}
-
 void connection_open(struct server *server, nng_stream *stream)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
+	struct registry *registry = server->registry;
 
 	if (!connection) {
 		nng_stream_free(stream);
 		return;
 	}
-	pthread_mutex_init(&connection->io, NULL);
 	connection->server = server;
 	connection->stream = stream;
-	if (!identify(connection) || !make(connection) || !enter(connection)) {
-		nng_stream_close(stream);
+	if (!identify(connection) || !make(connection) ||
+	    !server_admit(registry, connection->uid, connection->pid, &connection->user)) {
 		free_connection(connection);
 		return;
 	}
-	send_out(connection);
-	receive(connection);
-	connections_run(server);
+	registry_lock(registry);
+	do {
+		server->last_id = server->last_id % ID_MOST + 1;
+	} while (session_find(&registry->state.sessions, server->last_id));
+	connection->id = server->last_id;
+	list(connection);
+	registry_unlock(registry);
 }

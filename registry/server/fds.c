@@ -30,27 +30,11 @@ struct message {
 	size_t count;
 };
 
-/* NULL: out of memory, then the caller closes itself. */
-static struct closer *closer_of(struct registry *registry, uint32_t uid)
+/* Another thread closes what that user sent, or one of its connections with what may be in its queue. */
+static void refuse(struct user *user, const int *fds, size_t count)
 {
-	struct closer *closer = NULL;
-	struct user *user;
-
-	registry_lock(registry);
-	user = user_of(&registry->state.users, uid);
-	if (user)
-		closer = closer_at(&user->closer);
-	registry_unlock(registry);
-	return closer;
-}
-
-/* Close what this user sent, or one of its connections with what may be in its queue. */
-static void refuse(struct registry *registry, uint32_t uid, const int *fds, size_t count)
-{
-	struct closer *closer = count ? closer_of(registry, uid) : NULL;
-
 	while (count-- > 0)
-		closer_add(closer, fds[count]);
+		closer_add(user ? closer_at(&user->closer) : NULL, fds[count]);
 }
 
 /*
@@ -75,52 +59,58 @@ static bool is_memory(int fd)
 	return false;
 }
 
-/* What this registry doesn't support is no refusal of a peer. */
 static void count_refusal(struct registry *registry, const struct message *message, int status)
 {
+	struct user *user = message->from->user;
 	struct process peer;
-	struct user *user;
 
-	process_read(message->from->pid, message->from->uid, &peer);
+	process_read(message->from->pid, user->uid, &peer);
 	log_line("%s: uid %u pid %d (%s), request %u: %s", GPUSHARE_FDS_SOCKET, peer.uid, peer.pid,
 		 peer.command, message->header.verb, status_text(status));
-	if (status == GPUSHARE_E_NOT_SUPPORTED)
-		return;
 	registry_lock(registry);
-	user = user_of(&registry->state.users, peer.uid);
-	if (user)
-		user_refused(user, status);
+	user_refused(user, status);
 	audit_refused(&registry->audit, &peer, "descriptors", status);
 	registry_unlock(registry);
 }
 
-/* An answer without a body. false: the connection is to be closed. */
-static bool answer_plain(struct registry *registry, const struct message *message, int status,
-			 int fd)
+/* What has no body, and an answer without one. `fd` goes with it. */
+static int plain(const struct fds_server *server, const struct message *message, int *fd)
 {
-	struct fds_header header = {
-	    .version = FDS_VERSION, .verb = message->header.verb, .status = status};
+	const struct registry *registry = server->registry;
+	uint32_t uid = message->from->user->uid;
 
-	if (status)
-		count_refusal(registry, message, status);
-	return !fds_send(message->from->fd, &header, NULL, 0, fd) && status != GPUSHARE_E_PROTOCOL;
+	if (message->count || message->size)
+		return GPUSHARE_E_PROTOCOL;
+	switch (message->header.verb) {
+	case FDS_REPLACE:
+		return uid == geteuid() || !uid ? GPUSHARE_OK : GPUSHARE_E_DENIED;
+	case FDS_CHANGES: /* the shared pages are made once and stay: no lock */
+		*fd = registry->changes.fd;
+		break;
+	case FDS_INDEX:
+		*fd = registry->index.fd;
+		break;
+	default:
+		return GPUSHARE_E_PROTOCOL;
+	}
+	return *fd >= 0 ? GPUSHARE_OK : GPUSHARE_E_NOT_SUPPORTED;
 }
 
-/* The shared pages are made once and stay: no lock. */
-static bool answer_page(struct registry *registry, const struct message *message, int fd)
+/* false: the connection is to be closed. */
+static bool answer_plain(struct fds_server *server, const struct message *message, int status)
 {
-	return answer_plain(registry, message, fd >= 0 ? GPUSHARE_OK : GPUSHARE_E_NOT_SUPPORTED,
-			    fd);
-}
+	struct fds_header header = {.version = FDS_VERSION, .verb = message->header.verb};
+	int fd = -1;
+	bool stays;
 
-/* A daemon that asked us to leave and has gone meanwhile doesn't take over. */
-static bool answer_replace(struct fds_server *server, const struct message *message)
-{
-	uint32_t uid = message->from->uid;
-	int status = uid == geteuid() || !uid ? GPUSHARE_OK : GPUSHARE_E_DENIED;
-	bool stays = answer_plain(server->registry, message, status, -1);
-
-	if (stays && !status) {
+	header.status = status ? status : plain(server, message, &fd);
+	/* What this registry doesn't support is no refusal of a peer. */
+	if (header.status && header.status != GPUSHARE_E_NOT_SUPPORTED)
+		count_refusal(server->registry, message, header.status);
+	stays = !fds_send(message->from->fd, &header, NULL, 0, fd) &&
+		header.status != GPUSHARE_E_PROTOCOL;
+	/* A daemon that asked us to leave and has gone meanwhile doesn't take over. */
+	if (stays && !header.status && header.verb == FDS_REPLACE) {
 		log_line("pid %d takes over", message->from->pid);
 		server->replaced = true;
 	}
@@ -137,7 +127,7 @@ static struct session *session_of(const struct registry *registry, const struct 
 	if (registry->leaving || !session || !session->greeted ||
 	    memcmp(session->key, header->session, sizeof(session->key)) ||
 	    !memcmp(session->key, none, sizeof(none)) || session->peer.pid != message->from->pid ||
-	    session->peer.uid != message->from->uid)
+	    session->peer.uid != message->from->user->uid)
 		return NULL;
 	return session;
 }
@@ -214,7 +204,7 @@ static bool answer_ask(struct fds_server *server, struct message *message)
 	struct ask ask = {.connection = NULL};
 	size_t size = 0;
 
-	ask_read(&ask, server->body, message->size, message->from->uid, false);
+	ask_read(&ask, server->body, message->size);
 	check_verb(&ask);
 	registry_lock(registry);
 	ask.session = session_of(registry, message);
@@ -235,28 +225,13 @@ static bool answer_ask(struct fds_server *server, struct message *message)
 	return sent;
 }
 
-/* Connections of that user, or of that process alone; pid 0: of all its processes. */
-static unsigned int count(const struct fds_server *server, uint32_t uid, int32_t pid)
-{
-	const struct fds_connection *connection;
-	unsigned int count = 0;
-
-	DL_FOREACH(server->connections, connection)
-	{
-		count += connection->uid == uid && (!pid || connection->pid == pid);
-	}
-	return count;
-}
-
 bool fds_answer(struct fds_server *server, const struct fds_connection *connection)
 {
-	struct registry *registry = server->registry;
 	struct message message = {.from = connection};
-	enum fds_verb verb;
-	bool stays, alone;
+	bool stays;
 	int status;
 
-	if (closer_count(closer_of(registry, connection->uid)) >= LIMIT_FDS_REFUSED)
+	if (closer_count(connection->user->closer) >= LIMIT_FDS_REFUSED)
 		return false;
 	status = fds_receive_open(connection->fd, &message.header, server->body,
 				  sizeof(server->body), &message.size, message.fds, &message.count);
@@ -264,32 +239,19 @@ bool fds_answer(struct fds_server *server, const struct fds_connection *connecti
 		return true; /* nothing there after all */
 	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO)
 		return false; /* nothing came */
-	verb = message.header.verb;
-	alone = !message.count && !message.size;
-	if (!status &&
-	    count(server, connection->uid, connection->pid) > LIMIT_FDS_CONNECTIONS_PER_PROCESS)
-		status = GPUSHARE_E_LIMIT;
-	if (status)
-		stays = answer_plain(registry, &message, status, -1);
-	else if (verb == FDS_ASK && message.count <= 1)
+	if (!status && message.header.verb == FDS_ASK && message.count <= 1)
 		stays = answer_ask(server, &message);
-	else if (verb == FDS_REPLACE && alone)
-		stays = answer_replace(server, &message);
-	else if (verb == FDS_CHANGES && alone)
-		stays = answer_page(registry, &message, registry->changes.fd);
-	else if (verb == FDS_INDEX && alone)
-		stays = answer_page(registry, &message, registry->index.fd);
 	else
-		stays = answer_plain(registry, &message, GPUSHARE_E_PROTOCOL, -1);
-	refuse(registry, connection->uid, message.fds, message.count);
+		stays = answer_plain(server, &message, status);
+	refuse(connection->user, message.fds, message.count);
 	return stays;
 }
 
 /* The peer learns of it at once; closing what is still in the queue may take long. */
-static void close_socket(struct fds_server *server, int fd, uint32_t uid)
+static void close_socket(struct user *user, int fd)
 {
 	shutdown(fd, SHUT_RDWR);
-	refuse(server->registry, uid, &fd, 1);
+	refuse(user, &fd, 1);
 }
 
 static void connection_close(struct fds_server *server, struct fds_connection *connection)
@@ -297,7 +259,10 @@ static void connection_close(struct fds_server *server, struct fds_connection *c
 	DL_DELETE(server->connections, connection);
 	/* A keeper that is being started may hold it open a little longer, and so would epoll. */
 	epoll_ctl(server->events, EPOLL_CTL_DEL, connection->fd, NULL);
-	close_socket(server, connection->fd, connection->uid);
+	close_socket(connection->user, connection->fd);
+	registry_lock(server->registry);
+	user_closes(connection->user);
+	registry_unlock(server->registry);
 	free(connection);
 }
 
@@ -318,26 +283,6 @@ static void connection_read(struct fds_server *server, struct fds_connection *co
 	connection_stays(server, connection);
 }
 
-/* One user of several has at most a quarter of the places. */
-static bool is_crowd(struct fds_server *server, const struct ucred *peer)
-{
-	struct registry *registry = server->registry;
-	const struct fds_connection *connection;
-	struct process process;
-	int all;
-
-	DL_COUNT(server->connections, connection, all);
-	if (all >= LIMIT_FDS_CONNECTIONS)
-		return true;
-	if (!registry->is_system || count(server, peer->uid, 0) < LIMIT_FDS_CONNECTIONS / 4)
-		return false;
-	process_read(peer->pid, peer->uid, &process);
-	registry_lock(registry);
-	connection_refused(registry, &process, DROP_crowd);
-	registry_unlock(registry);
-	return true;
-}
-
 /* The listener's data.ptr is the server, other ones are connections. */
 static bool watch_fd(struct fds_server *server, int how, int fd, void *data, uint32_t events)
 {
@@ -346,41 +291,36 @@ static bool watch_fd(struct fds_server *server, int how, int fd, void *data, uin
 	return !epoll_ctl(server->events, how, fd, &event);
 }
 
-static bool connection_new(struct fds_server *server, int fd, const struct ucred *peer)
+static void connection_new(struct fds_server *server, int fd)
 {
-	struct fds_connection *connection;
+	struct fds_connection *connection = calloc(1, sizeof(*connection));
+	struct ucred peer = {.uid = (uid_t)-1};
+	socklen_t size = sizeof(peer);
+	struct user *user = NULL;
 
-	if (!connection_is_served(server->registry, peer->uid, peer->pid) || is_crowd(server, peer))
-		return false;
-	connection = calloc(1, sizeof(*connection));
-	if (!connection || !watch_fd(server, EPOLL_CTL_ADD, fd, connection, EPOLLIN)) {
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	if (!connection || !server_admit(server->registry, peer.uid, peer.pid, &user)) {
+		close_socket(user, fd);
 		free(connection);
-		return false;
+		return;
 	}
-	connection->fd = fd;
-	connection->pid = peer->pid;
-	connection->uid = peer->uid;
+	*connection = (struct fds_connection){.fd = fd, .pid = peer.pid, .user = user};
 	connection_stays(server, connection);
-	return true;
+	if (!watch_fd(server, EPOLL_CTL_ADD, fd, connection, EPOLLIN))
+		connection_close(server, connection);
 }
 
 static void accept_one(struct fds_server *server)
 {
 	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct ucred peer = {.uid = (uid_t)-1};
-	socklen_t size = sizeof(peer);
 
-	if (fd < 0) {
+	if (fd >= 0) {
+		connection_new(server, fd);
+	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
 		/* EMFILE, ENFILE, ENOBUFS, ENOMEM: the next call would say the same at once. */
-		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-			server->deaf_until_ns = clock_ns() + DEAF_MS * NS_PER_MS;
-			watch_fd(server, EPOLL_CTL_MOD, server->listener, server, 0);
-		}
-		return;
+		server->deaf_until_ns = clock_ns() + DEAF_MS * NS_PER_MS;
+		watch_fd(server, EPOLL_CTL_MOD, server->listener, server, 0);
 	}
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	if (!connection_new(server, fd, &peer))
-		close_socket(server, fd, peer.uid);
 }
 
 /* One event a turn: what it is about can't have gone meanwhile. */
@@ -413,9 +353,7 @@ int64_t fds_server_tick(struct fds_server *server)
 	}
 	if (server->connections)
 		next = server->connections->deadline_ns;
-	if (server->deaf_until_ns && server->deaf_until_ns < next)
-		next = server->deaf_until_ns;
-	return next;
+	return server->deaf_until_ns ? clock_sooner(next, server->deaf_until_ns) : next;
 }
 
 bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path)
@@ -429,16 +367,5 @@ bool fds_server_open(struct fds_server *server, struct registry *registry, const
 	    watch_fd(server, EPOLL_CTL_ADD, server->listener, server, EPOLLIN))
 		return true;
 	log_error("can't listen on %s: %s", path, strerror(errno));
-	fds_server_close(server);
 	return false;
-}
-
-void fds_server_close(struct fds_server *server)
-{
-	while (server->connections)
-		connection_close(server, server->connections);
-	if (server->listener >= 0)
-		close(server->listener);
-	if (server->events >= 0)
-		close(server->events);
 }

@@ -6,12 +6,12 @@
  * accepted descriptors are memory of this kernel or of the GPU's driver. Another thread closes refused ones, because
  * another process may decide how long that takes.
  */
-#include "registry.h"
+#include "server/server.h"
 
 struct fds_connection {
 	int fd;
 	int32_t pid;
-	uint32_t uid;
+	struct user *user;
 	int64_t deadline_ns;
 	struct fds_connection *prev, *next;
 };
@@ -28,7 +28,6 @@ struct fds_server {
 
 /* `path` of the socket, which must be free. On failure a sentence is logged and false returned. */
 bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path);
-void fds_server_close(struct fds_server *server);
 /* Take in and answer what arrived. */
 void fds_server_run(struct fds_server *server);
 /* Close silent connections. Returns when to look again, INT64_MAX: no need. */

@@ -9,18 +9,44 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "os/clock.h"
-#include "os/socket_access.h"
-#include "os/log.h"
 #include "order/order.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "os/piece.h"
+#include "os/socket_access.h"
 #include "persist/restore.h"
 #include "server/ask.h"
 #include "server/connection.h"
 
 #define FULL_MS 10 /* before another look for a descriptor that a connection could have */
 
-/* One after the other, in nng's threads. */
+static void refuse(struct registry *registry, uint32_t uid, int32_t pid, enum drop why)
+{
+	int status = why == DROP_crowd ? GPUSHARE_E_LIMIT : GPUSHARE_E_DENIED;
+	struct process peer;
+
+	process_read(pid, uid, &peer);
+	log_line("refused: uid %u pid %d: %s", uid, pid, status_text(status));
+	registry_lock(registry);
+	registry->state.users.total.drops[why]++;
+	audit_refused(&registry->audit, &peer, "connect", status);
+	registry_unlock(registry);
+}
+
+bool server_admit(struct registry *registry, uint32_t uid, int32_t pid, struct user **out_user)
+{
+	bool served = uid == geteuid() || registry->is_system, enters;
+	struct user *user;
+
+	registry_lock(registry);
+	*out_user = user = user_of(&registry->state.users, uid);
+	enters = served && user && user_opens(user);
+	registry_unlock(registry);
+	if (!enters)
+		refuse(registry, uid, pid, served ? DROP_crowd : DROP_stranger);
+	return enters;
+}
+
 static void on_accepted(void *argument)
 {
 	struct server *server = argument;
@@ -35,6 +61,7 @@ static void on_accepted(void *argument)
 		nng_sleep_aio(FULL_MS, server->accepting);
 	else
 		nng_stream_listener_accept(server->listener, server->accepting);
+	connections_run(server);
 }
 
 /* Under the lock: names and attachments of sessions that have ended go, as many as fit into a piece. */
@@ -43,11 +70,8 @@ static void end_piece(struct server *server, struct session *session)
 	struct registry *registry = server->registry;
 	bool more = registry_end(registry, session, clock_ns() + PIECE_NS);
 
-	if (!more && registry->state.sessions.count)
-		return;
-	if (!more)
-		server->idle_since_ns = clock_ns();
-	eventfd_write(server->wake, 1);
+	if (more || !registry->state.sessions.count)
+		eventfd_write(server->wake, 1);
 }
 
 void server_end_session(struct server *server, struct session *session)
@@ -113,43 +137,9 @@ int64_t server_tick(struct server *server)
 	next = clock_sooner(next, registry_expire(registry, now));
 	next = clock_sooner(next, order_tick(registry, now));
 	next = clock_sooner(next, registry_rates(registry, now));
-	if (server->keeping && !registry->state.kept.root && !registry->state.sessions.count)
-		server->idle_since_ns = now; /* nothing keeps us busy any more */
-	server->keeping = registry->state.kept.root;
 	registry_unlock(registry);
 	connections_run(server);
 	return next;
-}
-
-int64_t server_idle_since_ns(struct server *server)
-{
-	struct registry *registry = server->registry;
-	int64_t since;
-
-	registry_lock(registry);
-	since = registry->state.kept.root ? INT64_MAX : server->idle_since_ns;
-	registry_unlock(registry);
-	return since;
-}
-
-bool server_is_alone(struct server *server)
-{
-	bool alone;
-
-	registry_lock(server->registry);
-	alone = !sessions_connected(&server->registry->state.sessions);
-	registry_unlock(server->registry);
-	return alone;
-}
-
-bool server_has_served(struct server *server)
-{
-	uint64_t before = server->served;
-
-	registry_lock(server->registry);
-	server->served = server->connected + server->registry->state.users.total.requests;
-	registry_unlock(server->registry);
-	return server->served != before;
 }
 
 static int listen_on(struct server *server, const char *path)
@@ -170,68 +160,35 @@ static int listen_on(struct server *server, const char *path)
 	return 0;
 }
 
+/* nng has two threads for each processor, 2 to 16. One of them is left, which only lists connections. */
+static long workers_most(void)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return processors < 1 ? 1 : processors > 8 ? 15 : 2 * processors - 1;
+}
+
 bool server_open(struct server *server, struct registry *registry, const char *path)
 {
 	int result;
 
 	*server = (struct server){
 	    .registry = registry,
-	    .idle_since_ns = clock_ns(),
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	    .watches = watch_open(),
+	    .turns = PTHREAD_MUTEX_INITIALIZER,
+	    .workers = workers_most(),
 	};
 	registry->wake = server->wake;
 	if (server->wake < 0 || server->watches < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
-		server_close(server);
 		return false;
 	}
 	registry_lock(registry);
 	restore_watch(registry, server->watches);
-	if (registry->state.sessions.count)
-		server->idle_since_ns = INT64_MAX;
 	registry_unlock(registry);
 	result = listen_on(server, path);
-	if (!result)
-		return true;
-	log_error("can't listen on %s: %s", path, nng_strerror(result));
-	server_close(server);
-	return false;
-}
-
-static bool is_in_use(struct server *server)
-{
-	bool connected;
-
-	registry_lock(server->registry);
-	connected = server->connections;
-	registry_unlock(server->registry);
-	return connected || server->running;
-}
-
-void server_close(struct server *server)
-{
-	struct registry *registry = server->registry;
-	struct connection *connection;
-
-	if (server->listener) {
-		nng_stream_listener_close(server->listener);
-		nng_aio_stop(server->accepting);
-		nng_stream_listener_free(server->listener);
-	}
-	if (server->accepting)
-		nng_aio_free(server->accepting);
-	registry_lock(registry);
-	server->closing = true;
-	DL_FOREACH(server->connections, connection)
-	{
-		connection_end(connection);
-	}
-	registry_unlock(registry);
-	connections_run(server);
-	while (is_in_use(server))
-		nng_msleep(1);
-	registry->wake = -1;
-	close(server->watches);
-	close(server->wake);
+	if (result)
+		log_error("can't listen on %s: %s", path, nng_strerror(result));
+	return !result;
 }

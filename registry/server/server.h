@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_SERVER_SERVER_H
 #define GPUSHARE_REGISTRY_SERVER_SERVER_H
-/* registry.sock: its listener, what becomes due, and its end. */
+/* registry.sock: its listener, and what becomes due. It serves until the process ends. */
 #include <nng/nng.h>
-#include <stdatomic.h>
 
 #include "registry.h"
-
-struct connection;
 
 struct server {
 	struct registry *registry;
@@ -16,38 +13,25 @@ struct server {
 	bool pausing; /* the accepting callback's: the last connection could not be accepted */
 	int wake;     /* eventfd: the main loop is to look again */
 	int watches;  /* readable when a peer has died: os/process.h */
-	atomic_uint running; /* callbacks of nng: the registry outlives them */
+	int64_t ending_at_ns; /* the main loop's: when to go on with sessions that end */
 
-	/* Of the main loop: */
-	uint64_t served;      /* server_has_served() */
-	bool keeping;	      /* something was kept at the last tick */
-	int64_t ending_at_ns; /* when to go on with sessions that end */
+	pthread_mutex_t turns; /* over what follows; taken under the registry's lock, or alone */
+	struct user *todo;     /* users with connections that are to have a turn */
+	long workers, working; /* threads that give them turns, at most and now */
 
-	/* Under the registry's lock: */
-	struct connection *connections;
-	struct connection *todo; /* connections_run() */
-	uint32_t last_id;
-	bool closing;
-	uint64_t connected;
-	int64_t idle_since_ns; /* INT64_MAX: somebody is connected */
+	uint32_t last_id; /* under the registry's lock */
 };
 
 /* `path` of the socket, which must be free. On failure a sentence is logged and false returned. */
 bool server_open(struct server *server, struct registry *registry, const char *path);
-/* Ends every connection. */
-void server_close(struct server *server);
-
 /* Do what is due: parked requests, kept names whose time is up, peers that died. Returns when to call it again at
  * the latest; server->wake or ->watches is readable when that should be earlier. */
 int64_t server_tick(struct server *server);
-/* Whether anybody connected or asked since the last call. */
-bool server_has_served(struct server *server);
-/* Since when nobody is connected and nothing is kept; INT64_MAX: somebody is, or something. */
-int64_t server_idle_since_ns(struct server *server);
-/* Whether nobody is connected. */
-bool server_is_alone(struct server *server);
 
-/* Of connection.c, under the lock: its parked requests go now, its names and attachments soon. */
+/* One more socket of that user, at either door. false: it is to be closed, which is counted, logged and audited.
+ * *out_user is NULL only if memory is out. user->sockets falls when it closes, under the lock. */
+bool server_admit(struct registry *registry, uint32_t uid, int32_t pid, struct user **out_user);
+/* Under the lock: its parked requests go now, its names and attachments soon. */
 void server_end_session(struct server *server, struct session *session);
 
 #endif

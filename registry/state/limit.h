@@ -42,10 +42,7 @@
 
 /* Connections over the limit that still hear a sentence instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
-/* Connections to fds.sock, which need last for one message only, of all and of one process, and how
- * long one may be silent. */
-#define LIMIT_FDS_CONNECTIONS 1024
-#define LIMIT_FDS_CONNECTIONS_PER_PROCESS 64
+/* How long a connection to fds.sock, which need last for one message only, may be silent. */
 #define LIMIT_FDS_SILENT_MS 5000
 
 /* Descriptors of one user that were refused and wait to be closed; more of them are not received. */

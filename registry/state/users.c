@@ -75,20 +75,25 @@ struct user *user_of(struct users *users, uint32_t uid)
 	return NULL;
 }
 
-struct user *user_opens(struct users *users, uint32_t uid)
+bool user_opens(struct user *user)
 {
-	const struct limits *limits = &users->limits;
-	struct user *user = user_of(users, uid);
+	struct users *all = user->all;
+	const struct limits *limits = &all->limits;
 
-	if (!user)
-		return NULL;
 	/* Some more than may connect, so that they hear that they may not. */
-	if (user->sockets >= limits->of_user[LIMIT_connections] + 2 * limits->spare) {
-		users->total.drops[DROP_crowd]++;
-		return NULL;
-	}
+	if (user->sockets >= limits->of_user[LIMIT_connections] + 2 * limits->spare ||
+	    all->sockets >= limits->connections + 2 * limits->spare ||
+	    all->sockets + all->fds >= limits->together)
+		return false;
 	user->sockets++;
-	return user;
+	all->sockets++;
+	return true;
+}
+
+void user_closes(struct user *user)
+{
+	user->sockets--;
+	user->all->sockets--;
 }
 
 void user_add(struct user *user, enum limit what, uint64_t more)

@@ -11,6 +11,7 @@
 #include "state/limit.h"
 
 struct closer;
+struct connection;
 
 #define COUNTS_VERBS 32 /* above every gpushare_Request_*_tag; the first counts unknown ones */
 #define COUNTS_STATUSES 32
@@ -68,8 +69,10 @@ struct user {
 	/* observe/audit.c: up to when its lines are used, and how many were left out */
 	int64_t lines_ns;
 	uint64_t left_out;
-	uint64_t sockets; /* its connections, also those without a session */
-	size_t unread;	  /* bytes of answers that its connections have not read */
+	uint64_t sockets; /* its connections to either socket, also those without a session */
+	/* server/connection.c: connections that are to have a turn */
+	struct connection *todo;
+	struct user *prev, *next;
 	/* ask.c: parked lists, and the time up to which earlier lists have used this user's half of the lock */
 	unsigned int list_count;
 	int64_t lists_ns;
@@ -81,6 +84,7 @@ struct users {
 	struct user *by_uid;
 	struct account total;
 	struct limits limits;
+	uint64_t sockets;
 	uint64_t fds;	       /* descriptors that are held: fdref.h */
 	struct closer *closer; /* of those */
 };
@@ -102,8 +106,9 @@ bool users_are_full(const struct users *users);
 
 /* NULL: out of memory. */
 struct user *user_of(struct users *users, uint32_t uid);
-/* One more socket of that user. NULL: too many, which is counted, or out of memory. */
-struct user *user_opens(struct users *users, uint32_t uid);
+/* One more socket of that user, and one less. false: too many. */
+bool user_opens(struct user *user);
+void user_closes(struct user *user);
 void user_add(struct user *user, enum limit what, uint64_t more);
 void user_take(struct user *user, enum limit what, uint64_t fewer);
 /* The user's and the total's. */

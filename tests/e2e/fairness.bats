@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# While one user floods a registry for all users, another one's look-ups are answered: connections that never
-# read are unit_server_ahead's. Needs root, who becomes them.
+# While one user floods a registry for all users, another one's look-ups are answered. Needs root, who becomes them.
 load helpers
 
 FLOODER=65534
@@ -82,4 +81,8 @@ fair() {
 
 @test "100,000 names that go at once slow down no other user" {
 	fair releasing
+}
+
+@test "1,000 connections that ask and never read slow down no other user" {
+	fair unread
 }

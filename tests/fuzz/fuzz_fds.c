@@ -187,7 +187,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	registry = talk.server.registry = registry_new();
 	FUZZ_MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	talk.near = ends[0];
-	talk.connection = (struct fds_connection){.fd = ends[1], .pid = peer.pid, .uid = peer.uid};
+	talk.connection = (struct fds_connection){
+	    .fd = ends[1], .pid = peer.pid, .user = user_of(&registry->state.users, peer.uid)};
 	talk.session = registry_connect(registry, 3, &peer);
 	talk.session->greeted = true;
 	while (from.left && turn(&from))

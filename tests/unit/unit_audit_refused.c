@@ -41,14 +41,14 @@ static void a_watcher_too_many(void **state)
 /* Connections above the limit, and those that are to hear of it. */
 static void a_connection_too_many(void **state)
 {
-	int fds[LIMIT_CONNECTIONS_SPARE + 3];
+	int fds[2 * LIMIT_CONNECTIONS_SPARE + 3];
 
 	(void)state;
-	for (int i = 0; i < LIMIT_CONNECTIONS_SPARE + 3; i++)
-		fds[i] = raw_greet(&raw_here);
+	for (int i = 0; i < 2 * LIMIT_CONNECTIONS_SPARE + 3; i++)
+		fds[i] = raw_dial(&raw_here);
 	configured_await("audit.log", "connect uid=");
 	configured_await("audit.log", "outcome=E_LIMIT");
-	for (int i = 0; i < LIMIT_CONNECTIONS_SPARE + 3; i++)
+	for (int i = 0; i < 2 * LIMIT_CONNECTIONS_SPARE + 3; i++)
 		close(fds[i]);
 }
 

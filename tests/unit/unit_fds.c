@@ -308,69 +308,6 @@ static void a_dead_owners_descriptors_go(void **state)
 	close(ready[1]);
 }
 
-/* Nor may one process have more connections than its part. */
-static void limits_are_answered(void **state)
-{
-	int own = raw_connect(&raw_here), before, fds[LIMIT_FDS_CONNECTIONS_PER_PROCESS + 1],
-	    last = LIMIT_FDS_CONNECTIONS_PER_PROCESS;
-
-	(void)state;
-	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
-	before = raw_fds_settled();
-	for (int i = 0; i <= last; i++)
-		fds[i] = raw_fds_dial();
-	assert_int_equal(raw_fds_say_with(fds[last], own, raw_attach("x", 0), NULL, 0),
-			 GPUSHARE_E_LIMIT);
-	assert_int_equal(raw_fds_came, -1);
-	close(fds[0]);
-	raw_fds_await(before + last);
-	assert_int_equal(raw_fds_say_with(fds[last], own, raw_attach("x", 0), NULL, 0),
-			 GPUSHARE_OK);
-	close(raw_fds_came);
-	fds_close(fds + 1, (size_t)last);
-	raw_assert_serves();
-	close(own);
-}
-
-/* All that one of many users may open; what comes above it is closed. 0: so it was. */
-static int open_all_of_ones(void)
-{
-	struct pollfd last = {.events = POLLIN};
-
-	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500))
-		return 1;
-	for (int i = 0; i < LIMIT_FDS_CONNECTIONS / 4; i++)
-		last.fd = raw_fds_dial();
-	if (raw_fds_hear(raw_fds_dial()) != 1)
-		return 2;
-	return poll(&last, 1, 0) ? 3 : 0;
-}
-
-static void no_user_takes_the_places_of_others(void **state)
-{
-	static const char *const extra[] = {"--system", NULL};
-	int fd, status;
-	pid_t pid;
-
-	(void)state;
-	if (geteuid()) {
-		printf("skipped: only root can be others\n");
-		skip();
-	}
-	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
-	assert_non_null(mkdtemp(raw_here.directory));
-	raw_daemon_start(&raw_here, extra);
-	pid = raw_fork();
-	if (!pid)
-		_exit(open_all_of_ones());
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	fd = raw_connect(&raw_here);
-	assert_int_equal(raw_fds_put(fd, "x", 0), GPUSHARE_OK);
-	close(fd);
-	raw_tear_down(NULL);
-}
-
 static void a_daemon_without_descriptors_says_so(void **state)
 {
 	struct rlimit few = {0, 0}, before;
@@ -487,8 +424,6 @@ int main(void)
 	    with_daemon(a_dead_owners_descriptors_go),
 	    cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
 					    peer_tear_down),
-	    with_daemon(limits_are_answered),
-	    cmocka_unit_test(no_user_takes_the_places_of_others),
 	    with_daemon(a_daemon_without_descriptors_says_so),
 	    with_daemon(silence_ends),
 	    with_daemon(many_processes_at_once),

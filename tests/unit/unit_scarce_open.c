@@ -4,13 +4,10 @@
 
 #include <poll.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "os/closer.h"
 #include "descriptors.h"
-#include "server/fds.h"
 #include "peer.h"
 #include "os/instance.h"
 #include "persist/restore.h"
@@ -34,14 +31,6 @@ static int tear_down(void **state)
 	return system(command);
 }
 
-static const char *inside(const char *name)
-{
-	static char path[64];
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	return path;
-}
-
 static void assert_none_open(const char *of)
 {
 	/* Some are closed in another thread. */
@@ -50,40 +39,6 @@ static void assert_none_open(const char *of)
 	if (descriptors_open() != open_before)
 		fail_msg("%s fails, and %d descriptors are left", of,
 			 descriptors_open() - open_before);
-}
-
-/* Whether anybody listens there. The name goes: it is the place that clears names. */
-static bool hears(const char *path, int type)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-	bool is;
-
-	strcpy(to.sun_path, path);
-	is = !connect(fd, (const struct sockaddr *)&to, sizeof(to));
-	close(fd);
-	unlink(path);
-	return is;
-}
-
-static void descriptors_are_served_or_not_at_all(void **state)
-{
-	(void)state;
-	open_before = descriptors_open();
-	SCARCE_EACH(nth)
-	{
-		static struct fds_server server;
-		bool opened;
-
-		scarce_begin(nth);
-		opened = fds_server_open(&server, peer_registry, inside("f"));
-		if (!scarce_end())
-			assert_true(opened);
-		assert_int_equal(hears(inside("f"), SOCK_SEQPACKET), opened);
-		if (opened)
-			fds_server_close(&server);
-		assert_none_open(scarce_what() ? scarce_what() : "nothing");
-	}
 }
 
 static void a_place_is_had_or_left_to_others(void **state)
@@ -143,8 +98,6 @@ static void a_registry_begins_with_what_it_gets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(descriptors_are_served_or_not_at_all, set_up,
-					    tear_down),
 	    cmocka_unit_test_setup_teardown(a_place_is_had_or_left_to_others, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_registry_begins_with_what_it_gets, set_up, tear_down),
 	};

@@ -195,7 +195,7 @@ static int set_up_small(void **state)
 static void who_opens_without_end(void **state)
 {
 	enum { ROOM = 5 + 2 * 100, MORE = 60 };
-	int first = raw_connect(&raw_here), fds[ROOM + MORE], closed = 0, before;
+	int first = raw_connect(&raw_here), fds[ROOM + MORE], closed = 0, before, door;
 
 	(void)state;
 	before = daemon_fds();
@@ -211,6 +211,10 @@ static void who_opens_without_end(void **state)
 	}
 	assert_int_equal(raw_say(first, raw_share("x")), GPUSHARE_OK);
 	configured_await_drops(first, "crowd", MORE + 1);
+	door = raw_fds_dial(); /* which counts the same sockets */
+	assert_true(raw_is_closed(door, RAW_TIMEOUT_MS));
+	configured_await_drops(first, "crowd", MORE + 2);
+	close(door);
 	for (int i = 0; i < ROOM + MORE; i++)
 		close(fds[i]);
 	raw_sleep_ms(100 + raw_slack_ms());

@@ -11,6 +11,7 @@
  *       listing   lists of everything
  *       lingering descriptors whose close() waits for another process
  *       releasing 100,000 names that go at once
+ *       unread    1,000 connections that ask and never read
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +33,7 @@
 
 #define HALF 10000
 #define FAILING 8
+#define UNREAD 1000
 #define LISTING 4
 #define RELEASED 100000
 #define AT_A_TIME 64
@@ -208,6 +210,41 @@ static void failing(void)
 			for (readers[i].count = 0; readers[i].count < AT_A_TIME;)
 				read_some(fds[i], &readers[i]);
 		}
+	}
+}
+
+/* Each connection asks as long as its socket takes more. One that the registry drops is opened again. */
+static void unread(void)
+{
+	static struct {
+		int fd;
+		size_t at; /* of the requests in `wire` that are being sent */
+	} peers[UNREAD];
+	request look = {.which_verb = gpushare_Request_lookup_tag};
+	char asks[sizeof(wire)];
+	size_t size = 0;
+
+	strcpy(look.verb.lookup.name, "mine");
+	for (int i = 0; i < UNREAD; i++)
+		peers[i].fd = greeted();
+	for (uint32_t i = 0; i < AT_A_TIME; i++)
+		size = put(size, i, &look);
+	memcpy(asks, wire, size);
+	for (bool first = true;; first = false) {
+		for (int i = 0; i < UNREAD; i++) {
+			ssize_t sent = send(peers[i].fd, asks + peers[i].at, size - peers[i].at,
+					    MSG_DONTWAIT | MSG_NOSIGNAL);
+
+			if (sent >= 0) {
+				peers[i].at = (peers[i].at + (size_t)sent) % size;
+			} else if (errno != EAGAIN) {
+				close(peers[i].fd);
+				peers[i].fd = greeted();
+				peers[i].at = 0;
+			}
+		}
+		if (first)
+			begun();
 	}
 }
 
@@ -388,11 +425,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*flood)(void);
-	} ways[] = {{"half", half},
-		    {"failing", failing},
-		    {"listing", listing},
-		    {"lingering", lingering},
-		    {"releasing", releasing}};
+	} ways[] = {{"half", half},	      {"failing", failing},	{"listing", listing},
+		    {"lingering", lingering}, {"releasing", releasing}, {"unread", unread}};
 
 	if (argc == 6 && !strcmp(argv[1], "look")) {
 		look(argv[2], strtoul(argv[3], NULL, 10), argv[4], argv[5]);
