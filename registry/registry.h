@@ -5,9 +5,8 @@
 #include <pthread.h>
 
 #include "observe/audit.h"
-#include "observe/changes.h"
 #include "observe/events.h"
-#include "observe/indexer.h"
+#include "observe/pages.h"
 #include "state/buffer.h"
 #include "state/fdref.h"
 

@@ -75,7 +75,7 @@ struct index_page {
 	_Atomic uint32_t closed; /* the writer serves no more */
 	uint32_t owner_is; /* what `owner` holds while the writer lives; 0: that can't be told */
 	union {
-		_Atomic uint32_t owner; /* the kernel changes it when the writer dies: indexer.c */
+		_Atomic uint32_t owner; /* the kernel changes it when the writer dies: pages.c */
 		unsigned char lock[64];
 	} __attribute__((aligned(64)));
 	/* Of each record: index_mark() and its slot, 0: none there. */

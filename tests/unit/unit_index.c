@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "index.h"
-#include "observe/indexer.h"
+#include "observe/pages.h"
 #include "raw_peer.h"
 #include "state/entry.h"
 

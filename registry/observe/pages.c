@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "indexer.h"
+#include "pages.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +17,72 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+/* Memory that only this process maps for writing, once it is sealed. NULL: none is to be had. */
+static void *page_map(const char *name, size_t size, int *out_fd)
+{
+	void *page = MAP_FAILED;
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	*out_fd = fd;
+	if (fd >= 0 && !ftruncate(fd, (off_t)size))
+		page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static void page_unmap(void *page, size_t size, int fd)
+{
+	if (page)
+		munmap(page, size);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* What one registry counts is never taken for what the one before it did. */
+static bool begin(struct changes_page *page)
+{
+	uint64_t first;
+
+	if (getrandom(&first, sizeof(first), GRND_NONBLOCK) != (ssize_t)sizeof(first))
+		return false;
+	for (size_t i = 0; i < CHANGES_SLOTS; i++)
+		atomic_store(&page->count[i], first);
+	return true;
+}
+
+void changes_init(struct changes *changes)
+{
+	changes->page = page_map("gpushare-changes", sizeof(*changes->page), &changes->fd);
+	if (changes->page && begin(changes->page) && !fcntl(changes->fd, F_ADD_SEALS, SEALS))
+		return;
+	log_line("no page of changes: clients ask each time that they attach");
+	changes_finish(changes);
+}
+
+void changes_finish(struct changes *changes)
+{
+	page_unmap(changes->page, sizeof(*changes->page), changes->fd);
+	*changes = (struct changes){.fd = -1};
+}
+
+void changes_mark(struct changes *changes, const char *name)
+{
+	if (changes->page)
+		atomic_fetch_add(&changes->page->count[changes_slot(name)], 1);
+}
+
+void changes_left(struct changes *changes, uint64_t generation, bool left)
+{
+	_Atomic uint64_t *at;
+
+	if (!changes->page)
+		return;
+	at = &changes->page->left[generation % CHANGES_SLOTS];
+	if (left)
+		atomic_store(at, generation);
+	else if (atomic_load(at) == generation)
+		atomic_store(at, 0);
+}
 
 /* Robust locks are the C library's and the kernel's affair; an emulator may know nothing of them. */
 static bool kernel_marks_deaths(void)
@@ -51,21 +118,19 @@ static bool own(struct index_page *page)
 
 void indexer_init(struct indexer *indexer)
 {
-	struct index_page *page = MAP_FAILED;
+	struct index_page *page;
+	int fd;
 
-	*indexer =
-	    (struct indexer){.fd = memfd_create("gpushare-index", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-	if (indexer->fd >= 0 && !ftruncate(indexer->fd, sizeof(*page)))
-		page =
-		    mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, indexer->fd, 0);
+	page = page_map("gpushare-index", sizeof(*page), &fd);
+	*indexer = (struct indexer){.fd = fd};
 	indexer->next = calloc(INDEX_SLOTS, sizeof(*indexer->next));
-	if (page != MAP_FAILED && indexer->next && own(page)) {
+	if (page && indexer->next && own(page)) {
 		page->version = INDEX_VERSION;
 		page->size = sizeof(*page);
 		indexer->page = page;
-		if (page->owner_is && !fcntl(indexer->fd, F_ADD_SEALS, SEALS))
+		if (page->owner_is && !fcntl(fd, F_ADD_SEALS, SEALS))
 			return;
-	} else if (page != MAP_FAILED) {
+	} else if (page) {
 		munmap(page, sizeof(*page));
 	}
 	log_line("no index: clients ask for each look-up");
@@ -74,14 +139,14 @@ void indexer_init(struct indexer *indexer)
 
 void indexer_finish(struct indexer *indexer)
 {
-	if (indexer->page) {
+	struct index_page *page = indexer->page;
+
+	if (page) {
 		indexer_close(indexer);
-		pthread_mutex_unlock((pthread_mutex_t *)indexer->page->lock);
-		pthread_mutex_destroy((pthread_mutex_t *)indexer->page->lock);
-		munmap(indexer->page, sizeof(*indexer->page));
+		pthread_mutex_unlock((pthread_mutex_t *)page->lock);
+		pthread_mutex_destroy((pthread_mutex_t *)page->lock);
 	}
-	if (indexer->fd >= 0)
-		close(indexer->fd);
+	page_unmap(page, sizeof(*page), indexer->fd);
 	free(indexer->next);
 	*indexer = (struct indexer){.fd = -1};
 }

@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_REGISTRY_INDEXER_H
-#define GPUSHARE_REGISTRY_INDEXER_H
-/* The index as its writer has it. All want the registry's lock held, but for init and finish. */
+#ifndef GPUSHARE_REGISTRY_PAGES_H
+#define GPUSHARE_REGISTRY_PAGES_H
+/* Sealed memory that the registry writes and clients map. All want the registry's lock held, but for init and
+ * finish. */
 #include "index.h"
 
 struct entry;
 
+/* Tells clients, without a question, that a name may mean something else by now. */
+struct changes {
+	struct changes_page *page; /* NULL: there is none, and clients ask each time */
+	int fd;			   /* of it, which nobody else can map for writing */
+};
+
+void changes_init(struct changes *changes);
+void changes_finish(struct changes *changes);
+/* Before anybody is answered that the name has gone, or stands for another generation. */
+void changes_mark(struct changes *changes, const char *name);
+/* Has the last attacher of that generation, which has no name any more, left? */
+void changes_left(struct changes *changes, uint64_t generation, bool left);
+
+/* The index as its writer has it. */
 struct indexer {
 	struct index_page *page; /* NULL: there is none, and clients ask */
 	int fd;			 /* of it, which nobody else can map for writing */
