@@ -154,8 +154,8 @@ enum gpushare_notice_kind {
 #define GPUSHARE_ORDERINGS(X) \
 	X(NONE, 0, "none") /* nothing was published, or waited for, so far */ \
 	X(HOST, 1, "host") /* the CPU's loads and stores alone */ \
-	X(EVENTS, 2, \
-	  "events") /* a CUDA IPC event: a GPU without 64-bit stream memory operations */ \
+	X(HOST_FUNCTION, 2, \
+	  "host-functions") /* the CPU, called by streams: a GPU without 64-bit stream memory operations */ \
 	X(STREAM, 3, "stream-memory-operations")
 
 enum gpushare_ordering {

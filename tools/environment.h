@@ -23,8 +23,8 @@
 	  "such as 512Mi or 2G; 0: none", \
 	  "1Gi") \
 	X(GPUSHARE_ORDERING, \
-	  "events: publish by CUDA IPC events, as GPUs without 64-bit stream memory operations " \
-	  "do", \
+	  "host-functions: publish by host functions, as GPUs without 64-bit stream memory " \
+	  "operations do", \
 	  "what the GPU has") \
 	X(GPUSHARE_LOG, \
 	  "a file, or stderr, that gets a line for each buffer that the preload library shares, " \

@@ -34,7 +34,7 @@ static bool is_switch(const char *text)
 
 static bool is_ordering(const char *text)
 {
-	return !strcmp(text, "events");
+	return !strcmp(text, "host-functions");
 }
 
 static bool is_publish(const char *text)
@@ -49,7 +49,7 @@ static bool is_publish(const char *text)
 	X("GPUSHARE_TIMEOUT_MS", is_timeout, "milliseconds, from 1 to 3600000") \
 	X("GPUSHARE_LIMBO", is_size, "bytes, such as 512Mi, or 0") \
 	X("GPUSHARE_AUTOSTART", is_switch, "0 or 1") \
-	X("GPUSHARE_ORDERING", is_ordering, "'events', or unset") \
+	X("GPUSHARE_ORDERING", is_ordering, "'host-functions', or unset") \
 	X("GPUSHARE_PUBLISH", is_publish, "of sync, free and exit, with commas between them")
 
 static const struct {

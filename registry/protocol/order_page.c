@@ -149,12 +149,9 @@ void order_begin(struct order_page *page, uint64_t publisher)
 	if (atomic_load(&page->publisher) != publisher) {
 		atomic_store(&page->publisher_stack, 0);
 		atomic_store(&page->publisher, publisher);
-		atomic_fetch_add(&page->begun, 1);
 		atomic_store(&page->next, last);
 		atomic_store(&page->turn, ORDER_TURN_FREE);
 		atomic_store(&page->late, 0);
-		atomic_store(&page->has_event, 0);
-		atomic_store(&page->recorded, last);
 		atomic_store(&page->means, 0);
 	}
 	atomic_fetch_and(&page->published, ~ORDER_GONE_BIT);

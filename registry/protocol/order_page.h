@@ -23,7 +23,6 @@
 #define ORDER_HEADER 1024
 #define ORDER_SLOTS ((ORDER_PAGE_SIZE - ORDER_HEADER) / ORDER_LINE)
 #define ORDER_GONE_BIT (UINT64_C(1) << 62)
-#define ORDER_EVENT_SIZE 64
 #define ORDER_UNSETTLED UINT64_MAX /* of order_slot.final: a graph may release at any time */
 
 /* What a process is to a buffer: bits of Order.roles. */
@@ -65,7 +64,6 @@ struct order_page {
 	_Atomic uint32_t late; /* numbers are given when the GPU comes there: captured in a graph */
 	_Atomic uint64_t late_after;	  /* this one was the last that was given out before */
 	_Atomic uint64_t publisher;	  /* which process that is */
-	_Atomic uint32_t begun;		  /* so often another one began, with numbers of its own */
 	_Atomic uint64_t publisher_stack; /* as order_slot.stack */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t reclaimed; /* nobody may join for that or below */
@@ -74,11 +72,6 @@ struct order_page {
 
 	_Alignas(ORDER_LINE) _Atomic uint32_t state; /* enum order_state */
 	_Atomic uint32_t means;			     /* enum gpushare_ordering, of the publisher */
-
-	_Alignas(ORDER_LINE) _Atomic uint64_t recorded; /* by events: recorded last */
-	_Atomic uint32_t has_event; /* 0: none; else which: another event has another number */
-	_Atomic uint32_t told;	    /* so many events were, by whomever */
-	_Alignas(ORDER_LINE) uint8_t event[ORDER_EVENT_SIZE]; /* its IPC handle */
 
 	_Alignas(ORDER_HEADER) struct order_slot slot[ORDER_SLOTS];
 };

@@ -47,7 +47,6 @@ struct ordering {
 	_Atomic cu_deviceptr at;    /* what that is for them; then the rest is there */
 	struct ordering *next_view; /* of all that have one */
 	bool retired;		    /* the session has it no more */
-	unsigned int borrowed;	    /* by so many calls, which use its event */
 	bool kept;		    /* `context` is the primary one of `device`, retained */
 	cu_device device;
 	struct order_lane publishing, releasing;
@@ -58,15 +57,6 @@ struct ordering {
 	_Atomic uint32_t pending;   /* host functions that have not run */
 	_Atomic bool captured;	    /* in a graph, which may be launched until the process ends */
 	cu_event probe;		    /* tells of a context that has failed */
-
-	/* api_order_event.c */
-	_Atomic(cu_event) event;     /* of what is published */
-	_Atomic(cu_event) released;  /* of what is released */
-	_Atomic uint32_t begun;	     /* as the page said when what is published got its numbers */
-	uint32_t told_as;	     /* as has_event of the page says; in the publisher's turn */
-	_Atomic(cu_event) opened;    /* another process's of what is published... */
-	_Atomic uint64_t opened_for; /* ...by this one... */
-	_Atomic uint32_t opened_as;  /* ...and which of its events; there before that */
 };
 
 /* This buffer's, with those roles; asks the registry only for what is not there yet. Also where the

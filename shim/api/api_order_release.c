@@ -35,16 +35,6 @@ void release_give(struct ordering *ordering, uint32_t slot)
 	turn_give(&lane->turn);
 }
 
-static void await_released(struct ordering *ordering, uint32_t slot, uint64_t last)
-{
-	const struct order_stuck stuck = {stream_has_failed, ordering};
-	struct order_page *page = ordering->page;
-
-	if (last)
-		order_wait_number(&page->slot[slot - 1].released, &page->reclaimers, last,
-				  ORDER_FOR_EVER, &stuck);
-}
-
 /* Streams write what they were given, and would take back what is released before they come to it. What
  * another thread gives them meanwhile is waited for as well, or releases as much. */
 int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
@@ -55,7 +45,8 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 
 	for (;;) {
 		last = now;
-		await_released(ordering, slot, last);
+		if (last)
+			host_await(ordering, slot, last);
 		status = release_take(ordering, slot);
 		if (status)
 			return status;

@@ -31,40 +31,6 @@ void view_add(struct ordering *ordering)
 	pthread_mutex_unlock(&views.lock);
 }
 
-/* Not what it gave before another process published: those numbers were begun anew. */
-bool view_is_recorded(const struct ordering *ordering, uint64_t number)
-{
-	return atomic_load(&ordering->event) &&
-	       atomic_load(&ordering->begun) == atomic_load(&ordering->page->begun) &&
-	       order_reaches(atomic_load(&ordering->publishing.last), number);
-}
-
-static bool is_like(const struct ordering *ordering, const struct ordering *like)
-{
-	return ordering->page->id == like->page->id && ordering->context == like->context;
-}
-
-struct ordering *view_borrow(const struct ordering *like, uint64_t number)
-{
-	struct ordering *found;
-
-	pthread_mutex_lock(&views.lock);
-	found = views.first;
-	while (found && !(is_like(found, like) && view_is_recorded(found, number)))
-		found = found->next_view;
-	if (found)
-		found->borrowed++;
-	pthread_mutex_unlock(&views.lock);
-	return found;
-}
-
-void view_return(struct ordering *borrowed)
-{
-	pthread_mutex_lock(&views.lock);
-	borrowed->borrowed--;
-	pthread_mutex_unlock(&views.lock);
-}
-
 static bool has_late_publication(const struct ordering *ordering)
 {
 	return atomic_load(&ordering->pending) ||
@@ -125,10 +91,10 @@ static bool is_held_up(const struct ordering *ordering)
 	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));
 }
 
-/* Some time: no graph has it, nor a call. */
+/* Some time: no graph has it. */
 static bool is_to_go(const struct ordering *ordering)
 {
-	return ordering->retired && !ordering->borrowed && !atomic_load(&ordering->captured);
+	return ordering->retired && !atomic_load(&ordering->captured);
 }
 
 /* Under the lock: one that can be given back, of that session or of one that was closed; none while any
@@ -170,7 +136,6 @@ static void view_close(struct ordering *ordering)
 	if (order_enter(driver, ordering->context, &scope) == GPUSHARE_OK) {
 		if (ordering->view)
 			view_drop(driver, ordering->view);
-		order_event_finish(ordering);
 		if (ordering->probe)
 			driver->cuEventDestroy_v2(ordering->probe);
 	}

@@ -80,6 +80,12 @@ static int write_word(const struct ordering *ordering, cu_stream stream,
 			       : stream_fail(ordering, result, "cuStreamWriteValue64_v2");
 }
 
+/* By words in memory; else by host functions. */
+static bool has_words(const struct ordering *ordering)
+{
+	return atomic_load_explicit(&ordering->at, memory_order_relaxed);
+}
+
 /* A graph that this is captured into may be launched at any time: what it needs stays. */
 static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_captured)
 {
@@ -91,7 +97,12 @@ static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_ca
 	if (result != CU_OK)
 		return stream_fail(ordering, result, "cuStreamIsCapturing");
 	*out_captured = status == CU_CAPTURE_ACTIVE;
-	if (*out_captured && atomic_load(&ordering->at)) /* else it is refused */
+	if (*out_captured && !has_words(ordering))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"this GPU has no 64-bit stream memory operations, so that the "
+				"order of '%s' can't be captured into a graph",
+				ordering->name);
+	if (*out_captured)
 		atomic_store(&ordering->captured, true);
 	return GPUSHARE_OK;
 }
@@ -109,19 +120,27 @@ static bool stream_id(const struct ordering *ordering, cu_stream stream, unsigne
 	       ordering->driver->cuStreamGetId(stream, out_id) == CU_OK;
 }
 
-/* `number` on the word behind what the stream has, and behind `before`. In the lane's turn. */
-static int write_next(struct ordering *ordering, struct order_lane *lane, cu_stream stream,
-		      _Atomic uint64_t *word, uint64_t before, uint64_t number)
+static _Atomic uint64_t *word_of(const struct ordering *ordering, uint32_t slot)
 {
+	return slot ? &ordering->page->slot[slot - 1].released : &ordering->page->published;
+}
+
+/* `number` on the word of that slot (0: what is published) behind what the stream has, and behind `before`. In the
+ * lane's turn. E_NOT_READY: the CPU is to wait for `before` first, without the turn. */
+static int write_next(struct ordering *ordering, struct order_lane *lane, cu_stream stream,
+		      uint32_t slot, uint64_t before, uint64_t number)
+{
+	_Atomic uint64_t *word = word_of(ordering, slot);
 	unsigned long long id = 0;
-	bool known = stream_id(ordering, stream, &id);
+	bool known = stream_id(ordering, stream, &id), words = has_words(ordering);
 	int status = GPUSHARE_OK;
 
 	if (!order_reaches(atomic_load(word), before) &&
 	    !(known && is_same_stream(lane, id, before)))
-		status = wait_number(ordering, stream, word, before);
+		status = words ? wait_number(ordering, stream, word, before) : GPUSHARE_E_NOT_READY;
 	if (!status)
-		status = write_word(ordering, stream, word, number);
+		status = words ? write_word(ordering, stream, word, number)
+			       : host_store(ordering, stream, slot, number);
 	if (status)
 		return status;
 	lane->known = known;
@@ -130,15 +149,13 @@ static int write_next(struct ordering *ordering, struct order_lane *lane, cu_str
 	return GPUSHARE_OK;
 }
 
-void stream_publish_late(struct ordering *ordering)
-{
-	if (atomic_load(&ordering->roles) & ORDER_PUBLISHES)
-		order_publish_late(ordering->page);
-}
-
+/* The next number, where this process publishes still. */
 static void publish_here(void *user)
 {
-	stream_publish_late(user);
+	struct ordering *ordering = user;
+
+	if (atomic_load(&ordering->roles) & ORDER_PUBLISHES)
+		order_publish_late(ordering->page);
 }
 
 static void publish_here_once(void *user)
@@ -164,6 +181,14 @@ int stream_call(const struct ordering *ordering, cu_stream stream, void (*functi
 	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuLaunchHostFunc");
 }
 
+/* On the CPU, where no stream can wait. */
+static int await_published(struct ordering *ordering, uint64_t number)
+{
+	int status = host_await(ordering, 0, number);
+
+	return status ? ordering_fail_publish(ordering, status) : GPUSHARE_OK;
+}
+
 /* The number is given when the stream comes there. */
 static int publish_late(struct ordering *ordering, cu_stream stream, bool captured,
 			uint64_t *out_sequence)
@@ -173,7 +198,8 @@ static int publish_late(struct ordering *ordering, cu_stream stream, bool captur
 	int status = GPUSHARE_OK;
 
 	if (!order_reaches(atomic_load(&page->published), after))
-		status = wait_word(ordering, stream, &page->published, after);
+		status = has_words(ordering) ? wait_word(ordering, stream, &page->published, after)
+					     : await_published(ordering, after);
 	if (status)
 		return status;
 	if (!captured)
@@ -187,9 +213,10 @@ static int publish_late(struct ordering *ordering, cu_stream stream, bool captur
 	return status;
 }
 
-/* Nothing but the driver's enqueuing is done in the turn, which nobody else's calls take. */
-static int publish_numbered(struct ordering *ordering, cu_stream stream, bool captured,
-			    uint64_t *out_sequence)
+/* Nothing but the driver's enqueuing is done in the turn, which nobody else's calls take. E_NOT_READY: number
+ * *out_before is to be published first. */
+static int publish_in_turn(struct ordering *ordering, cu_stream stream, bool captured,
+			   uint64_t *out_before, uint64_t *out_sequence)
 {
 	struct order_page *page = ordering->page;
 	uint64_t before;
@@ -198,7 +225,7 @@ static int publish_numbered(struct ordering *ordering, cu_stream stream, bool ca
 
 	if (status)
 		return status;
-	before = atomic_load(&page->next);
+	*out_before = before = atomic_load(&page->next);
 	late = atomic_load(&page->late);
 	if (captured && !late) {
 		atomic_store(&page->late_after, before);
@@ -206,8 +233,7 @@ static int publish_numbered(struct ordering *ordering, cu_stream stream, bool ca
 		late = true;
 	}
 	if (!late)
-		status = write_next(ordering, &ordering->publishing, stream, &page->published,
-				    before, before + 1);
+		status = write_next(ordering, &ordering->publishing, stream, 0, before, before + 1);
 	if (!late && !status)
 		atomic_store(&page->next, before + 1);
 	order_give_turn(page);
@@ -218,26 +244,19 @@ static int publish_numbered(struct ordering *ordering, cu_stream stream, bool ca
 	return status;
 }
 
-/* By words in memory; else by events. */
-static bool has_words(const struct ordering *ordering)
+static int publish_next(struct ordering *ordering, cu_stream stream, bool captured,
+			uint64_t *out_sequence)
 {
-	return atomic_load_explicit(&ordering->at, memory_order_relaxed);
-}
+	uint64_t before = 0;
+	int status;
 
-static int refuse_capture(const struct ordering *ordering)
-{
-	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-			"this GPU has no 64-bit stream memory operations, so that the order of "
-			"'%s' can't be captured into a graph",
-			ordering->name);
-}
-
-static int publish_event(struct ordering *ordering, cu_stream stream, bool captured,
-			 uint64_t *out_sequence)
-{
-	if (captured)
-		return refuse_capture(ordering);
-	return order_event_publish(ordering, stream, out_sequence);
+	do {
+		status = publish_in_turn(ordering, stream, captured, &before, out_sequence);
+		if (status != GPUSHARE_E_NOT_READY)
+			return status;
+		status = await_published(ordering, before);
+	} while (!status);
+	return status;
 }
 
 int stream_publish(const struct gpushare_buffer *buffer, struct ordering *ordering,
@@ -255,9 +274,7 @@ int stream_publish(const struct gpushare_buffer *buffer, struct ordering *orderi
 	if (!status)
 		status = see_capture(ordering, stream, &captured);
 	if (!status)
-		status = has_words(ordering)
-			     ? publish_numbered(ordering, stream, captured, out_sequence)
-			     : publish_event(ordering, stream, captured, out_sequence);
+		status = publish_next(ordering, stream, captured, out_sequence);
 	if (!status)
 		atomic_store_explicit(&ordering->page->means, ordering->means,
 				      memory_order_relaxed);
@@ -295,31 +312,49 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 	raise_to(&ordering->waited, at_least);
 	if (has_words(ordering))
 		return wait_word(ordering, stream, &page->published, at_least);
-	return captured ? refuse_capture(ordering)
-			: order_event_acquire(ordering, stream, at_least);
+	status = host_await(ordering, 0, at_least);
+	if (status == GPUSHARE_E_OWNER_GONE)
+		return ordering_fail_gone(ordering, at_least);
+	return status ? ordering_fail_publish(ordering, status) : GPUSHARE_OK;
 }
 
-static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stream,
-			uint64_t sequence)
+/* E_NOT_READY: *out_before is to be released first. */
+static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream stream,
+			   uint64_t sequence, uint64_t *out_before)
 {
 	struct order_lane *lane = &ordering->releasing;
-	_Atomic uint64_t *released = &ordering->page->slot[slot - 1].released;
 	uint64_t before;
 	int status = release_take(ordering, slot);
 
 	if (status)
 		return status;
 	if (!atomic_load(&lane->last)) /* no stream is to release: what the CPU released stays */
-		raise_to(&lane->last, order_number(atomic_load(released)));
-	before = atomic_load(&lane->last);
-	if (before < sequence && has_words(ordering))
-		status = write_next(ordering, lane, stream, released, before, sequence);
-	else if (before < sequence)
-		status = order_event_release(ordering, stream, slot - 1, sequence);
+		raise_to(&lane->last, order_number(atomic_load(word_of(ordering, slot))));
+	*out_before = before = atomic_load(&lane->last);
+	if (before < sequence)
+		status = write_next(ordering, lane, stream, slot, before, sequence);
 	if (!status)
 		raise_to(&lane->last, sequence);
 	release_give(ordering, slot);
 	return status;
+}
+
+static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stream,
+			uint64_t sequence)
+{
+	uint64_t before = 0;
+	int status;
+
+	do {
+		status = release_in_turn(ordering, slot, stream, sequence, &before);
+		if (status != GPUSHARE_E_NOT_READY)
+			return status;
+		status = host_await(ordering, slot, before);
+	} while (!status);
+	return api_fail(status,
+			"what a stream was to release of '%s' before will not come: its CUDA "
+			"context has failed",
+			ordering->name);
 }
 
 int stream_release(const struct gpushare_buffer *buffer, struct ordering *ordering,
@@ -341,8 +376,6 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 		return status;
 	if (!captured)
 		return release_next(ordering, slot, stream, sequence);
-	if (!has_words(ordering))
-		return refuse_capture(ordering);
 	status = release_check(ordering, slot);
 	return status ? status
 		      : write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
@@ -368,8 +401,6 @@ int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *orderi
 	if (!status)
 		status = see_capture(ordering, stream, &captured);
 	if (!status && !has_words(ordering)) {
-		if (captured)
-			return refuse_capture(ordering);
 		order_reclaim(page, sequence, ORDER_FOR_EVER);
 		return GPUSHARE_OK;
 	}

@@ -17,16 +17,13 @@ int order_enter(const struct driver *driver, cu_context context, struct order_sc
 void order_leave(struct order_scope *scope);
 #define _order_scope_ __attribute__((cleanup(order_leave)))
 
-/* In a host function: the next number, where this process publishes still. */
-void stream_publish_late(struct ordering *ordering);
-
 /* cuLaunchHostFunc; the function's code stays loaded. */
 int stream_call(const struct ordering *ordering, cu_stream stream, void (*function)(void *),
 		void *user);
 int stream_fail(const struct ordering *ordering, cu_result result, const char *call);
 
 /* api_order_view.c: the page is where the GPUs of the buffer's context reach it, or they can't use it
- * and means is EVENTS. */
+ * and means is HOST_FUNCTION. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering);
 
 /* An event of the current context, which is never recorded: what fails that context fails its query.
@@ -36,13 +33,6 @@ void view_drop(const struct driver *driver, struct order_page *view);
 
 /* api_order_retire.c: what a stream may come to later is in one list until then. */
 void view_add(struct ordering *ordering);
-/* Its event is recorded behind that number. */
-bool view_is_recorded(const struct ordering *ordering, uint64_t number);
-/* One of this process's, of the same page in the same context, it itself or another, whose event is recorded
- * behind that number; it stays until it is returned. NULL: there is none. */
-struct ordering *view_borrow(const struct ordering *like, uint64_t number);
-void view_return(struct ordering *borrowed);
-
 /* api_order_release.c. The slot is this session's still, and not another process's. */
 int release_check(const struct ordering *ordering, uint32_t slot);
 /* The turn in which nobody leaves the slot without saying that a stream may still come to it. */
@@ -50,13 +40,11 @@ int release_take(struct ordering *ordering, uint32_t slot);
 /* Left meanwhile, it is none of what was released in the next one. */
 void release_give(struct ordering *ordering, uint32_t slot);
 
-/* api_order_event.c: the same without stream memory operations; nothing of it can be captured. */
-int order_event_open(const struct gpushare_buffer *buffer, struct ordering *ordering);
-int order_event_publish(struct ordering *ordering, cu_stream stream, uint64_t *out_sequence);
-int order_event_acquire(struct ordering *ordering, cu_stream stream, uint64_t at_least);
-/* Once at a time. */
-int order_event_release(struct ordering *ordering, cu_stream stream, uint32_t slot,
-			uint64_t sequence);
-void order_event_finish(struct ordering *ordering);
+/* api_order_host.c: the same without stream memory operations; nothing of it can be captured. */
+int host_open(const struct gpushare_buffer *buffer, struct ordering *ordering);
+/* Of a consumer's `slot`, from 1 on; 0: it is published. Stored when the stream comes there. */
+int host_store(struct ordering *ordering, cu_stream stream, uint32_t slot, uint64_t number);
+/* This thread waits until that is there. OK; E_OWNER_GONE; E_CUDA: this process's context has failed. No sentence. */
+int host_await(struct ordering *ordering, uint32_t slot, uint64_t number);
 
 #endif

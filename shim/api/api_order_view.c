@@ -28,7 +28,7 @@ int stream_fail(const struct ordering *ordering, cu_result result, const char *c
 			     ordering->name);
 }
 
-/* Said to be so where it is (GPUSHARE_ORDERING=events), to try the other way on any GPU. */
+/* Said to be so where it is (GPUSHARE_ORDERING=host-functions), to try the other way on any GPU. */
 static bool has_words(const struct driver *driver)
 {
 	const char *wanted = secure_getenv("GPUSHARE_ORDERING");
@@ -38,7 +38,7 @@ static bool has_words(const struct driver *driver)
 	return driver->cuStreamWaitValue64_v2 && driver->cuStreamWriteValue64_v2 &&
 	       driver->cuMemHostRegister_v2 && driver->cuMemHostUnregister &&
 	       driver->cuMemHostGetDevicePointer_v2 && driver->cuDeviceGetAttribute &&
-	       driver->cuLaunchHostFunc && !(wanted && !strcmp(wanted, "events")) &&
+	       driver->cuLaunchHostFunc && !(wanted && !strcmp(wanted, "host-functions")) &&
 	       driver->cuCtxGetDevice(&device) == CU_OK &&
 	       driver->cuDeviceGetAttribute(&has, CU_DEVICE_STREAM_WORDS, device) == CU_OK && has;
 }
@@ -105,7 +105,7 @@ static bool is_ready(const struct ordering *ordering)
 {
 	return atomic_load_explicit(&ordering->at, memory_order_acquire) ||
 	       atomic_load_explicit(&ordering->means, memory_order_acquire) ==
-		   GPUSHARE_ORDERING_EVENTS;
+		   GPUSHARE_ORDERING_HOST_FUNCTION;
 }
 
 static int open_here(const struct gpushare_buffer *buffer, struct ordering *ordering)
@@ -118,7 +118,7 @@ static int open_here(const struct gpushare_buffer *buffer, struct ordering *orde
 	if (status)
 		return status;
 	return has_words(ordering->driver) ? view_open(buffer, ordering)
-					   : order_event_open(buffer, ordering);
+					   : host_open(buffer, ordering);
 }
 
 /* By one thread: a second view can't be given up again without waiting for what streams wait for. Where

@@ -51,11 +51,11 @@ in_time() {
 	done
 }
 
-# by WAY: WAY as api_order has it, in $way; events: streams without words
+# by WAY: WAY as api_order has it, in $way; functions: streams without words
 by() {
 	way=$1
 	unset GPUSHARE_ORDERING
-	[ "$1" != events ] || { way=stream && export GPUSHARE_ORDERING=events; }
+	[ "$1" != functions ] || { way=stream && export GPUSHARE_ORDERING=host-functions; }
 	rm -f "$WORK/go" "$WORK"/*.out
 }
 
@@ -101,22 +101,22 @@ kill_registry() {
 	done
 }
 
-@test "a GPU without stream memory operations: by one IPC event" {
-	export GPUSHARE_ORDERING=events
+@test "a GPU without stream memory operations: by host functions" {
+	export GPUSHARE_ORDERING=host-functions
 	crew 1 $((COUNT / 2)) 4 stream
-	has "$output" "by events"
+	has "$output" "by host-functions"
 	crew 4 $((COUNT / 4)) 1 mixed
 }
 
-@test "a GPU that says so itself: by one IPC event" {
+@test "a GPU that says so itself: by host functions" {
 	needs_sim
 	export GPUSHARE_SIM_STREAM_WORDS=0
 	crew 4 $((COUNT / 2)) 4 stream
-	has "$output" "by events"
+	has "$output" "by host-functions"
 }
 
 @test "a producer that is killed between writing and publishing never yields that frame" {
-	for how in host stream events; do
+	for how in host stream functions; do
 		by $how
 		produce 4 100 $way 8
 		consume one 4 host
@@ -134,7 +134,7 @@ kill_registry() {
 }
 
 @test "a producer that is killed before its GPU comes to a publication leaves no stream standing" {
-	for how in stream events; do
+	for how in stream functions; do
 		by $how
 		produce 4 100 held 8
 		consume one 4 host
@@ -155,7 +155,7 @@ kill_registry() {
 }
 
 @test "a consumer that is killed while it has a frame stops the producer no longer than its lease" {
-	for how in host stream events; do
+	for how in host stream functions; do
 		by $how
 		produce 2 50 $way
 		consume stays 2 host
@@ -173,7 +173,7 @@ kill_registry() {
 }
 
 @test "who waits for a dead producer hears of it at once, and streams are let through" {
-	for how in host events; do
+	for how in host functions; do
 		by $how
 		produce 4 3 $way
 		consume cpu 4 host
@@ -253,17 +253,14 @@ kill_registry() {
 }
 
 @test "a publisher that goes and returns while its streams have still to publish: nothing runs ahead" {
-	for how in stream events; do
-		by $how
-		run -0 "$BIN/api_order_return"
-		has "$output" "read 5 by $([ $how = events ] && echo events || echo stream-memory-operations)"
-	done
+	run -0 "$BIN/api_order_return"
+	has "$output" "read 5 by stream-memory-operations"
 }
 
 @test "what is shown of a buffer has its sequence and how it is ordered" {
 	needs jq
-	declare -A words=([host]=host [stream]=stream-memory-operations [events]=events)
-	for how in host stream events; do
+	declare -A words=([host]=host [stream]=stream-memory-operations [functions]=host-functions)
+	for how in host stream functions; do
 		by $how
 		produce 4 100 $way 6
 		until_true has_one ring

@@ -9,11 +9,11 @@ scene_api_consume() {
 }
 
 # The same by an event and on the CPU.
-scene_api_consume_events() {
+scene_api_consume_host_functions() {
 	scene_api_consume
-	SERVER=(env GPUSHARE_ORDERING=events "${SERVER[@]}")
+	SERVER=(env GPUSHARE_ORDERING=host-functions "${SERVER[@]}")
 	scene() {
-		GPUSHARE_ORDERING=events LD_PRELOAD=$FAULT_LIB guarded "$BIN/api_faults" "${WORDS[@]}"
+		GPUSHARE_ORDERING=host-functions LD_PRELOAD=$FAULT_LIB guarded "$BIN/api_faults" "${WORDS[@]}"
 	}
 }
 

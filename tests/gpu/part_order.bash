@@ -87,4 +87,4 @@ for order_way in stream host; do
 	order_crew 16 "$ORDER_COUNT" 8 $order_way
 done
 order_crew 4 $((ORDER_COUNT / 10)) 1 mixed
-order_crew 4 $((ORDER_COUNT / 10)) 4 mixed GPUSHARE_ORDERING=events
+order_crew 4 $((ORDER_COUNT / 10)) 4 mixed GPUSHARE_ORDERING=host-functions

@@ -60,7 +60,7 @@ class Order(Case):
                 print(b.sequence)
             """) as child:
                 self.assertEqual(child.hear(), str(at))
-            self.assertIn(b.ordering, ("events", "stream-memory-operations"))
+            self.assertIn(b.ordering, ("host-functions", "stream-memory-operations"))
             b.order_status()
 
 

@@ -233,7 +233,7 @@ static void test_capture(void **state)
 	stage_play(capture, NULL);
 }
 
-static void capture_by_events(void)
+static void capture_by_host_functions(void)
 {
 	struct gpushare_buffer *buffer;
 	cu_stream stream;
@@ -243,7 +243,7 @@ static void capture_by_events(void)
 	buffer = part_begin(&driver, &session);
 	stream = part_stream();
 	OK(gpushare_publish(buffer, stream, NULL));
-	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_EVENTS);
+	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_HOST_FUNCTION);
 	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
 	FAILS(E_NOT_SUPPORTED, "captured", gpushare_publish(buffer, stream, NULL));
 	FAILS(E_NOT_SUPPORTED, "captured", gpushare_acquire(buffer, stream, 2));
@@ -251,52 +251,52 @@ static void capture_by_events(void)
 	OK(gpushare_close(session));
 }
 
-static void test_capture_by_events(void **state)
+static void test_capture_by_host_functions(void **state)
 {
 	(void)state;
-	stage_play(capture_by_events, NULL);
+	stage_play(capture_by_host_functions, NULL);
 }
 
-/* Streams of another context: an interprocess event that met one would end the process. */
-static void elsewhere_by_events(void)
+/* Streams of another context too. */
+static void elsewhere_by_host_functions(void)
 {
 	struct gpushare_buffer *buffer;
 	cu_context mine;
 	cu_stream stream;
 
-	setenv("GPUSHARE_ORDERING", "events", 1);
+	setenv("GPUSHARE_ORDERING", "host-functions", 1);
 	buffer = part_begin(&driver, &session);
 	OK(gpushare_publish(buffer, NULL, NULL));
 	CHECK(driver->cuCtxCreate_v2(&mine, 0, 0) == CU_OK);
 	CHECK(driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING) == CU_OK);
-	FAILS(E_NOT_SUPPORTED, "gpushare_publish_host", gpushare_publish(buffer, stream, NULL));
-	OK(gpushare_acquire(buffer, stream, 1));
+	OK(gpushare_publish(buffer, stream, NULL));
+	OK(gpushare_acquire(buffer, stream, 2));
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 	CHECK(driver->cuCtxDestroy_v2(mine) == CU_OK);
 	OK(gpushare_close(session));
 }
 
-static void test_elsewhere_by_events(void **state)
+static void test_elsewhere_by_host_functions(void **state)
 {
 	(void)state;
-	stage_play(elsewhere_by_events, NULL);
+	stage_play(elsewhere_by_host_functions, NULL);
 }
 
-/* A GPU that has neither. */
+/* Nor does that work. */
 static void lack_all(void)
 {
 	struct gpushare_buffer *buffer;
 
 	setenv("GPUSHARE_SIM_STREAM_WORDS", "0", 1);
-	setenv("GPUSHARE_SIM_FAIL", "cuIpcGetEventHandle:1:1:801", 1);
+	setenv("GPUSHARE_SIM_FAIL", "cuLaunchHostFunc:1:1:801", 1);
 	buffer = part_begin(&driver, &session);
-	FAILS(E_CUDA, "cuIpcGetEventHandle", gpushare_publish(buffer, NULL, NULL));
+	FAILS(E_CUDA, "cuLaunchHostFunc", gpushare_publish(buffer, NULL, NULL));
 	OK(gpushare_publish(buffer, NULL, NULL));
 	OK(gpushare_acquire_host(buffer, 1, 5000, NULL));
 	OK(gpushare_close(session));
 }
 
-static void test_no_event(void **state)
+static void test_no_host_function(void **state)
 {
 	(void)state;
 	stage_play(lack_all, NULL);
@@ -308,8 +308,8 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
 	    T(test_refusals),	      T(test_failures),
 	    T(test_order_of_streams), T(test_order_of_releases),
-	    T(test_capture),	      T(test_capture_by_events),
-	    T(test_no_event),	      T(test_elsewhere_by_events),
+	    T(test_capture),	      T(test_capture_by_host_functions),
+	    T(test_no_host_function), T(test_elsewhere_by_host_functions),
 	};
 
 	(void)argc;

@@ -52,16 +52,16 @@ static void fail_by_words(void)
 	fail_context("stream");
 }
 
-static void fail_by_events(void)
+static void fail_by_host_functions(void)
 {
-	fail_context("events");
+	fail_context("host-functions");
 }
 
 static void test_failed_context(void **state)
 {
 	(void)state;
 	stage_play(fail_by_words, NULL);
-	stage_play(fail_by_events, NULL);
+	stage_play(fail_by_host_functions, NULL);
 }
 
 /* Those of whose memory no free waits for the GPU. */

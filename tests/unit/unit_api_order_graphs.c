@@ -113,12 +113,12 @@ static void test_capture_failing(void **state)
 	stage_play(capture_failing, NULL);
 }
 
-static void capture_by_events(void)
+static void capture_by_host_functions(void)
 {
 	struct gpushare_buffer *buffer;
 	cu_stream stream;
 
-	setenv("GPUSHARE_ORDERING", "events", 1);
+	setenv("GPUSHARE_ORDERING", "host-functions", 1);
 	buffer = part_begin(&driver, &session);
 	stream = part_stream();
 	OK(gpushare_join(buffer, NULL));
@@ -135,10 +135,10 @@ static void capture_by_events(void)
 	OK(gpushare_close(session));
 }
 
-static void test_capture_by_events(void **state)
+static void test_capture_by_host_functions(void **state)
 {
 	(void)state;
-	stage_play(capture_by_events, NULL);
+	stage_play(capture_by_host_functions, NULL);
 }
 
 int main(int argc, char **argv)
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
 	    T(test_capture),
 	    T(test_capture_failing),
-	    T(test_capture_by_events),
+	    T(test_capture_by_host_functions),
 	};
 
 	(void)argc;

@@ -199,26 +199,27 @@ static struct gpushare_buffer *fresh(void)
 	return part_made(session, name, PART_SIZE, 0);
 }
 
-/* Whatever of it a driver lacks, or won't tell: then events are the way. */
+/* Whatever of it a driver lacks, or won't tell: then host functions are the way. */
 static void lack_words(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
 	cu_stream stream = part_stream();
 
-#define BY_EVENTS(entry, instead) \
+#define BY_HOST(entry, instead) \
 	buffer = fresh(); \
 	WITH(driver, entry, instead, OK(gpushare_publish(buffer, stream, NULL))); \
 	go_through(stream); \
-	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_EVENTS && part_published(buffer) == 1)
-	BY_EVENTS(cuStreamWaitValue64_v2, NULL);
-	BY_EVENTS(cuStreamWriteValue64_v2, NULL);
-	BY_EVENTS(cuMemHostRegister_v2, NULL);
-	BY_EVENTS(cuMemHostUnregister, NULL);
-	BY_EVENTS(cuMemHostGetDevicePointer_v2, NULL);
-	BY_EVENTS(cuDeviceGetAttribute, NULL);
-	BY_EVENTS(cuDeviceGetAttribute, refuse_call);
-	BY_EVENTS(cuCtxGetDevice, refuse_call);
-#undef BY_EVENTS
+	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_HOST_FUNCTION && \
+	      part_published(buffer) == 1)
+	BY_HOST(cuStreamWaitValue64_v2, NULL);
+	BY_HOST(cuStreamWriteValue64_v2, NULL);
+	BY_HOST(cuMemHostRegister_v2, NULL);
+	BY_HOST(cuMemHostUnregister, NULL);
+	BY_HOST(cuMemHostGetDevicePointer_v2, NULL);
+	BY_HOST(cuDeviceGetAttribute, NULL);
+	BY_HOST(cuDeviceGetAttribute, refuse_call);
+	BY_HOST(cuCtxGetDevice, refuse_call);
+#undef BY_HOST
 	buffer = fresh(); /* an older driver has no modes of captures */
 	WITH(driver, cuThreadExchangeStreamCaptureMode, NULL,
 	     OK(gpushare_publish(buffer, stream, NULL)));

@@ -84,9 +84,9 @@ static void open_by_words(void)
 	OK(gpushare_close(session));
 }
 
-static void open_by_events(void)
+static void open_by_host_functions(void)
 {
-	setenv("GPUSHARE_ORDERING", "events", 1);
+	setenv("GPUSHARE_ORDERING", "host-functions", 1);
 	open_together(THREADS);
 	OK(gpushare_close(session));
 }
@@ -107,10 +107,10 @@ static void test_opened_together(void **state)
 	logged_play(open_by_words, NULL);
 }
 
-static void test_opened_by_events(void **state)
+static void test_opened_by_host_functions(void **state)
 {
 	(void)state;
-	stage_play(open_by_events, NULL);
+	stage_play(open_by_host_functions, NULL);
 }
 
 static void test_opened_after_failure(void **state)
@@ -286,8 +286,8 @@ static void held_up(void)
 	OK(gpushare_close(session));
 }
 
-/* The same of a publication that travels by an event. */
-static void held_up_by_events(void)
+/* The same of one that a host function stores. */
+static void held_up_by_host_functions(void)
 {
 	struct gpushare_buffer *buffer;
 	struct ordering *ordering;
@@ -295,7 +295,7 @@ static void held_up_by_events(void)
 	cu_stream stream;
 
 	alarm(60);
-	setenv("GPUSHARE_ORDERING", "events", 1);
+	setenv("GPUSHARE_ORDERING", "host-functions", 1);
 	buffer = part_begin(&driver, &session);
 	stream = part_stream();
 	session->driver_ms = 100;
@@ -314,7 +314,7 @@ static void test_held_up(void **state)
 {
 	(void)state;
 	stage_play(held_up, NULL);
-	stage_play(held_up_by_events, NULL);
+	stage_play(held_up_by_host_functions, NULL);
 	stage_play(slow_driver, NULL);
 }
 
@@ -372,8 +372,12 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_opened_together),	  T(test_opened_by_events), T(test_opened_after_failure),
-	    T(test_joined_and_left),	  T(test_left_once),	    T(test_held_up),
+	    T(test_opened_together),
+	    T(test_opened_by_host_functions),
+	    T(test_opened_after_failure),
+	    T(test_joined_and_left),
+	    T(test_left_once),
+	    T(test_held_up),
 	    T(test_left_while_releasing),
 	};
 

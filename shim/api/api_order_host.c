@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The order of a buffer on GPUs without 64-bit stream memory operations: a host function stores each number when the
+ * stream comes there. What a stream would wait for, the CPU waits for before it enqueues anything.
+ */
+#include "api_order_stream.h"
+
+#include <stdlib.h>
+
+/* What a host function stores. */
+struct stored {
+	struct ordering *ordering;
+	uint32_t slot; /* a consumer's, from 1 on; 0: it is published */
+	uint64_t number;
+};
+
+int host_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
+{
+	if (!ordering->driver->cuLaunchHostFunc)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"the CUDA driver has neither stream memory operations nor host "
+				"functions, so no stream orders '%s'; use the calls that end in "
+				"_host",
+				ordering->name);
+	ordering->context = buffer->context;
+	ordering->probe = view_probe(ordering->driver);
+	view_add(ordering);
+	atomic_store(&ordering->means, GPUSHARE_ORDERING_HOST_FUNCTION);
+	return GPUSHARE_OK;
+}
+
+static void store_here(void *user)
+{
+	struct stored *stored = user;
+	struct ordering *ordering = stored->ordering;
+
+	if (stored->slot) {
+		order_release(ordering->page, stored->slot - 1, stored->number);
+	} else {
+		order_raise(&ordering->page->published, stored->number);
+		order_wake_readers(ordering->page);
+	}
+	free(stored);
+	atomic_fetch_sub(&ordering->pending, 1);
+}
+
+int host_store(struct ordering *ordering, cu_stream stream, uint32_t slot, uint64_t number)
+{
+	struct stored *stored = malloc(sizeof(*stored));
+	int status;
+
+	if (!stored)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to order '%s'", ordering->name);
+	*stored = (struct stored){ordering, slot, number};
+	atomic_fetch_add(&ordering->pending, 1);
+	status = stream_call(ordering, stream, store_here, stored);
+	if (!status)
+		return GPUSHARE_OK;
+	atomic_fetch_sub(&ordering->pending, 1);
+	free(stored);
+	return status;
+}
+
+int host_await(struct ordering *ordering, uint32_t slot, uint64_t number)
+{
+	const struct order_stuck stuck = {stream_has_failed, ordering};
+	struct order_page *page = ordering->page;
+	int status;
+
+	if (slot)
+		status = order_wait_number(&page->slot[slot - 1].released, &page->reclaimers,
+					   number, ORDER_FOR_EVER, &stuck);
+	else
+		status = order_wait_number(&page->published, &page->readers, number, ORDER_FOR_EVER,
+					   &stuck);
+	return status;
+}
