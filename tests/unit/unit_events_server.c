@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "listener.h"
-#include "state/limit.h"
 #include "raw_peer.h"
 
 static notice told;
@@ -137,78 +136,12 @@ static void a_resyncing_is_told_where_it_changes_something(void **state)
 	raw_peers_end();
 }
 
-static long long rounds_us(int fd, int rounds)
+static void share_and_withdraw(int fd, int rounds)
 {
-	long long began_ms = raw_now_ms();
-
 	for (int i = 0; i < rounds; i++) {
 		assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
 		assert_int_equal(raw_say(fd, raw_withdraw("w", 0)), GPUSHARE_OK);
 	}
-	return (raw_now_ms() - began_ms) * 1000 / rounds;
-}
-
-/* It loses the oldest of what it did not read, and can tell how many those were. */
-static void who_does_not_read_holds_up_nobody(void **state)
-{
-	enum { ROUNDS = 6000 };
-	struct listener *quiet, *reader;
-	int fd = raw_connect(&raw_here);
-	long long alone_us = rounds_us(fd, 1000), watched_us;
-	uint64_t last = 0, lost = 0, got = 0;
-
-	(void)state;
-	quiet = events_connect();
-	reader = events_connect(); /* which hears all the same */
-	watched_us = rounds_us(fd, ROUNDS);
-	assert_in_range(watched_us, 0, 3 * alone_us + 1000);
-	print_message("a share and its end: %lld us, with watchers that don't read %lld us\n",
-		      alone_us, watched_us);
-	assert_int_equal(raw_say(fd, raw_share("last")), GPUSHARE_OK);
-	for (int i = 0; i < 2; i++) {
-		struct listener *watcher = i ? reader : quiet;
-
-		last = 2 * 1000;
-		for (got = lost = 0; strcmp(told.buffer.name, "last"); got++) {
-			assert_true(hear(watcher, RAW_TIMEOUT_MS));
-			assert_true(told.serial > last);
-			lost += told.serial - last - 1;
-			last = told.serial;
-		}
-		/* A share, an unlink that leaves it without a name, each. */
-		assert_int_equal(got + lost, last - 2000);
-		assert_true(lost > 0 && got >= LIMIT_EVENTS);
-		told.buffer.name[0] = '\0';
-	}
-	events_close(quiet);
-	events_close(reader);
-	close(fd);
-}
-
-static void a_hundred_watchers(void **state)
-{
-	enum { COUNT = 100 };
-	struct listener *watchers[COUNT];
-	int fd = raw_connect(&raw_here), before = daemon_fds();
-
-	(void)state;
-	for (int i = 0; i < COUNT; i++)
-		watchers[i] = events_connect();
-	for (int i = 0; i < 20; i++) {
-		assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
-		assert_int_equal(raw_say(fd, raw_withdraw("w", raw_answer.body.share.generation)),
-				 GPUSHARE_OK);
-	}
-	for (int i = 0; i < COUNT; i++) {
-		for (int k = 0; k < 20; k++) {
-			EXPECT(watchers[i], SHARE, "w");
-			EXPECT(watchers[i], WITHDRAW, "w");
-		}
-		assert_int_equal(told.serial, 40);
-		events_close(watchers[i]);
-	}
-	await_fds(before + 2);
-	close(fd);
 }
 
 /* Other requests of the same connection go on meanwhile. */
@@ -246,7 +179,7 @@ static void watchers_that_go_are_let_go_of(void **state)
 
 		close(stop[1]);
 		while (!raw_is_closed(stop[0], 0))
-			rounds_us(fd, 10);
+			share_and_withdraw(fd, 10);
 		_exit(0);
 	}
 	close(stop[0]);
@@ -266,38 +199,21 @@ static void watchers_that_go_are_let_go_of(void **state)
 	await_fds(before + 2);
 }
 
-static void who_watches_keeps_an_idle_daemon(void **state)
-{
-	const char *const arguments[] = {"--idle-exit", "1", NULL};
-	struct listener *watcher;
-
-	(void)state;
-	kill(raw_here.pid, SIGTERM);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
-	raw_daemon_start(&raw_here, arguments);
-	watcher = events_connect();
-	raw_sleep_ms(2200);
-	assert_false(raw_is_closed(watcher->fd, 0));
-	events_close(watcher);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
-	raw_daemon_start(&raw_here, NULL);
-}
-
 /* One that comes and goes between two looks of the daemon's has been there all the same. */
 static void a_short_watch_begins_idleness_anew(void **state)
 {
-	const char *const arguments[] = {"--idle-exit", "1", NULL};
+	const char *const arguments[] = {"--idle-exit", "3", NULL};
 	long long began;
 
 	(void)state;
 	kill(raw_here.pid, SIGTERM);
 	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
 	raw_daemon_start(&raw_here, arguments);
-	raw_sleep_ms(600);
+	raw_sleep_ms(1500);
 	events_close(events_connect());
 	began = raw_now_ms();
 	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
-	assert_true(raw_now_ms() - began >= 950);
+	assert_true(raw_now_ms() - began >= 2950);
 	raw_daemon_start(&raw_here, NULL);
 }
 
@@ -309,11 +225,8 @@ int main(void)
 	    with_daemon(it_hears_what_others_do),
 	    with_daemon(late_comers_hear_the_rest),
 	    with_daemon(a_resyncing_is_told_where_it_changes_something),
-	    with_daemon(who_does_not_read_holds_up_nobody),
-	    with_daemon(a_hundred_watchers),
 	    with_daemon(who_waits_is_answered_and_asks_once),
 	    with_daemon(watchers_that_go_are_let_go_of),
-	    with_daemon(who_watches_keeps_an_idle_daemon),
 	    with_daemon(a_short_watch_begins_idleness_anew),
 	};
 
