@@ -36,11 +36,11 @@ static void take_descriptors(struct registry *registry)
 {
 	struct entry *entry;
 
-	for (entry = store_after(&registry->state.store, ""); entry;
-	     entry = store_after(&registry->state.store, entry->info.name)) {
+	for (entry = store_next(&registry->state.store, NULL); entry;
+	     entry = store_next(&registry->state.store, entry)) {
 		int fd;
 
-		if (!backing_is_fd(entry->info.backing))
+		if (!backing_is_fd(entry->info.backing) || entry->nameless)
 			continue;
 		fd = fdstore_take(registry->fdstore, entry->info.generation);
 		if (fd >= 0)
@@ -59,10 +59,10 @@ static void take_descriptors(struct registry *registry)
 static unsigned int end_lost(struct registry *registry)
 {
 	unsigned int missing = 0;
-	struct entry *entry = store_after(&registry->state.store, ""), *after;
+	struct entry *entry = store_next(&registry->state.store, NULL), *after;
 
 	for (; entry; entry = after) {
-		after = store_after(&registry->state.store, entry->info.name);
+		after = store_next(&registry->state.store, entry);
 		if (entry->info.missing && !buffer_lose(&registry->state, entry))
 			missing++;
 	}
@@ -98,9 +98,11 @@ bool restore_open(struct registry *registry, const char *directory)
 		save_header(registry);
 	else
 		save_all(registry);
-	for (entry = store_after(&registry->state.store, ""); entry;
-	     entry = store_after(&registry->state.store, entry->info.name))
-		registry_show(registry, entry);
+	for (entry = store_next(&registry->state.store, NULL); entry;
+	     entry = store_next(&registry->state.store, entry)) {
+		if (!entry->nameless)
+			registry_show(registry, entry);
+	}
 	if (registry->state.store.count)
 		log_line("of before: %zu names, %u of them without their memory, %u processes",
 			 registry->state.store.count, missing,

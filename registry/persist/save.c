@@ -126,18 +126,12 @@ void save_header(struct registry *registry)
 	records_put(registry->records, &what, &registry->record_slot);
 }
 
-static void put_entry(struct registry *registry, struct entry *entry)
-{
-	entry->record_slot = 0;
-	save_entry(registry, entry);
-}
-
 static void put_attachments(struct registry *registry, struct session *session)
 {
 	struct attachment *each;
 
-	DL_FOREACH(session->attachments, each)
-	{
+	for (each = session_next(session, 0); each;
+	     each = session_next(session, each->generation)) {
 		each->record_slot = 0;
 		save_attachment(registry, session, each);
 	}
@@ -165,12 +159,11 @@ void save_all(struct registry *registry)
 	save_header(registry);
 	for (session = registry->state.sessions.by_id; session; session = session->hh.next)
 		session->record_slot = 0;
-	for (entry = store_after(&registry->state.store, ""); entry;
-	     entry = store_after(&registry->state.store, entry->info.name))
-		put_entry(registry, entry);
-	for (entry = store_deferred_after(&registry->state.store, 0); entry;
-	     entry = store_deferred_after(&registry->state.store, entry->info.generation))
-		put_entry(registry, entry);
+	for (entry = store_next(&registry->state.store, NULL); entry;
+	     entry = store_next(&registry->state.store, entry)) {
+		entry->record_slot = 0;
+		save_entry(registry, entry);
+	}
 	for (session = registry->state.sessions.by_id; session; session = session->hh.next)
 		put_attachments(registry, session);
 	for (struct order *order = registry->orders; order; order = order->hh.next)
@@ -366,7 +359,7 @@ static unsigned int *load_attachment(struct registry *registry, const gpushare_A
 	struct session *session = session_find_key(&registry->state.sessions, saved->key);
 	struct attachment *attachment = NULL;
 
-	if (session && name_is_valid(saved->name) && saved->count)
+	if (session && name_is_valid(saved->name) && saved->generation && saved->count)
 		attachment = session_set(&registry->state.sessions, session, saved->name,
 					 saved->generation, saved->count);
 	return attachment ? &attachment->record_slot : NULL;
@@ -424,17 +417,14 @@ bool load_records(struct registry *registry)
 	registry->loading = true;
 	goes_on = records_read(registry->records, read_record, registry);
 	registry->loading = false;
-	for (entry = store_after(&registry->state.store, ""); entry;
-	     entry = store_after(&registry->state.store, entry->info.name)) {
+	for (entry = store_next(&registry->state.store, NULL); entry;
+	     entry = store_next(&registry->state.store, entry))
 		generation_pass(&registry->state.generation, entry->info.generation);
-	}
-	for (entry = store_deferred_after(&registry->state.store, 0); entry;
-	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
-		generation_pass(&registry->state.generation, entry->info.generation);
-	}
 	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
-		for (struct attachment *each = session->attachments; each; each = each->next) {
+		struct attachment *each = session_next(session, 0);
+
+		for (; each; each = session_next(session, each->generation)) {
 			generation_pass(&registry->state.generation, each->generation);
 			entry = buffer_find(&registry->state, each->name, each->generation);
 			if (entry)

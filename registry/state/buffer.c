@@ -82,8 +82,8 @@ static void disown(struct state *state, struct entry *entry)
 		tree_remove(&state->kept, &entry->kept, entry);
 		return;
 	}
-	if (session->unheard.entry == entry)
-		session->unheard.entry = entry->next;
+	if (session->unheard == entry)
+		session->unheard = entry->next;
 	DL_DELETE(session->entries, entry);
 }
 

@@ -53,7 +53,7 @@ struct entry {
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */
 	/* A search by name reads one cache line of each entry. */
-	struct tree_node place; /* by name, or, nameless, by generation */
+	struct tree_node place; /* by name */
 	char name[];		/* info.name */
 };
 

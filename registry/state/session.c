@@ -24,7 +24,7 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 	}
 	session->id = id;
 	session->serial = ++sessions->ever;
-	session->attached.compare = compare;
+	session->attachments.compare = compare;
 	session->peer = *peer;
 	session->user = user;
 	session->who = (struct identity){.uid = peer->uid, .gid = IDENTITY_NO_GROUP};
@@ -54,7 +54,7 @@ void session_disconnect(struct sessions *sessions, struct session *session)
 
 bool session_has_nothing(const struct session *session)
 {
-	return !session->entries && !session->attachments && !session->deferred &&
+	return !session->entries && !session->attachments.root && !session->deferred &&
 	       !session->participants;
 }
 
@@ -91,7 +91,14 @@ struct session *session_free(struct sessions *sessions, struct session *session)
 
 struct attachment *session_find_generation(const struct session *session, uint64_t generation)
 {
-	struct tree_node *found = tree_find(&session->attached, &generation);
+	struct tree_node *found = tree_find(&session->attachments, &generation);
+
+	return found ? TREE_OF(struct attachment, node, found) : NULL;
+}
+
+struct attachment *session_next(const struct session *session, uint64_t generation)
+{
+	struct tree_node *found = tree_above(&session->attachments, &generation);
 
 	return found ? TREE_OF(struct attachment, node, found) : NULL;
 }
@@ -118,8 +125,7 @@ static struct attachment *attachment_of(struct session *session, const char *nam
 	attachment->generation = generation;
 	attachment->synced = session->round;
 	strcpy(attachment->name, name);
-	tree_insert(&session->attached, &attachment->node, &generation);
-	DL_APPEND(session->attachments, attachment);
+	tree_insert(&session->attachments, &attachment->node, &generation);
 	return attachment;
 }
 
@@ -146,8 +152,5 @@ void session_detach(struct sessions *sessions, struct session *session,
 	user_take(session->user, LIMIT_attachments, count);
 	if (attachment->count)
 		return;
-	if (session->unheard.attachment == attachment)
-		session->unheard.attachment = attachment->next;
-	DL_DELETE(session->attachments, attachment);
-	tree_remove(&session->attached, &attachment->node, &attachment->generation);
+	tree_remove(&session->attachments, &attachment->node, &attachment->generation);
 }

@@ -15,9 +15,8 @@ struct owner;
 struct watcher;
 
 struct attachment {
-	struct tree_node node; /* of the session, by... */
-	uint64_t generation;   /* ...which buffer it is of: generations are never used twice */
-	struct attachment *prev, *next; /* of the session */
+	struct tree_node node; /* of the session, by generation */
+	uint64_t generation;   /* of the buffer, not 0 */
 	unsigned int count;
 	bool own;	     /* by the owner's process: held, but not counted among the attachers */
 	unsigned int synced; /* see session.round */
@@ -42,17 +41,15 @@ struct session {
 	bool ending;	/* it has no connection either, and goes piece by piece: registry_leave() */
 	bool resyncing; /* its client names what it has; what it doesn't name goes */
 	unsigned int round; /* of its latest resync; what that named has it in `synced` */
-	struct {
-		struct entry *entry;
-		struct attachment *attachment;
-	} unheard; /* the first ones that the end of the resyncing has not looked at */
+	/* What the end of the resync has not looked at: the first entry, attachments above a generation. */
+	struct entry *unheard;
+	uint64_t heard;
 	unsigned int record_slot;      /* see persist/save.h */
 	struct connection *connection; /* server/connection.h; NULL: it has none */
 	struct watcher *watcher;       /* events.h; NULL: it does not watch */
 	struct entry *entries;
 	struct entry *deferred; /* what it has freed; not among its entries */
-	struct attachment *attachments;
-	struct tree attached;		  /* the same by generation */
+	struct tree attachments;
 	struct participant *participants; /* what it is to orders: order/order.h */
 	struct session *prev, *next;	  /* of those that are ending */
 	struct {
@@ -98,6 +95,8 @@ struct attachment *session_find_attachment(const struct session *session, const 
 					   uint64_t generation);
 /* Whatever its name; NULL: that one is not attached. */
 struct attachment *session_find_generation(const struct session *session, uint64_t generation);
+/* The first attachment above that generation; NULL: none. */
+struct attachment *session_next(const struct session *session, uint64_t generation);
 /* `count` fewer; with none left the session has it no more, and the caller frees it. */
 void session_detach(struct sessions *sessions, struct session *session,
 		    struct attachment *attachment, unsigned int count);

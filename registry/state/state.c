@@ -57,7 +57,7 @@ static void end_entry(struct state *state, struct entry *entry)
 
 bool state_end_one(struct state *state, struct session *session)
 {
-	struct attachment *attachment = session->attachments;
+	struct attachment *attachment = session_next(session, 0);
 
 	if (session->entries) {
 		end_entry(state, session->entries);

@@ -5,12 +5,75 @@
  * All that the registry remembers: users, sessions, buffers with and without a name. No clock and no I/O: the
  * caller sets the time, and an observer carries each change on. buffer.h has what happens to buffers.
  */
-#include "state/change.h"
-#include "state/generation.h"
 #include "state/session.h"
 #include "state/store.h"
 #include "state/tombstone.h"
 #include "state/users.h"
+
+/*
+ * What changes, for the state's one observer. It is called under the lock, before anybody is answered, and changes no
+ * buffer or session itself.
+ */
+enum change_kind {
+	/* Of `entry`, under its name */
+	CHANGE_SHARE, /* a new generation, of `session` */
+	CHANGE_RETURN, /* kept without an owner; `session` owns it now, with its flags, mode and group */
+	CHANGE_HOLD,	/* its descriptor is here */
+	CHANGE_UPDATE,	/* tags; owner's process as it is seen now */
+	CHANGE_COMMIT,	/* staged no more; of `session` */
+	CHANGE_ORPHAN,	/* its owner has gone, it is kept */
+	CHANGE_REPLACE, /* about to be another generation, which `session` shares */
+	CHANGE_REMOVE,	/* about to go, for `how` */
+	CHANGE_DROP,	/* about to go, and nobody hears why */
+	/* Of `entry`, without a name */
+	CHANGE_DEFER, /* it lost its name for `how`; others have it attached, or its owner is not told */
+	CHANGE_CONFIRM, /* its owner holds the memory for its attachers */
+	CHANGE_FREE,	/* about to go */
+	/* Of `session` and its `attachment`, to `entry`; NULL: that isn't here */
+	CHANGE_ATTACH, /* more of them than before */
+	CHANGE_DETACH, /* fewer; with a count of 0 it goes */
+	/* Of `session` */
+	CHANGE_SEEN,  /* its process is seen otherwise than before */
+	CHANGE_LEAVE, /* its connection has ended; all that it has goes next */
+};
+
+struct change {
+	enum change_kind kind;
+	enum departure how;
+	struct entry *entry;
+	struct session *session;
+	struct attachment *attachment;
+};
+
+/*
+ * Numbers that are never given twice, not over a restart either: they begin at the microseconds since the host was
+ * started, a clock that nobody sets, and fewer are given than go by. Nothing that has one outlives the kernel.
+ */
+struct generation {
+	uint64_t next;
+};
+
+/* No clock and no counting ever gets there. */
+#define GENERATION_SANE (UINT64_MAX / 2)
+/* The highest that a client is believed to have been given: no counting on from it passes the other. */
+#define GENERATION_TOLD (GENERATION_SANE / 2)
+
+static inline void generation_init(struct generation *generation, int64_t boot_ns)
+{
+	generation->next = (uint64_t)boot_ns / 1000;
+}
+
+/* That one is in use, wherever it came from. */
+static inline void generation_pass(struct generation *generation, uint64_t used)
+{
+	if (used > generation->next && used <= GENERATION_SANE)
+		generation->next = used;
+}
+
+static inline uint64_t generation_take(struct generation *generation)
+{
+	return ++generation->next;
+}
 
 struct state {
 	int64_t now_ns;	  /* CLOCK_MONOTONIC, when the lock was taken */

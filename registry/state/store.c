@@ -6,30 +6,21 @@
 #define ENTRY(node) TREE_OF(struct entry, place, node)
 #define NUMBERED(node) TREE_OF(struct entry, by_generation, node)
 
-static int compare(const uint64_t *key, uint64_t generation)
-{
-	return (*key > generation) - (*key < generation);
-}
-
 static int compare_name(const void *key, const struct tree_node *node)
 {
 	return strcmp(key, ENTRY(node)->name);
 }
 
-static int compare_deferred(const void *key, const struct tree_node *node)
-{
-	return compare(key, ENTRY(node)->info.generation);
-}
-
 static int compare_generation(const void *key, const struct tree_node *node)
 {
-	return compare(key, NUMBERED(node)->info.generation);
+	uint64_t a = *(const uint64_t *)key, b = NUMBERED(node)->info.generation;
+
+	return (a > b) - (a < b);
 }
 
 void store_init(struct store *store)
 {
 	*store = (struct store){.names = {.compare = compare_name},
-				.deferred = {.compare = compare_deferred},
 				.generations = {.compare = compare_generation}};
 }
 
@@ -37,8 +28,8 @@ void store_finish(struct store *store)
 {
 	while (store->names.root)
 		store_remove(store, ENTRY(store->names.root));
-	while (store->deferred.root)
-		store_remove(store, ENTRY(store->deferred.root));
+	while (store->generations.root)
+		store_remove(store, NUMBERED(store->generations.root));
 }
 
 void store_name(struct store *store, struct entry *entry)
@@ -51,7 +42,6 @@ void store_name(struct store *store, struct entry *entry)
 void store_defer(struct store *store, struct entry *entry)
 {
 	entry->nameless = true;
-	tree_insert(&store->deferred, &entry->place, &entry->info.generation);
 	store->nameless++;
 }
 
@@ -79,7 +69,6 @@ void store_number(struct store *store, struct entry *entry, uint64_t generation)
 void store_take(struct store *store, struct entry *entry)
 {
 	if (entry->nameless) {
-		tree_remove(&store->deferred, &entry->place, &entry->info.generation);
 		store->nameless--;
 	} else {
 		tree_remove(&store->names, &entry->place, entry->info.name);
@@ -122,9 +111,10 @@ struct entry *store_after(const struct store *store, const char *name)
 	return found ? ENTRY(found) : NULL;
 }
 
-struct entry *store_deferred_after(const struct store *store, uint64_t generation)
+struct entry *store_next(const struct store *store, const struct entry *entry)
 {
-	struct tree_node *found = tree_above(&store->deferred, &generation);
+	uint64_t generation = entry ? entry->info.generation : 0;
+	struct tree_node *found = tree_above(&store->generations, &generation);
 
-	return found ? ENTRY(found) : NULL;
+	return found ? NUMBERED(found) : NULL;
 }

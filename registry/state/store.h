@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_STORE_H
 #define GPUSHARE_REGISTRY_STORE_H
-/* Buffers by name and by generation. One whose free is deferred has no name here, but a place by generation. */
+/* Buffers by name and by generation. One whose free is deferred has no name. */
 #include "state/entry.h"
 
 struct store {
 	struct tree names;
-	struct tree deferred;	 /* by generation */
-	struct tree generations; /* of both */
+	struct tree generations; /* also of deferred ones */
 	size_t count, nameless;
 };
 
@@ -16,10 +15,10 @@ void store_init(struct store *store);
 void store_finish(struct store *store);
 /* Without a generation; the name must be free. NULL: out of memory, nothing changed. */
 struct entry *store_add(struct store *store, const record *info, const uint8_t *handle);
-/* What is nowhere gets its name; or, having a generation, its place without one. */
+/* An entry that is not counted is counted as one with its name, or without. */
 void store_name(struct store *store, struct entry *entry);
 void store_defer(struct store *store, struct entry *entry);
-/* It loses its name or place, and keeps its generation; the entry is the caller's. */
+/* It loses its name, if it has one, and keeps its generation; it is not counted. */
 void store_take(struct store *store, struct entry *entry);
 void store_remove(struct store *store, struct entry *entry);
 /* Give a named buffer, or one that is nowhere, that generation; 0: none. */
@@ -31,7 +30,7 @@ struct entry *store_find_generation(const struct store *store, uint64_t generati
 struct entry *store_find_deferred(const struct store *store, uint64_t generation);
 /* The first name above `name`; "" for the beginning. NULL past the end. */
 struct entry *store_after(const struct store *store, const char *name);
-/* The first deferred buffer above that generation. */
-struct entry *store_deferred_after(const struct store *store, uint64_t generation);
+/* The next buffer in the order of generations, with a name or without; `entry` NULL: the first. */
+struct entry *store_next(const struct store *store, const struct entry *entry);
 
 #endif

@@ -42,7 +42,7 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 	const struct call *call = listing->call;
 	gpushare_ListReply *page = listing->page;
 
-	if (!access_sees(call->session, entry)) {
+	if (entry->nameless != listing->list->limbo || !access_sees(call->session, entry)) {
 		/* The page's end would reveal hidden names: the work is interrupted instead. */
 		if (++listing->hidden == LIMIT_LIST_HIDDEN)
 			listing->rest = entry;
@@ -71,7 +71,7 @@ static bool list_name(void *listing, struct tree_node *node)
 
 static bool list_deferred(void *listing, struct tree_node *node)
 {
-	return list_one(listing, TREE_OF(struct entry, place, node));
+	return list_one(listing, TREE_OF(struct entry, by_generation, node));
 }
 
 static void list_from(struct listing *listing, const struct list_rest *rest)
@@ -82,7 +82,7 @@ static void list_from(struct listing *listing, const struct list_rest *rest)
 	const struct entry *first;
 
 	if (list->limbo) {
-		tree_walk(&store->deferred,
+		tree_walk(&store->generations,
 			  rest ? &rest->after_generation : &list->after_generation, false,
 			  list_deferred, listing);
 		return;

@@ -24,13 +24,11 @@ static void move_all(struct session *from, struct session *to)
 	to->record_slot = from->record_slot;
 	to->entries = from->entries;
 	to->attachments = from->attachments;
-	to->attached = from->attached;
 	to->deferred = from->deferred;
 	participant_move_all(from, to);
 	from->record_slot = 0;
 	from->entries = from->deferred = NULL;
-	from->attachments = NULL;
-	from->attached.root = NULL;
+	from->attachments.root = NULL;
 	to->resyncing = false;
 	to->round = from->round;
 	to->owner = from->owner;
@@ -165,8 +163,8 @@ static void begin(struct session *session)
 		return;
 	session->resyncing = true;
 	session->round++;
-	session->unheard.entry = session->entries;
-	session->unheard.attachment = session->attachments;
+	session->unheard = session->entries;
+	session->heard = 0;
 }
 
 static void want(const struct call *call, const gpushare_Hold *hold)
@@ -213,7 +211,7 @@ static int tell_attached(const struct call *call, const gpushare_Hold *hold)
 	struct attachment *attachment;
 	int status;
 
-	if (!hold->count || (!before && !may_hold(call, entry)))
+	if (!hold->count || !hold->generation || (!before && !may_hold(call, entry)))
 		return GPUSHARE_OK;
 	if (before && strcmp(before->name, hold->name) != 0)
 		return refuse(call, GPUSHARE_E_INVALID,
@@ -273,22 +271,22 @@ static bool end(const struct call *call)
 {
 	struct session *session = call->session;
 	struct piece piece = piece_begin();
+	struct attachment *attachment;
+	struct entry *entry;
 
-	while (session->unheard.entry || session->unheard.attachment) {
-		struct entry *entry = session->unheard.entry;
-		struct attachment *attachment = session->unheard.attachment;
-
+	while ((entry = session->unheard)) {
 		if (piece_is_over(&piece))
 			return false;
-		if (entry) {
-			session->unheard.entry = entry->next;
-			if (entry->synced != session->round)
-				end_entry(call, entry);
-		} else {
-			session->unheard.attachment = attachment->next;
-			if (attachment->synced != session->round)
-				buffer_detach(call->state, session, attachment, attachment->count);
-		}
+		session->unheard = entry->next;
+		if (entry->synced != session->round)
+			end_entry(call, entry);
+	}
+	while ((attachment = session_next(session, session->heard))) {
+		if (piece_is_over(&piece))
+			return false;
+		session->heard = attachment->generation;
+		if (attachment->synced != session->round)
+			buffer_detach(call->state, session, attachment, attachment->count);
 	}
 	session->resyncing = false;
 	return true;

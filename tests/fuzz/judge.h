@@ -63,7 +63,8 @@ static void judge_counts(const struct registry *registry)
 
 		sessions++;
 		disconnected += session->disconnected;
-		for (each = session->attachments; each; each = each->next) {
+		for (each = session_next(session, 0); each;
+		     each = session_next(session, each->generation)) {
 			FUZZ_MUST(each->count);
 			attachments += each->count;
 		}
@@ -87,8 +88,10 @@ static void judge_tallies(const struct registry *registry)
 		named.count += !entry_is_staged(entry->info.flags);
 		named.bytes += entry_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
 	}
-	for (entry = store_deferred_after(&registry->state.store, 0); entry;
-	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
+	for (entry = store_next(&registry->state.store, NULL); entry;
+	     entry = store_next(&registry->state.store, entry)) {
+		if (!entry->nameless)
+			continue;
 		limbo.count += entry->info.in_limbo;
 		limbo.bytes += entry->info.in_limbo ? entry->info.base_size : 0;
 	}
@@ -122,8 +125,10 @@ static void judge_registry(const struct registry *registry)
 	FUZZ_MUST(kept_bytes == registry->state.users.total.held[LIMIT_kept_bytes]);
 	FUZZ_MUST(registry->state.store.count == registry->state.users.total.held[LIMIT_names]);
 	FUZZ_MUST(registry->state.store.nameless == registry->state.users.total.held[LIMIT_limbo]);
-	for (entry = store_deferred_after(&registry->state.store, 0); entry;
-	     entry = store_deferred_after(&registry->state.store, entry->info.generation)) {
+	for (entry = store_next(&registry->state.store, NULL); entry;
+	     entry = store_next(&registry->state.store, entry)) {
+		if (!entry->nameless)
+			continue;
 		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->fdref);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		tags += entry->tags_count;
