@@ -24,9 +24,6 @@ void registry_show(struct registry *registry, struct entry *entry)
 		indexer_put(&registry->index, entry);
 }
 
-/* Whose pid a notice has. */
-enum by { BY_NOBODY, BY_OWNER, BY_SESSION, BY_ACTOR };
-
 enum {
 	SAVE = 1,    /* the record */
 	GONE = 2,    /* the record goes */
@@ -39,37 +36,36 @@ enum {
 };
 
 /* What a change of a buffer asks for, from left to right. What survives the daemon comes first; notices show the
- * order of a buffer, which ends last. */
+ * order of a buffer, which ends last. A notice has the pid of the change's session, or else of the owner. */
 static const struct effect {
 	unsigned int what;
 	enum gpushare_notice_kind notice; /* 0: none */
-	enum by by;
 	void (*order)(struct registry *registry, uint64_t generation);
 } effects[] = {
-    [CHANGE_SHARE] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, BY_SESSION, order_check},
-    [CHANGE_RETURN] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, BY_SESSION, order_adopt},
-    [CHANGE_HOLD] = {PUT | SAVE | SHOW, 0, BY_NOBODY, NULL},
-    [CHANGE_UPDATE] = {SAVE | SHOW, 0, BY_NOBODY, NULL},
-    [CHANGE_COMMIT] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, BY_SESSION, NULL},
-    [CHANGE_ORPHAN] = {SAVE | SHOW, GPUSHARE_NOTICE_OWNER_GONE, BY_OWNER, order_check},
-    [CHANGE_REPLACE] = {RELEASE, GPUSHARE_NOTICE_REMOVE, BY_SESSION, order_end},
-    [CHANGE_REMOVE] = {RELEASE | GONE | MARK | HIDE | DEPART, 0, BY_NOBODY, order_end},
-    [CHANGE_DROP] = {RELEASE | GONE | MARK | HIDE, 0, BY_NOBODY, order_end},
-    [CHANGE_DEFER] = {RELEASE | SAVE | MARK | HIDE | DEPART, 0, BY_NOBODY, order_check},
-    [CHANGE_CONFIRM] = {SAVE, GPUSHARE_NOTICE_LIMBO, BY_OWNER, order_check},
-    [CHANGE_FREE] = {GONE | MARK, GPUSHARE_NOTICE_REMOVE, BY_OWNER, order_end},
+    [CHANGE_SHARE] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, order_check},
+    [CHANGE_RETURN] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, order_adopt},
+    [CHANGE_HOLD] = {PUT | SAVE | SHOW, 0, NULL},
+    [CHANGE_UPDATE] = {SAVE | SHOW, 0, NULL},
+    [CHANGE_COMMIT] = {SAVE | MARK | SHOW, GPUSHARE_NOTICE_SHARE, NULL},
+    [CHANGE_ORPHAN] = {SAVE | SHOW, GPUSHARE_NOTICE_OWNER_GONE, order_check},
+    [CHANGE_REPLACE] = {RELEASE, GPUSHARE_NOTICE_REMOVE, order_end},
+    [CHANGE_REMOVE] = {RELEASE | GONE | MARK | HIDE | DEPART, 0, order_end},
+    [CHANGE_DROP] = {RELEASE | GONE | MARK | HIDE, 0, order_end},
+    [CHANGE_DEFER] = {RELEASE | SAVE | MARK | HIDE | DEPART, 0, order_check},
+    [CHANGE_CONFIRM] = {SAVE, GPUSHARE_NOTICE_LIMBO, order_check},
+    [CHANGE_FREE] = {GONE | MARK, GPUSHARE_NOTICE_REMOVE, order_end},
 };
 
 static const struct {
 	enum gpushare_notice_kind notice;
-	enum by by;
 	const char *audited;
+	bool by_owner;
 } departures[] = {
-    [DEPARTURE_OWNER_GONE] = {GPUSHARE_NOTICE_OWNER_GONE, BY_OWNER, "owner_gone"},
-    [DEPARTURE_WITHDRAWN] = {GPUSHARE_NOTICE_WITHDRAW, BY_OWNER, "withdrawn"},
-    [DEPARTURE_EXPIRED] = {GPUSHARE_NOTICE_EXPIRE, BY_NOBODY, "expired"},
-    [DEPARTURE_LOST] = {GPUSHARE_NOTICE_REMOVE, BY_NOBODY, "lost"},
-    [DEPARTURE_UNLINKED] = {GPUSHARE_NOTICE_UNLINK, BY_ACTOR, "unlinked"},
+    [DEPARTURE_OWNER_GONE] = {GPUSHARE_NOTICE_OWNER_GONE, "owner_gone", true},
+    [DEPARTURE_WITHDRAWN] = {GPUSHARE_NOTICE_WITHDRAW, "withdrawn", true},
+    [DEPARTURE_EXPIRED] = {GPUSHARE_NOTICE_EXPIRE, "expired", false},
+    [DEPARTURE_LOST] = {GPUSHARE_NOTICE_REMOVE, "lost", false},
+    [DEPARTURE_UNLINKED] = {GPUSHARE_NOTICE_UNLINK, "unlinked", false},
 };
 
 static void release(struct registry *registry, struct entry *entry)
@@ -92,45 +88,34 @@ static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 	return events_begin(&registry->events, kind, pid, registry->state.unix_ns);
 }
 
-static void tell(struct registry *registry, enum gpushare_notice_kind kind,
-		 const struct entry *entry, int32_t pid)
+static void notify(struct registry *registry, enum gpushare_notice_kind kind,
+		   const struct entry *entry, int32_t pid)
 {
-	notice *told = begin(registry, kind, entry, pid);
+	notice *notice = begin(registry, kind, entry, pid);
 
-	if (!told)
+	if (!notice)
 		return;
-	registry_describe(registry, NULL, entry, &told->buffer);
+	registry_describe(registry, NULL, entry, &notice->buffer);
 	events_send(&registry->events);
-}
-
-static void tell_by(struct registry *registry, enum gpushare_notice_kind kind, enum by by,
-		    const struct change *change)
-{
-	const int32_t pids[] = {
-	    [BY_OWNER] = change->entry->owner->pid,
-	    [BY_SESSION] = change->session ? change->session->peer.pid : 0,
-	    [BY_ACTOR] = registry->events.actor,
-	};
-
-	tell(registry, kind, change->entry, pids[by]);
 }
 
 static void depart(struct registry *registry, const struct change *change)
 {
 	const struct entry *entry = change->entry;
-	enum gpushare_notice_kind kind = departures[change->how].notice;
-	const struct process *by = entry->owner;
+	const struct process *by = departures[change->how].by_owner ? entry->owner : NULL;
 
 	/* Otherwise a request of another peer may just be what makes the registry notice the end. */
-	if (change->how == DEPARTURE_UNLINKED && registry->asking)
+	if (change->how == DEPARTURE_UNLINKED)
 		by = registry->asking;
 	if (change->how == DEPARTURE_LOST)
 		log_line("\"%s\" is lost", entry->info.name);
 	else if (change->how == DEPARTURE_EXPIRED)
 		log_line("\"%s\" was kept for %u s", entry->info.name, entry->info.ttl_s);
-	tell_by(registry, entry->info.in_limbo ? GPUSHARE_NOTICE_LIMBO : kind,
-		departures[change->how].by, change);
-	audit_removal(&registry->audit, entry, by, departures[change->how].audited);
+	notify(registry,
+	       entry->info.in_limbo ? GPUSHARE_NOTICE_LIMBO : departures[change->how].notice, entry,
+	       by ? by->pid : 0);
+	audit_removal(&registry->audit, entry, by ? by : entry->owner,
+		      departures[change->how].audited);
 }
 
 static void observe_buffer(struct registry *registry, const struct change *change)
@@ -160,7 +145,8 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 	if (effect->what & DEPART)
 		depart(registry, change);
 	else
-		tell_by(registry, effect->notice, effect->by, change);
+		notify(registry, effect->notice, entry,
+		       change->session ? change->session->peer.pid : entry->owner->pid);
 	if (effect->order)
 		effect->order(registry, entry->info.generation);
 }
@@ -172,7 +158,7 @@ static void observe_attachment(struct registry *registry, const struct change *c
 	struct attachment *attachment = change->attachment;
 	const struct process *peer = &change->session->peer;
 	struct entry *entry = change->entry;
-	notice *told;
+	notice *notice;
 
 	save_attachment(registry, change->session, attachment);
 	if (entry && entry->nameless) /* its owner sees there that the last one left */
@@ -180,12 +166,12 @@ static void observe_attachment(struct registry *registry, const struct change *c
 	else if (entry)
 		indexer_update(&registry->index, entry);
 	if (entry) {
-		tell(registry, kind, entry, peer->pid);
-	} else if (!attachment->quiet && (told = begin(registry, kind, NULL, peer->pid))) {
+		notify(registry, kind, entry, peer->pid);
+	} else if (!attachment->quiet && (notice = begin(registry, kind, NULL, peer->pid))) {
 		/* Whose it was nobody knows any more: the attacher's user alone hears of it. */
-		strcpy(told->buffer.name, attachment->name);
-		told->buffer.generation = attachment->generation;
-		told->buffer.owner_uid = peer->uid;
+		strcpy(notice->buffer.name, attachment->name);
+		notice->buffer.generation = attachment->generation;
+		notice->buffer.owner_uid = peer->uid;
 		events_send(&registry->events);
 	}
 	if (change->kind == CHANGE_DETACH)
@@ -226,22 +212,22 @@ static uint64_t a_second(uint64_t count, int64_t elapsed_ns)
 	return rate < 1 ? 1 : (uint64_t)(rate + 0.5);
 }
 
-static void tell_rate(struct registry *registry, struct order *order, int64_t elapsed_ns)
+static void notify_rate(struct registry *registry, struct order *order, int64_t elapsed_ns)
 {
 	const struct entry *entry =
 	    store_find_generation(&registry->state.store, order->generation);
 	uint64_t published = order->page ? order_published(order->page) : order->rated;
 	uint64_t more = published - order->rated;
 	bool rises = published > order->rated;
-	notice *told;
+	notice *notice;
 
 	order->rated = published;
 	if (!entry || !elapsed_ns || !rises ||
-	    !(told = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner->pid)))
+	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner->pid)))
 		return;
-	registry_describe(registry, NULL, entry, &told->buffer);
-	told->published = published;
-	told->rate = a_second(more, elapsed_ns);
+	registry_describe(registry, NULL, entry, &notice->buffer);
+	notice->published = published;
+	notice->rate = a_second(more, elapsed_ns);
 	events_send(&registry->events);
 }
 
@@ -253,7 +239,7 @@ int64_t registry_rates(struct registry *registry, int64_t now_ns)
 	if (registry->events.ticked_ns != now_ns)
 		return next_ns;
 	HASH_ITER (hh, registry->orders, order, after) {
-		tell_rate(registry, order, elapsed_ns);
+		notify_rate(registry, order, elapsed_ns);
 	}
 	return next_ns;
 }

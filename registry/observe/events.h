@@ -29,7 +29,6 @@ struct events {
 	struct watcher *watchers;
 	uint64_t registry; /* in each notice: when the registry was started */
 	uint64_t serial;   /* of the latest, sent or not */
-	int32_t actor;	   /* pid of the peer whose request is carried out; 0: none */
 	int64_t ticked_ns; /* 0: not since somebody watches */
 	bool news;	   /* for somebody; the main loop resets it */
 	notice notice;	   /* room to make one in */

@@ -82,8 +82,7 @@ static int handle(struct registry *registry, struct ask *ask)
 	bool again = ask->counted;
 
 	ask->counted = true;
-	return (again ? handle_again : handle_request)(registry, ask->session, &ask->request,
-						       &registry->reply);
+	return handle_request(registry, ask->session, &ask->request, again, &registry->reply);
 }
 
 /* The user's next list waits for as long as this one takes, in CPU time: time in which the process was stopped

@@ -38,6 +38,10 @@ struct entry *call_find(const struct call *call, uint64_t generation);
 /* Who had the name, if the peer could see it. NULL: nobody known. */
 const struct tombstone *call_find_gone(const struct call *call);
 
+/* handle_withdraw.c. The owner has freed the buffer. It stays if it is kept, its free is deferred (`defers`) if others
+ * have it attached, else it goes. true: deferred; `unsynced`: without its owner's knowledge. */
+bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced);
+
 /* Whether the peer may know sums of all users together; if not, its own only. */
 bool may_know_all(const struct call *call);
 

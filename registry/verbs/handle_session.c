@@ -174,7 +174,7 @@ static void want(const struct call *call, const gpushare_Hold *hold)
 	body->wanted[body->wanted_count++] = hold->generation;
 }
 
-static void tell_shared(const struct call *call, const gpushare_Hold *hold)
+static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 {
 	struct session *session = call->session;
 	struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
@@ -201,7 +201,7 @@ static bool may_hold(const struct call *call, const struct entry *entry)
 	return entry ? access_of(call->session, entry) & ACCESS_READ : !call->registry->is_system;
 }
 
-static int tell_attached(const struct call *call, const gpushare_Hold *hold)
+static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 {
 	struct registry *registry = call->registry;
 	struct session *session = call->session;
@@ -252,18 +252,11 @@ static bool is_nobodys(const struct entry *entry, const gpushare_Resync *resync)
  * answer that defers the free. */
 static void end_entry(const struct call *call, struct entry *entry)
 {
-	struct registry *registry = call->registry;
-	bool is_used = !is_nobodys(entry, &call->ask->verb.resync);
-
 	call_log(call, "withdraw", "\"%s\", while it was away", entry->info.name);
-	if (is_used && entry_stays(entry->info.flags)) {
-		buffer_orphan(call->state, entry);
-	} else if (is_used && !backing_is_fd(entry->info.backing) && entry->info.attachers &&
-		   !state_limit(&registry->state, entry->user, LIMIT_limbo, 1)) {
-		buffer_defer(call->state, entry, DEPARTURE_WITHDRAWN, true);
-	} else {
+	if (is_nobodys(entry, &call->ask->verb.resync))
 		buffer_remove(call->state, entry, DEPARTURE_WITHDRAWN);
-	}
+	else
+		withdraw(call, entry, true, true);
 }
 
 /* End a piece of what the client did not tell. false: there is more. */
@@ -318,9 +311,9 @@ int handle_resync(struct call *call)
 		return status;
 	begin(call->session);
 	for (pb_size_t i = 0; i < resync->shared_count; i++)
-		tell_shared(call, &resync->shared[i]);
+		sync_shared(call, &resync->shared[i]);
 	for (pb_size_t i = 0; !status && i < resync->attached_count; i++)
-		status = tell_attached(call, &resync->attached[i]);
+		status = sync_attached(call, &resync->attached[i]);
 	if (status || !resync->last || end(call))
 		return status;
 	status = check_limit(call, call->session->user, LIMIT_waiters, 1);

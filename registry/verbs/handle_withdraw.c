@@ -24,32 +24,30 @@ static int withdraw_nameless(const struct call *call, struct entry *entry)
 	return GPUSHARE_OK;
 }
 
-/* Whether the record stays, without a name. After an unlink, so that its owner, who isn't told, doesn't bring
- * it back after a restart. After a free, if others have it attached; a descriptor's memory needs no owner. */
-static bool is_deferred(const struct call *call, const struct entry *entry)
+bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced)
 {
-	const gpushare_Withdraw *withdraw = &call->ask->verb.withdraw;
+	/* The memory of a descriptor needs no owner. */
+	bool deferred = defers && !backing_is_fd(entry->info.backing) && entry->info.attachers;
 
-	if (!withdraw->generation)
-		return entry->session;
-	return withdraw->limbo && !backing_is_fd(entry->info.backing) && entry->info.attachers;
+	if (entry_stays(entry->info.flags)) {
+		buffer_orphan(call->state, entry);
+		return false;
+	}
+	if (deferred && !state_limit(call->state, entry->user, LIMIT_limbo, 1)) {
+		buffer_defer(call->state, entry, DEPARTURE_WITHDRAWN, unsynced);
+		return true;
+	}
+	buffer_remove(call->state, entry, DEPARTURE_WITHDRAWN);
+	return false;
 }
 
-static void withdraw_entry(const struct call *call, struct entry *entry)
+/* The record stays without a name, so that the owner, who isn't told, doesn't bring it back after a restart. */
+static void unlink_entry(const struct call *call, struct entry *entry)
 {
-	bool unlink = !call->ask->verb.withdraw.generation;
-	enum departure how = unlink ? DEPARTURE_UNLINKED : DEPARTURE_WITHDRAWN;
-
-	if (!unlink && entry_stays(entry->info.flags)) {
-		buffer_orphan(call->state, entry);
-	} else if (!is_deferred(call, entry) ||
-		   state_limit(call->state, entry->user, LIMIT_limbo, 1)) {
-		buffer_remove(call->state, entry, how);
-	} else {
-		buffer_defer(call->state, entry, how, false);
-		if (!unlink)
-			answer_deferred(call, entry);
-	}
+	if (entry->session && !state_limit(call->state, entry->user, LIMIT_limbo, 1))
+		buffer_defer(call->state, entry, DEPARTURE_UNLINKED, false);
+	else
+		buffer_remove(call->state, entry, DEPARTURE_UNLINKED);
 }
 
 int handle_withdraw(struct call *call)
@@ -71,7 +69,10 @@ int handle_withdraw(struct call *call)
 	if (status)
 		return status;
 	call_log(call, generation ? "withdraw" : "unlink", "\"%s\"", call->name);
-	withdraw_entry(call, entry);
+	if (!generation)
+		unlink_entry(call, entry);
+	else if (withdraw(call, entry, call->ask->verb.withdraw.limbo, false))
+		answer_deferred(call, entry);
 	return GPUSHARE_OK;
 }
 

@@ -115,36 +115,26 @@ static void begin_answer(reply *answer)
 	memset(&answer->body, 0, sizeof(answer->body.subscribe));
 }
 
-int handle_again(struct registry *registry, struct session *session, const request *ask,
-		 reply *answer)
+int handle_request(struct registry *registry, struct session *session, const request *ask,
+		   bool again, reply *answer)
 {
 	struct call call = {registry, &registry->state, session, ask, request_name(ask), answer};
 	int status;
 
 	begin_answer(answer);
-	registry->events.actor = session->peer.pid;
+	if (!again)
+		user_count(session->user, requests);
 	registry->asking = &session->peer;
 	status = dispatch(&call);
-	answer->status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	registry->asking = NULL;
-	registry->events.actor = 0;
+	answer->status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	if (status <= GPUSHARE_OK)
 		handle_answered(registry, session, ask, answer);
-	save_flush(registry);
-	return status;
-}
-
-int handle_request(struct registry *registry, struct session *session, const request *ask,
-		   reply *answer)
-{
-	int status;
-
-	user_count(session->user, requests);
-	status = handle_again(registry, session, ask, answer);
-	if (status == HANDLE_ELSEWHERE) {
+	if (status == HANDLE_ELSEWHERE && !again) { /* fds.sock counts it */
 		session->user->own.requests--;
 		registry->state.users.total.requests--;
 	}
+	save_flush(registry);
 	return status;
 }
 

@@ -22,13 +22,10 @@ struct list_rest {
 /*
  * Carry out `ask` of `session`. Returns the status, which is in *answer with its sentence and body, or one of
  * the results above; with HANDLE_WAIT, _MORE and _LISTEN there is no answer yet. A List takes its list_rest
- * from the registry and leaves it there; the caller frees it.
+ * from the registry and leaves it there; the caller frees it. `again`: it has waited, and is counted already.
  */
 int handle_request(struct registry *registry, struct session *session, const request *ask,
-		   reply *answer);
-/* The same, of a request that has waited: it is counted already. */
-int handle_again(struct registry *registry, struct session *session, const request *ask,
-		 reply *answer);
+		   bool again, reply *answer);
 /* Refuse what is too long or could not be decoded; `fault` is the codec's status. OK: it is neither. */
 int handle_fault(struct registry *registry, struct session *session, size_t size, int fault,
 		 reply *answer);

@@ -74,7 +74,7 @@ static int ask_with(unsigned int client, const request *what, int fd)
 	else if (fd >= 0)
 		passing.came = fdref_new(&registry->state.users, session->user, fd);
 	registry->passing = &passing;
-	status = handle_request(registry, session, what, &world.answer);
+	status = handle_request(registry, session, what, false, &world.answer);
 	registry->passing = NULL;
 	FUZZ_MUST(status != HANDLE_ELSEWHERE);
 	if (passing.came)
@@ -86,7 +86,7 @@ static int ask_with(unsigned int client, const request *what, int fd)
 
 static int ask(unsigned int client, const request *what)
 {
-	return handle_request(world.registry, world.session[client], what, &world.answer);
+	return handle_request(world.registry, world.session[client], what, false, &world.answer);
 }
 
 static void join(unsigned int client, struct fuzz_bytes *from)

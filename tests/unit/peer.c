@@ -42,7 +42,7 @@ int peer_tear_down(void **state)
 
 int peer_ask_plain(struct session *session, const request *what)
 {
-	return handle_request(peer_registry, session, what, &peer_answer);
+	return handle_request(peer_registry, session, what, false, &peer_answer);
 }
 
 int peer_ask(struct session *session, const request *what)
@@ -58,7 +58,7 @@ int peer_ask(struct session *session, const request *what)
 	}
 	peer_registry->passing = &passing;
 	do
-		status = handle_request(peer_registry, session, what, &peer_answer);
+		status = handle_request(peer_registry, session, what, false, &peer_answer);
 	while (status == HANDLE_MORE); /* how many pieces it takes is the machine's */
 	peer_registry->passing = NULL;
 	peer_came = passing.goes ? passing.goes->fd : -1;

@@ -399,7 +399,8 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	what = raw_attach("x", 0);
 	peer_registry->passing = &passing;
-	assert_int_equal(handle_request(peer_registry, other, &what, &peer_answer), GPUSHARE_OK);
+	assert_int_equal(handle_request(peer_registry, other, &what, false, &peer_answer),
+			 GPUSHARE_OK);
 	peer_registry->passing = NULL;
 	registry_disconnect(peer_registry, owner);
 	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_E_NOT_FOUND);
