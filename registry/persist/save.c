@@ -300,16 +300,6 @@ static struct entry *fill(const struct registry *registry, const struct session 
 	return entry;
 }
 
-static void load_named(struct registry *registry, struct session *session, struct entry *entry)
-{
-	store_name(&registry->state.store, entry);
-	entry->session = session;
-	if (session)
-		DL_APPEND(session->entries, entry);
-	else /* its owner's connection may have ended before it came to that */
-		buffer_load_kept(&registry->state, entry);
-}
-
 /* NULL: it is kept, and nobody's; or its owner's connection had ended. */
 static struct session *owner_of(const struct registry *registry, const gpushare_Entry *saved)
 {
@@ -346,10 +336,12 @@ static unsigned int *load_entry(struct registry *registry, const gpushare_Entry 
 		return NULL;
 	}
 	store_number(&registry->state.store, entry, info->generation);
-	if (saved->nameless)
-		buffer_load_deferred(&registry->state, session, entry);
-	else
-		load_named(registry, session, entry);
+	(saved->nameless ? store_defer : store_name)(&registry->state.store, entry);
+	entry->session = session;
+	if (session)
+		DL_APPEND(session->entries, entry);
+	else /* its owner's connection may have ended before it came to that */
+		buffer_load_kept(&registry->state, entry);
 	user_charge(user, entry);
 	return &entry->record_slot;
 }

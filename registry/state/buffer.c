@@ -271,23 +271,14 @@ bool buffer_is_alike(const struct entry *entry, const record *info)
 	       !memcmp(entry->info.device_uuid, info->device_uuid, sizeof(info->device_uuid));
 }
 
-void buffer_load_deferred(struct state *state, struct session *session, struct entry *entry)
-{
-	store_defer(&state->store, entry);
-	DL_APPEND(session->deferred, entry);
-	entry->session = session;
-}
-
 void buffer_defer(struct state *state, struct entry *entry, enum departure how, bool unsynced)
 {
-	struct session *session = entry->session;
 	struct user *user = entry->user;
 
 	tombstone_add(&state->tombstones, entry, how, state->now_ns);
-	disown(state, entry);
 	user_uncharge(entry);
 	store_take(&state->store, entry);
-	buffer_load_deferred(state, session, entry);
+	store_defer(&state->store, entry);
 	entry->info.missing = false;
 	entry->info.in_limbo = how != DEPARTURE_UNLINKED && !unsynced;
 	entry->unsynced = unsynced;
@@ -309,7 +300,7 @@ void buffer_confirm(struct state *state, struct entry *entry)
 void buffer_end(struct state *state, struct entry *entry)
 {
 	going(state, CHANGE_FREE, entry, DEPARTURE_WITHDRAWN);
-	DL_DELETE(entry->session->deferred, entry);
+	disown(state, entry);
 	store_remove(&state->store, entry);
 }
 
@@ -321,7 +312,7 @@ bool buffer_revive(struct state *state, struct entry *entry, const record *info,
 
 	if (!made)
 		return false;
-	DL_DELETE(entry->session->deferred, entry);
+	disown(state, entry);
 	user_uncharge(entry);
 	store_take(&state->store, entry);
 	store_number(&state->store, entry, 0);

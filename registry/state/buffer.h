@@ -54,8 +54,6 @@ int buffer_compare_kept(const void *key, const struct tree_node *node);
 void buffer_defer(struct state *state, struct entry *entry, enum departure how, bool unsynced);
 /* Its owner holds it. */
 void buffer_confirm(struct state *state, struct entry *entry);
-/* From a record: no change. It has a generation, and its place in no list. */
-void buffer_load_deferred(struct state *state, struct session *session, struct entry *entry);
 void buffer_end(struct state *state, struct entry *entry);
 /* A deferred buffer has its name again. false: out of memory, and it has gone. */
 bool buffer_revive(struct state *state, struct entry *entry, const record *info,

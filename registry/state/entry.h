@@ -43,7 +43,7 @@ struct entry {
 	struct user *user;		      /* whose it counts as: users.h; NULL: nobody's */
 	union {
 		struct {
-			struct entry *prev, *next; /* of the same session: named, or deferred */
+			struct entry *prev, *next; /* of the same session */
 		};
 		struct tree_node kept; /* without a session: struct state */
 	};

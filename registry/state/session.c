@@ -54,8 +54,7 @@ void session_disconnect(struct sessions *sessions, struct session *session)
 
 bool session_has_nothing(const struct session *session)
 {
-	return !session->entries && !session->attachments.root && !session->deferred &&
-	       !session->participants;
+	return !session->entries && !session->attachments.root && !session->participants;
 }
 
 struct session *session_find(const struct sessions *sessions, uint32_t id)

@@ -47,8 +47,7 @@ struct session {
 	unsigned int record_slot;      /* see persist/save.h */
 	struct connection *connection; /* server/connection.h; NULL: it has none */
 	struct watcher *watcher;       /* events.h; NULL: it does not watch */
-	struct entry *entries;
-	struct entry *deferred; /* what it has freed; not among its entries */
+	struct entry *entries;	       /* also those without a name */
 	struct tree attachments;
 	struct participant *participants; /* what it is to orders: order/order.h */
 	struct session *prev, *next;	  /* of those that are ending */

@@ -49,7 +49,9 @@ static void end_entry(struct state *state, struct entry *entry)
 {
 	struct session *session = entry->session;
 
-	if (buffer_part(state, entry))
+	if (entry->nameless)
+		buffer_end(state, entry);
+	else if (buffer_part(state, entry))
 		session->ended.kept++;
 	else
 		session->ended.names++;
@@ -61,8 +63,6 @@ bool state_end_one(struct state *state, struct session *session)
 
 	if (session->entries) {
 		end_entry(state, session->entries);
-	} else if (session->deferred) {
-		buffer_end(state, session->deferred);
 	} else if (attachment) {
 		session->ended.attachments += attachment->count;
 		buffer_detach(state, session, attachment, attachment->count);
@@ -123,10 +123,6 @@ void state_see(struct state *state, struct session *session)
 
 	state_emit(state, &(struct change){.kind = CHANGE_SEEN, .session = session});
 	DL_FOREACH(session->entries, entry)
-	{
-		state_emit(state, &(struct change){.kind = CHANGE_UPDATE, .entry = entry});
-	}
-	DL_FOREACH(session->deferred, entry)
 	{
 		state_emit(state, &(struct change){.kind = CHANGE_UPDATE, .entry = entry});
 	}

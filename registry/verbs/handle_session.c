@@ -24,10 +24,9 @@ static void move_all(struct session *from, struct session *to)
 	to->record_slot = from->record_slot;
 	to->entries = from->entries;
 	to->attachments = from->attachments;
-	to->deferred = from->deferred;
 	participant_move_all(from, to);
 	from->record_slot = 0;
-	from->entries = from->deferred = NULL;
+	from->entries = NULL;
 	from->attachments.root = NULL;
 	to->resyncing = false;
 	to->round = from->round;
@@ -35,10 +34,6 @@ static void move_all(struct session *from, struct session *to)
 	from->owner = owner;
 	session_identify(to, &to->peer);
 	DL_FOREACH(to->entries, entry)
-	{
-		entry->session = to;
-	}
-	DL_FOREACH(to->deferred, entry)
 	{
 		entry->session = to;
 	}
@@ -271,7 +266,7 @@ static bool end(const struct call *call)
 		if (piece_is_over(&piece))
 			return false;
 		session->unheard = entry->next;
-		if (entry->synced != session->round)
+		if (!entry->nameless && entry->synced != session->round)
 			end_entry(call, entry);
 	}
 	while ((attachment = session_next(session, session->heard))) {

@@ -32,16 +32,12 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 	     session = session->hh.next) {
 		DL_FOREACH(session->entries, entry)
 		{
-			named++;
 			FUZZ_MUST(entry->session == session);
-			FUZZ_MUST(store_find(&registry->state.store, entry->info.name) == entry);
-		}
-		DL_FOREACH(session->deferred, entry)
-		{
-			++*out_nameless;
-			FUZZ_MUST(entry->session == session);
-			FUZZ_MUST(store_find_deferred(&registry->state.store,
-						      entry->info.generation) == entry);
+			++*(entry->nameless ? out_nameless : &named);
+			FUZZ_MUST((entry->nameless ? store_find_deferred(&registry->state.store,
+									 entry->info.generation)
+						   : store_find(&registry->state.store,
+								entry->info.name)) == entry);
 		}
 	}
 	for (entry = buffer_next_kept(&registry->state, NULL); entry;
