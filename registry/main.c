@@ -191,7 +191,8 @@ static bool look_around(void)
 	trims = has_room_to_trim();
 	alone = !sessions_connected(&state->sessions);
 	served = state->sessions.ever + state->users.total.requests;
-	self.registry->rests = served == self.served && self.folder >= 0;
+	self.registry->rests =
+	    served == self.served && self.folder >= 0 && !self.registry->audit.owing;
 	self.served = served;
 	self.look_ns = self.registry->rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
 	registry_unlock(self.registry);
