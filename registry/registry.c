@@ -100,11 +100,6 @@ struct session *registry_connect(struct registry *registry, uint32_t id, const s
 	return session;
 }
 
-void registry_leave(struct registry *registry, struct session *session)
-{
-	state_leave(&registry->state, session);
-}
-
 bool registry_end(struct registry *registry, struct session *session, int64_t until_ns)
 {
 	struct piece piece = {.until_ns = until_ns};
@@ -126,7 +121,7 @@ bool registry_end(struct registry *registry, struct session *session, int64_t un
 void registry_disconnect(struct registry *registry, struct session *session)
 {
 	if (!session->ending)
-		registry_leave(registry, session);
+		state_leave(&registry->state, session);
 	registry_end(registry, session, INT64_MAX);
 }
 

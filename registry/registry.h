@@ -58,8 +58,6 @@ void registry_unlock(struct registry *registry);
 /* A peer came. NULL: out of memory. */
 struct session *registry_connect(struct registry *registry, uint32_t id,
 				 const struct process *peer);
-/* A peer went: its place in orders goes, and nobody finds it, or what it had, any more. */
-void registry_leave(struct registry *registry, struct session *session);
 /* Of one that has left, names and attachments go (names with KEEP stay, without an owner), until the time is
  * up: a process may have a million. false: all of it has gone, and the session with it. */
 bool registry_end(struct registry *registry, struct session *session, int64_t until_ns);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/connection.h"
 
+#include <nng/supplemental/util/platform.h>
 #include <nng/transport/ipc/ipc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "os/clock.h"
 #include "os/log.h"
@@ -15,7 +15,7 @@
 #define ROOM_LEAST 512
 #define ROOM_KEPT 4096	    /* of an empty buffer */
 #define ID_MOST 0x7fffffffu /* higher ones are of sessions without a connection */
-#define TURNS_MOST 16	    /* one after the other in one thread, which has other work, too */
+#define TURNS_MOST 16	    /* in one callback: what nng frees waits for its end */
 
 /* false: out of memory, nothing changed. */
 static bool bytes_reserve(struct bytes *bytes, size_t more)
@@ -218,7 +218,7 @@ static void find_group(struct connection *connection, struct ask *ask)
 	pthread_mutex_lock(&server->turns);
 	server->working--;
 	pthread_mutex_unlock(&server->turns);
-	eventfd_write(server->wake, 1);
+	connections_kick(server);
 	identity_find_group(ask->request.verb.share.group, connection->uid, &ask->group);
 	pthread_mutex_lock(&server->turns);
 	server->working++;
@@ -432,9 +432,20 @@ void connections_run(struct server *server)
 			append(connection);
 	}
 	server->working--;
-	if (server->todo && server->working < server->workers)
-		eventfd_write(server->wake, 1);
 	pthread_mutex_unlock(&server->turns);
+	connections_kick(server);
+}
+
+void connections_kick(struct server *server)
+{
+	bool kicks;
+
+	pthread_mutex_lock(&server->turns);
+	kicks = server->todo && server->working < server->workers && !server->kicked;
+	server->kicked |= kicks;
+	pthread_mutex_unlock(&server->turns);
+	if (kicks)
+		nng_sleep_aio(0, server->kick);
 }
 
 static bool identify(struct connection *connection)

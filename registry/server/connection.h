@@ -52,8 +52,11 @@ struct connection {
 /* Takes the stream, for connections_run() to go on with. */
 void connection_open(struct server *server, nng_stream *stream);
 
-/* Without the registry's lock: some turns for connections in server->todo, unless enough threads are at that. */
+/* In a thread of nng, without the registry's lock: some turns for connections in server->todo, unless enough threads
+ * are at that. */
 void connections_run(struct server *server);
+/* The same, by another thread, soon. */
+void connections_kick(struct server *server);
 
 /* With the registry's lock held: */
 void connection_answer(struct connection *connection, const uint8_t *ids, size_t ids_size,

@@ -59,20 +59,6 @@ static bool is_memory(int fd)
 	return false;
 }
 
-static void count_refusal(struct registry *registry, const struct message *message, int status)
-{
-	struct user *user = message->from->user;
-	struct process peer;
-
-	process_read(message->from->pid, user->uid, &peer);
-	log_line("%s: uid %u pid %d (%s), request %u: %s", GPUSHARE_FDS_SOCKET, peer.uid, peer.pid,
-		 peer.command, message->header.verb, status_text(status));
-	registry_lock(registry);
-	user_refused(user, status);
-	audit_refused(&registry->audit, &peer, "descriptors", status);
-	registry_unlock(registry);
-}
-
 /* What has no body, and an answer without one. `fd` goes with it. */
 static int plain(const struct fds_server *server, const struct message *message, int *fd)
 {
@@ -100,13 +86,19 @@ static int plain(const struct fds_server *server, const struct message *message,
 static bool answer_plain(struct fds_server *server, const struct message *message, int status)
 {
 	struct fds_header header = {.version = FDS_VERSION, .verb = message->header.verb};
+	struct user *user = message->from->user;
 	int fd = -1;
 	bool stays;
 
 	header.status = status ? status : plain(server, message, &fd);
 	/* What this registry doesn't support is no refusal of a peer. */
-	if (header.status && header.status != GPUSHARE_E_NOT_SUPPORTED)
-		count_refusal(server->registry, message, header.status);
+	if (header.status && header.status != GPUSHARE_E_NOT_SUPPORTED) {
+		registry_lock(server->registry);
+		user_refused(user, header.status);
+		registry_unlock(server->registry);
+		server_refused(server->registry, user->uid, message->from->pid, "descriptors",
+			       header.status);
+	}
 	stays = !fds_send(message->from->fd, &header, NULL, 0, fd) &&
 		header.status != GPUSHARE_E_PROTOCOL;
 	/* A daemon that asked us to leave and has gone meanwhile doesn't take over. */

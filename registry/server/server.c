@@ -20,16 +20,16 @@
 
 #define FULL_MS 10 /* before another look for a descriptor that a connection could have */
 
-static void refuse(struct registry *registry, uint32_t uid, int32_t pid, enum drop why)
+void server_refused(struct registry *registry, uint32_t uid, int32_t pid, const char *what,
+		    int status)
 {
-	int status = why == DROP_crowd ? GPUSHARE_E_LIMIT : GPUSHARE_E_DENIED;
 	struct process peer;
 
 	process_read(pid, uid, &peer);
-	log_line("refused: uid %u pid %d: %s", uid, pid, status_text(status));
+	log_line("refused: uid %u pid %d (%s), %s: %s", uid, pid, peer.command, what,
+		 status_text(status));
 	registry_lock(registry);
-	registry->state.users.total.drops[why]++;
-	audit_refused(&registry->audit, &peer, "connect", status);
+	audit_refused(&registry->audit, &peer, what, status);
 	registry_unlock(registry);
 }
 
@@ -41,9 +41,12 @@ bool server_admit(struct registry *registry, uint32_t uid, int32_t pid, struct u
 	registry_lock(registry);
 	*out_user = user = user_of(&registry->state.users, uid);
 	enters = served && user && user_opens(user);
+	if (!enters)
+		registry->state.users.total.drops[served ? DROP_crowd : DROP_stranger]++;
 	registry_unlock(registry);
 	if (!enters)
-		refuse(registry, uid, pid, served ? DROP_crowd : DROP_stranger);
+		server_refused(registry, uid, pid, "connect",
+			       served ? GPUSHARE_E_LIMIT : GPUSHARE_E_DENIED);
 	return enters;
 }
 
@@ -61,6 +64,16 @@ static void on_accepted(void *argument)
 		nng_sleep_aio(FULL_MS, server->accepting);
 	else
 		nng_stream_listener_accept(server->listener, server->accepting);
+	connections_run(server);
+}
+
+static void on_kick(void *argument)
+{
+	struct server *server = argument;
+
+	pthread_mutex_lock(&server->turns);
+	server->kicked = false;
+	pthread_mutex_unlock(&server->turns);
 	connections_run(server);
 }
 
@@ -82,7 +95,7 @@ void server_end_session(struct server *server, struct session *session)
 	if (session->connection)
 		session->connection->session = NULL;
 	session->connection = NULL;
-	registry_leave(server->registry, session);
+	state_leave(&server->registry->state, session);
 	end_piece(server, session);
 }
 
@@ -138,7 +151,7 @@ int64_t server_tick(struct server *server)
 	next = clock_sooner(next, order_tick(registry, now));
 	next = clock_sooner(next, registry_rates(registry, now));
 	registry_unlock(registry);
-	connections_run(server);
+	connections_kick(server);
 	return next;
 }
 
@@ -149,6 +162,7 @@ static int listen_on(struct server *server, const char *path)
 
 	snprintf(url, sizeof(url), "ipc://%s", path);
 	if ((result = nng_aio_alloc(&server->accepting, on_accepted, server)) ||
+	    (result = nng_aio_alloc(&server->kick, on_kick, server)) ||
 	    (result = nng_stream_listener_alloc(&server->listener, url)) ||
 	    (result =
 		 nng_stream_listener_set_int(server->listener, NNG_OPT_IPC_PERMISSIONS, 0600)) ||

@@ -18,6 +18,8 @@ struct server {
 	pthread_mutex_t turns; /* over what follows; taken under the registry's lock, or alone */
 	struct user *todo;     /* users with connections that are to have a turn */
 	long workers, working; /* threads that give them turns, at most and now */
+	nng_aio *kick;	       /* connections_kick() */
+	bool kicked;	       /* it is under way */
 
 	uint32_t last_id; /* under the registry's lock */
 };
@@ -31,6 +33,9 @@ int64_t server_tick(struct server *server);
 /* One more socket of that user, at either door. false: it is to be closed, which is counted, logged and audited.
  * *out_user is NULL only if memory is out. user->sockets falls when it closes, under the lock. */
 bool server_admit(struct registry *registry, uint32_t uid, int32_t pid, struct user **out_user);
+/* Log and audit that a peer was refused what it wanted: "connect", "descriptors". */
+void server_refused(struct registry *registry, uint32_t uid, int32_t pid, const char *what,
+		    int status);
 /* Under the lock: its parked requests go now, its names and attachments soon. */
 void server_end_session(struct server *server, struct session *session);
 

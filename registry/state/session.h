@@ -38,8 +38,8 @@ struct session {
 	bool greeted;
 	bool given_up;	   /* its client goes on by another one: see handle_hello() */
 	bool disconnected; /* of before the registry's restart: it has no connection */
-	bool ending;	/* it has no connection either, and goes piece by piece: registry_leave() */
-	bool resyncing; /* its client names what it has; what it doesn't name goes */
+	bool ending;	   /* it has no connection either, and goes piece by piece: state_leave() */
+	bool resyncing;	   /* its client names what it has; what it doesn't name goes */
 	unsigned int round; /* of its latest resync; what that named has it in `synced` */
 	/* What the end of the resync has not looked at: the first entry, attachments above a generation. */
 	struct entry *unheard;

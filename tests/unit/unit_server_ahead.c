@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,8 +18,6 @@
 #define AHEAD 16     /* requests that wait for their answers */
 #define ASKED 200000 /* of one connection */
 #define LATE 20000   /* the same, more than sockets and the daemon take */
-#define DEAF 320     /* connections that never read */
-#define UNREAD 100   /* requests of each: more than contexts there are, and than a socket takes */
 #define LISTING 250  /* connections that list */
 #define LISTED 20000 /* names that they list */
 #define CROWD 700    /* connections that list at the same time */
@@ -167,65 +164,6 @@ static void flood_end(pid_t pid)
 
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
-}
-
-/* Milliseconds of the slowest of `count` look-ups, with a pause after each. */
-static long long slowest_of(int count, int fd, const char *name, int pause_ms)
-{
-	long long slowest_ms = 0;
-
-	for (int i = 0; i < count; i++) {
-		long long took_ms = raw_now_ms();
-
-		assert_int_equal(raw_say(fd, raw_lookup(name, 0)), GPUSHARE_OK);
-		took_ms = raw_now_ms() - took_ms;
-		slowest_ms = took_ms > slowest_ms ? took_ms : slowest_ms;
-		raw_sleep_ms(pause_ms);
-	}
-	return slowest_ms;
-}
-
-/* Another user's DEAF connections, which ask and ask and never read; says so when they have. */
-static void never_read(int said)
-{
-	request list = {.which_verb = gpushare_Request_list_tag};
-	struct timeval soon = {.tv_usec = 1000};
-	int fds[DEAF];
-
-	become_other();
-	for (int i = 0; i < DEAF; i++) {
-		fds[i] = raw_connect(&raw_here);
-		setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
-	}
-	for (uint32_t id = 0;; id++) {
-		for (int i = 0; i < DEAF; i++)
-			raw_send(fds[i], id, &list);
-		if (id == UNREAD && write(said, "", 1) != 1)
-			_exit(1);
-	}
-}
-
-static void who_never_reads_holds_up_no_other_user(void **state)
-{
-	int fd;
-	pid_t pid;
-
-	(void)state;
-	if (geteuid())
-		skip();
-	fd = raw_connect(&raw_here);
-	for (int i = 0; i < 16; i++) { /* so that an answer to a list is long */
-		request share = raw_share("long");
-
-		snprintf(share.verb.share.buffer.name, sizeof(share.verb.share.buffer.name),
-			 "long%d", i);
-		share.verb.share.mode = 0644;
-		assert_int_equal(raw_say(fd, share), GPUSHARE_OK);
-	}
-	pid = flood_begin(never_read);
-	assert_in_range(slowest_of(50, fd, "long1", 20), 0, FAIR_MS);
-	flood_end(pid);
-	close(fd);
 }
 
 /* Another user's connections, which share for groups that there are not, as fast as they are answered. */
@@ -469,8 +407,6 @@ int main(void)
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(who_reads_late_gets_every_answer, raw_set_up,
 					    raw_tear_down),
-	    cmocka_unit_test_setup_teardown(who_never_reads_holds_up_no_other_user, set_up_system,
-					    tear_down_system),
 	    cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
 					    set_up_system, tear_down_system),
 	    cmocka_unit_test_setup_teardown(who_lists_by_patterns_holds_up_no_other_user,
