@@ -123,7 +123,7 @@ static int64_t idle_since_ns(void)
 	bool busy, came;
 
 	registry_lock(self.registry);
-	busy = state->sessions.count || state->kept.root;
+	busy = state->sessions.by_id || state->kept.root;
 	came = state->sessions.ever != self.sessions_ever;
 	self.sessions_ever = state->sessions.ever;
 	registry_unlock(self.registry);
@@ -189,7 +189,7 @@ static bool look_around(void)
 	registry_lock(self.registry);
 	save_tend(self.registry);
 	trims = has_room_to_trim();
-	alone = !sessions_connected(&state->sessions);
+	alone = !state->users.total.held[LIMIT_connections];
 	served = state->sessions.ever + state->users.total.requests;
 	self.registry->rests =
 	    served == self.served && self.folder >= 0 && !self.registry->audit.owing;

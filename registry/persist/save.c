@@ -352,8 +352,7 @@ static unsigned int *load_attachment(struct registry *registry, const gpushare_A
 	struct attachment *attachment = NULL;
 
 	if (session && name_is_valid(saved->name) && saved->generation && saved->count)
-		attachment = session_set(&registry->state.sessions, session, saved->name,
-					 saved->generation, saved->count);
+		attachment = session_set(session, saved->name, saved->generation, saved->count);
 	return attachment ? &attachment->record_slot : NULL;
 }
 

@@ -83,7 +83,7 @@ static void end_piece(struct server *server, struct session *session)
 	struct registry *registry = server->registry;
 	bool more = registry_end(registry, session, clock_ns() + PIECE_NS);
 
-	if (more || !registry->state.sessions.count)
+	if (more || !registry->state.sessions.by_id)
 		eventfd_write(server->wake, 1);
 }
 

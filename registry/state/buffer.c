@@ -329,7 +329,7 @@ struct attachment *buffer_attach(struct state *state, struct session *session, c
 	struct attachment *attachment = session_find_attachment(session, name, generation);
 	unsigned int before = attachment ? attachment->count : 0;
 
-	attachment = session_set(&state->sessions, session, name, generation, count);
+	attachment = session_set(session, name, generation, count);
 	if (!attachment || count == before)
 		return attachment;
 	if (change.entry) {
@@ -354,7 +354,7 @@ void buffer_detach(struct state *state, struct session *session, struct attachme
 
 	if (counted)
 		entry->info.attachers -= count;
-	session_detach(&state->sessions, session, attachment, count);
+	session_detach(session, attachment, count);
 	state_emit(state, &(struct change){.kind = CHANGE_DETACH,
 					   .entry = entry,
 					   .session = session,

@@ -35,7 +35,6 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 		free(session);
 		return NULL;
 	}
-	sessions->count++;
 	user_add(user, LIMIT_connections, 1);
 	return session;
 }
@@ -78,7 +77,6 @@ struct session *session_find_key(const struct sessions *sessions,
 struct session *session_free(struct sessions *sessions, struct session *session)
 {
 	HASH_DEL(sessions->by_id, session);
-	sessions->count--;
 	sessions->disconnected -= session->disconnected;
 	if (!session->disconnected)
 		user_take(session->user, LIMIT_connections, 1);
@@ -128,28 +126,26 @@ static struct attachment *attachment_of(struct session *session, const char *nam
 	return attachment;
 }
 
-struct attachment *session_set(struct sessions *sessions, struct session *session, const char *name,
-			       uint64_t generation, unsigned int count)
+static void recount(struct session *session, struct attachment *attachment, unsigned int count)
+{
+	user_take(session->user, LIMIT_attachments, attachment->count);
+	user_add(session->user, LIMIT_attachments, count);
+	attachment->count = count;
+}
+
+struct attachment *session_set(struct session *session, const char *name, uint64_t generation,
+			       unsigned int count)
 {
 	struct attachment *attachment = attachment_of(session, name, generation);
 
-	if (!attachment)
-		return NULL;
-	sessions->attachments += count;
-	sessions->attachments -= attachment->count;
-	user_add(session->user, LIMIT_attachments, count);
-	user_take(session->user, LIMIT_attachments, attachment->count);
-	attachment->count = count;
+	if (attachment)
+		recount(session, attachment, count);
 	return attachment;
 }
 
-void session_detach(struct sessions *sessions, struct session *session,
-		    struct attachment *attachment, unsigned int count)
+void session_detach(struct session *session, struct attachment *attachment, unsigned int count)
 {
-	attachment->count -= count;
-	sessions->attachments -= count;
-	user_take(session->user, LIMIT_attachments, count);
-	if (attachment->count)
-		return;
-	tree_remove(&session->attachments, &attachment->node, &attachment->generation);
+	recount(session, attachment, attachment->count - count);
+	if (!attachment->count)
+		tree_remove(&session->attachments, &attachment->node, &attachment->generation);
 }

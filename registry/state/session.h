@@ -59,16 +59,9 @@ struct session {
 
 struct sessions {
 	struct session *by_id;
-	uint64_t count, ever;
+	uint64_t ever;
 	uint32_t disconnected, disconnected_ever; /* that many of them */
-	uint64_t attachments; /* of all sessions, each counted as often as it was attached */
 };
-
-/* Those that have a connection. */
-static inline uint64_t sessions_connected(const struct sessions *sessions)
-{
-	return sessions->count - sessions->disconnected;
-}
 
 /* NULL: out of memory. */
 struct session *session_new(struct sessions *sessions, uint32_t id, const struct process *peer,
@@ -88,8 +81,8 @@ struct session *session_free(struct sessions *sessions, struct session *session)
 
 /* That many, at least one, however many there were. NULL: out of memory, or that generation is
  * attached by another name. */
-struct attachment *session_set(struct sessions *sessions, struct session *session, const char *name,
-			       uint64_t generation, unsigned int count);
+struct attachment *session_set(struct session *session, const char *name, uint64_t generation,
+			       unsigned int count);
 struct attachment *session_find_attachment(const struct session *session, const char *name,
 					   uint64_t generation);
 /* Whatever its name; NULL: that one is not attached. */
@@ -97,7 +90,6 @@ struct attachment *session_find_generation(const struct session *session, uint64
 /* The first attachment above that generation; NULL: none. */
 struct attachment *session_next(const struct session *session, uint64_t generation);
 /* `count` fewer; with none left the session has it no more, and the caller frees it. */
-void session_detach(struct sessions *sessions, struct session *session,
-		    struct attachment *attachment, unsigned int count);
+void session_detach(struct session *session, struct attachment *attachment, unsigned int count);
 
 #endif

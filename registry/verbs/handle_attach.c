@@ -143,8 +143,7 @@ int handle_holders(struct call *call)
 
 	if (!entry)
 		return explain_other(call, wanted->generation);
-	for (const struct session *each = call->registry->state.sessions.by_id; each;
-	     each = each->hh.next) {
+	for (const struct session *each = call->state->sessions.by_id; each; each = each->hh.next) {
 		attachment = session_find_attachment(each, call->name, entry->info.generation);
 		if (attachment && each->id > wanted->after)
 			page_insert(&call->answer->body.holders, each, attachment);

@@ -138,8 +138,8 @@ int handle_subscribe(struct call *call)
 	if (!session->watcher) {
 		status = check_limit(call, session->user, LIMIT_watchers, 1);
 		if (!status)
-			status = events_enter(&call->registry->events, session,
-					      call->registry->state.unix_ns);
+			status =
+			    events_enter(&call->registry->events, session, call->state->unix_ns);
 	}
 	if (status)
 		return status;
@@ -175,7 +175,7 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 	struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
 
 	/* A nameless record: after an unlink only its free is owed. */
-	if (entry && entry == store_find_deferred(&call->registry->state.store, hold->generation)) {
+	if (entry && entry == store_find_deferred(&call->state->store, hold->generation)) {
 		if (entry->session != session || entry->unsynced)
 			want(call, hold);
 		return;
@@ -290,7 +290,7 @@ static int pass(const struct call *call, const gpushare_Hold *holds, pb_size_t c
 		if (status)
 			return status;
 		if (!call->registry->is_system)
-			generation_pass(&call->registry->state.generation, holds[i].generation);
+			generation_pass(&call->state->generation, holds[i].generation);
 	}
 	return GPUSHARE_OK;
 }

@@ -86,7 +86,7 @@ static int check_lost(const struct call *call, const struct sharing *sharing)
 	if ((nameless && (!nameless->unsynced || nameless->session != call->session)) ||
 	    !may_bring_back(call, &sharing->share))
 		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
-	other = store_find_generation(&call->registry->state.store, again);
+	other = store_find_generation(&call->state->store, again);
 	if (other && other != nameless)
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "generation %" PRIu64 " is another buffer, not \"%s\"", again,
@@ -181,13 +181,13 @@ static void find(const struct call *call, struct sharing *sharing)
 	struct entry *entry;
 
 	registry_bury(call->registry, call->session, call->name);
-	entry = store_find(&call->registry->state.store, call->name);
+	entry = store_find(&call->state->store, call->name);
 	sharing->entry = entry;
 	sharing->is_kept = entry && !entry->session && entry->owner->uid == call->session->peer.uid;
 	sharing->adopts = share->adopt && sharing->is_kept && !entry->info.missing &&
 			  buffer_is_alike(entry, &share->buffer);
 	sharing->nameless =
-	    share->again ? store_find_deferred(&call->registry->state.store, share->again) : NULL;
+	    share->again ? store_find_deferred(&call->state->store, share->again) : NULL;
 }
 
 int handle_share(struct call *call)

@@ -53,7 +53,7 @@ static void unlink_entry(const struct call *call, struct entry *entry)
 int handle_withdraw(struct call *call)
 {
 	uint64_t generation = call->ask->verb.withdraw.generation;
-	struct entry *entry = store_find_deferred(&call->registry->state.store, generation);
+	struct entry *entry = store_find_deferred(&call->state->store, generation);
 	int status;
 
 	if (entry && entry->session == call->session && !strcmp(entry->info.name, call->name))
@@ -83,7 +83,7 @@ int handle_limbo(struct call *call)
 
 	for (pb_size_t i = 0; i < limbo->generations_count; i++) {
 		struct entry *entry =
-		    store_find_deferred(&call->registry->state.store, limbo->generations[i]);
+		    store_find_deferred(&call->state->store, limbo->generations[i]);
 		bool own = entry && entry->session == call->session;
 
 		if (own && entry->info.attachers)

@@ -59,7 +59,7 @@ void call_give(const struct call *call, struct fdref *fdref)
 struct entry *call_find(const struct call *call, uint64_t generation)
 {
 	struct entry *entry = generation ? buffer_find(call->state, call->name, generation)
-					 : store_find(&call->registry->state.store, call->name);
+					 : store_find(&call->state->store, call->name);
 
 	return entry && access_sees(call->session, entry) ? entry : NULL;
 }
@@ -67,7 +67,7 @@ struct entry *call_find(const struct call *call, uint64_t generation)
 const struct tombstone *call_find_gone(const struct call *call)
 {
 	const struct tombstone *gone =
-	    tombstone_find(&call->registry->state.tombstones, call->name, clock_ns());
+	    tombstone_find(&call->state->tombstones, call->name, clock_ns());
 	const struct session *session = call->session;
 
 	if (!gone || (gone->staged && !process_is_same(&gone->owner, &session->peer)))

@@ -30,7 +30,7 @@ static void end(void)
 	registry_disconnect(peer_registry, other);
 	registry_disconnect(peer_registry, owner);
 	assert_int_equal(peer_registry->state.store.count, 0);
-	assert_int_equal(peer_registry->state.sessions.attachments, 0);
+	assert_int_equal(peer_registry->state.users.total.held[LIMIT_attachments], 0);
 	peer_tear_down(NULL);
 }
 
@@ -168,7 +168,7 @@ static void a_peer_is_let_in_or_not(void **state)
 			assert_non_null(session);
 		else
 			assert_null(session);
-		assert_int_equal(sessions_connected(&peer_registry->state.sessions),
+		assert_int_equal(peer_registry->state.users.total.held[LIMIT_connections],
 				 session ? 3 : 2);
 		if (session)
 			registry_disconnect(peer_registry, session);

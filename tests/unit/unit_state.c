@@ -77,7 +77,6 @@ static int tear_down(void **unused)
 		assert_int_equal(state.users.total.named[i].bytes, 0);
 		assert_int_equal(state.users.total.deferred[i].bytes, 0);
 	}
-	assert_int_equal(state.sessions.attachments, 0);
 	state_finish(&state);
 	return 0;
 }
@@ -127,7 +126,7 @@ static void a_buffer_comes_and_goes(void **unused)
 	HEARD(CHANGE_REMOVE);
 	assert_int_equal(how, DEPARTURE_WITHDRAWN);
 	assert_true(buffer_has_gone(&state, "x", generation));
-	assert_int_equal(state.sessions.attachments, 1); /* to what has gone */
+	assert_int_equal(state.users.total.held[LIMIT_attachments], 1); /* to what has gone */
 }
 
 static void a_free_is_deferred(void **unused)
