@@ -69,7 +69,7 @@ static long long switches(void)
 #define SWITCHES_MAX 8
 #endif
 
-/* After a while of which nobody makes use, one turn of the loop a second, and a question to itself now and then. */
+/* After a while without a request there is nothing that the daemon looks after. */
 static void an_idle_daemon_sleeps(void **state)
 {
 	long long begun_ms = raw_now_ms(), before, after;
@@ -82,7 +82,6 @@ static void an_idle_daemon_sleeps(void **state)
 		before = switches();
 		raw_sleep_ms(2500);
 		after = switches();
-		assert_true(after > before); /* it does look after itself */
 	} while (after - before > SWITCHES_MAX);
 }
 
