@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/fork_check.h"
 #include "dlpack.h"
 
 #define NDIM_MAX 64
@@ -15,8 +16,8 @@ struct tensor {
 		struct dlpack_versioned versioned;
 	} managed; /* first: whoever has this has that */
 	struct gpushare_buffer *buffer;
-	int pid;	/* whose: in a forked child the session may have been freed */
-	int64_t dims[]; /* the shape, and the strides behind it */
+	unsigned int process; /* whose: in a forked child the session may have been freed */
+	int64_t dims[];	      /* the shape, and the strides behind it */
 };
 
 static const struct gpushare_dlpack_options BYTES = {0};
@@ -122,7 +123,7 @@ static void tensor_end(struct tensor *tensor)
 	struct gpushare_session *session;
 	bool stays, close;
 
-	if (tensor->pid != getpid()) {
+	if (tensor->process != fork_check_number()) {
 		free(tensor); /* all else is the parent's */
 		return;
 	}
@@ -219,7 +220,7 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a tensor of '%s'",
 				buffer->info.name);
 	tensor->buffer = buffer;
-	tensor->pid = getpid();
+	tensor->process = fork_check_number();
 	fill(tensor, options);
 	session_use(buffer);
 	session_lock(buffer->session);

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/cleanup.h"
-#include "base/lineage.h"
+#include "base/fork_check.h"
 #include "map.h"
 
 #define ACCESSES (GPUSHARE_READ | GPUSHARE_WRITE)
@@ -96,7 +96,7 @@ API_PUBLIC int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_
 
 API_PUBLIC void *gpushare_map_data(const struct gpushare_map *map)
 {
-	if (!map || !lineage_is_mine())
+	if (!map || !fork_check_is_mine())
 		return NULL;
 	return (char *)map->view->memory.address + map->offset;
 }
@@ -124,7 +124,7 @@ static int check_part(const struct gpushare_map *map, size_t offset, size_t leng
 {
 	if (!map)
 		return api_fail(GPUSHARE_E_INVALID, "the map is NULL; get one from gpushare_map()");
-	if (!lineage_is_mine())
+	if (!fork_check_is_mine())
 		return api_fail(GPUSHARE_E_FORKED,
 				"the map of '%s' is the process's that this one was forked from; "
 				"its address is not there in this process",

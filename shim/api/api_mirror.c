@@ -3,6 +3,7 @@
 #include "api_session.h"
 
 #include "base/cleanup.h"
+#include "base/fork_check.h"
 
 struct gpushare_mirror {
 	struct gpushare_mirror *next; /* of the session's */
@@ -170,7 +171,7 @@ API_PUBLIC int gpushare_mirror_close(struct gpushare_mirror *mirror)
 API_PUBLIC void gpushare_mirror_drop(struct gpushare_mirror *mirror)
 {
 	API_CALL;
-	if (mirror && mirror->buffer->session->pid == getpid())
+	if (mirror && mirror->buffer->session->process == fork_check_number())
 		mirror_end(mirror);
 }
 

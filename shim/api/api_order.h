@@ -24,7 +24,7 @@ struct ordering {
 	unsigned int users; /* buffers; under the session's lock */
 	bool held;	    /* the same: tell_again() has it */
 	bool ended;	    /* the same: its last buffer has gone, and the registry was told */
-	int pid;
+	unsigned int process;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	int fd;

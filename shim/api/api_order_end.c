@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Roles that end, pages that go with their buffers, and what another registry is told of them. */
 #include "api_order.h"
+#include "base/fork_check.h"
 #include "base/monotonic.h"
 
 #include <stdio.h>
@@ -237,7 +238,7 @@ void ordering_forget(struct gpushare_buffer *buffer)
 
 	if (!ordering || !drop(buffer, ordering))
 		return;
-	if (ordering->pid != getpid())
+	if (ordering->process != fork_check_number())
 		ordering_free(ordering);
 	else
 		free_kept(ordering);

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "api_self.h"
 #include "base/cleanup.h"
+#include "base/fork_check.h"
 
 static bool is_mine(const struct ordering *ordering)
 {
-	return self_is(ordering->pid);
+	return ordering->process == fork_check_number();
 }
 
 struct ordering *ordering_seen(const struct gpushare_buffer *buffer)
@@ -80,7 +80,7 @@ static int fail_page(const struct gpushare_buffer *buffer, int status)
 
 static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **out_ordering)
 {
-	struct ordering *ordering = self_claim() ? calloc(1, sizeof(*ordering)) : NULL;
+	struct ordering *ordering = calloc(1, sizeof(*ordering));
 	int status = GPUSHARE_E_NO_MEMORY;
 
 	if (ordering)
@@ -90,7 +90,7 @@ static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **
 		return fail_page(buffer, status);
 	}
 	ordering->session = buffer->session;
-	ordering->pid = getpid();
+	ordering->process = fork_check_number();
 	memcpy(ordering->name, buffer->info.name, sizeof(ordering->name));
 	ordering->generation = buffer->info.generation;
 	ordering->fd = fd;

@@ -6,6 +6,7 @@
  * come.
  */
 #include "api_order_stream.h"
+#include "base/fork_check.h"
 
 #include <unistd.h>
 
@@ -15,15 +16,15 @@
 /* All that have a view, in use and retired. */
 static struct {
 	pthread_mutex_t lock; /* never held over a CUDA call */
-	int pid;	      /* whose these are: a forked child has none */
+	unsigned int process; /* whose these are: a forked child has none */
 	struct ordering *first;
 } views = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void view_add(struct ordering *ordering)
 {
 	pthread_mutex_lock(&views.lock);
-	if (views.pid != getpid()) {
-		views.pid = getpid();
+	if (views.process != fork_check_number()) {
+		views.process = fork_check_number();
 		views.first = NULL;
 	}
 	ordering->next_view = views.first;
@@ -151,7 +152,7 @@ static void sweep(const struct gpushare_session *session, unsigned int many)
 	struct ordering *taken;
 	bool due;
 
-	if (views.pid != getpid())
+	if (views.process != fork_check_number())
 		return;
 	pthread_mutex_lock(&views.lock);
 	due = are_many(many);
@@ -231,7 +232,7 @@ static void keep_context(const struct gpushare_session *session, int ordinal)
 void stream_sweep(struct gpushare_session *session)
 {
 	sweep(session, 1);
-	if (views.pid != getpid())
+	if (views.process != fork_check_number())
 		return;
 	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++)
 		keep_context(session, ordinal);

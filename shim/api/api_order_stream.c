@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What streams do with an order page: write a number when they come there, wait for one. */
 #include "api_order_stream.h"
-
-#include "api_self.h"
+#include "base/stay_loaded.h"
 
 #define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
 
@@ -171,7 +170,7 @@ int stream_call(const struct ordering *ordering, cu_stream stream, void (*functi
 {
 	cu_result result;
 
-	if (!self_stay_loaded())
+	if (!stay_loaded())
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
 		    "'%s' can't be ordered by a host function: gpushare's library can't "

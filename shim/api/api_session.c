@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "api_order.h"
-#include "api_self.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"
+#include "base/fork_check.h"
 #include "base/monotonic.h"
 #include "base/shim_lock.h"
 
@@ -18,7 +18,7 @@ int session_check(const struct gpushare_session *session)
 	if (!session)
 		return api_fail(GPUSHARE_E_INVALID,
 				"the session is NULL; get one from gpushare_open()");
-	if (!self_is(session->pid))
+	if (session->process != fork_check_number())
 		return api_fail(GPUSHARE_E_FORKED,
 				"the session was opened by process %d before fork(); call "
 				"gpushare_open() in this process",
@@ -415,8 +415,8 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a session");
-	self_claim();
 	session->pid = getpid();
+	session->process = fork_check_number();
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->devices.lock, NULL);
 	session_limbo_init(session);
@@ -466,7 +466,7 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 	if (!session)
 		return GPUSHARE_OK;
 	/* In a forked child the CUDA side and the session_key are the parent's. */
-	if (session->pid == getpid()) {
+	if (session->process == fork_check_number()) {
 		mirror_drop_all(session);
 		if (dlpack_holds(session))
 			return GPUSHARE_OK;

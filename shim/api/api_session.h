@@ -81,7 +81,8 @@ struct client_seen {
 };
 
 struct gpushare_session {
-	int pid;	      /* that opened it */
+	int pid;	      /* that opened it, for words */
+	unsigned int process; /* the same */
 	pthread_mutex_t lock; /* the rest; never held over a CUDA call or a question */
 	struct turn asking;   /* client, changes, index: session_try_client() */
 	struct client *client;

@@ -6,12 +6,14 @@
 
 #include "api_session.h"
 #include "api_subscriber.h"
+#include "base/fork_check.h"
 #include "base/monotonic.h"
 
 #define TAKE_MAX 1024 /* notices of other names between two looks at the clock */
 
 struct gpushare_watch {
-	int pid;			  /* that opened it */
+	int pid;			  /* that opened it, for words */
+	unsigned int process;		  /* the same */
 	char glob[GPUSHARE_NAME_MAX + 1]; /* "": all */
 	struct subscriber subscriber;
 	uint64_t registry, serial; /* of the latest notice; 0: none so far */
@@ -215,6 +217,7 @@ API_PUBLIC int gpushare_watch(struct gpushare_session *session, const char *glob
 	if (!watch)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a watch");
 	watch->pid = getpid();
+	watch->process = fork_check_number();
 	if (glob)
 		strcpy(watch->glob, glob);
 	status = open_watch(watch, session);
@@ -233,7 +236,7 @@ API_PUBLIC int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 
 	if (!watch || !out_notice)
 		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", watch ? "out_notice" : "watch");
-	if (watch->pid != getpid())
+	if (watch->process != fork_check_number())
 		return api_fail(GPUSHARE_E_FORKED,
 				"the watch was opened by process %d before fork(); call "
 				"gpushare_watch() in this process",
@@ -254,7 +257,7 @@ API_PUBLIC void gpushare_watch_close(struct gpushare_watch *watch)
 	API_CALL;
 	if (!watch)
 		return;
-	subscriber_close(&watch->subscriber, watch->pid == getpid());
+	subscriber_close(&watch->subscriber, watch->process == fork_check_number());
 	free(watch);
 }
 

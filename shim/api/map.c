@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
-#include "base/lineage.h"
+#include "base/fork_check.h"
 #include "map_host.h"
 
 /*
@@ -31,7 +31,7 @@ static int claim(const char *name)
 {
 	int whose;
 
-	if (lineage_claim(&whose))
+	if (fork_check_claim(&whose))
 		return GPUSHARE_OK;
 	return api_fail(
 	    GPUSHARE_E_FORKED,
@@ -69,7 +69,7 @@ static struct map_view *seen(const struct gpushare_buffer *buffer)
 
 struct map_view *map_view_seen(const struct gpushare_buffer *buffer)
 {
-	return lineage_is_mine() ? seen(buffer) : NULL;
+	return fork_check_is_mine() ? seen(buffer) : NULL;
 }
 
 /* What came from elsewhere can't be exported anew (measured, driver 580: CUDA_ERROR_INVALID_VALUE):

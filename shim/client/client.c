@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "client_fds.h"
 #include "client_internal.h"
+#include "base/fork_check.h"
 #include "base/monotonic.h"
 
 unsigned int client_default_timeout_ms(void)
@@ -42,7 +43,7 @@ struct client *client_new(const struct client_options *options)
 	    options->timeout_ms ? options->timeout_ms : client_default_timeout_ms();
 	client->autostart = options->autostart && !(autostart && !strcmp(autostart, "0"));
 	snprintf(client->who, sizeof(client->who), "%s " GPUSHARE_VERSION, options->who);
-	client->pid = getpid();
+	client->process = fork_check_number();
 	/* A path that can't be used is told when it is: client_connect() finds it empty. */
 	if (directory_find(options->directory, client->directory) != GPUSHARE_OK)
 		client->directory[0] = '\0';
@@ -223,7 +224,7 @@ int client_connect_by(struct client *client, int64_t deadline)
 {
 	int status;
 
-	if (client->pid != getpid()) {
+	if (client->process != fork_check_number()) {
 		client_disconnect(client);
 		return client_fail(
 		    client, GPUSHARE_E_FORKED,

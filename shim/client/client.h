@@ -35,7 +35,7 @@ struct client_socket {
 struct client {
 	int fd;					/* -1: not connected */
 	unsigned long long fd_device, fd_inode; /* proof that the fd is still ours */
-	int pid;				/* that connected; a forked child has another */
+	unsigned int process;			/* fork_check_number() of who connected */
 	int server; /* the registry's, as seen from here; 0: not visible */
 	uint32_t next_id;
 	unsigned int timeout_ms;

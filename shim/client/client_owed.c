@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "client_internal.h"
+#include "base/fork_check.h"
 #include "base/monotonic.h"
 
 /* The session_key of a client that has gone. */
@@ -43,7 +44,7 @@ void client_owe(const struct client *client)
 {
 	struct owed *made;
 
-	if (client->pid != getpid() || !client_is_remembered(client))
+	if (client->process != fork_check_number() || !client_is_remembered(client))
 		return;
 	made = calloc(1, sizeof(*made));
 	if (!made)

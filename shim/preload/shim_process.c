@@ -3,16 +3,9 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-/* The kernel empties it in a forked child, however it was forked. */
-struct mark {
-	atomic_int alive;
-	int pid; /* where the kernel can't do that (before 4.14): whose it is; else 0 */
-};
+#include "base/fork_check.h"
 
-static _Atomic(struct mark *) claimed;
 static atomic_bool ending;
 static _Atomic(void (*)(void)) last_call;
 
@@ -32,33 +25,17 @@ static void on_exit_begun(void)
 
 void process_claim(void)
 {
-	struct mark *made, *none = NULL;
+	static atomic_flag registered = ATOMIC_FLAG_INIT;
+	int whose;
 
-	if (atomic_load_explicit(&claimed, memory_order_acquire))
-		return;
-	made =
-	    mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (made == MAP_FAILED)
-		return;
-	if (madvise(made, sizeof(*made), MADV_WIPEONFORK))
-		made->pid = getpid();
-	atomic_init(&made->alive, 1);
-	if (!atomic_compare_exchange_strong(&claimed, &none, made)) {
-		munmap(made, sizeof(*made));
-		return;
-	}
 	/* Late, so that it runs before the handlers and destructors of what was there before. */
-	atexit(on_exit_begun);
+	if (fork_check_claim(&whose) && !atomic_flag_test_and_set(&registered))
+		atexit(on_exit_begun);
 }
 
 bool process_is_mine(void)
 {
-	const struct mark *mark = atomic_load_explicit(&claimed, memory_order_acquire);
-
-	if (!mark)
-		return true;
-	return atomic_load_explicit(&mark->alive, memory_order_relaxed) &&
-	       (!mark->pid || mark->pid == getpid());
+	return fork_check_is_mine();
 }
 
 bool process_is_ending(void)

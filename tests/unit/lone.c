@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lone.h"
 
+#include "base/fork_check.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -12,7 +13,8 @@ char lone_folder[64];
 int lone_set_up(void **state)
 {
 	(void)state;
-	lone_client = (struct client){.timeout_ms = SHORTLY_MS, .pid = getpid(), .fd = -1};
+	lone_client =
+	    (struct client){.timeout_ms = SHORTLY_MS, .process = fork_check_number(), .fd = -1};
 	strcpy(lone_folder, "/tmp/gpushare-unit-XXXXXX");
 	if (!mkdtemp(lone_folder))
 		return -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A registry is told of roles again while their last buffer goes, in another thread. */
+#include "base/fork_check.h"
 #include "unit.h"
 
 #include <stdatomic.h>
@@ -104,7 +105,7 @@ static int set_up(void **state)
 	api_waited_ms = 0; /* as each public call begins */
 	the_ordering = (struct ordering){.session = &the_session,
 					 .users = 1,
-					 .pid = getpid(),
+					 .process = fork_check_number(),
 					 .generation = 7,
 					 .page = &the_page,
 					 .roles = ORDER_CONSUMES,

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/lineage.h"
+#include "base/fork_check.h"
 #include "core/map/map_vulkan.h"
 #include "stage.h"
 
@@ -53,12 +53,14 @@ static int played_on_exit(void (*call)(int, void *), void *argument)
 #define dlopen played_dlopen
 #define dlerror played_dlerror
 #define on_exit played_on_exit
+#include "base/stay_loaded.c"
 #include "core/map/map_vulkan_exit.c"
 
 static int set_up(void **state)
 {
 	(void)state;
 	memset(&played, 0, sizeof(played));
+	atomic_store(&stays, false);
 	played.name = "/lib/some.so";
 	played.no_memory = true; /* nothing is left for the test's own exit */
 	return 0;
@@ -77,15 +79,17 @@ static void what_stays_loaded(void **state)
 {
 	(void)state;
 	played.no_library = true;
-	refused(GPUSHARE_E_NOT_SUPPORTED, "/lib/some.so can't be kept loaded");
+	refused(GPUSHARE_E_NOT_SUPPORTED, "gpushare's library can't be kept loaded");
 	refused(GPUSHARE_E_NOT_SUPPORTED, "(it is not there)");
 	played.no_reason = true;
 	refused(GPUSHARE_E_NOT_SUPPORTED, "(no reason given)");
 	played.no_library = false;
 	refused(GPUSHARE_E_NO_MEMORY, "exit handler");
 	assert_int_equal(played.pinned, 1);
+	atomic_store(&stays, false);
 	played.name = "";
 	refused(GPUSHARE_E_NO_MEMORY, "exit handler");
+	atomic_store(&stays, false);
 	played.unknown = true;
 	refused(GPUSHARE_E_NO_MEMORY, "exit handler");
 	assert_int_equal(played.pinned, 1);
@@ -118,7 +122,7 @@ static void end_all(void)
 	__fpurge(stdout);
 	atexit(early);
 	played.no_memory = false;
-	if (!lineage_claim(&whose) || vulkan_guard_exit(&why) || vulkan_guard_exit(&why))
+	if (!fork_check_claim(&whose) || vulkan_guard_exit(&why) || vulkan_guard_exit(&why))
 		abort();
 	atexit(late);
 	if (!fork()) {
