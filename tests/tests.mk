@@ -76,10 +76,7 @@ CONTRACT_HELPERS := $(call objects,tests/contract/*.c,tests/contract/contract_%)
 CMOCKA := $(addprefix $(BUILD)/tests/,$(notdir $(UNITS)))
 UNIT_LIBS = $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(JANSSON_LIB) $(NETTLE_LIB) -lcmocka $(ALL_LDFLAGS) -lm -ldl
 $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/contract/%.o: ALL_CFLAGS += $(patsubst %,-iquote %,tests tests/unit tests/contract)
-# In these one call fails, of those in the list of calls that can.
-SCARCE := open openat fcntl $(shell sed -n 's/^\tC.[^,]*, \([a-z0-9_]*\),.*/\1/p' tests/faults/fault_calls.h)
 $(BUILD)/tests/unit_driver: UNIT_LIBS += -Wl,--wrap=dlvsym
-$(BUILD)/tests/unit_scarce_%: UNIT_LIBS += $(SCARCE:%=-Wl$(comma)--wrap=%)
 $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/unit/unit_%.o $(UNIT_HELPERS) $(BUILD)/libunits.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@

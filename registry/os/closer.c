@@ -46,20 +46,16 @@ static void *run(void *argument)
 static struct closer *closer_open(void)
 {
 	struct closer *closer = calloc(1, sizeof(*closer));
-	pthread_attr_t alone;
 	pthread_t thread;
-	int error;
 
 	if (!closer)
 		return NULL;
 	pthread_mutex_init(&closer->lock, NULL);
 	pthread_cond_init(&closer->changed, NULL);
-	pthread_attr_init(&alone);
-	pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);
-	error = pthread_create(&thread, &alone, run, closer);
-	pthread_attr_destroy(&alone);
-	if (!error)
+	if (!pthread_create(&thread, NULL, run, closer)) {
+		pthread_detach(thread);
 		return closer;
+	}
 	free(closer);
 	return NULL;
 }

@@ -29,11 +29,14 @@ struct running {
 	const char *why; /* why it may be there still */
 };
 
+/* true if it can't be told. */
 static bool is_file(const char *path, const struct stat *file)
 {
 	struct stat is;
 
-	return !lstat(path, &is) && is.st_ino == file->st_ino && is.st_dev == file->st_dev;
+	if (lstat(path, &is))
+		return errno != ENOENT && errno != ENOTDIR;
+	return is.st_ino == file->st_ino && is.st_dev == file->st_dev;
 }
 
 /* Whether the lock that we are about to hold is the one that others find. */

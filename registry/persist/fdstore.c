@@ -308,29 +308,25 @@ void fdstore_settle(struct fdstore *store)
 	flush(store, true);
 }
 
-bool fdstore_put(struct fdstore *store, uint64_t generation, int fd)
+void fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 {
 	struct item *item = item_find(store, generation), *again = NULL;
 
 	if (item)
 		drop(store, item);
 	if (is_full(store)) {
-		log_line("the service manager's store is full at %" PRIu64, notify_store_size());
-		return false;
+		log_line("the service manager's store is full: generation %" PRIu64
+			 " will not outlive this process",
+			 generation);
+		return;
 	}
 	item = item_new(store, generation, fd, false);
-	if (!item) {
-		log_line("no memory to keep a descriptor");
-		return false;
-	}
+	if (!item)
+		return;
 	/* A service manager would have two of one name. */
 	DL_SEARCH_SCALAR(store->owed, again, generation, generation);
 	owe(store, item, again);
 	flush(store, again);
-	if (store->side >= 0)
-		return true;
-	log_line("generation %" PRIu64 " will not outlive this process", generation);
-	return false;
 }
 
 void fdstore_drop(struct fdstore *store, uint64_t generation)

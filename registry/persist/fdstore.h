@@ -23,9 +23,9 @@ bool fdstore_next(const struct fdstore *store, uint64_t *generation);
 void fdstore_settle(struct fdstore *store);
 /*
  * `fd` stays the caller's, and open until fdstore_drop(): it is put again if the keeper was killed. So does one
- * from fdstore_take(). false: logged; it will not survive.
+ * from fdstore_take(). What can't be put is logged, and won't survive.
  */
-bool fdstore_put(struct fdstore *store, uint64_t generation, int fd);
+void fdstore_put(struct fdstore *store, uint64_t generation, int fd);
 /* The other side hears of it by fdstore_flush(), when no record refers to it: until then a successor has to
  * find both. */
 void fdstore_drop(struct fdstore *store, uint64_t generation);

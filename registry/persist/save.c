@@ -300,20 +300,11 @@ static struct entry *fill(const struct registry *registry, const struct session 
 	return entry;
 }
 
-/* NULL: it is kept, and nobody's; or its owner's connection had ended. */
-static struct session *owner_of(const struct registry *registry, const gpushare_Entry *saved)
-{
-	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
-
-	return memcmp(saved->key, none, sizeof(none))
-		   ? session_find_key(&registry->state.sessions, saved->key)
-		   : NULL;
-}
-
 static unsigned int *load_entry(struct registry *registry, const gpushare_Entry *saved)
 {
 	const record *info = &saved->buffer;
-	struct session *session = owner_of(registry, saved);
+	/* NULL: it is kept, and nobody's; or its owner's connection had ended */
+	struct session *session = session_find_key(&registry->state.sessions, saved->key);
 	struct entry *same = store_find_generation(&registry->state.store, info->generation),
 		     *entry;
 	struct user *user;

@@ -128,7 +128,9 @@ size_t ask_encode(struct registry *registry, uint8_t *to, size_t room)
 
 	if (codec_encode_reply(&registry->reply, to, room, &size)) {
 		log_line("an answer could not be made");
-		registry->reply = (reply){.status = GPUSHARE_E_NO_MEMORY};
+		registry->reply = (reply){0};
+		registry->reply.status = explain(&registry->reply, GPUSHARE_E_NO_MEMORY,
+						 "the registry is out of memory");
 		codec_encode_reply(&registry->reply, to, room, &size);
 	}
 	return size;
@@ -172,7 +174,9 @@ static void park(struct registry *registry, const struct ask *ask, int waits)
 
 	if (!kept) {
 		free(ask->list_rest);
-		registry->reply = (reply){.status = GPUSHARE_E_NO_MEMORY};
+		registry->reply = (reply){0};
+		registry->reply.status = explain(&registry->reply, GPUSHARE_E_NO_MEMORY,
+						 "the registry is out of memory");
 		answer(registry, ask);
 		return;
 	}

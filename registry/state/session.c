@@ -67,6 +67,10 @@ struct session *session_find(const struct sessions *sessions, uint32_t id)
 struct session *session_find_key(const struct sessions *sessions,
 				 const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
+	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
+
+	if (!memcmp(key, none, sizeof(none)))
+		return NULL;
 	for (struct session *session = sessions->by_id; session; session = session->hh.next) {
 		if (!session->ending && !memcmp(session->key, key, sizeof(session->key)))
 			return session;

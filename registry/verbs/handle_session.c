@@ -71,10 +71,7 @@ static bool is_later(const struct session *session, const struct session *other)
 static bool resume(struct registry *registry, struct session *session,
 		   const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
-	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
-	struct session *old = memcmp(key, none, sizeof(none))
-				  ? session_find_key(&registry->state.sessions, key)
-				  : NULL;
+	struct session *old = session_find_key(&registry->state.sessions, key);
 	bool seen_anew;
 
 	if (!old || old == session || old->peer.uid != session->peer.uid ||

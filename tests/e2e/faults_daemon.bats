@@ -1,0 +1,38 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The daemon's own calls fail, each once: it gives up with a word, or serves, and no client is told nonsense.
+# All of its calls, in all ways, by `make faults`.
+load helpers
+
+setup_more() {
+	needs_sim
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented registry's calls are its instruments'"
+	[ -z "${EMULATOR:-}" ] || skip "the emulator's calls would be failed too"
+	[ -d "$BUILD/obj/registry" ] || skip "no object files here"
+	unset GPUSHARE_TIMEOUT_MS # the scenes have their own
+	export FAULTS_QUICK=1 FAULTS_TIMES=1 FAULTS_JOBS=$((3 * ${GPUSHARE_TEST_JOBS:-$(nproc)}))
+	export TMPDIR=$WORK
+}
+
+fails() {
+	FAULTS_ONLY="^($1)@" bash "$ROOT/tests/faults/each.bash" "${@:2}"
+}
+
+@test "memory, of a registry" {
+	fails 'malloc|calloc|realloc|strdup|getline' registry
+}
+
+@test "memory, of its successor" {
+	fails 'malloc|calloc|realloc|strdup|getline' successor
+}
+
+FILES='open|openat|lstat|rename|renameat|pwrite|ftruncate|mmap|memfd_create'
+SOCKETS='socket|accept4|bind|listen|eventfd|epoll_create1|pthread_create'
+
+@test "files and sockets, of a registry" {
+	fails "$FILES|$SOCKETS" registry
+}
+
+@test "files and sockets, of its successor" {
+	fails "$FILES|$SOCKETS" successor
+}
