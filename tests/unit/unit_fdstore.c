@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The service manager's side played: what the daemon tells it, what it keeps, and gives to the next one. */
+/* The daemon with its fd store: a keeper, or the service manager, whose side is played: what the daemon tells it,
+ * what it keeps, and gives to the next one. */
 #include "unit.h"
 
 #include <fcntl.h>
@@ -178,11 +179,17 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	pid_t keeper = raw_is_emulated() ? 0 : shelf_keeper();
+
 	raw_daemon_begins = NULL;
 	while (manager.count)
 		close(manager.kept[--manager.count].fd);
 	close(manager.fd);
-	return raw_tear_down(state);
+	if (raw_tear_down(state))
+		return -1;
+	if (keeper) /* the directory's end is its */
+		shelf_await_end(keeper, 1000);
+	return 0;
 }
 
 static void keep_and_give_back(void)
@@ -384,11 +391,87 @@ static void a_manager_that_is_not_there_harms_nobody(void **state)
 	}
 }
 
+static void it_is_there_after_any_end(void **state)
+{
+	static const int ends[] = {SIGKILL, SIGTERM, SIGKILL, SIGINT};
+	pid_t keeper;
+
+	(void)state;
+	shelf_needs_keeper();
+	raw_daemon_start(&raw_here, NULL);
+	keep("a", 1);
+	keep("b", 2);
+	keeper = shelf_keeper();
+	for (int i = 0; i < 4; i++) {
+		end(ends[i]);
+		shelf_await_kept(keeper, 2 + i);
+		raw_daemon_start(&raw_here, NULL);
+		assert_kept("a", 1);
+		assert_kept("b", 2);
+		keep((const char[]){(char)('c' + i), 0}, 3);
+	}
+	assert_int_equal(shelf_keeper(), keeper);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(withdraw((const char[]){(char)('a' + i), 0}), GPUSHARE_OK);
+	shelf_await_kept(keeper, 0);
+	end(SIGKILL);
+	shelf_await_end(keeper, 1000);
+}
+
+static void it_changes_hands(void **state)
+{
+	static const char *const replace[] = {"--replace", NULL};
+	struct raw_daemon old;
+	pid_t keeper;
+
+	(void)state;
+	shelf_needs_keeper();
+	raw_daemon_start(&raw_here, NULL);
+	keep("a", 1);
+	keeper = shelf_keeper();
+	for (int i = 0; i < 3; i++) {
+		old = raw_here;
+		raw_daemon_start(&raw_here, replace);
+		assert_int_equal(raw_daemon_wait(&old, RAW_TIMEOUT_MS), 0);
+		assert_kept("a", 1);
+	}
+	assert_int_equal(shelf_keeper(), keeper);
+	assert_int_equal(withdraw("a"), GPUSHARE_OK);
+	end(SIGTERM); /* with nothing to leave behind */
+	shelf_await_end(keeper, 1000);
+	assert_int_not_equal(access(raw_in_folder("keeper.sock"), F_OK), 0);
+}
+
+static void a_killed_keeper_is_missed_at_once(void **state)
+{
+	long long begin;
+	pid_t keeper, next;
+
+	(void)state;
+	shelf_needs_keeper();
+	raw_daemon_start(&raw_here, NULL);
+	keep("a", 1);
+	keeper = shelf_keeper();
+	raw_sleep_ms(1100); /* it starts one a second at most */
+	kill(keeper, SIGKILL);
+	begin = raw_now_ms();
+	while (!(next = shelf_keeper()) || next == keeper)
+		assert_in_range(raw_now_ms() - begin, 0, 1000 + raw_slack_ms());
+	shelf_await_kept(next, 1);
+	end(SIGKILL);
+	raw_daemon_start(&raw_here, NULL);
+	assert_kept("a", 1);
+	end(SIGTERM);
+}
+
 #define with_manager(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    with_manager(it_is_there_after_any_end),
+	    with_manager(it_changes_hands),
+	    with_manager(a_killed_keeper_is_missed_at_once),
 	    with_manager(it_keeps_and_gives_back),
 	    with_manager(at_an_abstract_socket_too),
 	    with_manager(one_that_came_back_proves_it),
