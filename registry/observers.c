@@ -214,15 +214,16 @@ static uint64_t a_second(uint64_t count, int64_t elapsed_ns)
 
 static void notify_rate(struct registry *registry, struct order *order, int64_t elapsed_ns)
 {
-	const struct entry *entry =
-	    store_find_generation(&registry->state.store, order->generation);
 	uint64_t published = order->page ? order_published(order->page) : order->rated;
 	uint64_t more = published - order->rated;
 	bool rises = published > order->rated;
+	const struct entry *entry = NULL;
 	notice *notice;
 
 	order->rated = published;
-	if (!entry || !elapsed_ns || !rises ||
+	if (rises && elapsed_ns) /* of many pages, few are published to */
+		entry = store_find_generation(&registry->state.store, order->generation);
+	if (!entry ||
 	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner->pid)))
 		return;
 	registry_describe(registry, NULL, entry, &notice->buffer);
