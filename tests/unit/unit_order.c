@@ -203,11 +203,31 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	if (!raw_is_emulated()) {
 		restart();
+		assert_true(order_is_gone(page));
 		assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	}
 	order_raise(&page->published, 1); /* its GPU has come there */
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->published, 1);
+}
+
+/* It may publish at any time, from then on. */
+static void a_kept_buffers_next_owner_is_waited_for(void **state)
+{
+	request what = raw_fds_share("x");
+
+	(void)state;
+	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_fds_put(owner, "x", GPUSHARE_FLAG_KEEP), GPUSHARE_OK);
+	generation = raw_answer.body.share.generation;
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	raw_peer_end(owner);
+	AWAIT(order_is_gone(page));
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	what.verb.share.adopt = true;
+	assert_int_equal(raw_fds_say(a, what, -1), GPUSHARE_OK);
+	assert_true(raw_answer.body.share.adopted);
+	assert_false(order_is_gone(page));
 }
 
 static void a_read_only_buffer_is_its_owners_to_publish(void **state)
@@ -509,6 +529,7 @@ int main(void)
 	    T(one_process_publishes),
 	    T(a_dead_publishers_numbers_are_given_again),
 	    T(who_left_with_work_under_way_is_waited_for),
+	    T(a_kept_buffers_next_owner_is_waited_for),
 	    T(a_read_only_buffer_is_its_owners_to_publish),
 	    T(consumers_get_slots_that_end_with_them),
 	    T(there_is_room_for_so_many_consumers),
