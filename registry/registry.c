@@ -100,14 +100,14 @@ struct session *registry_connect(struct registry *registry, uint32_t id, const s
 	return session;
 }
 
-bool registry_end(struct registry *registry, struct session *session, int64_t until_ns)
+void registry_end(struct registry *registry, int64_t until_ns)
 {
 	struct piece piece = {.until_ns = until_ns};
-	bool more = true;
+	struct session *session;
 
-	while (more && !piece_is_over(&piece))
-		more = state_end_one(&registry->state, session);
-	if (!more) {
+	while ((session = registry->state.ending) && !piece_is_over(&piece)) {
+		if (state_end_one(&registry->state, session))
+			continue;
 		log_line("end: uid %u pid %d (%s), %u names withdrawn, %u kept, %u attachments "
 			 "released",
 			 session->peer.uid, session->peer.pid, session->peer.command,
@@ -115,14 +115,13 @@ bool registry_end(struct registry *registry, struct session *session, int64_t un
 		state_free_session(&registry->state, session);
 	}
 	save_flush(registry);
-	return more;
 }
 
 void registry_disconnect(struct registry *registry, struct session *session)
 {
 	if (!session->ending)
 		state_leave(&registry->state, session);
-	registry_end(registry, session, INT64_MAX);
+	registry_end(registry, INT64_MAX);
 }
 
 void registry_bury(struct registry *registry, const struct session *by, const char *name)

@@ -58,10 +58,10 @@ void registry_unlock(struct registry *registry);
 /* A peer came. NULL: out of memory. */
 struct session *registry_connect(struct registry *registry, uint32_t id,
 				 const struct process *peer);
-/* Of one that has left, names and attachments go (names with KEEP stay, without an owner), until the time is
- * up: a process may have a million. false: all of it has gone, and the session with it. */
-bool registry_end(struct registry *registry, struct session *session, int64_t until_ns);
-/* It leaves, and all of it ends at once. */
+/* Names and attachments of sessions that have left go (names with KEEP stay, without an owner), until the time is
+ * up: a process may have a million. */
+void registry_end(struct registry *registry, int64_t until_ns);
+/* It leaves, and all that leave end at once. */
 void registry_disconnect(struct registry *registry, struct session *session);
 /* Withdraw `name` if its owner has ended and the registry has not heard of that yet. `by`, who shares the
  * name now, may be the owner's own process after exec(). */

@@ -146,8 +146,7 @@ void restore_leave(struct registry *registry)
 
 	registry_lock(registry);
 	registry->leaving = true;
-	while (registry->state.ending)
-		registry_disconnect(registry, registry->state.ending);
+	registry_end(registry, INT64_MAX);
 	indexer_close(&registry->index);
 	keep = registry->state.store.count || registry->state.store.nameless;
 	if (keep && !records_are_kept(registry->records))

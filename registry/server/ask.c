@@ -20,7 +20,7 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 	ask->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	ask->list_rest = NULL;
 	ask->waits = 0;
-	ask->counted = false;
+	ask->counted = ask->audited = ask->ready = false;
 	if (ask->fault || ask->request.which_verb != gpushare_Request_share_tag || !*share->group)
 		return false;
 	if (!name_is_number(share->group))
@@ -168,31 +168,7 @@ static void move(struct registry *registry, struct ask *ask, bool in)
 		ask->connection->in_pieces = in;
 }
 
-static void park(struct registry *registry, const struct ask *ask, int waits)
-{
-	struct ask *kept = malloc(sizeof(*kept));
-
-	if (!kept) {
-		free(ask->list_rest);
-		registry->reply = (reply){0};
-		registry->reply.status = explain(&registry->reply, GPUSHARE_E_NO_MEMORY,
-						 "the registry is out of memory");
-		answer(registry, ask);
-		return;
-	}
-	*kept = *ask;
-	kept->waits = waits;
-	kept->ready = false;
-	kept->audited =
-	    waits == HANDLE_WAIT && audit_wait(&registry->audit, ask->session, &ask->request);
-	kept->due_ns =
-	    clock_ns() +
-	    (waits == HANDLE_MORE ? PIECE_NS : handle_wait_ms(&ask->request) * NS_PER_MS);
-	move(registry, kept, true);
-	wake(registry);
-}
-
-/* nng's REQ sends a request again after a minute without an answer. */
+/* nng's REQ sends a request again after a minute without an answer, which is counted. */
 static bool is_parked(const struct registry *registry, const struct ask *one)
 {
 	const struct ask *ask;
@@ -202,27 +178,12 @@ static bool is_parked(const struct registry *registry, const struct ask *one)
 	DL_FOREACH(registry->asks, ask)
 	{
 		if (ask->session == one->session && ask->ids_size == one->ids_size &&
-		    !memcmp(ask->ids, one->ids, one->ids_size))
+		    !memcmp(ask->ids, one->ids, one->ids_size)) {
+			user_count(one->session->user, requests);
 			return true;
+		}
 	}
 	return false;
-}
-
-void ask_handle(struct registry *registry, struct ask *ask)
-{
-	int status;
-
-	if (!ask->session || registry->leaving)
-		return;
-	if (is_parked(registry, ask)) {
-		user_count(ask->session->user, requests);
-		return;
-	}
-	status = ask_serve(registry, ask);
-	if (must_wait(status))
-		park(registry, ask, status);
-	else
-		answer(registry, ask);
 }
 
 /* When it goes on; INT64_MAX: when something happens. */
@@ -235,7 +196,40 @@ static int64_t due_ns(const struct ask *ask)
 	return ask->ready ? 0 : ask->due_ns;
 }
 
-/* Returns when it goes on; INT64_MAX: it was answered, or something must happen first. */
+/* Answer the request, or park it. Returns when it goes on; INT64_MAX: it was answered, or something must happen. */
+static int64_t settle(struct registry *registry, struct ask *ask, int status)
+{
+	if (!must_wait(status)) {
+		answer(registry, ask);
+		ask_free(ask);
+		return INT64_MAX;
+	}
+	ask->waits = status;
+	ask->ready = false;
+	if (status == HANDLE_MORE)
+		ask->due_ns = clock_ns() + PIECE_NS;
+	move(registry, ask, true);
+	return due_ns(ask);
+}
+
+void ask_handle(struct registry *registry, struct ask *ask)
+{
+	int status;
+
+	if (!ask->session || registry->leaving || is_parked(registry, ask)) {
+		ask_free(ask);
+		return;
+	}
+	status = ask_serve(registry, ask);
+	if (status == HANDLE_WAIT) {
+		ask->audited = audit_wait(&registry->audit, ask->session, &ask->request);
+		ask->due_ns = clock_ns() + handle_wait_ms(&ask->request) * NS_PER_MS;
+	}
+	if (must_wait(status))
+		wake(registry);
+	settle(registry, ask, status);
+}
+
 static int64_t resume(struct registry *registry, struct ask *ask)
 {
 	int status = GPUSHARE_E_TIMED_OUT;
@@ -245,17 +239,7 @@ static int64_t resume(struct registry *registry, struct ask *ask)
 		handle_timeout(registry, ask->session, &ask->request, &registry->reply);
 	else
 		status = ask_serve(registry, ask);
-	if (must_wait(status)) {
-		ask->waits = status;
-		ask->ready = false;
-		if (status == HANDLE_MORE)
-			ask->due_ns = clock_ns() + PIECE_NS;
-		move(registry, ask, true);
-		return due_ns(ask);
-	}
-	answer(registry, ask);
-	ask_free(ask);
-	return INT64_MAX;
+	return settle(registry, ask, status);
 }
 
 int64_t asks_resume(struct registry *registry)

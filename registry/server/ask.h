@@ -43,7 +43,7 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size);
 int ask_serve(struct registry *registry, struct ask *ask);
 /* Encode registry->reply, or if that fails an answer that says so. Returns the number of bytes. */
 size_t ask_encode(struct registry *registry, uint8_t *to, size_t room);
-/* Answer a request of registry.sock, or park a copy of it. */
+/* Answer a request of registry.sock, which was allocated, or park it. */
 void ask_handle(struct registry *registry, struct ask *ask);
 /* Go on with parked requests that are due. Returns when the next one is, INT64_MAX: unknown. */
 int64_t asks_resume(struct registry *registry);

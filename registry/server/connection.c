@@ -195,7 +195,7 @@ static void welcome(struct connection *connection)
 enum taken {
 	TAKEN,
 	PART,	/* more bytes are needed */
-	BROKEN, /* the peer isn't nng's REQ */
+	BROKEN, /* the peer isn't nng's REQ, or memory is out */
 };
 
 static enum taken take_greeting(struct connection *connection)
@@ -229,8 +229,8 @@ static enum taken take_message(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;
 	const uint8_t *at = connection->in.at + connection->in_at;
-	size_t size = connection->in.size - connection->in_at, whole;
-	struct ask ask;
+	size_t size = connection->in.size - connection->in_at, whole, ids_size;
+	struct ask *ask;
 	long length;
 
 	if (size < SP_HEADER_SIZE)
@@ -245,20 +245,22 @@ static enum taken take_message(struct connection *connection)
 	}
 	at += SP_HEADER_SIZE;
 	size = whole - SP_HEADER_SIZE;
-	ask.connection = connection;
-	ask.ids_size = sp_ids_size(at, size);
-	if (!ask.ids_size || ask.ids_size > sizeof(ask.ids))
+	ids_size = sp_ids_size(at, size);
+	ask = ids_size && ids_size <= sizeof(ask->ids) ? malloc(sizeof(*ask)) : NULL;
+	if (!ask)
 		return BROKEN;
-	memcpy(ask.ids, at, ask.ids_size);
+	ask->connection = connection;
+	ask->ids_size = ids_size;
+	memcpy(ask->ids, at, ids_size);
 	connection->in_at += whole;
 	connection->begun_ns = 0;
 	connection->asked = true;
 	registry_unlock(registry);
-	if (ask_read(&ask, at + ask.ids_size, size - ask.ids_size))
-		find_group(connection, &ask);
+	if (ask_read(ask, at + ids_size, size - ids_size))
+		find_group(connection, ask);
 	registry_lock(registry);
-	ask.session = connection->session;
-	ask_handle(registry, &ask);
+	ask->session = connection->session;
+	ask_handle(registry, ask);
 	return TAKEN;
 }
 

@@ -77,16 +77,6 @@ static void on_kick(void *argument)
 	connections_run(server);
 }
 
-/* Under the lock: names and attachments of sessions that have ended go, as many as fit into a piece. */
-static void end_piece(struct server *server, struct session *session)
-{
-	struct registry *registry = server->registry;
-	bool more = registry_end(registry, session, clock_ns() + PIECE_NS);
-
-	if (more || !registry->state.sessions.by_id)
-		eventfd_write(server->wake, 1);
-}
-
 void server_end_session(struct server *server, struct session *session)
 {
 	watch_remove(session->watch);
@@ -96,7 +86,7 @@ void server_end_session(struct server *server, struct session *session)
 		session->connection->session = NULL;
 	session->connection = NULL;
 	state_leave(&server->registry->state, session);
-	end_piece(server, session);
+	eventfd_write(server->wake, 1);
 }
 
 /* Returns when the next piece is due. In between, others have the lock for as long. */
@@ -107,7 +97,7 @@ static int64_t end_more(struct server *server)
 
 	registry_lock(registry);
 	if (registry->state.ending && clock_ns() >= server->ending_at_ns) {
-		end_piece(server, registry->state.ending);
+		registry_end(registry, clock_ns() + PIECE_NS);
 		server->ending_at_ns = clock_ns() + PIECE_NS;
 	}
 	next = registry->state.ending ? server->ending_at_ns : INT64_MAX;
