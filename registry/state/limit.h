@@ -13,7 +13,7 @@
 	X(kept_bytes, 1099511627776, 1099511627776, "bytes are kept", \
 	  "'gpushare ls' shows what is kept, 'gpushare rm NAME' lets go of it") \
 	X(descriptors, 100000, 50000, "descriptors are held", \
-	  "free some buffers that are not cudaMalloc's") \
+	  "free some buffers that are not cudaMalloc's, or raise its 'ulimit -n' and the limit") \
 	X(attachments, 4000000, 1000000, "attachments are held", "detach some") \
 	X(connections, 40000, 10000, "connections are open", "end some programs") \
 	X(waiters, 1024, 256, "requests wait for a name", "ask again without waiting") \
