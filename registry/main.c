@@ -24,6 +24,7 @@
 #include "persist/fdstore.h"
 #include "persist/keeper.h"
 #include "persist/notify.h"
+#include "persist/records.h"
 #include "persist/restore.h"
 #include "persist/save.h"
 #include "server/fds.h"
@@ -176,6 +177,15 @@ static bool has_room_to_trim(void)
 	return fell;
 }
 
+/* Under the lock: nothing is to be looked at that nobody tells of. */
+static bool may_rest(void)
+{
+	const struct registry *registry = self.registry;
+
+	return self.folder >= 0 && !registry->audit.owing && !restore_looks(registry) &&
+	       records_are_kept(registry->records);
+}
+
 /*
  * false: the folder has gone, and nobody is connected. After a look without anything done since the one before, none
  * is due until somebody takes the lock or a file goes from the folder: an idle registry sleeps.
@@ -191,8 +201,7 @@ static bool look_around(void)
 	trims = has_room_to_trim();
 	alone = !state->users.total.held[LIMIT_connections];
 	served = state->sessions.ever + state->users.total.requests;
-	self.registry->rests =
-	    served == self.served && self.folder >= 0 && !self.registry->audit.owing;
+	self.registry->rests = served == self.served && may_rest();
 	self.served = served;
 	self.look_ns = self.registry->rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
 	registry_unlock(self.registry);

@@ -114,6 +114,7 @@ void registry_end(struct registry *registry, int64_t until_ns)
 			 session->ended.names, session->ended.kept, session->ended.attachments);
 		state_free_session(&registry->state, session);
 	}
+	state_end_others(&registry->state);
 	save_flush(registry);
 }
 

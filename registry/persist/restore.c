@@ -126,6 +126,17 @@ void restore_watch(struct registry *registry, int watches)
 	}
 }
 
+bool restore_looks(const struct registry *registry)
+{
+	const struct session *session =
+	    registry->state.sessions.disconnected ? registry->state.sessions.by_id : NULL;
+
+	while (session && (!session->disconnected || session->ending ||
+			   (session->watch >= 0 && !session_has_nothing(session))))
+		session = session->hh.next;
+	return session;
+}
+
 uint32_t restore_next_dead(const struct registry *registry)
 {
 	if (!registry->state.sessions.disconnected)

@@ -13,6 +13,8 @@
 bool restore_open(struct registry *registry, const char *directory);
 /* Have the disconnected sessions' ends told by `watches`; see watch.h. */
 void restore_watch(struct registry *registry, int watches);
+/* Whether restore_next_dead() is to be asked again and again. */
+bool restore_looks(const struct registry *registry);
 /* A disconnected session that has nothing any more, or whose process has ended and could not be watched; 0: none. */
 uint32_t restore_next_dead(const struct registry *registry);
 /* No request is answered from here on. What is shared stays for a successor. */

@@ -86,7 +86,7 @@ void save_gone(struct registry *registry, struct entry *entry)
 
 void save_seen(struct registry *registry, struct session *session)
 {
-	if (!!records_are_kept(registry->records))
+	if (records_are_kept(registry->records))
 		put_session(registry, session);
 }
 

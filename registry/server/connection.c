@@ -185,6 +185,8 @@ static void welcome(struct connection *connection)
 		session->connection = connection;
 		session->watch = watch;
 		session->who = who;
+		if (watch_ended(watch)) /* nobody was there to be told */
+			connection_end(connection);
 		return;
 	}
 	watch_remove(watch);

@@ -239,11 +239,34 @@ bool fds_answer(struct fds_server *server, const struct fds_connection *connecti
 	return stays;
 }
 
-/* The peer learns of it at once; closing what is still in the queue may take long. */
+/* Whether a message with descriptors is in the queue, which takes no more messages. Those before it are taken out:
+ * there is room for their credentials, which each has, and the end has not. */
+static bool has_descriptors(int fd)
+{
+	int on = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
+		return true;
+	for (;;) {
+		_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(struct ucred))];
+		struct msghdr message = {.msg_control = room, .msg_controllen = sizeof(room)};
+
+		if (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) < 0 || !message.msg_controllen)
+			return false;
+		if (message.msg_flags & MSG_CTRUNC)
+			return true;
+		recv(fd, NULL, 0, MSG_DONTWAIT);
+	}
+}
+
+/* The peer learns of it at once; closing descriptors that are still in the queue may take long. */
 static void close_socket(struct user *user, int fd)
 {
 	shutdown(fd, SHUT_RDWR);
-	refuse(user, &fd, 1);
+	if (has_descriptors(fd))
+		refuse(user, &fd, 1);
+	else
+		close(fd);
 }
 
 static void connection_close(struct fds_server *server, struct fds_connection *connection)

@@ -86,6 +86,7 @@ void server_end_session(struct server *server, struct session *session)
 		session->connection->session = NULL;
 	session->connection = NULL;
 	state_leave(&server->registry->state, session);
+	registry_end(server->registry, clock_ns() + PIECE_NS); /* it first: mostly that is all */
 	eventfd_write(server->wake, 1);
 }
 
@@ -133,13 +134,13 @@ int64_t server_tick(struct server *server)
 		;
 	next = end_more(server);
 	registry_lock(registry);
-	next = clock_sooner(next, asks_resume(registry));
+	next = clock_sooner(next, registry_rates(registry, clock_ns()));
+	next = clock_sooner(next, asks_resume(registry)); /* watchers hear of those */
 	registry_unlock(registry);
 	registry_lock(registry);
 	now = clock_ns();
 	next = clock_sooner(next, registry_expire(registry, now));
 	next = clock_sooner(next, order_tick(registry, now));
-	next = clock_sooner(next, registry_rates(registry, now));
 	registry_unlock(registry);
 	connections_kick(server);
 	return next;

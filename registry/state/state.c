@@ -42,7 +42,7 @@ void state_leave(struct state *state, struct session *session)
 	if (!session->disconnected)
 		session_disconnect(&state->sessions, session);
 	session->ending = true;
-	DL_APPEND(state->ending, session);
+	DL_PREPEND(state->ending, session); /* a small one is done at once */
 }
 
 static void end_entry(struct state *state, struct entry *entry)
@@ -72,6 +72,16 @@ bool state_end_one(struct state *state, struct session *session)
 	return true;
 }
 
+void state_end_others(struct state *state)
+{
+	struct session *first = state->ending;
+
+	if (first && first->next) {
+		DL_DELETE(state->ending, first);
+		DL_APPEND(state->ending, first);
+	}
+}
+
 void state_free_session(struct state *state, struct session *session)
 {
 	if (session->ending)
@@ -87,27 +97,27 @@ void state_end_name(struct state *state, const char *name)
 		end_entry(state, entry);
 }
 
-/* Up to PIECE_LEAST names of that user (NULL: any) whose sessions are ending. false: there was none. */
+/* Up to PIECE_LEAST things of a session of that user (NULL: any) that is ending. false: there was none. */
 static bool end_some(struct state *state, const struct user *user)
 {
 	struct session *session;
+	int ended = 0;
 
 	DL_FOREACH(state->ending, session)
 	{
-		if (session->entries && (!user || session->user == user))
-			break;
+		while ((!user || session->user == user) && ended < PIECE_LEAST &&
+		       state_end_one(state, session))
+			ended++;
 	}
-	for (int i = 0; session && session->entries && i < PIECE_LEAST; i++)
-		end_entry(state, session->entries);
-	return session;
+	return ended;
 }
 
 unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more)
 {
 	unsigned int index = user_reached(user, what, more);
 
-	/* Names of ending sessions make room, but kept ones don't, so only a few are tried. */
-	for (int tries = 0; index && what == LIMIT_names && tries < END_TRIES; tries++) {
+	/* What ending sessions have makes room, but kept names don't, so only a few are tried. */
+	for (int tries = 0; index && tries < END_TRIES; tries++) {
 		if (!end_some(state, index > LIMIT_KINDS ? user : NULL))
 			break;
 		index = user_reached(user, what, more);

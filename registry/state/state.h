@@ -81,7 +81,7 @@ struct state {
 	struct users users;
 	struct store store;
 	struct sessions sessions;
-	struct session *ending; /* sessions that go piece by piece; the first goes first */
+	struct session *ending; /* sessions that go piece by piece; the first goes now */
 	struct tree kept;	/* buffers without an owner, by deadline */
 	struct tombstones tombstones;
 	struct generation generation;
@@ -101,9 +101,11 @@ struct session *state_connect(struct state *state, uint32_t id, const struct pro
 void state_leave(struct state *state, struct session *session);
 /* One thing of a session that has left. false: it has nothing any more, and can be freed. */
 bool state_end_one(struct state *state, struct session *session);
+/* The session that goes now lets the others go first. */
+void state_end_others(struct state *state);
 /* That name is ended out of turn, if its session is ending. */
 void state_end_name(struct state *state, const char *name);
-/* user_reached(), which is counted. For a name, some of ending sessions are ended out of turn first. */
+/* user_reached(), which is counted. Some of what ending sessions have is ended out of turn first. */
 unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more);
 /* Nothing is left of it. */
 void state_free_session(struct state *state, struct session *session);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,6 +69,28 @@ static void assert_others_are_served(void)
 
 	assert_int_equal(raw_fds_put(own, "other", 0), GPUSHARE_OK);
 	assert_int_equal(raw_say(own, raw_withdraw("other", 0)), GPUSHARE_OK);
+	close(own);
+}
+
+/* What lingers of a user's keeps none of that user's closed connections open. */
+static void nothing_waits_behind_what_lingers(void **state)
+{
+	int own = raw_connect(&raw_here), peer, fd = raw_fds_dial(), before;
+	struct fds_header wrong = raw_fds_header(FDS_ASK, own);
+
+	(void)state;
+	wrong.version++;
+	send_lingering(fd, own, &wrong, &peer);
+	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
+	before = daemon_fds();
+	for (int i = 0; i < 300; i++)
+		close(raw_fds_dial());
+	assert_others_are_served();
+	for (int tries = 0; daemon_fds() > before + 100 && tries < 1000; tries++)
+		poll(NULL, 0, 10);
+	assert_in_range(daemon_fds(), 1, before + 100);
+	close(peer);
+	close(fd);
 	close(own);
 }
 
@@ -219,6 +242,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_socket_that_lingers_holds_up_nobody, raw_fds_set_up,
+					    raw_tear_down),
+	    cmocka_unit_test_setup_teardown(nothing_waits_behind_what_lingers, raw_fds_set_up,
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(a_file_system_that_never_answers_holds_up_nobody,
 					    raw_fds_set_up, raw_tear_down),

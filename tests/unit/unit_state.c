@@ -105,6 +105,38 @@ static void detach(struct entry *entry)
 	buffer_detach(&state, other, session_find_generation(other, entry->info.generation), 1);
 }
 
+/* The session that ended last goes first; one that takes long lets the others go before its rest. */
+static void sessions_end_in_turns(void **unused)
+{
+	struct session *large = owner, *small;
+
+	(void)unused;
+	add("a", 0, 0);
+	add("b", 0, 0);
+	owner = small = connect(3, 30);
+	add("c", 0, 0);
+	count = 0;
+	state_leave(&state, large);
+	state_leave(&state, small);
+	assert_ptr_equal(state.ending, small);
+	assert_true(state_end_one(&state, small));
+	assert_false(state_end_one(&state, small));
+	state_free_session(&state, small);
+	assert_ptr_equal(state.ending, large);
+	count = 0;
+	assert_true(state_end_one(&state, large));
+	state_leave(&state, other);
+	assert_ptr_equal(state.ending, other);
+	state_end_others(&state);
+	assert_ptr_equal(state.ending, large);
+	state_end_others(&state);
+	assert_ptr_equal(state.ending, other);
+	assert_false(state_end_one(&state, other));
+	state_free_session(&state, other);
+	assert_true(state_end_one(&state, large));
+	state_free_session(&state, large);
+}
+
 static void a_buffer_comes_and_goes(void **unused)
 {
 	struct entry *entry = add("x", 0, 0);
@@ -217,6 +249,7 @@ static void what_is_missing_is_lost_with_the_last_attacher(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    STATE(sessions_end_in_turns),
 	    STATE(a_buffer_comes_and_goes),
 	    STATE(a_free_is_deferred),
 	    STATE(its_owner_brings_it_back),
