@@ -350,6 +350,8 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 			return status;
 		status = host_await(ordering, slot, before);
 	} while (!status);
+	if (status == GPUSHARE_E_OWNER_GONE && release_check(ordering, slot))
+		return GPUSHARE_E_INVALID; /* another thread leaves it */
 	return api_fail(status,
 			"what a stream was to release of '%s' before will not come: its CUDA "
 			"context has failed",

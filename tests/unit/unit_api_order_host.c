@@ -78,6 +78,7 @@ static void publish_held(void)
 	say();
 	hear(); /* the other has joined */
 	for (uint64_t round = 1; round <= 2; round++) {
+		held_begin();
 		held_stop();
 		OK(gpushare_publish(buffer, held_stream(), &sequence));
 		CHECK(sequence == round && part_published(buffer) == round - 1);
@@ -113,6 +114,7 @@ static void acquire_held(void)
 		WITH(driver, cuLaunchHostFunc, refuse_call,
 		     FAILS(E_CUDA, "cuLaunchHostFunc", gpushare_release(buffer, stream, round)));
 		OK(gpushare_release(buffer, stream, round));
+		CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 	}
 	hear();
 	FAILS(E_OWNER_GONE, "x", gpushare_acquire(buffer, stream, 3));
@@ -159,6 +161,7 @@ static void publish_behind(void)
 	CHECK(part_published(buffer) == 0);
 	CHECK(!pthread_create(&later, NULL, let_go_later, NULL));
 	CHECK(!pthread_join(cpu, NULL) && !pthread_join(later, NULL));
+	held_begin();
 	held_stop();
 	OK(gpushare_publish(buffer, held_stream(), &sequence));
 	CHECK(sequence == 3);

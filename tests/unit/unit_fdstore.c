@@ -188,7 +188,7 @@ static int tear_down(void **state)
 	if (raw_tear_down(state))
 		return -1;
 	if (keeper) /* the directory's end is its */
-		shelf_await_end(keeper, 1000);
+		shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	return 0;
 }
 
@@ -332,7 +332,7 @@ static void a_keepers_things_move(void **state)
 	manager_hear_all();
 	manager.size = "5";
 	start(NULL);
-	shelf_await_end(keeper, 1000);
+	shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	assert_kept("a", 1);
 	end(SIGKILL);
 	manager_hear_all();
@@ -415,7 +415,7 @@ static void it_is_there_after_any_end(void **state)
 		assert_int_equal(withdraw((const char[]){(char)('a' + i), 0}), GPUSHARE_OK);
 	shelf_await_kept(keeper, 0);
 	end(SIGKILL);
-	shelf_await_end(keeper, 1000);
+	shelf_await_end(keeper, RAW_TIMEOUT_MS);
 }
 
 static void it_changes_hands(void **state)
@@ -438,7 +438,7 @@ static void it_changes_hands(void **state)
 	assert_int_equal(shelf_keeper(), keeper);
 	assert_int_equal(withdraw("a"), GPUSHARE_OK);
 	end(SIGTERM); /* with nothing to leave behind */
-	shelf_await_end(keeper, 1000);
+	shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	assert_int_not_equal(access(raw_in_folder("keeper.sock"), F_OK), 0);
 }
 

@@ -465,13 +465,18 @@ static void who_was_given_up_takes_over_nothing(void **state)
 {
 	uint64_t x = share(me, "x");
 	const uint8_t *key = raw_hellos[me].session;
-	int early, given_up, session, late;
+	int early, given_up, session, late, looks;
 
 	(void)state;
 	restart(false);
+	looks = raw_connect(&raw_here); /* one connects after the other */
 	early = raw_peer_beside(me);
+	raw_await_connections(looks, 2);
 	given_up = raw_peer_beside(me);
+	raw_await_connections(looks, 3);
 	session = raw_peer_beside(me);
+	raw_await_connections(looks, 4);
+	close(looks);
 	says_hello(given_up, key, 1, true);
 	says_hello(session, key, 3, true);
 	assert_int_equal(raw_say(given_up, raw_share("late")), GPUSHARE_E_DENIED);

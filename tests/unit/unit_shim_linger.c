@@ -53,15 +53,6 @@ static void leave(void)
 	hear();
 }
 
-/* A call that may give it back does so once the registry was looked at, which a pause may put off. */
-static void until_given_back(void (*again)(void))
-{
-	for (int tries = 0; tries < 200 && linger_any(); tries++) {
-		poll(NULL, 0, LIMBO_PAUSE_MS + 1);
-		again();
-	}
-}
-
 static unsigned int in_limbo(void)
 {
 	static struct gpushare_session *session;
@@ -71,6 +62,18 @@ static unsigned int in_limbo(void)
 		session = part_session();
 	OK(gpushare_stat_registry(session, &info));
 	return (unsigned int)info.limbo;
+}
+
+/* A call that may give it back does so once the registry was looked at, which a pause may put off. */
+static void until_given_back(void (*again)(void))
+{
+	for (int tries = 0; tries < 200 && linger_any(); tries++) {
+		poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+		again();
+	}
+	/* the registry was told without a wait for its answer */
+	for (int tries = 0; tries < 200 && in_limbo(); tries++)
+		poll(NULL, 0, LIMBO_PAUSE_MS + 1);
 }
 
 static cu_result free_it(void)
