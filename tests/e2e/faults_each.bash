@@ -15,7 +15,7 @@ shift
 
 # As the shim's source has them, so that none can be forgotten.
 calls() {
-	grep -ohE 'driver->cu[A-Z]\w*' "$root"/shim/{shim_*.[ch],vmm*.c} | sed 's/.*->//' | sort -u |
+	grep -ohE 'driver->cu[A-Z]\w*' "$root"/shim/{preload/shim_*.[ch],cuda/shim_*.h,cuda/vmm*.c} | sed 's/.*->//' | sort -u |
 		grep -vxE "${OMIT:-}"
 }
 

@@ -140,9 +140,10 @@ until_true() {
 	done
 }
 
+# A read may fail of one that runs, when a signal comes.
 has_ended() {
 	local stat=
-	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || true
+	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || [ ! -d "/proc/$1" ] || return 1
 	[[ ${stat##*) } != [!ZX]* ]]
 }
 
