@@ -448,8 +448,8 @@ void connections_kick(struct server *server)
 	kicks = server->todo && server->working < server->workers && !server->kicked;
 	server->kicked |= kicks;
 	pthread_mutex_unlock(&server->turns);
-	if (kicks)
-		nng_sleep_aio(0, server->kick);
+	if (kicks && nng_aio_begin(server->kick))
+		nng_aio_finish(server->kick, 0);
 }
 
 static bool identify(struct connection *connection)

@@ -12,9 +12,14 @@ stop_all() {
 	started=()
 }
 
+# A keeper ends once its folder has gone.
 finish() {
 	stop_all
 	rm -rf "$scratch"
+	for _ in {1..100}; do
+		grep -qsaF "$scratch/" /proc/[0-9]*/cmdline || break
+		sleep 0.05
+	done
 }
 trap finish EXIT
 trap 'exit 130' INT TERM

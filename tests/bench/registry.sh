@@ -92,7 +92,6 @@ measure_trips() {
 	share $NAMES
 	[ -z "$has_redis" ] || "$bench/many" set $NAMES "$ANSWER" >/dev/null 2>"$scratch/errors" || fail "Redis's names"
 	"$bench/trips" $NAMES "$TRIP_ROUNDS" "$TRIPS" "${kinds[@]}" "${with_fds[@]}" >"$scratch/trips" 2>"$scratch/errors" || fail "round trips"
-	idle 5 >"$scratch/idle"
 	"$bench/rates" $NAMES "$RATE_ROUNDS" "$RATE_MS" "$CLIENTS" "${kinds[@]}" >"$scratch/rates" 2>"$scratch/errors" || fail "rates"
 }
 
@@ -113,6 +112,7 @@ measure_many() {
 	printf '%s\tregistry\tbytes\t%s\n' "$1" $((($(resident "$registry") - before) / $1))
 	"$bench/many" list "$((2000000 / $1 > 9 ? 9 : 2000000 / $1 + 1))" "${globs[@]}" 2>"$scratch/errors" >"$scratch/list" || fail "listing $1 names"
 	sed "s/^/$1\tregistry\tlist\t/" "$scratch/list"
+	idle 5 >"$scratch/idle"
 	printf '%s\tregistry\tlook\t%s\n' "$1" "$(look_up "$1" index)"
 	[ -n "$has_redis" ] || return 0
 	start_redis

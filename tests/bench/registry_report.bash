@@ -67,7 +67,7 @@ rows_targets() {
 	measured=$(ratio descriptor fd_echo)
 	row "fetch of a descriptor, against that of a bare server of them" "$FD_TARGET times or less" "$measured" "$(verdict "${measured%% *}" $FD_TARGET)"
 	measured=$(many "${MANY[-1]}" registry bytes)
-	row "memory, bytes a name of ${MANY[-1]}" "$BYTES_TARGET or less" "$measured" "$(verdict "$measured" $BYTES_TARGET)"
+	row "bytes that each of ${MANY[-1]} names takes" "$BYTES_TARGET or less" "$measured" "$(verdict "$measured" $BYTES_TARGET)"
 	measured=$(many "${MANY[-1]}" registry list '*')
 	row "a list of all ${MANY[-1]} names" "$LIST_TARGET ms or less" "$measured ms" "$(verdict "${measured%% *}" $LIST_TARGET)"
 	measured=$(<"$scratch/idle")

@@ -94,7 +94,7 @@ NOTICES = {
 ORDERINGS = {
     "NONE": (0, "none"),
     "HOST": (1, "host"),
-    "EVENTS": (2, "events"),
+    "HOST_FUNCTION": (2, "host-functions"),
     "STREAM": (3, "stream-memory-operations"),
 }
 

@@ -75,7 +75,7 @@ class Ordered:
 
     @property
     def ordering(self) -> str:
-        """What carries the order: "none" so far, "host", "events" or "stream-memory-operations"."""
+        """What carries the order: "none" so far, "host", "host-functions" or "stream-memory-operations"."""
         kind = _native.function("gpushare_ordering")(self.handle)
         return _native.function("gpushare_ordering_text")(kind).decode()
 
