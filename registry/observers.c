@@ -4,12 +4,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "registry.h"
+#include "context/registry.h"
 
 #include "os/clock.h"
 #include "os/log.h"
 #include "order/order.h"
-#include "persist/fdstore.h"
+#include "fdstore/fdstore.h"
 #include "persist/save.h"
 #include "state/access.h"
 
@@ -187,6 +187,9 @@ void registry_observe(void *context, const struct change *change)
 	case CHANGE_ATTACH:
 	case CHANGE_DETACH:
 		observe_attachment(registry, change);
+		break;
+	case CHANGE_ROLES:
+		save_participant(registry, change->participant);
 		break;
 	case CHANGE_SEEN:
 		save_seen(registry, change->session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "registry.h"
+#include "context/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "os/clock.h"
-#include "persist/fdstore.h"
+#include "fdstore/fdstore.h"
 #include "persist/records.h"
 #include "os/log.h"
 #include "persist/save.h"

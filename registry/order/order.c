@@ -8,7 +8,7 @@
 
 #include "os/clock.h"
 #include "os/piece.h"
-#include "persist/fdstore.h"
+#include "fdstore/fdstore.h"
 
 #define AGAIN_NS (250 * NS_PER_MS) /* between two repetitions of a mark */
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)

@@ -6,7 +6,7 @@
  * participants. All functions want the registry's lock held. README.md describes slots and marks.
  */
 #include "order_page.h"
-#include "registry.h"
+#include "context/registry.h"
 
 /* A session that publishes or consumes a buffer. */
 struct participant {

@@ -4,7 +4,6 @@
 
 #include "order/order.h"
 #include "os/clock.h"
-#include "persist/save.h"
 
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
 /* A process's number is its start time and its pid; see proc(5) for the most that a pid can be. */
@@ -147,6 +146,12 @@ static void begin(struct order_page *page, const struct process *peer)
 	order_begin(page, participant_number(peer));
 }
 
+static void emit_roles(struct registry *registry, struct participant *participant)
+{
+	state_emit(&registry->state,
+		   &(struct change){.kind = CHANGE_ROLES, .participant = participant});
+}
+
 static int take_roles(struct registry *registry, struct participant *participant, uint32_t roles,
 		      uint32_t slot)
 {
@@ -160,7 +165,7 @@ static int take_roles(struct registry *registry, struct participant *participant
 	}
 	participant->roles |= roles;
 	participant_sign(participant);
-	save_participant(registry, participant);
+	emit_roles(registry, participant);
 	return GPUSHARE_OK;
 }
 
@@ -207,7 +212,7 @@ void participant_part(struct registry *registry, struct participant *participant
 		order->under_way_ns = clock_ns() + COOL_NS;
 	}
 	participant->roles &= ~roles;
-	save_participant(registry, participant);
+	emit_roles(registry, participant);
 	if (!participant->roles)
 		participant_free(participant);
 }

@@ -9,7 +9,7 @@
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "persist/fdstore.h"
+#include "fdstore/fdstore.h"
 #include "persist/records.h"
 #include "persist/save.h"
 

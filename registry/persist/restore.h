@@ -7,7 +7,7 @@
  * connection: a disconnected, which ends with its process. All but restore_leave() want the lock held, or
  * nobody else there.
  */
-#include "registry.h"
+#include "context/registry.h"
 
 /* Take over what was left in the directory, and write down from now on. false: logged. */
 bool restore_open(struct registry *registry, const char *directory);

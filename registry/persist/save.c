@@ -6,7 +6,7 @@
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "persist/fdstore.h"
+#include "fdstore/fdstore.h"
 #include "persist/records.h"
 
 #define DISCONNECTED_FIRST 0x80000000u /* nng numbers its pipes below that */

@@ -5,7 +5,7 @@
  * The state as records (state.proto), written at each change before anybody is answered, and read by a
  * successor. `record_slot` is where a thing's record is; 0: it has none. All want the registry's lock held.
  */
-#include "registry.h"
+#include "context/registry.h"
 
 struct participant;
 

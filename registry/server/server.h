@@ -4,7 +4,7 @@
 /* registry.sock: its listener, and what becomes due. It serves until the process ends. */
 #include <nng/nng.h>
 
-#include "registry.h"
+#include "context/registry.h"
 
 struct server {
 	struct registry *registry;

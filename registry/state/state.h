@@ -32,6 +32,8 @@ enum change_kind {
 	/* Of `session` and its `attachment`, to `entry`; NULL: that isn't here */
 	CHANGE_ATTACH, /* more of them than before */
 	CHANGE_DETACH, /* fewer; with a count of 0 it goes */
+	/* Of `participant`: what it is in an order */
+	CHANGE_ROLES,
 	/* Of `session` */
 	CHANGE_SEEN,  /* its process is seen otherwise than before */
 	CHANGE_LEAVE, /* its connection has ended; all that it has goes next */
@@ -43,6 +45,7 @@ struct change {
 	struct entry *entry;
 	struct session *session;
 	struct attachment *attachment;
+	struct participant *participant; /* order/order.h */
 };
 
 /*

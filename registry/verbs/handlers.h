@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_REGISTRY_HANDLERS_H
 #define GPUSHARE_REGISTRY_HANDLERS_H
 /* What server/ needs of the verbs. Everything needs the registry's lock. */
-#include "registry.h"
+#include "context/registry.h"
 
 /* Results of handle_request() besides a status: */
 #define HANDLE_WAIT 1	/* the name isn't there: ask again when it is, or handle_timeout() */

@@ -54,7 +54,7 @@ misread() {
 	registry/events.c:*"Use of memory after it is freed"*) ;;
 	registry/order_page.c:*"Use of memory after it is freed"*) ;;
 	registry/state/users.c:*"Use of memory after it is freed"*) ;;
-	registry/persist/fdstore.c:*"Use of memory after it is freed"*) ;;
+	registry/fdstore/fdstore.c:*"Use of memory after it is freed"*) ;;
 	shim/api/api_mirror.c:*"Use of memory after it is freed"*) ;;
 	tools/beside.c:*"'folder'"*) ;; # a part of what is freed so
 	shim/preload/shim_pages.c:*"'made'"* | shim/preload/shim_pages.c:*"Use of memory after it is freed"*) ;;

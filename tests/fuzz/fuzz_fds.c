@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "persist/notify.h"
+#include "fdstore/notify.h"
 #include "fuzz.h"
 #include "server/fds.h"
 

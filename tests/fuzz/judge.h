@@ -3,7 +3,7 @@
 #define TESTS_FUZZ_JUDGE_H
 /* What holds of a registry between any two requests, whoever asked for what. */
 #include "fuzz.h"
-#include "registry.h"
+#include "context/registry.h"
 
 /* That many have it attached, by what each session says of itself. */
 static uint32_t judge_attachers(const struct registry *registry, const struct entry *entry)

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "persist/keeper.h"
+#include "fdstore/keeper.h"
 #include "os/process.h"
 #include "raw.h"
 #include "stage.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "persist/notify.h"
+#include "fdstore/notify.h"
 
 #include <errno.h>
 #include <fcntl.h>

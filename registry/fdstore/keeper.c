@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "persist/keeper.h"
+#include "fdstore/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "os/closer.h"
 #include "os/hash.h"
 #include "os/log.h"
-#include "persist/notify.h"
+#include "fdstore/notify.h"
 
 #define BACKLOG 16
 #define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */

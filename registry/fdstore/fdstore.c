@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "persist/fdstore.h"
+#include "fdstore/fdstore.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 #include "os/closer.h"
 #include "os/hash.h"
 #include "os/log.h"
-#include "persist/keeper.h"
-#include "persist/notify.h"
+#include "fdstore/keeper.h"
+#include "fdstore/notify.h"
 
 #define AGAIN_MS 20	 /* when the other side was too busy */
 #define START_MS 1000	 /* between two starts of a keeper */
