@@ -405,5 +405,5 @@ int main(int argc, char **argv)
 	report_ready();
 	serve();
 	leave();
-	return 0;
+	_exit(0); /* not exit(): nng's threads are at work */
 }
