@@ -178,7 +178,8 @@ bool state_reaches(cu_device device, int physical)
 /* A page that the first libcuda of a process maps where the next one wants its own. */
 #define STATE_MARK ((void *)(uintptr_t)UINT64_C(0x1ffff0000000))
 #define STATE_MARK_SIZE 4096
-static bool state_marked; /* under the lock */
+static bool state_marked;			     /* under the lock */
+extern void __tsan_init(void) __attribute__((weak)); /* whose shadow lies there */
 
 /* False: another libcuda of this process was first (contract_lookup). Where the page can't be, they are not
  * told apart. Older emulators take MAP_FIXED_NOREPLACE for a hint. */
@@ -188,6 +189,8 @@ static bool state_mark(void)
 	int error = errno;
 	void *mark;
 
+	if (__tsan_init)
+		return true;
 	if (!state_marked && msync(STATE_MARK, STATE_MARK_SIZE, MS_ASYNC) == 0)
 		return false;
 	if (!state_marked) {
