@@ -65,13 +65,7 @@ int host_await(struct ordering *ordering, uint32_t slot, uint64_t number)
 {
 	const struct order_stuck stuck = {stream_has_failed, ordering};
 	struct order_page *page = ordering->page;
-	int status;
 
-	if (slot)
-		status = order_wait_number(&page->slot[slot - 1].released, &page->reclaimers,
-					   number, ORDER_FOR_EVER, &stuck);
-	else
-		status = order_wait_number(&page->published, &page->readers, number, ORDER_FOR_EVER,
-					   &stuck);
-	return status;
+	return order_wait_number(order_word(page, slot), slot ? &page->reclaimers : &page->readers,
+				 number, ORDER_FOR_EVER, &stuck);
 }

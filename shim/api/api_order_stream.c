@@ -106,6 +106,17 @@ static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_ca
 	return GPUSHARE_OK;
 }
 
+/* In `scope`, the caller's: the stream may be given what orders the buffer. */
+static int stream_begin(const struct gpushare_buffer *buffer, struct ordering *ordering,
+			cu_stream stream, struct device_scope *scope, bool *out_captured)
+{
+	int status = stream_ready(buffer, ordering);
+
+	if (!status)
+		status = stream_enter(buffer, stream, scope);
+	return status ? status : see_capture(ordering, stream, out_captured);
+}
+
 static bool is_same_stream(const struct order_lane *lane, unsigned long long id, uint64_t before)
 {
 	return lane->known && lane->stream == id &&
@@ -119,17 +130,12 @@ static bool stream_id(const struct ordering *ordering, cu_stream stream, unsigne
 	       ordering->driver->cuStreamGetId(stream, out_id) == CU_OK;
 }
 
-static _Atomic uint64_t *word_of(const struct ordering *ordering, uint32_t slot)
-{
-	return slot ? &ordering->page->slot[slot - 1].released : &ordering->page->published;
-}
-
 /* `number` on the word of that slot (0: what is published) behind what the stream has, and behind `before`. In the
  * lane's turn. E_NOT_READY: the CPU is to wait for `before` first, without the turn. */
 static int write_next(struct ordering *ordering, struct order_lane *lane, cu_stream stream,
 		      uint32_t slot, uint64_t before, uint64_t number)
 {
-	_Atomic uint64_t *word = word_of(ordering, slot);
+	_Atomic uint64_t *word = order_word(ordering->page, slot);
 	unsigned long long id = 0;
 	bool known = stream_id(ordering, stream, &id), words = has_words(ordering);
 	int status = GPUSHARE_OK;
@@ -267,11 +273,7 @@ int stream_publish(const struct gpushare_buffer *buffer, struct ordering *orderi
 
 	if (order_is_gone(ordering->page))
 		return ordering_fail_publish(ordering, GPUSHARE_E_OWNER_GONE);
-	status = stream_ready(buffer, ordering);
-	if (!status)
-		status = stream_enter(buffer, stream, &scope);
-	if (!status)
-		status = see_capture(ordering, stream, &captured);
+	status = stream_begin(buffer, ordering, stream, &scope, &captured);
 	if (!status)
 		status = publish_next(ordering, stream, captured, out_sequence);
 	if (!status)
@@ -301,11 +303,7 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 		return GPUSHARE_OK;
 	if (gone)
 		return ordering_fail_gone(ordering, at_least);
-	status = stream_ready(buffer, ordering);
-	if (!status)
-		status = stream_enter(buffer, stream, &scope);
-	if (!status)
-		status = see_capture(ordering, stream, &captured);
+	status = stream_begin(buffer, ordering, stream, &scope, &captured);
 	if (status)
 		return status;
 	raise_to(&ordering->waited, at_least);
@@ -328,7 +326,7 @@ static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream s
 	if (status)
 		return status;
 	if (!atomic_load(&lane->last)) /* no stream is to release: what the CPU released stays */
-		raise_to(&lane->last, order_number(atomic_load(word_of(ordering, slot))));
+		raise_to(&lane->last, order_number(atomic_load(order_word(ordering->page, slot))));
 	*out_before = before = atomic_load(&lane->last);
 	if (before < sequence)
 		status = write_next(ordering, lane, stream, slot, before, sequence);
@@ -368,19 +366,14 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 
 	if (!slot)
 		return GPUSHARE_OK;
-	status = stream_ready(buffer, ordering);
-	if (!status)
-		status = stream_enter(buffer, stream, &scope);
-	if (!status)
-		status = see_capture(ordering, stream, &captured);
+	status = stream_begin(buffer, ordering, stream, &scope, &captured);
 	if (status)
 		return status;
 	if (!captured)
 		return release_next(ordering, slot, stream, sequence);
 	status = release_check(ordering, slot);
 	return status ? status
-		      : write_word(ordering, stream, &ordering->page->slot[slot - 1].released,
-				   sequence);
+		      : write_word(ordering, stream, order_word(ordering->page, slot), sequence);
 }
 
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
@@ -396,11 +389,7 @@ int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *orderi
 	order_stop_joins(page, sequence);
 	if (!order_next_behind(page, sequence, &at))
 		return GPUSHARE_OK;
-	status = stream_ready(buffer, ordering);
-	if (!status)
-		status = stream_enter(buffer, stream, &scope);
-	if (!status)
-		status = see_capture(ordering, stream, &captured);
+	status = stream_begin(buffer, ordering, stream, &scope, &captured);
 	if (!status && !has_words(ordering)) {
 		order_reclaim(page, sequence, ORDER_FOR_EVER);
 		return GPUSHARE_OK;

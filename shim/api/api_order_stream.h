@@ -40,6 +40,12 @@ int release_take(struct ordering *ordering, uint32_t slot);
 /* Left meanwhile, it is none of what was released in the next one. */
 void release_give(struct ordering *ordering, uint32_t slot);
 
+/* What is published, or with a consumer's `slot`, from 1 on, what that one has released. */
+static inline _Atomic uint64_t *order_word(struct order_page *page, uint32_t slot)
+{
+	return slot ? &page->slot[slot - 1].released : &page->published;
+}
+
 /* api_order_host.c: the same without stream memory operations; nothing of it can be captured. */
 int host_open(const struct gpushare_buffer *buffer, struct ordering *ordering);
 /* Of a consumer's `slot`, from 1 on; 0: it is published. Stored when the stream comes there. */
