@@ -136,6 +136,23 @@ static bool fail(struct records *records, int error)
 	return false;
 }
 
+static bool stands(const struct records *records)
+{
+	struct stat is;
+
+	return records->file >= 0 && !fstat(records->file, &is) && is.st_nlink;
+}
+
+/* What stands holds all the same, however large. */
+static bool stay(struct records *records, int error)
+{
+	if (!records->retry_ns)
+		log_line("can't write %s anew: %s; it stays as large as it is", RECORDS_FILE,
+			 strerror(error));
+	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
+	return false;
+}
+
 bool records_wants_all(const struct records *records)
 {
 	return records->file < 0 && clock_ns() >= records->retry_ns;
@@ -143,20 +160,25 @@ bool records_wants_all(const struct records *records)
 
 bool records_wants_new(const struct records *records)
 {
-	struct stat is;
-
-	return records->file >= 0 && !fstat(records->file, &is) &&
-	       (!is.st_nlink || (records->end > LARGE && records->used < FEW));
+	return records->file >= 0 &&
+	       (!stands(records) ||
+		(records->end > LARGE && records->used < FEW && clock_ns() >= records->retry_ns));
 }
 
 bool records_begin(struct records *records)
 {
-	close_file(records);
+	int file, error;
+
 	/* Never through a link, and never into a file that somebody has open. */
 	unlinkat(records->directory, RECORDS_NEW, 0);
-	records->file = openat(records->directory, RECORDS_NEW,
-			       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return records->file >= 0 || fail(records, errno);
+	file = openat(records->directory, RECORDS_NEW,
+		      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	error = errno; /* not that of stands() */
+	if (file < 0)
+		return stands(records) ? stay(records, error) : fail(records, error);
+	close_file(records);
+	records->file = file;
+	return true;
 }
 
 void records_commit(struct records *records)

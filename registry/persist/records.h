@@ -46,7 +46,8 @@ bool records_are_kept(const struct records *records);
 bool records_read(struct records *records,
 		  bool (*each)(void *context, const gpushare_State *what, unsigned int slot),
 		  void *context);
-/* The records that are put between these two replace all earlier ones. false: logged, once. */
+/* The records that are put between these two replace all earlier ones. false: logged, once; a file that stands
+ * goes on. */
 bool records_begin(struct records *records);
 void records_commit(struct records *records);
 /* Whether all has to be put again, between those: some time after a failure. */

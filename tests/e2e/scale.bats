@@ -198,6 +198,28 @@ tag m000: OK"
 	((most <= needed + 64))
 }
 
+@test "registry.state that has become too large stays as it is where no other can be made" {
+	local sharer registry
+	[ -x "$BUILD/bench/many" ] || skip "instruments would be measured"
+	start_registry
+	start owner "$BIN/api_app" open make=a,w,2Mi,vmm touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	mkfifo "$WORK/never"
+	start many bash -c 'exec "$0" share 20000 <>"$1"' "$BUILD/bench/many" "$WORK/never"
+	sharer=$PID
+	PATIENCE_S=60 until_true test -s "$WORK/many.out"
+	mkdir -p "$GPUSHARE_DIR/registry.state.new/in/the/way"
+	kill -KILL "$sharer"
+	only_w() { [ "$(names)" = "w 2097152" ]; }
+	PATIENCE_S=60 until_true only_w
+	stays 2000 test -s "$GPUSHARE_DIR/registry.state"
+	registry=$(registry_pids)
+	kill -KILL "$registry"
+	until_true has_ended "$registry"
+	start_registry
+	has "$(api open attach=a,w)" "attach w: OK" # its owner asks nothing meanwhile
+}
+
 # The best of three, as others have the machine, too.
 @test "nobody waits while registry.state comes back that was deleted under sixty thousand names" {
 	local answer on_time=0
