@@ -405,5 +405,8 @@ int main(int argc, char **argv)
 	report_ready();
 	serve();
 	leave();
-	_exit(0); /* not exit(): nng's threads are at work */
+#ifdef __SANITIZE_ADDRESS__
+	_exit(0); /* the leak checker stops all threads, nng's too, and hung then */
+#endif
+	return 0;
 }
