@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What the modules do when the state changes. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 

@@ -4,7 +4,6 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "protocol.h"

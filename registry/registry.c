@@ -34,7 +34,6 @@ struct registry *registry_new(void)
 	registry->state.observe = registry_observe;
 	registry->state.context = registry;
 	registry->audit = (struct audit){.users = &registry->state.users,
-					 .counts = &registry->state.users.total,
 					 .store = &registry->state.store,
 					 .wake = &registry->wake};
 	changes_init(&registry->changes);

@@ -106,7 +106,7 @@ static bool is_full(const struct fdstore *store)
 }
 
 /* What a predecessor left. Two of one name are one. */
-static void inherit(struct fdstore *store, uint64_t generation, int fd, bool is_managers)
+static void inherit(struct fdstore *store, uint64_t generation, int fd)
 {
 	bool full = is_full(store);
 	struct item *item =
@@ -114,12 +114,12 @@ static void inherit(struct fdstore *store, uint64_t generation, int fd, bool is_
 
 	if (!item)
 		closer_add(closer_at(&store->closer), fd);
-	else if (store->manager && !is_managers && !full)
-		owe(store, item, false);
-	else if (store->manager && !is_managers)
+	else if (full)
 		log_line("the service manager's store is full: generation %" PRIu64
 			 " will not outlive this process",
 			 generation);
+	else if (store->manager)
+		owe(store, item, false);
 }
 
 static int send_one(const struct fdstore *store, const char *verb, uint64_t generation, int fd)
@@ -248,7 +248,7 @@ static void inherit_from_keeper(struct fdstore *store)
 	int fd;
 
 	while ((answers = take_next(store, &generation, &fd)) && generation)
-		inherit(store, generation, fd, false);
+		inherit(store, generation, fd);
 	if (!answers)
 		log_line("the keeper of %s does not answer", store->directory);
 	if (!answers || store->manager)
@@ -266,7 +266,7 @@ struct fdstore *fdstore_open(const char *directory)
 	snprintf(store->directory, sizeof(store->directory), "%s", directory);
 	stat(directory, &store->folder);
 	while ((fd = notify_take(&generation)) >= 0)
-		inherit(store, generation, fd, true);
+		inherit(store, generation, fd);
 	store->manager = notify_store_size() > 0;
 	store->side = keeper_connect(directory);
 	if (store->side >= 0)

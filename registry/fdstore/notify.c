@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "os/log.h"
-#include "protocol.h"
 
 #define PREFIX "gpushare-"
 #define FIELD "FDNAME="

@@ -136,7 +136,7 @@ static void record_line(struct audit *audit, const struct line *line)
 		add(audit, line);
 		return;
 	}
-	audit->counts->audited[AUDITED_left_out]++;
+	audit->users->total.audited[AUDITED_left_out]++;
 	if (user)
 		user->left_out++;
 	audit->owing = true;
@@ -174,7 +174,7 @@ static bool record_refusal(struct audit *audit, const struct session *session, c
 
 	if (ask && ask->which_verb == gpushare_Request_share_tag)
 		line.size = ask->verb.share.buffer.size;
-	audit->counts->hidden += hidden;
+	audit->users->total.hidden += hidden;
 	if (hidden || is_refusal(status))
 		record_line(audit, &line);
 	return hidden;
@@ -298,8 +298,8 @@ void audit_write(struct audit *audit, char *lines, size_t size)
 
 void audit_count(struct audit *audit)
 {
-	audit->counts->audited[AUDITED_written] += audit->written;
-	audit->counts->audited[AUDITED_lost] += audit->lost;
+	audit->users->total.audited[AUDITED_written] += audit->written;
+	audit->users->total.audited[AUDITED_lost] += audit->lost;
 	audit->written = audit->lost = 0;
 }
 

@@ -15,7 +15,6 @@
 
 struct audit {
 	struct users *users;
-	struct account *counts;
 	const struct store *store;
 	const int *wake; /* the main loop's eventfd */
 	uint64_t rate;	 /* lines a second for each user; 0: no audit */

@@ -338,7 +338,7 @@ static uint32_t top_of(const struct order *order)
 /* The slot's consumer, which only the page knows, has time to resume. */
 static bool is_awaited(const struct order *order, uint32_t at)
 {
-	return order->awaited_ns && !order->slot[at].taken &&
+	return order->awaited_ns &&
 	       atomic_load(&order->page->slot[at].state) == ORDER_SLOT_ACTIVE;
 }
 

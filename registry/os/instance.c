@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -258,13 +257,6 @@ void instance_clear(const struct instance *place)
 	unlink(place->socket);
 	unlink(place->aside);
 	unlink(place->fds_socket);
-}
-
-void instance_close(struct instance *place)
-{
-	instance_clear(place);
-	close(place->lock);
-	place->lock = -1;
 }
 
 bool instance_hide(const struct instance *place)

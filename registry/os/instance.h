@@ -29,11 +29,8 @@ int instance_open(struct instance *place, const char *given, bool is_system, boo
 void instance_listens(struct instance *place);
 /* Whether somebody has removed the directory, or made it another one's: nobody finds us any more. */
 bool instance_is_lost(const struct instance *place);
-/* Remove the sockets. */
+/* Remove the sockets. The lock file stays: a name that comes and goes can be locked twice. */
 void instance_clear(const struct instance *place);
-/* That, then let go of the lock. The lock file stays: a name that comes and goes can
- * be locked twice. */
-void instance_close(struct instance *place);
 
 /* Take the socket's name away and give it back: in between nobody new can connect. */
 bool instance_hide(const struct instance *place);

@@ -289,7 +289,6 @@ static struct entry *fill(const struct registry *registry, const struct session 
 		entry_free(entry);
 		return NULL;
 	}
-	entry->info.generation = 0;
 	entry->info.attachers = 0;
 	entry->info.missing = false;
 	entry->info.in_limbo = saved->buffer.in_limbo && saved->nameless;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/connection.h"
 
-#include <nng/supplemental/util/platform.h>
 #include <nng/transport/ipc/ipc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +97,9 @@ void connection_answer(struct connection *connection, const uint8_t *ids, size_t
 	struct bytes *pending = &connection->pending;
 	uint8_t header[SP_HEADER_SIZE];
 
-	list(connection);
 	connection->failed |= !bytes_reserve(pending, sizeof(header) + ids_size + size);
+	if (!connection->turning || connection->failed)
+		list(connection);
 	if (connection->failed)
 		return;
 	sp_length(header, ids_size + size);
@@ -110,7 +110,8 @@ void connection_answer(struct connection *connection, const uint8_t *ids, size_t
 
 void connection_end(struct connection *connection)
 {
-	list(connection);
+	if (!connection->turning)
+		list(connection);
 	if (connection->ended)
 		return;
 	connection->ended = true;
@@ -394,6 +395,7 @@ static bool turn(struct connection *connection)
 	bool wants = false, more, sending, unsent, ended;
 
 	registry_lock(registry);
+	connection->turning = true;
 	if (connection->ready && connection->came)
 		take_result(connection);
 	if (connection->failed && !connection->ended) {
@@ -407,6 +409,7 @@ static bool turn(struct connection *connection)
 		fill_out(connection);
 	more = connection->pending.size || (connection->ready && !wants && !connection->in_pieces);
 	ended = connection->ended;
+	connection->turning = false;
 	registry_unlock(registry);
 	if (ended)
 		return close_connection(connection);

@@ -15,7 +15,6 @@
 #include "os/log.h"
 #include "os/socket_access.h"
 #include "server/ask.h"
-#include "server/connection.h"
 
 #define QUEUE_MOST 64	 /* messages of a closed connection that are looked at */
 #define DEAF_MS 100	 /* until the next look for a descriptor that a connection could have */
@@ -132,7 +131,7 @@ static int take_in(struct registry *registry, struct session *session, struct me
 	reply *answer = &registry->reply;
 	int status;
 
-	*answer = (reply){0};
+	answer->which_body = 0;
 	if (!message->count)
 		return GPUSHARE_OK;
 	if (!welcome)

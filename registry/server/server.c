@@ -2,7 +2,6 @@
 #include "server/server.h"
 
 #include <errno.h>
-#include <nng/supplemental/util/platform.h>
 #include <nng/transport/ipc/ipc.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,7 +86,8 @@ void server_end_session(struct server *server, struct session *session)
 	session->connection = NULL;
 	state_leave(&server->registry->state, session);
 	registry_end(server->registry, clock_ns() + PIECE_NS); /* it first: mostly that is all */
-	eventfd_write(server->wake, 1);
+	if (server->registry->state.ending || !server->registry->state.sessions.by_id)
+		eventfd_write(server->wake, 1);
 }
 
 /* Returns when the next piece is due. In between, others have the lock for as long. */

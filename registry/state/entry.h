@@ -31,7 +31,6 @@ struct known {
 struct entry {
 	struct tree_node by_generation;
 	struct known info; /* attachers is kept up to date by the sessions */
-	bool numbered;	   /* it is in by_generation */
 	bool nameless;
 	bool unsynced; /* without a name because its owner did not name it in its resync */
 	pb_size_t tags_count;

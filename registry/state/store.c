@@ -51,17 +51,15 @@ struct entry *store_add(struct store *store, const record *info, const uint8_t *
 
 	if (!entry)
 		return NULL;
-	entry->info.generation = 0;
 	store_name(store, entry);
 	return entry;
 }
 
 void store_number(struct store *store, struct entry *entry, uint64_t generation)
 {
-	if (entry->numbered)
+	if (entry->info.generation)
 		tree_remove(&store->generations, &entry->by_generation, &entry->info.generation);
 	entry->info.generation = generation;
-	entry->numbered = generation;
 	if (generation)
 		tree_insert(&store->generations, &entry->by_generation, &generation);
 }

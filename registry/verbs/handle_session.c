@@ -172,7 +172,7 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 	struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
 
 	/* A nameless record: after an unlink only its free is owed. */
-	if (entry && entry == store_find_deferred(&call->state->store, hold->generation)) {
+	if (entry && entry->nameless) {
 		if (entry->session != session || entry->unsynced)
 			want(call, hold);
 		return;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* share: a new name, or a kept buffer replaced, adopted or brought back; commit: show a staged name. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "os/clock.h"
 #include "verbs/call.h"
