@@ -89,7 +89,8 @@ CLIENT := $(call objects,$(addprefix shim/,base/*.c client/*.c cuda/*.c core/buf
 API := $(call objects,$(addprefix shim/,api/*.c core/*.c core/copy/*.c core/map/*.c)) $(CLIENT)
 SHIM := $(call objects,shim/preload/*.c shim/preload/dlsym_$(ARCH).S) $(CLIENT)
 SHIM_FOLDERS := $(addprefix shim/,base cuda client core core/buffer core/order core/copy core/map api preload)
-REGISTRY := $(call objects,$(addsuffix /*.c,registry $(addprefix registry/,state observe os order fdstore persist verbs server))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
+REGISTRY_FOLDERS := registry $(addprefix registry/,state observe os order fdstore persist verbs server)
+REGISTRY := $(call objects,$(addsuffix /*.c,$(REGISTRY_FOLDERS))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
 TOOLS_ALL := $(call objects,tools/*.c)
 TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
 PROOF := $(if $(CUDA),$(patsubst %.c,$(BUILD)/obj/%.o,$(PROVEN)))
@@ -130,7 +131,7 @@ $(BUILD)/.flags: export NOW = $(FLAGS_NOW)
 $(BUILD)/.flags: Makefile tests/tests.mk
 	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
 # So are the linker's flags and the sources: a product of other ones, or of fewer, is linked again.
-LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],registry registry/state registry/observe registry/os registry/order registry/context registry/fdstore registry/persist registry/verbs registry/server registry/protocol $(SHIM_FOLDERS) tools \
+LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],$(REGISTRY_FOLDERS) registry/protocol $(SHIM_FOLDERS) tools \
 	tests/unit tests/contract tests/sim tests/fuzz)))
 ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
 $(BUILD)/.linked: FORCE

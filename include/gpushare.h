@@ -1165,10 +1165,10 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * stream: ten seconds or what the session waits, whichever is more), means that nothing was done, be
  * the registry or the driver only slow: call again. gpushare_leave() says what it means there.
  *
- * Where a GPU has no 64-bit stream memory operations, publications travel by one CUDA IPC event, and
- * gpushare_acquire() and gpushare_reclaim() wait on the CPU, the former until what another process
- * publishes is done; gpushare_publish() does where what was begun last is the CPU's or of another
- * context, and is not published so far. gpushare_ordering() tells.
+ * Where a GPU has no 64-bit stream memory operations, host functions store the numbers. gpushare_acquire()
+ * and gpushare_reclaim() wait on the CPU then; so do gpushare_publish() and gpushare_release() where what
+ * was given before is another stream's or the CPU's, and is not done. None of it can be captured.
+ * gpushare_ordering() tells.
  *
  * When the publisher has gone (it detaches or frees the buffer, ends, is killed) nobody waits for it
  * any more: waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
@@ -1189,7 +1189,8 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * Threads: safe; those that publish one buffer do so one after the other.
  * Errors:  GPUSHARE_E_DENIED (another process publishes it: the sentence says which), _E_READ_ONLY,
  *          _E_OWNER_GONE (the name has gone), _E_INVALID (host_only), _E_CUDA, _E_NO_MEMORY,
- *          _E_FORKED, _E_TIMED_OUT (see above); the first call also _E_NO_REGISTRY, _E_LIMIT
+ *          _E_FORKED, _E_TIMED_OUT (see above), _E_NOT_SUPPORTED (captured, or by the driver, without
+ *          stream memory operations); the first call also _E_NO_REGISTRY, _E_LIMIT
  * Source:  CUDA Driver API, cuStreamWriteValue64, cuStreamWaitValue64, cuMemHostRegister,
  *          cuLaunchHostFunc.
  *

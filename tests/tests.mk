@@ -92,7 +92,7 @@ $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 # Of what they may reach only: clang takes its time over it.
-FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c shim/cuda/driver.c tools/npy*.c tools/dtype.c tools/shape.c))
+FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c tools/npy*.c tools/dtype.c tools/shape.c))
 $(BUILD)/libfuzzed.a: $(FUZZED) $(BUILD)/.linked
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a

@@ -126,13 +126,19 @@ void restore_watch(struct registry *registry, int watches)
 	}
 }
 
+/* Nobody tells when it may go. */
+static bool is_looked_at(const struct session *session)
+{
+	return session->disconnected && !session->ending &&
+	       (session->watch < 0 || session_has_nothing(session));
+}
+
 bool restore_looks(const struct registry *registry)
 {
 	const struct session *session =
 	    registry->state.sessions.disconnected ? registry->state.sessions.by_id : NULL;
 
-	while (session && (!session->disconnected || session->ending ||
-			   (session->watch >= 0 && !session_has_nothing(session))))
+	while (session && !is_looked_at(session))
 		session = session->hh.next;
 	return session;
 }
@@ -143,9 +149,8 @@ uint32_t restore_next_dead(const struct registry *registry)
 		return 0;
 	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
-		if (session->disconnected && !session->ending &&
-		    (session_has_nothing(session) ||
-		     (session->watch < 0 && !lives(registry, session))))
+		if (is_looked_at(session) &&
+		    (session_has_nothing(session) || !lives(registry, session)))
 			return session->id;
 	}
 	return 0;

@@ -11,7 +11,7 @@
 
 /* Take over what was left in the directory, and write down from now on. false: logged. */
 bool restore_open(struct registry *registry, const char *directory);
-/* Have the disconnected sessions' ends told by `watches`; see watch.h. */
+/* Have the disconnected sessions' ends told by `watches`; see os/process.h. */
 void restore_watch(struct registry *registry, int watches);
 /* Whether restore_next_dead() is to be asked again and again. */
 bool restore_looks(const struct registry *registry);

@@ -33,7 +33,7 @@ struct session {
 	struct owner *owner;			/* the same, shared with its entries */
 	struct user *user;
 	struct identity who; /* without groups but where connection.c has read them */
-	int watch;	     /* see watch.h */
+	int watch;	     /* see os/process.h */
 	uint32_t attempt;    /* of its hello; 0: it said nothing of that */
 	bool greeted;
 	bool given_up;	   /* its client goes on by another one: see handle_hello() */

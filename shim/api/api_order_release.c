@@ -45,8 +45,7 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 
 	for (;;) {
 		last = now;
-		if (last)
-			host_await(ordering, slot, last);
+		host_await(ordering, slot, last);
 		status = release_take(ordering, slot);
 		if (status)
 			return status;

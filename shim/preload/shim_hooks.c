@@ -302,9 +302,7 @@ void *hooks_find_next(const void *caller, const char *symbol)
 
 	(void)caller;
 	found = elf_find_after((const void *)hooks_find_next, symbol);
-	if (found && lookup_is_drivers(found))
-		lookup_meet(found);
-	else if (found)
+	if (found && !lookup_meet(found))
 		atomic_store_explicit(&hooks_stacked, true, memory_order_relaxed);
 	return found;
 }

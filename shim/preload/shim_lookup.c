@@ -120,12 +120,15 @@ const struct driver *lookup_find_hooked(unsigned int which)
 	return library ? &library->driver : NULL;
 }
 
-void lookup_meet(const void *real)
+bool lookup_meet(const void *real)
 {
 	uintptr_t base;
 
-	if (state_is_active() && elf_is_in(real, DRIVER_LIBRARY, &base))
+	if (!elf_is_in(real, DRIVER_LIBRARY, &base))
+		return false;
+	if (state_is_active())
 		hook(base);
+	return true;
 }
 
 /* It stays so. */

@@ -65,8 +65,8 @@ static inline bool lookup_passes(const void *real)
 	       lookup_is_in_other(real);
 }
 
-/* The exported entries go on to `real`: the libcuda that holds it is hooked. */
-void lookup_meet(const void *real);
+/* The exported entries go on to `real`: the libcuda that holds it is hooked. false: none does. */
+bool lookup_meet(const void *real);
 
 /* Does `place` lie in a libcuda? */
 bool lookup_is_drivers(const void *place);

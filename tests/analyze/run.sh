@@ -51,8 +51,6 @@ misread() {
 	[[ $2 =~ ^"Potential leak of memory pointed to by '"(.*)"'" ]] && variable=${BASH_REMATCH[1]} &&
 		grep -qE "_cleanup_free_ .*\*$variable( |;)" "$file" && return 0
 	case $place:$2 in
-	registry/events.c:*"Use of memory after it is freed"*) ;;
-	registry/order_page.c:*"Use of memory after it is freed"*) ;;
 	registry/state/users.c:*"Use of memory after it is freed"*) ;;
 	registry/fdstore/fdstore.c:*"Use of memory after it is freed"*) ;;
 	shim/api/api_mirror.c:*"Use of memory after it is freed"*) ;;

@@ -214,26 +214,4 @@
 	C(ssize_t, read, (int fd, void *to, size_t size), (fd, to, size), -1, EIO) \
 	C(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size), -1, ENOSPC)
 
-/* What sends and hears: fault_answers.h looks at it first. */
-#define FAULT_TALKS(C) \
-	C(ssize_t, send, (int fd, const void *data, size_t size, int flags), \
-	  (fd, data, size, flags), -1, EPIPE) \
-	C(ssize_t, recv, (int fd, void *data, size_t size, int flags), (fd, data, size, flags), \
-	  -1, ECONNRESET) \
-	C(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), \
-	  (fd, message, flags), -1, EPIPE) \
-	C(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags), -1, \
-	  ECONNRESET) \
-	C(int, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout), -1, \
-	  ENOMEM)
-
-/* Memory, for who is linked with those that fail: lib_fault.c has its own ways to get it. */
-#define FAULT_MEMORY(C) \
-	C(void *, calloc, (size_t count, size_t size), (count, size), NULL, ENOMEM) \
-	C(void *, malloc, (size_t size), (size), NULL, ENOMEM) \
-	C(void *, mmap, (void *at, size_t size, int protection, int flags, int fd, off_t offset), \
-	  (at, size, protection, flags, fd, offset), MAP_FAILED, ENOMEM) \
-	C(void *, realloc, (void *old, size_t size), (old, size), NULL, ENOMEM) \
-	C(char *, strdup, (const char *text), (text), NULL, ENOMEM)
-
 #endif

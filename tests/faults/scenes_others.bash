@@ -8,7 +8,7 @@ scene_api_consume() {
 	NAMES_VARY=some
 }
 
-# The same by an event and on the CPU.
+# The same by host functions and on the CPU.
 scene_api_consume_host_functions() {
 	scene_api_consume
 	SERVER=(env GPUSHARE_ORDERING=host-functions "${SERVER[@]}")

@@ -92,13 +92,6 @@ uint64_t configured_limits(int fd, const char *key)
 	return count_of(stat.by_limit, stat.by_limit_count, key);
 }
 
-uint64_t configured_audited(int fd, const char *outcome)
-{
-	gpushare_StatReply stat = raw_stat(fd);
-
-	return count_of(stat.by_audit, stat.by_audit_count, outcome);
-}
-
 char *configured_file(const char *name)
 {
 	char path[128];

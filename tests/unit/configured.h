@@ -15,7 +15,6 @@ uint64_t configured_drops(int fd, const char *why);
 /* Waits until it has counted so many; fails where it counts more. */
 void configured_await_drops(int fd, const char *why, uint64_t wanted);
 uint64_t configured_limits(int fd, const char *key);
-uint64_t configured_audited(int fd, const char *outcome);
 /* The whole of a file of the daemon's directory, the caller's to free. */
 char *configured_file(const char *name);
 

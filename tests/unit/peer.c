@@ -40,11 +40,6 @@ int peer_tear_down(void **state)
 	return 0;
 }
 
-int peer_ask_plain(struct session *session, const request *what)
-{
-	return handle_request(peer_registry, session, what, false, &peer_answer);
-}
-
 int peer_ask(struct session *session, const request *what)
 {
 	struct users *users = &peer_registry->state.users;
@@ -104,20 +99,9 @@ int peer_attach(struct session *session, const char *name)
 	return say(session, raw_attach(name, 0));
 }
 
-int peer_detach(struct session *session, const char *name, uint64_t generation)
-{
-	return say(session, raw_detach(name, generation));
-}
-
 int peer_withdraw(struct session *session, const char *name, uint64_t generation)
 {
 	return say(session, raw_withdraw(name, generation));
-}
-
-uint32_t peer_attachers(struct session *session, const char *name)
-{
-	assert_int_equal(peer_lookup(session, name, 0), GPUSHARE_OK);
-	return peer_answer.body.lookup.buffer.attachers;
 }
 
 void peer_assert_sentence(const char *part)

@@ -18,8 +18,6 @@ int peer_tear_down(void **state);
 struct session *peer_new(uint32_t id, int32_t pid, const char *command);
 /* As by fds.sock: the status; the rest is in peer_answer. */
 int peer_ask(struct session *session, const request *what);
-/* As by registry.sock. */
-int peer_ask_plain(struct session *session, const request *what);
 /* One that brings a descriptor: that is a memfd, from here on in peer_goes. */
 request peer_share_fd(const char *name);
 /* A descriptor that the registry gave back is closed by another thread: whether it is, soon. */
@@ -28,9 +26,7 @@ bool peer_is_closed(int fd);
 uint64_t peer_share(struct session *session, const char *name);
 int peer_lookup(struct session *session, const char *name, uint32_t wait_ms);
 int peer_attach(struct session *session, const char *name);
-int peer_detach(struct session *session, const char *name, uint64_t generation);
 int peer_withdraw(struct session *session, const char *name, uint64_t generation);
-uint32_t peer_attachers(struct session *session, const char *name);
 void peer_assert_sentence(const char *part);
 
 #endif
