@@ -120,6 +120,7 @@ attach w: OK"
 comes_while_stopped() {
 	kill -STOP "$first"
 	until_true has_stopped "$first"
+	rm -f "$WORK/second.err" # of one before
 	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
 	says_nothing() { runs "$PID" && [ ! -s "$WORK/second.err" ]; }
 	stays 300 says_nothing
