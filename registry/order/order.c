@@ -338,8 +338,7 @@ static uint32_t top_of(const struct order *order)
 /* The slot's consumer, which only the page knows, has time to resume. */
 static bool is_awaited(const struct order *order, uint32_t at)
 {
-	return order->awaited_ns &&
-	       atomic_load(&order->page->slot[at].state) == ORDER_SLOT_ACTIVE;
+	return order->awaited_ns && atomic_load(&order->page->slot[at].state) == ORDER_SLOT_ACTIVE;
 }
 
 /* Whose process has ended resumes no more, and its GPU soon writes no more: MPS works for a process in another one.

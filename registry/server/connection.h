@@ -45,7 +45,7 @@ struct connection {
 	struct bytes pending;	 /* answers behind those in `out` */
 	unsigned int parked;	 /* requests: ask.h */
 	bool in_pieces;		 /* one of these is done piece by piece */
-	bool turning; /* its turn will look at what changes here */
+	bool turning;		 /* its turn will look at what changes here */
 	bool failed;		 /* an answer was lost for lack of memory */
 	bool ended; /* its session has ended; it is freed when nothing uses it any more */
 };
