@@ -59,14 +59,12 @@ struct gpushare_map *part_map(struct gpushare_buffer *buffer, unsigned int acces
 	return map;
 }
 
-void logged_play(void (*first)(void), void (*second)(void))
+void logged_begin(void)
 {
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/log", getenv("GPUSHARE_DIR"));
 	setenv("GPUSHARE_SIM_LOG", path, 1);
-	stage_play(first, second);
-	unsetenv("GPUSHARE_SIM_LOG");
 }
 
 int logged(const char *text)

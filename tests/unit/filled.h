@@ -22,8 +22,8 @@ struct gpushare_buffer *part_made(struct gpushare_session *session, const char *
 				  uint32_t flags);
 struct gpushare_map *part_map(struct gpushare_buffer *buffer, unsigned int access);
 
-/* Play with the driver's calls logged; parts ask how many lines of the log hold `text`. */
-void logged_play(void (*first)(void), void (*second)(void));
+/* Before a play: the driver's calls are logged; parts ask how many lines of the log hold `text`. */
+void logged_begin(void);
 int logged(const char *text);
 
 #endif

@@ -46,15 +46,12 @@ bool held_is_done(cu_stream stream)
 	return driver->cuEventQuery(behind) == CU_OK;
 }
 
-bool held_share(void)
+void held_share(void)
 {
-	void *made =
-	    mmap(NULL, sizeof(*went), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (made == MAP_FAILED)
-		return false;
-	went = made;
-	return true;
+	if (!went)
+		went = mmap(NULL, sizeof(*went), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			    -1, 0);
+	CHECK(went != MAP_FAILED);
 }
 
 void held_begin(void)

@@ -12,9 +12,9 @@ void held_let_go(void);
 /* Whatever it was given so far is done. */
 bool held_is_done(cu_stream stream);
 
-/* A mark that both parts see: shared in main(), before the parts (false: no memory), and taken away where
- * a test begins; held_let_go_seen() makes it and lets go. */
-bool held_share(void);
+/* A mark that both parts see: shared before the parts, and taken away by held_begin();
+ * held_let_go_seen() makes it and lets go. */
+void held_share(void);
 void held_begin(void);
 void held_mark(void);
 void held_let_go_seen(void);

@@ -155,6 +155,7 @@ static int start_registry(void)
 int stage_open(void **state)
 {
 	(void)state;
+	unsetenv("GPUSHARE_SIM_LOG");
 	strcpy(directory, "/tmp/gpushare-unit.XXXXXX");
 	if (!mkdtemp(directory) || setenv("GPUSHARE_DIR", directory, 1))
 		return -1;
@@ -220,6 +221,15 @@ void stage_play(void (*first)(void), void (*second)(void))
 	part_end(one, "first");
 	if (second)
 		part_end(two, "second");
+}
+
+void stage_test(void **state)
+{
+	stage_part **parts = *state;
+
+	if (parts[2])
+		parts[2]();
+	stage_play(parts[0], parts[1]);
 }
 
 void part_fail(const char *file, int line, const char *format, ...)

@@ -29,6 +29,34 @@ int stage_close(void **state);
 /* Run one or two parts to their ends; `second` may be NULL. Fails the test if a part fails. */
 void stage_play(void (*first)(void), void (*second)(void));
 
+/*
+ * The rows of a test program's table. SCENE(part), SCENE(first, second) and SCENE(first, second or NULL, before):
+ * a test of the name of its first part; before() is called in the test's own process (stage_needs_...()).
+ * STAGED(test): a test that calls stage_play() itself. SCRIPTED: it needs a scripted registry.
+ */
+typedef void stage_part(void);
+#define SCENE(part, ...) \
+	{ \
+#part, stage_test, stage_open, stage_close, (stage_part *[3]) \
+		{ \
+			part, ##__VA_ARGS__ \
+		} \
+	}
+#define STAGED(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
+#define STAGE_MAIN(...) STAGE_MAIN_UNLESS(false, __VA_ARGS__)
+#define STAGE_MAIN_SCRIPTED(...) STAGE_MAIN_UNLESS(stage_is_emulated(), __VA_ARGS__)
+#define STAGE_MAIN_UNLESS(skipped, ...) \
+	int main(int argc, char **argv) \
+	{ \
+		const struct CMUnitTest tests[] = {__VA_ARGS__}; \
+		(void)argc; \
+		stage_init(argv); \
+		if (skipped) \
+			return stage_skip_scripted(); \
+		return cmocka_run_group_tests(tests, NULL, NULL); \
+	}
+void stage_test(void **state);
+
 /* test_PART(), which plays PART() alone. */
 #define STAGE_PART(part) \
 	static void test_##part(void **state) \

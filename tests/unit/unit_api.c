@@ -63,12 +63,6 @@ static void change_weights(void)
 	OK(gpushare_close(session));
 }
 
-static void test_two_processes(void **state)
-{
-	(void)state;
-	stage_play(keep_weights, change_weights);
-}
-
 /* Two names within one allocation, one of them in the middle. */
 static void share_parts(void)
 {
@@ -127,12 +121,6 @@ static void attach_parts(void)
 	free(bytes);
 }
 
-static void test_interior(void **state)
-{
-	(void)state;
-	stage_play(share_parts, attach_parts);
-}
-
 static void attach_own(void)
 {
 	struct gpushare_session *owner = part_session(), *session = part_session();
@@ -149,12 +137,6 @@ static void attach_own(void)
 	/* The rest goes with the session. */
 	OK(gpushare_attach(owner, "own", NULL, &buffer));
 	OK(gpushare_close(owner));
-}
-
-static void test_own(void **state)
-{
-	(void)state;
-	stage_play(attach_own, NULL);
 }
 
 static void give_bad_names(void)
@@ -183,12 +165,6 @@ static void give_bad_names(void)
 	OK(gpushare_stat(session, name, &info));
 	CHECK(!strcmp(info.name, name));
 	OK(gpushare_close(session));
-}
-
-static void test_names(void **state)
-{
-	(void)state;
-	stage_play(give_bad_names, NULL);
 }
 
 static void give_nothing(void)
@@ -223,12 +199,6 @@ static void give_nothing(void)
 	OK(gpushare_close(session));
 }
 
-static void test_nothing(void **state)
-{
-	(void)state;
-	stage_play(give_nothing, NULL);
-}
-
 static void share_the_unshareable(void)
 {
 	const struct driver *driver = part_driver();
@@ -249,12 +219,6 @@ static void share_the_unshareable(void)
 	      gpushare_share(session, "x", (uintptr_t)&local, 1, &buffer));
 	CHECK(buffer == UNTOUCHED);
 	OK(gpushare_close(session));
-}
-
-static void test_unshareable(void **state)
-{
-	(void)state;
-	stage_play(share_the_unshareable, NULL);
 }
 
 static void take_a_name(void)
@@ -298,12 +262,6 @@ static void want_that_name(void)
 	OK(gpushare_free(buffer));
 	say();
 	OK(gpushare_close(session));
-}
-
-static void test_taken(void **state)
-{
-	(void)state;
-	stage_play(take_a_name, want_that_name);
 }
 
 struct seen {
@@ -356,21 +314,6 @@ static void list_names(void)
 	OK(gpushare_close(session));
 }
 
-static void test_list(void **state)
-{
-	(void)state;
-	stage_play(list_names, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_two_processes), PLAY(test_interior),    PLAY(test_own),	PLAY(test_names),
-	    PLAY(test_nothing),	      PLAY(test_unshareable), PLAY(test_taken), PLAY(test_list),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(keep_weights, change_weights), SCENE(share_parts, attach_parts), SCENE(attach_own),
+	   SCENE(give_bad_names), SCENE(give_nothing), SCENE(share_the_unshareable),
+	   SCENE(take_a_name, want_that_name), SCENE(list_names))

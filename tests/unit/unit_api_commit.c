@@ -102,21 +102,4 @@ static void answered_late(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_PART(unanswered)
-STAGE_PART(answered_late)
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_unanswered),
-	    staged(test_answered_late),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	if (stage_is_emulated())
-		return stage_skip_scripted();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN_SCRIPTED(SCENE(unanswered), SCENE(answered_late))

@@ -46,12 +46,6 @@ static void choose(void)
 	OK(gpushare_close(session));
 }
 
-static void test_chosen(void **state)
-{
-	(void)state;
-	stage_play(choose, NULL);
-}
-
 /* Any offset and length, through both ways, by turns with maps and mirrors of the same bytes. */
 static void mix_ways(void)
 {
@@ -94,12 +88,6 @@ static void mix_ways(void)
 	OK(gpushare_close(session));
 }
 
-static void test_mixed(void **state)
-{
-	(void)state;
-	stage_play(mix_ways, NULL);
-}
-
 /* What is launched after a copy to it sees it. */
 static void launch_after(void)
 {
@@ -122,12 +110,6 @@ static void launch_after(void)
 	CHECK(driver->cuMemFree_v2(elsewhere) == CU_OK);
 	OK(gpushare_unmap(map));
 	OK(gpushare_close(session));
-}
-
-static void test_launched(void **state)
-{
-	(void)state;
-	stage_play(launch_after, NULL);
 }
 
 /* The owner's side of the next: its buffers go while the other has them. */
@@ -183,12 +165,6 @@ static void copy_anothers(void)
 	OK(gpushare_close(session));
 }
 
-static void test_anothers(void **state)
-{
-	(void)state;
-	stage_play(own_and_go, copy_anothers);
-}
-
 /* Without CUDA: every copy is the CPU's, of any size, and a mirror says what to do instead. */
 static void own_for_host(void)
 {
@@ -241,12 +217,6 @@ static void copy_on_host(void)
 	OK(gpushare_close(session));
 }
 
-static void test_host_only(void **state)
-{
-	(void)state;
-	stage_play(own_for_host, copy_on_host);
-}
-
 /* A child can neither copy nor take the parent's view for its own. */
 static void copy_in_child(void)
 {
@@ -274,22 +244,5 @@ static void copy_in_child(void)
 	OK(gpushare_close(session));
 }
 
-static void test_forked(void **state)
-{
-	(void)state;
-	stage_needs_wipe_on_fork();
-	stage_play(copy_in_child, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_chosen),	 PLAY(test_mixed),     PLAY(test_launched),
-	    PLAY(test_anothers), PLAY(test_host_only), PLAY(test_forked),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(choose), SCENE(mix_ways), SCENE(launch_after), SCENE(own_and_go, copy_anothers),
+	   SCENE(own_for_host, copy_on_host), SCENE(copy_in_child, NULL, stage_needs_wipe_on_fork))

@@ -69,12 +69,6 @@ static void say_all(void)
 	OK(gpushare_close(session));
 }
 
-static void test_says(void **state)
-{
-	(void)state;
-	stage_play(say_all, NULL);
-}
-
 static void refuse(void)
 {
 	struct gpushare_session *session = part_session();
@@ -111,12 +105,6 @@ static void refuse(void)
 	FAILS(E_NOT_SUPPORTED, "host_only", gpushare_dlpack(looked, NULL, &out));
 	CHECK(out == UNTOUCHED);
 	OK(gpushare_close(session));
-}
-
-static void test_refuses(void **state)
-{
-	(void)state;
-	stage_play(refuse, NULL);
 }
 
 /* What the attached bytes are, read by the tensor's own address. */
@@ -193,12 +181,6 @@ static void outlive(void)
 	OK(gpushare_close(session));
 }
 
-static void test_outlives(void **state)
-{
-	(void)state;
-	stage_play(keep_three, outlive);
-}
-
 static void fork_with_tensor(void)
 {
 	struct gpushare_session *session = part_session();
@@ -223,13 +205,6 @@ static void fork_with_tensor(void)
 	holds(((struct dlpack_plain *)out)->tensor.data, 5);
 	end(out);
 	OK(gpushare_close(session));
-}
-
-static void test_fork(void **state)
-{
-	(void)state;
-	stage_needs_wipe_on_fork();
-	stage_play(fork_with_tensor, NULL);
 }
 
 /* The flag, and parts of a buffer that others may only read. */
@@ -268,21 +243,6 @@ static void take_read_only(void)
 	OK(gpushare_close(session));
 }
 
-static void test_read_only(void **state)
-{
-	(void)state;
-	stage_play(make_read_only, take_read_only);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_says), PLAY(test_refuses),   PLAY(test_outlives),
-	    PLAY(test_fork), PLAY(test_read_only),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(say_all), SCENE(refuse), SCENE(keep_three, outlive),
+	   SCENE(fork_with_tensor, NULL, stage_needs_wipe_on_fork),
+	   SCENE(make_read_only, take_read_only))

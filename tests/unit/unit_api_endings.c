@@ -183,28 +183,5 @@ static void commit(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_PART(share)
-STAGE_PART(adopt)
-STAGE_PART(attach)
-STAGE_PART(attach_again)
-STAGE_PART(attach_to_the_same)
-STAGE_PART(attach_in_time)
-STAGE_PART(publish)
-STAGE_PART(commit)
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_share),		 staged(test_adopt),   staged(test_attach),
-	    staged(test_attach_again),	 staged(test_publish), staged(test_attach_to_the_same),
-	    staged(test_attach_in_time), staged(test_commit),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	if (stage_is_emulated())
-		return stage_skip_scripted();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN_SCRIPTED(SCENE(share), SCENE(adopt), SCENE(attach), SCENE(attach_again), SCENE(publish),
+		    SCENE(attach_to_the_same), SCENE(attach_in_time), SCENE(commit))

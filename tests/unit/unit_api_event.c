@@ -91,12 +91,6 @@ static void follower(void)
 	say();
 }
 
-static void test_order(void **state)
-{
-	(void)state;
-	stage_play(owner, follower);
-}
-
 /* The very event, in this session and in another; it lasts as long as one of them has it. */
 static void own(void)
 {
@@ -132,12 +126,6 @@ static void own(void)
 	OK(gpushare_event_close(there));
 	CHECK(driver->cuEventQuery(handle) == CU_INVALID_HANDLE);
 	OK(gpushare_close(another));
-}
-
-static void test_own(void **state)
-{
-	(void)state;
-	stage_play(own, NULL);
 }
 
 /* Closed while it is waited for: its name is free at once, it stays until nobody has it. */
@@ -183,12 +171,6 @@ static void still_waiting(void)
 	OK(gpushare_event_close(event));
 	say();
 	OK(gpushare_close(session));
-}
-
-static void test_closed(void **state)
-{
-	(void)state;
-	stage_play(closer, still_waiting);
 }
 
 /* Its session ends with work that is not done, and with work that is. */
@@ -243,12 +225,6 @@ static void left_behind(void)
 	OK(gpushare_close(session));
 }
 
-static void test_gone(void **state)
-{
-	(void)state;
-	stage_play(leaver, left_behind);
-}
-
 /* The owner of a name that is asked for later; then a registry that ends between. */
 static void restarter(void)
 {
@@ -298,13 +274,6 @@ static void waiter(void)
 	OK(gpushare_event_close(event));
 	OK(gpushare_close(session));
 	say();
-}
-
-static void test_restart(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(restarter, waiter);
 }
 
 #define THREADS 4
@@ -360,22 +329,6 @@ static void threads(void)
 	OK(gpushare_close(shared_session));
 }
 
-static void test_threads(void **state)
-{
-	(void)state;
-	stage_play(keeper, threads);
-}
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_order), staged(test_own),     staged(test_closed),
-	    staged(test_gone),	staged(test_restart), staged(test_threads),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(owner, follower), SCENE(own), SCENE(closer, still_waiting),
+	   SCENE(leaver, left_behind), SCENE(restarter, waiter, stage_needs_autostart),
+	   SCENE(keeper, threads))

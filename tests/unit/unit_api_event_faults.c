@@ -346,31 +346,6 @@ static void test_open_faults(void **state)
 	open_fault("cuDeviceGetCount:1:1", GPUSHARE_E_CUDA, "cuDeviceGetCount");
 }
 
-STAGE_PART(bad_inputs)
-STAGE_PART(contexts)
-STAGE_PART(too_many)
-STAGE_PART(captures)
-STAGE_PART(captures_own)
-
-static void test_forked(void **state)
-{
-	(void)state;
-	stage_needs_wipe_on_fork();
-	stage_play(forked, NULL);
-}
-STAGE_PART(lacking)
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_bad_inputs), staged(test_contexts),	staged(test_too_many),
-	    staged(test_captures),   staged(test_captures_own), staged(test_forked),
-	    staged(test_lacking),    staged(test_faults),	staged(test_open_faults),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(bad_inputs), SCENE(contexts), SCENE(too_many), SCENE(captures),
+	   SCENE(captures_own), SCENE(forked, NULL, stage_needs_wipe_on_fork), SCENE(lacking),
+	   STAGED(test_faults), STAGED(test_open_faults))

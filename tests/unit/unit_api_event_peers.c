@@ -60,12 +60,6 @@ static void believer(void)
 	say();
 }
 
-static void test_hostile(void **state)
-{
-	(void)state;
-	stage_play(liar, believer);
-}
-
 /* A registry that this part plays. */
 static struct gpushare_session *act(void)
 {
@@ -128,22 +122,4 @@ static void wanting_registry(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_PART(strange_registry)
-STAGE_PART(wanting_registry)
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_hostile),
-	    staged(test_strange_registry),
-	    staged(test_wanting_registry),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	if (stage_is_emulated())
-		return stage_skip_scripted();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN_SCRIPTED(SCENE(liar, believer), SCENE(strange_registry), SCENE(wanting_registry))

@@ -57,12 +57,6 @@ static void wait_for_it(void)
 	OK(gpushare_close(session));
 }
 
-static void test_wait(void **state)
-{
-	(void)state;
-	stage_play(keep, wait_for_it);
-}
-
 struct stream {
 	const unsigned char *wanted;
 	unsigned char *room;
@@ -124,12 +118,6 @@ static void stream_bytes(void)
 	OK(gpushare_close(session));
 }
 
-static void test_stream(void **state)
-{
-	(void)state;
-	stage_play(stream_bytes, NULL);
-}
-
 /* Each call of the driver that can fail, failing once: said by name, and nothing is left behind. */
 static void fail_alloc(void)
 {
@@ -155,12 +143,6 @@ static void fail_alloc(void)
 	OK(gpushare_close(session));
 }
 
-static void test_alloc_faults(void **state)
-{
-	(void)state;
-	stage_play(fail_alloc, NULL);
-}
-
 static void fail_attach(void)
 {
 	struct gpushare_session *session;
@@ -183,12 +165,6 @@ static void fail_attach(void)
 	CHECK(info.attachers == 0);
 	say();
 	OK(gpushare_close(session));
-}
-
-static void test_attach_faults(void **state)
-{
-	(void)state;
-	stage_play(keep, fail_attach);
 }
 
 /* cuIpcOpenMemHandle's answers, and what each becomes. */
@@ -244,17 +220,6 @@ static void open_no_device(void)
 	    "GPU-");
 }
 
-static void test_open_answers(void **state)
-{
-	(void)state;
-	stage_play(keep, open_not_permitted);
-	stage_play(keep, open_not_supported);
-	stage_play(keep, open_invalid_context);
-	stage_play(keep, open_out_of_memory);
-	stage_play(keep, open_no_init);
-	stage_play(keep, open_no_device);
-}
-
 static void fail_transfer(void)
 {
 	static const char *const faults =
@@ -286,21 +251,8 @@ static void fail_transfer(void)
 	OK(gpushare_close(session));
 }
 
-static void test_transfer_faults(void **state)
-{
-	(void)state;
-	stage_play(fail_transfer, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_wait),	      PLAY(test_stream),       PLAY(test_alloc_faults),
-	    PLAY(test_attach_faults), PLAY(test_open_answers), PLAY(test_transfer_faults),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(keep, wait_for_it), SCENE(stream_bytes), SCENE(fail_alloc),
+	   SCENE(keep, fail_attach), SCENE(keep, open_not_permitted),
+	   SCENE(keep, open_not_supported), SCENE(keep, open_invalid_context),
+	   SCENE(keep, open_out_of_memory), SCENE(keep, open_no_init), SCENE(keep, open_no_device),
+	   SCENE(fail_transfer))

@@ -133,13 +133,6 @@ static void close_under_mirror(void)
 	say();
 }
 
-static void test_limbo(void **state)
-{
-	(void)state;
-	stage_play(free_under_mirror, read_twice);
-	stage_play(close_under_mirror, read_twice);
-}
-
 static void own(void)
 {
 	struct gpushare_session *session = part_session();
@@ -177,12 +170,6 @@ static void attach_warm(void)
 	say();
 }
 
-static void test_warm(void **state)
-{
-	(void)state;
-	stage_play(own, attach_warm);
-}
-
 /* What ends while another thread has the client for longer than a call may take. */
 static void end_untold(void)
 {
@@ -210,12 +197,6 @@ static void end_untold(void)
 	part_holds(y, 0, SIZE, 2);
 	OK(gpushare_close(session));
 	say();
-}
-
-static void test_untold(void **state)
-{
-	(void)state;
-	stage_play(own, end_untold);
 }
 
 /* Nothing is left of it but what its clients have. */
@@ -280,14 +261,6 @@ static void resync(void)
 	turn();
 	OK(gpushare_close(session));
 	OK(gpushare_close(owner));
-}
-
-static void test_resync(void **state)
-{
-	(void)state;
-	if (stage_is_emulated())
-		skip();
-	stage_play(own_two, resync);
 }
 
 /* How many are open between the two; the highest in *out_last. */
@@ -373,20 +346,6 @@ static void lose_it(void)
 	OK(gpushare_close(owner));
 }
 
-static void test_descriptor(void **state)
-{
-	(void)state;
-	stage_play(hold_one, NULL);
-	stage_play(lose_it, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {PLAY(test_limbo), PLAY(test_warm), PLAY(test_untold),
-					   PLAY(test_resync), PLAY(test_descriptor)};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(free_under_mirror, read_twice), SCENE(close_under_mirror, read_twice),
+	   SCENE(own, attach_warm), SCENE(own, end_untold),
+	   SCENE(own_two, resync, stage_needs_autostart), SCENE(hold_one), SCENE(lose_it))

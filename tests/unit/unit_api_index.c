@@ -70,12 +70,6 @@ static void same_answers(void)
 	OK(gpushare_close(session));
 }
 
-static void test_answers(void **state)
-{
-	(void)state;
-	stage_play(same_answers, NULL);
-}
-
 /* What a registry said before it was killed says nothing; its successor has an index of its own. */
 static void lose_registry(void)
 {
@@ -96,13 +90,6 @@ static void lose_registry(void)
 	looked_up(session, "x", false);
 	OK(gpushare_close(manual));
 	OK(gpushare_close(session));
-}
-
-static void test_lost_registry(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(lose_registry, NULL);
 }
 
 static void *look_up_all(void *argument)
@@ -137,22 +124,5 @@ static void in_threads(void)
 	OK(gpushare_close(owner));
 }
 
-static void test_threads(void **state)
-{
-	(void)state;
-	stage_play(in_threads, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_answers),
-	    PLAY(test_lost_registry),
-	    PLAY(test_threads),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(same_answers), SCENE(lose_registry, NULL, stage_needs_autostart),
+	   SCENE(in_threads))

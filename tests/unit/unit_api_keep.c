@@ -50,12 +50,6 @@ static void make_and_free(void)
 	OK(gpushare_close(session));
 }
 
-static void test_make_and_free(void **state)
-{
-	(void)state;
-	stage_play(make_and_free, NULL);
-}
-
 /* One after another; each is said, and leaves neither memory, descriptor nor name. */
 static void fail_each(void)
 {
@@ -90,12 +84,6 @@ static void fail_each(void)
 	FAILS(E_EXISTS, "taken", gpushare_alloc_with(session, "w", SIZE, &options, &buffer));
 	CHECK(free_memory(driver) == before - HELD);
 	OK(gpushare_close(session));
-}
-
-static void test_failures(void **state)
-{
-	(void)state;
-	stage_play(fail_each, NULL);
 }
 
 static const struct gpushare_alloc_options adopting = {
@@ -205,12 +193,6 @@ static void read_alone(void)
 	OK(gpushare_close(session));
 }
 
-static void test_read_only(void **state)
-{
-	(void)state;
-	stage_play(share_for_reading, read_alone);
-}
-
 /* The registry goes: what was kept goes with it, and nobody hangs. */
 static void outlive_the_registry(void)
 {
@@ -228,21 +210,5 @@ static void outlive_the_registry(void)
 	OK(gpushare_close(session));
 }
 
-static void test_without_registry(void **state)
-{
-	(void)state;
-	stage_play(outlive_the_registry, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_make_and_free), PLAY(test_failures),	   PLAY(test_adopt),
-	    PLAY(test_read_only),     PLAY(test_without_registry),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(make_and_free), SCENE(fail_each), STAGED(test_adopt),
+	   SCENE(share_for_reading, read_alone), SCENE(outlive_the_registry))

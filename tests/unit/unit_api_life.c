@@ -74,13 +74,6 @@ static void fork_with_session(void)
 	OK(gpushare_close(session));
 }
 
-static void test_fork(void **state)
-{
-	(void)state;
-	stage_needs_wipe_on_fork();
-	stage_play(fork_with_session, NULL);
-}
-
 static void lose_registry(void)
 {
 	const struct gpushare_open_options options = {.timeout_ms = 2000, .no_autostart = 1};
@@ -117,13 +110,6 @@ static void lose_registry(void)
 	CHECK(stage_registry() == 0); /* a new one would know nothing of it */
 }
 
-static void test_lost_registry(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(lose_registry, NULL);
-}
-
 /* The name is withdrawn with its owner, however that ends. */
 static void die_with_name(void)
 {
@@ -153,22 +139,5 @@ static void outlive_it(void)
 	OK(gpushare_close(session));
 }
 
-static void test_owner_ends(void **state)
-{
-	(void)state;
-	stage_play(die_with_name, outlive_it);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_fork),
-	    PLAY(test_lost_registry),
-	    PLAY(test_owner_ends),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(fork_with_session, NULL, stage_needs_wipe_on_fork),
+	   SCENE(lose_registry, NULL, stage_needs_autostart), SCENE(die_with_name, outlive_it))

@@ -269,35 +269,6 @@ static void attach_early(void)
 	attach_and_leave();
 }
 
-static void test_left_alone(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(left_alone, attach_early);
-	stage_play(left_for_good, attach_early);
-}
-
-static void test_unanswered(void **state)
-{
-	(void)state;
-	stage_play(left_unanswered, attach_and_leave);
-}
-
-static void test_held(void **state)
-{
-	(void)state;
-	stage_play(held, attach_and_leave);
-	stage_play(closed, attach_and_leave);
-	stage_play(forked, attach_and_leave);
-}
-
-static void test_freed_at_once(void **state)
-{
-	(void)state;
-	stage_play(too_big, attach_and_leave);
-	stage_play(no_room_to_wait, attach_and_leave);
-}
-
 static void arguments(void)
 {
 	struct gpushare_registry_info info;
@@ -321,21 +292,8 @@ static void arguments(void)
 	OK(gpushare_close(session));
 }
 
-static void test_arguments(void **state)
-{
-	(void)state;
-	stage_play(arguments, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_held),	      PLAY(test_left_alone), PLAY(test_unanswered),
-	    PLAY(test_freed_at_once), PLAY(test_arguments),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(held, attach_and_leave), SCENE(closed, attach_and_leave),
+	   SCENE(forked, attach_and_leave), SCENE(left_alone, attach_early, stage_needs_autostart),
+	   SCENE(left_for_good, attach_early, stage_needs_autostart),
+	   SCENE(left_unanswered, attach_and_leave), SCENE(too_big, attach_and_leave),
+	   SCENE(no_room_to_wait, attach_and_leave), SCENE(arguments))

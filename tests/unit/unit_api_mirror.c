@@ -40,12 +40,6 @@ static void go_there_and_back(void)
 	OK(gpushare_close(session));
 }
 
-static void test_there_and_back(void **state)
-{
-	(void)state;
-	stage_play(go_there_and_back, NULL);
-}
-
 /* A mirror is a copy: it is as old as its opening, and the last to be written back stays. */
 static void mix_mirrors(void)
 {
@@ -83,12 +77,6 @@ static void mix_mirrors(void)
 	CHECK(*was == 'a');
 	free(was);
 	OK(gpushare_close(session));
-}
-
-static void test_mixed(void **state)
-{
-	(void)state;
-	stage_play(mix_mirrors, NULL);
 }
 
 static void refuse_mirrors(void)
@@ -129,12 +117,6 @@ static void refuse_mirrors(void)
 	OK(gpushare_close(session));
 }
 
-static void test_refused(void **state)
-{
-	(void)state;
-	logged_play(refuse_mirrors, NULL);
-}
-
 /* Each call that a mirror makes fails once: said by name, and the copy is not lost by that. */
 static void fail_mirrors(void)
 {
@@ -166,12 +148,6 @@ static void fail_mirrors(void)
 	CHECK(logged("cuMemFreeHost 0") == 1);
 }
 
-static void test_faults(void **state)
-{
-	(void)state;
-	logged_play(fail_mirrors, NULL);
-}
-
 /* Pinned memory is used again, and there is never more of it than mirrors were open at once. */
 static void use_again(void)
 {
@@ -196,12 +172,6 @@ static void use_again(void)
 	OK(gpushare_mirror_close(three));
 	OK(gpushare_close(session));
 	CHECK(logged("cuMemFreeHost 0") == 3);
-}
-
-static void test_used_again(void **state)
-{
-	(void)state;
-	logged_play(use_again, NULL);
 }
 
 /* The scope's end publishes nothing; a sync does, and what comes after it on the GPU sees it. */
@@ -237,21 +207,6 @@ static void end_with_scope(void)
 	OK(gpushare_close(session));
 }
 
-static void test_scope(void **state)
-{
-	(void)state;
-	stage_play(end_with_scope, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_there_and_back), PLAY(test_mixed),      PLAY(test_refused),
-	    PLAY(test_faults),	       PLAY(test_used_again), PLAY(test_scope),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(go_there_and_back), SCENE(mix_mirrors), SCENE(refuse_mirrors, NULL, logged_begin),
+	   SCENE(fail_mirrors, NULL, logged_begin), SCENE(use_again, NULL, logged_begin),
+	   SCENE(end_with_scope))

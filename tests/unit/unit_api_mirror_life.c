@@ -47,12 +47,6 @@ static void lose_context(void)
 	OK(gpushare_close(session));
 }
 
-static void test_lost_context(void **state)
-{
-	(void)state;
-	stage_play(lose_context, NULL);
-}
-
 static void fork_with_mirror(void)
 {
 	struct gpushare_session *session = part_session();
@@ -79,13 +73,6 @@ static void fork_with_mirror(void)
 	part_holds(buffer, 0, SIZE, 8);
 	free(bytes);
 	OK(gpushare_close(session));
-}
-
-static void test_fork(void **state)
-{
-	(void)state;
-	stage_needs_wipe_on_fork();
-	stage_play(fork_with_mirror, NULL);
 }
 
 static uint32_t attachers(struct gpushare_session *session, const char *name)
@@ -160,12 +147,6 @@ static void hold_by_mirror(void)
 	OK(gpushare_close(session));
 }
 
-static void test_held(void **state)
-{
-	(void)state;
-	logged_play(own_two, hold_by_mirror);
-}
-
 /* Mirrors that are open when their session is closed write nothing back and leave nothing. */
 static void close_over_mirrors(void)
 {
@@ -188,12 +169,6 @@ static void close_over_mirrors(void)
 	CHECK(logged("cuMemFree_v2 0") == 1);
 }
 
-static void test_closed_session(void **state)
-{
-	(void)state;
-	logged_play(close_over_mirrors, NULL);
-}
-
 /* The program frees what it has named, under an open mirror. */
 static void free_under_mirror(void)
 {
@@ -214,12 +189,6 @@ static void free_under_mirror(void)
 	gpushare_mirror_drop(mirror);
 	free(bytes);
 	OK(gpushare_close(session));
-}
-
-static void test_freed(void **state)
-{
-	(void)state;
-	stage_play(free_under_mirror, NULL);
 }
 
 #define THREADS 4
@@ -280,21 +249,7 @@ static void own_one(void)
 	OK(gpushare_close(session));
 }
 
-static void test_threads(void **state)
-{
-	(void)state;
-	stage_play(own_one, run_threads);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_lost_context),   PLAY(test_fork),	 PLAY(test_held),
-	    PLAY(test_closed_session), PLAY(test_freed), PLAY(test_threads),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(lose_context), SCENE(fork_with_mirror, NULL, stage_needs_wipe_on_fork),
+	   SCENE(own_two, hold_by_mirror, logged_begin),
+	   SCENE(close_over_mirrors, NULL, logged_begin), SCENE(free_under_mirror),
+	   SCENE(own_one, run_threads))

@@ -58,12 +58,6 @@ static void refuse(void)
 	OK(gpushare_close(session));
 }
 
-static void test_refusals(void **state)
-{
-	(void)state;
-	stage_play(refuse, NULL);
-}
-
 /* Each call of the driver's on the way: said, and nothing is lost by it. */
 static void fail_each(void)
 {
@@ -94,12 +88,6 @@ static void fail_each(void)
 	OK(gpushare_close(session));
 }
 
-static void test_failures(void **state)
-{
-	(void)state;
-	stage_play(fail_each, NULL);
-}
-
 /* What comes second is published second, on whatever stream. */
 static void keep_order(void)
 {
@@ -120,12 +108,6 @@ static void keep_order(void)
 	CHECK(fourth == 4 && part_published(buffer) == 4);
 	CHECK(driver->cuStreamSynchronize(fast) == CU_OK);
 	OK(gpushare_close(session));
-}
-
-static void test_order_of_streams(void **state)
-{
-	(void)state;
-	stage_play(keep_order, NULL);
 }
 
 /* Of releases too: what is released last does not come before what is released first. */
@@ -180,12 +162,6 @@ static void reclaim_in_order(void)
 	OK(gpushare_close(session));
 }
 
-static void test_order_of_releases(void **state)
-{
-	(void)state;
-	stage_play(reclaim_in_order, release_in_order);
-}
-
 /* Captured: each launch publishes one more, and waits for its constant. */
 static void capture(void)
 {
@@ -227,12 +203,6 @@ static void capture(void)
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 }
 
-static void test_capture(void **state)
-{
-	(void)state;
-	stage_play(capture, NULL);
-}
-
 static void capture_by_host_functions(void)
 {
 	struct gpushare_buffer *buffer;
@@ -249,12 +219,6 @@ static void capture_by_host_functions(void)
 	FAILS(E_NOT_SUPPORTED, "captured", gpushare_acquire(buffer, stream, 2));
 	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
 	OK(gpushare_close(session));
-}
-
-static void test_capture_by_host_functions(void **state)
-{
-	(void)state;
-	stage_play(capture_by_host_functions, NULL);
 }
 
 /* Streams of another context too. */
@@ -276,12 +240,6 @@ static void elsewhere_by_host_functions(void)
 	OK(gpushare_close(session));
 }
 
-static void test_elsewhere_by_host_functions(void **state)
-{
-	(void)state;
-	stage_play(elsewhere_by_host_functions, NULL);
-}
-
 /* Nor does that work. */
 static void lack_all(void)
 {
@@ -296,23 +254,6 @@ static void lack_all(void)
 	OK(gpushare_close(session));
 }
 
-static void test_no_host_function(void **state)
-{
-	(void)state;
-	stage_play(lack_all, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_refusals),	      T(test_failures),
-	    T(test_order_of_streams), T(test_order_of_releases),
-	    T(test_capture),	      T(test_capture_by_host_functions),
-	    T(test_no_host_function), T(test_elsewhere_by_host_functions),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(refuse), SCENE(fail_each), SCENE(keep_order),
+	   SCENE(reclaim_in_order, release_in_order), SCENE(capture),
+	   SCENE(capture_by_host_functions), SCENE(lack_all), SCENE(elsewhere_by_host_functions))

@@ -57,13 +57,6 @@ static void fail_by_host_functions(void)
 	fail_context("host-functions");
 }
 
-static void test_failed_context(void **state)
-{
-	(void)state;
-	stage_play(fail_by_words, NULL);
-	stage_play(fail_by_host_functions, NULL);
-}
-
 /* Those of whose memory no free waits for the GPU. */
 static void come_and_go(cu_stream stream, int count)
 {
@@ -103,12 +96,6 @@ static void hold_one(void)
 	CHECK(logged("cuMemHostUnregister 0") == 1 + 93 + 31);
 }
 
-static void test_held_up_write(void **state)
-{
-	(void)state;
-	logged_play(hold_one, NULL);
-}
-
 /* The same of a release, whose consumer has left; and in a context that is the session's alone. */
 static void hold_release(void)
 {
@@ -137,12 +124,6 @@ static void hold_release(void)
 	atomic_store(gate, 1);
 	CHECK(driver->cuStreamSynchronize(held) == CU_OK);
 	CHECK(driver->cuCtxPopCurrent_v2(&current) == CU_OK);
-}
-
-static void test_held_up_release(void **state)
-{
-	(void)state;
-	logged_play(hold_release, NULL);
 }
 
 /* Who publishes by two streams leaves while the first is held up: what the second has is behind that, also
@@ -178,12 +159,6 @@ static void leave_by_two(void)
 	OK(gpushare_acquire_host(its, 2, 0, NULL));
 	OK(gpushare_close(session));
 	OK(gpushare_close(owner));
-}
-
-static void test_leave_by_two(void **state)
-{
-	(void)state;
-	stage_play(leave_by_two, NULL);
 }
 
 static void end_registry(void)
@@ -226,13 +201,6 @@ static void leave_unheard(void)
 	OK(gpushare_reclaim_host(buffer, 2, 0));
 	OK(gpushare_close(session));
 	OK(gpushare_close(another));
-}
-
-static void test_unheard_leave(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(leave_unheard, NULL);
 }
 
 static void share_and_rest(void)
@@ -286,22 +254,7 @@ static void wait_for_the_living(void)
 	OK(gpushare_close(session));
 }
 
-static void test_unheard_owner(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(share_and_rest, wait_for_the_living);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_failed_context), T(test_held_up_write), T(test_held_up_release),
-	    T(test_leave_by_two),   T(test_unheard_leave), T(test_unheard_owner),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(fail_by_words), SCENE(fail_by_host_functions), SCENE(hold_one, NULL, logged_begin),
+	   SCENE(hold_release, NULL, logged_begin), SCENE(leave_by_two),
+	   SCENE(leave_unheard, NULL, stage_needs_autostart),
+	   SCENE(share_and_rest, wait_for_the_living, stage_needs_autostart))

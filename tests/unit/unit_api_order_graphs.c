@@ -72,12 +72,6 @@ static void capture_all(void)
 	OK(gpushare_close(session));
 }
 
-static void test_capture(void **state)
-{
-	(void)state;
-	stage_play(capture_all, NULL);
-}
-
 /* From the first capture on numbers are given late; those that a stream has had before come first. */
 static void capture_failing(void)
 {
@@ -107,12 +101,6 @@ static void capture_failing(void)
 	OK(gpushare_close(session));
 }
 
-static void test_capture_failing(void **state)
-{
-	(void)state;
-	stage_play(capture_failing, NULL);
-}
-
 static void capture_by_host_functions(void)
 {
 	struct gpushare_buffer *buffer;
@@ -135,22 +123,4 @@ static void capture_by_host_functions(void)
 	OK(gpushare_close(session));
 }
 
-static void test_capture_by_host_functions(void **state)
-{
-	(void)state;
-	stage_play(capture_by_host_functions, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_capture),
-	    T(test_capture_failing),
-	    T(test_capture_by_host_functions),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(capture_all), SCENE(capture_failing), SCENE(capture_by_host_functions))

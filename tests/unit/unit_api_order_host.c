@@ -67,8 +67,6 @@ static void publish_failing(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_PART(publish_failing)
-
 /* Publishes what is not done, twice. */
 static void publish_held(void)
 {
@@ -123,12 +121,6 @@ static void acquire_held(void)
 	OK(gpushare_close(session));
 }
 
-static void test_held(void **state)
-{
-	(void)state;
-	stage_play(publish_held, acquire_held);
-}
-
 static void *let_go_later(void *unused)
 {
 	(void)unused;
@@ -173,8 +165,6 @@ static void publish_behind(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_PART(publish_behind)
-
 /* The stream goes on behind what it publishes: two numbers of one stream wait for nothing. */
 static void publish_twice(void)
 {
@@ -192,8 +182,6 @@ static void publish_twice(void)
 	OK(gpushare_close(another));
 	OK(gpushare_close(session));
 }
-
-STAGE_PART(publish_twice)
 
 /* Who has left something unfinished is killed: its number is the next one's. */
 static void be_killed(void)
@@ -229,12 +217,6 @@ static void publish_in_its_place(void)
 	OK(gpushare_close(session));
 }
 
-static void test_killed(void **state)
-{
-	(void)state;
-	stage_play(publish_in_its_place, be_killed);
-}
-
 static struct gpushare_buffer *ending;
 
 static void *end_it(void *unused)
@@ -267,19 +249,7 @@ static void wait_in_vain(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_PART(wait_in_vain)
-
-int main(int argc, char **argv)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    T(test_publish_failing), T(test_held),   T(test_publish_behind),
-	    T(test_publish_twice),   T(test_killed), T(test_wait_in_vain),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	if (!held_share())
-		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(publish_failing, NULL, held_share), SCENE(publish_held, acquire_held, held_share),
+	   SCENE(publish_behind, NULL, held_share), SCENE(publish_twice, NULL, held_share),
+	   SCENE(publish_in_its_place, be_killed, held_share),
+	   SCENE(wait_in_vain, NULL, held_share))

@@ -54,19 +54,4 @@ static void leave_meanwhile(void)
 	OK(gpushare_close(session));
 }
 
-static void test_left_meanwhile(void **state)
-{
-	(void)state;
-	stage_play(leave_meanwhile, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_left_meanwhile, stage_open, stage_close),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(leave_meanwhile))

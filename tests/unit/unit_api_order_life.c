@@ -61,12 +61,6 @@ static void publish_second(void)
 	OK(gpushare_close(session));
 }
 
-static void test_two_processes(void **state)
-{
-	(void)state;
-	stage_play(publish_first, publish_second);
-}
-
 /* Nothing is owed to a registry that does not answer, and nothing is lost by it. */
 static void stay_mute(void)
 {
@@ -94,12 +88,6 @@ static void stay_mute(void)
 	OK(gpushare_close(session));
 }
 
-static void test_mute_registry(void **state)
-{
-	(void)state;
-	stage_play(stay_mute, NULL);
-}
-
 /* The first thing that a registry which knows nothing of it is asked. */
 static void outlive_it(void)
 {
@@ -118,13 +106,6 @@ static void outlive_it(void)
 	OK(gpushare_publish_host(buffer, &sequence));
 	CHECK(sequence == 2);
 	OK(gpushare_close(session));
-}
-
-static void test_outlived_registry(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(outlive_it, NULL);
 }
 
 /* Many that come and go: what streams have used is given back in the end. */
@@ -158,12 +139,6 @@ static void come_and_go(void)
 	CHECK(logged("cuMemHostUnregister 0") == 101);
 }
 
-static void test_come_and_go(void **state)
-{
-	(void)state;
-	logged_play(come_and_go, NULL);
-}
-
 /* The registry has another page than this session: whoever comes would not see what is said here. */
 static void have_another(void)
 {
@@ -189,12 +164,6 @@ static void have_another(void)
 	OK(gpushare_close(session));
 }
 
-static void test_another_page(void **state)
-{
-	(void)state;
-	stage_play(have_another, NULL);
-}
-
 /* Its slot is used again as soon as the last release has come, on a stream or the CPU. */
 static void leave_often(void)
 {
@@ -212,21 +181,6 @@ static void leave_often(void)
 	OK(gpushare_close(session));
 }
 
-static void test_leave_often(void **state)
-{
-	(void)state;
-	stage_play(leave_often, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_two_processes), T(test_mute_registry), T(test_outlived_registry),
-	    T(test_come_and_go),   T(test_another_page),  T(test_leave_often),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(publish_first, publish_second), SCENE(stay_mute),
+	   SCENE(outlive_it, NULL, stage_needs_autostart), SCENE(come_and_go, NULL, logged_begin),
+	   SCENE(have_another), SCENE(leave_often))

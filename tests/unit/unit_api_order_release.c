@@ -107,12 +107,6 @@ static void a_stream_takes_nothing_back(void)
 	OK(gpushare_close(session));
 }
 
-static void test_less_than_the_cpu(void **state)
-{
-	(void)state;
-	stage_play(a_stream_takes_nothing_back, NULL);
-}
-
 /* The registry may not see when this process ends. */
 static void say_that_a_graph_releases(void)
 {
@@ -126,28 +120,5 @@ static void say_that_a_graph_releases(void)
 	OK(gpushare_close(session));
 }
 
-static void test_left_unsettled(void **state)
-{
-	(void)state;
-	stage_play(say_that_a_graph_releases, NULL);
-}
-
-static void test_given_meanwhile(void **state)
-{
-	(void)state;
-	stage_play(less_is_waited_for, NULL);
-	stage_play(as_much_releases_it, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_given_meanwhile, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(test_less_than_the_cpu, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(test_left_unsettled, stage_open, stage_close),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(less_is_waited_for), SCENE(as_much_releases_it),
+	   SCENE(a_stream_takes_nothing_back), SCENE(say_that_a_graph_releases))

@@ -72,18 +72,6 @@ static void leave_many_times(void)
 	CHECK(given_back() == 1 + 2 * TOGETHER);
 }
 
-static void test_left_twice(void **state)
-{
-	(void)state;
-	logged_play(leave_twice, NULL);
-}
-
-static void test_left_many_times(void **state)
-{
-	(void)state;
-	logged_play(leave_many_times, NULL);
-}
-
 /* What its session left for a stream to come to is given back by the next session's end. */
 static void leave_over(void)
 {
@@ -100,12 +88,6 @@ static void leave_over(void)
 	come_and_go(session, stream, 1);
 	OK(gpushare_close(session));
 	CHECK(given_back() == 2);
-}
-
-static void test_left_over(void **state)
-{
-	(void)state;
-	logged_play(leave_over, NULL);
 }
 
 static void capture(cu_stream stream)
@@ -137,23 +119,5 @@ static void keep_captured(void)
 	CHECK(given_back() == TOGETHER);
 }
 
-static void test_captured(void **state)
-{
-	(void)state;
-	logged_play(keep_captured, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_left_twice),
-	    T(test_left_many_times),
-	    T(test_left_over),
-	    T(test_captured),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(leave_twice, NULL, logged_begin), SCENE(leave_many_times, NULL, logged_begin),
+	   SCENE(leave_over, NULL, logged_begin), SCENE(keep_captured, NULL, logged_begin))

@@ -90,12 +90,6 @@ static void hand_over_anywhere(void)
 	OK(gpushare_close(session));
 }
 
-static void test_any_context(void **state)
-{
-	(void)state;
-	stage_play(hand_over_anywhere, NULL);
-}
-
 /* Without a number of the stream's own, what is published next waits in it for what was published last. */
 static void publish_unknown(void)
 {
@@ -115,12 +109,6 @@ static void publish_unknown(void)
 	go_through(held_stream());
 	OK(gpushare_acquire_host(buffer, 4, 20000, NULL));
 	OK(gpushare_close(session));
-}
-
-static void test_unknown_stream(void **state)
-{
-	(void)state;
-	stage_play(publish_unknown, NULL);
 }
 
 #define FAILING(entry, call) WITH(driver, entry, refuse_call, FAILS(E_CUDA, #entry, call))
@@ -154,12 +142,6 @@ static void wait_failing(void)
 	OK(gpushare_close(session));
 }
 
-static void test_wait_failing(void **state)
-{
-	(void)state;
-	stage_play(wait_failing, NULL);
-}
-
 /* Each call, from where it first needs the GPU. */
 static void nothing_to_begin_with(void)
 {
@@ -182,12 +164,6 @@ static void nothing_to_begin_with(void)
 	OK(gpushare_reclaim(buffer, stream, 1));
 	go_through(stream);
 	OK(gpushare_close(session));
-}
-
-static void test_first_failing(void **state)
-{
-	(void)state;
-	stage_play(nothing_to_begin_with, NULL);
 }
 
 static struct gpushare_buffer *fresh(void)
@@ -235,12 +211,6 @@ static void lack_words(void)
 	OK(gpushare_close(session));
 }
 
-static void test_lacking(void **state)
-{
-	(void)state;
-	stage_play(lack_words, NULL);
-}
-
 /* Its context can't be entered any more: what a stream of it was to publish will not come. */
 static void lose_context(void)
 {
@@ -258,12 +228,6 @@ static void lose_context(void)
 	OK(gpushare_publish_host(buffer, &sequence)); /* which takes the number that was not used */
 	CHECK(sequence == 2 && part_published(buffer) == 2);
 	OK(gpushare_close(session));
-}
-
-static void test_lost_context(void **state)
-{
-	(void)state;
-	stage_play(lose_context, NULL);
 }
 
 /* Who publishes has gone: what was published is there, what was not is never waited for. */
@@ -294,22 +258,5 @@ static void gone(void)
 	OK(gpushare_close(session));
 }
 
-static void test_gone(void **state)
-{
-	(void)state;
-	stage_play(gone, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_any_context),   T(test_unknown_stream), T(test_wait_failing),
-	    T(test_first_failing), T(test_gone),	   T(test_lacking),
-	    T(test_lost_context),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(hand_over_anywhere), SCENE(publish_unknown), SCENE(wait_failing),
+	   SCENE(nothing_to_begin_with), SCENE(gone), SCENE(lack_words), SCENE(lose_context))

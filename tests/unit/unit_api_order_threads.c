@@ -101,24 +101,6 @@ static void open_after_failure(void)
 	OK(gpushare_close(session));
 }
 
-static void test_opened_together(void **state)
-{
-	(void)state;
-	logged_play(open_by_words, NULL);
-}
-
-static void test_opened_by_host_functions(void **state)
-{
-	(void)state;
-	stage_play(open_by_host_functions, NULL);
-}
-
-static void test_opened_after_failure(void **state)
-{
-	(void)state;
-	logged_play(open_after_failure, NULL);
-}
-
 static void *join_each(void *buffer)
 {
 	for (int i = 0; i < TURNS; i++) {
@@ -165,12 +147,6 @@ static void join_and_leave(void)
 	OK(gpushare_close(session));
 }
 
-static void test_joined_and_left(void **state)
-{
-	(void)state;
-	stage_play(join_and_leave, NULL);
-}
-
 static uint64_t asked(const char *verb)
 {
 	struct gpushare_registry_info info;
@@ -195,12 +171,6 @@ static void leave_once(void)
 	OK(gpushare_join(buffer, NULL));
 	CHECK(asked("order") == before + 2);
 	OK(gpushare_close(session));
-}
-
-static void test_left_once(void **state)
-{
-	(void)state;
-	stage_play(leave_once, NULL);
 }
 
 #define LIMIT_MS raw_limit_ms(300)
@@ -310,14 +280,6 @@ static void held_up_by_host_functions(void)
 	OK(gpushare_close(session));
 }
 
-static void test_held_up(void **state)
-{
-	(void)state;
-	stage_play(held_up, NULL);
-	stage_play(held_up_by_host_functions, NULL);
-	stage_play(slow_driver, NULL);
-}
-
 static void *release_late(void *buffer)
 {
 	FAILS(E_INVALID, "left by another thread", gpushare_release(buffer, NULL, 1));
@@ -362,26 +324,7 @@ static void left_while_releasing(void)
 	OK(gpushare_close(session));
 }
 
-static void test_left_while_releasing(void **state)
-{
-	(void)state;
-	stage_play(left_while_releasing, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, stage_open, stage_close)
-	    T(test_opened_together),
-	    T(test_opened_by_host_functions),
-	    T(test_opened_after_failure),
-	    T(test_joined_and_left),
-	    T(test_left_once),
-	    T(test_held_up),
-	    T(test_left_while_releasing),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(open_by_words, NULL, logged_begin), SCENE(open_by_host_functions),
+	   SCENE(open_after_failure, NULL, logged_begin), SCENE(join_and_leave), SCENE(leave_once),
+	   SCENE(held_up), SCENE(held_up_by_host_functions), SCENE(slow_driver),
+	   SCENE(left_while_releasing))

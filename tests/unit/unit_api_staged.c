@@ -105,13 +105,6 @@ static void look(void)
 	OK(gpushare_close(session));
 }
 
-static void test_unseen(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(make, look);
-}
-
 /* Nothing is written down of what the registry had: it is told, and then asked. */
 static void lose_and_commit(void)
 {
@@ -131,13 +124,6 @@ static void lose_and_commit(void)
 	OK(gpushare_unlink(session, "x"));
 	OK(gpushare_close(session));
 	OK(gpushare_close(other));
-}
-
-static void test_lost(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(lose_and_commit, NULL);
 }
 
 static void begin_and_leave(void)
@@ -176,12 +162,6 @@ static void find_it_free(void)
 	OK(gpushare_close(session));
 }
 
-static void test_gone_with_its_owner(void **state)
-{
-	(void)state;
-	stage_play(begin_and_leave, find_it_free);
-}
-
 static void ask_nonsense(void)
 {
 	struct gpushare_alloc_options both = staged;
@@ -204,23 +184,6 @@ static void ask_nonsense(void)
 	OK(gpushare_close(other));
 }
 
-static void test_refused(void **state)
-{
-	(void)state;
-	stage_play(ask_nonsense, NULL);
-}
-
-int main(int argc, char **argv)
-{
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_unseen),
-	    PLAY(test_lost),
-	    PLAY(test_gone_with_its_owner),
-	    PLAY(test_refused),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(make, look, stage_needs_autostart),
+	   SCENE(lose_and_commit, NULL, stage_needs_autostart),
+	   SCENE(begin_and_leave, find_it_free), SCENE(ask_nonsense))

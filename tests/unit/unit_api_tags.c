@@ -89,13 +89,6 @@ static void look(void)
 	say();
 }
 
-static void test_both_sides(void **state)
-{
-	(void)state;
-	stage_needs_autostart();
-	stage_play(tell, look);
-}
-
 static void arguments(void)
 {
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX + 1] = {{"a", "1"}};
@@ -124,12 +117,6 @@ static void arguments(void)
 	OK(gpushare_close(session));
 }
 
-static void test_arguments(void **state)
-{
-	(void)state;
-	stage_play(arguments, NULL);
-}
-
 static uint64_t counted(const struct gpushare_count *counts, const char *what)
 {
 	for (int i = 0; i < GPUSHARE_COUNTS_MAX && *counts[i].what; i++)
@@ -154,22 +141,4 @@ static void numbers(void)
 	OK(gpushare_close(session));
 }
 
-static void test_numbers(void **state)
-{
-	(void)state;
-	stage_play(numbers, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_both_sides),
-	    PLAY(test_arguments),
-	    PLAY(test_numbers),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(tell, look, stage_needs_autostart), SCENE(arguments), SCENE(numbers))

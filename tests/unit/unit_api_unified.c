@@ -90,13 +90,6 @@ static void owner_of_a_file(void)
 	owner();
 }
 
-static void test_threads(void **state)
-{
-	(void)state;
-	stage_play(owner, many_threads);
-	stage_play(owner_of_a_file, many_threads_on_a_file);
-}
-
 /* What an owner says of its memory is no reason to harm who attaches it. */
 static void lie(struct gpushare_session *session, const char *name, uint64_t address,
 		uint64_t base_size)
@@ -155,12 +148,6 @@ static void believer(void)
 	say();
 }
 
-static void test_hostile(void **state)
-{
-	(void)state;
-	stage_play(liar, believer);
-}
-
 /* A registry that came since counts anew: what is mapped is found by the new number alone. */
 static void renamer(void)
 {
@@ -193,21 +180,5 @@ static void nobody(void)
 	hear();
 }
 
-static void test_rename(void **state)
-{
-	(void)state;
-	stage_play(nobody, renamer);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_threads, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(test_hostile, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(test_rename, stage_open, stage_close),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(owner, many_threads), SCENE(owner_of_a_file, many_threads_on_a_file),
+	   SCENE(liar, believer), SCENE(nobody, renamer))

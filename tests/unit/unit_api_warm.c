@@ -114,12 +114,6 @@ static void use(void)
 	say();
 }
 
-static void test_changes(void **state)
-{
-	(void)state;
-	stage_play(own, use);
-}
-
 static void own_process(void)
 {
 	struct gpushare_session *session = part_session(), *other = part_session();
@@ -135,12 +129,6 @@ static void own_process(void)
 	FAILS(E_NOT_FOUND, "unlinked", gpushare_attach(other, "x", NULL, &its));
 	OK(gpushare_close(session));
 	OK(gpushare_close(other));
-}
-
-static void test_own_process(void **state)
-{
-	(void)state;
-	stage_play(own_process, NULL);
 }
 
 /* The page says nothing of a registry that is dead, nor of the next one. */
@@ -159,12 +147,6 @@ static void lose_registry(void)
 	detach_all(warm, COLD + 1);
 	OK(gpushare_close(manual));
 	OK(gpushare_close(session));
-}
-
-static void test_lost_registry(void **state)
-{
-	(void)state;
-	stage_play(lose_registry, NULL);
 }
 
 static void *attach_and_detach(void *argument)
@@ -203,23 +185,4 @@ static void threads(void)
 	OK(gpushare_close(owner));
 }
 
-static void test_threads(void **state)
-{
-	(void)state;
-	stage_play(threads, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_changes),
-	    PLAY(test_own_process),
-	    PLAY(test_lost_registry),
-	    PLAY(test_threads),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(own, use), SCENE(own_process), SCENE(lose_registry), SCENE(threads))

@@ -91,12 +91,6 @@ static void many_threads(void)
 	say();
 }
 
-static void test_threads(void **state)
-{
-	(void)state;
-	stage_play(owner, many_threads);
-}
-
 /* Its signals come to the program as before, and its two sessions share a view. */
 static void mapper(void)
 {
@@ -128,12 +122,6 @@ static void mapper(void)
 	CHECK(*(char *)gpushare_map_data(again) == 9);
 	OK(gpushare_unmap(again));
 	say();
-}
-
-static void test_sessions(void **state)
-{
-	(void)state;
-	stage_play(owner, mapper);
 }
 
 /* Without a session, a buffer or a map there is nothing to do, and that is said. */
@@ -172,22 +160,4 @@ static void asking(void)
 	say();
 }
 
-static void test_refused(void **state)
-{
-	(void)state;
-	stage_play(nothing, NULL);
-	stage_play(owner, asking);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_threads, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(test_sessions, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(test_refused, stage_open, stage_close),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(owner, many_threads), SCENE(owner, mapper), SCENE(nothing), SCENE(owner, asking))

@@ -40,12 +40,6 @@ static void map_twice(void)
 	close(fd);
 }
 
-static void test_map(void **state)
-{
-	(void)state;
-	stage_play(map_twice, NULL);
-}
-
 /* One failure after another; each is named, and leaves neither handle, address nor descriptor. */
 static void fail_each(void)
 {
@@ -83,12 +77,6 @@ static void fail_each(void)
 	close(fd);
 }
 
-static void test_faults(void **state)
-{
-	(void)state;
-	stage_play(fail_each, NULL);
-}
-
 static void lack_each(void)
 {
 	struct driver whole = *part_driver(), lacking;
@@ -118,12 +106,6 @@ static void lack_each(void)
 	close(fd);
 }
 
-static void test_old_driver(void **state)
-{
-	(void)state;
-	stage_play(lack_each, NULL);
-}
-
 static void wish(void)
 {
 	const struct driver *driver = part_driver();
@@ -151,12 +133,6 @@ static void wish(void)
 	close(fd);
 }
 
-static void test_wish(void **state)
-{
-	(void)state;
-	stage_play(wish, NULL);
-}
-
 static void make(void)
 {
 	const struct driver *driver;
@@ -179,12 +155,6 @@ static void make(void)
 	CHECK(vmm_unmap(driver, &mapped) == CU_OK);
 	close(fd);
 	CHECK(descriptors_open() == before);
-}
-
-static void test_make(void **state)
-{
-	(void)state;
-	stage_play(make, NULL);
 }
 
 static void make_fails(void)
@@ -214,21 +184,5 @@ static void make_fails(void)
 	CHECK(vmm_unmap(driver, &made) == CU_OK);
 }
 
-static void test_make_fails(void **state)
-{
-	(void)state;
-	stage_play(make_fails, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_map),  PLAY(test_faults), PLAY(test_old_driver),
-	    PLAY(test_wish), PLAY(test_make),	PLAY(test_make_fails),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(map_twice), SCENE(fail_each), SCENE(lack_each), SCENE(wish), SCENE(make),
+	   SCENE(make_fails))

@@ -74,13 +74,6 @@ static void as_a_file(void)
 	make_and_map();
 }
 
-static void test_both_kinds(void **state)
-{
-	(void)state;
-	stage_play(make_and_map, NULL);
-	stage_play(as_a_file, NULL);
-}
-
 static void sizes(void)
 {
 	const struct driver *driver = with_context();
@@ -99,13 +92,6 @@ static void sizes_of_a_file(void)
 {
 	setenv("GPUSHARE_SIM_HOST_NUMA", "0", 1);
 	sizes();
-}
-
-static void test_sizes(void **state)
-{
-	(void)state;
-	stage_play(sizes, NULL);
-	stage_play(sizes_of_a_file, NULL);
 }
 
 /* A driver without one of the calls for a node's memory makes a file; without those for a file,
@@ -144,12 +130,6 @@ static void lack_each(void)
 	CHECK(vmm_host_make(&lacking, SIZE, 0, &made, &call) == CU_NOT_SUPPORTED);
 	CHECK(!strcmp(call, "CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM"));
 	CHECK(descriptors_open() == before);
-}
-
-static void test_old_drivers(void **state)
-{
-	(void)state;
-	stage_play(lack_each, NULL);
 }
 
 /* Each failure of making a node's memory: short memory is said, after any other comes a file. */
@@ -269,21 +249,5 @@ static void hostile(void)
 	CHECK(vmm_unmap(driver, &mapped) == CU_OK);
 }
 
-static void test_hostile(void **state)
-{
-	(void)state;
-	stage_play(hostile, NULL);
-}
-
-int main(int argc, char **argv)
-{
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_both_kinds), PLAY(test_sizes),   PLAY(test_old_drivers),
-	    PLAY(test_failures),   PLAY(test_hostile),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(make_and_map), SCENE(as_a_file), SCENE(sizes), SCENE(sizes_of_a_file),
+	   SCENE(lack_each), STAGED(test_failures), SCENE(hostile))

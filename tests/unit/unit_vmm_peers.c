@@ -45,12 +45,6 @@ static void two_gpus(void)
 	keep_one();
 }
 
-static void test_kept(void **state)
-{
-	(void)state;
-	stage_play(two_gpus, NULL);
-}
-
 /* Nothing reaches it, or it is none: nothing is taken. */
 static void keep_none(void)
 {
@@ -62,12 +56,6 @@ static void keep_none(void)
 	vmm_links_keep(&links, driver, VMM_DEVICES_MAX);
 	CHECK(left_over(driver) == before && !links.of[0].kept);
 	vmm_links_drop(&links, driver);
-}
-
-static void test_alone(void **state)
-{
-	(void)state;
-	stage_play(keep_none, NULL);
 }
 
 /* Each call fails once: nothing is left, and nobody tries again for every buffer. */
@@ -95,12 +83,6 @@ static void fail_each(void)
 	CHECK(left_over(driver) == before);
 }
 
-static void test_faults(void **state)
-{
-	(void)state;
-	stage_play(fail_each, NULL);
-}
-
 /* A session has one from its first mapped buffer on until it is closed. */
 static void cycle_buffers(void)
 {
@@ -124,23 +106,4 @@ static void cycle_buffers(void)
 	CHECK(left_over(driver) == before);
 }
 
-static void test_session(void **state)
-{
-	(void)state;
-	stage_play(cycle_buffers, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_kept),
-	    PLAY(test_alone),
-	    PLAY(test_faults),
-	    PLAY(test_session),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(two_gpus), SCENE(keep_none), SCENE(fail_each), SCENE(cycle_buffers))

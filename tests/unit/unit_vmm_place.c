@@ -54,12 +54,6 @@ static void range(void)
 		CHECK(vmm_unmap(driver, &made[i]) == CU_OK);
 }
 
-static void test_range(void **state)
-{
-	(void)state;
-	stage_play(range, NULL);
-}
-
 /* Elsewhere it is made all the same, and after so many answers nobody asks any more. */
 static void no_range(cu_result answer, int hints)
 {
@@ -85,13 +79,6 @@ static void other_addresses(void)
 static void hint_refused(void)
 {
 	no_range(CU_INVALID_VALUE, 1);
-}
-
-static void test_no_range(void **state)
-{
-	(void)state;
-	stage_play(other_addresses, NULL);
-	stage_play(hint_refused, NULL);
 }
 
 /* What cuMemSetAccess was asked, and which of it is refused. */
@@ -181,22 +168,4 @@ static void peers(void)
 	close(fd);
 }
 
-static void test_peers(void **state)
-{
-	(void)state;
-	stage_play(peers, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_range),
-	    PLAY(test_no_range),
-	    PLAY(test_peers),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(range), SCENE(other_addresses), SCENE(hint_refused), SCENE(peers))
