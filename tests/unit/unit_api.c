@@ -1,143 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The API between two processes: names, sharing, attaching, looking up. */
+/* What the API refuses, with which words; and a session whose registry has gone. */
 #include "unit.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
+#include "protocol.h"
 #include "stage.h"
 
 #define SIZE 100000
 
 static struct gpushare_buffer *const UNTOUCHED = (struct gpushare_buffer *)(uintptr_t)16;
-
-/* Share a pattern, keep it until the other part has said so. */
-static void keep_weights(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer;
-	unsigned char *bytes = part_pattern(SIZE, 1);
-
-	OK(gpushare_alloc(session, "weights", -1, SIZE, &buffer));
-	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
-	free(bytes);
-	say();
-	hear();
-	/* What the other part has written is here. */
-	part_holds(buffer, 0, SIZE, 2);
-	OK(gpushare_free(buffer));
-	OK(gpushare_close(session));
-}
-
-static void change_weights(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer, *again;
-	struct gpushare_info info, seen;
-	unsigned char *bytes = part_pattern(SIZE, 2);
-
-	hear();
-	OK(gpushare_attach(session, "weights", NULL, &buffer));
-	CHECK(gpushare_size(buffer) == SIZE);
-	CHECK(gpushare_device(buffer) == 0);
-	CHECK(gpushare_pointer(buffer) != 0);
-	part_holds(buffer, 0, SIZE, 1);
-	OK(gpushare_attach(session, "weights", NULL, &again));
-	CHECK(again == buffer);
-	OK(gpushare_buffer_info(buffer, &info));
-	CHECK(!strcmp(info.name, "weights"));
-	CHECK(info.owner_uid == getuid() && info.owner_pid > 0 && info.owner_pid != getpid());
-	CHECK(!strncmp(info.owner_command, "unit_api", 8));
-	CHECK(info.backing == GPUSHARE_BACKING_IPC && info.base_size >= SIZE);
-	OK(gpushare_stat(session, "weights", &seen));
-	CHECK(seen.generation == info.generation && seen.attachers >= 1);
-	OK(gpushare_detach(again));
-	part_holds(buffer, 0, SIZE, 1);
-	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
-	FAILS(E_INVALID, "gpushare_detach", gpushare_free(buffer));
-	OK(gpushare_detach(buffer));
-	OK(gpushare_stat(session, "weights", &seen));
-	CHECK(seen.attachers == 0);
-	free(bytes);
-	say();
-	OK(gpushare_close(session));
-}
-
-/* Two names within one allocation, one of them in the middle. */
-static void share_parts(void)
-{
-	const struct driver *driver = part_driver();
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *whole, *middle, *buffer = UNTOUCHED;
-	struct gpushare_info info;
-	unsigned char *bytes = part_pattern(SIZE, 3);
-	cu_deviceptr pointer;
-	cu_context before, after;
-
-	CHECK(driver->cuMemAlloc_v2(&pointer, SIZE) == CU_OK);
-	CHECK(driver->cuMemcpyHtoD_v2(pointer, bytes, SIZE) == CU_OK);
-	CHECK(driver->cuCtxGetCurrent(&before) == CU_OK);
-	OK(gpushare_share(session, "whole", pointer, SIZE, &whole));
-	OK(gpushare_share(session, "middle", pointer + 1001, 5000, &middle));
-	CHECK(driver->cuCtxGetCurrent(&after) == CU_OK && before == after);
-	OK(gpushare_buffer_info(middle, &info));
-	CHECK(info.base_offset == 1001 && info.size == 5000);
-	CHECK(gpushare_pointer(middle) == pointer + 1001);
-	FAILS(E_RANGE, "100001", gpushare_share(session, "x", pointer, SIZE + 1, &buffer));
-	FAILS(E_RANGE, "1001", gpushare_share(session, "x", pointer + 1001, SIZE, &buffer));
-	FAILS(E_RANGE, "1001", gpushare_share(session, "x", pointer + 1001, SIZE_MAX, &buffer));
-	FAILS(E_INVALID, "gpushare_free", gpushare_detach(whole));
-	CHECK(buffer == UNTOUCHED);
-	say();
-	hear();
-	OK(gpushare_free(middle));
-	OK(gpushare_free(whole));
-	CHECK(driver->cuMemFree_v2(pointer) == CU_OK);
-	OK(gpushare_close(session));
-	free(bytes);
-}
-
-static void attach_parts(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *whole, *middle, *buffer = UNTOUCHED;
-	unsigned char found[5000], *bytes = part_pattern(SIZE, 3);
-
-	hear();
-	OK(gpushare_attach(session, "whole", NULL, &whole));
-	OK(gpushare_attach(session, "middle", NULL, &middle));
-	CHECK(gpushare_pointer(middle) == gpushare_pointer(whole) + 1001);
-	OK(gpushare_copy_from(middle, 0, found, sizeof(found)));
-	CHECK(!memcmp(found, bytes + 1001, sizeof(found)));
-	/* Memory of another process has its name there. */
-	FAILS(E_NOT_SHAREABLE, "share it there",
-	      gpushare_share(session, "mine", gpushare_pointer(whole), 10, &buffer));
-	OK(gpushare_detach(whole));
-	OK(gpushare_copy_from(middle, 0, found, sizeof(found)));
-	CHECK(!memcmp(found, bytes + 1001, sizeof(found)));
-	OK(gpushare_detach(middle));
-	say();
-	OK(gpushare_close(session));
-	free(bytes);
-}
-
-static void attach_own(void)
-{
-	struct gpushare_session *owner = part_session(), *session = part_session();
-	struct gpushare_buffer *shared, *buffer, *again;
-
-	OK(gpushare_alloc(owner, "own", 0, SIZE, &shared));
-	OK(gpushare_attach(owner, "own", NULL, &buffer));
-	CHECK(buffer != shared && gpushare_pointer(buffer) == gpushare_pointer(shared));
-	OK(gpushare_attach(session, "own", NULL, &again));
-	CHECK(gpushare_pointer(again) == gpushare_pointer(shared));
-	OK(gpushare_detach(again));
-	OK(gpushare_detach(buffer));
-	OK(gpushare_close(session));
-	/* The rest goes with the session. */
-	OK(gpushare_attach(owner, "own", NULL, &buffer));
-	OK(gpushare_close(owner));
-}
 
 static void give_bad_names(void)
 {
@@ -221,99 +94,126 @@ static void share_the_unshareable(void)
 	OK(gpushare_close(session));
 }
 
-static void take_a_name(void)
+/* The session is free for other calls meanwhile. */
+static int ask_again(const struct gpushare_info *info, void *session)
+{
+	struct gpushare_info again;
+
+	OK(gpushare_stat(session, info->name, &again));
+	CHECK(again.generation == info->generation);
+	return 1;
+}
+
+static void ask_within(void)
 {
 	struct gpushare_session *session = part_session();
 	struct gpushare_buffer *buffer;
-	unsigned char *bytes = part_pattern(SIZE, 4);
+	char glob[GPUSHARE_NAME_MAX + 2];
 
-	OK(gpushare_alloc(session, "weights/layer.0", 0, SIZE, &buffer));
-	OK(gpushare_copy_to(buffer, 0, bytes, SIZE));
-	free(bytes);
-	say();
-	hear();
-	/* Unlinked by the other part: the memory stays, and freeing goes on as if nothing was. */
-	part_holds(buffer, 0, SIZE, 4);
-	FAILS(E_NOT_FOUND, "", gpushare_unlink(session, "weights/layer.0"));
-	OK(gpushare_free(buffer));
-	OK(gpushare_close(session));
-}
-
-static void want_that_name(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer = UNTOUCHED, *attached;
-	struct gpushare_info info;
-
-	hear();
-	FAILS(E_EXISTS, "unit_api", gpushare_alloc(session, "weights/layer.0", 0, 10, &buffer));
-	FAILS(E_EXISTS, "weights/layer.0",
-	      gpushare_alloc(session, "weights/layer.0", 0, 10, &buffer));
-	FAILS(E_NOT_FOUND, "weights/layer.1",
-	      gpushare_attach(session, "weights/layer.1", NULL, &buffer));
-	FAILS(E_NOT_FOUND, "weihgts/layer.0", gpushare_stat(session, "weihgts/layer.0", &info));
-	CHECK(buffer == UNTOUCHED);
-	OK(gpushare_attach(session, "weights/layer.0", NULL, &attached));
-	OK(gpushare_unlink(session, "weights/layer.0"));
-	FAILS(E_NOT_FOUND, "unlinked", gpushare_stat(session, "weights/layer.0", &info));
-	part_holds(attached, 0, SIZE, 4);
-	OK(gpushare_alloc(session, "weights/layer.0", 0, 10, &buffer));
-	OK(gpushare_detach(attached));
-	OK(gpushare_free(buffer));
-	say();
-	OK(gpushare_close(session));
-}
-
-struct seen {
-	char names[64][GPUSHARE_NAME_MAX + 1];
-	int count, stop_at;
-	struct gpushare_session *session;
-};
-
-static int see(const struct gpushare_info *info, void *user)
-{
-	struct seen *seen = user;
-	struct gpushare_info again;
-
-	strcpy(seen->names[seen->count++], info->name);
-	/* The session is free for other calls meanwhile. */
-	OK(gpushare_stat(seen->session, info->name, &again));
-	CHECK(again.generation == info->generation);
-	return seen->count == seen->stop_at;
-}
-
-static void list_names(void)
-{
-	struct gpushare_session *session = part_session();
-	static struct seen seen;
-	struct gpushare_buffer *buffers[40];
-	char name[32], glob[GPUSHARE_NAME_MAX + 2];
-
-	for (int i = 0; i < 40; i++) {
-		snprintf(name, sizeof(name), "%s/%02d", i % 2 ? "odd" : "even", i);
-		OK(gpushare_alloc(session, name, 0, 512, &buffers[i]));
-	}
-	seen.session = session;
-	OK(gpushare_list(session, NULL, see, &seen));
-	CHECK(seen.count == 40);
-	for (int i = 1; i < seen.count; i++)
-		CHECK(strcmp(seen.names[i - 1], seen.names[i]) < 0);
-	seen.count = 0;
-	OK(gpushare_list(session, "o*3", see, &seen));
-	CHECK(seen.count == 4 && !strcmp(seen.names[0], "odd/03") &&
-	      !strcmp(seen.names[3], "odd/33"));
-	seen.count = 0;
-	OK(gpushare_list(session, "none*", see, &seen));
-	CHECK(seen.count == 0);
-	seen.stop_at = 3;
-	FAILS(E_CANCELLED, "even/04", gpushare_list(session, "even/*", see, &seen));
-	CHECK(seen.count == 3);
+	OK(gpushare_alloc(session, "even/04", 0, 512, &buffer));
+	FAILS(E_CANCELLED, "even/04", gpushare_list(session, "even/*", ask_again, session));
 	memset(glob, '*', sizeof(glob) - 1);
 	glob[sizeof(glob) - 1] = '\0';
-	FAILS(E_INVALID, "256", gpushare_list(session, glob, see, &seen));
+	FAILS(E_INVALID, "256", gpushare_list(session, glob, ask_again, session));
 	OK(gpushare_close(session));
 }
 
-STAGE_MAIN(SCENE(keep_weights, change_weights), SCENE(share_parts, attach_parts), SCENE(attach_own),
-	   SCENE(give_bad_names), SCENE(give_nothing), SCENE(share_the_unshareable),
-	   SCENE(take_a_name, want_that_name), SCENE(list_names))
+static int stop(const struct gpushare_holder *holder, void *user)
+{
+	(void)holder;
+	(void)user;
+	return 1;
+}
+
+static void give_bad_tags(void)
+{
+	struct gpushare_tag tags[GPUSHARE_TAGS_MAX + 1] = {{"a", "1"}};
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	size_t count = 99;
+
+	OK(gpushare_alloc(session, "x", -1, 4096, &buffer));
+	FAILS(E_NAME, "a b", gpushare_tag(session, "a b", tags, 1));
+	FAILS(E_INVALID, "session is NULL", gpushare_tag(NULL, "x", tags, 1));
+	FAILS(E_INVALID, "tags is NULL", gpushare_tag(session, "x", NULL, 1));
+	OK(gpushare_tag(session, "x", NULL, 0));
+	FAILS(E_LIMIT, "at most 4", gpushare_tag(session, "x", tags, GPUSHARE_TAGS_MAX + 1));
+	FAILS(E_INVALID, "key of tag 2", gpushare_tag(session, "x", tags, 2));
+	memset(tags[1].key, 'k', sizeof(tags[1].key)); /* no NUL */
+	FAILS(E_INVALID, "tag 2 for 'x' is too long", gpushare_tag(session, "x", tags, 2));
+	memset(tags[0].value, 'v', sizeof(tags[0].value));
+	FAILS(E_INVALID, "too long", gpushare_tag(session, "x", tags, 1));
+	FAILS(E_INVALID, "out_tags is NULL", gpushare_tags(buffer, NULL, &count));
+	FAILS(E_INVALID, "out_count is NULL", gpushare_tags(buffer, tags, NULL));
+	FAILS(E_INVALID, "buffer is NULL", gpushare_tags(NULL, tags, &count));
+	FAILS(E_INVALID, "visit is NULL", gpushare_holders(session, "x", 0, NULL, NULL));
+	FAILS(E_NAME, "NULL", gpushare_holders(session, NULL, 0, stop, NULL));
+	FAILS(E_NOT_FOUND, "another buffer", gpushare_holders(session, "x", 1u << 30, stop, NULL));
+	OK(gpushare_unlink(session, "x"));
+	FAILS(E_NOT_FOUND, "x", gpushare_tags(buffer, tags, &count));
+	CHECK(count == 99);
+	OK(gpushare_close(session));
+}
+
+static void ask_of_the_registry(void)
+{
+	struct gpushare_session *session = part_session();
+	struct gpushare_buffer *buffer;
+	struct gpushare_registry_info info;
+	enum gpushare_state state;
+
+	OK(gpushare_alloc(session, "x", -1, SIZE, &buffer));
+	FAILS(E_INVALID, "buffer is NULL", gpushare_state(NULL, &state));
+	FAILS(E_INVALID, "out_state is NULL", gpushare_state(buffer, NULL));
+	FAILS(E_INVALID, "out_info is NULL", gpushare_stat_registry(session, NULL));
+	FAILS(E_INVALID, "session is NULL", gpushare_stat_registry(NULL, &info));
+	FAILS(E_INVALID, "visit is NULL", gpushare_list_limbo(session, NULL, NULL, NULL));
+	OK(gpushare_state(buffer, &state));
+	CHECK(state == GPUSHARE_STATE_SHARED);
+	OK(gpushare_unlink(session, "x"));
+	OK(gpushare_state(buffer, &state));
+	CHECK(state == GPUSHARE_STATE_WITHDRAWN);
+	OK(gpushare_stat_registry(session, &info));
+	CHECK(info.names == 0 && info.connections == 1 && info.requests > 3 &&
+	      info.started_unix_ns);
+	CHECK(!strcmp(gpushare_state_text(GPUSHARE_STATE_REPLACED), "replaced"));
+	CHECK(!strcmp(gpushare_state_text((enum gpushare_state)0), "unknown"));
+	OK(gpushare_close(session));
+}
+
+static void lose_registry(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 2000, .no_autostart = 1};
+	struct gpushare_session *session = NULL, *manual = NULL;
+	struct gpushare_buffer *buffer, *other = UNTOUCHED;
+	struct gpushare_info info;
+	char left[128];
+
+	FAILS(E_NO_REGISTRY, "autostart is off", gpushare_open(&options, &session));
+	CHECK(!session);
+	session = part_session();
+	OK(gpushare_open(&options, &manual));
+	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
+	OK(gpushare_attach(manual, "x", NULL, &other));
+	stage_end_registry();
+	FAILS(E_NO_REGISTRY, "", gpushare_stat(manual, "x", &info));
+	/* What was attached and allocated stays usable, and goes back without a registry. */
+	OK(gpushare_copy_from(other, 0, &info, sizeof(info)));
+	OK(gpushare_detach(other));
+	CHECK(stage_registry() == 0); /* this session must not start one */
+	OK(gpushare_free(buffer));
+	CHECK(stage_registry() > 0); /* which would have the name from its predecessor */
+	FAILS(E_NOT_FOUND, "", gpushare_stat(manual, "x", &info));
+	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
+	OK(gpushare_stat(manual, "x", &info));
+	OK(gpushare_close(manual));
+	stage_end_registry();
+	snprintf(left, sizeof(left), "%s/" GPUSHARE_STATE, getenv("GPUSHARE_DIR"));
+	CHECK(!unlink(left));
+	OK(gpushare_close(session));
+	CHECK(stage_registry() == 0); /* a new one would know nothing of it */
+}
+
+STAGE_MAIN(SCENE(give_bad_names), SCENE(give_nothing), SCENE(share_the_unshareable),
+	   SCENE(ask_within), SCENE(give_bad_tags), SCENE(ask_of_the_registry),
+	   SCENE(lose_registry, NULL, stage_needs_autostart))

@@ -217,32 +217,5 @@ static void copy_on_host(void)
 	OK(gpushare_close(session));
 }
 
-/* A child can neither copy nor take the parent's view for its own. */
-static void copy_in_child(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer = part_made(session, "x", SIZE, GPUSHARE_FLAG_VMM);
-	struct gpushare_map *map = part_map(buffer, BOTH);
-	char byte = 0;
-	int status;
-	pid_t child;
-
-	*(char *)gpushare_map_data(map) = 'k';
-	child = fork();
-	if (!child) {
-		FAILS(E_FORKED, "fork", gpushare_copy_from(buffer, 0, &byte, 1));
-		OK(gpushare_close(session));
-		session = part_session();
-		FAILS(E_CUDA, "", gpushare_attach(session, "x", NULL, &buffer));
-		OK(gpushare_close(session));
-		_exit(0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	OK(gpushare_copy_from(buffer, 0, &byte, 1));
-	CHECK(byte == 'k');
-	OK(gpushare_unmap(map));
-	OK(gpushare_close(session));
-}
-
 STAGE_MAIN(SCENE(choose), SCENE(mix_ways), SCENE(launch_after), SCENE(own_and_go, copy_anothers),
-	   SCENE(own_for_host, copy_on_host), SCENE(copy_in_child, NULL, stage_needs_wipe_on_fork))
+	   SCENE(own_for_host, copy_on_host))

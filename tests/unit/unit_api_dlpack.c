@@ -181,32 +181,6 @@ static void outlive(void)
 	OK(gpushare_close(session));
 }
 
-static void fork_with_tensor(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer = part_filled(session, "x", SIZE, 5);
-	void *out;
-	int status;
-	pid_t child;
-
-	OK(gpushare_dlpack(buffer, NULL, &out));
-	child = fork();
-	CHECK(child >= 0);
-	if (!child) {
-		void *another = UNTOUCHED;
-
-		end(out);
-		_exit(gpushare_dlpack(buffer, NULL, &another) != GPUSHARE_E_FORKED);
-	}
-	while (waitpid(child, &status, 0) < 0)
-		CHECK(errno == EINTR);
-	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
-	OK(gpushare_free(buffer));
-	holds(((struct dlpack_plain *)out)->tensor.data, 5);
-	end(out);
-	OK(gpushare_close(session));
-}
-
 /* The flag, and parts of a buffer that others may only read. */
 static void make_read_only(void)
 {
@@ -244,5 +218,4 @@ static void take_read_only(void)
 }
 
 STAGE_MAIN(SCENE(say_all), SCENE(refuse), SCENE(keep_three, outlive),
-	   SCENE(fork_with_tensor, NULL, stage_needs_wipe_on_fork),
 	   SCENE(make_read_only, take_read_only))

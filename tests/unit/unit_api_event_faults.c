@@ -174,27 +174,6 @@ static void captures_own(void)
 	OK(gpushare_close(session));
 }
 
-static void forked(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_event *event = create(session, "e");
-	int status;
-	pid_t child = fork();
-
-	if (!child) {
-		FAILS(E_FORKED, "fork", gpushare_event_record(event, NULL));
-		FAILS(E_FORKED, "fork", gpushare_event_wait(event, NULL));
-		FAILS(E_FORKED, "fork", gpushare_event_query(event));
-		FAILS(E_FORKED, "fork", gpushare_event_wait_host(event, 0));
-		FAILS(E_FORKED, "fork", gpushare_event_close(event));
-		OK(gpushare_close(session));
-		_exit(0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && !status);
-	OK(gpushare_event_query(event));
-	OK(gpushare_close(session));
-}
-
 static void lacking(void)
 {
 	static const char *const calls[] = {"cuIpcGetEventHandle", "cuIpcOpenEventHandle",
@@ -347,5 +326,4 @@ static void test_open_faults(void **state)
 }
 
 STAGE_MAIN(SCENE(bad_inputs), SCENE(contexts), SCENE(too_many), SCENE(captures),
-	   SCENE(captures_own), SCENE(forked, NULL, stage_needs_wipe_on_fork), SCENE(lacking),
-	   STAGED(test_faults), STAGED(test_open_faults))
+	   SCENE(captures_own), SCENE(lacking), STAGED(test_faults), STAGED(test_open_faults))

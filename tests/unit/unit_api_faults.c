@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "stage.h"
 
@@ -12,15 +11,7 @@
 
 static struct gpushare_buffer *const UNTOUCHED = (struct gpushare_buffer *)(uintptr_t)16;
 
-static double now_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* Share `late` and keep it until the other part says so. */
+/* Share `late`, when the other wants it, and keep it until it says so. */
 static void keep(void)
 {
 	struct gpushare_session *session = part_session();
@@ -33,27 +24,6 @@ static void keep(void)
 	free(bytes);
 	say();
 	hear();
-	OK(gpushare_close(session));
-}
-
-static void wait_for_it(void)
-{
-	const struct gpushare_attach_options shortly = {.wait_ms = 200}, long_ = {.wait_ms = 20000};
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer = UNTOUCHED;
-	double began = now_s(), took;
-
-	FAILS(E_TIMED_OUT, "late", gpushare_attach(session, "late", &shortly, &buffer));
-	took = now_s() - began;
-	if (took < 0.2 || took >= 10)
-		fprintf(stderr, "    waited for %.6f s\n", took);
-	CHECK(took >= 0.2 && took < 10);
-	CHECK(buffer == UNTOUCHED);
-	say();
-	OK(gpushare_attach(session, "late", &long_, &buffer));
-	hear();
-	part_holds(buffer, 0, SIZE, 1);
-	say();
 	OK(gpushare_close(session));
 }
 
@@ -143,10 +113,17 @@ static void fail_alloc(void)
 	OK(gpushare_close(session));
 }
 
+static int stop(const struct gpushare_holder *holder, void *user)
+{
+	(void)holder;
+	(void)user;
+	return 1;
+}
+
 static void fail_attach(void)
 {
 	struct gpushare_session *session;
-	struct gpushare_buffer *buffer = UNTOUCHED;
+	struct gpushare_buffer *buffer = UNTOUCHED, *other;
 	struct gpushare_info info;
 
 	setenv("GPUSHARE_SIM_FAIL", "cuIpcOpenMemHandle:1:1:400,cuIpcCloseMemHandle:2:1", 1);
@@ -158,6 +135,9 @@ static void fail_attach(void)
 	OK(gpushare_stat(session, "late", &info));
 	CHECK(info.attachers == 0);
 	OK(gpushare_attach(session, "late", NULL, &buffer));
+	FAILS(E_CANCELLED, "ended by its caller", gpushare_holders(session, "late", 0, stop, NULL));
+	FAILS(E_NOT_SHAREABLE, "share it there",
+	      gpushare_share(session, "mine", gpushare_pointer(buffer), 10, &other));
 	OK(gpushare_detach(buffer));
 	OK(gpushare_attach(session, "late", NULL, &buffer));
 	FAILS(E_CUDA, "cuIpcCloseMemHandle", gpushare_detach(buffer));
@@ -182,42 +162,6 @@ static void fail_open(const char *fault, int status, const char *words)
 	CHECK(buffer == UNTOUCHED);
 	say();
 	OK(gpushare_close(session));
-}
-
-static void open_not_permitted(void)
-{
-	fail_open("cuIpcOpenMemHandle:1:1:800", GPUSHARE_E_OWNER_GONE, "CUDA_ERROR_NOT_PERMITTED");
-}
-
-static void open_not_supported(void)
-{
-	fail_open("cuIpcOpenMemHandle:1:1:801", GPUSHARE_E_CUDA, "not supported on the GPU");
-}
-
-static void open_invalid_context(void)
-{
-	fail_open("cuIpcOpenMemHandle:1:1:201", GPUSHARE_E_NOT_SUPPORTED, "the same pid");
-}
-
-static void open_out_of_memory(void)
-{
-	fail_open("cuIpcOpenMemHandle:1:1:2", GPUSHARE_E_NO_MEMORY, "late");
-}
-
-static void open_no_init(void)
-{
-	fail_open("cuInit:1:1:100", GPUSHARE_E_NO_DRIVER, "CUDA_ERROR_NO_DEVICE");
-}
-
-static void open_no_device(void)
-{
-	setenv("GPUSHARE_SIM_DEVICES", "2", 1);
-	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
-	setenv("GPUSHARE_SIM_PEERS", "0", 1);
-	fail_open(
-	    "cuMemFree:1:1", GPUSHARE_E_DEVICE,
-	    "GPU-516d751a-7ed0-4a11-8e00-677075736800, which this process does not see; it sees "
-	    "GPU-");
 }
 
 static void fail_transfer(void)
@@ -251,8 +195,31 @@ static void fail_transfer(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_MAIN(SCENE(keep, wait_for_it), SCENE(stream_bytes), SCENE(fail_alloc),
-	   SCENE(keep, fail_attach), SCENE(keep, open_not_permitted),
-	   SCENE(keep, open_not_supported), SCENE(keep, open_invalid_context),
-	   SCENE(keep, open_out_of_memory), SCENE(keep, open_no_init), SCENE(keep, open_no_device),
-	   SCENE(fail_transfer))
+#define FAULTS(X) \
+	X(not_permitted, "cuIpcOpenMemHandle:1:1:800", OWNER_GONE, "CUDA_ERROR_NOT_PERMITTED") \
+	X(not_supported, "cuIpcOpenMemHandle:1:1:801", CUDA, "not supported on the GPU") \
+	X(invalid_context, "cuIpcOpenMemHandle:1:1:201", NOT_SUPPORTED, "the same pid") \
+	X(out_of_memory, "cuIpcOpenMemHandle:1:1:2", NO_MEMORY, "late") \
+	X(no_init, "cuInit:1:1:100", NO_DRIVER, "CUDA_ERROR_NO_DEVICE")
+#define X(name, fault, status, words) \
+	static void open_##name(void) \
+	{ \
+		fail_open(fault, GPUSHARE_E_##status, words); \
+	}
+FAULTS(X)
+#undef X
+
+static void open_no_device(void)
+{
+	setenv("GPUSHARE_SIM_DEVICES", "2", 1);
+	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+	setenv("GPUSHARE_SIM_PEERS", "0", 1);
+	fail_open(
+	    "cuMemFree:1:1", GPUSHARE_E_DEVICE,
+	    "GPU-516d751a-7ed0-4a11-8e00-677075736800, which this process does not see; it sees "
+	    "GPU-");
+}
+
+#define X(name, ...) SCENE(keep, open_##name),
+STAGE_MAIN(SCENE(stream_bytes), SCENE(fail_alloc), SCENE(fail_transfer), SCENE(keep, fail_attach),
+	   FAULTS(X) SCENE(keep, open_no_device))

@@ -11,8 +11,6 @@
 #define SIZE ((size_t)100000)
 #define BOTH (GPUSHARE_READ | GPUSHARE_WRITE)
 
-static struct gpushare_mirror *const UNTOUCHED = (struct gpushare_mirror *)(uintptr_t)16;
-
 /* Memory of a context that the program made, and that is destroyed under an open mirror. */
 static void lose_context(void)
 {
@@ -44,34 +42,6 @@ static void lose_context(void)
 	gpushare_mirror_drop(mirror);
 	free(bytes);
 	OK(gpushare_free(buffer));
-	OK(gpushare_close(session));
-}
-
-static void fork_with_mirror(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer = part_filled(session, "x", SIZE, 7);
-	struct gpushare_mirror *mirror, *other = UNTOUCHED;
-	unsigned char *bytes = part_pattern(SIZE, 8);
-	int status;
-	pid_t child;
-
-	OK(gpushare_mirror_open(buffer, 0, SIZE, BOTH, &mirror));
-	child = fork();
-	if (!child) {
-		FAILS(E_FORKED, "fork", gpushare_mirror_sync(mirror));
-		FAILS(E_FORKED, "fork", gpushare_mirror_close(mirror));
-		FAILS(E_FORKED, "fork", gpushare_mirror_open(buffer, 0, 1, GPUSHARE_READ, &other));
-		gpushare_mirror_drop(mirror);
-		OK(gpushare_close(session));
-		free(bytes);
-		_exit(0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	memcpy(gpushare_mirror_data(mirror), bytes, SIZE);
-	OK(gpushare_mirror_close(mirror));
-	part_holds(buffer, 0, SIZE, 8);
-	free(bytes);
 	OK(gpushare_close(session));
 }
 
@@ -249,7 +219,6 @@ static void own_one(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_MAIN(SCENE(lose_context), SCENE(fork_with_mirror, NULL, stage_needs_wipe_on_fork),
-	   SCENE(own_two, hold_by_mirror, logged_begin),
+STAGE_MAIN(SCENE(lose_context), SCENE(own_two, hold_by_mirror, logged_begin),
 	   SCENE(close_over_mirrors, NULL, logged_begin), SCENE(free_under_mirror),
 	   SCENE(own_one, run_threads))

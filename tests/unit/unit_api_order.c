@@ -10,8 +10,6 @@
 
 #define SIZE PART_SIZE
 
-typedef struct graph_exec_opaque *graph_exec;
-
 static const struct driver *driver;
 static struct gpushare_session *session;
 
@@ -20,8 +18,6 @@ static void refuse(void)
 	const struct gpushare_attach_options here = {.host_only = 1, .passive = 1};
 	struct gpushare_buffer *buffer = part_begin(&driver, &session), *seen;
 	uint64_t sequence = 42;
-	pid_t child;
-	int status;
 
 	FAILS(E_INVALID, "NULL", gpushare_publish(NULL, NULL, NULL));
 	FAILS(E_INVALID, "NULL", gpushare_acquire_host(NULL, 1, 0, NULL));
@@ -47,44 +43,6 @@ static void refuse(void)
 	OK(gpushare_publish_host(buffer, &sequence));
 	CHECK(sequence == 1 && part_published(seen) == 1);
 	CHECK(gpushare_ordering(seen) == GPUSHARE_ORDERING_HOST);
-	child = fork();
-	if (!child)
-		_exit(gpushare_publish_host(buffer, NULL) == GPUSHARE_E_FORKED &&
-			      gpushare_acquire_host(seen, 1, 0, NULL) == GPUSHARE_E_FORKED
-			  ? 0
-			  : 1);
-	/* an emulator's child of a process with threads may not get so far */
-	CHECK(waitpid(child, &status, 0) == child && (status == 0 || stage_is_emulated()));
-	OK(gpushare_close(session));
-}
-
-/* Each call of the driver's on the way: said, and nothing is lost by it. */
-static void fail_each(void)
-{
-	static const char *const calls[] = {"cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2",
-					    "cuStreamIsCapturing", "cuStreamWriteValue64_v2"};
-	struct gpushare_buffer *buffer;
-	uint64_t sequence = 42;
-	cu_stream stream;
-
-	setenv(
-	    "GPUSHARE_SIM_FAIL",
-	    "cuMemHostRegister:1:1:999,cuMemHostGetDevicePointer:1:1:999,"
-	    "cuStreamIsCapturing:1:1:999,cuStreamWriteValue64:1:1:999,cuStreamWaitValue64:1:1:999",
-	    1);
-	buffer = part_begin(&driver, &session);
-	stream = part_stream();
-	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
-		FAILS(E_CUDA, calls[i], gpushare_publish(buffer, stream, &sequence));
-		CHECK(sequence == 42 && part_published(buffer) == 0);
-	}
-	OK(gpushare_publish(buffer, stream, &sequence));
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	CHECK(sequence == 1 && part_published(buffer) == 1);
-	FAILS(E_CUDA, "cuStreamWaitValue64_v2", gpushare_acquire(buffer, stream, 2));
-	OK(gpushare_acquire(buffer, stream, 2));
-	OK(gpushare_publish_host(buffer, NULL));
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 	OK(gpushare_close(session));
 }
 
@@ -162,65 +120,6 @@ static void reclaim_in_order(void)
 	OK(gpushare_close(session));
 }
 
-/* Captured: each launch publishes one more, and waits for its constant. */
-static void capture(void)
-{
-	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long);
-	cu_result (*launch)(graph_exec, cu_stream);
-	struct gpushare_buffer *buffer = part_begin(&driver, &session),
-			       *gate = part_filled(session, "gate", SIZE, 1);
-	cu_stream stream = part_stream(), other = part_stream();
-	uint64_t sequence = 42;
-	graph_exec exec;
-	cu_graph graph;
-
-	CHECK(driver->cuGetProcAddress("cuGraphInstantiateWithFlags", (void **)&instantiate, 12000,
-				       0) == CU_OK);
-	CHECK(driver->cuGetProcAddress("cuGraphLaunch", (void **)&launch, 12000, 0) == CU_OK);
-	OK(gpushare_publish(buffer, other, &sequence));
-	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
-	OK(gpushare_acquire(gate, stream, 1));
-	OK(gpushare_publish(buffer, stream, &sequence));
-	CHECK(sequence == 0);
-	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
-	CHECK(part_published(buffer) == 1);
-	CHECK(instantiate(&exec, graph, 0) == CU_OK);
-	CHECK(launch(exec, stream) == CU_OK);
-	CHECK(launch(exec, stream) == CU_OK);
-	usleep(20000);
-	CHECK(part_published(buffer) == 1);
-	OK(gpushare_publish_host(gate, NULL));
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	CHECK(part_published(buffer) == 3);
-	sequence = 42;
-	OK(gpushare_publish(buffer, stream, &sequence));
-	CHECK(sequence == 0);
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	OK(gpushare_publish_host(buffer, &sequence));
-	CHECK(sequence == 5 && part_published(buffer) == 5);
-	OK(gpushare_close(session));
-	CHECK(launch(exec, stream) == CU_OK); /* late: it publishes nothing, and harms nobody */
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-}
-
-static void capture_by_host_functions(void)
-{
-	struct gpushare_buffer *buffer;
-	cu_stream stream;
-	cu_graph graph;
-
-	setenv("GPUSHARE_SIM_STREAM_WORDS", "0", 1);
-	buffer = part_begin(&driver, &session);
-	stream = part_stream();
-	OK(gpushare_publish(buffer, stream, NULL));
-	CHECK(gpushare_ordering(buffer) == GPUSHARE_ORDERING_HOST_FUNCTION);
-	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
-	FAILS(E_NOT_SUPPORTED, "captured", gpushare_publish(buffer, stream, NULL));
-	FAILS(E_NOT_SUPPORTED, "captured", gpushare_acquire(buffer, stream, 2));
-	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
-	OK(gpushare_close(session));
-}
-
 /* Streams of another context too. */
 static void elsewhere_by_host_functions(void)
 {
@@ -240,20 +139,5 @@ static void elsewhere_by_host_functions(void)
 	OK(gpushare_close(session));
 }
 
-/* Nor does that work. */
-static void lack_all(void)
-{
-	struct gpushare_buffer *buffer;
-
-	setenv("GPUSHARE_SIM_STREAM_WORDS", "0", 1);
-	setenv("GPUSHARE_SIM_FAIL", "cuLaunchHostFunc:1:1:801", 1);
-	buffer = part_begin(&driver, &session);
-	FAILS(E_CUDA, "cuLaunchHostFunc", gpushare_publish(buffer, NULL, NULL));
-	OK(gpushare_publish(buffer, NULL, NULL));
-	OK(gpushare_acquire_host(buffer, 1, 5000, NULL));
-	OK(gpushare_close(session));
-}
-
-STAGE_MAIN(SCENE(refuse), SCENE(fail_each), SCENE(keep_order),
-	   SCENE(reclaim_in_order, release_in_order), SCENE(capture),
-	   SCENE(capture_by_host_functions), SCENE(lack_all), SCENE(elsewhere_by_host_functions))
+STAGE_MAIN(SCENE(refuse), SCENE(keep_order), SCENE(reclaim_in_order, release_in_order),
+	   SCENE(elsewhere_by_host_functions))

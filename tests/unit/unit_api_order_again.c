@@ -95,8 +95,6 @@ static void played_unlock(pthread_mutex_t *lock)
 #include "api/api_order_end.c"
 #undef pthread_mutex_unlock
 
-static atomic_bool taken;
-
 static int set_up(void **state)
 {
 	(void)state;
@@ -120,20 +118,6 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void told_once_and_kept(void **state)
-{
-	(void)state;
-	session_order_again(&the_session);
-	assert_int_equal(played.asked, 1);
-	assert_int_equal(played.freed, 0);
-	assert_ptr_equal(the_session.orderings, &the_ordering);
-	session_order_again(&the_session);
-	assert_int_equal(played.asked, 1);
-	ordering_end(&the_buffer);
-	assert_int_equal(played.told, 1);
-	assert_int_equal(played.freed, 1);
-}
-
 /* Whoever looked last has let go by then: the thread that brings the next one tells it. */
 static void what_comes_behind_the_last_look_is_told(void **state)
 {
@@ -143,16 +127,6 @@ static void what_comes_behind_the_last_look_is_told(void **state)
 	assert_int_equal(played.asked, 2);
 	assert_int_equal(the_ordering.connection, the_session.seen.connections);
 	assert_false(the_session.ordering_busy || the_ordering.held);
-}
-
-static void its_owner_has_gone(void **state)
-{
-	(void)state;
-	played.status = GPUSHARE_E_OWNER_GONE;
-	session_order_again(&the_session);
-	assert_true(order_is_gone(&the_page));
-	ordering_end(&the_buffer);
-	assert_int_equal(played.freed, 1);
 }
 
 /* The registry hears how the role ended all the same: else the slot stays this process's. */
@@ -180,90 +154,11 @@ static void its_last_buffer_goes_meanwhile(void **state)
 	}
 }
 
-static void *keep_turn(void *given_ms)
-{
-	assert_int_equal(ordering_take_turn(&the_ordering), GPUSHARE_OK);
-	atomic_store(&taken, true);
-	usleep((unsigned int)(uintptr_t)given_ms * 1000);
-	ordering_give_turn(&the_ordering);
-	return NULL;
-}
-
-static pthread_t keep_turn_for(unsigned int ms)
-{
-	pthread_t thread;
-
-	atomic_store(&taken, false);
-	assert_int_equal(pthread_create(&thread, NULL, keep_turn, (void *)(uintptr_t)ms), 0);
-	while (!atomic_load(&taken))
-		usleep(1000);
-	return thread;
-}
-
-static bool turn_is_taken(void)
-{
-	bool asking;
-
-	pthread_mutex_lock(&the_session.lock);
-	asking = the_ordering.asking;
-	pthread_mutex_unlock(&the_session.lock);
-	return asking;
-}
-
-/* Another thread tells the registry, and that is held up: nobody waits for it for ever. */
-static void whose_turn_does_not_come(void **state)
-{
-	pthread_t thread;
-
-	(void)state;
-	thread = keep_turn_for(1000);
-	assert_int_equal(ordering_leave(&the_ordering, ORDER_CONSUMES), GPUSHARE_E_TIMED_OUT);
-	assert_non_null(strstr(gpushare_explain(), "another thread"));
-	assert_int_equal(played.told, 0);
-	assert_int_equal(the_ordering.roles, 0);
-	pthread_join(thread, NULL);
-	session_order_again(&the_session); /* which tells it */
-	assert_int_equal(played.asked, 1);
-	assert_int_equal(played.told, 1);
-	assert_true(played.last.verb.order.leave && !the_ordering.leaving);
-}
-
-/* One that ends is told behind what is told of it, and after a while all the same; by who tells at once. */
-static void an_end_waits_for_its_turn(void **state)
-{
-	pthread_t thread;
-
-	(void)state;
-	the_session.timeout_ms = 60000;
-	thread = keep_turn_for(100);
-	ordering_end(&the_buffer);
-	assert_false(turn_is_taken());
-	assert_int_equal(played.told, 1);
-	pthread_join(thread, NULL);
-	set_up(NULL);
-	thread = keep_turn_for(500);
-	ordering_end(&the_buffer);
-	assert_true(turn_is_taken());
-	assert_int_equal(played.told, 1);
-	assert_int_equal(played.freed, 1);
-	pthread_join(thread, NULL);
-	set_up(NULL);
-	the_session.timeout_ms = 60000;
-	assert_int_equal(ordering_take_turn(&the_ordering), GPUSHARE_OK);
-	ordering_end(&the_buffer);
-	assert_int_equal(played.told, 1);
-	ordering_give_turn(&the_ordering);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(told_once_and_kept, set_up),
 	    cmocka_unit_test_setup(what_comes_behind_the_last_look_is_told, set_up),
-	    cmocka_unit_test_setup(its_owner_has_gone, set_up),
 	    cmocka_unit_test_setup(its_last_buffer_goes_meanwhile, set_up),
-	    cmocka_unit_test_setup(whose_turn_does_not_come, set_up),
-	    cmocka_unit_test_setup(an_end_waits_for_its_turn, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,74 +28,6 @@ static void hold_up(cu_stream stream)
 	CHECK(driver->cuStreamWaitValue64_v2(stream, at, 1, CU_WAIT_GEQ) == CU_OK);
 }
 
-/* What was given to a stream before will not come: who waits for it on the CPU is told. */
-static void fail_context(const char *way)
-{
-	struct gpushare_buffer *buffer;
-	cu_stream stream;
-
-	alarm(LATE_S);
-	setenv("GPUSHARE_ORDERING", way, 1);
-	setenv("GPUSHARE_SIM_FAIL", "cuEventQuery:1:1000000:700", 1);
-	buffer = part_begin(&driver, &session);
-	stream = part_stream();
-	hold_up(stream);
-	OK(gpushare_publish(buffer, stream, NULL));
-	FAILS(E_CUDA, "its CUDA context has failed", gpushare_publish_host(buffer, NULL));
-	atomic_store(gate, 1);
-	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
-	OK(gpushare_close(session));
-}
-
-static void fail_by_words(void)
-{
-	fail_context("stream");
-}
-
-static void fail_by_host_functions(void)
-{
-	fail_context("host-functions");
-}
-
-/* Those of whose memory no free waits for the GPU. */
-static void come_and_go(cu_stream stream, int count)
-{
-	for (int i = 0; i < count; i++) {
-		struct gpushare_buffer *buffer =
-		    part_made(session, "passing", PART_SIZE, GPUSHARE_FLAG_VMM);
-
-		OK(gpushare_publish(buffer, stream, NULL));
-		OK(gpushare_free(buffer));
-	}
-}
-
-/* Many come and go while one's number is still to be written: its page stays, and nobody waits for that
- * one's stream to give the others' back. */
-static void hold_one(void)
-{
-	struct gpushare_buffer *buffer;
-	cu_stream held, stream;
-
-	alarm(LATE_S);
-	driver = part_driver();
-	session = part_session();
-	held = part_stream();
-	stream = part_stream();
-	hold_up(held);
-	buffer = part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
-	OK(gpushare_publish(buffer, held, NULL));
-	OK(gpushare_free(buffer));
-	come_and_go(stream, 93);
-	OK(gpushare_close(session));
-	CHECK(logged("cuMemHostUnregister 0") == 0);
-	atomic_store(gate, 1);
-	CHECK(driver->cuStreamSynchronize(held) == CU_OK);
-	session = part_session();
-	come_and_go(stream, 31);
-	OK(gpushare_close(session));
-	CHECK(logged("cuMemHostUnregister 0") == 1 + 93 + 31);
-}
-
 /* The same of a release, whose consumer has left; and in a context that is the session's alone. */
 static void hold_release(void)
 {
@@ -254,7 +186,6 @@ static void wait_for_the_living(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_MAIN(SCENE(fail_by_words), SCENE(fail_by_host_functions), SCENE(hold_one, NULL, logged_begin),
-	   SCENE(hold_release, NULL, logged_begin), SCENE(leave_by_two),
+STAGE_MAIN(SCENE(hold_release, NULL, logged_begin), SCENE(leave_by_two),
 	   SCENE(leave_unheard, NULL, stage_needs_autostart),
 	   SCENE(share_and_rest, wait_for_the_living, stage_needs_autostart))

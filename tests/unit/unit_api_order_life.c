@@ -88,57 +88,6 @@ static void stay_mute(void)
 	OK(gpushare_close(session));
 }
 
-/* The first thing that a registry which knows nothing of it is asked. */
-static void outlive_it(void)
-{
-	struct gpushare_buffer *buffer = part_begin(&driver, &session);
-	pid_t registry = stage_registry();
-	char path[200];
-	uint64_t sequence;
-
-	OK(gpushare_publish_host(buffer, NULL));
-	CHECK(registry > 0 && !kill(registry, SIGKILL));
-	while (stage_registry())
-		usleep(1000);
-	snprintf(path, sizeof(path), "%s/registry.state", getenv("GPUSHARE_DIR"));
-	CHECK(!unlink(path));
-	OK(gpushare_join(buffer, NULL));
-	OK(gpushare_publish_host(buffer, &sequence));
-	CHECK(sequence == 2);
-	OK(gpushare_close(session));
-}
-
-/* Many that come and go: what streams have used is given back in the end. */
-static void publish_many(cu_stream stream, int count)
-{
-	struct gpushare_buffer *buffer;
-	char name[16];
-
-	for (int i = 0; i < count; i++) {
-		snprintf(name, sizeof(name), "n%d", i);
-		buffer = part_filled(session, name, SIZE, 1);
-		OK(gpushare_publish(buffer, stream, NULL));
-		OK(gpushare_free(buffer));
-	}
-}
-
-static void come_and_go(void)
-{
-	struct gpushare_buffer *stands = part_begin(&driver, &session);
-	cu_stream stream = part_stream();
-	int before;
-
-	OK(gpushare_publish(stands, stream, NULL));
-	publish_many(stream, 100);
-	CHECK(logged("cuMemHostRegister_v2 0") == 101);
-	before = logged("cuMemHostUnregister 0");
-	CHECK(before >= 64);
-	OK(gpushare_acquire(stands, stream, 2));
-	CHECK(logged("cuMemHostUnregister 0") == before);
-	OK(gpushare_close(session)); /* the buffer goes, so who waits for it is let through */
-	CHECK(logged("cuMemHostUnregister 0") == 101);
-}
-
 /* The registry has another page than this session: whoever comes would not see what is said here. */
 static void have_another(void)
 {
@@ -181,6 +130,5 @@ static void leave_often(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_MAIN(SCENE(publish_first, publish_second), SCENE(stay_mute),
-	   SCENE(outlive_it, NULL, stage_needs_autostart), SCENE(come_and_go, NULL, logged_begin),
-	   SCENE(have_another), SCENE(leave_often))
+STAGE_MAIN(SCENE(publish_first, publish_second), SCENE(stay_mute), SCENE(have_another),
+	   SCENE(leave_often))

@@ -59,12 +59,6 @@ static void leave_often(int times)
 	OK(gpushare_close(session));
 }
 
-static void leave_twice(void)
-{
-	leave_often(2);
-	CHECK(given_back() == 1 + 2 * TOGETHER);
-}
-
 /* However many slots that takes. */
 static void leave_many_times(void)
 {
@@ -119,5 +113,5 @@ static void keep_captured(void)
 	CHECK(given_back() == TOGETHER);
 }
 
-STAGE_MAIN(SCENE(leave_twice, NULL, logged_begin), SCENE(leave_many_times, NULL, logged_begin),
-	   SCENE(leave_over, NULL, logged_begin), SCENE(keep_captured, NULL, logged_begin))
+STAGE_MAIN(SCENE(leave_many_times, NULL, logged_begin), SCENE(leave_over, NULL, logged_begin),
+	   SCENE(keep_captured, NULL, logged_begin))

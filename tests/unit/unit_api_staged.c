@@ -126,42 +126,6 @@ static void lose_and_commit(void)
 	OK(gpushare_close(other));
 }
 
-static void begin_and_leave(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *freed, *closed;
-
-	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &freed));
-	OK(gpushare_free(freed));
-	CHECK(listed(session) == 0);
-	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &closed));
-	OK(gpushare_close(session));
-	session = part_session();
-	CHECK(listed(session) == 0);
-	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &closed));
-	say();
-	_exit(0); /* as if killed */
-}
-
-static void find_it_free(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer;
-	int status, tries = 0;
-
-	hear();
-	while ((status = gpushare_alloc_with(session, "x", SIZE, &kept, &buffer)) ==
-		   GPUSHARE_E_EXISTS &&
-	       tries++ < 100)
-		usleep(20000); /* until the registry has heard */
-	CHECK(!status);
-	OK(gpushare_free(buffer));
-	CHECK(listed(session) == 1);
-	FAILS(E_EXISTS, "x", gpushare_alloc_with(session, "x", SIZE, &staged, &buffer));
-	OK(gpushare_unlink(session, "x"));
-	OK(gpushare_close(session));
-}
-
 static void ask_nonsense(void)
 {
 	struct gpushare_alloc_options both = staged;
@@ -185,5 +149,4 @@ static void ask_nonsense(void)
 }
 
 STAGE_MAIN(SCENE(make, look, stage_needs_autostart),
-	   SCENE(lose_and_commit, NULL, stage_needs_autostart),
-	   SCENE(begin_and_leave, find_it_free), SCENE(ask_nonsense))
+	   SCENE(lose_and_commit, NULL, stage_needs_autostart), SCENE(ask_nonsense))

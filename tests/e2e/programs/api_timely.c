@@ -2,14 +2,18 @@
 /*
  * `api_timely CALL`: four threads make that public call twice while four others ask in a loop, all in one
  * session. It prints the milliseconds of the slowest of all. `api_timely` prints the calls that it knows.
+ * `api_timely forked`: each call once in a forked child, and then in the parent; it prints what they answer.
  */
 #include <gpushare.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "status.h"
 
 #define SIZE 4096
 #define CALLERS 4
@@ -337,6 +341,45 @@ static void *run_questions(void *out_slowest_ms)
 	return NULL;
 }
 
+static void make_each(struct thing *each, const char *where)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		printf("%s %s %s\n", where, calls[i].name, status_name(calls[i].make(&each[i])));
+	printf("%s close %s\n", where, status_name(gpushare_close(session)));
+	fflush(stdout);
+}
+
+/* A child has nothing of its parent's, and takes nothing from it; a session of its own is as good as any. */
+static void fork_all(void)
+{
+	static struct thing each[sizeof(calls) / sizeof(*calls)];
+	struct gpushare_buffer *buffer;
+	struct gpushare_info info;
+	int status;
+	pid_t child;
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		call = &calls[i];
+		prepare(&each[i], 0);
+	}
+	child = fork();
+	if (!child) {
+		make_each(each, "child");
+		must(!gpushare_open(NULL, &session), "open");
+		must(!gpushare_stat(session, "w0", &info), "stat");
+		must(!gpushare_stat(session, "gpushare_free.0.own", &info) &&
+			 info.owner_pid == getppid(),
+		     "the parent's");
+		printf("own attach %s\n",
+		       status_name(gpushare_attach(session, "w0", NULL, &buffer)));
+		fflush(stdout);
+		must(!gpushare_close(session), "close");
+		_exit(0);
+	}
+	must(waitpid(child, &status, 0) == child && !status, "the child");
+	make_each(each, "parent");
+}
+
 int main(int count, char **argument)
 {
 	pthread_t threads[CALLERS + ASKERS];
@@ -350,8 +393,10 @@ int main(int count, char **argument)
 	}
 	if (count < 2)
 		return 0;
-	must(call != NULL, "the call");
 	must(!gpushare_open(NULL, &session), "open");
+	if (!strcmp(argument[1], "forked"))
+		return fork_all(), 0;
+	must(call != NULL, "the call");
 	warm_up();
 	for (int i = 0; i < CALLERS * ROUNDS; i++)
 		prepare(&things[i], i);
