@@ -136,7 +136,7 @@ enum gpushare_caching {
 	X(PUBLISH, 4, "publish")   /* at most once a second: the latest sequence, and the rate */ \
 	X(WITHDRAW, 5, "withdraw") /* its owner took the name back: it is freed */ \
 	X(UNLINK, 6, "unlink")	   /* somebody took the name away */ \
-	X(LIMBO, 7, "limbo")	   /* freed, and held for those who have it attached */ \
+	X(DEFERRED, 7, "deferred") /* freed, and held for those who have it attached */ \
 	X(OWNER_GONE, 8, \
 	  "owner-gone")		/* its owner ended, or freed what is kept (KEEP) and stays */ \
 	X(EXPIRE, 9, "expire")	/* kept, and its ttl_s is over */ \
@@ -264,7 +264,7 @@ struct gpushare_info {
 	uint32_t ttl_s;	     /* with KEEP: seconds to stay after its owner has gone; 0: no end */
 	uint32_t ttl_left_s; /* of those, once the owner has gone */
 	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
-	int in_limbo;	     /* 1: freed by its owner, who holds it for those who are attached */
+	int deferred;	     /* 1: freed by its owner, who holds it for those who are attached */
 	int missing; /* 1: of before the registry's restart, its memory not brought back so far */
 	uint64_t sequence; /* that was published last, see gpushare_publish(); 0: nothing so far */
 	enum gpushare_ordering ordering; /* how who publishes it does so */
@@ -302,14 +302,14 @@ struct gpushare_registry_info {
 	uint64_t connections;
 	uint64_t waiters;  /* requests that wait for a name */
 	uint64_t requests; /* since it was started */
-	uint64_t limbo;	   /* buffers that their owners have freed and hold for who is attached */
+	uint64_t deferred; /* buffers that their owners have freed and hold for who is attached */
 	uint64_t started_unix_ns;
-	uint64_t limbo_bytes; /* of those */
-	uint64_t kept_bytes;  /* of all that is to be kept, whether its owner lives or not */
-	uint64_t kept_limit;  /* bytes; --keep-limit of gpushare-registry, or user_kept_bytes */
-	uint64_t descriptors; /* file descriptors that it holds for memory */
-	uint64_t hidden;      /* requests about what is there, of users who may not see it */
-	char version[32];     /* of the registry; "": it is older than that it says so */
+	uint64_t deferred_bytes; /* of those */
+	uint64_t kept_bytes;	 /* of all that is to be kept, whether its owner lives or not */
+	uint64_t kept_limit;	 /* bytes; --keep-limit of gpushare-registry, or user_kept_bytes */
+	uint64_t descriptors;	 /* file descriptors that it holds for memory */
+	uint64_t hidden;	 /* requests about what is there, of users who may not see it */
+	char version[32];	 /* of the registry; "": it is older than that it says so */
 	int32_t pid;
 	uint32_t
 	    lock_held_max_us; /* so long at most it let others wait for one thing that it did */
@@ -543,7 +543,7 @@ int gpushare_detach(struct gpushare_buffer *buffer);
  *
  * The name is withdrawn first; then memory from gpushare_alloc() is freed. What other processes have
  * attached still is held for them (ipc; a vmm buffer outlives its owner by itself), 64 buffers and
- * $GPUSHARE_LIMBO bytes of a session at most, the oldest going first: a later gpushare_alloc(),
+ * $GPUSHARE_DEFERRED_FREE bytes of a session at most, the oldest going first: a later gpushare_alloc(),
  * gpushare_share() or gpushare_free() frees it once the last of them has left, a gpushare_alloc()
  * that finds no room frees all of it, and so does gpushare_close(). Memory that was given to
  * gpushare_share() stays the caller's: let the others detach before it is freed. A buffer with
@@ -615,7 +615,7 @@ int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag *out_tags,
 
 /**
  * gpushare_holders() - who has a buffer attached
- * @generation: gpushare_info.generation, of what is in limbo too; 0: whichever has the name now
+ * @generation: gpushare_info.generation, of what is deferred too; 0: whichever has the name now
  * @visit: called once a connection with @user; anything but 0 ends it
  *
  * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_NAME, _E_NOT_FOUND, _E_INVALID,
@@ -647,12 +647,12 @@ int gpushare_list(struct gpushare_session *session, const char *glob,
 		  int (*visit)(const struct gpushare_info *info, void *user), void *user);
 
 /**
- * gpushare_list_limbo() - what was freed by its owner and is held for those who have it attached
+ * gpushare_list_deferred() - what was freed by its owner and is held for those who have it attached
  *
  * The rest as gpushare_list(), but ordered by generation; a name may come more than once.
  */
-int gpushare_list_limbo(struct gpushare_session *session, const char *glob,
-			int (*visit)(const struct gpushare_info *info, void *user), void *user);
+int gpushare_list_deferred(struct gpushare_session *session, const char *glob,
+			   int (*visit)(const struct gpushare_info *info, void *user), void *user);
 
 /** gpushare_list_events() - named events instead of buffers; the rest as gpushare_list() */
 int gpushare_list_events(struct gpushare_session *session, const char *glob,

@@ -435,9 +435,9 @@ class session
 		return listed(gpushare_list_events, glob);
 	}
 	/* Freed by its owner, and held for those who have it attached. */
-	std::vector<::gpushare_info> list_limbo(const std::string &glob = "*") const
+	std::vector<::gpushare_info> list_deferred(const std::string &glob = "*") const
 	{
-		return listed(gpushare_list_limbo, glob);
+		return listed(gpushare_list_deferred, glob);
 	}
 	/* Who has it attached; `generation` 0: of whichever has the name now. */
 	std::vector<::gpushare_holder> holders(const std::string &name,

@@ -168,7 +168,7 @@ static int64_t idle_until_ns(void)
 static bool has_room_to_trim(void)
 {
 	const uint64_t *held = self.registry->state.users.total.held;
-	uint64_t records = held[LIMIT_names] + held[LIMIT_limbo] + held[LIMIT_attachments];
+	uint64_t records = held[LIMIT_names] + held[LIMIT_deferred] + held[LIMIT_attachments];
 	bool fell;
 
 	self.records_most = records > self.records_most ? records : self.records_most;

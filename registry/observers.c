@@ -51,7 +51,7 @@ static const struct effect {
     [CHANGE_REMOVE] = {RELEASE | GONE | MARK | HIDE | DEPART, 0, order_end},
     [CHANGE_DROP] = {RELEASE | GONE | MARK | HIDE, 0, order_end},
     [CHANGE_DEFER] = {RELEASE | SAVE | MARK | HIDE | DEPART, 0, order_check},
-    [CHANGE_CONFIRM] = {SAVE, GPUSHARE_NOTICE_LIMBO, order_check},
+    [CHANGE_CONFIRM] = {SAVE, GPUSHARE_NOTICE_DEFERRED, order_check},
     [CHANGE_FREE] = {GONE | MARK, GPUSHARE_NOTICE_REMOVE, order_end},
 };
 
@@ -111,8 +111,8 @@ static void depart(struct registry *registry, const struct change *change)
 	else if (change->how == DEPARTURE_EXPIRED)
 		log_line("\"%s\" was kept for %u s", entry->info.name, entry->info.ttl_s);
 	notify(registry,
-	       entry->info.in_limbo ? GPUSHARE_NOTICE_LIMBO : departures[change->how].notice, entry,
-	       by ? by->pid : 0);
+	       entry->info.deferred ? GPUSHARE_NOTICE_DEFERRED : departures[change->how].notice,
+	       entry, by ? by->pid : 0);
 	audit_removal(&registry->audit, entry, by ? by : entry->owner,
 		      departures[change->how].audited);
 }

@@ -18,7 +18,7 @@
 	X(GPUSHARE_TIMEOUT_MS, "longest wait for an answer of the registry, in milliseconds", \
 	  "1000") \
 	X(GPUSHARE_AUTOSTART, "0: never start a registry", "one is started where none runs") \
-	X(GPUSHARE_LIMBO, \
+	X(GPUSHARE_DEFERRED_FREE, \
 	  "how many bytes of freed memory a process holds for those who have it attached still, " \
 	  "such as 512Mi or 2G; 0: none", \
 	  "1Gi") \

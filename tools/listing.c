@@ -47,7 +47,7 @@ int listing_verb(int argc, char **argv, const struct listing *listing)
 	struct verb_options options;
 	show_list *list;
 	const char *glob;
-	int code = verb_parse(argc, argv, true, listing->limbo != NULL, &options);
+	int code = verb_parse(argc, argv, true, listing->deferred != NULL, &options);
 
 	if (code >= 0)
 		return code;
@@ -58,7 +58,7 @@ int listing_verb(int argc, char **argv, const struct listing *listing)
 	session = tool_open(options.directory, false);
 	if (!session)
 		return TOOL_FAILED;
-	list = options.limbo && listing->limbo ? listing->limbo : listing->list;
+	list = options.deferred && listing->deferred ? listing->deferred : listing->list;
 	return options.json ? show_list_json(session, list, glob)
 			    : print(session, listing, list, glob);
 }

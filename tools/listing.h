@@ -12,7 +12,7 @@ struct listing {
 	/* One line of them; `human`: for a terminal, with rounded sizes and short UUIDs. */
 	void (*fill)(const struct gpushare_info *info, char (*cells)[TABLE_CELL_MAX], bool human);
 	show_list *list;
-	show_list *limbo; /* with --limbo; NULL: there is no such option */
+	show_list *deferred; /* with --deferred; NULL: there is no such option */
 };
 
 /* As a verb of verbs.h: returns a tool_exit and has said what went wrong. */

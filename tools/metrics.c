@@ -11,9 +11,9 @@
 	  "Attachments that are held, each as often as it was made.") \
 	X(connections, gauge, connections, "Clients that are connected.") \
 	X(waiters, gauge, waiters, "Requests that wait for a name to appear.") \
-	X(limbo_buffers, gauge, limbo, \
+	X(deferred_buffers, gauge, deferred, \
 	  "Buffers freed by their owners and held for who has them attached.") \
-	X(limbo_bytes, gauge, limbo_bytes, "Memory of those.") \
+	X(deferred_bytes, gauge, deferred_bytes, "Memory of those.") \
 	X(kept_bytes, gauge, kept_bytes, \
 	  "Memory of buffers that are to outlive their owners, whether those live or not.") \
 	X(kept_limit_bytes, gauge, kept_limit, "How much of that the registry takes on.") \

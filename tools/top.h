@@ -48,7 +48,7 @@ struct top_options {
 	const char *directory;
 	const char *glob; /* NULL: all */
 	enum top_sort sort;
-	bool reverse, hide_limbo;
+	bool reverse, hide_deferred;
 	char filter[GPUSHARE_NAME_MAX + 1]; /* "": none; without '*' and '?': a part of the name */
 	unsigned int interval_ms;
 	size_t scroll; /* rows above the first that is shown */

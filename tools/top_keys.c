@@ -106,7 +106,7 @@ static void command(struct top_keys *keys, struct top_options *options, char key
 		options->reverse = !options->reverse;
 		return;
 	case 'l':
-		options->hide_limbo = !options->hide_limbo;
+		options->hide_deferred = !options->hide_deferred;
 		return;
 	case '=':
 		*options->filter = '\0';

@@ -34,8 +34,8 @@ static void add_state(const struct top_row *row, char cell[TABLE_CELL_MAX])
 	char state[SHOW_STATE_MAX];
 
 	show_state(&row->info, state);
-	snprintf(cell, TABLE_CELL_MAX, "%s%s%s", row->info.in_limbo ? "limbo" : "",
-		 row->info.in_limbo && *state ? "," : "", state);
+	snprintf(cell, TABLE_CELL_MAX, "%s%s%s", row->info.deferred ? "deferred" : "",
+		 row->info.deferred && *state ? "," : "", state);
 }
 
 static bool add_row(struct table *table, const struct top_row *row)
@@ -63,7 +63,7 @@ static enum style style_of(const struct top_row *row)
 {
 	if (row->info.missing)
 		return STYLE_RED;
-	if (row->info.in_limbo || !row->info.owner_alive)
+	if (row->info.deferred || !row->info.owner_alive)
 		return STYLE_YELLOW;
 	return STYLE_PLAIN;
 }
@@ -134,8 +134,9 @@ static void format_memory(const struct top_view *view, char out[LINE_MAX_BYTES])
 	}
 	tool_format_size(all->kept_bytes, size);
 	length += (size_t)snprintf(out + length, LINE_MAX_BYTES - length, "kept: %s, ", size);
-	tool_format_size(all->limbo_bytes, size);
-	snprintf(out + length, LINE_MAX_BYTES - length, "limbo: %" PRIu64 ", %s", all->limbo, size);
+	tool_format_size(all->deferred_bytes, size);
+	snprintf(out + length, LINE_MAX_BYTES - length, "deferred: %" PRIu64 ", %s", all->deferred,
+		 size);
 }
 
 static void format_order(const struct top_view *view, const struct top_options *options,
@@ -143,8 +144,8 @@ static void format_order(const struct top_view *view, const struct top_options *
 {
 	snprintf(out, LINE_MAX_BYTES, "%zu shown by %s%s%s%s%s", view->count,
 		 top_sort_text(options->sort), options->reverse ? ", reversed" : "",
-		 options->hide_limbo ? ", without limbo" : "", *options->filter ? ", only " : "",
-		 options->filter);
+		 options->hide_deferred ? ", without deferred" : "",
+		 *options->filter ? ", only " : "", options->filter);
 }
 
 size_t top_screen_room(int lines)
@@ -186,7 +187,7 @@ void top_screen_help(FILE *to, const char *end)
 	    "  R               the other way round",
 	    "  o  /            only names that have a part, or match a pattern with * or ?",
 	    "  =               all names again",
-	    "  l               without what is in limbo, and with it",
+	    "  l               without what is deferred, and with it",
 	    "  d  s            seconds between two looks",
 	    "  space           look now",
 	    "  up down, page up, page down, home",

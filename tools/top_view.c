@@ -67,7 +67,7 @@ static int look(struct top_view *view, struct gpushare_session **session,
 	if (!status)
 		status = gpushare_list(*session, options->glob, visit, view);
 	if (!status)
-		status = gpushare_list_limbo(*session, options->glob, visit, view);
+		status = gpushare_list_deferred(*session, options->glob, visit, view);
 	if (!status)
 		status = gpushare_stat_registry(*session, &view->registry);
 	return status;
@@ -119,7 +119,7 @@ static bool is_wanted(const struct top_row *row, const struct top_options *optio
 {
 	const char *filter = options->filter;
 
-	if (options->hide_limbo && row->info.in_limbo)
+	if (options->hide_deferred && row->info.deferred)
 		return false;
 	if (!*filter)
 		return true;

@@ -11,7 +11,7 @@
 	X("--name", "RULES", "names for its buffers, as GPUSHARE_NAME has them") \
 	X("--attach", "RULES", \
 	  "buffers of others in place of its own, as GPUSHARE_ATTACH has them") \
-	X("--limbo", "", "what was freed by its owner and is held for who has it attached") \
+	X("--deferred", "", "what was freed by its owner and is held for who has it attached") \
 	X("-d", "SECONDS", "between two looks; 1 unless told") \
 	X("-n", "N", "that many looks as plain text, then end; on no terminal 1 unless told") \
 	X("--sort", "KEY", "by size, age, attached, rate or name; size unless told") \
@@ -32,7 +32,7 @@
 	X("ls", "gpushare ls 'llama/*'", "those below llama; quoted, so that the shell leaves it") \
 	X("ls", "gpushare ls --json | jq '.[] | select(.attachers == 0).name'", \
 	  "names that nobody has attached") \
-	X("ls", "gpushare ls --limbo", "memory that is freed and not free yet") \
+	X("ls", "gpushare ls --deferred", "memory that is freed and not free yet") \
 	X("stat", "gpushare stat weights", "its owner, its size, and who has it attached") \
 	X("stat", "gpushare stat", "what the registry has to do") \
 	X("top", "gpushare top", "all buffers, the largest first; 'h' there tells the keys") \
@@ -150,13 +150,13 @@ int verb_help_all(void)
 	return tool_flush(TOOL_DONE);
 }
 
-int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options *out)
+int verb_parse(int argc, char **argv, bool json, bool deferred, struct verb_options *out)
 {
 	static const struct option options[] = {
 	    {"dir", required_argument, NULL, 'd'},
 	    {"help", no_argument, NULL, 'h'},
 	    {"json", no_argument, NULL, 'j'},
-	    {"limbo", no_argument, NULL, 'l'},
+	    {"deferred", no_argument, NULL, 'l'},
 	    {NULL, 0, NULL, 0},
 	};
 	int option;
@@ -169,12 +169,12 @@ int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options
 			return TOOL_USAGE;
 		if (option == 'j' && !json)
 			return tool_usage("'%s' has no --json", argv[0]);
-		if (option == 'l' && !limbo)
-			return tool_usage("'%s' has no --limbo", argv[0]);
+		if (option == 'l' && !deferred)
+			return tool_usage("'%s' has no --deferred", argv[0]);
 		if (option == 'j')
 			out->json = true;
 		else if (option == 'l')
-			out->limbo = true;
+			out->deferred = true;
 		else if (tool_take_directory(optarg, &out->directory))
 			return TOOL_USAGE;
 	}

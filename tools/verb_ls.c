@@ -57,7 +57,7 @@ int verb_ls(int argc, char **argv)
 	    .count = COLUMNS,
 	    .fill = ls_fill,
 	    .list = gpushare_list,
-	    .limbo = gpushare_list_limbo,
+	    .deferred = gpushare_list_deferred,
 	};
 
 	return listing_verb(argc, argv, &ls);

@@ -122,7 +122,7 @@ static int stat_print_registry(const struct gpushare_registry_info *info)
 	tool_format_age(now > started ? now - started : 0, age);
 	printf("names:       %" PRIu64 "\n", info->names);
 	printf("attachments: %" PRIu64 "\n", info->attachments);
-	printf("limbo:       %" PRIu64 "\n", info->limbo);
+	printf("deferred:       %" PRIu64 "\n", info->deferred);
 	printf("connections: %" PRIu64 "\n", info->connections);
 	printf("waiters:     %" PRIu64 "\n", info->waiters);
 	printf("requests:    %" PRIu64 "\n", info->requests);

@@ -11,7 +11,7 @@
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
 	  "run a program whose GPU buffers get names, or are other programs' buffers") \
-	X(ls, "[--limbo] [--json] [--dir DIR] [GLOB]", \
+	X(ls, "[--deferred] [--json] [--dir DIR] [GLOB]", \
 	  "list the buffers that have a name, or those that were freed and are held for others") \
 	X(events, "[--json] [--dir DIR] [GLOB]", \
 	  "list the events that have a name, by which processes wait for each other's work") \
@@ -44,11 +44,11 @@ VERBS(X)
 struct verb_options {
 	const char *directory; /* --dir */
 	bool json;	       /* --json */
-	bool limbo;	       /* --limbo, of ls */
+	bool deferred;	       /* --deferred, of ls */
 };
 
-/* Parse those; `json` says whether --json is known, `limbo` the other. -1 to go on at optind, else the exit code. */
-int verb_parse(int argc, char **argv, bool json, bool limbo, struct verb_options *out);
+/* Parse those; `json` says whether --json is known, `deferred` the other. -1 to go on at optind, else the exit code. */
+int verb_parse(int argc, char **argv, bool json, bool deferred, struct verb_options *out);
 /* Usage, options and examples of one verb on stdout; of all of them. */
 int verb_help(const char *verb);
 int verb_help_all(void);

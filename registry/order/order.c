@@ -41,7 +41,7 @@ static struct entry *entry_of(const struct registry *registry, const struct orde
 /* Its owner is connected and has not freed it. */
 static bool has_owner(const struct entry *entry)
 {
-	return entry && entry->session && !entry->info.in_limbo && !entry->unsynced;
+	return entry && entry->session && !entry->info.deferred && !entry->unsynced;
 }
 
 bool order_may(const struct entry *entry, const struct session *session)

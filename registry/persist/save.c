@@ -291,7 +291,7 @@ static struct entry *fill(const struct registry *registry, const struct session 
 	}
 	entry->info.attachers = 0;
 	entry->info.missing = false;
-	entry->info.in_limbo = saved->buffer.in_limbo && saved->nameless;
+	entry->info.deferred = saved->buffer.deferred && saved->nameless;
 	entry->unsynced = saved->unsynced && saved->nameless;
 	entry->created_ns = saved->created_boot_ns - boot_ns;
 	entry->deadline_ns =

@@ -42,7 +42,7 @@ int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
 	X(attach) \
 	X(detach) \
 	X(withdraw) \
-	X(list) X(stat) X(limbo) X(resync) X(tag) X(holders) X(order) X(commit) X(subscribe)
+	X(list) X(stat) X(deferred) X(resync) X(tag) X(holders) X(order) X(commit) X(subscribe)
 /* e.g. "attach"; NULL: no such verb */
 const char *request_verb(pb_size_t which);
 /* "": the request has none, or several */

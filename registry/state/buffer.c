@@ -95,7 +95,7 @@ static void start(struct state *state, struct entry *entry, struct session *sess
 	if (!entry->info.mode)
 		entry->info.mode = ACCESS_MODE_DEFAULT;
 	entry->info.attachers = 0;
-	entry->info.missing = entry->info.in_limbo = entry->unsynced = false;
+	entry->info.missing = entry->info.deferred = entry->unsynced = false;
 	entry->info.created_unix_ns = state->unix_ns;
 	entry->created_ns = state->now_ns;
 	own(entry, session);
@@ -280,7 +280,7 @@ void buffer_defer(struct state *state, struct entry *entry, enum departure how, 
 	store_take(&state->store, entry);
 	store_defer(&state->store, entry);
 	entry->info.missing = false;
-	entry->info.in_limbo = how != DEPARTURE_UNLINKED && !unsynced;
+	entry->info.deferred = how != DEPARTURE_UNLINKED && !unsynced;
 	entry->unsynced = unsynced;
 	user_charge(user, entry);
 	going(state, CHANGE_DEFER, entry, how);
@@ -291,7 +291,7 @@ void buffer_confirm(struct state *state, struct entry *entry)
 	struct user *user = entry->user;
 
 	user_uncharge(entry);
-	entry->info.in_limbo = true;
+	entry->info.deferred = true;
 	entry->unsynced = false;
 	user_charge(user, entry);
 	changed(state, CHANGE_CONFIRM, entry, entry->session);

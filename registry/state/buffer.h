@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_BUFFER_H
 /*
  * What happens to a buffer. It has a name, or its free is deferred: it was freed by its owner, who holds the
- * memory until the last attacher leaves (info.in_limbo), or unlinked while its owner doesn't know. With a name
+ * memory until the last attacher leaves (info.deferred), or unlinked while its owner doesn't know. With a name
  * it has an owner's session, or is kept without one.
  */
 #include "state/state.h"

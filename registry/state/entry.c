@@ -47,7 +47,7 @@ void entry_describe(const struct entry *entry, record *out_info)
 #define F(type, field) out_info->field = from->field;
 	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
-	out_info->in_limbo = from->in_limbo;
+	out_info->deferred = from->deferred;
 	out_info->ttl_left_s = out_info->ordering = 0;
 	out_info->sequence = 0;
 	out_info->tags_count = entry->tags_count;
@@ -96,7 +96,7 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
 	entry->info.generation = 0; /* store_number() */
-	entry->info.in_limbo = info->in_limbo;
+	entry->info.deferred = info->deferred;
 	entry->info.name = strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));
 	entry->deadline_ns = INT64_MAX;

@@ -25,7 +25,7 @@ struct known {
 #define F(type, field) type field;
 	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
-	bool in_limbo;
+	bool deferred;
 };
 
 struct entry {

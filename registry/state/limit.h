@@ -18,7 +18,7 @@
 	X(connections, 40000, 10000, "connections are open", "end some programs") \
 	X(waiters, 1024, 256, "requests wait for a name", "ask again without waiting") \
 	X(watchers, 4096, 1024, "watchers listen", "end some of them") \
-	X(limbo, 4000000, 1000000, "buffers have no name any more", \
+	X(deferred, 4000000, 1000000, "buffers have no name any more", \
 	  "who has them attached must let go of them") \
 	X(tags, 16000000, 4000000, "tags are set", "take some away")
 

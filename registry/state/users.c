@@ -137,11 +137,11 @@ unsigned int user_reached(const struct user *user, enum limit what, uint64_t mor
 static void charge(struct account *account, const struct entry *entry, uint64_t times)
 {
 	const struct known *info = &entry->info;
-	bool shown = entry->nameless ? info->in_limbo : !entry_is_staged(info->flags);
+	bool shown = entry->nameless ? info->deferred : !entry_is_staged(info->flags);
 	struct buffers *buffers = (entry->nameless ? account->deferred : account->named) +
 				  info->backing % COUNTS_BACKINGS;
 
-	account->held[entry->nameless ? LIMIT_limbo : LIMIT_names] += times;
+	account->held[entry->nameless ? LIMIT_deferred : LIMIT_names] += times;
 	account->held[LIMIT_tags] += times * entry->tags_count;
 	account->held[LIMIT_kept_bytes] += times * entry_kept_bytes(entry);
 	buffers->count += shown ? times : 0;

@@ -32,7 +32,7 @@ static bool is_wanted(struct listing *listing, const struct entry *entry)
 	const gpushare_List *list = listing->list;
 
 	return (entry->info.backing == GPUSHARE_BACKING_EVENT) == list->events &&
-	       entry->info.in_limbo == list->limbo &&
+	       entry->info.deferred == list->deferred &&
 	       pattern_fits(&listing->pattern, entry->info.name, &listing->work);
 }
 
@@ -42,7 +42,7 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 	const struct call *call = listing->call;
 	gpushare_ListReply *page = listing->page;
 
-	if (entry->nameless != listing->list->limbo || !access_sees(call->session, entry)) {
+	if (entry->nameless != listing->list->deferred || !access_sees(call->session, entry)) {
 		/* The page's end would reveal hidden names: the work is interrupted instead. */
 		if (++listing->hidden == LIMIT_LIST_HIDDEN)
 			listing->rest = entry;
@@ -81,7 +81,7 @@ static void list_from(struct listing *listing, const struct list_rest *rest)
 	const char *after = rest ? rest->after : list->after;
 	const struct entry *first;
 
-	if (list->limbo) {
+	if (list->deferred) {
 		tree_walk(&store->generations,
 			  rest ? &rest->after_generation : &list->after_generation, false,
 			  list_deferred, listing);

@@ -62,8 +62,8 @@ static void stat_buffers(const struct account *counts, gpushare_StatReply *to)
 
 		ADD(to, by_backing, backings[i].name, named->count)->bytes = named->bytes;
 		to->names += named->count;
-		to->limbo += deferred->count;
-		to->limbo_bytes += deferred->bytes;
+		to->deferred += deferred->count;
+		to->deferred_bytes += deferred->bytes;
 	}
 }
 

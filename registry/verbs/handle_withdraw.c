@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* withdraw: a name goes, and perhaps its free is deferred; limbo: which deferred frees are due. */
+/* withdraw: a name goes, and perhaps its free is deferred; deferred: which of those frees are due. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@ static void answer_deferred(const struct call *call, const struct entry *entry)
 {
 	log_line("deferred free: \"%s\", generation %" PRIu64 ", attached %" PRIu32 " times",
 		 call->name, entry->info.generation, entry->info.attachers);
-	call->answer->body.withdraw.limbo = true;
+	call->answer->body.withdraw.deferred = true;
 }
 
 /* The owner frees a buffer that has lost its name already. */
 static int withdraw_nameless(const struct call *call, struct entry *entry)
 {
-	if (call->ask->verb.withdraw.limbo && entry->info.attachers) {
+	if (call->ask->verb.withdraw.deferred && entry->info.attachers) {
 		buffer_confirm(call->state, entry);
 		answer_deferred(call, entry);
 	} else {
@@ -33,7 +33,7 @@ bool withdraw(const struct call *call, struct entry *entry, bool defers, bool un
 		buffer_orphan(call->state, entry);
 		return false;
 	}
-	if (deferred && !state_limit(call->state, entry->user, LIMIT_limbo, 1)) {
+	if (deferred && !state_limit(call->state, entry->user, LIMIT_deferred, 1)) {
 		buffer_defer(call->state, entry, DEPARTURE_WITHDRAWN, unsynced);
 		return true;
 	}
@@ -44,7 +44,7 @@ bool withdraw(const struct call *call, struct entry *entry, bool defers, bool un
 /* The record stays without a name, so that the owner, who isn't told, doesn't bring it back after a restart. */
 static void unlink_entry(const struct call *call, struct entry *entry)
 {
-	if (entry->session && !state_limit(call->state, entry->user, LIMIT_limbo, 1))
+	if (entry->session && !state_limit(call->state, entry->user, LIMIT_deferred, 1))
 		buffer_defer(call->state, entry, DEPARTURE_UNLINKED, false);
 	else
 		buffer_remove(call->state, entry, DEPARTURE_UNLINKED);
@@ -71,24 +71,24 @@ int handle_withdraw(struct call *call)
 	call_log(call, generation ? "withdraw" : "unlink", "\"%s\"", call->name);
 	if (!generation)
 		unlink_entry(call, entry);
-	else if (withdraw(call, entry, call->ask->verb.withdraw.limbo, false))
+	else if (withdraw(call, entry, call->ask->verb.withdraw.deferred, false))
 		answer_deferred(call, entry);
 	return GPUSHARE_OK;
 }
 
-int handle_limbo(struct call *call)
+int handle_deferred(struct call *call)
 {
-	const gpushare_Limbo *limbo = &call->ask->verb.limbo;
-	gpushare_LimboReply *left = &call->answer->body.limbo;
+	const gpushare_Deferred *deferred = &call->ask->verb.deferred;
+	gpushare_DeferredReply *left = &call->answer->body.deferred;
 
-	for (pb_size_t i = 0; i < limbo->generations_count; i++) {
+	for (pb_size_t i = 0; i < deferred->generations_count; i++) {
 		struct entry *entry =
-		    store_find_deferred(&call->state->store, limbo->generations[i]);
+		    store_find_deferred(&call->state->store, deferred->generations[i]);
 		bool own = entry && entry->session == call->session;
 
 		if (own && entry->info.attachers)
 			continue;
-		left->generations[left->generations_count++] = limbo->generations[i];
+		left->generations[left->generations_count++] = deferred->generations[i];
 		if (own)
 			buffer_end(call->state, entry);
 	}

@@ -41,7 +41,7 @@ static int alloc_plain(struct gpushare_session *session, const struct driver *dr
 	if (status)
 		return status;
 	result = alloc_blocks(driver, &pointer, source->size);
-	if (result == CU_OUT_OF_MEMORY && session_limbo_empty(session))
+	if (result == CU_OUT_OF_MEMORY && session_deferred_empty(session))
 		result = alloc_blocks(driver, &pointer, source->size);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
@@ -81,7 +81,7 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 	if (source->backing == GPUSHARE_BACKING_HOST)
 		return unified_make(driver, source, name);
 	result = vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
-	if (result == CU_OUT_OF_MEMORY && session_limbo_empty(session))
+	if (result == CU_OUT_OF_MEMORY && session_deferred_empty(session))
 		result =
 		    vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
 	if (result == CU_NOT_SUPPORTED)
@@ -324,7 +324,7 @@ API_PUBLIC int gpushare_alloc_with(struct gpushare_session *session, const char 
 	driver = session_driver(session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
-	session_limbo_sweep(session);
+	session_deferred_sweep(session);
 	source.flags = options->flags & FLAGS_SENT;
 	source.ttl_s = options->ttl_s;
 	source.backing = options->flags & GPUSHARE_FLAG_UNIFIED		    ? GPUSHARE_BACKING_HOST

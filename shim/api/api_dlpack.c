@@ -108,7 +108,7 @@ static bool settle(const struct gpushare_buffer *buffer)
 		return true; /* with its context all work on it has ended */
 	if (driver->cuThreadExchangeStreamCaptureMode)
 		driver->cuThreadExchangeStreamCaptureMode(&mode);
-	result = limbo_stand_in(driver); /* waits as cuMemFree does, and spares captures */
+	result = deferred_stand_in(driver); /* waits as cuMemFree does, and spares captures */
 	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
 		result = driver->cuCtxSynchronize();
 	if (driver->cuThreadExchangeStreamCaptureMode)

@@ -186,7 +186,7 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 	driver = event_driver(session, name);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
-	session_limbo_sweep(session);
+	session_deferred_sweep(session);
 	status = device_choose(driver, device, &source.device);
 	if (!status)
 		status = event_enter(session, name, flags, &source, &buffer);

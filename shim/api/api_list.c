@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All that has a name, and all that is in limbo, a page at a time. */
+/* All that has a name, and all that is deferred, a page at a time. */
 #include "api_session.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 /* Each record must be behind the one before, or the listing would never end. */
 static bool is_behind(const gpushare_List *before, const record *one)
 {
-	return before->limbo ? one->generation > before->after_generation
-			     : strcmp(one->name, before->after) > 0;
+	return before->deferred ? one->generation > before->after_generation
+				: strcmp(one->name, before->after) > 0;
 }
 
 /* Where the registry went on looking, and found nothing that fits; not back, or there would be no end. */
@@ -103,12 +103,12 @@ API_PUBLIC int gpushare_list(struct gpushare_session *session, const char *glob,
 	return list(session, glob, (gpushare_List){.events = false}, visit, user);
 }
 
-API_PUBLIC int gpushare_list_limbo(struct gpushare_session *session, const char *glob,
-				   int (*visit)(const struct gpushare_info *info, void *user),
-				   void *user)
+API_PUBLIC int gpushare_list_deferred(struct gpushare_session *session, const char *glob,
+				      int (*visit)(const struct gpushare_info *info, void *user),
+				      void *user)
 {
 	API_CALL;
-	return list(session, glob, (gpushare_List){.limbo = true}, visit, user);
+	return list(session, glob, (gpushare_List){.deferred = true}, visit, user);
 }
 
 API_PUBLIC int gpushare_list_events(struct gpushare_session *session, const char *glob,

@@ -30,7 +30,7 @@ void query_info(const record *from, struct gpushare_info *to)
 	    .ttl_s = from->ttl_s,
 	    .ttl_left_s = from->ttl_left_s,
 	    .owner_alive = !from->owner_gone,
-	    .in_limbo = from->in_limbo,
+	    .deferred = from->deferred,
 	    .missing = from->missing,
 	    .sequence = from->sequence,
 	    .ordering = (enum gpushare_ordering)from->ordering,

@@ -335,7 +335,7 @@ static int session_end(struct gpushare_session *session, struct gpushare_buffer 
 	if (buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
 	if (buffer->kind == BUFFER_ALLOCATED &&
-	    !(buffer->in_limbo && session_limbo_put(session, buffer)))
+	    !(buffer->deferred && session_deferred_put(session, buffer)))
 		status = share_release(buffer);
 	buffer_free(buffer);
 	return status;
@@ -385,7 +385,7 @@ static void session_free(struct gpushare_session *session)
 		session->buffers = buffer->next;
 		buffer_free(buffer);
 	}
-	session_limbo_finish(session);
+	session_deferred_finish(session);
 	changes_drop(&session->changes);
 	index_drop(&session->index);
 	client_free(session->client);
@@ -419,7 +419,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session->process = fork_check_number();
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->devices.lock, NULL);
-	session_limbo_init(session);
+	session_deferred_init(session);
 	session->client = client_new(&wanted);
 	if (!session->client) {
 		session_free(session);
@@ -456,8 +456,8 @@ static void session_give_back(struct gpushare_session *session)
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
 		if (buffer->kind == BUFFER_ALLOCATED)
 			share_release(buffer);
-	session_limbo_empty(session);
-	session_limbo_empty_events(session);
+	session_deferred_empty(session);
+	session_deferred_empty_events(session);
 }
 
 API_PUBLIC int gpushare_close(struct gpushare_session *session)

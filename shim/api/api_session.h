@@ -13,7 +13,7 @@
 #include "client/client_changes.h"
 #include "client/client_index.h"
 #include "core/device.h"
-#include "core/buffer/limbo.h"
+#include "core/buffer/deferred.h"
 #include "cuda/vmm_peers.h"
 
 #define API_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once: FACTS.md */
@@ -42,7 +42,7 @@ struct gpushare_buffer {
 	bool is_watched;   /* there is one */
 	unsigned int users; /* open mirrors: the memory stays for them */
 	bool owed;	    /* a detach that the registry hears of when the last of them goes */
-	bool in_limbo;	    /* freed, and the registry says that others have it attached */
+	bool deferred;	    /* freed, and the registry says that others have it attached */
 	bool committing;    /* a thread asks the registry to */
 	uint64_t pointer;
 	uint64_t opened;   /* BUFFER_ATTACHED: where the allocation begins here */
@@ -99,8 +99,8 @@ struct gpushare_session {
 	struct staging staging;		 /* kept between transfers */
 	struct devices devices;
 	struct vmm_links links;
-	struct limbo limbo;
-	struct limbo events;		 /* the same for events */
+	struct deferred deferred;
+	struct deferred events;		 /* the same for events */
 	struct ordering *orderings;	 /* of its buffers; see api_order.h */
 	bool ordering_busy;		 /* a thread tells of them again */
 	struct gpushare_mirror *mirrors; /* that are open */
@@ -230,18 +230,18 @@ int session_end_attached(struct gpushare_buffer *buffer);
 int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);
 int share_release(const struct gpushare_buffer *buffer);
 
-/* api_limbo.c: memory that others have attached, and that is freed. */
-void session_limbo_init(struct gpushare_session *session);
+/* api_deferred.c: memory that others have attached, and that is freed. */
+void session_deferred_init(struct gpushare_session *session);
 /* Free what nobody has attached any more; or all of it: true if there was any. */
-void session_limbo_sweep(struct gpushare_session *session);
-bool session_limbo_empty(struct gpushare_session *session);
-void session_limbo_empty_events(struct gpushare_session *session);
+void session_deferred_sweep(struct gpushare_session *session);
+bool session_deferred_empty(struct gpushare_session *session);
+void session_deferred_empty_events(struct gpushare_session *session);
 /* Forget all of it. */
-void session_limbo_finish(struct gpushare_session *session);
+void session_deferred_finish(struct gpushare_session *session);
 /* The buffer's name goes. True: others have its memory, which is to be held for them. */
-bool session_limbo_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer);
+bool session_deferred_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer);
 /* Hold it from now on. False: it is to be freed. */
-bool session_limbo_put(struct gpushare_session *session, const struct gpushare_buffer *buffer);
+bool session_deferred_put(struct gpushare_session *session, const struct gpushare_buffer *buffer);
 
 /* api_transfer.c: what can be said of a range and of writing to it; one copy by the GPU, of which
  * one of `to` and `from` says the way, and which is there when this returns. */

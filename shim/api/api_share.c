@@ -206,7 +206,7 @@ API_PUBLIC int gpushare_share_with(struct gpushare_session *session, const char 
 	driver = session_driver(session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
-	session_limbo_sweep(session);
+	session_deferred_sweep(session);
 	status = source_locate(session, driver, &source);
 	if (status)
 		return status;
@@ -231,9 +231,9 @@ int session_end_shared(struct gpushare_buffer *buffer)
 	ordering_end(buffer);
 	session_use(buffer); /* until its name has gone */
 	session_release(session, buffer, &readings);
-	session_limbo_sweep(session);
+	session_deferred_sweep(session);
 	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size)
-		buffer->in_limbo = session_limbo_leave(session, buffer);
+		buffer->deferred = session_deferred_leave(session, buffer);
 	else
 		session_tell_withdraw(session, &buffer->info);
 	return session_unuse(buffer);

@@ -271,7 +271,7 @@ void client_tell_rest(const struct client *client, gpushare_Resync *part)
 
 	memcpy(part->unanswered, client->unanswered, sizeof(part->unanswered));
 	part->unanswered_after = client->unanswered_after;
-	if (client->request.which_verb != gpushare_Request_withdraw_tag || !withdraw->limbo)
+	if (client->request.which_verb != gpushare_Request_withdraw_tag || !withdraw->deferred)
 		return;
 	hold = &part->shared[part->shared_count++];
 	memcpy(hold->name, withdraw->name, sizeof(hold->name));

@@ -92,7 +92,7 @@ void client_end_resyncing(struct client *client);
 void client_tell_anew(struct client *client);
 /* Send client->aside, a part of that, receive into client->reply. The answer's status, or the transport's. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
-/* For the last part of a Resync, which has room: what the waiting request withdraws into limbo, and is
+/* For the last part of a Resync, which has room: whose free the waiting request defers, and is
  * told of by nobody else any more, stands until then; and what is not to stand, as nobody heard that it does. */
 void client_tell_rest(const struct client *client, gpushare_Resync *part);
 /* Does the registry know leases that can be resumed, and Resync? */

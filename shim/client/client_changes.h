@@ -20,7 +20,7 @@ bool changes_read(const struct changes_view *view, const struct client *client, 
 		  uint64_t *out_count);
 /* Was the page of the client's connection asked for? There may be none. */
 bool changes_asked(const struct changes_view *view, const struct client *client);
-/* Does the page say that nobody has that generation attached any more, which is in limbo? */
+/* Does the page say that nobody has that generation attached any more, which is deferred? */
 bool changes_says_left(const struct changes_view *view, uint64_t generation);
 void changes_drop(struct changes_view *view);
 

@@ -32,7 +32,7 @@ void buffers_sweep(void)
 	linger_sweep(false);
 }
 
-/* Limbo is emptied by calls that wait for the GPU: what can be waited for in time comes first. */
+/* Deferred frees are done by calls that wait for the GPU: what can be waited for in time comes first. */
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();

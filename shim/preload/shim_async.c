@@ -148,7 +148,7 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* Attached memory is left; the program's own, which others have attached, goes on in limbo. */
+/* Attached memory is left; the program's own, which others have attached, has its free deferred. */
 static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
 {
 	if (one->entry.kind == LIVE_OWN) {
@@ -192,7 +192,7 @@ static bool tell(struct pending *one, bool waits)
 {
 	static _Atomic int64_t failed_ms;
 
-	if (!waits && monotonic_ms() - atomic_load(&failed_ms) < LIMBO_PAUSE_MS)
+	if (!waits && monotonic_ms() - atomic_load(&failed_ms) < DEFERRED_PAUSE_MS)
 		return false;
 	if (!set_told(one, true))
 		return false;

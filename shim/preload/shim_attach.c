@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
-#include "core/buffer/limbo.h"
+#include "core/buffer/deferred.h"
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "cuda/shim_scope.h"
@@ -354,7 +354,7 @@ void attach_wait(const struct driver *driver, const struct live *entry)
 	if (entry->context)
 		scope_push(&scope, entry->context);
 	/* cuMemFree spares a capture in relaxed mode, which cuCtxSynchronize spoils */
-	if (limbo_stand_in(driver) != CU_OK && driver->cuCtxSynchronize)
+	if (deferred_stand_in(driver) != CU_OK && driver->cuCtxSynchronize)
 		driver->cuCtxSynchronize();
 }
 

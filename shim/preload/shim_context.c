@@ -91,7 +91,7 @@ struct ending {
 	cu_context context;
 	struct withdrawn *names;
 	struct pending *waiting;
-	struct limbo_entry *lingering;
+	struct deferred_entry *lingering;
 };
 
 static struct ending begin(const struct driver *driver, cu_context context)

@@ -11,7 +11,7 @@
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
 
-static struct limbo limbo = LIMBO_INITIALIZER;
+static struct deferred deferred = DEFERRED_INITIALIZER;
 
 static const struct driver *driver_to_end(void)
 {
@@ -20,7 +20,7 @@ static const struct driver *driver_to_end(void)
 
 bool linger_any(void)
 {
-	return limbo_any(&limbo);
+	return deferred_any(&deferred);
 }
 
 bool linger_holds(uint64_t base, uint64_t size)
@@ -28,13 +28,13 @@ bool linger_holds(uint64_t base, uint64_t size)
 	_quiet_ struct quiet quiet = quiet_enter();
 
 	(void)quiet;
-	return limbo_holds(&limbo, base, size);
+	return deferred_holds(&deferred, base, size);
 }
 
 bool linger_withdraw(const struct live *entry)
 {
-	limbo_set_limit(&limbo, state_limbo());
-	if (limbo_fits(&limbo, buffers_rounded(entry->size)))
+	deferred_set_limit(&deferred, state_deferred());
+	if (deferred_fits(&deferred, buffers_rounded(entry->size)))
 		return share_end_attached(entry->name, entry->generation);
 	share_end(entry->name, entry->generation);
 	return false;
@@ -66,7 +66,7 @@ void linger_pass(const struct driver *driver, const struct live *entry, cu_conte
 	scope_leave(&scope);
 }
 
-static void give_back(const struct driver *driver, const struct limbo_entry *entry, bool waits)
+static void give_back(const struct driver *driver, const struct deferred_entry *entry, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
@@ -80,80 +80,80 @@ static void give_back(const struct driver *driver, const struct limbo_entry *ent
 }
 
 /* Although it may be attached still. A call that waits for the GPU may wait for the registry. */
-static void give_up(const struct driver *driver, const struct limbo_entry *entry, bool waits)
+static void give_up(const struct driver *driver, const struct deferred_entry *entry, bool waits)
 {
 	give_back(driver, entry, waits);
 	(waits ? share_end : share_end_later)(entry->name, entry->generation);
 }
 
-static void give_up_all(const struct driver *driver, struct limbo_entry *list, bool waits)
+static void give_up_all(const struct driver *driver, struct deferred_entry *list, bool waits)
 {
-	for (; list; list = limbo_next(list))
+	for (; list; list = deferred_next(list))
 		give_up(driver, list, waits);
 }
 
 void linger_keep(const struct driver *driver, const struct live *entry, bool waits)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	struct limbo_entry kept = {.pointer = entry->pointer,
-				   .size = buffers_rounded(entry->size),
-				   .generation = entry->generation,
-				   .context = entry->context};
+	struct deferred_entry kept = {.pointer = entry->pointer,
+				      .size = buffers_rounded(entry->size),
+				      .generation = entry->generation,
+				      .context = entry->context};
 
 	(void)quiet;
 	strcpy(kept.name, entry->name);
 	state_log("\"%s\" is held for those who have it attached", kept.name);
-	if (!limbo_put(&limbo, &kept))
+	if (!deferred_put(&deferred, &kept))
 		give_up(driver, &kept, waits);
-	give_up_all(driver, limbo_take_over(&limbo), waits);
+	give_up_all(driver, deferred_take_over(&deferred), waits);
 }
 
-static int ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+static int ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
 	char why[512];
 
 	(void)user;
-	return link_limbo(generations, count, why, sizeof(why));
+	return link_deferred(generations, count, why, sizeof(why));
 }
 
-static int look(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+static int look(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
 	char why[512];
 
 	(void)user;
-	return link_limbo_left(generations, count, why, sizeof(why));
+	return link_deferred_left(generations, count, why, sizeof(why));
 }
 
-typedef struct limbo_entry *take_call(struct limbo *limbo, limbo_ask *ask, void *user);
+typedef struct deferred_entry *take_call(struct deferred *deferred, deferred_ask *ask, void *user);
 
-static void sweep(take_call *take, limbo_ask *by, bool waits)
+static void sweep(take_call *take, deferred_ask *by, bool waits)
 {
-	const struct driver *driver = limbo_any(&limbo) ? driver_to_end() : NULL;
-	struct limbo_entry *left;
+	const struct driver *driver = deferred_any(&deferred) ? driver_to_end() : NULL;
+	struct deferred_entry *left;
 	struct quiet quiet;
 
 	if (!driver)
 		return;
 	quiet = quiet_enter();
-	for (left = take(&limbo, by, NULL); left; left = limbo_next(left))
+	for (left = take(&deferred, by, NULL); left; left = deferred_next(left))
 		give_back(driver, left, waits);
 	quiet_leave(&quiet);
 }
 
 void linger_sweep(bool waits)
 {
-	sweep(limbo_look, look, waits);
+	sweep(deferred_look, look, waits);
 }
 
 void linger_ask(bool waits)
 {
-	sweep(limbo_take_left, ask, waits);
+	sweep(deferred_take_left, ask, waits);
 }
 
 bool linger_empty(void)
 {
-	const struct driver *driver = limbo_any(&limbo) ? driver_to_end() : NULL;
-	struct limbo_entry *all = driver ? limbo_take_all(&limbo) : NULL;
+	const struct driver *driver = deferred_any(&deferred) ? driver_to_end() : NULL;
+	struct deferred_entry *all = driver ? deferred_take_all(&deferred) : NULL;
 	struct quiet quiet = quiet_enter();
 
 	give_up_all(driver, all, true);
@@ -161,19 +161,19 @@ bool linger_empty(void)
 	return all != NULL;
 }
 
-struct limbo_entry *linger_take_of(cu_context context)
+struct deferred_entry *linger_take_of(cu_context context)
 {
 	apart_forget(context);
-	return limbo_take_of(&limbo, context);
+	return deferred_take_of(&deferred, context);
 }
 
-void linger_end(struct limbo_entry *taken)
+void linger_end(struct deferred_entry *taken)
 {
-	for (; taken; taken = limbo_next(taken))
+	for (; taken; taken = deferred_next(taken))
 		share_end(taken->name, taken->generation);
 }
 
-void linger_return(struct limbo_entry *taken)
+void linger_return(struct deferred_entry *taken)
 {
-	limbo_return(&limbo, taken);
+	deferred_return(&deferred, taken);
 }

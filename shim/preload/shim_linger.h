@@ -2,11 +2,11 @@
 #ifndef GPUSHARE_SHIM_LINGER_H
 #define GPUSHARE_SHIM_LINGER_H
 /*
- * The preload's limbo: named memory of cuMemAlloc that the program has freed while other processes
+ * The preload's deferred frees: named memory of cuMemAlloc that the program has freed while other processes
  * have it attached. There is no thread of ours: what the last of them has left goes at the program's
  * next allocation or free, and all of it when an allocation fails for want of memory.
  */
-#include "core/buffer/limbo.h"
+#include "core/buffer/deferred.h"
 #include "shim_live.h"
 
 /* Is anything here? One atomic load. */
@@ -41,8 +41,8 @@ bool linger_empty(void);
 
 /* A context is about to end: what is here of it is taken out, and ends with it or, if the context
  * stays after all, is put back. */
-struct limbo_entry *linger_take_of(cu_context context);
-void linger_end(struct limbo_entry *taken);
-void linger_return(struct limbo_entry *taken);
+struct deferred_entry *linger_take_of(cu_context context);
+void linger_end(struct deferred_entry *taken);
+void linger_return(struct deferred_entry *taken);
 
 #endif

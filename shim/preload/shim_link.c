@@ -244,7 +244,7 @@ static bool is_held(int status, const reply *answer)
 {
 	if (status != GPUSHARE_OK)
 		return status == GPUSHARE_E_TIMED_OUT;
-	return answer->which_body == gpushare_Reply_withdraw_tag && answer->body.withdraw.limbo;
+	return answer->which_body == gpushare_Reply_withdraw_tag && answer->body.withdraw.deferred;
 }
 
 static bool may_be_held(int no_turn)
@@ -253,25 +253,25 @@ static bool may_be_held(int no_turn)
 	       (no_turn == GPUSHARE_E_NO_REGISTRY && line_is_unanswered());
 }
 
-int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size)
+int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *why, size_t why_size)
 {
 	gpushare_Withdraw *withdraw;
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK) {
 		live_miss(); /* found out at the next call */
-		if (limbo)
-			*limbo = may_be_held(status);
+		if (deferred)
+			*deferred = may_be_held(status);
 		return status;
 	}
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
 	put_text(withdraw->name, sizeof(withdraw->name), name);
 	withdraw->generation = generation;
-	withdraw->limbo = limbo != NULL;
+	withdraw->deferred = deferred != NULL;
 	status = give_back(why, why_size);
-	if (limbo)
-		*limbo = is_held(status, &line.client->reply);
-	if (limbo && *limbo && status == GPUSHARE_OK) /* for link_limbo_left() */
+	if (deferred)
+		*deferred = is_held(status, &line.client->reply);
+	if (deferred && *deferred && status == GPUSHARE_OK) /* for link_deferred_left() */
 		changes_fetch(&changes, line.client);
 	line_leave();
 	return status;
@@ -348,28 +348,28 @@ bool link_detach_later(const char *name, uint64_t generation, unsigned int readi
 	return true;
 }
 
-static request *ask_limbo(const uint64_t *generations, size_t count)
+static request *ask_deferred(const uint64_t *generations, size_t count)
 {
-	request *question = line_ask(gpushare_Request_limbo_tag);
+	request *question = line_ask(gpushare_Request_deferred_tag);
 
-	memcpy(question->verb.limbo.generations, generations, count * sizeof(*generations));
-	question->verb.limbo.generations_count = (pb_size_t)count;
+	memcpy(question->verb.deferred.generations, generations, count * sizeof(*generations));
+	question->verb.deferred.generations_count = (pb_size_t)count;
 	return question;
 }
 
 /* `status`: of entering. */
-static int limbo(int status, uint64_t *generations, size_t *count, char *why, size_t why_size)
+static int deferred(int status, uint64_t *generations, size_t *count, char *why, size_t why_size)
 {
-	const gpushare_LimboReply *left;
+	const gpushare_DeferredReply *left;
 
 	if (status == GPUSHARE_E_NO_REGISTRY) /* which is not asked right now */
 		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
 		return status;
-	ask_limbo(generations, *count);
+	ask_deferred(generations, *count);
 	status = client_await_next(line.client, line_call(0, why, why_size));
-	left = &line.client->reply.body.limbo;
-	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_limbo_tag) {
+	left = &line.client->reply.body.deferred;
+	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_deferred_tag) {
 		snprintf(why, why_size, "the registry answered another question");
 		status = GPUSHARE_E_PROTOCOL;
 	}
@@ -382,9 +382,9 @@ static int limbo(int status, uint64_t *generations, size_t *count, char *why, si
 	return status;
 }
 
-int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size)
+int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size)
 {
-	return limbo(line_enter(why, why_size), generations, count, why, why_size);
+	return deferred(line_enter(why, why_size), generations, count, why, why_size);
 }
 
 /* Of those, the ones that the page says were left; the registry hears that they go. */
@@ -396,12 +396,12 @@ static int take_left(uint64_t *generations, size_t *count)
 		if (changes_says_left(&changes, generations[i]))
 			generations[left++] = generations[i];
 	*count = left;
-	if (left && !client_post(line.client, ask_limbo(generations, left)))
+	if (left && !client_post(line.client, ask_deferred(generations, left)))
 		return GPUSHARE_E_TIMED_OUT;
 	return GPUSHARE_OK;
 }
 
-int link_limbo_left(uint64_t *generations, size_t *count, char *why, size_t why_size)
+int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t why_size)
 {
 	bool runs;
 	int status = line_enter_standing(&runs);
@@ -412,7 +412,7 @@ int link_limbo_left(uint64_t *generations, size_t *count, char *why, size_t why_
 		line_leave();
 	}
 	if (runs)
-		status = limbo(line_enter_by(monotonic_ms() + REACH_MS, why, why_size), generations,
-			       count, why, why_size);
+		status = deferred(line_enter_by(monotonic_ms() + REACH_MS, why, why_size),
+				  generations, count, why, why_size);
 	return status;
 }

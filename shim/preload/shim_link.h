@@ -41,15 +41,16 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 /* The whole name of what has that generation, among the names that `glob` fits. */
 int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
 	      char *why, size_t why_size);
-/* `limbo`: NULL, or whether it is to be held for others: they have it attached, or may have, as the registry
+/* `deferred`: NULL, or whether it is to be held for others: they have it attached, or may have, as the registry
  * has not answered. */
-int link_withdraw(const char *name, uint64_t generation, bool *limbo, char *why, size_t why_size);
+int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *why,
+		  size_t why_size);
 /* Of what is held so: the generations that nobody has attached any more, in their place. E_NOT_READY: see
  * client_await_next(); or the registry failed a moment ago, and is asked again soon. */
-int link_limbo(uint64_t *generations, size_t *count, char *why, size_t why_size);
+int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size);
 /* The same without a wait for the registry, as far as its page of changes tells. Only another registry that
  * has come, and runs, is connected to and asked, within a tenth of a second. E_TIMED_OUT: it can't be told. */
-int link_limbo_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
+int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
 /* The next two without a wait, but for another registry that has come and runs. False: not now. */
 void link_withdraw_later(const char *name, uint64_t generation);
 bool link_detach_later(const char *name, uint64_t generation, unsigned int reading);

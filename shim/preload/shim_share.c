@@ -275,7 +275,7 @@ static void say_untold(const char *name, int status, const char *why)
 		state_log("\"%s\" is freed, but the registry was not told: %s", name, why);
 }
 
-static void tell_end(const char *name, uint64_t generation, bool *limbo)
+static void tell_end(const char *name, uint64_t generation, bool *deferred)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	char why[512];
@@ -289,7 +289,7 @@ static void tell_end(const char *name, uint64_t generation, bool *limbo)
 		return;
 	}
 	pages_end(generation);
-	status = link_withdraw(name, generation, limbo, why, sizeof(why));
+	status = link_withdraw(name, generation, deferred, why, sizeof(why));
 	say_untold(name, status, why);
 }
 
@@ -364,10 +364,10 @@ bool share_left_later(const struct live *entry)
 
 bool share_end_attached(const char *name, uint64_t generation)
 {
-	bool limbo = false;
+	bool deferred = false;
 
-	tell_end(name, generation, &limbo);
-	return limbo;
+	tell_end(name, generation, &deferred);
+	return deferred;
 }
 
 void share_refuse(const struct claim *claim, const char *why)

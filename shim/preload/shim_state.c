@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "core/buffer/limbo.h"
+#include "core/buffer/deferred.h"
 #include "base/shim_lock.h"
 #include "shim_process.h"
 #include "cuda/shim_quiet.h"
@@ -33,7 +33,7 @@ struct state {
 	char log[256];
 	_Atomic uint64_t allocations, largest; /* counted only for the log */
 	int pid;			       /* a forked child logs nothing at its exit */
-	uint64_t limbo;
+	uint64_t deferred;
 	unsigned int publishes; /* bits of enum publish_when */
 };
 
@@ -91,7 +91,7 @@ static struct state *state_new(char errors[VARIABLES][512])
 	pthread_mutex_init(&made->lock, NULL);
 	copy_variable(made->log, sizeof(made->log), "GPUSHARE_LOG");
 	made->pid = made->log[0] ? getpid() : 0;
-	made->limbo = limbo_parse(secure_getenv("GPUSHARE_LIMBO"));
+	made->deferred = deferred_parse(secure_getenv("GPUSHARE_DEFERRED_FREE"));
 	for (size_t i = 0; i < sizeof(rank_variables) / sizeof(*rank_variables); i++)
 		copy_variable(made->rank, sizeof(made->rank), rank_variables[i]);
 	for (int kind = 0; kind < KINDS; kind++) {
@@ -202,11 +202,11 @@ bool state_may_match(const struct rules_allocation *allocation)
 	return concerns(state, RULES_NAME, allocation) || concerns(state, RULES_ATTACH, allocation);
 }
 
-uint64_t state_limbo(void)
+uint64_t state_deferred(void)
 {
 	const struct state *state = state_get();
 
-	return state ? state->limbo : 0;
+	return state ? state->deferred : 0;
 }
 
 bool state_publishes(enum publish_when when)

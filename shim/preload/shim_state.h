@@ -20,8 +20,8 @@ extern atomic_bool state_idle;
 /* Could a rule of that kind that is left concern the allocation? Looks at size and calls only; no lock. */
 bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation);
 
-/* $GPUSHARE_LIMBO, in bytes. */
-uint64_t state_limbo(void);
+/* $GPUSHARE_DEFERRED_FREE, in bytes. */
+uint64_t state_deferred(void);
 
 /* Was it asked to publish then? Never where there is no rule that names. Cheap; no lock. */
 bool state_publishes(enum publish_when when);

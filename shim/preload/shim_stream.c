@@ -255,7 +255,7 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 	return result;
 }
 
-/* Into limbo once the stream has got so far. */
+/* Deferred once the stream has got so far. */
 static bool linger_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_quiet_ struct quiet quiet = quiet_enter();

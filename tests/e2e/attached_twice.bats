@@ -34,7 +34,7 @@ gives_back_one() {
 	equal "$(attachers)" 1
 	touch "$WORK/free"
 	await_file "$WORK/freed"
-	has "$(gpushare ls --limbo)" "one"
+	has "$(gpushare ls --deferred)" "one"
 	touch "$WORK/end"
 	finish "$PID"
 }

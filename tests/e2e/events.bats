@@ -177,8 +177,8 @@ b/step"
 	equal "$(names)" "a/weights 1048576"
 	run -2 --separate-stderr gpushare events a b
 	has "$stderr" "one GLOB"
-	run -2 --separate-stderr gpushare events --limbo
-	has "$stderr" "no --limbo"
+	run -2 --separate-stderr gpushare events --deferred
+	has "$stderr" "no --deferred"
 	has "$(gpushare events --help)" "gpushare events [--json]"
 }
 

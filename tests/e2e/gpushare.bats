@@ -147,7 +147,7 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 }
 
 @test "usage errors are exit code 2" {
-	for words in "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --limbo" "rm" "rm --json a"; do
+	for words in "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --deferred" "rm" "rm --json a"; do
 		# shellcheck disable=SC2086 # words
 		run -2 --separate-stderr gpushare $words
 		equal "$output" ""
@@ -223,7 +223,7 @@ removed kv"
 
 @test "looks start no registry, and say that none runs" {
 	no_registry_yet
-	for words in ls "ls --json" "ls --limbo" "ls w" events "stat w" stat "rm w" "rm w*" "tag w" "tag w k=v" "get w"; do
+	for words in ls "ls --json" "ls --deferred" "ls w" events "stat w" stat "rm w" "rm w*" "tag w" "tag w k=v" "get w"; do
 		echo "$words"
 		read -ra words <<<"$words"
 		run -1 --separate-stderr gpushare "${words[@]}"

@@ -123,7 +123,7 @@ v 2097152"
 	go
 	await_file "$WORK/read"
 	equal "$(names)" ""
-	has "$(gpushare ls --limbo)" "w0"
+	has "$(gpushare ls --deferred)" "w0"
 	has "$(cat "$WORK/reader.out")" "byte b: 10"
 	touch "$WORK/end"
 	finish "$reader"

@@ -61,7 +61,7 @@ verbs() {
 		[ -n "$stderr" ]
 	done
 	run -2 gpushare rm --json x
-	run -2 gpushare metrics --limbo
+	run -2 gpushare metrics --deferred
 	equal "$(registry_pids)" ""
 }
 
@@ -101,9 +101,9 @@ verbs() {
 
 @test "variables that make no sense are passed over, and tools say so" {
 	start_registry
-	GPUSHARE_TIMEOUT_MS=abc GPUSHARE_LIMBO=abc run -0 --separate-stderr gpushare ls
+	GPUSHARE_TIMEOUT_MS=abc GPUSHARE_DEFERRED_FREE=abc run -0 --separate-stderr gpushare ls
 	has "$stderr" "GPUSHARE_TIMEOUT_MS is 'abc', which is passed over: it wants milliseconds"
-	has "$stderr" "GPUSHARE_LIMBO is 'abc', which is passed over: it wants bytes, such as 512Mi"
+	has "$stderr" "GPUSHARE_DEFERRED_FREE is 'abc', which is passed over: it wants bytes, such as 512Mi"
 	if [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ]; then # which every program then needs first
 		GPUSHARE_PUBLISH=often GPUSHARE_AUTOSTART=maybe run -0 --separate-stderr gpushare run true
 	else
@@ -111,10 +111,10 @@ verbs() {
 	fi
 	has "$stderr" "GPUSHARE_PUBLISH is 'often'"
 	has "$stderr" "GPUSHARE_AUTOSTART is 'maybe'"
-	GPUSHARE_LIMBO=2G GPUSHARE_PUBLISH=sync,exit run -0 --separate-stderr gpushare ls
+	GPUSHARE_DEFERRED_FREE=2G GPUSHARE_PUBLISH=sync,exit run -0 --separate-stderr gpushare ls
 	equal "$stderr" ""
-	GPUSHARE_LIMBO=abc run -0 gpushare doctor
-	has "$output" "GPUSHARE_LIMBO is 'abc'"
+	GPUSHARE_DEFERRED_FREE=abc run -0 gpushare doctor
+	has "$output" "GPUSHARE_DEFERRED_FREE is 'abc'"
 }
 
 @test "errors are sentences on stderr: the thing, the cause, the next step" {
@@ -145,7 +145,7 @@ named_buffers() {
 	equal "$(complete_words stat '')" "_odd..//name- weights "
 	equal "$(complete_words rm weights '')" "_odd..//name- weights "
 	equal "$(complete_words top --sort '')" "size age attached rate name "
-	equal "$(complete_words ls --limbo -)" "--limbo --json --dir --help "
+	equal "$(complete_words ls --deferred -)" "--deferred --json --dir --help "
 	equal "$(complete_words ls --dir '')" ":dirs "
 	equal "$(complete_words ls --dir /nonexistent '')" ""
 	equal "$(complete_words run '')" ":commands "

@@ -47,7 +47,7 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 	has "$output" '1.5e3'
 }
 
-@test "metrics: names, memory, attachments, limbo, requests and refusals" {
+@test "metrics: names, memory, attachments, deferred frees, requests and refusals" {
 	shared
 	start other "$BIN/api_app" open attach=w,weights attach=v,kv touch="$WORK/has" await="$WORK/end"
 	await_file "$WORK/has"
@@ -62,7 +62,7 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 	equal "$(sample 'gpushare_buffers{backing="vmm"}')" 1
 	equal "$(sample gpushare_kept_bytes)" 2097152
 	equal "$(sample gpushare_attachments)" 2
-	equal "$(sample gpushare_limbo_buffers)" 0
+	equal "$(sample gpushare_deferred_buffers)" 0
 	equal "$(sample 'gpushare_requests_total{verb="share"}')" 3
 	equal "$(sample 'gpushare_requests_total{verb="attach"}')" 2
 	equal "$(sample 'gpushare_requests_total{verb="tag"}')" 0
@@ -74,8 +74,8 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 	touch "$WORK/more"
 	await_file "$WORK/freed"
 	metrics >"$WORK/samples"
-	equal "$(sample gpushare_limbo_buffers)" 1
-	equal "$(sample gpushare_limbo_bytes)" 2097152
+	equal "$(sample gpushare_deferred_buffers)" 1
+	equal "$(sample gpushare_deferred_bytes)" 2097152
 	equal "$(sample gpushare_names)" 2
 }
 
@@ -83,7 +83,7 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 	needs jq
 	shared
 	gpushare metrics --json >"$WORK/json"
-	equal "$(jq -c '[.names, .backings.ipc.names, .backings.vmm.bytes, .requests_by_verb.share, .limbo]' \
+	equal "$(jq -c '[.names, .backings.ipc.names, .backings.vmm.bytes, .requests_by_verb.share, .deferred]' \
 		"$WORK/json")" '[3,2,2097152,3,0]'
 	equal "$(jq -r .version "$WORK/json")" "$(gpushare --version | cut -d ' ' -f 2)"
 	equal "$(jq -r .pid "$WORK/json")" "$(registry_pids)"

@@ -37,7 +37,7 @@ on_terminal() {
 	gpushare top -n 2 -d 0.05 | grep -q 'requests: [0-9]* ([0-9.]*/s)'
 	touch "$WORK/more"
 	await_file "$WORK/freed"
-	gpushare top | grep -Eq "^weights .* limbo +api_app\[$HOLDER\]$"
+	gpushare top | grep -Eq "^weights .* deferred +api_app\[$HOLDER\]$"
 }
 
 @test "sorted by each key, and only what a pattern matches" {
@@ -104,8 +104,8 @@ on_terminal() {
 @test "on a terminal: what comes, goes and is freed meanwhile" {
 	shared
 	"$BIN/tool_pty" 24x150 see='3 shown' see=weights see="api_app[$HOLDER]" send=' ' see='3 shown' touch="$WORK/more" see='4 shown' \
-		see=newcomer see="  limbo  api_app[$HOLDER]" send=l see='without limbo' see=newcomer \
-		see='gpushare top' see='without limbo' unseen="  limbo  api_app" send=q end=0 \
+		see=newcomer see="  deferred  api_app[$HOLDER]" send=l see='without deferred' see=newcomer \
+		see='gpushare top' see='without deferred' unseen="  deferred  api_app" send=q end=0 \
 		-- gpushare top -d 0.1
 }
 

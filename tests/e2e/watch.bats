@@ -38,7 +38,7 @@ nobody_connected() {
 	[ "$(awk -v "path=$GPUSHARE_DIR/registry.sock" '$6 == "03" && $8 == path' /proc/net/unix | wc -l)" = 0 ]
 }
 
-@test "an ipc buffer's life, in order: share, attach, detach, withdraw, limbo, remove" {
+@test "an ipc buffer's life, in order: share, attach, detach, withdraw, deferred, remove" {
 	watching w
 	start_named app x "$BIN/rt_app_static" init alloc=a,4Mi touch="$WORK/up" await="$WORK/go" free=a \
 		touch="$WORK/freed" await="$WORK/end"
@@ -58,11 +58,11 @@ nobody_connected() {
 attach x
 detach x
 attach x
-limbo x
+deferred x
 detach x
 remove x"
-	equal "$(awk '$2 == "share" || $2 == "limbo"' "$WORK/w.out" | grep -c "  pid=$app  size=4194304  owner=rt_app_static\[$app\]")" 2
-	has "$(awk '$2 == "limbo"' "$WORK/w.out")" "attached=1"
+	equal "$(awk '$2 == "share" || $2 == "deferred"' "$WORK/w.out" | grep -c "  pid=$app  size=4194304  owner=rt_app_static\[$app\]")" 2
+	has "$(awk '$2 == "deferred"' "$WORK/w.out")" "attached=1"
 	has "$(awk '$2 == "attach"' "$WORK/w.out" | tail -n 1)" "  pid=$holder  "
 }
 
@@ -191,7 +191,7 @@ share y"
 	run -2 --separate-stderr gpushare watch --count 0
 	has "$stderr" "--count wants a number of 1 or more"
 	run -2 --separate-stderr gpushare watch a b
-	run -2 --separate-stderr gpushare watch --limbo
+	run -2 --separate-stderr gpushare watch --deferred
 	GPUSHARE_AUTOSTART=0 run -1 --separate-stderr gpushare watch
 	has "$stderr" "autostart is off"
 	run -0 gpushare watch --help

@@ -146,9 +146,9 @@ static void play(const char *scene)
 		const char *name;
 		void (*plays)(void);
 	} scenes[] = {
-	    {"events", events}, {"watch", watch},     {"consume", consume},
-	    {"limbo", limbo},	{"ask", ask},	      {"rights", rights},
-	    {"keep", keep},	{"restart", restart}, {"host", host},
+	    {"events", events},	    {"watch", watch},	  {"consume", consume},
+	    {"deferred", deferred}, {"ask", ask},	  {"rights", rights},
+	    {"keep", keep},	    {"restart", restart}, {"host", host},
 	};
 
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)

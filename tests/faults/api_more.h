@@ -60,7 +60,7 @@ static void consume(void)
 }
 
 /* Freed while another has it attached, who then lets go. */
-static void limbo(void)
+static void deferred(void)
 {
 	struct gpushare_buffer *buffer = UNTOUCHED;
 	int seen = 0;
@@ -71,8 +71,8 @@ static void limbo(void)
 	wrong_unless(comes_true(is_held, "mine"), "nobody holds it");
 	if (did("free", gpushare_free(buffer)))
 		must_be_gone("mine", "free");
-	did("list_limbo", gpushare_list_limbo(session, "*", count_one, &seen));
-	wrong_unless(seen <= 1, "list_limbo: more than one");
+	did("list_deferred", gpushare_list_deferred(session, "*", count_one, &seen));
+	wrong_unless(seen <= 1, "list_deferred: more than one");
 }
 
 static int count_holder(const struct gpushare_holder *holder, void *user)

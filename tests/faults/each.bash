@@ -110,7 +110,7 @@ judge_one() {
 # its stream (async_defer) for its next call; what is to be told a registry that came anew (want) has its
 # room for good; the daemon's closer and nng end with threads of theirs,
 # and it listens anew where it was slow to hear. Memory whose end the registry did not hear of is held
-# until it answers (limbo_put).
+# until it answers (deferred_put).
 is_unheard() {
 	[[ $1 =~ ^(ask\.|fds\.|send|recv|poll|connect|socket) ]]
 }
@@ -132,7 +132,7 @@ not_more() {
 		read -r kind what <<<"$line"
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
-		[[ $what == *" limbo_put at "* ]] && is_unheard "$1" && continue
+		[[ $what == *" deferred_put at "* ]] && is_unheard "$1" && continue
 		[[ $what =~ \ (client_owe|want|async_defer|closer_[a-z]*|fresh_add|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
 	done <"$WORK/left"
 	[ -z "$more" ] || { echo "left: $more"; return 1; }

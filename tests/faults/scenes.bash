@@ -18,7 +18,7 @@ slurp() {
 registry_has() {
 	local said one has=
 	said=$(GPUSHARE_TIMEOUT_MS=5000 "$BUILD/gpushare" stat --json 2>&1) || { echo "no answer: $said"; return; }
-	for one in names attachments limbo waiters; do
+	for one in names attachments deferred waiters; do
 		[[ $said =~ \"$one\":\ ([0-9]+) ]]
 		has+=" ${BASH_REMATCH[1]}"
 	done
@@ -34,7 +34,7 @@ registry_is_as_before() {
 		[ "$has" != "$BEFORE" ] || return 0
 		sleep 0.01
 	done
-	echo "the registry has (names, attachments, limbo, waiters) $has, before it had $BEFORE"
+	echo "the registry has (names, attachments, deferred, waiters) $has, before it had $BEFORE"
 	return 1
 }
 

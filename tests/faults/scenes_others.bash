@@ -17,8 +17,8 @@ scene_api_consume_host_functions() {
 	}
 }
 
-scene_api_limbo() {
-	api limbo
+scene_api_deferred() {
+	api deferred
 	SERVER=("$BIN/api_faults" hold)
 }
 
@@ -92,7 +92,7 @@ scene_restart() {
 }
 
 # What the program frees another has attached; it goes on, and ends.
-scene_limbo() {
+scene_deferred() {
 	preloaded GPUSHARE_NAME=mine "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 touch=up await=go drop=a \
 		make=b,alloc,700Ki fill=b,3 drop=b make=c,pool,700Ki drop=c exit=7
 	SERVER=("$BIN/api_faults" hold)

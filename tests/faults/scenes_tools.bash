@@ -80,7 +80,7 @@ scene_ls_json() { verb ls --json; }
 scene_stat() { verb stat othervmm; }
 scene_stat_registry() { verb stat; }
 scene_events() { verb events; }
-scene_limbo_list() { verb ls --limbo; }
+scene_deferred_list() { verb ls --deferred; }
 scene_metrics() { verb metrics; }
 scene_top() { verb top -n 1; }
 

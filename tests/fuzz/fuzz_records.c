@@ -88,7 +88,7 @@ static void compare(const struct entry *one, const struct entry *other)
 	FUZZ_MUST(!one->session ||
 		  !memcmp(one->session->key, other->session->key, GPUSHARE_SESSION_KEY_SIZE));
 	FUZZ_MUST(one->info.attachers == other->info.attachers);
-	FUZZ_MUST(one->unsynced == other->unsynced && one->info.in_limbo == other->info.in_limbo);
+	FUZZ_MUST(one->unsynced == other->unsynced && one->info.deferred == other->info.deferred);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

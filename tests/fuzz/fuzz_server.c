@@ -167,7 +167,7 @@ static void withdraw(unsigned int client, struct fuzz_bytes *from)
 
 	strcpy(what.verb.withdraw.name, name_of(from));
 	what.verb.withdraw.generation = generation_of(from);
-	what.verb.withdraw.limbo = fuzz_byte(from) % 2;
+	what.verb.withdraw.deferred = fuzz_byte(from) % 2;
 	ask(client, &what);
 }
 
@@ -194,13 +194,13 @@ static void resync(unsigned int client, struct fuzz_bytes *from)
 	ask(client, &what);
 }
 
-static void limbo(unsigned int client, struct fuzz_bytes *from)
+static void deferred(unsigned int client, struct fuzz_bytes *from)
 {
-	request what = {.which_verb = gpushare_Request_limbo_tag};
+	request what = {.which_verb = gpushare_Request_deferred_tag};
 
-	what.verb.limbo.generations_count = fuzz_byte(from) % 4;
-	for (pb_size_t i = 0; i < what.verb.limbo.generations_count; i++)
-		what.verb.limbo.generations[i] = generation_of(from);
+	what.verb.deferred.generations_count = fuzz_byte(from) % 4;
+	for (pb_size_t i = 0; i < what.verb.deferred.generations_count; i++)
+		what.verb.deferred.generations[i] = generation_of(from);
 	ask(client, &what);
 }
 
@@ -318,7 +318,7 @@ static void step(struct fuzz_bytes *from)
 	case 7:
 		return resync(client, from);
 	case 8:
-		return limbo(client, from);
+		return deferred(client, from);
 	default:
 		return ask_anything(client, from);
 	}

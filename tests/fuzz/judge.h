@@ -75,7 +75,7 @@ static void judge_counts(const struct registry *registry)
 static void judge_tallies(const struct registry *registry)
 {
 	const struct account *total = &registry->state.users.total;
-	struct buffers named = {0}, limbo = {0};
+	struct buffers named = {0}, deferred = {0};
 	const struct entry *entry;
 
 	for (entry = store_after(&registry->state.store, ""); entry;
@@ -87,16 +87,16 @@ static void judge_tallies(const struct registry *registry)
 	     entry = store_next(&registry->state.store, entry)) {
 		if (!entry->nameless)
 			continue;
-		limbo.count += entry->info.in_limbo;
-		limbo.bytes += entry->info.in_limbo ? entry->info.base_size : 0;
+		deferred.count += entry->info.deferred;
+		deferred.bytes += entry->info.deferred ? entry->info.base_size : 0;
 	}
 	for (int i = 0; i < COUNTS_BACKINGS; i++) {
 		named.count -= total->named[i].count;
 		named.bytes -= total->named[i].bytes;
-		limbo.count -= total->deferred[i].count;
-		limbo.bytes -= total->deferred[i].bytes;
+		deferred.count -= total->deferred[i].count;
+		deferred.bytes -= total->deferred[i].bytes;
 	}
-	FUZZ_MUST(!named.count && !named.bytes && !limbo.count && !limbo.bytes);
+	FUZZ_MUST(!named.count && !named.bytes && !deferred.count && !deferred.bytes);
 }
 
 static void judge_registry(const struct registry *registry)
@@ -112,14 +112,15 @@ static void judge_registry(const struct registry *registry)
 		FUZZ_MUST(name_is_valid(entry->info.name) && entry->info.generation);
 		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
-		FUZZ_MUST(!entry->info.in_limbo);
+		FUZZ_MUST(!entry->info.deferred);
 		kept_bytes += entry_is_kept(entry->info.flags) ? entry->info.base_size : 0;
 		tags += entry->tags_count;
 		last = entry;
 	}
 	FUZZ_MUST(kept_bytes == registry->state.users.total.held[LIMIT_kept_bytes]);
 	FUZZ_MUST(registry->state.store.count == registry->state.users.total.held[LIMIT_names]);
-	FUZZ_MUST(registry->state.store.nameless == registry->state.users.total.held[LIMIT_limbo]);
+	FUZZ_MUST(registry->state.store.nameless ==
+		  registry->state.users.total.held[LIMIT_deferred]);
 	for (entry = store_next(&registry->state.store, NULL); entry;
 	     entry = store_next(&registry->state.store, entry)) {
 		if (!entry->nameless)

@@ -26,7 +26,7 @@ mtype = { NONE, OPEN, LINGERS, GHOST };
 
 /* The registry: gone with it. */
 bool up, dirty;
-byte next, named, nameless, in_limbo, unsynced, missing;
+byte next, named, nameless, deferred, unsynced, missing;
 byte gone;		/* buffer_has_gone(): since the records began, but for what was lost */
 byte owner[LAST + 1];	/* slot + 1; 0: nobody, kept */
 mtype session[SLOTS];
@@ -34,7 +34,7 @@ byte attached[SLOTS];
 
 /* registry.state, the keeper. */
 bool has_records;
-byte j_named, j_nameless, j_in_limbo, j_untold;
+byte j_named, j_nameless, j_deferred, j_untold;
 byte j_owner[LAST + 1];
 bool j_session[SLOTS];
 byte j_attached[SLOTS];
@@ -85,7 +85,7 @@ inline judge() {
 }
 
 inline copy() {
-	j_named = named; j_nameless = nameless; j_in_limbo = in_limbo; j_untold = unsynced;
+	j_named = named; j_nameless = nameless; j_deferred = deferred; j_untold = unsynced;
 	g = 0;
 	do
 	:: g > LAST -> break
@@ -115,7 +115,7 @@ inline drop(x) {
 	:: named == x -> named = 0
 	:: else
 	fi;
-	nameless = nameless & ~BIT(x); in_limbo = in_limbo & ~BIT(x); unsynced = unsynced & ~BIT(x);
+	nameless = nameless & ~BIT(x); deferred = deferred & ~BIT(x); unsynced = unsynced & ~BIT(x);
 	missing = missing & ~BIT(x); keeper = keeper & ~BIT(x); gone = gone | BIT(x);
 	owner[x] = 0;
 	/* Who has it still will hear that there is no such thing: of no consequence any more. */
@@ -265,7 +265,7 @@ inline detach(c, y) {
 	fi
 }
 
-/* handle_withdraw() of a generation, with limbo. */
+/* handle_withdraw() of a generation, with `deferred`. */
 inline withdraw(c, y) {
 	s = conn[c] - 1;
 	x = 0;
@@ -276,7 +276,7 @@ inline withdraw(c, y) {
 		:: named == y -> named = 0
 		:: else
 		fi;
-		nameless = nameless | BIT(y); in_limbo = in_limbo | BIT(y); unsynced = unsynced & ~BIT(y);
+		nameless = nameless | BIT(y); deferred = deferred | BIT(y); unsynced = unsynced & ~BIT(y);
 		x = y
 	:: owner[y] == s + 1 && (HAS(nameless, y) || (!HAS(keeps, y) && !HAS(ALL_ATTACHED, y))) -> drop(y)
 	:: else
@@ -299,8 +299,8 @@ inline unlink() {
 	note()
 }
 
-/* handle_limbo() */
-inline ask_limbo(c) {
+/* handle_deferred() */
+inline ask_deferred(c) {
 	s = conn[c] - 1;
 	x = 1;
 	do
@@ -451,7 +451,7 @@ proctype client(byte c) {
 	:: atomic { WORKS(c) && !want[c] && named && !HAS(missing, named) && !HAS(own[c], named) &&
 		    !HAS(use[c], named) -> attach(c); judge() }
 	:: atomic { WORKS(c) && !want[c] && named -> d_step { unlink(); judge() } }
-	:: atomic { WORKS(c) && !want[c] && held[c] -> d_step { ask_limbo(c); judge() } }
+	:: atomic { WORKS(c) && !want[c] && held[c] -> d_step { ask_deferred(c); judge() } }
 	:: atomic { WORKS(c) && freeing[c] -> withdraw(c, freeing[c]); judge() }
 	:: atomic { alive[c] && freeing[c] && !(up && conn[c]) -> freeing[c] = 0 }
 	:: atomic { alive[c] && use[c] ->
@@ -482,7 +482,7 @@ inline load() {
 	g = 0;
 	named = (has_records -> j_named : 0);
 	nameless = (has_records -> j_nameless : 0);
-	in_limbo = (has_records -> j_in_limbo : 0);
+	deferred = (has_records -> j_deferred : 0);
 	unsynced = (has_records -> j_untold : 0);
 	s = 0;
 	do
@@ -545,7 +545,7 @@ inline start() {
 inline fall() {
 	crashes++;
 	up = false; dirty = false; next = 0;
-	named = 0; nameless = 0; in_limbo = 0; unsynced = 0; missing = 0;
+	named = 0; nameless = 0; deferred = 0; unsynced = 0; missing = 0;
 	g = 0;
 	do
 	:: g > LAST -> break

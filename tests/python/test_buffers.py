@@ -237,7 +237,7 @@ class Names(Case):
             buffer = session.alloc("own", 16)
             self.assertEqual(session.stat("own").size, 16)
             self.assertGreaterEqual(session.registry().connections, 1)
-            self.assertEqual(session.ls(limbo=True), [])
+            self.assertEqual(session.ls(deferred=True), [])
         with self.assertRaisesRegex(ValueError, "closed"):
             session.ls()
         self.assertEqual(self.names(), ["own"])  # the lease is the buffer's

@@ -139,10 +139,10 @@ static int played_share(const struct link_share *again, int64_t until_ms, uint64
 	return played.to_share;
 }
 
-static int played_withdraw(const char *name, uint64_t generation, const bool *limbo,
+static int played_withdraw(const char *name, uint64_t generation, const bool *deferred,
 			   const char *why, size_t why_size)
 {
-	assert_true(*name && generation && !limbo && why && why_size);
+	assert_true(*name && generation && !deferred && why && why_size);
 	played.withdrawals++;
 	return GPUSHARE_OK;
 }

@@ -430,7 +430,7 @@ request raw_free(const char *name, uint64_t generation)
 {
 	request ask = raw_withdraw(name, generation);
 
-	ask.verb.withdraw.limbo = true;
+	ask.verb.withdraw.deferred = true;
 	return ask;
 }
 

@@ -167,7 +167,7 @@ static void ask_of_the_registry(void)
 	FAILS(E_INVALID, "out_state is NULL", gpushare_state(buffer, NULL));
 	FAILS(E_INVALID, "out_info is NULL", gpushare_stat_registry(session, NULL));
 	FAILS(E_INVALID, "session is NULL", gpushare_stat_registry(NULL, &info));
-	FAILS(E_INVALID, "visit is NULL", gpushare_list_limbo(session, NULL, NULL, NULL));
+	FAILS(E_INVALID, "visit is NULL", gpushare_list_deferred(session, NULL, NULL, NULL));
 	OK(gpushare_state(buffer, &state));
 	CHECK(state == GPUSHARE_STATE_SHARED);
 	OK(gpushare_unlink(session, "x"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an open mirror keeps where others, limbo or warm attaches have a say; the one descriptor. */
+/* What an open mirror keeps where others, deferred frees or warm attaches have a say; the one descriptor. */
 #include "unit.h"
 
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 #define LOW 256
 #define HIGH 1024 /* descriptors are held between the two */
 
-static unsigned int in_limbo(struct gpushare_session *session)
+static unsigned int deferred(struct gpushare_session *session)
 {
 	struct gpushare_registry_info info;
 
 	OK(gpushare_stat_registry(session, &info));
-	return (unsigned int)info.limbo;
+	return (unsigned int)info.deferred;
 }
 
 static unsigned int attachers(struct gpushare_session *session, const char *name)
@@ -94,15 +94,15 @@ static void free_under_mirror(void)
 	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
 	OK(gpushare_free(x));
 	FAILS(E_NOT_FOUND, "x", gpushare_stat(session, "x", &info));
-	CHECK(in_limbo(session) == 1);
+	CHECK(deferred(session) == 1);
 	turn();
 	refill(mirror, 2);
-	CHECK(in_limbo(session) == 1);
+	CHECK(deferred(session) == 1);
 	turn();
 	turn();
-	poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	poll(NULL, 0, DEFERRED_PAUSE_MS + 1);
 	OK(gpushare_alloc(session, "y", -1, SIZE, &y));
-	CHECK(in_limbo(session) == 0);
+	CHECK(deferred(session) == 0);
 	CHECK(gpushare_pointer(y) == pointer || part_driver()->cuMemFree_v2(pointer));
 	OK(gpushare_close(session));
 	say();
@@ -121,13 +121,13 @@ static void close_under_mirror(void)
 	OK(gpushare_free(x));
 	turn();
 	refill(mirror, 2);
-	CHECK(in_limbo(other) == 1);
+	CHECK(deferred(other) == 1);
 	turn();
 	x = part_filled(session, "x", SIZE, 3);
 	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
 	OK(gpushare_free(x));
 	OK(gpushare_close(session));
-	CHECK(in_limbo(other) == 0 && part_driver()->cuMemFree_v2(pointer) != CU_OK);
+	CHECK(deferred(other) == 0 && part_driver()->cuMemFree_v2(pointer) != CU_OK);
 	turn();
 	OK(gpushare_close(other));
 	say();

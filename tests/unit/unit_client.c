@@ -115,7 +115,7 @@ static void what_got_no_answer_is_asked_again(void **state)
 }
 
 /* Until the request that waits has withdrawn it. */
-static void what_goes_into_limbo_is_told_of(void **state)
+static void what_goes_into_deferred_is_told_of(void **state)
 {
 	const gpushare_Hold *hold = &client->aside.verb.resync.shared[0];
 	gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
@@ -127,7 +127,7 @@ static void what_goes_into_limbo_is_told_of(void **state)
 	withdraw->generation = 7;
 	client_tell_rest(client, &client->aside.verb.resync);
 	assert_int_equal(client->aside.verb.resync.shared_count, 0);
-	withdraw->limbo = true;
+	withdraw->deferred = true;
 	client_tell_rest(client, &client->aside.verb.resync);
 	assert_int_equal(client->aside.verb.resync.shared_count, 1);
 	assert_string_equal(hold->name, "w");
@@ -314,7 +314,7 @@ int main(void)
 	    scripted_test(the_session_is_resumed),
 	    scripted_test(an_old_registry_gives_none),
 	    scripted_test(what_got_no_answer_is_asked_again),
-	    scripted_test(what_goes_into_limbo_is_told_of),
+	    scripted_test(what_goes_into_deferred_is_told_of),
 	    scripted_test(a_name_that_was_not_answered_is_told_of),
 	    scripted_test(a_name_that_was_not_answered_is_not_what_is_known),
 	    scripted_test(a_name_that_was_asked_of_two_is_told_of),

@@ -81,14 +81,14 @@ static void sent(reply *answer, uint32_t id, size_t size)
 
 static void answered(void **state)
 {
-	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_limbo_tag};
+	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_deferred_tag};
 
 	(void)state;
-	answer.body.limbo.generations_count = 1;
-	answer.body.limbo.generations[0] = 7;
+	answer.body.deferred.generations_count = 1;
+	answer.body.deferred.generations[0] = 7;
 	sent(&answer, FIRST_ID, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_true(lone_client.heard && lone_client.reply.body.limbo.generations[0] == 7);
+	assert_true(lone_client.heard && lone_client.reply.body.deferred.generations[0] == 7);
 	answer = (reply){.status = GPUSHARE_E_DENIED, .message = "it is not yours"};
 	sent(&answer, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_E_DENIED);
@@ -104,24 +104,24 @@ static void answered(void **state)
  * with that. */
 static void posted(void **state)
 {
-	static const request limbo = {.which_verb = gpushare_Request_limbo_tag};
+	static const request deferred = {.which_verb = gpushare_Request_deferred_tag};
 	static reply other_answer = {.status = GPUSHARE_E_DENIED};
-	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_limbo_tag};
+	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_deferred_tag};
 
 	(void)state;
-	answer.body.limbo.generations_count = 1;
-	answer.body.limbo.generations[0] = 7;
-	assert_true(client_post(&lone_client, &limbo) && client_post(&lone_client, &limbo));
+	answer.body.deferred.generations_count = 1;
+	answer.body.deferred.generations[0] = 7;
+	assert_true(client_post(&lone_client, &deferred) && client_post(&lone_client, &deferred));
 	sent(&other_answer, FIRST_ID, SIZE_MAX);
 	sent(&answer, FIRST_ID + 2, SIZE_MAX);
 	sent(&other_answer, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_int_equal(lone_client.reply.body.limbo.generations[0], 7);
+	assert_int_equal(lone_client.reply.body.deferred.generations[0], 7);
 	assert_int_equal(lone_client.posted, 1);
-	answer.body.limbo.generations[0] = 8;
+	answer.body.deferred.generations[0] = 8;
 	sent(&answer, FIRST_ID + 3, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_int_equal(lone_client.reply.body.limbo.generations[0], 8);
+	assert_int_equal(lone_client.reply.body.deferred.generations[0], 8);
 	assert_int_equal(lone_client.posted, 0);
 	sent(&answer, FIRST_ID + 5, SIZE_MAX); /* to nothing that was posted */
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
@@ -130,17 +130,17 @@ static void posted(void **state)
 /* The other end reads nothing: the question is not sent, and what was is whole. */
 static void posted_to_nobody(void **state)
 {
-	static const request limbo = {.which_verb = gpushare_Request_limbo_tag};
+	static const request deferred = {.which_verb = gpushare_Request_deferred_tag};
 	static const int small = 1;
 
 	(void)state;
 	assert_int_equal(setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
 			 0);
-	while (client_post(&lone_client, &limbo))
+	while (client_post(&lone_client, &deferred))
 		assert_in_range(lone_client.posted, 1, 100000);
 	assert_true(lone_client.fd >= 0);
 	close(other);
-	assert_false(client_post(&lone_client, &limbo));
+	assert_false(client_post(&lone_client, &deferred));
 	connected();
 }
 

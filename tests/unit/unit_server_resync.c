@@ -332,17 +332,17 @@ static bool leave(int peer, const char *name, uint64_t generation)
 {
 	assert_int_equal(raw_say(peer, raw_free(name, generation)), GPUSHARE_OK);
 	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
-	       raw_answer.body.withdraw.limbo;
+	       raw_answer.body.withdraw.deferred;
 }
 
 /* Whether nobody has that one attached any more. */
 static bool has_been_left(int peer, uint64_t generation)
 {
-	request what = {.which_verb = gpushare_Request_limbo_tag};
+	request what = {.which_verb = gpushare_Request_deferred_tag};
 
-	what.verb.limbo.generations[what.verb.limbo.generations_count++] = generation;
+	what.verb.deferred.generations[what.verb.deferred.generations_count++] = generation;
 	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
-	return raw_answer.body.limbo.generations_count;
+	return raw_answer.body.deferred.generations_count;
 }
 
 static void what_is_freed_waits_for_its_attachers(void **state)
@@ -356,7 +356,7 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 	for (int again = 0; again < 3; again++) {
 		restart(false);
 		come_back(&me, true);
-		assert_int_equal(raw_stat(me).limbo, 1);
+		assert_int_equal(raw_stat(me).deferred, 1);
 		assert_false(has_been_left(me, first));
 		assert_true(seen(me, "x")->generation == second);
 		assert_int_equal(seen(me, "x")->attachers, 0);
@@ -371,10 +371,10 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 	restart(false);
 	come_back(&me, true);
 	assert_true(has_been_left(me, first));
-	assert_int_equal(raw_stat(me).limbo, 0);
+	assert_int_equal(raw_stat(me).deferred, 0);
 	restart(false);
 	come_back(&me, true);
-	assert_int_equal(raw_stat(me).limbo, 0);
+	assert_int_equal(raw_stat(me).deferred, 0);
 	assert_int_equal(raw_stat(me).names, 1);
 }
 
@@ -400,20 +400,20 @@ static void what_is_unlinked_stays_nameless(void **state)
 		assert_int_equal(resync(me, told, true), GPUSHARE_OK);
 		assert_wanted(0);
 		assert_int_equal(raw_stat(me).names, 0);
-		assert_int_equal(raw_stat(me).limbo, 0);
+		assert_int_equal(raw_stat(me).deferred, 0);
 	}
 	assert_int_equal(raw_say(me, raw_withdraw("k", k)), GPUSHARE_OK);
 	assert_false(leave(me, "y", y));
 	assert_true(leave(me, "x", x));
 	restart(false);
 	come_back(&me, true);
-	assert_int_equal(raw_stat(me).limbo, 1);
+	assert_int_equal(raw_stat(me).deferred, 1);
 	assert_true(share(me, "z") > k);
 	/* It ends with its owner. */
 	raw_peer_end(me);
 	restart(false);
 	come_back(&other, true);
-	assert_int_equal(raw_stat(other).limbo, 0);
+	assert_int_equal(raw_stat(other).deferred, 0);
 	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
 }
 
@@ -431,12 +431,12 @@ static void what_was_left_out_is_freed_or_back(void **state)
 	assert_wanted(0);
 	assert_int_equal(raw_say(me, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("withdrew it");
-	assert_int_equal(raw_stat(me).limbo, 0);
+	assert_int_equal(raw_stat(me).deferred, 0);
 	for (uint64_t again = 1; again <= 2; again++) {
 		assert_true(leave(me, "x", x));
 		restart(false);
 		come_back(&me, true);
-		assert_int_equal(raw_stat(me).limbo, 1);
+		assert_int_equal(raw_stat(me).deferred, 1);
 	}
 	/* The next telling has the other one. */
 	assert_int_equal(resync_of(me, "z", z, 0), GPUSHARE_OK);

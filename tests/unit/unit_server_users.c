@@ -470,7 +470,7 @@ static int set_up_small(void **state)
 	(void)state;
 	return serve("user_names = 2\nnames = 3\nuser_kept_bytes = 4096\nuser_attachments = 3\n"
 		     "user_connections = 2\nuser_waiters = 1\nuser_watchers = 1\nuser_tags = 4\n"
-		     "user_limbo = 1\nuser_descriptors = 2\ndescriptors = 3\n");
+		     "user_deferred = 1\nuser_descriptors = 2\ndescriptors = 3\n");
 }
 
 /* Answered by a sentence that names the key, and counted once; the sums are the user's own. */
@@ -570,12 +570,12 @@ static void waiters_and_watchers_have_limits(void **state)
 }
 
 /* Room for what the owner holds without a name, too; where there is none it is freed at once. */
-static void limbo_has_a_limit(void **state)
+static void deferred_has_a_limit(void **state)
 {
 	request leave = {.which_verb = gpushare_Request_withdraw_tag};
 
 	(void)state;
-	leave.verb.withdraw.limbo = true;
+	leave.verb.withdraw.deferred = true;
 	for (const char *name = "a"; *name; name = *name == 'a' ? "b" : "") {
 		share(owner, name, 0666, 0);
 		leave.verb.withdraw.generation = raw_answer.body.share.generation;
@@ -583,10 +583,10 @@ static void limbo_has_a_limit(void **state)
 		strcpy(leave.verb.withdraw.name, name);
 		assert_int_equal(raw_say(owner, leave), GPUSHARE_OK);
 		assert_true((raw_answer.which_body == gpushare_Reply_withdraw_tag &&
-			     raw_answer.body.withdraw.limbo) == (*name == 'a'));
+			     raw_answer.body.withdraw.deferred) == (*name == 'a'));
 	}
-	assert_int_equal(configured_limits(owner, "user_limbo"), 1);
-	assert_int_equal(raw_stat(root).limbo, 1);
+	assert_int_equal(configured_limits(owner, "user_deferred"), 1);
+	assert_int_equal(raw_stat(root).deferred, 1);
 }
 
 static request with_tags(request what, pb_size_t count)
@@ -812,7 +812,7 @@ int main(void)
 	    SMALL(kept_bytes_and_descriptors_have_limits),
 	    SMALL(attachments_have_a_limit),
 	    SMALL(waiters_and_watchers_have_limits),
-	    SMALL(limbo_has_a_limit),
+	    SMALL(deferred_has_a_limit),
 	    SMALL(tags_have_a_limit),
 	    SMALL(connections_have_a_limit),
 	};

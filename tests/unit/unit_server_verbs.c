@@ -54,7 +54,7 @@ static void the_registry_fills_in_its_own(void **state)
 	told->owner_pid = 1;
 	told->attachers = 9;
 	told->mode = 0777;
-	told->owner_gone = told->missing = told->in_limbo = true;
+	told->owner_gone = told->missing = told->deferred = true;
 	strcpy(told->owner_command, "init");
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
 	is = seen(other, "x");
@@ -65,7 +65,7 @@ static void the_registry_fills_in_its_own(void **state)
 	assert_int_equal(is->owner_pid, raw_peer_pid(owner));
 	assert_int_equal(is->attachers, 0);
 	assert_int_equal(is->mode, 0600);
-	assert_false(is->owner_gone || is->missing || is->in_limbo);
+	assert_false(is->owner_gone || is->missing || is->deferred);
 	assert_string_equal(is->owner_command, "unit_server_ver");
 }
 
@@ -211,9 +211,9 @@ static void events_and_memory_are_told_apart(void **state)
 	assert_int_equal(look(other, "one", one), GPUSHARE_OK);
 	assert_true(raw_answer.body.lookup.has_buffer);
 	what = raw_withdraw("two", two);
-	what.verb.withdraw.limbo = true;
+	what.verb.withdraw.deferred = true;
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	assert_true(raw_answer.body.withdraw.limbo);
+	assert_true(raw_answer.body.withdraw.deferred);
 	assert_int_equal(look(other, "two", two), GPUSHARE_OK);
 	share(other, "two");
 	raw_peer_end(owner);
@@ -532,7 +532,7 @@ static void holders_come_in_pages(void **state)
 		close(fds[i]);
 }
 
-static void holders_of_limbo_and_of_the_owner(void **state)
+static void holders_of_deferred_and_of_the_owner(void **state)
 {
 	uint64_t generation = share(owner, "w");
 	request what = raw_withdraw("w", generation);
@@ -549,7 +549,7 @@ static void holders_of_limbo_and_of_the_owner(void **state)
 	assert_true(page->holders[first_is_own].count == 2 &&
 		    page->holders[first_is_own].pid == getpid());
 	assert_true(page->holders[!first_is_own].own);
-	what.verb.withdraw.limbo = true;
+	what.verb.withdraw.deferred = true;
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
 	page = holders("w", generation, 0);
 	assert_int_equal(page->holders[page->holders_count - 1].pid, getpid());
@@ -618,7 +618,7 @@ int main(void)
 	    TEST(a_list_is_paged_in_byte_order),
 	    TEST(tags_are_set_or_refused),
 	    TEST(holders_come_in_pages),
-	    TEST(holders_of_limbo_and_of_the_owner),
+	    TEST(holders_of_deferred_and_of_the_owner),
 	    TEST(what_was_asked_is_counted),
 	};
 

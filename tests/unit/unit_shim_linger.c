@@ -39,7 +39,7 @@ static void attach_and_leave(void)
 
 static void begin(const char *limit)
 {
-	setenv("GPUSHARE_LIMBO", limit, 1);
+	setenv("GPUSHARE_DEFERRED_FREE", limit, 1);
 	preloaded("x,x", NULL);
 	table = preloaded_table();
 	whole = *table;
@@ -53,7 +53,7 @@ static void leave(void)
 	hear();
 }
 
-static unsigned int in_limbo(void)
+static unsigned int deferred(void)
 {
 	static struct gpushare_session *session;
 	struct gpushare_registry_info info;
@@ -61,19 +61,19 @@ static unsigned int in_limbo(void)
 	if (!session)
 		session = part_session();
 	OK(gpushare_stat_registry(session, &info));
-	return (unsigned int)info.limbo;
+	return (unsigned int)info.deferred;
 }
 
 /* A call that may give it back does so once the registry was looked at, which a pause may put off. */
 static void until_given_back(void (*again)(void))
 {
 	for (int tries = 0; tries < 200 && linger_any(); tries++) {
-		poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+		poll(NULL, 0, DEFERRED_PAUSE_MS + 1);
 		again();
 	}
 	/* the registry was told without a wait for its answer */
-	for (int tries = 0; tries < 200 && in_limbo(); tries++)
-		poll(NULL, 0, LIMBO_PAUSE_MS + 1);
+	for (int tries = 0; tries < 200 && deferred(); tries++)
+		poll(NULL, 0, DEFERRED_PAUSE_MS + 1);
 }
 
 static cu_result free_it(void)
@@ -115,12 +115,12 @@ static void held_and_given_back(void)
 	struct gpushare_info info;
 
 	begin("1Gi");
-	CHECK(free_it() == CU_OK && in_limbo() == 1 && !preloaded_finds("x", &info));
+	CHECK(free_it() == CU_OK && deferred() == 1 && !preloaded_finds("x", &info));
 	CHECK(linger_holds(pointer, 1) && preloaded_works(pointer, SIZE));
 	CHECK(free_it() == CU_INVALID_VALUE);
 	leave();
 	until_given_back(free_nothing);
-	CHECK(in_limbo() == 0 && is_gone());
+	CHECK(deferred() == 0 && is_gone());
 	say();
 }
 
@@ -151,7 +151,7 @@ static void no_room_to_wait(void)
 	table->cuMemAlloc_v2 = no_alloc;
 	CHECK(free_it() == CU_OK);
 	*table = whole;
-	CHECK(in_limbo() == 0 && is_gone());
+	CHECK(deferred() == 0 && is_gone());
 	leave();
 	say();
 }
@@ -162,7 +162,7 @@ static void no_context_to_wait_in(void)
 	table->cuCtxPushCurrent_v2 = no_push;
 	CHECK(free_it() == CU_OK);
 	*table = whole;
-	CHECK(in_limbo() == 0 && is_gone());
+	CHECK(deferred() == 0 && is_gone());
 	leave();
 	say();
 }
@@ -174,7 +174,7 @@ static void freed_all_the_same(void)
 	table->cuMemAlloc_v2 = broken_alloc;
 	CHECK(free_it() == CU_OK);
 	*table = whole;
-	CHECK(in_limbo() == 0 && is_gone());
+	CHECK(deferred() == 0 && is_gone());
 	leave();
 	say();
 }
@@ -194,7 +194,7 @@ static void refused(void)
 	table->cuMemAlloc_v2 = broken_alloc;
 	CHECK(buffers_free(broken_free, pointer) == CU_ILLEGAL_ADDRESS);
 	*table = whole;
-	CHECK(in_limbo() == 0 && !linger_any() && preloaded_finds("x", &info));
+	CHECK(deferred() == 0 && !linger_any() && preloaded_finds("x", &info));
 	CHECK(preloaded_works(pointer, SIZE) && free_it() == CU_OK && is_gone());
 	leave();
 	say();
@@ -211,24 +211,24 @@ static cu_result no_free_async(cu_deviceptr freed, cu_stream stream)
 static void by_the_plain_call(void)
 {
 	begin("1Gi");
-	CHECK(free_it() == CU_OK && in_limbo() == 1);
+	CHECK(free_it() == CU_OK && deferred() == 1);
 	leave();
 	table->cuMemFreeAsync = no_free_async;
 	until_given_back(alloc_and_free);
 	*table = whole;
-	CHECK(in_limbo() == 0 && is_gone());
+	CHECK(deferred() == 0 && is_gone());
 	say();
 }
 
 static void without_streams(void)
 {
 	begin("1Gi");
-	CHECK(free_it() == CU_OK && in_limbo() == 1);
+	CHECK(free_it() == CU_OK && deferred() == 1);
 	leave();
 	table->cuStreamCreate = NULL;
 	until_given_back(alloc_and_free);
 	*table = whole;
-	CHECK(in_limbo() == 0 && is_gone());
+	CHECK(deferred() == 0 && is_gone());
 	say();
 }
 
@@ -241,7 +241,7 @@ static void context_lost(void)
 	table->cuCtxPushCurrent_v2 = no_push;
 	until_given_back(sweep);
 	*table = whole;
-	CHECK(!linger_any() && in_limbo() == 0);
+	CHECK(!linger_any() && deferred() == 0);
 	say();
 }
 
@@ -255,10 +255,10 @@ static void memory_is_short(void)
 	cu_deviceptr other = 16;
 
 	begin("1Gi");
-	CHECK(free_it() == CU_OK && in_limbo() == 1);
+	CHECK(free_it() == CU_OK && deferred() == 1);
 	errno = 77;
 	CHECK(buffers_alloc(short_of_memory, (const void *)preloaded, &other, SIZE) == CU_OK);
-	CHECK(errno == 77 && in_limbo() == 0 && is_gone() && !buffers_make_room());
+	CHECK(errno == 77 && deferred() == 0 && is_gone() && !buffers_make_room());
 	CHECK(preloaded_free(other) == CU_OK);
 	leave();
 	say();
@@ -282,14 +282,14 @@ static void unanswered(void)
 	CHECK(
 	    !kill(registry, SIGCONT)); /* before anything can fail: whoever ends it waits for it */
 	CHECK(freed == CU_OK && more == CU_OK && preloaded_free(other) == CU_OK && held);
-	for (int tries = 0; tries < 200 && in_limbo() != 1; tries++) {
-		poll(NULL, 0, LIMBO_PAUSE_MS);
+	for (int tries = 0; tries < 200 && deferred() != 1; tries++) {
+		poll(NULL, 0, DEFERRED_PAUSE_MS);
 		linger_sweep(false);
 	}
-	CHECK(in_limbo() == 1 && linger_any() && preloaded_works(pointer, SIZE));
+	CHECK(deferred() == 1 && linger_any() && preloaded_works(pointer, SIZE));
 	leave();
 	until_given_back(sweep);
-	CHECK(in_limbo() == 0 && is_gone());
+	CHECK(deferred() == 0 && is_gone());
 	say();
 }
 
@@ -331,7 +331,7 @@ static void test_unanswered(void **state)
 static void switched_off(void)
 {
 	begin("0");
-	CHECK(free_it() == CU_OK && in_limbo() == 0 && is_gone());
+	CHECK(free_it() == CU_OK && deferred() == 0 && is_gone());
 	leave();
 	say();
 }

@@ -9,33 +9,33 @@
 
 #define DETACH gpushare_Request_detach_tag
 #define WITHDRAW gpushare_Request_withdraw_tag
-#define LIMBO gpushare_Request_limbo_tag
+#define DEFERRED gpushare_Request_deferred_tag
 
 static void withdrawn(void **state)
 {
-	bool limbo = false;
+	bool deferred = false;
 	struct turn *turn;
 
 	(void)state;
 	turn = plan(WITHDRAW, GPUSHARE_OK);
 	turn->answer.which_body = gpushare_Reply_withdraw_tag;
-	turn->answer.body.withdraw.limbo = true;
-	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)), GPUSHARE_OK);
-	assert_true(limbo && played.last.verb.withdraw.limbo &&
+	turn->answer.body.withdraw.deferred = true;
+	assert_int_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_true(deferred && played.last.verb.withdraw.deferred &&
 		    played.last.verb.withdraw.generation == 3);
 	plan(WITHDRAW, GPUSHARE_OK); /* an answer without a body */
-	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)), GPUSHARE_OK);
-	assert_false(limbo);
-	limbo = true;
+	assert_int_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)), GPUSHARE_OK);
+	assert_false(deferred);
+	deferred = true;
 	plan(WITHDRAW, GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+	assert_int_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)),
 			 GPUSHARE_E_NOT_FOUND);
-	assert_false(limbo || live_missed());
+	assert_false(deferred || live_missed());
 	plan(WITHDRAW, GPUSHARE_OK);
 	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
-	assert_false(played.last.verb.withdraw.limbo);
+	assert_false(played.last.verb.withdraw.deferred);
 	played.to_enter = GPUSHARE_E_TIMED_OUT; /* then everything is told once more */
-	assert_int_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+	assert_int_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)),
 			 GPUSHARE_E_TIMED_OUT);
 	assert_true(live_missed());
 }
@@ -45,7 +45,7 @@ static void withdrawn_without_an_answer(void **state)
 {
 	static const struct {
 		int asked, to_enter;
-		bool unanswered, limbo;
+		bool unanswered, deferred;
 	} cases[] = {
 	    {GPUSHARE_E_TIMED_OUT, 0, false, true},    {GPUSHARE_E_NO_REGISTRY, 0, false, false},
 	    {0, GPUSHARE_E_TIMED_OUT, false, true},    {0, GPUSHARE_E_NO_REGISTRY, true, true},
@@ -54,15 +54,15 @@ static void withdrawn_without_an_answer(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		bool limbo = !cases[i].limbo;
+		bool deferred = !cases[i].deferred;
 
 		if (cases[i].asked)
 			plan(WITHDRAW, cases[i].asked);
 		played.to_enter = cases[i].to_enter;
 		played.unanswered = cases[i].unanswered;
-		assert_int_not_equal(link_withdraw("w", 3, &limbo, sentence, sizeof(sentence)),
+		assert_int_not_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)),
 				     GPUSHARE_OK);
-		assert_int_equal(limbo, cases[i].limbo);
+		assert_int_equal(deferred, cases[i].deferred);
 	}
 }
 
@@ -97,24 +97,25 @@ static void asked_what_nobody_has(void **state)
 {
 	uint64_t generations[3] = {4, 5, 6};
 	size_t count = 3;
-	struct turn *turn = plan(LIMBO, GPUSHARE_OK);
+	struct turn *turn = plan(DEFERRED, GPUSHARE_OK);
 
 	(void)state;
-	turn->answer.which_body = gpushare_Reply_limbo_tag;
-	turn->answer.body.limbo.generations_count = 1;
-	turn->answer.body.limbo.generations[0] = 6;
-	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)), GPUSHARE_OK);
+	turn->answer.which_body = gpushare_Reply_deferred_tag;
+	turn->answer.body.deferred.generations_count = 1;
+	turn->answer.body.deferred.generations[0] = 6;
+	assert_int_equal(link_deferred(generations, &count, sentence, sizeof(sentence)),
+			 GPUSHARE_OK);
 	assert_true(count == 1 && generations[0] == 6);
-	assert_int_equal(played.last.verb.limbo.generations_count, 3);
-	plan(LIMBO, GPUSHARE_OK); /* not to that */
-	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+	assert_int_equal(played.last.verb.deferred.generations_count, 3);
+	plan(DEFERRED, GPUSHARE_OK); /* not to that */
+	assert_int_equal(link_deferred(generations, &count, sentence, sizeof(sentence)),
 			 GPUSHARE_E_PROTOCOL);
 	assert_string_equal(sentence, "the registry answered another question");
-	plan(LIMBO, GPUSHARE_E_NO_REGISTRY);
-	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+	plan(DEFERRED, GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(link_deferred(generations, &count, sentence, sizeof(sentence)),
 			 GPUSHARE_E_NO_REGISTRY);
 	played.to_enter = GPUSHARE_E_TIMED_OUT;
-	assert_int_equal(link_limbo(generations, &count, sentence, sizeof(sentence)),
+	assert_int_equal(link_deferred(generations, &count, sentence, sizeof(sentence)),
 			 GPUSHARE_E_TIMED_OUT);
 	assert_true(count == 1 && generations[0] == 6);
 }

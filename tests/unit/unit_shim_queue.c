@@ -16,7 +16,7 @@ static void ends_by_its_kind(void **state)
 	to_query = CU_OK;
 	live_counted();
 	async_sweep(true);
-	/* the program's own goes on in limbo; a handle is closed later, where closing may wait */
+	/* the free of the program's own is deferred; a handle is closed later, where closing may wait */
 	assert_string_equal(done, "keep1 close2 detach2 detach3 ");
 	assert_true(async_any() && !async_waits());
 	assert_true(!async_holds((uint64_t)2 << 20) && async_holds((uint64_t)3 << 20));

@@ -173,7 +173,7 @@ static void a_free_is_deferred(void **unused)
 	HEARD(CHANGE_DEFER);
 	assert_null(store_find(&state.store, "x"));
 	assert_ptr_equal(store_find_deferred(&state.store, generation), entry);
-	assert_true(entry->info.in_limbo);
+	assert_true(entry->info.deferred);
 	add("x", 0, 0); /* the name is free */
 	assert_ptr_equal(buffer_find(&state, "x", generation), entry);
 	count = 0;
@@ -196,7 +196,7 @@ static void its_owner_brings_it_back(void **unused)
 	attach(entry, 3);
 	count = 0;
 	buffer_defer(&state, entry, DEPARTURE_WITHDRAWN, true);
-	assert_true(entry->unsynced && !entry->info.in_limbo);
+	assert_true(entry->unsynced && !entry->info.deferred);
 	assert_true(buffer_revive(&state, entry, &info, handle));
 	HEARD(CHANGE_DEFER, CHANGE_SHARE);
 	assert_ptr_equal(store_find(&state.store, "x"), entry);

@@ -87,7 +87,7 @@ static double end_of(unsigned int count)
 
 		strcpy(what.verb.withdraw.name, "x");
 		what.verb.withdraw.generation = peer_share(owner, "x");
-		what.verb.withdraw.limbo = true;
+		what.verb.withdraw.deferred = true;
 		assert_int_equal(peer_attach(a, "x"), GPUSHARE_OK);
 		assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	}

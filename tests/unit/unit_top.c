@@ -91,9 +91,9 @@ static void filtered(void **state)
 	strcpy(options.filter, "x");
 	assert_string_equal(order(some(), &options), "");
 	*options.filter = '\0';
-	options.hide_limbo = true;
+	options.hide_deferred = true;
 	view = some();
-	view->rows[0].info.in_limbo = 1;
+	view->rows[0].info.deferred = 1;
 	assert_string_equal(order(view, &options), "a abc ");
 }
 
@@ -263,7 +263,7 @@ static void all_is_told(void **state)
 
 	(void)state;
 	view->rows[2].rate = 12.34;
-	view->rows[2].info.in_limbo = 1;
+	view->rows[2].info.deferred = 1;
 	strcpy(view->rows[2].holders, "holder[1] +3");
 	strcpy(view->registry.version, "9.8");
 	view->requests = 1.5;
@@ -274,7 +274,7 @@ static void all_is_told(void **state)
 	assert_non_null(strstr(text, "2 shown by name, only a|\nsaid|\n"));
 	assert_non_null(strstr(text, "PUBLISHED/S"));
 	assert_non_null(strstr(text, "12.3"));
-	assert_non_null(strstr(text, "limbo  holder[1] +3|"));
+	assert_non_null(strstr(text, "deferred  holder[1] +3|"));
 	assert_null(strstr(text, "\na ")); /* scrolled away */
 	free(text);
 	view->status = GPUSHARE_E_NO_REGISTRY;

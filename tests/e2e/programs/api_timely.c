@@ -117,7 +117,7 @@ static int delete (struct tensor *tensor)
 	X(gpushare_holders, OWNED, gpushare_holders(session, "nobody", 0, visit_holder, NULL)) \
 	X(gpushare_stat, NOTHING, gpushare_stat(session, "nobody", &info)) \
 	X(gpushare_list, NOTHING, gpushare_list(session, NULL, visit, NULL)) \
-	X(gpushare_list_limbo, NOTHING, gpushare_list_limbo(session, NULL, visit, NULL)) \
+	X(gpushare_list_deferred, NOTHING, gpushare_list_deferred(session, NULL, visit, NULL)) \
 	X(gpushare_list_events, NOTHING, gpushare_list_events(session, NULL, visit, NULL)) \
 	X(gpushare_stat_registry, NOTHING, gpushare_stat_registry(session, &registry)) \
 	X(gpushare_watch, NOTHING, gpushare_watch(session, NULL, &t->watch)) \

@@ -297,7 +297,7 @@ static void tell_of()
 	MUST(holders.size() == 1 && holders[0].pid == getpid() && holders[0].own);
 	MUST(client.registry().names == 2);
 	client.unlink("x");
-	MUST(attached.state() == GPUSHARE_STATE_WITHDRAWN && client.list_limbo().empty());
+	MUST(attached.state() == GPUSHARE_STATE_WITHDRAWN && client.list_deferred().empty());
 	MUST(thrown([&] { attached.tags(); }) == GPUSHARE_E_NOT_FOUND);
 	std::printf("told\n");
 }

@@ -61,7 +61,7 @@ class Record:
 class Info(Record):
     """struct gpushare_info: a buffer; sizes and offsets in bytes, times in seconds or nanoseconds."""
 
-    _TRUTHS = ("owner_alive", "in_limbo", "missing", "isolated")
+    _TRUTHS = ("owner_alive", "deferred", "missing", "isolated")
     _OMITTED = ("tag_count",)
     name: str
     generation: int
@@ -80,7 +80,7 @@ class Info(Record):
     ttl_s: int
     ttl_left_s: int
     owner_alive: bool
-    in_limbo: bool
+    deferred: bool
     missing: bool
     mode: int  # 0o640
     owner_gid: int
@@ -122,9 +122,9 @@ class RegistryInfo(Record):
     connections: int
     waiters: int
     requests: int
-    limbo: int
+    deferred: int
     started_unix_ns: int
-    limbo_bytes: int
+    deferred_bytes: int
     kept_bytes: int
     kept_limit: int
     descriptors: int

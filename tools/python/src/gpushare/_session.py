@@ -266,10 +266,10 @@ class Session:
 
     # Looks.
 
-    def ls(self, glob: Optional[str] = None, *, limbo: bool = False) -> List[Info]:
-        """The buffers whose names match (all: None), by name. '*' matches '/' too. `limbo`: what was freed
+    def ls(self, glob: Optional[str] = None, *, deferred: bool = False) -> List[Info]:
+        """The buffers whose names match (all: None), by name. '*' matches '/' too. `deferred`: what was freed
         and is held for those who have it attached."""
-        return _visited("gpushare_list_limbo" if limbo else "gpushare_list", self.handle,
+        return _visited("gpushare_list_deferred" if deferred else "gpushare_list", self.handle,
                         None if glob is None else _native.text(glob))
 
     def stat(self, name: str) -> Info:

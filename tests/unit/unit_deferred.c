@@ -16,10 +16,10 @@ static void *short_malloc(size_t size)
 }
 
 #define malloc short_malloc
-#include "core/buffer/limbo.c"
+#include "core/buffer/deferred.c"
 #undef malloc
 
-static struct limbo limbo;
+static struct deferred deferred;
 static unsigned int asked;    /* how often */
 static int answer;	      /* a status */
 static uint64_t attached[70]; /* of generations */
@@ -27,8 +27,8 @@ static uint64_t attached[70]; /* of generations */
 static int set_up(void **state)
 {
 	(void)state;
-	limbo = (struct limbo)LIMBO_INITIALIZER;
-	limbo_set_limit(&limbo, LIMBO_BYTES);
+	deferred = (struct deferred)DEFERRED_INITIALIZER;
+	deferred_set_limit(&deferred, DEFERRED_BYTES);
 	asked = 0;
 	answer = GPUSHARE_OK;
 	memset(attached, 0, sizeof(attached));
@@ -36,12 +36,12 @@ static int set_up(void **state)
 }
 
 /* The list's generations as text, "1 2"; it is freed. */
-static const char *taken(struct limbo_entry *list)
+static const char *taken(struct deferred_entry *list)
 {
 	static char text[512];
 
 	text[0] = '\0';
-	for (; list; list = limbo_next(list))
+	for (; list; list = deferred_next(list))
 		sprintf(text + strlen(text), "%s%d", *text ? " " : "", (int)list->generation);
 	return text;
 }
@@ -49,9 +49,9 @@ static const char *taken(struct limbo_entry *list)
 static int tear_down(void **state)
 {
 	(void)state;
-	taken(limbo_take_all(&limbo));
-	assert_false(limbo_any(&limbo));
-	assert_int_equal(limbo.bytes, 0);
+	taken(deferred_take_all(&deferred));
+	assert_false(deferred_any(&deferred));
+	assert_int_equal(deferred.bytes, 0);
 	return 0;
 }
 
@@ -62,19 +62,19 @@ static cu_context context_of(uint64_t number)
 
 static void put(uint64_t generation, uint64_t size)
 {
-	struct limbo_entry entry = {.pointer = generation << 21,
-				    .size = size,
-				    .generation = generation,
-				    .context = context_of(generation % 2)};
+	struct deferred_entry entry = {.pointer = generation << 21,
+				       .size = size,
+				       .generation = generation,
+				       .context = context_of(generation % 2)};
 
-	assert_true(limbo_put(&limbo, &entry));
+	assert_true(deferred_put(&deferred, &entry));
 }
 
-static int ask(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+static int ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
 	size_t left = 0;
 
-	assert_ptr_equal(user, &limbo);
+	assert_ptr_equal(user, &deferred);
 	asked++;
 	for (size_t i = 0; i < *count; i++)
 		if (!attached[generations[i]])
@@ -103,87 +103,87 @@ static void test_parse(void **state)
 	    {"2G", 2000000000},
 	    {"2Gi", UINT64_C(2) << 30},
 	    {"18446744073709551615", UINT64_MAX},
-	    {NULL, LIMBO_BYTES},
-	    {"", LIMBO_BYTES},
-	    {"-1", LIMBO_BYTES},
-	    {" 1", LIMBO_BYTES},
-	    {"1k", LIMBO_BYTES},
-	    {"1KiB", LIMBO_BYTES},
-	    {"1i", LIMBO_BYTES},
-	    {"1Kx", LIMBO_BYTES},
-	    {"1 K", LIMBO_BYTES},
-	    {"x", LIMBO_BYTES},
-	    {"18446744073709551616", LIMBO_BYTES},
-	    {"18446744073709551615K", LIMBO_BYTES},
+	    {NULL, DEFERRED_BYTES},
+	    {"", DEFERRED_BYTES},
+	    {"-1", DEFERRED_BYTES},
+	    {" 1", DEFERRED_BYTES},
+	    {"1k", DEFERRED_BYTES},
+	    {"1KiB", DEFERRED_BYTES},
+	    {"1i", DEFERRED_BYTES},
+	    {"1Kx", DEFERRED_BYTES},
+	    {"1 K", DEFERRED_BYTES},
+	    {"x", DEFERRED_BYTES},
+	    {"18446744073709551616", DEFERRED_BYTES},
+	    {"18446744073709551615K", DEFERRED_BYTES},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		if (limbo_parse(cases[i].text) != cases[i].bytes)
+		if (deferred_parse(cases[i].text) != cases[i].bytes)
 			fail_msg("%s", cases[i].text);
 }
 
 static void test_bytes(void **state)
 {
 	(void)state;
-	limbo_set_limit(&limbo, 100);
-	assert_true(limbo_fits(&limbo, 100));
-	assert_false(limbo_fits(&limbo, 101));
+	deferred_set_limit(&deferred, 100);
+	assert_true(deferred_fits(&deferred, 100));
+	assert_false(deferred_fits(&deferred, 101));
 	put(1, 40);
 	put(2, 40);
 	put(3, 20);
-	assert_null(limbo_take_over(&limbo));
+	assert_null(deferred_take_over(&deferred));
 	put(4, 1);
-	assert_string_equal(taken(limbo_take_over(&limbo)), "1");
+	assert_string_equal(taken(deferred_take_over(&deferred)), "1");
 	put(5, 100);
-	assert_string_equal(taken(limbo_take_over(&limbo)), "2 3 4");
-	limbo_set_limit(&limbo, 0);
-	assert_false(limbo_fits(&limbo, 1));
-	assert_string_equal(taken(limbo_take_over(&limbo)), "5");
+	assert_string_equal(taken(deferred_take_over(&deferred)), "2 3 4");
+	deferred_set_limit(&deferred, 0);
+	assert_false(deferred_fits(&deferred, 1));
+	assert_string_equal(taken(deferred_take_over(&deferred)), "5");
 }
 
 static void test_count(void **state)
 {
 	(void)state;
-	for (int i = 1; i <= LIMBO_MAX; i++)
+	for (int i = 1; i <= DEFERRED_MAX; i++)
 		put((uint64_t)i, 1);
-	assert_null(limbo_take_over(&limbo));
+	assert_null(deferred_take_over(&deferred));
 	put(65, 1);
 	put(66, 1);
-	assert_string_equal(taken(limbo_take_over(&limbo)), "1 2");
-	assert_int_equal(limbo.bytes, LIMBO_MAX);
+	assert_string_equal(taken(deferred_take_over(&deferred)), "1 2");
+	assert_int_equal(deferred.bytes, DEFERRED_MAX);
 }
 
 static void test_holds(void **state)
 {
 	(void)state;
-	assert_false(limbo_holds(&limbo, 0, UINT64_MAX));
+	assert_false(deferred_holds(&deferred, 0, UINT64_MAX));
 	put(3, 1 << 21);
-	assert_true(limbo_holds(&limbo, 3 << 21, 1));
-	assert_false(limbo_holds(&limbo, (3 << 21) + 1, 1 << 21));
-	assert_true(limbo_holds(&limbo, 2 << 21, (1 << 21) + 1));
-	assert_false(limbo_holds(&limbo, 2 << 21, 1 << 21));
+	assert_true(deferred_holds(&deferred, 3 << 21, 1));
+	assert_false(deferred_holds(&deferred, (3 << 21) + 1, 1 << 21));
+	assert_true(deferred_holds(&deferred, 2 << 21, (1 << 21) + 1));
+	assert_false(deferred_holds(&deferred, 2 << 21, 1 << 21));
 }
 
 static void test_left(void **state)
 {
 	(void)state;
-	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	assert_null(deferred_take_left(&deferred, ask, &deferred));
 	assert_int_equal(asked, 0);
 	for (int i = 1; i <= 4; i++) {
 		put((uint64_t)i, 1);
 		attached[i] = i != 2;
 	}
 	/* the registry has said so a moment ago */
-	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	assert_null(deferred_take_left(&deferred, ask, &deferred));
 	assert_int_equal(asked, 0);
-	pause_ms(LIMBO_PAUSE_MS + 1);
-	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "2");
+	pause_ms(DEFERRED_PAUSE_MS + 1);
+	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "2");
 	attached[4] = attached[1] = 0;
-	assert_null(limbo_take_left(&limbo, ask, &limbo));
+	assert_null(deferred_take_left(&deferred, ask, &deferred));
 	assert_int_equal(asked, 1);
-	pause_ms(LIMBO_PAUSE_MS + 1);
-	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "1 4");
+	pause_ms(DEFERRED_PAUSE_MS + 1);
+	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "1 4");
 	assert_int_equal(asked, 2);
 }
 
@@ -193,12 +193,12 @@ static void test_no_registry(void **state)
 	(void)state;
 	for (int i = 1; i <= 3; i++)
 		put((uint64_t)i, attached[i] = 1);
-	pause_ms(LIMBO_PAUSE_MS + 1);
+	pause_ms(DEFERRED_PAUSE_MS + 1);
 	answer = GPUSHARE_E_TIMED_OUT;
-	assert_null(limbo_take_left(&limbo, ask, &limbo));
-	pause_ms(LIMBO_PAUSE_MS + 1);
+	assert_null(deferred_take_left(&deferred, ask, &deferred));
+	pause_ms(DEFERRED_PAUSE_MS + 1);
 	answer = GPUSHARE_E_NO_REGISTRY;
-	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "1 2 3");
+	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "1 2 3");
 }
 
 /* Of what one knew that was killed the next one knows: it is waited for, and not for ever. */
@@ -209,21 +209,21 @@ static void test_one_may_come(void **state)
 		put((uint64_t)i, attached[i] = 1);
 	answer = GPUSHARE_E_NOT_READY;
 	for (int i = 0; i < 2; i++) {
-		pause_ms(LIMBO_PAUSE_MS + 1);
-		assert_null(limbo_take_left(&limbo, ask, &limbo));
-		limbo.alone_ms -= LIMBO_ALONE_MS - 1000;
+		pause_ms(DEFERRED_PAUSE_MS + 1);
+		assert_null(deferred_take_left(&deferred, ask, &deferred));
+		deferred.alone_ms -= DEFERRED_ALONE_MS - 1000;
 	}
 	/* it has come, and what was waited before does not count */
 	answer = GPUSHARE_OK;
 	attached[2] = 0;
-	pause_ms(LIMBO_PAUSE_MS + 1);
-	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "2");
+	pause_ms(DEFERRED_PAUSE_MS + 1);
+	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "2");
 	answer = GPUSHARE_E_NOT_READY;
-	pause_ms(LIMBO_PAUSE_MS + 1);
-	assert_null(limbo_take_left(&limbo, ask, &limbo));
-	limbo.alone_ms -= LIMBO_ALONE_MS;
-	pause_ms(LIMBO_PAUSE_MS + 1);
-	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "1 3");
+	pause_ms(DEFERRED_PAUSE_MS + 1);
+	assert_null(deferred_take_left(&deferred, ask, &deferred));
+	deferred.alone_ms -= DEFERRED_ALONE_MS;
+	pause_ms(DEFERRED_PAUSE_MS + 1);
+	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "1 3");
 }
 
 /* More than one question can hold, for a moment: the oldest are asked about. */
@@ -233,44 +233,44 @@ static void test_many(void **state)
 	for (int i = 1; i <= 66; i++)
 		put((uint64_t)i, attached[i] = 1);
 	attached[64] = attached[65] = 0;
-	pause_ms(LIMBO_PAUSE_MS + 1);
-	assert_string_equal(taken(limbo_take_left(&limbo, ask, &limbo)), "64");
+	pause_ms(DEFERRED_PAUSE_MS + 1);
+	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "64");
 }
 
 static void test_context(void **state)
 {
-	struct limbo_entry *list;
+	struct deferred_entry *list;
 
 	(void)state;
 	for (int i = 1; i <= 5; i++)
 		put((uint64_t)i, 7);
-	list = limbo_take_of(&limbo, context_of(1));
-	assert_int_equal(limbo.bytes, 14);
-	assert_false(limbo_holds(&limbo, 1 << 21, 1));
-	limbo_return(&limbo, list);
-	assert_int_equal(limbo.bytes, 35);
-	assert_string_equal(taken(limbo_take_of(&limbo, context_of(0))), "2 4");
-	assert_string_equal(taken(limbo_take_of(&limbo, context_of(1))), "1 3 5");
+	list = deferred_take_of(&deferred, context_of(1));
+	assert_int_equal(deferred.bytes, 14);
+	assert_false(deferred_holds(&deferred, 1 << 21, 1));
+	deferred_return(&deferred, list);
+	assert_int_equal(deferred.bytes, 35);
+	assert_string_equal(taken(deferred_take_of(&deferred, context_of(0))), "2 4");
+	assert_string_equal(taken(deferred_take_of(&deferred, context_of(1))), "1 3 5");
 }
 
 static void test_no_memory(void **state)
 {
-	const struct limbo_entry entry = {.size = 1};
+	const struct deferred_entry entry = {.size = 1};
 
 	(void)state;
 	mallocs_left = 0;
-	assert_false(limbo_put(&limbo, &entry));
+	assert_false(deferred_put(&deferred, &entry));
 	mallocs_left = -1u;
 }
 
 /* Threads put, ask and take; nothing comes twice, nothing is lost. */
 static _Atomic(uint64_t) sum_in, sum_out;
 
-static uint64_t sum_of(struct limbo_entry *list)
+static uint64_t sum_of(struct deferred_entry *list)
 {
 	uint64_t sum = 0;
 
-	for (; list; list = limbo_next(list))
+	for (; list; list = deferred_next(list))
 		sum += list->generation;
 	return sum;
 }
@@ -280,12 +280,13 @@ static void *churn(void *number)
 	uint64_t first = (uintptr_t)number * 1000 + 1;
 
 	for (uint64_t i = first; i < first + 1000; i++) {
-		struct limbo_entry entry = {.pointer = i, .size = 1 << 20, .generation = i};
+		struct deferred_entry entry = {.pointer = i, .size = 1 << 20, .generation = i};
 
-		if (limbo_put(&limbo, &entry))
+		if (deferred_put(&deferred, &entry))
 			sum_in += i;
-		sum_out += sum_of(i % 100 ? limbo_take_over(&limbo) : limbo_take_all(&limbo));
-		limbo_holds(&limbo, i, 1);
+		sum_out +=
+		    sum_of(i % 100 ? deferred_take_over(&deferred) : deferred_take_all(&deferred));
+		deferred_holds(&deferred, i, 1);
 	}
 	return NULL;
 }
@@ -295,12 +296,12 @@ static void test_threads(void **state)
 	pthread_t threads[4];
 
 	(void)state;
-	limbo_set_limit(&limbo, 10 << 20);
+	deferred_set_limit(&deferred, 10 << 20);
 	for (uintptr_t i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	sum_out += sum_of(limbo_take_all(&limbo));
+	sum_out += sum_of(deferred_take_all(&deferred));
 	assert_int_equal(sum_in, sum_out);
 	assert_int_equal(sum_in, 4000 * 4001 / 2);
 }
@@ -326,13 +327,13 @@ static void test_stand_in(void **state)
 	const struct driver fake = {.cuMemAlloc_v2 = fake_alloc, .cuMemFree_v2 = fake_free};
 
 	(void)state;
-	assert_int_equal(limbo_stand_in(&fake), CU_OK);
+	assert_int_equal(deferred_stand_in(&fake), CU_OK);
 	assert_int_equal(freed, 4711);
 	free_result = CU_ILLEGAL_ADDRESS;
-	assert_int_equal(limbo_stand_in(&fake), CU_ILLEGAL_ADDRESS);
+	assert_int_equal(deferred_stand_in(&fake), CU_ILLEGAL_ADDRESS);
 	freed = 0;
 	alloc_result = CU_STREAM_CAPTURE_UNSUPPORTED;
-	assert_int_equal(limbo_stand_in(&fake), CU_STREAM_CAPTURE_UNSUPPORTED);
+	assert_int_equal(deferred_stand_in(&fake), CU_STREAM_CAPTURE_UNSUPPORTED);
 	assert_int_equal(freed, 0);
 }
 

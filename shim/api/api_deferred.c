@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A session's limbo: what gpushare_alloc() or gpushare_event_create() made and others still have
+/* A session's deferred frees: what gpushare_alloc() or gpushare_event_create() made and others still have
  * when it is given back. */
 #include "api_event.h"
 
@@ -32,15 +32,15 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 	return client_await_next(client, status);
 }
 
-static int ask_left(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
+static int ask_left(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
-	request ask = {.which_verb = gpushare_Request_limbo_tag};
-	gpushare_LimboReply left = {.generations_count = 0};
+	request ask = {.which_verb = gpushare_Request_deferred_tag};
+	gpushare_DeferredReply left = {.generations_count = 0};
 	int status;
 
-	memcpy(ask.verb.limbo.generations, generations, *count * sizeof(*generations));
-	ask.verb.limbo.generations_count = (pb_size_t)*count;
-	status = ask_body(user, &ask, gpushare_Reply_limbo_tag, &left, sizeof(left));
+	memcpy(ask.verb.deferred.generations, generations, *count * sizeof(*generations));
+	ask.verb.deferred.generations_count = (pb_size_t)*count;
+	status = ask_body(user, &ask, gpushare_Reply_deferred_tag, &left, sizeof(left));
 	if (status)
 		return status;
 	*count = left.generations_count;
@@ -48,14 +48,15 @@ static int ask_left(void *user, uint64_t generations[LIMBO_MAX], size_t *count)
 	return GPUSHARE_OK;
 }
 
-void session_limbo_init(struct gpushare_session *session)
+void session_deferred_init(struct gpushare_session *session)
 {
-	pthread_mutex_init(&session->limbo.lock, NULL);
+	pthread_mutex_init(&session->deferred.lock, NULL);
 	pthread_mutex_init(&session->events.lock, NULL);
-	limbo_set_limit(&session->limbo, limbo_parse(secure_getenv("GPUSHARE_LIMBO")));
+	deferred_set_limit(&session->deferred,
+			   deferred_parse(secure_getenv("GPUSHARE_DEFERRED_FREE")));
 }
 
-static void give_back(struct gpushare_session *session, const struct limbo_entry *entry)
+static void give_back(struct gpushare_session *session, const struct deferred_entry *entry)
 {
 	if (entry->size)
 		alloc_free(session->driver, entry->context, entry->pointer);
@@ -63,14 +64,14 @@ static void give_back(struct gpushare_session *session, const struct limbo_entry
 		event_drop(entry->pointer);
 }
 
-void session_limbo_sweep(struct gpushare_session *session)
+void session_deferred_sweep(struct gpushare_session *session)
 {
-	struct limbo *const all[] = {&session->limbo, &session->events};
+	struct deferred *const all[] = {&session->deferred, &session->events};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		struct limbo_entry *left = limbo_take_left(all[i], ask_left, session);
+		struct deferred_entry *left = deferred_take_left(all[i], ask_left, session);
 
-		for (; left; left = limbo_next(left))
+		for (; left; left = deferred_next(left))
 			give_back(session, left);
 	}
 }
@@ -84,36 +85,36 @@ static void withdraw(struct gpushare_session *session, const char *name, uint64_
 }
 
 /* Although somebody may have it attached still. */
-static void give_up(struct gpushare_session *session, struct limbo_entry *list)
+static void give_up(struct gpushare_session *session, struct deferred_entry *list)
 {
-	for (; list; list = limbo_next(list)) {
+	for (; list; list = deferred_next(list)) {
 		give_back(session, list);
 		withdraw(session, list->name, list->generation);
 	}
 }
 
-bool session_limbo_empty(struct gpushare_session *session)
+bool session_deferred_empty(struct gpushare_session *session)
 {
-	struct limbo_entry *all = limbo_take_all(&session->limbo);
+	struct deferred_entry *all = deferred_take_all(&session->deferred);
 
 	give_up(session, all);
 	return all != NULL;
 }
 
-void session_limbo_empty_events(struct gpushare_session *session)
+void session_deferred_empty_events(struct gpushare_session *session)
 {
-	give_up(session, limbo_take_all(&session->events));
+	give_up(session, deferred_take_all(&session->events));
 }
 
-void session_limbo_finish(struct gpushare_session *session)
+void session_deferred_finish(struct gpushare_session *session)
 {
-	struct limbo *const all[] = {&session->limbo, &session->events};
+	struct deferred *const all[] = {&session->deferred, &session->events};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		struct limbo_entry *left = limbo_take_all(all[i]);
+		struct deferred_entry *left = deferred_take_all(all[i]);
 
 		while (left)
-			left = limbo_next(left);
+			left = deferred_next(left);
 	}
 }
 
@@ -125,12 +126,12 @@ static bool leave(struct gpushare_session *session, const struct gpushare_info *
 	gpushare_WithdrawReply answer;
 	int status;
 
-	ask.verb.withdraw.limbo = true;
+	ask.verb.withdraw.deferred = true;
 	ask.verb.withdraw.generation = info->generation;
 	memcpy(ask.verb.withdraw.name, info->name, sizeof(info->name));
 	status = ask_body(session, &ask, gpushare_Reply_withdraw_tag, &answer, sizeof(answer));
 	return status == GPUSHARE_E_NOT_READY || status == GPUSHARE_E_TIMED_OUT ||
-	       (!status && answer.limbo);
+	       (!status && answer.deferred);
 }
 
 /* As cuMemFree waits. */
@@ -138,31 +139,31 @@ static bool wait_for_work(const struct driver *driver, cu_context context)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 
-	return !device_enter(driver, context, &scope) && limbo_stand_in(driver) == CU_OK;
+	return !device_enter(driver, context, &scope) && deferred_stand_in(driver) == CU_OK;
 }
 
-bool session_limbo_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+bool session_deferred_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
-	if (limbo_fits(&session->limbo, buffer->info.base_size))
+	if (deferred_fits(&session->deferred, buffer->info.base_size))
 		return leave(session, &buffer->info);
 	session_tell_withdraw(session, &buffer->info);
 	return false;
 }
 
-bool session_limbo_put(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+bool session_deferred_put(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
-	struct limbo *limbo = buffer_is_event(buffer) ? &session->events : &session->limbo;
-	struct limbo_entry entry = {.pointer = buffer->pointer,
-				    .size = buffer->info.base_size,
-				    .generation = buffer->info.generation,
-				    .context = buffer->context};
+	struct deferred *deferred = buffer_is_event(buffer) ? &session->events : &session->deferred;
+	struct deferred_entry entry = {.pointer = buffer->pointer,
+				       .size = buffer->info.base_size,
+				       .generation = buffer->info.generation,
+				       .context = buffer->context};
 
 	memcpy(entry.name, buffer->info.name, sizeof(entry.name));
 	if ((entry.size && !wait_for_work(session->driver, buffer->context)) ||
-	    !limbo_put(limbo, &entry)) {
+	    !deferred_put(deferred, &entry)) {
 		session_tell_withdraw(session, &buffer->info);
 		return false;
 	}
-	give_up(session, limbo_take_over(limbo));
+	give_up(session, deferred_take_over(deferred));
 	return true;
 }

@@ -3,7 +3,7 @@
 # Named memory that is freed while others have it attached: to its program it is freed, and it stays
 # what it is until the last of the others has left; then it is given back.
 load helpers
-load in_limbo
+load deferred
 
 @test "it stays as long as others have it, whatever the owner makes meanwhile; then it is given back" {
 	for program in "${PROGRAMS[@]}"; do
@@ -15,13 +15,13 @@ load in_limbo
 		touch "$WORK/go"
 		await_file "$WORK/freed"
 		equal "$(names)" ""
-		equal "$(limbo)" "x 1"
+		equal "$(deferred)" "x 1"
 		leave
 		cmp "$WORK/was" "$WORK/is.x"
-		equal "$(limbo)" "x 0"
+		equal "$(deferred)" "x 0"
 		touch "$WORK/again"
 		await_file "$WORK/done"
-		equal "$(limbo)" ""
+		equal "$(deferred)" ""
 		equal "$(said 'free [ab]')" "0
 0"
 		taken "4
@@ -43,10 +43,10 @@ load in_limbo
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	leave
-	limbo_pause
+	deferred_pause
 	touch "$WORK/again"
 	until_true grep -q '^taken alloc: 2' "$WORK/app.out"
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 	kill -KILL "$OWNER"
 	refute grep late "$WORK/app.out"
 }
@@ -67,13 +67,13 @@ load in_limbo
 1"
 		equal "$(said 'free a')" 1
 		refute grep late "$WORK/app.out"
-		equal "$(limbo)" "x 1"
+		equal "$(deferred)" "x 1"
 		leave
 		cmp "$WORK/was" "$WORK/is.x"
-		limbo_pause
+		deferred_pause
 		touch "$WORK/again"
 		await_file "$WORK/done"
-		equal "$(limbo)" ""
+		equal "$(deferred)" ""
 		touch "$WORK/end"
 		finish "$OWNER"
 		finish "$HOLDER"
@@ -93,14 +93,14 @@ load in_limbo
 		await_file "$WORK/held"
 		touch "$WORK/go"
 		await_file "$WORK/freed"
-		equal "$(limbo)" "x 1"
+		equal "$(deferred)" "x 1"
 		leave
 		equal "$(grep '^byte' "$WORK/holder.out")" "byte a: 7
 byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
-		until_true limbo_is "x 0"
+		until_true deferred_is "x 0"
 		touch "$WORK/again"
 		await_file "$WORK/done"
-		equal "$(limbo)" ""
+		equal "$(deferred)" ""
 		taken 0
 		touch "$WORK/end"
 		finish "$OWNER"
@@ -115,11 +115,11 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	kill -KILL "$HOLDER"
-	until_true limbo_is "x 0"
-	limbo_pause
+	until_true deferred_is "x 0"
+	deferred_pause
 	touch "$WORK/again"
 	await_file "$WORK/done"
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 }
 
 @test "the owner ends: nothing is left; the name can be had again meanwhile" {
@@ -129,10 +129,10 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	equal "$(names)" "x 2097152"
-	equal "$(limbo)" "x 1"
+	equal "$(deferred)" "x 1"
 	touch "$WORK/again" "$WORK/end"
 	finish "$OWNER"
-	until_true limbo_is ""
+	until_true deferred_is ""
 }
 
 @test "to the program it is freed: a second free, and all that can be asked of a pointer" {
@@ -146,7 +146,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		held x
 		touch "$WORK/go"
 		await_file "$WORK/done"
-		equal "$(limbo)" "x 1"
+		equal "$(deferred)" "x 1"
 		# A real driver's child may crash at its exit, with us or without.
 		equal "$(sed '/^child:/d' "$WORK/app.out")" "$(sed '/^child:/d' <<<"$plain")"
 		leave
@@ -168,11 +168,11 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		await_file "$WORK/freed"
 		equal "$(cat "$WORK/app.out")" "$plain"
 		leave
-		limbo_pause
+		deferred_pause
 		touch "$WORK/again"
 		await_file "$WORK/done"
 		equal "$(tail -n 1 "$WORK/app.out")" "endcapture s: 0, a graph"
-		equal "$(limbo)" ""
+		equal "$(deferred)" ""
 		touch "$WORK/end"
 		finish "$OWNER"
 		finish "$HOLDER"
@@ -196,10 +196,10 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	owner x init mark alloc=a,4Mi fill=a,3 save=a,"$WORK/was" "${UP[@]}" free=a taken=freed "${END[@]}"
 	held x
 	gpushare rm x
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 	touch "$WORK/go"
 	await_file "$WORK/done"
-	equal "$(limbo)" "x 1"
+	equal "$(deferred)" "x 1"
 	taken 4
 	leave
 	cmp "$WORK/was" "$WORK/is.x"
@@ -210,14 +210,14 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	owner x init mark alloc=a,4Mi "${UP[@]}" free=a "${END[@]}"
 	touch "$WORK/go"
 	await_file "$WORK/done"
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 	touch "$WORK/end"
 	finish "$OWNER"
 	owner y:vmm init mark alloc=a,4Mi fill=a,7 save=a,"$WORK/was" "${UP[@]}" free=a "${END[@]}"
 	held y
 	touch "$WORK/go"
 	await_file "$WORK/done"
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 	leave
 	cmp "$WORK/was" "$WORK/is.y"
 }
@@ -234,7 +234,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		equal "$(said release)" "0 failed"
 		touch "$WORK/end"
 		finish "$OWNER"
-		until_true limbo_is ""
+		until_true deferred_is ""
 	done
 }
 
@@ -248,17 +248,17 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	await_file "$WORK/other"
 	touch "$WORK/go"
 	await_file "$WORK/freed"
-	equal "$(limbo)" "x 1
+	equal "$(deferred)" "x 1
 y 1"
 	equal "$(names)" ""
 	leave
 	equal "$(od -An -tu1 -N 2 "$WORK/is.x" | xargs)" "7 14"
 	touch "$WORK/again"
 	await_file "$WORK/third"
-	equal "$(limbo)" "y 1"
+	equal "$(deferred)" "y 1"
 	touch "$WORK/closing"
 	await_file "$WORK/done"
-	until_true limbo_is ""
+	until_true deferred_is ""
 	has "$(cat "$WORK/owner.out")" "free a: OK
 free b: OK"
 }
@@ -286,26 +286,26 @@ state a: replaced"
 	api open unlink=k
 }
 
-@test "ls --limbo: a table, JSON, a glob, nothing; stat without a name" {
+@test "ls --deferred: a table, JSON, a glob, nothing; stat without a name" {
 	program rt_app_static
 	start_registry
-	run -0 --separate-stderr gpushare ls --limbo
+	run -0 --separate-stderr gpushare ls --deferred
 	equal "$stderr" ""
 	equal "$output" "NAME  SIZE  HELD  GPU  OWNER  ATTACHED  AGE"
-	equal "$(gpushare ls --limbo --json)" "[]"
+	equal "$(gpushare ls --deferred --json)" "[]"
 	owner 'w%i' init alloc=a,4Mi alloc=b,3000000 alloc=c,2Mi "${UP[@]}" free=a free=b "${FREED[@]}"
 	held w0 w1 w2
 	touch "$WORK/go"
 	await_file "$WORK/freed"
-	run -0 gpushare ls --limbo
+	run -0 gpushare ls --deferred
 	equal "${#lines[@]}" 3
 	[[ ${lines[1]} =~ ^w0\ +4194304\ +4194304\ +GPU-.*\ 1\  ]]
 	[[ ${lines[2]} =~ ^w1\ +3000000\ +4194304\ +GPU-.*\ 1\  ]]
-	equal "$(gpushare ls --limbo --json 'w1*' | jq -r '.[] | "\(.name) \(.size) \(.in_limbo)"')" "w1 3000000 true"
-	equal "$(gpushare ls --json | jq -r '.[] | "\(.name) \(.in_limbo)"')" "w2 false"
+	equal "$(gpushare ls --deferred --json 'w1*' | jq -r '.[] | "\(.name) \(.size) \(.deferred)"')" "w1 3000000 true"
+	equal "$(gpushare ls --json | jq -r '.[] | "\(.name) \(.deferred)"')" "w2 false"
 	run -0 gpushare stat
 	has "$output" "names:       1"
 	has "$output" "attachments: 3"
-	has "$output" "limbo:       2"
-	equal "$(gpushare stat --json | jq -r '"\(.names) \(.attachments) \(.limbo) \(.connections >= 2)"')" "1 3 2 true"
+	has "$output" "deferred:       2"
+	equal "$(gpushare stat --json | jq -r '"\(.names) \(.attachments) \(.deferred) \(.connections >= 2)"')" "1 3 2 true"
 }

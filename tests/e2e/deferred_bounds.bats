@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: MIT
 # Memory that was freed while others have it: how much of it is held, and what ends it early.
 load helpers
-load in_limbo
+load deferred
 
-@test "GPUSHARE_LIMBO=0 frees at once; so is freed what nobody has, or is bigger than all of it" {
+@test "GPUSHARE_DEFERRED_FREE=0 frees at once; so is freed what nobody has, or is bigger than all of it" {
 	program rt_app_static
 	for limit in 0 1Mi 4M; do
-		export GPUSHARE_LIMBO=$limit
+		export GPUSHARE_DEFERRED_FREE=$limit
 		owner x init mark alloc=a,4Mi "${UP[@]}" free=a taken=freed "${END[@]}"
-		unset GPUSHARE_LIMBO
+		unset GPUSHARE_DEFERRED_FREE
 		held x
 		touch "$WORK/go"
 		await_file "$WORK/done"
-		equal "$(limbo)" ""
+		equal "$(deferred)" ""
 		taken 0
 		touch "$WORK/leave" "$WORK/end"
 		finish "$OWNER"
@@ -25,7 +25,7 @@ load in_limbo
 
 @test "it holds so many bytes: the oldest goes" {
 	program rt_app_static
-	export GPUSHARE_LIMBO=9Mi
+	export GPUSHARE_DEFERRED_FREE=9Mi
 	owner 'w%i' init mark alloc=a,4Mi alloc=b,2Mi alloc=c,3Mi alloc=d,1Mi "${UP[@]}" free=b free=a \
 		taken=two free=c taken=three free=d taken=four "${END[@]}"
 	held w0 w1 w2 w3
@@ -34,7 +34,7 @@ load in_limbo
 	taken "12
 10
 6"
-	equal "$(limbo)" "w2 1
+	equal "$(deferred)" "w2 1
 w3 1"
 }
 
@@ -50,9 +50,9 @@ w3 1"
 	touch "$WORK/go"
 	await_file "$WORK/done"
 	taken 128
-	equal "$(lines "$(limbo)")" 64
-	equal "$(gpushare stat | sed -n 's/^limbo: *//p')" 64
-	equal "$(gpushare ls --limbo | wc -l)" 65
+	equal "$(lines "$(deferred)")" 64
+	equal "$(gpushare stat | sed -n 's/^deferred: *//p')" 64
+	equal "$(gpushare ls --deferred | wc -l)" 65
 }
 
 @test "memory is short: all of it goes, and the allocation is made, by whichever call" {
@@ -70,7 +70,7 @@ w3 1"
 			touch "$WORK/go"
 			await_file "$WORK/done"
 			equal "$(said 'make b')" 0
-			equal "$(limbo)" ""
+			equal "$(deferred)" ""
 			touch "$WORK/leave" "$WORK/end"
 			finish "$OWNER"
 			finish "$HOLDER"
@@ -98,10 +98,10 @@ w3 1"
 		held x
 		touch "$WORK/go"
 		await_file "$WORK/freed"
-		equal "$(limbo)" "x 1"
+		equal "$(deferred)" "x 1"
 		touch "$WORK/again"
 		await_file "$WORK/done"
-		equal "$(limbo)" ""
+		equal "$(deferred)" ""
 		equal "$(said 'make b') $(said 'free b')" "0 0"
 		touch "$WORK/leave" "$WORK/end"
 		finish "$OWNER"
@@ -122,7 +122,7 @@ w3 1"
 		kill -KILL "$pid"
 		until_true has_ended "$pid"
 	done
-	limbo_pause
+	deferred_pause
 	touch "$WORK/again"
 	await_file "$WORK/killed"
 	rm "$GPUSHARE_DIR/registry.state"
@@ -205,19 +205,19 @@ go_on_and_leave() {
 @test "calls that no rule names don't wait for the registry that knows who has the memory" {
 	paced rt_app_static true leave "4
 0"
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 }
 
 @test "nor for one that is stopped: the memory is given back when it goes on" {
 	paced drv_linked stop_registry go_on_and_leave "4
 0"
-	until_true limbo_is ""
+	until_true deferred_is ""
 }
 
 @test "nor for one that was stopped when the last of them had left" {
 	paced rt_app_static leave_and_stop go_on "0
 0"
-	until_true limbo_is ""
+	until_true deferred_is ""
 }
 
 @test "nor for one that was killed" {
@@ -228,7 +228,7 @@ go_on_and_leave() {
 @test "nor for one that was started since, but to connect to it" {
 	paced rt_app_static start_another leave "4
 0" 1
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 }
 
 @test "nor do calls behind a stream's end of what was attached, or of more than is held" {
@@ -246,7 +246,7 @@ go_on_and_leave() {
 		if [ $way = attached ]; then
 			start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=x:size=4Mi,y:size=6Mi "${PROGRAM[@]}" "${words[@]}"
 		else
-			GPUSHARE_LIMBO=6Mi start_named app 'w%i:size=4Mi-' "${PROGRAM[@]}" "${words[@]}"
+			GPUSHARE_DEFERRED_FREE=6Mi start_named app 'w%i:size=4Mi-' "${PROGRAM[@]}" "${words[@]}"
 		fi
 		app=$PID
 		await_file "$WORK/up"
@@ -262,7 +262,7 @@ go_on_and_leave() {
 		if [ $way = attached ]; then
 			until_true has_attachers 0 0
 		else
-			until_true limbo_is "w1 1"
+			until_true deferred_is "w1 1"
 			leave
 		fi
 		touch "$WORK/end"
@@ -282,5 +282,5 @@ go_on_and_leave() {
 alloc y: OK
 free b: OK
 make z: OK"
-	equal "$(limbo)" ""
+	equal "$(deferred)" ""
 }

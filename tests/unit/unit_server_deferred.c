@@ -42,21 +42,21 @@ static bool leave(int peer, const char *name, uint64_t generation)
 {
 	assert_int_equal(raw_say(peer, raw_free(name, generation)), GPUSHARE_OK);
 	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
-	       raw_answer.body.withdraw.limbo;
+	       raw_answer.body.withdraw.deferred;
 }
 
 /* Which of the two nobody has attached, as bits. */
 static unsigned int left(int peer, uint64_t one, uint64_t two)
 {
-	request what = {.which_verb = gpushare_Request_limbo_tag};
-	const gpushare_LimboReply *answer = &raw_answer.body.limbo;
+	request what = {.which_verb = gpushare_Request_deferred_tag};
+	const gpushare_DeferredReply *answer = &raw_answer.body.deferred;
 	unsigned int bits = 0;
 
-	what.verb.limbo.generations_count = 2;
-	what.verb.limbo.generations[0] = one;
-	what.verb.limbo.generations[1] = two;
+	what.verb.deferred.generations_count = 2;
+	what.verb.deferred.generations[0] = one;
+	what.verb.deferred.generations[1] = two;
 	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
-	assert_int_equal(raw_answer.which_body, gpushare_Reply_limbo_tag);
+	assert_int_equal(raw_answer.which_body, gpushare_Reply_deferred_tag);
 	for (pb_size_t i = 0; i < answer->generations_count; i++)
 		bits |= (answer->generations[i] == one) | (answer->generations[i] == two) << 1;
 	return bits;
@@ -66,7 +66,7 @@ static const gpushare_ListReply *list(const char *glob, uint64_t after, uint32_t
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
 
-	what.verb.list.limbo = true;
+	what.verb.list.deferred = true;
 	strcpy(what.verb.list.glob, glob);
 	what.verb.list.after_generation = after;
 	what.verb.list.limit = limit;
@@ -76,7 +76,7 @@ static const gpushare_ListReply *list(const char *glob, uint64_t after, uint32_t
 
 static uint64_t held(void)
 {
-	return raw_stat(a).limbo;
+	return raw_stat(a).deferred;
 }
 
 static void end(int peer, int other)
@@ -243,7 +243,7 @@ static void it_is_listed_by_generation(void **state)
 	assert_true(page->more);
 	for (pb_size_t i = 0; i < page->buffers_count; i++) {
 		assert_int_equal(page->buffers[i].generation, generations[i]);
-		assert_true(page->buffers[i].in_limbo);
+		assert_true(page->buffers[i].deferred);
 		assert_int_equal(page->buffers[i].attachers, 1);
 		assert_int_equal(page->buffers[i].address, 0);
 	}

@@ -35,17 +35,17 @@ leave() {
 }
 
 # The owner does not ask the registry more often than every 50 ms, and nobody sees when it last did.
-limbo_pause() {
+deferred_pause() {
 	sleep 0.06
 }
 
-limbo() {
-	gpushare ls --limbo --json >"$WORK/ls.json" || echo failed
+deferred() {
+	gpushare ls --deferred --json >"$WORK/ls.json" || echo failed
 	jq -r '.[] | "\(.name) \(.attachers)"' "$WORK/ls.json"
 }
 
-limbo_is() {
-	[ "$(limbo)" = "$1" ]
+deferred_is() {
+	[ "$(deferred)" = "$1" ]
 }
 
 said() {

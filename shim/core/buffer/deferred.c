@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "deferred.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/monotonic.h"
+#include "base/shim_lock.h"
+
+static bool unit_parse(const char *text, uint64_t *out_unit)
+{
+	static const char letters[] = "KMG";
+	const char *letter = *text ? strchr(letters, *text) : NULL;
+	uint64_t step = letter && text[1] == 'i' ? 1024 : 1000;
+
+	*out_unit = 1;
+	for (const char *at = letters; letter && at <= letter; at++)
+		*out_unit *= step;
+	return !*text || (letter && !text[1 + (step == 1024)]);
+}
+
+uint64_t deferred_parse(const char *text)
+{
+	uint64_t count, unit, bytes;
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return DEFERRED_BYTES;
+	errno = 0;
+	count = strtoull(text, &end, 10);
+	if (errno || !unit_parse(end, &unit) || __builtin_mul_overflow(count, unit, &bytes))
+		return DEFERRED_BYTES;
+	return bytes;
+}
+
+bool deferred_fits(const struct deferred *deferred, uint64_t size)
+{
+	return size <= atomic_load_explicit(&deferred->limit, memory_order_relaxed);
+}
+
+/* Under the lock, as the rest that has no lock of its own. */
+static void append(struct deferred *deferred, struct deferred_entry *entry)
+{
+	struct deferred_entry **link = &deferred->first;
+
+	while (*link)
+		link = &(*link)->next;
+	entry->next = NULL;
+	*link = entry;
+	deferred->bytes += entry->size;
+	atomic_fetch_add_explicit(&deferred->count, 1, memory_order_release);
+}
+
+static struct deferred_entry *unlink_at(struct deferred *deferred, struct deferred_entry **link)
+{
+	struct deferred_entry *entry = *link;
+
+	*link = entry->next;
+	deferred->bytes -= entry->size;
+	atomic_fetch_sub_explicit(&deferred->count, 1, memory_order_release);
+	return entry;
+}
+
+bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry)
+{
+	struct deferred_entry *made = malloc(sizeof(*made));
+
+	if (!made || !lock_take(&deferred->lock)) {
+		free(made);
+		return false;
+	}
+	*made = *entry;
+	if (!deferred
+		 ->first) { /* the registry has just said that somebody has it, or is not there */
+		deferred->asked_ms = deferred->looked_ms = monotonic_ms();
+		deferred->alone_ms = 0;
+	}
+	append(deferred, made);
+	pthread_mutex_unlock(&deferred->lock);
+	return true;
+}
+
+bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size)
+{
+	const struct deferred_entry *entry;
+
+	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
+		return false;
+	entry = deferred->first;
+	while (entry && (entry->pointer < base || entry->pointer - base >= size))
+		entry = entry->next;
+	pthread_mutex_unlock(&deferred->lock);
+	return entry != NULL;
+}
+
+typedef bool deferred_test(const struct deferred *deferred, const struct deferred_entry *entry,
+			   const void *wanted);
+
+static struct deferred_entry *take(struct deferred *deferred, deferred_test *test,
+				   const void *wanted)
+{
+	struct deferred_entry *taken = NULL, **tail = &taken, **link = &deferred->first;
+
+	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
+		return NULL;
+	while (*link) {
+		if (!test(deferred, *link, wanted)) {
+			link = &(*link)->next;
+			continue;
+		}
+		*tail = unlink_at(deferred, link);
+		tail = &(*tail)->next;
+		*tail = NULL;
+	}
+	pthread_mutex_unlock(&deferred->lock);
+	return taken;
+}
+
+static bool is_over(const struct deferred *deferred, const struct deferred_entry *entry,
+		    const void *wanted)
+{
+	(void)entry;
+	(void)wanted;
+	return deferred->bytes > atomic_load_explicit(&deferred->limit, memory_order_relaxed) ||
+	       atomic_load_explicit(&deferred->count, memory_order_relaxed) > DEFERRED_MAX;
+}
+
+struct deferred_entry *deferred_take_over(struct deferred *deferred)
+{
+	return take(deferred, is_over, NULL);
+}
+
+static bool is_any(const struct deferred *deferred, const struct deferred_entry *entry,
+		   const void *wanted)
+{
+	(void)deferred;
+	(void)entry;
+	(void)wanted;
+	return true;
+}
+
+struct deferred_entry *deferred_take_all(struct deferred *deferred)
+{
+	return take(deferred, is_any, NULL);
+}
+
+static bool is_of(const struct deferred *deferred, const struct deferred_entry *entry,
+		  const void *wanted)
+{
+	(void)deferred;
+	return entry->context == wanted;
+}
+
+struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context context)
+{
+	return take(deferred, is_of, context);
+}
+
+void deferred_return(struct deferred *deferred, struct deferred_entry *list)
+{
+	while (list && lock_take(&deferred->lock)) {
+		struct deferred_entry *next = list->next;
+
+		append(deferred, list);
+		pthread_mutex_unlock(&deferred->lock);
+		list = next;
+	}
+}
+
+struct asked {
+	uint64_t generations[DEFERRED_MAX];
+	size_t count;
+};
+
+static bool is_asked(const struct deferred *deferred, const struct deferred_entry *entry,
+		     const void *wanted)
+{
+	const struct asked *asked = wanted;
+	size_t at = 0;
+
+	(void)deferred;
+	while (at < asked->count && asked->generations[at] != entry->generation)
+		at++;
+	return at < asked->count;
+}
+
+/* Under the lock. */
+static void list(const struct deferred *deferred, struct asked *asked)
+{
+	for (const struct deferred_entry *entry = deferred->first;
+	     entry && asked->count < DEFERRED_MAX; entry = entry->next)
+		asked->generations[asked->count++] = entry->generation;
+}
+
+/* Nobody else asks until end_to_ask(): false if somebody does, or has a moment ago. */
+static bool begin_to_ask(struct deferred *deferred, struct asked *asked)
+{
+	bool due;
+
+	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
+		return false;
+	due = deferred->first && !deferred->asking &&
+	      monotonic_ms() - deferred->asked_ms >= DEFERRED_PAUSE_MS;
+	if (due) {
+		deferred->asking = true;
+		list(deferred, asked);
+	}
+	pthread_mutex_unlock(&deferred->lock);
+	return due;
+}
+
+/* The pause counts from here: an answer may have taken longer than that. */
+static void end_to_ask(struct deferred *deferred)
+{
+	if (!lock_take(&deferred->lock))
+		return;
+	deferred->asking = false;
+	deferred->asked_ms = monotonic_ms();
+	pthread_mutex_unlock(&deferred->lock);
+}
+
+static bool begin_to_look(struct deferred *deferred, struct asked *asked)
+{
+	int64_t now_ms = monotonic_ms();
+	bool due;
+
+	if (!deferred_any(deferred) || pthread_mutex_trylock(&deferred->lock))
+		return false;
+	due = deferred->first && now_ms - deferred->looked_ms >= DEFERRED_PAUSE_MS;
+	if (due) {
+		deferred->looked_ms = now_ms;
+		list(deferred, asked);
+	}
+	pthread_mutex_unlock(&deferred->lock);
+	return due;
+}
+
+/* No registry is there; false: none has come for so long that none will. */
+static bool may_come(struct deferred *deferred)
+{
+	int64_t now_ms = monotonic_ms();
+	bool may;
+
+	if (!lock_take(&deferred->lock))
+		return true;
+	if (!deferred->alone_ms)
+		deferred->alone_ms = now_ms;
+	may = now_ms - deferred->alone_ms < DEFERRED_ALONE_MS;
+	pthread_mutex_unlock(&deferred->lock);
+	return may;
+}
+
+static struct deferred_entry *take_asked(struct deferred *deferred, const struct asked *asked)
+{
+	if (lock_take(&deferred->lock)) {
+		deferred->alone_ms = 0;
+		pthread_mutex_unlock(&deferred->lock);
+	}
+	return take(deferred, is_asked, asked);
+}
+
+static struct deferred_entry *take_by(struct deferred *deferred, int status,
+				      const struct asked *asked)
+{
+	if (status == GPUSHARE_OK)
+		return take_asked(deferred, asked);
+	if (status == GPUSHARE_E_TIMED_OUT ||
+	    (status == GPUSHARE_E_NOT_READY && may_come(deferred)))
+		return NULL;
+	return deferred_take_all(deferred);
+}
+
+struct deferred_entry *deferred_take_left(struct deferred *deferred, deferred_ask *ask, void *user)
+{
+	struct asked asked = {.count = 0};
+	int status;
+
+	if (!begin_to_ask(deferred, &asked))
+		return NULL;
+	status = ask(user, asked.generations, &asked.count);
+	end_to_ask(deferred);
+	return take_by(deferred, status, &asked);
+}
+
+struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *ask, void *user)
+{
+	struct asked asked = {.count = 0};
+
+	if (!begin_to_look(deferred, &asked))
+		return NULL;
+	return take_by(deferred, ask(user, asked.generations, &asked.count), &asked);
+}
+
+struct deferred_entry *deferred_next(struct deferred_entry *list)
+{
+	struct deferred_entry *next = list->next;
+
+	free(list);
+	return next;
+}
+
+cu_result deferred_stand_in(const struct driver *driver)
+{
+	cu_deviceptr small;
+	cu_result result;
+
+	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2)
+		return CU_NOT_SUPPORTED;
+	result = driver->cuMemAlloc_v2(&small, 1);
+	return result == CU_OK ? driver->cuMemFree_v2(small) : result;
+}
