@@ -65,6 +65,9 @@ $(BUILD)/sim/libcudart.so: $(BUILD)/sim/libcudart.so.13
 	$(Q)ln -sf $(<F) $@
 $(addprefix $(BUILD)/sim/,libcuda.so.1 libvulkan.so.1 libcudart_static.a) $(SIM_OLDER) $(SIM_CUDARTS): $(BUILD)/.linked
 
+# A test, a fake or a verb has the arguments that its table gives it.
+$(BUILD)/obj/tests/%.o: ALL_CFLAGS += -Wno-unused-parameter
+
 # cmocka programs: each takes from one archive of all our objects what it uses.
 # Not our dlsym: it would take the place of the C library's in the test.
 ALL_OBJECTS := $(filter-out %/dlsym_$(ARCH).o,$(sort $(API) $(SHIM) $(REGISTRY) $(TOOLS_ALL)))

@@ -61,7 +61,6 @@ void ask_nng_echo_close(struct asker *asker)
 
 bool ask_fd_echo_open(struct asker *asker)
 {
-	(void)asker;
 	return true;
 }
 
@@ -87,7 +86,6 @@ bool ask_fd_echo(struct asker *asker, const char *name)
 	char sent[ASK_MESSAGE] = "";
 	int fd = ask_dial("fd.sock", SOCK_SEQPACKET), came = -1;
 
-	(void)asker;
 	memcpy(sent, name, strnlen(name, sizeof(sent)));
 	if (fd >= 0 && ask_move(fd, true, sent, sizeof(sent)))
 		came = take_fd(fd);
@@ -99,5 +97,4 @@ bool ask_fd_echo(struct asker *asker, const char *name)
 
 void ask_fd_echo_close(struct asker *asker)
 {
-	(void)asker;
 }

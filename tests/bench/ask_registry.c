@@ -147,7 +147,6 @@ bool ask_descriptor(struct asker *asker, const char *name)
 	struct client *client = asker->client;
 	int came = -1;
 
-	(void)name;
 	client->request = (request){.which_verb = gpushare_Request_order_tag};
 	strcpy(client->request.verb.order.name, asker->own);
 	client->request.verb.order.generation = client->latest;

@@ -51,48 +51,37 @@ static cu_result take(cu_deviceptr *pointer)
 
 cu_result cuMemAlloc_v2(cu_deviceptr *pointer, size_t size)
 {
-	(void)size;
 	return take(pointer);
 }
 
 cu_result cuMemAllocAsync(cu_deviceptr *pointer, size_t size, cu_stream stream)
 {
-	(void)size;
-	(void)stream;
 	return take(pointer);
 }
 
 cu_result cuMemCreate(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
 		      unsigned long long flags)
 {
-	(void)size;
-	(void)prop;
-	(void)flags;
 	return take(handle);
 }
 
 cu_result cuMemFree_v2(cu_deviceptr pointer)
 {
-	(void)pointer;
 	return CU_OK;
 }
 
 cu_result cuMemFreeAsync(cu_deviceptr pointer, cu_stream stream)
 {
-	(void)pointer;
-	(void)stream;
 	return CU_OK;
 }
 
 cu_result cuMemRelease(cu_mem_handle handle)
 {
-	(void)handle;
 	return CU_OK;
 }
 
 cu_result cuInit(unsigned int flags)
 {
-	(void)flags;
 	return CU_OK;
 }
 
@@ -128,7 +117,6 @@ cu_result cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device)
 
 cu_result cuDeviceGetAttribute(int *value, cu_device_attribute attribute, cu_device device)
 {
-	(void)attribute;
 	*value = 1;
 	return device ? CU_INVALID_DEVICE : CU_OK;
 }
@@ -152,7 +140,6 @@ cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
 
 cu_result cuCtxPushCurrent_v2(cu_context context)
 {
-	(void)context;
 	return CU_OK;
 }
 
@@ -164,7 +151,6 @@ cu_result cuCtxPopCurrent_v2(cu_context *context)
 
 cu_result cuCtxSetCurrent(cu_context context)
 {
-	(void)context;
 	return CU_OK;
 }
 
@@ -183,8 +169,6 @@ cu_result cuCtxGetDevice(cu_device *device)
 cu_result cuMemGetAllocationGranularity(size_t *granularity, const cu_mem_prop *prop,
 					cu_granularity_flags option)
 {
-	(void)prop;
-	(void)option;
 	*granularity = BLOCK;
 	return CU_OK;
 }
@@ -237,20 +221,17 @@ cu_result cuIpcGetMemHandle(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 
 cu_result cuIpcOpenMemHandle_v2(cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
 {
-	(void)flags;
 	memcpy(pointer, handle.reserved, sizeof(*pointer));
 	return CU_OK;
 }
 
 cu_result cuIpcCloseMemHandle(cu_deviceptr pointer)
 {
-	(void)pointer;
 	return CU_OK;
 }
 
 cu_result cuStreamIsCapturing(cu_stream stream, cu_capture_status *status)
 {
-	(void)stream;
 	*status = 0;
 	return CU_OK;
 }
@@ -276,8 +257,6 @@ cu_result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, c
 #undef N
 	};
 
-	(void)version;
-	(void)flags;
 	*pointer = NULL;
 	/* the last one that fits: cuGetProcAddress means the newer */
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)

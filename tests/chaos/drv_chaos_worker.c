@@ -76,13 +76,11 @@ static const char *drv_read(const struct worker *worker)
 /* What it does to its buffer is published behind each wait for the GPU. */
 static const char *drv_turn(const struct worker *worker)
 {
-	(void)worker;
 	return failed("cuCtxSynchronize", drv.cuCtxSynchronize());
 }
 
 static const char *drv_end(const struct worker *worker)
 {
-	(void)worker;
 	return failed("cuMemFree", drv.cuMemFree_v2(pointer));
 }
 

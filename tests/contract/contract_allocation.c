@@ -11,7 +11,6 @@ static void size_zero(int peer)
 	cu_deviceptr pointer = 1;
 	size_t pitch = 0;
 
-	(void)peer;
 	EXPECT(CU_INVALID_VALUE, driver->cuMemAlloc_v2(&pointer, 0));
 	CHECK(pointer == 0);
 	EXPECT(CU_INVALID_VALUE, driver->cuMemAllocPitch_v2(&pointer, &pitch, 0, 4, 4));
@@ -23,7 +22,6 @@ static void out_of_memory(int peer)
 	const struct driver *driver = contract_context(0);
 	cu_deviceptr pointer = 0;
 
-	(void)peer;
 	EXPECT(CU_OUT_OF_MEMORY, driver->cuMemAlloc_v2(&pointer, ABSURD));
 	pointer = contract_filled(4096, 7); /* which does no harm to the context */
 	CHECK(contract_holds(pointer, 4096, 7));
@@ -35,7 +33,6 @@ static void freed_twice(int peer)
 	const struct driver *driver = contract_context(0);
 	cu_deviceptr pointer = contract_filled(3 * CONTRACT_BLOCK, 1);
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
@@ -44,7 +41,6 @@ static void freed_null(int peer)
 {
 	const struct driver *driver = contract_context(0);
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemFree_v2(0));
 }
 
@@ -54,7 +50,6 @@ static void freed_foreign(int peer)
 	cu_deviceptr pointer = contract_filled(CONTRACT_BLOCK, 1);
 	char mine[64];
 
-	(void)peer;
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer + STEP));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2((uintptr_t)mine));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(0xdead0000dead00));
@@ -69,7 +64,6 @@ static void without_context(int peer)
 	cu_ipc_mem_handle handle = {0};
 	size_t pitch = 0;
 
-	(void)peer;
 	EXPECT(CU_INVALID_CONTEXT, driver->cuMemAlloc_v2(&pointer, 4096));
 	EXPECT(CU_INVALID_CONTEXT, driver->cuMemAllocPitch_v2(&pointer, &pitch, 64, 4, 4));
 	EXPECT(CU_INVALID_CONTEXT, driver->cuIpcGetMemHandle(&handle, 0x1000));
@@ -81,7 +75,6 @@ static void without_init(int peer)
 	cu_deviceptr pointer = 0;
 	int count = 0;
 
-	(void)peer;
 	EXPECT(CU_NOT_INITIALIZED, driver->cuMemAlloc_v2(&pointer, 4096));
 	EXPECT(CU_NOT_INITIALIZED, driver->cuDeviceGetCount(&count));
 }
@@ -109,7 +102,6 @@ static void small_ones(int peer)
 	cu_deviceptr pointer[COUNT];
 	int same_block = 0, next_step = 0;
 
-	(void)peer;
 	for (int i = 0; i < COUNT; i++)
 		pointer[i] = contract_filled(SIZE, (unsigned char)(i + 1));
 	for (int i = 0; i < COUNT; i++) {
@@ -143,7 +135,6 @@ static void rest_of_a_block(int peer)
 	size_t size = ((size_t)1 << 20) + 1;
 	cu_deviceptr pointer;
 
-	(void)peer;
 	contract_context(0);
 	pointer = contract_filled(size, 3);
 	CHECK(land_between(pointer + size, block_of(pointer) + CONTRACT_BLOCK) > 0);
@@ -154,7 +145,6 @@ static void whole_blocks(int peer)
 {
 	const struct driver *driver = contract_context(0);
 
-	(void)peer;
 	for (size_t blocks = 1; blocks <= 4; blocks++) {
 		cu_deviceptr pointer = contract_filled(blocks * CONTRACT_BLOCK, 4);
 
@@ -171,7 +161,6 @@ static void rows(int peer)
 	static const size_t heights[] = {1, 7, 100};
 	const struct driver *driver = contract_context(0);
 
-	(void)peer;
 	for (int i = 0; i < 4 * 3 * 3; i++) {
 		size_t width = widths[i / 9], height = heights[i / 3 % 3], pitch = 0;
 		cu_deviceptr pointer = 0;
@@ -189,7 +178,6 @@ static void pitched(int peer)
 	cu_deviceptr pointer = 0;
 	size_t pitch = 0;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemAllocPitch_v2(&pointer, &pitch, 1001, 7, 4));
 	CHECK(pitch >= 1001);
 	range_is(driver, pointer + 6 * pitch, pointer, 7 * pitch);
@@ -212,7 +200,6 @@ static void many_attributes(int peer)
 	void *values[] = {&type, &size, &capable};
 	char mine[64];
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuPointerGetAttributes(3, attributes, values, (uintptr_t)mine));
 	EXPECT(CU_INVALID_VALUE,
 	       driver->cuPointerGetAttribute(&type, attributes[0], (uintptr_t)mine));
@@ -223,23 +210,15 @@ static void many_attributes(int peer)
 	CHECK(capable);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(size_zero_is_invalid_and_gives_null, size_zero),
-	    ALONE(an_absurd_size_is_out_of_memory, out_of_memory),
-	    ALONE(freeing_twice_is_invalid, freed_twice),
-	    ALONE(freeing_null_is_fine, freed_null),
-	    ALONE(freeing_what_is_not_its_own_is_invalid, freed_foreign),
-	    ALONE(no_context_is_invalid_context, without_context),
-	    ALONE(no_init_is_not_initialized, without_init),
-	    ALONE(small_allocations_share_a_block_in_steps, small_ones),
-	    ALONE(the_rest_of_a_block_is_handed_out_too, rest_of_a_block),
-	    ALONE(multiples_of_2_mib_have_their_blocks_to_themselves, whole_blocks),
-	    ALONE(a_pitched_allocation_has_its_rows, pitched),
-	    ALONE(rows_are_a_multiple_of_a_step_apart, rows),
-	    ALONE(many_attributes_of_no_pointer_are_no_error, many_attributes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(size_zero_is_invalid_and_gives_null, size_zero),
+	  ALONE(an_absurd_size_is_out_of_memory, out_of_memory),
+	  ALONE(freeing_twice_is_invalid, freed_twice), ALONE(freeing_null_is_fine, freed_null),
+	  ALONE(freeing_what_is_not_its_own_is_invalid, freed_foreign),
+	  ALONE(no_context_is_invalid_context, without_context),
+	  ALONE(no_init_is_not_initialized, without_init),
+	  ALONE(small_allocations_share_a_block_in_steps, small_ones),
+	  ALONE(the_rest_of_a_block_is_handed_out_too, rest_of_a_block),
+	  ALONE(multiples_of_2_mib_have_their_blocks_to_themselves, whole_blocks),
+	  ALONE(a_pitched_allocation_has_its_rows, pitched),
+	  ALONE(rows_are_a_multiple_of_a_step_apart, rows),
+	  ALONE(many_attributes_of_no_pointer_are_no_error, many_attributes))

@@ -85,7 +85,6 @@ static void made_meanwhile(int peer)
 	cu_stream stream, own;
 	uint64_t *word;
 
-	(void)peer;
 	driver = contract_context(0);
 	for (int i = 0; i < 3; i++) { /* and the legacy stream */
 		word = new_word();
@@ -121,7 +120,6 @@ static void freed_behind(cu_stream held, cu_stream stream)
 
 static void default_streams(int peer)
 {
-	(void)peer;
 	driver = contract_context(0);
 	freed_behind(NULL, NULL);
 	freed_behind(NULL, (cu_stream)1);
@@ -138,7 +136,6 @@ static void pending(int peer)
 	cu_stream stream, own;
 	uint64_t *word;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(CONTRACT_BLOCK, 1);
 	word = new_word();
@@ -172,7 +169,6 @@ static void numbered(int peer)
 	unsigned long long number;
 	cu_stream own;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(CONTRACT_BLOCK, 1);
 	number = number_of(pointer);
@@ -213,7 +209,6 @@ static void few(int peer)
 	cu_deviceptr pointer;
 	uint64_t *word, *other;
 
-	(void)peer;
 	driver = contract_context(0);
 	word = new_word();
 	other = new_word();
@@ -240,7 +235,6 @@ static void many(int peer)
 	cu_deviceptr pointer;
 	uint64_t *word;
 
-	(void)peer;
 	driver = contract_context(0);
 	word = new_word();
 	pointer = contract_filled(CONTRACT_BLOCK, 1);
@@ -266,7 +260,6 @@ static void back_with_its_stream(int peer)
 	uint64_t *word, *other;
 	size_t before;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	other = new_word();
@@ -293,7 +286,6 @@ static void of_another_context(int peer)
 	cu_context primary, other = NULL;
 	cu_deviceptr pointer;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuCtxGetCurrent(&primary));
 	pointer = contract_filled(CONTRACT_BLOCK, 1);
@@ -312,7 +304,6 @@ static void while_captured(int peer)
 	cu_deviceptr pointer;
 	cu_event event;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(CONTRACT_BLOCK, 1);
 	stream = new_stream(CU_STREAM_NONBLOCKING);
@@ -333,7 +324,6 @@ static void legacy_while_captured(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(CONTRACT_BLOCK, 1);
 	EXPECT(CU_OK, driver->cuStreamCreate(&capture_stream, 0));
@@ -344,21 +334,14 @@ static void legacy_while_captured(int peer)
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, NULL));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(streams_and_events_are_made_while_others_are_held_up, made_meanwhile),
-	    ALONE(a_stream_comes_behind_any_default_stream, default_streams),
-	    ALONE(memory_that_is_to_be_freed_is_memory_until_then, pending),
-	    ALONE(memory_that_is_to_be_freed_has_its_number_until_then, numbered),
-	    ALONE(a_few_that_are_held_up_hold_up_no_other, few),
-	    ALONE(many_that_are_held_up_hold_up_no_call, many),
-	    ALONE(what_was_freed_is_back_once_its_stream_is_synchronized, back_with_its_stream),
-	    ALONE(memory_is_freed_in_a_stream_of_another_context, of_another_context),
-	    ALONE(a_free_behind_a_stream_spoils_no_capture, while_captured),
-	    ALONE(the_legacy_stream_is_refused_while_a_blocking_one_is_captured,
-		  legacy_while_captured),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(streams_and_events_are_made_while_others_are_held_up, made_meanwhile),
+	  ALONE(a_stream_comes_behind_any_default_stream, default_streams),
+	  ALONE(memory_that_is_to_be_freed_is_memory_until_then, pending),
+	  ALONE(memory_that_is_to_be_freed_has_its_number_until_then, numbered),
+	  ALONE(a_few_that_are_held_up_hold_up_no_other, few),
+	  ALONE(many_that_are_held_up_hold_up_no_call, many),
+	  ALONE(what_was_freed_is_back_once_its_stream_is_synchronized, back_with_its_stream),
+	  ALONE(memory_is_freed_in_a_stream_of_another_context, of_another_context),
+	  ALONE(a_free_behind_a_stream_spoils_no_capture, while_captured),
+	  ALONE(the_legacy_stream_is_refused_while_a_blocking_one_is_captured,
+		legacy_while_captured))

@@ -75,7 +75,6 @@ static void spoils(cu_result (*call)(void))
 
 static void cuMemAlloc_spoils(int peer)
 {
-	(void)peer;
 	driver = contract_context(0);
 	spoils(alloc);
 	EXPECT(CU_OK, alloc());
@@ -84,7 +83,6 @@ static void cuMemAlloc_spoils(int peer)
 /* The pitched, the managed one and the frees are unmeasured. */
 static void its_kin_spoil(int peer)
 {
-	(void)peer;
 	driver = contract_context(0);
 	memory = contract_filled(SIZE, 1);
 	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
@@ -104,7 +102,6 @@ static void vmm_is_allowed(int peer)
 	cu_mem_prop prop = contract_vmm_prop();
 	cu_mem_handle handle = 0;
 
-	(void)peer;
 	driver = contract_context(0);
 	capture_begin(CU_CAPTURE_GLOBAL);
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, SIZE, &prop, 0));
@@ -114,7 +111,6 @@ static void vmm_is_allowed(int peer)
 
 static void relaxed_thread(int peer)
 {
-	(void)peer;
 	driver = contract_context(0);
 	capture_begin(CU_CAPTURE_GLOBAL);
 	CHECK(capture_exchange(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
@@ -125,7 +121,6 @@ static void relaxed_thread(int peer)
 
 static void relaxed_capture(int peer)
 {
-	(void)peer;
 	driver = contract_context(0);
 	capture_begin(CU_CAPTURE_RELAXED);
 	EXPECT(CU_OK, alloc());
@@ -135,7 +130,6 @@ static void relaxed_capture(int peer)
 
 static void another_thread(int peer)
 {
-	(void)peer;
 	driver = contract_context(0);
 	capture_begin(CU_CAPTURE_GLOBAL);
 	EXPECT(CU_OK, capture_elsewhere(alloc_relaxed));
@@ -145,7 +139,6 @@ static void another_thread(int peer)
 
 static void thread_local_capture(int peer)
 {
-	(void)peer;
 	driver = contract_context(0);
 	capture_begin(MODE_THREAD_LOCAL);
 	EXPECT(CU_OK, capture_elsewhere(alloc));
@@ -158,7 +151,6 @@ static void stream_ordered(int peer)
 {
 	cu_deviceptr pointer = 0;
 
-	(void)peer;
 	driver = contract_context(0);
 	capture_begin(CU_CAPTURE_GLOBAL);
 	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, capture_stream));
@@ -181,7 +173,6 @@ static void memory_from_before(int peer)
 	cu_deviceptr plain, ordered = 0, within = 0;
 	cu_ipc_mem_handle handle;
 
-	(void)peer;
 	driver = contract_context(0);
 	plain = contract_filled(SIZE, 1);
 	EXPECT(CU_OK, driver->cuMemAllocAsync(&ordered, SIZE, NULL));
@@ -202,7 +193,6 @@ static void legacy_stream(int peer)
 {
 	cu_capture_status status = (cu_capture_status)-1;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuStreamIsCapturing(NULL, &status));
 	CHECK((int)status == CU_CAPTURE_NONE);
@@ -217,20 +207,13 @@ static void legacy_stream(int peer)
 	       driver->cuStreamBeginCapture_v2(NULL, (cu_capture_mode)CU_CAPTURE_RELAXED));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(cuMemAlloc_spoils_a_global_capture, cuMemAlloc_spoils),
-	    ALONE(other_unsafe_calls_spoil_it_too, its_kin_spoil),
-	    ALONE(cuMemCreate_is_allowed, vmm_is_allowed),
-	    ALONE(a_relaxed_thread_may_do_all, relaxed_thread),
-	    ALONE(a_relaxed_capture_forbids_nothing, relaxed_capture),
-	    ALONE(a_global_capture_concerns_other_threads, another_thread),
-	    ALONE(a_thread_local_capture_concerns_its_thread_only, thread_local_capture),
-	    ALONE(stream_ordered_allocation_is_captured, stream_ordered),
-	    ALONE(a_captured_stream_frees_nothing_from_before, memory_from_before),
-	    ALONE(the_legacy_stream_answers_implicit, legacy_stream),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(cuMemAlloc_spoils_a_global_capture, cuMemAlloc_spoils),
+	  ALONE(other_unsafe_calls_spoil_it_too, its_kin_spoil),
+	  ALONE(cuMemCreate_is_allowed, vmm_is_allowed),
+	  ALONE(a_relaxed_thread_may_do_all, relaxed_thread),
+	  ALONE(a_relaxed_capture_forbids_nothing, relaxed_capture),
+	  ALONE(a_global_capture_concerns_other_threads, another_thread),
+	  ALONE(a_thread_local_capture_concerns_its_thread_only, thread_local_capture),
+	  ALONE(stream_ordered_allocation_is_captured, stream_ordered),
+	  ALONE(a_captured_stream_frees_nothing_from_before, memory_from_before),
+	  ALONE(the_legacy_stream_answers_implicit, legacy_stream))

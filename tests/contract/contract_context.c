@@ -73,7 +73,6 @@ static void destroyed(int peer)
 	cu_deviceptr pointer, kept, ordered;
 	size_t left;
 
-	(void)peer;
 	primary = retained();
 	kept = contract_filled(CONTRACT_BLOCK, 1);
 	context = created();
@@ -112,7 +111,6 @@ static void destroyed_under_a_thread(int peer)
 {
 	pthread_t thread;
 
-	(void)peer;
 	doomed = created();
 	CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
 	CHECK(pthread_create(&thread, NULL, left_with_it, NULL) == 0);
@@ -130,7 +128,6 @@ static void vmm_stays(int peer)
 	cu_context context;
 	int fd = -1;
 
-	(void)peer;
 	context = created();
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, CONTRACT_BLOCK, &prop, 0));
 	EXPECT(CU_OK, driver->cuCtxDestroy_v2(context));
@@ -179,13 +176,11 @@ static void primary_ends(cu_result (*end)(void))
 
 static void back_after_reset(int peer)
 {
-	(void)peer;
 	primary_ends(reset_it);
 }
 
 static void back_after_release(int peer)
 {
-	(void)peer;
 	primary_ends(release_it);
 }
 
@@ -194,7 +189,6 @@ static void reset(int peer)
 	cu_deviceptr pointer;
 	size_t left;
 
-	(void)peer;
 	retained();
 	pointer = contract_filled(SIZE, 1);
 	left = free_bytes();
@@ -213,7 +207,6 @@ static void released(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	retained();
 	retained();
 	pointer = contract_filled(SIZE, 1);
@@ -231,7 +224,6 @@ static void of_a_stream(int peer)
 	cu_context primary, context, its = NULL;
 	cu_stream stream = NULL;
 
-	(void)peer;
 	primary = retained();
 	EXPECT(CU_OK, driver->cuStreamCreate(&stream, 0));
 	context = created();
@@ -264,7 +256,6 @@ static void streams_end(int peer)
 {
 	cu_context context, primary = retained();
 
-	(void)peer;
 	for (int i = 0; i < 3; i++) {
 		free_behind();
 		EXPECT(CU_OK, reset_it());
@@ -347,25 +338,18 @@ static void importer_of_the_gone(int peer)
 	contract_tell(peer);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(destroying_a_context_frees_its_memory_and_no_other, destroyed),
-	    ALONE(a_thread_left_with_a_destroyed_context_is_told_so, destroyed_under_a_thread),
-	    ALONE(what_cuMemCreate_made_outlives_the_context, vmm_stays),
-	    ALONE(resetting_the_primary_context_frees_its_memory, reset),
-	    ALONE(the_last_release_of_the_primary_context_frees_its_memory, released),
-	    ALONE(a_stream_says_whose_it_is, of_a_stream),
-	    ALONE(a_reset_primary_context_stays_current_and_comes_back, back_after_reset),
-	    ALONE(a_released_primary_context_stays_current_and_comes_back, back_after_release),
-	    ALONE(a_contexts_streams_end_with_it, streams_end),
-	    PAIR(importers_keep_what_they_have_open_of_a_destroyed_context, owner_that_destroys,
-		 importer_of_the_gone),
-	    PAIR(importers_keep_what_they_have_open_of_a_reset_context, owner_that_resets,
-		 importer_of_the_gone),
-	    PAIR(importers_keep_what_they_have_open_of_a_released_context, owner_that_releases,
-		 importer_of_the_gone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(destroying_a_context_frees_its_memory_and_no_other, destroyed),
+	  ALONE(a_thread_left_with_a_destroyed_context_is_told_so, destroyed_under_a_thread),
+	  ALONE(what_cuMemCreate_made_outlives_the_context, vmm_stays),
+	  ALONE(resetting_the_primary_context_frees_its_memory, reset),
+	  ALONE(the_last_release_of_the_primary_context_frees_its_memory, released),
+	  ALONE(a_stream_says_whose_it_is, of_a_stream),
+	  ALONE(a_reset_primary_context_stays_current_and_comes_back, back_after_reset),
+	  ALONE(a_released_primary_context_stays_current_and_comes_back, back_after_release),
+	  ALONE(a_contexts_streams_end_with_it, streams_end),
+	  PAIR(importers_keep_what_they_have_open_of_a_destroyed_context, owner_that_destroys,
+	       importer_of_the_gone),
+	  PAIR(importers_keep_what_they_have_open_of_a_reset_context, owner_that_resets,
+	       importer_of_the_gone),
+	  PAIR(importers_keep_what_they_have_open_of_a_released_context, owner_that_releases,
+	       importer_of_the_gone))

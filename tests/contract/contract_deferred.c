@@ -55,7 +55,6 @@ static void small_free(int peer)
 	cu_deviceptr neighbour, pointer;
 	pthread_t thread;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemAlloc_v2(&neighbour, 1));
 	held_up();
@@ -73,7 +72,6 @@ static void free_apart(int peer)
 	cu_event event;
 	size_t before;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	event = held_up();
@@ -94,7 +92,6 @@ static void free_in_what_goes(int peer)
 	cu_deviceptr pointer, base = 0;
 	size_t size = 0;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
@@ -115,7 +112,6 @@ static void free_behind_what_goes(int peer)
 	cu_deviceptr pointer;
 	size_t before;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
@@ -172,15 +168,8 @@ static void importer(int peer)
 	contract_tell(peer);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(a_small_free_waits_for_all_streams, small_free),
-	    ALONE(a_free_in_a_stream_of_its_own_waits_for_none, free_apart),
-	    ALONE(a_free_in_a_stream_that_is_destroyed_is_none, free_in_what_goes),
-	    ALONE(a_free_behind_a_stream_that_is_destroyed_is_one, free_behind_what_goes),
-	    PAIR(held_memory_is_read_until_the_last_close_and_given_back_then, owner, importer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(a_small_free_waits_for_all_streams, small_free),
+	  ALONE(a_free_in_a_stream_of_its_own_waits_for_none, free_apart),
+	  ALONE(a_free_in_a_stream_that_is_destroyed_is_none, free_in_what_goes),
+	  ALONE(a_free_behind_a_stream_that_is_destroyed_is_one, free_behind_what_goes),
+	  PAIR(held_memory_is_read_until_the_last_close_and_given_back_then, owner, importer))

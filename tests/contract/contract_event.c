@@ -222,7 +222,6 @@ static void with_timing(int peer)
 {
 	cu_event event = NULL;
 
-	(void)peer;
 	start();
 	EXPECT(CU_INVALID_VALUE, driver->cuEventCreate(&event, CU_EVENT_SHARED));
 	EXPECT(CU_INVALID_VALUE,
@@ -235,7 +234,6 @@ static void ones_own(int peer)
 {
 	cu_event opened = NULL;
 
-	(void)peer;
 	start();
 	EXPECT(CU_OK, driver->cuIpcGetEventHandle(&offered.event, shared_event()));
 	EXPECT(CU_INVALID_CONTEXT, driver->cuIpcOpenEventHandle(&opened, offered.event));
@@ -246,7 +244,6 @@ static void one_too_many(int peer)
 	cu_event event = NULL, last = NULL;
 	cu_result result = CU_OK;
 
-	(void)peer;
 	start();
 	for (int i = 0; i < EVENTS && result == CU_OK; i++) {
 		last = event;
@@ -284,7 +281,6 @@ static void in_a_capture(int peer)
 	cu_stream stream;
 	atomic_uint *word;
 
-	(void)peer;
 	start();
 	before = shared_event();
 	marked = shared_event();
@@ -301,19 +297,12 @@ static void in_a_capture(int peer)
 	atomic_store(word, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    PAIR(the_importer_sees_it_and_its_copies_wait, owner_fills, importer_copies),
-	    PAIR(the_importer_may_record_it_too, owner_waits, importer_records),
-	    CONTRACT_TEST(what_a_killed_process_recorded_is_never_done, .owner = owner_is_killed,
-			  .importer = importer_stands, .owner_is_killed = true),
-	    ALONE(one_that_keeps_time_is_invalid_value, with_timing),
-	    ALONE(opening_ones_own_is_invalid_context, ones_own),
-	    ALONE(one_too_many_is_out_of_memory, one_too_many),
-	    PAIR(from_another_dev_shm_it_is_map_failed, owner_stays, importer_elsewhere),
-	    ALONE(a_capture_takes_none, in_a_capture),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(PAIR(the_importer_sees_it_and_its_copies_wait, owner_fills, importer_copies),
+	  PAIR(the_importer_may_record_it_too, owner_waits, importer_records),
+	  CONTRACT_TEST(what_a_killed_process_recorded_is_never_done, .owner = owner_is_killed,
+			.importer = importer_stands, .owner_is_killed = true),
+	  ALONE(one_that_keeps_time_is_invalid_value, with_timing),
+	  ALONE(opening_ones_own_is_invalid_context, ones_own),
+	  ALONE(one_too_many_is_out_of_memory, one_too_many),
+	  PAIR(from_another_dev_shm_it_is_map_failed, owner_stays, importer_elsewhere),
+	  ALONE(a_capture_takes_none, in_a_capture))

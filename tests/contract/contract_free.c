@@ -12,7 +12,6 @@ static void without_context(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	EXPECT(CU_OK, driver->cuCtxSetCurrent(NULL));
@@ -27,7 +26,6 @@ static void of_plain(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer + CONTRACT_BLOCK));
@@ -55,7 +53,6 @@ static void of_pooled(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = pooled();
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFreeAsync(pointer + STEP, NULL));
@@ -75,7 +72,6 @@ static void of_managed(int peer)
 {
 	cu_deviceptr pointer = 0;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemAllocManaged(&pointer, SIZE, CU_MANAGED_GLOBAL));
 	EXPECT(CU_NOT_SUPPORTED, driver->cuMemFreeAsync(pointer, NULL));
@@ -88,7 +84,6 @@ static void of_pinned(int peer)
 {
 	void *pinned = NULL;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemHostAlloc(&pinned, SIZE, 0));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2((uintptr_t)pinned));
@@ -102,7 +97,6 @@ static void of_mapped(int peer)
 	cu_mem_handle handle = 0;
 	cu_deviceptr pointer;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, SIZE, &prop, 0));
 	pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
@@ -143,17 +137,10 @@ static void importer(int peer)
 	contract_tell(peer);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(cuMemFree_needs_no_current_context, without_context),
-	    ALONE(plain_memory_has_its_own_frees, of_plain),
-	    ALONE(pool_memory_has_its_own_frees, of_pooled),
-	    ALONE(managed_memory_has_no_stream_ordered_free, of_managed),
-	    ALONE(pinned_memory_is_not_freed_by_cuMemFree, of_pinned),
-	    ALONE(mapped_memory_is_not_freed_by_any_free, of_mapped),
-	    PAIR(an_imported_mapping_is_only_closed_and_has_no_handle, owner, importer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(cuMemFree_needs_no_current_context, without_context),
+	  ALONE(plain_memory_has_its_own_frees, of_plain),
+	  ALONE(pool_memory_has_its_own_frees, of_pooled),
+	  ALONE(managed_memory_has_no_stream_ordered_free, of_managed),
+	  ALONE(pinned_memory_is_not_freed_by_cuMemFree, of_pinned),
+	  ALONE(mapped_memory_is_not_freed_by_any_free, of_mapped),
+	  PAIR(an_imported_mapping_is_only_closed_and_has_no_handle, owner, importer))

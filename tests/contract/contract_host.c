@@ -81,7 +81,6 @@ static void both(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	contract_context(0);
 	pointer = mapped(created(), range_pick(SIZE), CU_ACCESS_READ_WRITE);
 	contract_fill(pointer, SIZE, VALUE);
@@ -97,7 +96,6 @@ static void no_node_for_the_devices(int peer)
 	cu_mem_handle handle = 0;
 	cu_deviceptr pointer;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, SIZE, &prop, 0));
 	pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
 	CHECK(let_in(pointer, LOCATION_HOST_NUMA, CU_ACCESS_READ_WRITE) != CU_OK);
@@ -238,16 +236,9 @@ static void read_file(int peer)
 	contract_hear(peer);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(cpu_and_gpu_have_it_at_one_address, both),
-	    ALONE(the_devices_own_memory_is_not_a_nodes, no_node_for_the_devices),
-	    PAIR(another_process_has_it_there_too, offer, take),
-	    PAIR(an_importer_may_have_it_for_reading_alone, owner_that_writes, read_only),
-	    PAIR(a_registered_file_is_at_one_address_too, offer_file, take_file),
-	    PAIR(a_registered_file_may_be_for_reading_alone, offer_file, read_file),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(cpu_and_gpu_have_it_at_one_address, both),
+	  ALONE(the_devices_own_memory_is_not_a_nodes, no_node_for_the_devices),
+	  PAIR(another_process_has_it_there_too, offer, take),
+	  PAIR(an_importer_may_have_it_for_reading_alone, owner_that_writes, read_only),
+	  PAIR(a_registered_file_is_at_one_address_too, offer_file, take_file),
+	  PAIR(a_registered_file_may_be_for_reading_alone, offer_file, read_file))

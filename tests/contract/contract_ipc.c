@@ -89,7 +89,6 @@ static void managed_has_none(int peer)
 {
 	cu_deviceptr pointer = 0;
 
-	(void)peer;
 	EXPECT(CU_OK, contract_context(0)->cuMemAllocManaged(&pointer, SIZE, CU_MANAGED_GLOBAL));
 	has_none(pointer);
 }
@@ -98,7 +97,6 @@ static void stream_ordered_has_none(int peer)
 {
 	cu_deviceptr pointer = 0;
 
-	(void)peer;
 	EXPECT(CU_OK, contract_context(0)->cuMemAllocAsync(&pointer, SIZE, NULL));
 	EXPECT(CU_OK, contract_load()->cuCtxSynchronize());
 	has_none(pointer);
@@ -108,7 +106,6 @@ static void host_has_none(int peer)
 {
 	void *pinned = NULL;
 
-	(void)peer;
 	EXPECT(CU_OK, contract_context(0)->cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
 	has_none((uintptr_t)pinned);
 	has_none((uintptr_t)&pinned);
@@ -118,7 +115,6 @@ static void garbage_has_none(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	contract_context(0);
 	has_none(0);
 	has_none(0xdead0000dead00);
@@ -220,7 +216,6 @@ static void own_handle(int peer)
 	cu_deviceptr pointer = contract_filled(SIZE, 1), again = 0;
 	cu_ipc_mem_handle handle = handle_of(pointer);
 
-	(void)peer;
 	EXPECT(CU_INVALID_CONTEXT,
 	       driver->cuIpcOpenMemHandle_v2(&again, handle, CU_IPC_LAZY_PEER_ACCESS));
 	CHECK(contract_holds(pointer, SIZE, 1));
@@ -232,7 +227,6 @@ static void no_handle_at_all(int peer)
 	cu_ipc_mem_handle handle;
 	cu_deviceptr pointer = 0;
 
-	(void)peer;
 	for (int byte = 0; byte < 256; byte += 85) {
 		memset(&handle, byte, sizeof(handle));
 		EXPECT(CU_INVALID_VALUE,
@@ -361,30 +355,21 @@ static void importer_after_exit(int peer)
 	EXPECT(CU_INVALID_HANDLE, open_answer(&handle));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    PAIR(cuMemAlloc_has_a_handle_and_both_sides_see_stores, owner_of_plain, importer),
-	    PAIR(cuMemAllocPitch_has_a_handle, owner_of_pitched, importer),
-	    ALONE(managed_memory_has_none, managed_has_none),
-	    ALONE(stream_ordered_memory_has_none, stream_ordered_has_none),
-	    ALONE(host_memory_has_none, host_has_none),
-	    ALONE(garbage_has_none, garbage_has_none),
-	    PAIR(small_allocations_have_each_their_own, owner_of_small_ones,
-		 importer_of_small_ones),
-	    PAIR(an_interior_pointer_yields_the_handle_of_the_base, owner_of_interior,
-		 importer_of_interior),
-	    PAIR(opening_twice_gives_the_same_pointer_and_counts, owner_of_plain,
-		 importer_that_opens_twice),
-	    ALONE(opening_ones_own_is_invalid_context, own_handle),
-	    ALONE(opening_or_closing_what_is_none_is_invalid_value, no_handle_at_all),
-	    PAIR(after_the_owners_free_the_importer_keeps_the_memory, owner_that_frees,
-		 importer_after_free),
-	    PAIR(what_was_freed_opens_while_a_neighbour_keeps_the_block, owner_with_a_neighbour,
-		 importer_of_a_freed_place),
-	    PAIR(after_the_owners_exit_the_importer_keeps_the_memory, owner_that_exits,
-		 importer_after_exit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(PAIR(cuMemAlloc_has_a_handle_and_both_sides_see_stores, owner_of_plain, importer),
+	  PAIR(cuMemAllocPitch_has_a_handle, owner_of_pitched, importer),
+	  ALONE(managed_memory_has_none, managed_has_none),
+	  ALONE(stream_ordered_memory_has_none, stream_ordered_has_none),
+	  ALONE(host_memory_has_none, host_has_none), ALONE(garbage_has_none, garbage_has_none),
+	  PAIR(small_allocations_have_each_their_own, owner_of_small_ones, importer_of_small_ones),
+	  PAIR(an_interior_pointer_yields_the_handle_of_the_base, owner_of_interior,
+	       importer_of_interior),
+	  PAIR(opening_twice_gives_the_same_pointer_and_counts, owner_of_plain,
+	       importer_that_opens_twice),
+	  ALONE(opening_ones_own_is_invalid_context, own_handle),
+	  ALONE(opening_or_closing_what_is_none_is_invalid_value, no_handle_at_all),
+	  PAIR(after_the_owners_free_the_importer_keeps_the_memory, owner_that_frees,
+	       importer_after_free),
+	  PAIR(what_was_freed_opens_while_a_neighbour_keeps_the_block, owner_with_a_neighbour,
+	       importer_of_a_freed_place),
+	  PAIR(after_the_owners_exit_the_importer_keeps_the_memory, owner_that_exits,
+	       importer_after_exit))

@@ -98,7 +98,6 @@ static void every_entry_point(int peer)
 	const struct driver *driver = contract_initialise();
 	int measured = 0, newest = 0;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuDriverGetVersion(&newest));
 	for (const struct entry *entry = entries;
 	     entry < entries + sizeof(entries) / sizeof(*entries); entry++) {
@@ -151,7 +150,6 @@ static void versions_and_flags(int peer)
 {
 	const struct driver *driver = contract_initialise();
 
-	(void)peer;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++)
 		yields(driver, versions[i].bare, versions[i].version, (cu_uint64)versions[i].flags,
 		       versions[i].symbol);
@@ -168,7 +166,6 @@ static void every_way_of_asking(int peer)
 	cu_proc_status status = (cu_proc_status)-1;
 	void *pointer = NULL;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuGetProcAddress_v2("cuMemAlloc", &pointer, 12000, 0, NULL));
 	CHECK(pointer == (void *)driver->cuMemAlloc_v2);
 	pointer = NULL;
@@ -201,7 +198,6 @@ static void what_there_is_not(int peer)
 {
 	const struct driver *driver = contract_initialise();
 
-	(void)peer;
 	is_not_found(driver, "cuMemAllocNever", 12000, CU_PROC_SYMBOL_NOT_FOUND);
 	is_not_found(driver, "cuMemAlloc_v2", 12000, CU_PROC_SYMBOL_NOT_FOUND);
 	is_not_found(driver, "cuMemCreate", 4000, CU_PROC_VERSION_INSUFFICIENT);
@@ -253,7 +249,6 @@ static void second_after_first(int peer)
 	const struct driver *driver = contract_load();
 	const struct driver copy = load_copy(driver);
 
-	(void)peer;
 	one_starts(driver, &copy);
 }
 
@@ -262,20 +257,12 @@ static void first_after_second(int peer)
 	const struct driver *driver = contract_load();
 	const struct driver copy = load_copy(driver);
 
-	(void)peer;
 	one_starts(&copy, driver);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(every_entry_point_is_what_dlsym_gives, every_entry_point),
-	    ALONE(version_and_flags_choose_the_symbol, versions_and_flags),
-	    ALONE(both_generations_answer_before_init, every_way_of_asking),
-	    ALONE(what_there_is_not_is_not_found, what_there_is_not),
-	    ALONE(of_two_drivers_the_first_to_start_works, second_after_first),
-	    ALONE(of_two_drivers_the_copy_may_start_first, first_after_second),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(every_entry_point_is_what_dlsym_gives, every_entry_point),
+	  ALONE(version_and_flags_choose_the_symbol, versions_and_flags),
+	  ALONE(both_generations_answer_before_init, every_way_of_asking),
+	  ALONE(what_there_is_not_is_not_found, what_there_is_not),
+	  ALONE(of_two_drivers_the_first_to_start_works, second_after_first),
+	  ALONE(of_two_drivers_the_copy_may_start_first, first_after_second))

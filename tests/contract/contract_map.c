@@ -34,7 +34,6 @@ static void whole_handles(int peer)
 {
 	cu_mem_handle handle;
 
-	(void)peer;
 	reserve();
 	handle = created(BLOCKS(2));
 	EXPECT(CU_NOT_SUPPORTED, driver->cuMemMap(at, BLOCKS(1), 0, handle, 0));
@@ -50,7 +49,6 @@ static void whole_handles(int peer)
 
 static void unmapping(int peer)
 {
-	(void)peer;
 	reserve();
 	EXPECT(CU_OK, driver->cuMemUnmap(at, BLOCKS(1))); /* nothing is mapped */
 	EXPECT(CU_OK, driver->cuMemMap(at, BLOCKS(2), 0, created(BLOCKS(2)), 0));
@@ -97,7 +95,6 @@ static void ranges(int peer)
 {
 	size_t size = 0;
 
-	(void)peer;
 	reserve();
 	has_no_mapping(at);
 	EXPECT(CU_INVALID_VALUE, driver->cuPointerGetAttribute(
@@ -114,13 +111,6 @@ static void ranges(int peer)
 	is_reservation(at + BLOCKS(2));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(a_handle_is_mapped_whole_and_as_often_as_one_likes, whole_handles),
-	    ALONE(mappings_are_unmapped_whole_and_what_is_none_too, unmapping),
-	    ALONE(a_mapping_and_its_reservation_have_each_their_range, ranges),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(a_handle_is_mapped_whole_and_as_often_as_one_likes, whole_handles),
+	  ALONE(mappings_are_unmapped_whole_and_what_is_none_too, unmapping),
+	  ALONE(a_mapping_and_its_reservation_have_each_their_range, ranges))

@@ -73,7 +73,6 @@ static void geq_is_cyclic(int peer)
 {
 	cu_stream stream = set_up(-1);
 
-	(void)peer;
 	atomic_store(&words[0], 7);
 	EXPECT(CU_OK, wait_for(stream, 0, 7));
 	EXPECT(CU_OK, wait_for(stream, 0, 6));
@@ -100,7 +99,6 @@ static void work_stays_in_order(int peer)
 	void *host = NULL;
 	unsigned char *bytes;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemHostAlloc(&host, CONTRACT_BLOCK, CU_HOST_ALLOC_PORTABLE));
 	bytes = host;
 	memset(bytes, 9, CONTRACT_BLOCK);
@@ -159,7 +157,6 @@ static void host_functions_come_in_turn(int peer)
 {
 	cu_stream stream = set_up(-1);
 
-	(void)peer;
 	EXPECT(CU_OK, wait_for(stream, 0, 1));
 	EXPECT(CU_OK, driver->cuLaunchHostFunc(stream, count, (void *)&words[1]));
 	EXPECT(CU_OK, wait_for(stream, 1, 1));
@@ -182,7 +179,6 @@ static void they_are_captured(int peer)
 	graph_exec exec = NULL;
 	cu_graph graph = NULL;
 
-	(void)peer;
 	if (!instantiate || !launch || !destroy)
 		contract_skip("this driver has no cuGraphInstantiateWithFlags");
 	EXPECT(CU_OK, driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL));
@@ -213,7 +209,6 @@ static void memory_is_registered_beside_a_capture(int peer)
 	void *more = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	cu_graph graph = NULL;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL));
 	EXPECT(CU_OK, driver->cuThreadExchangeStreamCaptureMode(&mode));
 	EXPECT(CU_OK, driver->cuMemHostRegister_v2(
@@ -229,7 +224,6 @@ static void streams_have_numbers(int peer)
 	cu_stream stream = set_up(-1), other = NULL;
 	unsigned long long first = 0, again = 0, second = 0, own = 0;
 
-	(void)peer;
 	if (!driver->cuStreamGetId)
 		contract_skip("this driver has no cuStreamGetId");
 	EXPECT(CU_OK, driver->cuStreamCreate(&other, CU_STREAM_NONBLOCKING));
@@ -244,17 +238,9 @@ static void streams_have_numbers(int peer)
 	CHECK(again != first && again != second);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(geq_is_cyclic, geq_is_cyclic),
-	    ALONE(work_stays_in_order, work_stays_in_order),
-	    PAIR(streams_of_two_processes_take_turns, ping, pong),
-	    ALONE(host_functions_come_in_turn, host_functions_come_in_turn),
-	    ALONE(they_are_captured, they_are_captured),
-	    ALONE(memory_is_registered_beside_a_capture, memory_is_registered_beside_a_capture),
-	    ALONE(streams_have_numbers, streams_have_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(geq_is_cyclic, geq_is_cyclic), ALONE(work_stays_in_order, work_stays_in_order),
+	  PAIR(streams_of_two_processes_take_turns, ping, pong),
+	  ALONE(host_functions_come_in_turn, host_functions_come_in_turn),
+	  ALONE(they_are_captured, they_are_captured),
+	  ALONE(memory_is_registered_beside_a_capture, memory_is_registered_beside_a_capture),
+	  ALONE(streams_have_numbers, streams_have_numbers))

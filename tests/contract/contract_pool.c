@@ -73,7 +73,6 @@ static void counts(int peer)
 	static const size_t sizes[] = {1, 700, 2 * MIB, 3000000, 40 * MIB, 64 * MIB, 100 * MIB};
 	cu_deviceptr first, second;
 
-	(void)peer;
 	begin();
 	is(0, 0);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -110,7 +109,6 @@ static void keeps(int peer)
 {
 	cu_deviceptr first, second;
 
-	(void)peer;
 	begin();
 	EXPECT(CU_OK, set(CU_POOL_THRESHOLD, 70 * MIB));
 	first = take(MIB);
@@ -168,7 +166,6 @@ static void own_access(int peer)
 	uint64_t types = 77;
 	cu_mem_pool its = NULL;
 
-	(void)peer;
 	begin();
 	CHECK(access_of(0) == CU_ACCESS_READ_WRITE);
 	EXPECT(CU_OK, allow(0, CU_ACCESS_READ_WRITE));
@@ -195,7 +192,6 @@ static void peer_access(int peer)
 	cu_context here, there;
 	int can = 0;
 
-	(void)peer;
 	contract_need_devices(2);
 	begin();
 	EXPECT(CU_OK, driver->cuDeviceCanAccessPeer(&can, 1, 0));
@@ -227,7 +223,6 @@ static void plain_there(int peer)
 	unsigned char byte = 0;
 	cu_context there;
 
-	(void)peer;
 	contract_need_devices(2);
 	driver = contract_context(0);
 	pointer = contract_filled(4096, 5);
@@ -238,15 +233,8 @@ static void plain_there(int peer)
 	CHECK(byte == 5);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(a_pool_counts_what_is_used_and_reserves_in_pieces, counts),
-	    ALONE(a_pool_keeps_what_its_threshold_and_a_trim_say, keeps),
-	    ALONE(a_pool_is_its_own_devices_and_says_how_it_travels, own_access),
-	    ALONE(access_for_another_device_is_for_what_was_given_too, peer_access),
-	    ALONE(ordinary_memory_is_not_filled_from_another_device, plain_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(a_pool_counts_what_is_used_and_reserves_in_pieces, counts),
+	  ALONE(a_pool_keeps_what_its_threshold_and_a_trim_say, keeps),
+	  ALONE(a_pool_is_its_own_devices_and_says_how_it_travels, own_access),
+	  ALONE(access_for_another_device_is_for_what_was_given_too, peer_access),
+	  ALONE(ordinary_memory_is_not_filled_from_another_device, plain_there))

@@ -136,17 +136,10 @@ static void other_visible_devices(int peer)
 	use(peer, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    PAIR(another_user_opens_reads_and_stores, owner, another_user),
-	    PAIR(another_ipc_and_mount_namespace_opens_reads_and_stores, owner,
-		 other_ipc_and_mount_namespace),
-	    PAIR(another_pid_namespace_opens_reads_and_stores, owner, other_pid_namespace),
-	    PAIR(another_device_may_be_current, owner_of_two_devices, another_device_current),
-	    PAIR(other_devices_visible_and_only_the_uuid_means_the_same, owner_of_two_devices,
-		 other_visible_devices),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(PAIR(another_user_opens_reads_and_stores, owner, another_user),
+	  PAIR(another_ipc_and_mount_namespace_opens_reads_and_stores, owner,
+	       other_ipc_and_mount_namespace),
+	  PAIR(another_pid_namespace_opens_reads_and_stores, owner, other_pid_namespace),
+	  PAIR(another_device_may_be_current, owner_of_two_devices, another_device_current),
+	  PAIR(other_devices_visible_and_only_the_uuid_means_the_same, owner_of_two_devices,
+	       other_visible_devices))

@@ -57,7 +57,6 @@ static void behind_a_wait(int peer)
 	cu_stream stream;
 	cu_event before, event;
 
-	(void)peer;
 	driver = contract_context(0);
 	before = contract_recorded(driver, stream_of_its_own());
 	stream = stream_held_up();
@@ -78,7 +77,6 @@ static void synchronizing(int peer)
 	cu_stream stream;
 	pthread_t thread;
 
-	(void)peer;
 	driver = contract_context(0);
 	stream = stream_held_up();
 	thread = releaser();
@@ -92,7 +90,6 @@ static void freeing(int peer)
 	cu_deviceptr pointer;
 	pthread_t thread;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	stream_held_up();
@@ -108,7 +105,6 @@ static void freeing_in_order(int peer)
 	cu_stream stream;
 	cu_event event;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, NULL));
 	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
@@ -127,7 +123,6 @@ static void in_order(int peer)
 	cu_deviceptr pointer[2] = {0, 0};
 	cu_stream stream;
 
-	(void)peer;
 	driver = contract_context(0);
 	stream = stream_of_its_own();
 	for (int i = 0; i < 2; i++)
@@ -150,7 +145,6 @@ static void plain_memory_in_order(int peer)
 	cu_deviceptr pointer, other;
 	cu_stream stream;
 
-	(void)peer;
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	other = contract_filled(SIZE, 2);
@@ -172,7 +166,6 @@ static void unmapping(int peer)
 	cu_deviceptr pointer;
 	cu_event event;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, CONTRACT_BLOCK, &prop, 0));
 	pointer = contract_vmm_map(handle, CONTRACT_BLOCK, 0, CU_ACCESS_READ_WRITE);
@@ -217,7 +210,6 @@ static void by_number(int peer)
 	cu_context current = NULL, its = NULL;
 	cu_deviceptr pointer = 0;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuCtxGetCurrent(&current));
 	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, (cu_stream)1));
@@ -251,7 +243,6 @@ static void from_a_pool(int peer)
 	cu_mem_pool pool = NULL, again = NULL;
 	cu_device device;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuDeviceGet(&device, 0));
 	EXPECT(CU_OK, driver->cuDeviceGetDefaultMemPool(&pool, device));
@@ -275,7 +266,6 @@ static void per_thread(int peer)
 	cu_deviceptr pointer = 0, pooled = 0;
 	cu_mem_pool pool = NULL;
 
-	(void)peer;
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuDeviceGetDefaultMemPool(&pool, 0));
 	EXPECT(CU_OK, driver->cuMemAllocAsync_ptsz(&pointer, SIZE, NULL));
@@ -289,21 +279,14 @@ static void per_thread(int peer)
 	EXPECT(CU_OK, driver->cuCtxSynchronize());
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(an_event_behind_a_wait_is_not_ready, behind_a_wait),
-	    ALONE(synchronizing_a_stream_waits_for_it, synchronizing),
-	    ALONE(cuMemFree_waits_for_all_streams, freeing),
-	    ALONE(cuMemFreeAsync_does_not_wait, freeing_in_order),
-	    ALONE(stream_ordered_memory_is_ordinary_once_it_is_there, in_order),
-	    ALONE(cuMemFreeAsync_frees_plain_memory_in_stream_order, plain_memory_in_order),
-	    ALONE(cuMemUnmap_does_not_wait, unmapping),
-	    PAIR(cuIpcCloseMemHandle_waits_for_all_streams, owner, importer_that_closes),
-	    ALONE(streams_0_1_and_2_are_the_default_ones, by_number),
-	    ALONE(the_default_pool_is_what_stream_ordered_memory_comes_from, from_a_pool),
-	    ALONE(the_per_thread_entries_allocate_and_free, per_thread),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(an_event_behind_a_wait_is_not_ready, behind_a_wait),
+	  ALONE(synchronizing_a_stream_waits_for_it, synchronizing),
+	  ALONE(cuMemFree_waits_for_all_streams, freeing),
+	  ALONE(cuMemFreeAsync_does_not_wait, freeing_in_order),
+	  ALONE(stream_ordered_memory_is_ordinary_once_it_is_there, in_order),
+	  ALONE(cuMemFreeAsync_frees_plain_memory_in_stream_order, plain_memory_in_order),
+	  ALONE(cuMemUnmap_does_not_wait, unmapping),
+	  PAIR(cuIpcCloseMemHandle_waits_for_all_streams, owner, importer_that_closes),
+	  ALONE(streams_0_1_and_2_are_the_default_ones, by_number),
+	  ALONE(the_default_pool_is_what_stream_ordered_memory_comes_from, from_a_pool),
+	  ALONE(the_per_thread_entries_allocate_and_free, per_thread))

@@ -260,12 +260,5 @@ static void to_relaxed_ones(int peer)
 	contract_tell(peer);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    PAIR(a_global_capture_forbids_others_some_calls_and_no_more, owner, to_others),
-	    PAIR(a_relaxed_thread_may_do_all_of_them, owner, to_relaxed_ones),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(PAIR(a_global_capture_forbids_others_some_calls_and_no_more, owner, to_others),
+	  PAIR(a_relaxed_thread_may_do_all_of_them, owner, to_relaxed_ones))

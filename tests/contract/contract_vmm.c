@@ -31,7 +31,6 @@ static void granularity(int peer)
 	cu_mem_handle handle = 0;
 	size_t bytes = 0;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemGetAllocationGranularity(
 			  &bytes, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM));
 	CHECK(bytes == CONTRACT_BLOCK);
@@ -44,7 +43,6 @@ static void no_legacy_handle(int peer)
 	cu_deviceptr pointer = contract_vmm_map(created(), SIZE, 0, CU_ACCESS_READ_WRITE);
 	cu_ipc_mem_handle handle = {0};
 
-	(void)peer;
 	contract_fill(pointer, SIZE, VALUE);
 	EXPECT(CU_INVALID_VALUE, driver->cuIpcGetMemHandle(&handle, pointer));
 	EXPECT(CU_INVALID_VALUE, driver->cuIpcGetMemHandle(&handle, pointer + CONTRACT_BLOCK));
@@ -58,7 +56,6 @@ static void retained(int peer)
 	cu_deviceptr pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
 	cu_mem_handle none = 0;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemRetainAllocationHandle(
 			  &again, (void *)(uintptr_t)(pointer + CONTRACT_BLOCK)));
 	CHECK(again == handle);
@@ -85,7 +82,6 @@ static void released(int peer)
 	cu_deviceptr pointer = contract_vmm_map(handle, SIZE, 0, CU_ACCESS_READ_WRITE);
 	int fd = -1;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuMemRelease(handle));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemRelease(handle));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemRelease(0));
@@ -111,7 +107,6 @@ static void handle_types(int peer)
 	char fabric[64];
 	int fd = -1;
 
-	(void)peer;
 	contract_context(0);
 	for (int compression = 0; compression < 2; compression++) {
 		EXPECT(CU_OK, created_as(&handle, 0, compression));
@@ -133,7 +128,6 @@ static void no_host_access(int peer)
 	cu_deviceptr pointer = contract_vmm_map(created(), SIZE, 0, CU_ACCESS_READ_WRITE);
 	cu_mem_access host = {.location = {LOCATION_HOST, 0}, .flags = CU_ACCESS_READ_WRITE};
 
-	(void)peer;
 	EXPECT(CU_NOT_SUPPORTED, driver->cuMemSetAccess(pointer, SIZE, &host, 1));
 }
 
@@ -146,7 +140,6 @@ static void dma_buf(int peer)
 	int can_export = 0, can_map = 0, fd = -1;
 	void *address;
 
-	(void)peer;
 	EXPECT(CU_OK, driver->cuDeviceGetAttribute(&can_export,
 						   (cu_device_attribute)CU_DEVICE_DMA_BUF, 0));
 	if (!can_export)
@@ -191,7 +184,6 @@ static void hinted(int peer)
 	const struct driver *driver = contract_context(0);
 	cu_deviceptr pointer = 0, other;
 
-	(void)peer;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		cu_deviceptr wanted = range_pick(sizes[i]);
 
@@ -221,7 +213,6 @@ static void access_for_all(int peer)
 	cu_deviceptr pointer;
 	int can = 0;
 
-	(void)peer;
 	contract_need_devices(2);
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuDeviceCanAccessPeer(&can, 1, 0));
@@ -273,7 +264,6 @@ static void exported_twice(int peer)
 	cu_mem_handle handle, again;
 	int fd[2] = {-1, -1}, none = -1;
 
-	(void)peer;
 	contract_context(0);
 	handle = created();
 	for (int i = 0; i < 2; i++) {
@@ -308,7 +298,6 @@ static void later_process(int peer)
 {
 	cu_deviceptr pointer;
 
-	(void)peer;
 	contract_context(0);
 	pointer = contract_vmm_map(imported(kept_fd), SIZE, 0, CU_ACCESS_READ_WRITE);
 	CHECK(contract_holds(pointer, SIZE, VALUE));
@@ -358,26 +347,18 @@ static void reader(int peer)
 	contract_tell(peer);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    ALONE(granularity_is_2_mib, granularity),
-	    ALONE(a_vmm_pointer_has_no_legacy_handle, no_legacy_handle),
-	    ALONE(retaining_a_mapping_counts_one_more_handle, retained),
-	    ALONE(a_released_handle_is_known_while_mapped, released),
-	    ALONE(a_handle_is_exported_as_what_it_was_asked_for, handle_types),
-	    ALONE(each_export_is_a_descriptor_and_an_import_has_none, exported_twice),
-	    ALONE(an_address_that_is_asked_for_is_given_if_free, hinted),
-	    ALONE(one_call_gives_access_to_several_devices, access_for_all),
-	    ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
-	    ALONE(a_dma_buf_is_mapped_where_an_attribute_says_so, dma_buf),
-	    PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
-	    PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),
-	    CONTRACT_TEST(an_fd_keeps_the_memory_when_the_owner_is_killed,
-			  .owner = owner_that_is_killed, .importer = keeper,
-			  .owner_is_killed = true),
-	    PAIR(read_only_is_enforced_and_the_owner_unharmed, owner_unharmed, reader),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(ALONE(granularity_is_2_mib, granularity),
+	  ALONE(a_vmm_pointer_has_no_legacy_handle, no_legacy_handle),
+	  ALONE(retaining_a_mapping_counts_one_more_handle, retained),
+	  ALONE(a_released_handle_is_known_while_mapped, released),
+	  ALONE(a_handle_is_exported_as_what_it_was_asked_for, handle_types),
+	  ALONE(each_export_is_a_descriptor_and_an_import_has_none, exported_twice),
+	  ALONE(an_address_that_is_asked_for_is_given_if_free, hinted),
+	  ALONE(one_call_gives_access_to_several_devices, access_for_all),
+	  ALONE(the_cpu_gets_no_access_to_device_memory, no_host_access),
+	  ALONE(a_dma_buf_is_mapped_where_an_attribute_says_so, dma_buf),
+	  PAIR(the_importer_gets_the_owners_address, owner_that_waits, same_address),
+	  PAIR(an_fd_keeps_the_memory_when_the_owner_exits, owner_that_exits, keeper),
+	  CONTRACT_TEST(an_fd_keeps_the_memory_when_the_owner_is_killed,
+			.owner = owner_that_is_killed, .importer = keeper, .owner_is_killed = true),
+	  PAIR(read_only_is_enforced_and_the_owner_unharmed, owner_unharmed, reader))

@@ -18,7 +18,6 @@ static volatile sig_atomic_t told_to_stop;
 
 static void stop(int signal)
 {
-	(void)signal;
 	told_to_stop = 1;
 }
 

@@ -70,7 +70,6 @@ static int fill(struct gpushare_buffer *buffer, unsigned char first)
 
 static int count_one(const struct gpushare_info *info, void *user)
 {
-	(void)info;
 	++*(int *)user;
 	return 0;
 }

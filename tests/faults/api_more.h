@@ -77,7 +77,6 @@ static void deferred(void)
 
 static int count_holder(const struct gpushare_holder *holder, void *user)
 {
-	(void)holder;
 	++*(int *)user;
 	return 0;
 }

@@ -75,7 +75,6 @@ static int site_visit(struct dl_phdr_info *info, size_t size, void *user)
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct object *one = &fault.ours[fault.count];
 
-	(void)size;
 	if (!site_is_named(user, name) || fault.count == OURS_MAX)
 		return 0;
 	snprintf(one->name, sizeof(one->name), "%s", name);

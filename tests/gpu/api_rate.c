@@ -20,8 +20,6 @@ static int null_fd, file_fd;
 
 static int count_bytes(const void *data, size_t bytes, void *user)
 {
-	(void)data;
-	(void)user;
 	counted += bytes;
 	return 0;
 }

@@ -7,7 +7,6 @@
 
 static void stop(int signal)
 {
-	(void)signal;
 }
 
 int main(int argc, char **argv)

@@ -52,7 +52,6 @@ static double bare_ipc(const gpushare_AttachReply *with, int fd)
 	cu_deviceptr pointer;
 	double started;
 
-	(void)fd;
 	memcpy(&handle, with->handle, sizeof(handle));
 	started = clock_us();
 	gpu_must(cost_real.cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_LAZY_PEER_ACCESS),

@@ -123,7 +123,6 @@ static void ask_one(int how)
 /* Of what has returned, one after the other in one context. */
 static void ask_others(int unused)
 {
-	(void)unused;
 	held_start();
 	ask_twice(POOLED);
 	ask_twice(POOLED | WAITING);

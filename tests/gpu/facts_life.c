@@ -38,13 +38,11 @@ static void try_open(struct facts_peer *peer, const cu_ipc_mem_handle *handle, c
 
 static cu_result reset(cu_context context)
 {
-	(void)context;
 	return cu.cuDevicePrimaryCtxReset_v2(facts_device);
 }
 
 static cu_result release(cu_context context)
 {
-	(void)context;
 	return cu.cuDevicePrimaryCtxRelease_v2(facts_device);
 }
 

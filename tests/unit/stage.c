@@ -154,7 +154,6 @@ static int start_registry(void)
 
 int stage_open(void **state)
 {
-	(void)state;
 	unsetenv("GPUSHARE_SIM_LOG");
 	strcpy(directory, "/tmp/gpushare-unit.XXXXXX");
 	if (!mkdtemp(directory) || setenv("GPUSHARE_DIR", directory, 1))
@@ -167,7 +166,6 @@ int stage_close(void **state)
 	char command[128];
 	int tries = 0;
 
-	(void)state;
 	stage_end_registry();
 	if (emulated_registry > 0)
 		waitpid(emulated_registry, NULL, 0);

@@ -11,4 +11,13 @@
 
 #include <cmocka.h>
 
+/* A program whose tests need nothing but themselves: UNIT_MAIN(UNIT(one), UNIT(other)). */
+#define UNIT(name) cmocka_unit_test(name)
+#define UNIT_MAIN(...) \
+	int main(void) \
+	{ \
+		const struct CMUnitTest tests[] = {__VA_ARGS__}; \
+		return cmocka_run_group_tests(tests, NULL, NULL); \
+	}
+
 #endif

@@ -120,8 +120,6 @@ static void ask_within(void)
 
 static int stop(const struct gpushare_holder *holder, void *user)
 {
-	(void)holder;
-	(void)user;
 	return 1;
 }
 

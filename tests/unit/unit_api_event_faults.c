@@ -251,7 +251,6 @@ static void fault(const char *fail, int wanted, const char *words, void (*part)(
 
 static void test_faults(void **state)
 {
-	(void)state;
 	fault("cuEventCreate:1:1:2", GPUSHARE_E_NO_MEMORY, "4096", create_failing);
 	fault("cuEventCreate:1:1", GPUSHARE_E_CUDA, "cuEventCreate", create_failing);
 	fault("cuIpcGetEventHandle:1:1:801", GPUSHARE_E_NOT_SUPPORTED, "cuIpcGetEventHandle",
@@ -312,7 +311,6 @@ static void open_fault(const char *fail, int wanted, const char *words)
 
 static void test_open_faults(void **state)
 {
-	(void)state;
 	open_fault("cuIpcOpenEventHandle:1:1:205", GPUSHARE_E_CUDA, "/dev/shm");
 	open_fault("cuIpcOpenEventHandle:1:1:400", GPUSHARE_E_OWNER_GONE, "unit_api_event");
 	open_fault("cuIpcOpenEventHandle:1:1:1", GPUSHARE_E_OWNER_GONE, "INVALID_VALUE");

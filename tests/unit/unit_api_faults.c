@@ -115,8 +115,6 @@ static void fail_alloc(void)
 
 static int stop(const struct gpushare_holder *holder, void *user)
 {
-	(void)holder;
-	(void)user;
 	return 1;
 }
 

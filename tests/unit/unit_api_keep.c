@@ -138,7 +138,6 @@ static void adopt_each(void)
 
 static void test_adopt(void **state)
 {
-	(void)state;
 	stage_play(leave_behind, NULL);
 	stage_play(adopt_each, NULL);
 }

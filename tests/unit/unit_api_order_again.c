@@ -48,9 +48,6 @@ static void played_tell(struct gpushare_session *to, const request *tell)
 static int played_session_ask(struct gpushare_session *to, const request *ask, pb_size_t body,
 			      void *out_body, size_t body_size)
 {
-	(void)body;
-	(void)out_body;
-	(void)body_size;
 	played_tell(to, ask);
 	return GPUSHARE_OK;
 }
@@ -97,7 +94,6 @@ static void played_unlock(pthread_mutex_t *lock)
 
 static int set_up(void **state)
 {
-	(void)state;
 	memset(&played, 0, sizeof(played));
 	memset(&the_page, 0, sizeof(the_page));
 	api_waited_ms = 0; /* as each public call begins */
@@ -121,7 +117,6 @@ static int set_up(void **state)
 /* Whoever looked last has let go by then: the thread that brings the next one tells it. */
 static void what_comes_behind_the_last_look_is_told(void **state)
 {
-	(void)state;
 	played.comes_behind = 2; /* its answer, and whether there is more */
 	session_order_again(&the_session);
 	assert_int_equal(played.asked, 2);
@@ -135,7 +130,6 @@ static void its_last_buffer_goes_meanwhile(void **state)
 	static const int answers[] = {GPUSHARE_OK, GPUSHARE_E_TIMED_OUT, GPUSHARE_E_OWNER_GONE};
 	const gpushare_Order *leave = &played.last.verb.order;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
 		set_up(NULL);
 		played.status = answers[i];
@@ -154,12 +148,5 @@ static void its_last_buffer_goes_meanwhile(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(what_comes_behind_the_last_look_is_told, set_up),
-	    cmocka_unit_test_setup(its_last_buffer_goes_meanwhile, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(what_comes_behind_the_last_look_is_told, set_up),
+	  cmocka_unit_test_setup(its_last_buffer_goes_meanwhile, set_up))

@@ -123,7 +123,6 @@ static void acquire_held(void)
 
 static void *let_go_later(void *unused)
 {
-	(void)unused;
 	usleep(SETTLED_US);
 	held_let_go_seen();
 	return NULL;
@@ -221,7 +220,6 @@ static struct gpushare_buffer *ending;
 
 static void *end_it(void *unused)
 {
-	(void)unused;
 	usleep(SETTLED_US);
 	order_mark_gone(atomic_load(&ending->ordering)->page);
 	return NULL;

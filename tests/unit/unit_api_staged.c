@@ -15,7 +15,6 @@ static const struct gpushare_alloc_options kept = {.device = -1, .flags = GPUSHA
 
 static int count_one(const struct gpushare_info *info, void *user)
 {
-	(void)info;
 	++*(int *)user;
 	return 0;
 }

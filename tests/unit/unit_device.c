@@ -114,7 +114,6 @@ static struct driver driver;
 
 static int set_up(void **state)
 {
-	(void)state;
 	memset(&gpus, 0, sizeof(gpus));
 	gpus.count = 2;
 	gpus.fails_at = -1;
@@ -147,7 +146,6 @@ static void known_by_uuid(void **state)
 	unsigned char uuid[GPUSHARE_UUID_SIZE] = "", wanted[GPUSHARE_UUID_SIZE];
 	char text[DEVICE_UUID_TEXT];
 
-	(void)state;
 	uuid_of(1, wanted);
 	assert_int_equal(device_uuid(&driver, 1, uuid), GPUSHARE_OK);
 	assert_memory_equal(uuid, wanted, sizeof(uuid));
@@ -169,7 +167,6 @@ static void chosen(void **state)
 {
 	int ordinal = 9;
 
-	(void)state;
 	assert_int_equal(device_choose(&driver, 1, &ordinal), GPUSHARE_OK);
 	assert_int_equal(ordinal, 1);
 	says(device_choose(&driver, 2, &ordinal), GPUSHARE_E_INVALID,
@@ -191,7 +188,6 @@ static void chosen_by_context(void **state)
 {
 	int ordinal = 9;
 
-	(void)state;
 	gpus.its_device = 1;
 	assert_int_equal(device_choose(&driver, -1, &ordinal), GPUSHARE_OK);
 	assert_int_equal(ordinal, 0);
@@ -217,7 +213,6 @@ static void reached(void **state)
 	int ordinal = 9;
 	const int zero = 0, one = 1, seven = 7;
 
-	(void)state;
 	uuid_of(1, uuid);
 	uuid_of(70, strange);
 	assert_int_equal(device_reach(&driver, uuid, NULL, &ordinal), GPUSHARE_OK);
@@ -247,7 +242,6 @@ static void not_reached(void **state)
 	const int zero = 0;
 	int ordinal = 9;
 
-	(void)state;
 	uuid_of(1, uuid);
 	says(device_reach(&driver, uuid, &zero, &ordinal), GPUSHARE_E_DEVICE, words);
 	gpus.reach = true;
@@ -264,7 +258,6 @@ static void told_why(void **state)
 {
 	unsigned char uuid[GPUSHARE_UUID_SIZE];
 
-	(void)state;
 	uuid_of(1, uuid);
 	says(device_unreached(&driver, uuid, 0, "cuMemSetAccess", CU_INVALID_DEVICE),
 	     GPUSHARE_E_CUDA, "can't be reached from device 0");
@@ -295,7 +288,6 @@ static void retained_once(void **state)
 {
 	cu_context context = NULL;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(device_retain(&devices, &driver, 1, &context), GPUSHARE_OK);
 		assert_ptr_equal(context, context_of(1));
@@ -317,7 +309,6 @@ static void not_retained(void **state)
 {
 	cu_context context = NULL;
 
-	(void)state;
 	says(device_retain(&devices, &driver, DEVICE_MAX, &context), GPUSHARE_E_LIMIT, "is past");
 	says(device_retain(&devices, &driver, -1, &context), GPUSHARE_E_LIMIT, "device -1");
 	gpus.to_retain = CU_OUT_OF_MEMORY;
@@ -340,7 +331,6 @@ static void entered(void **state)
 {
 	struct device_scope scope = {NULL};
 
-	(void)state;
 	gpus.to_push = CU_INVALID_CONTEXT;
 	says(device_enter(&driver, context_of(0), &scope), GPUSHARE_E_CUDA,
 	     "can't be made current");
@@ -354,19 +344,8 @@ static void entered(void **state)
 	assert_int_equal(gpus.pushed, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(known_by_uuid, set_up),
-	    cmocka_unit_test_setup(chosen, set_up),
-	    cmocka_unit_test_setup(chosen_by_context, set_up),
-	    cmocka_unit_test_setup(reached, set_up),
-	    cmocka_unit_test_setup(not_reached, set_up),
-	    cmocka_unit_test_setup(told_why, set_up),
-	    cmocka_unit_test_setup(retained_once, set_up),
-	    cmocka_unit_test_setup(not_retained, set_up),
-	    cmocka_unit_test_setup(entered, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(known_by_uuid, set_up), cmocka_unit_test_setup(chosen, set_up),
+	  cmocka_unit_test_setup(chosen_by_context, set_up),
+	  cmocka_unit_test_setup(reached, set_up), cmocka_unit_test_setup(not_reached, set_up),
+	  cmocka_unit_test_setup(told_why, set_up), cmocka_unit_test_setup(retained_once, set_up),
+	  cmocka_unit_test_setup(not_retained, set_up), cmocka_unit_test_setup(entered, set_up))

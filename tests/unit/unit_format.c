@@ -11,7 +11,6 @@
 
 static void test_dtype_names(void **state)
 {
-	(void)state;
 	for (int i = DTYPE_NONE + 1; i < DTYPE_COUNT; i++) {
 		const struct dtype_traits *traits = dtype_traits((enum dtype)i);
 		char torch[32];
@@ -39,7 +38,6 @@ static void test_halves(void **state)
 	    {0x7c00, HUGE_VALF}, {0xfc00, -HUGE_VALF},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++)
 		assert_true(dtype_half(halves[i].bits) == halves[i].value);
 	assert_true(isnan(dtype_half(0x7e00)) && isnan(dtype_half(0xfc01)));
@@ -59,7 +57,6 @@ static void assert_text(enum dtype dtype, const void *data, const char *text)
 
 static void test_texts(void **state)
 {
-	(void)state;
 	assert_text(DTYPE_F32, &(float){0.1f}, "0.1");
 	assert_text(DTYPE_F32, &(float){16777216.0f}, "16777216");
 	assert_text(DTYPE_F32, &(float){-1.17549435e-38f}, "-1.1754944e-38");
@@ -100,7 +97,6 @@ static void test_texts_tell_apart(void **state)
 	static const enum dtype halves[] = {DTYPE_F16, DTYPE_BF16};
 	char text[DTYPE_TEXT_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++)
 		for (unsigned int bits = 0; bits < 0x8000; bits++) {
 			double value = exact(halves[i], bits), after = exact(halves[i], bits + 1);
@@ -161,7 +157,6 @@ static void test_shape_parse(void **state)
 	};
 	struct shape shape;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		if (!shape_parse(good[i].text, &shape))
 			fail_msg("'%s' was refused", good[i].text);
@@ -178,7 +173,6 @@ static void test_shape_count(void **state)
 	char text[SHAPE_TEXT_MAX];
 	uint64_t count = 7;
 
-	(void)state;
 	assert_false(shape_count(&shape, &count));
 	assert_int_equal(count, 7);
 	shape.extent[1] = (1ull << 32) - 1;
@@ -239,7 +233,6 @@ static void test_view_values(void **state)
 	struct shape shape = {2, {2, 10}};
 	struct heard heard;
 
-	(void)state;
 	for (int i = 0; i < 20; i++)
 		values[i] = (int16_t)(i - 10);
 	for (size_t step = 2; step <= 40; step += 2) {
@@ -265,7 +258,6 @@ static void test_view_hex(void **state)
 	unsigned char bytes[20];
 	struct heard heard;
 
-	(void)state;
 	memset(bytes, 'A', sizeof(bytes));
 	look(DTYPE_NONE, NULL, bytes, sizeof(bytes), 16, &heard);
 	assert_string_equal(
@@ -283,7 +275,6 @@ static void test_view_flushes(void **state)
 	struct heard heard = {.room = 100};
 	bool good = true;
 
-	(void)state;
 	view_values(&view, DTYPE_U64, &shape, hear, &heard);
 	for (size_t i = 0; good && i < 16384; i += 1024)
 		good = view_feed(&view, values + i, 1024 * sizeof(*values));
@@ -291,15 +282,6 @@ static void test_view_flushes(void **state)
 	assert_int_equal(heard.used, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_dtype_names),	 cmocka_unit_test(test_halves),
-	    cmocka_unit_test(test_texts),	 cmocka_unit_test(test_texts_tell_apart),
-	    cmocka_unit_test(test_shape_parse),	 cmocka_unit_test(test_shape_count),
-	    cmocka_unit_test(test_view_values),	 cmocka_unit_test(test_view_hex),
-	    cmocka_unit_test(test_view_flushes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(test_dtype_names), UNIT(test_halves), UNIT(test_texts), UNIT(test_texts_tell_apart),
+	  UNIT(test_shape_parse), UNIT(test_shape_count), UNIT(test_view_values),
+	  UNIT(test_view_hex), UNIT(test_view_flushes))

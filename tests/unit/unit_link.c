@@ -108,7 +108,6 @@ static int attach_both(void)
 
 static void both_ways_of_travel(void **state)
 {
-	(void)state;
 	in_child(attach_both);
 }
 
@@ -163,7 +162,6 @@ static int fail_on_the_way(void)
 
 static void a_mute_fds_socket(void **state)
 {
-	(void)state;
 	in_child(fail_on_the_way);
 }
 
@@ -175,7 +173,6 @@ static void *wait_for_nobody(void *unused)
 	bool mine;
 	int fd;
 
-	(void)unused;
 	return (void *)(intptr_t)link_attach("nobody", 4000, &read_only, &got, handle, &fd, &mine,
 					     &reading, its_why, sizeof(its_why));
 }
@@ -207,19 +204,10 @@ static int share_while_another_waits(void)
 
 static void a_turn_for_each_thread(void **state)
 {
-	(void)state;
 	in_child(share_while_another_waits);
 }
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_daemon(both_ways_of_travel),
-	    with_daemon(a_mute_fds_socket),
-	    with_daemon(a_turn_for_each_thread),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_daemon(both_ways_of_travel), with_daemon(a_mute_fds_socket),
+	  with_daemon(a_turn_for_each_thread))

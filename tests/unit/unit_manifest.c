@@ -33,7 +33,6 @@ static void test_round_trip(void **state)
 	char why[MANIFEST_WHY_MAX];
 	char *text;
 
-	(void)state;
 	for (int i = 0; i < 40; i++)
 		assert_true(manifest_add(&manifest, &entry));
 	text = manifest_format(&manifest);
@@ -95,7 +94,6 @@ static void test_bad(void **state)
 	char text[1024], why[MANIFEST_WHY_MAX];
 	struct manifest manifest;
 
-	(void)state;
 	snprintf(text, sizeof(text), form, "\"n\"", "");
 	assert_true(manifest_parse(text, strlen(text), &manifest, why));
 	assert_int_equal(manifest.entries[0].info.size, 5);
@@ -114,7 +112,6 @@ static void test_a_group_that_does_not_matter(void **state)
 {
 	static const uint32_t modes[] = {0600, 0666, 0644, 0640, 0604, 0660};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
 		struct manifest_entry entry = {
 		    .info = {.name = "n", .size = 1, .mode = modes[i]}, .file = "n", .sha256 = SHA};
@@ -134,7 +131,6 @@ static void test_file_names(void **state)
 	struct gpushare_info info = {.name = "plain-1.2_x", .generation = 12345};
 	char file[NAME_MAX + 1];
 
-	(void)state;
 	manifest_name_file(&info, false, file);
 	assert_string_equal(file, "plain-1.2_x.bin");
 	strcpy(info.name, "../a/b");
@@ -194,7 +190,6 @@ static void test_layout(void **state)
 	};
 	char found[SHAPE_TEXT_MAX + 32], shape[SHAPE_TEXT_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct gpushare_info info = tagged(cases[i].dtype, cases[i].shape, 24);
 		struct layout layout;
@@ -216,7 +211,6 @@ static void test_tags(void **state)
 	struct gpushare_tag tags[2];
 	struct shape shape = {2, {2, 3}};
 
-	(void)state;
 	assert_int_equal(layout_make_tags(DTYPE_BF16, &shape, tags), 2);
 	assert_string_equal(tags[0].value, "bfloat16");
 	assert_string_equal(tags[1].key, "shape");
@@ -227,16 +221,5 @@ static void test_tags(void **state)
 	assert_int_equal(layout_make_tags(DTYPE_BF16, &shape, tags), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip),
-	    cmocka_unit_test(test_bad),
-	    cmocka_unit_test(test_a_group_that_does_not_matter),
-	    cmocka_unit_test(test_file_names),
-	    cmocka_unit_test(test_layout),
-	    cmocka_unit_test(test_tags),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(test_round_trip), UNIT(test_bad), UNIT(test_a_group_that_does_not_matter),
+	  UNIT(test_file_names), UNIT(test_layout), UNIT(test_tags))

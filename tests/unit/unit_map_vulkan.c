@@ -173,7 +173,6 @@ static PFN_vkVoidFunction played_find(VkInstance instance, const char *name)
 
 static int set_up(void **state)
 {
-	(void)state;
 	memset(&vulkan, 0, sizeof(vulkan));
 	memset(&played, 0, sizeof(played));
 	played.gpus = 3;
@@ -212,7 +211,6 @@ static void made_once(void **state)
 	const struct vulkan_device *device, *again, *other;
 	struct map_reason why;
 
-	(void)state;
 	assert_int_equal(device_of(2, &device, &why), GPUSHARE_OK);
 	assert_true(played.signals_blocked);
 	assert_int_equal(device->atom_size, 64);
@@ -233,7 +231,6 @@ static void made_once(void **state)
 
 static void no_loader(void **state)
 {
-	(void)state;
 	played.no_library = true;
 	refused(1, GPUSHARE_E_NOT_SUPPORTED, "can't be loaded (it is not there)");
 	played.no_reason = true;
@@ -261,7 +258,6 @@ static void lacking(void **state)
 	};
 	char words[96];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(of_instance) / sizeof(*of_instance); i++) {
 		played.lacks = of_instance[i];
 		played.instances = 0;
@@ -281,7 +277,6 @@ static void lacking(void **state)
 
 static void no_device(void **state)
 {
-	(void)state;
 	played.to_enumerate = VK_ERROR_INITIALIZATION_FAILED;
 	refused(1, GPUSHARE_E_NOT_SUPPORTED, "vkEnumeratePhysicalDevices answered");
 	played.to_enumerate = VK_SUCCESS;
@@ -303,7 +298,6 @@ static void unguarded(void **state)
 	const struct vulkan_device *device;
 	struct map_reason why;
 
-	(void)state;
 	played.unguarded = 0;
 	refused(1, GPUSHARE_E_NO_MEMORY, "unguarded");
 	assert_true(!vulkan.instance && played.instances == 0 && played.devices == 0);
@@ -327,7 +321,6 @@ static int meaning(VkResult result, const char *words)
 
 static void answers(void **state)
 {
-	(void)state;
 	for (int result = VK_ERROR_OUT_OF_HOST_MEMORY; result >= VK_ERROR_TOO_MANY_OBJECTS;
 	     result--)
 		assert_true(meaning((VkResult)result, "") < 0);
@@ -341,13 +334,6 @@ static void answers(void **state)
 			 GPUSHARE_E_NOT_SUPPORTED);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(made_once, set_up), cmocka_unit_test_setup(no_loader, set_up),
-	    cmocka_unit_test_setup(lacking, set_up),   cmocka_unit_test_setup(no_device, set_up),
-	    cmocka_unit_test_setup(unguarded, set_up), cmocka_unit_test(answers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(made_once, set_up), cmocka_unit_test_setup(no_loader, set_up),
+	  cmocka_unit_test_setup(lacking, set_up), cmocka_unit_test_setup(no_device, set_up),
+	  cmocka_unit_test_setup(unguarded, set_up), UNIT(answers))

@@ -23,7 +23,6 @@ static int played_dladdr1(const void *address, Dl_info *info, void **out_map, in
 {
 	static struct link_map map;
 
-	(void)info;
 	assert_non_null(address);
 	assert_int_equal(flags, RTLD_DL_LINKMAP);
 	map.l_name = (char *)(uintptr_t)played.name;
@@ -58,7 +57,6 @@ static int played_on_exit(void (*call)(int, void *), void *argument)
 
 static int set_up(void **state)
 {
-	(void)state;
 	memset(&played, 0, sizeof(played));
 	atomic_store(&stays, false);
 	played.name = "/lib/some.so";
@@ -77,7 +75,6 @@ static void refused(int status, const char *words)
 
 static void what_stays_loaded(void **state)
 {
-	(void)state;
 	played.no_library = true;
 	refused(GPUSHARE_E_NOT_SUPPORTED, "gpushare's library can't be kept loaded");
 	refused(GPUSHARE_E_NOT_SUPPORTED, "(it is not there)");
@@ -145,7 +142,6 @@ static void handlers_run_the_last_first(void **state)
 	ssize_t more;
 	pid_t child;
 
-	(void)state;
 	stage_needs_wipe_on_fork();
 	assert_int_equal(pipe(ends), 0);
 	pipe_out = ends[1];
@@ -161,12 +157,5 @@ static void handlers_run_the_last_first(void **state)
 	assert_string_equal(told, "late 3 late 4 late early ");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(what_stays_loaded, set_up),
-	    cmocka_unit_test_setup(handlers_run_the_last_first, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(what_stays_loaded, set_up),
+	  cmocka_unit_test_setup(handlers_run_the_last_first, set_up))

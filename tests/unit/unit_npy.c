@@ -28,7 +28,6 @@ static void test_round_trip(void **state)
 	};
 	char header[NPY_FORMAT_MAX], why[NPY_WHY_MAX];
 
-	(void)state;
 	for (int type = DTYPE_NONE + 1; type < DTYPE_COUNT; type++)
 		for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 			for (size_t align = 64; align <= 4096; align *= 64) {
@@ -52,7 +51,6 @@ static void test_bytes(void **state)
 	char header[NPY_FORMAT_MAX];
 	size_t size = npy_format(DTYPE_F32, &shape, 64, header);
 
-	(void)state;
 	assert_int_equal(size, 128);
 	assert_memory_equal(header, "\x93NUMPY\x01\x00\x76\x00", 10);
 	assert_memory_equal(header + 10,
@@ -69,7 +67,6 @@ static void test_longest_shape(void **state)
 	struct npy npy;
 	size_t size;
 
-	(void)state;
 	for (int i = 0; i < SHAPE_RANK_MAX; i++)
 		shape.extent[i] = i ? UINT64_MAX : 0;
 	size = npy_format(DTYPE_U8, &shape, 4096, header);
@@ -95,7 +92,6 @@ static void test_good(void **state)
 	};
 	char header[512], why[NPY_WHY_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		size_t size = make(good[i].dictionary, header);
 		struct npy npy;
@@ -144,7 +140,6 @@ static void test_bad(void **state)
 	};
 	char header[512], why[NPY_WHY_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct npy npy = {.dtype = DTYPE_I8};
 		size_t size = make(bad[i].dictionary, header);
@@ -164,7 +159,6 @@ static void test_cut(void **state)
 	size_t size = make(DICTIONARY("'<f4'", "False", "(2, 3)"), header);
 	struct npy npy;
 
-	(void)state;
 	for (size_t part = 0; part < size; part++) {
 		char *copy = malloc(part ? part : 1);
 
@@ -192,7 +186,6 @@ static void test_versions(void **state)
 	size_t length = strlen(dictionary);
 	struct npy npy;
 
-	(void)state;
 	for (char version = 2; version <= 3; version++) {
 		memcpy(header, "\x93NUMPY\x02\x00\x00\x00\x00\x00", 12);
 		header[6] = version;
@@ -211,14 +204,5 @@ static void test_versions(void **state)
 	assert_false(npy_is("PK\x03\x04..", 6));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_round_trip),	  cmocka_unit_test(test_bytes),
-	    cmocka_unit_test(test_longest_shape), cmocka_unit_test(test_good),
-	    cmocka_unit_test(test_bad),		  cmocka_unit_test(test_cut),
-	    cmocka_unit_test(test_versions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(test_round_trip), UNIT(test_bytes), UNIT(test_longest_shape), UNIT(test_good),
+	  UNIT(test_bad), UNIT(test_cut), UNIT(test_versions))

@@ -30,7 +30,6 @@ static void parses_words(void **state)
 	};
 	char error[512];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		assert_int_equal(when_parse(good[i].text, error, sizeof(error)), good[i].bits);
 		assert_string_equal(error, "");
@@ -49,7 +48,6 @@ static void refuses_words(void **state)
 	};
 	char error[512], longest[4096];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		assert_int_equal(when_parse(bad[i].text, error, sizeof(error)), 0);
 		assert_non_null(strstr(error, "gpushare: GPUSHARE_PUBLISH: "));
@@ -79,7 +77,6 @@ static void begins_anew(void **state)
 {
 	struct order_page *page = page_begin();
 
-	(void)state;
 	atomic_store(&page->next, 5);
 	order_begin(page, 1);
 	assert_true(atomic_load(&page->next) == 5);
@@ -93,7 +90,6 @@ static void publishes_now(void **state)
 	struct order_page *page = page_begin();
 	uint64_t sequence = 0;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 3; i++) {
 		assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_OK);
 		assert_int_equal(sequence, i);
@@ -111,7 +107,6 @@ static void waits_for_nobody(void **state)
 	struct order_page *page = page_begin();
 	uint64_t sequence = 0;
 
-	(void)state;
 	atomic_store(&page->next, 1);
 	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_E_NOT_READY);
 	order_raise(&page->published, 1);
@@ -128,7 +123,6 @@ static void publishes_late_numbers(void **state)
 	struct order_page *page = page_begin();
 	uint64_t sequence = 0;
 
-	(void)state;
 	atomic_store(&page->late, 1);
 	assert_int_equal(order_publish_late(page), 1);
 	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_OK);
@@ -141,7 +135,6 @@ static void ends_with_the_page(void **state)
 	struct order_page *page = page_begin();
 	uint64_t sequence = 77;
 
-	(void)state;
 	order_mark_gone(page);
 	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_E_OWNER_GONE);
 	assert_int_equal(sequence, 77);
@@ -179,7 +172,6 @@ static void replace_nothing_else(void)
 
 static void replaces(void **state)
 {
-	(void)state;
 	setenv("GPUSHARE_PUBLISH", "sync", 1);
 	stage_play(replace_what_is_asked, NULL);
 	setenv("GPUSHARE_PUBLISH", "free,exit", 1);
@@ -212,7 +204,6 @@ static void publish_by_each_call(void)
 
 static void publishes_by_each_call(void **state)
 {
-	(void)state;
 	setenv("GPUSHARE_PUBLISH", "sync", 1);
 	stage_play(publish_by_each_call, NULL);
 	unsetenv("GPUSHARE_PUBLISH");
@@ -253,7 +244,6 @@ static void try_to_publish(void)
 
 static void is_the_one_who_publishes(void **state)
 {
-	(void)state;
 	setenv("GPUSHARE_PUBLISH", "sync", 1);
 	stage_play(publish_before_another, try_to_publish);
 	unsetenv("GPUSHARE_PUBLISH");
@@ -274,7 +264,6 @@ int main(int argc, char **argv)
 	    cmocka_unit_test_setup_teardown(is_the_one_who_publishes, stage_open, stage_close),
 	};
 
-	(void)argc;
 	stage_init(argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,6 @@ static void no_text_is_no_rules(void **state)
 {
 	char error[8] = "before";
 
-	(void)state;
 	assert_null(rules_parse(RULES_NAME, "V", "", error, sizeof(error)));
 	assert_string_equal(error, "");
 	assert_null(rules_parse(RULES_ATTACH, "V", NULL, error, sizeof(error)));
@@ -74,7 +73,6 @@ static const struct matching {
 
 static void allocations_get_the_names_that_the_rules_give(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(matchings) / sizeof(*matchings); i++) {
 		const struct matching *row = &matchings[i];
 		struct rules *rules = parsed(RULES_NAME, row->rules);
@@ -118,7 +116,6 @@ static void wait_and_must_come_with_the_match(void **state)
 	    {"w:must:nth=1:wait=2", 2000, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct rules *rules = parsed(RULES_ATTACH, rows[i].text);
 		struct rules_match match;
@@ -151,7 +148,6 @@ static void how_it_is_kept_comes_with_the_match(void **state)
 	     true, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct rules *rules = parsed(RULES_NAME, rows[i].text);
 		struct rules_match match = {
@@ -183,7 +179,6 @@ static void whose_it_is_comes_with_the_match(void **state)
 	    {RULES_ATTACH, "w:readonly:must", GPUSHARE_FLAG_READONLY, 0, ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct rules *rules = parsed(rows[i].kind, rows[i].text);
 		struct rules_match match = {.mode = 99, .group = "none", .flags = 99};
@@ -203,7 +198,6 @@ static void what_is_no_mode_or_group_is_refused(void **state)
 	    "w:mode",	 "w:mode=",	 "w:mode=0",	"w:mode=649",	"w:mode=755", "w:mode=4600",
 	    "w:mode=rw", "w:mode=00600", "w:mode=-600", "w:mode=0x180", "w:group",    "w:group="};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		char error[512];
 
@@ -218,7 +212,6 @@ static void unified_takes_managed_memory_and_passes_over_the_rest(void **state)
 	static const char *const texts[] = {"u:unified", "u:unified:api=cudaMallocManaged",
 					    "u:api=cuMemAllocManaged:unified:keep:map"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		struct rules *rules = parsed(RULES_NAME, texts[i]);
 		const struct rules_allocation plain = {.size = 1, .driver = RULES_API_cuMemAlloc};
@@ -252,7 +245,6 @@ static void a_rank_is_digits_or_nothing(void **state)
 		    {"../../1", ""},
 		    {"1234567890123456789012345", ""}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct rules *rules = parsed(RULES_NAME, "w%r,plain");
 		struct rules_process ranked = {.pid = 1, .rank = rows[i].rank};
@@ -272,7 +264,6 @@ static void a_name_that_grows_too_long_does_not_match(void **state)
 	static char just_fits[] = "%i" X255;
 	struct rules *counted;
 
-	(void)state;
 	assert_string_equal(name_of(rules, 1, 0), X255);
 	assert_string_equal(name_of(rules, 1, 0), "4711" X16);
 	rules_free(rules);
@@ -291,7 +282,6 @@ static void out_is_untouched_without_a_match(void **state)
 	struct rules *rules = parsed(RULES_ATTACH, "w:size=5:wait=1:must");
 	struct rules_match match = {.name = "before", .wait_ms = 9, .must = false};
 
-	(void)state;
 	assert_false(rules_match(rules, &(struct rules_allocation){.size = 4}, &process, &match));
 	assert_string_equal(match.name, "before");
 	assert_int_equal(match.wait_ms, 9);
@@ -310,7 +300,6 @@ static void rules_are_alive_while_one_can_match(void **state)
 		    {"a:size=7", -1},	{"a:device=1", -1},
 		    {"a,b%i", -1},	{"a:nth=1,b:nth=5", 5}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct rules *rules = parsed(RULES_NAME, rows[i].text);
 
@@ -323,21 +312,9 @@ static void rules_are_alive_while_one_can_match(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(no_text_is_no_rules),
-	    cmocka_unit_test(allocations_get_the_names_that_the_rules_give),
-	    cmocka_unit_test(wait_and_must_come_with_the_match),
-	    cmocka_unit_test(how_it_is_kept_comes_with_the_match),
-	    cmocka_unit_test(whose_it_is_comes_with_the_match),
-	    cmocka_unit_test(what_is_no_mode_or_group_is_refused),
-	    cmocka_unit_test(unified_takes_managed_memory_and_passes_over_the_rest),
-	    cmocka_unit_test(a_rank_is_digits_or_nothing),
-	    cmocka_unit_test(a_name_that_grows_too_long_does_not_match),
-	    cmocka_unit_test(out_is_untouched_without_a_match),
-	    cmocka_unit_test(rules_are_alive_while_one_can_match),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(no_text_is_no_rules), UNIT(allocations_get_the_names_that_the_rules_give),
+	  UNIT(wait_and_must_come_with_the_match), UNIT(how_it_is_kept_comes_with_the_match),
+	  UNIT(whose_it_is_comes_with_the_match), UNIT(what_is_no_mode_or_group_is_refused),
+	  UNIT(unified_takes_managed_memory_and_passes_over_the_rest),
+	  UNIT(a_rank_is_digits_or_nothing), UNIT(a_name_that_grows_too_long_does_not_match),
+	  UNIT(out_is_untouched_without_a_match), UNIT(rules_are_alive_while_one_can_match))

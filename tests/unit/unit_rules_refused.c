@@ -193,7 +193,6 @@ static void assert_refused(enum rules_kind kind, const char *text, const char *s
 
 static void what_does_not_parse_is_said_in_one_marked_line(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
 		assert_refused(refusals[i].kind, refusals[i].rules, refusals[i].sentence,
 			       refusals[i].shown);
@@ -201,7 +200,6 @@ static void what_does_not_parse_is_said_in_one_marked_line(void **state)
 
 static void values_that_make_no_sense_are_said_with_what_is_wanted(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		char text[64], shown[64];
 
@@ -213,7 +211,6 @@ static void values_that_make_no_sense_are_said_with_what_is_wanted(void **state)
 
 static void options_of_later_work_are_refused_by_name(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < 2 * sizeof(later) / sizeof(*later); i++) {
 		const char *option = later[i / 2];
 		char text[64], sentence[96], shown[64];
@@ -242,7 +239,6 @@ static void hostile_text_is_shortened_around_the_mark(void **state)
 	static char text[100000];
 	char error[1024];
 
-	(void)state;
 	memset(text, '\x01', sizeof(text) - 1);
 	assert_null(rules_parse(RULES_NAME, "V", text, error, sizeof(error)));
 	assert_one_clean_line(error);
@@ -266,7 +262,6 @@ static void the_error_is_cut_where_there_is_no_room(void **state)
 {
 	char error[16];
 
-	(void)state;
 	memset(error, 'z', sizeof(error));
 	assert_null(rules_parse(RULES_NAME, "V", "a:x", error, 10));
 	assert_string_equal(error, "gpushare:");
@@ -344,7 +339,6 @@ static void a_hundred_thousand_random_texts_parse_or_say_why(void **state)
 	uint64_t seed = 20261121;
 	int taken = 0, refused = 0;
 
-	(void)state;
 	for (int i = 0; i < 100000; i++) {
 		char text[512], error[1024];
 		struct rules *rules;
@@ -383,16 +377,9 @@ static void a_hundred_thousand_random_texts_parse_or_say_why(void **state)
 	assert_true(refused > 5000);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_does_not_parse_is_said_in_one_marked_line),
-	    cmocka_unit_test(values_that_make_no_sense_are_said_with_what_is_wanted),
-	    cmocka_unit_test(options_of_later_work_are_refused_by_name),
-	    cmocka_unit_test(hostile_text_is_shortened_around_the_mark),
-	    cmocka_unit_test(the_error_is_cut_where_there_is_no_room),
-	    cmocka_unit_test(a_hundred_thousand_random_texts_parse_or_say_why),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(what_does_not_parse_is_said_in_one_marked_line),
+	  UNIT(values_that_make_no_sense_are_said_with_what_is_wanted),
+	  UNIT(options_of_later_work_are_refused_by_name),
+	  UNIT(hostile_text_is_shortened_around_the_mark),
+	  UNIT(the_error_is_cut_where_there_is_no_room),
+	  UNIT(a_hundred_thousand_random_texts_parse_or_say_why))

@@ -68,7 +68,6 @@ static void run_script(struct rules *rules, const char *script, char *names)
 
 static void what_failed_is_given_to_the_next(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(scripts); i++) {
 		for (int kind = RULES_NAME; kind <= RULES_ATTACH; kind++) {
 			struct rules *rules = parsed((enum rules_kind)kind, scripts[i].rules);
@@ -90,7 +89,6 @@ static void a_match_says_which_rule_and_index(void **state)
 		uint64_t size, rule, index;
 	} rows[] = {{2, 0, 0}, {1, 2, 0}, {2, 1, 0}, {2, 2, 1}, {1, 2, 2}};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct rules_match match;
 
@@ -112,7 +110,6 @@ static void a_return_counts_only_where_the_selectors_held(void **state)
 	    RULES_NAME, "any%i:nth=1-4,d:device=1:nth=2,a:api=cuMemAlloc:nth=3,f:from=lib*:nth=4");
 	struct rules_match match, failed;
 
-	(void)state;
 	for (int i = 0; i < 2; i++)
 		assert_true(rules_match(rules, &app, &process, &match));
 	assert_true(rules_match(rules, &lib, &process, &match));
@@ -134,7 +131,6 @@ static void a_return_brings_spent_rules_to_life(void **state)
 	static const char *const texts[] = {"w", "w:nth=1", "w%i:nth=1", "w:size=1,w:size=2:nth=1"};
 	static const bool alive[] = {false, false, false, true};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct rules *rules = parsed(RULES_NAME, texts[i]);
 		struct rules_allocation what = {.size = 1};
@@ -187,7 +183,6 @@ static void return_in_order(const int order[LIVE], int count)
 
 static void returns_in_any_order_leave_room_for_as_many(void **state)
 {
-	(void)state;
 	for (int number = 0; number < 1 * 2 * 3 * 4 * 5; number++) {
 		int order[LIVE];
 
@@ -267,7 +262,6 @@ static void threads_never_share_an_index_and_askers_need_no_lock(void **state)
 	pthread_t threads[MATCHERS + ASKERS];
 	struct rules_match match;
 
-	(void)state;
 	crowd.rules = parsed(RULES_NAME, "c:api=cuMemCreate:size=1-2,w%i:from=app:size=1-2,"
 					 "n:size=1-2:nth=13334");
 	for (int i = 0; i < MATCHERS + ASKERS; i++)
@@ -324,7 +318,6 @@ static void who_counts_without_a_lock_leaves_the_wanted_ones(void **state)
 	const struct rules_allocation other = {.size = 9};
 	pthread_t threads[MATCHERS];
 
-	(void)state;
 	queue.rules =
 	    parsed(RULES_NAME, "a:size=1:nth=1000-1002,w%i:size=1:nth=2000-2003,z:size=5");
 	for (int i = 0; i < MATCHERS; i++)
@@ -340,17 +333,9 @@ static void who_counts_without_a_lock_leaves_the_wanted_ones(void **state)
 	rules_free(queue.rules);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(who_counts_without_a_lock_leaves_the_wanted_ones),
-	    cmocka_unit_test(what_failed_is_given_to_the_next),
-	    cmocka_unit_test(a_match_says_which_rule_and_index),
-	    cmocka_unit_test(a_return_counts_only_where_the_selectors_held),
-	    cmocka_unit_test(a_return_brings_spent_rules_to_life),
-	    cmocka_unit_test(returns_in_any_order_leave_room_for_as_many),
-	    cmocka_unit_test(threads_never_share_an_index_and_askers_need_no_lock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(who_counts_without_a_lock_leaves_the_wanted_ones),
+	  UNIT(what_failed_is_given_to_the_next), UNIT(a_match_says_which_rule_and_index),
+	  UNIT(a_return_counts_only_where_the_selectors_held),
+	  UNIT(a_return_brings_spent_rules_to_life),
+	  UNIT(returns_in_any_order_leave_room_for_as_many),
+	  UNIT(threads_never_share_an_index_and_askers_need_no_lock))

@@ -44,7 +44,6 @@ static void assert_holds(const struct api *rule, const struct rules_allocation *
 
 static void api_holds_for_the_driver_call_and_for_the_runtime_call_around_it(void **state)
 {
-	(void)state;
 	for (const struct api *rule = apis; rule < apis + COUNT(apis); rule++) {
 		for (const struct api *call = apis; call < apis + COUNT(apis); call++) {
 			struct rules_allocation what = {.size = 1, .driver = call->driver};
@@ -108,7 +107,6 @@ static void from_is_a_glob_over_the_callers_file(void **state)
 {
 	static const char *const locales[] = {"C", "C.UTF-8"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(globs) * COUNT(locales); i++) {
 		const char *path = globs[i / 2].path;
 		struct rules_allocation what = {.size = 1, .from = path};
@@ -167,7 +165,6 @@ static const struct {
 
 static void nth_counts_where_api_and_from_hold(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(sequences); i++) {
 		struct rules *rules = parsed(RULES_NAME, sequences[i].rules);
 		char names[128] = "";
@@ -207,7 +204,6 @@ static void concern_looks_at_size_and_api_of_rules_that_are_not_spent(void **sta
 	    {"w:api=cuMemCreate:size=2,v:api=cuMemAlloc", 2, RULES_API_cuMemAlloc, 0, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct rules_allocation what = {
 		    .size = rows[i].size, .driver = rows[i].driver, .runtime = rows[i].runtime};
@@ -234,7 +230,6 @@ static void of_many_rules_each_takes_its_own(void **state)
 	char *text = calloc(MANY, 64), *end = text;
 	struct rules *rules;
 
-	(void)state;
 	assert_non_null(text);
 	for (int i = 0; i < MANY; i++)
 		end += sprintf(end, "%sn%d:from=lib%d.so:size=%d", i ? "," : "", i, i, i / 2 + 1);
@@ -259,15 +254,7 @@ static void of_many_rules_each_takes_its_own(void **state)
 	rules_free(rules);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(api_holds_for_the_driver_call_and_for_the_runtime_call_around_it),
-	    cmocka_unit_test(from_is_a_glob_over_the_callers_file),
-	    cmocka_unit_test(nth_counts_where_api_and_from_hold),
-	    cmocka_unit_test(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
-	    cmocka_unit_test(of_many_rules_each_takes_its_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(api_holds_for_the_driver_call_and_for_the_runtime_call_around_it),
+	  UNIT(from_is_a_glob_over_the_callers_file), UNIT(nth_counts_where_api_and_from_hold),
+	  UNIT(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
+	  UNIT(of_many_rules_each_takes_its_own))

@@ -31,7 +31,6 @@ static struct source source;
 
 static cu_result attribute(void *out, cu_pointer_attribute which, cu_deviceptr pointer)
 {
-	(void)pointer;
 	if (which == CU_ATTRIBUTE_DEVICE_ORDINAL) {
 		*(int *)out = 0;
 		return memory.to_ordinal;
@@ -51,7 +50,6 @@ static cu_result attribute(void *out, cu_pointer_attribute which, cu_deviceptr p
 
 static cu_result range(cu_deviceptr *out_base, size_t *out_size, cu_deviceptr pointer)
 {
-	(void)pointer;
 	*out_base = memory.base;
 	*out_size = memory.size;
 	return memory.to_range;
@@ -66,7 +64,6 @@ static cu_result handle_of(cu_ipc_mem_handle *out_handle, cu_deviceptr pointer)
 
 static cu_result retain(cu_mem_handle *out_handle, void *pointer)
 {
-	(void)pointer;
 	*out_handle = 1;
 	memory.held += memory.to_retain == CU_OK;
 	return memory.to_retain;
@@ -82,7 +79,6 @@ static cu_result release(cu_mem_handle handle)
 static cu_result export_to(void *out_fd, cu_mem_handle handle, cu_handle_type type,
 			   unsigned long long flags)
 {
-	(void)type;
 	assert_int_equal(handle, 1);
 	assert_int_equal(flags, 0);
 	if (memory.to_export == CU_OK)
@@ -92,7 +88,6 @@ static cu_result export_to(void *out_fd, cu_mem_handle handle, cu_handle_type ty
 
 static cu_result push(cu_context context)
 {
-	(void)context;
 	memory.pushed += memory.to_push == CU_OK;
 	return memory.to_push;
 }
@@ -118,7 +113,6 @@ static cu_result uuid_of(cu_uuid *out_uuid, cu_device device)
 
 static cu_result retain_primary(cu_context *out_context, cu_device device)
 {
-	(void)device;
 	*out_context = PRIMARY;
 	return CU_OK;
 }
@@ -127,7 +121,6 @@ static struct driver driver;
 
 static int set_up(void **state)
 {
-	(void)state;
 	driver = (struct driver){
 	    .cuPointerGetAttribute = attribute,
 	    .cuMemGetAddressRange_v2 = range,
@@ -152,7 +145,6 @@ static int set_up(void **state)
 /* Whatever came of it, nothing is held, no context stays current. */
 static int tear_down(void **state)
 {
-	(void)state;
 	assert_int_equal(memory.held, 0);
 	assert_int_equal(memory.pushed, 0);
 	source_finish(&source);
@@ -170,7 +162,6 @@ static void assert_refused(int status, int wanted, const char *part)
 
 static void where_it_lies(void **state)
 {
-	(void)state;
 	assert_int_equal(source_locate(&session, &driver, &source), GPUSHARE_OK);
 	assert_ptr_equal(source.context, OWN_CONTEXT);
 	/* Of no context, or of one that the driver doesn't tell: its device's own. */
@@ -191,7 +182,6 @@ static void where_it_lies(void **state)
 
 static void by_handle(void **state)
 {
-	(void)state;
 	assert_int_equal(source_export(&driver, &source), GPUSHARE_OK);
 	assert_int_equal(source.backing, GPUSHARE_BACKING_IPC);
 	assert_int_equal(source.base, BASE);
@@ -204,7 +194,6 @@ static void by_handle(void **state)
 
 static void what_does_not_fit(void **state)
 {
-	(void)state;
 	source.size = SIZE - 255;
 	assert_refused(source_export(&driver, &source), GPUSHARE_E_RANGE, "from offset 256");
 	source.size = SIZE - 256;
@@ -223,7 +212,6 @@ static void what_does_not_fit(void **state)
 
 static void which_memory_has_none(void **state)
 {
-	(void)state;
 	memory.to_range = CU_INVALID_VALUE;
 	memory.managed = true;
 	assert_refused(source_export(&driver, &source), GPUSHARE_E_NOT_SHAREABLE, "is managed");
@@ -244,7 +232,6 @@ static void which_memory_has_none(void **state)
 
 static void by_descriptor(void **state)
 {
-	(void)state;
 	memory.to_handle = CU_INVALID_VALUE;
 	assert_int_equal(source_export(&driver, &source), GPUSHARE_OK);
 	assert_int_equal(source.backing, GPUSHARE_BACKING_VMM);
@@ -255,7 +242,6 @@ static void no_descriptor_is_to_be_had(void **state)
 {
 	static const cu_result none[] = {CU_INVALID_VALUE, CU_NOT_SUPPORTED, CU_NOT_PERMITTED};
 
-	(void)state;
 	memory.to_handle = CU_INVALID_VALUE;
 	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
 		memory.to_export = none[i];
@@ -274,7 +260,6 @@ static void no_descriptor_is_to_be_had(void **state)
 /* Older ones lack these. */
 static void a_driver_without_descriptors(void **state)
 {
-	(void)state;
 	memory.to_handle = CU_INVALID_VALUE;
 	driver.cuMemRelease = NULL;
 	assert_int_equal(source_export(&driver, &source), GPUSHARE_E_NOT_SHAREABLE);
@@ -290,7 +275,6 @@ static void what_is_anothers(void **state)
 	struct gpushare_buffer own = {.kind = BUFFER_ATTACHED, .opened = BASE};
 	struct gpushare_buffer on_host = own;
 
-	(void)state;
 	own.info.base_size = SIZE;
 	strcpy(own.info.name, "theirs");
 	own.next = &on_host;
@@ -308,18 +292,6 @@ static void what_is_anothers(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(where_it_lies),
-	    TEST(by_handle),
-	    TEST(what_does_not_fit),
-	    TEST(which_memory_has_none),
-	    TEST(by_descriptor),
-	    TEST(no_descriptor_is_to_be_had),
-	    TEST(a_driver_without_descriptors),
-	    TEST(what_is_anothers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(where_it_lies), TEST(by_handle), TEST(what_does_not_fit),
+	  TEST(which_memory_has_none), TEST(by_descriptor), TEST(no_descriptor_is_to_be_had),
+	  TEST(a_driver_without_descriptors), TEST(what_is_anothers))

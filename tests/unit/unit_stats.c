@@ -36,7 +36,6 @@ static void test_stats_reals(void **state)
 	static const uint16_t brains[] = {0x3f80, 0x4049};	   /* 1, 3.140625 */
 	struct stats stats;
 
-	(void)state;
 	for (size_t step = 1; step <= 8; step++) {
 		find(DTYPE_F32, values, 8, step, &stats);
 		assert_extremes(&stats, "-1.25", "7");
@@ -60,7 +59,6 @@ static void test_stats_integers(void **state)
 	static const uint8_t truths[] = {0, 1, 7, 0};
 	struct stats stats;
 
-	(void)state;
 	find(DTYPE_I64, signeds, 3, 1, &stats); /* a double would not tell them apart */
 	assert_extremes(&stats, "-9223372036854775808", "9223372036854775807");
 	find(DTYPE_U64, unsigneds, 2, 1, &stats);
@@ -80,7 +78,6 @@ static void test_stats_none(void **state)
 	static const double infinite[] = {HUGE_VAL, 1, -HUGE_VAL};
 	struct stats stats;
 
-	(void)state;
 	find(DTYPE_F64, nans, 0, 1, &stats);
 	assert_extremes(&stats, "none", "none");
 	assert_true(isnan(stats_mean(&stats)));
@@ -103,7 +100,6 @@ static void test_stats_sum(void **state)
 	double *tenths = malloc(1000000 * sizeof(*tenths));
 	struct stats stats;
 
-	(void)state;
 	assert_non_null(tenths);
 	find(DTYPE_F64, values, 4, 1, &stats);
 	assert_true(stats_mean(&stats) == 0.5);
@@ -121,7 +117,6 @@ static void test_stats_merge(void **state)
 	char least[DTYPE_TEXT_MAX], most[DTYPE_TEXT_MAX];
 	struct stats whole;
 
-	(void)state;
 	find(DTYPE_F32, values, 8, 8, &whole);
 	stats_extremes(&whole, least, most);
 	for (size_t first = 0; first <= 8; first++)
@@ -147,7 +142,6 @@ static void test_compare(void **state)
 	static float ours[5000], theirs[5000];
 	struct compare compare;
 
-	(void)state;
 	for (int i = 0; i < 5000; i++)
 		ours[i] = theirs[i] = (float)i;
 	for (size_t step = 4; step <= sizeof(ours); step = step * 3 / 4 * 4) {
@@ -180,7 +174,6 @@ static void test_digest(void **state)
 	struct digest digest;
 	char text[DIGEST_TEXT_MAX];
 
-	(void)state;
 	digest_begin(&digest);
 	digest_end(&digest, text);
 	assert_string_equal(text,
@@ -198,14 +191,5 @@ static void test_digest(void **state)
 	assert_false(digest_is_valid(""));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_stats_reals), cmocka_unit_test(test_stats_integers),
-	    cmocka_unit_test(test_stats_none),	cmocka_unit_test(test_stats_sum),
-	    cmocka_unit_test(test_stats_merge), cmocka_unit_test(test_compare),
-	    cmocka_unit_test(test_digest),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(test_stats_reals), UNIT(test_stats_integers), UNIT(test_stats_none),
+	  UNIT(test_stats_sum), UNIT(test_stats_merge), UNIT(test_compare), UNIT(test_digest))

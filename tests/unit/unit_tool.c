@@ -58,7 +58,6 @@ static void test_parse_size(void **state)
 	};
 	uint64_t size;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		size = 12345;
 		assert_true(tool_parse_size(good[i].text, &size));
@@ -91,7 +90,6 @@ static void test_parse_seconds(void **state)
 	    ".5", "1.2.3", "1e3",  "4294968", "99999999999999999999999"};
 	unsigned int ms;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		assert_true(tool_parse_seconds(good[i].text, &ms));
 		assert_int_equal(ms, good[i].ms);
@@ -124,7 +122,6 @@ static void test_format(void **state)
 							       8, 9, 10, 11, 12, 13, 14, 255};
 	char text[TOOL_TEXT_MAX];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		tool_format_size(sizes[i].size, text);
 		assert_string_equal(text, sizes[i].text);
@@ -147,7 +144,6 @@ static void test_hexview_line(void **state)
 	const unsigned char odd[] = {0x00, 0x1f, 0x20, 0x7e, 0x7f, 0x80, 0xff, '|', 'x'};
 	char line[HEXVIEW_TEXT];
 
-	(void)state;
 	hexview_line(all, 16, 0x10, line);
 	assert_string_equal(
 	    line, "00000010  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  |0123456789abcdef|");
@@ -165,7 +161,6 @@ static void test_progress(void **state)
 {
 	char text[PROGRESS_TEXT];
 
-	(void)state;
 	progress_format(256u << 20, 1u << 30, 2000, text);
 	assert_string_equal(text, "256 MiB of 1 GiB, 25%, 128 MiB/s, 6s left");
 	progress_format(0, 1000, 1500, text);
@@ -184,7 +179,6 @@ static void test_progress_bar(void **state)
 {
 	char text[PROGRESS_TEXT];
 
-	(void)state;
 	progress_bar(0, 100, false, text);
 	assert_string_equal(text, "[                    ]");
 	progress_bar(26, 100, false, text);
@@ -243,7 +237,6 @@ static void test_output(void **state)
 	char folder[64];
 	struct stat is;
 
-	(void)state;
 	in_new_folder(folder);
 	write_file("file", "old");
 	assert_int_equal(chmod("file", 0640), 0);
@@ -279,7 +272,6 @@ static void test_output_refused(void **state)
 	struct output output;
 	char long_path[PATH_MAX + 8];
 
-	(void)state;
 	assert_false(output_open(&output, "/nonexistent/file", &go_on));
 	assert_int_equal(output.error, ENOENT);
 	output_abandon(&output);
@@ -299,14 +291,6 @@ static void test_output_refused(void **state)
 	assert_int_equal(access("/dev/full", F_OK), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_parse_size), cmocka_unit_test(test_parse_seconds),
-	    cmocka_unit_test(test_format),     cmocka_unit_test(test_hexview_line),
-	    cmocka_unit_test(test_progress),   cmocka_unit_test(test_progress_bar),
-	    cmocka_unit_test(test_output),     cmocka_unit_test(test_output_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(test_parse_size), UNIT(test_parse_seconds), UNIT(test_format),
+	  UNIT(test_hexview_line), UNIT(test_progress), UNIT(test_progress_bar), UNIT(test_output),
+	  UNIT(test_output_refused))

@@ -54,7 +54,6 @@ static void sorted(void **state)
 	struct top_options options = {.sort = TOP_SIZE};
 	struct top_view *view;
 
-	(void)state;
 	assert_string_equal(order(some(), &options), "a abc b "); /* by name where alike */
 	options.sort = TOP_AGE;
 	assert_string_equal(order(some(), &options), "abc a b "); /* the oldest first */
@@ -81,7 +80,6 @@ static void filtered(void **state)
 	struct top_options options = {.sort = TOP_NAME};
 	struct top_view *view;
 
-	(void)state;
 	strcpy(options.filter, "b");
 	assert_string_equal(order(some(), &options), "abc b "); /* a part */
 	strcpy(options.filter, "b*");
@@ -101,7 +99,6 @@ static void rates(void **state)
 {
 	struct top_view now = {.at_ms = 3000}, before = {.at_ms = 1000};
 
-	(void)state;
 	for (uint64_t i = 1; i <= 4; i++)
 		add(&now, "n", 1, 0, 1, i);
 	for (uint64_t i = 4; i >= 2; i--) /* in another order; the first is new */
@@ -142,7 +139,6 @@ static void keys_change_the_options(void **state)
 	struct top_keys keys = {.quit = false};
 	char line[512];
 
-	(void)state;
 #define X(name, text, key) \
 	type(&keys, &options, (char[]){key, '\0'}); \
 	assert_int_equal(options.sort, TOP_##name);
@@ -187,7 +183,6 @@ static void a_prompt_takes_no_more_than_a_name(void **state)
 	struct top_options options = {.interval_ms = 1000};
 	struct top_keys keys = {.quit = false};
 
-	(void)state;
 	type(&keys, &options, "/");
 	for (int i = 0; i < 300; i++)
 		type(&keys, &options, "n");
@@ -202,7 +197,6 @@ static void arrows_scroll(void **state)
 	struct top_options options = {.interval_ms = 1000};
 	struct top_keys keys = {.quit = false};
 
-	(void)state;
 	type(&keys, &options, "\033[B\033OB\033[B");
 	assert_int_equal(options.scroll, 3);
 	type(&keys, &options, "\033[A");
@@ -235,7 +229,6 @@ static void lines_fit_the_screen(void **state)
 	struct top_options options = {.sort = TOP_NAME, .filter = ""};
 	struct top_view *view = some();
 
-	(void)state;
 	view->rows[0].info.missing = 1;
 	strcpy(view->rows[1].holders, "holder[1]");
 	view->rows[2].rate = 12.34;
@@ -261,7 +254,6 @@ static void all_is_told(void **state)
 	struct top_view *view = some();
 	char *text;
 
-	(void)state;
 	view->rows[2].rate = 12.34;
 	view->rows[2].info.deferred = 1;
 	strcpy(view->rows[2].holders, "holder[1] +3");
@@ -287,18 +279,6 @@ static void all_is_told(void **state)
 	top_view_finish(view);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(sorted),
-	    cmocka_unit_test(filtered),
-	    cmocka_unit_test(rates),
-	    cmocka_unit_test(keys_change_the_options),
-	    cmocka_unit_test(a_prompt_takes_no_more_than_a_name),
-	    cmocka_unit_test(arrows_scroll),
-	    cmocka_unit_test(lines_fit_the_screen),
-	    cmocka_unit_test(all_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(sorted), UNIT(filtered), UNIT(rates), UNIT(keys_change_the_options),
+	  UNIT(a_prompt_takes_no_more_than_a_name), UNIT(arrows_scroll), UNIT(lines_fit_the_screen),
+	  UNIT(all_is_told))

@@ -23,7 +23,6 @@ static struct thing *all[MANY];
 
 static int begin(void **state)
 {
-	(void)state;
 	tree = (struct tree){.compare = compare};
 	for (int i = 0; i < MANY; i++) {
 		all[i] = calloc(1, sizeof(**all));
@@ -34,7 +33,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	for (int i = 0; i < MANY; i++)
 		free(all[i]);
 	return 0;
@@ -118,7 +116,6 @@ static void drop(int i)
 
 static void they_come_and_go_in_any_order(void **state)
 {
-	(void)state;
 	assert_are(none);
 	for (int i = 0; i < MANY; i++)
 		insert(i * 1009 % MANY);
@@ -136,7 +133,6 @@ static void they_come_and_go_in_any_order(void **state)
 /* The order in which clients choose names does not make it deep. */
 static void they_come_in_order_and_backwards(void **state)
 {
-	(void)state;
 	for (int i = 0; i < MANY; i++)
 		insert(i);
 	assert_are(every);
@@ -151,12 +147,5 @@ static void they_come_in_order_and_backwards(void **state)
 	assert_are(none);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(they_come_and_go_in_any_order, begin, end),
-	    cmocka_unit_test_setup_teardown(they_come_in_order_and_backwards, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup_teardown(they_come_and_go_in_any_order, begin, end),
+	  cmocka_unit_test_setup_teardown(they_come_in_order_and_backwards, begin, end))

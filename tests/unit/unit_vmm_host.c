@@ -208,7 +208,6 @@ static void context_gone(void)
 
 static void test_failures(void **state)
 {
-	(void)state;
 #define X(name, fault, memory) stage_play(fail_##name, NULL);
 	FAULTS(X)
 #undef X

@@ -110,7 +110,6 @@ static cu_result set_access(cu_deviceptr pointer, size_t size, const cu_mem_acce
 
 static cu_result can_peer(int *can, cu_device device, cu_device peer)
 {
-	(void)peer;
 	*can = device != access_seen.no_way_from;
 	return CU_OK;
 }

@@ -82,7 +82,6 @@ static void notices_come_in_order(void **state)
 {
 	char name[16];
 
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 7);
 	begin(NULL, 1);
 	assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
@@ -101,7 +100,6 @@ static void notices_come_in_order(void **state)
 
 static void only_names_that_match(void **state)
 {
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 0);
 	publisher_put(0, REGISTRY, SHARE, 1, "kv/1");
 	publisher_put(0, REGISTRY, SHARE, 2, "w1");
@@ -115,7 +113,6 @@ static void only_names_that_match(void **state)
 /* Of other names too: nobody knows which they were. */
 static void a_gap_is_told(void **state)
 {
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 10);
 	publisher_put(0, REGISTRY, SHARE, 11, "w");
 	publisher_put(0, REGISTRY, SHARE, 21, "w");
@@ -136,7 +133,6 @@ static void a_gap_is_told(void **state)
 
 static void a_connection_that_ends_is_made_again(void **state)
 {
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 10);
 	publisher_put(0, REGISTRY, SHARE, 11, "a");
 	publisher.ends[0] = true;
@@ -161,7 +157,6 @@ static void nonsense_is_refused(void **state)
 	static const uint8_t long_header[SP_HEADER_SIZE] = {1, 0, 0, 0, 0, 0, 1, 0, 1};
 	static const uint8_t garbage[] = "\1\0\0\0\0\0\0\0\10\x80\0\0\1\xff\xff\xff\xff";
 
-	(void)state;
 	for (int i = 0; i < 6; i++)
 		publisher_put_welcome(i, REGISTRY, 10 + (uint64_t)i);
 	publisher_put_bytes(0, long_header, sizeof(long_header));
@@ -184,7 +179,6 @@ static void who_does_not_greet_as_a_registry_is_refused(void **state)
 	static const char *const greetings[] = {"HTTP/1.1 400", "\0SP\0\0\x20\0\0",
 						"\0SP\0\0\x31\0\1"};
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		publisher_put_bytes(i, greetings[i], 8);
 	open_session(RAW_TIMEOUT_MS);
@@ -199,7 +193,6 @@ static void who_is_silent_is_left(void **state)
 {
 	long long began_ms = raw_now_ms();
 
-	(void)state;
 	publisher_put_greeting(0);
 	publisher_put_welcome(1, REGISTRY, 0);
 	begin(NULL, 2);
@@ -215,7 +208,6 @@ static void the_deadline_holds(void **state)
 {
 	long long began_ms = raw_now_ms();
 
-	(void)state;
 	publisher_put_greeting(0);
 	open_session(400);
 	publisher_start(1);
@@ -235,7 +227,6 @@ static void halves_are_waited_for(void **state)
 	uint8_t bytes[PUBLISHER_FRAME_MAX];
 	size_t size;
 
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 0);
 	publisher_put_welcome(1, REGISTRY, 1);
 	begin(NULL, 2);
@@ -264,7 +255,6 @@ static void poll_knows_when_there_is_more(void **state)
 {
 	int fd;
 
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 0);
 	publisher_put_welcome(1, REGISTRY, 9);
 	begin(NULL, 2);
@@ -292,7 +282,6 @@ static void poll_knows_when_there_is_more(void **state)
 
 static void a_newer_registrys_kinds_are_no_loss(void **state)
 {
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 0);
 	publisher_put(0, REGISTRY, 4000, 1, "w");
 	publisher_put(0, REGISTRY, SHARE, 2, "w");
@@ -306,7 +295,6 @@ static void a_child_has_no_part_in_it(void **state)
 	int status, before;
 	pid_t pid;
 
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 0);
 	begin(NULL, 1);
 	before = descriptors_open();
@@ -327,7 +315,6 @@ static void nothing_is_left_behind(void **state)
 {
 	int before;
 
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 0);
 	begin(NULL, 1);
 	gpushare_watch_close(watch);
@@ -345,7 +332,6 @@ static void arguments_are_checked(void **state)
 {
 	static char glob[GPUSHARE_NAME_MAX + 2];
 
-	(void)state;
 	publisher_put_welcome(0, REGISTRY, 0);
 	begin(NULL, 1);
 	memset(glob, '?', sizeof(glob) - 1);
@@ -361,24 +347,10 @@ static void arguments_are_checked(void **state)
 
 #define PLAYED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    PLAYED(notices_come_in_order),
-	    PLAYED(only_names_that_match),
-	    PLAYED(a_gap_is_told),
-	    PLAYED(a_connection_that_ends_is_made_again),
-	    PLAYED(nonsense_is_refused),
-	    PLAYED(who_does_not_greet_as_a_registry_is_refused),
-	    PLAYED(who_is_silent_is_left),
-	    PLAYED(the_deadline_holds),
-	    PLAYED(halves_are_waited_for),
-	    PLAYED(poll_knows_when_there_is_more),
-	    PLAYED(a_newer_registrys_kinds_are_no_loss),
-	    PLAYED(a_child_has_no_part_in_it),
-	    PLAYED(nothing_is_left_behind),
-	    PLAYED(arguments_are_checked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(PLAYED(notices_come_in_order), PLAYED(only_names_that_match), PLAYED(a_gap_is_told),
+	  PLAYED(a_connection_that_ends_is_made_again), PLAYED(nonsense_is_refused),
+	  PLAYED(who_does_not_greet_as_a_registry_is_refused), PLAYED(who_is_silent_is_left),
+	  PLAYED(the_deadline_holds), PLAYED(halves_are_waited_for),
+	  PLAYED(poll_knows_when_there_is_more), PLAYED(a_newer_registrys_kinds_are_no_loss),
+	  PLAYED(a_child_has_no_part_in_it), PLAYED(nothing_is_left_behind),
+	  PLAYED(arguments_are_checked))

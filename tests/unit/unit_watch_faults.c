@@ -78,7 +78,6 @@ static void without_room_it_says_so(void **state)
 	struct gpushare_watch *another;
 	int open_before = descriptors_open();
 
-	(void)state;
 	getrlimit(RLIMIT_NOFILE, &before);
 	for (int room = 0; room < 3; room++) {
 		set_room(room);
@@ -97,7 +96,6 @@ static void it_goes_on_when_there_is_room_again(void **state)
 	struct rlimit limit = {1024, 1024};
 	int taken;
 
-	(void)state;
 	kill(raw_here.pid, SIGKILL);
 	raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS);
 	assert_int_equal(next(50), GPUSHARE_E_TIMED_OUT);
@@ -112,7 +110,6 @@ static void it_goes_on_when_there_is_room_again(void **state)
 
 static void a_directory_that_is_open_to_others_is_refused(void **state)
 {
-	(void)state;
 	kill(raw_here.pid, SIGKILL);
 	raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS);
 	assert_int_equal(next(50), GPUSHARE_E_TIMED_OUT);
@@ -128,7 +125,6 @@ static void a_directory_that_goes_may_come_back(void **state)
 {
 	char command[256];
 
-	(void)state;
 	kill(raw_here.pid, SIGKILL);
 	raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS);
 	snprintf(command, sizeof(command), "rm -r %s", raw_here.directory);
@@ -147,7 +143,6 @@ static void a_program_that_takes_the_socket_keeps_its_own(void **state)
 	struct stat is;
 	char byte;
 
-	(void)state;
 	assert_int_equal(fstat(fd, &is), 0);
 	assert_true(S_ISSOCK(is.st_mode));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
@@ -168,7 +163,6 @@ static void a_program_that_takes_the_socket_keeps_its_own(void **state)
 /* Killed or asked to leave, many times over: each is told of once. */
 static void registries_come_and_go(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 6; i++) {
 		int fd;
 
@@ -188,7 +182,6 @@ static void registries_come_and_go(void **state)
 /* The watch is not the session's. */
 static void it_outlives_its_session(void **state)
 {
-	(void)state;
 	gpushare_close(session);
 	session = NULL;
 	raw_say(raw_connect(&raw_here), raw_share("w"));
@@ -201,7 +194,6 @@ static void a_registry_that_has_stopped(void **state)
 	struct gpushare_watch *another;
 	long long began_ms = raw_now_ms();
 
-	(void)state;
 	assert_true(stopped(raw_here.pid));
 	assert_int_equal(next(100), GPUSHARE_E_TIMED_OUT);
 	assert_in_range(raw_now_ms() - began_ms, 90, 300 + raw_slack_ms());
@@ -216,7 +208,6 @@ static void a_childs_end_is_not_the_parents(void **state)
 	int status;
 	pid_t pid = raw_fork();
 
-	(void)state;
 	if (!pid)
 		exit(next(0) != GPUSHARE_E_FORKED);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -239,19 +230,9 @@ static void a_childs_end_is_not_the_parents(void **state)
 
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    SERVED(without_room_it_says_so),
-	    SERVED(it_goes_on_when_there_is_room_again),
-	    SERVED(a_directory_that_is_open_to_others_is_refused),
-	    SERVED(a_directory_that_goes_may_come_back),
-	    SERVED(a_program_that_takes_the_socket_keeps_its_own),
-	    SERVED(registries_come_and_go),
-	    SERVED(it_outlives_its_session),
-	    SERVED(a_registry_that_has_stopped),
-	    SERVED(a_childs_end_is_not_the_parents),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(SERVED(without_room_it_says_so), SERVED(it_goes_on_when_there_is_room_again),
+	  SERVED(a_directory_that_is_open_to_others_is_refused),
+	  SERVED(a_directory_that_goes_may_come_back),
+	  SERVED(a_program_that_takes_the_socket_keeps_its_own), SERVED(registries_come_and_go),
+	  SERVED(it_outlives_its_session), SERVED(a_registry_that_has_stopped),
+	  SERVED(a_childs_end_is_not_the_parents))

@@ -34,15 +34,12 @@ static void do_open(char **argument, int count)
 
 static void do_close(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	say("close", "", gpushare_close(session));
 	session = NULL;
 }
 
 static int print_one(const struct gpushare_info *info, void *user)
 {
-	(void)user;
 	printf("%s %llu\n", info->name, (unsigned long long)info->size);
 	return 0;
 }
@@ -57,15 +54,11 @@ static void do_list(char **argument, int count)
 
 static int stop_at_once(const struct gpushare_info *info, void *user)
 {
-	(void)info;
-	(void)user;
 	return 1;
 }
 
 static void do_liststop(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	say("liststop", "", gpushare_list(session, NULL, stop_at_once, NULL));
 }
 
@@ -75,7 +68,6 @@ static void do_stat(char **argument, int count)
 	struct gpushare_info info;
 	int status = gpushare_stat(session, argument[0], &info);
 
-	(void)count;
 	say("stat", argument[0], status);
 	if (!status)
 		printf("size %llu offset %llu base %llu attachers %u mine %d uid %d\n",
@@ -86,14 +78,12 @@ static void do_stat(char **argument, int count)
 
 static void do_unlink(char **argument, int count)
 {
-	(void)count;
 	say("unlink", argument[0], gpushare_unlink(session, argument[0]));
 }
 
 /* alloc=SLOT,NAME,SIZE */
 static void do_alloc(char **argument, int count)
 {
-	(void)count;
 	say("alloc", argument[1],
 	    gpushare_alloc(session, argument[1], -1, script_number(argument[2]),
 			   buffer_of(argument[0])));
@@ -107,7 +97,6 @@ static void do_make(char **argument, int count)
 	int status =
 	    gpushare_alloc_with(session, argument[1], script_number(argument[2]), &options, slot);
 
-	(void)count;
 	say("make", argument[1], status);
 	if (!status && gpushare_was_adopted(*slot))
 		printf("adopted\n");
@@ -119,7 +108,6 @@ static void do_what(char **argument, int count)
 	struct gpushare_info info;
 	int status = gpushare_stat(session, argument[0], &info);
 
-	(void)count;
 	if (status)
 		say("what", argument[0], status);
 	else
@@ -132,7 +120,6 @@ static void do_tag(char **argument, int count)
 {
 	struct gpushare_tag tag = {0};
 
-	(void)count;
 	snprintf(tag.key, sizeof(tag.key), "%s", argument[1]);
 	snprintf(tag.value, sizeof(tag.value), "%s", argument[2]);
 	say("tag", argument[0], gpushare_tag(session, argument[0], &tag, 1));
@@ -140,13 +127,11 @@ static void do_tag(char **argument, int count)
 
 static void do_link(char **argument, int count)
 {
-	(void)count;
 	printf("link %s: %d\n", argument[0], keep_link(*buffer_of(argument[0])));
 }
 
 static void do_walk(char **argument, int count)
 {
-	(void)count;
 	printf("walk %s: %ld\n", argument[0], keep_walk(*buffer_of(argument[0])));
 }
 
@@ -170,13 +155,11 @@ static void do_attach(char **argument, int count)
 
 static void do_detach(char **argument, int count)
 {
-	(void)count;
 	say("detach", argument[0], gpushare_detach(*buffer_of(argument[0])));
 }
 
 static void do_free(char **argument, int count)
 {
-	(void)count;
 	say("free", argument[0], gpushare_free(*buffer_of(argument[0])));
 }
 
@@ -185,7 +168,6 @@ static void do_state(char **argument, int count)
 	enum gpushare_state state;
 	int status = gpushare_state(*buffer_of(argument[0]), &state);
 
-	(void)count;
 	if (status)
 		say("state", argument[0], status);
 	else
@@ -195,7 +177,6 @@ static void do_state(char **argument, int count)
 /* same=SLOT,SLOT: one address? */
 static void do_same(char **argument, int count)
 {
-	(void)count;
 	printf("same: %s\n", gpushare_pointer(*buffer_of(argument[0])) ==
 				     gpushare_pointer(*buffer_of(argument[1]))
 				 ? "yes"
@@ -204,7 +185,6 @@ static void do_same(char **argument, int count)
 
 static void do_size(char **argument, int count)
 {
-	(void)count;
 	printf("size %s: %zu\n", argument[0], gpushare_size(*buffer_of(argument[0])));
 }
 
@@ -214,7 +194,6 @@ static void do_fill(char **argument, int count)
 	unsigned char *bytes =
 	    script_pattern_new(script_number(argument[1]), gpushare_size(buffer));
 
-	(void)count;
 	say("fill", argument[0], gpushare_copy_to(buffer, 0, bytes, gpushare_size(buffer)));
 	free(bytes);
 }
@@ -223,7 +202,6 @@ static void do_put(char **argument, int count)
 {
 	unsigned char byte = (unsigned char)script_number(argument[2]);
 
-	(void)count;
 	say("put", argument[0],
 	    gpushare_copy_to(*buffer_of(argument[0]), script_number(argument[1]), &byte, 1));
 }
@@ -234,7 +212,6 @@ static void do_byte(char **argument, int count)
 	int status =
 	    gpushare_copy_from(*buffer_of(argument[0]), script_number(argument[1]), &byte, 1);
 
-	(void)count;
 	if (status)
 		say("byte", argument[0], status);
 	else
@@ -246,7 +223,6 @@ static void do_save(char **argument, int count)
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	unsigned char *bytes = script_pattern_new(0, gpushare_size(buffer));
 
-	(void)count;
 	say("save", argument[0], gpushare_copy_from(buffer, 0, bytes, gpushare_size(buffer)));
 	script_save(argument[1], bytes, gpushare_size(buffer));
 	free(bytes);
@@ -273,7 +249,6 @@ static void do_many(char **argument, int count)
 	struct gpushare_buffer *one;
 	char name[32];
 
-	(void)count;
 	for (uint64_t i = 0; i < script_number(argument[1]); i++) {
 		int status;
 
@@ -290,7 +265,6 @@ static void do_retag(char **argument, int count)
 	struct gpushare_tag tag = {.key = "step"};
 	int status = 0;
 
-	(void)count;
 	for (uint64_t i = 0; !status && i < script_number(argument[1]); i++) {
 		snprintf(tag.value, sizeof(tag.value), "%u", (unsigned int)i);
 		status = gpushare_tag(session, argument[0], &tag, 1);
@@ -310,7 +284,6 @@ static void do_gone(char **argument, int count)
 	struct gpushare_info info;
 	int status;
 
-	(void)count;
 	if (pid_fd >= 0 && poll(&ended, 1, 60000) != 1)
 		script_stop("gone: the process does not end");
 	ended_ms = script_now_ms();
@@ -333,8 +306,6 @@ static void do_inherit(char **argument, int count)
 	pid_t child = fork();
 	int status = 0;
 
-	(void)argument;
-	(void)count;
 	if (!child) {
 		status = gpushare_stat(session, "x", &info);
 		printf("inherit: %s\n", status_name(status));
@@ -364,7 +335,6 @@ static const struct script_verb verbs[] = {
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	child_use(argv);
 	script_use(life_verbs);
 	script_use(map_verbs);

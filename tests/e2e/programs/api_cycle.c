@@ -14,8 +14,6 @@ static void do_open(char **argument, int count)
 	cu_device device;
 	cu_context context;
 
-	(void)argument;
-	(void)count;
 #define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
 	CALL(cuInit);
 	CALL(cuDeviceGet);
@@ -39,7 +37,6 @@ static void do_hold(char **argument, int count)
 	struct gpushare_buffer *buffer = NULL;
 	int status = gpushare_alloc_with(session, argument[0], size, &options, &buffer);
 
-	(void)count;
 	if (!bytes)
 		script_stop("out of memory");
 	memset(bytes, (int)script_number(argument[3]), size);
@@ -77,7 +74,6 @@ static void do_cycle(char **argument, int count)
 {
 	struct tally tally = {0};
 
-	(void)count;
 	for (uint64_t i = 0; i < script_number(argument[0]); i++)
 		cycle_attach(&tally, i, argument[1], script_number(argument[2]));
 	printf("cycle: %d failed\n", tally.failed);
@@ -91,7 +87,6 @@ static void do_make(char **argument, int count)
 	struct gpushare_buffer *buffer;
 	struct tally tally = {0};
 
-	(void)count;
 	for (uint64_t i = 0; i < script_number(argument[0]); i++)
 		if (went_well(&tally, i, "alloc_with",
 			      gpushare_alloc_with(session, argument[1], script_number(argument[2]),
@@ -107,7 +102,6 @@ static const struct script_verb verbs[] = {
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	script_use(marks_verbs);
 	return script_run(verbs, argv + 1);
 }

@@ -21,8 +21,6 @@ static void do_hold(char **argument, int count)
 	cu_device device;
 	cu_context context;
 
-	(void)argument;
-	(void)count;
 #define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
 	CALL(cuInit);
 	CALL(cuDeviceGet);
@@ -47,8 +45,6 @@ static void do_hold(char **argument, int count)
 
 static void do_letgo(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	*held_word = 1;
 }
 
@@ -93,27 +89,23 @@ static void do_evwait(char **argument, int count)
 
 static void do_evquery(char **argument, int count)
 {
-	(void)count;
 	say("evquery", argument[0], gpushare_event_query(*event_of(argument[0])));
 }
 
 /* evhost=SLOT,TIMEOUT_MS */
 static void do_evhost(char **argument, int count)
 {
-	(void)count;
 	say("evhost", argument[0],
 	    gpushare_event_wait_host(*event_of(argument[0]), (int)script_number(argument[1])));
 }
 
 static void do_evclose(char **argument, int count)
 {
-	(void)count;
 	say("evclose", argument[0], gpushare_event_close(*event_of(argument[0])));
 }
 
 static void do_evsame(char **argument, int count)
 {
-	(void)count;
 	printf("evsame: %s\n", gpushare_event_handle(*event_of(argument[0])) ==
 				       gpushare_event_handle(*event_of(argument[1]))
 				   ? "yes"

@@ -23,8 +23,6 @@ static void do_count(char **argument, int count)
 	cu_cuDeviceGetCount_call *get = library ? dlsym(library, "cuDeviceGetCount") : NULL;
 	int devices = 0;
 
-	(void)argument;
-	(void)count;
 	if (!init || !get || init(0) || get(&devices))
 		script_stop("count: a driver call failed");
 	printf("%d\n", devices);
@@ -32,8 +30,6 @@ static void do_count(char **argument, int count)
 
 static void do_open(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	if (gpushare_open(NULL, &session))
 		script_stop(gpushare_explain());
 }
@@ -46,7 +42,6 @@ static void do_make(char **argument, int count)
 	    .flags = (uint32_t)script_number(argument[2]),
 	};
 
-	(void)count;
 	say("make", gpushare_alloc_with(session, argument[0], 2 << 20, &options, &last));
 }
 
@@ -69,7 +64,6 @@ static void do_put(char **argument, int count)
 {
 	unsigned char byte = (unsigned char)script_number(argument[1]);
 
-	(void)count;
 	say("put", gpushare_copy_to(last, script_number(argument[0]), &byte, 1));
 }
 
@@ -78,7 +72,6 @@ static void do_byte(char **argument, int count)
 	unsigned char byte = 0;
 	int status = gpushare_copy_from(last, script_number(argument[0]), &byte, 1);
 
-	(void)count;
 	if (status)
 		say("byte", status);
 	else
@@ -87,8 +80,6 @@ static void do_byte(char **argument, int count)
 
 static void do_detach(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	say("detach", gpushare_detach(last));
 }
 
@@ -100,6 +91,5 @@ static const struct script_verb verbs[] = {
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	return script_run(verbs, argv + 1);
 }

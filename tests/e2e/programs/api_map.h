@@ -41,7 +41,6 @@ static void do_mapped(char **argument, int count)
 	struct gpushare_map_info info;
 	int status = gpushare_map_info(map, &info);
 
-	(void)count;
 	if (status)
 		say("mapped", argument[0], status);
 	else
@@ -55,7 +54,6 @@ static void do_store(char **argument, int count)
 {
 	volatile unsigned char *data = gpushare_map_data(*map_of(argument[0]));
 
-	(void)count;
 	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
 }
 
@@ -63,7 +61,6 @@ static void do_load(char **argument, int count)
 {
 	const volatile unsigned char *data = gpushare_map_data(*map_of(argument[0]));
 
-	(void)count;
 	printf("load %s: %d\n", argument[0], data[script_number(argument[1])]);
 }
 
@@ -74,7 +71,6 @@ static void do_address(char **argument, int count)
 {
 	const void *data = gpushare_map_data(*map_of(argument[0]));
 
-	(void)count;
 	printf("address %s: %s\n", argument[0], data ? "there" : "none");
 	if (data)
 		map_address = data;
@@ -82,7 +78,6 @@ static void do_address(char **argument, int count)
 
 static void do_peek(char **argument, int count)
 {
-	(void)count;
 	printf("peek: %d\n", map_address[script_number(argument[0])]);
 }
 
@@ -92,13 +87,11 @@ static void do_apart(char **argument, int count)
 	const char *one = gpushare_map_data(*map_of(argument[0]));
 	const char *other = gpushare_map_data(*map_of(argument[1]));
 
-	(void)count;
 	printf("apart: %td\n", other - one);
 }
 
 static void do_flush(char **argument, int count)
 {
-	(void)count;
 	say("flush", argument[0],
 	    gpushare_map_flush(*map_of(argument[0]), script_number(argument[1]),
 			       script_number(argument[2])));
@@ -106,7 +99,6 @@ static void do_flush(char **argument, int count)
 
 static void do_invalidate(char **argument, int count)
 {
-	(void)count;
 	say("invalidate", argument[0],
 	    gpushare_map_invalidate(*map_of(argument[0]), script_number(argument[1]),
 				    script_number(argument[2])));
@@ -114,7 +106,6 @@ static void do_invalidate(char **argument, int count)
 
 static void do_unmap(char **argument, int count)
 {
-	(void)count;
 	say("unmap", argument[0], gpushare_unmap(*map_of(argument[0])));
 }
 
@@ -124,7 +115,6 @@ static void do_fdlimit(char **argument, int count)
 	int next = dup(0);
 	struct rlimit limit = {.rlim_max = 1024};
 
-	(void)count;
 	limit.rlim_cur = (rlim_t)next + script_number(argument[0]);
 	close(next);
 	if (next < 0 || setrlimit(RLIMIT_NOFILE, &limit))
@@ -140,7 +130,6 @@ static int add_bytes(const void *data, size_t size, void *sum)
 
 static int give_ones(void *data, size_t size, void *user)
 {
-	(void)user;
 	memset(data, 1, size);
 	return 0;
 }
@@ -152,7 +141,6 @@ static void do_sum(char **argument, int count)
 	uint64_t sum = 0;
 	int status = gpushare_read(buffer, 0, gpushare_size(buffer), add_bytes, &sum);
 
-	(void)count;
 	if (status)
 		say("sum", argument[0], status);
 	else
@@ -163,7 +151,6 @@ static void do_ones(char **argument, int count)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 
-	(void)count;
 	say("ones", argument[0], gpushare_write(buffer, 0, gpushare_size(buffer), give_ones, NULL));
 }
 
@@ -172,7 +159,6 @@ static void do_where(char **argument, int count)
 {
 	const struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 
-	(void)count;
 	printf("where %s: %s, device %d\n", argument[0],
 	       gpushare_pointer(buffer) ? "an address" : "no address", gpushare_device(buffer));
 }

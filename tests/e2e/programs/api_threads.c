@@ -128,7 +128,6 @@ static void *watch_on(void *unused)
 	struct gpushare_notice notice;
 	struct gpushare_watch *watch;
 
-	(void)unused;
 	must(!gpushare_watch(session, NULL, &watch), "gpushare_watch");
 	waiting = (int)syscall(SYS_gettid);
 	(void)gpushare_watch_next(watch, -1, &notice);

@@ -66,25 +66,21 @@ static const struct gpushare_dlpack_options whole = {.ndim = 1, .shape = shape};
 
 static int visit(const struct gpushare_info *info, void *user)
 {
-	(void)info, (void)user;
 	return 0;
 }
 
 static int visit_holder(const struct gpushare_holder *holder, void *user)
 {
-	(void)holder, (void)user;
 	return 0;
 }
 
 static int pass(const void *data, size_t size, void *user)
 {
-	(void)data, (void)size, (void)user;
 	return 0;
 }
 
 static int fill(void *data, size_t size, void *user)
 {
-	(void)user;
 	memset(data, 1, size);
 	return 0;
 }

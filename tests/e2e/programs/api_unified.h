@@ -9,7 +9,6 @@ static void do_cpuput(char **argument, int count)
 {
 	volatile unsigned char *data = (void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
 
-	(void)count;
 	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
 }
 
@@ -18,7 +17,6 @@ static void do_cpubyte(char **argument, int count)
 	const volatile unsigned char *data =
 	    (const void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
 
-	(void)count;
 	printf("cpubyte %s: %d\n", argument[0], data[script_number(argument[1])]);
 }
 
@@ -31,7 +29,6 @@ static int read_by_cpu(void *to, uint64_t from, size_t size)
 /* cpuwalk=SLOT: what do_link() wrote, followed by the CPU */
 static void do_cpuwalk(char **argument, int count)
 {
-	(void)count;
 	printf("cpuwalk %s: %ld\n", argument[0],
 	       nodes_walk(gpushare_pointer(*buffer_of(argument[0])), read_by_cpu));
 }
@@ -41,7 +38,6 @@ static void do_pointer(char **argument, int count)
 {
 	uint64_t pointer = gpushare_pointer(*buffer_of(argument[0]));
 
-	(void)count;
 	script_save(argument[1], &pointer, sizeof(pointer));
 }
 
@@ -60,7 +56,6 @@ static void do_block(char **argument, int count)
 {
 	void *wanted = (void *)(uintptr_t)pointer_from(argument[0]);
 
-	(void)count;
 	if (mmap(wanted, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
 		 0) != wanted)
 		script_stop("block: it is taken");
@@ -68,7 +63,6 @@ static void do_block(char **argument, int count)
 
 static void do_at(char **argument, int count)
 {
-	(void)count;
 	printf("at %s: %s\n", argument[0],
 	       gpushare_pointer(*buffer_of(argument[0])) == pointer_from(argument[1])
 		   ? "there"
@@ -78,7 +72,6 @@ static void do_at(char **argument, int count)
 /* mapat=MAP,FILE: the same of a map */
 static void do_mapat(char **argument, int count)
 {
-	(void)count;
 	printf("mapat %s: %s\n", argument[0],
 	       (uintptr_t)gpushare_map_data(*map_of(argument[0])) == pointer_from(argument[1])
 		   ? "there"
@@ -90,7 +83,6 @@ static void do_array(char **argument, int count)
 {
 	struct gpushare_alloc_options options = keep_options(argument[4]);
 
-	(void)count;
 	say("array", argument[1],
 	    gpushare_alloc_array(session, argument[1], strtoull(argument[2], NULL, 0),
 				 strtoull(argument[3], NULL, 0), &options, buffer_of(argument[0])));
@@ -102,8 +94,6 @@ static void do_another(char **argument, int count)
 	static struct gpushare_session *earlier[8]; /* what they have stays */
 	static size_t used;
 
-	(void)argument;
-	(void)count;
 	if (used == sizeof(earlier) / sizeof(*earlier))
 		script_stop("another: no room");
 	earlier[used++] = session;
@@ -116,7 +106,6 @@ static void do_backing(char **argument, int count)
 	struct gpushare_info info;
 	int status = gpushare_stat(session, argument[0], &info);
 
-	(void)count;
 	if (status)
 		say("backing", argument[0], status);
 	else

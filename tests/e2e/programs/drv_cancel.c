@@ -66,7 +66,6 @@ static void *work(void *unused)
 	cu_deviceptr pointer = 0, held = 0, base;
 	size_t room;
 
-	(void)unused;
 	MUST(drv.cuCtxSetCurrent(context));
 	if (held_size)
 		MUST(drv.cuMemAlloc_v2(&held, held_size));

@@ -15,7 +15,6 @@ static cu_context *drv_context_of(const char *letter)
 /* ctxnew=LETTER: it is current then */
 static void verb_ctxnew(char **argument, int count)
 {
-	(void)count;
 	gpu_say("ctxnew", argument[0], DRV(cuCtxCreate_v2)(drv_context_of(argument[0]), 0, 0));
 }
 
@@ -33,7 +32,6 @@ static void verb_ctxset(char **argument, int count)
 {
 	cu_context context = argument[0][1] ? NULL : *drv_context_of(argument[0]);
 
-	(void)count;
 	if (!strcmp(argument[0], "primary"))
 		context = drv_context;
 	gpu_say("ctxset", argument[0], DRV(cuCtxSetCurrent)(context));
@@ -58,7 +56,6 @@ static void verb_primary(char **argument, int count)
 /* nullout=SIZE: no place for the pointer */
 static void verb_nullout(char **argument, int count)
 {
-	(void)count;
 	gpu_say("nullout", argument[0], DRV(cuMemAlloc_v2)(NULL, script_number(argument[0])));
 }
 

@@ -45,7 +45,6 @@ static void do_hold(char **argument, int count)
 	size_t size = script_number(argument[0]);
 	cu_deviceptr pointer;
 
-	(void)count;
 	printf("hold: %d\n",
 	       drv.cuMemAlloc_v2(&pointer, size) ||
 		   drv.cuMemsetD8_v2(pointer, (unsigned char)script_number(argument[1]), size));
@@ -97,7 +96,6 @@ static const struct script_verb verbs[] = {
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	script_use(marks_verbs);
 	return script_run(verbs, argv + 1);
 }

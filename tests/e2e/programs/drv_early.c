@@ -12,7 +12,6 @@ DRV_CALLS(N)
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	drv_use(argv);
 	printf("early: %d\n", early_code);
 	*gpu_slot("e") = (struct gpu_slot){.pointer = early_pointer, .size = 3 << 20};

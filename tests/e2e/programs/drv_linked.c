@@ -11,7 +11,6 @@ DRV_CALLS(N)
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	drv_use(argv);
 	return script_run(gpu_verbs, argv + 1);
 }

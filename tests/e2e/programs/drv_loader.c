@@ -75,7 +75,6 @@ static void verb_close(char **argument, int count)
 	int result = dlclose(library->handle);
 	void *still = dlopen(library->path, RTLD_NOW | RTLD_NOLOAD);
 
-	(void)count;
 	printf("close %s: %d, %s\n", argument[0], result, still ? "stays" : "gone");
 	if (still)
 		dlclose(still);
@@ -87,7 +86,6 @@ static void verb_block(char **argument, int count)
 {
 	void *place = (void *)library_of(argument[0])->base;
 
-	(void)count;
 	if (mmap(place, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
 		 0) != place)
 		script_stop("the place is taken");
@@ -100,7 +98,6 @@ static void verb_find(char **argument, int count)
 	void *found;
 	const char *text;
 
-	(void)count;
 	dlerror();
 	found = dlsym(handle, argument[1]);
 	text = dlerror();
@@ -115,7 +112,6 @@ static void verb_owner(char **argument, int count)
 	void *found = dlsym(handle_of(argument[0]), argument[1]);
 	Dl_info info;
 
-	(void)count;
 	if (!found || !dladdr(found, &info))
 		printf("owner %s: nobody\n", argument[1]);
 	else
@@ -130,7 +126,6 @@ static void verb_long(char **argument, int count)
 	const char *text;
 	void *found;
 
-	(void)count;
 	if (!name)
 		script_stop("out of memory");
 	memset(name, 'A', length);
@@ -149,7 +144,6 @@ static void verb_call(char **argument, int count)
 {
 	int (*found)(void) = dlsym(handle_of(argument[0]), argument[1]);
 
-	(void)count;
 	if (found)
 		printf("call %s: %d\n", argument[1], found());
 	else
@@ -162,7 +156,6 @@ static void verb_both(char **argument, int count)
 	void *handles[2] = {handle_of(argument[0]), handle_of(argument[1])};
 	size_t turns = script_number(argument[2]), before, grown;
 
-	(void)count;
 	for (int i = 0; i < 2; i++)
 		if (!dlsym(handles[i], "cuMemAlloc_v2"))
 			script_stop("no cuMemAlloc_v2");
@@ -208,7 +201,6 @@ static void *race_find(void *unused)
 {
 	const struct timespec delay = {0, race_delay_us * 1000};
 
-	(void)unused;
 	pthread_barrier_wait(&race_start);
 	nanosleep(&delay, NULL);
 	return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") ? (void *)1 : NULL;
@@ -220,7 +212,6 @@ static void verb_race(char **argument, int count)
 	pthread_t thread;
 	void *library, *found;
 
-	(void)count;
 	race_delay_us = (long)script_number(argument[1]);
 	pthread_barrier_init(&race_start, NULL, 2);
 	if (pthread_create(&thread, NULL, race_find, NULL))
@@ -240,7 +231,6 @@ static const struct script_verb own_verbs[] = {
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	drv_use(argv);
 	script_use(own_verbs);
 	return script_run(gpu_verbs, argv + 1);

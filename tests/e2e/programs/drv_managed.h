@@ -9,7 +9,6 @@ static void verb_poke(char **argument, int count)
 {
 	volatile unsigned char *data = (void *)(uintptr_t)gpu_slot(argument[0])->pointer;
 
-	(void)count;
 	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
 }
 
@@ -18,7 +17,6 @@ static void verb_peek(char **argument, int count)
 	const volatile unsigned char *data =
 	    (const void *)(uintptr_t)gpu_slot(argument[0])->pointer;
 
-	(void)count;
 	printf("peek %s: %d\n", argument[0], data[script_number(argument[1])]);
 }
 
@@ -69,7 +67,6 @@ static void verb_prefetch(char **argument, int count)
 	const cu_mem_location here = {CU_LOCATION_DEVICE, 0};
 	size_t size = script_number(argument[1]);
 
-	(void)count;
 	printf("prefetch %s: %d", argument[0], DRV(cuMemPrefetchAsync)(at, size, 0, NULL));
 	printf(" %d\n", DRV(cuMemPrefetchAsync_v2)(at, size, here, 0, NULL));
 }
@@ -81,7 +78,6 @@ static void verb_advise(char **argument, int count)
 	const cu_mem_location here = {CU_LOCATION_DEVICE, 0};
 	size_t size = script_number(argument[1]);
 
-	(void)count;
 	printf("advise %s: %d", argument[0], DRV(cuMemAdvise)(at, size, SET_PREFERRED_LOCATION, 0));
 	printf(" %d\n", DRV(cuMemAdvise_v2)(at, size, SET_PREFERRED_LOCATION, here));
 }
@@ -91,7 +87,6 @@ static void verb_attachmem(char **argument, int count)
 {
 	enum { SINGLE = 4 };
 
-	(void)count;
 	gpu_say("attachmem", argument[0],
 		DRV(cuStreamAttachMemAsync)(drv_stream(argument[1]), gpu_slot(argument[0])->pointer,
 					    0, SINGLE));
@@ -100,7 +95,6 @@ static void verb_attachmem(char **argument, int count)
 /* freeasync=SLOT,LETTER */
 static void verb_freeasync(char **argument, int count)
 {
-	(void)count;
 	gpu_say("freeasync", argument[0],
 		DRV(cuMemFreeAsync)(gpu_slot(argument[0])->pointer, drv_stream(argument[1])));
 }

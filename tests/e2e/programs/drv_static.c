@@ -6,7 +6,6 @@ int main(int argc, char **argv)
 {
 	static const struct script_verb none[] = {{NULL, 0, 0, NULL}};
 
-	(void)argc;
 	printf("static\n");
 	return script_run(none, argv + 1);
 }

@@ -17,7 +17,6 @@ static cu_stream drv_stream(const char *letter)
 /* stream=LETTER: one that waits for no other */
 static void verb_stream(char **argument, int count)
 {
-	(void)count;
 	gpu_say("stream", argument[0],
 		DRV(cuStreamCreate)(&drv_streams[(unsigned char)argument[0][0] & 127],
 				    CU_STREAM_NONBLOCKING));
@@ -40,7 +39,6 @@ static void verb_stall(char **argument, int count)
 {
 	uint32_t *flag = drv_flag(argument[0]);
 
-	(void)count;
 	*flag = 0;
 	gpu_say(
 	    "stall", argument[0],
@@ -50,7 +48,6 @@ static void verb_stall(char **argument, int count)
 /* ... for go=LETTER, which also waits until the stream has done it all. */
 static void verb_go(char **argument, int count)
 {
-	(void)count;
 	__atomic_store_n(drv_flag(argument[0]), 1, __ATOMIC_SEQ_CST);
 	gpu_say("go", argument[0], DRV(cuStreamSynchronize)(drv_stream(argument[0])));
 }
@@ -67,7 +64,6 @@ static void verb_gosoon(char **argument, int count)
 {
 	pthread_t thread;
 
-	(void)count;
 	if (pthread_create(&thread, NULL, drv_let_go, drv_flag(argument[0])))
 		script_stop("no thread");
 	pthread_detach(thread);
@@ -86,7 +82,6 @@ static void verb_endcapture(char **argument, int count)
 	cu_graph graph = NULL;
 	int code = DRV(cuStreamEndCapture)(drv_stream(argument[0]), &graph);
 
-	(void)count;
 	printf("endcapture %s: %d, %s\n", argument[0], code, graph ? "a graph" : "no graph");
 	if (graph)
 		DRV(cuGraphDestroy)(graph);

@@ -136,7 +136,6 @@ static void verb_poolnew(char **argument, int count)
 
 static void verb_pooldestroy(char **argument, int count)
 {
-	(void)count;
 	gpu_say("pooldestroy", argument[0], DRV(cuMemPoolDestroy)(drv_pool(argument[0])));
 	drv_pools[(unsigned char)argument[0][0] & 127] = NULL;
 }
@@ -155,7 +154,6 @@ static void verb_pool(char **argument, int count)
 {
 	cu_mem_pool pool = drv_pool(argument[0]);
 
-	(void)count;
 	printf("pool %s: used %llu, at most %llu; reserved %llu, at most %llu\n", argument[0],
 	       drv_pool_number(pool, CU_POOL_USED), drv_pool_number(pool, CU_POOL_USED_HIGH),
 	       drv_pool_number(pool, CU_POOL_RESERVED),
@@ -168,7 +166,6 @@ static void verb_poolset(char **argument, int count)
 	cu_pool_attribute attribute = (cu_pool_attribute)script_number(argument[1]);
 	cu_uint64 value = script_number(argument[2]);
 
-	(void)count;
 	errno = GPU_ERRNO;
 	gpu_say("poolset", argument[0],
 		DRV(cuMemPoolSetAttribute)(drv_pool(argument[0]), attribute, &value));
@@ -177,7 +174,6 @@ static void verb_poolset(char **argument, int count)
 /* pooltrim=LETTER,SIZE */
 static void verb_pooltrim(char **argument, int count)
 {
-	(void)count;
 	errno = GPU_ERRNO;
 	gpu_say("pooltrim", argument[0],
 		DRV(cuMemPoolTrimTo)(drv_pool(argument[0]), script_number(argument[1])));
@@ -190,7 +186,6 @@ static void verb_poolaccess(char **argument, int count)
 	    .location = {.type = CU_LOCATION_DEVICE, .id = (int)script_number(argument[1])},
 	    .flags = (int)script_number(argument[2])};
 
-	(void)count;
 	gpu_say("poolaccess", argument[0],
 		DRV(cuMemPoolSetAccess)(drv_pool(argument[0]), &access, 1));
 }
@@ -202,14 +197,12 @@ static void verb_frompool(char **argument, int count)
 	int code =
 	    DRV(cuPointerGetAttribute)(&pool, CU_ATTRIBUTE_MEMPOOL, gpu_slot(argument[0])->pointer);
 
-	(void)count;
 	gpu_say("frompool", argument[0], code ? code : pool == drv_pool(argument[1]) ? 0 : -1);
 }
 
 /* memset=SLOT,VALUE,SIZE: by the current device */
 static void verb_memset(char **argument, int count)
 {
-	(void)count;
 	gpu_say("memset", argument[0],
 		DRV(cuMemsetD8_v2)(gpu_slot(argument[0])->pointer,
 				   (unsigned char)script_number(argument[1]),
@@ -222,14 +215,12 @@ static void verb_remap(char **argument, int count)
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	int result = drv_unmap(slot);
 
-	(void)count;
 	gpu_say("remap", argument[0], result ? result : drv_map(slot));
 }
 
 /* handle=SLOT: release the handle of what is mapped there */
 static void verb_handle(char **argument, int count)
 {
-	(void)count;
 	gpu_say("handle", argument[0], DRV(cuMemRelease)(gpu_slot(argument[0])->object));
 }
 
@@ -240,7 +231,6 @@ static void verb_retain(char **argument, int count)
 	cu_mem_handle handle = 0;
 	int code = DRV(cuMemRetainAllocationHandle)(&handle, pointer);
 
-	(void)count;
 	gpu_say("retain", argument[0], code);
 	if (!code)
 		gpu_say("retain", argument[0], DRV(cuMemRelease)(handle));
@@ -249,7 +239,6 @@ static void verb_retain(char **argument, int count)
 /* unmap=SLOT,SIZE: so much of it */
 static void verb_unmap(char **argument, int count)
 {
-	(void)count;
 	gpu_say("unmap", argument[0],
 		DRV(cuMemUnmap)(gpu_slot(argument[0])->pointer, script_number(argument[1])));
 }
@@ -261,7 +250,6 @@ static void verb_range(char **argument, int count)
 	size_t size = 0, range = 0;
 	int code = DRV(cuMemGetAddressRange_v2)(&base, &size, pointer);
 
-	(void)count;
 	gpu_say("range", argument[0], code);
 	if (code)
 		return;
@@ -283,7 +271,6 @@ static void verb_told(char **argument, int count)
 	int one = DRV(cuPointerGetAttribute)(&size, CU_ATTRIBUTE_RANGE_SIZE, pointer + 1);
 	int many = DRV(cuPointerGetAttributes)(1, wanted, values, pointer);
 
-	(void)count;
 	printf("told %s: %d %d %d%s\n", argument[0], range, one, many, start ? "" : " nothing");
 }
 
@@ -300,15 +287,12 @@ static size_t drv_room(void)
 /* mark: how much memory is free now ... */
 static void verb_mark(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	drv_room_before = drv_room();
 }
 
 /* ... taken=LABEL: and how much of that is not, in MiB */
 static void verb_taken(char **argument, int count)
 {
-	(void)count;
 	printf("taken %s: %lld\n", argument[0],
 	       ((long long)drv_room_before - (long long)drv_room()) >> 20);
 }
@@ -319,7 +303,6 @@ static void verb_brim(char **argument, int count)
 	size_t left = script_number(argument[0]), room = drv_room(), piece = room;
 	cu_deviceptr pointer;
 
-	(void)count;
 	while (room > left + (2 << 20) && piece >= 2 << 20) {
 		if (piece > room - left)
 			piece = room - left;
@@ -336,7 +319,6 @@ static void verb_ipcget(char **argument, int count)
 	cu_ipc_mem_handle handle;
 	int code = DRV(cuIpcGetMemHandle)(&handle, gpu_slot(argument[0])->pointer);
 
-	(void)count;
 	gpu_say("ipcget", argument[0], code);
 	if (!code)
 		script_save(argument[1], &handle, sizeof(handle));
@@ -351,7 +333,6 @@ static void verb_ipcopen(char **argument, int count)
 	cu_deviceptr pointer = 0;
 	int code;
 
-	(void)count;
 	if (!file || fread(&handle, sizeof(handle), 1, file) != 1)
 		script_stop("ipcopen: no handle");
 	fclose(file);
@@ -363,7 +344,6 @@ static void verb_ipcopen(char **argument, int count)
 
 static void verb_ipcclose(char **argument, int count)
 {
-	(void)count;
 	gpu_say("ipcclose", argument[0], DRV(cuIpcCloseMemHandle)(gpu_slot(argument[0])->pointer));
 }
 

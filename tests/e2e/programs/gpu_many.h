@@ -37,7 +37,6 @@ static void verb_drop(char **argument, int count)
 /* at=SLOT,FROM,OFFSET: a pointer into another slot's memory */
 static void verb_at(char **argument, int count)
 {
-	(void)count;
 	*gpu_slot(argument[0]) = *gpu_slot(argument[1]);
 	gpu_slot(argument[0])->pointer += script_number(argument[2]);
 }
@@ -45,7 +44,6 @@ static void verb_at(char **argument, int count)
 /* foreign=SLOT,ADDRESS: a pointer that nobody handed out */
 static void verb_foreign(char **argument, int count)
 {
-	(void)count;
 	gpu_slot(argument[0])->pointer = script_number(argument[1]);
 }
 
@@ -55,7 +53,6 @@ static void verb_again(char **argument, int count)
 	struct gpu_slot *was = gpu_slot(argument[0]), *now = gpu_slot(argument[1]);
 	uint64_t tries = script_number(argument[2]);
 
-	(void)count;
 	for (*now = *was; tries--; *now = *was) {
 		if (gpu.make(now, was->way, '\0'))
 			break;
@@ -71,7 +68,6 @@ static void verb_again(char **argument, int count)
 /* apart=SLOT,SLOT: in different 2 MiB blocks? */
 static void verb_apart(char **argument, int count)
 {
-	(void)count;
 	printf("apart %s %s: %s\n", argument[0], argument[1],
 	       gpu_slot(argument[0])->pointer >> 21 == gpu_slot(argument[1])->pointer >> 21
 		   ? "no"
@@ -113,7 +109,6 @@ static void *many_hoard(void *number)
 /* hoard=THREADS,COUNT,SIZE: so many allocations in each of so many threads, kept */
 static void verb_hoard(char **argument, int count)
 {
-	(void)count;
 	many_each = (int)script_number(argument[1]);
 	many_size = script_number(argument[2]);
 	if (many_each * (int)script_number(argument[0]) > MANY_POINTERS)
@@ -127,8 +122,6 @@ static void verb_release(char **argument, int count)
 {
 	int failed = 0;
 
-	(void)argument;
-	(void)count;
 	for (int i = 0; i < MANY_POINTERS; i++) {
 		uint64_t pointer = atomic_exchange(&many_pointers[i], 0);
 
@@ -170,7 +163,6 @@ static void verb_churn(char **argument, int count)
 	char text[16];
 	int live = 0;
 
-	(void)count;
 	many_each = (int)script_number(argument[1]);
 	many_size = script_number(argument[2]);
 	many_run((int)script_number(argument[0]), many_churn);
@@ -182,7 +174,6 @@ static void verb_churn(char **argument, int count)
 
 static void *many_storm(void *unused)
 {
-	(void)unused;
 	while (!atomic_load(&many_stop)) {
 		uint64_t pointer = 0;
 
@@ -212,7 +203,6 @@ static void verb_storm(char **argument, int count)
 	uint64_t kept = 0;
 	pthread_t thread;
 
-	(void)count;
 	many_size = script_number(argument[1]);
 	atomic_store(&many_stop, false);
 	atomic_store(&many_failures, 0);
@@ -283,7 +273,6 @@ static void verb_paced(char **argument, int count)
 	size_t size = script_number(argument[2]);
 	int failed = 0, result;
 
-	(void)count;
 	for (uint64_t i = 0; i < rounds; i++) {
 		many_pace_begin(&pace);
 		result = gpu.alloc(&pointer, size);

@@ -58,21 +58,16 @@ static void gpu_say(const char *verb, const char *slot, int code)
 
 static void verb_init(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	printf("init: %d\n", gpu.init());
 }
 
 static void verb_device(char **argument, int count)
 {
-	(void)count;
 	printf("device %s: %d\n", argument[0], gpu.device((int)script_number(argument[0])));
 }
 
 static void verb_errno(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	gpu_shows_errno = true;
 }
 
@@ -82,7 +77,6 @@ static void verb_alloc(char **argument, int count)
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	int code;
 
-	(void)count;
 	slot->size = script_number(argument[1]);
 	errno = GPU_ERRNO;
 	code = gpu.alloc(&slot->pointer, slot->size);
@@ -96,7 +90,6 @@ static void verb_pitch(char **argument, int count)
 	size_t height = script_number(argument[2]), pitch = 0;
 	int code = gpu.pitch(&slot->pointer, &pitch, script_number(argument[1]), height);
 
-	(void)count;
 	slot->size = pitch * height;
 	printf("pitch %s: %d %zu\n", argument[0], code, slot->size);
 }
@@ -105,7 +98,6 @@ static void verb_free(char **argument, int count)
 {
 	int code;
 
-	(void)count;
 	errno = GPU_ERRNO;
 	code = gpu.free(gpu_slot(argument[0])->pointer);
 	gpu_say("free", argument[0], code);
@@ -118,7 +110,6 @@ static void verb_fill(char **argument, int count)
 	unsigned char *bytes = script_pattern_new(script_number(argument[1]), slot->size);
 	int code;
 
-	(void)count;
 	errno = GPU_ERRNO;
 	code = gpu.write(slot->pointer, bytes, slot->size);
 	gpu_say("fill", argument[0], code);
@@ -130,7 +121,6 @@ static void verb_put(char **argument, int count)
 {
 	unsigned char byte = (unsigned char)script_number(argument[2]);
 
-	(void)count;
 	errno = GPU_ERRNO;
 	gpu_say("put", argument[0],
 		gpu.write(gpu_slot(argument[0])->pointer + script_number(argument[1]), &byte, 1));
@@ -142,7 +132,6 @@ static void verb_byte(char **argument, int count)
 	unsigned char byte = 0;
 	int code = gpu.read(&byte, gpu_slot(argument[0])->pointer + script_number(argument[1]), 1);
 
-	(void)count;
 	if (code)
 		printf("byte %s: error %d\n", argument[0], code);
 	else
@@ -155,7 +144,6 @@ static void verb_save(char **argument, int count)
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	unsigned char *bytes = script_pattern_new(0, slot->size);
 
-	(void)count;
 	gpu_say("save", argument[0], gpu.read(bytes, slot->pointer, slot->size));
 	script_save(argument[1], bytes, slot->size);
 	free(bytes);
@@ -164,13 +152,11 @@ static void verb_save(char **argument, int count)
 /* link=SLOT, walk=SLOT: see nodes.h */
 static void verb_link(char **argument, int count)
 {
-	(void)count;
 	gpu_say("link", argument[0], nodes_link(gpu_slot(argument[0])->pointer, gpu.write));
 }
 
 static void verb_walk(char **argument, int count)
 {
-	(void)count;
 	printf("walk %s: %ld\n", argument[0], nodes_walk(gpu_slot(argument[0])->pointer, gpu.read));
 }
 
@@ -188,7 +174,6 @@ static void verb_threads(char **argument, int count)
 	void *size = (void *)(uintptr_t)script_number(argument[1]), *code;
 	pthread_t thread[64];
 
-	(void)count;
 	if (threads > 64)
 		script_stop("too many threads");
 	for (int i = 0; i < threads; i++)

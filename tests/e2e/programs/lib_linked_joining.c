@@ -16,7 +16,6 @@ static void *allocate(void *unused)
 	cu_deviceptr pointer;
 	cu_result result = cuInit(0);
 
-	(void)unused;
 	if (!result)
 		result = cuDevicePrimaryCtxRetain(&context, 0);
 	if (!result)

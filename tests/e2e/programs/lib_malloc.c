@@ -25,8 +25,6 @@ static struct {
 
 static int find_preload(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	(void)size;
-	(void)unused;
 	if (!info->dlpi_name || !strstr(info->dlpi_name, "/libgpushare_shim.so"))
 		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {

@@ -153,14 +153,11 @@ static int runtime_drop(struct gpu_slot *slot, const char *way, char stream)
 
 static void verb_devicereset(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	printf("devicereset: %d\n", (int)cudaDeviceReset());
 }
 
 static void verb_nullout(char **argument, int count)
 {
-	(void)count;
 	gpu_say("nullout", argument[0], (int)cudaMalloc(NULL, script_number(argument[0])));
 }
 
@@ -184,7 +181,6 @@ static void verb_wait(char **argument, int count)
 {
 	int code = -1;
 
-	(void)count;
 	if (!strcmp(argument[0], "device"))
 		code = (int)cudaDeviceSynchronize();
 	else if (!strcmp(argument[0], "stream"))
@@ -212,7 +208,6 @@ static void verb_waits(char **argument, int count)
 	uint64_t threads = script_number(argument[0]), often = script_number(argument[1]);
 	pthread_t thread[16];
 
-	(void)count;
 	for (uint64_t i = 0; i < threads && i < 16; i++)
 		if (pthread_create(&thread[i], NULL, wait_often, &often))
 			script_stop("pthread_create failed");
@@ -230,7 +225,6 @@ static const struct script_verb runtime_verbs[] = {
 
 int main(int argc, char **argv)
 {
-	(void)argc;
 	gpu =
 	    (struct gpu){runtime_init,	runtime_device, runtime_alloc, runtime_pitch, runtime_free,
 			 runtime_write, runtime_read,	runtime_make,  runtime_drop};

@@ -99,13 +99,11 @@ static inline void script_save(const char *path, const void *bytes, size_t size)
 
 static void verb_touch(char **argument, int count)
 {
-	(void)count;
 	script_save(argument[0], "", 0);
 }
 
 static void verb_remove(char **argument, int count)
 {
-	(void)count;
 	unlink(argument[0]);
 }
 
@@ -113,7 +111,6 @@ static void verb_await(char **argument, int count)
 {
 	long deadline = script_now_ms() + 240000; /* below what a test may take on a GPU */
 
-	(void)count;
 	while (access(argument[0], F_OK)) {
 		if (script_now_ms() > deadline)
 			script_stop("await: the file did not come");
@@ -124,26 +121,21 @@ static void verb_await(char **argument, int count)
 /* Every later verb that takes longer says so. */
 static void verb_within(char **argument, int count)
 {
-	(void)count;
 	script_limit_ms = (long)script_number(argument[0]);
 }
 
 static void verb_exit(char **argument, int count)
 {
-	(void)count;
 	exit((int)script_number(argument[0]));
 }
 
 static void verb__exit(char **argument, int count)
 {
-	(void)count;
 	_exit((int)script_number(argument[0]));
 }
 
 static void verb_abort(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	abort();
 }
 
@@ -153,7 +145,6 @@ static void verb_fork(char **argument, int count)
 	pid_t child = fork();
 	int status = -1;
 
-	(void)count;
 	if (!child) {
 		if (!strcmp(argument[0], "exit"))
 			exit(0);
@@ -182,7 +173,6 @@ static void verb_forkhold(char **argument, int count)
 
 static void script_on_sigchld(int number)
 {
-	(void)number;
 	script_sigchlds++;
 }
 
@@ -190,8 +180,6 @@ static void verb_sigchld(char **argument, int count)
 {
 	struct sigaction action = {.sa_handler = script_on_sigchld};
 
-	(void)argument;
-	(void)count;
 	sigaction(SIGCHLD, &action, NULL);
 }
 
@@ -200,8 +188,6 @@ static void verb_children(char **argument, int count)
 {
 	pid_t child = waitpid(-1, NULL, WNOHANG);
 
-	(void)argument;
-	(void)count;
 	printf("children: %d signals, wait %s\n", (int)script_sigchlds,
 	       child < 0 && errno == ECHILD ? "ECHILD" : "found one");
 }
@@ -231,8 +217,6 @@ static void verb_census(char **argument, int count)
 {
 	int sockets = 0;
 
-	(void)argument;
-	(void)count;
 	for (int fd = 3; fd < 1024; fd++)
 		sockets += script_is_unix_socket(fd);
 	printf("census: %d threads, %d fds, %d unix sockets\n", script_count("/proc/self/task"),
@@ -261,7 +245,6 @@ static void verb_sockets(char **argument, int count)
 
 static void verb_closefrom(char **argument, int count)
 {
-	(void)count;
 	for (int fd = (int)script_number(argument[0]); fd < 1024; fd++)
 		close(fd);
 }
@@ -273,7 +256,6 @@ static void verb_cramp(char **argument, int count)
 	unsigned long pages = 0;
 	FILE *file = fopen("/proc/self/statm", "r");
 
-	(void)count;
 	if (!file || fscanf(file, "%lu", &pages) != 1)
 		script_stop("cramp: /proc/self/statm can't be read");
 	fclose(file);
@@ -285,7 +267,6 @@ static void verb_cramp(char **argument, int count)
 /* Leave an error message for dlerror() ... */
 static void verb_pend(char **argument, int count)
 {
-	(void)count;
 	dlerror();
 	if (dlsym(RTLD_DEFAULT, argument[0]))
 		script_stop("pend: such a symbol exists");
@@ -296,8 +277,6 @@ static void verb_dlerror(char **argument, int count)
 {
 	const char *text = dlerror();
 
-	(void)argument;
-	(void)count;
 	printf("dlerror: %s\n", text ? text : "nothing");
 }
 

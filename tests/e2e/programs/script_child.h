@@ -129,7 +129,6 @@ static void verb_become(char **argument, int count)
 {
 	char *argv[CHILD_WORDS];
 
-	(void)count;
 	child_make_argv(argv, (int)script_number(argument[0]));
 	execv("/proc/self/exe", argv);
 	script_stop("become: exec failed");
@@ -140,8 +139,6 @@ static void verb_reap(char **argument, int count)
 {
 	int status;
 
-	(void)argument;
-	(void)count;
 	while (waitpid(-1, &status, 0) > 0)
 		child_say("reaped", status);
 }

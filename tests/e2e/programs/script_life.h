@@ -107,33 +107,28 @@ static void verb_liblast(char **argument, int count)
 
 static void verb_quick_exit(char **argument, int count)
 {
-	(void)count;
 	quick_exit((int)script_number(argument[0]));
 }
 
 static void verb_raise(char **argument, int count)
 {
-	(void)count;
 	kill(getpid(), (int)script_number(argument[0]));
 }
 
 /* A shell's background job ignores SIGINT: default=2 undoes that. */
 static void verb_default(char **argument, int count)
 {
-	(void)count;
 	signal((int)script_number(argument[0]), SIG_DFL);
 }
 
 static void verb_ignore(char **argument, int count)
 {
-	(void)count;
 	signal((int)script_number(argument[0]), SIG_IGN);
 }
 
 /* mutter=TEXT: without an end of the line, so that it stays in the stream's buffer */
 static void verb_mutter(char **argument, int count)
 {
-	(void)count;
 	fputs(argument[0], stdout);
 }
 
@@ -141,20 +136,17 @@ static int life_code;
 
 static void life_on_exit(int number)
 {
-	(void)number;
 	exit(life_code);
 }
 
 static void life_on__exit(int number)
 {
-	(void)number;
 	_exit(life_code);
 }
 
 /* catch=SIGNAL,exit|_exit,CODE */
 static void verb_catch(char **argument, int count)
 {
-	(void)count;
 	life_code = (int)script_number(argument[2]);
 	signal((int)script_number(argument[0]),
 	       strcmp(argument[1], "exit") ? life_on__exit : life_on_exit);
@@ -166,8 +158,6 @@ static void verb_signals(char **argument, int count)
 	FILE *file = fopen("/proc/thread-self/status", "r");
 	char line[256];
 
-	(void)argument;
-	(void)count;
 	if (!file)
 		script_stop("no status in /proc");
 	while (fgets(line, sizeof(line), file))
@@ -180,7 +170,6 @@ static volatile sig_atomic_t life_ticks;
 
 static void life_on_tick(int number)
 {
-	(void)number;
 	life_ticks++;
 }
 
@@ -192,7 +181,6 @@ static void verb_ticking(char **argument, int count)
 	long us = (long)script_number(argument[0]);
 	const struct itimerval often = {{us / 1000000, us % 1000000}, {us / 1000000, us % 1000000}};
 
-	(void)count;
 	sigaction(SIGALRM, &action, NULL);
 	while (!us && !life_ticks)
 		script_nap_ms(1);
@@ -207,7 +195,6 @@ static void *life_read(void *unused)
 	char byte;
 	ssize_t size = read(life_pipe[0], &byte, 1);
 
-	(void)unused;
 	printf("reading: %s\n", size == 1 ? "a byte" : strerror(errno));
 	return NULL;
 }
@@ -215,8 +202,6 @@ static void *life_read(void *unused)
 /* A thread waits in read() ... */
 static void verb_reading(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	if (pipe(life_pipe) || pthread_create(&life_reader, NULL, life_read, NULL))
 		script_stop("reading: failed");
 }
@@ -226,8 +211,6 @@ static void verb_wasread(char **argument, int count)
 {
 	ssize_t size = write(life_pipe[1], "x", 1);
 
-	(void)argument;
-	(void)count;
 	(void)size;
 	pthread_join(life_reader, NULL);
 	close(life_pipe[0]);
@@ -239,7 +222,6 @@ static void verb_pid(char **argument, int count)
 {
 	char part[512], text[16];
 
-	(void)count;
 	snprintf(part, sizeof(part), "%s.part", argument[0]);
 	script_save(part, text, (size_t)snprintf(text, sizeof(text), "%d", (int)getpid()));
 	if (rename(part, argument[0]))

@@ -45,8 +45,6 @@ static struct marks marks_now(void)
 
 static void verb_mark(char **argument, int count)
 {
-	(void)argument;
-	(void)count;
 	marks_now(); /* what its own first use costs */
 	marks_then = marks_now();
 }
@@ -56,8 +54,6 @@ static void verb_marked(char **argument, int count)
 {
 	struct marks now = marks_now();
 
-	(void)argument;
-	(void)count;
 	printf("more than at the mark: %d fds, %d mappings, %zu bytes\n",
 	       now.fds > marks_then.fds ? now.fds - marks_then.fds : 0,
 	       now.mappings > marks_then.mappings ? now.mappings - marks_then.mappings : 0,
