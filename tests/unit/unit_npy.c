@@ -152,33 +152,6 @@ static void test_bad(void **state)
 	}
 }
 
-/* Cut anywhere, it is refused, and nothing behind the cut is read (the sanitizer sees that). */
-static void test_cut(void **state)
-{
-	char header[512], why[NPY_WHY_MAX];
-	size_t size = make(DICTIONARY("'<f4'", "False", "(2, 3)"), header);
-	struct npy npy;
-
-	for (size_t part = 0; part < size; part++) {
-		char *copy = malloc(part ? part : 1);
-
-		assert_non_null(copy);
-		memcpy(copy, header, part);
-		assert_false(npy_parse(copy, part, &npy, why));
-		assert_true(*why != '\0');
-		free(copy);
-	}
-	for (size_t part = 0; part + 10 < size; part++) {
-		char *copy = malloc(10 + part);
-
-		assert_non_null(copy);
-		memcpy(copy, header, 10 + part);
-		copy[8] = (char)part;
-		assert_false(npy_parse(copy, 10 + part, &npy, why));
-		free(copy);
-	}
-}
-
 static void test_versions(void **state)
 {
 	char header[512], why[NPY_WHY_MAX];
@@ -205,4 +178,4 @@ static void test_versions(void **state)
 }
 
 UNIT_MAIN(UNIT(test_round_trip), UNIT(test_bytes), UNIT(test_longest_shape), UNIT(test_good),
-	  UNIT(test_bad), UNIT(test_cut), UNIT(test_versions))
+	  UNIT(test_bad), UNIT(test_versions))

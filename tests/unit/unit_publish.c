@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* GPUSHARE_PUBLISH: its words, a publication that waits for nobody, and when the shim makes one. */
+/* GPUSHARE_PUBLISH: its words, and a publication that waits for nobody. */
 #include "unit.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "core/order/client_order.h"
-#include "preloaded.h"
-#include "preload/shim_hooks.h"
-#include "preload/shim_lookup.h"
-#include "preload/shim_pages.h"
+#include "gpushare.h"
 #include "preload/shim_when.h"
 
 static void parses_words(void **state)
@@ -142,128 +138,5 @@ static void ends_with_the_page(void **state)
 	order_page_unmap(page);
 }
 
-static uint64_t published(const char *name)
-{
-	struct gpushare_info info;
-
-	CHECK(preloaded_finds(name, &info));
-	return info.sequence;
-}
-
-static void replace_what_is_asked(void)
-{
-	const struct driver *driver = preloaded("w", NULL);
-
-	CHECK(lookup_replace((void *)driver->cuMemAlloc_v2) == (void *)hook_cuMemAlloc_v2);
-#define S(name, ...) CHECK(lookup_replace((void *)driver->name) == (void *)hook_##name);
-	SHIM_SYNC(S)
-#undef S
-}
-
-static void replace_nothing_else(void)
-{
-	const struct driver *driver = preloaded("w", NULL);
-
-	CHECK(lookup_replace((void *)driver->cuMemAlloc_v2) == (void *)hook_cuMemAlloc_v2);
-#define S(name, ...) CHECK(lookup_replace((void *)driver->name) == (void *)driver->name);
-	SHIM_SYNC(S)
-#undef S
-}
-
-static void replaces(void **state)
-{
-	setenv("GPUSHARE_PUBLISH", "sync", 1);
-	stage_play(replace_what_is_asked, NULL);
-	setenv("GPUSHARE_PUBLISH", "free,exit", 1);
-	stage_play(replace_nothing_else, NULL);
-	unsetenv("GPUSHARE_PUBLISH");
-	stage_play(replace_nothing_else, NULL);
-}
-
-static void publish_by_each_call(void)
-{
-	const struct driver *driver = preloaded("w", NULL);
-	cu_deviceptr pointer;
-	cu_event event;
-
-	CHECK(preloaded_alloc(&pointer, BLOCK) == CU_OK);
-	CHECK(published("w") == 0);
-	errno = 77;
-	CHECK(hook_cuCtxSynchronize() == CU_OK && published("w") == 1);
-	CHECK(hook_cuCtxSynchronize_v2(NULL) == CU_OK && published("w") == 2);
-	CHECK(hook_cuStreamSynchronize(NULL) == CU_OK && published("w") == 3);
-	CHECK(hook_cuStreamSynchronize_ptsz(NULL) == CU_OK && published("w") == 4);
-	CHECK(driver->cuEventCreate(&event, CU_EVENT_NO_TIMING) == CU_OK);
-	CHECK(hook_cuEventSynchronize(event) == CU_OK && published("w") == 5);
-	/* what the driver refuses publishes nothing */
-	CHECK(hook_cuStreamSynchronize((cu_stream)(uintptr_t)0x1230) != CU_OK);
-	CHECK(published("w") == 5);
-	CHECK(preloaded_free(pointer) == CU_OK);
-	CHECK(hook_cuCtxSynchronize() == CU_OK);
-}
-
-static void publishes_by_each_call(void **state)
-{
-	setenv("GPUSHARE_PUBLISH", "sync", 1);
-	stage_play(publish_by_each_call, NULL);
-	unsetenv("GPUSHARE_PUBLISH");
-}
-
-/* The publisher is one process, the owner from the moment on that it shares. */
-static void publish_before_another(void)
-{
-	cu_deviceptr pointer;
-
-	preloaded("w", NULL);
-	CHECK(preloaded_alloc(&pointer, BLOCK) == CU_OK);
-	say();
-	hear();
-	for (int i = 0; i < 3; i++) {
-		errno = 77;
-		pages_publish();
-		CHECK(errno == 77);
-	}
-	CHECK(published("w") == 3);
-	CHECK(preloaded_free(pointer) == CU_OK);
-}
-
-static void try_to_publish(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *buffer;
-	uint64_t sequence;
-
-	hear();
-	OK(gpushare_attach(session, "w", NULL, &buffer));
-	CHECK(gpushare_publish_host(buffer, &sequence) < 0);
-	say();
-	OK(gpushare_acquire_host(buffer, 3, 10000, &sequence));
-	CHECK(sequence == 3 && gpushare_ordering(buffer) == GPUSHARE_ORDERING_HOST);
-	OK(gpushare_close(session));
-}
-
-static void is_the_one_who_publishes(void **state)
-{
-	setenv("GPUSHARE_PUBLISH", "sync", 1);
-	stage_play(publish_before_another, try_to_publish);
-	unsetenv("GPUSHARE_PUBLISH");
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(parses_words),
-	    cmocka_unit_test(refuses_words),
-	    cmocka_unit_test(begins_anew),
-	    cmocka_unit_test(publishes_now),
-	    cmocka_unit_test(waits_for_nobody),
-	    cmocka_unit_test(publishes_late_numbers),
-	    cmocka_unit_test(ends_with_the_page),
-	    cmocka_unit_test_setup_teardown(replaces, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(publishes_by_each_call, stage_open, stage_close),
-	    cmocka_unit_test_setup_teardown(is_the_one_who_publishes, stage_open, stage_close),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(parses_words), UNIT(refuses_words), UNIT(begins_anew), UNIT(publishes_now),
+	  UNIT(waits_for_nobody), UNIT(publishes_late_numbers), UNIT(ends_with_the_page))

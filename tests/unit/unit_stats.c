@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What is found out while bytes come by: stats, differences, checksums. */
+/* What is found out while bytes come by: stats, differences. */
 #include "unit.h"
 
 #include <math.h>
 
 #include "../../tools/compare.h"
-#include "../../tools/digest.h"
 #include "../../tools/stats.h"
 
 static void find(enum dtype dtype, const void *data, size_t count, size_t step, struct stats *out)
@@ -168,28 +167,5 @@ static void test_compare(void **state)
 	assert_int_equal(compare.first, 10);
 }
 
-/* FIPS 180-4's examples. */
-static void test_digest(void **state)
-{
-	struct digest digest;
-	char text[DIGEST_TEXT_MAX];
-
-	digest_begin(&digest);
-	digest_end(&digest, text);
-	assert_string_equal(text,
-			    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-	digest_begin(&digest);
-	digest_add(&digest, "a", 1);
-	digest_add(&digest, "bc", 2);
-	digest_end(&digest, text);
-	assert_string_equal(text,
-			    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-	assert_true(digest_is_valid(text));
-	text[0] = 'G';
-	assert_false(digest_is_valid(text));
-	assert_false(digest_is_valid(text + 1));
-	assert_false(digest_is_valid(""));
-}
-
 UNIT_MAIN(UNIT(test_stats_reals), UNIT(test_stats_integers), UNIT(test_stats_none),
-	  UNIT(test_stats_sum), UNIT(test_stats_merge), UNIT(test_compare), UNIT(test_digest))
+	  UNIT(test_stats_sum), UNIT(test_stats_merge), UNIT(test_compare))

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line tools' parts: numbers in and out, the hex view, progress, outputs. */
+/* The command line tools' parts: numbers in and out, the hex view, progress. */
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../tools/hexview.h"
-#include "../../tools/output.h"
 #include "../../tools/progress.h"
 #include "../../tools/tool.h"
 
@@ -201,96 +197,5 @@ static void test_progress_bar(void **state)
 	assert_false(progress_may_colour());
 }
 
-static const volatile sig_atomic_t go_on = 0;
-
-static void in_new_folder(char folder[64])
-{
-	strcpy(folder, "/tmp/gpushare-unit.XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	assert_int_equal(chdir(folder), 0);
-}
-
-static void write_file(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "w");
-
-	assert_non_null(file);
-	fputs(text, file);
-	assert_int_equal(fclose(file), 0);
-}
-
-static void assert_holds(const char *path, const char *text)
-{
-	char found[64] = "";
-	FILE *file = fopen(path, "r");
-
-	assert_non_null(file);
-	assert_int_equal(fread(found, 1, sizeof(found) - 1, file), strlen(text));
-	fclose(file);
-	assert_string_equal(found, text);
-}
-
-/* A regular file changes all at once or not at all, and keeps its mode; a link keeps its target. */
-static void test_output(void **state)
-{
-	struct output output;
-	char folder[64];
-	struct stat is;
-
-	in_new_folder(folder);
-	write_file("file", "old");
-	assert_int_equal(chmod("file", 0640), 0);
-	assert_int_equal(symlink("file", "link"), 0);
-
-	assert_true(output_open(&output, "link", &go_on));
-	assert_true(output_write(&output, "new", 3));
-	assert_holds("file", "old");
-	output_abandon(&output);
-	assert_holds("file", "old");
-
-	assert_true(output_open(&output, "link", &go_on));
-	assert_true(output_write(&output, "newer", 5));
-	assert_true(output_commit(&output));
-	assert_int_equal(output.written, 5);
-	assert_holds("file", "newer");
-	assert_int_equal(lstat("link", &is), 0);
-	assert_true(S_ISLNK(is.st_mode));
-	assert_int_equal(stat("file", &is), 0);
-	assert_int_equal(is.st_mode & 07777, 0640);
-
-	assert_true(output_open(&output, "fresh", &go_on));
-	assert_int_equal(access("fresh", F_OK), -1);
-	assert_true(output_commit(&output));
-	assert_holds("fresh", "");
-
-	assert_int_equal(unlink("link") | unlink("file") | unlink("fresh"), 0);
-	assert_int_equal(rmdir(folder), 0); /* nothing else is left in it */
-}
-
-static void test_output_refused(void **state)
-{
-	struct output output;
-	char long_path[PATH_MAX + 8];
-
-	assert_false(output_open(&output, "/nonexistent/file", &go_on));
-	assert_int_equal(output.error, ENOENT);
-	output_abandon(&output);
-	assert_false(output_open(&output, "/tmp", &go_on));
-	assert_int_equal(output.error, EISDIR);
-	output_abandon(&output);
-	memset(long_path, 'x', sizeof(long_path) - 1);
-	long_path[sizeof(long_path) - 1] = '\0';
-	assert_false(output_open(&output, long_path, &go_on));
-	assert_int_equal(output.error, ENAMETOOLONG);
-	output_abandon(&output);
-	assert_true(output_open(&output, "/dev/full", &go_on));
-	assert_false(output_write(&output, "x", 1));
-	assert_int_equal(output.error, ENOSPC);
-	assert_int_equal(output.written, 0);
-	output_abandon(&output);
-	assert_int_equal(access("/dev/full", F_OK), 0);
-}
-
 UNIT_MAIN(UNIT(test_parse_size), UNIT(test_parse_seconds), UNIT(test_format),
-	  UNIT(test_hexview_line), UNIT(test_progress), UNIT(test_progress_bar), UNIT(test_output),
-	  UNIT(test_output_refused))
+	  UNIT(test_hexview_line), UNIT(test_progress), UNIT(test_progress_bar))

@@ -290,44 +290,6 @@ static void a_newer_registrys_kinds_are_no_loss(void **state)
 	assert_int_equal(told.serial, 2);
 }
 
-static void a_child_has_no_part_in_it(void **state)
-{
-	int status, before;
-	pid_t pid;
-
-	publisher_put_welcome(0, REGISTRY, 0);
-	begin(NULL, 1);
-	before = descriptors_open();
-	pid = fork();
-	if (!pid) {
-		if (next(0) != GPUSHARE_E_FORKED)
-			_exit(1);
-		gpushare_watch_close(watch);
-		_exit(descriptors_open() != before - 3);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	publisher_say(REGISTRY, SHARE, 1, "w"); /* it has not hung up */
-	EXPECT(SHARE, "w");
-}
-
-static void nothing_is_left_behind(void **state)
-{
-	int before;
-
-	publisher_put_welcome(0, REGISTRY, 0);
-	begin(NULL, 1);
-	gpushare_watch_close(watch);
-	watch = NULL;
-	before = descriptors_open();
-	for (int i = 0; i < 20; i++) {
-		assert_int_equal(open_watch("*"), GPUSHARE_OK);
-		gpushare_watch_close(watch);
-		watch = NULL;
-	}
-	assert_in_range(descriptors_open(), before - 1, before + 1); /* the participant's own */
-}
-
 static void arguments_are_checked(void **state)
 {
 	static char glob[GPUSHARE_NAME_MAX + 2];
@@ -352,5 +314,4 @@ UNIT_MAIN(PLAYED(notices_come_in_order), PLAYED(only_names_that_match), PLAYED(a
 	  PLAYED(who_does_not_greet_as_a_registry_is_refused), PLAYED(who_is_silent_is_left),
 	  PLAYED(the_deadline_holds), PLAYED(halves_are_waited_for),
 	  PLAYED(poll_knows_when_there_is_more), PLAYED(a_newer_registrys_kinds_are_no_loss),
-	  PLAYED(a_child_has_no_part_in_it), PLAYED(nothing_is_left_behind),
 	  PLAYED(arguments_are_checked))

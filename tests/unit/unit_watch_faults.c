@@ -55,13 +55,6 @@ static void expect(enum gpushare_notice_kind kind, const char *name)
 
 #define EXPECT(kind, name) expect(GPUSHARE_NOTICE_##kind, name)
 
-static void restart(int signal)
-{
-	kill(raw_here.pid, signal);
-	raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS);
-	raw_daemon_start(&raw_here, NULL);
-}
-
 /* The first free one is the limit: no more. */
 static void set_room(int descriptors)
 {
@@ -160,34 +153,6 @@ static void a_program_that_takes_the_socket_keeps_its_own(void **state)
 	close(pair[1]);
 }
 
-/* Killed or asked to leave, many times over: each is told of once. */
-static void registries_come_and_go(void **state)
-{
-	for (int i = 0; i < 6; i++) {
-		int fd;
-
-		restart(i % 2 ? SIGTERM : SIGKILL);
-		EXPECT(RESTART, "");
-		fd = raw_connect(&raw_here);
-		assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
-		EXPECT(SHARE, "w");
-		assert_int_equal(raw_say(fd, raw_withdraw("w", raw_answer.body.share.generation)),
-				 GPUSHARE_OK);
-		EXPECT(WITHDRAW, "w");
-		close(fd);
-		assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
-	}
-}
-
-/* The watch is not the session's. */
-static void it_outlives_its_session(void **state)
-{
-	gpushare_close(session);
-	session = NULL;
-	raw_say(raw_connect(&raw_here), raw_share("w"));
-	EXPECT(SHARE, "w");
-}
-
 /* That has stopped: nobody waits for longer than was said. */
 static void a_registry_that_has_stopped(void **state)
 {
@@ -233,6 +198,5 @@ static void a_childs_end_is_not_the_parents(void **state)
 UNIT_MAIN(SERVED(without_room_it_says_so), SERVED(it_goes_on_when_there_is_room_again),
 	  SERVED(a_directory_that_is_open_to_others_is_refused),
 	  SERVED(a_directory_that_goes_may_come_back),
-	  SERVED(a_program_that_takes_the_socket_keeps_its_own), SERVED(registries_come_and_go),
-	  SERVED(it_outlives_its_session), SERVED(a_registry_that_has_stopped),
-	  SERVED(a_childs_end_is_not_the_parents))
+	  SERVED(a_program_that_takes_the_socket_keeps_its_own),
+	  SERVED(a_registry_that_has_stopped), SERVED(a_childs_end_is_not_the_parents))
