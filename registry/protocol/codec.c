@@ -160,7 +160,8 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 	return request_names_are_valid(out_message) ? GPUSHARE_OK : GPUSHARE_E_NAME;
 }
 
-#define HEAD_MAX 8 /* a tag and a length */
+#define HEAD_MAX 8   /* a tag and a length */
+#define BUFFER_TAG 1 /* of the buffers in a ListReply, of the one in a LookupReply */
 
 struct written {
 	uint8_t *to;
@@ -187,41 +188,80 @@ static bool put_buffer(struct written *written, const record *buffer)
 	return at <= written->room &&
 	       !encode(gpushare_Buffer_fields, buffer, written->to + at, written->room - at,
 		       &size) &&
-	       put_head(written, gpushare_ListReply_buffers_tag, size);
+	       put_head(written, BUFFER_TAG, size);
+}
+
+_Static_assert(gpushare_ListReply_buffers_tag == BUFFER_TAG, "the same in all");
+_Static_assert(gpushare_LookupReply_buffer_tag == BUFFER_TAG, "the same in all");
+
+/* The body's buffers, which its descriptor then leaves out. NULL: others than these. */
+static const record *take_buffers(reply *message, const pb_msgdesc_t **out_rest,
+				  pb_size_t *out_count)
+{
+	switch (message->which_body) {
+	case gpushare_Reply_list_tag:
+		*out_rest = gpushare_ListReply_fields;
+		*out_count = message->body.list.buffers_count;
+		message->body.list.buffers_count = 0;
+		return message->body.list.buffers;
+	case gpushare_Reply_lookup_tag:
+		*out_rest = gpushare_LookupReply_fields;
+		*out_count = message->body.lookup.has_buffer;
+		message->body.lookup.has_buffer = false;
+		return &message->body.lookup.buffer;
+	}
+	return NULL;
+}
+
+static void give_buffers(reply *message, pb_size_t count)
+{
+	if (message->which_body == gpushare_Reply_list_tag)
+		message->body.list.buffers_count = count;
+	else
+		message->body.lookup.has_buffer = count;
 }
 
 /* nanopb encodes a message inside another one twice, to know its length, and one inside that three times: a page
  * of a list would take twice as long. */
-static int encode_list(reply *message, uint8_t *to, size_t room, size_t *out_size)
+static bool encode_buffers(reply *message, const pb_msgdesc_t *rest, const record *buffers,
+			   pb_size_t count, struct written *all)
 {
-	gpushare_ListReply *list = &message->body.list;
-	pb_size_t count = list->buffers_count;
-	struct written all = {.to = to, .room = room}, inner;
+	struct written inner;
+	pb_size_t which = message->which_body;
 	int status;
 
 	message->which_body = 0;
-	status = encode(gpushare_Reply_fields, message, to, room, &all.size);
-	message->which_body = gpushare_Reply_list_tag;
-	if (status || room - all.size < HEAD_MAX)
-		return GPUSHARE_E_PROTOCOL;
-	inner =
-	    (struct written){.to = to + all.size + HEAD_MAX, .room = room - all.size - HEAD_MAX};
-	list->buffers_count = 0;
-	status = encode(gpushare_ListReply_fields, list, inner.to, inner.room, &inner.size);
-	list->buffers_count = count;
-	for (pb_size_t i = 0; !status && i < count; i++)
-		status = put_buffer(&inner, &list->buffers[i]) ? GPUSHARE_OK : GPUSHARE_E_PROTOCOL;
-	if (status || !put_head(&all, gpushare_Reply_list_tag, inner.size))
-		return GPUSHARE_E_PROTOCOL;
-	*out_size = all.size;
-	return GPUSHARE_OK;
+	status = encode(gpushare_Reply_fields, message, all->to, all->room, &all->size);
+	message->which_body = which;
+	if (status || all->room - all->size < HEAD_MAX)
+		return false;
+	inner = (struct written){.to = all->to + all->size + HEAD_MAX,
+				 .room = all->room - all->size - HEAD_MAX};
+	if (encode(rest, &message->body, inner.to, inner.room, &inner.size))
+		return false;
+	for (pb_size_t i = 0; i < count; i++) {
+		if (!put_buffer(&inner, &buffers[i]))
+			return false;
+	}
+	return put_head(all, which, inner.size);
 }
 
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size)
 {
-	if (message->which_body == gpushare_Reply_list_tag)
-		return encode_list(message, to, room, out_size);
-	return encode(gpushare_Reply_fields, message, to, room, out_size);
+	struct written all = {.to = to, .room = room};
+	const pb_msgdesc_t *rest;
+	pb_size_t count;
+	const record *buffers = take_buffers(message, &rest, &count);
+	bool fits;
+
+	if (!buffers)
+		return encode(gpushare_Reply_fields, message, to, room, out_size);
+	fits = encode_buffers(message, rest, buffers, count, &all);
+	give_buffers(message, count);
+	if (!fits)
+		return GPUSHARE_E_PROTOCOL;
+	*out_size = all.size;
+	return GPUSHARE_OK;
 }
 
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message)
