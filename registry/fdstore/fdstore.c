@@ -156,8 +156,7 @@ static void lose_side(struct fdstore *store)
 	if (store->manager)
 		return;
 	log_line("the keeper has gone");
-	DL_FOREACH_SAFE(store->owed, item, after)
-	{
+	DL_FOREACH_SAFE (store->owed, item, after) {
 		if (item->fd < 0)
 			settle(store, item);
 	}
@@ -366,8 +365,7 @@ void fdstore_close(struct fdstore *store, bool keep)
 		flush_patiently(store);
 	else if (store->side >= 0)
 		end_keeper(store);
-	DL_FOREACH_SAFE(store->owed, item, after)
-	{
+	DL_FOREACH_SAFE (store->owed, item, after) {
 		settle(store, item);
 	}
 	HASH_ITER (hh, store->items, item, after) {

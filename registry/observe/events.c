@@ -133,8 +133,7 @@ void events_send(struct events *events)
 
 	if (!event)
 		return;
-	DL_FOREACH(events->watchers, watcher)
-	{
+	DL_FOREACH (events->watchers, watcher) {
 		if (may_see(watcher, &event->notice))
 			give(watcher, event);
 		else

@@ -227,8 +227,7 @@ static void look_over(struct registry *registry, struct order *order)
 	const struct participant *participant;
 	int64_t now = clock_ns();
 
-	DL_FOREACH(order->participants, participant)
-	{
+	DL_FOREACH (order->participants, participant) {
 		participant_sign(participant);
 	}
 	order->left |= order_is_gone(order->page);
@@ -270,8 +269,7 @@ void order_check(struct registry *registry, uint64_t generation)
 
 	if (!order || registry->loading)
 		return;
-	DL_FOREACH_SAFE(order->participants, participant, after)
-	{
+	DL_FOREACH_SAFE (order->participants, participant, after) {
 		if (!may_stay(order, entry, participant->session))
 			participant_part(registry, participant, UINT32_MAX);
 	}

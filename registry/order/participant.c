@@ -14,8 +14,7 @@ struct participant *participant_find(const struct order *order, const struct ses
 {
 	struct participant *participant;
 
-	DL_FOREACH(order->participants, participant)
-	{
+	DL_FOREACH (order->participants, participant) {
 		if (participant->session == session)
 			return participant;
 	}
@@ -222,8 +221,7 @@ const struct participant *participant_rival(const struct order *order,
 {
 	const struct participant *participant;
 
-	DL_FOREACH(order->participants, participant)
-	{
+	DL_FOREACH (order->participants, participant) {
 		if ((participant->roles & ORDER_PUBLISHES) &&
 		    !(session && process_is_same(&participant->session->peer, &session->peer)))
 			return participant;
@@ -277,8 +275,7 @@ void participant_see(struct session *session, const struct process *peer)
 	const struct participant *participant;
 
 	session_identify(session, peer);
-	DL_FOREACH2(session->participants, participant, session_next)
-	{
+	DL_FOREACH2 (session->participants, participant, session_next) {
 		participant_sign(participant);
 	}
 }
@@ -289,8 +286,7 @@ void participant_move_all(struct session *from, struct session *to)
 
 	to->participants = from->participants;
 	from->participants = NULL;
-	DL_FOREACH2(to->participants, participant, session_next)
-	{
+	DL_FOREACH2 (to->participants, participant, session_next) {
 		participant->session = to;
 		participant_sign(participant);
 	}

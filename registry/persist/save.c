@@ -141,8 +141,7 @@ static void put_order(struct registry *registry, struct order *order)
 {
 	struct participant *participant;
 
-	DL_FOREACH(order->participants, participant)
-	{
+	DL_FOREACH (order->participants, participant) {
 		participant->record_slot = 0;
 		save_participant(registry, participant);
 	}

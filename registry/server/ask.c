@@ -63,8 +63,7 @@ static void show(struct registry *registry, const struct ask *shown)
 
 	if (!entry || entry->info.missing)
 		return;
-	DL_FOREACH(registry->asks, ask)
-	{
+	DL_FOREACH (registry->asks, ask) {
 		if (ask->waits != HANDLE_WAIT || strcmp(request_name(&ask->request), name) != 0)
 			continue;
 		if (!access_sees(ask->session, entry)) {
@@ -175,8 +174,7 @@ static bool is_parked(const struct registry *registry, const struct ask *one)
 
 	if (!one->connection->parked)
 		return false;
-	DL_FOREACH(registry->asks, ask)
-	{
+	DL_FOREACH (registry->asks, ask) {
 		if (ask->session == one->session && ask->ids_size == one->ids_size &&
 		    !memcmp(ask->ids, one->ids, one->ids_size)) {
 			user_count(one->session->user, requests);
@@ -248,8 +246,7 @@ int64_t asks_resume(struct registry *registry)
 	int64_t next_ns = INT64_MAX, now_ns = clock_ns();
 	struct ask *ask, *after;
 
-	DL_FOREACH_SAFE(registry->asks, ask, after)
-	{
+	DL_FOREACH_SAFE (registry->asks, ask, after) {
 		int64_t ask_ns = due_ns(ask);
 
 		if (ask_ns <= now_ns) {
@@ -269,8 +266,7 @@ void asks_drop(struct registry *registry, const struct session *session)
 
 	if (!session->connection || !session->connection->parked)
 		return;
-	DL_FOREACH_SAFE(registry->asks, ask, after)
-	{
+	DL_FOREACH_SAFE (registry->asks, ask, after) {
 		if (ask->session == session) {
 			move(registry, ask, false);
 			ask_free(ask);

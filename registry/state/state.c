@@ -103,8 +103,7 @@ static bool end_some(struct state *state, const struct user *user)
 	struct session *session;
 	int ended = 0;
 
-	DL_FOREACH(state->ending, session)
-	{
+	DL_FOREACH (state->ending, session) {
 		while ((!user || session->user == user) && ended < PIECE_LEAST &&
 		       state_end_one(state, session))
 			ended++;
@@ -132,8 +131,7 @@ void state_see(struct state *state, struct session *session)
 	struct entry *entry;
 
 	state_emit(state, &(struct change){.kind = CHANGE_SEEN, .session = session});
-	DL_FOREACH(session->entries, entry)
-	{
+	DL_FOREACH (session->entries, entry) {
 		state_emit(state, &(struct change){.kind = CHANGE_UPDATE, .entry = entry});
 	}
 }

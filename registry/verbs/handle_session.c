@@ -33,8 +33,7 @@ static void move_all(struct session *from, struct session *to)
 	to->owner = from->owner;
 	from->owner = owner;
 	session_identify(to, &to->peer);
-	DL_FOREACH(to->entries, entry)
-	{
+	DL_FOREACH (to->entries, entry) {
 		entry->session = to;
 	}
 }

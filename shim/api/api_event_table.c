@@ -2,6 +2,7 @@
 #include "api_event.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
 struct used {
 	struct used *next;
@@ -18,13 +19,12 @@ static struct {
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Under the lock. */
-static struct used **find(uint64_t event)
+static struct used *find(uint64_t event)
 {
-	struct used **at = &table.first;
+	struct used *found;
 
-	while (*at && (uintptr_t)(*at)->event != event)
-		at = &(*at)->next;
-	return at;
+	LL_SEARCH_SCALAR(table.first, found, event, (cu_event)(uintptr_t)event);
+	return found;
 }
 
 int event_add(const struct driver *driver, cu_event event, cu_context context, bool kept)
@@ -35,8 +35,7 @@ int event_add(const struct driver *driver, cu_event event, cu_context context, b
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to count an event");
 	*made = (struct used){NULL, 1, driver, event, context, kept};
 	pthread_mutex_lock(&table.lock);
-	made->next = table.first;
-	table.first = made;
+	LL_PREPEND(table.first, made);
 	pthread_mutex_unlock(&table.lock);
 	return GPUSHARE_OK;
 }
@@ -46,7 +45,7 @@ bool event_use(uint64_t event, cu_context *out_context, bool *out_kept)
 	struct used *found;
 
 	pthread_mutex_lock(&table.lock);
-	found = *find(event);
+	found = find(event);
 	if (found) {
 		found->users++;
 		*out_context = found->context;
@@ -74,15 +73,15 @@ static int end(const struct used *used)
 
 int event_drop(uint64_t event)
 {
-	struct used **at, *last = NULL;
+	struct used *last;
 	int status;
 
 	pthread_mutex_lock(&table.lock);
-	at = find(event);
-	if (*at && --(*at)->users == 0) {
-		last = *at;
-		*at = last->next;
-	}
+	last = find(event);
+	if (last && --last->users)
+		last = NULL;
+	if (last)
+		LL_DELETE(table.first, last);
 	pthread_mutex_unlock(&table.lock);
 	status = last ? end(last) : GPUSHARE_OK;
 	free(last);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api_pinned.h"
+
+#include <utlist.h>
 #include "api_session.h"
 
 #include "base/cleanup.h"
@@ -40,22 +42,16 @@ static void mirror_add(struct gpushare_mirror *mirror)
 	struct gpushare_session *session = mirror->buffer->session;
 
 	session_lock(session);
-	mirror->next = session->mirrors;
-	session->mirrors = mirror;
+	LL_PREPEND(session->mirrors, mirror);
 	pthread_mutex_unlock(&session->lock);
 }
 
-static void mirror_unlist(const struct gpushare_mirror *mirror)
+static void mirror_unlist(struct gpushare_mirror *mirror)
 {
 	struct gpushare_session *session = mirror->buffer->session;
 
 	session_lock(session);
-	for (struct gpushare_mirror **at = &session->mirrors; *at; at = &(*at)->next) {
-		if (*at == mirror) {
-			*at = mirror->next;
-			break;
-		}
-	}
+	LL_DELETE(session->mirrors, mirror);
 	pthread_mutex_unlock(&session->lock);
 }
 
@@ -189,17 +185,15 @@ void mirror_drop_all(struct gpushare_session *session)
 
 void mirror_forget_all(struct gpushare_session *session)
 {
-	while (session->mirrors) {
-		struct gpushare_mirror *mirror = session->mirrors;
+	struct gpushare_mirror *mirror, *next_mirror;
+	struct pinned *pinned, *next_pinned;
 
-		session->mirrors = mirror->next;
+	LL_FOREACH_SAFE (session->mirrors, mirror, next_mirror) {
 		free(mirror->host);
 		free(mirror);
 	}
-	while (session->spares) {
-		struct pinned *pinned = session->spares;
-
-		session->spares = pinned->next;
+	LL_FOREACH_SAFE (session->spares, pinned, next_pinned)
 		free(pinned);
-	}
+	session->mirrors = NULL;
+	session->spares = NULL;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <utlist.h>
 
 static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, const char *where)
 {
@@ -162,11 +163,7 @@ int ordering_leave(struct ordering *ordering, uint32_t roles)
 /* Under the session's lock. */
 static void unlist(struct ordering *ordering)
 {
-	struct ordering **at = &ordering->session->orderings;
-
-	while (*at != ordering)
-		at = &(*at)->next;
-	*at = ordering->next;
+	LL_DELETE(ordering->session->orderings, ordering);
 }
 
 /* Under the session's lock. True: that was the last of its buffers. */
@@ -258,10 +255,11 @@ static bool is_untold(const struct gpushare_session *session, const struct order
 /* Under the session's lock. */
 static struct ordering *find_untold(const struct gpushare_session *session)
 {
-	struct ordering *ordering = session->orderings;
+	struct ordering *ordering;
 
-	while (ordering && (ordering->lost || !is_untold(session, ordering)))
-		ordering = ordering->next;
+	LL_FOREACH (session->orderings, ordering)
+		if (!ordering->lost && is_untold(session, ordering))
+			break;
 	return ordering;
 }
 

@@ -9,6 +9,7 @@
 #include "base/fork_check.h"
 
 #include <unistd.h>
+#include <utlist.h>
 
 #define RETIRED_MANY \
 	32 /* so many are given back together: each waits for the GPU, as cuMemFree does */
@@ -27,8 +28,7 @@ void view_add(struct ordering *ordering)
 		views.process = fork_check_number();
 		views.first = NULL;
 	}
-	ordering->next_view = views.first;
-	views.first = ordering;
+	LL_PREPEND2(views.first, ordering, next_view);
 	pthread_mutex_unlock(&views.lock);
 }
 
@@ -102,29 +102,27 @@ static bool is_to_go(const struct ordering *ordering)
  * stream waits. */
 static struct ordering *take_quiet(const struct gpushare_session *session)
 {
-	struct ordering **at = &views.first;
+	struct ordering *each, *quiet = NULL;
 
-	for (const struct ordering *each = views.first; each; each = each->next_view)
+	LL_FOREACH2 (views.first, each, next_view) {
 		if (is_held_up(each))
 			return NULL;
-	for (; *at; at = &(*at)->next_view) {
-		struct ordering *each = *at;
-
-		if (!is_to_go(each) || (session && each->session && each->session != session))
-			continue;
-		*at = each->next_view;
-		return each;
+		if (!quiet && is_to_go(each) &&
+		    (!session || !each->session || each->session == session))
+			quiet = each;
 	}
-	return NULL;
+	if (quiet)
+		LL_DELETE2(views.first, quiet, next_view);
+	return quiet;
 }
 
 /* Under the lock. */
 static bool are_many(unsigned int many)
 {
+	const struct ordering *each;
 	unsigned int count = 0;
 
-	for (const struct ordering *each = views.first; each && count < many;
-	     each = each->next_view)
+	LL_FOREACH2 (views.first, each, next_view)
 		count += is_to_go(each);
 	return count >= many;
 }
@@ -181,11 +179,12 @@ bool stream_keep(struct ordering *ordering)
 /* Under the lock: the session's first that is in that context, and will be given back some time. */
 static struct ordering *find_of(const struct gpushare_session *session, cu_context context)
 {
-	struct ordering *each = views.first;
+	struct ordering *each;
 
-	while (each && (each->session != session || each->context != context ||
-			atomic_load(&each->captured)))
-		each = each->next_view;
+	LL_FOREACH2 (views.first, each, next_view)
+		if (each->session == session && each->context == context &&
+		    !atomic_load(&each->captured))
+			break;
 	return each;
 }
 
@@ -231,13 +230,15 @@ static void keep_context(const struct gpushare_session *session, int ordinal)
 
 void stream_sweep(struct gpushare_session *session)
 {
+	struct ordering *each;
+
 	sweep(session, 1);
 	if (views.process != fork_check_number())
 		return;
 	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++)
 		keep_context(session, ordinal);
 	pthread_mutex_lock(&views.lock);
-	for (struct ordering *each = views.first; each; each = each->next_view)
+	LL_FOREACH2 (views.first, each, next_view)
 		if (each->session == session)
 			each->session = NULL;
 	pthread_mutex_unlock(&views.lock);

@@ -2,16 +2,17 @@
 #include "api_pinned.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
 #define PAGE ((size_t)4096)
 
 static void pinned_unpin(const struct driver *driver, struct pinned *list)
 {
-	while (list) {
-		_device_scope_ struct device_scope scope = {NULL};
-		struct pinned *pinned = list;
+	struct pinned *pinned, *next;
 
-		list = pinned->next;
+	LL_FOREACH_SAFE (list, pinned, next) {
+		_device_scope_ struct device_scope scope = {NULL};
+
 		if (device_enter(driver, pinned->context, &scope) == GPUSHARE_OK)
 			driver->cuMemFreeHost(pinned->data);
 		free(pinned);
@@ -23,22 +24,21 @@ static void pinned_unpin(const struct driver *driver, struct pinned *list)
 static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
 				  struct pinned **out_useless)
 {
-	struct pinned **best = NULL, *found = NULL;
+	struct pinned *best = NULL, *each;
 
 	*out_useless = NULL;
 	session_lock(session);
-	for (struct pinned **at = &session->spares; *at; at = &(*at)->next)
-		if ((*at)->size >= size && (!best || (*at)->size < (*best)->size))
-			best = at;
+	LL_FOREACH (session->spares, each)
+		if (each->size >= size && (!best || each->size < best->size))
+			best = each;
 	if (best) {
-		found = *best;
-		*best = found->next;
+		LL_DELETE(session->spares, best);
 	} else {
 		*out_useless = session->spares;
 		session->spares = NULL;
 	}
 	pthread_mutex_unlock(&session->lock);
-	return found;
+	return best;
 }
 
 static int pinned_make(const struct gpushare_buffer *buffer, struct pinned *pinned)
@@ -90,8 +90,7 @@ int pinned_take(const struct gpushare_buffer *buffer, size_t size, struct pinned
 void pinned_give(struct gpushare_session *session, struct pinned *pinned)
 {
 	session_lock(session);
-	pinned->next = session->spares;
-	session->spares = pinned;
+	LL_PREPEND(session->spares, pinned);
 	pthread_mutex_unlock(&session->lock);
 }
 

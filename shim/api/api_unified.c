@@ -2,6 +2,7 @@
 #include "api_unified.h"
 
 #include <inttypes.h>
+#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "cuda/vmm_host.h"
@@ -24,13 +25,12 @@ static struct {
 } table = {.placing = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Under the lock. */
-static struct placed **find(uint64_t base)
+static struct placed *find(uint64_t base)
 {
-	struct placed **at = &table.first;
+	struct placed *found;
 
-	while (*at && (*at)->mapping.pointer != base)
-		at = &(*at)->next;
-	return at;
+	LL_SEARCH_SCALAR(table.first, found, mapping.pointer, base);
+	return found;
 }
 
 bool unified_use(uint64_t base, uint64_t generation, struct vmm_mapping *out_mapping)
@@ -38,7 +38,7 @@ bool unified_use(uint64_t base, uint64_t generation, struct vmm_mapping *out_map
 	struct placed *found;
 
 	pthread_mutex_lock(&table.lock);
-	found = *find(base);
+	found = find(base);
 	if (found && found->generation != generation)
 		found = NULL;
 	if (found) {
@@ -63,8 +63,7 @@ int unified_add(const struct gpushare_buffer *buffer)
 	    .generation = buffer->info.generation,
 	};
 	pthread_mutex_lock(&table.lock);
-	made->next = table.first;
-	table.first = made;
+	LL_PREPEND(table.first, made);
 	pthread_mutex_unlock(&table.lock);
 	return GPUSHARE_OK;
 }
@@ -75,7 +74,7 @@ bool unified_has(uint64_t base, uint64_t generation)
 	bool has;
 
 	pthread_mutex_lock(&table.lock);
-	found = *find(base);
+	found = find(base);
 	has = found && found->generation == generation;
 	pthread_mutex_unlock(&table.lock);
 	return has;
@@ -86,7 +85,7 @@ void unified_rename(uint64_t base, uint64_t generation, uint64_t to)
 	struct placed *found;
 
 	pthread_mutex_lock(&table.lock);
-	found = *find(base);
+	found = find(base);
 	if (found && found->generation == generation)
 		found->generation = to;
 	pthread_mutex_unlock(&table.lock);
@@ -112,16 +111,16 @@ static int end(const struct placed *placed)
 
 int unified_drop(uint64_t base)
 {
-	struct placed **at, *last = NULL;
+	struct placed *last;
 	int status;
 
 	pthread_mutex_lock(&table.placing);
 	pthread_mutex_lock(&table.lock);
-	at = find(base);
-	if (*at && --(*at)->users == 0) {
-		last = *at;
-		*at = last->next;
-	}
+	last = find(base);
+	if (last && --last->users)
+		last = NULL;
+	if (last)
+		LL_DELETE(table.first, last);
 	pthread_mutex_unlock(&table.lock);
 	status = last ? end(last) : GPUSHARE_OK;
 	pthread_mutex_unlock(&table.placing);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
@@ -59,8 +60,9 @@ static struct map_view *seen(const struct gpushare_buffer *buffer)
 	struct map_view *view;
 
 	pthread_mutex_lock(&maps.views_lock);
-	for (view = maps.views; view && !is_of(view, buffer);)
-		view = view->next;
+	LL_FOREACH (maps.views, view)
+		if (is_of(view, buffer))
+			break;
 	if (view)
 		view->users++;
 	pthread_mutex_unlock(&maps.views_lock);
@@ -196,8 +198,7 @@ static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_v
 	memcpy(view->name, buffer->info.name, sizeof(view->name));
 	memcpy(view->directory, directory, length);
 	pthread_mutex_lock(&maps.views_lock);
-	view->next = maps.views;
-	maps.views = view;
+	LL_PREPEND(maps.views, view);
 	pthread_mutex_unlock(&maps.views_lock);
 	*out_view = view;
 	view = NULL;
@@ -236,12 +237,8 @@ void map_view_close(struct map_view *view)
 
 	pthread_mutex_lock(&maps.views_lock);
 	last = --view->users == 0;
-	for (struct map_view **at = &maps.views; last && *at; at = &(*at)->next) {
-		if (*at == view) {
-			*at = view->next;
-			break;
-		}
-	}
+	if (last)
+		LL_DELETE(maps.views, view);
 	pthread_mutex_unlock(&maps.views_lock);
 	if (!last)
 		return;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #define OUT_OF_THE_WAY 256 /* where a program's own descriptors don't come so soon */
 
@@ -47,8 +48,9 @@ static void in_parent(void)
 static void in_child(void)
 {
 	int error = errno;
+	struct held *held;
 
-	for (struct held *held = table.first; held; held = held->next) {
+	LL_FOREACH (table.first, held) {
 		if (is_ours(held))
 			close(held->fd);
 		held->fd = -1;
@@ -77,8 +79,7 @@ static uint64_t put_in(struct held *made)
 	forks = table.forks;
 	table.forks = true;
 	id = made->id = ++table.last_id;
-	made->next = table.first;
-	table.first = made;
+	LL_PREPEND(table.first, made);
 	pthread_mutex_unlock(&table.lock);
 	if (!forks)
 		pthread_atfork(before_fork, in_parent, in_child);
@@ -110,8 +111,7 @@ int held_open(uint64_t held)
 	int fd = -1;
 
 	pthread_mutex_lock(&table.lock);
-	for (found = table.first; found && found->id != held; found = found->next)
-		;
+	LL_SEARCH_SCALAR(table.first, found, id, held);
 	if (found && is_ours(found))
 		fd = fcntl(found->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	pthread_mutex_unlock(&table.lock);
@@ -120,18 +120,15 @@ int held_open(uint64_t held)
 
 void held_drop(uint64_t held)
 {
-	struct held **at, *gone = NULL;
+	struct held *gone;
 	int error = errno;
 
 	if (!held)
 		return;
 	pthread_mutex_lock(&table.lock);
-	for (at = &table.first; *at && (*at)->id != held; at = &(*at)->next)
-		;
-	if (*at) {
-		gone = *at;
-		*at = gone->next;
-	}
+	LL_SEARCH_SCALAR(table.first, gone, id, held);
+	if (gone)
+		LL_DELETE(table.first, gone);
 	pthread_mutex_unlock(&table.lock);
 	if (gone && is_ours(gone))
 		close(gone->fd);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "base/monotonic.h"
 #include "shim_attach.h"
@@ -46,11 +47,7 @@ bool async_waits(void)
 /* Whoever read all there is while it was on no list, has missed it. */
 static void append(struct pending *made)
 {
-	struct pending **link = &queue.first;
-
-	while (*link)
-		link = &(*link)->next;
-	*link = made;
+	LL_APPEND(queue.first, made);
 	if (!made->told && made->entry.name[0] && made->entry.reading != live_reading())
 		live_miss();
 	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
@@ -60,11 +57,7 @@ static void append(struct pending *made)
 /* Under the lock. */
 static void unlink_one(struct pending *gone)
 {
-	struct pending **link = &queue.first;
-
-	while (*link != gone)
-		link = &(*link)->next;
-	*link = gone->next;
+	LL_DELETE(queue.first, gone);
 	atomic_fetch_sub_explicit(&queue.waiting, !gone->told, memory_order_release);
 	atomic_fetch_sub_explicit(&queue.count, 1, memory_order_release);
 }
@@ -130,7 +123,7 @@ static struct pending *pick(size_t skip, bool told, uint64_t pointer)
 
 	if (!lock_take(&queue.lock))
 		return NULL;
-	for (one = queue.first; one; one = one->next)
+	LL_FOREACH (queue.first, one)
 		if (!one->busy && one->told == told &&
 		    (!pointer || one->entry.pointer == pointer) && !skip--)
 			break;
@@ -313,20 +306,19 @@ bool async_holds(uint64_t pointer)
 
 	if (!async_any() || !lock_take(&queue.lock))
 		return false;
-	one = queue.first;
-	while (one && one->entry.pointer != pointer)
-		one = one->next;
+	LL_SEARCH_SCALAR(queue.first, one, entry.pointer, pointer);
 	pthread_mutex_unlock(&queue.lock);
 	return one != NULL;
 }
 
 uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint64_t what)
 {
+	const struct pending *one;
 	uint64_t sum = 0;
 
 	if (!async_any() || !lock_take(&queue.lock))
 		return 0;
-	for (const struct pending *one = queue.first; one; one = one->next)
+	LL_FOREACH (queue.first, one)
 		sum += one->told ? 0 : of(&one->entry, what);
 	pthread_mutex_unlock(&queue.lock);
 	return sum;
@@ -334,9 +326,11 @@ uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint
 
 bool async_read_anew(void)
 {
+	struct pending *one;
+
 	if (!lock_take(&queue.lock))
 		return false;
-	for (struct pending *one = queue.first; one; one = one->next)
+	LL_FOREACH (queue.first, one)
 		one->read = false;
 	pthread_mutex_unlock(&queue.lock);
 	return true;
@@ -344,11 +338,14 @@ bool async_read_anew(void)
 
 bool async_read(struct live *out, size_t room, size_t *out_count)
 {
+	struct pending *one;
 	size_t count = 0;
 
 	if (!lock_take(&queue.lock))
 		return false;
-	for (struct pending *one = queue.first; one && count < room; one = one->next) {
+	LL_FOREACH (queue.first, one) {
+		if (count == room)
+			break;
 		if (one->read || one->told || !one->entry.name[0])
 			continue;
 		one->read = true;
@@ -365,14 +362,12 @@ struct pending *async_take_of(cu_context context)
 
 	if (!async_any() || !lock_take(&queue.lock))
 		return NULL;
-	for (one = queue.first; one; one = next) {
-		next = one->next;
+	LL_FOREACH_SAFE (queue.first, one, next) {
 		if (one->busy || (one->context != context && one->entry.context != context))
 			continue;
 		unlink_one(one);
 		one->entry.reading = live_reading();
-		one->next = taken;
-		taken = one;
+		LL_PREPEND(taken, one);
 	}
 	pthread_mutex_unlock(&queue.lock);
 	return taken;
@@ -395,23 +390,21 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 
 void async_end(const struct driver *driver, cu_context context, struct pending *taken)
 {
-	while (taken) {
-		struct pending *next = taken->next;
+	struct pending *one, *next;
 
-		end_behind(driver, context, taken);
-		free(taken);
-		taken = next;
+	LL_FOREACH_SAFE (taken, one, next) {
+		end_behind(driver, context, one);
+		free(one);
 	}
 }
 
 void async_return(struct pending *taken)
 {
-	while (taken && lock_take(&queue.lock)) {
-		struct pending *next = taken->next;
+	struct pending *one, *next;
 
-		taken->next = NULL;
-		append(taken);
-		pthread_mutex_unlock(&queue.lock);
-		taken = next;
-	}
+	if (!taken || !lock_take(&queue.lock))
+		return;
+	LL_FOREACH_SAFE (taken, one, next)
+		append(one);
+	pthread_mutex_unlock(&queue.lock);
 }

@@ -13,6 +13,7 @@
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+#include <utlist.h>
 
 struct node {
 	struct object object;
@@ -98,14 +99,15 @@ static void end_if_unheld(struct node *node, struct object **ended)
 	HASH_DEL(table.nodes, node);
 	node->object.entry.reading = live_reading();
 	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
-	node->object.next = *ended;
-	*ended = &node->object;
+	LL_PREPEND(*ended, &node->object);
 }
 
 void objects_tell_ended(const struct object *ended, bool attached)
 {
-	for (; ended; ended = ended->next) {
-		const struct live *entry = &ended->entry;
+	const struct object *each;
+
+	LL_FOREACH (ended, each) {
+		const struct live *entry = &each->entry;
 
 		if (live_is_own(entry) == attached)
 			continue;
@@ -121,12 +123,11 @@ void objects_tell_ended(const struct object *ended, bool attached)
 /* The object is where its node begins. */
 void objects_free(struct object *ended)
 {
-	while (ended) {
-		struct object *next = ended->next;
+	struct object *each, *next;
 
-		held_drop(ended->entry.mapping.held);
-		free(ended);
-		ended = next;
+	LL_FOREACH_SAFE (ended, each, next) {
+		held_drop(each->entry.mapping.held);
+		free(each);
 	}
 }
 _Static_assert(offsetof(struct node, object) == 0, "freed by the object's address");
@@ -198,8 +199,7 @@ struct places *objects_take_places(cu_deviceptr pointer, size_t size)
 		if (place->pointer < pointer || place->pointer - pointer >= size)
 			continue;
 		HASH_DEL(table.places, place);
-		place->next = taken;
-		taken = place;
+		LL_PREPEND(taken, place);
 	}
 	pthread_mutex_unlock(&table.lock);
 	return taken;
@@ -208,19 +208,18 @@ struct places *objects_take_places(cu_deviceptr pointer, size_t size)
 struct object *objects_settle_places(struct places *taken, bool gone)
 {
 	struct object *ended = NULL;
-	struct places *next;
+	struct places *place, *next;
 
 	if (!taken || !lock_take(&table.lock))
 		return NULL;
-	for (; taken; taken = next) {
-		next = taken->next;
+	LL_FOREACH_SAFE (taken, place, next) {
 		if (!gone) {
-			HASH_ADD(hh, table.places, pointer, sizeof(taken->pointer), taken);
+			HASH_ADD(hh, table.places, pointer, sizeof(place->pointer), place);
 			continue;
 		}
-		taken->node->mappings--;
-		end_if_unheld(taken->node, &ended);
-		free(taken);
+		place->node->mappings--;
+		end_if_unheld(place->node, &ended);
+		free(place);
 	}
 	pthread_mutex_unlock(&table.lock);
 	return ended;

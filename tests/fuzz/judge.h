@@ -30,8 +30,7 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 	*out_nameless = 0;
 	for (const struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
-		DL_FOREACH(session->entries, entry)
-		{
+		DL_FOREACH (session->entries, entry) {
 			FUZZ_MUST(entry->session == session);
 			++*(entry->nameless ? out_nameless : &named);
 			FUZZ_MUST((entry->nameless ? store_find_deferred(&registry->state.store,

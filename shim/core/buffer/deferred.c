@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "base/monotonic.h"
 #include "base/shim_lock.h"
@@ -42,24 +43,16 @@ bool deferred_fits(const struct deferred *deferred, uint64_t size)
 /* Under the lock, as the rest that has no lock of its own. */
 static void append(struct deferred *deferred, struct deferred_entry *entry)
 {
-	struct deferred_entry **link = &deferred->first;
-
-	while (*link)
-		link = &(*link)->next;
-	entry->next = NULL;
-	*link = entry;
+	LL_APPEND(deferred->first, entry);
 	deferred->bytes += entry->size;
 	atomic_fetch_add_explicit(&deferred->count, 1, memory_order_release);
 }
 
-static struct deferred_entry *unlink_at(struct deferred *deferred, struct deferred_entry **link)
+static void unlink_one(struct deferred *deferred, struct deferred_entry *entry)
 {
-	struct deferred_entry *entry = *link;
-
-	*link = entry->next;
+	LL_DELETE(deferred->first, entry);
 	deferred->bytes -= entry->size;
 	atomic_fetch_sub_explicit(&deferred->count, 1, memory_order_release);
-	return entry;
 }
 
 bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry)
@@ -87,9 +80,9 @@ bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size)
 
 	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
 		return false;
-	entry = deferred->first;
-	while (entry && (entry->pointer < base || entry->pointer - base >= size))
-		entry = entry->next;
+	LL_FOREACH (deferred->first, entry)
+		if (entry->pointer >= base && entry->pointer - base < size)
+			break;
 	pthread_mutex_unlock(&deferred->lock);
 	return entry != NULL;
 }
@@ -100,18 +93,15 @@ typedef bool deferred_test(const struct deferred *deferred, const struct deferre
 static struct deferred_entry *take(struct deferred *deferred, deferred_test *test,
 				   const void *wanted)
 {
-	struct deferred_entry *taken = NULL, **tail = &taken, **link = &deferred->first;
+	struct deferred_entry *taken = NULL, *entry, *next;
 
 	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
 		return NULL;
-	while (*link) {
-		if (!test(deferred, *link, wanted)) {
-			link = &(*link)->next;
+	LL_FOREACH_SAFE (deferred->first, entry, next) {
+		if (!test(deferred, entry, wanted))
 			continue;
-		}
-		*tail = unlink_at(deferred, link);
-		tail = &(*tail)->next;
-		*tail = NULL;
+		unlink_one(deferred, entry);
+		LL_APPEND(taken, entry);
 	}
 	pthread_mutex_unlock(&deferred->lock);
 	return taken;
@@ -159,13 +149,13 @@ struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context co
 
 void deferred_return(struct deferred *deferred, struct deferred_entry *list)
 {
-	while (list && lock_take(&deferred->lock)) {
-		struct deferred_entry *next = list->next;
+	struct deferred_entry *entry, *next;
 
-		append(deferred, list);
-		pthread_mutex_unlock(&deferred->lock);
-		list = next;
-	}
+	if (!list || !lock_take(&deferred->lock))
+		return;
+	LL_FOREACH_SAFE (list, entry, next)
+		append(deferred, entry);
+	pthread_mutex_unlock(&deferred->lock);
 }
 
 struct asked {
@@ -188,9 +178,11 @@ static bool is_asked(const struct deferred *deferred, const struct deferred_entr
 /* Under the lock. */
 static void list(const struct deferred *deferred, struct asked *asked)
 {
-	for (const struct deferred_entry *entry = deferred->first;
-	     entry && asked->count < DEFERRED_MAX; entry = entry->next)
-		asked->generations[asked->count++] = entry->generation;
+	const struct deferred_entry *entry;
+
+	LL_FOREACH (deferred->first, entry)
+		if (asked->count < DEFERRED_MAX)
+			asked->generations[asked->count++] = entry->generation;
 }
 
 /* Nobody else asks until end_to_ask(): false if somebody does, or has a moment ago. */
