@@ -104,22 +104,6 @@ static void contexts(void)
 	OK(gpushare_close(session));
 }
 
-static void too_many(void)
-{
-	const struct driver *driver = part_driver();
-	struct gpushare_session *session = part_session();
-	struct gpushare_event *event = UNTOUCHED;
-	cu_event last = NULL;
-
-	for (int i = 0; i < MAX_EVENTS; i++)
-		CHECK(driver->cuEventCreate(&last, CU_EVENT_SHARED | CU_EVENT_NO_TIMING) == CU_OK);
-	FAILS(E_NO_MEMORY, "4096", gpushare_event_create(session, "e", -1, 0, &event));
-	CHECK(event == UNTOUCHED);
-	CHECK(driver->cuEventDestroy_v2(last) == CU_OK);
-	create(session, "e");
-	OK(gpushare_close(session));
-}
-
 /* None of these calls spoils a capture. */
 static void captures(void)
 {
@@ -323,5 +307,5 @@ static void test_open_faults(void **state)
 	open_fault("cuDeviceGetCount:1:1", GPUSHARE_E_CUDA, "cuDeviceGetCount");
 }
 
-STAGE_MAIN(SCENE(bad_inputs), SCENE(contexts), SCENE(too_many), SCENE(captures),
-	   SCENE(captures_own), SCENE(lacking), STAGED(test_faults), STAGED(test_open_faults))
+STAGE_MAIN(SCENE(bad_inputs), SCENE(contexts), SCENE(captures), SCENE(captures_own), SCENE(lacking),
+	   STAGED(test_faults), STAGED(test_open_faults))

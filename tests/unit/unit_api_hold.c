@@ -17,14 +17,6 @@
 #define LOW 256
 #define HIGH 1024 /* descriptors are held between the two */
 
-static unsigned int deferred(struct gpushare_session *session)
-{
-	struct gpushare_registry_info info;
-
-	OK(gpushare_stat_registry(session, &info));
-	return (unsigned int)info.deferred;
-}
-
 static unsigned int attachers(struct gpushare_session *session, const char *name)
 {
 	struct gpushare_info info;
@@ -53,84 +45,10 @@ static void refill(struct gpushare_mirror *mirror, unsigned int seed)
 	OK(gpushare_mirror_close(mirror));
 }
 
-/* x, as it is twice, and then no more. */
-static void read_twice(void)
-{
-	struct gpushare_session *session;
-	struct gpushare_buffer *buffer;
-
-	hear();
-	session = part_session();
-	buffer = attached(session, "x", 0);
-	say();
-	for (unsigned int seed = 1; seed <= 2; seed++) {
-		hear();
-		part_holds(buffer, 0, SIZE, seed);
-		say();
-	}
-	hear();
-	OK(gpushare_detach(buffer));
-	say();
-	hear();
-	OK(gpushare_close(session));
-}
-
 static void turn(void)
 {
 	say();
 	hear();
-}
-
-/* Its name goes at once; its memory when neither the mirror nor the other has it. */
-static void free_under_mirror(void)
-{
-	struct gpushare_session *session = part_session();
-	struct gpushare_buffer *x = part_filled(session, "x", SIZE, 1), *y;
-	struct gpushare_mirror *mirror;
-	struct gpushare_info info;
-	uint64_t pointer = gpushare_pointer(x);
-
-	turn();
-	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
-	OK(gpushare_free(x));
-	FAILS(E_NOT_FOUND, "x", gpushare_stat(session, "x", &info));
-	CHECK(deferred(session) == 1);
-	turn();
-	refill(mirror, 2);
-	CHECK(deferred(session) == 1);
-	turn();
-	turn();
-	poll(NULL, 0, DEFERRED_PAUSE_MS + 1);
-	OK(gpushare_alloc(session, "y", -1, SIZE, &y));
-	CHECK(deferred(session) == 0);
-	CHECK(gpushare_pointer(y) == pointer || part_driver()->cuMemFree_v2(pointer));
-	OK(gpushare_close(session));
-	say();
-}
-
-/* The session is closed over what the other has still, and over what a mirror has. */
-static void close_under_mirror(void)
-{
-	struct gpushare_session *session = part_session(), *other = part_session();
-	struct gpushare_buffer *x = part_filled(session, "x", SIZE, 1);
-	struct gpushare_mirror *mirror;
-	uint64_t pointer = gpushare_pointer(x);
-
-	turn();
-	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
-	OK(gpushare_free(x));
-	turn();
-	refill(mirror, 2);
-	CHECK(deferred(other) == 1);
-	turn();
-	x = part_filled(session, "x", SIZE, 3);
-	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
-	OK(gpushare_free(x));
-	OK(gpushare_close(session));
-	CHECK(deferred(other) == 0 && part_driver()->cuMemFree_v2(pointer) != CU_OK);
-	turn();
-	OK(gpushare_close(other));
-	say();
 }
 
 static void own(void)
@@ -166,35 +84,6 @@ static void attach_warm(void)
 	part_holds(x, 0, SIZE, 2);
 	OK(gpushare_detach(x));
 	CHECK(attachers(session, "x") == 0 && !session->buffers);
-	OK(gpushare_close(session));
-	say();
-}
-
-/* What ends while another thread has the client for longer than a call may take. */
-static void end_untold(void)
-{
-	struct gpushare_registry_info registry;
-	struct gpushare_session *session;
-	struct gpushare_buffer *x, *y, *z;
-	unsigned int usual_ms;
-
-	hear();
-	session = part_session();
-	x = attached(session, "x", 0);
-	y = part_filled(session, "y", SIZE, 2);
-	z = part_filled(session, "z", SIZE, 3);
-	CHECK(attachers(session, "x") == 1);
-	usual_ms = session->timeout_ms;
-	session->timeout_ms = 20;
-	CHECK(session_try_client(session, session_deadline(session)));
-	OK(gpushare_detach(x));
-	OK(gpushare_free(z));
-	session->timeout_ms = usual_ms;
-	session_give_client(session);
-	OK(gpushare_stat_registry(session, &registry));
-	CHECK(attachers(session, "x") == 0);
-	CHECK(registry.names == 2); /* z has gone */
-	part_holds(y, 0, SIZE, 2);
 	OK(gpushare_close(session));
 	say();
 }
@@ -346,6 +235,5 @@ static void lose_it(void)
 	OK(gpushare_close(owner));
 }
 
-STAGE_MAIN(SCENE(free_under_mirror, read_twice), SCENE(close_under_mirror, read_twice),
-	   SCENE(own, attach_warm), SCENE(own, end_untold),
-	   SCENE(own_two, resync, stage_needs_autostart), SCENE(hold_one), SCENE(lose_it))
+STAGE_MAIN(SCENE(own, attach_warm), SCENE(own_two, resync, stage_needs_autostart), SCENE(hold_one),
+	   SCENE(lose_it))

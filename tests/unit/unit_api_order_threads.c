@@ -84,13 +84,6 @@ static void open_by_words(void)
 	OK(gpushare_close(session));
 }
 
-static void open_by_host_functions(void)
-{
-	setenv("GPUSHARE_ORDERING", "host-functions", 1);
-	open_together(THREADS);
-	OK(gpushare_close(session));
-}
-
 /* Who comes second does it where who came first could not. */
 static void open_after_failure(void)
 {
@@ -175,43 +168,6 @@ static void leave_once(void)
 
 #define LIMIT_MS raw_limit_ms(300)
 
-static void *give_later(void *turn)
-{
-	raw_sleep_ms(2 * LIMIT_MS);
-	turn_give(turn);
-	return NULL;
-}
-
-/* The driver may take its time where the registry may not. */
-static void slow_driver(void)
-{
-	const struct gpushare_open_options options = {.timeout_ms = LIMIT_MS};
-	struct gpushare_buffer *buffer;
-	struct ordering *ordering;
-	struct turn *turns[2];
-	pthread_t thread;
-	cu_stream stream;
-
-	alarm(60);
-	driver = part_driver();
-	stream = part_stream();
-	OK(gpushare_open(&options, &session));
-	buffer = part_filled(session, "x", PART_SIZE, 1);
-	OK(gpushare_publish_host(buffer, NULL));
-	OK(gpushare_join(buffer, NULL));
-	ordering = atomic_load(&buffer->ordering);
-	turns[0] = &ordering->opening;
-	turns[1] = &ordering->releasing.turn;
-	for (int i = 0; i < 2; i++) {
-		CHECK(turn_take(turns[i], 0));
-		CHECK(!pthread_create(&thread, NULL, give_later, turns[i]));
-		OK(i ? gpushare_release(buffer, stream, 1)
-		     : gpushare_publish(buffer, stream, NULL));
-		CHECK(!pthread_join(thread, NULL));
-	}
-	OK(gpushare_close(session));
-}
-
 /* Another thread's call is held up in the driver, or at the registry: as long as one may take. */
 static void held_up(void)
 {
@@ -253,30 +209,6 @@ static void held_up(void)
 	turn_give(&ordering->releasing.turn);
 	OK(gpushare_release_host(buffer, 2));
 	OK(gpushare_reclaim_host(buffer, 2, 0));
-	OK(gpushare_close(session));
-}
-
-/* The same of one that a host function stores. */
-static void held_up_by_host_functions(void)
-{
-	struct gpushare_buffer *buffer;
-	struct ordering *ordering;
-	uint64_t sequence = 42;
-	cu_stream stream;
-
-	alarm(60);
-	setenv("GPUSHARE_ORDERING", "host-functions", 1);
-	buffer = part_begin(&driver, &session);
-	stream = part_stream();
-	session->driver_ms = 100;
-	OK(gpushare_publish(buffer, stream, NULL));
-	ordering = atomic_load(&buffer->ordering);
-	CHECK(order_take_turn(ordering->page, 0));
-	FAILS(E_TIMED_OUT, "another thread", gpushare_publish(buffer, stream, &sequence));
-	order_give_turn(ordering->page);
-	CHECK(sequence == 42);
-	OK(gpushare_publish(buffer, stream, &sequence));
-	CHECK(sequence == 2);
 	OK(gpushare_close(session));
 }
 
@@ -324,7 +256,5 @@ static void left_while_releasing(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_MAIN(SCENE(open_by_words, NULL, logged_begin), SCENE(open_by_host_functions),
-	   SCENE(open_after_failure, NULL, logged_begin), SCENE(join_and_leave), SCENE(leave_once),
-	   SCENE(held_up), SCENE(held_up_by_host_functions), SCENE(slow_driver),
-	   SCENE(left_while_releasing))
+STAGE_MAIN(SCENE(open_by_words, NULL, logged_begin), SCENE(open_after_failure, NULL, logged_begin),
+	   SCENE(join_and_leave), SCENE(leave_once), SCENE(held_up), SCENE(left_while_releasing))

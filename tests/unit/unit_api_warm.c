@@ -131,24 +131,6 @@ static void own_process(void)
 	OK(gpushare_close(other));
 }
 
-/* The page says nothing of a registry that is dead, nor of the next one. */
-static void lose_registry(void)
-{
-	struct gpushare_session *session = part_session(), *manual;
-	const struct gpushare_open_options options = {.timeout_ms = 2000, .no_autostart = 1};
-	struct gpushare_buffer *x, *warm, *other = NULL;
-
-	OK(gpushare_open(&options, &manual));
-	OK(gpushare_alloc(session, "x", 0, SIZE, &x));
-	warm = warmed(manual, "x", COLD);
-	stage_end_registry();
-	FAILS(E_NO_REGISTRY, "", gpushare_attach(manual, "x", NULL, &other));
-	CHECK(!other);
-	detach_all(warm, COLD + 1);
-	OK(gpushare_close(manual));
-	OK(gpushare_close(session));
-}
-
 static void *attach_and_detach(void *argument)
 {
 	struct gpushare_session *session = argument;
@@ -185,4 +167,4 @@ static void threads(void)
 	OK(gpushare_close(owner));
 }
 
-STAGE_MAIN(SCENE(own, use), SCENE(own_process), SCENE(lose_registry), SCENE(threads))
+STAGE_MAIN(SCENE(own, use), SCENE(own_process), SCENE(threads))

@@ -12,11 +12,9 @@
 /* What the driver answers; each of these is CU_OK, or that call fails. */
 static struct {
 	int count;
-	cu_result to_count, to_get, to_uuid, to_current, to_its_device, to_can, to_retain, to_push;
+	cu_result to_count, to_get, to_uuid, to_can, to_retain, to_push;
 	int fails_at; /* to_get and to_uuid are of that one; -1: of each */
 	bool reach;
-	cu_context current;
-	cu_device its_device;
 	unsigned int retained[GPUS_MAX];
 	bool other_was_first; /* another thread retains while this one does */
 	int pushed;
@@ -50,18 +48,6 @@ static cu_result get_uuid(cu_uuid *out_uuid, cu_device device)
 {
 	uuid_of(device, (unsigned char *)out_uuid->bytes);
 	return of(device, gpus.to_uuid);
-}
-
-static cu_result get_current(cu_context *out_context)
-{
-	*out_context = gpus.current;
-	return gpus.to_current;
-}
-
-static cu_result get_its_device(cu_device *out_device)
-{
-	*out_device = gpus.its_device;
-	return gpus.to_its_device;
 }
 
 static cu_result can_access(int *out_can, cu_device device, cu_device peer)
@@ -122,8 +108,6 @@ static int set_up(void **state)
 	    .cuDeviceGetCount = get_count,
 	    .cuDeviceGet = get,
 	    .cuDeviceGetUuid_v2 = get_uuid,
-	    .cuCtxGetCurrent = get_current,
-	    .cuCtxGetDevice = get_its_device,
 	    .cuDeviceCanAccessPeer = can_access,
 	    .cuDevicePrimaryCtxRetain = retain,
 	    .cuDevicePrimaryCtxRelease_v2 = release,
@@ -139,98 +123,6 @@ static void says(int status, int wanted, const char *words)
 	assert_int_equal(status, wanted);
 	if (!strstr(gpushare_explain(), words))
 		fail_msg("\"%s\" does not hold \"%s\"", gpushare_explain(), words);
-}
-
-static void known_by_uuid(void **state)
-{
-	unsigned char uuid[GPUSHARE_UUID_SIZE] = "", wanted[GPUSHARE_UUID_SIZE];
-	char text[DEVICE_UUID_TEXT];
-
-	uuid_of(1, wanted);
-	assert_int_equal(device_uuid(&driver, 1, uuid), GPUSHARE_OK);
-	assert_memory_equal(uuid, wanted, sizeof(uuid));
-	device_uuid_text(uuid, text);
-	assert_string_equal(text, "GPU-02020202-0202-0202-0202-020202020202");
-	assert_true(device_is(&driver, 1, wanted));
-	assert_false(device_is(&driver, 0, wanted));
-	memset(uuid, 0, sizeof(uuid));
-	gpus.to_get = CU_INVALID_DEVICE;
-	says(device_uuid(&driver, 1, uuid), GPUSHARE_E_CUDA, "cuDeviceGet answered");
-	gpus.to_get = CU_OK;
-	gpus.to_uuid = CU_NOT_SUPPORTED;
-	says(device_uuid(&driver, 1, uuid), GPUSHARE_E_CUDA, "cuDeviceGetUuid_v2 answered");
-	assert_int_equal(uuid[0], 0);
-	assert_false(device_is(&driver, 1, wanted));
-}
-
-static void chosen(void **state)
-{
-	int ordinal = 9;
-
-	assert_int_equal(device_choose(&driver, 1, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 1);
-	says(device_choose(&driver, 2, &ordinal), GPUSHARE_E_INVALID,
-	     "there is no device 2: this process sees 2 GPUs");
-	says(device_choose(&driver, -2, &ordinal), GPUSHARE_E_INVALID, "no device -2");
-	gpus.count = 1;
-	says(device_choose(&driver, 1, &ordinal), GPUSHARE_E_INVALID, "sees 1 GPU, numbered");
-	gpus.count = 0;
-	says(device_choose(&driver, 0, &ordinal), GPUSHARE_E_NO_DRIVER, "sees no GPU");
-	gpus.to_count = CU_NO_DEVICE; /* the driver's other way to say that */
-	says(device_choose(&driver, 0, &ordinal), GPUSHARE_E_NO_DRIVER, "sees no GPU");
-	gpus.to_count = CU_UNKNOWN;
-	says(device_choose(&driver, 0, &ordinal), GPUSHARE_E_CUDA, "can't be counted");
-	assert_int_equal(ordinal, 1);
-}
-
-/* The current context's, if it can be had; else the first. */
-static void chosen_by_context(void **state)
-{
-	int ordinal = 9;
-
-	gpus.its_device = 1;
-	assert_int_equal(device_choose(&driver, -1, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 0);
-	gpus.current = context_of(1);
-	assert_int_equal(device_choose(&driver, -1, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 1);
-	assert_int_equal(device_choose(&driver, 0, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 0);
-	gpus.to_its_device = CU_INVALID_CONTEXT;
-	ordinal = 9;
-	assert_int_equal(device_choose(&driver, -1, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 0);
-	gpus.to_its_device = CU_OK;
-	gpus.to_current = CU_NOT_INITIALIZED;
-	ordinal = 9;
-	assert_int_equal(device_choose(&driver, -1, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 0);
-}
-
-static void reached(void **state)
-{
-	unsigned char uuid[GPUSHARE_UUID_SIZE], strange[GPUSHARE_UUID_SIZE];
-	int ordinal = 9;
-	const int zero = 0, one = 1, seven = 7;
-
-	uuid_of(1, uuid);
-	uuid_of(70, strange);
-	assert_int_equal(device_reach(&driver, uuid, NULL, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 1);
-	ordinal = 9;
-	assert_int_equal(device_reach(&driver, uuid, &one, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 1);
-	gpus.reach = true;
-	assert_int_equal(device_reach(&driver, uuid, &zero, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 0);
-	says(device_reach(&driver, uuid, &seven, &ordinal), GPUSHARE_E_INVALID, "no device 7");
-	/* One that is not to be seen is tried from where it is wanted. */
-	assert_int_equal(device_reach(&driver, strange, &one, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 1);
-	assert_int_equal(device_reach(&driver, strange, NULL, &ordinal), GPUSHARE_OK);
-	assert_int_equal(ordinal, 0);
-	gpus.to_uuid = CU_UNKNOWN;
-	says(device_reach(&driver, uuid, NULL, &ordinal), GPUSHARE_E_CUDA, "UUID of device 0");
 }
 
 /* Each thing that is to be asked before it is sure. */
@@ -344,8 +236,6 @@ static void entered(void **state)
 	assert_int_equal(gpus.pushed, 0);
 }
 
-UNIT_MAIN(cmocka_unit_test_setup(known_by_uuid, set_up), cmocka_unit_test_setup(chosen, set_up),
-	  cmocka_unit_test_setup(chosen_by_context, set_up),
-	  cmocka_unit_test_setup(reached, set_up), cmocka_unit_test_setup(not_reached, set_up),
-	  cmocka_unit_test_setup(told_why, set_up), cmocka_unit_test_setup(retained_once, set_up),
+UNIT_MAIN(cmocka_unit_test_setup(not_reached, set_up), cmocka_unit_test_setup(told_why, set_up),
+	  cmocka_unit_test_setup(retained_once, set_up),
 	  cmocka_unit_test_setup(not_retained, set_up), cmocka_unit_test_setup(entered, set_up))

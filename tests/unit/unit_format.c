@@ -253,20 +253,6 @@ static void test_view_values(void **state)
 	assert_string_equal(heard.text, "");
 }
 
-static void test_view_hex(void **state)
-{
-	unsigned char bytes[20];
-	struct heard heard;
-
-	memset(bytes, 'A', sizeof(bytes));
-	look(DTYPE_NONE, NULL, bytes, sizeof(bytes), 16, &heard);
-	assert_string_equal(
-	    heard.text,
-	    "00000020  41 41 41 41 41 41 41 41  41 41 41 41 41 41 41 41  |AAAAAAAAAAAAAAAA|\n"
-	    "00000030  41 41 41 41                                       |AAAA|\n"
-	    "00000034\n");
-}
-
 /* More text than is handed on at once arrives whole; a reader that fails ends it. */
 static void test_view_flushes(void **state)
 {
@@ -284,4 +270,4 @@ static void test_view_flushes(void **state)
 
 UNIT_MAIN(UNIT(test_dtype_names), UNIT(test_halves), UNIT(test_texts), UNIT(test_texts_tell_apart),
 	  UNIT(test_shape_parse), UNIT(test_shape_count), UNIT(test_view_values),
-	  UNIT(test_view_hex), UNIT(test_view_flushes))
+	  UNIT(test_view_flushes))

@@ -36,65 +36,6 @@ static struct top_view *some(void)
 	return &view;
 }
 
-static const char *order(struct top_view *view, const struct top_options *options)
-{
-	static char text[1024];
-	size_t length = 0;
-
-	top_view_arrange(view, options);
-	*text = '\0';
-	for (size_t i = 0; i < view->count; i++)
-		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s ",
-					   view->rows[i].info.name);
-	return text;
-}
-
-static void sorted(void **state)
-{
-	struct top_options options = {.sort = TOP_SIZE};
-	struct top_view *view;
-
-	assert_string_equal(order(some(), &options), "a abc b "); /* by name where alike */
-	options.sort = TOP_AGE;
-	assert_string_equal(order(some(), &options), "abc a b "); /* the oldest first */
-	options.sort = TOP_ATTACHED;
-	assert_string_equal(order(some(), &options), "a b abc ");
-	options.sort = TOP_NAME;
-	assert_string_equal(order(some(), &options), "a abc b ");
-	options.reverse = true;
-	assert_string_equal(order(some(), &options), "b abc a ");
-	options = (struct top_options){.sort = TOP_RATE};
-	view = some();
-	view->rows[2].rate = 3;
-	assert_string_equal(order(view, &options), "abc a b ");
-	assert_true(top_sort_parse("rate", &options.sort));
-	assert_false(top_sort_parse("rat", &options.sort));
-	for (int i = 0; i < TOP_SORT_COUNT; i++) {
-		assert_true(top_sort_parse(top_sort_text((enum top_sort)i), &options.sort));
-		assert_int_equal(options.sort, i);
-	}
-}
-
-static void filtered(void **state)
-{
-	struct top_options options = {.sort = TOP_NAME};
-	struct top_view *view;
-
-	strcpy(options.filter, "b");
-	assert_string_equal(order(some(), &options), "abc b "); /* a part */
-	strcpy(options.filter, "b*");
-	assert_string_equal(order(some(), &options), "b "); /* a pattern, of all of it */
-	strcpy(options.filter, "?");
-	assert_string_equal(order(some(), &options), "a b ");
-	strcpy(options.filter, "x");
-	assert_string_equal(order(some(), &options), "");
-	*options.filter = '\0';
-	options.hide_deferred = true;
-	view = some();
-	view->rows[0].info.deferred = 1;
-	assert_string_equal(order(view, &options), "a abc ");
-}
-
 static void rates(void **state)
 {
 	struct top_view now = {.at_ms = 3000}, before = {.at_ms = 1000};
@@ -248,37 +189,5 @@ static void lines_fit_the_screen(void **state)
 	assert_int_equal(top_screen_room(2), 0);
 }
 
-static void all_is_told(void **state)
-{
-	struct top_options options = {.sort = TOP_NAME, .filter = "a", .scroll = 1};
-	struct top_view *view = some();
-	char *text;
-
-	view->rows[2].rate = 12.34;
-	view->rows[2].info.deferred = 1;
-	strcpy(view->rows[2].holders, "holder[1] +3");
-	strcpy(view->registry.version, "9.8");
-	view->requests = 1.5;
-	top_view_arrange(view, &options);
-	text = drawn(view, &options, 10, 500);
-	assert_non_null(strstr(text, "registry 9.8"));
-	assert_non_null(strstr(text, "(1.5/s)"));
-	assert_non_null(strstr(text, "2 shown by name, only a|\nsaid|\n"));
-	assert_non_null(strstr(text, "PUBLISHED/S"));
-	assert_non_null(strstr(text, "12.3"));
-	assert_non_null(strstr(text, "deferred  holder[1] +3|"));
-	assert_null(strstr(text, "\na ")); /* scrolled away */
-	free(text);
-	view->status = GPUSHARE_E_NO_REGISTRY;
-	strcpy(view->why, "nobody is there");
-	text = drawn(view, &options, 10, 500);
-	assert_non_null(strstr(text, "nobody is there|\n"));
-	assert_null(strstr(text, "NAME"));
-	free(text);
-	view->status = GPUSHARE_OK;
-	top_view_finish(view);
-}
-
-UNIT_MAIN(UNIT(sorted), UNIT(filtered), UNIT(rates), UNIT(keys_change_the_options),
-	  UNIT(a_prompt_takes_no_more_than_a_name), UNIT(arrows_scroll), UNIT(lines_fit_the_screen),
-	  UNIT(all_is_told))
+UNIT_MAIN(UNIT(rates), UNIT(keys_change_the_options), UNIT(a_prompt_takes_no_more_than_a_name),
+	  UNIT(arrows_scroll), UNIT(lines_fit_the_screen))
