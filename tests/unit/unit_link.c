@@ -77,40 +77,6 @@ static int share_by_descriptor(void)
 	return 0;
 }
 
-static int attach_both(void)
-{
-	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {0};
-	record what = record_of("i", GPUSHARE_BACKING_IPC), got;
-	uint64_t generation;
-	char word[8] = "";
-	bool own = false;
-	int fd = -7;
-
-	CHECK(!share_by_descriptor());
-	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
-	CHECK(!link_share(
-	    &(struct link_share){.what = &what, .group = "", .handle = handle, .fd = -1},
-	    &generation, &reading, why, sizeof(why)));
-	CHECK(
-	    !link_attach("v", 0, &read_only, &got, handle, &fd, &own, &reading, why, sizeof(why)));
-	CHECK(own && got.backing == GPUSHARE_BACKING_VMM && !handle[0]);
-	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
-	CHECK(pread(fd, word, sizeof(word), 0) == 5 && !strcmp(word, "hello"));
-	close(fd);
-	CHECK(!link_detach("v", got.generation, live_reading(), why, sizeof(why)));
-	CHECK(
-	    !link_attach("i", 0, &read_only, &got, handle, &fd, &own, &reading, why, sizeof(why)));
-	CHECK(fd == -1 && handle[63] == RAW_HANDLE_BYTE && got.generation == generation);
-	CHECK(link_attach("x", 0, &read_only, &got, handle, &fd, &own, &reading, why,
-			  sizeof(why)) == GPUSHARE_E_NOT_FOUND);
-	return 0;
-}
-
-static void both_ways_of_travel(void **state)
-{
-	in_child(attach_both);
-}
-
 /* Somebody listens at fds.sock and never answers; the other socket is well. */
 static void mute_fds_socket(void)
 {
@@ -209,5 +175,4 @@ static void a_turn_for_each_thread(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
 
-UNIT_MAIN(with_daemon(both_ways_of_travel), with_daemon(a_mute_fds_socket),
-	  with_daemon(a_turn_for_each_thread))
+UNIT_MAIN(with_daemon(a_mute_fds_socket), with_daemon(a_turn_for_each_thread))

@@ -143,12 +143,15 @@ static void asking(void)
 	struct gpushare_session *session;
 	struct gpushare_attach_options wrong = {.host_only = 1, .same_address = 1};
 	struct gpushare_buffer *buffer;
+	struct gpushare_mirror *mirror;
 	struct gpushare_map *map;
 
 	hear();
 	session = part_session();
 	FAILS(E_INVALID, "host_only", gpushare_attach(session, "one", &wrong, &buffer));
 	OK(gpushare_attach(session, "one", &without_cuda, &buffer));
+	FAILS(E_NOT_SUPPORTED, "gpushare_map()",
+	      gpushare_mirror_open(buffer, 0, 1, GPUSHARE_READ, &mirror));
 	FAILS(E_INVALID, "out_map", gpushare_map(buffer, 0, 1, GPUSHARE_READ, NULL));
 	FAILS(E_INVALID, "GPUSHARE_WRITE or both", gpushare_map(buffer, 0, 1, 4, &map));
 	FAILS(E_RANGE, "past the end", gpushare_map(buffer, SIZE_MAX, 2, GPUSHARE_READ, &map));
