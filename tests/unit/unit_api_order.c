@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare_publish() and what goes with it, on the simulated driver: refusals, failures, graphs. */
+/* gpushare_publish() and what goes with it: refusals, order, two processes, a registry that does not answer;
+ * how an order ends, and when what streams have used of it is given back. */
 #include "unit.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/api_order.h"
 #include "filled.h"
-
-#define SIZE PART_SIZE
+#include "held.h"
+#include "raw.h"
+#include "stopped.h"
 
 static const struct driver *driver;
 static struct gpushare_session *session;
@@ -36,7 +41,7 @@ static void refuse(void)
 	OK(gpushare_leave(buffer));
 	OK(gpushare_leave(buffer));
 	OK(gpushare_free(buffer));
-	buffer = part_made(session, "y", SIZE, GPUSHARE_FLAG_VMM);
+	buffer = part_made(session, "y", PART_SIZE, GPUSHARE_FLAG_VMM);
 	OK(gpushare_attach(session, "y", &here, &seen));
 	FAILS(E_INVALID, "_host", gpushare_publish(seen, NULL, NULL));
 	FAILS(E_INVALID, "_host", gpushare_acquire(seen, NULL, 1));
@@ -50,7 +55,7 @@ static void refuse(void)
 static void keep_order(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session),
-			       *gate = part_filled(session, "gate", SIZE, 1);
+			       *gate = part_filled(session, "gate", PART_SIZE, 1);
 	cu_stream slow = part_stream(), fast = part_stream();
 	uint64_t first, second, third, fourth;
 
@@ -77,7 +82,7 @@ static void release_in_order(void)
 
 	driver = part_driver();
 	session = part_session();
-	gate = part_filled(session, "gate", SIZE, 1);
+	gate = part_filled(session, "gate", PART_SIZE, 1);
 	OK(gpushare_attach(session, "x", &defaults, &buffer));
 	slow = part_stream();
 	fast = part_stream();
@@ -139,5 +144,400 @@ static void elsewhere_by_host_functions(void)
 	OK(gpushare_close(session));
 }
 
+static void publish_first(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+
+	OK(gpushare_publish_host(buffer, NULL));
+	say();
+	hear();
+	OK(gpushare_free(buffer));
+	say();
+	hear();
+	OK(gpushare_close(session));
+}
+
+static void publish_second(void)
+{
+	struct gpushare_buffer *buffer;
+	cu_stream stream;
+	uint64_t sequence;
+
+	driver = part_driver();
+	session = part_session();
+	stream = part_stream();
+	hear();
+	OK(gpushare_attach(session, "x", NULL, &buffer));
+	FAILS(E_DENIED, "published by process", gpushare_publish_host(buffer, NULL));
+	FAILS(E_DENIED, "published by process", gpushare_reclaim_host(buffer, 1, 0));
+	OK(gpushare_acquire(buffer, stream, 1));
+	OK(gpushare_acquire(buffer, stream, 2)); /* stands */
+	OK(gpushare_order_status(buffer));
+	say();
+	hear();
+	/* freed: what waits is let through, and what was published is there */
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	FAILS(E_OWNER_GONE, "has gone", gpushare_order_status(buffer));
+	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire(buffer, stream, 2));
+	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire_host(buffer, 2, -1, NULL));
+	OK(gpushare_acquire_host(buffer, 1, 0, &sequence));
+	CHECK(sequence == 1 && part_published(buffer) == 1);
+	OK(gpushare_release_host(buffer, 1));
+	OK(gpushare_detach(buffer));
+	say();
+	OK(gpushare_close(session));
+}
+
+/* Nothing is owed to a registry that does not answer, and nothing is lost by it. */
+static void stay_mute(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = raw_limit_ms(1000)};
+	struct gpushare_buffer *buffer;
+	uint64_t sequence;
+	pid_t registry;
+
+	driver = part_driver();
+	OK(gpushare_open(&options, &session));
+	buffer = part_filled(session, "x", PART_SIZE, 1);
+	registry = stage_registry();
+	CHECK(stopped(registry));
+	FAILS(E_TIMED_OUT, NULL, gpushare_publish_host(buffer, NULL));
+	FAILS(E_TIMED_OUT, NULL, gpushare_join(buffer, NULL));
+	CHECK(!kill(registry, SIGCONT));
+	usleep(100000);
+	OK(gpushare_publish_host(buffer, &sequence));
+	CHECK(sequence == 1);
+	CHECK(stopped(registry)); /* nobody is asked any more */
+	OK(gpushare_publish_host(buffer, &sequence));
+	OK(gpushare_publish(buffer, NULL, &sequence));
+	OK(gpushare_acquire_host(buffer, 3, 5000, NULL));
+	CHECK(!kill(registry, SIGCONT));
+	OK(gpushare_close(session));
+}
+
+/* The registry has another page than this session: whoever comes would not see what is said here. */
+static void have_another(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session), *again;
+	struct order_page *page, *whole;
+	struct ordering *ordering;
+	uint64_t generation;
+	int fd;
+
+	OK(gpushare_publish_host(buffer, NULL));
+	ordering = atomic_load(&buffer->ordering);
+	whole = ordering->page;
+	generation = whole->generation;
+	fd = order_page_make(generation, whole->id + 1);
+	CHECK(fd >= 0 && !order_page_map(fd, generation, &page));
+	ordering->page = page;
+	FAILS(E_OWNER_GONE, "has lost the order of 'x'", gpushare_join(buffer, NULL));
+	FAILS(E_OWNER_GONE, "has gone", gpushare_acquire_host(buffer, 2, 1000, NULL));
+	FAILS(E_OWNER_GONE, "has ended", gpushare_publish_host(buffer, NULL));
+	OK(gpushare_attach(session, "x", NULL, &again));
+	order_page_unmap(whole);
+	close(fd);
+	OK(gpushare_close(session));
+}
+
+/* Its slot is used again as soon as the last release has come, on a stream or the CPU. */
+static void leave_often(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+	cu_stream stream = part_stream();
+
+	OK(gpushare_publish_host(buffer, NULL));
+	for (unsigned int i = 0; i < ORDER_SLOTS + 10; i++) {
+		OK(gpushare_join(buffer, NULL));
+		OK(i % 2 ? gpushare_release_host(buffer, 1) : gpushare_release(buffer, stream, 1));
+		OK(gpushare_leave(buffer));
+		CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	}
+	OK(gpushare_free(buffer));
+	OK(gpushare_close(session));
+}
+
+#define LATE_S 60	  /* a part that is not let through by then fails */
+#define SETTLED_US 300000 /* streams that were let through are through */
+
+/* A word in memory of the program's own, which holds up a stream until it is set. */
+static _Alignas(4096) _Atomic uint64_t gate[512];
+
+static void hold_up(cu_stream stream)
+{
+	cu_deviceptr at = 0;
+
+	CHECK(driver->cuMemHostRegister_v2(gate, sizeof(gate), CU_HOST_REGISTER_MAPPED) == CU_OK);
+	CHECK(driver->cuMemHostGetDevicePointer_v2(&at, gate, 0) == CU_OK);
+	CHECK(driver->cuStreamWaitValue64_v2(stream, at, 1, CU_WAIT_GEQ) == CU_OK);
+}
+
+/* The same of a release, whose consumer has left; and in a context that is the session's alone. */
+static void hold_release(void)
+{
+	cu_context context, current;
+	struct gpushare_buffer *buffer;
+	cu_device device;
+	cu_stream held;
+	cu_deviceptr at;
+
+	driver = part_driver();
+	CHECK(driver->cuCtxGetCurrent(&context) == CU_OK &&
+	      driver->cuCtxGetDevice(&device) == CU_OK);
+	session = part_session();
+	buffer = part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_join(buffer, NULL));
+	held = part_stream();
+	hold_up(held);
+	OK(gpushare_release(buffer, held, 1));
+	OK(gpushare_leave(buffer));
+	CHECK(driver->cuDevicePrimaryCtxRelease_v2(device) == CU_OK); /* the program's */
+	OK(gpushare_close(session));
+	CHECK(logged("cuMemHostUnregister 0") == 0);
+	CHECK(driver->cuCtxPushCurrent_v2(context) == CU_OK);
+	CHECK(driver->cuMemAlloc_v2(&at, PART_SIZE) == CU_OK); /* the context is there */
+	atomic_store(gate, 1);
+	CHECK(driver->cuStreamSynchronize(held) == CU_OK);
+	CHECK(driver->cuCtxPopCurrent_v2(&current) == CU_OK);
+}
+
+/* Who publishes by two streams leaves while the first is held up: what the second has is behind that, also
+ * where all who wait are let through. */
+static void leave_by_two(void)
+{
+	struct gpushare_session *owner;
+	struct gpushare_buffer *buffer, *its;
+	cu_stream held, stream;
+	uint64_t sequence;
+
+	alarm(LATE_S);
+	driver = part_driver();
+	owner = part_session();
+	session = part_session();
+	held = part_stream();
+	stream = part_stream();
+	its = part_made(owner, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
+	OK(gpushare_attach(session, "x", NULL, &buffer));
+	hold_up(held);
+	OK(gpushare_publish(buffer, held, NULL));
+	OK(gpushare_publish(buffer, stream, &sequence));
+	CHECK(sequence == 2);
+	OK(gpushare_detach(buffer));
+	FAILS(E_OWNER_GONE, "0 was the last", gpushare_acquire_host(its, 1, 20000, NULL));
+	usleep(SETTLED_US);
+	FAILS(E_OWNER_GONE, "0 was the last", gpushare_acquire_host(its, 2, 20000, NULL));
+	OK(gpushare_sequence(its, &sequence));
+	CHECK(sequence == 0);
+	atomic_store(gate, 1);
+	CHECK(driver->cuStreamSynchronize(held) == CU_OK &&
+	      driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_acquire_host(its, 2, 0, NULL));
+	OK(gpushare_close(session));
+	OK(gpushare_close(owner));
+}
+
+static void end_registry(void)
+{
+	pid_t pid = stage_registry();
+
+	CHECK(pid > 0 && !kill(pid, SIGKILL));
+	while (stage_registry())
+		usleep(1000);
+}
+
+/* No registry hears that a consumer leaves: the next one that comes does. */
+static void leave_unheard(void)
+{
+	const struct gpushare_open_options options = {.timeout_ms = 1000, .no_autostart = 1};
+	struct gpushare_buffer *buffer;
+	struct gpushare_session *another;
+
+	driver = part_driver();
+	another = part_session();
+	OK(gpushare_open(&options, &session));
+	buffer = part_filled(session, "x", PART_SIZE, 1);
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_join(buffer, NULL));
+	FAILS(E_TIMED_OUT, "not released", gpushare_reclaim_host(buffer, 1, 0));
+	end_registry();
+	FAILS(E_NO_REGISTRY, NULL, gpushare_leave(buffer));
+	OK(gpushare_close(another));
+	another = part_session(); /* which starts one */
+	OK(gpushare_free(part_filled(session, "y", PART_SIZE, 1)));
+	OK(gpushare_reclaim_host(buffer, 1, 5000));
+	/* asked once more, the registry is told at once */
+	OK(gpushare_join(buffer, NULL));
+	end_registry();
+	FAILS(E_NO_REGISTRY, NULL, gpushare_leave(buffer));
+	OK(gpushare_close(another));
+	another = part_session();
+	OK(gpushare_leave(buffer));
+	OK(gpushare_publish_host(buffer, NULL));
+	OK(gpushare_reclaim_host(buffer, 2, 0));
+	OK(gpushare_close(session));
+	OK(gpushare_close(another));
+}
+
+static void share_and_rest(void)
+{
+	struct gpushare_buffer *buffer = part_begin(&driver, &session);
+
+	OK(gpushare_publish_host(buffer, NULL));
+	say();
+	hear();
+	OK(gpushare_free(part_filled(session, "z", PART_SIZE, 1))); /* the registry hears of it */
+	OK(gpushare_publish_host(buffer, NULL));
+	say();
+	hear();
+	OK(gpushare_free(buffer));
+	say();
+	OK(gpushare_close(session));
+}
+
+/* A registry that knows nothing of the buffer any more, and has not heard its owner so far: he is there
+ * all the same. */
+static void wait_for_the_living(void)
+{
+	struct gpushare_buffer *buffer;
+	char path[128];
+	cu_stream stream;
+
+	alarm(LATE_S);
+	driver = part_driver();
+	session = part_session();
+	stream = part_stream();
+	hear();
+	OK(gpushare_attach(session, "x", NULL, &buffer));
+	OK(gpushare_acquire(buffer, stream, 2));
+	end_registry();
+	snprintf(path, sizeof(path), "%s/registry.state", getenv("GPUSHARE_DIR"));
+	CHECK(!unlink(path));
+	for (int i = 0; i < 2; i++) {
+		OK(gpushare_free(part_made(session, "y", PART_SIZE, GPUSHARE_FLAG_VMM)));
+		OK(gpushare_order_status(buffer));
+	}
+	say();
+	hear();
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	OK(gpushare_order_status(buffer));
+	CHECK(part_published(buffer) == 2);
+	OK(gpushare_acquire(buffer, stream, 3));
+	say();
+	hear();
+	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
+	FAILS(E_OWNER_GONE, "has gone", gpushare_order_status(buffer));
+	OK(gpushare_close(session));
+}
+
+#define TOGETHER 32 /* retired ones are given back */
+
+/* Where each part begins. */
+static cu_stream begin(void)
+{
+	driver = part_driver();
+	session = part_session();
+	return part_stream();
+}
+
+static int given_back(void)
+{
+	return logged("cuMemHostUnregister 0");
+}
+
+/* A publication each, of a buffer whose free waits for no GPU. */
+static void come_and_go(struct gpushare_session *of, cu_stream stream, int count)
+{
+	for (int i = 0; i < count; i++) {
+		struct gpushare_buffer *buffer =
+		    part_made(of, "passing", PART_SIZE, GPUSHARE_FLAG_VMM);
+
+		OK(gpushare_publish(buffer, stream, NULL));
+		OK(gpushare_free(buffer));
+	}
+}
+
+/* Left twice and more while its releases are still to come: what waits for them holds up the others'
+ * giving back, and no more than that. */
+static void leave_held(int times)
+{
+	cu_stream stream = begin();
+	struct gpushare_buffer *buffer = part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
+
+	OK(gpushare_publish_host(buffer, NULL));
+	held_stop();
+	for (int i = 0; i < times; i++) {
+		OK(gpushare_join(buffer, NULL));
+		OK(gpushare_release(buffer, held_stream(), 1));
+		OK(gpushare_leave(buffer));
+	}
+	OK(gpushare_free(buffer));
+	come_and_go(session, stream, 2 * TOGETHER);
+	CHECK(given_back() == 0);
+	held_let_go();
+	CHECK(driver->cuStreamSynchronize(held_stream()) == CU_OK);
+	OK(gpushare_close(session));
+}
+
+/* However many slots that takes. */
+static void leave_many_times(void)
+{
+	leave_held(30);
+	CHECK(given_back() == 1 + 2 * TOGETHER);
+}
+
+/* What its session left for a stream to come to is given back by the next session's end. */
+static void leave_over(void)
+{
+	cu_stream stream = begin();
+	struct gpushare_buffer *buffer = part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
+
+	held_stop();
+	OK(gpushare_publish(buffer, held_stream(), NULL));
+	OK(gpushare_close(session));
+	CHECK(given_back() == 0);
+	held_let_go();
+	CHECK(driver->cuStreamSynchronize(held_stream()) == CU_OK);
+	session = part_session();
+	come_and_go(session, stream, 1);
+	OK(gpushare_close(session));
+	CHECK(given_back() == 2);
+}
+
+static void capture(cu_stream stream)
+{
+	struct gpushare_buffer *buffer =
+	    part_made(session, "captured", PART_SIZE, GPUSHARE_FLAG_VMM);
+	cu_graph graph;
+
+	OK(gpushare_join(buffer, NULL)); /* so that it is there before */
+	OK(gpushare_publish(buffer, stream, NULL));
+	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
+	OK(gpushare_publish(buffer, stream, NULL));
+	CHECK(driver->cuStreamEndCapture(stream, &graph) == CU_OK && graph);
+	OK(gpushare_free(buffer));
+}
+
+/* Those that stay for ever, as a graph has them, are not counted: others are given back together. */
+static void keep_captured(void)
+{
+	cu_stream stream = begin();
+
+	for (int i = 0; i < TOGETHER; i++)
+		capture(stream);
+	come_and_go(session, stream, TOGETHER - 1);
+	CHECK(given_back() == 0);
+	come_and_go(session, stream, 1);
+	CHECK(given_back() >= TOGETHER - 1);
+	OK(gpushare_close(session));
+	CHECK(given_back() == TOGETHER);
+}
+
 STAGE_MAIN(SCENE(refuse), SCENE(keep_order), SCENE(reclaim_in_order, release_in_order),
-	   SCENE(elsewhere_by_host_functions))
+	   SCENE(elsewhere_by_host_functions), SCENE(publish_first, publish_second),
+	   SCENE(stay_mute), SCENE(have_another), SCENE(leave_often),
+	   SCENE(hold_release, NULL, logged_begin), SCENE(leave_by_two),
+	   SCENE(leave_unheard, NULL, stage_needs_autostart),
+	   SCENE(share_and_rest, wait_for_the_living, stage_needs_autostart),
+	   SCENE(leave_many_times, NULL, logged_begin), SCENE(leave_over, NULL, logged_begin),
+	   SCENE(keep_captured, NULL, logged_begin))
