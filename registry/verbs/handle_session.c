@@ -148,9 +148,9 @@ int handle_subscribe(struct call *call)
 }
 
 /* Until the last part nothing counts as told, except what is shared or attached from now on. */
-static void begin(struct session *session)
+static void begin(struct session *session, bool first)
 {
-	if (session->resyncing)
+	if (session->resyncing && !first)
 		return;
 	session->resyncing = true;
 	session->round++;
@@ -223,31 +223,12 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 	return GPUSHARE_OK;
 }
 
-/* The buffer is older than its owner's process, which has adopted it. */
-static bool is_older(const struct entry *entry)
-{
-	int64_t boot_ns = entry->created_ns + clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
-	int64_t tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
-
-	return boot_ns < (int64_t)entry->owner->started * tick_ns;
-}
-
-/* Made by a Share whose answer never arrived: nobody has ever used it. */
-static bool is_nobodys(const struct entry *entry, const gpushare_Resync *resync)
-{
-	return entry->info.generation > resync->unanswered_after &&
-	       !strcmp(entry->info.name, resync->unanswered) && !is_older(entry);
-}
-
 /* The client has freed it, or another of its threads is about to say so: `unsynced` keeps its place for an
  * answer that defers the free. */
 static void end_entry(const struct call *call, struct entry *entry)
 {
 	call_log(call, "withdraw", "\"%s\", while it was away", entry->info.name);
-	if (is_nobodys(entry, &call->ask->verb.resync))
-		buffer_remove(call->state, entry, DEPARTURE_WITHDRAWN);
-	else
-		withdraw(call, entry, true, true);
+	withdraw(call, entry, true, true);
 }
 
 /* End a piece of what the client did not tell. false: there is more. */
@@ -300,7 +281,7 @@ int handle_resync(struct call *call)
 		status = pass(call, resync->attached, resync->attached_count);
 	if (status)
 		return status;
-	begin(call->session);
+	begin(call->session, resync->first);
 	for (pb_size_t i = 0; i < resync->shared_count; i++)
 		sync_shared(call, &resync->shared[i]);
 	for (pb_size_t i = 0; !status && i < resync->attached_count; i++)

@@ -71,6 +71,8 @@ int handle_withdraw(struct call *call)
 	call_log(call, generation ? "withdraw" : "unlink", "\"%s\"", call->name);
 	if (!generation)
 		unlink_entry(call, entry);
+	else if (call->ask->verb.withdraw.unused)
+		buffer_remove(call->state, entry, DEPARTURE_WITHDRAWN);
 	else if (withdraw(call, entry, call->ask->verb.withdraw.deferred, false))
 		answer_deferred(call, entry);
 	return GPUSHARE_OK;

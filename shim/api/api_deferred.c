@@ -23,6 +23,8 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 		client->giving_back = true;
 		status = session_call(session);
 		client->giving_back = false;
+	} else {
+		session_tell_anew(session);
 	}
 	if (status == GPUSHARE_OK && client->reply.which_body != body)
 		status = GPUSHARE_E_PROTOCOL;

@@ -168,8 +168,10 @@ int session_resync(struct client *client, void *owner, int64_t deadline_ms)
 	}
 	while (!last && monotonic_ms() < until_ms) {
 		status = tell_part(session, old, deadline_ms, &last);
-		if (status != GPUSHARE_OK && client->fd < 0)
+		if (status != GPUSHARE_OK && client_is_silent(client)) {
+			resync->goes_on = false; /* from its beginning on, the next time */
 			return status;
+		}
 		last |= status != GPUSHARE_OK;
 	}
 	if (last) {
@@ -329,8 +331,7 @@ static bool share_one(struct gpushare_session *session, const struct resync_want
 	return !is_transport(status);
 }
 
-/* One thread at a time; a call that has to be broken off costs the connection: none is begun without
- * time for it. */
+/* One thread at a time. No call is begun without time for its answer. */
 void session_share_wanted(struct gpushare_session *session, int64_t until_ms)
 {
 	int64_t last_ms = until_ms - session->timeout_ms / 4;

@@ -52,7 +52,7 @@ const struct driver *session_driver(struct gpushare_session *session)
 
 bool session_is_heard(const struct gpushare_session *session)
 {
-	return session->client->fd >= 0 || session->silent_until_ms <= monotonic_ms();
+	return !client_is_silent(session->client) || session->silent_until_ms <= monotonic_ms();
 }
 
 void session_waited(int64_t began_ms)
@@ -106,7 +106,7 @@ static void see_client(struct gpushare_session *session)
 {
 	session->seen = (struct client_seen){
 	    .connections = session->client->connections,
-	    .connected = session->client->fd >= 0,
+	    .connected = !client_is_silent(session->client),
 	};
 }
 
@@ -235,6 +235,8 @@ static void tell_of(struct gpushare_session *session, const request *tell,
 		client->giving_back = true;
 		(void)session_call(session);
 		client->giving_back = false;
+	} else {
+		session_tell_anew(session);
 	}
 	session_give_client(session);
 	session_share_wanted(session, until_ms);

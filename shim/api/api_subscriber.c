@@ -20,6 +20,7 @@
 #define ROOM (SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Reply_size)
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 100
+#define PATIENCE_MIN_MS 250
 #define PATIENCE_MAX_MS 4000
 
 static bool watch_for(const struct subscriber *subscriber, int fd)
@@ -37,7 +38,7 @@ int subscriber_open(struct subscriber *subscriber, const char *directory)
 	    .timer = client_keep_clear(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
 	    .armed_ms = INT64_MAX,
 	    .cancelling = PTHREAD_CANCEL_DISABLE,
-	    .patience_ms = CLIENT_PATIENCE_MS,
+	    .patience_ms = PATIENCE_MIN_MS,
 	    .retry_ms = RETRY_MIN_MS,
 	    .wire = malloc(ROOM),
 	    .reply = calloc(1, sizeof(*subscriber->reply)),
@@ -353,7 +354,7 @@ int subscriber_next(struct subscriber *subscriber, const notice **out_notice)
 	}
 	subscriber->heard = true;
 	subscriber->retry_ms = RETRY_MIN_MS;
-	subscriber->patience_ms = CLIENT_PATIENCE_MS;
+	subscriber->patience_ms = PATIENCE_MIN_MS;
 	return GPUSHARE_OK;
 }
 

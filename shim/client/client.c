@@ -37,17 +37,37 @@ struct client *client_new(const struct client_options *options)
 
 	if (!client)
 		return NULL;
-	client->fd = client->probe.fd = client->goes = client->came = -1;
-	client->wire = malloc(GPUSHARE_MESSAGE_MAX);
+	client->fd = client->goes = client->came = -1;
+	client->out = malloc(2 * GPUSHARE_MESSAGE_MAX);
+	client->in = client->out ? client->out + GPUSHARE_MESSAGE_MAX : NULL;
 	client->timeout_ms =
 	    options->timeout_ms ? options->timeout_ms : client_default_timeout_ms();
 	client->autostart = options->autostart && !(autostart && !strcmp(autostart, "0"));
+	client->shares_late = options->shares_late;
 	snprintf(client->who, sizeof(client->who), "%s " GPUSHARE_VERSION, options->who);
 	client->process = fork_check_number();
 	/* A path that can't be used is told when it is: client_connect() finds it empty. */
 	if (directory_find(options->directory, client->directory) != GPUSHARE_OK)
 		client->directory[0] = '\0';
-	return client->wire ? client : client_free(client);
+	return client->out ? client : client_free(client);
+}
+
+bool client_socket_of(int fd, struct client_socket *out_socket)
+{
+	struct stat is;
+
+	if (fstat(fd, &is))
+		return false;
+	*out_socket = (struct client_socket){.fd = fd, .device = is.st_dev, .inode = is.st_ino};
+	return true;
+}
+
+bool client_socket_is_ours(const struct client_socket *socket)
+{
+	struct client_socket is;
+
+	return socket->fd >= 0 && client_socket_of(socket->fd, &is) &&
+	       is.device == socket->device && is.inode == socket->inode;
 }
 
 static bool fd_is_ours(const struct client *client)
@@ -58,22 +78,22 @@ static bool fd_is_ours(const struct client *client)
 	return client_socket_is_ours(&socket);
 }
 
-bool client_fd_has_ended(int fd)
+bool client_has_ended(const struct client *client)
 {
 	char byte;
-	ssize_t got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t got = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-bool client_has_ended(const struct client *client)
-{
-	return client_fd_has_ended(client->fd);
-}
-
 bool client_stands(const struct client *client)
 {
-	return fd_is_ours(client) && !client_has_ended(client);
+	return client->ready && fd_is_ours(client) && !client_has_ended(client);
+}
+
+bool client_is_silent(const struct client *client)
+{
+	return client->fd < 0 || !client->ready || client_is_late(client);
 }
 
 void client_hang_up(struct client *client)
@@ -81,13 +101,15 @@ void client_hang_up(struct client *client)
 	if (fd_is_ours(client))
 		close(client->fd);
 	client->fd = -1;
+	client->greeted = client->ready = false;
+	client->out_size = client->in_size = 0;
+	client->owed = 0;
+	client_drop_late(client);
 }
 
 void client_disconnect(struct client *client)
 {
 	client_hang_up(client);
-	client_drop_given_up(client);
-	client_drop_probe(client);
 }
 
 int client_take_fd(struct client *client)
@@ -114,110 +136,146 @@ struct client *client_free(struct client *client)
 		client_owe(client);
 	client_disconnect(client);
 	drop_fd(client);
-	free(client->wire);
+	free(client->out);
 	free(client);
 	return NULL;
 }
 
-static int say_hello(struct client *client, int64_t deadline)
+static int queue_hello(struct client *client)
 {
 	static _Atomic uint32_t
 	    attempts; /* the process's: a session_key may be another client's next */
-	gpushare_Hello *hello = &client->greeting.verb.hello;
-	const gpushare_HelloReply *answer = &client->reply.body.hello;
-	int status;
+	gpushare_Hello *hello = &client->own.verb.hello;
 
-	memset(&client->greeting, 0, sizeof(client->greeting));
-	client->greeting.which_verb = gpushare_Request_hello_tag;
+	memset(&client->own, 0, sizeof(client->own));
+	client->own.which_verb = gpushare_Request_hello_tag;
 	hello->protocol = GPUSHARE_PROTOCOL;
 	memcpy(hello->client, client->who, strnlen(client->who, sizeof(hello->client) - 1));
 	hello->has_self = true;
 	client_self(&hello->self);
 	memcpy(hello->resume, client->session_key, sizeof(client->session_key));
 	hello->attempt = atomic_fetch_add(&attempts, 1) + 1;
-	status = client_exchange(client, &client->greeting, &client->reply, deadline);
-	if (status != GPUSHARE_OK)
-		return status;
+	return client_queue(client, &client->own, &client->hello);
+}
+
+static void take_hello(struct client *client)
+{
+	const gpushare_HelloReply *answer = &client->reply.body.hello;
+
 	memset(client->session_key, 0, sizeof(client->session_key));
 	if (client->reply.which_body == gpushare_Reply_hello_tag) {
 		memcpy(client->session_key, answer->session, sizeof(client->session_key));
 		client->connection = answer->connection;
 	}
 	client->fresh = client->connections++ > 0;
-	client_drop_given_up(client);
-	return GPUSHARE_OK;
+	client->ready = true;
 }
 
-static int greet(struct client *client, int64_t deadline)
+/* Greet, and say hello: what the registry is too slow for, a next call goes on with. The session is this
+ * connection's as soon as the registry reads the hello, and would end with it. */
+static int open_up(struct client *client, int64_t deadline)
 {
-	uint8_t mine[SP_GREETING_SIZE], theirs[SP_GREETING_SIZE];
+	int status = GPUSHARE_OK;
+	bool answered = true;
+
+	if (!client->greeted) {
+		status = client_greet(client, deadline);
+		if (status == GPUSHARE_OK)
+			status = queue_hello(client);
+	}
+	if (status == GPUSHARE_OK)
+		status = client_await(client, client->hello, &answered, deadline);
+	if (status == GPUSHARE_OK)
+		take_hello(client);
+	else if (answered && client->greeted)
+		client_hang_up(client); /* it is refused */
+	return status;
+}
+
+/* `fd` is connected to somebody. */
+static int begin(struct client *client, int fd)
+{
+	struct client_socket socket;
 	int status;
 
-	sp_greeting(mine, SP_REQ);
-	status = client_transfer(client, true, mine, sizeof(mine), deadline);
-	if (status == GPUSHARE_OK)
-		status = client_transfer(client, false, theirs, sizeof(theirs), deadline);
-	if (status != GPUSHARE_OK) {
-		client_hang_up(
-		    client); /* without a hello it takes no session_key: it need not stay */
-		return client_fail_transfer(client, status, "greeting");
-	}
-	if (!sp_greeting_is(theirs, SP_REP))
-		return client_fail(client, GPUSHARE_E_PROTOCOL,
-				   "what listens in %s is no gpushare registry", client->directory);
-	return say_hello(client, deadline);
-}
-
-/* One connection, greeted by `patience`. *out_reached: somebody was there. */
-static int connect_once(struct client *client, int64_t deadline, int64_t patience,
-			bool *out_reached)
-{
-	struct stat is;
-	int status = client_reach(client, deadline);
-
-	*out_reached = status == GPUSHARE_OK;
-	if (status != GPUSHARE_OK)
-		return status;
-	if (fstat(client->fd, &is)) { /* else nobody would ever close it */
+	if (!client_socket_of(fd, &socket)) { /* else nobody would ever close it */
 		status = client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				     "the connection to the registry in %s can't be looked at: %s",
 				     client->directory, strerror(errno));
-		close(client->fd);
-		client->fd = -1;
+		close(fd);
 		return status;
 	}
-	client->fd_device = is.st_dev;
-	client->fd_inode = is.st_ino;
-	client->posted = 0;
-	status = client_check_peer(client, client->fd);
-	if (status == GPUSHARE_OK)
-		status = greet(client, patience < deadline ? patience : deadline);
+	client->fd = fd;
+	client->fd_device = socket.device;
+	client->fd_inode = socket.inode;
+	sp_greeting(client->out, SP_REQ);
+	client->out_size = SP_GREETING_SIZE;
+	status = client_check_peer(client, fd);
 	if (status != GPUSHARE_OK)
 		client_hang_up(client);
 	return status;
 }
 
-/*
- * A listener of nng 1.5.2 can go deaf, and the registry then opens another: a connection of meanwhile
- * is never answered, the next one is. And a registry can end with our greeting in its hands: there is,
- * or we start, another. One that closes each connection does not want us.
- */
+static int check_trust(struct client *client)
+{
+	int status = client->directory[0] ? directory_check_trust(client->directory, &client->trust,
+								  client->why, sizeof(client->why))
+					  : GPUSHARE_OK;
+
+	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_OK : status;
+}
+
+static int dial(struct client *client, int64_t deadline)
+{
+	int fd, status = client_reach(client, deadline, &fd);
+
+	return status == GPUSHARE_OK ? begin(client, fd) : status;
+}
+
+/* A registry can end with our greeting in its hands: there is, or we start, another. One that closes each
+ * connection does not want us. */
 static int connect_again(struct client *client, int64_t deadline)
 {
-	int64_t patience_ms = CLIENT_PATIENCE_MS;
 	struct client_endings endings = {0};
-	bool reached;
 	int status;
 
 	do {
-		status = connect_once(client, deadline, monotonic_ms() + patience_ms, &reached);
-		if (!reached || (status != GPUSHARE_E_TIMED_OUT &&
-				 (status != GPUSHARE_E_NO_REGISTRY ||
-				  !client_outlives(client->server, &endings, deadline))))
+		status = client->fd < 0 ? dial(client, deadline) : GPUSHARE_OK;
+		if (status != GPUSHARE_OK)
 			return status;
-		patience_ms *= 2;
-	} while (monotonic_ms() < deadline);
+		status = open_up(client, deadline);
+	} while (status == GPUSHARE_E_NO_REGISTRY && client->fd < 0 &&
+		 client_outlives(client->server, &endings, deadline));
 	return status;
+}
+
+/* One that is still to be answered goes on. */
+static void drop_ended(struct client *client)
+{
+	if (client->fd >= 0 && (!fd_is_ours(client) || client_has_ended(client)))
+		client_hang_up(client);
+}
+
+int client_probe(struct client *client)
+{
+	char path[GPUSHARE_PATH_MAX];
+	int fd, status = GPUSHARE_OK;
+
+	drop_ended(client);
+	if (client->fd < 0) {
+		if (!client->directory[0] || check_trust(client) != GPUSHARE_OK ||
+		    directory_socket(client->directory, path) != GPUSHARE_OK)
+			return GPUSHARE_E_NO_REGISTRY;
+		fd = client_dial(path, SOCK_STREAM);
+		if (fd == -EAGAIN)
+			return GPUSHARE_E_TIMED_OUT;
+		if (fd < 0)
+			return client_await_next(client, GPUSHARE_E_NO_REGISTRY);
+		status = begin(client, fd);
+	}
+	if (status == GPUSHARE_OK)
+		status = open_up(client, 0);
+	return client->greeted ? GPUSHARE_OK : GPUSHARE_E_TIMED_OUT;
 }
 
 int client_connect_by(struct client *client, int64_t deadline)
@@ -232,17 +290,13 @@ int client_connect_by(struct client *client, int64_t deadline)
 	}
 	if (client_stands(client))
 		return GPUSHARE_OK;
-	client_hang_up(client);
-	client_drop_ended(client);
-	if (client->directory[0]) {
-		status = directory_check_trust(client->directory, &client->trust, client->why,
-					       sizeof(client->why));
-		if (status != GPUSHARE_OK && status != GPUSHARE_E_NOT_FOUND)
-			return status;
-	}
+	drop_ended(client);
+	status = client->fd < 0 ? check_trust(client) : GPUSHARE_OK;
+	if (status != GPUSHARE_OK)
+		return status;
 	status = connect_again(client, deadline);
 	if (status == GPUSHARE_OK)
-		client_settle(client, deadline);
+		client_pay(client, deadline);
 	return status;
 }
 
@@ -269,8 +323,6 @@ void client_tell_rest(const struct client *client, gpushare_Resync *part)
 	const gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
 	gpushare_Hold *hold;
 
-	memcpy(part->unanswered, client->unanswered, sizeof(part->unanswered));
-	part->unanswered_after = client->unanswered_after;
 	if (client->request.which_verb != gpushare_Request_withdraw_tag || !withdraw->deferred)
 		return;
 	hold = &part->shared[part->shared_count++];
@@ -281,7 +333,7 @@ void client_tell_rest(const struct client *client, gpushare_Resync *part)
 
 void client_begin_resyncing(struct client *client)
 {
-	client->told_anew = true;
+	client->told_anew = client->begins = true;
 	client->anew = false;
 }
 
@@ -298,12 +350,12 @@ void client_tell_anew(struct client *client)
 
 int client_ask_aside(struct client *client, int64_t deadline_ms)
 {
-	int status = client_exchange(client, &client->aside, &client->reply, deadline_ms);
+	int status;
 
+	client->aside.verb.resync.first |= client->begins;
+	client->begins = false;
+	status = client_exchange(client, &client->aside, deadline_ms);
 	client->told |= status == GPUSHARE_OK;
-	if (status == GPUSHARE_OK && client->aside.which_verb == gpushare_Request_resync_tag &&
-	    client->aside.verb.resync.last)
-		client->unanswered[0] = '\0';
 	return status;
 }
 
@@ -337,7 +389,7 @@ static int find_group(struct client *client, int64_t deadline)
 {
 	gpushare_Share *share = &client->request.verb.share;
 	const gpushare_ShareReply *answer = &client->reply.body.share;
-	int status = client_exchange(client, &client->request, &client->reply, deadline);
+	int status = client_exchange(client, &client->request, deadline);
 
 	if (status != GPUSHARE_OK)
 		return status;
@@ -366,13 +418,13 @@ static int exchange(struct client *client, int64_t deadline)
 	if (for_fds && names_group(&client->request)) {
 		status = find_group(client, deadline);
 	} else if (!for_fds) {
-		status = client_exchange(client, &client->request, &client->reply, deadline);
+		status = client_exchange(client, &client->request, deadline);
 		for_fds = status == GPUSHARE_OK &&
 			  client->reply.which_body == gpushare_Reply_attach_tag &&
 			  client->reply.body.attach.at_fds;
 	}
 	if (for_fds && status == GPUSHARE_OK)
-		status = client_exchange_fds(client, &client->request, &client->reply, deadline);
+		status = client_exchange_fds(client, &client->request, deadline);
 	if (status == GPUSHARE_OK && client->request.which_verb == gpushare_Request_attach_tag)
 		client->attached_by_fds = client->came >= 0;
 	return status;
@@ -388,41 +440,16 @@ static int ask(struct client *client, int64_t deadline)
 		status = client->resync(client, client->owner, deadline);
 	if (status != GPUSHARE_OK || is_told(client))
 		return status;
-	client->asked = true;
 	return exchange(client, deadline);
 }
 
-/* What is adopted stays kept, and what is brought back stood before. */
-static void note_unanswered(struct client *client)
+/* It goes, and the registry has not heard of that. */
+static bool is_untold(const struct client *client)
 {
-	const gpushare_Share *share = &client->request.verb.share;
+	pb_size_t verb = client->request.which_verb;
 
-	if (!client->asked || client->fd >= 0 || share->adopt || share->again)
-		return;
-	memcpy(client->unanswered, share->buffer.name, sizeof(client->unanswered));
-	client->unanswered_after = client->latest;
-}
-
-/* Under that name stands what the owner knows of. */
-static void note_shared(struct client *client)
-{
-	const gpushare_ShareReply *answer = &client->reply.body.share;
-
-	if (client->reply.which_body == gpushare_Reply_share_tag &&
-	    answer->generation > client->latest)
-		client->latest = answer->generation;
-	if (!strcmp(client->request.verb.share.buffer.name, client->unanswered))
-		client->unanswered[0] = '\0';
-}
-
-static void note(struct client *client, int status)
-{
-	if (client->request.which_verb != gpushare_Request_share_tag)
-		return;
-	if (status == GPUSHARE_OK)
-		note_shared(client);
-	else
-		note_unanswered(client);
+	return client->connections && !client->asked && client_is_silent(client) &&
+	       (verb == gpushare_Request_withdraw_tag || verb == gpushare_Request_detach_tag);
 }
 
 int client_call(struct client *client, unsigned int extra_ms)
@@ -436,17 +463,17 @@ int client_call(struct client *client, unsigned int extra_ms)
 	status = client_connect(client);
 	/* A connection that died under the request was a registry's that ended: ask its successor,
 	 * which first hears how things stand, and that one's, while there is time; but not one that
-	 * closes each connection. fd -1 tells a failure of the transport from the registry's own
-	 * word. */
+	 * closes each connection. */
 	while (status == GPUSHARE_OK) {
 		status = ask(client, deadline);
-		note(client, status);
-		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0 || client->heard)
+		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0)
 			break;
 		if (!client_outlives(client->server, &endings, deadline))
 			break;
 		status = client_connect_by(client, deadline);
 	}
+	if (is_untold(client))
+		client_tell_anew(client);
 	client->goes = -1;
 	/* Done, perhaps, for a descriptor that had no room here: it is told of without that, at once. */
 	if (status == GPUSHARE_E_LIMIT && client->fd >= 0 && client->fresh && client->resync)

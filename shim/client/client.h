@@ -9,13 +9,14 @@
 
 #define CLIENT_TRIES 5	  /* with a registry that closes the connection under it */
 #define CLIENT_ENDINGS 20 /* ...or one after the other ends under one request */
-#define CLIENT_GIVEN_UP 8 /* connections that are still to be closed, at most */
 
 struct client_options {
 	const char *directory;	 /* NULL: see directory_find() */
 	const char *who;	 /* "shim" or "api", for the registry's log */
 	unsigned int timeout_ms; /* 0: $GPUSHARE_TIMEOUT_MS or 1000 */
 	bool autostart;		 /* and $GPUSHARE_AUTOSTART isn't 0 */
+	bool
+	    shares_late; /* a Share that is answered too late stands, until a Resync says otherwise */
 };
 
 /*
@@ -32,6 +33,16 @@ struct client_socket {
 	unsigned long long device, inode;
 };
 
+/* A request whose caller has given up: client_late.c. */
+struct client_late {
+	pb_size_t verb; /* 0: none is late */
+	bool stands;	/* what it did is not to be undone */
+	bool adopts;
+	char name[GPUSHARE_NAME_MAX + 1];
+	uint32_t id;		     /* 0: the answer comes by `socket` */
+	struct client_socket socket; /* to fds.sock */
+};
+
 struct client {
 	int fd;					/* -1: not connected */
 	unsigned long long fd_device, fd_inode; /* proof that the fd is still ours */
@@ -41,8 +52,14 @@ struct client {
 	unsigned int timeout_ms;
 	bool autostart;
 	bool giving_back; /* so no registry is started but one that would know what is given back */
-	unsigned int posted; /* questions of this connection whose answers nobody waits for */
-	bool heard;	     /* a byte of the answer to the latest request has come */
+	bool shares_late;
+	bool greeted, ready; /* by this connection's registry; and it has answered the hello */
+	uint32_t hello;	     /* its id */
+	uint8_t *out,
+	    *in; /* of GPUSHARE_MESSAGE_MAX bytes: still to be written, and read in advance */
+	size_t out_size, in_size;
+	unsigned int owed; /* answers that are to come, whoever waits for them */
+	struct client_late late;
 	unsigned int
 	    fdless; /* the connection (`connections`) that outlived the wait for its end: no fds.sock */
 	bool asked; /* the latest call's request was sent to somebody, answered or not */
@@ -50,26 +67,18 @@ struct client {
 	bool fresh;		      /* the registry is to be told of all that the owner has */
 	bool anew;		      /* ...once more, when it has been told of it */
 	bool told, told_anew; /* behind this question: some of that, and from its beginning on */
-	unsigned int connections;			/* made so far */
-	struct client_socket given_up[CLIENT_GIVEN_UP]; /* oldest first: client_given_up.c */
-	unsigned int given_up_count;
-	struct client_socket probe; /* client_probe.c; fd -1: none */
-	uint8_t session_key[16];    /* the latest one's, to resume by; all zero: none */
-	uint32_t connection;	    /* the registry's number of it */
-	char unanswered[GPUSHARE_NAME_MAX +
-			1]; /* what a Share asked for; "": none, or it was told of */
-	uint64_t
-	    unanswered_after; /* the latest generation by then: what has it is not that Share's */
-	uint64_t latest;      /* generation that a Share was answered with */
+	bool begins;	      /* the next part is the first */
+	unsigned int connections; /* made so far */
+	uint8_t session_key[16];  /* the latest one's, to resume by; all zero: none */
+	uint32_t connection;	  /* the registry's number of it */
 	client_resync *resync;
 	void *owner;
 	char who[64];
 	char directory[GPUSHARE_PATH_MAX];
 	char why[512]; /* the sentence behind the last failure */
-	uint8_t *wire; /* GPUSHARE_MESSAGE_MAX bytes */
 	request request;
 	request aside; /* of the owner's resyncing, while `request` waits */
-	request greeting;
+	request own;   /* the client's: a hello, or what undoes something */
 	reply reply;
 	int goes; /* a descriptor that goes with `request`, and stays the caller's; -1: none */
 	int came; /* one that came with `reply`; -1: none. See client_take_fd(). */
@@ -93,20 +102,22 @@ void client_tell_anew(struct client *client);
 /* Send client->aside, a part of that, receive into client->reply. The answer's status, or the transport's. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
 /* For the last part of a Resync, which has room: whose free the waiting request defers, and is
- * told of by nobody else any more, stands until then; and what is not to stand, as nobody heard that it does. */
+ * told of by nobody else any more, stands until then. */
 void client_tell_rest(const struct client *client, gpushare_Resync *part);
 /* Does the registry know leases that can be resumed, and Resync? */
 bool client_has_session(const struct client *client);
 
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
 int client_connect(struct client *client);
-/* Does the connection stand? Without a word to the registry, and without a wait. */
+/* Does the connection stand, with a registry that has answered over it? Without a word, and without a wait. */
 bool client_stands(const struct client *client);
-/* Where none stands: is there a registry to connect to? It never waits. OK: one runs, as it has greeted a
- * probing connection since an earlier call. E_TIMED_OUT: one listens and has not greeted so far. E_NO_REGISTRY,
- * E_NOT_READY (client_await_next()): none listens. */
+/* The latest call's failure is the transport's: no registry, or it has not answered in time. */
+bool client_is_silent(const struct client *client);
+/* Where none stands: is there a registry to connect to? It never waits, and what it begins client_connect()
+ * goes on with. OK: one runs, as it has greeted us. E_TIMED_OUT: one listens and has not greeted so far.
+ * E_NO_REGISTRY, E_NOT_READY (client_await_next()): none listens. */
 int client_probe(struct client *client);
-/* Drop the connection, and those given up; in a forked child too, where only the inherited fds are closed. */
+/* Drop the connection; in a forked child too, where only the inherited fds are closed. */
 void client_disconnect(struct client *client);
 
 /*
@@ -116,7 +127,7 @@ void client_disconnect(struct client *client);
  * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why has the sentence either way.
  * What a file descriptor goes with, client->goes or one that comes back, is asked at fds.sock; client->goes is -1
  * afterwards.
- * After a transport failure the connection is used no more: a late answer never meets a later question.
+ * A registry that is only slow keeps the connection: the next call first takes the late answer.
  */
 int client_call(struct client *client, unsigned int extra_ms);
 /* What came with the answer of the latest call, close-on-exec, is the caller's from here on; -1: nothing did. What

@@ -102,31 +102,6 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 			   client->directory);
 }
 
-static int send_by(int fd, const struct fds_header *header, const void *body, size_t size, int goes,
-		   int64_t deadline_ms)
-{
-	int status;
-
-	while ((status = fds_send(fd, header, body, size, goes)) == GPUSHARE_E_TIMED_OUT) {
-		if ((status = client_wait(fd, POLLOUT, deadline_ms)))
-			return status;
-	}
-	return status;
-}
-
-static int receive_by(int fd, struct fds_header *header, void *body, size_t room, size_t *out_size,
-		      int *out_came, int64_t deadline_ms)
-{
-	int status;
-
-	while ((status = fds_receive(fd, header, body, room, out_size, out_came)) ==
-	       GPUSHARE_E_TIMED_OUT) {
-		if ((status = client_wait(fd, POLLIN, deadline_ms)))
-			return status;
-	}
-	return status;
-}
-
 /* Somebody may have removed the directory under one registry, and started another. */
 static bool is_one_registry(const struct client *client, int fd)
 {
@@ -137,28 +112,47 @@ static bool is_one_registry(const struct client *client, int fd)
 	       !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) && one.pid == other.pid;
 }
 
-/* One message there, with `size` bytes at client->wire and `goes`, and its answer in their place. An answer to
- * another question is none. */
-static int talk(struct client *client, enum fds_verb verb, size_t size, int goes, size_t *out_size,
-		int *out_came, int64_t deadline_ms)
+static int connect_fds(struct client *client, enum fds_verb verb, int64_t deadline_ms, int *out_fd)
 {
-	_cleanup_close_ int fd = -1;
-	struct fds_header header = {
-	    .version = FDS_VERSION, .verb = (uint8_t)verb, .connection = client->connection};
-	int status = dial(client, deadline_ms, &fd);
+	int fd = -1, status = dial(client, deadline_ms, &fd);
 
 	if (!status)
 		status = client_check_peer(client, fd);
 	if (!status && verb != FDS_ASK &&
 	    !is_one_registry(client, fd)) /* else the session_key says it */
 		status = fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
-	if (status)
-		return status;
+	*out_fd = fd;
+	return status;
+}
+
+/* `size` bytes at client->out go, with client->goes. */
+static int send_ask(struct client *client, int fd, enum fds_verb verb, size_t size, int goes,
+		    int64_t deadline_ms)
+{
+	struct fds_header header = {
+	    .version = FDS_VERSION, .verb = (uint8_t)verb, .connection = client->connection};
+	int status;
+
 	memcpy(header.session, client->session_key, sizeof(header.session));
-	status = send_by(fd, &header, client->wire, size, goes, deadline_ms);
-	if (!status)
-		status = receive_by(fd, &header, client->wire, GPUSHARE_MESSAGE_MAX, out_size,
-				    out_came, deadline_ms);
+	while ((status = fds_send(fd, &header, client->out, size, goes)) == GPUSHARE_E_TIMED_OUT) {
+		if ((status = client_wait(fd, POLLOUT, deadline_ms)))
+			break;
+	}
+	return status ? fail_transfer(client, status) : GPUSHARE_OK;
+}
+
+/* An answer to another question is none. What the registry says of the message itself is in *out_status. */
+static int receive(struct client *client, int fd, enum fds_verb verb, size_t room, size_t *out_size,
+		   int *out_came, int64_t deadline_ms)
+{
+	struct fds_header header;
+	int status;
+
+	while ((status = fds_receive(fd, &header, client->in, room, out_size, out_came)) ==
+	       GPUSHARE_E_TIMED_OUT) {
+		if ((status = client_wait(fd, POLLIN, deadline_ms)))
+			break;
+	}
 	if (!status && header.verb != verb)
 		status = GPUSHARE_E_PROTOCOL;
 	if (status)
@@ -169,43 +163,95 @@ static int talk(struct client *client, enum fds_verb verb, size_t size, int goes
 int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 {
 	int64_t deadline_ms = monotonic_ms() + client->timeout_ms;
-	int status = client_connect_by(client, deadline_ms), fd = -1;
+	int status = client_connect_by(client, deadline_ms), came = -1;
+	_cleanup_close_ int fd = -1;
 	size_t size;
 
 	if (!status)
-		status = talk(client, verb, 0, -1, &size, &fd, deadline_ms);
-	if (!status && fd < 0)
+		status = connect_fds(client, verb, deadline_ms, &fd);
+	if (!status)
+		status = send_ask(client, fd, verb, 0, -1, deadline_ms);
+	if (!status)
+		status = receive(client, fd, verb, 0, &size, &came, deadline_ms);
+	if (!status && came < 0)
 		status = fail_transfer(client, GPUSHARE_E_PROTOCOL);
 	if (!status)
-		*out_fd = fd;
+		*out_fd = came;
 	return status;
 }
 
-/* The connection to registry.sock is none any more, and a next one has its session_key. */
-static bool is_lost(int status)
+/* It may have been done. Where another registry listens by now, or none, the connection is of no use. */
+static int doubt(struct client *client, int fd, int status)
 {
-	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ||
-	       status == GPUSHARE_E_PROTOCOL;
+	bool ended = status == GPUSHARE_E_NO_REGISTRY &&
+		     ((fd >= 0 && !is_one_registry(client, fd)) || is_ending(client));
+
+	if (ended)
+		client_hang_up(client);
+	else
+		client_tell_anew(client);
+	return status;
 }
 
-int client_exchange_fds(struct client *client, const request *question, reply *answer,
-			int64_t deadline_ms)
+static void note_late(struct client *client, const request *question, int *fd)
 {
+	struct client_socket socket;
+
+	if (!client_socket_of(*fd, &socket))
+		return;
+	client_note_late(client, question)->socket = socket;
+	*fd = -1;
+}
+
+int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms)
+{
+	_cleanup_close_ int fd = -1;
 	size_t size = 0;
-	int status = client_settle_posted(client, deadline_ms);
+	int status = client_settle(client, deadline_ms);
 
 	if (status)
 		return status;
-	client->heard = false;
 	client->next_id++; /* it counts as one, though no answer needs it */
-	status = codec_encode_request(question, client->wire, GPUSHARE_MESSAGE_MAX, &size);
+	status = codec_encode_request(question, client->out, GPUSHARE_MESSAGE_MAX, &size);
 	if (status)
 		return client_fail(client, status, "a request breaks the protocol's bounds");
-	status = talk(client, FDS_ASK, size, client->goes, &size, &client->came, deadline_ms);
-	if (is_lost(status))
-		client_give_up(client);
-	if (status ==
-	    GPUSHARE_E_LIMIT) /* it may have been done, for a descriptor that had no room here */
-		client_tell_anew(client);
-	return status ? status : client_read_answer(client, client->wire, size, answer);
+	status = connect_fds(client, FDS_ASK, deadline_ms, &fd);
+	if (!status)
+		status = send_ask(client, fd, FDS_ASK, size, client->goes, deadline_ms);
+	if (status)
+		return status == GPUSHARE_E_NO_REGISTRY ? doubt(client, fd, status) : status;
+	client->asked = true;
+	status =
+	    receive(client, fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size, &client->came, deadline_ms);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		note_late(client, question, &fd);
+	else if (!status)
+		status = client_decode(client, client->in, size);
+	else
+		return doubt(client, fd, status);
+	return status ? status : client_reply_status(client);
+}
+
+int client_settle_fds(struct client *client, int64_t deadline_ms)
+{
+	const struct client_socket *socket = &client->late.socket;
+	size_t size;
+	int came = -1, status = GPUSHARE_E_NO_REGISTRY;
+
+	if (client_socket_is_ours(socket))
+		status = receive(client, socket->fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size, &came,
+				 deadline_ms);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return status;
+	if (came >= 0)
+		close(came);
+	if (!status)
+		status = client_decode(client, client->in, size);
+	if (!status) {
+		client_undo(client);
+		return GPUSHARE_OK;
+	}
+	client_drop_late(client);
+	doubt(client, -1, status);
+	return client->fd < 0 ? status : GPUSHARE_OK;
 }

@@ -12,7 +12,6 @@
 int client_page(struct client *client, enum fds_verb verb, int *out_fd);
 
 /* client_exchange(), with client->goes beside the question, and client->came beside its answer. */
-int client_exchange_fds(struct client *client, const request *question, reply *answer,
-			int64_t deadline_ms);
+int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms);
 
 #endif

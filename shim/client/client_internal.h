@@ -6,34 +6,39 @@
 
 #define CLIENT_RETRY_MS 5   /* between two tries to reach a registry that is starting, or is busy */
 #define CLIENT_START_MS 500 /* what a registry that we started may take before we start another */
-#define CLIENT_PATIENCE_MS 250 /* with a first connection that is not answered; then twice that */
 
 /* Keep the sentence; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
-bool client_fd_has_ended(int fd);
 /* Close the connection. */
 void client_hang_up(struct client *client);
 
-/* client_given_up.c. A program may close every fd, or put one of its own where ours was: look before
- * each use. */
+/* A program may close every fd, or put one of its own where ours was: look before each use. */
 bool client_socket_is_ours(const struct client_socket *socket);
-/* There is no connection any more; where it has a session_key its fd stays open for now. */
-void client_give_up(struct client *client);
-/* Close what was given up: all, when another hello has been answered; those whose registry has gone. */
-void client_drop_given_up(struct client *client);
-void client_drop_ended(struct client *client);
+/* *out_socket is that fd; false: it can't be looked at. */
+bool client_socket_of(int fd, struct client_socket *out_socket);
 
-/* client_probe.c */
-void client_drop_probe(struct client *client);
+/*
+ * client_late.c. A request was sent and its caller has given up. The next call first takes the answer, and undoes
+ * what it says was done: nobody knows here that the name is shared, or attached.
+ */
+bool client_is_late(const struct client *client);
+/* Returns what is to be filled in: the id, or the socket. */
+struct client_late *client_note_late(struct client *client, const request *question);
+/* The answer has come, and is client->reply. */
+void client_undo(struct client *client);
+/* Nothing is late any more. Closes the socket. */
+void client_drop_late(struct client *client);
+/* client_fds.c: the answer comes by client->late.socket. */
+int client_settle_fds(struct client *client, int64_t deadline_ms);
 
 /* client_owed.c. Of a client that goes, and has not told the registry so: the next connection of this
  * process to that directory does. */
 void client_owe(const struct client *client);
 /* Over a connection of its own each. */
-void client_settle(const struct client *client, int64_t deadline_ms);
+void client_pay(const struct client *client, int64_t deadline_ms);
 /* Whether a registry that is started now would know what this client shared or attached. */
 bool client_is_remembered(const struct client *client);
 
@@ -41,7 +46,7 @@ bool client_is_remembered(const struct client *client);
 int client_connect_by(struct client *client, int64_t deadline_ms);
 
 /* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
-int client_reach(struct client *client, int64_t deadline_ms);
+int client_reach(struct client *client, int64_t deadline_ms, int *out_fd);
 
 /*
  * The same open file where the program's dup2() of a number of its own choice won't hit it, or `fd` where
@@ -56,17 +61,20 @@ int client_check_peer(struct client *client, int fd);
 
 /* client_wire.c. Wait for `events`; OK, E_TIMED_OUT, or E_IO for a poll that failed. */
 int client_wait(int fd, short events, int64_t deadline_ms);
-/* Move all `size` bytes one way. E_NO_REGISTRY: the other side closed. */
-int client_transfer(struct client *client, bool out, uint8_t *data, size_t size,
-		    int64_t deadline_ms);
-/* The connection is none any more over that failure; with the sentence for it. */
-int client_fail_transfer(struct client *client, int status, const char *doing);
-/* Answers that nobody waits for are taken in first. */
-int client_settle_posted(struct client *client, int64_t deadline_ms);
-/* The answer of `size` bytes; its status, or E_PROTOCOL. */
-int client_read_answer(struct client *client, const uint8_t *bytes, size_t size, reply *answer);
-/* A question and its answer; the answer's status. */
-int client_exchange(struct client *client, const request *question, reply *answer,
-		    int64_t deadline_ms);
+/* The registry's greeting. All below, too: E_TIMED_OUT leaves the connection as it is, for the next call to go on;
+ * after another failure of the transport there is none any more. */
+int client_greet(struct client *client, int64_t deadline_ms);
+/* Put a request behind what is still to be written. */
+int client_queue(struct client *client, const request *question, uint32_t *out_id);
+/* The answer to that, in client->reply; its status. *out_answered: it came. */
+int client_await(struct client *client, uint32_t id, bool *out_answered, int64_t deadline_ms);
+/* Both. First comes what is late. */
+int client_exchange(struct client *client, const request *question, int64_t deadline_ms);
+/* All is written and answered, and nothing late. */
+int client_settle(struct client *client, int64_t deadline_ms);
+/* Into client->reply; a message that can't be decoded ends the connection. */
+int client_decode(struct client *client, const uint8_t *bytes, size_t size);
+/* The status in client->reply, and its sentence. */
+int client_reply_status(struct client *client);
 
 #endif

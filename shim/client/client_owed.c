@@ -55,7 +55,7 @@ void client_owe(const struct client *client)
 }
 
 /* As the client that had it: with nothing to tell of. Where that fails it is owed again. */
-static void settle(const struct owed *owed, unsigned int timeout_ms)
+static void pay(const struct owed *owed, unsigned int timeout_ms)
 {
 	const struct client_options options = {
 	    .directory = owed->directory,
@@ -74,7 +74,7 @@ static void settle(const struct owed *owed, unsigned int timeout_ms)
 	client_free(client);
 }
 
-void client_settle(const struct client *client, int64_t deadline_ms)
+void client_pay(const struct client *client, int64_t deadline_ms)
 {
 	struct owed *list = atomic_load_explicit(&table, memory_order_relaxed)
 				? atomic_exchange(&table, NULL)
@@ -89,7 +89,7 @@ void client_settle(const struct client *client, int64_t deadline_ms)
 			push(owed);
 			continue;
 		}
-		settle(owed, (unsigned int)left_ms);
+		pay(owed, (unsigned int)left_ms);
 		free(owed);
 	}
 }

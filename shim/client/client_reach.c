@@ -76,7 +76,7 @@ static const char *read_reason(int said, char reason[REASON_MAX])
 	return line;
 }
 
-int client_reach(struct client *client, int64_t deadline)
+int client_reach(struct client *client, int64_t deadline, int *out_fd)
 {
 	char path[GPUSHARE_PATH_MAX], reason[REASON_MAX];
 	_cleanup_close_ int said = -1;
@@ -92,7 +92,7 @@ int client_reach(struct client *client, int64_t deadline)
 		int status, fd = client_dial(path, SOCK_STREAM);
 
 		if (fd >= 0) {
-			client->fd = fd;
+			*out_fd = fd;
 			return GPUSHARE_OK;
 		}
 		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)

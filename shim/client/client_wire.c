@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* One message there and back, by a deadline. */
+/*
+ * Requests and answers over one stream, by a deadline. A call that gives up leaves what it has not written at
+ * client->out and what it has read at client->in, so the next one goes on where it stopped.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "client_internal.h"
 #include "base/monotonic.h"
+
+#define HEADER (SP_HEADER_SIZE + SP_ID_SIZE)
 
 int client_fail(struct client *client, int status, const char *format, ...)
 {
@@ -39,192 +45,231 @@ int client_wait(int fd, short events, int64_t deadline_ms)
 	}
 }
 
-int client_transfer(struct client *client, bool out, uint8_t *data, size_t size, int64_t deadline)
+static int fail_transfer(struct client *client, int status)
 {
-	int fd = client->fd;
+	const char *doing = !client->greeted   ? "greeting"
+			    : client->out_size ? "taking a request"
+					       : "answering";
 
-	while (size > 0) {
-		ssize_t moved = out ? send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT)
-				    : recv(fd, data, size, MSG_DONTWAIT);
-
-		if (moved > 0) {
-			client->heard |= !out;
-			data += moved;
-			size -= (size_t)moved;
-			continue;
-		}
-		if (moved == 0 && !out)
-			return GPUSHARE_E_NO_REGISTRY;
-		if (moved < 0 && errno == EINTR)
-			continue;
-		if (moved < 0 && errno != EAGAIN)
-			return GPUSHARE_E_NO_REGISTRY;
-		int status = client_wait(fd, out ? POLLOUT : POLLIN, deadline);
-		if (status != GPUSHARE_OK)
-			return status;
-	}
-	return GPUSHARE_OK;
-}
-
-int client_fail_transfer(struct client *client, int status, const char *doing)
-{
-	if (status == GPUSHARE_E_TIMED_OUT)
-		client_give_up(client);
-	else
-		client_hang_up(client);
+	if (client->fd < 0) /* said already */
+		return status;
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return client_fail(
 		    client, status,
 		    "the registry in %s did not answer in time (%u ms) while %s; is it stopped or "
 		    "overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
 		    client->directory, client->timeout_ms, doing);
+	client_hang_up(client);
+	if (status == GPUSHARE_E_PROTOCOL)
+		return client_fail(client, status,
+				   "what answers in %s does not speak the registry's protocol",
+				   client->directory);
 	return client_fail(
 	    client, GPUSHARE_E_NO_REGISTRY,
 	    "the registry in %s closed the connection while %s; it may have been ended: try again",
 	    client->directory, doing);
 }
 
-/*
- * The answer, until there are `need` bytes of it at client->wire: *have come so far. As much as there
- * is is taken at once, as an answer takes a while; but not where the answer to a posted question may
- * follow.
- */
-static int receive(struct client *client, size_t need, size_t *have, int64_t deadline)
+static void skip(uint8_t *bytes, size_t *size, size_t count)
 {
-	size_t most = client->posted ? need : GPUSHARE_MESSAGE_MAX;
+	*size -= count;
+	memmove(bytes, bytes + count, *size);
+}
 
-	while (*have < need) {
-		int status = client_wait(client->fd, POLLIN, deadline);
-		ssize_t got;
+/* Write what the socket takes now. */
+static int flush(struct client *client)
+{
+	while (client->out_size) {
+		ssize_t sent =
+		    send(client->fd, client->out, client->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-		if (status != GPUSHARE_OK)
-			return status;
-		got = recv(client->fd, client->wire + *have, most - *have, MSG_DONTWAIT);
-		if (!got || (got < 0 && errno != EINTR && errno != EAGAIN))
+		if (sent < 0 && errno == EAGAIN)
+			return GPUSHARE_OK;
+		if (sent < 0 && errno != EINTR)
 			return GPUSHARE_E_NO_REGISTRY;
-		if (got < 0)
-			continue;
-		client->heard = true;
-		*have += (size_t)got;
+		if (sent > 0)
+			skip(client->out, &client->out_size, (size_t)sent);
 	}
 	return GPUSHARE_OK;
 }
 
-/* The next message, at client->wire: *out_size bytes behind its header. It answers `id`, or what was posted. */
-static int receive_one(struct client *client, uint32_t id, bool *out_posted, size_t *out_size,
-		       int64_t deadline)
+static int read_in(struct client *client)
 {
-	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
-	size_t have = 0;
-	int status;
-	long body;
+	ssize_t got = recv(client->fd, client->in + client->in_size,
+			   GPUSHARE_MESSAGE_MAX - client->in_size, MSG_DONTWAIT);
 
-	client->heard = false;
-	status = receive(client, header, &have, deadline);
-	if (status != GPUSHARE_OK)
-		return status;
-	body = sp_header_body_size(client->wire);
-	if (body < 0 || (size_t)body > GPUSHARE_MESSAGE_MAX - header ||
-	    have > header + (size_t)body)
-		return GPUSHARE_E_PROTOCOL;
-	*out_posted = sp_id(client->wire + SP_HEADER_SIZE) != id;
-	if (*out_posted && !client->posted)
-		return GPUSHARE_E_PROTOCOL;
-	*out_size = (size_t)body;
-	status = receive(client, header + (size_t)body, &have, deadline);
-	client->posted -= *out_posted; /* not before: see receive() */
+	if (!got || (got < 0 && errno != EINTR && errno != EAGAIN))
+		return GPUSHARE_E_NO_REGISTRY;
+	if (got > 0)
+		client->in_size += (size_t)got;
+	return GPUSHARE_OK;
+}
+
+/* Wait for `need` bytes at client->in, and write meanwhile what is still to be written. */
+static int receive(struct client *client, size_t need, int64_t deadline)
+{
+	int status = flush(client);
+
+	while (status == GPUSHARE_OK && client->in_size < need) {
+		status =
+		    client_wait(client->fd, client->out_size ? POLLIN | POLLOUT : POLLIN, deadline);
+		if (status == GPUSHARE_OK)
+			status = flush(client);
+		if (status == GPUSHARE_OK)
+			status = read_in(client);
+	}
 	return status;
 }
 
-static uint32_t next_id(struct client *client)
+/* The next answer is at client->in, *out_size bytes with its header. */
+static int receive_answer(struct client *client, size_t *out_size, int64_t deadline)
 {
-	return ++client->next_id | 0x80000000u;
-}
+	int status = receive(client, HEADER, deadline);
+	long body;
 
-/* One message of `size` bytes, already at wire + header, there and back. */
-static int exchange(struct client *client, size_t size, size_t *out_size, int64_t deadline)
-{
-	uint32_t id = next_id(client);
-	bool posted = false;
-	int status;
-
-	client->heard = false;
-	sp_header(client->wire, id, size);
-	status = client_transfer(client, true, client->wire, SP_HEADER_SIZE + SP_ID_SIZE + size,
-				 deadline);
 	if (status != GPUSHARE_OK)
-		return client_fail_transfer(client, status, "taking a request");
-	do
-		status = receive_one(client, id, &posted, out_size, deadline);
-	while (status == GPUSHARE_OK && posted);
-	if (status == GPUSHARE_E_PROTOCOL) {
-		client_hang_up(client);
-		return client_fail(client, GPUSHARE_E_PROTOCOL,
-				   "what answers in %s does not speak the registry's protocol",
-				   client->directory);
-	}
-	return status == GPUSHARE_OK ? status : client_fail_transfer(client, status, "answering");
+		return status;
+	body = sp_header_body_size(client->in);
+	if (body < 0 || (size_t)body > GPUSHARE_MESSAGE_MAX - HEADER)
+		return GPUSHARE_E_PROTOCOL;
+	*out_size = HEADER + (size_t)body;
+	return receive(client, *out_size, deadline);
 }
 
-int client_settle_posted(struct client *client, int64_t deadline)
+/* Take one answer: *out_mine: to `id`, whose answer is then in client->reply. Others are dropped, or what they
+ * say was done too late is undone. */
+static int take_answer(struct client *client, uint32_t id, bool *out_mine, int64_t deadline)
+{
+	bool late;
+	size_t size;
+	uint32_t found;
+	int status = receive_answer(client, &size, deadline);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	found = sp_id(client->in + SP_HEADER_SIZE);
+	*out_mine = found == id;
+	late = !*out_mine && found == client->late.id;
+	if (client->owed < (*out_mine || !id ? 1u : 2u))
+		return GPUSHARE_E_PROTOCOL;
+	client->owed--;
+	if (!client->owed && client->in_size > size)
+		return GPUSHARE_E_PROTOCOL;
+	if ((*out_mine || late) &&
+	    client_decode(client, client->in + HEADER, size - HEADER) != GPUSHARE_OK)
+		return GPUSHARE_E_PROTOCOL;
+	skip(client->in, &client->in_size, size);
+	if (late)
+		client_undo(client);
+	return GPUSHARE_OK;
+}
+
+int client_await(struct client *client, uint32_t id, bool *out_answered, int64_t deadline)
 {
 	int status = GPUSHARE_OK;
-	bool posted;
-	size_t size;
 
-	while (status == GPUSHARE_OK && client->posted)
-		status = receive_one(client, 0, &posted, &size, deadline);
-	return status == GPUSHARE_OK ? status : client_fail_transfer(client, status, "answering");
+	*out_answered = false;
+	while (status == GPUSHARE_OK && !*out_answered)
+		status = take_answer(client, id, out_answered, deadline);
+	return status == GPUSHARE_OK ? client_reply_status(client) : fail_transfer(client, status);
+}
+
+int client_greet(struct client *client, int64_t deadline)
+{
+	int status = receive(client, SP_GREETING_SIZE, deadline);
+
+	if (status != GPUSHARE_OK)
+		return fail_transfer(client, status);
+	if (!sp_greeting_is(client->in, SP_REP)) {
+		client_hang_up(client);
+		return client_fail(client, GPUSHARE_E_PROTOCOL,
+				   "what listens in %s is no gpushare registry", client->directory);
+	}
+	skip(client->in, &client->in_size, SP_GREETING_SIZE);
+	client->greeted = true;
+	return GPUSHARE_OK;
+}
+
+int client_settle(struct client *client, int64_t deadline)
+{
+	int status = GPUSHARE_OK;
+	bool mine;
+
+	while (status == GPUSHARE_OK && client->owed)
+		status = take_answer(client, 0, &mine, deadline);
+	if (status != GPUSHARE_OK)
+		return fail_transfer(client, status);
+	return client_is_late(client) ? client_settle_fds(client, deadline) : GPUSHARE_OK;
+}
+
+int client_queue(struct client *client, const request *question, uint32_t *out_id)
+{
+	uint8_t *at = client->out + client->out_size;
+	size_t room = GPUSHARE_MESSAGE_MAX - client->out_size, size = 0;
+	int status = room < HEADER
+			 ? GPUSHARE_E_LIMIT
+			 : codec_encode_request(question, at + HEADER, room - HEADER, &size);
+
+	if (status != GPUSHARE_OK)
+		return client_fail(client, status, "a request breaks the protocol's bounds");
+	*out_id = ++client->next_id | 0x80000000u;
+	sp_header(at, *out_id, size);
+	client->out_size += HEADER + size;
+	client->owed++;
+	return GPUSHARE_OK;
 }
 
 bool client_post(struct client *client, const request *question)
 {
-	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
-	size_t size;
-	ssize_t sent;
+	size_t whole;
+	uint32_t id;
 
-	if (codec_encode_request(question, client->wire + header, GPUSHARE_MESSAGE_MAX - header,
-				 &size) != GPUSHARE_OK)
+	if (flush(client) != GPUSHARE_OK || client->out_size ||
+	    client_queue(client, question, &id) != GPUSHARE_OK)
 		return false;
-	sp_header(client->wire, next_id(client), size);
-	sent = send(client->fd, client->wire, header + size, MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (sent == (ssize_t)(header + size)) {
-		client->posted++;
+	whole = client->out_size;
+	if (flush(client) == GPUSHARE_OK && client->out_size < whole)
 		return true;
-	}
-	if (sent > 0) /* nothing can follow half a message */
-		client_give_up(client);
+	client->out_size = 0;
+	client->owed--;
 	return false;
 }
 
-int client_exchange(struct client *client, const request *question, reply *answer, int64_t deadline)
+int client_exchange(struct client *client, const request *question, int64_t deadline)
 {
-	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
-	size_t size = 0;
-	int status = codec_encode_request(question, client->wire + header,
-					  GPUSHARE_MESSAGE_MAX - header, &size);
+	int status = GPUSHARE_OK;
+	bool answered;
+	uint32_t id;
 
+	if (client_is_late(client) || client->out_size)
+		status = client_settle(client, deadline);
+	if (status == GPUSHARE_OK)
+		status = client_queue(client, question, &id);
 	if (status != GPUSHARE_OK)
-		return client_fail(client, status, "a request breaks the protocol's bounds");
-	status = exchange(client, size, &size, deadline);
-	return status == GPUSHARE_OK
-		   ? client_read_answer(client, client->wire + header, size, answer)
-		   : status;
+		return status;
+	client->asked |= question == &client->request;
+	status = client_await(client, id, &answered, deadline);
+	if (!answered && client->fd >= 0)
+		client_note_late(client, question)->id = id;
+	return status;
 }
 
-int client_read_answer(struct client *client, const uint8_t *bytes, size_t size, reply *answer)
+int client_reply_status(struct client *client)
 {
-	int status = codec_decode_reply(bytes, size, answer);
+	const reply *answer = &client->reply;
 
-	if (status != GPUSHARE_OK) {
-		client_hang_up(client);
-		return client_fail(client, GPUSHARE_E_PROTOCOL,
-				   "the registry in %s sent an answer that can't be decoded",
-				   client->directory);
-	}
-	if (answer->status != GPUSHARE_OK)
-		return client_fail(client, answer->status, "%s",
-				   answer->message[0] ? answer->message
-						      : status_text(answer->status));
-	return GPUSHARE_OK;
+	if (answer->status == GPUSHARE_OK)
+		return GPUSHARE_OK;
+	return client_fail(client, answer->status, "%s",
+			   answer->message[0] ? answer->message : status_text(answer->status));
+}
+
+int client_decode(struct client *client, const uint8_t *bytes, size_t size)
+{
+	if (codec_decode_reply(bytes, size, &client->reply) == GPUSHARE_OK)
+		return GPUSHARE_OK;
+	client_hang_up(client);
+	return client_fail(client, GPUSHARE_E_PROTOCOL,
+			   "the registry in %s sent an answer that can't be decoded",
+			   client->directory);
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/client_internal.h"
 #include "base/monotonic.h"
 #include "shim_live.h"
 #include "base/shim_lock.h"
@@ -52,7 +51,8 @@ static bool take_turn(int64_t until_ms)
 
 static bool have_client(void)
 {
-	const struct client_options options = {.who = "shim", .autostart = true};
+	const struct client_options options = {
+	    .who = "shim", .autostart = true, .shares_late = true};
 
 	if (line.client)
 		return true;
@@ -146,7 +146,7 @@ bool line_standing(unsigned int *out_connection)
 		return false;
 	client = line.client;
 	*out_connection = 0;
-	if (client && client->fd >= 0 && !client_has_ended(client))
+	if (client && client_stands(client))
 		*out_connection = client->connections;
 	pthread_mutex_unlock(&turn.lock);
 	return true;
@@ -215,8 +215,8 @@ int line_call(unsigned int extra_ms, char *why, size_t why_size)
 	int status = client_call(limited(), extra_ms);
 
 	line.until_ms += extra_ms;
-	note(status == GPUSHARE_OK || line.client->fd >= 0);
-	if (line.client->fd < 0)
+	note(status == GPUSHARE_OK || !client_is_silent(line.client));
+	if (client_is_silent(line.client))
 		note_unanswered(status);
 	return say(status, why, why_size);
 }
@@ -231,7 +231,7 @@ int line_give_back(char *why, size_t why_size)
 	line.client->giving_back = true;
 	status = client_call(limited(), 0);
 	line.client->giving_back = false;
-	if (status != GPUSHARE_OK && line.client->fd < 0) {
+	if (status != GPUSHARE_OK && client_is_silent(line.client)) {
 		note(false); /* else what failed before, if anything did, is still the case */
 		note_unanswered(status);
 	}

@@ -20,7 +20,7 @@ static struct changes_view changes; /* for whose turn it is */
 /* A registry may have done what this status says it has not: it was sent there, and no answer came. */
 static bool is_unanswered(int status)
 {
-	return status != GPUSHARE_OK && line.client->asked && line.client->fd < 0;
+	return status != GPUSHARE_OK && line.client->asked && client_is_silent(line.client);
 }
 
 /* Without the two kilobytes of stack that a printf() takes. */
@@ -54,8 +54,10 @@ static int share(const struct link_share *what, uint64_t *out_generation, unsign
 	if (what->fd < 0)
 		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
 	status = line_call(0, why, why_size);
-	if (is_unanswered(status))
+	if (is_unanswered(status)) {
+		client_tell_anew(line.client);
 		status = GPUSHARE_E_NOT_READY;
+	}
 	if (status == GPUSHARE_OK)
 		*out_generation = line.client->reply.body.share.generation;
 	*out_reading = live_reading();

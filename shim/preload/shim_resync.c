@@ -234,8 +234,10 @@ int resync_tell(struct client *client, void *owner, int64_t deadline_ms)
 			want_part(count);
 		else
 			status = tell_part(client, count, deadline_ms);
-		if (status != GPUSHARE_OK && client->fd < 0)
+		if (status != GPUSHARE_OK && client_is_silent(client)) {
+			telling.goes_on = false; /* from its beginning on, the next time */
 			return status;
+		}
 		if (status != GPUSHARE_OK) {
 			state_log("what is shared could not be told to the registry: %s",
 				  client->why);
@@ -377,7 +379,7 @@ static bool share_one(const struct driver *driver, const struct wanted *wanted, 
 void resync_share_wanted(int64_t until_ms)
 {
 	const struct driver *driver;
-	/* One that has to be broken off costs the connection: none is begun without time for it. */
+	/* None is begun without time for its answer. */
 	int64_t last_ms = until_ms - client_default_timeout_ms() / 4;
 	struct wanted wanted;
 

@@ -26,6 +26,7 @@ static struct {
 	};
 	bool huge; /* there is more of it than anybody has room for */
 	int deaf;  /* the connection that hears nothing any more; -1: none */
+	bool late; /* ...until its first wait is over */
 } answer = {.fd = -1, .deaf = -1};
 
 static const char *answer_site(char site[32], const unsigned char *data, size_t size)
@@ -97,7 +98,8 @@ static bool answer_begin(int fd, const char *how, const unsigned char *id)
 	}
 	if (answer_is(how, "mute") || answer_is(how, "late")) {
 		answer.deaf = fd;
-		return how[0] == 'l';
+		answer.late = answer_is(how, "late");
+		return answer.late;
 	}
 	if (answer_is(how, "lost"))
 		return true;

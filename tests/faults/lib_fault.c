@@ -141,6 +141,8 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
 		return fail_by(how, ENOMEM), -1;
 	if (count == 1 && fds[0].fd >= 0 && fds[0].fd == answer.deaf) {
 		real(NULL, 0, timeout);
+		if (answer.late)
+			answer.deaf = -1;
 		return 0;
 	}
 	return real(fds, count, timeout);

@@ -8,13 +8,17 @@
 #include <unistd.h>
 
 struct client lone_client;
+static uint8_t out[GPUSHARE_MESSAGE_MAX], in[GPUSHARE_MESSAGE_MAX];
 char lone_folder[64];
 
 int lone_set_up(void **state)
 {
 	(void)state;
-	lone_client =
-	    (struct client){.timeout_ms = SHORTLY_MS, .process = fork_check_number(), .fd = -1};
+	lone_client = (struct client){.timeout_ms = SHORTLY_MS,
+				      .process = fork_check_number(),
+				      .fd = -1,
+				      .out = out,
+				      .in = in};
 	strcpy(lone_folder, "/tmp/gpushare-unit-XXXXXX");
 	if (!mkdtemp(lone_folder))
 		return -1;

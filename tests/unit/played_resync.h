@@ -48,6 +48,7 @@ static void played_begin(struct client *client)
 	played.standing = &played.driver;
 	memset(client, 0, sizeof(*client));
 	client->fd = 5;
+	client->ready = true;
 	client->fresh = true;
 	client->connections = 2;
 	client->session_key[0] = 1;

@@ -181,13 +181,22 @@ static void lose_connections(void)
 	}
 }
 
-/* The request is to be answered; else the connection goes (*out_goes), or nothing is said. */
-static bool is_answered(const request *ask, bool by_fds, bool *out_goes)
+/* As one that is stopped, until the test says otherwise. Under the lock. */
+static void stand_still(pb_size_t verb)
+{
+	while (scripted.mute_at == verb && !play.ends) {
+		scripted_unlock();
+		poll(NULL, 0, 1);
+		scripted_lock();
+	}
+}
+
+/* The request is to be answered; else the connection goes. */
+static bool is_answered(const request *ask, bool by_fds)
 {
 	pb_size_t verb = ask->which_verb;
 
 	scripted.asked[verb]++;
-	*out_goes = true;
 	if (verb == gpushare_Request_commit_tag && !play.lost && loses(&scripted.lose_staged))
 		return false;
 	if (by_fds && scripted.lose_fds) {
@@ -204,8 +213,8 @@ static bool is_answered(const request *ask, bool by_fds, bool *out_goes)
 		play.ends = true;
 		return false;
 	}
-	*out_goes = false;
-	return scripted.mute_at != verb;
+	stand_still(verb);
+	return !play.ends;
 }
 
 /* False: the connection is to be closed. */
@@ -215,7 +224,6 @@ static bool serve_request(int fd)
 	static request ask;
 	static reply answer;
 	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
-	bool goes;
 	long size;
 
 	if (!raw_read(fd, header, sizeof(header), RAW_TIMEOUT_MS))
@@ -225,8 +233,8 @@ static bool serve_request(int fd)
 	    codec_decode_request(body, (size_t)size, &ask))
 		return false;
 	play.came = -1;
-	if (!is_answered(&ask, false, &goes))
-		return !goes;
+	if (!is_answered(&ask, false))
+		return false;
 	answer_to(&ask, false, &answer);
 	poll(NULL, 0, (int)scripted.nap_ms);
 	return send_answer(fd, sp_id(header + SP_HEADER_SIZE), &answer,
@@ -248,15 +256,14 @@ static bool serve_question(int fd, struct fds_header *header, uint8_t *body, siz
 {
 	static request ask;
 	static reply answer;
-	bool goes;
 	int memory;
 
 	if (codec_decode_request(body, size, &ask))
 		return false;
 	scripted.came += play.came >= 0;
 	memory = memory_for(&ask);
-	if (!is_answered(&ask, true, &goes))
-		return !goes;
+	if (!is_answered(&ask, true))
+		return false;
 	answer_to(&ask, true, &answer);
 	poll(NULL, 0, (int)scripted.nap_ms);
 	if (codec_encode_reply(&answer, body, GPUSHARE_MESSAGE_MAX, &size))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Peers that leave before they are greeted, and a listener that went deaf: who comes next is served. */
+/* Peers that leave before they are greeted, and registries that end: who comes next is served. */
 #include "unit.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -13,7 +12,7 @@
 #include "client/client.h"
 #include "raw.h"
 
-#define SOON_MS 80 /* nng's own pause after a connection that it lost is 100 */
+#define SOON_MS 80 /* after a connection that was lost nng once paused for 100 */
 
 static struct client *fresh_client(void)
 {
@@ -49,38 +48,6 @@ static void who_leaves_before_the_greeting_holds_up_nobody(void **state)
 }
 
 static char aside[GPUSHARE_PATH_MAX + 8];
-
-/* Greets the first who comes, and no more; for the others the daemon is back. */
-static void *be_deaf(void *listener)
-{
-	int fd = accept((int)(intptr_t)listener, NULL, NULL);
-	uint8_t greeting[SP_GREETING_SIZE];
-
-	sp_greeting(greeting, SP_REP);
-	raw_write(fd, greeting, sizeof(greeting));
-	rename(aside, raw_here.socket);
-	return (void *)(intptr_t)fd;
-}
-
-static void who_is_not_answered_dials_again(void **state)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	pthread_t thread;
-	void *fd;
-
-	(void)state;
-	snprintf(aside, sizeof(aside), "%s.aside", raw_here.socket);
-	snprintf(at.sun_path, sizeof(at.sun_path), "%s", raw_here.socket);
-	assert_int_equal(rename(raw_here.socket, aside), 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(listener, 8), 0);
-	assert_int_equal(pthread_create(&thread, NULL, be_deaf, (void *)(intptr_t)listener), 0);
-	assert_in_range(connect_ms(), 1, RAW_TIMEOUT_MS / 2);
-	pthread_join(thread, &fd);
-	close((int)(intptr_t)fd);
-	close(listener);
-}
 
 #define SUCCESSORS (2 * CLIENT_TRIES)
 #define TOO_MANY 30
@@ -289,8 +256,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(who_leaves_before_the_greeting_holds_up_nobody,
 					    raw_set_up, raw_tear_down),
-	    cmocka_unit_test_setup_teardown(who_is_not_answered_dials_again, raw_set_up,
-					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other, raw_set_up,
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other_under_a_request,

@@ -15,7 +15,9 @@
 
 static void reaches_nobody(int status, const char *words)
 {
-	assert_int_equal(client_reach(&lone_client, monotonic_ms() + SHORTLY_MS), status);
+	int fd;
+
+	assert_int_equal(client_reach(&lone_client, monotonic_ms() + SHORTLY_MS, &fd), status);
 	lone_why_has(words);
 }
 

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -22,7 +21,6 @@
 #define FIRST_ID 0x80000001u
 
 static int other = -1; /* the registry's end */
-static uint8_t wire[GPUSHARE_MESSAGE_MAX];
 
 static void connected(void)
 {
@@ -36,13 +34,13 @@ static void connected(void)
 	lone_client.fd_device = is.st_dev;
 	lone_client.fd_inode = is.st_ino;
 	lone_client.next_id = 0;
+	lone_client.greeted = lone_client.ready = true;
 }
 
 static int set_up(void **state)
 {
 	if (lone_set_up(state))
 		return -1;
-	lone_client.wire = wire;
 	connected();
 	return 0;
 }
@@ -62,21 +60,38 @@ static int ask(void)
 {
 	static const request list = {.which_verb = gpushare_Request_list_tag};
 
-	return client_exchange(&lone_client, &list, &lone_client.reply, shortly());
+	return client_exchange(&lone_client, &list, shortly());
 }
 
-/* What the other end has sent before it was asked: `size` bytes of an answer, under that id. */
+/* An answer under that id, at `bytes`; its size. */
+static size_t make_answer(reply *answer, uint32_t id, uint8_t bytes[GPUSHARE_MESSAGE_MAX])
+{
+	size_t body = 0;
+
+	assert_int_equal(
+	    codec_encode_reply(answer, bytes + HEADER, GPUSHARE_MESSAGE_MAX - HEADER, &body),
+	    GPUSHARE_OK);
+	sp_header(bytes, id, body);
+	return HEADER + body;
+}
+
+/* The other end sends the first `size` bytes of it. */
 static void sent(reply *answer, uint32_t id, size_t size)
 {
 	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
-	size_t body = 0;
+	size_t all = make_answer(answer, id, bytes);
 
-	assert_int_equal(codec_encode_reply(answer, bytes + HEADER, sizeof(bytes) - HEADER, &body),
-			 GPUSHARE_OK);
-	sp_header(bytes, id, body);
-	if (size > HEADER + body)
-		size = HEADER + body;
+	if (size > all)
+		size = all;
 	assert_int_equal(send(other, bytes, size, MSG_NOSIGNAL), size);
+}
+
+static void sent_rest(reply *answer, uint32_t id, size_t from)
+{
+	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
+	size_t all = make_answer(answer, id, bytes);
+
+	assert_int_equal(send(other, bytes + from, all - from, MSG_NOSIGNAL), all - from);
 }
 
 static void answered(void **state)
@@ -88,7 +103,7 @@ static void answered(void **state)
 	answer.body.deferred.generations[0] = 7;
 	sent(&answer, FIRST_ID, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_true(lone_client.heard && lone_client.reply.body.deferred.generations[0] == 7);
+	assert_true(lone_client.reply.body.deferred.generations[0] == 7);
 	answer = (reply){.status = GPUSHARE_E_DENIED, .message = "it is not yours"};
 	sent(&answer, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_E_DENIED);
@@ -117,12 +132,12 @@ static void posted(void **state)
 	sent(&other_answer, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
 	assert_int_equal(lone_client.reply.body.deferred.generations[0], 7);
-	assert_int_equal(lone_client.posted, 1);
+	assert_int_equal(lone_client.owed, 1);
 	answer.body.deferred.generations[0] = 8;
 	sent(&answer, FIRST_ID + 3, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
 	assert_int_equal(lone_client.reply.body.deferred.generations[0], 8);
-	assert_int_equal(lone_client.posted, 0);
+	assert_int_equal(lone_client.owed, 0);
 	sent(&answer, FIRST_ID + 5, SIZE_MAX); /* to nothing that was posted */
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
 }
@@ -137,7 +152,7 @@ static void posted_to_nobody(void **state)
 	assert_int_equal(setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
 			 0);
 	while (client_post(&lone_client, &deferred))
-		assert_in_range(lone_client.posted, 1, 100000);
+		assert_in_range(lone_client.owed, 1, 100000);
 	assert_true(lone_client.fd >= 0);
 	close(other);
 	assert_false(client_post(&lone_client, &deferred));
@@ -186,7 +201,6 @@ static void closes_at(size_t size)
 	shutdown(other, SHUT_WR);
 	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
 	lone_why_has("closed the connection while answering; it may have been ended: try again");
-	assert_int_equal(lone_client.heard, size > 0);
 	assert_int_equal(lone_client.fd, -1);
 	close(other);
 	connected();
@@ -208,6 +222,7 @@ static void closed_under_the_answer(void **state)
 static void silent(void **state)
 {
 	static reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
+	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
 	int64_t began = monotonic_ms();
 
 	(void)state;
@@ -215,14 +230,70 @@ static void silent(void **state)
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
 	assert_true(monotonic_ms() - began >= SHORTLY_MS);
 	lone_why_has("did not answer in time (30 ms) while answering; is it stopped");
-	assert_int_equal(lone_client.fd, -1);
-	close(other);
-	connected();
-	/* One that takes nothing any more. */
-	while (send(lone_client.fd, wire, sizeof(wire), MSG_DONTWAIT) > 0)
-		;
+	assert_true(lone_client.fd >= 0 && client_is_silent(&lone_client));
+	/* The rest of it comes before the next question goes. */
+	assert_int_equal(recv(other, bytes, sizeof(bytes), 0), HEADER + 2);
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
-	lone_why_has("while taking a request");
+	assert_int_equal(recv(other, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
+	sent_rest(&text, FIRST_ID, HEADER + 3);
+	assert_int_equal(client_settle(&lone_client, shortly()), GPUSHARE_OK);
+	text.message[0] = 'A';
+	sent(&text, FIRST_ID + 1, SIZE_MAX);
+	assert_int_equal(ask(), GPUSHARE_E_DENIED);
+	assert_string_equal(lone_client.why, "A sentence");
+	assert_false(client_is_silent(&lone_client));
+}
+
+/* What the socket does not take goes with the next calls, whole and in its place. */
+static void taken_in_pieces(void **state)
+{
+	static const int small = 1;
+	static request part = {.which_verb = gpushare_Request_resync_tag}, found;
+	static reply none = {.status = GPUSHARE_OK};
+	static uint8_t bytes[GPUSHARE_MESSAGE_MAX];
+	size_t all = 0, whole;
+	uint32_t last;
+
+	(void)state;
+	part.verb.resync.shared_count = 8;
+	for (int i = 0; i < 8; i++)
+		memset(part.verb.resync.shared[i].name, 'a' + i, GPUSHARE_NAME_MAX);
+	assert_int_equal(setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
+			 0);
+	while (client_post(&lone_client, &part))
+		assert_in_range(lone_client.owed, 1, 100000);
+	whole = lone_client.owed;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(client_exchange(&lone_client, &part, shortly()),
+				 GPUSHARE_E_TIMED_OUT);
+		lone_why_has("while taking a request");
+		assert_true(lone_client.fd >= 0 && lone_client.owed == whole + 1);
+	}
+	for (size_t i = 0; i < whole; i++)
+		sent(&none, FIRST_ID + (uint32_t)i, SIZE_MAX);
+	last = lone_client.late.id;
+	sent(&none, last, SIZE_MAX);
+	for (size_t i = 0; i <= whole;) {
+		ssize_t got = recv(other, bytes + all, sizeof(bytes) - all, MSG_DONTWAIT);
+		long body;
+
+		if (got > 0)
+			all += (size_t)got;
+		else
+			assert_int_equal(client_settle(&lone_client, shortly()), GPUSHARE_OK);
+		while (all > HEADER && (body = sp_header_body_size(bytes)) >= 0 &&
+		       all >= HEADER + (size_t)body) {
+			assert_int_equal(codec_decode_request(bytes + HEADER, (size_t)body, &found),
+					 GPUSHARE_OK);
+			assert_int_equal(sp_id(bytes + SP_HEADER_SIZE),
+					 i < whole ? FIRST_ID + i : last);
+			i++;
+			assert_int_equal(found.verb.resync.shared_count, 8);
+			all -= HEADER + (size_t)body;
+			memmove(bytes, bytes + HEADER + body, all);
+		}
+	}
+	assert_true(all == 0 && !client_is_silent(&lone_client));
 }
 
 static void out_of_bounds(void **state)
@@ -231,51 +302,9 @@ static void out_of_bounds(void **state)
 
 	(void)state;
 	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* and no end */
-	assert_int_equal(client_exchange(&lone_client, &strange, &lone_client.reply, shortly()),
-			 GPUSHARE_E_PROTOCOL);
+	assert_int_equal(client_exchange(&lone_client, &strange, shortly()), GPUSHARE_E_PROTOCOL);
 	lone_why_has("a request breaks the protocol's bounds");
 	assert_true(lone_client.fd >= 0);
-}
-
-static void *read_slowly(void *unused)
-{
-	uint8_t bytes[4096];
-	size_t all = 0;
-	ssize_t got;
-
-	(void)unused;
-	while (all < 3 * sizeof(wire) && (got = recv(other, bytes, sizeof(bytes), 0)) > 0) {
-		all += (size_t)got;
-		if (all < 10 * sizeof(bytes))
-			usleep(100);
-	}
-	return (void *)(uintptr_t)all;
-}
-
-static void moved_in_pieces(void **state)
-{
-	uint8_t *big = calloc(3, sizeof(wire)), bytes[8];
-	int small = 4096;
-	pthread_t thread;
-	void *all;
-
-	(void)state;
-	setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-	assert_int_equal(pthread_create(&thread, NULL, read_slowly, NULL), 0);
-	assert_int_equal(
-	    client_transfer(&lone_client, true, big, 3 * sizeof(wire), monotonic_ms() + 20000),
-	    GPUSHARE_OK);
-	pthread_join(thread, &all);
-	assert_int_equal((uintptr_t)all, 3 * sizeof(wire));
-	free(big);
-	assert_int_equal(send(other, "abc", 3, 0), 3);
-	assert_int_equal(client_transfer(&lone_client, false, bytes, sizeof(bytes), shortly()),
-			 GPUSHARE_E_TIMED_OUT);
-	shutdown(other, SHUT_RDWR);
-	assert_int_equal(client_transfer(&lone_client, false, bytes, sizeof(bytes), shortly()),
-			 GPUSHARE_E_NO_REGISTRY);
-	assert_int_equal(client_transfer(&lone_client, true, bytes, sizeof(bytes), shortly()),
-			 GPUSHARE_E_NO_REGISTRY);
 }
 
 static volatile sig_atomic_t signals;
@@ -317,8 +346,8 @@ int main(void)
 	    with_line(answers_that_are_none),
 	    with_line(closed_under_the_answer),
 	    with_line(silent),
+	    with_line(taken_in_pieces),
 	    with_line(out_of_bounds),
-	    with_line(moved_in_pieces),
 	    with_line(waits_through_signals),
 	};
 

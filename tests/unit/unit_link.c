@@ -116,11 +116,12 @@ static int fail_on_the_way(void)
 	    link_share(&(struct link_share){.what = &what, .group = "", .handle = NULL, .fd = file},
 		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_NO_REGISTRY);
 	CHECK(strstr(why, "a moment ago") && raw_now_ms() - begin < 100);
+	/* and not asked before it has answered */
 	raw_sleep_ms(1100);
 	begin = raw_now_ms();
 	CHECK(
 	    link_share(&(struct link_share){.what = &what, .group = "", .handle = NULL, .fd = file},
-		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_NOT_READY);
+		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_TIMED_OUT);
 	CHECK(raw_now_ms() - begin >= TIMEOUT_MS &&
 	      raw_now_ms() - begin < TIMEOUT_MS + 300 + raw_slack_ms());
 	return 0;

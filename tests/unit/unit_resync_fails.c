@@ -27,7 +27,7 @@ static void wait_for_it(void)
 	scripted.mute_at = 0;
 	raw_sleep_ms(1100);
 	resynced_free(resynced_alloc(MIB));
-	CHECK(scripted.resyncings == 1 && scripted.shared_count == 1);
+	CHECK(scripted.resyncings == 2 && scripted.shared_count == 1); /* too late, and again */
 	/* one that ends in the middle of it */
 	resynced_restart();
 	scripted.end_at = gpushare_Request_resync_tag;
@@ -35,7 +35,7 @@ static void wait_for_it(void)
 	resynced_restart();
 	raw_sleep_ms(100);
 	resynced_free(resynced_alloc(MIB));
-	CHECK(scripted.resyncings == 2 && resynced_is_told("w0", 101));
+	CHECK(scripted.resyncings == 3 && resynced_is_told("w0", 101));
 	resynced_free(two);
 	resynced_free(one);
 }

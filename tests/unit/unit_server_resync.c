@@ -309,22 +309,40 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	close(file);
 }
 
-/* What nobody has heard of is not kept; what had the name by then its owner knows of. */
-static void what_was_not_answered_goes(void **state)
+/* What its owner did not wait for is not kept, nobody else's of that name goes, and an owner can't say it of another's. */
+static void what_nobody_has_used_goes(void **state)
 {
-	uint64_t other_kept = share_kept(me, "other"), known = share_kept(me, "w");
-	request told = {0};
+	uint64_t known = share_kept(me, "w"), later;
+	request unused = raw_withdraw("w", known);
 
 	(void)state;
-	strcpy(told.verb.resync.unanswered, "w");
-	told.verb.resync.unanswered_after = known;
-	assert_int_equal(resync(me, told, true), GPUSHARE_OK);
+	assert_int_equal(raw_say(me, unused), GPUSHARE_OK);
 	assert_true(seen(me, "w")->owner_gone);
-	assert_true(seen(me, "other")->owner_gone);
-	assert_true(share_kept(me, "w") > known && known > other_kept);
-	assert_int_equal(resync(me, told, true), GPUSHARE_OK);
+	later = share_kept(me, "w");
+	unused.verb.withdraw.unused = true;
+	assert_int_equal(raw_say(me, unused), GPUSHARE_E_NOT_FOUND);
+	unused.verb.withdraw.generation = later;
+	assert_int_equal(raw_say(other, unused), GPUSHARE_E_DENIED);
+	assert_false(seen(me, "w")->owner_gone);
+	assert_int_equal(raw_say(me, unused), GPUSHARE_OK);
 	assert_int_equal(raw_say(me, raw_lookup("w", 0)), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(raw_stat(me).names, 1);
+}
+
+/* A client that did not hear the answer to a part begins anew: what it has freed since is not told of. */
+static void begun_anew_what_was_told_counts_no_more(void **state)
+{
+	uint64_t x = share(me, "x"), y = share(me, "y");
+	request part = {0};
+
+	(void)state;
+	tell(&part, "x", x, 0);
+	assert_int_equal(resync(me, part, false), GPUSHARE_OK);
+	part = (request){0};
+	part.verb.resync.first = true;
+	tell(&part, "y", y, 0);
+	assert_int_equal(resync(me, part, true), GPUSHARE_OK);
+	assert_int_equal(raw_say(me, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(raw_say(me, raw_lookup("y", 0)), GPUSHARE_OK);
 }
 
 /* A free that would hold the memory. Does the registry say so? */
@@ -506,7 +524,8 @@ int main(void)
 	    TEST(a_share_again_is_checked_like_any),
 	    TEST(too_many_attachments_are_refused),
 	    TEST(an_owner_takes_back_what_it_kept),
-	    TEST(what_was_not_answered_goes),
+	    TEST(what_nobody_has_used_goes),
+	    TEST(begun_anew_what_was_told_counts_no_more),
 	    TEST(who_was_given_up_takes_over_nothing),
 	    TEST(what_is_freed_waits_for_its_attachers),
 	    TEST(what_is_unlinked_stays_nameless),

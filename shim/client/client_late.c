@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An answer that comes too late. Its request's caller was told that it failed, so what the registry has done
+ * must not stand. A withdraw or a detach may: its caller counts the buffer as given back.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "client_internal.h"
+
+bool client_is_late(const struct client *client)
+{
+	return client->late.verb != 0;
+}
+
+struct client_late *client_note_late(struct client *client, const request *question)
+{
+	const gpushare_Share *share = &question->verb.share;
+	struct client_late *late = &client->late;
+	const char *name = request_name(question);
+
+	*late = (struct client_late){.verb = question->which_verb, .socket.fd = -1};
+	if (late->verb == gpushare_Request_share_tag) {
+		late->adopts = share->adopt;
+		late->stands = share->again || (client->shares_late && !share->adopt);
+	}
+	memcpy(late->name, name, strnlen(name, sizeof(late->name) - 1));
+	return late;
+}
+
+/* False: there is nothing to undo. */
+static bool reverse(const struct client_late *late, const reply *answer, request *out)
+{
+	const gpushare_ShareReply *shared = &answer->body.share;
+	const gpushare_AttachReply *attached = &answer->body.attach;
+
+	memset(out, 0, sizeof(*out));
+	if (answer->status != GPUSHARE_OK || late->stands)
+		return false;
+	if (answer->which_body == gpushare_Reply_share_tag && !shared->at_fds) {
+		out->which_verb = gpushare_Request_withdraw_tag;
+		memcpy(out->verb.withdraw.name, late->name, sizeof(late->name));
+		out->verb.withdraw.generation = shared->generation;
+		out->verb.withdraw.unused = !late->adopts;
+		return true;
+	}
+	if (answer->which_body == gpushare_Reply_attach_tag && !attached->at_fds) {
+		out->which_verb = gpushare_Request_detach_tag;
+		memcpy(out->verb.detach.name, late->name, sizeof(late->name));
+		out->verb.detach.generation = attached->buffer.generation;
+		return true;
+	}
+	return false;
+}
+
+void client_undo(struct client *client)
+{
+	bool undoes = reverse(&client->late, &client->reply, &client->own);
+
+	client_drop_late(client);
+	if (undoes && !client_post(client, &client->own))
+		client_tell_anew(client);
+}
+
+void client_drop_late(struct client *client)
+{
+	if (client_is_late(client) && client_socket_is_ours(&client->late.socket))
+		close(client->late.socket.fd);
+	client->late = (struct client_late){.socket.fd = -1};
+}
