@@ -33,6 +33,14 @@ cu_stream part_stream(void)
 	return stream;
 }
 
+unsigned int part_attachers(struct gpushare_session *session, const char *name)
+{
+	struct gpushare_info info;
+
+	OK(gpushare_stat(session, name, &info));
+	return info.attachers;
+}
+
 uint64_t part_published(struct gpushare_buffer *buffer)
 {
 	uint64_t sequence = 99;

@@ -14,6 +14,8 @@ struct gpushare_buffer *part_begin(const struct driver **out_driver,
 				   struct gpushare_session **out_session);
 /* One that does not wait for the default stream. */
 cu_stream part_stream(void);
+/* How many have it, by the registry. */
+unsigned int part_attachers(struct gpushare_session *session, const char *name);
 /* The number of what was published last. */
 uint64_t part_published(struct gpushare_buffer *buffer);
 

@@ -17,14 +17,6 @@
 #define LOW 256
 #define HIGH 1024 /* descriptors are held between the two */
 
-static unsigned int attachers(struct gpushare_session *session, const char *name)
-{
-	struct gpushare_info info;
-
-	OK(gpushare_stat(session, name, &info));
-	return info.attachers;
-}
-
 static struct gpushare_buffer *attached(struct gpushare_session *session, const char *name,
 					int host_only)
 {
@@ -76,14 +68,14 @@ static void attach_warm(void)
 	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
 	for (int i = 0; i <= COLD; i++)
 		OK(gpushare_detach(x));
-	CHECK(attachers(session, "x") == 1);
+	CHECK(part_attachers(session, "x") == 1);
 	asked = session->client->next_id;
 	CHECK(attached(session, "x", 0) == x);
 	refill(mirror, 2);
-	CHECK(session->client->next_id == asked && attachers(session, "x") == 1);
+	CHECK(session->client->next_id == asked && part_attachers(session, "x") == 1);
 	part_holds(x, 0, SIZE, 2);
 	OK(gpushare_detach(x));
-	CHECK(attachers(session, "x") == 0 && !session->buffers);
+	CHECK(part_attachers(session, "x") == 0 && !session->buffers);
 	OK(gpushare_close(session));
 	say();
 }
@@ -140,13 +132,13 @@ static void resync(void)
 	attached(owner, "z", 0);
 	turn();
 	FAILS(E_NOT_FOUND, "z", gpushare_stat(owner, "z", &info)); /* z comes behind it */
-	CHECK(attachers(session, "x") == 1);
-	CHECK(attachers(owner, "z") == 3);
+	CHECK(part_attachers(session, "x") == 1);
+	CHECK(part_attachers(owner, "z") == 3);
 	OK(gpushare_detach(z[0]));
-	CHECK(attachers(owner, "z") == 2);
+	CHECK(part_attachers(owner, "z") == 2);
 	OK(gpushare_detach(z[1]));
 	OK(gpushare_mirror_close(mirror));
-	CHECK(attachers(session, "x") == 0 && attachers(session, "z") == 1);
+	CHECK(part_attachers(session, "x") == 0 && part_attachers(session, "z") == 1);
 	turn();
 	OK(gpushare_close(session));
 	OK(gpushare_close(owner));

@@ -246,14 +246,6 @@ static void lose_context(void)
 	OK(gpushare_close(session));
 }
 
-static uint32_t attachers(struct gpushare_session *session, const char *name)
-{
-	struct gpushare_info info;
-
-	OK(gpushare_stat(session, name, &info));
-	return info.attachers;
-}
-
 static void own_two(void)
 {
 	struct gpushare_session *session = part_session();
@@ -266,10 +258,10 @@ static void own_two(void)
 	say();
 	hear();
 	/* x was detached there and is held by a mirror alone: it counts until that has gone */
-	CHECK(attachers(session, "x") == 1);
+	CHECK(part_attachers(session, "x") == 1);
 	say();
 	hear();
-	CHECK(attachers(session, "x") == 0);
+	CHECK(part_attachers(session, "x") == 0);
 	part_holds(x, 0, SIZE, 11);
 	/* y is freed here while a mirror of it is open: the name goes, the memory waits */
 	OK(gpushare_mirror_open(y, 0, SIZE, BOTH, &mirror));
@@ -307,7 +299,7 @@ static void hold_by_mirror(void)
 	OK(gpushare_mirror_open(again, 0, SIZE, GPUSHARE_WRITE, &mirror));
 	OK(gpushare_mirror_close(second));
 	memcpy(gpushare_mirror_data(mirror), bytes, SIZE);
-	CHECK(attachers(session, "x") == 2);
+	CHECK(part_attachers(session, "x") == 2);
 	OK(gpushare_detach(again));
 	OK(gpushare_mirror_sync(mirror));
 	say();
@@ -332,7 +324,7 @@ static void close_over_mirrors(void)
 	OK(gpushare_detach(there));
 	OK(gpushare_close(other));
 	part_holds(x, 0, SIZE, 12);
-	CHECK(attachers(session, "x") == 0);
+	CHECK(part_attachers(session, "x") == 0);
 	CHECK(logged("cuMemHostAlloc 0") == 2 && logged("cuMemFreeHost 0") == 2);
 	OK(gpushare_mirror_open(x, 0, SIZE, BOTH, &mirror));
 	OK(gpushare_free(x));
@@ -397,7 +389,7 @@ static void run_threads(void)
 		CHECK(!pthread_create(&threads[i], NULL, use_mirrors, (void *)(uintptr_t)i));
 	for (size_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
-	CHECK(attachers(shared, "x") == 0);
+	CHECK(part_attachers(shared, "x") == 0);
 	OK(gpushare_attach(shared, "x", NULL, &buffer));
 	OK(gpushare_copy_from(buffer, 0, found, SIZE));
 	for (size_t i = 0; i < SIZE; i++) {

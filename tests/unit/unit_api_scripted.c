@@ -379,4 +379,7 @@ static void answered_late(void)
 	OK(gpushare_close(session));
 }
 
-STAGE_MAIN_SCRIPTED(SCENE(share), SCENE(adopt), SCENE(attach), SCENE(attach_again), SCENE(publish), SCENE(attach_to_the_same), SCENE(attach_in_time), SCENE(commit), SCENE(liar, believer), SCENE(strange_registry), SCENE(wanting_registry), SCENE(unanswered), SCENE(answered_late))
+STAGE_MAIN_SCRIPTED(SCENE(share), SCENE(adopt), SCENE(attach), SCENE(attach_again), SCENE(publish),
+		    SCENE(attach_to_the_same), SCENE(attach_in_time), SCENE(commit),
+		    SCENE(liar, believer), SCENE(strange_registry), SCENE(wanting_registry),
+		    SCENE(unanswered), SCENE(answered_late))
