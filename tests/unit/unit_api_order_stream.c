@@ -12,7 +12,22 @@
 #include "api/api_order.h"
 #include "filled.h"
 #include "held.h"
-#include "lacking.h"
+
+/* The library's own table of the driver's calls, of which one is missing or fails meanwhile. */
+static cu_result refuse_call(void)
+{
+	return CU_UNKNOWN;
+}
+
+/* `instead`: NULL or refuse_call. `check` is done with it, and `table` is as it was behind that. */
+#define WITH(table, entry, instead, check) \
+	do { \
+		struct driver *all = (struct driver *)(uintptr_t)(table); \
+		cu_##entry##_call *whole = all->entry; \
+		*(void **)&all->entry = (void *)(instead); \
+		check; \
+		all->entry = whole; \
+	} while (0)
 
 static const struct driver *driver;
 static struct gpushare_session *session;
