@@ -21,8 +21,6 @@ static int serve(const char *lines)
 {
 	static const char *const extra[] = {"--system", NULL};
 
-	if (geteuid())
-		return 0;
 	configured_start_with(lines, extra);
 	owner = raw_peer(OWNER, TEAM);
 	member = raw_peer(MEMBER, TEAM);
@@ -39,8 +37,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	if (geteuid())
-		return 0;
 	raw_peers_end();
 	close(root);
 	return raw_tear_down(state);
@@ -786,11 +782,18 @@ static void each_is_told_of_his_own(void **state)
 	assert_int_equal(raw_stat(owner).hidden, 0);
 }
 
+static void others_are_needed(void **state)
+{
+	(void)state;
+	printf("skipped: only root can be other users\n");
+	skip();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define SMALL(name) cmocka_unit_test_setup_teardown(name, set_up_small, tear_down)
-	const struct CMUnitTest tests[] = {
+	struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_message_is_too_long, set_up_short, raw_tear_down),
 	    cmocka_unit_test_setup_teardown(tags_that_are_brought_back_count, set_up_short,
 					    raw_tear_down),
@@ -816,9 +819,11 @@ int main(void)
 	    SMALL(tags_have_a_limit),
 	    SMALL(connections_have_a_limit),
 	};
-	size_t count = geteuid() ? 3 : sizeof(tests) / sizeof(*tests);
 
-	if (count == 3)
-		printf("skipped: only root can be other users\n");
-	return _cmocka_run_group_tests("users", tests, count, NULL, NULL);
+	for (size_t i = 0; geteuid() && i < sizeof(tests) / sizeof(*tests); i++) {
+		if (tests[i].teardown_func == tear_down)
+			tests[i] =
+			    (struct CMUnitTest){tests[i].name, others_are_needed, NULL, NULL, NULL};
+	}
+	return cmocka_run_group_tests_name("users", tests, NULL, NULL);
 }
