@@ -362,6 +362,107 @@ fake_ci() {
 	run env -u WERROR PATH="$WORK/path:$PATH" "$WORK/ci/.ci/run"
 }
 
+# linted NAME: the file of stdin, TEST standing for a test; in $output which lines the lint of tests finds, in $expected which
+# of them say so
+linted() {
+	sed 's/^TEST/@test/' >"$WORK/$1"
+	# shellcheck disable=SC2034 # for the caller
+	expected=$(grep -n '# lost$' "$WORK/$1" | cut -d : -f 1)
+	output=$(python3 "$ROOT/tests/lint_bats.py" "$WORK/$1") || true
+	output=$(sed "s|^$WORK/$1:\([0-9]*\): its failure is lost: .*|\1|" <<<"$output")
+}
+
+@test "the lint of tests finds each kind of check whose failure bash ignores" {
+	linted bad.bats <<-'END'
+		TEST "a negated command" {
+			! grep -q x file # lost
+			true
+		}
+		TEST "the first of a list" {
+			[ -e a ] && [[ b == *c* ]] # lost
+			true
+		}
+		asked() {
+			equal a b # lost
+			[ -e a ]
+		}
+		TEST "a check of a function in a condition" {
+			if asked; then true; fi
+		}
+		polled() {
+			[ -e a ] # lost
+			refute true
+		}
+		TEST "a check of a function that is polled" {
+			until_true 5 polled
+		}
+		alone() {
+			has a b # lost
+			true
+		}
+		TEST "a check of a function before an or" {
+			alone || true
+		}
+		leaves() {
+			command -v jq || skip "no jq" # lost
+			true
+		}
+		TEST "a skip in a function that is run" {
+			run -0 leaves
+		}
+		TEST "loops over what a command prints" {
+			for name in $(names); do # lost
+				[ "$name" = a ]
+			done
+			while read -r name; do
+				[ "$name" = a ]
+			done < <(names) # lost
+		}
+	END
+	equal "$output" "$expected"
+	equal "$(wc -l <<<"$expected")" 8
+}
+
+@test "the lint of tests finds nothing in checks that count" {
+	linted good.bats <<-'END'
+		polled() {
+			[ -e a ] || return 1
+			equal a b || { echo why; return 1; }
+			has a b
+		}
+		not_there() {
+			! grep -q x file
+		}
+		called() {
+			[ -e a ]
+			skip "it can't be here"
+		}
+		TEST "all of it" {
+			until_true polled
+			refute grep -q x file
+			[ -e a ]
+			[ -e a ] && touch b
+			! grep -q x file || return 1
+			called
+			local found
+			found=$(names)
+			for name in $found; do
+				[ "$name" = a ]
+			done
+			for pid in $(registry_pids) $(seq 3); do
+				kill "$pid"
+			done
+			cat >file <<-EOF
+				! grep -q x file
+				for name in $(names); do
+			EOF
+			run -0 true
+			not_there
+		}
+	END
+	equal "$output" ""
+}
+
 @test "CI runs make check as root and, in a clone, as an ordinary user; warnings are errors" {
 	[ -e "$ROOT/.ci/run" ] || skip "no source tree here"
 	fake_ci 0 0
