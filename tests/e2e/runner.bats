@@ -337,7 +337,7 @@ whole: $code/whole.c"
 	equal "$output" "$code/bad.c:7:2: warning: Dereference of null pointer [core.NullDereference]"
 }
 
-# fake_ci SKIPPED UID: .ci/run where each make says that all went well, but that so many lints were skipped; $WORK/ran
+# fake_ci SKIPPED UID [SETTING...]: .ci/run where each make says that all went well, but that so many lints were skipped; $WORK/ran
 # has who ran what. No user is made.
 fake_ci() {
 	mkdir -p "$WORK/ci/.ci" "$WORK/ci/tests" "$WORK/path"
@@ -347,6 +347,7 @@ fake_ci() {
 		#!/bin/sh
 		echo "\${AS:-CI} WERROR=\$WERROR \$*" >>"$WORK/ran"
 		n=0; case \$* in *lint) n=$1 ;; esac
+		case \$*:\$GPUSHARE_DEMO_SECONDS in *demo:0) while [ \$((n += 1)) -lt 100000 ]; do :; done; n=0 ;; esac
 		echo "stub: 1 passed, 0 failed, \$n skipped"
 		echo "1 passed, 0 failed, \$n skipped"
 	END
@@ -359,7 +360,7 @@ fake_ci() {
 	printf '#!/bin/sh\nexit 1\n' | tee "$WORK/path/pkill" >"$WORK/path/pgrep"
 	chmod +x "$WORK"/path/* "$WORK/ci/tests/deps.sh" "$WORK/ci/.ci/run"
 	: >"$WORK/ran"
-	run env -u WERROR PATH="$WORK/path:$PATH" "$WORK/ci/.ci/run"
+	run env -u WERROR "${@:3}" PATH="$WORK/path:$PATH" "$WORK/ci/.ci/run"
 }
 
 # linted NAME: the file of stdin, TEST standing for a test; in $output which lines the lint of tests finds, in $expected which
@@ -469,15 +470,28 @@ linted() {
 	equal "$status" 0
 	user=$(sed -n 's/^useradd .* \(gpushare-ci-[0-9]*\)$/\1/p' "$WORK/ran")
 	home=$(sed -n 's/^git clone -q \. \(.*\)\/gpushare$/\1/p' "$WORK/ran")
-	for line in "CI WERROR=1 check" "user WERROR=1 -C $home/gpushare check" "user WERROR=1 -C $home/gpushare demo" "userdel $user"; do
-		grep -qxF "$line" "$WORK/ran" || { echo "no: $line"; cat "$WORK/ran"; false; }
+	# each of the commands that README.md begins with, as it stands there
+	readme=$(awk '$0 == "```" { if (inside++) exit; next } inside { sub(/ *#.*/, ""); print }' "$ROOT/README.md")
+	equal "$readme" $'make demo\nmake check'
+	for goal in ${readme//make /}; do
+		for line in "CI WERROR=1 $goal" "user WERROR=1 -C $home/gpushare $goal"; do
+			grep -qxF "$line" "$WORK/ran" || { echo "no: $line"; cat "$WORK/ran"; false; }
+		done
 	done
+	grep -qxF "userdel $user" "$WORK/ran"
 	[ ! -e "$home" ]
 	run -1 grep -v WERROR=1 <(grep '^CI\|^user ' "$WORK/ran")
 	fake_ci 0 1000
 	equal "$status" 0
 	has "$output" "skipped: user: make check runs once, as the user name: CI is not root"
 	run -1 grep -E '^user|-C' "$WORK/ran"
+}
+
+@test "CI fails where the first demo of a bare clone takes too long" {
+	[ -e "$ROOT/.ci/run" ] || skip "no source tree here"
+	fake_ci 0 0 GPUSHARE_DEMO_SECONDS=0
+	equal "$(grep '^FAILED' <<<"$output" | sort -u)" "FAILED: first demo: takes longer than 0 s"
+	equal "$status" 1
 }
 
 @test "CI fails where a lint is skipped" {
