@@ -184,7 +184,7 @@ static bool may_rest(void)
 	const struct registry *registry = self.registry;
 
 	return self.folder >= 0 && !registry->audit.owing && !restore_looks(registry) &&
-	       records_are_kept(registry->records);
+	       records_stand(registry->records);
 }
 
 /*
@@ -194,17 +194,19 @@ static bool may_rest(void)
 static bool look_around(void)
 {
 	const struct state *state = &self.registry->state;
-	bool trims, alone;
+	bool writes, trims, alone;
 	uint64_t served;
 
 	registry_lock(self.registry);
-	save_tend(self.registry);
+	writes = save_tend(self.registry);
 	trims = has_room_to_trim();
 	alone = !state->users.total.held[LIMIT_connections];
 	served = state->sessions.ever + state->users.total.requests;
 	self.registry->rests = served == self.served && may_rest();
 	self.served = served;
-	self.look_ns = self.registry->rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
+	self.look_ns = self.registry->rests
+			   ? INT64_MAX
+			   : clock_ns() + (writes ? PIECE_NS : LOOK_MS * NS_PER_MS);
 	registry_unlock(self.registry);
 	if (trims)
 		malloc_trim(0);

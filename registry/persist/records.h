@@ -52,8 +52,12 @@ bool records_begin(struct records *records);
 void records_commit(struct records *records);
 /* Whether all has to be put again, between those: some time after a failure. */
 bool records_wants_all(const struct records *records);
-/* The same, to be asked now and then: the file was removed, or is far too large for what is in it. */
+/* The same, to be asked now and then: the file is far too large for what is in it. */
 bool records_wants_new(const struct records *records);
+/* To be called now and then: a file that was removed is written again, in pieces. true: there is more to write. */
+bool records_heal(struct records *records);
+/* The file is where a successor looks for it. */
+bool records_stand(const struct records *records);
 
 /* Write a record; *slot (0: none) is where it was, and then where it is. 0, and logged once: it could not be
  * written. No file is left then, because a successor must not believe a part. */

@@ -170,10 +170,13 @@ void save_all(struct registry *registry)
 	records_commit(registry->records);
 }
 
-void save_tend(struct registry *registry)
+bool save_tend(struct registry *registry)
 {
-	if (registry->records && records_wants_new(registry->records))
+	if (!registry->records)
+		return false;
+	if (records_wants_new(registry->records))
 		save_all(registry);
+	return records_heal(registry->records);
 }
 
 void save_flush(struct registry *registry)

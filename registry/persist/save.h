@@ -28,8 +28,9 @@ void save_header(struct registry *registry);
 void save_flush(struct registry *registry);
 /* All of it into a new file. */
 void save_all(struct registry *registry);
-/* Now and then: the same where the file was removed, or is far too large. */
-void save_tend(struct registry *registry);
+/* Now and then: the same where the file is far too large; one that was removed is written again, in pieces. true: a
+ * piece is left. */
+bool save_tend(struct registry *registry);
 
 /* Read a predecessor's records: disconnected sessions, buffers, attachments. No process is looked for; records
  * that are of no use go. false: all has to be written into a new file. */
