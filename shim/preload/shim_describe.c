@@ -30,7 +30,7 @@ static bool fail(struct description *out, const char *call, cu_result result)
 
 static bool describe_plain(const struct driver *driver, struct live *entry, struct description *out)
 {
-	record *what = &out->what;
+	struct memory *what = &out->what;
 	cu_ipc_mem_handle ipc;
 	cu_deviceptr base = 0;
 	size_t base_size = 0;
@@ -86,7 +86,7 @@ static cu_result export_fd(const struct driver *driver, const struct live *entry
 static bool describe_mapped(const struct driver *driver, const struct live *entry,
 			    struct description *out)
 {
-	record *what = &out->what;
+	struct memory *what = &out->what;
 	cu_result result = export_fd(driver, entry, &out->fd);
 
 	if (result != CU_OK) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_DESCRIBE_H
 #define GPUSHARE_SHIM_DESCRIBE_H
-/* Memory in the registry's words: its record, and how it travels. */
+/* Memory in the registry's words, and how it travels. */
 #include "cuda/driver.h"
+#include "shim_link.h"
 #include "shim_live.h"
 
 struct description {
-	record what; /* but for the name */
+	struct memory what; /* but for name and mode */
 	int fd; /* mapped memory: the caller closes it; else -1, and the handle is entry->handle */
 	const char *call; /* that failed, with `result` */
 	cu_result result;

@@ -32,9 +32,22 @@ static void put_text(char *to, size_t room, const char *text)
 	to[length] = '\0';
 }
 
-static void ask_rights(gpushare_Share *share, const char *group)
+/* The request, which is of zeros so far. */
+static void describe(gpushare_Share *share, const struct memory *what, const char *group)
 {
-	share->mode = share->buffer.mode;
+	record *buffer = &share->buffer;
+
+	share->has_buffer = true;
+	put_text(buffer->name, sizeof(buffer->name), what->name);
+	buffer->address = what->address;
+	buffer->size = what->size;
+	buffer->base_offset = what->base_offset;
+	buffer->base_size = what->base_size;
+	buffer->backing = what->backing;
+	buffer->flags = what->flags;
+	buffer->ttl_s = what->ttl_s;
+	memcpy(buffer->device_uuid, what->device_uuid, sizeof(buffer->device_uuid));
+	share->mode = what->mode;
 	put_text(share->group, sizeof(share->group), group);
 }
 
@@ -45,11 +58,9 @@ static int share(const struct link_share *what, uint64_t *out_generation, unsign
 	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	int status;
 
-	share->has_buffer = true;
-	share->buffer = *what->what;
+	describe(share, what->what, what->group);
 	share->again = what->again;
 	share->orphan = what->orphan;
-	ask_rights(share, what->group);
 	line.client->goes = what->fd;
 	if (what->fd < 0)
 		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
@@ -91,7 +102,7 @@ static int give_back(char *why, size_t why_size)
 	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
 }
 
-int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
+int link_adopt(const struct memory *what, const char *group, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size)
 {
 	int status = line_enter(why, why_size);
@@ -100,10 +111,8 @@ int link_adopt(const record *what, const char *group, record *out_record, int *o
 	if (status != GPUSHARE_OK)
 		return status;
 	share = &line_ask(gpushare_Request_share_tag)->verb.share;
-	share->has_buffer = true;
-	share->buffer = *what;
+	describe(share, what, group);
 	share->adopt = true;
-	ask_rights(share, group);
 	status = line_call(0, why, why_size);
 	if (status == GPUSHARE_OK) {
 		*out_record = line.client->reply.body.share.buffer;

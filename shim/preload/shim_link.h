@@ -11,9 +11,17 @@
 /* All return a status; the sentence for a failure is in `why`. *out_reading is live_reading() of when
  * the registry said yes. */
 
+/* What a record says of memory that is to get a name, without a record's kilobyte on the stack. */
+struct memory {
+	const char *name;
+	uint64_t address, size, base_offset, base_size;
+	uint32_t backing, flags, ttl_s, mode;
+	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
+};
+
 /* By `handle` or by `fd`, as backing_is_fd() says of what->backing. */
 struct link_share {
-	const record *what;    /* its mode is asked for */
+	const struct memory *what;
 	const char *group;     /* "": for none */
 	const uint8_t *handle; /* where fd is -1 */
 	int fd;		       /* stays the caller's */
@@ -31,7 +39,7 @@ int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *
 void link_settle(const char *name);
 /* Become the owner of a kept buffer like `what`; E_NOT_FOUND: there is none. *out_fd is closed by
  * the caller, close-on-exec. */
-int link_adopt(const record *what, const char *group, record *out_record, int *out_fd,
+int link_adopt(const struct memory *what, const char *group, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size);
 /* *out_fd is -1, or a descriptor that the caller closes, close-on-exec. */
 /* *read_only: whether reading is all that is asked for; then, whether it is all that is given. */

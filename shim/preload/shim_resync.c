@@ -353,7 +353,7 @@ static bool share_one(const struct driver *driver, const struct wanted *wanted, 
 	fd = found.fd;
 	if (!is_still_there(wanted))
 		return true;
-	strcpy(found.what.name, entry.name);
+	found.what.name = entry.name;
 	found.what.mode = entry.mode;
 	again = (struct link_share){
 	    .what = &found.what,

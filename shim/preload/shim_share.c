@@ -15,11 +15,10 @@
 #include "cuda/vmm_host.h"
 
 /* Whether it stands under its name nobody knows here: so it keeps that, and its memory. */
-static void leave_unsettled(struct live *entry, const char *name, const char *why)
+static void leave_unsettled(struct live *entry, const char *why)
 {
-	strcpy(entry->name, name);
 	entry->generation = 0;
-	state_log("\"%s\" is not shared yet: %s", name, why);
+	state_log("\"%s\" is not shared yet: %s", entry->name, why);
 }
 
 /* Into the registry under its name, or the entry stays without one. */
@@ -38,18 +37,17 @@ static void enter(const struct driver *driver, struct live *entry)
 		return;
 	}
 	fd = found.fd;
-	strcpy(found.what.name, entry->name);
+	found.what.name = entry->name;
 	found.what.mode = entry->mode;
 	ask = (struct link_share){
 	    .what = &found.what, .group = entry->group, .handle = entry->handle, .fd = fd};
-	entry->name[0] = '\0';
 	status = link_share(&ask, &entry->generation, &entry->reading, why, sizeof(why));
-	if (status == GPUSHARE_OK)
-		strcpy(entry->name, found.what.name);
-	else if (status == GPUSHARE_E_NOT_READY)
-		leave_unsettled(entry, found.what.name, why);
-	else
-		state_log("\"%s\" is not shared: %s", found.what.name, why);
+	if (status == GPUSHARE_E_NOT_READY) {
+		leave_unsettled(entry, why);
+	} else if (status != GPUSHARE_OK) {
+		state_log("\"%s\" is not shared: %s", entry->name, why);
+		entry->name[0] = '\0';
+	}
 }
 
 static void note_rights(struct live *entry, const struct claim *claim)
@@ -117,11 +115,10 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 
 static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigned int *out_reading)
 {
-	record what = gpushare_Buffer_init_zero;
+	struct memory what = {.name = claim->match.name};
 	char why[512];
 	int status;
 
-	strcpy(what.name, claim->match.name);
 	what.size = claim->allocation.size;
 	what.base_size = what.size;
 	what.backing = claim->match.unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;

@@ -162,8 +162,8 @@ stack_taken() {
 		read -r first later <<<"$(stack_taken <<<"$output")"
 		echo "$rule: $first bytes the first time, then $later"
 		[ "$first" -gt 0 ]
-		[ "$first" -lt 9000 ] # a registry is started and greeted, too
-		[ "$later" -lt 6800 ]
+		[ "$first" -lt 7600 ] # a registry is started and greeted, too
+		[ "$later" -lt 5800 ]
 	done
 	# what was there is told to the registry that comes after, and what is attached
 	start again env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:map' "$BIN/app_stack" 16384 hold touch="$WORK/up" \

@@ -34,7 +34,8 @@ static struct {
 	uint64_t shared_as;
 	unsigned int shares, withdrawals, pages_ended, pages_added;
 	struct link_share last;
-	record last_what; /* its own */
+	struct memory last_what; /* its own */
+	char last_name[GPUSHARE_NAME_MAX + 1];
 	/* what is described */
 	const char *call;
 	bool refuses, frees_meanwhile, frees_late;
@@ -133,6 +134,7 @@ static int played_share(const struct link_share *again, int64_t until_ms, uint64
 	played.shares++;
 	played.last = *again;
 	played.last_what = *again->what;
+	played.last_what.name = strcpy(played.last_name, again->what->name);
 	*out_generation = played.shared_as ? played.shared_as : again->again;
 	snprintf(why, why_size, "it is taken");
 	if (played.frees_late)

@@ -55,17 +55,19 @@ static void in_child(int (*part)(void))
 			return __LINE__; \
 	} while (0)
 
-static record record_of(const char *name, uint32_t backing)
+static struct memory memory_of(const char *name, uint32_t backing)
 {
-	record what = raw_share(name).verb.share.buffer;
-
-	what.backing = backing;
-	return what;
+	return (struct memory){.name = name,
+			       .address = 0x7f0000000000,
+			       .size = 4096,
+			       .base_size = 4096,
+			       .backing = backing,
+			       .device_uuid = {0xd}};
 }
 
 static int share_by_descriptor(void)
 {
-	record what = record_of("v", GPUSHARE_BACKING_VMM);
+	struct memory what = memory_of("v", GPUSHARE_BACKING_VMM);
 	int fd = memfd_create("unit", MFD_CLOEXEC);
 	uint64_t generation = 0;
 
@@ -91,7 +93,8 @@ static void mute_fds_socket(void)
 
 static int fail_on_the_way(void)
 {
-	record what = record_of("w", GPUSHARE_BACKING_VMM), got;
+	struct memory what = memory_of("w", GPUSHARE_BACKING_VMM);
+	record got;
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
 	int fd = -7, file = memfd_create("unit", MFD_CLOEXEC), own;
 	uint64_t generation;
@@ -148,7 +151,8 @@ static void *wait_for_nobody(void *unused)
 static int share_while_another_waits(void)
 {
 	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {1};
-	record what = record_of("a", GPUSHARE_BACKING_IPC);
+	char name[] = "a";
+	struct memory what = memory_of(name, GPUSHARE_BACKING_IPC);
 	uint64_t generation;
 	pthread_t thread;
 	void *status;
@@ -158,7 +162,7 @@ static int share_while_another_waits(void)
 	for (int i = 0; i < 8; i++) {
 		long long begin = raw_now_ms();
 
-		what.name[0] = (char)('a' + i);
+		name[0] = (char)('a' + i);
 		CHECK(!link_share(
 		    &(struct link_share){.what = &what, .group = "", .handle = handle, .fd = -1},
 		    &generation, &reading, why, sizeof(why)));
