@@ -102,6 +102,7 @@ void client_hang_up(struct client *client)
 		close(client->fd);
 	client->fd = -1;
 	client->greeted = client->ready = false;
+	client->hello = 0;
 	client->out_size = client->in_size = 0;
 	client->owed = 0;
 	client_drop_late(client);
@@ -171,18 +172,20 @@ static void take_hello(struct client *client)
 	client->ready = true;
 }
 
-/* Greet, and say hello: what the registry is too slow for, a next call goes on with. The session is this
- * connection's as soon as the registry reads the hello, and would end with it. */
+static int greet(struct client *client, int64_t deadline)
+{
+	int status = client->greeted ? GPUSHARE_OK : client_greet(client, deadline);
+
+	return status == GPUSHARE_OK && !client->hello ? queue_hello(client) : status;
+}
+
+/* What the registry is too slow for, a next call goes on with. The session is this connection's as soon as the
+ * registry reads the hello, and would end with it. */
 static int open_up(struct client *client, int64_t deadline)
 {
-	int status = GPUSHARE_OK;
+	int status = greet(client, deadline);
 	bool answered = true;
 
-	if (!client->greeted) {
-		status = client_greet(client, deadline);
-		if (status == GPUSHARE_OK)
-			status = queue_hello(client);
-	}
 	if (status == GPUSHARE_OK)
 		status = client_await(client, client->hello, &answered, deadline);
 	if (status == GPUSHARE_OK)
@@ -274,7 +277,7 @@ int client_probe(struct client *client)
 		status = begin(client, fd);
 	}
 	if (status == GPUSHARE_OK)
-		status = open_up(client, 0);
+		greet(client, 0);
 	return client->greeted ? GPUSHARE_OK : GPUSHARE_E_TIMED_OUT;
 }
 

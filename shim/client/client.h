@@ -54,7 +54,7 @@ struct client {
 	bool giving_back; /* so no registry is started but one that would know what is given back */
 	bool shares_late;
 	bool greeted, ready; /* by this connection's registry; and it has answered the hello */
-	uint32_t hello;	     /* its id */
+	uint32_t hello;	     /* its id; 0: not said so far */
 	uint8_t *out,
 	    *in; /* of GPUSHARE_MESSAGE_MAX bytes: still to be written, and read in advance */
 	size_t out_size, in_size;

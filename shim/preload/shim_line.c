@@ -100,13 +100,7 @@ int line_enter_by(int64_t until_ms, char *why, size_t why_size)
 
 int line_enter(char *why, size_t why_size)
 {
-	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
-	int status = line_enter_by(until_ms, why, why_size);
-
-	if (status == GPUSHARE_OK)
-		line.until_ms =
-		    turn.began_ms + turn.limit_ms; /* what waiting took is not counted */
-	return status;
+	return line_enter_by(monotonic_ms() + client_default_timeout_ms(), why, why_size);
 }
 
 int line_enter_standing(bool *out_runs)

@@ -14,7 +14,8 @@ struct line {
 
 extern struct line line; /* for whose turn it is */
 
-/* Wait for the turn; E_TIMED_OUT, E_NO_REGISTRY, E_NO_MEMORY: there is none, and `why` says so. */
+/* Wait for the turn, by the same deadline as its calls have; E_TIMED_OUT, E_NO_REGISTRY, E_NO_MEMORY: there is
+ * none, and `why` says so. */
 int line_enter(char *why, size_t why_size);
 /* The same for what has to be over by then. */
 int line_enter_by(int64_t until_ms, char *why, size_t why_size);
