@@ -143,7 +143,7 @@ static void *wait_for_nobody(void *unused)
 	bool mine;
 	int fd;
 
-	return (void *)(intptr_t)link_attach("nobody", 4000, &read_only, &got, handle, &fd, &mine,
+	return (void *)(intptr_t)link_attach("nobody", 2500, &read_only, &got, handle, &fd, &mine,
 					     &reading, its_why, sizeof(its_why));
 }
 
