@@ -195,6 +195,10 @@ owner() {
 	gpushare metrics | grep -q '^gpushare_limits_reached_total{limit="user_descriptors"} [1-9]'
 	as "$OWNER" gpushare metrics | grep -q '^gpushare_limits_reached_total{limit="user_descriptors"} [1-9]'
 	as "$OTHER" gpushare metrics | grep -q '^gpushare_limits_reached_total{limit="user_descriptors"} 0'
+	requests='^gpushare_requests_total{verb="share"}'
+	gpushare metrics | grep -q "$requests [1-9]"
+	as "$OWNER" gpushare metrics | grep -q "$requests [1-9]"
+	as "$OTHER" gpushare metrics | grep -q "$requests 0"
 	has "$(as "$OTHER" api_app open make=a,mine,2Mi,keep)" "make mine: OK"
 }
 

@@ -45,8 +45,7 @@ void configured_start_with(const char *lines, const char *const more[])
 
 void configured_again(const char *lines)
 {
-	kill(raw_here.pid, SIGKILL);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
+	raw_daemon_end(SIGKILL);
 	start(lines, NULL);
 }
 

@@ -12,7 +12,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 struct raw_daemon raw_here;
@@ -140,6 +139,26 @@ int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void raw_daemon_end(int signal)
+{
+	kill(raw_here.pid, signal);
+	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS),
+			 signal == SIGKILL ? 128 + SIGKILL : 0);
+}
+
+void raw_daemon_again(int signal)
+{
+	raw_daemon_end(signal);
+	raw_daemon_start(&raw_here, NULL);
+}
+
+void raw_daemon_lose(void)
+{
+	raw_daemon_end(SIGKILL);
+	unlink(raw_in_folder(GPUSHARE_STATE));
+	raw_daemon_start(&raw_here, NULL);
+}
+
 int raw_make_folder(void **state)
 {
 	(void)state;
@@ -200,10 +219,9 @@ void raw_greet_on(int fd)
 
 static void hello(int fd)
 {
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	request hello = raw_hello_request();
 	static reply answer;
 
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	strcpy(hello.verb.hello.client, "unit test");
 	assert_int_equal(raw_ask(fd, &hello, &answer), GPUSHARE_OK);
 	if (fd < RAW_FDS)
@@ -384,6 +402,14 @@ long long raw_ms_until_gone(int fd, const char *name)
 	return raw_now_ms() - begin;
 }
 
+request raw_hello_request(void)
+{
+	request ask = {.which_verb = gpushare_Request_hello_tag};
+
+	ask.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	return ask;
+}
+
 request raw_share(const char *name)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
@@ -460,4 +486,40 @@ gpushare_StatReply raw_stat(int fd)
 
 	assert_int_equal(raw_ask(fd, &ask, &answer), GPUSHARE_OK);
 	return answer.body.stat;
+}
+
+void raw_tell(request *resync, const char *name, uint64_t generation, uint32_t count)
+{
+	gpushare_Resync *told = &resync->verb.resync;
+	gpushare_Hold *hold =
+	    count ? &told->attached[told->attached_count++] : &told->shared[told->shared_count++];
+
+	resync->which_verb = gpushare_Request_resync_tag;
+	strcpy(hold->name, name);
+	hold->generation = generation;
+	hold->count = count;
+}
+
+uint64_t raw_shared(int fd, const char *name)
+{
+	assert_int_equal(raw_say(fd, raw_share(name)), GPUSHARE_OK);
+	return raw_answer.body.share.generation;
+}
+
+void raw_attached(int fd, const char *name)
+{
+	assert_int_equal(raw_say(fd, raw_attach(name, 0)), GPUSHARE_OK);
+}
+
+const record *raw_seen(int fd, const char *name)
+{
+	assert_int_equal(raw_say(fd, raw_lookup(name, 0)), GPUSHARE_OK);
+	return &raw_answer.body.lookup.buffer;
+}
+
+bool raw_is_deferred(int fd, const char *name, uint64_t generation)
+{
+	assert_int_equal(raw_say(fd, raw_free(name, generation)), GPUSHARE_OK);
+	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
+	       raw_answer.body.withdraw.deferred;
 }

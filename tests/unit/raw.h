@@ -26,6 +26,7 @@ extern gpushare_HelloReply
  * sanitizer's report is one. */
 int raw_set_up(void **state);
 int raw_tear_down(void **state);
+#define RAW_TEST(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
 /* The folder alone, and the path of a file in it. */
 int raw_make_folder(void **state);
 char *raw_in_folder(const char *name);
@@ -55,6 +56,11 @@ void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[]);
 extern void (*raw_daemon_begins)(void);
 /* Run it to its end, stderr into `words`: its exit status. */
 int raw_daemon_run(const char *const arguments[], char *words, size_t size);
+/* raw_here is ended so, with the status that this has; and the next one is started there. */
+void raw_daemon_end(int signal);
+void raw_daemon_again(int signal);
+/* It is killed, and the next one finds none of its records. */
+void raw_daemon_lose(void);
 /* Its exit status, -1 when it does not end in time, 128 + signal. */
 int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms);
 
@@ -89,6 +95,7 @@ void raw_assert_serves(void);
 void raw_await_connections(int fd, uint64_t wanted);
 long long raw_ms_until_gone(int fd, const char *name);
 
+request raw_hello_request(void);
 request raw_share(const char *name);
 request raw_lookup(const char *name, uint32_t wait_ms);
 request raw_attach(const char *name, uint32_t wait_ms);
@@ -97,6 +104,14 @@ request raw_withdraw(const char *name, uint64_t generation);
 request raw_free(const char *name, uint64_t generation);
 request raw_detach(const char *name, uint64_t generation);
 request raw_order(const char *name, uint64_t generation, uint32_t roles);
+/* One more hold that a Resync tells of: attached so often; 0: shared. */
+void raw_tell(request *resync, const char *name, uint64_t generation, uint32_t count);
 gpushare_StatReply raw_stat(int fd);
+
+/* What succeeds, said: the generation; what a look-up tells; does that free hold the memory? */
+uint64_t raw_shared(int fd, const char *name);
+void raw_attached(int fd, const char *name);
+const record *raw_seen(int fd, const char *name);
+bool raw_is_deferred(int fd, const char *name, uint64_t generation);
 
 #endif

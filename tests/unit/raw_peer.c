@@ -107,10 +107,9 @@ int raw_peer_beside(int peer)
 
 int raw_peer_back(int peer)
 {
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	request hello = raw_hello_request();
 	int fd = raw_peer_beside(peer);
 
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	memcpy(hello.verb.hello.resume, raw_hellos[peer].session, sizeof(hello.verb.hello.resume));
 	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
 	raw_hellos[fd] = raw_answer.body.hello;
@@ -140,4 +139,10 @@ void raw_peers_end(void)
 		if (peers[fd].pid)
 			raw_peer_end(fd);
 	}
+}
+
+int raw_peers_tear_down(void **state)
+{
+	raw_peers_end();
+	return raw_tear_down(state);
 }

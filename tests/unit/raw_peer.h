@@ -19,5 +19,6 @@ int raw_peer_beside(int peer);
 void raw_peer_end(int peer);
 /* Ends those that are left. */
 void raw_peers_end(void);
+int raw_peers_tear_down(void **state); /* raw_tear_down() after that */
 
 #endif

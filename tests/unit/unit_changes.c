@@ -77,9 +77,7 @@ static void every_daemon_begins_elsewhere(void **state)
 	const struct changes_page *first = page_map(), *second;
 
 	(void)state;
-	kill(raw_here.pid, SIGTERM);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
-	raw_daemon_start(&raw_here, NULL);
+	raw_daemon_again(SIGTERM);
 	second = page_map();
 	for (size_t i = 0; i < CHANGES_SLOTS; i++)
 		assert_int_not_equal(atomic_load(&first->count[i]), atomic_load(&second->count[i]));
@@ -101,12 +99,11 @@ static void it_is_asked_for_with_nothing_beside(void **state)
 
 int main(void)
 {
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
 	const struct CMUnitTest tests[] = {
-	    SERVED(a_count_grows_when_its_name_goes_or_is_replaced),
-	    SERVED(nobody_else_writes_to_it),
-	    SERVED(every_daemon_begins_elsewhere),
-	    SERVED(it_is_asked_for_with_nothing_beside),
+	    RAW_TEST(a_count_grows_when_its_name_goes_or_is_replaced),
+	    RAW_TEST(nobody_else_writes_to_it),
+	    RAW_TEST(every_daemon_begins_elsewhere),
+	    RAW_TEST(it_is_asked_for_with_nothing_beside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

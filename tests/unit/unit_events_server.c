@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,40 +45,6 @@ static void events_close(struct listener *listener)
 {
 	listener_close(listener);
 	test_free(listener);
-}
-
-static void await_fds(int most)
-{
-	long long began_ms = raw_now_ms();
-
-	while (daemon_fds() > most) {
-		assert_in_range(raw_now_ms() - began_ms, 0, RAW_TIMEOUT_MS + raw_slack_ms());
-		raw_sleep_ms(5);
-	}
-}
-
-static void it_hears_what_others_do(void **state)
-{
-	struct listener *watcher = events_connect();
-	int fd = raw_connect(&raw_here);
-	pid_t pid = raw_owner("w", raw_share);
-	uint64_t registry;
-
-	(void)state;
-	EXPECT(watcher, SHARE, "w");
-	assert_int_equal(told.pid, pid);
-	registry = told.registry;
-	assert_true(registry && told.unix_ns > registry && told.serial == 1);
-	assert_int_equal(raw_say(fd, raw_attach("w", 0)), GPUSHARE_OK);
-	EXPECT(watcher, ATTACH, "w");
-	assert_int_equal(told.pid, getpid());
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	EXPECT(watcher, OWNER_GONE, "w");
-	assert_true(told.pid == pid && told.serial == 3 && told.registry == registry);
-	close(fd);
-	EXPECT(watcher, DETACH, "w");
-	events_close(watcher);
 }
 
 static void late_comers_hear_the_rest(void **state)
@@ -136,14 +100,6 @@ static void a_resyncing_is_told_where_it_changes_something(void **state)
 	raw_peers_end();
 }
 
-static void share_and_withdraw(int fd, int rounds)
-{
-	for (int i = 0; i < rounds; i++) {
-		assert_int_equal(raw_say(fd, raw_share("w")), GPUSHARE_OK);
-		assert_int_equal(raw_say(fd, raw_withdraw("w", 0)), GPUSHARE_OK);
-	}
-}
-
 /* Other requests of the same connection go on meanwhile. */
 static void who_waits_is_answered_and_asks_once(void **state)
 {
@@ -165,40 +121,6 @@ static void who_waits_is_answered_and_asks_once(void **state)
 	close(fd);
 }
 
-/* In the midst of what they are told, having read some of it or none. */
-static void watchers_that_go_are_let_go_of(void **state)
-{
-	int before = daemon_fds(), stop[2];
-	pid_t pid;
-
-	(void)state;
-	assert_int_equal(pipe(stop), 0);
-	pid = raw_fork();
-	if (!pid) {
-		int fd = raw_connect(&raw_here);
-
-		close(stop[1]);
-		while (!raw_is_closed(stop[0], 0))
-			share_and_withdraw(fd, 10);
-		_exit(0);
-	}
-	close(stop[0]);
-	for (int i = 0; i < 600; i++) {
-		struct listener *watcher = events_connect();
-
-		if (i % 3)
-			raw_sleep_ms(i % 3);
-		if (i % 2)
-			hear(watcher, RAW_TIMEOUT_MS);
-		if (i % 5)
-			listener_ask(watcher);
-		events_close(watcher);
-	}
-	close(stop[1]);
-	waitpid(pid, NULL, 0);
-	await_fds(before + 2);
-}
-
 /* One that comes and goes between two looks of the daemon's has been there all the same. */
 static void a_short_watch_begins_idleness_anew(void **state)
 {
@@ -207,8 +129,7 @@ static void a_short_watch_begins_idleness_anew(void **state)
 	long long began;
 
 	(void)state;
-	kill(raw_here.pid, SIGTERM);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	raw_daemon_end(SIGTERM);
 	raw_daemon_start(&raw_here, arguments);
 	raw_sleep_ms(1500);
 	watch = events_connect();
@@ -219,17 +140,13 @@ static void a_short_watch_begins_idleness_anew(void **state)
 	raw_daemon_start(&raw_here, NULL);
 }
 
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_daemon(it_hears_what_others_do),
-	    with_daemon(late_comers_hear_the_rest),
-	    with_daemon(a_resyncing_is_told_where_it_changes_something),
-	    with_daemon(who_waits_is_answered_and_asks_once),
-	    with_daemon(watchers_that_go_are_let_go_of),
-	    with_daemon(a_short_watch_begins_idleness_anew),
+	    RAW_TEST(late_comers_hear_the_rest),
+	    RAW_TEST(a_resyncing_is_told_where_it_changes_something),
+	    RAW_TEST(who_waits_is_answered_and_asks_once),
+	    RAW_TEST(a_short_watch_begins_idleness_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

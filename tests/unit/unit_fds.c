@@ -4,11 +4,8 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,46 +15,6 @@
 #include "state/limit.h"
 #include "peer.h"
 #include "raw_fds.h"
-
-/* Attaches `name`, and reads from what came what the owner wrote. */
-static void attach_and_exit(const char *name)
-{
-	char word[8] = "";
-	int own = raw_connect(&raw_here);
-
-	if (raw_say(own, raw_attach(name, 0)) || !raw_answer.body.attach.at_fds ||
-	    raw_answer.body.attach.has_buffer)
-		_exit(1);
-	if (raw_fds_say(own, raw_attach(name, 0), -1) ||
-	    fcntl(raw_fds_came, F_GETFD) != FD_CLOEXEC ||
-	    pread(raw_fds_came, word, sizeof(word), 0) != 5 || strcmp(word, "hello") ||
-	    raw_answer.body.attach.buffer.attachers != 1)
-		_exit(2);
-	_exit(0);
-}
-
-static void a_descriptor_goes_round(void **state)
-{
-	int own = raw_connect(&raw_here), before = raw_fds_settled(), file = raw_fds_make(), status;
-	pid_t pid;
-
-	(void)state;
-	assert_int_equal(write(file, "hello", 5), 5);
-	assert_int_equal(raw_say(own, raw_fds_share("x")), GPUSHARE_E_INVALID);
-	raw_assert_sentence("without its file descriptor; send both to fds.sock");
-	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), file), GPUSHARE_OK);
-	assert_int_equal(raw_fds_came, -1);
-	close(file);
-	raw_fds_await(before + 1);
-	pid = raw_fork();
-	if (!pid)
-		attach_and_exit("x");
-	waitpid(pid, &status, 0);
-	assert_int_equal(status, 0);
-	assert_int_equal(raw_say(own, raw_withdraw("x", 0)), GPUSHARE_OK);
-	raw_fds_await(before);
-	close(own);
-}
 
 /* What travels by handle needs no other socket, and may be asked at either. */
 static void handles_go_by_both(void **state)
@@ -171,8 +128,9 @@ static void the_socket_is_ours_alone(void **state)
 	assert_int_equal(directory_fds_socket(raw_here.directory, path), GPUSHARE_OK);
 	assert_int_equal(stat(path, &is), 0);
 	assert_int_equal(is.st_mode, S_IFSOCK | 0600);
-	kill(raw_here.pid, SIGTERM);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	assert_int_equal(stat(raw_here.socket, &is), 0);
+	assert_int_equal(is.st_mode, S_IFSOCK | 0600);
+	raw_daemon_end(SIGTERM);
 	assert_int_not_equal(access(path, F_OK), 0);
 }
 
@@ -273,39 +231,6 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	fds_close(fds, 2);
 	raw_fds_await(before);
 	raw_assert_serves();
-}
-
-static void a_dead_owners_descriptors_go(void **state)
-{
-	int before, ready[2];
-	char byte;
-	pid_t pid;
-
-	(void)state;
-	before = raw_fds_settled();
-	assert_int_equal(pipe(ready), 0);
-	pid = raw_fork();
-	if (!pid) {
-		int own = raw_connect(&raw_here);
-		char name[8];
-
-		for (int i = 0; i < 20; i++) {
-			snprintf(name, sizeof(name), "x%d", i);
-			if (raw_fds_put(own, name, 0))
-				_exit(1);
-		}
-		if (write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	raw_fds_await(before + 20 + 2); /* and its connection, and the watch over the process */
-	kill(pid, SIGKILL);
-	assert_in_range(raw_fds_await(before), 0, 1000 + raw_slack_ms());
-	waitpid(pid, NULL, 0);
-	close(ready[0]);
-	close(ready[1]);
 }
 
 static void a_daemon_without_descriptors_says_so(void **state)
@@ -414,7 +339,6 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_daemon(a_descriptor_goes_round),
 	    with_daemon(handles_go_by_both),
 	    with_daemon(groups_are_numbers),
 	    with_daemon(who_waits_is_served),
@@ -422,7 +346,6 @@ int main(void)
 	    with_daemon(the_socket_is_ours_alone),
 	    with_daemon(sockets_and_directories_are_refused),
 	    with_daemon(nonsense_gets_a_status_and_leaves_nothing),
-	    with_daemon(a_dead_owners_descriptors_go),
 	    cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
 					    peer_tear_down),
 	    with_daemon(a_daemon_without_descriptors_says_so),

@@ -128,14 +128,6 @@ static void start(const char *const extra[])
 	raw_daemon_start(&raw_here, extra);
 }
 
-static void end(int number)
-{
-	kill(raw_here.pid, number);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS),
-			 number == SIGKILL ? 128 + SIGKILL : 0);
-	raw_here.pid = 0;
-}
-
 /* Shared, kept, and left by its owner, with memory that says `number`. */
 static void keep(const char *name, uint64_t number)
 {
@@ -206,7 +198,7 @@ static void keep_and_give_back(void)
 	assert_int_equal(withdraw("b"), GPUSHARE_OK);
 	keep("d", 4);
 	keep("e", 5); /* one more than it keeps */
-	end(SIGKILL);
+	raw_daemon_end(SIGKILL);
 	manager_hear_all();
 	assert_int_equal(manager.count, 3);
 	assert_int_not_equal(access(raw_in_folder("keeper.sock"), F_OK), 0);
@@ -221,7 +213,7 @@ static void keep_and_give_back(void)
 	assert_int_equal(raw_fds_get(own, "e"), GPUSHARE_E_NOT_FOUND);
 	close(own);
 	assert_int_equal(withdraw("c"), GPUSHARE_OK);
-	end(SIGTERM);
+	raw_daemon_end(SIGTERM);
 	manager_hear_all();
 	assert_string_equal(manager.told, "STOPPING=1");
 	assert_int_equal(manager.count, 5); /* without c; what is somebody else's is there */
@@ -229,7 +221,7 @@ static void keep_and_give_back(void)
 	assert_kept("d", 4);
 	assert_int_equal(withdraw("a"), GPUSHARE_OK);
 	assert_int_equal(withdraw("d"), GPUSHARE_OK);
-	end(SIGTERM);
+	raw_daemon_end(SIGTERM);
 	manager_hear_all();
 	assert_int_equal(manager.count, 3);
 }
@@ -257,13 +249,13 @@ static void one_that_came_back_proves_it(void **state)
 	manager.size = "1";
 	start(NULL);
 	keep("a", 1);
-	end(SIGKILL);
+	raw_daemon_end(SIGKILL);
 	manager_hear_all();
 	manager.size = NULL;
 	start(NULL);
 	assert_kept("a", 1);
 	keep("b", 2);
-	end(SIGKILL);
+	raw_daemon_end(SIGKILL);
 	manager_hear_all();
 	assert_int_equal(manager.count, 2);
 }
@@ -282,7 +274,7 @@ static void what_is_not_meant_for_us_is_left(void **state)
 		start(which ? NULL : orphan);
 		keep(which ? "b" : "a", 1);
 		shelf_await_kept(shelf_keeper(), 1 + which);
-		end(SIGKILL);
+		raw_daemon_end(SIGKILL);
 		assert_false(manager_hear(0));
 	}
 }
@@ -313,7 +305,7 @@ static void without_a_store_there_is_a_keeper(void **state)
 		assert_true(length > 0);
 		assert_null(memmem(environment, (size_t)length, "NOTIFY_SOCKET", 13));
 		assert_null(memmem(environment, (size_t)length, "LISTEN_", 7));
-		end(SIGKILL);
+		raw_daemon_end(SIGKILL);
 		assert_false(manager_hear(0));
 	}
 }
@@ -328,18 +320,18 @@ static void a_keepers_things_move(void **state)
 	start(NULL);
 	keep("a", 1);
 	keeper = shelf_keeper();
-	end(SIGKILL);
+	raw_daemon_end(SIGKILL);
 	manager_hear_all();
 	manager.size = "5";
 	start(NULL);
 	shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	assert_kept("a", 1);
-	end(SIGKILL);
+	raw_daemon_end(SIGKILL);
 	manager_hear_all();
 	assert_int_equal(manager.count, 1);
 	start(NULL);
 	assert_kept("a", 1);
-	end(SIGTERM);
+	raw_daemon_end(SIGTERM);
 }
 
 /* A manager that is slow to read: 10 messages wait in its socket at most, by the kernel's default. */
@@ -364,7 +356,7 @@ static void a_busy_manager_gets_it_later(void **state)
 	while (manager.count < 50)
 		assert_true(manager_hear(RAW_TIMEOUT_MS));
 	raw_assert_serves();
-	end(SIGTERM);
+	raw_daemon_end(SIGTERM);
 	manager_hear_all();
 	assert_int_equal(manager.count, 50);
 	close(memory);
@@ -387,35 +379,8 @@ static void a_manager_that_is_not_there_harms_nobody(void **state)
 		start(NULL);
 		keep("a", 1);
 		assert_int_equal(withdraw("a"), GPUSHARE_OK);
-		end(SIGTERM);
+		raw_daemon_end(SIGTERM);
 	}
-}
-
-static void it_is_there_after_any_end(void **state)
-{
-	static const int ends[] = {SIGKILL, SIGTERM, SIGKILL, SIGINT};
-	pid_t keeper;
-
-	(void)state;
-	shelf_needs_keeper();
-	raw_daemon_start(&raw_here, NULL);
-	keep("a", 1);
-	keep("b", 2);
-	keeper = shelf_keeper();
-	for (int i = 0; i < 4; i++) {
-		end(ends[i]);
-		shelf_await_kept(keeper, 2 + i);
-		raw_daemon_start(&raw_here, NULL);
-		assert_kept("a", 1);
-		assert_kept("b", 2);
-		keep((const char[]){(char)('c' + i), 0}, 3);
-	}
-	assert_int_equal(shelf_keeper(), keeper);
-	for (int i = 0; i < 6; i++)
-		assert_int_equal(withdraw((const char[]){(char)('a' + i), 0}), GPUSHARE_OK);
-	shelf_await_kept(keeper, 0);
-	end(SIGKILL);
-	shelf_await_end(keeper, RAW_TIMEOUT_MS);
 }
 
 static void it_changes_hands(void **state)
@@ -437,7 +402,7 @@ static void it_changes_hands(void **state)
 	}
 	assert_int_equal(shelf_keeper(), keeper);
 	assert_int_equal(withdraw("a"), GPUSHARE_OK);
-	end(SIGTERM); /* with nothing to leave behind */
+	raw_daemon_end(SIGTERM); /* with nothing to leave behind */
 	shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	assert_int_not_equal(access(raw_in_folder("keeper.sock"), F_OK), 0);
 }
@@ -458,10 +423,10 @@ static void a_killed_keeper_is_missed_at_once(void **state)
 	while (!(next = shelf_keeper()) || next == keeper)
 		assert_in_range(raw_now_ms() - begin, 0, 1000 + raw_slack_ms());
 	shelf_await_kept(next, 1);
-	end(SIGKILL);
+	raw_daemon_end(SIGKILL);
 	raw_daemon_start(&raw_here, NULL);
 	assert_kept("a", 1);
-	end(SIGTERM);
+	raw_daemon_end(SIGTERM);
 }
 
 #define with_manager(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -469,7 +434,6 @@ static void a_killed_keeper_is_missed_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_manager(it_is_there_after_any_end),
 	    with_manager(it_changes_hands),
 	    with_manager(a_killed_keeper_is_missed_at_once),
 	    with_manager(it_keeps_and_gives_back),

@@ -176,8 +176,7 @@ static void a_killed_daemon_is_not_believed(void **state)
 	(void)state;
 	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
 	assert_true(finds(page, "x"));
-	kill(raw_here.pid, SIGKILL);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
+	raw_daemon_end(SIGKILL);
 	assert_false(index_is_live(page));
 	raw_daemon_start(&raw_here, NULL);
 	assert_false(index_is_live(page));
@@ -192,8 +191,7 @@ static void one_that_leaves_is_not_believed(void **state)
 
 	(void)state;
 	assert_true(index_is_live(page));
-	kill(raw_here.pid, SIGTERM);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
+	raw_daemon_end(SIGTERM);
 	assert_false(index_is_live(page));
 	raw_daemon_start(&raw_here, NULL);
 }
@@ -352,17 +350,16 @@ static void readers_see_one_moment(void **state)
 
 int main(void)
 {
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
 #define ALONE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-	    SERVED(it_follows_the_registry),
-	    SERVED(a_full_bucket_is_left_to_the_registry),
-	    SERVED(it_is_there_before_the_answer),
-	    SERVED(a_dead_owners_names_go),
-	    SERVED(a_killed_daemon_is_not_believed),
-	    SERVED(one_that_leaves_is_not_believed),
-	    SERVED(nobody_else_writes_to_it),
-	    SERVED(it_holds_no_handle),
+	    RAW_TEST(it_follows_the_registry),
+	    RAW_TEST(a_full_bucket_is_left_to_the_registry),
+	    RAW_TEST(it_is_there_before_the_answer),
+	    RAW_TEST(a_dead_owners_names_go),
+	    RAW_TEST(a_killed_daemon_is_not_believed),
+	    RAW_TEST(one_that_leaves_is_not_believed),
+	    RAW_TEST(nobody_else_writes_to_it),
+	    RAW_TEST(it_holds_no_handle),
 	    ALONE(places_are_used_again),
 	    ALONE(readers_see_one_moment),
 	};

@@ -48,24 +48,6 @@ static void a_dead_owners_name_is_free_at_once(void **state)
 	close(fd);
 }
 
-static void a_killed_owners_buffer_is_kept(void **state)
-{
-	int fd = raw_connect(&raw_here), before = raw_fds_settled();
-	pid_t pid = raw_owner_by("x", kept_for_good);
-
-	(void)state;
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	do {
-		assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
-	} while (!raw_answer.body.lookup.buffer.owner_gone);
-	assert_int_equal(raw_answer.body.lookup.buffer.owner_pid, pid);
-	raw_fds_await(before + 1);
-	assert_int_equal(raw_say(fd, raw_withdraw("x", 0)), GPUSHARE_OK);
-	raw_fds_await(before);
-	close(fd);
-}
-
 /* Killed in the middle of whatever it asks: its connection goes, and those after it. */
 static void killed_clients_leave_no_connection(void **state)
 {
@@ -98,44 +80,6 @@ static void killed_clients_leave_no_connection(void **state)
 	raw_fds_await(before);
 }
 
-static void a_ttl_ends_in_time(void **state)
-{
-	int fd = raw_connect(&raw_here), own = raw_connect(&raw_here), before = raw_fds_settled();
-	long long begin, left;
-
-	(void)state;
-	assert_int_equal(kept(own, "x", 1), GPUSHARE_OK);
-	assert_int_equal(kept(own, "y", 1), GPUSHARE_OK);
-	left = raw_now_ms();
-	close(own);
-	do {
-		assert_int_equal(raw_say(fd, raw_lookup("y", 0)), GPUSHARE_OK);
-	} while (!raw_answer.body.lookup.buffer.owner_gone);
-	assert_int_equal(raw_answer.body.lookup.buffer.ttl_left_s, 1);
-	begin = raw_now_ms();
-	while (!raw_say(fd, raw_lookup("x", 0)))
-		raw_sleep_ms(5);
-	assert_in_range(raw_now_ms() - begin, 0, 1000 + RAW_GONE_MS);
-	assert_true(raw_now_ms() - left >= 1000);
-	raw_assert_sentence("ttl");
-	raw_fds_await(before - 2); /* the connection of its owner went too, and its watch */
-	close(fd);
-}
-
-static void it_ends_cleanly_with_what_it_keeps(void **state)
-{
-	int own = raw_connect(&raw_here);
-
-	(void)state;
-	assert_int_equal(kept(own, "x", 0), GPUSHARE_OK);
-	assert_int_equal(kept(own, "y", 1000), GPUSHARE_OK);
-	assert_int_equal(raw_say(own, raw_withdraw("y", raw_answer.body.share.generation)),
-			 GPUSHARE_OK);
-	kill(raw_here.pid, SIGTERM);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
-	close(own);
-}
-
 static int share(int peer, const char *name, uint32_t flags, uint64_t base_size, bool adopt)
 {
 	request what = raw_fds_share(name);
@@ -149,27 +93,6 @@ static int share(int peer, const char *name, uint32_t flags, uint64_t base_size,
 	status = raw_fds_say(peer, what, file);
 	close(file);
 	return status;
-}
-
-static int adopt(int peer, const char *name, uint64_t size)
-{
-	request what = raw_fds_share(name);
-	int status;
-
-	what.verb.share.buffer.flags = KEEP | READONLY;
-	what.verb.share.buffer.size = size;
-	what.verb.share.adopt = true;
-	status = raw_fds_say(peer, what, -1);
-	assert_true((raw_fds_came >= 0) == !status);
-	if (raw_fds_came >= 0)
-		close(raw_fds_came);
-	return status;
-}
-
-static const record *seen(int peer, const char *name)
-{
-	assert_int_equal(raw_say(peer, raw_lookup(name, 0)), GPUSHARE_OK);
-	return &raw_answer.body.lookup.buffer;
 }
 
 static void end(int peer, int fd)
@@ -192,101 +115,28 @@ static void it_stays_without_its_owner(void **state)
 	assert_int_equal(share(owner, "freed", KEEP | READONLY, 128, false), GPUSHARE_OK);
 	freed = raw_answer.body.share.generation;
 	assert_int_equal(kept(owner, "x", 0), GPUSHARE_OK);
-	assert_false(seen(fd, "x")->owner_gone);
+	assert_false(raw_seen(fd, "x")->owner_gone);
 	assert_int_equal(raw_say(owner, raw_withdraw("freed", freed)), GPUSHARE_OK);
-	assert_true(seen(owner, "freed")->owner_gone);
+	assert_true(raw_seen(owner, "freed")->owner_gone);
 	assert_int_equal(raw_fds_get(owner, "freed"), GPUSHARE_OK);
 	assert_false(raw_answer.body.attach.own);
 	assert_int_equal(raw_say(owner, raw_withdraw("freed", freed)), GPUSHARE_E_DENIED);
 	end(owner, fd);
 	assert_int_equal(raw_say(fd, raw_lookup("plain", 0)), GPUSHARE_E_NOT_FOUND);
-	assert_true(seen(fd, "x")->owner_gone);
-	assert_int_equal(seen(fd, "x")->owner_pid, pid);
-	assert_int_equal(seen(fd, "x")->ttl_left_s, 0);
+	assert_true(raw_seen(fd, "x")->owner_gone);
+	assert_int_equal(raw_seen(fd, "x")->owner_pid, pid);
+	assert_int_equal(raw_seen(fd, "x")->ttl_left_s, 0);
 	owner = raw_peer(0, 0);
 	assert_int_equal(raw_fds_get(owner, "x"), GPUSHARE_OK);
 	assert_false(raw_answer.body.attach.own);
 	assert_true(raw_answer.body.attach.buffer.address == 0x7f0000000000);
-	assert_int_equal(seen(fd, "x")->attachers, 1);
+	assert_int_equal(raw_seen(fd, "x")->attachers, 1);
 	end(owner, fd);
-	assert_int_equal(seen(fd, "x")->attachers, 0);
+	assert_int_equal(raw_seen(fd, "x")->attachers, 0);
 	assert_int_equal(raw_say(fd, raw_withdraw("x", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(fd, raw_withdraw("freed", 0)), GPUSHARE_OK);
+	/* An ordinary buffer takes the place of what is kept, and is not. */
+	assert_int_equal(raw_say(fd, raw_share("freed")), GPUSHARE_OK);
 	assert_int_equal(raw_stat(fd).kept_bytes, 0);
-	close(fd);
-}
-
-static void a_new_share_replaces_it(void **state)
-{
-	int fd = raw_connect(&raw_here), owner = raw_peer(0, 0), next = raw_peer(0, 0);
-	request detach = {.which_verb = gpushare_Request_detach_tag};
-	uint64_t first;
-
-	(void)state;
-	assert_int_equal(share(owner, "x", KEEP, 128, false), GPUSHARE_OK);
-	first = raw_answer.body.share.generation;
-	assert_int_equal(raw_fds_get(fd, "x"), GPUSHARE_OK);
-	end(owner, fd);
-	assert_int_equal(share(next, "x", KEEP, 256, false), GPUSHARE_OK);
-	assert_true(raw_answer.body.share.generation > first);
-	assert_false(raw_answer.body.share.adopted);
-	assert_int_equal(seen(fd, "x")->attachers, 0);
-	assert_false(seen(fd, "x")->owner_gone);
-	assert_int_equal(seen(fd, "x")->owner_pid, raw_peer_pid(next));
-	assert_int_equal(raw_stat(fd).kept_bytes, 256);
-	/* The old generation's attacher gives it back without harm to the new one. */
-	strcpy(detach.verb.detach.name, "x");
-	detach.verb.detach.generation = first;
-	assert_int_equal(raw_say(fd, detach), GPUSHARE_OK);
-	assert_int_equal(seen(fd, "x")->attachers, 0);
-	/* An ordinary buffer replaces it as well, and is not kept. */
-	end(next, fd);
-	next = raw_peer(0, 0);
-	assert_int_equal(raw_say(next, raw_share("x")), GPUSHARE_OK);
-	assert_int_equal(raw_stat(fd).kept_bytes, 0);
-	end(next, fd);
-	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
-	close(fd);
-}
-
-static void it_is_adopted(void **state)
-{
-	int fd = raw_connect(&raw_here), owner = raw_peer(0, 0), next = raw_peer(0, 0);
-	const record *is = &raw_answer.body.share.buffer;
-	uint64_t generation;
-	int before;
-
-	(void)state;
-	assert_int_equal(share(owner, "x", KEEP | READONLY, 4096, false), GPUSHARE_OK);
-	generation = raw_answer.body.share.generation;
-	assert_int_equal(adopt(next, "x", 100), GPUSHARE_E_EXISTS);
-	assert_int_equal(adopt(next, "nothing", 100), GPUSHARE_E_NOT_FOUND);
-	end(owner, fd);
-	assert_int_equal(adopt(next, "x", 99), GPUSHARE_E_NOT_FOUND);
-	raw_assert_sentence("100 bytes, not 99");
-	assert_int_equal(adopt(next, "x", 100), GPUSHARE_OK);
-	assert_true(raw_answer.body.share.adopted && raw_answer.body.share.has_buffer);
-	assert_int_equal(raw_answer.body.share.generation, generation);
-	assert_int_equal(is->base_offset, 28);
-	assert_true(is->address == 0x7f0000000000);
-	assert_false(seen(fd, "x")->owner_gone);
-	assert_int_equal(seen(fd, "x")->owner_pid, raw_peer_pid(next));
-	assert_int_equal(seen(fd, "x")->flags, KEEP | READONLY);
-	end(next, fd);
-	/* With a descriptor of its own, which is not needed. */
-	next = raw_peer(0, 0);
-	before = raw_fds_settled();
-	assert_int_equal(share(next, "x", KEEP, 4096, true), GPUSHARE_OK);
-	assert_true(raw_answer.body.share.adopted);
-	close(raw_fds_came);
-	raw_fds_await(before);
-	end(next, fd);
-	/* Which is needed where what stands there is of another size. */
-	next = raw_peer(0, 0);
-	assert_int_equal(kept(next, "x", 0), GPUSHARE_OK);
-	assert_false(raw_answer.body.share.adopted);
-	assert_true(raw_answer.body.share.generation > generation);
-	raw_peer_end(next);
 	close(fd);
 }
 
@@ -305,46 +155,20 @@ static void a_quota_is_answered(void **state)
 	assert_int_equal(share(owner, "b", KEEP, 128, false), GPUSHARE_OK);
 	end(owner, fd);
 	assert_int_equal(share(fd, "b", KEEP, 129, false), GPUSHARE_E_LIMIT);
-	assert_true(seen(fd, "b")->owner_gone); /* refused: what was there stays */
+	assert_true(raw_seen(fd, "b")->owner_gone); /* refused: what was there stays */
 	assert_int_equal(share(fd, "a", KEEP, 128, false), GPUSHARE_OK);
 	assert_int_equal(raw_stat(fd).kept_bytes, 256);
 	close(fd);
 }
 
-static void a_bad_wish_is_refused(void **state)
-{
-	int fd = raw_connect(&raw_here), before = raw_fds_settled();
-
-	(void)state;
-	assert_int_equal(share(fd, "x", 8, 4096, false), GPUSHARE_E_NOT_SUPPORTED);
-	assert_int_equal(share(fd, "x", READONLY, 4096, true), GPUSHARE_E_INVALID);
-	raw_assert_sentence("adopt");
-	raw_fds_await(before);
-	assert_int_equal(raw_stat(fd).names, 0);
-	assert_int_equal(raw_stat(fd).kept_bytes, 0);
-	close(fd);
-}
-
-static int tear_down(void **state)
-{
-	raw_peers_end();
-	return raw_tear_down(state);
-}
-
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, raw_fds_set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, raw_fds_set_up, raw_peers_tear_down)
 	const struct CMUnitTest tests[] = {
 	    TEST(a_dead_owners_name_is_free_at_once),
-	    TEST(a_killed_owners_buffer_is_kept),
 	    TEST(killed_clients_leave_no_connection),
-	    TEST(a_ttl_ends_in_time),
-	    TEST(it_ends_cleanly_with_what_it_keeps),
 	    TEST(it_stays_without_its_owner),
-	    TEST(a_new_share_replaces_it),
-	    TEST(it_is_adopted),
 	    TEST(a_quota_is_answered),
-	    TEST(a_bad_wish_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,23 +16,13 @@ static void lose(int dead)
 {
 	pid_t keeper = raw_is_emulated() ? 0 : shelf_keeper();
 
-	kill(raw_here.pid, SIGKILL);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
+	raw_daemon_end(SIGKILL);
 	if (keeper) {
 		kill(keeper, SIGKILL);
 		shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	}
 	if (dead >= 0)
 		raw_peer_end(dead);
-	raw_daemon_start(&raw_here, NULL);
-}
-
-/* The records as well. */
-static void lose_all(void)
-{
-	kill(raw_here.pid, SIGKILL);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
-	unlink(raw_in_folder(GPUSHARE_STATE));
 	raw_daemon_start(&raw_here, NULL);
 }
 
@@ -70,23 +60,12 @@ static int share_again(int own, const char *name, uint64_t generation, bool orph
 /* Whether the registry wants that generation of one who has it attached so often; 0: shared it. */
 static bool is_wanted(int own, const char *name, uint64_t generation, uint32_t count)
 {
-	request what = {.which_verb = gpushare_Request_resync_tag};
-	gpushare_Resync *resync = &what.verb.resync;
-	gpushare_Hold *hold = count ? &resync->attached[resync->attached_count++]
-				    : &resync->shared[resync->shared_count++];
+	request what = {0};
 
-	strcpy(hold->name, name);
-	hold->generation = generation;
-	hold->count = count;
+	raw_tell(&what, name, generation, count);
 	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
 	return raw_answer.body.resync.wanted_count == 1 &&
 	       raw_answer.body.resync.wanted[0] == generation;
-}
-
-static const record *seen(int own, const char *name)
-{
-	assert_int_equal(raw_say(own, raw_lookup(name, 0)), GPUSHARE_OK);
-	return &raw_answer.body.lookup.buffer;
 }
 
 static int come_back(int peer)
@@ -105,8 +84,8 @@ static void the_owner_brings_it_back(void **state)
 	(void)state;
 	lose(-1);
 	other = raw_connect(&raw_here);
-	assert_true(seen(other, "x")->missing);
-	assert_int_equal(seen(other, "x")->owner_pid, raw_peer_pid(owner));
+	assert_true(raw_seen(other, "x")->missing);
+	assert_int_equal(raw_seen(other, "x")->owner_pid, raw_peer_pid(owner));
 	assert_int_equal(raw_fds_get(other, "x"), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence(NOT_YET);
 	raw_assert_sentence("has it");
@@ -120,7 +99,7 @@ static void the_owner_brings_it_back(void **state)
 	assert_true(raw_receive(other, 7, &raw_answer, RAW_TIMEOUT_MS));
 	assert_int_equal(raw_answer.status, GPUSHARE_OK);
 	assert_false(is_wanted(owner, "x", x, 0));
-	assert_false(seen(owner, "x")->missing);
+	assert_false(raw_seen(owner, "x")->missing);
 	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK); /* said twice */
 	assert_int_equal(raw_stat(owner).names, 1);
 	close(other);
@@ -136,15 +115,15 @@ static void an_attacher_brings_back_what_the_owner_left(void **state)
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
 	lose(owner);
 	third = raw_connect(&raw_here);
-	assert_true(seen(third, "x")->missing);
+	assert_true(raw_seen(third, "x")->missing);
 	assert_true(raw_answer.body.lookup.buffer.owner_gone);
 	a = come_back(a);
 	assert_true(is_wanted(a, "x", x, 2));
 	assert_int_equal(share_again(a, "x", x, true), GPUSHARE_OK);
-	assert_false(seen(a, "x")->missing);
-	assert_true(seen(a, "x")->owner_gone);
-	assert_int_equal(seen(a, "x")->owner_pid, owner_pid);
-	assert_int_equal(seen(a, "x")->attachers, 2);
+	assert_false(raw_seen(a, "x")->missing);
+	assert_true(raw_seen(a, "x")->owner_gone);
+	assert_int_equal(raw_seen(a, "x")->owner_pid, owner_pid);
+	assert_int_equal(raw_seen(a, "x")->attachers, 2);
 	raw_peer_end(a);
 	raw_await_connections(third, 1);
 	assert_int_equal(raw_fds_get(third, "x"), GPUSHARE_OK); /* it is kept */
@@ -161,12 +140,12 @@ static void an_attacher_may_be_before_the_owner(void **state)
 	lose(-1);
 	a = come_back(a);
 	assert_int_equal(share_again(a, "x", x, true), GPUSHARE_OK);
-	assert_false(seen(a, "x")->missing);
-	assert_false(seen(a, "x")->owner_gone); /* that is alive */
+	assert_false(raw_seen(a, "x")->missing);
+	assert_false(raw_seen(a, "x")->owner_gone); /* that is alive */
 	owner = come_back(owner);
 	assert_false(is_wanted(owner, "x", x, 0));
 	assert_int_equal(raw_say(owner, raw_withdraw("x", x)), GPUSHARE_OK);
-	assert_true(seen(a, "x")->owner_gone);
+	assert_true(raw_seen(a, "x")->owner_gone);
 }
 
 /* Without records nothing is known but by who tells it. */
@@ -181,7 +160,7 @@ static void a_stranded_one_stands_again(void **state)
 	assert_int_equal(say(owner, what), GPUSHARE_OK);
 	x = raw_answer.body.share.generation;
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
-	lose_all();
+	raw_daemon_lose();
 	a = raw_peer_back(a);
 	assert_false(raw_answer.body.hello.resumed);
 	b = raw_peer_back(b);
@@ -192,18 +171,18 @@ static void a_stranded_one_stands_again(void **state)
 	what.verb.share.orphan = true;
 	assert_int_equal(say(a, what), GPUSHARE_OK);
 	assert_int_equal(share_again(b, "x", x, true), GPUSHARE_OK); /* comes second */
-	assert_true(seen(a, "x")->owner_gone);
-	assert_int_equal(seen(a, "x")->owner_pid, 0);
-	assert_in_range(seen(a, "x")->ttl_left_s, 1, 50);
-	assert_int_equal(seen(a, "x")->attachers, 4);
+	assert_true(raw_seen(a, "x")->owner_gone);
+	assert_int_equal(raw_seen(a, "x")->owner_pid, 0);
+	assert_in_range(raw_seen(a, "x")->ttl_left_s, 1, 50);
+	assert_int_equal(raw_seen(a, "x")->attachers, 4);
 	assert_true(share(a, "y") > x);
 	/* Its owner was there all the time. */
 	owner = raw_peer_back(owner);
 	assert_true(is_wanted(owner, "x", x, 0));
 	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK);
-	assert_false(seen(a, "x")->owner_gone);
-	assert_int_equal(seen(a, "x")->owner_pid, raw_peer_pid(owner));
-	assert_int_equal(seen(a, "x")->ttl_left_s, 0);
+	assert_false(raw_seen(a, "x")->owner_gone);
+	assert_int_equal(raw_seen(a, "x")->owner_pid, raw_peer_pid(owner));
+	assert_int_equal(raw_seen(a, "x")->ttl_left_s, 0);
 }
 
 static void what_was_removed_is_not_brought_back(void **state)
@@ -225,7 +204,7 @@ static void what_was_removed_is_not_brought_back(void **state)
 	}
 	/* What another buffer's name is by now is not asked for either. */
 	now = share(a, "x");
-	lose_all();
+	raw_daemon_lose();
 	owner = raw_peer_back(owner);
 	what = raw_share("x");
 	what.verb.share.again = now;
@@ -248,7 +227,7 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 	a = come_back(a);
 	assert_int_equal(raw_say(a, raw_lookup("y", 0)), GPUSHARE_E_NOT_FOUND); /* nobody has it */
 	raw_assert_sentence(LOST);
-	assert_true(seen(a, "x")->missing);
+	assert_true(raw_seen(a, "x")->missing);
 	assert_int_equal(raw_say(a, raw_detach("x", x)), GPUSHARE_OK);
 	assert_int_equal(raw_say(a, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence(LOST);
@@ -282,8 +261,8 @@ static void what_is_missing_is_replaced_not_adopted(void **state)
 	assert_int_equal(say(other, what), GPUSHARE_OK);
 	assert_false(raw_answer.body.share.adopted);
 	assert_true(raw_answer.body.share.generation > x);
-	assert_false(seen(other, "x")->missing);
-	assert_int_equal(seen(other, "x")->attachers, 0);
+	assert_false(raw_seen(other, "x")->missing);
+	assert_int_equal(raw_seen(other, "x")->attachers, 0);
 	close(other);
 }
 
@@ -295,13 +274,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	raw_peers_end();
-	return raw_tear_down(state);
-}
-
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_peers_tear_down)
 
 int main(void)
 {

@@ -176,16 +176,9 @@ static void a_dead_publishers_numbers_are_given_again(void **state)
 	assert_int_equal(page->next, 3); /* 4 and 5 never were */
 }
 
-static void kill_daemon(void)
-{
-	kill(raw_here.pid, SIGKILL);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
-}
-
 static void restart(void)
 {
-	kill_daemon();
-	raw_daemon_start(&raw_here, NULL);
+	raw_daemon_again(SIGKILL);
 	owner = raw_peer_back(owner);
 }
 
@@ -420,42 +413,32 @@ static void who_died_meanwhile_has_gone(void **state)
 		skip();
 	assert_int_equal(join(b, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(joined_slot(a), 1);
-	kill_daemon();
+	raw_daemon_end(SIGKILL);
 	raw_peer_end(a);
 	raw_daemon_start(&raw_here, NULL);
 	owner = raw_peer_back(owner);
 	AWAIT(is_left(1));
 	assert_false(order_is_gone(page));
-	kill_daemon();
+	raw_daemon_end(SIGKILL);
 	raw_peer_end(b);
 	raw_daemon_start(&raw_here, NULL);
 	AWAIT(order_is_gone(page));
 	owner = raw_peer_back(owner);
-	kill_daemon();
+	raw_daemon_end(SIGKILL);
 	raw_peer_end(owner); /* and the page goes with it, when its marks are old enough */
 	raw_daemon_start(&raw_here, NULL);
 	owner = raw_peer(0, 0);
 	assert_int_equal(raw_say(owner, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 }
 
-static void lose_all(void)
-{
-	kill_daemon();
-	unlink(raw_in_folder("registry.state"));
-	raw_daemon_start(&raw_here, NULL);
-}
-
 /* It says what it has attached, and brings the page that it is in. */
 static void come_first(int *peer, uint32_t slot)
 {
-	request what = {.which_verb = gpushare_Request_resync_tag};
-	gpushare_Resync *resync = &what.verb.resync;
+	request what = {0};
 
 	*peer = raw_peer_back(*peer);
-	strcpy(resync->attached[0].name, "x");
-	resync->attached[0].generation = generation;
-	resync->attached[0].count = resync->attached_count = 1;
-	resync->last = true;
+	raw_tell(&what, "x", generation, 1);
+	what.verb.resync.last = true;
 	assert_int_equal(raw_say(*peer, what), GPUSHARE_OK);
 	assert_int_equal(join(*peer, ORDER_CONSUMES), GPUSHARE_E_TIMED_OUT);
 	raw_assert_sentence("has not resynced yet");
@@ -473,7 +456,7 @@ static void an_owner_who_comes_last_is_waited_for(void **state)
 		assert_int_equal(join(owner, roles), GPUSHARE_OK);
 		assert_int_equal(joined_slot(a), 1);
 		assert_int_equal(joined_slot(b), 2);
-		lose_all();
+		raw_daemon_lose();
 		come_first(&a, 1);
 		come_first(&b, 2);
 		assert_false(order_is_gone(page));
@@ -504,7 +487,7 @@ static void what_went_meanwhile_is_not_waited_for(void **state)
 	(void)state;
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(joined_slot(a), 1);
-	lose_all();
+	raw_daemon_lose();
 	owner = raw_peer_back(owner);
 	what.verb.share.again = generation;
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);

@@ -2,7 +2,6 @@
 /* What takes its time: which slot is free when, what is marked again, and who may resume. Time is the test's. */
 #include "unit.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -335,8 +334,7 @@ static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 /* A registry that lost all waits for the owner, and not for ever; nor is anything left then. */
 static void an_owner_who_does_not_come_has_gone(void **state)
 {
-	request what = {.which_verb = gpushare_Request_resync_tag};
-	gpushare_Resync *resync = &what.verb.resync;
+	request what = {0};
 	struct session *a;
 	int fd = strange_page();
 
@@ -346,10 +344,8 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	peer_set_up(NULL);
 	peer_registry->unseen_until_ns = INT64_MAX;
 	a = peer_new(2, 12, "a");
-	strcpy(resync->attached[0].name, "x");
-	resync->attached[0].generation = generation;
-	resync->attached[0].count = resync->attached_count = 1;
-	resync->last = true;
+	raw_tell(&what, "x", generation, 1);
+	what.verb.resync.last = true;
 	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
 	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 3, fd), GPUSHARE_OK);
 	pass(29);

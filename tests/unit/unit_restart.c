@@ -18,10 +18,9 @@ static uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 /* A connection that tries to resume that of `key`, whose own key comes there. */
 static int connect_by_key(bool *out_resumed)
 {
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	request hello = raw_hello_request();
 	int fd = raw_greet(&raw_here);
 
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	memcpy(hello.verb.hello.resume, key, sizeof(key));
 	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
 	memcpy(key, raw_answer.body.hello.session, sizeof(key));
@@ -50,112 +49,10 @@ static int come_back(int fd)
 	return fd;
 }
 
-static void end_daemon(int number)
-{
-	kill(raw_here.pid, number);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS),
-			 number == SIGKILL ? 128 + SIGKILL : 0);
-}
-
-static void restart(int number)
-{
-	end_daemon(number);
-	raw_daemon_start(&raw_here, NULL);
-}
-
-static uint64_t share(int fd, const char *name)
-{
-	assert_int_equal(raw_say(fd, raw_share(name)), GPUSHARE_OK);
-	return raw_answer.body.share.generation;
-}
-
-static request told(const char *name, uint64_t generation, uint32_t count)
-{
-	request ask = {.which_verb = gpushare_Request_resync_tag};
-	gpushare_Hold hold = {.generation = generation, .count = count};
-
-	strcpy(hold.name, name);
-	ask.verb.resync.last = true;
-	if (count)
-		ask.verb.resync.attached[ask.verb.resync.attached_count++] = hold;
-	else
-		ask.verb.resync.shared[ask.verb.resync.shared_count++] = hold;
-	return ask;
-}
-
-static void a_client_comes_back_to_what_it_has(void **state)
-{
-	static const int ending[] = {SIGKILL, SIGTERM, SIGKILL};
-	int fd = come_new();
-	uint64_t x = share(fd, "x");
-
-	(void)state;
-	assert_int_equal(raw_say(fd, raw_attach("x", 0)), GPUSHARE_OK);
-	for (int i = 0; i < 3; i++) {
-		restart(ending[i]);
-		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
-		fd = come_back(fd);
-		assert_int_equal(raw_stat(fd).connections, 1); /* no ghost among them */
-		assert_int_equal(raw_stat(fd).attachments, 1);
-	}
-	assert_int_equal(raw_say(fd, raw_withdraw("x", x)), GPUSHARE_OK);
-	close(fd);
-}
-
-static void what_went_meanwhile_is_told(void **state)
-{
-	int fd = come_new();
-	uint64_t x = share(fd, "x");
-
-	(void)state;
-	share(fd, "freed");
-	restart(SIGKILL);
-	fd = come_back(fd);
-	assert_int_equal(raw_say(fd, raw_lookup("freed", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(fd, told("x", x, 0)), GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.resync.wanted_count, 0);
-	assert_int_equal(raw_say(fd, raw_lookup("freed", 0)), GPUSHARE_E_NOT_FOUND);
-	raw_assert_sentence("withdrew it");
-	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
-	close(fd);
-	fd = come_new();
-	raw_ms_until_gone(fd, "x");
-	close(fd);
-}
-
-static void a_waiter_gets_what_is_shared_again(void **state)
-{
-	int fd = come_new(), other;
-	uint64_t x = share(fd, "x");
-	request again = raw_share("x");
-	char command[128];
-
-	(void)state;
-	end_daemon(SIGKILL);
-	snprintf(command, sizeof(command), "rm %s/registry.state", raw_here.directory);
-	assert_int_equal(system(command), 0);
-	raw_daemon_start(&raw_here, NULL);
-	close(fd);
-	other = raw_connect(&raw_here);
-	assert_int_equal(raw_say(other, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
-	again.verb.share.again = x;
-	request waits = raw_attach("x", 5000);
-	assert_true(raw_send(other, 7, &waits));
-	fd = come_new();
-	assert_int_equal(raw_say(fd, told("x", x, 0)), GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.resync.wanted[0], x);
-	assert_int_equal(raw_say(fd, again), GPUSHARE_OK);
-	assert_true(raw_receive(other, 7, &raw_answer, 2000));
-	assert_int_equal(raw_answer.status, GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.attach.buffer.generation, x);
-	close(fd);
-	close(other);
-}
-
 static void a_key_is_one_processs(void **state)
 {
 	int old = come_new(), fd, status;
-	uint64_t x = share(old, "x");
+	uint64_t x = raw_shared(old, "x");
 	bool resumed;
 	pid_t pid;
 
@@ -233,7 +130,7 @@ static void what_was_answered_is_so(void **state)
 
 	(void)state;
 	memset(generations, 0, sizeof(generations));
-	share(fd, "always"); /* so that there is something to come back to */
+	raw_shared(fd, "always"); /* so that there is something to come back to */
 	for (int round = 0; round < 40; round++) {
 		int unknown, daemon = raw_here.pid, number = round % 2 ? SIGTERM : SIGKILL;
 		pid_t killer = raw_fork();
@@ -285,8 +182,8 @@ static void another_boot_or_version_is_not_heeded(void **state)
 	records_boot(boot);
 	assert_int_equal(strlen(boot), 36);
 	for (int which = 0; which < 3; which++) {
-		share(fd, names[which]);
-		end_daemon(SIGKILL);
+		raw_shared(fd, names[which]);
+		raw_daemon_end(SIGKILL);
 		append_header(RECORDS_VERSION + (which == 1),
 			      which == 2 ? "01234567-0123-0123-0123-0123456789ab" : boot);
 		raw_daemon_start(&raw_here, NULL);
@@ -333,9 +230,9 @@ static void what_has_gone_leaves_no_record(void **state)
 	off_t size = 0;
 
 	(void)state;
-	share(own, "stays");
+	raw_shared(own, "stays");
 	for (int i = 0; i < 500; i++) {
-		uint64_t x = share(own, "x");
+		uint64_t x = raw_shared(own, "x");
 
 		assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 		assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
@@ -346,33 +243,13 @@ static void what_has_gone_leaves_no_record(void **state)
 			size = file_size();
 	}
 	assert_int_equal(file_size(), size);
-	end_daemon(SIGKILL);
+	raw_daemon_end(SIGKILL);
 	assert_int_equal(records_left(), 3); /* two sessions and a buffer */
 	raw_daemon_start(&raw_here, NULL);
 	close(own);
 	close(other);
 	own = come_new();
 	assert_int_equal(raw_say(own, raw_lookup("stays", 0)), GPUSHARE_OK);
-	close(own);
-}
-
-/* Another one unlinked it: its owner still has to say that it was freed. */
-static void the_file_stays_until_an_unlinked_buffer_is_freed(void **state)
-{
-	int own = come_new(), other = raw_connect(&raw_here);
-	uint64_t x = share(own, "x");
-
-	(void)state;
-	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
-	close(other);
-	restart(SIGTERM);
-	assert_true(file_size() > 0);
-	own = come_back(own);
-	assert_int_equal(raw_say(own, raw_withdraw("x", x)), GPUSHARE_OK);
-	end_daemon(SIGTERM);
-	assert_int_not_equal(access(raw_in_folder(RECORDS_FILE), F_OK), 0);
-	raw_daemon_start(&raw_here, NULL);
 	close(own);
 }
 
@@ -387,7 +264,7 @@ static void what_is_kept_counts_after_a_restart(void **state)
 		skip(); /* no keeper */
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	what.verb.share.buffer.size = what.verb.share.buffer.base_size = 2 << 20;
-	end_daemon(SIGTERM);
+	raw_daemon_end(SIGTERM);
 	raw_daemon_start(&raw_here, limit);
 	for (int round = 0; round < 2; round++) {
 		own = raw_connect(&raw_here);
@@ -397,7 +274,7 @@ static void what_is_kept_counts_after_a_restart(void **state)
 		close(file);
 		close(own);
 		strcpy(what.verb.share.buffer.name, "more");
-		end_daemon(SIGKILL);
+		raw_daemon_end(SIGKILL);
 		raw_daemon_start(&raw_here, limit);
 	}
 	own = raw_connect(&raw_here);
@@ -405,20 +282,14 @@ static void what_is_kept_counts_after_a_restart(void **state)
 	close(own);
 }
 
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_daemon(a_client_comes_back_to_what_it_has),
-	    with_daemon(what_went_meanwhile_is_told),
-	    with_daemon(a_waiter_gets_what_is_shared_again),
-	    with_daemon(a_key_is_one_processs),
-	    with_daemon(what_was_answered_is_so),
-	    with_daemon(another_boot_or_version_is_not_heeded),
-	    with_daemon(what_has_gone_leaves_no_record),
-	    with_daemon(the_file_stays_until_an_unlinked_buffer_is_freed),
-	    with_daemon(what_is_kept_counts_after_a_restart),
+	    RAW_TEST(a_key_is_one_processs),
+	    RAW_TEST(what_was_answered_is_so),
+	    RAW_TEST(another_boot_or_version_is_not_heeded),
+	    RAW_TEST(what_has_gone_leaves_no_record),
+	    RAW_TEST(what_is_kept_counts_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

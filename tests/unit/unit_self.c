@@ -27,9 +27,8 @@ static void a_client_says_what_the_kernel_would(void **state)
 /* On a connection that was greeted. */
 static int say(int fd, uint64_t pid_namespace, int32_t pid, uint64_t started)
 {
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	request hello = raw_hello_request();
 
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	hello.verb.hello.has_self = true;
 	hello.verb.hello.self = (gpushare_Self){pid_namespace, pid, started};
 	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);

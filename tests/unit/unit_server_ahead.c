@@ -7,12 +7,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "configured.h"
+#include "raw.h"
 #include "state/limit.h"
 
 #define AHEAD 16     /* requests that wait for their answers */
@@ -352,54 +351,6 @@ static void lists_of_closed_connections_leave_nothing(void **state)
 	close(owner);
 }
 
-/* Lists, as another user, its own names among many that it may not see. */
-static void list_own_names(void)
-{
-	request list = {.which_verb = gpushare_Request_list_tag};
-	gpushare_ListReply *page = &raw_answer.body.list;
-	int fd;
-
-	become_other();
-	fd = raw_connect(&raw_here);
-	for (int i = 0; i < 3; i++) {
-		char name[8];
-
-		snprintf(name, sizeof(name), "%c", "bdf"[i]);
-		if (raw_say(fd, raw_share(name)))
-			_exit(2);
-	}
-	for (int i = 0; i < 20; i++) {
-		if (raw_say(fd, list) || page->more || page->buffers_count != 3 ||
-		    strcmp(page->buffers[0].name, "b") || strcmp(page->buffers[1].name, "d") ||
-		    strcmp(page->buffers[2].name, "f"))
-			_exit(3);
-	}
-	_exit(raw_stat(fd).requests == 1 + 3 + 20 + 1 ? 0 : 4);
-}
-
-static void many_names_that_one_may_not_see_do_not_show(void **state)
-{
-	int fd, status;
-	pid_t pid;
-
-	(void)state;
-	if (geteuid())
-		skip();
-	fd = raw_connect(&raw_here);
-	for (int i = 0; i < 2 * LIMIT_LIST_HIDDEN; i++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "%c%d", "ace"[i % 3], i);
-		assert_int_equal(raw_say(fd, raw_share(name)), GPUSHARE_OK);
-	}
-	pid = raw_fork();
-	if (!pid)
-		list_own_names();
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	close(fd);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,8 +362,6 @@ int main(void)
 					    set_up_system, tear_down_system),
 	    cmocka_unit_test_setup_teardown(who_lists_by_patterns_holds_up_no_other_user,
 					    set_up_for_all, raw_tear_down),
-	    cmocka_unit_test_setup_teardown(many_names_that_one_may_not_see_do_not_show,
-					    set_up_system, tear_down_system),
 	    cmocka_unit_test_setup_teardown(too_many_lists_of_a_user_are_refused, raw_set_up,
 					    raw_tear_down),
 	    cmocka_unit_test_setup_teardown(lists_of_closed_connections_leave_nothing, raw_set_up,

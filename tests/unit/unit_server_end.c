@@ -114,23 +114,6 @@ static void stat_of_many_takes_what_stat_of_one_takes(void **state)
 	look_until_left(1);
 }
 
-/* The lock was once held from the first name to the last. Now an answer waits for a piece. */
-static void others_are_answered_meanwhile(void **state)
-{
-	int fd = own_many();
-	double began, slowest, all;
-
-	(void)state;
-	began = now_ms();
-	close(fd);
-	slowest = look_until_left(1);
-	all = now_ms() - began;
-	printf("%d names ended in %.0f ms; the slowest answer meanwhile took %.1f ms\n", MANY, all,
-	       slowest);
-	if (slowest > all * 2 / 3)
-		fail_msg("an answer took %.1f ms of the %.0f ms that the end took", slowest, all);
-}
-
 /* Nobody meets what has not ended yet, and it counts against nobody's limit. */
 static void what_it_had_is_free_at_once(void **state)
 {
@@ -158,20 +141,6 @@ static void what_it_had_is_free_at_once(void **state)
 		left = now;
 	}
 	assert_int_equal(left, 102);
-}
-
-static void a_signal_is_obeyed_meanwhile(void **state)
-{
-	int fd = own_many();
-
-	(void)state;
-	close(fd);
-	raw_await_connections(other, 1);
-	assert_int_equal(kill(raw_here.pid, SIGTERM), 0);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
-	raw_daemon_start(&raw_here, NULL);
-	close(other);
-	other = raw_connect(&raw_here);
 }
 
 /* The process lives on, without a connection: nobody is to come back for what was ending. What is kept is
@@ -210,20 +179,16 @@ static void an_end_goes_on_after_a_restart(void **state)
 /* With a hold of its first name in it: all others were freed while the connection was away. */
 static request tell_of_one(uint64_t generation)
 {
-	request ask = {.which_verb = gpushare_Request_resync_tag};
-	gpushare_Resync *resync = &ask.verb.resync;
+	request ask = {0};
 
-	strcpy(resync->shared[0].name, name_at(0));
-	resync->shared[0].generation = generation;
-	resync->shared_count = 1;
-	resync->last = true;
+	raw_tell(&ask, name_at(0), generation, 0);
+	ask.verb.resync.last = true;
 	return ask;
 }
 
 static uint64_t generation_of(const char *name)
 {
-	assert_int_equal(raw_say(other, raw_lookup(name, 0)), GPUSHARE_OK);
-	return raw_answer.body.lookup.buffer.generation;
+	return raw_seen(other, name)->generation;
 }
 
 /* A Resync, too, may end many names. */
@@ -272,9 +237,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 	    TEST(stat_of_many_takes_what_stat_of_one_takes),
-	    TEST(others_are_answered_meanwhile),
 	    TEST(what_it_had_is_free_at_once),
-	    TEST(a_signal_is_obeyed_meanwhile),
 	    TEST(an_end_goes_on_after_a_restart),
 	    TEST(others_are_answered_during_a_resync),
 	    TEST(a_resync_ends_with_its_connection),

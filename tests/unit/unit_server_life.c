@@ -14,27 +14,6 @@
 
 static char words[4096];
 
-static void restart_after(int signal_number, int want)
-{
-	kill(raw_here.pid, signal_number);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), want);
-	raw_daemon_start(&raw_here, NULL);
-}
-
-static void one_daemon_a_directory(void **state)
-{
-	const char *const arguments[] = {"--dir", raw_here.directory, NULL};
-	char sentence[160];
-
-	(void)state;
-	raw_daemon_start(&raw_here, NULL);
-	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 3);
-	snprintf(sentence, sizeof(sentence), "a registry (pid %d) already serves %s", raw_here.pid,
-		 raw_here.directory);
-	assert_non_null(strstr(words, sentence));
-	close(raw_connect(&raw_here));
-}
-
 /* How often its threads have been put to sleep. */
 static long long switches(void)
 {
@@ -85,38 +64,10 @@ static void an_idle_daemon_sleeps(void **state)
 	} while (after - before > SWITCHES_MAX);
 }
 
-/* Ten at once: one serves, nine say so. */
-static void of_ten_one_serves(void **state)
-{
-	int served = 0, fd;
-
-	(void)state;
-	for (int i = 0; i < 10; i++) {
-		const char *const arguments[] = {"--dir", raw_here.directory, NULL};
-
-		if (!raw_fork())
-			_exit(raw_daemon_run(arguments, words, sizeof(words)) == 3 ? 3 : 0);
-	}
-	for (int i = 0; i < 9; i++) {
-		int status;
-
-		assert_true(wait(&status) > 0);
-		served += WIFEXITED(status) && WEXITSTATUS(status) == 3;
-	}
-	assert_int_equal(served, 9);
-	snprintf(raw_here.socket, sizeof(raw_here.socket), "%s", raw_in_folder(GPUSHARE_SOCKET));
-	fd = raw_connect(&raw_here);
-	assert_int_equal(raw_say(fd, (request){.which_verb = gpushare_Request_hello_tag,
-					       .verb.hello.protocol = GPUSHARE_PROTOCOL}),
-			 0);
-	kill(raw_answer.body.hello.pid, SIGTERM);
-	close(fd);
-	assert_true(wait(NULL) > 0);
-}
-
 static void signals_end_it_cleanly(void **state)
 {
 	static const int ending[] = {SIGTERM, SIGINT};
+	request wait = raw_lookup("never", 60000);
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -130,6 +81,9 @@ static void signals_end_it_cleanly(void **state)
 		assert_int_equal(raw_say(fd, raw_share(i ? "y" : "x")), GPUSHARE_OK);
 		/* What was shared before stands: its process lives. */
 		assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
+		assert_true(raw_send(fd, 7, &wait));
+		while (!raw_stat(fd).waiters)
+			raw_sleep_ms(1);
 		kill(raw_here.pid, ending[i]);
 		assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
 		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
@@ -139,56 +93,11 @@ static void signals_end_it_cleanly(void **state)
 	}
 }
 
-static uint64_t generation_of(const char *name)
-{
-	int fd = raw_connect(&raw_here);
-
-	assert_int_equal(raw_say(fd, raw_share(name)), GPUSHARE_OK);
-	close(fd);
-	return raw_answer.body.share.generation;
-}
-
-static void generations_outlive_restarts(void **state)
-{
-	uint64_t last, next;
-	struct stat is;
-
-	(void)state;
-	raw_daemon_start(&raw_here, NULL);
-	last = generation_of("x");
-	for (int i = 0; i < 3; i++) {
-		restart_after(i % 2 ? SIGTERM : SIGKILL, i % 2 ? 0 : 128 + SIGKILL);
-		next = generation_of(((const char *[]){"a", "b", "c"})[i]);
-		assert_true(next > last);
-		last = next;
-		assert_int_equal(lstat(raw_here.socket, &is), 0);
-		assert_int_equal(is.st_mode & 0777, 0600);
-	}
-}
-
-static void idle_it_leaves(void **state)
-{
-	const char *const extra[] = {"--idle-exit", "1", NULL};
-	long long begin;
-	int fd;
-
-	(void)state;
-	raw_daemon_start(&raw_here, extra);
-	fd = raw_connect(&raw_here);
-	assert_int_equal(raw_daemon_wait(&raw_here, 1500), -1); /* not while we are here */
-	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
-	begin = raw_now_ms();
-	close(fd);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
-	assert_in_range(raw_now_ms() - begin, 950, 3000);
-	assert_int_not_equal(access(raw_here.socket, F_OK), 0);
-}
-
 /* Connected when the daemon takes its socket away: it stays, and the socket comes back. */
 static void leaving_it_forgets_nobody(void **state)
 {
 	const char *const extra[] = {"--idle-exit", "1", NULL};
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	request hello = raw_hello_request();
 	uint8_t greeting[SP_GREETING_SIZE];
 	long long deadline;
 	int fd;
@@ -203,7 +112,6 @@ static void leaving_it_forgets_nobody(void **state)
 	sp_greeting(greeting, SP_REQ);
 	assert_true(raw_write(fd, greeting, sizeof(greeting)));
 	assert_true(raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS));
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
 	while (access(raw_here.socket, F_OK))
 		assert_true(raw_now_ms() < deadline);
@@ -295,8 +203,7 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 		close(fd);
 		fd = raw_connect(&raw_here);
 		raw_await_connections(fd, 1);
-		raw_say(fd, (request){.which_verb = gpushare_Request_hello_tag,
-				      .verb.hello.protocol = GPUSHARE_PROTOCOL});
+		raw_say(fd, raw_hello_request());
 		kill(raw_answer.body.hello.pid, SIGTERM);
 		_exit(0);
 	}
@@ -342,12 +249,8 @@ static void the_log_holds_nothing_that_a_terminal_obeys(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    in_place(one_daemon_a_directory),
-	    in_place(of_ten_one_serves),
 	    in_place(an_idle_daemon_sleeps),
 	    in_place(signals_end_it_cleanly),
-	    in_place(generations_outlive_restarts),
-	    in_place(idle_it_leaves),
 	    in_place(leaving_it_forgets_nobody),
 	    in_place(a_successor_takes_over),
 	    in_place(a_file_in_the_way_is_kept),

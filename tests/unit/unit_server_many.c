@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "configured.h"
+#include "raw.h"
 
 #define MANY 10000
 #define NAMES 48000
@@ -148,11 +148,10 @@ static void names_that_went_leave_no_memory_behind(void **state)
 static void few_descriptors_are_not_all_for_connections(void **state)
 {
 	const struct rlimit few = {512, 512};
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	request hello = raw_hello_request();
 	int fds[400], count = 0, status;
 
 	(void)state;
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	raw_set_up(NULL);
 	do {

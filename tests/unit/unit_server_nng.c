@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon, and nng's own REQ as its client: by a socket, by contexts at a time, through a device. */
+/* The real daemon, and nng's own REQ as its client: by a socket, by contexts at a time, through a device; and peers
+ * that talk nonsense, or leave without a word. */
 #include "unit.h"
 
 #include <nng/nng.h>
@@ -9,9 +10,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "raw.h"
+#include "raw_fds.h"
 
 #define AT_A_TIME 32
+#define ASKED_AT_ONCE 16
 
 static nng_socket nng_client(const char *path)
 {
@@ -56,21 +58,13 @@ static int nng_say(nng_socket client, request what)
 	return unpacked(message);
 }
 
-static request hello(void)
-{
-	request hello = {.which_verb = gpushare_Request_hello_tag};
-
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
-	return hello;
-}
-
 static void its_connection_is_its_session(void **state)
 {
 	nng_socket client = nng_client(raw_here.socket);
 	int fd = raw_connect(&raw_here);
 
 	(void)state;
-	assert_int_equal(nng_say(client, hello()), GPUSHARE_OK);
+	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
 	assert_int_equal(nng_say(client, raw_share("x")), GPUSHARE_OK);
 	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_answer.body.lookup.buffer.owner_pid, getpid());
@@ -90,7 +84,7 @@ static void contexts_are_answered_each(void **state)
 	char name[16];
 
 	(void)state;
-	assert_int_equal(nng_say(client, hello()), GPUSHARE_OK);
+	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
 	for (int i = 0; i < AT_A_TIME; i++) {
 		request ask;
 
@@ -149,7 +143,7 @@ static void who_asks_again_is_told_once(void **state)
 	(void)state;
 	assert_int_equal(nng_aio_alloc(&aio, NULL, NULL), 0);
 	assert_int_equal(nng_socket_set_ms(client, NNG_OPT_REQ_RESENDTIME, 50), 0);
-	assert_int_equal(nng_say(client, hello()), GPUSHARE_OK);
+	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
 	assert_int_equal(nng_say(client, subscribe), GPUSHARE_OK);
 	for (uint64_t serial = 1; serial <= 2; serial++) {
 		assert_int_equal(nng_sendmsg(client, packed(&subscribe), 0), 0);
@@ -192,7 +186,7 @@ static void a_device_may_stand_between(void **state)
 	assert_int_equal(nng_dial(ends[1], url, NULL, 0), 0);
 	assert_int_equal(pthread_create(&thread, NULL, forward, ends), 0);
 	client = nng_client(path);
-	assert_int_equal(nng_say(client, hello()), GPUSHARE_OK);
+	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(nng_say(client, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	nng_close(client);
@@ -201,15 +195,121 @@ static void a_device_may_stand_between(void **state)
 	pthread_join(thread, NULL);
 }
 
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
+static void garbage_is_shown_the_door(void **state)
+{
+	static const char *const garbage[] = {"GET / HTTP/1.1\r\n\r\n", "\0SQ\0\0\x30\0\0",
+					      "\0SP\0\0\x62\0\0"};
+	static const size_t sizes[] = {18, 8, 8};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		int fd = raw_dial(&raw_here);
+
+		assert_true(raw_write(fd, garbage[i], sizes[i]));
+		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
+		close(fd);
+	}
+	raw_assert_serves();
+}
+
+static void oversize_messages_end_the_connection(void **state)
+{
+	static const uint64_t sizes[] = {GPUSHARE_MESSAGE_MAX + 1, UINT64_C(1) << 40,
+					 UINT64_MAX - 4};
+	int other = raw_connect(&raw_here);
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
+		int fd = raw_connect(&raw_here);
+
+		assert_int_equal(raw_say(fd, raw_share("mine")), GPUSHARE_OK);
+		sp_header(header, 1, sizes[i]);
+		assert_true(raw_write(fd, header, sizeof(header)));
+		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
+		assert_in_range(raw_ms_until_gone(other, "mine"), 0, RAW_GONE_MS);
+		close(fd);
+	}
+	close(other);
+	raw_assert_serves();
+}
+
+static void nonsense_is_answered(void **state)
+{
+	static const char unknown[] = "\x7a\x03"
+				      "abc"; /* field 15 */
+	static char large[4096];
+	int fd = raw_connect(&raw_here);
+	uint32_t seed = 4711;
+
+	(void)state;
+	assert_true(raw_send_bytes(fd, 1, unknown, 5));
+	assert_true(raw_receive(fd, 1, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_E_PROTOCOL);
+	raw_assert_sentence("can't make sense");
+	assert_true(raw_send_bytes(fd, 2, "", 0));
+	assert_true(raw_receive(fd, 2, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_E_PROTOCOL);
+	assert_int_equal(raw_say(fd, raw_lookup("a b", 0)), GPUSHARE_E_NAME);
+	raw_assert_sentence("valid name");
+	for (uint32_t id = 10; id < 1010; id++) {
+		size_t size = (seed >> 8) % sizeof(large);
+
+		for (size_t i = 0; i < size; i++)
+			large[i] = (char)((seed = seed * 1664525 + 1013904223) >> 16);
+		seed = seed * 1664525 + 1013904223;
+		assert_true(raw_send_bytes(fd, id, large, size));
+		assert_true(raw_receive(fd, id, &raw_answer, RAW_TIMEOUT_MS));
+		assert_int_not_equal(raw_answer.status, GPUSHARE_OK);
+	}
+	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK); /* still friends */
+	close(fd);
+}
+
+/* Asks many times at once, more than is answered, and is gone before the first answer or while the others are read. */
+static void ask_and_leave(unsigned int number)
+{
+	uint8_t body[gpushare_Request_size], wire[ASKED_AT_ONCE * 128];
+	request ask = raw_lookup("nobody", 0);
+	size_t size, length = 0;
+	int fd = raw_connect(&raw_here);
+
+	codec_encode_request(&ask, body, sizeof(body), &size);
+	for (uint32_t id = 1; id <= ASKED_AT_ONCE; id++) {
+		sp_header(wire + length, id, size);
+		memcpy(wire + length + SP_HEADER_SIZE + SP_ID_SIZE, body, size);
+		length += SP_HEADER_SIZE + SP_ID_SIZE + size;
+	}
+	raw_write(fd, wire, length);
+	if (number % 2)
+		usleep(number % 256);
+	close(fd);
+}
+
+static void who_leaves_while_it_asks_is_let_go_of(void **state)
+{
+	int before;
+
+	(void)state;
+	raw_assert_serves();
+	before = raw_fds_settled();
+	for (unsigned int number = 0; number < 400; number++)
+		ask_and_leave(number);
+	raw_fds_await(before);
+	raw_assert_serves();
+}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_daemon(its_connection_is_its_session),
-	    with_daemon(contexts_are_answered_each),
-	    with_daemon(who_asks_again_is_told_once),
-	    with_daemon(a_device_may_stand_between),
+	    RAW_TEST(garbage_is_shown_the_door),
+	    RAW_TEST(oversize_messages_end_the_connection),
+	    RAW_TEST(nonsense_is_answered),
+	    RAW_TEST(who_leaves_while_it_asks_is_let_go_of),
+	    RAW_TEST(its_connection_is_its_session),
+	    RAW_TEST(contexts_are_answered_each),
+	    RAW_TEST(who_asks_again_is_told_once),
+	    RAW_TEST(a_device_may_stand_between),
 	};
 
 	return cmocka_run_group_tests_name("server nng", tests, NULL, NULL);

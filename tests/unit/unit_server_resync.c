@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "configured.h"
@@ -23,23 +22,6 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	raw_peers_end();
-	return raw_tear_down(state);
-}
-
-static void restart(bool loses_all)
-{
-	char command[128];
-
-	kill(raw_here.pid, SIGKILL);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 128 + SIGKILL);
-	snprintf(command, sizeof(command), "rm -f %s/registry.state", raw_here.directory);
-	assert_int_equal(loses_all ? system(command) : 0, 0);
-	raw_daemon_start(&raw_here, NULL);
-}
-
 static void come_back(int *peer, bool resumed)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
@@ -49,12 +31,6 @@ static void come_back(int *peer, bool resumed)
 	assert_int_equal(raw_answer.body.hello.resumed, resumed);
 	/* The same one: a resumption whose answer was lost is tried again. */
 	assert_int_equal(!memcmp(raw_answer.body.hello.session, key, sizeof(key)), resumed);
-}
-
-static uint64_t share(int peer, const char *name)
-{
-	assert_int_equal(raw_say(peer, raw_share(name)), GPUSHARE_OK);
-	return raw_answer.body.share.generation;
 }
 
 static int share_again(int peer, const char *name, uint64_t generation)
@@ -71,29 +47,6 @@ static uint64_t share_kept(int peer, const char *name)
 	return raw_answer.body.share.generation;
 }
 
-static void attach(int peer, const char *name)
-{
-	assert_int_equal(raw_say(peer, raw_attach(name, 0)), GPUSHARE_OK);
-}
-
-static const record *seen(int peer, const char *name)
-{
-	assert_int_equal(raw_say(peer, raw_lookup(name, 0)), GPUSHARE_OK);
-	return &raw_answer.body.lookup.buffer;
-}
-
-/* Of what is attached so often; 0: of what is shared. */
-static void tell(request *what, const char *name, uint64_t generation, uint32_t count)
-{
-	gpushare_Resync *resync = &what->verb.resync;
-	gpushare_Hold *hold = count ? &resync->attached[resync->attached_count++]
-				    : &resync->shared[resync->shared_count++];
-
-	strcpy(hold->name, name);
-	hold->generation = generation;
-	hold->count = count;
-}
-
 static int resync(int peer, request what, bool last)
 {
 	what.which_verb = gpushare_Request_resync_tag;
@@ -105,7 +58,7 @@ static int resync_of(int peer, const char *name, uint64_t generation, uint32_t c
 {
 	request what = {0};
 
-	tell(&what, name, generation, count);
+	raw_tell(&what, name, generation, count);
 	return resync(peer, what, true);
 }
 
@@ -119,43 +72,43 @@ static void assert_wanted(uint64_t generation)
 
 static void what_is_not_told_of_goes(void **state)
 {
-	uint64_t x = share(me, "x"), z = share(other, "z"), w = share(other, "w");
+	uint64_t x = raw_shared(me, "x"), z = raw_shared(other, "z"), w = raw_shared(other, "w");
 	request told = {0}, more = {0};
 
 	(void)state;
 	if (raw_is_emulated())
 		skip();
-	share(me, "y");
+	raw_shared(me, "y");
 	share_kept(me, "kept");
-	attach(me, "z");
-	attach(me, "w");
-	attach(me, "w");
-	restart(false);
+	raw_attached(me, "z");
+	raw_attached(me, "w");
+	raw_attached(me, "w");
+	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
-	tell(&told, "x", x, 0);
+	raw_tell(&told, "x", x, 0);
 	assert_int_equal(resync(me, told, false), GPUSHARE_OK);
 	assert_wanted(0);
 	assert_int_equal(raw_stat(me).names, 5); /* not before the last part */
 	assert_int_equal(raw_stat(me).attachments, 3);
-	share(me, "new"); /* between two parts: it is known, and stays */
-	attach(me, "w");
-	tell(&more, "w", w, 5);
+	raw_shared(me, "new"); /* between two parts: it is known, and stays */
+	raw_attached(me, "w");
+	raw_tell(&more, "w", w, 5);
 	assert_int_equal(resync(me, more, true), GPUSHARE_OK);
 	assert_wanted(0);
 	come_back(&other, true);
-	assert_int_equal(seen(other, "x")->generation, x);
+	assert_int_equal(raw_seen(other, "x")->generation, x);
 	assert_int_equal(raw_say(other, raw_lookup("y", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("withdrew it 0 s ago");
-	assert_true(seen(other, "kept")->owner_gone);
-	assert_false(seen(other, "new")->owner_gone);
-	assert_int_equal(seen(other, "z")->attachers, 0);
-	assert_int_equal(seen(other, "w")->attachers, 5);
+	assert_true(raw_seen(other, "kept")->owner_gone);
+	assert_false(raw_seen(other, "new")->owner_gone);
+	assert_int_equal(raw_seen(other, "z")->attachers, 0);
+	assert_int_equal(raw_seen(other, "w")->attachers, 5);
 	assert_int_equal(raw_say(me, raw_detach("z", z)), GPUSHARE_E_NOT_FOUND);
 	/* A second time it begins from nothing. */
 	assert_int_equal(resync(me, (request){0}, true), GPUSHARE_OK);
 	assert_int_equal(raw_stat(me).names, 3); /* z, w, kept */
 	assert_int_equal(raw_stat(me).attachments, 0);
-	restart(false);
+	raw_daemon_again(SIGKILL);
 	come_back(&other, true);
 	assert_int_equal(raw_stat(other).names, 3);
 	assert_int_equal(raw_stat(other).attachments, 0);
@@ -163,11 +116,11 @@ static void what_is_not_told_of_goes(void **state)
 
 static void what_is_lost_is_shared_again(void **state)
 {
-	uint64_t x = share(me, "x");
+	uint64_t x = raw_shared(me, "x");
 
 	(void)state;
-	attach(other, "x");
-	restart(true);
+	raw_attached(other, "x");
+	raw_daemon_lose();
 	/* The attacher comes first. */
 	come_back(&other, false);
 	assert_int_equal(resync_of(other, "x", x, 2), GPUSHARE_OK);
@@ -178,23 +131,23 @@ static void what_is_lost_is_shared_again(void **state)
 	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK);
 	assert_true(raw_answer.body.share.generation == x);
 	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK); /* said twice */
-	assert_true(seen(other, "x")->generation == x);
-	assert_int_equal(seen(other, "x")->attachers, 2);
-	assert_int_equal(seen(other, "x")->owner_pid, raw_peer_pid(me));
+	assert_true(raw_seen(other, "x")->generation == x);
+	assert_int_equal(raw_seen(other, "x")->attachers, 2);
+	assert_int_equal(raw_seen(other, "x")->owner_pid, raw_peer_pid(me));
 	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
 	assert_wanted(0);
 	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
-	assert_int_equal(seen(other, "x")->attachers, 1);
-	attach(me, "x");
-	assert_int_equal(seen(other, "x")->attachers, 1); /* the owner's own */
-	restart(false);
+	assert_int_equal(raw_seen(other, "x")->attachers, 1);
+	raw_attached(me, "x");
+	assert_int_equal(raw_seen(other, "x")->attachers, 1); /* the owner's own */
+	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
-	assert_int_equal(seen(me, "x")->attachers, 1);
+	assert_int_equal(raw_seen(me, "x")->attachers, 1);
 }
 
 static void a_generation_is_one_names(void **state)
 {
-	uint64_t x = share(me, "x"), far = x + FAR;
+	uint64_t x = raw_shared(me, "x"), far = x + FAR;
 	int next;
 
 	(void)state;
@@ -208,35 +161,35 @@ static void a_generation_is_one_names(void **state)
 	assert_int_equal(resync_of(me, "y", UINT64_MAX, 0), GPUSHARE_E_INVALID);
 	assert_int_equal(share_again(me, "y", far), GPUSHARE_OK);
 	assert_int_equal(share_again(me, "z", far), GPUSHARE_E_EXISTS);
-	assert_true(share(other, "w") > far);
+	assert_true(raw_shared(other, "w") > far);
 	/* What is told of, and not here, is given to nobody else; what is attached nor after a restart. */
 	assert_int_equal(resync_of(other, "v", far + FAR, 1), GPUSHARE_OK);
-	restart(false);
+	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
 	next = raw_peer(0, 0);
-	assert_true(share(next, "v") > far + FAR);
-	assert_int_equal(seen(next, "v")->attachers, 0);
+	assert_true(raw_shared(next, "v") > far + FAR);
+	assert_int_equal(raw_seen(next, "v")->attachers, 0);
 	assert_int_equal(resync_of(me, "u", far + 2 * FAR, 0), GPUSHARE_OK);
 	assert_wanted(far + 2 * FAR);
-	assert_true(share(next, "t") > far + 2 * FAR);
+	assert_true(raw_shared(next, "t") > far + 2 * FAR);
 }
 
 /* Who told of it by another name hears that, and counts for nothing. */
 static void a_generation_has_one_name(void **state)
 {
-	uint64_t x = share(me, "x");
+	uint64_t x = raw_shared(me, "x");
 
 	(void)state;
 	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_E_INVALID);
 	raw_assert_sentence("\"y\", not \"x\"");
-	assert_int_equal(seen(me, "x")->attachers, 0);
+	assert_int_equal(raw_seen(me, "x")->attachers, 0);
 	assert_int_equal(raw_say(other, raw_detach("y", x)), GPUSHARE_OK);
-	attach(other, "x");
+	raw_attached(other, "x");
 	/* nor does one who has it attach it by another */
 	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_E_INVALID);
 	raw_assert_sentence("\"x\", not \"y\"");
-	assert_int_equal(seen(me, "x")->attachers, 1);
+	assert_int_equal(raw_seen(me, "x")->attachers, 1);
 }
 
 static void a_share_again_is_checked_like_any(void **state)
@@ -272,10 +225,10 @@ static void too_many_attachments_are_refused(void **state)
 	request told = {0}, many = {0};
 
 	(void)state;
-	tell(&told, "a", 1, 4);
-	tell(&told, "b", 2, 6);
+	raw_tell(&told, "a", 1, 4);
+	raw_tell(&told, "b", 2, 6);
 	assert_int_equal(resync(me, told, false), GPUSHARE_OK);
-	tell(&many, "a", 1, UINT32_MAX);
+	raw_tell(&many, "a", 1, UINT32_MAX);
 	assert_int_equal(resync(me, many, false), GPUSHARE_E_LIMIT);
 	assert_int_equal(raw_stat(me).attachments, 10);
 	many.verb.resync.attached[0].count = 3;
@@ -298,10 +251,10 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	raw_await_connections(me, 2);
 	assert_int_equal(resync_of(other, "x", x, 0), GPUSHARE_OK);
 	assert_wanted(x);
-	assert_true(seen(other, "x")->owner_gone);
+	assert_true(raw_seen(other, "x")->owner_gone);
 	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
 	assert_wanted(0);
-	assert_false(seen(me, "x")->owner_gone);
+	assert_false(raw_seen(me, "x")->owner_gone);
 	wrong.verb.share.buffer.flags = KEEP;
 	wrong.verb.share.again = x;
 	wrong.verb.share.buffer.size--;
@@ -317,13 +270,13 @@ static void what_nobody_has_used_goes(void **state)
 
 	(void)state;
 	assert_int_equal(raw_say(me, unused), GPUSHARE_OK);
-	assert_true(seen(me, "w")->owner_gone);
+	assert_true(raw_seen(me, "w")->owner_gone);
 	later = share_kept(me, "w");
 	unused.verb.withdraw.unused = true;
 	assert_int_equal(raw_say(me, unused), GPUSHARE_E_NOT_FOUND);
 	unused.verb.withdraw.generation = later;
 	assert_int_equal(raw_say(other, unused), GPUSHARE_E_DENIED);
-	assert_false(seen(me, "w")->owner_gone);
+	assert_false(raw_seen(me, "w")->owner_gone);
 	assert_int_equal(raw_say(me, unused), GPUSHARE_OK);
 	assert_int_equal(raw_say(me, raw_lookup("w", 0)), GPUSHARE_E_NOT_FOUND);
 }
@@ -331,26 +284,18 @@ static void what_nobody_has_used_goes(void **state)
 /* A client that did not hear the answer to a part begins anew: what it has freed since is not told of. */
 static void begun_anew_what_was_told_counts_no_more(void **state)
 {
-	uint64_t x = share(me, "x"), y = share(me, "y");
+	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y");
 	request part = {0};
 
 	(void)state;
-	tell(&part, "x", x, 0);
+	raw_tell(&part, "x", x, 0);
 	assert_int_equal(resync(me, part, false), GPUSHARE_OK);
 	part = (request){0};
 	part.verb.resync.first = true;
-	tell(&part, "y", y, 0);
+	raw_tell(&part, "y", y, 0);
 	assert_int_equal(resync(me, part, true), GPUSHARE_OK);
 	assert_int_equal(raw_say(me, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_say(me, raw_lookup("y", 0)), GPUSHARE_OK);
-}
-
-/* A free that would hold the memory. Does the registry say so? */
-static bool leave(int peer, const char *name, uint64_t generation)
-{
-	assert_int_equal(raw_say(peer, raw_free(name, generation)), GPUSHARE_OK);
-	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
-	       raw_answer.body.withdraw.deferred;
 }
 
 /* Whether nobody has that one attached any more. */
@@ -365,19 +310,20 @@ static bool has_been_left(int peer, uint64_t generation)
 
 static void what_is_freed_waits_for_its_attachers(void **state)
 {
-	uint64_t first = share(me, "x"), second;
+	uint64_t first = raw_shared(me, "x"), second;
 
 	(void)state;
-	attach(other, "x");
-	assert_true(leave(me, "x", first));
-	second = share(me, "x"); /* the name is free */
+	raw_attached(other, "x");
+	assert_true(raw_is_deferred(me, "x", first));
+	second = raw_shared(me, "x"); /* the name is free */
 	for (int again = 0; again < 3; again++) {
-		restart(false);
+		raw_daemon_again(SIGKILL);
 		come_back(&me, true);
 		assert_int_equal(raw_stat(me).deferred, 1);
+		assert_int_equal(raw_stat(me).connections, 1); /* no ghost among them */
 		assert_false(has_been_left(me, first));
-		assert_true(seen(me, "x")->generation == second);
-		assert_int_equal(seen(me, "x")->attachers, 0);
+		assert_true(raw_seen(me, "x")->generation == second);
+		assert_int_equal(raw_seen(me, "x")->attachers, 0);
 	}
 	/* Told of again, it is asked for by nobody, and counts. */
 	come_back(&other, true);
@@ -386,11 +332,11 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_OK);
 	assert_false(has_been_left(me, first));
 	raw_peer_end(other);
-	restart(false);
+	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
 	assert_true(has_been_left(me, first));
 	assert_int_equal(raw_stat(me).deferred, 0);
-	restart(false);
+	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
 	assert_int_equal(raw_stat(me).deferred, 0);
 	assert_int_equal(raw_stat(me).names, 1);
@@ -399,37 +345,37 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 /* Its owner, who was not told, shares it still for all that he knows: it is not brought back. */
 static void what_is_unlinked_stays_nameless(void **state)
 {
-	uint64_t x = share(me, "x"), y = share(me, "y"), k = share_kept(me, "k");
+	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y"), k = share_kept(me, "k");
 
 	(void)state;
-	attach(other, "x");
+	raw_attached(other, "x");
 	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_withdraw("y", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_withdraw("k", 0)), GPUSHARE_OK);
 	for (int again = 0; again < 2; again++) {
 		request told = {0};
 
-		restart(false);
+		raw_daemon_again(SIGKILL);
 		come_back(&me, true);
 		assert_int_equal(raw_stat(me).kept_bytes, 0);
-		tell(&told, "x", x, 0);
-		tell(&told, "y", y, 0);
-		tell(&told, "k", k, 0);
+		raw_tell(&told, "x", x, 0);
+		raw_tell(&told, "y", y, 0);
+		raw_tell(&told, "k", k, 0);
 		assert_int_equal(resync(me, told, true), GPUSHARE_OK);
 		assert_wanted(0);
 		assert_int_equal(raw_stat(me).names, 0);
 		assert_int_equal(raw_stat(me).deferred, 0);
 	}
 	assert_int_equal(raw_say(me, raw_withdraw("k", k)), GPUSHARE_OK);
-	assert_false(leave(me, "y", y));
-	assert_true(leave(me, "x", x));
-	restart(false);
+	assert_false(raw_is_deferred(me, "y", y));
+	assert_true(raw_is_deferred(me, "x", x));
+	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
 	assert_int_equal(raw_stat(me).deferred, 1);
-	assert_true(share(me, "z") > k);
+	assert_true(raw_shared(me, "z") > k);
 	/* It ends with its owner. */
 	raw_peer_end(me);
-	restart(false);
+	raw_daemon_again(SIGKILL);
 	come_back(&other, true);
 	assert_int_equal(raw_stat(other).deferred, 0);
 	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
@@ -438,12 +384,12 @@ static void what_is_unlinked_stays_nameless(void **state)
 /* One thread has taken it off its list and is about to say so, while another one tells of the rest. */
 static void what_was_left_out_is_freed_or_back(void **state)
 {
-	uint64_t x = share(me, "x"), y = share(me, "y"), z = share(me, "z");
+	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y"), z = raw_shared(me, "z");
 
 	(void)state;
-	attach(other, "x");
-	attach(other, "z");
-	restart(false);
+	raw_attached(other, "x");
+	raw_attached(other, "z");
+	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
 	assert_int_equal(resync_of(me, "y", y, 0), GPUSHARE_OK);
 	assert_wanted(0);
@@ -451,8 +397,8 @@ static void what_was_left_out_is_freed_or_back(void **state)
 	raw_assert_sentence("withdrew it");
 	assert_int_equal(raw_stat(me).deferred, 0);
 	for (uint64_t again = 1; again <= 2; again++) {
-		assert_true(leave(me, "x", x));
-		restart(false);
+		assert_true(raw_is_deferred(me, "x", x));
+		raw_daemon_again(SIGKILL);
 		come_back(&me, true);
 		assert_int_equal(raw_stat(me).deferred, 1);
 	}
@@ -460,17 +406,16 @@ static void what_was_left_out_is_freed_or_back(void **state)
 	assert_int_equal(resync_of(me, "z", z, 0), GPUSHARE_OK);
 	assert_wanted(z);
 	assert_int_equal(share_again(me, "z", z), GPUSHARE_OK);
-	assert_true(seen(me, "z")->generation == z);
-	assert_int_equal(seen(me, "z")->attachers, 1);
+	assert_true(raw_seen(me, "z")->generation == z);
+	assert_int_equal(raw_seen(me, "z")->attachers, 1);
 	assert_int_equal(resync_of(me, "z", z, 0), GPUSHARE_OK);
 	assert_wanted(0);
 }
 
 static void says_hello(int fd, const uint8_t *key, uint32_t attempt, bool resumes)
 {
-	request hello = {.which_verb = gpushare_Request_hello_tag};
+	request hello = raw_hello_request();
 
-	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
 	hello.verb.hello.attempt = attempt;
 	memcpy(hello.verb.hello.resume, key, GPUSHARE_SESSION_KEY_SIZE);
 	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
@@ -481,12 +426,12 @@ static void says_hello(int fd, const uint8_t *key, uint32_t attempt, bool resume
  * done for the other any more. */
 static void who_was_given_up_takes_over_nothing(void **state)
 {
-	uint64_t x = share(me, "x");
+	uint64_t x = raw_shared(me, "x");
 	const uint8_t *key = raw_hellos[me].session;
 	int early, given_up, session, late, looks;
 
 	(void)state;
-	restart(false);
+	raw_daemon_again(SIGKILL);
 	looks = raw_connect(&raw_here); /* one connects after the other */
 	early = raw_peer_beside(me);
 	raw_await_connections(looks, 2);
@@ -507,7 +452,7 @@ static void who_was_given_up_takes_over_nothing(void **state)
 	close(late);
 	raw_await_connections(session, 1);
 	/* Who has something already takes over nothing, not by its own key either. */
-	share(session, "y");
+	raw_shared(session, "y");
 	says_hello(session, key, 4, false);
 	assert_int_equal(raw_say(session, raw_withdraw("x", x)), GPUSHARE_OK);
 	close(session);
@@ -515,7 +460,7 @@ static void who_was_given_up_takes_over_nothing(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, raw_peers_tear_down)
 	const struct CMUnitTest tests[] = {
 	    TEST(what_is_not_told_of_goes),
 	    TEST(what_is_lost_is_shared_again),

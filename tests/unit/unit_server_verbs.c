@@ -2,11 +2,9 @@
 /* The real daemon's verbs: what is refused, counted and listed, and the sentences. */
 #include "unit.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "configured.h"
 #include "raw_peer.h"
 #include "state/limit.h"
 
@@ -28,16 +26,48 @@ static int tear_down(void **state)
 	return raw_tear_down(state);
 }
 
-static uint64_t share(int peer, const char *name)
+static void hello_is_wanted_first(void **state)
 {
-	assert_int_equal(raw_say(peer, raw_share(name)), GPUSHARE_OK);
-	return raw_answer.body.share.generation;
+	int fd = raw_greet(&raw_here);
+	request hello = raw_hello_request();
+
+	(void)state;
+	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_E_PROTOCOL);
+	raw_assert_sentence("hello");
+	hello.verb.hello.protocol = 99;
+	assert_int_equal(raw_say(fd, hello), GPUSHARE_E_NOT_SUPPORTED);
+	raw_assert_sentence("protocol 99");
+	hello.verb.hello.protocol = GPUSHARE_PROTOCOL;
+	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.hello.pid, raw_here.pid);
+	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
+	close(fd);
 }
 
-static const record *seen(int peer, const char *name)
+static void a_handle_leaves_only_to_who_attaches(void **state)
 {
-	assert_int_equal(raw_say(peer, raw_lookup(name, 0)), GPUSHARE_OK);
-	return &raw_answer.body.lookup.buffer;
+	request asks[] = {raw_lookup("x", 0),
+			  {.which_verb = gpushare_Request_list_tag},
+			  {.which_verb = gpushare_Request_stat_tag},
+			  raw_share("x")};
+	uint8_t wire[SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Reply_size], needle[8];
+	int fd = raw_connect(&raw_here);
+
+	(void)state;
+	memset(needle, RAW_HANDLE_BYTE, sizeof(needle));
+	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
+	for (size_t i = 0; i < sizeof(asks) / sizeof(*asks); i++) {
+		const size_t ahead = SP_HEADER_SIZE + SP_ID_SIZE;
+		size_t size;
+
+		assert_true(raw_send(fd, (uint32_t)i, &asks[i]));
+		assert_true(raw_read(fd, wire, ahead, RAW_TIMEOUT_MS));
+		size = (size_t)sp_header_body_size(wire);
+		assert_in_range(size, 1, gpushare_Reply_size);
+		assert_true(raw_read(fd, wire + ahead, size, RAW_TIMEOUT_MS));
+		assert_null(memmem(wire, ahead + size, needle, sizeof(needle)));
+	}
+	close(fd);
 }
 
 /* What a client writes into the registry's fields is not believed. */
@@ -57,7 +87,7 @@ static void the_registry_fills_in_its_own(void **state)
 	told->owner_gone = told->missing = told->deferred = true;
 	strcpy(told->owner_command, "init");
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	is = seen(other, "x");
+	is = raw_seen(other, "x");
 	assert_int_equal(is->size, 100);
 	assert_int_equal(is->base_offset, 28);
 	assert_int_equal(is->base_size, 4096);
@@ -184,7 +214,7 @@ static void events_and_memory_are_told_apart(void **state)
 	one = raw_answer.body.share.generation;
 	assert_int_equal(raw_say(owner, event_of("two")), GPUSHARE_OK);
 	two = raw_answer.body.share.generation;
-	share(owner, "b");
+	raw_shared(owner, "b");
 	assert_int_equal(raw_say(other, raw_attach("one", 0)), GPUSHARE_E_INVALID);
 	raw_assert_sentence("gpushare_event_open()");
 	assert_int_equal(raw_answer.which_body, 0);
@@ -215,7 +245,7 @@ static void events_and_memory_are_told_apart(void **state)
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
 	assert_true(raw_answer.body.withdraw.deferred);
 	assert_int_equal(look(other, "two", two), GPUSHARE_OK);
-	share(other, "two");
+	raw_shared(other, "two");
 	raw_peer_end(owner);
 	raw_await_connections(other, 1);
 	assert_int_equal(look(other, "one", one), GPUSHARE_E_NOT_FOUND);
@@ -250,7 +280,7 @@ static void a_share_brings_what_its_backing_wants(void **state)
 	/* At registry.sock it says only where to ask, and nothing is counted. */
 	assert_int_equal(raw_say(other, raw_attach("x", 100)), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.at_fds && !raw_answer.body.attach.has_buffer);
-	assert_int_equal(seen(other, "x")->attachers, 0);
+	assert_int_equal(raw_seen(other, "x")->attachers, 0);
 	assert_int_equal(raw_fds_get(other, "x"), GPUSHARE_OK);
 	assert_memory_equal(raw_answer.body.attach.handle, zero, sizeof(zero));
 	assert_int_equal(raw_answer.body.attach.buffer.backing, GPUSHARE_BACKING_VMM);
@@ -258,13 +288,13 @@ static void a_share_brings_what_its_backing_wants(void **state)
 	/* The owner's own mapping is one like any other. */
 	assert_int_equal(raw_fds_get(owner, "x"), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.own);
-	assert_int_equal(seen(other, "x")->attachers, 2);
+	assert_int_equal(raw_seen(other, "x")->attachers, 2);
 	close(file);
 }
 
 static void attachers_are_counted(void **state)
 {
-	uint64_t generation = share(owner, "x");
+	uint64_t generation = raw_shared(owner, "x");
 	int third = raw_peer(0, 0);
 
 	(void)state;
@@ -273,87 +303,90 @@ static void attachers_are_counted(void **state)
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(third, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(owner, raw_attach("x", 0)), GPUSHARE_OK); /* not an attacher */
-	assert_int_equal(seen(owner, "x")->attachers, 3);
+	assert_int_equal(raw_seen(owner, "x")->attachers, 3);
 	assert_int_equal(raw_stat(other).attachments, 4);
 	assert_int_equal(raw_say(other, raw_detach("x", generation)), GPUSHARE_OK);
-	assert_int_equal(seen(owner, "x")->attachers, 2);
+	assert_int_equal(raw_seen(owner, "x")->attachers, 2);
 	assert_int_equal(raw_say(other, raw_detach("x", generation)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_detach("x", generation)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("has not attached \"x\"");
 	assert_int_equal(raw_say(third, raw_detach("x", generation + 1)), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_say(third, raw_detach("y", generation)), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_say(owner, raw_detach("x", generation)), GPUSHARE_OK);
-	assert_int_equal(seen(owner, "x")->attachers, 1);
+	assert_int_equal(raw_seen(owner, "x")->attachers, 1);
 	raw_peer_end(third);
 	raw_await_connections(other, 2);
-	assert_int_equal(seen(owner, "x")->attachers, 0);
+	assert_int_equal(raw_seen(owner, "x")->attachers, 0);
 	assert_int_equal(raw_stat(other).attachments, 0);
 }
 
 static void an_attachment_outlives_the_name(void **state)
 {
-	uint64_t first = share(owner, "x"), second;
+	uint64_t first = raw_shared(owner, "x"), second;
 
 	(void)state;
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", first)), GPUSHARE_OK);
 	assert_int_equal(raw_stat(other).attachments, 1);
-	second = share(owner, "x");
+	second = raw_shared(owner, "x");
 	assert_true(second > first);
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_OK);
-	assert_int_equal(seen(other, "x")->attachers, 1); /* that of the second */
+	assert_int_equal(raw_seen(other, "x")->attachers, 1); /* that of the second */
 	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_say(other, raw_detach("x", second)), GPUSHARE_OK);
-	assert_int_equal(seen(other, "x")->attachers, 0);
+	assert_int_equal(raw_seen(other, "x")->attachers, 0);
 }
 
 static void who_takes_a_name_away(void **state)
 {
-	uint64_t generation = share(owner, "x");
+	uint64_t generation = raw_shared(owner, "x");
 	char sentence[128];
 
 	(void)state;
 	assert_int_equal(raw_say(other, raw_withdraw("x", generation)), GPUSHARE_E_DENIED);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation + 1)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("another buffer now");
-	seen(other, "x");
+	raw_seen(other, "x");
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_E_NOT_FOUND);
 	snprintf(sentence, sizeof(sentence), "pid %d (unit_server_ver) withdrew it",
 		 raw_peer_pid(owner));
 	raw_assert_sentence(sentence);
 	/* Another process of the same user unlinks; the name is free then. */
-	share(owner, "x");
+	raw_shared(owner, "x");
 	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("had it; it was unlinked");
 	snprintf(sentence, sizeof(sentence), "pid %d (unit_server_ver) had it",
 		 raw_peer_pid(owner));
 	raw_assert_sentence(sentence);
-	share(owner, "x");
+	raw_shared(owner, "x");
 }
 
 static void sentences_say_what_to_do(void **state)
 {
-	char name[GPUSHARE_NAME_MAX + 1];
+	char name[GPUSHARE_NAME_MAX + 1], who[64];
 	int mine = raw_connect(&raw_here);
 
 	(void)state;
-	share(owner, "weights");
+	raw_shared(owner, "weights");
 	assert_int_equal(raw_say(other, raw_lookup("gradients", 0)), GPUSHARE_E_NOT_FOUND);
 	assert_string_equal(raw_answer.message,
 			    "no buffer is named \"gradients\"; run 'gpushare ls' to see what is");
 	assert_int_equal(raw_say(other, raw_share("weights")), GPUSHARE_E_EXISTS);
 	raw_assert_sentence("for 0 s; choose another name or end that process");
+	snprintf(who, sizeof(who), "taken by pid %d (unit_server_ver), uid %d", raw_peer_pid(owner),
+		 (int)getuid());
+	raw_assert_sentence(who);
 	/* the process lives on */
-	share(mine, "mine");
+	raw_shared(mine, "mine");
 	close(mine);
 	raw_ms_until_gone(other, "mine");
 	raw_assert_sentence("closed its session");
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	share(owner, name);
+	raw_shared(owner, name);
 	name[sizeof(name) - 2] = 'z';
 	assert_int_equal(raw_say(other, raw_lookup(name, 0)), GPUSHARE_E_NOT_FOUND);
 	assert_in_range(strlen(raw_answer.message), 255, sizeof(raw_answer.message) - 1);
@@ -382,9 +415,9 @@ static void a_list_is_paged_in_byte_order(void **state)
 	assert_true(page->buffers_count == 0 && !page->more);
 	for (int i = 0; i < COUNT; i++) { /* in no order */
 		snprintf(name, sizeof(name), "n%03d", i * 77 % COUNT);
-		share(owner, name);
+		raw_shared(owner, name);
 	}
-	share(owner, "Z/upper");
+	raw_shared(owner, "Z/upper");
 	do {
 		page = list("n*", last, LIMIT_PAGE);
 		assert_in_range(page->buffers_count, 1, LIMIT_PAGE);
@@ -437,7 +470,7 @@ static request tags(const char *name, uint64_t generation, const char *const tex
 static const char *tags_of(const char *name)
 {
 	static char text[1024];
-	const record *found = seen(other, name);
+	const record *found = raw_seen(other, name);
 	size_t length = 0;
 
 	*text = '\0';
@@ -479,7 +512,7 @@ static void tags_are_set_or_refused(void **state)
 	     GPUSHARE_OK,
 	     "a=\u00c0\u00df b=\u65e5\u672c c=\U0001f600 d=\xe9t\xe9"},
 	};
-	uint64_t generation = share(owner, "w");
+	uint64_t generation = raw_shared(owner, "w");
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
@@ -511,7 +544,7 @@ static void holders_come_in_pages(void **state)
 	int fds[40];
 
 	(void)state;
-	share(owner, "w");
+	raw_shared(owner, "w");
 	for (int i = 0; i < 40; i++) {
 		fds[i] = raw_connect(&raw_here);
 		assert_int_equal(raw_say(fds[i], raw_attach("w", 0)), GPUSHARE_OK);
@@ -534,7 +567,7 @@ static void holders_come_in_pages(void **state)
 
 static void holders_of_deferred_and_of_the_owner(void **state)
 {
-	uint64_t generation = share(owner, "w");
+	uint64_t generation = raw_shared(owner, "w");
 	request what = raw_withdraw("w", generation);
 	const gpushare_HoldersReply *page;
 	bool first_is_own;
@@ -558,6 +591,111 @@ static void holders_of_deferred_and_of_the_owner(void **state)
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_NOT_FOUND);
 }
 
+/* Which of the two nobody has attached, as bits. */
+static unsigned int left(int peer, uint64_t one, uint64_t two)
+{
+	request what = {.which_verb = gpushare_Request_deferred_tag};
+	const gpushare_DeferredReply *answer = &raw_answer.body.deferred;
+	unsigned int bits = 0;
+
+	what.verb.deferred.generations_count = 2;
+	what.verb.deferred.generations[0] = one;
+	what.verb.deferred.generations[1] = two;
+	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
+	assert_int_equal(raw_answer.which_body, gpushare_Reply_deferred_tag);
+	for (pb_size_t i = 0; i < answer->generations_count; i++)
+		bits |= (answer->generations[i] == one) | (answer->generations[i] == two) << 1;
+	return bits;
+}
+
+static bool page_says(const struct changes_page *page, uint64_t generation)
+{
+	return atomic_load(&page->left[generation % CHANGES_SLOTS]) == generation;
+}
+
+/* By answers and by the page: of what has its name others may come to have it at any time. */
+static void the_last_attacher_ends_it(void **state)
+{
+	const struct changes_page *page = raw_fds_page(FDS_CHANGES, sizeof(*page));
+	uint64_t x = raw_shared(owner, "x"), y = raw_shared(owner, "y");
+	int third = raw_peer(0, 0);
+
+	(void)state;
+	raw_attached(other, "x");
+	raw_attached(third, "x");
+	raw_attached(other, "y");
+	assert_int_equal(raw_say(other, raw_detach("y", y)), GPUSHARE_OK);
+	assert_false(page_says(page, y));
+	raw_attached(third, "y");
+	assert_true(raw_is_deferred(owner, "x", x));
+	assert_true(raw_is_deferred(owner, "y", y));
+	assert_int_equal(raw_stat(other).deferred, 2);
+	assert_int_equal(raw_stat(other).names, 0);
+	assert_int_equal(raw_say(other, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("withdrew it");
+	assert_int_equal(left(owner, x, y), 0);
+	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
+	assert_int_equal(left(owner, x, y), 0);
+	assert_false(page_says(page, x));
+	assert_int_equal(raw_say(third, raw_detach("x", x)), GPUSHARE_OK);
+	assert_true(page_says(page, x) && !page_says(page, y));
+	assert_int_equal(left(owner, x, y), 1);
+	assert_int_equal(raw_stat(other).deferred, 1);
+	raw_peer_end(third);
+	raw_await_connections(other, 2);
+	assert_true(page_says(page, y));
+	assert_int_equal(left(owner, x, y), 3);
+	assert_int_equal(raw_stat(other).deferred, 0);
+	assert_int_equal(raw_stat(other).attachments, 0);
+}
+
+static const gpushare_ListReply *list_deferred(const char *glob, uint64_t after, uint32_t limit)
+{
+	request what = {.which_verb = gpushare_Request_list_tag};
+
+	what.verb.list.deferred = true;
+	strcpy(what.verb.list.glob, glob);
+	what.verb.list.after_generation = after;
+	what.verb.list.limit = limit;
+	assert_int_equal(raw_say(other, what), GPUSHARE_OK);
+	return &raw_answer.body.list;
+}
+
+static void it_is_listed_by_generation(void **state)
+{
+	enum { COUNT = LIMIT_PAGE + 40 };
+	const gpushare_ListReply *page;
+	uint64_t generations[COUNT];
+	char name[8];
+
+	(void)state;
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		generations[i] = raw_shared(owner, name);
+		raw_attached(other, name);
+	}
+	for (int i = COUNT - 1; i >= 0; i--) {
+		snprintf(name, sizeof(name), "n%d", i);
+		assert_true(raw_is_deferred(owner, name, generations[i]));
+	}
+	page = list_deferred("", 0, LIMIT_PAGE);
+	assert_int_equal(page->buffers_count, LIMIT_PAGE);
+	assert_true(page->more);
+	for (pb_size_t i = 0; i < page->buffers_count; i++) {
+		assert_int_equal(page->buffers[i].generation, generations[i]);
+		assert_true(page->buffers[i].deferred);
+		assert_int_equal(page->buffers[i].attachers, 1);
+		assert_int_equal(page->buffers[i].address, 0);
+	}
+	page = list_deferred("", generations[LIMIT_PAGE - 1], 3);
+	assert_int_equal(page->buffers_count, 3);
+	snprintf(name, sizeof(name), "n%d", LIMIT_PAGE);
+	assert_string_equal(page->buffers[0].name, name);
+	page = list_deferred("n3?", 0, 0);
+	assert_true(page->buffers_count == 10 && !page->more);
+	assert_int_equal(list_deferred("", generations[COUNT - 1], 0)->buffers_count, 0);
+}
+
 static uint64_t counted(const gpushare_Count *counts, pb_size_t count, const char *what)
 {
 	for (pb_size_t i = 0; i < count; i++) {
@@ -573,8 +711,8 @@ static void what_was_asked_is_counted(void **state)
 	request wait = raw_lookup("later", 60000);
 
 	(void)state;
-	share(owner, "a");
-	share(owner, "b");
+	raw_shared(owner, "a");
+	raw_shared(owner, "b");
 	raw_say(owner, raw_lookup("a", 0));
 	raw_say(owner, raw_lookup("none", 0));
 	raw_say(owner, raw_lookup("none", 0));
@@ -606,6 +744,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
+	    TEST(hello_is_wanted_first),
+	    TEST(a_handle_leaves_only_to_who_attaches),
 	    TEST(the_registry_fills_in_its_own),
 	    TEST(a_bad_share_is_refused),
 	    TEST(a_bad_event_is_refused),
@@ -619,6 +759,8 @@ int main(void)
 	    TEST(tags_are_set_or_refused),
 	    TEST(holders_come_in_pages),
 	    TEST(holders_of_deferred_and_of_the_owner),
+	    TEST(the_last_attacher_ends_it),
+	    TEST(it_is_listed_by_generation),
 	    TEST(what_was_asked_is_counted),
 	};
 

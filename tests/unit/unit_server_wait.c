@@ -2,13 +2,9 @@
 /* Waiting for a name at the real daemon. */
 #include "unit.h"
 
-#include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "raw.h"
-
-#define WAITERS 256 /* the daemon's limit */
 
 static void await_waiters(int fd, uint64_t count)
 {
@@ -109,80 +105,13 @@ static void who_goes_waits_no_longer(void **state)
 	close(fd);
 }
 
-/* A nuisance of one connection: one answer may be owed on it at a time, others are queued by nng.
- */
-static void three_hundred_waiters_meet_a_limit(void **state)
-{
-	static int fds[300];
-	struct rlimit files;
-	request lookup = raw_lookup("x", 60000);
-	int owner = raw_connect(&raw_here), refused = 0, served = 0;
-	long long begin;
-
-	(void)state;
-	getrlimit(RLIMIT_NOFILE, &files);
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
-	for (int i = 0; i < 300; i++) {
-		while (i == WAITERS &&
-		       raw_stat(owner).waiters < WAITERS) /* in whatever order they come */
-			raw_sleep_ms(1);
-		fds[i] = raw_connect(&raw_here);
-		assert_true(raw_send(fds[i], 7, &lookup));
-		if (i < WAITERS)
-			continue;
-		assert_true(raw_receive(fds[i], 7, &raw_answer, RAW_TIMEOUT_MS));
-		assert_int_equal(raw_answer.status, GPUSHARE_E_LIMIT);
-		assert_non_null(strstr(raw_answer.message, "256 requests wait"));
-		refused++;
-	}
-	assert_int_equal(refused, 300 - WAITERS);
-	await_waiters(owner, WAITERS);
-	begin = raw_now_ms();
-	assert_int_equal(raw_say(owner, raw_lookup("y", 0)), GPUSHARE_E_NOT_FOUND);
-	assert_int_equal(raw_say(owner, raw_share("x")), GPUSHARE_OK);
-	for (int i = 0; i < WAITERS; i++) {
-		assert_true(raw_receive(fds[i], 7, &raw_answer, RAW_TIMEOUT_MS));
-		served += raw_answer.status == GPUSHARE_OK;
-	}
-	assert_in_range(raw_now_ms() - begin, 0, 2000);
-	assert_int_equal(served, WAITERS);
-	for (int i = 0; i < 300; i++)
-		close(fds[i]);
-	close(owner);
-}
-
-/* Ended while others wait: no crash, no leak, and they see the connection go. */
-static void a_daemon_that_leaves_lets_waiters_go(void **state)
-{
-	int fds[30], own = raw_connect(&raw_here);
-	request lookup = raw_lookup("x", 60000);
-
-	(void)state;
-	for (int i = 0; i < 30; i++) {
-		fds[i] = raw_connect(&raw_here);
-		assert_true(raw_send(fds[i], 1, &lookup));
-	}
-	await_waiters(own, 30);
-	kill(raw_here.pid, SIGTERM);
-	for (int i = 0; i < 30; i++) {
-		assert_true(raw_is_closed(fds[i], RAW_TIMEOUT_MS));
-		close(fds[i]);
-	}
-	close(own);
-}
-
-#define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    with_daemon(a_share_serves_who_waits),
-	    with_daemon(a_wait_ends_in_time),
-	    with_daemon(waits_end_in_the_order_of_their_deadlines),
-	    with_daemon(who_goes_waits_no_longer),
-	    with_daemon(three_hundred_waiters_meet_a_limit),
-	    with_daemon(a_daemon_that_leaves_lets_waiters_go),
+	    RAW_TEST(a_share_serves_who_waits),
+	    RAW_TEST(a_wait_ends_in_time),
+	    RAW_TEST(waits_end_in_the_order_of_their_deadlines),
+	    RAW_TEST(who_goes_waits_no_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
