@@ -110,28 +110,9 @@ byte a: 35"
 w0 1048576"
 }
 
-@test "wait: the name that comes later is attached" {
-	start waiter "$BIN/api_app" open touch="$WORK/asking" attach=b,late,30000 byte=b,4
-	waiter=$PID
-	await_file "$WORK/asking"
-	# filled before it is named
-	owner raw=p,1Mi share=w,early,p,0,1Mi fill=w,7 share=s,late,p,0,1Mi
-	finish "$waiter"
-	equal "$(tail -n 2 "$WORK/waiter.out")" "attach late: OK
-byte b: 35"
-}
-
 @test "wait ends in time" {
 	equal "$(api open within=$((1000 + SLACK_MS)) attach=b,never,300)" "open: OK
 attach never: E_TIMED_OUT"
-}
-
-@test "a waiter that is killed leaves the registry well" {
-	start waiter "$BIN/api_app" open touch="$WORK/asking" attach=b,late,30000
-	await_file "$WORK/asking"
-	kill -KILL "$PID"
-	owner alloc=a,late,1Mi
-	equal "$(names)" "late 1048576"
 }
 
 @test "list: in order, by pattern, over pages, stopped by the caller" {
@@ -166,25 +147,6 @@ alloc weights: OK
 close: OK
 open: OK
 stat weights: E_NOT_FOUND"
-}
-
-@test "a taken name: E_EXISTS, and whose it is" {
-	owner alloc=a,weights,1Mi
-	run -0 --separate-stderr api open alloc=b,weights,1Mi
-	equal "$output" "open: OK
-alloc weights: E_EXISTS"
-	has "$stderr" "$PID"
-	equal "$(lines "$stderr")" 1
-}
-
-@test "an unknown name: E_NOT_FOUND, and what to do; the commands tell what comes close" {
-	owner alloc=a,weights,1Mi alloc=b,kv-cache,1Mi
-	run -0 --separate-stderr api open attach=b,wieghts
-	equal "$output" "open: OK
-attach wieghts: E_NOT_FOUND"
-	has "$stderr" "no buffer is named \"wieghts\"; run 'gpushare ls'"
-	run -1 --separate-stderr gpushare-attach wieghts
-	has "$stderr" '; did you mean "weights"?'
 }
 
 @test "names that can't be" {
@@ -255,17 +217,4 @@ answers() {
 	chmod 700 "$GPUSHARE_DIR"
 	ln -s "$GPUSHARE_DIR" "$WORK/link"
 	equal "$(api open="$WORK/link")" "open: E_DENIED"
-}
-
-@test "twenty first clients at once share one registry" {
-	pids=()
-	for i in {1..20}; do
-		start "c$i" "$BIN/api_app" open alloc=a,"n$i",64Ki touch="$WORK/up$i" await="$WORK/end"
-		pids+=("$PID")
-	done
-	for i in {1..20}; do await_file "$WORK/up$i"; done
-	equal "$(lines "$(registry_pids)")" 1
-	equal "$(lines "$(names)")" 20
-	touch "$WORK/end"
-	for pid in "${pids[@]}"; do finish "$pid"; done
 }

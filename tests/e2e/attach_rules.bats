@@ -5,81 +5,13 @@ load helpers
 
 setup_more() {
 	start_named producer weights "$BIN/rt_app_static" await="$WORK/produce" init alloc=a,1Mi \
-		fill=a,7 touch="$WORK/up" await="$WORK/changed" byte=a,5 touch="$WORK/seen" \
-		await="$WORK/end"
+		fill=a,7 touch="$WORK/up" await="$WORK/end"
 	producer=$PID
 }
 
 produce() {
 	touch "$WORK/produce"
 	await_file "$WORK/up"
-}
-
-attachers() {
-	api open stat=weights | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
-}
-
-@test "an unmodified consumer gets the named buffer, and writes are seen" {
-	produce
-	for program in rt_app_static rt_app_shared drv_linked "drv_lookup gpa2"; do
-		# shellcheck disable=SC2086 # a program and its route
-		equal "$(attaching weights "$BIN/"$program init alloc=a,1Mi byte=a,4 alloc=b,1Mi \
-			put=a,5,200 free=a free=b exit=0)" "init: 0
-alloc a: 0
-byte a: 35
-alloc b: 0
-put a: 0
-free a: 0
-free b: 0"
-	done
-	touch "$WORK/changed"
-	await_file "$WORK/seen"
-	equal "$(tail -n 1 "$WORK/producer.out")" "byte a: 200"
-}
-
-@test "free detaches; the producer's buffer stays" {
-	produce
-	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
-		alloc=a,1Mi touch="$WORK/attached" await="$WORK/free" free=a touch="$WORK/freed" \
-		await="$WORK/end"
-	await_file "$WORK/attached"
-	equal "$(attachers)" 1
-	touch "$WORK/free"
-	await_file "$WORK/freed"
-	equal "$(attachers)" 0
-	equal "$(api open attach=b,weights byte=b,4 | tail -n 1)" "byte b: 35"
-}
-
-@test "an attacher that is killed counts no longer" {
-	produce
-	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
-		alloc=a,1Mi touch="$WORK/attached" await="$WORK/end"
-	await_file "$WORK/attached"
-	equal "$(attachers)" 1
-	kill -KILL "$PID"
-	none() { [ "$(attachers)" = 0 ]; }
-	until_true none
-}
-
-@test "a buffer that is too small is not taken: ordinary memory" {
-	produce
-	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,5 free=a 2>&1)" \
-		"init: 0
-alloc a: 0
-fill a: 0
-byte a: 36
-free a: 0"
-	equal "$(attachers)" 0
-	equal "$(api open attach=b,weights byte=b,5 | tail -n 1)" "byte b: 42"
-}
-
-@test "no such name: ordinary memory" {
-	equal "$(attaching nobody "$BIN/rt_app_static" init alloc=a,1Mi fill=a,1 byte=a,5 free=a 2>&1)" \
-		"init: 0
-alloc a: 0
-fill a: 0
-byte a: 36
-free a: 0"
 }
 
 @test "a rule that never fits prints nothing, however often; the log has each" {
@@ -92,35 +24,11 @@ free a: 0"
 	done
 }
 
-@test "wait= waits for the name" {
-	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:wait=30 "$BIN/rt_app_static" \
-		init touch="$WORK/asking" alloc=a,1Mi await="$WORK/up" byte=a,4 free=a
-	await_file "$WORK/asking"
-	produce
-	finish "$PID"
-	equal "$(cat "$WORK/consumer.out")" "init: 0
-alloc a: 0
-byte a: 35
-free a: 0"
-}
-
 @test "wait= ends after its time: ordinary memory" {
 	equal "$(attaching nobody:wait=1 "$BIN/rt_app_static" init within=$((2000 + 2 * SLACK_MS)) \
 		alloc=a,1Mi free=a 2>&1)" "init: 0
 alloc a: 0
 free a: 0"
-}
-
-@test "must: no buffer is cudaErrorMemoryAllocation" {
-	equal "$(attaching nobody:must "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi 2>&1 | head -n 2)" \
-		"init: 0
-alloc a: 2"
-	equal "$(attaching nobody:must "$BIN/drv_linked" init alloc=a,1Mi 2>&1)" "init: 0
-alloc a: 2"
-	produce
-	equal "$(attaching weights:must "$BIN/rt_app_static" init alloc=a,1Mi byte=a,4)" "init: 0
-alloc a: 0
-byte a: 35"
 }
 
 @test "selectors choose which allocation is answered" {

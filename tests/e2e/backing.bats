@@ -65,15 +65,6 @@ w1 vmm 3145728"
 	equal "$(shown w0 held) $(shown w1 held)" "2097152 4194304"
 }
 
-@test "refused calls answer the same: size 0, no out pointer, double, foreign, interior, NULL" {
-	for program in "${PROGRAMS[@]}"; do
-		program "$program"
-		same_as_bare "${PROGRAM[@]}" init errno nullout=1Mi alloc=a,0 alloc=a,2Mi at=b,a,512 drop=b,free \
-			foreign=c,0x7ff000001000 drop=c,free foreign=d,0 drop=d,free drop=d,async \
-			free=a free=a make=e,async,0 make=e,pool,0 exit=2
-	done
-}
-
 @test "no allocation handle is retained of it, wherever the pointer lies: as without us" {
 	script=(init alloc=a,4Mi retain=a at=b,a,512 retain=b at=c,a,4194303 retain=c unmap=a,4Mi fill=a,3 byte=a,5
 		make=d,async,2Mi at=e,d,1 retain=d retain=e)
@@ -164,21 +155,6 @@ byte a: 99"
 		touch "$WORK/end"
 		finish "$PID"
 	done
-}
-
-@test "out of memory is the same answer, and uses up no name" {
-	needs_sim
-	export GPUSHARE_SIM_MEMORY=8M
-	for program in rt_app_static drv_linked "drv_lookup gpa2"; do
-		program "$program"
-		same_as_bare "${PROGRAM[@]}" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi make=a,pool,16Mi \
-			alloc=b,4Mi alloc=c,4Mi alloc=d,2Mi free=b alloc=d,4Mi alloc=e,2Mi free=c free=d
-	done
-	start_named app 'w%i:vmm' "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
-		alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	equal "$(names)" "w0 4194304
-w1 2097152"
 }
 
 @test "memory that waits behind a stream is given back before memory is short" {

@@ -36,38 +36,17 @@ save a: 0
 free a: 0"
 	equal "$(cat "$WORK/app.err")" ""
 	equal "$(names)" ""
+	rm -f "$WORK"/{up,changed,saved,end}
 }
 
-@test "runtime, static" {
+@test "named, attached elsewhere, changed both ways, dumped: by each runtime and each way to the driver" {
 	whole_path "$BIN/rt_app_static"
-}
-
-@test "runtime, shared" {
 	whole_path "$BIN/rt_app_shared"
-}
-
-@test "driver, linked" {
 	whole_path "$BIN/drv_linked"
-}
-
-@test "driver, by dlsym" {
-	whole_path "$BIN/drv_lookup" dlsym
-}
-
-@test "driver, by cuGetProcAddress" {
-	whole_path "$BIN/drv_lookup" gpa
-}
-
-@test "driver, by cuGetProcAddress_v2 with a NULL status" {
-	whole_path "$BIN/drv_lookup" gpa2
-}
-
-@test "driver, by cuGetProcAddress_v2 with a status" {
-	whole_path "$BIN/drv_lookup" gpa2s
-}
-
-@test "driver, by the cuGetProcAddress that cuGetProcAddress answers" {
-	whole_path "$BIN/drv_lookup" chain
+	for route in dlsym gpa gpa2 gpa2s chain; do
+		echo "$route"
+		whole_path "$BIN/drv_lookup" $route
+	done
 }
 
 @test "a pitched allocation is shared whole" {
@@ -83,28 +62,6 @@ free a: 0"
 	done
 }
 
-@test "free withdraws the name, and its address answers to it no more" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi free=a touch="$WORK/freed" \
-		await="$WORK/again" alloc=b,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/freed"
-	equal "$(names)" ""
-	run -1 gpushare-attach weights -o "$WORK/dump"
-	touch "$WORK/again"
-	await_file "$WORK/up"
-	equal "$(names)" ""
-	[ ! -e "$WORK/dump" ]
-}
-
-@test "a second program may take the name once the first has freed it" {
-	start_named one weights "$BIN/rt_app_static" init alloc=a,1Mi free=a touch="$WORK/freed" \
-		await="$WORK/end"
-	await_file "$WORK/freed"
-	start_named two weights "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	equal "$(names)" "weights 2097152"
-	equal "$(cat "$WORK/two.err")" ""
-}
-
 # ends HOW: the name goes within 100 ms of the process's end
 ends() {
 	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" "$1"
@@ -113,33 +70,17 @@ ends() {
 		gone="$PID,weights,$((100 + SLACK_MS))"
 	await_file "$WORK/watching"
 	touch "$WORK/go"
-	[ -z "${2:-}" ] || kill "-$2" "${STARTED[0]}"
-	finish "${STARTED[1]}"
+	[ -z "${2:-}" ] || kill "-$2" "${STARTED[-2]}"
+	finish "$PID"
 	equal "$(tail -n 1 "$WORK/gone.out")" "gone weights: E_NOT_FOUND"
+	rm "$WORK"/{up,watching,go}
 }
 
-@test "exit withdraws the name at once" {
+@test "exit, _exit, abort and kill -9 withdraw the name at once" {
 	ends exit=0
-}
-
-@test "_exit withdraws the name at once" {
 	ends _exit=0
-}
-
-@test "abort withdraws the name at once" {
 	ends abort
-}
-
-@test "kill -9 withdraws the name at once" {
 	ends await=/nonexistent/never KILL
-}
-
-@test "two names, two allocations; a third has none" {
-	start_named app weights,kv "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi alloc=c,3Mi \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	equal "$(names)" "kv 2097152
-weights 1048576"
 }
 
 @test "nth, size, device choose" {
@@ -161,19 +102,6 @@ second 2097152"
 w0 1048576
 w1 1048576
 w2 1048576"
-}
-
-@test "eight threads at once get eight names" {
-	for program in rt_app_static rt_app_shared drv_linked "drv_lookup gpa2"; do
-		rm -f "$WORK/up" "$WORK/end"
-		# shellcheck disable=SC2086 # a program and its route
-		start_named app 't%i' "$BIN/"$program init threads=8,64Ki touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
-		equal "$(names | cut -d' ' -f1 | tr '\n' ' ')" "t0 t1 t2 t3 t4 t5 t6 t7 "
-		touch "$WORK/end"
-		finish "$PID"
-		equal "$(tail -n 1 "$WORK/app.out")" "threads: 0 failed"
-	done
 }
 
 @test "a name shared by two programs: the second runs on and is told whose it is" {

@@ -165,9 +165,11 @@ said_of_managed() {
 @test "refused calls answer the same: size 0, no out pointer, double, foreign, interior, NULL" {
 	for program in "${RUNTIMES[@]}" "${DRIVERS[@]}"; do
 		program "$program"
-		alike "${PROGRAM[@]}" init nullout=1Mi alloc=a,0 alloc=a,2Mi at=b,a,512 drop=b,free \
-			foreign=c,0x7ff000001000 drop=c,free foreign=d,0 drop=d,free drop=d,async \
-			free=a free=a make=e,async,0 make=e,pool,0 exit=2
+		script=(init errno nullout=1Mi alloc=a,0 alloc=a,2Mi at=b,a,512 drop=b,free foreign=c,0x7ff000001000 drop=c,free
+			foreign=d,0 drop=d,free drop=d,async free=a free=a make=e,async,0 make=e,pool,0 exit=2)
+		alike "${PROGRAM[@]}" "${script[@]}"
+		equal "$stderr" ""
+		untouched 'w%i:vmm' "${PROGRAM[@]}" "${script[@]}"
 		equal "$stderr" ""
 	done
 }
@@ -208,15 +210,23 @@ said_of_managed() {
 	export GPUSHARE_SIM_MEMORY=8M
 	for program in rt_app_static drv_linked "drv_lookup gpa2"; do
 		program "$program"
-		alike "${PROGRAM[@]}" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi make=a,pool,16Mi \
-			alloc=b,4Mi alloc=c,4Mi alloc=d,2Mi free=b alloc=d,4Mi alloc=e,2Mi free=c free=d
+		script=(init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi make=a,pool,16Mi alloc=b,4Mi alloc=c,4Mi
+			alloc=d,2Mi free=b alloc=d,4Mi alloc=e,2Mi free=c free=d)
+		alike "${PROGRAM[@]}" "${script[@]}"
+		equal "$stderr" ""
+		untouched 'w%i:vmm' "${PROGRAM[@]}" "${script[@]}"
 		equal "$stderr" ""
 	done
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
-		alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	equal "$(names)" "w0 4194304
+	for rule in 'w%i' 'w%i:vmm'; do
+		rm -f "$WORK"/{up,end}
+		start_named app "$rule" "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
+			alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi touch="$WORK/up" await="$WORK/end"
+		await_file "$WORK/up"
+		equal "$(names)" "w0 4194304
 w1 2097152"
+		touch "$WORK/end"
+		finish "$PID"
+	done
 }
 
 @test "mapped memory that runs out is the same answer" {

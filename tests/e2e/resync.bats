@@ -32,26 +32,6 @@ v 2097152"
 	[ ! -s "$WORK/app.err" ]
 }
 
-@test "killed twice and again: each time all is told" {
-	words=(alloc=a,1Mi fill=a,3 save=a,"$WORK/a")
-	for i in 1 2 3; do words+=(touch="$WORK/up$i" await="$WORK/go$i" alloc=b,2Mi free=b); done
-	words+=(touch="$WORK/up" await="$WORK/end" exit=5)
-	rm -f "$WORK/up"
-	start_named app 'v:nth=1:vmm,other%i' "$BIN/rt_app_static" init "${words[@]}"
-	APP=$PID
-	for i in 1 2 3; do
-		await_file "$WORK/up$i"
-		restart_registry
-		touch "$WORK/go$i"
-	done
-	await_file "$WORK/up"
-	equal "$(names)" "v 1048576"
-	gpushare-attach v -o "$WORK/read"
-	cmp "$WORK/read" "$WORK/a"
-	touch "$WORK/end"
-	app_ends "${words[@]}"
-}
-
 @test "a session of the API likewise" {
 	start app "$BIN/api_app" open alloc=a,i,1Mi fill=a,3 save=a,"$WORK/a" make=b,k,2Mi,keep fill=b,4 \
 		save=b,"$WORK/b" raw=r,2Mi share=c,s,r,4096,1Mi touch="$WORK/up" await="$WORK/go" \

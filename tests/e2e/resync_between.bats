@@ -70,47 +70,6 @@ v 3145728"
 	touch "$WORK/end2"
 }
 
-@test "freed while there is none: the next one does not hear of it" {
-	words=(alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" await="$WORK/on"
-		alloc=c,4Mi touch="$WORK/again" await="$WORK/end" exit=5)
-	app 'w%i' "${words[@]}"
-	registry=$(registry_pids)
-	kill -KILL "$registry" # what it wrote stays
-	until_true has_ended "$registry"
-	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
-	go
-	await_file "$WORK/freed"
-	start_registry
-	sleep 0.2
-	touch "$WORK/on"
-	await_file "$WORK/again"
-	equal "$(names | sort)" "w1 2097152
-w2 4194304"
-	touch "$WORK/end"
-	app_ends "${words[@]}"
-}
-
-@test "what it left is taken up by the next one: nothing changes, not for a moment" {
-	needs jq
-	words=(alloc=a,1Mi alloc=b,2Mi fill=b,4 save=b,"$WORK/b" touch="$WORK/up" await="$WORK/go" alloc=c,4Mi
-		touch="$WORK/again" await="$WORK/end" free=a free=b free=c exit=5)
-	app 'i:size=1Mi,v:size=2Mi:vmm,late' "${words[@]}"
-	before=$(shown i generation)-$(shown v generation)
-	replace_registry
-	equal "$(shown i generation)-$(shown v generation)" "$before"
-	gpushare-attach v -o "$WORK/read"
-	cmp "$WORK/read" "$WORK/b"
-	go
-	await_file "$WORK/again"
-	equal "$(shown i generation)-$(shown v generation)" "$before"
-	equal "$(names | sort)" "i 1048576
-late 4194304
-v 2097152"
-	touch "$WORK/end"
-	app_ends "${words[@]}"
-	equal "$(names)" ""
-}
-
 @test "freed as the first thing after it: held for who has it attached, all the same" {
 	words=(alloc=a,2Mi fill=a,3 touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" await="$WORK/end"
 		alloc=b,1Mi free=b exit=5)

@@ -281,8 +281,10 @@ ordinary() {
 	produced alloc 2Mi
 	for program in rt_app_static drv_linked; do
 		program "$program"
+		plain=alloc
+		[[ $program != rt_* ]] || plain=malloc
 		ordinary '"weights"' managed weights "${PROGRAM[@]}" init make=a,managed,2Mi fill=a,1 byte=a,5 drop=a
-		for way in async pitch pool; do
+		for way in $plain async pitch pool; do
 			ordinary '"weights"' 2097152 weights "${PROGRAM[@]}" init make=a,$way,4Mi fill=a,1 byte=a,5 \
 				drop=a
 			ordinary '"nobody"' "" nobody "${PROGRAM[@]}" init make=a,$way,4Mi fill=a,1 byte=a,5 drop=a
@@ -312,7 +314,9 @@ free a: 0"
 	export GPUSHARE_LOG=$WORK/log
 	for program in rt_app_static drv_linked; do
 		program "$program"
-		for way in async pool pitch; do
+		plain=alloc
+		[[ $program != rt_* ]] || plain=malloc
+		for way in $plain async pool pitch; do
 			rm -f "$WORK/log"
 			equal "$(attaching nobody:must "${PROGRAM[@]}" init make=a,$way,2Mi make=b,$way,2Mi \
 				2>"$WORK/said" | tail -n 2)" "make a: 2

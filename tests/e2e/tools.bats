@@ -71,17 +71,6 @@ no_trace() {
 	done
 }
 
-@test "an unknown name: said, with the closest" {
-	produce
-	mkdir "$WORK/out"
-	run -1 --separate-stderr gpushare-attach wieghts -o "$WORK/out/dump"
-	equal "$output" ""
-	has "$stderr" wieghts
-	has "$stderr" weights
-	equal "$(lines "$stderr")" 1
-	no_trace
-}
-
 @test "a name that can't be" {
 	run -1 --separate-stderr gpushare-attach 'my weights'
 	equal "$output" ""
@@ -143,20 +132,6 @@ no_trace() {
 	gpushare-attach weights 2>"$WORK/said" | head -c 10 >/dev/null && codes=("${PIPESTATUS[@]}")
 	equal "${codes[0]}" $((128 + 13))
 	equal "$(cat "$WORK/said")" ""
-}
-
-@test "--wait that was in vain says how long" {
-	run -1 --separate-stderr gpushare-attach nobody --wait 0.3
-	has "$stderr" nobody
-	has "$stderr" "waited 0.3 s"
-}
-
-@test "--offset of a buffer's size is no bytes; past it is refused" {
-	produce
-	gpushare-attach weights --offset "$SIZE" -o "$WORK/none"
-	[ ! -s "$WORK/none" ]
-	run -1 gpushare-attach weights --offset $((SIZE + 1)) -o "$WORK/past"
-	[ ! -e "$WORK/past" ]
 }
 
 @test "--into a longer file writes nothing" {
@@ -223,14 +198,6 @@ no_trace() {
 	equal "$(ls -A "$WORK/disk")" ""
 }
 
-@test "a file size limit is an error, not an end" {
-	produce
-	mkdir "$WORK/out"
-	run -1 --separate-stderr sh -c 'ulimit -f 1000; exec "$@"' sh gpushare-attach weights -o "$WORK/out/dump"
-	has "$stderr" "$WORK/out/dump"
-	no_trace
-}
-
 @test "interrupted while nobody reads its pipe: ends of the signal, and detaches" {
 	produce
 	mkfifo "$WORK/pipe"
@@ -244,12 +211,6 @@ no_trace() {
 	equal "$code" 143
 	detached() { api open stat=weights | grep -q 'attachers 0 '; }
 	until_true detached
-}
-
-@test "a reader that has had enough is no news" {
-	produce
-	run -0 --separate-stderr bash -c 'set -o pipefail; gpushare-attach weights | head -c 5 >/dev/null; exit 0'
-	equal "$stderr" ""
 }
 
 @test "on a terminal: the first 256 bytes in hex" {
@@ -287,11 +248,4 @@ no_trace() {
 	run -0 gpushare-attach --version
 	[[ $output =~ ^gpushare-attach\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
 	equal "$(registry_pids)" ""
-}
-
-@test "no registry, and none to be started: exit code 1, said" {
-	GPUSHARE_AUTOSTART=0 run -1 --separate-stderr gpushare-attach weights
-	equal "$output" ""
-	equal "$(lines "$stderr")" 1
-	has "$stderr" "$GPUSHARE_DIR"
 }

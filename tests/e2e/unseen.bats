@@ -75,20 +75,6 @@ load helpers
 	[ -e "$GPUSHARE_DIR/registry.sock" ]
 }
 
-@test "a child's end leaves the parent's names" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,9 fork=_exit fork=exit \
-		touch="$WORK/up" await="$WORK/end" byte=a,1 free=a
-	await_file "$WORK/up"
-	equal "$(names)" "weights 1048576"
-	gpushare-attach weights -o "$WORK/dump"
-	touch "$WORK/end"
-	finish "$PID"
-	equal "$(tail -n 4 "$WORK/app.out")" "child: 0
-child: 0
-byte a: 16
-free a: 0"
-}
-
 @test "a child that lives on does not keep its dead parent's names" {
 	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi forkhold="$WORK/child" \
 		touch="$WORK/up" await=/nonexistent/never
@@ -154,15 +140,6 @@ sockets_of_driver() {
 @test "a program that closes every descriptor ends as it would have" {
 	untouched weights "$BIN/rt_app_static" init alloc=a,1Mi closefrom=3 exit=9
 	equal "$stderr" ""
-}
-
-@test "a failed allocation is the same, and uses up no name" {
-	untouched weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1Mi
-	untouched weights "$BIN/rt_app_static" init alloc=a,0 alloc=b,1Mi
-	start_named app weights "$BIN/drv_linked" init alloc=a,0 alloc=b,1Mi touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
-	equal "$(names)" "weights 1048576"
 }
 
 @test "look-ups come out the same: lookalikes, a local plug-in, RTLD_NEXT in both orders" {
