@@ -5,14 +5,12 @@ load helpers
 
 # owner SCRIPT...: runs on in the background after its script
 owner() {
-	start owner "$BIN/api_app" open "$@" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open "$@"
 }
 
 @test "alloc, attach from elsewhere, change, detach, free" {
-	start owner "$BIN/api_app" open alloc=a,weights,1Mi fill=a,7 touch="$WORK/up" \
+	begin owner "$BIN/api_app" open alloc=a,weights,1Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/changed" byte=a,5 free=a list close
-	await_file "$WORK/up"
 	equal "$(api open attach=b,weights size=b byte=b,4 put=b,5,200 detach=b close)" "open: OK
 attach weights: OK
 size b: 1048576
@@ -73,9 +71,7 @@ size 4194304 offset 0 base 4194304 attachers 0 mine 0 uid 1"
 
 @test "alloc takes the exact size where whole blocks do not fit" {
 	needs_sim
-	start owner env GPUSHARE_SIM_FAIL=cuMemAlloc:1:1:2 "$BIN/api_app" open alloc=a,tight,1Mi fill=a,7 \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner env GPUSHARE_SIM_FAIL=cuMemAlloc:1:1:2 "$BIN/api_app" open alloc=a,tight,1Mi fill=a,7
 	equal "$(api open attach=b,tight byte=b,4 stat=tight | grep -v OK)" "byte b: 35
 size 1048576 offset 0 base 1048576 attachers 1 mine 0 uid 1"
 }
@@ -97,9 +93,7 @@ byte a: 35"
 }
 
 @test "an unmodified program's own session and the preload's name agree" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7
 	equal "$(api open stat=weights | tail -n 1)" \
 		"size 1048576 offset 0 base 2097152 attachers 0 mine 0 uid 1"
 }

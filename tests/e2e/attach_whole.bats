@@ -6,9 +6,7 @@ load helpers
 SIZE=50331649 # no multiple of anything
 
 setup_more() {
-	start_named producer big "$BIN/rt_app_static" init alloc=a,$SIZE fill=a,7 save=a,"$WORK/own" \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer big "$BIN/rt_app_static" init alloc=a,$SIZE fill=a,7 save=a,"$WORK/own"
 	mkdir "$WORK/out"
 }
 

@@ -11,32 +11,19 @@ setup_more() {
 	await_file "$WORK/owns"
 }
 
-kill_registry() {
-	local pid
-	for pid in $(registry_pids); do # what it wrote stays
-		kill -KILL "$pid" 2>/dev/null || true
-		until_true has_ended "$pid"
-	done
-}
-
-attachers() {
-	gpushare ls --json | jq '.[] | select(.name == "one").attachers'
-}
-
 # gives_back_one COMMAND...: that attaches "one" twice, waits for "go", and then gives back one
 gives_back_one() {
 	start app "$@"
 	await_file "$WORK/up"
-	equal "$(attachers)" 2
+	equal "$(attachers one)" 2
 	kill_registry
 	touch "$WORK/go"
 	await_file "$WORK/left"
-	equal "$(attachers)" 1
+	equal "$(attachers one)" 1
 	touch "$WORK/free"
 	await_file "$WORK/freed"
 	has "$(gpushare ls --deferred)" "one"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "by a session" {

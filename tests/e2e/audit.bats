@@ -38,8 +38,7 @@ refused_to_start() {
 
 @test "a line for each share, attach, refusal and removal; a renamed file is let go of with SIGHUP" {
 	serve -- 'audit = audit.log'
-	start owner "$BIN/api_app" open alloc=a,weights,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open alloc=a,weights,1Mi
 	start other "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
 	await_file "$WORK/has"
 	until_true grep -q '^[^ ]* attach ' "$GPUSHARE_DIR/audit.log"
@@ -72,8 +71,7 @@ remove uid=$UID pid=N command=\"gpushare\" name=\"weights\" generation=N size=10
 
 @test "lines beyond a user's rate are left out, and a line says how many" {
 	serve -- 'audit = audit.log' 'audit_rate = 10'
-	start owner "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open alloc=a,w,1Mi
 	words=()
 	for ((i = 0; i < 100; i++)); do words+=(alloc=x,w,1Mi); done
 	api open "${words[@]}" >/dev/null 2>&1

@@ -23,10 +23,6 @@ backings() {
 	gpushare ls --json | jq -r '.. | objects | select(.name?) | "\(.name) \(.backing) \(.size)"' | sort
 }
 
-gone() {
-	[ -z "$(names)" ]
-}
-
 @test "every way to allocate is mapped memory under its name, and nothing else of it shows" {
 	needs jq
 	for program in "${PROGRAMS[@]}"; do
@@ -37,9 +33,8 @@ gone() {
 			script=(init make=a,"$way",2Mi fill=a,3 byte=a,5 make=b,"$way",3000000 fill=b,4)
 			same_as_bare "${PROGRAM[@]}" "${script[@]}" byte=b,9 drop=a drop=b drop=b exit=3
 			rm -f "$WORK"/{up,free,freed,end}
-			start_named app 'w%i:vmm' "${PROGRAM[@]}" "${script[@]}" touch="$WORK/up" await="$WORK/free" \
+			begin_named app 'w%i:vmm' "${PROGRAM[@]}" "${script[@]}" touch="$WORK/up" await="$WORK/free" \
 				byte=a,6 drop=a drop=b touch="$WORK/freed" await="$WORK/end"
-			await_file "$WORK/up"
 			equal "$(backings | cut -d' ' -f1,2)" "w0 vmm
 w1 vmm"
 			equal "$(api open attach=b,w0 byte=b,5 put=b,6,77 | tail -n 2)" "byte b: 38
@@ -48,8 +43,7 @@ put b: OK"
 			await_file "$WORK/freed"
 			equal "$(tail -n 3 "$WORK/app.out" | head -n 1)" "byte a: 77"
 			equal "$(names)" ""
-			touch "$WORK/end"
-			finish "$PID"
+			down
 		done
 	done
 }
@@ -58,8 +52,7 @@ put b: OK"
 	needs jq
 	script=(init alloc=a,700 range=a alloc=b,3Mi range=b fill=a,3 byte=a,699)
 	same_as_bare "$BIN/drv_linked" "${script[@]}"
-	start_named app 'w%i:vmm' "$BIN/drv_linked" "${script[@]}" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i:vmm' "$BIN/drv_linked" "${script[@]}"
 	equal "$(backings)" "w0 vmm 700
 w1 vmm 3145728"
 	equal "$(shown w0 held) $(shown w1 held)" "2097152 4194304"
@@ -74,8 +67,7 @@ w1 vmm 3145728"
 		same_as_bare "${PROGRAM[@]}" "${script[@]}"
 	done
 	same_as_bare "$BIN/drv_linked" "${script[@]}" "${mapped[@]}"
-	start_named owner 'w%i:vmm' "$BIN/drv_linked" init alloc=a,4Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named owner 'w%i:vmm' "$BIN/drv_linked" init alloc=a,4Mi alloc=b,2Mi
 	equal "$(attaching w0:must:size=4Mi,w1:must:api=cuMemAllocAsync "$BIN/drv_linked" "${script[@]}")" \
 		"$("$BIN/drv_linked" "${script[@]}")"
 }
@@ -97,10 +89,9 @@ w1 vmm 3145728"
 			make=b,pool,2Mi,s make=c,async,700 drop=b,async,s go=s drop=c make=d,async,2Mi,s \
 			drop=d,free go=s
 		rm -f "$WORK"/{up,go,gone,end}
-		start_named app 'w%i:vmm' "${PROGRAM[@]}" init stream=s make=a,async,2Mi,s fill=a,7 go=s stall=s \
+		begin_named app 'w%i:vmm' "${PROGRAM[@]}" init stream=s make=a,async,2Mi,s fill=a,7 go=s stall=s \
 			within=$((500 + SLACK_MS)) drop=a,async,s byte=a,5 put=a,6,99 byte=a,6 touch="$WORK/up" \
 			await="$WORK/go" go=s make=e,async,2Mi,s touch="$WORK/gone" await="$WORK/end"
-		await_file "$WORK/up"
 		equal "$(names)" ""
 		equal "$(tail -n 4 "$WORK/app.out")" "drop a: 0
 byte a: 42
@@ -110,8 +101,7 @@ byte a: 99"
 		await_file "$WORK/gone"
 		equal "$(tail -n 1 "$WORK/app.out")" "make e: 0"
 		equal "$(names)" "w1 2097152"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 }
 
@@ -147,13 +137,11 @@ byte a: 99"
 		# shellcheck disable=SC2086 # words
 		same_as_bare "$BIN/drv_linked" init $words exit=2
 		# shellcheck disable=SC2086 # words
-		start app env GPUSHARE_SIM_LOG="$WORK/log" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:vmm \
-			"$BIN/drv_linked" init $words touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
+		up app env GPUSHARE_SIM_LOG="$WORK/log" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:vmm \
+			"$BIN/drv_linked" init $words
 		equal "$(names)" ""
 		[ ! -e "$WORK/log" ] || equal "$(grep -cE ' (cuMemCreate|cuMemUnmap) 0 ' "$WORK/log")" 2
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 }
 
@@ -166,12 +154,10 @@ byte a: 99"
 # fallen RULE BACKING FAULT: the program has ordinary memory and reads nothing; what is shared
 fallen() {
 	rm -f "$WORK"/{up,end,log}
-	start app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL="$3" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$1" "$BIN/drv_linked" init errno \
+	begin app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL="$3" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$1" "$BIN/drv_linked" init errno \
 		make=a,"$WAY",700 range=a fill=a,3 byte=a,4 touch="$WORK/up" await="$WORK/end" drop=a
-	await_file "$WORK/up"
 	equal "$(backings | cut -d' ' -f2,3)" "$2"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 	equal "$(cat "$WORK/app.out")" "$("$BIN/drv_linked" init errno make=a,"$WAY",700 range=a fill=a,3 byte=a,4 drop=a)"
 	equal "$(cat "$WORK/app.err")" ""
 }
@@ -224,10 +210,8 @@ fallen() {
 
 @test "keep: it stays when the owner frees it, exits, is killed; a restarted one replaces it" {
 	for end in free=a exit=0 kill; do
-		rm -f "$WORK/up"
-		start_named app kept:keep "$BIN/rt_app_static" init alloc=a,3000000 fill=a,7 touch="$WORK/up" \
+		begin_named app kept:keep "$BIN/rt_app_static" init alloc=a,3000000 fill=a,7 touch="$WORK/up" \
 			$([ $end = kill ] && echo await="$WORK/never" || echo $end)
-		await_file "$WORK/up"
 		[ $end != kill ] || kill -KILL "$PID"
 		finish "$PID" || true
 		equal "$(api open attach=b,kept byte=b,5 detach=b | tail -n 2)" "byte b: 42
@@ -268,9 +252,8 @@ detach b: OK"
 }
 
 @test "readonly: the owner writes, others read; an attaching program's write is refused" {
-	start_named owner w:readonly "$BIN/drv_linked" init alloc=a,2Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
+	begin_named owner w:readonly "$BIN/drv_linked" init alloc=a,2Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
 		put=a,6,9 byte=a,6 touch="$WORK/put" await="$WORK/end"
-	await_file "$WORK/up"
 	equal "$(attaching w "$BIN/drv_linked" init alloc=a,2Mi byte=a,5 put=a,5,1 byte=a,5 free=a)" "init: 0
 alloc a: 0
 byte a: 42
@@ -314,7 +297,7 @@ PAIRS=("drv_linked drv_linked" "rt_app_static rt_app_shared" "drv_lookup:gpa2 dr
 		has "$(cat "$WORK/named")" "byte a: 9"
 		equal "$(tail -n 2 "$WORK/other.out")" "ipcclose c: 0
 ipcclose c: 1"
-		until_true gone
+		until_true nothing_named
 	done
 }
 
@@ -345,9 +328,8 @@ ipcclose c: 1"
 
 @test "a name longer than a handle holds; readonly is readonly; attached buffers have handles too" {
 	long=$(printf 'n%.0s' {1..250})
-	start_named owner "$long%i:readonly" "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,1 make=b,alloc,2Mi fill=b,7 \
-		ipcget=b,"$WORK/h" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named owner "$long%i:readonly" "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,1 make=b,alloc,2Mi fill=b,7 \
+		ipcget=b,"$WORK/h"
 	equal "$(named x:nth=99 "$BIN/drv_linked" init ipcopen=b,"$WORK/h",2Mi byte=b,5 put=b,5,1 ipcget=b,"$WORK/n" ipcclose=b)" \
 		"init: 0
 ipcopen b: 0
@@ -364,9 +346,8 @@ ipcclose b: 0"
 
 @test "opened in a context that goes, and in threads: given back once" {
 	named w:keep "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,7 ipcget=a,"$WORK/h" >/dev/null
-	start_named app x:nth=99 "$BIN/drv_linked" init ctxnew=B ipcopen=b,"$WORK/h",2Mi ipcopen=b,"$WORK/h",2Mi \
+	begin_named app x:nth=99 "$BIN/drv_linked" init ctxnew=B ipcopen=b,"$WORK/h",2Mi ipcopen=b,"$WORK/h",2Mi \
 		touch="$WORK/up" await="$WORK/go" ctxdestroy=B ctxset=primary ipcclose=b touch="$WORK/gone" await="$WORK/end"
-	await_file "$WORK/up"
 	attachers() { gpushare ls --json | jq '.[0].attachers'; }
 	equal "$(attachers)" 1
 	touch "$WORK/go"

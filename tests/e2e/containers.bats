@@ -50,10 +50,6 @@ start_inside() {
 	until_true answers
 }
 
-gone() {
-	[ -z "$(names)" ]
-}
-
 attachers_are() {
 	[ "$(shown "$1" attachers)" = "$2" ]
 }
@@ -96,7 +92,7 @@ byte a: 200"
 attach kept: OK
 byte c: 42
 unlink kept: OK"
-	gone
+	nothing_named
 }
 
 @test "the registry outside: owner and attacher in containers; kills are seen" {
@@ -199,7 +195,7 @@ byte a: 42"
 	until_true has_ended "$first"
 	# Which starts another, here. To it the container's pids say nothing: whoever was not seen to end has 30 s
 	# to come back.
-	PATIENCE_S=45 until_true gone
+	PATIENCE_S=45 until_true nothing_named
 	PATIENCE_S=45 until_true made_inside # in another user namespace it went unseen: that is another user's
 }
 
@@ -220,7 +216,7 @@ byte a: 42"
 	await_file "$WORK/again"
 	equal "$(api open attach=a,vmm byte=a,5 | tail -n 1)" "byte a: 42"
 	kill -KILL "$owner"
-	until_true gone
+	until_true nothing_named
 }
 
 # pid_of PATTERN: out here, of who has that in its command line

@@ -20,8 +20,7 @@ vineyard() {
 	await_file "$WORK/up"
 	equal "$("$1" get)" "CPU data from GPU is: hello world
 GPU data is still: hello world"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 	equal "$(cat "$WORK/creator.out")" "GPU data is: hello world
 deleted"
 	run -1 --separate-stderr "$1" get

@@ -239,10 +239,9 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 }
 
 @test "API: gpushare_free holds what others have, the next calls give it back, close gives all" {
-	start owner "$BIN/api_app" open alloc=a,x,4Mi alloc=b,y,4Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
+	begin owner "$BIN/api_app" open alloc=a,x,4Mi alloc=b,y,4Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
 		free=a free=b touch="$WORK/freed" await="$WORK/again" alloc=c,z,1Mi touch="$WORK/third" \
 		await="$WORK/closing" close touch="$WORK/done" await="$WORK/end"
-	await_file "$WORK/up"
 	held x
 	start other "$BIN/api_app" open attach=a,y touch="$WORK/other" await="$WORK/end"
 	await_file "$WORK/other"

@@ -118,10 +118,7 @@ w3 1"
 	held x
 	touch "$WORK/go"
 	await_file "$WORK/freed"
-	for pid in $(registry_pids); do
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-	done
+	kill_registry
 	deferred_pause
 	touch "$WORK/again"
 	await_file "$WORK/killed"
@@ -176,11 +173,6 @@ has_attachers() {
 stop_registry() {
 	kill -STOP "$registry"
 	until_true has_stopped "$registry"
-}
-
-kill_registry() {
-	kill -KILL "$registry"
-	until_true has_ended "$registry"
 }
 
 start_another() {

@@ -45,14 +45,12 @@ LAST=(alloc=a,2Mi alloc=b,2Mi)
 # names_go WORD...: after this end nothing is left of the program's names
 names_go() {
 	rm -f "$WORK"/{up,go}
-	start_named app 'w%i' "${PROGRAM[@]}" init "${LAST[@]}" touch="$WORK/up" await="$WORK/go" "$@"
-	await_file "$WORK/up"
+	begin_named app 'w%i' "${PROGRAM[@]}" init "${LAST[@]}" touch="$WORK/up" await="$WORK/go" "$@"
 	equal "$(names)" "w0 2097152
 w1 2097152"
 	touch "$WORK/go"
 	finish "$PID" || true
-	none() { [ -z "$(names)" ]; }
-	until_true none
+	until_true nothing_named
 }
 
 @test "after every kind of end the names go" {
@@ -75,8 +73,7 @@ ends_in_time() {
 	"${PROGRAM[@]}" init "${LAST[@]}" touch="$WORK/up" await="$WORK/go" "$@" </dev/null \
 		>/dev/null || plain=$?
 	rm -f "$WORK"/{up,go}
-	start_named app 'w%i' "${PROGRAM[@]}" init "${LAST[@]}" touch="$WORK/up" await="$WORK/go" "$@"
-	await_file "$WORK/up"
+	begin_named app 'w%i' "${PROGRAM[@]}" init "${LAST[@]}" touch="$WORK/up" await="$WORK/go" "$@"
 	registry=$(registry_pids)
 	kill "-$signal" "$registry"
 	until_true "$([ "$signal" = STOP ] && echo has_stopped || echo has_ended)" "$registry"
@@ -148,31 +145,27 @@ fresh_registry() {
 		program "$program"
 		alike "${PROGRAM[@]}" init ticking=200 hoard=1,300,4Ki ticking=0 release
 		equal "$stderr" ""
-		start_named app 'w%i' "${PROGRAM[@]}" init ticking=200 hoard=1,300,4Ki ticking=0 \
+		begin_named app 'w%i' "${PROGRAM[@]}" init ticking=200 hoard=1,300,4Ki ticking=0 \
 			touch="$WORK/up" await="$WORK/free" ticking=200 release ticking=0 \
 			touch="$WORK/freed" await="$WORK/end"
-		await_file "$WORK/up"
 		equal "$(lines "$(names)")" 300
 		touch "$WORK/free"
 		await_file "$WORK/freed"
 		equal "$(names)" ""
-		touch "$WORK/end"
-		finish "$PID"
+		down
 		rm -f "$WORK"/{up,free,freed,end}
 	done
 }
 
 @test "an interrupt from the keyboard ends the program, not the registry" {
 	needs setsid
-	start app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights setsid "$BIN/rt_app_static" default=2 init \
+	begin app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights setsid "$BIN/rt_app_static" default=2 init \
 		alloc=a,1Mi touch="$WORK/up" await="$WORK/never"
-	await_file "$WORK/up"
 	registry=$(registry_pids)
 	kill -INT -- "-$PID"
 	code=0
 	finish "$PID" || code=$?
 	equal "$code" 130
-	none() { [ -z "$(names)" ]; }
-	until_true none
+	until_true nothing_named
 	equal "$(registry_pids)" "$registry"
 }

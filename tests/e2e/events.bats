@@ -141,10 +141,7 @@ two_connected() {
 	start waiter "$BIN/api_app" open evopen=e,step touch="$WORK/waiting" evhost=e,60000 evclose=e
 	waiter=$PID
 	await_file "$WORK/waiting"
-	for pid in $(registry_pids); do
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-	done
+	kill_registry
 	[ -z "${EMULATOR:-}" ] || start_registry
 	equal "$(api open evopen=e,step evquery=e evclose=e)" "open: OK
 evopen step: OK

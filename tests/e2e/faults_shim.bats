@@ -91,9 +91,7 @@ naming_mapped() {
 
 # produced WAY: a program that has made 2 MiB of the pattern that the consumer writes itself
 produced() {
-	start_named producer weights "$BIN/drv_linked" init make=a,"$1",2Mi fill=a,3 touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/drv_linked" init make=a,"$1",2Mi fill=a,3
 }
 
 # attaching_by WAY: as naming, and the buffers are the producer's
@@ -183,9 +181,7 @@ without_memory() {
 
 @test "faults: no memory for the shim while buffers are attached" {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library's memory is its instruments'"
-	start_named producer x,y "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,3 make=b,vmm,2Mi fill=b,3 \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer x,y "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,3 make=b,vmm,2Mi fill=b,3
 	words=(init errno make=a,alloc,2Mi fill=a,3 byte=a,4 make=b,vmm,2Mi fill=b,3 byte=b,4 make=c,async,2Mi
 		fill=c,3 byte=c,4 drop=a drop=b drop=c exit=7)
 	plain=$("$BIN/drv_linked" "${words[@]}" </dev/null || echo "exit $?")

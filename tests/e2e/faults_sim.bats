@@ -21,9 +21,8 @@ setup_more() {
 
 @test "an allocation that fails is answered as it failed, and the next has the name" {
 	GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 untouched weights "$BIN/drv_linked" init alloc=a,4Mi alloc=b,1Mi
-	start app env GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
-		"$BIN/drv_linked" init alloc=a,4Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up app env GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
+		"$BIN/drv_linked" init alloc=a,4Mi alloc=b,2Mi
 	equal "$(head -n 3 "$WORK/app.out")" "init: 0
 alloc a: 2
 alloc b: 0"
@@ -31,9 +30,8 @@ alloc b: 0"
 }
 
 @test "whole blocks don't fit: the program gets what it asked for without the name, and the log says so" {
-	start app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
-		"$BIN/drv_linked" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
+		"$BIN/drv_linked" init alloc=a,1Mi
 	equal "$(tail -n 1 "$WORK/app.out")" "alloc a: 0"
 	equal "$(names)" ""
 	grep -q '"weights" is ordinary memory, and not shared: there is no room for whole blocks' "$WORK/log"
@@ -88,8 +86,7 @@ byte a: 2"
 			equal "$(names)" "w0 700
 w1 3000000"
 			equal "$(api open attach=b,w0 byte=b,5 | tail -n 1)" "byte b: 42"
-			touch "$WORK/end"
-			finish "$PID"
+			down
 			equal "$(tail -n 2 "$WORK/app.out")" "drop a: 0
 drop b: 0"
 			equal "$(names)" ""
@@ -98,8 +95,7 @@ drop b: 0"
 }
 
 @test "opening the handle fails: the API says which call, the consumer has ordinary memory" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/rt_app_static" init alloc=a,1Mi
 	export GPUSHARE_SIM_FAIL=cuIpcOpenMemHandle_v2:1:99:999
 	run -0 --separate-stderr api open attach=b,weights
 	equal "$output" "open: OK
@@ -117,8 +113,7 @@ free a: 0"
 
 @test "a copy that fails half way: the call is named, the partial file removed" {
 	mkdir "$WORK/out"
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,64Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/rt_app_static" init alloc=a,64Mi
 	GPUSHARE_SIM_FAIL=cuMemcpyDtoHAsync_v2:2:99:999 run -1 --separate-stderr \
 		gpushare-attach weights -o "$WORK/out/dump"
 	equal "$(ls -A "$WORK/out")" ""

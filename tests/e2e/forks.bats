@@ -9,9 +9,8 @@ HOWS=(fork double clone exec vfork spawn)
 # undisturbed WORD...: after the children that the words make, the parent's name and data stand
 undisturbed() {
 	rm -f "$WORK"/{up,end}
-	start_named app "weights:nth=1" "${PROGRAM[@]}" init alloc=a,1Mi fill=a,9 "$@" touch="$WORK/up" \
+	begin_named app "weights:nth=1" "${PROGRAM[@]}" init alloc=a,1Mi fill=a,9 "$@" touch="$WORK/up" \
 		await="$WORK/end" free=a touch="$WORK/freed" await="$WORK/over"
-	await_file "$WORK/up"
 	equal "$(names)" "weights 1048576"
 	equal "$(api open attach=b,weights byte=b,1 | tail -n 1)" "byte b: 16"
 	touch "$WORK/end"
@@ -61,10 +60,9 @@ undisturbed() {
 @test "a child of before CUDA, and its parent: each has its own names" {
 	for how in "${HOWS[@]}"; do
 		rm -f "$WORK"/{up,child,pid,end}
-		start_named app 'w%p-%i' "$BIN/rt_app_static" child="$how",7,stays init pid="$WORK/pid" \
+		begin_named app 'w%p-%i' "$BIN/rt_app_static" child="$how",7,stays init pid="$WORK/pid" \
 			alloc=a,1Mi alloc=b,2Mi touch="$WORK/child" await="$WORK/end" free=a \
 			init alloc=a,3Mi touch="$WORK/up" await="$WORK/end" reap
-		await_file "$WORK/up"
 		await_file "$WORK/child"
 		child=$(cat "$WORK/pid")
 		STARTED+=("$child")
@@ -74,10 +72,8 @@ undisturbed() {
 		kill -KILL "$child"
 		alone() { [ "$(names)" = "w$PID-0 3145728" ]; }
 		until_true alone
-		touch "$WORK/end"
-		finish "$PID"
-		none() { [ -z "$(names)" ]; }
-		until_true none
+		down
+		until_true nothing_named
 	done
 }
 
@@ -85,9 +81,8 @@ undisturbed() {
 	program rt_app_static
 	alike "${PROGRAM[@]}" child=fork,5 init alloc=a,1Mi fill=a,3 byte=a,1 free=a init alloc=a,1Mi \
 		fill=a,9 byte=a,1 free=a
-	start_named app 'w%p' "$BIN/rt_app_static" child=fork,4,stays init alloc=a,1Mi touch="$WORK/child" \
+	begin_named app 'w%p' "$BIN/rt_app_static" child=fork,4,stays init alloc=a,1Mi touch="$WORK/child" \
 		await="$WORK/end" init pid="$WORK/pid" alloc=a,2Mi touch="$WORK/up" await="$WORK/die" _exit=0
-	await_file "$WORK/up"
 	await_file "$WORK/child"
 	equal "$(lines "$(names)")" 2
 	touch "$WORK/die"
@@ -95,8 +90,7 @@ undisturbed() {
 	left() { [[ $(names) == w*' 1048576' ]] && [ "$(lines "$(names)")" = 1 ]; }
 	until_true left
 	touch "$WORK/end"
-	gone() { [ -z "$(names)" ]; }
-	until_true gone
+	until_true nothing_named
 }
 
 @test "fifty children forked off in mid-registration end well and in time; the parent's names stand" {
@@ -105,9 +99,8 @@ undisturbed() {
 		program "$program"
 		alike "${PROGRAM[@]}" init storm=50,64Ki
 		rm -f "$WORK"/{up,end}
-		start_named app 'w%i' "${PROGRAM[@]}" init storm=50,64Ki hoard=2,5,4Ki touch="$WORK/up" \
+		begin_named app 'w%i' "${PROGRAM[@]}" init storm=50,64Ki hoard=2,5,4Ki touch="$WORK/up" \
 			await="$WORK/end" release touch="$WORK/freed" await="$WORK/over"
-		await_file "$WORK/up"
 		# the storm keeps one
 		equal "$(names | cut -d' ' -f2 | sort -n | uniq -c | tr -s ' ')" " 10 4096
  1 65536"
@@ -124,10 +117,9 @@ release: 0 failed"
 }
 
 @test "children forked off while the registry is stopped are not held up" {
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
+	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
 		within=$((500 + SLACK_MS)) child=fork,2 alloc=b,1Mi exit=0 child=clone,2 free=a _exit=0 \
 		child=fork,1 _exit=0 touch="$WORK/done"
-	await_file "$WORK/up"
 	registry=$(registry_pids)
 	kill -STOP "$registry"
 	until_true has_stopped "$registry"
@@ -140,9 +132,8 @@ release: 0 failed"
 }
 
 @test "a process that becomes another program leaves its names behind" {
-	start_named app 'w%p' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
+	begin_named app 'w%p' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
 		become=5 init alloc=b,2Mi touch="$WORK/again" await="$WORK/end" exit=6
-	await_file "$WORK/up"
 	equal "$(names)" "w$PID 1048576"
 	touch "$WORK/go"
 	await_file "$WORK/again"

@@ -3,15 +3,6 @@
 # What a process gives back while no registry runs: its names go all the same, not with its end only.
 load helpers
 
-# kill_registry: what it wrote stays
-kill_registry() {
-	local pid
-	for pid in $(registry_pids); do # one that came too late to serve may be about to end
-		kill -KILL "$pid" 2>/dev/null || true
-		until_true has_ended "$pid"
-	done
-}
-
 # session WORD...: up to its first await
 session() {
 	start app "$BIN/api_app" open "$@"
@@ -41,8 +32,7 @@ found() {
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	found "stays 1048576"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 	has "$(cat "$WORK/app.out")" "free a: OK
 free b: OK"
 }
@@ -55,21 +45,18 @@ free b: OK"
 	touch "$WORK/go"
 	await_file "$WORK/closed"
 	found ""
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "freed by a preloaded program" {
 	needs_autostart
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/go" \
+	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/go" \
 		free=a touch="$WORK/freed" await="$WORK/end" free=b
-	await_file "$WORK/up"
 	kill_registry
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	found "w1 2097152"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "no registry may be started: the next connection of that process tells of it" {
@@ -87,8 +74,7 @@ free b: OK"
 	found "two 1048576"
 	run -1 --separate-stderr gpushare-attach one
 	has "$stderr" "withdr"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 	has "$(cat "$WORK/app.out")" "close: OK
 open: E_NO_REGISTRY
 open: OK"
@@ -104,8 +90,7 @@ open: OK"
 	await_file "$WORK/closed"
 	[ ! -e "$GPUSHARE_DIR" ]
 	equal "$(registry_pids)" ""
-	touch "$WORK/end"
-	finish "$PID"
+	down
 	mkdir -m 700 "$GPUSHARE_DIR"
 	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up2" await="$WORK/go2" free=a
 	await_file "$WORK/up2"

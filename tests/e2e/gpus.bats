@@ -10,9 +10,8 @@ setup_more() {
 
 # owner DEVICE [VISIBLE]: shares ipc, vmm and ro on that device; they hold 7 at 5
 owner() {
-	start owner env ${2:+CUDA_VISIBLE_DEVICES=$2} "$BIN/api_gpus" open make=ipc,"$1",0 put=5,7 \
-		make=vmm,"$1",4 put=5,7 make=ro,"$1",2 put=5,7 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner env ${2:+CUDA_VISIBLE_DEVICES=$2} "$BIN/api_gpus" open make=ipc,"$1",0 put=5,7 \
+		make=vmm,"$1",4 put=5,7 make=ro,"$1",2 put=5,7
 	equal "$(sort -u "$WORK/owner.out")" "make: OK
 put: OK"
 }
@@ -80,8 +79,7 @@ byte: 7"
 		untouched "$rule" "$BIN/drv_linked" "${script[@]}" drop=a drop=b drop=c exit=3
 		equal "$stderr" ""
 	done
-	start_named app 'w%i' "$BIN/drv_linked" "${script[@]}" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "$BIN/drv_linked" "${script[@]}"
 	equal "$(gpus attach=w0 byte=0 byte=6)" "attach: OK
 for device 0
 byte: 9

@@ -24,8 +24,7 @@ gpushare_run() {
 	equal "$output" "init: 0
 alloc a: 0
 byte a: 42"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "run becomes the program: same pid, same words, its arguments as they are" {
@@ -87,9 +86,7 @@ byte a: 42"
 }
 
 two_names() {
-	start_named app weights,kv/0 "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app weights,kv/0 "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi
 }
 
 @test "ls: one line a name, with size, owner and attachers" {
@@ -172,9 +169,7 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 }
 
 @test "rm takes several names and patterns, and tells what is gone" {
-	start api "$BIN/api_app" open alloc=a,llama/a,64Ki alloc=b,llama/b,64Ki alloc=c,kv,64Ki alloc=d,w0,64Ki \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up api "$BIN/api_app" open alloc=a,llama/a,64Ki alloc=b,llama/b,64Ki alloc=c,kv,64Ki alloc=d,w0,64Ki
 	run -0 --separate-stderr gpushare rm 'llama/*' kv
 	equal "$output" "removed llama/a
 removed llama/b
@@ -190,9 +185,8 @@ removed kv"
 }
 
 @test "a mistyped name: stat, rm, tag and gpushare-attach tell what comes close" {
-	start api "$BIN/api_app" open alloc=a,weights,64Ki alloc=b,weight2,64Ki alloc=c,wight,64Ki \
-		alloc=d,kv,64Ki touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up api "$BIN/api_app" open alloc=a,weights,64Ki alloc=b,weight2,64Ki alloc=c,wight,64Ki \
+		alloc=d,kv,64Ki
 	for words in "gpushare stat" "gpushare rm" "gpushare tag" "gpushare-attach"; do
 		run -1 --separate-stderr $words weight
 		has "$stderr" 'no buffer is named "weight"'

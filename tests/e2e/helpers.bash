@@ -93,6 +93,35 @@ start_named() {
 	start "$1" env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$2" "${@:3}"
 }
 
+# begin TAG COMMAND..., begin_named TAG RULES PROGRAM...: started, until it has touched $WORK/up
+begin() {
+	rm -f "$WORK/up"
+	start "$@"
+	await_file "$WORK/up"
+}
+
+begin_named() {
+	rm -f "$WORK/up"
+	start_named "$@"
+	await_file "$WORK/up"
+}
+
+# up TAG COMMAND..., up_named TAG RULES PROGRAM...: the same, and it stands there until `down` has PID go on to its end
+up() {
+	rm -f "$WORK/end"
+	begin "$@" touch="$WORK/up" await="$WORK/end"
+}
+
+up_named() {
+	rm -f "$WORK/end"
+	begin_named "$@" touch="$WORK/up" await="$WORK/end"
+}
+
+down() {
+	touch "$WORK/end"
+	finish "$PID"
+}
+
 # attaching RULES PROGRAM...: an unmodified program that is given named buffers
 attaching() {
 	env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH="$1" "${@:2}" </dev/null
@@ -116,6 +145,24 @@ ended_by() {
 # names: what the registry knows, "NAME SIZE" a line
 names() {
 	api open list | grep -v '^open: OK$' || true
+}
+
+nothing_named() {
+	[ -z "$(names)" ]
+}
+
+# attachers NAME: how often it is attached by others than its owner
+attachers() {
+	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
+}
+
+# kill_registry [SIGNAL]: and wait for its end. What it wrote stays; the next one is whoever's that asks first.
+kill_registry() {
+	local pid
+	for pid in $(registry_pids); do # one that came too late to serve may be about to end
+		kill "-${1:-KILL}" "$pid" 2>/dev/null || true
+		until_true has_ended "$pid"
+	done
 }
 
 # await_file FILE [SECONDS]

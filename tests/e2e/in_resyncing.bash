@@ -40,14 +40,8 @@ restart_registry() {
 
 # app RULES WORDS...: a program that says when it is up and goes on when told to; its pid in APP
 app() {
-	rm -f "$WORK/up"
-	GPUSHARE_LOG=$WORK/log start_named app "$1" "$BIN/rt_app_static" init "${@:2}"
+	GPUSHARE_LOG=$WORK/log begin_named app "$1" "$BIN/rt_app_static" init "${@:2}"
 	APP=$PID
-	await_file "$WORK/up"
-}
-
-up() {
-	echo "touch=$WORK/up" "await=$WORK/go"
 }
 
 go() {
@@ -61,10 +55,4 @@ app_ends() {
 	plain=$("$BIN/rt_app_static" init "${@}" </dev/null) || plain_code=$?
 	equal "$(cat "$WORK/app.out")" "$plain"
 	equal "$code" "$plain_code"
-}
-
-# contents NAME SEED: what a reader finds under the name
-contents() {
-	gpushare-attach "$1" -o "$WORK/read"
-	cmp "$WORK/read" "$WORK/$2"
 }

@@ -5,9 +5,7 @@ load helpers
 
 # owner WORDS...: carries them out, then waits to be ended
 owner() {
-	rm -f "$WORK/up"
-	start owner "$BIN/api_app" open "$@" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open "$@"
 	OWNER=$PID
 }
 
@@ -93,8 +91,7 @@ detach b: OK"
 	has "$(gpushare stat w)" "kept:       for "
 	stays 1500 runs "$registry" # though nobody is connected
 	equal "$(names)" "w 2097152"
-	expired() { [ "$(names)" = "" ]; }
-	until_true expired
+	until_true nothing_named
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "ttl"
 	until_true has_ended "$registry"
@@ -110,9 +107,7 @@ detach b: OK"
 	first=$(shown w ttl_left_s)
 	for _ in 1 2; do
 		sleep 2
-		registry=$(registry_pids)
-		kill -KILL "$registry"
-		until_true has_ended "$registry"
+		kill_registry
 	done
 	[ "$(shown w ttl_left_s)" -le $((first - 3)) ]
 }
@@ -276,10 +271,7 @@ walk b: 4950"
 @test "a linked structure of an unmodified program: others follow it, and so does who adopts it" {
 	alike_addresses
 	for program in rt_app_static drv_linked; do
-		rm -f "$WORK/up"
-		start_named owner w:nth=2:keep "$BIN/$program" init alloc=x,4Mi alloc=a,1Mi link=a walk=a touch="$WORK/up" \
-			await="$WORK/end"
-		await_file "$WORK/up"
+		up_named owner w:nth=2:keep "$BIN/$program" init alloc=x,4Mi alloc=a,1Mi link=a walk=a
 		equal "$(tail -n 1 "$WORK/owner.out")" "walk a: 4950"
 		equal "$(api open raw=p,2Mi raw=q,2Mi,vmm attach=b,w,0,same walk=b)" "open: OK
 attach w: OK

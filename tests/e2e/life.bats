@@ -4,22 +4,16 @@
 # a name is never longer there than its memory.
 load helpers
 
-gone() {
-	[ -z "$(names)" ]
-}
-
 @test "two threads, many allocations: as many names, none twice, none left after the frees" {
 	for program in rt_app_static drv_linked; do
 		program "$program"
-		start_named app 'w%i' "${PROGRAM[@]}" init hoard=2,200,4Ki touch="$WORK/up" await="$WORK/free" \
+		begin_named app 'w%i' "${PROGRAM[@]}" init hoard=2,200,4Ki touch="$WORK/up" await="$WORK/free" \
 			release touch="$WORK/freed" await="$WORK/end"
-		await_file "$WORK/up"
 		equal "$(names | sort)" "$(seq 0 399 | sed 's/.*/w& 4096/' | sort)"
 		touch "$WORK/free"
 		await_file "$WORK/freed"
 		equal "$(names)" ""
-		touch "$WORK/end"
-		finish "$PID"
+		down
 		equal "$(tail -n 2 "$WORK/app.out")" "hoard: 0 failed
 release: 0 failed"
 		rm -f "$WORK"/{up,free,freed,end}
@@ -31,15 +25,13 @@ release: 0 failed"
 		program "$program"
 		alike "${PROGRAM[@]}" init churn=16,200,4Ki,"$WORK/live" release
 		equal "$stderr" ""
-		start_named app 'w%i' "${PROGRAM[@]}" init churn=16,200,4Ki,"$WORK/live" touch="$WORK/up" \
+		begin_named app 'w%i' "${PROGRAM[@]}" init churn=16,200,4Ki,"$WORK/live" touch="$WORK/up" \
 			await="$WORK/free" release touch="$WORK/freed" await="$WORK/end"
-		await_file "$WORK/up"
 		equal "$(lines "$(names)")" "$(cat "$WORK/live")"
 		touch "$WORK/free"
 		await_file "$WORK/freed"
 		equal "$(names)" ""
-		touch "$WORK/end"
-		finish "$PID"
+		down
 		rm -f "$WORK"/{up,free,freed,end}
 	done
 }
@@ -56,9 +48,8 @@ release: 0 failed"
 }
 
 @test "a free in a thread without a context, or under another one: what is freed has no record" {
-	start_named app 'w%i' "$BIN/drv_linked" init make=a,alloc,2Mi make=b,alloc,2Mi thread=drop,a \
-		ctxnew=B drop=b touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "$BIN/drv_linked" init make=a,alloc,2Mi make=b,alloc,2Mi thread=drop,a \
+		ctxnew=B drop=b
 	has "$(cat "$WORK/app.out")" "drop b: 0"
 	for drop in "a w0" "b w1"; do
 		if grep -qx "drop ${drop% *}: 0" "$WORK/app.out"; then refute grep "^${drop#* } " <<<"$(names)"; fi
@@ -68,17 +59,15 @@ release: 0 failed"
 # context_goes WORD...: the words end the context in which w0 and w1 are, and make w2 in another
 context_goes() {
 	rm -f "$WORK"/{up,go,gone,end}
-	start_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,alloc,2Mi make=b,async,2Mi \
+	begin_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,alloc,2Mi make=b,async,2Mi \
 		touch="$WORK/up" await="$WORK/go" "$@" touch="$WORK/gone" await="$WORK/end"
-	await_file "$WORK/up"
 	equal "$(names)" "w0 2097152
 w1 2097152"
 	touch "$WORK/go"
 	await_file "$WORK/gone"
 	equal "$(names)" "w2 4194304"
 	api open attach=b,w0 | grep -qx 'attach w0: E_NOT_FOUND'
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "a destroyed context's records go, and a new one's allocations are named" {
@@ -107,17 +96,13 @@ w1 2097152"
 		equal "$stderr" ""
 		BEFORE='' context_goes "${words[@]}"
 	done
-	rm -f "$WORK/up"
-	start_named app 'w%i' "$BIN/drv_linked" init primary=retain make=a,alloc,2Mi primary=release \
+	begin_named app 'w%i' "$BIN/drv_linked" init primary=retain make=a,alloc,2Mi primary=release \
 		touch="$WORK/up" await="$WORK/end2"
-	await_file "$WORK/up"
 	equal "$(names)" "w0 2097152"
 }
 
 @test "a context that could not be destroyed keeps its records" {
-	start_named app 'w%i' "$BIN/drv_linked" init make=a,alloc,2Mi ctxdestroy=Z touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "$BIN/drv_linked" init make=a,alloc,2Mi ctxdestroy=Z
 	equal "$(names)" "w0 2097152"
 }
 
@@ -126,24 +111,14 @@ w1 2097152"
 		program "$program"
 		alike "${PROGRAM[@]}" init alloc=a,2Mi devicereset alloc=b,4Mi fill=b,1 byte=b,1 free=b
 		equal "$stderr" ""
-		rm -f "$WORK"/{up,end}
-		start_named app 'w%i' "${PROGRAM[@]}" init alloc=a,2Mi devicereset alloc=b,4Mi \
-			touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
+		up_named app 'w%i' "${PROGRAM[@]}" init alloc=a,2Mi devicereset alloc=b,4Mi
 		equal "$(names)" "w1 4194304"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 }
 
-attachers() {
-	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
-}
-
 @test "what was attached in a context that goes is attached no more; the owner keeps it" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7
 	for words in "ctxnew=B $WORK ctxdestroy=B" "ctxset=primary $WORK primary=reset"; do
 		rm -f "$WORK"/{attached,go,gone}
 		read -r before _ after <<<"$words"
@@ -162,16 +137,13 @@ attachers() {
 
 # reused WAY FREE...: an address that comes again has the new name only
 reused() {
-	rm -f "$WORK"/{up,end}
-	start_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,"$1",1024Mi "${@:2}" \
-		again=a,b,100 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,"$1",1024Mi "${@:2}" \
+		again=a,b,100
 	if [ "$GPUSHARE_TEST_DRIVER" = gpu ] && grep -q "^again a: not the same" "$WORK/app.out"; then
 		# A real driver need not hand it out again so soon; the old name is gone either way.
 		equal "$(names)" ""
 		api open attach=b,w0 | grep -qx 'attach w0: E_NOT_FOUND'
-		touch "$WORK/end"
-		finish "$PID"
+		down
 		return
 	fi
 	has "$(cat "$WORK/app.out")" "again a: the same address"
@@ -179,8 +151,7 @@ reused() {
 	api open attach=b,w0 | grep -qx 'attach w0: E_NOT_FOUND'
 	name=$(names)
 	api open attach=b,"${name% *}" | grep -qx "attach ${name% *}: OK"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "an address that is handed out again does not answer to the old name" {
@@ -196,9 +167,8 @@ reused() {
 }
 
 @test "another object mapped at an address does not answer to the old name" {
-	start_named app 'w%i' "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,1 remap=a fill=a,2 \
+	begin_named app 'w%i' "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,1 remap=a fill=a,2 \
 		touch="$WORK/up" await="$WORK/end" drop=a touch="$WORK/dropped" await="$WORK/over"
-	await_file "$WORK/up"
 	equal "$(names)" "w1 2097152"
 	equal "$(api open attach=a,w0 attach=b,w1 byte=b,0)" "open: OK
 attach w0: E_NOT_FOUND
@@ -210,9 +180,8 @@ byte b: 2"
 }
 
 @test "a name given again has a generation of its own" {
-	start_named app "weights" "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/go" \
+	begin_named app "weights" "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/go" \
 		free=a become=4 init alloc=a,2Mi touch="$WORK/again" await="$WORK/end"
-	await_file "$WORK/up"
 	first=$(shown weights generation)
 	touch "$WORK/go"
 	await_file "$WORK/again"
@@ -223,25 +192,20 @@ byte b: 2"
 
 @test "an attached buffer is freed by a thread without a context, as other memory is" {
 	for way in alloc vmm; do
-		rm -f "$WORK/up"
-		start_named producer weights "$BIN/drv_linked" init make=a,$way,2Mi fill=a,7 touch="$WORK/up" \
-			await="$WORK/end"
-		await_file "$WORK/up"
+		up_named producer weights "$BIN/drv_linked" init make=a,$way,2Mi fill=a,7
 		equal "$(attaching weights "$BIN/drv_linked" init alloc=a,2Mi byte=a,5 thread=free,a free=a)" "init: 0
 alloc a: 0
 byte a: 42
 free a: 0
 free a: 1"
 		kill -KILL "$PID"
-		none() { [ -z "$(names)" ]; }
-		until_true none
+		until_true nothing_named
 	done
 }
 
 @test "a thread that is cancelled while it waits for a name leaves the others theirs" {
-	start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=nobody:wait=1:must:size=1Mi GPUSHARE_NAME=w:size=2Mi \
-		"$BIN/drv_linked" init cancel=alloc,a,1Mi within=$((500 + SLACK_MS)) alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=nobody:wait=1:must:size=1Mi GPUSHARE_NAME=w:size=2Mi \
+		"$BIN/drv_linked" init cancel=alloc,a,1Mi within=$((500 + SLACK_MS)) alloc=b,2Mi
 	equal "$(names)" "w 2097152"
 	equal "$(grep -c late "$WORK/app.out" || true)" 0
 }

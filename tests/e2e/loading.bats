@@ -342,7 +342,6 @@ unseen() {
 	equal "$status" 0
 	has "$output" "joined: 0"
 	equal "$(named w timeout 10 "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so")" "$output"
-	start_named app w "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app w "$BIN/drv_loader" open=j,"$BIN/lib_linked_joining.so"
 	equal "$(names)" "w 1048576"
 }

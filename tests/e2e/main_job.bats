@@ -64,8 +64,7 @@ free a: 0"
 
 # ends HOW: the name goes within 100 ms of the process's end
 ends() {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" "$1"
-	await_file "$WORK/up"
+	begin_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" "$1"
 	start gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \
 		gone="$PID,weights,$((100 + SLACK_MS))"
 	await_file "$WORK/watching"
@@ -84,20 +83,16 @@ ends() {
 }
 
 @test "nth, size, device choose" {
-	start_named app 'second:nth=2,range:nth=4-5:size=1Mi,big:size=8Mi-,off:device=77,on:device=0:size=64Ki' \
-		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi alloc=c,8Mi alloc=d,64Ki alloc=e,3Mi \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'second:nth=2,range:nth=4-5:size=1Mi,big:size=8Mi-,off:device=77,on:device=0:size=64Ki' \
+		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi alloc=c,8Mi alloc=d,64Ki alloc=e,3Mi
 	equal "$(names)" "big 8388608
 on 65536
 second 2097152"
 }
 
 @test "%i counts; %p, %r and %d are filled in" {
-	start app env LD_PRELOAD="$PRELOAD" RANK=5 GPUSHARE_NAME='w%i:size=1Mi,p%p-r%r-d%d' \
-		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi alloc=c,2Mi alloc=d,1Mi \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up app env LD_PRELOAD="$PRELOAD" RANK=5 GPUSHARE_NAME='w%i:size=1Mi,p%p-r%r-d%d' \
+		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi alloc=c,2Mi alloc=d,1Mi
 	equal "$(names)" "p$PID-r5-d0 2097152
 w0 1048576
 w1 1048576

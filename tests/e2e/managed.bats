@@ -119,9 +119,7 @@ drop a: 0"
 	equal "$stderr" ""
 	equal "$(grep -c '"w" is ordinary memory, and not shared' "$WORK/log")" 1
 	export GPUSHARE_SIM_FAIL=cuMemHostRegister:1:1:2,cuMemAllocManaged:1:1:2
-	rm -f "$WORK/up"
-	start_named app w:unified "$BIN/drv_linked" init make=a,managed,2Mi make=b,managed,4Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app w:unified "$BIN/drv_linked" init make=a,managed,2Mi make=b,managed,4Mi
 	equal "$(grep make "$WORK/app.out")" "make a: 2
 make b: 0"
 	equal "$(names)" "w 4194304"

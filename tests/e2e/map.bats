@@ -136,9 +136,7 @@ unmap m: OK"
 
 @test "a program's own cuMemCreate memory, by an inner range of it" {
 	needs_map
-	start owner "$BIN/api_app" open raw=p,4Mi,vmm share=w,whole,p,0,4Mi fill=w,7 share=s,inner,p,2097153,8000 \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open raw=p,4Mi,vmm share=w,whole,p,0,4Mi fill=w,7 share=s,inner,p,2097153,8000
 	equal "$(hostly attach=b,inner,0,host attach=w,whole,0,host map=m,b,1,7999,rw map=n,w,0,4Mi,r \
 		store=m,7998,250 load=n,2105152 load=m,0 | sed 1,5d)" "load n: 250
 load m: $(pattern 2097154)"
@@ -285,9 +283,7 @@ unmap m: OK"
 		has "$(GPUSHARE_SIM_FAIL=$fault GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by vulkan"
 	done
 	# for reading alone it is no other way in
-	rm -f "$WORK/up"
-	start reader "$BIN/api_app" open make=a,fixed,2Mi,vmm+readonly fill=a,7 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up reader "$BIN/api_app" open make=a,fixed,2Mi,vmm+readonly fill=a,7
 	script=(open attach=b,fixed map=m,b,5,1,rw map=m,b,5,1,r mapped=m load=m,0 store=m,0,1)
 	GPUSHARE_SIM_DMABUF=mmap run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" "${script[@]::7}"
 	equal "$(GPUSHARE_SIM_DMABUF=mmap api "${script[@]::6}" | tail -n 4)" "map m: E_READ_ONLY

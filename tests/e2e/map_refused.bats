@@ -72,9 +72,7 @@ byte b: E_NOT_SUPPORTED"
 
 @test "a GPU that Vulkan does not show, or does not show the memory of" {
 	needs_sim
-	start owner env GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1 "$BIN/api_app" open make=a,w,2Mi,vmm fill=a,7 \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner env GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1 "$BIN/api_app" open make=a,w,2Mi,vmm fill=a,7
 	run --separate-stderr hostly attach=b,w,0,host map=m,b,0,1,r
 	has "$output" "map m: E_NOT_SUPPORTED"
 	has "$stderr" "Vulkan shows 1 device here, and its GPU, GPU-$(shown w gpu | cut -d - -f 2-), is not among them"

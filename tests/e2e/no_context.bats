@@ -5,9 +5,8 @@ load helpers
 
 setup_more() {
 	needs_sim
-	start owner "$BIN/api_app" open make=a,weights,3Mi,keep fill=a,7 save=a,"$WORK/own" make=b,fixed,1Mi,keep+readonly \
-		alloc=c,plain,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open make=a,weights,3Mi,keep fill=a,7 save=a,"$WORK/own" make=b,fixed,1Mi,keep+readonly \
+		alloc=c,plain,1Mi
 }
 
 kill_owner() {

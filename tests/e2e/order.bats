@@ -67,13 +67,6 @@ has_no() {
 	! has_one "$1"
 }
 
-kill_registry() {
-	local pid
-	pid=$(registry_pids)
-	kill -KILL "$pid"
-	until_true has_ended "$pid"
-}
-
 @test "CPU to CPU: one producer, 1, 4 and 16 consumers, every frame once and whole" {
 	crew 1 "$COUNT" 4 host
 	crew 4 "$COUNT" 4 host

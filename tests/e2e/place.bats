@@ -34,16 +34,14 @@ ends_soon() {
 @test "removed: a registry stays as long as somebody is connected" {
 	serve first
 	registry=$PID
-	start app "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/go" stat=w touch="$WORK/asked" \
+	begin app "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/go" stat=w touch="$WORK/asked" \
 		await="$WORK/end" free=a close
-	await_file "$WORK/up"
 	rm -rf "$GPUSHARE_DIR"
 	stays 1200 runs "$registry"
 	touch "$WORK/go"
 	await_file "$WORK/asked"
 	has "$(cat "$WORK/app.out")" "stat w: OK"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 	ends_soon "$registry"
 }
 
@@ -78,8 +76,7 @@ attach w: OK"
 @test "registry.lock removed alone: who comes is told that one serves, or takes over from it" {
 	serve first
 	first=$PID
-	start app "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up app "$BIN/api_app" open alloc=a,w,1Mi
 	for _ in 1 2; do
 		rm "$GPUSHARE_DIR/registry.lock"
 		run -3 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"

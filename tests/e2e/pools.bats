@@ -55,17 +55,15 @@ like_bare() {
 }
 
 @test "an attached buffer counts as the pool's memory that it stands for" {
-	start_named producer weights "$BIN/drv_linked" init alloc=a,40Mi fill=a,7 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/drv_linked" init alloc=a,40Mi fill=a,7
 	script=(init stream=s make=a,async,40Mi,s pool=d drop=a,async,s go=s pool=d)
 	equal "$(attaching weights:must "$BIN/drv_linked" "${script[@]}")" "$("$BIN/drv_linked" "${script[@]}")"
 }
 
 @test "a pool whose memory the program can export is left alone, and the log says so" {
 	export GPUSHARE_LOG=$WORK/log
-	start_named app 'w%i' "$BIN/drv_linked" init poolnew=p,exportable make=a,pool:p,2Mi frompool=a,p pool=p \
-		make=b,pool,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "$BIN/drv_linked" init poolnew=p,exportable make=a,pool:p,2Mi frompool=a,p pool=p \
+		make=b,pool,2Mi
 	equal "$(names | wc -l)" 1
 	has "$(cat "$WORK/log")" "is not shared: its pool can be exported"
 	unset GPUSHARE_LOG

@@ -68,12 +68,10 @@ under_faketime() {
 
 @test "preload order: what a library behind us allocates in place of the program's allocation meets no rule" {
 	start_registry
-	start app env LD_PRELOAD="$PRELOAD:$BIN/lib_nested.so" GPUSHARE_NAME=w%i:size=2Mi \
-		"$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,3Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up app env LD_PRELOAD="$PRELOAD:$BIN/lib_nested.so" GPUSHARE_NAME=w%i:size=2Mi \
+		"$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,3Mi
 	equal "$(names)" "w0 2097152"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "a program built with the address sanitizer, with its library before us and behind us" {

@@ -30,8 +30,7 @@ step() {
 
 # end_program: which waits at $WORK/end
 end_program() {
-	touch "$WORK/end"
-	finish "$PID"
+	down
 	rm -f "$WORK"/at* "$WORK"/go* "$WORK/end"
 }
 
@@ -305,9 +304,7 @@ has_size() {
 	app=$PID
 	step 1
 	equal "$(sequence w)" 1
-	pid=$(registry_pids)
-	kill -KILL "$pid"
-	until_true has_ended "$pid"
+	kill_registry
 	step 2
 	equal "$(sequence w)" 3
 	asks_again

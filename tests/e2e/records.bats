@@ -45,15 +45,13 @@ one_record_each() {
 	untouched 'w%i' "${PROGRAM[@]}" init "${make[@]}" "${drop[@]}" exit=4
 	equal "$stderr" ""
 	rm -f "$WORK"/{up,free,freed,end}
-	start_named app 'w%i' "${PROGRAM[@]}" init "${make[@]}" touch="$WORK/up" await="$WORK/free" \
+	begin_named app 'w%i' "${PROGRAM[@]}" init "${make[@]}" touch="$WORK/up" await="$WORK/free" \
 		"${drop[@]}" touch="$WORK/freed" await="$WORK/end"
-	await_file "$WORK/up"
 	has_ways "$@"
 	touch "$WORK/free"
 	await_file "$WORK/freed"
 	equal "$(names)" ""
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 each_runtime() {
@@ -115,10 +113,9 @@ each_driver() {
 }
 
 @test "all ways in one process, each by its own size" {
-	start_named app 'malloc:size=3Mi,pitch:size=4Mi,async:size=6Mi,pool:size=8Mi,vmm:size=10Mi' \
+	up_named app 'malloc:size=3Mi,pitch:size=4Mi,async:size=6Mi,pool:size=8Mi,vmm:size=10Mi' \
 		"$BIN/rt_app_static" init make=a,malloc,3Mi make=b,pitch,4Mi make=c,async,6Mi \
-		make=d,pool,8Mi make=e,entry-vmm,10Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+		make=d,pool,8Mi make=e,entry-vmm,10Mi
 	equal "$(names)" "async 6291456
 malloc 3145728
 pitch 4194304
@@ -156,9 +153,7 @@ said_of_managed() {
 		equal "$stderr" ""
 		said_of_managed "$(grep '"heap"' "$WORK/log")"
 	done
-	start_named app heap:size=2Mi "$BIN/rt_app_static" init make=a,managed,2Mi touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app heap:size=2Mi "$BIN/rt_app_static" init make=a,managed,2Mi
 	equal "$(names)" ""
 }
 
@@ -182,9 +177,8 @@ said_of_managed() {
 		equal "$stderr" ""
 	done
 	program "drv_lookup gpa2"
-	start_named app 'w%i' "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async at=c,a,512 drop=c,free \
-		make=b,async,2Mi drop=b,free touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async at=c,a,512 drop=c,free \
+		make=b,async,2Mi drop=b,free
 	# what the driver took as freed has no record
 	for drop in "a w0" "b w1"; do
 		if grep -qx "drop ${drop% *}: 0" "$WORK/app.out"; then refute grep "^${drop#* } " <<<"$(names)"; fi
@@ -218,14 +212,11 @@ said_of_managed() {
 		equal "$stderr" ""
 	done
 	for rule in 'w%i' 'w%i:vmm'; do
-		rm -f "$WORK"/{up,end}
-		start_named app "$rule" "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
-			alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
+		up_named app "$rule" "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
+			alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi
 		equal "$(names)" "w0 4194304
 w1 2097152"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 }
 
@@ -242,9 +233,7 @@ w1 2097152"
 		alloc=d,1Mi free=c
 	equal "$stderr" ""
 	export GPUSHARE_LOG=$WORK/log
-	start_named app kv:nth=3,mib:size=2Mi "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app kv:nth=3,mib:size=2Mi "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi
 	equal "$(names)" "mib 2097152"
 	grep -q '"kv" is ordinary memory, and not shared: there is no room for whole blocks' "$WORK/log"
 }
@@ -254,10 +243,9 @@ w1 2097152"
 		program "$program"
 		alike "${PROGRAM[@]}" init alloc=a,700 range=a alloc=b,3Mi range=b fill=a,3 byte=a,699
 		rm -f "$WORK"/{up,end,log}
-		start app env GPUSHARE_SIM_LOG="$WORK/log" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=small \
+		up app env GPUSHARE_SIM_LOG="$WORK/log" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=small \
 			"${PROGRAM[@]}" init alloc=a,700 alloc=b,700 alloc=c,700 range=a range=b \
-			apart=a,b apart=a,c touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
+			apart=a,b apart=a,c
 		equal "$(grep '^apart\|^range.*+' "$WORK/app.out")" "range a: 700+0, attributes 700+0
 range b: 700+0, attributes 700+0
 apart a b: yes
@@ -273,8 +261,7 @@ apart a c: yes"
 700
 700"
 		fi
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 }
 
@@ -305,9 +292,8 @@ apart a c: yes"
 }
 
 @test "the program's own IPC works on attached buffers" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" \
+	begin_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/look" byte=a,6 touch="$WORK/seen" await="$WORK/end"
-	await_file "$WORK/up"
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init alloc=a,2Mi \
 		ipcget=a,"$WORK/handle" touch="$WORK/got" await="$WORK/free" free=a
 	consumer=$PID

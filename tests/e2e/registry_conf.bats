@@ -23,8 +23,7 @@ sample() {
 @test "a limit of each user is refused with its key, told by metrics, and the rest goes on" {
 	conf 'user_names = 2' 'user_tags = 1 # each'
 	serve
-	start owner "$BIN/api_app" open alloc=a,one,1Mi alloc=b,two,1Mi alloc=c,three,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open alloc=a,one,1Mi alloc=b,two,1Mi alloc=c,three,1Mi
 	equal "$(grep -c E_LIMIT "$WORK/owner.out")" 1
 	has "$(cat "$WORK/owner.err")" "2 names are shared, which is all that this registry takes of one user (user_names in registry.conf)"
 	gpushare tag one k=v

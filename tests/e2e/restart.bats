@@ -4,14 +4,6 @@
 # their doing, and what the dead shared is not.
 load helpers
 
-# kill_registry [SIGNAL]: and wait for its end; the next one is whoever's that asks first
-kill_registry() {
-	local pid
-	pid=$(registry_pids)
-	kill "-${1:-KILL}" "$pid"
-	until_true has_ended "$pid"
-}
-
 # owner NAME RULES WORD...: an unmodified program that carries out the words and waits
 owner() {
 	rm -f "$WORK/$1.up"
@@ -22,14 +14,6 @@ owner() {
 end_owner() {
 	kill -KILL "$1"
 	until_true has_ended "$1"
-}
-
-attachers() {
-	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
-}
-
-gone() {
-	[ -z "$(names)" ]
 }
 
 @test "killed: an ipc buffer of a living program is attached at once, though that does nothing" {
@@ -46,15 +30,14 @@ gone() {
 	done
 	# its end is seen all the same
 	end_owner "$PID"
-	until_true gone
+	until_true nothing_named
 	run -1 --separate-stderr gpushare-attach weights
 	has "$stderr" "exited"
 }
 
 @test "killed: hundreds of names, all there; a generation is never given again" {
 	needs jq
-	start_named many 'w%i' "$BIN/drv_linked" init hoard=2,200,4Ki touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named many 'w%i' "$BIN/drv_linked" init hoard=2,200,4Ki
 	before=$(gpushare ls --json | jq -S '[.. | objects | select(.generation?) | {name, generation}]')
 	kill_registry
 	equal "$(gpushare ls --json | jq -S '[.. | objects | select(.generation?) | {name, generation}]')" "$before"
@@ -120,7 +103,7 @@ gone() {
 	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\)s more/\1/p')
 	[ "$left" -ge 1 ]
 	[ "$left" -le 4 ]
-	until_true gone
+	until_true nothing_named
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "ttl"
 }
@@ -134,7 +117,7 @@ gone() {
 		equal "$(names)" "weights 2097152"
 	done
 	end_owner "$PID"
-	until_true gone
+	until_true nothing_named
 	kill_registry TERM
 	[ ! -e "$GPUSHARE_DIR/registry.state" ]
 }
@@ -211,8 +194,7 @@ b 1048576"
 
 @test "what is kept without an owner, and what a living one has by descriptor, is there with its contents" {
 	api open make=a,kept,2Mi,keep fill=a,7 >/dev/null
-	start one "$BIN/api_app" open make=b,own,2Mi,readonly fill=b,9 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up one "$BIN/api_app" open make=b,own,2Mi,readonly fill=b,9
 	for signal in KILL TERM KILL; do
 		kill_registry "$signal"
 		equal "$(api open attach=a,kept byte=a,4 attach=b,own byte=b,4 | grep byte)" "byte a: 35
@@ -227,9 +209,8 @@ byte b: 37"
 }
 
 @test "exec while there is no registry: what the program before it shared has gone" {
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
+	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
 		become=4 init touch="$WORK/again" await="$WORK/end" exit=0
-	await_file "$WORK/up"
 	kill_registry
 	touch "$WORK/go"
 	await_file "$WORK/again"

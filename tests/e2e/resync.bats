@@ -69,8 +69,7 @@ close: OK"
 	both_wait() { runs "$rule" && runs "$waiter"; }
 	stays 300 both_wait
 	start_registry
-	start owner "$BIN/api_app" open alloc=a,w,1Mi fill=a,3 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open alloc=a,w,1Mi fill=a,3
 	until_true has_ended "$rule"
 	finish "$waiter"
 	equal "$(cat "$WORK/waiter.out")" "open: OK

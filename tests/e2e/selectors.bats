@@ -7,12 +7,9 @@ load helpers
 chosen() {
 	local rules=$1 expected=$2
 	shift 2
-	rm -f "$WORK"/{up,end}
-	start_named app "$rules" "$@" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app "$rules" "$@"
 	equal "$(names | sort)" "$expected"
-	touch "$WORK/end"
-	finish "$PID"
+	down
 }
 
 @test "api=: a driver's call, whoever made it; a runtime's, where the runtime is shared" {
@@ -71,11 +68,8 @@ l1 2097152" "$BIN/drv_loader" open=p,"$BIN/lib_linked_plugin.so" call=p,plugin_i
 @test "from= chooses what is answered with a buffer, too" {
 	start_named producer weights "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/made" await="$WORK/over"
 	await_file "$WORK/made"
-	rm -f "$WORK"/{up,end}
-	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:from=lib_rt_plugin_shared.so "$BIN/drv_loader" \
-		open=c,libcuda.so.1 use=c init alloc=a,1Mi open=a,"$BIN/lib_rt_plugin_shared.so" call=a,runtime_alloc \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:from=lib_rt_plugin_shared.so "$BIN/drv_loader" \
+		open=c,libcuda.so.1 use=c init alloc=a,1Mi open=a,"$BIN/lib_rt_plugin_shared.so" call=a,runtime_alloc
 	equal "$(api open stat=weights | sed -n 's/.* attachers \([0-9]*\) .*/\1/p')" 1
 }
 
@@ -87,8 +81,7 @@ l1 2097152" "$BIN/drv_loader" open=p,"$BIN/lib_linked_plugin.so" call=p,plugin_i
 		PID=$!
 		await_file "$WORK/up"
 		equal "$(names)" "r3 1048576"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 		rm -f "$WORK"/{up,end}
 	done
 }

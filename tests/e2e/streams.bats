@@ -6,10 +6,6 @@ load helpers
 
 PROGRAMS=(rt_app_static rt_app_shared rt_thread_static drv_linked "drv_lookup gpa2_t")
 
-attachers() {
-	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
-}
-
 @test "a stream's work and frees: the same output" {
 	for program in "${PROGRAMS[@]}"; do
 		program "$program"
@@ -31,11 +27,10 @@ attachers() {
 		rm -f "$WORK"/{up,go,gone,end}
 		plain=alloc mapped=vmm
 		[[ $program != rt_* ]] || plain=malloc mapped=entry-vmm
-		start_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" "${still[@]}" make=b,async,2Mi \
+		begin_named app 'w%i' "${PROGRAM[@]}" "${script[@]}" "${still[@]}" make=b,async,2Mi \
 			make=c,$plain,2Mi make=d,$mapped,2Mi apart=a,b apart=a,c apart=a,d fill=b,1 fill=c,2 \
 			fill=d,3 byte=a,5 touch="$WORK/up" await="$WORK/go" go=s make=e,async,2Mi,s \
 			touch="$WORK/gone" await="$WORK/end"
-		await_file "$WORK/up"
 		equal "$(grep -c '^apart .*: yes' "$WORK/app.out")" 3
 		equal "$(grep '^byte a' "$WORK/app.out")" "byte a: 42
 byte a: 99
@@ -50,20 +45,17 @@ w3 2097152"
 w2 2097152
 w3 2097152
 w4 2097152"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 }
 
 @test "freed behind a stream that stands still, the process ends: no wait, the names are gone" {
-	start_named app 'w%i' "$BIN/drv_linked" init stream=s make=a,async,2Mi,s go=s stall=s drop=a,async,s \
+	begin_named app 'w%i' "$BIN/drv_linked" init stream=s make=a,async,2Mi,s go=s stall=s drop=a,async,s \
 		touch="$WORK/up" await="$WORK/end" _exit=3
-	await_file "$WORK/up"
 	touch "$WORK/end"
 	took_ms finish "$PID" || true
 	[ "$TOOK_MS" -le $((1000 + SLACK_MS)) ]
-	none() { [ -z "$(names)" ]; }
-	until_true none
+	until_true nothing_named
 }
 
 @test "memory that its stream is still to free is waited for where there is no other; names go on" {
@@ -73,18 +65,15 @@ w4 2097152"
 		program "$program"
 		plain=alloc
 		[[ $program != rt_* ]] || plain=malloc
-		rm -f "$WORK"/{up,end}
-		start_named app 'w%i' "${PROGRAM[@]}" init stream=s make=a,async,6Mi,s fill=a,7 go=s stall=s \
+		up_named app 'w%i' "${PROGRAM[@]}" init stream=s make=a,async,6Mi,s fill=a,7 go=s stall=s \
 			drop=a,async,s gosoon=s make=b,async,6Mi,s fill=b,3 byte=b,9 stall=s drop=b,async,s \
-			gosoon=s make=c,$plain,6Mi fill=c,5 byte=c,9 touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
+			gosoon=s make=c,$plain,6Mi fill=c,5 byte=c,9
 		equal "$(grep '^make [bc]\|^byte' "$WORK/app.out")" "make b: 0
 byte b: 66
 make c: 0
 byte c: 68"
 		equal "$(names)" "w2 6291456"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 	GPUSHARE_TIMEOUT_MS=300 took_ms named 'w%i' "$BIN/drv_linked" init errno stream=s make=a,async,6Mi,s \
 		stall=s drop=a,async,s make=b,async,6Mi,s go=s make=c,async,6Mi,s >"$WORK/out"
@@ -94,9 +83,8 @@ make c: 0 errno 77"
 }
 
 @test "who has it attached keeps it, however it is freed" {
-	start_named app 'w%i' "$BIN/drv_linked" init make=a,async,2Mi fill=a,7 make=b,vmm,2Mi fill=b,9 \
+	begin_named app 'w%i' "$BIN/drv_linked" init make=a,async,2Mi fill=a,7 make=b,vmm,2Mi fill=b,9 \
 		touch="$WORK/up" await="$WORK/free" drop=a drop=b touch="$WORK/freed" await="$WORK/end"
-	await_file "$WORK/up"
 	start reader "$BIN/api_app" open attach=a,w0 attach=b,w1 byte=a,5 byte=b,5 touch="$WORK/has" \
 		await="$WORK/freed" byte=a,5 byte=b,5 detach=a detach=b
 	await_file "$WORK/has"
@@ -125,20 +113,15 @@ detach b: OK"
 			alike "${PROGRAM[@]}" init stream=s $words endcapture=s make=b,$way,2Mi fill=b,1 drop=b
 			equal "$stderr" ""
 		done
-		rm -f "$WORK"/{up,end}
-		start_named app 'w%i' "${PROGRAM[@]}" init stream=s capture=s make=a,async,2Mi,s endcapture=s \
-			make=b,async,4Mi,s touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
+		up_named app 'w%i' "${PROGRAM[@]}" init stream=s capture=s make=a,async,2Mi,s endcapture=s \
+			make=b,async,4Mi,s
 		equal "$(names | cut -d' ' -f2)" 4194304
-		touch "$WORK/end"
-		finish "$PID"
+		down
 	done
 }
 
 @test "an allocation during a capture takes no attached buffer and spends no rule" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7
 	equal "$(attaching weights:must "$BIN/drv_linked" init stream=s capture=s make=a,async,2Mi,s endcapture=s \
 		make=b,alloc,2Mi byte=b,5 | tail -n 2)" "make b: 0
 byte b: 42"
@@ -146,9 +129,7 @@ byte b: 42"
 
 # produced WAY SIZE: a producer of "weights" by that way
 produced() {
-	start_named producer weights "$BIN/drv_linked" init make=a,"$1","$2" fill=a,7 touch="$WORK/up" \
-		await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/drv_linked" init make=a,"$1","$2" fill=a,7
 }
 
 # consumed PROGRAM WAY BYTE: the allocation by that way is the named buffer until it is freed; what
@@ -202,14 +183,12 @@ drop b: 0"
 			consumed rt_app_static "$consumer" 21
 		done
 		kill -KILL "$producer"
-		none() { [ -z "$(names)" ]; }
-		until_true none
+		until_true nothing_named
 	done
 }
 
 @test "attach: an asynchronous free does not wait for other streams" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi
 	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init stream=s \
 		stream=t make=a,async,2Mi,t go=t stall=s within=$((500 + SLACK_MS)) drop=a,async,t \
 		make=b,async,2Mi,t touch="$WORK/dropped" await="$WORK/go" go=s drop=b,async,t make=c,alloc,2Mi \

@@ -75,8 +75,7 @@ timely() {
 	REGISTRY=$(registry_pids)
 	local what=(open "evmake=e,event")
 	for i in {0..7}; do what+=("alloc=b$i,w$i,4096"); done
-	start owner "$BIN/api_app" "${what[@]}" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" "${what[@]}"
 	mapfile -t calls < <("$BIN/api_timely")
 	# No call is left out but those that only tell what a struct holds.
 	told=$(grep -oE '^[a-z].*\bgpushare_[a-z_]+\(' "$ROOT/include/gpushare.h" | grep -oE 'gpushare_[a-z_]+' | sort -u |
@@ -135,8 +134,7 @@ left_by() {
 @test "threads that are cancelled while they are given a buffer leave the preload to the others" {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "the address sanitizer takes a cancelled thread's stack for another's"
 	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
-	start owner "$BIN/api_app" open alloc=a,weights,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open alloc=a,weights,1Mi
 	run -0 timeout 20 env GPUSHARE_SIM_LOG="$WORK/calls" LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:size=1Mi "$BIN/drv_cancel" 300 1048576 </dev/null
 	equal "$output" allocates
 	run -0 --separate-stderr timeout 20 env GPUSHARE_SIM_LOG="$WORK/calls" LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=nobody:wait=0.001:size=1Mi \
@@ -170,9 +168,7 @@ stack_taken() {
 		await="$WORK/next" malloc touch="$WORK/told" await="$WORK/end"
 	again=$PID
 	await_file "$WORK/up"
-	pid=$(registry_pids)
-	kill -KILL "$pid"
-	until_true has_ended "$pid"
+	kill_registry
 	touch "$WORK/next"
 	await_file "$WORK/told"
 	has "$(names)" "w0 "

@@ -5,9 +5,7 @@ load helpers
 
 # owner WORDS...: carries them out, then waits to be ended
 owner() {
-	rm -f "$WORK/up" "$WORK/end"
-	start owner "$BIN/api_app" open "$@" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open "$@"
 	OWNER=$PID
 }
 

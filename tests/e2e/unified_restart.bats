@@ -10,13 +10,6 @@ fresh() {
 	rm -f "$WORK"/{up,go,on,again,end,ready,told}
 }
 
-# begin TAG COMMAND...: that says when it is up; its pid in PID
-begin() {
-	start "$@"
-	await_file "$WORK/up"
-	rm "$WORK/up"
-}
-
 kill_owner() {
 	kill -KILL "$1"
 	until_true has_ended "$1"
@@ -63,8 +56,7 @@ cpubyte a: 103"
 			detach=b load=m,4 unmap=m free=c list
 		reader=$PID
 		kill_owner "$owner"
-		nothing() { [ -z "$(names)" ]; }
-		until_true nothing
+		until_true nothing_named
 		replace_registry
 		touch "$WORK/go"
 		finish "$reader"
@@ -95,8 +87,7 @@ free c: OK"
 			peek=a,5 byte=a,4 touch="$WORK/up" await="$WORK/end" drop=a
 		equal "$(api open attach=b,w at=b,"$WORK/at" byte=b,5 | tail -n 2)" "at b: there
 byte b: 99"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 		equal "$(cat "$WORK/next.out")" "init: 0
 make a: 0
 peek a: 99

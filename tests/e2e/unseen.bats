@@ -94,9 +94,7 @@ load helpers
 @test "a program that closes our socket runs on, and names its next buffer" {
 	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi sockets=close alloc=b,2Mi fill=b,3 byte=b,1 \
 		free=a free=b exit=5
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi sockets=close alloc=b,2Mi \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi sockets=close alloc=b,2Mi
 	has "$(names)" "w1 2097152"
 }
 
@@ -104,9 +102,8 @@ load helpers
 	untouched 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen" alloc=b,2Mi \
 		fill=b,3 byte=b,1 free=a free=b exit=5
 	equal "$(stat -c %s "$WORK/stolen")" 0
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen" \
-		alloc=b,2Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen" \
+		alloc=b,2Mi
 	has "$(names)" "w1 2097152"
 	equal "$(stat -c %s "$WORK/stolen")" 0
 	# and its file is still open: nobody closed it for the program
@@ -120,8 +117,7 @@ sockets_of_driver() {
 
 @test "a program that takes descriptors by number leaves the registry's connection alone" {
 	bare=$(sockets_of_driver 256)
-	start_named app w "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen,256" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app w "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen,256"
 	has "$(cat "$WORK/app.out")" "$bare"
 	equal "$(names)" "w 1048576"
 	start user "$BIN/api_app" open alloc=b,mine,1Mi "sockets=steal,$WORK/stolen,256" touch="$WORK/asked" await="$WORK/end"
@@ -156,13 +152,10 @@ sockets_of_driver() {
 
 @test "another interposer, before or behind us, is called once, and the buffer has one name" {
 	for order in "$BIN/lib_interposer.so $SHIM" "$SHIM $BIN/lib_interposer.so"; do
-		rm -f "$WORK/up" "$WORK/end"
-		start app env LD_PRELOAD="${PRELOAD%"$SHIM"}$order" GPUSHARE_NAME='w%i' \
-			"$BIN/drv_linked" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
-		await_file "$WORK/up"
+		up app env LD_PRELOAD="${PRELOAD%"$SHIM"}$order" GPUSHARE_NAME='w%i' \
+			"$BIN/drv_linked" init alloc=a,1Mi
 		equal "$(names)" "w0 1048576"
-		touch "$WORK/end"
-		finish "$PID"
+		down
 		equal "$(cat "$WORK/app.err")" "interposer: cuMemAlloc_v2"
 	done
 }
@@ -177,9 +170,7 @@ sockets_of_driver() {
 
 @test "standard descriptors that the program has closed are not taken for the registry's socket" {
 	# shellcheck disable=SC2016 # for the inner one
-	start_named app weights bash -c 'exec "$@" <&- >&- 2>&-' bash "$BIN/drv_linked" init alloc=a,2Mi \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named app weights bash -c 'exec "$@" <&- >&- 2>&-' bash "$BIN/drv_linked" init alloc=a,2Mi
 	equal "$(names)" "weights 2097152"
 	for fd in 0 1 2; do
 		[[ $(readlink "/proc/$PID/fd/$fd") != socket:* ]]

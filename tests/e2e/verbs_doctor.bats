@@ -48,8 +48,7 @@ copy_of() {
 }
 
 @test "doctor: a registry that runs, and one that is silent, and what listens that is none" {
-	start api "$BIN/api_app" open alloc=a,weights,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up api "$BIN/api_app" open alloc=a,weights,1Mi
 	doctor 0
 	line ok registry "one runs: version $(gpushare --version | cut -d ' ' -f 2), pid $(registry_pids)"
 	line ok registry "with 1 names"

@@ -4,9 +4,8 @@
 load helpers
 
 setup_more() {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 save=a,"$WORK/own" \
+	begin_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 save=a,"$WORK/own" \
 		touch="$WORK/up" await="$WORK/look" save=a,"$WORK/after" touch="$WORK/saved" await="$WORK/end"
-	await_file "$WORK/up"
 }
 
 @test "get copies to a file and into a pipe, with gpushare-attach's options" {

@@ -135,8 +135,7 @@ complete_words() {
 }
 
 named_buffers() {
-	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,_odd..//name-,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,_odd..//name-,1Mi
 }
 
 @test "completion: verbs, options, names, and what the shell knows itself" {

@@ -15,9 +15,8 @@ sample() {
 }
 
 shared() {
-	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,kv,2Mi make=k,kept,2Mi,keep touch="$WORK/up" \
+	begin api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,kv,2Mi make=k,kept,2Mi,keep touch="$WORK/up" \
 		await="$WORK/more" free=b touch="$WORK/freed" await="$WORK/end"
-	await_file "$WORK/up"
 }
 
 @test "the parser that this is held against refuses what is none" {

@@ -4,9 +4,7 @@
 load helpers
 
 shared() {
-	start api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up api "$BIN/api_app" open alloc=a,weights,1Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep
 	OWNER=$PID
 }
 

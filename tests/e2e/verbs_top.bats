@@ -4,9 +4,8 @@
 load helpers
 
 shared() {
-	start api "$BIN/api_app" open alloc=a,weights,3Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
+	begin api "$BIN/api_app" open alloc=a,weights,3Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
 		touch="$WORK/up" await="$WORK/more" free=a alloc=n,newcomer,8Mi touch="$WORK/freed" await="$WORK/end"
-	await_file "$WORK/up"
 	OWNER=$PID
 	start holder "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
 	await_file "$WORK/has"
@@ -170,8 +169,7 @@ on_terminal() {
 
 @test "what others call themselves moves no cursor" {
 	cp "$BIN/rt_app_static" "$WORK/$(printf 'a\033[2Jb')"
-	start_named odd weights "$WORK/$(printf 'a\033[2Jb')" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named odd weights "$WORK/$(printf 'a\033[2Jb')" init alloc=a,1Mi
 	gpushare top | grep -q '^weights .* a?\[2Jb\['
 	screen=$(on_terminal see=weights send=q end=0 -- gpushare top -d 30)
 	has "$screen" 'a?[2Jb['

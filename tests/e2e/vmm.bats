@@ -4,8 +4,7 @@
 load helpers
 
 owner() {
-	start owner "$BIN/api_app" open "$@" touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up owner "$BIN/api_app" open "$@"
 }
 
 registry_fds() {
@@ -13,9 +12,8 @@ registry_fds() {
 }
 
 @test "share, attach from elsewhere, change, see the change" {
-	start owner "$BIN/api_app" open raw=p,4Mi,vmm share=a,weights,p,0,4Mi fill=a,7 touch="$WORK/up" \
+	begin owner "$BIN/api_app" open raw=p,4Mi,vmm share=a,weights,p,0,4Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/changed" byte=a,5 free=a list close
-	await_file "$WORK/up"
 	equal "$(api open attach=b,weights size=b byte=b,4 put=b,5,200 detach=b stat=weights close)" "open: OK
 attach weights: OK
 size b: 4194304
@@ -130,8 +128,7 @@ order() {
 
 @test "a context that ends takes an attached mapping along, behind its work and not before" {
 	needs_sim
-	start_named owner weights "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,7 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
+	up_named owner weights "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,7
 	export GPUSHARE_SIM_LOG=$WORK/log
 	for kept in yes no; do
 		rm -f "$WORK/log"
@@ -146,9 +143,8 @@ order() {
 @test "a mapping is unmapped in part: refused as ever, and its name stays" {
 	words=(init make=a,vmm,4Mi handle=a unmap=a,2Mi)
 	alike "$BIN/drv_linked" "${words[@]}" unmap=a,4Mi
-	start_named app 'w%i' "$BIN/drv_linked" "${words[@]}" touch="$WORK/up" await="$WORK/go" unmap=a,4Mi \
+	begin_named app 'w%i' "$BIN/drv_linked" "${words[@]}" touch="$WORK/up" await="$WORK/go" unmap=a,4Mi \
 		touch="$WORK/gone" await="$WORK/end"
-	await_file "$WORK/up"
 	equal "$(tail -n 1 "$WORK/app.out")" "unmap a: 1"
 	equal "$(names)" "w0 4194304"
 	touch "$WORK/go"
