@@ -242,6 +242,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	begin owner "$BIN/api_app" open alloc=a,x,4Mi alloc=b,y,4Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
 		free=a free=b touch="$WORK/freed" await="$WORK/again" alloc=c,z,1Mi touch="$WORK/third" \
 		await="$WORK/closing" close touch="$WORK/done" await="$WORK/end"
+	OWNER=$PID
 	held x
 	start other "$BIN/api_app" open attach=a,y touch="$WORK/other" await="$WORK/end"
 	await_file "$WORK/other"
@@ -260,6 +261,8 @@ y 1"
 	until_true deferred_is ""
 	has "$(cat "$WORK/owner.out")" "free a: OK
 free b: OK"
+	touch "$WORK/end"
+	finish "$OWNER"
 }
 
 @test "API: gpushare_state tells an attacher what became of the name" {
