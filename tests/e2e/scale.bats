@@ -240,7 +240,7 @@ tag m000: OK"
 	until_true test -s "$GPUSHARE_DIR/registry.state"
 	size=$(stat -c %s "$GPUSHARE_DIR/registry.state")
 	await_file "$WORK/up.again" 60 # the lock has been released since
-	most=$(cat "$WORK/holds")
+	read -r most _ <"$WORK/holds"
 	echo "of $size bytes at most $most at a time"
 	[ "$most" -lt $((size * 2 / 3)) ]
 	registry=$(registry_pids)

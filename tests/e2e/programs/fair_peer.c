@@ -3,7 +3,7 @@
  * Peers of a registry that serves several users.
  *
  *   fair_peer look NAME COUNT DIRECTORY IDLE_DIRECTORY
- *       look NAME up at both registries by turns; print `flooded P90_US idle P90_US slowest US failed COUNT`
+ *       look NAME up at both registries by turns; print `flooded P50_US P90_US idle P50_US P90_US failed COUNT connections COUNT`
  *   fair_peer WAY UID DIRECTORY
  *       become that user and flood the registry in that way until killed; print `begun` when it has begun:
  *       half      10,000 connections that say nothing
@@ -416,8 +416,9 @@ static void look(const char *name, size_t count, const char *flooded, const char
 	}
 	for (int which = 0; which < 2; which++)
 		qsort(took[which], count, sizeof(double), compare);
-	printf("flooded %.0f idle %.0f slowest %.0f failed %d\n", took[0][count * 9 / 10],
-	       took[1][count * 9 / 10], took[1][count - 1], failed);
+	printf("flooded %.0f %.0f idle %.0f %.0f failed %d connections %u\n", took[0][count / 2],
+	       took[0][count * 9 / 10], took[1][count / 2], took[1][count * 9 / 10], failed,
+	       clients[0]->connections);
 }
 
 int main(int argc, char **argv)

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
  * Preloaded into a daemon: the file LIB_HOLDS has the most bytes that a thread has written by pwrite() between taking a
- * lock and releasing one. Work that is done in pieces shows there, on a machine of any load.
+ * lock and releasing one, and the most microseconds of CPU that it has spent there. What others do on the machine doesn't
+ * count.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
-static __thread unsigned long written;
-static atomic_ulong most;
+static __thread unsigned long written, since_us;
+static atomic_ulong most, most_us;
 static int to = -1;
 static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
 static int (*real_lock)(pthread_mutex_t *), (*real_unlock)(pthread_mutex_t *);
@@ -36,20 +39,45 @@ ssize_t pwrite(int file, const void *from, size_t size, off_t at)
 	return wrote;
 }
 
+static unsigned long spent_us(void)
+{
+	struct timespec spent;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+	return (unsigned long)spent.tv_sec * 1000000 + (unsigned long)spent.tv_nsec / 1000;
+}
+
 int pthread_mutex_lock(pthread_mutex_t *lock)
 {
+	int error = real_lock(lock);
+
 	written = 0;
-	return real_lock(lock);
+	since_us = spent_us();
+	return error;
+}
+
+static bool is_more(atomic_ulong *than, unsigned long value)
+{
+	unsigned long was = atomic_load(than);
+
+	while (value > was) {
+		if (atomic_compare_exchange_weak(than, &was, value))
+			return true;
+	}
+	return false;
 }
 
 int pthread_mutex_unlock(pthread_mutex_t *lock)
 {
-	char text[24];
+	bool bytes = is_more(&most, written), us = is_more(&most_us, spent_us() - since_us);
+	char text[48];
 
-	if (written > atomic_load(&most)) {
-		atomic_store(&most, written);
-		real_pwrite(to, text, (size_t)snprintf(text, sizeof(text), "%lu\n", written), 0);
-	}
+	if (bytes || us)
+		real_pwrite(to, text,
+			    (size_t)snprintf(text, sizeof(text), "%20lu %20lu\n",
+					     atomic_load(&most), atomic_load(&most_us)),
+			    0);
 	written = 0;
+	since_us = spent_us();
 	return real_unlock(lock);
 }
