@@ -110,7 +110,7 @@ judge_one() {
 # its stream (async_defer) for its next call; what is to be told a registry that came anew (want) has its
 # room for good; the daemon's closer and nng end with threads of theirs,
 # and it listens anew where it was slow to hear. Memory whose end the registry did not hear of is held
-# until it answers (deferred_put).
+# until it answers (deferred_put). What its answer comes by is held until the next question (client_late).
 is_unheard() {
 	[[ $1 =~ ^(ask\.|fds\.|send|recv|poll|connect|socket) ]]
 }
@@ -133,6 +133,7 @@ not_more() {
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
 		[[ $what == *" deferred_put at "* ]] && is_unheard "$1" && continue
+		[[ $1 == fds.*=late && $what == "fd socket:" ]] && continue
 		[[ $what =~ \ (client_owe|want|async_defer|closer_[a-z]*|fresh_add|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
 	done <"$WORK/left"
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
