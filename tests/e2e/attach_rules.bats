@@ -45,10 +45,9 @@ byte c: 35"
 
 @test "the producer ends while a consumer has the buffer: the consumer runs on" {
 	produce
-	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
+	begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
 		alloc=a,1Mi touch="$WORK/attached" await="$WORK/go" free=a alloc=b,1Mi free=b exit=7
 	consumer=$PID
-	await_file "$WORK/attached"
 	kill -KILL "$producer"
 	touch "$WORK/go"
 	code=0
@@ -62,9 +61,8 @@ free b: 0"
 }
 
 @test "one memory under two names: each is attached, told of and freed by itself" {
-	start owner "$BIN/api_app" open raw=p,4Mi share=a,one,p,0,1Mi share=b,two,p,0,1Mi share=c,three,p,1Mi,2Mi \
+	begin owner "$BIN/api_app" open raw=p,4Mi share=a,one,p,0,1Mi share=b,two,p,0,1Mi share=c,three,p,1Mi,2Mi \
 		touch="$WORK/shared" await="$WORK/end"
-	await_file "$WORK/shared"
 	equal "$(attaching one,two,three "$BIN/drv_linked" init alloc=a,1Mi alloc=b,1000 alloc=c,3000 range=c \
 		free=c free=a free=b free=b)" "init: 0
 alloc a: 0

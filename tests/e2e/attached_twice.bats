@@ -6,9 +6,8 @@ load helpers
 
 setup_more() {
 	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
-	start owner "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/owns" await="$WORK/free" free=a \
+	begin owner "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/owns" await="$WORK/free" free=a \
 		touch="$WORK/freed" await="$WORK/end" close
-	await_file "$WORK/owns"
 }
 
 # gives_back_one COMMAND...: that attaches "one" twice, waits for "go", and then gives back one

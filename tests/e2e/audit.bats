@@ -39,8 +39,7 @@ refused_to_start() {
 @test "a line for each share, attach, refusal and removal; a renamed file is let go of with SIGHUP" {
 	serve -- 'audit = audit.log'
 	up owner "$BIN/api_app" open alloc=a,weights,1Mi
-	start other "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
-	await_file "$WORK/has"
+	begin other "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
 	until_true grep -q '^[^ ]* attach ' "$GPUSHARE_DIR/audit.log"
 	equal "$(stat -c %a "$GPUSHARE_DIR/audit.log")" 600
 	mv "$GPUSHARE_DIR/audit.log" "$WORK/before.log"

@@ -199,8 +199,7 @@ fallen() {
 }
 
 @test "a name that is taken, a registry that is not there: memory as without us" {
-	start_named owner w "$BIN/drv_linked" init alloc=a,2Mi touch="$WORK/owned" await="$WORK/end"
-	await_file "$WORK/owned"
+	begin_named owner w "$BIN/drv_linked" init alloc=a,2Mi touch="$WORK/owned" await="$WORK/end"
 	untouched w:keep "$BIN/drv_linked" init errno alloc=a,3Mi range=a fill=a,3 byte=a,4 ipcget=a,"$WORK/h" free=a
 	equal "$stderr" ""
 	GPUSHARE_AUTOSTART=0 GPUSHARE_DIR=$WORK/nobody untouched w:keep "$BIN/drv_linked" init errno \
@@ -218,8 +217,7 @@ fallen() {
 detach b: OK"
 	done
 	was=$(gpushare stat kept | sed -n 's/^generation: *//p')
-	start_named app kept:keep "$BIN/rt_app_static" init alloc=a,4Mi fill=a,9 touch="$WORK/again" await="$WORK/end"
-	await_file "$WORK/again"
+	begin_named app kept:keep "$BIN/rt_app_static" init alloc=a,4Mi fill=a,9 touch="$WORK/again" await="$WORK/end"
 	equal "$(api open attach=b,kept byte=b,5 | tail -n 1)" "byte b: 44"
 	[ "$(gpushare stat kept | sed -n 's/^generation: *//p')" -gt "$was" ]
 }
@@ -283,9 +281,8 @@ PAIRS=("drv_linked drv_linked" "rt_app_static rt_app_shared" "drv_lookup:gpa2 dr
 		for how in bare named; do
 			rm -f "$WORK"/{handle,got,seen,end}
 			[ $how = named ] && export LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:vmm
-			start owner "${owner[@]}" init make=a,$way,3000000 fill=a,7 ipcget=a,"$WORK/handle" \
+			begin owner "${owner[@]}" init make=a,$way,3000000 fill=a,7 ipcget=a,"$WORK/handle" \
 				touch="$WORK/got" await="$WORK/seen" byte=a,6 drop=a touch="$WORK/end"
-			await_file "$WORK/got"
 			GPUSHARE_NAME=unused:nth=99 start other "${other[@]}" init ipcopen=b,"$WORK/handle",3000000 range=b byte=b,5 \
 				ipcopen=c,"$WORK/handle",3000000 put=c,6,9 byte=b,6 drop=b,free ipcclose=b byte=c,5 \
 				touch="$WORK/seen" await="$WORK/end" byte=c,5 ipcclose=c ipcclose=c

@@ -108,10 +108,9 @@ misbehaves() {
 }
 
 @test "killed between two calls: the next one starts another" {
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/killed" \
+	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/killed" \
 		alloc=b,2Mi fill=b,3 byte=b,1 touch="$WORK/again" await="$WORK/end" free=a free=b exit=5
 	app=$PID
-	await_file "$WORK/up"
 	first=$(registry_pids)
 	kill -KILL "$first"
 	touch "$WORK/killed"
@@ -131,10 +130,9 @@ free b: 0"
 }
 
 @test "killed between two calls of the API: a status, then a session that works" {
-	start app "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/up" await="$WORK/killed" \
+	begin app "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/up" await="$WORK/killed" \
 		within=$LIMIT_MS stat=none free=a close open alloc=b,two,1Mi list free=b close
 	app=$PID
-	await_file "$WORK/up"
 	kill -KILL "$(registry_pids)"
 	touch "$WORK/killed"
 	finish "$app"
@@ -150,10 +148,9 @@ close: OK"
 }
 
 @test "stopped, not dead: the API times out, the program runs on" {
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" \
+	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" \
 		await="$WORK/stopped" within=$LIMIT_MS alloc=b,1Mi free=a free=b exit=5
 	app=$PID
-	await_file "$WORK/up"
 	registry=$(registry_pids)
 	kill -STOP "$registry"
 	until_true has_stopped "$registry"

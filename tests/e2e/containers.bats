@@ -203,10 +203,9 @@ byte a: 42"
 	export GPUSHARE_AUTOSTART=0
 	start_inside
 	first=$PID
-	start owner "$BIN/api_app" open make=a,vmm,2Mi,vmm fill=a,7 touch="$WORK/up" await="$WORK/go" list \
+	begin owner "$BIN/api_app" open make=a,vmm,2Mi,vmm fill=a,7 touch="$WORK/up" await="$WORK/go" list \
 		touch="$WORK/again" await="$WORK/end"
 	owner=$PID
-	await_file "$WORK/up"
 	kill -KILL "$first"
 	until_true has_ended "$first"
 	rm "$GPUSHARE_DIR/registry.sock"

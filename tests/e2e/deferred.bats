@@ -244,8 +244,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		await="$WORK/closing" close touch="$WORK/done" await="$WORK/end"
 	OWNER=$PID
 	held x
-	start other "$BIN/api_app" open attach=a,y touch="$WORK/other" await="$WORK/end"
-	await_file "$WORK/other"
+	begin other "$BIN/api_app" open attach=a,y touch="$WORK/other" await="$WORK/end"
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	equal "$(deferred)" "x 1
@@ -268,10 +267,9 @@ free b: OK"
 @test "API: gpushare_state tells an attacher what became of the name" {
 	program rt_app_static
 	owner 'x,x' init alloc=a,4Mi "${UP[@]}" free=a "${FREED[@]}" alloc=a,2Mi "${END[@]}"
-	start holder "$BIN/api_app" open attach=a,x state=a touch="$WORK/held" await="$WORK/two" state=a \
+	begin holder "$BIN/api_app" open attach=a,x state=a touch="$WORK/held" await="$WORK/two" state=a \
 		touch="$WORK/left" await="$WORK/three" state=a detach=a
 	HOLDER=$PID
-	await_file "$WORK/held"
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	touch "$WORK/two"

@@ -43,9 +43,8 @@ w3 1"
 	owner 'w%i' init mark hoard=1,70,2Mi "${UP[@]}" release taken=all "${END[@]}"
 	attach=()
 	for i in $(seq 0 69); do attach+=("attach=a,w$i"); done
-	start holder "$BIN/api_app" open "${attach[@]}" touch="$WORK/held" await="$WORK/end"
+	begin holder "$BIN/api_app" open "${attach[@]}" touch="$WORK/held" await="$WORK/end"
 	HOLDER=$PID
-	await_file "$WORK/held"
 	equal "$(grep -c '^attach .*: OK$' "$WORK/holder.out")" 70
 	touch "$WORK/go"
 	await_file "$WORK/done"
@@ -229,8 +228,7 @@ go_on_and_leave() {
 	program drv_linked
 	[ -n "${EMULATOR:-}" ] || start_registry
 	registry=$(registry_pids)
-	start owner "$BIN/api_app" open alloc=a,x,4Mi make=b,y,6Mi,vmm touch="$WORK/made" await="$WORK/over"
-	await_file "$WORK/made"
+	begin owner "$BIN/api_app" open alloc=a,x,4Mi make=b,y,6Mi,vmm touch="$WORK/made" await="$WORK/over"
 	for way in attached freed; do
 		rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end}
 		words=(init stream=s paced=before,600,1Mi make=a,async,4Mi,s make=b,async,6Mi,s "${UP[@]}"

@@ -40,10 +40,9 @@ evclose e: OK"
 # The middle one's stream waits for the first, and what it records then for that.
 @test "three processes in a row, by their streams alone" {
 	held_maker
-	start middle "$BIN/api_app" open hold letgo evopen=e,step evmake=f,next evwait=e,held evrecord=f,held \
+	begin middle "$BIN/api_app" open hold letgo evopen=e,step evmake=f,next evwait=e,held evrecord=f,held \
 		evquery=f touch="$WORK/row" await="$WORK/end"
 	middle=$PID
-	await_file "$WORK/row"
 	start last "$BIN/api_app" open evopen=f,next evquery=f touch="$WORK/go" evhost=f,20000 evclose=f
 	finish "$PID"
 	equal "$(grep -c 'evquery f: E_NOT_READY' "$WORK/last.out" "$WORK/middle.out" | cut -d : -f 2)" "1
@@ -56,10 +55,9 @@ evclose f: OK"
 }
 
 @test "open before it is there, and again: one event, counted; one's own is that event" {
-	start early "$BIN/api_app" open touch="$WORK/asking" evopen=e,late,30000 evopen=f,late evsame=e,f \
+	begin early "$BIN/api_app" open touch="$WORK/asking" evopen=e,late,30000 evopen=f,late evsame=e,f \
 		evclose=e evquery=f evclose=f
 	early=$PID
-	await_file "$WORK/asking"
 	maker evmake=e,late evopen=f,late evsame=e,f evclose=f evquery=e touch="$WORK/up" await="$WORK/end"
 	finish "$early"
 	equal "$(tail -n 5 "$WORK/early.out")" "evopen late: OK
@@ -75,10 +73,9 @@ evquery e: OK"
 # What a killed process had recorded and not done is never done.
 @test "the owner is killed: who waits is told so, and soon" {
 	held_maker
-	start waiter "$BIN/api_app" open evopen=e,step within=$((3000 + SLACK_MS)) touch="$WORK/waiting" \
+	begin waiter "$BIN/api_app" open evopen=e,step within=$((3000 + SLACK_MS)) touch="$WORK/waiting" \
 		evhost=e,60000 evquery=e evwait=e evhost=e,-1 evclose=e evopen=e,step
 	waiter=$PID
-	await_file "$WORK/waiting"
 	kill -KILL "$maker"
 	finish "$waiter"
 	equal "$(tail -n 6 "$WORK/waiter.out")" "evhost e: E_OWNER_GONE
@@ -94,10 +91,9 @@ evopen step: E_NOT_FOUND"
 	held_maker
 	touch "$WORK/go"
 	await_file "$WORK/done"
-	start waiter "$BIN/api_app" open evopen=e,step touch="$WORK/open" await="$WORK/gone" evquery=e \
+	begin waiter "$BIN/api_app" open evopen=e,step touch="$WORK/open" await="$WORK/gone" evquery=e \
 		evhost=e,1000 evwait=e
 	waiter=$PID
-	await_file "$WORK/open"
 	kill -KILL "$maker"
 	until_true has_ended "$maker"
 	until_true gone step
@@ -138,9 +134,8 @@ two_connected() {
 @test "a registry that is killed: names, opens and waits go on" {
 	held_maker
 	before=$(generation)
-	start waiter "$BIN/api_app" open evopen=e,step touch="$WORK/waiting" evhost=e,60000 evclose=e
+	begin waiter "$BIN/api_app" open evopen=e,step touch="$WORK/waiting" evhost=e,60000 evclose=e
 	waiter=$PID
-	await_file "$WORK/waiting"
 	kill_registry
 	[ -z "${EMULATOR:-}" ] || start_registry
 	equal "$(api open evopen=e,step evquery=e evclose=e)" "open: OK

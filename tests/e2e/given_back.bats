@@ -92,8 +92,7 @@ open: OK"
 	equal "$(registry_pids)" ""
 	down
 	mkdir -m 700 "$GPUSHARE_DIR"
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up2" await="$WORK/go2" free=a
-	await_file "$WORK/up2"
+	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up2" await="$WORK/go2" free=a
 	kill_registry
 	rm -rf "$GPUSHARE_DIR"
 	touch "$WORK/go2"

@@ -99,9 +99,8 @@ byte: 8"
 
 @test "by a rule: an unmodified program on another GPU, or that sees only another, gets the buffer" {
 	owner 0 0
-	start_named named "rule/ipc,rule/vmm:vmm" "$BIN/drv_cycle" init hold=2Mi,9 hold=2Mi,9 touch="$WORK/named" \
+	begin_named named "rule/ipc,rule/vmm:vmm" "$BIN/drv_cycle" init hold=2Mi,9 hold=2Mi,9 touch="$WORK/named" \
 		await="$WORK/end"
-	await_file "$WORK/named"
 	for name in rule/ipc rule/vmm; do
 		equal "$(attaching $name:must "$BIN/drv_cycle" init=1 cycle=1,2Mi,9)" "cycle: 0 failed"
 		equal "$(CUDA_VISIBLE_DEVICES=1 attaching $name:must "$BIN/drv_cycle" init cycle=1,2Mi,9)" \
@@ -110,8 +109,7 @@ byte: 8"
 }
 
 @test "a program that maps memory by itself gets no buffer of a GPU that it does not see" {
-	start_named named w:vmm "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,7 touch="$WORK/named" await="$WORK/end"
-	await_file "$WORK/named"
+	begin_named named w:vmm "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,7 touch="$WORK/named" await="$WORK/end"
 	equal "$(attaching w:must "$BIN/drv_linked" init make=a,vmm,2Mi byte=a,5 | tail -n 1)" "byte a: 42"
 	run -0 --separate-stderr env CUDA_VISIBLE_DEVICES=1 LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=w \
 		GPUSHARE_LOG="$WORK/log" "$BIN/drv_linked" init make=a,vmm,2Mi

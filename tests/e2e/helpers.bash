@@ -93,17 +93,24 @@ start_named() {
 	start "$1" env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$2" "${@:3}"
 }
 
-# begin TAG COMMAND..., begin_named TAG RULES PROGRAM...: started, until it has touched $WORK/up
+# begun_by START WORD...: which makes a file first of all; that one is not of a turn before
+begun_by() {
+	local word
+	for word in "$@"; do
+		[[ $word != touch=* ]] || break
+	done
+	rm -f "${word#touch=}"
+	"$@"
+	await_file "${word#touch=}"
+}
+
+# begin TAG COMMAND..., begin_named TAG RULES PROGRAM...: started, until it has touched its first file
 begin() {
-	rm -f "$WORK/up"
-	start "$@"
-	await_file "$WORK/up"
+	begun_by start "$@"
 }
 
 begin_named() {
-	rm -f "$WORK/up"
-	start_named "$@"
-	await_file "$WORK/up"
+	begun_by start_named "$@"
 }
 
 # up TAG COMMAND..., up_named TAG RULES PROGRAM...: the same, and it stands there until `down` has PID go on to its end

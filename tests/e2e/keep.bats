@@ -64,8 +64,7 @@ byte c: 37"
 
 @test "who is attached keeps the memory when rm takes the name" {
 	owner make=a,w,2Mi,keep fill=a,7
-	start reader "$BIN/api_app" open attach=b,w touch="$WORK/attached" await="$WORK/removed" byte=b,4 detach=b
-	await_file "$WORK/attached"
+	begin reader "$BIN/api_app" open attach=b,w touch="$WORK/attached" await="$WORK/removed" byte=b,4 detach=b
 	kill_owner w
 	gpushare rm w
 	touch "$WORK/removed"
@@ -145,10 +144,9 @@ detach b: OK"
 	equal "$output" "open: OK
 make w: E_EXISTS"
 	first=$(shown w generation)
-	start reader "$BIN/api_app" open attach=b,w touch="$WORK/attached" await="$WORK/replaced" byte=b,4 \
+	begin reader "$BIN/api_app" open attach=b,w touch="$WORK/attached" await="$WORK/replaced" byte=b,4 \
 		attach=c,w byte=c,4 detach=b detach=c
 	reader=$PID
-	await_file "$WORK/attached"
 	kill_owner w
 	owner make=a,w,4Mi,keep fill=a,50
 	[ "$(shown w generation)" -gt "$first" ]

@@ -122,10 +122,9 @@ w1 2097152"
 	for words in "ctxnew=B $WORK ctxdestroy=B" "ctxset=primary $WORK primary=reset"; do
 		rm -f "$WORK"/{attached,go,gone}
 		read -r before _ after <<<"$words"
-		start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init \
+		begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init \
 			"$before" make=a,alloc,2Mi touch="$WORK/attached" await="$WORK/go" "$after" \
 			touch="$WORK/gone" await="$WORK/over"
-		await_file "$WORK/attached"
 		equal "$(attachers weights)" 1
 		touch "$WORK/go"
 		await_file "$WORK/gone"

@@ -131,9 +131,8 @@ alloc c: 0"
 			touch="$WORK/freed" await="$WORK/end" alloc=c,4Mi free=c primary=reset
 		app=$PID
 		await_file "$WORK/up"
-		start other env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=w0:must "$BIN/drv_linked" init alloc=x,2Mi byte=x,1 \
+		begin other env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=w0:must "$BIN/drv_linked" init alloc=x,2Mi byte=x,1 \
 			touch="$WORK/seen" await="$WORK/freed" byte=x,1 free=x touch="$WORK/bye"
-		await_file "$WORK/seen"
 		touch "$WORK/go"
 		finish "$PID"
 		await_file "$WORK/bye"

@@ -65,9 +65,8 @@ free a: 0"
 # ends HOW: the name goes within 100 ms of the process's end
 ends() {
 	begin_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" "$1"
-	start gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \
+	begin gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \
 		gone="$PID,weights,$((100 + SLACK_MS))"
-	await_file "$WORK/watching"
 	touch "$WORK/go"
 	[ -z "${2:-}" ] || kill "-$2" "${STARTED[-2]}"
 	finish "$PID"
@@ -100,9 +99,8 @@ w2 1048576"
 }
 
 @test "a name shared by two programs: the second runs on and is told whose it is" {
-	start_named one weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
+	begin_named one weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/end"
 	one=$PID
-	await_file "$WORK/up"
 	GPUSHARE_LOG=$WORK/log untouched weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,9 \
 		free=a exit=4
 	equal "$(wc -l <"$WORK/log")" 1

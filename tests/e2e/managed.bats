@@ -31,10 +31,9 @@ managed_life=(init stream=s make=a,managed,3000000 poke=a,5,77 byte=a,5 fill=a,3
 	for kind in $(unified_kinds); do
 		export GPUSHARE_SIM_HOST_NUMA=$kind
 		rm -f "$WORK"/{up,go,freed,end}
-		start_named app w:unified "$BIN/drv_linked" init alloc=x,2Mi make=a,managed,3Mi fill=a,7 touch="$WORK/up" \
+		begin_named app w:unified "$BIN/drv_linked" init alloc=x,2Mi make=a,managed,3Mi fill=a,7 touch="$WORK/up" \
 			await="$WORK/go" peek=a,9 byte=a,9 drop=a touch="$WORK/freed" await="$WORK/end"
 		app=$PID
-		await_file "$WORK/up"
 		equal "$(names)" "w 3145728"
 		equal "$(api open backing=w attach=b,w cpubyte=b,4 byte=b,4 cpuput=b,9,99 | tail -n 4)" \
 			"backing w: 3, 3145728 of 4194304
@@ -66,10 +65,9 @@ drop a: 0"
 		equal "$(api open attach=b,w at=b,"$WORK/at" | tail -n 1)" "at b: there"
 		gpushare rm w
 		rm -f "$WORK/up"
-		start_named app w:unified:readonly "$BIN/drv_linked" init ctxnew=B make=a,managed,2Mi fill=a,7 \
+		begin_named app w:unified:readonly "$BIN/drv_linked" init ctxnew=B make=a,managed,2Mi fill=a,7 \
 			touch="$WORK/up" await="$WORK/go" ctxdestroy=B touch="$WORK/gone" await="$WORK/end"
 		app=$PID
-		await_file "$WORK/up"
 		has "$(api open attach=b,w cpubyte=b,4 put=b,1,1)" "put b: E_READ_ONLY"
 		touch "$WORK/go"
 		await_file "$WORK/gone"
@@ -85,10 +83,9 @@ drop a: 0"
 	for kind in $(unified_kinds); do
 		export GPUSHARE_SIM_HOST_NUMA=$kind
 		rm -f "$WORK"/{up,end}
-		start_named app w:unified "$BIN/drv_linked" init make=a,managed,2Mi fill=a,7 touch="$WORK/up" await="$WORK/end" \
+		begin_named app w:unified "$BIN/drv_linked" init make=a,managed,2Mi fill=a,7 touch="$WORK/up" await="$WORK/end" \
 			peek=a,6 peek=a,7
 		app=$PID
-		await_file "$WORK/up"
 		equal "$(attaching w:must "$BIN/drv_linked" init make=a,managed,2Mi peek=a,4 byte=a,4 poke=a,6,60 about=a \
 			prefetch=a,2Mi drop=a 2>&1)" "init: 0
 make a: 0

@@ -68,9 +68,8 @@ load p: 9"
 @test "the owner is killed, or frees it: what is mapped stays" {
 	needs_map
 	owner w:map
-	start guest "$BIN/api_app" open attach=b,w,0,host map=m,b,0,4Mi,rw touch="$WORK/mapped" \
+	begin guest "$BIN/api_app" open attach=b,w,0,host map=m,b,0,4Mi,rw touch="$WORK/mapped" \
 		await="$WORK/killed" load=m,5 store=m,6,77 load=m,6 load=m,4194303 unmap=m
-	await_file "$WORK/mapped"
 	kill -KILL "$OWNER"
 	until_true has_ended "$OWNER"
 	touch "$WORK/killed"
@@ -81,9 +80,8 @@ load m: $(pattern 4194303)
 unmap m: OK"
 	rm "$WORK"/{up,mapped}
 	owner w:map free=a touch="$WORK/freed" await="$WORK/end"
-	start guest "$BIN/api_app" open attach=b,w,0,host map=m,b,0,4Mi,rw touch="$WORK/mapped" \
+	begin guest "$BIN/api_app" open attach=b,w,0,host map=m,b,0,4Mi,rw touch="$WORK/mapped" \
 		await="$WORK/freed" load=m,5 store=m,5,1 load=m,5
-	await_file "$WORK/mapped"
 	touch "$WORK/go"
 	finish "$PID"
 	equal "$(tail -n 2 "$WORK/guest.out")" "load m: 42

@@ -48,9 +48,8 @@ ends_soon() {
 @test "made anew: the one before leaves the one that serves there alone" {
 	serve first
 	first=$PID
-	start app "$BIN/api_app" open make=a,w,1Mi,vmm touch="$WORK/up" await="$WORK/end"
+	begin app "$BIN/api_app" open make=a,w,1Mi,vmm touch="$WORK/up" await="$WORK/end"
 	app=$PID
-	await_file "$WORK/up"
 	rm -rf "$GPUSHARE_DIR"
 	mkdir -m 700 "$GPUSHARE_DIR"
 	serve second

@@ -35,10 +35,9 @@ serves() {
 }
 
 @test "one that a program had started is replaced too; the program names its next buffer there" {
-	start_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
+	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
 		alloc=b,2Mi fill=b,3 byte=b,1 touch="$WORK/again" await="$WORK/end" free=a free=b exit=5
 	app=$PID
-	await_file "$WORK/up"
 	old=$(registry_pids)
 	replace new
 	until_true has_ended "$old"

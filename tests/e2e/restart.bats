@@ -89,11 +89,9 @@ end_owner() {
 }
 
 @test "what is kept and has a ttl ends in its time, over a restart" {
-	start keeper "$BIN/api_app" open make=a,w,2Mi,keep+ttl:5 touch="$WORK/up" await="$WORK/end"
+	begin keeper "$BIN/api_app" open make=a,w,2Mi,keep+ttl:5 touch="$WORK/up" await="$WORK/end"
 	keeper=$PID
-	await_file "$WORK/up"
-	start reader "$BIN/api_app" open attach=a,w touch="$WORK/attached" await="$WORK/end"
-	await_file "$WORK/attached"
+	begin reader "$BIN/api_app" open attach=a,w touch="$WORK/attached" await="$WORK/end"
 	end_owner "$keeper"
 	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
 	until_true is_gone

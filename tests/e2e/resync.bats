@@ -33,11 +33,10 @@ v 2097152"
 }
 
 @test "a session of the API likewise" {
-	start app "$BIN/api_app" open alloc=a,i,1Mi fill=a,3 save=a,"$WORK/a" make=b,k,2Mi,keep fill=b,4 \
+	begin app "$BIN/api_app" open alloc=a,i,1Mi fill=a,3 save=a,"$WORK/a" make=b,k,2Mi,keep fill=b,4 \
 		save=b,"$WORK/b" raw=r,2Mi share=c,s,r,4096,1Mi touch="$WORK/up" await="$WORK/go" \
 		within=$LIMIT_MS stat=i touch="$WORK/again" await="$WORK/end" byte=a,1 free=a free=c close
 	APP=$PID
-	await_file "$WORK/up"
 	restart_registry
 	go
 	await_file "$WORK/again"
@@ -86,19 +85,16 @@ free a: 0"
 
 @test "who is attached stays so, and is counted as before" {
 	needs jq
-	start owner "$BIN/api_app" open make=a,w,1Mi,vmm fill=a,3 touch="$WORK/up" await="$WORK/go" list \
+	begin owner "$BIN/api_app" open make=a,w,1Mi,vmm fill=a,3 touch="$WORK/up" await="$WORK/go" list \
 		touch="$WORK/told" await="$WORK/end"
 	owner=$PID
-	await_file "$WORK/up"
-	start reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w:nth=1,w:nth=2,x:size=2Mi' "$BIN/rt_app_static" init \
+	begin reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w:nth=1,w:nth=2,x:size=2Mi' "$BIN/rt_app_static" init \
 		alloc=a,1Mi alloc=b,1Mi touch="$WORK/attached" await="$WORK/told" alloc=x,2Mi free=x byte=a,1 \
 		byte=b,1 touch="$WORK/read" await="$WORK/end" free=a free=b
 	reader=$PID
-	await_file "$WORK/attached"
-	start session "$BIN/api_app" open attach=b,w attach=c,w touch="$WORK/attached2" await="$WORK/told" list \
+	begin session "$BIN/api_app" open attach=b,w attach=c,w touch="$WORK/attached2" await="$WORK/told" list \
 		touch="$WORK/listed" await="$WORK/end" byte=b,1 detach=b detach=c
 	session=$PID
-	await_file "$WORK/attached2"
 	before=$(shown w attachers)
 	equal "$before" 4
 	restart_registry
@@ -118,10 +114,9 @@ byte b: 10"
 }
 
 @test "memory that is kept, whose owner has gone: who has it attached brings it back" {
-	start owner "$BIN/api_app" open make=a,api,1Mi,keep fill=a,3 save=a,"$WORK/a" make=b,rule,2Mi,keep fill=b,4 \
+	begin owner "$BIN/api_app" open make=a,api,1Mi,keep fill=a,3 save=a,"$WORK/a" make=b,rule,2Mi,keep fill=b,4 \
 		save=b,"$WORK/b" touch="$WORK/up" await="$WORK/end"
 	owner=$PID
-	await_file "$WORK/up"
 	start session "$BIN/api_app" open attach=b,api touch="$WORK/attached" await="$WORK/go" list \
 		touch="$WORK/listed" await="$WORK/end" byte=b,1
 	session=$PID
@@ -156,13 +151,11 @@ rule 2097152"
 
 @test "kept likewise: who has it attached without CUDA brings it back too" {
 	needs_sim # Vulkan is not on every host
-	start owner "$BIN/api_app" open make=a,w,1Mi,keep fill=a,3 save=a,"$WORK/a" touch="$WORK/up" await="$WORK/end"
+	begin owner "$BIN/api_app" open make=a,w,1Mi,keep fill=a,3 save=a,"$WORK/a" touch="$WORK/up" await="$WORK/end"
 	owner=$PID
-	await_file "$WORK/up"
-	start session env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host touch="$WORK/attached" \
+	begin session env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host touch="$WORK/attached" \
 		await="$WORK/go" list touch="$WORK/listed" await="$WORK/end" byte=b,1
 	session=$PID
-	await_file "$WORK/attached"
 	kill -KILL "$owner"
 	is_gone() { GONE=$(api open what=w); [[ $GONE == *"owner gone"* ]]; }
 	until_true is_gone

@@ -54,8 +54,7 @@ load in_resyncing
 		await="$WORK/end" byte=a,1 free=a free=b free=c exit=5)
 	app 'v:size=1Mi:vmm,i:size=2Mi,late' "${words[@]}"
 	restart_registry
-	start thief "$BIN/api_app" open alloc=a,v,3Mi alloc=b,i,3Mi touch="$WORK/taken" await="$WORK/end2"
-	await_file "$WORK/taken"
+	begin thief "$BIN/api_app" open alloc=a,v,3Mi alloc=b,i,3Mi touch="$WORK/taken" await="$WORK/end2"
 	go
 	await_file "$WORK/again"
 	equal "$(names | sort)" "i 3145728
@@ -74,10 +73,9 @@ v 3145728"
 	words=(alloc=a,2Mi fill=a,3 touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" await="$WORK/end"
 		alloc=b,1Mi free=b exit=5)
 	app 'w%i' "${words[@]}"
-	start reader "$BIN/api_app" open attach=b,w0 touch="$WORK/attached" await="$WORK/freed" byte=b,1 \
+	begin reader "$BIN/api_app" open attach=b,w0 touch="$WORK/attached" await="$WORK/freed" byte=b,1 \
 		touch="$WORK/read" await="$WORK/end" detach=b
 	reader=$PID
-	await_file "$WORK/attached"
 	replace_registry
 	go
 	await_file "$WORK/read"

@@ -7,8 +7,7 @@ load in_resyncing
 # ended_owner WORDS: of an API program that makes w, 2Mi, and is killed
 ended_owner() {
 	rm -f "$WORK/made" "$WORK/end"
-	start owner "$BIN/api_app" open "make=a,w,2Mi,$1" fill=a,3 touch="$WORK/made" await="$WORK/end"
-	await_file "$WORK/made"
+	begin owner "$BIN/api_app" open "make=a,w,2Mi,$1" fill=a,3 touch="$WORK/made" await="$WORK/end"
 	kill -KILL "$PID"
 	until_true is_gone
 }

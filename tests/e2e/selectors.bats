@@ -66,8 +66,7 @@ l1 2097152" "$BIN/drv_loader" open=p,"$BIN/lib_linked_plugin.so" call=p,plugin_i
 }
 
 @test "from= chooses what is answered with a buffer, too" {
-	start_named producer weights "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/made" await="$WORK/over"
-	await_file "$WORK/made"
+	begin_named producer weights "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/made" await="$WORK/over"
 	up consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:from=lib_rt_plugin_shared.so "$BIN/drv_loader" \
 		open=c,libcuda.so.1 use=c init alloc=a,1Mi open=a,"$BIN/lib_rt_plugin_shared.so" call=a,runtime_alloc
 	equal "$(api open stat=weights | sed -n 's/.* attachers \([0-9]*\) .*/\1/p')" 1

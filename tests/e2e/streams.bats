@@ -85,9 +85,8 @@ make c: 0 errno 77"
 @test "who has it attached keeps it, however it is freed" {
 	begin_named app 'w%i' "$BIN/drv_linked" init make=a,async,2Mi fill=a,7 make=b,vmm,2Mi fill=b,9 \
 		touch="$WORK/up" await="$WORK/free" drop=a drop=b touch="$WORK/freed" await="$WORK/end"
-	start reader "$BIN/api_app" open attach=a,w0 attach=b,w1 byte=a,5 byte=b,5 touch="$WORK/has" \
+	begin reader "$BIN/api_app" open attach=a,w0 attach=b,w1 byte=a,5 byte=b,5 touch="$WORK/has" \
 		await="$WORK/freed" byte=a,5 byte=b,5 detach=a detach=b
-	await_file "$WORK/has"
 	touch "$WORK/free"
 	finish "$PID"
 	equal "$(cat "$WORK/reader.out")" "open: OK
@@ -139,10 +138,9 @@ consumed() {
 	[[ $1 != rt_* ]] || alloc=malloc
 	program "$1"
 	rm -f "$WORK"/{attached,free,freed,over}
-	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "${PROGRAM[@]}" init make=a,"$2",2Mi \
+	begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "${PROGRAM[@]}" init make=a,"$2",2Mi \
 		byte=a,5 put=a,6,"$3" touch="$WORK/attached" await="$WORK/free" drop=a \
 		make=c,$alloc,64Ki touch="$WORK/freed" await="$WORK/over" make=b,"$2",2Mi drop=b
-	await_file "$WORK/attached"
 	equal "$(attachers weights)" 1
 	equal "$(api open attach=b,weights byte=b,6 | tail -n 1)" "byte b: $3"
 	touch "$WORK/free"
@@ -189,11 +187,10 @@ drop b: 0"
 
 @test "attach: an asynchronous free does not wait for other streams" {
 	up_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi
-	start consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init stream=s \
+	begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init stream=s \
 		stream=t make=a,async,2Mi,t go=t stall=s within=$((500 + SLACK_MS)) drop=a,async,t \
 		make=b,async,2Mi,t touch="$WORK/dropped" await="$WORK/go" go=s drop=b,async,t make=c,alloc,2Mi \
 		drop=c exit=4
-	await_file "$WORK/dropped"
 	equal "$(attachers weights)" 0
 	touch "$WORK/go"
 	code=0

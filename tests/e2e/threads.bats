@@ -164,10 +164,9 @@ stack_taken() {
 		[ "$later" -lt 5800 ]
 	done
 	# what was there is told to the registry that comes after, and what is attached
-	start again env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:map' "$BIN/app_stack" 16384 hold touch="$WORK/up" \
+	begin again env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:map' "$BIN/app_stack" 16384 hold touch="$WORK/up" \
 		await="$WORK/next" malloc touch="$WORK/told" await="$WORK/end"
 	again=$PID
-	await_file "$WORK/up"
 	kill_registry
 	touch "$WORK/next"
 	await_file "$WORK/told"

@@ -101,11 +101,10 @@ drop a: 0"
 	for kind in $(unified_kinds); do
 		fresh "$kind"
 		api open make=a,k,2Mi,unified+keep fill=a,9 >/dev/null
-		start app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:size=3Mi:unified,k:size=2Mi:unified:keep:adopt,late \
+		begin app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:size=3Mi:unified,k:size=2Mi:unified:keep:adopt,late \
 			"$BIN/drv_linked" init make=a,managed,3Mi fill=a,7 make=b,managed,2Mi touch="$WORK/up" \
 			await="$WORK/go" alloc=x,4Mi touch="$WORK/again" await="$WORK/end" peek=a,6 peek=b,6 drop=a drop=b
 		app=$PID
-		await_file "$WORK/up"
 		api open attach=b,w pointer=b,"$WORK/at" attach=c,k pointer=c,"$WORK/at2" >/dev/null
 		restart_registry
 		equal "$(names)" ""
@@ -139,11 +138,10 @@ drop b: 0"
 @test "a session's likewise; another session of it has the same mapping" {
 	for kind in $(unified_kinds); do
 		fresh "$kind"
-		start app "$BIN/api_app" open make=a,w,2Mi,unified fill=a,7 touch="$WORK/up" await="$WORK/go" list \
+		begin app "$BIN/api_app" open make=a,w,2Mi,unified fill=a,7 touch="$WORK/up" await="$WORK/go" list \
 			touch="$WORK/again" await="$WORK/end" another attach=b,w same=a,b map=m,b,0,9,r load=m,6 unmap=m \
 			detach=b free=a
 		app=$PID
-		await_file "$WORK/up"
 		restart_registry
 		touch "$WORK/go"
 		await_file "$WORK/again"
@@ -210,10 +208,9 @@ byte b: 35"
 	needs jq
 	for kind in $(unified_kinds); do
 		fresh "$kind"
-		start app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=r:unified "$BIN/drv_linked" init make=a,managed,2Mi fill=a,7 \
+		begin app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=r:unified "$BIN/drv_linked" init make=a,managed,2Mi fill=a,7 \
 			touch="$WORK/up" await="$WORK/go" drop=a touch="$WORK/again" await="$WORK/end"
 		app=$PID
-		await_file "$WORK/up"
 		rm "$WORK/up"
 		begin reader "$BIN/api_app" open make=a,w,2Mi,unified cpuput=a,4,1 another attach=b,w attach=c,r free=a list \
 			touch="$WORK/up" await="$WORK/on" cpubyte=b,4 cpubyte=c,4 byte=c,4 state=c detach=b detach=c

@@ -76,15 +76,13 @@ load helpers
 }
 
 @test "a child that lives on does not keep its dead parent's names" {
-	start_named app weights "$BIN/rt_app_static" init alloc=a,1Mi forkhold="$WORK/child" \
+	begin_named app weights "$BIN/rt_app_static" init alloc=a,1Mi forkhold="$WORK/child" \
 		touch="$WORK/up" await=/nonexistent/never
 	app=$PID
-	await_file "$WORK/up"
 	child=$(cat "$WORK/child")
 	STARTED+=("$child")
-	start gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \
+	begin gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \
 		gone="$app,weights,$((100 + SLACK_MS))"
-	await_file "$WORK/watching"
 	kill -KILL "$app"
 	finish "$PID"
 	equal "$(tail -n 1 "$WORK/gone.out")" "gone weights: E_NOT_FOUND"
@@ -120,8 +118,7 @@ sockets_of_driver() {
 	up_named app w "$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen,256"
 	has "$(cat "$WORK/app.out")" "$bare"
 	equal "$(names)" "w 1048576"
-	start user "$BIN/api_app" open alloc=b,mine,1Mi "sockets=steal,$WORK/stolen,256" touch="$WORK/asked" await="$WORK/end"
-	await_file "$WORK/asked"
+	begin user "$BIN/api_app" open alloc=b,mine,1Mi "sockets=steal,$WORK/stolen,256" touch="$WORK/asked" await="$WORK/end"
 	has "$(cat "$WORK/user.out")" "$bare"
 	has "$(names)" "mine 1048576"
 }

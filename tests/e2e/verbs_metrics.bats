@@ -48,8 +48,7 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 
 @test "metrics: names, memory, attachments, deferred frees, requests and refusals" {
 	shared
-	start other "$BIN/api_app" open attach=w,weights attach=v,kv touch="$WORK/has" await="$WORK/end"
-	await_file "$WORK/has"
+	begin other "$BIN/api_app" open attach=w,weights attach=v,kv touch="$WORK/has" await="$WORK/end"
 	gpushare stat nobody 2>/dev/null || true
 	metrics >"$WORK/samples"
 	equal "$(sample gpushare_up)" 1

@@ -110,8 +110,7 @@ note=a = "b"'
 
 @test "stat tells who holds it" {
 	shared
-	start one "$BIN/api_app" open attach=w,weights attach=x,weights touch="$WORK/one" await="$WORK/end"
-	await_file "$WORK/one"
+	begin one "$BIN/api_app" open attach=w,weights attach=x,weights touch="$WORK/one" await="$WORK/end"
 	has "$(gpushare stat weights)" "held by:    api_app[$PID], uid $(id -u), 2 times"
 	[ -z "$(command -v jq)" ] || equal "$(gpushare stat --json weights |
 		jq -c '.holders[] | [.pid, .command, .count, .own]')" "[$PID,\"api_app\",2,false]"

@@ -7,8 +7,7 @@ shared() {
 	begin api "$BIN/api_app" open alloc=a,weights,3Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
 		touch="$WORK/up" await="$WORK/more" free=a alloc=n,newcomer,8Mi touch="$WORK/freed" await="$WORK/end"
 	OWNER=$PID
-	start holder "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
-	await_file "$WORK/has"
+	begin holder "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
 	HOLDER=$PID
 }
 

@@ -36,10 +36,9 @@ close: OK"
 @test "an owner that is killed: the name goes, what is attached stays" {
 	owner raw=p,4Mi,vmm share=a,weights,p,0,4Mi fill=a,7
 	owner=$PID
-	start guest "$BIN/api_app" open attach=b,weights touch="$WORK/attached" await="$WORK/killed" byte=b,4 \
+	begin guest "$BIN/api_app" open attach=b,weights touch="$WORK/attached" await="$WORK/killed" byte=b,4 \
 		put=b,4194303,9 byte=b,4194303 detach=b
 	guest=$PID
-	await_file "$WORK/attached"
 	kill -KILL "$owner"
 	has "$(api open gone="$owner,weights,1000" stat=weights)" "stat weights: E_NOT_FOUND"
 	touch "$WORK/killed"
@@ -111,8 +110,7 @@ attach w: OK"
 	owner alloc=x,ipc,1Mi
 	api open raw=p,2Mi,vmm share=a,w,p,0,5000 >/dev/null # from then on it has a keeper
 	before=$(registry_fds)
-	start many "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 touch="$WORK/all" await="$WORK/end"
-	await_file "$WORK/all"
+	begin many "$BIN/api_app" open raw=p,2Mi,vmm many=p,300 touch="$WORK/all" await="$WORK/end"
 	equal "$(lines "$(names)")" 301
 	[ "$(registry_fds)" -ge $((before + 300)) ]
 	kill -KILL "$PID"

@@ -40,14 +40,12 @@ nobody_connected() {
 
 @test "an ipc buffer's life, in order: share, attach, detach, withdraw, deferred, remove" {
 	watching w
-	start_named app x "$BIN/rt_app_static" init alloc=a,4Mi touch="$WORK/up" await="$WORK/go" free=a \
+	begin_named app x "$BIN/rt_app_static" init alloc=a,4Mi touch="$WORK/up" await="$WORK/go" free=a \
 		touch="$WORK/freed" await="$WORK/end"
 	app=$PID
-	await_file "$WORK/up"
 	api open attach=a,x detach=a >/dev/null
-	start holder "$BIN/api_app" open attach=a,x touch="$WORK/held" await="$WORK/leave" detach=a
+	begin holder "$BIN/api_app" open attach=a,x touch="$WORK/held" await="$WORK/leave" detach=a
 	holder=$PID
-	await_file "$WORK/held"
 	touch "$WORK/go"
 	await_file "$WORK/freed"
 	touch "$WORK/leave"

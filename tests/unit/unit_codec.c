@@ -363,48 +363,6 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(answered.status, GPUSHARE_E_NOT_FOUND);
 }
 
-/* Whatever comes out of random or bent bytes keeps the bounds that handlers and clients rely on. */
-static void random_bytes_do_no_harm(void **state)
-{
-	uint32_t seed = 20240607;
-	unsigned int decoded = 0;
-
-	(void)state;
-	for (int round = 0; round < 10000; round++) {
-		bool is_reply = round % 4 > 1;
-		size_t size;
-
-		if (is_reply ? !fill_reply((uint32_t)rand_r(&seed) % TAGS, -1)
-			     : !fill_request((uint32_t)rand_r(&seed) % TAGS, -1))
-			continue;
-		size = is_reply ? encode_reply(&answered, wire) : encode_request(&asked, wire);
-		if (round % 2) {
-			size = (uint32_t)rand_r(&seed) % 300;
-			for (size_t i = 0; i < size; i++)
-				wire[i] = (uint8_t)(uint32_t)rand_r(&seed);
-		} else if (size) {
-			wire[(uint32_t)rand_r(&seed) % size] ^=
-			    (uint8_t)(1u << (uint32_t)rand_r(&seed) % 8);
-		}
-		if (is_reply) {
-			const notice *told = answered_again.body.subscribe.notices;
-
-			if (!decode_reply(wire, size) &&
-			    answered_again.which_body == gpushare_Reply_subscribe_tag && told->kind)
-				assert_true(name_is_valid(told->buffer.name) &&
-					    told->buffer.tags_count <= 4);
-		} else if (!decode_request(wire, size)) {
-			decoded++;
-			assert_non_null(request_verb(asked_again.which_verb));
-			if (asked_again.which_verb == gpushare_Request_share_tag) {
-				assert_true(name_is_valid(asked_again.verb.share.buffer.name));
-				assert_in_range(asked_again.verb.share.buffer.tags_count, 0, 4);
-			}
-		}
-	}
-	assert_in_range(decoded, 100, 4000); /* else the bytes tested nothing, or all pass */
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,7 +377,6 @@ int main(void)
 	    cmocka_unit_test(lengths_are_fixed),
 	    cmocka_unit_test(too_many_tags_are_refused),
 	    cmocka_unit_test(nonsense_is_refused),
-	    cmocka_unit_test(random_bytes_do_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,29 +48,6 @@ static void who_stays_silent(void **state)
 	close(fd);
 }
 
-static void who_ends_no_message(void **state)
-{
-	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
-	int half = raw_connect(&raw_here), body = raw_connect(&raw_here), fd;
-	long long begun_ms;
-
-	(void)state;
-	assert_int_equal(raw_say(half, raw_share("a")), GPUSHARE_OK);
-	assert_int_equal(raw_say(body, raw_share("b")), GPUSHARE_OK);
-	sp_header(header, 1, 500);
-	begun_ms = raw_now_ms();
-	assert_true(raw_write(half, header, 5));
-	assert_true(raw_write(body, header, sizeof(header)));
-	raw_assert_serves();
-	assert_dropped(half, begun_ms);
-	assert_dropped(body, begun_ms);
-	fd = raw_connect(&raw_here);
-	raw_ms_until_gone(fd, "a");
-	raw_ms_until_gone(fd, "b");
-	configured_await_drops(fd, "half", 2);
-	close(fd);
-}
-
 /* A byte now and then is no message, either. */
 static void who_drips(void **state)
 {
@@ -228,7 +205,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    with_daemon(who_stays_silent),
-	    with_daemon(who_ends_no_message),
 	    with_daemon(who_drips),
 	    with_daemon(who_has_nothing_to_say_stays),
 	    with_daemon(who_waits_for_a_name_stays),
