@@ -23,6 +23,7 @@ struct asker {
 	struct client *client;
 	struct gpushare_session *session;
 	char own[32]; /* shared by this client; its stream-sync page is what is fetched */
+	uint64_t own_generation;
 	unsigned char wire[ASK_WIRE];
 };
 

@@ -122,7 +122,7 @@ void ask_index_close(struct asker *asker)
 	gpushare_close(asker->session);
 }
 
-/* A name of its own: its generation is left in client->latest. */
+/* A name of its own. */
 bool ask_descriptor_open(struct asker *asker)
 {
 	gpushare_Share *share;
@@ -139,7 +139,10 @@ bool ask_descriptor_open(struct asker *asker)
 	strcpy(share->buffer.name, asker->own);
 	memset(share->buffer.device_uuid, 0xd, sizeof(share->buffer.device_uuid));
 	memset(share->handle, 0xc3, sizeof(share->handle));
-	return says(client_call(asker->client, 0), asker->client->why);
+	if (!says(client_call(asker->client, 0), asker->client->why))
+		return false;
+	asker->own_generation = asker->client->reply.body.share.generation;
+	return true;
 }
 
 bool ask_descriptor(struct asker *asker, const char *name)
@@ -149,7 +152,7 @@ bool ask_descriptor(struct asker *asker, const char *name)
 
 	client->request = (request){.which_verb = gpushare_Request_order_tag};
 	strcpy(client->request.verb.order.name, asker->own);
-	client->request.verb.order.generation = client->latest;
+	client->request.verb.order.generation = asker->own_generation;
 	if (!client_call(client, 0))
 		came = client_take_fd(client);
 	if (came < 0)
