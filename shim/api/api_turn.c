@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/monotonic.h"
 

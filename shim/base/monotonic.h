@@ -6,16 +6,16 @@
  * preloaded libfaketime fakes that one, and a deadline made of it may lie years ahead.
  */
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+/* Now, without a system call where the kernel offers that. errno stays. */
+struct timespec monotonic_now(void);
 
 /* `ms` milliseconds from now. */
 static inline struct timespec monotonic_in_ms(unsigned int ms)
 {
-	struct timespec at = {0, 0};
+	struct timespec at = monotonic_now();
 
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &at);
 	at.tv_sec += ms / 1000;
 	at.tv_nsec += ms % 1000 * 1000000L;
 	if (at.tv_nsec >= 1000000000L) {
@@ -27,7 +27,7 @@ static inline struct timespec monotonic_in_ms(unsigned int ms)
 
 static inline int64_t monotonic_ms(void)
 {
-	const struct timespec now = monotonic_in_ms(0);
+	const struct timespec now = monotonic_now();
 
 	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }

@@ -7,7 +7,7 @@
 
 #include "shim_async.h"
 #include "shim_buffers.h"
-#include "shim_elf.h"
+#include "base/elf.h"
 #include "shim_freed.h"
 #include "shim_ipc.h"
 #include "shim_linger.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cuda/shim_quiet.h"
-#include "shim_elf.h"
+#include "base/elf.h"
 #include "shim_hooks.h"
 #include "shim_route.h"
 #include "shim_state.h"

@@ -6,7 +6,7 @@
 #include <gnu/libc-version.h>
 #include <stddef.h>
 
-#include "shim_elf.h"
+#include "base/elf.h"
 #include "shim_hooks.h"
 #include "shim_route.h"
 #include "shim_site.h"

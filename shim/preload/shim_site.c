@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim_elf.h"
+#include "base/elf.h"
 #include "shim_route.h"
 
 __thread struct site site_here;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "cuda/driver.h"
-#include "shim_elf.h"
+#include "base/elf.h"
 #include "shim_hooks.h"
 
 #define OBJECTS \

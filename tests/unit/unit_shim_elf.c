@@ -7,7 +7,7 @@
 
 #include "beside.h"
 #include "cuda/cuda_abi.h"
-#include "preload/shim_elf.h"
+#include "base/elf.h"
 
 static void *driver, *sysv, *plugin;
 

@@ -13,7 +13,7 @@
 
 #include "beside.h"
 #include "cuda/driver.h"
-#include "preload/shim_elf.h"
+#include "base/elf.h"
 #include "preload/shim_route.h"
 #include "preload/shim_unload.h"
 

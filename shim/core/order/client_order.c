@@ -4,6 +4,8 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "gpushare.h"
 #include "base/monotonic.h"

@@ -14,6 +14,9 @@
  * ("libcuda.so"); NULL if there is none. `out_base` (may be NULL) receives the load address. */
 void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
 
+/* The function `symbol` of the kernel's own object (vdso(7)), without the loader's lock; NULL: there is none. */
+void *elf_find_vdso(const char *symbol);
+
 /* The defined functions of `count` names, which stand in `names` one behind another, each with its
  * NUL; in the object whose file name begins with `prefix` and whose load address is `base`. `out` is an
  * array of `count` pointers; NULL for what the object lacks. One walk of the loaded objects. False: no

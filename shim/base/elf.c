@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shim_elf.h"
+#include "elf.h"
 
 #include <elf.h>
 #include <link.h>
@@ -169,6 +169,23 @@ void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base)
 	if (search.found && out_base)
 		*out_base = search.found_base;
 	return search.found;
+}
+
+void *elf_find_vdso(const char *symbol)
+{
+	const ElfW(Ehdr) *head = (const void *)getauxval(AT_SYSINFO_EHDR);
+	struct dl_phdr_info info = {0};
+	struct object object;
+
+	if (!head)
+		return NULL;
+	info.dlpi_phdr = (const void *)((uintptr_t)head + head->e_phoff);
+	info.dlpi_phnum = head->e_phnum;
+	info.dlpi_addr = (uintptr_t)head;
+	for (int i = head->e_phnum; i-- > 0;)
+		if (info.dlpi_phdr[i].p_type == PT_LOAD)
+			info.dlpi_addr = (uintptr_t)head - info.dlpi_phdr[i].p_vaddr;
+	return object_open(&info, &object) ? find(&object, symbol) : NULL;
 }
 
 struct filling {
