@@ -38,8 +38,9 @@ struct client *client_new(const struct client_options *options)
 	if (!client)
 		return NULL;
 	client->fd = client->goes = client->came = -1;
-	client->out = malloc(2 * GPUSHARE_MESSAGE_MAX);
-	client->in = client->out ? client->out + GPUSHARE_MESSAGE_MAX : NULL;
+	/* each below malloc's limit for a mapping: one in a hole beside a library moves what is loaded next */
+	client->out = malloc(GPUSHARE_MESSAGE_MAX);
+	client->in = malloc(GPUSHARE_MESSAGE_MAX);
 	client->timeout_ms =
 	    options->timeout_ms ? options->timeout_ms : client_default_timeout_ms();
 	client->autostart = options->autostart && !(autostart && !strcmp(autostart, "0"));
@@ -49,7 +50,7 @@ struct client *client_new(const struct client_options *options)
 	/* A path that can't be used is told when it is: client_connect() finds it empty. */
 	if (directory_find(options->directory, client->directory) != GPUSHARE_OK)
 		client->directory[0] = '\0';
-	return client->out ? client : client_free(client);
+	return client->out && client->in ? client : client_free(client);
 }
 
 bool client_socket_of(int fd, struct client_socket *out_socket)
@@ -138,6 +139,7 @@ struct client *client_free(struct client *client)
 	client_disconnect(client);
 	drop_fd(client);
 	free(client->out);
+	free(client->in);
 	free(client);
 	return NULL;
 }
