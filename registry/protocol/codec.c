@@ -264,6 +264,16 @@ int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_siz
 	return GPUSHARE_OK;
 }
 
+bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end)
+{
+	gpushare_PageReply page;
+
+	if (decode(from, size, gpushare_PageReply_fields, &page) || !page.has_list)
+		return false;
+	*out_end = page.list;
+	return true;
+}
+
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message)
 {
 	int status = decode(from, size, gpushare_Reply_fields, out_message);

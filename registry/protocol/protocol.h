@@ -34,6 +34,8 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 /* The message is unchanged afterwards. */
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
+/* Of a Reply with a page of a list: how the list goes on, without the page itself. False: it is none. */
+bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end);
 /* Fields of Request */
 #define REQUEST_VERBS(X) \
 	X(hello) \

@@ -105,7 +105,7 @@ void client_hang_up(struct client *client)
 	client->greeted = client->ready = false;
 	client->hello = 0;
 	client->out_size = client->in_size = 0;
-	client->owed = 0;
+	client->owed = client->ahead = 0;
 	client_drop_late(client);
 }
 

@@ -58,7 +58,9 @@ struct client {
 	uint8_t *out,
 	    *in; /* of GPUSHARE_MESSAGE_MAX bytes: still to be written, and read in advance */
 	size_t out_size, in_size;
-	unsigned int owed; /* answers that are to come, whoever waits for them */
+	unsigned int owed;	/* answers that are to come, whoever waits for them */
+	uint32_t ahead;		/* the id of the request for a list's next page; 0: none */
+	gpushare_List ahead_of; /* that page */
 	struct client_late late;
 	unsigned int
 	    fdless; /* the connection (`connections`) that outlived the wait for its end: no fds.sock */

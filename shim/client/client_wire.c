@@ -15,6 +15,11 @@
 
 #define HEADER (SP_HEADER_SIZE + SP_ID_SIZE)
 
+static uint32_t id_of(uint32_t number)
+{
+	return number | 0x80000000u;
+}
+
 int client_fail(struct client *client, int status, const char *format, ...)
 {
 	va_list arguments;
@@ -136,6 +141,34 @@ static int receive_answer(struct client *client, size_t *out_size, int64_t deadl
 	return receive(client, *out_size, deadline);
 }
 
+static bool is_ahead(const struct client *client, const request *question)
+{
+	const gpushare_List *of = &client->ahead_of, *list = &question->verb.list;
+
+	return client->ahead && question->which_verb == gpushare_Request_list_tag &&
+	       of->deferred == list->deferred && of->events == list->events &&
+	       of->limit == list->limit && of->after_generation == list->after_generation &&
+	       !strcmp(of->after, list->after) && !strcmp(of->glob, list->glob);
+}
+
+/* A page of a list has come, in answer to client->request: ask for the next one, which the registry makes while
+ * this one is decoded. */
+static void ask_ahead(struct client *client, const uint8_t *page, size_t size)
+{
+	gpushare_List *next = &client->own.verb.list;
+	gpushare_PageEnd end;
+
+	if (client->request.which_verb != gpushare_Request_list_tag ||
+	    !codec_page_ends(page, size, &end) || !end.more)
+		return;
+	client->own = client->request;
+	memcpy(next->after, end.after, sizeof(next->after));
+	next->after_generation = end.after_generation;
+	client->ahead_of = *next;
+	if (client_post(client, &client->own))
+		client->ahead = id_of(client->next_id);
+}
+
 /* Take one answer: *out_mine: to `id`, whose answer is then in client->reply. Others are dropped, or what they
  * say was done too late is undone. */
 static int take_answer(struct client *client, uint32_t id, bool *out_mine, int64_t deadline)
@@ -149,12 +182,16 @@ static int take_answer(struct client *client, uint32_t id, bool *out_mine, int64
 		return status;
 	found = sp_id(client->in + SP_HEADER_SIZE);
 	*out_mine = found == id;
+	if (found == client->ahead)
+		client->ahead = 0;
 	late = !*out_mine && found == client->late.id;
 	if (client->owed < (*out_mine || !id ? 1u : 2u))
 		return GPUSHARE_E_PROTOCOL;
 	client->owed--;
 	if (!client->owed && client->in_size > size)
 		return GPUSHARE_E_PROTOCOL;
+	if (*out_mine)
+		ask_ahead(client, client->in + HEADER, size - HEADER);
 	if ((*out_mine || late) &&
 	    client_decode(client, client->in + HEADER, size - HEADER) != GPUSHARE_OK)
 		return GPUSHARE_E_PROTOCOL;
@@ -212,7 +249,7 @@ int client_queue(struct client *client, const request *question, uint32_t *out_i
 
 	if (status != GPUSHARE_OK)
 		return client_fail(client, status, "a request breaks the protocol's bounds");
-	*out_id = ++client->next_id | 0x80000000u;
+	*out_id = id_of(++client->next_id);
 	sp_header(at, *out_id, size);
 	client->out_size += HEADER + size;
 	client->owed++;
@@ -243,7 +280,9 @@ int client_exchange(struct client *client, const request *question, int64_t dead
 
 	if (client_is_late(client) || client->out_size)
 		status = client_settle(client, deadline);
-	if (status == GPUSHARE_OK)
+	if (status == GPUSHARE_OK && is_ahead(client, question))
+		id = client->ahead;
+	else if (status == GPUSHARE_OK)
 		status = client_queue(client, question, &id);
 	if (status != GPUSHARE_OK)
 		return status;
