@@ -192,8 +192,9 @@ void mirror_forget_all(struct gpushare_session *session)
 		free(mirror->host);
 		free(mirror);
 	}
-	LL_FOREACH_SAFE (session->spares, pinned, next_pinned)
+	LL_FOREACH_SAFE (session->spares, pinned, next_pinned) {
 		free(pinned);
+	}
 	session->mirrors = NULL;
 	session->spares = NULL;
 }

@@ -257,9 +257,10 @@ static struct ordering *find_untold(const struct gpushare_session *session)
 {
 	struct ordering *ordering;
 
-	LL_FOREACH (session->orderings, ordering)
+	LL_FOREACH (session->orderings, ordering) {
 		if (!ordering->lost && is_untold(session, ordering))
 			break;
+	}
 	return ordering;
 }
 

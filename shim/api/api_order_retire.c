@@ -122,8 +122,9 @@ static bool are_many(unsigned int many)
 	const struct ordering *each;
 	unsigned int count = 0;
 
-	LL_FOREACH2 (views.first, each, next_view)
+	LL_FOREACH2 (views.first, each, next_view) {
 		count += is_to_go(each);
+	}
 	return count >= many;
 }
 
@@ -181,10 +182,11 @@ static struct ordering *find_of(const struct gpushare_session *session, cu_conte
 {
 	struct ordering *each;
 
-	LL_FOREACH2 (views.first, each, next_view)
+	LL_FOREACH2 (views.first, each, next_view) {
 		if (each->session == session && each->context == context &&
 		    !atomic_load(&each->captured))
 			break;
+	}
 	return each;
 }
 
@@ -238,8 +240,9 @@ void stream_sweep(struct gpushare_session *session)
 	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++)
 		keep_context(session, ordinal);
 	pthread_mutex_lock(&views.lock);
-	LL_FOREACH2 (views.first, each, next_view)
+	LL_FOREACH2 (views.first, each, next_view) {
 		if (each->session == session)
 			each->session = NULL;
+	}
 	pthread_mutex_unlock(&views.lock);
 }

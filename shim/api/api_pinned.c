@@ -28,9 +28,10 @@ static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
 
 	*out_useless = NULL;
 	session_lock(session);
-	LL_FOREACH (session->spares, each)
+	LL_FOREACH (session->spares, each) {
 		if (each->size >= size && (!best || each->size < best->size))
 			best = each;
+	}
 	if (best) {
 		LL_DELETE(session->spares, best);
 	} else {

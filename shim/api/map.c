@@ -60,9 +60,10 @@ static struct map_view *seen(const struct gpushare_buffer *buffer)
 	struct map_view *view;
 
 	pthread_mutex_lock(&maps.views_lock);
-	LL_FOREACH (maps.views, view)
+	LL_FOREACH (maps.views, view) {
 		if (is_of(view, buffer))
 			break;
+	}
 	if (view)
 		view->users++;
 	pthread_mutex_unlock(&maps.views_lock);

@@ -280,9 +280,8 @@ int client_exchange(struct client *client, const request *question, int64_t dead
 
 	if (client_is_late(client) || client->out_size)
 		status = client_settle(client, deadline);
-	if (status == GPUSHARE_OK && is_ahead(client, question))
-		id = client->ahead;
-	else if (status == GPUSHARE_OK)
+	id = client->ahead;
+	if (status == GPUSHARE_OK && !is_ahead(client, question))
 		status = client_queue(client, question, &id);
 	if (status != GPUSHARE_OK)
 		return status;

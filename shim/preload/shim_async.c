@@ -123,10 +123,11 @@ static struct pending *pick(size_t skip, bool told, uint64_t pointer)
 
 	if (!lock_take(&queue.lock))
 		return NULL;
-	LL_FOREACH (queue.first, one)
+	LL_FOREACH (queue.first, one) {
 		if (!one->busy && one->told == told &&
 		    (!pointer || one->entry.pointer == pointer) && !skip--)
 			break;
+	}
 	if (one)
 		one->busy = true;
 	pthread_mutex_unlock(&queue.lock);
@@ -318,8 +319,9 @@ uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint
 
 	if (!async_any() || !lock_take(&queue.lock))
 		return 0;
-	LL_FOREACH (queue.first, one)
+	LL_FOREACH (queue.first, one) {
 		sum += one->told ? 0 : of(&one->entry, what);
+	}
 	pthread_mutex_unlock(&queue.lock);
 	return sum;
 }
@@ -330,8 +332,9 @@ bool async_read_anew(void)
 
 	if (!lock_take(&queue.lock))
 		return false;
-	LL_FOREACH (queue.first, one)
+	LL_FOREACH (queue.first, one) {
 		one->read = false;
+	}
 	pthread_mutex_unlock(&queue.lock);
 	return true;
 }
@@ -404,7 +407,8 @@ void async_return(struct pending *taken)
 
 	if (!taken || !lock_take(&queue.lock))
 		return;
-	LL_FOREACH_SAFE (taken, one, next)
+	LL_FOREACH_SAFE (taken, one, next) {
 		append(one);
+	}
 	pthread_mutex_unlock(&queue.lock);
 }

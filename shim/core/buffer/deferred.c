@@ -80,9 +80,10 @@ bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size)
 
 	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
 		return false;
-	LL_FOREACH (deferred->first, entry)
+	LL_FOREACH (deferred->first, entry) {
 		if (entry->pointer >= base && entry->pointer - base < size)
 			break;
+	}
 	pthread_mutex_unlock(&deferred->lock);
 	return entry != NULL;
 }
@@ -153,8 +154,9 @@ void deferred_return(struct deferred *deferred, struct deferred_entry *list)
 
 	if (!list || !lock_take(&deferred->lock))
 		return;
-	LL_FOREACH_SAFE (list, entry, next)
+	LL_FOREACH_SAFE (list, entry, next) {
 		append(deferred, entry);
+	}
 	pthread_mutex_unlock(&deferred->lock);
 }
 
@@ -180,9 +182,10 @@ static void list(const struct deferred *deferred, struct asked *asked)
 {
 	const struct deferred_entry *entry;
 
-	LL_FOREACH (deferred->first, entry)
+	LL_FOREACH (deferred->first, entry) {
 		if (asked->count < DEFERRED_MAX)
 			asked->generations[asked->count++] = entry->generation;
+	}
 }
 
 /* Nobody else asks until end_to_ask(): false if somebody does, or has a moment ago. */
