@@ -10,7 +10,9 @@
 #include "client_internal.h"
 #include "base/monotonic.h"
 
-#define ENDING_MS 100
+#define ENDING_MS 100 /* between the ends of two connections to one registry */
+#define ENDING_ASKED_MS \
+	1000 /* the same, if a request was broken off: it is asked again of the next registry */
 
 static int fail_transfer(struct client *client, int status)
 {
@@ -60,12 +62,12 @@ static int fail_answer(struct client *client, int status)
 
 /* Whether the connection ends in a moment: of a registry that is killed this socket may go first. A
  * connection that did not end is not waited for again: after a chroot() each allocation would wait. */
-static bool is_ending(struct client *client)
+static bool is_ending(struct client *client, int within_ms)
 {
 	int64_t until_ms = monotonic_ms();
 
 	if (client->fdless != client->connections)
-		until_ms += ENDING_MS;
+		until_ms += within_ms;
 	while (!client_has_ended(client)) {
 		if (monotonic_ms() >= until_ms) {
 			client->fdless = client->connections;
@@ -94,7 +96,7 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 		return client_fail(
 		    client, fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
 		    "the registry's socket %s can't be connected to: %s", path, strerror(-fd));
-	if (is_ending(client))
+	if (is_ending(client, ENDING_MS))
 		return fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
 	return client_fail(client, GPUSHARE_E_NOT_SUPPORTED,
 			   "the registry in %s takes no file descriptors; it is older than "
@@ -181,10 +183,10 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 }
 
 /* It may have been done. Where another registry listens by now, or none, the connection is of no use. */
-static int doubt(struct client *client, int fd, int status)
+static int doubt(struct client *client, int fd, int status, int within_ms)
 {
 	bool ended = status == GPUSHARE_E_NO_REGISTRY &&
-		     ((fd >= 0 && !is_one_registry(client, fd)) || is_ending(client));
+		     ((fd >= 0 && !is_one_registry(client, fd)) || is_ending(client, within_ms));
 
 	if (ended)
 		client_hang_up(client);
@@ -219,7 +221,8 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 	if (!status)
 		status = send_ask(client, fd, FDS_ASK, size, client->goes, deadline_ms);
 	if (status)
-		return status == GPUSHARE_E_NO_REGISTRY ? doubt(client, fd, status) : status;
+		return status == GPUSHARE_E_NO_REGISTRY ? doubt(client, fd, status, ENDING_ASKED_MS)
+							: status;
 	client->asked = true;
 	status =
 	    receive(client, fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size, &client->came, deadline_ms);
@@ -228,7 +231,7 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 	else if (!status)
 		status = client_decode(client, client->in, size);
 	else
-		return doubt(client, fd, status);
+		return doubt(client, fd, status, ENDING_ASKED_MS);
 	return status ? status : client_reply_status(client);
 }
 
@@ -252,6 +255,6 @@ int client_settle_fds(struct client *client, int64_t deadline_ms)
 		return GPUSHARE_OK;
 	}
 	client_drop_late(client);
-	doubt(client, -1, status);
+	doubt(client, -1, status, ENDING_MS);
 	return client->fd < 0 ? status : GPUSHARE_OK;
 }

@@ -14,6 +14,7 @@
 #include "sizes.h"
 
 #define JUDGE_NAME 40
+#define JUDGE_KEEPER_FDS 4 /* its socket, /dev/null twice, its registry */
 
 /* What a registry may take up however much it has seen. */
 #define JUDGE_MEMORY_KIB 4096
@@ -228,8 +229,9 @@ static bool judge_warm_up(void)
 	    gpushare_copy_to(made, 0, &byte, 1) || gpushare_copy_from(seen, 0, &byte, 1) ||
 	    gpushare_detach(seen) || gpushare_free(made) || gpushare_unlink(judge.session, "warm"))
 		return false;
-	/* The keeper comes by itself, on a busy machine later than all of that. */
-	for (int tries = 0; tries < 400 && !sizes_keeper(judge.directory); tries++)
+	/* The keeper comes by itself, on a busy machine later than all of that, and then has its registry. */
+	for (int tries = 0; tries < 400 && sizes_now(judge.directory).keeper_fds < JUDGE_KEEPER_FDS;
+	     tries++)
 		chaos_nap_us(50000);
 	chaos_nap_us(50000);
 	judge.at_start = sizes_now(judge.directory);
