@@ -77,6 +77,10 @@ fair() {
 	fair releasing
 }
 
+@test "100,000 unlinked buffers that go at once slow down no other user" {
+	fair unlinking
+}
+
 @test "1,000 connections that ask and never read slow down no other user" {
 	fair unread
 }

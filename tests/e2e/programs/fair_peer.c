@@ -11,6 +11,7 @@
  *       listing   lists of everything
  *       lingering descriptors whose close() waits for another process
  *       releasing 100,000 names that go at once
+ *       unlinking 100,000 buffers that go at once, whose names were unlinked before
  *       unread    1,000 connections that ask and never read
  */
 #include <errno.h>
@@ -349,10 +350,13 @@ static void lingering(void)
 	}
 }
 
-static void releasing(void)
+/* `unlinks`: each name at once, so that only the buffers stay until the connection ends. */
+static void release(bool unlinks)
 {
 	request share = {.which_verb = gpushare_Request_share_tag};
+	request unlink = {.which_verb = gpushare_Request_withdraw_tag};
 	record *buffer = &share.verb.share.buffer;
+	const uint32_t answers = unlinks ? 2 * AT_A_TIME : AT_A_TIME;
 
 	share.verb.share.has_buffer = true;
 	buffer->backing = GPUSHARE_BACKING_IPC;
@@ -370,16 +374,29 @@ static void releasing(void)
 				snprintf(buffer->name, sizeof(buffer->name), "release/%u",
 					 i + more);
 				size = put(size, more, &share);
+				strcpy(unlink.verb.withdraw.name, buffer->name);
+				if (unlinks)
+					size = put(size, AT_A_TIME + more, &unlink);
 			}
 			if (write(fd, wire, size) != (ssize_t)size)
 				stop("can't share");
-			for (reader.count = 0; reader.count < AT_A_TIME;)
+			for (reader.count = 0; reader.count < answers;)
 				read_some(fd, &reader);
 		}
 		if (first)
 			begun();
 		close(fd);
 	}
+}
+
+static void releasing(void)
+{
+	release(false);
+}
+
+static void unlinking(void)
+{
+	release(true);
 }
 
 static int compare(const void *left, const void *right)
@@ -427,7 +444,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*flood)(void);
 	} ways[] = {{"half", half},	      {"failing", failing},	{"listing", listing},
-		    {"lingering", lingering}, {"releasing", releasing}, {"unread", unread}};
+		    {"lingering", lingering}, {"releasing", releasing}, {"unlinking", unlinking},
+		    {"unread", unread}};
 
 	if (argc == 6 && !strcmp(argv[1], "look")) {
 		look(argv[2], strtoul(argv[3], NULL, 10), argv[4], argv[5]);
