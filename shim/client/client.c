@@ -237,10 +237,23 @@ static int dial(struct client *client, int64_t deadline)
 	return status == GPUSHARE_OK ? begin(client, fd) : status;
 }
 
+/* A listener can leave a connection without a greeting, and greet the next one (seen where registries are killed).
+ * Nothing has been said on this one so far: it need not stay, but at the deadline. */
+static int open_in_time(struct client *client, int64_t deadline, int64_t patience_ms)
+{
+	int64_t until = monotonic_ms() + patience_ms;
+	int status = greet(client, until < deadline ? until : deadline);
+
+	if (status == GPUSHARE_E_TIMED_OUT && until < deadline)
+		client_hang_up(client);
+	return status == GPUSHARE_OK ? open_up(client, deadline) : status;
+}
+
 /* A registry can end with our greeting in its hands: there is, or we start, another. One that closes each
  * connection does not want us. */
 static int connect_again(struct client *client, int64_t deadline)
 {
+	int64_t patience_ms = CLIENT_PATIENCE_MS;
 	struct client_endings endings = {0};
 	int status;
 
@@ -248,9 +261,11 @@ static int connect_again(struct client *client, int64_t deadline)
 		status = client->fd < 0 ? dial(client, deadline) : GPUSHARE_OK;
 		if (status != GPUSHARE_OK)
 			return status;
-		status = open_up(client, deadline);
-	} while (status == GPUSHARE_E_NO_REGISTRY && client->fd < 0 &&
-		 client_outlives(client->server, &endings, deadline));
+		status = open_in_time(client, deadline, patience_ms);
+		patience_ms *= 2;
+	} while (client->fd < 0 && (status == GPUSHARE_E_TIMED_OUT ||
+				    (status == GPUSHARE_E_NO_REGISTRY &&
+				     client_outlives(client->server, &endings, deadline))));
 	return status;
 }
 

@@ -4,6 +4,7 @@
 /* Between the client's files: deadlines, sockets, sentences. */
 #include "client.h"
 
+#define CLIENT_PATIENCE_MS 250 /* with a first connection that is not greeted; then twice that */
 #define CLIENT_RETRY_MS 5   /* between two tries to reach a registry that is starting, or is busy */
 #define CLIENT_START_MS 500 /* what a registry that we started may take before we start another */
 
