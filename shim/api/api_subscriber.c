@@ -20,6 +20,7 @@
 #define ROOM (SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Reply_size)
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 100
+#define PATIENCE_MAX_MS 4000
 
 static bool watch_for(const struct subscriber *subscriber, int fd)
 {
@@ -36,6 +37,7 @@ int subscriber_open(struct subscriber *subscriber, const char *directory)
 	    .timer = client_keep_clear(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
 	    .armed_ms = INT64_MAX,
 	    .cancelling = PTHREAD_CANCEL_DISABLE,
+	    .patience_ms = CLIENT_PATIENCE_MS,
 	    .retry_ms = RETRY_MIN_MS,
 	    .wire = malloc(ROOM),
 	    .reply = calloc(1, sizeof(*subscriber->reply)),
@@ -74,7 +76,7 @@ static void hang_up(struct subscriber *subscriber)
 		close(subscriber->socket);
 	}
 	subscriber->socket = -1;
-	subscriber->greeted = false;
+	subscriber->greeted = subscriber->heard = false;
 	subscriber->have = subscriber->used = 0;
 	if (subscriber->reply)
 		subscriber->reply->which_body = 0;
@@ -207,7 +209,16 @@ static int dial(struct subscriber *subscriber)
 	if (!greet(subscriber))
 		return GPUSHARE_E_TIMED_OUT; /* it went at once */
 	subscriber->reached = true;
+	subscriber->due_ms = monotonic_ms() + subscriber->patience_ms;
 	return GPUSHARE_OK;
+}
+
+static void lose_patience(struct subscriber *subscriber)
+{
+	subscriber->patience_ms *= 2;
+	if (subscriber->patience_ms > PATIENCE_MAX_MS)
+		subscriber->patience_ms = PATIENCE_MAX_MS;
+	rest(subscriber);
 }
 
 /* What is left to read, from where on. */
@@ -313,6 +324,8 @@ static int unheard(struct subscriber *subscriber, int status)
 		rest(subscriber);
 		return GPUSHARE_E_TIMED_OUT;
 	case GPUSHARE_E_TIMED_OUT:
+		if (!subscriber->heard && monotonic_ms() >= subscriber->due_ms)
+			lose_patience(subscriber);
 		return status;
 	default: /* the registry has said why */
 		rest(subscriber);
@@ -338,7 +351,9 @@ int subscriber_next(struct subscriber *subscriber, const notice **out_notice)
 		if (status)
 			return unheard(subscriber, status);
 	}
+	subscriber->heard = true;
 	subscriber->retry_ms = RETRY_MIN_MS;
+	subscriber->patience_ms = CLIENT_PATIENCE_MS;
 	return GPUSHARE_OK;
 }
 
@@ -357,7 +372,7 @@ static int64_t wake_ms(const struct subscriber *subscriber)
 	size_t left;
 	const uint8_t *at = rest_of(subscriber, &left);
 
-	if (subscriber->socket < 0)
+	if (subscriber->socket < 0 || !subscriber->heard)
 		return subscriber->due_ms;
 	if (has_told(subscriber) || has_frame(at, left))
 		return 0;

@@ -21,12 +21,12 @@ struct subscriber {
 	int events;	/* epoll of the other two: readable when subscriber_next() may know more */
 	int timer;	/* for that which no socket tells */
 	int cancelling; /* the state of the caller's thread in a wait, which may have no end */
-	int64_t armed_ms;      /* when it fires; 0: it has; INT64_MAX: never */
-	bool reached;	       /* somebody was there, once */
-	bool greeted;	       /* the other side has */
-	int64_t due_ms;	       /* when to dial */
-	unsigned int retry_ms; /* for the next time */
-	size_t have, used;     /* of wire, how much is filled, how much of that is read */
+	int64_t armed_ms;    /* when it fires; 0: it has; INT64_MAX: never */
+	bool reached;	     /* somebody was there, once */
+	bool greeted, heard; /* the other side has, and a notice came */
+	int64_t due_ms;	     /* when to dial; when to give up one that was not heard */
+	unsigned int patience_ms, retry_ms; /* for the next time */
+	size_t have, used; /* of wire, how much is filled, how much of that is read */
 	uint8_t *wire;
 	uint32_t id;	/* of the latest question */
 	reply *reply;	/* the latest answer... */
