@@ -97,7 +97,7 @@ bool client_is_silent(const struct client *client)
 	return client->fd < 0 || !client->ready || client_is_late(client);
 }
 
-void client_hang_up(struct client *client)
+void client_disconnect(struct client *client)
 {
 	if (fd_is_ours(client))
 		close(client->fd);
@@ -107,11 +107,6 @@ void client_hang_up(struct client *client)
 	client->out_size = client->in_size = 0;
 	client->owed = client->ahead = 0;
 	client_drop_late(client);
-}
-
-void client_disconnect(struct client *client)
-{
-	client_hang_up(client);
 }
 
 int client_take_fd(struct client *client)
@@ -193,7 +188,7 @@ static int open_up(struct client *client, int64_t deadline)
 	if (status == GPUSHARE_OK)
 		take_hello(client);
 	else if (answered && client->greeted)
-		client_hang_up(client); /* it is refused */
+		client_disconnect(client); /* it is refused */
 	return status;
 }
 
@@ -217,7 +212,7 @@ static int begin(struct client *client, int fd)
 	client->out_size = SP_GREETING_SIZE;
 	status = client_check_peer(client, fd);
 	if (status != GPUSHARE_OK)
-		client_hang_up(client);
+		client_disconnect(client);
 	return status;
 }
 
@@ -245,7 +240,7 @@ static int open_in_time(struct client *client, int64_t deadline, int64_t patienc
 	int status = greet(client, until < deadline ? until : deadline);
 
 	if (status == GPUSHARE_E_TIMED_OUT && until < deadline)
-		client_hang_up(client);
+		client_disconnect(client);
 	return status == GPUSHARE_OK ? open_up(client, deadline) : status;
 }
 
@@ -273,7 +268,7 @@ static int connect_again(struct client *client, int64_t deadline)
 static void drop_ended(struct client *client)
 {
 	if (client->fd >= 0 && (!fd_is_ours(client) || client_has_ended(client)))
-		client_hang_up(client);
+		client_disconnect(client);
 }
 
 int client_probe(struct client *client)

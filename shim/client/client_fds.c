@@ -143,7 +143,7 @@ static int send_ask(struct client *client, int fd, enum fds_verb verb, size_t si
 	return status ? fail_transfer(client, status) : GPUSHARE_OK;
 }
 
-/* An answer to another question is none. What the registry says of the message itself is in *out_status. */
+/* An answer to another question is none. */
 static int receive(struct client *client, int fd, enum fds_verb verb, size_t room, size_t *out_size,
 		   int *out_came, int64_t deadline_ms)
 {
@@ -189,7 +189,7 @@ static int doubt(struct client *client, int fd, int status, int within_ms)
 		     ((fd >= 0 && !is_one_registry(client, fd)) || is_ending(client, within_ms));
 
 	if (ended)
-		client_hang_up(client);
+		client_disconnect(client);
 	else
 		client_tell_anew(client);
 	return status;

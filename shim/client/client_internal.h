@@ -13,8 +13,6 @@ int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
-/* Close the connection. */
-void client_hang_up(struct client *client);
 
 /* A program may close every fd, or put one of its own where ours was: look before each use. */
 bool client_socket_is_ours(const struct client_socket *socket);

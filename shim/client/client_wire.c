@@ -64,7 +64,7 @@ static int fail_transfer(struct client *client, int status)
 		    "the registry in %s did not answer in time (%u ms) while %s; is it stopped or "
 		    "overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
 		    client->directory, client->timeout_ms, doing);
-	client_hang_up(client);
+	client_disconnect(client);
 	if (status == GPUSHARE_E_PROTOCOL)
 		return client_fail(client, status,
 				   "what answers in %s does not speak the registry's protocol",
@@ -218,7 +218,7 @@ int client_greet(struct client *client, int64_t deadline)
 	if (status != GPUSHARE_OK)
 		return fail_transfer(client, status);
 	if (!sp_greeting_is(client->in, SP_REP)) {
-		client_hang_up(client);
+		client_disconnect(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
 				   "what listens in %s is no gpushare registry", client->directory);
 	}
@@ -306,7 +306,7 @@ int client_decode(struct client *client, const uint8_t *bytes, size_t size)
 {
 	if (codec_decode_reply(bytes, size, &client->reply) == GPUSHARE_OK)
 		return GPUSHARE_OK;
-	client_hang_up(client);
+	client_disconnect(client);
 	return client_fail(client, GPUSHARE_E_PROTOCOL,
 			   "the registry in %s sent an answer that can't be decoded",
 			   client->directory);

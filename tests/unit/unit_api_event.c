@@ -346,7 +346,8 @@ static void use_failing(void)
 	OK(gpushare_close(session));
 }
 
-static void fault(const char *fail, int wanted, const char *words, void (*part)(void))
+static void fault_in(const char *fail, int wanted, const char *words, void (*first)(void),
+		     void (*second)(void))
 {
 	char number[16];
 
@@ -354,8 +355,13 @@ static void fault(const char *fail, int wanted, const char *words, void (*part)(
 	setenv("GPUSHARE_SIM_FAIL", fail, 1);
 	setenv("WANTED", number, 1);
 	setenv("WORDS", words, 1);
-	stage_play(part, NULL);
+	stage_play(first, second);
 	unsetenv("GPUSHARE_SIM_FAIL");
+}
+
+static void fault(const char *fail, int wanted, const char *words, void (*part)(void))
+{
+	fault_in(fail, wanted, words, part, NULL);
 }
 
 static void test_faults(void **state)
@@ -408,14 +414,7 @@ static void open_failing(void)
 
 static void open_fault(const char *fail, int wanted, const char *words)
 {
-	char number[16];
-
-	snprintf(number, sizeof(number), "%d", wanted);
-	setenv("GPUSHARE_SIM_FAIL", fail, 1);
-	setenv("WANTED", number, 1);
-	setenv("WORDS", words, 1);
-	stage_play(keep, open_failing);
-	unsetenv("GPUSHARE_SIM_FAIL");
+	fault_in(fail, wanted, words, keep, open_failing);
 }
 
 static void test_open_faults(void **state)
