@@ -51,7 +51,7 @@ struct parser {
 	FILE *say;
 	struct settings *settings;
 	unsigned int line, faults;
-	unsigned int lines[KEYS]; /* where each key was set; 0: not yet */
+	unsigned int lines[KEYS]; /* where each key was set; 0: nowhere */
 	const char *text;	  /* of the line */
 };
 

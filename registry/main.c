@@ -150,7 +150,7 @@ static bool may_leave(void)
 	return idle_since_ns() == since || !instance_show(&self.instance);
 }
 
-/* When to leave for being idle; INT64_MAX: not yet known. */
+/* When to leave for being idle; INT64_MAX: unknown so far. */
 static int64_t idle_until_ns(void)
 {
 	int64_t since = idle_since_ns();

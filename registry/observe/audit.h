@@ -20,7 +20,7 @@ struct audit {
 	uint64_t rate;	 /* lines a second for each user; 0: no audit */
 
 	/* Under the registry's lock. */
-	FILE *lines; /* not yet taken, each with a final NUL; NULL: none */
+	FILE *lines; /* still to be taken, each with a final NUL; NULL: none */
 	char *text;  /* of `lines` */
 	size_t size;
 	bool owing; /* some user has left_out lines that no line reports yet */
