@@ -103,6 +103,7 @@ detach b: OK"
 	registry=$(registry_pids)
 	kill -KILL "$registry" "$OWNER"
 	until_true has_ended "$registry"
+	until_true is_over "$OWNER"
 	first=$(shown w ttl_left_s)
 	for _ in 1 2; do
 		sleep 2

@@ -102,9 +102,14 @@ registry() {
 	finish_scene() {
 		end_registries
 	}
-	# It ends with its connections open and its state in memory: only memory of others is looked at.
+	# It ends with its connections open and its state in memory: only files are looked at. A keeper and a registry
+	# that it started tell theirs too if they come to end by themselves, so each file counts once.
 	nothing_left() {
-		sed -i '/^fd /!d; /^fd \(socket\|pipe\|anon_inode\|\/dev\)/d' "$WORK/left" "$WORK/left.plain" 2>/dev/null
+		local list
+		for list in "$WORK/left" "$WORK/left.plain"; do
+			[ ! -e "$list" ] || sort -u -o "$list" "$list"
+			sed -i '/^fd /!d; /^fd \(socket\|pipe\|anon_inode\|\/dev\)/d' "$list" 2>/dev/null
+		done
 		not_more "$1"
 	}
 	judge() {
