@@ -36,13 +36,18 @@ teardown() {
 	local pid
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || [ -z "${output:-}" ] || printf -- '--- output: %s\n' "$(tail -n 40 <<<"$output")"
 	for pid in "${STARTED[@]}" $(registry_pids); do
-		kill -KILL "$pid" 2>/dev/null || true
+		! is_ours "$pid" || kill -KILL "$pid" 2>/dev/null || true
 	done
 	for pid in $(keeper_pids); do # after those who would start another
 		kill -KILL "$pid" 2>/dev/null || true
 	done
 	if type teardown_more >/dev/null 2>&1; then teardown_more; fi
 	rm -rf "$WORK"
+}
+
+# A process that ended may have left its number to somebody else's.
+is_ours() {
+	[[ $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]] || grep -qsazF "GPUSHARE_DIR=$WORK/" "/proc/$1/environ"
 }
 
 # What the first name does where no emulator forbids it (autostart's clone).
