@@ -48,7 +48,6 @@ static void what_was_found_before_holds(void **state)
 	const struct dirent *each;
 	unsigned int count = 0;
 
-	(void)state;
 	if (!corpus)
 		fail_msg("%s: %s; this is run from the source's top folder", folder,
 			 strerror(errno));
@@ -64,7 +63,6 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_found_before_holds)};
 	const char *fuzzer = strstr(argv[0], "unit_fuzz_");
 
-	(void)argc;
 	if (!fuzzer)
 		return 2;
 	snprintf(folder, sizeof(folder), "tests/fuzz/corpus/%s", fuzzer + strlen("unit_fuzz_"));

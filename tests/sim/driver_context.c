@@ -226,6 +226,5 @@ cu_result cuCtxSynchronize(void)
 /* NULL: the current one. Work of all contexts is waited for, whichever is meant. */
 cu_result cuCtxSynchronize_v2(cu_context context)
 {
-	(void)context;
 	ANSWER(cuCtxSynchronize_v2, NEED_CONTEXT, context_synchronize());
 }

@@ -137,7 +137,6 @@ static bool watch_look(void)
 
 static void *watch(void *unused)
 {
-	(void)unused;
 	for (;; usleep(WATCH_INTERVAL_US)) {
 		STATE_LOCKED;
 		watched = watch_look();

@@ -90,7 +90,6 @@ static bool work_call(void)
 
 static void *work(void *unused)
 {
-	(void)unused;
 	for (;;) {
 		while (work_call())
 			;

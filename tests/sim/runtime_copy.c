@@ -109,12 +109,10 @@ cudaError_t cudaMemset_ptds(void *to, int value, size_t count)
 /* The simulated driver does all work at once, so a fill needs no stream. */
 cudaError_t cudaMemsetAsync(void *to, int value, size_t count, cudaStream_t stream)
 {
-	(void)stream;
 	return copy_fill(to, value, count, RUNTIME_LEGACY);
 }
 
 cudaError_t cudaMemsetAsync_ptsz(void *to, int value, size_t count, cudaStream_t stream)
 {
-	(void)stream;
 	return copy_fill(to, value, count, RUNTIME_PER_THREAD);
 }

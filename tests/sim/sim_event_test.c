@@ -218,7 +218,6 @@ static void body_faults(void)
 
 static void test_bodies(void **state)
 {
-	(void)state;
 	IN_CHILD(body_again);
 	IN_CHILD(body_thread);
 	IN_CHILD(body_refused);

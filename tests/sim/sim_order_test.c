@@ -109,7 +109,6 @@ static void body_twin(void)
 
 static void test_streams(void **state)
 {
-	(void)state;
 	IN_CHILD(body_row);
 	IN_CHILD(body_legacy);
 	IN_CHILD(body_twin);
@@ -155,7 +154,6 @@ static void body_capture(void)
 
 static void test_capture(void **state)
 {
-	(void)state;
 	IN_CHILD(body_capture);
 }
 
@@ -195,7 +193,6 @@ static void body_context(void)
 
 static void test_context(void **state)
 {
-	(void)state;
 	IN_CHILD(body_context, "GPUSHARE_SIM_MEMORY=64M");
 }
 
@@ -213,7 +210,6 @@ static void body_twin_faults(void)
 
 static void test_faults_of_twins(void **state)
 {
-	(void)state;
 	IN_CHILD(body_twin_faults,
 		 "GPUSHARE_SIM_FAIL=cuMemAllocAsync_ptsz:1:1:2,cuMemFreeAsync:1:1:800");
 }
@@ -257,7 +253,6 @@ static void test_log(void **state)
 	char file[] = "/tmp/gpushare-sim-test-XXXXXX", setting[64];
 	int fd = mkstemp(file);
 
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	snprintf(setting, sizeof(setting), "GPUSHARE_SIM_LOG=%s", file);
@@ -366,7 +361,6 @@ static void body_twice_well(void)
 
 static void test_twice(void **state)
 {
-	(void)state;
 	IN_CHILD(body_twice);
 	IN_CHILD(body_twice_held_up);
 	IN_CHILD(body_twice_well);
@@ -374,13 +368,11 @@ static void test_twice(void **state)
 
 static void test_connections(void **state)
 {
-	(void)state;
 	IN_CHILD(body_connections, "GPUSHARE_SIM_CONNECTIONS=3");
 }
 
 static void test_older_drivers(void **state)
 {
-	(void)state;
 	IN_CHILD(body_old);
 	IN_CHILD(body_ancient);
 }

@@ -88,7 +88,6 @@ static void body_refused(void)
 /* Which look-up call each generation lives by shows when that call, and only that one, fails. */
 static void test_sequences(void **state)
 {
-	(void)state;
 	IN_CHILD(body_works, CUDART "13");
 	IN_CHILD(body_works, CUDART "12");
 	IN_CHILD(body_works, CUDART "11");
@@ -103,7 +102,6 @@ static void test_sequences(void **state)
  */
 static void test_driver_without_proc_address(void **state)
 {
-	(void)state;
 	IN_CHILD(body_works_old, CUDART "13", FAIL "cuGetProcAddress" ALWAYS);
 	IN_CHILD(body_works_old, CUDART "12", FAIL "cuGetProcAddress" ALWAYS);
 	IN_CHILD(body_works_old, CUDART "11");
@@ -181,7 +179,6 @@ static void body_shared(void)
 
 static void test_shared_stand_ins(void **state)
 {
-	(void)state;
 #define SHARED(version) \
 	IN_CHILD(body_shared, "SIM_TEST_CUDART=libcudart.so." version, CUDART "14", \
 		 FAIL "cuGetProcAddress_v2" ALWAYS)
@@ -226,7 +223,6 @@ static void body_entries(void)
 
 static void test_entry_points(void **state)
 {
-	(void)state;
 	IN_CHILD(body_entries, CUDART "13");
 	IN_CHILD(body_entries, CUDART "12");
 }
@@ -274,7 +270,6 @@ static void body_pool_refused(void)
 
 static void test_pool_and_reset(void **state)
 {
-	(void)state;
 	IN_CHILD(body_pool_refused,
 		 FAIL "cuMemAllocAsync_ptsz" ALWAYS ",cuMemFreeAsync_ptsz" ALWAYS);
 	IN_CHILD(body_pool,
@@ -309,13 +304,11 @@ static void body_capture(void)
 
 static void test_capture(void **state)
 {
-	(void)state;
 	IN_CHILD(body_capture);
 }
 
 static void test_ordinary_program(void **state)
 {
-	(void)state;
 	IN_CHILD(body_program, CUDART "13");
 }
 

@@ -43,14 +43,12 @@ static void body_init_refused(void)
 
 static void test_faults(void **state)
 {
-	(void)state;
 	IN_CHILD(body_third_and_fourth, "GPUSHARE_SIM_FAIL=cuIpcGetMemHandle:3:2");
 	IN_CHILD(body_numbered_result, "GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2,cuMemFree:1:1:800");
 }
 
 static void test_settings_that_do_not_parse(void **state)
 {
-	(void)state;
 	IN_CHILD(body_init_refused, "GPUSHARE_SIM_FAIL=cuNoSuchCall:1:1");
 	IN_CHILD(body_init_refused, "GPUSHARE_SIM_FAIL=cuMemFree:1");
 	IN_CHILD(body_init_refused, "GPUSHARE_SIM_FAIL=cuMemFree:0:1");
@@ -81,7 +79,6 @@ static void body_capacity(void)
 
 static void test_capacity(void **state)
 {
-	(void)state;
 	IN_CHILD(body_capacity, "GPUSHARE_SIM_MEMORY=64M");
 }
 
@@ -138,7 +135,6 @@ static void test_visible_devices(void **state)
 	char setting[32], visible[160];
 	int ends[2];
 
-	(void)state;
 	uuids = all;
 	assert_int_equal(pipe(ends), 0);
 	snprintf(setting, sizeof(setting), "SIM_TEST_PIPE=%d", ends[1]);
@@ -237,7 +233,6 @@ static void body_lacks(void)
 
 static void test_proc_address(void **state)
 {
-	(void)state;
 	IN_CHILD(body_proc_table);
 	IN_CHILD(body_proc_all);
 	IN_CHILD(body_lacks, "GPUSHARE_SIM_LACKS=cuMemCreate,cuIpcOpenMemHandle,cuMemAlloc_v2");
@@ -254,7 +249,6 @@ static void body_version(void)
 
 static void test_version(void **state)
 {
-	(void)state;
 	IN_CHILD(body_version, "SIM_TEST_WANT=13000");
 	IN_CHILD(body_version, "SIM_TEST_WANT=11080", "GPUSHARE_SIM_VERSION=11080");
 }
@@ -277,7 +271,6 @@ static void body_fork(void)
 
 static void test_forked_child(void **state)
 {
-	(void)state;
 	IN_CHILD(body_fork);
 }
 
@@ -309,7 +302,6 @@ static void test_log(void **state)
 	char file[] = "/tmp/gpushare-sim-test-XXXXXX", setting[64];
 	int fd = mkstemp(file);
 
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	snprintf(setting, sizeof(setting), "GPUSHARE_SIM_LOG=%s", file);

@@ -273,7 +273,6 @@ static void misuse_open_signals(void)
 
 static void test_it_shows_what_cuda_has(void **state)
 {
-	(void)state;
 	IN_CHILD(body_imports);
 	IN_CHILD(body_not_coherent, "GPUSHARE_SIM_VULKAN=noncoherent");
 }
@@ -295,7 +294,6 @@ static int ended(void (*end)(int))
 
 static void destroy_device(int unused)
 {
-	(void)unused;
 	CALL(DestroyDevice)(device, NULL);
 	_exit(3);
 }
@@ -348,7 +346,6 @@ static void body_with_a_device(void)
 
 static void test_exit_in_a_forked_child_ends_it_and_stops_its_parent(void **state)
 {
-	(void)state;
 	IN_CHILD(body_without_a_device);
 	IN_CHILD(body_with_a_device);
 }
@@ -377,7 +374,6 @@ static void test_misuse_ends_the_process(void **state)
 	    misuse_destroy_early, misuse_closed_descriptor, misuse_in_a_child,	misuse_open_signals,
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		misuse = all[i];
 		IN_CHILD(body_misuse);

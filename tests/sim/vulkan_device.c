@@ -53,7 +53,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateInstance(const VkInstanceCreateInfo 
 VKAPI_ATTR void VKAPI_CALL vulkan_DestroyInstance(VkInstance instance,
 						  const VkAllocationCallbacks *allocator)
 {
-	(void)allocator;
 	vulkan_check(instance, "instance");
 	vulkan_log(VULKAN_DestroyInstance, VK_SUCCESS, 0);
 	free(instance);
@@ -141,7 +140,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateDevice(VkPhysicalDevice physical,
 	VkResult result = vulkan_fault(VULKAN_CreateDevice);
 	VkDevice device;
 
-	(void)allocator;
 	vulkan_check(physical, "physical device");
 	check_signals();
 	if (info->sType != VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO ||
@@ -167,7 +165,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateDevice(VkPhysicalDevice physical,
 VKAPI_ATTR void VKAPI_CALL vulkan_DestroyDevice(VkDevice device,
 						const VkAllocationCallbacks *allocator)
 {
-	(void)allocator;
 	vulkan_check(device, "device");
 	if (device->memories)
 		vulkan_misused("a device was destroyed before its memory");

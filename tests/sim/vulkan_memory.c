@@ -135,7 +135,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_AllocateMemory(VkDevice device,
 						     const VkAllocationCallbacks *allocator,
 						     VkDeviceMemory *out_memory)
 {
-	(void)allocator;
 	vulkan_check(device, "device");
 	return vulkan_log(VULKAN_AllocateMemory, allocate(device, info, out_memory),
 			  info->allocationSize);
@@ -144,7 +143,6 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_AllocateMemory(VkDevice device,
 VKAPI_ATTR void VKAPI_CALL vulkan_FreeMemory(VkDevice device, VkDeviceMemory memory,
 					     const VkAllocationCallbacks *allocator)
 {
-	(void)allocator;
 	vulkan_check(device, "device");
 	vulkan_check(memory, "memory");
 	if (memory->mapped)

@@ -13,7 +13,6 @@ char lone_folder[64];
 
 int lone_set_up(void **state)
 {
-	(void)state;
 	lone_client = (struct client){.timeout_ms = SHORTLY_MS,
 				      .process = fork_check_number(),
 				      .fd = -1,
@@ -30,7 +29,6 @@ int lone_tear_down(void **state)
 {
 	char command[128];
 
-	(void)state;
 	client_disconnect(&lone_client);
 	snprintf(command, sizeof(command), "rm -rf %s", lone_folder);
 	return system(command);

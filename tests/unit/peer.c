@@ -28,14 +28,12 @@ struct session *peer_new(uint32_t id, int32_t pid, const char *command)
 
 int peer_set_up(void **state)
 {
-	(void)state;
 	peer_registry = registry_new();
 	return peer_registry ? 0 : -1;
 }
 
 int peer_tear_down(void **state)
 {
-	(void)state;
 	peer_registry = registry_free(peer_registry);
 	return 0;
 }

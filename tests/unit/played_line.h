@@ -106,7 +106,6 @@ static char sentence[256];
 
 static int played_set_up(void **state)
 {
-	(void)state;
 	memset(&played, 0, sizeof(played));
 	played.client.connections = 1;
 	played.client.server = 1;
@@ -119,7 +118,6 @@ static int played_set_up(void **state)
 
 static int played_tear_down(void **state)
 {
-	(void)state;
 	assert_false(played.in_turn);
 	assert_int_equal(played.taken, played.planned);
 	line.client = NULL;

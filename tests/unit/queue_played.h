@@ -47,7 +47,6 @@ static cu_result get_current(cu_context *out_context)
 
 static cu_result push(cu_context unused)
 {
-	(void)unused;
 	pushed += to_push == CU_OK;
 	return to_push;
 }
@@ -99,7 +98,6 @@ static cu_context context(uintptr_t number)
 
 static int set_up(void **state)
 {
-	(void)state;
 	*done = '\0';
 	played = (struct driver){
 	    .cuStreamGetCtx = get_stream_context,
@@ -123,7 +121,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	assert_int_equal(pushed + events, 0);
 	assert_false(async_any() || async_waits() || queue.first);
 	return 0;

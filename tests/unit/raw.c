@@ -161,7 +161,6 @@ void raw_daemon_lose(void)
 
 int raw_make_folder(void **state)
 {
-	(void)state;
 	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
 	return mkdtemp(raw_here.directory) ? 0 : -1;
 }
@@ -185,7 +184,6 @@ int raw_tear_down(void **state)
 {
 	char command[128];
 
-	(void)state;
 	if (raw_here.pid) {
 		kill(raw_here.pid, SIGTERM);
 		kill(raw_here.pid, SIGCONT); /* of a test that failed having stopped it */

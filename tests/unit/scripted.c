@@ -335,7 +335,6 @@ static void serve_all(void)
 
 static void *run(void *unused)
 {
-	(void)unused;
 	for (bool ends = false; !ends;) {
 		if (poll(play.sockets, FIRST_PEER + PEERS, 10) < 0)
 			continue;
@@ -394,7 +393,6 @@ void scripted_end(void)
 
 int scripted_set_up(void **state)
 {
-	(void)state;
 	scripted = (struct scripted){.generation = 100};
 	play.lives = 0;
 	strcpy(scripted.directory, "/tmp/gpushare-unit-XXXXXX");
@@ -409,7 +407,6 @@ int scripted_tear_down(void **state)
 {
 	char command[128];
 
-	(void)state;
 	scripted_end();
 	snprintf(command, sizeof(command), "rm -rf %s", scripted.directory);
 	return system(command);

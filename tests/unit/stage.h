@@ -49,21 +49,12 @@ typedef void stage_part(void);
 	int main(int argc, char **argv) \
 	{ \
 		const struct CMUnitTest tests[] = {__VA_ARGS__}; \
-		(void)argc; \
 		stage_init(argv); \
 		if (skipped) \
 			return stage_skip_scripted(); \
 		return cmocka_run_group_tests(tests, NULL, NULL); \
 	}
 void stage_test(void **state);
-
-/* test_PART(), which plays PART() alone. */
-#define STAGE_PART(part) \
-	static void test_##part(void **state) \
-	{ \
-		(void)state; \
-		stage_play(part, NULL); \
-	}
 
 /* Between two parts: say() lets the other's hear() return. A part that ends is heard as a failure.
  */

@@ -11,13 +11,14 @@
 
 #include <cmocka.h>
 
-/* A program whose tests need nothing but themselves: UNIT_MAIN(UNIT(one), UNIT(other)). */
+/* A program of tests: UNIT_MAIN(UNIT(one), UNIT(other)); the second, between what goes round all. */
 #define UNIT(name) cmocka_unit_test(name)
-#define UNIT_MAIN(...) \
+#define UNIT_MAIN(...) UNIT_MAIN_BETWEEN(NULL, NULL, __VA_ARGS__)
+#define UNIT_MAIN_BETWEEN(set_up, tear_down, ...) \
 	int main(void) \
 	{ \
 		const struct CMUnitTest tests[] = {__VA_ARGS__}; \
-		return cmocka_run_group_tests(tests, NULL, NULL); \
+		return cmocka_run_group_tests(tests, set_up, tear_down); \
 	}
 
 #endif

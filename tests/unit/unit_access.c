@@ -29,7 +29,6 @@ static void the_first_that_fits_decides(void **state)
 	};
 	const struct identity root = {.uid = 0};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
 		for (int j = 0; j < 3; j++) {
 			unsigned int rights = access_grants(OWNER, TEAM, is[i].mode, &who[j]);
@@ -52,7 +51,6 @@ static void groups_are_those_of_the_process(void **state)
 	gid_t groups[256];
 	int count = getgroups(256, groups);
 
-	(void)state;
 	process_read(getpid(), geteuid(), &self);
 	identity_read(&who, &self, getegid());
 	assert_true(identity_is_in(&who, getegid()));
@@ -78,12 +76,4 @@ static void groups_are_those_of_the_process(void **state)
 	assert_int_equal(who.count, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_first_that_fits_decides),
-	    cmocka_unit_test(groups_are_those_of_the_process),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(the_first_that_fits_decides), UNIT(groups_are_those_of_the_process))

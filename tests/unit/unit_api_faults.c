@@ -219,5 +219,6 @@ static void open_no_device(void)
 }
 
 #define X(name, ...) SCENE(keep, open_##name),
+
 STAGE_MAIN(SCENE(stream_bytes), SCENE(fail_alloc), SCENE(fail_transfer), SCENE(keep, fail_attach),
 	   FAULTS(X) SCENE(keep, open_no_device))

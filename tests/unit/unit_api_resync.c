@@ -198,24 +198,5 @@ static void adopt_twice(void)
 	close(scripted.memory);
 }
 
-STAGE_PART(tell_all)
-STAGE_PART(want_some)
-STAGE_PART(meet_an_old_one)
-STAGE_PART(wait_for_it)
-STAGE_PART(adopt_twice)
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_tell_all),    staged(test_want_some),	staged(test_meet_an_old_one),
-	    staged(test_wait_for_it), staged(test_adopt_twice),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	if (stage_is_emulated())
-		return stage_skip_scripted();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN_SCRIPTED(SCENE(tell_all), SCENE(want_some), SCENE(meet_an_old_one), SCENE(wait_for_it),
+		    SCENE(adopt_twice))

@@ -10,7 +10,6 @@
 
 static int small_set_up(void **state)
 {
-	(void)state;
 	configured_start("audit = audit.log\nuser_watchers = 1\nuser_connections = 2\n");
 	return 0;
 }
@@ -21,7 +20,6 @@ static void a_watcher_too_many(void **state)
 	int first = raw_connect(&raw_here), second;
 	char all[512], *text;
 
-	(void)state;
 	assert_int_equal(raw_say(first, subscribe), GPUSHARE_OK);
 	second = raw_connect(&raw_here);
 	assert_int_equal(raw_say(second, subscribe), GPUSHARE_E_LIMIT);
@@ -43,7 +41,6 @@ static void a_connection_too_many(void **state)
 {
 	int fds[2 * LIMIT_CONNECTIONS_SPARE + 3];
 
-	(void)state;
 	for (int i = 0; i < 2 * LIMIT_CONNECTIONS_SPARE + 3; i++)
 		fds[i] = raw_dial(&raw_here);
 	configured_await("audit.log", "connect uid=");
@@ -52,13 +49,5 @@ static void a_connection_too_many(void **state)
 		close(fds[i]);
 }
 
-int main(void)
-{
 #define TEST(name) cmocka_unit_test_setup_teardown(name, small_set_up, raw_tear_down)
-	const struct CMUnitTest tests[] = {
-	    TEST(a_watcher_too_many),
-	    TEST(a_connection_too_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(a_watcher_too_many), TEST(a_connection_too_many))

@@ -99,7 +99,6 @@ static int set_up(void **state)
 {
 	const char *path = getenv("PATH");
 
-	(void)state;
 	*state = strdup(path ? path : "/bin:/usr/bin");
 	strcpy(directory, "/tmp/gpushare-unit-XXXXXX");
 	unsetenv("GPUSHARE_REGISTRY");
@@ -131,7 +130,6 @@ static bool is_emulated(void)
 
 static void nothing_is_found(void **state)
 {
-	(void)state;
 	setenv("PATH", "", 1);
 	assert_int_equal(start(), GPUSHARE_E_NO_REGISTRY);
 	assert_says("gpushare-registry was not found");
@@ -152,7 +150,6 @@ static void found_on_the_path(void **state)
 	char *path, *line, said_dir[128];
 	int extra = fcntl(STDIN_FILENO, F_DUPFD, 200); /* not close-on-exec */
 
-	(void)state;
 	if (is_emulated())
 		skip();
 	put_witness();
@@ -205,7 +202,6 @@ static void an_old_kernel_closes_one_by_one(void **state)
 	char line[32];
 	pid_t pid;
 
-	(void)state;
 	if (is_emulated())
 		skip();
 	put_witness();
@@ -230,7 +226,6 @@ static void an_old_kernel_closes_one_by_one(void **state)
 /* It is told at once, not when nobody has answered in time. */
 static void what_cant_be_started_is_said(void **state)
 {
-	(void)state;
 	if (is_emulated())
 		skip();
 	put_program("bad", "\177ELF, but no more of it", 0755);
@@ -244,14 +239,5 @@ static void what_cant_be_started_is_said(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(nothing_is_found),
-	    TEST(found_on_the_path),
-	    TEST(an_old_kernel_closes_one_by_one),
-	    TEST(what_cant_be_started_is_said),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(nothing_is_found), TEST(found_on_the_path), TEST(an_old_kernel_closes_one_by_one),
+	  TEST(what_cant_be_started_is_said))

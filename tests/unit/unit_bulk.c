@@ -57,7 +57,6 @@ int madvise(void *at, size_t size, int advice)
 
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
-	(void)pid;
 	memset(set, 0, size);
 	for (int i = 0; i < kernel.cpus; i++)
 		CPU_SET(i, set);
@@ -70,7 +69,6 @@ static int make_data(void **state)
 {
 	uint32_t value = 1;
 
-	(void)state;
 	data = aligned_alloc(BULK_ALIGN, (SIZE / BULK_ALIGN + 1) * BULK_ALIGN);
 	for (size_t i = 0; data && i < SIZE; i++)
 		data[i] = (unsigned char)((value = value * 1664525 + 1013904223) >> 24);
@@ -79,14 +77,12 @@ static int make_data(void **state)
 
 static int free_data(void **state)
 {
-	(void)state;
 	free(data);
 	return 0;
 }
 
 static int new_kernel(void **state)
 {
-	(void)state;
 	kernel.unreadable = NULL;
 	kernel.direct = kernel.populate = 0;
 	kernel.cpus = 8;
@@ -145,7 +141,6 @@ static enum bulk_way put_in(const char *folder, size_t step)
 
 static void test_disk(void **state)
 {
-	(void)state;
 	assert_int_not_equal(put_in("/var/tmp", BULK_BLOCK), BULK_NONE);
 	put_in("/var/tmp", 3 << 20);
 	put_in("/var/tmp", (1 << 20) + 512); /* not as a disk takes it */
@@ -153,7 +148,6 @@ static void test_disk(void **state)
 
 static void test_tmpfs(void **state)
 {
-	(void)state;
 	assert_int_equal(put_in("/dev/shm", BULK_BLOCK), BULK_MAPPED);
 	put_in("/dev/shm", (1 << 20) + 7);
 }
@@ -163,7 +157,6 @@ static void test_small(void **state)
 	int fd = open_in("/tmp");
 	struct bulk bulk;
 
-	(void)state;
 	assert_int_equal(bulk_begin(&bulk, fd, BULK_LEAST - 1), 0);
 	assert_int_equal(bulk.way, BULK_NONE);
 	bulk_end(&bulk);
@@ -179,7 +172,6 @@ static void test_small(void **state)
 /* Memory that a GPU's driver has mapped may be none for a disk: then by way of our own. */
 static void test_unreadable(void **state)
 {
-	(void)state;
 	kernel.unreadable = data;
 	if (put_in("/var/tmp", BULK_BLOCK) == BULK_DIRECT)
 		assert_in_range(kernel.bounced, 1, BULK_PIECES);
@@ -187,7 +179,6 @@ static void test_unreadable(void **state)
 
 static void test_direct_refused(void **state)
 {
-	(void)state;
 	kernel.direct = EINVAL;
 	if (put_in("/var/tmp", BULK_BLOCK) == BULK_DIRECT)
 		assert_in_range(kernel.refused, 1, BULK_PIECES);
@@ -195,7 +186,6 @@ static void test_direct_refused(void **state)
 
 static void test_old_kernel(void **state)
 {
-	(void)state;
 	kernel.populate = EINVAL;
 	put_in("/dev/shm", BULK_BLOCK);
 	assert_true(kernel.refused > 0);
@@ -209,7 +199,6 @@ static void test_fails(void **state)
 		int direct, populate, error;
 	} failures[] = {{"/var/tmp", EIO, 0, EIO}, {"/dev/shm", 0, EFAULT, ENOSPC}};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		int fd = open_in(failures[i].folder);
 		struct bulk bulk;
@@ -229,7 +218,6 @@ static void test_no_room(void **state)
 	int fd = open_in("/dev/shm");
 	struct bulk bulk;
 
-	(void)state;
 	assert_int_equal(bulk_begin(&bulk, fd, (uint64_t)1 << 46), ENOSPC);
 	bulk_end(&bulk);
 	close(fd);
@@ -243,7 +231,6 @@ static void test_output(void **state)
 	struct output output;
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_true(output_open(&output, path, &go_on));
 	assert_true(output_reserve(&output, SIZE));
@@ -273,7 +260,6 @@ static void test_crew(void **state)
 {
 	static struct count count;
 
-	(void)state;
 	for (int threads = 0; threads <= CREW_MAX + 1; threads += 3) {
 		struct crew *crew = crew_new(threads);
 
@@ -291,15 +277,7 @@ static void test_crew(void **state)
 	assert_int_equal(crew_cpus(), 8);
 }
 
-int main(void)
-{
 #define TEST(name) cmocka_unit_test_setup(name, new_kernel)
-	const struct CMUnitTest tests[] = {
-	    TEST(test_disk),	   TEST(test_tmpfs),	      TEST(test_small),
-	    TEST(test_unreadable), TEST(test_direct_refused), TEST(test_old_kernel),
-	    TEST(test_fails),	   TEST(test_no_room),	      TEST(test_output),
-	    TEST(test_crew),
-	};
-
-	return cmocka_run_group_tests(tests, make_data, free_data);
-}
+UNIT_MAIN_BETWEEN(make_data, free_data, TEST(test_disk), TEST(test_tmpfs), TEST(test_small),
+		  TEST(test_unreadable), TEST(test_direct_refused), TEST(test_old_kernel),
+		  TEST(test_fails), TEST(test_no_room), TEST(test_output), TEST(test_crew))

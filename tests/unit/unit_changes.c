@@ -31,7 +31,6 @@ static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 	uint64_t quiet = count_of(page, "quiet"), before;
 	pid_t pid;
 
-	(void)state;
 	assert_int_not_equal(changes_slot("quiet"), changes_slot("x"));
 	assert_int_not_equal(changes_slot("quiet"), changes_slot("k"));
 	assert_int_equal(raw_say(own, raw_share("quiet")), GPUSHARE_OK);
@@ -68,7 +67,6 @@ static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 
 static void nobody_else_writes_to_it(void **state)
 {
-	(void)state;
 	raw_fds_assert_read_only(raw_fds_page_fd(FDS_CHANGES));
 }
 
@@ -76,7 +74,6 @@ static void every_daemon_begins_elsewhere(void **state)
 {
 	const struct changes_page *first = page_map(), *second;
 
-	(void)state;
 	raw_daemon_again(SIGTERM);
 	second = page_map();
 	for (size_t i = 0; i < CHANGES_SLOTS; i++)
@@ -88,7 +85,6 @@ static void it_is_asked_for_with_nothing_beside(void **state)
 {
 	int before = raw_fds_settled(), fd = raw_fds_dial(), file = raw_fds_make();
 
-	(void)state;
 	assert_int_equal(raw_fds_ask(fd, raw_fds_header(FDS_CHANGES, -1), &file, 1),
 			 GPUSHARE_E_PROTOCOL);
 	assert_int_equal(raw_fds_hear(fd), 1);
@@ -97,14 +93,6 @@ static void it_is_asked_for_with_nothing_beside(void **state)
 	raw_fds_await(before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    RAW_TEST(a_count_grows_when_its_name_goes_or_is_replaced),
-	    RAW_TEST(nobody_else_writes_to_it),
-	    RAW_TEST(every_daemon_begins_elsewhere),
-	    RAW_TEST(it_is_asked_for_with_nothing_beside),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(a_count_grows_when_its_name_goes_or_is_replaced),
+	  RAW_TEST(nobody_else_writes_to_it), RAW_TEST(every_daemon_begins_elsewhere),
+	  RAW_TEST(it_is_asked_for_with_nothing_beside))

@@ -65,7 +65,6 @@ static void the_session_is_resumed(void **state)
 {
 	static const uint8_t none[16], first[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-	(void)state;
 	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_memory_equal(scripted.resumed_by, none, 16);
@@ -82,7 +81,6 @@ static void the_session_is_resumed(void **state)
 
 static void an_old_registry_gives_none(void **state)
 {
-	(void)state;
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	scripted_end();
 	scripted.old = true;
@@ -95,7 +93,6 @@ static void an_old_registry_gives_none(void **state)
 /* Dead before the answer: asked again, after the resyncing. */
 static void what_got_no_answer_is_asked_again(void **state)
 {
-	(void)state;
 	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	scripted.drop_at = gpushare_Request_stat_tag;
@@ -119,7 +116,6 @@ static void what_goes_into_deferred_is_told_of(void **state)
 	const gpushare_Hold *hold = &client->aside.verb.resync.shared[0];
 	gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
 
-	(void)state;
 	client->aside = (request){.which_verb = gpushare_Request_resync_tag};
 	client->request = (request){.which_verb = gpushare_Request_withdraw_tag};
 	strcpy(withdraw->name, "w");
@@ -135,7 +131,6 @@ static void what_goes_into_deferred_is_told_of(void **state)
 
 static void what_the_owner_says_stands(void **state)
 {
-	(void)state;
 	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	restart();
@@ -148,7 +143,6 @@ static void a_registry_that_never_takes_it_in(void **state)
 {
 	long long begin;
 
-	(void)state;
 	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	restart();
@@ -188,7 +182,6 @@ static int detach_it(void)
  * follow. */
 static void what_is_detached_meanwhile_is_told_once_more(void **state)
 {
-	(void)state;
 	client_resync_by(client, tell_in_parts, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	restart();
@@ -213,7 +206,6 @@ static void what_is_detached_meanwhile_is_told_once_more(void **state)
 
 static void while_there_is_none(void **state)
 {
-	(void)state;
 	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	scripted_end();
@@ -227,18 +219,10 @@ static void while_there_is_none(void **state)
 
 #define scripted_test(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    scripted_test(the_session_is_resumed),
-	    scripted_test(an_old_registry_gives_none),
-	    scripted_test(what_got_no_answer_is_asked_again),
-	    scripted_test(what_goes_into_deferred_is_told_of),
-	    scripted_test(what_the_owner_says_stands),
-	    scripted_test(a_registry_that_never_takes_it_in),
-	    scripted_test(what_is_detached_meanwhile_is_told_once_more),
-	    scripted_test(while_there_is_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(scripted_test(the_session_is_resumed), scripted_test(an_old_registry_gives_none),
+	  scripted_test(what_got_no_answer_is_asked_again),
+	  scripted_test(what_goes_into_deferred_is_told_of),
+	  scripted_test(what_the_owner_says_stands),
+	  scripted_test(a_registry_that_never_takes_it_in),
+	  scripted_test(what_is_detached_meanwhile_is_told_once_more),
+	  scripted_test(while_there_is_none))

@@ -36,7 +36,6 @@ static long long connect_ms(void)
 
 static void who_leaves_before_the_greeting_holds_up_nobody(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 60; i++) {
 		int fd = raw_dial(&raw_here);
 
@@ -160,13 +159,11 @@ static void play_successors(bool asked)
 /* However many: each of them is another one. */
 static void registries_that_end_one_after_the_other(void **state)
 {
-	(void)state;
 	play_successors(false);
 }
 
 static void registries_that_end_one_after_the_other_under_a_request(void **state)
 {
-	(void)state;
 	play_successors(true);
 }
 
@@ -179,7 +176,6 @@ static void what_ends_each_registry_is_not_asked_for_ever(void **state)
 		long long least_ms;
 	} cases[] = {{200, 1, 7, 150}, {15000, CLIENT_ENDINGS, CLIENT_ENDINGS, 4000}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		const struct client_options options = {.directory = raw_here.directory,
 						       .who = "unit",
@@ -225,7 +221,6 @@ static void one_that_refuses_is_not_asked_for_ever(void **state)
 	long long began_ms;
 	pid_t pid;
 
-	(void)state;
 	snprintf(aside, sizeof(aside), "%s.aside", raw_here.socket);
 	assert_int_equal(rename(raw_here.socket, aside), 0);
 	socket_of(0, path);
@@ -251,20 +246,8 @@ static void one_that_refuses_is_not_asked_for_ever(void **state)
 	assert_int_equal(rename(aside, raw_here.socket), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(who_leaves_before_the_greeting_holds_up_nobody,
-					    raw_set_up, raw_tear_down),
-	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other, raw_set_up,
-					    raw_tear_down),
-	    cmocka_unit_test_setup_teardown(registries_that_end_one_after_the_other_under_a_request,
-					    raw_set_up, raw_tear_down),
-	    cmocka_unit_test_setup_teardown(what_ends_each_registry_is_not_asked_for_ever,
-					    raw_set_up, raw_tear_down),
-	    cmocka_unit_test_setup_teardown(one_that_refuses_is_not_asked_for_ever, raw_set_up,
-					    raw_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(who_leaves_before_the_greeting_holds_up_nobody),
+	  RAW_TEST(registries_that_end_one_after_the_other),
+	  RAW_TEST(registries_that_end_one_after_the_other_under_a_request),
+	  RAW_TEST(what_ends_each_registry_is_not_asked_for_ever),
+	  RAW_TEST(one_that_refuses_is_not_asked_for_ever))

@@ -74,7 +74,6 @@ static void a_descriptor_comes_back(void **state)
 	char word[8] = "";
 	int fd, before;
 
-	(void)state;
 	assert_int_equal(write(file, "hello", 5), 5);
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	before = descriptors_open();
@@ -99,7 +98,6 @@ static void a_groups_name_is_asked_for_first(void **state)
 {
 	const struct group *group = getgrgid(getegid());
 
-	(void)state;
 	assert_non_null(group);
 	client->request = raw_share("x");
 	client->request.verb.share.buffer.backing = GPUSHARE_BACKING_VMM;
@@ -117,7 +115,6 @@ static void nothing_overtakes(void **state)
 {
 	request withdraw;
 
-	(void)state;
 	for (int i = 0; i < 200; i++) {
 		assert_int_equal(share("x"), GPUSHARE_OK);
 		withdraw = raw_withdraw("x", client->reply.body.share.generation);
@@ -130,7 +127,6 @@ static void what_is_refused_says_why(void **state)
 {
 	int fd = open("/", O_RDONLY | O_DIRECTORY);
 
-	(void)state;
 	assert_int_equal(share_fd("x", fd), GPUSHARE_E_INVALID);
 	assert_why("a socket or a directory");
 	close(fd);
@@ -144,7 +140,6 @@ static void a_registry_that_is_gone(void **state)
 {
 	int before;
 
-	(void)state;
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	before = descriptors_open();
 	kill(raw_here.pid, SIGKILL);
@@ -169,7 +164,6 @@ static void a_registry_without_that_socket(void **state)
 {
 	long long begun_ms;
 
-	(void)state;
 	unlink(fds_socket);
 	assert_int_equal(share("x"), GPUSHARE_E_NOT_SUPPORTED);
 	assert_why("older than");
@@ -244,7 +238,6 @@ static void a_silent_registry(void **state)
 {
 	char words[32];
 
-	(void)state;
 	snprintf(words, sizeof(words), "in time (%d ms)", TIMEOUT_MS);
 	fail_within_time(NULL, GPUSHARE_E_TIMED_OUT, words);
 }
@@ -256,7 +249,6 @@ static void hang_up(int fd)
 
 static void a_registry_that_hangs_up(void **state)
 {
-	(void)state;
 	fail_within_time(hang_up, GPUSHARE_E_NO_REGISTRY, "closed the connection");
 }
 
@@ -283,7 +275,6 @@ static void mistake_the_question(int fd)
 
 static void answers_that_make_no_sense(void **state)
 {
-	(void)state;
 	fail_within_time(talk_nonsense, GPUSHARE_E_PROTOCOL, "does not speak");
 	fail_within_time(bring_gifts, GPUSHARE_E_PROTOCOL, "does not speak");
 	fail_within_time(mistake_the_question, GPUSHARE_E_PROTOCOL, "does not speak");
@@ -294,7 +285,6 @@ static void a_stopped_registry(void **state)
 {
 	long long begin;
 
-	(void)state;
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	kill(raw_here.pid, SIGSTOP);
 	assert_int_equal(waitpid(raw_here.pid, NULL, WUNTRACED), raw_here.pid);
@@ -329,7 +319,6 @@ static void it_takes_its_time_once(void **state)
 	long long begin;
 	pid_t pid;
 
-	(void)state;
 	client->timeout_ms = LATE_MS + 200;
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	pid = stand_in(end_late);
@@ -346,7 +335,6 @@ static void a_forked_child_is_told(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	pid = raw_fork();
 	if (!pid)
@@ -358,16 +346,9 @@ static void a_forked_child_is_told(void **state)
 
 #define with_client(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_client(a_descriptor_comes_back),    with_client(a_groups_name_is_asked_for_first),
-	    with_client(nothing_overtakes),	     with_client(what_is_refused_says_why),
-	    with_client(a_registry_that_is_gone),    with_client(a_registry_without_that_socket),
-	    with_client(a_silent_registry),	     with_client(a_registry_that_hangs_up),
-	    with_client(answers_that_make_no_sense), with_client(a_stopped_registry),
-	    with_client(it_takes_its_time_once),     with_client(a_forked_child_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_client(a_descriptor_comes_back), with_client(a_groups_name_is_asked_for_first),
+	  with_client(nothing_overtakes), with_client(what_is_refused_says_why),
+	  with_client(a_registry_that_is_gone), with_client(a_registry_without_that_socket),
+	  with_client(a_silent_registry), with_client(a_registry_that_hangs_up),
+	  with_client(answers_that_make_no_sense), with_client(a_stopped_registry),
+	  with_client(it_takes_its_time_once), with_client(a_forked_child_is_told))

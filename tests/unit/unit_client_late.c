@@ -102,7 +102,6 @@ static void no_name_is_left(void **state)
 	const request shares[] = {raw_share("w"), mapped("w", false, false),
 				  mapped("w", true, false)};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
 		int goes = i ? file : -1;
 
@@ -121,7 +120,6 @@ static void no_name_is_left(void **state)
 
 static void what_is_refused_takes_nothing_along(void **state)
 {
-	(void)state;
 	assert_int_equal(raw_say(peer, raw_share("w")), GPUSHARE_OK);
 	stop();
 	ask_in_vain(raw_share("w"), -1);
@@ -135,7 +133,6 @@ static void what_is_adopted_is_left_as_it_was(void **state)
 {
 	uint64_t generation;
 
-	(void)state;
 	assert_int_equal(ask(mapped("w", true, false), file), GPUSHARE_OK);
 	generation = client->reply.body.share.generation;
 	assert_int_equal(ask(raw_withdraw("w", generation), -1), GPUSHARE_OK);
@@ -150,7 +147,6 @@ static void what_is_adopted_is_left_as_it_was(void **state)
 
 static void nothing_is_attached_that_nobody_has(void **state)
 {
-	(void)state;
 	assert_int_equal(raw_say(peer, raw_share("ipc")), GPUSHARE_OK);
 	assert_int_equal(raw_fds_put(peer, "mapped", 0), GPUSHARE_OK);
 	for (int i = 0; i < 2; i++) {
@@ -169,7 +165,6 @@ static void nothing_is_attached_that_nobody_has(void **state)
 /* A wait that is over by then, for a name that came meanwhile. */
 static void nor_by_one_that_waited(void **state)
 {
-	(void)state;
 	client->timeout_ms = TIMEOUT_MS;
 	client->request = raw_attach("w", 60000);
 	assert_int_equal(client_call(client, 0), GPUSHARE_E_TIMED_OUT);
@@ -193,7 +188,6 @@ static void what_is_given_back_goes_once(void **state)
 {
 	uint64_t generation;
 
-	(void)state;
 	assert_int_equal(raw_say(peer, raw_share("w")), GPUSHARE_OK);
 	generation = raw_answer.body.share.generation;
 	for (int i = 0; i < 3; i++)
@@ -215,7 +209,6 @@ static void the_hello_is_said_once(void **state)
 {
 	int fd;
 
-	(void)state;
 	client_disconnect(client);
 	stop();
 	ask_in_vain(stat_of(), -1);
@@ -229,7 +222,6 @@ static void the_hello_is_said_once(void **state)
 
 static void one_that_is_killed_then(void **state)
 {
-	(void)state;
 	stop();
 	ask_in_vain(raw_share("w"), -1);
 	kill(raw_here.pid, SIGKILL);
@@ -241,18 +233,7 @@ static void one_that_is_killed_then(void **state)
 
 #define late(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    late(no_name_is_left),
-	    late(what_is_refused_takes_nothing_along),
-	    late(what_is_adopted_is_left_as_it_was),
-	    late(nothing_is_attached_that_nobody_has),
-	    late(nor_by_one_that_waited),
-	    late(what_is_given_back_goes_once),
-	    late(the_hello_is_said_once),
-	    late(one_that_is_killed_then),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(late(no_name_is_left), late(what_is_refused_takes_nothing_along),
+	  late(what_is_adopted_is_left_as_it_was), late(nothing_is_attached_that_nobody_has),
+	  late(nor_by_one_that_waited), late(what_is_given_back_goes_once),
+	  late(the_hello_is_said_once), late(one_that_is_killed_then))

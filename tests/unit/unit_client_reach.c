@@ -23,7 +23,6 @@ static void reaches_nobody(int status, const char *words)
 
 static void nobody_there(void **state)
 {
-	(void)state;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "autostart is off; start gpushare-registry --dir");
 	lone_client.trust.is_system = true;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "its administrator starts it");
@@ -52,7 +51,6 @@ static void nobody_answers(void **state)
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting[4];
 
-	(void)state;
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s/registry.sock", lone_folder);
 	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(listener, 0), 0);
@@ -76,7 +74,6 @@ static void dials_past_the_standard_ones(void **state)
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), spare, fd;
 
-	(void)state;
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", lone_folder);
 	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(listener, 4), 0);
@@ -101,7 +98,6 @@ static void of_another_user(void **state)
 {
 	int none = open("/dev/null", O_RDONLY | O_CLOEXEC), pair[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	lone_client.trust.uid = getuid();
 	assert_int_equal(client_check_peer(&lone_client, pair[0]), GPUSHARE_OK);
@@ -117,7 +113,6 @@ static void timeouts_of_the_environment(void **state)
 	static const char *const bad[] = {
 	    "", "abc", "-5", "+5", "0", "12x", " 12", "3600001", "99999999999999999999"};
 
-	(void)state;
 	unsetenv("GPUSHARE_TIMEOUT_MS");
 	assert_int_equal(client_default_timeout_ms(), GPUSHARE_TIMEOUT_MS);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -133,15 +128,6 @@ static void timeouts_of_the_environment(void **state)
 
 #define on_the_way(test) cmocka_unit_test_setup_teardown(test, lone_set_up, lone_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    on_the_way(nobody_there),
-	    on_the_way(nobody_answers),
-	    on_the_way(dials_past_the_standard_ones),
-	    on_the_way(of_another_user),
-	    on_the_way(timeouts_of_the_environment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(on_the_way(nobody_there), on_the_way(nobody_answers),
+	  on_the_way(dials_past_the_standard_ones), on_the_way(of_another_user),
+	  on_the_way(timeouts_of_the_environment))

@@ -98,7 +98,6 @@ static void answered(void **state)
 {
 	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_deferred_tag};
 
-	(void)state;
 	answer.body.deferred.generations_count = 1;
 	answer.body.deferred.generations[0] = 7;
 	sent(&answer, FIRST_ID, SIZE_MAX);
@@ -123,7 +122,6 @@ static void posted(void **state)
 	static reply other_answer = {.status = GPUSHARE_E_DENIED};
 	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_deferred_tag};
 
-	(void)state;
 	answer.body.deferred.generations_count = 1;
 	answer.body.deferred.generations[0] = 7;
 	assert_true(client_post(&lone_client, &deferred) && client_post(&lone_client, &deferred));
@@ -148,7 +146,6 @@ static void posted_to_nobody(void **state)
 	static const request deferred = {.which_verb = gpushare_Request_deferred_tag};
 	static const int small = 1;
 
-	(void)state;
 	assert_int_equal(setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
 			 0);
 	while (client_post(&lone_client, &deferred))
@@ -174,7 +171,6 @@ static void answers_that_are_none(void **state)
 	static reply empty = {.status = GPUSHARE_OK};
 	uint8_t bytes[HEADER + 4] = {0};
 
-	(void)state;
 	sent(&empty, FIRST_ID + 5, SIZE_MAX); /* to another question */
 	is_foreign();
 	assert_int_equal(send(other, bytes, HEADER, 0), HEADER); /* no message of nng's */
@@ -208,7 +204,6 @@ static void closes_at(size_t size)
 
 static void closed_under_the_answer(void **state)
 {
-	(void)state;
 	closes_at(0);
 	closes_at(HEADER - 1);
 	closes_at(HEADER);
@@ -225,7 +220,6 @@ static void silent(void **state)
 	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
 	int64_t began = monotonic_ms();
 
-	(void)state;
 	sent(&text, FIRST_ID, HEADER + 3);
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
 	assert_true(monotonic_ms() - began >= SHORTLY_MS);
@@ -254,7 +248,6 @@ static void taken_in_pieces(void **state)
 	size_t all = 0, whole;
 	uint32_t last;
 
-	(void)state;
 	part.verb.resync.shared_count = 8;
 	for (int i = 0; i < 8; i++)
 		memset(part.verb.resync.shared[i].name, 'a' + i, GPUSHARE_NAME_MAX);
@@ -300,7 +293,6 @@ static void out_of_bounds(void **state)
 {
 	request strange = {.which_verb = gpushare_Request_list_tag};
 
-	(void)state;
 	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* and no end */
 	assert_int_equal(client_exchange(&lone_client, &strange, shortly()), GPUSHARE_E_PROTOCOL);
 	lone_why_has("a request breaks the protocol's bounds");
@@ -311,7 +303,6 @@ static volatile sig_atomic_t signals;
 
 static void on_alarm(int number)
 {
-	(void)number;
 	signals++;
 }
 
@@ -322,7 +313,6 @@ static void waits_through_signals(void **state)
 	struct sigaction act = {.sa_handler = on_alarm}, before;
 	int64_t began = monotonic_ms();
 
-	(void)state;
 	signals = 0;
 	sigaction(SIGALRM, &act, &before);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -337,19 +327,6 @@ static void waits_through_signals(void **state)
 
 #define with_line(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_line(answered),
-	    with_line(posted),
-	    with_line(posted_to_nobody),
-	    with_line(answers_that_are_none),
-	    with_line(closed_under_the_answer),
-	    with_line(silent),
-	    with_line(taken_in_pieces),
-	    with_line(out_of_bounds),
-	    with_line(waits_through_signals),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_line(answered), with_line(posted), with_line(posted_to_nobody),
+	  with_line(answers_that_are_none), with_line(closed_under_the_answer), with_line(silent),
+	  with_line(taken_in_pieces), with_line(out_of_bounds), with_line(waits_through_signals))

@@ -144,7 +144,6 @@ static void requests_round_trip(void **state)
 {
 	unsigned int verbs = 0;
 
-	(void)state;
 	EACH_REQUEST(tag, -1)
 	{
 		size_t size = encode_request(&asked, wire);
@@ -163,7 +162,6 @@ static void replies_round_trip(void **state)
 {
 	unsigned int bodies = 0;
 
-	(void)state;
 	EACH_REPLY(tag, -1)
 	{
 		size_t size = encode_reply(&answered, wire);
@@ -186,7 +184,6 @@ static void no_room_is_refused(void **state)
 {
 	size_t untouched = 99;
 
-	(void)state;
 	EACH_REQUEST(tag, -1)
 	{
 		for (size_t size = encode_request(&asked, wire), room = 0; room < size; room++)
@@ -206,7 +203,6 @@ static void no_room_is_refused(void **state)
 
 static void cut_messages_are_refused(void **state)
 {
-	(void)state;
 	EACH_REQUEST(tag, -1)
 	{
 		for (size_t size = encode_request(&asked, wire), cut = 0; cut < size; cut++)
@@ -226,7 +222,6 @@ static void every_name_is_checked(void **state)
 {
 	unsigned int checked = 0, passed = 0;
 
-	(void)state;
 	for (int nth = 0; nth < 50; nth++) {
 		EACH_REQUEST(tag, nth)
 		{
@@ -255,7 +250,6 @@ static void a_notice_has_a_buffer(void **state)
 {
 	notice *told = answered.body.subscribe.notices;
 
-	(void)state;
 	fill_reply(gpushare_Reply_subscribe_tag, -1);
 	told[1].has_buffer = false;
 	assert_int_equal(decode_reply(wire, encode_reply(&answered, wire)), GPUSHARE_E_PROTOCOL);
@@ -295,7 +289,6 @@ static void names_have_an_alphabet_and_a_length(void **state)
 					  "a*", "a,b", "a:b", "%i",   "a\x7f"};
 	static char longest[GPUSHARE_NAME_MAX + 2];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		assert_int_equal(decode_lookup_of(bad[i], strlen(bad[i])), GPUSHARE_E_NAME);
 	memset(longest, 'a', sizeof(longest));
@@ -307,7 +300,6 @@ static void names_have_an_alphabet_and_a_length(void **state)
 
 static void a_string_ends_at_a_nul(void **state)
 {
-	(void)state;
 	assert_int_equal(decode_lookup_of("a\0\n", 3), GPUSHARE_OK);
 	assert_string_equal(asked.verb.lookup.name, "a");
 	assert_int_equal(decode_lookup_of("\0a", 2), GPUSHARE_E_NAME);
@@ -317,7 +309,6 @@ static void lengths_are_fixed(void **state)
 {
 	uint8_t handle[GPUSHARE_HANDLE_SIZE + 1] = {1}, share[128], message[160];
 
-	(void)state;
 	for (size_t length = 1; length <= sizeof(handle); length++) {
 		size_t size = put_field(share, gpushare_Share_handle_tag, handle, length);
 		int want = length == GPUSHARE_HANDLE_SIZE ? GPUSHARE_E_NAME : GPUSHARE_E_PROTOCOL;
@@ -333,7 +324,6 @@ static void too_many_tags_are_refused(void **state)
 	size_t one = put_field(tag, gpushare_Tag_key_tag, "k", 1);
 	size_t size = put_field(buffer, gpushare_Buffer_name_tag, "n", 1), total;
 
-	(void)state;
 	for (int count = 1; count <= 5; count++) {
 		size += put_field(buffer + size, gpushare_Buffer_tags_tag, tag, one);
 		total = put_field(share, gpushare_Share_buffer_tag, buffer, size);
@@ -348,7 +338,6 @@ static void nonsense_is_refused(void **state)
 	uint8_t unknown[16];
 	size_t size = put_field(unknown, 15, "abc", 3);
 
-	(void)state;
 	assert_int_equal(codec_decode_request(wire, 0, &asked), GPUSHARE_E_PROTOCOL);
 	assert_int_equal(codec_decode_request(unknown, size, &asked), GPUSHARE_E_PROTOCOL);
 	memset(wire, 0, sizeof(wire));
@@ -363,21 +352,7 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(answered.status, GPUSHARE_E_NOT_FOUND);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(requests_round_trip),
-	    cmocka_unit_test(replies_round_trip),
-	    cmocka_unit_test(no_room_is_refused),
-	    cmocka_unit_test(cut_messages_are_refused),
-	    cmocka_unit_test(every_name_is_checked),
-	    cmocka_unit_test(a_notice_has_a_buffer),
-	    cmocka_unit_test(names_have_an_alphabet_and_a_length),
-	    cmocka_unit_test(a_string_ends_at_a_nul),
-	    cmocka_unit_test(lengths_are_fixed),
-	    cmocka_unit_test(too_many_tags_are_refused),
-	    cmocka_unit_test(nonsense_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(requests_round_trip), UNIT(replies_round_trip), UNIT(no_room_is_refused),
+	  UNIT(cut_messages_are_refused), UNIT(every_name_is_checked), UNIT(a_notice_has_a_buffer),
+	  UNIT(names_have_an_alphabet_and_a_length), UNIT(a_string_ends_at_a_nul),
+	  UNIT(lengths_are_fixed), UNIT(too_many_tags_are_refused), UNIT(nonsense_is_refused))

@@ -26,7 +26,6 @@ static uint64_t attached[70]; /* of generations */
 
 static int set_up(void **state)
 {
-	(void)state;
 	deferred = (struct deferred)DEFERRED_INITIALIZER;
 	deferred_set_limit(&deferred, DEFERRED_BYTES);
 	asked = 0;
@@ -48,7 +47,6 @@ static const char *taken(struct deferred_entry *list)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	taken(deferred_take_all(&deferred));
 	assert_false(deferred_any(&deferred));
 	assert_int_equal(deferred.bytes, 0);
@@ -117,7 +115,6 @@ static void test_parse(void **state)
 	    {"18446744073709551615K", DEFERRED_BYTES},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		if (deferred_parse(cases[i].text) != cases[i].bytes)
 			fail_msg("%s", cases[i].text);
@@ -125,7 +122,6 @@ static void test_parse(void **state)
 
 static void test_bytes(void **state)
 {
-	(void)state;
 	deferred_set_limit(&deferred, 100);
 	assert_true(deferred_fits(&deferred, 100));
 	assert_false(deferred_fits(&deferred, 101));
@@ -144,7 +140,6 @@ static void test_bytes(void **state)
 
 static void test_count(void **state)
 {
-	(void)state;
 	for (int i = 1; i <= DEFERRED_MAX; i++)
 		put((uint64_t)i, 1);
 	assert_null(deferred_take_over(&deferred));
@@ -156,7 +151,6 @@ static void test_count(void **state)
 
 static void test_holds(void **state)
 {
-	(void)state;
 	assert_false(deferred_holds(&deferred, 0, UINT64_MAX));
 	put(3, 1 << 21);
 	assert_true(deferred_holds(&deferred, 3 << 21, 1));
@@ -167,7 +161,6 @@ static void test_holds(void **state)
 
 static void test_left(void **state)
 {
-	(void)state;
 	assert_null(deferred_take_left(&deferred, ask, &deferred));
 	assert_int_equal(asked, 0);
 	for (int i = 1; i <= 4; i++) {
@@ -190,7 +183,6 @@ static void test_left(void **state)
 /* Nobody can tell: all of it goes, but where an answer may come yet. */
 static void test_no_registry(void **state)
 {
-	(void)state;
 	for (int i = 1; i <= 3; i++)
 		put((uint64_t)i, attached[i] = 1);
 	pause_ms(DEFERRED_PAUSE_MS + 1);
@@ -204,7 +196,6 @@ static void test_no_registry(void **state)
 /* Of what one knew that was killed the next one knows: it is waited for, and not for ever. */
 static void test_one_may_come(void **state)
 {
-	(void)state;
 	for (int i = 1; i <= 3; i++)
 		put((uint64_t)i, attached[i] = 1);
 	answer = GPUSHARE_E_NOT_READY;
@@ -229,7 +220,6 @@ static void test_one_may_come(void **state)
 /* More than one question can hold, for a moment: the oldest are asked about. */
 static void test_many(void **state)
 {
-	(void)state;
 	for (int i = 1; i <= 66; i++)
 		put((uint64_t)i, attached[i] = 1);
 	attached[64] = attached[65] = 0;
@@ -241,7 +231,6 @@ static void test_context(void **state)
 {
 	struct deferred_entry *list;
 
-	(void)state;
 	for (int i = 1; i <= 5; i++)
 		put((uint64_t)i, 7);
 	list = deferred_take_of(&deferred, context_of(1));
@@ -257,7 +246,6 @@ static void test_no_memory(void **state)
 {
 	const struct deferred_entry entry = {.size = 1};
 
-	(void)state;
 	mallocs_left = 0;
 	assert_false(deferred_put(&deferred, &entry));
 	mallocs_left = -1u;
@@ -295,7 +283,6 @@ static void test_threads(void **state)
 {
 	pthread_t threads[4];
 
-	(void)state;
 	deferred_set_limit(&deferred, 10 << 20);
 	for (uintptr_t i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
@@ -326,7 +313,6 @@ static void test_stand_in(void **state)
 {
 	const struct driver fake = {.cuMemAlloc_v2 = fake_alloc, .cuMemFree_v2 = fake_free};
 
-	(void)state;
 	assert_int_equal(deferred_stand_in(&fake), CU_OK);
 	assert_int_equal(freed, 4711);
 	free_result = CU_ILLEGAL_ADDRESS;
@@ -337,15 +323,7 @@ static void test_stand_in(void **state)
 	assert_int_equal(freed, 0);
 }
 
-int main(void)
-{
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-	    TEST(test_parse),	  TEST(test_bytes),   TEST(test_count),
-	    TEST(test_holds),	  TEST(test_left),    TEST(test_no_registry),
-	    TEST(test_many),	  TEST(test_context), TEST(test_one_may_come),
-	    TEST(test_no_memory), TEST(test_threads), TEST(test_stand_in),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(test_parse), TEST(test_bytes), TEST(test_count), TEST(test_holds), TEST(test_left),
+	  TEST(test_no_registry), TEST(test_many), TEST(test_context), TEST(test_one_may_come),
+	  TEST(test_no_memory), TEST(test_threads), TEST(test_stand_in))

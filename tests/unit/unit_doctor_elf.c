@@ -99,7 +99,6 @@ static void what_it_needs_and_where_it_looks(void **state)
 	struct made *made = make("/lib64/ld-linux-x86-64.so.2");
 	struct elf_file file;
 
-	(void)state;
 	add_entry(made, DT_NEEDED, add_string(made, "libcudart.so.12"));
 	add_entry(made, DT_NEEDED, add_string(made, "libc.so.6"));
 	add_entry(made, DT_RUNPATH, add_string(made, "$ORIGIN/../lib:/opt/x"));
@@ -121,7 +120,6 @@ static void how_it_comes_to_cuda(void **state)
 {
 	struct made *made = make("/lib/ld.so");
 
-	(void)state;
 	add_text(made, "cudaErrorMemoryAllocation"); /* of one that prints errors */
 	assert_false(read_all(made).has_runtime);
 	add_text(made, "libcuda.so.1");
@@ -149,7 +147,6 @@ static void static_ones(void **state)
 	struct made *made = make(NULL);
 	Elf64_Ehdr *header = (Elf64_Ehdr *)made->bytes;
 
-	(void)state;
 	assert_string_equal(read_all(made).interpreter, "");
 	assert_true(read_all(made).has_dynamic); /* static-pie */
 	header->e_phnum = 1;
@@ -162,7 +159,6 @@ static void other_machines(void **state)
 	struct made *made = make("/lib/ld.so");
 	Elf64_Ehdr *header = (Elf64_Ehdr *)made->bytes;
 
-	(void)state;
 	header->e_machine = EM_RISCV;
 	assert_string_equal(elf_file_machine(read_all(made).machine), "RISC-V");
 	header->e_machine = 9999;
@@ -183,7 +179,6 @@ static void what_points_outside_is_broken(void **state)
 	Elf64_Ehdr *header = (Elf64_Ehdr *)made->bytes;
 	struct elf_file file;
 
-	(void)state;
 	header->e_phoff = UINT64_MAX - 8;
 	assert_int_equal(elf_file_parse(made->bytes, SIZE, &file), ELF_FILE_BROKEN);
 	header->e_phoff = SIZE - 8;
@@ -209,7 +204,6 @@ static void more_needed_than_there_is_room_for(void **state)
 	char longer[300];
 	struct elf_file file;
 
-	(void)state;
 	memset(longer, 'x', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
 	add_entry(made, DT_NEEDED, add_string(made, longer));
@@ -227,7 +221,6 @@ static void cut_off_anywhere(void **state)
 	struct made *made = make("/lib/ld.so");
 	struct elf_file file;
 
-	(void)state;
 	add_entry(made, DT_NEEDED, add_string(made, "libc.so.6"));
 	for (size_t size = 0; size < SIZE; size += size < 256 ? 1 : 13) {
 		unsigned char *exact = malloc(size + !size);
@@ -248,7 +241,6 @@ static void bent_anywhere(void **state)
 	unsigned int read = 0, seed = 20240607;
 	struct elf_file file;
 
-	(void)state;
 	add_entry(made, DT_NEEDED, add_string(made, "libc.so.6"));
 	for (int round = 0; round < 20000; round++) {
 		memcpy(exact, made->bytes, SIZE);
@@ -273,7 +265,6 @@ static void files(void **state)
 	char path[] = "/tmp/gpushare-unit.XXXXXX";
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_int_equal(elf_file_read("/proc/self/exe", &file), ELF_FILE_OK);
 	assert_int_equal(file.machine, elf_file_own_machine());
 	assert_true(*file.interpreter && elf_file_needs(&file, "libc.so"));
@@ -293,19 +284,7 @@ static void files(void **state)
 	unlink(path);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_it_needs_and_where_it_looks),
-	    cmocka_unit_test(how_it_comes_to_cuda),
-	    cmocka_unit_test(static_ones),
-	    cmocka_unit_test(other_machines),
-	    cmocka_unit_test(what_points_outside_is_broken),
-	    cmocka_unit_test(more_needed_than_there_is_room_for),
-	    cmocka_unit_test(cut_off_anywhere),
-	    cmocka_unit_test(bent_anywhere),
-	    cmocka_unit_test(files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(what_it_needs_and_where_it_looks), UNIT(how_it_comes_to_cuda), UNIT(static_ones),
+	  UNIT(other_machines), UNIT(what_points_outside_is_broken),
+	  UNIT(more_needed_than_there_is_room_for), UNIT(cut_off_anywhere), UNIT(bent_anywhere),
+	  UNIT(files))

@@ -74,7 +74,6 @@ static void a_call_that_lacks_is_named_or_done_without(void **state)
 	};
 	int needed = 0, outcome;
 
-	(void)state;
 	needs_driver();
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		hidden = names[i];
@@ -89,7 +88,6 @@ static void a_call_that_lacks_is_named_or_done_without(void **state)
 
 static void of_many_the_first_is_named(void **state)
 {
-	(void)state;
 	needs_driver();
 	hidden = "*";
 	assert_int_equal(open_in_child("cuInit"), 1);
@@ -104,7 +102,6 @@ static void without_a_loader_there_is_nothing(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	memset(&table, 0xff, sizeof(table));
 	no_loader = true;
 	pid = fork();
@@ -119,14 +116,12 @@ static void without_a_loader_there_is_nothing(void **state)
 
 static cu_result error_name_fails(cu_result result, const char **out_text)
 {
-	(void)result;
 	*out_text = "wrong";
 	return CU_INVALID_VALUE;
 }
 
 static cu_result error_name_is_none(cu_result result, const char **out_text)
 {
-	(void)result;
 	*out_text = NULL;
 	return CU_OK;
 }
@@ -135,7 +130,6 @@ static void results_have_names_without_a_driver(void **state)
 {
 	struct driver driver = {.cuGetErrorName = error_name_fails};
 
-	(void)state;
 #define V(ours, theirs, value) assert_string_equal(driver_error_name(NULL, value), #theirs);
 	CUDA_ABI_RESULTS(V)
 #undef V
@@ -147,14 +141,5 @@ static void results_have_names_without_a_driver(void **state)
 	assert_string_equal(driver_error_name(&driver, 123456), "an unknown CUDA error");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_call_that_lacks_is_named_or_done_without),
-	    cmocka_unit_test(of_many_the_first_is_named),
-	    cmocka_unit_test(without_a_loader_there_is_nothing),
-	    cmocka_unit_test(results_have_names_without_a_driver),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(a_call_that_lacks_is_named_or_done_without), UNIT(of_many_the_first_is_named),
+	  UNIT(without_a_loader_there_is_nothing), UNIT(results_have_names_without_a_driver))

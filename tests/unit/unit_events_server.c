@@ -52,7 +52,6 @@ static void late_comers_hear_the_rest(void **state)
 	int fd = raw_connect(&raw_here);
 	struct listener *first = events_connect(), *second;
 
-	(void)state;
 	assert_int_equal(raw_say(fd, raw_share("a")), GPUSHARE_OK);
 	second = events_connect();
 	assert_int_equal(told.serial, 1);
@@ -76,7 +75,6 @@ static void a_resyncing_is_told_where_it_changes_something(void **state)
 	request resync = {.which_verb = gpushare_Request_resync_tag};
 	gpushare_Hold *hold = &resync.verb.resync.attached[0];
 
-	(void)state;
 	assert_int_equal(raw_say(owner, raw_share("w")), GPUSHARE_OK);
 	EXPECT(watcher, SHARE, "w");
 	strcpy(hold->name, "w");
@@ -107,7 +105,6 @@ static void who_waits_is_answered_and_asks_once(void **state)
 	struct listener *watcher = events_connect();
 	int fd = raw_connect(&raw_here);
 
-	(void)state;
 	listener_ask(watcher);
 	assert_int_equal(raw_say(watcher->fd, subscribe), GPUSHARE_E_INVALID);
 	raw_assert_sentence("waits for notices already");
@@ -128,7 +125,6 @@ static void a_short_watch_begins_idleness_anew(void **state)
 	struct listener *watch;
 	long long began;
 
-	(void)state;
 	raw_daemon_end(SIGTERM);
 	raw_daemon_start(&raw_here, arguments);
 	raw_sleep_ms(1500);
@@ -140,14 +136,7 @@ static void a_short_watch_begins_idleness_anew(void **state)
 	raw_daemon_start(&raw_here, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    RAW_TEST(late_comers_hear_the_rest),
-	    RAW_TEST(a_resyncing_is_told_where_it_changes_something),
-	    RAW_TEST(who_waits_is_answered_and_asks_once),
-	    RAW_TEST(a_short_watch_begins_idleness_anew),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(late_comers_hear_the_rest),
+	  RAW_TEST(a_resyncing_is_told_where_it_changes_something),
+	  RAW_TEST(who_waits_is_answered_and_asks_once),
+	  RAW_TEST(a_short_watch_begins_idleness_anew))

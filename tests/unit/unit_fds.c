@@ -21,7 +21,6 @@ static void handles_go_by_both(void **state)
 {
 	int own = raw_connect(&raw_here);
 
-	(void)state;
 	assert_int_equal(raw_fds_say(own, raw_share("x"), -1), GPUSHARE_OK);
 	assert_int_equal(raw_say(own, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.has_buffer && !raw_answer.body.attach.at_fds);
@@ -40,7 +39,6 @@ static void groups_are_numbers(void **state)
 	int own = raw_connect(&raw_here), file = raw_fds_make();
 	request what = raw_fds_share("x");
 
-	(void)state;
 	assert_non_null(group);
 	strcpy(what.verb.share.group, group->gr_name);
 	assert_int_equal(raw_fds_say(own, what, file), GPUSHARE_E_IO);
@@ -64,7 +62,6 @@ static void who_waits_is_served(void **state)
 	request wait = raw_attach("x", 60000);
 	static reply answer;
 
-	(void)state;
 	assert_true(raw_send(other, 0x80000007, &wait));
 	while (raw_stat(own).waiters != 1)
 		raw_sleep_ms(1);
@@ -93,7 +90,6 @@ static void who_asks_is_known(void **state)
 	gpushare_HelloReply mine = raw_hellos[own];
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
 	raw_hellos[own].session[7] ^= 1;
 	fd = raw_fds_dial();
@@ -124,7 +120,6 @@ static void the_socket_is_ours_alone(void **state)
 	char path[GPUSHARE_PATH_MAX];
 	struct stat is;
 
-	(void)state;
 	assert_int_equal(directory_fds_socket(raw_here.directory, path), GPUSHARE_OK);
 	assert_int_equal(stat(path, &is), 0);
 	assert_int_equal(is.st_mode, S_IFSOCK | 0600);
@@ -138,7 +133,6 @@ static void sockets_and_directories_are_refused(void **state)
 {
 	int own = raw_connect(&raw_here), before = raw_fds_settled(), file;
 
-	(void)state;
 	file = open("/", O_RDONLY | O_DIRECTORY);
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), file), GPUSHARE_E_INVALID);
 	raw_assert_sentence("not a socket or a directory");
@@ -180,7 +174,6 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	int own = raw_connect(&raw_here), before = raw_fds_settled(), fds[2], fd;
 	struct fds_header bad = raw_fds_header(FDS_ASK, own);
 
-	(void)state;
 	fds[0] = raw_fds_make();
 	fds[1] = raw_fds_make();
 #define refused(status, what, with) \
@@ -238,7 +231,6 @@ static void a_daemon_without_descriptors_says_so(void **state)
 	struct rlimit few = {0, 0}, before;
 	int own = raw_connect(&raw_here), fd = raw_fds_dial(), file = raw_fds_make(), have;
 
-	(void)state;
 	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("x"), &file, 1), GPUSHARE_OK);
 	have = raw_fds_settled();
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, NULL, &before), 0);
@@ -267,7 +259,6 @@ static void silence_ends(void **state)
 	    other = raw_fds_dial();
 	long long begin = raw_now_ms();
 
-	(void)state;
 	assert_int_equal(raw_fds_say_with(fd, own, raw_share("x"), NULL, 0), GPUSHARE_OK);
 	assert_int_equal(raw_fds_hear(other), 1);
 	assert_in_range(raw_now_ms() - begin, LIMIT_FDS_SILENT_MS - 500,
@@ -285,7 +276,6 @@ static void many_processes_at_once(void **state)
 	int before;
 	pid_t pids[6];
 
-	(void)state;
 	before = raw_fds_settled();
 	for (int p = 0; p < 6; p++) {
 		pids[p] = raw_fork();
@@ -320,7 +310,6 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 	int fd = peer_goes;
 	struct passing passing = {.came = NULL};
 
-	(void)state;
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	what = raw_attach("x", 0);
 	peer_registry->passing = &passing;
@@ -336,22 +325,11 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_daemon(handles_go_by_both),
-	    with_daemon(groups_are_numbers),
-	    with_daemon(who_waits_is_served),
-	    with_daemon(who_asks_is_known),
-	    with_daemon(the_socket_is_ours_alone),
-	    with_daemon(sockets_and_directories_are_refused),
-	    with_daemon(nonsense_gets_a_status_and_leaves_nothing),
-	    cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
-					    peer_tear_down),
-	    with_daemon(a_daemon_without_descriptors_says_so),
-	    with_daemon(silence_ends),
-	    with_daemon(many_processes_at_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_daemon(handles_go_by_both), with_daemon(groups_are_numbers),
+	  with_daemon(who_waits_is_served), with_daemon(who_asks_is_known),
+	  with_daemon(the_socket_is_ours_alone), with_daemon(sockets_and_directories_are_refused),
+	  with_daemon(nonsense_gets_a_status_and_leaves_nothing),
+	  cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
+					  peer_tear_down),
+	  with_daemon(a_daemon_without_descriptors_says_so), with_daemon(silence_ends),
+	  with_daemon(many_processes_at_once))

@@ -78,7 +78,6 @@ static void nothing_waits_behind_what_lingers(void **state)
 	int own = raw_connect(&raw_here), peer, fd = raw_fds_dial(), before;
 	struct fds_header wrong = raw_fds_header(FDS_ASK, own);
 
-	(void)state;
 	wrong.version++;
 	send_lingering(fd, own, &wrong, &peer);
 	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
@@ -100,7 +99,6 @@ static void a_socket_that_lingers_holds_up_nobody(void **state)
 	    left = raw_fds_dial(), page = raw_fds_dial();
 	struct fds_header wrong = raw_fds_header(FDS_ASK, own), changes = wrong;
 
-	(void)state;
 	send_lingering(fd, own, NULL, &peers[0]);
 	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_INVALID);
 	assert_others_are_served();
@@ -192,7 +190,6 @@ static void a_file_system_that_never_answers_holds_up_nobody(void **state)
 	char path[GPUSHARE_PATH_MAX], seen[GPUSHARE_PATH_MAX + 32];
 	pid_t pid;
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/silent", raw_here.directory);
 	plain = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	assert_true(plain >= 0);
@@ -222,7 +219,6 @@ static void only_memory_is_taken_in(void **state)
 {
 	int fds[2], own;
 
-	(void)state;
 	stage_needs_own_proc();
 	own = raw_connect(&raw_here);
 	fds[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -238,17 +234,10 @@ static void only_memory_is_taken_in(void **state)
 	close(own);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(a_socket_that_lingers_holds_up_nobody, raw_fds_set_up,
-					    raw_tear_down),
-	    cmocka_unit_test_setup_teardown(nothing_waits_behind_what_lingers, raw_fds_set_up,
-					    raw_tear_down),
-	    cmocka_unit_test_setup_teardown(a_file_system_that_never_answers_holds_up_nobody,
-					    raw_fds_set_up, raw_tear_down),
-	    cmocka_unit_test_setup_teardown(only_memory_is_taken_in, raw_fds_set_up, raw_tear_down),
-	};
-
-	return cmocka_run_group_tests_name("fds foreign", tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup_teardown(a_socket_that_lingers_holds_up_nobody, raw_fds_set_up,
+					  raw_tear_down),
+	  cmocka_unit_test_setup_teardown(nothing_waits_behind_what_lingers, raw_fds_set_up,
+					  raw_tear_down),
+	  cmocka_unit_test_setup_teardown(a_file_system_that_never_answers_holds_up_nobody,
+					  raw_fds_set_up, raw_tear_down),
+	  cmocka_unit_test_setup_teardown(only_memory_is_taken_in, raw_fds_set_up, raw_tear_down))

@@ -30,7 +30,6 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 	int fds[20];
 	pid_t pid;
 
-	(void)state;
 	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
 	assert_non_null(mkdtemp(raw_here.directory));
 	assert_int_equal(directory_fds_socket(raw_here.directory, path), GPUSHARE_OK);
@@ -64,11 +63,4 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 	rmdir(raw_here.directory);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_a_child_holds_open_is_forgotten),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(what_a_child_holds_open_is_forgotten))

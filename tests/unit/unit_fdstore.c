@@ -228,7 +228,6 @@ static void keep_and_give_back(void)
 
 static void it_keeps_and_gives_back(void **state)
 {
-	(void)state;
 	keep_and_give_back();
 }
 
@@ -236,7 +235,6 @@ static void at_an_abstract_socket_too(void **state)
 {
 	char where[64];
 
-	(void)state;
 	snprintf(where, sizeof(where), "@gpushare-unit-%d", getpid());
 	manager_listen(where);
 	keep_and_give_back();
@@ -245,7 +243,6 @@ static void at_an_abstract_socket_too(void **state)
 /* What doesn't say how many it keeps (systemd before 254), but did keep one, does keep. */
 static void one_that_came_back_proves_it(void **state)
 {
-	(void)state;
 	manager.size = "1";
 	start(NULL);
 	keep("a", 1);
@@ -265,7 +262,6 @@ static void what_is_not_meant_for_us_is_left(void **state)
 {
 	static const char *const orphan[] = {"--orphan", NULL};
 
-	(void)state;
 	shelf_needs_keeper();
 	manager.size = "9";
 	manager_add("gpushare-1", shelf_make(1));
@@ -284,7 +280,6 @@ static void without_a_store_there_is_a_keeper(void **state)
 	static const char *const sizes[] = {NULL, "0", "-0", "x"};
 	char path[64], environment[65536];
 
-	(void)state;
 	shelf_needs_keeper();
 	for (int i = 0; i < 4; i++) {
 		pid_t keeper;
@@ -315,7 +310,6 @@ static void a_keepers_things_move(void **state)
 {
 	pid_t keeper;
 
-	(void)state;
 	shelf_needs_keeper();
 	start(NULL);
 	keep("a", 1);
@@ -341,7 +335,6 @@ static void a_busy_manager_gets_it_later(void **state)
 	request what = raw_fds_share("again");
 	char name[16];
 
-	(void)state;
 	manager.size = "50";
 	start(NULL);
 	for (int i = 0; i < 49; i++) {
@@ -368,7 +361,6 @@ static void a_manager_that_is_not_there_harms_nobody(void **state)
 	static const char *const places[] = {"/nowhere/at/all", "/dev/null", "relative", "@", "",
 					     "vsock:2:1234"};
 
-	(void)state;
 	shelf_needs_keeper();
 	manager.size = "5";
 	for (int i = 0; i < 7; i++) {
@@ -389,7 +381,6 @@ static void it_changes_hands(void **state)
 	struct raw_daemon old;
 	pid_t keeper;
 
-	(void)state;
 	shelf_needs_keeper();
 	raw_daemon_start(&raw_here, NULL);
 	keep("a", 1);
@@ -412,7 +403,6 @@ static void a_killed_keeper_is_missed_at_once(void **state)
 	long long begin;
 	pid_t keeper, next;
 
-	(void)state;
 	shelf_needs_keeper();
 	raw_daemon_start(&raw_here, NULL);
 	keep("a", 1);
@@ -431,20 +421,10 @@ static void a_killed_keeper_is_missed_at_once(void **state)
 
 #define with_manager(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_manager(it_changes_hands),
-	    with_manager(a_killed_keeper_is_missed_at_once),
-	    with_manager(it_keeps_and_gives_back),
-	    with_manager(at_an_abstract_socket_too),
-	    with_manager(one_that_came_back_proves_it),
-	    with_manager(what_is_not_meant_for_us_is_left),
-	    with_manager(without_a_store_there_is_a_keeper),
-	    with_manager(a_keepers_things_move),
-	    with_manager(a_busy_manager_gets_it_later),
-	    with_manager(a_manager_that_is_not_there_harms_nobody),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_manager(it_changes_hands), with_manager(a_killed_keeper_is_missed_at_once),
+	  with_manager(it_keeps_and_gives_back), with_manager(at_an_abstract_socket_too),
+	  with_manager(one_that_came_back_proves_it),
+	  with_manager(what_is_not_meant_for_us_is_left),
+	  with_manager(without_a_store_there_is_a_keeper), with_manager(a_keepers_things_move),
+	  with_manager(a_busy_manager_gets_it_later),
+	  with_manager(a_manager_that_is_not_there_harms_nobody))

@@ -58,7 +58,6 @@ static void those_of_the_attack_are_ones(void **state)
 	char name[GPUSHARE_NAME_MAX + 1];
 	unsigned int first = 0, hash;
 
-	(void)state;
 	for (int i = 0; i < MADE; i++) {
 		made_name(i, name);
 		HASH_JEN(name, strlen(name), hash);
@@ -75,7 +74,6 @@ static void no_bucket_is_a_clients_to_choose(void **state)
 	char name[GPUSHARE_NAME_MAX + 1];
 	unsigned int count[BUCKETS] = {0};
 
-	(void)state;
 	for (int i = 0; i < MADE; i++) {
 		made_name(i, name);
 		assert_in_range(++count[hash_of(name, strlen(name)) % BUCKETS], 1, 20);
@@ -87,7 +85,6 @@ static void numbers_in_a_row_fall_apart(void **state)
 {
 	unsigned int count[BUCKETS] = {0};
 
-	(void)state;
 	for (uint64_t i = 0; i < BUCKETS; i++) {
 		unsigned int hash = hash_of(&i, sizeof(i));
 
@@ -95,13 +92,5 @@ static void numbers_in_a_row_fall_apart(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(those_of_the_attack_are_ones),
-	    cmocka_unit_test(no_bucket_is_a_clients_to_choose),
-	    cmocka_unit_test(numbers_in_a_row_fall_apart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(those_of_the_attack_are_ones), UNIT(no_bucket_is_a_clients_to_choose),
+	  UNIT(numbers_in_a_row_fall_apart))

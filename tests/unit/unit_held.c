@@ -32,7 +32,6 @@ static void what_is_held_can_be_had(void **state)
 	int one = make('1'), two = make('2'), before = descriptors_open(), fd;
 	uint64_t first = held_keep(one), second = held_keep(two);
 
-	(void)state;
 	close(one);
 	close(two);
 	assert_true(first && second && first != second);
@@ -70,7 +69,6 @@ static void what_the_program_closed_is_not(void **state)
 	int one = make('1'), other = make('2'), number = next_number(one);
 	uint64_t held = held_keep(one);
 
-	(void)state;
 	assert_int_equal(byte_of(number), '1');
 	close(number);
 	assert_int_equal(held_open(held), -1);
@@ -89,7 +87,6 @@ static void a_child_has_none(void **state)
 	uint64_t held = held_keep(one);
 	pid_t pid = fork();
 
-	(void)state;
 	if (!pid)
 		_exit(fcntl(number, F_GETFD) >= 0 || held_open(held) >= 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -101,13 +98,5 @@ static void a_child_has_none(void **state)
 	close(one);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_is_held_can_be_had),
-	    cmocka_unit_test(what_the_program_closed_is_not),
-	    cmocka_unit_test(a_child_has_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(what_is_held_can_be_had), UNIT(what_the_program_closed_is_not),
+	  UNIT(a_child_has_none))

@@ -100,7 +100,6 @@ static void all_starts(const struct host_copy_way *way)
 
 static void test_all_starts(void **state)
 {
-	(void)state;
 	each_way(all_starts);
 }
 
@@ -127,7 +126,6 @@ static void at_the_edge(const struct host_copy_way *way)
 
 static void test_edges(void **state)
 {
-	(void)state;
 	each_way(at_the_edge);
 }
 
@@ -154,7 +152,6 @@ static void big_ones(const struct host_copy_way *way)
 
 static void test_big(void **state)
 {
-	(void)state;
 	each_way(big_ones);
 }
 
@@ -212,7 +209,6 @@ static void words_at_once(const struct host_copy_way *way)
 
 static void test_words(void **state)
 {
-	(void)state;
 	each_way(words_at_once);
 }
 
@@ -228,7 +224,6 @@ static void test_alignment(void **state)
 	const struct host_copy_way *way = host_copy_ways;
 	_Alignas(64) char device[128], host[128], back[128];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(host); i++)
 		host[i] = (char)(i + 1);
 	while (strcmp(way->name, "words") != 0)
@@ -256,7 +251,6 @@ static void test_best(void **state)
 	const struct host_copy_way *first = host_copy_ways;
 	char device[100] = "", host[100] = "", back[100] = "";
 
-	(void)state;
 	while (!first->usable())
 		first++;
 	assert_ptr_equal(host_copy_best(), first);
@@ -274,11 +268,11 @@ static void test_best(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_all_starts), cmocka_unit_test(test_edges),
-	    cmocka_unit_test(test_big),	       cmocka_unit_test(test_words),
-	    cmocka_unit_test(test_best),
+	    UNIT(test_all_starts), cmocka_unit_test(test_edges),
+	    UNIT(test_big),	   cmocka_unit_test(test_words),
+	    UNIT(test_best),
 #ifdef ALIGNMENT
-	    cmocka_unit_test(test_alignment),
+	    UNIT(test_alignment),
 #endif
 	};
 

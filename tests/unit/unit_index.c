@@ -72,7 +72,6 @@ static void it_follows_the_registry(void **state)
 	struct index_record found;
 	uint64_t first;
 
-	(void)state;
 	assert_false(agrees(page, other, "x", &found));
 	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
 	assert_true(agrees(page, other, "x", &found));
@@ -104,7 +103,6 @@ static void a_full_bucket_is_left_to_the_registry(void **state)
 	struct index_record found;
 	unsigned int names = 0, has = 0;
 
-	(void)state;
 	for (unsigned int i = 0; names < 2 * INDEX_WAYS; i++) {
 		char name[32];
 
@@ -138,7 +136,6 @@ static void it_is_there_before_the_answer(void **state)
 	int own = raw_connect(&raw_here);
 	char name[32];
 
-	(void)state;
 	for (int i = 0; i < 500; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		assert_int_equal(raw_say(own, raw_share(name)), GPUSHARE_OK);
@@ -158,7 +155,6 @@ static void a_dead_owners_names_go(void **state)
 	pid_t pid = raw_owner("x", raw_share);
 	long long begin;
 
-	(void)state;
 	assert_true(finds(page, "x"));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -173,7 +169,6 @@ static void a_killed_daemon_is_not_believed(void **state)
 	const struct index_page *page = page_map(), *next;
 	int own = raw_connect(&raw_here);
 
-	(void)state;
 	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
 	assert_true(finds(page, "x"));
 	raw_daemon_end(SIGKILL);
@@ -189,7 +184,6 @@ static void one_that_leaves_is_not_believed(void **state)
 {
 	const struct index_page *page = page_map();
 
-	(void)state;
 	assert_true(index_is_live(page));
 	raw_daemon_end(SIGTERM);
 	assert_false(index_is_live(page));
@@ -198,7 +192,6 @@ static void one_that_leaves_is_not_believed(void **state)
 
 static void nobody_else_writes_to_it(void **state)
 {
-	(void)state;
 	page_map();
 	raw_fds_assert_read_only(raw_fds_page_fd(FDS_INDEX));
 }
@@ -210,7 +203,6 @@ static void it_holds_no_handle(void **state)
 	unsigned char handle[GPUSHARE_HANDLE_SIZE];
 	int own = raw_connect(&raw_here);
 
-	(void)state;
 	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
 	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
 	assert_null(memmem(page, sizeof(*page), handle, 8));
@@ -221,14 +213,12 @@ static struct indexer indexer;
 
 static int begin(void **state)
 {
-	(void)state;
 	indexer_init(&indexer);
 	return 0;
 }
 
 static int end(void **state)
 {
-	(void)state;
 	indexer_finish(&indexer);
 	return 0;
 }
@@ -278,7 +268,6 @@ static void places_are_used_again(void **state)
 	struct entry **entries;
 	char name[32];
 
-	(void)state;
 	needs_page();
 	entries = test_calloc(COUNT, sizeof(*entries));
 	for (unsigned int i = 0; i < COUNT + AT_ONCE; i++) {
@@ -329,7 +318,6 @@ static void readers_see_one_moment(void **state)
 	struct entry *entry;
 	pthread_t threads[3];
 
-	(void)state;
 	needs_page();
 	entry = entry_of("x", 0);
 	for (int i = 0; i < 3; i++)
@@ -348,21 +336,9 @@ static void readers_see_one_moment(void **state)
 	entry_free(entry);
 }
 
-int main(void)
-{
 #define ALONE(test) cmocka_unit_test_setup_teardown(test, begin, end)
-	const struct CMUnitTest tests[] = {
-	    RAW_TEST(it_follows_the_registry),
-	    RAW_TEST(a_full_bucket_is_left_to_the_registry),
-	    RAW_TEST(it_is_there_before_the_answer),
-	    RAW_TEST(a_dead_owners_names_go),
-	    RAW_TEST(a_killed_daemon_is_not_believed),
-	    RAW_TEST(one_that_leaves_is_not_believed),
-	    RAW_TEST(nobody_else_writes_to_it),
-	    RAW_TEST(it_holds_no_handle),
-	    ALONE(places_are_used_again),
-	    ALONE(readers_see_one_moment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(it_follows_the_registry), RAW_TEST(a_full_bucket_is_left_to_the_registry),
+	  RAW_TEST(it_is_there_before_the_answer), RAW_TEST(a_dead_owners_names_go),
+	  RAW_TEST(a_killed_daemon_is_not_believed), RAW_TEST(one_that_leaves_is_not_believed),
+	  RAW_TEST(nobody_else_writes_to_it), RAW_TEST(it_holds_no_handle),
+	  ALONE(places_are_used_again), ALONE(readers_see_one_moment))

@@ -33,7 +33,6 @@ static void a_dead_owners_name_is_free_at_once(void **state)
 {
 	int fd = raw_connect(&raw_here), before = raw_fds_settled();
 
-	(void)state;
 	for (int round = 0; round < ROUNDS; round++) {
 		pid_t pid =
 		    round % 2 ? raw_owner_by("x", kept_for_good) : raw_owner("x", raw_share);
@@ -53,7 +52,6 @@ static void killed_clients_leave_no_connection(void **state)
 {
 	int before = raw_fds_settled();
 
-	(void)state;
 	for (int round = 0; round < ROUNDS; round++) {
 		int ready[2];
 		char byte;
@@ -110,7 +108,6 @@ static void it_stays_without_its_owner(void **state)
 	pid_t pid = raw_peer_pid(owner);
 	uint64_t freed;
 
-	(void)state;
 	assert_int_equal(share(owner, "plain", READONLY, 128, false), GPUSHARE_OK);
 	assert_int_equal(share(owner, "freed", KEEP | READONLY, 128, false), GPUSHARE_OK);
 	freed = raw_answer.body.share.generation;
@@ -145,7 +142,6 @@ static void a_quota_is_answered(void **state)
 	int fd = raw_connect(&raw_here), owner = raw_peer(0, 0);
 	const uint64_t all = raw_stat(fd).kept_limit;
 
-	(void)state;
 	assert_int_equal(share(owner, "a", KEEP, all - 128, false), GPUSHARE_OK);
 	assert_int_equal(share(owner, "b", KEEP, 129, false), GPUSHARE_E_LIMIT);
 	raw_assert_sentence("129 bytes more");
@@ -161,15 +157,6 @@ static void a_quota_is_answered(void **state)
 	close(fd);
 }
 
-int main(void)
-{
 #define TEST(name) cmocka_unit_test_setup_teardown(name, raw_fds_set_up, raw_peers_tear_down)
-	const struct CMUnitTest tests[] = {
-	    TEST(a_dead_owners_name_is_free_at_once),
-	    TEST(killed_clients_leave_no_connection),
-	    TEST(it_stays_without_its_owner),
-	    TEST(a_quota_is_answered),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(a_dead_owners_name_is_free_at_once), TEST(killed_clients_leave_no_connection),
+	  TEST(it_stays_without_its_owner), TEST(a_quota_is_answered))

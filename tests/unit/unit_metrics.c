@@ -24,7 +24,6 @@ static void escaped(void **state)
 {
 	char out[64];
 
-	(void)state;
 	metrics_escape("plain", out);
 	assert_string_equal(out, "plain");
 	metrics_escape("a\"b\\c\nd", out);
@@ -39,7 +38,6 @@ static void nothing_but_down(void **state)
 {
 	char *text = text_of(NULL);
 
-	(void)state;
 	assert_string_equal(text, "# HELP gpushare_up Whether the registry can be reached.\n"
 				  "# TYPE gpushare_up gauge\n"
 				  "gpushare_up 0\n");
@@ -57,7 +55,6 @@ static void numbers_and_families(void **state)
 	};
 	char *text = text_of(&info);
 
-	(void)state;
 	assert_non_null(strstr(text, "\ngpushare_up 1\n"));
 	assert_non_null(strstr(text, "\ngpushare_names 18446744073709551615\n"));
 	assert_non_null(strstr(text, "\ngpushare_start_time_seconds 1700000000.007\n"));
@@ -77,7 +74,6 @@ static void every_kind_that_there_is_room_for(void **state)
 	struct gpushare_registry_info info = {.names = 0};
 	char *text;
 
-	(void)state;
 	for (int i = 0; i < GPUSHARE_COUNTS_MAX; i++)
 		snprintf(info.by_status[i].what, sizeof(info.by_status[i].what), "E_%d", i);
 	text = text_of(&info);
@@ -95,7 +91,6 @@ static void columns_as_wide_as_they_need_to_be(void **state)
 	char line[TABLE_LINE_MAX];
 	char(*cells)[TABLE_CELL_MAX];
 
-	(void)state;
 	table_widths(&table, widths);
 	table_line(&table, widths, -1, line);
 	assert_string_equal(line, "NAME  N");
@@ -129,7 +124,6 @@ static void tags_and_owners(void **state)
 	char out[SHOW_CELL_MAX];
 	json_t *json;
 
-	(void)state;
 	show_owner(&info, out);
 	assert_string_equal(out, "a?[2J[7]");
 	show_holder(&holder, out);
@@ -152,16 +146,6 @@ static void tags_and_owners(void **state)
 	assert_string_equal(out, "");
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(escaped),
-	    cmocka_unit_test(nothing_but_down),
-	    cmocka_unit_test(numbers_and_families),
-	    cmocka_unit_test(every_kind_that_there_is_room_for),
-	    cmocka_unit_test(columns_as_wide_as_they_need_to_be),
-	    cmocka_unit_test(tags_and_owners),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(escaped), UNIT(nothing_but_down), UNIT(numbers_and_families),
+	  UNIT(every_kind_that_there_is_room_for), UNIT(columns_as_wide_as_they_need_to_be),
+	  UNIT(tags_and_owners))

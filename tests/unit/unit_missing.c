@@ -81,7 +81,6 @@ static void the_owner_brings_it_back(void **state)
 	uint64_t x = share(owner, "x");
 	request waits = raw_attach("x", RAW_TIMEOUT_MS);
 
-	(void)state;
 	lose(-1);
 	other = raw_connect(&raw_here);
 	assert_true(raw_seen(other, "x")->missing);
@@ -111,7 +110,6 @@ static void an_attacher_brings_back_what_the_owner_left(void **state)
 	pid_t owner_pid = raw_peer_pid(owner);
 	uint64_t x = share(owner, "x");
 
-	(void)state;
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
 	lose(owner);
 	third = raw_connect(&raw_here);
@@ -135,7 +133,6 @@ static void an_attacher_may_be_before_the_owner(void **state)
 	int owner = raw_peer(0, 0), a = raw_peer(0, 0);
 	uint64_t x = share(owner, "x");
 
-	(void)state;
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
 	lose(-1);
 	a = come_back(a);
@@ -155,7 +152,6 @@ static void a_stranded_one_stands_again(void **state)
 	request what = kept("x");
 	uint64_t x;
 
-	(void)state;
 	what.verb.share.buffer.ttl_s = 50;
 	assert_int_equal(say(owner, what), GPUSHARE_OK);
 	x = raw_answer.body.share.generation;
@@ -191,7 +187,6 @@ static void what_was_removed_is_not_brought_back(void **state)
 	uint64_t x = share(owner, "x"), y = share(owner, "y"), now;
 	request what;
 
-	(void)state;
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
 	assert_int_equal(raw_fds_get(a, "y"), GPUSHARE_OK);
 	assert_int_equal(raw_say(a, raw_withdraw("x", 0)), GPUSHARE_OK);
@@ -219,7 +214,6 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 	int owner = raw_peer(0, 0), a = raw_peer(0, 0), late;
 	uint64_t x = share(owner, "x"), z;
 
-	(void)state;
 	share(owner, "y");
 	z = share(a, "z");
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
@@ -251,7 +245,6 @@ static void what_is_missing_is_replaced_not_adopted(void **state)
 	uint64_t x = share(owner, "x");
 	request what = kept("x");
 
-	(void)state;
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
 	lose(owner);
 	other = raw_connect(&raw_here);
@@ -276,17 +269,10 @@ static int set_up(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_peers_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_daemon(the_owner_brings_it_back),
-	    with_daemon(an_attacher_brings_back_what_the_owner_left),
-	    with_daemon(an_attacher_may_be_before_the_owner),
-	    with_daemon(a_stranded_one_stands_again),
-	    with_daemon(what_was_removed_is_not_brought_back),
-	    with_daemon(it_is_lost_with_the_last_who_had_it),
-	    with_daemon(what_is_missing_is_replaced_not_adopted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_daemon(the_owner_brings_it_back),
+	  with_daemon(an_attacher_brings_back_what_the_owner_left),
+	  with_daemon(an_attacher_may_be_before_the_owner),
+	  with_daemon(a_stranded_one_stands_again),
+	  with_daemon(what_was_removed_is_not_brought_back),
+	  with_daemon(it_is_lost_with_the_last_who_had_it),
+	  with_daemon(what_is_missing_is_replaced_not_adopted))

@@ -12,7 +12,6 @@
 
 static void only_the_alphabet_is_a_name(void **state)
 {
-	(void)state;
 	for (int byte = 1; byte < 256; byte++) {
 		char name[] = {'x', (char)byte, '\0'};
 		bool want =
@@ -43,7 +42,6 @@ static void a_name_has_a_length_and_a_first_byte(void **state)
 	    {A51 A51 A51 A51 A51 "a", "255"},
 	};
 
-	(void)state;
 	assert_false(name_is_valid(NULL));
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
 		assert_int_equal(name_is_valid(is[i].name), !is[i].fault);
@@ -57,7 +55,6 @@ static void the_greeting_is_nngs(void **state)
 	static const uint8_t req[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
 	uint8_t to[SP_GREETING_SIZE];
 
-	(void)state;
 	sp_greeting(to, SP_REQ);
 	assert_memory_equal(to, req, sizeof(req));
 	assert_true(sp_greeting_is(to, SP_REQ));
@@ -74,7 +71,6 @@ static void the_header_is_nngs(void **state)
 	static const uint8_t want[] = {1, 0, 0, 0, 0, 0, 0, 1, 6, 0x80, 0, 0x12, 0x34};
 	uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE];
 
-	(void)state;
 	sp_header(to, 0x1234, 0x102);
 	assert_memory_equal(to, want, sizeof(want));
 	assert_int_equal(sp_header_body_size(to), 0x102);
@@ -85,7 +81,6 @@ static void a_header_without_sense_is_refused(void **state)
 {
 	uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE];
 
-	(void)state;
 	sp_header(to, 1, 0);
 	assert_int_equal(sp_header_body_size(to), 0);
 	to[8] = 3; /* no room for the id */
@@ -105,7 +100,6 @@ static char scratch[64];
 
 static int make_scratch(void **state)
 {
-	(void)state;
 	unsetenv("GPUSHARE_DIR");
 	unsetenv("XDG_RUNTIME_DIR");
 	strcpy(scratch, "/tmp/gpushare-unit-XXXXXX");
@@ -114,7 +108,6 @@ static int make_scratch(void **state)
 
 static int remove_scratch(void **state)
 {
-	(void)state;
 	return rmdir(scratch);
 }
 
@@ -138,7 +131,6 @@ static void the_directory_is_found_in_order(void **state)
 {
 	char by_uid[64];
 
-	(void)state;
 	snprintf(by_uid, sizeof(by_uid), "/tmp/gpushare-%u", (unsigned)geteuid());
 	assert_found(NULL, by_uid);
 	assert_found("", by_uid);
@@ -160,7 +152,6 @@ static void a_relative_directory_is_pinned(void **state)
 {
 	char here[GPUSHARE_PATH_MAX], want[GPUSHARE_PATH_MAX + 8];
 
-	(void)state;
 	assert_non_null(getcwd(here, sizeof(here)));
 	assert_int_equal(chdir(scratch), 0);
 	snprintf(want, sizeof(want), "%s/sub", scratch);
@@ -175,7 +166,6 @@ static void a_long_directory_is_refused(void **state)
 {
 	char path[300], out[GPUSHARE_PATH_MAX] = "untouched", why[256];
 
-	(void)state;
 	memset(path, 'd', sizeof(path));
 	path[0] = '/';
 	path[sizeof(path) - 1] = '\0';
@@ -202,7 +192,6 @@ static void the_directory_is_made(void **state)
 	struct stat is;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
 	assert_non_null(strstr(why, "does not exist"));
 	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_OK);
@@ -236,7 +225,6 @@ static void what_is_not_ones_own_folder_is_refused(void **state)
 	const char *path = in_scratch("theirs");
 	char target[128], slashed[136], why[256];
 
-	(void)state;
 	snprintf(target, sizeof(target), "%s/target", scratch);
 	snprintf(slashed, sizeof(slashed), "%s/", path); /* which open() would follow */
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
@@ -270,7 +258,6 @@ static void a_system_directory_is_nobodys_to_close(void **state)
 	static const char *const paths[] = {"/", "/tmp", "/var/tmp", "/usr/lib", "/etc"};
 	char why[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		assert_int_equal(directory_check(paths[i], why, sizeof(why)), GPUSHARE_E_DENIED);
 		assert_null(strstr(why, "chmod"));
@@ -284,7 +271,6 @@ static void a_directory_that_cannot_be_made_says_why(void **state)
 	const char *path = in_scratch("no/such/parent");
 	char why[256];
 
-	(void)state;
 	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
 	assert_non_null(strstr(why, path));
 	assert_non_null(strstr(why, "; run 'mkdir -p "));
@@ -295,7 +281,6 @@ static void a_directory_that_cannot_be_made_says_why(void **state)
 
 static void every_status_has_its_text(void **state)
 {
-	(void)state;
 #define X(name, value, text) assert_string_equal(status_text(GPUSHARE_##name), text);
 	GPUSHARE_STATUSES(X)
 #undef X
@@ -305,7 +290,6 @@ static void every_status_has_its_text(void **state)
 
 static void errnos_become_statuses(void **state)
 {
-	(void)state;
 	assert_int_equal(status_from_errno(0), GPUSHARE_OK);
 	assert_int_equal(status_from_errno(EACCES), GPUSHARE_E_DENIED);
 	assert_int_equal(status_from_errno(ENOMEM), GPUSHARE_E_NO_MEMORY);
@@ -321,7 +305,6 @@ static void a_message_has_an_id_of_each_hop(void **state)
 {
 	static const uint8_t hops[] = {0, 0, 0, 7, 0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 1, 0x80};
 
-	(void)state;
 	assert_int_equal(sp_ids_size(hops, sizeof(hops)), 12);
 	assert_int_equal(sp_ids_size(hops + 8, 5), 4);
 	assert_int_equal(sp_ids_size(hops, 11), 0); /* the last one is not whole */
@@ -342,7 +325,6 @@ static void distances(void **state)
 	    {A51 A51, "weights", 2, 3},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
 		assert_int_equal(edit_distance(is[i].one, is[i].other, is[i].most), is[i].distance);
 		assert_int_equal(edit_distance(is[i].other, is[i].one, is[i].most), is[i].distance);
@@ -362,26 +344,12 @@ static void distances(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(only_the_alphabet_is_a_name),
-	    cmocka_unit_test(a_name_has_a_length_and_a_first_byte),
-	    cmocka_unit_test(the_greeting_is_nngs),
-	    cmocka_unit_test(the_header_is_nngs),
-	    cmocka_unit_test(a_header_without_sense_is_refused),
-	    cmocka_unit_test(a_message_has_an_id_of_each_hop),
-	    in_place(the_directory_is_found_in_order),
-	    in_place(a_relative_directory_is_pinned),
-	    in_place(a_long_directory_is_refused),
-	    in_place(the_directory_is_made),
-	    in_place(what_is_not_ones_own_folder_is_refused),
-	    cmocka_unit_test(a_system_directory_is_nobodys_to_close),
-	    in_place(a_directory_that_cannot_be_made_says_why),
-	    cmocka_unit_test(every_status_has_its_text),
-	    cmocka_unit_test(errnos_become_statuses),
-	    cmocka_unit_test(distances),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(only_the_alphabet_is_a_name), UNIT(a_name_has_a_length_and_a_first_byte),
+	  UNIT(the_greeting_is_nngs), UNIT(the_header_is_nngs),
+	  UNIT(a_header_without_sense_is_refused), UNIT(a_message_has_an_id_of_each_hop),
+	  in_place(the_directory_is_found_in_order), in_place(a_relative_directory_is_pinned),
+	  in_place(a_long_directory_is_refused), in_place(the_directory_is_made),
+	  in_place(what_is_not_ones_own_folder_is_refused),
+	  UNIT(a_system_directory_is_nobodys_to_close),
+	  in_place(a_directory_that_cannot_be_made_says_why), UNIT(every_status_has_its_text),
+	  UNIT(errnos_become_statuses), UNIT(distances))

@@ -116,7 +116,6 @@ static void only_who_has_it_gets_its_page(void **state)
 	request what = about(0);
 	uint64_t id;
 
-	(void)state;
 	assert_int_equal(join(other, 0), GPUSHARE_E_DENIED);
 	raw_assert_sentence("neither shares");
 	what.verb.order.generation++;
@@ -142,7 +141,6 @@ static void one_process_publishes(void **state)
 	int one = raw_connect(&raw_here), two = raw_connect(&raw_here); /* of one process */
 	char sentence[64];
 
-	(void)state;
 	assert_int_equal(raw_say(one, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(two, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(join(one, ORDER_PUBLISHES), GPUSHARE_OK);
@@ -164,7 +162,6 @@ static void one_process_publishes(void **state)
 
 static void a_dead_publishers_numbers_are_given_again(void **state)
 {
-	(void)state;
 	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->published, 3);
 	atomic_store(&page->next, 5);
@@ -184,7 +181,6 @@ static void restart(void)
 
 static void who_left_with_work_under_way_is_waited_for(void **state)
 {
-	(void)state;
 	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 1);
 	leave(a, ORDER_PUBLISHES);
@@ -209,7 +205,6 @@ static void a_kept_buffers_next_owner_is_waited_for(void **state)
 {
 	request what = raw_fds_share("x");
 
-	(void)state;
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
 	assert_int_equal(raw_fds_put(owner, "x", GPUSHARE_FLAG_KEEP), GPUSHARE_OK);
 	generation = raw_answer.body.share.generation;
@@ -225,7 +220,6 @@ static void a_kept_buffers_next_owner_is_waited_for(void **state)
 
 static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 {
-	(void)state;
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
 	assert_int_equal(raw_fds_put(owner, "x", GPUSHARE_FLAG_READONLY), GPUSHARE_OK);
 	generation = raw_answer.body.share.generation;
@@ -237,7 +231,6 @@ static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 
 static void consumers_get_slots_that_end_with_them(void **state)
 {
-	(void)state;
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(raw_answer.body.order.first, 1);
@@ -263,7 +256,6 @@ static void there_is_room_for_so_many_consumers(void **state)
 {
 	int consumers[ORDER_SLOTS + 1], one = -1;
 
-	(void)state;
 	for (uint32_t i = 0; i <= ORDER_SLOTS; i++) {
 		consumers[i] = one = raw_connect(&raw_here);
 		assert_int_equal(raw_say(one, raw_attach("x", 0)), GPUSHARE_OK);
@@ -279,7 +271,6 @@ static void there_is_room_for_so_many_consumers(void **state)
 
 static void what_ends_with_its_name(void **state)
 {
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
 	assert_true(order_is_gone(page) && is_left(1));
@@ -299,7 +290,6 @@ static void what_ends_with_its_name(void **state)
 
 static void an_owner_who_defers_its_free_has_gone(void **state)
 {
-	(void)state;
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(raw_say(owner, raw_free("x", generation)), GPUSHARE_OK);
@@ -309,7 +299,6 @@ static void an_owner_who_defers_its_free_has_gone(void **state)
 
 static void a_taken_name_ends_nothing(void **state)
 {
-	(void)state;
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(raw_say(a, raw_withdraw("x", 0)), GPUSHARE_OK); /* unlinked */
@@ -324,7 +313,6 @@ static void what_is_brought_is_taken_where_it_is_a_page(void **state)
 	int fds[] = {-1, raw_fds_make(), order_page_make(generation + 1, 77),
 		     order_page_make(generation, 77)};
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(bring(owner, ORDER_CONSUMES, 77, 5, fds[i]), i == 3 ? 77 : 0);
 		if (fds[i] >= 0)
@@ -340,7 +328,6 @@ static void what_was_left_out_and_comes_goes_on(void **state)
 {
 	request what = {.which_verb = gpushare_Request_resync_tag};
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->published, 5);
@@ -368,7 +355,6 @@ static void the_living_keep_their_roles(void **state)
 {
 	uint64_t id;
 
-	(void)state;
 	if (skips_restarts())
 		skip();
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
@@ -393,7 +379,6 @@ static void the_living_keep_their_roles(void **state)
 
 static void a_left_slot_stays_so_over_restarts(void **state)
 {
-	(void)state;
 	if (skips_restarts())
 		skip();
 	assert_int_equal(joined_slot(a), 1);
@@ -408,7 +393,6 @@ static void a_left_slot_stays_so_over_restarts(void **state)
 
 static void who_died_meanwhile_has_gone(void **state)
 {
-	(void)state;
 	if (skips_restarts())
 		skip();
 	assert_int_equal(join(b, ORDER_PUBLISHES), GPUSHARE_OK);
@@ -451,7 +435,6 @@ static void an_owner_who_comes_last_is_waited_for(void **state)
 {
 	request what = raw_share("x");
 
-	(void)state;
 	for (uint32_t roles = 0; roles <= ORDER_PUBLISHES; roles += ORDER_PUBLISHES) {
 		assert_int_equal(join(owner, roles), GPUSHARE_OK);
 		assert_int_equal(joined_slot(a), 1);
@@ -484,7 +467,6 @@ static void what_went_meanwhile_is_not_waited_for(void **state)
 {
 	request what = raw_share("x");
 
-	(void)state;
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(joined_slot(a), 1);
 	raw_daemon_lose();
@@ -504,29 +486,14 @@ static void what_went_meanwhile_is_not_waited_for(void **state)
 	assert_int_equal(raw_stat(owner).descriptors, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	    T(only_who_has_it_gets_its_page),
-	    T(one_process_publishes),
-	    T(a_dead_publishers_numbers_are_given_again),
-	    T(who_left_with_work_under_way_is_waited_for),
-	    T(a_kept_buffers_next_owner_is_waited_for),
-	    T(a_read_only_buffer_is_its_owners_to_publish),
-	    T(consumers_get_slots_that_end_with_them),
-	    T(there_is_room_for_so_many_consumers),
-	    T(what_ends_with_its_name),
-	    T(an_owner_who_defers_its_free_has_gone),
-	    T(a_taken_name_ends_nothing),
-	    T(what_is_brought_is_taken_where_it_is_a_page),
-	    T(what_was_left_out_and_comes_goes_on),
-	    T(the_living_keep_their_roles),
-	    T(a_left_slot_stays_so_over_restarts),
-	    T(who_died_meanwhile_has_gone),
-	    T(an_owner_who_comes_last_is_waited_for),
-	    T(what_went_meanwhile_is_not_waited_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(T(only_who_has_it_gets_its_page), T(one_process_publishes),
+	  T(a_dead_publishers_numbers_are_given_again),
+	  T(who_left_with_work_under_way_is_waited_for), T(a_kept_buffers_next_owner_is_waited_for),
+	  T(a_read_only_buffer_is_its_owners_to_publish), T(consumers_get_slots_that_end_with_them),
+	  T(there_is_room_for_so_many_consumers), T(what_ends_with_its_name),
+	  T(an_owner_who_defers_its_free_has_gone), T(a_taken_name_ends_nothing),
+	  T(what_is_brought_is_taken_where_it_is_a_page), T(what_was_left_out_and_comes_goes_on),
+	  T(the_living_keep_their_roles), T(a_left_slot_stays_so_over_restarts),
+	  T(who_died_meanwhile_has_gone), T(an_owner_who_comes_last_is_waited_for),
+	  T(what_went_meanwhile_is_not_waited_for))

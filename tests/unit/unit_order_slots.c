@@ -77,7 +77,6 @@ static void a_slot_is_free_when_its_process_has_ended(void **state)
 {
 	struct session *a = attacher(2), *b = attacher(3);
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	leave(a, 0);
 	pass(1);
@@ -98,7 +97,6 @@ static void a_connection_that_ends_keeps_its_slot(void **state)
 {
 	struct session *a = attacher(2);
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	registry_disconnect(peer_registry, a);
 	pass(60);
@@ -109,7 +107,6 @@ static void a_slot_is_free_when_the_last_release_has_come(void **state)
 {
 	struct session *a = attacher(2);
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	atomic_store(&page->slot[0].released, 3);
 	leave(a, 5 + 1);
@@ -134,7 +131,6 @@ static void an_unsettled_slot_of_an_invisible_process_is_kept(void **state)
 {
 	struct session *a = foreigner(2, 7);
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	leave(a, ORDER_UNSETTLED);
 	registry_disconnect(peer_registry, a); /* its graph may be launched all the same */
@@ -159,7 +155,6 @@ static void only_its_own_slot_is_resumed(void **state)
 	request what = raw_order("x", generation, ORDER_CONSUMES);
 	struct session *a = foreigner(2, 7), *b = attacher(3);
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	registry_disconnect(peer_registry, a);
 	/* Only a client that comes again has a slot to ask for. */
@@ -183,7 +178,6 @@ static void a_program_ends_with_exec(void **state)
 {
 	struct session *a = attacher(2), *b = peer_new(3, 13, "b");
 
-	(void)state;
 	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
 	a->peer.stack++; /* of the program before */
 	assert_int_equal(joined_slot(a), 1);
@@ -211,7 +205,6 @@ static void a_process_that_can_not_be_read_may_live(void **state)
 	uint64_t number;
 	bool ended;
 
-	(void)state;
 	process_read(getpid(), getuid(), &self);
 	number = participant_number(&self);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -230,7 +223,6 @@ static void marks_are_made_again(void **state)
 {
 	struct session *a = attacher(2);
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(pass(0));
@@ -258,7 +250,6 @@ static void marks_outlive_the_name(void **state)
 {
 	struct session *a = attacher(2);
 
-	(void)state;
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(peer_withdraw(owner, "x", generation), GPUSHARE_OK);
 	assert_null(order_find(peer_registry, generation));
@@ -291,7 +282,6 @@ static void who_is_known_to_the_page_alone_is_awaited(void **state)
 	struct session *a = attacher(2), *b = attacher(3);
 	int fd = strange_page();
 
-	(void)state;
 	atomic_store(&page->slot[1].process, participant_number(&a->peer));
 	order_join(page, 2, participant_number(&owner->peer)); /* which has ended */
 	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
@@ -323,7 +313,6 @@ static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 	struct session *a = attacher(2);
 	int fd = strange_page();
 
-	(void)state;
 	atomic_store(&page->publisher, participant_number(&owner->peer));
 	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
 	pass(LIMIT_UNSEEN_S + 1);
@@ -338,7 +327,6 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	struct session *a;
 	int fd = strange_page();
 
-	(void)state;
 	registry_disconnect(peer_registry, owner);
 	peer_tear_down(NULL);
 	peer_set_up(NULL);
@@ -364,7 +352,6 @@ static void a_page_that_was_lost_is_asked_for(void **state)
 {
 	struct order *order;
 
-	(void)state;
 	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	order = order_find(peer_registry, generation);
 	order_page_unmap(order->page);
@@ -394,7 +381,6 @@ static void processes_are_looked_at_in_pieces(void **state)
 	struct order_page *pages[PAGES];
 	int left = 0, before = -1;
 
-	(void)state;
 	for (int i = 0; i < PAGES; i++) {
 		char name[16];
 		int fd;
@@ -422,7 +408,6 @@ static void a_join_and_a_reclaim_agree(void **state)
 {
 	int fd = order_page_make(1, 1);
 
-	(void)state;
 	assert_int_equal(order_page_map(fd, 2, &page), GPUSHARE_E_PROTOCOL);
 	assert_int_equal(order_page_map(fd, 1, &page), GPUSHARE_OK);
 	assert_int_equal(order_join(page, 0, 5), 1);
@@ -447,26 +432,13 @@ static void a_join_and_a_reclaim_agree(void **state)
 	close(fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, peer_tear_down)
-	    T(a_slot_is_free_when_its_process_has_ended),
-	    T(a_connection_that_ends_keeps_its_slot),
-	    T(a_slot_is_free_when_the_last_release_has_come),
-	    T(an_unsettled_slot_of_an_invisible_process_is_kept),
-	    T(only_its_own_slot_is_resumed),
-	    T(a_program_ends_with_exec),
-	    T(a_process_that_can_not_be_read_may_live),
-	    T(marks_are_made_again),
-	    T(marks_outlive_the_name),
-	    T(who_is_known_to_the_page_alone_is_awaited),
-	    T(a_publisher_who_is_there_is_not_taken_for_gone),
-	    T(an_owner_who_does_not_come_has_gone),
-	    T(a_page_that_was_lost_is_asked_for),
-	    T(processes_are_looked_at_in_pieces),
-	    T(a_join_and_a_reclaim_agree),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(T(a_slot_is_free_when_its_process_has_ended), T(a_connection_that_ends_keeps_its_slot),
+	  T(a_slot_is_free_when_the_last_release_has_come),
+	  T(an_unsettled_slot_of_an_invisible_process_is_kept), T(only_its_own_slot_is_resumed),
+	  T(a_program_ends_with_exec), T(a_process_that_can_not_be_read_may_live),
+	  T(marks_are_made_again), T(marks_outlive_the_name),
+	  T(who_is_known_to_the_page_alone_is_awaited),
+	  T(a_publisher_who_is_there_is_not_taken_for_gone), T(an_owner_who_does_not_come_has_gone),
+	  T(a_page_that_was_lost_is_asked_for), T(processes_are_looked_at_in_pieces),
+	  T(a_join_and_a_reclaim_agree))

@@ -23,7 +23,6 @@ static atomic_uint inside, done;
 
 static int begin(void **state)
 {
-	(void)state;
 	fd = order_page_make(7, 9);
 	assert_true(fd >= 0);
 	assert_int_equal(order_page_map(fd, 7, &page), GPUSHARE_OK);
@@ -34,7 +33,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	order_page_unmap(page);
 	order_page_unmap(again);
 	return close(fd);
@@ -104,13 +102,11 @@ static void run_threads(void *(*odd)(void *))
 
 static void one_at_a_time(void **state)
 {
-	(void)state;
 	run_threads(take_each);
 }
 
 static void older_copies_take_turns_too(void **state)
 {
-	(void)state;
 	run_threads(take_each_as_before);
 }
 
@@ -119,7 +115,6 @@ static void who_has_it_too_long_is_given_up(void **state)
 	uint64_t sequence = 77;
 	int64_t began_ms;
 
-	(void)state;
 	old_take(again);
 	began_ms = monotonic_ms();
 	assert_false(order_take_turn(page, 0));
@@ -149,7 +144,6 @@ static void who_waits_gets_it(void **state)
 {
 	void (*const gives[])(struct order_page *) = {order_give_turn, old_give};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(gives) / sizeof(*gives); i++) {
 		int64_t waited_ms = LONG_MS;
 		pthread_t thread;
@@ -173,7 +167,6 @@ static void a_dead_publishers_turn_is_nobodys(void **state)
 	uint64_t sequence;
 	int status;
 
-	(void)state;
 	if (!child)
 		_exit(order_take_turn(page, 0) ? 0 : 1);
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -198,7 +191,6 @@ static void a_number_that_is_not_published_is_given_again(void **state)
 	pthread_t thread;
 	int status = 77;
 
-	(void)state;
 	atomic_store(&page->next, 1); /* a stream's */
 	assert_int_equal(pthread_create(&thread, NULL, publish, &status), 0);
 	while (atomic_load(&page->next) != 2)
@@ -212,17 +204,7 @@ static void a_number_that_is_not_published_is_given_again(void **state)
 	assert_int_equal(sequence, 2);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
-	    T(one_at_a_time),
-	    T(older_copies_take_turns_too),
-	    T(who_has_it_too_long_is_given_up),
-	    T(who_waits_gets_it),
-	    T(a_dead_publishers_turn_is_nobodys),
-	    T(a_number_that_is_not_published_is_given_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(T(one_at_a_time), T(older_copies_take_turns_too), T(who_has_it_too_long_is_given_up),
+	  T(who_waits_gets_it), T(a_dead_publishers_turn_is_nobodys),
+	  T(a_number_that_is_not_published_is_given_again))

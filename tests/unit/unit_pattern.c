@@ -25,7 +25,6 @@ static int fill(void **state)
 	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {0};
 	record info = {0};
 
-	(void)state;
 	store_init(&store);
 	for (size_t i = 0; i < NAMES; i++) {
 		strcpy(info.name, names[i * 7 % NAMES]);
@@ -36,7 +35,6 @@ static int fill(void **state)
 
 static int empty(void **state)
 {
-	(void)state;
 	store_finish(&store);
 	return 0;
 }
@@ -50,7 +48,6 @@ static void nothing_that_fits_is_left_out(void **state)
 {
 	size_t work = 0;
 
-	(void)state;
 	for (size_t p = 0; p < sizeof(patterns) / sizeof(*patterns); p++) {
 		const struct pattern pattern = pattern_begin(patterns[p]);
 
@@ -78,7 +75,6 @@ static size_t place_of(const struct entry *entry)
 
 static void a_listing_begins_at_the_first_that_fits(void **state)
 {
-	(void)state;
 	for (size_t p = 0; p < sizeof(patterns) / sizeof(*patterns); p++) {
 		const struct pattern pattern = pattern_begin(patterns[p]);
 
@@ -98,18 +94,9 @@ static void most_is_left_out(void **state)
 {
 	struct pattern pattern = pattern_begin("ab/*.w");
 
-	(void)state;
 	assert_string_equal(pattern_seek(&pattern, &store, "")->info.name, "ab/c");
 	assert_true(pattern_is_past(&pattern, "abc"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(nothing_that_fits_is_left_out),
-	    cmocka_unit_test(a_listing_begins_at_the_first_that_fits),
-	    cmocka_unit_test(most_is_left_out),
-	};
-
-	return cmocka_run_group_tests(tests, fill, empty);
-}
+UNIT_MAIN_BETWEEN(fill, empty, UNIT(nothing_that_fits_is_left_out),
+		  UNIT(a_listing_begins_at_the_first_that_fits), UNIT(most_is_left_out))

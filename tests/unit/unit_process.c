@@ -12,7 +12,6 @@ static void a_process_is_told_from_its_successor(void **state)
 	struct process me, later, child;
 	pid_t pid;
 
-	(void)state;
 	process_read(getpid(), getuid(), &me);
 	assert_true(me.started > 0);
 	assert_true(*me.command);
@@ -42,11 +41,4 @@ static void a_process_is_told_from_its_successor(void **state)
 	assert_false(process_runs(&child));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_process_is_told_from_its_successor),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(a_process_is_told_from_its_successor))

@@ -99,7 +99,6 @@ static void one_that_does_not_know_how_is_named(void **state)
 	struct holder old = {
 	    .status = GPUSHARE_E_PROTOCOL, .size = sizeof(struct fds_header), .leaves_ms = -1};
 
-	(void)state;
 	assert_in_range(replace_fails(old, status_text(GPUSHARE_E_PROTOCOL)), 0,
 			1000 + raw_slack_ms());
 }
@@ -108,7 +107,6 @@ static void one_that_stays_is_given_up(void **state)
 {
 	struct holder stays = {.size = sizeof(struct fds_header), .leaves_ms = -1};
 
-	(void)state;
 	assert_in_range(replace_fails(stays, "it said that it would"), 5000, 6000 + raw_slack_ms());
 }
 
@@ -128,7 +126,6 @@ static void replace_succeeds(struct holder holder)
 /* Slowly, or without a word: what counts is that it has gone. */
 static void one_that_leaves_in_time_is_waited_for(void **state)
 {
-	(void)state;
 	replace_succeeds((struct holder){.size = sizeof(struct fds_header), .leaves_ms = 3500});
 	replace_succeeds((struct holder){.size = 0, .leaves_ms = 200});
 }
@@ -140,7 +137,6 @@ static void who_has_gone_replaces_nobody(void **state)
 	struct fds_header message = {.version = FDS_VERSION, .verb = FDS_REPLACE};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	(void)state;
 	raw_daemon_start(&raw_here, NULL);
 	assert_true(stopped(raw_here.pid));
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s", raw_in_folder(GPUSHARE_FDS_SOCKET));
@@ -155,14 +151,5 @@ static void who_has_gone_replaces_nobody(void **state)
 
 #define in_place(test) cmocka_unit_test_setup_teardown(test, raw_make_folder, raw_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    in_place(one_that_does_not_know_how_is_named),
-	    in_place(one_that_stays_is_given_up),
-	    in_place(one_that_leaves_in_time_is_waited_for),
-	    in_place(who_has_gone_replaces_nobody),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(in_place(one_that_does_not_know_how_is_named), in_place(one_that_stays_is_given_up),
+	  in_place(one_that_leaves_in_time_is_waited_for), in_place(who_has_gone_replaces_nobody))

@@ -56,7 +56,6 @@ static void a_key_is_one_processs(void **state)
 	bool resumed;
 	pid_t pid;
 
-	(void)state;
 	pid = raw_fork();
 	if (!pid) {
 		connect_by_key(&resumed);
@@ -128,7 +127,6 @@ static void what_was_answered_is_so(void **state)
 	uint64_t seed = 0x9e3779b97f4a7c15;
 	int fd = come_new(), asked = 0;
 
-	(void)state;
 	memset(generations, 0, sizeof(generations));
 	raw_shared(fd, "always"); /* so that there is something to come back to */
 	for (int round = 0; round < 40; round++) {
@@ -178,7 +176,6 @@ static void another_boot_or_version_is_not_heeded(void **state)
 	char boot[sizeof(((gpushare_Header *)0)->boot)];
 	int fd = come_new();
 
-	(void)state;
 	records_boot(boot);
 	assert_int_equal(strlen(boot), 36);
 	for (int which = 0; which < 3; which++) {
@@ -199,7 +196,6 @@ static bool count_one(void *context, const gpushare_State *what, unsigned int sl
 {
 	size_t *count = context;
 
-	(void)slot;
 	*count += what->which_change != gpushare_State_header_tag;
 	return true;
 }
@@ -229,7 +225,6 @@ static void what_has_gone_leaves_no_record(void **state)
 	int own = come_new(), other = raw_connect(&raw_here);
 	off_t size = 0;
 
-	(void)state;
 	raw_shared(own, "stays");
 	for (int i = 0; i < 500; i++) {
 		uint64_t x = raw_shared(own, "x");
@@ -259,7 +254,6 @@ static void what_is_kept_counts_after_a_restart(void **state)
 	int own, file;
 	request what = raw_fds_share("kept");
 
-	(void)state;
 	if (raw_is_emulated())
 		skip(); /* no keeper */
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
@@ -282,15 +276,6 @@ static void what_is_kept_counts_after_a_restart(void **state)
 	close(own);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    RAW_TEST(a_key_is_one_processs),
-	    RAW_TEST(what_was_answered_is_so),
-	    RAW_TEST(another_boot_or_version_is_not_heeded),
-	    RAW_TEST(what_has_gone_leaves_no_record),
-	    RAW_TEST(what_is_kept_counts_after_a_restart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(a_key_is_one_processs), RAW_TEST(what_was_answered_is_so),
+	  RAW_TEST(another_boot_or_version_is_not_heeded), RAW_TEST(what_has_gone_leaves_no_record),
+	  RAW_TEST(what_is_kept_counts_after_a_restart))

@@ -39,12 +39,6 @@ static void tell_all(void)
 	CHECK(scripted.asked[gpushare_Request_resync_tag] == 1);
 }
 
-static void test_all_is_told(void **state)
-{
-	(void)state;
-	stage_play(tell_all, NULL);
-}
-
 /* A registry that ends when it is asked for the order page of what it was just told to share. */
 static void publish(void)
 {
@@ -64,7 +58,6 @@ static void publish(void)
 
 static void test_what_is_to_be_published_is_told(void **state)
 {
-	(void)state;
 	setenv("GPUSHARE_PUBLISH", "sync", 1);
 	stage_play(publish, NULL);
 	unsetenv("GPUSHARE_PUBLISH");
@@ -119,12 +112,6 @@ static void want_some(void)
 	CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 4 && !live_any());
 }
 
-static void test_memory_is_shared_again(void **state)
-{
-	(void)state;
-	stage_play(want_some, NULL);
-}
-
 /* cuMemCreate memory that the program maps by itself, with and without its handle. */
 static void want_objects(void)
 {
@@ -156,12 +143,6 @@ static void want_objects(void)
 	CHECK(scripted.resyncings == 2 && scripted.shared_count == 0);
 }
 
-static void test_objects_are_shared_again(void **state)
-{
-	(void)state;
-	stage_play(want_objects, NULL);
-}
-
 /* Whose name was not answered: what is kept of them is what they hold when the program gives them back. */
 static void untold_objects(void)
 {
@@ -190,12 +171,6 @@ static void untold_objects(void)
 	}
 }
 
-static void test_untold_objects_are_kept(void **state)
-{
-	(void)state;
-	stage_play(untold_objects, NULL);
-}
-
 /* The name is another's now. */
 static void lose_one(void)
 {
@@ -215,12 +190,6 @@ static void lose_one(void)
 	CHECK(scripted.shared_count == 0); /* neither what is being freed */
 	resynced_free(one);
 	CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 1 && !live_any());
-}
-
-static void test_a_name_that_was_lost(void **state)
-{
-	(void)state;
-	stage_play(lose_one, NULL);
 }
 
 /* One that gives no session and knows no Resync has it all as new. */
@@ -245,29 +214,6 @@ static void meet_an_old_one(void)
 	CHECK(scripted.shares_count == 0 && scripted.asked[gpushare_Request_withdraw_tag] == 3);
 }
 
-static void test_an_old_registry(void **state)
-{
-	(void)state;
-	stage_play(meet_an_old_one, NULL);
-}
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_all_is_told),
-	    staged(test_what_is_to_be_published_is_told),
-	    staged(test_memory_is_shared_again),
-	    staged(test_objects_are_shared_again),
-	    staged(test_untold_objects_are_kept),
-	    staged(test_a_name_that_was_lost),
-	    staged(test_an_old_registry),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	if (stage_is_emulated())
-		return stage_skip_scripted();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN_SCRIPTED(SCENE(tell_all), STAGED(test_what_is_to_be_published_is_told), SCENE(want_some),
+		    SCENE(want_objects), SCENE(untold_objects), SCENE(lose_one),
+		    SCENE(meet_an_old_one))

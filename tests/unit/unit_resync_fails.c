@@ -40,12 +40,6 @@ static void wait_for_it(void)
 	resynced_free(one);
 }
 
-static void test_one_that_fails_in_it(void **state)
-{
-	(void)state;
-	stage_play(wait_for_it, NULL);
-}
-
 /* More than one call has time for: the rest is told in the next ones. */
 static void tell_slowly(void)
 {
@@ -77,12 +71,6 @@ static void tell_slowly(void)
 		resynced_free(all[i]);
 }
 
-static void test_in_parts(void **state)
-{
-	(void)state;
-	stage_play(tell_slowly, NULL);
-}
-
 /* Freed while no registry could be reached: found gone. */
 static void free_without_one(void)
 {
@@ -100,12 +88,6 @@ static void free_without_one(void)
 	      resynced_is_told("w1", 102));
 	resynced_free(two);
 	CHECK(!live_any());
-}
-
-static void test_freed_without_one(void **state)
-{
-	(void)state;
-	stage_play(free_without_one, NULL);
 }
 
 /* A child has nothing to tell, and the parent's session stays. */
@@ -131,12 +113,6 @@ static void fork_in_between(void)
 	resynced_free(resynced_alloc(MIB));
 	CHECK(scripted.resyncings == 1 && resynced_is_told("w0", 101));
 	resynced_free(one);
-}
-
-static void test_a_child_tells_nothing(void **state)
-{
-	(void)state;
-	stage_play(fork_in_between, NULL);
 }
 
 static void *race(void *rounds)
@@ -188,12 +164,6 @@ static void race_each_other(void)
 	CHECK(!live_any());
 }
 
-static void test_threads(void **state)
-{
-	(void)state;
-	stage_play(race_each_other, NULL);
-}
-
 /* One that ends between its answer and its descriptor: the next one is asked again. */
 static void adopt_twice(void)
 {
@@ -216,28 +186,5 @@ static void adopt_twice(void)
 	close(scripted.memory);
 }
 
-static void test_adopted_from_one_that_ends(void **state)
-{
-	(void)state;
-	stage_play(adopt_twice, NULL);
-}
-
-#define staged(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-	    staged(test_one_that_fails_in_it),
-	    staged(test_in_parts),
-	    staged(test_freed_without_one),
-	    staged(test_a_child_tells_nothing),
-	    staged(test_threads),
-	    staged(test_adopted_from_one_that_ends),
-	};
-
-	(void)argc;
-	stage_init(argv);
-	if (stage_is_emulated())
-		return stage_skip_scripted();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN_SCRIPTED(SCENE(wait_for_it), SCENE(tell_slowly), SCENE(free_without_one),
+		    SCENE(fork_in_between), SCENE(race_each_other), SCENE(adopt_twice))

@@ -35,7 +35,6 @@ static int named(uid_t uid, uint32_t gid, uint32_t mode, uint32_t wanted_mode, c
 
 static void who_is_in_a_group_names_it(void **state)
 {
-	(void)state;
 	if (geteuid()) {
 		printf("skipped: only root can be others\n");
 		skip();
@@ -48,7 +47,6 @@ static void who_is_in_a_group_names_it(void **state)
 /* Its own would be taken for that group then: what that might, nobody may. */
 static void else_no_group_may_anything(void **state)
 {
-	(void)state;
 	if (geteuid()) {
 		printf("skipped: only root can be others\n");
 		skip();
@@ -61,12 +59,4 @@ static void else_no_group_may_anything(void **state)
 	assert_int_equal(named(OWN, STRANGE, 0, 0, ""), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(who_is_in_a_group_names_it),
-	    cmocka_unit_test(else_no_group_may_anything),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(who_is_in_a_group_names_it), UNIT(else_no_group_may_anything))

@@ -16,7 +16,6 @@ static void a_client_says_what_the_kernel_would(void **state)
 	struct process process;
 	gpushare_Self self;
 
-	(void)state;
 	process_read(getpid(), getuid(), &process);
 	client_self(&self);
 	assert_int_equal(self.pid, getpid());
@@ -89,22 +88,13 @@ static void whom_the_kernel_tells_is_not_asked(void **state)
 {
 	int other = say(raw_peer_greeted(0), 77, 1, 500);
 
-	(void)state;
 	assert_int_equal(raw_say(says(77, 1, 500), raw_share("w")), GPUSHARE_OK);
 	assert_true(owns(says(78, 3, 4), "w"));
 	assert_false(owns(other, "w"));
 	raw_peers_end();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_client_says_what_the_kernel_would),
-	    cmocka_unit_test_setup_teardown(one_process_is_told_from_others_by_what_it_says,
-					    set_up_apart, tear_down_apart),
-	    cmocka_unit_test_setup_teardown(whom_the_kernel_tells_is_not_asked, raw_set_up,
-					    raw_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(a_client_says_what_the_kernel_would),
+	  cmocka_unit_test_setup_teardown(one_process_is_told_from_others_by_what_it_says,
+					  set_up_apart, tear_down_apart),
+	  RAW_TEST(whom_the_kernel_tells_is_not_asked))

@@ -45,7 +45,6 @@ static void each_request_ahead_is_answered(void **state)
 	int fd = raw_connect(&raw_here);
 	uint32_t sent = 0;
 
-	(void)state;
 	assert_int_equal(raw_say(fd, raw_share("ahead")), GPUSHARE_OK);
 	for (uint32_t heard = 0; heard < ASKED; heard++) {
 		uint32_t id;
@@ -86,7 +85,6 @@ static void who_reads_late_gets_every_answer(void **state)
 	unsigned int before = 0, now = 1;
 	pthread_t thread;
 
-	(void)state;
 	assert_int_equal(raw_say(asking.fd, raw_share("ahead")), GPUSHARE_OK);
 	assert_int_equal(pthread_create(&thread, NULL, ask_all, &asking), 0);
 	for (; now != before || !now; now = atomic_load(&asking.sent)) {
@@ -193,7 +191,6 @@ static void who_names_strange_groups_fails_no_other_user(void **state)
 	int fd;
 	pid_t pid;
 
-	(void)state;
 	if (geteuid())
 		skip();
 	fd = raw_connect(&raw_here);
@@ -279,7 +276,6 @@ static void who_lists_by_patterns_holds_up_no_other_user(void **state)
 	int fd = raw_connect(&raw_here);
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(raw_say(fd, raw_share("own")), GPUSHARE_OK);
 	share_slow_names(fd);
 	time_answers(fd, slow_list(), one_ns, 5, 20);
@@ -297,7 +293,6 @@ static void too_many_lists_of_a_user_are_refused(void **state)
 	request list = slow_list();
 	int owner = raw_connect(&raw_here), fds[CROWD], made = 0, refused = 0;
 
-	(void)state;
 	share_slow_names(owner);
 	for (int i = 0; i < CROWD; i++)
 		fds[i] = raw_connect(&raw_here);
@@ -333,7 +328,6 @@ static void lists_of_closed_connections_leave_nothing(void **state)
 	int owner = raw_connect(&raw_here), fds[GONE];
 	request list = slow_list();
 
-	(void)state;
 	share_slow_names(owner);
 	for (int turn = 0; turn <= GONE_TURNS; turn++) {
 		for (int i = 0; i < GONE; i++)
@@ -351,22 +345,10 @@ static void lists_of_closed_connections_leave_nothing(void **state)
 	close(owner);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(each_request_ahead_is_answered, raw_set_up,
-					    raw_tear_down),
-	    cmocka_unit_test_setup_teardown(who_reads_late_gets_every_answer, raw_set_up,
-					    raw_tear_down),
-	    cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
-					    set_up_system, tear_down_system),
-	    cmocka_unit_test_setup_teardown(who_lists_by_patterns_holds_up_no_other_user,
-					    set_up_for_all, raw_tear_down),
-	    cmocka_unit_test_setup_teardown(too_many_lists_of_a_user_are_refused, raw_set_up,
-					    raw_tear_down),
-	    cmocka_unit_test_setup_teardown(lists_of_closed_connections_leave_nothing, raw_set_up,
-					    raw_tear_down),
-	};
-
-	return cmocka_run_group_tests_name("server ahead", tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(each_request_ahead_is_answered), RAW_TEST(who_reads_late_gets_every_answer),
+	  cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
+					  set_up_system, tear_down_system),
+	  cmocka_unit_test_setup_teardown(who_lists_by_patterns_holds_up_no_other_user,
+					  set_up_for_all, raw_tear_down),
+	  RAW_TEST(too_many_lists_of_a_user_are_refused),
+	  RAW_TEST(lists_of_closed_connections_leave_nothing))

@@ -23,7 +23,6 @@ static int other; /* who stays, and has the name "mine" */
 
 static int set_up(void **state)
 {
-	(void)state;
 	configured_start("user_names = " AS_MANY "\n");
 	other = raw_connect(&raw_here);
 	assert_int_equal(raw_say(other, raw_share("mine")), GPUSHARE_OK);
@@ -106,7 +105,6 @@ static void stat_of_many_takes_what_stat_of_one_takes(void **state)
 	double one = fastest_stat(1), many;
 	int fd = own_many();
 
-	(void)state;
 	many = fastest_stat(MANY + 1);
 	printf("Stat of one name took %.3f ms, of %d %.3f ms\n", one, MANY + 1, many);
 	assert_true(many < 5 * one);
@@ -120,7 +118,6 @@ static void what_it_had_is_free_at_once(void **state)
 	int fd = own_many();
 	uint64_t left;
 
-	(void)state;
 	assert_int_equal(raw_say(other, raw_share("one/more")), GPUSHARE_E_LIMIT);
 	close(fd);
 	raw_await_connections(other, 1);
@@ -149,7 +146,6 @@ static void an_end_goes_on_after_a_restart(void **state)
 {
 	static const int ending[] = {SIGTERM, SIGKILL};
 
-	(void)state;
 	if (raw_is_emulated())
 		skip();
 	for (int i = 0; i < 2; i++) {
@@ -198,7 +194,6 @@ static void others_are_answered_during_a_resync(void **state)
 	request ask = tell_of_one(generation_of(name_at(0)));
 	double began = now_ms(), slowest, all;
 
-	(void)state;
 	assert_true(raw_send(fd, RESYNC, &ask));
 	slowest = look_until_left(2);
 	all = now_ms() - began;
@@ -221,7 +216,6 @@ static void a_resync_ends_with_its_connection(void **state)
 	int fd = own_many();
 	request ask = tell_of_one(generation_of(name_at(0)));
 
-	(void)state;
 	assert_true(raw_send(fd, RESYNC, &ask));
 	while (!raw_stat(other).waiters)
 		assert_true(raw_stat(other).names > 2);
@@ -232,16 +226,7 @@ static void a_resync_ends_with_its_connection(void **state)
 	assert_int_equal(raw_stat(other).waiters, 0);
 }
 
-int main(void)
-{
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-	    TEST(stat_of_many_takes_what_stat_of_one_takes),
-	    TEST(what_it_had_is_free_at_once),
-	    TEST(an_end_goes_on_after_a_restart),
-	    TEST(others_are_answered_during_a_resync),
-	    TEST(a_resync_ends_with_its_connection),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(stat_of_many_takes_what_stat_of_one_takes), TEST(what_it_had_is_free_at_once),
+	  TEST(an_end_goes_on_after_a_restart), TEST(others_are_answered_during_a_resync),
+	  TEST(a_resync_ends_with_its_connection))

@@ -53,7 +53,6 @@ static void an_idle_daemon_sleeps(void **state)
 {
 	long long begun_ms = raw_now_ms(), before, after;
 
-	(void)state;
 	raw_daemon_start(&raw_here, NULL);
 	close(raw_connect(&raw_here));
 	do {
@@ -69,7 +68,6 @@ static void signals_end_it_cleanly(void **state)
 	static const int ending[] = {SIGTERM, SIGINT};
 	request wait = raw_lookup("never", 60000);
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		int fd;
 
@@ -102,7 +100,6 @@ static void leaving_it_forgets_nobody(void **state)
 	long long deadline;
 	int fd;
 
-	(void)state;
 	raw_daemon_start(&raw_here, extra);
 	raw_sleep_ms(500);
 	fd = raw_dial(&raw_here);
@@ -128,7 +125,6 @@ static void a_successor_takes_over(void **state)
 	struct raw_daemon next = raw_here;
 	long long deadline;
 
-	(void)state;
 	raw_daemon_start(&raw_here, extra);
 	deadline = raw_now_ms() + RAW_TIMEOUT_MS;
 	while (!access(raw_here.socket, F_OK))
@@ -144,7 +140,6 @@ static void a_file_in_the_way_is_kept(void **state)
 	const char *const arguments[] = {"--dir", raw_here.directory, NULL};
 	int fd = open(raw_in_folder(GPUSHARE_SOCKET), O_CREAT | O_WRONLY, 0600);
 
-	(void)state;
 	close(fd);
 	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 1);
 	assert_non_null(strstr(words, "is in the way"));
@@ -155,7 +150,6 @@ static void a_bad_directory_is_refused(void **state)
 {
 	const char *const arguments[] = {"--dir", raw_here.directory, NULL};
 
-	(void)state;
 	assert_int_equal(chmod(raw_here.directory, 0755), 0);
 	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 1);
 	assert_non_null(strstr(words, "open to others (mode 755)"));
@@ -168,7 +162,6 @@ static void wrong_usage_is_two(void **state)
 	    {"--ready-fd", ""}, {"--dir"}, {"--dir", ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		assert_int_equal(raw_daemon_run(wrong[i], words, sizeof(words)), 2);
 		assert_non_null(strstr(words, "usage: gpushare-registry"));
@@ -186,7 +179,6 @@ static void the_log_tells_who_and_never_a_handle(void **state)
 	const char *const arguments[] = {"--foreground", "--dir", raw_here.directory, NULL};
 	pid_t pid = raw_fork();
 
-	(void)state;
 	if (!pid) {
 		long long deadline = raw_now_ms() + RAW_TIMEOUT_MS;
 		int fd;
@@ -230,7 +222,6 @@ static void the_log_holds_nothing_that_a_terminal_obeys(void **state)
 	int saved = dup(STDERR_FILENO);
 	ssize_t length;
 
-	(void)state;
 	assert_true(log >= 0 && saved >= 0);
 	dup2(log, STDERR_FILENO);
 	raw_daemon_start(&raw_here, (const char *const[]){"--foreground", NULL});
@@ -246,19 +237,8 @@ static void the_log_holds_nothing_that_a_terminal_obeys(void **state)
 
 #define in_place(test) cmocka_unit_test_setup_teardown(test, raw_make_folder, raw_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    in_place(an_idle_daemon_sleeps),
-	    in_place(signals_end_it_cleanly),
-	    in_place(leaving_it_forgets_nobody),
-	    in_place(a_successor_takes_over),
-	    in_place(a_file_in_the_way_is_kept),
-	    in_place(a_bad_directory_is_refused),
-	    cmocka_unit_test(wrong_usage_is_two),
-	    in_place(the_log_tells_who_and_never_a_handle),
-	    in_place(the_log_holds_nothing_that_a_terminal_obeys),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(in_place(an_idle_daemon_sleeps), in_place(signals_end_it_cleanly),
+	  in_place(leaving_it_forgets_nobody), in_place(a_successor_takes_over),
+	  in_place(a_file_in_the_way_is_kept), in_place(a_bad_directory_is_refused),
+	  UNIT(wrong_usage_is_two), in_place(the_log_tells_who_and_never_a_handle),
+	  in_place(the_log_holds_nothing_that_a_terminal_obeys))

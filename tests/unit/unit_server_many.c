@@ -56,7 +56,6 @@ static void ten_thousand_at_once(void **state)
 	long before_kib, kib;
 	char name[32];
 
-	(void)state;
 	if (!may_have(3 * MANY / 2 + BESIDE))
 		skip();
 	raw_set_up(NULL);
@@ -120,7 +119,6 @@ static void names_that_went_leave_no_memory_behind(void **state)
 	long before_kib, full_kib;
 	long long begun_ms;
 
-	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	skip(); /* the instruments keep what is freed */
 #endif
@@ -151,7 +149,6 @@ static void few_descriptors_are_not_all_for_connections(void **state)
 	request hello = raw_hello_request();
 	int fds[400], count = 0, status;
 
-	(void)state;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	raw_set_up(NULL);
 	do {
@@ -168,13 +165,5 @@ static void few_descriptors_are_not_all_for_connections(void **state)
 	raw_tear_down(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ten_thousand_at_once),
-	    cmocka_unit_test(names_that_went_leave_no_memory_behind),
-	    cmocka_unit_test(few_descriptors_are_not_all_for_connections),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(ten_thousand_at_once), UNIT(names_that_went_leave_no_memory_behind),
+	  UNIT(few_descriptors_are_not_all_for_connections))

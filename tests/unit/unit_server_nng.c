@@ -63,7 +63,6 @@ static void its_connection_is_its_session(void **state)
 	nng_socket client = nng_client(raw_here.socket);
 	int fd = raw_connect(&raw_here);
 
-	(void)state;
 	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
 	assert_int_equal(nng_say(client, raw_share("x")), GPUSHARE_OK);
 	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
@@ -83,7 +82,6 @@ static void contexts_are_answered_each(void **state)
 	int fd = raw_connect(&raw_here);
 	char name[16];
 
-	(void)state;
 	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
 	for (int i = 0; i < AT_A_TIME; i++) {
 		request ask;
@@ -140,7 +138,6 @@ static void who_asks_again_is_told_once(void **state)
 	int fd = raw_connect(&raw_here);
 	nng_aio *aio;
 
-	(void)state;
 	assert_int_equal(nng_aio_alloc(&aio, NULL, NULL), 0);
 	assert_int_equal(nng_socket_set_ms(client, NNG_OPT_REQ_RESENDTIME, 50), 0);
 	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
@@ -176,7 +173,6 @@ static void a_device_may_stand_between(void **state)
 	nng_socket ends[2], client;
 	pthread_t thread;
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/device", raw_here.directory);
 	snprintf(url, sizeof(url), "ipc://%s", path);
 	assert_int_equal(nng_rep0_open_raw(&ends[0]), 0);
@@ -201,7 +197,6 @@ static void garbage_is_shown_the_door(void **state)
 					      "\0SP\0\0\x62\0\0"};
 	static const size_t sizes[] = {18, 8, 8};
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		int fd = raw_dial(&raw_here);
 
@@ -218,7 +213,6 @@ static void oversize_messages_end_the_connection(void **state)
 					 UINT64_MAX - 4};
 	int other = raw_connect(&raw_here);
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
 		int fd = raw_connect(&raw_here);
@@ -242,7 +236,6 @@ static void nonsense_is_answered(void **state)
 	int fd = raw_connect(&raw_here);
 	uint32_t seed = 4711;
 
-	(void)state;
 	assert_true(raw_send_bytes(fd, 1, unknown, 5));
 	assert_true(raw_receive(fd, 1, &raw_answer, RAW_TIMEOUT_MS));
 	assert_int_equal(raw_answer.status, GPUSHARE_E_PROTOCOL);
@@ -290,7 +283,6 @@ static void who_leaves_while_it_asks_is_let_go_of(void **state)
 {
 	int before;
 
-	(void)state;
 	raw_assert_serves();
 	before = raw_fds_settled();
 	for (unsigned int number = 0; number < 400; number++)
@@ -299,18 +291,7 @@ static void who_leaves_while_it_asks_is_let_go_of(void **state)
 	raw_assert_serves();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    RAW_TEST(garbage_is_shown_the_door),
-	    RAW_TEST(oversize_messages_end_the_connection),
-	    RAW_TEST(nonsense_is_answered),
-	    RAW_TEST(who_leaves_while_it_asks_is_let_go_of),
-	    RAW_TEST(its_connection_is_its_session),
-	    RAW_TEST(contexts_are_answered_each),
-	    RAW_TEST(who_asks_again_is_told_once),
-	    RAW_TEST(a_device_may_stand_between),
-	};
-
-	return cmocka_run_group_tests_name("server nng", tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(garbage_is_shown_the_door), RAW_TEST(oversize_messages_end_the_connection),
+	  RAW_TEST(nonsense_is_answered), RAW_TEST(who_leaves_while_it_asks_is_let_go_of),
+	  RAW_TEST(its_connection_is_its_session), RAW_TEST(contexts_are_answered_each),
+	  RAW_TEST(who_asks_again_is_told_once), RAW_TEST(a_device_may_stand_between))

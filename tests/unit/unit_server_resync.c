@@ -15,7 +15,6 @@ static int me, other; /* two processes */
 
 static int set_up(void **state)
 {
-	(void)state;
 	configured_start("attachments = 10\n");
 	me = raw_peer(0, 0);
 	other = raw_peer(0, 0);
@@ -75,7 +74,6 @@ static void what_is_not_told_of_goes(void **state)
 	uint64_t x = raw_shared(me, "x"), z = raw_shared(other, "z"), w = raw_shared(other, "w");
 	request told = {0}, more = {0};
 
-	(void)state;
 	if (raw_is_emulated())
 		skip();
 	raw_shared(me, "y");
@@ -118,7 +116,6 @@ static void what_is_lost_is_shared_again(void **state)
 {
 	uint64_t x = raw_shared(me, "x");
 
-	(void)state;
 	raw_attached(other, "x");
 	raw_daemon_lose();
 	/* The attacher comes first. */
@@ -150,7 +147,6 @@ static void a_generation_is_one_names(void **state)
 	uint64_t x = raw_shared(me, "x"), far = x + FAR;
 	int next;
 
-	(void)state;
 	assert_int_equal(share_again(me, "y", x), GPUSHARE_E_EXISTS);
 	raw_assert_sentence("is another buffer, not \"y\"");
 	assert_int_equal(share_again(other, "x", x), GPUSHARE_E_EXISTS); /* another living owner */
@@ -179,7 +175,6 @@ static void a_generation_has_one_name(void **state)
 {
 	uint64_t x = raw_shared(me, "x");
 
-	(void)state;
 	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_E_INVALID);
 	raw_assert_sentence("\"y\", not \"x\"");
@@ -197,7 +192,6 @@ static void a_share_again_is_checked_like_any(void **state)
 	request what = raw_fds_share("x");
 	int file = raw_fds_make();
 
-	(void)state;
 	what.verb.share.buffer.flags = KEEP;
 	what.verb.share.orphan = true;
 	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
@@ -224,7 +218,6 @@ static void too_many_attachments_are_refused(void **state)
 {
 	request told = {0}, many = {0};
 
-	(void)state;
 	raw_tell(&told, "a", 1, 4);
 	raw_tell(&told, "b", 2, 6);
 	assert_int_equal(resync(me, told, false), GPUSHARE_OK);
@@ -245,7 +238,6 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	request wrong = raw_fds_share("x");
 	int file = raw_fds_make();
 
-	(void)state;
 	memset(raw_hellos[me].session, 0, sizeof(raw_hellos[me].session));
 	me = raw_peer_back(me);
 	raw_await_connections(me, 2);
@@ -268,7 +260,6 @@ static void what_nobody_has_used_goes(void **state)
 	uint64_t known = share_kept(me, "w"), later;
 	request unused = raw_withdraw("w", known);
 
-	(void)state;
 	assert_int_equal(raw_say(me, unused), GPUSHARE_OK);
 	assert_true(raw_seen(me, "w")->owner_gone);
 	later = share_kept(me, "w");
@@ -287,7 +278,6 @@ static void begun_anew_what_was_told_counts_no_more(void **state)
 	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y");
 	request part = {0};
 
-	(void)state;
 	raw_tell(&part, "x", x, 0);
 	assert_int_equal(resync(me, part, false), GPUSHARE_OK);
 	part = (request){0};
@@ -312,7 +302,6 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 {
 	uint64_t first = raw_shared(me, "x"), second;
 
-	(void)state;
 	raw_attached(other, "x");
 	assert_true(raw_is_deferred(me, "x", first));
 	second = raw_shared(me, "x"); /* the name is free */
@@ -347,7 +336,6 @@ static void what_is_unlinked_stays_nameless(void **state)
 {
 	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y"), k = share_kept(me, "k");
 
-	(void)state;
 	raw_attached(other, "x");
 	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_withdraw("y", 0)), GPUSHARE_OK);
@@ -386,7 +374,6 @@ static void what_was_left_out_is_freed_or_back(void **state)
 {
 	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y"), z = raw_shared(me, "z");
 
-	(void)state;
 	raw_attached(other, "x");
 	raw_attached(other, "z");
 	raw_daemon_again(SIGKILL);
@@ -430,7 +417,6 @@ static void who_was_given_up_takes_over_nothing(void **state)
 	const uint8_t *key = raw_hellos[me].session;
 	int early, given_up, session, late, looks;
 
-	(void)state;
 	raw_daemon_again(SIGKILL);
 	looks = raw_connect(&raw_here); /* one connects after the other */
 	early = raw_peer_beside(me);
@@ -458,24 +444,11 @@ static void who_was_given_up_takes_over_nothing(void **state)
 	close(session);
 }
 
-int main(void)
-{
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, raw_peers_tear_down)
-	const struct CMUnitTest tests[] = {
-	    TEST(what_is_not_told_of_goes),
-	    TEST(what_is_lost_is_shared_again),
-	    TEST(a_generation_is_one_names),
-	    TEST(a_generation_has_one_name),
-	    TEST(a_share_again_is_checked_like_any),
-	    TEST(too_many_attachments_are_refused),
-	    TEST(an_owner_takes_back_what_it_kept),
-	    TEST(what_nobody_has_used_goes),
-	    TEST(begun_anew_what_was_told_counts_no_more),
-	    TEST(who_was_given_up_takes_over_nothing),
-	    TEST(what_is_freed_waits_for_its_attachers),
-	    TEST(what_is_unlinked_stays_nameless),
-	    TEST(what_was_left_out_is_freed_or_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(what_is_not_told_of_goes), TEST(what_is_lost_is_shared_again),
+	  TEST(a_generation_is_one_names), TEST(a_generation_has_one_name),
+	  TEST(a_share_again_is_checked_like_any), TEST(too_many_attachments_are_refused),
+	  TEST(an_owner_takes_back_what_it_kept), TEST(what_nobody_has_used_goes),
+	  TEST(begun_anew_what_was_told_counts_no_more), TEST(who_was_given_up_takes_over_nothing),
+	  TEST(what_is_freed_waits_for_its_attachers), TEST(what_is_unlinked_stays_nameless),
+	  TEST(what_was_left_out_is_freed_or_back))

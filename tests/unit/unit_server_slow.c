@@ -16,7 +16,6 @@
 
 static int set_up(void **state)
 {
-	(void)state;
 	configured_start("silent_s = 1\n");
 	return 0;
 }
@@ -35,7 +34,6 @@ static void who_stays_silent(void **state)
 	int mute = raw_dial(&raw_here), half = raw_dial(&raw_here), greeted = raw_greet(&raw_here);
 	int fd;
 
-	(void)state;
 	assert_true(raw_write(half, "\0SP", 3));
 	raw_assert_serves();
 	assert_dropped(mute, begun_ms);
@@ -55,7 +53,6 @@ static void who_drips(void **state)
 	int drip = raw_connect(&raw_here), fd;
 	long long begun_ms = raw_now_ms();
 
-	(void)state;
 	sp_header(header, 1, 4000);
 	assert_true(raw_write(drip, header, sizeof(header)));
 	while (raw_write(drip, "x", 1)) {
@@ -74,7 +71,6 @@ static void who_has_nothing_to_say_stays(void **state)
 {
 	int fd = raw_connect(&raw_here), many = raw_connect(&raw_here);
 
-	(void)state;
 	assert_int_equal(raw_say(fd, raw_share("a")), GPUSHARE_OK);
 	for (int i = 0; i < 30; i++) {
 		assert_int_equal(raw_say(many, raw_lookup("a", 0)), GPUSHARE_OK);
@@ -91,7 +87,6 @@ static void who_waits_for_a_name_stays(void **state)
 {
 	int fd = raw_connect(&raw_here);
 
-	(void)state;
 	assert_int_equal(raw_say(fd, raw_lookup("late", 2500)), GPUSHARE_E_TIMED_OUT);
 	assert_int_equal(raw_say(fd, raw_lookup("late", 0)), GPUSHARE_E_NOT_FOUND);
 	close(fd);
@@ -106,7 +101,6 @@ static void who_never_reads(void **state)
 	long long begun_ms;
 	char name[16];
 
-	(void)state;
 	for (int i = 0; i < 16; i++) {
 		snprintf(name, sizeof(name), "deaf%d", i);
 		assert_int_equal(raw_say(deaf, raw_share(name)), GPUSHARE_OK);
@@ -133,7 +127,6 @@ static void a_crowd_of_them(void **state)
 	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
 	long long begun_ms;
 
-	(void)state;
 	before = daemon_fds();
 	sp_header(header, 1, 500);
 	for (int i = 0; i < EACH; i++) {
@@ -163,7 +156,6 @@ static void a_crowd_of_them(void **state)
 
 static int set_up_small(void **state)
 {
-	(void)state;
 	configured_start("user_connections = 5\n");
 	return 0;
 }
@@ -174,7 +166,6 @@ static void who_opens_without_end(void **state)
 	enum { ROOM = 5 + 2 * 100, MORE = 60 };
 	int first = raw_connect(&raw_here), fds[ROOM + MORE], closed = 0, before, door;
 
-	(void)state;
 	before = daemon_fds();
 	for (int i = 0; i < ROOM + MORE; i++)
 		fds[i] = raw_dial(&raw_here);
@@ -201,17 +192,7 @@ static void who_opens_without_end(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_daemon(who_stays_silent),
-	    with_daemon(who_drips),
-	    with_daemon(who_has_nothing_to_say_stays),
-	    with_daemon(who_waits_for_a_name_stays),
-	    with_daemon(who_never_reads),
-	    with_daemon(a_crowd_of_them),
-	    cmocka_unit_test_setup_teardown(who_opens_without_end, set_up_small, raw_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_daemon(who_stays_silent), with_daemon(who_drips),
+	  with_daemon(who_has_nothing_to_say_stays), with_daemon(who_waits_for_a_name_stays),
+	  with_daemon(who_never_reads), with_daemon(a_crowd_of_them),
+	  cmocka_unit_test_setup_teardown(who_opens_without_end, set_up_small, raw_tear_down))

@@ -31,7 +31,6 @@ static int serve(const char *lines)
 
 static int set_up(void **state)
 {
-	(void)state;
 	return serve("");
 }
 
@@ -142,7 +141,6 @@ static void what_may_not_be_seen_does_not_exist(void **state)
 {
 	uint64_t generation = share(owner, "secret", 0, 0);
 
-	(void)state;
 	/* That something is hidden only root is told: who is refused so can't tell it from nothing. */
 	assert_int_equal(attach(member, "none", false), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_stat(root).hidden, 0);
@@ -187,7 +185,6 @@ static void who_may_read_attaches_so_and_no_more(void **state)
 {
 	uint64_t generation;
 
-	(void)state;
 	assert_int_equal(share_fd(owner, "w", 0, 0640, TEAM), GPUSHARE_OK);
 	generation = raw_answer.body.share.generation;
 	assert_int_equal(attach(member, "w", false), GPUSHARE_E_DENIED);
@@ -219,7 +216,6 @@ static void who_may_read_attaches_so_and_no_more(void **state)
 
 static void what_cant_be_protected_is_refused(void **state)
 {
-	(void)state;
 	share(owner, "w", 0644, 0);
 	assert_int_equal(attach(other, "w", true), GPUSHARE_E_DENIED);
 	raw_assert_sentence("cudaMalloc memory");
@@ -250,7 +246,6 @@ static void a_mode_or_group_that_cant_be_is_refused(void **state)
 	    {0660, "root", GPUSHARE_E_DENIED, "not in the group 'root'"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
 		request what = share_of("w", is[i].mode, 0);
 
@@ -268,7 +263,6 @@ static void nobody_tells_himself_into_what_is_not_his(void **state)
 	uint64_t generation = share(owner, "w", 0, 0);
 	request what = {0};
 
-	(void)state;
 	raw_tell(&what, "w", generation, 1);
 	raw_tell(&what, "none", generation + 1, 1);
 	what.verb.resync.last = true;
@@ -286,7 +280,6 @@ static void nobody_brings_back_what_was_anothers(void **state)
 	uint64_t generation = share(owner, "w", 0644, 0);
 	request what = share_of("w", 0, 0);
 
-	(void)state;
 	what.verb.share.again = generation;
 	assert_int_equal(raw_say(other, what), GPUSHARE_E_EXISTS);
 	assert_int_equal(raw_say(owner, raw_withdraw("w", generation)), GPUSHARE_OK);
@@ -306,7 +299,6 @@ static void what_is_kept_is_left_alone(void **state)
 {
 	request what = raw_fds_share("x");
 
-	(void)state;
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	what.verb.share.adopt = true;
 	for (uint32_t mode = 0600; mode <= 0604; mode += 4) {
@@ -329,7 +321,6 @@ static void the_index_has_what_all_may_read(void **state)
 	const struct index_page *page = raw_fds_page(FDS_INDEX, sizeof(*page));
 	struct index_record found;
 
-	(void)state;
 	if (!page)
 		skip();
 	share(owner, "mine", 0660, TEAM);
@@ -351,7 +342,6 @@ static void a_pages_end_tells_of_nothing_hidden(void **state)
 	const gpushare_ListReply *page = &raw_answer.body.list;
 	int found = 0, pages = 0;
 
-	(void)state;
 	for (int i = 0; i < COUNT; i++) {
 		memset(name, 'a', sizeof(name));
 		snprintf(name + GPUSHARE_NAME_MAX - 4, 5, "%04d", i);
@@ -439,7 +429,6 @@ static void hidden_names_are_passed_in_pieces(void **state)
 	static const char *const own[] = {"a", "n01", "z"};
 	bool overtaken = false;
 
-	(void)state;
 	share_hidden(20000);
 	for (int i = 0; i < 3; i++)
 		share(member, own[i], 0, 0);
@@ -461,7 +450,6 @@ static void hidden_names_are_passed_in_pieces(void **state)
 
 static int set_up_small(void **state)
 {
-	(void)state;
 	return serve("user_names = 2\nnames = 3\nuser_kept_bytes = 4096\nuser_attachments = 3\n"
 		     "user_connections = 2\nuser_waiters = 1\nuser_watchers = 1\nuser_tags = 4\n"
 		     "user_deferred = 1\nuser_descriptors = 2\ndescriptors = 3\n");
@@ -479,7 +467,6 @@ static void assert_limited(int peer, int status, const char *key)
 
 static void names_have_a_limit(void **state)
 {
-	(void)state;
 	share(owner, "a", 0, 0);
 	share(owner, "b", 0, 0);
 	assert_limited(owner, raw_say(owner, raw_share("c")), "user_names");
@@ -496,7 +483,6 @@ static void names_have_a_limit(void **state)
 /* Memory that is kept counts on after its owner's end, and is nobody else's. */
 static void kept_bytes_and_descriptors_have_limits(void **state)
 {
-	(void)state;
 	assert_int_equal(share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0666, 0), GPUSHARE_OK);
 	assert_limited(owner, share_fd(owner, "l", GPUSHARE_FLAG_KEEP, 0, 0), "user_kept_bytes");
 	raw_assert_sentence("4096 bytes more; this user keeps 4096, and one user may keep 4096");
@@ -526,7 +512,6 @@ static void attachments_have_a_limit(void **state)
 {
 	int again = raw_peer(OWNER, 0);
 
-	(void)state;
 	share(member, "a", 0666, 0);
 	assert_int_equal(attach(owner, "a", false), GPUSHARE_OK);
 	assert_int_equal(attach(owner, "a", false), GPUSHARE_OK);
@@ -546,7 +531,6 @@ static void waiters_and_watchers_have_limits(void **state)
 	const request watch = {.which_verb = gpushare_Request_subscribe_tag};
 	int again = raw_peer(OWNER, 0);
 
-	(void)state;
 	assert_true(raw_send(again, 1, &wait));
 	while (raw_stat(root).waiters != 1)
 		raw_sleep_ms(1);
@@ -568,7 +552,6 @@ static void deferred_has_a_limit(void **state)
 {
 	request leave = {.which_verb = gpushare_Request_withdraw_tag};
 
-	(void)state;
 	leave.verb.withdraw.deferred = true;
 	for (const char *name = "a"; *name; name = *name == 'a' ? "b" : "") {
 		share(owner, name, 0666, 0);
@@ -612,7 +595,6 @@ static void tags_have_a_limit(void **state)
 {
 	uint64_t generation;
 
-	(void)state;
 	assert_int_equal(share_kept_with(owner, 1, false), GPUSHARE_OK);
 	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 2)), GPUSHARE_OK);
 	assert_int_equal(tag(root, "a", "z"),
@@ -641,7 +623,6 @@ static void connections_have_a_limit(void **state)
 	request hello = raw_hello_request();
 	int again = raw_peer(OWNER, 0), more = raw_peer_greeted(OWNER);
 
-	(void)state;
 	assert_int_equal(raw_say(more, hello), GPUSHARE_E_LIMIT);
 	raw_assert_sentence("2 connections are open");
 	raw_assert_sentence("user_connections");
@@ -654,7 +635,6 @@ static void connections_have_a_limit(void **state)
 
 static int set_up_four(void **state)
 {
-	(void)state;
 	configured_start("user_tags = 4\n");
 	return 0;
 }
@@ -664,7 +644,6 @@ static void a_limit_of_tags_may_be_lowered(void **state)
 {
 	int fd = raw_connect(&raw_here), other_fd = raw_connect(&raw_here);
 
-	(void)state;
 	assert_int_equal(share_kept_with(fd, 4, false), GPUSHARE_OK);
 	close(fd);
 	raw_await_connections(other_fd, 1);
@@ -689,7 +668,6 @@ static void a_limit_of_tags_may_be_lowered(void **state)
 
 static int set_up_short(void **state)
 {
-	(void)state;
 	configured_start("message_bytes = 8Ki\nuser_tags = 3\n");
 	return 0;
 }
@@ -700,7 +678,6 @@ static void tags_that_are_brought_back_count(void **state)
 	int fd = raw_connect(&raw_here);
 	request what = with_tags(raw_share("a"), 4);
 
-	(void)state;
 	what.verb.share.again = 7;
 	assert_int_equal(raw_say(fd, what), GPUSHARE_E_LIMIT);
 	raw_assert_sentence("user_tags");
@@ -717,7 +694,6 @@ static void a_message_is_too_long(void **state)
 	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
 	int fd = raw_connect(&raw_here);
 
-	(void)state;
 	sp_header(header, 7, sizeof(body));
 	assert_true(raw_write(fd, header, sizeof(header)));
 	assert_true(raw_write(fd, body, sizeof(body)));
@@ -732,7 +708,6 @@ static void a_message_is_too_long(void **state)
 
 static void others_are_needed(void **state)
 {
-	(void)state;
 	printf("skipped: only root can be other users\n");
 	skip();
 }

@@ -31,7 +31,6 @@ static void hello_is_wanted_first(void **state)
 	int fd = raw_greet(&raw_here);
 	request hello = raw_hello_request();
 
-	(void)state;
 	assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_E_PROTOCOL);
 	raw_assert_sentence("hello");
 	hello.verb.hello.protocol = 99;
@@ -53,7 +52,6 @@ static void a_handle_leaves_only_to_who_attaches(void **state)
 	uint8_t wire[SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Reply_size], needle[8];
 	int fd = raw_connect(&raw_here);
 
-	(void)state;
 	memset(needle, RAW_HANDLE_BYTE, sizeof(needle));
 	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK);
 	for (size_t i = 0; i < sizeof(asks) / sizeof(*asks); i++) {
@@ -77,7 +75,6 @@ static void the_registry_fills_in_its_own(void **state)
 	record *told = &what.verb.share.buffer;
 	const record *is;
 
-	(void)state;
 	told->size = 100;
 	told->base_offset = 28;
 	told->generation = told->owner_started = told->created_unix_ns = 1;
@@ -103,7 +100,6 @@ static void a_bad_share_is_refused(void **state)
 {
 	request what;
 
-	(void)state;
 #define refused(change, wanted) \
 	do { \
 		what = raw_share("x"); \
@@ -163,7 +159,6 @@ static void a_bad_event_is_refused(void **state)
 	int file = raw_fds_make();
 	request what;
 
-	(void)state;
 #define refused(change, fd, words) \
 	do { \
 		what = event_of("e"); \
@@ -209,7 +204,6 @@ static void events_and_memory_are_told_apart(void **state)
 	const gpushare_AttachReply *got = &raw_answer.body.attach;
 	uint64_t one, two;
 
-	(void)state;
 	assert_int_equal(raw_say(owner, event_of("one")), GPUSHARE_OK);
 	one = raw_answer.body.share.generation;
 	assert_int_equal(raw_say(owner, event_of("two")), GPUSHARE_OK);
@@ -261,7 +255,6 @@ static void a_share_brings_what_its_backing_wants(void **state)
 	int before = raw_fds_settled(), file = raw_fds_make();
 	request what = raw_fds_share("x");
 
-	(void)state;
 	assert_int_equal(raw_fds_say(owner, what, -1), GPUSHARE_E_INVALID);
 	raw_assert_sentence("without its file descriptor");
 	what.verb.share.handle[0] = 1;
@@ -297,7 +290,6 @@ static void attachers_are_counted(void **state)
 	uint64_t generation = raw_shared(owner, "x");
 	int third = raw_peer(0, 0);
 
-	(void)state;
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_answer.body.attach.buffer.attachers, 1);
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
@@ -324,7 +316,6 @@ static void an_attachment_outlives_the_name(void **state)
 {
 	uint64_t first = raw_shared(owner, "x"), second;
 
-	(void)state;
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", first)), GPUSHARE_OK);
 	assert_int_equal(raw_stat(other).attachments, 1);
@@ -343,7 +334,6 @@ static void who_takes_a_name_away(void **state)
 	uint64_t generation = raw_shared(owner, "x");
 	char sentence[128];
 
-	(void)state;
 	assert_int_equal(raw_say(other, raw_withdraw("x", generation)), GPUSHARE_E_DENIED);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation + 1)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("another buffer now");
@@ -369,7 +359,6 @@ static void sentences_say_what_to_do(void **state)
 	char name[GPUSHARE_NAME_MAX + 1], who[64];
 	int mine = raw_connect(&raw_here);
 
-	(void)state;
 	raw_shared(owner, "weights");
 	assert_int_equal(raw_say(other, raw_lookup("gradients", 0)), GPUSHARE_E_NOT_FOUND);
 	assert_string_equal(raw_answer.message,
@@ -410,7 +399,6 @@ static void a_list_is_paged_in_byte_order(void **state)
 	const gpushare_ListReply *page;
 	int found = 0, pages = 0;
 
-	(void)state;
 	page = list("", "", 0);
 	assert_true(page->buffers_count == 0 && !page->more);
 	for (int i = 0; i < COUNT; i++) { /* in no order */
@@ -514,7 +502,6 @@ static void tags_are_set_or_refused(void **state)
 	};
 	uint64_t generation = raw_shared(owner, "w");
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
 		assert_int_equal(raw_say(other, tags("w", 0, is[i].tags)), is[i].status);
 		assert_true(!is[i].status == !*raw_answer.message);
@@ -543,7 +530,6 @@ static void holders_come_in_pages(void **state)
 	uint32_t after = 0, found = 0;
 	int fds[40];
 
-	(void)state;
 	raw_shared(owner, "w");
 	for (int i = 0; i < 40; i++) {
 		fds[i] = raw_connect(&raw_here);
@@ -572,7 +558,6 @@ static void holders_of_deferred_and_of_the_owner(void **state)
 	const gpushare_HoldersReply *page;
 	bool first_is_own;
 
-	(void)state;
 	assert_int_equal(raw_say(owner, raw_attach("w", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_attach("w", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_attach("w", 0)), GPUSHARE_OK);
@@ -620,7 +605,6 @@ static void the_last_attacher_ends_it(void **state)
 	uint64_t x = raw_shared(owner, "x"), y = raw_shared(owner, "y");
 	int third = raw_peer(0, 0);
 
-	(void)state;
 	raw_attached(other, "x");
 	raw_attached(third, "x");
 	raw_attached(other, "y");
@@ -668,7 +652,6 @@ static void it_is_listed_by_generation(void **state)
 	uint64_t generations[COUNT];
 	char name[8];
 
-	(void)state;
 	for (int i = 0; i < COUNT; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		generations[i] = raw_shared(owner, name);
@@ -710,7 +693,6 @@ static void what_was_asked_is_counted(void **state)
 	gpushare_StatReply told;
 	request wait = raw_lookup("later", 60000);
 
-	(void)state;
 	raw_shared(owner, "a");
 	raw_shared(owner, "b");
 	raw_say(owner, raw_lookup("a", 0));
@@ -740,29 +722,13 @@ static void what_was_asked_is_counted(void **state)
 	assert_true(told.started_unix_ns > 0 && told.requests >= 8);
 }
 
-int main(void)
-{
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-	    TEST(hello_is_wanted_first),
-	    TEST(a_handle_leaves_only_to_who_attaches),
-	    TEST(the_registry_fills_in_its_own),
-	    TEST(a_bad_share_is_refused),
-	    TEST(a_bad_event_is_refused),
-	    TEST(events_and_memory_are_told_apart),
-	    TEST(a_share_brings_what_its_backing_wants),
-	    TEST(attachers_are_counted),
-	    TEST(an_attachment_outlives_the_name),
-	    TEST(who_takes_a_name_away),
-	    TEST(sentences_say_what_to_do),
-	    TEST(a_list_is_paged_in_byte_order),
-	    TEST(tags_are_set_or_refused),
-	    TEST(holders_come_in_pages),
-	    TEST(holders_of_deferred_and_of_the_owner),
-	    TEST(the_last_attacher_ends_it),
-	    TEST(it_is_listed_by_generation),
-	    TEST(what_was_asked_is_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(TEST(hello_is_wanted_first), TEST(a_handle_leaves_only_to_who_attaches),
+	  TEST(the_registry_fills_in_its_own), TEST(a_bad_share_is_refused),
+	  TEST(a_bad_event_is_refused), TEST(events_and_memory_are_told_apart),
+	  TEST(a_share_brings_what_its_backing_wants), TEST(attachers_are_counted),
+	  TEST(an_attachment_outlives_the_name), TEST(who_takes_a_name_away),
+	  TEST(sentences_say_what_to_do), TEST(a_list_is_paged_in_byte_order),
+	  TEST(tags_are_set_or_refused), TEST(holders_come_in_pages),
+	  TEST(holders_of_deferred_and_of_the_owner), TEST(the_last_attacher_ends_it),
+	  TEST(it_is_listed_by_generation), TEST(what_was_asked_is_counted))

@@ -25,7 +25,6 @@ static void a_share_serves_who_waits(void **state)
 	request elsewhere = raw_lookup("y", 60000);
 	long long begin;
 
-	(void)state;
 	assert_true(raw_send(a, 1, &lookup));
 	assert_true(raw_send(b, 2, &attach));
 	assert_true(raw_send(other, 3, &elsewhere));
@@ -55,7 +54,6 @@ static void a_wait_ends_in_time(void **state)
 	int fd = raw_connect(&raw_here);
 	long long begin = raw_now_ms(), took;
 
-	(void)state;
 	assert_int_equal(raw_say(fd, raw_lookup("x", 150)), GPUSHARE_E_TIMED_OUT);
 	took = raw_now_ms() - begin;
 	assert_in_range(took, 149, 150 + 500 + raw_slack_ms());
@@ -73,7 +71,6 @@ static void waits_end_in_the_order_of_their_deadlines(void **state)
 	int a = raw_connect(&raw_here), b = raw_connect(&raw_here);
 	request slow = raw_lookup("x", 400), quick = raw_lookup("x", 50);
 
-	(void)state;
 	assert_true(raw_send(a, 1, &slow));
 	await_waiters(b, 1);
 	assert_true(raw_send(b, 1, &quick));
@@ -92,7 +89,6 @@ static void who_goes_waits_no_longer(void **state)
 	int fd = raw_connect(&raw_here);
 	request lookup = raw_lookup("x", 60000);
 
-	(void)state;
 	for (int i = 0; i < 400; i++) {
 		int gone = raw_connect(&raw_here);
 
@@ -105,14 +101,5 @@ static void who_goes_waits_no_longer(void **state)
 	close(fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    RAW_TEST(a_share_serves_who_waits),
-	    RAW_TEST(a_wait_ends_in_time),
-	    RAW_TEST(waits_end_in_the_order_of_their_deadlines),
-	    RAW_TEST(who_goes_waits_no_longer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(RAW_TEST(a_share_serves_who_waits), RAW_TEST(a_wait_ends_in_time),
+	  RAW_TEST(waits_end_in_the_order_of_their_deadlines), RAW_TEST(who_goes_waits_no_longer))

@@ -129,7 +129,6 @@ static struct driver driver;
 
 static int set_up(void **state)
 {
-	(void)state;
 	memset(&played, 0, sizeof(played));
 	played.failing = CALLS;
 	memset(apart.known, 0, sizeof(apart.known));
@@ -153,7 +152,6 @@ static void one_that_waits_for_nothing(void **state)
 {
 	cu_stream alone;
 
-	(void)state;
 	assert_false(apart_any());
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	alone = played.freed_in;
@@ -177,7 +175,6 @@ static void enter_as_another_thread(void)
 
 static void another_thread_was_quicker(void **state)
 {
-	(void)state;
 	played.on_stream = enter_as_another_thread;
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	assert_ptr_equal(played.freed_in, apart.known[0].stream);
@@ -188,7 +185,6 @@ static void more_contexts_than_there_is_room_for(void **state)
 {
 	int all = APART_CONTEXTS;
 
-	(void)state;
 	for (int i = 0; i < all; i++)
 		assert_int_equal(apart_free(&driver, CONTEXT(i), POINTER), CU_OK);
 	assert_int_equal(apart_free(&driver, CONTEXT(all), POINTER), CU_NOT_SUPPORTED);
@@ -205,7 +201,6 @@ static void more_contexts_than_there_is_room_for(void **state)
 /* Either it is freed, or nothing is done; nothing that was made for it is left, nor the table spoilt. */
 static void what_fails_is_not_done(void **state)
 {
-	(void)state;
 	for (played.failing = 0; played.failing < SYNCHRONIZE; played.failing++) {
 		for (unsigned int from = 0; from < 3; from++) {
 			enum call failing = played.failing;
@@ -240,7 +235,6 @@ static void an_older_driver(void **state)
 	    (void **)&driver.cuEventQuery,	  (void **)&driver.cuMemFreeAsync,
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
 		void *whole = *needed[i];
 
@@ -257,7 +251,6 @@ static void drained(void **state)
 {
 	cu_stream alone;
 
-	(void)state;
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	alone = played.freed_in;
 	assert_true(apart_drain(&driver, monotonic_ms()));
@@ -282,7 +275,6 @@ static void come_at_the_third_query(void)
 /* All time may have gone to what was waited for before; a GPU has done nothing at once. */
 static void drained_when_all_time_is_up(void **state)
 {
-	(void)state;
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	played.on_query = come_at_the_third_query;
 	assert_true(apart_drain(&driver, monotonic_ms() - 1));
@@ -293,7 +285,6 @@ static void what_cannot_be_drained(void **state)
 {
 	static const enum call failing[] = {PUSH, RECORD, SYNCHRONIZE};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(failing) / sizeof(*failing); i++) {
 		set_up(NULL);
 		assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
@@ -321,7 +312,6 @@ static void free_more(void)
 
 static void while_others_are_at_it(void **state)
 {
-	(void)state;
 	played.stands = true;
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	played.asked[QUERY] = 0;
@@ -335,19 +325,11 @@ static void while_others_are_at_it(void **state)
 	assert_in_range(played.asked[SYNCHRONIZE], 1, APART_CONTEXTS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(one_that_waits_for_nothing, set_up),
-	    cmocka_unit_test_setup(another_thread_was_quicker, set_up),
-	    cmocka_unit_test_setup(more_contexts_than_there_is_room_for, set_up),
-	    cmocka_unit_test_setup(what_fails_is_not_done, set_up),
-	    cmocka_unit_test_setup(an_older_driver, set_up),
-	    cmocka_unit_test_setup(drained, set_up),
-	    cmocka_unit_test_setup(drained_when_all_time_is_up, set_up),
-	    cmocka_unit_test_setup(what_cannot_be_drained, set_up),
-	    cmocka_unit_test_setup(while_others_are_at_it, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(one_that_waits_for_nothing, set_up),
+	  cmocka_unit_test_setup(another_thread_was_quicker, set_up),
+	  cmocka_unit_test_setup(more_contexts_than_there_is_room_for, set_up),
+	  cmocka_unit_test_setup(what_fails_is_not_done, set_up),
+	  cmocka_unit_test_setup(an_older_driver, set_up), cmocka_unit_test_setup(drained, set_up),
+	  cmocka_unit_test_setup(drained_when_all_time_is_up, set_up),
+	  cmocka_unit_test_setup(what_cannot_be_drained, set_up),
+	  cmocka_unit_test_setup(while_others_are_at_it, set_up))

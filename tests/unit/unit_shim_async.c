@@ -189,7 +189,6 @@ static void a_few_at_a_time(void)
 
 static void test_order(void **state)
 {
-	(void)state;
 	stage_play(produce, by_stream);
 	stage_play(produce, by_time);
 	stage_play(produce, a_few_at_a_time);
@@ -226,12 +225,6 @@ static void drained(void)
 	end();
 }
 
-static void test_drain(void **state)
-{
-	(void)state;
-	stage_play(produce, drained);
-}
-
 /* A context that ends takes its own along, and no other's. */
 static void forgotten(void)
 {
@@ -259,33 +252,26 @@ static void forgotten(void)
 
 static void test_forget(void **state)
 {
-	(void)state;
 	stage_play(produce, forgotten);
 }
 
 static cu_result fail_create(cu_event *event, unsigned int event_flags)
 {
-	(void)event;
-	(void)event_flags;
 	return CU_UNKNOWN;
 }
 
 static cu_result fail_record(cu_event event, cu_stream stream)
 {
-	(void)event;
-	(void)stream;
 	return CU_INVALID_HANDLE;
 }
 
 static cu_result fail_push(cu_context context)
 {
-	(void)context;
 	return CU_UNKNOWN;
 }
 
 static cu_result fail_synchronize(cu_stream stream)
 {
-	(void)stream;
 	return CU_ILLEGAL_ADDRESS;
 }
 
@@ -323,7 +309,6 @@ static void without_events(void)
 
 static void test_without_events(void **state)
 {
-	(void)state;
 	stage_play(produce, without_events);
 }
 
@@ -348,7 +333,6 @@ static cu_result record_meanwhile(cu_event event, cu_stream stream)
 
 static cu_result destroy_in_vain(cu_context context)
 {
-	(void)context;
 	tell_all();
 	return CU_UNKNOWN;
 }
@@ -377,19 +361,8 @@ static void on_its_way(void)
 
 static void test_on_its_way(void **state)
 {
-	(void)state;
 	stage_play(produce, on_its_way);
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_order),	   PLAY(test_drain),	      PLAY(test_forget),
-	    PLAY(test_on_its_way), PLAY(test_without_events),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(STAGED(test_order), SCENE(produce, drained), STAGED(test_forget),
+	   STAGED(test_on_its_way), STAGED(test_without_events))

@@ -92,12 +92,6 @@ static void consume(void)
 	say();
 }
 
-static void test_attached(void **state)
-{
-	(void)state;
-	stage_play(produce, consume);
-}
-
 /* The one allocation under that rule is refused: the log's line, and what the program gets. */
 static void refused(const char *rule, size_t size, cu_result result, const char *why)
 {
@@ -195,7 +189,6 @@ static void of_its_own(void)
 
 static void test_refusals(void **state)
 {
-	(void)state;
 	stage_play(produce, too_small);
 	stage_play(produce, too_small_must);
 	stage_play(produce, no_such_name);
@@ -283,7 +276,6 @@ static void create_ordinary(void)
 
 static void test_by_handle(void **state)
 {
-	(void)state;
 	stage_play(produce, managed_ordinary);
 	stage_play(produce, managed_must);
 	stage_play(produce, create_attached);
@@ -292,16 +284,4 @@ static void test_by_handle(void **state)
 	stage_play(produce, create_ordinary);
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_attached),
-	    PLAY(test_refusals),
-	    PLAY(test_by_handle),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(produce, consume), STAGED(test_refusals), STAGED(test_by_handle))

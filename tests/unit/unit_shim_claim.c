@@ -47,12 +47,6 @@ static void describe(void)
 	CHECK(!strcmp(claim.match.name, "w"));
 }
 
-static void test_what_is_known(void **state)
-{
-	(void)state;
-	stage_play(describe, NULL);
-}
-
 static void no_rules(void)
 {
 	struct claim claim;
@@ -99,15 +93,6 @@ static void a_driver_without(void)
 	CHECK(!opens(&claim, RULES_API_cuMemAlloc, 1));
 }
 
-static void test_not_concerned(void **state)
-{
-	(void)state;
-	stage_play(no_rules, NULL);
-	stage_play(other_sizes, NULL);
-	stage_play(no_context, NULL);
-	stage_play(a_driver_without, NULL);
-}
-
 /* A failed allocation gives back what it took; one that came about has spent it. */
 static void spend(void)
 {
@@ -128,12 +113,6 @@ static void spend(void)
 	CHECK(!opens(&later, RULES_API_cuMemAlloc, 1));
 	claim_return(&claim, RULES_ATTACH);
 	CHECK(opens(&later, RULES_API_cuMemAlloc, 1));
-}
-
-static void test_spent_and_given_back(void **state)
-{
-	(void)state;
-	stage_play(spend, NULL);
 }
 
 /* A child of a process that has claimed passes through. */
@@ -170,24 +149,5 @@ static void run_to_the_end(void)
 	exit(0);
 }
 
-static void test_whose_process(void **state)
-{
-	(void)state;
-	stage_play(fork_off, NULL);
-	stage_play(run_to_the_end, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_what_is_known),
-	    PLAY(test_not_concerned),
-	    PLAY(test_spent_and_given_back),
-	    PLAY(test_whose_process),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(describe), SCENE(no_rules), SCENE(other_sizes), SCENE(no_context),
+	   SCENE(a_driver_without), SCENE(spend), SCENE(fork_off), SCENE(run_to_the_end))

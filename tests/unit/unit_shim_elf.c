@@ -13,7 +13,6 @@ static void *driver, *sysv, *plugin;
 
 static int load_all(void **state)
 {
-	(void)state;
 	driver = beside_load("../sim/libcuda.so.1");
 	sysv = beside_load("bin/lib_sysv.so");
 	plugin = beside_load("bin/lib_linked_plugin.so"); /* needs libcuda.so.1 */
@@ -44,7 +43,6 @@ static void every_call_of_the_driver(void **state)
 	uintptr_t base = 0;
 	size_t count = 0;
 
-	(void)state;
 #define F(since, version, name, params) \
 	assert_non_null(dlsym(driver, #name)); \
 	assert_ptr_equal(elf_find_in("libcuda.so", #name, &base), dlsym(driver, #name)); \
@@ -61,7 +59,6 @@ static void all_at_once(void **state)
 	uintptr_t base = base_of(dlsym(driver, "cuInit"));
 	void *found[4];
 
-	(void)state;
 	assert_true(elf_find_all("libcuda.so", base, names, 4, found));
 	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
 	assert_null(found[1]);
@@ -76,7 +73,6 @@ static void how_many_were_loaded_and_unloaded(void **state)
 {
 	struct elf_loads before = elf_loads(NULL, 0), now;
 
-	(void)state;
 	dlclose(dlopen(NULL, RTLD_NOW));
 	now = elf_loads(NULL, 0);
 	assert_memory_equal(&now, &before, sizeof(now));
@@ -99,7 +95,6 @@ static void which_are_loaded(void **state)
 	uintptr_t gone = base_of(dlsym(stubs, "cudaMalloc"));
 	uintptr_t bases[4] = {base_of(dlsym(driver, "cuInit")), 0, gone, 4096};
 
-	(void)state;
 	elf_loads(bases, 4);
 	assert_int_equal(bases[0] | bases[1] | bases[2], 0);
 	assert_int_equal(bases[3], 4096);
@@ -113,7 +108,6 @@ static void functions_only_and_defined_ones(void **state)
 {
 	uintptr_t base = 16;
 
-	(void)state;
 	assert_non_null(elf_find_in("libc.so", "getppid", NULL));
 	assert_ptr_equal(elf_find_in("libc.so", "getppid", NULL), dlsym(RTLD_DEFAULT, "getppid"));
 	assert_null(elf_find_in("libc.so", "stdout", &base));	 /* data */
@@ -132,7 +126,6 @@ static void a_hash_table_of_the_old_kind(void **state)
 {
 	uintptr_t base = 0;
 
-	(void)state;
 	assert_true(has_table(sysv, DT_HASH) && !has_table(sysv, DT_GNU_HASH));
 	assert_true(has_table(driver, DT_GNU_HASH));
 	assert_ptr_equal(elf_find_in("lib_sysv", "lib_sysv_first", &base),
@@ -150,7 +143,6 @@ static void only_behind_an_address(void **state)
 {
 	const void *heap = malloc(1);
 
-	(void)state;
 	assert_ptr_equal(elf_find_after((const void *)load_all, "cuInit"), dlsym(driver, "cuInit"));
 	assert_ptr_equal(elf_find_after(dlsym(RTLD_DEFAULT, "getppid"), "cuInit"),
 			 dlsym(driver, "cuInit"));
@@ -174,7 +166,6 @@ static const void *inside(void *library)
 
 static void what_an_object_needs(void **state)
 {
-	(void)state;
 	assert_ptr_equal(elf_find_needed(inside(plugin), "libcuda.so", "cuInit"),
 			 dlsym(driver, "cuInit"));
 	assert_null(elf_find_needed(inside(plugin), "libcuda.so", "no_such_symbol"));
@@ -192,7 +183,6 @@ static void of_several_runtimes_its_own(void **state)
 					    "../sim/libcudart.so.13"};
 	void *runtime[3], *own;
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		runtime[i] = beside_load(names[i]);
 	own = beside_load("bin/lib_rt_plugin_shared.so");
@@ -207,7 +197,6 @@ static void paths(void **state)
 	struct link_map *map;
 	char path[512], cut[8], *heap = malloc(1);
 
-	(void)state;
 	assert_int_equal(dlinfo(sysv, RTLD_DI_LINKMAP, &map), 0);
 	elf_path(dlsym(sysv, "lib_sysv_second"), path, sizeof(path));
 	assert_string_equal(path, map->l_name);
@@ -228,7 +217,6 @@ static void whether_it_is_in(void **state)
 {
 	uintptr_t base = 16;
 
-	(void)state;
 	assert_false(elf_is_in(dlsym(driver, "cuInit"), "libc.so", &base));
 	assert_false(elf_is_in((const void *)load_all, "libcuda.so", &base));
 	assert_false(elf_is_in(NULL, "libcuda.so", &base));
@@ -246,7 +234,6 @@ static void the_loader_does_not_notice(void **state)
 	const void *place = inside(once);
 	char path[512];
 
-	(void)state;
 	assert_null(dlsym(RTLD_DEFAULT, "no_such_symbol")); /* a message is left */
 	elf_find_in("lib_lookalikes", "no_such_symbol", NULL);
 	elf_find_needed(place, "libc.so", "getppid");
@@ -257,22 +244,9 @@ static void the_loader_does_not_notice(void **state)
 	assert_null(elf_find_in("lib_lookalikes", "cudnnCreate", NULL));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_call_of_the_driver),
-	    cmocka_unit_test(all_at_once),
-	    cmocka_unit_test(how_many_were_loaded_and_unloaded),
-	    cmocka_unit_test(which_are_loaded),
-	    cmocka_unit_test(functions_only_and_defined_ones),
-	    cmocka_unit_test(a_hash_table_of_the_old_kind),
-	    cmocka_unit_test(only_behind_an_address),
-	    cmocka_unit_test(what_an_object_needs),
-	    cmocka_unit_test(of_several_runtimes_its_own),
-	    cmocka_unit_test(paths),
-	    cmocka_unit_test(whether_it_is_in),
-	    cmocka_unit_test(the_loader_does_not_notice),
-	};
-
-	return cmocka_run_group_tests(tests, load_all, NULL);
-}
+UNIT_MAIN_BETWEEN(load_all, NULL, UNIT(every_call_of_the_driver), UNIT(all_at_once),
+		  UNIT(how_many_were_loaded_and_unloaded), UNIT(which_are_loaded),
+		  UNIT(functions_only_and_defined_ones), UNIT(a_hash_table_of_the_old_kind),
+		  UNIT(only_behind_an_address), UNIT(what_an_object_needs),
+		  UNIT(of_several_runtimes_its_own), UNIT(paths), UNIT(whether_it_is_in),
+		  UNIT(the_loader_does_not_notice))

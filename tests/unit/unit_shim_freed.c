@@ -32,7 +32,6 @@ static struct driver driver;
 
 static int set_up(void **state)
 {
-	(void)state;
 	driver = (struct driver){.cuPointerGetAttribute = play_attribute};
 	for (unsigned int i = 0; i < FREED_MAX; i++)
 		set(i, 0, 0);
@@ -48,7 +47,6 @@ static int set_up(void **state)
 
 static void known_while_it_is_that(void **state)
 {
-	(void)state;
 	assert_false(freed_maybe(POINTER(0)) || freed_holds(&driver, POINTER(0)) || asked);
 	freed_put(&driver, POINTER(0));
 	assert_true(freed_maybe(POINTER(0)) && !freed_maybe(POINTER(1)) && !freed_maybe(0));
@@ -61,7 +59,6 @@ static void known_while_it_is_that(void **state)
 /* Or nothing is there. */
 static void another_allocation_by_now(void **state)
 {
-	(void)state;
 	for (unsigned int id = 0; id < 2; id++) {
 		freed_put(&driver, POINTER(0));
 		freed_put(&driver, POINTER(1));
@@ -84,7 +81,6 @@ static void not_freed_after_all(void **state)
 {
 	struct freed first, second;
 
-	(void)state;
 	first = freed_put(&driver, POINTER(0));
 	ids[0] = 7;
 	second = freed_put(&driver, POINTER(0));
@@ -100,7 +96,6 @@ static void the_oldest_is_forgotten(void **state)
 {
 	unsigned int last = FREED_MAX + 1;
 
-	(void)state;
 	for (unsigned int i = 0; i < FREED_MAX; i++)
 		freed_put(&driver, POINTER(i));
 	freed_put(&driver, POINTER(0)); /* the newest now, in the place that it had */
@@ -114,7 +109,6 @@ static void the_oldest_is_forgotten(void **state)
 
 static void a_driver_that_cannot_tell(void **state)
 {
-	(void)state;
 	driver.cuPointerGetAttribute = NULL;
 	freed_put(&driver, POINTER(0));
 	assert_false(freed_maybe(POINTER(0)));
@@ -130,7 +124,6 @@ static void nobody_lets_go_of_the_lock(void **state)
 {
 	struct freed one = {POINTER(0), 1000};
 
-	(void)state;
 	freed_put(&driver, POINTER(0));
 	stuck_lock = true;
 	assert_false(freed_holds(&driver, POINTER(0)));
@@ -140,16 +133,9 @@ static void nobody_lets_go_of_the_lock(void **state)
 	assert_true(freed_holds(&driver, POINTER(0)) && !freed_maybe(POINTER(1)));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(known_while_it_is_that, set_up),
-	    cmocka_unit_test_setup(another_allocation_by_now, set_up),
-	    cmocka_unit_test_setup(not_freed_after_all, set_up),
-	    cmocka_unit_test_setup(the_oldest_is_forgotten, set_up),
-	    cmocka_unit_test_setup(a_driver_that_cannot_tell, set_up),
-	    cmocka_unit_test_setup(nobody_lets_go_of_the_lock, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup(known_while_it_is_that, set_up),
+	  cmocka_unit_test_setup(another_allocation_by_now, set_up),
+	  cmocka_unit_test_setup(not_freed_after_all, set_up),
+	  cmocka_unit_test_setup(the_oldest_is_forgotten, set_up),
+	  cmocka_unit_test_setup(a_driver_that_cannot_tell, set_up),
+	  cmocka_unit_test_setup(nobody_lets_go_of_the_lock, set_up))

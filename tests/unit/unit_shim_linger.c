@@ -126,21 +126,16 @@ static void held_and_given_back(void)
 
 static cu_result no_alloc(cu_deviceptr *out_pointer, size_t size)
 {
-	(void)out_pointer;
-	(void)size;
 	return CU_OUT_OF_MEMORY;
 }
 
 static cu_result broken_alloc(cu_deviceptr *out_pointer, size_t size)
 {
-	(void)out_pointer;
-	(void)size;
 	return CU_ILLEGAL_ADDRESS;
 }
 
 static cu_result no_push(cu_context context)
 {
-	(void)context;
 	return CU_UNKNOWN;
 }
 
@@ -181,7 +176,6 @@ static void freed_all_the_same(void)
 
 static cu_result broken_free(cu_deviceptr freed)
 {
-	(void)freed;
 	return CU_ILLEGAL_ADDRESS;
 }
 
@@ -202,8 +196,6 @@ static void refused(void)
 
 static cu_result no_free_async(cu_deviceptr freed, cu_stream stream)
 {
-	(void)freed;
-	(void)stream;
 	return CU_NOT_SUPPORTED;
 }
 
@@ -321,13 +313,6 @@ static void unanswered_of_a_descriptor(void)
 	say();
 }
 
-static void test_unanswered(void **state)
-{
-	(void)state;
-	stage_play(unanswered, attach_and_leave);
-	stage_play(unanswered_of_a_descriptor, attach_and_leave);
-}
-
 static void switched_off(void)
 {
 	begin("0");
@@ -336,42 +321,9 @@ static void switched_off(void)
 	say();
 }
 
-static void test_held(void **state)
-{
-	(void)state;
-	stage_play(held_and_given_back, attach_and_leave);
-	stage_play(switched_off, attach_and_leave);
-}
-
-static void test_wait(void **state)
-{
-	(void)state;
-	stage_play(no_room_to_wait, attach_and_leave);
-	stage_play(no_context_to_wait_in, attach_and_leave);
-	stage_play(freed_all_the_same, attach_and_leave);
-	stage_play(refused, attach_and_leave);
-}
-
-static void test_give_back(void **state)
-{
-	(void)state;
-	stage_play(by_the_plain_call, attach_and_leave);
-	stage_play(without_streams, attach_and_leave);
-	stage_play(context_lost, attach_and_leave);
-	stage_play(memory_is_short, attach_and_leave);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_held),
-	    PLAY(test_unanswered),
-	    PLAY(test_wait),
-	    PLAY(test_give_back),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(held_and_given_back, attach_and_leave), SCENE(switched_off, attach_and_leave),
+	   SCENE(unanswered, attach_and_leave), SCENE(unanswered_of_a_descriptor, attach_and_leave),
+	   SCENE(no_room_to_wait, attach_and_leave), SCENE(no_context_to_wait_in, attach_and_leave),
+	   SCENE(freed_all_the_same, attach_and_leave), SCENE(refused, attach_and_leave),
+	   SCENE(by_the_plain_call, attach_and_leave), SCENE(without_streams, attach_and_leave),
+	   SCENE(context_lost, attach_and_leave), SCENE(memory_is_short, attach_and_leave))

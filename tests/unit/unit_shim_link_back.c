@@ -16,7 +16,6 @@ static void withdrawn(void **state)
 	bool deferred = false;
 	struct turn *turn;
 
-	(void)state;
 	turn = plan(WITHDRAW, GPUSHARE_OK);
 	turn->answer.which_body = gpushare_Reply_withdraw_tag;
 	turn->answer.body.withdraw.deferred = true;
@@ -52,7 +51,6 @@ static void withdrawn_without_an_answer(void **state)
 	    {0, GPUSHARE_E_NO_REGISTRY, false, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		bool deferred = !cases[i].deferred;
 
@@ -68,7 +66,6 @@ static void withdrawn_without_an_answer(void **state)
 
 static void detached(void **state)
 {
-	(void)state;
 	plan(DETACH, GPUSHARE_OK);
 	assert_int_equal(link_detach("w", 3, live_reading(), sentence, sizeof(sentence)),
 			 GPUSHARE_OK);
@@ -99,7 +96,6 @@ static void asked_what_nobody_has(void **state)
 	size_t count = 3;
 	struct turn *turn = plan(DEFERRED, GPUSHARE_OK);
 
-	(void)state;
 	turn->answer.which_body = gpushare_Reply_deferred_tag;
 	turn->answer.body.deferred.generations_count = 1;
 	turn->answer.body.deferred.generations[0] = 6;
@@ -122,14 +118,5 @@ static void asked_what_nobody_has(void **state)
 
 #define on_line(test) cmocka_unit_test_setup_teardown(test, played_set_up, played_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    on_line(withdrawn),
-	    on_line(withdrawn_without_an_answer),
-	    on_line(detached),
-	    on_line(asked_what_nobody_has),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(on_line(withdrawn), on_line(withdrawn_without_an_answer), on_line(detached),
+	  on_line(asked_what_nobody_has))

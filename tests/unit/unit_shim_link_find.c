@@ -25,7 +25,6 @@ static void found_by_generation(void **state)
 	char name[GPUSHARE_NAME_MAX + 1] = "-";
 	struct turn *turn;
 
-	(void)state;
 	plan_page("a", 1, true);
 	plan_page("b", 2, true);
 	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_OK);
@@ -56,11 +55,4 @@ static void found_by_generation(void **state)
 	assert_string_equal(name, "-");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(found_by_generation, played_set_up, played_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test_setup_teardown(found_by_generation, played_set_up, played_tear_down))

@@ -44,7 +44,6 @@ static int empty_table(void **state)
 {
 	struct node *node, *next;
 
-	(void)state;
 	mallocs_left = -1u;
 	HASH_ITER (hh, table.nodes, node, next) {
 		take_out(node);
@@ -61,7 +60,6 @@ static void added_and_taken_once(void **state)
 {
 	struct live out = {.pointer = 7};
 
-	(void)state;
 	assert_false(live_any() || live_maybe(STEP) || live_take(STEP, &out) ||
 		     live_find(STEP, STEP, &out));
 	assert_int_equal(out.pointer, 7);
@@ -79,7 +77,6 @@ static void the_same_buffer_again_is_counted(void **state)
 {
 	struct live out;
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++)
 		assert_true(add(STEP, LIVE_IPC, 5));
 	for (unsigned int left = 3; left--;) {
@@ -94,7 +91,6 @@ static void another_at_the_address_replaces(void **state)
 	static const enum live_kind kinds[] = {LIVE_OWN, LIVE_IPC, LIVE_VMM};
 	struct live out;
 
-	(void)state;
 	for (size_t old = 0; old < 3; old++)
 		for (size_t now = 0; now < 3; now++) {
 			assert_true(add(STEP, kinds[old], 1) && add(STEP, kinds[old], 1));
@@ -119,7 +115,6 @@ static void neighbours_in_the_filter_are_told_apart(void **state)
 	uint64_t other = 2 * STEP;
 	struct live out;
 
-	(void)state;
 	while (live_filter_of(other) != live_filter_of(STEP))
 		other += STEP;
 	assert_true(add(STEP, LIVE_OWN, 1));
@@ -135,7 +130,6 @@ static void many(void **state)
 {
 	struct live out;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 5000; i++)
 		assert_true(add(i * STEP, LIVE_OWN, i));
 	for (uint64_t i = 5000; i; i--)
@@ -149,7 +143,6 @@ static void a_shifted_one_is_found_by_its_base(void **state)
 	struct live shifted = entry_of(40 * STEP + 100, LIVE_IPC, 3), out;
 	const uint64_t base = 40 * STEP, inside = base + 100;
 
-	(void)state;
 	shifted.mapping.pointer = base;
 	assert_true(add(STEP, LIVE_OWN, 1) && live_add(&shifted));
 	assert_true(live_find(base, inside, &out) && out.generation == 3);
@@ -172,7 +165,6 @@ static void a_context_takes_its_own(void **state)
 	cu_context one = (cu_context)(uintptr_t)16, two = (cu_context)(uintptr_t)32;
 	struct live entry, out;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 6; i++) {
 		entry = entry_of(i * STEP, LIVE_OWN, i);
 		entry.context = i % 2 ? one : two;
@@ -201,7 +193,6 @@ static void what_was_opened_is_closed(void **state)
 {
 	struct live out;
 
-	(void)state;
 	assert_false(live_open_again(5, &out));
 	assert_true(add(STEP, LIVE_OPENED, 5) && add(2 * STEP, LIVE_VMM, 6) &&
 		    add(3 * STEP, LIVE_VMM, 5));
@@ -221,7 +212,6 @@ static void a_mapped_one_loses_its_name_first(void **state)
 	cu_context one = (cu_context)(uintptr_t)16;
 	struct live entry, out;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 3; i++) {
 		entry = entry_of(i * STEP, i == 3 ? LIVE_VMM : LIVE_OWN_VMM, i);
 		entry.context = one;
@@ -246,7 +236,6 @@ static void without_memory(void **state)
 	struct live out;
 	unsigned int enough;
 
-	(void)state;
 	for (enough = 0;; enough++) {
 		mallocs_left = enough;
 		if (add(STEP, LIVE_IPC, 1))
@@ -286,7 +275,6 @@ static void four_threads(void **state)
 	pthread_t threads[4];
 	void *failures;
 
-	(void)state;
 	for (uintptr_t i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, (void *)i), 0);
 	for (int i = 0; i < 4; i++) {
@@ -296,22 +284,10 @@ static void four_threads(void **state)
 	assert_false(live_any());
 }
 
-int main(void)
-{
 #define EMPTIED(test) cmocka_unit_test_teardown(test, empty_table)
-	const struct CMUnitTest tests[] = {
-	    EMPTIED(added_and_taken_once),
-	    EMPTIED(the_same_buffer_again_is_counted),
-	    EMPTIED(another_at_the_address_replaces),
-	    EMPTIED(neighbours_in_the_filter_are_told_apart),
-	    EMPTIED(many),
-	    EMPTIED(a_shifted_one_is_found_by_its_base),
-	    EMPTIED(a_context_takes_its_own),
-	    EMPTIED(what_was_opened_is_closed),
-	    EMPTIED(a_mapped_one_loses_its_name_first),
-	    EMPTIED(without_memory),
-	    EMPTIED(four_threads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(EMPTIED(added_and_taken_once), EMPTIED(the_same_buffer_again_is_counted),
+	  EMPTIED(another_at_the_address_replaces),
+	  EMPTIED(neighbours_in_the_filter_are_told_apart), EMPTIED(many),
+	  EMPTIED(a_shifted_one_is_found_by_its_base), EMPTIED(a_context_takes_its_own),
+	  EMPTIED(what_was_opened_is_closed), EMPTIED(a_mapped_one_loses_its_name_first),
+	  EMPTIED(without_memory), EMPTIED(four_threads))

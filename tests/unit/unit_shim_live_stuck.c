@@ -37,7 +37,6 @@ static int empty_table(void **state)
 {
 	struct node *node, *next;
 
-	(void)state;
 	stuck_lock = false;
 	HASH_ITER (hh, table.nodes, node, next) {
 		take_out(node);
@@ -53,7 +52,6 @@ static void nothing_is_found_or_changed(void **state)
 	struct live entry = entry_of(4 * STEP, LIVE_OWN, 4), out = {.generation = 99};
 	size_t count = 5;
 
-	(void)state;
 	add(STEP, LIVE_OWN, 1);
 	add(2 * STEP, LIVE_OPENED, 2);
 	entry.managed = true;
@@ -82,7 +80,6 @@ static void by_pointer_and_generation(void **state)
 {
 	struct live out = {.generation = 99};
 
-	(void)state;
 	add(STEP, LIVE_OWN, 1);
 	assert_false(live_get(2 * STEP, 1, &out) || live_get(STEP, 2, &out));
 	assert_false(live_rename(2 * STEP, 1, 5) || live_rename(STEP, 2, 5));
@@ -103,7 +100,6 @@ static void attached_how_often(void **state)
 {
 	struct live out;
 
-	(void)state;
 	add(STEP, LIVE_IPC, 3);
 	add(STEP, LIVE_IPC, 3);
 	add(2 * STEP, LIVE_OPENED, 3);
@@ -122,7 +118,6 @@ static void managed_ranges(void **state)
 {
 	struct live entry = entry_of(8 * STEP, LIVE_OWN_VMM, 1), out = {.generation = 99};
 
-	(void)state;
 	assert_false(live_find_managed(8 * STEP, 1, &out));
 	entry.managed = true;
 	assert_true(live_add(&entry));
@@ -141,7 +136,6 @@ static void names_in_one_allocation(void **state)
 {
 	struct live entry = entry_of(STEP, LIVE_VMM, 1), out;
 
-	(void)state;
 	for (uint64_t i = 0; i < 3; i++) { /* at 1200, 1100 and 1000 */
 		entry = entry_of(1200 - 100 * i, LIVE_VMM, i + 1);
 		entry.mapping.pointer = 1000;
@@ -162,7 +156,6 @@ static void replaced_while_it_is_read(void **state)
 	struct live entry, out[2];
 	size_t count;
 
-	(void)state;
 	add(STEP, LIVE_OWN, 1);
 	add(2 * STEP, LIVE_OWN, 2);
 	live_missed();
@@ -186,13 +179,6 @@ static void replaced_while_it_is_read(void **state)
 
 #define over(test) cmocka_unit_test_setup_teardown(test, empty_table, empty_table)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    over(nothing_is_found_or_changed), over(by_pointer_and_generation),
-	    over(attached_how_often),	       over(managed_ranges),
-	    over(names_in_one_allocation),     over(replaced_while_it_is_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(over(nothing_is_found_or_changed), over(by_pointer_and_generation),
+	  over(attached_how_often), over(managed_ranges), over(names_in_one_allocation),
+	  over(replaced_while_it_is_read))

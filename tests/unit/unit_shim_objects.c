@@ -54,7 +54,6 @@ static uint64_t unmap(cu_deviceptr pointer, size_t size, bool gone)
 
 static int empty_table(void **state)
 {
-	(void)state;
 	stuck_lock = false;
 	stuck_after = -1u;
 	assert_false(objects_concern());
@@ -64,7 +63,6 @@ static int empty_table(void **state)
 
 static void held_by_handles_and_mappings(void **state)
 {
-	(void)state;
 	add(11, 1, LIVE_OWN_VMM);
 	assert_true(objects_concern());
 	objects_add_handle(11);
@@ -89,7 +87,6 @@ static void several_end_at_once(void **state)
 {
 	struct object *ended;
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		add(20 + i, 1 + i, LIVE_OWN_VMM);
 		objects_add_place((i + 1) * STEP, 20 + i);
@@ -109,7 +106,6 @@ static void several_end_at_once(void **state)
 
 static void counted_as_attached(void **state)
 {
-	(void)state;
 	add(31, 5, LIVE_VMM);
 	add(32, 5, LIVE_VMM);
 	add(33, 5, LIVE_OWN_VMM);
@@ -128,7 +124,6 @@ static void read_in_parts(void **state)
 	size_t count = 0;
 	uint64_t sum = 0;
 
-	(void)state;
 	for (unsigned int i = 0; i < 5; i++)
 		add(40 + i, 1u << i, LIVE_OWN_VMM);
 	assert_true(objects_rename(42, 4, 0)); /* has no name any more */
@@ -153,7 +148,6 @@ static void found_and_renamed(void **state)
 {
 	struct live out = {.generation = 99};
 
-	(void)state;
 	add(51, 1, LIVE_OWN_VMM);
 	add(52, 2, LIVE_OWN_VMM);
 	assert_false(objects_get(53, 1, &out) || objects_get(51, 2, &out));
@@ -185,7 +179,6 @@ static void added_late(void **state)
 	struct live entry = entry_of(61, 1, LIVE_OWN_VMM), out[1];
 	size_t count;
 
-	(void)state;
 	live_missed();
 	assert_true(live_read(out, 1, &count));
 	assert_int_equal(count, 0);
@@ -202,7 +195,6 @@ static void without_memory(void **state)
 	const struct live entry = entry_of(71, 1, LIVE_OWN_VMM);
 	struct live out;
 
-	(void)state;
 	for (unsigned int had = 0; had < 3; had++) { /* its own, and two of the hash table */
 		stuck_after = had;
 		errno = 77;
@@ -229,7 +221,6 @@ static void without_the_lock(void **state)
 	struct live out;
 	size_t count = 5;
 
-	(void)state;
 	add(81, 1, LIVE_VMM);
 	objects_add_place(STEP, 81);
 	stuck_lock = true;
@@ -262,18 +253,6 @@ static void without_the_lock(void **state)
 
 #define over(test) cmocka_unit_test_setup_teardown(test, empty_table, empty_table)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    over(held_by_handles_and_mappings),
-	    over(several_end_at_once),
-	    over(counted_as_attached),
-	    over(read_in_parts),
-	    over(found_and_renamed),
-	    over(added_late),
-	    over(without_memory),
-	    over(without_the_lock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(over(held_by_handles_and_mappings), over(several_end_at_once), over(counted_as_attached),
+	  over(read_in_parts), over(found_and_renamed), over(added_late), over(without_memory),
+	  over(without_the_lock))

@@ -129,7 +129,6 @@ static const struct live named = {.name = "p", .generation = 7};
 
 static int set_up(void **state)
 {
-	(void)state;
 	played = (__typeof__(played)){
 	    .publishes = PUBLISH_SYNC | PUBLISH_FREE, .connection = 1, .id = 100};
 	stuck_lock = false;
@@ -141,7 +140,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	stuck_lock = false;
 	for (uint64_t generation = 1; generation < 10; generation++)
 		pages_end(generation);
@@ -163,7 +161,6 @@ static unsigned int asked_by_publishing(void)
 
 static void published_in_its_time(void **state)
 {
-	(void)state;
 	pages_publish(); /* of nothing */
 	pages_add("p", 7);
 	assert_int_equal(played.asked, 1);
@@ -188,7 +185,6 @@ static void published_in_its_time(void **state)
 
 static void not_asked_for(void **state)
 {
-	(void)state;
 	played.publishes = 0;
 	pages_add("p", 7);
 	assert_false(played.asked || atomic_load(&pages.count));
@@ -204,7 +200,6 @@ static void published_before_it_is_freed(void **state)
 {
 	struct live nameless = named;
 
-	(void)state;
 	nameless.name[0] = '\0';
 	pages_publish_freed(NULL, &named); /* there is none */
 	pages_add("p", 7);
@@ -219,7 +214,6 @@ static void published_before_it_is_freed(void **state)
 
 static void published_at_exit(void **state)
 {
-	(void)state;
 	played.publishes = PUBLISH_EXIT;
 	pages_add("p", 7);
 	assert_non_null(played.at_exit);
@@ -236,7 +230,6 @@ static void published_at_exit(void **state)
 
 static void a_forked_child_and_who_is_ending_do_nothing(void **state)
 {
-	(void)state;
 	pages_add("p", 7);
 	played.forked = true;
 	assert_int_equal(asked_by_publishing(), 0);
@@ -250,7 +243,6 @@ static void a_forked_child_and_who_is_ending_do_nothing(void **state)
 /* Not there yet, or lost: asked once a second; refused: not over that connection again. */
 static void asked_again(void **state)
 {
-	(void)state;
 	played.status = GPUSHARE_E_TIMED_OUT;
 	pages_add("p", 7);
 	assert_int_equal(played.asked, 1);
@@ -280,7 +272,6 @@ static void asked_again(void **state)
 /* A registry that has just come, and was given what it did not know. */
 static void asked_twice_at_once(void **state)
 {
-	(void)state;
 	played.status = GPUSHARE_E_NOT_FOUND;
 	played.status_again = GPUSHARE_E_NO_MEMORY;
 	pages_add("p", 7);
@@ -291,7 +282,6 @@ static void asked_twice_at_once(void **state)
 /* Another registry's: the page that was is no one's any more, or still the one. */
 static void told_to_the_next_registry(void **state)
 {
-	(void)state;
 	pages_add("p", 7);
 	played.connection = 2;
 	assert_int_equal(asked_by_publishing(), 1);
@@ -309,7 +299,6 @@ static void told_to_the_next_registry(void **state)
 
 static void pages_that_cannot_be_mapped(void **state)
 {
-	(void)state;
 	played.map_status = GPUSHARE_E_NO_MEMORY;
 	pages_add("p", 7);
 	assert_null(pages.nodes->page);
@@ -320,7 +309,6 @@ static void pages_that_cannot_be_mapped(void **state)
 
 static void without_memory(void **state)
 {
-	(void)state;
 	for (unsigned int had = 0; had < 3; had++) {
 		stuck_after = had;
 		pages_add("p", 7);
@@ -335,7 +323,6 @@ static void without_memory(void **state)
 
 static void without_the_lock(void **state)
 {
-	(void)state;
 	stuck_lock = true;
 	pages_add("p", 7);
 	stuck_lock = false;
@@ -351,21 +338,9 @@ static void without_the_lock(void **state)
 
 #define with_pages(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_pages(published_in_its_time),
-	    with_pages(not_asked_for),
-	    with_pages(published_before_it_is_freed),
-	    with_pages(published_at_exit),
-	    with_pages(a_forked_child_and_who_is_ending_do_nothing),
-	    with_pages(asked_again),
-	    with_pages(asked_twice_at_once),
-	    with_pages(told_to_the_next_registry),
-	    with_pages(pages_that_cannot_be_mapped),
-	    with_pages(without_memory),
-	    with_pages(without_the_lock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_pages(published_in_its_time), with_pages(not_asked_for),
+	  with_pages(published_before_it_is_freed), with_pages(published_at_exit),
+	  with_pages(a_forked_child_and_who_is_ending_do_nothing), with_pages(asked_again),
+	  with_pages(asked_twice_at_once), with_pages(told_to_the_next_registry),
+	  with_pages(pages_that_cannot_be_mapped), with_pages(without_memory),
+	  with_pages(without_the_lock))

@@ -61,7 +61,6 @@ static void unclaimed(void)
 
 static void anybodys_until_claimed(void **state)
 {
-	(void)state;
 	in_child(unclaimed);
 }
 
@@ -129,7 +128,6 @@ static void needs_wipe_on_fork(void)
 
 static void a_child_passes_through(void **state)
 {
-	(void)state;
 	needs_wipe_on_fork();
 	in_child(claimed_fork);
 	in_child(claimed_clone);
@@ -138,7 +136,6 @@ static void a_child_passes_through(void **state)
 
 static void *claim_in_thread(void *unused)
 {
-	(void)unused;
 	process_claim();
 	return process_is_mine() ? NULL : (void *)1;
 }
@@ -162,7 +159,6 @@ static void claimed_by_threads(void)
 
 static void threads_claim_together(void **state)
 {
-	(void)state;
 	needs_wipe_on_fork();
 	in_child(claimed_by_threads);
 }
@@ -191,18 +187,8 @@ static void claim_and_exit(void)
 
 static void the_end_is_known_from_exit_on(void **state)
 {
-	(void)state;
 	in_child(claim_and_exit);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(anybodys_until_claimed),
-	    cmocka_unit_test(a_child_passes_through),
-	    cmocka_unit_test(threads_claim_together),
-	    cmocka_unit_test(the_end_is_known_from_exit_on),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(anybodys_until_claimed), UNIT(a_child_passes_through), UNIT(threads_claim_together),
+	  UNIT(the_end_is_known_from_exit_on))

@@ -103,7 +103,6 @@ static cu_result real_close(cu_deviceptr pointer)
 
 static int set_up(void **state)
 {
-	(void)state;
 	memset(&played, 0, sizeof(played));
 	played.driver.cuMemGetAddressRange_v2 = range_of;
 	played.driver.cuCtxGetCurrent = current_of;
@@ -116,7 +115,6 @@ static int tear_down(void **state)
 {
 	struct live out;
 
-	(void)state;
 	for (uint64_t i = 1; i < 10; i++)
 		while (live_take(i * STEP, &out) || live_take_opened(i * STEP, &out))
 			;
@@ -149,7 +147,6 @@ static void add(uint64_t number, enum live_kind kind)
 /* What was freed, and is held for others, is asked of a pointer that is nobody's. */
 static void freed_memory(void **state)
 {
-	(void)state;
 	played.held = 3 * STEP;
 	assert_int_equal(buffers_told(3 * STEP + 5), 3 * STEP + 5); /* nothing is held */
 	played.lingers = true;
@@ -172,7 +169,6 @@ static void sizes_as_asked_for(void **state)
 	cu_deviceptr base = 1;
 	size_t size = 1;
 
-	(void)state;
 	add(1, LIVE_OWN);
 	buffers_range(4 * STEP, &base, &size); /* none of ours: as the driver said */
 	assert_true(base == 1 && size == 1);
@@ -204,7 +200,6 @@ static void attributes(void **state)
 		       of_mapped[] = {102, 2 * STEP, (uintptr_t)CONTEXT, 1};
 	uint64_t value;
 
-	(void)state;
 	add(1, LIVE_OWN);
 	add(2, LIVE_OWN_VMM);
 	for (int i = 0; i < 4; i++) {
@@ -241,7 +236,6 @@ static void handles(void **state)
 {
 	struct live entry;
 
-	(void)state;
 	assert_false(has_handle(STEP, CU_OK, 0)); /* nobody's */
 	add(1, LIVE_OWN);
 	assert_false(has_handle(STEP, CU_OK, 0) || has_handle(STEP + 5, CU_OK, 0));
@@ -265,7 +259,6 @@ static void no_handle_of_mapped_memory(void **state)
 {
 	struct live entry = entry_of(1, LIVE_OWN_VMM);
 
-	(void)state;
 	entry.stream_ordered = true;
 	assert_true(live_add(&entry) && has_handle(STEP, CU_INVALID_VALUE, 0));
 	entry.stream_ordered = false;
@@ -291,7 +284,6 @@ static void opened_and_closed(void **state)
 	const cu_ipc_mem_handle handle = {{7}};
 	cu_deviceptr pointer = 0;
 
-	(void)state;
 	played.to_real = CU_NOT_PERMITTED;
 	assert_int_equal(buffers_open_handle(real_open, &pointer, &handle, 1), CU_OK);
 	assert_true(pointer == 5 * STEP && played.opens == 1 && played.claims == 1);
@@ -322,12 +314,5 @@ static void opened_and_closed(void **state)
 
 #define asked(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    asked(freed_memory), asked(sizes_as_asked_for),	    asked(attributes),
-	    asked(handles),	 asked(no_handle_of_mapped_memory), asked(opened_and_closed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(asked(freed_memory), asked(sizes_as_asked_for), asked(attributes), asked(handles),
+	  asked(no_handle_of_mapped_memory), asked(opened_and_closed))

@@ -7,7 +7,6 @@
 
 static void ends_by_its_kind(void **state)
 {
-	(void)state;
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	assert_int_equal(defer(2, LIVE_VMM), CU_OK);
 	assert_int_equal(defer(3, LIVE_IPC), CU_OK);
@@ -34,7 +33,6 @@ static int64_t soon(void)
 /* As much as a call of the program has time for. */
 static void ends_a_few_at_a_time(void **state)
 {
-	(void)state;
 	for (uint64_t i = 1; i <= SWEEP_MAX + 2; i++)
 		assert_int_equal(defer(i, LIVE_OWN), CU_OK);
 	to_query = CU_OK;
@@ -45,7 +43,6 @@ static void ends_a_few_at_a_time(void **state)
 
 static void drained_no_longer_than_that(void **state)
 {
-	(void)state;
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	assert_true(!async_drain(soon()) && async_waits());
 	standing = NULL; /* its driver was unloaded */
@@ -60,7 +57,6 @@ static void drained_no_longer_than_that(void **state)
 
 static void drained_while_others_free(void **state)
 {
-	(void)state;
 	to_query = CU_OK;
 	others = 20;
 	assert_int_equal(defer(30, LIVE_VMM), CU_OK);
@@ -75,7 +71,6 @@ static void an_older_driver(void **state)
 	void **const needed[] = {(void **)&played.cuEventCreate, (void **)&played.cuEventRecord,
 				 (void **)&played.cuEventQuery, (void **)&played.cuEventDestroy_v2};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
 		void *whole = *needed[i];
 
@@ -98,7 +93,6 @@ static void an_older_driver(void **state)
 
 static void refused(void **state)
 {
-	(void)state;
 	to_push = CU_INVALID_CONTEXT;
 	assert_int_equal(defer(1, LIVE_OWN), CU_INVALID_CONTEXT);
 	to_push = CU_OK;
@@ -127,7 +121,6 @@ static void told_to_another_registry(void **state)
 	struct live out[4];
 	size_t count = 9;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 3; i++)
 		assert_int_equal(defer(i, i == 2 ? LIVE_IPC : LIVE_VMM), CU_OK);
 	queue.first->entry.name[0] = '\0';
@@ -152,7 +145,6 @@ static void without_the_lock(void **state)
 	struct live out;
 	size_t count = 9;
 
-	(void)state;
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	assert_int_equal(defer(2, LIVE_IPC), CU_OK);
 	stuck_lock = true;
@@ -179,18 +171,7 @@ static void without_the_lock(void **state)
 	assert_int_equal(strlen(done), strlen("detach2 keep1 close2 "));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_queue(ends_by_its_kind),
-	    with_queue(ends_a_few_at_a_time),
-	    with_queue(drained_no_longer_than_that),
-	    with_queue(drained_while_others_free),
-	    with_queue(an_older_driver),
-	    with_queue(refused),
-	    with_queue(told_to_another_registry),
-	    with_queue(without_the_lock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_queue(ends_by_its_kind), with_queue(ends_a_few_at_a_time),
+	  with_queue(drained_no_longer_than_that), with_queue(drained_while_others_free),
+	  with_queue(an_older_driver), with_queue(refused), with_queue(told_to_another_registry),
+	  with_queue(without_the_lock))

@@ -20,7 +20,6 @@ static void given_back_without_a_name(void **state)
 {
 	struct pending *taken;
 
-	(void)state;
 	defer_unnamed(1);
 	defer_unnamed(2);
 	defer_unnamed(3);
@@ -55,7 +54,6 @@ static void a_context_ends(void **state)
 {
 	struct pending *taken;
 
-	(void)state;
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	assert_int_equal(defer(2, LIVE_VMM), CU_OK);
 	assert_int_equal(defer(3, LIVE_IPC), CU_OK);
@@ -88,7 +86,6 @@ static void a_context_ends_behind_its_stream(void **state)
 {
 	struct pending *taken;
 
-	(void)state;
 	assert_int_equal(defer(1, LIVE_IPC), CU_OK);
 	to_query = CU_OK;
 	async_sweep(true);
@@ -105,13 +102,5 @@ static void a_context_ends_behind_its_stream(void **state)
 	assert_string_equal(done, "detach1 detach2 ");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_queue(given_back_without_a_name),
-	    with_queue(a_context_ends),
-	    with_queue(a_context_ends_behind_its_stream),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_queue(given_back_without_a_name), with_queue(a_context_ends),
+	  with_queue(a_context_ends_behind_its_stream))

@@ -24,7 +24,6 @@ static void add(uint64_t generation, enum live_kind kind, uint32_t flags)
 
 static int set_up(void **state)
 {
-	(void)state;
 	played_begin(&its_client);
 	telling.connection = 1;
 	telling.goes_on = false;
@@ -37,7 +36,6 @@ static int tear_down(void **state)
 {
 	struct live out;
 
-	(void)state;
 	stuck_lock = false;
 	for (uint64_t generation = 1; generation < 40; generation++) {
 		while (live_take(generation * STEP, &out))
@@ -70,7 +68,6 @@ static bool logged(const char *words)
 
 static void told_in_parts(void **state)
 {
-	(void)state;
 	for (uint64_t i = 1; i <= 2 * PART; i++)
 		add(i, i % 3 ? LIVE_OWN : LIVE_VMM, 0);
 	add(30, LIVE_OWN_VMM, 0);
@@ -86,7 +83,6 @@ static void told_in_parts(void **state)
 /* More is told in the next call, once half of the time is over. */
 static void told_as_far_as_there_is_time(void **state)
 {
-	(void)state;
 	for (uint64_t i = 1; i <= PART; i++)
 		add(i, LIVE_OWN, 0);
 	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms()), GPUSHARE_OK);
@@ -101,7 +97,6 @@ static void told_as_far_as_there_is_time(void **state)
 /* Of what has changed where it was told of already. */
 static void told_once_more_when_all_is_told(void **state)
 {
-	(void)state;
 	for (uint64_t i = 1; i <= PART; i++)
 		add(i, LIVE_OWN, 0);
 	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms()), GPUSHARE_OK);
@@ -117,7 +112,6 @@ static void told_once_more_when_all_is_told(void **state)
 
 static void told_to_one_that_refuses(void **state)
 {
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	played.to_tell = GPUSHARE_E_LIMIT;
 	assert_int_equal(tell(),
@@ -137,7 +131,6 @@ static void told_to_one_that_refuses(void **state)
 
 static void not_told_while_a_table_is_held(void **state)
 {
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	played.async_stuck = true;
 	assert_int_equal(tell(), GPUSHARE_OK);
@@ -158,7 +151,6 @@ static void not_told_while_a_table_is_held(void **state)
 /* Without sessions: what is the program's own is entered as new, if it is another registry. */
 static void told_to_an_old_one(void **state)
 {
-	(void)state;
 	memset(its_client.session_key, 0, sizeof(its_client.session_key));
 	add(1, LIVE_OWN, 0);
 	add(2, LIVE_VMM, GPUSHARE_FLAG_KEEP);
@@ -186,7 +178,6 @@ static void ask_for_all(void)
 
 static void shared_again(void **state)
 {
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	add(2, LIVE_VMM, GPUSHARE_FLAG_KEEP);
 	add(3, LIVE_OWN_VMM, 0);
@@ -202,7 +193,6 @@ static void shared_again(void **state)
 
 static void what_others_have_is_not_ours_to_bring(void **state)
 {
-	(void)state;
 	add(1, LIVE_IPC, GPUSHARE_FLAG_KEEP);
 	add(2, LIVE_VMM, 0);
 	ask_for_all();
@@ -214,7 +204,6 @@ static void what_others_have_is_not_ours_to_bring(void **state)
 
 static void that_cannot_be_described(void **state)
 {
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	add(2, LIVE_VMM, GPUSHARE_FLAG_KEEP);
 	played.refuses = true;
@@ -235,7 +224,6 @@ static void freed_meanwhile(void **state)
 {
 	struct live out;
 
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	ask_for_all();
 	assert_true(live_take(STEP, &out));
@@ -262,7 +250,6 @@ static void freed_meanwhile(void **state)
 
 static void refused_again(void **state)
 {
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	add(2, LIVE_OWN_VMM, 0);
 	played.to_share = GPUSHARE_E_EXISTS;
@@ -280,7 +267,6 @@ static void the_registry_went(void **state)
 {
 	static const int ways[] = {GPUSHARE_E_NO_REGISTRY, GPUSHARE_E_TIMED_OUT};
 
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	add(2, LIVE_OWN, 0);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -296,7 +282,6 @@ static void the_registry_went(void **state)
 
 static void not_now(void **state)
 {
-	(void)state;
 	add(1, LIVE_OWN, 0);
 	ask_for_all();
 	played.ending = true;
@@ -320,7 +305,6 @@ static void not_now(void **state)
 /* What can't be record_slot is told once more. */
 static void wanted_without_lock_and_memory(void **state)
 {
-	(void)state;
 	for (uint64_t i = 1; i <= 20; i++)
 		add(i, LIVE_OWN, 0);
 	free(wants.list);
@@ -343,24 +327,9 @@ static void wanted_without_lock_and_memory(void **state)
 
 #define resynced(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    resynced(told_in_parts),
-	    resynced(told_as_far_as_there_is_time),
-	    resynced(told_once_more_when_all_is_told),
-	    resynced(told_to_one_that_refuses),
-	    resynced(not_told_while_a_table_is_held),
-	    resynced(told_to_an_old_one),
-	    resynced(shared_again),
-	    resynced(what_others_have_is_not_ours_to_bring),
-	    resynced(that_cannot_be_described),
-	    resynced(freed_meanwhile),
-	    resynced(refused_again),
-	    resynced(the_registry_went),
-	    resynced(not_now),
-	    resynced(wanted_without_lock_and_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(resynced(told_in_parts), resynced(told_as_far_as_there_is_time),
+	  resynced(told_once_more_when_all_is_told), resynced(told_to_one_that_refuses),
+	  resynced(not_told_while_a_table_is_held), resynced(told_to_an_old_one),
+	  resynced(shared_again), resynced(what_others_have_is_not_ours_to_bring),
+	  resynced(that_cannot_be_described), resynced(freed_meanwhile), resynced(refused_again),
+	  resynced(the_registry_went), resynced(not_now), resynced(wanted_without_lock_and_memory))

@@ -34,8 +34,6 @@ static void *find(const void *caller, const char *symbol)
 
 static void *find_none(const void *caller, const char *symbol)
 {
-	(void)caller;
-	(void)symbol;
 	return NULL;
 }
 
@@ -54,7 +52,6 @@ static const void *caller_inside(uintptr_t number)
 
 static int start(void **state)
 {
-	(void)state;
 	if (!library)
 		library = beside_load("bin/lib_stubs.so");
 	atomic_store(&asked, 0);
@@ -89,7 +86,6 @@ static void found_once_then_remembered(void **state)
 {
 	struct route route = {.sequence = 0};
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		assert_ptr_equal(route_get(&route, caller_of(1), "present", find),
 				 target_of(caller_of(1)));
@@ -106,7 +102,6 @@ static void nothing_found_is_not_remembered(void **state)
 	struct route route = {.sequence = 0};
 	static struct routes routes;
 
-	(void)state;
 	for (unsigned int i = 1; i < 4; i++) {
 		assert_null(route_get(&route, caller_of(1), "absent", find));
 		assert_null(routes_get(&routes, caller_of(1), "absent", find));
@@ -132,7 +127,6 @@ static void found_again_after_the_callers_unload(void **state)
 	struct route route = {.sequence = 0};
 	static struct routes routes;
 
-	(void)state;
 	for (unsigned int i = 1; i < 4; i++) {
 		for (int again = 0; again < 2; again++) {
 			assert_non_null(route_get(&route, caller_inside(1), "present", find));
@@ -148,7 +142,6 @@ static void found_again_after_the_answers_unload(void **state)
 	struct route route = {.sequence = 0};
 	static struct routes routes;
 
-	(void)state;
 	for (unsigned int i = 1; i < 4; i++) {
 		for (int again = 0; again < 2; again++) {
 			assert_non_null(route_get(&route, NULL, "present", find_inside));
@@ -164,7 +157,6 @@ static void remembered_when_another_library_was_unloaded(void **state)
 {
 	struct route route = {.sequence = 0};
 
-	(void)state;
 	assert_ptr_equal(route_get(&route, caller_inside(1), "present", find),
 			 target_of(caller_inside(1)));
 	for (int round = 0; round < 3; round++) {
@@ -218,7 +210,6 @@ static void stale_after_any_unload_where_many_are_remembered(void **state)
 	const void *callers[COPIES];
 	struct copy copies[COPIES];
 
-	(void)state;
 	for (int i = 0; i < COPIES; i++) {
 		copies[i] = load_copy();
 		callers[i] = dlsym(copies[i].library, "cudaMalloc");
@@ -250,7 +241,6 @@ static void unloaded_meanwhile(void **state)
 	struct route route = {.sequence = 0};
 	static struct routes routes;
 
-	(void)state;
 	for (unsigned int i = 1; i < 4; i++) {
 		assert_non_null(route_get(&route, caller_of(1), "present", find_while_unloading));
 		assert_non_null(routes_get(&routes, caller_of(1), NULL, find_while_unloading));
@@ -265,7 +255,6 @@ static void at_hand_where_it_stands_first(void **state)
 	static struct routes routes;
 	struct route one = {.sequence = 0};
 
-	(void)state;
 	for (int round = 0; round < 2; round++) {
 		for (uintptr_t i = 1; i < 3; i++) {
 			const void *caller = caller_inside(i);
@@ -293,7 +282,6 @@ static void many_callers_in_few_slots(void **state)
 {
 	static struct routes routes;
 
-	(void)state;
 	for (int round = 0; round < 50; round++)
 		for (uintptr_t i = 0; i < ROUTE_SLOTS / 4; i++)
 			assert_ptr_equal(routes_get(&routes, caller_of(i), NULL, find),
@@ -335,7 +323,6 @@ static void *hammer(void *seed)
 
 static void *keep_unloading(void *unused)
 {
-	(void)unused;
 	while (!atomic_load(&shared.stop)) {
 		dlclose(dlopen(NULL, RTLD_NOW));
 		dlclose(beside_load("bin/lib_sysv.so"));
@@ -348,7 +335,6 @@ static void threads_hammer(void **state)
 	pthread_t threads[3], unloader;
 	void *wrong;
 
-	(void)state;
 	assert_int_equal(pthread_create(&unloader, NULL, keep_unloading, NULL), 0);
 	for (uintptr_t i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)(i + 1)), 0);
@@ -371,7 +357,6 @@ static void unloaded_by_the_c_library_alone(void **state)
 	void *twice;
 	unsigned long during;
 
-	(void)state;
 	assert_int_equal(real(beside_load("bin/lib_sysv.so")), 0);
 	twice = beside_load("bin/lib_sysv.so");
 	assert_ptr_equal(beside_load("bin/lib_sysv.so"), twice);
@@ -383,22 +368,11 @@ static void unloaded_by_the_c_library_alone(void **state)
 	assert_int_equal(during, unload_now());
 }
 
-int main(void)
-{
 #define STARTED(test) cmocka_unit_test_setup(test, start)
-	const struct CMUnitTest tests[] = {
-	    STARTED(found_once_then_remembered),
-	    STARTED(nothing_found_is_not_remembered),
-	    STARTED(found_again_after_the_callers_unload),
-	    STARTED(found_again_after_the_answers_unload),
-	    STARTED(remembered_when_another_library_was_unloaded),
-	    STARTED(stale_after_any_unload_where_many_are_remembered),
-	    STARTED(unloaded_meanwhile),
-	    STARTED(at_hand_where_it_stands_first),
-	    STARTED(many_callers_in_few_slots),
-	    STARTED(unloaded_by_the_c_library_alone),
-	    STARTED(threads_hammer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(STARTED(found_once_then_remembered), STARTED(nothing_found_is_not_remembered),
+	  STARTED(found_again_after_the_callers_unload),
+	  STARTED(found_again_after_the_answers_unload),
+	  STARTED(remembered_when_another_library_was_unloaded),
+	  STARTED(stale_after_any_unload_where_many_are_remembered), STARTED(unloaded_meanwhile),
+	  STARTED(at_hand_where_it_stands_first), STARTED(many_callers_in_few_slots),
+	  STARTED(unloaded_by_the_c_library_alone), STARTED(threads_hammer))

@@ -64,16 +64,8 @@ static void name_pitched(void)
 	CHECK(!live_any());
 }
 
-static void test_records(void **state)
-{
-	(void)state;
-	stage_play(name_by_size, NULL);
-	stage_play(name_pitched, NULL);
-}
-
 static void test_rounding(void **state)
 {
-	(void)state;
 	assert_int_equal(buffers_rounded(0), 0);
 	assert_int_equal(buffers_rounded(1), BLOCK);
 	assert_int_equal(buffers_rounded(BLOCK), BLOCK);
@@ -127,23 +119,14 @@ static void want_w(void)
 	say();
 }
 
-static void test_taken(void **state)
-{
-	(void)state;
-	stage_play(have_w, want_w);
-}
-
 static cu_result refuse_free(cu_deviceptr pointer)
 {
-	(void)pointer;
 	errno = 5;
 	return CU_UNKNOWN;
 }
 
 static cu_result refuse_free_async(cu_deviceptr pointer, cu_stream stream)
 {
-	(void)pointer;
-	(void)stream;
 	return CU_UNKNOWN;
 }
 
@@ -167,8 +150,6 @@ static void free_refused(void)
 
 static cu_result refuse_alloc(cu_deviceptr *pointer, size_t size)
 {
-	(void)pointer;
-	(void)size;
 	return CU_OUT_OF_MEMORY;
 }
 
@@ -186,13 +167,6 @@ static void alloc_refused(void)
 	CHECK(!preloaded_finds("w", &info) && !live_any());
 	CHECK(preloaded_alloc(&pointer, 100) == CU_OK && preloaded_finds("w", &info));
 	CHECK(preloaded_free(pointer) == CU_OK);
-}
-
-static void test_refused_by_the_driver(void **state)
-{
-	(void)state;
-	stage_play(free_refused, NULL);
-	stage_play(alloc_refused, NULL);
 }
 
 /* Nothing is printed; the log has each. */
@@ -213,12 +187,6 @@ static void name_managed(void)
 	CHECK(!preloaded_finds("w0", &info) && !live_any());
 	for (int i = 0; i < 2; i++)
 		CHECK(preloaded_free(pointers[i]) == CU_OK);
-}
-
-static void test_managed(void **state)
-{
-	(void)state;
-	stage_play(name_managed, NULL);
 }
 
 /* Every driver call that the table has: once it is not there, once it fails each time. The program
@@ -268,22 +236,5 @@ static void lack_each(void)
 	CHECK(preloaded_logged("is not shared: the driver answered CUDA_ERROR_NOT_SUPPORTED") >= 6);
 }
 
-static void test_lacking_drivers(void **state)
-{
-	(void)state;
-	stage_play(lack_each, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_records), cmocka_unit_test(test_rounding),
-	    PLAY(test_taken),	PLAY(test_refused_by_the_driver),
-	    PLAY(test_managed), PLAY(test_lacking_drivers),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(name_by_size), SCENE(name_pitched), UNIT(test_rounding), SCENE(have_w, want_w),
+	   SCENE(free_refused), SCENE(alloc_refused), SCENE(name_managed), SCENE(lack_each))

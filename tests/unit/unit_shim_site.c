@@ -22,7 +22,6 @@ static void a_path_is_kept_once(void **state)
 	const char *program = site_path(place(0));
 	const char *library = site_path(dlsym(RTLD_DEFAULT, "getppid"));
 
-	(void)state;
 	assert_string_equal(program, (const char *)getauxval(AT_EXECFN));
 	assert_non_null(strstr(library, "libc.so"));
 	for (int round = 0; round < 3; round++) {
@@ -36,7 +35,6 @@ static void nobodys_is_empty(void **state)
 {
 	char *heap = malloc(16);
 
-	(void)state;
 	assert_string_equal(site_path(heap), "");
 	assert_string_equal(site_path(NULL), "");
 	free(heap);
@@ -50,7 +48,6 @@ static void errno_stays_and_unloading_is_noticed(void **state)
 	const void *inside = dlsym(library, "lib_sysv_first");
 	const char *path;
 
-	(void)state;
 	errno = 77;
 	path = site_path(inside);
 	assert_non_null(strstr(path, "lib_sysv.so"));
@@ -67,7 +64,6 @@ static void *ask(void *unused)
 {
 	uintptr_t wrong = 0;
 
-	(void)unused;
 	for (size_t i = 0; i < 20000; i++)
 		wrong += strcmp(site_path(place(i % 256)), (const char *)getauxval(AT_EXECFN)) != 0;
 	wrong += site_here.inside || site_here.runtime != RULES_API_NONE;
@@ -79,7 +75,6 @@ static void threads_have_a_site_each(void **state)
 	pthread_t threads[3];
 	void *wrong;
 
-	(void)state;
 	site_here = (struct site){.inside = true, .runtime = RULES_API_cudaMalloc};
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, ask, NULL), 0);
@@ -103,22 +98,12 @@ static void nccl_is_internal(void **state)
 					     "/app",
 					     "nccl"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(internal) / sizeof(*internal); i++)
 		assert_true(site_is_internal(internal[i]));
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		assert_false(site_is_internal(others[i]));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_path_is_kept_once),
-	    cmocka_unit_test(nobodys_is_empty),
-	    cmocka_unit_test(errno_stays_and_unloading_is_noticed),
-	    cmocka_unit_test(threads_have_a_site_each),
-	    cmocka_unit_test(nccl_is_internal),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(a_path_is_kept_once), UNIT(nobodys_is_empty),
+	  UNIT(errno_stays_and_unloading_is_noticed), UNIT(threads_have_a_site_each),
+	  UNIT(nccl_is_internal))

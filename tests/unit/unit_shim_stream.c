@@ -331,7 +331,6 @@ static cu_result refuse(cu_deviceptr *out, size_t size)
 {
 	cu_context context = NULL;
 
-	(void)size;
 	CHECK(++refused < 100);
 	CHECK(streamed.driver->cuCtxGetCurrent(&context) == CU_OK);
 	CHECK(streamed.driver->cuMemAllocAsync(out, BLOCK, streamed.stream) == CU_OK);
@@ -351,45 +350,8 @@ static void room_that_is_made_again_and_again(void)
 	end_round(pointer);
 }
 
-static void test_destroyed(void **state)
-{
-	(void)state;
-	stage_play(destroyed, NULL);
-	stage_play(held_up, NULL);
-	stage_play(freed_again, NULL);
-	stage_play(freed_address_again, NULL);
-	stage_play(freed_again_in_its_stream, NULL);
-	stage_play(held_up_apart, NULL);
-	stage_play(held_up_in_threads, NULL);
-}
-
-static void test_context_ends(void **state)
-{
-	(void)state;
-	stage_play(reset, NULL);
-	stage_play(destroyed_context, NULL);
-}
-
-static void test_many(void **state)
-{
-	(void)state;
-	stage_play(held_up_all, NULL);
-	stage_play(held_up_for_long, NULL);
-	stage_play(let_go_by_another_stream, NULL);
-	stage_play(in_threads, NULL);
-	stage_play(room_that_is_made_again_and_again, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_destroyed),
-	    PLAY(test_context_ends),
-	    PLAY(test_many),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(destroyed), SCENE(held_up), SCENE(freed_again), SCENE(freed_address_again),
+	   SCENE(freed_again_in_its_stream), SCENE(held_up_apart), SCENE(held_up_in_threads),
+	   SCENE(reset), SCENE(destroyed_context), SCENE(held_up_all), SCENE(held_up_for_long),
+	   SCENE(let_go_by_another_stream), SCENE(in_threads),
+	   SCENE(room_that_is_made_again_and_again))

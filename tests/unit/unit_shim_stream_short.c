@@ -67,8 +67,6 @@ static void short_of_memory(void)
 
 static cu_result no_free(cu_deviceptr pointer, cu_stream behind)
 {
-	(void)pointer;
-	(void)behind;
 	return CU_INVALID_HANDLE;
 }
 
@@ -126,29 +124,5 @@ static void without_events(void)
 	CHECK(streamed_is_gone(pointer));
 }
 
-static void test_without(void **state)
-{
-	(void)state;
-	stage_play(without_events, NULL);
-	stage_play(in_a_stream_that_is_gone, NULL);
-	stage_play(while_another_captures, NULL);
-}
-
-static void test_short_of_memory(void **state)
-{
-	(void)state;
-	stage_play(short_of_memory, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_without),
-	    PLAY(test_short_of_memory),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(without_events), SCENE(in_a_stream_that_is_gone), SCENE(while_another_captures),
+	   SCENE(short_of_memory))

@@ -22,7 +22,6 @@ static void add(uint64_t pointer, uint64_t generation, const char *name)
 /* One that is settled, and one that is not. */
 static int set_up(void **state)
 {
-	(void)state;
 	played_begin(&its_client);
 	telling.connection = 1;
 	telling.goes_on = false;
@@ -36,7 +35,6 @@ static int tear_down(void **state)
 {
 	struct live out;
 
-	(void)state;
 	for (uint64_t at = 1; at < 40; at++)
 		live_take(at * STEP, &out);
 	return live_any();
@@ -56,7 +54,6 @@ static void asked_for_as_new(void **state)
 {
 	struct live entry;
 
-	(void)state;
 	tell_in(60000);
 	assert_int_equal(played.told_count, 1);
 	played.shared_as = 9;
@@ -76,7 +73,6 @@ static void freed_before_that(void **state)
 {
 	struct live entry;
 
-	(void)state;
 	tell_in(60000);
 	assert_true(live_take(2 * STEP, &entry));
 	share_wanted();
@@ -87,7 +83,6 @@ static void taken_by_another(void **state)
 {
 	struct live entry;
 
-	(void)state;
 	tell_in(60000);
 	played.to_share = GPUSHARE_E_EXISTS;
 	share_wanted();
@@ -104,7 +99,6 @@ static void taken_while_there_is_more_to_tell(void **state)
 	struct live entry;
 	char name[8];
 
-	(void)state;
 	for (uint64_t at = 3; at < 3 + 2 * PART; at++) {
 		snprintf(name, sizeof(name), "n%u", (unsigned int)at);
 		add(at * STEP, at, name);
@@ -128,7 +122,6 @@ static void not_answered_again(void **state)
 {
 	struct live entry;
 
-	(void)state;
 	tell_in(60000);
 	played.to_share = GPUSHARE_E_NOT_READY;
 	share_wanted();
@@ -138,13 +131,5 @@ static void not_answered_again(void **state)
 
 #define unsettled(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    unsettled(asked_for_as_new),   unsettled(freed_before_that),
-	    unsettled(taken_by_another),   unsettled(taken_while_there_is_more_to_tell),
-	    unsettled(not_answered_again),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(unsettled(asked_for_as_new), unsettled(freed_before_that), unsettled(taken_by_another),
+	  unsettled(taken_while_there_is_more_to_tell), unsettled(not_answered_again))

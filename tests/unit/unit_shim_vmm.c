@@ -71,12 +71,6 @@ static void name_one(void)
 	CHECK(release(handle) != CU_OK); /* the driver's to say */
 }
 
-static void test_record(void **state)
-{
-	(void)state;
-	stage_play(name_one, NULL);
-}
-
 /* The last handle and the last mapping, whichever goes later. */
 static void handles_and_mappings(void)
 {
@@ -120,13 +114,6 @@ static void many_mappings(void)
 	CHECK(unmap(2 * BLOCK, BLOCK) == CU_OK && !stands("w0"));
 }
 
-static void test_life(void **state)
-{
-	(void)state;
-	stage_play(handles_and_mappings, NULL);
-	stage_play(many_mappings, NULL);
-}
-
 static unsigned int calls;
 static int types[4]; /* of handles, that were asked for */
 
@@ -142,10 +129,6 @@ static cu_result create_private(cu_mem_handle *handle, size_t size, const cu_mem
 static cu_result create_nothing(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
 				unsigned long long options)
 {
-	(void)handle;
-	(void)size;
-	(void)prop;
-	(void)options;
 	calls++;
 	return CU_OUT_OF_MEMORY;
 }
@@ -192,14 +175,6 @@ static void left_alone(void)
 	CHECK(calls == 4 && !stands("w0"));
 }
 
-static void test_made_otherwise(void **state)
-{
-	(void)state;
-	stage_play(not_exportable, NULL);
-	stage_play(not_made, NULL);
-	stage_play(left_alone, NULL);
-}
-
 /* Every driver call that the table has: once it is not there, once it fails each time. */
 static cu_result always_fail(void)
 {
@@ -237,23 +212,5 @@ static void lack_each(void)
 	CHECK(preloaded_logged("is not shared: cuMemExportToShareableHandle answered") == 2);
 }
 
-static void test_lacking_drivers(void **state)
-{
-	(void)state;
-	stage_play(lack_each, NULL);
-}
-
-int main(int argc, char **argv)
-{
-	(void)argc;
-#define PLAY(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-	const struct CMUnitTest tests[] = {
-	    PLAY(test_record),
-	    PLAY(test_life),
-	    PLAY(test_made_otherwise),
-	    PLAY(test_lacking_drivers),
-	};
-
-	stage_init(argv);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+STAGE_MAIN(SCENE(name_one), SCENE(handles_and_mappings), SCENE(many_mappings),
+	   SCENE(not_exportable), SCENE(not_made), SCENE(left_alone), SCENE(lack_each))

@@ -36,7 +36,6 @@ static struct session *connect(uint32_t id, int32_t pid)
 
 static int set_up(void **unused)
 {
-	(void)unused;
 	state_init(&state);
 	state.now_ns = 100 * NS_PER_S;
 	state.observe = hear;
@@ -59,7 +58,6 @@ static void leave(struct session *session)
 /* Nothing is left, and nobody is charged for anything. */
 static int tear_down(void **unused)
 {
-	(void)unused;
 	while (state.sessions.by_id) {
 		count = 0;
 		leave(state.sessions.by_id);
@@ -110,7 +108,6 @@ static void sessions_end_in_turns(void **unused)
 {
 	struct session *large = owner, *small;
 
-	(void)unused;
 	add("a", 0, 0);
 	add("b", 0, 0);
 	owner = small = connect(3, 30);
@@ -142,7 +139,6 @@ static void a_buffer_comes_and_goes(void **unused)
 	struct entry *entry = add("x", 0, 0);
 	uint64_t generation = entry->info.generation;
 
-	(void)unused;
 	HEARD(CHANGE_SHARE);
 	assert_ptr_equal(store_find(&state.store, "x"), entry);
 	assert_ptr_equal(buffer_find(&state, "x", generation), entry);
@@ -166,7 +162,6 @@ static void a_free_is_deferred(void **unused)
 	struct entry *entry = add("x", 0, 0);
 	uint64_t generation = entry->info.generation;
 
-	(void)unused;
 	attach(entry, 1);
 	count = 0;
 	buffer_defer(&state, entry, DEPARTURE_WITHDRAWN, false);
@@ -192,7 +187,6 @@ static void its_owner_brings_it_back(void **unused)
 	const uint8_t handle[GPUSHARE_HANDLE_SIZE] = {2};
 	record info = {.name = "x", .size = 8, .base_size = 8, .backing = GPUSHARE_BACKING_IPC};
 
-	(void)unused;
 	attach(entry, 3);
 	count = 0;
 	buffer_defer(&state, entry, DEPARTURE_WITHDRAWN, true);
@@ -212,7 +206,6 @@ static void what_is_kept_comes_by_deadline(void **unused)
 	struct entry *late = add("late", GPUSHARE_FLAG_KEEP, 20);
 	struct entry *soon = add("soon", GPUSHARE_FLAG_KEEP, 10);
 
-	(void)unused;
 	add("plain", 0, 0);
 	count = 0;
 	leave(owner);
@@ -232,7 +225,6 @@ static void what_is_missing_is_lost_with_the_last_attacher(void **unused)
 {
 	struct entry *entry = add("x", GPUSHARE_FLAG_KEEP, 0);
 
-	(void)unused;
 	entry->info.missing = true;
 	attach(entry, 1);
 	count = 0;
@@ -246,16 +238,6 @@ static void what_is_missing_is_lost_with_the_last_attacher(void **unused)
 
 #define STATE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    STATE(sessions_end_in_turns),
-	    STATE(a_buffer_comes_and_goes),
-	    STATE(a_free_is_deferred),
-	    STATE(its_owner_brings_it_back),
-	    STATE(what_is_kept_comes_by_deadline),
-	    STATE(what_is_missing_is_lost_with_the_last_attacher),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(STATE(sessions_end_in_turns), STATE(a_buffer_comes_and_goes), STATE(a_free_is_deferred),
+	  STATE(its_owner_brings_it_back), STATE(what_is_kept_comes_by_deadline),
+	  STATE(what_is_missing_is_lost_with_the_last_attacher))

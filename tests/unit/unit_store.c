@@ -22,7 +22,6 @@ static void none_of_many_takes_long(void **state)
 	int64_t longest_ns = 0;
 	char name[16];
 
-	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		request what;
 		int64_t before_ns;
@@ -61,7 +60,6 @@ static void the_order_survives_changes(void **state)
 	uint32_t seed = 7;
 	char name[16];
 
-	(void)state;
 	for (int round = 0; round < 5000; round++) {
 		request what;
 
@@ -103,7 +101,6 @@ static void its_end_is_linear(void **state)
 {
 	double some, more;
 
-	(void)state;
 	some = end_of(20000);
 	more = end_of(80000);
 	if (more > 8 * some + 20)
@@ -112,13 +109,5 @@ static void its_end_is_linear(void **state)
 
 #define with_registry(test) cmocka_unit_test_setup_teardown(test, peer_set_up, peer_tear_down)
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    with_registry(none_of_many_takes_long),
-	    with_registry(its_end_is_linear),
-	    with_registry(the_order_survives_changes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(with_registry(none_of_many_takes_long), with_registry(its_end_is_linear),
+	  with_registry(the_order_survives_changes))

@@ -17,7 +17,6 @@ static void tombstones_are_few_and_forgotten(void **state)
 	struct entry entry = {.owner = &owner, .info.name = name};
 	int64_t now = 1000 * NS_PER_S;
 
-	(void)state;
 	assert_null(tombstone_find(&tombstones, "t", now));
 	for (int i = 0; i < LIMIT_TOMBSTONES + 10; i++) {
 		snprintf(name, sizeof(name), "t%d", i);
@@ -33,11 +32,4 @@ static void tombstones_are_few_and_forgotten(void **state)
 	assert_int_equal(tombstone_find(&tombstones, "t500", now)->owner.pid, 2); /* the latest */
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(tombstones_are_few_and_forgotten),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(tombstones_are_few_and_forgotten))

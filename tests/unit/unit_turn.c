@@ -34,7 +34,6 @@ static void one_at_a_time(void **state)
 {
 	pthread_t threads[THREADS];
 
-	(void)state;
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, take_each, NULL), 0);
 	for (int i = 0; i < THREADS; i++)
@@ -55,7 +54,6 @@ static void who_waits_is_woken_or_gives_up(void **state)
 	bool taken = false;
 	pthread_t thread;
 
-	(void)state;
 	assert_true(turn_take(&turn, 0));
 	assert_false(turn_take(&turn, 0));
 	assert_false(turn_take(&turn, 50));
@@ -84,7 +82,6 @@ static void who_gives_up_keeps_nobody_asleep(void **state)
 	pthread_t leaves, stays;
 	bool taken = false;
 
-	(void)state;
 	assert_true(turn_take(&turn, 0));
 	assert_int_equal(pthread_create(&leaves, NULL, give_up, NULL), 0);
 	usleep(5000);
@@ -99,7 +96,6 @@ static void who_gives_up_keeps_nobody_asleep(void **state)
 
 static void hear_signal(int number)
 {
-	(void)number;
 }
 
 static void *take_in_time(void *out_waited_ms)
@@ -119,7 +115,6 @@ static void signals_change_no_deadline(void **state)
 	int64_t waited_ms = 0;
 	pthread_t thread;
 
-	(void)state;
 	assert_int_equal(sigaction(SIGUSR1, &hears, NULL), 0);
 	assert_true(turn_take(&turn, 0));
 	assert_int_equal(pthread_create(&thread, NULL, take_in_time, &waited_ms), 0);
@@ -132,14 +127,5 @@ static void signals_change_no_deadline(void **state)
 	turn_give(&turn);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_at_a_time),
-	    cmocka_unit_test(who_waits_is_woken_or_gives_up),
-	    cmocka_unit_test(who_gives_up_keeps_nobody_asleep),
-	    cmocka_unit_test(signals_change_no_deadline),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(UNIT(one_at_a_time), UNIT(who_waits_is_woken_or_gives_up),
+	  UNIT(who_gives_up_keeps_nobody_asleep), UNIT(signals_change_no_deadline))
