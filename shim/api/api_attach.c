@@ -15,7 +15,7 @@ static int attach_watch(struct gpushare_session *session, const char *name, bool
 {
 	if (!session_look_client(session))
 		return session_fail_client(session);
-	*out_is_watched = changes_read(&session->changes, session->client, name, out_change);
+	*out_is_watched = client_read_changes(session->client, name, out_change);
 	session_give_client(session);
 	return GPUSHARE_OK;
 }
@@ -222,7 +222,7 @@ static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uin
 	is_worth_it = !is_watched && buffer->count > 1;
 	pthread_mutex_unlock(&session->lock);
 	if (is_worth_it && session_try_client(session, session_deadline(session))) {
-		changes_fetch(&session->changes, session->client);
+		client_fetch_changes(session->client);
 		session_give_client(session);
 	}
 }

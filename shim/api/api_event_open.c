@@ -208,8 +208,8 @@ static int open_cold(struct gpushare_session *session, const char *name,
 
 	if (!session_try_client(session, session_deadline(session)))
 		return session_fail_client(session);
-	changes_fetch(&session->changes, session->client);
-	is_watched = changes_read(&session->changes, session->client, name, &change);
+	client_fetch_changes(session->client);
+	is_watched = client_read_changes(session->client, name, &change);
 	session_give_client(session);
 	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &asked);
 	if (status)

@@ -59,8 +59,7 @@ static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool 
 
 	*out_known = false;
 	if (session_look_client(session)) {
-		*out_known =
-		    changes_read(&session->changes, session->client, buffer->info.name, out_change);
+		*out_known = client_read_changes(session->client, buffer->info.name, out_change);
 		session_give_client(session);
 	}
 	session_lock(session);
@@ -78,7 +77,7 @@ static void remember(struct gpushare_buffer *buffer, int status, uint64_t change
 	bool fetches = !is_known && status == GPUSHARE_OK; /* for the next time */
 
 	if (fetches && session_try_client(session, session_deadline(session))) {
-		changes_fetch(&session->changes, session->client);
+		client_fetch_changes(session->client);
 		session_give_client(session);
 	}
 	session_lock(session);

@@ -62,7 +62,7 @@ static int query_index(struct gpushare_session *session, const char *name, recor
 {
 	if (!session_look_client(session))
 		return session_fail_client(session);
-	*out_is_there = index_look_up(&session->index, session->client, name, out_found);
+	*out_is_there = client_look_up(session->client, name, out_found);
 	session_give_client(session);
 	return GPUSHARE_OK;
 }
@@ -81,7 +81,7 @@ static int query_look_up(struct gpushare_session *session, const char *name, rec
 	if (!status)
 		*out_found = answer.buffer;
 	if (session_try_client(session, session_deadline(session))) {
-		index_asked(&session->index, session->client);
+		client_has_looked_up(session->client);
 		session_give_client(session);
 	}
 	return status;

@@ -388,8 +388,6 @@ static void session_free(struct gpushare_session *session)
 		buffer_free(buffer);
 	}
 	session_deferred_finish(session);
-	changes_drop(&session->changes);
-	index_drop(&session->index);
 	client_free(session->client);
 	session_resync_finish(&session->resync);
 	free(session);

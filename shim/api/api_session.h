@@ -10,8 +10,7 @@
 #include "core/api_status.h"
 #include "api_turn.h"
 #include "client/client.h"
-#include "client/client_changes.h"
-#include "client/client_index.h"
+#include "client/client.h"
 #include "core/device.h"
 #include "core/buffer/deferred.h"
 #include "cuda/vmm_peers.h"
@@ -38,7 +37,7 @@ struct gpushare_buffer {
 	unsigned int
 	    count;	   /* attaches that wait for their detach, and that the registry knows of */
 	unsigned int warm; /* those that it was not told of, besides */
-	uint64_t change;   /* the name's count (client_changes.h) when the registry named it */
+	uint64_t change;   /* the name's count (protocol.h) when the registry named it */
 	bool is_watched;   /* there is one */
 	unsigned int users; /* open mirrors: the memory stays for them */
 	bool owed;	    /* a detach that the registry hears of when the last of them goes */
@@ -91,8 +90,6 @@ struct gpushare_session {
 	unsigned int timeout_ms;     /* of a call, as it was opened */
 	unsigned int driver_ms;	     /* the same of who is at the driver, which may be slow */
 	const struct driver *driver; /* NULL until session_driver() */
-	struct changes_view changes;
-	struct index_view index;
 	struct gpushare_buffer *buffers;
 	struct resync resync;
 	_Atomic int64_t silent_until_ms; /* after a registry that did not answer */

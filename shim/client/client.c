@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "client_fds.h"
 #include "client_internal.h"
 #include "base/fork_check.h"
 #include "base/monotonic.h"
@@ -37,7 +36,7 @@ struct client *client_new(const struct client_options *options)
 
 	if (!client)
 		return NULL;
-	client->fd = client->goes = client->came = -1;
+	client->socket.fd = client->goes = client->came = -1;
 	/* each below malloc's limit for a mapping: one in a hole beside a library moves what is loaded next */
 	client->out = malloc(GPUSHARE_MESSAGE_MAX);
 	client->in = malloc(GPUSHARE_MESSAGE_MAX);
@@ -71,41 +70,34 @@ bool client_socket_is_ours(const struct client_socket *socket)
 	       is.device == socket->device && is.inode == socket->inode;
 }
 
-static bool fd_is_ours(const struct client *client)
-{
-	const struct client_socket socket = {
-	    .fd = client->fd, .device = client->fd_device, .inode = client->fd_inode};
-
-	return client_socket_is_ours(&socket);
-}
-
 bool client_has_ended(const struct client *client)
 {
 	char byte;
-	ssize_t got = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t got = recv(client->socket.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 bool client_stands(const struct client *client)
 {
-	return client->ready && fd_is_ours(client) && !client_has_ended(client);
+	return client->ready && client_socket_is_ours(&client->socket) && !client_has_ended(client);
 }
 
 bool client_is_silent(const struct client *client)
 {
-	return client->fd < 0 || !client->ready || client_is_late(client);
+	return client->socket.fd < 0 || !client->ready || client_is_late(client);
 }
 
 void client_disconnect(struct client *client)
 {
-	if (fd_is_ours(client))
-		close(client->fd);
-	client->fd = -1;
+	if (client_socket_is_ours(&client->socket))
+		close(client->socket.fd);
+	client->socket.fd = -1;
 	client->greeted = client->ready = false;
 	client->hello = 0;
 	client->out_size = client->in_size = 0;
 	client->owed = client->ahead = 0;
+	client_drop_pages(client);
 	client_drop_late(client);
 }
 
@@ -195,19 +187,15 @@ static int open_up(struct client *client, int64_t deadline)
 /* `fd` is connected to somebody. */
 static int begin(struct client *client, int fd)
 {
-	struct client_socket socket;
 	int status;
 
-	if (!client_socket_of(fd, &socket)) { /* else nobody would ever close it */
+	if (!client_socket_of(fd, &client->socket)) { /* else nobody would ever close it */
 		status = client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				     "the connection to the registry in %s can't be looked at: %s",
 				     client->directory, strerror(errno));
 		close(fd);
 		return status;
 	}
-	client->fd = fd;
-	client->fd_device = socket.device;
-	client->fd_inode = socket.inode;
 	sp_greeting(client->out, SP_REQ);
 	client->out_size = SP_GREETING_SIZE;
 	status = client_check_peer(client, fd);
@@ -253,21 +241,22 @@ static int connect_again(struct client *client, int64_t deadline)
 	int status;
 
 	do {
-		status = client->fd < 0 ? dial(client, deadline) : GPUSHARE_OK;
+		status = client->socket.fd < 0 ? dial(client, deadline) : GPUSHARE_OK;
 		if (status != GPUSHARE_OK)
 			return status;
 		status = open_in_time(client, deadline, patience_ms);
 		patience_ms *= 2;
-	} while (client->fd < 0 && (status == GPUSHARE_E_TIMED_OUT ||
-				    (status == GPUSHARE_E_NO_REGISTRY &&
-				     client_outlives(client->server, &endings, deadline))));
+	} while (client->socket.fd < 0 &&
+		 (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NO_REGISTRY &&
+						     client_outlives(client, &endings, deadline))));
 	return status;
 }
 
 /* One that is still to be answered goes on. */
 static void drop_ended(struct client *client)
 {
-	if (client->fd >= 0 && (!fd_is_ours(client) || client_has_ended(client)))
+	if (client->socket.fd >= 0 &&
+	    (!client_socket_is_ours(&client->socket) || client_has_ended(client)))
 		client_disconnect(client);
 }
 
@@ -277,7 +266,7 @@ int client_probe(struct client *client)
 	int fd, status = GPUSHARE_OK;
 
 	drop_ended(client);
-	if (client->fd < 0) {
+	if (client->socket.fd < 0) {
 		if (!client->directory[0] || check_trust(client) != GPUSHARE_OK ||
 		    directory_socket(client->directory, path) != GPUSHARE_OK)
 			return GPUSHARE_E_NO_REGISTRY;
@@ -306,7 +295,7 @@ int client_connect_by(struct client *client, int64_t deadline)
 	if (client_stands(client))
 		return GPUSHARE_OK;
 	drop_ended(client);
-	status = client->fd < 0 ? check_trust(client) : GPUSHARE_OK;
+	status = client->socket.fd < 0 ? check_trust(client) : GPUSHARE_OK;
 	if (status != GPUSHARE_OK)
 		return status;
 	status = connect_again(client, deadline);
@@ -481,9 +470,9 @@ int client_call(struct client *client, unsigned int extra_ms)
 	 * closes each connection. */
 	while (status == GPUSHARE_OK) {
 		status = ask(client, deadline);
-		if (status != GPUSHARE_E_NO_REGISTRY || client->fd >= 0)
+		if (status != GPUSHARE_E_NO_REGISTRY || client->socket.fd >= 0)
 			break;
-		if (!client_outlives(client->server, &endings, deadline))
+		if (!client_outlives(client, &endings, deadline))
 			break;
 		status = client_connect_by(client, deadline);
 	}
@@ -491,7 +480,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 		client_tell_anew(client);
 	client->goes = -1;
 	/* Done, perhaps, for a descriptor that had no room here: it is told of without that, at once. */
-	if (status == GPUSHARE_E_LIMIT && client->fd >= 0 && client->fresh && client->resync)
+	if (status == GPUSHARE_E_LIMIT && client->socket.fd >= 0 && client->fresh && client->resync)
 		(void)client->resync(client, client->owner, deadline);
 	return status;
 }

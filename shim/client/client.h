@@ -43,11 +43,19 @@ struct client_late {
 	struct client_socket socket; /* to fds.sock */
 };
 
+/* Memory of the registry's, mapped for reading. It belongs to the connection: the answers that came over that stand
+ * as the pages say. */
+struct client_pages {
+	const struct changes_page *changes; /* NULL: none */
+	const struct index_page *index;	    /* index.h */
+	bool has_asked_changes, has_asked_index;
+	unsigned int lookups; /* over the socket so far */
+};
+
 struct client {
-	int fd;					/* -1: not connected */
-	unsigned long long fd_device, fd_inode; /* proof that the fd is still ours */
-	unsigned int process;			/* fork_check_number() of who connected */
-	int server; /* the registry's, as seen from here; 0: not visible */
+	struct client_socket socket; /* its fd is -1: not connected */
+	unsigned int process;	     /* fork_check_number() of who connected */
+	int server;		     /* the registry's, as seen from here; 0: not visible */
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
@@ -62,9 +70,10 @@ struct client {
 	uint32_t ahead;		/* the id of the request for a list's next page; 0: none */
 	gpushare_List ahead_of; /* that page */
 	struct client_late late;
+	struct client_pages pages;
 	unsigned int
-	    fdless; /* the connection (`connections`) that outlived the wait for its end: no fds.sock */
-	bool asked; /* the latest call's request was sent to somebody, answered or not */
+	    outlived; /* the connection (`connections`) that outlived the wait for its end */
+	bool asked;   /* the latest call's request was sent to somebody, answered or not */
 	struct directory_trust trust; /* of the directory: who is to answer there */
 	bool fresh;		      /* the registry is to be told of all that the owner has */
 	bool anew;		      /* ...once more, when it has been told of it */
@@ -142,14 +151,17 @@ int client_take_fd(struct client *client);
  */
 bool client_post(struct client *client, const request *question);
 
-/* Of registries that ended, or closed the connection, with what we asked in their hands: between the two
- * questions of what takes two, say. */
-struct client_endings {
-	int all, in_row, server; /* the latest, and how often it was that one */
-};
-/* One more did, and `server` is client->server. True: somebody may be asked once more, after a pause that
- * becomes longer; false: there was no time, that one does not want us, or what we ask ends each. */
-bool client_outlives(int server, struct client_endings *endings, int64_t deadline_ms);
+/* Asks for the page of changes, once a connection; there may be none. */
+void client_fetch_changes(struct client *client);
+bool client_has_asked_changes(const struct client *client);
+/* The name's count there; false: there is no page, or its registry has ended. */
+bool client_read_changes(const struct client *client, const char *name, uint64_t *out_count);
+/* Does the page say that nobody has that generation attached any more, whose free is deferred? */
+bool client_has_left(const struct client *client, uint64_t generation);
+/* What the registry would answer to a lookup now, but for an address. False: ask it, and then say so by
+ * client_has_looked_up(), which fetches the index when that has become worth it. */
+bool client_look_up(const struct client *client, const char *name, record *out_found);
+void client_has_looked_up(struct client *client);
 
 /* Of a call's status: E_NOT_READY in place of E_NO_REGISTRY where the one that ran left what a next one
  * would know of this client's buffers by. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "client_fds.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -18,23 +16,9 @@ static int fail_transfer(struct client *client, int status)
 {
 	switch (status) {
 	case GPUSHARE_E_TIMED_OUT:
-		return client_fail(
-		    client, status,
-		    "the registry in %s did not take or give file descriptors in time "
-		    "(%u ms); is it stopped or overloaded? GPUSHARE_TIMEOUT_MS sets the "
-		    "limit",
-		    client->directory, client->timeout_ms);
 	case GPUSHARE_E_NO_REGISTRY:
-		return client_fail(
-		    client, status,
-		    "the registry in %s closed the connection to " GPUSHARE_FDS_SOCKET
-		    "; it may have been ended: try again",
-		    client->directory);
 	case GPUSHARE_E_PROTOCOL:
-		return client_fail(client, status,
-				   "what answers at " GPUSHARE_FDS_SOCKET
-				   " in %s does not speak the registry's protocol",
-				   client->directory);
+		return client_fail_transfer(client, status, "passing a file descriptor");
 	case GPUSHARE_E_LIMIT:
 		return client_fail(
 		    client, status,
@@ -64,18 +48,14 @@ static int fail_answer(struct client *client, int status)
  * connection that did not end is not waited for again: after a chroot() each allocation would wait. */
 static bool is_ending(struct client *client, int within_ms)
 {
-	int64_t until_ms = monotonic_ms();
+	int64_t now_ms = monotonic_ms();
+	bool outlived = client->outlived == client->connections;
 
-	if (client->fdless != client->connections)
-		until_ms += within_ms;
-	while (!client_has_ended(client)) {
-		if (monotonic_ms() >= until_ms) {
-			client->fdless = client->connections;
-			return false;
-		}
-		poll(NULL, 0, 1);
-	}
-	return true;
+	if (client_wait(client->socket.fd, POLLRDHUP, outlived ? now_ms : now_ms + within_ms) ==
+	    GPUSHARE_OK)
+		return true;
+	client->outlived = client->connections;
+	return false;
 }
 
 static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
@@ -110,7 +90,7 @@ static bool is_one_registry(const struct client *client, int fd)
 	struct ucred one, other;
 	socklen_t size = sizeof(one);
 
-	return !getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &one, &size) &&
+	return !getsockopt(client->socket.fd, SOL_SOCKET, SO_PEERCRED, &one, &size) &&
 	       !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) && one.pid == other.pid;
 }
 
@@ -256,5 +236,5 @@ int client_settle_fds(struct client *client, int64_t deadline_ms)
 	}
 	client_drop_late(client);
 	doubt(client, -1, status, ENDING_MS);
-	return client->fd < 0 ? status : GPUSHARE_OK;
+	return client->socket.fd < 0 ? status : GPUSHARE_OK;
 }

@@ -11,6 +11,8 @@
 /* Keep the sentence; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Of a transfer that failed while the registry was `doing` something: E_TIMED_OUT, E_PROTOCOL, else E_NO_REGISTRY. */
+int client_fail_transfer(struct client *client, int status, const char *doing);
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
 
@@ -30,8 +32,17 @@ struct client_late *client_note_late(struct client *client, const request *quest
 void client_undo(struct client *client);
 /* Nothing is late any more. Closes the socket. */
 void client_drop_late(struct client *client);
-/* client_fds.c: the answer comes by client->late.socket. */
+
+/* client_fds.c, the registry's other socket: each call connects anew. client_exchange() with client->goes beside the
+ * question, and client->came beside its answer. */
+int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms);
+/* The answer that comes by client->late.socket. */
 int client_settle_fds(struct client *client, int64_t deadline_ms);
+/* The descriptor of a page, FDS_CHANGES or FDS_INDEX, which the caller closes. Within client->timeout_ms. */
+int client_page(struct client *client, enum fds_verb verb, int *out_fd);
+
+/* client_pages.c */
+void client_drop_pages(struct client *client);
 
 /* client_owed.c. Of a client that goes, and has not told the registry so: the next connection of this
  * process to that directory does. */
@@ -46,6 +57,14 @@ int client_connect_by(struct client *client, int64_t deadline_ms);
 
 /* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
 int client_reach(struct client *client, int64_t deadline_ms, int *out_fd);
+/* Registries that ended, or closed the connection, before they answered. */
+struct client_endings {
+	int all, in_row, server; /* the latest, and how often it was that one */
+};
+/* One more did: client->server. True: ask once more, after the pause that this made; false: there is no time left,
+ * that one does not want us, or what we ask ends each. */
+bool client_outlives(const struct client *client, struct client_endings *endings,
+		     int64_t deadline_ms);
 
 /*
  * The same open file where the program's dup2() of a number of its own choice won't hit it, or `fd` where

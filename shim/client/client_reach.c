@@ -128,13 +128,14 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 	}
 }
 
-bool client_outlives(int server, struct client_endings *endings, int64_t deadline_ms)
+bool client_outlives(const struct client *client, struct client_endings *endings,
+		     int64_t deadline_ms)
 {
 	int64_t left_ms = deadline_ms - monotonic_ms();
 	int pause_ms = CLIENT_RETRY_MS << (endings->all < 6 ? endings->all : 6);
 
-	endings->in_row = endings->server == server ? endings->in_row + 1 : 1;
-	endings->server = server;
+	endings->in_row = endings->server == client->server ? endings->in_row + 1 : 1;
+	endings->server = client->server;
 	if (++endings->all == CLIENT_ENDINGS || endings->in_row == CLIENT_TRIES || left_ms <= 0)
 		return false;
 	poll(NULL, 0, pause_ms < left_ms ? pause_ms : (int)left_ms);

@@ -50,21 +50,14 @@ int client_wait(int fd, short events, int64_t deadline_ms)
 	}
 }
 
-static int fail_transfer(struct client *client, int status)
+int client_fail_transfer(struct client *client, int status, const char *doing)
 {
-	const char *doing = !client->greeted   ? "greeting"
-			    : client->out_size ? "taking a request"
-					       : "answering";
-
-	if (client->fd < 0) /* said already */
-		return status;
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return client_fail(
 		    client, status,
 		    "the registry in %s did not answer in time (%u ms) while %s; is it stopped or "
 		    "overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
 		    client->directory, client->timeout_ms, doing);
-	client_disconnect(client);
 	if (status == GPUSHARE_E_PROTOCOL)
 		return client_fail(client, status,
 				   "what answers in %s does not speak the registry's protocol",
@@ -73,6 +66,19 @@ static int fail_transfer(struct client *client, int status)
 	    client, GPUSHARE_E_NO_REGISTRY,
 	    "the registry in %s closed the connection while %s; it may have been ended: try again",
 	    client->directory, doing);
+}
+
+static int fail_transfer(struct client *client, int status)
+{
+	const char *doing = !client->greeted   ? "greeting"
+			    : client->out_size ? "taking a request"
+					       : "answering";
+
+	if (client->socket.fd < 0) /* said already */
+		return status;
+	if (status != GPUSHARE_E_TIMED_OUT)
+		client_disconnect(client);
+	return client_fail_transfer(client, status, doing);
 }
 
 static void skip(uint8_t *bytes, size_t *size, size_t count)
@@ -85,8 +91,8 @@ static void skip(uint8_t *bytes, size_t *size, size_t count)
 static int flush(struct client *client)
 {
 	while (client->out_size) {
-		ssize_t sent =
-		    send(client->fd, client->out, client->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t sent = send(client->socket.fd, client->out, client->out_size,
+				    MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (sent < 0 && errno == EAGAIN)
 			return GPUSHARE_OK;
@@ -100,7 +106,7 @@ static int flush(struct client *client)
 
 static int read_in(struct client *client)
 {
-	ssize_t got = recv(client->fd, client->in + client->in_size,
+	ssize_t got = recv(client->socket.fd, client->in + client->in_size,
 			   GPUSHARE_MESSAGE_MAX - client->in_size, MSG_DONTWAIT);
 
 	if (!got || (got < 0 && errno != EINTR && errno != EAGAIN))
@@ -116,8 +122,8 @@ static int receive(struct client *client, size_t need, int64_t deadline)
 	int status = flush(client);
 
 	while (status == GPUSHARE_OK && client->in_size < need) {
-		status =
-		    client_wait(client->fd, client->out_size ? POLLIN | POLLOUT : POLLIN, deadline);
+		status = client_wait(client->socket.fd,
+				     client->out_size ? POLLIN | POLLOUT : POLLIN, deadline);
 		if (status == GPUSHARE_OK)
 			status = flush(client);
 		if (status == GPUSHARE_OK)
@@ -287,7 +293,7 @@ int client_exchange(struct client *client, const request *question, int64_t dead
 		return status;
 	client->asked |= question == &client->request;
 	status = client_await(client, id, &answered, deadline);
-	if (!answered && client->fd >= 0)
+	if (!answered && client->socket.fd >= 0)
 		client_note_late(client, question)->id = id;
 	return status;
 }

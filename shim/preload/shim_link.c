@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/client_changes.h"
 #include "base/monotonic.h"
 #include "shim_line.h"
 #include "shim_live.h"
@@ -14,8 +13,6 @@
 #define REACH_MS 100 /* what a registry that has just greeted us may take */
 #define SLICE_MS 100
 #define SLICE_QUEUED_MS 10 /* while others wait */
-
-static struct changes_view changes; /* for whose turn it is */
 
 /* A registry may have done what this status says it has not: it was sent there, and no answer came. */
 static bool is_unanswered(int status)
@@ -283,7 +280,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 	if (deferred)
 		*deferred = is_held(status, &line.client->reply);
 	if (deferred && *deferred && status == GPUSHARE_OK) /* for link_deferred_left() */
-		changes_fetch(&changes, line.client);
+		client_fetch_changes(line.client);
 	line_leave();
 	return status;
 }
@@ -387,7 +384,7 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 	if (status == GPUSHARE_OK) {
 		*count = left->generations_count;
 		memcpy(generations, left->generations, *count * sizeof(*generations));
-		changes_fetch(&changes, line.client);
+		client_fetch_changes(line.client);
 	}
 	line_leave();
 	return status;
@@ -404,7 +401,7 @@ static int take_left(uint64_t *generations, size_t *count)
 	size_t left = 0;
 
 	for (size_t i = 0; i < *count; i++)
-		if (changes_says_left(&changes, generations[i]))
+		if (client_has_left(line.client, generations[i]))
 			generations[left++] = generations[i];
 	*count = left;
 	if (left && !client_post(line.client, ask_deferred(generations, left)))
@@ -418,7 +415,7 @@ int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t w
 	int status = line_enter_standing(&runs);
 
 	if (status == GPUSHARE_OK) {
-		runs = !changes_asked(&changes, line.client);
+		runs = !client_has_asked_changes(line.client);
 		status = runs ? GPUSHARE_E_TIMED_OUT : take_left(generations, count);
 		line_leave();
 	}

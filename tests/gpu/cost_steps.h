@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "api/api_session.h"
-#include "client/client_fds.h"
+#include "client/client_internal.h"
 #include "gpu_driver.h"
 
 #define COST_ROUNDS_MAX 1024

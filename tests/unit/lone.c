@@ -15,7 +15,7 @@ int lone_set_up(void **state)
 {
 	lone_client = (struct client){.timeout_ms = SHORTLY_MS,
 				      .process = fork_check_number(),
-				      .fd = -1,
+				      .socket.fd = -1,
 				      .out = out,
 				      .in = in};
 	strcpy(lone_folder, "/tmp/gpushare-unit-XXXXXX");

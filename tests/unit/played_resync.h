@@ -48,7 +48,7 @@ static void played_begin(struct client *client)
 	memset(&played, 0, sizeof(played));
 	played.standing = &played.driver;
 	memset(client, 0, sizeof(*client));
-	client->fd = 5;
+	client->socket.fd = 5;
 	client->ready = true;
 	client->fresh = true;
 	client->connections = 2;
@@ -98,7 +98,7 @@ static int played_tell(struct client *client, int64_t deadline_ms)
 	played.tellings++;
 	memset(&client->reply, 0, sizeof(client->reply));
 	if (played.cuts)
-		client->fd = -1;
+		client->socket.fd = -1;
 	snprintf(client->why, sizeof(client->why), "as planned");
 	client->reply.which_body =
 	    played.other_body ? gpushare_Reply_list_tag : gpushare_Reply_resync_tag;

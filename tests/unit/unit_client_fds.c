@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "descriptors.h"
-#include "client/client_fds.h"
+#include "client/client_internal.h"
 #include "raw.h"
 
 #define TIMEOUT_MS raw_limit_ms(300)
@@ -132,7 +132,7 @@ static void what_is_refused_says_why(void **state)
 	close(fd);
 	assert_int_equal(share_fd("x", 9999), GPUSHARE_E_IO); /* not open */
 	assert_why("is it open");
-	assert_true(client->fd >= 0);
+	assert_true(client->socket.fd >= 0);
 }
 
 /* The registry was ended, with its sockets left behind or taken along. */
@@ -168,7 +168,7 @@ static void a_registry_without_that_socket(void **state)
 	assert_int_equal(share("x"), GPUSHARE_E_NOT_SUPPORTED);
 	assert_why("older than");
 	/* and what it has shared with that registry stands */
-	assert_true(client->fd >= 0);
+	assert_true(client->socket.fd >= 0);
 	begun_ms = raw_now_ms();
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(share("x"), GPUSHARE_E_NOT_SUPPORTED);
@@ -224,7 +224,7 @@ static void fail_within_time(void (*how)(int fd), int status, const char *words)
 			TIMEOUT_MS + 500 + raw_slack_ms());
 	assert_int_equal(client_take_fd(client), -1);
 	/* It may have been done: the answer is waited for first, or all is told anew, over the same connection. */
-	assert_int_equal(client->fd >= 0, status != GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(client->socket.fd >= 0, status != GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(client_is_silent(client), status != GPUSHARE_E_PROTOCOL);
 	if (status == GPUSHARE_E_PROTOCOL)
 		assert_true(client->fresh);

@@ -212,12 +212,12 @@ static void the_hello_is_said_once(void **state)
 	client_disconnect(client);
 	stop();
 	ask_in_vain(stat_of(), -1);
-	fd = client->fd;
+	fd = client->socket.fd;
 	ask_in_vain(stat_of(), -1);
-	assert_true(fd >= 0 && client->fd == fd);
+	assert_true(fd >= 0 && client->socket.fd == fd);
 	go_on();
 	assert_int_equal(ask(stat_of(), -1), GPUSHARE_OK);
-	assert_true(client->fd == fd && client->connections == 2);
+	assert_true(client->socket.fd == fd && client->connections == 2);
 }
 
 static void one_that_is_killed_then(void **state)

@@ -24,15 +24,11 @@ static int other = -1; /* the registry's end */
 
 static void connected(void)
 {
-	struct stat is;
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	lone_client.fd = pair[0];
 	other = pair[1];
-	assert_int_equal(fstat(lone_client.fd, &is), 0);
-	lone_client.fd_device = is.st_dev;
-	lone_client.fd_inode = is.st_ino;
+	assert_true(client_socket_of(pair[0], &lone_client.socket));
 	lone_client.next_id = 0;
 	lone_client.greeted = lone_client.ready = true;
 }
@@ -111,7 +107,7 @@ static void answered(void **state)
 	sent(&answer, FIRST_ID + 2, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_E_DENIED);
 	assert_string_equal(lone_client.why, status_text(GPUSHARE_E_DENIED));
-	assert_true(lone_client.fd >= 0);
+	assert_true(lone_client.socket.fd >= 0);
 }
 
 /* Nobody waits for the answer to a posted question: it may come before or behind the next answer, in one piece
@@ -146,11 +142,11 @@ static void posted_to_nobody(void **state)
 	static const request deferred = {.which_verb = gpushare_Request_deferred_tag};
 	static const int small = 1;
 
-	assert_int_equal(setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
-			 0);
+	assert_int_equal(
+	    setsockopt(lone_client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	while (client_post(&lone_client, &deferred))
 		assert_in_range(lone_client.owed, 1, 100000);
-	assert_true(lone_client.fd >= 0);
+	assert_true(lone_client.socket.fd >= 0);
 	close(other);
 	assert_false(client_post(&lone_client, &deferred));
 	connected();
@@ -161,7 +157,7 @@ static void is_foreign(void)
 {
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
 	lone_why_has("does not speak the registry's protocol");
-	assert_int_equal(lone_client.fd, -1);
+	assert_int_equal(lone_client.socket.fd, -1);
 	close(other);
 	connected();
 }
@@ -186,7 +182,7 @@ static void answers_that_are_none(void **state)
 	assert_int_equal(send(other, bytes, sizeof(bytes), 0), sizeof(bytes));
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
 	lone_why_has("sent an answer that can't be decoded");
-	assert_int_equal(lone_client.fd, -1);
+	assert_int_equal(lone_client.socket.fd, -1);
 }
 
 static void closes_at(size_t size)
@@ -197,7 +193,7 @@ static void closes_at(size_t size)
 	shutdown(other, SHUT_WR);
 	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
 	lone_why_has("closed the connection while answering; it may have been ended: try again");
-	assert_int_equal(lone_client.fd, -1);
+	assert_int_equal(lone_client.socket.fd, -1);
 	close(other);
 	connected();
 }
@@ -224,7 +220,7 @@ static void silent(void **state)
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
 	assert_true(monotonic_ms() - began >= SHORTLY_MS);
 	lone_why_has("did not answer in time (30 ms) while answering; is it stopped");
-	assert_true(lone_client.fd >= 0 && client_is_silent(&lone_client));
+	assert_true(lone_client.socket.fd >= 0 && client_is_silent(&lone_client));
 	/* The rest of it comes before the next question goes. */
 	assert_int_equal(recv(other, bytes, sizeof(bytes), 0), HEADER + 2);
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
@@ -251,8 +247,8 @@ static void taken_in_pieces(void **state)
 	part.verb.resync.shared_count = 8;
 	for (int i = 0; i < 8; i++)
 		memset(part.verb.resync.shared[i].name, 'a' + i, GPUSHARE_NAME_MAX);
-	assert_int_equal(setsockopt(lone_client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
-			 0);
+	assert_int_equal(
+	    setsockopt(lone_client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	while (client_post(&lone_client, &part))
 		assert_in_range(lone_client.owed, 1, 100000);
 	whole = lone_client.owed;
@@ -260,7 +256,7 @@ static void taken_in_pieces(void **state)
 		assert_int_equal(client_exchange(&lone_client, &part, shortly()),
 				 GPUSHARE_E_TIMED_OUT);
 		lone_why_has("while taking a request");
-		assert_true(lone_client.fd >= 0 && lone_client.owed == whole + 1);
+		assert_true(lone_client.socket.fd >= 0 && lone_client.owed == whole + 1);
 	}
 	for (size_t i = 0; i < whole; i++)
 		sent(&none, FIRST_ID + (uint32_t)i, SIZE_MAX);
@@ -296,7 +292,7 @@ static void out_of_bounds(void **state)
 	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* and no end */
 	assert_int_equal(client_exchange(&lone_client, &strange, shortly()), GPUSHARE_E_PROTOCOL);
 	lone_why_has("a request breaks the protocol's bounds");
-	assert_true(lone_client.fd >= 0);
+	assert_true(lone_client.socket.fd >= 0);
 }
 
 static volatile sig_atomic_t signals;
@@ -316,13 +312,14 @@ static void waits_through_signals(void **state)
 	signals = 0;
 	sigaction(SIGALRM, &act, &before);
 	setitimer(ITIMER_REAL, &often, NULL);
-	assert_int_equal(client_wait(lone_client.fd, POLLIN, shortly()), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(client_wait(lone_client.socket.fd, POLLIN, shortly()),
+			 GPUSHARE_E_TIMED_OUT);
 	setitimer(ITIMER_REAL, &never, NULL);
 	sigaction(SIGALRM, &before, NULL);
 	assert_true(signals > 0 && monotonic_ms() - began >= SHORTLY_MS);
-	assert_int_equal(client_wait(lone_client.fd, POLLIN, 0), GPUSHARE_E_TIMED_OUT);
-	assert_int_equal(client_wait(lone_client.fd, POLLOUT, 0), GPUSHARE_OK);
-	assert_int_equal(client_wait(lone_client.fd, POLLOUT, INT64_MAX), GPUSHARE_OK);
+	assert_int_equal(client_wait(lone_client.socket.fd, POLLIN, 0), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(client_wait(lone_client.socket.fd, POLLOUT, 0), GPUSHARE_OK);
+	assert_int_equal(client_wait(lone_client.socket.fd, POLLOUT, INT64_MAX), GPUSHARE_OK);
 }
 
 #define with_line(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
