@@ -178,13 +178,6 @@ $(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) %/lib_sysv.
 $(bin)/probe: tests/gpu/probe.c shim/cuda/cuda_abi.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -Ishim $< -ldl -o $@
-# What the shim needs to know of a real driver; asks, tests nothing.
-FACTS := $(call objects,tests/gpu/facts*.c)
-$(FACTS): SANFLAGS :=
-$(bin)/facts: $(FACTS)
-	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $^ -pthread -ldl -o $@
-PROGRAMS += $(bin)/facts
 # Kernels need nvcc: each program with the static and with the shared runtime.
 KERNELS := $(patsubst tests/gpu/%.cu,$(bin)/%,$(wildcard tests/gpu/kernel_*.cu))
 NVFLAGS := -O2 -arch=all-major -Iinclude -lineinfo

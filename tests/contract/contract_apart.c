@@ -3,7 +3,7 @@
  * What freeing a program's stream-ordered memory in streams of our own leans on (shim/preload/shim_apart.h), beside
  * contract_deferred.c. Run on an H200 (driver 580.159.04) all of it held but for two things, which are not
  * asserted any more: a second cuMemFreeAsync of memory whose first is pending answers CUDA_SUCCESS there,
- * and the context is never synchronized again (tests/gpu/facts_free_twice.c); and with eight streams held up,
+ * and the context is never synchronized again (FACTS.md, free_twice); and with eight streams held up,
  * and one behind each, a word that a further stream was to write was not written in 10 s, as streams share
  * the hardware's queues. So no stream of ours waits for the program's: an event tells when its time has come.
  */

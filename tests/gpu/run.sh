@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Everything that only a GPU can show: tests/gpu/run.sh [OUT_DIR [PART...]] writes OUT_DIR/RESULTS.md.
 #   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
-#   measure   rates and costs, and their targets                facts              asks the driver
+#   measure   rates and costs, and their targets
 #   attach    what attaching, naming and having again cost
 #   host      what the CPU's own loads and stores cost          dump               8 GiB to memory, tmpfs and disk
 #   python    the Python package under frameworks; one state dict for many processes
@@ -17,10 +17,10 @@ BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 export BUILD
 bin=$BUILD/tests/bin
 parts=("${@:2}") FILTERS=()
-[ ${#parts[@]} != 0 ] || parts=(job measure attach dump host python order bench facts matrix tests)
+[ ${#parts[@]} != 0 ] || parts=(job measure attach dump host python order bench matrix tests)
 for ((i = 0; i < ${#parts[@]}; i++)); do
 	if [ ! -f "$root/tests/gpu/part_${parts[i]}.bash" ]; then
-		echo "gpushare: no part ${parts[i]}; they are: job measure attach dump host python order bench facts matrix tests" >&2
+		echo "gpushare: no part ${parts[i]}; they are: job measure attach dump host python order bench matrix tests" >&2
 		exit 2
 	fi
 	[ "${parts[i]}" = tests ] || continue

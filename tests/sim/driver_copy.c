@@ -199,27 +199,6 @@ cu_result cuMemsetD32_v2(cu_deviceptr to, unsigned int value, size_t count)
 	ANSWER(cuMemsetD32_v2, NEED_CONTEXT, copy_fill(to, value, 4, count));
 }
 
-static cu_result copy_fill_queue(uint64_t to, unsigned int value, size_t count, cu_stream stream)
-{
-	struct op op = {.kind = OP_FILL, .to = to, .value = value, .size = count, .width = 4};
-	bool later;
-
-	int cancelling = state_lock();
-	cu_stream found = copy_later(stream, &later);
-	cu_result result = found ? CU_OK : CU_INVALID_HANDLE;
-	if (found && later && count)
-		result = to % 4 || !copy_good(to, count * 4, SIDE_DEVICE, CU_ACCESS_READ_WRITE)
-			     ? CU_INVALID_VALUE
-			     : work_submit(found, &op);
-	state_unlock(&cancelling);
-	return result != CU_OK || later ? result : copy_fill(to, value, 4, count);
-}
-
-cu_result cuMemsetD32Async(cu_deviceptr to, unsigned int value, size_t count, cu_stream stream)
-{
-	ANSWER(cuMemsetD32Async, NEED_CONTEXT, copy_fill_queue(to, value, count, stream));
-}
-
 cu_result cuMemsetD8(unsigned int to, unsigned char value, unsigned int count)
 {
 	ANSWER(cuMemsetD8, NEED_CONTEXT, copy_fill(to, value, 1, count));

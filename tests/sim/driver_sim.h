@@ -48,15 +48,10 @@ typedef struct cu_graph_exec_opaque *cu_graph_exec;
 
 /* Calls that programs make and nothing of ours needs. F as in CUDA_ABI_CALLS. */
 #define SIM_OTHER_CALLS(F) \
-	F(2000, 2000, cuStreamQuery, (cu_stream stream)) \
-	F(3020, 3020, cuMemsetD32Async, \
-	  (cu_deviceptr to, unsigned int value, size_t count, cu_stream stream)) \
 	F(11040, 11040, cuGraphInstantiateWithFlags, \
 	  (cu_graph_exec * exec, cu_graph graph, unsigned long long flags)) \
 	F(10000, 10000, cuGraphLaunch, (cu_graph_exec exec, cu_stream stream)) \
-	F(10000, 10000, cuGraphExecDestroy, (cu_graph_exec exec)) \
-	F(10020, 10020, cuMemGetAllocationPropertiesFromHandle, \
-	  (cu_mem_prop * prop, cu_mem_handle handle))
+	F(10000, 10000, cuGraphExecDestroy, (cu_graph_exec exec))
 
 #define SIM_CALLS(F) CUDA_ABI_CALLS(F) SIM_V1_CALLS(F) SIM_OTHER_CALLS(F)
 
@@ -81,9 +76,7 @@ typedef struct cu_graph_exec_opaque *cu_graph_exec;
 	P(cuMemcpyHtoDAsync_v2, _ptsz) \
 	P(cuMemcpyDtoHAsync_v2, _ptsz) \
 	P(cuMemcpyAsync, _ptsz) \
-	P(cuMemsetD32Async, _ptsz) \
 	P(cuStreamSynchronize, _ptsz) \
-	P(cuStreamQuery, _ptsz) \
 	P(cuStreamGetCtx, _ptsz) \
 	P(cuStreamWaitEvent, _ptsz) \
 	P(cuStreamWaitValue32_v2, _ptsz) \

@@ -165,25 +165,6 @@ cu_result cuStreamSynchronize(cu_stream stream)
 	ANSWER(cuStreamSynchronize, NEED_NO_CAPTURE, stream_synchronize(stream));
 }
 
-static cu_result stream_query(cu_stream stream)
-{
-	STATE_LOCKED;
-	cu_stream found = stream_find(stream);
-	cu_result result = found ? capture_spoil(found) : CU_INVALID_HANDLE;
-	if (result != CU_OK)
-		return result;
-	wait_look();
-	struct wait *tail = stream_tail(found);
-	result = wait_over(tail) ? CU_OK : CU_NOT_READY;
-	wait_drop(tail);
-	return result;
-}
-
-cu_result cuStreamQuery(cu_stream stream)
-{
-	ANSWER(cuStreamQuery, NEED_NO_CAPTURE, stream_query(stream));
-}
-
 static cu_result stream_context(cu_stream stream, cu_context *context)
 {
 	if (!context)

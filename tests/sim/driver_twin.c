@@ -31,10 +31,7 @@ TWIN(cuMemcpyDtoHAsync_v2, (void *to, cu_deviceptr from, size_t size, cu_stream 
      size, stream)
 TWIN(cuMemcpyAsync, (cu_deviceptr to, cu_deviceptr from, size_t size, cu_stream stream), to, from,
      size, stream)
-TWIN(cuMemsetD32Async, (cu_deviceptr to, unsigned int value, size_t count, cu_stream stream), to,
-     value, count, stream)
 TWIN(cuStreamSynchronize, (cu_stream stream), stream)
-TWIN(cuStreamQuery, (cu_stream stream), stream)
 TWIN(cuStreamGetCtx, (cu_stream stream, cu_context *context), stream, context)
 TWIN(cuStreamWaitEvent, (cu_stream stream, cu_event event, unsigned int flags), stream, event,
      flags)

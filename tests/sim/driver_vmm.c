@@ -114,7 +114,6 @@ static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_pro
 	    .size = size,
 	    .host = (int)prop->location.type != CU_LOCATION_DEVICE,
 	    .handle_types = (int)prop->requestedHandleTypes,
-	    .compression = prop->allocFlags.compressionType,
 	    .handles = 1,
 	};
 	model.device = model.host ? 0 : prop->location.id;
@@ -181,29 +180,6 @@ cu_result cuMemRetainAllocationHandle(cu_mem_handle *handle, void *pointer)
 {
 	ANSWER_LOGGED(cuMemRetainAllocationHandle, NEED_INIT, vmm_retain(handle, pointer),
 		      answer_ == CU_OK ? *handle : 0, 0);
-}
-
-static cu_result vmm_properties(cu_mem_prop *prop, cu_mem_handle handle)
-{
-	if (!prop)
-		return CU_INVALID_VALUE;
-	STATE_LOCKED;
-	const struct object *object = vmm_find(handle);
-	if (!object)
-		return CU_INVALID_VALUE;
-	*prop = (cu_mem_prop){
-	    .type = CU_ALLOCATION_PINNED,
-	    .requestedHandleTypes = (cu_handle_type)object->handle_types,
-	    .location = {.type = object->host ? VMM_LOCATION_HOST : CU_LOCATION_DEVICE,
-			 .id = object->device},
-	    .allocFlags.compressionType = object->compression,
-	};
-	return CU_OK;
-}
-
-cu_result cuMemGetAllocationPropertiesFromHandle(cu_mem_prop *prop, cu_mem_handle handle)
-{
-	ANSWER(cuMemGetAllocationPropertiesFromHandle, NEED_INIT, vmm_properties(prop, handle));
 }
 
 /* A handle that was never one ends the process, as it does on a real driver. */

@@ -15,7 +15,6 @@ struct object {
 	bool host;	  /* at HOST or HOST_NUMA */
 	bool counted;	  /* against the device's capacity: made here, not imported */
 	int handle_types; /* asked for; an imported one has none */
-	unsigned char compression;
 	unsigned int handles, mappings;
 };
 

@@ -18,15 +18,14 @@ static bool working;
 /* What is no longer there is left alone: a real device would end the context. */
 static bool op_good(const struct op *op)
 {
-	uint64_t size = op->kind == OP_COPY ? op->size : op->size * op->width;
-
 	if (op->kind == OP_WRITE)
 		return region_covers(op->to, sizeof(uint64_t), CU_ACCESS_READ_WRITE);
 	if (!address_is_ours(op->to) && !address_is_ours(op->from))
 		return true;
-	return (!address_is_ours(op->to) || region_covers(op->to, size, CU_ACCESS_READ_WRITE)) &&
+	return (!address_is_ours(op->to) ||
+		region_covers(op->to, op->size, CU_ACCESS_READ_WRITE)) &&
 	       (op->bytes || !address_is_ours(op->from) ||
-		region_covers(op->from, size, CU_ACCESS_READ));
+		region_covers(op->from, op->size, CU_ACCESS_READ));
 }
 
 /* Not by the C library, whose calls a sanitizer takes for the program's: this is the GPU. Both sides
@@ -43,18 +42,6 @@ static void copy(uint64_t to, const void *from, size_t size)
 		*out++ = *in++;
 }
 
-static void fill(const struct op *op)
-{
-	unsigned int *cell = (unsigned int *)(uintptr_t)op->to;
-
-	if (op->width == 1) {
-		memset(cell, (int)op->value, op->size);
-		return;
-	}
-	for (size_t count = op->size; count--; cell++)
-		*cell = (unsigned int)op->value;
-}
-
 void op_run(const struct op *op)
 {
 	const void *from = op->bytes ? op->bytes : (const void *)(uintptr_t)op->from;
@@ -65,8 +52,6 @@ void op_run(const struct op *op)
 		__atomic_store_n((uint64_t *)(uintptr_t)op->to, op->value, __ATOMIC_SEQ_CST);
 	else if (op->kind == OP_COPY)
 		copy(op->to, from, op->size);
-	else if (op->kind == OP_FILL)
-		fill(op);
 }
 
 /* One host function whose turn it is. False: there is none. */

@@ -8,7 +8,6 @@ enum op_kind {
 	OP_WAIT,  /* until the word at `to`, of `width` bytes, is `value` or more */
 	OP_WRITE, /* `value` into the word of 8 bytes at `to` */
 	OP_COPY,  /* `size` bytes from `from` to `to` */
-	OP_FILL,  /* `size` cells of `width` bytes at `to` */
 	OP_CALL,  /* a host function */
 };
 
