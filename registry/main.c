@@ -20,7 +20,6 @@
 #include "os/clock.h"
 #include "os/instance.h"
 #include "os/log.h"
-#include "os/piece.h"
 #include "os/socket_access.h"
 #include "fdstore/fdstore.h"
 #include "fdstore/keeper.h"
@@ -34,7 +33,6 @@
 #define EXIT_SERVED 3
 #define LOOK_MS 500	  /* from one look_around() to the next while there is something to do */
 #define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
-#define LINGER_MS 100	  /* for a client that connected just before the socket was hidden */
 
 static struct {
 	struct options options;
@@ -136,20 +134,6 @@ static int64_t idle_since_ns(void)
 	return self.idle_ns;
 }
 
-/*
- * Hides the socket, then gives those who connected just before the time to say hello. If one does, the socket
- * is shown again. A daemon that is started meanwhile waits at the lock.
- */
-static bool may_leave(void)
-{
-	int64_t since = idle_since_ns();
-
-	if (instance_is_lost(&self.instance) || !instance_hide(&self.instance))
-		return true; /* nobody will find this daemon again */
-	poll(NULL, 0, LINGER_MS);
-	return idle_since_ns() == since || !instance_show(&self.instance);
-}
-
 /* When to leave for being idle; INT64_MAX: unknown so far. */
 static int64_t idle_until_ns(void)
 {
@@ -194,19 +178,17 @@ static bool may_rest(void)
 static bool look_around(void)
 {
 	const struct state *state = &self.registry->state;
-	bool writes, trims, alone;
+	bool trims, alone;
 	uint64_t served;
 
 	registry_lock(self.registry);
-	writes = save_tend(self.registry);
+	save_tend(self.registry);
 	trims = has_room_to_trim();
 	alone = !state->users.total.held[LIMIT_connections];
 	served = state->sessions.ever + state->users.total.requests;
 	self.registry->rests = served == self.served && may_rest();
 	self.served = served;
-	self.look_ns = self.registry->rests
-			   ? INT64_MAX
-			   : clock_ns() + (writes ? PIECE_NS : LOOK_MS * NS_PER_MS);
+	self.look_ns = self.registry->rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
 	registry_unlock(self.registry);
 	if (trims)
 		malloc_trim(0);
@@ -304,7 +286,7 @@ static void serve(void)
 	while (!self.fds_server.replaced) {
 		int64_t next = tick(), leave_ns = idle_until_ns();
 
-		if (clock_ns() >= leave_ns && may_leave()) {
+		if (clock_ns() >= leave_ns) { /* a client that came just now starts another one */
 			log_line("idle: leaving");
 			return;
 		}
@@ -362,11 +344,8 @@ static bool make_registry(void)
 
 static int open_instance(void)
 {
-	enum instance_access access = self.options.tidy	       ? INSTANCE_AS_IS
-				      : self.options.is_system ? INSTANCE_SYSTEM
-							       : INSTANCE_USER;
-
-	return instance_open(&self.instance, self.options.directory, access, self.options.replace);
+	return instance_open(&self.instance, self.options.directory, self.options.is_system,
+			     self.options.replace);
 }
 
 /* registry.sock last: whoever finds it must find the other one. */
@@ -377,15 +356,6 @@ static bool open_servers(void)
 		return false;
 	instance_listens(&self.instance);
 	return true;
-}
-
-/* Starting has ended what was of dead processes. */
-static void expire(void)
-{
-	registry_lock(self.registry);
-	while (registry_expire(self.registry, clock_ns()) <= clock_ns() + PIECE_NS)
-		;
-	registry_unlock(self.registry);
 }
 
 /* Connections and the lock end with the process. */
@@ -418,16 +388,12 @@ int main(int argc, char **argv)
 		return status == INSTANCE_SERVED ? EXIT_SERVED : 1;
 	self.keeper = -1;
 	self.folder = watch_folder(self.instance.directory);
-	if (!make_registry() || (!self.options.tidy && !open_servers())) {
+	if (!make_registry() || !open_servers()) {
 		instance_clear(&self.instance);
 		return 1;
 	}
-	if (self.options.tidy) {
-		expire();
-	} else {
-		report_ready();
-		serve();
-	}
+	report_ready();
+	serve();
 	leave();
 #ifdef __SANITIZE_ADDRESS__
 	_exit(0); /* the leak checker stops all threads, nng's too, and hung then */

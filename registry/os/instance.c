@@ -203,44 +203,31 @@ static int remove_stale(const char *path)
 	return GPUSHARE_OK;
 }
 
-static int prepare(const struct instance *place, enum instance_access access, char *why,
-		   size_t why_size)
-{
-	if (access == INSTANCE_AS_IS)
-		return GPUSHARE_OK;
-	return access == INSTANCE_SYSTEM ? socket_access_prepare(place->directory, why, why_size)
-					 : directory_prepare(place->directory, why, why_size);
-}
-
-int instance_open(struct instance *place, const char *given, enum instance_access access,
-		  bool replace)
+int instance_open(struct instance *place, const char *given, bool is_system, bool replace)
 {
 	char why[512];
 	int status;
 
 	*place = (struct instance){.lock = -1};
-	status = directory_find(given || access != INSTANCE_SYSTEM ? given : DOOR_DIRECTORY,
-				place->directory);
+	status = directory_find(given || !is_system ? given : DOOR_DIRECTORY, place->directory);
 	if (status) {
 		log_error(
 		    "the directory's path is too long for a socket; choose a shorter one with "
 		    "--dir");
 		return status;
 	}
-	status = prepare(place, access, why, sizeof(why));
+	status = is_system ? socket_access_prepare(place->directory, why, sizeof(why))
+			   : directory_prepare(place->directory, why, sizeof(why));
 	if (status) {
 		log_error("%s", why);
 		return status;
 	}
 	directory_socket(place->directory, place->socket);
 	directory_fds_socket(place->directory, place->fds_socket);
-	snprintf(place->aside, sizeof(place->aside), "%s.aside", place->socket);
 	snprintf(place->lock_path, sizeof(place->lock_path), "%s/" INSTANCE_LOCK, place->directory);
 	status = take_place(place, replace);
 	if (!status)
 		status = remove_stale(place->socket);
-	if (!status)
-		status = remove_stale(place->aside);
 	if (!status)
 		status = remove_stale(place->fds_socket);
 	if (status && place->lock >= 0) {
@@ -257,7 +244,7 @@ void instance_listens(struct instance *place)
 
 bool instance_is_lost(const struct instance *place)
 {
-	return !is_file(place->socket, &place->listens) && !is_file(place->aside, &place->listens);
+	return !is_file(place->socket, &place->listens);
 }
 
 void instance_clear(const struct instance *place)
@@ -265,16 +252,5 @@ void instance_clear(const struct instance *place)
 	if (instance_is_lost(place))
 		return; /* nor may what is there be ours */
 	unlink(place->socket);
-	unlink(place->aside);
 	unlink(place->fds_socket);
-}
-
-bool instance_hide(const struct instance *place)
-{
-	return !rename(place->socket, place->aside);
-}
-
-bool instance_show(const struct instance *place)
-{
-	return !rename(place->aside, place->socket);
 }

@@ -14,7 +14,6 @@
 #include "os/clock.h"
 #include "os/hash.h"
 #include "os/log.h"
-#include "os/piece.h"
 
 #define RECORDS_NEW RECORDS_FILE ".new"
 #define STAMP_SANE (UINT64_MAX / 2)
@@ -22,7 +21,6 @@
 /* A file of more than LARGE units is written anew once only FEW of them have a record. */
 #define LARGE 65536
 #define FEW 4096
-#define COPY_STEP 65536
 
 struct free_slots {
 	unsigned int *slots;
@@ -32,8 +30,6 @@ struct free_slots {
 struct records {
 	int directory;
 	int file; /* -1: none so far, or it can't be written */
-	int copy; /* of the file, which was removed; -1: none is being made */
-	off_t copied;
 	uint64_t stamp;
 	int64_t retry_ns;			       /* not before; 0: no write has failed */
 	unsigned int end;			       /* the first slot behind the file */
@@ -87,7 +83,6 @@ struct records *records_open(int directory)
 		return NULL;
 	records->directory = directory;
 	records->file = -1;
-	records->copy = -1;
 	records->end = 1;
 	return records;
 }
@@ -97,17 +92,11 @@ bool records_are_kept(const struct records *records)
 	return records && records->file >= 0;
 }
 
-static void close_one(int *file)
-{
-	if (*file >= 0)
-		close(*file);
-	*file = -1;
-}
-
 static void close_file(struct records *records)
 {
-	close_one(&records->file);
-	close_one(&records->copy);
+	if (records->file >= 0)
+		close(records->file);
+	records->file = -1;
 	for (size_t units = 0; units <= RECORDS_UNITS_MAX; units++)
 		free(records->free[units].slots);
 	memset(records->free, 0, sizeof(records->free));
@@ -130,22 +119,25 @@ struct records *records_close(struct records *records, bool keep)
 		return NULL;
 	if (!keep)
 		clear(records);
-	while (keep && records_heal(records))
-		;
 	close_file(records);
 	close(records->directory);
 	free(records);
 	return NULL;
 }
 
-static bool fail(struct records *records, int error)
+static void put_off(struct records *records, int error)
 {
 	if (!records->retry_ns)
-		log_line("can't write %s: %s; a restart of the registry would lose what is shared",
+		log_line("can't write %s: %s; a restart of the registry may lose what is shared",
 			 RECORDS_FILE, strerror(error));
+	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
+}
+
+static bool fail(struct records *records, int error)
+{
+	put_off(records, error);
 	clear(records);
 	close_file(records);
-	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
 	return false;
 }
 
@@ -156,25 +148,10 @@ bool records_stand(const struct records *records)
 	return records->file >= 0 && !fstat(records->file, &is) && is.st_nlink;
 }
 
-/* What stands holds all the same, however large. */
-static bool stay(struct records *records, int error)
+bool records_want_all(const struct records *records)
 {
-	if (!records->retry_ns)
-		log_line("can't write %s anew: %s; it stays as large as it is", RECORDS_FILE,
-			 strerror(error));
-	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
-	return false;
-}
-
-bool records_wants_all(const struct records *records)
-{
-	return records->file < 0 && clock_ns() >= records->retry_ns;
-}
-
-bool records_wants_new(const struct records *records)
-{
-	return records_stand(records) && records->end > LARGE && records->used < FEW &&
-	       clock_ns() >= records->retry_ns;
+	return clock_ns() >= records->retry_ns &&
+	       (!records_stand(records) || (records->end > LARGE && records->used < FEW));
 }
 
 /* Never through a link, and never into a file that somebody has open. */
@@ -185,77 +162,16 @@ static int open_new(const struct records *records)
 		      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-static void give_up_copy(struct records *records)
-{
-	if (!records->retry_ns)
-		log_line("%s was removed, and can't be written again: %s; a restart of the "
-			 "registry would lose what is shared",
-			 RECORDS_FILE, strerror(errno));
-	close_one(&records->copy);
-	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
-}
-
-/* 1: there is more; 0: that was all; -1: errno. */
-static int copy_some(struct records *records)
-{
-	uint8_t bytes[COPY_STEP];
-	ssize_t got = pread(records->file, bytes, sizeof(bytes), records->copied), wrote;
-
-	if (got <= 0)
-		return (int)got;
-	errno = ENOSPC;
-	wrote = pwrite(records->copy, bytes, (size_t)got, records->copied);
-	if (wrote != got)
-		return -1;
-	records->copied += got;
-	return 1;
-}
-
-/* No record moves. What is written meanwhile goes into both files (write_at()). */
-static int copy_piece(struct records *records)
-{
-	struct piece piece = piece_begin();
-	int more = 1;
-
-	if (records->copy < 0) {
-		records->copy = open_new(records);
-		records->copied = 0;
-	}
-	if (records->copy < 0)
-		return -1;
-	while (more > 0 && !piece_is_over(&piece))
-		more = copy_some(records);
-	if (!more)
-		more = renameat(records->directory, RECORDS_NEW, records->directory, RECORDS_FILE);
-	return more;
-}
-
-bool records_heal(struct records *records)
-{
-	int more;
-
-	if (records->file < 0 || records_stand(records) || clock_ns() < records->retry_ns)
-		return false;
-	more = copy_piece(records);
-	if (more > 0)
-		return true;
-	if (more < 0) {
-		give_up_copy(records);
-		return false;
-	}
-	close_one(&records->file);
-	records->file = records->copy;
-	records->copy = -1;
-	records->retry_ns = 0;
-	return false;
-}
-
 bool records_begin(struct records *records)
 {
-	int file = open_new(records), error = errno; /* not that of records_stand() */
+	int file = open_new(records);
 
-	if (file < 0)
-		return records_stand(records) ? stay(records, error) : fail(records, error);
+	if (file < 0 && records->file < 0)
+		return fail(records, errno);
+	if (file < 0) {
+		put_off(records, errno); /* what there is holds all the same */
+		return false;
+	}
 	close_file(records);
 	records->file = file;
 	return true;
@@ -275,13 +191,7 @@ static bool write_at(struct records *records, const void *from, size_t size, uns
 {
 	ssize_t wrote = pwrite(records->file, from, size, place_of(slot));
 
-	if (wrote != (ssize_t)size)
-		return fail(records, wrote < 0 ? errno : ENOSPC);
-	errno = ENOSPC;
-	if (records->copy >= 0 && place_of(slot) < records->copied &&
-	    pwrite(records->copy, from, size, place_of(slot)) != (ssize_t)size)
-		give_up_copy(records);
-	return true;
+	return wrote == (ssize_t)size || fail(records, wrote < 0 ? errno : ENOSPC);
 }
 
 /* Room for one more thing of that size. The array as it is now; NULL: out of memory, and it is as it was. */

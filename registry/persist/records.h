@@ -50,12 +50,9 @@ bool records_read(struct records *records,
  * goes on. */
 bool records_begin(struct records *records);
 void records_commit(struct records *records);
-/* Whether all has to be put again, between those: some time after a failure. */
-bool records_wants_all(const struct records *records);
-/* The same, to be asked now and then: the file is far too large for what is in it. */
-bool records_wants_new(const struct records *records);
-/* To be called now and then: a file that was removed is written again, in pieces. true: there is more to write. */
-bool records_heal(struct records *records);
+/* To be asked now and then, whether all is to be put again between those: the file was removed, or could not be
+ * written some time ago, or is far too large for what is in it. */
+bool records_want_all(const struct records *records);
 /* The file is where a successor looks for it. */
 bool records_stand(const struct records *records);
 

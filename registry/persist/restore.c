@@ -165,7 +165,7 @@ void restore_leave(struct registry *registry)
 	registry_end(registry, INT64_MAX);
 	indexer_close(&registry->index);
 	keep = registry->state.store.count || registry->state.store.nameless;
-	if (keep && !records_are_kept(registry->records))
+	if (keep && !records_stand(registry->records))
 		save_all(registry);
 	registry_let_go(registry, keep);
 	registry_unlock(registry);

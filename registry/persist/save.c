@@ -170,19 +170,14 @@ void save_all(struct registry *registry)
 	records_commit(registry->records);
 }
 
-bool save_tend(struct registry *registry)
+void save_tend(struct registry *registry)
 {
-	if (!registry->records)
-		return false;
-	if (records_wants_new(registry->records))
+	if (registry->records && records_want_all(registry->records))
 		save_all(registry);
-	return records_heal(registry->records);
 }
 
 void save_flush(struct registry *registry)
 {
-	if (registry->records && records_wants_all(registry->records))
-		save_all(registry);
 	if (registry->fdstore)
 		fdstore_flush(registry->fdstore);
 }

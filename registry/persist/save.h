@@ -24,13 +24,12 @@ void save_participant(struct registry *registry, struct participant *participant
 /* What holds for the whole registry. */
 void save_header(struct registry *registry);
 
-/* Before an answer: dropped descriptors go from the fd store, records that could not be written are tried again. */
+/* Before an answer: dropped descriptors go from the fd store. */
 void save_flush(struct registry *registry);
 /* All of it into a new file. */
 void save_all(struct registry *registry);
-/* Now and then: the same where the file is far too large; one that was removed is written again, in pieces. true: a
- * piece is left. */
-bool save_tend(struct registry *registry);
+/* Now and then: the same, if the file wants it. */
+void save_tend(struct registry *registry);
 
 /* Read a predecessor's records: disconnected sessions, buffers, attachments. No process is looked for; records
  * that are of no use go. false: all has to be written into a new file. */

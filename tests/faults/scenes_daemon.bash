@@ -155,7 +155,6 @@ scene_successor() {
 		with_a_server
 		program GPUSHARE_NAME=k:keep
 		end_pids "$REGISTRY"
-		rm -f "$GPUSHARE_DIR"/*.sock.aside
 		FAULT_RECORD=$record FAULT_LEFT=$left daemon "$FAULT_LIB" "$at" --replace
 		sleep 0.05
 		daemon_is_up

@@ -91,33 +91,6 @@ static void signals_end_it_cleanly(void **state)
 	}
 }
 
-/* Connected when the daemon takes its socket away: it stays, and the socket comes back. */
-static void leaving_it_forgets_nobody(void **state)
-{
-	const char *const extra[] = {"--idle-exit", "1", NULL};
-	request hello = raw_hello_request();
-	uint8_t greeting[SP_GREETING_SIZE];
-	long long deadline;
-	int fd;
-
-	raw_daemon_start(&raw_here, extra);
-	raw_sleep_ms(500);
-	fd = raw_dial(&raw_here);
-	deadline = raw_now_ms() + RAW_TIMEOUT_MS;
-	while (!access(raw_here.socket, F_OK))
-		assert_true(raw_now_ms() < deadline);
-	sp_greeting(greeting, SP_REQ);
-	assert_true(raw_write(fd, greeting, sizeof(greeting)));
-	assert_true(raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS));
-	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
-	while (access(raw_here.socket, F_OK))
-		assert_true(raw_now_ms() < deadline);
-	close(raw_connect(&raw_here));
-	assert_int_equal(raw_daemon_wait(&raw_here, 1300), -1);
-	close(fd);
-	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
-}
-
 /* Started while another is leaving: it waits for the lock instead of giving up. */
 static void a_successor_takes_over(void **state)
 {
@@ -238,7 +211,7 @@ static void the_log_holds_nothing_that_a_terminal_obeys(void **state)
 #define in_place(test) cmocka_unit_test_setup_teardown(test, raw_make_folder, raw_tear_down)
 
 UNIT_MAIN(in_place(an_idle_daemon_sleeps), in_place(signals_end_it_cleanly),
-	  in_place(leaving_it_forgets_nobody), in_place(a_successor_takes_over),
-	  in_place(a_file_in_the_way_is_kept), in_place(a_bad_directory_is_refused),
-	  UNIT(wrong_usage_is_two), in_place(the_log_tells_who_and_never_a_handle),
+	  in_place(a_successor_takes_over), in_place(a_file_in_the_way_is_kept),
+	  in_place(a_bad_directory_is_refused), UNIT(wrong_usage_is_two),
+	  in_place(the_log_tells_who_and_never_a_handle),
 	  in_place(the_log_holds_nothing_that_a_terminal_obeys))
