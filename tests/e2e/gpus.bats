@@ -5,52 +5,53 @@ load helpers
 
 setup_more() {
 	export GPUSHARE_SIM_DEVICES=2
-	[ "$("$BIN/api_gpus" count)" -ge 2 ] || skip "one GPU here; the simulated driver has two"
+	[[ $("$BIN/drv_linked" init device=1) == *"device 1: 0" ]] || skip "one GPU here; the simulated driver has two"
 }
 
 # owner DEVICE [VISIBLE]: shares ipc, vmm and ro on that device; they hold 7 at 5
 owner() {
-	up owner env ${2:+CUDA_VISIBLE_DEVICES=$2} "$BIN/api_gpus" open make=ipc,"$1",0 put=5,7 \
-		make=vmm,"$1",4 put=5,7 make=ro,"$1",2 put=5,7
-	equal "$(sort -u "$WORK/owner.out")" "make: OK
-put: OK"
+	up owner env ${2:+CUDA_VISIBLE_DEVICES=$2} "$BIN/api_app" open make=i,ipc,2Mi,gpu:"$1" put=i,5,7 \
+		make=v,vmm,2Mi,vmm+gpu:"$1" put=v,5,7 make=r,ro,2Mi,readonly+gpu:"$1" put=r,5,7
+	equal "$(sed 's/.*: //' "$WORK/owner.out" | sort | uniq -c | tr -s ' ')" " 7 OK"
 }
 
+# gpus WORD...: without what it says of its session
 gpus() {
-	"$BIN/api_gpus" open "$@" </dev/null
+	"$BIN/api_app" open "$@" </dev/null | tail -n +2
+	return "${PIPESTATUS[0]}"
 }
 
 @test "attached for another GPU, which reaches the owner's: read and written" {
 	owner 0
 	for name in ipc vmm; do
-		equal "$(gpus attach=$name,1 byte=5 put=6,9 detach)" "attach: OK
+		equal "$(gpus attachfor=a,$name,1 byte=a,5 put=a,6,9 detach=a)" "attach $name: OK
 for device 1
-byte: 7
-put: OK
-detach: OK"
-		equal "$(gpus attach=$name,0 byte=6)" "attach: OK
+byte a: 7
+put a: OK
+detach a: OK"
+		equal "$(gpus attachfor=a,$name,0 byte=a,6)" "attach $name: OK
 for device 0
-byte: 9"
+byte a: 9"
 	done
-	equal "$(gpus attach=ro,1 byte=5 put=5,1 2>/dev/null)" "attach: OK
+	equal "$(gpus attachfor=a,ro,1 byte=a,5 put=a,5,1 2>/dev/null)" "attach ro: OK
 for device 1
-byte: 7
-put: E_READ_ONLY"
-	run -0 --separate-stderr gpus attach=vmm,64
-	equal "$output" "attach: E_INVALID"
+byte a: 7
+put a: E_READ_ONLY"
+	run -0 --separate-stderr gpus attachfor=a,vmm,64
+	equal "$output" "attach vmm: E_INVALID"
 	has "$stderr" "there is no device 64"
 }
 
 @test "the owner's GPU is not visible here: it is attached for the one that is" {
 	owner 0 0
 	for name in ipc vmm; do
-		equal "$(CUDA_VISIBLE_DEVICES=1 gpus attach=$name byte=5 put=5,8 byte=5 put=5,7 detach)" "attach: OK
+		equal "$(CUDA_VISIBLE_DEVICES=1 gpus attachfor=a,$name byte=a,5 put=a,5,8 byte=a,5 put=a,5,7 detach=a)" "attach $name: OK
 for device 0
-byte: 7
-put: OK
-byte: 8
-put: OK
-detach: OK"
+byte a: 7
+put a: OK
+byte a: 8
+put a: OK
+detach a: OK"
 	done
 	equal "$(CUDA_VISIBLE_DEVICES=1 gpushare-attach ipc | head -c 6 | tail -c 1 | od -An -tu1 | tr -d ' ')" 7
 }
@@ -58,15 +59,15 @@ detach: OK"
 @test "other ordinals on either side: the UUID decides" {
 	owner 1 0,1
 	for name in ipc vmm; do
-		equal "$(CUDA_VISIBLE_DEVICES=1,0 gpus attach=$name byte=5)" "attach: OK
+		equal "$(CUDA_VISIBLE_DEVICES=1,0 gpus attachfor=a,$name byte=a,5)" "attach $name: OK
 for device 0
-byte: 7"
-		equal "$(CUDA_VISIBLE_DEVICES=1 gpus attach=$name byte=5)" "attach: OK
+byte a: 7"
+		equal "$(CUDA_VISIBLE_DEVICES=1 gpus attachfor=a,$name byte=a,5)" "attach $name: OK
 for device 0
-byte: 7"
-		equal "$(CUDA_VISIBLE_DEVICES=1,0 gpus attach=$name,1 byte=5)" "attach: OK
+byte a: 7"
+		equal "$(CUDA_VISIBLE_DEVICES=1,0 gpus attachfor=a,$name,1 byte=a,5)" "attach $name: OK
 for device 1
-byte: 7"
+byte a: 7"
 	done
 }
 
@@ -80,12 +81,12 @@ byte: 7"
 		equal "$stderr" ""
 	done
 	up_named app 'w%i' "$BIN/drv_linked" "${script[@]}"
-	equal "$(gpus attach=w0 byte=0 byte=6)" "attach: OK
+	equal "$(gpus attachfor=a,w0 byte=a,0 byte=a,6)" "attach w0: OK
 for device 0
-byte: 9
-byte: 8"
-	equal "$(gpus attach=w1,1 byte=0 | tail -n 1)" "byte: 9"
-	equal "$(gpus attach=w2,0 byte=0 | tail -n 1)" "byte: 9"
+byte a: 9
+byte a: 8"
+	equal "$(gpus attachfor=a,w1,1 byte=a,0 | tail -n 1)" "byte a: 9"
+	equal "$(gpus attachfor=a,w2,0 byte=a,0 | tail -n 1)" "byte a: 9"
 }
 
 @test "a pool's memory for another GPU that can't be mapped: the pool's own, without a name" {
@@ -99,11 +100,11 @@ byte: 8"
 
 @test "by a rule: an unmodified program on another GPU, or that sees only another, gets the buffer" {
 	owner 0 0
-	begin_named named "rule/ipc,rule/vmm:vmm" "$BIN/drv_cycle" init hold=2Mi,9 hold=2Mi,9 touch="$WORK/named" \
-		await="$WORK/end"
+	begin_named named "rule/ipc,rule/vmm:vmm" "$BIN/drv_linked" init alloc=a,2Mi fill=a,9 \
+		alloc=b,2Mi fill=b,9 touch="$WORK/named" await="$WORK/end"
 	for name in rule/ipc rule/vmm; do
-		equal "$(attaching $name:must "$BIN/drv_cycle" init=1 cycle=1,2Mi,9)" "cycle: 0 failed"
-		equal "$(CUDA_VISIBLE_DEVICES=1 attaching $name:must "$BIN/drv_cycle" init cycle=1,2Mi,9)" \
+		equal "$(attaching $name:must "$BIN/drv_linked" init device=1 cycle=1,2Mi,9 | tail -n 1)" "cycle: 0 failed"
+		equal "$(CUDA_VISIBLE_DEVICES=1 attaching $name:must "$BIN/drv_linked" init cycle=1,2Mi,9 | tail -n 1)" \
 			"cycle: 0 failed"
 	done
 }
@@ -126,24 +127,24 @@ make a: 0"
 	owner 0 0
 	for name in ipc vmm; do
 		export GPUSHARE_LOG=$WORK/log.$name
-		run -0 --separate-stderr gpus attach=$name,1
-		equal "$output" "attach: E_DEVICE"
+		run -0 --separate-stderr gpus attachfor=a,$name,1
+		equal "$output" "attach $name: E_DEVICE"
 		has "$stderr" "the two have no peer access"
-		CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr gpus attach=$name
-		equal "$output" "attach: E_DEVICE"
+		CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr gpus attachfor=a,$name
+		equal "$output" "attach $name: E_DEVICE"
 		has "$stderr" "which this process does not see; it sees GPU-"
 		has "$stderr" "(CUDA_VISIBLE_DEVICES=1), and device 0 can't reach it"
-		run -0 --separate-stderr attaching $name:must "$BIN/drv_cycle" init=1 cycle=1,2Mi
-		equal "$output" "cycle: 1 failed"
+		run -0 --separate-stderr attaching $name:must "$BIN/drv_linked" init device=1 cycle=1,2Mi
+		equal "${lines[2]}" "cycle: 1 failed"
 		equal "$(grep gpushare <<<"$stderr" || true)" ""
 		has "$(cat "$GPUSHARE_LOG")" "it is on another GPU, to which the program's has no peer access;"
-		CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr attaching $name "$BIN/drv_cycle" init cycle=1,2Mi
-		equal "$output" "cycle: 0 failed"
+		CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr attaching $name "$BIN/drv_linked" init cycle=1,2Mi
+		equal "${lines[1]}" "cycle: 0 failed"
 		equal "$stderr" ""
 		has "$(cat "$GPUSHARE_LOG")" "its GPU is not visible to this process, and the program's can't reach it;"
-		equal "$(gpus attach=$name byte=5)" "attach: OK
+		equal "$(gpus attachfor=a,$name byte=a,5)" "attach $name: OK
 for device 0
-byte: 7"
+byte a: 7"
 		equal "$(shown $name attachers)" 0
 	done
 }

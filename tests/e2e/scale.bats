@@ -36,36 +36,37 @@ registry_mappings() {
 }
 
 @test "what fails of a thousand says how the first time" {
-	start owner "$BIN/api_cycle" open hold=here,2Mi,0,7 touch="$WORK/up" await="$WORK/end"
+	start owner "$BIN/api_app" open make=a,here,2Mi,none fill=a,7 touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
-	run -0 --separate-stderr "$BIN/api_cycle" open cycle=2,here,7 cycle=2,none,7 cycle=2,here,8 make=2,here,2Mi,0
-	equal "$output" "open: 0
+	run -0 --separate-stderr "$BIN/api_app" open cycle=2,here,7 cycle=2,none,7 cycle=2,here,8 remake=2,here,2Mi,none
+	equal "$output" "open: OK
 cycle: 0 failed
 cycle: 2 failed
 cycle: 2 failed
-make: 2 failed"
+remake: 2 failed"
 	has "$stderr" "the first to fail is number 0: attach: E_NOT_FOUND: "
 	has "$stderr" "the first to fail is number 0: it begins with 7"
 	has "$stderr" "the first to fail is number 0: alloc_with: E_EXISTS: "
-	run -0 --separate-stderr attaching none:must "$BIN/drv_cycle" init cycle=2,2Mi
+	run -0 --separate-stderr attaching none:must "$BIN/drv_linked" init cycle=2,2Mi
 	has "$output" "cycle: 1 failed"
-	has "$stderr" "the first to fail is number 0: cuMemAlloc: "
+	has "$stderr" "the first to fail is number 0: alloc: "
 }
 
 @test "a thousand attaches and detaches leave everything as it was" {
 	export GPUSHARE_TIMEOUT_MS=60000 # a free that isn't answered in time is deferred, and found here
 	OWNERS=()
-	holds ipc "$BIN/api_cycle" open hold=ipc,2Mi,0,7
-	holds vmm "$BIN/api_cycle" open hold=vmm,2Mi,4,8
-	holds ruled env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="rule/ipc,rule/vmm:vmm" "$BIN/drv_cycle" init hold=2Mi,9 hold=2Mi,10
+	holds ipc "$BIN/api_app" context open make=a,ipc,2Mi,none fill=a,7
+	holds vmm "$BIN/api_app" context open make=a,vmm,2Mi,vmm fill=a,8
+	holds ruled env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="rule/ipc,rule/vmm:vmm" "$BIN/drv_linked" init alloc=a,2Mi fill=a,9 \
+		alloc=b,2Mi fill=b,10
 	touch "$WORK/mark"
 	for tag in ipc vmm ruled; do await_file "$WORK/$tag.marked"; done
 	for cycle in ipc,7 vmm,8 rule/ipc,9 rule/vmm,10; do
 		rm -f "$WORK/warm" "$WORK/go"
-		start api "$BIN/api_cycle" open cycle=10,$cycle mark touch="$WORK/warm" await="$WORK/go" \
+		start api "$BIN/api_app" context open cycle=10,$cycle mark touch="$WORK/warm" await="$WORK/go" \
 			cycle=1000,$cycle marked touch="$WORK/cycled" await="$WORK/seen"
 		unchanged_by "$PID" api
-		start rule env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH="$(rules "${cycle%,*}")" "$BIN/drv_cycle" init \
+		start rule env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH="$(rules "${cycle%,*}")" "$BIN/drv_linked" init \
 			cycle=10,2Mi,"${cycle#*,}" mark touch="$WORK/warm" await="$WORK/go" \
 			cycle=1000,2Mi,"${cycle#*,}" marked touch="$WORK/cycled" await="$WORK/seen"
 		unchanged_by "$PID" rule
@@ -96,15 +97,15 @@ $NOTHING_MORE" || { head -n 8 "$WORK/$2.err"; return 1; }
 
 @test "a thousand named allocations and frees leave everything as it was" {
 	export GPUSHARE_TIMEOUT_MS=60000 # a free that isn't answered in time is deferred, and found here
-	start keeper "$BIN/api_cycle" open hold=first,2Mi,4,1 touch="$WORK/up" await="$WORK/end"
+	start keeper "$BIN/api_app" open make=a,first,2Mi,vmm touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
-	for flags in 0 4; do
-		start api "$BIN/api_cycle" open make=10,w,2Mi,$flags mark touch="$WORK/warm" await="$WORK/go" \
-			make=1000,w,2Mi,$flags marked touch="$WORK/cycled" await="$WORK/seen"
-		unchanged_by "$PID" api make
+	for options in none vmm; do
+		start api "$BIN/api_app" context open remake=10,w,2Mi,$options mark touch="$WORK/warm" await="$WORK/go" \
+			remake=1000,w,2Mi,$options marked touch="$WORK/cycled" await="$WORK/seen"
+		unchanged_by "$PID" api remake
 	done
 	for rule in 'w%i' 'w%i:vmm'; do
-		start_named rule "$rule" "$BIN/drv_cycle" init cycle=10,2Mi mark touch="$WORK/warm" await="$WORK/go" \
+		start_named rule "$rule" "$BIN/drv_linked" init cycle=10,2Mi mark touch="$WORK/warm" await="$WORK/go" \
 			cycle=1000,2Mi marked touch="$WORK/cycled" await="$WORK/seen"
 		unchanged_by "$PID" rule
 	done

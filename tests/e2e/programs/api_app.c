@@ -4,8 +4,8 @@
 #include <sys/syscall.h>
 
 #include "api_keep.h"
-#include "api_raw.h"
 #include "script_life.h"
+#include "script_marks.h"
 #include "status.h"
 
 static struct gpushare_session *session;
@@ -151,6 +151,20 @@ static void do_attach(char **argument, int count)
 	    gpushare_attach(session, argument[1], &options, buffer_of(argument[0])));
 	if (gpushare_is_read_only(*buffer_of(argument[0])))
 		printf("read-only\n");
+}
+
+/* attachfor=SLOT,NAME[,DEVICE]: for that device */
+static void do_attachfor(char **argument, int count)
+{
+	const struct gpushare_attach_options options = {
+	    .on_device = count > 2,
+	    .device = count > 2 ? (int)script_number(argument[2]) : 0,
+	};
+	int status = gpushare_attach(session, argument[1], &options, buffer_of(argument[0]));
+
+	say("attach", argument[1], status);
+	if (!status)
+		printf("for device %d\n", gpushare_device(*buffer_of(argument[0])));
 }
 
 static void do_detach(char **argument, int count)
@@ -318,19 +332,40 @@ static void do_inherit(char **argument, int count)
 
 #include "api_event.h"
 #include "api_map.h"
+#include "api_turns.h"
 #include "api_unified.h"
 
 static const struct script_verb verbs[] = {
-    {"open", 0, 1, do_open},	     {"close", 0, 0, do_close},	  {"list", 0, 1, do_list},
-    {"liststop", 0, 0, do_liststop}, {"stat", 1, 1, do_stat},	  {"unlink", 1, 1, do_unlink},
-    {"alloc", 3, 3, do_alloc},	     {"attach", 2, 4, do_attach}, {"detach", 1, 1, do_detach},
-    {"free", 1, 1, do_free},	     {"same", 2, 2, do_same},	  {"size", 1, 1, do_size},
-    {"fill", 2, 2, do_fill},	     {"put", 3, 3, do_put},	  {"byte", 2, 2, do_byte},
-    {"save", 2, 2, do_save},	     {"raw", 2, 3, do_raw},	  {"share", 5, 6, do_share},
-    {"gone", 3, 3, do_gone},	     {"many", 2, 2, do_many},	  {"make", 4, 4, do_make},
-    {"what", 1, 1, do_what},	     {"link", 1, 1, do_link},	  {"walk", 1, 1, do_walk},
-    {"inherit", 0, 0, do_inherit},   {"state", 1, 1, do_state},	  {"tag", 3, 3, do_tag},
-    {"retag", 2, 2, do_retag},	     {NULL, 0, 0, NULL},
+    {"open", 0, 1, do_open},
+    {"close", 0, 0, do_close},
+    {"list", 0, 1, do_list},
+    {"liststop", 0, 0, do_liststop},
+    {"stat", 1, 1, do_stat},
+    {"unlink", 1, 1, do_unlink},
+    {"alloc", 3, 3, do_alloc},
+    {"attach", 2, 4, do_attach},
+    {"detach", 1, 1, do_detach},
+    {"free", 1, 1, do_free},
+    {"same", 2, 2, do_same},
+    {"size", 1, 1, do_size},
+    {"fill", 2, 2, do_fill},
+    {"put", 3, 3, do_put},
+    {"byte", 2, 2, do_byte},
+    {"save", 2, 2, do_save},
+    {"raw", 2, 3, do_raw},
+    {"share", 5, 6, do_share},
+    {"gone", 3, 3, do_gone},
+    {"many", 2, 2, do_many},
+    {"make", 4, 4, do_make},
+    {"what", 1, 1, do_what},
+    {"link", 1, 1, do_link},
+    {"walk", 1, 1, do_walk},
+    {"inherit", 0, 0, do_inherit},
+    {"state", 1, 1, do_state},
+    {"tag", 3, 3, do_tag},
+    {"retag", 2, 2, do_retag},
+    {"attachfor", 2, 3, do_attachfor},
+    {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)
@@ -340,5 +375,7 @@ int main(int argc, char **argv)
 	script_use(map_verbs);
 	script_use(unified_verbs);
 	script_use(event_verbs);
+	script_use(turn_verbs);
+	script_use(marks_verbs);
 	return script_run(verbs, argv + 1);
 }

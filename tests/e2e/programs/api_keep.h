@@ -2,14 +2,11 @@
 #ifndef GPUSHARE_TESTS_API_KEEP_H
 #define GPUSHARE_TESTS_API_KEEP_H
 /* Verbs of api_app for what outlives its owner, is read-only, or is wanted at one address. */
-#include <dlfcn.h>
-
-#include "cuda/cuda_abi.h"
+#include "api_raw.h"
 #include "gpushare.h"
 #include "nodes.h"
-#include "script.h"
 
-/* keep+readonly+vmm+adopt+ttl:SECONDS+mode:OCTAL+group:NAME, some of them, or none */
+/* keep+readonly+vmm+adopt+ttl:SECONDS+mode:OCTAL+group:NAME+gpu:ORDINAL, some of them, or none */
 static struct gpushare_alloc_options keep_options(char *words)
 {
 	struct gpushare_alloc_options options = {.device = -1};
@@ -29,6 +26,8 @@ static struct gpushare_alloc_options keep_options(char *words)
 			options.mode = (uint32_t)strtoul(word + 5, NULL, 8);
 		if (!strncmp(word, "group:", 6))
 			options.group = word + 6;
+		if (!strncmp(word, "gpu:", 4))
+			options.device = (int)script_number(word + 4);
 		if (!strcmp(word, "strange"))
 			options.flags |= 64;
 	}
@@ -51,20 +50,12 @@ static int keep_read(void *to, uint64_t from, size_t size)
 
 static void keep_enter(const struct gpushare_buffer *buffer)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	cu_context context;
+	void *library = raw_enter(gpushare_device(buffer));
 
-#define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
-	CALL(cuDevicePrimaryCtxRetain);
-	CALL(cuCtxSetCurrent);
-	CALL(cuMemcpyHtoD_v2);
-	CALL(cuMemcpyDtoH_v2);
-#undef CALL
-	if (!cuDevicePrimaryCtxRetain || !cuCtxSetCurrent || !cuMemcpyHtoD_v2 || !cuMemcpyDtoH_v2 ||
-	    cuDevicePrimaryCtxRetain(&context, gpushare_device(buffer)) || cuCtxSetCurrent(context))
+	keep_to = dlsym(library, "cuMemcpyHtoD_v2");
+	keep_from = dlsym(library, "cuMemcpyDtoH_v2");
+	if (!keep_to || !keep_from)
 		script_stop("a driver call failed");
-	keep_to = cuMemcpyHtoD_v2;
-	keep_from = cuMemcpyDtoH_v2;
 }
 
 static int keep_link(const struct gpushare_buffer *buffer)

@@ -39,29 +39,37 @@ static cu_deviceptr map_raw(void *library, size_t size, bool exportable)
 	return pointer;
 }
 
-/* raw=SLOT,SIZE[,managed|vmm|private]: memory of the program's own, made through the driver; vmm
- * and private are cuMemCreate's, with and without a handle type */
-static void do_raw(char **argument, int count)
+/* The driver, with the device's primary context current. */
+static void *raw_enter(int ordinal)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
 	cu_device device;
 	cu_context context;
-	cu_deviceptr pointer = 0;
 
 #define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
 	CALL(cuInit);
 	CALL(cuDeviceGet);
 	CALL(cuDevicePrimaryCtxRetain);
 	CALL(cuCtxSetCurrent);
-	CALL(cuMemAlloc_v2);
-	CALL(cuMemAllocManaged);
 #undef CALL
-	if (!cuInit || !cuDeviceGet || !cuDevicePrimaryCtxRetain || !cuCtxSetCurrent ||
-	    !cuMemAlloc_v2 || !cuMemAllocManaged)
-		script_stop("no driver");
-	if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) ||
+	if (!cuInit || !cuDeviceGet || !cuDevicePrimaryCtxRetain || !cuCtxSetCurrent || cuInit(0) ||
+	    cuDeviceGet(&device, ordinal) || cuDevicePrimaryCtxRetain(&context, device) ||
 	    cuCtxSetCurrent(context))
-		script_stop("raw: a driver call failed");
+		script_stop("a driver call failed");
+	return library;
+}
+
+/* raw=SLOT,SIZE[,managed|vmm|private]: memory of the program's own, made through the driver; vmm
+ * and private are cuMemCreate's, with and without a handle type */
+static void do_raw(char **argument, int count)
+{
+	void *library = raw_enter(0);
+	cu_cuMemAlloc_v2_call *cuMemAlloc_v2 = dlsym(library, "cuMemAlloc_v2");
+	cu_cuMemAllocManaged_call *cuMemAllocManaged = dlsym(library, "cuMemAllocManaged");
+	cu_deviceptr pointer = 0;
+
+	if (!cuMemAlloc_v2 || !cuMemAllocManaged)
+		script_stop("no driver");
 	if (count > 2 && strcmp(argument[2], "managed"))
 		pointer = map_raw(library, script_number(argument[1]), !strcmp(argument[2], "vmm"));
 	else if (count > 2

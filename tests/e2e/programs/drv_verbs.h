@@ -74,6 +74,7 @@ static void drv_use(char **argv)
 	script_use(drv_stream_verbs);
 	script_use(drv_context_verbs);
 	script_use(drv_managed_verbs);
+	script_use(marks_verbs);
 }
 
 #endif

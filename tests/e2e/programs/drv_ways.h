@@ -6,6 +6,7 @@
  * Whoever includes this defines DRV(call) first. No context is made current here.
  */
 #include "drv_calls.h"
+#include "script_marks.h"
 
 static cu_stream drv_streams[128];
 
@@ -274,8 +275,6 @@ static void verb_told(char **argument, int count)
 	printf("told %s: %d %d %d%s\n", argument[0], range, one, many, start ? "" : " nothing");
 }
 
-static size_t drv_room_before;
-
 static size_t drv_room(void)
 {
 	size_t free_bytes = 0, total;
@@ -284,17 +283,11 @@ static size_t drv_room(void)
 	return free_bytes;
 }
 
-/* mark: how much memory is free now ... */
-static void verb_mark(char **argument, int count)
-{
-	drv_room_before = drv_room();
-}
-
-/* ... taken=LABEL: and how much of that is not, in MiB */
+/* taken=LABEL: how much of the memory that was free at `mark` is not, in MiB */
 static void verb_taken(char **argument, int count)
 {
 	printf("taken %s: %lld\n", argument[0],
-	       ((long long)drv_room_before - (long long)drv_room()) >> 20);
+	       ((long long)marks_then.free_bytes - (long long)drv_room()) >> 20);
 }
 
 /* brim=SIZE: allocate until little more than that is free */
@@ -348,27 +341,16 @@ static void verb_ipcclose(char **argument, int count)
 }
 
 static const struct script_verb drv_way_verbs[] = {
-    {"poolnew", 1, 2, verb_poolnew},
-    {"pooldestroy", 1, 1, verb_pooldestroy},
-    {"pool", 1, 1, verb_pool},
-    {"poolset", 3, 3, verb_poolset},
-    {"pooltrim", 2, 2, verb_pooltrim},
-    {"poolaccess", 3, 3, verb_poolaccess},
-    {"frompool", 2, 2, verb_frompool},
-    {"memset", 3, 3, verb_memset},
-    {"remap", 1, 1, verb_remap},
-    {"range", 1, 1, verb_range},
-    {"handle", 1, 1, verb_handle},
-    {"retain", 1, 1, verb_retain},
-    {"unmap", 2, 2, verb_unmap},
-    {"ipcget", 2, 2, verb_ipcget},
-    {"ipcopen", 3, 3, verb_ipcopen},
-    {"ipcclose", 1, 1, verb_ipcclose},
-    {"told", 1, 1, verb_told},
-    {"mark", 0, 0, verb_mark},
-    {"brim", 1, 1, verb_brim},
-    {"taken", 1, 1, verb_taken},
-    {NULL, 0, 0, NULL},
+    {"poolnew", 1, 2, verb_poolnew},   {"pooldestroy", 1, 1, verb_pooldestroy},
+    {"pool", 1, 1, verb_pool},	       {"poolset", 3, 3, verb_poolset},
+    {"pooltrim", 2, 2, verb_pooltrim}, {"poolaccess", 3, 3, verb_poolaccess},
+    {"frompool", 2, 2, verb_frompool}, {"memset", 3, 3, verb_memset},
+    {"remap", 1, 1, verb_remap},       {"range", 1, 1, verb_range},
+    {"handle", 1, 1, verb_handle},     {"retain", 1, 1, verb_retain},
+    {"unmap", 2, 2, verb_unmap},       {"ipcget", 2, 2, verb_ipcget},
+    {"ipcopen", 3, 3, verb_ipcopen},   {"ipcclose", 1, 1, verb_ipcclose},
+    {"told", 1, 1, verb_told},	       {"brim", 1, 1, verb_brim},
+    {"taken", 1, 1, verb_taken},       {NULL, 0, 0, NULL},
 };
 
 #endif

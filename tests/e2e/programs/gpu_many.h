@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "gpu_script.h"
+#include "script_tally.h"
 
 #define MANY_THREADS 64
 #define MANY_POINTERS 8192
@@ -291,11 +292,44 @@ static void verb_paced(char **argument, int count)
 	       pace.waited_us);
 }
 
+/* One turn: what is allocated begins with `byte`, if it is to, and is freed. */
+static void many_turn(struct tally *tally, uint64_t turn, size_t size, const char *byte)
+{
+	const char *call = "alloc";
+	uint64_t pointer = 0;
+	unsigned char first = 0;
+	int code = gpu.alloc(&pointer, size);
+
+	if (!code)
+		call = "read", code = gpu.read(&first, pointer, 1);
+	if (!code && byte && first != script_number(byte)) {
+		tally_failed(tally, turn, "it begins with %d", first);
+		return;
+	}
+	if (!code)
+		call = "free", code = gpu.free(pointer);
+	if (code)
+		tally_failed(tally, turn, "%s: %d", call, code);
+}
+
+/* cycle=COUNT,SIZE[,BYTE]: so often one is made, begins with BYTE, and is freed */
+static void verb_cycle(char **argument, int count)
+{
+	struct tally tally = {0};
+
+	for (uint64_t i = 0; i < script_number(argument[0]); i++)
+		many_turn(&tally, i, script_number(argument[1]), count > 2 ? argument[2] : NULL);
+	printf("cycle: %d failed\n", tally.failed);
+}
+
 static const struct script_verb many_verbs[] = {
-    {"make", 3, 4, verb_make},	     {"drop", 1, 3, verb_drop},	      {"at", 3, 3, verb_at},
-    {"foreign", 2, 2, verb_foreign}, {"again", 3, 3, verb_again},     {"apart", 2, 2, verb_apart},
-    {"hoard", 3, 3, verb_hoard},     {"release", 0, 0, verb_release}, {"churn", 4, 4, verb_churn},
-    {"storm", 2, 2, verb_storm},     {"paced", 3, 3, verb_paced},     {NULL, 0, 0, NULL},
+    {"make", 3, 4, verb_make},	 {"drop", 1, 3, verb_drop},
+    {"at", 3, 3, verb_at},	 {"foreign", 2, 2, verb_foreign},
+    {"again", 3, 3, verb_again}, {"apart", 2, 2, verb_apart},
+    {"hoard", 3, 3, verb_hoard}, {"release", 0, 0, verb_release},
+    {"churn", 4, 4, verb_churn}, {"storm", 2, 2, verb_storm},
+    {"paced", 3, 3, verb_paced}, {"cycle", 2, 3, verb_cycle},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

@@ -233,6 +233,7 @@ int main(int argc, char **argv)
 	script_use(many_verbs);
 	script_use(drv_way_verbs);
 	script_use(drv_stream_verbs);
+	script_use(marks_verbs);
 	script_use(runtime_verbs);
 	return script_run(gpu_verbs, argv + 1);
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TESTS_API_TURNS_H
+#define GPUSHARE_TESTS_API_TURNS_H
+/* Verbs of api_app that do the same again and again. */
+#include "api_keep.h"
+#include "script_tally.h"
+#include "status.h"
+
+/* A context is current from here on: for the question how much memory is free. */
+static void do_context(char **argument, int count)
+{
+	raw_enter(0);
+}
+
+/* Did it go well? The first call that does not says how. */
+static bool went_well(struct tally *tally, uint64_t turn, const char *call, int status)
+{
+	if (status)
+		tally_failed(tally, turn, "%s: %s: %s", call, status_name(status),
+			     gpushare_explain());
+	return !status;
+}
+
+static void cycle_attach(struct tally *tally, uint64_t turn, const char *name, uint64_t byte)
+{
+	struct gpushare_buffer *buffer;
+	unsigned char first = 0;
+
+	if (!went_well(tally, turn, "attach", gpushare_attach(session, name, NULL, &buffer)) ||
+	    !went_well(tally, turn, "copy_from", gpushare_copy_from(buffer, 0, &first, 1)))
+		return;
+	if (first == byte)
+		went_well(tally, turn, "detach", gpushare_detach(buffer));
+	else
+		tally_failed(tally, turn, "it begins with %d", first);
+}
+
+/* cycle=COUNT,NAME,BYTE: attached so often, begins with BYTE, is detached */
+static void do_cycle(char **argument, int count)
+{
+	struct tally tally = {0};
+
+	for (uint64_t i = 0; i < script_number(argument[0]); i++)
+		cycle_attach(&tally, i, argument[1], script_number(argument[2]));
+	printf("cycle: %d failed\n", tally.failed);
+}
+
+/* remake=COUNT,NAME,SIZE,OPTIONS: made so often, and freed */
+static void do_remake(char **argument, int count)
+{
+	struct gpushare_alloc_options options = keep_options(argument[3]);
+	struct gpushare_buffer *buffer;
+	struct tally tally = {0};
+
+	for (uint64_t i = 0; i < script_number(argument[0]); i++)
+		if (went_well(&tally, i, "alloc_with",
+			      gpushare_alloc_with(session, argument[1], script_number(argument[2]),
+						  &options, &buffer)))
+			went_well(&tally, i, "free", gpushare_free(buffer));
+	printf("remake: %d failed\n", tally.failed);
+}
+
+static const struct script_verb turn_verbs[] = {
+    {"context", 0, 0, do_context},
+    {"cycle", 3, 3, do_cycle},
+    {"remake", 4, 4, do_remake},
+    {NULL, 0, 0, NULL},
+};
+
+#endif
