@@ -2,8 +2,6 @@
 /* A process's one stream that is captured, and how its capture goes. */
 #include "capture.h"
 
-#include <pthread.h>
-
 #define STATUS_ACTIVE 1
 #define STATUS_INVALIDATED 2
 

@@ -2,15 +2,8 @@
 /* The processes of a case, and how they talk. */
 #include "contract.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
 #define EXIT_FAILED 1
 #define EXIT_SKIPPED 77

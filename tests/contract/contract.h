@@ -8,10 +8,6 @@
  */
 #include "unit.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "cuda/driver.h"
 
 #define CONTRACT_BLOCK ((size_t)2 << 20) /* what the driver maps at once */

@@ -2,9 +2,6 @@
 /* A context that goes: what goes with it, and what those who had it current are told. */
 #include "contract.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #define SIZE (128 * CONTRACT_BLOCK)
 
 static const struct driver *driver;

@@ -3,9 +3,6 @@
  * wait, and what is left of it then. */
 #include "contract.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #define SIZE \
 	((size_t)128 << 20) /* other programs may use the GPU meanwhile, but not so much of it */
 #define HELD_UP_US 20000

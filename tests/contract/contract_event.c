@@ -2,10 +2,6 @@
 /* Interprocess events, and what a stream waits for by them. */
 #include "capture.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
-
 #define SIZE (3 * CONTRACT_BLOCK)
 #define VALUE 7
 #define EVENTS 16384 /* of one process: more than some drivers have */

@@ -2,9 +2,6 @@
 /* FACTS.md, "Host access": the host's memory at one address for CPU and GPU, in two processes. */
 #include "contract.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "cuda/vmm_range.h"
 
 #define SIZE (2 * CONTRACT_BLOCK)

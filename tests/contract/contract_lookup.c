@@ -4,8 +4,6 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <limits.h>
-#include <unistd.h>
 
 /* "cuMemAlloc_v2" is asked for as "cuMemAlloc". */
 static const char *bare_name(const char *symbol, char to[64])

@@ -3,9 +3,6 @@
  * graphs. What shim/api/api_order_stream.c leans on. */
 #include "contract.h"
 
-#include <stdatomic.h>
-#include <sys/mman.h>
-
 #define PAGE 16384
 #define GONE (UINT64_C(1) << 62)
 

@@ -3,7 +3,6 @@
 #include "contract.h"
 
 #include <grp.h>
-#include <sched.h>
 #include <sys/mount.h>
 
 #define SIZE (3 * CONTRACT_BLOCK)

@@ -2,9 +2,6 @@
 /* Memory in stream order, and streams that are held up by a word in memory. */
 #include "contract.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #define SIZE (3 * CONTRACT_BLOCK)
 #define HELD_UP_US 20000
 

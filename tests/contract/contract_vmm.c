@@ -3,11 +3,6 @@
 #include "contract.h"
 #include "cuda/vmm_range.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #define SIZE (2 * CONTRACT_BLOCK)
 #define VALUE 0x5a
 #define LOCATION_HOST 2

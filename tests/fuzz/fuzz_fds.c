@@ -2,7 +2,6 @@
 /* fds.sock: messages of any size and content with any descriptors beside them; none is left open. */
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "beside.h"
 
 void *beside_load(const char *path)

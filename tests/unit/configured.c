@@ -3,10 +3,6 @@
 
 #include "unit.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-
 static char *read_all(const char *path, size_t *out_size)
 {
 	FILE *from = fopen(path, "r"), *to;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include <unistd.h>
-
 #include "listener.h"
 #include "raw.h"
 

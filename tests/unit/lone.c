@@ -4,9 +4,6 @@
 #include "base/fork_check.h"
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 struct client lone_client;
 static uint8_t out[GPUSHARE_MESSAGE_MAX], in[GPUSHARE_MESSAGE_MAX];
 char lone_folder[64];

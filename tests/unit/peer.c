@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
 #include "peer.h"
 #include "raw_fds.h"
 

@@ -3,7 +3,6 @@
 #define GPUSHARE_TESTS_UNIT_QUEUE_PLAYED_H
 /* The queue of what was freed in stream order, in a driver that answers as it is told. For the test that
  * includes it, after cmocka.h: shim_async.c is inside. */
-#include <stdio.h>
 
 #include "preload/shim_attach.h"
 #include "preload/shim_linger.h"

@@ -3,17 +3,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <signal.h>
-#include <unistd.h>
-
 struct raw_daemon raw_here;
 void (*raw_daemon_begins)(void);
 reply raw_answer;

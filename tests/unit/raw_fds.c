@@ -3,17 +3,6 @@
 
 #include "unit.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 int raw_fds_came = -1;
 int (*raw_fds_dialer)(int own);
 

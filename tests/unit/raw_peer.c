@@ -4,12 +4,6 @@
 #include "unit.h"
 
 #include <grp.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static struct peer {
 	pid_t pid;

@@ -3,12 +3,6 @@
 
 #include "unit.h"
 
-#include <poll.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include "raw.h"
 
 #define PEERS 16

@@ -3,14 +3,6 @@
 
 #include "unit.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include "fdstore/keeper.h"
 #include "os/process.h"
 #include "raw.h"

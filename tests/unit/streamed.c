@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "streamed.h"
 
 struct streamed streamed;

@@ -2,8 +2,6 @@
 /* What a mode grants to whom, and which groups a process is in. */
 #include "unit.h"
 
-#include <unistd.h>
-
 #include "os/identity.h"
 #include "state/access.h"
 

@@ -2,9 +2,6 @@
 /* What the API refuses, with which words; and a session whose registry has gone. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "protocol.h"
 #include "stage.h"
 

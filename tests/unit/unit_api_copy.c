@@ -2,10 +2,6 @@
 /* Copies of buffers that the CPU has mapped: who makes which, and that the bytes are right. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "filled.h"
 
 #define SIZE ((size_t)300000)

@@ -2,10 +2,6 @@
 /* Buffers as DLPack tensors: what they say, and what they keep, over the ends of all else. */
 #include "unit.h"
 
-#include <errno.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "api/dlpack.h"
 #include "filled.h"
 

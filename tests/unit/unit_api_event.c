@@ -3,11 +3,6 @@
  * fail, captures. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "held.h"
 #include "raw.h"
 #include "stage.h"

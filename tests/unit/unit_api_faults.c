@@ -2,8 +2,6 @@
 /* The API's waits and transfers, and every driver call that can fail. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "stage.h"
 
 #define SIZE 100000

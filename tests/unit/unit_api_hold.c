@@ -2,12 +2,6 @@
 /* What an open mirror keeps where others, deferred frees or warm attaches have a say; the one descriptor. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "api/api_session.h"
 #include "filled.h"
 

@@ -2,9 +2,6 @@
 /* gpushare_alloc_with(): what it refuses, each failure on its way, and what each leaves behind. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "descriptors.h"
 #include "stage.h"
 

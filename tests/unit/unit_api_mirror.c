@@ -3,10 +3,6 @@
  * ends of contexts, buffers and sessions. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "filled.h"
 
 #define SIZE ((size_t)100000)

@@ -3,12 +3,6 @@
  * how an order ends, and when what streams have used of it is given back. */
 #include "unit.h"
 
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "api/api_order.h"
 #include "filled.h"
 #include "held.h"

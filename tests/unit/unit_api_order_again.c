@@ -3,9 +3,6 @@
 #include "base/fork_check.h"
 #include "unit.h"
 
-#include <stdatomic.h>
-#include <unistd.h>
-
 #include "api/api_order.h"
 #include "client/client_internal.h"
 

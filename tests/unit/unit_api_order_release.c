@@ -3,9 +3,6 @@
  * at the same time. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include "api/api_order.h"
 #include "filled.h"
 

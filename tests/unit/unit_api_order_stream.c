@@ -3,12 +3,6 @@
  * failing on the way, when who publishes has gone; captured into graphs; and by host functions. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "api/api_order.h"
 #include "filled.h"
 #include "held.h"

@@ -2,12 +2,6 @@
 /* gpushare_publish() and what goes with it, from several threads at once. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "api/api_order.h"
 #include "filled.h"
 #include "raw.h"

@@ -2,9 +2,6 @@
 /* What a session tells a registry that was restarted, and shares with it again. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "api/api_session.h"
 #include "raw.h"
 #include "scripted.h"

@@ -4,12 +4,6 @@
  * commit at once; and events of who shares what is none, gives out another thing, or was started anew. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "api/api_session.h"
 #include "order_page.h"
 #include "raw.h"

@@ -2,9 +2,6 @@
 /* Names that nobody sees before gpushare_commit(). */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "stage.h"
 
 #define SIZE ((size_t)1 << 20)

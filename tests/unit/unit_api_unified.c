@@ -2,11 +2,6 @@
 /* Unified buffers, where a script of one thread can't look: many threads, and hostile records. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "api/api_session.h"
 #include "api/api_unified.h"
 #include "descriptors.h"

@@ -3,9 +3,6 @@
  * more. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "api/api_session.h"
 #include "filled.h"
 

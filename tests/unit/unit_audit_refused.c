@@ -2,9 +2,6 @@
 /* The audit of those who are too many. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "configured.h"
 #include "state/limit.h"
 

@@ -2,19 +2,8 @@
 /* Which program is started as a registry, and with what: a stand-in that writes down what it got. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <errno.h>
-#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "client/client.h"
 

@@ -2,15 +2,6 @@
 /* Large files by several threads: on a disk, in a tmpfs, and where the kernel refuses a way. */
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "../../tools/bulk.h"
 #include "../../tools/crew.h"
 #include "../../tools/output.h"

@@ -2,10 +2,6 @@
 /* The real daemon's page of changes: whose count grows when, and that nobody else writes to it. */
 #include "unit.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "raw_fds.h"
 
 static const struct changes_page *page_map(void)

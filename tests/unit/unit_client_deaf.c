@@ -2,13 +2,6 @@
 /* Peers that leave before they are greeted, and registries that end: who comes next is served. */
 #include "unit.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "client/client.h"
 #include "raw.h"
 

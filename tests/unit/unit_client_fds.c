@@ -2,17 +2,7 @@
 /* The client's side of fds.sock: with the real daemon, and with registries that fail. */
 #include "unit.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "descriptors.h"
 #include "client/client_internal.h"

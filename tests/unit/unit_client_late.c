@@ -3,10 +3,6 @@
  * caller did not wait for. */
 #include "unit.h"
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "base/monotonic.h"
 #include "client/client_internal.h"
 #include "raw_peer.h"

@@ -3,13 +3,6 @@
  * are the program's. */
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include "lone.h"
 #include "base/monotonic.h"
 

@@ -3,16 +3,7 @@
  * pieces, late or not at all. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "lone.h"
 #include "base/monotonic.h"

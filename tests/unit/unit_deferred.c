@@ -2,9 +2,6 @@
 /* What is freed and held: bounds, questions, contexts, without a driver and without memory too. */
 #include "unit.h"
 
-#include <poll.h>
-#include <stdio.h>
-
 static _Thread_local unsigned int mallocs_left = -1u; /* then there is no memory */
 
 static void *short_malloc(size_t size)

@@ -3,8 +3,6 @@
  * reaches it, and what is said where none does. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "core/device.h"
 
 #define GPUS_MAX (DEVICE_MAX + 2)

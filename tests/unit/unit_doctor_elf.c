@@ -3,11 +3,6 @@
 #include "unit.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "../../tools/elf_file.h"
 

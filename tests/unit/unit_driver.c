@@ -4,10 +4,6 @@
 #include "unit.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cuda/driver.h"
 

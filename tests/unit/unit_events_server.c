@@ -2,11 +2,6 @@
 /* The real daemon's Subscribe: who is told, and who does not ask again. */
 #include "unit.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "listener.h"
 #include "raw_peer.h"
 

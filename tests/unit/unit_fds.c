@@ -2,15 +2,7 @@
 /* The real daemon's fds.sock: descriptors in and out, and peers that don't behave. */
 #include "unit.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "state/limit.h"
 #include "peer.h"

@@ -2,18 +2,9 @@
 /* The real daemon's fds.sock, and descriptors whose close() or fstat() waits for another process. */
 #include "unit.h"
 
-#include <fcntl.h>
 #include <linux/fuse.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "raw_fds.h"
 #include "stage.h"

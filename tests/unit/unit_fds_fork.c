@@ -2,11 +2,6 @@
 /* fds.sock while a child, as the keeper is for a moment, still has what the server has closed. */
 #include "unit.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "raw_fds.h"
 #include "server/fds.h"
 

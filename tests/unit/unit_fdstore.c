@@ -3,14 +3,6 @@
  * what it keeps, and gives to the next one. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include "raw_fds.h"
 #include "shelf.h"
 

@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "../../tools/dtype.h"
 #include "../../tools/shape.h"

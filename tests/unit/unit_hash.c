@@ -2,8 +2,6 @@
 /* Names that a client has made to fall together do not: hash.c. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "os/hash.h"
 #include "peer.h"
 

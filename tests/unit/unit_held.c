@@ -2,13 +2,6 @@
 /* Descriptors that are held beside the memory that was imported from them. */
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "base/client_held.h"
 #include "descriptors.h"
 

@@ -5,13 +5,6 @@
  */
 #include "unit.h"
 
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "core/copy/host_copy.h"
 
 #define PAGE ((size_t)4096)

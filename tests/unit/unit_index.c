@@ -2,12 +2,6 @@
 /* The index: it says what the real daemon would, when it is to be believed, and what readers see meanwhile. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "index.h"
 #include "observe/pages.h"
 #include "raw_peer.h"

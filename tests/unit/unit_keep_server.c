@@ -2,10 +2,6 @@
 /* The real daemon keeps what outlives its owner: over kills, in time, and to its own end. */
 #include "unit.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "raw_peer.h"
 
 #define ROUNDS 200

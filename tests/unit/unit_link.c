@@ -2,17 +2,6 @@
 /* The shim's link: buffers that travel as a descriptor, and a registry that fails on the way. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "raw.h"
 #include "preload/shim_link.h"
 #include "preload/shim_live.h"

@@ -2,8 +2,6 @@
 /* A set's manifest: what is written is read again, and nothing in it leads elsewhere. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "../../tools/layout.h"
 #include "../../tools/manifest.h"
 

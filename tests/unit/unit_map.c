@@ -2,11 +2,6 @@
 /* Maps, where a script of one thread can't look: many threads, signals, and what a map needs. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "descriptors.h"
 #include "stage.h"
 

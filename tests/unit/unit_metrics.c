@@ -2,8 +2,6 @@
 /* The text of gpushare metrics, tables, tags and owners as they are shown. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "../../tools/metrics.h"
 #include "../../tools/show.h"
 #include "../../tools/table.h"

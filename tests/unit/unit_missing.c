@@ -2,9 +2,6 @@
 /* Buffers whose descriptor was lost with registry and keeper: brought back by owner or attacher, or not. */
 #include "unit.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include "raw_peer.h"
 #include "shelf.h"
 

@@ -2,11 +2,6 @@
 /* Names, the directory, the SP framing, status codes. */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "text.h"
 #include "protocol.h"
 

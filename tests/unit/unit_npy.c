@@ -2,8 +2,6 @@
 /* Headers of .npy files: what we write is read again, and nothing else is taken for one. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "../../tools/npy.h"
 
 #define DICTIONARY(descr, order, shape) \

@@ -2,10 +2,6 @@
 /* The real daemon's stream-sync pages: who gets them, who is what to them, and whose waiters are let through. */
 #include "unit.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "order_page.h"
 #include "raw_peer.h"
 

@@ -2,9 +2,6 @@
 /* What takes its time: which slot is free when, what is marked again, and who may resume. Time is the test's. */
 #include "unit.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include "ordered.h"
 #include "os/clock.h"
 #include "os/piece.h"

@@ -3,10 +3,6 @@
  * runs; who waits is woken, or gives up in time; and no number is lost by it. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "core/order/client_order.h"
 #include "gpushare.h"
 #include "base/monotonic.h"

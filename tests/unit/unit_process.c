@@ -2,9 +2,6 @@
 /* Which process a peer is. */
 #include "unit.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "os/process.h"
 
 static void a_process_is_told_from_its_successor(void **state)

@@ -2,9 +2,6 @@
 /* GPUSHARE_PUBLISH: its words, and a publication that waits for nobody. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "core/order/client_order.h"
 #include "gpushare.h"
 #include "preload/shim_when.h"

@@ -2,15 +2,7 @@
 /* --replace, and what serves the directory so far and doesn't do as it should. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "raw.h"
 #include "stopped.h"

@@ -3,13 +3,6 @@
  * was answered is so. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "persist/records.h"
 #include "raw_fds.h"
 

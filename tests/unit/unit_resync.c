@@ -2,9 +2,6 @@
 /* What the shim tells a registry that was restarted, and shares with it again. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "resynced.h"
 
 #define PAUSED_US 100000 /* who failed at once is asked again */

@@ -2,10 +2,6 @@
 /* Registries that fail while they are told what is shared, and what happens meanwhile. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "raw.h"
 #include "resynced.h"
 

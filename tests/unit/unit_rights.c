@@ -4,8 +4,6 @@
 #include "unit.h"
 
 #include <grp.h>
-#include <stdio.h>
-#include <sys/wait.h>
 
 #include "client/rights.h"
 

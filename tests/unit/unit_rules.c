@@ -5,9 +5,6 @@
 
 #include <ctype.h>
 #include <locale.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 
 #include "gpushare.h"
 #include "preload/rules.h"

@@ -2,11 +2,6 @@
 /* Which process asks: what the kernel tells the daemon, and what a client says where the daemon can't see it. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <sched.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "client/client.h"
 #include "os/process.h"
 #include "raw_peer.h"

@@ -2,14 +2,6 @@
 /* The real daemon, and peers that ask again before they have read what they were answered. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "os/clock.h"
 #include "raw.h"
 #include "state/limit.h"

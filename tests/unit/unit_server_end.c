@@ -2,11 +2,6 @@
 /* The end of an owner of many names: piece by piece, and others are served meanwhile. */
 #include "unit.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "configured.h"
 #include "raw_fds.h"
 

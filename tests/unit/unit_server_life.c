@@ -2,14 +2,6 @@
 /* The daemon's beginning and end: one a directory, idle, signals, restarts. */
 #include "unit.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "raw.h"
 
 static char words[4096];

@@ -2,10 +2,6 @@
 /* Ten thousand connections at once, all of them served; and what many names leave behind. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include "raw.h"
 
 #define MANY 10000

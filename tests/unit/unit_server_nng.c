@@ -6,9 +6,6 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "raw_fds.h"
 

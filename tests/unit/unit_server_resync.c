@@ -2,9 +2,6 @@
 /* The real daemon is killed, and its clients tell the next one what they have. */
 #include "unit.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include "configured.h"
 #include "raw_peer.h"
 

@@ -3,10 +3,6 @@
  * a second here, and nobody else waits for them. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "configured.h"
 #include "raw_fds.h"
 #include "raw.h"

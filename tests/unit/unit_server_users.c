@@ -2,9 +2,6 @@
 /* The real daemon for all users, and users: what each may see and do, and what each may have. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "configured.h"
 #include "index.h"
 #include "order_page.h"

@@ -2,9 +2,6 @@
 /* The real daemon's verbs: what is refused, counted and listed, and the sentences. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "raw_peer.h"
 #include "state/limit.h"
 

@@ -2,8 +2,6 @@
 /* Waiting for a name at the real daemon. */
 #include "unit.h"
 
-#include <unistd.h>
-
 #include "raw.h"
 
 static void await_waiters(int fd, uint64_t count)

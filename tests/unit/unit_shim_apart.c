@@ -3,8 +3,6 @@
  * what is left where a call fails. None is given anything to wait for. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "preload/shim_apart.c"
 
 #define CONTEXT(n) ((cu_context)(uintptr_t)(4096 + (n)))

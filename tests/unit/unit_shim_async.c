@@ -2,11 +2,6 @@
 /* Attached buffers that were freed in the order of a stream. */
 #include "unit.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <stdio.h>
-#include <time.h>
-
 #include "base/monotonic.h"
 #include "preloaded.h"
 #include "raw.h"

@@ -2,10 +2,6 @@
 /* GPUSHARE_ATTACH: what a program gets in place of its allocation, and why it does not. */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "preloaded.h"
 
 #define SIZE ((size_t)100000)

@@ -2,11 +2,7 @@
 /* Which allocations are the rules' business. */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <sys/auxv.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "preloaded.h"
 #include "preload/shim_process.h"

@@ -3,12 +3,6 @@
  * need, or fails. */
 #include "unit.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "preloaded.h"
 #include "raw.h"
 #include "preload/shim_line.h"

@@ -2,9 +2,6 @@
 /* The table of pointers that are not plain driver memory, without memory for it too. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <stdio.h>
-
 static _Thread_local unsigned int mallocs_left = -1u; /* then there is no memory */
 
 static void *short_malloc(size_t size)

@@ -3,8 +3,6 @@
  * managed range. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "stuck.h"
 /* behind it */
 #include "preload/shim_live.c"

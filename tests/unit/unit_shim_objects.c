@@ -3,9 +3,6 @@
  * of it where the table's lock can't be had or there is no memory. */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "stuck.h"
 /* behind it */
 #include "preload/shim_objects.c"

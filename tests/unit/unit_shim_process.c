@@ -2,13 +2,6 @@
 /* Whose process it is, across every way to make a child, and at its end. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "preload/shim_process.h"
 
 /* Each test claims, or does not, in a child of its own. */

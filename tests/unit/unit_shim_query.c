@@ -3,8 +3,6 @@
  * memory that is mapped in place of its own, and of what it has freed. */
 #include "unit.h"
 
-#include <errno.h>
-
 #include "preload/shim_buffers.h"
 #include "preload/shim_ipc.h"
 #include "preload/shim_linger.h"

@@ -2,14 +2,7 @@
 /* What is remembered of where a call goes on to. */
 #include "unit.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "beside.h"
 #include "cuda/driver.h"

@@ -2,10 +2,6 @@
 /* GPUSHARE_NAME: what is entered of a program's memory, and what is not. */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "preloaded.h"
 
 static const void *const CALLER = (const void *)preloaded;

@@ -2,8 +2,6 @@
 /* Where in the program a call comes from. */
 #include "unit.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <sys/auxv.h>
 
 #include "beside.h"

@@ -3,10 +3,6 @@
  * once, too. */
 #include "unit.h"
 
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-
 #include "preload/shim_apart.h"
 #include "preload/shim_freed.h"
 #include "streamed.h"

@@ -3,10 +3,6 @@
  * not captured. */
 #include "unit.h"
 
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-
 #include "base/monotonic.h"
 #include "streamed.h"
 

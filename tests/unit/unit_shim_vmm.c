@@ -2,9 +2,6 @@
 /* Named cuMemCreate memory: how long its name stands. */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "preloaded.h"
 
 static const void *const CALLER = (const void *)preloaded;

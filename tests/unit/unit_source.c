@@ -3,9 +3,6 @@
  * it travels, and which sentence says that it can't. */
 #include "unit.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "api/api_source.h"
 
 #define BASE UINT64_C(0x700000000)

@@ -27,7 +27,7 @@ static void hear(void *context, const struct change *change)
 		count = 0; \
 	} while (0)
 
-static struct session *connect(uint32_t id, int32_t pid)
+static struct session *connected(uint32_t id, int32_t pid)
 {
 	struct process process = {.pid = pid, .uid = 1000, .started = 1};
 
@@ -41,8 +41,8 @@ static int set_up(void **unused)
 	state.observe = hear;
 	state.context = &count;
 	count = 0;
-	owner = connect(1, 10);
-	other = connect(2, 20);
+	owner = connected(1, 10);
+	other = connected(2, 20);
 	return !owner || !other;
 }
 
@@ -110,7 +110,7 @@ static void sessions_end_in_turns(void **unused)
 
 	add("a", 0, 0);
 	add("b", 0, 0);
-	owner = small = connect(3, 30);
+	owner = small = connected(3, 30);
 	add("c", 0, 0);
 	count = 0;
 	state_leave(&state, large);

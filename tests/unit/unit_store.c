@@ -2,9 +2,6 @@
 /* The table of names: in order whatever comes and goes, and no change takes long. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "os/clock.h"
 #include "peer.h"
 #include "raw.h"

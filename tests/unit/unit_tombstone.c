@@ -2,8 +2,6 @@
 /* What is remembered of names that went. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "os/clock.h"
 #include "state/entry.h"
 #include "state/limit.h"

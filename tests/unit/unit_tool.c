@@ -2,9 +2,6 @@
 /* The command line tools' parts: numbers in and out, the hex view, progress. */
 #include "unit.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "../../tools/hexview.h"
 #include "../../tools/progress.h"
 #include "../../tools/tool.h"

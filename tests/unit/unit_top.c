@@ -2,8 +2,6 @@
 /* gpushare top without a registry or a terminal: order, rates, keys, and what is drawn. */
 #include "unit.h"
 
-#include <stdio.h>
-
 #include "../../tools/top.h"
 
 /* "name", bytes held, attachers, made at that second, its generation */

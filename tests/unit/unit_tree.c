@@ -2,8 +2,6 @@
 /* The ordered set that names and generations stand in. */
 #include "unit.h"
 
-#include <stdbool.h>
-
 #include "state/tree.h"
 
 #define MANY 5000

@@ -2,10 +2,6 @@
 /* Turns: one thread at a time, whoever waits gets it, or gives up in time. */
 #include "unit.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include "api/api_turn.h"
 #include "base/monotonic.h"
 

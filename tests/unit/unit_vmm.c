@@ -3,10 +3,6 @@
  * the driver failing; what keeps GPUs joined between one mapping and the next. */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "cuda/vmm.h"
 #include "cuda/vmm_peers.h"
 #include "descriptors.h"

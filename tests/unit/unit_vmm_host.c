@@ -3,12 +3,6 @@
  * not what they should be. */
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "descriptors.h"
 #include "stage.h"
 #include "cuda/vmm_host.h"

@@ -3,19 +3,6 @@
  * out, the directory goes, or the program takes what is ours. */
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "descriptors.h"
 #include "protocol.h"
 #include "raw.h"
