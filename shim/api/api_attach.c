@@ -121,7 +121,7 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 	bool misplaced;
 
 	session_lock(session);
-	session_resync_check(session, readings);
+	resync_check(&session->resync, readings);
 	seen = attach_seen(session, from, options, &misplaced);
 	if (!seen) {
 		buffer->next = session->buffers;
@@ -237,7 +237,7 @@ static int attach_answered(struct gpushare_session *session, const struct attach
 
 	session_lock(session);
 	seen = attach_seen(session, &answer->reply.buffer, options, &misplaced);
-	session_resync_check(session, answer->readings);
+	resync_check(&session->resync, answer->readings);
 	pthread_mutex_unlock(&session->lock);
 	if (misplaced)
 		return attach_misplaced(&answer->reply.buffer);

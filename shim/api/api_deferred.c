@@ -15,7 +15,7 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 	int status = GPUSHARE_E_TIMED_OUT;
 
 	if (!session_try_client(session, session_deadline(session))) {
-		session_tell_anew(session);
+		resync_miss(&session->resync);
 		return status;
 	}
 	if (session_is_heard(session)) {
@@ -24,7 +24,7 @@ static int ask_body(struct gpushare_session *session, const request *ask, pb_siz
 		status = session_call(session);
 		client->giving_back = false;
 	} else {
-		session_tell_anew(session);
+		resync_miss(&session->resync);
 	}
 	if (status == GPUSHARE_OK && client->reply.which_body != body)
 		status = GPUSHARE_E_PROTOCOL;

@@ -131,7 +131,7 @@ static struct gpushare_buffer *open_publish(struct gpushare_buffer *buffer, cons
 	struct gpushare_buffer *seen;
 
 	session_lock(session);
-	session_resync_check(session, readings);
+	resync_check(&session->resync, readings);
 	seen = open_seen(session, from);
 	if (!seen) {
 		buffer->next = session->buffers;
@@ -183,7 +183,7 @@ static int open_answered(struct gpushare_session *session, const gpushare_Attach
 	int status;
 
 	session_lock(session);
-	session_resync_check(session, readings);
+	resync_check(&session->resync, readings);
 	buffer = open_seen(session, &answer->buffer);
 	pthread_mutex_unlock(&session->lock);
 	if (!buffer) {

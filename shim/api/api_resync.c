@@ -12,173 +12,47 @@
 #include "base/monotonic.h"
 #include "cuda/vmm_host.h"
 
-#define PART 8 /* buffers of one Resync: none of its lists holds fewer */
-
 static bool is_own(const struct gpushare_buffer *buffer)
 {
 	return !buffer_is_attached(buffer);
 }
 
-void session_resync_forget(struct gpushare_session *session, const struct gpushare_buffer *buffer)
+static bool list(struct resync *resync)
 {
-	if (session->resync.at == buffer)
-		session->resync.at = buffer->next;
-}
+	struct gpushare_session *session = resync->owner;
+	bool added = true;
 
-void session_resync_check(struct gpushare_session *session, unsigned int readings)
-{
-	if (session->resync.readings != readings)
-		session->resync.stale = true;
-}
+	session_lock(session);
+	for (const struct gpushare_buffer *buffer = session->buffers; buffer;
+	     buffer = buffer->next) {
+		const struct resync_ref ref = {
+		    .generation = buffer->info.generation,
+		    .attached = !is_own(buffer),
+		};
 
-void session_resync_finish(struct resync *resync)
-{
-	free(resync->wanted);
-	resync->wanted = NULL;
-	resync->count = resync->room = 0;
-}
-
-/* Where there is no memory for that, it is lost until the next registry. */
-static void want(struct resync *resync, uint64_t generation, bool anew)
-{
-	if (resync->count == resync->room) {
-		size_t room = resync->room ? 2 * resync->room : PART;
-		struct resync_wanted *grown =
-		    realloc(resync->wanted, room * sizeof(*resync->wanted));
-
-		if (!grown)
-			return;
-		resync->wanted = grown;
-		resync->room = room;
+		added = added && (buffer->lost || resync_add(resync, &ref));
 	}
-	resync->wanted[resync->count++] = (struct resync_wanted){generation, anew};
-}
-
-static void begin(struct resync *resync, struct client *client)
-{
-	client_begin_resyncing(client);
-	resync->connection = client->connections;
-	resync->goes_on = true;
-	resync->round++;
-	resync->at = NULL;
-	resync->count = 0; /* what one registry asked for, another one may have */
-}
-
-/* New ones come in front. */
-static struct gpushare_buffer *next_untold(struct gpushare_session *session)
-{
-	struct resync *resync = &session->resync;
-	struct gpushare_buffer *at = resync->at ? resync->at : session->buffers;
-
-	while (at && (at->told == resync->round || at->lost))
-		at = at->next;
-	if (at)
-		at->told = resync->round;
-	resync->at = at ? at->next : NULL;
-	return at;
-}
-
-static void add_hold(const struct gpushare_buffer *buffer, gpushare_Hold *list, pb_size_t *count)
-{
-	gpushare_Hold *hold = &list[(*count)++];
-
-	memcpy(hold->name, buffer->info.name, sizeof(hold->name));
-	hold->generation = buffer->info.generation;
-	hold->count = buffer->count + buffer->owed;
+	pthread_mutex_unlock(&session->lock);
+	return added;
 }
 
 /* With and without CUDA it may be attached, and the registry counts both as one. */
-static void add_attached(struct gpushare_session *session, const struct gpushare_buffer *buffer,
-			 gpushare_Resync *part)
+static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_Hold *out_hold)
 {
-	gpushare_Hold *hold = &part->attached[part->attached_count];
+	struct gpushare_session *session = resync->owner;
+	const struct gpushare_buffer *buffer;
 
-	add_hold(buffer, part->attached, &part->attached_count);
-	for (struct gpushare_buffer *other = session->buffers; other; other = other->next) {
-		if (other == buffer || is_own(other) ||
-		    other->info.generation != hold->generation ||
-		    strcmp(other->info.name, hold->name) != 0)
+	out_hold->count = 0;
+	session_lock(session);
+	for (buffer = session->buffers; buffer; buffer = buffer->next) {
+		if (buffer->info.generation != ref->generation || buffer->lost ||
+		    is_own(buffer) == ref->attached)
 			continue;
-		hold->count += other->count + other->owed;
-		other->told = session->resync.round;
+		memcpy(out_hold->name, buffer->info.name, sizeof(out_hold->name));
+		out_hold->count += buffer->count + buffer->owed;
 	}
-}
-
-/* True: that was the last part. */
-static bool fill_part(struct gpushare_session *session, bool old, gpushare_Resync *part)
-{
-	struct gpushare_buffer *buffer;
-	size_t count = 0;
-
-	session->resync.readings++;
-	while (count < PART && (buffer = next_untold(session))) {
-		count++;
-		if (old && is_own(buffer))
-			want(&session->resync, buffer->info.generation, true);
-		else if (is_own(buffer))
-			add_hold(buffer, part->shared, &part->shared_count);
-		else
-			add_attached(session, buffer, part);
-	}
-	return count < PART;
-}
-
-static int tell_part(struct gpushare_session *session, bool old, int64_t deadline_ms,
-		     bool *out_last)
-{
-	struct client *client = session->client;
-	const gpushare_ResyncReply *answer = &client->reply.body.resync;
-	gpushare_Resync *part = &client->aside.verb.resync;
-	int status;
-
-	memset(&client->aside, 0, sizeof(client->aside));
-	client->aside.which_verb = gpushare_Request_resync_tag;
-	session_lock(session);
-	part->last = *out_last = fill_part(session, old, part);
 	pthread_mutex_unlock(&session->lock);
-	if (old)
-		return GPUSHARE_OK;
-	if (part->last)
-		client_tell_rest(client, part);
-	status = client_ask_aside(client, deadline_ms);
-	if (status != GPUSHARE_OK || client->reply.which_body != gpushare_Reply_resync_tag)
-		return status;
-	session_lock(session);
-	for (pb_size_t i = 0; i < answer->wanted_count; i++)
-		want(&session->resync, answer->wanted[i], false);
-	pthread_mutex_unlock(&session->lock);
-	return status;
-}
-
-/* Half of the time is for what the call is there for. What the registry refuses to hear, it won't
- * hear the next time either. */
-int session_resync(struct client *client, void *owner, int64_t deadline_ms)
-{
-	struct gpushare_session *session = owner;
-	struct resync *resync = &session->resync;
-	int64_t now = monotonic_ms(), until_ms = now + (deadline_ms - now) / 2;
-	bool moved = resync->connection != client->connections, old = !client_has_session(client);
-	bool last = old && !moved && !resync->goes_on; /* it knows the names already */
-	int status = GPUSHARE_OK;
-
-	if (!last && (moved || !resync->goes_on)) {
-		session_lock(session);
-		begin(resync, client);
-		pthread_mutex_unlock(&session->lock);
-	}
-	while (!last && monotonic_ms() < until_ms) {
-		status = tell_part(session, old, deadline_ms, &last);
-		if (status != GPUSHARE_OK && client_is_silent(client)) {
-			resync->goes_on = false; /* from its beginning on, the next time */
-			return status;
-		}
-		last |= status != GPUSHARE_OK;
-	}
-	if (last) {
-		resync->goes_on = false;
-		client_end_resyncing(client);
-	}
-	return GPUSHARE_OK;
+	return out_hold->count;
 }
 
 /* Under the lock. What is shared, before what is attached of it. */
@@ -204,18 +78,6 @@ static bool copy_of(struct gpushare_session *session, uint64_t generation,
 		*out_copy = *found;
 	pthread_mutex_unlock(&session->lock);
 	return found != NULL;
-}
-
-static bool take_wanted(struct gpushare_session *session, struct resync_wanted *out)
-{
-	bool any;
-
-	session_lock(session);
-	any = session->resync.count != 0;
-	if (any)
-		*out = session->resync.wanted[--session->resync.count];
-	pthread_mutex_unlock(&session->lock);
-	return any;
 }
 
 /* What was imported is exported no more: its descriptor is held, or it can't be had. The memory of
@@ -262,8 +124,6 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 	status = client_call(client, 0);
 	if (status == GPUSHARE_OK)
 		*out_generation = client->reply.body.share.generation;
-	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT)
-		client_tell_anew(client);
 	session_give_client(session);
 	return status;
 }
@@ -301,9 +161,9 @@ static bool is_transport(int status)
 
 /* What was exported is what it was taken for if it is not freed even then: a handle may be another's
  * as soon as it is. False: no more of this now. */
-static bool share_one(struct gpushare_session *session, const struct resync_wanted *wanted,
-		      int64_t until_ms)
+static bool share(struct resync *resync, const struct resync_ref *wanted, int64_t until_ms)
 {
+	struct gpushare_session *session = resync->owner;
 	uint64_t generation = wanted->generation;
 	struct gpushare_buffer copy, now;
 	struct source source;
@@ -331,26 +191,19 @@ static bool share_one(struct gpushare_session *session, const struct resync_want
 	return !is_transport(status);
 }
 
-/* One thread at a time. No call is begun without time for its answer. */
+const struct resync_calls session_resync_calls = {
+    .list = list,
+    .hold = hold,
+    .share = share,
+};
+
 void session_share_wanted(struct gpushare_session *session, int64_t until_ms)
 {
-	int64_t last_ms = until_ms - session->timeout_ms / 4;
-	struct resync_wanted wanted;
 	char why[API_SENTENCE_MAX];
-	bool mine;
 
-	session_lock(session);
-	mine = session->resync.count && !session->resync.busy;
-	session->resync.busy |= mine;
-	pthread_mutex_unlock(&session->lock);
-	if (!mine)
+	if (!resync_wants(&session->resync))
 		return;
 	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	while (monotonic_ms() < last_ms && take_wanted(session, &wanted) &&
-	       share_one(session, &wanted, until_ms))
-		;
-	session_lock(session);
-	session->resync.busy = false;
-	pthread_mutex_unlock(&session->lock);
+	resync_share(&session->resync, until_ms, session->timeout_ms);
 	api_fail(GPUSHARE_OK, "%s", why);
 }

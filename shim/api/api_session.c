@@ -131,14 +131,10 @@ void session_give_client(struct gpushare_session *session)
 int session_call(struct gpushare_session *session)
 {
 	int64_t began_ms = monotonic_ms();
-	bool slow, stale;
+	bool slow;
 	int status;
 
-	session_lock(session);
-	stale = session->resync.stale;
-	session->resync.stale = false;
-	pthread_mutex_unlock(&session->lock);
-	if (stale)
+	if (resync_missed(&session->resync))
 		client_tell_anew(session->client);
 	status = client_call(session->client, 0);
 	slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
@@ -173,9 +169,7 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 		memcpy(out_body, &client->reply.body, body_size);
 	if (!status && out_fd)
 		*out_fd = client_take_fd(client);
-	session_lock(session);
-	*out_readings = session->resync.readings;
-	pthread_mutex_unlock(&session->lock);
+	*out_readings = resync_readings(&session->resync);
 	session_give_client(session);
 	session_share_wanted(session, until_ms);
 	session_order_again(session);
@@ -206,13 +200,6 @@ unsigned int session_connections(struct gpushare_session *session)
 	return connections;
 }
 
-void session_tell_anew(struct gpushare_session *session)
-{
-	session_lock(session);
-	session->resync.stale = true;
-	pthread_mutex_unlock(&session->lock);
-}
-
 /* A connection that has gone has not taken the names along, where the registry that comes after it
  * knows them; but one that did not answer is not waited for once more each time. */
 static void tell_of(struct gpushare_session *session, const request *tell,
@@ -222,21 +209,18 @@ static void tell_of(struct gpushare_session *session, const request *tell,
 	int64_t until_ms = session_deadline(session);
 
 	if (!session_try_client(session, until_ms)) {
-		session_tell_anew(session);
+		resync_miss(&session->resync);
 		return;
 	}
-	if (readings) {
-		session_lock(session);
-		session_resync_check(session, *readings);
-		pthread_mutex_unlock(&session->lock);
-	}
+	if (readings)
+		resync_check(&session->resync, *readings);
 	if (session_is_heard(session)) {
 		client->request = *tell;
 		client->giving_back = true;
 		(void)session_call(session);
 		client->giving_back = false;
 	} else {
-		session_tell_anew(session);
+		resync_miss(&session->resync);
 	}
 	session_give_client(session);
 	session_share_wanted(session, until_ms);
@@ -271,7 +255,7 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 		 unsigned int readings)
 {
 	session_lock(session);
-	session_resync_check(session, readings);
+	resync_check(&session->resync, readings);
 	buffer->next = session->buffers;
 	session->buffers = buffer;
 	pthread_mutex_unlock(&session->lock);
@@ -282,7 +266,6 @@ static void session_unlist(struct gpushare_session *session, const struct gpusha
 {
 	for (struct gpushare_buffer **at = &session->buffers; *at; at = &(*at)->next) {
 		if (*at == buffer) {
-			session_resync_forget(session, buffer);
 			*at = buffer->next;
 			return;
 		}
@@ -309,7 +292,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 	enum release what;
 
 	session_lock(session);
-	*out_readings = session->resync.readings;
+	*out_readings = resync_readings(&session->resync);
 	what = session_count_down(buffer);
 	if (what == RELEASE_HELD && buffer_is_attached(buffer))
 		buffer->owed = true;
@@ -353,7 +336,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 
 	session_lock(session);
 	info = buffer->info;
-	readings = session->resync.readings;
+	readings = resync_readings(&session->resync);
 	if (--buffer->users == 0) {
 		gone = !buffer->count;
 		owed = buffer->owed;
@@ -389,7 +372,7 @@ static void session_free(struct gpushare_session *session)
 	}
 	session_deferred_finish(session);
 	client_free(session->client);
-	session_resync_finish(&session->resync);
+	resync_finish(&session->resync);
 	free(session);
 }
 
@@ -419,6 +402,8 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session->process = fork_check_number();
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->devices.lock, NULL);
+	session->resync = (struct resync)RESYNC_INITIALIZER;
+	session->resync.owner = session;
 	session_deferred_init(session);
 	session->client = client_new(&wanted);
 	if (!session->client) {
@@ -428,8 +413,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session->timeout_ms = session->client->timeout_ms;
 	session->driver_ms =
 	    session->timeout_ms > DRIVER_MIN_MS ? session->timeout_ms : DRIVER_MIN_MS;
-	client_resync_by(session->client, session_resync, session);
-	session->resync.connection = 1;
+	resync_by(&session->resync, &session_resync_calls, session->client);
 	status = client_connect(session->client);
 	if (status) {
 		api_fail(status, "%s", session->client->why);
@@ -444,7 +428,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 /* Unmap before the registry hears of it, withdraw before the memory goes. */
 static void session_give_back(struct gpushare_session *session)
 {
-	session->resync.busy = true; /* nothing is shared any more */
+	atomic_flag_test_and_set(&session->resync.sharing); /* nothing is shared any more */
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
 		ordering_end(buffer);
 	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next) {

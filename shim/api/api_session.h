@@ -44,10 +44,9 @@ struct gpushare_buffer {
 	bool deferred;	    /* freed, and the registry says that others have it attached */
 	bool committing;    /* a thread asks the registry to */
 	uint64_t pointer;
-	uint64_t opened;   /* BUFFER_ATTACHED: where the allocation begins here */
-	uint64_t address;  /* BUFFER_ATTACHED: where its owner has the buffer */
-	unsigned int told; /* in which of the session's resyncings; see api_resync.h */
-	bool lost;	   /* a registry's restart took the name: it is another's, or nobody's */
+	uint64_t opened;  /* BUFFER_ATTACHED: where the allocation begins here */
+	uint64_t address; /* BUFFER_ATTACHED: where its owner has the buffer */
+	bool lost;	  /* a registry's restart took the name: it is another's, or nobody's */
 	struct vmm_mapping
 	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
 	uint64_t elsewhere;    /* host_only, unified: where those have it who have CUDA */
@@ -148,14 +147,12 @@ void session_give_client(struct gpushare_session *session);
 /* client_call() by the owner of the client. It notes whether the registry is silent. session_is_heard(): the registry
  * answered lately, so a question that isn't needed may be asked. */
 int session_call(struct gpushare_session *session);
-/* Before the next question the registry is told all that the session still has. */
-void session_tell_anew(struct gpushare_session *session);
 bool session_is_heard(const struct gpushare_session *session);
 /* Ask the registry. `body` is the wanted gpushare_Reply_*_tag with its struct copied to `out_body`,
  * or 0. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size);
-/* And note how many readings there had been, for session_resync_check(). */
+/* And note how many readings there had been, for resync_check(). */
 int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
 		       void *out_body, size_t body_size, unsigned int *out_readings);
 /* And with a descriptor beside it, which stays the caller's (-1: none); one that comes back is the caller's, too, in

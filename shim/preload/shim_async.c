@@ -23,7 +23,6 @@ struct pending {
 	cu_context context; /* of the stream and the event */
 	cu_event event;
 	bool busy; /* a thread asks about it */
-	bool read; /* by async_read() */
 	bool told; /* the registry knows of its end; what is left is to close the handle */
 };
 
@@ -48,8 +47,8 @@ bool async_waits(void)
 static void append(struct pending *made)
 {
 	LL_APPEND(queue.first, made);
-	if (!made->told && made->entry.name[0] && made->entry.reading != live_reading())
-		live_miss();
+	if (!made->told && made->entry.name[0])
+		resync_check(&live_resync, made->entry.reading);
 	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
 	atomic_fetch_add_explicit(&queue.count, 1, memory_order_release);
 }
@@ -163,7 +162,7 @@ static void finish(const struct driver *driver, struct pending *one, cu_context 
 	if (!lock_take(&queue.lock))
 		return;
 	unlink_one(one);
-	one->entry.reading = live_reading();
+	one->entry.reading = resync_readings(&live_resync);
 	pthread_mutex_unlock(&queue.lock);
 	end_entry(driver, one, current);
 	driver->cuEventDestroy_v2(one->event);
@@ -175,7 +174,7 @@ static bool set_told(struct pending *one, bool told)
 	if (!lock_take(&queue.lock))
 		return false;
 	one->told = told;
-	one->entry.reading = live_reading();
+	one->entry.reading = resync_readings(&live_resync);
 	atomic_fetch_add_explicit(&queue.waiting, told ? (size_t)-1 : 1, memory_order_release);
 	pthread_mutex_unlock(&queue.lock);
 	return true;
@@ -326,37 +325,49 @@ uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint
 	return sum;
 }
 
-bool async_read_anew(void)
+bool async_list(struct resync *resync)
 {
-	struct pending *one;
+	const struct pending *one;
+	bool added = true;
 
 	if (!lock_take(&queue.lock))
 		return false;
 	LL_FOREACH (queue.first, one) {
-		one->read = false;
+		if (!one->told)
+			added = live_list_one(resync, &one->entry, 0) && added;
 	}
 	pthread_mutex_unlock(&queue.lock);
-	return true;
+	return added;
 }
 
-bool async_read(struct live *out, size_t room, size_t *out_count)
+void async_count(gpushare_Hold *out_hold)
 {
-	struct pending *one;
-	size_t count = 0;
+	const struct pending *one;
 
-	if (!lock_take(&queue.lock))
-		return false;
+	if (!async_any() || !lock_take(&queue.lock))
+		return;
 	LL_FOREACH (queue.first, one) {
-		if (count == room)
-			break;
-		if (one->read || one->told || !one->entry.name[0])
-			continue;
-		one->read = true;
-		out[count++] = one->entry;
+		if (!one->told)
+			live_count_one(&one->entry, 1, out_hold);
 	}
 	pthread_mutex_unlock(&queue.lock);
-	*out_count = count;
-	return true;
+}
+
+bool async_get(uint64_t pointer, uint64_t generation, struct live *out_entry)
+{
+	const struct pending *one;
+
+	if (!async_any() || !lock_take(&queue.lock))
+		return false;
+	LL_FOREACH (queue.first, one) {
+		if (!one->told && one->entry.pointer == pointer &&
+		    one->entry.generation == generation && one->entry.name[0])
+			break;
+	}
+	if (one)
+		*out_entry = one->entry;
+	pthread_mutex_unlock(&queue.lock);
+	return one != NULL;
 }
 
 struct pending *async_take_of(cu_context context)
@@ -369,7 +380,7 @@ struct pending *async_take_of(cu_context context)
 		if (one->busy || (one->context != context && one->entry.context != context))
 			continue;
 		unlink_one(one);
-		one->entry.reading = live_reading();
+		one->entry.reading = resync_readings(&live_resync);
 		LL_PREPEND(taken, one);
 	}
 	pthread_mutex_unlock(&queue.lock);

@@ -41,17 +41,10 @@ bool async_holds(uint64_t pointer);
 /* The sum of that, over all that waits for its stream. */
 uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint64_t what);
 
-/* live_attached(), live_read_anew() and live_read() of what the registry counts as attached still. */
-static inline uint64_t async_is_attached(const struct live *entry, uint64_t generation)
-{
-	return entry->name[0] && entry->generation == generation;
-}
-static inline unsigned int async_attached(uint64_t generation)
-{
-	return (unsigned int)async_sum(async_is_attached, generation);
-}
-bool async_read_anew(void);
-bool async_read(struct live *out, size_t room, size_t *out_count);
+/* live_list(), live_count() and live_get() of what the registry does not know to be over. */
+bool async_list(struct resync *resync);
+void async_count(gpushare_Hold *out_hold);
+bool async_get(uint64_t pointer, uint64_t generation, struct live *out_entry);
 
 /* A context is about to end: what waits in it is taken off, and ends behind it or, if the context
  * stays after all, waits on. */

@@ -59,7 +59,7 @@ static bool have_client(void)
 	line.client = client_new(&options);
 	if (!line.client)
 		return false;
-	client_resync_by(line.client, resync_tell, NULL);
+	resync_by(&live_resync, &shim_resync_calls, line.client);
 	turn.limit_ms = line.client->timeout_ms;
 	pthread_atfork(NULL, NULL, drop_in_child);
 	return true;
@@ -77,7 +77,7 @@ static int begin_turn(char *why, size_t why_size)
 		return GPUSHARE_E_NO_REGISTRY;
 	}
 	line.until_ms = turn.began_ms + turn.limit_ms;
-	if (line.client->connections && live_missed())
+	if (line.client->connections && resync_missed(&live_resync))
 		client_tell_anew(line.client);
 	return GPUSHARE_OK;
 }
@@ -124,7 +124,8 @@ void line_leave(void)
 	int64_t until_ms = line.until_ms;
 
 	pthread_mutex_unlock(&turn.lock);
-	resync_share_wanted(until_ms);
+	if (resync_wants(&live_resync))
+		shim_resync_share(until_ms);
 }
 
 bool line_is_queued(void)

@@ -68,7 +68,7 @@ static int share(const struct link_share *what, uint64_t *out_generation, unsign
 	}
 	if (status == GPUSHARE_OK)
 		*out_generation = line.client->reply.body.share.generation;
-	*out_reading = live_reading();
+	*out_reading = resync_readings(&live_resync);
 	line_leave();
 	return status;
 }
@@ -115,7 +115,7 @@ int link_adopt(const struct memory *what, const char *group, record *out_record,
 		*out_record = line.client->reply.body.share.buffer;
 		*out_fd = client_take_fd(line.client);
 	}
-	*out_reading = live_reading();
+	*out_reading = resync_readings(&live_resync);
 	line_leave();
 	return status;
 }
@@ -141,7 +141,7 @@ static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 		*out_answer = line.client->reply.body.attach;
 		*out_fd = client_take_fd(line.client);
 	}
-	*out_reading = live_reading();
+	*out_reading = resync_readings(&live_resync);
 	line_leave();
 	return status;
 }
@@ -187,7 +187,7 @@ void link_settle(const char *name)
 	char why[512];
 
 	if (line_enter(why, sizeof(why)) != GPUSHARE_OK) {
-		live_miss();
+		resync_miss(&live_resync);
 		return;
 	}
 	lookup = &line_ask(gpushare_Request_lookup_tag)->verb.lookup;
@@ -267,7 +267,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK) {
-		live_miss(); /* found out at the next call */
+		resync_miss(&live_resync); /* found out at the next call */
 		if (deferred)
 			*deferred = may_be_held(status);
 		return status;
@@ -292,13 +292,13 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK) {
-		live_miss();
+		resync_miss(&live_resync);
 		return status;
 	}
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	put_text(detach->name, sizeof(detach->name), name);
 	detach->generation = generation;
-	if (reading != live_reading()) /* then it is told of without that, or was */
+	if (resync_is_read(&live_resync, reading)) /* then it is told of without that, or was */
 		client_tell_anew(line.client);
 	status = give_back(why, why_size);
 	line_leave();
@@ -324,7 +324,7 @@ void link_withdraw_later(const char *name, uint64_t generation)
 	bool runs;
 
 	if (enter_told(&runs) != GPUSHARE_OK) {
-		live_miss();
+		resync_miss(&live_resync);
 		return;
 	}
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
@@ -349,7 +349,8 @@ bool link_detach_later(const char *name, uint64_t generation, unsigned int readi
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	put_text(detach->name, sizeof(detach->name), name);
 	detach->generation = generation;
-	posted = reading == live_reading() && client_post(line.client, &line.client->request);
+	posted = !resync_is_read(&live_resync, reading) &&
+		 client_post(line.client, &line.client->request);
 	if (!posted) /* it is told of without that, or was */
 		client_tell_anew(line.client);
 	line_leave();

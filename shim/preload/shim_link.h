@@ -8,7 +8,7 @@
  */
 #include "protocol.h"
 
-/* All return a status; the sentence for a failure is in `why`. *out_reading is live_reading() of when
+/* All return a status; the sentence for a failure is in `why`. *out_reading is resync_readings() of when
  * the registry said yes. */
 
 /* What a record says of memory that is to get a name, without a record's kilobyte on the stack. */
@@ -62,7 +62,7 @@ int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t w
 /* The next two without a wait, but for another registry that has come and runs. False: not now. */
 void link_withdraw_later(const char *name, uint64_t generation);
 bool link_detach_later(const char *name, uint64_t generation, unsigned int reading);
-/* `reading`: live_reading() when it was taken off all lists. */
+/* `reading`: resync_readings() when it was taken off all lists. */
 int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
 		size_t why_size);
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/shim_lock.h"
 
@@ -20,12 +21,9 @@ static struct {
 	atomic_size_t managed; /* of those */
 	size_t shifted;	       /* entries whose pointer is not where the driver's memory begins */
 	struct node *nodes;
-	struct node *read; /* the last that live_read() gave; NULL: none yet */
-	bool reads_on;	   /* it has given some */
-	atomic_uint readings;
-	atomic_bool missed;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+struct resync live_resync = RESYNC_INITIALIZER;
 atomic_uint live_filter[LIVE_FILTER_SIZE];
 
 static bool is_shifted(const struct live *entry)
@@ -43,8 +41,6 @@ static void count_in(const struct node *node)
 
 static void take_out(struct node *node)
 {
-	if (table.read == node)
-		table.read = node->hh.prev;
 	HASH_DEL(table.nodes, node);
 	table.shifted -= is_shifted(&node->entry);
 	atomic_fetch_sub_explicit(&table.managed, node->entry.managed, memory_order_release);
@@ -79,8 +75,6 @@ static void replace(struct node *old, const struct live *entry)
 		     old->entry.generation == entry->generation;
 	unsigned int before = again ? old->entry.count : 0;
 
-	if (table.reads_on)
-		live_miss(); /* its place may have been read */
 	table.shifted -= is_shifted(&old->entry);
 	atomic_fetch_sub_explicit(&table.managed, old->entry.managed, memory_order_release);
 	old->entry = *entry;
@@ -110,32 +104,12 @@ bool live_add(const struct live *entry)
 		replace(old, entry);
 	else
 		added = put_in(made);
-	if (entry->name[0] && entry->reading != live_reading())
-		live_miss();
+	if (entry->name[0])
+		resync_check(&live_resync, entry->reading);
 	pthread_mutex_unlock(&table.lock);
 	if (old || !added)
 		free(made);
 	return added;
-}
-
-unsigned int live_reading(void)
-{
-	return atomic_load_explicit(&table.readings, memory_order_acquire);
-}
-
-void live_counted(void)
-{
-	atomic_fetch_add_explicit(&table.readings, 1, memory_order_acq_rel);
-}
-
-void live_miss(void)
-{
-	atomic_store_explicit(&table.missed, true, memory_order_release);
-}
-
-bool live_missed(void)
-{
-	return atomic_exchange_explicit(&table.missed, false, memory_order_acq_rel);
 }
 
 bool live_any(void)
@@ -146,7 +120,7 @@ bool live_any(void)
 static void copy_out(const struct node *node, struct live *out_entry)
 {
 	*out_entry = node->entry;
-	out_entry->reading = live_reading();
+	out_entry->reading = resync_readings(&live_resync);
 }
 
 /* The node leaves the table and is the caller's; NULL where only its count went down. */
@@ -271,35 +245,28 @@ bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry)
 	return found != NULL;
 }
 
-bool live_read_anew(void)
+bool live_list_one(struct resync *resync, const struct live *entry, uint64_t handle)
 {
-	if (!lock_take(&table.lock))
-		return false;
-	table.read = NULL;
-	table.reads_on = false;
-	pthread_mutex_unlock(&table.lock);
-	return true;
+	const struct resync_ref ref = {
+	    .generation = entry->generation,
+	    .key = handle ? handle : entry->pointer,
+	    .attached = !live_is_own(entry),
+	    .object = handle != 0,
+	};
+
+	return !entry->name[0] || resync_add(resync, &ref);
 }
 
-/* The table keeps the order in which they came. */
-bool live_read(struct live *out, size_t room, size_t *out_count)
+bool live_list(struct resync *resync)
 {
-	size_t count = 0;
-	struct node *node;
+	bool added = true;
 
 	if (!lock_take(&table.lock))
 		return false;
-	atomic_fetch_add_explicit(&table.readings, 1, memory_order_acq_rel);
-	node = table.read ? table.read->hh.next : table.nodes;
-	for (; node && count < room; node = node->hh.next) {
-		table.read = node;
-		if (node->entry.name[0])
-			out[count++] = node->entry;
-	}
-	table.reads_on = table.read != NULL;
+	for (const struct node *node = table.nodes; node; node = node->hh.next)
+		added = live_list_one(resync, &node->entry, 0) && added;
 	pthread_mutex_unlock(&table.lock);
-	*out_count = count;
-	return true;
+	return added;
 }
 
 bool live_get(uint64_t pointer, uint64_t generation, struct live *out_entry)
@@ -334,18 +301,23 @@ bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to)
 	return found != NULL;
 }
 
-/* However often a handle was opened, its buffer was attached once. */
-unsigned int live_attached(uint64_t generation)
+void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold *out_hold)
 {
-	unsigned int count = 0;
+	if (entry->generation != out_hold->generation || live_is_own(entry) || !entry->name[0])
+		return;
+	strcpy(out_hold->name, entry->name);
+	out_hold->count += count;
+}
 
+/* However often a handle was opened, its buffer was attached once. */
+void live_count(gpushare_Hold *out_hold)
+{
 	if (!lock_take(&table.lock))
-		return 0;
+		return;
 	for (const struct node *node = table.nodes; node; node = node->hh.next)
-		if (node->entry.generation == generation && !live_is_own(&node->entry))
-			count += node->entry.kind == LIVE_OPENED ? 1 : node->entry.count;
+		live_count_one(&node->entry,
+			       node->entry.kind == LIVE_OPENED ? 1 : node->entry.count, out_hold);
 	pthread_mutex_unlock(&table.lock);
-	return count;
 }
 
 uint64_t live_pooled(unsigned int pool)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/buffer/resync.h"
 #include "gpushare.h"
 #include "protocol.h"
 #include "rules.h"
@@ -40,8 +41,8 @@ struct live {
 				    GPU; flags and ttl_s are its record's */
 	uint8_t uuid[GPUSHARE_UUID_SIZE];
 	uint64_t generation;  /* 0 of what has a name: see live_is_unsettled() */
-	unsigned int reading; /* live_reading() of when it was on the table, or before it was shared
-				 or attached: see live_add() */
+	unsigned int reading; /* resync_readings() of when it was on the table, or was shared or
+				 attached */
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared after all */
 };
 
@@ -63,8 +64,7 @@ static inline bool live_is_unsettled(const struct live *entry)
 }
 
 /* Copies. False: out of memory. The same buffer opened at the same address again is counted, and
- * one memory opened by two names is there twice; any other entry that the address had is replaced.
- * Where the table was read since entry->reading, live_missed() will say so. */
+ * one memory opened by two names is there twice; any other entry that the address had is replaced. */
 bool live_add(const struct live *entry);
 
 /* Is there any entry? One atomic load. */
@@ -108,25 +108,16 @@ bool live_unname_of(cu_context context, struct live *out_entry);
 /* A copy of the entry that `pointer` belongs to, in the memory that begins at `base` for the driver. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 
-/*
- * All that is shared and attached, for a registry that has to be told: copies of entries that have a
- * name, in parts, each once, with those that come meanwhile. Fewer than there is room for: that was
- * all so far. One thread at a time. False: not now.
- */
-bool live_read_anew(void);
-bool live_read(struct live *out, size_t room, size_t *out_count);
 /* Bytes that the program has of that pool, by its number. */
 uint64_t live_pooled(unsigned int pool);
-/* How often that buffer is attached, by all entries that it has. */
-unsigned int live_attached(uint64_t generation);
-/* How often it was read so far. Whoever has a buffer while it is not on the table, has been missed
- * where this moved on; then live_miss(), and everything is told again. */
-unsigned int live_reading(void);
-/* It was counted again, without being read: who leaves the table from here on was counted before. */
-void live_counted(void);
-void live_miss(void);
-/* Was anything missed since this was asked? */
-bool live_missed(void);
+
+/* What the registry is told of. resync_add() all entries that have a name; false: not now. Count in how often
+ * out_hold->generation is attached, by all its entries, and note its name. */
+extern struct resync live_resync;
+bool live_list(struct resync *resync);
+bool live_list_one(struct resync *resync, const struct live *entry, uint64_t handle);
+void live_count(gpushare_Hold *out_hold);
+void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold *out_hold);
 
 /* By pointer and generation: a copy; another generation for it, or for 0 no name. */
 bool live_get(uint64_t pointer, uint64_t generation, struct live *out_entry);

@@ -18,7 +18,6 @@
 struct node {
 	struct object object;
 	unsigned int handles, mappings;
-	bool read; /* by objects_read() */
 	UT_hash_handle hh;
 };
 
@@ -81,8 +80,7 @@ bool objects_add(const struct live *entry)
 	}
 	if (made && lock_take(&table.lock)) {
 		added = put_in(made);
-		if (entry->reading != live_reading())
-			live_miss();
+		resync_check(&live_resync, entry->reading);
 		pthread_mutex_unlock(&table.lock);
 	}
 	if (!added)
@@ -97,7 +95,7 @@ static void end_if_unheld(struct node *node, struct object **ended)
 	if (node->handles || node->mappings)
 		return;
 	HASH_DEL(table.nodes, node);
-	node->object.entry.reading = live_reading();
+	node->object.entry.reading = resync_readings(&live_resync);
 	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
 	LL_PREPEND(*ended, &node->object);
 }
@@ -225,52 +223,32 @@ struct object *objects_settle_places(struct places *taken, bool gone)
 	return ended;
 }
 
-unsigned int objects_attached(uint64_t generation)
+void objects_count(gpushare_Hold *out_hold)
 {
 	struct node *node, *next;
-	unsigned int count = 0;
 
 	if (!lock_take(&table.lock))
-		return 0;
+		return;
 	HASH_ITER (hh, table.nodes, node, next) {
-		count += node->object.entry.generation == generation &&
-			 !live_is_own(&node->object.entry);
+		live_count_one(&node->object.entry, 1, out_hold);
 	}
 	pthread_mutex_unlock(&table.lock);
-	return count;
 }
 
-bool objects_read_anew(void)
+bool objects_list(struct resync *resync)
 {
 	struct node *node, *next;
+	bool added = true;
 
 	if (!lock_take(&table.lock))
 		return false;
 	HASH_ITER (hh, table.nodes, node, next) {
-		node->read = false;
+		const struct live *entry = &node->object.entry;
+
+		added = live_list_one(resync, entry, entry->mapping.handle) && added;
 	}
 	pthread_mutex_unlock(&table.lock);
-	return true;
-}
-
-bool objects_read(struct live *out, size_t room, size_t *out_count)
-{
-	struct node *node, *next;
-	size_t count = 0;
-
-	if (!lock_take(&table.lock))
-		return false;
-	HASH_ITER (hh, table.nodes, node, next) {
-		if (count == room)
-			break;
-		if (node->read || !node->object.entry.name[0])
-			continue;
-		node->read = true;
-		out[count++] = node->object.entry;
-	}
-	pthread_mutex_unlock(&table.lock);
-	*out_count = count;
-	return true;
+	return added;
 }
 
 /* Under the lock. */

@@ -35,11 +35,10 @@ struct object *objects_settle_places(struct places *taken, bool gone);
 void objects_tell_ended(const struct object *ended, bool attached);
 void objects_free(struct object *ended);
 
-/* live_attached(), live_read_anew(), live_read(), live_get() and live_rename() of these. Where the program has released
- * its handles, the entry's mapping has an address, by which the memory can be had. */
-unsigned int objects_attached(uint64_t generation);
-bool objects_read_anew(void);
-bool objects_read(struct live *out, size_t room, size_t *out_count);
+/* live_list(), live_count(), live_get() and live_rename() of these. Where the program has released its handles, the
+ * entry's mapping has an address, by which the memory can be had. */
+bool objects_list(struct resync *resync);
+void objects_count(gpushare_Hold *out_hold);
 bool objects_get(cu_mem_handle handle, uint64_t generation, struct live *out_entry);
 /* objects_get() of what is mapped in there. */
 bool objects_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation,

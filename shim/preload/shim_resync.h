@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_SHIM_RESYNC_H
-#define GPUSHARE_SHIM_RESYNC_H
-/*
- * A registry that was restarted is told what the program shares and has attached, in the program's
- * next call that concerns the registry: names and generations first, in that call's turn on the line;
- * then, in nobody's turn, the memory of what the registry wants again, which takes driver calls. What
- * a call has no time for is left to the next one.
- */
-#include "client/client.h"
+#ifndef GPUSHARE_SHIM_SHIM_RESYNC_H
+#define GPUSHARE_SHIM_SHIM_RESYNC_H
+/* What the preload tells a registry that was restarted, and shares again: live_resync's calls. */
+#include "core/buffer/resync.h"
 
-/* A client_resync. */
-int resync_tell(struct client *client, void *owner, int64_t deadline_ms);
+extern const struct resync_calls shim_resync_calls;
 
-/* Share again what was asked for, until then; one thread at a time. errno, context and capture stay. */
-void resync_share_wanted(int64_t until_ms);
+/* Share again what was asked for, until then. errno, context and capture stay. */
+void shim_resync_share(int64_t until_ms);
 
 #endif

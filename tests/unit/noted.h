@@ -47,7 +47,7 @@ static void noted_end(const char *name, uint64_t generation)
 /* Up to that reading it was counted. */
 static void noted_left(const struct live *entry)
 {
-	assert_int_equal(entry->reading, live_reading());
+	assert_int_equal(entry->reading, resync_readings(&live_resync));
 	note("detach", entry->generation);
 }
 

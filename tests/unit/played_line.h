@@ -112,7 +112,7 @@ static int played_set_up(void **state)
 	line.until_ms = monotonic_ms() + 60000;
 	line.client = &played.client;
 	*sentence = '\0';
-	live_missed();
+	resync_missed(&live_resync);
 	return 0;
 }
 

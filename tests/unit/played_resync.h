@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TESTS_UNIT_PLAYED_RESYNC_H
 #define GPUSHARE_TESTS_UNIT_PLAYED_RESYNC_H
 /*
- * For the one file of a program that includes shim_resync.c behind this: a registry that is told and
+ * For the one file of a program that includes resync.c and shim_resync.c behind this: a registry that is told and
  * asks, memory that is described, and tables that are held, as a test says. After cmocka.h.
  */
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void played_begin(struct client *client)
 	client->fresh = true;
 	client->connections = 2;
 	client->session_key[0] = 1;
-	live_missed();
+	resync_missed(&live_resync);
 	setenv("GPUSHARE_TIMEOUT_MS", "2000", 1);
 }
 
@@ -67,26 +67,15 @@ static void played_log(const char *format, ...)
 	va_end(arguments);
 }
 
-static bool played_async_anew(void)
+static bool played_async_list(struct resync *resync)
 {
+	assert_ptr_equal(resync, &live_resync);
 	return !played.async_stuck;
 }
 
-static bool played_async_read(struct live *out, size_t room, size_t *out_count)
+static bool played_objects_list(struct resync *resync)
 {
-	assert_true(out && room);
-	*out_count = 0;
-	return !played.async_stuck;
-}
-
-static bool played_objects_anew(void)
-{
-	return !played.objects_stuck && objects_read_anew();
-}
-
-static bool played_objects_read(struct live *out, size_t room, size_t *out_count)
-{
-	return !played.objects_stuck && objects_read(out, room, out_count);
+	return !played.objects_stuck && objects_list(resync);
 }
 
 static int played_tell(struct client *client, int64_t deadline_ms)
@@ -169,10 +158,8 @@ static void *played_realloc(void *old, size_t size)
 
 #define realloc played_realloc
 #define state_log played_log
-#define async_read_anew played_async_anew
-#define async_read played_async_read
-#define objects_read_anew played_objects_anew
-#define objects_read played_objects_read
+#define async_list played_async_list
+#define objects_list played_objects_list
 #define client_ask_aside played_tell
 #define describe_own played_describe
 #define describe_attached played_describe

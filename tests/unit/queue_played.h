@@ -133,7 +133,7 @@ static cu_result defer(uint64_t generation, enum live_kind kind)
 			     .context = context(1)};
 
 	snprintf(entry.name, sizeof(entry.name), "q%llu", (unsigned long long)generation);
-	entry.reading = live_reading();
+	entry.reading = resync_readings(&live_resync);
 	return async_defer(&played, &entry, STREAM);
 }
 

@@ -136,23 +136,6 @@ static void want_some(void)
 	OK(gpushare_close(session));
 }
 
-static void meet_an_old_one(void)
-{
-	struct gpushare_session *session = act();
-	struct gpushare_buffer *one = make(session, "one", GPUSHARE_FLAG_VMM);
-	struct gpushare_info info;
-
-	scripted.old = true;
-	restart();
-	ask(session);
-	CHECK(!scripted.asked[gpushare_Request_resync_tag]);
-	CHECK(shared_as("one")->again == 0 && scripted.generation == 102);
-	CHECK(one->info.generation == 102);
-	FAILS(E_NOT_FOUND, "", gpushare_stat(session, "one", &info));
-	CHECK(scripted.shares_count == 1);
-	OK(gpushare_close(session));
-}
-
 /* As long as for any registry that fails, and a close does not wait for each buffer. */
 static void wait_for_it(void)
 {
@@ -195,5 +178,4 @@ static void adopt_twice(void)
 	close(scripted.memory);
 }
 
-STAGE_MAIN_SCRIPTED(SCENE(tell_all), SCENE(want_some), SCENE(meet_an_old_one), SCENE(wait_for_it),
-		    SCENE(adopt_twice))
+STAGE_MAIN_SCRIPTED(SCENE(tell_all), SCENE(want_some), SCENE(wait_for_it), SCENE(adopt_twice))

@@ -189,28 +189,5 @@ static void lose_one(void)
 	CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 1 && !live_any());
 }
 
-/* One that gives no session and knows no Resync has it all as new. */
-static void meet_an_old_one(void)
-{
-	cu_deviceptr one, two, three;
-
-	resynced_act("v%i:vmm:size=1M,i%i", NULL);
-	one = resynced_alloc(1000000);
-	two = resynced_alloc(MIB);
-	scripted.old = true;
-	resynced_restart();
-	three = resynced_alloc(MIB);
-	CHECK(scripted.asked[gpushare_Request_resync_tag] == 0 && scripted.shares_count == 3);
-	CHECK(resynced_share("v0")->again == 0 && resynced_share("i0")->again == 0);
-	resynced_restart();
-	resynced_free(three);
-	CHECK(scripted.shares_count == 2);
-	scripted.shares_count = 0;
-	resynced_free(one);
-	resynced_free(two);
-	CHECK(scripted.shares_count == 0 && scripted.asked[gpushare_Request_withdraw_tag] == 3);
-}
-
 STAGE_MAIN_SCRIPTED(SCENE(tell_all), STAGED(test_what_is_to_be_published_is_told), SCENE(want_some),
-		    SCENE(want_objects), SCENE(untold_objects), SCENE(lose_one),
-		    SCENE(meet_an_old_one))
+		    SCENE(want_objects), SCENE(untold_objects), SCENE(lose_one))

@@ -312,12 +312,11 @@ static struct driver whole_table;
 /* A registry that was restarted is told of all there is, by another thread, right now. */
 static void tell_all(void)
 {
-	struct live part[BUFFERS];
-	size_t count, more;
+	struct resync told = {.calls = NULL};
 
-	CHECK(live_read_anew() && async_read_anew());
-	CHECK(live_read(part, BUFFERS, &count) && async_read(part, BUFFERS, &more));
-	CHECK(count == 0 && more == 0);
+	live_resync.readings++;
+	CHECK(live_list(&told) && async_list(&told) && !told.told.count);
+	live_resync.readings++;
 }
 
 static cu_result record_meanwhile(cu_event event, cu_stream stream)
@@ -343,12 +342,12 @@ static void on_its_way(void)
 	whole_table = *table;
 	CHECK(table->cuCtxGetCurrent(&context) == CU_OK);
 	stall(0);
-	live_missed();
+	resync_missed(&live_resync);
 	table->cuEventRecord = record_meanwhile;
-	CHECK(free_in(0, 0) == CU_OK && async_any() && live_missed());
+	CHECK(free_in(0, 0) == CU_OK && async_any() && resync_missed(&live_resync));
 	*table = whole_table;
 	CHECK(buffers_context_destroy(destroy_in_vain, context) == CU_UNKNOWN);
-	CHECK(async_any() && live_missed());
+	CHECK(async_any() && resync_missed(&live_resync));
 	go(0);
 	async_sweep(true);
 	end();

@@ -29,14 +29,14 @@ static void withdrawn(void **state)
 	plan(WITHDRAW, GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)),
 			 GPUSHARE_E_NOT_FOUND);
-	assert_false(deferred || live_missed());
+	assert_false(deferred || resync_missed(&live_resync));
 	plan(WITHDRAW, GPUSHARE_OK);
 	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
 	assert_false(played.last.verb.withdraw.deferred);
 	played.to_enter = GPUSHARE_E_TIMED_OUT; /* then everything is told once more */
 	assert_int_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)),
 			 GPUSHARE_E_TIMED_OUT);
-	assert_true(live_missed());
+	assert_true(resync_missed(&live_resync));
 }
 
 /* Others may have it, where one that has not answered may have heard it; not where there is none. */
@@ -67,26 +67,30 @@ static void withdrawn_without_an_answer(void **state)
 static void detached(void **state)
 {
 	plan(DETACH, GPUSHARE_OK);
-	assert_int_equal(link_detach("w", 3, live_reading(), sentence, sizeof(sentence)),
-			 GPUSHARE_OK);
+	assert_int_equal(
+	    link_detach("w", 3, resync_readings(&live_resync), sentence, sizeof(sentence)),
+	    GPUSHARE_OK);
 	assert_string_equal(played.last.verb.detach.name, "w");
-	assert_false(live_missed());
+	assert_false(resync_missed(&live_resync));
 	assert_false(played.client.fresh);
 	/* All was told meanwhile, without it: once more, and that is all that is asked. */
 	plan(DETACH, GPUSHARE_OK);
-	live_counted();
-	assert_int_equal(link_detach("w", 3, live_reading() - 1, sentence, sizeof(sentence)),
-			 GPUSHARE_OK);
+	live_resync.readings += 2;
+	assert_int_equal(
+	    link_detach("w", 3, resync_readings(&live_resync) - 1, sentence, sizeof(sentence)),
+	    GPUSHARE_OK);
 	assert_true(played.client.fresh);
 	played.to_enter = GPUSHARE_E_TIMED_OUT;
-	assert_int_equal(link_detach("w", 3, live_reading(), sentence, sizeof(sentence)),
-			 GPUSHARE_E_TIMED_OUT);
-	assert_true(live_missed());
+	assert_int_equal(
+	    link_detach("w", 3, resync_readings(&live_resync), sentence, sizeof(sentence)),
+	    GPUSHARE_E_TIMED_OUT);
+	assert_true(resync_missed(&live_resync));
 	/* There never was a registry: nothing is lost. */
 	played.to_enter = GPUSHARE_OK;
 	played.client.connections = 0;
-	assert_int_equal(link_detach("w", 3, live_reading(), sentence, sizeof(sentence)),
-			 GPUSHARE_OK);
+	assert_int_equal(
+	    link_detach("w", 3, resync_readings(&live_resync), sentence, sizeof(sentence)),
+	    GPUSHARE_OK);
 	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
 }
 

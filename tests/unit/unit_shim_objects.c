@@ -15,7 +15,7 @@ static struct live entry_of(cu_mem_handle handle, uint64_t generation, enum live
 	    .kind = kind, .generation = generation, .mapping = {.handle = handle, .size = STEP}};
 
 	snprintf(entry.name, sizeof(entry.name), "o%llu", (unsigned long long)generation);
-	entry.reading = live_reading();
+	entry.reading = resync_readings(&live_resync);
 	return entry;
 }
 
@@ -101,42 +101,47 @@ static void several_end_at_once(void **state)
 	assert_false(objects_concern());
 }
 
+static unsigned int attached(uint64_t generation)
+{
+	gpushare_Hold hold = {.generation = generation};
+
+	objects_count(&hold);
+	return hold.count;
+}
+
 static void counted_as_attached(void **state)
 {
 	add(31, 5, LIVE_VMM);
 	add(32, 5, LIVE_VMM);
 	add(33, 5, LIVE_OWN_VMM);
 	add(34, 6, LIVE_VMM);
-	assert_int_equal(objects_attached(5), 2);
-	assert_int_equal(objects_attached(6), 1);
-	assert_int_equal(objects_attached(7), 0);
+	assert_int_equal(attached(5), 2);
+	assert_int_equal(attached(6), 1);
+	assert_int_equal(attached(7), 0);
 	for (cu_mem_handle handle = 31; handle < 35; handle++)
 		assert_int_not_equal(drop(handle), 0);
-	assert_int_equal(objects_attached(5), 0);
+	assert_int_equal(attached(5), 0);
 }
 
-static void read_in_parts(void **state)
+static void listed(void **state)
 {
-	struct live out[8];
-	size_t count = 0;
+	struct resync told = {.calls = NULL};
 	uint64_t sum = 0;
 
 	for (unsigned int i = 0; i < 5; i++)
 		add(40 + i, 1u << i, LIVE_OWN_VMM);
 	assert_true(objects_rename(42, 4, 0)); /* has no name any more */
-	assert_true(objects_read_anew());
-	do {
-		assert_true(objects_read(out, 3, &count));
-		for (size_t i = 0; i < count; i++)
-			sum += out[i].generation;
-	} while (count == 3);
-	assert_int_equal(count, 1);
+	assert_true(objects_list(&told));
+	assert_int_equal(told.told.count, 4);
+	for (size_t i = 0; i < told.told.count; i++) {
+		const struct resync_ref *ref = &told.told.refs[i];
+
+		assert_true(ref->object && !ref->attached);
+		assert_true(objects_get(ref->key, ref->generation, &(struct live){0}));
+		sum += ref->generation;
+	}
 	assert_int_equal(sum, 1 + 2 + 8 + 16); /* each once */
-	assert_true(objects_read(out, 8, &count));
-	assert_int_equal(count, 0);
-	assert_true(objects_read_anew());
-	assert_true(objects_read(out, 8, &count));
-	assert_int_equal(count, 4);
+	resync_finish(&told);
 	for (cu_mem_handle handle = 40; handle < 45; handle++)
 		assert_int_not_equal(drop(handle), 0);
 }
@@ -173,17 +178,15 @@ static void found_and_renamed(void **state)
 /* What comes while the registry is being told was missed. */
 static void added_late(void **state)
 {
-	struct live entry = entry_of(61, 1, LIVE_OWN_VMM), out[1];
-	size_t count;
+	struct live entry = entry_of(61, 1, LIVE_OWN_VMM);
 
-	live_missed();
-	assert_true(live_read(out, 1, &count));
-	assert_int_equal(count, 0);
+	resync_missed(&live_resync);
+	live_resync.readings += 2;
 	assert_true(objects_add(&entry));
-	assert_true(live_missed());
+	assert_true(resync_missed(&live_resync));
 	assert_int_equal(drop(61), 1);
 	add(62, 2, LIVE_OWN_VMM);
-	assert_false(live_missed());
+	assert_false(resync_missed(&live_resync));
 	assert_int_equal(drop(62), 2);
 }
 
@@ -215,8 +218,8 @@ static void without_the_lock(void **state)
 {
 	const struct live entry = entry_of(82, 2, LIVE_OWN_VMM);
 	struct places *taken;
+	struct resync told = {.calls = NULL};
 	struct live out;
-	size_t count = 5;
 
 	add(81, 1, LIVE_VMM);
 	objects_add_place(STEP, 81);
@@ -226,12 +229,11 @@ static void without_the_lock(void **state)
 	objects_add_handle(81);
 	objects_add_place(2 * STEP, 81);
 	assert_null(objects_take_places(STEP, STEP));
-	assert_int_equal(objects_attached(1), 0);
-	assert_false(objects_read_anew() || objects_read(&out, 1, &count));
-	assert_int_equal(count, 5);
+	assert_int_equal(attached(1), 0);
+	assert_false(objects_list(&told));
 	assert_false(objects_get(81, 1, &out) || objects_rename(81, 1, 3));
 	stuck_lock = false;
-	assert_int_equal(objects_attached(1), 1);
+	assert_int_equal(attached(1), 1);
 	assert_int_equal(HASH_COUNT(table.nodes), 1);
 	assert_int_equal(HASH_COUNT(table.places), 1);
 	taken = objects_take_places(STEP, STEP);
@@ -239,7 +241,7 @@ static void without_the_lock(void **state)
 	stuck_lock = true;
 	assert_null(objects_settle_places(taken, true));
 	stuck_lock = false;
-	assert_int_equal(objects_attached(1), 1); /* counted as mapped, as nobody could say else */
+	assert_int_equal(attached(1), 1); /* counted as mapped, as nobody could say else */
 	assert_null(objects_settle_places(NULL, true));
 	assert_int_equal(drop(81), 0);
 	table.nodes->mappings = 0;
@@ -251,5 +253,5 @@ static void without_the_lock(void **state)
 #define over(test) cmocka_unit_test_setup_teardown(test, empty_table, empty_table)
 
 UNIT_MAIN(over(held_by_handles_and_mappings), over(several_end_at_once), over(counted_as_attached),
-	  over(read_in_parts), over(found_and_renamed), over(added_late), over(without_memory),
+	  over(listed), over(found_and_renamed), over(added_late), over(without_memory),
 	  over(without_the_lock))

@@ -131,7 +131,7 @@ static struct live entry_of(uint64_t number, enum live_kind kind)
 			     .handle = {(uint8_t)number},
 			     .name = "q"};
 
-	entry.reading = live_reading();
+	entry.reading = resync_readings(&live_resync);
 	return entry;
 }
 

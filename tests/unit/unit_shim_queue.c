@@ -13,7 +13,7 @@ static void ends_by_its_kind(void **state)
 	async_sweep(true);
 	assert_true(!*done && async_holds((uint64_t)2 << 20));
 	to_query = CU_OK;
-	live_counted();
+	live_resync.readings += 2;
 	async_sweep(true);
 	/* the free of the program's own is deferred; a handle is closed later, where closing may wait */
 	assert_string_equal(done, "keep1 close2 detach2 detach3 ");
@@ -116,34 +116,43 @@ static void refused(void **state)
 	async_sweep(true);
 }
 
+static unsigned int attached(uint64_t generation)
+{
+	gpushare_Hold hold = {.generation = generation};
+
+	async_count(&hold);
+	return hold.count;
+}
+
 static void told_to_another_registry(void **state)
 {
-	struct live out[4];
-	size_t count = 9;
+	struct resync told = {.calls = NULL};
 
 	for (uint64_t i = 1; i <= 3; i++)
 		assert_int_equal(defer(i, i == 2 ? LIVE_IPC : LIVE_VMM), CU_OK);
 	queue.first->entry.name[0] = '\0';
 	queue.first->next->next->entry.generation = 2;
-	assert_int_equal(async_attached(2), 2);
-	assert_int_equal(async_attached(1), 0); /* of no name */
-	assert_true(async_read_anew() && async_read(out, 1, &count) && count == 1);
-	assert_true(async_read(out, 4, &count) && count == 1);
-	assert_true(async_read(out, 4, &count) && count == 0);
+	assert_int_equal(attached(2), 2);
+	assert_int_equal(attached(1), 0); /* of no name */
+	assert_true(async_list(&told));
+	assert_int_equal(told.told.count, 2);
+	assert_true(async_get(told.told.refs[0].key, 2, &(struct live){0}));
+	assert_false(async_get(told.told.refs[0].key, 1, &(struct live){0}));
 	to_query = CU_OK;
 	async_sweep(true);
-	assert_true(async_read_anew() && async_read(out, 4, &count));
-	assert_int_equal(count, 0); /* the registry knows of the one that is left */
-	assert_int_equal(async_attached(2), 0);
+	assert_true(async_list(&told)); /* the registry knows of the one that is left */
+	assert_int_equal(told.told.count, 2);
+	assert_false(async_get(told.told.refs[0].key, 2, &(struct live){0}));
+	assert_int_equal(attached(2), 0);
+	resync_finish(&told);
 	async_close();
 }
 
 /* Nothing is claimed, and nothing lost. */
 static void without_the_lock(void **state)
 {
+	struct resync told = {.calls = NULL};
 	struct pending *taken;
-	struct live out;
-	size_t count = 9;
 
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	assert_int_equal(defer(2, LIVE_IPC), CU_OK);
@@ -151,9 +160,8 @@ static void without_the_lock(void **state)
 	assert_int_equal(defer(3, LIVE_OWN), CU_OUT_OF_MEMORY);
 	assert_int_equal(events, 2);
 	assert_false(async_holds((uint64_t)1 << 20));
-	assert_int_equal(async_attached(2), 0);
-	assert_false(async_read_anew() || async_read(&out, 1, &count));
-	assert_int_equal(count, 9);
+	assert_int_equal(attached(2), 0);
+	assert_false(async_list(&told) || async_get((uint64_t)1 << 20, 1, &(struct live){0}));
 	assert_null(async_take_of(context(1)));
 	to_query = CU_OK;
 	async_sweep(true);

@@ -6,6 +6,7 @@
 #include "base/monotonic.h"
 #include "played_resync.h"
 /* behind it */
+#include "core/buffer/resync.c"
 #include "preload/shim_resync.c"
 
 static struct client its_client;
@@ -17,7 +18,7 @@ static void add(uint64_t generation, enum live_kind kind, uint32_t flags)
 	if (kind != LIVE_OWN_VMM)
 		entry.pointer = entry.mapping.pointer = generation * STEP;
 	entry.mapping.handle = generation;
-	entry.reading = live_reading();
+	entry.reading = resync_readings(&live_resync);
 	snprintf(entry.name, sizeof(entry.name), "r%llu", (unsigned long long)generation);
 	assert_true(kind == LIVE_OWN_VMM ? objects_add(&entry) : live_add(&entry));
 }
@@ -25,10 +26,10 @@ static void add(uint64_t generation, enum live_kind kind, uint32_t flags)
 static int set_up(void **state)
 {
 	played_begin(&its_client);
-	telling.connection = 1;
-	telling.goes_on = false;
 	stuck_lock = false;
-	forget_wanted();
+	resync_finish(&live_resync);
+	live_resync = (struct resync)RESYNC_INITIALIZER;
+	resync_by(&live_resync, &shim_resync_calls, &its_client);
 	return 0;
 }
 
@@ -46,19 +47,20 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static int tell(void)
+static int tell_all(void)
 {
-	return resync_tell(&its_client, NULL, monotonic_ms() + 60000);
+	return tell(&its_client, &live_resync, monotonic_ms() + 60000);
 }
 
 static void share_wanted(void)
 {
-	resync_share_wanted(monotonic_ms() + 60000);
+	if (resync_wants(&live_resync))
+		shim_resync_share(monotonic_ms() + 60000);
 }
 
 static size_t wanted_now(void)
 {
-	return atomic_load(&wants.count);
+	return atomic_load(&live_resync.wants);
 }
 
 static bool logged(const char *words)
@@ -71,7 +73,7 @@ static void told_in_parts(void **state)
 	for (uint64_t i = 1; i <= 2 * PART; i++)
 		add(i, i % 3 ? LIVE_OWN : LIVE_VMM, 0);
 	add(30, LIVE_OWN_VMM, 0);
-	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_int_equal(tell_all(), GPUSHARE_OK);
 	assert_false(its_client.fresh);
 	assert_int_equal(played.tellings, 3);
 	assert_int_equal(played.told_count, 2 * PART + 1);
@@ -85,10 +87,10 @@ static void told_as_far_as_there_is_time(void **state)
 {
 	for (uint64_t i = 1; i <= PART; i++)
 		add(i, LIVE_OWN, 0);
-	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms()), GPUSHARE_OK);
-	assert_true(its_client.fresh && telling.goes_on);
+	assert_int_equal(tell(&its_client, &live_resync, monotonic_ms()), GPUSHARE_OK);
+	assert_true(its_client.fresh && live_resync.goes_on);
 	assert_int_equal(played.told_count, PART);
-	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_int_equal(tell_all(), GPUSHARE_OK);
 	assert_false(its_client.fresh);
 	assert_int_equal(played.told_count, PART);
 	assert_int_equal(played.tellings, 2);
@@ -99,13 +101,13 @@ static void told_once_more_when_all_is_told(void **state)
 {
 	for (uint64_t i = 1; i <= PART; i++)
 		add(i, LIVE_OWN, 0);
-	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms()), GPUSHARE_OK);
+	assert_int_equal(tell(&its_client, &live_resync, monotonic_ms()), GPUSHARE_OK);
 	client_tell_anew(&its_client);
-	assert_int_equal(tell(), GPUSHARE_OK);
-	assert_true(its_client.fresh && !telling.goes_on);
+	assert_int_equal(tell_all(), GPUSHARE_OK);
+	assert_true(its_client.fresh && !live_resync.goes_on);
 	assert_int_equal(played.tellings, 2);
 	assert_int_equal(played.told_count, PART);
-	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_int_equal(tell_all(), GPUSHARE_OK);
 	assert_false(its_client.fresh);
 	assert_int_equal(played.told_count, 2 * PART);
 }
@@ -114,18 +116,18 @@ static void told_to_one_that_refuses(void **state)
 {
 	add(1, LIVE_OWN, 0);
 	played.to_tell = GPUSHARE_E_LIMIT;
-	assert_int_equal(tell(),
+	assert_int_equal(tell_all(),
 			 GPUSHARE_OK); /* the program's own question is asked all the same */
 	assert_false(its_client.fresh);
 	assert_true(logged("could not be told to the registry: as planned"));
 	its_client.fresh = played.cuts = true;
 	played.to_tell = GPUSHARE_E_NO_REGISTRY;
-	assert_int_equal(tell(), GPUSHARE_E_NO_REGISTRY);
+	assert_int_equal(tell_all(), GPUSHARE_E_NO_REGISTRY);
 	assert_true(its_client.fresh);
 	played.cuts = false;
 	played.to_tell = GPUSHARE_OK;
 	played.other_body = played.wants_all = true;
-	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_int_equal(tell_all(), GPUSHARE_OK);
 	assert_int_equal(wanted_now(), 0);
 }
 
@@ -133,47 +135,19 @@ static void not_told_while_a_table_is_held(void **state)
 {
 	add(1, LIVE_OWN, 0);
 	played.async_stuck = true;
-	assert_int_equal(tell(), GPUSHARE_OK);
+	assert_int_equal(tell_all(), GPUSHARE_OK);
 	played.async_stuck = false;
 	played.objects_stuck = true;
-	assert_int_equal(tell(), GPUSHARE_OK);
-	assert_true(its_client.fresh && !telling.goes_on);
-	telling.goes_on = true; /* or is held from there on */
-	telling.connection = its_client.connections;
-	assert_int_equal(tell(), GPUSHARE_OK);
-	played.objects_stuck = false;
-	played.async_stuck = true;
-	assert_int_equal(tell(), GPUSHARE_OK);
-	assert_true(its_client.fresh);
+	assert_int_equal(tell_all(), GPUSHARE_OK);
+	assert_true(its_client.fresh && !live_resync.goes_on);
 	assert_int_equal(played.tellings, 0);
-}
-
-/* Without sessions: what is the program's own is entered as new, if it is another registry. */
-static void told_to_an_old_one(void **state)
-{
-	memset(its_client.session_key, 0, sizeof(its_client.session_key));
-	add(1, LIVE_OWN, 0);
-	add(2, LIVE_VMM, GPUSHARE_FLAG_KEEP);
-	assert_int_equal(tell(), GPUSHARE_OK);
-	assert_int_equal(played.tellings, 0);
-	assert_int_equal(wanted_now(), 1);
-	played.shared_as = 21;
-	share_wanted();
-	assert_int_equal(played.shares, 1);
-	assert_int_equal(played.last.again, 0);
-	assert_true(played.pages_ended == 1 && played.pages_added == 1);
-	assert_true(live_get(STEP, 21, &(struct live){0}));
-	its_client.fresh = true;
-	assert_int_equal(tell(), GPUSHARE_OK); /* the same one */
-	assert_false(its_client.fresh);
-	assert_int_equal(wanted_now(), 0);
 }
 
 static void ask_for_all(void)
 {
 	played.wants_all = its_client.fresh = true;
-	telling.connection = 1;
-	assert_int_equal(tell(), GPUSHARE_OK);
+	live_resync.connection = 1;
+	assert_int_equal(tell_all(), GPUSHARE_OK);
 }
 
 static void shared_again(void **state)
@@ -259,7 +233,7 @@ static void refused_again(void **state)
 	assert_true(logged("\"r1\" is not shared any more: the registry was restarted, and it is "
 			   "taken"));
 	assert_int_equal(played.pages_ended, 2);
-	assert_false(objects_get(2, 2, &(struct live){0}) || live_missed());
+	assert_false(objects_get(2, 2, &(struct live){0}) || resync_missed(&live_resync));
 }
 
 /* The next one is told everything. */
@@ -274,7 +248,7 @@ static void the_registry_went(void **state)
 		ask_for_all();
 		share_wanted();
 		assert_int_equal(played.shares, i + 1); /* no more of this now */
-		assert_true(live_missed());
+		assert_true(resync_missed(&live_resync));
 		assert_int_equal(wanted_now(), 1);
 	}
 	assert_true(live_get(STEP, 1, &(struct live){0}));
@@ -290,13 +264,13 @@ static void not_now(void **state)
 	played.standing = NULL;
 	share_wanted();
 	played.standing = &played.driver;
-	resync_share_wanted(monotonic_ms()); /* no time */
-	atomic_flag_test_and_set(&wants.sharing);
+	shim_resync_share(monotonic_ms()); /* no time */
+	atomic_flag_test_and_set(&live_resync.sharing);
 	share_wanted(); /* another thread does */
-	atomic_flag_clear(&wants.sharing);
+	atomic_flag_clear(&live_resync.sharing);
 	stuck_lock = true;
 	share_wanted();
-	forget_wanted();
+	assert_false(forget_wanted(&live_resync));
 	stuck_lock = false;
 	assert_int_equal(played.shares, 0);
 	assert_int_equal(wanted_now(), 1);
@@ -307,21 +281,21 @@ static void wanted_without_lock_and_memory(void **state)
 {
 	for (uint64_t i = 1; i <= 20; i++)
 		add(i, LIVE_OWN, 0);
-	free(wants.list);
-	wants.list = NULL;
-	wants.room = 0;
+	empty(&live_resync.wanted);
 	played.no_grow = true;
 	ask_for_all();
 	assert_int_equal(wanted_now(), 0);
-	assert_true(live_missed());
+	assert_true(its_client.fresh);
+	want(&live_resync, &(struct resync_ref){.generation = 1}, false);
+	assert_true(resync_missed(&live_resync));
 	played.no_grow = false;
 	ask_for_all();
 	assert_int_equal(wanted_now(), 20);
-	assert_false(live_missed());
+	assert_false(resync_missed(&live_resync));
 	stuck_lock = true;
-	want(&(struct live){.generation = 1}, false);
+	want(&live_resync, &(struct resync_ref){.generation = 1}, false);
 	stuck_lock = false;
-	assert_true(live_missed());
+	assert_true(resync_missed(&live_resync));
 	assert_int_equal(wanted_now(), 20);
 }
 
@@ -329,7 +303,7 @@ static void wanted_without_lock_and_memory(void **state)
 
 UNIT_MAIN(resynced(told_in_parts), resynced(told_as_far_as_there_is_time),
 	  resynced(told_once_more_when_all_is_told), resynced(told_to_one_that_refuses),
-	  resynced(not_told_while_a_table_is_held), resynced(told_to_an_old_one),
-	  resynced(shared_again), resynced(what_others_have_is_not_ours_to_bring),
-	  resynced(that_cannot_be_described), resynced(freed_meanwhile), resynced(refused_again),
-	  resynced(the_registry_went), resynced(not_now), resynced(wanted_without_lock_and_memory))
+	  resynced(not_told_while_a_table_is_held), resynced(shared_again),
+	  resynced(what_others_have_is_not_ours_to_bring), resynced(that_cannot_be_described),
+	  resynced(freed_meanwhile), resynced(refused_again), resynced(the_registry_went),
+	  resynced(not_now), resynced(wanted_without_lock_and_memory))

@@ -6,14 +6,17 @@
 #include "base/monotonic.h"
 #include "played_resync.h"
 /* behind it */
+#include "core/buffer/resync.c"
 #include "preload/shim_resync.c"
 
 static struct client its_client;
 
 static void add(uint64_t pointer, uint64_t generation, const char *name)
 {
-	struct live entry = {
-	    .pointer = pointer, .generation = generation, .size = 100, .reading = live_reading()};
+	struct live entry = {.pointer = pointer,
+			     .generation = generation,
+			     .size = 100,
+			     .reading = resync_readings(&live_resync)};
 
 	snprintf(entry.name, sizeof(entry.name), "%s", name);
 	assert_true(live_add(&entry));
@@ -23,9 +26,9 @@ static void add(uint64_t pointer, uint64_t generation, const char *name)
 static int set_up(void **state)
 {
 	played_begin(&its_client);
-	telling.connection = 1;
-	telling.goes_on = false;
-	forget_wanted();
+	resync_finish(&live_resync);
+	live_resync = (struct resync)RESYNC_INITIALIZER;
+	resync_by(&live_resync, &shim_resync_calls, &its_client);
 	add(STEP, 1, "told");
 	add(2 * STEP, 0, "unsynced");
 	return 0;
@@ -42,12 +45,12 @@ static int tear_down(void **state)
 
 static void tell_in(int64_t ms)
 {
-	assert_int_equal(resync_tell(&its_client, NULL, monotonic_ms() + ms), GPUSHARE_OK);
+	assert_int_equal(tell(&its_client, &live_resync, monotonic_ms() + ms), GPUSHARE_OK);
 }
 
 static void share_wanted(void)
 {
-	resync_share_wanted(monotonic_ms() + 60000);
+	shim_resync_share(monotonic_ms() + 60000);
 }
 
 static void asked_for_as_new(void **state)
@@ -88,7 +91,7 @@ static void taken_by_another(void **state)
 	share_wanted();
 	assert_false(live_get(2 * STEP, 0, &entry));
 	assert_non_null(strstr(played.log, "\"unsynced\" is not shared: it is taken"));
-	assert_false(live_missed());
+	assert_false(resync_missed(&live_resync));
 	assert_true(live_find(2 * STEP, 2 * STEP, &entry)); /* its memory is the program's */
 	assert_string_equal(entry.name, "");
 }
@@ -104,11 +107,11 @@ static void taken_while_there_is_more_to_tell(void **state)
 		add(at * STEP, at, name);
 	}
 	tell_in(0);
-	assert_true(telling.goes_on);
+	assert_true(live_resync.goes_on);
 	played.to_share = GPUSHARE_E_EXISTS;
 	share_wanted();
 	assert_true(live_get(2 * STEP, 0, &entry));
-	assert_true(live_missed());
+	assert_true(resync_missed(&live_resync));
 	its_client.fresh = true;
 	its_client.connections++;
 	tell_in(60000);
@@ -126,7 +129,7 @@ static void not_answered_again(void **state)
 	played.to_share = GPUSHARE_E_NOT_READY;
 	share_wanted();
 	assert_true(live_get(2 * STEP, 0, &entry));
-	assert_true(live_missed());
+	assert_true(resync_missed(&live_resync));
 }
 
 #define unsettled(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
