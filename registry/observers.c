@@ -9,6 +9,7 @@
 #include "os/log.h"
 #include "order/order.h"
 #include "fdstore/fdstore.h"
+#include "persist/records.h"
 #include "persist/save.h"
 #include "state/access.h"
 
@@ -129,7 +130,7 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 	if (effect->what & SAVE)
 		save_entry(registry, entry);
 	if (effect->what & GONE)
-		save_gone(registry, entry);
+		records_drop(registry->records, &entry->record_slot);
 	if (effect->what & MARK)
 		changes_mark(&registry->changes, entry->info.name);
 	if (effect->what & SHOW && !entry->nameless)
@@ -191,10 +192,11 @@ void registry_observe(void *context, const struct change *change)
 		save_participant(registry, change->participant);
 		break;
 	case CHANGE_SEEN:
-		save_seen(registry, change->session);
+		save_session(registry, change->session);
 		break;
 	case CHANGE_LEAVE:
-		save_end(registry, change->session);
+		/* before all that it has: a successor must not wait for a process that lives */
+		records_drop(registry->records, &change->session->record_slot);
 		events_leave(&registry->events, change->session);
 		order_end_session(registry, change->session);
 		break;

@@ -45,32 +45,6 @@ struct registry *registry_new(void)
 	return registry;
 }
 
-void registry_let_go(struct registry *registry, bool keep)
-{
-	order_let_go(registry);
-	registry->records = records_close(registry->records, keep);
-	if (registry->fdstore)
-		fdstore_close(registry->fdstore, keep);
-	registry->fdstore = NULL;
-}
-
-struct registry *registry_free(struct registry *registry)
-{
-	if (!registry)
-		return NULL;
-	audit_close(&registry->audit);
-	registry_let_go(registry, true);
-	while (registry->state.sessions.by_id)
-		registry_disconnect(registry, registry->state.sessions.by_id);
-	order_finish(registry);
-	state_finish(&registry->state);
-	changes_finish(&registry->changes);
-	indexer_finish(&registry->index);
-	pthread_mutex_destroy(&registry->lock);
-	free(registry);
-	return NULL;
-}
-
 void registry_lock(struct registry *registry)
 {
 	pthread_mutex_lock(&registry->lock);

@@ -43,12 +43,8 @@ struct registry {
 	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
 };
 
-/* NULL: out of memory. */
+/* It lives as long as its process. NULL: out of memory. */
 struct registry *registry_new(void);
-/* Ends every session that is left; what was written down of them stays. Returns NULL. */
-struct registry *registry_free(struct registry *registry);
-/* Records and descriptors are not this one's any more; `keep` them for a successor. */
-void registry_let_go(struct registry *registry, bool keep);
 
 void registry_lock(struct registry *registry);
 void registry_unlock(struct registry *registry);

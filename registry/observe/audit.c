@@ -370,13 +370,6 @@ bool audit_open(struct audit *audit, const char *word, uint64_t rate, const char
 	return true;
 }
 
-void audit_close(struct audit *audit)
-{
-	if (audit->rate)
-		close(audit->fd);
-	audit->rate = 0;
-}
-
 void audit_reopen(struct audit *audit)
 {
 	const char *why;

@@ -36,8 +36,6 @@ struct audit {
 const char *audit_fault(const char *word);
 /* `word` is the setting; a file's name without a slash is in `directory`. false: logged. */
 bool audit_open(struct audit *audit, const char *word, uint64_t rate, const char *directory);
-/* Lines that no audit_take() took are lost. */
-void audit_close(struct audit *audit);
 /* SIGHUP in the main loop: the file was renamed. */
 void audit_reopen(struct audit *audit);
 

@@ -30,14 +30,6 @@ static void *page_map(const char *name, size_t size, int *out_fd)
 	return page == MAP_FAILED ? NULL : page;
 }
 
-static void page_unmap(void *page, size_t size, int fd)
-{
-	if (page)
-		munmap(page, size);
-	if (fd >= 0)
-		close(fd);
-}
-
 /* What one registry counts is never taken for what the one before it did. */
 static bool begin(struct changes_page *page)
 {
@@ -56,12 +48,10 @@ void changes_init(struct changes *changes)
 	if (changes->page && begin(changes->page) && !fcntl(changes->fd, F_ADD_SEALS, SEALS))
 		return;
 	log_line("no page of changes: clients ask each time that they attach");
-	changes_finish(changes);
-}
-
-void changes_finish(struct changes *changes)
-{
-	page_unmap(changes->page, sizeof(*changes->page), changes->fd);
+	if (changes->page)
+		munmap(changes->page, sizeof(*changes->page));
+	if (changes->fd >= 0)
+		close(changes->fd);
 	*changes = (struct changes){.fd = -1};
 }
 
@@ -118,37 +108,21 @@ static bool own(struct index_page *page)
 
 void indexer_init(struct indexer *indexer)
 {
-	struct index_page *page;
-	int fd;
+	struct index_page *page = page_map("gpushare-index", sizeof(*page), &indexer->fd);
 
-	page = page_map("gpushare-index", sizeof(*page), &fd);
-	*indexer = (struct indexer){.fd = fd};
 	indexer->next = calloc(INDEX_SLOTS, sizeof(*indexer->next));
-	if (page && indexer->next && own(page)) {
+	if (page && indexer->next && own(page) && page->owner_is &&
+	    !fcntl(indexer->fd, F_ADD_SEALS, SEALS)) {
 		page->version = INDEX_VERSION;
 		page->size = sizeof(*page);
 		indexer->page = page;
-		if (page->owner_is && !fcntl(fd, F_ADD_SEALS, SEALS))
-			return;
-	} else if (page) {
-		munmap(page, sizeof(*page));
+		return;
 	}
 	log_line("no index: clients ask for each look-up");
-	indexer_finish(indexer);
-}
-
-void indexer_finish(struct indexer *indexer)
-{
-	struct index_page *page = indexer->page;
-
-	if (page) {
-		indexer_close(indexer);
-		pthread_mutex_unlock((pthread_mutex_t *)page->lock);
-		pthread_mutex_destroy((pthread_mutex_t *)page->lock);
-	}
-	page_unmap(page, sizeof(*page), indexer->fd);
 	free(indexer->next);
-	*indexer = (struct indexer){.fd = -1};
+	if (indexer->fd >= 0)
+		close(indexer->fd);
+	*indexer = (struct indexer){.fd = -1}; /* the page stays mapped: its lock may be held */
 }
 
 void indexer_close(struct indexer *indexer)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_PAGES_H
 #define GPUSHARE_REGISTRY_PAGES_H
-/* Sealed memory that the registry writes and clients map. All want the registry's lock held, but for init and
- * finish. */
+/* Sealed memory that the registry writes and clients map. All want the registry's lock held, but for
+ * init. */
 #include "index.h"
 
 struct entry;
@@ -14,7 +14,6 @@ struct changes {
 };
 
 void changes_init(struct changes *changes);
-void changes_finish(struct changes *changes);
 /* Before anybody is answered that the name has gone, or stands for another generation. */
 void changes_mark(struct changes *changes, const char *name);
 /* Has the last attacher of that generation, which has no name any more, left? */
@@ -31,7 +30,6 @@ struct indexer {
 
 /* The thread that calls this is the one whose end ends the index. */
 void indexer_init(struct indexer *indexer);
-void indexer_finish(struct indexer *indexer);
 /* Nobody is to believe it any more. */
 void indexer_close(struct indexer *indexer);
 /* As it is now; a bucket may have no room. */

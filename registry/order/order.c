@@ -466,12 +466,3 @@ void order_let_go(struct registry *registry)
 		order->page = NULL;
 	}
 }
-
-void order_finish(struct registry *registry)
-{
-	struct order *order, *after;
-
-	HASH_ITER (hh, registry->orders, order, after) {
-		order_free(registry, order);
-	}
-}

@@ -77,7 +77,6 @@ void order_describe(const struct registry *registry, const struct entry *entry, 
 void order_restore(struct registry *registry);
 /* A successor has the pages: change them no more. */
 void order_let_go(struct registry *registry);
-void order_finish(struct registry *registry);
 
 /* participant.c. NULL: the session is none of this order. */
 struct participant *participant_find(const struct order *order, const struct session *session);

@@ -11,7 +11,6 @@ struct closer {
 	pthread_cond_t changed;
 	int *fds;
 	size_t count, room;
-	bool busy; /* it is at one */
 	bool ending;
 };
 
@@ -28,12 +27,9 @@ static void *run(void *argument)
 			continue;
 		}
 		fd = closer->fds[--closer->count];
-		closer->busy = true;
 		pthread_mutex_unlock(&closer->lock);
 		close(fd);
 		pthread_mutex_lock(&closer->lock);
-		closer->busy = false;
-		pthread_cond_broadcast(&closer->changed);
 	}
 	pthread_mutex_unlock(&closer->lock);
 	pthread_mutex_destroy(&closer->lock);
@@ -106,16 +102,6 @@ size_t closer_count(struct closer *closer)
 	count = closer->count;
 	pthread_mutex_unlock(&closer->lock);
 	return count;
-}
-
-void closer_wait(struct closer *closer)
-{
-	if (!closer)
-		return;
-	pthread_mutex_lock(&closer->lock);
-	while (closer->count || closer->busy)
-		pthread_cond_wait(&closer->changed, &closer->lock);
-	pthread_mutex_unlock(&closer->lock);
 }
 
 void closer_end(struct closer *closer)

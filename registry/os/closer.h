@@ -15,7 +15,5 @@ void closer_add(struct closer *closer, int fd);
 size_t closer_count(struct closer *closer);
 /* Its thread ends when it has closed what it was given; nobody waits for that. */
 void closer_end(struct closer *closer);
-/* All of it is closed. */
-void closer_wait(struct closer *closer);
 
 #endif

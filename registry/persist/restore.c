@@ -167,6 +167,8 @@ void restore_leave(struct registry *registry)
 	keep = registry->state.store.count || registry->state.store.nameless;
 	if (keep && !records_stand(registry->records))
 		save_all(registry);
-	registry_let_go(registry, keep);
+	order_let_go(registry);
+	registry->records = records_close(registry->records, keep);
+	fdstore_close(registry->fdstore, keep);
 	registry_unlock(registry);
 }

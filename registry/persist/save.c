@@ -11,7 +11,7 @@
 
 #define DISCONNECTED_FIRST 0x80000000u /* nng numbers its pipes below that */
 
-static void put_session(struct registry *registry, struct session *session)
+void save_session(struct registry *registry, struct session *session)
 {
 	gpushare_State what = {.which_change = gpushare_State_session_tag};
 	gpushare_Session *saved = &what.change.session;
@@ -26,13 +26,14 @@ static void put_session(struct registry *registry, struct session *session)
 	saved->own_namespace = peer->own_namespace;
 	saved->own_pid = peer->own_pid;
 	saved->own_started = peer->own_started;
-	records_put(registry->records, &what, &session->record_slot);
+	if (records_are_kept(registry->records))
+		records_put(registry->records, &what, &session->record_slot);
 }
 
-static void save_session(struct registry *registry, struct session *session)
+static void need_session(struct registry *registry, struct session *session)
 {
 	if (!session->record_slot && !session->ending)
-		put_session(registry, session);
+		save_session(registry, session);
 }
 
 void save_entry(struct registry *registry, struct entry *entry)
@@ -47,7 +48,7 @@ void save_entry(struct registry *registry, struct entry *entry)
 	     !entry->info.missing))
 		return;
 	if (entry->session) {
-		save_session(registry, entry->session);
+		need_session(registry, entry->session);
 		memcpy(saved->key, entry->session->key, sizeof(saved->key));
 	}
 	saved->has_buffer = true;
@@ -71,28 +72,12 @@ void save_attachment(struct registry *registry, struct session *session,
 		records_drop(registry->records, &attachment->record_slot);
 	if (!attachment->count || !records_are_kept(registry->records))
 		return;
-	save_session(registry, session);
+	need_session(registry, session);
 	memcpy(saved->key, session->key, sizeof(saved->key));
 	strcpy(saved->name, attachment->name);
 	saved->generation = attachment->generation;
 	saved->count = attachment->count;
 	records_put(registry->records, &what, &attachment->record_slot);
-}
-
-void save_gone(struct registry *registry, struct entry *entry)
-{
-	records_drop(registry->records, &entry->record_slot);
-}
-
-void save_seen(struct registry *registry, struct session *session)
-{
-	if (records_are_kept(registry->records))
-		put_session(registry, session);
-}
-
-void save_end(struct registry *registry, struct session *session)
-{
-	records_drop(registry->records, &session->record_slot);
 }
 
 void save_participant(struct registry *registry, struct participant *participant)
@@ -104,7 +89,7 @@ void save_participant(struct registry *registry, struct participant *participant
 		records_drop(registry->records, &participant->record_slot);
 	if (!participant->roles || !records_are_kept(registry->records))
 		return;
-	save_session(registry, participant->session);
+	need_session(registry, participant->session);
 	memcpy(saved->key, participant->session->key, sizeof(saved->key));
 	saved->generation = participant->order->generation;
 	saved->roles = participant->roles;

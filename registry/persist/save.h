@@ -9,16 +9,13 @@
 
 struct participant;
 
-/* A buffer as it is now, and one that goes. */
+/* A buffer as it is now. */
 void save_entry(struct registry *registry, struct entry *entry);
-void save_gone(struct registry *registry, struct entry *entry);
 /* Its count, which may be 0. */
 void save_attachment(struct registry *registry, struct session *session,
 		     struct attachment *attachment);
-/* A session whose process is seen otherwise than before. */
-void save_seen(struct registry *registry, struct session *session);
-/* A session that ends, before all that it has: a successor must not wait for a process that lives. */
-void save_end(struct registry *registry, struct session *session);
+/* A session, as its process is seen now. */
+void save_session(struct registry *registry, struct session *session);
 /* Its role in the order of a buffer from now on. */
 void save_participant(struct registry *registry, struct participant *participant);
 /* What holds for the whole registry. */

@@ -13,16 +13,6 @@ void state_init(struct state *state)
 	store_init(&state->store);
 }
 
-void state_finish(struct state *state)
-{
-	struct tree_node *kept;
-
-	while ((kept = state->kept.root))
-		buffer_remove(state, TREE_OF(struct entry, kept, kept), DEPARTURE_OWNER_GONE);
-	store_finish(&state->store);
-	users_finish(&state->users);
-}
-
 void state_emit(struct state *state, const struct change *change)
 {
 	if (state->observe)

@@ -94,8 +94,6 @@ struct state {
 };
 
 void state_init(struct state *state);
-/* All sessions have ended. */
-void state_finish(struct state *state);
 void state_emit(struct state *state, const struct change *change);
 
 /* A peer came. NULL: out of memory. */

@@ -24,14 +24,6 @@ void store_init(struct store *store)
 				.generations = {.compare = compare_generation}};
 }
 
-void store_finish(struct store *store)
-{
-	while (store->names.root)
-		store_remove(store, ENTRY(store->names.root));
-	while (store->generations.root)
-		store_remove(store, NUMBERED(store->generations.root));
-}
-
 void store_name(struct store *store, struct entry *entry)
 {
 	entry->nameless = false;

@@ -11,8 +11,6 @@ struct store {
 };
 
 void store_init(struct store *store);
-/* Frees what is left. */
-void store_finish(struct store *store);
 /* Without a generation; the name must be free. NULL: out of memory, nothing changed. */
 struct entry *store_add(struct store *store, const record *info, const uint8_t *handle);
 /* An entry that is not counted is counted as one with its name, or without. */

@@ -36,20 +36,6 @@ void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1])
 			 limit_kinds[index % LIMIT_KINDS].key);
 }
 
-void users_finish(struct users *users)
-{
-	struct user *user, *after;
-
-	HASH_ITER (hh, users->by_uid, user, after) {
-		HASH_DEL(users->by_uid, user);
-		closer_end(user->closer);
-		free(user);
-	}
-	closer_wait(users->closer);
-	closer_end(users->closer);
-	users->closer = NULL;
-}
-
 bool users_are_full(const struct users *users)
 {
 	return users->total.held[LIMIT_connections] + users->fds >= users->limits.together;

@@ -100,7 +100,6 @@ void limits_init(struct limits *limits);
 /* The key in registry.conf of the limit with that index in account.limits. */
 void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1]);
 
-void users_finish(struct users *users);
 /* There are as many connections and descriptors as the process may open. */
 bool users_are_full(const struct users *users);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fdstore/notify.h"
+#include "freed.h"
 #include "fuzz.h"
 #include "server/fds.h"
 

@@ -3,6 +3,7 @@
  * registry.state as anything might leave it: bytes, or whole records of any content. What a registry
  * makes of it holds together, and read again is the same.
  */
+#include "freed.h"
 #include "judge.h"
 #include "persist/records.h"
 #include "persist/save.h"

@@ -6,6 +6,7 @@
  */
 #include "os/clock.h"
 #include "verbs/handlers.h"
+#include "freed.h"
 #include "judge.h"
 #include "persist/save.h"
 #include "place.h"

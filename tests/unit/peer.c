@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include "fuzz/freed.h"
 #include "peer.h"
 #include "raw_fds.h"
 
@@ -30,7 +31,8 @@ int peer_set_up(void **state)
 
 int peer_tear_down(void **state)
 {
-	peer_registry = registry_free(peer_registry);
+	registry_free(peer_registry);
+	peer_registry = NULL;
 	return 0;
 }
 

@@ -53,7 +53,6 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 	fds_close(fds, 20);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	registry_free(registry);
 	unlink(path);
 	rmdir(raw_here.directory);
 }

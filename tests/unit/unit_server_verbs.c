@@ -2,6 +2,8 @@
 /* The real daemon's verbs: what is refused, counted and listed, and the sentences. */
 #include "unit.h"
 
+#include <fnmatch.h>
+
 #include "raw_peer.h"
 #include "state/limit.h"
 
@@ -434,6 +436,37 @@ static void a_list_is_paged_in_byte_order(void **state)
 	assert_int_equal(list("[", "", 0)->buffers_count, 0);
 }
 
+/* Whatever is left out of sight, what is listed is what fnmatch(3) says of each name. */
+static void a_list_has_what_fits_its_pattern(void **state)
+{
+	static const char *const names[] = {"a",    "a-",     "a.b", "a/b", "aa", "aab", "ab",
+					    "ab/c", "ab/c.w", "abc", "b",   "ba", "bb"};
+	static const char *const patterns[] = {
+	    "*",     "a",      "ab",	 "a*",	"ab*",	   "*b",	   "*.w",  "a?",
+	    "a[ab]", "a[ab]*", "[ab]",	 "a[b", "ab/c*.w", "a\\b",	   "a\\*", "z*",
+	    "A*",    "a**b",   "*a*b*",	 "?",	"??",	   "a?*",	   "*?b",  "*/?.w",
+	    "[!a]*", "*[!a]",  "a[!/]b", "b]",	"a[]b]b",  "a[[:alpha:]]", "\\",   "a\\",
+	};
+	enum { NAMES = sizeof(names) / sizeof(*names) };
+
+	for (size_t i = 0; i < NAMES; i++)
+		raw_shared(owner, names[i * 5 % NAMES]);
+	for (size_t p = 0; p < sizeof(patterns) / sizeof(*patterns); p++) {
+		for (size_t after = 0; after < NAMES; after++) {
+			const gpushare_ListReply *page = list(patterns[p], names[after], 0);
+			pb_size_t found = 0;
+
+			for (size_t i = after + 1; i < NAMES; i++) {
+				if (fnmatch(patterns[p], names[i], 0))
+					continue;
+				assert_in_range(found, 0, page->buffers_count - 1);
+				assert_string_equal(page->buffers[found++].name, names[i]);
+			}
+			assert_int_equal(found, page->buffers_count);
+		}
+	}
+}
+
 static request tags(const char *name, uint64_t generation, const char *const texts[4])
 {
 	request what = {.which_verb = gpushare_Request_tag_tag};
@@ -726,6 +759,7 @@ UNIT_MAIN(TEST(hello_is_wanted_first), TEST(a_handle_leaves_only_to_who_attaches
 	  TEST(a_share_brings_what_its_backing_wants), TEST(attachers_are_counted),
 	  TEST(an_attachment_outlives_the_name), TEST(who_takes_a_name_away),
 	  TEST(sentences_say_what_to_do), TEST(a_list_is_paged_in_byte_order),
-	  TEST(tags_are_set_or_refused), TEST(holders_come_in_pages),
-	  TEST(holders_of_deferred_and_of_the_owner), TEST(the_last_attacher_ends_it),
-	  TEST(it_is_listed_by_generation), TEST(what_was_asked_is_counted))
+	  TEST(a_list_has_what_fits_its_pattern), TEST(tags_are_set_or_refused),
+	  TEST(holders_come_in_pages), TEST(holders_of_deferred_and_of_the_owner),
+	  TEST(the_last_attacher_ends_it), TEST(it_is_listed_by_generation),
+	  TEST(what_was_asked_is_counted))
