@@ -1,22 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens to buffers, as a registry tells it: gaps, other registries, names that nobody asked for. */
+#include <errno.h>
 #include <fnmatch.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "api_session.h"
-#include "api_subscriber.h"
 #include "base/fork_check.h"
 #include "base/monotonic.h"
+#include "client/client_internal.h"
 
 #define TAKE_MAX 1024 /* notices of other names between two looks at the clock */
+#define RETRY_MIN_MS 5
+#define RETRY_MAX_MS 100
+#define PATIENCE_MAX_MS 4000
 
+/*
+ * A client of its own, which is never waited for: its calls get deadlines that have passed. It connects anew when the
+ * connection is lost. One Subscribe is always under way, so that the registry has somebody to tell.
+ */
 struct gpushare_watch {
 	int pid;			  /* that opened it, for words */
 	unsigned int process;		  /* the same */
 	char glob[GPUSHARE_NAME_MAX + 1]; /* "": all */
-	struct subscriber subscriber;
+	struct client *client;
+	int timer;	  /* beside the client's socket in client->events */
+	int64_t armed_ms; /* when it fires; 0: it has; INT64_MAX: never */
+	int64_t due_ms;	  /* when to dial; when to give up a connection that nobody greets */
+	int64_t retry_ms, patience_ms; /* for the next time */
+	int cancelling; /* the state of the caller's thread in a wait, which may have no end */
+	bool reached;	/* somebody was there, once */
+	uint32_t asked; /* the Subscribe under way; 0: none */
+	pb_size_t came, taken;	   /* notices of client->reply */
 	uint64_t registry, serial; /* of the latest notice; 0: none so far */
 	uint64_t unix_ns;	   /* of that */
 	/* what is to be told: */
@@ -25,6 +45,102 @@ struct gpushare_watch {
 	bool pending; /* `notice` */
 	notice notice;
 };
+
+/* Dial again in a while, which is the longer the more often that was in vain. */
+static void hang_up(struct gpushare_watch *watch)
+{
+	client_disconnect(watch->client);
+	watch->asked = 0;
+	watch->came = watch->taken = 0;
+	watch->due_ms = monotonic_ms() + watch->retry_ms;
+	watch->retry_ms = watch->retry_ms * 2 < RETRY_MAX_MS ? watch->retry_ms * 2 : RETRY_MAX_MS;
+}
+
+static int refuse(struct gpushare_watch *watch)
+{
+	hang_up(watch);
+	return api_fail(GPUSHARE_E_PROTOCOL,
+			"what speaks at " GPUSHARE_SOCKET " in %s is no registry, or of a "
+			"version that %s does not know",
+			watch->client->directory, GPUSHARE_VERSION);
+}
+
+/* E_TIMED_OUT: not yet. */
+static int connect_now(struct gpushare_watch *watch)
+{
+	struct client *client = watch->client;
+	int status;
+
+	if (client->socket.fd >= 0 && !client_drop_ended(client))
+		return GPUSHARE_E_NO_REGISTRY;
+	if (client->ready)
+		return GPUSHARE_OK;
+	if (client->socket.fd < 0) {
+		if (monotonic_ms() < watch->due_ms)
+			return GPUSHARE_E_TIMED_OUT;
+		watch->due_ms = monotonic_ms() + watch->patience_ms;
+	}
+	status = client_connect_by(client, 0);
+	watch->reached |= client->socket.fd >= 0;
+	if (status == GPUSHARE_E_TIMED_OUT && !client->greeted && monotonic_ms() >= watch->due_ms) {
+		watch->patience_ms *= 2;
+		if (watch->patience_ms > PATIENCE_MAX_MS)
+			watch->patience_ms = PATIENCE_MAX_MS;
+		hang_up(watch);
+	}
+	return status;
+}
+
+static bool ask(struct gpushare_watch *watch)
+{
+	static const request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
+
+	watch->asked = client_post(watch->client, &subscribe);
+	return watch->asked;
+}
+
+/* The next answer with notices. E_TIMED_OUT: there is none. */
+static int receive(struct gpushare_watch *watch)
+{
+	struct client *client = watch->client;
+	bool answered;
+	int status = connect_now(watch);
+
+	if (status)
+		return status;
+	if (!watch->asked && !ask(watch))
+		return GPUSHARE_E_NO_REGISTRY;
+	status = client_await(client, watch->asked, &answered, 0);
+	if (status)
+		return status;
+	if (client->reply.which_body != gpushare_Reply_subscribe_tag)
+		return GPUSHARE_E_PROTOCOL;
+	watch->came = client->reply.body.subscribe.notices_count;
+	watch->taken = 0;
+	ask(watch); /* if that fails, what came is told before the connection is given up */
+	return GPUSHARE_OK;
+}
+
+/* Why there is no notice. */
+static int explain(struct gpushare_watch *watch, int status)
+{
+	const struct client *client = watch->client;
+
+	switch (status) {
+	case GPUSHARE_E_TIMED_OUT:
+		return status;
+	case GPUSHARE_E_PROTOCOL:
+		return refuse(watch);
+	case GPUSHARE_E_NO_REGISTRY:
+		hang_up(watch);
+		return client->dial_error
+			   ? api_fail(status_from_errno(client->dial_error), "%s", client->why)
+			   : GPUSHARE_E_TIMED_OUT; /* wait for the next one */
+	default:
+		hang_up(watch);
+		return api_fail(status, "%s", client->why);
+	}
+}
 
 /* The buffer's name, for LOST and RESTART too: nothing is known of it then. */
 static void tell(const struct gpushare_watch *watch, enum gpushare_notice_kind kind,
@@ -65,6 +181,44 @@ static bool has_more(const struct gpushare_watch *watch)
 	return watch->lost || watch->restarted || watch->pending;
 }
 
+/* When take_one() may know more though no socket says so; 0: now; INT64_MAX: never. */
+static int64_t wake_ms(const struct gpushare_watch *watch)
+{
+	if (watch->taken < watch->came)
+		return 0;
+	return watch->client->greeted ? INT64_MAX : watch->due_ms;
+}
+
+/* Before the program polls client->events. */
+static void set_timer(struct gpushare_watch *watch)
+{
+	int64_t at_ms = has_more(watch) ? 0 : wake_ms(watch);
+	struct itimerspec at = {.it_value = {at_ms / 1000, at_ms % 1000 * 1000000}};
+
+	if (at_ms == watch->armed_ms)
+		return;
+	if (!at_ms)
+		at.it_value.tv_nsec = 1;
+	if (at_ms == INT64_MAX)
+		at.it_value = (struct timespec){0};
+	timerfd_settime(watch->timer, TFD_TIMER_ABSTIME, &at, NULL);
+	watch->armed_ms = at_ms;
+}
+
+/* Until take_one() may know more. */
+static int wait_until(struct gpushare_watch *watch, int64_t deadline_ms)
+{
+	int status, before;
+
+	set_timer(watch);
+	pthread_setcancelstate(watch->cancelling, &before);
+	status = client_wait(watch->client->events, POLLIN, deadline_ms);
+	pthread_setcancelstate(before, NULL);
+	if (status == GPUSHARE_E_IO)
+		return api_fail(status, "waiting for notices failed: %s", strerror(errno));
+	return status == GPUSHARE_E_TIMED_OUT ? GPUSHARE_OK : status;
+}
+
 static bool is_known(uint32_t kind)
 {
 	switch (kind) {
@@ -99,20 +253,25 @@ static bool place(struct gpushare_watch *watch, const notice *told)
 static int take_in(struct gpushare_watch *watch, const notice *told)
 {
 	if (!place(watch, told))
-		return subscriber_refuse(&watch->subscriber);
+		return refuse(watch);
 	watch->notice = *told;
 	watch->pending =
 	    is_known(told->kind) && !(*watch->glob && fnmatch(watch->glob, told->buffer.name, 0));
 	return GPUSHARE_OK;
 }
 
-/* E_TIMED_OUT: none has come. */
+/* E_TIMED_OUT: none has come, without a sentence. */
 static int take_one(struct gpushare_watch *watch)
 {
-	const notice *told;
-	int status = subscriber_next(&watch->subscriber, &told);
+	while (watch->taken == watch->came) {
+		int status = receive(watch);
 
-	return status ? status : take_in(watch, told);
+		if (status)
+			return explain(watch, status);
+	}
+	watch->retry_ms = RETRY_MIN_MS;
+	watch->patience_ms = CLIENT_PATIENCE_MS;
+	return take_in(watch, &watch->client->reply.body.subscribe.notices[watch->taken++]);
 }
 
 /* Until something is to be told, a while at most. */
@@ -137,10 +296,10 @@ static int next(struct gpushare_watch *watch, int64_t deadline_ms,
 			return status;
 		if (monotonic_ms() >= deadline_ms)
 			return api_fail(GPUSHARE_E_TIMED_OUT, "nothing has happened in time in %s",
-					watch->subscriber.directory);
+					watch->client->directory);
 		if (status)
-			status = subscriber_wait(&watch->subscriber, deadline_ms);
-		if (status && status != GPUSHARE_E_TIMED_OUT)
+			status = wait_until(watch, deadline_ms);
+		if (status)
 			return status;
 	}
 }
@@ -155,12 +314,12 @@ static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
 			return watch->registry ? GPUSHARE_OK : status;
 		if (monotonic_ms() >= deadline_ms)
 			return api_fail(
-			    watch->subscriber.reached ? status : GPUSHARE_E_NO_REGISTRY,
+			    watch->reached ? status : GPUSHARE_E_NO_REGISTRY,
 			    "nobody tells notices at " GPUSHARE_SOCKET
 			    " in %s; the registry there may be older than %s, or stopped",
-			    watch->subscriber.directory, GPUSHARE_VERSION);
-		status = subscriber_wait(&watch->subscriber, deadline_ms);
-		if (status && status != GPUSHARE_E_TIMED_OUT)
+			    watch->client->directory, GPUSHARE_VERSION);
+		status = wait_until(watch, deadline_ms);
+		if (status)
 			return status;
 	}
 }
@@ -180,22 +339,48 @@ static int find_registry(struct gpushare_session *session, char out_directory[GP
 	return status;
 }
 
+static void free_watch(struct gpushare_watch *watch)
+{
+	int events = watch->client ? watch->client->events : -1;
+
+	client_free(watch->client);
+	if (watch->timer >= 0)
+		close(watch->timer);
+	if (events >= 0)
+		close(events);
+	free(watch);
+}
+
+static int open_client(struct gpushare_watch *watch, const char *directory)
+{
+	const struct client_options options = {.directory = directory, .who = "watch"};
+	struct epoll_event event = {.events = EPOLLIN};
+	struct client *client = watch->client = client_new(&options);
+
+	if (!client)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to watch %s", directory);
+	client->events = client_keep_clear(epoll_create1(EPOLL_CLOEXEC));
+	watch->timer =
+	    client_keep_clear(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	if (client->events < 0 || watch->timer < 0 ||
+	    epoll_ctl(client->events, EPOLL_CTL_ADD, watch->timer, &event))
+		return api_fail(GPUSHARE_E_LIMIT, "no file descriptors to watch %s with: %s",
+				directory, strerror(errno));
+	return GPUSHARE_OK;
+}
+
 static int open_watch(struct gpushare_watch *watch, struct gpushare_session *session)
 {
 	int64_t deadline_ms = monotonic_ms() + session->timeout_ms;
 	char directory[GPUSHARE_PATH_MAX];
 	int status = find_registry(session, directory);
 
-	if (status)
-		return status;
-	status = subscriber_open(&watch->subscriber, directory);
-	if (status)
-		return status;
-	status = await_first(watch, deadline_ms);
-	if (status)
-		subscriber_close(&watch->subscriber, true);
-	else
-		subscriber_settle(&watch->subscriber, has_more(watch));
+	if (!status)
+		status = open_client(watch, directory);
+	if (!status)
+		status = await_first(watch, deadline_ms);
+	if (!status)
+		set_timer(watch);
 	return status;
 }
 
@@ -217,13 +402,20 @@ API_PUBLIC int gpushare_watch(struct gpushare_session *session, const char *glob
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for a watch");
-	watch->pid = getpid();
-	watch->process = fork_check_number();
+	*watch = (struct gpushare_watch){
+	    .pid = getpid(),
+	    .process = fork_check_number(),
+	    .timer = -1,
+	    .armed_ms = INT64_MAX,
+	    .cancelling = PTHREAD_CANCEL_DISABLE,
+	    .retry_ms = RETRY_MIN_MS,
+	    .patience_ms = CLIENT_PATIENCE_MS,
+	};
 	if (glob)
 		strcpy(watch->glob, glob);
 	status = open_watch(watch, session);
 	if (status)
-		free(watch);
+		free_watch(watch);
 	else
 		*out_watch = watch;
 	return status;
@@ -242,24 +434,22 @@ API_PUBLIC int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 				"the watch was opened by process %d before fork(); call "
 				"gpushare_watch() in this process",
 				watch->pid);
-	watch->subscriber.cancelling = api_cancelling_;
+	watch->cancelling = api_cancelling_;
 	status = next(watch, timeout_ms < 0 ? INT64_MAX : monotonic_ms() + timeout_ms, out_notice);
-	subscriber_settle(&watch->subscriber, has_more(watch));
+	set_timer(watch);
 	return status;
 }
 
 API_PUBLIC int gpushare_watch_fd(const struct gpushare_watch *watch)
 {
-	return watch ? watch->subscriber.events : -1;
+	return watch ? watch->client->events : -1;
 }
 
 API_PUBLIC void gpushare_watch_close(struct gpushare_watch *watch)
 {
 	API_CALL;
-	if (!watch)
-		return;
-	subscriber_close(&watch->subscriber, watch->process == fork_check_number());
-	free(watch);
+	if (watch)
+		free_watch(watch);
 }
 
 API_PUBLIC const char *gpushare_notice_text(enum gpushare_notice_kind kind)

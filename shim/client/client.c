@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -36,7 +37,7 @@ struct client *client_new(const struct client_options *options)
 
 	if (!client)
 		return NULL;
-	client->socket.fd = client->goes = client->came = -1;
+	client->socket.fd = client->events = client->goes = client->came = -1;
 	/* each below malloc's limit for a mapping: one in a hole beside a library moves what is loaded next */
 	client->out = malloc(GPUSHARE_MESSAGE_MAX);
 	client->in = malloc(GPUSHARE_MESSAGE_MAX);
@@ -90,8 +91,15 @@ bool client_is_silent(const struct client *client)
 
 void client_disconnect(struct client *client)
 {
-	if (client_socket_is_ours(&client->socket))
+	if (client_socket_is_ours(&client->socket)) {
+		/* else a forked child would hold the connection open, and keep it among the events */
+		if (client->process == fork_check_number()) {
+			if (client->events >= 0)
+				epoll_ctl(client->events, EPOLL_CTL_DEL, client->socket.fd, NULL);
+			shutdown(client->socket.fd, SHUT_RDWR);
+		}
 		close(client->socket.fd);
+	}
 	client->socket.fd = -1;
 	client->greeted = client->ready = false;
 	client->hello = 0;
@@ -121,7 +129,7 @@ struct client *client_free(struct client *client)
 {
 	if (!client)
 		return NULL;
-	if (!client_stands(client))
+	if (client->resync && !client_stands(client))
 		client_owe(client);
 	client_disconnect(client);
 	drop_fd(client);
@@ -184,16 +192,25 @@ static int open_up(struct client *client, int64_t deadline)
 	return status;
 }
 
+static bool join_events(struct client *client)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return client->events < 0 ||
+	       !epoll_ctl(client->events, EPOLL_CTL_ADD, client->socket.fd, &event);
+}
+
 /* `fd` is connected to somebody. */
 static int begin(struct client *client, int fd)
 {
 	int status;
 
-	if (!client_socket_of(fd, &client->socket)) { /* else nobody would ever close it */
+	if (!client_socket_of(fd, &client->socket) || !join_events(client)) {
 		status = client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				     "the connection to the registry in %s can't be looked at: %s",
 				     client->directory, strerror(errno));
 		close(fd);
+		client->socket.fd = -1;
 		return status;
 	}
 	sp_greeting(client->out, SP_REQ);
@@ -253,11 +270,11 @@ static int connect_again(struct client *client, int64_t deadline)
 }
 
 /* One that is still to be answered goes on. */
-static void drop_ended(struct client *client)
+bool client_drop_ended(struct client *client)
 {
-	if (client->socket.fd >= 0 &&
-	    (!client_socket_is_ours(&client->socket) || client_has_ended(client)))
+	if (!client_socket_is_ours(&client->socket) || client_has_ended(client))
 		client_disconnect(client);
+	return client->socket.fd >= 0;
 }
 
 int client_probe(struct client *client)
@@ -265,7 +282,7 @@ int client_probe(struct client *client)
 	char path[GPUSHARE_PATH_MAX];
 	int fd, status = GPUSHARE_OK;
 
-	drop_ended(client);
+	client_drop_ended(client);
 	if (client->socket.fd < 0) {
 		if (!client->directory[0] || check_trust(client) != GPUSHARE_OK ||
 		    directory_socket(client->directory, path) != GPUSHARE_OK)
@@ -294,7 +311,7 @@ int client_connect_by(struct client *client, int64_t deadline)
 	}
 	if (client_stands(client))
 		return GPUSHARE_OK;
-	drop_ended(client);
+	client_drop_ended(client);
 	status = client->socket.fd < 0 ? check_trust(client) : GPUSHARE_OK;
 	if (status != GPUSHARE_OK)
 		return status;

@@ -91,6 +91,8 @@ struct client {
 	request aside; /* of the owner's resyncing, while `request` waits */
 	request own;   /* the client's: a hello, or what undoes something */
 	reply reply;
+	int events;	/* an epoll instance that has the socket; -1: none */
+	int dial_error; /* errno, if somebody may listen who can't be connected to; 0 */
 	int goes; /* a descriptor that goes with `request`, and stays the caller's; -1: none */
 	int came; /* one that came with `reply`; -1: none. See client_take_fd(). */
 	bool attached_by_fds; /* so did the latest Attach's */
@@ -146,10 +148,10 @@ int client_call(struct client *client, unsigned int extra_ms);
 int client_take_fd(struct client *client);
 
 /*
- * Send `question` over the connection that stands, without a wait for its answer, which later calls skip.
- * False: it is not sent. Where the connection ends before it is answered, the resyncing must say the same.
+ * Send `question` over the connection that stands, without a wait for its answer, which later calls skip. Returns
+ * its id; 0: it is not sent. Where the connection ends before it is answered, the resyncing must say the same.
  */
-bool client_post(struct client *client, const request *question);
+uint32_t client_post(struct client *client, const request *question);
 
 /* Asks for the page of changes, once a connection; there may be none. */
 void client_fetch_changes(struct client *client);

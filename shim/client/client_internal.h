@@ -16,6 +16,9 @@ int client_fail_transfer(struct client *client, int status, const char *doing);
 /* Has the registry closed the connection? Without a word to it. */
 bool client_has_ended(const struct client *client);
 
+/* Drops a connection that has ended, or isn't ours any more. False: there is none. */
+bool client_drop_ended(struct client *client);
+
 /* A program may close every fd, or put one of its own where ours was: look before each use. */
 bool client_socket_is_ours(const struct client_socket *socket);
 /* *out_socket is that fd; false: it can't be looked at. */

@@ -84,6 +84,7 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 	    client->autostart && (!client->giving_back || client_is_remembered(client));
 	int64_t start_ms = 0; /* when to start one, or another: the one that was may be killed */
 
+	client->dial_error = 0;
 	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)
 		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				   "the registry's directory has too long a path; set GPUSHARE_DIR "
@@ -95,11 +96,13 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 			*out_fd = fd;
 			return GPUSHARE_OK;
 		}
-		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)
+		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN) {
+			client->dial_error = -fd;
 			return client_fail(
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
+		}
 		if (client->trust.is_system && fd != -EAGAIN &&
 		    (!client->connections || client->giving_back))
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,

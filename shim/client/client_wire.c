@@ -171,8 +171,7 @@ static void ask_ahead(struct client *client, const uint8_t *page, size_t size)
 	memcpy(next->after, end.after, sizeof(next->after));
 	next->after_generation = end.after_generation;
 	client->ahead_of = *next;
-	if (client_post(client, &client->own))
-		client->ahead = id_of(client->next_id);
+	client->ahead = client_post(client, &client->own);
 }
 
 /* Take one answer: *out_mine: to `id`, whose answer is then in client->reply. Others are dropped, or what they
@@ -262,20 +261,20 @@ int client_queue(struct client *client, const request *question, uint32_t *out_i
 	return GPUSHARE_OK;
 }
 
-bool client_post(struct client *client, const request *question)
+uint32_t client_post(struct client *client, const request *question)
 {
 	size_t whole;
 	uint32_t id;
 
 	if (flush(client) != GPUSHARE_OK || client->out_size ||
 	    client_queue(client, question, &id) != GPUSHARE_OK)
-		return false;
+		return 0;
 	whole = client->out_size;
 	if (flush(client) == GPUSHARE_OK && client->out_size < whole)
-		return true;
+		return id;
 	client->out_size = 0;
 	client->owed--;
-	return false;
+	return 0;
 }
 
 int client_exchange(struct client *client, const request *question, int64_t deadline)

@@ -3,6 +3,8 @@
  * out, the directory goes, or the program takes what is ours. */
 #include "unit.h"
 
+#include <endian.h>
+
 #include "descriptors.h"
 #include "protocol.h"
 #include "raw.h"
@@ -10,33 +12,36 @@
 #include "stopped.h"
 
 #define PUBLISHER_CALLS 8
+#define PUBLISHER_FRAMES 128
 #define PUBLISHER_FRAME_MAX (SP_HEADER_SIZE + SP_ID_SIZE + gpushare_Notice_size + 16)
 
-/* In the place of a scripted registry whose client is connected: a thread that sends whoever subscribes what a
- * test has put together, each connection its own at once; the last one's is for all that follow. */
+struct publisher_frame {
+	uint8_t bytes[PUBLISHER_FRAME_MAX];
+	size_t size;
+};
+
+/* In the place of a scripted registry whose client is connected: a thread that greets, answers a hello, and then each
+ * Subscribe with what a test has put together: each connection its own, the last one's for all that follow. */
 static struct publisher {
 	pthread_t thread;
+	pthread_mutex_t lock;
 	int listener, stop[2];
-	uint8_t bytes[PUBLISHER_CALLS][4096];
-	size_t size[PUBLISHER_CALLS];
-	bool ends[PUBLISHER_CALLS]; /* and then the connection */
+	uint8_t greeting[PUBLISHER_CALLS][SP_GREETING_SIZE];
+	struct publisher_frame frames[PUBLISHER_CALLS][PUBLISHER_FRAMES];
+	int count[PUBLISHER_CALLS];
+	bool ends[PUBLISHER_CALLS]; /* the connection, after them */
+	bool is_mute;		    /* says nothing after its greeting */
 	int calls;
-	_Atomic int line; /* the latest connection */
-} publisher;
-
-static void publisher_put_bytes(int call, const void *bytes, size_t size)
-{
-	assert_true(publisher.size[call] + size <= sizeof(publisher.bytes[call]));
-	memcpy(publisher.bytes[call] + publisher.size[call], bytes, size);
-	publisher.size[call] += size;
-}
+	int call, next; /* whose frames are sent, and which is next */
+	int line;	/* the latest connection */
+	bool is_open;	/* it has had its greeting */
+	uint32_t asked; /* the Subscribe that waits; 0: none */
+	int requests;	/* over all connections */
+} publisher = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void publisher_put_greeting(int call)
 {
-	uint8_t greeting[SP_GREETING_SIZE];
-
-	sp_greeting(greeting, SP_REP);
-	publisher_put_bytes(call, greeting, sizeof(greeting));
+	sp_greeting(publisher.greeting[call], SP_REP);
 }
 
 static notice publisher_notice(uint64_t registry, uint32_t kind, uint64_t serial, const char *name)
@@ -52,31 +57,49 @@ static notice publisher_notice(uint64_t registry, uint32_t kind, uint64_t serial
 	return told;
 }
 
-/* A notice as it is sent; its size. */
-static size_t publisher_frame(uint8_t to[PUBLISHER_FRAME_MAX], uint64_t registry, uint32_t kind,
-			      uint64_t serial, const char *name)
+static void publisher_encode(struct publisher_frame *frame, reply *answer)
+{
+	assert_int_equal(codec_encode_reply(answer, frame->bytes + SP_HEADER_SIZE + SP_ID_SIZE,
+					    PUBLISHER_FRAME_MAX - SP_HEADER_SIZE - SP_ID_SIZE,
+					    &frame->size),
+			 GPUSHARE_OK);
+	sp_header(frame->bytes, 0, frame->size);
+	frame->size += SP_HEADER_SIZE + SP_ID_SIZE;
+}
+
+/* A notice as it is sent, but for its id. */
+static struct publisher_frame publisher_frame(uint64_t registry, uint32_t kind, uint64_t serial,
+					      const char *name)
 {
 	static reply answer;
-	size_t size;
+	struct publisher_frame frame;
 
 	memset(&answer, 0, sizeof(answer));
 	answer.which_body = gpushare_Reply_subscribe_tag;
 	answer.body.subscribe.notices_count = 1;
 	answer.body.subscribe.notices[0] = publisher_notice(registry, kind, serial, name);
-	assert_int_equal(codec_encode_reply(&answer, to + SP_HEADER_SIZE + SP_ID_SIZE,
-					    PUBLISHER_FRAME_MAX - SP_HEADER_SIZE - SP_ID_SIZE,
-					    &size),
-			 GPUSHARE_OK);
-	sp_header(to, 1, size);
-	return SP_HEADER_SIZE + SP_ID_SIZE + size;
+	publisher_encode(&frame, &answer);
+	return frame;
+}
+
+static struct publisher_frame *publisher_add(int call)
+{
+	assert_in_range(publisher.count[call], 0, PUBLISHER_FRAMES - 1);
+	return &publisher.frames[call][publisher.count[call]++];
 }
 
 static void publisher_put(int call, uint64_t registry, uint32_t kind, uint64_t serial,
 			  const char *name)
 {
-	uint8_t bytes[PUBLISHER_FRAME_MAX];
+	*publisher_add(call) = publisher_frame(registry, kind, serial, name);
+}
 
-	publisher_put_bytes(call, bytes, publisher_frame(bytes, registry, kind, serial, name));
+static void publisher_put_bytes(int call, const void *bytes, size_t size)
+{
+	struct publisher_frame *frame = publisher_add(call);
+
+	memcpy(frame->bytes, bytes, size);
+	frame->size = size;
 }
 
 /* The usual beginning. */
@@ -86,36 +109,126 @@ static void publisher_put_welcome(int call, uint64_t registry, uint64_t serial)
 	publisher_put(call, registry, 0, serial, NULL);
 }
 
-/* Over the latest connection, now. */
+static void publisher_set_id(struct publisher_frame *frame, uint32_t id)
+{
+	const uint32_t bytes = htobe32(id);
+
+	memcpy(frame->bytes + SP_HEADER_SIZE, &bytes, sizeof(bytes));
+}
+
+/* Under the lock. What is next, where it is asked for. */
+static void publisher_answer(void)
+{
+	struct publisher_frame *frame = &publisher.frames[publisher.call][publisher.next];
+
+	if (!publisher.asked || publisher.next == publisher.count[publisher.call])
+		return;
+	publisher_set_id(frame, publisher.asked);
+	publisher.asked = 0;
+	publisher.next++;
+	raw_write(publisher.line, frame->bytes, frame->size);
+	if (publisher.next == publisher.count[publisher.call] && publisher.ends[publisher.call])
+		shutdown(publisher.line, SHUT_RDWR);
+}
+
+/* Over the latest connection, as soon as that asks. */
 static void publisher_say(uint64_t registry, uint32_t kind, uint64_t serial, const char *name)
 {
-	uint8_t bytes[PUBLISHER_FRAME_MAX];
-	size_t size = publisher_frame(bytes, registry, kind, serial, name);
+	pthread_mutex_lock(&publisher.lock);
+	publisher_put(publisher.call, registry, kind, serial, name);
+	publisher_answer();
+	pthread_mutex_unlock(&publisher.lock);
+}
 
-	assert_true(raw_write(publisher.line, bytes, size));
+/* The Subscribe that nothing is said to yet. */
+static uint32_t publisher_await_asked(void)
+{
+	uint32_t asked = 0;
+
+	while (!asked) {
+		pthread_mutex_lock(&publisher.lock);
+		asked = publisher.asked;
+		pthread_mutex_unlock(&publisher.lock);
+		raw_sleep_ms(1);
+	}
+	return asked;
+}
+
+static void publisher_hang_up(void)
+{
+	pthread_mutex_lock(&publisher.lock);
+	shutdown(publisher.line, SHUT_RDWR);
+	pthread_mutex_unlock(&publisher.lock);
+}
+
+static void publisher_accept(void)
+{
+	if (publisher.line >= 0) {
+		close(publisher.line);
+		publisher.call += publisher.call < publisher.calls - 1;
+	}
+	publisher.line = accept4(publisher.listener, NULL, NULL, SOCK_CLOEXEC);
+	publisher.is_open = false;
+	publisher.asked = 0;
+	publisher.next = 0;
+}
+
+/* False: the other side has hung up. */
+static bool publisher_take(void)
+{
+	static reply hello = {.which_body = gpushare_Reply_hello_tag};
+	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE], body[GPUSHARE_MESSAGE_MAX];
+	static request ask;
+	struct publisher_frame frame;
+	long size;
+
+	if (!publisher.is_open) {
+		publisher.is_open = true;
+		return raw_read(publisher.line, body, SP_GREETING_SIZE, RAW_TIMEOUT_MS) &&
+		       sp_greeting_is(body, SP_REQ) &&
+		       raw_write(publisher.line, publisher.greeting[publisher.call],
+				 SP_GREETING_SIZE);
+	}
+	if (!raw_read(publisher.line, header, sizeof(header), RAW_TIMEOUT_MS))
+		return false;
+	size = sp_header_body_size(header);
+	if (size < 0 || !raw_read(publisher.line, body, (size_t)size, RAW_TIMEOUT_MS) ||
+	    codec_decode_request(body, (size_t)size, &ask))
+		abort();
+	publisher.requests++;
+	if (publisher.is_mute)
+		return true;
+	if (ask.which_verb == gpushare_Request_hello_tag) {
+		hello.body.hello.protocol = GPUSHARE_PROTOCOL;
+		publisher_encode(&frame, &hello);
+		publisher_set_id(&frame, sp_id(header + SP_HEADER_SIZE));
+		return raw_write(publisher.line, frame.bytes, frame.size);
+	}
+	publisher.asked = sp_id(header + SP_HEADER_SIZE);
+	publisher_answer();
+	return true;
 }
 
 static void *publish(void *unused)
 {
-	struct pollfd events[] = {{.fd = publisher.listener, .events = POLLIN},
-				  {.fd = publisher.stop[0], .events = POLLIN}};
+	bool hears = false;
 
-	for (int call = 0; poll(events, 2, -1) >= 0 && !events[1].revents; call++) {
-		int at = call < publisher.calls ? call : publisher.calls - 1;
-		int fd = accept4(publisher.listener, NULL, NULL, SOCK_CLOEXEC);
-		uint8_t greeting[SP_GREETING_SIZE];
+	for (;;) {
+		struct pollfd events[] = {
+		    {.fd = publisher.listener, .events = POLLIN},
+		    {.fd = publisher.stop[0], .events = POLLIN},
+		    {.fd = hears ? publisher.line : -1, .events = POLLIN},
+		};
 
-		if (!raw_read(fd, greeting, sizeof(greeting), RAW_TIMEOUT_MS) ||
-		    !sp_greeting_is(greeting, SP_REQ))
-			abort();
-		if (publisher.line >= 0)
-			close(publisher.line);
-		publisher.line = fd;
-		raw_write(fd, publisher.bytes[at], publisher.size[at]);
-		if (publisher.ends[at])
-			shutdown(fd, SHUT_RDWR);
+		if (poll(events, 3, -1) < 0 || events[1].revents)
+			return NULL;
+		pthread_mutex_lock(&publisher.lock);
+		if (events[0].revents)
+			publisher_accept();
+		if (events[0].revents || events[2].revents)
+			hears = events[0].revents || publisher_take();
+		pthread_mutex_unlock(&publisher.lock);
 	}
-	return NULL;
 }
 
 /* Listen, with so many connections put together. */
@@ -148,8 +261,8 @@ static void publisher_end(void)
 static int publisher_open(void)
 {
 	memset(&publisher, 0, sizeof(publisher));
-	publisher.listener = -1;
-	publisher.line = -1;
+	pthread_mutex_init(&publisher.lock, NULL);
+	publisher.listener = publisher.line = -1;
 	return pipe(publisher.stop);
 }
 
@@ -300,7 +413,7 @@ static void a_connection_that_ends_is_made_again(void **state)
 /* Each in place of what a registry would say second; after it the connection is made anew. */
 static void nonsense_is_refused(void **state)
 {
-	static const uint8_t long_header[SP_HEADER_SIZE] = {1, 0, 0, 0, 0, 0, 1, 0, 1};
+	static const uint8_t long_header[SP_HEADER_SIZE + SP_ID_SIZE] = {1, 0, 0, 0, 0, 0, 1, 0, 1};
 	static const uint8_t garbage[] = "\1\0\0\0\0\0\0\0\10\x80\0\0\1\xff\xff\xff\xff";
 
 	for (int i = 0; i < 6; i++)
@@ -326,7 +439,7 @@ static void who_does_not_greet_as_a_registry_is_refused(void **state)
 						"\0SP\0\0\x31\0\1"};
 
 	for (int i = 0; i < 3; i++)
-		publisher_put_bytes(i, greetings[i], 8);
+		memcpy(publisher.greeting[i], greetings[i], SP_GREETING_SIZE);
 	open_session(RAW_TIMEOUT_MS);
 	publisher_start(3);
 	for (int i = 0; i < 3; i++)
@@ -339,10 +452,8 @@ static void who_is_silent_is_waited_for(void **state)
 	publisher_put_welcome(0, REGISTRY, 0);
 	begin(NULL, 1);
 	assert_int_equal(next(600), GPUSHARE_E_TIMED_OUT);
-	while (recv(publisher.line, &told, sizeof(told), MSG_DONTWAIT) > 0)
-		; /* what it has asked */
-	assert_int_equal(recv(publisher.line, &told, 1, MSG_DONTWAIT), -1);
-	assert_int_equal(errno, EAGAIN);
+	publisher_await_asked();
+	assert_int_equal(publisher.requests, 3); /* hello, Subscribe, and the next one */
 }
 
 static void the_deadline_holds(void **state)
@@ -350,6 +461,7 @@ static void the_deadline_holds(void **state)
 	long long began_ms = raw_now_ms();
 
 	publisher_put_greeting(0);
+	publisher.is_mute = true;
 	open_session(400);
 	publisher_start(1);
 	began_ms = raw_now_ms();
@@ -365,22 +477,21 @@ static void the_deadline_holds(void **state)
 /* A byte at a time, over and over half a message: nothing is told before it is whole. */
 static void halves_are_waited_for(void **state)
 {
-	uint8_t bytes[PUBLISHER_FRAME_MAX];
-	size_t size;
+	struct publisher_frame frame = publisher_frame(REGISTRY, SHARE, 1, "w");
 
 	publisher_put_welcome(0, REGISTRY, 0);
 	publisher_put_welcome(1, REGISTRY, 1);
+	publisher_put(1, REGISTRY, SHARE, 2, "x");
 	begin(NULL, 2);
-	size = publisher_frame(bytes, REGISTRY, SHARE, 1, "w");
-	for (size_t i = 0; i < size; i++) {
+	publisher_set_id(&frame, publisher_await_asked());
+	for (size_t i = 0; i < frame.size; i++) {
 		assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
-		assert_true(raw_write(publisher.line, bytes + i, 1));
+		assert_true(raw_write(publisher.line, frame.bytes + i, 1));
 	}
 	EXPECT(SHARE, "w");
-	assert_true(raw_write(publisher.line, bytes, size / 2));
-	shutdown(publisher.line, SHUT_RDWR);
-	assert_int_equal(next(300), GPUSHARE_E_TIMED_OUT); /* the half was nothing */
-	publisher_say(REGISTRY, SHARE, 2, "x");
+	assert_true(raw_write(publisher.line, frame.bytes, frame.size / 2));
+	publisher_hang_up();
+	/* The half was nothing. */
 	EXPECT(SHARE, "x");
 }
 
@@ -398,6 +509,7 @@ static void poll_knows_when_there_is_more(void **state)
 
 	publisher_put_welcome(0, REGISTRY, 0);
 	publisher_put_welcome(1, REGISTRY, 9);
+	publisher_put(1, REGISTRY, SHARE, 10, "w");
 	begin(NULL, 2);
 	fd = gpushare_watch_fd(watch);
 	assert_false(is_readable(0));
@@ -411,14 +523,31 @@ static void poll_knows_when_there_is_more(void **state)
 	}
 	assert_false(is_readable(50));
 	assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
-	shutdown(publisher.line, SHUT_RDWR); /* over a connection that is made again too */
-	while (publisher.line >= 0 && next(0) == GPUSHARE_E_TIMED_OUT && is_readable(300))
-		;
-	publisher_say(REGISTRY, SHARE, 10, "w");
+	publisher_hang_up(); /* over a connection that is made again too */
 	while (next(0) == GPUSHARE_E_TIMED_OUT)
 		assert_true(is_readable(RAW_TIMEOUT_MS));
 	assert_int_equal(told.serial, 10);
 	assert_int_equal(gpushare_watch_fd(watch), fd);
+}
+
+/* Several in one answer. */
+static void poll_knows_of_those_that_came_together(void **state)
+{
+	const int own = raw_connect(&raw_here);
+	char name[16];
+
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "w%d", i);
+		assert_int_equal(raw_say(own, raw_share(name)), GPUSHARE_OK);
+	}
+	for (int i = 0; i < 40; i++) {
+		while (next(0) == GPUSHARE_E_TIMED_OUT)
+			assert_true(is_readable(RAW_TIMEOUT_MS));
+		snprintf(name, sizeof(name), "w%d", i);
+		assert_string_equal(told.info.name, name);
+	}
+	assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
+	close(own);
 }
 
 static void a_newer_registrys_kinds_are_no_loss(void **state)
@@ -621,8 +750,8 @@ UNIT_MAIN(PLAYED(notices_come_in_order), PLAYED(only_names_that_match), PLAYED(a
 	  PLAYED(who_does_not_greet_as_a_registry_is_refused), PLAYED(who_is_silent_is_waited_for),
 	  PLAYED(the_deadline_holds), PLAYED(halves_are_waited_for),
 	  PLAYED(poll_knows_when_there_is_more), PLAYED(a_newer_registrys_kinds_are_no_loss),
-	  PLAYED(arguments_are_checked), SERVED(without_room_it_says_so),
-	  SERVED(it_goes_on_when_there_is_room_again),
+	  PLAYED(arguments_are_checked), SERVED(poll_knows_of_those_that_came_together),
+	  SERVED(without_room_it_says_so), SERVED(it_goes_on_when_there_is_room_again),
 	  SERVED(a_directory_that_is_open_to_others_is_refused),
 	  SERVED(a_directory_that_goes_may_come_back),
 	  SERVED(a_program_that_takes_the_socket_keeps_its_own),
