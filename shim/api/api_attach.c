@@ -58,9 +58,10 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 	if (options->same_address)
 		return NULL;
 	session_lock(session);
-	for (seen = session->buffers; seen; seen = seen->next)
+	DL_FOREACH (session->buffers, seen) {
 		if (attach_is_current(seen, name, options, change))
 			break;
+	}
 	if (seen)
 		attach_count_warm(seen);
 	pthread_mutex_unlock(&session->lock);
@@ -89,8 +90,10 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 					   const struct gpushare_attach_options *options,
 					   bool *out_misplaced)
 {
+	struct gpushare_buffer *seen;
+
 	*out_misplaced = false;
-	for (struct gpushare_buffer *seen = session->buffers; seen; seen = seen->next) {
+	DL_FOREACH (session->buffers, seen) {
 		if (!buffer_is_attached(seen) || !attach_is_alike(seen, options) ||
 		    seen->info.generation != from->generation ||
 		    strcmp(seen->info.name, from->name))
@@ -123,10 +126,8 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 	session_lock(session);
 	resync_check(&session->resync, readings);
 	seen = attach_seen(session, from, options, &misplaced);
-	if (!seen) {
-		buffer->next = session->buffers;
-		session->buffers = buffer;
-	}
+	if (!seen)
+		DL_PREPEND(session->buffers, buffer);
 	pthread_mutex_unlock(&session->lock);
 	if (!seen) {
 		*out_buffer = buffer;
@@ -171,10 +172,11 @@ static int attach_open(struct gpushare_buffer *buffer, const struct attach_answe
 	return mapping_open(buffer, answer, options);
 }
 
-static int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
-		       const struct gpushare_attach_options *options,
-		       struct gpushare_buffer **out_buffer)
+/* An attach_make. */
+static int make(struct gpushare_session *session, const struct attach_answer *answer,
+		const void *asked, struct gpushare_buffer **out_buffer)
 {
+	const struct gpushare_attach_options *options = asked;
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
 	int status = attach_check(&answer->reply.buffer);
 
@@ -199,12 +201,11 @@ static int attach_make(struct gpushare_session *session, const struct attach_ans
 	buffer->asked_read_only = options->read_only != 0;
 	query_info(&answer->reply.buffer, &buffer->info);
 	status = attach_open(buffer, answer, options);
-	if (!status) {
-		status = attach_publish(buffer, &answer->reply.buffer, options, answer->readings,
-					out_buffer);
-		buffer = NULL;
-	}
-	return status;
+	if (status)
+		return status;
+	*out_buffer = buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
 }
 
 /* What the registry answered holds as long as the count that was read before. The page of counts is
@@ -227,13 +228,13 @@ static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uin
 	}
 }
 
-/* What the registry has counted, attached here already or not. */
-static int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
-			   const struct gpushare_attach_options *options,
-			   struct gpushare_buffer **out_buffer)
+int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
+		    const struct gpushare_attach_options *options, attach_make *by, const void *how,
+		    struct gpushare_buffer **out_buffer)
 {
 	struct gpushare_buffer *seen;
 	bool misplaced;
+	int status;
 
 	session_lock(session);
 	seen = attach_seen(session, &answer->reply.buffer, options, &misplaced);
@@ -241,10 +242,14 @@ static int attach_answered(struct gpushare_session *session, const struct attach
 	pthread_mutex_unlock(&session->lock);
 	if (misplaced)
 		return attach_misplaced(&answer->reply.buffer);
-	if (!seen)
-		return attach_make(session, answer, options, out_buffer);
-	*out_buffer = seen;
-	return GPUSHARE_OK;
+	if (seen) {
+		*out_buffer = seen;
+		return GPUSHARE_OK;
+	}
+	status = by(session, answer, how, &seen);
+	return status ? status
+		      : attach_publish(seen, &answer->reply.buffer, options, answer->readings,
+				       out_buffer);
 }
 
 static int attach_cold(struct gpushare_session *session, const char *name,
@@ -259,7 +264,7 @@ static int attach_cold(struct gpushare_session *session, const char *name,
 
 	if (status)
 		return status;
-	status = attach_answered(session, &answer, options, out_buffer);
+	status = attach_answered(session, &answer, options, make, options, out_buffer);
 	fds_close(&answer.fd, answer.fd >= 0);
 	if (status) {
 		query_info(&answer.reply.buffer, &info);

@@ -109,46 +109,12 @@ static int open_own(struct gpushare_buffer *buffer, const record *from)
 	return GPUSHARE_OK;
 }
 
-/* The caller holds the lock. */
-static struct gpushare_buffer *open_seen(struct gpushare_session *session, const record *from)
-{
-	struct gpushare_buffer *seen = session->buffers;
-
-	while (seen &&
-	       !(buffer_is_attached(seen) && buffer_is_event(seen) &&
-		 seen->info.generation == from->generation && !strcmp(seen->info.name, from->name)))
-		seen = seen->next;
-	if (seen)
-		seen->count++;
-	return seen;
-}
-
-/* Two threads may open it at once: the first one's stays. */
-static struct gpushare_buffer *open_publish(struct gpushare_buffer *buffer, const record *from,
-					    unsigned int readings)
-{
-	struct gpushare_session *session = buffer->session;
-	struct gpushare_buffer *seen;
-
-	session_lock(session);
-	resync_check(&session->resync, readings);
-	seen = open_seen(session, from);
-	if (!seen) {
-		buffer->next = session->buffers;
-		session->buffers = buffer;
-	}
-	pthread_mutex_unlock(&session->lock);
-	if (!seen)
-		return buffer;
-	event_drop(buffer->pointer);
-	buffer_free(buffer);
-	return seen;
-}
-
-static int open_make(struct gpushare_session *session, const gpushare_AttachReply *answer,
-		     const struct gpushare_event_options *options, struct gpushare_buffer **out)
+/* An attach_make. */
+static int open_make(struct gpushare_session *session, const struct attach_answer *asked,
+		     const void *options, struct gpushare_buffer **out)
 {
 	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
+	const gpushare_AttachReply *answer = &asked->reply;
 	const record *from = &answer->buffer;
 	void *made;
 	int status;
@@ -174,31 +140,10 @@ static int open_make(struct gpushare_session *session, const gpushare_AttachRepl
 	return GPUSHARE_OK;
 }
 
-/* What the registry has counted, open here already or not. */
-static int open_answered(struct gpushare_session *session, const gpushare_AttachReply *answer,
-			 const struct gpushare_event_options *options, unsigned int readings,
-			 struct gpushare_buffer **out_buffer)
-{
-	struct gpushare_buffer *buffer;
-	int status;
-
-	session_lock(session);
-	resync_check(&session->resync, readings);
-	buffer = open_seen(session, &answer->buffer);
-	pthread_mutex_unlock(&session->lock);
-	if (!buffer) {
-		status = open_make(session, answer, options, &buffer);
-		if (status)
-			return status;
-		buffer = open_publish(buffer, &answer->buffer, readings);
-	}
-	*out_buffer = buffer;
-	return GPUSHARE_OK;
-}
-
 static int open_cold(struct gpushare_session *session, const char *name,
 		     const struct gpushare_event_options *options, struct gpushare_buffer **out)
 {
+	static const struct gpushare_attach_options any;
 	struct attach_answer asked = {.fd = -1};
 	const gpushare_AttachReply *answer = &asked.reply;
 	struct gpushare_info info;
@@ -215,7 +160,7 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	if (status)
 		return status;
 	fds_close(&asked.fd, asked.fd >= 0); /* an event has none */
-	status = open_answered(session, answer, options, asked.readings, out);
+	status = attach_answered(session, &asked, &any, open_make, options, out);
 	if (status) {
 		query_info(&answer->buffer, &info);
 		session_tell_detach(session, &info, asked.readings);

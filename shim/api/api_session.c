@@ -256,20 +256,8 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 {
 	session_lock(session);
 	resync_check(&session->resync, readings);
-	buffer->next = session->buffers;
-	session->buffers = buffer;
+	DL_PREPEND(session->buffers, buffer);
 	pthread_mutex_unlock(&session->lock);
-}
-
-/* Under the lock. */
-static void session_unlist(struct gpushare_session *session, const struct gpushare_buffer *buffer)
-{
-	for (struct gpushare_buffer **at = &session->buffers; *at; at = &(*at)->next) {
-		if (*at == buffer) {
-			*at = buffer->next;
-			return;
-		}
-	}
 }
 
 /* What the registry was not told of goes first, and is not the last. Under the lock. */
@@ -299,7 +287,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 	else if (what == RELEASE_HELD)
 		buffer->lost = true; /* freed: a new registry is not to hear of it */
 	if (what == RELEASE_LAST)
-		session_unlist(session, buffer);
+		DL_DELETE(session->buffers, buffer);
 	pthread_mutex_unlock(&session->lock);
 	return what;
 }
@@ -343,7 +331,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 		buffer->owed = false;
 	}
 	if (gone)
-		session_unlist(session, buffer);
+		DL_DELETE(session->buffers, buffer);
 	pthread_mutex_unlock(&session->lock);
 	if (gone)
 		status = session_end(session, buffer);
@@ -363,11 +351,10 @@ void buffer_free(struct gpushare_buffer *buffer)
 
 static void session_free(struct gpushare_session *session)
 {
-	mirror_forget_all(session);
-	while (session->buffers) {
-		struct gpushare_buffer *buffer = session->buffers;
+	struct gpushare_buffer *buffer, *next;
 
-		session->buffers = buffer->next;
+	mirror_forget_all(session);
+	DL_FOREACH_SAFE (session->buffers, buffer, next) {
 		buffer_free(buffer);
 	}
 	session_deferred_finish(session);
@@ -428,18 +415,22 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 /* Unmap before the registry hears of it, withdraw before the memory goes. */
 static void session_give_back(struct gpushare_session *session)
 {
+	struct gpushare_buffer *buffer;
+
 	atomic_flag_test_and_set(&session->resync.sharing); /* nothing is shared any more */
-	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
+	DL_FOREACH (session->buffers, buffer) {
 		ordering_end(buffer);
-	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next) {
+	}
+	DL_FOREACH (session->buffers, buffer) {
 		if (buffer->kind == BUFFER_ATTACHED)
 			mapping_close(buffer);
 		else if (buffer->kind != BUFFER_OWN)
 			session_tell_withdraw(session, &buffer->info);
 	}
-	for (struct gpushare_buffer *buffer = session->buffers; buffer; buffer = buffer->next)
+	DL_FOREACH (session->buffers, buffer) {
 		if (buffer->kind == BUFFER_ALLOCATED)
 			share_release(buffer);
+	}
 	session_deferred_empty(session);
 	session_deferred_empty_events(session);
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <utlist.h>
 
 #include "api_resync.h"
 #include "core/api_status.h"
@@ -32,7 +33,7 @@ struct api_rights {
 
 struct gpushare_buffer {
 	struct gpushare_session *session;
-	struct gpushare_buffer *next;
+	struct gpushare_buffer *prev, *next; /* the latest first */
 	enum buffer_kind kind;
 	unsigned int
 	    count;	   /* attaches that wait for their detach, and that the registry knows of */
@@ -219,6 +220,13 @@ enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
 int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
 		    enum attach_kind kind, struct attach_answer *out_answer);
 int session_end_attached(struct gpushare_buffer *buffer);
+/* What the registry has counted: attached here already as `options` ask, or made by `by`, which is not on the
+ * session's list so far. */
+typedef int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
+			const void *how, struct gpushare_buffer **out_buffer);
+int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
+		    const struct gpushare_attach_options *options, attach_make *by, const void *how,
+		    struct gpushare_buffer **out_buffer);
 
 /* api_alloc.c: free what gpushare_alloc() made; the struct stays. The first of what is no vmm buffer. */
 int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);
