@@ -57,6 +57,8 @@ lint  clang              command clang
 lint  libclang-rt-14-dev fuzzer  clang
 lint  gcovr              command gcovr
 lint  spin               command spin
+lint  codespell          command codespell
+lint  python3-yaml       python  yaml
 "
 [ -n "$foreign" ] || NEEDS+="test  g++        command g++
 more  scdoc      command scdoc

@@ -50,6 +50,16 @@ mapfile -t includers < <(git ls-files '*.c' '*.h')
 lint python3 "who includes whom" python3 tests/lint_layers.py "${includers[@]}"
 mapfile -t pages < <(git ls-files '*.md')
 lint python3 "links, lengths and tables of the documents" python3 tests/lint_docs.py "${pages[@]}"
+lint python3 "the picture is what its script draws" python3 docs/picture/picture.py --check
+# -I: words that are right here; names of tests' arguments and misspelt names that tests ask for
+mapfile -t words < <(git ls-files ':!*.svg' ':!*/corpus/*' ':!tests/codespell.txt')
+lint codespell "the spelling" codespell -I tests/codespell.txt "${words[@]}"
+if /usr/bin/python3 -c 'import yaml' 2>/dev/null; then
+	lint python3 "the compose file and the Kubernetes manifest" /usr/bin/python3 tests/lint_containers.py
+else
+	echo "skipped: lint: the compose file and the Kubernetes manifest: python3-yaml is not installed"
+	skipped=$((skipped + 1))
+fi
 lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
 	--inline-suppr "${suppressed[@]}" \

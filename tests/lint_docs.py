@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The Markdown files: lint_docs.py FILE... names each local link that leads nowhere. Of docs/, registry/, shim/ also each
-line over 120 characters, each source file that its module's README leaves out or that is named and not there, and each
+"""The Markdown files: lint_docs.py FILE... names each local link whose file or heading is missing, and each reference
+that is used and not defined or the other way round. Of README.md, docs/, registry/, shim/ also each line over 120
+characters, of README.md each after the 200th, each source file that its module's README leaves out or that is named and not there, and each
 verb of the protocol that docs/protocol.md leaves out or makes up."""
 import fnmatch
 import re
@@ -9,8 +10,10 @@ import sys
 from pathlib import Path
 
 MOST = 120
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-STRICT = ("docs/", "registry/", "shim/")  # the other pages are older than these rules
+LONGEST = 200  # lines of README.md
+LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]:\s*(\S+)|\b(?:src|srcset|href)=\"([^\"]+)\"", re.M)
+USED, DEFINED = re.compile(r"\]\[([^\]]+)\]"), re.compile(r"^\[([^\]]+)\]:", re.M)
+STRICT = ("README.md", "docs/", "registry/", "shim/")  # the other pages are older than these rules
 WRITTEN = re.compile(r"docs/measurements/.*/")  # by programs, which make one line of a table's row
 
 
@@ -18,13 +21,35 @@ def without_code(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
+def anchors(text):
+    """What GitHub makes of the headings: lower case, punctuation gone, blanks as dashes, a number on what is there twice."""
+    seen = {}
+    for heading in re.findall(r"^#+ +(.*?) *$", without_code(text), flags=re.M):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        yield f"{slug}-{seen[slug]}" if slug in seen else slug
+        seen[slug] = seen.get(slug, 0) + 1
+
+
 def links(path, text):
-    for target in LINK.findall(without_code(text)):
-        if not re.match(r"[a-z]+:", target) and not (path.parent / target).exists():
+    text = without_code(text)
+    for target in ("".join(found) for found in LINK.findall(re.sub(r"`[^`\n]*`", "", text))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        to = path.parent / file if file else path
+        if not to.exists():
             yield f"{path}: no {target}"
+        elif anchor and anchor not in anchors(to.read_text()):
+            yield f"{path}: no heading {target}"
+    if DEFINED.search(text):
+        for name in sorted(set(USED.findall(text)) ^ set(DEFINED.findall(text))):
+            yield f"{path}: the reference [{name}] is not used and defined"
 
 
 def lengths(path, text):
+    if path.name == str(path) == "README.md" and text.count("\n") > LONGEST:
+        yield f"{path}: {text.count(chr(10))} lines, over {LONGEST}"
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > MOST:
             yield f"{path}:{number}: {len(line)} characters"

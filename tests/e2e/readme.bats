@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What README.md shows can be typed: its C and C++ compile, its program for the simulated driver runs.
+# What README.md and docs/api.md show can be typed: C, C++ and Python; README.md's quick start runs.
 load helpers
 
 setup_more() {
@@ -8,16 +8,16 @@ setup_more() {
 	needs gcc
 }
 
-# snippets LANGUAGE: each into a file of its own, $WORK/1.LANGUAGE and so on
+# snippets PAGE LANGUAGE: each into a file of its own, $WORK/1.LANGUAGE and so on
 snippets() {
-	awk -v "lang=$1" -v "to=$WORK" '
+	awk -v "lang=$2" -v "to=$WORK" '
 		!inside && $0 == "```" lang { inside = 1; out = to "/" ++n "." lang; next }
 		inside && $0 == "```" { inside = 0; close(out); next }
-		inside { print >out }' "$ROOT/README.md"
+		inside { print >out }' "$ROOT/$1"
 }
 
-@test "the README's C: the first is a whole program, the others are parts of one" {
-	snippets c
+@test "the C of docs/api.md: the first is a whole program, the others are parts of one" {
+	snippets docs/api.md c
 	gcc -Wall -Wextra -Werror -I"$ROOT/include" "$WORK/1.c" -o "$WORK/first" -L"$BUILD" -l:libgpushare.so.0 -Wl,-rpath,"$BUILD"
 	run -1 "$WORK/first"
 	has "$output" weights
@@ -35,9 +35,9 @@ snippets() {
 	done
 }
 
-@test "the README's C++" {
+@test "the C++ of docs/api.md" {
 	needs g++
-	snippets c++
+	snippets docs/api.md c++
 	{
 		echo '#include <gpushare.hpp>'
 		echo 'void part() {'
@@ -48,29 +48,69 @@ snippets() {
 }
 
 is_filled() {
-	[[ $(gpushare-attach weights --wait 10 --stats) == *"mean   7"* ]]
+	[[ $(eval "$stats") == *"mean   7"* ]]
 }
 
-@test "the README's way to run a program of one's own without a GPU" {
+# typed BEGINNING: the one line of README.md's quick start that begins so
+typed() {
+	local line
+	line=$(awk -v "begins=$1" '$0 == "```sh" { inside = 1; next } inside && $0 == "```" { exit } inside && index($0, begins) == 1' "$ROOT/README.md")
+	equal "$(wc -l <<<"$line")" 1
+	[ -n "$line" ] || { echo "README.md: no $1"; return 1; }
+	printf '%s\n' "${line%%  *#*}"
+}
+
+@test "the README's quick start without a GPU, its five lines of C and of Python" {
+	local line server stats
 	needs_sim
-	cat >"$WORK/server.c" <<-'EOF'
-		#include <cuda_runtime.h>
-		#include <unistd.h>
-		int main(void)
-		{
-			void *at;
-			return cudaMalloc(&at, 1 << 20) || cudaMemset(at, 7, 1 << 20) || pause();
-		}
-	EOF
+	snippets README.md c
+	snippets README.md python
 	cd "$WORK"
 	ln -s "$ROOT/tests" tests
 	ln -s "$BUILD" build
-	eval "$(grep '^gcc .*build/sim' "$ROOT/README.md" | sed 's/ #.*//') -MD -MF headers" # a toolkit's headers may be there too
+	mv 1.c server.c
+	line=$(typed "make && gcc")
+	eval "${line#make && } -MD -MF headers" # a toolkit's headers may be there too
 	has "$(cat headers)" tests/sim/include/cuda_runtime.h
-	start server gpushare run --name weights -- ./server
+	equal "$(typed "export LD_LIBRARY_PATH=")" 'export LD_LIBRARY_PATH=$PWD/build/sim'
+	equal "$(typed "export PATH=")" 'export PATH=$PWD/build:$PATH'
+	server=$(typed "gpushare run")
+	has "$server" " &"
+	# shellcheck disable=SC2086 # the words of the line
+	start server ${server%&}
+	stats=$(typed "gpushare-attach")
 	until_true is_filled # the name is there before what the program writes
+	has "$(eval "$(typed "gpushare ls")")" weights
 	run -0 gpushare doctor ./server
 	has "$output" "simulated driver"
+	{
+		printf '#include <%s>\n' gpushare.h stdio.h
+		echo 'int main(void) {'
+		cat 2.c
+		echo 'printf("attached at %d\n", pointer != 0); gpushare_close(session); return 0; }'
+	} >five.c
+	gcc -Wall -Wextra -Werror -I"$ROOT/include" five.c -o five -L"$BUILD" -l:libgpushare.so.0 -Wl,-rpath,"$BUILD"
+	equal "$(./five)" "attached at 1"
+	if [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] && command -v python3 >/dev/null; then
+		equal "$(grep -c . 2.python)" 5
+		mkdir stand_in && echo 'def from_dlpack(buffer): return buffer' >stand_in/torch.py
+		{ cat 2.python && echo 'print(tensor is weights, bytes(head) == bytes([7]) * 64)'; } >five.py
+		output=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=stand_in:$ROOT/tools/python/src GPUSHARE_LIBRARY=$BUILD/libgpushare.so.0 python3 five.py)
+		has "$output" "'weights' uint8[1048576]"
+		has "$output" "True True"
+	fi
+	eval "$(typed "gpushare rm")"
+	equal "$(gpushare ls --json | tr -d ' \n')" "[]"
+	kill -0 "$PID"
+}
+
+@test "the README's server.c compiles with a toolkit" {
+	command -v nvcc >/dev/null || skip "no nvcc"
+	snippets README.md c
+	cd "$WORK"
+	mv 1.c server.c
+	eval "$(typed nvcc)"
+	[ -x server ]
 }
 
 @test "a compiler for an older C++ hears that gpushare.hpp needs C++17, and nothing else" {

@@ -470,10 +470,13 @@ linted() {
 	equal "$status" 0
 	user=$(sed -n 's/^useradd .* \(gpushare-ci-[0-9]*\)$/\1/p' "$WORK/ran")
 	home=$(sed -n 's/^git clone -q \. \(.*\)\/gpushare$/\1/p' "$WORK/ran")
-	# each of the commands that README.md begins with, as it stands there
-	readme=$(awk '$0 == "```" { if (inside++) exit; next } inside { sub(/ *#.*/, ""); print }' "$ROOT/README.md")
-	equal "$readme" $'make demo\nmake check'
-	for goal in ${readme//make /}; do
+	# each of the commands that README.md and docs/testing.md begin with, as it stands there; tests/deps.sh is what deps is
+	goals=$(for page in README.md docs/testing.md; do
+		awk '$0 == "```" { if (inside++) exit; next } inside { sub(/ *#.*/, ""); print }' "$ROOT/$page"
+	done)
+	equal "$goals" $'make deps\nmake demo\nmake check'
+	equal "$(grep -c '^tests/deps.sh$' "$ROOT/.ci/run")" 1
+	for goal in demo check; do
 		for line in "CI WERROR=1 $goal" "user WERROR=1 -C $home/gpushare $goal"; do
 			grep -qxF "$line" "$WORK/ran" || { echo "no: $line"; cat "$WORK/ran"; false; }
 		done
