@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../e2e/programs/app_driver.h"

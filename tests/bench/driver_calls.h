@@ -3,7 +3,6 @@
 #define TESTS_BENCH_DRIVER_CALLS_H
 /* The driver's allocations, through a table that each way of finding them fills. One includer. */
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "calls.h"
 #include "cuda/cuda_abi.h"

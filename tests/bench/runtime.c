@@ -5,7 +5,6 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stddef.h>
 
 #include "cuda/cuda_abi.h"
 #include "runtime.h"

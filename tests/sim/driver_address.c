@@ -5,9 +5,7 @@
  * VMM memory finds the owner's address free. GPUSHARE_SIM_SLOT is what real drivers do: the same
  * addresses in each.
  */
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "driver_sim.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks: a memfd each, a multiple of 2 MiB, cut into allocations in steps of 512 bytes. */
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "driver_sim.h"
 

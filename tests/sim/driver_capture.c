@@ -4,8 +4,6 @@
  * of CUDA's documentation of cuThreadExchangeStreamCaptureMode. A graph here holds addresses, and what
  * driver_work.h knows, in one order.
  */
-#include <stdlib.h>
-#include <sys/mman.h>
 
 #include "driver_work.h"
 

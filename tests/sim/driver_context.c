@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts, and each thread's stack of current ones. */
-#include <stdlib.h>
 
 #include "driver_stream.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies and fills: done at once, but for what comes behind a wait in its stream, or is captured. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "driver_work.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The devices: how many, which, how large. */
-#include <stdio.h>
 
 #include "driver_vmm.h"
 

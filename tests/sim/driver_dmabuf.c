@@ -4,12 +4,7 @@
  * that mmap refuses, and no promise of more, as of driver 580; `mmap`: it is promised and works, as
  * from CUDA 13.3 on; `broken`: promised, and refused; `apart`: what is stored there stays there.
  */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "driver_vmm.h"
 

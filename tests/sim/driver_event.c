@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Events: done when what their stream had to wait for has come. */
-#include <signal.h>
-#include <stdlib.h>
 
 #include "driver_event.h"
 

@@ -4,12 +4,6 @@
  * that the driver pretends not to have (GPUSHARE_SIM_LACKS=call,...), a log of allocator and IPC
  * calls (GPUSHARE_SIM_LOG=file), and the refusals that come before a call looks at its arguments.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "driver_stream.h"

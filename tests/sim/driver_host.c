@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that the CPU owns: pinned, registered and managed. */
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "driver_sim.h"
 #include "driver_stream.h"

@@ -4,12 +4,7 @@
  * block's memfd from /proc/PID/fd. Like the real driver it does not ask whether the allocation
  * still stands in its block. No daemon, no file: what is left of a killed process is nothing.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "driver_peer.h"

@@ -6,13 +6,7 @@
  * is such. Of a killed process others keep what they have open, and what it had recorded is never
  * reached.
  */
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "driver_event.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* VMM addresses: reservations, what is mapped in them, and who may do what there. */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include "driver_vmm.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Device memory: cuMemAlloc and its kin. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "driver_stream.h"
 

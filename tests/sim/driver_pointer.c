@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What the driver tells about a pointer. */
-#include <string.h>
 
 #include "driver_vmm.h"
 

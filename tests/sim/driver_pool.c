@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream-ordered memory. */
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "driver_stream.h"
 

@@ -3,8 +3,6 @@
  * Memory pools: one that each device has, and those that programs make. What a pool has reserved is a number
  * here, as measured on an H200 (driver 580.159.04): memory is taken from the device for what is allocated alone.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "driver_stream.h"
 

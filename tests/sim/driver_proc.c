@@ -6,7 +6,6 @@
  * to plain dlsym there.
  */
 #include <ctype.h>
-#include <string.h>
 
 #include "driver_sim.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* All ranges of addresses that mean something, in a treap: 20,000 open handles stay cheap. */
-#include <stdlib.h>
 
 #include "driver_sim.h"
 

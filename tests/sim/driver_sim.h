@@ -5,9 +5,20 @@
  * What the files of the simulated driver share. One noun a file; every exported call is declared
  * here from the ABI header's list, so a wrong prototype does not compile.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cuda/cuda_abi.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The process as a whole: settings from the environment, cuInit, fork, the one lock. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include "driver_sim.h"
 #include "sim_uuid.h"

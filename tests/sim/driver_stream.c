@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams. Work is done when its call returns, but for what comes after a wait on a word in memory. */
-#include <stdlib.h>
 
 #include "driver_stream.h"
 

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* VMM: objects of memory (a memfd each), and the mappings that give them addresses. */
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "driver_vmm.h"
 

@@ -4,8 +4,6 @@
  * behind them, one after another. They are looked at when somebody asks, and by a thread while there
  * is work; what was seen once stays.
  */
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "driver_work.h"
 

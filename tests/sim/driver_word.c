@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream memory operations and host functions; graphs, as far as these and copies go. */
-#include <stdlib.h>
 
 #include "driver_work.h"
 

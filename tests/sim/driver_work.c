@@ -6,11 +6,6 @@
  */
 #include "driver_work.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define WORK_INTERVAL_US 20
 
 static bool working;

@@ -2,7 +2,6 @@
 /* The simulated Vulkan's instance and devices: the machine's, whatever CUDA_VISIBLE_DEVICES says. */
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "sim_uuid.h"

@@ -3,13 +3,7 @@
  * The simulated Vulkan's memory: memfds of the simulated driver, or of its own, which look the same.
  * What is not coherent is mapped as a copy: flushing carries it there, invalidating back.
  */
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "driver_sim.h"
 #include "vulkan_sim.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* A program of gpushare's own API. See script.h for how it is told what to do. */
 #include <poll.h>
-#include <sys/syscall.h>
 
 #include "api_keep.h"
 #include "script_life.h"

@@ -2,7 +2,6 @@
 #ifndef GPUSHARE_TESTS_API_MAP_H
 #define GPUSHARE_TESTS_API_MAP_H
 /* Verbs of api_app for maps; over its slots, so that it comes after those. */
-#include <sys/resource.h>
 
 #include "script_child.h"
 

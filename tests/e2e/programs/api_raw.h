@@ -2,7 +2,6 @@
 #ifndef GPUSHARE_TESTS_API_RAW_H
 #define GPUSHARE_TESTS_API_RAW_H
 /* Memory that api_app makes through the driver, as a program would that shares its own. */
-#include <dlfcn.h>
 
 #include "cuda/cuda_abi.h"
 #include "script.h"

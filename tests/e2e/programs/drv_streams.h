@@ -2,8 +2,6 @@
 #ifndef TESTS_E2E_DRV_STREAMS_H
 #define TESTS_E2E_DRV_STREAMS_H
 /* Streams that stand still, and streams that are captured. */
-#include <pthread.h>
-#include <unistd.h>
 
 #include "drv_ways.h"
 

@@ -3,7 +3,6 @@
 #define TESTS_E2E_GPU_MANY_H
 /* Allocations by every way, many at once, and where they land. */
 #include <stdatomic.h>
-#include <sys/resource.h>
 
 #include "gpu_script.h"
 #include "script_tally.h"

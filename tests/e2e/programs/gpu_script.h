@@ -5,7 +5,6 @@
  * The verbs of a program that uses a GPU, over whatever way of reaching it the program fills in.
  * The program knows nothing of gpushare.
  */
-#include <pthread.h>
 
 #include "nodes.h"
 #include "script_child.h"

@@ -9,7 +9,6 @@
  */
 #include <sched.h>
 #include <spawn.h>
-#include <sys/syscall.h>
 
 #include "script.h"
 
