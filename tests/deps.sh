@@ -69,7 +69,6 @@ more  debhelper  command dh
 more  cmake      command cmake
 bench redis-server command redis-server
 bench gnuplot-nox  command gnuplot
-bench linux-perf   command perf
 "
 optional= # what is skipped without it
 case ${1:-} in

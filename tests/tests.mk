@@ -252,13 +252,8 @@ $(BUILD)/obj/tests/bench/%.o: VISIBILITY := -fvisibility=default
 $(ASKS): $(bench)/%: $(BUILD)/obj/tests/bench/%.o $(call objects,tests/bench/ask*.c) $(BUILD)/libunits.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -lm -ldl -o $@
-# Something for a profiler to look at; it finds its driver as a program does.
-$(BUILD)/obj/tests/bench/spend.o: ALL_CFLAGS += -iquote tests/gpu
-$(bench)/spend: $(BUILD)/obj/tests/bench/spend.o $(BUILD)/libgpushare.so
-	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/..' -lgpushare -pthread -ldl -o $@
 ifeq ($(CROSS)$(SANITIZE),)
-tests: $(BENCH) $(ASKS) $(bench)/spend
+tests: $(BENCH) $(ASKS)
 endif
 
 # The first line says which driver it will be: the probe needs nothing but the compiler.
@@ -327,7 +322,7 @@ bench: all
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
 	$(if $(filter registry,$(T)),,@tests/bench/run.sh)
 	$(if $(filter preload,$(T)),,@tests/bench/registry.sh)
-bench-programs: $(BENCH) $(ASKS) $(bench)/spend $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing cost_attach)
+bench-programs: $(BENCH) $(ASKS) $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing cost_attach)
 
 ifneq ($(SANITIZE),)
 SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \

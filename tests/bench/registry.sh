@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # The registry beside others that answer "what stands under this name?": tests/bench/registry.sh [OUT_DIR]
 # measures it and writes its part of OUT_DIR/RESULTS.md, with the drawings beside that. A missed target is
-# said and is no failure; what could not be measured is one. Redis, gnuplot and perf are used where they
+# said and is no failure; what could not be measured is one. Redis and gnuplot are used where they
 # are there, and said to be missing else. Shorter or longer: GPUSHARE_BENCH_TRIP_ROUNDS, _TRIPS,
-# _RATE_ROUNDS, _RATE_MS, _CLIENTS, _MANY (how many names), _SPENT_MS (of each verb; 0: not at all).
+# _RATE_ROUNDS, _RATE_MS, _CLIENTS, _MANY (how many names).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -15,7 +15,7 @@ out=$(cd "${1:-$here/../../docs/measurements/bench}" && pwd) || exit 1
 . "$here/measuring.bash"
 TRIP_ROUNDS=${GPUSHARE_BENCH_TRIP_ROUNDS:-41} TRIPS=${GPUSHARE_BENCH_TRIPS:-500}
 RATE_ROUNDS=${GPUSHARE_BENCH_RATE_ROUNDS:-7} RATE_MS=${GPUSHARE_BENCH_RATE_MS:-400}
-CLIENTS=${GPUSHARE_BENCH_CLIENTS:-1,8,64} SPENT_MS=${GPUSHARE_BENCH_SPENT_MS:-4000}
+CLIENTS=${GPUSHARE_BENCH_CLIENTS:-1,8,64}
 read -ra MANY <<<"${GPUSHARE_BENCH_MANY:-10000 1000000}"
 NAMES=1000 # shared while round trips and rates are measured
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
@@ -27,8 +27,6 @@ globs=('model07/*' '*99.weight' 'none*' '*')
 . "$here/results.bash"
 # shellcheck source=tests/bench/registry_report.bash
 . "$here/registry_report.bash"
-# shellcheck source=tests/bench/spent.bash
-. "$here/spent.bash"
 
 start_redis() {
 	[ -n "$has_redis" ] || return 0
@@ -125,19 +123,16 @@ measure_many() {
 	printf '%s\tredis\tlook\t%s\n' "$1" "$(look_up "$1" redis)"
 }
 
-has_redis='' has_plot='' has_perf=''
+has_redis='' has_plot=''
 ! command -v redis-server >/dev/null 2>&1 || has_redis=$(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')
 ! command -v gnuplot >/dev/null 2>&1 || has_plot=1
-! perf record -q -e cpu-clock -o "$scratch/perf" true >/dev/null 2>&1 || has_perf=1
 [ -n "$has_redis" ] || echo "skipped: Redis: redis-server is not installed"
 [ -n "$has_plot" ] || echo "skipped: drawings: gnuplot is not installed"
-[ -n "$has_perf" ] || [ "$SPENT_MS" = 0 ] || echo "skipped: where the time goes: perf is not installed, or may not be used"
 echo "measuring the registry beside others; this takes some minutes"
 load=$(cut -d' ' -f1 /proc/loadavg)
 measure_trips
 for count in "${MANY[@]}"; do
 	measure_many "$count" >>"$scratch/many" || exit 1
 done
-[ -z "$has_perf" ] || [ "$SPENT_MS" = 0 ] || measure_spent
 stop_all
 report

@@ -157,7 +157,6 @@ report() {
 		table_trips
 		table_rates
 		table_many
-		[ ! -s "$scratch/spent" ] || table_spent
 	} >"$scratch/part"
 	put_part "$scratch/part" "$results" || exit 1
 	[ -z "$has_plot" ] || draw

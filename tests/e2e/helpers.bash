@@ -279,26 +279,6 @@ untouched() {
 	stderr=$(diff "$WORK/plain.err" "$WORK/with.err" | sed -n 's/^[<>] //p') || true
 }
 
-# expected_to_fail REASON COMMAND...: the test of a known bug. If COMMAND fails, the test is skipped; if it passes, the test fails.
-# COMMAND's processes end with it. Call skip and needs before it: a COMMAND that skips would count as passed.
-expected_to_fail() {
-	local reason=$1 code=0 pid
-	shift
-	# In the background, as bash ignores errexit in a part of "||" or "if". So this must be a plain command too.
-	(
-		trap 'kill -KILL "${STARTED[@]}" 2>/dev/null || true' EXIT
-		trap - ERR DEBUG
-		STARTED=()
-		set -e
-		"$@"
-	) &
-	pid=$!
-	wait "$pid" || code=$?
-	[ "$code" = 0 ] || skip "known bug: $reason"
-	echo "passes now: take expected_to_fail away ($reason)"
-	return 1
-}
-
 needs() {
 	command -v "$1" >/dev/null || skip "$1 is not installed"
 }

@@ -503,24 +503,3 @@ linted() {
 	has "$output" "FAILED: lint: 1 skipped: a tool is missing"
 	equal "$status" 1
 }
-
-@test "expected_to_fail: skips while any assertion fails, fails once all pass, leaves no process" {
-	# shellcheck disable=SC2016 # the made file expands them
-	made known <<<"load '$BATS_TEST_DIRNAME/helpers'"'
-first() { false; true; }
-last() { equal a a; equal a b; }
-slow() { start sleeper sleep 300; echo $PID >"SLEEPER"; false; }
-mended() { equal a a; }
-TEST "first" { expected_to_fail "the first" first; }
-TEST "last" { expected_to_fail "the last" last; }
-TEST "slow" { expected_to_fail "a process" slow; }
-TEST "mended" { expected_to_fail "nothing" mended; }'
-	sed -i "s,SLEEPER,$WORK/sleeper," "$WORK/made/known.bats"
-	ran 1 BUILD="$BUILD"
-	has "$output" "known.bats: 0 passed, 1 failed, 3 skipped"
-	has "$output" "skipped: known.bats: first: known bug: the first"
-	has "$output" "skipped: known.bats: last: known bug: the last"
-	has "$output" "skipped: known.bats: slow: known bug: a process"
-	has "$output" "passes now: take expected_to_fail away (nothing)"
-	has_ended "$(cat "$WORK/sleeper")"
-}
