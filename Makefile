@@ -154,7 +154,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(BUILD)/gen/registry.pb.h $(BU
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
 # What no call takes often, small: it is resident in every program that is preloaded.
-SELDOM := $(addprefix client/,client client_fds client_given_up client_owed client_probe client_reach client_self client_wire autostart) \
+SELDOM := $(addprefix client/,client client_ended client_fds client_reach client_self client_wire autostart) \
 	$(addprefix preload/,rules_error rules_options rules_parse shim_attach shim_link shim_objects shim_pages shim_resync \
 	shim_share shim_when)
 $(patsubst %,$(BUILD)/obj/shim/%.o,$(SELDOM)) $(addprefix $(BUILD)/obj/registry/protocol/,codec.o directory.o): ALL_CFLAGS += \

@@ -121,6 +121,14 @@ static int receive(struct gpushare_watch *watch)
 	return GPUSHARE_OK;
 }
 
+/* Or somebody did, and has gone: another one may come. */
+static bool nobody_listens(const struct client *client)
+{
+	int error = client->dial_error;
+
+	return !error || error == ENOENT || error == ECONNREFUSED || error == EAGAIN;
+}
+
 /* Why there is no notice. */
 static int explain(struct gpushare_watch *watch, int status)
 {
@@ -133,9 +141,9 @@ static int explain(struct gpushare_watch *watch, int status)
 		return refuse(watch);
 	case GPUSHARE_E_NO_REGISTRY:
 		hang_up(watch);
-		return client->dial_error
-			   ? api_fail(status_from_errno(client->dial_error), "%s", client->why)
-			   : GPUSHARE_E_TIMED_OUT; /* wait for the next one */
+		if (nobody_listens(client))
+			return GPUSHARE_E_TIMED_OUT;
+		return api_fail(status_from_errno(client->dial_error), "%s", client->why);
 	default:
 		hang_up(watch);
 		return api_fail(status, "%s", client->why);

@@ -104,7 +104,7 @@ void client_disconnect(struct client *client)
 	client->greeted = client->ready = false;
 	client->hello = 0;
 	client->out_size = client->in_size = 0;
-	client->owed = client->ahead = 0;
+	client->unanswered = client->ahead = 0;
 	client_drop_pages(client);
 	client_drop_late(client);
 }
@@ -129,8 +129,8 @@ struct client *client_free(struct client *client)
 {
 	if (!client)
 		return NULL;
-	if (client->resync && !client_stands(client))
-		client_owe(client);
+	if (client_keep_ended(client))
+		return NULL;
 	client_disconnect(client);
 	drop_fd(client);
 	free(client->out);
@@ -277,28 +277,6 @@ bool client_drop_ended(struct client *client)
 	return client->socket.fd >= 0;
 }
 
-int client_probe(struct client *client)
-{
-	char path[GPUSHARE_PATH_MAX];
-	int fd, status = GPUSHARE_OK;
-
-	client_drop_ended(client);
-	if (client->socket.fd < 0) {
-		if (!client->directory[0] || check_trust(client) != GPUSHARE_OK ||
-		    directory_socket(client->directory, path) != GPUSHARE_OK)
-			return GPUSHARE_E_NO_REGISTRY;
-		fd = client_dial(path, SOCK_STREAM);
-		if (fd == -EAGAIN)
-			return GPUSHARE_E_TIMED_OUT;
-		if (fd < 0)
-			return client_await_next(client, GPUSHARE_E_NO_REGISTRY);
-		status = begin(client, fd);
-	}
-	if (status == GPUSHARE_OK)
-		greet(client, 0);
-	return client->greeted ? GPUSHARE_OK : GPUSHARE_E_TIMED_OUT;
-}
-
 int client_connect_by(struct client *client, int64_t deadline)
 {
 	int status;
@@ -317,8 +295,23 @@ int client_connect_by(struct client *client, int64_t deadline)
 		return status;
 	status = connect_again(client, deadline);
 	if (status == GPUSHARE_OK)
-		client_pay(client, deadline);
+		client_end_others(client, deadline);
 	return status;
+}
+
+int client_probe(struct client *client)
+{
+	bool autostart = client->autostart;
+
+	client->autostart = false;
+	client->dial_error = 0;
+	client_connect_by(client, 0);
+	client->autostart = autostart;
+	if (client->greeted)
+		return GPUSHARE_OK;
+	return client->socket.fd >= 0 || client->dial_error == EAGAIN
+		   ? GPUSHARE_E_TIMED_OUT
+		   : client_await_next(client, GPUSHARE_E_NO_REGISTRY);
 }
 
 int client_connect(struct client *client)

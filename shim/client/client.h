@@ -66,9 +66,9 @@ struct client {
 	uint8_t *out,
 	    *in; /* of GPUSHARE_MESSAGE_MAX bytes: still to be written, and read in advance */
 	size_t out_size, in_size;
-	unsigned int owed;	/* answers that are to come, whoever waits for them */
-	uint32_t ahead;		/* the id of the request for a list's next page; 0: none */
-	gpushare_List ahead_of; /* that page */
+	unsigned int unanswered; /* answers that are to come, whoever waits for them */
+	uint32_t ahead;		 /* the id of the request for a list's next page; 0: none */
+	gpushare_List ahead_of;	 /* that page */
 	struct client_late late;
 	struct client_pages pages;
 	unsigned int
@@ -84,6 +84,7 @@ struct client {
 	uint32_t connection;	  /* the registry's number of it */
 	client_resync *resync;
 	void *owner;
+	struct client *next_ended; /* client_ended.c */
 	char who[64];
 	char directory[GPUSHARE_PATH_MAX];
 	char why[512]; /* the sentence behind the last failure */
@@ -92,7 +93,7 @@ struct client {
 	request own;   /* the client's: a hello, or what undoes something */
 	reply reply;
 	int events;	/* an epoll instance that has the socket; -1: none */
-	int dial_error; /* errno, if somebody may listen who can't be connected to; 0 */
+	int dial_error; /* errno of the latest try to connect; 0: it did */
 	int goes; /* a descriptor that goes with `request`, and stays the caller's; -1: none */
 	int came; /* one that came with `reply`; -1: none. See client_take_fd(). */
 	bool attached_by_fds; /* so did the latest Attach's */

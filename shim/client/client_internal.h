@@ -47,11 +47,11 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd);
 /* client_pages.c */
 void client_drop_pages(struct client *client);
 
-/* client_owed.c. Of a client that goes, and has not told the registry so: the next connection of this
- * process to that directory does. */
-void client_owe(const struct client *client);
-/* Over a connection of its own each. */
-void client_pay(const struct client *client, int64_t deadline_ms);
+/* client_ended.c. The client goes: true: the registry that comes has to be told so, and the process's next connection
+ * to that directory does. */
+bool client_keep_ended(struct client *client);
+/* Tells for those, over a connection of their own each. */
+void client_end_others(const struct client *client, int64_t deadline_ms);
 /* Whether a registry that is started now would know what this client shared or attached. */
 bool client_is_remembered(const struct client *client);
 

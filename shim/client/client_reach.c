@@ -96,13 +96,12 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 			*out_fd = fd;
 			return GPUSHARE_OK;
 		}
-		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN) {
-			client->dial_error = -fd;
+		client->dial_error = -fd;
+		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)
 			return client_fail(
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		}
 		if (client->trust.is_system && fd != -EAGAIN &&
 		    (!client->connections || client->giving_back))
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,

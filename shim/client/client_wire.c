@@ -190,10 +190,10 @@ static int take_answer(struct client *client, uint32_t id, bool *out_mine, int64
 	if (found == client->ahead)
 		client->ahead = 0;
 	late = !*out_mine && found == client->late.id;
-	if (client->owed < (*out_mine || !id ? 1u : 2u))
+	if (client->unanswered < (*out_mine || !id ? 1u : 2u))
 		return GPUSHARE_E_PROTOCOL;
-	client->owed--;
-	if (!client->owed && client->in_size > size)
+	client->unanswered--;
+	if (!client->unanswered && client->in_size > size)
 		return GPUSHARE_E_PROTOCOL;
 	if (*out_mine)
 		ask_ahead(client, client->in + HEADER, size - HEADER);
@@ -237,7 +237,7 @@ int client_settle(struct client *client, int64_t deadline)
 	int status = GPUSHARE_OK;
 	bool mine;
 
-	while (status == GPUSHARE_OK && client->owed)
+	while (status == GPUSHARE_OK && client->unanswered)
 		status = take_answer(client, 0, &mine, deadline);
 	if (status != GPUSHARE_OK)
 		return fail_transfer(client, status);
@@ -257,7 +257,7 @@ int client_queue(struct client *client, const request *question, uint32_t *out_i
 	*out_id = id_of(++client->next_id);
 	sp_header(at, *out_id, size);
 	client->out_size += HEADER + size;
-	client->owed++;
+	client->unanswered++;
 	return GPUSHARE_OK;
 }
 
@@ -273,7 +273,7 @@ uint32_t client_post(struct client *client, const request *question)
 	if (flush(client) == GPUSHARE_OK && client->out_size < whole)
 		return id;
 	client->out_size = 0;
-	client->owed--;
+	client->unanswered--;
 	return 0;
 }
 

@@ -117,12 +117,12 @@ static void posted(void **state)
 	sent(&other_answer, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
 	assert_int_equal(lone_client.reply.body.deferred.generations[0], 7);
-	assert_int_equal(lone_client.owed, 1);
+	assert_int_equal(lone_client.unanswered, 1);
 	answer.body.deferred.generations[0] = 8;
 	sent(&answer, FIRST_ID + 3, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
 	assert_int_equal(lone_client.reply.body.deferred.generations[0], 8);
-	assert_int_equal(lone_client.owed, 0);
+	assert_int_equal(lone_client.unanswered, 0);
 	sent(&answer, FIRST_ID + 5, SIZE_MAX); /* to nothing that was posted */
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
 }
@@ -136,7 +136,7 @@ static void posted_to_nobody(void **state)
 	assert_int_equal(
 	    setsockopt(lone_client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	while (client_post(&lone_client, &deferred))
-		assert_in_range(lone_client.owed, 1, 100000);
+		assert_in_range(lone_client.unanswered, 1, 100000);
 	assert_true(lone_client.socket.fd >= 0);
 	close(other);
 	assert_false(client_post(&lone_client, &deferred));
@@ -241,13 +241,13 @@ static void taken_in_pieces(void **state)
 	assert_int_equal(
 	    setsockopt(lone_client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	while (client_post(&lone_client, &part))
-		assert_in_range(lone_client.owed, 1, 100000);
-	whole = lone_client.owed;
+		assert_in_range(lone_client.unanswered, 1, 100000);
+	whole = lone_client.unanswered;
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(client_exchange(&lone_client, &part, shortly()),
 				 GPUSHARE_E_TIMED_OUT);
 		lone_why_has("while taking a request");
-		assert_true(lone_client.socket.fd >= 0 && lone_client.owed == whole + 1);
+		assert_true(lone_client.socket.fd >= 0 && lone_client.unanswered == whole + 1);
 	}
 	for (size_t i = 0; i < whole; i++)
 		sent(&none, FIRST_ID + (uint32_t)i, SIZE_MAX);
