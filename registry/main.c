@@ -31,8 +31,7 @@
 #include "server/server.h"
 
 #define EXIT_SERVED 3
-#define LOOK_MS 500	  /* from one look_around() to the next while there is something to do */
-#define TRIM_RECORDS 1000 /* fewer are not worth giving their memory back */
+#define LOOK_MS 500 /* from one look_around() to the next while there is something to do */
 
 static struct {
 	struct options options;
@@ -47,7 +46,6 @@ static struct {
 	uint64_t served; /* sessions and requests, up to the latest one */
 	int64_t idle_ns; /* idle_since_ns() */
 	uint64_t sessions_ever;
-	uint64_t records_most; /* at a time, since freed memory was last given back to the kernel */
 } self;
 
 /* Signals come through a descriptor. nng's threads, which start later, inherit the mask. */
@@ -148,27 +146,13 @@ static int64_t idle_until_ns(void)
 	return since + (int64_t)limit_s * NS_PER_S;
 }
 
-/* Under the lock. Freed records are in the arenas of nng's threads: true when more than half have gone. */
-static bool has_room_to_trim(void)
-{
-	const uint64_t *held = self.registry->state.users.total.held;
-	uint64_t records = held[LIMIT_names] + held[LIMIT_deferred] + held[LIMIT_attachments];
-	bool fell;
-
-	self.records_most = records > self.records_most ? records : self.records_most;
-	fell = self.records_most - records > records + TRIM_RECORDS;
-	if (fell)
-		self.records_most = records;
-	return fell;
-}
-
 /* Under the lock: nothing is to be looked at that nobody tells of. */
 static bool may_rest(void)
 {
 	const struct registry *registry = self.registry;
 
-	return self.folder >= 0 && !registry->audit.owing && !restore_looks(registry) &&
-	       records_stand(registry->records);
+	return self.folder >= 0 && !registry->state.ending && !registry->audit.owing &&
+	       !restore_looks(registry) && records_stand(registry->records);
 }
 
 /*
@@ -178,20 +162,19 @@ static bool may_rest(void)
 static bool look_around(void)
 {
 	const struct state *state = &self.registry->state;
-	bool trims, alone;
+	bool rests, alone;
 	uint64_t served;
 
 	registry_lock(self.registry);
 	save_tend(self.registry);
-	trims = has_room_to_trim();
 	alone = !state->users.total.held[LIMIT_connections];
 	served = state->sessions.ever + state->users.total.requests;
-	self.registry->rests = served == self.served && may_rest();
+	self.registry->rests = rests = served == self.served && may_rest();
 	self.served = served;
-	self.look_ns = self.registry->rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
+	self.look_ns = rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
 	registry_unlock(self.registry);
-	if (trims)
-		malloc_trim(0);
+	if (rests)
+		malloc_trim(0); /* what was freed is in the arenas of nng's threads */
 	return !alone || !instance_is_lost(&self.instance);
 }
 

@@ -157,15 +157,20 @@ request raw_fds_share(const char *name)
 	return what;
 }
 
+int raw_fds_give(int own, request what)
+{
+	int file = raw_fds_make(), status = raw_fds_say(own, what, file);
+
+	close(file);
+	return status;
+}
+
 int raw_fds_put(int own, const char *name, uint32_t flags)
 {
 	request what = raw_fds_share(name);
-	int file = raw_fds_make(), status;
 
 	what.verb.share.buffer.flags = flags;
-	status = raw_fds_say(own, what, file);
-	close(file);
-	return status;
+	return raw_fds_give(own, what);
 }
 
 int raw_fds_get(int own, const char *name)

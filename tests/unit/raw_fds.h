@@ -34,7 +34,8 @@ int raw_fds_say(int own, request what, int file);
 
 int raw_fds_make(void); /* a memfd */
 request raw_fds_share(const char *name);
-/* A memfd, shared by `own` under that name with those flags. */
+/* A share with a memfd; the status. The same, under that name with those flags. */
+int raw_fds_give(int own, request what);
 int raw_fds_put(int own, const char *name, uint32_t flags);
 /* Attached by `own`, and its descriptor put away: raw_fds_came is -1 afterwards. */
 int raw_fds_get(int own, const char *name);

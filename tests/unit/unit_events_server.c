@@ -113,25 +113,6 @@ static void who_waits_is_answered_and_asks_once(void **state)
 	close(fd);
 }
 
-/* One that comes and goes between two looks of the daemon's has been there all the same. */
-static void a_short_watch_begins_idleness_anew(void **state)
-{
-	const char *const arguments[] = {"--idle-exit", "3", NULL};
-	struct listener *watch;
-	long long began;
-
-	raw_daemon_end(SIGTERM);
-	raw_daemon_start(&raw_here, arguments);
-	raw_sleep_ms(1500);
-	watch = events_connect();
-	began = raw_now_ms(); /* before the end of it, from which it idles */
-	events_close(watch);
-	assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
-	assert_true(raw_now_ms() - began >= 2950);
-	raw_daemon_start(&raw_here, NULL);
-}
-
 UNIT_MAIN(RAW_TEST(late_comers_hear_the_rest),
 	  RAW_TEST(a_resyncing_is_told_where_it_changes_something),
-	  RAW_TEST(who_waits_is_answered_and_asks_once),
-	  RAW_TEST(a_short_watch_begins_idleness_anew))
+	  RAW_TEST(who_waits_is_answered_and_asks_once))

@@ -31,17 +31,9 @@ static request kept(const char *name)
 	return what;
 }
 
-static int say(int own, request what)
-{
-	int file = raw_fds_make(), status = raw_fds_say(own, what, file);
-
-	close(file);
-	return status;
-}
-
 static uint64_t share(int own, const char *name)
 {
-	assert_int_equal(say(own, kept(name)), GPUSHARE_OK);
+	assert_int_equal(raw_fds_give(own, kept(name)), GPUSHARE_OK);
 	return raw_answer.body.share.generation;
 }
 
@@ -51,7 +43,7 @@ static int share_again(int own, const char *name, uint64_t generation, bool orph
 
 	what.verb.share.again = generation;
 	what.verb.share.orphan = orphan;
-	return say(own, what);
+	return raw_fds_give(own, what);
 }
 
 /* Whether the registry wants that generation of one who has it attached so often; 0: shared it. */
@@ -87,7 +79,8 @@ static void the_owner_brings_it_back(void **state)
 	raw_assert_sentence("has it");
 	assert_int_equal(raw_say(other, raw_attach("x", 5)), GPUSHARE_E_TIMED_OUT);
 	raw_assert_sentence(NOT_YET);
-	assert_int_equal(say(other, kept("x")), GPUSHARE_E_EXISTS); /* the name is not free */
+	assert_int_equal(raw_fds_give(other, kept("x")),
+			 GPUSHARE_E_EXISTS); /* the name is not free */
 	assert_true(raw_send(other, 7, &waits));
 	owner = come_back(owner);
 	assert_true(is_wanted(owner, "x", x, 0));
@@ -150,7 +143,7 @@ static void a_stranded_one_stands_again(void **state)
 	uint64_t x;
 
 	what.verb.share.buffer.ttl_s = 50;
-	assert_int_equal(say(owner, what), GPUSHARE_OK);
+	assert_int_equal(raw_fds_give(owner, what), GPUSHARE_OK);
 	x = raw_answer.body.share.generation;
 	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
 	raw_daemon_lose();
@@ -162,7 +155,7 @@ static void a_stranded_one_stands_again(void **state)
 	assert_true(is_wanted(b, "x", x, 3));
 	what.verb.share.again = x;
 	what.verb.share.orphan = true;
-	assert_int_equal(say(a, what), GPUSHARE_OK);
+	assert_int_equal(raw_fds_give(a, what), GPUSHARE_OK);
 	assert_int_equal(share_again(b, "x", x, true), GPUSHARE_OK); /* comes second */
 	assert_true(raw_seen(a, "x")->owner_gone);
 	assert_int_equal(raw_seen(a, "x")->owner_pid, 0);
@@ -248,7 +241,7 @@ static void what_is_missing_is_replaced_not_adopted(void **state)
 	what.verb.share.adopt = true;
 	assert_int_equal(raw_fds_say(other, what, -1), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence(NOT_YET);
-	assert_int_equal(say(other, what), GPUSHARE_OK);
+	assert_int_equal(raw_fds_give(other, what), GPUSHARE_OK);
 	assert_false(raw_answer.body.share.adopted);
 	assert_true(raw_answer.body.share.generation > x);
 	assert_false(raw_seen(other, "x")->missing);

@@ -244,7 +244,7 @@ static void what_has_gone_leaves_no_record(void **state)
 static void what_is_kept_counts_after_a_restart(void **state)
 {
 	static const char *const limit[] = {"--keep-limit", "3Mi", NULL};
-	int own, file;
+	int own;
 	request what = raw_fds_share("kept");
 
 	if (raw_is_emulated())
@@ -255,10 +255,7 @@ static void what_is_kept_counts_after_a_restart(void **state)
 	raw_daemon_start(&raw_here, limit);
 	for (int round = 0; round < 2; round++) {
 		own = raw_connect(&raw_here);
-		file = raw_fds_make();
-		assert_int_equal(raw_fds_say(own, what, file),
-				 round ? GPUSHARE_E_LIMIT : GPUSHARE_OK);
-		close(file);
+		assert_int_equal(raw_fds_give(own, what), round ? GPUSHARE_E_LIMIT : GPUSHARE_OK);
 		close(own);
 		strcpy(what.verb.share.buffer.name, "more");
 		raw_daemon_end(SIGKILL);

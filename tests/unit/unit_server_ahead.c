@@ -2,20 +2,16 @@
 /* The real daemon, and peers that ask again before they have read what they were answered. */
 #include "unit.h"
 
-#include "os/clock.h"
 #include "raw.h"
 #include "state/limit.h"
 
 #define AHEAD 16     /* requests that wait for their answers */
 #define ASKED 200000 /* of one connection */
 #define LATE 20000   /* the same, more than sockets and the daemon take */
-#define LISTING 250  /* connections that list */
 #define LISTED 20000 /* names that they list */
 #define CROWD 700    /* connections that list at the same time */
 #define GONE 150     /* connections that list and are closed */
 #define GONE_TURNS 32
-#define LISTS_AHEAD 8 /* median of lists that a look-up of another user may have to wait for */
-#define FAIR_MS (1000 + raw_slack_ms()) /* within which another user is answered */
 
 /* The id of the next answer, in whatever order they come; fails the test where there is none. */
 static uint32_t hear_any(int fd, uint32_t heard)
@@ -96,24 +92,17 @@ static void who_reads_late_gets_every_answer(void **state)
 	close(asking.fd);
 }
 
-/* A daemon for all users where the test can be another one, else for its own. */
-static int set_up_for_all(void **state)
+static int set_up_system(void **state)
 {
 	static const char *const extra[] = {"--system", NULL};
 
-	if (geteuid())
-		return raw_set_up(state);
+	if (geteuid()) {
+		printf("skipped: only root can be others\n");
+		return 0;
+	}
 	strcpy(raw_here.directory, "/tmp/gpushare-unit-XXXXXX");
 	assert_non_null(mkdtemp(raw_here.directory));
 	raw_daemon_start(&raw_here, extra);
-	return 0;
-}
-
-static int set_up_system(void **state)
-{
-	if (!geteuid())
-		return set_up_for_all(state);
-	printf("skipped: only root can be others\n");
 	return 0;
 }
 
@@ -205,29 +194,6 @@ static request slow_list(void)
 	return list;
 }
 
-/* Connections of another user, if there can be one. They list by a pattern that takes long for each name. */
-static void list_all_the_time(int said)
-{
-	request list = slow_list();
-	reply answer;
-	int fds[LISTING];
-
-	if (!geteuid())
-		become_other();
-	for (int i = 0; i < LISTING; i++)
-		fds[i] = raw_connect(&raw_here);
-	for (int i = 0; i < LISTING; i++)
-		raw_send(fds[i], 0, &list);
-	if (write(said, "", 1) != 1)
-		_exit(1);
-	for (uint32_t id = 1;; id++) {
-		for (int i = 0; i < LISTING; i++) {
-			raw_receive(fds[i], id - 1, &answer, 4 * RAW_TIMEOUT_MS);
-			raw_send(fds[i], id, &list);
-		}
-	}
-}
-
 static void share_slow_names(int fd)
 {
 	request share = raw_share("x");
@@ -238,45 +204,6 @@ static void share_slow_names(int fd)
 		snprintf(share.verb.share.buffer.name + 240, 16, "%dy", i);
 		assert_int_equal(raw_say(fd, share), GPUSHARE_OK);
 	}
-}
-
-static int compare_times(const void *left, const void *right)
-{
-	const int64_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
-
-/* Nanoseconds that each answer took, in rising order, with a pause before each. */
-static void time_answers(int fd, request ask, int64_t took_ns[], size_t count, int pause_ms)
-{
-	for (size_t i = 0; i < count; i++) {
-		int64_t began_ns;
-
-		raw_sleep_ms(pause_ms);
-		began_ns = clock_ns();
-		assert_int_equal(raw_say(fd, ask), GPUSHARE_OK);
-		took_ns[i] = clock_ns() - began_ns;
-	}
-	qsort(took_ns, count, sizeof(*took_ns), compare_times);
-}
-
-/* A look-up waits for a list or two of another user's, and not for one of each of its connections. */
-static void who_lists_by_patterns_holds_up_no_other_user(void **state)
-{
-	int64_t one_ns[5], took_ns[60];
-	int fd = raw_connect(&raw_here);
-	pid_t pid;
-
-	assert_int_equal(raw_say(fd, raw_share("own")), GPUSHARE_OK);
-	share_slow_names(fd);
-	time_answers(fd, slow_list(), one_ns, 5, 20);
-	pid = flood_begin(list_all_the_time);
-	time_answers(fd, raw_lookup("own", 0), took_ns, 60, 5);
-	flood_end(pid);
-	assert_in_range(took_ns[30], 0, LISTS_AHEAD * one_ns[2]);
-	assert_in_range(took_ns[59], 0, FAIR_MS / 4 * NS_PER_MS);
-	close(fd);
 }
 
 /* Of more lists than may wait some are refused, and each is answered. */
@@ -340,7 +267,5 @@ static void lists_of_closed_connections_leave_nothing(void **state)
 UNIT_MAIN(RAW_TEST(each_request_ahead_is_answered), RAW_TEST(who_reads_late_gets_every_answer),
 	  cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
 					  set_up_system, tear_down_system),
-	  cmocka_unit_test_setup_teardown(who_lists_by_patterns_holds_up_no_other_user,
-					  set_up_for_all, raw_tear_down),
 	  RAW_TEST(too_many_lists_of_a_user_are_refused),
 	  RAW_TEST(lists_of_closed_connections_leave_nothing))

@@ -80,33 +80,6 @@ static double look_until_left(uint64_t names)
 	return slowest;
 }
 
-static double fastest_stat(uint64_t names)
-{
-	double fastest = 1e9;
-
-	for (int i = 0; i < 100; i++) {
-		double began = now_ms(), took;
-
-		assert_int_equal(raw_stat(other).names, names);
-		took = now_ms() - began;
-		fastest = took < fastest ? took : fastest;
-	}
-	return fastest;
-}
-
-/* It once looked at each, under the lock: 2.5 ms. */
-static void stat_of_many_takes_what_stat_of_one_takes(void **state)
-{
-	double one = fastest_stat(1), many;
-	int fd = own_many();
-
-	many = fastest_stat(MANY + 1);
-	printf("Stat of one name took %.3f ms, of %d %.3f ms\n", one, MANY + 1, many);
-	assert_true(many < 5 * one);
-	close(fd);
-	look_until_left(1);
-}
-
 /* Nobody meets what has not ended yet, and it counts against nobody's limit. */
 static void what_it_had_is_free_at_once(void **state)
 {
@@ -222,6 +195,5 @@ static void a_resync_ends_with_its_connection(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-UNIT_MAIN(TEST(stat_of_many_takes_what_stat_of_one_takes), TEST(what_it_had_is_free_at_once),
-	  TEST(an_end_goes_on_after_a_restart), TEST(others_are_answered_during_a_resync),
-	  TEST(a_resync_ends_with_its_connection))
+UNIT_MAIN(TEST(what_it_had_is_free_at_once), TEST(an_end_goes_on_after_a_restart),
+	  TEST(others_are_answered_during_a_resync), TEST(a_resync_ends_with_its_connection))

@@ -6,55 +6,6 @@
 
 static char words[4096];
 
-/* How often its threads have been put to sleep. */
-static long long switches(void)
-{
-	char folder[64], path[sizeof(folder) + 264], line[128];
-	struct dirent *entry;
-	long long sum = 0, part;
-	DIR *threads;
-
-	snprintf(folder, sizeof(folder), "/proc/%d/task", (int)raw_here.pid);
-	threads = opendir(folder);
-	assert_non_null(threads);
-	while ((entry = readdir(threads))) {
-		FILE *status;
-
-		snprintf(path, sizeof(path), "%s/%s/status", folder, entry->d_name);
-		status = *entry->d_name == '.' ? NULL : fopen(path, "r");
-		while (status && fgets(line, sizeof(line), status)) {
-			if (sscanf(line, "voluntary_ctxt_switches: %lld", &part) == 1)
-				sum += part;
-		}
-		if (status)
-			fclose(status);
-	}
-	closedir(threads);
-	return sum;
-}
-
-/* What 2.5 seconds may bring. The thread sanitizer's own thread wakes ten times a second. */
-#ifdef __SANITIZE_THREAD__
-#define SWITCHES_MAX (8 + 30)
-#else
-#define SWITCHES_MAX 8
-#endif
-
-/* After a while without a request there is nothing that the daemon looks after. */
-static void an_idle_daemon_sleeps(void **state)
-{
-	long long begun_ms = raw_now_ms(), before, after;
-
-	raw_daemon_start(&raw_here, NULL);
-	close(raw_connect(&raw_here));
-	do {
-		assert_in_range(raw_now_ms() - begun_ms, 0, 30000);
-		before = switches();
-		raw_sleep_ms(2500);
-		after = switches();
-	} while (after - before > SWITCHES_MAX);
-}
-
 static void signals_end_it_cleanly(void **state)
 {
 	static const int ending[] = {SIGTERM, SIGINT};
@@ -109,15 +60,6 @@ static void a_file_in_the_way_is_kept(void **state)
 	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 1);
 	assert_non_null(strstr(words, "is in the way"));
 	assert_int_equal(access(raw_in_folder(GPUSHARE_SOCKET), F_OK), 0);
-}
-
-static void a_bad_directory_is_refused(void **state)
-{
-	const char *const arguments[] = {"--dir", raw_here.directory, NULL};
-
-	assert_int_equal(chmod(raw_here.directory, 0755), 0);
-	assert_int_equal(raw_daemon_run(arguments, words, sizeof(words)), 1);
-	assert_non_null(strstr(words, "open to others (mode 755)"));
 }
 
 static void wrong_usage_is_two(void **state)
@@ -202,8 +144,7 @@ static void the_log_holds_nothing_that_a_terminal_obeys(void **state)
 
 #define in_place(test) cmocka_unit_test_setup_teardown(test, raw_make_folder, raw_tear_down)
 
-UNIT_MAIN(in_place(an_idle_daemon_sleeps), in_place(signals_end_it_cleanly),
-	  in_place(a_successor_takes_over), in_place(a_file_in_the_way_is_kept),
-	  in_place(a_bad_directory_is_refused), UNIT(wrong_usage_is_two),
+UNIT_MAIN(in_place(signals_end_it_cleanly), in_place(a_successor_takes_over),
+	  in_place(a_file_in_the_way_is_kept), UNIT(wrong_usage_is_two),
 	  in_place(the_log_tells_who_and_never_a_handle),
 	  in_place(the_log_holds_nothing_that_a_terminal_obeys))

@@ -187,28 +187,26 @@ static void a_generation_has_one_name(void **state)
 static void a_share_again_is_checked_like_any(void **state)
 {
 	request what = raw_fds_share("x");
-	int file = raw_fds_make();
 
 	what.verb.share.buffer.flags = KEEP;
 	what.verb.share.orphan = true;
-	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_give(me, what), GPUSHARE_E_INVALID);
 	raw_assert_sentence("without keep or its generation");
 	what.verb.share.again = 1;
 	what.verb.share.buffer.flags = 0;
-	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_give(me, what), GPUSHARE_E_INVALID);
 	raw_assert_sentence("without keep");
 	what.verb.share.buffer.flags = KEEP;
 	what.verb.share.adopt = true;
-	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_give(me, what), GPUSHARE_E_INVALID);
 	what.verb.share.adopt = what.verb.share.orphan = false;
 	assert_int_equal(raw_fds_say(me, what, -1), GPUSHARE_E_INVALID);
 	raw_assert_sentence("without its file descriptor");
 	what.verb.share.buffer.base_size = UINT64_MAX;
-	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_E_LIMIT);
+	assert_int_equal(raw_fds_give(me, what), GPUSHARE_E_LIMIT);
 	raw_assert_sentence("would keep");
 	what.verb.share.buffer.base_size = 4096;
-	assert_int_equal(raw_fds_say(me, what, file), GPUSHARE_OK);
-	close(file);
+	assert_int_equal(raw_fds_give(me, what), GPUSHARE_OK);
 }
 
 static void too_many_attachments_are_refused(void **state)
@@ -233,7 +231,6 @@ static void an_owner_takes_back_what_it_kept(void **state)
 {
 	uint64_t x = share_kept(me, "x");
 	request wrong = raw_fds_share("x");
-	int file = raw_fds_make();
 
 	memset(raw_hellos[me].session, 0, sizeof(raw_hellos[me].session));
 	me = raw_peer_back(me);
@@ -247,8 +244,7 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	wrong.verb.share.buffer.flags = KEEP;
 	wrong.verb.share.again = x;
 	wrong.verb.share.buffer.size--;
-	assert_int_equal(raw_fds_say(me, wrong, file), GPUSHARE_E_INVALID);
-	close(file);
+	assert_int_equal(raw_fds_give(me, wrong), GPUSHARE_E_INVALID);
 }
 
 /* What its owner did not wait for is not kept, nobody else's of that name goes, and an owner can't say it of another's. */

@@ -59,15 +59,12 @@ static uint64_t share(int peer, const char *name, uint32_t mode, uint32_t group)
 static int share_fd(int peer, const char *name, uint32_t flags, uint32_t mode, uint32_t group)
 {
 	request what = raw_fds_share(name);
-	int file = raw_fds_make(), status;
 
 	what.verb.share.buffer.flags = flags;
 	what.verb.share.mode = mode;
 	if (group)
 		snprintf(what.verb.share.group, sizeof(what.verb.share.group), "%u", group);
-	status = raw_fds_say(peer, what, file);
-	close(file);
-	return status;
+	return raw_fds_give(peer, what);
 }
 
 static int attach(int peer, const char *name, bool read_only)
@@ -578,13 +575,10 @@ static request with_tags(request what, pb_size_t count)
 static int share_kept_with(int peer, pb_size_t tags, bool adopt)
 {
 	request what = with_tags(raw_fds_share("k"), tags);
-	int file = raw_fds_make(), status;
 
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	what.verb.share.adopt = adopt;
-	status = raw_fds_say(peer, what, file);
-	close(file);
-	return status;
+	return raw_fds_give(peer, what);
 }
 
 /* However they come and whoever sets them, they count as the owner's. */
