@@ -311,7 +311,7 @@ bool async_holds(uint64_t pointer)
 	return one != NULL;
 }
 
-uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint64_t what)
+uint64_t async_pooled(unsigned int pool)
 {
 	const struct pending *one;
 	uint64_t sum = 0;
@@ -319,7 +319,7 @@ uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint
 	if (!async_any() || !lock_take(&queue.lock))
 		return 0;
 	LL_FOREACH (queue.first, one) {
-		sum += one->told ? 0 : of(&one->entry, what);
+		sum += !one->told && one->entry.pool == pool ? one->entry.size : 0;
 	}
 	pthread_mutex_unlock(&queue.lock);
 	return sum;

@@ -38,8 +38,8 @@ bool async_drain(int64_t until_ms);
  * buffer more than once: ask live_take() first. */
 bool async_holds(uint64_t pointer);
 
-/* The sum of that, over all that waits for its stream. */
-uint64_t async_sum(uint64_t (*of)(const struct live *entry, uint64_t what), uint64_t what);
+/* live_pooled() of what waits for its stream. */
+uint64_t async_pooled(unsigned int pool);
 
 /* live_list(), live_count() and live_get() of what the registry does not know to be over. */
 bool async_list(struct resync *resync);

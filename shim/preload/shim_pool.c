@@ -125,11 +125,6 @@ static bool ask(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, int attrib
 	return get(pool, (cu_pool_attribute)attribute, out) == CU_OK;
 }
 
-static uint64_t bytes_of(const struct live *entry, uint64_t number)
-{
-	return entry->pool == number ? entry->size : 0;
-}
-
 static bool look(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, unsigned int number,
 		 struct look *out)
 {
@@ -140,7 +135,7 @@ static bool look(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, unsigned 
 	    !ask(get, pool, CU_POOL_THRESHOLD, &out->threshold))
 		return false;
 	async_drain(0); /* each is asked about once */
-	out->behind = async_sum(bytes_of, number);
+	out->behind = async_pooled(number);
 	out->ours = live_pooled(number);
 	return true;
 }
