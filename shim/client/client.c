@@ -325,13 +325,6 @@ void client_resync_by(struct client *client, client_resync *resync, void *owner)
 	client->owner = owner;
 }
 
-bool client_has_session(const struct client *client)
-{
-	static const uint8_t none[sizeof(client->session_key)];
-
-	return memcmp(client->session_key, none, sizeof(none)) != 0;
-}
-
 void client_tell_rest(const struct client *client, gpushare_Resync *part)
 {
 	const gpushare_Withdraw *withdraw = &client->request.verb.withdraw;
@@ -351,10 +344,9 @@ void client_begin_resyncing(struct client *client)
 	client->anew = false;
 }
 
-/* One without leases has no word for more. */
 void client_end_resyncing(struct client *client)
 {
-	client->fresh = client->anew && client_has_session(client);
+	client->fresh = client->anew;
 }
 
 void client_tell_anew(struct client *client)

@@ -118,8 +118,6 @@ int client_ask_aside(struct client *client, int64_t deadline_ms);
 /* For the last part of a Resync, which has room: whose free the waiting request defers, and is
  * told of by nobody else any more, stands until then. */
 void client_tell_rest(const struct client *client, gpushare_Resync *part);
-/* Does the registry know leases that can be resumed, and Resync? */
-bool client_has_session(const struct client *client);
 
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
 int client_connect(struct client *client);

@@ -24,7 +24,7 @@ bool client_is_remembered(const struct client *client)
 	char path[GPUSHARE_PATH_MAX + sizeof(GPUSHARE_STATE)];
 
 	snprintf(path, sizeof(path), "%s/" GPUSHARE_STATE, client->directory);
-	return client->connections && client_has_session(client) && !access(path, F_OK);
+	return client->connections && !access(path, F_OK);
 }
 
 int client_await_next(const struct client *client, int status)

@@ -123,8 +123,7 @@ static void on_hello(const gpushare_Hello *hello, reply *answer)
 	answer->which_body = gpushare_Reply_hello_tag;
 	answer->body.hello.protocol = GPUSHARE_PROTOCOL;
 	answer->body.hello.pid = getpid();
-	if (!scripted.old)
-		memset(answer->body.hello.session, (int)play.lives, 16);
+	memset(answer->body.hello.session, (int)play.lives, 16);
 }
 
 static void answer_to(const request *ask, bool by_fds, reply *answer)
@@ -134,10 +133,8 @@ static void answer_to(const request *ask, bool by_fds, reply *answer)
 		on_hello(&ask->verb.hello, answer);
 	} else if (ask->which_verb == gpushare_Request_share_tag) {
 		on_share(&ask->verb.share, answer);
-	} else if (ask->which_verb == gpushare_Request_resync_tag && !scripted.old) {
-		on_resync(&ask->verb.resync, answer);
 	} else if (ask->which_verb == gpushare_Request_resync_tag) {
-		answer->status = GPUSHARE_E_PROTOCOL;
+		on_resync(&ask->verb.resync, answer);
 	} else if (ask->which_verb == gpushare_Request_attach_tag && scripted.gives_latest) {
 		on_attach(by_fds, answer);
 	} else if (ask->which_verb == gpushare_Request_lookup_tag ||

@@ -14,7 +14,6 @@
 struct scripted {
 	char directory[64];
 	/* how it behaves; each is a gpushare_Request_*_tag, 0: none */
-	bool old;		      /* gives no session and knows no Resync */
 	_Atomic pb_size_t mute_at;    /* is asked that and stands still */
 	pb_size_t drop_at;	      /* is asked that and closes the connection, once */
 	pb_size_t half_at;	      /* the same, with half an answer sent */

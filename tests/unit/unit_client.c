@@ -68,7 +68,7 @@ static void the_session_is_resumed(void **state)
 	client_resync_by(client, tell, &resynced);
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_memory_equal(scripted.resumed_by, none, 16);
-	assert_true(client_has_session(client) && !client->fresh);
+	assert_true(!client->fresh);
 	restart();
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_memory_equal(scripted.resumed_by, first, 16);
@@ -77,17 +77,6 @@ static void the_session_is_resumed(void **state)
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_int_equal(resynced, 1);
 	assert_int_equal(client->connections, 2);
-}
-
-static void an_old_registry_gives_none(void **state)
-{
-	assert_int_equal(stat_it(), GPUSHARE_OK);
-	scripted_end();
-	scripted.old = true;
-	scripted_start();
-	assert_int_equal(stat_it(), GPUSHARE_OK);
-	assert_false(client_has_session(client));
-	assert_true(client->fresh); /* nobody is there to tell anything */
 }
 
 /* Dead before the answer: asked again, after the resyncing. */
@@ -219,8 +208,7 @@ static void while_there_is_none(void **state)
 
 #define scripted_test(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-UNIT_MAIN(scripted_test(the_session_is_resumed), scripted_test(an_old_registry_gives_none),
-	  scripted_test(what_got_no_answer_is_asked_again),
+UNIT_MAIN(scripted_test(the_session_is_resumed), scripted_test(what_got_no_answer_is_asked_again),
 	  scripted_test(what_goes_into_deferred_is_told_of),
 	  scripted_test(what_the_owner_says_stands),
 	  scripted_test(a_registry_that_never_takes_it_in),

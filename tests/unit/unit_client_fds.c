@@ -334,6 +334,24 @@ static void a_forked_child_is_told(void **state)
 	assert_int_equal(share("x"), GPUSHARE_OK);
 }
 
+static void a_childs_copy_keeps_no_connection(void **state)
+{
+	int own = raw_connect(&raw_here);
+	pid_t pid;
+
+	assert_int_equal(share("x"), GPUSHARE_OK);
+	raw_await_connections(own, 2);
+	pid = raw_fork();
+	if (!pid)
+		for (;;)
+			pause();
+	client = client_free(client);
+	raw_await_connections(own, 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(own);
+}
+
 #define with_client(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 UNIT_MAIN(with_client(a_descriptor_comes_back), with_client(a_groups_name_is_asked_for_first),
@@ -341,4 +359,5 @@ UNIT_MAIN(with_client(a_descriptor_comes_back), with_client(a_groups_name_is_ask
 	  with_client(a_registry_that_is_gone), with_client(a_registry_without_that_socket),
 	  with_client(a_silent_registry), with_client(a_registry_that_hangs_up),
 	  with_client(answers_that_make_no_sense), with_client(a_stopped_registry),
-	  with_client(it_takes_its_time_once), with_client(a_forked_child_is_told))
+	  with_client(it_takes_its_time_once), with_client(a_forked_child_is_told),
+	  with_client(a_childs_copy_keeps_no_connection))
