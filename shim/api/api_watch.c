@@ -130,7 +130,7 @@ static bool nobody_listens(const struct client *client)
 }
 
 /* Why there is no notice. */
-static int explain(struct gpushare_watch *watch, int status)
+static int say_why(struct gpushare_watch *watch, int status)
 {
 	const struct client *client = watch->client;
 
@@ -275,7 +275,7 @@ static int take_one(struct gpushare_watch *watch)
 		int status = receive(watch);
 
 		if (status)
-			return explain(watch, status);
+			return say_why(watch, status);
 	}
 	watch->retry_ms = RETRY_MIN_MS;
 	watch->patience_ms = CLIENT_PATIENCE_MS;
