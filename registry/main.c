@@ -20,6 +20,7 @@
 #include "os/clock.h"
 #include "os/instance.h"
 #include "os/log.h"
+#include "os/piece.h"
 #include "os/socket_access.h"
 #include "fdstore/fdstore.h"
 #include "fdstore/keeper.h"
@@ -327,8 +328,11 @@ static bool make_registry(void)
 
 static int open_instance(void)
 {
-	return instance_open(&self.instance, self.options.directory, self.options.is_system,
-			     self.options.replace);
+	enum instance_access access = self.options.tidy	       ? INSTANCE_AS_IS
+				      : self.options.is_system ? INSTANCE_SYSTEM
+							       : INSTANCE_USER;
+
+	return instance_open(&self.instance, self.options.directory, access, self.options.replace);
 }
 
 /* registry.sock last: whoever finds it must find the other one. */
@@ -339,6 +343,15 @@ static bool open_servers(void)
 		return false;
 	instance_listens(&self.instance);
 	return true;
+}
+
+/* Starting has ended what was of dead processes. */
+static void expire(void)
+{
+	registry_lock(self.registry);
+	while (registry_expire(self.registry, clock_ns()) <= clock_ns() + PIECE_NS)
+		;
+	registry_unlock(self.registry);
 }
 
 /* Connections and the lock end with the process. */
@@ -371,12 +384,16 @@ int main(int argc, char **argv)
 		return status == INSTANCE_SERVED ? EXIT_SERVED : 1;
 	self.keeper = -1;
 	self.folder = watch_folder(self.instance.directory);
-	if (!make_registry() || !open_servers()) {
+	if (!make_registry() || (!self.options.tidy && !open_servers())) {
 		instance_clear(&self.instance);
 		return 1;
 	}
-	report_ready();
-	serve();
+	if (self.options.tidy) {
+		expire();
+	} else {
+		report_ready();
+		serve();
+	}
 	leave();
 #ifdef __SANITIZE_ADDRESS__
 	_exit(0); /* the leak checker stops all threads, nng's too, and hung then */

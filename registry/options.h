@@ -34,6 +34,9 @@
 	  "write READY=1 to this file descriptor, and close it, when it listens") \
 	F("keeper", keeper, \
 	  "be the process that keeps file descriptors for the registry of --dir, which starts it") \
+	F("tidy", tidy, \
+	  "for a keeper, which starts it so where no registry may serve unasked: end what nobody " \
+	  "has any more, serve nobody, and leave") \
 	F("version", version, "print the version") \
 	F("help", help, "print this")
 

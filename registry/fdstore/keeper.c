@@ -28,6 +28,7 @@
 #define SELF "/proc/self/exe"
 #define LOOK_MS 400	      /* between two looks whether the socket has its name still */
 #define RESTART_MS 1000	      /* a client, or a service manager, mostly is quicker */
+#define TIDY_MS 10000	      /* a supervisor mostly is quicker */
 #define RESTART_MOST_MS 60000 /* the time doubles for a registry that... */
 #define STABLE_MS 10000	      /* ...did not stay for that long */
 #define EXIT_USAGE 2
@@ -158,7 +159,7 @@ static struct keeper {
 	int64_t came_ns;  /* when it connected */
 	int64_t start_ns; /* no registry is started before */
 	int64_t delay_ns;
-	bool restarts; /* a registry that has gone */
+	bool restarts; /* else a registry only tidies up */
 	struct closer *closer;
 } keeper = {.registry = -1};
 
@@ -263,6 +264,11 @@ static bool hear(void)
 	return status == GPUSHARE_E_TIMED_OUT;
 }
 
+static int64_t least_delay_ns(void)
+{
+	return (keeper.restarts ? RESTART_MS : TIDY_MS) * NS_PER_MS;
+}
+
 static void registry_gone(void)
 {
 	int64_t now = clock_ns();
@@ -270,7 +276,7 @@ static void registry_gone(void)
 	close(keeper.registry);
 	keeper.registry = -1;
 	if (now - keeper.came_ns >= STABLE_MS * NS_PER_MS)
-		keeper.delay_ns = RESTART_MS * NS_PER_MS;
+		keeper.delay_ns = least_delay_ns();
 	keeper.start_ns = now + keeper.delay_ns;
 }
 
@@ -311,14 +317,21 @@ static int open_program(void)
 static void start_registry(void)
 {
 	char *directory = (char *)(uintptr_t)keeper.directory;
-	char *const arguments[] = {
+	char *const serving[] = {
 	    (char *)"gpushare-registry",  (char *)"--dir",    directory, (char *)"--idle-exit",
 	    (char *)GPUSHARE_IDLE_EXIT_S, (char *)"--orphan", NULL};
+	char *const tidying[] = {(char *)"gpushare-registry",
+				 (char *)"--tidy",
+				 (char *)"--orphan",
+				 (char *)"--dir",
+				 directory,
+				 NULL};
+	char *const *arguments = keeper.restarts ? serving : tidying;
 	int64_t now = clock_ns(), most = RESTART_MOST_MS * NS_PER_MS;
 	char program[32];
 	int fd;
 
-	if (!keeper.restarts || keeper.registry >= 0 || now < keeper.start_ns)
+	if (keeper.registry >= 0 || now < keeper.start_ns)
 		return;
 	keeper.delay_ns = keeper.delay_ns * 2 < most ? keeper.delay_ns * 2 : most;
 	keeper.start_ns = now + keeper.delay_ns;
@@ -377,7 +390,7 @@ int keeper_run(const char *directory)
 	}
 	keeper.directory = directory;
 	keeper.restarts = !autostart || strcmp(autostart, "0") != 0;
-	keeper.delay_ns = RESTART_MS * NS_PER_MS;
+	keeper.delay_ns = least_delay_ns();
 	snprintf(keeper.path, sizeof(keeper.path), "%s/" KEEPER_SOCKET, directory);
 	if (lstat(keeper.path, &keeper.socket))
 		return 0; /* nobody would find us */

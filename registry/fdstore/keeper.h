@@ -4,7 +4,8 @@
 /*
  * gpushare-keeper: the fd store where no service manager is one. A small process that holds descriptors by
  * generation, gives them to the next registry of its user and folder, and starts that registry if nobody else
- * does and may. It ends when it holds nothing and no registry is connected, or when its socket has lost its name.
+ * does. Where no registry may serve unasked, it starts one that only tidies up (--tidy). It ends when it holds
+ * nothing and no registry is connected, or when its socket has lost its name.
  * Messages: notify.h.
  */
 #include <stdbool.h>

@@ -203,21 +203,31 @@ static int remove_stale(const char *path)
 	return GPUSHARE_OK;
 }
 
-int instance_open(struct instance *place, const char *given, bool is_system, bool replace)
+static int prepare(const struct instance *place, enum instance_access access, char *why,
+		   size_t why_size)
+{
+	if (access == INSTANCE_AS_IS)
+		return GPUSHARE_OK;
+	return access == INSTANCE_SYSTEM ? socket_access_prepare(place->directory, why, why_size)
+					 : directory_prepare(place->directory, why, why_size);
+}
+
+int instance_open(struct instance *place, const char *given, enum instance_access access,
+		  bool replace)
 {
 	char why[512];
 	int status;
 
 	*place = (struct instance){.lock = -1};
-	status = directory_find(given || !is_system ? given : DOOR_DIRECTORY, place->directory);
+	status = directory_find(given || access != INSTANCE_SYSTEM ? given : DOOR_DIRECTORY,
+				place->directory);
 	if (status) {
 		log_error(
 		    "the directory's path is too long for a socket; choose a shorter one with "
 		    "--dir");
 		return status;
 	}
-	status = is_system ? socket_access_prepare(place->directory, why, sizeof(why))
-			   : directory_prepare(place->directory, why, sizeof(why));
+	status = prepare(place, access, why, sizeof(why));
 	if (status) {
 		log_error("%s", why);
 		return status;

@@ -15,6 +15,12 @@ struct instance {
 	struct stat listens; /* the socket's file */
 };
 
+enum instance_access {
+	INSTANCE_USER,	 /* the folder becomes one user's */
+	INSTANCE_SYSTEM, /* ...or all users' */
+	INSTANCE_AS_IS,	 /* it stays as the daemon before has made it */
+};
+
 /* What instance_open() says besides a status. */
 #define INSTANCE_SERVED 1
 
@@ -23,7 +29,8 @@ struct instance {
  * earlier daemon left. INSTANCE_SERVED: another daemon is there, and, where it is to be replaced, does
  * not leave. On failure a sentence is logged.
  */
-int instance_open(struct instance *place, const char *given, bool is_system, bool replace);
+int instance_open(struct instance *place, const char *given, enum instance_access access,
+		  bool replace);
 /* The socket is there: it shows from now on whose the directory is. */
 void instance_listens(struct instance *place);
 /* Whether somebody has removed the directory, or made it another one's: nobody finds us any more. */

@@ -10,7 +10,7 @@ in_folder() {
 
 teardown_more() {
 	local tag pid
-	for tag in dead ttl lives hangs; do
+	for tag in dead ttl lives off brief hangs; do
 		for pid in $(in_folder "$tag" registry_pids) $(in_folder "$tag" keeper_pids); do
 			kill -KILL "$pid" 2>/dev/null || true
 		done
@@ -52,17 +52,26 @@ keeps_one() {
 	[ "$(keeps "$1")" = 1 ]
 }
 
+# No registry serves, not even for a moment.
+let_go_alone() {
+	[ -z "$(in_folder "$1" registry_pids)" ] && [ ! -e "$WORK/$1/registry.sock" ] && let_go "$1"
+}
+
 let_go() {
 	[ "$(keeps "$1")" = 0 ]
 }
 
-@test "left alone it starts a registry, within seconds: for owners that died, for a ttl" {
+@test "left alone it starts a registry, within seconds: for owners that died, for a ttl; if told not to, one that tidies up" {
 	begin dead make=a,w,2Mi,vmm
 	kill_both dead "$PID"
 	begin ttl make=a,w,2Mi,keep+ttl:3
 	kill_both ttl "$PID"
 	begin lives make=a,w,2Mi,vmm
 	end_registry lives
+	GPUSHARE_AUTOSTART=0 begin off make=a,w,2Mi,vmm
+	kill_both off "$PID"
+	GPUSHARE_AUTOSTART=0 begin brief make=a,w,2Mi,keep+ttl:3
+	kill_both brief "$PID"
 	serves() { [ -n "$(in_folder lives registry_pids)" ]; }
 	until_true serves
 	for tag in dead ttl; do until_true let_go "$tag"; done
@@ -76,6 +85,7 @@ let_go() {
 		end_registry lives
 		until_true answers
 	done
+	for tag in off brief; do PATIENCE_S=60 until_true let_go_alone "$tag"; done
 }
 
 # sleeps PID: none of its threads woke within a second and a half
@@ -151,10 +161,10 @@ sleeps() {
 	until_true has_ended "$keeper"
 }
 
-# The administrator ended it: no registry serves by itself.
-@test "--system, ended by a signal: the next one lets go of what died, and has the rest" {
+# The administrator ended it: no registry serves by itself, but the memory of who dies is let go of.
+@test "--system, ended by a signal: what dies is let go of, and the next one has the rest" {
 	[ "$(id -u)" = 0 ] || skip "only root can have a folder for all users here"
-	local registry owner
+	local registry owner access
 	start registry gpushare-registry --dir "$GPUSHARE_DIR" --system
 	registry=$PID
 	await_file "$GPUSHARE_DIR/registry.sock"
@@ -165,15 +175,18 @@ sleeps() {
 	await_file "$WORK/other.up"
 	has_kept() { [ "$(keeps r)" = "$1" ]; }
 	until_true has_kept 3
+	chmod 1750 "$GPUSHARE_DIR" # as for one group
+	access=$(stat -c %a "$GPUSHARE_DIR")
 	kill -TERM "$registry"
 	until_true has_ended "$registry"
 	kill -KILL "$owner"
-	until_true has_ended "$owner"
-	none_serves() { [ -z "$(registry_pids)" ] && [ ! -e "$GPUSHARE_DIR/registry.sock" ]; }
-	stays 1500 none_serves
+	PATIENCE_S=60 until_true has_kept 2
+	[ -z "$(registry_pids)" ]
+	[ ! -e "$GPUSHARE_DIR/registry.sock" ]
+	equal "$(stat -c %a "$GPUSHARE_DIR")" "$access"
 	start registry gpushare-registry --dir "$GPUSHARE_DIR" --system
 	await_file "$GPUSHARE_DIR/registry.sock"
-	until_true has_kept 2
+	has_kept 2
 	equal "$(names)" "y 2097152
 z 2097152"
 	equal "$(api open attach=a,y attach=b,z)" "open: OK
