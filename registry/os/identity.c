@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "protocol.h"
 
 #define GROUP_ROOM_MAX (1u << 20)
-#define LOOKUPS 1021 /* users are told apart by their uid modulo this */
 
 /* The second of the line's four numbers is the effective one. */
 static bool is_effective(const char *line, uint32_t wanted)
@@ -126,20 +124,13 @@ static int find_by_name(const char *name, uint32_t *out_gid)
 	return !error || error == ENOENT || error == ESRCH ? GPUSHARE_E_NOT_FOUND : GPUSHARE_E_IO;
 }
 
-void identity_find_group(const char *name, uint32_t uid, struct identity_group *out_group)
+void identity_find_group(const char *name, bool may_look_up, struct identity_group *out_group)
 {
-	/* A slow directory service holds up one thread for each user. */
-	static atomic_flag looking[LOOKUPS];
-	atomic_flag *mine = &looking[uid % LOOKUPS];
-
 	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	snprintf(out_group->name, sizeof(out_group->name), "%s", name);
-	if (name_is_number(name)) {
+	if (name_is_number(name))
 		out_group->status = find_by_number(name, &out_group->gid);
-	} else if (atomic_flag_test_and_set(mine)) {
-		out_group->status = GPUSHARE_E_IO;
-	} else {
-		out_group->status = find_by_name(name, &out_group->gid);
-		atomic_flag_clear(mine);
-	}
+	else
+		out_group->status =
+		    may_look_up ? find_by_name(name, &out_group->gid) : GPUSHARE_E_IO;
 }

@@ -30,8 +30,8 @@ struct identity_group {
 	uint32_t gid;
 };
 
-/* By name or number. A name may take the host's name service a while, so never call this under a lock. While a
- * look-up of user `uid` is running, another one of that user gets E_IO. */
-void identity_find_group(const char *name, uint32_t uid, struct identity_group *out_group);
+/* By name or number. A name may take the host's name service a while, so never call this under a lock; it is E_IO
+ * where it may not be looked up. */
+void identity_find_group(const char *name, bool may_look_up, struct identity_group *out_group);
 
 #endif

@@ -213,18 +213,24 @@ static enum taken take_greeting(struct connection *connection)
 	return TAKEN;
 }
 
-/* A host's name service may take long. Other threads work meanwhile. */
+/* A host's name service may take long: it holds up one thread for each user, and others work meanwhile. */
 static void find_group(struct connection *connection, struct ask *ask)
 {
 	struct server *server = connection->server;
+	struct user *user = connection->user;
+	bool looks;
 
 	pthread_mutex_lock(&server->turns);
 	server->working--;
+	looks = !user->looks_up_group;
+	user->looks_up_group = true;
 	pthread_mutex_unlock(&server->turns);
 	connections_kick(server);
-	identity_find_group(ask->request.verb.share.group, connection->uid, &ask->group);
+	identity_find_group(ask->request.verb.share.group, looks, &ask->group);
 	pthread_mutex_lock(&server->turns);
 	server->working++;
+	if (looks)
+		user->looks_up_group = false;
 	pthread_mutex_unlock(&server->turns);
 }
 

@@ -72,6 +72,7 @@ struct user {
 	uint64_t sockets; /* its connections to either socket, also those without a session */
 	/* server/connection.c: connections that are to have a turn */
 	struct connection *todo;
+	bool looks_up_group; /* one of them does, and no other one may */
 	struct user *prev, *next;
 	/* ask.c: parked lists, and the time up to which earlier lists have used this user's half of the lock */
 	unsigned int list_count;

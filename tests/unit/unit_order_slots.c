@@ -170,6 +170,20 @@ static void only_its_own_slot_is_resumed(void **state)
 	assert_int_equal(resumed_slot(b, 1), 1);
 }
 
+/* Its own of before, too, may still be written to. */
+static void who_comes_anew_asks_for_no_slot(void **state)
+{
+	request what = raw_order("x", generation, ORDER_CONSUMES);
+	struct session *a = attacher(2);
+
+	assert_int_equal(joined_slot(a), 1);
+	leave(a, 0);
+	pass(1);
+	what.verb.order.slot = 1;
+	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.slot, 2);
+}
+
 /* Its GPU has nothing more to do: exec() has ended that. */
 static void a_program_ends_with_exec(void **state)
 {
@@ -433,9 +447,9 @@ static void a_join_and_a_reclaim_agree(void **state)
 UNIT_MAIN(T(a_slot_is_free_when_its_process_has_ended), T(a_connection_that_ends_keeps_its_slot),
 	  T(a_slot_is_free_when_the_last_release_has_come),
 	  T(an_unsettled_slot_of_an_invisible_process_is_kept), T(only_its_own_slot_is_resumed),
-	  T(a_program_ends_with_exec), T(a_process_that_can_not_be_read_may_live),
-	  T(marks_are_made_again), T(marks_outlive_the_name),
-	  T(who_is_known_to_the_page_alone_is_awaited),
+	  T(who_comes_anew_asks_for_no_slot), T(a_program_ends_with_exec),
+	  T(a_process_that_can_not_be_read_may_live), T(marks_are_made_again),
+	  T(marks_outlive_the_name), T(who_is_known_to_the_page_alone_is_awaited),
 	  T(a_publisher_who_is_there_is_not_taken_for_gone), T(an_owner_who_does_not_come_has_gone),
 	  T(a_page_that_was_lost_is_asked_for), T(processes_are_looked_at_in_pieces),
 	  T(a_join_and_a_reclaim_agree))

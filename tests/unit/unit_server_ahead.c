@@ -114,7 +114,7 @@ static int tear_down_system(void **state)
 /* In a child; another uid no longer ends with the test by itself. */
 static void become_other(void)
 {
-	if (setresgid(1500, 1500, 1500) || setresuid(1500, 1500, 1500) ||
+	if (setresgid(2042, 2042, 2042) || setresuid(2042, 2042, 2042) ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL))
 		_exit(1);
 }
