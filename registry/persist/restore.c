@@ -170,5 +170,6 @@ void restore_leave(struct registry *registry)
 	order_let_go(registry);
 	registry->records = records_close(registry->records, keep);
 	fdstore_close(registry->fdstore, keep);
+	registry->fdstore = NULL; /* connections still end */
 	registry_unlock(registry);
 }
