@@ -159,7 +159,7 @@ asks() {
 		GPUSHARE_DIR=$WORK/r$round
 		start painter gpushare run --name canvas -- "$BIN/painter_static" "$WORK/seen"
 		until_true grep -q painted "$WORK/painter.out"
-		gpushare ls canvas
+		until_true gpushare ls canvas # a registry that starts slowly hears of it later
 		has "$(readlink -f "/proc/$(registry_pids | head -n 1)/exe")" "$DEST$lib/opt/bin/"
 		kill -KILL "$PID" "$(registry_pids)"
 	done

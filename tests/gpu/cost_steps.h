@@ -99,20 +99,17 @@ COST_CALLS(W)
 
 int __real_client_call(struct client *client, unsigned int extra_ms);
 int __wrap_client_call(struct client *client, unsigned int extra_ms);
-int __real_client_exchange_fds(struct client *client, const request *question, reply *answer,
-			       int64_t deadline_ms);
-int __wrap_client_exchange_fds(struct client *client, const request *question, reply *answer,
-			       int64_t deadline_ms);
+int __real_client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms);
+int __wrap_client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms);
 
 int __wrap_client_call(struct client *client, unsigned int extra_ms)
 {
 	COST_TIMED(registry, __real_client_call(client, extra_ms));
 }
 
-int __wrap_client_exchange_fds(struct client *client, const request *question, reply *answer,
-			       int64_t deadline_ms)
+int __wrap_client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms)
 {
-	COST_TIMED(descriptor, __real_client_exchange_fds(client, question, answer, deadline_ms));
+	COST_TIMED(descriptor, __real_client_exchange_fds(client, question, deadline_ms));
 }
 
 static inline void cost_must(int status, const char *what)
