@@ -39,14 +39,23 @@ static void who_leaves_before_the_greeting_holds_up_nobody(void **state)
 	}
 }
 
-static char aside[GPUSHARE_PATH_MAX + 8];
-
 #define SUCCESSORS (2 * CLIENT_TRIES)
 #define TOO_MANY 30
 
 static void socket_of(int at, char out_path[GPUSHARE_PATH_MAX + 8])
 {
 	snprintf(out_path, GPUSHARE_PATH_MAX + 8, "%s.%d", raw_here.socket, at);
+}
+
+/* The daemon stops before that: it would leave without its socket. */
+static void set_aside(int at)
+{
+	char path[GPUSHARE_PATH_MAX + 8];
+
+	kill(raw_here.pid, SIGSTOP);
+	assert_int_equal(waitpid(raw_here.pid, NULL, WUNTRACED), raw_here.pid);
+	socket_of(at, path);
+	assert_int_equal(rename(raw_here.socket, path), 0);
 }
 
 static bool take_request(int fd, uint32_t *out_id)
@@ -127,10 +136,7 @@ static void start_successors(pid_t *pids, int count, bool asked)
 			raw_sleep_ms(1);
 	}
 	raw_sleep_ms(50); /* they listen */
-	kill(raw_here.pid, SIGSTOP);
-	assert_int_equal(waitpid(raw_here.pid, NULL, WUNTRACED), raw_here.pid);
-	socket_of(count, path);
-	assert_int_equal(rename(raw_here.socket, path), 0);
+	set_aside(count);
 	socket_of(0, path);
 	assert_int_equal(rename(path, raw_here.socket), 0);
 }
@@ -214,8 +220,7 @@ static void one_that_refuses_is_not_asked_for_ever(void **state)
 	long long began_ms;
 	pid_t pid;
 
-	snprintf(aside, sizeof(aside), "%s.aside", raw_here.socket);
-	assert_int_equal(rename(raw_here.socket, aside), 0);
+	set_aside(1);
 	socket_of(0, path);
 	pid = raw_fork();
 	if (!pid) {
@@ -236,7 +241,9 @@ static void one_that_refuses_is_not_asked_for_ever(void **state)
 	client_free(client);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	assert_int_equal(rename(aside, raw_here.socket), 0);
+	socket_of(1, path);
+	assert_int_equal(rename(path, raw_here.socket), 0);
+	kill(raw_here.pid, SIGCONT);
 }
 
 UNIT_MAIN(RAW_TEST(who_leaves_before_the_greeting_holds_up_nobody),
