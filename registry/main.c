@@ -328,11 +328,17 @@ static bool make_registry(void)
 
 static int open_instance(void)
 {
-	enum instance_access access = self.options.tidy	       ? INSTANCE_AS_IS
-				      : self.options.is_system ? INSTANCE_SYSTEM
-							       : INSTANCE_USER;
+	const char *directory = self.options.directory;
+	enum instance_access as = self.options.tidy	   ? INSTANCE_AS_IS
+				  : self.options.is_system ? INSTANCE_SYSTEM
+							   : INSTANCE_USER;
 
-	return instance_open(&self.instance, self.options.directory, access, self.options.replace);
+	/* Whoever starts it so has made the folder. One that was removed since is not made again. */
+	if (self.options.orphan && directory && access(directory, F_OK)) {
+		log_error("%s has gone: %s", directory, strerror(errno));
+		return GPUSHARE_E_NOT_FOUND;
+	}
+	return instance_open(&self.instance, directory, as, self.options.replace);
 }
 
 /* registry.sock last: whoever finds it must find the other one. */

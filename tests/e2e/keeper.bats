@@ -88,6 +88,12 @@ let_go() {
 	for tag in off brief; do PATIENCE_S=60 until_true let_go_alone "$tag"; done
 }
 
+@test "a registry that is started for a folder which has gone meanwhile does not make it again" {
+	run -1 --separate-stderr gpushare-registry --dir "$WORK/gone" --orphan --foreground
+	has "$stderr" "$WORK/gone has gone: No such file or directory"
+	[ ! -e "$WORK/gone" ]
+}
+
 # sleeps PID: none of its threads woke within a second and a half
 sleeps() {
 	local before

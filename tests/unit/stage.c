@@ -219,6 +219,16 @@ void stage_test(void **state)
 	stage_play(parts[0], parts[1]);
 }
 
+static void reach_registry(void)
+{
+	OK(gpushare_close(part_session()));
+}
+
+void stage_needs_registry(void)
+{
+	stage_play(reach_registry, NULL);
+}
+
 void part_fail(const char *file, int line, const char *format, ...)
 {
 	va_list arguments;

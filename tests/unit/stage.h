@@ -19,6 +19,8 @@ bool stage_is_emulated(void);
 void stage_needs_autostart(void);
 void stage_needs_own_proc(void);     /* whose /proc/self is the kernel's */
 void stage_needs_wipe_on_fork(void); /* as whom a child is noticed by */
+/* One that runs already: gcc 12's thread sanitizer loses sight of a thread that starts it. */
+void stage_needs_registry(void);
 /* For main() to return: this program has nothing to run here. */
 int stage_skip_all(const char *why);
 int stage_skip_scripted(void); /* that one needs a scripted registry in the place of the stage's */

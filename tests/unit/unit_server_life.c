@@ -25,8 +25,7 @@ static void signals_end_it_cleanly(void **state)
 		assert_true(raw_send(fd, 7, &wait));
 		while (!raw_stat(fd).waiters)
 			raw_sleep_ms(1);
-		kill(raw_here.pid, ending[i]);
-		assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
+		raw_daemon_end(ending[i]);
 		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
 		close(fd);
 		assert_int_not_equal(access(raw_in_folder("registry.sock"), F_OK), 0);

@@ -347,7 +347,8 @@ static void room_that_is_made_again_and_again(void)
 }
 
 STAGE_MAIN(SCENE(destroyed), SCENE(held_up), SCENE(freed_again), SCENE(freed_address_again),
-	   SCENE(freed_again_in_its_stream), SCENE(held_up_apart), SCENE(held_up_in_threads),
-	   SCENE(reset), SCENE(destroyed_context), SCENE(held_up_all), SCENE(held_up_for_long),
-	   SCENE(let_go_by_another_stream), SCENE(in_threads),
+	   SCENE(freed_again_in_its_stream), SCENE(held_up_apart),
+	   SCENE(held_up_in_threads, NULL, stage_needs_registry), SCENE(reset),
+	   SCENE(destroyed_context), SCENE(held_up_all), SCENE(held_up_for_long),
+	   SCENE(let_go_by_another_stream), SCENE(in_threads, NULL, stage_needs_registry),
 	   SCENE(room_that_is_made_again_and_again))
