@@ -72,7 +72,7 @@ typed() {
 	line=$(typed "make && gcc")
 	eval "${line#make && } -MD -MF headers" # a toolkit's headers may be there too
 	has "$(cat headers)" tests/sim/include/cuda_runtime.h
-	equal "$(typed "export LD_LIBRARY_PATH=")" 'export LD_LIBRARY_PATH=$PWD/build/sim'
+	equal "$(typed "export LD_LIBRARY_PATH=")" 'export LD_LIBRARY_PATH=$PWD/build/sim:$PWD/build'
 	equal "$(typed "export PATH=")" 'export PATH=$PWD/build:$PATH'
 	server=$(typed "gpushare run")
 	has "$server" " &"
