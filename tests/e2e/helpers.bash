@@ -57,9 +57,9 @@ start_registry() {
 	until_true listens
 }
 
-# The socket has its name before that.
+# The socket has its name before that. One whose name was taken away may still be there: its process is ending.
 listens() {
-	grep -qs " 00010000 .* $GPUSHARE_DIR/registry.sock\$" /proc/net/unix
+	[ -S "$GPUSHARE_DIR/registry.sock" ] && grep -qs " 00010000 .* $GPUSHARE_DIR/registry.sock\$" /proc/net/unix
 }
 
 # For tests of what happens while there is none.
@@ -178,7 +178,7 @@ kill_registry() {
 	local pid
 	for pid in $(registry_pids); do # one that came too late to serve may be about to end
 		kill "-${1:-KILL}" "$pid" 2>/dev/null || true
-		until_true has_ended "$pid"
+		until_true is_over "$pid"
 	done
 }
 

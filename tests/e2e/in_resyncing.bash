@@ -18,7 +18,7 @@ end_registry() {
 	local pid
 	for pid in $(registry_pids) $(keeper_pids); do
 		kill -KILL "$pid"
-		until_true has_ended "$pid"
+		until_true is_over "$pid"
 	done
 	rm -f "$GPUSHARE_DIR"/*
 }
@@ -28,7 +28,7 @@ replace_registry() {
 	local registry
 	registry=$(registry_pids)
 	kill -KILL "$registry"
-	until_true has_ended "$registry"
+	until_true is_over "$registry"
 	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
 	start_registry
 }
