@@ -65,7 +65,7 @@ static int refuse(struct gpushare_watch *watch)
 			watch->client->directory, GPUSHARE_VERSION);
 }
 
-/* E_TIMED_OUT: not yet. */
+/* E_TIMED_OUT: the registry has not answered so far. */
 static int connect_now(struct gpushare_watch *watch)
 {
 	struct client *client = watch->client;
