@@ -163,16 +163,16 @@ static bool may_rest(void)
 static bool look_around(void)
 {
 	const struct state *state = &self.registry->state;
-	bool rests, alone;
+	bool rests, alone, writes;
 	uint64_t served;
 
 	registry_lock(self.registry);
-	save_tend(self.registry);
+	writes = save_tend(self.registry);
 	alone = !state->users.total.held[LIMIT_connections];
 	served = state->sessions.ever + state->users.total.requests;
 	self.registry->rests = rests = served == self.served && may_rest();
 	self.served = served;
-	self.look_ns = rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
+	self.look_ns = rests ? INT64_MAX : clock_ns() + (writes ? PIECE_NS : LOOK_MS * NS_PER_MS);
 	registry_unlock(self.registry);
 	if (rests)
 		malloc_trim(0); /* what was freed is in the arenas of nng's threads */

@@ -20,9 +20,14 @@ struct registry {
 	struct changes changes;
 	struct indexer index;
 	struct events events;
-	struct records *records;  /* NULL: nothing is written down */
-	unsigned int record_slot; /* see persist/save.h: of what holds for all of it */
-	struct fdstore *fdstore;  /* NULL: none */
+	struct records *records; /* NULL: nothing is written down */
+	uint64_t record_slot;	 /* see persist/save.h: of what holds for all of it */
+	struct {
+		uint64_t generation; /* buffers up to this one have a record, ... */
+		uint32_t session;    /* ...sessions before this one have theirs, ... */
+		uint64_t attachment; /* ...and it has those of attachments up to this one */
+	} saved;		     /* of all, while that is written: persist/save.c */
+	struct fdstore *fdstore;     /* NULL: none */
 	int64_t
 	    unseen_until_ns; /* so long disconnected sessions that can't be watched have: persist/restore.c */
 	uint64_t pid_namespace; /* whose numbers pids are here; 0: it can't be told */

@@ -14,7 +14,7 @@ struct participant {
 	struct order *order;
 	uint32_t roles;					 /* enum order_role */
 	uint32_t slot;					 /* a consumer's, from 1 on; 0: none */
-	unsigned int record_slot;			 /* see persist/save.h */
+	uint64_t record_slot;				 /* see persist/save.h */
 	struct participant *prev, *next;		 /* of the order */
 	struct participant *session_prev, *session_next; /* of the session */
 };

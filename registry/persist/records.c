@@ -29,15 +29,17 @@ struct free_slots {
 
 struct records {
 	int directory;
-	int file; /* -1: none so far, or it can't be written */
+	int file;   /* -1: none so far, or it can't be written */
+	bool begun; /* it has no name so far, and not all records */
 	uint64_t stamp;
 	int64_t retry_ns;			       /* not before; 0: no write has failed */
+	uint64_t before;			       /* slots that earlier files had */
 	unsigned int end;			       /* the first slot behind the file */
 	unsigned int used;			       /* units of slots with a record */
 	struct free_slots free[RECORDS_UNITS_MAX + 1]; /* by their units */
 };
 
-/* A slot is called by its place in the file, from 1 on. */
+/* A slot is called by its place in the file, from 1 on; by others after those of all earlier files. */
 static off_t place_of(unsigned int slot)
 {
 	return (off_t)(slot - 1) * RECORDS_UNIT;
@@ -100,6 +102,8 @@ static void close_file(struct records *records)
 	for (size_t units = 0; units <= RECORDS_UNITS_MAX; units++)
 		free(records->free[units].slots);
 	memset(records->free, 0, sizeof(records->free));
+	records->begun = false;
+	records->before += records->end;
 	records->end = 1;
 	records->used = 0;
 }
@@ -145,12 +149,12 @@ bool records_stand(const struct records *records)
 {
 	struct stat is;
 
-	return records->file >= 0 && !fstat(records->file, &is) && is.st_nlink;
+	return records->file >= 0 && !records->begun && !fstat(records->file, &is) && is.st_nlink;
 }
 
 bool records_want_all(const struct records *records)
 {
-	return clock_ns() >= records->retry_ns &&
+	return !records->begun && clock_ns() >= records->retry_ns &&
 	       (!records_stand(records) || (records->end > LARGE && records->used < FEW));
 }
 
@@ -174,13 +178,25 @@ bool records_begin(struct records *records)
 	}
 	close_file(records);
 	records->file = file;
+	records->begun = true;
 	return true;
+}
+
+bool records_are_begun(const struct records *records)
+{
+	return records->begun;
+}
+
+bool records_has(const struct records *records, uint64_t slot)
+{
+	return slot > records->before;
 }
 
 void records_commit(struct records *records)
 {
-	if (records->file < 0)
+	if (!records->begun)
 		return;
+	records->begun = false;
 	if (renameat(records->directory, RECORDS_NEW, records->directory, RECORDS_FILE))
 		fail(records, errno);
 	else
@@ -229,13 +245,14 @@ static void free_slot(struct records *records, unsigned int slot, uint8_t units)
 		free_add(&records->free[units], slot);
 }
 
-void records_drop(struct records *records, unsigned int *slot)
+void records_drop(struct records *records, uint64_t *slot)
 {
 	struct records_head head;
-	unsigned int was = *slot;
+	unsigned int was =
+	    records && records_has(records, *slot) ? (unsigned int)(*slot - records->before) : 0;
 
 	*slot = 0;
-	if (!was || !records || was >= records->end)
+	if (!was || was >= records->end)
 		return;
 	if (pread(records->file, &head, HEAD, place_of(was)) != (ssize_t)HEAD || !head.size ||
 	    !head.units || head.units > RECORDS_UNITS_MAX)
@@ -244,12 +261,13 @@ void records_drop(struct records *records, unsigned int *slot)
 	free_slot(records, was, head.units);
 }
 
-void records_put(struct records *records, const gpushare_State *what, unsigned int *slot)
+void records_put(struct records *records, const gpushare_State *what, uint64_t *slot)
 {
 	uint8_t frame[RECORDS_FRAME_MAX];
 	struct free_slots *list;
 	struct records_head head;
-	unsigned int was = *slot, is;
+	uint64_t was = *slot;
+	unsigned int is;
 	size_t size;
 
 	*slot = 0;
@@ -265,7 +283,7 @@ void records_put(struct records *records, const gpushare_State *what, unsigned i
 		records->end += head.units;
 	records->used += head.units;
 	records_drop(records, &was);
-	*slot = records->file >= 0 ? is : 0;
+	*slot = records->file >= 0 ? records->before + is : 0;
 }
 
 void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)])
@@ -379,7 +397,7 @@ static int open_left(const struct records *records)
 }
 
 bool records_read(struct records *records,
-		  bool (*each)(void *context, const gpushare_State *what, unsigned int slot),
+		  bool (*each)(void *context, const gpushare_State *what, uint64_t slot),
 		  void *context)
 {
 	uint8_t frame[RECORDS_FRAME_MAX];
@@ -403,7 +421,7 @@ bool records_read(struct records *records,
 		what = (gpushare_State){0};
 		if (!pb_decode(&stream, gpushare_State_fields, &what))
 			what.which_change = 0;
-		well = each(context, &what, list.found[i].slot);
+		well = each(context, &what, records->before + list.found[i].slot);
 	}
 	if (!well || !list.count)
 		close_file(records);

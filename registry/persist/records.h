@@ -44,12 +44,15 @@ bool records_are_kept(const struct records *records);
  * there was no file of ours, or `each` refused a record. Nothing is written then.
  */
 bool records_read(struct records *records,
-		  bool (*each)(void *context, const gpushare_State *what, unsigned int slot),
+		  bool (*each)(void *context, const gpushare_State *what, uint64_t slot),
 		  void *context);
-/* The records that are put between these two replace all earlier ones. false: logged, once; a file that stands
- * goes on. */
+/* The records that are put between these two replace all earlier ones, whose slots say nothing from then on.
+ * false: logged, once; a file that stands goes on. */
 bool records_begin(struct records *records);
 void records_commit(struct records *records);
+bool records_are_begun(const struct records *records);
+/* There is a record in that slot. */
+bool records_has(const struct records *records, uint64_t slot);
 /* To be asked now and then, whether all is to be put again between those: the file was removed, or could not be
  * written some time ago, or is far too large for what is in it. */
 bool records_want_all(const struct records *records);
@@ -58,8 +61,8 @@ bool records_stand(const struct records *records);
 
 /* Write a record; *slot (0: none) is where it was, and then where it is. 0, and logged once: it could not be
  * written. No file is left then, because a successor must not believe a part. */
-void records_put(struct records *records, const gpushare_State *what, unsigned int *slot);
-void records_drop(struct records *records, unsigned int *slot);
+void records_put(struct records *records, const gpushare_State *what, uint64_t *slot);
+void records_drop(struct records *records, uint64_t *slot);
 
 /* This boot's id; "": it can't be told. */
 void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)]);

@@ -36,8 +36,8 @@ static void take_descriptors(struct registry *registry)
 {
 	struct entry *entry;
 
-	for (entry = store_next(&registry->state.store, NULL); entry;
-	     entry = store_next(&registry->state.store, entry)) {
+	for (entry = store_next(&registry->state.store, 0); entry;
+	     entry = store_next(&registry->state.store, entry->info.generation)) {
 		int fd;
 
 		if (!backing_is_fd(entry->info.backing) || entry->nameless)
@@ -59,10 +59,10 @@ static void take_descriptors(struct registry *registry)
 static unsigned int end_lost(struct registry *registry)
 {
 	unsigned int missing = 0;
-	struct entry *entry = store_next(&registry->state.store, NULL), *after;
+	struct entry *entry = store_next(&registry->state.store, 0), *after;
 
 	for (; entry; entry = after) {
-		after = store_next(&registry->state.store, entry);
+		after = store_next(&registry->state.store, entry->info.generation);
 		if (entry->info.missing && !buffer_lose(&registry->state, entry))
 			missing++;
 	}
@@ -98,8 +98,8 @@ bool restore_open(struct registry *registry, const char *directory)
 		save_header(registry);
 	else
 		save_all(registry);
-	for (entry = store_next(&registry->state.store, NULL); entry;
-	     entry = store_next(&registry->state.store, entry)) {
+	for (entry = store_next(&registry->state.store, 0); entry;
+	     entry = store_next(&registry->state.store, entry->info.generation)) {
 		if (!entry->nameless)
 			registry_show(registry, entry);
 	}

@@ -6,6 +6,7 @@
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
+#include "os/piece.h"
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
 
@@ -32,7 +33,7 @@ void save_session(struct registry *registry, struct session *session)
 
 static void need_session(struct registry *registry, struct session *session)
 {
-	if (!session->record_slot && !session->ending)
+	if (!records_has(registry->records, session->record_slot) && !session->ending)
 		save_session(registry, session);
 }
 
@@ -111,54 +112,95 @@ void save_header(struct registry *registry)
 	records_put(registry->records, &what, &registry->record_slot);
 }
 
-static void put_attachments(struct registry *registry, struct session *session)
+static bool begin(struct registry *registry)
 {
-	struct attachment *each;
-
-	for (each = session_next(session, 0); each;
-	     each = session_next(session, each->generation)) {
-		each->record_slot = 0;
-		save_attachment(registry, session, each);
-	}
+	if (!records_begin(registry->records))
+		return false;
+	memset(&registry->saved, 0, sizeof(registry->saved));
+	save_header(registry);
+	return true;
 }
 
-static void put_order(struct registry *registry, struct order *order)
-{
-	struct participant *participant;
+/* Below, false: the piece is over. */
 
-	DL_FOREACH (order->participants, participant) {
-		participant->record_slot = 0;
-		save_participant(registry, participant);
+static bool put_entries(struct registry *registry, struct piece *piece)
+{
+	struct entry *entry;
+
+	while ((entry = store_next(&registry->state.store, registry->saved.generation))) {
+		if (piece_is_over(piece))
+			return false;
+		registry->saved.generation = entry->info.generation;
+		if (!records_has(registry->records, entry->record_slot))
+			save_entry(registry, entry);
 	}
+	return true;
+}
+
+static bool put_session(struct registry *registry, struct session *session, struct piece *piece)
+{
+	struct participant *role;
+	struct attachment *each;
+
+	while ((each = session_next(session, registry->saved.attachment))) {
+		if (piece_is_over(piece))
+			return false;
+		registry->saved.attachment = each->generation;
+		if (!records_has(registry->records, each->record_slot))
+			save_attachment(registry, session, each);
+	}
+	for (role = session->participants; role; role = role->session_next) {
+		if (!records_has(registry->records, role->record_slot))
+			save_participant(registry, role);
+	}
+	return true;
+}
+
+/* From the beginning, if the one where it was has gone meanwhile. */
+static bool put_sessions(struct registry *registry, struct piece *piece)
+{
+	struct session *session = session_find(&registry->state.sessions, registry->saved.session);
+
+	if (!session) {
+		session = registry->state.sessions.by_id;
+		registry->saved.attachment = 0;
+	}
+	for (; session; session = session->hh.next, registry->saved.attachment = 0) {
+		registry->saved.session = session->id;
+		if (piece_is_over(piece) || !put_session(registry, session, piece))
+			return false;
+	}
+	return true;
+}
+
+/* true: there is more. */
+static bool put_piece(struct registry *registry, struct piece *piece)
+{
+	struct records *records = registry->records;
+
+	if (!records_are_begun(records) && !begin(registry))
+		return false;
+	if (put_entries(registry, piece) && put_sessions(registry, piece))
+		records_commit(records);
+	return records_are_begun(records);
 }
 
 void save_all(struct registry *registry)
 {
-	struct session *session;
-	struct entry *entry;
-
-	if (!records_begin(registry->records))
-		return;
-	registry->record_slot = 0;
-	save_header(registry);
-	for (session = registry->state.sessions.by_id; session; session = session->hh.next)
-		session->record_slot = 0;
-	for (entry = store_next(&registry->state.store, NULL); entry;
-	     entry = store_next(&registry->state.store, entry)) {
-		entry->record_slot = 0;
-		save_entry(registry, entry);
-	}
-	for (session = registry->state.sessions.by_id; session; session = session->hh.next)
-		put_attachments(registry, session);
-	for (struct order *order = registry->orders; order; order = order->hh.next)
-		put_order(registry, order);
-	records_commit(registry->records);
+	put_piece(registry, &(struct piece){.until_ns = INT64_MAX});
 }
 
-void save_tend(struct registry *registry)
+bool save_tend(struct registry *registry)
 {
-	if (registry->records && records_want_all(registry->records))
-		save_all(registry);
+	struct piece piece = piece_begin();
+
+	if (!registry->records ||
+	    !(records_are_begun(registry->records) || records_want_all(registry->records)))
+		return false;
+	/* A file that a successor would read must not fall behind. Little is in it: it is far too large. */
+	if (records_stand(registry->records))
+		piece.until_ns = INT64_MAX;
+	return put_piece(registry, &piece);
 }
 
 void save_flush(struct registry *registry)
@@ -176,13 +218,13 @@ static bool is_of_now(const gpushare_Header *header)
 }
 
 /* A thing's record is there; the one that it had is older. */
-static void keep_record(struct registry *registry, unsigned int *record_slot, unsigned int slot)
+static void keep_record(struct registry *registry, uint64_t *record_slot, uint64_t slot)
 {
 	records_drop(registry->records, record_slot);
 	*record_slot = slot;
 }
 
-static bool load_header(struct registry *registry, const gpushare_Header *header, unsigned int slot)
+static bool load_header(struct registry *registry, const gpushare_Header *header, uint64_t slot)
 {
 	if (!is_of_now(header)) {
 		log_line("%s is of another boot or version, and not heeded", RECORDS_FILE);
@@ -219,7 +261,7 @@ static struct process process_of(const struct registry *registry, const gpushare
 /* Below, NULL: what the record is of is not to be had, and nobody needs it. */
 
 /* Two of one key are of one process, before and after it was seen anew: either will do. */
-static unsigned int *load_session(struct registry *registry, const gpushare_Session *told)
+static uint64_t *load_session(struct registry *registry, const gpushare_Session *told)
 {
 	const struct process peer = process_of(registry, told);
 	struct session *session;
@@ -281,7 +323,7 @@ static struct entry *fill(const struct registry *registry, const struct session 
 	return entry;
 }
 
-static unsigned int *load_entry(struct registry *registry, const gpushare_Entry *saved)
+static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *saved)
 {
 	const record *info = &saved->buffer;
 	/* NULL: it is kept, and nobody's; or its owner's connection had ended */
@@ -318,7 +360,7 @@ static unsigned int *load_entry(struct registry *registry, const gpushare_Entry 
 	return &entry->record_slot;
 }
 
-static unsigned int *load_attachment(struct registry *registry, const gpushare_Attachment *saved)
+static uint64_t *load_attachment(struct registry *registry, const gpushare_Attachment *saved)
 {
 	struct session *session = session_find_key(&registry->state.sessions, saved->key);
 	struct attachment *attachment = NULL;
@@ -328,7 +370,7 @@ static unsigned int *load_attachment(struct registry *registry, const gpushare_A
 	return attachment ? &attachment->record_slot : NULL;
 }
 
-static unsigned int *load_participant(struct registry *registry, const gpushare_Participant *saved)
+static uint64_t *load_participant(struct registry *registry, const gpushare_Participant *saved)
 {
 	struct session *session = session_find_key(&registry->state.sessions, saved->key);
 	struct participant *participant = NULL;
@@ -340,7 +382,7 @@ static unsigned int *load_participant(struct registry *registry, const gpushare_
 }
 
 /* Where the thing notes its record. */
-static unsigned int *load_one(struct registry *registry, const gpushare_State *what)
+static uint64_t *load_one(struct registry *registry, const gpushare_State *what)
 {
 	switch (what->which_change) {
 	case gpushare_State_session_tag:
@@ -355,10 +397,10 @@ static unsigned int *load_one(struct registry *registry, const gpushare_State *w
 	return NULL; /* what is of no kind that we know is a later version's */
 }
 
-static bool read_record(void *context, const gpushare_State *what, unsigned int slot)
+static bool read_record(void *context, const gpushare_State *what, uint64_t slot)
 {
 	struct registry *registry = context;
-	unsigned int *record_slot;
+	uint64_t *record_slot;
 
 	if (what->which_change == gpushare_State_header_tag)
 		return load_header(registry, &what->change.header, slot);
@@ -380,8 +422,8 @@ bool load_records(struct registry *registry)
 	registry->loading = true;
 	goes_on = records_read(registry->records, read_record, registry);
 	registry->loading = false;
-	for (entry = store_next(&registry->state.store, NULL); entry;
-	     entry = store_next(&registry->state.store, entry))
+	for (entry = store_next(&registry->state.store, 0); entry;
+	     entry = store_next(&registry->state.store, entry->info.generation))
 		generation_pass(&registry->state.generation, entry->info.generation);
 	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {

@@ -3,7 +3,8 @@
 #define GPUSHARE_REGISTRY_SAVE_H
 /*
  * The state as records (state.proto), written at each change before anybody is answered, and read by a
- * successor. `record_slot` is where a thing's record is; 0: it has none. All want the registry's lock held.
+ * successor. `record_slot` is where a thing's record is, or was in an
+ * earlier file; 0: it has none. All want the registry's lock held.
  */
 #include "context/registry.h"
 
@@ -23,10 +24,10 @@ void save_header(struct registry *registry);
 
 /* Before an answer: dropped descriptors go from the fd store. */
 void save_flush(struct registry *registry);
-/* All of it into a new file. */
+/* All of it into a new file, or what is left of that. */
 void save_all(struct registry *registry);
-/* Now and then: the same, if the file wants it. */
-void save_tend(struct registry *registry);
+/* Now and then: the same, if the file wants it, in pieces. true: there is more. */
+bool save_tend(struct registry *registry);
 
 /* Read a predecessor's records: disconnected sessions, buffers, attachments. No process is looked for; records
  * that are of no use go. false: all has to be written into a new file. */

@@ -46,9 +46,9 @@ struct entry {
 		};
 		struct tree_node kept; /* without a session: struct state */
 	};
-	unsigned int synced;	  /* see session.round */
-	unsigned int record_slot; /* see persist/save.h */
-	unsigned int indexed;	  /* its place in the index, from 1; 0: it has none */
+	unsigned int synced;  /* see session.round */
+	unsigned int indexed; /* its place in the index, from 1; 0: it has none */
+	uint64_t record_slot; /* see persist/save.h */
 	int64_t created_ns;
 	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */
 	/* A search by name reads one cache line of each entry. */

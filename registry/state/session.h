@@ -19,9 +19,9 @@ struct attachment {
 	uint64_t generation;   /* of the buffer, not 0 */
 	unsigned int count;
 	bool own;	     /* by the owner's process: held, but not counted among the attachers */
-	unsigned int synced; /* see session.round */
 	bool quiet;	     /* of what is staged: nobody hears of it */
-	unsigned int record_slot; /* see persist/save.h */
+	unsigned int synced; /* see session.round */
+	uint64_t record_slot; /* see persist/save.h */
 	char name[];
 };
 
@@ -44,7 +44,7 @@ struct session {
 	/* What the end of the resync has not looked at: the first entry, attachments above a generation. */
 	struct entry *unheard;
 	uint64_t heard;
-	unsigned int record_slot;      /* see persist/save.h */
+	uint64_t record_slot;	       /* see persist/save.h */
 	struct connection *connection; /* server/connection.h; NULL: it has none */
 	struct watcher *watcher;       /* events.h; NULL: it does not watch */
 	struct entry *entries;	       /* also those without a name */

@@ -101,9 +101,8 @@ struct entry *store_after(const struct store *store, const char *name)
 	return found ? ENTRY(found) : NULL;
 }
 
-struct entry *store_next(const struct store *store, const struct entry *entry)
+struct entry *store_next(const struct store *store, uint64_t generation)
 {
-	uint64_t generation = entry ? entry->info.generation : 0;
 	struct tree_node *found = tree_above(&store->generations, &generation);
 
 	return found ? NUMBERED(found) : NULL;

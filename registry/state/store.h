@@ -28,7 +28,7 @@ struct entry *store_find_generation(const struct store *store, uint64_t generati
 struct entry *store_find_deferred(const struct store *store, uint64_t generation);
 /* The first name above `name`; "" for the beginning. NULL past the end. */
 struct entry *store_after(const struct store *store, const char *name);
-/* The next buffer in the order of generations, with a name or without; `entry` NULL: the first. */
-struct entry *store_next(const struct store *store, const struct entry *entry);
+/* The first buffer above that generation, with a name or without. NULL past the end. */
+struct entry *store_next(const struct store *store, uint64_t generation);
 
 #endif

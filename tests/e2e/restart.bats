@@ -237,11 +237,18 @@ byte b: 37"
 	until_true told
 }
 
-@test "registry.state that was deleted is there again" {
+@test "registry.state that was deleted is there again, with names and attachments" {
+	needs jq
 	owner one first alloc=a,2Mi
+	start attacher "$BIN/api_app" open attach=a,first touch="$WORK/attached" await="$WORK/end"
+	attacher=$PID
+	await_file "$WORK/attached"
 	rm "$GPUSHARE_DIR/registry.state"
 	until_true test -s "$GPUSHARE_DIR/registry.state"
 	owner two second alloc=a,2Mi
+	kill -STOP "$attacher" # else it could tell itself
 	kill_registry
 	equal "$(names | sort)" $'first 2097152\nsecond 2097152'
+	equal "$(attachers first)" 1
+	kill -CONT "$attacher"
 }

@@ -103,8 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	second = read_back(); /* from the same file, without what was of no use */
 	FUZZ_MUST(first->state.store.count == second->state.store.count);
 	FUZZ_MUST(first->state.store.nameless == second->state.store.nameless);
-	for (entry = store_next(&first->state.store, NULL); entry;
-	     entry = store_next(&first->state.store, entry))
+	for (entry = store_next(&first->state.store, 0); entry;
+	     entry = store_next(&first->state.store, entry->info.generation))
 		compare(entry, store_find_generation(&second->state.store, entry->info.generation));
 	registry_free(first);
 	registry_free(second);

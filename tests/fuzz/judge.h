@@ -82,8 +82,8 @@ static void judge_tallies(const struct registry *registry)
 		named.count += !entry_is_staged(entry->info.flags);
 		named.bytes += entry_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
 	}
-	for (entry = store_next(&registry->state.store, NULL); entry;
-	     entry = store_next(&registry->state.store, entry)) {
+	for (entry = store_next(&registry->state.store, 0); entry;
+	     entry = store_next(&registry->state.store, entry->info.generation)) {
 		if (!entry->nameless)
 			continue;
 		deferred.count += entry->info.deferred;
@@ -120,8 +120,8 @@ static void judge_registry(const struct registry *registry)
 	FUZZ_MUST(registry->state.store.count == registry->state.users.total.held[LIMIT_names]);
 	FUZZ_MUST(registry->state.store.nameless ==
 		  registry->state.users.total.held[LIMIT_deferred]);
-	for (entry = store_next(&registry->state.store, NULL); entry;
-	     entry = store_next(&registry->state.store, entry)) {
+	for (entry = store_next(&registry->state.store, 0); entry;
+	     entry = store_next(&registry->state.store, entry->info.generation)) {
 		if (!entry->nameless)
 			continue;
 		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->fdref);

@@ -185,7 +185,7 @@ static void another_boot_or_version_is_not_heeded(void **state)
 	close(fd);
 }
 
-static bool count_one(void *context, const gpushare_State *what, unsigned int slot)
+static bool count_one(void *context, const gpushare_State *what, uint64_t slot)
 {
 	size_t *count = context;
 
