@@ -19,7 +19,8 @@
 
 #define AGAIN_MS 20	 /* when the other side was too busy */
 #define START_MS 1000	 /* between two starts of a keeper */
-#define PATIENCE_MS 1000 /* for an answer, and at the end */
+#define PATIENCE_MS 1000 /* at the end */
+#define ANSWER_MS 2000	 /* without an answer a keeper hangs, and what it has is lost */
 
 struct item {
 	UT_hash_handle hh;
@@ -227,7 +228,7 @@ static bool take_next(const struct fdstore *store, uint64_t *generation, int *ou
 	int fds[FDS_MAX];
 	size_t size, count;
 
-	if (send_one(store, NOTIFY_NEXT, *generation, -1) || poll(&answer, 1, PATIENCE_MS) != 1 ||
+	if (send_one(store, NOTIFY_NEXT, *generation, -1) || poll(&answer, 1, ANSWER_MS) != 1 ||
 	    fds_receive_bytes(store->side, message, NOTIFY_MESSAGE, &size, fds, &count))
 		return false;
 	message[size] = '\0';

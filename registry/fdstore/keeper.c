@@ -24,6 +24,7 @@
 #include "fdstore/notify.h"
 
 #define BACKLOG 16
+#define AGAIN_MS 20	      /* when the user has too many descriptors under way */
 #define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */
 #define SELF "/proc/self/exe"
 #define LOOK_MS 400	      /* between two looks whether the socket has its name still */
@@ -219,14 +220,20 @@ static void keep(uint64_t generation, int fd)
 static bool give_next(uint64_t after)
 {
 	const struct kept *kept = after ? find(after) : keeper.kept;
+	struct pollfd gives_up = {.fd = keeper.registry, .events = POLLIN};
 	char message[NOTIFY_MESSAGE];
 	size_t size;
+	int status;
 
 	if (after && kept)
 		kept = kept->hh.next;
 	size = notify_write(message, NOTIFY_STORE, kept ? kept->generation : 0);
-	return !fds_send_bytes(keeper.registry, message, size, kept ? &kept->fd : NULL,
-			       kept != NULL);
+	do {
+		status = fds_send_bytes(keeper.registry, message, size, kept ? &kept->fd : NULL,
+					kept != NULL);
+	} while ((status == GPUSHARE_E_LIMIT || status == GPUSHARE_E_TIMED_OUT) &&
+		 poll(&gives_up, 1, AGAIN_MS) == 0);
+	return !status;
 }
 
 /* What one message asks for, with `count` descriptors. false: it makes no sense. */

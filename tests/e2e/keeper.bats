@@ -167,6 +167,44 @@ sleeps() {
 	until_true has_ended "$keeper"
 }
 
+@test "one that answers late, as on a busy machine, is not given up" {
+	needs jq
+	begin hangs make=a,w,2Mi,vmm
+	kill -STOP "$(in_folder hangs keeper_pids)"
+	end_registry hangs
+	start late bash -c 'sleep 1.5; kill -CONT "$1"' bash "$(in_folder hangs keeper_pids)"
+	equal "$(in_folder hangs names)" "w 2097152"
+	equal "$(in_folder hangs shown w missing)" false
+}
+
+@test "while a user has as many descriptors under way as the kernel allows, the next registry waits for the keeper's" {
+	needs jq
+	[ "$(id -u)" != 0 ] || skip "root may have any number of them under way"
+	ulimit -n 256
+	begin lives make=a,w,2Mi,vmm
+	local under_way
+	start under_way python3 -c '
+import socket, time
+here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+try:
+    while True:
+        socket.send_fds(here, [b"x"], [0] * 250)
+except OSError as error:
+    print(error, flush=True)
+time.sleep(600)'
+	under_way=$PID
+	until_true grep -q "Too many references" "$WORK/under_way.out"
+	end_registry lives
+	start names env GPUSHARE_DIR="$WORK/lives" gpushare ls
+	starts() { [ -n "$(in_folder lives registry_pids)" ]; }
+	until_true starts
+	stays 500 starts
+	kill -KILL "$under_way"
+	answers() { [ "$(in_folder lives names 2>/dev/null)" = "w 2097152" ]; }
+	until_true answers
+	equal "$(in_folder lives shown w missing)" false
+}
+
 # The administrator ended it: no registry serves by itself, but the memory of who dies is let go of.
 @test "--system, ended by a signal: what dies is let go of, and the next one has the rest" {
 	[ "$(id -u)" = 0 ] || skip "only root can have a folder for all users here"
