@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
+#include "os/closer.h"
 #include "os/hash.h"
 #include "os/log.h"
 
@@ -31,11 +32,13 @@ struct records {
 	int directory;
 	int file;   /* -1: none so far, or it can't be written */
 	bool begun; /* it has no name so far, and not all records */
+	int old;    /* the file before, while a new one may take its name; -1: none */
 	uint64_t stamp;
-	int64_t retry_ns;			       /* not before; 0: no write has failed */
-	uint64_t before;			       /* slots that earlier files had */
-	unsigned int end;			       /* the first slot behind the file */
-	unsigned int used;			       /* units of slots with a record */
+	int64_t retry_ns;      /* not before; 0: no write has failed */
+	uint64_t before;       /* slots that earlier files had */
+	struct closer *closer; /* the system takes its time to free a large file's memory */
+	unsigned int end;      /* the first slot behind the file */
+	unsigned int used;     /* units of slots with a record */
 	struct free_slots free[RECORDS_UNITS_MAX + 1]; /* by their units */
 };
 
@@ -84,7 +87,7 @@ struct records *records_open(int directory)
 	if (!records)
 		return NULL;
 	records->directory = directory;
-	records->file = -1;
+	records->file = records->old = -1;
 	records->end = 1;
 	return records;
 }
@@ -94,10 +97,17 @@ bool records_are_kept(const struct records *records)
 	return records && records->file >= 0;
 }
 
+static void close_old(struct records *records)
+{
+	if (records->old >= 0)
+		closer_add(closer_at(&records->closer), records->old);
+	records->old = -1;
+}
+
 static void close_file(struct records *records)
 {
-	if (records->file >= 0)
-		close(records->file);
+	close_old(records);
+	records->old = records->file;
 	records->file = -1;
 	for (size_t units = 0; units <= RECORDS_UNITS_MAX; units++)
 		free(records->free[units].slots);
@@ -111,10 +121,11 @@ static void close_file(struct records *records)
 /* A successor must not take what is there for the truth. */
 static void clear(struct records *records)
 {
-	if (records->file >= 0 && ftruncate(records->file, 0))
+	bool gone = !unlinkat(records->directory, RECORDS_FILE, 0) || errno == ENOENT;
+
+	if (!gone && records->file >= 0 && ftruncate(records->file, 0))
 		log_line("can't empty %s: %s", RECORDS_FILE, strerror(errno));
 	unlinkat(records->directory, RECORDS_NEW, 0);
-	unlinkat(records->directory, RECORDS_FILE, 0);
 }
 
 struct records *records_close(struct records *records, bool keep)
@@ -124,6 +135,9 @@ struct records *records_close(struct records *records, bool keep)
 	if (!keep)
 		clear(records);
 	close_file(records);
+	if (records->old >= 0)
+		close(records->old);
+	closer_end(records->closer);
 	close(records->directory);
 	free(records);
 	return NULL;
@@ -142,6 +156,7 @@ static bool fail(struct records *records, int error)
 	put_off(records, error);
 	clear(records);
 	close_file(records);
+	close_old(records);
 	return false;
 }
 
@@ -201,6 +216,7 @@ void records_commit(struct records *records)
 		fail(records, errno);
 	else
 		records->retry_ns = 0;
+	close_old(records);
 }
 
 static bool write_at(struct records *records, const void *from, size_t size, unsigned int slot)
