@@ -89,6 +89,15 @@ misbehaves() {
 	[ "$took_ms" -le $((plain_ms + LIMIT_MS + 500)) ] || { echo "$took_ms ms"; false; }
 }
 
+@test "out of sight after a chroot: mapped allocations wait for it once, not each time" {
+	[ "$(id -u)" = 0 ] || skip "only root may chroot"
+	mkdir "$WORK/root"
+	start_registry
+	took_ms named 'w%i:vmm' "$BIN/drv_linked" init alloc=a,2Mi chroot="$WORK/root" hoard=1,60,2Mi >"$WORK/out" 2>"$WORK/err"
+	equal "$(cat "$WORK/out" "$WORK/err")" $'init: 0\nalloc a: 0\nhoard: 0 failed'
+	[ "$TOOK_MS" -lt 3000 ] || { echo "$TOOK_MS ms"; false; }
+}
+
 @test "absent, and none to be started: the program runs on" {
 	export GPUSHARE_AUTOSTART=0
 	untouched weights "$BIN/rt_app_static" init within=$LIMIT_MS alloc=a,1Mi fill=a,3 \

@@ -119,6 +119,14 @@ made() {
 	has "$output" "no test named on was found"
 }
 
+@test "make check-unit runs the unit and contract tests, make check-e2e the end-to-end tests, make check all" {
+	build -n check-unit >"$WORK/unit"
+	build -n check-e2e >"$WORK/e2e"
+	build -n check >"$WORK/all"
+	equal "$(grep -h -- --said "$WORK/unit" "$WORK/e2e" "$WORK/all" | sed 's/.*--said *//')" "/unit_ /contract_
+.bats"
+}
+
 @test "one line says all that building lacks" {
 	run -1 --separate-stderr env -u CROSS PROTOC=/no/protoc NANOPB=/no/nanopb "$ROOT/tests/deps.sh" --check
 	equal "$output$(wc -l <<<"$stderr")" 1

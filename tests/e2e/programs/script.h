@@ -264,6 +264,12 @@ static void verb_cramp(char **argument, int count)
 		script_stop("setrlimit failed");
 }
 
+static void verb_chroot(char **argument, int count)
+{
+	if (chroot(argument[0]) || chdir("/"))
+		script_stop("chroot failed");
+}
+
 /* Leave an error message for dlerror() ... */
 static void verb_pend(char **argument, int count)
 {
@@ -281,15 +287,25 @@ static void verb_dlerror(char **argument, int count)
 }
 
 static const struct script_verb script_verbs[] = {
-    {"touch", 1, 1, verb_touch},	 {"await", 1, 1, verb_await},
-    {"within", 1, 1, verb_within},	 {"exit", 1, 1, verb_exit},
-    {"_exit", 1, 1, verb__exit},	 {"abort", 0, 0, verb_abort},
-    {"fork", 1, 1, verb_fork},		 {"forkhold", 1, 2, verb_forkhold},
-    {"sigchld", 0, 0, verb_sigchld},	 {"children", 0, 0, verb_children},
-    {"census", 0, 0, verb_census},	 {"sockets", 1, 3, verb_sockets},
-    {"closefrom", 1, 1, verb_closefrom}, {"cramp", 1, 1, verb_cramp},
-    {"pend", 1, 1, verb_pend},		 {"dlerror", 0, 0, verb_dlerror},
-    {"remove", 1, 1, verb_remove},	 {NULL, 0, 0, NULL},
+    {"touch", 1, 1, verb_touch},
+    {"await", 1, 1, verb_await},
+    {"within", 1, 1, verb_within},
+    {"exit", 1, 1, verb_exit},
+    {"_exit", 1, 1, verb__exit},
+    {"abort", 0, 0, verb_abort},
+    {"fork", 1, 1, verb_fork},
+    {"forkhold", 1, 2, verb_forkhold},
+    {"sigchld", 0, 0, verb_sigchld},
+    {"children", 0, 0, verb_children},
+    {"census", 0, 0, verb_census},
+    {"sockets", 1, 3, verb_sockets},
+    {"closefrom", 1, 1, verb_closefrom},
+    {"cramp", 1, 1, verb_cramp},
+    {"pend", 1, 1, verb_pend},
+    {"dlerror", 0, 0, verb_dlerror},
+    {"remove", 1, 1, verb_remove},
+    {"chroot", 1, 1, verb_chroot},
+    {NULL, 0, 0, NULL},
 };
 
 static inline void script_use(const struct script_verb *verbs)
