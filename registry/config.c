@@ -21,11 +21,12 @@
 struct setting {
 	const char *key;
 	uint64_t least, most;
-	const char *(*fault)(const char *word); /* of words; NULL: a number */
-	size_t offset;				/* in struct settings */
+	/* the check of a word; NULL: the setting is a number */
+	const char *(*fault)(const char *word);
+	size_t offset; /* in struct settings */
 };
 
-/* 0 is a limit for what is kept: nothing. */
+/* kept_bytes is the only limit that may be 0: keep nothing. */
 #define LEAST(name) (LIMIT_##name != LIMIT_kept_bytes)
 
 static const struct setting list[] = {
@@ -257,7 +258,8 @@ unsigned int config_parse(const char *name, FILE *from, struct settings *setting
 	return parser.faults;
 }
 
-/* NULL: nobody but root could have written what a registry of root does. */
+/* Why the registry must not trust the file; NULL: it may. If it runs as root, only root may have
+ * written the file. */
 static const char *distrust(int fd)
 {
 	struct stat is;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_CONFIG_H
 #define GPUSHARE_REGISTRY_CONFIG_H
-/*
- * registry.conf(5): "key = value" lines. Each key is one line here or in limit.h; the parser, --check-config, the
- * defaults, and tools/man/pages.py (manual, example) read these lists.
- */
+/* registry.conf(5): "key = value" lines. Each key is one line here or in limit.h; the parser,
+ * --check-config, the defaults, and tools/man/pages.py (manual, example) read these lists. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,15 +43,15 @@ struct settings {
 void config_init(struct settings *settings);
 /* Decimal digits, and K, M, G, T, Ki, Mi, Gi or Ti. */
 bool config_number(const char *text, uint64_t *out_number);
-/* NULL, and it is set; otherwise what is wrong with the value, perhaps in `why`. */
+/* Returns NULL if the value was set. Otherwise returns what is wrong with it, perhaps in `why`. */
 const char *config_set(struct settings *settings, const char *key, const char *value,
 		       char why[CONFIG_WHY_MAX]);
-/* Reads the file called `name` over *settings. Each fault is a line to `say`, "name:line:column: cause". Returns
- * their number; *settings is valid either way. */
+/* Reads the file called `name` over *settings. Each fault is a line to `say`, "name:line:column:
+ * cause". Returns their number; *settings is valid either way. */
 unsigned int config_parse(const char *name, FILE *from, struct settings *settings, FILE *say);
 /* NULL: CONFIG_FILE, which may be missing. false: the faults were written to `say`. */
 bool config_read(const char *path, struct settings *settings, FILE *say);
-/* Every key, in the file's form. */
+/* Prints every key in the file's format. */
 void config_print(const struct settings *settings, FILE *to);
 
 #endif

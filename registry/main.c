@@ -32,7 +32,7 @@
 #include "server/server.h"
 
 #define EXIT_SERVED 3
-#define LOOK_MS 500 /* from one look_around() to the next while there is something to do */
+#define LOOK_MS 500 /* between two calls of look_around() while something happens */
 
 static struct {
 	struct options options;
@@ -41,10 +41,11 @@ static struct {
 	struct server server;
 	struct fds_server fds_server;
 	int signals;
-	int folder;	 /* inotify: a file has gone from the folder; -1: it can't be told */
-	int keeper;	 /* readable when it was killed; -1: none */
+	/* inotify: readable when a file of the folder was removed; -1: not available */
+	int folder;
+	int keeper;	 /* the keeper's connection: readable when it was killed; -1: none */
 	int64_t look_ns; /* when look_around() is due */
-	uint64_t served; /* sessions and requests, up to the latest one */
+	uint64_t served; /* number of sessions and requests at the last look_around() */
 	int64_t idle_ns; /* idle_since_ns() */
 	uint64_t sessions_ever;
 } self;
@@ -56,7 +57,7 @@ static int open_signals(void)
 
 	signal(SIGHUP, SIG_IGN); /* for children; signalfd gets it although it is ignored */
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for a keeper */
+	signal(SIGCHLD, SIG_IGN); /* the registry doesn't wait for its keeper */
 	sigemptyset(&ending);
 	sigaddset(&ending, SIGTERM);
 	sigaddset(&ending, SIGINT);
@@ -75,10 +76,8 @@ static void clamp(struct limits *limits, enum limit what, uint64_t most)
 	*of_user = *of_user < each ? *of_user : each;
 }
 
-/*
- * Fits the limits to RLIMIT_NOFILE. A connection takes a descriptor, and so do some buffers. Watching a peer's
- * death takes one more, in the lower half.
- */
+/* Fits the limits to RLIMIT_NOFILE. A connection takes a descriptor, and so do some buffers.
+ * Watching a peer's death takes one more, in the lower half. */
 static void fit_limits(struct limits *limits)
 {
 	struct rlimit files, raised;
@@ -115,7 +114,7 @@ static void report_ready(void)
 		close(null);
 }
 
-/* Since when nobody is connected and nothing is kept; INT64_MAX: somebody is, or something. */
+/* Since when there is no session and nothing is kept; INT64_MAX: there is something. */
 static int64_t idle_since_ns(void)
 {
 	const struct state *state = &self.registry->state;
@@ -133,7 +132,7 @@ static int64_t idle_since_ns(void)
 	return self.idle_ns;
 }
 
-/* When to leave for being idle; INT64_MAX: unknown so far. */
+/* When to leave because of idleness; INT64_MAX: not idle, or no limit. */
 static int64_t idle_until_ns(void)
 {
 	int64_t since = idle_since_ns();
@@ -141,13 +140,14 @@ static int64_t idle_until_ns(void)
 
 	if (!limit_s || since == INT64_MAX)
 		return INT64_MAX;
-	/* Mostly the parent is pid 1 by now. Another one may wait for this process. */
+	/* Mostly the parent is pid 1 by now. Another parent may be waiting for this process. */
 	if (self.options.orphan && process_is_awaited())
 		limit_s = 1;
 	return since + (int64_t)limit_s * NS_PER_S;
 }
 
-/* Under the lock: nothing is to be looked at that nobody tells of. */
+/* Under the lock. Whether something wakes the main loop for everything that look_around()
+ * checks. */
 static bool may_rest(void)
 {
 	const struct registry *registry = self.registry;
@@ -157,8 +157,9 @@ static bool may_rest(void)
 }
 
 /*
- * false: the folder has gone, and nobody is connected. After a look without anything done since the one before, none
- * is due until somebody takes the lock or a file goes from the folder: an idle registry sleeps.
+ * false: the folder was removed, and nobody is connected. If nothing happened since the last call,
+ * the next call is only due when somebody takes the lock or a file of the folder is removed: an
+ * idle registry sleeps.
  */
 static bool look_around(void)
 {
@@ -175,7 +176,7 @@ static bool look_around(void)
 	self.look_ns = rests ? INT64_MAX : clock_ns() + (writes ? PIECE_NS : LOOK_MS * NS_PER_MS);
 	registry_unlock(self.registry);
 	if (rests)
-		malloc_trim(0); /* what was freed is in the arenas of nng's threads */
+		malloc_trim(0); /* returns memory that was freed in the arenas of nng's threads */
 	return !alone || !instance_is_lost(&self.instance);
 }
 
@@ -222,7 +223,8 @@ static bool take_signal(void)
 	return signal.ssi_signo == SIGHUP;
 }
 
-/* A file of the folder has gone, or the folder: look_around() sees which. */
+/* Becomes readable when a file of the folder, or the folder, was removed or moved. look_around()
+ * finds out which. */
 static int watch_folder(const char *directory)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -243,7 +245,6 @@ static void drain(int fd)
 		;
 }
 
-/* Until something comes, or is due. */
 static void wait_for(struct pollfd *events, size_t count, int64_t next_ns)
 {
 	eventfd_t ignored;
@@ -270,7 +271,8 @@ static void serve(void)
 	while (!self.fds_server.replaced) {
 		int64_t next = tick(), leave_ns = idle_until_ns();
 
-		if (clock_ns() >= leave_ns) { /* a client that came just now starts another one */
+		/* a client that connects just now starts another registry */
+		if (clock_ns() >= leave_ns) {
 			log_line("idle: leaving");
 			return;
 		}
@@ -290,7 +292,8 @@ static void serve(void)
 	}
 }
 
-/* A registry for all users must not be restarted by its keeper, for one user: the administrator restarts it. */
+/* A keeper would restart the registry for one user only. So a registry for all users turns that
+ * off, and the administrator restarts it. */
 static bool set_access(void)
 {
 	struct identity_group group = {.gid = IDENTITY_NO_GROUP};
@@ -333,7 +336,8 @@ static int open_instance(void)
 				  : self.options.is_system ? INSTANCE_SYSTEM
 							   : INSTANCE_USER;
 
-	/* Whoever starts it so has made the folder. One that was removed since is not made again. */
+	/* With --orphan, the program that starts the registry has made the folder. If it was
+	 * removed since, don't make it again. */
 	if (self.options.orphan && directory && access(directory, F_OK)) {
 		log_error("%s has gone: %s", directory, strerror(errno));
 		return GPUSHARE_E_NOT_FOUND;
@@ -341,7 +345,7 @@ static int open_instance(void)
 	return instance_open(&self.instance, directory, as, self.options.replace);
 }
 
-/* registry.sock last: whoever finds it must find the other one. */
+/* registry.sock last: a client that finds it must find fds.sock, too. */
 static bool open_servers(void)
 {
 	if (!fds_server_open(&self.fds_server, self.registry, self.instance.fds_socket) ||
@@ -351,7 +355,7 @@ static bool open_servers(void)
 	return true;
 }
 
-/* Starting has ended what was of dead processes. */
+/* For --tidy. restore_open() has already ended the sessions of dead processes. */
 static void expire(void)
 {
 	registry_lock(self.registry);
@@ -379,7 +383,8 @@ int main(int argc, char **argv)
 	umask(077);
 	if (self.options.keeper)
 		return keeper_run(self.options.directory);
-	if (self.options.orphan) /* the keeper started a descriptor of that program */
+	/* a keeper executes the program by a descriptor, whose number would be the name */
+	if (self.options.orphan)
 		prctl(PR_SET_NAME, "gpushare-registry");
 	notify_init(!self.options.orphan);
 	self.signals = open_signals();
@@ -402,7 +407,7 @@ int main(int argc, char **argv)
 	}
 	leave();
 #ifdef __SANITIZE_ADDRESS__
-	_exit(0); /* the leak checker stops all threads, nng's too, and hung then */
+	_exit(0); /* the leak checker stops all threads, nng's too, and hangs */
 #endif
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the modules do when the state changes. */
+/* The effects of a change of the state on the other modules. */
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -13,8 +13,8 @@
 #include "persist/save.h"
 #include "state/access.h"
 
-/* What is not all that its readers may see, or nobody so far, is not in the index; nor is what has a
- * stream-sync page, as clients publish there without the registry. */
+/* Not in the index are: a staged buffer; with --system, a buffer that not everybody may read;
+ * and a buffer with a stream-sync page, because clients publish there without the registry. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
 	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
@@ -25,18 +25,21 @@ void registry_show(struct registry *registry, struct entry *entry)
 }
 
 enum {
-	SAVE = 1,    /* the record */
-	GONE = 2,    /* the record goes */
-	PUT = 4,     /* the descriptor is in the fd store before the record says so */
-	RELEASE = 8, /* the descriptor goes */
-	MARK = 16,   /* the name may mean something else: changes page */
-	SHOW = 32,   /* in the index */
+	SAVE = 1,    /* write the record */
+	GONE = 2,    /* remove the record */
+	PUT = 4,     /* store the descriptor, before a record refers to it */
+	RELEASE = 8, /* release the descriptor */
+	MARK = 16,   /* changes page: the name may have another buffer */
+	SHOW = 32,   /* show it in the index */
 	HIDE = 64,
-	DEPART = 128, /* audit, and a notice that says why: departures[] */
+	DEPART = 128, /* audit line, and a notice that says why: departures[] */
 };
 
-/* What a change of a buffer asks for, from left to right. What survives the daemon comes first; notices show the
- * order of a buffer, which ends last. A notice has the pid of the change's session, or else of the owner. */
+/*
+ * The effects of each change of a buffer, carried out from left to right: first what survives the
+ * daemon, then the notice, then the order, because a notice still has the order's fields. A notice
+ * has the pid of the change's session, or else of the owner.
+ */
 static const struct effect {
 	unsigned int what;
 	enum gpushare_notice_kind notice; /* 0: none */
@@ -78,11 +81,11 @@ static void release(struct registry *registry, struct entry *entry)
 	entry->fdref = NULL;
 }
 
-/* A notice to be filled in and sent; NULL: nobody is to hear of it. */
+/* Begin a notice. NULL: none is to be sent. */
 static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 		     const struct entry *entry, int32_t pid)
 {
-	/* Connections that end because this registry leaves are no news: their processes live on. */
+	/* No notices while the registry leaves: connections end, but their processes live on. */
 	if (!kind || registry->leaving || (entry && entry_is_staged(entry->info.flags)))
 		return NULL;
 	return events_begin(&registry->events, kind, pid, registry->state.unix_ns);
@@ -104,7 +107,8 @@ static void depart(struct registry *registry, const struct change *change)
 	const struct entry *entry = change->entry;
 	const struct process *by = departures[change->how].by_owner ? entry->owner : NULL;
 
-	/* Otherwise a request of another peer may just be what makes the registry notice the end. */
+	/* Only an unlink is the act of the peer whose request is being handled. Otherwise the
+	 * request may just have made the registry notice that the owner has ended. */
 	if (change->how == DEPARTURE_UNLINKED)
 		by = registry->asking;
 	if (change->how == DEPARTURE_LOST)
@@ -161,14 +165,15 @@ static void observe_attachment(struct registry *registry, const struct change *c
 	notice *notice;
 
 	save_attachment(registry, change->session, attachment);
-	if (entry && entry->nameless) /* its owner sees there that the last one left */
+	/* the owner reads in the changes page that the last one left */
+	if (entry && entry->nameless)
 		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
 	else if (entry)
 		indexer_update(&registry->index, entry);
 	if (entry) {
 		notify(registry, kind, entry, peer->pid);
 	} else if (!attachment->quiet && (notice = begin(registry, kind, NULL, peer->pid))) {
-		/* Whose it was nobody knows any more: the attacher's user alone hears of it. */
+		/* The owner isn't known any more, so only the attacher's user gets the notice. */
 		strcpy(notice->buffer.name, attachment->name);
 		notice->buffer.generation = attachment->generation;
 		notice->buffer.owner_uid = peer->uid;
@@ -195,7 +200,10 @@ void registry_observe(void *context, const struct change *change)
 		save_session(registry, change->session);
 		break;
 	case CHANGE_LEAVE:
-		/* before all that it has: a successor must not wait for a process that lives */
+		/*
+		 * First the session's record: if the registry is killed in between, its successor
+		 * must not keep the session until the process, which may live on, has ended.
+		 */
 		records_drop(registry->records, &change->session->record_slot);
 		events_leave(&registry->events, change->session);
 		order_end_session(registry, change->session);
@@ -203,12 +211,12 @@ void registry_observe(void *context, const struct change *change)
 	default:
 		observe_buffer(registry, change);
 	}
-	/* What is kept may have a deadline. */
+	/* Wake the main loop for the deadline of a kept buffer, or for notices. */
 	if (registry->wake >= 0 && (change->kind == CHANGE_ORPHAN || registry->events.news > news))
 		eventfd_write(registry->wake, 1);
 }
 
-/* Publications a second, rounded up: what goes on at all is not shown as 0. */
+/* Publications a second, rounded, but at least 1: a buffer in use is not shown with 0. */
 static uint64_t a_second(uint64_t count, int64_t elapsed_ns)
 {
 	double rate = (double)count * (double)NS_PER_S / (double)elapsed_ns;
@@ -225,7 +233,7 @@ static void notify_rate(struct registry *registry, struct order *order, int64_t 
 	notice *notice;
 
 	order->rated = published;
-	if (rises && elapsed_ns) /* of many pages, few are published to */
+	if (rises && elapsed_ns) /* first the cheap test: few of many pages are published to */
 		entry = store_find_generation(&registry->state.store, order->generation);
 	if (!entry ||
 	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner->pid)))

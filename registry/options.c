@@ -11,7 +11,7 @@
 #define EXIT_USAGE 2
 
 static const struct {
-	const char *name, *argument, *text; /* without an argument: a flag */
+	const char *name, *argument, *text; /* `argument` NULL: a flag */
 	size_t offset;			    /* in struct options */
 } list[] = {
 #define F(name, field, text) {name, NULL, text, offsetof(struct options, field)},
@@ -42,7 +42,7 @@ static int fail_usage(const char *what, const char *value)
 	return EXIT_USAGE;
 }
 
-/* The command line goes before the file. Returns as options_parse(). */
+/* Options override the file. Returns as options_parse(). */
 static int read_settings(struct options *options, const char *config)
 {
 	const struct {

@@ -6,7 +6,8 @@
 #include "config.h"
 #include "os/socket_access.h"
 
-/* F(name, field, text): flags. V(name, argument, field, text): words. gpushare-registry(8) has them all. */
+/* F(name, field, text): flags. V(name, argument, field, text): words. gpushare-registry(8) has
+ * them all. */
 #define OPTIONS(F, V) \
 	F("foreground", foreground, \
 	  "log to stderr; without it nothing is logged and stdio is let go of") \
@@ -50,7 +51,7 @@ struct options {
 	int ready;		  /* ready_fd's number; -1: none */
 };
 
-/* The exit status to leave with at once; -1: go on. */
+/* Returns the exit status to leave with at once; -1: go on. */
 int options_parse(struct options *options, int argc, char **argv);
 
 #endif

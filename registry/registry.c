@@ -128,7 +128,7 @@ void registry_describe(const struct registry *registry, const struct session *se
 {
 	entry_describe(entry, out_info);
 	order_describe(registry, entry, out_info);
-	/* An address is no secret; one of cudaMalloc just means nothing elsewhere. */
+	/* An address is no secret, but one of cudaMalloc means nothing in other processes. */
 	if (!backing_is_fd(entry->info.backing) &&
 	    !(session && process_is_same(&session->peer, entry->owner)))
 		out_info->address = 0;

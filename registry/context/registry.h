@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_REGISTRY_H
 #define GPUSHARE_REGISTRY_REGISTRY_H
-/* The modules of the daemon behind one lock, and what each does when the state changes. Knows nothing of nng. */
+/* The struct that the daemon's modules share behind one lock, and the functions that span
+ * several modules. It does not depend on nng. */
 #include <pthread.h>
 
 #include "observe/audit.h"
@@ -11,75 +12,85 @@
 #include "state/fdref.h"
 
 struct registry {
-	pthread_mutex_t lock; /* over everything below; never held over a call that may block */
-	int64_t locked_ns;    /* since when it is held */
-	int64_t held_most_ns; /* at a time, so far */
-	struct state state;   /* what it remembers */
-	bool is_system;	      /* it serves every user: --system */
-	struct identity_group group; /* that the share in hand names, looked up beforehand */
+	/* protects everything below; never held over a call that may block */
+	pthread_mutex_t lock;
+	int64_t locked_ns;    /* when the lock was taken last */
+	int64_t held_most_ns; /* the longest time that the lock was held */
+	struct state state;   /* users, sessions and buffers */
+	bool is_system;	      /* --system: it serves all users */
+	/* the group that the current Share names; looked up without the lock */
+	struct identity_group group;
 	struct changes changes;
 	struct indexer index;
 	struct events events;
-	struct records *records; /* NULL: nothing is written down */
-	uint64_t record_slot;	 /* see persist/save.h: of what holds for all of it */
+	struct records *records; /* NULL: the registry writes no records */
+	uint64_t record_slot;	 /* of the header record: persist/save.h */
 	struct {
-		uint64_t generation; /* buffers up to this one have a record, ... */
-		uint32_t session;    /* ...sessions before this one have theirs, ... */
-		uint64_t attachment; /* ...and it has those of attachments up to this one */
-	} saved;		     /* of all, while that is written: persist/save.c */
-	struct fdstore *fdstore;     /* NULL: none */
-	int64_t
-	    unseen_until_ns; /* so long disconnected sessions that can't be watched have: persist/restore.c */
-	uint64_t pid_namespace; /* whose numbers pids are here; 0: it can't be told */
+		uint64_t generation; /* buffers up to this generation have a record */
+		uint32_t session;    /* id of the session being written */
+		/* that session's attachments up to this generation have a record */
+		uint64_t attachment;
+	} saved;		 /* progress while all records are written: persist/save.c */
+	struct fdstore *fdstore; /* NULL: none */
+	/* Deadline for disconnected sessions in other pid namespaces to reconnect:
+	 * persist/restore.c */
+	int64_t unseen_until_ns;
+	uint64_t pid_namespace; /* the registry's own pid namespace; 0: unknown */
 	struct audit audit;
-	const struct process *asking; /* whose request is carried out; NULL: nobody's */
-	struct list_rest *list_rest;  /* of the List in hand, where it goes on: handlers.h */
-	struct passing *passing;   /* of the request in hand; NULL: it did not come to fds.sock */
-	bool leaving;		   /* no request is answered any more */
+	const struct process *asking; /* the peer whose request is being handled; NULL: none */
+	struct list_rest *list_rest;  /* where the current List continues: handlers.h */
+	/* descriptors of the current request; NULL: it came to registry.sock */
+	struct passing *passing;
+	bool leaving;		   /* shutting down: requests are no longer answered */
 	struct order *orders;	   /* by generation: order/order.h */
-	struct order *marking;	   /* those that are marked again */
-	bool loading;		   /* the records are being read... */
-	uint64_t loaded_namespace; /* ...whose pids are another namespace's; 0: they are ours */
-	struct ask *asks;	   /* that are parked: server/ask.h */
-	int wake;		   /* eventfd: there is a deadline more; -1: nobody asks */
-	bool rests; /* the main loop has nothing to look after, until somebody takes the lock */
+	struct order *marking;	   /* orders whose marks are repeated */
+	bool loading;		   /* the predecessor's records are being read */
+	uint64_t loaded_namespace; /* pid namespace of those records; 0: it is ours */
+	struct ask *asks;	   /* parked requests: server/ask.h */
+	int wake;		   /* eventfd that wakes the main loop; -1: there is none */
+	bool rests; /* no look_around() is due: the next registry_lock() must wake the main loop */
 	uint64_t started_unix_ns;
-	reply reply;			   /* room to make one answer in */
-	uint8_t wire[gpushare_Reply_size]; /* and its bytes */
+	reply reply;			   /* the answer being built */
+	uint8_t wire[gpushare_Reply_size]; /* the same, encoded */
 };
 
-/* It lives as long as its process. NULL: out of memory. */
+/* The registry is never freed. NULL: out of memory. */
 struct registry *registry_new(void);
 
 void registry_lock(struct registry *registry);
 void registry_unlock(struct registry *registry);
 
-/* All below want the lock held. */
+/* All functions below need the lock held. */
 
-/* A peer came. NULL: out of memory. */
+/* Create a session. NULL: out of memory. */
 struct session *registry_connect(struct registry *registry, uint32_t id,
 				 const struct process *peer);
-/* Names and attachments of sessions that have left go (names with KEEP stay, without an owner), until the time is
- * up: a process may have a million. */
+/* Remove names and attachments of sessions that have left, but stop at `until_ns`: a process may
+ * have a million. Names with KEEP stay without an owner. */
 void registry_end(struct registry *registry, int64_t until_ns);
-/* It leaves, and all that leave end at once. */
+/* End the session, and finish ending all others that have left. */
 void registry_disconnect(struct registry *registry, struct session *session);
-/* Withdraw `name` if its owner has ended and the registry has not heard of that yet. `by`, who shares the
- * name now, may be the owner's own process after exec(). */
+/*
+ * Take `name` from its owner if the owner's process has ended and the registry hasn't noticed.
+ * Session `by` shares the name now. If it is the owner's own process after exec(), the old program
+ * counts as ended.
+ */
 void registry_bury(struct registry *registry, const struct session *by, const char *name);
-/* Remove the kept buffers whose time is up; when the next one's will be, INT64_MAX: none. */
+/* Remove kept buffers whose ttl has run out, for PIECE_NS at most. Returns when to call again;
+ * INT64_MAX: no buffer expires. */
 int64_t registry_expire(struct registry *registry, int64_t now_ns);
 
-/* observers.c: carry a change of the state to all who must know, in a fixed order. */
+/* observers.c: pass a change of the state to all modules that depend on it, in a fixed order. */
 void registry_observe(void *context, const struct change *change);
-/* Once a second while somebody watches: notices of what was published. When the next time is, INT64_MAX: never. */
+/* While there are subscribers, send notices once a second of what was published. Returns when to
+ * call again; INT64_MAX: there is no subscriber. */
 int64_t registry_rates(struct registry *registry, int64_t now_ns);
 
-/* The index says what stands under a name, as it is now. */
+/* Put the buffer's current record into the index, or remove it if clients must ask for it. */
 void registry_show(struct registry *registry, struct entry *entry);
 
-/* What `session` may know of it: an ipc buffer's address only in the owner's process, never the
- * handle. NULL: anybody. */
+/* Fill in what `session` may know of the buffer (NULL: what anybody may). The address of an ipc
+ * buffer is set only for the owner's process, the handle never. */
 void registry_describe(const struct registry *registry, const struct session *session,
 		       const struct entry *entry, record *out_info);
 

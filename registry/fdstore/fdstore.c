@@ -17,29 +17,33 @@
 #include "fdstore/keeper.h"
 #include "fdstore/notify.h"
 
-#define AGAIN_MS 20	 /* when the other side was too busy */
+#define AGAIN_MS 20	 /* between two tries, if the other side is too busy */
 #define START_MS 1000	 /* between two starts of a keeper */
-#define PATIENCE_MS 1000 /* at the end */
-#define ANSWER_MS 2000	 /* without an answer a keeper hangs, and what it has is lost */
+#define PATIENCE_MS 1000 /* how long fdstore_close() tries to send */
+/* a keeper that does not answer in time is given up, with what it holds */
+#define ANSWER_MS 2000
 
 struct item {
 	UT_hash_handle hh;
 	uint64_t generation;
-	int fd;	   /* -1: it is to be removed from the other side, and is in no table */
-	bool own;  /* the descriptor is this store's: nobody took it so far */
-	bool owed; /* to the other side */
+	/* -1: to be removed from the other side; the item is in no table */
+	int fd;
+	bool own;  /* this store owns the descriptor: nobody has taken it */
+	bool owed; /* still to be sent to the other side */
 	struct item *prev, *next;
 };
 
 struct fdstore {
 	char directory[GPUSHARE_PATH_MAX];
-	struct stat folder; /* it may be removed, and made again for others */
-	bool manager;	    /* the service manager is the store, and no keeper */
+	struct stat folder; /* to notice that the directory was removed, or made again by others */
+	bool manager;	    /* the other side is the service manager, not a keeper */
 	int side;	    /* the connection to the other side; -1: none */
-	bool said;	    /* that there can't be one */
+	bool said;	    /* it was logged that there is no other side */
 	struct item *items; /* by generation */
-	struct item *owed; /* descriptors first, then removals: a record may still refer to those */
-	int64_t start_ns;  /* no other side is looked for before then */
+	/* to be sent: descriptors first, then removals, because a record may still refer to a
+	 * descriptor that is to be removed */
+	struct item *owed;
+	int64_t start_ns; /* no attempt to reach the other side before then */
 	struct closer *closer;
 };
 
@@ -85,7 +89,7 @@ static void owe(struct fdstore *store, struct item *item, bool last)
 	item->owed = true;
 }
 
-/* One that the other side never had needs no removal. */
+/* A descriptor that was never sent needs no removal. */
 static void drop(struct fdstore *store, struct item *item)
 {
 	bool owed = item->owed;
@@ -106,7 +110,7 @@ static bool is_full(const struct fdstore *store)
 	return store->manager && HASH_COUNT(store->items) >= notify_store_size();
 }
 
-/* What a predecessor left. Two of one name are one. */
+/* Take over a descriptor of a predecessor. A second one of the same generation is closed. */
 static void inherit(struct fdstore *store, uint64_t generation, int fd)
 {
 	bool full = is_full(store);
@@ -139,7 +143,7 @@ static bool has_folder(const struct fdstore *store)
 	       is.st_dev == store->folder.st_dev;
 }
 
-/* A keeper that only hangs must not be found by a successor. */
+/* Remove the keeper's socket, too: if the keeper only hangs, a successor must not find it. */
 static void end_keeper(struct fdstore *store)
 {
 	if (has_folder(store))
@@ -148,7 +152,7 @@ static void end_keeper(struct fdstore *store)
 	store->side = -1;
 }
 
-/* A keeper has nothing any more, and its successor is owed all. */
+/* Everything that the keeper held is lost, and owed to the next keeper. */
 static void lose_side(struct fdstore *store)
 {
 	struct item *item, *after;
@@ -173,7 +177,7 @@ static bool is_lost(const struct fdstore *store, int status)
 	return status && status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_LIMIT;
 }
 
-/* Whether there is somebody to send to. */
+/* Whether there is a connection to send on; connects, or starts a keeper, if that is due. */
 static bool has_other_side(struct fdstore *store)
 {
 	int64_t now = clock_ns();
@@ -194,7 +198,7 @@ static bool has_other_side(struct fdstore *store)
 	return store->side >= 0;
 }
 
-/* What is owed, without removals unless `all`, until the other side is too busy. */
+/* Send what is owed, but removals only if `all`, until the other side is too busy. */
 static void flush(struct fdstore *store, bool all)
 {
 	struct item *item;
@@ -208,7 +212,7 @@ static void flush(struct fdstore *store, bool all)
 		else if (is_lost(store, status))
 			lose_side(store);
 		else
-			return; /* it is busy, or many are under way */
+			return; /* it is busy, or too many descriptors are in flight */
 	}
 }
 
@@ -220,7 +224,8 @@ static void flush_patiently(struct fdstore *store)
 		poll(NULL, 0, AGAIN_MS);
 }
 
-/* The keeper's answer: which generation; 0: that was the last. false: it does not answer. */
+/* Take the descriptor after *generation from the keeper, and set *generation. 0: there is no
+ * more. false: the keeper does not answer. */
 static bool take_next(const struct fdstore *store, uint64_t *generation, int *out_fd)
 {
 	struct pollfd answer = {.fd = store->side, .events = POLLIN};
@@ -240,7 +245,7 @@ static bool take_next(const struct fdstore *store, uint64_t *generation, int *ou
 	return false;
 }
 
-/* A service manager has it all from then on. */
+/* If there is a service manager, it gets all of it, and the keeper ends. */
 static void inherit_from_keeper(struct fdstore *store)
 {
 	uint64_t generation = 0;
@@ -323,7 +328,8 @@ void fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	item = item_new(store, generation, fd, false);
 	if (!item)
 		return;
-	/* A service manager would have two of one name. */
+	/* If a removal of this generation is owed, send that first: a service manager would keep
+	 * two descriptors of one name. */
 	DL_SEARCH_SCALAR(store->owed, again, generation, generation);
 	owe(store, item, again);
 	flush(store, again);

@@ -24,13 +24,14 @@
 #include "fdstore/notify.h"
 
 #define BACKLOG 16
-#define AGAIN_MS 20	      /* when the user has too many descriptors under way */
+/* between two tries, if the user has too many descriptors in flight */
+#define AGAIN_MS 20
 #define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */
 #define SELF "/proc/self/exe"
-#define LOOK_MS 400	      /* between two looks whether the socket has its name still */
-#define RESTART_MS 1000	      /* a client, or a service manager, mostly is quicker */
-#define TIDY_MS 10000	      /* a supervisor mostly is quicker */
-#define RESTART_MOST_MS 60000 /* the time doubles for a registry that... */
+#define LOOK_MS 400	      /* between two checks that the socket's file exists */
+#define RESTART_MS 1000	      /* a client or service manager mostly starts one sooner */
+#define TIDY_MS 10000	      /* the same for --tidy: a supervisor mostly starts one sooner */
+#define RESTART_MOST_MS 60000 /* the time doubles, up to this, for a registry that... */
 #define STABLE_MS 10000	      /* ...did not stay for that long */
 #define EXIT_USAGE 2
 
@@ -88,7 +89,8 @@ bool keeper_lives(int connection)
 	return poll(&event, 1, 0) != 1;
 }
 
-/* Its first moment is in a session of its own: a signal to our group does not reach it. -1: errno. */
+/* The child starts in a session of its own, so that a signal to our process group does not reach
+ * it. -1: errno. */
 static int spawn(const char *program, char *const arguments[], int input)
 {
 	posix_spawn_file_actions_t files;
@@ -152,15 +154,16 @@ struct kept {
 
 static struct keeper {
 	char path[GPUSHARE_PATH_MAX + sizeof(KEEPER_SOCKET)];
-	char program[PATH_MAX]; /* what this was started from: an upgrade may be there later */
+	/* the file that this was started from; an upgrade may replace it */
+	char program[PATH_MAX];
 	const char *directory;
-	struct stat socket; /* the file of that path, if it is ours */
+	struct stat socket; /* our socket's file, to notice when `path` is another one */
 	struct kept *kept;
-	int registry;	  /* its connection; -1: none */
+	int registry;	  /* its registry's connection; -1: none */
 	int64_t came_ns;  /* when it connected */
-	int64_t start_ns; /* no registry is started before */
+	int64_t start_ns; /* no registry is started before then */
 	int64_t delay_ns;
-	bool restarts; /* else a registry only tidies up */
+	bool restarts; /* false: it starts registries with --tidy */
 	struct closer *closer;
 } keeper = {.registry = -1};
 
@@ -173,7 +176,7 @@ static bool has_name(void)
 	return is.st_ino == keeper.socket.st_ino && is.st_dev == keeper.socket.st_dev;
 }
 
-/* Also in a signal handler. The kernel closes what is left. */
+/* Also runs as a signal handler. The kernel closes the descriptors. */
 static void leave(int number)
 {
 	(void)number;
@@ -236,7 +239,7 @@ static bool give_next(uint64_t after)
 	return !status;
 }
 
-/* What one message asks for, with `count` descriptors. false: it makes no sense. */
+/* Do what one message asks for; it came with `count` descriptors. false: it makes no sense. */
 static bool obey(const char *message, const int *fds, size_t count)
 {
 	uint64_t generation;
@@ -287,7 +290,8 @@ static void registry_gone(void)
 	keeper.start_ns = now + keeper.delay_ns;
 }
 
-/* The next one waits at the socket until all that the one before had sent is read. */
+/* Accept the next registry. Until all messages of the one before are read, it waits in the
+ * backlog. */
 static void admit(void)
 {
 	int fd = accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC);
@@ -302,7 +306,7 @@ static void admit(void)
 	keeper.came_ns = clock_ns();
 }
 
-/* An upgrade may lie there, or what somebody else has put there. -1: it is none that may be started. */
+/* The file at this path may be an upgrade, or somebody else's. -1: it must not be started. */
 static int open_program(void)
 {
 	int fd = open(keeper.program, O_PATH | O_CLOEXEC);
@@ -317,10 +321,8 @@ static int open_program(void)
 	return -1;
 }
 
-/*
- * Without a registry nobody sees which owners have died, and whose time is up. One that did not stay long, or did
- * not even connect, is started again later and later.
- */
+/* Without a registry, nobody notices owners that died and buffers that expired. If registries
+ * end early, or never connect, the time until the next start grows. */
 static void start_registry(void)
 {
 	char *directory = (char *)(uintptr_t)keeper.directory;
@@ -365,7 +367,8 @@ static void serve(void)
 	}
 }
 
-/* Nothing is open but the socket, and the folder may be unmounted. */
+/* Close all descriptors but the socket, and leave the working directory, so that its file system
+ * can be unmounted. */
 static void stand_alone(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -378,7 +381,7 @@ static void stand_alone(void)
 	if (chdir("/"))
 		_exit(1);
 	prctl(PR_SET_NAME, KEEPER_NAME);
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for a registry */
+	signal(SIGCHLD, SIG_IGN); /* registries are never waited for */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, leave);
 	signal(SIGTERM, leave);
@@ -400,7 +403,7 @@ int keeper_run(const char *directory)
 	keeper.delay_ns = least_delay_ns();
 	snprintf(keeper.path, sizeof(keeper.path), "%s/" KEEPER_SOCKET, directory);
 	if (lstat(keeper.path, &keeper.socket))
-		return 0; /* nobody would find us */
+		return 0; /* our socket is gone: no registry would find us */
 	stand_alone();
 	listen(STDIN_FILENO, BACKLOG); /* again: from now on SO_PEERCRED says this process's pid */
 	admit();		       /* the registry that started us waits there */

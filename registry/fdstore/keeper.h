@@ -2,11 +2,11 @@
 #ifndef GPUSHARE_REGISTRY_KEEPER_H
 #define GPUSHARE_REGISTRY_KEEPER_H
 /*
- * gpushare-keeper: the fd store where no service manager is one. A small process that holds descriptors by
- * generation, gives them to the next registry of its user and folder, and starts that registry if nobody else
- * does. Where no registry may serve unasked, it starts one that only tidies up (--tidy). It ends when it holds
- * nothing and no registry is connected, or when its socket has lost its name.
- * Messages: notify.h.
+ * gpushare-keeper: the fd store if no service manager provides one. A small process that holds
+ * descriptors by generation, gives them to the next registry of its user and folder, and starts
+ * that registry if nobody else does. If no registry may be started unasked, it starts one that only
+ * tidies up (--tidy). It ends when it holds nothing and no registry is connected, or when its
+ * socket's file was removed. Messages: notify.h.
  */
 #include <stdbool.h>
 
@@ -17,12 +17,13 @@
 int keeper_connect(const char *directory);
 /* Start one, in place of any other, and connect to it. -1: errno says why. */
 int keeper_start(const char *directory);
-/* A keeper only speaks when it is asked; anything to read is its end. */
+/* Whether the keeper still runs. It never sends anything unasked, so a readable connection means
+ * that it has ended. */
 bool keeper_lives(int connection);
-/* The keeper ends, with all that it holds, as soon as it sees that its socket has no name. */
+/* Remove the keeper's socket. The keeper ends, with all that it holds, as soon as it notices. */
 void keeper_end(const char *directory);
 
-/* Be the keeper: stdin is the listening socket. Returns the exit code, if at all. */
+/* Run as the keeper: stdin is the listening socket. Returns the exit code, or never. */
 int keeper_run(const char *directory);
 
 #endif

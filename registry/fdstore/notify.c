@@ -32,7 +32,8 @@ static struct {
 #define VARIABLES(X) \
 	X(NOTIFY_SOCKET) X(FDSTORE) X(LISTEN_PID) X(LISTEN_PIDFDID) X(LISTEN_FDS) X(LISTEN_FDNAMES)
 
-/* FDPOLL=0: memory may look closed to poll(). */
+/* FDPOLL=0: otherwise the service manager drops a descriptor that poll() shows as closed, and
+ * memory may look so. */
 size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t generation)
 {
 	return (size_t)snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD PREFIX "%" PRIu64, verb,
@@ -58,7 +59,7 @@ bool notify_has(const char *message, const char *verb)
 	return line && strcspn(line, "\n") == strlen(verb);
 }
 
-/* A name ends with ':', the line or NUL. */
+/* A name ends with ':', a line feed or NUL. */
 static bool name_is_ours(const char *name, uint64_t *out_generation)
 {
 	const char *digits = name + sizeof(PREFIX) - 1;
@@ -122,7 +123,8 @@ static void find_descriptors(void)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* systemd (since 248) names the process that it started. A child inherits the variable. */
+/* systemd (since 248) sets this variable to the pid that it started, and a child inherits it. So
+ * a different pid means that the variables are our parent's. */
 static bool is_ours(void)
 {
 	const char *pid = getenv("SYSTEMD_EXEC_PID");

@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_NOTIFY_H
 #define GPUSHARE_REGISTRY_NOTIFY_H
 /*
- * The protocol of the fd store, as sd_notify(3) and sd_listen_fds(3) describe it, and the service manager,
- * which speaks it at $NOTIFY_SOCKET. Our keeper speaks the same. Written out here: libsystemd would be one
- * more thing to install for four words.
+ * The protocol of the fd store: sd_notify(3) and sd_listen_fds(3). The service manager speaks it at
+ * $NOTIFY_SOCKET, and so does our keeper. It is implemented here because libsystemd would be one
+ * more dependency, for four messages.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 #define NOTIFY_STORE "FDSTORE=1"
 #define NOTIFY_REMOVE "FDSTOREREMOVE=1"
-/* The keeper's alone: send, as FDSTORE=1, the descriptor after that one; 0 is before the first and, without a
- * descriptor, behind the last. */
+/* Only for the keeper: send the descriptor after that generation (0: the first one), as
+ * FDSTORE=1. The answer has generation 0 and no descriptor if there is no more. */
 #define NOTIFY_NEXT "GPUSHARE_NEXT=1"
 #define NOTIFY_MESSAGE 128
 
@@ -26,19 +26,17 @@ bool notify_has(const char *message, const char *verb);
 /* The generation in the message. false: it names none of ours. */
 bool notify_read(const char *message, uint64_t *out_generation);
 
-/*
- * Read the service manager's variables and remove them from the environment, once, before there are threads.
- * `mine` false: the variables are meant for the program that started us.
- */
+/* Read the service manager's variables and remove them from the environment, once, before there
+ * are threads. `mine` false: the variables are meant for the program that started us. */
 void notify_init(bool mine);
 /* A connection to the service manager; -1: errno says why there is none. */
 int notify_connect(void);
-/* Send a word that has to arrive. Waits a second at most. */
+/* Send a message that must arrive. Waits a second at most. */
 void notify_say(const char *word);
 /* How many descriptors the service manager keeps for us; 0: it keeps none. */
 uint64_t notify_store_size(void);
-/* The next of our descriptors that the service manager kept, from now on the caller's; -1: there is no more.
- * One that has no name of ours stays open. */
+/* Take the next of our descriptors that the service manager kept; the caller owns it. -1: there
+ * is no more. A descriptor whose name is not one of ours stays open. */
 int notify_take(uint64_t *out_generation);
 
 #endif

@@ -18,7 +18,7 @@
 #include "state/access.h"
 
 #define LINES_MAX (1 << 18) /* bytes between two turns of the main loop */
-#define WRITE_MS 200	    /* what a batch of lines may take */
+#define WRITE_MS 200	    /* how long writing a batch of lines may take */
 #define JOURNAL_WAIT_MS 20  /* for room in journald's queue, once for each audit_write() */
 
 static const struct sockaddr_un journal = {.sun_family = AF_UNIX,
@@ -27,7 +27,7 @@ static const struct sockaddr_un journal = {.sun_family = AF_UNIX,
 struct line {
 	const char *verb, *name, *outcome, *why;
 	struct process who;
-	uint64_t generation, size, count; /* 0: without */
+	uint64_t generation, size, count; /* 0: the line doesn't have it */
 };
 
 /* Clients choose `words`, and nothing in them may end the line or the quotes. */
@@ -45,7 +45,7 @@ static void put_quoted(FILE *to, const char *key, const char *words)
 	fputc('"', to);
 }
 
-/* What people read. A valid name has nothing to escape. */
+/* The readable part of a line. A valid name has nothing to escape. */
 static void put_line(FILE *to, const struct line *line)
 {
 	fprintf(to, "%s uid=%" PRIu32, line->verb, line->who.uid);
@@ -89,10 +89,10 @@ static void add(struct audit *audit, const struct line *line)
 			line->why || line->count ? 4 : 5, line->verb, line->who.uid, line->who.pid,
 			line->name, line->outcome);
 	}
-	fwrite("\n", 1, 2, to); /* with the NUL */
+	fwrite("\n", 1, 2, to); /* the line feed and the NUL */
 }
 
-/* `rate` lines a second, and in one go what the user left unused of the last second. */
+/* Allow `rate` lines a second, and a burst of what the user left unused in the last second. */
 static bool may_add(struct audit *audit, struct user *user)
 {
 	int64_t now = clock_ns(), each = NS_PER_S / (int64_t)audit->rate;
@@ -111,7 +111,7 @@ static bool may_add(struct audit *audit, struct user *user)
 	return true;
 }
 
-/* true: nothing of that user is unreported. */
+/* true: the user has no left-out lines that are still to be reported. */
 static bool report_left_out(struct audit *audit, struct user *user)
 {
 	struct line line = {.verb = "left_out", .name = "", .outcome = "", .count = user->left_out};
@@ -148,7 +148,7 @@ static bool is_refusal(int status)
 	return status < 0 && status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
 }
 
-/* The name exists and the peer may not see it, also not later when its owner commits it. */
+/* Whether the name exists and the peer may not see it, not even after its owner commits it. */
 static bool is_hidden(const struct audit *audit, const struct session *session, const char *name)
 {
 	const struct entry *entry = store_find(audit->store, name);
@@ -282,7 +282,8 @@ void audit_write(struct audit *audit, char *lines, size_t size)
 	int error = 0;
 
 	for (const char *line = lines; line < lines + size; line += strlen(line) + 1) {
-		/* The main loop has other work: a full queue of journald is waited for once, a slow disk for a while. */
+		/* The main loop has other work: wait for journald's full queue once, and for a
+		 * slow disk WRITE_MS. */
 		if (error != EAGAIN && clock_ns() < deadline_ns)
 			error = write_line(audit, line) ? 0 : errno;
 		else
@@ -315,7 +316,8 @@ const char *audit_fault(const char *word)
 	return "wants off, journal, an absolute path, or a file's name that ends in .log";
 }
 
-/* No file that another user owns or may write to, or that is something else under a second name. */
+/* Refuse a block device, a file that another user owns or may write to, and a file with a second
+ * hard link. */
 static int open_file(const char *path, const char **why)
 {
 	int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;

@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_AUDIT_H
 #define GPUSHARE_REGISTRY_AUDIT_H
 /*
- * The audit: one line for each share, attach, refusal and removal; registry.conf(5) describes them. Lines are
- * collected under the registry's lock. The main loop writes them without the lock, because a write may wait for a
- * disk. Never pass a handle, a session's key or a descriptor.
+ * The audit: one line for each share, attach, refusal and removal; registry.conf(5) describes them.
+ * Lines are collected under the registry's lock. The main loop writes them without the lock,
+ * because a write may wait for a disk. Never pass a handle, a session's key or a descriptor.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -20,12 +20,12 @@ struct audit {
 	uint64_t rate;	 /* lines a second for each user; 0: no audit */
 
 	/* Under the registry's lock. */
-	FILE *lines; /* still to be taken, each with a final NUL; NULL: none */
+	FILE *lines; /* not taken so far, each with a final NUL; NULL: none */
 	char *text;  /* of `lines` */
 	size_t size;
-	bool owing; /* some user has left_out lines that no line reports yet */
+	bool owing; /* some user has left_out lines that are still to be reported */
 
-	/* Of the main loop. */
+	/* Used by the main loop only. */
 	int fd;
 	char path[PATH_MAX]; /* "": journald */
 	bool torn;	     /* the file ends with a part of a line */
@@ -36,24 +36,26 @@ struct audit {
 const char *audit_fault(const char *word);
 /* `word` is the setting; a file's name without a slash is in `directory`. false: logged. */
 bool audit_open(struct audit *audit, const char *word, uint64_t rate, const char *directory);
-/* SIGHUP in the main loop: the file was renamed. */
+/* Call on SIGHUP, in the main loop: the file was renamed. */
 void audit_reopen(struct audit *audit);
 
-/* Under the lock, in the main loop: the lines so far, for audit_write(), which frees them. NULL: none. */
+/* Under the lock, in the main loop: take the lines so far, for audit_write(), which frees them.
+ * NULL: there are none. */
 char *audit_take(struct audit *audit, size_t *out_size);
 /* Without the lock, in the main loop. */
 void audit_write(struct audit *audit, char *lines, size_t size);
-/* What was written and lost since, under the lock. */
+/* Add what was written and lost since the last call to the counters. Under the lock. */
 void audit_count(struct audit *audit);
 
-/* All below under the lock. */
+/* All functions below need the registry's lock held. */
 
 /* A request was answered; `ask` is NULL if it could not be decoded. */
 void audit_request(struct audit *audit, const struct session *session, const request *ask,
 		   const reply *answer);
-/* A request waits for its name. true: the name exists and is hidden from the peer, which a line reports. */
+/* A request waits for its name. true: the name exists and is hidden from the peer, which a line
+ * reports. */
 bool audit_wait(struct audit *audit, const struct session *session, const request *ask);
-/* Something else than a connection's request was refused; verb: "descriptors", "connect". */
+/* Something other than a connection's request was refused; `verb` is "descriptors" or "connect". */
 void audit_refused(struct audit *audit, const struct process *who, const char *verb, int status);
 /* A name is about to be removed. */
 void audit_removal(struct audit *audit, const struct entry *entry, const struct process *by,

@@ -8,7 +8,7 @@
 
 #define TICK_NS NS_PER_S
 
-/* Those who have it to be told share it. */
+/* A notice, shared by the subscribers that have it in their queues. */
 struct event {
 	unsigned int users;
 	notice notice;
@@ -48,7 +48,7 @@ static bool may_see(const struct watcher *watcher, const notice *told)
 		   ACCESS_SEE;
 }
 
-/* A copy of events->notice to share. NULL: no memory, which shows by the gap in the serials. */
+/* Copy events->notice. NULL: out of memory, which subscribers see by the gap in the serials. */
 static struct event *make(struct events *events)
 {
 	struct event *event = malloc(sizeof(*event));

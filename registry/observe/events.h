@@ -2,8 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_EVENTS_H
 #define GPUSHARE_REGISTRY_EVENTS_H
 /*
- * Notices to watchers: each has what it may see, up to LIMIT_EVENTS notices, of which the oldest goes first.
- * With nobody watching they are only counted. All want the registry's lock held.
+ * Notices to subscribers. Each subscriber has a queue of up to LIMIT_EVENTS notices that it may
+ * see; if the queue is full, the oldest notice is dropped. Without subscribers, notices are only
+ * counted. All functions need the registry's lock held.
  */
 #include "protocol.h"
 #include "state/limit.h"
@@ -12,16 +13,16 @@
 struct ask;
 struct event;
 
-/* A session that watches. */
+/* A subscriber: a session that gets notices. */
 struct watcher {
 	struct session *session;
-	struct ask *ask; /* its Subscribe that waits: server/ask.c; NULL: none */
+	struct ask *ask; /* its parked Subscribe: server/ask.c; NULL: none */
 	struct {
 		struct event *event;
-		uint64_t serial; /* as it counts them: what it may not see leaves no gap */
+		uint64_t serial; /* numbered for this subscriber: hidden notices leave no gap */
 	} waiting[LIMIT_EVENTS];
-	unsigned int first, count; /* of those */
-	uint64_t hidden;	   /* so many were not for it */
+	unsigned int first, count; /* of `waiting` */
+	uint64_t hidden;	   /* how many notices it was not allowed to see */
 	struct watcher *prev, *next;
 };
 
@@ -29,25 +30,30 @@ struct events {
 	struct watcher *watchers;
 	uint64_t registry; /* in each notice: when the registry was started */
 	uint64_t serial;   /* of the latest, sent or not */
-	int64_t ticked_ns; /* 0: not since somebody watches */
-	bool news;	   /* for somebody; the main loop resets it */
-	notice notice;	   /* room to make one in */
+	/* when events_tick() was due last; 0: not since there are subscribers */
+	int64_t ticked_ns;
+	bool news;     /* a subscriber has a new notice; the main loop resets it */
+	notice notice; /* the notice being made */
 };
 
-/* The session watches from now on, and hears the latest serial first. OK or E_NO_MEMORY. */
+/* Subscribe the session. Its first notice has the latest serial. OK or E_NO_MEMORY. */
 int events_enter(struct events *events, struct session *session, uint64_t unix_ns);
-/* It may be no watcher. */
+/* Unsubscribe the session, if it is a subscriber. */
 void events_leave(struct events *events, struct session *session);
-/* What waits for it goes into the answer, as much as that holds. false: nothing does. */
+/* Move the subscriber's notices into the answer, as many as it holds. false: there were none. */
 bool events_take(struct watcher *watcher, gpushare_SubscribeReply *out_reply);
 
-/* One more: events->notice for the caller to fill in and to send; NULL: nobody watches. */
+/* Begin a notice: events->notice, for the caller to fill in and then events_send(). NULL: there
+ * are no subscribers. */
 notice *events_begin(struct events *events, enum gpushare_notice_kind kind, int32_t pid,
 		     uint64_t unix_ns);
 void events_send(struct events *events);
 
-/* Once a second while somebody watches, publications are counted. Sets when the next time is, INT64_MAX: never.
- * Returns the time since the one before, 0: it is not time, or was the first one. */
+/*
+ * The timer by which publications are counted: once a second while there are subscribers. Sets the
+ * time of the next tick; INT64_MAX: none. Returns the time since the last tick; 0: no tick is due,
+ * or it is the first one.
+ */
 int64_t events_tick(struct events *events, int64_t now_ns, int64_t *out_next_ns);
 
 #endif

@@ -18,7 +18,7 @@
 #endif
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* Memory that only this process maps for writing, once it is sealed. NULL: none is to be had. */
+/* Memory that only this process can map for writing, once it is sealed. NULL: not available. */
 static void *page_map(const char *name, size_t size, int *out_fd)
 {
 	void *page = MAP_FAILED;
@@ -30,7 +30,7 @@ static void *page_map(const char *name, size_t size, int *out_fd)
 	return page == MAP_FAILED ? NULL : page;
 }
 
-/* What one registry counts is never taken for what the one before it did. */
+/* Begin at a random number, so that no count equals one of an earlier registry. */
 static bool begin(struct changes_page *page)
 {
 	uint64_t first;
@@ -74,7 +74,7 @@ void changes_left(struct changes *changes, uint64_t generation, bool left)
 		atomic_store(at, 0);
 }
 
-/* Robust locks are the C library's and the kernel's affair; an emulator may know nothing of them. */
+/* Whether the C library has told the kernel of its robust locks. An emulator may not know them. */
 static bool kernel_marks_deaths(void)
 {
 	void *head = NULL;
@@ -84,9 +84,10 @@ static bool kernel_marks_deaths(void)
 }
 
 /*
- * A robust mutex that is not unlocked: when its thread ends, however that comes, the kernel changes
- * the word that readers look at. It is the first of the C library's struct on the machines that we
- * know, and holds the thread's number: where it does not, readers can't tell, and ask.
+ * A robust mutex that is never unlocked: when its thread ends, for whatever reason, the kernel
+ * changes the word that readers look at. On the machines that we know, that word is the first of
+ * the C library's struct and holds the thread's id. If it doesn't, readers couldn't notice the end,
+ * and there is no index.
  */
 static bool own(struct index_page *page)
 {
@@ -177,7 +178,7 @@ static _Atomic uint64_t *mark_of(struct index_page *page, unsigned int place)
 	return &page->marks[place / INDEX_WAYS][place % INDEX_WAYS];
 }
 
-/* false: there is none. */
+/* false: no slot is free. */
 static bool take_slot(struct indexer *indexer, uint32_t *out_slot)
 {
 	bool again = indexer->left;
@@ -239,7 +240,7 @@ void indexer_update(struct indexer *indexer, const struct entry *entry)
 	write_slot(indexer->page, slot_of(indexer, entry), &what);
 }
 
-/* The name goes first, for those who have found the mark already. */
+/* Clear the record before the mark, for readers that have already found the mark. */
 void indexer_remove(struct indexer *indexer, struct entry *entry)
 {
 	static const struct index_record none;

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_PAGES_H
 #define GPUSHARE_REGISTRY_PAGES_H
-/* Sealed memory that the registry writes and clients map. All want the registry's lock held, but for
- * init. */
+/* Sealed memory that the registry writes and clients map. All functions but ..._init() need the
+ * registry's lock held. */
 #include "index.h"
 
 struct entry;
 
-/* Tells clients, without a question, that a name may mean something else by now. */
+/* Counters by which clients see, without a request, that a name may have another buffer by now. */
 struct changes {
 	struct changes_page *page; /* NULL: there is none, and clients ask each time */
-	int fd;			   /* of it, which nobody else can map for writing */
+	int fd;			   /* the page's; nobody else can map it for writing */
 };
 
 void changes_init(struct changes *changes);
-/* Before anybody is answered that the name has gone, or stands for another generation. */
+/* Call before any client gets an answer which shows that the name was removed, or has another
+ * generation. */
 void changes_mark(struct changes *changes, const char *name);
-/* Has the last attacher of that generation, which has no name any more, left? */
+/* Call for a generation without a name: `left` says whether its last attacher has left. */
 void changes_left(struct changes *changes, uint64_t generation, bool left);
 
-/* The index as its writer has it. */
+/* The index, from its writer's side. */
 struct indexer {
 	struct index_page *page; /* NULL: there is none, and clients ask */
-	int fd;			 /* of it, which nobody else can map for writing */
-	uint32_t used;		 /* slots that were given out so far; the first ones */
-	uint32_t left;		 /* the first of them that is free again, from 1; 0: none */
-	uint32_t *next;		 /* by slot: the next free one */
+	int fd;			 /* the page's; nobody else can map it for writing */
+	uint32_t used;		 /* slots 0 to used - 1 have been given out */
+	uint32_t left;		 /* list of those that are free again, from 1; 0: none */
+	uint32_t *next;		 /* by slot: the next one in that list */
 };
 
-/* The thread that calls this is the one whose end ends the index. */
+/* Clients stop using the index when the thread that calls this ends. */
 void indexer_init(struct indexer *indexer);
-/* Nobody is to believe it any more. */
+/* Tell clients to stop using the index. */
 void indexer_close(struct indexer *indexer);
-/* As it is now; a bucket may have no room. */
+/* Write the buffer's current record. If its bucket is full, the buffer isn't in the index. */
 void indexer_put(struct indexer *indexer, struct entry *entry);
-/* The same of what is there; of what isn't, nothing. */
+/* The same, but only if the buffer is in the index. */
 void indexer_update(struct indexer *indexer, const struct entry *entry);
 void indexer_remove(struct indexer *indexer, struct entry *entry);
 

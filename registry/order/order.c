@@ -38,7 +38,7 @@ static struct entry *entry_of(const struct registry *registry, const struct orde
 	return store_find_generation(&registry->state.store, order->generation);
 }
 
-/* Its owner is connected and has not freed it. */
+/* Whether the buffer's owner is connected and has not freed it. */
 static bool has_owner(const struct entry *entry)
 {
 	return entry && entry->session && !entry->info.deferred && !entry->unsynced;
@@ -52,7 +52,8 @@ bool order_may(const struct entry *entry, const struct session *session)
 	       session_find_attachment(session, entry->info.name, entry->info.generation);
 }
 
-/* The index can't tell of publications: clients have to ask about this buffer from now on. */
+/* The index does not show publications, so the buffer leaves it: clients ask the registry from
+ * now on. */
 static struct order *order_new(struct registry *registry, uint64_t generation)
 {
 	struct order *order = calloc(1, sizeof(*order));
@@ -94,7 +95,7 @@ void order_free(struct registry *registry, struct order *order)
 	free(order);
 }
 
-/* The reference is the order's if this succeeds. `is_new`: the fd store doesn't have the page. */
+/* If this succeeds, the order owns the reference. `is_new`: the fd store doesn't have the page. */
 static bool hold(struct registry *registry, struct order *order, struct fdref *fdref, bool is_new)
 {
 	struct order_page *page;
@@ -155,7 +156,8 @@ static bool has_unknown_publisher(const struct order *order)
 	       !participant_rival(order, NULL);
 }
 
-/* The numbers of the last publisher go on while its process lives; the next one's begin behind them. */
+/* While the last publisher's process lives, its numbers continue. Another publisher begins after
+ * the last published number. */
 static void revive(const struct registry *registry, struct order *order)
 {
 	uint64_t last = atomic_load(&order->page->publisher);
@@ -164,7 +166,8 @@ static void revive(const struct registry *registry, struct order *order)
 	order_begin(order->page, last && participant_lives(registry, last, stack) ? last : 0);
 }
 
-/* Writes into the page who is there. `entry`: NULL if the buffer has gone. */
+/* Marks the page as gone if nothing more will be published, or takes that mark away. `entry`
+ * NULL: the buffer was removed. */
 static void update(struct registry *registry, struct order *order, const struct entry *entry)
 {
 	bool published = participant_rival(order, NULL);
@@ -192,7 +195,7 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	*out_order = order;
 	if (!make || order->page)
 		return GPUSHARE_OK;
-	if (order->participants) /* with two pages they would not see each other */
+	if (order->participants) /* with another page they would not see each other */
 		return GPUSHARE_E_TIMED_OUT;
 	status = make_page(registry, order);
 	if (status)
@@ -202,15 +205,15 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	return status;
 }
 
-/* If the last release that the leaver announced has come, its GPU writes to the slot no more. Otherwise
- * order_tick() looks when its process ends. */
+/* If the consumer that left has made the last release that it announced, its GPU no longer
+ * writes to the slot. Otherwise order_tick() waits for the end of its process. */
 static bool is_free(const struct order *order, uint32_t at, int64_t now_ns)
 {
 	return !order->slot[at].taken &&
 	       (order->slot[at].free_ns <= now_ns || order_slot_is_final(&order->page->slot[at]));
 }
 
-/* The lowest, so that publishers have few to look at. */
+/* Lowest first: publishers check all slots up to the highest one ever used. */
 uint32_t order_free_slot(const struct order *order, int64_t now_ns)
 {
 	uint32_t at = 0;
@@ -220,8 +223,8 @@ uint32_t order_free_slot(const struct order *order, int64_t now_ns)
 	return at < ORDER_SLOTS ? at + 1 : 0;
 }
 
-/* The page comes from a predecessor or a participant. Participants that only the page knows have some time
- * to resume. */
+/* Call for a page that came from a predecessor or a participant. Participants that only the page
+ * knows of have some time to resume. */
 static void look_over(struct registry *registry, struct order *order)
 {
 	const struct participant *participant;
@@ -311,7 +314,7 @@ void order_end_session(struct registry *registry, struct session *session)
 	}
 }
 
-/* Participants that have not resumed have gone. */
+/* The time to resume is over: participants that have not resumed count as gone. */
 static void stop_awaiting(struct registry *registry, struct order *order)
 {
 	const struct entry *entry = entry_of(registry, order);
@@ -333,14 +336,17 @@ static uint32_t top_of(const struct order *order)
 	return top < ORDER_SLOTS ? top : ORDER_SLOTS;
 }
 
-/* The slot's consumer, which only the page knows, has time to resume. */
+/* Whether the slot's consumer, which only the page knows of, still has time to resume. */
 static bool is_awaited(const struct order *order, uint32_t at)
 {
 	return order->awaited_ns && atomic_load(&order->page->slot[at].state) == ORDER_SLOT_ACTIVE;
 }
 
-/* Whose process has ended resumes no more, and its GPU soon writes no more: MPS works for a process in another one.
- * As far as the time goes; the next call goes on behind. */
+/*
+ * A consumer whose process has ended can't resume. Its GPU may write for a little longer, because
+ * under MPS another process works for it. This stops when the piece is over; the next call
+ * continues there.
+ */
 static void look_at_processes(const struct registry *registry, struct order *order,
 			      struct piece *piece, int64_t now_ns)
 {
@@ -359,7 +365,8 @@ static void look_at_processes(const struct registry *registry, struct order *ord
 	}
 }
 
-/* A GPU may overwrite a mark. True: one was missing, or a slot's leaver may still overwrite it. */
+/* Repeats marks, which a GPU may overwrite. True: a mark was missing, or the GPU of a consumer
+ * that left may still overwrite one. */
 static bool mark(struct order *order, int64_t now_ns)
 {
 	bool missing = order->gone && order_mark_gone(order->page), owned = false;
@@ -375,7 +382,7 @@ static bool mark(struct order *order, int64_t now_ns)
 	return missing || owned;
 }
 
-/* False: nothing more is to be marked. */
+/* False: there is nothing more to mark. */
 static bool mark_repeatedly(struct registry *registry, struct order *order, struct piece *piece,
 			    int64_t now_ns)
 {
@@ -392,7 +399,7 @@ int64_t order_tick(struct registry *registry, int64_t now_ns)
 	struct piece piece = piece_begin();
 	struct order *order;
 
-	/* The list is sorted by these times. */
+	/* The list is sorted by again_ns. */
 	while ((order = registry->marking) && order->again_ns <= now_ns) {
 		if (piece_is_over(&piece))
 			return clock_ns() + PIECE_NS;
@@ -417,7 +424,7 @@ void order_describe(const struct registry *registry, const struct entry *entry, 
 	out_info->ordering = page ? atomic_load(&page->means) : 0;
 }
 
-/* Pages of buffers that have gone are taken too: their marks are to be repeated. */
+/* Takes the pages of removed buffers too, because their marks must be repeated. */
 static void take_pages(struct registry *registry)
 {
 	for (uint64_t key = 0; fdstore_next(registry->fdstore, &key);) {
@@ -449,7 +456,8 @@ void order_restore(struct registry *registry)
 	HASH_ITER (hh, registry->orders, order, after) {
 		if (order->page)
 			look_over(registry, order);
-		/* Without a record of the buffer, a predecessor was waiting for its owner to resume. */
+		/* Without a record of the buffer, a predecessor was waiting for its owner to
+		 * resume. */
 		if (entry_of(registry, order) || (order->page && order->participants &&
 						  order->generation <= registry->state.since))
 			order_check(registry, order->generation);

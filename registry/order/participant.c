@@ -8,7 +8,8 @@
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
 /* A process's number is its start time and its pid; see proc(5) for the most that a pid can be. */
 #define PIDS 4194304u
-#define INVISIBLE (UINT64_C(1) << 63) /* a hash of what the process says of itself */
+/* set: the rest is a hash of what the process says of itself */
+#define INVISIBLE (UINT64_C(1) << 63)
 
 struct participant *participant_find(const struct order *order, const struct session *session)
 {
@@ -72,7 +73,8 @@ bool participant_lives(const struct registry *registry, uint64_t number, uint64_
 				  : number && !participant_has_ended(number, stack);
 }
 
-/* No stack beside another process's number, also if this is interrupted. */
+/* Clears the stack first: even if this is interrupted, no number has another process's stack
+ * beside it. */
 static void sign(_Atomic uint64_t *number, _Atomic uint64_t *stack, const struct process *peer)
 {
 	atomic_store(stack, 0);
@@ -101,7 +103,8 @@ bool participant_may_release(const struct registry *registry, const struct order
 	return (number & INVISIBLE) && atomic_load(&slot->final) == ORDER_UNSETTLED;
 }
 
-/* The page may come from a registry of another pid namespace, with another number. 0: nobody's. */
+/* The page may have been signed by a registry in another pid namespace, with another number for
+ * this process. 0: no process. */
 static bool is_number_of(uint64_t number, const struct process *peer)
 {
 	const struct process own = {.pid = peer->own_pid, .started = peer->own_started};
@@ -135,7 +138,7 @@ static int consume(const struct registry *registry, struct participant *particip
 	return GPUSHARE_OK;
 }
 
-/* A program that was started by exec() begins as another process does. */
+/* A program that was started by exec() begins as a new publisher. */
 static void begin(struct order_page *page, const struct process *peer)
 {
 	const struct process last = {.stack = atomic_load(&page->publisher_stack)};
@@ -229,7 +232,8 @@ const struct participant *participant_rival(const struct order *order,
 	return NULL;
 }
 
-/* Numbers are given out that are not published so far, or a graph may publish at any time. */
+/* The last publisher has given out numbers that are not published, or one of its graphs may
+ * publish at any time. */
 static bool is_under_way(const struct order_page *page)
 {
 	return atomic_load(&page->turn) || atomic_load(&page->late) ||

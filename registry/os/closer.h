@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_CLOSER_H
 #define GPUSHARE_REGISTRY_CLOSER_H
-/* Closes descriptors in a thread of its own: closing may wait for whoever made the file. */
+/* Closes descriptors in a separate thread, because close() may wait for the process that made
+ * the file. */
 
 #include <stddef.h>
 
 struct closer;
 
-/* The one there, begun where there is none. NULL: out of memory, or no thread to be had. */
+/* Returns *place. If it is NULL, starts a closer there first. NULL: out of memory, or no thread
+ * could be started. */
 struct closer *closer_at(struct closer **place);
-/* Does not wait. `closer` NULL, or no memory left: it is closed here and now. */
+/* Does not wait. If `closer` is NULL or memory is out, it closes `fd` at once, and may wait. */
 void closer_add(struct closer *closer, int fd);
-/* How many wait to be closed; the one that it is at is not among them. */
+/* The number of descriptors that wait, without the one that is being closed. */
 size_t closer_count(struct closer *closer);
-/* Its thread ends when it has closed what it was given; nobody waits for that. */
+/* The thread ends when it has closed all descriptors; this call does not wait for that. */
 void closer_end(struct closer *closer);
 
 #endif

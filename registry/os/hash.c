@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Go's and wyhash's way to hash short keys: each word, hidden by a secret, is multiplied to 128 bits, which are
- * folded. uthash's own function has no secret, and clients choose generations when they resync: a few dozen
- * crafted ones would stop a table from growing, for everybody and for good.
+ * The hash that Go and wyhash use for short keys: each word is hidden by a secret and multiplied to
+ * 128 bits, which are folded. uthash's own function has no secret, and clients choose generations
+ * when they resync. A few dozen crafted generations would permanently stop a table from growing.
  */
 #include "os/hash.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_HASH_H
 #define GPUSHARE_REGISTRY_HASH_H
-/* uthash with a keyed hash, so that no client can choose buckets. If memory is short, an element that could not be
- * added has hh.tbl NULL. */
+/* uthash with a keyed hash, so that no client can choose buckets. If memory is short, an element
+ * that could not be added has hh.tbl NULL. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +11,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* Differs in each process. */
+/* The hash of the same bytes differs from process to process. */
 unsigned int hash_of(const void *bytes, size_t length);
 
 #endif

@@ -65,7 +65,7 @@ void identity_read(struct identity *identity, const struct process *peer, uint32
 		else if (!strncmp(line, "Groups:", 7))
 			parse_groups(identity, line + 7);
 	}
-	/* Checked last: it has been that process all the time. */
+	/* Checked last: if the peer still runs, the file was that process's. */
 	if (!is_user || !is_group || !process_runs(peer))
 		identity_finish(identity);
 	free(line);

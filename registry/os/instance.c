@@ -21,14 +21,14 @@
 #define REPLACE_WAIT_MS 5000  /* for one that was asked to leave */
 #define INSTANCE_RETRY_MS 5
 
-/* The daemon that has the lock, as its fds.sock shows it. */
+/* The running daemon, as its fds.sock shows it. */
 struct running {
 	int fd;		 /* the connection on which it was asked; -1: none */
-	int asked;	 /* its pid */
-	const char *why; /* why it may be there still */
+	int asked;	 /* pid of the daemon that was asked last; 0: none */
+	const char *why; /* why it may still be running, for the log */
 };
 
-/* true if it can't be told. */
+/* Whether `path` still is that file. true if unknown. */
 static bool is_file(const char *path, const struct stat *file)
 {
 	struct stat is;
@@ -78,7 +78,8 @@ static void hang_up(struct running *running)
 	running->fd = -1;
 }
 
-/* Each daemon is asked once: another one may have come after the first. false: nobody listens there. */
+/* Asks each daemon once: a second one may have started after the first. false: nobody listens
+ * there. */
 static bool ask(struct running *running, const char *fds_socket, uint32_t verb)
 {
 	struct fds_header message = {.version = FDS_VERSION, .verb = verb};
@@ -105,7 +106,7 @@ static bool ask(struct running *running, const char *fds_socket, uint32_t verb)
 
 enum place_state { FREE, LEAVES, STAYS };
 
-/* Waits for nothing: who has not answered so far may leave. */
+/* Does not wait: a daemon that has not answered so far may leave. */
 static enum place_state look(struct running *running, const char *fds_socket, bool replace)
 {
 	struct fds_header answer;
@@ -120,7 +121,7 @@ static enum place_state look(struct running *running, const char *fds_socket, bo
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return LEAVES;
 	hang_up(running);
-	if (status) /* it has gone, or is about to */
+	if (status) /* the daemon has ended, or is about to */
 		return replace || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO
 			   ? LEAVES
 			   : STAYS;
@@ -130,9 +131,9 @@ static enum place_state look(struct running *running, const char *fds_socket, bo
 }
 
 /*
- * A daemon that has the lock and no socket has not begun to listen, or is about to leave. One that was killed
- * has both until the kernel has come to the last of its threads, but it does not answer. One that listens and
- * has no lock has lost that file's name.
+ * A daemon that has the lock and no socket has not begun to listen, or is about to leave. A daemon
+ * that was killed has both until the kernel has ended its last thread, but it does not answer. If a
+ * daemon listens without the lock, somebody has removed its lock file.
  */
 static int take_lock(const struct instance *place, struct running *running, bool replace)
 {
@@ -185,7 +186,7 @@ static int take_place(struct instance *place, bool replace)
 	return status;
 }
 
-/* Only a socket: somebody's file is not ours to delete. */
+/* Removes only a socket, because another file may be somebody's. */
 static int remove_stale(const char *path)
 {
 	struct stat is;
@@ -260,7 +261,7 @@ bool instance_is_lost(const struct instance *place)
 void instance_clear(const struct instance *place)
 {
 	if (instance_is_lost(place))
-		return; /* nor may what is there be ours */
+		return; /* the files there may be another daemon's */
 	unlink(place->socket);
 	unlink(place->fds_socket);
 }

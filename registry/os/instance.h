@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_INSTANCE_H
 #define GPUSHARE_REGISTRY_INSTANCE_H
-/* The directory as one daemon's own: who holds its lock, and hears nobody at fds.sock, owns the names in it. */
+/* A directory belongs to one daemon: the one that holds its lock while no other daemon listens
+ * at its fds.sock. That daemon owns the names in it. */
 #include <sys/stat.h>
 
 #include "protocol.h"
@@ -12,30 +13,32 @@ struct instance {
 	char fds_socket[GPUSHARE_PATH_MAX];
 	char lock_path[GPUSHARE_PATH_MAX + 16];
 	int lock;
-	struct stat listens; /* the socket's file */
+	struct stat listens; /* the socket's file, as instance_listens() found it */
 };
 
 enum instance_access {
-	INSTANCE_USER,	 /* the folder becomes one user's */
-	INSTANCE_SYSTEM, /* ...or all users' */
-	INSTANCE_AS_IS,	 /* it stays as the daemon before has made it */
+	INSTANCE_USER,	 /* prepare the folder for one user */
+	INSTANCE_SYSTEM, /* prepare it for all users */
+	INSTANCE_AS_IS,	 /* leave it as the previous daemon made it */
 };
 
-/* What instance_open() says besides a status. */
+/* A result of instance_open() besides the statuses. */
 #define INSTANCE_SERVED 1
 
 /*
  * Find and make the directory (`given` as for directory_find()), take its lock, remove what an
- * earlier daemon left. INSTANCE_SERVED: another daemon is there, and, where it is to be replaced, does
- * not leave. On failure a sentence is logged.
+ * earlier daemon left. INSTANCE_SERVED: another daemon serves it and, with `replace`, did not
+ * leave. A failure is logged.
  */
 int instance_open(struct instance *place, const char *given, enum instance_access access,
 		  bool replace);
-/* The socket is there: it shows from now on whose the directory is. */
+/* Call when the socket exists. instance_is_lost() compares its file later. */
 void instance_listens(struct instance *place);
-/* Whether somebody has removed the directory, or made it another one's: nobody finds us any more. */
+/* Whether the socket's file was removed or replaced, e.g. with the directory: clients can't find
+ * us any more. */
 bool instance_is_lost(const struct instance *place);
-/* Remove the sockets. The lock file stays: a name that comes and goes can be locked twice. */
+/* Remove the sockets. The lock file stays: if it were removed and made again, two daemons could
+ * lock it. */
 void instance_clear(const struct instance *place);
 
 #endif

@@ -29,11 +29,12 @@ void log_write(bool always, const char *format, ...)
 	va_end(arguments);
 	if (length >= room)
 		length = room - 1;
-	/* What a peer chose must not begin a line of its own. */
+	/* A peer's text must not begin a line of its own. */
 	for (char *at = line; (at = text_control(at));)
 		*at = '?';
 	line[length++] = '\n';
-	/* One write(), so that threads don't mix lines. A reader that has stopped reading loses lines. */
+	/* One write(), so that threads don't mix lines. If the reader has stopped reading, lines
+	 * are lost. */
 	if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) == 1)
 		(void)!write(STDERR_FILENO, line, (size_t)length);
 }

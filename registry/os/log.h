@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_LOG_H
 #include <stdbool.h>
 
-/* Before other threads start. Until then only log_error() writes. */
+/* Call before other threads start. Until then only log_error() writes. */
 void log_enable(bool on);
 /* One line on stderr. Never pass a handle. */
 #define log_line(...) log_write(false, __VA_ARGS__)

@@ -38,7 +38,8 @@ static void read_proc(int32_t pid, const char *file, char *to, size_t room)
 	to[length < 0 ? 0 : length] = '\0';
 }
 
-/* Fields 3, 9, 20, 22 and 28 of proc_pid_stat(5). The command, field 2, may contain blanks and parentheses. */
+/* Fields 3, 9, 20, 22 and 28 of proc_pid_stat(5). The command, field 2, may contain blanks and
+ * parentheses. */
 static bool read_stat(int32_t pid, struct stat_line *out)
 {
 	char text[1024];
@@ -138,7 +139,8 @@ bool process_runs(const struct process *process)
 	       !(stat.flags & FLAG_EXITING);
 }
 
-/* A process whose first thread has ended is a zombie and lives. */
+/* A process whose first thread has ended has the state of a zombie, but lives while other
+ * threads do. */
 bool process_lives(const struct process *process)
 {
 	struct stat_line stat;
@@ -146,7 +148,8 @@ bool process_lives(const struct process *process)
 	if (process->pid <= 0)
 		return false;
 	errno = 0;
-	if (!read_stat(process->pid, &stat)) /* e.g. no descriptor is left: it may live */
+	/* e.g. this process has no descriptor left: the peer may live */
+	if (!read_stat(process->pid, &stat))
 		return errno != ENOENT && errno != ESRCH;
 	return stat.started == process->started && (!is_dead(stat.state) || stat.threads > 1) &&
 	       !(process->stack && stat.stack && stat.stack != process->stack);

@@ -21,37 +21,41 @@ struct process {
 void process_read(int32_t pid, uint32_t uid, struct process *out_process);
 /* This process's pid namespace; 0: unknown. */
 uint64_t process_namespace(void);
-/* The pid is one of that namespace, not of ours: only what the process says of itself identifies it. */
+/* The pid is one of that namespace, not of ours: forget it. Only what the process says of itself
+ * identifies it then. */
 void process_forget_pid(struct process *process, uint64_t pid_namespace);
 void process_says(struct process *process, uint64_t pid_namespace, int32_t pid, uint64_t started);
 bool process_is_same(const struct process *a, const struct process *b);
-/* By what they say of themselves alone. */
+/* Compares only what the processes say of themselves. */
 bool process_says_same(const struct process *a, const struct process *b);
-/* Of one process: it has called exec() in between. false if unknown. */
+/* `a` and `b` are one process: whether it called exec() in between. false if unknown. */
 bool process_is_other_program(const struct process *a, const struct process *b);
-/* It hasn't begun to exit. */
+/* Whether the process exists and hasn't begun to exit. */
 bool process_runs(const struct process *process);
-/* The kernel hasn't released all of it, and it is the same program; true if that can't be read, false in another
- * pid namespace. */
+/* Whether the kernel hasn't released all of the process and it still runs the same program. true
+ * if that can't be read, false in another pid namespace. */
 bool process_lives(const struct process *process);
 /*
- * Some program waits for this process to end. It may have become the parent without knowing it
- * (PR_SET_CHILD_SUBREAPER, as compute-sanitizer does): the parent is neither pid 1 nor a service manager.
+ * Whether the parent may be a program that waits for this process to end: it is neither pid 1 nor a
+ * service manager. A program may have become the parent without knowing it (PR_SET_CHILD_SUBREAPER,
+ * as compute-sanitizer does).
  */
 bool process_is_awaited(void);
 
-/* Deaths by pidfd. A connection's end isn't enough: a child that a peer forked keeps its connection open. */
+/* Watching for the end of processes, by pidfd. A connection's end isn't enough: a child that a
+ * peer forked keeps its connection open. */
 
 /* A descriptor that turns readable when a watched process ends; -1 and errno. */
 int watch_open(void);
-/* Watches take no descriptor above `fd`; those are left to connections, whose end reports most deaths. */
+/* Watches take no descriptor above `fd`. Higher ones are left to connections, whose end reports
+ * most deaths. */
 void watch_limit(int fd);
 /* Returns what watch_remove() takes; -1 and errno if the process can't be watched. */
 int watch_add(int watches, int32_t pid, uint32_t id);
 void watch_remove(int watch);
-/* The process has ended; false if unknown. */
+/* Whether the process has ended; false if unknown. */
 bool watch_ended(int watch);
-/* The id of one more process that has ended, each once. */
+/* Gets the id of one more process that has ended, each once. false: there is none. */
 bool watch_next(int watches, uint32_t *out_id);
 
 #endif

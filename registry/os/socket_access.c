@@ -29,8 +29,8 @@ static bool is_for_group(void)
 	return only_gid != IDENTITY_NO_GROUP;
 }
 
-/* Only this user writes to the folder, so `path` is no link. The group is set first: no other group ever has
- * access. */
+/* Only this user can write to the folder, so `path` is no link. The group is set before the
+ * mode, so that no other group ever has access. */
 bool socket_access_open(const char *path)
 {
 	if (!is_system)
@@ -46,7 +46,7 @@ int socket_access_listen(const char *path, int type)
 	bool bound;
 
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
-	/* The mode before the name: never open to others, not for a moment. */
+	/* The mode is set before bind(), so that the socket is never open to others. */
 	bound = fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at));
 	if (bound && !listen(fd, BACKLOG) && socket_access_open(path))
 		return fd;

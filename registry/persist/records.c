@@ -19,7 +19,7 @@
 #define RECORDS_NEW RECORDS_FILE ".new"
 #define STAMP_SANE (UINT64_MAX / 2)
 #define HEAD sizeof(struct records_head)
-/* A file of more than LARGE units is written anew once only FEW of them have a record. */
+/* Rewrite a file of more than LARGE units if fewer than FEW of them hold records. */
 #define LARGE 65536
 #define FEW 4096
 
@@ -30,19 +30,20 @@ struct free_slots {
 
 struct records {
 	int directory;
-	int file;   /* -1: none so far, or it can't be written */
-	bool begun; /* it has no name so far, and not all records */
-	int old;    /* the file before, while a new one may take its name; -1: none */
+	int file;   /* -1: none is open: none was made, or a write failed */
+	bool begun; /* `file` is RECORDS_NEW, and some records are still missing in it */
+	int old;    /* the previous file, until the new one has its name; -1: none */
 	uint64_t stamp;
-	int64_t retry_ns;      /* not before; 0: no write has failed */
-	uint64_t before;       /* slots that earlier files had */
-	struct closer *closer; /* the system takes its time to free a large file's memory */
-	unsigned int end;      /* the first slot behind the file */
-	unsigned int used;     /* units of slots with a record */
-	struct free_slots free[RECORDS_UNITS_MAX + 1]; /* by their units */
+	int64_t retry_ns;      /* clock_ns() of the next try after a failed write; 0: none failed */
+	uint64_t before;       /* slot numbers that earlier files used */
+	struct closer *closer; /* closes old files: freeing a large file's memory takes long */
+	unsigned int end;      /* the first slot behind the last one of the file */
+	unsigned int used;     /* units in slots that hold a record */
+	struct free_slots free[RECORDS_UNITS_MAX + 1]; /* by their size in units */
 };
 
-/* A slot is called by its place in the file, from 1 on; by others after those of all earlier files. */
+/* In this module, a slot's number is its place in the file in units, from 1. Callers get that
+ * number plus `before`. */
 static off_t place_of(unsigned int slot)
 {
 	return (off_t)(slot - 1) * RECORDS_UNIT;
@@ -118,7 +119,7 @@ static void close_file(struct records *records)
 	records->used = 0;
 }
 
-/* A successor must not take what is there for the truth. */
+/* Remove the files, so that no successor believes their records. */
 static void clear(struct records *records)
 {
 	bool gone = !unlinkat(records->directory, RECORDS_FILE, 0) || errno == ENOENT;
@@ -173,7 +174,8 @@ bool records_want_all(const struct records *records)
 	       (!records_stand(records) || (records->end > LARGE && records->used < FEW));
 }
 
-/* Never through a link, and never into a file that somebody has open. */
+/* Always make a new file. Never follow a link, and never write into a file that another process has
+ * open. */
 static int open_new(const struct records *records)
 {
 	unlinkat(records->directory, RECORDS_NEW, 0);
@@ -188,7 +190,7 @@ bool records_begin(struct records *records)
 	if (file < 0 && records->file < 0)
 		return fail(records, errno);
 	if (file < 0) {
-		put_off(records, errno); /* what there is holds all the same */
+		put_off(records, errno); /* the present file is valid and stays in use */
 		return false;
 	}
 	close_file(records);
@@ -226,7 +228,8 @@ static bool write_at(struct records *records, const void *from, size_t size, uns
 	return wrote == (ssize_t)size || fail(records, wrote < 0 ? errno : ENOSPC);
 }
 
-/* Room for one more thing of that size. The array as it is now; NULL: out of memory, and it is as it was. */
+/* Make room for one more element of `size` bytes. Returns the array, which may have moved. NULL:
+ * out of memory, and the array is unchanged. */
 static void *grow(void *things, size_t count, size_t *room, size_t size)
 {
 	size_t more = *room ? 2 * *room : 16;
@@ -240,7 +243,7 @@ static void *grow(void *things, size_t count, size_t *room, size_t size)
 	return grown;
 }
 
-/* Without memory the slot is lost until the file is written anew. */
+/* If memory is out, the slot stays unused until the file is rewritten. */
 static void free_add(struct free_slots *list, unsigned int slot)
 {
 	unsigned int *grown = grow(list->slots, list->count, &list->room, sizeof(*grown));
@@ -251,7 +254,7 @@ static void free_add(struct free_slots *list, unsigned int slot)
 	list->slots[list->count++] = slot;
 }
 
-/* The head stays valid at any moment: a successor walks from head to head. */
+/* The slot's head stays valid at any moment, because a successor walks from head to head. */
 static void free_slot(struct records *records, unsigned int slot, uint8_t units)
 {
 	uint8_t frame[HEAD];
@@ -272,7 +275,7 @@ void records_drop(struct records *records, uint64_t *slot)
 		return;
 	if (pread(records->file, &head, HEAD, place_of(was)) != (ssize_t)HEAD || !head.size ||
 	    !head.units || head.units > RECORDS_UNITS_MAX)
-		return; /* somebody else has written there */
+		return; /* another process has written there */
 	records->used -= head.units;
 	free_slot(records, was, head.units);
 }
@@ -314,7 +317,7 @@ void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)])
 	out_boot[length < 0 ? 0 : length] = '\0';
 }
 
-/* A record that was found, for the order in which they are read. */
+/* A record that scan() found. Records are sorted before they are read. */
 struct found {
 	uint64_t stamp;
 	unsigned int slot;
@@ -346,7 +349,7 @@ static int compare(const void *one, const void *other)
 	return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
 }
 
-/* What is in the slot. false: the file ends there, or its head says nothing. */
+/* Read what is in the slot. false: the file ends there, or the head has no valid size. */
 static bool read_slot(const struct records *records, unsigned int slot,
 		      uint8_t frame[RECORDS_FRAME_MAX], struct records_head *out_head)
 {
@@ -366,7 +369,8 @@ static bool is_whole(const uint8_t *frame, const struct records_head *head)
 	       head->sum == sum_of(frame, head->size);
 }
 
-/* Find all records and free slots. Whatever follows the last slot goes. false: out of memory, or fail(). */
+/* Find all records and free slots, and cut off what follows the last slot. false: out of memory, or
+ * fail() was called. */
 static bool scan(struct records *records, struct list *list)
 {
 	uint8_t frame[RECORDS_FRAME_MAX];

@@ -2,11 +2,12 @@
 #ifndef GPUSHARE_REGISTRY_RECORDS_H
 #define GPUSHARE_REGISTRY_RECORDS_H
 /*
- * <dir>/registry.state: the records (state.proto) that a successor reads, however this registry ended. The file
- * consists of slots, one after the other, each of some units of 64 bytes with a head in front. A slot keeps its
- * place and size. A record that changes is written into another slot, and then its old one becomes free: of two
- * records of one thing, the one with the higher stamp is valid. The file is in the host's byte order, and in the
- * page cache: it serves a restart of the registry, not of the host. No threads.
+ * <dir>/registry.state: the records (state.proto) that a successor reads, however this registry
+ * ended. The file is a sequence of slots. A slot is a number of units of 64 bytes: a head, then the
+ * record. A slot keeps its place and size. To change a record, the registry writes another slot and
+ * then frees the old one. If two slots have records of one thing, the one with the higher stamp is
+ * valid. The file is in the host's byte order and in the page cache: it survives a restart of the
+ * registry, not of the host. One thread at a time may use this module.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,14 +18,14 @@
 
 #define RECORDS_VERSION 3
 #define RECORDS_FILE GPUSHARE_STATE
-#define RECORDS_RETRY_S 10 /* after a write that failed */
+#define RECORDS_RETRY_S 10 /* seconds after a failed write */
 #define RECORDS_UNIT 64u
 
 struct records_head {
-	uint32_t sum;  /* of what follows here, and of the record */
-	uint16_t size; /* of the record; 0: the slot is free */
-	uint8_t kind;  /* its field in State: records are read in that order */
-	uint8_t units; /* of the slot */
+	uint32_t sum;  /* of the rest of the head and of the record */
+	uint16_t size; /* bytes of the record; 0: the slot is free */
+	uint8_t kind;  /* the record's field in State: records are read in that order */
+	uint8_t units; /* units of the slot */
 	uint64_t stamp;
 };
 #define RECORDS_FRAME_MAX (sizeof(struct records_head) + gpushare_State_size)
@@ -32,41 +33,48 @@ struct records_head {
 
 struct records;
 
-/* The directory's, which is the records' from here on. NULL: out of memory. */
+/* `directory` is an open descriptor, which records_close() closes. NULL: out of memory; the caller
+ * keeps `directory`. */
 struct records *records_open(int directory);
-/* `keep` the file, for a successor. Returns NULL. */
+/* `keep`: leave the file for a successor; else remove it. Returns NULL. */
 struct records *records_close(struct records *records, bool keep);
-/* false: nothing is written, or it can't be. */
+/* Whether a file is open for records. `records` may be NULL. */
 bool records_are_kept(const struct records *records);
 
 /*
- * Each record of a predecessor with its slot, by kind and then by stamp; the file goes on from there. false:
- * there was no file of ours, or `each` refused a record. Nothing is written then.
+ * Calls `each` for every record of a predecessor, by kind and then by stamp, with its slot. A
+ * record that can't be decoded has which_change 0. Then the registry continues in the same file.
+ * false: there was no file of ours with records, or `each` refused a record. Then no file is open,
+ * and records_put() writes nothing.
  */
 bool records_read(struct records *records,
 		  bool (*each)(void *context, const gpushare_State *what, uint64_t slot),
 		  void *context);
-/* The records that are put between these two replace all earlier ones, whose slots say nothing from then on.
- * false: logged, once; a file that stands goes on. */
+/* The records put between records_begin() and records_commit() go into a new file and replace all
+ * earlier ones. Slots of earlier files mean nothing from then on. false: no new file can be made,
+ * which is logged once. A file that there is already stays in use. */
 bool records_begin(struct records *records);
 void records_commit(struct records *records);
 bool records_are_begun(const struct records *records);
-/* There is a record in that slot. */
+/* Whether the slot is one of the present file. */
 bool records_has(const struct records *records, uint64_t slot);
-/* To be asked now and then, whether all is to be put again between those: the file was removed, or could not be
- * written some time ago, or is far too large for what is in it. */
+/* Whether to write all records again, between records_begin() and records_commit(). That is so if
+ * the file was removed, if a write failed more than RECORDS_RETRY_S ago, or if the file is far too
+ * large for its records. Ask regularly. */
 bool records_want_all(const struct records *records);
-/* The file is where a successor looks for it. */
+/* Whether the file is complete and still has its name, so that a successor finds it. */
 bool records_stand(const struct records *records);
 
-/* Write a record; *slot (0: none) is where it was, and then where it is. 0, and logged once: it could not be
- * written. No file is left then, because a successor must not believe a part. */
+/* Write a record. *slot is its old slot (0: none), and becomes its new one. 0: the record could not
+ * be written, which is logged once. Then the file is removed, because a successor must not believe
+ * an incomplete one. records_drop() frees the slot; `records` may be NULL there. */
 void records_put(struct records *records, const gpushare_State *what, uint64_t *slot);
 void records_drop(struct records *records, uint64_t *slot);
 
-/* This boot's id; "": it can't be told. */
+/* This boot's id; "": unknown. */
 void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)]);
-/* A record as it stands in its slot; the bytes that it takes, 0: it can't be encoded. */
+/* Make a frame: a record with its head, as in its slot. Returns its size in bytes; 0: the record
+ * can't be encoded. */
 size_t records_frame(const gpushare_State *what, uint64_t stamp, uint8_t to[RECORDS_FRAME_MAX]);
 /* Fill in the size and the sum of a frame whose record follows the head. Returns the frame's size. */
 size_t records_seal(uint8_t *frame, const struct records_head *head);

@@ -13,7 +13,8 @@
 #include "persist/records.h"
 #include "persist/save.h"
 
-/* Who isn't visible, but can be told from others when it comes back, has some time for that. */
+/* The registry can't see a process of another pid namespace. If Hello.self can identify it later,
+ * its session has until unseen_until_ns to reconnect. */
 static bool lives(const struct registry *registry, const struct session *session)
 {
 	if (session->peer.pid <= 0 && session->peer.own_namespace)
@@ -31,7 +32,8 @@ static void end_dead(struct registry *registry)
 	}
 }
 
-/* What travels as a descriptor has it again, or misses it. */
+/* Give buffers that travel as a descriptor their descriptor from the fd store, or mark them as
+ * missing. */
 static void take_descriptors(struct registry *registry)
 {
 	struct entry *entry;
@@ -50,12 +52,12 @@ static void take_descriptors(struct registry *registry)
 			close(fd);
 		}
 		entry->info.missing = !entry->fdref;
-		if (!entry->session) /* since end_dead(), when it could not be saved */
+		if (!entry->session) /* end_dead() could not save it before it had its descriptor */
 			save_entry(registry, entry);
 	}
 }
 
-/* Names that nobody is left to bring back. Returns how many are still missing. */
+/* Remove missing buffers that nobody is left to bring back. Returns how many are still missing. */
 static unsigned int end_lost(struct registry *registry)
 {
 	unsigned int missing = 0;
@@ -108,7 +110,7 @@ bool restore_open(struct registry *registry, const char *directory)
 			 registry->state.store.count, missing,
 			 (unsigned int)registry->state.sessions.disconnected);
 	registry_unlock(registry);
-	registry->held_most_ns = 0; /* nobody could be waiting */
+	registry->held_most_ns = 0; /* no client waits for the lock at the start */
 	return true;
 }
 
@@ -118,7 +120,8 @@ void restore_watch(struct registry *registry, int watches)
 
 	HASH_ITER (hh, registry->state.sessions.by_id, session, after) {
 		session->watch = watch_add(watches, session->peer.pid, session->id);
-		/* It may have ended, and another one have its pid. */
+		/* The process may have ended before watch_add(), and another one may have its
+		 * pid. */
 		if (!lives(registry, session)) {
 			watch_remove(session->watch);
 			registry_disconnect(registry, session);
@@ -126,7 +129,8 @@ void restore_watch(struct registry *registry, int watches)
 	}
 }
 
-/* Nobody tells when it may go. */
+/* Whether no watch tells when this disconnected session has to end, so that the registry has to
+ * look itself. */
 static bool is_looked_at(const struct session *session)
 {
 	return session->disconnected && !session->ending &&
@@ -170,6 +174,6 @@ void restore_leave(struct registry *registry)
 	order_let_go(registry);
 	registry->records = records_close(registry->records, keep);
 	fdstore_close(registry->fdstore, keep);
-	registry->fdstore = NULL; /* connections still end */
+	registry->fdstore = NULL; /* connections that end later must not use it */
 	registry_unlock(registry);
 }

@@ -2,22 +2,25 @@
 #ifndef GPUSHARE_REGISTRY_RESTORE_H
 #define GPUSHARE_REGISTRY_RESTORE_H
 /*
- * From one registry to the next: what the records tell of, the descriptors that were put away,
- * and connections that come back. Until its process is heard of again, a session of before has no
- * connection: a disconnected, which ends with its process. All but restore_leave() want the lock held, or
- * nobody else there.
+ * Starting after a predecessor, and leaving for a successor. The predecessor left records, stored
+ * descriptors, and clients that will reconnect. Until its client reconnects, a session of a
+ * predecessor is a disconnected session: it has no connection, and ends with its process.
+ * restore_open() and restore_leave() take the registry's lock; call the others with the lock held.
  */
 #include "context/registry.h"
 
-/* Take over what was left in the directory, and write down from now on. false: logged. */
+/* Take over what a predecessor left in the directory, and write records from now on. false: it
+ * failed, which is logged. */
 bool restore_open(struct registry *registry, const char *directory);
-/* Have the disconnected sessions' ends told by `watches`; see os/process.h. */
+/* Let `watches` report the end of disconnected sessions' processes; see os/process.h. Ends sessions
+ * whose process is dead. */
 void restore_watch(struct registry *registry, int watches);
-/* Whether restore_next_dead() is to be asked again and again. */
+/* Whether the main loop has to call restore_next_dead() regularly. */
 bool restore_looks(const struct registry *registry);
-/* A disconnected session that has nothing any more, or whose process has ended and could not be watched; 0: none. */
+/* The id of a disconnected session that has nothing left, or whose process can't be watched and has
+ * ended. 0: none. */
 uint32_t restore_next_dead(const struct registry *registry);
-/* No request is answered from here on. What is shared stays for a successor. */
+/* Answer no more requests. Leave what is shared to a successor. */
 void restore_leave(struct registry *registry);
 
 #endif

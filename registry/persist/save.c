@@ -10,7 +10,7 @@
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
 
-#define DISCONNECTED_FIRST 0x80000000u /* nng numbers its pipes below that */
+#define DISCONNECTED_FIRST 0x80000000u /* ids of connections are lower: ID_MOST in connection.c */
 
 void save_session(struct registry *registry, struct session *session)
 {
@@ -43,7 +43,8 @@ void save_entry(struct registry *registry, struct entry *entry)
 	gpushare_Entry *saved = &what.change.entry;
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
 
-	/* What travels as a descriptor is written down when that is in the store: a successor finds both. */
+	/* If the buffer travels as a descriptor, write its record only once that is in the fd
+	 * store. A successor must find both. */
 	if (!records_are_kept(registry->records) ||
 	    (backing_is_fd(entry->info.backing) && !entry->nameless && !entry->fdref &&
 	     !entry->info.missing))
@@ -121,7 +122,7 @@ static bool begin(struct registry *registry)
 	return true;
 }
 
-/* Below, false: the piece is over. */
+/* The three functions below return false if the piece of work is used up. */
 
 static bool put_entries(struct registry *registry, struct piece *piece)
 {
@@ -156,7 +157,7 @@ static bool put_session(struct registry *registry, struct session *session, stru
 	return true;
 }
 
-/* From the beginning, if the one where it was has gone meanwhile. */
+/* If the session where the last piece stopped is gone, start again with the first one. */
 static bool put_sessions(struct registry *registry, struct piece *piece)
 {
 	struct session *session = session_find(&registry->state.sessions, registry->saved.session);
@@ -173,7 +174,7 @@ static bool put_sessions(struct registry *registry, struct piece *piece)
 	return true;
 }
 
-/* true: there is more. */
+/* true: more pieces are needed. */
 static bool put_piece(struct registry *registry, struct piece *piece)
 {
 	struct records *records = registry->records;
@@ -197,7 +198,9 @@ bool save_tend(struct registry *registry)
 	if (!registry->records ||
 	    !(records_are_begun(registry->records) || records_want_all(registry->records)))
 		return false;
-	/* A file that a successor would read must not fall behind. Little is in it: it is far too large. */
+	/* While the old file has its name, a successor would read it, so it must not get outdated:
+	 * write all in one piece. This is little here: the file is rewritten because it is far too
+	 * large for its records. */
 	if (records_stand(registry->records))
 		piece.until_ns = INT64_MAX;
 	return put_piece(registry, &piece);
@@ -217,7 +220,7 @@ static bool is_of_now(const gpushare_Header *header)
 	return header->version == RECORDS_VERSION && *boot && !strcmp(header->boot, boot);
 }
 
-/* A thing's record is there; the one that it had is older. */
+/* Records are read from the oldest on, so a record that the thing had already is out of date. */
 static void keep_record(struct registry *registry, uint64_t *record_slot, uint64_t slot)
 {
 	records_drop(registry->records, record_slot);
@@ -239,7 +242,8 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 	return true;
 }
 
-/* Who has said nothing of itself may be further below than where it was seen from. */
+/* If the records are from another pid namespace, a process without Hello.self is identified by its
+ * pid there. It may really belong to a namespace nested in that one. */
 static struct process process_of(const struct registry *registry, const gpushare_Session *told)
 {
 	struct process process = {
@@ -258,9 +262,11 @@ static struct process process_of(const struct registry *registry, const gpushare
 	return process;
 }
 
-/* Below, NULL: what the record is of is not to be had, and nobody needs it. */
+/* The functions below return where the restored thing notes its record's slot. NULL: it can't be
+ * restored, and the caller drops the record. */
 
-/* Two of one key are of one process, before and after it was seen anew: either will do. */
+/* Two records of one key are of one process, before and after it was seen with another identity.
+ * Either will do. */
 static uint64_t *load_session(struct registry *registry, const gpushare_Session *told)
 {
 	const struct process peer = process_of(registry, told);
@@ -300,7 +306,8 @@ static bool fill_owner(const struct registry *registry, struct entry *entry,
 	return true;
 }
 
-/* As it was, on its own; generation apart. NULL: out of memory. */
+/* The entry as it was saved, without its generation, to be put into the store. NULL: out of
+ * memory. */
 static struct entry *fill(const struct registry *registry, const struct session *session,
 			  const gpushare_Entry *saved)
 {
@@ -326,7 +333,7 @@ static struct entry *fill(const struct registry *registry, const struct session 
 static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *saved)
 {
 	const record *info = &saved->buffer;
-	/* NULL: it is kept, and nobody's; or its owner's connection had ended */
+	/* NULL: the buffer is kept without an owner, or the owner's session has ended */
 	struct session *session = session_find_key(&registry->state.sessions, saved->key);
 	struct entry *same = store_find_generation(&registry->state.store, info->generation),
 		     *entry;
@@ -354,7 +361,7 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 	entry->session = session;
 	if (session)
 		DL_APPEND(session->entries, entry);
-	else /* its owner's connection may have ended before it came to that */
+	else /* the owner's session may have ended before the buffer was saved as ownerless */
 		buffer_load_kept(&registry->state, entry);
 	user_charge(user, entry);
 	return &entry->record_slot;
@@ -381,7 +388,6 @@ static uint64_t *load_participant(struct registry *registry, const gpushare_Part
 	return participant ? &participant->record_slot : NULL;
 }
 
-/* Where the thing notes its record. */
 static uint64_t *load_one(struct registry *registry, const gpushare_State *what)
 {
 	switch (what->which_change) {
@@ -394,7 +400,7 @@ static uint64_t *load_one(struct registry *registry, const gpushare_State *what)
 	case gpushare_State_participant_tag:
 		return load_participant(registry, &what->change.participant);
 	}
-	return NULL; /* what is of no kind that we know is a later version's */
+	return NULL; /* a kind that this version doesn't know is from a later one */
 }
 
 static bool read_record(void *context, const gpushare_State *what, uint64_t slot)
@@ -405,7 +411,7 @@ static bool read_record(void *context, const gpushare_State *what, uint64_t slot
 	if (what->which_change == gpushare_State_header_tag)
 		return load_header(registry, &what->change.header, slot);
 	if (!registry->record_slot)
-		return false; /* what holds for all of it comes first */
+		return false; /* the header must come first */
 	record_slot = load_one(registry, what);
 	if (record_slot)
 		keep_record(registry, record_slot, slot);

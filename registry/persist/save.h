@@ -2,35 +2,37 @@
 #ifndef GPUSHARE_REGISTRY_SAVE_H
 #define GPUSHARE_REGISTRY_SAVE_H
 /*
- * The state as records (state.proto), written at each change before anybody is answered, and read by a
- * successor. `record_slot` is where a thing's record is, or was in an
- * earlier file; 0: it has none. All want the registry's lock held.
+ * Writes the state as records (state.proto) at each change, before the registry answers; a
+ * successor reads them. `record_slot` is the slot of a thing's record in this file or an earlier
+ * one; 0: it has none. Call all functions with the registry's lock held.
  */
 #include "context/registry.h"
 
 struct participant;
 
-/* A buffer as it is now. */
+/* Write a buffer. Writes nothing if the buffer's descriptor is still to come. */
 void save_entry(struct registry *registry, struct entry *entry);
-/* Its count, which may be 0. */
+/* Write an attachment's count. With a count of 0, drop its record. */
 void save_attachment(struct registry *registry, struct session *session,
 		     struct attachment *attachment);
-/* A session, as its process is seen now. */
+/* Write a session, with its process as it is seen now. */
 void save_session(struct registry *registry, struct session *session);
-/* Its role in the order of a buffer from now on. */
+/* Write a participant's roles. Without roles, drop its record. */
 void save_participant(struct registry *registry, struct participant *participant);
-/* What holds for the whole registry. */
+/* Write the header. */
 void save_header(struct registry *registry);
 
-/* Before an answer: dropped descriptors go from the fd store. */
+/* To be called before an answer: removes dropped descriptors from the fd store. */
 void save_flush(struct registry *registry);
-/* All of it into a new file, or what is left of that. */
+/* Write the whole state into a new file, or finish one that was begun. */
 void save_all(struct registry *registry);
-/* Now and then: the same, if the file wants it, in pieces. true: there is more. */
+/* To be called regularly: does the same in pieces, if the file has to be rewritten. true: there is
+ * more. */
 bool save_tend(struct registry *registry);
 
-/* Read a predecessor's records: disconnected sessions, buffers, attachments. No process is looked for; records
- * that are of no use go. false: all has to be written into a new file. */
+/* Restore sessions (as disconnected ones), buffers, attachments and participants from a
+ * predecessor's records. Does not check whether processes live. Drops records that can't be
+ * restored. false: the caller has to write all records into a new file. */
 bool load_records(struct registry *registry);
 
 #endif

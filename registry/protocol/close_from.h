@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_PROTOCOL_CLOSE_FROM_H
 #define GPUSHARE_PROTOCOL_CLOSE_FROM_H
-/* Nothing from that descriptor on stays open: for a child that is about to be another program. */
+/* Closes all descriptors from a number on, in a child that is about to call exec(). */
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CLOSE_FROM_MOST (1u << 20) /* of a process that may have any number */
+#define CLOSE_FROM_MOST (1u << 20) /* bound for a process without a limit */
 
-/* Asks nobody but the kernel; before Linux 5.9 one by one, up to the hard limit: the soft one may have
- * been lowered since they were opened. */
+/* Calls the kernel directly. Before Linux 5.9 there is no close_range(): this closes one by one, up
+ * to the hard limit. The soft limit may have been lowered since they were opened. */
 static inline void close_from(unsigned int first)
 {
 	struct rlimit files = {.rlim_max = CLOSE_FROM_MOST};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests and replies to bytes and back. A message is decoded in place, as a Reply is too big for the stack of
- * a program's thread: *out_message is undefined if decoding fails. A string ends at its first NUL byte.
+ * Encodes and decodes requests and replies. A message is decoded in place, because a Reply is too
+ * big for the stack of a program's thread. If decoding fails, *out_message is undefined. A string
+ * ends at its first NUL byte.
  */
 #include <pb_decode.h>
 #include <pb_encode.h>
@@ -59,7 +60,7 @@ const char *request_verb(pb_size_t which)
 	return NULL;
 }
 
-/* NULL: this verb has none. */
+/* The request's name; NULL: its verb has none. */
 static const char *name_of(const request *message)
 {
 	switch (message->which_verb) {
@@ -116,7 +117,7 @@ static bool notice_is_valid(const notice *told)
 	return !told->kind || (told->has_buffer && name_is_valid(told->buffer.name));
 }
 
-/* Clients print names and compare them: a registry that is broken gets no others through. */
+/* Clients print and compare names, so a broken registry must not get an invalid one through. */
 static bool reply_names_are_valid(const reply *message)
 {
 	switch (message->which_body) {
@@ -160,15 +161,16 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 	return request_names_are_valid(out_message) ? GPUSHARE_OK : GPUSHARE_E_NAME;
 }
 
-#define HEAD_MAX 8   /* a tag and a length */
-#define BUFFER_TAG 1 /* of the buffers in a ListReply, of the one in a LookupReply */
+#define HEAD_MAX 8   /* bytes of a tag and a length */
+#define BUFFER_TAG 1 /* field of the buffers in a ListReply and a LookupReply */
 
 struct written {
 	uint8_t *to;
 	size_t room, size;
 };
 
-/* Puts the head of a message in front of its `length` bytes, which begin HEAD_MAX behind what is written. */
+/* Writes the head of a submessage behind what is written. The submessage's `length` bytes begin
+ * HEAD_MAX behind that place, and are moved up to the head. */
 static bool put_head(struct written *written, uint32_t tag, size_t length)
 {
 	uint8_t *at = written->to + written->size;
@@ -194,7 +196,8 @@ static bool put_buffer(struct written *written, const record *buffer)
 _Static_assert(gpushare_ListReply_buffers_tag == BUFFER_TAG, "the same in all");
 _Static_assert(gpushare_LookupReply_buffer_tag == BUFFER_TAG, "the same in all");
 
-/* The body's buffers, which its descriptor then leaves out. NULL: others than these. */
+/* Returns the body's buffers, and takes them out of the body, so that encoding it by *out_rest
+ * leaves them out. NULL: the body is of another kind. */
 static const record *take_buffers(reply *message, const pb_msgdesc_t **out_rest,
 				  pb_size_t *out_count)
 {
@@ -221,8 +224,8 @@ static void give_buffers(reply *message, pb_size_t count)
 		message->body.lookup.has_buffer = count;
 }
 
-/* nanopb encodes a message inside another one twice, to know its length, and one inside that three times: a page
- * of a list would take twice as long. */
+/* nanopb encodes a submessage twice, to know its length, and a submessage of that three times. For
+ * a page of a list that would take twice as long as this. */
 static bool encode_buffers(reply *message, const pb_msgdesc_t *rest, const record *buffers,
 			   pb_size_t count, struct written *all)
 {

@@ -29,8 +29,8 @@ __attribute__((format(printf, 4, 5))) static int fail(int status, char *why, siz
 	return status;
 }
 
-/* A relative path is taken from here and now, so that a later chdir() does not move it. "x/" loses
- * its slash: with it O_NOFOLLOW would follow a link. */
+/* Makes a relative path absolute, so that a later chdir() doesn't change what it means. Removes
+ * slashes at the end: with one, O_NOFOLLOW would follow a link. */
 static int directory_normalise(const char *from, char out_path[GPUSHARE_PATH_MAX])
 {
 	char here[GPUSHARE_PATH_MAX] = "";
@@ -63,7 +63,7 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX])
 	if (given && *given)
 		return directory_normalise(given, out_path);
 
-	/* The XDG specification: a relative path is to be ignored. */
+	/* The XDG specification says that a relative path is to be ignored. */
 	runtime = secure_getenv("XDG_RUNTIME_DIR");
 	if (runtime && *runtime == '/')
 		length = snprintf(path, sizeof(path), "%s/gpushare", runtime);
@@ -76,7 +76,8 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX])
 
 #define OWN_EXAMPLE "GPUSHARE_DIR=/tmp/my-buffers"
 
-/* Closing it may be asked of whoever made it for this alone: not of /tmp, and not of what a system has. */
+/* Whether an error may suggest 'chmod 700' for the directory. Not for /tmp and system directories,
+ * which have other uses. */
 static bool directory_may_be_closed(const struct stat *is, const char *path)
 {
 	static const char *const systems[] = {"/usr/", "/var/", "/etc/", "/dev/", "/boot/"};
@@ -87,7 +88,7 @@ static bool directory_may_be_closed(const struct stat *is, const char *path)
 	return !(is->st_mode & S_ISVTX) && strchr(path + 1, '/');
 }
 
-/* The user's own, and closed to all others. */
+/* The directory has to be the user's own, and closed to all others. */
 static int directory_examine_own(const struct stat *is, const char *path, char *why,
 				 size_t why_size)
 {
@@ -108,8 +109,8 @@ static int directory_examine_own(const struct stat *is, const char *path, char *
 	    path, (unsigned)(is->st_mode & 07777));
 }
 
-/* A directory of a user's own may be anywhere where he can write, and so may one that is to be taken for
- * another's. */
+/* Users can make a directory wherever they may write, and so imitate another user's. So unless root
+ * owns the directory, only root may have the right to write to the one above. */
 static int directory_examine_place(int fd, const struct stat *is, const char *path, char *why,
 				   size_t why_size)
 {
@@ -147,7 +148,7 @@ static int directory_examine(int fd, const char *path, struct directory_trust *o
 				      : directory_examine_place(fd, &is, path, why, why_size);
 }
 
-/* Opens it. A status and the sentence for it. */
+/* Opens the directory. Returns a status; if it isn't OK, `why` is the sentence for it. */
 static int directory_look(const char *path, int *out_fd, char *why, size_t why_size)
 {
 	char clean[GPUSHARE_PATH_MAX];
@@ -210,7 +211,7 @@ bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid)
 	return uid == trust->uid || !uid;
 }
 
-/* For a registry of the user's own. */
+/* Checks a directory for a registry of the user's own. */
 static int directory_check_own(const char *path, char *why, size_t why_size)
 {
 	struct directory_trust trust;
@@ -225,7 +226,7 @@ static int directory_check_own(const char *path, char *why, size_t why_size)
 	    path, path);
 }
 
-/* mkdir() has failed: is it the directory above that is missing? */
+/* mkdir() has failed. Finds out whether the directory above is missing. */
 static int directory_unmade(const char *path, char *why, size_t why_size)
 {
 	int error = errno, length = (int)(strrchr(path, '/') - path);

@@ -12,7 +12,8 @@ _Static_assert(sizeof(struct fds_header) == 12 + GPUSHARE_SESSION_KEY_SIZE,
 
 #define ROOM(fds) CMSG_SPACE((fds) * sizeof(int))
 
-/* Where one descriptor goes or comes; a second one that came is noticed. On the stack of a program's thread. */
+/* Control data for one descriptor. There is room for two, so that a second one that came is
+ * noticed. It is small, because it is on the stack of a program's thread. */
 union few {
 	struct cmsghdr header;
 	char bytes[ROOM(2)];
@@ -44,7 +45,7 @@ void fds_close(const int *fds, size_t count)
 		close(fds[count]);
 }
 
-/* `room` is of zeros, and has room for `count`. */
+/* `room` is all zeros, and large enough for `count` descriptors. */
 static int send_parts(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
 		      const int *fds, size_t count)
 {
@@ -64,7 +65,7 @@ static int send_parts(int socket, struct iovec *parts, size_t part_count, struct
 	} while (sent < 0 && errno == EINTR);
 	if (sent >= 0)
 		return GPUSHARE_OK;
-	/* more descriptors under way than this user may have */
+	/* ETOOMANYREFS: this user may not have more descriptors in flight */
 	return errno == ETOOMANYREFS ? GPUSHARE_E_LIMIT : status_from_errno(errno);
 }
 
@@ -91,7 +92,7 @@ int fds_send(int socket, const struct fds_header *header, const void *body, size
 	return send_parts(socket, parts, 2, &room.header, &fd, fd >= 0);
 }
 
-/* All descriptors that came, in order. */
+/* Collects the descriptors that came, in order, `most` at most. */
 static size_t collect(struct msghdr *header, int *fds, size_t most)
 {
 	size_t count = 0;
@@ -109,17 +110,18 @@ static size_t collect(struct msghdr *header, int *fds, size_t most)
 	return count;
 }
 
-/* What is wrong with what came; `size` bytes of it. */
+/* The status of a message of `size` bytes that came. */
 static int judge(size_t size, size_t count, size_t most, int flags)
 {
 	if (size == 0 && count == 0)
-		return GPUSHARE_E_NO_REGISTRY; /* how a closed connection reads */
-	if (flags & MSG_CTRUNC)		       /* else this process has no more */
+		return GPUSHARE_E_NO_REGISTRY; /* the peer has closed the connection */
+	if (flags & MSG_CTRUNC) /* if not `most` came, this process may open no more */
 		return count == most ? GPUSHARE_E_PROTOCOL : GPUSHARE_E_LIMIT;
 	return flags & MSG_TRUNC || count > FDS_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-/* Whatever the answer, what came is the caller's: at most `most`, which `room` has room for. */
+/* The descriptors that came are the caller's, also if this fails. They are at most `most`, for
+ * which `room` is large enough. */
 static int receive(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
 		   size_t most, size_t *out_size, int *out_fds, size_t *out_count)
 {

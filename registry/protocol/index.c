@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define TRIES 8 /* at a record that is written meanwhile */
+#define TRIES 8 /* to read a record that the registry is changing */
 
 _Static_assert(offsetof(struct index_record, tags) % 8 == 0, "words of the one part or the other");
 _Static_assert(sizeof(((struct index_record *)0)->tags) % 8 == 0,
@@ -11,7 +11,7 @@ _Static_assert(sizeof(((struct index_record *)0)->tags) % 8 == 0,
 _Static_assert(offsetof(struct index_record, name) == 0, "read_slot() begins with it");
 _Static_assert(sizeof(((struct index_record *)0)->name) % 8 == 0, "and goes on behind it");
 
-/* Eight bytes at a time, the last of them with zeros behind. */
+/* Hashes eight bytes at a time, and the rest with zeros behind. */
 uint64_t index_hash(const char *name)
 {
 	size_t length = strlen(name);
@@ -62,7 +62,8 @@ static bool has_nul(uint64_t word)
 	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
 }
 
-/* One try; false: it was written meanwhile. Of the name no more is read than there is. */
+/* Tries once to read a record. false: the registry wrote to it meanwhile. Reads the name only up to
+ * the word with its end. */
 static bool read_slot(const struct index_page *page, uint32_t at, struct index_record *out_record)
 {
 	const struct index_slot *slot = &page->slots[at];
@@ -97,7 +98,7 @@ bool index_find(const struct index_page *page, const char *name, struct index_re
 		for (int tries = 0; tries < TRIES; tries++) {
 			if (!read_slot(page, index_slot_of(mark), out_record))
 				continue;
-			/* it may be another's by now */
+			/* the slot may have another name by now */
 			if (!strncmp(out_record->name, name, sizeof(out_record->name)))
 				return true;
 			break;

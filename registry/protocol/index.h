@@ -2,11 +2,12 @@
 #ifndef GPUSHARE_REGISTRY_INDEX_H
 #define GPUSHARE_REGISTRY_INDEX_H
 /*
- * The index: what the registry would answer to a look-up, in memory that it writes and that its
- * clients map for reading. A hash table of buckets, which say where a record is; each record is
- * sequence-locked by itself. They lie close together, as few pages are touched as there can be. What
- * is not found here is asked for over the socket: a bucket may be full, and why a name is not there
- * only the registry can say. Nothing in it attaches anything: no handle, no descriptor.
+ * The index: what the registry would answer to a look-up, in memory that the registry writes and
+ * its clients map for reading. It is a hash table. A bucket says in which slots its records are.
+ * Each record has a sequence lock of its own. Records lie close together, so that few pages are
+ * touched. If a client doesn't find a name here, it asks over the socket: a bucket may be full, and
+ * only the registry can say why a name is missing. The index has no handles and no descriptors, so
+ * nobody can attach a buffer with it.
  */
 #include "protocol.h"
 
@@ -45,13 +46,13 @@ struct index_record {
 	INDEX_FIELDS(F, F)
 #undef F
 	uint32_t tags_count;
-	/* What isn't used is neither written nor read. */
+	/* Unused tags are neither written nor read. */
 	gpushare_Tag tags[INDEX_TAGS] __attribute__((aligned(8)));
 } __attribute__((aligned(8)));
 
 #define INDEX_HEAD_WORDS (offsetof(struct index_record, tags) / 8)
 #define INDEX_TAG_WORDS (INDEX_TAGS * sizeof(gpushare_Tag) / 8)
-/* Of so many tags. */
+/* The number of words that `tags` tags take. */
 static inline size_t index_tag_words(uint32_t tags)
 {
 	size_t room = tags < INDEX_TAGS ? tags : INDEX_TAGS;
@@ -60,25 +61,26 @@ static inline size_t index_tag_words(uint32_t tags)
 }
 
 struct index_slot {
-	_Atomic uint64_t sequence; /* odd: it, or its tags, is being written */
+	_Atomic uint64_t sequence; /* odd: the record or its tags are being written */
 	_Atomic uint64_t words[INDEX_HEAD_WORDS];
 } __attribute__((aligned(64)));
 
-/* Apart, as few have any. */
+/* Apart from the records, because few have tags. */
 struct index_tags {
 	_Atomic uint64_t words[INDEX_TAG_WORDS];
 } __attribute__((aligned(64)));
 
 struct index_page {
 	uint32_t version;
-	uint32_t size;		 /* of this struct: both sides were compiled alike */
-	_Atomic uint32_t closed; /* the writer serves no more */
-	uint32_t owner_is; /* what `owner` holds while the writer lives; 0: that can't be told */
+	uint32_t size;		 /* of this struct: clients check that theirs is the same */
+	_Atomic uint32_t closed; /* not 0: the writer serves no more */
+	uint32_t owner_is;	 /* value of `owner` while the writer lives; 0: unknown */
 	union {
-		_Atomic uint32_t owner; /* the kernel changes it when the writer dies: pages.c */
+		/* The kernel changes it when the writer dies: observe/pages.c. */
+		_Atomic uint32_t owner;
 		unsigned char lock[64];
 	} __attribute__((aligned(64)));
-	/* Of each record: index_mark() and its slot, 0: none there. */
+	/* index_mark() of each record of a bucket; 0: none. */
 	_Atomic uint64_t marks[INDEX_BUCKETS][INDEX_WAYS] __attribute__((aligned(64)));
 	struct index_slot slots[INDEX_SLOTS];
 	struct index_tags tags[INDEX_SLOTS];
@@ -89,7 +91,7 @@ static inline size_t index_bucket(uint64_t hash)
 {
 	return hash % INDEX_BUCKETS;
 }
-/* The upper half of the hash, never 0; the lower half is the slot. */
+/* The upper half is that of the hash, and never 0. The lower half is the slot. */
 static inline uint64_t index_mark(uint64_t hash, uint32_t slot)
 {
 	return (hash >> 32 | 1) << 32 | slot;
@@ -99,10 +101,11 @@ static inline uint32_t index_slot_of(uint64_t mark)
 	return (uint32_t)mark % INDEX_SLOTS;
 }
 
-/* Whether what it says holds now: its writer lives and serves. False where that can't be told. */
+/* Whether the index is valid now: its writer lives and serves. False if that is unknown. */
 bool index_is_live(const struct index_page *page);
-/* false: ask the registry; it has no address either. Safe while it is written, by any number of
- * threads. What is behind the NUL of the name, and unused tags, are left as they were. */
+/* Finds the record of a name; it has no address. false: not found, ask the registry. Any number of
+ * threads may call it while the registry writes to the page. Bytes behind the NUL of the name, and
+ * unused tags, are not set. */
 bool index_find(const struct index_page *page, const char *name, struct index_record *out_record);
 
 #endif

@@ -48,7 +48,8 @@ int order_page_make(uint64_t generation, uint64_t id)
 	return fd;
 }
 
-/* What could be made shorter while it is mapped would end whoever touches it then. */
+/* If a file is shortened while it is mapped, SIGBUS ends a process that touches the missing
+ * part. */
 static bool is_sealed(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -87,7 +88,8 @@ uint64_t order_published(const struct order_page *page)
 	return order_number(atomic_load_explicit(&page->published, memory_order_acquire));
 }
 
-/* The mark lets streams through before the state says so; a late write may take the mark away. */
+/* Looks at both, because the mark is set before the state, and a late write of a GPU may overwrite
+ * the mark. */
 bool order_is_gone(const struct order_page *page)
 {
 	return atomic_load_explicit(&page->state, memory_order_acquire) == ORDER_GONE ||
@@ -120,8 +122,8 @@ uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process)
 	atomic_store(&mine->state, ORDER_SLOT_ACTIVE);
 	while (top <= slot && !atomic_compare_exchange_weak(&page->top, &top, slot + 1))
 		;
-	/* All of these are in one order (seq_cst): either this sees what is reclaimed, or who reclaims
-	 * sees the slot. */
+	/* All these accesses are in one order (seq_cst). Either this thread sees the new
+	 * `reclaimed`, or the publisher that reclaims sees the slot. */
 	reclaimed = order_number(atomic_load(&page->reclaimed));
 	if (order_reaches(reclaimed, first)) {
 		first = reclaimed + 1;
@@ -165,7 +167,8 @@ static bool mark(_Atomic uint64_t *word)
 	return true;
 }
 
-/* The word first: who reads the state after it sees the last that was published. */
+/* Marks the word before it sets the state. Then a reader that sees the state also sees the last
+ * published number. */
 bool order_mark_gone(struct order_page *page)
 {
 	bool anew = mark(&page->published);

@@ -2,14 +2,15 @@
 #ifndef GPUSHARE_REGISTRY_PROTOCOL_ORDER_PAGE_H
 #define GPUSHARE_REGISTRY_PROTOCOL_ORDER_PAGE_H
 /*
- * The order page of one buffer: shared host memory that says what was published of it, who consumes
- * it and what each consumer is done with. The registry makes it (a sealed memfd) when it is first
- * asked for; processes, their GPUs and the registry read and write it. Nothing that is read here is
- * trusted further than to be a number: a lie harms the buffer's own users alone.
+ * The stream-sync page of one buffer: shared host memory that says what was published, who consumes
+ * it, and what each consumer has released. The registry makes it (a sealed memfd) when a client
+ * first asks for it. Processes, their GPUs and the registry read and write it. Readers trust a
+ * value to be a number and no more, so a false one harms only users of this buffer.
  *
  * A GPU waits for `word >= value` by the sign of the difference. So a word plus ORDER_GONE_BIT lets
- * everybody through, and readers take that bit away. A publisher's streams wait for each other by the
- * word's lower half: they are not let through, for what they write stands for all before it.
+ * all waiters through, and readers remove that bit. A publisher's own streams wait for each other
+ * by the lower half of the word, which that bit doesn't change. They must not be let through,
+ * because a number that one of them writes stands for all numbers before it.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,59 +20,64 @@
 #define ORDER_MAGIC UINT64_C(0x67707573686f7264)
 #define ORDER_VERSION 1u
 #define ORDER_PAGE_SIZE 16384
-#define ORDER_LINE 64 /* of a cache: what different processors write lies apart */
+#define ORDER_LINE 64 /* of a cache: words of different writers are in different lines */
 #define ORDER_HEADER 1024
 #define ORDER_SLOTS ((ORDER_PAGE_SIZE - ORDER_HEADER) / ORDER_LINE)
 #define ORDER_GONE_BIT (UINT64_C(1) << 62)
-#define ORDER_UNSETTLED UINT64_MAX /* of order_slot.final: a graph may release at any time */
+#define ORDER_UNSETTLED UINT64_MAX /* in order_slot.final: a graph may release at any time */
 
-/* What a process is to a buffer: bits of Order.roles. */
+/* Roles of a process for a buffer: bits of Order.roles. */
 enum order_role { ORDER_CONSUMES = 1, ORDER_PUBLISHES = 2 };
 
 enum order_state {
 	ORDER_LIVE = 1, /* more may be published */
-	ORDER_GONE = 2, /* who published has gone, or the buffer's name has */
+	ORDER_GONE = 2, /* nothing more is published: the publisher or the buffer's owner is gone */
 };
 
 enum order_slot_state { ORDER_SLOT_UNUSED = 0, ORDER_SLOT_ACTIVE = 1, ORDER_SLOT_LEFT = 2 };
 
-/* Of order_page.turn. Older programs know the first two, and wake nobody when they give it back. */
+/* Values of order_page.turn. Older programs know only the first two. They wake nobody when they
+ * give the turn back. */
 enum order_turn { ORDER_TURN_FREE = 0, ORDER_TURN_TAKEN = 1, ORDER_TURN_WAITED_FOR = 2 };
 
-/* A consumer's. */
+/* The slot of a consumer. */
 struct order_slot {
-	_Alignas(ORDER_LINE) _Atomic uint64_t released; /* done with all up to that */
+	_Alignas(ORDER_LINE) _Atomic uint64_t released; /* done with all numbers up to this one */
 	_Atomic uint32_t state;
-	_Atomic uint64_t
-	    process; /* the registry's number of the process that has it, or had it last */
-	/* A consumer that leaves: one more than the last number that its streams will release here, or
-	 * ORDER_UNSETTLED. 0: it has not said so far. */
+	/* The process that has the slot, or had it last, as a number of participant_number(). */
+	_Atomic uint64_t process;
+	/* Set by a consumer that leaves: one more than the last number that its streams will
+	 * release here, or ORDER_UNSETTLED. 0: not set. */
 	_Atomic uint64_t final;
-	_Atomic uint64_t stack; /* of the process's program, which exec() changes; 0: not known */
+	/* Address of the stack of the process's program, which exec() changes; 0: unknown. */
+	_Atomic uint64_t stack;
 };
 
 struct order_page {
 	uint64_t magic;
 	uint32_t version, slots;
 	uint64_t generation;
-	uint64_t id; /* no two pages have one */
+	uint64_t id; /* random; no other page has it */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t published;
-	_Atomic uint32_t readers; /* some sleep until `published` grows: wake them */
+	_Atomic uint32_t readers; /* not 0: wake those that sleep until `published` grows */
 
-	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the publisher's: given out last */
-	_Atomic uint32_t turn;			    /* enum order_turn: of who gives one out */
-	_Atomic uint32_t late; /* numbers are given when the GPU comes there: captured in a graph */
-	_Atomic uint64_t late_after;	  /* this one was the last that was given out before */
-	_Atomic uint64_t publisher;	  /* which process that is */
+	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the publisher gave this number out last */
+	_Atomic uint32_t turn;			    /* enum order_turn: held to give a number out */
+	/* Not 0: a publication was captured in a graph, so a number is given out when the GPU runs
+	 * it. */
+	_Atomic uint32_t late;
+	_Atomic uint64_t late_after;	  /* the last number that was given out before that */
+	_Atomic uint64_t publisher;	  /* the publishing process, as in order_slot.process */
 	_Atomic uint64_t publisher_stack; /* as order_slot.stack */
 
-	_Alignas(ORDER_LINE) _Atomic uint64_t reclaimed; /* nobody may join for that or below */
-	_Atomic uint32_t reclaimers; /* some sleep until a slot's `released` grows */
+	/* No consumer may join for this number or a lower one. */
+	_Alignas(ORDER_LINE) _Atomic uint64_t reclaimed;
+	_Atomic uint32_t reclaimers; /* not 0: some sleep until a slot's `released` grows */
 	_Atomic uint32_t top;	     /* no slot at or above it was ever used */
 
 	_Alignas(ORDER_LINE) _Atomic uint32_t state; /* enum order_state */
-	_Atomic uint32_t means;			     /* enum gpushare_ordering, of the publisher */
+	_Atomic uint32_t means;			     /* enum gpushare_ordering of the publisher */
 
 	_Alignas(ORDER_HEADER) struct order_slot slot[ORDER_SLOTS];
 };
@@ -89,7 +95,7 @@ static inline bool order_reaches(uint64_t word, uint64_t wanted)
 	return (int64_t)(order_number(word) - wanted) >= 0;
 }
 
-/* The consumer has left, and its GPU writes to the slot no more. */
+/* Whether the consumer has left, and its GPU no longer writes to the slot. */
 static inline bool order_slot_is_final(const struct order_slot *slot)
 {
 	uint64_t final = atomic_load(&slot->final);
@@ -98,30 +104,33 @@ static inline bool order_slot_is_final(const struct order_slot *slot)
 	       order_reaches(atomic_load(&slot->released), final - 1);
 }
 
-/* A new page's descriptor, sealed so that nobody can make it shorter; -1 and errno. */
+/* Makes a page. Returns its descriptor, sealed so that nobody can make it shorter; -1 and errno. */
 int order_page_make(uint64_t generation, uint64_t id);
-/* Map what came as one. OK; E_PROTOCOL: it is none; E_NO_MEMORY. */
+/* Maps a page that came as a descriptor. OK; E_PROTOCOL: it is no page of that generation;
+ * E_NO_MEMORY. */
 int order_page_map(int fd, uint64_t generation, struct order_page **out_page);
 void order_page_unmap(struct order_page *page);
 
-/* What was published last. */
+/* The number that was published last. */
 uint64_t order_published(const struct order_page *page);
 bool order_is_gone(const struct order_page *page);
-/* The word becomes `number` if that is more, and stays gone if it is. False: it was not less. */
+/* Raises the word to `number`, and keeps its ORDER_GONE_BIT. False: the word was not lower. */
 bool order_raise(_Atomic uint64_t *word, uint64_t number);
 
 /*
- * A consumer of that process takes the slot; returns the first number that can't be reclaimed before the
- * consumer releases it. A publisher that reclaims later than `reclaimed` was read here sees the slot.
+ * A consumer of that process takes the slot. Returns the first number that can't be reclaimed
+ * before the consumer releases it. If a publisher reclaims after this has read `reclaimed`, it sees
+ * the slot.
  */
 uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process);
-/* The consumer of a slot that was marked as left goes on. */
+/* The consumer of a slot resumes, also if the slot was marked as left. */
 void order_rejoin(struct order_page *page, uint32_t slot, uint64_t process);
-/* That process publishes from now on: if another one did, after the last number that was published. */
+/* That process publishes from now on. If another one did before, the numbers continue after the
+ * last published one. */
 void order_begin(struct order_page *page, uint64_t publisher);
 
-/* Let those through who wait for more, or for that slot. True: that had not been said, or it was
- * overwritten since. */
+/* Let waiters through that wait for a publication, or for that slot. True: the mark was not set, or
+ * was overwritten. */
 bool order_mark_gone(struct order_page *page);
 bool order_mark_left(struct order_page *page, uint32_t slot);
 

@@ -16,25 +16,25 @@
 #define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_SESSION_KEY_SIZE \
-	16		      /* of HelloReply.session, by which a lost connection is resumed */
-#define GPUSHARE_PATH_MAX 108 /* sun_path, NUL included */
+	16 /* bytes of HelloReply.session, which resumes a lost connection's session */
+#define GPUSHARE_PATH_MAX 108	   /* sun_path, NUL included */
 #define GPUSHARE_MESSAGE_MAX 65536 /* bytes of one encoded Request or Reply */
 #define GPUSHARE_TIMEOUT_MS 1000
-#define GPUSHARE_IDLE_EXIT_S "60" /* --idle-exit of a registry that was started on its own */
+#define GPUSHARE_IDLE_EXIT_S "60" /* --idle-exit of a registry that a client or keeper starts */
 
 typedef gpushare_Request request;
 typedef gpushare_Reply reply;
 typedef gpushare_Notice notice;
 typedef gpushare_Buffer record;
 
-/* codec.c. Return a status; sizes in bytes. Decoding refuses a message that breaks a bound or a fixed length, and
- * a request with an invalid name. */
+/* codec.c. The functions return a status; sizes are in bytes. Decoding refuses a message that
+ * breaks a bound or a fixed length, and a request with an invalid name. */
 int codec_encode_request(const request *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_request(const uint8_t *from, size_t size, request *out_message);
 /* The message is unchanged afterwards. */
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
-/* Of a Reply with a page of a list: how the list goes on, without the page itself. False: it is none. */
+/* Decodes from a Reply only how its list continues, not the list's page. False: it has no list. */
 bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end);
 /* Fields of Request */
 #define REQUEST_VERBS(X) \
@@ -50,7 +50,7 @@ const char *request_verb(pb_size_t which);
 /* "": the request has none, or several */
 const char *request_name(const request *message);
 
-/* SP (scalability protocols) over AF_UNIX, as nng speaks it on ipc://. FACTS: nng 1.5.2. */
+/* SP (scalability protocols) over AF_UNIX, as nng 1.5.2 speaks it on ipc://. */
 #define SP_GREETING_SIZE 8
 #define SP_HEADER_SIZE 9 /* 01, then the length as u64 BE */
 #define SP_ID_SIZE 4	 /* request id, u32 BE, top bit set */
@@ -59,26 +59,29 @@ const char *request_name(const request *message);
 void sp_greeting(uint8_t to[SP_GREETING_SIZE], uint16_t protocol);
 bool sp_greeting_is(const uint8_t from[SP_GREETING_SIZE], uint16_t protocol);
 void sp_header(uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE], uint32_t id, size_t body_size);
-/* body size, or -1 when the header makes no sense or the message is over GPUSHARE_MESSAGE_MAX */
+/* Returns the body's size, or -1 if the header is invalid or the message is longer than
+ * GPUSHARE_MESSAGE_MAX. */
 long sp_header_body_size(const uint8_t from[SP_HEADER_SIZE]);
 uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
-/* The header alone, of a message of `size` bytes */
+/* Writes only the header of a message of `size` bytes. */
 void sp_length(uint8_t to[SP_HEADER_SIZE], size_t size);
-/* Size of the ids at the beginning of a message: one for each device that it passed, then the request's, which
- * has the top bit set. 0: the message ends before that. */
+/* Size of the ids at the beginning of a message: one for each device that forwarded it, then the
+ * request's, which has the top bit set. 0: the message ends before that. */
 size_t sp_ids_size(const uint8_t *from, size_t size);
 
 /*
- * fds.c: requests with file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET). One message each
- * way: a header in the host's byte order and a body. FDS_ASK: a Request and its Reply, each with at most one
- * descriptor. It belongs to the connection to registry.sock that the header names by HelloReply.connection and
- * .session, and doesn't wait for a name. The other verbs have no body. FDS_REPLACE asks a daemon to leave; its lock
- * is free when it has left. FDS_CHANGES and FDS_INDEX get the descriptors of these pages (index.h).
+ * fds.c: requests with file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET). One
+ * message each way: a header in the host's byte order and a body. FDS_ASK carries a Request and its
+ * Reply, each with at most one descriptor. The header names a connection to registry.sock by
+ * HelloReply.connection and .session. The Request belongs to that connection, and doesn't wait for
+ * a name. The other verbs have no body. FDS_REPLACE asks a daemon to leave; its lock is free when
+ * it has left. FDS_CHANGES and FDS_INDEX return a descriptor of the page of changes and of the
+ * index (index.h).
  */
 #define FDS_VERSION 2
 #define FDS_MAX 128 /* descriptors of one message */
 #define FDS_KERNEL_MAX \
-	253 /* SCM_MAX_FD: with room for all of them, one that is missing was refused */
+	253 /* SCM_MAX_FD: if there is room for all and one is missing, the kernel refused it */
 enum fds_verb {
 	FDS_ASK = 1,
 	FDS_REPLACE = 3,
@@ -95,17 +98,19 @@ struct fds_header {
 	uint8_t session[GPUSHARE_SESSION_KEY_SIZE];
 };
 
-/* Sends a whole message, with `fd` (-1: none), without waiting. OK; E_TIMED_OUT: the socket isn't ready;
- * E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors under way; E_IO. */
+/* Sends a whole message, with `fd` (-1: none), without waiting. OK; E_TIMED_OUT: the socket isn't
+ * ready; E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors in flight; E_IO. */
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
-/* Also E_PROTOCOL: no message, or its body is longer than `room`. The descriptor (-1: none) is close-on-exec; none
- * stays open if this fails. */
+/* Receives a message, without waiting. Errors are those of fds_send(), but E_LIMIT: this process
+ * may open no more descriptors; and E_PROTOCOL: it is no message, or its body is longer than
+ * `room`. The descriptor (-1: none) is close-on-exec. If this fails, no descriptor stays open. */
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
 		size_t *out_size, int *out_fd);
-/* The same, but all `*out_count` descriptors stay open even if this fails. */
+/* As fds_receive(), but all `*out_count` descriptors stay open even if this fails. */
 int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t room,
 		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count);
-/* Other messages than ours. E_PROTOCOL: longer than the room for it. */
+/* For messages of other programs, without a struct fds_header. E_PROTOCOL: longer than the room for
+ * it. */
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
 int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
 		      int out_fds[FDS_MAX], size_t *out_count);
@@ -129,25 +134,27 @@ size_t changes_slot(const char *name);
 
 /* text.c */
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-], not '-' first */
-const char *name_fault(const char *name); /* a sentence; NULL: it is valid */
-bool name_is_number(const char *group);	  /* of a group */
+const char *name_fault(const char *name); /* why it is invalid; NULL: it is valid */
+bool name_is_number(const char *group);	  /* a group is given by its number */
 
-/* directory.c: `given` (may be NULL), else $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-<uid>. */
+/* directory.c. Finds the folder: `given` (may be NULL), else $GPUSHARE_DIR,
+ * $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-<uid>. */
 int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX]);
-/* Makes it (0700) if it is missing; refuses a link, another owner, group or world access. `why` is set if this
- * fails. */
+/* Makes the directory (0700) if it is missing. Refuses a symbolic link, another owner, and group or
+ * world access. If this fails, `why` is set. */
 int directory_prepare(const char *path, char *why, size_t why_size);
-/* Clients trust their own folder, and that of a registry for all users: one with the mark, writable by its owner
- * only, which is root, or another user if only root can have put the folder there. */
+/* Clients trust their own folder, and that of a registry for all users. That one has the mark
+ * below, and only its owner can write to it. Its owner is root, or another user if only root can
+ * have put the folder there. */
 #define DIRECTORY_SYSTEM_MARK 01000 /* the sticky bit, which nobody sets by mistake */
 struct directory_trust {
-	uint32_t uid;	/* whose registry has to answer there, or root's */
-	bool is_system; /* of a registry for all users */
+	uint32_t uid;	/* the registry there has to run as this user or root */
+	bool is_system; /* the folder is that of a registry for all users */
 };
 int directory_check(const char *path, char *why, size_t why_size);
 int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,
 			  size_t why_size);
-/* Only root, or its owner, can have put it there. */
+/* OK if root owns the folder, or if only root can have put it there. */
 int directory_check_place(const char *path, char *why, size_t why_size);
 bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid);
 int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names, control characters, and how far two words are apart. */
+/* Names, control characters, and the distance of two words. */
 #include "text.h"
 
 #include <string.h>
@@ -43,7 +43,8 @@ bool name_is_number(const char *group)
 	return *group >= '0' && *group <= '9';
 }
 
-/* How many bytes the UTF-8 character there has; 1 if it is malformed. An overlong one is malformed. */
+/* The size in bytes of the UTF-8 character at `text`; 1 if it is malformed. An overlong one is
+ * malformed. */
 static size_t character_size(const unsigned char *text)
 {
 	size_t size = *text < 0xe0 ? 2 : *text < 0xf0 ? 3 : 4;

@@ -52,8 +52,8 @@ static void wake(const struct registry *registry)
 		eventfd_write(registry->wake, 1);
 }
 
-/* The name of this share or commit appeared. Requests that wait for it and may see it go on; for the others
- * the audit gets one line. */
+/* A share or commit may have made its name appear. Let requests that wait for the name and may see
+ * it go on. Write one audit line for each of the others. */
 static void show(struct registry *registry, const struct ask *shown)
 {
 	const char *name = request_name(&shown->request);
@@ -84,8 +84,8 @@ static int handle(struct registry *registry, struct ask *ask)
 	return handle_request(registry, ask->session, &ask->request, again, &registry->reply);
 }
 
-/* The user's next list waits for as long as this one takes, in CPU time: time in which the process was stopped
- * doesn't count. */
+/* After a list, the user's next one waits for as long as this one took. It is measured in CPU time,
+ * because time in which the process was stopped doesn't count. */
 static int make_list(struct registry *registry, struct ask *ask)
 {
 	struct user *user = ask->session->user;
@@ -147,7 +147,7 @@ static bool must_wait(int status)
 	return status == HANDLE_WAIT || status == HANDLE_MORE || status == HANDLE_LISTEN;
 }
 
-/* Into the list of parked requests (`in`), or out of it. */
+/* Put the request into the list of parked requests (`in`), or take it out. */
 static void move(struct registry *registry, struct ask *ask, bool in)
 {
 	struct user *user = ask->session->user;
@@ -167,7 +167,8 @@ static void move(struct registry *registry, struct ask *ask, bool in)
 		ask->connection->in_pieces = in;
 }
 
-/* nng's REQ sends a request again after a minute without an answer, which is counted. */
+/* Whether the request repeats a parked one: nng's REQ sends a request again after a minute without
+ * an answer. The repetition is counted. */
 static bool is_parked(const struct registry *registry, const struct ask *one)
 {
 	const struct ask *ask;
@@ -184,7 +185,7 @@ static bool is_parked(const struct registry *registry, const struct ask *one)
 	return false;
 }
 
-/* When it goes on; INT64_MAX: when something happens. */
+/* When to resume the request; INT64_MAX: only when an event makes it ready. */
 static int64_t due_ns(const struct ask *ask)
 {
 	if (is_list(ask))
@@ -194,7 +195,8 @@ static int64_t due_ns(const struct ask *ask)
 	return ask->ready ? 0 : ask->due_ns;
 }
 
-/* Answer the request, or park it. Returns when it goes on; INT64_MAX: it was answered, or something must happen. */
+/* Answer and free the request, or park it. Returns when to resume it. INT64_MAX: it was answered,
+ * or it waits for an event. */
 static int64_t settle(struct registry *registry, struct ask *ask, int status)
 {
 	if (!must_wait(status)) {
@@ -250,7 +252,7 @@ int64_t asks_resume(struct registry *registry)
 		int64_t ask_ns = due_ns(ask);
 
 		if (ask_ns <= now_ns) {
-			if (piece_is_over(&piece)) /* those that had their turn stand behind it */
+			if (piece_is_over(&piece)) /* requests that had their turn are behind it */
 				return clock_ns() + PIECE_NS;
 			ask_ns = resume(registry, ask);
 		}

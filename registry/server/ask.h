@@ -2,50 +2,54 @@
 #ifndef GPUSHARE_REGISTRY_SERVER_ASK_H
 #define GPUSHARE_REGISTRY_SERVER_ASK_H
 /*
- * One request, whichever socket it came to. It is answered at once or parked in registry->asks until its name
- * appears, its next piece is due, its user's next list is due, or there is a notice for it.
+ * A request of either socket. The registry answers it at once or parks it in registry->asks. It
+ * stays parked until its name appears, its next piece is due, its user's next list is due, or there
+ * is a notice for it.
  */
 #include "verbs/handlers.h"
 
-/* The ids of a request: its own, and one for each of eight devices that forwarded it. */
+/* Room for a request's ids: its own, and one for each of up to eight devices that forwarded it. */
 #define ASK_IDS_MAX (9 * SP_ID_SIZE)
 
 struct connection;
 
 struct ask {
 	struct session *session;
-	struct connection *connection; /* NULL: it came to fds.sock */
+	struct connection *connection; /* NULL: the request came to fds.sock */
 	uint8_t ids[ASK_IDS_MAX];
 	size_t ids_size;
-	size_t size; /* of the encoded request */
-	int fault;   /* a status: the bytes were no request */
+	size_t size; /* bytes of the encoded request */
+	int fault;   /* the codec's status; not OK: the bytes were no valid request */
 	struct identity_group group;
 	request request;
 
-	bool counted; /* as a request */
+	bool counted; /* already, in account.requests */
 
 	/* While it is parked: */
 	int waits; /* HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN */
-	int64_t
-	    due_ns;   /* HANDLE_WAIT: when it times out; HANDLE_MORE: when its next piece is due */
-	bool ready;   /* its name appeared */
-	bool audited; /* the audit says that it waits for a name that it may not see */
-	struct list_rest *list_rest; /* of a List that is half made */
+	/* HANDLE_WAIT: when the request times out; HANDLE_MORE: when its next piece is due */
+	int64_t due_ns;
+	bool ready;		     /* its name appeared */
+	bool audited;		     /* the audit has a line that the peer may not see the name */
+	struct list_rest *list_rest; /* of a List that is half made; NULL: none */
 	struct ask *prev, *next;
 };
 
-/* Without the lock. true: it names a group, which is still to be found, or the request gets E_IO. */
+/* Decode a request. Call it without the lock. true: the caller has to look up the group that the
+ * request names (identity_find_group()), or the request gets E_IO. */
 bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size);
 
-/* With the lock, all below: */
-/* The dispatcher of both sockets. The answer is in registry->reply if this returns OK, a failure or
- * HANDLE_ELSEWHERE; else the request is to be parked. */
+/* Call all functions below with the registry's lock held. */
+/* The dispatcher of both sockets. If it returns OK, a failure or HANDLE_ELSEWHERE, the answer is in
+ * registry->reply. Otherwise the caller has to park the request. */
 int ask_serve(struct registry *registry, struct ask *ask);
-/* Encode registry->reply, or if that fails an answer that says so. Returns the number of bytes. */
+/* Encode registry->reply. If that fails, encode an answer that says so. Returns its size in
+ * bytes. */
 size_t ask_encode(struct registry *registry, uint8_t *to, size_t room);
-/* Answer a request of registry.sock, which was allocated, or park it. */
+/* Answer a request of registry.sock, or park it. Takes `ask`, which was allocated with malloc(). */
 void ask_handle(struct registry *registry, struct ask *ask);
-/* Go on with parked requests that are due. Returns when the next one is, INT64_MAX: unknown. */
+/* Resume parked requests that are due, for one piece of work. Returns when the next one is due;
+ * INT64_MAX: unknown. */
 int64_t asks_resume(struct registry *registry);
 /* Forget the parked requests of a session that ends. */
 void asks_drop(struct registry *registry, const struct session *session);

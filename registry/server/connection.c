@@ -10,11 +10,11 @@
 #include "os/piece.h"
 #include "server/ask.h"
 
-#define UNSENT_MOST (64 << 10) /* bytes of answers, before the next request is handled */
+#define UNSENT_MOST (64 << 10) /* bytes of unsent answers; then no further request is handled */
 #define ROOM_LEAST 512
-#define ROOM_KEPT 4096	    /* of an empty buffer */
-#define ID_MOST 0x7fffffffu /* higher ones are of sessions without a connection */
-#define TURNS_MOST 16	    /* in one callback: what nng frees waits for its end */
+#define ROOM_KEPT 4096	    /* bytes; an empty buffer with more room is freed */
+#define ID_MOST 0x7fffffffu /* disconnected sessions have higher ids */
+#define TURNS_MOST 16	    /* in one callback: nng frees nothing before the callback ends */
 
 /* false: out of memory, nothing changed. */
 static bool bytes_reserve(struct bytes *bytes, size_t more)
@@ -40,7 +40,7 @@ static void bytes_append(struct bytes *bytes, const void *from, size_t size)
 	bytes->size += size;
 }
 
-/* The first ones go. A large buffer that is empty then is given back. */
+/* Remove the first `count` bytes. If a large buffer is empty then, free it. */
 static void bytes_skip(struct bytes *bytes, size_t count)
 {
 	if (!count)
@@ -53,7 +53,8 @@ static void bytes_skip(struct bytes *bytes, size_t count)
 	*bytes = (struct bytes){0};
 }
 
-/* Users have their turns one after the other, so none waits for all connections of another one. Under `turns`. */
+/* List the connection for a turn. Users take turns, so that no user waits for all connections of
+ * another one. `turns` must be locked. */
 static void append(struct connection *connection)
 {
 	struct user *user = connection->user;
@@ -67,7 +68,7 @@ static void append(struct connection *connection)
 	DL_APPEND(user->todo, connection);
 }
 
-/* It is to have a turn. */
+/* List the connection for a turn. */
 static void list(struct connection *connection)
 {
 	pthread_mutex_lock(&connection->server->turns);
@@ -75,7 +76,7 @@ static void list(struct connection *connection)
 	pthread_mutex_unlock(&connection->server->turns);
 }
 
-/* Under `turns`. */
+/* Take the connection whose turn is next. `turns` must be locked. */
 static struct connection *next(struct server *server)
 {
 	struct user *user = server->todo;
@@ -119,7 +120,7 @@ void connection_end(struct connection *connection)
 		server_end_session(connection->server, connection->session);
 }
 
-/* Under the lock: the peer did not do its part in time. */
+/* The peer did not do its part in time: end the connection. The registry's lock must be held. */
 static void end_late(struct connection *connection)
 {
 	enum drop why = connection->sends ? DROP_deaf : connection->asked ? DROP_half : DROP_silent;
@@ -136,7 +137,7 @@ static void end_late(struct connection *connection)
 	connection_end(connection);
 }
 
-/* Under the lock: `aio` has ended. */
+/* `aio` has ended: take its result. The registry's lock must be held. */
 static void take_result(struct connection *connection)
 {
 	int result = nng_aio_result(connection->aio);
@@ -147,11 +148,12 @@ static void take_result(struct connection *connection)
 		    nng_aio_count(connection->aio);
 	if (result == NNG_ETIMEDOUT)
 		end_late(connection);
-	else if (result && result != NNG_ECANCELED) /* which send_out() does */
+	else if (result && result != NNG_ECANCELED) /* send_out() cancelled it */
 		connection_end(connection);
 }
 
-/* Without the registry's lock, so that no user's connections hold up those of others, however many they are. */
+/* List the connection without the registry's lock, so that no user's connections hold up those of
+ * others, however many they are. */
 static void on_ready(void *argument)
 {
 	struct connection *connection = argument;
@@ -165,7 +167,7 @@ static void on_ready(void *argument)
 	connections_run(server);
 }
 
-/* The peer has greeted and gets a session. */
+/* The peer has sent its greeting and gets a session. Releases the registry's lock meanwhile. */
 static void welcome(struct connection *connection)
 {
 	struct server *server = connection->server;
@@ -186,7 +188,7 @@ static void welcome(struct connection *connection)
 		session->connection = connection;
 		session->watch = watch;
 		session->who = who;
-		if (watch_ended(watch)) /* nobody was there to be told */
+		if (watch_ended(watch)) /* the process ended before it had a session */
 			connection_end(connection);
 		return;
 	}
@@ -213,7 +215,8 @@ static enum taken take_greeting(struct connection *connection)
 	return TAKEN;
 }
 
-/* A host's name service may take long: it holds up one thread for each user, and others work meanwhile. */
+/* The host's name service may take long. Let it block at most one thread for each user, and let
+ * another thread work meanwhile. */
 static void find_group(struct connection *connection, struct ask *ask)
 {
 	struct server *server = connection->server;
@@ -273,14 +276,14 @@ static enum taken take_message(struct connection *connection)
 	return TAKEN;
 }
 
-/* Under the lock. */
+/* The registry's lock must be held. */
 static bool may_handle(const struct connection *connection)
 {
 	return !connection->ended && !connection->in_pieces &&
 	       connection->pending.size + connection->out.size - connection->out_at < UNSENT_MOST;
 }
 
-/* Handle what arrived, for as long as a piece. true: more bytes are needed. */
+/* Handle what arrived, for one piece of work. true: more bytes are needed. */
 static bool take_in(struct connection *connection)
 {
 	struct piece piece = piece_begin();
@@ -300,7 +303,7 @@ static bool take_in(struct connection *connection)
 	return taken == PART;
 }
 
-/* Under the lock: choose what is sent next. */
+/* If all of `out` is sent, send the pending answers next. The registry's lock must be held. */
 static void fill_out(struct connection *connection)
 {
 	struct bytes sent = connection->out;
@@ -325,7 +328,8 @@ static void start(struct connection *connection, nng_aio *aio, bool sends)
 	(sends ? nng_stream_send : nng_stream_recv)(connection->stream, aio);
 }
 
-/* What the socket takes at once needs no callback, for which nng would wake another thread. true: not all is sent. */
+/* Send what the socket takes at once. This uses no callback, because nng would wake another thread
+ * for it. true: not all is sent. */
 static bool send_out(struct connection *connection)
 {
 	nng_aio *now = connection->now_aio;
@@ -340,7 +344,7 @@ static bool send_out(struct connection *connection)
 			connection->out_at += nng_aio_count(now);
 	}
 	if (result == NNG_ECANCELED) {
-		nng_aio_cancel(connection->aio); /* it receives nothing meanwhile */
+		nng_aio_cancel(connection->aio); /* receive nothing until all is sent */
 	} else if (result) {
 		registry_lock(connection->server->registry);
 		connection_end(connection);
@@ -349,7 +353,7 @@ static bool send_out(struct connection *connection)
 	return result == NNG_ECANCELED;
 }
 
-/* Wait for what the connection needs next. */
+/* Start `aio`: wait for room to send (`sends`), or for requests. */
 static void wait_on(struct connection *connection, bool sends)
 {
 	int64_t since_ns = sends ? connection->out_since_ns : connection->begun_ns;
@@ -371,7 +375,7 @@ static void free_connection(struct connection *connection)
 	nng_stream_close(connection->stream);
 	nng_stream_free(connection->stream);
 	if (connection->aio)
-		nng_aio_reap(connection->aio); /* this may be its callback */
+		nng_aio_reap(connection->aio); /* this may run in its callback */
 	if (connection->now_aio)
 		nng_aio_reap(connection->now_aio);
 	free(connection->in.at);
@@ -380,7 +384,7 @@ static void free_connection(struct connection *connection)
 	free(connection);
 }
 
-/* Its last turns. true: it is freed. */
+/* Close the connection, in its last turns. true: it is freed. false: `aio` is still under way. */
 static bool close_connection(struct connection *connection)
 {
 	if (!connection->ready) {
@@ -394,7 +398,8 @@ static bool close_connection(struct connection *connection)
 	return true;
 }
 
-/* What came is handled, what was answered is sent, and `aio` waits for the next. true: it is freed. */
+/* One turn: handle what arrived, send answers, and let `aio` wait for the next thing. true: the
+ * connection is freed. */
 static bool turn(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;

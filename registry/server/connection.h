@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_SERVER_CONNECTION_H
 #define GPUSHARE_REGISTRY_SERVER_CONNECTION_H
 /*
- * A connection to registry.sock: an nng stream that speaks SP's REP, so that each REQ of nng can be its peer.
- * What happens to it is noted in server->todo; connections_run() gives it a turn, in which one thread has it for
- * itself. No call of nng is made under the registry's lock.
+ * A connection to registry.sock: an nng stream that speaks SP's REP, so that every REQ of nng can
+ * be its peer. A connection with something to do is listed in server->todo. connections_run() gives
+ * it a turn, in which no other thread uses it. Never call nng under the registry's lock.
  */
 #include "server/server.h"
 
@@ -17,52 +17,53 @@ struct connection {
 	struct server *server;
 	struct user *user;
 	nng_stream *stream;
-	nng_aio *aio;	       /* what it waits for: requests, or that answers can be sent */
+	nng_aio *aio;	       /* waits: to receive requests, or to send answers */
 	nng_aio *now_aio;      /* to send without waiting */
-	uint32_t id, uid, gid; /* the id is its session's, too */
+	uint32_t id, uid, gid; /* `id` is also its session's */
 	int32_t pid;
 
-	/* Of its turn, and of `aio` while that is under way: */
+	/* Used by the turn, or by `aio` while that is under way: */
 	struct bytes in, out;
-	size_t in_at, out_at; /* bytes before these were handled, and sent */
-	size_t wanted;	      /* at most so many bytes are received next */
-	int64_t
-	    begun_ns; /* when an unfinished message began, or a connection that hasn't asked yet */
+	size_t in_at, out_at; /* the bytes before these are handled, and sent */
+	size_t wanted;	      /* bytes to receive next, at most */
+	/* When the unfinished message or a connection without a request began; 0: neither. */
+	int64_t begun_ns;
 	int64_t out_since_ns;
 	bool greeted, asked;
 	bool ready; /* `aio` was not under way when the turn began */
-	bool came;  /* it has ended, and nobody has looked at its result */
-	bool sends; /* it sends */
+	bool came;  /* `aio` has ended, and its result was not taken */
+	bool sends; /* `aio` sends; else it receives */
 
-	/* Under server->turns: */
+	/* Protected by server->turns: */
 	bool waits;			/* `aio` is under way */
 	bool listed;			/* in server->todo */
 	bool busy, again;		/* a turn is under way; another one follows */
-	struct connection *prev, *next; /* of its user's in server->todo */
+	struct connection *prev, *next; /* in user->todo */
 
-	/* Under the registry's lock: */
-	struct session *session; /* NULL: it hasn't greeted, or has ended */
-	struct bytes pending;	 /* answers behind those in `out` */
-	unsigned int parked;	 /* requests: ask.h */
-	bool in_pieces;		 /* one of these is done piece by piece */
-	bool turning;		 /* its turn will look at what changes here */
+	/* Protected by the registry's lock: */
+	struct session *session; /* NULL: before the peer's greeting, and after the session's end */
+	struct bytes pending;	 /* answers to send after those in `out` */
+	unsigned int parked;	 /* number of parked requests: ask.h */
+	bool in_pieces;		 /* one of these is a Resync that is done in pieces */
+	bool turning;		 /* a turn is under way, and will look at these fields */
 	bool failed;		 /* an answer was lost for lack of memory */
-	bool ended; /* its session has ended; it is freed when nothing uses it any more */
+	/* The session has ended. The connection is freed when nothing uses it any more. */
+	bool ended;
 };
 
-/* Takes the stream, for connections_run() to go on with. */
+/* Make a connection of the stream, which it takes over, and list it for its first turn. */
 void connection_open(struct server *server, nng_stream *stream);
 
-/* In a thread of nng, without the registry's lock: some turns for connections in server->todo, unless enough threads
- * are at that. */
+/* Give turns to some connections in server->todo, unless enough threads do that. To be called in a
+ * thread of nng, without the registry's lock. */
 void connections_run(struct server *server);
-/* The same, by another thread, soon. */
+/* Let another thread of nng do the same soon. */
 void connections_kick(struct server *server);
 
 /* With the registry's lock held: */
 void connection_answer(struct connection *connection, const uint8_t *ids, size_t ids_size,
 		       const uint8_t *answer, size_t size);
-/* Its session ends now, the connection soon. */
+/* End the connection's session now, and the connection soon. */
 void connection_end(struct connection *connection);
 
 #endif

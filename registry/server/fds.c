@@ -17,11 +17,11 @@
 #include "server/ask.h"
 
 #define QUEUE_MOST 64	 /* messages of a closed connection that are looked at */
-#define DEAF_MS 100	 /* until the next look for a descriptor that a connection could have */
-#define RUN_MOST 64	 /* messages and connections until the main loop looks around again */
+#define DEAF_MS 100	 /* pause after accept4() failed, e.g. for lack of descriptors */
+#define RUN_MOST 64	 /* messages and connections before the main loop does something else */
 #define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
 
-/* A message in hand. `fds` came with it and are refused if nobody takes them. */
+/* The message being handled. `fds` came with it and are refused unless a handler takes them. */
 struct message {
 	const struct fds_connection *from;
 	struct fds_header header;
@@ -30,7 +30,8 @@ struct message {
 	size_t count;
 };
 
-/* Another thread closes what that user sent, or one of its connections with what may be in its queue. */
+/* Let the user's closer thread close descriptors that the user sent, or a connection that may have
+ * some in its queue. Without a user, close them here. */
 static void refuse(struct user *user, const int *fds, size_t count)
 {
 	while (count-- > 0)
@@ -38,9 +39,10 @@ static void refuse(struct user *user, const int *fds, size_t count)
 }
 
 /*
- * Whether it is of a kind that holds memory: a device file of NVIDIA's, an anonymous inode (a dma-buf), a
- * memfd. Another process may serve its file system, which must not be asked: hence the cached type, and
- * seals, which only files in memory have. Closing these kinds waits for no process.
+ * Whether the descriptor is of a kind that holds memory: a device file of NVIDIA's, an anonymous
+ * inode (such as a dma-buf), or a memfd. Another process may serve its file system, so this must
+ * not ask the file system: it takes the cached type, and tries seals, which only files in memory
+ * have. Closing these kinds waits for no process.
  */
 static bool is_memory(int fd)
 {
@@ -59,7 +61,8 @@ static bool is_memory(int fd)
 	return false;
 }
 
-/* What has no body, and an answer without one. `fd` goes with it. */
+/* Carry out a message that has neither a body nor an answer with one. Returns the answer's status.
+ * *fd is sent with the answer. */
 static int plain(const struct fds_server *server, const struct message *message, int *fd)
 {
 	const struct registry *registry = server->registry;
@@ -70,7 +73,7 @@ static int plain(const struct fds_server *server, const struct message *message,
 	switch (message->header.verb) {
 	case FDS_REPLACE:
 		return uid == geteuid() || !uid ? GPUSHARE_OK : GPUSHARE_E_DENIED;
-	case FDS_CHANGES: /* the shared pages are made once and stay: no lock */
+	case FDS_CHANGES: /* no lock: the shared pages are made once and stay */
 		*fd = registry->changes.fd;
 		break;
 	case FDS_INDEX:
@@ -82,7 +85,7 @@ static int plain(const struct fds_server *server, const struct message *message,
 	return *fd >= 0 ? GPUSHARE_OK : GPUSHARE_E_NOT_SUPPORTED;
 }
 
-/* false: the connection is to be closed. */
+/* false: close the connection. */
 static bool answer_plain(struct fds_server *server, const struct message *message, int status)
 {
 	struct fds_header header = {.version = FDS_VERSION, .verb = message->header.verb};
@@ -91,7 +94,7 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	bool stays;
 
 	header.status = status ? status : plain(server, message, &fd);
-	/* What this registry doesn't support is no refusal of a peer. */
+	/* If this registry has no such page, the peer did nothing wrong: don't log a refusal. */
 	if (header.status && header.status != GPUSHARE_E_NOT_SUPPORTED) {
 		registry_lock(server->registry);
 		user_refused(user, header.status);
@@ -101,7 +104,7 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	}
 	stays = !fds_send(message->from->fd, &header, NULL, 0, fd) &&
 		header.status != GPUSHARE_E_PROTOCOL;
-	/* A daemon that asked us to leave and has gone meanwhile doesn't take over. */
+	/* If the answer can't be sent, the daemon that asked us to leave is gone: stay. */
 	if (stays && !header.status && header.verb == FDS_REPLACE) {
 		log_line("pid %d takes over", message->from->pid);
 		server->replaced = true;
@@ -109,7 +112,8 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	return stays;
 }
 
-/* Under the lock, as all below: whose request it is, by its connection to registry.sock; NULL: nobody's. */
+/* The session that the message's header names, if the sender is the session's process. NULL: none.
+ * The registry's lock must be held, as in take_in() and handle(). */
 static struct session *session_of(const struct registry *registry, const struct message *message)
 {
 	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
@@ -124,7 +128,7 @@ static struct session *session_of(const struct registry *registry, const struct 
 	return session;
 }
 
-/* Hold the descriptor that came, for the handler to take. */
+/* Put the descriptor that came into *out_came, for the handler to take. `welcome`: it is memory. */
 static int take_in(struct registry *registry, struct session *session, struct message *message,
 		   bool welcome, struct fdref **out_came)
 {
@@ -148,7 +152,7 @@ static int take_in(struct registry *registry, struct session *session, struct me
 	return GPUSHARE_OK;
 }
 
-/* The answer is in registry->reply; passing->goes is sent with it. */
+/* Put the answer into registry->reply. The caller sends passing->goes with it. */
 static void handle(struct registry *registry, struct message *message, bool welcome,
 		   struct ask *ask, struct passing *passing)
 {
@@ -172,7 +176,7 @@ static void handle(struct registry *registry, struct message *message, bool welc
 	}
 }
 
-/* Only verbs with which a descriptor can go; none waits here. */
+/* Refuse verbs that have no descriptor with the request or the answer. No request waits here. */
 static void check_verb(struct ask *ask)
 {
 	request *what = &ask->request;
@@ -186,7 +190,8 @@ static void check_verb(struct ask *ask)
 		ask->fault = GPUSHARE_E_PROTOCOL;
 }
 
-/* false: the session isn't known (any more), or its process doesn't read; its client connects anew. */
+/* false: close the connection: its session is unknown, or the peer doesn't read. The client then
+ * connects again. */
 static bool answer_ask(struct fds_server *server, struct message *message)
 {
 	static const struct fds_header header = {.version = FDS_VERSION, .verb = FDS_ASK};
@@ -228,9 +233,9 @@ bool fds_answer(struct fds_server *server, const struct fds_connection *connecti
 	status = fds_receive_open(connection->fd, &message.header, server->body,
 				  sizeof(server->body), &message.size, message.fds, &message.count);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return true; /* nothing there after all */
+		return true; /* no message after all */
 	if (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO)
-		return false; /* nothing came */
+		return false; /* the peer has closed, or reading failed */
 	if (!status && message.header.verb == FDS_ASK && message.count <= 1)
 		stays = answer_ask(server, &message);
 	else
@@ -239,8 +244,9 @@ bool fds_answer(struct fds_server *server, const struct fds_connection *connecti
 	return stays;
 }
 
-/* Whether a message with descriptors is in the queue, which takes no more messages. Those before it are taken out:
- * there is room for their credentials, which each has, and the end has not. */
+/* Whether a message with descriptors is in the queue of a socket that is shut down. Takes out the
+ * messages before it. `room` fits only the credentials that every message has, so descriptors set
+ * MSG_CTRUNC. The end of the queue has no credentials. */
 static bool has_descriptors(int fd)
 {
 	int on = 1;
@@ -258,7 +264,7 @@ static bool has_descriptors(int fd)
 		const struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
 		bool theirs = header && header->cmsg_type == SCM_CREDENTIALS;
 
-		/* an emulator doesn't tell of what it left out */
+		/* an emulated kernel may not report the truncation */
 		if (got >= 0 && (message.msg_flags & MSG_CTRUNC || (got > 0 && !theirs)))
 			return true;
 		if (!theirs)
@@ -268,7 +274,8 @@ static bool has_descriptors(int fd)
 	return true;
 }
 
-/* The peer learns of it at once; closing descriptors that are still in the queue may take long. */
+/* Tell the peer at once by shutdown(). If descriptors are in the queue, closing may take long, so
+ * another thread does it. */
 static void close_socket(struct user *user, int fd)
 {
 	shutdown(fd, SHUT_RDWR);
@@ -281,7 +288,8 @@ static void close_socket(struct user *user, int fd)
 static void connection_close(struct fds_server *server, struct fds_connection *connection)
 {
 	DL_DELETE(server->connections, connection);
-	/* A keeper that is being started may hold it open a little longer, and so would epoll. */
+	/* A keeper that is being started may have a copy of the descriptor open for a moment.
+	 * Without this call, epoll would still report it. */
 	epoll_ctl(server->events, EPOLL_CTL_DEL, connection->fd, NULL);
 	close_socket(connection->user, connection->fd);
 	registry_lock(server->registry);
@@ -290,7 +298,7 @@ static void connection_close(struct fds_server *server, struct fds_connection *c
 	free(connection);
 }
 
-/* It becomes the one that was silent for the shortest time. */
+/* Set a new deadline and append the connection, so that the list is sorted by deadlines. */
 static void connection_stays(struct fds_server *server, struct fds_connection *connection)
 {
 	connection->deadline_ns = clock_ns() + LIMIT_FDS_SILENT_MS * NS_PER_MS;
@@ -307,7 +315,7 @@ static void connection_read(struct fds_server *server, struct fds_connection *co
 	connection_stays(server, connection);
 }
 
-/* The listener's data.ptr is the server, other ones are connections. */
+/* data.ptr is the server for the listener, and the connection for a connection. */
 static bool watch_fd(struct fds_server *server, int how, int fd, void *data, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = data};
@@ -341,13 +349,14 @@ static void accept_one(struct fds_server *server)
 	if (fd >= 0) {
 		connection_new(server, fd);
 	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-		/* EMFILE, ENFILE, ENOBUFS, ENOMEM: the next call would say the same at once. */
+		/* EMFILE, ENFILE, ENOBUFS, ENOMEM: the next call would fail at once, too. Pause the
+		 * listener. */
 		server->deaf_until_ns = clock_ns() + DEAF_MS * NS_PER_MS;
 		watch_fd(server, EPOLL_CTL_MOD, server->listener, server, 0);
 	}
 }
 
-/* One event a turn: what it is about can't have gone meanwhile. */
+/* Take one event at a time: handling it may free connections that further events refer to. */
 void fds_server_run(struct fds_server *server)
 {
 	struct epoll_event event;

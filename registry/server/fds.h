@@ -2,9 +2,10 @@
 #ifndef GPUSHARE_REGISTRY_SERVER_FDS_H
 #define GPUSHARE_REGISTRY_SERVER_FDS_H
 /*
- * fds.sock: requests with which a file descriptor goes, or comes back. The main loop serves it and never blocks:
- * accepted descriptors are memory of this kernel or of the GPU's driver. Another thread closes refused ones, because
- * another process may decide how long that takes.
+ * fds.sock: requests with a file descriptor beside them or beside their answer. The main loop
+ * serves it and never blocks: accepted descriptors are memory of this kernel or of the GPU's
+ * driver. Another thread closes refused descriptors, because their close() may wait for another
+ * process.
  */
 #include "server/server.h"
 
@@ -20,19 +21,20 @@ struct fds_server {
 	struct registry *registry;
 	int listener;
 	int events;			    /* epoll: the listener and the connections */
-	struct fds_connection *connections; /* the one that was silent for longest comes first */
-	int64_t deaf_until_ns; /* no descriptor was left for a connection; 0: listening */
-	bool replaced;	       /* another daemon takes over */
-	uint8_t body[GPUSHARE_MESSAGE_MAX]; /* of the message in hand, then of its answer */
+	struct fds_connection *connections; /* the one that was silent for longest is first */
+	int64_t deaf_until_ns;		    /* the listener is paused until then; 0: it is not */
+	bool replaced;			    /* another daemon takes over */
+	uint8_t body[GPUSHARE_MESSAGE_MAX]; /* of the message being handled, then of its answer */
 };
 
-/* `path` of the socket, which must be free. On failure a sentence is logged and false returned. */
+/* Listen at `path`, which must be free. false: it failed, which is logged. */
 bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path);
-/* Take in and answer what arrived. */
+/* Accept connections, and receive and answer messages. Doesn't wait. */
 void fds_server_run(struct fds_server *server);
-/* Close silent connections. Returns when to look again, INT64_MAX: no need. */
+/* Close silent connections, and resume the listener after a pause. Returns when to call it again;
+ * INT64_MAX: no need. */
 int64_t fds_server_tick(struct fds_server *server);
-/* Answer the message that waits at the connection. false: the connection is to be closed. */
+/* Receive and answer the message that waits at the connection. false: close the connection. */
 bool fds_answer(struct fds_server *server, const struct fds_connection *connection);
 
 #endif

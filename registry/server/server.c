@@ -17,7 +17,7 @@
 #include "server/ask.h"
 #include "server/connection.h"
 
-#define FULL_MS 10 /* before another look for a descriptor that a connection could have */
+#define FULL_MS 10 /* pause after a failed accept, e.g. for lack of descriptors */
 
 void server_refused(struct registry *registry, uint32_t uid, int32_t pid, const char *what,
 		    int status)
@@ -79,18 +79,20 @@ static void on_kick(void *argument)
 void server_end_session(struct server *server, struct session *session)
 {
 	watch_remove(session->watch);
-	session->watch = -1; /* it may stand for a while */
+	session->watch = -1; /* the session may still exist for a while */
 	asks_drop(server->registry, session);
 	if (session->connection)
 		session->connection->session = NULL;
 	session->connection = NULL;
 	state_leave(&server->registry->state, session);
-	registry_end(server->registry, clock_ns() + PIECE_NS); /* it first: mostly that is all */
+	/* This session is first in the list, and mostly ends completely here. */
+	registry_end(server->registry, clock_ns() + PIECE_NS);
 	if (server->registry->state.ending || !server->registry->state.sessions.by_id)
 		eventfd_write(server->wake, 1);
 }
 
-/* Returns when the next piece is due. In between, others have the lock for as long. */
+/* End one more piece of the ending sessions. Returns when the next piece is due. In between, others
+ * have the lock for as long. */
 static int64_t end_more(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -106,7 +108,7 @@ static int64_t end_more(struct server *server)
 	return next;
 }
 
-/* One more session whose process has ended, or whose time to come back is over. false: none. */
+/* End one more session whose process has ended, or whose time to reconnect is over. false: none. */
 static bool bury_one(struct server *server)
 {
 	struct registry *registry = server->registry;
@@ -135,7 +137,7 @@ int64_t server_tick(struct server *server)
 	next = end_more(server);
 	registry_lock(registry);
 	next = clock_sooner(next, registry_rates(registry, clock_ns()));
-	next = clock_sooner(next, asks_resume(registry)); /* watchers hear of those */
+	next = clock_sooner(next, asks_resume(registry)); /* sends the notices made above */
 	registry_unlock(registry);
 	registry_lock(registry);
 	now = clock_ns();
@@ -165,7 +167,8 @@ static int listen_on(struct server *server, const char *path)
 	return 0;
 }
 
-/* nng has two threads for each processor, 2 to 16. One of them is left, which only lists connections. */
+/* nng has two threads for each processor, 2 to 16 in all. One of them gives no turns, and only
+ * lists connections. */
 static long workers_most(void)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);

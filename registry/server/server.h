@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_SERVER_SERVER_H
 #define GPUSHARE_REGISTRY_SERVER_SERVER_H
-/* registry.sock: its listener, and what becomes due. It serves until the process ends. */
+/* registry.sock: its listener, and the work that becomes due. It serves until the process ends. */
 #include <nng/nng.h>
 
 #include "context/registry.h"
@@ -10,33 +10,38 @@ struct server {
 	struct registry *registry;
 	nng_stream_listener *listener;
 	nng_aio *accepting;
-	bool pausing; /* the accepting callback's: the last connection could not be accepted */
-	int wake;     /* eventfd: the main loop is to look again */
-	int watches;  /* readable when a peer has died: os/process.h */
-	int64_t ending_at_ns; /* the main loop's: when to go on with sessions that end */
+	bool pausing;	      /* for the accept callback only: the last accept failed */
+	int wake;	      /* eventfd: wakes the main loop */
+	int watches;	      /* readable when a peer has died: os/process.h */
+	int64_t ending_at_ns; /* for the main loop only: when to continue with ending sessions */
 
-	pthread_mutex_t turns; /* over what follows; taken under the registry's lock, or alone */
-	struct user *todo;     /* users with connections that are to have a turn */
-	long workers, working; /* threads that give them turns, at most and now */
-	nng_aio *kick;	       /* connections_kick() */
-	bool kicked;	       /* it is under way */
+	/* Protects the fields up to `kicked`. May be locked while the registry's lock is held, but
+	 * not the other way round. */
+	pthread_mutex_t turns;
+	struct user *todo;     /* users with connections that are listed for a turn */
+	long workers, working; /* threads that give turns: at most, and now */
+	nng_aio *kick;	       /* runs connections_run() for connections_kick() */
+	bool kicked;	       /* `kick` is under way */
 
-	uint32_t last_id; /* under the registry's lock */
+	uint32_t last_id; /* protected by the registry's lock */
 };
 
-/* `path` of the socket, which must be free. On failure a sentence is logged and false returned. */
+/* Listen at `path`, which must be free. false: it failed, which is logged. */
 bool server_open(struct server *server, struct registry *registry, const char *path);
-/* Do what is due: parked requests, kept names whose time is up, peers that died. Returns when to call it again at
- * the latest; server->wake or ->watches is readable when that should be earlier. */
+/* Do what is due: parked requests, kept names whose time is up, peers that died. Returns when to
+ * call it again at the latest. If it has to be called earlier, server->wake or ->watches turns
+ * readable. */
 int64_t server_tick(struct server *server);
 
-/* One more socket of that user, at either door. false: it is to be closed, which is counted, logged and audited.
- * *out_user is NULL only if memory is out. user->sockets falls when it closes, under the lock. */
+/* Admit one more connection of a user to either socket. false: the caller has to close it; the
+ * refusal is counted, logged and audited. *out_user is NULL only if memory is out. When an admitted
+ * connection closes, call user_closes() under the lock. */
 bool server_admit(struct registry *registry, uint32_t uid, int32_t pid, struct user **out_user);
-/* Log and audit that a peer was refused what it wanted: "connect", "descriptors". */
+/* Log and audit a refusal. `what` is what the peer wanted: "connect" or "descriptors". */
 void server_refused(struct registry *registry, uint32_t uid, int32_t pid, const char *what,
 		    int status);
-/* Under the lock: its parked requests go now, its names and attachments soon. */
+/* Drop the session's parked requests now; its names and attachments end soon. The registry's lock
+ * must be held. */
 void server_end_session(struct server *server, struct session *session);
 
 #endif

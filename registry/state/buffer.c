@@ -21,22 +21,22 @@ bool buffer_has_gone(const struct state *state, const char *name, uint64_t gener
 	return generation > state->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
 }
 
-/* What stands after the change. */
+/* Report a change of a buffer that stays. */
 static void changed(struct state *state, enum change_kind kind, struct entry *entry,
 		    struct session *session)
 {
 	state_emit(state, &(struct change){.kind = kind, .entry = entry, .session = session});
 }
 
-/* What is about to go. */
+/* Report a change of a buffer that is about to be removed, or has lost its name. */
 static void going(struct state *state, enum change_kind kind, struct entry *entry,
 		  enum departure how)
 {
 	state_emit(state, &(struct change){.kind = kind, .how = how, .entry = entry});
 }
 
-/* Of a descriptor the owner makes another mapping, which counts like anybody's; of a handle it has
- * the memory itself. */
+/* Whether the owner attaches its own memory, which doesn't count. A buffer shared by descriptor
+ * counts: there the owner makes another mapping, as any attacher does. */
 static bool is_own(const struct session *session, const struct entry *entry)
 {
 	return entry->session && process_is_same(&session->peer, entry->owner) &&
@@ -73,7 +73,7 @@ static void own(struct entry *entry, struct session *session)
 	DL_APPEND(session->entries, entry);
 }
 
-/* Its session has it no more; with none it is kept no more. */
+/* Remove the entry from its session, or from state.kept if it has none. */
 static void disown(struct state *state, struct entry *entry)
 {
 	struct session *session = entry->session;
@@ -87,7 +87,7 @@ static void disown(struct state *state, struct entry *entry)
 	DL_DELETE(session->entries, entry);
 }
 
-/* It stands under its name from now on. */
+/* Complete and report an entry that has just got its name. `again`: as for buffer_add(). */
 static void start(struct state *state, struct entry *entry, struct session *session, uint64_t again)
 {
 	generation_pass(&state->generation, again);
@@ -142,7 +142,8 @@ void buffer_commit(struct state *state, struct entry *entry)
 	user_uncharge(entry);
 	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	user_charge(user, entry);
-	/* Watchers hear of the attachments that the owner's process made meanwhile. */
+	/* From now on subscribers get notices about attachments that the owner's process made
+	 * meanwhile. */
 	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
 		struct attachment *attachment =
 		    session_find_attachment(session, entry->info.name, entry->info.generation);
@@ -260,7 +261,7 @@ bool buffer_replace(struct state *state, struct entry *entry, struct session *se
 	disown(state, entry);
 	user_uncharge(entry);
 	store_number(&state->store, entry, 0);
-	entry_become(entry, made); /* at the same place of the store */
+	entry_become(entry, made); /* the entry keeps its place in the store */
 	start(state, entry, session, 0);
 	return true;
 }
@@ -348,7 +349,7 @@ struct attachment *buffer_attach(struct state *state, struct session *session, c
 void buffer_detach(struct state *state, struct session *session, struct attachment *attachment,
 		   unsigned int count)
 {
-	/* The name may have gone, or be another buffer's by now. */
+	/* The name may have been removed, or may be another buffer's by now. */
 	struct entry *entry = buffer_find(state, attachment->name, attachment->generation);
 	bool counted = entry && !attachment->own;
 

@@ -2,70 +2,84 @@
 #ifndef GPUSHARE_REGISTRY_BUFFER_H
 #define GPUSHARE_REGISTRY_BUFFER_H
 /*
- * What happens to a buffer. It has a name, or its free is deferred: it was freed by its owner, who holds the
- * memory until the last attacher leaves (info.deferred), or unlinked while its owner doesn't know. With a name
- * it has an owner's session, or is kept without one.
+ * Operations on buffers. A buffer with a name has its owner's session, or is kept without one. A
+ * buffer loses its name in one of three ways. Its owner frees it, and holds the memory until the
+ * last attacher leaves (info.deferred). It is unlinked, which its owner doesn't know. Its owner's
+ * resync does not mention it (unsynced).
  */
 #include "state/state.h"
 
-/* Named or not; NULL: it has gone. */
+/* Find a buffer with or without a name. NULL: there is no such buffer. */
 struct entry *buffer_find(const struct state *state, const char *name, uint64_t generation);
-/* Whether it was here and has gone, rather than never was. */
+/* Call for a buffer that has no name here. True: the registry knew it and took the name away.
+ * False: the registry never knew it, or lost its memory in a restart. */
 bool buffer_has_gone(const struct state *state, const char *name, uint64_t generation);
 
-/* With a new generation, or `again` with the one that it had; 0: new. NULL: out of memory. */
+/* Add a buffer. `again`: the generation that it had before; 0: give it a new one. NULL: out of
+ * memory. */
 struct entry *buffer_add(struct state *state, struct session *session, const record *info,
 			 const uint8_t *handle, uint64_t again);
-/* Its descriptor; the reference is the entry's. */
+/* Set the buffer's descriptor. The entry takes over the reference. */
 void buffer_hold(struct state *state, struct entry *entry, struct fdref *fdref);
-/* false: out of memory. */
+/* Replace the tags. false: out of memory, nothing changed. */
 bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *tags,
 		pb_size_t count);
-/* Staged no more: everybody who may sees it. */
+/* End the staged state: from now on every peer with the right to see the buffer sees it. */
 void buffer_commit(struct state *state, struct entry *entry);
 void buffer_remove(struct state *state, struct entry *entry, enum departure how);
-/* A record that another one contradicts. */
+/* Remove a buffer whose record is contradicted by a later record, without a tombstone or a
+ * notice. */
 void buffer_drop(struct state *state, struct entry *entry);
 
-/* The owner goes: the name goes, or is kept. true: it is kept, though it may be lost with that. */
+/* The owner leaves: keep the buffer without an owner (true), or remove it (false). Even after
+ * true, buffer_lose() may have freed the entry. */
 bool buffer_part(struct state *state, struct entry *entry);
 void buffer_orphan(struct state *state, struct entry *entry);
-/* Its memory is missing, and nobody is left who could bring it back: it goes, and true. */
+/* If the buffer's memory is missing, and neither an owner nor an attacher is left who could
+ * bring it back, remove the buffer and return true. */
 bool buffer_lose(struct state *state, struct entry *entry);
-/* Nothing is known of the owner but that it has gone; `session` has it attached. */
+/* Keep a buffer that `session`, an attacher, has brought back. Its owner is unknown and no
+ * longer exists, so the user's `nobody` becomes its owner. */
 void buffer_strand(struct state *state, struct entry *entry, struct session *session);
-/* The owner, or another one, of what is kept. */
+/* Give an ownerless kept buffer `session` as its owner. */
 void buffer_return(struct state *state, struct entry *entry, struct session *session);
-/* The same, with the flags and the ttl that `info` asks for. */
+/* The same; take flags and ttl from `info`. */
 void buffer_adopt(struct state *state, struct entry *entry, struct session *session,
 		  const record *info);
-/* A new buffer and generation in place of what is kept. false: out of memory, nothing changed. */
+/* Replace a kept buffer by a new one with a new generation. false: out of memory, nothing
+ * changed. */
 bool buffer_replace(struct state *state, struct entry *entry, struct session *session,
 		    const record *info, const uint8_t *handle);
-/* Whether `info` would make the same. */
+/* Whether `info` has the buffer's size, backing and device. */
 bool buffer_is_alike(const struct entry *entry, const record *info);
-/* The kept buffers by deadline, the first one behind `entry` (NULL: of all); NULL: none. */
+/* Iterate over the buffers kept without an owner, by deadline: the one after `entry` (NULL: the
+ * first). NULL: there is no more. */
 struct entry *buffer_next_kept(const struct state *state, const struct entry *entry);
-/* From a record: no change. */
+/* Enter a buffer into state.kept, without an owner. It emits no change, so records are loaded
+ * with it. */
 void buffer_load_kept(struct state *state, struct entry *entry);
 int buffer_compare_kept(const void *key, const struct tree_node *node);
 
-/* It loses its name and its descriptor. `unsynced`: its owner may yet say that it holds it. */
+/* Take away the buffer's name and release its descriptor. `unsynced`: the owner's resync did not
+ * mention the buffer, but the owner may confirm that it holds the memory. */
 void buffer_defer(struct state *state, struct entry *entry, enum departure how, bool unsynced);
-/* Its owner holds it. */
+/* The owner says that it holds the memory until the last attacher leaves. */
 void buffer_confirm(struct state *state, struct entry *entry);
 void buffer_end(struct state *state, struct entry *entry);
-/* A deferred buffer has its name again. false: out of memory, and it has gone. */
+/* Give a buffer without a name its name again. false: out of memory, nothing changed. */
 bool buffer_revive(struct state *state, struct entry *entry, const record *info,
 		   const uint8_t *handle);
 
-/* That many attachments of a generation, which may not be here. NULL: out of memory. */
+/* Set the number of the session's attachments of that generation, which the registry may not
+ * know. NULL: out of memory, or the session has that generation attached under another name. */
 struct attachment *buffer_attach(struct state *state, struct session *session, const char *name,
 				 uint64_t generation, unsigned int count);
-/* `count` fewer; what was attached may go with that. */
+/* Remove `count` of these attachments. With the last one, `attachment` is freed. A buffer whose
+ * memory is missing may be removed, too. */
 void buffer_detach(struct state *state, struct session *session, struct attachment *attachment,
 		   unsigned int count);
-/* An attachment from a record, to `entry`. */
+/* Count an attachment that exists already, e.g. one from a record, among the attachers of
+ * `entry`. */
 void buffer_join(const struct session *session, struct attachment *attachment, struct entry *entry);
 
 #endif

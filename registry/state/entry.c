@@ -95,7 +95,7 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 #define F(type, field) entry->info.field = info->field;
 	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
-	entry->info.generation = 0; /* store_number() */
+	entry->info.generation = 0; /* set by store_number() */
 	entry->info.deferred = info->deferred;
 	entry->info.name = strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));

@@ -17,7 +17,8 @@ struct owner {
 	unsigned int references;
 };
 
-/* The fields of a record that don't change by themselves, as a ttl does, and aren't the owner's. */
+/* The fields of a record, except those of the owner and those that change by themselves, such as
+ * the remaining ttl. */
 struct known {
 	const char *name;
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
@@ -30,46 +31,49 @@ struct known {
 
 struct entry {
 	struct tree_node by_generation;
-	struct known info; /* attachers is kept up to date by the sessions */
+	struct known info; /* buffer.c maintains info.attachers */
 	bool nameless;
-	bool unsynced; /* without a name because its owner did not name it in its resync */
+	bool unsynced; /* without a name because its owner's resync did not mention it */
 	pb_size_t tags_count;
 	gpushare_Tag *tags;
-	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* leaves in an AttachReply and its record only */
-	struct fdref *fdref;		      /* its descriptor, if it travels so */
-	struct process *owner;		      /* entry_own() */
-	struct session *session;	      /* NULL: kept, and its owner has gone */
-	struct user *user;		      /* whose it counts as: users.h; NULL: nobody's */
+	/* only ever copied into an AttachReply and its record */
+	uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	struct fdref *fdref;	 /* its descriptor; NULL: it has none */
+	struct process *owner;	 /* entry_own() */
+	struct session *session; /* NULL: kept without an owner */
+	struct user *user;	 /* the user it is charged to: users.h; NULL: none */
 	union {
 		struct {
-			struct entry *prev, *next; /* of the same session */
+			struct entry *prev, *next; /* list of the session's entries */
 		};
-		struct tree_node kept; /* without a session: struct state */
+		struct tree_node kept; /* without a session: in state.kept */
 	};
 	unsigned int synced;  /* see session.round */
-	unsigned int indexed; /* its place in the index, from 1; 0: it has none */
+	unsigned int indexed; /* place in the index, from 1; 0: none */
 	uint64_t record_slot; /* see persist/save.h */
 	int64_t created_ns;
-	int64_t deadline_ns; /* of what is kept without a session; INT64_MAX: none */
-	/* A search by name reads one cache line of each entry. */
+	int64_t deadline_ns; /* when a buffer without a session expires; INT64_MAX: never */
+	/* place and name lie together: a search by name reads one cache line of each entry. */
 	struct tree_node place; /* by name */
 	char name[];		/* info.name */
 };
 
-/* One reference. NULL: out of memory. */
+/* The caller has the one reference. NULL: out of memory. */
 struct owner *owner_new(const struct process *process);
 void owner_release(struct owner *owner);
 
-/* Without an owner. NULL: out of memory. */
+/* The entry has no owner. NULL: out of memory. */
 struct entry *entry_new(const record *info, const uint8_t *handle);
 void entry_free(struct entry *entry);
-/* The buffer is that owner's. */
+/* Set the owner, and take a reference to it. */
 void entry_own(struct entry *entry, struct owner *owner);
-/* The entry is another buffer of the same name from now on: `made`, which is freed. */
+/* Turn the entry into another buffer of the same name: move the contents of `made` here, and
+ * free it. */
 void entry_become(struct entry *entry, struct entry *made);
-/* These are its tags. false: out of memory, nothing changed. */
+/* Replace the tags. false: out of memory, nothing changed. */
 bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
-/* As a record, without the handle. All of *out_info is set but unused tags and the bytes behind a string. */
+/* Fill in a record, without the handle. Unused tags, and the bytes after a string's NUL, stay
+ * unset. */
 void entry_describe(const struct entry *entry, record *out_info);
 
 static inline bool entry_is_kept(uint32_t flags)
@@ -77,7 +81,8 @@ static inline bool entry_is_kept(uint32_t flags)
 	return flags & GPUSHARE_FLAG_KEEP;
 }
 
-/* Only its owner's process sees a staged buffer, and it goes with its owner. */
+/* Only its owner's process sees a staged buffer. It is removed when its owner leaves, even with
+ * KEEP. */
 static inline bool entry_is_staged(uint32_t flags)
 {
 	return flags & GPUSHARE_FLAG_STAGED;
@@ -88,7 +93,7 @@ static inline bool entry_stays(uint32_t flags)
 	return entry_is_kept(flags) && !entry_is_staged(flags);
 }
 
-/* What counts as kept, with or without an owner. */
+/* Bytes that count against the limit kept_bytes, with or without an owner. */
 static inline uint64_t entry_kept_bytes(const struct entry *entry)
 {
 	return entry_is_kept(entry->info.flags) && !entry->nameless ? entry->info.base_size : 0;

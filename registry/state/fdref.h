@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_FDREF_H
 #define GPUSHARE_REGISTRY_FDREF_H
 /*
- * A file descriptor that the registry holds for a record, a stream-sync page or a request in hand, with its
- * references. The registry looks into none. When the last reference is released, another thread closes it,
- * because a driver's close may take long.
+ * A reference-counted file descriptor that the registry holds for a buffer, a stream-sync page or
+ * the current request. The registry never accesses a buffer through it. After the last reference is
+ * released, another thread closes the descriptor, because a driver's close() may take long.
  */
 struct user;
 struct users;
@@ -12,15 +12,16 @@ struct users;
 struct fdref {
 	int fd;
 	unsigned int references;
-	struct user *user; /* whose it counts as; NULL: nobody's */
+	struct user *user; /* the user it is charged to; NULL: none */
 };
 
-/* What came beside the request in hand, and what goes beside its answer: NULL, or a reference. */
+/* Descriptors of the current request: `came` with the request, `goes` with the answer. Each is
+ * NULL or holds a reference. */
 struct passing {
 	struct fdref *came, *goes;
 };
 
-/* The reference is the caller's. NULL: out of memory; `fd` is still the caller's. */
+/* The caller owns the reference. NULL: out of memory, and the caller still owns `fd`. */
 struct fdref *fdref_new(struct users *users, struct user *user, int fd);
 void fdref_release(struct users *users, struct fdref *fdref);
 

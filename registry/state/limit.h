@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_LIMIT_H
 #define GPUSHARE_REGISTRY_LIMIT_H
-/* What one registry takes on. */
+/* Limits of a registry. */
 #include <stdint.h>
 
 /*
- * What is answered by E_LIMIT, of all users together and of each: X(key, of all, of one, so many, what
- * helps). In registry.conf they are called KEY and user_KEY. user_of() counts them.
+ * Limits of all users together and of each user; a request beyond one gets E_LIMIT. X(key, limit of
+ * all, limit of one user, text after the number, text on what helps). registry.conf calls them KEY
+ * and user_KEY. users.h counts against them.
  */
 #define LIMITS(X) \
 	X(names, 4000000, 1000000, "names are shared", "free or unlink some") \
@@ -22,41 +23,48 @@
 	  "who has them attached must let go of them") \
 	X(tags, 16000000, 4000000, "tags are set", "take some away")
 
-/* Notices that wait for one watcher; the oldest goes first. */
+/* Notices queued for one subscriber. If the queue is full, the oldest is dropped. */
 #define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */
-/* Steps of comparing names with a pattern that one List takes, under the lock: some 0.8 ms at most. */
+/* Steps of matching names against a pattern that one List takes under the lock: about 0.8 ms at
+ * most. */
 #define LIMIT_LIST_WORK 100000
-#define LIMIT_LIST_LOOK 64 /* steps that a name takes to be looked at, whether it fits or not */
-/* Names that the peer may not see, of which one List passes so many at a time: 0.5 ms at most. */
+#define LIMIT_LIST_LOOK 64 /* steps charged for each visible name, whether it matches or not */
+/* Hidden names (the peer may not see them) that a List skips before it releases the lock: 0.5 ms
+ * at most. */
 #define LIMIT_LIST_HIDDEN 5000
-/* The lists of one user have half of the lock's time. They may use that much of it beforehand; then each
- * waits for its turn. Beyond LIMIT_LISTS_QUEUED of one user, a List is answered by E_LIMIT. */
+/*
+ * The Lists of one user get half of the lock's time. LIMIT_LISTS_AHEAD_MS is how far they may
+ * exceed that before a List waits. If LIMIT_LISTS_QUEUED Lists of one user wait, the next gets
+ * E_LIMIT.
+ */
 #define LIMIT_LISTS_AHEAD_MS 1
 #define LIMIT_LISTS_QUEUED 256
 #define LIMIT_PAGE 50	      /* names in one ListReply: registry.options */
-#define LIMIT_PAGE_UNASKED 16 /* where it is not said how many: older clients take no more */
+#define LIMIT_PAGE_UNASKED 16 /* if the request gives no number: older clients accept no more */
 #define LIMIT_TOMBSTONES 1024
 #define LIMIT_TOMBSTONE_S 600
 
-/* Connections over the limit that still hear a sentence instead of a closed socket. */
+/* Connections over the limit that still get an error message instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
-/* How long a connection to fds.sock, which need last for one message only, may be silent. */
+/* How long a connection to fds.sock may be silent. A client needs such a connection for one
+ * message only. */
 #define LIMIT_FDS_SILENT_MS 5000
 
-/* Descriptors of one user that were refused and wait to be closed; more of them are not received. */
+/* Refused descriptors of one user that wait to be closed. At this number the registry receives
+ * no more from the user's connections to fds.sock, and closes them. */
 #define LIMIT_FDS_REFUSED 256
 
-/* So long a mark in an order page is made again after it was found missing, and a consumer's slot is
- * not another one's: order/README.md. */
+/* How long the registry repeats a mark in a stream-sync page after it found the mark missing,
+ * and how long a consumer's slot stays unused after the end of its process: order/README.md. */
 #define LIMIT_ORDER_SETTLE_MS 10000
 
-/* After a restart: how long one of before has to come back of whom only that can tell that it lives, as
- * it is in another pid namespace. */
+/* After a restart: how long sessions in other pid namespaces have to reconnect. The registry
+ * can't see whether their processes live. */
 #define LIMIT_UNSEEN_S 30
 
-#define LIMIT_KEY_MAX 23 /* bytes of a key: Count.what of registry.options */
+#define LIMIT_KEY_MAX 23 /* bytes of a key; Count.what in registry.options has room for it */
 
 enum limit {
 #define X(key, ...) LIMIT_##key,
@@ -77,9 +85,9 @@ struct limits {
 	};
 	uint64_t of_user[LIMIT_KINDS];
 	uint64_t message_bytes;
-	int64_t silent_ns; /* that a connection has to ask, to end its message, or to read */
-	uint64_t together; /* connections and descriptors; UINT64_MAX: any */
-	uint64_t spare;	   /* LIMIT_CONNECTIONS_SPARE, or what there are descriptors for */
+	int64_t silent_ns; /* time that a connection has to say hello, end a message or read */
+	uint64_t together; /* connections and descriptors together; UINT64_MAX: no limit */
+	uint64_t spare;	   /* LIMIT_CONNECTIONS_SPARE, or less if RLIMIT_NOFILE is low */
 };
 
 #endif

@@ -112,7 +112,7 @@ struct attachment *session_find_attachment(const struct session *session, const 
 	return found && !strcmp(found->name, name) ? found : NULL;
 }
 
-/* It may be there already; a new one has no count. NULL: see session_set(). */
+/* Find the attachment, or make one with count 0. NULL: see session_set(). */
 static struct attachment *attachment_of(struct session *session, const char *name,
 					uint64_t generation)
 {

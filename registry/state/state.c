@@ -32,7 +32,8 @@ void state_leave(struct state *state, struct session *session)
 	if (!session->disconnected)
 		session_disconnect(&state->sessions, session);
 	session->ending = true;
-	DL_PREPEND(state->ending, session); /* a small one is done at once */
+	/* at the front, so that a small session is removed at once */
+	DL_PREPEND(state->ending, session);
 }
 
 static void end_entry(struct state *state, struct entry *entry)
@@ -87,7 +88,8 @@ void state_end_name(struct state *state, const char *name)
 		end_entry(state, entry);
 }
 
-/* Up to PIECE_LEAST things of a session of that user (NULL: any) that is ending. false: there was none. */
+/* Remove up to PIECE_LEAST entries or attachments of ending sessions of that user (NULL: of
+ * any). false: there were none. */
 static bool end_some(struct state *state, const struct user *user)
 {
 	struct session *session;
@@ -105,7 +107,8 @@ unsigned int state_limit(struct state *state, struct user *user, enum limit what
 {
 	unsigned int index = user_reached(user, what, more);
 
-	/* What ending sessions have makes room, but kept names don't, so only a few are tried. */
+	/* Removing what ending sessions have makes room, but names that stay kept don't, so the
+	 * tries are limited. */
 	for (int tries = 0; index && tries < END_TRIES; tries++) {
 		if (!end_some(state, index > LIMIT_KINDS ? user : NULL))
 			break;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_STORE_H
 #define GPUSHARE_REGISTRY_STORE_H
-/* Buffers by name and by generation. One whose free is deferred has no name. */
+/* Buffers by name and by generation. A deferred or unlinked buffer has no name. */
 #include "state/entry.h"
 
 struct store {
 	struct tree names;
-	struct tree generations; /* also of deferred ones */
+	struct tree generations; /* also of buffers without a name */
 	size_t count, nameless;
 };
 
 void store_init(struct store *store);
-/* Without a generation; the name must be free. NULL: out of memory, nothing changed. */
+/* Add a buffer without a generation. The name must be free. NULL: out of memory, nothing
+ * changed. */
 struct entry *store_add(struct store *store, const record *info, const uint8_t *handle);
-/* An entry that is not counted is counted as one with its name, or without. */
+/* Insert an entry that is new or was removed by store_take(): with its name, or without. */
 void store_name(struct store *store, struct entry *entry);
 void store_defer(struct store *store, struct entry *entry);
-/* It loses its name, if it has one, and keeps its generation; it is not counted. */
+/* Undo store_name() or store_defer(). The entry keeps its generation. */
 void store_take(struct store *store, struct entry *entry);
 void store_remove(struct store *store, struct entry *entry);
-/* Give a named buffer, or one that is nowhere, that generation; 0: none. */
+/* Set the buffer's generation; 0: none. */
 void store_number(struct store *store, struct entry *entry, uint64_t generation);
 
 struct entry *store_find(const struct store *store, const char *name);

@@ -31,7 +31,7 @@ const struct tombstone *tombstone_find(const struct tombstones *tombstones, cons
 		const struct tombstone *tombstone = &tombstones->ring[at];
 
 		if (!*tombstone->name || now_ns - tombstone->when_ns > LIMIT_TOMBSTONE_S * NS_PER_S)
-			return NULL; /* those further back are older still */
+			return NULL; /* all others are older still */
 		if (!strcmp(tombstone->name, name))
 			return tombstone;
 	}

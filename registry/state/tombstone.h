@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_TOMBSTONE_H
 #define GPUSHARE_REGISTRY_TOMBSTONE_H
-/* Who had a name that has gone, and why it went; for a while, and for the latest ones only. */
+/* Tombstones: who had a name that was removed, and why it was removed. Only the latest ones are
+ * kept, and only for a while. */
 #include "os/process.h"
 #include "state/limit.h"
 
@@ -9,10 +10,10 @@ struct entry;
 
 enum departure {
 	DEPARTURE_OWNER_GONE, /* the connection ended */
-	DEPARTURE_WITHDRAWN,  /* its owner took it back */
+	DEPARTURE_WITHDRAWN,  /* its owner freed it */
 	DEPARTURE_EXPIRED,    /* kept, and its ttl ran out */
-	DEPARTURE_LOST,	      /* nobody was left to bring its memory back after a restart */
-	DEPARTURE_UNLINKED,   /* somebody else of the same user took it away */
+	DEPARTURE_LOST,	      /* after a restart, nobody was left to bring its memory back */
+	DEPARTURE_UNLINKED,   /* somebody with the right to do so unlinked it */
 };
 
 struct tombstone {

@@ -90,7 +90,7 @@ struct walk {
 	void *context;
 };
 
-/* `key` is NULL where all nodes are above it. */
+/* `key` NULL: all nodes from here on are above it. */
 static bool walk_from(const struct walk *walk, const void *key, struct tree_node *node)
 {
 	while (node) {

@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_TREE_H
 #define GPUSHARE_REGISTRY_TREE_H
 /*
- * An ordered set of structs that hold a struct tree_node: a treap. Nothing is allocated, so nothing fails, and no
- * operation takes longer than the logarithm of the count. A node's rank comes from its address and a key
- * of the process: clients can't choose names that make the tree deep.
+ * An ordered set (a treap) of structs that contain a struct tree_node. Nothing is allocated, so
+ * nothing fails, and an operation takes O(log n). A node's rank is a hash of its address with a
+ * secret of the process, so clients can't choose names that make the tree deep.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,21 +15,22 @@ struct tree_node {
 
 struct tree {
 	struct tree_node *root;
-	/* Below 0, 0, above 0: as the key is below, at, above the node's. */
+	/* < 0, 0 or > 0: the key is below, equal to or above the node's key. */
 	int (*compare)(const void *key, const struct tree_node *node);
 };
 
 #define TREE_OF(type, member, node) ((type *)((char *)(node)-offsetof(type, member)))
 
-/* No node has that key. */
+/* The tree must have no node with that key. */
 void tree_insert(struct tree *tree, struct tree_node *node, const void *key);
-/* The node is in the tree. */
+/* The node must be in the tree, with that key. */
 void tree_remove(struct tree *tree, struct tree_node *node, const void *key);
 /* NULL: none. */
 struct tree_node *tree_find(const struct tree *tree, const void *key);
 /* The first node above the key; NULL: none. */
 struct tree_node *tree_above(const struct tree *tree, const void *key);
-/* Visit the nodes above the key (`at`: also the key's own) in order, until a visit returns false. */
+/* Visit the nodes above the key (`at`: also the key's own) in order, until a visit returns
+ * false. */
 void tree_walk(const struct tree *tree, const void *key, bool at,
 	       bool (*visit)(void *context, struct tree_node *node), void *context);
 

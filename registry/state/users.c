@@ -66,7 +66,8 @@ bool user_opens(struct user *user)
 	struct users *all = user->all;
 	const struct limits *limits = &all->limits;
 
-	/* Some more than may connect, so that they hear that they may not. */
+	/* Admit some more sockets than the limit allows: these get an error message instead of a
+	 * closed socket. */
 	if (user->sockets >= limits->of_user[LIMIT_connections] + 2 * limits->spare ||
 	    all->sockets >= limits->connections + 2 * limits->spare ||
 	    all->sockets + all->fds >= limits->together)
@@ -119,7 +120,7 @@ unsigned int user_reached(const struct user *user, enum limit what, uint64_t mor
 	return is_over(all->total.held[what], more, all->limits.of_all[what]) ? 1 + what : 0;
 }
 
-/* `times` is 1, or -1 in the arithmetic of unsigned numbers. */
+/* `times` is 1 to add; -1, as an unsigned number, to subtract. */
 static void charge(struct account *account, const struct entry *entry, uint64_t times)
 {
 	const struct known *info = &entry->info;

@@ -1,75 +1,86 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_CALL_H
 #define GPUSHARE_REGISTRY_CALL_H
-/* What the handlers share: a request being carried out, checks of it, and the sentences. */
+/* Shared by the handlers: the request being carried out, its checks, and the error sentences. */
 #include "os/log.h"
 #include "state/access.h"
 #include "verbs/handlers.h"
 
 struct call {
 	struct registry *registry;
-	struct state *state; /* of the registry */
+	struct state *state; /* &registry->state */
 	struct session *session;
 	const request *ask;
 	const char *name; /* request_name(ask) */
 	reply *answer;
 };
 
-/* One handler for each verb. Returns a status or HANDLE_*. Where the status is OK the caller selects the
- * answer's body. E_NO_MEMORY needs no sentence. */
+/* One handler for each verb. It returns a status or HANDLE_*. If that is OK or HANDLE_ELSEWHERE,
+ * the caller selects the answer's body. A handler may return E_NO_MEMORY without a sentence: the
+ * caller adds one. */
 #define X(verb) int handle_##verb(struct call *call);
 REQUEST_VERBS(X)
 #undef X
 
-/* Put a sentence into the answer; the status. */
+/* Put a sentence into the answer. Evaluates to the status. */
 #define refuse(call, ...) explain((call)->answer, __VA_ARGS__)
 /* Log what the peer did. */
 #define call_log(call, what, format, ...) \
 	log_line("%s: uid %u pid %d (%s), " format, what, (call)->session->peer.uid, \
 		 (call)->session->peer.pid, (call)->session->peer.command, __VA_ARGS__)
 
-/* Take the descriptor that came with the request; the reference is the caller's. NULL: none came. */
+/* Take the descriptor that came with the request. The caller gets the reference. NULL: the request
+ * had none. */
 struct fdref *call_take(const struct call *call);
-/* Return a descriptor with the answer, if that is OK. */
+/* Return a descriptor with the answer, for a request that came to fds.sock. Adds a reference. If
+ * the handler's status isn't OK, the server releases it and sends none. */
 void call_give(const struct call *call, struct fdref *fdref);
-/* The call's name as its peer sees it: the record that has the name now (`generation` 0), or that
- * generation, named or not. NULL: nothing that this peer may see. */
+/* The buffer that the request names. `generation` 0: the one that has the name now; else that
+ * generation, even if it has lost its name. NULL: there is none that the peer may see. */
 struct entry *call_find(const struct call *call, uint64_t generation);
-/* Who had the name, if the peer could see it. NULL: nobody known. */
+/* The tombstone of the request's name. NULL: there is none, or the peer could not see the
+ * buffer. */
 const struct tombstone *call_find_gone(const struct call *call);
 
-/* handle_withdraw.c. The owner has freed the buffer. It stays if it is kept, its free is deferred (`defers`) if others
- * have it attached, else it goes. true: deferred; `unsynced`: without its owner's knowledge. */
+/*
+ * handle_withdraw.c. The owner has freed the buffer. A kept buffer stays, without an owner. With
+ * `defers`, the free of an attached buffer that travels as a handle is deferred, unless a limit is
+ * reached. Then the result is true. In all other cases the buffer is removed. `unsynced`: the owner
+ * doesn't know that the free is deferred.
+ */
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced);
 
-/* Whether the peer may know sums of all users together; if not, its own only. */
+/* Whether the peer may read the sums over all users. If not, it gets those of its own user only. */
 bool may_know_all(const struct call *call);
 
-/* check.c. OK, or a status with its sentence. */
-/* Validates, and puts mode and group into the record. `with_fd`: a descriptor comes with it, or will. */
+/* check.c. Each check returns OK, or a status after putting its sentence into the answer. */
+/* Validates a Share, and writes its mode and group into share->buffer. `with_fd`: a descriptor came
+ * with the request, or will come with it at fds.sock. */
 int check_share(const struct call *call, gpushare_Share *share, bool with_fd);
 int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer);
 int check_generation(const struct call *call, const char *name, uint64_t generation);
-/* Whether the user may have `more` of what is limited. */
+/* Whether the user may have `more` of a limited resource. */
 int check_limit(const struct call *call, struct user *user, enum limit what, uint64_t more);
-/* Whether a user's record may have `count` tags; `entry` (may be NULL) is the record that has tags already. */
+/* Whether a buffer of the user may have `count` tags. They replace the tags of `entry`, which may
+ * be NULL. */
 int check_tag_limit(const struct call *call, struct user *user, const struct entry *entry,
 		    pb_size_t count);
 int check_owner(const struct call *call, const struct entry *entry, const char *verb);
-/* *out_read_only: the peer may not write. */
+/* *out_read_only: the attachment is read-only, by request or because the peer may not write. */
 int check_attach(const struct call *call, const struct entry *entry, bool read_only,
 		 bool *out_read_only);
-/* Whether the request came to fds.sock, as its answer has a descriptor. */
+/* The answer has a descriptor, so the request must have come to fds.sock. */
 int check_socket(const struct call *call);
 
-/* explain.c. Each returns its status. */
+/* explain.c. Each puts a sentence into the answer and returns its status. */
 int explain_taken(const struct call *call, const struct entry *entry);
-/* The peer lacks a right that the owner and mode of `entry` don't give. */
+/* Returns E_DENIED: owner, group and mode of `entry` don't grant a right. `may` and `cure` are
+ * clauses of the sentence: what the peer may do, and what helps. */
 int explain_rights(const struct call *call, const struct entry *entry, const char *may,
 		   const char *cure);
-/* Why the call's name can't be had, under a status of the caller's choice. */
+/* Why the request's name is not available. Returns `status`. */
 int explain_missing(const struct call *call, int status);
-/* Why the call's name isn't that generation: E_NOT_FOUND. */
+/* Why the request's name doesn't stand for that generation. Returns E_NOT_FOUND. */
 int explain_other(const struct call *call, uint64_t generation);
 int explain_protocol(reply *answer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Validation: what a request says, what its peer may do, and what its user may have more of. */
+/* Validation: the fields of a request, the rights of its peer, and the limits of its user. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, repl
 	for (pb_size_t i = 0; i < count; i++) {
 		const gpushare_Tag *tag = &tags[i];
 
-		/* A name's alphabet without the slash. */
+		/* A key has the alphabet of names, without the slash. */
 		if (!name_is_valid(tag->key) || strchr(tag->key, '/'))
 			return explain(answer, GPUSHARE_E_INVALID,
 				       "\"%s\": the key of tag %d is not made of A-Z a-z 0-9 . _ -",
@@ -48,7 +48,8 @@ int check_generation(const struct call *call, const char *name, uint64_t generat
 
 #define KINDS (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
 
-/* Only a descriptor can be kept, or be handed out for reading only. Returns what contradicts, or NULL. */
+/* Only a buffer with a descriptor can be kept or be read-only. Returns the contradiction as the end
+ * of a sentence, or NULL. */
 static const char *contradiction(const gpushare_Share *share, bool with_fd)
 {
 	const record *info = &share->buffer;

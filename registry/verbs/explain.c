@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The sentences: the thing, the cause, the next step; nothing that the peer may not see. */
+/* Error sentences: each says which buffer, why, and what to do next. None reveals what the peer may
+ * not see. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lookup, attach, detach, and who has a buffer attached. */
+/* Handlers of lookup, attach, detach and holders. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define PAGE (sizeof(((gpushare_HoldersReply *)0)->holders) / sizeof(gpushare_Holder))
 
-/* Wait for the name, or say why it isn't there. */
+/* Wait for the name. If the request doesn't wait, explain why the name is missing. */
 static int await_name(const struct call *call)
 {
 	int status;
@@ -29,14 +29,16 @@ int handle_lookup(struct call *call)
 		return await_name(call);
 	if (!entry && buffer_has_gone(call->state, call->name, generation))
 		return explain_other(call, generation);
-	/* No buffer: after a restart nobody has brought that generation back, but somebody may. */
+	/* If `entry` is NULL here, a client may still bring that generation back after a
+	 * restart. */
 	body->has_buffer = entry != NULL;
 	if (entry)
 		registry_describe(call->registry, call->session, entry, &body->buffer);
 	return GPUSHARE_OK;
 }
 
-/* Whether the peer means what the name stands for: memory or an event, and one name for each generation. */
+/* Check that the buffer is of the kind that the peer asks for, memory or event. Check also that
+ * this session has not attached the same generation under another name. */
 static int check_meant(const struct call *call, const struct known *info)
 {
 	bool event = call->ask->verb.attach.event;
@@ -108,7 +110,7 @@ int handle_detach(struct call *call)
 	return GPUSHARE_OK;
 }
 
-/* Insert in order of connections; a full page drops its last. */
+/* Insert a holder, ordered by connection. A full page drops its last one. */
 static void page_insert(gpushare_HoldersReply *page, const struct session *session,
 			const struct attachment *attachment)
 {

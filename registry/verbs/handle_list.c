@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* list: a page of the records that the peer may see and whose names fit a pattern. */
+/* list: one page of the records that the peer may see and whose names match a pattern. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,12 @@
 _Static_assert(sizeof(((gpushare_ListReply *)0)->buffers) == LIMIT_PAGE * sizeof(record),
 	       "registry.options");
 
-/* Of fnmatch(3), over the names in byte order: a literal prefix limits the range, and most need no fnmatch(). */
+/* An fnmatch(3) pattern, applied to names in byte order. Its literal prefix limits the range of
+ * names. Most patterns need no fnmatch(). */
 struct pattern {
 	const char *text; /* "" for all names */
-	size_t prefix;	  /* bytes of it that stand for themselves */
-	bool plain;	  /* '*' and '?' are all that is special in it */
+	size_t prefix;	  /* length of its literal prefix */
+	bool plain;	  /* '*' and '?' are its only special characters */
 };
 
 static struct pattern pattern_begin(const char *text)
@@ -25,7 +26,7 @@ static struct pattern pattern_begin(const char *text)
 	};
 }
 
-/* The first name above `after` that may fit; NULL: none. */
+/* The first name after `after` that may match; NULL: none. */
 static const struct entry *pattern_seek(const struct pattern *pattern, const struct store *store,
 					const char *after)
 {
@@ -40,13 +41,14 @@ static const struct entry *pattern_seek(const struct pattern *pattern, const str
 	return same ? same : store_after(store, prefix);
 }
 
-/* No name from this one on fits. */
+/* Whether neither this name nor a later one can match. */
 static bool pattern_is_past(const struct pattern *pattern, const char *name)
 {
 	return strncmp(name, pattern->text, pattern->prefix) > 0;
 }
 
-/* The match of the latest '*' grows until the rest fits; earlier ones need no second try. */
+/* On a mismatch, the latest '*' takes one more byte, and the comparison restarts behind it. Earlier
+ * ones need no second try. */
 static bool fits(const char *text, const char *name, size_t *work)
 {
 	const char *star = NULL, *from = name;
@@ -68,7 +70,7 @@ static bool fits(const char *text, const char *name, size_t *work)
 	return !text[strspn(text, "*")];
 }
 
-/* Adds the steps that it takes to *work. */
+/* Adds the number of steps that the comparison takes to *work. */
 static bool pattern_fits(const struct pattern *pattern, const char *name, size_t *work)
 {
 	if (!*pattern->text)
@@ -79,16 +81,16 @@ static bool pattern_fits(const struct pattern *pattern, const char *name, size_t
 	return !fnmatch(pattern->text, name, 0);
 }
 
-/* A page that is being made. */
+/* A page under construction. */
 struct listing {
 	const struct call *call;
 	const gpushare_List *list;
 	struct pattern pattern;
 	pb_size_t limit;
 	size_t work, hidden;
-	bool looked;		  /* at a record that the peer may see, in an earlier piece */
-	const struct entry *last; /* the latest that the peer may see */
-	const struct entry *rest; /* the latest hidden one, if there were too many */
+	bool looked;		  /* an earlier piece looked at a visible record */
+	const struct entry *last; /* the latest visible record of this piece */
+	const struct entry *rest; /* if hidden records end this piece: the last of them */
 	gpushare_ListReply *page;
 };
 
@@ -106,14 +108,15 @@ static bool is_wanted(struct listing *listing, const struct entry *entry)
 	       pattern_fits(&listing->pattern, entry->info.name, &listing->work);
 }
 
-/* Onto the page, if it is wanted. false: the page, or this piece of the work, ends before it. */
+/* Add the record to the page if the List asks for it. false: stop, because the page or this piece
+ * of the work ends. */
 static bool list_one(struct listing *listing, const struct entry *entry)
 {
 	const struct call *call = listing->call;
 	gpushare_ListReply *page = listing->page;
 
 	if (entry->nameless != listing->list->deferred || !access_sees(call->session, entry)) {
-		/* The page's end would reveal hidden names: the work is interrupted instead. */
+		/* Ending the page here would reveal hidden names. Interrupt the work instead. */
 		if (++listing->hidden == LIMIT_LIST_HIDDEN)
 			listing->rest = entry;
 		return !listing->rest;
@@ -162,7 +165,8 @@ static void list_from(struct listing *listing, const struct list_rest *rest)
 		tree_walk(&store->names, first->name, true, list_name, listing);
 }
 
-/* Others get the lock; then the list goes on behind listing->rest. */
+/* Save the state of the page. After others had the lock, the List continues behind
+ * listing->rest. */
 static int interrupt(const struct listing *listing, struct list_rest **rest)
 {
 	if (!*rest)

@@ -8,7 +8,8 @@
 
 #define ROLES ((uint32_t)(ORDER_CONSUMES | ORDER_PUBLISHES))
 
-/* Unknown here, but it may have been known before the restart, and its owner may still resync. */
+/* Whether a buffer that the registry doesn't know may be from before its restart, so that its owner
+ * may still resync. */
 static bool is_awaited(const struct call *call)
 {
 	const struct registry *registry = call->registry;
@@ -21,7 +22,8 @@ static bool is_awaited(const struct call *call)
 	return clock_ns() < registry->unseen_until_ns || (order && order->awaited_ns);
 }
 
-/* OK without an entry: it is awaited, and the peer, who has it attached, brings its page. */
+/* Also OK without an entry, if the owner may still resync and the peer is an attacher that resumes
+ * its roles. */
 static int check_entry(const struct call *call, const struct entry *entry)
 {
 	const gpushare_Order *ask = &call->ask->verb.order;
@@ -87,7 +89,7 @@ static int explain_failed(const struct call *call, int status)
 	return status;
 }
 
-/* The peer brings the page, which a restart has lost. true: it was taken. */
+/* The peer sends the page that was lost in a restart. true: the order has taken it. */
 static bool take_back(const struct call *call, struct order *order)
 {
 	struct fdref *fdref = call_take(call);
@@ -99,7 +101,7 @@ static bool take_back(const struct call *call, struct order *order)
 	return false;
 }
 
-/* OK, too, if the buffer or the participant has gone. */
+/* Also OK if the buffer or the participant is gone. */
 static int leave(const struct call *call)
 {
 	const gpushare_Order *ask = &call->ask->verb.order;
@@ -125,7 +127,7 @@ static int join(const struct call *call, const struct entry *entry, struct order
 		return status;
 	if (!ask->again)
 		call_give(call, order->fdref);
-	/* Only a client that resyncs has a slot. */
+	/* Only a client that resumes its roles asks for a certain slot. */
 	status = participant_add(call->registry, order, call->session, ask->roles,
 				 ask->again ? ask->slot : 0, &body->first);
 	if (status)
@@ -168,6 +170,6 @@ int handle_order(struct call *call)
 	if (came)
 		order_check(registry, ask->generation);
 	else if (!entry && !order->page)
-		order_free(registry, order); /* until its page is brought */
+		order_free(registry, order); /* made again when a peer sends the page */
 	return status;
 }

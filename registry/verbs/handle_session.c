@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hello, which may resume what an earlier connection had; subscribe; resync: all that a client has, after its connection was lost. */
+/* Handlers of hello, subscribe and resync. hello may resume the session of a lost connection. A
+ * resync then restores what the client shares and has attached. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "os/piece.h"
 #include "verbs/call.h"
 
-/* The old session is left with nothing, and with a key that nobody was told. */
+/* The old session keeps nothing. The sessions swap their keys: no client knows the one that `from`
+ * gets. */
 static void move_all(struct session *from, struct session *to)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
@@ -38,7 +40,8 @@ static void move_all(struct session *from, struct session *to)
 	}
 }
 
-/* Who was seen from another pid namespace is believed by what it says of itself, and by the key. */
+/* The caller found `old` by its secret key. If a disconnected session's process has no pid here,
+ * compare what both processes say of themselves (Hello.self). */
 static bool is_same(const struct session *old, const struct session *session)
 {
 	return process_is_same(&old->peer, &session->peer) ||
@@ -46,7 +49,8 @@ static bool is_same(const struct session *old, const struct session *session)
 		process_says_same(&old->peer, &session->peer));
 }
 
-/* What it has here by other connections, which it has not come back for so far, is the same one's. */
+/* The same process may have other disconnected sessions, known by Hello.self only. Record in them
+ * how the process is seen now. */
 static void recognise(struct registry *registry, const struct session *session)
 {
 	for (struct session *old = registry->state.sessions.by_id; old; old = old->hh.next) {
@@ -58,7 +62,9 @@ static void recognise(struct registry *registry, const struct session *session)
 	}
 }
 
-/* Its client has given up waiting for us, and come again meanwhile. What came first may be greeted last. */
+/* Whether `session` is the later one of two connections of a client. The client stopped waiting
+ * for an answer on the earlier one and connected again. The registry may handle the earlier
+ * hello last. */
 static bool is_later(const struct session *session, const struct session *other)
 {
 	if (session->attempt && other->attempt)
@@ -66,7 +72,8 @@ static bool is_later(const struct session *session, const struct session *other)
 	return session->serial > other->serial;
 }
 
-/* What the connection that had `key` shared and attached is this one's. false: not to be had. */
+/* Move all that the session with `key` has to `session`. false: no such session, or this peer may
+ * not resume it. */
 static bool resume(struct registry *registry, struct session *session,
 		   const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
@@ -110,7 +117,7 @@ int handle_hello(struct call *call)
 	process_says(&session->peer, hello->self.pid_namespace, hello->self.pid,
 		     hello->self.started);
 	session_identify(session, &session->peer);
-	/* 0 more: this connection counts already. */
+	/* `more` is 0 because this connection is counted already. */
 	status = check_limit(call, session->user, LIMIT_connections, 0);
 	if (status)
 		return status;
@@ -147,7 +154,8 @@ int handle_subscribe(struct call *call)
 									    : HANDLE_LISTEN;
 }
 
-/* Until the last part nothing counts as told, except what is shared or attached from now on. */
+/* A new round makes all entries and attachments count as not named. During the round, new shares
+ * and attachments count as named. */
 static void begin(struct session *session, bool first)
 {
 	if (session->resyncing && !first)
@@ -170,7 +178,8 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 	struct session *session = call->session;
 	struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
 
-	/* A nameless record: after an unlink only its free is owed. */
+	/* If the buffer was unlinked, don't ask for it: only its free is still to come. If an
+	 * earlier resync left it out (`unsynced`), ask for it to give it its name back. */
 	if (entry && entry->nameless) {
 		if (entry->session != session || entry->unsynced)
 			want(call, hold);
@@ -185,8 +194,9 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 		entry->synced = session->round;
 }
 
-/* A claim to an attachment. With --system a client can't come by another user's buffer so: only what the
- * registry knows counts. */
+/* Whether the session may claim an attachment that the registry doesn't know. A known buffer needs
+ * the right to read. With --system, nobody may claim an unknown buffer: a client could attach
+ * another user's buffer this way. */
 static bool may_hold(const struct call *call, const struct entry *entry)
 {
 	return entry ? access_of(call->session, entry) & ACCESS_READ : !call->registry->is_system;
@@ -223,15 +233,15 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 	return GPUSHARE_OK;
 }
 
-/* The client has freed it, or another of its threads is about to say so: `unsynced` keeps its place for an
- * answer that defers the free. */
+/* The client has freed the buffer, or another of its threads is about to withdraw it. `unsynced`
+ * keeps the record, so that this withdraw can still defer the free. */
 static void end_entry(const struct call *call, struct entry *entry)
 {
 	call_log(call, "withdraw", "\"%s\", while it was away", entry->info.name);
 	withdraw(call, entry, true, true);
 }
 
-/* End a piece of what the client did not tell. false: there is more. */
+/* End what the client did not name, for one piece of work. false: there is more. */
 static bool end(const struct call *call)
 {
 	struct session *session = call->session;
@@ -257,8 +267,8 @@ static bool end(const struct call *call)
 	return true;
 }
 
-/* Nobody else gets a generation that a client has had, whatever became of the records. With --system nobody
- * may use up the numbers for all. */
+/* Never give another buffer a generation that a client names, even if its record was lost. With
+ * --system, ignore such generations: a client could use up the numbers of all users. */
 static int pass(const struct call *call, const gpushare_Hold *holds, pb_size_t count)
 {
 	for (pb_size_t i = 0; i < count; i++) {

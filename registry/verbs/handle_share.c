@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* share: a new name, or a kept buffer replaced, adopted or brought back; commit: show a staged name. */
+/* share: enters a new name, or replaces, adopts or brings back a buffer. commit: makes a staged
+ * name visible. */
 #include <inttypes.h>
 
 #include "os/clock.h"
 #include "verbs/call.h"
 
-/* What a Share finds, and what becomes of it. */
+/* A Share, and what the registry has under its name. */
 struct sharing {
-	gpushare_Share share; /* with its rights */
+	gpushare_Share share; /* with mode and group filled in */
 	bool with_fd;
-	struct entry *entry;	/* that has the name; NULL: it is free */
-	struct entry *nameless; /* that is brought back from a deferred free, or NULL */
-	bool is_kept;		/* `entry` is this user's, kept without an owner */
-	bool adopts;		/* `entry` */
+	struct entry *entry;	/* has the name; NULL: the name is free */
+	struct entry *nameless; /* the nameless record of generation `again`, or NULL */
+	bool is_kept;		/* `entry` is a kept buffer of this user without an owner */
+	bool adopts;		/* the Share adopts `entry` */
 };
 
 static int check_limits(const struct call *call, const struct sharing *sharing)
@@ -33,7 +34,7 @@ static int check_limits(const struct call *call, const struct sharing *sharing)
 		   : check_tag_limit(call, user, kept ? kept : sharing->nameless, info->tags_count);
 }
 
-/* It can't be adopted or brought back as what the peer says it is. */
+/* The buffer to adopt or to bring back differs from what the Share says. */
 static int explain_unlike(const struct call *call, const struct sharing *sharing, int status)
 {
 	const struct entry *entry = sharing->entry;
@@ -45,7 +46,7 @@ static int explain_unlike(const struct call *call, const struct sharing *sharing
 		      sharing->share.buffer.size);
 }
 
-/* Whether what has the name is the buffer that is brought back, and this peer may bring it back. */
+/* Check that the name's buffer is the one to bring back, and that this peer may do that. */
 static int check_standing(const struct call *call, const struct sharing *sharing)
 {
 	const gpushare_Share *share = &sharing->share;
@@ -60,8 +61,9 @@ static int check_standing(const struct call *call, const struct sharing *sharing
 	return explain_unlike(call, sharing, GPUSHARE_E_INVALID);
 }
 
-/* Only its owner brings back what is known to have gone. With --system, attachers have no say in whose a
- * buffer was, and nobody claims a generation that was never given. */
+/* If the buffer is known to be gone, only its owner may bring it back. With --system, only its
+ * tombstone proves the owner, and attachers can't bring back an ownerless buffer. With --system,
+ * nobody can claim a generation that was never given. */
 static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 {
 	const struct registry *registry = call->registry;
@@ -76,7 +78,7 @@ static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 	return !share->orphan && (!registry->is_system || gone);
 }
 
-/* The name is free. Whether the buffer may have it again: not if it was unlinked. */
+/* The name is free. Check whether the buffer may have it again. After an unlink it may not. */
 static int check_lost(const struct call *call, const struct sharing *sharing)
 {
 	const struct entry *nameless = sharing->nameless, *other;
@@ -93,7 +95,7 @@ static int check_lost(const struct call *call, const struct sharing *sharing)
 	return check_limits(call, sharing);
 }
 
-/* There is nothing to adopt, and no descriptor to share instead. */
+/* Explain an `adopt` without a descriptor that finds no buffer to adopt. */
 static int explain_unadoptable(const struct call *call, const struct sharing *sharing)
 {
 	const struct entry *entry = sharing->entry;
@@ -105,7 +107,7 @@ static int explain_unadoptable(const struct call *call, const struct sharing *sh
 	return explain_unlike(call, sharing, GPUSHARE_E_NOT_FOUND);
 }
 
-/* Whether the name may be shared so. */
+/* Check whether the Share may be carried out. */
 static int check_sharing(const struct call *call, const struct sharing *sharing)
 {
 	const gpushare_Share *share = &sharing->share;
@@ -138,7 +140,7 @@ static struct entry *adopt(const struct call *call, const struct sharing *sharin
 	return entry;
 }
 
-/* A record for a free name. NULL: out of memory. */
+/* Give the free name a record: a new one, or the nameless one. NULL: out of memory. */
 static struct entry *enter(const struct call *call, const struct sharing *sharing)
 {
 	const gpushare_Share *share = &sharing->share;
@@ -154,7 +156,7 @@ static struct entry *enter(const struct call *call, const struct sharing *sharin
 	return entry;
 }
 
-/* The record, as it is shared from now on. NULL: out of memory. */
+/* Carry out a checked Share. Returns the buffer's record. NULL: out of memory. */
 static struct entry *carry_out(const struct call *call, const struct sharing *sharing)
 {
 	const gpushare_Share *share = &sharing->share;
@@ -196,7 +198,8 @@ int handle_share(struct call *call)
 				  .with_fd = registry->passing && registry->passing->came};
 	const gpushare_Share *share = &sharing.share;
 	gpushare_ShareReply *body = &call->answer->body.share;
-	/* A group's name may have to be looked up, which may take long: fds.sock doesn't. */
+	/* Looking up a group's name may take long, so only registry.sock does it. The client then
+	 * sends the Share to fds.sock, with the group's number. */
 	bool asks_group =
 	    !registry->passing && *share->group && backing_is_fd(share->buffer.backing);
 	int status = check_share(call, &sharing.share, sharing.with_fd || asks_group);

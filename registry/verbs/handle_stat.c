@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stat: sums, and counters of what was asked and refused. */
+/* stat: sums, and counters of requests and refusals. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -17,7 +17,8 @@ static gpushare_Count *add(gpushare_Count *counts, pb_size_t *count, const char 
 
 #define ADD(to, list, what, value) add((to)->list, &(to)->list##_count, what, value)
 
-/* Each verb, limit, drop and audit outcome has its counter from the beginning; statuses don't. */
+/* List every verb, limit, drop and audit outcome, even with a count of 0. List statuses only if
+ * they occurred. */
 static void stat_counts(const struct account *counts, gpushare_StatReply *to)
 {
 	char key[LIMIT_KEY_MAX + 1];

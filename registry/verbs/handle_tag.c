@@ -4,7 +4,7 @@
 
 #include "verbs/call.h"
 
-/* Tags as they will be. */
+/* The tags that the buffer will have. There is room for all old ones and all new ones. */
 struct tags {
 	gpushare_Tag tags[2 * GPUSHARE_TAGS_MAX];
 	pb_size_t count;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* withdraw: a name goes, and perhaps its free is deferred; deferred: which of those frees are due. */
+/* withdraw: removes a name, and defers the free if others have the buffer attached. deferred: says
+ * which deferred frees are due. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static int withdraw_nameless(const struct call *call, struct entry *entry)
 
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced)
 {
-	/* The memory of a descriptor needs no owner. */
+	/* Memory behind a descriptor outlives its owner, so its free is never deferred. */
 	bool deferred = defers && !backing_is_fd(entry->info.backing) && entry->info.attachers;
 
 	if (entry_stays(entry->info.flags)) {
@@ -41,7 +42,8 @@ bool withdraw(const struct call *call, struct entry *entry, bool defers, bool un
 	return false;
 }
 
-/* The record stays without a name, so that the owner, who isn't told, doesn't bring it back after a restart. */
+/* Nobody tells the owner about the unlink. Keep the record without a name, so that the owner can't
+ * bring the buffer back by a resync. */
 static void unlink_entry(const struct call *call, struct entry *entry)
 {
 	if (entry->session && !state_limit(call->state, entry->user, LIMIT_deferred, 1))

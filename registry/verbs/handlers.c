@@ -9,7 +9,7 @@
 #include "persist/save.h"
 #include "verbs/call.h"
 
-/* Answers without a body. */
+/* The answers to these verbs have no body. */
 enum { gpushare_Reply_detach_tag, gpushare_Reply_tag_tag = 0, gpushare_Reply_commit_tag = 0 };
 
 static const struct {
@@ -85,7 +85,7 @@ static int dispatch(struct call *call)
 	if (!call->session->greeted && verb != gpushare_Request_hello_tag)
 		return refuse(call, GPUSHARE_E_PROTOCOL,
 			      "the first request on a connection must be hello");
-	if (call->session->given_up) /* its answer is read by nobody */
+	if (call->session->given_up) /* the client no longer reads answers of this connection */
 		return refuse(call, GPUSHARE_E_DENIED,
 			      "this process goes on by another connection");
 	if (verb >= sizeof(verbs) / sizeof(*verbs) || !verbs[verb].handle)
@@ -106,7 +106,7 @@ void handle_answered(struct registry *registry, struct session *session, const r
 	audit_request(&registry->audit, session, ask, answer);
 }
 
-/* A list's page, which is far larger than all other bodies, is begun by handle_list(). */
+/* A list's page is far larger than all other bodies, so handle_list() initialises it. */
 static void begin_answer(reply *answer)
 {
 	answer->status = GPUSHARE_OK;
@@ -130,7 +130,7 @@ int handle_request(struct registry *registry, struct session *session, const req
 	answer->status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	if (status <= GPUSHARE_OK)
 		handle_answered(registry, session, ask, answer);
-	if (status == HANDLE_ELSEWHERE && !again) { /* fds.sock counts it */
+	if (status == HANDLE_ELSEWHERE && !again) { /* it is counted at fds.sock */
 		session->user->own.requests--;
 		registry->state.users.total.requests--;
 	}
@@ -165,7 +165,7 @@ int handle_fault(struct registry *registry, struct session *session, size_t size
 	return status;
 }
 
-/* The audit has had its line when the request began to wait. */
+/* Write no audit line: audit_wait() audits a request when it begins to wait. */
 void handle_timeout(struct registry *registry, struct session *session, const request *ask,
 		    reply *answer)
 {
