@@ -5,12 +5,13 @@
  * gpushare: GPU buffers with names, across processes, without a copy.
  *
  * Every call returns GPUSHARE_OK or a negative enum gpushare_status and sets its out_ arguments
- * only on success. gpushare_explain() gives the sentence behind the last failure of this thread:
- * the thing, the cause and the next step. Calls are safe from any thread and need no current CUDA
- * context; what was current before is current afterwards. After fork() a child must open a session
- * of its own: calls on an inherited one answer GPUSHARE_E_FORKED. A thread is not cancelled in a call,
- * but behind it; only gpushare_watch_next() and gpushare_event_wait_host() are cancelled while they wait.
- * The time limit of a call covers its wait for other threads of the session.
+ * only on success. gpushare_explain() explains this thread's last failure: the thing, the cause and
+ * the next step. Calls are safe from any thread and need no current CUDA context; the current
+ * context is the same afterwards. After fork() a child must open a session of its own: calls on an
+ * inherited one answer GPUSHARE_E_FORKED. A thread that is cancelled during a call ends after it,
+ * at the next cancellation point, except in gpushare_watch_next() and gpushare_event_wait_host(),
+ * which are cancelled while they wait. A call's time limit includes its wait for other threads of
+ * the session.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +31,7 @@ extern "C" {
 #define GPUSHARE_TAGS_MAX 4	/* tags of a buffer */
 #define GPUSHARE_TAG_KEY_MAX 31 /* bytes, without the final NUL */
 #define GPUSHARE_TAG_VALUE_MAX 127
-#define GPUSHARE_COUNTS_MAX 32 /* kinds of one sort that a registry counts */
+#define GPUSHARE_COUNTS_MAX 32 /* entries in each by_* array of gpushare_registry_info */
 
 /* X(name, value, text) */
 #define GPUSHARE_STATUSES(X) \
@@ -69,8 +70,8 @@ enum gpushare_status {
 #define GPUSHARE_BACKINGS(X) \
 	X(IPC, 1, "ipc")     /* untouched cudaMalloc memory, by its CUDA IPC handle */ \
 	X(VMM, 2, "vmm")     /* cuMemCreate memory, by its exported file descriptor */ \
-	X(HOST, 3, "host")   /* the host's, by its descriptor, at one address for CPU and GPU */ \
-	X(EVENT, 4, "event") /* no memory but a named event, by its CUDA IPC handle */
+	X(HOST, 3, "host")   /* host memory, by its descriptor, at one address for CPU and GPU */ \
+	X(EVENT, 4, "event") /* a named event, no memory, by its CUDA IPC handle */
 
 enum gpushare_backing {
 #define X(name, value, text) GPUSHARE_BACKING_##name = value,
@@ -82,8 +83,8 @@ enum gpushare_backing {
 #define GPUSHARE_FLAGS(X) \
 	X(KEEP, 1, "keep")	   /* stays after its owner frees it, exits or is killed */ \
 	X(READONLY, 2, "readonly") /* other processes map it for reading only */ \
-	X(VMM, 4, "vmm")	   /* cuMemCreate memory; the first two ask for that too */ \
-	X(UNIFIED, 8, "unified")   /* the host's memory, at one address for CPU and GPU */ \
+	X(VMM, 4, "vmm")	   /* cuMemCreate memory; KEEP and READONLY ask for that too */ \
+	X(UNIFIED, 8, "unified")   /* host memory, at one address for CPU and GPU */ \
 	X(STAGED, 16, "staged")	   /* no other process sees the name before gpushare_commit() */
 
 enum gpushare_flag {
@@ -94,10 +95,10 @@ enum gpushare_flag {
 
 /* X(name, value, text): what became of an attached buffer's name */
 #define GPUSHARE_STATES(X) \
-	X(SHARED, 1, "shared")	     /* its owner has it, under its name */ \
-	X(KEPT, 2, "kept")	     /* its owner has gone, and it was to be kept */ \
+	X(SHARED, 1, "shared")	     /* its owner shares it under its name */ \
+	X(KEPT, 2, "kept")	     /* its owner has gone, and the buffer is kept (KEEP) */ \
 	X(WITHDRAWN, 3, "withdrawn") /* nobody has the name; the memory stays until you detach */ \
-	X(REPLACED, 4, "replaced")   /* the same, and the name is another buffer's now */
+	X(REPLACED, 4, "replaced")   /* as WITHDRAWN, and another buffer has the name now */
 
 enum gpushare_state {
 #define X(name, value, text) GPUSHARE_STATE_##name = value,
@@ -126,23 +127,22 @@ enum gpushare_caching {
 };
 
 /*
- * X(name, value, text): what a watcher is told. The buffer's record is as it is after that; what has
- * gone, as it was.
+ * X(name, value, text): what a watcher is told. A notice has the buffer's record as it is after the
+ * event; if the buffer has gone, as it was last.
  */
 #define GPUSHARE_NOTICES(X) \
-	X(SHARE, 1, "share")	   /* it has the name now: new, adopted, or its owner is back */ \
-	X(ATTACH, 2, "attach")	   /* one process more, or once more */ \
-	X(DETACH, 3, "detach")	   /* by a detach or that process's end */ \
+	X(SHARE, 1, "share")	   /* it has its name: it is new, adopted, or its owner is back */ \
+	X(ATTACH, 2, "attach")	   /* a process attached it, perhaps once more */ \
+	X(DETACH, 3, "detach")	   /* a process detached it, or ended */ \
 	X(PUBLISH, 4, "publish")   /* at most once a second: the latest sequence, and the rate */ \
-	X(WITHDRAW, 5, "withdraw") /* its owner took the name back: it is freed */ \
-	X(UNLINK, 6, "unlink")	   /* somebody took the name away */ \
-	X(DEFERRED, 7, "deferred") /* freed, and held for those who have it attached */ \
-	X(OWNER_GONE, 8, \
-	  "owner-gone")		/* its owner ended, or freed what is kept (KEEP) and stays */ \
-	X(EXPIRE, 9, "expire")	/* kept, and its ttl_s is over */ \
-	X(REMOVE, 10, "remove") /* what had no name or owner any more: replaced, lost, or freed */ \
-	X(LOST, 100, "lost")	/* so many notices were missed; about no buffer */ \
-	X(RESTART, 101, "restart") /* another registry: list again what there is; about no buffer */
+	X(WITHDRAW, 5, "withdraw") /* its owner withdrew the name: it is freed */ \
+	X(UNLINK, 6, "unlink")	   /* its name was unlinked */ \
+	X(DEFERRED, 7, "deferred") /* freed by its owner, and held for its attachers */ \
+	X(OWNER_GONE, 8, "owner-gone") /* its owner ended or freed it, and it is kept (KEEP) */ \
+	X(EXPIRE, 9, "expire")	       /* it was kept, and its ttl_s is over */ \
+	X(REMOVE, 10, "remove") /* without name or owner, it has gone: replaced, lost, or freed */ \
+	X(LOST, 100, "lost") /* notices were missed: see gpushare_notice.lost; about no buffer */ \
+	X(RESTART, 101, "restart") /* another registry: list all buffers again; about no buffer */
 
 enum gpushare_notice_kind {
 #define X(name, value, text) GPUSHARE_NOTICE_##name = value,
@@ -155,7 +155,7 @@ enum gpushare_notice_kind {
 	X(NONE, 0, "none") /* nothing was published, or waited for, so far */ \
 	X(HOST, 1, "host") /* the CPU's loads and stores alone */ \
 	X(HOST_FUNCTION, 2, \
-	  "host-functions") /* the CPU, called by streams: a GPU without 64-bit stream memory operations */ \
+	  "host-functions") /* the CPU, called by streams: no 64-bit stream memory operations */ \
 	X(STREAM, 3, "stream-memory-operations")
 
 enum gpushare_ordering {
@@ -164,14 +164,14 @@ enum gpushare_ordering {
 #undef X
 };
 
-struct gpushare_session; /* a connection to the registry, and the lease on all that is shared */
+struct gpushare_session; /* a connection to the registry: what it shares lasts as long as it */
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
-struct gpushare_map;	 /* a buffer's memory at an address of the CPU's */
-struct gpushare_mirror;	 /* a pinned host copy of a part of one */
-struct gpushare_event;	 /* a named event: what one process records, others wait for */
-struct gpushare_watch;	 /* a connection that is told what happens to buffers */
+struct gpushare_map;	 /* a buffer's memory, mapped for the CPU */
+struct gpushare_mirror;	 /* a pinned host copy of a part of a buffer */
+struct gpushare_event;	 /* a named event: one process records it, others wait for it */
+struct gpushare_watch;	 /* a connection that reports what happens to buffers */
 
-/** struct gpushare_open_options - zero, or NULL in its place, means the default everywhere */
+/** struct gpushare_open_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_open_options {
 	const char *directory; /* of the registry; default $GPUSHARE_DIR and so on, see README.md */
 	unsigned int timeout_ms; /* for each registry call; default $GPUSHARE_TIMEOUT_MS or 1000 */
@@ -180,66 +180,68 @@ struct gpushare_open_options {
 
 struct gpushare_attach_options {
 	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
-	int same_address;     /* at the owner's address, or GPUSHARE_E_ADDRESS_TAKEN: pointers that
-			       * the owner put into the buffer hold here too. For vmm buffers; of an
-			       * adopted one it is the address that it was made at */
-	int prefer_same_address; /* the same, but at another one where that is taken */
-	int on_device; /* map it for `device`, by peer access where it is on another GPU; 0: for its
-			* own GPU, or where that is not visible here for the current context's
+	int same_address; /* map it at the owner's address, or fail with GPUSHARE_E_ADDRESS_TAKEN.
+			   * Pointers that the owner stored in the buffer are then valid here.
+			   * For vmm buffers; for an adopted one, the address of its creation */
+	int prefer_same_address; /* the same, but at another address if that is taken */
+	int on_device; /* map it for `device`, by peer access if the buffer is on another GPU.
+			* 0: for its own GPU or, if that is not visible here, for the current
+			* context's device, or 0 without one */
+	int device;    /* with on_device: CUDA ordinal in this process; -1: the current context's
 			* device, or 0 without one */
-	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
-	int passive;   /* gpushare_acquire() does not make this process a consumer whom those who
-		      * publish wait for: see gpushare_join() */
-	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and their like. Of
-			* vmm buffers; gpushare_pointer() is 0, gpushare_device() -1. Not with
+	int passive;   /* gpushare_acquire() does not make this process a consumer, for which
+			* publishers wait: see gpushare_join() */
+	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and similar calls.
+			* For vmm buffers; gpushare_pointer() is 0, gpushare_device() -1. Not with
 			* same_address or on_device */
-	int read_only; /* for reading, to which the right to read suffices: see gpushare_share_with().
-			* Else the right to write is wanted as well */
+	int read_only; /* attach for reading; the right to read suffices: see gpushare_share_with().
+			* 0: the right to write is needed as well */
 };
 
-/** struct gpushare_alloc_options - zero, or NULL in its place, means the default but for device */
+/** struct gpushare_alloc_options - zero in a field but device: its default; NULL: all defaults */
 struct gpushare_alloc_options {
 	int device; /* CUDA ordinal in this process; -1 (NULL: too) for the current context's
 			 * device, or 0 without one */
 	uint32_t
 	    flags; /* of enum gpushare_flag; KEEP, READONLY and VMM ask for cuMemCreate memory */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
-	int adopt;	/* with KEEP: what is kept of that name, size and GPU, contents and all */
-	uint32_t mode;	/* these two as in gpushare_share_options; with adopt: 0 and NULL leave them
-			 * as they are */
+	int adopt;	/* with KEEP: take over a kept buffer of that name, size and GPU */
+	uint32_t mode;	/* mode and group as in gpushare_share_options; with adopt, 0 and NULL leave
+			 * them as they are */
 	const char *group;
 };
 
-/** struct gpushare_share_options - zero, or NULL in its place, means the default everywhere */
+/** struct gpushare_share_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_share_options {
-	uint32_t mode;	   /* who may read and write it, bits as a file's, of 0666; 0: 0600 */
-	const char *group; /* whom the middle digit is about: a name or number, of a group that the
-			    * caller is in; NULL: the caller's own */
-	int staged;	   /* as GPUSHARE_FLAG_STAGED: see gpushare_commit(); not of events */
+	uint32_t mode;	   /* permission bits as of a file, out of 0666; 0: 0600 */
+	const char *group; /* the group of the middle digit, by name or number; the caller is in it.
+			    * NULL: the caller's own */
+	int staged;	   /* as GPUSHARE_FLAG_STAGED: see gpushare_commit(); not for events */
 };
 
-/** struct gpushare_event_options - zero, or NULL in its place, means the default everywhere */
+/** struct gpushare_event_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_event_options {
 	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
-	int on_device; /* open it for `device`; 0: for its owner's GPU, or where that is not visible
-			* here for the current context's device, or 0 without one */
-	int device;    /* with on_device: CUDA ordinal in this process; -1: as without one */
+	int on_device; /* open it for `device`. 0: for its owner's GPU or, if that is not visible
+			* here, for the current context's device, or 0 without one */
+	int device;    /* with on_device: CUDA ordinal in this process; -1: the current context's
+			* device, or 0 without one */
 };
 
-/** struct gpushare_map_options - zero, or NULL in its place, means the default everywhere */
+/** struct gpushare_map_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_map_options {
-	int need_coherent; /* rather GPUSHARE_E_NOT_SUPPORTED than a map that wants flushing */
+	int need_coherent; /* fail with GPUSHARE_E_NOT_SUPPORTED if the map would need flushing */
 };
 
-/** struct gpushare_map_info - how a map was made, and what that means for its use */
+/** struct gpushare_map_info - how a map was made, and how it must be used */
 struct gpushare_map_info {
-	const char *backend; /* "dma-buf", "vulkan" or "host"; a string that stays */
+	const char *backend; /* "dma-buf", "vulkan" or "host"; a static string */
 	enum gpushare_caching caching;
 	int coherent;	  /* 0: gpushare_map_flush() and gpushare_map_invalidate() are needed */
-	size_t atom_size; /* bytes that those two work on at once; 1 where it is coherent */
+	size_t atom_size; /* bytes that those two work on at once; 1 if coherent */
 };
 
-/** struct gpushare_tag - what a buffer is said to be: "dtype", "f16" */
+/** struct gpushare_tag - a label of a buffer: "dtype", "f16" */
 struct gpushare_tag {
 	char key[GPUSHARE_TAG_KEY_MAX + 1];	/* 1 or more of [A-Za-z0-9._-] */
 	char value[GPUSHARE_TAG_VALUE_MAX + 1]; /* no control characters */
@@ -258,20 +260,20 @@ struct gpushare_info {
 	int32_t owner_pid; /* as the registry's pid namespace numbers it; 0: not visible there */
 	uint64_t owner_started; /* clock ticks after boot, field 22 of /proc/PID/stat */
 	char owner_command[GPUSHARE_COMMAND_MAX + 1];
-	uint32_t attachers; /* processes' attachments now */
+	uint32_t attachers; /* number of attachments by processes now */
 	uint64_t created_unix_ns;
 	uint32_t flags;	     /* of enum gpushare_flag: KEEP, READONLY */
 	uint32_t ttl_s;	     /* with KEEP: seconds to stay after its owner has gone; 0: no end */
-	uint32_t ttl_left_s; /* of those, once the owner has gone */
-	int owner_alive;     /* 0: kept, and its owner has freed it or ended; owner_* say who */
-	int deferred;	     /* 1: freed by its owner, who holds it for those who are attached */
-	int missing; /* 1: of before the registry's restart, its memory not brought back so far */
-	uint64_t sequence; /* that was published last, see gpushare_publish(); 0: nothing so far */
-	enum gpushare_ordering ordering; /* how who publishes it does so */
-	uint32_t mode;			 /* who may have it: see gpushare_share_options */
-	uint32_t owner_gid;		 /* 2^32 - 1: of no group */
-	int isolated; /* 1: whoever attaches maps nothing but this allocation; 0: a cudaMalloc
-				  * allocation that is no multiple of 2 MiB, whose last block others share */
+	uint32_t ttl_left_s; /* seconds left of ttl_s, once the owner has gone */
+	int owner_alive;     /* 0: kept, and its owner (owner_*) has freed it or ended */
+	int deferred;	     /* 1: freed by its owner, who holds it for its attachers */
+	int missing;	     /* 1: not shared again since the registry's restart */
+	uint64_t sequence;   /* the latest published, see gpushare_publish(); 0: none */
+	enum gpushare_ordering ordering; /* how its publisher publishes */
+	uint32_t mode;			 /* permissions: see gpushare_share_options */
+	uint32_t owner_gid;		 /* 2^32 - 1: no group */
+	int isolated; /* 1: attachers map nothing but this allocation. 0: it is a cudaMalloc
+		       * allocation that is no multiple of 2 MiB: others share its last block */
 	uint32_t tag_count;
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];
 };
@@ -283,37 +285,36 @@ struct gpushare_holder {
 	uint64_t started; /* clock ticks after boot, field 22 of /proc/PID/stat */
 	char command[GPUSHARE_COMMAND_MAX + 1];
 	uint32_t count; /* attachments */
-	int own;	/* 1: the owner's own process, not among gpushare_info.attachers */
+	int own;	/* 1: the owner's own process, not counted in gpushare_info.attachers */
 };
 
 /** struct gpushare_count - how many of one kind */
 struct gpushare_count {
 	char what[24];
 	uint64_t count;
-	uint64_t bytes; /* where it is of memory */
+	uint64_t bytes; /* for counts of memory */
 };
 
-/** struct gpushare_registry_info - what a registry has to do, all its clients together; of one that
- * serves several users, who is neither root nor the registry's own user is told of what he may see, and
- * of what he has and asks for himself */
+/** struct gpushare_registry_info - a registry's load, for all its clients together. If the
+ * registry serves several users, a caller who is neither root nor the registry's own user gets
+ * only the counts of what he may see, and of what he has and asks for himself */
 struct gpushare_registry_info {
 	uint64_t names;
 	uint64_t attachments;
 	uint64_t connections;
 	uint64_t waiters;  /* requests that wait for a name */
 	uint64_t requests; /* since it was started */
-	uint64_t deferred; /* buffers that their owners have freed and hold for who is attached */
+	uint64_t deferred; /* buffers that their owners have freed and hold for attachers */
 	uint64_t started_unix_ns;
 	uint64_t deferred_bytes; /* of those */
-	uint64_t kept_bytes;	 /* of all that is to be kept, whether its owner lives or not */
+	uint64_t kept_bytes;	 /* of all buffers with KEEP, whether their owners live or not */
 	uint64_t kept_limit;	 /* bytes; --keep-limit of gpushare-registry, or user_kept_bytes */
 	uint64_t descriptors;	 /* file descriptors that it holds for memory */
-	uint64_t hidden;	 /* requests about what is there, of users who may not see it */
-	char version[32];	 /* of the registry; "": it is older than that it says so */
+	uint64_t hidden;	 /* requests about buffers that their users may not see */
+	char version[32];	 /* of the registry; "": older than this field */
 	int32_t pid;
-	uint32_t
-	    lock_held_max_us; /* so long at most it let others wait for one thing that it did */
-	/* Up to the first whose `what` is empty. */
+	uint32_t lock_held_max_us; /* the longest time that one operation made others wait */
+	/* Each array ends at the first entry whose `what` is empty. */
 	struct gpushare_count by_verb[GPUSHARE_COUNTS_MAX];    /* requests answered: "attach" */
 	struct gpushare_count by_status[GPUSHARE_COUNTS_MAX];  /* refusals: "E_NOT_FOUND" */
 	struct gpushare_count by_backing[GPUSHARE_COUNTS_MAX]; /* names: "ipc", with their bytes */
@@ -331,8 +332,8 @@ struct gpushare_notice {
 	uint64_t lost;	  /* LOST: how many notices were missed, of whatever names */
 	uint64_t published;	   /* PUBLISH: the latest sequence */
 	uint64_t rate;		   /* PUBLISH: publications a second */
-	struct gpushare_info info; /* zero for LOST and RESTART; a DETACH from what has gone has its
-				    * name and generation only */
+	struct gpushare_info info; /* zero for LOST and RESTART; a DETACH from a buffer that has
+				    * gone has its name and generation only */
 };
 
 /**
@@ -373,16 +374,17 @@ int gpushare_close(struct gpushare_session *session);
  *
  * Call gpushare_free() before freeing the memory. Memory of cuMemCreate must have been made with
  * requestedHandleTypes CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, and the bytes must lie in one
- * mapping; its backing is vmm, and whoever is attached keeps it when the owner goes. A part of a buffer
- * that this session made with GPUSHARE_FLAG_READONLY is for others to read alone, too. Who attaches a
- * cudaMalloc allocation maps its 2 MiB blocks whole: see gpushare_info.isolated.
+ * mapping; its backing is vmm, and attachers keep it after the owner has gone. If the bytes are
+ * part of a buffer that this session made with GPUSHARE_FLAG_READONLY, other processes may only
+ * read them, too. An attacher of a cudaMalloc allocation maps its whole 2 MiB blocks: see
+ * gpushare_info.isolated.
  *
  * Shapes:  flat byte range.
  * Units:   bytes.
  * Threads: safe from any thread; needs no current CUDA context.
  * Errors:  GPUSHARE_E_NAME, _E_INVALID, _E_RANGE, _E_EXISTS (gpushare_explain() says whose),
- *          _E_NOT_SHAREABLE (managed, stream-ordered or host memory; cuMemCreate without that handle
- *          type), _E_NO_REGISTRY, _E_TIMED_OUT, _E_LIMIT, _E_NO_DRIVER, _E_CUDA
+ *          _E_NOT_SHAREABLE (managed, stream-ordered or host memory; cuMemCreate without that
+ *          handle type), _E_NO_REGISTRY, _E_TIMED_OUT, _E_LIMIT, _E_NO_DRIVER, _E_CUDA
  * Source:  CUDA Driver API, cuIpcGetMemHandle, cuMemGetAddressRange, cuMemRetainAllocationHandle,
  *          cuMemExportToShareableHandle.
  *
@@ -392,16 +394,17 @@ int gpushare_share(struct gpushare_session *session, const char *name, uint64_t 
 		   size_t size, struct gpushare_buffer **out_buffer);
 
 /**
- * gpushare_share_with() - gpushare_share(), and who else may have it
+ * gpushare_share_with() - gpushare_share() with permissions for other users
  * @options: NULL is gpushare_share()
  *
- * Rights are as with files: the first of owner, group and others that fits a user decides, and root may
- * all. Who may neither read nor write does not see the name. Who may read sees it, and attaches it with
- * gpushare_attach_options.read_only; who may read and write attaches it, and publishes. Its owner's user
- * alone unlinks and tags it. Other users are there where the registry serves them: gpushare-registry
- * --system. What is to be read alone is mapped so by this library. The driver has no word for it: a
- * program that goes about it by itself can write to memory that it may read. Memory of cudaMalloc can't
- * be mapped so, and is refused to who may but read.
+ * Permissions work as for files: the first of owner, group and others that matches a user decides,
+ * and root may do all. A user who may neither read nor write does not see the name. A user who may
+ * read sees it, and attaches it with gpushare_attach_options.read_only. A user who may read and
+ * write attaches it without that, and publishes. Only its owner's user unlinks and tags it. There
+ * are other users only if the registry serves them: gpushare-registry --system. If a user may only
+ * read, this library maps the memory for reading. The driver does not enforce that: a program that
+ * bypasses the library can write to memory that it may read. Memory of cudaMalloc can't be mapped
+ * for reading only, and is refused to a user who may only read.
  *
  * Errors:  as gpushare_share(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such group),
  *          _E_DENIED (the caller is not in it)
@@ -418,8 +421,8 @@ int gpushare_share_with(struct gpushare_session *session, const char *name, uint
  * @size:   bytes, 1 or more
  * @out_buffer: release memory and name with gpushare_free()
  *
- * The GPU gives whole blocks of 2 MiB, so that the buffer is isolated (gpushare_info.isolated and
- * base_size); where those don't fit, exactly @size. gpushare_size() is @size.
+ * The allocation is whole blocks of 2 MiB, so that the buffer is isolated (gpushare_info.isolated
+ * and base_size). If those don't fit, it is exactly @size bytes. gpushare_size() is @size.
  *
  * The rest as gpushare_share(); GPUSHARE_E_NO_MEMORY when the GPU has no room.
  *
@@ -431,37 +434,40 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
 		   struct gpushare_buffer **out_buffer);
 
 /**
- * gpushare_alloc_with() - allocate device memory, give it a name, and say how it is to live
+ * gpushare_alloc_with() - allocate device memory with options, and give it a name
  * @options: NULL is gpushare_alloc() with device -1
  *
- * GPUSHARE_FLAG_KEEP: gpushare_free(), gpushare_close() and the end of this process unmap it here,
- * and the registry keeps it, for whoever attaches, until gpushare_unlink() ('gpushare rm'), the end
- * of its ttl_s, or a new buffer under its name: which replaces it, as a new generation, where the
- * owner has gone, or with adopt becomes its owner: gpushare_was_adopted() tells. An adopted buffer
- * is mapped at the address that it was made at, where that is free; to same_address of others that
- * stays its address. What is kept at most is the registry's
- * affair (--keep-limit); memory comes back when the last process that maps it lets go.
- * GPUSHARE_FLAG_READONLY: other processes map it for reading alone. Their calls of this library
- * answer GPUSHARE_E_READ_ONLY, their own copies into it are refused by the driver, and a kernel's
- * store ends that process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), nobody else's.
- * GPUSHARE_FLAG_VMM: cuMemCreate memory without any of that.
- * Where other GPUs reach the one that it is on, a session that makes or attaches cuMemCreate memory
- * keeps one granule there (2 MiB) until it is closed: without it the driver joins the GPUs anew for
- * the first buffer each time, for 1 to 4 ms.
- * GPUSHARE_FLAG_UNIFIED: the host's memory, pinned, which the CPU and every GPU reach at one address:
- * gpushare_pointer() is good for both, and is the same in every process that attaches it. Alone or
- * with KEEP, READONLY; @device says whose NUMA node. Memory of cuMemCreate there, or where the driver
- * makes none, a memfd that is registered in each process. What the GPU reads goes over the bus.
+ * GPUSHARE_FLAG_KEEP: gpushare_free(), gpushare_close() and the end of this process only unmap it
+ * here. The registry keeps it for attachers until gpushare_unlink() ('gpushare rm'), the end of its
+ * ttl_s, or a new buffer under its name. If the owner has gone, a new buffer replaces it, as a new
+ * generation; with adopt, the caller becomes its owner instead: see gpushare_was_adopted(). An
+ * adopted buffer is mapped at the address of its creation if that is free here; for same_address of
+ * other processes that stays its address. The registry limits what it keeps (--keep-limit). The
+ * memory is released when the last process that maps it unmaps it.
+ * GPUSHARE_FLAG_READONLY: other processes map it for reading only. If they write by calls of this
+ * library, these answer GPUSHARE_E_READ_ONLY; the driver refuses their own copies into it. A
+ * kernel's store ends its own process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), and no other
+ * one.
+ * GPUSHARE_FLAG_VMM: cuMemCreate memory without any of that. If other GPUs reach the GPU of the
+ * memory, a session that makes or attaches cuMemCreate memory keeps one granule there (2 MiB) until
+ * it is closed. Without it the driver would connect the GPUs again for the first buffer each time,
+ * which takes 1 to 4 ms.
+ * GPUSHARE_FLAG_UNIFIED: pinned host memory, which the CPU and every GPU reach at one address:
+ * gpushare_pointer() is valid for both, and is the same in every process that attaches it. Use the
+ * flag alone or with KEEP and READONLY. @device selects the NUMA node. The memory is cuMemCreate
+ * memory on that node or, if the driver makes none there, a memfd that each process registers. The
+ * GPU reads it over the bus.
  *
- * GPUSHARE_FLAG_STAGED: the name is taken, and no other process sees it before gpushare_commit().
- * What ends before that is gone, KEEP or not. It takes no place of something that is kept: such a
- * name is taken (_E_EXISTS). Not with adopt.
+ * GPUSHARE_FLAG_STAGED: the name is taken, but no other process sees it before gpushare_commit().
+ * If the buffer is freed or its owner ends before that, it is gone, even with KEEP. It does not
+ * replace a kept buffer: the name of one is taken (_E_EXISTS). Not with adopt.
  *
- * Such memory is taken in whole granules (2 MiB): gpushare_info.base_size.
+ * cuMemCreate and unified memory is allocated in whole granules (2 MiB): see
+ * gpushare_info.base_size.
  *
- * Errors:  as gpushare_alloc(), and GPUSHARE_E_INVALID (flags that there are not; ttl_s or adopt
- *          without KEEP; VMM with UNIFIED; STAGED with adopt), _E_LIMIT (what the registry keeps; the sentence
- *          says how to remove some), _E_NOT_SUPPORTED (a driver without cuMemCreate),
+ * Errors:  as gpushare_alloc(), and GPUSHARE_E_INVALID (unknown flags; ttl_s or adopt without KEEP;
+ *          VMM with UNIFIED; STAGED with adopt), _E_LIMIT (the registry can keep no more; the
+ *          sentence says how to remove some), _E_NOT_SUPPORTED (a driver without cuMemCreate),
  *          _E_ADDRESS_TAKEN (adopted unified memory)
  * Source:  CUDA Driver API, cuMemCreate, cuMemHostRegister, cuMemAddressReserve, cuMemMap,
  *          cuMemSetAccess, cuMemExportToShareableHandle.
@@ -490,33 +496,35 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
  * @out_buffer: release with gpushare_detach(), once for each attach
  *
  * Attaching an ipc buffer that this process owns gives the owner's own address; a vmm buffer is
- * mapped anew, and stays when its owner frees it or ends. Attaching the same
- * buffer twice gives the same struct, address and mapping, and counts. A session that does so again
- * and again asks the registry for the first of them only, and only those show in
- * gpushare_info.attachers. One that was made with
- * GPUSHARE_FLAG_READONLY is mapped for reading where another process owns it: ask
- * gpushare_is_read_only(). The GPU is found by its
- * UUID, whatever CUDA_VISIBLE_DEVICES says on either side; where it is not visible here, or with
- * on_device, another GPU of the machine reaches the memory by peer access: GPUSHARE_E_DEVICE where
- * there is none. Unified memory is at its owner's address or not at all, once in a process for
- * however many sessions, and any GPU will do. What is attached already stays as it is mapped: see
- * gpushare_device(). With host_only no CUDA call is made, now or later; an attachment with it and
- * one without are two, also in one session. Of each attached vmm or unified buffer one file
- * descriptor is held, close-on-exec, numbered 256 or more where there is room, and closed in a
- * forked child; a program that closes it can't gpushare_map() a vmm buffer any more, nor give the
- * memory again to a registry that has lost it, and loses nothing else.
+ * mapped again, and stays when its owner frees it or ends. Attaching the same buffer twice gives
+ * the same struct, address and mapping, and is counted. A session that attaches a buffer repeatedly
+ * asks the registry for the first attaches only, and only these count in gpushare_info.attachers.
+ * If another process owns the buffer and made it with GPUSHARE_FLAG_READONLY, it is mapped for
+ * reading only: see gpushare_is_read_only(). The GPU is found by its UUID, whatever
+ * CUDA_VISIBLE_DEVICES says on either side. If it is not visible here, or with on_device, another
+ * GPU of the machine reaches the memory by peer access; without peer access the call fails with
+ * GPUSHARE_E_DEVICE. Unified memory is mapped at its owner's address or not at all, once in a
+ * process for all its sessions, and any GPU can use it. A buffer that is attached already keeps its
+ * mapping: see gpushare_device(). With host_only no CUDA call is made, now or later; attachments
+ * with and without it are separate, even in one session. For each attached vmm or unified buffer
+ * one file descriptor is held. It is close-on-exec, numbered 256 or more if the limit allows, and
+ * closed in a forked child. If the program closes it, a vmm buffer can't be mapped by
+ * gpushare_map() any more, and the memory can't be given again to a registry that has lost it;
+ * nothing else fails.
  *
- * With read_only gpushare_is_read_only() is 1: a vmm or unified buffer is mapped so, of memory of
- * cudaMalloc only this library's own writes are refused. An attachment with it and one without are two,
- * but for unified memory, which is mapped once: GPUSHARE_E_READ_ONLY where it can't be written here.
+ * With read_only, gpushare_is_read_only() is 1. A vmm or unified buffer is then mapped for reading
+ * only; for memory of cudaMalloc, only this library's own writes are refused. Attachments with and
+ * without read_only are separate, except of unified memory, which is mapped once. If that mapping
+ * is for reading only, attaching without read_only fails with GPUSHARE_E_READ_ONLY.
  *
  * Shapes:  flat byte range of gpushare_size() bytes.
  * Units:   bytes; milliseconds.
  * Threads: safe from any thread; needs no current CUDA context.
- * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner), _E_TIMED_OUT, _E_DENIED (gpushare_explain() says whose it is), _E_OWNER_GONE, _E_NO_REGISTRY, _E_DEVICE,
- *          _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer, and the driver or GPU
- *          can't map such; same_address or host_only of another; host_only of unified memory
- *          that is cuMemCreate's), _E_ADDRESS_TAKEN
+ * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND (gpushare_explain() has the last owner), _E_TIMED_OUT,
+ *          _E_DENIED (gpushare_explain() says whose it is), _E_OWNER_GONE, _E_NO_REGISTRY,
+ *          _E_DEVICE, _E_NO_DRIVER, _E_CUDA, _E_LIMIT, _E_NOT_SUPPORTED (a vmm buffer that the
+ *          driver or GPU can't map; same_address or host_only of a buffer of another kind;
+ *          host_only of unified memory that cuMemCreate made), _E_ADDRESS_TAKEN
  * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
@@ -526,7 +534,7 @@ int gpushare_attach(struct gpushare_session *session, const char *name,
 		    struct gpushare_buffer **out_buffer);
 
 /**
- * gpushare_detach() - give back one attachment
+ * gpushare_detach() - end one attachment
  * @buffer: from gpushare_attach(); NULL is allowed. The last detach unmaps and frees the struct.
  *
  * Work on the buffer must have ended: this does not wait for streams.
@@ -541,13 +549,14 @@ int gpushare_detach(struct gpushare_buffer *buffer);
  * gpushare_free() - end what gpushare_share() or gpushare_alloc() began
  * @buffer: NULL is allowed; not usable afterwards
  *
- * The name is withdrawn first; then memory from gpushare_alloc() is freed. What other processes have
- * attached still is held for them (ipc; a vmm buffer outlives its owner by itself), 64 buffers and
- * $GPUSHARE_DEFERRED_FREE bytes of a session at most, the oldest going first: a later gpushare_alloc(),
- * gpushare_share() or gpushare_free() frees it once the last of them has left, a gpushare_alloc()
- * that finds no room frees all of it, and so does gpushare_close(). Memory that was given to
- * gpushare_share() stays the caller's: let the others detach before it is freed. A buffer with
- * GPUSHARE_FLAG_KEEP is unmapped here and stays under its name, without an owner.
+ * The name is withdrawn first; then memory from gpushare_alloc() is freed. If other processes still
+ * have an ipc buffer attached, it is held for them; a vmm buffer outlives its owner by itself. A
+ * session holds 64 buffers and $GPUSHARE_DEFERRED_FREE bytes at most; beyond that the oldest is
+ * freed first. A later gpushare_alloc(), gpushare_share() or gpushare_free() frees a held buffer
+ * after its last attacher has left. A gpushare_alloc() that finds no room frees all held buffers,
+ * and so does gpushare_close(). Memory that was given to gpushare_share() stays the caller's: let
+ * the others detach before it is freed. A buffer with GPUSHARE_FLAG_KEEP is unmapped here and stays
+ * under its name, without an owner.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from attach), _E_FORKED, _E_CUDA
  *
@@ -557,23 +566,23 @@ int gpushare_free(struct gpushare_buffer *buffer);
 
 /**
  * gpushare_commit() - show a staged name to everybody, now that its contents and tags are there
- * @buffer: of gpushare_alloc_with() with GPUSHARE_FLAG_STAGED, or gpushare_share_with() and staged;
- *          of others, and of one that was committed before, nothing is done
+ * @buffer: from gpushare_alloc_with() with GPUSHARE_FLAG_STAGED, or gpushare_share_with() with
+ *          staged; for another buffer, or one that was committed before, nothing is done
  *
- * Who waits for the name gets it now. The caller sees to it that what a GPU is to write has been
- * written: a commit waits for no stream. Any thread; asks the registry once.
+ * A process that waits for the name gets it now. The caller makes sure that the GPU has finished
+ * writing the contents: a commit waits for no stream. Any thread; asks the registry once.
  *
  * Errors:  GPUSHARE_E_INVALID (not a buffer of the caller's own), _E_NOT_FOUND (the name was taken
- *          away meanwhile), _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT (then it may be seen or not; ask
- *          again)
+ *          away meanwhile), _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT (the name may be visible or
+ *          not; call again)
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_commit(struct gpushare_buffer *buffer);
 
 /**
- * gpushare_unlink() - take a name away; the memory and attachments stay as they are, and what was
- * kept goes when the last of them goes
+ * gpushare_unlink() - remove a name; the memory and attachments stay as they are, and a kept buffer
+ * ends with the last of them
  * @name: of a buffer that the caller's user owns
  *
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND, _E_DENIED, _E_NO_REGISTRY, _E_TIMED_OUT
@@ -583,15 +592,15 @@ int gpushare_commit(struct gpushare_buffer *buffer);
 int gpushare_unlink(struct gpushare_session *session, const char *name);
 
 /**
- * gpushare_tag() - set tags of a buffer, for whoever looks at it
+ * gpushare_tag() - set tags of a buffer, for any process that looks at it
  * @name:  of a buffer that the caller's user owns
- * @tags:  what is set; one with an empty value takes the tag of that key away. All or none.
+ * @tags:  the tags to set; an empty value removes the tag of that key. All or none are set.
  * @count: of @tags, up to GPUSHARE_TAGS_MAX
  *
- * Tags stay as long as the name's generation, also when the owner of a kept buffer goes and another
- * adopts it. They are words: nothing is done by them.
+ * Tags stay as long as the name's generation, also when the owner of a kept buffer ends and another
+ * one adopts it. Tags are only text: they have no effect.
  *
- * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND, _E_DENIED, _E_INVALID (a key or value that can't be, a key
+ * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND, _E_DENIED, _E_INVALID (an invalid key or value, or a key
  *          that comes twice), _E_LIMIT (more than GPUSHARE_TAGS_MAX), _E_NO_REGISTRY, _E_TIMED_OUT
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; then no tag was changed.
@@ -600,9 +609,10 @@ int gpushare_tag(struct gpushare_session *session, const char *name,
 		 const struct gpushare_tag *tags, size_t count);
 
 /**
- * gpushare_tags() - a buffer's tags as they are now; gpushare_buffer_info() has those of when it came
+ * gpushare_tags() - a buffer's tags as they are now; gpushare_buffer_info() has those at its share
+ * or attach
  * @out_tags:  room for GPUSHARE_TAGS_MAX
- * @out_count: of those that were filled in
+ * @out_count: number of tags that were filled in
  *
  * Asks the registry.
  *
@@ -615,8 +625,9 @@ int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag *out_tags,
 
 /**
  * gpushare_holders() - who has a buffer attached
- * @generation: gpushare_info.generation, of what is deferred too; 0: whichever has the name now
- * @visit: called once a connection with @user; anything but 0 ends it
+ * @generation: gpushare_info.generation, also of a deferred buffer; 0: the buffer that has the name
+ *              now
+ * @visit: called once per connection, with @user; if it returns anything but 0, the call ends
  *
  * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_NAME, _E_NOT_FOUND, _E_INVALID,
  *          _E_NO_REGISTRY, _E_TIMED_OUT
@@ -634,20 +645,21 @@ int gpushare_stat(struct gpushare_session *session, const char *name,
 		  struct gpushare_info *out_info);
 
 /**
- * gpushare_list() - every buffer's name that a pattern matches and the caller may see, in byte order
+ * gpushare_list() - every buffer's name that a pattern matches and the caller may see, in byte
+ * order
  * @glob:  fnmatch(3) pattern; NULL for all. '*' matches '/' too.
- * @visit: called once a buffer with @user; anything but 0 ends the listing
+ * @visit: called once per buffer, with @user; if it returns anything but 0, the listing ends
  *
  * Names that come or go while the listing runs may or may not be in it; none comes twice.
  *
- * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_INVALID, _E_LIMIT (256 lists of this user wait
- *          for their turn), _E_NO_REGISTRY, _E_TIMED_OUT
+ * Errors:  GPUSHARE_E_CANCELLED (@visit ended it), _E_INVALID, _E_LIMIT (256 lists of this user
+ *          wait for their turn), _E_NO_REGISTRY, _E_TIMED_OUT
  */
 int gpushare_list(struct gpushare_session *session, const char *glob,
 		  int (*visit)(const struct gpushare_info *info, void *user), void *user);
 
 /**
- * gpushare_list_deferred() - what was freed by its owner and is held for those who have it attached
+ * gpushare_list_deferred() - buffers that their owners have freed and hold for attachers
  *
  * The rest as gpushare_list(), but ordered by generation; a name may come more than once.
  */
@@ -659,7 +671,7 @@ int gpushare_list_events(struct gpushare_session *session, const char *glob,
 			 int (*visit)(const struct gpushare_info *info, void *user), void *user);
 
 /**
- * gpushare_stat_registry() - what the session's registry has to do
+ * gpushare_stat_registry() - the load of the session's registry
  * @out_info: filled on success
  *
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
@@ -670,24 +682,25 @@ int gpushare_stat_registry(struct gpushare_session *session,
 			   struct gpushare_registry_info *out_info);
 
 /**
- * gpushare_watch() - be told what happens to buffers from now on
+ * gpushare_watch() - get notices of what happens to buffers from now on
  * @session: from gpushare_open(); it may be closed before the watch
  * @glob:    fnmatch(3) pattern for the names; NULL for all. '*' matches '/' too.
  * @out_watch: end with gpushare_watch_close()
  *
- * What happens after this call has returned is told, in order, to every watcher: to each through a
- * socket of its own that the registry never waits for. A watcher that is slow loses the oldest of
- * what waits for it (1024 notices and what the socket takes), and hears how many: LOST. When the registry
- * ends, the watch looks for the next one, and says RESTART when it is there: what happened in between
- * is not told. It starts none itself. No thread is made, and memory is bounded (64 KiB).
+ * Every watcher gets notices of all that happens after this call has returned, in order. Each has a
+ * socket of its own, and the registry never waits for it. 1024 notices, and what the socket takes,
+ * wait for a slow watcher. If there are more, it loses the oldest, and a LOST notice says how many.
+ * When the registry ends, the watch looks for the next one, and gives a RESTART notice when it is
+ * there; there are no notices of what happened in between. It starts no registry itself. No thread
+ * is made, and memory is bounded (64 KiB).
  *
- * Three file descriptors are held, close-on-exec. After fork() the child can but close its copy; until
- * it does, calls exec() or ends, the registry has a watcher.
- * While somebody watches, a registry does not leave because it is idle.
+ * Three file descriptors are held, close-on-exec. After fork() the child can only close its copy;
+ * until it does that, calls exec() or ends, the registry has a watcher. While it has one, a
+ * registry does not exit because it is idle.
  *
  * Threads: safe from any thread; each watch is one thread's at a time. No CUDA call is made.
- * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY (an old one, too, tells nothing), _E_DENIED,
- *          _E_TIMED_OUT, _E_LIMIT (file descriptors), _E_NO_MEMORY
+ * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY (or it is too old to send notices),
+ *          _E_DENIED, _E_TIMED_OUT, _E_LIMIT (file descriptors), _E_NO_MEMORY
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_watch is untouched then.
  */
@@ -699,7 +712,7 @@ int gpushare_watch(struct gpushare_session *session, const char *glob,
  * @timeout_ms: how long to wait for one; 0: don't, negative: without an end
  * @out_notice: filled on success
  *
- * Waiting, it takes no CPU time. While no registry runs it waits too.
+ * It takes no CPU time while it waits. It also waits while no registry runs.
  *
  * Errors:  GPUSHARE_E_TIMED_OUT (there is none), _E_INVALID, _E_FORKED, _E_PROTOCOL (what listens
  *          there is no registry, or another version's; the next call connects anew), _E_DENIED
@@ -711,30 +724,31 @@ int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 			struct gpushare_notice *out_notice);
 
 /**
- * gpushare_watch_fd() - what poll(2) and epoll(7) may wait for POLLIN on; -1 for NULL
+ * gpushare_watch_fd() - the descriptor on which poll(2) and epoll(7) may wait for POLLIN; -1 for
+ * NULL
  *
- * It stays the same. When it is readable call gpushare_watch_next() with timeout 0, which may answer
- * GPUSHARE_E_TIMED_OUT; nothing else may be done with it.
+ * It stays the same. When it is readable call gpushare_watch_next() with timeout 0, which may
+ * answer GPUSHARE_E_TIMED_OUT; use it for nothing else.
  */
 int gpushare_watch_fd(const struct gpushare_watch *watch);
 
-/** gpushare_watch_close() - end a watch; NULL is allowed; in a forked child its copy alone */
+/** gpushare_watch_close() - end a watch; NULL is allowed; in a forked child only its copy ends */
 void gpushare_watch_close(struct gpushare_watch *watch);
 
 /** gpushare_notice_text() - a kind of notice in a word; never NULL */
 const char *gpushare_notice_text(enum gpushare_notice_kind kind);
 
 /**
- * gpushare_state() - whether a buffer still stands for its name
- * @buffer: any buffer; of interest where it came from gpushare_attach()
+ * gpushare_state() - whether a buffer still has its name
+ * @buffer: any buffer; of interest for one from gpushare_attach()
  * @out_state: one of GPUSHARE_STATES
  *
  * Asks the registry. Whatever the state, the memory of an attached buffer stays valid until
- * gpushare_detach(): of an ipc buffer within what gpushare_free() says of its owner, and as long as
- * that lives.
+ * gpushare_detach(). An ipc buffer's memory is valid only while its owner lives, and within the
+ * limits of gpushare_free().
  *
- * Threads: safe from any thread; no CUDA call is made, but for what the session is to share again with
- *          a registry that was restarted.
+ * Threads: safe from any thread; no CUDA call is made, except to share memory again with a registry
+ *          that was restarted.
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_state is untouched then.
@@ -744,20 +758,20 @@ int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_state *out_stat
 /** gpushare_state_text() - a state in a word; never NULL */
 const char *gpushare_state_text(enum gpushare_state state);
 
-/** gpushare_pointer() - the device pointer in this process (a CUdeviceptr); 0 for NULL, host_only */
+/** gpushare_pointer() - the device pointer in this process, a CUdeviceptr; 0 for NULL, host_only */
 uint64_t gpushare_pointer(const struct gpushare_buffer *buffer);
 
 /** gpushare_size() - bytes; 0 for NULL */
 size_t gpushare_size(const struct gpushare_buffer *buffer);
 
-/** gpushare_device() - the CUDA ordinal of the GPU that it is mapped for here, which is the buffer's
- * own unless it was attached for another; -1 for NULL, host_only */
+/** gpushare_device() - the CUDA ordinal of the GPU that the buffer is mapped for here, which is
+ * its own GPU unless it was attached for another one; -1 for NULL, host_only */
 int gpushare_device(const struct gpushare_buffer *buffer);
 
-/** gpushare_is_read_only() - 1: mapped for reading alone in this process; 0 for NULL */
+/** gpushare_is_read_only() - 1: mapped for reading only in this process; 0 for NULL */
 int gpushare_is_read_only(const struct gpushare_buffer *buffer);
 
-/** gpushare_was_adopted() - 1: gpushare_alloc_with() found it kept, contents and all; 0 for NULL */
+/** gpushare_was_adopted() - 1: gpushare_alloc_with() took over what was kept; 0 for NULL */
 int gpushare_was_adopted(const struct gpushare_buffer *buffer);
 
 /** gpushare_buffer_info() - the buffer's record as it was at share or attach; no registry call */
@@ -769,8 +783,8 @@ int gpushare_buffer_info(const struct gpushare_buffer *buffer, struct gpushare_i
  * @offset, @length: bytes, within the buffer; a @length of 0 does nothing
  * @sink: called in order with host memory that is valid during the call; anything but 0 ends it
  *
- * The copy of one chunk runs while @sink has the one before. Of a host_only buffer the CPU copies,
- * through a map as gpushare_map() makes it, with its errors; so do the three calls below.
+ * One chunk is copied while @sink has the previous one. For a host_only buffer the CPU copies
+ * through a map, with the errors of gpushare_map(); the same is true of the three calls below.
  *
  * Threads: safe; @sink runs on the caller's thread with the buffer's context current.
  * Errors:  GPUSHARE_E_RANGE, _E_CANCELLED (@sink ended it), _E_NO_MEMORY, _E_CUDA, _E_FORKED
@@ -783,8 +797,8 @@ int gpushare_read(struct gpushare_buffer *buffer, size_t offset, size_t length,
  * gpushare_write() - stream host data into device memory through two pinned buffers
  * @source: fills @data with exactly @size bytes; anything but 0 ends it
  *
- * The rest as gpushare_read(), and GPUSHARE_E_READ_ONLY, before any CUDA call. Bytes before another
- * failure may have been written.
+ * The rest as gpushare_read(). GPUSHARE_E_READ_ONLY comes before any CUDA call. After another
+ * failure some bytes may have been written.
  */
 int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
 		   int (*source)(void *data, size_t size, void *user), void *user);
@@ -792,10 +806,10 @@ int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
 /**
  * gpushare_copy_from() - device to host, synchronous; errors as gpushare_read()
  *
- * As cuMemcpy: what was given to the GPU before is waited for as that does. But while this process
- * has the buffer mapped (gpushare_map()), a copy of up to 4 KiB, or 256 KiB of gpushare_copy_to(),
- * is the CPU's own, through that: it waits for no stream. So wait for work that writes the buffer
- * first; and only work that is launched after a gpushare_copy_to() is sure to see it.
+ * It waits for earlier GPU work as cuMemcpy does. But while this process has the buffer mapped
+ * (gpushare_map()), the CPU makes small copies through the map, and these wait for no stream. Small
+ * is up to 4 KiB, or up to 256 KiB for gpushare_copy_to(). So first wait for work that writes the
+ * buffer. Only work that is launched after a gpushare_copy_to() is sure to see its bytes.
  */
 int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
 
@@ -810,37 +824,39 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  * @access: GPUSHARE_READ, GPUSHARE_WRITE or both, of enum gpushare_access
  * @out_map: release with gpushare_unmap()
  *
- * No copy: what is stored is in the GPU's memory, and what is there is what is loaded. The memory
- * belongs to the map too: it stays when its owner frees it or ends, and when the buffer is detached
- * or its session closed before the map. Maps of one buffer share one mapping of all of it. That of a
- * buffer that is read-only here is read-only: a store ends in SIGSEGV.
+ * There is no copy: the CPU's loads and stores reach the GPU's memory itself. The map keeps the
+ * memory too: it stays when its owner frees it or ends, and when the buffer is detached or its
+ * session closed before the map. All maps of a buffer share one mapping of the whole buffer. If the
+ * buffer is read-only here, so is the mapping: a store ends in SIGSEGV.
  *
- * Of unified memory the map is that itself, at the address that it has ("host"), cached and coherent,
- * read-only where the buffer is. host_only it is there if that is free in this process, else at
- * another one; CUDA can then no more attach it here until the map is gone.
+ * A map of unified memory is that memory itself, at its own address ("host"), cached and coherent,
+ * and read-only if the buffer is. With host_only it is at that address if it is free in this
+ * process, else at another one; then CUDA can't attach the buffer here until the map is gone.
  *
- * Made by dma-buf where the driver offers that (and CUDA has the buffer mapped here), else by
- * Vulkan, for which libvulkan.so.1 and a Vulkan driver of that GPU must be there, and the GPU's
- * memory visible to the CPU (its BAR). Vulkan takes 0.3 to 0.8 s to start, with the process's first
- * map, and stays; the first map also proves on memory of its own that stores arrive. Where neither
- * works the answer is GPUSHARE_E_NOT_SUPPORTED with the reason: a mirror (gpushare_mirror_open) works
+ * A map is made by dma-buf if the driver offers that and CUDA has the buffer mapped here, else by
+ * Vulkan. Vulkan needs libvulkan.so.1, a Vulkan driver of that GPU, and the GPU's memory visible to
+ * the CPU (its BAR). The process's first map starts Vulkan, which takes 0.3 to 0.8 s; Vulkan stays
+ * loaded. The first map also proves, on memory of its own, that stores arrive. If neither works,
+ * the answer is GPUSHARE_E_NOT_SUPPORTED with the reason. A mirror (gpushare_mirror_open) works
  * wherever CUDA does.
  *
- * Work that is given to the GPU after a store (and gpushare_map_flush(), which also completes
- * write-combined stores) sees it; what a kernel that runs already sees is its own affair. The CPU
- * sees what the GPU wrote once that work has ended (and gpushare_map_invalidate()). A copy to the GPU from
- * pageable memory may return before it has: synchronize, too.
+ * Work that is given to the GPU after a store and gpushare_map_flush(), which also completes
+ * write-combined stores, sees the store. A kernel that runs already may see it or not. The CPU sees
+ * what the GPU wrote after that work has ended and gpushare_map_invalidate() has returned. A copy
+ * to the GPU from pageable memory may return before it has ended: then synchronize, too.
  *
- * After fork() the mapping is the parent's alone: the address is not there in the child, calls on
- * the map answer GPUSHARE_E_FORKED, and so does every gpushare_map() in the child of a process that
- * has called it: Vulkan does not survive a fork. exec() makes a new start.
+ * After fork() only the parent has the mapping: in the child nothing is mapped at its address, and
+ * calls on the map answer GPUSHARE_E_FORKED. So does every gpushare_map() in the child of a process
+ * that has called it, because Vulkan does not survive a fork. A program that the child starts by
+ * exec() can map again.
  *
- * Nor may the exit handler of NVIDIA's Vulkan driver run in a forked child: it would crash, and leave
- * the parent standing at its own exit for ever. So once Vulkan was started here, exit() in a child,
- * or the return from its main(), ends it after the handlers that were registered since: its exit code
- * stands and its streams are flushed, but handlers and static destructors from before the first map
- * do not run there. For the same reason the library stays loaded then, whoever calls dlclose(). A
- * child that is forked while another thread makes the first map of a GPU should end by _exit().
+ * The exit handler of NVIDIA's Vulkan driver must not run in a forked child: it would crash, and
+ * the parent would hang at its own exit forever. So once Vulkan was started here, exit() in a
+ * child, or the return from its main(), ends the child after the handlers that were registered
+ * since. Its exit code is kept and its streams are flushed. Handlers and static destructors from
+ * before the first map do not run there. For the same reason dlclose() does not unload the library
+ * then. A child that is forked while another thread makes the first map of a GPU should end by
+ * _exit().
  *
  * Shapes:  flat byte range.
  * Units:   bytes.
@@ -858,14 +874,15 @@ int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_t length, u
 		 struct gpushare_map **out_map);
 
 /**
- * gpushare_map_with() - gpushare_map(), and what it must be like
+ * gpushare_map_with() - gpushare_map() with requirements for the map
  * @options: NULL for defaults
  */
 int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, size_t length,
 		      unsigned int access, const struct gpushare_map_options *options,
 		      struct gpushare_map **out_map);
 
-/** gpushare_map_data() - the first byte, at @offset of the buffer; NULL for NULL, in a forked child */
+/** gpushare_map_data() - the first byte, at @offset of the buffer; NULL for NULL, in a forked
+ * child */
 void *gpushare_map_data(const struct gpushare_map *map);
 
 /** gpushare_map_size() - bytes: the length that was asked for; 0 for NULL */
@@ -875,7 +892,7 @@ size_t gpushare_map_size(const struct gpushare_map *map);
 int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *out_info);
 
 /**
- * gpushare_map_flush() - what the CPU has stored in that part is on its way to the GPU
+ * gpushare_map_flush() - send the CPU's stores in a part of a map to the GPU
  * @offset, @length: bytes, within the map
  *
  * Where the memory is coherent this only waits for the CPU's own buffers, which takes nanoseconds.
@@ -886,12 +903,12 @@ int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *
  */
 int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_t length);
 
-/** gpushare_map_invalidate() - the CPU's next loads of that part see what the GPU has written;
- * nothing where the memory is coherent. The rest as gpushare_map_flush() */
+/** gpushare_map_invalidate() - the CPU's next loads of a part see what the GPU has written; does
+ * nothing if the memory is coherent. The rest as gpushare_map_flush() */
 int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t length);
 
 /**
- * gpushare_unmap() - give back one map; the last of a buffer's unmaps it
+ * gpushare_unmap() - release one map; with a buffer's last map its memory is unmapped
  * @map: NULL is allowed; not usable afterwards, nor is its address
  *
  * Errors:  GPUSHARE_E_FORKED: the map is the parent's, and stays
@@ -902,21 +919,20 @@ int gpushare_unmap(struct gpushare_map *map);
 
 /**
  * gpushare_mirror_open() - a copy of a part of a buffer in pinned host memory
- * @buffer: any buffer; what a mirror is open of stays mapped after its detach or free until the
- *          mirror goes, too
+ * @buffer: any buffer; after its detach or free it stays mapped until its mirrors have ended, too
  * @offset, @length: bytes, within the buffer; a @length of 0 is allowed and copies nothing
- * @access: of enum gpushare_access: READ fills the copy now, WRITE writes it back when it is closed.
- *          WRITE without READ: the copy begins with any bytes, so write them all
+ * @access: of enum gpushare_access: READ fills the copy now, WRITE writes it back when it is
+ *          closed. WRITE without READ: the copy's first contents are undefined, so write all bytes
  * @out_mirror: end with gpushare_mirror_close() or gpushare_mirror_drop()
  *
- * One copy by the GPU each way, ordered as cuMemcpy is. Pinning takes longer than copying: the
- * session keeps the pinned memory of closed mirrors for the next ones, never more than its mirrors
- * had at one time, until gpushare_close().
+ * The GPU makes one copy each way, ordered as cuMemcpy is. Pinning takes longer than copying. So
+ * the session keeps the pinned memory of closed mirrors for later ones, until gpushare_close(); it
+ * keeps no more than its mirrors had at one time.
  *
  * Threads: safe; each mirror is one thread's at a time.
- * Errors:  GPUSHARE_E_RANGE, _E_INVALID (no access or another), _E_READ_ONLY (WRITE of a buffer that
- *          is read-only here), _E_NO_MEMORY (the sentence has the size: mirror it in parts),
- *          _E_CUDA, _E_FORKED
+ * Errors:  GPUSHARE_E_RANGE, _E_INVALID (no access, or an unknown one), _E_READ_ONLY (WRITE of a
+ *          buffer that is read-only here), _E_NO_MEMORY (the sentence has the size: mirror it in
+ *          parts), _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuMemHostAlloc, cuMemcpyDtoH, cuMemcpyHtoD.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_mirror is untouched then.
@@ -933,7 +949,7 @@ size_t gpushare_mirror_size(const struct gpushare_mirror *mirror);
 /**
  * gpushare_mirror_sync() - write the copy back now; the mirror stays open
  *
- * When this returns the bytes are there, for whatever any process does afterwards.
+ * When this returns, the bytes are in the buffer for all that any process does afterwards.
  *
  * Errors:  GPUSHARE_E_INVALID (the mirror is not for WRITE), _E_CUDA, _E_FORKED
  */
@@ -960,32 +976,32 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  *
  *	gpushare_mirror_scope struct gpushare_mirror *mirror = NULL;
  *
- * It is dropped there, so that an early return publishes nothing half done: say
- * gpushare_mirror_sync() for what is to be written back, which also tells whether it was. Don't
- * close or drop it yourself.
+ * The mirror is dropped there, so that an early return publishes nothing half done. Call
+ * gpushare_mirror_sync() to write it back; the result says whether that worked. Don't close or drop
+ * it yourself.
  */
 #define gpushare_mirror_scope __attribute__((cleanup(gpushare_mirror_scope_end)))
 
 /**
  * gpushare_event_create() - make a CUDA event that other processes open by name
  * @session: from gpushare_open()
- * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-], the first not '-'; buffers and events have their names in
- *           one place, where each is taken once
+ * @name:    1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-], the first not '-'; buffers and events
+ *           share one set of names, in which each name is taken once
  * @device:  CUDA ordinal in this process; -1 for the current context's device, or 0 without one
- * @flags:   0, or CUDA's own: CU_EVENT_DISABLE_TIMING, and at will CU_EVENT_BLOCKING_SYNC and
- *           CU_EVENT_INTERPROCESS, which is added anyway. Others without DISABLE_TIMING are refused,
- *           as CUDA refuses them: no event between processes keeps time
+ * @flags:   0, or CUDA's own: CU_EVENT_DISABLE_TIMING, optionally with CU_EVENT_BLOCKING_SYNC and
+ *           CU_EVENT_INTERPROCESS, which is added anyway. Other flags without DISABLE_TIMING are
+ *           refused, as CUDA refuses them: an interprocess event has no timing
  * @out_event: end it with gpushare_event_close()
  *
- * It is an event of the current context where that is of @device, else of the device's primary one,
- * and is recorded on streams of that context alone, as CUDA has it. Of one that was never recorded
- * everything is done. Its name goes as a buffer's does: by gpushare_event_close(), gpushare_close(),
- * gpushare_unlink(), or with the process.
- * gpushare_list_events() and 'gpushare events' list events, gpushare_list() does not.
+ * It is an event of the current context if that is on @device, else of the device's primary
+ * context. It can be recorded only on streams of that context, as CUDA requires. An event that was
+ * never recorded counts as done. Its name ends as a buffer's does: by gpushare_event_close(),
+ * gpushare_close(), gpushare_unlink(), or with the process. gpushare_list_events() and 'gpushare
+ * events' list events, gpushare_list() does not.
  *
  * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
- * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (4096 such events are
- *          what a process can have), _E_LIMIT, _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_TIMED_OUT,
+ * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (4096 such events
+ *          are what a process can have), _E_LIMIT, _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_TIMED_OUT,
  *          _E_NO_DRIVER, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuEventCreate, cuIpcGetEventHandle.
  *
@@ -995,12 +1011,12 @@ int gpushare_event_create(struct gpushare_session *session, const char *name, in
 			  unsigned int flags, struct gpushare_event **out_event);
 
 /**
- * gpushare_event_create_with() - the same, and say which users may open it
+ * gpushare_event_create_with() - gpushare_event_create() with permissions for other users
  * @options: NULL for defaults: this user alone
  *
- * Rights are as with gpushare_share_with(), but that to open an event is to read and to write: CUDA's
- * handle of an event lets whoever has it record as well as wait, so GPUSHARE_E_DENIED is what those get
- * who may only read.
+ * Permissions are as for gpushare_share_with(), except that opening an event needs the right to
+ * read and the right to write. CUDA's handle of an event lets its holder record as well as wait, so
+ * a user who may only read gets GPUSHARE_E_DENIED.
  *
  * Errors:  as gpushare_event_create(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such
  *          group), _E_DENIED (a group that this process is not in)
@@ -1016,15 +1032,16 @@ int gpushare_event_create_with(struct gpushare_session *session, const char *nam
  * @options: NULL for defaults: its owner's device, no wait
  * @out_event: end it with gpushare_event_close()
  *
- * What is opened can be recorded too, then the owner and all others wait for that. In the process that
- * created it this gives that very event, which CUDA itself refuses (CUDA_ERROR_INVALID_CONTEXT).
- * Opening twice in a session gives the same and counts. Processes must have one /dev/shm, by which
- * CUDA shares events: from another container GPUSHARE_E_CUDA (CUDA_ERROR_MAP_FAILED) else.
+ * An event that was opened can be recorded too; the owner and all others then wait for that. In the
+ * process that created the event this gives the event itself; CUDA alone refuses that
+ * (CUDA_ERROR_INVALID_CONTEXT). Opening it twice in a session gives the same struct, and is
+ * counted. The processes must share one /dev/shm, by which CUDA shares events. If they don't, as in
+ * separate containers, the answer is GPUSHARE_E_CUDA (CUDA_ERROR_MAP_FAILED).
  *
  * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
- * Errors:  GPUSHARE_E_NOT_FOUND, _E_INVALID (the name is a buffer's), _E_OWNER_GONE (it has gone just
- *          now), _E_TIMED_OUT (with wait_ms), _E_DENIED, _E_DEVICE, _E_NO_MEMORY, _E_NOT_SUPPORTED,
- *          _E_NO_REGISTRY, _E_NO_DRIVER, _E_CUDA, _E_FORKED
+ * Errors:  GPUSHARE_E_NOT_FOUND, _E_INVALID (the name is a buffer's), _E_OWNER_GONE (it has gone
+ *          just now), _E_TIMED_OUT (with wait_ms), _E_DENIED, _E_DEVICE, _E_NO_MEMORY,
+ *          _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_NO_DRIVER, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuIpcOpenEventHandle.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_event is untouched then.
@@ -1037,9 +1054,9 @@ int gpushare_event_open(struct gpushare_session *session, const char *name,
  * gpushare_event_record() - the event stands for what @stream has been given up to now
  * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream
  *
- * Whoever waits from now on waits for that; who waits already, for what was recorded before. CUDA
- * captures no interprocess event: on a stream that is being captured it is refused, and the capture
- * goes on.
+ * Later waits wait for that; waits that have begun wait for what was recorded before. CUDA can't
+ * capture an interprocess event: on a stream that is being captured the call is refused, and the
+ * capture goes on.
  *
  * Threads: safe; needs no current CUDA context. The registry is not asked.
  * Errors:  GPUSHARE_E_INVALID (a stream of another context, or none), _E_NOT_SUPPORTED (it is being
@@ -1050,18 +1067,18 @@ int gpushare_event_record(struct gpushare_event *event, void *stream);
 
 /**
  * gpushare_event_wait() - what @stream is given from now on comes after what was recorded last
- * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream, if no other
- *          context is current. For a stream of another GPU open the event there too: see
+ * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream, if no
+ *          other context is current. For a stream of another GPU open the event there too: see
  *          gpushare_event_options
  *
- * The CPU does not wait. What was recorded by a process that has died is not waited for if it is not
- * done: GPUSHARE_E_OWNER_GONE. A stream that waits already when that process is killed is let through
- * by nobody (measured, driver 580): it stands until its own process ends, and so does whoever waits for
- * it. Where that matters use gpushare_event_wait_host(). A stream that is being captured is refused,
- * and the capture goes on.
+ * The CPU does not wait. If the process that recorded it has died and the work is not done, the
+ * answer is GPUSHARE_E_OWNER_GONE and the stream does not wait. If a stream waits already when that
+ * process is killed, nothing releases it (measured, driver 580): it hangs until its own process
+ * ends, and so does all that waits for it. If that matters, use gpushare_event_wait_host(). A
+ * stream that is being captured is refused, and the capture goes on.
  *
- * Threads: safe; needs no current CUDA context. The registry is asked only when it has let know that
- *          something about the name has changed, or has been started anew.
+ * Threads: safe; needs no current CUDA context. The registry is asked only after it has shown a
+ *          change of the name, or was restarted.
  * Errors:  GPUSHARE_E_INVALID (a stream of another context, or none), _E_NOT_SUPPORTED (it is being
  *          captured), _E_OWNER_GONE, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuStreamWaitEvent.
@@ -1073,8 +1090,8 @@ int gpushare_event_wait(struct gpushare_event *event, void *stream);
  *
  * Threads: as gpushare_event_wait(); spoils no stream capture.
  *
- * Return: GPUSHARE_OK: it is; GPUSHARE_E_NOT_READY: it is not; _E_OWNER_GONE: it is not, and the owner
- *         is gone, by whom it may never be done; _E_INVALID, _E_CUDA, _E_FORKED.
+ * Return: GPUSHARE_OK: it is; GPUSHARE_E_NOT_READY: it is not; _E_OWNER_GONE: it is not, and the
+ *         owner is gone, so it may never be done; _E_INVALID, _E_CUDA, _E_FORKED.
  */
 int gpushare_event_query(struct gpushare_event *event);
 
@@ -1082,8 +1099,8 @@ int gpushare_event_query(struct gpushare_event *event);
  * gpushare_event_wait_host() - wait on the CPU for what was recorded last
  * @timeout_ms: milliseconds; 0: only look; negative: as long as it takes
  *
- * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and looks
- * whether the owner is there.
+ * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and checks
+ * whether the owner is gone.
  *
  * Threads: safe, also with each other; needs no current CUDA context; spoils no stream capture.
  * Errors:  GPUSHARE_E_TIMED_OUT, _E_OWNER_GONE (it is not done, and its owner is gone), _E_INVALID,
@@ -1093,54 +1110,55 @@ int gpushare_event_query(struct gpushare_event *event);
 int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms);
 
 /**
- * gpushare_event_close() - give back one open; the last one, and the creator's, end the event here
+ * gpushare_event_close() - undo one open; the last close, and the creator's, end the event here
  * @event: NULL is allowed; not usable afterwards
  *
- * The creator's takes the name away. The event itself stays, in the creator's session, until nobody
- * has it open any more, or the session ends: what others wait for still comes. Of more than 64 such
- * events of a session the oldest goes first.
+ * The creator's close removes the name. The event itself stays in the creator's session until no
+ * process has it open any more, or the session ends, so that waits of other processes still end. A
+ * session keeps 64 such events at most; beyond that the oldest ends first.
  *
  * Errors:  GPUSHARE_E_CUDA, _E_FORKED
  */
 int gpushare_event_close(struct gpushare_event *event);
 
-/** gpushare_event_handle() - the CUevent, for CUDA calls of one's own in its context; NULL for NULL */
+/** gpushare_event_handle() - the CUevent, for your own CUDA calls in its context; NULL for NULL */
 void *gpushare_event_handle(const struct gpushare_event *event);
 
-/** gpushare_event_info() - as the registry knew it at that time: of no bytes, its backing EVENT;
- * errors: GPUSHARE_E_INVALID */
+/** gpushare_event_info() - the event's record as it was when created or opened: of no bytes, its
+ * backing EVENT; errors: GPUSHARE_E_INVALID */
 int gpushare_event_info(const struct gpushare_event *event, struct gpushare_info *out_info);
 
-/** struct gpushare_dlpack_options - a tensor over a buffer, C-contiguous; the fields but for the last
- * three as in DLPack's DLDataType and DLDevice */
+/** struct gpushare_dlpack_options - a C-contiguous tensor over a buffer; device_type, code, bits
+ * and lanes are as in DLPack's DLDevice and DLDataType */
 struct gpushare_dlpack_options {
 	int device_type; /* 2 or 0: CUDA's; of a unified buffer also 1, the CPU's, or 3, pinned */
 	unsigned char code;   /* of the element's type; with bits 0 it is uint8 */
 	unsigned char bits;   /* of an element, in whole bytes with its lanes */
-	unsigned short lanes; /* 0: 1 */
-	int versioned;	      /* 1: a DLManagedTensorVersioned, which tells of read-only ones */
+	unsigned short lanes; /* 0 means 1 */
+	int versioned;	      /* 1: a DLManagedTensorVersioned, which can say "read-only" */
 	int ndim;
 	const int64_t *shape; /* elements in each of ndim dimensions */
 	size_t offset;	      /* bytes into the buffer */
 };
 
 /**
- * gpushare_dlpack() - a buffer as a DLPack tensor, for whatever takes those
+ * gpushare_dlpack() - a buffer as a DLPack tensor, for any library that takes those
  * @options: NULL for all of it in one dimension of uint8, as a DLManagedTensor
  * @out_managed: a DLManagedTensor or DLManagedTensorVersioned; end it with its `deleter`
  *
- * The memory stays mapped until the deleter is called, after gpushare_detach(), gpushare_free() and
- * gpushare_close() too: what those would have ended last ends then, and is waited for as
- * cuCtxSynchronize does. Memory that was given to gpushare_share() stays the caller's affair. The
- * deleter may be called by any thread, at any time, once; in a forked child it frees the struct.
+ * The memory stays mapped until the deleter is called, even after gpushare_detach(),
+ * gpushare_free() and gpushare_close(). If one of those has ended the buffer, the deleter unmaps or
+ * frees the memory, and first waits as cuCtxSynchronize does. Memory that was given to
+ * gpushare_share() stays the caller's. The deleter may be called by any thread, at any time, once;
+ * in a forked child it frees the struct.
  *
- * Nothing is waited for here: whoever reads orders itself behind whoever wrote.
+ * This call waits for nothing: the reader must order its work after the writer's.
  *
- * Shapes:  as told, C-contiguous, within the buffer.
+ * Shapes:  as in @options, C-contiguous, within the buffer.
  * Units:   elements; offset in bytes.
  * Threads: safe from any thread; needs no current CUDA context.
- * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NOT_SUPPORTED (a host_only buffer; the CPU's device type,
- *          and the buffer is not unified), _E_NO_MEMORY, _E_FORKED
+ * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NOT_SUPPORTED (a host_only buffer; the CPU's device
+ *          type, and the buffer is not unified), _E_NO_MEMORY, _E_FORKED
  * Source:  DLPack 1.0, dlpack.h.
  *
  * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_managed is untouched then.
@@ -1150,47 +1168,51 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
 
 /*
  * The order of what one process writes into a buffer and others read: publications, numbered 1, 2,
- * 3 and so on, in a page of host memory that is the buffer's. One process publishes: the first that
- * does, the buffer's owner or another that may write it; others are told who. Any number of processes
- * consume, each at its own pace; the publisher may wait until all of them are done with a number.
- * A ring of K frames: see tests/demo/ring_producer.c and ring_consumer.c.
+ * 3 and so on, in a page of host memory that belongs to the buffer. The first process that
+ * publishes is the buffer's publisher: its owner, or another process that may write it. Other
+ * processes that try are told which one it is. Any number of processes consume, each at its own
+ * pace; the publisher may wait until all of them are done with a number. A ring of K frames: see
+ * tests/demo/ring_producer.c and ring_consumer.c.
  *
- * What the calls with a stream do happens in the stream's order, and they return at once. `stream` is
- * a CUstream or cudaStream_t of any context; NULL: the legacy default stream of the current context,
- * or of the buffer's where none is current. Those that end in _host do it now, by the CPU, and need
- * no CUDA: also of host_only buffers. The first of these calls on a buffer asks the registry, and so
- * do the first that publishes and the first that joins; later ones don't.
+ * The calls with a stream return at once; what they do happens in the stream's order. `stream` is a
+ * CUstream or cudaStream_t of any context; NULL: the legacy default stream of the current context,
+ * or of the buffer's context if none is current. The calls that end in _host act at once, by the
+ * CPU, and need no CUDA: they also work on host_only buffers. The first of these calls on a buffer
+ * asks the registry, and so do the first that publishes and the first that joins; later calls
+ * don't.
  *
- * GPUSHARE_E_TIMED_OUT, where another thread's call on the same buffer took too long (one that has a
- * stream: ten seconds or what the session waits, whichever is more), means that nothing was done, be
- * the registry or the driver only slow: call again. gpushare_leave() says what it means there.
+ * GPUSHARE_E_TIMED_OUT means that another thread's call on the same buffer took too long. For one
+ * with a stream, too long is ten seconds or the session's time limit, whichever is more. Nothing
+ * was done then, even if the registry or the driver is only slow: call again. For gpushare_leave()
+ * see there.
  *
- * Where a GPU has no 64-bit stream memory operations, host functions store the numbers. gpushare_acquire()
- * and gpushare_reclaim() wait on the CPU then; so do gpushare_publish() and gpushare_release() where what
- * was given before is another stream's or the CPU's, and is not done. None of it can be captured.
- * gpushare_ordering() tells.
+ * If a GPU has no 64-bit stream memory operations, host functions store the numbers. Then
+ * gpushare_acquire() and gpushare_reclaim() wait on the CPU. So do gpushare_publish() and
+ * gpushare_release(), if an earlier number is another stream's or the CPU's and is not done. None
+ * of these calls can be captured then. gpushare_ordering() says which way is used.
  *
- * When the publisher has gone (it detaches or frees the buffer, ends, is killed) nobody waits for it
- * any more: waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
- * let through, within a moment of the registry's hearing of it: gpushare_order_status() then says so,
- * and gpushare_sequence() how far what was read is whole. What the publisher's own streams were given
- * still comes one behind the other. A consumer that has gone is not waited for.
+ * When the publisher has gone (it detaches or frees the buffer, ends, is killed), waits for it end.
+ * Waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
+ * released, a moment after the registry hears of it. gpushare_order_status() then says so, and
+ * gpushare_sequence() says up to which number the data is complete. The publisher's own streams
+ * still publish in order what they were given. Nothing waits for a consumer that has gone.
  */
 
 /**
- * gpushare_publish() - what the stream was given so far is a publication once it is done
+ * gpushare_publish() - publish what the stream was given so far, once it is done
  * @stream:       see above; it may be capturing
- * @out_sequence: its number; may be NULL. 0 where that is not known yet, see below
+ * @out_sequence: its number; may be NULL. 0 if that is assigned later, see below
  *
- * What other streams of this process published before comes before it. Captured into a graph, each
- * launch publishes once, and takes its number then, by a host function; from then on so does every
- * gpushare_publish() of that buffer in this process, and the number that this tells is 0.
+ * The publication comes after what other streams of this process published before. If the call is
+ * captured into a graph, each launch publishes once and takes its number then, by a host function.
+ * From then on every gpushare_publish() of that buffer in this process does the same, and
+ * *@out_sequence is 0.
  *
- * Threads: safe; those that publish one buffer do so one after the other.
+ * Threads: safe; threads that publish one buffer do so one after the other.
  * Errors:  GPUSHARE_E_DENIED (another process publishes it: the sentence says which), _E_READ_ONLY,
  *          _E_OWNER_GONE (the name has gone), _E_INVALID (host_only), _E_CUDA, _E_NO_MEMORY,
- *          _E_FORKED, _E_TIMED_OUT (see above), _E_NOT_SUPPORTED (captured, or by the driver, without
- *          stream memory operations); the first call also _E_NO_REGISTRY, _E_LIMIT
+ *          _E_FORKED, _E_TIMED_OUT (see above), _E_NOT_SUPPORTED (captured, or by the driver,
+ *          without stream memory operations); the first call also _E_NO_REGISTRY, _E_LIMIT
  * Source:  CUDA Driver API, cuStreamWriteValue64, cuStreamWaitValue64, cuMemHostRegister,
  *          cuLaunchHostFunc.
  *
@@ -1199,10 +1221,10 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
 int gpushare_publish(struct gpushare_buffer *buffer, void *stream, uint64_t *out_sequence);
 
 /**
- * gpushare_publish_host() - the bytes that the CPU has written are a publication, now
+ * gpushare_publish_host() - publish, now, the bytes that the CPU has written
  *
- * Waits for what streams of this process were given to publish before. Not to be called in a host
- * function of CUDA's: what comes before it may be behind that.
+ * Waits for what streams of this process were given to publish before. Don't call it in a host
+ * function of CUDA: the publications that it waits for may come after that function.
  *
  * The rest as gpushare_publish().
  */
@@ -1228,8 +1250,8 @@ int gpushare_acquire(struct gpushare_buffer *buffer, void *stream, uint64_t at_l
  * @timeout_ms:   0: just look; negative: for ever
  * @out_sequence: what is published by now, @at_least or more; may be NULL
  *
- * Looks again and again for some 50 us, then sleeps, a millisecond at a time at most. What a GPU has
- * published is in the buffer's memory then; what reads it there is the caller's affair.
+ * Spins for some 50 us, then sleeps, a millisecond at a time at most. What a GPU has published is
+ * then in the buffer's memory; how it is read there is up to the caller.
  *
  * Errors:  as gpushare_acquire(), and GPUSHARE_E_TIMED_OUT
  */
@@ -1237,10 +1259,10 @@ int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at_least, int
 			  uint64_t *out_sequence);
 
 /**
- * gpushare_release() - once the stream is there, this process is done with all up to @sequence
+ * gpushare_release() - when the stream reaches this, the process is done with all up to @sequence
  *
- * What other streams of this process release before comes before it; less than what was released
- * already says nothing.
+ * The release comes after what other streams of this process released before. A number below one
+ * that was released already has no effect.
  *
  * Errors:  GPUSHARE_E_INVALID (this process has not joined), _E_RANGE (neither published nor waited
  *          for), _E_TIMED_OUT (see above: it is not released; call again), _E_CUDA, _E_FORKED
@@ -1253,8 +1275,8 @@ int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t sequence);
 /**
  * gpushare_reclaim() - the stream waits until every process that joined has released @sequence
  *
- * From then on the publisher may overwrite what it published as that or before. Who joins after this
- * call is told a later number. With nobody joined it waits for nobody.
+ * Then the publisher may overwrite what it published as @sequence or before. A process that joins
+ * after this call gets a later number. If no process has joined, it waits for none.
  *
  * Errors:  as gpushare_publish()
  */
@@ -1267,38 +1289,40 @@ int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t sequence, int
  * gpushare_join() - be a consumer for whom the publisher waits
  * @out_first: nothing from this number on is reclaimed before this process releases it; may be NULL
  *
- * Joined already, it tells the number after what was released. A buffer takes 240 processes.
+ * If this process has joined already, @out_first is the number after the last that it released. A
+ * buffer takes 240 processes.
  *
  * Errors:  GPUSHARE_E_LIMIT, and as gpushare_acquire()
  */
 int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first);
 
 /**
- * gpushare_leave() - be none any more; the publisher does not wait
+ * gpushare_leave() - be a consumer no more; the publisher does not wait for this process
  *
- * Errors:  those of a first call. After _E_TIMED_OUT and _E_NO_REGISTRY this process is none all the
- *          same, and the registry hears of it when it is asked next.
+ * Errors:  those of a first call. After _E_TIMED_OUT and _E_NO_REGISTRY this process is no consumer
+ *          all the same, and the registry hears of it at the next request.
  */
 int gpushare_leave(struct gpushare_buffer *buffer);
 
-/** gpushare_sequence() - what was published last; 0: nothing so far. Errors: those of a first call */
+/** gpushare_sequence() - the number published last; 0: none. Errors: those of a first call */
 int gpushare_sequence(struct gpushare_buffer *buffer, uint64_t *out_published);
 
-/** gpushare_order_status() - GPUSHARE_OK: more may be published; GPUSHARE_E_OWNER_GONE: nothing that
- * was not, and streams that waited for it were let through. Errors: those of a first call */
+/** gpushare_order_status() - GPUSHARE_OK: more may be published; GPUSHARE_E_OWNER_GONE: nothing
+ * more will be, and streams that waited for it were released. Errors: those of a first call */
 int gpushare_order_status(struct gpushare_buffer *buffer);
 
-/** gpushare_ordering() - how this process does it, or where it used no stream the publisher; asks
- * nobody. NONE before the first of the calls above */
+/** gpushare_ordering() - how this process orders the buffer or, if it used no stream, how the
+ * publisher does; asks nobody. NONE before the first of the calls above */
 enum gpushare_ordering gpushare_ordering(struct gpushare_buffer *buffer);
 
-/** gpushare_ordering_text() - that in a word; never NULL */
+/** gpushare_ordering_text() - an ordering in a word; never NULL */
 const char *gpushare_ordering_text(enum gpushare_ordering ordering);
 
 /** gpushare_status_text() - a status in a few words; never NULL */
 const char *gpushare_status_text(int status);
 
-/** gpushare_explain() - the sentence behind this thread's last failure; "" if none; never NULL */
+/** gpushare_explain() - a sentence that explains this thread's last failure; "" if none; never
+ * NULL */
 const char *gpushare_explain(void);
 
 /** gpushare_version() - of the library that is loaded, e.g. "0.1.0" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that is made to be shared. */
+/* Allocating memory that has a name from the beginning. */
 #include "api_event.h"
 #include "api_source.h"
 #include "api_unified.h"
@@ -11,13 +11,13 @@
 
 #include "base/cleanup.h"
 
-#define ADOPT_NONE 1 /* no status */
+#define ADOPT_NONE 1 /* not a status of gpushare.h */
 #define X(name, value, text) | value
 #define FLAGS_KNOWN ((uint32_t)(0 GPUSHARE_FLAGS(X)))
 #define FLAGS_SENT (uint32_t)(GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY | GPUSHARE_FLAG_STAGED)
 
-/* Whole blocks, so that no stranger's memory is mapped along; where there is no room for that, what
- * was asked for. */
+/* Allocate whole driver blocks: attachers map whole blocks, and no unrelated memory should be in
+ * them. If there is no room for that, allocate the requested size. */
 static cu_result alloc_blocks(const struct driver *driver, cu_deviceptr *pointer, size_t size)
 {
 	size_t rest = size % API_BLOCK;
@@ -66,7 +66,7 @@ int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer
 	return GPUSHARE_OK;
 }
 
-/* Memory of cuMemCreate, mapped, and the descriptor for it. */
+/* Make memory by cuMemCreate (or unified memory), map it, and export its descriptor. */
 static int alloc_vmm(struct gpushare_session *session, const struct driver *driver,
 		     struct source *source, const char *name)
 {
@@ -139,7 +139,7 @@ int share_release(const struct gpushare_buffer *buffer)
 	return alloc_free(driver, buffer->context, buffer->pointer);
 }
 
-/* What failed was said; giving back what it was for must not say something else. */
+/* Free the memory, but keep the error sentence of what failed before. */
 static void alloc_undo(const struct driver *driver, const struct source *source)
 {
 	char why[API_SENTENCE_MAX];
@@ -152,7 +152,8 @@ static void alloc_undo(const struct driver *driver, const struct source *source)
 	api_fail(GPUSHARE_OK, "%s", why);
 }
 
-/* Without that nobody could give it back. */
+/* Count the mapping of unified memory, as only counted mappings can be freed. If that fails, undo
+ * all. */
 static int alloc_count(struct gpushare_buffer *buffer)
 {
 	int status = unified_add(buffer);
@@ -192,7 +193,8 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 	return status;
 }
 
-/* Become the owner of what is kept of that name; E_NOT_FOUND: there is none, or another kind. */
+/* Ask to become the owner of the kept buffer of that name. E_NOT_FOUND: there is none, or it is of
+ * another kind. */
 static int adopt_ask(struct gpushare_session *session, const char *name,
 		     const struct source *source, gpushare_ShareReply *out_answer,
 		     unsigned int *out_readings, int *out_fd)
@@ -222,7 +224,8 @@ static int adopt_ask(struct gpushare_session *session, const char *name,
 			"the registry gave another buffer for '%s' than was asked for", name);
 }
 
-/* At the address that it had, where that is free: what points into it goes on to do so. */
+/* Map at the address that the last owner had, if it is free: pointers into the buffer stay
+ * valid. */
 static int adopt_map(struct gpushare_buffer *buffer, const record *from, int fd)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -247,7 +250,7 @@ static int adopt(struct gpushare_buffer *buffer, const char *name, const struct 
 	query_info(&answer.buffer, &buffer->info);
 	share_keep_rights(buffer);
 	status = adopt_map(buffer, &answer.buffer, fd);
-	if (status) /* it stays kept, for another one */
+	if (status) /* the registry keeps the buffer, for another adopter */
 		session_tell_withdraw(session, &buffer->info);
 	return status;
 }

@@ -9,7 +9,8 @@
 
 #include "base/cleanup.h"
 
-/* What the registry says from here on holds until the name's count grows. */
+/* Read the name's count of changes. An answer of the registry after that holds until the count
+ * grows. */
 static int attach_watch(struct gpushare_session *session, const char *name, bool *out_is_watched,
 			uint64_t *out_change)
 {
@@ -20,7 +21,7 @@ static int attach_watch(struct gpushare_session *session, const char *name, bool
 	return GPUSHARE_OK;
 }
 
-/* Those with and without CUDA are two, and so are those for reading and for more. */
+/* Attachments with and without CUDA are two buffers; so are read-only and writable ones. */
 static bool attach_is_alike(const struct gpushare_buffer *seen,
 			    const struct gpushare_attach_options *options)
 {
@@ -36,7 +37,8 @@ static bool attach_is_current(const struct gpushare_buffer *seen, const char *na
 	       !strcmp(seen->info.name, name);
 }
 
-/* Under the lock. An attach whose end the registry has not heard of yet goes on. */
+/* Under the lock. If the buffer is detached and the registry is still to be told (`owed`), continue
+ * that attachment. */
 static void attach_count_warm(struct gpushare_buffer *seen)
 {
 	if (seen->count) {
@@ -47,8 +49,8 @@ static void attach_count_warm(struct gpushare_buffer *seen)
 	seen->owed = false;
 }
 
-/* What this session has attached already, where nothing has changed since the registry named it:
- * counted once more here, and the registry is not asked. NULL: ask it. */
+/* Find a buffer that this session has attached, and whose name has not changed since the registry's
+ * answer. Count it once more here, without asking the registry. NULL: ask the registry. */
 static struct gpushare_buffer *attach_warm(struct gpushare_session *session, const char *name,
 					   const struct gpushare_attach_options *options,
 					   uint64_t change)
@@ -68,7 +70,7 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 	return seen;
 }
 
-/* The registry passes on what the owner said: don't believe it where it can be checked. */
+/* The registry passes on what the owner said, so check it as far as possible. */
 static int attach_check(const record *from)
 {
 	if (!backing_is_known(from->backing))
@@ -84,8 +86,9 @@ static int attach_check(const record *from)
 	return GPUSHARE_OK;
 }
 
-/* The same buffer if this session has it, counted once more, unless it is not where it must be.
- * The caller holds the lock. */
+/* The same buffer if this session has it, counted once more; else NULL. The caller holds the lock.
+ * *out_misplaced: `options` require the owner's address, and the buffer is at another. Such a
+ * buffer is not counted. */
 static struct gpushare_buffer *attach_seen(struct gpushare_session *session, const record *from,
 					   const struct gpushare_attach_options *options,
 					   bool *out_misplaced)
@@ -114,7 +117,7 @@ static int attach_misplaced(const record *from)
 			from->name, from->address);
 }
 
-/* Two threads may map the same buffer at once; the first struct stays and the other goes. */
+/* Two threads may map the same buffer at once; the first struct stays and the other is freed. */
 static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 			  const struct gpushare_attach_options *options, unsigned int readings,
 			  struct gpushare_buffer **out_buffer)
@@ -142,7 +145,7 @@ static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 	return GPUSHARE_OK;
 }
 
-/* Where it is in this process: through CUDA, or without. */
+/* Map the buffer into this process, through CUDA or without. */
 static int attach_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		       const struct gpushare_attach_options *options)
 {
@@ -158,15 +161,14 @@ static int attach_open(struct gpushare_buffer *buffer, const struct attach_answe
 			      options->on_device ? &options->device : NULL, &buffer->device);
 	if (status == GPUSHARE_E_DEVICE && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST)
 		status = device_choose(driver, options->on_device ? options->device : -1,
-				       &buffer->device); /* any of them reaches it */
+				       &buffer->device); /* every device reaches host memory */
 	if (status)
 		return status;
 	if (answer->reply.own && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST &&
 	    !unified_has(answer->reply.buffer.address - answer->reply.buffer.base_offset,
 			 answer->reply.buffer.generation))
-		return mapping_own(buffer,
-				   answer->reply.buffer.address); /* a preloaded library has it */
-	/* Of a descriptor its owner makes a second mapping, as anybody does. */
+		return mapping_own(buffer, answer->reply.buffer.address); /* the preload made it */
+	/* With a descriptor, even the owner maps the buffer again, as other processes do. */
 	if (answer->reply.own && !backing_is_fd(answer->reply.buffer.backing))
 		return mapping_own(buffer, answer->reply.buffer.address);
 	return mapping_open(buffer, answer, options);
@@ -208,8 +210,8 @@ static int make(struct gpushare_session *session, const struct attach_answer *an
 	return GPUSHARE_OK;
 }
 
-/* What the registry answered holds as long as the count that was read before. The page of counts is
- * worth its question from the second attach on. */
+/* The registry's answer holds until the name's count, read before the request, changes. Fetching
+ * the page of counts pays off from the second attach on. */
 static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uint64_t change)
 {
 	struct gpushare_session *session = buffer->session;

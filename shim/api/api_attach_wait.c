@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Attach at the registry, where the name may have to be waited for. */
+/* Attaching at the registry, with a wait for a name that does not exist so far. */
 #include <poll.h>
 #include <string.h>
 
 #include "api_session.h"
 #include "base/monotonic.h"
 
-#define ATTACH_NAP_MS 20 /* before what failed at once is tried again */
+#define ATTACH_NAP_MS 20 /* pause before another try if the wait ended at once */
 
 static int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
 		      struct attach_answer *out_answer)
@@ -47,12 +47,12 @@ static int attach_wait(struct gpushare_session *session, const char *name, uint3
 	return status;
 }
 
-/* Attach at the registry; the name may go again between a wait's end and the attach, and the registry
- * may be another one then. */
+/* Attach at the registry, and wait up to wait_ms for the name. Between the wait's end and the
+ * attach, the name may be withdrawn and the registry may be replaced: then wait again. */
 int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
 		    enum attach_kind kind, struct attach_answer *out_answer)
 {
-	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* the millisecond has begun already */
+	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* monotonic_ms() rounds down */
 	int status = attach_ask(session, name, kind, out_answer);
 	bool waits = status == GPUSHARE_E_NOT_FOUND && wait_ms;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What was shared staged is shown to everybody. */
+/* gpushare_commit(): make a staged buffer visible to every process. */
 #include <poll.h>
 #include <string.h>
 
 #include "api_session.h"
 #include "base/monotonic.h"
 
-/* Answers its generation at that moment. */
+/* Returns the buffer's generation at that moment. */
 static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
 {
 	uint64_t generation;
@@ -21,8 +21,9 @@ static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
 	return generation;
 }
 
-/* A registry that has just come, and knew of nothing before, is asked behind what it is told: that is of
- * nothing staged by then, and it may have given it another generation. */
+/* The flag is cleared before the request. So a new registry, to which the session shares the buffer
+ * again, gets it as not staged, and may give it another generation. If such a registry answers
+ * E_NOT_FOUND, try again with the present generation. */
 static int commit(struct gpushare_buffer *buffer, request *ask)
 {
 	struct gpushare_session *session = buffer->session;
@@ -40,7 +41,8 @@ static int commit(struct gpushare_buffer *buffer, request *ask)
 	return status;
 }
 
-/* Whether this thread is to ask: it is staged, and nobody else asks. E_TIMED_OUT: somebody does for long. */
+/* *out_asks: this thread must ask the registry, as the buffer is staged and no other thread asks.
+ * E_TIMED_OUT: another thread has been asking for too long. */
 static int begin_commit(struct gpushare_buffer *buffer, bool *out_asks)
 {
 	struct gpushare_session *session = buffer->session;

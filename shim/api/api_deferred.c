@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A session's deferred frees: what gpushare_alloc() or gpushare_event_create() made and others still have
- * when it is given back. */
+/* A session's deferred frees: memory of gpushare_alloc() and events of gpushare_event_create() that
+ * other processes have attached when they are freed. */
 #include "api_event.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* In silence, and without starting a registry that would not know what we mean. E_NOT_READY: see
- * client_await_next(). One that did not answer is not waited for once more each time. */
+/* Ask without setting an error sentence. Don't start a registry, as a new one would not know the
+ * buffer. After a registry did not answer, don't wait for it again on each call. E_NOT_READY: see
+ * client_await_next(). */
 static int ask_body(struct gpushare_session *session, const request *ask, pb_size_t body,
 		    void *out_body, size_t body_size)
 {
@@ -86,7 +87,7 @@ static void withdraw(struct gpushare_session *session, const char *name, uint64_
 	session_tell_withdraw(session, &info);
 }
 
-/* Although somebody may have it attached still. */
+/* Free the list's entries even if other processes still have them attached. */
 static void give_up(struct gpushare_session *session, struct deferred_entry *list)
 {
 	for (; list; list = deferred_next(list)) {
@@ -120,8 +121,9 @@ void session_deferred_finish(struct gpushare_session *session)
 	}
 }
 
-/* Its name goes. True: others have it attached, or may have: a registry that comes, or that answers again,
- * takes it for freed, as nobody tells it of the name, and knows who has it. */
+/* Withdraw the name. True: others have the buffer attached, or may have. If no registry answers,
+ * one that starts or answers later takes the buffer for freed, as this session no longer names it.
+ * That registry knows who has it attached. */
 static bool leave(struct gpushare_session *session, const struct gpushare_info *info)
 {
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};
@@ -136,7 +138,7 @@ static bool leave(struct gpushare_session *session, const struct gpushare_info *
 	       (!status && answer.deferred);
 }
 
-/* As cuMemFree waits. */
+/* Wait for the GPU's work, as cuMemFree does. */
 static bool wait_for_work(const struct driver *driver, cu_context context)
 {
 	_device_scope_ struct device_scope scope = {NULL};

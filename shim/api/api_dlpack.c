@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers as DLPack tensors, which keep the memory and the session until their deleter is called. */
+/* Buffers as DLPack tensors. A tensor keeps the memory and the session until its deleter is
+ * called. */
 #include "api_session.h"
 
 #include <string.h>
@@ -14,10 +15,10 @@ struct tensor {
 	union {
 		struct dlpack_plain plain;
 		struct dlpack_versioned versioned;
-	} managed; /* first: whoever has this has that */
+	} managed; /* first member: its address is the tensor's */
 	struct gpushare_buffer *buffer;
-	unsigned int process; /* whose: in a forked child the session may have been freed */
-	int64_t dims[];	      /* the shape, and the strides behind it */
+	unsigned int process; /* its maker: in a forked child the session may have been freed */
+	int64_t dims[];	      /* the shape, then the strides */
 };
 
 static const struct gpushare_dlpack_options BYTES = {0};
@@ -92,11 +93,12 @@ static int check(const struct gpushare_buffer *buffer,
 		status = api_fail(GPUSHARE_E_INVALID, "out_managed is NULL");
 	if (!status)
 		status = check_place(buffer, options->device_type);
-	/* NULL and zero: all of it, as bytes */
+	/* without options, the tensor is the whole buffer */
 	return status || options == &BYTES ? status : check_shape(buffer, options);
 }
 
-/* What the GPU still does with it must end before the memory goes. False: that can't be known. */
+/* Wait for the GPU's work on the buffer before its memory is freed. False: a stream capture
+ * prevents the wait. */
 static bool settle(const struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -105,10 +107,10 @@ static bool settle(const struct gpushare_buffer *buffer)
 	cu_result result;
 
 	if (!driver || device_enter(driver, buffer->context, &scope) != GPUSHARE_OK)
-		return true; /* with its context all work on it has ended */
+		return true; /* if the context was destroyed, all work in it has ended */
 	if (driver->cuThreadExchangeStreamCaptureMode)
 		driver->cuThreadExchangeStreamCaptureMode(&mode);
-	result = deferred_stand_in(driver); /* waits as cuMemFree does, and spares captures */
+	result = deferred_stand_in(driver); /* waits like cuMemFree, invalidates no capture */
 	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
 		result = driver->cuCtxSynchronize();
 	if (driver->cuThreadExchangeStreamCaptureMode)
@@ -116,7 +118,7 @@ static bool settle(const struct gpushare_buffer *buffer)
 	return result != CU_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-/* Whoever calls the deleter may hold any lock and have any context current; also at exit. */
+/* The deleter's caller may hold any lock and have any context current. It may call at exit. */
 static void tensor_end(struct tensor *tensor)
 {
 	struct gpushare_buffer *buffer = tensor->buffer;
@@ -135,7 +137,7 @@ static void tensor_end(struct tensor *tensor)
 		buffer->users--;
 	pthread_mutex_unlock(&session->lock);
 	if (!stays && !settle(buffer))
-		return; /* in the middle of a capture: it stays until the session's process ends */
+		return; /* during a capture: the buffer stays until the process ends */
 	if (!stays)
 		(void)session_unuse(buffer);
 	session_lock(session);
@@ -230,7 +232,8 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 	return GPUSHARE_OK;
 }
 
-/* A buffer that was not given back yet, once only from now on; NULL: there is none. */
+/* A buffer that the program has not given back. Its count is 1 from now on, so that one call ends
+ * it. NULL: there is none. */
 static struct gpushare_buffer *left(struct gpushare_session *session)
 {
 	struct gpushare_buffer *buffer;

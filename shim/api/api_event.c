@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Named events: made, and ended. */
+/* Creating and closing named events. */
 #include "api_event.h"
 #include "api_source.h"
 
@@ -70,7 +70,7 @@ int event_context(struct gpushare_session *session, int device, cu_context *out_
 	return GPUSHARE_OK;
 }
 
-/* As cuEventCreate judges them; it would not say why. */
+/* Refuse the flags that cuEventCreate refuses, but with a reason. */
 static int event_check_flags(const char *name, unsigned int flags)
 {
 	if (flags & ~(unsigned int)EVENT_FLAGS)
@@ -102,7 +102,7 @@ static int event_refused(const struct driver *driver, cu_result result, const ch
 	return api_fail_cuda(driver, result, call, "no event for '%s'", name);
 }
 
-/* In the source's context: the event is its pointer then. */
+/* Create the event in the source's context; source->pointer becomes the CUevent. */
 static int event_make(const struct driver *driver, const char *name, unsigned int flags, bool kept,
 		      struct source *source)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events of others, and of one's own process, by name. */
+/* Opening events by name: those of other processes and of this one. */
 #include "api_event.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static int open_refused(const struct driver *driver, cu_result result, const rec
 		    "owner, process %" PRId32 "; give both containers the same, as "
 		    "docker run --ipc does",
 		    from->name, answer, from->owner_pid);
-	case CU_INVALID_CONTEXT: /* of the exporting process, as for memory */
+	case CU_INVALID_CONTEXT: /* CUDA takes the owner for this process; see mapping_refused() */
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"CUDA takes the owner of '%s' for this process: it has the same "
 				"pid, %d, in another container. Start either with another pid",
@@ -51,7 +51,8 @@ static int open_refused(const struct driver *driver, cu_result result, const rec
 	}
 }
 
-/* Its owner's GPU where that is visible, else any that is. */
+/* The device that the options choose; else the owner's GPU if it is visible, else any visible
+ * one. */
 static int open_device(const struct driver *driver, const record *from,
 		       const struct gpushare_event_options *options, int *out_device)
 {
@@ -89,7 +90,7 @@ static int open_import(struct gpushare_buffer *buffer, const gpushare_AttachRepl
 	return status;
 }
 
-/* CUDA opens no event in the process that made it: here it is that one's. */
+/* CUDA opens no event in the process that created it, so use the creator's CUevent. */
 static int open_own(struct gpushare_buffer *buffer, const record *from)
 {
 	struct gpushare_session *session = buffer->session;
@@ -159,7 +160,7 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &asked);
 	if (status)
 		return status;
-	fds_close(&asked.fd, asked.fd >= 0); /* an event has none */
+	fds_close(&asked.fd, asked.fd >= 0); /* an event needs no descriptor */
 	status = attach_answered(session, &asked, &any, open_make, options, out);
 	if (status) {
 		query_info(&answer->buffer, &info);
@@ -169,7 +170,8 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	session_lock(session);
 	(*out)->is_watched = is_watched && !answer->own;
 	(*out)->change = change;
-	if (answer->own) /* whoever closes it here, this process is there */
+	/* The owner is this process, so never ask the registry whether it is gone. */
+	if (answer->own)
 		(*out)->ask_ms = INT64_MAX;
 	pthread_mutex_unlock(&session->lock);
 	return GPUSHARE_OK;

@@ -2,10 +2,11 @@
 /* Which streams may record an interprocess event and wait for it. */
 #include "api_event.h"
 
-#define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
-#define LEGACY 1       /* and below: is never captured, and says so with an error */
+#define FIRST_HANDLE 3 /* lower handles name default streams, those of the current context */
+#define LEGACY 1 /* this and 0 are the legacy stream: never captured, and asking is an error */
 
-/* To record on, a default stream is the event's context's; to wait by, the current one's if any. */
+/* Whether the stream is of that context. For recording, a default stream always is. For waiting, a
+ * default stream belongs to the current context, if there is one. */
 static bool is_of(const struct driver *driver, cu_context context, cu_stream stream, bool waits)
 {
 	cu_context its = NULL;
@@ -16,8 +17,8 @@ static bool is_of(const struct driver *driver, cu_context context, cu_stream str
 	       its == context;
 }
 
-/* Asked where the event is used: a thread's own stream is another one in each context, and without a
- * context there is no answer. */
+/* Ask in the event's context: the per-thread default stream differs between contexts, and without a
+ * context CUDA doesn't answer. */
 static int see_capture(const struct gpushare_buffer *buffer, cu_stream stream, bool *out_captured)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -36,8 +37,8 @@ static int see_capture(const struct gpushare_buffer *buffer, cu_stream stream, b
 	return GPUSHARE_OK;
 }
 
-/* Drivers crash where an interprocess event meets a stream of another context (580.159), and capture
- * none: the try to wait for one ends the capture. */
+/* Drivers crash if an interprocess event is used with a stream of another context (580.159). They
+ * can't capture such an event: trying to wait for one ends the capture. */
 int event_check_stream(const struct gpushare_buffer *buffer, cu_stream stream, bool waits)
 {
 	const char *what = waits ? "waited for by" : "recorded on";

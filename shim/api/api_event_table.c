@@ -10,7 +10,7 @@ struct used {
 	const struct driver *driver;
 	cu_event event;
 	cu_context context;
-	bool kept; /* the context is a primary one, which a session keeps */
+	bool kept; /* the context is a primary one, which a session retains */
 };
 
 static struct {
@@ -55,7 +55,7 @@ bool event_use(uint64_t event, cu_context *out_context, bool *out_kept)
 	return found != NULL;
 }
 
-/* With its context an event has gone already. */
+/* If its context was destroyed, the event was destroyed with it. */
 static int end(const struct used *used)
 {
 	const struct driver *driver = used->driver;

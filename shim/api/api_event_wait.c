@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events at work: recorded, waited for, asked. */
+/* Recording events, waiting for them, and querying them. */
 #include "api_event.h"
 
 #include <inttypes.h>
@@ -8,11 +8,11 @@
 
 #include "base/monotonic.h"
 
-#define SPIN_NS 50000 /* how long the CPU asks without a pause */
+#define SPIN_NS 50000 /* how long the CPU queries without a pause */
 #define NAP_NS 10000  /* the first pause; each is twice the one before */
 #define NAP_MAX_NS 1000000
-#define ASK_MS 500     /* between two questions to a registry that gives no count of changes */
-#define SILENT_MS 5000 /* the same after one that did not answer */
+#define ASK_MS 500     /* between two requests if the name's count of changes can't be read */
+#define SILENT_MS 5000 /* the same if the registry did not answer */
 
 static int wait_check(const struct gpushare_event *event)
 {
@@ -50,8 +50,9 @@ API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
 			     event->named.info.name);
 }
 
-/* Nothing has to be asked as long as the name's count is what it was when the registry said that the
- * owner has it; without a count, as after a restart, now and then. `out_known`: there is one. */
+/* Whether to ask the registry if the owner still has the event. If the name's count of changes is
+ * that of the registry's last answer, there is no need. Without a count, e.g. after a restart, ask
+ * now and then. *out_known: the count could be read. */
 static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool *out_known)
 {
 	struct gpushare_session *session = buffer->session;
@@ -74,7 +75,7 @@ static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool 
 static void remember(struct gpushare_buffer *buffer, int status, uint64_t change, bool is_known)
 {
 	struct gpushare_session *session = buffer->session;
-	bool fetches = !is_known && status == GPUSHARE_OK; /* for the next time */
+	bool fetches = !is_known && status == GPUSHARE_OK; /* so that the next look has a count */
 
 	if (fetches && session_try_client(session, session_deadline(session))) {
 		client_fetch_changes(session->client);
@@ -87,7 +88,8 @@ static void remember(struct gpushare_buffer *buffer, int status, uint64_t change
 	pthread_mutex_unlock(&session->lock);
 }
 
-/* Of an event that is not done: will it ever be? The reason is this thread's sentence then. */
+/* Whether the owner is gone, so that an unfinished event never finishes. If true, this thread's
+ * error sentence has the reason. */
 static bool owner_is_gone(struct gpushare_buffer *buffer)
 {
 	request question = {.which_verb = gpushare_Request_lookup_tag};
@@ -115,7 +117,8 @@ static int gone(const struct gpushare_buffer *buffer)
 			buffer->info.name, gpushare_explain());
 }
 
-/* A stream capture of another thread's, or of this one's other streams, is not spoilt by that. */
+/* In relaxed capture mode, the query invalidates no capture by another thread or on this thread's
+ * other streams. */
 static int ask_driver(const struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -135,7 +138,7 @@ static int ask_driver(const struct gpushare_buffer *buffer)
 			     buffer->info.name);
 }
 
-/* What was done before its owner went is done. */
+/* Query again after asking the registry: the event may have finished before its owner ended. */
 static int look(struct gpushare_buffer *buffer)
 {
 	int status = ask_driver(buffer);
@@ -172,7 +175,7 @@ API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 		return status;
 	buffer = &event->named;
 	driver = buffer->session->driver;
-	/* no stream is to wait for what won't come */
+	/* if the owner is gone, the stream would wait for ever */
 	if (owner_is_gone(buffer) && ask_driver(buffer) == GPUSHARE_E_NOT_READY)
 		return gone(buffer);
 	status = event_check_stream(buffer, stream, true);
@@ -197,13 +200,13 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* A wait may have no end, so the thread can be cancelled here: it has no lock. */
+/* A wait may never end, so the thread can be cancelled here, where it holds no lock. */
 static void nap(int64_t ns, int cancelling)
 {
 	const struct timespec pause = {0, ns > 0 ? ns : 0};
 
 	pthread_setcancelstate(cancelling, NULL);
-	nanosleep(&pause, NULL); /* a signal ends it: then it is asked sooner */
+	nanosleep(&pause, NULL); /* if a signal ends it, the next query is only earlier */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* All that has a name, and all that is deferred, a page at a time. */
+/* Listing names and deferred frees, one page of records at a time. */
 #include "api_session.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 
-/* Each record must be behind the one before, or the listing would never end. */
+/* Each record must sort after the one before, or the listing would never end. */
 static bool is_behind(const gpushare_List *before, const record *one)
 {
 	return before->deferred ? one->generation > before->after_generation
 				: strcmp(one->name, before->after) > 0;
 }
 
-/* Where the registry went on looking, and found nothing that fits; not back, or there would be no end. */
+/* Continue after the last record that the registry examined, which may not have matched. Never move
+ * back, or the listing would never end. */
 static int go_on(gpushare_List *list, const gpushare_ListReply *page)
 {
 	record last;
@@ -30,7 +31,7 @@ static int go_on(gpushare_List *list, const gpushare_ListReply *page)
 	return GPUSHARE_OK;
 }
 
-/* The next page; `list` is behind it then. */
+/* Fetch the next page; `list` then asks for the one after it. */
 static int list_page(struct gpushare_session *session, request *ask, gpushare_ListReply *out_page)
 {
 	gpushare_List *list = &ask->verb.list;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps: a part of a buffer's view, for the caller to load from and store to. */
+/* Maps: a range of a buffer's CPU mapping (map.h) that the caller reads and writes directly. */
 #include <inttypes.h>
 
 #include "base/cleanup.h"

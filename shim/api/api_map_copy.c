@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies by the CPU: of a host_only buffer, through a view that stays to its detach, and small ones of what is
- * mapped. */
+/* Copies by the CPU. A host_only buffer is copied through a view that stays open until its detach.
+ * Small copies use a view if the buffer has one. */
 #include "base/cleanup.h"
 #include "core/copy/host_copy.h"
 #include "map.h"
 
-#define CHUNK ((size_t)1 << 20) /* what a sink gets at once: it stays in the CPU's cache */
+#define CHUNK ((size_t)1 << 20) /* bytes per sink or source call; stays in the CPU's cache */
 
-/* Up to these sizes the CPU copies faster than DMA, measured on an H200: to the device, and from it. */
+/* Up to these sizes the CPU copies faster than DMA, to and from the device; measured on an H200. */
 #define CPU_TO_MAX ((size_t)256 << 10)
 #define CPU_FROM_MAX ((size_t)4 << 10)
 
@@ -26,8 +26,8 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 		if (status)
 			return status;
 		session_lock(session);
-		late =
-		    buffer->view != NULL; /* another thread came first: the same view, used twice */
+		/* If another thread was first, map_view_open() has counted the same view twice. */
+		late = buffer->view != NULL;
 		if (!late)
 			buffer->view = fresh;
 		view = buffer->view;

@@ -25,7 +25,7 @@ static int mapping_refused(const struct driver *driver, cu_result result, const 
 				"for a new '%s'",
 				from->name, from->owner_command, from->owner_pid,
 				driver_error_name(driver, result), from->name);
-	case CU_INVALID_CONTEXT: /* of the exporting process, by its pid: measured on driver 580 */
+	case CU_INVALID_CONTEXT: /* the owner has this process's pid: measured on driver 580 */
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
 		    "CUDA takes the owner of '%s' for this process: it has the same pid, "
@@ -48,7 +48,7 @@ static int mapping_refused(const struct driver *driver, cu_result result, const 
 	}
 }
 
-/* Not for want of anything but a way from the device that it is mapped for. */
+/* Whether mapping failed only because the device that it is for can't reach the memory's GPU. */
 static bool mapping_is_unreached(const struct gpushare_buffer *buffer, cu_result result)
 {
 	return buffer->away && (result == CU_INVALID_DEVICE ||
@@ -96,7 +96,7 @@ static int mapping_import(struct gpushare_buffer *buffer, const gpushare_AttachR
 	return GPUSHARE_OK;
 }
 
-/* What mapping a descriptor's memory can answer. */
+/* The status for a failed vmm_map(). */
 static int mapping_refused_fd(const struct driver *driver, cu_result result, const char *call,
 			      const record *from)
 {
@@ -148,7 +148,7 @@ static bool mapping_is_read_only(const gpushare_AttachReply *answer)
 	       ((answer->buffer.flags & GPUSHARE_FLAG_READONLY) && !answer->own);
 }
 
-/* Where, and for what. */
+/* At which address to map, and with which access. */
 static int mapping_wish(const gpushare_AttachReply *answer,
 			const struct gpushare_attach_options *options, struct vmm_wish *out_wish)
 {
@@ -164,12 +164,12 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 	    .address = there && known ? from->address - from->base_offset : 0,
 	    .must = options->same_address,
 	    .read_only = mapping_is_read_only(answer),
-	    .hold = true, /* for maps, and for a registry that has lost it */
+	    .hold = true, /* for gpushare_map(), and for a registry that lost the descriptor */
 	};
 	return GPUSHARE_OK;
 }
 
-/* The registry says that it travels so, and sends nothing. */
+/* The buffer's backing needs a file descriptor, but the registry sent none. */
 static int mapping_missing_fd(const record *from)
 {
 	return api_fail(GPUSHARE_E_PROTOCOL, "no file descriptor came for '%s'", from->name);
@@ -246,7 +246,7 @@ int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer
 			      from->name);
 }
 
-/* This process owns it: its own address, and the context that it was made in. */
+/* This process owns the buffer: use its own address, and the context that it was made in. */
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address)
 {
 	const struct driver *driver = buffer->session->driver;

@@ -8,11 +8,11 @@
 #include "base/fork_check.h"
 
 struct gpushare_mirror {
-	struct gpushare_mirror *next; /* of the session's */
+	struct gpushare_mirror *next; /* in the session's list */
 	struct gpushare_buffer *buffer;
 	size_t offset, length;
 	unsigned int access;
-	struct pinned *host; /* NULL: of 0 bytes */
+	struct pinned *host; /* NULL: the mirror has 0 bytes */
 };
 
 static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
@@ -88,7 +88,7 @@ API_PUBLIC int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offse
 
 API_PUBLIC void *gpushare_mirror_data(const struct gpushare_mirror *mirror)
 {
-	static max_align_t none; /* of a mirror of 0 bytes; nobody writes to it */
+	static max_align_t none; /* the data of every mirror of 0 bytes; never written */
 
 	if (!mirror)
 		return NULL;
@@ -163,7 +163,7 @@ API_PUBLIC int gpushare_mirror_close(struct gpushare_mirror *mirror)
 	return status;
 }
 
-/* In a forked child it stays: the session there is closed as a whole. */
+/* In a forked child the mirror stays; gpushare_close() frees it there. */
 API_PUBLIC void gpushare_mirror_drop(struct gpushare_mirror *mirror)
 {
 	API_CALL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare_publish() and what goes with it: checks, roles, and on to the CPU's or the streams' way. */
+/* gpushare_publish() and related calls: check arguments and roles, then do the work on the CPU or
+ * on a stream. */
 #include "api_order.h"
 
 #include <inttypes.h>
@@ -14,7 +15,8 @@ static int check_stream(const struct gpushare_buffer *buffer)
 			buffer->info.name);
 }
 
-/* Who publishes waits for others, and not for itself. */
+/* Join as a consumer, unless the buffer is passive or this process has a role. A publisher that
+ * consumed too would wait for its own releases. */
 static int consumer_of(struct gpushare_buffer *buffer, struct ordering **out_ordering)
 {
 	struct ordering *ordering = buffer ? ordering_seen(buffer) : NULL;
@@ -92,7 +94,7 @@ API_PUBLIC int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at
 	return GPUSHARE_OK;
 }
 
-/* Of one that consumes: whoever does not has nothing to release. */
+/* The ordering of a consumer. A process that has not joined has nothing to release. */
 static int releaser_of(struct gpushare_buffer *buffer, uint64_t sequence,
 		       struct ordering **out_ordering)
 {

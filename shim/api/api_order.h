@@ -2,102 +2,109 @@
 #ifndef GPUSHARE_SHIM_API_ORDER_H
 #define GPUSHARE_SHIM_API_ORDER_H
 /*
- * The order of a buffer's publications, in one session: its page (order.h) and what this process is
- * to it. A session has one for each generation, whatever buffers stand for that. Once it is there no
- * call talks to the registry, but those that take a role for the first time or give it back.
+ * The ordering of a buffer's publications in one session: its stream-sync page (order_page.h) and
+ * the roles of this process. A session has one ordering per generation, which all buffers of that
+ * generation share. After it is opened, only calls that take a role for the first time or give it
+ * back ask the registry.
  */
 #include "api_session.h"
 #include "api_turn.h"
 #include "core/order/client_order.h"
 
-/* What a stream of this process was given last, so that what comes next comes after it. */
+/* The last number that a stream of this process was given to write. The next number is written
+ * after it. */
 struct order_lane {
 	struct turn turn;
 	_Atomic uint64_t last;
-	unsigned long long stream; /* which one that was, if `known` */
+	unsigned long long stream; /* cuStreamGetId() of that stream, if `known` */
 	bool known;
 };
 
 struct ordering {
 	struct ordering *next; /* of the session */
 	struct gpushare_session *session;
-	unsigned int users; /* buffers; under the session's lock */
-	bool held;	    /* the same: tell_again() has it */
-	bool ended;	    /* the same: its last buffer has gone, and the registry was told */
+	unsigned int users; /* buffers that use it; under the session's lock */
+	bool held;	    /* the same lock: tell_again() uses it; don't free it */
+	bool ended;	    /* the same lock: no buffer is left, and the registry was told */
 	unsigned int process;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	int fd;
 	struct order_page *page;
 	_Atomic uint32_t roles;	 /* enum order_role */
-	_Atomic uint32_t slot;	 /* a consumer's, from 1 on */
-	unsigned int connection; /* over which the registry was told last */
+	_Atomic uint32_t slot;	 /* the consumer's slot, from 1 on; 0: none */
+	unsigned int connection; /* session_connections() when the registry was last told */
 	bool lost;		 /* the registry has another page of that buffer */
-	struct turn telling;	 /* the registry of roles... */
-	bool asking;		 /* ...under the lock: a thread does... */
-	pthread_t teller;	 /* ...this one */
-	uint32_t leaving;	 /* under the lock: what it did not hear the end of */
+	struct turn telling;	 /* held by the thread that tells the registry about roles */
+	bool asking;		 /* under the session's lock: a thread has `telling` */
+	pthread_t teller;	 /* under the session's lock: that thread, if `asking` */
+	uint32_t leaving;	 /* under the session's lock: ended roles still to be told */
 
 	/* api_order_stream.c */
-	struct turn opening; /* what follows, by one thread */
+	struct turn opening; /* held by the thread that sets the next fields */
 	_Atomic(const struct driver *) driver;
 	cu_context context;	    /* in which `view` is registered */
 	_Atomic uint32_t means;	    /* enum gpushare_ordering; 0: no stream was used so far */
-	struct order_page *view;    /* the page again, where GPUs see it */
-	_Atomic cu_deviceptr at;    /* what that is for them; then the rest is there */
-	struct ordering *next_view; /* of all that have one */
-	bool retired;		    /* the session has it no more */
-	bool kept;		    /* `context` is the primary one of `device`, retained */
+	struct order_page *view;    /* a second mapping of the page, registered with CUDA */
+	_Atomic cu_deviceptr at;    /* its device address; set last: if not 0, the view is ready */
+	struct ordering *next_view; /* in api_order_retire.c's list */
+	bool retired;		    /* the session no longer uses it */
+	bool kept;		    /* this retains `context`, the primary context of `device` */
 	cu_device device;
 	struct order_lane publishing, releasing;
-	uint64_t
-	    left[ORDER_SLOTS]; /* to what streams are to come in slots that were left; 0: nothing */
-	_Atomic uint64_t waited;    /* the highest that a stream was to wait for */
-	_Atomic uint64_t reclaimed; /* the same, of consumers */
-	_Atomic uint32_t pending;   /* host functions that have not run */
-	_Atomic bool captured;	    /* in a graph, which may be launched until the process ends */
-	cu_event probe;		    /* tells of a context that has failed */
+	/* Of each slot that was left: the last number that streams will release; 0: none. */
+	uint64_t left[ORDER_SLOTS];
+	_Atomic uint64_t waited;    /* the highest number that a stream waits for */
+	_Atomic uint64_t reclaimed; /* the highest release that a stream waits for */
+	_Atomic uint32_t pending;   /* enqueued host functions that have not run */
+	_Atomic bool captured; /* a graph uses this, and may be launched until the process ends */
+	cu_event probe;	       /* its query fails if the context has failed; NULL: none */
 };
 
-/* This buffer's, with those roles; asks the registry only for what is not there yet. Also where the
- * session is the parent's: E_FORKED. */
+/* The buffer's ordering, with `roles`. Asks the registry only if the page or a role is missing.
+ * E_INVALID: the buffer is NULL. E_FORKED: the session was opened before fork(). */
 int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering);
-/* The same if it is there already; NULL. */
+/* The buffer's ordering if this process has opened it; else NULL. Never asks the registry. */
 struct ordering *ordering_seen(const struct gpushare_buffer *buffer);
-/* Of one that is there: those roles, besides, in words to the registry whatever there is already. */
+/* Add roles to an open ordering. Always asks the registry, and repeats the roles that it has
+ * already. */
 int ordering_ask(struct ordering *ordering, uint32_t roles);
-/* Those roles end. */
+/* End roles. They end here even if the registry can't be told; a later request tells it then. */
 int ordering_leave(struct ordering *ordering, uint32_t roles);
-/* No registry has answered that. */
+/* Whether that status means that no registry answered. */
 bool ordering_is_unheard(int status);
-/* The registry hears of those that ended without it. In the turn. */
+/* Tell the registry about ended roles that it has not heard of. The caller has the turn
+ * (`telling`). */
 int ordering_tell_leave(struct ordering *ordering);
-/* One thread at a time tells the registry of it, so that it hears in order what was done. E_TIMED_OUT:
- * another one is still at it. */
+/* Take the turn (`telling`). One thread at a time tells the registry, so that changes arrive in
+ * their order. E_TIMED_OUT: another thread still has the turn. */
 int ordering_take_turn(struct ordering *ordering);
 void ordering_give_turn(struct ordering *ordering);
-/* The buffer goes: before the registry hears of that. */
+/* The buffer ends. Call this before the registry is told about its end. */
 void ordering_end(struct gpushare_buffer *buffer);
-/* Also in a forked child: nothing is told, nothing is given back but memory. */
+/* Drop the buffer's ordering without telling the registry. In a forked child, this frees memory and
+ * descriptor only. */
 void ordering_forget(struct gpushare_buffer *buffer);
-/* A registry that was restarted is told of roles, and given pages that it has lost. No lock is held. */
+/* Tell a restarted registry about roles, and send it pages that it has lost. The caller holds no
+ * lock. */
 void session_order_again(struct gpushare_session *session);
 
-/* Memory and descriptor. */
+/* Free the struct, unmap the page and close its descriptor. */
 void ordering_free(struct ordering *ordering);
 
-/* One of its turns that are held over driver calls. E_TIMED_OUT: another thread has it for longer than
- * such a call may take. */
+/* Take a turn of the ordering that is held over driver calls. E_TIMED_OUT: another thread did not
+ * give it back within session->driver_ms. */
 int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn);
-/* The same of the page's own turn, that order_give_turn() gives back. */
+/* The same for the page's own turn; order_give_turn() gives it back. */
 int ordering_take_page_turn(const struct ordering *ordering);
-/* What both say. */
+/* Set the error sentence of both; returns E_TIMED_OUT. */
 int ordering_fail_at_driver(const struct ordering *ordering);
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
-/* Nothing can be published: it has ended, or what comes before will not come. */
+/* Set the error sentence if nothing can be published. E_OWNER_GONE: the ordering has ended. Any
+ * other status: an earlier number will never be published. */
 int ordering_fail_publish(const struct ordering *ordering, int status);
 
-/* api_order_stream.c, with the order.h names of gpushare_*(). */
+/* api_order_stream.c: gpushare_publish() and so on, after their checks. */
 int stream_publish(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t *out_sequence);
 int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *ordering,
@@ -106,18 +113,21 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 		   cu_stream stream, uint64_t sequence);
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t sequence);
-/* The CPU releases: after all that streams were to release before. */
+/* Release by the CPU, after all that streams were given to release before. */
 int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence);
-/* For struct order_stuck; `ordering` is one. */
+/* A callback of struct order_stuck; `ordering` is a struct ordering. True: its CUDA context has
+ * failed. */
 bool stream_has_failed(void *ordering);
-/* The slot is this session's no more, or another one. Under the session's lock. */
+/* Leave the session's slot, and take slot `next`; 0: none. The caller holds the session's lock. */
 void stream_leave_slot(struct ordering *ordering, uint32_t next);
-/* Streams are to come to that in a slot that was left. Likewise. */
+/* Note that streams will still release up to `last` in a slot that was left. The caller holds the
+ * session's lock. */
 void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last);
-/* It is used no more, but for what streams were given. False: nothing was; else it is kept for them, and
- * given back some time. */
+/* The session no longer uses the ordering. True: streams have used it, so it is kept for them and
+ * freed later. False: no stream has used it, and the caller frees it. */
 bool stream_keep(struct ordering *ordering);
-/* The session ends: now, if it can be; what can't keeps its context. */
+/* The session ends. Free its orderings that no stream needs; an ordering that can't be freed keeps
+ * its CUDA context. */
 void stream_sweep(struct gpushare_session *session);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Roles that end, pages that go with their buffers, and what another registry is told of them. */
+/* Ends roles, frees orderings with their last buffer, and tells a restarted registry about
+ * orderings. */
 #include "api_order.h"
 #include "base/fork_check.h"
 #include "base/monotonic.h"
@@ -67,7 +68,8 @@ void ordering_give_turn(struct ordering *ordering)
 	turn_give(&ordering->telling);
 }
 
-/* A question of this thread's may end in what was to wait for it. */
+/* Whether this thread has the turn. A request that it makes in the turn may lead to tell_end(),
+ * which must not wait for its own thread. */
 static bool has_turn(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
@@ -95,9 +97,10 @@ bool ordering_is_unheard(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* Under the lock. Says in the page when the slot can be used again: behind the last release that streams were
- * given. Not known if another thread is about to give one (`busy`), or if a graph releases: that is captured
- * before the slot is seen to be left. */
+/* Under the session's lock. Writes into the page when the slot can be used again: after the last
+ * release that streams were given. That isn't known if another thread may be about to give one
+ * (`busy`), or if a graph releases. stream_release() sets `captured` before it checks the slot, so
+ * no capture is missed. */
 static void leave_slot(struct ordering *ordering, bool busy)
 {
 	uint32_t slot = atomic_load(&ordering->slot);
@@ -109,7 +112,7 @@ static void leave_slot(struct ordering *ordering, bool busy)
 			     busy || atomic_load(&ordering->captured) ? ORDER_UNSETTLED : last + 1);
 }
 
-/* They end here, and the registry is yet to hear of it. */
+/* End roles in this process; `leaving` has them until the registry is told. */
 static void end_roles(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
@@ -153,10 +156,11 @@ int ordering_leave(struct ordering *ordering, uint32_t roles)
 
 	end_roles(ordering, roles);
 	if (status)
-		return status; /* it is told when the registry is asked next */
+		return status; /* a later request tells the registry */
 	status = ordering_tell_leave(ordering);
 	ordering_give_turn(ordering);
-	session_order_again(ordering->session); /* which leaves out who has the turn */
+	/* session_ask() calls this too, but it skips an ordering whose turn is taken. */
+	session_order_again(ordering->session);
 	return status;
 }
 
@@ -166,7 +170,7 @@ static void unlist(struct ordering *ordering)
 	LL_DELETE(ordering->session->orderings, ordering);
 }
 
-/* Under the session's lock. True: that was the last of its buffers. */
+/* Under the session's lock. True: the ordering has no buffer left. */
 static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
 {
 	atomic_store(&buffer->ordering, NULL);
@@ -176,8 +180,9 @@ static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
 	return true;
 }
 
-/* A publisher's end follows from the detach or the withdrawal that comes next. But if streams take their numbers
- * late, they have to find the role ended before that: another process may publish then. */
+/* Whether the registry must be told before the buffer ends. A publisher's role ends by the detach
+ * or withdrawal that follows. But if streams take their numbers late, they must find the role ended
+ * before that, as another process may publish afterwards. */
 static bool is_to_be_told(const struct ordering *ordering)
 {
 	uint32_t roles = atomic_load(&ordering->roles);
@@ -186,7 +191,8 @@ static bool is_to_be_told(const struct ordering *ordering)
 	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
 }
 
-/* Behind what another thread tells of them; whom the registry keeps waiting for long is not waited for. */
+/* Tell the registry after another thread has told it about this ordering. If that thread waits too
+ * long for the registry, don't wait for it. */
 static void tell_end(struct ordering *ordering)
 {
 	bool waited = !has_turn(ordering) && take_turn(ordering);
@@ -194,7 +200,7 @@ static void tell_end(struct ordering *ordering)
 
 	end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);
 	describe_leave(ordering, &tell);
-	ordering->leaving = 0; /* nobody tells it once more */
+	ordering->leaving = 0; /* no later request repeats it */
 	session_tell(ordering->session, &tell);
 	if (waited)
 		ordering_give_turn(ordering);
@@ -222,7 +228,7 @@ void ordering_end(struct gpushare_buffer *buffer)
 	if (is_to_be_told(ordering))
 		tell_end(ordering);
 	session_lock(session);
-	held = ordering->held; /* then it is freed there */
+	held = ordering->held; /* then tell_again() frees it */
 	ordering->ended = true;
 	pthread_mutex_unlock(&session->lock);
 	if (!held)
@@ -241,8 +247,9 @@ void ordering_forget(struct gpushare_buffer *buffer)
 		free_kept(ordering);
 }
 
-/* Under the session's lock: the registry of this connection was not told of it, or did not hear that
- * a role ended, and would hear it now; and nobody is about to tell it. */
+/* Under the session's lock. Whether this thread should tell the registry, as no other thread does.
+ * Either the registry of this connection was not told about the ordering, or it has not heard of an
+ * ended role and answers at present. */
 static bool is_untold(const struct gpushare_session *session, const struct ordering *ordering)
 {
 	if (ordering->asking)
@@ -264,8 +271,9 @@ static struct ordering *find_untold(const struct gpushare_session *session)
 	return ordering;
 }
 
-/* What the registry refuses to hear, it won't hear the next time either; of what it does not know
- * nobody publishes any more. False: no more of this now. */
+/* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
+ * If the registry doesn't know the buffer, no process publishes it any more. False: no registry
+ * answered, so stop. */
 static bool tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
@@ -273,7 +281,8 @@ static bool tell_again(struct ordering *ordering)
 	bool unheard = ordering_is_unheard(status), gone;
 
 	session_lock(session);
-	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended) /* else it is not known for ours */
+	/* If `ended`, the registry doesn't know the buffer because this session has ended it. */
+	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended)
 		order_mark_gone(ordering->page);
 	if (status && !unheard)
 		ordering->connection = session->seen.connections;
@@ -285,8 +294,9 @@ static bool tell_again(struct ordering *ordering)
 	return !unheard;
 }
 
-/* To be told of, by this thread, which is at it already or for the first time. Whoever finds no more of them is
- * at it no more from that look on: what comes behind it is another thread's to see. */
+/* Take an ordering to tell the registry about. `mine`: this thread has set `ordering_busy`; else
+ * NULL if another thread has. The critical section that finds no ordering clears `ordering_busy`,
+ * so another thread finds later ones. */
 static struct ordering *take_untold(struct gpushare_session *session, bool mine)
 {
 	struct ordering *ordering = NULL;
@@ -297,7 +307,7 @@ static struct ordering *take_untold(struct gpushare_session *session, bool mine)
 		session->ordering_busy = ordering;
 	}
 	if (ordering)
-		ordering->held = true; /* it stays meanwhile */
+		ordering->held = true; /* ordering_end() must not free it */
 	pthread_mutex_unlock(&session->lock);
 	return ordering;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of a buffer on GPUs without 64-bit stream memory operations: a host function stores each number when the
- * stream comes there. What a stream would wait for, the CPU waits for before it enqueues anything.
+ * Ordering on GPUs without 64-bit stream memory operations. A host function stores each number when
+ * the stream reaches it. Instead of letting a stream wait, the CPU waits before it enqueues
+ * anything.
  */
 #include "api_order_stream.h"
 
 #include <stdlib.h>
 
-/* What a host function stores. */
+/* The argument of store_here(). */
 struct stored {
 	struct ordering *ordering;
-	uint32_t slot; /* a consumer's, from 1 on; 0: it is published */
+	uint32_t slot; /* the consumer's slot, from 1 on; 0: publish the number */
 	uint64_t number;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Order pages: fetched, and shared by a session's buffers; roles that the registry is asked for. */
+/* Fetches stream-sync pages, shares them among a session's buffers, and asks the registry for
+ * roles. */
 #include "api_order.h"
 
 #include <inttypes.h>
@@ -41,7 +42,8 @@ int ordering_fail_publish(const struct ordering *ordering, int status)
 			ordering->name);
 }
 
-/* A registry that has just come, and was given behind the question what it did not know then. */
+/* Whether to ask once more. The request went over a new connection, and the session told that
+ * registry only after the request what it has. */
 static bool knows_more(struct gpushare_session *session, unsigned int before, int status)
 {
 	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
@@ -52,7 +54,8 @@ static bool knows_more(struct gpushare_session *session, unsigned int before, in
 	return more;
 }
 
-/* What is attached here and not known there has gone; the sentence says why. */
+/* If the registry doesn't know a buffer that is attached here, the buffer has ended: E_OWNER_GONE
+ * in place of E_NOT_FOUND. The error sentence stays the registry's. */
 static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
 		     gpushare_OrderReply *out_answer, int fd, int *out_fd)
 {
@@ -115,8 +118,8 @@ static struct ordering *find(const struct gpushare_session *session, uint64_t ge
 	return ordering;
 }
 
-/* Under the session's lock: what the registry has answered. What another thread left meanwhile has
- * ended here, and the registry is yet to hear of that. */
+/* Under the session's lock: note the registry's answer. Roles that another thread ended meanwhile
+ * (`leaving`) stay ended, and the registry is told about them later. */
 static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
 		       unsigned int connection)
 {
@@ -128,7 +131,7 @@ static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare
 	ordering->connection = connection;
 }
 
-/* Under the session's lock: the buffer is one of those that have it. */
+/* Under the session's lock: the buffer becomes a user of the ordering. */
 static void use(struct gpushare_buffer *buffer, struct ordering *ordering)
 {
 	if (atomic_load(&buffer->ordering))
@@ -137,7 +140,7 @@ static void use(struct gpushare_buffer *buffer, struct ordering *ordering)
 	atomic_store_explicit(&buffer->ordering, ordering, memory_order_release);
 }
 
-/* Another thread may have come first: its one stays. */
+/* If another thread has opened the ordering meanwhile, that one stays. */
 static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 		    struct ordering **out_ordering)
 {
@@ -169,12 +172,12 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 	if (!seen)
 		return GPUSHARE_OK;
 	ordering_free(made);
-	/* What was answered to us the other thread may have left again. */
+	/* The other thread may have ended the roles that this answer granted. */
 	return ask->roles & ~atomic_load(&seen->roles) ? ordering_ask(seen, ask->roles)
 						       : GPUSHARE_OK;
 }
 
-/* What is mapped here is not the registry's: nobody who comes will see what is said there. */
+/* The registry has another page for the buffer, so new participants don't see this one. */
 static int fail_lost(struct ordering *ordering)
 {
 	order_mark_gone(ordering->page);
@@ -199,7 +202,7 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 	ask.slot = atomic_load(&ordering->slot);
 	memcpy(ask.name, ordering->name, sizeof(ask.name));
 	status = ask_order(session, &ask, &answer, -1, NULL);
-	if (!status && !answer.id) /* it has lost the page: here it is */
+	if (!status && !answer.id) /* the registry has lost the page: send it */
 		status = ask_order(session, &ask, &answer, ordering->fd, NULL);
 	if (status)
 		return status;
@@ -220,7 +223,8 @@ int ordering_ask(struct ordering *ordering, uint32_t roles)
 		return status;
 	status = ask_in_turn(ordering, roles);
 	ordering_give_turn(ordering);
-	session_order_again(ordering->session); /* which leaves out who has the turn */
+	/* session_ask_passing() calls this too, but it skips an ordering whose turn is taken. */
+	session_order_again(ordering->session);
 	return status;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A consumer's slot while something is released in it; what the CPU releases. */
+/* Checks and turns for releasing in a consumer's slot, and releases by the CPU. */
 #include "api_order_stream.h"
 
 int release_check(const struct ordering *ordering, uint32_t slot)
@@ -27,7 +27,8 @@ void release_give(struct ordering *ordering, uint32_t slot)
 	struct order_lane *lane = &ordering->releasing;
 	struct gpushare_session *session = ordering->session;
 
-	if (atomic_load(&ordering->slot) != slot) { /* else whoever leaves it sees the last */
+	/* If the slot is not left, the thread that leaves it later reads `last`. */
+	if (atomic_load(&ordering->slot) != slot) {
 		session_lock(session);
 		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
 		pthread_mutex_unlock(&session->lock);
@@ -35,8 +36,9 @@ void release_give(struct ordering *ordering, uint32_t slot)
 	turn_give(&lane->turn);
 }
 
-/* Streams write what they were given, and would take back what is released before they come to it. What
- * another thread gives them meanwhile is waited for as well, or releases as much. */
+/* First wait until streams have written the numbers they were given: a late write of a lower number
+ * would take this release back. If another thread gives a stream a release meanwhile, wait for that
+ * too, unless it covers `sequence`. */
 int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
 {
 	struct order_lane *lane = &ordering->releasing;

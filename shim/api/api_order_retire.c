@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What streams have used of order pages, given back when no stream can come to it any more. Nobody
- * tells when that is: a stream that waits may have been destroyed, and a graph be launched late. So it
- * is retired, and given back some time later, when all that streams were to wait for and to write has
- * come.
+ * Frees the orderings that streams have used. CUDA doesn't tell when no stream needs one any more:
+ * a waiting stream may have been destroyed, and a graph may be launched late. So an ordering is
+ * retired first. It is freed later, when all numbers that streams wait for or write have arrived.
  */
 #include "api_order_stream.h"
 #include "base/fork_check.h"
@@ -11,13 +10,13 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define RETIRED_MANY \
-	32 /* so many are given back together: each waits for the GPU, as cuMemFree does */
+/* Orderings are freed in batches of this size: freeing one waits for the GPU, as cuMemFree does. */
+#define RETIRED_MANY 32
 
-/* All that have a view, in use and retired. */
+/* All orderings that streams have used, in use and retired. */
 static struct {
 	pthread_mutex_t lock; /* never held over a CUDA call */
-	unsigned int process; /* whose these are: a forked child has none */
+	unsigned int process; /* the owner of the orderings: a forked child has none */
 	struct ordering *first;
 } views = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -39,7 +38,7 @@ static bool has_late_publication(const struct ordering *ordering)
 			      atomic_load(&ordering->publishing.last));
 }
 
-/* What streams were to release in a slot; 0: there is none. */
+/* Whether streams have released all up to `last` in the slot; true for slot 0 (none). */
 static bool has_come(const struct ordering *ordering, uint32_t slot, uint64_t last)
 {
 	return !slot || order_reaches(atomic_load(&ordering->page->slot[slot - 1].released), last);
@@ -64,7 +63,7 @@ void stream_leave_slot(struct ordering *ordering, uint32_t next)
 	stream_note_left(ordering, slot, atomic_exchange(&ordering->releasing.last, 0));
 }
 
-/* A stream has still to write what it was given, but for graphs. */
+/* Whether a stream has still to write a number that it was given. Graphs don't count. */
 static bool is_written_to(const struct ordering *ordering)
 {
 	bool late = has_late_publication(ordering) || has_late_release(ordering);
@@ -74,32 +73,32 @@ static bool is_written_to(const struct ordering *ordering)
 	return late;
 }
 
-/* Nothing that it has given to streams waits for somebody else. */
+/* Whether no stream waits on this page for another participant. */
 static bool is_quiet(const struct ordering *ordering)
 {
 	uint64_t published = atomic_load(&ordering->page->published);
 	uint32_t at = 0;
 
-	return ((published & ORDER_GONE_BIT) || /* which lets all of them through */
+	return ((published & ORDER_GONE_BIT) || /* which ends all waits for it */
 		order_reaches(published, atomic_load(&ordering->waited))) &&
 	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
 }
 
-/* To give another one back would wait for the stream that is to write, too: and whoever holds that up
- * may be this thread. */
+/* Whether this one prevents the freeing of any other. Freeing waits for the GPU, and so also for
+ * streams that wait or have still to write here. Such streams may depend on this thread. */
 static bool is_held_up(const struct ordering *ordering)
 {
 	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));
 }
 
-/* Some time: no graph has it. */
+/* Whether the ordering will be freed at some time: it is retired, and no graph has captured it. */
 static bool is_to_go(const struct ordering *ordering)
 {
 	return ordering->retired && !atomic_load(&ordering->captured);
 }
 
-/* Under the lock: one that can be given back, of that session or of one that was closed; none while any
- * stream waits. */
+/* Under the lock: take an ordering to free, of `session` (NULL: any) or of a closed session. NULL:
+ * there is none, or an ordering in the list is held up. */
 static struct ordering *take_quiet(const struct gpushare_session *session)
 {
 	struct ordering *each, *quiet = NULL;
@@ -145,7 +144,8 @@ static void view_close(struct ordering *ordering)
 	ordering_free(ordering);
 }
 
-/* Each waits for the GPU: what streams were given meanwhile is looked at before the next. */
+/* Free orderings if at least `many` can be. Freeing one waits for the GPU, and streams may get more
+ * work meanwhile. So each round looks at all of them again. */
 static void sweep(const struct gpushare_session *session, unsigned int many)
 {
 	struct ordering *taken;
@@ -177,7 +177,7 @@ bool stream_keep(struct ordering *ordering)
 	return true;
 }
 
-/* Under the lock: the session's first that is in that context, and will be given back some time. */
+/* Under the lock: the session's first ordering in that context, but for captured ones. */
 static struct ordering *find_of(const struct gpushare_session *session, cu_context context)
 {
 	struct ordering *each;
@@ -200,7 +200,8 @@ static bool has_any(const struct gpushare_session *session, cu_context context)
 	return any;
 }
 
-/* The context, once more retained, is that one's. False: there is none. */
+/* Hand a retain of the context to an ordering in it, which then releases it at its end. False: no
+ * ordering needs it. */
 static bool hand_over(const struct gpushare_session *session, cu_context context, cu_device device)
 {
 	struct ordering *found;
@@ -216,7 +217,8 @@ static bool hand_over(const struct gpushare_session *session, cu_context context
 	return found;
 }
 
-/* What streams are still to come to keeps the context in which it is registered. */
+/* Retain the context for each ordering that streams may still reach: its page is registered
+ * there. */
 static void keep_context(const struct gpushare_session *session, int ordinal)
 {
 	const struct driver *driver = session->driver;

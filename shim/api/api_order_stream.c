@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What streams do with an order page: write a number when they come there, wait for one. */
+/* Streams and stream-sync pages: a stream writes a number when it reaches that point, or waits for
+ * one. */
 #include "api_order_stream.h"
 #include "base/stay_loaded.h"
 
-#define FIRST_HANDLE 3 /* below are the default streams' names: of whichever context is current */
+#define FIRST_HANDLE 3 /* lower handles name default streams, those of the current context */
 
-/* A context is current: without one CUDA may tell of none. NULL: a default stream, or nothing tells. */
+/* The stream's context. A context must be current, or CUDA may not tell. NULL: a default stream, or
+ * CUDA doesn't tell. */
 static cu_context context_of(const struct driver *driver, cu_stream stream)
 {
 	cu_context its = NULL;
@@ -16,8 +18,8 @@ static cu_context context_of(const struct driver *driver, cu_stream stream)
 	return NULL;
 }
 
-/* The stream's own context, where that is another than the current one; a default stream is the
- * current context's, and the buffer's where there is none. */
+/* Make the stream's context current if it is not. A default stream belongs to the current context;
+ * if there is none, take the buffer's. */
 static int stream_enter(const struct gpushare_buffer *buffer, cu_stream stream,
 			struct device_scope *scope)
 {
@@ -55,7 +57,8 @@ static int wait_word(const struct ordering *ordering, cu_stream stream,
 			       : stream_fail(ordering, result, "cuStreamWaitValue64_v2");
 }
 
-/* By its lower half, which nothing but the number is in: what lets others through does not let this one. */
+/* Wait by the word's lower half, which has nothing but the number. So ORDER_GONE_BIT, which ends
+ * other waits, does not end this one. */
 static int wait_number(const struct ordering *ordering, cu_stream stream,
 		       const _Atomic uint64_t *word, uint64_t number)
 {
@@ -79,13 +82,13 @@ static int write_word(const struct ordering *ordering, cu_stream stream,
 			       : stream_fail(ordering, result, "cuStreamWriteValue64_v2");
 }
 
-/* By words in memory; else by host functions. */
+/* Whether streams use memory operations; else they use host functions. */
 static bool has_words(const struct ordering *ordering)
 {
 	return atomic_load_explicit(&ordering->at, memory_order_relaxed);
 }
 
-/* A graph that this is captured into may be launched at any time: what it needs stays. */
+/* A graph that captures this may be launched at any time, so `captured` keeps the ordering. */
 static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_captured)
 {
 	cu_capture_status status = CU_CAPTURE_NONE;
@@ -106,7 +109,8 @@ static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_ca
 	return GPUSHARE_OK;
 }
 
-/* In `scope`, the caller's: the stream may be given what orders the buffer. */
+/* Prepare for enqueuing ordering work on the stream. Its context is current until the caller's
+ * `scope` ends. */
 static int stream_begin(const struct gpushare_buffer *buffer, struct ordering *ordering,
 			cu_stream stream, struct device_scope *scope, bool *out_captured)
 {
@@ -123,15 +127,17 @@ static bool is_same_stream(const struct order_lane *lane, unsigned long long id,
 	       atomic_load_explicit(&lane->last, memory_order_relaxed) == before;
 }
 
-/* What tells a stream from one that had its handle before; false: nothing does. */
+/* An id that tells a stream from an earlier one with the same handle. False: the driver has
+ * none. */
 static bool stream_id(const struct ordering *ordering, cu_stream stream, unsigned long long *out_id)
 {
 	return ordering->driver->cuStreamGetId &&
 	       ordering->driver->cuStreamGetId(stream, out_id) == CU_OK;
 }
 
-/* `number` on the word of that slot (0: what is published) behind what the stream has, and behind `before`. In the
- * lane's turn. E_NOT_READY: the CPU is to wait for `before` first, without the turn. */
+/* Let the stream write `number` to the word of `slot` (0: `published`), after its earlier work and
+ * after `before`. The caller has the lane's turn. E_NOT_READY: give the turn back, wait for
+ * `before` on the CPU, and try again. */
 static int write_next(struct ordering *ordering, struct order_lane *lane, cu_stream stream,
 		      uint32_t slot, uint64_t before, uint64_t number)
 {
@@ -154,7 +160,7 @@ static int write_next(struct ordering *ordering, struct order_lane *lane, cu_str
 	return GPUSHARE_OK;
 }
 
-/* The next number, where this process publishes still. */
+/* A host function: publish the next number, if this process still publishes. */
 static void publish_here(void *user)
 {
 	struct ordering *ordering = user;
@@ -186,7 +192,7 @@ int stream_call(const struct ordering *ordering, cu_stream stream, void (*functi
 	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuLaunchHostFunc");
 }
 
-/* On the CPU, where no stream can wait. */
+/* Wait on the CPU, as streams can't wait without memory operations. */
 static int await_published(struct ordering *ordering, uint64_t number)
 {
 	int status = host_await(ordering, 0, number);
@@ -194,7 +200,7 @@ static int await_published(struct ordering *ordering, uint64_t number)
 	return status ? ordering_fail_publish(ordering, status) : GPUSHARE_OK;
 }
 
-/* The number is given when the stream comes there. */
+/* A host function takes the number when the stream reaches it: see order_page.late. */
 static int publish_late(struct ordering *ordering, cu_stream stream, bool captured,
 			uint64_t *out_sequence)
 {
@@ -218,8 +224,8 @@ static int publish_late(struct ordering *ordering, cu_stream stream, bool captur
 	return status;
 }
 
-/* Nothing but the driver's enqueuing is done in the turn, which nobody else's calls take. E_NOT_READY: number
- * *out_before is to be published first. */
+/* Only the publishing process takes the page's turn, and nothing but the driver's enqueuing is done
+ * in it. E_NOT_READY: number *out_before must be published first. */
 static int publish_in_turn(struct ordering *ordering, cu_stream stream, bool captured,
 			   uint64_t *out_before, uint64_t *out_sequence)
 {
@@ -290,7 +296,8 @@ static void raise_to(_Atomic uint64_t *highest, uint64_t number)
 		;
 }
 
-/* What the CPU has seen published, work that it gives to a GPU afterwards sees too. */
+/* If the CPU has seen the number published, no wait is needed: work that it enqueues afterwards
+ * sees the data too. */
 int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t at_least)
 {
@@ -315,7 +322,7 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 	return status ? ordering_fail_publish(ordering, status) : GPUSHARE_OK;
 }
 
-/* E_NOT_READY: *out_before is to be released first. */
+/* E_NOT_READY: number *out_before must be released first. */
 static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream stream,
 			   uint64_t sequence, uint64_t *out_before)
 {
@@ -325,7 +332,8 @@ static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream s
 
 	if (status)
 		return status;
-	if (!atomic_load(&lane->last)) /* no stream is to release: what the CPU released stays */
+	/* If streams have nothing to release, begin after what the CPU has released. */
+	if (!atomic_load(&lane->last))
 		raise_to(&lane->last, order_number(atomic_load(order_word(ordering->page, slot))));
 	*out_before = before = atomic_load(&lane->last);
 	if (before < sequence)
@@ -349,7 +357,7 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 		status = host_await(ordering, slot, before);
 	} while (!status);
 	if (status == GPUSHARE_E_OWNER_GONE && release_check(ordering, slot))
-		return GPUSHARE_E_INVALID; /* another thread leaves it */
+		return GPUSHARE_E_INVALID; /* another thread has left the slot */
 	return api_fail(status,
 			"what a stream was to release of '%s' before will not come: its CUDA "
 			"context has failed",

@@ -1,56 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_API_ORDER_STREAM_H
 #define GPUSHARE_SHIM_API_ORDER_STREAM_H
-/* Between the files of what streams do with an order page. */
+/* Internal to the files that let streams use a stream-sync page. */
 #include "api_order.h"
 
 /*
- * A context is current and no capture of this thread forbids or is spoilt by what follows. Source:
+ * A context is current, and this thread's capture mode is relaxed. A stream capture then neither
+ * forbids the calls that follow nor is invalidated by them. Source:
  * cuThreadExchangeStreamCaptureMode.
  */
 struct order_scope {
 	struct device_scope device;
-	const struct driver *driver; /* NULL: the mode is as it was */
+	const struct driver *driver; /* NULL: the capture mode was not changed */
 	cu_capture_mode mode;
 };
 int order_enter(const struct driver *driver, cu_context context, struct order_scope *scope);
 void order_leave(struct order_scope *scope);
 #define _order_scope_ __attribute__((cleanup(order_leave)))
 
-/* cuLaunchHostFunc; the function's code stays loaded. */
+/* Enqueue a host function by cuLaunchHostFunc. This library stays loaded for it. */
 int stream_call(const struct ordering *ordering, cu_stream stream, void (*function)(void *),
 		void *user);
 int stream_fail(const struct ordering *ordering, cu_result result, const char *call);
 
-/* api_order_view.c: the page is where the GPUs of the buffer's context reach it, or they can't use it
- * and means is HOST_FUNCTION. */
+/* api_order_view.c: register the page with CUDA in the buffer's context. If the GPU has no stream
+ * memory operations, set `means` to HOST_FUNCTION instead. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering);
 
-/* An event of the current context, which is never recorded: what fails that context fails its query.
- * NULL: it can't be had. */
+/* Create an event in the current context, which is never recorded. If the context fails, a query of
+ * the event fails. NULL: it can't be created. */
 cu_event view_probe(const struct driver *driver);
 void view_drop(const struct driver *driver, struct order_page *view);
 
-/* api_order_retire.c: what a stream may come to later is in one list until then. */
+/* api_order_retire.c: add an ordering to the list of those that streams may still use. */
 void view_add(struct ordering *ordering);
-/* api_order_release.c. The slot is this session's still, and not another process's. */
+/* api_order_release.c. Check that the slot is still this session's: once left, another process may
+ * have it. */
 int release_check(const struct ordering *ordering, uint32_t slot);
-/* The turn in which nobody leaves the slot without saying that a stream may still come to it. */
+/* Take the turn for releasing in `slot`, and check the slot. If it is left during the turn,
+ * release_give() notes what streams have still to release there. */
 int release_take(struct ordering *ordering, uint32_t slot);
-/* Left meanwhile, it is none of what was released in the next one. */
+/* Give the turn back. If the slot was left meanwhile, note `last` as what streams have still to
+ * release there; it doesn't count for the next slot. */
 void release_give(struct ordering *ordering, uint32_t slot);
 
-/* What is published, or with a consumer's `slot`, from 1 on, what that one has released. */
+/* The word with the published number if `slot` is 0; else the word with what consumer `slot`, from
+ * 1 on, has released. */
 static inline _Atomic uint64_t *order_word(struct order_page *page, uint32_t slot)
 {
 	return slot ? &page->slot[slot - 1].released : &page->published;
 }
 
-/* api_order_host.c: the same without stream memory operations; nothing of it can be captured. */
+/* api_order_host.c: ordering without stream memory operations. It can't be captured into a
+ * graph. */
 int host_open(const struct gpushare_buffer *buffer, struct ordering *ordering);
-/* Of a consumer's `slot`, from 1 on; 0: it is published. Stored when the stream comes there. */
+/* Enqueue a host function that stores `number`: as released by consumer `slot`, from 1 on, or if
+ * `slot` is 0, as published. */
 int host_store(struct ordering *ordering, cu_stream stream, uint32_t slot, uint64_t number);
-/* This thread waits until that is there. OK; E_OWNER_GONE; E_CUDA: this process's context has failed. No sentence. */
+/* Block this thread until that word has reached `number`. OK; E_OWNER_GONE; E_CUDA: this process's
+ * context has failed. No message is set. */
 int host_await(struct ordering *ordering, uint32_t slot, uint64_t number);
 
 #endif

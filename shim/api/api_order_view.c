@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Order pages where GPUs reach them: mapped once more, and registered with the driver. */
+/* Stream-sync pages for GPUs: the page is mapped a second time and registered with the driver. */
 #include "api_order_stream.h"
 
 #include <stdlib.h>
@@ -28,7 +28,8 @@ int stream_fail(const struct ordering *ordering, cu_result result, const char *c
 			     ordering->name);
 }
 
-/* Said to be so where it is (GPUSHARE_ORDERING=host-functions), to try the other way on any GPU. */
+/* Does the GPU have 64-bit stream memory operations? GPUSHARE_ORDERING=host-functions denies it, to
+ * test host functions on any GPU. */
 static bool has_words(const struct driver *driver)
 {
 	const char *wanted = secure_getenv("GPUSHARE_ORDERING");
@@ -43,7 +44,7 @@ static bool has_words(const struct driver *driver)
 	       driver->cuDeviceGetAttribute(&has, CU_DEVICE_STREAM_WORDS, device) == CU_OK && has;
 }
 
-/* In the buffer's context. */
+/* The buffer's context is current. */
 static int view_make(const struct ordering *ordering, struct order_page **out_view,
 		     cu_deviceptr *out_at)
 {
@@ -121,8 +122,8 @@ static int open_here(const struct gpushare_buffer *buffer, struct ordering *orde
 					   : host_open(buffer, ordering);
 }
 
-/* By one thread: a second view can't be given up again without waiting for what streams wait for. Where
- * it fails, the next one tries. */
+/* One thread opens the view: a second view could be given up only by waiting for what streams wait
+ * for. If it fails, the next caller tries again. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
 	int status;

@@ -19,8 +19,9 @@ static void pinned_unpin(const struct driver *driver, struct pinned *list)
 	}
 }
 
-/* The smallest that is large enough; else NULL, and none of the others is any use: they are taken
- * off the session, so that all that is pinned never exceeds what was in use at one time. */
+/* Take the smallest spare that is large enough. If there is none, return NULL, and all spares in
+ * *out_useless, to be unpinned. A session thus never has more memory pinned than it used at one
+ * time. */
 static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
 				  struct pinned **out_useless)
 {

@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_SHIM_API_PINNED_H
 #define GPUSHARE_SHIM_API_PINNED_H
 /*
- * Pinned host memory of a session. It lives in a primary context that the session keeps, so that it
- * outlives a context of the program's; any context can copy to and from it. What is given back stays
- * pinned for the next who wants that much.
+ * Pinned host memory of a session. It is made in a primary context that the session retains, so it
+ * outlives the program's contexts. Any context can copy to and from it. Memory that is given back
+ * stays pinned, for the next mirror that it is large enough for.
  */
 #include "api_session.h"
 

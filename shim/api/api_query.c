@@ -5,7 +5,8 @@
 
 #include "base/cleanup.h"
 
-/* Memory of cuMemCreate is mapped as it was made; cuMemAlloc hands out the rest of a block. */
+/* True: an attacher can't reach other memory. cuMemCreate memory is mapped alone; cuMemAlloc may
+ * place other allocations into the rest of a block. */
 int query_isolated(const struct gpushare_info *info)
 {
 	return backing_is_fd(info->backing) || info->base_size % API_BLOCK == 0;
@@ -56,7 +57,7 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 	return session_ask(session, &ask, 0, NULL, 0);
 }
 
-/* Without a question, where the registry has it in its index. */
+/* Look the name up in the registry's index page, without a request. */
 static int query_index(struct gpushare_session *session, const char *name, record *out_found,
 		       bool *out_is_there)
 {

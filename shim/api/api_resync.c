@@ -36,7 +36,8 @@ static bool list(struct resync *resync)
 	return added;
 }
 
-/* With and without CUDA it may be attached, and the registry counts both as one. */
+/* The session may have attached it both with and without CUDA; the registry keeps one count for
+ * both. */
 static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_Hold *out_hold)
 {
 	struct gpushare_session *session = resync->owner;
@@ -55,7 +56,7 @@ static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_H
 	return out_hold->count;
 }
 
-/* Under the lock. What is shared, before what is attached of it. */
+/* Under the lock. If the session has both shared and attached it, return the shared buffer. */
 static struct gpushare_buffer *find(const struct gpushare_session *session, uint64_t generation)
 {
 	struct gpushare_buffer *found = NULL;
@@ -80,8 +81,8 @@ static bool copy_of(struct gpushare_session *session, uint64_t generation,
 	return found != NULL;
 }
 
-/* What was imported is exported no more: its descriptor is held, or it can't be had. The memory of
- * others can be brought back only where it is kept without them. */
+/* The driver can't export imported memory again, so its held descriptor is used, if there is one.
+ * Memory of another process can be shared again only if it has the KEEP flag. */
 static int export_again(const struct gpushare_buffer *buffer, struct source *source)
 {
 	bool kept = buffer->info.flags & GPUSHARE_FLAG_KEEP;
@@ -110,7 +111,6 @@ static int export_again(const struct gpushare_buffer *buffer, struct source *sou
 		   : GPUSHARE_E_NOT_SHAREABLE;
 }
 
-/* With what is left of the time. */
 static int ask_again(struct gpushare_session *session, const request *ask, int fd, int64_t until_ms,
 		     uint64_t *out_generation)
 {
@@ -135,7 +135,8 @@ static void rename_to(struct gpushare_buffer *buffer, uint64_t generation)
 	buffer->info.generation = generation;
 }
 
-/* The registry has it again, or has not. What was freed meanwhile, it is to have no longer. */
+/* Record whether the registry has the buffer again. If the buffer was freed meanwhile, withdraw
+ * what was just shared. */
 static void settle(struct gpushare_session *session, struct gpushare_buffer *copy, int status,
 		   uint64_t generation)
 {
@@ -159,8 +160,8 @@ static bool is_transport(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* What was exported is what it was taken for if it is not freed even then: a handle may be another's
- * as soon as it is. False: no more of this now. */
+/* Look the buffer up again after the export. If it was freed by then, its handle may belong to
+ * other memory. False: the registry did not answer, and the rest is left for a later call. */
 static bool share(struct resync *resync, const struct resync_ref *wanted, int64_t until_ms)
 {
 	struct gpushare_session *session = resync->owner;
@@ -180,7 +181,8 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 		memcpy(ask.verb.share.handle, &source.handle, sizeof(ask.verb.share.handle));
 		ask.verb.share.again = wanted->anew ? 0 : wanted->generation;
 		ask.verb.share.orphan = !is_own(&copy);
-		if (ask.verb.share.orphan) /* it was attached before its owner showed it */
+		if (ask.verb.share
+			.orphan) /* the flag may be left from an attach before gpushare_commit() */
 			ask.verb.share.buffer.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 		if (status == GPUSHARE_OK)
 			status = ask_again(session, &ask, source.fd, until_ms, &generation);

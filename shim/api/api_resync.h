@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_API_RESYNC_H
 #define GPUSHARE_SHIM_API_RESYNC_H
-/* What a session tells a registry that was restarted, and shares again: its resync's calls. */
+/* A session's resync callbacks: they tell a restarted registry of its buffers and share them
+ * again. */
 #include "core/buffer/resync.h"
 
 struct gpushare_session;
 
 extern const struct resync_calls session_resync_calls;
 
-/* Share again what was asked for, until then. What gpushare_explain() says stays. No lock is held. */
+/* Until `until_ms`, share again the buffers that the registry asked for. gpushare_explain() is
+ * unchanged afterwards. The caller holds no lock. */
 void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/shim_lock.h"
 
 #define SILENT_MS 1000
-#define DRIVER_MIN_MS 10000 /* setting up a page may take seconds on a loaded host */
+#define DRIVER_MIN_MS 10000 /* setting up a stream-sync page may take seconds on a loaded host */
 
 int session_check(const struct gpushare_session *session)
 {
@@ -45,7 +45,7 @@ const struct driver *session_driver(struct gpushare_session *session)
 	}
 	session_lock(session);
 	if (!session->driver)
-		session->driver = driver; /* once: it is read without the lock */
+		session->driver = driver; /* set once: it is read without the lock */
 	pthread_mutex_unlock(&session->lock);
 	return driver;
 }
@@ -101,7 +101,7 @@ bool session_look_client(struct gpushare_session *session)
 	return true;
 }
 
-/* Under the lock, or before another thread has the session. */
+/* The caller holds the lock, or no other thread has the session. */
 static void see_client(struct gpushare_session *session)
 {
 	session->seen = (struct client_seen){
@@ -118,7 +118,7 @@ void session_answered(struct gpushare_session *session)
 
 void session_give_client(struct gpushare_session *session)
 {
-	if (session->taken_ms) { /* else nothing was asked */
+	if (session->taken_ms) { /* 0: session_look_client() took it, to ask nothing */
 		session_waited(session->taken_ms);
 		session->client->timeout_ms = session->timeout_ms;
 		session_lock(session);
@@ -200,8 +200,9 @@ unsigned int session_connections(struct gpushare_session *session)
 	return connections;
 }
 
-/* A connection that has gone has not taken the names along, where the registry that comes after it
- * knows them; but one that did not answer is not waited for once more each time. */
+/* Send the request even if the connection has ended: the registry that runs next may know the
+ * names. If the registry did not answer lately, don't wait for it again; a later resync reports the
+ * change. */
 static void tell_of(struct gpushare_session *session, const request *tell,
 		    const unsigned int *readings)
 {
@@ -260,7 +261,8 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 	pthread_mutex_unlock(&session->lock);
 }
 
-/* What the registry was not told of goes first, and is not the last. Under the lock. */
+/* Under the lock. Attaches that the registry was not told of end first; `count` stays above 0 until
+ * then. */
 static enum release session_count_down(struct gpushare_buffer *buffer)
 {
 	if (buffer->warm) {
@@ -285,7 +287,7 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 	if (what == RELEASE_HELD && buffer_is_attached(buffer))
 		buffer->owed = true;
 	else if (what == RELEASE_HELD)
-		buffer->lost = true; /* freed: a new registry is not to hear of it */
+		buffer->lost = true; /* freed: a resync must leave it out */
 	if (what == RELEASE_LAST)
 		DL_DELETE(session->buffers, buffer);
 	pthread_mutex_unlock(&session->lock);
@@ -299,7 +301,7 @@ void session_use(struct gpushare_buffer *buffer)
 	pthread_mutex_unlock(&buffer->session->lock);
 }
 
-/* The memory, on whatever way it goes, and the struct. */
+/* Close, keep or free the memory, depending on its kind; then free the struct. */
 static int session_end(struct gpushare_session *session, struct gpushare_buffer *buffer)
 {
 	int status = GPUSHARE_OK;
@@ -340,7 +342,8 @@ int session_unuse(struct gpushare_buffer *buffer)
 	return status;
 }
 
-/* Of unified memory that is mapped the descriptor goes with the mapping, which others may have too. */
+/* Mapped unified memory keeps its descriptor here: vmm_unmap() drops it with the mapping, which
+ * other buffers may use too. */
 void buffer_free(struct gpushare_buffer *buffer)
 {
 	ordering_forget(buffer);
@@ -412,12 +415,14 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	return GPUSHARE_OK;
 }
 
-/* Unmap before the registry hears of it, withdraw before the memory goes. */
+/* Unmap attachments before the registry is told, and withdraw names before their memory is
+ * freed. */
 static void session_give_back(struct gpushare_session *session)
 {
 	struct gpushare_buffer *buffer;
 
-	atomic_flag_test_and_set(&session->resync.sharing); /* nothing is shared any more */
+	atomic_flag_test_and_set(
+	    &session->resync.sharing); /* prevents sharing again from here on */
 	DL_FOREACH (session->buffers, buffer) {
 		ordering_end(buffer);
 	}

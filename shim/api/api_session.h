@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_API_SESSION_H
 #define GPUSHARE_SHIM_API_SESSION_H
-/* What the API's files share: sessions, buffers, and how they ask the registry. */
+/* Shared by the API's files: sessions, buffers, and requests to the registry. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include "core/buffer/deferred.h"
 #include "cuda/vmm_peers.h"
 
-#define API_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once: FACTS.md */
+#define API_BLOCK ((uint64_t)2 << 20) /* size of the blocks that the driver maps: FACTS.md */
 
 enum buffer_kind {
 	BUFFER_SHARED,	  /* the caller's memory under a name */
@@ -25,50 +25,57 @@ enum buffer_kind {
 	BUFFER_OWN,	  /* this process's memory, attached by name */
 };
 
-/* As the caller asked for them; a registry that has lost the buffer is told again. */
+/* Access rights as the caller asked for them. They are kept for sharing the buffer again with a
+ * registry that has lost it. */
 struct api_rights {
-	uint32_t mode; /* 0: none */
+	uint32_t mode; /* 0: not asked for */
 	char group[sizeof(((gpushare_Share *)0)->group)];
 };
 
 struct gpushare_buffer {
 	struct gpushare_session *session;
-	struct gpushare_buffer *prev, *next; /* the latest first */
+	struct gpushare_buffer *prev, *next; /* in session->buffers, the newest first */
 	enum buffer_kind kind;
-	unsigned int
-	    count;	   /* attaches that wait for their detach, and that the registry knows of */
-	unsigned int warm; /* those that it was not told of, besides */
-	uint64_t change;   /* the name's count (protocol.h) when the registry named it */
-	bool is_watched;   /* there is one */
-	unsigned int users; /* open mirrors: the memory stays for them */
-	bool owed;	    /* a detach that the registry hears of when the last of them goes */
-	bool deferred;	    /* freed, and the registry says that others have it attached */
-	bool committing;    /* a thread asks the registry to */
+	/* Open attaches that the registry has counted; 1 if it is shared or allocated here. */
+	unsigned int count;
+	unsigned int warm; /* open attaches that the registry was not told of */
+	/* The name's count in struct changes_page, read before the registry answered. */
+	uint64_t change;
+	bool is_watched;    /* `change` is valid */
+	unsigned int users; /* open mirrors and tensors: they keep the memory */
+	bool owed;	    /* the last session_unuse() tells the registry of a detach */
+	/* Freed while other processes have, or may have, it attached: the memory is kept. */
+	bool deferred;
+	bool committing; /* a thread is asking the registry to commit it */
 	uint64_t pointer;
-	uint64_t opened;  /* BUFFER_ATTACHED: where the allocation begins here */
-	uint64_t address; /* BUFFER_ATTACHED: where its owner has the buffer */
-	bool lost;	  /* a registry's restart took the name: it is another's, or nobody's */
-	struct vmm_mapping
-	    mapping;	       /* where it came as a descriptor or was made for one; else size 0 */
-	uint64_t elsewhere;    /* host_only, unified: where those have it who have CUDA */
-	struct map_view *view; /* host_only: what copies go through; NULL: none was made yet */
+	uint64_t opened;  /* BUFFER_ATTACHED: where its allocation begins in this process */
+	uint64_t address; /* BUFFER_ATTACHED: the buffer's address in its owner's process */
+	/* Freed, or not shared again after a registry's restart: resync leaves it out. */
+	bool lost;
+	/* Of memory imported from a descriptor or made to be exported as one; else size 0. */
+	struct vmm_mapping mapping;
+	/* host_only and unified: the allocation's address in processes with CUDA; 0: not known. */
+	uint64_t elsewhere;
+	struct map_view *view; /* host_only: the mapping for copies; NULL until the first copy */
 	bool read_only, adopted, host_only;
-	bool asked_read_only;	  /* attached so */
-	struct api_rights rights; /* of what is shared */
-	_Atomic bool passive;	  /* a stream that waits for it makes nobody a consumer */
-	_Atomic(struct ordering *) ordering; /* NULL: none so far; see api_order.h */
-	bool away;  /* mapped for another GPU than its own, which reaches it by peer access */
-	int device; /* ordinal here */
+	bool asked_read_only;		     /* the attach asked for read_only */
+	struct api_rights rights;	     /* if it is shared or allocated here */
+	_Atomic bool passive;		     /* acquiring it doesn't make this process a consumer */
+	_Atomic(struct ordering *) ordering; /* NULL until first used; see api_order.h */
+	/* Mapped for a GPU that doesn't hold the memory and reaches it by peer access. */
+	bool away;
+	int device; /* CUDA ordinal in this process; -1: host_only */
 	cu_context context;
-	cu_ipc_mem_handle handle; /* of an event (api_event.h): what it was shared by */
-	int64_t ask_ms;		  /* of one: before that the registry is not asked for its owner */
+	cu_ipc_mem_handle handle; /* of an event (api_event.h): the IPC handle it was shared by */
+	/* Of an event that is not watched: earliest time to ask the registry about its owner. */
+	int64_t ask_ms;
 	struct gpushare_info info;
 };
 
-/* Pinned host memory and what moves it; lives in one context. */
+/* Two pinned host buffers with the events and the stream for copies, all in one context. */
 struct staging {
-	cu_context context; /* NULL: none */
-	size_t size;	    /* bytes of each */
+	cu_context context; /* NULL: the struct is empty */
+	size_t size;	    /* bytes of each host buffer */
 	void *host[2];
 	cu_event done[2];
 	cu_stream stream;
@@ -80,37 +87,45 @@ struct client_seen {
 };
 
 struct gpushare_session {
-	int pid;	      /* that opened it, for words */
-	unsigned int process; /* the same */
-	pthread_mutex_t lock; /* the rest; never held over a CUDA call or a question */
-	struct turn asking;   /* client, changes, index: session_try_client() */
+	int pid;	      /* process that opened it, for messages */
+	unsigned int process; /* fork_check_number() of that process */
+	/* Guards what follows, except what `asking` guards. Never held during a CUDA call or a
+	 * registry request. */
+	pthread_mutex_t lock;
+	/* Guards `client` with its index and changes pages, and `taken_ms`:
+	 * session_try_client(). */
+	struct turn asking;
 	struct client *client;
-	int64_t taken_ms;	     /* when its client was taken; 0: for a look */
-	struct client_seen seen;     /* the client as of its latest session_give_client() */
-	unsigned int timeout_ms;     /* of a call, as it was opened */
-	unsigned int driver_ms;	     /* the same of who is at the driver, which may be slow */
+	int64_t taken_ms;	 /* when the client was taken; 0: by session_look_client() */
+	struct client_seen seen; /* the client at the latest session_give_client() */
+	unsigned int timeout_ms; /* limit of a call, set by gpushare_open() */
+	/* Limit for a wait on a thread that is in a driver call, which may be slow. */
+	unsigned int driver_ms;
 	const struct driver *driver; /* NULL until session_driver() */
 	struct gpushare_buffer *buffers;
 	struct resync resync;
-	_Atomic int64_t silent_until_ms; /* after a registry that did not answer */
-	struct staging staging;		 /* kept between transfers */
+	/* Set when the registry did not answer; until then, skip requests that aren't needed. */
+	_Atomic int64_t silent_until_ms;
+	struct staging staging; /* kept from one transfer to the next */
 	struct devices devices;
 	struct vmm_links links;
 	struct deferred deferred;
-	struct deferred events;		 /* the same for events */
-	struct ordering *orderings;	 /* of its buffers; see api_order.h */
-	bool ordering_busy;		 /* a thread tells of them again */
-	struct gpushare_mirror *mirrors; /* that are open */
-	struct pinned *spares;		 /* of closed mirrors, for the next */
-	unsigned int tensors;		 /* DLPack's, that were not deleted yet */
-	bool closed;			 /* when the last of those goes, the session does */
+	struct deferred events;		 /* deferred frees of events */
+	struct ordering *orderings;	 /* of the session's buffers; see api_order.h */
+	bool ordering_busy;		 /* a thread is in session_order_again() */
+	struct gpushare_mirror *mirrors; /* open mirrors */
+	struct pinned *spares;		 /* pinned memory of closed mirrors, for reuse */
+	unsigned int tensors;		 /* DLPack tensors whose deleter has not run */
+	/* gpushare_close() was called while tensors were left; the last one's end closes it. */
+	bool closed;
 };
 
 /* GPUSHARE_OK, E_INVALID or E_FORKED. */
 int session_check(const struct gpushare_session *session);
 int session_check_buffer(const struct gpushare_buffer *buffer);
 
-/* It came from gpushare_attach(); else it is this session's, to be freed. */
+/* True: it was attached, and a detach ends it. False: this session shared or allocated it, and a
+ * free ends it. */
 static inline bool buffer_is_attached(const struct gpushare_buffer *buffer)
 {
 	return buffer->kind == BUFFER_ATTACHED || buffer->kind == BUFFER_OWN;
@@ -121,10 +136,12 @@ static inline bool buffer_is_event(const struct gpushare_buffer *buffer)
 	return buffer->info.backing == GPUSHARE_BACKING_EVENT;
 }
 
-/* Also in a forked child: the struct and what this process has of it; nothing is told to anybody. */
+/* Free the struct and what this process keeps for it, without telling the registry. Allowed in a
+ * forked child. */
 void buffer_free(struct gpushare_buffer *buffer);
 
-/* The driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). A buffer's session has one. */
+/* Return the driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). The session of a buffer has one,
+ * unless it has only host_only buffers. */
 const struct driver *session_driver(struct gpushare_session *session);
 
 static inline void session_lock(struct gpushare_session *session)
@@ -132,75 +149,84 @@ static inline void session_lock(struct gpushare_session *session)
 	pthread_mutex_lock(&session->lock);
 }
 
-/* When this thread's call has used up its time limit. session_waited() counts the time since `began_ms` against the
- * limit: a wait for the registry or for another thread that asks it. session_answered() begins the limit anew. */
+/* session_deadline(): when this thread's call has used up its time limit. session_waited(): count
+ * the time since `began_ms` against the limit; for waits on the registry, or on another thread that
+ * asks it. session_answered(): begin the limit anew. */
 int64_t session_deadline(const struct gpushare_session *session);
 void session_waited(int64_t began_ms);
 void session_answered(struct gpushare_session *session);
-/* Take the client until session_give_client(); its time limit is what is left until then. The owner of the client may
- * take the session's lock, but nobody takes the client under the lock. False: another thread had it too long, as
- * session_fail_client() says. session_look_client() is for a look at what the client has, without a question: it reads
- * no clock. */
+/* session_try_client(): take the client; session_give_client() gives it back. The client's own time
+ * limit becomes what is left until `until_ms`. False: another thread kept the client too long;
+ * session_fail_client() sets that error. A thread that has taken the client may take the session's
+ * lock, but no thread may take the client while it holds the lock. session_look_client(): take the
+ * client to read what it has, without a request. It reads no clock if the client is free. */
 bool session_try_client(struct gpushare_session *session, int64_t until_ms);
 bool session_look_client(struct gpushare_session *session);
 int session_fail_client(const struct gpushare_session *session);
 void session_give_client(struct gpushare_session *session);
-/* client_call() by the owner of the client. It notes whether the registry is silent. session_is_heard(): the registry
- * answered lately, so a question that isn't needed may be asked. */
+/* session_call(): client_call() by the thread that has taken the client. It records whether the
+ * registry answers. session_is_heard(): false for a while after the registry did not answer; then
+ * requests that can be left out should not be sent. */
 int session_call(struct gpushare_session *session);
 bool session_is_heard(const struct gpushare_session *session);
-/* Ask the registry. `body` is the wanted gpushare_Reply_*_tag with its struct copied to `out_body`,
- * or 0. */
+/* Send a request to the registry. `body` is the expected gpushare_Reply_*_tag, whose struct is
+ * copied to `out_body`; 0: no struct is expected. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size);
-/* And note how many readings there had been, for resync_check(). */
+/* session_ask(), which also stores resync_readings() as of the answer, for resync_check(). */
 int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
 		       void *out_body, size_t body_size, unsigned int *out_readings);
-/* And with a descriptor beside it, which stays the caller's (-1: none); one that comes back is the caller's, too, in
- * *out_fd, close-on-exec, or -1. `out_fd` may be NULL. */
+/* session_ask_noting(), which also sends descriptor `fd`; `fd` stays the caller's (-1: none). A
+ * descriptor in the answer is stored in *out_fd, close-on-exec, and is the caller's (-1: none).
+ * `out_fd` may be NULL. */
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd);
-/* How many connections it has made. */
+/* How many connections the client had made at the latest session_give_client(). */
 unsigned int session_connections(struct gpushare_session *session);
-/* The same in silence, and to a registry that is there: for giving things back. */
+/* Send a request that gives something back. Failures are not reported. A registry is started for it
+ * only if that one would know what is given back. */
 void session_tell(struct gpushare_session *session, const request *tell);
-/* It is on no list any more, since there were so many readings. */
+/* Tell the registry of a detach. `readings`: resync_readings() when the attach was counted down, or
+ * when it was answered if it failed afterwards; for resync_check(). */
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
 			 unsigned int readings);
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
 
-/* Shared or attached when there were so many readings. */
+/* Add the buffer to the session. `readings`: resync_readings() as of the registry's answer. */
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
 		 unsigned int readings);
 enum release {
-	RELEASE_WARM,	 /* it stays, and the registry was not told of that one */
-	RELEASE_COUNTED, /* it stays */
-	RELEASE_LAST,	 /* it is off the session's list, to be ended now */
-	RELEASE_HELD,	 /* the last session_unuse() ends it, and tells of the detach */
+	RELEASE_WARM,	 /* the buffer stays; the registry was never told of this attach */
+	RELEASE_COUNTED, /* the buffer stays */
+	RELEASE_LAST,	 /* the buffer is off the session's list; the caller ends it */
+	RELEASE_HELD,	 /* in use: the last session_unuse() ends it and reports the detach */
 };
-/* Count down; what that was. */
+/* End one attach or the share; return what that did. *out_readings is resync_readings() as of
+ * then. */
 enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer,
 			     unsigned int *out_readings);
-/* Keep the memory where it is, whatever is detached and freed meanwhile. */
+/* Keep the memory in place until session_unuse(), even if the buffer is detached or freed
+ * meanwhile. */
 void session_use(struct gpushare_buffer *buffer);
-/* What ending it answers, where that was the last. */
+/* Return the status of ending the buffer, if this was its last use; else OK. */
 int session_unuse(struct gpushare_buffer *buffer);
-/* api_dlpack.c: true, and the last tensor's end closes the session, if there are any. */
+/* api_dlpack.c: true if DLPack tensors are left; the end of the last one then closes the
+ * session. */
 bool dlpack_holds(struct gpushare_session *session);
 
-/* What the registry answered to an attach: the caller closes `fd`, of what travels so; else -1. `readings`: as
- * session_ask_noting() says. */
+/* The registry's answer to an attach. `fd`: the memory's descriptor, which the caller closes; -1:
+ * none. `readings`: as session_ask_noting() says. */
 struct attach_answer {
 	gpushare_AttachReply reply;
 	int fd;
 	unsigned int readings;
 };
 
-/* api_mapping.c: the CUDA side of an attachment; the struct stays. */
+/* api_mapping.c: open and close an attachment in CUDA; the struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		 const struct gpushare_attach_options *options);
-/* The same without CUDA: its descriptor, and no address. */
+/* Open an attachment without CUDA: the buffer gets the descriptor, and no address. */
 int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer *answer);
 /* Map a descriptor's memory for a buffer whose device is known and whose context is current. */
 int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
@@ -208,55 +234,64 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address);
 int mapping_close(const struct gpushare_buffer *buffer);
 
-/* api_share.c: the buffer's record, as it is to be entered; what gpushare_free() does. */
+/* api_share.c: write the buffer's record into a Share request. */
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
-/* Rights that nobody asked for are those of its record, should that have to be told. */
+/* Set rights that the caller did not ask for from the buffer's record, for sharing it again. */
 void share_keep_rights(struct gpushare_buffer *buffer);
+/* The work of gpushare_free(). */
 int session_end_shared(struct gpushare_buffer *buffer);
 
-/* api_attach_wait.c: attach at the registry, what may not be there yet. api_attach.c: what gpushare_detach()
- * does. */
+/* api_attach_wait.c: attach at the registry. If the name doesn't exist, wait up to `wait_ms` for
+ * it. */
 enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
 int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
 		    enum attach_kind kind, struct attach_answer *out_answer);
+/* api_attach.c: the work of gpushare_detach(). */
 int session_end_attached(struct gpushare_buffer *buffer);
-/* What the registry has counted: attached here already as `options` ask, or made by `by`, which is not on the
- * session's list so far. */
+/* Get the buffer of an attach that the registry has counted. If the session has attached it as
+ * `options` ask, it is that buffer. Otherwise `by` makes one, which must not be on the session's
+ * list; attach_answered() adds it. */
 typedef int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
 			const void *how, struct gpushare_buffer **out_buffer);
 int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
 		    const struct gpushare_attach_options *options, attach_make *by, const void *how,
 		    struct gpushare_buffer **out_buffer);
 
-/* api_alloc.c: free what gpushare_alloc() made; the struct stays. The first of what is no vmm buffer. */
+/* api_alloc.c: free memory of gpushare_alloc(); the struct stays. alloc_free() is for memory of
+ * cuMemAlloc, share_release() for any of it. */
 int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);
 int share_release(const struct gpushare_buffer *buffer);
 
-/* api_deferred.c: memory that others have attached, and that is freed. */
+/* api_deferred.c: memory that is freed while other processes have it attached. */
 void session_deferred_init(struct gpushare_session *session);
-/* Free what nobody has attached any more; or all of it: true if there was any. */
+/* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty()
+ * and session_deferred_empty_events(): free all of it, attached or not. session_deferred_empty()
+ * returns true if there was any. */
 void session_deferred_sweep(struct gpushare_session *session);
 bool session_deferred_empty(struct gpushare_session *session);
 void session_deferred_empty_events(struct gpushare_session *session);
-/* Forget all of it. */
+/* Drop the lists without freeing the memory. */
 void session_deferred_finish(struct gpushare_session *session);
-/* The buffer's name goes. True: others have its memory, which is to be held for them. */
+/* Withdraw the buffer's name. True: other processes have the memory attached, or may have, so it
+ * must be kept for them. */
 bool session_deferred_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer);
-/* Hold it from now on. False: it is to be freed. */
+/* Keep the buffer's memory from now on. False: it can't be kept, and the caller frees it. */
 bool session_deferred_put(struct gpushare_session *session, const struct gpushare_buffer *buffer);
 
-/* api_transfer.c: what can be said of a range and of writing to it; one copy by the GPU, of which
- * one of `to` and `from` says the way, and which is there when this returns. */
+/* api_transfer.c. transfer_check(): check a range of the buffer, and that writing is allowed.
+ * transfer_dma(): copy by the GPU from the buffer to `to`; if `to` is NULL, from `from` to the
+ * buffer. The copy is complete when it returns. */
 int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length, bool write);
 int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 		 size_t length);
 void staging_finish(struct staging *staging, const struct driver *driver);
 
-/* api_mirror.c: drop what is open, and free the structs of a session that is not this process's. */
+/* api_mirror.c. mirror_drop_all(): drop all open mirrors. mirror_forget_all(): only free the
+ * structs, for a session of the parent process. */
 void mirror_drop_all(struct gpushare_session *session);
 void mirror_forget_all(struct gpushare_session *session);
 
-/* api_tags.c: how many there are. */
+/* api_tags.c: copy the record's tags; return how many there are. */
 uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAGS_MAX]);
 
 /* api_query.c */

@@ -89,7 +89,7 @@ static int share_register(struct gpushare_session *session, const struct source 
 	if (status)
 		return status;
 	buffer->info.generation = answer.generation;
-	if (answer.mode) { /* an older one says nothing */
+	if (answer.mode) { /* 0: an older registry, which does not report it */
 		buffer->info.mode = answer.mode;
 		buffer->info.owner_gid = answer.owner_gid;
 	}
@@ -168,7 +168,8 @@ int share_check_rights(const char *name, uint32_t mode, const char *group,
 	return GPUSHARE_OK;
 }
 
-/* A part of a buffer of the session's own is for reading alone where that is. */
+/* If the memory is part of a read-only buffer that this session allocated, share it as
+ * read-only. */
 static uint32_t share_inherited(struct gpushare_session *session, uint64_t pointer)
 {
 	uint32_t flags = 0;
@@ -226,10 +227,11 @@ API_PUBLIC int gpushare_share(struct gpushare_session *session, const char *name
 int session_end_shared(struct gpushare_buffer *buffer)
 {
 	struct gpushare_session *session = buffer->session;
-	unsigned int readings; /* what has a name goes by that, however often it is told */
+	/* Not used: a withdrawal names the generation, so repeating it is harmless. */
+	unsigned int readings;
 
 	ordering_end(buffer);
-	session_use(buffer); /* until its name has gone */
+	session_use(buffer); /* until the name is withdrawn */
 	session_release(session, buffer, &readings);
 	session_deferred_sweep(session);
 	if (buffer->kind == BUFFER_ALLOCATED && !buffer->mapping.size)

@@ -14,7 +14,7 @@ static bool source_attribute_set(const struct driver *driver, cu_pointer_attribu
 	return driver->cuPointerGetAttribute(&value, attribute, pointer) == CU_OK && value;
 }
 
-/* What kind of memory has no IPC handle: asked only once the driver has refused one. */
+/* For an error message: the kind of memory for which the driver has refused an IPC handle. */
 static const char *source_kind(const struct driver *driver, const struct source *source)
 {
 	unsigned int type = 0;
@@ -41,7 +41,6 @@ static int source_refuse(const struct driver *driver, const struct source *sourc
 			source->pointer, source_kind(driver, source));
 }
 
-/* Which context and device the pointer belongs to. */
 int source_locate(struct gpushare_session *session, const struct driver *driver,
 		  struct source *source)
 {
@@ -65,7 +64,6 @@ int source_locate(struct gpushare_session *session, const struct driver *driver,
 	return GPUSHARE_OK;
 }
 
-/* Memory that came from another process has its name already, there. */
 int source_check_foreign(struct gpushare_session *session, uint64_t pointer)
 {
 	char name[GPUSHARE_NAME_MAX + 1] = "";
@@ -106,7 +104,7 @@ static int source_measure(const struct driver *driver, struct source *source)
 	return GPUSHARE_OK;
 }
 
-/* Memory of cuMemCreate: IPC has no handle for it, but it may have a descriptor. */
+/* cuMemCreate memory has no IPC handle, but it may have a file descriptor. */
 static int source_export_fd(const struct driver *driver, struct source *source)
 {
 	cu_mem_handle handle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_API_SOURCE_H
 #define GPUSHARE_SHIM_API_SOURCE_H
-/* Memory of this process that is about to be shared: where it lies, and how it travels. */
+/* Memory of this process that is about to be shared: its location, and its handle or descriptor. */
 #include "api_session.h"
 
 /* Everything about a piece of this process's memory that sharing needs to know. */
@@ -21,17 +21,20 @@ struct source {
 	struct api_rights rights;
 };
 
-/* Memory that came from another process has its name already, there: E_NOT_SHAREABLE. */
+/* E_NOT_SHAREABLE if the memory was attached from another process: that process has to share it. */
 int source_check_foreign(struct gpushare_session *session, uint64_t pointer);
-/* From `pointer`: device and context. */
+/* Find device and context from `pointer`. Memory without a context gets its device's primary
+ * one. */
 int source_locate(struct gpushare_session *session, const struct driver *driver,
 		  struct source *source);
-/* From `pointer`, `size`, device and context: all the rest. */
+/* Find base, base_size and uuid from `pointer`, `size`, device and context; export the handle or
+ * fd. */
 int source_export(const struct driver *driver, struct source *source);
 void source_finish(struct source *source);
 
-/* api_share.c: what can be said of the arguments; a source whose device and context are known, and
- * one that was exported, to a named buffer in the session. */
+/* api_share.c. share_check(), share_check_rights(): check a caller's arguments. share_source():
+ * export a source with known device and context, and share it. share_enter(): share an exported
+ * source. Both add a named buffer to the session. */
 int share_check(const struct gpushare_session *session, const char *name, size_t size,
 		struct gpushare_buffer *const *out_buffer);
 int share_check_rights(const char *name, uint32_t mode, const char *group,

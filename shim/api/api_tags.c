@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tags of buffers, and who has one attached. */
+/* Tags of buffers, and the list of processes that have a buffer attached. */
 #include "api_session.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAG
 	return from->tags_count;
 }
 
-/* What isn't a string in its room must not come on the wire. */
+/* Keys and values that don't end within their arrays must not be encoded. */
 static int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
 		      gpushare_SetTags *to)
 {

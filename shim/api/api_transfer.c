@@ -6,13 +6,13 @@
 #include "map.h"
 
 /*
- * Bytes that travel at once. The copy engine needs about 0.15 ms for 8 MiB, far more than a
- * hand-over costs, and pinning two of them still takes only a few milliseconds.
+ * Bytes of one copy. The copy engine needs about 0.15 ms for 8 MiB, far more than passing a chunk
+ * on costs. Pinning two of them takes only a few milliseconds.
  */
 #define CHUNK ((size_t)8 << 20)
 #define CHUNK_STEP ((size_t)4096)
 
-/* A transfer under way: which buffer, how much of it, and the session's staging, borrowed. */
+/* A transfer in progress. Its staging is borrowed from the session. */
 struct transfer {
 	struct gpushare_buffer *buffer;
 	const struct driver *driver;
@@ -40,7 +40,7 @@ int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t l
 			length, offset, buffer->info.name, (size_t)buffer->info.size);
 }
 
-/* Idle by now: whoever used it has waited for its stream. */
+/* No copy uses the staging: transfer_run() has waited for its stream. */
 void staging_finish(struct staging *staging, const struct driver *driver)
 {
 	_device_scope_ struct device_scope scope = {NULL};
@@ -60,7 +60,7 @@ void staging_finish(struct staging *staging, const struct driver *driver)
 	*staging = (struct staging){.context = NULL};
 }
 
-/* The stream is an ordinary one: it orders behind the legacy stream, as cuMemcpy would. */
+/* The stream is a blocking one: it is ordered behind the legacy default stream, as cuMemcpy is. */
 static int staging_init(struct staging *staging, const struct driver *driver, cu_context context,
 			size_t size)
 {
@@ -193,7 +193,8 @@ static int transfer_write(const struct transfer *transfer,
 
 	for (size_t done = 0; done < transfer->length; done += part, slot ^= 1) {
 		part = transfer_part(transfer, done);
-		/* What was sent from this host buffer must have left it; at first nothing was. */
+		/* The earlier copy from this host buffer must have ended; its first use has
+		 * none. */
 		if (done >= 2 * staging->size)
 			result = driver->cuEventSynchronize(staging->done[slot]);
 		if (result != CU_OK)
@@ -210,7 +211,7 @@ static int transfer_write(const struct transfer *transfer,
 	return GPUSHARE_OK;
 }
 
-/* One of `sink` and `source` is set, and says which way. */
+/* Either `sink` is set, to read, or `source`, to write. */
 static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			int (*sink)(const void *data, size_t size, void *user),
 			int (*source)(void *data, size_t size, void *user), void *user)
@@ -235,7 +236,7 @@ static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t le
 		return status;
 	status =
 	    sink ? transfer_read(&transfer, sink, user) : transfer_write(&transfer, source, user);
-	/* Whatever happened, no copy may still run when the host buffers go. */
+	/* Even after a failure, no copy may run when the host buffers are reused or freed. */
 	result = transfer.driver->cuStreamSynchronize(transfer.staging.stream);
 	if (!status && result != CU_OK)
 		status = transfer_failed(&transfer, result, "cuStreamSynchronize", "copying");
@@ -269,8 +270,9 @@ int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, 
 		return status;
 	result = to ? driver->cuMemcpyDtoH_v2(to, buffer->pointer + offset, length)
 		    : driver->cuMemcpyHtoD_v2(buffer->pointer + offset, from, length);
-	/* From pageable memory it returns once that is read; what it writes may yet be on its way
-	 * (CUDA Driver API, "API synchronization behavior"), and a detach would unmap it. */
+	/* From pageable memory, cuMemcpyHtoD may return before the data has reached the device
+	 * (CUDA Driver API, "API synchronization behavior"). A detach would then unmap the
+	 * destination too early. */
 	if (result == CU_OK && from)
 		result = driver->cuStreamSynchronize(NULL);
 	if (result != CU_OK)
@@ -280,7 +282,7 @@ int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, 
 	return GPUSHARE_OK;
 }
 
-/* One of `to` and `from` is set, and says which way. */
+/* Either `to` is set, to read, or `from`, to write. */
 static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 			 size_t length)
 {

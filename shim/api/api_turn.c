@@ -10,7 +10,8 @@
 
 enum { FREE, TAKEN, WAITED_FOR }; /* the first two as in turn_try() */
 
-/* The time, and not the length, so that being woken in vain makes it no longer. */
+/* `until` is a point in time, so that a spurious wake-up doesn't extend the wait. False: it is
+ * over. */
 static bool is_woken(struct turn *turn, const struct timespec *until)
 {
 	long result = syscall(SYS_futex, &turn->word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,

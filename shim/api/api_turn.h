@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_SHIM_API_TURN_H
 #define GPUSHARE_SHIM_API_TURN_H
 /*
- * One thread at a time, for what asks the registry or the driver meanwhile: who waits sleeps, and not for
- * ever. All zero: nobody's.
+ * A lock for threads that ask the registry or the driver while they hold it: waiters sleep, with a
+ * time limit. All zero: nobody holds it.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@ static inline bool turn_try(struct turn *turn)
 	return atomic_compare_exchange_strong(&turn->word, &free, 1);
 }
 
-/* False: whoever has it did not give it back within so many milliseconds. */
+/* False: the holder did not give it back within `within_ms`. */
 bool turn_take(struct turn *turn, unsigned int within_ms);
 void turn_give(struct turn *turn);
 

@@ -16,8 +16,8 @@ struct placed {
 	uint64_t generation;
 };
 
-/* Who maps or unmaps is alone: else one thread finds the address taken that another is just about to
- * count, or to give up. */
+/* A thread holds `placing` while it maps or unmaps. Otherwise it could find an address taken by a
+ * mapping that another thread is about to list or to unmap. */
 static struct {
 	pthread_mutex_t placing;
 	pthread_mutex_t lock; /* never held over a CUDA call */
@@ -91,7 +91,8 @@ void unified_rename(uint64_t base, uint64_t generation, uint64_t to)
 	pthread_mutex_unlock(&table.lock);
 }
 
-/* A map may outlive its session, and that the context: what is registered goes with either. */
+/* A CPU map may outlive its session, and with it the context. Memory that is registered with CUDA
+ * is unregistered by this call, or has been with its context. */
 static int end(const struct placed *placed)
 {
 	const struct driver *driver = placed->driver;
@@ -177,7 +178,7 @@ static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 	    .address = from->address - from->base_offset,
 	    .must = true,
 	    .read_only = buffer->read_only,
-	    .hold = true, /* for a registry that has lost it */
+	    .hold = true, /* for sharing it again with a registry that has lost it */
 	};
 	const char *call = NULL;
 	cu_result result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens to buffers, as a registry tells it: gaps, other registries, names that nobody asked for. */
+/* Watches: the registry's notices, with gaps and registry restarts detected and names filtered. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <poll.h>
@@ -15,38 +15,43 @@
 #include "base/monotonic.h"
 #include "client/client_internal.h"
 
-#define TAKE_MAX 1024 /* notices of other names between two looks at the clock */
+#define TAKE_MAX 1024 /* notices that the filter drops before the deadline is checked again */
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 100
 #define PATIENCE_MAX_MS 4000
 
 /*
- * A client of its own, which is never waited for: its calls get deadlines that have passed. It connects anew when the
- * connection is lost. One Subscribe is always under way, so that the registry has somebody to tell.
+ * A watch has a client of its own. Its calls never block: the deadlines that they get have passed.
+ * If the connection is lost, the client connects again. One Subscribe request is always pending, so
+ * that the registry has a request to answer with notices.
  */
 struct gpushare_watch {
-	int pid;			  /* that opened it, for words */
-	unsigned int process;		  /* the same */
-	char glob[GPUSHARE_NAME_MAX + 1]; /* "": all */
+	int pid;			  /* process that opened it, for messages */
+	unsigned int process;		  /* fork_check_number() of that process */
+	char glob[GPUSHARE_NAME_MAX + 1]; /* "": all names */
 	struct client *client;
-	int timer;	  /* beside the client's socket in client->events */
-	int64_t armed_ms; /* when it fires; 0: it has; INT64_MAX: never */
-	int64_t due_ms;	  /* when to dial; when to give up a connection that nobody greets */
-	int64_t retry_ms, patience_ms; /* for the next time */
-	int cancelling; /* the state of the caller's thread in a wait, which may have no end */
-	bool reached;	/* somebody was there, once */
-	uint32_t asked; /* the Subscribe under way; 0: none */
-	pb_size_t came, taken;	   /* notices of client->reply */
+	int timer;	  /* in client->events, as the client's socket is */
+	int64_t armed_ms; /* when it fires; 0: at once; INT64_MAX: never */
+	/* When to connect; once connected, when to give up a connection without a greeting. */
+	int64_t due_ms;
+	/* retry_ms: delay before the next connect. patience_ms: how long to wait for its
+	 * greeting. */
+	int64_t retry_ms, patience_ms;
+	/* The caller's cancellation state: a wait restores it, as it may have no end. */
+	int cancelling;
+	bool reached;		   /* a connect has succeeded at least once */
+	uint32_t asked;		   /* id of the pending Subscribe; 0: none */
+	pb_size_t came, taken;	   /* notices in client->reply: received, processed */
 	uint64_t registry, serial; /* of the latest notice; 0: none so far */
-	uint64_t unix_ns;	   /* of that */
-	/* what is to be told: */
+	uint64_t unix_ns;	   /* time of that notice */
+	/* what gpushare_watch_next() has to deliver: */
 	uint64_t lost;
 	bool restarted;
-	bool pending; /* `notice` */
+	bool pending; /* `notice` has to be delivered */
 	notice notice;
 };
 
-/* Dial again in a while, which is the longer the more often that was in vain. */
+/* Disconnect, and connect again after a delay that doubles with each failure. */
 static void hang_up(struct gpushare_watch *watch)
 {
 	client_disconnect(watch->client);
@@ -65,7 +70,8 @@ static int refuse(struct gpushare_watch *watch)
 			watch->client->directory, GPUSHARE_VERSION);
 }
 
-/* E_TIMED_OUT: the registry has not answered so far. */
+/* Connect without waiting. E_TIMED_OUT: it is too early to connect, or the registry has not
+ * answered. */
 static int connect_now(struct gpushare_watch *watch)
 {
 	struct client *client = watch->client;
@@ -99,7 +105,7 @@ static bool ask(struct gpushare_watch *watch)
 	return watch->asked;
 }
 
-/* The next answer with notices. E_TIMED_OUT: there is none. */
+/* Take the next answer with notices, without waiting. E_TIMED_OUT: there is none. */
 static int receive(struct gpushare_watch *watch)
 {
 	struct client *client = watch->client;
@@ -117,11 +123,11 @@ static int receive(struct gpushare_watch *watch)
 		return GPUSHARE_E_PROTOCOL;
 	watch->came = client->reply.body.subscribe.notices_count;
 	watch->taken = 0;
-	ask(watch); /* if that fails, what came is told before the connection is given up */
+	ask(watch); /* if that fails, the notices are delivered before the connection is given up */
 	return GPUSHARE_OK;
 }
 
-/* Or somebody did, and has gone: another one may come. */
+/* True also if a registry listened and has ended: another one may start. */
 static bool nobody_listens(const struct client *client)
 {
 	int error = client->dial_error;
@@ -129,7 +135,7 @@ static bool nobody_listens(const struct client *client)
 	return !error || error == ENOENT || error == ECONNREFUSED || error == EAGAIN;
 }
 
-/* Why there is no notice. */
+/* Handle a failed receive(). E_TIMED_OUT, without a message: try again later. */
 static int say_why(struct gpushare_watch *watch, int status)
 {
 	const struct client *client = watch->client;
@@ -150,7 +156,7 @@ static int say_why(struct gpushare_watch *watch, int status)
 	}
 }
 
-/* The buffer's name, for LOST and RESTART too: nothing is known of it then. */
+/* Begin a notice. LOST and RESTART are about no buffer, so their `info` stays zero. */
 static void tell(const struct gpushare_watch *watch, enum gpushare_notice_kind kind,
 		 struct gpushare_notice *out_notice)
 {
@@ -161,7 +167,7 @@ static void tell(const struct gpushare_watch *watch, enum gpushare_notice_kind k
 	};
 }
 
-/* One that is to be told, the oldest first. */
+/* Deliver one notice, the oldest first. False: there is none. */
 static bool deliver(struct gpushare_watch *watch, struct gpushare_notice *out_notice)
 {
 	if (watch->lost) {
@@ -189,7 +195,7 @@ static bool has_more(const struct gpushare_watch *watch)
 	return watch->lost || watch->restarted || watch->pending;
 }
 
-/* When take_one() may know more though no socket says so; 0: now; INT64_MAX: never. */
+/* When to call take_one() even if the socket isn't readable. 0: now; INT64_MAX: never. */
 static int64_t wake_ms(const struct gpushare_watch *watch)
 {
 	if (watch->taken < watch->came)
@@ -197,7 +203,8 @@ static int64_t wake_ms(const struct gpushare_watch *watch)
 	return watch->client->greeted ? INT64_MAX : watch->due_ms;
 }
 
-/* Before the program polls client->events. */
+/* Arm the timer for wake_ms(), or for now if a notice is pending, so that a program's poll of
+ * client->events wakes up then. */
 static void set_timer(struct gpushare_watch *watch)
 {
 	int64_t at_ms = has_more(watch) ? 0 : wake_ms(watch);
@@ -213,7 +220,7 @@ static void set_timer(struct gpushare_watch *watch)
 	watch->armed_ms = at_ms;
 }
 
-/* Until take_one() may know more. */
+/* Wait until take_one() may find a notice, or until the deadline; OK in both cases. */
 static int wait_until(struct gpushare_watch *watch, int64_t deadline_ms)
 {
 	int status, before;
@@ -235,13 +242,14 @@ static bool is_known(uint32_t kind)
 #undef X
 		return true;
 	}
-	return false; /* a newer registry's */
+	return false; /* a newer registry's kind */
 }
 
-/* Where it comes in the row; false: nowhere. */
+/* Check the notice's serial and count the notices that are missing before it. False: it is invalid
+ * or out of order. */
 static bool place(struct gpushare_watch *watch, const notice *told)
 {
-	uint64_t before = told->serial - !!told->kind; /* a greeting takes no number */
+	uint64_t before = told->serial - !!told->kind; /* a greeting uses no serial number */
 
 	if (!told->registry || (told->kind && (!told->serial || !*told->buffer.name)))
 		return false;
@@ -268,7 +276,7 @@ static int take_in(struct gpushare_watch *watch, const notice *told)
 	return GPUSHARE_OK;
 }
 
-/* E_TIMED_OUT: none has come, without a sentence. */
+/* Take one notice in, without waiting. E_TIMED_OUT, without a message: none has arrived. */
 static int take_one(struct gpushare_watch *watch)
 {
 	while (watch->taken == watch->came) {
@@ -282,7 +290,7 @@ static int take_one(struct gpushare_watch *watch)
 	return take_in(watch, &watch->client->reply.body.subscribe.notices[watch->taken++]);
 }
 
-/* Until something is to be told, a while at most. */
+/* Take notices in until one has to be delivered, TAKE_MAX at most. */
 static int take_some(struct gpushare_watch *watch)
 {
 	int status = GPUSHARE_OK;
@@ -312,7 +320,7 @@ static int next(struct gpushare_watch *watch, int64_t deadline_ms,
 	}
 }
 
-/* Until the registry has spoken: from there on nothing is missed. */
+/* Wait for the registry's first notice: later ones are delivered or counted as lost. */
 static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
 {
 	for (;;) {
@@ -332,7 +340,7 @@ static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
 	}
 }
 
-/* There is a registry, and where. */
+/* Check that a registry runs, and get its directory. */
 static int find_registry(struct gpushare_session *session, char out_directory[GPUSHARE_PATH_MAX])
 {
 	int status;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_DLPACK_H
 #define GPUSHARE_SHIM_DLPACK_H
-/* The ABI of DLPack 1.0 (dlpack.h of dmlc/dlpack), as far as what we hand out needs it. */
+/* The part of DLPack 1.0's ABI (dlpack.h of dmlc/dlpack) that tensors of gpushare need. */
 #include <stdint.h>
 
 #define DLPACK_MAJOR 1
 #define DLPACK_MINOR 0
-#define DLPACK_READ_ONLY 1u /* of versioned's flags */
-#define DLPACK_UINT 1u	    /* of dlpack_type's codes */
+#define DLPACK_READ_ONLY 1u /* in dlpack_versioned.flags */
+#define DLPACK_UINT 1u	    /* in dlpack_type.code */
 
 enum dlpack_device_type { DLPACK_CPU = 1, DLPACK_CUDA = 2, DLPACK_CUDA_HOST = 3 };
 

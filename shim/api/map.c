@@ -13,8 +13,8 @@
 #include "map_host.h"
 
 /*
- * Two locks: who only counts a view up or down does not wait for one who is at starting Vulkan.
- * A forked child takes neither: whoever had them is not there to let go.
+ * Two locks, so that counting a view up or down doesn't wait for a thread that starts Vulkan. A
+ * forked child takes neither: the thread that held one may not exist there.
  */
 static struct {
 	pthread_mutex_t opening;
@@ -75,8 +75,8 @@ struct map_view *map_view_seen(const struct gpushare_buffer *buffer)
 	return fork_check_is_mine() ? seen(buffer) : NULL;
 }
 
-/* What came from elsewhere can't be exported anew (measured, driver 580: CUDA_ERROR_INVALID_VALUE):
- * its descriptor is held. */
+/* The driver can't export imported memory again (measured, driver 580: CUDA_ERROR_INVALID_VALUE),
+ * so its held descriptor is used. */
 static int descriptor_held(const struct gpushare_buffer *buffer, int *out_fd)
 {
 	*out_fd = held_open(buffer->mapping.held);
@@ -114,7 +114,8 @@ static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)
 	return GPUSHARE_OK;
 }
 
-/* A child has no use for it, and would hold the GPU's memory. Failing that it just does. */
+/* A forked child doesn't need the mapping, and would hold the GPU's memory by it. If madvise fails,
+ * the child does hold it. */
 static int settle(const struct map_source *source, const struct map_memory *memory,
 		  struct map_reason *why)
 {
@@ -247,7 +248,7 @@ void map_view_close(struct map_view *view)
 	free(view);
 }
 
-/* Write-combined stores wait in the CPU until something empties its buffers. */
+/* Write-combined stores stay in the CPU's buffers until a fence empties them. */
 static void complete_stores(void)
 {
 #if defined(__x86_64__)

@@ -27,14 +27,14 @@ static int open_file(const struct gpushare_buffer *buffer, struct map_memory *me
 	memory->address = vmm_host_map_file(fd, size, buffer->elsewhere, buffer->read_only);
 	if (!memory->address && buffer->elsewhere)
 		memory->address = vmm_host_map_file(fd, size, 0, buffer->read_only);
-	memory->owner = memory->address; /* the map's own, to be unmapped with it */
+	memory->owner = memory->address; /* host_close() unmaps it */
 	if (memory->address)
 		return GPUSHARE_OK;
 	return map_refuse(why, errno == ENOMEM ? GPUSHARE_E_NO_MEMORY : GPUSHARE_E_NOT_SUPPORTED,
 			  "mmap of its memory: %s", strerror(errno));
 }
 
-/* What a preloaded library of this process made for the program is the program's to free. */
+/* If unified_use() fails, a preloaded library mapped the memory for the program, which frees it. */
 int map_host_open(const struct gpushare_buffer *buffer, struct map_memory *out_memory,
 		  struct map_reason *why)
 {

@@ -17,7 +17,7 @@ static inline void cleanup_close(const int *fd)
 }
 
 #define _cleanup_free_ __attribute__((cleanup(cleanup_free)))
-/* unused: it is looked at where its scope ends, which not every tool sees. */
+/* unused: only the cleanup at the end of the scope reads it, which not every tool sees. */
 #define _cleanup_close_ __attribute__((cleanup(cleanup_close), unused))
 
 #endif

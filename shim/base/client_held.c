@@ -10,18 +10,18 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define OUT_OF_THE_WAY 256 /* where a program's own descriptors don't come so soon */
+#define OUT_OF_THE_WAY 256 /* above the numbers that a program's own descriptors usually have */
 
 struct held {
 	struct held *next;
 	uint64_t id;
 	int fd;
-	dev_t device; /* proof that it is still ours */
+	dev_t device; /* with the inode: proof that the fd is still ours */
 	ino_t inode;
 };
 
 static struct {
-	pthread_mutex_t lock; /* for a few instructions */
+	pthread_mutex_t lock; /* held for a few instructions */
 	struct held *first;
 	uint64_t last_id;
 	bool forks;
@@ -44,7 +44,7 @@ static void in_parent(void)
 	pthread_mutex_unlock(&table.lock);
 }
 
-/* The memory is the parent's: a child that lives on must not keep it. */
+/* The memory is the parent's: a child that keeps running must not keep it alive. */
 static void in_child(void)
 {
 	int error = errno;

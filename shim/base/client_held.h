@@ -2,18 +2,19 @@
 #ifndef GPUSHARE_SHIM_CLIENT_HELD_H
 #define GPUSHARE_SHIM_CLIENT_HELD_H
 /*
- * Descriptors of memory that was imported: the driver exports such memory no more (INVALID_VALUE,
- * measured), so that what a registry may have to be given again, or the CPU is to map, is held. They
- * lie where a program hardly looks, and a forked child has none of them.
+ * Descriptors of imported memory. The driver does not export imported memory (INVALID_VALUE,
+ * measured). So a descriptor is held if a registry may need it again or the CPU will map the
+ * memory. The descriptors have high numbers, which a program rarely touches. A forked child has
+ * none of them.
  */
 #include <stdint.h>
 
-/* Hold a duplicate. 0: can't be had; such memory can't be brought back. */
+/* Hold a duplicate of `fd`. 0: failed; such memory can't be given to a registry again. */
 uint64_t held_keep(int fd);
-/* A duplicate of what is held, close-on-exec, the caller's; -1: nothing (the program may have closed
- * it, or it was dropped). */
+/* A duplicate of the held descriptor, close-on-exec; the caller closes it. -1: there is none
+ * (the program may have closed it, or it was dropped). */
 int held_open(uint64_t held);
-/* 0 is allowed. */
+/* `held` may be 0. */
 void held_drop(uint64_t held);
 
 #endif

@@ -20,10 +20,10 @@ struct object {
 
 struct search {
 	const char *prefix; /* of the file name; NULL: any */
-	uintptr_t after;    /* only objects behind the one that holds this address; 0: all */
+	uintptr_t after;    /* search after the object that holds this address; 0: all */
 	bool passed;
-	const char *symbol; /* NULL: the object itself is sought */
-	uintptr_t address;  /* sought in an object when `symbol` is NULL */
+	const char *symbol; /* NULL: find the object that holds `address` */
+	uintptr_t address;  /* only if `symbol` is NULL */
 	void *found;
 	uintptr_t found_base;
 };
@@ -48,7 +48,7 @@ static bool holds(const struct dl_phdr_info *info, uintptr_t address)
 	return false;
 }
 
-/* glibc relocates the dynamic section's pointers in place but for the vDSO's. */
+/* glibc relocates the dynamic section's pointers in place, except in the vDSO. */
 static const void *at(const struct object *object, ElfW(Addr) pointer)
 {
 	return (const void *)(pointer < object->base ? object->base + pointer : pointer);
@@ -246,8 +246,8 @@ static int visit_count(struct dl_phdr_info *info, size_t size, void *user)
 	return !counting->left;
 }
 
-/* dlpi_adds and dlpi_subs change under the lock that dl_iterate_phdr takes, dlpi_subs with the unmapping itself:
- * glibc, elf/dl-close.c. */
+/* dlpi_adds and dlpi_subs change under the lock that dl_iterate_phdr() takes; dlpi_subs changes
+ * together with the unmapping: glibc, elf/dl-close.c. */
 struct elf_loads elf_loads(uintptr_t *bases, size_t count)
 {
 	struct counting counting = {.count = count, .left = count};

@@ -14,35 +14,37 @@
  * ("libcuda.so"); NULL if there is none. `out_base` (may be NULL) receives the load address. */
 void *elf_find_in(const char *prefix, const char *symbol, uintptr_t *out_base);
 
-/* The function `symbol` of the kernel's own object (vdso(7)), without the loader's lock; NULL: there is none. */
+/* The function `symbol` of the vDSO (vdso(7)). Doesn't take the loader's lock. NULL: there is
+ * none. */
 void *elf_find_vdso(const char *symbol);
 
-/* The defined functions of `count` names, which stand in `names` one behind another, each with its
- * NUL; in the object whose file name begins with `prefix` and whose load address is `base`. `out` is an
- * array of `count` pointers; NULL for what the object lacks. One walk of the loaded objects. False: no
- * such object is loaded. */
+/* Find `count` defined functions in the object whose file name begins with `prefix` and whose
+ * load address is `base`. `names` has their names one after another, each with its NUL. `out` is
+ * an array of `count` pointers; NULL for a function that the object lacks. Walks the loaded
+ * objects once. False: no such object is loaded. */
 bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out);
 
-/* How many objects the loader has loaded and unloaded since the process began. Of the load addresses in `bases`
- * those that objects have now become 0. With a count of 0 it costs a look at one object. */
+/* Counts the objects that the loader has loaded and unloaded since the process began. Each entry
+ * of `bases` that is the load address of a loaded object becomes 0. With a count of 0 only one
+ * object is visited. */
 struct elf_loads {
 	unsigned long long loaded, unloaded;
 };
 struct elf_loads elf_loads(uintptr_t *bases, size_t count);
 
-/* The defined function `symbol` in the first object that was loaded after the one that holds
- * `here`: what RTLD_NEXT would say, and local objects too. */
+/* The defined function `symbol` in the first object that was loaded after the object that holds
+ * `here`: as RTLD_NEXT, but local objects count too. */
 void *elf_find_after(const void *here, const char *symbol);
 
-/* `symbol` in the loaded library whose file or soname begins with `prefix` and which the object that
- * holds `caller` names as a dependency; NULL if it names none, or that one lacks the symbol. */
+/* `symbol` in a loaded library that the object of `caller` names as a dependency, and whose name
+ * there begins with `prefix`. NULL if it names none, or if that library lacks the symbol. */
 void *elf_find_needed(const void *caller, const char *prefix, const char *symbol);
 
 /* Was the object that holds `one` loaded before another one, which holds `other`? */
 bool elf_is_before(const void *one, const void *other);
 
-/* The path of the object that holds `address`, of the program itself as it was started; "" if none
- * holds it. */
+/* The path of the object that holds `address`; for the program itself, the path by which it was
+ * started. "" if no object holds it. */
 void elf_path(const void *address, char *out_path, size_t size);
 
 /* Does `address` lie in an object whose file name begins with `prefix` (NULL: in any)? */

@@ -7,12 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static atomic_uint given;   /* numbers, here and in all that this was forked from */
-static atomic_uint claimed; /* a number; 0: nobody has */
+static atomic_uint given;   /* numbers assigned, in this process and its ancestors */
+static atomic_uint claimed; /* number of the process that claimed; 0: none did */
 static atomic_int claimed_pid;
 
-/* This process's number, in memory that a forked child finds empty: the kernel empties it however the child was
- * forked. Where it can't (before 4.14, emulators), fork() alone does. */
+/* This process's number, in memory that the kernel zeroes in each forked child, however it was
+ * forked. Without that (before Linux 4.14, emulators) only a child of fork() has it zeroed. */
 static _Atomic(atomic_uint *) number;
 static atomic_uint number_not_wiped;
 

@@ -2,13 +2,14 @@
 #ifndef GPUSHARE_SHIM_MONOTONIC_H
 #define GPUSHARE_SHIM_MONOTONIC_H
 /*
- * The clock by which the kernel itself measures waits. Past the C library's clock_gettime: a
- * preloaded libfaketime fakes that one, and a deadline made of it may lie years ahead.
+ * The clock by which the kernel measures waits. It bypasses the C library's clock_gettime(): a
+ * preloaded libfaketime fakes that, and a deadline made from it may lie years ahead.
  */
 #include <stdint.h>
 #include <time.h>
 
-/* Now, without a system call where the kernel offers that. errno stays. */
+/* The current time, without a system call if the kernel's vDSO has the clock. errno is
+ * unchanged. */
 struct timespec monotonic_now(void);
 
 /* `ms` milliseconds from now. */

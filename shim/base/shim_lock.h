@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LOCK_H
 #define GPUSHARE_SHIM_LOCK_H
-/* Locks that are given up on: in a forked child the holder may not exist. */
+/* Locks with a time limit: in a forked child the holder may not exist. */
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -14,7 +14,8 @@ static inline bool lock_take_within(pthread_mutex_t *lock, unsigned int ms)
 	if (!pthread_mutex_trylock(lock))
 		return true;
 #ifdef __SANITIZE_THREAD__
-	/* gcc 12's thread sanitizer sees the other one only, and takes what it guards for a race. */
+	/* gcc 12's thread sanitizer doesn't know pthread_mutex_clocklock(), and reports races on
+	 * what it guards. */
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += ms / 1000 + 1;
 	return !pthread_mutex_timedlock(lock, &until);
@@ -24,7 +25,7 @@ static inline bool lock_take_within(pthread_mutex_t *lock, unsigned int ms)
 #endif
 }
 
-/* For what is held for a few instructions only, never over a call that may wait. */
+/* For locks that are held for a few instructions only, never over a call that may wait. */
 static inline bool lock_take(pthread_mutex_t *lock)
 {
 	return lock_take_within(lock, 1000);

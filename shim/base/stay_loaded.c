@@ -7,7 +7,7 @@
 
 static atomic_bool stays;
 
-/* A program, whose name is empty, stays anyway. */
+/* The program itself, whose name is empty, is never unloaded. */
 bool stay_loaded(void)
 {
 	struct link_map *here;

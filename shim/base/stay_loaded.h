@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_STAY_LOADED_H
 #define GPUSHARE_SHIM_STAY_LOADED_H
-/* dlclose() of the library, or of the plug-in, that our code is in. */
+/* Keeps the library or plug-in that holds our code loaded when dlclose() is called. */
 #include <stdbool.h>
 
-/* From here on it leaves that loaded: somebody may call our code later. False: dlerror() says why not. */
+/* From then on dlclose() leaves it loaded, because our code may be called later. False:
+ * dlerror() has the reason. */
 bool stay_loaded(void);
 
 #endif

@@ -20,20 +20,20 @@
 
 #define PROGRAM "gpushare-registry"
 #define STACK_SIZE 65536
-#define FDS_LEAST 32 /* a registry has 24 or so before anybody connects */
+#define FDS_LEAST 32 /* a registry has about 24 before the first client */
 
 extern char **environ;
 
-/* All that the child needs, made beforehand: it may call nothing but the kernel. */
+/* Everything that the child needs, made beforehand: it may only call the kernel. */
 struct launch {
 	char program[PATH_MAX];
-	char self[PATH_MAX]; /* where we are */
+	char self[PATH_MAX]; /* the path of this library or program */
 	char *arguments[8];
 	char **environment;
 	char *inner_stack;
 	int said; /* the registry's standard error until it listens; -1: /dev/null */
 	sigset_t nothing;
-	int error; /* why the child is not that program; our memory is its own until it is */
+	int error; /* errno of a failed exec: the child writes it here (CLONE_VM) */
 };
 
 static bool try_program(struct launch *launch, const char *folder, int folder_length,
@@ -76,7 +76,7 @@ static int visit_self(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
-/* Where this code was loaded from. dladdr() would wait for whoever is in dlopen(), whose
+/* The path that this code was loaded from. dladdr() would wait for a thread in dlopen(), whose
  * constructors may wait for us. */
 static bool find_self(char out[PATH_MAX])
 {
@@ -86,7 +86,8 @@ static bool find_self(char out[PATH_MAX])
 	return path && realpath(path, out);
 }
 
-/* $GPUSHARE_REGISTRY, beside this library or program, ../bin from there, PATH. */
+/* Tries $GPUSHARE_REGISTRY alone if set; else the directory of this library or program, ../bin
+ * and ../../bin from there, and PATH. */
 static bool find_program(struct launch *launch)
 {
 	const char *given = getenv("GPUSHARE_REGISTRY");
@@ -104,7 +105,7 @@ static bool find_program(struct launch *launch)
 	return find_on_path(launch);
 }
 
-/* The daemon: out of the session, none of the program's fds, no preload, default signals. */
+/* The daemon: a session of its own, none of the program's fds, default signals. */
 static int become_registry(void *argument)
 {
 	struct launch *launch = argument;
@@ -128,7 +129,8 @@ static int become_registry(void *argument)
 	_exit(127);
 }
 
-/* The go-between: gone as soon as the daemon runs, so that the daemon is nobody's child here. */
+/* The intermediate process exits as soon as the daemon runs, so that the daemon is no child of
+ * the program. */
 static int spawn_registry(void *argument)
 {
 	struct launch *launch = argument;
@@ -144,7 +146,7 @@ static bool is_loader_variable(const char *entry)
 	return !strncmp(entry, "LD_PRELOAD=", 11) || !strncmp(entry, "LD_AUDIT=", 9);
 }
 
-/* The environment less what would load things into the daemon. */
+/* The environment without the variables that would load libraries into the daemon. */
 static char **registry_environment(void)
 {
 	size_t count = 0, kept = 0;
@@ -184,7 +186,8 @@ static int run_clones(struct launch *launch, char *stack)
 	return error ? error : launch->error;
 }
 
-/* It raises its own limit as far as this goes, but could tell nobody that this is too few. */
+/* A registry raises its soft limit to the hard one, but could not report that the hard limit is
+ * too low. */
 static bool has_fds(const char *directory, char *why, size_t why_size)
 {
 	struct rlimit files;

@@ -38,7 +38,8 @@ struct client *client_new(const struct client_options *options)
 	if (!client)
 		return NULL;
 	client->socket.fd = client->events = client->goes = client->came = -1;
-	/* each below malloc's limit for a mapping: one in a hole beside a library moves what is loaded next */
+	/* Each is below malloc's mmap threshold: a mapping in a hole beside a library would move
+	 * the libraries that are loaded later. */
 	client->out = malloc(GPUSHARE_MESSAGE_MAX);
 	client->in = malloc(GPUSHARE_MESSAGE_MAX);
 	client->timeout_ms =
@@ -47,7 +48,7 @@ struct client *client_new(const struct client_options *options)
 	client->shares_late = options->shares_late;
 	snprintf(client->who, sizeof(client->who), "%s " GPUSHARE_VERSION, options->who);
 	client->process = fork_check_number();
-	/* A path that can't be used is told when it is: client_connect() finds it empty. */
+	/* client_connect() reports an unusable path: it finds the directory empty. */
 	if (directory_find(options->directory, client->directory) != GPUSHARE_OK)
 		client->directory[0] = '\0';
 	return client->out && client->in ? client : client_free(client);
@@ -92,7 +93,8 @@ bool client_is_silent(const struct client *client)
 void client_disconnect(struct client *client)
 {
 	if (client_socket_is_ours(&client->socket)) {
-		/* else a forked child would hold the connection open, and keep it among the events */
+		/* A forked child may hold the fd too: end the connection and its epoll entry
+		 * explicitly. */
 		if (client->process == fork_check_number()) {
 			if (client->events >= 0)
 				epoll_ctl(client->events, EPOLL_CTL_DEL, client->socket.fd, NULL);
@@ -142,7 +144,7 @@ struct client *client_free(struct client *client)
 static int queue_hello(struct client *client)
 {
 	static _Atomic uint32_t
-	    attempts; /* the process's: a session_key may be another client's next */
+	    attempts; /* per process: another client may send the same session_key */
 	gpushare_Hello *hello = &client->own.verb.hello;
 
 	memset(&client->own, 0, sizeof(client->own));
@@ -176,8 +178,8 @@ static int greet(struct client *client, int64_t deadline)
 	return status == GPUSHARE_OK && !client->hello ? queue_hello(client) : status;
 }
 
-/* What the registry is too slow for, a next call goes on with. The session is this connection's as soon as the
- * registry reads the hello, and would end with it. */
+/* If the deadline passes, the connection stays and the next call continues. The session moves to
+ * this connection as soon as the registry reads the hello, and would end with it. */
 static int open_up(struct client *client, int64_t deadline)
 {
 	int status = greet(client, deadline);
@@ -188,7 +190,7 @@ static int open_up(struct client *client, int64_t deadline)
 	if (status == GPUSHARE_OK)
 		take_hello(client);
 	else if (answered && client->greeted)
-		client_disconnect(client); /* it is refused */
+		client_disconnect(client); /* the registry refused the hello */
 	return status;
 }
 
@@ -200,7 +202,7 @@ static bool join_events(struct client *client)
 	       !epoll_ctl(client->events, EPOLL_CTL_ADD, client->socket.fd, &event);
 }
 
-/* `fd` is connected to somebody. */
+/* `fd` is connected; its peer is not verified. */
 static int begin(struct client *client, int fd)
 {
 	int status;
@@ -237,8 +239,9 @@ static int dial(struct client *client, int64_t deadline)
 	return status == GPUSHARE_OK ? begin(client, fd) : status;
 }
 
-/* A listener can leave a connection without a greeting, and greet the next one (seen where registries are killed).
- * Nothing has been said on this one so far: it need not stay, but at the deadline. */
+/* A listener can accept a connection without greeting it, and greet the next one (seen when
+ * registries are killed). No request was sent on this connection: drop it, unless the deadline
+ * has passed. */
 static int open_in_time(struct client *client, int64_t deadline, int64_t patience_ms)
 {
 	int64_t until = monotonic_ms() + patience_ms;
@@ -249,8 +252,8 @@ static int open_in_time(struct client *client, int64_t deadline, int64_t patienc
 	return status == GPUSHARE_OK ? open_up(client, deadline) : status;
 }
 
-/* A registry can end with our greeting in its hands: there is, or we start, another. One that closes each
- * connection does not want us. */
+/* A registry can end before it answers our greeting. Then another one runs, or we start one.
+ * Give up on a registry that closes each connection. */
 static int connect_again(struct client *client, int64_t deadline)
 {
 	int64_t patience_ms = CLIENT_PATIENCE_MS;
@@ -269,7 +272,7 @@ static int connect_again(struct client *client, int64_t deadline)
 	return status;
 }
 
-/* One that is still to be answered goes on. */
+/* A connection that waits for the hello's answer stays. */
 bool client_drop_ended(struct client *client)
 {
 	if (!client_socket_is_ours(&client->socket) || client_has_ended(client))
@@ -365,8 +368,9 @@ int client_ask_aside(struct client *client, int64_t deadline_ms)
 	return status;
 }
 
-/* What is to be detached was told of without that: asked for besides, it would end another attachment. Where
- * it was told of before, in a part of an earlier call's, all is told once more. */
+/* The Resync already left out the attachment that this Detach ends: a Detach would end another
+ * one of the same buffer. If an earlier call's part still reported it, another whole resync is
+ * needed. */
 static bool is_told(struct client *client)
 {
 	if (!client->told || client->request.which_verb != gpushare_Request_detach_tag)
@@ -376,8 +380,8 @@ static bool is_told(struct client *client)
 	return true;
 }
 
-/* A descriptor goes with the request, or comes with its answer; of what is attached that is taken to be as with the
- * one before. */
+/* Does a descriptor go with the request, or come with its answer? An Attach is assumed to be
+ * like the previous one. */
 static bool is_for_fds(const struct client *client)
 {
 	const request *question = &client->request;
@@ -390,7 +394,7 @@ static bool is_for_fds(const struct client *client)
 		!question->verb.order.leave);
 }
 
-/* A group's name is not looked up where descriptors are: the other socket tells its number. */
+/* fds.sock doesn't look up the names of groups; the main socket gives the group's number. */
 static int find_group(struct client *client, int64_t deadline)
 {
 	gpushare_Share *share = &client->request.verb.share;
@@ -415,7 +419,7 @@ static bool names_group(const request *question)
 	       !name_is_number(group);
 }
 
-/* How what is attached travels the registry knows. */
+/* The registry's answer says whether the attached memory comes as a descriptor, over fds.sock. */
 static int exchange(struct client *client, int64_t deadline)
 {
 	int status = GPUSHARE_OK;
@@ -436,7 +440,7 @@ static int exchange(struct client *client, int64_t deadline)
 	return status;
 }
 
-/* Over the connection there is. */
+/* Ask over the current connection, after any resync that is due. */
 static int ask(struct client *client, int64_t deadline)
 {
 	int status = GPUSHARE_OK;
@@ -449,7 +453,7 @@ static int ask(struct client *client, int64_t deadline)
 	return exchange(client, deadline);
 }
 
-/* It goes, and the registry has not heard of that. */
+/* The request gives a buffer back, and no registry has received it. */
 static bool is_untold(const struct client *client)
 {
 	pb_size_t verb = client->request.which_verb;
@@ -467,9 +471,9 @@ int client_call(struct client *client, unsigned int extra_ms)
 	client->asked = false;
 	drop_fd(client);
 	status = client_connect(client);
-	/* A connection that died under the request was a registry's that ended: ask its successor,
-	 * which first hears how things stand, and that one's, while there is time; but not one that
-	 * closes each connection. */
+	/* If the connection ends during the request, its registry has ended. Ask its successor,
+	 * after a resync, and so on until the deadline, but not a registry that closes each
+	 * connection. */
 	while (status == GPUSHARE_OK) {
 		status = ask(client, deadline);
 		if (status != GPUSHARE_E_NO_REGISTRY || client->socket.fd >= 0)
@@ -481,7 +485,8 @@ int client_call(struct client *client, unsigned int extra_ms)
 	if (is_untold(client))
 		client_tell_anew(client);
 	client->goes = -1;
-	/* Done, perhaps, for a descriptor that had no room here: it is told of without that, at once. */
+	/* E_LIMIT: the request may be done, but its descriptor had no room here. A resync at
+	 * once, without that buffer, undoes it. */
 	if (status == GPUSHARE_E_LIMIT && client->socket.fd >= 0 && client->fresh && client->resync)
 		(void)client->resync(client, client->owner, deadline);
 	return status;

@@ -7,96 +7,94 @@
  */
 #include "protocol.h"
 
-#define CLIENT_TRIES 5	  /* with a registry that closes the connection under it */
-#define CLIENT_ENDINGS 20 /* ...or one after the other ends under one request */
+#define CLIENT_TRIES 5	  /* consecutive closes by one registry before a call gives up */
+#define CLIENT_ENDINGS 20 /* closes by any registries before a call gives up */
 
 struct client_options {
 	const char *directory;	 /* NULL: see directory_find() */
 	const char *who;	 /* "shim" or "api", for the registry's log */
 	unsigned int timeout_ms; /* 0: $GPUSHARE_TIMEOUT_MS or 1000 */
-	bool autostart;		 /* and $GPUSHARE_AUTOSTART isn't 0 */
-	bool
-	    shares_late; /* a Share that is answered too late stands, until a Resync says otherwise */
+	bool autostart;		 /* start a registry, unless $GPUSHARE_AUTOSTART is 0 */
+	bool shares_late; /* keep a Share that is answered late, until a Resync corrects it */
 };
 
 /*
- * How the client's owner tells a registry anew what it has: client_call() calls it before a request
- * that goes over another connection than the one before, and again until `client->fresh` is false.
- * It asks by client_ask_aside(), by the deadline. Anything but OK: the request is not sent.
+ * The client's owner reports to a registry what it shares and has attached: the resync.
+ * client_call() calls this before the first request on a new connection, and again until
+ * `client->fresh` is false. The function sends its requests by client_ask_aside(), until the
+ * deadline. If it returns anything but OK, the request is not sent.
  */
 struct client;
 typedef int client_resync(struct client *client, void *owner, int64_t deadline_ms);
 
-/* With the proof that the fd is still ours. */
+/* The device and inode prove that the fd is still ours. */
 struct client_socket {
 	int fd;
 	unsigned long long device, inode;
 };
 
-/* A request whose caller has given up: client_late.c. */
+/* A request whose caller has given up: see client_late.c. */
 struct client_late {
-	pb_size_t verb; /* 0: none is late */
-	bool stands;	/* what it did is not to be undone */
+	pb_size_t verb; /* 0: there is no late request */
+	bool stands;	/* don't undo it when its answer arrives */
 	bool adopts;
 	char name[GPUSHARE_NAME_MAX + 1];
-	uint32_t id;		     /* 0: the answer comes by `socket` */
-	struct client_socket socket; /* to fds.sock */
+	uint32_t id;		     /* 0: the answer arrives on `socket` */
+	struct client_socket socket; /* connected to fds.sock */
 };
 
-/* Memory of the registry's, mapped for reading. It belongs to the connection: the answers that came over that stand
- * as the pages say. */
+/* The registry's shared pages, mapped read-only, for the current connection. An answer of that
+ * connection is out of date once the pages show a change. */
 struct client_pages {
 	const struct changes_page *changes; /* NULL: none */
 	const struct index_page *index;	    /* index.h */
 	bool has_asked_changes, has_asked_index;
-	unsigned int lookups; /* over the socket so far */
+	unsigned int lookups; /* sent over the socket so far */
 };
 
 struct client {
-	struct client_socket socket; /* its fd is -1: not connected */
-	unsigned int process;	     /* fork_check_number() of who connected */
-	int server;		     /* the registry's, as seen from here; 0: not visible */
+	struct client_socket socket; /* fd -1: not connected */
+	unsigned int process;	     /* fork_check_number() of the process that made this */
+	int server;		     /* registry's pid in our pid namespace; 0: not visible */
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
-	bool giving_back; /* so no registry is started but one that would know what is given back */
+	bool giving_back; /* start a registry only if it would know the buffers given back */
 	bool shares_late;
-	bool greeted, ready; /* by this connection's registry; and it has answered the hello */
-	uint32_t hello;	     /* its id; 0: not said so far */
-	uint8_t *out,
-	    *in; /* of GPUSHARE_MESSAGE_MAX bytes: still to be written, and read in advance */
+	bool greeted, ready; /* on this connection: its greeting and the hello's answer came */
+	uint32_t hello;	     /* request id of the hello; 0: not sent */
+	uint8_t *out, *in;   /* GPUSHARE_MESSAGE_MAX bytes each: unsent output, unread input */
 	size_t out_size, in_size;
-	unsigned int unanswered; /* answers that are to come, whoever waits for them */
-	uint32_t ahead;		 /* the id of the request for a list's next page; 0: none */
-	gpushare_List ahead_of;	 /* that page */
+	unsigned int unanswered; /* answers still to come, discarded ones included */
+	uint32_t ahead;		 /* request id of a list's prefetched page; 0: none */
+	gpushare_List ahead_of;	 /* the request for that page */
 	struct client_late late;
 	struct client_pages pages;
-	unsigned int
-	    outlived; /* the connection (`connections`) that outlived the wait for its end */
-	bool asked;   /* the latest call's request was sent to somebody, answered or not */
-	struct directory_trust trust; /* of the directory: who is to answer there */
-	bool fresh;		      /* the registry is to be told of all that the owner has */
-	bool anew;		      /* ...once more, when it has been told of it */
-	bool told, told_anew; /* behind this question: some of that, and from its beginning on */
-	bool begins;	      /* the next part is the first */
-	unsigned int connections; /* made so far */
-	uint8_t session_key[16];  /* the latest one's, to resume by; all zero: none */
-	uint32_t connection;	  /* the registry's number of it */
+	unsigned int outlived;	      /* value of `connections` when is_ending() waited in vain */
+	bool asked;		      /* the latest call's request was sent, answered or not */
+	struct directory_trust trust; /* of the directory: which user may run its registry */
+	bool fresh;		      /* the registry needs a resync from the owner */
+	bool anew;		      /* ...and another whole one after that */
+	bool told, told_anew;	      /* in the latest ask(): a part was answered; a resync began */
+	bool begins;		      /* the next Resync part is the first */
+	unsigned int connections;     /* made so far */
+	uint8_t session_key[16];      /* of the latest connection, to resume; all zero: none */
+	uint32_t connection;	      /* the registry's number for it */
 	client_resync *resync;
 	void *owner;
 	struct client *next_ended; /* client_ended.c */
 	char who[64];
 	char directory[GPUSHARE_PATH_MAX];
-	char why[512]; /* the sentence behind the last failure */
+	char why[512]; /* explains the last failure */
 	request request;
-	request aside; /* of the owner's resyncing, while `request` waits */
-	request own;   /* the client's: a hello, or what undoes something */
+	request aside; /* a Resync, sent while `request` waits */
+	request own;   /* the client's own: a hello, an undo, a list's next page */
 	reply reply;
-	int events;	/* an epoll instance that has the socket; -1: none */
-	int dial_error; /* errno of the latest try to connect; 0: it did */
-	int goes; /* a descriptor that goes with `request`, and stays the caller's; -1: none */
-	int came; /* one that came with `reply`; -1: none. See client_take_fd(). */
-	bool attached_by_fds; /* so did the latest Attach's */
+	int events;	/* an epoll instance that includes the socket; -1: none */
+	int dial_error; /* errno of the latest connect(); 0: it succeeded */
+	int goes;	/* a descriptor to send with `request`; stays the caller's; -1: none */
+	int came;	/* received with `reply`; -1: none. See client_take_fd(). */
+	bool attached_by_fds; /* the latest Attach's answer had a descriptor */
 };
 
 /* $GPUSHARE_TIMEOUT_MS where it is a whole number of 1 to 3600000, else 1000. */
@@ -104,76 +102,82 @@ unsigned int client_default_timeout_ms(void);
 
 /* Heap-allocated and unconnected; the first call connects. NULL: out of memory. */
 struct client *client_new(const struct client_options *options);
-/* Closes (without a word: the registry sees the connection go) and frees. NULL is allowed. Returns NULL. */
+/* Closes the connection without a request (the registry notices) and frees the client. NULL is
+ * allowed. Returns NULL. */
 struct client *client_free(struct client *client);
 
 void client_resync_by(struct client *client, client_resync *resync, void *owner);
-/* All is told from its beginning on; that was its end. What has changed in between where it was told already
- * has all told once more. */
+/* client_begin_resyncing(): the owner starts a resync from the beginning.
+ * client_end_resyncing(): the last part was sent. client_tell_anew(): something that was already
+ * reported has changed, so another whole resync is needed. */
 void client_begin_resyncing(struct client *client);
 void client_end_resyncing(struct client *client);
 void client_tell_anew(struct client *client);
-/* Send client->aside, a part of that, receive into client->reply. The answer's status, or the transport's. */
+/* Send client->aside, a part of a resync, and receive the answer into client->reply. Returns the
+ * answer's status, or a transport status. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
-/* For the last part of a Resync, which has room: whose free the waiting request defers, and is
- * told of by nobody else any more, stands until then. */
+/* For the last part of a Resync, which must have room for one more buffer. If the waiting
+ * request is a Withdraw with a deferred free, its buffer is no longer in the owner's tables.
+ * This adds it to the part, so that the registry keeps it until the Withdraw arrives. */
 void client_tell_rest(const struct client *client, gpushare_Resync *part);
 
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
 int client_connect(struct client *client);
-/* Does the connection stand, with a registry that has answered over it? Without a word, and without a wait. */
+/* Is there a connection whose registry has answered the hello? Sends nothing and does not wait. */
 bool client_stands(const struct client *client);
-/* The latest call's failure is the transport's: no registry, or it has not answered in time. */
+/* Did the latest call fail in transport: no registry, or no answer in time? */
 bool client_is_silent(const struct client *client);
-/* Where none stands: is there a registry to connect to? It never waits, and what it begins client_connect()
- * goes on with. OK: one runs, as it has greeted us. E_TIMED_OUT: one listens and has not greeted so far.
- * E_NO_REGISTRY, E_NOT_READY (client_await_next()): none listens. */
+/* If there is no connection: does a registry listen? Never waits; client_connect() continues
+ * what this began. OK: a registry runs and has greeted us. E_TIMED_OUT: a registry listens but
+ * has not greeted us. E_NO_REGISTRY or E_NOT_READY (see client_await_next()): no registry
+ * listens. */
 int client_probe(struct client *client);
-/* Drop the connection; in a forked child too, where only the inherited fds are closed. */
+/* Drop the connection. In a forked child this only closes the inherited fds. */
 void client_disconnect(struct client *client);
 
 /*
  * Send client->request, receive into client->reply, within timeout_ms + extra_ms altogether.
- * Connects first where needed, and where the registry has ended meanwhile asks the one that came
- * after it, and so on; the same one CLIENT_TRIES at most. Returns the reply's own status, or a transport status
- * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why has the sentence either way.
- * What a file descriptor goes with, client->goes or one that comes back, is asked at fds.sock; client->goes is -1
- * afterwards.
- * A registry that is only slow keeps the connection: the next call first takes the late answer.
+ * Connects first if needed. If the registry ends meanwhile, its successor is asked, and so on; one
+ * registry at most CLIENT_TRIES times. Returns the reply's own status, or a transport status
+ * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why explains either. A request that
+ * carries a descriptor (client->goes), or whose answer does, is sent to fds.sock; client->goes is
+ * -1 afterwards. A slow registry keeps its connection: the next call receives the late answer
+ * first.
  */
 int client_call(struct client *client, unsigned int extra_ms);
-/* What came with the answer of the latest call, close-on-exec, is the caller's from here on; -1: nothing did. What
- * nobody takes the next call closes. */
+/* The descriptor that came with the latest call's answer, close-on-exec; the caller owns it from
+ * then on. -1: none came. The next call closes a descriptor that nobody took. */
 int client_take_fd(struct client *client);
 
 /*
- * Send `question` over the connection that stands, without a wait for its answer, which later calls skip. Returns
- * its id; 0: it is not sent. Where the connection ends before it is answered, the resyncing must say the same.
+ * Send `question` over the existing connection without waiting for its answer, which later calls
+ * discard. Returns the request's id; 0: it was not sent. If the connection ends before the answer,
+ * the resync must report the same change.
  */
 uint32_t client_post(struct client *client, const request *question);
 
-/* Asks for the page of changes, once a connection; there may be none. */
+/* Fetches the page of changes, once per connection. There may be none. */
 void client_fetch_changes(struct client *client);
 bool client_has_asked_changes(const struct client *client);
-/* The name's count there; false: there is no page, or its registry has ended. */
+/* The change count of `name` on that page. False: there is no page, or its registry has ended. */
 bool client_read_changes(const struct client *client, const char *name, uint64_t *out_count);
-/* Does the page say that nobody has that generation attached any more, whose free is deferred? */
+/* Does the page say that the last attacher of a deferred free, `generation`, has left? */
 bool client_has_left(const struct client *client, uint64_t generation);
-/* What the registry would answer to a lookup now, but for an address. False: ask it, and then say so by
- * client_has_looked_up(), which fetches the index when that has become worth it. */
+/* The registry's current answer to a lookup, without an address, from the index. False: ask the
+ * registry, and then call client_has_looked_up(), which fetches the index once that pays off. */
 bool client_look_up(const struct client *client, const char *name, record *out_found);
 void client_has_looked_up(struct client *client);
 
-/* Of a call's status: E_NOT_READY in place of E_NO_REGISTRY where the one that ran left what a next one
- * would know of this client's buffers by. */
+/* Returns E_NOT_READY for E_NO_REGISTRY if the previous registry left a state file: the next one
+ * will know this client's buffers by it. Returns any other status unchanged. */
 int client_await_next(const struct client *client, int status);
 
-/* This process, as the kernel would tell of it; zeros where /proc doesn't say. */
+/* This process's pid, start time and pid namespace; 0 for what /proc doesn't say. */
 void client_self(gpushare_Self *out_self);
 
-/* autostart.c: start `gpushare-registry --dir DIRECTORY` detached: no SIGCHLD, nothing that the
- * program could reap, none of its fds, its signal mask as it was. `said` is its standard error until it
- * listens; -1: /dev/null. */
+/* autostart.c: start `gpushare-registry --dir DIRECTORY` detached. The program gets no SIGCHLD
+ * and no child to reap; the registry gets none of its fds. The program's signal mask is
+ * unchanged. `said` is the registry's standard error until it listens; -1: /dev/null. */
 int autostart_registry(const char *directory, int said, char *why, size_t why_size);
 
 #endif

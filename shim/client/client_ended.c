@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Clients that ended while no registry ran, where the one before left behind what it knew: it would take what they had
- * for theirs as long as this process lives. The process's next connection to that directory says that it isn't. */
+/* Clients that ended while no registry ran. If the previous registry left a state file, the next
+ * one would take their buffers to be in use as long as this process lives. The process's next
+ * connection to that directory reports that they ended. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,6 @@ void client_end_others(const struct client *client, int64_t deadline_ms)
 		}
 		one->timeout_ms = (unsigned int)left_ms;
 		(void)client_call(one, 0);
-		client_free(one); /* or it is kept once more */
+		client_free(one); /* which keeps it again if the call failed */
 	}
 }

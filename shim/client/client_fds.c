@@ -8,9 +8,9 @@
 #include "client_internal.h"
 #include "base/monotonic.h"
 
-#define ENDING_MS 100 /* between the ends of two connections to one registry */
+#define ENDING_MS 100 /* from the end of fds.sock to the end of the main connection */
 #define ENDING_ASKED_MS \
-	1000 /* the same, if a request was broken off: it is asked again of the next registry */
+	1000 /* the same after an interrupted request, which the next registry gets */
 
 static int fail_transfer(struct client *client, int status)
 {
@@ -31,7 +31,7 @@ static int fail_transfer(struct client *client, int status)
 	}
 }
 
-/* What the registry says of the message itself. */
+/* The registry rejected the message itself. */
 static int fail_answer(struct client *client, int status)
 {
 	if (status == GPUSHARE_E_LIMIT)
@@ -44,8 +44,9 @@ static int fail_answer(struct client *client, int status)
 			   client->directory, status_text(status));
 }
 
-/* Whether the connection ends in a moment: of a registry that is killed this socket may go first. A
- * connection that did not end is not waited for again: after a chroot() each allocation would wait. */
+/* Does the main connection end within `within_ms`? When a registry is killed, fds.sock may end
+ * first. If the connection outlived one such wait, later calls don't wait: after a chroot() each
+ * allocation would. */
 static bool is_ending(struct client *client, int within_ms)
 {
 	int64_t now_ms = monotonic_ms();
@@ -63,7 +64,7 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 	char path[GPUSHARE_PATH_MAX];
 	int fd;
 
-	directory_fds_socket(client->directory, path); /* it had room for the other one */
+	directory_fds_socket(client->directory, path); /* fits: the main socket's path did */
 	while ((fd = client_dial(path, SOCK_SEQPACKET)) == -EAGAIN) {
 		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline_ms)
 			return fail_transfer(client, GPUSHARE_E_TIMED_OUT);
@@ -84,7 +85,7 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 			   client->directory);
 }
 
-/* Somebody may have removed the directory under one registry, and started another. */
+/* The directory may have been removed under one registry, and another registry started there. */
 static bool is_one_registry(const struct client *client, int fd)
 {
 	struct ucred one, other;
@@ -101,13 +102,13 @@ static int connect_fds(struct client *client, enum fds_verb verb, int64_t deadli
 	if (!status)
 		status = client_check_peer(client, fd);
 	if (!status && verb != FDS_ASK &&
-	    !is_one_registry(client, fd)) /* else the session_key says it */
+	    !is_one_registry(client, fd)) /* for FDS_ASK the session_key proves it */
 		status = fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
 	*out_fd = fd;
 	return status;
 }
 
-/* `size` bytes at client->out go, with client->goes. */
+/* Send `size` bytes at client->out, with the descriptor `goes`; -1: none. */
 static int send_ask(struct client *client, int fd, enum fds_verb verb, size_t size, int goes,
 		    int64_t deadline_ms)
 {
@@ -123,7 +124,6 @@ static int send_ask(struct client *client, int fd, enum fds_verb verb, size_t si
 	return status ? fail_transfer(client, status) : GPUSHARE_OK;
 }
 
-/* An answer to another question is none. */
 static int receive(struct client *client, int fd, enum fds_verb verb, size_t room, size_t *out_size,
 		   int *out_came, int64_t deadline_ms)
 {
@@ -162,7 +162,8 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 	return status;
 }
 
-/* It may have been done. Where another registry listens by now, or none, the connection is of no use. */
+/* The registry may have done the request. If it has ended, the connection is useless; else
+ * resync. */
 static int doubt(struct client *client, int fd, int status, int within_ms)
 {
 	bool ended = status == GPUSHARE_E_NO_REGISTRY &&
@@ -193,7 +194,7 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 
 	if (status)
 		return status;
-	client->next_id++; /* it counts as one, though no answer needs it */
+	client->next_id++; /* count it like the others, though its answer is not matched by id */
 	status = codec_encode_request(question, client->out, GPUSHARE_MESSAGE_MAX, &size);
 	if (status)
 		return client_fail(client, status, "a request breaks the protocol's bounds");

@@ -4,98 +4,106 @@
 /* Between the client's files: deadlines, sockets, sentences. */
 #include "client.h"
 
-#define CLIENT_PATIENCE_MS 250 /* with a first connection that is not greeted; then twice that */
-#define CLIENT_RETRY_MS 5   /* between two tries to reach a registry that is starting, or is busy */
-#define CLIENT_START_MS 500 /* what a registry that we started may take before we start another */
+#define CLIENT_PATIENCE_MS 250 /* for a first connection's greeting; doubles with each connection */
+#define CLIENT_RETRY_MS 5      /* between two tries to connect while a registry starts or is busy */
+#define CLIENT_START_MS 500    /* for a started registry to listen, before another is started */
 
-/* Keep the sentence; returns `status`. */
+/* Store the sentence in client->why; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Of a transfer that failed while the registry was `doing` something: E_TIMED_OUT, E_PROTOCOL, else E_NO_REGISTRY. */
+/* The sentence for a transfer that failed while the registry was `doing` something. Returns
+ * E_TIMED_OUT or E_PROTOCOL if `status` is that, else E_NO_REGISTRY. */
 int client_fail_transfer(struct client *client, int status, const char *doing);
-/* Has the registry closed the connection? Without a word to it. */
+/* Has the registry closed the connection? Sends nothing. */
 bool client_has_ended(const struct client *client);
 
-/* Drops a connection that has ended, or isn't ours any more. False: there is none. */
+/* Drops the connection if it has ended, or if its fd isn't ours any more. False: there is no
+ * connection. */
 bool client_drop_ended(struct client *client);
 
-/* A program may close every fd, or put one of its own where ours was: look before each use. */
+/* The program may close any fd, or open one of its own with that number: check before each use. */
 bool client_socket_is_ours(const struct client_socket *socket);
-/* *out_socket is that fd; false: it can't be looked at. */
+/* Identify `fd` in *out_socket. False: fstat() failed. */
 bool client_socket_of(int fd, struct client_socket *out_socket);
 
 /*
- * client_late.c. A request was sent and its caller has given up. The next call first takes the answer, and undoes
- * what it says was done: nobody knows here that the name is shared, or attached.
+ * client_late.c: a request was sent and its caller has given up. The next call receives the answer
+ * first and undoes what the registry did: the owner's tables don't have the buffer.
  */
 bool client_is_late(const struct client *client);
-/* Returns what is to be filled in: the id, or the socket. */
+/* The caller fills in the result's id, or its socket. */
 struct client_late *client_note_late(struct client *client, const request *question);
-/* The answer has come, and is client->reply. */
+/* The late answer has arrived in client->reply: undo its request. */
 void client_undo(struct client *client);
-/* Nothing is late any more. Closes the socket. */
+/* Forget the late request. Closes its socket. */
 void client_drop_late(struct client *client);
 
-/* client_fds.c, the registry's other socket: each call connects anew. client_exchange() with client->goes beside the
- * question, and client->came beside its answer. */
+/* client_fds.c: the registry's other socket; each call connects anew. As client_exchange(), but
+ * sends client->goes with the question and receives client->came with the answer. */
 int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms);
-/* The answer that comes by client->late.socket. */
+/* Receive the late answer on client->late.socket. */
 int client_settle_fds(struct client *client, int64_t deadline_ms);
-/* The descriptor of a page, FDS_CHANGES or FDS_INDEX, which the caller closes. Within client->timeout_ms. */
+/* Get the descriptor of a page, FDS_CHANGES or FDS_INDEX; the caller closes it. Takes
+ * client->timeout_ms at most. */
 int client_page(struct client *client, enum fds_verb verb, int *out_fd);
 
 /* client_pages.c */
 void client_drop_pages(struct client *client);
 
-/* client_ended.c. The client goes: true: the registry that comes has to be told so, and the process's next connection
- * to that directory does. */
+/* client_ended.c: the client is being freed. True: it is kept instead, because the next registry
+ * must be told that it ended. The process's next connection to that directory reports this. */
 bool client_keep_ended(struct client *client);
-/* Tells for those, over a connection of their own each. */
+/* Reports that the kept clients of this directory ended, each over a connection of its own. */
 void client_end_others(const struct client *client, int64_t deadline_ms);
-/* Whether a registry that is started now would know what this client shared or attached. */
+/* Would a registry that is started now know what this client shared or attached? */
 bool client_is_remembered(const struct client *client);
 
-/* As client_connect(), by then. */
+/* As client_connect(), with a deadline. */
 int client_connect_by(struct client *client, int64_t deadline_ms);
 
-/* client_reach.c: dial until the deadline; where nobody listens, start a registry once. */
+/* client_reach.c: dial until the deadline. If nobody listens, start a registry; if that doesn't
+ * listen within CLIENT_START_MS, start another. */
 int client_reach(struct client *client, int64_t deadline_ms, int *out_fd);
 /* Registries that ended, or closed the connection, before they answered. */
 struct client_endings {
-	int all, in_row, server; /* the latest, and how often it was that one */
+	int all, in_row, server; /* in_row: closes in a row by `server`, the latest */
 };
-/* One more did: client->server. True: ask once more, after the pause that this made; false: there is no time left,
- * that one does not want us, or what we ask ends each. */
+/* Count one more close, by client->server. True: it has paused; ask again. False: give up. The
+ * deadline has passed, the same registry keeps closing connections, or the request ends one
+ * registry after another. */
 bool client_outlives(const struct client *client, struct client_endings *endings,
 		     int64_t deadline_ms);
 
 /*
- * The same open file where the program's dup2() of a number of its own choice won't hit it, or `fd` where
- * the limit of descriptors is lower; never 0, 1 or 2, which a program that has closed those may write to.
+ * Move `fd` to a number that the program's dup2() to a fixed number is unlikely to hit. Returns
+ * `fd` itself if the descriptor limit is lower. Never returns 0, 1 or 2: a program that has closed
+ * those may write to them. -1 and errno on failure.
  */
 #define CLIENT_FDS_FROM 256
 int client_keep_clear(int fd);
-/* A socket of that type that is connected, or a negative errno; it never blocks. */
+/* A connected socket of that type, or a negative errno. Never blocks. */
 int client_dial(const char *path, int type);
 /* The socket's other end must be ours or root's: a directory check alone leaves a race. */
 int client_check_peer(struct client *client, int fd);
 
 /* client_wire.c. Wait for `events`; OK, E_TIMED_OUT, or E_IO for a poll that failed. */
 int client_wait(int fd, short events, int64_t deadline_ms);
-/* The registry's greeting. All below, too: E_TIMED_OUT leaves the connection as it is, for the next call to go on;
- * after another failure of the transport there is none any more. */
+/* Receive the registry's greeting. For this function and those below: after E_TIMED_OUT the
+ * connection stays, and the next call continues on it; after any other transport failure it is
+ * closed. */
 int client_greet(struct client *client, int64_t deadline_ms);
-/* Put a request behind what is still to be written. */
+/* Append a request to the unsent output. */
 int client_queue(struct client *client, const request *question, uint32_t *out_id);
-/* The answer to that, in client->reply; its status. *out_answered: it came. */
+/* Wait for the answer to request `id`, in client->reply; returns its status. *out_answered: it
+ * arrived. */
 int client_await(struct client *client, uint32_t id, bool *out_answered, int64_t deadline_ms);
-/* Both. First comes what is late. */
+/* client_queue() and client_await(). A late answer is received first. */
 int client_exchange(struct client *client, const request *question, int64_t deadline_ms);
-/* All is written and answered, and nothing late. */
+/* Write all output and receive all answers, the late one included. */
 int client_settle(struct client *client, int64_t deadline_ms);
-/* Into client->reply; a message that can't be decoded ends the connection. */
+/* Decode into client->reply. A message that can't be decoded ends the connection. */
 int client_decode(struct client *client, const uint8_t *bytes, size_t size);
-/* The status in client->reply, and its sentence. */
+/* Returns the status in client->reply and stores its sentence. */
 int client_reply_status(struct client *client);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An answer that comes too late. Its request's caller was told that it failed, so what the registry has done
- * must not stand. A withdraw or a detach may: its caller counts the buffer as given back.
+ * Late answers. The caller was told that its request failed, so what the registry did must be
+ * undone. A Withdraw or Detach may stand: its caller counts the buffer as given back.
  */
 #include <string.h>
 #include <unistd.h>

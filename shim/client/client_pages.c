@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The registry's shared pages: changes of names, and the index, which answers a lookup without a question. */
+/* The registry's shared pages: changes of names, and the index, which answers a lookup without a
+ * request. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,8 +30,9 @@ void client_drop_pages(struct client *client)
 }
 
 /*
- * A page comes over another socket than the answers, but from the same registry: this one was serving
- * both before, and still does. A successor serves neither before this one has ended.
+ * A page arrives over another socket than the answers, but from the same registry: this registry
+ * served both sockets before the page came, and still does. A successor serves neither before this
+ * one has ended.
  */
 static const void *fetch(struct client *client, enum fds_verb verb, size_t size)
 {
@@ -51,7 +53,7 @@ void client_fetch_changes(struct client *client)
 
 	if (client_has_asked_changes(client))
 		return;
-	page = fetch(client, FDS_CHANGES, sizeof(*page)); /* perhaps over a new connection */
+	page = fetch(client, FDS_CHANGES, sizeof(*page)); /* may reset client->pages */
 	client->pages.changes = page;
 	client->pages.has_asked_changes = client->socket.fd >= 0;
 }
@@ -66,7 +68,7 @@ bool client_read_changes(const struct client *client, const char *name, uint64_t
 	const struct changes_page *page = client->pages.changes;
 	char byte;
 
-	/* A registry that runs says nothing that it isn't asked for. */
+	/* A running registry sends nothing unasked: anything but EAGAIN means that it has ended. */
 	if (!page || !client_socket_is_ours(&client->socket) ||
 	    recv(client->socket.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)
 		return false;
@@ -81,7 +83,7 @@ bool client_has_left(const struct client *client, uint64_t generation)
 	return page && atomic_load(&page->left[generation % CHANGES_SLOTS]) == generation;
 }
 
-/* As the registry counts what is left: in seconds that have begun. */
+/* In seconds, rounded up, as the registry counts. */
 static uint32_t seconds_left(int64_t deadline_ns)
 {
 	const struct timespec now = monotonic_now();

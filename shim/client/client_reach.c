@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* To the registry's socket, which may have to be waited for, and to no one else's. */
+/* Connects to the registry's socket, which may have to be waited for, and checks whose it is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -51,7 +51,7 @@ int client_dial(const char *path, int type)
 	return taken;
 }
 
-/* `*said`: a file for what it says before it listens; one for all tries. */
+/* `*said`: a file for the registry's messages until it listens; all tries share it. */
 static int start_registry(struct client *client, int *said)
 {
 	int status = directory_prepare(client->directory, client->why, sizeof(client->why));
@@ -63,7 +63,7 @@ static int start_registry(struct client *client, int *said)
 	return autostart_registry(client->directory, *said, client->why, sizeof(client->why));
 }
 
-/* ": " and the first line there, without the program's name; "": there is none. */
+/* The first line in `said`, its program's name replaced by ": "; "" if there is none. */
 static const char *read_reason(int said, char reason[REASON_MAX])
 {
 	ssize_t size = said < 0 ? -1 : pread(said, reason, REASON_MAX - 1, 0);
@@ -82,7 +82,7 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 	_cleanup_close_ int said = -1;
 	bool may_start =
 	    client->autostart && (!client->giving_back || client_is_remembered(client));
-	int64_t start_ms = 0; /* when to start one, or another: the one that was may be killed */
+	int64_t start_ms = 0; /* when to start one, or another: the first may be killed */
 
 	client->dial_error = 0;
 	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests and answers over one stream, by a deadline. A call that gives up leaves what it has not written at
- * client->out and what it has read at client->in, so the next one goes on where it stopped.
+ * Requests and answers over one stream, with a deadline. If a call gives up, unsent bytes stay at
+ * client->out and received bytes at client->in; the next call continues there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -74,7 +74,7 @@ static int fail_transfer(struct client *client, int status)
 			    : client->out_size ? "taking a request"
 					       : "answering";
 
-	if (client->socket.fd < 0) /* said already */
+	if (client->socket.fd < 0) /* reported already */
 		return status;
 	if (status != GPUSHARE_E_TIMED_OUT)
 		client_disconnect(client);
@@ -116,7 +116,7 @@ static int read_in(struct client *client)
 	return GPUSHARE_OK;
 }
 
-/* Wait for `need` bytes at client->in, and write meanwhile what is still to be written. */
+/* Wait for `need` bytes at client->in; meanwhile write pending output. */
 static int receive(struct client *client, size_t need, int64_t deadline)
 {
 	int status = flush(client);
@@ -132,7 +132,7 @@ static int receive(struct client *client, size_t need, int64_t deadline)
 	return status;
 }
 
-/* The next answer is at client->in, *out_size bytes with its header. */
+/* Wait for the next answer at client->in; *out_size is its size with its header. */
 static int receive_answer(struct client *client, size_t *out_size, int64_t deadline)
 {
 	int status = receive(client, HEADER, deadline);
@@ -157,8 +157,8 @@ static bool is_ahead(const struct client *client, const request *question)
 	       !strcmp(of->after, list->after) && !strcmp(of->glob, list->glob);
 }
 
-/* A page of a list has come, in answer to client->request: ask for the next one, which the registry makes while
- * this one is decoded. */
+/* `page` is an answer to a List in client->request. Request the next page now: the registry
+ * makes it while this one is decoded. */
 static void ask_ahead(struct client *client, const uint8_t *page, size_t size)
 {
 	gpushare_List *next = &client->own.verb.list;
@@ -174,8 +174,8 @@ static void ask_ahead(struct client *client, const uint8_t *page, size_t size)
 	client->ahead = client_post(client, &client->own);
 }
 
-/* Take one answer: *out_mine: to `id`, whose answer is then in client->reply. Others are dropped, or what they
- * say was done too late is undone. */
+/* Receive one answer. *out_mine: it answers request `id`, and is in client->reply. The answer to
+ * the late request is undone; any other is discarded. */
 static int take_answer(struct client *client, uint32_t id, bool *out_mine, int64_t deadline)
 {
 	bool late;

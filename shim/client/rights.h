@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_RIGHTS_H
 #define GPUSHARE_SHIM_RIGHTS_H
-/* Who else may have a buffer, as its record says, to be said again to a registry that has lost that. */
+/* A buffer's rights, taken from its record, to report them to a registry that has lost them. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
-/* "": this process's own group, which need not be named. Nobody's, or one that it may not name, would be
- * taken for that: then *mode says nothing of a group. */
+/* *out_group is "" for this process's own group. With no group, or one that this process may not
+ * name, the registry would take "" for its own group: so *mode loses the group's bits. */
 static inline void rights_name_group(uint32_t gid, uint32_t *mode, char *out_group, size_t size)
 {
 	*out_group = '\0';

@@ -10,7 +10,8 @@
 #define API_SENTENCE_MAX 512 /* bytes, NUL included */
 #define API_PUBLIC __attribute__((visibility("default")))
 
-/* What this thread's call has waited for the session's lock: it counts against its time limit. */
+/* Milliseconds that this thread's call has waited for the session's lock: part of its time
+ * limit. */
 extern _Thread_local int64_t api_waited_ms;
 
 static inline int api_enter(void)
@@ -28,8 +29,9 @@ static inline void api_leave(const int *cancelling)
 }
 
 /*
- * First in each public call that takes a lock, asks the registry or calls the driver. A thread that is
- * cancelled meanwhile goes on to its next cancellation point behind the call: in the call it holds locks.
+ * The first line of each public call that takes a lock, asks the registry or calls the driver. If
+ * its thread is cancelled meanwhile, it ends at the next cancellation point after the call: during
+ * the call it holds locks.
  */
 #define API_CALL int api_cancelling_ __attribute__((cleanup(api_leave), unused)) = api_enter()
 

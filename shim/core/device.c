@@ -57,7 +57,7 @@ static int device_count(const struct driver *driver, int *out_count)
 	return GPUSHARE_OK;
 }
 
-/* Its ordinal here, or -1 and the UUIDs that there are. */
+/* Its ordinal here, or -1 and the list of visible UUIDs. */
 static int device_seek(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		       int *out_ordinal, char out_visible[DEVICE_VISIBLE_TEXT])
 {

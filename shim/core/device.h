@@ -3,7 +3,7 @@
 #define GPUSHARE_SHIM_DEVICE_H
 /*
  * GPUs as this process sees them: UUID and ordinal, retained primary contexts, and a scope that
- * makes a context current and leaves the caller's as it was. Failures are statuses, said through
+ * makes a context current and restores the caller's afterwards. Failures are statuses, explained by
  * api_fail().
  */
 #include <pthread.h>
@@ -24,16 +24,17 @@ struct devices {
 void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT]);
 int device_uuid(const struct driver *driver, int ordinal,
 		unsigned char out_uuid[GPUSHARE_UUID_SIZE]);
-/* False too where its UUID is not known. */
+/* False, too, if the UUID of `ordinal` is not known. */
 bool device_is(const struct driver *driver, int ordinal,
 	       const unsigned char uuid[GPUSHARE_UUID_SIZE]);
-/* `wanted`, or for -1 the current context's device, or 0 without one. */
+/* `wanted`; for -1 the current context's device, or 0 without one. */
 int device_choose(const struct driver *driver, int wanted, int *out_ordinal);
-/* For which device memory of that GPU is to be mapped: `wanted`, which may be another one; NULL: that
- * GPU where it is visible, else the one that -1 chooses. E_DEVICE where it is known not to reach it. */
+/* The device for which memory of GPU `uuid` is to be mapped. *wanted may be another GPU. NULL:
+ * that GPU itself if it is visible, else as device_choose() chooses for -1. E_DEVICE if the
+ * device is known not to reach that GPU. */
 int device_reach(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		 const int *wanted, int *out_ordinal);
-/* What the driver answered where that was tried in vain. */
+/* The failure to map the memory for `ordinal`: `call` answered `result`. */
 int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		     int ordinal, const char *call, cu_result result);
 

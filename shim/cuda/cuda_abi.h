@@ -3,9 +3,10 @@
 #define GPUSHARE_SHIM_CUDA_ABI_H
 /*
  * The part of the CUDA Driver API's binary interface that we call or replace, in our own words:
- * types, values and prototypes, one X-macro each. Nothing here needs a toolkit; where one is found,
- * shim/cuda/cuda_abi_types.c and shim/cuda/cuda_abi_calls.c prove every line against its cuda.h at compile
- * time. The driver table, the simulated driver and the contract tests are made from these lists.
+ * types, values and prototypes, one X-macro each. Nothing here needs a toolkit. If a toolkit is
+ * found, shim/cuda/cuda_abi_types.c and shim/cuda/cuda_abi_calls.c prove every line against its
+ * cuda.h at compile time. The driver table, the simulated driver and the contract tests are made
+ * from these lists.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -11,7 +11,8 @@ typedef void *(*dlsym_call)(void *handle, const char *symbol);
 
 static const char *const libc_versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 
-/* dlvsym asks for a version that an interposer does not carry: it always lands in the C library. */
+/* dlvsym() asks for a version that an interposer does not have, so it always finds the C
+ * library's function. */
 void *driver_libc(const char *symbol)
 {
 	void *found = NULL;
@@ -21,8 +22,8 @@ void *driver_libc(const char *symbol)
 	return found;
 }
 
-/* A benign race in place of a once: a once around this deadlocks with a dlopen whose constructor
- * calls dlsym (FACTS.md). */
+/* A benign race instead of pthread_once(): a once around this deadlocks with a dlopen() whose
+ * constructor calls dlsym() (FACTS.md). */
 dlsym_call driver_real_dlsym(void)
 {
 	static _Atomic(dlsym_call) known;
@@ -47,7 +48,7 @@ void driver_fill(struct driver *table, void *library)
 #undef F
 }
 
-/* What the API can't do without; the rest is checked where it is used. */
+/* The calls that the API needs; the others are checked where they are used. */
 /* clang-format off */
 #define NEEDED(N) \
 	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \

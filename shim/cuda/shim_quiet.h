@@ -2,8 +2,9 @@
 #ifndef GPUSHARE_SHIM_QUIET_H
 #define GPUSHARE_SHIM_QUIET_H
 /*
- * Waits and writes of our own in somebody else's thread: errno is as it was afterwards, and a
- * thread that is cancelled meanwhile goes on to a place of the program's own, our locks released.
+ * Our waits and writes in a thread of the program: errno is restored afterwards. A thread that is
+ * cancelled meanwhile ends later, at a cancellation point of the program, after our locks are
+ * released.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_SHIM_SCOPE_H
 #define GPUSHARE_SHIM_SCOPE_H
 /*
- * Driver calls of our own in somebody else's thread: whatever they need is as it was afterwards,
- * the current context, the capture mode and errno.
+ * Our driver calls in a thread of the program: the current context, the capture mode and errno are
+ * restored afterwards.
  */
 #include <stdbool.h>
 
@@ -18,8 +18,8 @@ struct scope {
 };
 
 /*
- * Relaxed: a stream capture that is going on somewhere in the program neither forbids our calls nor
- * is invalidated by them. Source: cuThreadExchangeStreamCaptureMode.
+ * Relaxed: a stream capture in progress anywhere in the program neither forbids our calls nor is
+ * invalidated by them. Source: cuThreadExchangeStreamCaptureMode.
  */
 static inline struct scope scope_enter(const struct driver *driver)
 {
@@ -30,7 +30,7 @@ static inline struct scope scope_enter(const struct driver *driver)
 	return scope;
 }
 
-/* And in that context. False: it can't be made current, and nothing is changed. */
+/* Also makes `context` current. False: that failed, and nothing is changed. */
 static inline bool scope_push(struct scope *scope, cu_context context)
 {
 	scope->pushed = scope->driver->cuCtxPushCurrent_v2 && scope->driver->cuCtxPopCurrent_v2 &&

@@ -8,8 +8,8 @@
 
 #define RANGE_TRIES 3
 
-/* What mapping and unmapping need, and what making needs besides: a driver older than CUDA 10.2
- * lacks them. */
+/* Calls needed to map and unmap, and further calls needed to make memory. A driver older than
+ * CUDA 10.2 lacks them. */
 #define MAP_CALLS(N) \
 	N(cuMemImportFromShareableHandle) \
 	N(cuMemRelease) \
@@ -37,7 +37,7 @@ bool vmm_can_make(const struct driver *driver)
 	return !vmm_first_missing(driver);
 }
 
-/* There is an address already: memory behind it, and access to that. */
+/* The address is reserved: map the memory there, and grant access. */
 static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
 			cu_device device, bool read_only, const char **out_call)
 {
@@ -55,7 +55,7 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 	return result;
 }
 
-/* A wanted address is a hint to the driver: another one may come, or none. */
+/* The driver takes an address as a hint: it may return another one, or fail. */
 static cu_result reserve_at(const struct driver *driver, uint64_t size, uint64_t wanted,
 			    cu_deviceptr *out_pointer)
 {
@@ -82,7 +82,7 @@ static cu_result reserve(const struct driver *driver, const struct vmm_wish *wis
 	return CU_OK;
 }
 
-/* In the range of ours, or where the driver likes it: that is never a reason to fail. */
+/* In our own range, else where the driver likes: the range is never a reason to fail. */
 static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_t *out_pointer)
 {
 	cu_deviceptr pointer = 0;
@@ -106,7 +106,7 @@ static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_
 	return result;
 }
 
-/* No wish: it is made here, and others may wish for its address. */
+/* No wish: the memory is made here, and other processes may want it at its address. */
 cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
 		      uint64_t *out_pointer)
 {

@@ -2,8 +2,9 @@
 #ifndef GPUSHARE_SHIM_VMM_H
 #define GPUSHARE_SHIM_VMM_H
 /*
- * Memory of cuMemCreate: made here, or come as a file descriptor; an address for it, and away again.
- * Driver calls that the table lacks answer CU_NOT_SUPPORTED. No context need be current.
+ * cuMemCreate memory: made here or imported from a file descriptor, mapped at an address, and
+ * unmapped. If the table lacks a driver call that is needed, the result is CU_NOT_SUPPORTED. No
+ * context need be current.
  */
 #include <stdbool.h>
 
@@ -12,37 +13,40 @@
 struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
-	bool file;	/* of vmm_host.h; else a handle's memory */
+	bool file;	/* a file of vmm_host.h; else a handle's memory */
 	bool read_only; /* of unified memory that the API attached */
-	uint64_t held;	/* of imported memory, where it was wished for: see client_held.h */
+	uint64_t held;	/* its descriptor, if held: see client_held.h; 0: none */
 };
 
 /* How it should be mapped. */
 struct vmm_wish {
 	uint64_t address; /* 0: anywhere */
-	bool must;	  /* there or not at all */
+	bool must;	  /* fail if that address is taken */
 	bool read_only;
-	bool hold; /* the descriptor too, for who may have to give it away again */
+	bool hold; /* hold the descriptor, to give it to a registry again */
 };
 
-#define VMM_ADDRESS_TAKEN ((cu_result)-1) /* no CUresult: `must`, and another address came */
+#define VMM_ADDRESS_TAKEN ((cu_result)-1) /* not a CUresult: `must`, and another address came */
 
-/* Import, reserve, map, and let `device` read and write, or what `wish` says; NULL: no wish. So may
- * every visible device that can reach `device`. `size` is a multiple of the granularity; the fd
- * stays the caller's. On failure nothing is left, and *out_call names the call. */
+/* Import `fd`, reserve an address, map the memory, and grant `device` read and write access, or
+ * what `wish` says; NULL: no wish. Every visible device that can reach `device` gets the same
+ * access. `size` is a multiple of the granularity; the fd stays the caller's. On failure nothing
+ * is left, and *out_call names the failed call. */
 cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
 		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		  const char **out_call);
-/* Make memory on `device` that can be exported as a descriptor, and map it for it and for every
- * visible device that can reach it, where others are likely to find the address free (vmm_range.h);
- * what it takes, whole granules, is out_mapping->size. On failure nothing is left. */
+/* Make memory on `device` that can be exported as a descriptor, and map it for `device` and for
+ * every visible device that can reach it. The address is one that is likely to be free in other
+ * processes (vmm_range.h). out_mapping->size is what it takes, whole granules. On failure
+ * nothing is left. */
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping);
-/* The first failure, after trying all; of what vmm_host.h makes too. */
+/* Tries every step and returns the first failure. Unmaps memory of vmm_host.h too. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 
-/* For vmm_host.c: the call that is missing for mapping, or NULL; an address, by a wish or, without
- * one, where others are likely to find it free. */
+/* For vmm_host.c. vmm_first_missing(): a driver call that is missing for mapping, or NULL.
+ * vmm_reserve(): an address as wished; without a wish, one that is likely to be free in other
+ * processes. */
 const char *vmm_first_missing(const struct driver *driver);
 bool vmm_can_make(const struct driver *driver);
 cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,

@@ -12,15 +12,15 @@
 #include "vmm_range.h"
 
 #define BLOCK ((uint64_t)2 << 20)
-#define LARGEST ((uint64_t)1 << 46) /* of an address space of 47 bits */
+#define LARGEST ((uint64_t)1 << 46) /* half of a 47-bit address space */
 #define RANGE_TRIES 3
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* Values of CUDA 12.2, which older toolkits don't know and older drivers refuse. */
+/* Values of CUDA 12.2. Older toolkits don't know them and older drivers refuse them. */
 #define LOCATION_HOST_NUMA 3
 #define DEVICE_HOST_NUMA_ID ((cu_device_attribute)134)
 #define DEVICE_HOST_NUMA_VMM ((cu_device_attribute)141)
-/* of unregistering what its context has taken along */
+/* the result of unregistering memory whose context is destroyed */
 #define NOT_REGISTERED 713
 
 static int device_is(const struct driver *driver, cu_device device, cu_device_attribute attribute,
@@ -34,7 +34,7 @@ static int device_is(const struct driver *driver, cu_device device, cu_device_at
 	return value;
 }
 
-/* The host's node that is nearest to the device; -1: the driver makes no memory there. */
+/* The host's NUMA node nearest to the device; -1: the driver makes no memory there. */
 static int find_node(const struct driver *driver, cu_device device)
 {
 	if (!vmm_can_make(driver) || !device_is(driver, device, DEVICE_HOST_NUMA_VMM, 0))
@@ -53,7 +53,8 @@ static cu_result let_in(const struct driver *driver, const struct vmm_mapping *m
 	return driver->cuMemSetAccess(mapping->pointer, mapping->size, &access, 1);
 }
 
-/* The CPU, for which no node has to be told; the device; and the others if they can. */
+/* Grants access to the CPU, which needs no node number; to the device; and to the others if they
+ * can. */
 static cu_result let_all_in(const struct driver *driver, const struct vmm_mapping *mapping,
 			    cu_device device, bool read_only)
 {
@@ -72,7 +73,7 @@ static cu_result let_all_in(const struct driver *driver, const struct vmm_mappin
 	return CU_OK;
 }
 
-/* There is a handle: an address for it. No wish: it is made here. */
+/* Map the handle's memory at an address. NULL wish: the memory is made here. */
 static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
 		       const struct vmm_wish *wish, const char **out_call)
 {
@@ -136,7 +137,7 @@ void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 {
 	void *wanted = (void *)(uintptr_t)address, *got;
 
-	if (address % (uint64_t)sysconf(_SC_PAGESIZE)) { /* which older kernels take for a hint */
+	if (address % (uint64_t)sysconf(_SC_PAGESIZE)) { /* older kernels take it for a hint */
 		errno = EINVAL;
 		return NULL;
 	}
@@ -144,7 +145,7 @@ void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 		   MAP_SHARED | (wanted ? MAP_FIXED_NOREPLACE : 0), fd, 0);
 	if (got == MAP_FAILED)
 		return NULL;
-	if (wanted && got != wanted) { /* Linux before 4.17 */
+	if (wanted && got != wanted) { /* Linux before 4.17 took it for a hint */
 		munmap(got, size);
 		errno = EEXIST;
 		return NULL;
@@ -153,7 +154,7 @@ void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 	return got;
 }
 
-/* The GPUs are to have it at the CPU's address. */
+/* Register the memory, so that the GPUs have it at the CPU's address. */
 static cu_result enrol(const struct driver *driver, cu_device device, void *address, uint64_t size,
 		       bool read_only, const char **out_call)
 {
@@ -171,7 +172,7 @@ static cu_result enrol(const struct driver *driver, cu_device device, void *addr
 	return driver->cuMemHostRegister_v2(address, size, flags);
 }
 
-/* Where others are likely to find the address free, or anywhere. */
+/* At an address that is likely to be free in other processes, or anywhere. */
 static void *map_own_file(int fd, uint64_t size)
 {
 	void *address = NULL;
@@ -182,7 +183,7 @@ static void *map_own_file(int fd, uint64_t size)
 	return address ? address : vmm_host_map_file(fd, size, 0, false);
 }
 
-/* All of it is there from now on, and nobody changes its size. */
+/* All its memory is allocated, and its size is sealed. */
 static int new_file(uint64_t size)
 {
 	_cleanup_close_ int fd = memfd_create("gpushare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -333,7 +334,7 @@ cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_de
 	return CU_OK;
 }
 
-/* Without the context that it was registered in there is nothing to be undone but the mapping. */
+/* If the context that it was registered in is gone, only the mapping is left to undo. */
 cu_result vmm_host_unmap_file(const struct driver *driver, const struct vmm_mapping *mapping)
 {
 	void *address = (void *)(uintptr_t)mapping->pointer;

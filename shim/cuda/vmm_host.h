@@ -2,31 +2,32 @@
 #ifndef GPUSHARE_SHIM_VMM_HOST_H
 #define GPUSHARE_SHIM_VMM_HOST_H
 /*
- * Memory of the host that the CPU and the GPUs have at one address, which is the same in every
- * process: memory of cuMemCreate at the device's NUMA node or, where the driver makes none, a file
- * without a name (memfd) that each process maps and registers. A forked child has neither.
+ * Memory of the host that the CPU and the GPUs reach at one address, the same in every process. It
+ * is cuMemCreate memory at the device's NUMA node. If the driver makes none, it is a file without a
+ * name (memfd) that each process maps and registers. A forked child has neither.
  *
- * The device's context is current: cuMemHostRegister wants one. vmm_unmap() takes both; of a file
- * it wants the context that it was registered in, if that is there still.
+ * The device's context must be current: cuMemHostRegister needs one. vmm_unmap() takes both kinds;
+ * for a file the context that it was registered in must be current, if it still exists.
  */
 #include "vmm.h"
 
-/* What it takes, whole blocks, is out_mapping->size. On failure nothing is left, and *out_call
- * names the call. */
+/* out_mapping->size is what it takes, whole blocks. On failure nothing is left, and *out_call
+ * names the failed call. */
 cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device device,
 			struct vmm_mapping *out_mapping, const char **out_call);
-/* A descriptor for what was made, close-on-exec. */
+/* A descriptor for memory that was made here, close-on-exec. */
 cu_result vmm_host_export(const struct driver *driver, const struct vmm_mapping *mapping,
 			  int *out_fd);
-/* A descriptor's memory at wish->address, or VMM_ADDRESS_TAKEN; wish->hold as for vmm_map(). */
+/* Map a descriptor's memory at wish->address, or fail with VMM_ADDRESS_TAKEN; wish->hold as for
+ * vmm_map(). */
 cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
 		       const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		       const char **out_call);
 
-/* Is it such a file's descriptor? Its size is fixed then: nobody can cut it off. */
+/* Is `fd` such a file, of `size` bytes? Its size is sealed then: nobody can truncate it. */
 bool vmm_host_is_file(int fd, uint64_t size);
-/* Without CUDA: the file at that address, or (0) anywhere; NULL: errno says why, EEXIST that the
- * address is taken. Ended by munmap(). */
+/* Map the file without CUDA, at `address`, or anywhere for 0. NULL: errno has the reason, EEXIST
+ * if the address is taken. Unmap it by munmap(). */
 void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only);
 cu_result vmm_host_unmap_file(const struct driver *driver, const struct vmm_mapping *mapping);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "vmm_peers.h"
 
-/* The others, as far as the machine has a way from them: nobody misses what it does not have. */
+/* The other devices that can reach `device`. A device that can't is left out. */
 static size_t find_peers(const struct driver *driver, cu_device device,
 			 cu_mem_access accesses[VMM_DEVICES_MAX], int flags)
 {
@@ -49,7 +49,8 @@ cu_result vmm_admit(const struct driver *driver, const struct vmm_mapping *mappi
 	return result;
 }
 
-/* One granule there, mapped for all; no descriptor is ever made of it. */
+/* One granule on `device`, mapped for all devices that reach it. No descriptor is ever made of
+ * it. */
 static bool make(const struct driver *driver, cu_device device, struct vmm_mapping *mapping)
 {
 	static const struct vmm_wish anywhere;

@@ -2,10 +2,11 @@
 #ifndef GPUSHARE_SHIM_VMM_PEERS_H
 #define GPUSHARE_SHIM_VMM_PEERS_H
 /*
- * Mapped memory for the GPUs beside the one it is on. The first mapping that another GPU may use
- * makes the driver join the two, for 1 to 4 ms; that ends with the last such mapping, and between
- * the two each costs 0.1 ms (measured on driver 580: tests/gpu/FACTS.md, peers_keep). Who attaches
- * one buffer after another keeps the two joined by a granule of its own.
+ * Mapped memory for GPUs beside the one it is on. The first mapping that another GPU may use makes
+ * the driver connect the two GPUs, for 1 to 4 ms. The connection ends with the last such mapping;
+ * while it lasts, each mapping costs 0.1 ms (measured on driver 580: tests/gpu/FACTS.md,
+ * peers_keep). A session that attaches one buffer after another keeps the GPUs connected by a
+ * granule of its own.
  */
 #include <stdatomic.h>
 
@@ -13,15 +14,15 @@
 
 #define VMM_DEVICES_MAX 64
 
-/* Is there a visible device beside it that can reach it? */
+/* Can another visible device reach `device`? */
 bool vmm_has_peers(const struct driver *driver, cu_device device);
 
-/* Access for `device`, and for those beside it that can: all in one call, or each by itself where one
- * of them is refused. */
+/* Grant access to `device` and to the devices that can reach it: in one call, or one by one if
+ * the driver refuses one of them. */
 cu_result vmm_admit(const struct driver *driver, const struct vmm_mapping *mapping,
 		    cu_device device, bool read_only);
 
-/* Zeroed: none. */
+/* Zero-initialized: no device is connected. */
 struct vmm_links {
 	struct vmm_link {
 		_Atomic bool tried, kept;
@@ -29,10 +30,10 @@ struct vmm_links {
 	} of[VMM_DEVICES_MAX];
 };
 
-/* Keep `device` joined to those that reach it, if any do; once, and where there is no room, not. Any
- * thread. */
+/* Keep `device` connected to the devices that reach it, if any do. Tried once; without room for
+ * the granule it does nothing. Any thread. */
 void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_device device);
-/* Nobody may keep one meanwhile. */
+/* No thread may call vmm_links_keep() meanwhile. */
 void vmm_links_drop(struct vmm_links *links, const struct driver *driver);
 
 #endif

@@ -7,10 +7,10 @@
 #include <sys/random.h>
 
 /*
- * 24 TiB of a 47-bit or larger address space, on x86-64 and aarch64 alike. Below lie the shadows of
- * the sanitizers (TSan's ends at 0x340000000000), ZGC's and Go's heaps and what the CUDA driver
- * reserves at start-up; above PIE programs, libraries, heaps and stacks. Where addresses are
- * shorter, a CPU's or a GPU's, the driver gives another one.
+ * 24 TiB of a 47-bit or larger address space, on x86-64 and aarch64 alike. Below it lie the shadows
+ * of the sanitizers (TSan's ends at 0x340000000000), ZGC's and Go's heaps and what the CUDA driver
+ * reserves at start-up. Above it lie PIE programs, libraries, heaps and stacks. If a CPU's or a
+ * GPU's addresses are shorter, the driver gives another address.
  */
 #define RANGE_FIRST UINT64_C(0x380000000000)
 #define RANGE_SIZE UINT64_C(0x180000000000)

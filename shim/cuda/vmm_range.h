@@ -2,19 +2,19 @@
 #ifndef GPUSHARE_SHIM_VMM_RANGE_H
 #define GPUSHARE_SHIM_VMM_RANGE_H
 /*
- * Addresses for memory that other processes may want at the same ones. A driver gives every process
- * the same addresses in the same order, so that the owner's is taken by the time that it is asked
- * for. Here each owner takes one at random, in a range that nobody else uses.
+ * Addresses for memory that other processes may want at the same address. A driver gives every
+ * process the same addresses in the same order, so an attacher usually finds the owner's address
+ * taken. So each owner takes a random address here, in a range that nothing else uses.
  */
 #include <stdint.h>
 
-/* Reserved with this alignment, an address that is asked for is given. Without one, the driver takes
- * what is smaller from a pool of its own, and the address counts for nothing (contract_vmm.c). */
+/* With this alignment the driver reserves the address that is asked for. Without one, it takes
+ * smaller reservations from its own pool and ignores the address (contract_vmm.c). */
 #define RANGE_ALIGNMENT ((uint64_t)32 << 20)
 
-/* Where to ask for `size` bytes; 0: anywhere. errno stays. */
+/* An address to ask for, for `size` bytes; 0: anywhere. errno is unchanged. */
 uint64_t range_pick(uint64_t size);
-/* The driver gave other addresses each time: none is picked in this process any more. */
+/* The driver gave other addresses each time: from now on range_pick() returns 0 in this process. */
 void range_give_up(void);
 
 #endif

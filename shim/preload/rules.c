@@ -30,7 +30,7 @@ struct rules *rules_free(struct rules *rules)
 	return NULL;
 }
 
-/* The rank comes from the environment: digits or nothing. */
+/* The rank is set by the environment, so accept digits only. */
 static bool copy_rank(char to[24], const char *rank)
 {
 	size_t digits;
@@ -44,7 +44,7 @@ static bool copy_rank(char to[24], const char *rank)
 	return true;
 }
 
-/* Only what the template asks for may fail: a bad rank is nobody's concern without %r. */
+/* A bad rank affects only rules with %r in their template. */
 static const char *value_of(char letter, const struct values *values)
 {
 	switch (letter) {
@@ -78,7 +78,7 @@ static bool render(const struct rule *rule, const struct values *values, struct 
 		if (*text == '%') {
 			text = value_of(rule->template.from[++i], values);
 			length = strlen(text);
-			if (length == 0) /* a rank that is no number */
+			if (length == 0) /* the rank is not a number */
 				return false;
 		}
 		if (!append(name, text, length))
@@ -92,7 +92,7 @@ static bool in_span(uint64_t number, const struct rules_span *span)
 	return number >= span->from && number <= span->to;
 }
 
-/* A glob without a slash is about the file's own name, wherever it lies. */
+/* A glob without a slash is matched with the file name only, in any directory. */
 static bool is_from(const struct rules_part *glob, const char *path)
 {
 	const char *slash;
@@ -103,7 +103,7 @@ static bool is_from(const struct rules_part *glob, const char *path)
 	return fnmatch(glob->from, slash ? slash + 1 : path, 0) == 0;
 }
 
-/* The selectors that need no lock and no look at who called. */
+/* The selectors that need neither a lock nor the caller's path. */
 static bool concerns(const struct rule *rule, const struct rules_allocation *allocation)
 {
 	return in_span(allocation->size, &rule->size) &&
@@ -119,7 +119,7 @@ static bool selects(const struct rule *rule, const struct rules_allocation *allo
 	       (!rule->glob.from || is_from(&rule->glob, allocation->from));
 }
 
-/* However the counts were moved by returns, nth=2 is one allocation and nth=2-3 are two. */
+/* nth=2 allows one match and nth=2-3 two, even if rules_return() has lowered `seen`. */
 static bool is_spent(const struct rule *rule)
 {
 	uint64_t most = rule->repeats ? rule->nth.to - rule->nth.from + 1 : 1;
@@ -127,7 +127,7 @@ static bool is_spent(const struct rule *rule)
 	return rule->taken >= most || rule->seen >= rule->nth.to;
 }
 
-/* Counts the allocation; true if the rule wants it. */
+/* Count the allocation at this rule. Return true if the rule wants it. */
 static bool select_and_count(struct rule *rule, const struct rules_allocation *allocation)
 {
 	bool was_spent = is_spent(rule);
@@ -137,7 +137,7 @@ static bool select_and_count(struct rule *rule, const struct rules_allocation *a
 	return in_span(++rule->seen, &rule->nth) && !was_spent;
 }
 
-/* Counts it, unless the rule might want it. */
+/* Count the allocation without a lock. Return false, without counting, if the rule may want it. */
 static bool count_past(struct rule *rule)
 {
 	uint64_t seen = rule->seen;
@@ -217,7 +217,8 @@ bool rules_match_from(struct rules *rules, size_t first, const struct rules_allo
 	return taken;
 }
 
-/* The newest index goes to the next match. An older one stays unused: indices are given in order. */
+/* The next match gets the newest index again. An older one stays unused: indices are given in
+ * order. */
 static void give_back(struct rule *rule, uint64_t index)
 {
 	if (rule->taken > 0)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_RULES_H
 #define GPUSHARE_SHIM_RULES_H
-/* GPUSHARE_NAME and GPUSHARE_ATTACH: parsing, matching, naming. No CUDA, registry or environment. */
+/* Rules of GPUSHARE_NAME and GPUSHARE_ATTACH: parsing, matching and naming. This module uses
+ * neither CUDA nor the registry nor the environment. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum rules_kind {
 	RULES_NAME,   /* wait= and must are refused */
-	RULES_ATTACH, /* nothing but selectors, wait=, must and readonly is allowed */
+	RULES_ATTACH, /* only selectors, wait=, must and readonly are allowed */
 };
 
 #define RULES_GROUP_MAX 63 /* bytes of group= */
 
-struct rules; /* immutable but for the counters, which rules_match() moves; callers lock */
+/* Only its counters change after parsing. Callers lock, unless a function says otherwise. */
+struct rules;
 
-/*
- * A(name, driver): the calls that api= knows. `driver` is the driver call that `name` ends in, so
- * that api=cuMemAlloc takes what cudaMalloc allocated too. A runtime's call is only seen where the
- * program's runtime is shared; of a static one we see the driver call.
- */
+/* A(name, driver): a call that api= accepts. `driver` is the driver call that it makes. So
+ * api=cuMemAlloc also matches memory from cudaMalloc. The shim sees a runtime call only if the
+ * program uses a shared CUDA runtime. With a static runtime it sees only the driver call. */
 #define RULES_APIS(A) \
 	A(cuMemAlloc, cuMemAlloc) \
 	A(cuMemAllocPitch, cuMemAllocPitch) \
@@ -41,89 +41,86 @@ enum rules_api {
 #undef A
 };
 
-/* An allocation that is about to happen, as far as the selectors look at it. */
+/* A coming allocation, as far as selectors test it. */
 struct rules_allocation {
-	uint64_t size;		/* bytes, as the program asked */
+	uint64_t size;		/* bytes requested by the program */
 	int device;		/* CUDA ordinal in this process */
 	enum rules_api driver;	/* the driver call */
-	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none was seen */
-	const char
-	    *from; /* path of the object that called; NULL or "": not known, no from= holds */
+	enum rules_api runtime; /* runtime call that made it; RULES_API_NONE: none seen */
+	const char *from;	/* caller's object file; NULL or "": unknown, no from= matches */
 };
 
-/* What %p and %r stand for. */
+/* Values of %p and %r. */
 struct rules_process {
 	int pid;
 	const char *rank; /* NULL: none is set; %r is 0 then */
 };
 
-/* How a matching rule wants it done. */
+/* The name and the options from the rule that matched. */
 struct rules_match {
 	char name[256];
 	unsigned int wait_ms; /* wait= */
-	bool must;	      /* must */
-	uint32_t flags;	      /* keep, readonly: GPUSHARE_FLAG_...; of RULES_ATTACH: attach it so */
-	uint32_t mode;	      /* mode=; 0: none was given */
+	bool must;
+	uint32_t flags; /* GPUSHARE_FLAG_... of keep, readonly; RULES_ATTACH: for the attachment */
+	uint32_t mode;	/* mode=; 0: none was given */
 	char group[RULES_GROUP_MAX + 1]; /* group=; "": none */
 	uint32_t ttl_s;			 /* ttl=; 0: none was given */
-	bool adopt;			 /* adopt */
-	bool vmm;			 /* vmm, or what needs it: keep, readonly, map, unified */
-	bool unified;			 /* unified: managed memory is the host's */
-	size_t rule;			 /* which, from 0, for rules_return() */
-	uint64_t index;			 /* what %i was */
+	bool adopt;
+	bool vmm;	/* vmm, or implied by keep, readonly, map, unified */
+	bool unified;	/* unified: managed memory in host memory */
+	size_t rule;	/* index of the rule, from 0; for rules_return() */
+	uint64_t index; /* value of %i */
 };
 
 /*
- * Parse `text`; every rule or none. On failure returns NULL and `error` holds ONE line for stderr,
- * without its newline, the offending part marked with >>> and <<<:
+ * Parse all rules of `text`, or none. On failure return NULL and write ONE line for stderr to
+ * `error`, without its newline. The line marks the bad part with >>> and <<<:
  *   gpushare: GPUSHARE_NAME: size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi: weights:>>>size=ten<<<
- * An option that DESIGN.md's grammar has and this build lacks is refused by name ("not supported").
- * `variable` is the name to print. Empty text is no rules: NULL with an empty `error`.
+ * An option of the grammar that this version lacks is refused by name ("not supported").
+ * `variable` is the name to print. Empty text has no rules: return NULL with an empty `error`.
  */
 struct rules *rules_parse(enum rules_kind kind, const char *variable, const char *text, char *error,
 			  size_t error_size);
 struct rules *rules_free(struct rules *rules); /* NULL is allowed; returns NULL */
 
 /*
- * Ask the rules in order about one allocation; count it wherever its selectors hold. The first
- * rule that takes it fills `out`. A rule without selectors and without %i takes one allocation and
- * is spent; so does every rule whose template has no %i (a name can be given once). nth counts,
- * from 1, the allocations for which the rule's other selectors hold, taken by another rule or not.
- * %i is the rule's own count of matches, from 0. A template that grows over 255 bytes or into an
- * illegal name doesn't match.
+ * Test the rules in order against one allocation. Every rule counts it if all selectors but nth
+ * match. The first rule that takes it fills `out`; then return true. A rule whose template has no
+ * %i takes one allocation and is then spent: a name can be given once. nth counts, from 1, the
+ * allocations that match the rule's other selectors, whether or not another rule takes them. %i is
+ * the rule's own count of matches, from 0. A rule doesn't match if its template expands to more
+ * than 255 bytes or to an illegal name.
  */
 bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);
 
 /*
- * Without a lock: count the allocation, as rules_match() would, at each rule that can't want it now, up to the
- * first that may. Returns how many rules that were. All of them: the allocation is done with, and true for
- * rules_passed(). Else ask the others by rules_match_from().
+ * The first step of a match, without a lock. Count the allocation, as rules_match() would, at each
+ * rule that can't take it now. Stop at the first rule that may take it, and return the number of
+ * rules before it. If rules_passed() is true for that number, no rule takes the allocation.
+ * Otherwise pass the number to rules_match_from() under the lock.
  */
 size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation);
 bool rules_passed(const struct rules *rules, size_t asked);
 bool rules_match_from(struct rules *rules, size_t first, const struct rules_allocation *allocation,
 		      const struct rules_process *process, struct rules_match *out);
 
-/*
- * The allocation that `match` was made for has failed: take back what rules_match() counted, so
- * that a failed allocation uses up no name. With the same `allocation`. Where others have matched
- * since, an index may stay unused; none is given twice.
- */
+/* Undo the counts of rules_match() after the allocation has failed, so that it uses up no name.
+ * `allocation` must be the same as there. If others have matched since, an index may stay unused.
+ * No index is given twice. */
 void rules_return(struct rules *rules, const struct rules_allocation *allocation,
 		  const struct rules_match *match);
 
-/*
- * Could a rule that is not spent concern an allocation of `size` bytes by these calls? Looks at
- * size= and api= only: no lock needed, a few nanoseconds. `device` and `from` are not looked at.
- */
+/* Return true if a rule that is not spent may match an allocation of `size` bytes by these calls.
+ * It tests size= and api= only, not `device` and `from`. It needs no lock and takes a few
+ * nanoseconds. */
 bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation);
 
-/* True while some rule can still match: when not, the caller may stop asking. */
+/* Return true if some rule can still match. If not, the caller may stop asking. */
 bool rules_alive(const struct rules *rules);
 
-/* The text of rule number `at`, from 0, if it has matched no allocation; "": it has. NULL: there are fewer rules.
- * `length` is set unless NULL is returned. */
+/* Return the text of rule number `at`, from 0, if it has matched no allocation, else "". Return
+ * NULL if there are fewer rules. `length` is set unless NULL is returned. */
 const char *rules_unmatched(const struct rules *rules, size_t at, size_t *length);
 
 #endif

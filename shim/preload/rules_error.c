@@ -5,13 +5,14 @@
 
 #include "rules_internal.h"
 
-/* Bytes, as printed, that an error line shows: inside the mark, a whole name that is just too long;
- * on each side of it, less where it or the sentence is long. The line stays under 400 bytes. */
+/* Limits in printed bytes, which keep an error line under 400 bytes. The marked part may be a whole
+ * name that is just too long. The text on each side is shorter if the marked part or the sentence
+ * is long. */
 #define SHOW_MARKED 260
 #define SHOW_ASIDE 64
 #define SHOW_ASIDE_OF_MUCH 16
 
-/* One byte as it is printed: the line stays one line, and text, whatever the input holds. */
+/* Print one byte. Escaping keeps the message one line of text for any input. */
 static size_t escape(char byte, char to[5])
 {
 	if (byte == '\\')
@@ -21,7 +22,7 @@ static size_t escape(char byte, char to[5])
 	return (size_t)snprintf(to, 5, "\\x%02x", (unsigned char)byte);
 }
 
-/* `to` receives as much of the start of `part` as prints in `room` bytes, and dots if it is cut. */
+/* Copy the start of `part` to `to`, at most `room` printed bytes, and dots if it is cut. */
 static void show_start(struct rules_part part, char *to, size_t room)
 {
 	size_t used = 0;
@@ -40,7 +41,7 @@ static void show_start(struct rules_part part, char *to, size_t room)
 	to[used] = '\0';
 }
 
-/* The same for the end of it. */
+/* The same for the end of `part`. */
 static void show_end(struct rules_part part, char *to, size_t room)
 {
 	size_t used = 0, start = part.length;
@@ -64,7 +65,7 @@ bool rules_fail(const struct rules_parser *parser, struct rules_part at, const c
 	char what[256], before[SHOW_ASIDE + 8], marked[SHOW_MARKED + 4], after[SHOW_ASIDE + 4];
 	const char *end = parser->text.from + parser->text.length;
 	const char *rest = at.from + at.length;
-	bool is_long; /* the sentence is: it lists names */
+	bool is_long; /* the sentence is long: it lists names */
 	size_t aside;
 	va_list arguments;
 

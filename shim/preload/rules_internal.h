@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_RULES_INTERNAL_H
 #define GPUSHARE_SHIM_RULES_INTERNAL_H
-/* What rules_parse.c, rules_options.c and rules_error.c make together, and rules.c matches. */
+/* The parsed rules: made by rules_parse.c, rules_options.c and rules_error.c, matched by
+ * rules.c. */
 #include "rules.h"
 
-/* X(letter, value): what %<letter> stands for in a template, and its member in the values */
+/* X(letter, value): a conversion %<letter> of templates, and its member of struct values
+ * in rules.c */
 #define RULES_CONVERSIONS(X) X('i', index) X('p', pid) X('r', rank) X('d', device)
 
 struct rules_span {
-	uint64_t from, to; /* both belong to it; to is UINT64_MAX where it is open */
+	uint64_t from, to; /* inclusive; `to` is UINT64_MAX if the range is open */
 };
 
 struct rules_part {
-	const char *from; /* NULL: there is none, which is not the same as an empty one */
+	const char *from; /* NULL: not given; an empty part is not NULL */
 	size_t length;
 };
 
-/* Two parts: what parsing sets for good, and the counters. rules_concern() reads the first only. */
+/* The first part is set by parsing and then constant; the second part holds the counters. Functions
+ * without a lock read only the first part, `seen` and `taken`. */
 struct rule {
-	struct rules_part text; /* all of it, in rules.given */
+	struct rules_part text; /* the whole rule, in rules.given */
 	struct rules_part template;
-	struct rules_part glob; /* from=; ends with a zero byte once all is parsed */
+	struct rules_part glob; /* from=; zero-terminated after parsing */
 	struct rules_span nth, size;
 	int device;	    /* -1: any */
 	enum rules_api api; /* RULES_API_NONE: any */
@@ -30,17 +33,18 @@ struct rule {
 	uint32_t flags, ttl_s, mode;
 	struct rules_part group; /* group= */
 	bool vmm, adopt, unified;
-	struct rules_part keeping; /* an option that only makes sense beside keep */
+	struct rules_part keeping; /* an option that requires keep; NULL: none */
 
-	/* Changed under the callers' lock, but for `seen`, which rules_pass() counts up without it. */
-	_Atomic uint64_t seen;	/* allocations for which all selectors but nth held */
-	_Atomic uint64_t taken; /* matches that were not returned */
-	uint64_t next;		/* what %i stands for in the next match */
+	/* Changed under the callers' lock, except that rules_pass() increments `seen`
+	 * without it. */
+	_Atomic uint64_t seen;	/* allocations that matched all selectors but nth */
+	_Atomic uint64_t taken; /* matches, less those that rules_return() undid */
+	uint64_t next;		/* %i of the next match */
 };
 
 struct rules {
 	char *text;  /* the templates and globs point into it */
-	char *given; /* the same as it was given: globs have no zero byte here */
+	char *given; /* the text as given: without the zero bytes that end globs in `text` */
 	size_t count;
 	struct rule rule[];
 };
@@ -48,7 +52,7 @@ struct rules {
 struct rules_parser {
 	enum rules_kind kind;
 	const char *variable;
-	struct rules_part text; /* all of it */
+	struct rules_part text; /* the value of the variable */
 	char *error;
 	size_t error_size;
 };
@@ -59,7 +63,7 @@ static inline void rules_skip(struct rules_part *part, size_t bytes)
 	part->length -= bytes;
 }
 
-/* rules_options.c: one option into `rule`; `given` collects which have been. */
+/* rules_options.c: parse one option into `rule`. `given` is a bit set of the options so far. */
 bool rules_parse_option(const struct rules_parser *parser, struct rules_part text,
 			unsigned int *given, struct rule *rule);
 

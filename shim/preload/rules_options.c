@@ -14,10 +14,8 @@ static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_
 static const char api_wants[] = "api wants one of" RULES_APIS(A);
 #undef A
 
-/*
- * X(kind, name, set, wants): every option of the grammar. `set` returns NULL or the sentence that
- * says what is wrong, mostly `wants`. KEEPING is NAMING, and only beside keep.
- */
+/* X(kind, name, set, wants): an option of the grammar. `set` returns NULL or an error sentence,
+ * mostly `wants`. KEEPING is NAMING that also requires keep. */
 #define OPTIONS(X) \
 	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
 	X(ANYWHERE, size, set_size, "size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi") \
@@ -48,7 +46,7 @@ static const struct option {
 #undef X
 };
 
-/* Those that there are, each with a blank before it. */
+/* The supported options, each after a blank. */
 #define KNOWN_ANYWHERE(name) " " #name
 #define KNOWN_ATTACHING(name) " " #name
 #define KNOWN_NAMING(name) " " #name
@@ -118,7 +116,7 @@ static const char *take_bytes(struct rules_part *part, uint64_t *out, const char
 
 typedef const char *take_call(struct rules_part *part, uint64_t *out, const char *wants);
 
-/* N or A-B, and A- where that is allowed. */
+/* Parse N or A-B; also A- if `may_be_open`. */
 static const char *take_span(struct rules_part value, take_call *take, bool may_be_open,
 			     struct rules_span *out, const char *wants)
 {
@@ -196,7 +194,7 @@ static const char *set_from(struct rule *rule, struct rules_part value, const ch
 	return NULL;
 }
 
-/* Parts of a millisecond round up, so that a wait that was asked for is never none. */
+/* Round fractions of a millisecond up, so that a wait above 0 never becomes 0. */
 static const char *set_wait(struct rule *rule, struct rules_part value, const char *wants)
 {
 	uint64_t ms = 0, part_ms = 0, scale = 100;

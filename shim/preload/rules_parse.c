@@ -28,10 +28,10 @@ static bool is_percent(const struct rules_part *rest)
 	return rest->length >= 2 && rest->from[1] == '%';
 }
 
-/* NULL, or the sentence that says what is wrong with it. */
+/* Return NULL if the template is valid, else the error sentence. */
 static const char *template_fault(struct rules_part rest)
 {
-	size_t shortest = 0; /* that the name can be: a conversion yields a byte at least */
+	size_t shortest = 0; /* possible name: a conversion yields at least one byte */
 
 	if (rest.length == 0)
 		return "a rule starts with a name";
@@ -53,7 +53,8 @@ static const char *template_fault(struct rules_part rest)
 
 _Static_assert(GPUSHARE_NAME_MAX == 255, "template_fault() says 255");
 
-/* The bytes up to `byte` or the end; `rest` moves past them and it. True if `byte` was there. */
+/* Cut the bytes up to `byte`, or to the end, off `rest` into `out`. `rest` skips `byte`, too.
+ * Return true if `byte` was found. */
 static bool cut(struct rules_part *rest, char byte, struct rules_part *out)
 {
 	const char *found = memchr(rest->from, byte, rest->length);
@@ -136,7 +137,8 @@ static bool parse_all(const struct rules_parser *parser, struct rules *rules)
 	return true;
 }
 
-/* fnmatch() wants strings. The separators stay until nothing can fail: error lines show them. */
+/* fnmatch() needs zero-terminated globs. End them only when nothing can fail any more: error lines
+ * show the separators. */
 static void end_globs(struct rules *rules)
 {
 	for (size_t i = 0; i < rules->count; i++) {
@@ -147,7 +149,7 @@ static void end_globs(struct rules *rules)
 	}
 }
 
-/* Room for every rule that the text can hold, and a copy of it. */
+/* Allocate room for as many rules as the text can hold, and copy the text. */
 static struct rules *make_room(const char *text)
 {
 	struct rules *rules;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocations that are there when the call returns: cuMemAlloc, cuMemAllocPitch, managed memory. */
+/* Synchronous allocations: cuMemAlloc and cuMemAllocPitch. shim_managed.c has managed memory. */
 #include "client/client.h"
 #include "base/monotonic.h"
 #include "shim_apart.h"
@@ -32,7 +32,8 @@ void buffers_sweep(void)
 	linger_sweep(false);
 }
 
-/* Deferred frees are done by calls that wait for the GPU: what can be waited for in time comes first. */
+/* linger_empty() does deferred frees with calls that wait for the GPU. So first wait, until a
+ * deadline, for the frees in stream order. */
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -70,10 +71,9 @@ bool buffers_has_room(const struct driver *driver, size_t size)
 		room >= rounded && room - rounded >= total / BUFFERS_AMPLE);
 }
 
-/*
- * A process that opens an IPC handle maps whole blocks: a named allocation has its blocks to itself.
- * Where they don't fit, the program gets the size that it asked for, without a name.
- */
+/* A process that opens an IPC handle maps whole blocks, so named memory must share no block with
+ * other memory. If rounding up to whole blocks doesn't fit, allocate the requested size, without a
+ * name. */
 static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *real,
 			    cu_deviceptr *pointer, size_t size, struct own *own)
 {
@@ -89,7 +89,7 @@ static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *re
 	return make(real, pointer, size);
 }
 
-/* By other memory of `other_size`. False: there is none. */
+/* Replace the memory by new memory of `other_size` bytes. Return false if there is no room. */
 static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t other_size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -105,7 +105,8 @@ static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t oth
 	return true;
 }
 
-/* The pitch is the driver's to choose; the memory may be another. */
+/* The driver has chosen the pitch. It stays valid if other memory of whole blocks replaces this
+ * memory. */
 static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
 	size_t rounded = buffers_rounded(size);
@@ -155,7 +156,8 @@ void buffers_give_back(const struct driver *driver, cu_deviceptr pointer)
 	driver->cuMemFree_v2(pointer);
 }
 
-/* Where mapped memory has no room beside it, it stays what it is. */
+/* Mapped memory is made while the pitched memory exists. If there is no room for both, the pitched
+ * memory stays. */
 static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
 	cu_deviceptr mapped;

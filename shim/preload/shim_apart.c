@@ -10,17 +10,17 @@
 #include "cuda/shim_scope.h"
 
 #define APART_CONTEXTS 64
-#define APART_SETTLE_MS 20 /* for what has just been freed, when all time was up before */
+#define APART_SETTLE_MS 20 /* least wait of apart_drain(), even past its deadline */
 
 struct own_stream {
-	cu_context context; /* NULL: free */
+	cu_context context; /* NULL: this slot is free */
 	cu_stream stream;
-	cu_event reached; /* all that it was given */
-	bool owes;	  /* what was freed in it may be there still */
+	cu_event reached; /* recorded behind all work of the stream */
+	bool owes;	  /* memory freed in it may not have been released */
 };
 
 static struct {
-	pthread_mutex_t lock; /* never held over a driver call */
+	pthread_mutex_t lock; /* never held during a driver call */
 	atomic_uint count;
 	struct own_stream known[APART_CONTEXTS];
 } apart = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -51,7 +51,7 @@ static bool find(cu_context context, struct own_stream *out)
 	return found != NULL;
 }
 
-/* False: no room, or another thread was quicker. */
+/* Return false if the table is full, or if another thread has entered the context first. */
 static bool enter(const struct own_stream *made)
 {
 	struct own_stream *place = NULL;
@@ -84,7 +84,7 @@ static bool make(const struct driver *driver, struct own_stream *made)
 	return false;
 }
 
-/* False: there is none, and none can be made. */
+/* Find or make the stream of `context`. Return false if it can't be made. */
 static bool open_one(const struct driver *driver, cu_context context, struct own_stream *out)
 {
 	struct own_stream made = {.context = context};
@@ -139,7 +139,7 @@ cu_result apart_free(const struct driver *driver, cu_context context, cu_devicep
 	return result;
 }
 
-/* That owes, behind `skip` such. */
+/* Find a stream with `owes` set, after skipping `skip` such streams. */
 static bool find_owing(size_t skip, struct own_stream *out)
 {
 	bool found = false;
@@ -153,7 +153,7 @@ static bool find_owing(size_t skip, struct own_stream *out)
 	return found;
 }
 
-/* Its context has not been ended by another thread. */
+/* Return false if another thread has ended the context meanwhile. */
 static bool is_there(const struct own_stream *one)
 {
 	struct own_stream now;
@@ -175,7 +175,8 @@ static bool has_reached(const struct driver *driver, const struct own_stream *on
 	return true;
 }
 
-/* What is behind in it is nothing by then, and so waited for at once. */
+/* Once `reached` is complete, the stream has no work left, and cuStreamSynchronize() returns at
+ * once. */
 static bool settle(const struct driver *driver, const struct own_stream *one, int64_t until_ms)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -186,7 +187,7 @@ static bool settle(const struct driver *driver, const struct own_stream *one, in
 	return driver->cuStreamSynchronize(one->stream) == CU_OK;
 }
 
-/* Each is looked at once, whatever other threads free meanwhile. */
+/* Try each stream once, even if other threads free more memory meanwhile. */
 bool apart_drain(const struct driver *driver, int64_t until_ms)
 {
 	int64_t least_ms = monotonic_ms() + APART_SETTLE_MS;

@@ -2,33 +2,35 @@
 #ifndef GPUSHARE_SHIM_APART_H
 #define GPUSHARE_SHIM_APART_H
 /*
- * A stream of our own in a context, which waits for nothing. It stays: what is freed by cuMemFreeAsync goes
- * when its context is next synchronized, and never if its stream is destroyed before (measured on driver
- * 580: the memory is there until a cuMemFree or the context's end).
- * None is made to wait for a stream of the program's that is held up. Streams share the hardware's queues
- * (CUDA_DEVICE_MAX_CONNECTIONS, 8 without it), and behind our wait in such a queue another stream of the
- * program's would stand, which may be the one that was to let the first go.
+ * One stream of the shim's own per context, in which it frees memory with cuMemFreeAsync.
+ * The shim never destroys the stream. The driver releases memory freed in it when the context is
+ * next synchronized. If the stream is destroyed before, the memory stays until a cuMemFree or the
+ * end of the context (measured on driver 580).
+ * The stream never waits for a stream of the program. Streams share hardware queues
+ * (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default). A wait in such a queue blocks other streams of the
+ * program behind it. One of them may have to run before the awaited stream can go on.
  */
 #include <stdbool.h>
 
 #include "cuda/driver.h"
 
-/* Is there one in the current context, which is `context`, or can it be made? False also where the driver
- * can't, or there are too many contexts. */
+/* Make the stream of `context`, which must be current, if there is none. Return false if the driver
+ * lacks a call or refuses, or if there are too many contexts. */
 bool apart_open(const struct driver *driver, cu_context context);
 
-/* cuMemFreeAsync in that stream of the current context, which is `context`: unlike cuMemFree it does
- * not wait. CU_NOT_SUPPORTED: there is none. */
+/* Call cuMemFreeAsync in the stream of `context`, which must be current. Unlike cuMemFree this does
+ * not wait. CU_NOT_SUPPORTED: there is no such stream. */
 cu_result apart_free(const struct driver *driver, cu_context context, cu_deviceptr pointer);
 
-/* Is there a stream of ours in any context? One atomic load. */
+/* Is there a stream of the shim in any context? One atomic load. */
 bool apart_any(void);
 
-/* Wait until then, but some milliseconds at least, for what was freed so, that there be room for an allocation that has failed: that of
- * stream-ordered memory would have waited for it, in its stream. True: some of it has come. */
+/* Wait for the frees of apart_free(), to make room after an allocation has failed. Wait until
+ * `until_ms`, but some milliseconds at least. A stream-ordered allocation would have waited for
+ * such a free in its stream. Return true if some memory was released. */
 bool apart_drain(const struct driver *driver, int64_t until_ms);
 
-/* The context is about to end, and its streams with it. */
+/* Forget the stream of `context`, which is about to end. */
 void apart_forget(cu_context context);
 
 #endif

@@ -15,21 +15,21 @@
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
 
-#define SWEEP_MAX 8 /* asked about in one call of the program */
+#define SWEEP_MAX 8 /* entries that one program call asks about */
 
 struct pending {
 	struct pending *next;
 	struct live entry;
 	cu_context context; /* of the stream and the event */
 	cu_event event;
-	bool busy; /* a thread asks about it */
-	bool told; /* the registry knows of its end; what is left is to close the handle */
+	bool busy; /* a thread is working on this entry */
+	bool told; /* the registry knows the end; only the handle is left to close */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	atomic_size_t count;
-	atomic_size_t waiting; /* for their streams */
+	atomic_size_t waiting; /* entries that wait for their streams */
 	struct pending *first;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -43,7 +43,8 @@ bool async_waits(void)
 	return atomic_load_explicit(&queue.waiting, memory_order_acquire) != 0;
 }
 
-/* Whoever read all there is while it was on no list, has missed it. */
+/* Before this the entry was on no list. If a resync has read the lists meanwhile, it missed the
+ * entry and must be repeated. */
 static void append(struct pending *made)
 {
 	LL_APPEND(queue.first, made);
@@ -115,7 +116,8 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* One that no other thread asks about, behind `skip` such: told, or still waiting. Of that pointer; 0: any. */
+/* Pick an entry that is not busy and has this `told`, after skipping `skip` such entries. Mark it
+ * busy. `pointer` is that of the entry; 0: any. */
 static struct pending *pick(size_t skip, bool told, uint64_t pointer)
 {
 	struct pending *one;
@@ -141,7 +143,8 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* Attached memory is left; the program's own, which others have attached, has its free deferred. */
+/* Attached memory is detached. Memory of the program that has a name has attachers, so its free is
+ * deferred. Without a name it is freed. */
 static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
 {
 	if (one->entry.kind == LIVE_OWN) {
@@ -156,7 +159,7 @@ static void end_entry(const struct driver *driver, const struct pending *one, cu
 		share_left(&one->entry);
 }
 
-/* Off the list first: once it is freed, the address may be anybody's. */
+/* Take the entry off the list first: after the free the driver may reuse the address. */
 static void finish(const struct driver *driver, struct pending *one, cu_context current)
 {
 	if (!lock_take(&queue.lock))
@@ -180,7 +183,8 @@ static bool set_told(struct pending *one, bool told)
 	return true;
 }
 
-/* The program has done with it, and so has its stream. False: it can't be told now without a wait. */
+/* Tell the registry that the attachment has ended, as the stream has reached the free. Return false
+ * if the registry can't be told now without a wait. */
 static bool tell(struct pending *one, bool waits)
 {
 	static _Atomic int64_t failed_ms;
@@ -204,14 +208,16 @@ static bool is_due(const struct driver *driver, const struct pending *one, struc
 	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
 }
 
-/* Before it is closed. Its end is told once it is closed where that may wait. */
+/* Return true if the registry must know the end before the mapping is closed. Otherwise, in a call
+ * that may wait, end_entry() tells it after closing. */
 static bool is_told_first(const struct pending *one, bool waits)
 {
 	return one->entry.kind == LIVE_IPC ||
 	       (!waits && one->entry.kind != LIVE_OWN && one->entry.kind != LIVE_OWN_VMM);
 }
 
-/* cuIpcCloseMemHandle waits for all of the GPU's work (measured): not in a call that does not. */
+/* cuIpcCloseMemHandle waits for all GPU work (measured). So an IPC mapping stays here until
+ * async_close(), which runs in a call that waits anyway. */
 static bool end_if_due(const struct driver *driver, struct pending *one, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -232,11 +238,12 @@ static const struct driver *driver_to_end(void)
 	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 }
 
-/* The oldest first. Where that one is held up, and there are more than a call has time for, they take
- * turns: those that are held up for long keep nobody from asking about the rest. */
+/* Ask about the oldest entries first. If the oldest still waits, and there are more entries than
+ * `most`, go on behind the entries that the last sweep asked about. Thus entries that wait long
+ * don't keep the others from being asked about. */
 static size_t sweep(size_t most, bool waits)
 {
-	static atomic_size_t turn; /* behind so many */
+	static atomic_size_t turn; /* waiting entries that the next sweep skips */
 	const struct driver *driver = driver_to_end();
 	bool all = most >= atomic_load(&queue.waiting);
 	size_t asked = 0, ended = 0, waiting = 0;
@@ -288,7 +295,7 @@ bool async_drain(int64_t until_ms)
 
 	(void)quiet;
 	while (async_waits() && process_is_mine() && !process_is_ending()) {
-		/* not what others free meanwhile */
+		/* only the entries that wait now, not later ones */
 		size_t now = sweep(atomic_load(&queue.waiting), true);
 
 		ended += now;
@@ -387,7 +394,8 @@ struct pending *async_take_of(cu_context context)
 	return taken;
 }
 
-/* Its event went with the context, or its memory did; mapped memory is no context's own. */
+/* `context` has ended, and with it the entry's event or memory or both. Mapped memory belongs to no
+ * context and still has to be unmapped. */
 static void end_behind(const struct driver *driver, cu_context context, const struct pending *one)
 {
 	_scope_ struct scope scope = scope_enter(driver);

@@ -2,52 +2,58 @@
 #ifndef GPUSHARE_SHIM_ASYNC_H
 #define GPUSHARE_SHIM_ASYNC_H
 /*
- * Attached buffers that the program has freed in stream order: each is detached once its stream has
- * got so far; and buffers of its own, freed so: those that others have attached (shim_linger.h), and those
- * without a name any more, which are given back then. There is no thread of ours: it is done at the
- * program's next allocation or free after that, or when an allocation fails for want of memory. No stream
- * of ours waits for the program's: see shim_apart.h. Memory opened from an IPC handle stays mapped
- * until the program frees something with cuMemFree: closing a handle waits for all of the GPU's work.
+ * Buffers that the program has freed in stream order. An entry ends once its stream has reached the
+ * free. Then an attached buffer is detached. A buffer of the program that others have attached
+ * becomes a deferred free (shim_linger.h). A buffer of the program without a name is freed.
+ * The shim has no thread. The program's next allocation or free ends the entries that are due. An
+ * allocation that fails for lack of memory waits for them. No stream of the shim waits for one of
+ * the program (shim_apart.h).
+ * Memory opened from an IPC handle stays mapped until the program frees something with cuMemFree:
+ * closing the handle waits for all GPU work.
  */
 #include "shim_live.h"
 
-/* Is anything here? One atomic load. */
+/* Is there any entry? One atomic load. */
 bool async_any(void);
 
-/* Is anything waiting for its stream? One atomic load. */
+/* Does any entry wait for its stream? One atomic load. */
 bool async_waits(void);
 
-/* A stream's, or the current one; NULL: neither is to be had. */
+/* Return the context of `stream`, else the current context. NULL: neither is known. */
 cu_context async_context(const struct driver *driver, cu_stream stream);
-/* `entry` ends behind what the stream holds now. Anything but CU_OK: nothing has changed. */
+/* End `entry` once `stream` has done the work that it holds now. If the result is not CU_OK,
+ * nothing has changed. */
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);
 
-/* Give back what is due, a few at a time. errno, context and capture stay. `waits`: for the registry, too: only
- * in a call of the program that may be named. */
+/* End a few entries that are due. errno, context and capture stay unchanged. `waits`: may also wait
+ * for the registry; true only in a program call that may concern a name. */
 void async_sweep(bool waits);
-/* The same of that one: an idle stream has got so far already. */
+/* The same for the entry of `pointer`, with `waits`: an idle stream has reached the free
+ * already. */
 void async_ask(uint64_t pointer);
 
-/* Close the handles of what has ended: in a call of the program that waits for the GPU anyway. */
+/* Close the IPC handles of ended entries. Call it only in a program call that waits for the GPU
+ * anyway. */
 void async_close(void);
 
-/* Wait for what is waiting until then. True: some was given back. */
+/* Wait until `until_ms` for the entries that wait for their streams. Return true if one
+ * has ended. */
 bool async_drain(int64_t until_ms);
 
-/* Is that pointer waiting for its end? The program has freed it, but where it had attached the
- * buffer more than once: ask live_take() first. */
+/* Is there an entry of `pointer`? Then the program has freed it. But if it attached the buffer more
+ * than once, one attachment may remain: call live_take() first. */
 bool async_holds(uint64_t pointer);
 
-/* live_pooled() of what waits for its stream. */
+/* live_pooled() for the entries that wait for their streams. */
 uint64_t async_pooled(unsigned int pool);
 
-/* live_list(), live_count() and live_get() of what the registry does not know to be over. */
+/* live_list(), live_count() and live_get() for the entries whose end the registry doesn't know. */
 bool async_list(struct resync *resync);
 void async_count(gpushare_Hold *out_hold);
 bool async_get(uint64_t pointer, uint64_t generation, struct live *out_entry);
 
-/* A context is about to end: what waits in it is taken off, and ends behind it or, if the context
- * stays after all, waits on. */
+/* `context` is about to end. async_take_of() takes its entries off the list. async_end() ends them
+ * after the context has ended. async_return() puts them back if the context stays. */
 struct pending;
 struct pending *async_take_of(cu_context context);
 void async_end(const struct driver *driver, cu_context context, struct pending *taken);

@@ -13,13 +13,14 @@
 #include "shim_share.h"
 #include "cuda/vmm_host.h"
 
-/* Why a rule's buffer was not used: one line, and the error for a rule with `must`. */
+/* Why a rule's buffer is not used: one line, and the error that the program gets if the rule has
+ * `must`. */
 struct refusal {
 	char why[512];
 	cu_result result;
 };
 
-/* What the registry gave for the name. */
+/* The registry's answer for a name. */
 struct found {
 	record what;
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
@@ -44,7 +45,7 @@ static bool refuse_call(struct refusal *refusal, const struct driver *driver, cu
 	return false;
 }
 
-/* Its ordinal here; -1: it is not visible. */
+/* Return the device's ordinal in this process; -1: it is not visible. */
 static int device_seek(const struct driver *driver, const uint8_t wanted[GPUSHARE_UUID_SIZE])
 {
 	uint8_t uuid[GPUSHARE_UUID_SIZE];
@@ -61,7 +62,8 @@ static int device_seek(const struct driver *driver, const uint8_t wanted[GPUSHAR
 	return -1;
 }
 
-/* From the device that the program allocates on. Of a GPU that is not visible only a try tells. */
+/* Can the device of the program's allocation access the buffer? If the buffer's GPU is not visible,
+ * return true: only an attempt can tell. */
 static bool is_reached(const struct claim *claim, const record *what)
 {
 	int home = device_seek(claim->driver, what->device_uuid), can = 0;
@@ -73,7 +75,7 @@ static bool is_reached(const struct claim *claim, const record *what)
 		can);
 }
 
-/* Big enough, reachable, and said to be what it can be. */
+/* Check the buffer's size, record, kind of memory and reachability. */
 static bool fits(const struct claim *claim, const struct found *found, size_t size,
 		 struct refusal *refusal)
 {
@@ -142,7 +144,7 @@ static bool open_vmm(const struct claim *claim, const struct found *found, struc
 	return true;
 }
 
-/* At the address that it has in every process. */
+/* Map unified memory at the address that it has in every process. */
 static bool open_host(const struct claim *claim, const struct found *found, struct live *entry,
 		      struct refusal *refusal)
 {
@@ -243,7 +245,7 @@ static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_poi
 	return true;
 }
 
-/* Logs the reason. True: the rule says "must", and the program gets the error. */
+/* Log the reason. Return true if the rule says "must": the program gets the error. */
 static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
 {
 	state_log("\"%s\" is not attached: %s; %s", claim->match.name, refusal->why,
@@ -272,7 +274,8 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 	const struct driver *driver = claim->driver;
 	cu_result result = CU_NOT_SUPPORTED;
 
-	/* Whether the program can map it would come out too late, in a call of its own. */
+	/* Check this now. The program maps the memory in a later call, where it would be too late
+	 * to refuse. */
 	if (device_seek(driver, found->what.device_uuid) < 0)
 		return refuse(refusal, CU_INVALID_DEVICE, "its GPU is not visible to this process");
 	if (found->what.backing == GPUSHARE_BACKING_HOST)
@@ -339,7 +342,7 @@ cu_result attach_close(const struct driver *driver, const struct live *entry)
 
 	if (live_is_mapped(entry) && !entry->mapping.file)
 		return vmm_unmap(driver, &entry->mapping);
-	/* cuMemFree asks for no current one, cuIpcCloseMemHandle and cuMemHostUnregister do */
+	/* cuMemFree needs no current context; cuIpcCloseMemHandle and cuMemHostUnregister do */
 	if (entry->context)
 		scope_push(&scope, entry->context);
 	if (entry->mapping.file)
@@ -353,7 +356,7 @@ void attach_wait(const struct driver *driver, const struct live *entry)
 
 	if (entry->context)
 		scope_push(&scope, entry->context);
-	/* cuMemFree spares a capture in relaxed mode, which cuCtxSynchronize spoils */
+	/* the stand-in's cuMemFree leaves a relaxed capture valid, cuCtxSynchronize doesn't */
 	if (deferred_stand_in(driver) != CU_OK && driver->cuCtxSynchronize)
 		driver->cuCtxSynchronize();
 }

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_ATTACH_H
 #define GPUSHARE_SHIM_ATTACH_H
-/* GPUSHARE_ATTACH: an allocation that a rule takes is answered with a named buffer. */
+/* GPUSHARE_ATTACH: answers an allocation that a rule takes with a named buffer. */
 #include "shim_claim.h"
 #include "shim_live.h"
 
-/*
- * True: the program gets `*out_result`, and on CU_OK `*out_pointer` with `size` bytes or more.
- * False: go on as usual, no rule took it, or what it names can't be had (logged).
- */
+/* Return true if the program's call is answered: with `*out_result`, and on CU_OK with
+ * `*out_pointer` to `size` bytes or more. Return false to allocate as usual: no rule took the
+ * allocation, or its buffer can't be attached (logged). */
 bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		    cu_result *out_result);
 
-/* The same for a program that wants a handle to map by itself: out_object->mapping.handle. */
+/* The same for cuMemCreate: the program maps out_object->mapping.handle itself. */
 bool attach_object(struct claim *claim, size_t size, struct live *out_object,
 		   cu_result *out_result);
 
-/* Wait for the GPU, in the entry's context: cuMemFree waits for the work that may still use the
- * memory, and so does cuIpcCloseMemHandle; cuMemUnmap does not (measured). */
+/* Wait for the GPU in the entry's context. cuMemFree and cuIpcCloseMemHandle wait for work that may
+ * still use the memory; cuMemUnmap does not (measured). */
 void attach_wait(const struct driver *driver, const struct live *entry);
 
-/* Wait where that is ours to do, unmap, and give the attachment back. */
+/* Wait for the GPU if the unmapping call does not, unmap, and give the attachment back. */
 cu_result attach_end(const struct driver *driver, const struct live *entry);
 
-/* Unmap. Work on it must have ended. */
+/* Unmap. GPU work on the memory must have ended. */
 cu_result attach_close(const struct driver *driver, const struct live *entry);
 
 #endif

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_BUFFERS_H
 #define GPUSHARE_SHIM_BUFFERS_H
-/*
- * What happens around a call of the program when rules may concern it. Each function takes the call
- * to go on to and answers as the driver would have without us: result, errno, current context,
- * order. None holds a lock over a driver call.
- */
+/* The program's driver calls that rules may concern. Each function takes the driver call to make,
+ * and behaves as the driver would without the shim: result, errno, current context and order. None
+ * holds a lock during a driver call. */
 #include <stdbool.h>
 
 #include "cuda/driver.h"
 #include "shim_claim.h"
 #include "shim_live.h"
 
-#define BUFFERS_BLOCK ((size_t)2 << 20) /* what the driver maps at once (FACTS.md) */
-#define BUFFERS_AMPLE 8 /* nothing is rounded up where less than this part of the GPU stays free */
+#define BUFFERS_BLOCK ((size_t)2 << 20) /* the driver's unit of mapping (FACTS.md) */
+#define BUFFERS_AMPLE 8 /* round up only if 1/BUFFERS_AMPLE of the GPU's memory stays free */
 
-/* shim_alloc.c, too: give back what is due of what was freed before its time; and, for an allocation
- * that fails, all of it that can be: true if there was any. */
+/* shim_alloc.c. buffers_sweep() ends stream-ordered and deferred frees that are due. After an
+ * allocation has failed, buffers_make_room() ends all that it can; it returns true if there was
+ * any. */
 void buffers_sweep(void);
 bool buffers_make_room(void);
 
-/* shim_alloc.c: memory at once. buffers_rounded() is whole blocks, or `size` where that overflows.
- * buffers_has_room(): is there ample memory for those blocks, or is `size` whole blocks? */
+/* shim_alloc.c: synchronous allocations. buffers_rounded() returns `size` rounded up to whole
+ * blocks, or `size` if that overflows. buffers_has_room() returns true if the rounded size has
+ * ample room, or if `size` is whole blocks. */
 size_t buffers_rounded(size_t size);
 bool buffers_has_room(const struct driver *driver, size_t size);
 void buffers_give_back(const struct driver *driver, cu_deviceptr pointer);
@@ -36,23 +36,25 @@ cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *cal
 
 /* shim_stream.c: memory in stream order */
 struct buffers_stream {
-	cu_cuMemAllocAsync_call *async; /* one of the two */
+	cu_cuMemAllocAsync_call *async; /* exactly one of `async` and `pooled` is set */
 	cu_cuMemAllocFromPoolAsync_call *pooled;
 	cu_mem_pool pool;
 	cu_stream stream; /* as given */
-	cu_stream meant;  /* with the default stream spelled out */
+	cu_stream meant;  /* stream 0 of a _ptsz call as CU_STREAM_PER_THREAD */
 };
 cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
 			      const void *caller, cu_deviceptr *pointer, size_t size);
 cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer, cu_stream stream,
 			     cu_stream meant);
 
-/* shim_free.c: the end of an allocation. The name goes first: the address may be handed out again
- * at once. */
+/* shim_free.c: cuMemFree. It withdraws the name before it frees the memory: the driver may hand the
+ * address out again at once. */
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer);
-/* Has the program freed it, while it is there still for the driver? To be asked where it is not live. */
+/* Has the program freed `pointer`, while the driver still has that memory? Call it only if there is
+ * no live entry of `pointer`. */
 bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer);
-/* Wait as it would, and answer so; CU_OUT_OF_MEMORY, too, where the context can't be asked. */
+/* Wait for the GPU as cuMemFree would, and return its answer. Also return CU_OUT_OF_MEMORY if
+ * `context` can't be made current. */
 cu_result buffers_stand_in(const struct driver *driver, cu_context context);
 
 /* shim_context.c: the end of all allocations of a context */
@@ -70,15 +72,16 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
 		      cu_mem_handle handle, unsigned long long flags);
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size);
 
-/* shim_query.c, too: handles of ours */
+/* shim_query.c: opening and closing IPC handles that the shim made */
 cu_result buffers_open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr *pointer,
 			      const cu_ipc_mem_handle *handle, unsigned int flags);
 cu_result buffers_close_handle(cu_cuIpcCloseMemHandle_call *real, cu_deviceptr pointer);
 
-/* shim_query.c: what a program may ask about a pointer. Answers are corrected in place; the second
- * says whether it answers in the driver's place. */
-cu_deviceptr buffers_told(cu_deviceptr pointer); /* the driver is to be asked of; see there */
-/* A copy of the entry whose memory `pointer` lies in. errno stays. */
+/* shim_query.c: a program's questions about a pointer. buffers_range() and buffers_attribute()
+ * correct the driver's answer in place. buffers_handle() returns true if it answers instead of the
+ * driver. */
+cu_deviceptr buffers_told(cu_deviceptr pointer); /* the pointer to ask the driver about */
+/* Copy the entry whose memory `pointer` lies in. errno stays unchanged. */
 bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry);
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result);
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);

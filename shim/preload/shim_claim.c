@@ -6,7 +6,8 @@
 #include "shim_lookup.h"
 #include "shim_process.h"
 
-/* The runtime's caller where its call was seen, else the driver's. */
+/* Note who called the runtime, if its call was seen, else who called the driver. Return false for
+ * NCCL. */
 static bool find_caller(struct claim *claim, const void *caller)
 {
 	claim->allocation.from = site_path(site_here.runtime ? site_here.caller : caller);

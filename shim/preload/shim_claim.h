@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_CLAIM_H
 #define GPUSHARE_SHIM_CLAIM_H
-/* An allocation that is about to happen, and what the rules want with it. */
+/* A coming allocation, and the rules that take it. */
 #include "cuda/driver.h"
 #include "shim_site.h"
 #include "shim_state.h"
@@ -11,17 +11,18 @@
 struct claim {
 	const struct driver *driver;
 	struct rules_allocation allocation;
-	struct rules_match match; /* of the last claim_take() that was true */
-	unsigned int pool;	  /* of stream-ordered memory; pools_number(), 0: none */
+	struct rules_match match; /* of the last claim_take() that returned true */
+	unsigned int pool;	  /* pools_number() of stream-ordered memory; 0: none */
 };
 
-/* Behind claim_open(), for allocations that a rule may concern. */
+/* The rest of claim_open(), for an allocation that a rule may concern. */
 bool claim_prepare(struct claim *claim, int device, const void *caller);
 
 /*
- * May any rule concern an allocation of `size` bytes by `call`, made from the place `caller`?
- * False, after a few loads, for nearly all. On the `device`, or that of the current context: without
- * one it is the driver's to refuse. errno stays.
+ * Return true if a rule may concern an allocation of `size` bytes by `call`, made at the address
+ * `caller`. Nearly all calls get false after a few loads. CLAIM_CURRENT_DEVICE means the current
+ * context's device. If there is none, return false: the driver refuses the allocation. errno stays
+ * unchanged.
  */
 static inline bool claim_open(struct claim *claim, enum rules_api call, size_t size, int device,
 			      const void *caller)
@@ -34,10 +35,10 @@ static inline bool claim_open(struct claim *claim, enum rules_api call, size_t s
 	return state_may_match(&claim->allocation) && claim_prepare(claim, device, caller);
 }
 
-/* Ask the rules of that kind: `claim->match` says what they want. */
+/* Return true if a rule of that kind takes the allocation: `claim->match` is set. */
 bool claim_take(struct claim *claim, enum rules_kind kind);
 
-/* The allocation failed: no name is used up. */
+/* Undo claim_take() after the allocation has failed: it uses up no name. */
 void claim_return(const struct claim *claim, enum rules_kind kind);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A context takes its memory along: what was named or attached in it ends with it. */
+/* When a context ends, its memory ends, too: so do the names and attachments in it. */
 #include <stdlib.h>
 
 #include "shim_apart.h"
@@ -13,7 +13,7 @@
 #include "shim_share.h"
 #include "shim_site.h"
 
-/* The call is guarded then. */
+/* Return true if a context's end may concern the shim. The thread can't be cancelled then. */
 static bool is_concerned(void)
 {
 	if (!(live_any() || async_any() || linger_any() || apart_any()) || !process_is_mine())
@@ -27,8 +27,8 @@ struct withdrawn {
 	struct live entry;
 };
 
-/* Own names go before the memory does. The list is for a context whose end fails; an entry for which malloc
- * fails is not in it. */
+/* Withdraw the names of the program's own memory before that memory ends. Return a list, to share
+ * it again if the context doesn't end. The list lacks an entry if its malloc() fails. */
 static struct withdrawn *end_names(cu_context context)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -55,7 +55,7 @@ static void share_in_context(const struct driver *driver, struct live *entry)
 	share_again(driver, entry);
 }
 
-/* Share the list again where the context stays; free it. */
+/* If the context stays, share the list's memory again. Free the list. */
 static void settle_names(const struct driver *driver, struct withdrawn *ended, bool stays)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -70,8 +70,8 @@ static void settle_names(const struct driver *driver, struct withdrawn *ended, b
 	}
 }
 
-/* Attachments go after it. Mapped memory, the program's own too, is no context's own: it would stay.
- * Work on it has ended with the context. */
+/* End attachments after the context has ended. Mapped memory, also the program's own, belongs to no
+ * context and must be unmapped. GPU work on it has ended with the context. */
 static void end_mappings(const struct driver *driver, cu_context context)
 {
 	struct live entry;
@@ -80,14 +80,14 @@ static void end_mappings(const struct driver *driver, cu_context context)
 		if (live_is_mapped(&entry))
 			attach_close(driver, &entry);
 		if (entry.kind == LIVE_OPENED)
-			entry.count = 1; /* attached once, however often it was opened */
+			entry.count = 1; /* one attachment, even if opened more often */
 		for (unsigned int i = 0; i < entry.count; i++)
 			share_left(&entry);
 	}
 }
 
 struct ending {
-	const struct driver *driver; /* NULL: nothing of ours is concerned */
+	const struct driver *driver; /* NULL: the shim is not concerned */
 	cu_context context;
 	struct withdrawn *names;
 	struct pending *waiting;
@@ -138,7 +138,7 @@ static bool is_active(const struct driver *driver, cu_device device)
 	       driver->cuDevicePrimaryCtxGetState(device, &flags, &active) == CU_OK && active;
 }
 
-/* The device's primary context, if there is one; its count is as it was. */
+/* Return the device's primary context; NULL: there is none. Its reference count stays unchanged. */
 static cu_context primary_of(const struct driver *driver, cu_device device)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -161,7 +161,8 @@ cu_result buffers_primary_reset(cu_cuDevicePrimaryCtxReset_v2_call *real, cu_dev
 	return conclude(&ending, real(device));
 }
 
-/* Only the last release ends it, and which that is shows afterwards. */
+/* Only the last release ends the context. Whether this was the last one shows only after
+ * the call. */
 cu_result buffers_primary_release(cu_cuDevicePrimaryCtxRelease_v2_call *real, cu_device device)
 {
 	const struct driver *driver = is_concerned() ? lookup_driver() : NULL;

@@ -51,8 +51,9 @@ static bool describe_plain(const struct driver *driver, struct live *entry, stru
 	return true;
 }
 
-/* What was imported is exported no more: its descriptor is held, or it can't be had. By the handle,
- * or by where the program has mapped memory whose handle it released. */
+/* The driver doesn't export imported memory again: its file descriptor is held, or there is none.
+ * Other memory is exported by its handle. If the program has released that, get a handle from the
+ * address of the mapping. */
 static cu_result export_fd(const struct driver *driver, const struct live *entry, int *out_fd)
 {
 	bool by_address = !entry->pointer && entry->mapping.pointer;

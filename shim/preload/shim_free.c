@@ -41,7 +41,7 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 	}
 	if (attached)
 		linger_drop(entry);
-	result = real(entry->pointer); /* what it says is what the program is to hear */
+	result = real(entry->pointer); /* the program gets the driver's answer */
 	if (result != CU_OK && result != CU_DEINITIALIZED)
 		share_again(driver, entry);
 	return result;

@@ -4,10 +4,10 @@
 #include "base/shim_lock.h"
 #include "cuda/shim_quiet.h"
 
-#define FREED_MAX 64 /* then the oldest is forgotten */
+#define FREED_MAX 64 /* beyond it the oldest is forgotten */
 
 static struct {
-	pthread_mutex_t lock; /* never held over a driver call */
+	pthread_mutex_t lock; /* never held during a driver call */
 	unsigned int next;
 	unsigned long long ids[FREED_MAX];
 	_Atomic cu_deviceptr pointers[FREED_MAX]; /* 0: none; written under the lock */
@@ -15,7 +15,7 @@ static struct {
 
 atomic_uint freed_count;
 
-/* FREED_MAX: none. */
+/* Return FREED_MAX if `pointer` is not remembered. */
 static unsigned int place_of(cu_deviceptr pointer)
 {
 	unsigned int place = 0;
@@ -44,8 +44,9 @@ static void set(unsigned int place, cu_deviceptr pointer, unsigned long long id)
 		atomic_fetch_sub_explicit(&freed_count, 1, memory_order_release);
 }
 
-/* 0: the driver knows no allocation there, or can't tell, asked twice: a second free that it takes hangs
- * the program. A capture may go on meanwhile. */
+/* Return the driver's id of the allocation; 0: the driver knows none, or can't tell. Ask twice,
+ * because a second free that the driver accepts hangs the program. The call is allowed during a
+ * capture. */
 static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -67,7 +68,7 @@ struct freed freed_put(const struct driver *driver, cu_deviceptr pointer)
 
 	if (!one.id || !lock_take(&freed.lock))
 		return one;
-	place = place_of(pointer); /* of an allocation before this one */
+	place = place_of(pointer); /* of an earlier allocation at this address */
 	if (place != FREED_MAX)
 		set(place, 0, 0);
 	set(freed.next, pointer, one.id);

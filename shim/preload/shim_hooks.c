@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The replaced calls. Each body gets the call that it goes on to and the place that called; what
- * rules may concern is in the buffers_ files.
- */
+/* The bodies of the hooks. Each gets the real call and the caller's address. The buffers_ files
+ * handle the calls that rules may concern. */
 #include "shim_hooks.h"
 
 #include "shim_async.h"
@@ -40,7 +38,7 @@ BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
 	return buffers_alloc_managed(real, caller, pointer, size, flags);
 }
 
-/* What a program may ask for managed memory, and unified memory has already. */
+/* Calls for managed memory whose effect unified memory has without them: answer CU_OK. */
 #define ADVICE(name, params, args) \
 	BODY(name, ADVICE_PARAMS params) \
 	{ \
@@ -131,7 +129,8 @@ BODY(cuMemPoolDestroy, cu_mem_pool pool)
 	return pools_any() ? pools_destroy(real, pool) : real(pool);
 }
 
-/* Ours to end, or was it; or is anything else here to be ended? */
+/* Return true if `pointer` may be live or freed memory of the shim, or if any other free is
+ * pending. */
 static inline bool free_concerns(cu_deviceptr pointer)
 {
 	return live_maybe(pointer) || async_any() || linger_any() || freed_maybe(pointer);
@@ -223,7 +222,8 @@ BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
 	return buffers_close_handle(real, pointer);
 }
 
-/* The driver does not know unified memory for managed; all else that it refuses stays refused. */
+/* These are the driver's answers for unified memory, which it doesn't know as managed memory. Any
+ * other error stays. */
 static inline bool can_answer(cu_result result)
 {
 	return live_any_managed() &&
@@ -264,7 +264,8 @@ BODY(cuPointerGetAttributes, unsigned int count, cu_pointer_attribute *attribute
 	return result;
 }
 
-/* What ends a context, or all of a device's memory: both generations take the same. */
+/* Calls that end a context or all memory of a device. Both versions of a call have the same
+ * parameters. */
 #define ENDING(name, type, end) \
 	BODY(name, type what) \
 	{ \
@@ -319,13 +320,12 @@ void hooks_guard_stacked(void)
 		site_guard();
 }
 
-/* (a, b) behind two first arguments: a, b */
+/* ARGS (a, b) expands to a, b: to pass them behind other arguments. */
 #define ARGS(...) __VA_ARGS__
 
-/*
- * What a call of ours meets of ours on its way passes through: another interposer behind us may
- * have got its next call from the hooked dlsym, and one allocation is one allocation.
- */
+/* A hooked call inside a hooked call passes through, because one allocation must count once. Such a
+ * call may come from another interposer after the shim, which got its next function from the hooked
+ * dlsym. */
 #define RUN(name, real, args) \
 	HOOKS_RUN(real, args, false, \
 		  if (atomic_load_explicit(&hooks_stacked, memory_order_relaxed)) \

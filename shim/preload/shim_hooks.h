@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_HOOKS_H
 #define GPUSHARE_SHIM_HOOKS_H
-/* The entries that shim_list.h's driver calls are replaced by. */
+/* The hooks that replace the driver calls of shim_list.h. */
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -19,15 +19,15 @@ SHIM_HOOKS(H)
 SHIM_SYNC(H)
 #undef H
 
-/* What an exported entry goes on to: the next definition behind ours. */
+/* The function that an exported hook calls: the next definition of the symbol after the shim's. */
 void *hooks_find_next(const void *caller, const char *symbol);
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 
-/* What the program looks up is to be hooked before any driver has started. */
+/* True for a look-up call. It must return hooks even before a driver has started. */
 #define HOOKS_LOOKS_UP(name) (!__builtin_strncmp(#name, "cuGetProcAddress", 16))
 
-/* One that look-ups get in the place of a libcuda's own. */
+/* A hook that look-ups return in place of a libcuda's own function. */
 #define HOOKS_HOOK(hook, which, name, params, args, run) \
 	cu_result hook params \
 	{ \
@@ -40,10 +40,8 @@ void *hooks_find_next(const void *caller, const char *symbol);
 		run(name, driver->name, args); \
 	}
 
-/*
- * The entries of one call: the exported one, which goes on to the next definition behind ours, and those that
- * look-ups get, which go on to their libcuda. run(name, real, args) is what all do.
- */
+/* The hooks of one call. The exported one calls the next definition after the shim's. The two that
+ * look-ups return call their own libcuda. All of them do run(name, real, args). */
 #define HOOKS_ENTRIES(name, params, args, run) \
 	SHIM_EXPORT cu_##name##_call name; \
 	cu_result name params \
@@ -61,18 +59,20 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	HOOKS_HOOK(hook_##name, 0, name, params, args, run) \
 	HOOKS_HOOK(second_##name, 1, name, params, args, run)
 
-/* Has an exported entry gone on to another interposer? It may call us in its turn. */
+/* Has an exported hook found another interposer as its next definition? That may call the shim
+ * again. */
 extern atomic_bool hooks_stacked;
 
-/* Is a call from `caller` part of the call that site_here.inside tells of? A thread that was cancelled in the
- * driver's part of an unnamed call has left that one without an end. */
+/* Is a call from `caller` part of the hooked call that set site_here.inside? The flag may be stale:
+ * a thread that is cancelled in the driver's part of an unnamed call doesn't clear it. */
 __attribute__((noinline)) bool hooks_is_nested(const void *caller);
 
-/* While another interposer may call us, no cancelled thread may leave site_here.inside set. */
+/* While another interposer may call the shim, a cancelled thread must not leave site_here.inside
+ * set. */
 __attribute__((noinline)) void hooks_guard_stacked(void);
 
-/* What such a run() is: `what` gives `result`, and nothing of ours is done besides for the calls that
- * it comes to. Where it `passes`, the call is the program's alone. */
+/* The body of a run(). `what` sets `result`; hooked calls that it makes pass through. If `passes`
+ * is true, only the real call is made. */
 #define HOOKS_RUN(real, args, passes, what) \
 	do { \
 		cu_result result; \

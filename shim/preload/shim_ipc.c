@@ -15,15 +15,15 @@
 #define IPC_MAGIC UINT64_C(0x3165726168737067)
 #define IPC_NAME 40
 
-struct wire { /* the 64 bytes */
+struct wire { /* the 64 bytes of a handle */
 	uint64_t magic;
 	uint64_t generation;
 	uint64_t check;
-	char name[IPC_NAME]; /* its beginning, where there is no zero byte in it */
+	char name[IPC_NAME]; /* without a zero byte: the beginning of the name */
 };
 _Static_assert(sizeof(struct wire) == sizeof(cu_ipc_mem_handle), "the handle's 64 bytes");
 
-/* FNV-1a: a handle of the driver's is not to be taken for ours by chance. */
+/* FNV-1a, so that a driver's handle is not mistaken for one of the shim by chance. */
 static uint64_t check_of(const struct wire *wire)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ wire->generation;
@@ -50,7 +50,7 @@ bool ipc_is_ours(const cu_ipc_mem_handle *handle)
 	return wire.magic == IPC_MAGIC && wire.check == check_of(&wire);
 }
 
-/* The whole name: of a long one the handle holds the beginning. */
+/* Get the whole name: the handle holds only the beginning of a long one. */
 static bool find_name(const struct wire *wire, char name[GPUSHARE_NAME_MAX + 1])
 {
 	char glob[IPC_NAME + 2], why[512];
@@ -65,7 +65,7 @@ static bool find_name(const struct wire *wire, char name[GPUSHARE_NAME_MAX + 1])
 	return link_find(glob, wire->generation, name, why, sizeof(why)) == GPUSHARE_OK;
 }
 
-/* What the driver would say of a handle whose memory can't be had. */
+/* The driver's answer for a handle whose memory is not available. */
 static cu_result result_of(int status)
 {
 	switch (status) {
@@ -82,7 +82,7 @@ static cu_result result_of(int status)
 	}
 }
 
-/* Opened in the process that it came from: the driver refuses that too. */
+/* Map the buffer. Refuse a handle that this process made (`own`), as the driver does. */
 static cu_result map(const struct driver *driver, const record *found, int fd, bool own,
 		     bool read_only, struct live *entry)
 {

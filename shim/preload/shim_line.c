@@ -11,8 +11,8 @@
 #include "base/shim_lock.h"
 #include "shim_resync.h"
 
-/* What fails at once costs next to nothing, and may be a registry that is being replaced: that is
- * soon tried again. What took its time is not. */
+/* Pauses after a failure. A call that fails at once costs little, and the registry may be
+ * restarting: try again soon. After a failure that took SLOW_MS or more, pause much longer. */
 #define SLOW_MS 100
 #define PAUSE_MIN_MS 50
 #define PAUSE_MAX_MS 1000
@@ -23,15 +23,15 @@ struct line line;
 
 static struct {
 	pthread_mutex_t lock;
-	atomic_uint queued;	/* threads that wait for it */
-	unsigned int limit_ms;	/* of one turn */
-	int64_t began_ms;	/* this turn */
-	int64_t quiet_until_ms; /* after a failure of the transport */
+	atomic_uint queued;	/* threads that wait for their turn */
+	unsigned int limit_ms;	/* time limit of one turn */
+	int64_t began_ms;	/* start of this turn */
+	int64_t quiet_until_ms; /* no call before this, after a transport failure */
 	int64_t pause_ms;
-	atomic_bool unanswered; /* the latest failure was of that kind */
+	atomic_bool unanswered; /* the latest transport failure was a missing answer */
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The child drops its copy of the fd: the parent's session_key must end with the parent. */
+/* A forked child closes its copy of the socket: the parent's session must end with the parent. */
 static void drop_in_child(void)
 {
 	if (line.client)
@@ -110,7 +110,7 @@ int line_enter_standing(bool *out_runs)
 	*out_runs = false;
 	if (pthread_mutex_trylock(&turn.lock))
 		return GPUSHARE_E_TIMED_OUT;
-	line.until_ms = 0; /* no time for what the registry has asked for */
+	line.until_ms = 0; /* line_leave() gets no time to share buffers again */
 	if (line.client && client_stands(line.client))
 		return GPUSHARE_OK;
 	status = line.client ? client_probe(line.client) : GPUSHARE_E_TIMED_OUT;
@@ -158,7 +158,7 @@ static void note_unanswered(int status)
 			      memory_order_relaxed);
 }
 
-/* Keep count of the transport's failures. */
+/* Clear the pause if the registry was reached, else set a longer one. */
 static void note(bool reached)
 {
 	bool slow = monotonic_ms() - turn.began_ms >= SLOW_MS;
@@ -179,7 +179,7 @@ static void note(bool reached)
 	turn.quiet_until_ms = monotonic_ms() + turn.pause_ms;
 }
 
-/* The client has what is left of the turn. */
+/* Limit the client to the rest of the turn. */
 static struct client *limited(void)
 {
 	int64_t left_ms = line.until_ms - monotonic_ms();
@@ -227,7 +227,7 @@ int line_give_back(char *why, size_t why_size)
 	status = client_call(limited(), 0);
 	line.client->giving_back = false;
 	if (status != GPUSHARE_OK && client_is_silent(line.client)) {
-		note(false); /* else what failed before, if anything did, is still the case */
+		note(false); /* otherwise keep the pause of an earlier failure */
 		note_unanswered(status);
 	}
 	return say(status, why, why_size);

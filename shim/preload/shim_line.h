@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LINE_H
 #define GPUSHARE_SHIM_LINE_H
-/*
- * The shim's one connection to the registry, and whose turn it is: one thread's at a time, from
- * line_enter() to line_leave(). After a failure the registry is left alone for a while.
- */
+/* The shim's one connection to the registry. One thread at a time has its turn on it, from
+ * line_enter() to line_leave(). After a transport failure the shim makes no call for a while. */
 #include "client/client.h"
 
 struct line {
@@ -12,32 +10,37 @@ struct line {
 	int64_t until_ms; /* this turn's deadline */
 };
 
-extern struct line line; /* for whose turn it is */
+extern struct line line; /* only for the thread that has the turn */
 
-/* Wait for the turn, by the same deadline as its calls have; E_TIMED_OUT, E_NO_REGISTRY, E_NO_MEMORY: there is
- * none, and `why` says so. */
+/* Wait for the turn. The wait and the calls of the turn share one deadline. E_TIMED_OUT,
+ * E_NO_REGISTRY, E_NO_MEMORY: there is no turn, and `why` says the reason. */
 int line_enter(char *why, size_t why_size);
-/* The same for what has to be over by then. */
+/* The same, with `until_ms` as the latest deadline. */
 int line_enter_by(int64_t until_ms, char *why, size_t why_size);
-/* The turn over a connection that stands, at once. Else no turn: E_TIMED_OUT: another thread has it, or a
- * registry listens that may be stopped; E_NO_REGISTRY, E_NOT_READY: client_probe(). *out_runs: in place of any
- * of those, another registry runs, which line_enter() connects to. */
+/*
+ * Take the turn without waiting, if a connection is established. Any status but GPUSHARE_OK means
+ * no turn. E_TIMED_OUT: another thread has the turn, or a registry listens that may be stopped.
+ * E_NO_REGISTRY, E_NOT_READY: see client_probe(). *out_runs: there is no turn, but another registry
+ * runs, and line_enter() connects to it.
+ */
 int line_enter_standing(bool *out_runs);
-/* Then, in nobody's turn, what the registry has asked for is shared again. */
+/* End the turn. Then, outside any turn, share again the buffers that the registry has asked for. */
 void line_leave(void);
 /* Does another thread wait for its turn? One atomic load. */
 bool line_is_queued(void);
 
-/* In a turn. A request to fill in; ask it, within what is left of the turn and `extra_ms`. */
+/* Call both in a turn. line_ask() returns a zeroed request to fill in. line_call() sends it and
+ * waits for the answer, for the rest of the turn plus `extra_ms`. */
 request *line_ask(pb_size_t verb);
 int line_call(unsigned int extra_ms, char *why, size_t why_size);
-/* The same for what is given back: it has a moment even where no time is left, and no registry is
- * started for it but one that would know what is meant. */
+/* Like line_call(), for a request that gives something back. It gets a moment even if the turn has
+ * no time left. It starts no registry, except one that would know the buffer. */
 int line_give_back(char *why, size_t why_size);
-/* Did the latest of them to fail get no answer in time, so that it may have been heard? At any time. */
+/* Did the latest failed call get no answer in time? Then the registry may have received it. Needs
+ * no turn. */
 bool line_is_unanswered(void);
-/* At once, in no turn: which connection stands, as client->connections counts them; 0: none does.
- * False: a turn is on, and it can't be told. */
+/* Get the number of the established connection, as in client->connections; 0: there is none. Needs
+ * no turn and doesn't wait. Return false if a thread has the turn: then it is unknown. */
 bool line_standing(unsigned int *out_connection);
 
 #endif

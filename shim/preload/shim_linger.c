@@ -45,7 +45,7 @@ void linger_drop(const struct live *entry)
 	share_end(entry->name, entry->generation);
 }
 
-/* Of the current context. */
+/* `context` must be current. */
 static cu_result free_here(const struct driver *driver, cu_context context, uint64_t pointer,
 			   bool waits)
 {
@@ -72,14 +72,15 @@ static void give_back(const struct driver *driver, const struct deferred_entry *
 	cu_result result;
 
 	if (!scope_push(&scope, entry->context))
-		return; /* it has gone, and its memory with it */
+		return; /* the context has ended, and its memory with it */
 	result = free_here(driver, entry->context, entry->pointer, waits);
 	state_log("\"%s\" is given back: %s", entry->name,
 		  result == CU_OK ? "it was held for those who had it attached"
 				  : driver_error_name(driver, result));
 }
 
-/* Although it may be attached still. A call that waits for the GPU may wait for the registry. */
+/* Give memory back although it may still be attached. If the program's call waits for the GPU
+ * anyway, it may also wait for the registry. */
 static void give_up(const struct driver *driver, const struct deferred_entry *entry, bool waits)
 {
 	give_back(driver, entry, waits);

@@ -2,45 +2,46 @@
 #ifndef GPUSHARE_SHIM_LINGER_H
 #define GPUSHARE_SHIM_LINGER_H
 /*
- * The preload's deferred frees: named memory of cuMemAlloc that the program has freed while other processes
- * have it attached. There is no thread of ours: what the last of them has left goes at the program's
- * next allocation or free, and all of it when an allocation fails for want of memory.
+ * The preload's deferred frees: named cuMemAlloc memory that the program has freed while other
+ * processes have it attached. The shim has no thread: the program's next allocation or free gives
+ * back memory whose last attacher has left. If an allocation fails for lack of memory, all deferred
+ * frees are done.
  */
 #include "core/buffer/deferred.h"
 #include "shim_live.h"
 
-/* Is anything here? One atomic load. */
+/* Is there a deferred free? One atomic load. */
 bool linger_any(void);
 
-/* Has the program freed what lies from `base` on, `size` bytes, of what is here? */
+/* Is there a deferred free whose pointer lies in the `size` bytes from `base` on? */
 bool linger_holds(uint64_t base, uint64_t size);
 
-/* `entry` is about to be freed: its name goes. True: others have it attached, its memory is to stay;
- * linger_keep() or linger_drop() has the next word. */
+/* Withdraw the name of `entry`, which is about to be freed. Return true if others have it attached:
+ * its memory must stay, and linger_keep() or linger_drop() must follow. */
 bool linger_withdraw(const struct live *entry);
 
-/* It is here from now on. `waits`: in a call of the program that waits for the GPU anyway; what has
- * no room is given back without a wait else. */
+/* Add `entry` to the deferred frees. Give back at once what exceeds their limits. `waits`: the
+ * program's call waits for the GPU anyway; else give back without a wait. */
 void linger_keep(const struct driver *driver, const struct live *entry, bool waits);
 
-/* It is given back at once, without a wait where that can be: nobody has it. NULL: no context is known to
- * be the current one. */
+/* Free `entry`, which nobody has attached, at once, and without a wait if possible. `current` is
+ * the current context; NULL: it is unknown. */
 void linger_pass(const struct driver *driver, const struct live *entry, cu_context current);
 
-/* Its memory goes, attached or not. */
+/* Tell the registry that the memory ends, even if attached. The caller frees it. */
 void linger_drop(const struct live *entry);
 
-/* Give back what nobody has attached any more, without a wait for the registry. errno, context and captures
- * stay. */
+/* Give back the memory that nobody has attached any more, without waiting for the registry.
+ * `waits`: as for linger_keep(). errno, context and captures stay unchanged. */
 void linger_sweep(bool waits);
-/* The same by a question to the registry: only in a call of the program that asks it something anyway. */
+/* The same, but ask the registry. Call it only in a program call that asks the registry anyway. */
 void linger_ask(bool waits);
 
-/* Give back everything. True: there was something. */
+/* Give back all deferred frees. Return true if there was one. */
 bool linger_empty(void);
 
-/* A context is about to end: what is here of it is taken out, and ends with it or, if the context
- * stays after all, is put back. */
+/* `context` is about to end. linger_take_of() takes its deferred frees off the list. linger_end()
+ * ends them after the context has ended. linger_return() puts them back if the context stays. */
 struct deferred_entry *linger_take_of(cu_context context);
 void linger_end(struct deferred_entry *taken);
 void linger_return(struct deferred_entry *taken);

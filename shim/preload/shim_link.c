@@ -10,17 +10,18 @@
 #include "shim_line.h"
 #include "shim_live.h"
 
-#define REACH_MS 100 /* what a registry that has just greeted us may take */
+#define REACH_MS 100 /* for a call to a registry that client_probe() has found running */
 #define SLICE_MS 100
-#define SLICE_QUEUED_MS 10 /* while others wait */
+#define SLICE_QUEUED_MS 10 /* while other threads wait for their turn */
 
-/* A registry may have done what this status says it has not: it was sent there, and no answer came. */
+/* Return true if the request was sent, but not answered: the registry may have done it all the
+ * same. */
 static bool is_unanswered(int status)
 {
 	return status != GPUSHARE_OK && line.client->asked && client_is_silent(line.client);
 }
 
-/* Without the two kilobytes of stack that a printf() takes. */
+/* Copy a string without printf(), which takes two kilobytes of stack. */
 static void put_text(char *to, size_t room, const char *text)
 {
 	size_t length = strnlen(text, room - 1);
@@ -29,7 +30,7 @@ static void put_text(char *to, size_t room, const char *text)
 	to[length] = '\0';
 }
 
-/* The request, which is of zeros so far. */
+/* Fill in `share`, which must be zeroed. */
 static void describe(gpushare_Share *share, const struct memory *what, const char *group)
 {
 	record *buffer = &share->buffer;
@@ -86,14 +87,14 @@ int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *
 		     char *why, size_t why_size)
 {
 	int status = line_enter_by(until_ms, why, why_size);
-	unsigned int reading; /* of what has its place already */
+	unsigned int reading; /* unused: the buffer is in its table already */
 
 	return status == GPUSHARE_OK ? share(what, out_generation, &reading, why, why_size)
 				     : status;
 }
 
-/* What line_ask() has, which gives something back. Where no registry is, nothing is lost: the one
- * that comes hears of it by what it is not told of. */
+/* Send the request of line_ask(), which gives something back. If no connection was ever made, send
+ * nothing: a registry that starts later learns from the resync what is left. */
 static int give_back(char *why, size_t why_size)
 {
 	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
@@ -120,7 +121,7 @@ int link_adopt(const struct memory *what, const char *group, record *out_record,
 	return status;
 }
 
-/* E_TIMED_OUT: it is not there so far. */
+/* E_TIMED_OUT: the name does not exist within `wait_ms`. */
 static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 			gpushare_AttachReply *out_answer, int *out_fd, unsigned int *out_reading,
 			char *why, size_t why_size)
@@ -135,7 +136,8 @@ static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 	attach->wait_ms = wait_ms;
 	attach->read_only = read_only;
 	status = line_call(wait_ms, why, why_size);
-	if (status == GPUSHARE_E_NOT_FOUND && wait_ms) /* it went between two questions */
+	/* The name was withdrawn between two requests. */
+	if (status == GPUSHARE_E_NOT_FOUND && wait_ms)
 		status = GPUSHARE_E_TIMED_OUT;
 	if (status == GPUSHARE_OK) {
 		*out_answer = line.client->reply.body.attach;
@@ -146,7 +148,7 @@ static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
 	return status;
 }
 
-/* A long wait is many short ones, so that other threads get their turn on the connection. */
+/* Split a long wait into short ones, so that other threads get their turn on the connection. */
 int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
 		unsigned int *out_reading, char *why, size_t why_size)
@@ -169,7 +171,7 @@ int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record 
 		if (status == GPUSHARE_E_NO_REGISTRY)
 			poll(NULL, 0, (int)slice);
 		else if (line_is_queued())
-			poll(NULL, 0, 1); /* the lock goes to who is awake first */
+			poll(NULL, 0, 1); /* give a waiting thread time to take the lock */
 	}
 	if (status != GPUSHARE_OK)
 		return status;
@@ -196,7 +198,8 @@ void link_settle(const char *name)
 	line_leave();
 }
 
-/* A page of names above `after`, which moves on. E_NOT_FOUND: it is not there, and no more follow. */
+/* Search the page of names that follows `after`, and advance `after`. E_NOT_FOUND: the last page
+ * lacks it, too. */
 static int find_in_page(const char *glob, char *after, uint64_t generation, bool *out_found,
 			char *why, size_t why_size)
 {
@@ -246,8 +249,9 @@ int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME
 	return status;
 }
 
-/* Others have it attached, or may have: a registry that answers again takes what nobody tells it of for
- * freed, and knows who has it. */
+/* Return true if others have the buffer attached, or may have it. They may after a timeout. A
+ * registry that answers again knows the attachers, and treats a buffer that a resync leaves out as
+ * freed. */
 static bool is_held(int status, const reply *answer)
 {
 	if (status != GPUSHARE_OK)
@@ -267,7 +271,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK) {
-		resync_miss(&live_resync); /* found out at the next call */
+		resync_miss(&live_resync); /* the next call starts a resync */
 		if (deferred)
 			*deferred = may_be_held(status);
 		return status;
@@ -279,7 +283,8 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 	status = give_back(why, why_size);
 	if (deferred)
 		*deferred = is_held(status, &line.client->reply);
-	if (deferred && *deferred && status == GPUSHARE_OK) /* for link_deferred_left() */
+	/* link_deferred_left() reads this page. */
+	if (deferred && *deferred && status == GPUSHARE_OK)
 		client_fetch_changes(line.client);
 	line_leave();
 	return status;
@@ -298,15 +303,16 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	put_text(detach->name, sizeof(detach->name), name);
 	detach->generation = generation;
-	if (resync_is_read(&live_resync, reading)) /* then it is told of without that, or was */
+	/* A resync since `reading` may have left the attachment out already: repeat it. */
+	if (resync_is_read(&live_resync, reading))
 		client_tell_anew(line.client);
 	status = give_back(why, why_size);
 	line_leave();
 	return status;
 }
 
-/* The turn over a connection whose registry knows all that is here, at once. *out_runs: see
- * line_enter_standing(). */
+/* line_enter_standing(), but no turn if the registry needs a resync: then *out_runs is true. See
+ * there. */
 static int enter_told(bool *out_runs)
 {
 	int status = line_enter_standing(out_runs);
@@ -351,7 +357,7 @@ bool link_detach_later(const char *name, uint64_t generation, unsigned int readi
 	detach->generation = generation;
 	posted = !resync_is_read(&live_resync, reading) &&
 		 client_post(line.client, &line.client->request);
-	if (!posted) /* it is told of without that, or was */
+	if (!posted) /* a resync leaves the attachment out, or has to be repeated */
 		client_tell_anew(line.client);
 	line_leave();
 	return true;
@@ -366,12 +372,12 @@ static request *ask_deferred(const uint64_t *generations, size_t count)
 	return question;
 }
 
-/* `status`: of entering. */
+/* `status` is the result of line_enter(). */
 static int deferred(int status, uint64_t *generations, size_t *count, char *why, size_t why_size)
 {
 	const gpushare_DeferredReply *left;
 
-	if (status == GPUSHARE_E_NO_REGISTRY) /* which is not asked right now */
+	if (status == GPUSHARE_E_NO_REGISTRY) /* in the pause after a failure */
 		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
 		return status;
@@ -396,7 +402,8 @@ int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_si
 	return deferred(line_enter(why, why_size), generations, count, why, why_size);
 }
 
-/* Of those, the ones that the page says were left; the registry hears that they go. */
+/* Keep only the generations that nobody has attached any more, says the page of changes. Tell the
+ * registry that their memory is given back. */
 static int take_left(uint64_t *generations, size_t *count)
 {
 	size_t left = 0;

@@ -7,7 +7,7 @@
 #include "order_page.h"
 #include "shim_line.h"
 
-/* `fd`: of the page, to give it back; else -1. */
+/* `fd`: the page that this process has, to give it back to the registry; else -1. */
 static int ask(const struct link_page *page, int fd, char *why, size_t why_size)
 {
 	gpushare_Order *order = &line_ask(gpushare_Request_order_tag)->verb.order;

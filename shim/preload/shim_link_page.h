@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LINK_PAGE_H
 #define GPUSHARE_SHIM_LINK_PAGE_H
-/* The order page of a named buffer, asked for over the shim's line (shim_link.h). */
+/* Requests the stream-sync page of a named buffer over the shim's connection (shim_line.h). */
 #include "protocol.h"
 
 struct link_page {
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
-	uint64_t id; /* of the page that is there already; 0: none is */
-	int fd;	     /* of that one, to be given back where the registry has lost it; or -1 */
+	uint64_t id; /* of the page that this process has; 0: none */
+	int fd;	     /* of that page, to give it back if the registry lost it; or -1 */
 };
 
 struct link_page_answer {
-	unsigned int connection; /* over which it was asked; also where that failed, if it was */
-	uint64_t id;		 /* the page's, which may be another one's now */
-	int fd;			 /* of a page that was not there; else -1. The caller closes it */
+	unsigned int connection; /* the connection that was used; also set if the request failed */
+	uint64_t id;		 /* the page's; it differs from the old one for a new page */
+	int fd;			 /* of a new page, which the caller closes; else -1 */
 };
 
-/* This process publishes that buffer. Over by `until_ms`. A status, the sentence in `why`. */
+/* Request the page of a buffer that this process publishes, until `until_ms`. Return a status; on
+ * failure `why` has the sentence. *out_answer is not set if the shim gets no turn. */
 int link_page(const struct link_page *page, int64_t until_ms, struct link_page_answer *out_answer,
 	      char *why, size_t why_size);
 

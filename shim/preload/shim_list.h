@@ -2,18 +2,16 @@
 #ifndef GPUSHARE_SHIM_LIST_H
 #define GPUSHARE_SHIM_LIST_H
 /*
- * The lists of what is replaced. Macros only: shim.sym is made from them too.
- *
- * H(name, (params), (args)): `name` is the driver's exported symbol. Each has three entries: the
- * exported one, which goes on to whatever would have been found without us (another interposer,
- * say), and hook_<name> and second_<name>, which stand for the own pointers of two libcudas in the
- * answers of dlsym and cuGetProcAddress and go on to those.
- *
- * Not in the issue's own list but here: what answers a program's questions about a pointer. A named
- * allocation is rounded up to whole blocks, and the program is to see the size it asked for; and
- * cuMemRetainAllocationHandle, without which the end of an allocation could not be told. And advice,
- * prefetches and attaching to streams: the driver refuses them of unified memory that stands for
- * managed memory. And the statistics of memory pools, which count named allocations too.
+ * The lists of the functions that the shim replaces. Macros only: shim.sym is made from them, too.
+ * H(name, (params), (args)): `name` is the driver's exported symbol. Each has three hooks. The
+ * exported one calls the function that would have been found without the shim, such as another
+ * interposer's. hook_<name> and second_<name> replace the pointers of two libcudas in the answers
+ * of dlsym and cuGetProcAddress, and call those.
+ * The list also has calls that neither allocate nor free. Questions about a pointer: a named
+ * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
+ * cuMemRetainAllocationHandle: without it the shim couldn't know when an allocation ends. Advice,
+ * prefetches and attaching to streams: the driver refuses them for unified memory that stands for
+ * managed memory. Statistics of memory pools: they must count named allocations, too.
  */
 #define SHIM_HOOKS(H) \
 	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
@@ -109,10 +107,8 @@
 	   cu_proc_status *status), \
 	  (symbol, pointer, version, flags, status))
 
-/*
- * R(symbol, api, (params), (args)): the runtime's allocating calls, exported only to learn who
- * calls and by which name; they go on to the runtime that the caller would have reached.
- */
+/* R(symbol, api, (params), (args)): the runtime's allocating calls. They are exported only to learn
+ * the caller and the name of the call. They call the runtime that the caller would have reached. */
 #define SHIM_RUNTIME(R) \
 	R(cudaMalloc, cudaMalloc, (void **pointer, size_t size), (pointer, size)) \
 	R(cudaMallocPitch, cudaMallocPitch, \
@@ -131,10 +127,8 @@
 	R(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync, \
 	  (void **pointer, size_t size, void *pool, void *stream), (pointer, size, pool, stream))
 
-/*
- * S(name, params, args): the calls that wait for the GPU, behind which GPUSHARE_PUBLISH=sync publishes.
- * As H, but the driver's own pointers are replaced only where that was asked for.
- */
+/* S(name, params, args): the calls that wait for the GPU. With GPUSHARE_PUBLISH=sync they publish
+ * after the wait. As H, but look-ups return these hooks only with GPUSHARE_PUBLISH=sync. */
 #define SHIM_SYNC(S) \
 	S(cuStreamSynchronize, (cu_stream stream), (stream)) \
 	S(cuStreamSynchronize_ptsz, (cu_stream stream), (stream)) \
@@ -142,7 +136,7 @@
 	S(cuCtxSynchronize_v2, (cu_context context), (context)) \
 	S(cuEventSynchronize, (cu_event event), (event))
 
-/* Of the loader: dlsym to replace what it finds, dlclose to notice what has gone. */
+/* Calls of the loader: dlsym, to replace what it finds; dlclose, to notice unloaded libraries. */
 #define SHIM_LOADER(L) L(dlsym) L(dlclose)
 
 #endif

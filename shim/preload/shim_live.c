@@ -18,8 +18,8 @@ struct node {
 static struct {
 	pthread_mutex_t lock;
 	atomic_size_t count;
-	atomic_size_t managed; /* of those */
-	size_t shifted;	       /* entries whose pointer is not where the driver's memory begins */
+	atomic_size_t managed; /* entries of managed memory */
+	size_t shifted;	       /* entries that begin behind the start of their mapping */
 	struct node *nodes;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -56,7 +56,7 @@ static struct node *find_node(uint64_t pointer)
 	return found;
 }
 
-/* Under the lock. False: uthash found no memory and left the node out. */
+/* Under the lock. False: uthash had no memory and did not add the node. */
 static bool put_in(struct node *made)
 {
 	size_t before = HASH_COUNT(table.nodes);
@@ -68,7 +68,7 @@ static bool put_in(struct node *made)
 	return true;
 }
 
-/* In its place, which takes no memory: what was there stays if nothing else can. */
+/* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. */
 static void replace(struct node *old, const struct live *entry)
 {
 	bool again = old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
@@ -99,7 +99,7 @@ bool live_add(const struct live *entry)
 	old = find_node(entry->pointer);
 	if (old && old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
 	    old->entry.generation != entry->generation)
-		old = NULL; /* another name of the same memory: each is freed once */
+		old = NULL; /* the same memory under another name: each is freed by itself */
 	if (old)
 		replace(old, entry);
 	else
@@ -123,7 +123,7 @@ static void copy_out(const struct node *node, struct live *out_entry)
 	out_entry->reading = resync_readings(&live_resync);
 }
 
-/* The node leaves the table and is the caller's; NULL where only its count went down. */
+/* Returns the node if it left the table; the caller frees it. NULL: the count is above 0. */
 static struct node *count_down(struct node *node, struct live *out_entry)
 {
 	node->entry.count--;
@@ -216,7 +216,7 @@ bool live_unname_of(cu_context context, struct live *out_entry)
 	return found != NULL;
 }
 
-/* Several names may lie in one allocation: the last of them that does not begin behind `pointer`. */
+/* One driver allocation may hold several entries: take the last that is not above `pointer`. */
 static struct node *find_shifted(uint64_t base, uint64_t pointer)
 {
 	struct node *node, *next, *best = NULL;
@@ -309,7 +309,7 @@ void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold 
 	out_hold->count += count;
 }
 
-/* However often a handle was opened, its buffer was attached once. */
+/* A LIVE_OPENED entry counts its opens, but is one attachment (ipc_open()). */
 void live_count(gpushare_Hold *out_hold)
 {
 	if (!lock_take(&table.lock))

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LIVE_H
 #define GPUSHARE_SHIM_LIVE_H
-/* The pointers of this process that are not plain driver memory: named ones, and attached ones. */
+/*
+ * The live table: the program's pointers to memory that the preload shared, tried to share, or
+ * attached.
+ */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,37 +16,34 @@
 #include "cuda/vmm.h"
 
 enum live_kind {
-	LIVE_OWN,    /* the program's memory, made by cuMemAlloc */
-	LIVE_IPC,    /* another process's, opened by cuIpcOpenMemHandle */
-	LIVE_VMM,    /* another process's, mapped from a descriptor */
-	LIVE_OPENED, /* another process's, mapped because the program opened an IPC handle of ours */
-	LIVE_OWN_VMM, /* the program's too, mapped in place of what it asked for */
+	LIVE_OWN,     /* own memory of the program, made by cuMemAlloc */
+	LIVE_IPC,     /* attached, opened by cuIpcOpenMemHandle */
+	LIVE_VMM,     /* attached, mapped from a file descriptor */
+	LIVE_OPENED,  /* attached, as the program opened one of our IPC handles (shim_ipc.h) */
+	LIVE_OWN_VMM, /* own mapped memory (shim_own.h), or an own object */
 };
 
 struct live {
-	uint64_t pointer; /* as the program has it */
-	uint64_t size;	  /* as the program asked */
+	uint64_t pointer; /* the program's address; 0 in a struct object */
+	uint64_t size;	  /* the size that the program asked for */
 	enum live_kind kind;
-	unsigned int count; /* LIVE_IPC, LIVE_OPENED: how often it was attached, opened; others 1 */
-	cu_context context; /* it ends with this one */
-	cu_device device;   /* LIVE_OWN, LIVE_OWN_VMM, as the next three */
-	bool stream_ordered; /* the program asked for stream-ordered memory */
-	unsigned int pool;   /* of that, attached memory too; pools_number(), 0: none */
-	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: the host's memory, of vmm_host.h */
-	bool managed;	     /* of those: the program asked for managed memory */
-	uint32_t mode;	     /* as the rule says, else the record; 0: nothing */
+	unsigned int count;  /* LIVE_IPC: attachments; LIVE_OPENED: opens; others: 1 */
+	cu_context context;  /* the entry ends when this context does */
+	cu_device device;    /* of the allocation; 0: LIVE_OPENED, attached objects */
+	bool stream_ordered; /* own memory that the program asked for in stream order */
+	unsigned int pool;   /* pools_number() of its pool, also if attached; 0: none */
+	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: host memory of vmm_host.h */
+	bool managed;	     /* unified, and the program asked for managed memory */
+	uint32_t mode;	     /* from the rule, else from the record; 0: neither has one */
 	char group[RULES_GROUP_MAX + 1];
-	uint32_t flags, ttl_s; /* as the rule says; LIVE_VMM, LIVE_OPENED: as the record does */
-	struct vmm_mapping
-	    mapping; /* of what is mapped; LIVE_IPC: what cuIpcOpenMemHandle gave, no size */
-	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* LIVE_IPC: the owner's */
-	uint64_t whole, address; /* of what is attached: the buffer's size, its owner's pointer, its
-				    GPU; flags and ttl_s are its record's */
-	uint8_t uuid[GPUSHARE_UUID_SIZE];
-	uint64_t generation;  /* 0 of what has a name: see live_is_unsettled() */
-	unsigned int reading; /* resync_readings() of when it was on the table, or was shared or
-				 attached */
-	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared after all */
+	uint32_t flags, ttl_s;	    /* from the rule; attached memory: from the record */
+	struct vmm_mapping mapping; /* LIVE_IPC: only its pointer, from cuIpcOpenMemHandle */
+	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* LIVE_IPC: the owner's; LIVE_OWN: its own */
+	uint64_t whole, address;	      /* attached memory: buffer size, owner's pointer */
+	uint8_t uuid[GPUSHARE_UUID_SIZE];     /* attached memory: the owner's GPU */
+	uint64_t generation;		      /* 0 with a name: see live_is_unsettled() */
+	unsigned int reading; /* resync_readings() at the share or attach, or on removal */
+	char name[GPUSHARE_NAME_MAX + 1]; /* "": not shared */
 };
 
 static inline bool live_is_mapped(const struct live *entry)
@@ -56,26 +56,27 @@ static inline bool live_is_own(const struct live *entry)
 	return entry->kind == LIVE_OWN || entry->kind == LIVE_OWN_VMM;
 }
 
-/* Its name was asked for and not answered: it may stand, and is asked for again when the registry is told of
- * all. */
+/* The registry did not answer the share, so it may have the name or not. The next resync shares the
+ * entry again. */
 static inline bool live_is_unsettled(const struct live *entry)
 {
 	return entry->name[0] && !entry->generation;
 }
 
-/* Copies. False: out of memory. The same buffer opened at the same address again is counted, and
- * one memory opened by two names is there twice; any other entry that the address had is replaced. */
+/* Add a copy of `entry`. False: out of memory, or the lock timed out. A LIVE_IPC entry with the
+ * same pointer and generation is counted up. Two LIVE_IPC entries with different generations are
+ * both kept: one memory may have two names. Any other entry with the same pointer is replaced. */
 bool live_add(const struct live *entry);
 
 /* Is there any entry? One atomic load. */
 bool live_any(void);
 
-/* Could `pointer` have one? One atomic load; no lock. */
+/* Could `pointer` have an entry? One atomic load; no lock. */
 #define LIVE_FILTER_BITS 10
 #define LIVE_FILTER_SIZE (1U << LIVE_FILTER_BITS)
-extern atomic_uint live_filter[LIVE_FILTER_SIZE]; /* entries by a hash of their pointers */
+extern atomic_uint live_filter[LIVE_FILTER_SIZE]; /* counts entries per hash */
 
-/* The driver hands out steps of 512 bytes. */
+/* The driver aligns its memory to 512 bytes: the low 9 bits say nothing. */
 static inline atomic_uint *live_filter_of(uint64_t pointer)
 {
 	return &live_filter[(pointer >> 9) * UINT64_C(0x9e3779b97f4a7c15) >>
@@ -87,39 +88,43 @@ static inline bool live_maybe(uint64_t pointer)
 	return atomic_load_explicit(live_filter_of(pointer), memory_order_acquire) != 0;
 }
 
-/* Is there any managed one? One atomic load. And a copy of the one that has `size` bytes there. */
+/* Is there any managed entry? One atomic load. live_find_managed() copies the managed entry that
+ * holds all `size` bytes at `pointer`. */
 bool live_any_managed(void);
 bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry);
 
-/* Take the entry of `pointer` out, or count it down: `out_entry->count` is what is left then.
- * LIVE_OPENED is left alone: cuMemFree does not end it. */
+/* Lower the count of `pointer`'s entry, and take the entry out at 0. *out_entry is a copy, with the
+ * count that is left. LIVE_OPENED entries are left alone: cuMemFree does not end them. */
 bool live_take(uint64_t pointer, struct live *out_entry);
 
-/* The same for LIVE_OPENED and no other; and count one up, by what it is. */
+/* live_take_opened(): the same for LIVE_OPENED entries only. live_open_again(): raise the count of
+ * the LIVE_OPENED entry with that generation, and copy it. */
 bool live_take_opened(uint64_t pointer, struct live *out_entry);
 bool live_open_again(uint64_t generation, struct live *out_entry);
 
-/* Take any entry of that context out, LIVE_OWN or another, whatever its count. */
+/* Take any entry of that context out, whatever its count: LIVE_OWN if `own`, else another kind. */
 bool live_take_of(cu_context context, bool own, struct live *out_entry);
 
-/* A copy of any LIVE_OWN_VMM entry of that context that has a name; it has none from now on. */
+/* Clear the name of any named LIVE_OWN_VMM entry of that context. *out_entry still has the name. */
 bool live_unname_of(cu_context context, struct live *out_entry);
 
-/* A copy of the entry that `pointer` belongs to, in the memory that begins at `base` for the driver. */
+/* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 
-/* Bytes that the program has of that pool, by its number. */
+/* Bytes of all entries of the pool with that number (shim_pool.h). */
 uint64_t live_pooled(unsigned int pool);
 
-/* What the registry is told of. resync_add() all entries that have a name; false: not now. Count in how often
- * out_hold->generation is attached, by all its entries, and note its name. */
+/* For a resync. live_list(): resync_add() every entry that has a name; false: not now.
+ * live_count(): add to out_hold->count how often out_hold->generation is attached, and set its
+ * name. The _one calls do that for one entry, which need not be in the table. */
 extern struct resync live_resync;
 bool live_list(struct resync *resync);
 bool live_list_one(struct resync *resync, const struct live *entry, uint64_t handle);
 void live_count(gpushare_Hold *out_hold);
 void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold *out_hold);
 
-/* By pointer and generation: a copy; another generation for it, or for 0 no name. */
+/* Find a named entry by pointer and generation. live_get() copies it. live_rename() gives it the
+ * generation `to`; if `to` is 0, it clears the name. */
 bool live_get(uint64_t pointer, uint64_t generation, struct live *out_entry);
 bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to);
 

@@ -18,17 +18,17 @@
 
 #define DRIVER_LIBRARY "libcuda.so"
 
-/* No array of pointers: each would be relocated in every process. */
+/* One string: an array of pointers would need a relocation for each in every process. */
 #define F(since, version, name, params) #name "\0"
 static const char driver_names[] = CUDA_ABI_CALLS(F);
 #undef F
 #define DRIVER_CALLS (sizeof(struct driver) / sizeof(void *))
 
-/* Tables are never freed: a call may be on its way through one. */
+/* Entries are never freed: another thread's call may still use one. */
 _Atomic(struct lookup_library *) lookup_libraries[LOOKUP_HOOKED];
 atomic_uint lookup_current;
 
-#define NONE LOOKUP_HOOKED /* of them */
+#define NONE LOOKUP_HOOKED /* not an index */
 
 static struct lookup_library *library_new(uintptr_t base, const struct driver *driver)
 {
@@ -48,8 +48,9 @@ static struct lookup_library *library_at(unsigned int which)
 	return atomic_load_explicit(&lookup_libraries[which], memory_order_acquire);
 }
 
-/* The libcuda at `base`: `known`, if it is the one, else another one that takes its place; or what another thread
- * put there first. NULL: none is there. */
+/* Store the libcuda at `base` as number `which`: `known` if that is the same one, else a new entry.
+ * If another thread stores one first, return that. NULL: there is no libcuda at `base`, or there is
+ * no memory for the entry. */
 static struct lookup_library *take_up(unsigned int which, struct lookup_library *known,
 				      uintptr_t base)
 {
@@ -74,7 +75,7 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 	return known;
 }
 
-/* What stands where `which` stood; NULL if nothing does. */
+/* The libcuda that is loaded now where `which` was; NULL: none. */
 static struct lookup_library *stand(unsigned int which)
 {
 	struct lookup_library *known = library_at(which);
@@ -95,7 +96,7 @@ static unsigned int find_hooked(uintptr_t base)
 	return which;
 }
 
-/* Which one the libcuda at `base` is. NONE: two others stand. */
+/* Store the libcuda at `base`, if it is new, and return its index. NONE: two others are loaded. */
 static unsigned int hook(uintptr_t base)
 {
 	unsigned int which = find_hooked(base);
@@ -131,7 +132,7 @@ bool lookup_meet(const void *real)
 	return true;
 }
 
-/* It stays so. */
+/* Once true, this stays true. */
 static bool has_started(struct lookup_library *library)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -161,7 +162,7 @@ bool lookup_is_driver(unsigned int which)
 
 static char library_numbers[LOOKUP_HOOKED + 1], not_in_one;
 
-/* In which of them `real` lies, as a pointer to its number. */
+/* Returns which libcuda holds `real`, as a pointer into library_numbers; &not_in_one: none. */
 static void *find_number(const void *real, const char *unused)
 {
 	uintptr_t base;
@@ -185,7 +186,8 @@ bool lookup_is_drivers(const void *place)
 	return elf_is_in(place, DRIVER_LIBRARY, NULL);
 }
 
-/* It has gone, or none was called yet: then our exports would go on to the first one. */
+/* Slow path of lookup_driver(). If the driver was unloaded or is unknown, take the first libcuda:
+ * our exported entries would call that one too. */
 static __attribute__((noinline)) const struct driver *find_driver(void)
 {
 	unsigned int before = atomic_load_explicit(&lookup_current, memory_order_relaxed), which;
@@ -239,7 +241,7 @@ void *lookup_replace(void *pointer)
 	return replaced;
 }
 
-/* The hook for what was found in the libcuda at `base`. */
+/* Returns the hook for `found`, which lies in the libcuda at `base`. */
 static void *replace_found(void *found, uintptr_t base)
 {
 	static atomic_bool told;
@@ -258,7 +260,8 @@ static void *replace_found(void *found, uintptr_t base)
 	return found;
 }
 
-/* The names that we export and a program may look up: cu[A-Z] or cudaM; all else goes on at once. */
+/* Is `symbol` one of our exports? All of them begin with cu[A-Z] or cudaM; other names are left to
+ * the real dlsym at once. */
 static bool is_ours_to_answer(const char *symbol)
 {
 	if (symbol[0] != 'c' || symbol[1] != 'u')
@@ -287,10 +290,10 @@ static bool is_ours(const void *pointer)
 typedef void *look_up(void *handle, const char *symbol);
 
 /*
- * What would have answered without us: a dlsym of somebody's who was preloaded too, or the C
- * library's own. It came with the program and is never unloaded. Nothing but the loader is called: a
- * sanitizer that starts up looks its own string functions up through us, and an interposed
- * dl_iterate_phdr its real one.
+ * Find the next dlsym behind ours: that of another preloaded library, or the C library's. It was
+ * loaded with the program and is never unloaded. This calls nothing but the loader: a starting
+ * sanitizer looks up its own string functions through our dlsym, and an interposed dl_iterate_phdr
+ * looks up the real one.
  */
 static look_up *find_dlsym(void)
 {
@@ -315,8 +318,7 @@ static struct link_map *object_of(const void *caller)
 	return dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) ? object : NULL;
 }
 
-/* The real look-up as the caller would have made it, our own exports looked through: `masked` says
- * that there was one. */
+/* Look `symbol` up for the caller, skipping our own exports. *out_masked: one was skipped. */
 static void *find_real(look_up *real, void *handle, const char *symbol, const void *caller,
 		       bool *out_masked)
 {
@@ -326,7 +328,7 @@ static void *find_real(look_up *real, void *handle, const char *symbol, const vo
 	*out_masked = found && is_ours(found);
 	if (*out_masked)
 		found = real(RTLD_NEXT, symbol);
-	/* RTLD_DEFAULT means the caller's scope: an RTLD_LOCAL plug-in sees its own dependencies. */
+	/* RTLD_DEFAULT is the caller's scope: an RTLD_LOCAL plug-in sees its own dependencies. */
 	object = !found && handle == RTLD_DEFAULT ? object_of(caller) : NULL;
 	if (object && !is_ours(caller))
 		found = real(object, symbol);
@@ -334,8 +336,8 @@ static void *find_real(look_up *real, void *handle, const char *symbol, const vo
 }
 
 /*
- * Nobody but us has it: NULL, and a message in dlerror as the caller would have got it. For the
- * program's own scope, where we are, that takes a name which we don't have: a space is added.
+ * Only the shim defines `symbol`: return NULL, and leave the message in dlerror that the caller
+ * would get without us. The scope may include the shim, so look `symbol` up with a space added.
  */
 static struct lookup_answer miss(look_up *real, void *handle, const char *symbol,
 				 const void *caller)
@@ -350,7 +352,7 @@ static struct lookup_answer miss(look_up *real, void *handle, const char *symbol
 	return (struct lookup_answer){.value = NULL};
 }
 
-/* Is our export what RTLD_NEXT would find, and nothing behind it in the same scope? */
+/* Would RTLD_NEXT find our export, and no other definition behind it? */
 static bool is_only_ours(look_up *real, const char *symbol, const void *caller)
 {
 	const void *next = elf_find_after(caller, symbol);
@@ -370,9 +372,9 @@ static struct lookup_answer find(look_up *real, void *handle, const char *symbol
 		return is_only_ours(real, symbol, caller) ? miss(real, handle, symbol, caller)
 							  : go_on;
 	found = find_real(real, handle, symbol, caller, &masked);
-	if (!found) /* a miss that is not of our making is the caller's to make again */
+	if (!found) /* if we skipped no export, the caller's own look-up fails */
 		return masked ? miss(real, handle, symbol, caller) : go_on;
-	/* The driver's look-ups in itself stay its own. */
+	/* The driver's look-ups in itself are left alone. */
 	if (elf_is_in(found, DRIVER_LIBRARY, &base) && !elf_is_in(caller, DRIVER_LIBRARY, NULL))
 		found = replace_found(found, base);
 	return (struct lookup_answer){.value = found};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LOOKUP_H
 #define GPUSHARE_SHIM_LOOKUP_H
-/* Finding the real entry points, and replacing pointers to them by their identity. */
+/* Find the driver's real entry points, and replace pointers to them with hooks. */
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "cuda/driver.h"
 #include "shim_unload.h"
 
-/* What dlsym_<arch>.S gets back, in two registers. */
+/* The result for dlsym_<arch>.S, returned in two registers. */
 struct lookup_answer {
 	void *value;
 	void *next; /* the real dlsym to jump to; NULL: `value` is the answer */
@@ -16,28 +16,30 @@ struct lookup_answer {
 struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller);
 
 /*
- * The libcudas of this process whose look-ups are answered with hooks, each with a set of its own. One process has
- * one driver: of two libcudas only that works which cuInit starts first (contract_lookup). All our own calls go
- * to it. The program's calls into the other one pass.
+ * The libcudas of this process that are hooked, each with its own set of hooks. In one process,
+ * only the libcuda that cuInit starts first works (contract_lookup): it is the driver. All our own
+ * calls use the driver. The program's calls into the other libcuda pass through.
  */
 #define LOOKUP_HOOKED 2
 
 struct lookup_library {
 	struct driver driver;
 	uintptr_t base;
-	atomic_ulong generation; /* shim_unload.h: in which it is known to stand there */
-	atomic_bool started;	 /* it has answered once as cuInit lets it */
+	atomic_ulong generation; /* shim_unload.h: the latest in which it was seen loaded */
+	atomic_bool started;	 /* cuInit has run: cuCtxGetCurrent has succeeded once */
 };
 extern _Atomic(struct lookup_library *) lookup_libraries[LOOKUP_HOOKED];
-extern atomic_uint lookup_current; /* which of them is the driver */
+extern atomic_uint lookup_current; /* index of the driver */
 
-/* Behind lookup_hooked(), lookup_passes_by() and lookup_passes(). */
+/* Slow paths of lookup_hooked(), lookup_passes_by() and lookup_passes(). */
 const struct driver *lookup_find_hooked(unsigned int which);
-/* It is from now on where the one before has gone, or has not started as this one has. */
+/* Is `which` the driver? Makes it the driver if the one before is unloaded, or if only `which` of
+ * the two has started. */
 bool lookup_is_driver(unsigned int which);
 bool lookup_is_in_other(const void *real);
 
-/* The entry points of that one; NULL: it is not loaded any more. A few loads, in every call of the program. */
+/* The entry points of libcuda `which`; NULL: it is unloaded. Every call of the program runs this: a
+ * few loads. */
 static inline const struct driver *lookup_hooked(unsigned int which)
 {
 	const struct lookup_library *library =
@@ -52,7 +54,8 @@ static inline const struct driver *lookup_hooked(unsigned int which)
 /* The driver's own entry points; NULL while no libcuda is loaded. */
 const struct driver *lookup_driver(void);
 
-/* Is a call into that one, or into the library that holds `real`, not into the driver? */
+/* Does a call pass through, because its libcuda is not the driver? Its libcuda is number `which`,
+ * or the one that holds `real`. */
 static inline bool lookup_passes_by(unsigned int which)
 {
 	return atomic_load_explicit(&lookup_current, memory_order_relaxed) != which &&
@@ -65,13 +68,14 @@ static inline bool lookup_passes(const void *real)
 	       lookup_is_in_other(real);
 }
 
-/* The exported entries go on to `real`: the libcuda that holds it is hooked. false: none does. */
+/* An exported entry has found `real` as its next definition: hook the libcuda that holds `real`.
+ * False: no libcuda holds it. */
 bool lookup_meet(const void *real);
 
 /* Does `place` lie in a libcuda? */
 bool lookup_is_drivers(const void *place);
 
-/* The hook that stands for `pointer`, or `pointer` itself. */
+/* The hook for the driver function at `pointer`; `pointer` itself if it has none. */
 void *lookup_replace(void *pointer);
 
 #endif

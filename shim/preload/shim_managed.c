@@ -9,7 +9,7 @@
 #include "shim_own.h"
 #include "shim_share.h"
 
-/* CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST: what cuMemAllocManaged takes. */
+/* cuMemAllocManaged takes CU_MEM_ATTACH_GLOBAL (1) or CU_MEM_ATTACH_HOST (2). */
 #define FLAGS_LEAST 1u
 #define FLAGS_MOST 2u
 
@@ -36,7 +36,7 @@ static cu_result make_managed(cu_cuMemAllocManaged_call *real, cu_deviceptr *poi
 	return result;
 }
 
-/* Where the host's memory can't be had the program has managed memory, without a name. */
+/* If host memory can't be made, the program gets managed memory without a name. */
 static cu_result make_unified(cu_cuMemAllocManaged_call *real, const struct claim *claim,
 			      cu_deviceptr *pointer, size_t size, unsigned int flags)
 {
@@ -97,7 +97,7 @@ bool managed_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
 	return true;
 }
 
-/* Each at the width that its attribute has. */
+/* Write the answer in the type that CUDA defines for the attribute. */
 #define ANSWER(type, what) \
 	do { \
 		const type answer = what; \

@@ -2,16 +2,17 @@
 #ifndef GPUSHARE_SHIM_MANAGED_H
 #define GPUSHARE_SHIM_MANAGED_H
 /*
- * Managed memory (cuMemAllocManaged) that is a unified buffer behind the program's back: pinned host
- * memory at one address. Here the program is told of it what it would be told of managed memory.
+ * A rule with "unified" answers cuMemAllocManaged with a unified buffer: pinned host memory at one
+ * address in every process. These calls answer the program's queries about such memory as the
+ * driver would for managed memory.
  */
 #include <stdbool.h>
 
 #include "cuda/driver.h"
 #include "shim_live.h"
 
-/* Advice, prefetches and attaching to streams ask for what pinned memory does not need: all of those
- * bytes are in one, and the answer is CU_OK. */
+/* Do all `size` bytes lie in one such buffer? Then advice, prefetches and cuStreamAttachMemAsync do
+ * nothing and return CU_OK: pinned memory does not need them. */
 static inline bool managed_is(cu_deviceptr pointer, size_t size)
 {
 	struct live entry;
@@ -19,9 +20,9 @@ static inline bool managed_is(cu_deviceptr pointer, size_t size)
 	return live_any_managed() && live_find_managed(pointer, size, &entry);
 }
 
-/* cuPointerGetAttribute(s) of it. False: none of ours, or an attribute that the driver knows best. */
+/* cuPointerGetAttribute(s). False: not such memory, or an attribute that the driver can answer. */
 bool managed_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value);
-/* cuMemGetAddressRange of it; each may be NULL. */
+/* cuMemGetAddressRange; `base` and `size` may be NULL. False: not such memory. */
 bool managed_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);
 
 #endif

@@ -24,7 +24,7 @@ struct node {
 struct places {
 	cu_deviceptr pointer;
 	struct node *node;
-	struct places *next; /* of those that are being unmapped */
+	struct places *next; /* in the list of objects_take_places() */
 	UT_hash_handle hh;
 };
 
@@ -56,7 +56,7 @@ static struct places *find_place(cu_deviceptr pointer)
 	return found;
 }
 
-/* Under the lock. False: uthash found no memory and left it out. */
+/* Under the lock. False: uthash had no memory and did not add the node. */
 static bool put_in(struct node *made)
 {
 	size_t before = HASH_COUNT(table.nodes);
@@ -89,7 +89,7 @@ bool objects_add(const struct live *entry)
 	return added;
 }
 
-/* Under the lock: off the table and on to the list, if nothing holds it any more. */
+/* Under the lock: if it has no handle and no mapping, move the object from the table to `ended`. */
 static void end_if_unheld(struct node *node, struct object **ended)
 {
 	if (node->handles || node->mappings)
@@ -118,7 +118,7 @@ void objects_tell_ended(const struct object *ended, bool attached)
 	}
 }
 
-/* The object is where its node begins. */
+/* free() releases the whole node: the object is its first member. */
 void objects_free(struct object *ended)
 {
 	struct object *each, *next;
@@ -186,7 +186,7 @@ void objects_add_place(cu_deviceptr pointer, cu_mem_handle handle)
 	errno = error;
 }
 
-/* One call may unmap several. */
+/* One cuMemUnmap may cover several mappings. */
 struct places *objects_take_places(cu_deviceptr pointer, size_t size)
 {
 	struct places *taken = NULL, *place, *next;
@@ -261,7 +261,7 @@ static struct node *find_named(cu_mem_handle handle, uint64_t generation)
 		   : NULL;
 }
 
-/* Under the lock. */
+/* Under the lock: an address where it is mapped; 0: none. */
 static cu_deviceptr place_of(const struct node *node)
 {
 	struct places *place, *next;

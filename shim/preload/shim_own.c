@@ -11,8 +11,8 @@
 #include "shim_share.h"
 #include "cuda/vmm_host.h"
 
-/* No call of the program's would pass: it may not while a stream is captured, or an error sticks to
- * the context, or the driver is at its end. */
+/* Would any call of the program fail like this? The reasons: a stream is captured, the context has
+ * a sticky error, or the driver is shut down. */
 static bool is_for_all_calls(cu_result result)
 {
 	return result == CU_STREAM_CAPTURE_UNSUPPORTED || result == CU_DEINITIALIZED ||
@@ -20,10 +20,10 @@ static bool is_for_all_calls(cu_result result)
 }
 
 /*
- * What a stream capture or an error that sticks would make of cuMemAlloc or cuMemFree: mapped memory
- * would slip past it. An event that was never recorded has nothing else to answer, and a capture
- * that forbids one forbids the other (cuThreadExchangeStreamCaptureMode; asserted in
- * contract_unsafe.c).
+ * The error that cuMemAlloc or cuMemFree would return for a stream capture or a sticky error: the
+ * calls for mapped memory would not return it. cuEventQuery of an event that was never recorded
+ * has no other reason to fail. A capture that forbids cuEventQuery forbids those calls too
+ * (cuThreadExchangeStreamCaptureMode; asserted in contract_unsafe.c).
  */
 static cu_result ask_at_the_door(const struct driver *driver)
 {
@@ -124,7 +124,7 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 	_quiet_ struct quiet quiet = quiet_enter();
 
 	(void)quiet;
-	linger_ask(false); /* the name is asked for here anyway, or was a moment ago */
+	linger_ask(false); /* the share, here or before, asks the registry anyway */
 	if (own->made)
 		return true;
 	if (own->why[0])
@@ -133,7 +133,7 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 	return !own->shareable || share_pointer(claim, pointer, size, stream_ordered);
 }
 
-/* cuMemFree takes memory of any context, and needs none. */
+/* cuMemFree works without a current context; ask_at_the_door() needs one. */
 static cu_result ask_to_free(const struct driver *driver, const struct live *entry)
 {
 	_quiet_ struct quiet quiet = quiet_enter();

@@ -2,36 +2,38 @@
 #ifndef GPUSHARE_SHIM_OWN_H
 #define GPUSHARE_SHIM_OWN_H
 /*
- * A rule says keep, readonly or vmm: the allocation is cuMemCreate memory behind an ordinary-looking
- * pointer, or the memory that a program before this one has left under the name.
+ * If a rule says keep, readonly, vmm or unified, the allocation is mapped memory at an
+ * ordinary-looking pointer. With adopt it may be the kept buffer that an earlier program left under
+ * the name.
  */
 #include "shim_claim.h"
 #include "shim_live.h"
 
 struct own {
-	bool made;	/* the program has its memory, and it is named */
-	bool shareable; /* else ordinary memory may have the name */
-	char why[200];	/* what stood in the way; "": nothing, or it is said already */
+	bool made;	/* the program has mapped memory, under the name */
+	bool shareable; /* if not made: ordinary memory may get the name */
+	char why[200];	/* why it was not made; "": no reason, or it is logged already */
 };
 
-/* True: *out_pointer is the program's. False: it gets ordinary memory, which own_settle() then is
- * told of if it could be made. errno, context and captures stay. */
+/* True: *out_pointer is the program's memory. False: the caller makes ordinary memory. In either
+ * case it calls own_settle() once the program has memory. errno, context and captures stay. */
 bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	      cu_deviceptr *out_pointer, struct own *out);
 
-/* Ordinary memory gets no name: there is no room for whole blocks of it. */
+/* Give ordinary memory no name: there is no room to round it up to whole blocks. */
 void own_leave(struct own *own);
 
-/* Give ordinary memory its name as far as the rule lets it, and log what it is not.
- * False: as share_pointer(). */
+/* If the memory is ordinary, log why it is not mapped memory, and share it if the rule allows that.
+ * False: see share_pointer(). */
 bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
 		bool stream_ordered);
 
-/* Give it back. Work on it must have ended. To the program it is freed, whatever the driver says. */
+/* Unmap and release mapped memory. GPU work on it must have ended. A failure is only logged: to the
+ * program the memory is freed. */
 void own_close(const struct driver *driver, const struct live *entry);
 
-/* cuMemFree of it, with that one's answers. `entry` is off the live table; where it can't be freed it
- * is there again. */
+/* cuMemFree of mapped memory, with the results that cuMemFree would have. The caller has taken
+ * `entry` out of the live table; if it can't be freed, own_free() puts it back. */
 cu_result own_free(const struct driver *driver, struct live *entry);
 
 #endif

@@ -22,25 +22,25 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define AGAIN_MS 1000 /* between two looks whether the registry is there, or has a page by now */
+#define AGAIN_MS 1000 /* between two checks for a new registry or a missing page */
 #define EXIT_LOCK_MS 10
 
 struct page {
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
-	struct order_page *page; /* NULL: there is none yet */
-	uint64_t held;		 /* its descriptor, for a registry that loses it */
-	unsigned int connection; /* over which the registry was asked last */
-	int64_t ask_ms;		 /* not before; INT64_MAX: not over that connection */
+	struct order_page *page; /* NULL: none was given */
+	uint64_t held;		 /* held_keep() of its fd, for a registry that lost the page */
+	unsigned int connection; /* over which it was last asked for */
+	int64_t ask_ms;		 /* ask no earlier; INT64_MAX: never over that connection */
 	UT_hash_handle hh;
 };
 
 static struct {
-	pthread_mutex_t lock; /* never over a call that may wait */
+	pthread_mutex_t lock; /* never held over a call that may wait */
 	struct page *nodes;
 	atomic_size_t count;
 	atomic_flag asking;
-	int64_t look_ms; /* under the lock: when the line is looked at next */
+	int64_t look_ms; /* under the lock: when to check the connection next */
 } pages = {.lock = PTHREAD_MUTEX_INITIALIZER, .asking = ATOMIC_FLAG_INIT};
 
 /* Under the lock. */
@@ -52,7 +52,7 @@ static struct page *find(uint64_t generation)
 	return found;
 }
 
-/* Under the lock. What the registry knows to be gone no page has to say. */
+/* Under the lock. This doesn't mark the page as gone: the registry does, as it knows of the end. */
 static void drop_page(struct page *node)
 {
 	order_page_unmap(node->page);
@@ -61,7 +61,7 @@ static void drop_page(struct page *node)
 	node->held = 0;
 }
 
-/* Under the lock. Another of this process that publishes by itself is not waited for. */
+/* Under the lock. Never waits: if another part of this process is publishing, this does nothing. */
 static void publish(struct page *node)
 {
 	if (!node->page || order_publish_now(node->page, NULL))
@@ -76,7 +76,8 @@ static void publish_each(void)
 		publish(node);
 }
 
-/* Under the lock: one that the registry of that connection is to be asked for; 0: of the next one. */
+/* Under the lock: find a buffer whose page is to be asked for over `connection`. If that is 0, no
+ * connection stands, and the page would be asked for over the next one. */
 static struct page *find_due(int64_t now_ms, unsigned int connection)
 {
 	struct page *node = pages.nodes;
@@ -91,7 +92,7 @@ static struct page *find_due(int64_t now_ms, unsigned int connection)
 	return node;
 }
 
-/* Under the lock: the registry has answered. True: of a page that is new here. */
+/* Under the lock: take in the registry's answer. True: the buffer has a new page. */
 static bool install(struct page *node, const struct link_page_answer *answer)
 {
 	node->connection = answer->connection;
@@ -114,8 +115,8 @@ static bool is_unheard(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* Under the lock. What the registry refuses it goes on refusing; a restarted one may not know the
- * buffer yet. True: that is news. */
+/* Under the lock: set when to ask again. A refusal is final for its connection. NOT_FOUND is not
+ * final: a restarted registry may learn of the buffer later. True: the failure is to be logged. */
 static bool note_failure(struct page *node, int status, unsigned int connection)
 {
 	bool again =
@@ -128,7 +129,8 @@ static bool note_failure(struct page *node, int status, unsigned int connection)
 	return news;
 }
 
-/* Of a buffer that is there still: ask, in nobody's lock. False: no more of this now. */
+/* If the buffer still exists, ask for its page without holding the lock. False: the registry can't
+ * be reached, ask for no more pages now. */
 static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 {
 	struct link_page_answer answer = {.fd = -1};
@@ -154,7 +156,7 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 		return true;
 	question.fd = given;
 	status = link_page(&question, until_ms, &answer, why, sizeof(why));
-	/* A registry that has just come, and was given behind that what it did not know. */
+	/* A new registry didn't know the buffer, and the resync has told it since: ask again. */
 	if (status == GPUSHARE_E_NOT_FOUND && answer.connection != connection)
 		status = link_page(&question, until_ms, &answer, why, sizeof(why));
 	got = answer.fd;
@@ -171,7 +173,7 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 	return !is_unheard(status);
 }
 
-/* Under the lock: is it time to look whether the registry is still the same? */
+/* Under the lock: is it time to check whether the registry is still the same? */
 static bool is_look_due(int64_t now_ms)
 {
 	if (now_ms < pages.look_ms)
@@ -180,7 +182,8 @@ static bool is_look_due(int64_t now_ms)
 	return true;
 }
 
-/* Pages that there are none of yet, and a registry that came since: by one thread, the others go on. */
+/* Ask for missing pages, and after a change of the registry for all. One thread does it; for the
+ * others this returns at once. */
 static void ask_for_all(bool publishes)
 {
 	int64_t now_ms = monotonic_ms(), until_ms = now_ms + client_default_timeout_ms();
@@ -243,7 +246,7 @@ void pages_publish_freed(const struct driver *driver, const struct live *entry)
 		pages_publish_ended(entry->generation);
 }
 
-/* exit() waits for nothing: not for another thread's lock, nor for the GPU. */
+/* exit() must not wait for the GPU, and for another thread's lock only EXIT_LOCK_MS. */
 static void publish_exiting(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -280,7 +283,7 @@ void pages_add(const char *name, uint64_t generation)
 	pthread_mutex_unlock(&pages.lock);
 	if (state_publishes(PUBLISH_EXIT))
 		process_on_exit(publish_exiting);
-	/* Half of what the program may be kept waiting: naming it had its time already. */
+	/* Half the usual time limit, as the share before this could use all of it. */
 	ask(generation, monotonic_ms() + client_default_timeout_ms() / 2, false);
 }
 

@@ -2,25 +2,27 @@
 #ifndef GPUSHARE_SHIM_PAGES_H
 #define GPUSHARE_SHIM_PAGES_H
 /*
- * The order pages (order.h) of this process's named buffers, where GPUSHARE_PUBLISH wants them: the
- * program is who publishes, by the CPU. Asks the registry when a buffer gets its name, and again where
- * it was restarted or gave no page; no publication waits for anybody. Nothing here touches the GPU but
- * pages_publish_freed(). errno stays; a forked child does nothing.
+ * The order pages (order.h) of this process's named buffers, if GPUSHARE_PUBLISH is set: this
+ * process publishes the buffers, from the CPU. The registry is asked for a page when a buffer gets
+ * its name, and again if the registry was restarted or gave no page. No publication waits for the
+ * registry or for another participant. Only pages_publish_freed() touches the GPU. errno stays. In
+ * a forked child these calls do nothing.
  */
 #include <stdint.h>
 
 #include "cuda/driver.h"
 #include "shim_live.h"
 
-/* A buffer of this process has that name from now on; and no more. */
+/* pages_add(): a buffer of this process has got a name. pages_end(): it has lost the name. */
 void pages_add(const char *name, uint64_t generation);
 void pages_end(uint64_t generation);
 
-/* Each of them once. */
+/* Publish each of the buffers once. */
 void pages_publish(void);
 
-/* For `free`: of a buffer that is about to be freed, behind what cuMemFree waits for, where it would
- * go well; and of one of which the program has unmapped and released everything. */
+/* Only with GPUSHARE_PUBLISH=free. pages_publish_freed(): publish a buffer that is about to be
+ * freed. It first waits for the GPU as cuMemFree does, and publishes nothing if that fails.
+ * pages_publish_ended(): publish an object whose handles and mappings have all ended. */
 void pages_publish_freed(const struct driver *driver, const struct live *entry);
 void pages_publish_ended(uint64_t generation);
 

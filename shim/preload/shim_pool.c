@@ -13,12 +13,12 @@
 #include "shim_site.h"
 
 #define POOLS_MAX 64
-#define PIECE (UINT64_C(32) << 20) /* a pool reserves and gives back that much (contract_pool) */
+#define PIECE (UINT64_C(32) << 20) /* a pool reserves and returns whole pieces (contract_pool) */
 
 struct pool {
-	cu_mem_pool handle; /* NULL: free */
+	cu_mem_pool handle; /* NULL: a free slot */
 	unsigned int number;
-	uint64_t reserved; /* of the sum, what a pool would have reserved after our last look */
+	uint64_t reserved; /* at the last look: what the pool would reserve if it had ours */
 	uint64_t reserved_high, used_high;
 };
 
@@ -29,11 +29,11 @@ static struct {
 	struct pool known[POOLS_MAX];
 } pools = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* One look at a pool. */
+/* A snapshot of a pool. */
 struct look {
-	uint64_t used, used_high, reserved, reserved_high, threshold; /* by the driver */
-	uint64_t ours;						      /* replaced and not freed */
-	uint64_t behind; /* freed behind a stream that has not got so far */
+	uint64_t used, used_high, reserved, reserved_high, threshold; /* from the driver */
+	uint64_t ours;	 /* our memory that is not freed */
+	uint64_t behind; /* ours, whose free its stream has not reached */
 };
 
 static uint64_t most(uint64_t one, uint64_t other)
@@ -105,7 +105,7 @@ cu_mem_pool pools_handle(unsigned int number)
 	return handle;
 }
 
-/* 0: it has none. */
+/* The pool's number; 0: it has none. */
 static unsigned int known(cu_mem_pool pool)
 {
 	unsigned int number = 0;
@@ -134,16 +134,17 @@ static bool look(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, unsigned 
 	    !ask(get, pool, CU_POOL_RESERVED_HIGH, &out->reserved_high) ||
 	    !ask(get, pool, CU_POOL_THRESHOLD, &out->threshold))
 		return false;
-	async_drain(0); /* each is asked about once */
+	async_drain(0); /* one pass, no wait */
 	out->behind = async_pooled(number);
 	out->ours = live_pooled(number);
 	return true;
 }
 
 /*
- * A pool grows to what is used, and gives back what is over a threshold when a synchronization has seen the
- * free. We see the streams, not the synchronizations: what its stream has passed is given back. `keep`: bytes
- * that stay in any case. Under the lock.
+ * Under the lock: bring `pool` up to date. The driver's pool grows to what is used. A
+ * synchronization that has seen a free returns what is over a threshold. We can't see
+ * synchronizations, so our part is returned once its stream has passed the free. `keep`: bytes that
+ * stay reserved in any case.
  */
 static void settle(struct pool *pool, const struct look *look, uint64_t keep)
 {
@@ -176,7 +177,7 @@ static uint64_t kept_by_threshold(const struct look *look)
 	return look->threshold / PIECE * PIECE;
 }
 
-/* That pool under the lock, and what the driver says of it. NULL: there is none, and the lock is free. */
+/* Take a snapshot of the pool, then the lock. NULL: no such pool, or a failure; no lock is held. */
 static struct pool *hold(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool handle,
 			 unsigned int number, struct look *out_now)
 {
@@ -234,7 +235,7 @@ cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,
 	return result;
 }
 
-/* The driver takes 0 alone for a high, which is then what there is now. */
+/* The driver takes only 0 for a high-water mark, and resets the mark to the current value. */
 cu_result pools_set(cu_cuMemPoolSetAttribute_call *real, cu_mem_pool pool,
 		    cu_pool_attribute attribute, void *value)
 {
@@ -280,7 +281,7 @@ cu_result pools_trim(cu_cuMemPoolTrimTo_call *real, cu_mem_pool pool, size_t kee
 	return result;
 }
 
-/* Off the table first: the handle may be another pool's as soon as the driver has been asked. */
+/* Remove the pool first: once `real` has destroyed it, another pool may get the same handle. */
 cu_result pools_destroy(cu_cuMemPoolDestroy_call *real, cu_mem_pool pool)
 {
 	struct pool taken = {.handle = NULL}, *found;

@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_SHIM_POOL_H
 #define GPUSHARE_SHIM_POOL_H
 /*
- * Memory pools whose allocations are answered with other memory. The pool's statistics count that memory as
- * the driver would count the pool's own: the driver's number and ours are one sum.
+ * Memory pools with allocations that are answered with other memory. The pool's statistics include
+ * that memory as if it were the pool's: the program gets the driver's number plus ours.
  */
 #include <stdbool.h>
 
@@ -12,15 +12,17 @@
 /* Is there any such pool? One atomic load. */
 bool pools_any(void);
 
-/* The number of a pool in struct live: 0 for NULL, or where there are too many pools. No number is used again. */
+/* The pool's number in struct live; a new pool gets one. 0: `pool` is NULL, or there are too many
+ * pools. Numbers are never reused. */
 unsigned int pools_number(cu_mem_pool pool);
-/* NULL: that pool has been destroyed. */
+/* NULL: the pool is destroyed, or `number` is 0. */
 cu_mem_pool pools_handle(unsigned int number);
 
-/* An allocation of that pool was answered: its memory is in the live table. errno stays. */
+/* Count an allocation from that pool that was answered with other memory, which is in the live
+ * table already. errno stays. */
 void pools_grow(const struct driver *driver, unsigned int number);
 
-/* The calls, which go on to `real` first. */
+/* The replaced calls. Each calls `real` and returns its result. */
 cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,
 		    cu_pool_attribute attribute, void *value);
 cu_result pools_set(cu_cuMemPoolSetAttribute_call *real, cu_mem_pool pool,

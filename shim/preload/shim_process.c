@@ -28,7 +28,7 @@ void process_claim(void)
 	static atomic_flag registered = ATOMIC_FLAG_INIT;
 	int whose;
 
-	/* Late, so that it runs before the handlers and destructors of what was there before. */
+	/* Registered late, so that it runs before all handlers and destructors that are older. */
 	if (fork_check_claim(&whose) && !atomic_flag_test_and_set(&registered))
 		atexit(on_exit_begun);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program is told of a pointer what it would be told without us. */
+/* Queries about a pointer: the program gets the answers that it would get without the shim. */
 #include <errno.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry
 
 #define NOBODYS ((cu_deviceptr)8)
 
-/* Of memory that the program has freed the driver would know nothing, if it were not held for those
- * who have it attached: it is asked of a pointer that is nobody's. */
+/* The pointer to ask the driver about. Memory in a deferred free still exists for the driver, but
+ * the program has freed it: then ask about a pointer that no memory has. */
 cu_deviceptr buffers_told(cu_deviceptr pointer)
 {
 	const struct driver *driver = linger_any() ? lookup_driver() : NULL;
@@ -41,7 +41,7 @@ cu_deviceptr buffers_told(cu_deviceptr pointer)
 	return linger_holds(base, size) ? NOBODYS : pointer;
 }
 
-/* Where the driver does not tell, the pointer itself may be where the memory begins. */
+/* If the driver knows no range, take the pointer itself for the beginning of the memory. */
 bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry)
 {
 	const struct driver *driver = lookup_driver();
@@ -54,7 +54,7 @@ bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry)
 	return find(base, pointer, out_entry);
 }
 
-/* Mapped memory of ours has a handle of ours, where without us it would have one. */
+/* Mapped memory gets one of our handles (shim_ipc.h), if it would have one without the shim. */
 static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_handle)
 {
 	struct live settled = *entry;
@@ -80,8 +80,8 @@ static bool has_context(void)
 	       context;
 }
 
-/* The driver refuses a handle of memory that it opened from one: the owner's own is as good. Of
- * stream-ordered memory the program gets none without us. */
+/* cuIpcGetMemHandle refuses memory that was opened from a handle, so return the owner's handle.
+ * Stream-ordered memory has no handle without the shim either. */
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result)
 {
 	struct live entry;

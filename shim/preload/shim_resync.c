@@ -26,8 +26,8 @@ static bool get(const struct resync_ref *ref, struct live *out_entry)
 			   : live_get(ref->key, ref->generation, out_entry);
 }
 
-/* What is attached in several places is told of as often, each time with how often it is altogether:
- * the last one counts. */
+/* A buffer that is attached at several addresses is told once for each, every time with the total
+ * count. The registry takes the last one. */
 static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_Hold *out_hold)
 {
 	struct live entry;
@@ -51,7 +51,7 @@ static bool rename_to(const struct resync_ref *wanted, uint64_t to)
 			      : live_rename(wanted->key, wanted->generation, to);
 }
 
-/* The registry has it again. Where the program has freed it meanwhile, it has not. */
+/* The registry has the buffer again. If the program has freed it meanwhile, withdraw it. */
 static void settle(const struct resync_ref *wanted, const struct live *entry, uint64_t generation)
 {
 	struct live now;
@@ -88,7 +88,7 @@ static void lose(const struct resync_ref *wanted, const struct live *entry, cons
 		  why);
 }
 
-/* The memory of others can be brought back only where it is kept without them. */
+/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end. */
 static bool describe(const struct driver *driver, struct live *entry, struct description *out)
 {
 	*out = (struct description){.fd = -1, .call = NULL};
@@ -99,7 +99,8 @@ static bool describe(const struct driver *driver, struct live *entry, struct des
 	return describe_attached(driver, entry, out);
 }
 
-/* No answer; or in its way stands what ends with the telling, where the time was too short for that. */
+/* Try again later: the registry didn't answer; or an unanswered share holds the name, until the
+ * resync that is still running ends it. */
 static bool is_for_later(const struct resync_ref *wanted, int status)
 {
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ||
@@ -108,7 +109,7 @@ static bool is_for_later(const struct resync_ref *wanted, int status)
 		atomic_load(&live_resync.goes_on));
 }
 
-/* Its own function: the copy is gone from the stack before anybody is asked. */
+/* A function of its own: the copy is off the stack before the registry is called. */
 __attribute__((noinline)) static bool is_still_there(const struct resync_ref *wanted)
 {
 	struct live now;
@@ -116,8 +117,8 @@ __attribute__((noinline)) static bool is_still_there(const struct resync_ref *wa
 	return get(wanted, &now);
 }
 
-/* What was exported is what it was taken for if it is not freed even then: a handle may be another's
- * as soon as it is. False: no more of this now. */
+/* The exported memory is the entry's only if the entry still exists after the export: once it is
+ * freed, its handle may be reused. False: share no more now. */
 static bool share(struct resync *resync, const struct resync_ref *wanted, int64_t until_ms)
 {
 	const struct driver *driver = lookup_driver();

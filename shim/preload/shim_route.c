@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#define WAYS 4 /* slots in which one caller may stand */
+#define WAYS 4 /* slots that one caller may use */
 
 static void write_route(struct route *route, const void *caller, unsigned long generation,
 			void *real)
@@ -48,7 +48,8 @@ static bool is_free(const struct route *route, unsigned long generation)
 	       !atomic_load_explicit(&route->real, memory_order_relaxed);
 }
 
-/* Where nothing is, or what is stale, the first place of all: routes_get() looks there. */
+/* A miss fills the first empty or stale slot. If there is none, it evicts the first slot of the
+ * caller, the only one that routes_get() reads. */
 void *routes_find(struct routes *routes, const void *caller, const char *symbol,
 		  void *(*find)(const void *caller, const char *symbol))
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_ROUTE_H
 #define GPUSHARE_SHIM_ROUTE_H
-/* Remembered: where a call of the program goes on to, until the object that it goes to, or that it comes from, is
- * unloaded. */
+/* A cache of where calls of the program continue. An entry is valid until the caller's object or
+ * the target's is unloaded. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,11 +19,11 @@ struct route {
 
 #define ROUTE_SLOTS 32 /* a power of two */
 
-struct routes { /* by caller; where more callers meet than there is room, they take turns */
+struct routes { /* by caller; too many callers evict one another */
 	struct route slot[ROUTE_SLOTS];
 };
 
-/* NULL also while another thread writes: then it is found once more. */
+/* NULL: not cached, or another thread is writing; the caller then searches. */
 static inline void *route_read(struct route *route, const void *caller, unsigned long generation)
 {
 	unsigned int before = atomic_load_explicit(&route->sequence, memory_order_acquire);
@@ -38,21 +38,21 @@ static inline void *route_read(struct route *route, const void *caller, unsigned
 	return real;
 }
 
-/* Where a caller stands first. */
+/* The first slot to try for a caller, modulo ROUTE_SLOTS. */
 static inline uintptr_t route_place(const void *caller)
 {
 	return (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 }
 
-/* Behind route_get() and routes_get(): where nothing is remembered at the first look. */
+/* Slow paths of route_get() and routes_get(), if the first slot has no entry for the caller. */
 void *route_find(struct route *route, const void *caller, const char *symbol,
 		 void *(*find)(const void *caller, const char *symbol));
 void *routes_find(struct routes *routes, const void *caller, const char *symbol,
 		  void *(*find)(const void *caller, const char *symbol));
 
-/* Every call of the program comes by: nothing is called where it is at hand. No lock, no memory: safe at
- * any time in any thread. `find` is asked where nothing is remembered, and may answer NULL; errno stays
- * as it was. */
+/* Every call of the program uses these, so a hit calls no function. They take no lock and allocate
+ * no memory: safe at any time in any thread. On a miss they call `find`, which may return NULL.
+ * errno stays. */
 static inline void *route_get(struct route *route, const void *caller, const char *symbol,
 			      void *(*find)(const void *caller, const char *symbol))
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime's allocating calls, exported only so that the driver call below them can be told
- * who made it and by which name. Nothing is replaced here.
+ * The CUDA runtime's allocating calls. They are exported only to record the caller and the runtime
+ * call for the driver call below. Nothing is replaced here.
  */
 #include <gnu/libc-version.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@ struct runtime_extent { /* cudaExtent */
 	size_t width, height, depth;
 };
 
-/* Another library's that was preloaded behind us, or linked: what lies in front of the C library came
- * with the program and is in everybody's scope. */
+/* Does `found` belong to another interposer, which was preloaded behind us or linked? An object
+ * before the C library was loaded with the program and is in every object's scope. */
 static bool is_interposer(const void *found)
 {
 	return found && !elf_is_in(found, RUNTIME_LIBRARY, NULL) &&
@@ -27,8 +27,8 @@ static bool is_interposer(const void *found)
 }
 
 /*
- * Then the library that the caller itself was linked with: two majors may be loaded, and one that
- * came in with an RTLD_LOCAL plug-in is in nobody else's scope.
+ * An interposer first, then the runtime that the caller was linked with: two major versions may be
+ * loaded, and one that an RTLD_LOCAL plug-in has loaded is in no other object's scope.
  */
 static void *find_real(const void *caller, const char *symbol)
 {

@@ -14,14 +14,14 @@
 #include "cuda/shim_scope.h"
 #include "cuda/vmm_host.h"
 
-/* Whether it stands under its name nobody knows here: so it keeps that, and its memory. */
+/* The registry did not answer, so it may have the name: the entry keeps its name and its memory. */
 static void leave_unsettled(struct live *entry, const char *why)
 {
 	entry->generation = 0;
 	state_log("\"%s\" is not shared yet: %s", entry->name, why);
 }
 
-/* Into the registry under its name, or the entry stays without one. */
+/* Share the entry under its name. On a failure, log it and clear the name. */
 static void enter(const struct driver *driver, struct live *entry)
 {
 	char why[512];
@@ -56,8 +56,8 @@ static void note_rights(struct live *entry, const struct claim *claim)
 	strcpy(entry->group, claim->match.group);
 }
 
-/* Without a name too: the program is to be told the size that it asked for. The page is asked for when the table
- * has the name: a registry that has just come is told what is there, and no more. */
+/* Record the entry even without a name: queries must return the size that the program asked for.
+ * Ask for the page only after that: a resync tells a new registry only what is in the table. */
 static bool remember(const struct live *entry)
 {
 	if (live_add(entry)) {
@@ -70,7 +70,7 @@ static bool remember(const struct live *entry)
 	}
 	if (entry->name[0])
 		state_log("\"%s\" is not shared: out of memory", entry->name);
-	/* A name whose end we could not notice must not stand. */
+	/* Without an entry, the end of the buffer would not be noticed: withdraw its name. */
 	share_end(entry->name, entry->generation);
 	return false;
 }
@@ -170,7 +170,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
 			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
 						      : driver_error_name(claim->driver, result));
-		share_end(entry.name, entry.generation); /* kept as it was */
+		share_end(entry.name, entry.generation); /* the registry keeps the buffer */
 		return false;
 	}
 	entry.pointer = entry.mapping.pointer;
@@ -201,7 +201,7 @@ void share_again(const struct driver *driver, struct live *entry)
 	remember(entry);
 }
 
-/* Of an allocation that the program maps by itself. */
+/* The entry for an allocation that the program maps by itself. */
 static struct live object_of(const struct claim *claim, cu_mem_handle handle, size_t size)
 {
 	return (struct live){.size = size,
@@ -281,7 +281,7 @@ static void tell_end(const char *name, uint64_t generation, bool *deferred)
 	(void)quiet;
 	if (!is_to_be_told(name))
 		return;
-	if (!generation) { /* it is not told of any more, and so it ends */
+	if (!generation) { /* unanswered: the next resync doesn't list it, which ends it */
 		link_settle(name);
 		return;
 	}

@@ -25,7 +25,7 @@ void site_unguard(void)
 	pthread_setcancelstate(site_here.cancelling, NULL);
 }
 
-/* Paths that were met; as many as there are objects that allocate. Never freed. */
+/* The paths of objects that have allocated. Never freed. */
 struct path {
 	struct path *older;
 	char text[];

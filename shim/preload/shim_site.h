@@ -7,29 +7,29 @@
 #include "rules.h"
 
 struct site {
-	bool inside;	/* a hook of ours is on its way: what it meets of ours passes through */
-	bool guarded;	/* site_guard() was called in it */
-	int cancelling; /* then: the cancellation state that the program had */
-	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none that we saw */
-	const void *caller;	/* of that call */
+	bool inside;		/* a hook of ours is running: hooks that it reaches pass through */
+	bool guarded;		/* site_guard() was called in that hook */
+	int cancelling;		/* if guarded: the program's cancellation state */
+	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none was seen */
+	const void *caller;	/* of the runtime's call */
 };
 
-/* Initial-exec: never allocated, so it works in every thread at every time. */
+/* Initial-exec TLS is never allocated, so it works in every thread at any time. */
 extern __thread struct site site_here __attribute__((tls_model("initial-exec")));
 
 /*
- * This thread is not cancelled until the hook that is on its way returns. For calls that concern a name: a
- * cancelled thread goes on to a place of the program's own, and would leave our locks taken, or a buffer that
- * has no name yet or has it still. Unnamed calls don't pay for it: it costs about as much as they do.
+ * Disable cancellation of this thread until the running hook returns. This is for calls that
+ * concern a name: a cancelled thread would leave our locks held, a new buffer without its name, or
+ * a freed one with it. Calls that concern no name skip it: it costs about as much as they do.
  */
 void site_guard(void);
-void site_unguard(void); /* the hook returns */
+void site_unguard(void); /* when the hook returns */
 
-/* The path of the object that holds `caller`, "" if none does; kept for good. A few loads when the
- * place has called before. */
+/* The path of the object that holds `caller`; "" if none does. The string is never freed. A few
+ * loads if the caller is cached. */
 const char *site_path(const void *caller);
 
-/* Is it NCCL that calls? Its buffers are its own business and never named. */
+/* Is `path` NCCL's? Its internal buffers are never named. */
 bool site_is_internal(const char *path);
 
 #endif

@@ -27,7 +27,7 @@
 struct state {
 	struct rules *rules[KINDS]; /* by enum rules_kind */
 	atomic_bool alive[KINDS];
-	pthread_mutex_t lock; /* over the rules' counters */
+	pthread_mutex_t lock; /* protects the rules' counters */
 	bool asks_pid;	      /* some template has %p */
 	char rank[32];
 	char log[256];
@@ -55,7 +55,7 @@ static void copy_variable(char *to, size_t room, const char *name)
 		snprintf(to, room, "%s", value);
 }
 
-/* Whether a write would neither wait nor find a pipe that nobody reads. */
+/* Would a write neither block nor meet a pipe without a reader? */
 static bool has_room(int fd)
 {
 	struct pollfd one = {.fd = fd, .events = POLLOUT};
@@ -63,8 +63,8 @@ static bool has_room(int fd)
 	return poll(&one, 1, 0) == 1 && one.revents == POLLOUT;
 }
 
-/* One write: lines of several threads or processes stay whole. The program neither waits for its
- * reader nor ends with it: a SIGPIPE of ours is taken back. */
+/* A single write, so that lines of several threads or processes stay whole. A slow reader must not
+ * block the program. If the reader has exited, the SIGPIPE of this write is consumed. */
 static void put_line(int fd, const char *line)
 {
 	const struct iovec parts[] = {{(void *)(uintptr_t)line, strlen(line)}, {(void *)"\n", 1}};
@@ -128,7 +128,7 @@ static void note_idle(const struct state *state)
 	atomic_store_explicit(&state_idle, idle, memory_order_relaxed);
 }
 
-/* No once, no lock: whoever is first wins, and says what didn't parse. */
+/* No pthread_once, no lock: the first thread that stores its state wins, and prints the errors. */
 static struct state *state_get(void)
 {
 	struct state *known = atomic_load_explicit(&current, memory_order_acquire);
@@ -259,7 +259,7 @@ void state_return(enum rules_kind kind, const struct rules_allocation *allocatio
 	pthread_mutex_unlock(&state->lock);
 }
 
-/* Its own function: the line takes of the program's stack where there is a log alone. */
+/* A function of its own: the line takes up the program's stack only if there is a log. */
 __attribute__((noinline)) static void log_to(const struct state *state, const char *format,
 					     va_list arguments)
 {

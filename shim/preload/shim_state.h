@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_STATE_H
 #define GPUSHARE_SHIM_STATE_H
-/* What the environment asks of the shim, read once, at the first look-up that concerns us. */
+/* The shim's settings from the environment, read once, when they are first needed. */
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "rules.h"
 #include "shim_when.h"
 
-/* Some rule was given: pointers are replaced. False: the program gets the driver's own. */
+/* Was any rule given? If not, the program gets the driver's own pointers instead of hooks. */
 bool state_is_active(void);
 
 /* Is there a rule left that could take an allocation? Cheap; no lock. */
 bool state_wants(enum rules_kind kind);
 
-/* Set while state_may_match() would only say no: no rule is left, and the log counts no allocations. */
+/* Set while no rule is left and no log counts allocations: state_may_match() would say false. */
 extern atomic_bool state_idle;
 
-/* Could a rule of that kind that is left concern the allocation? Looks at size and calls only; no lock. */
+/* Could a rule of that kind that can still match concern the allocation? Looks at size and calls
+ * only; no lock. */
 bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation);
 
 /* $GPUSHARE_DEFERRED_FREE, in bytes. */
 uint64_t state_deferred(void);
 
-/* Was it asked to publish then? Never where there is no rule that names. Cheap; no lock. */
+/* Is a bit of `when` in GPUSHARE_PUBLISH? False without a GPUSHARE_NAME rule. Cheap; no lock. */
 bool state_publishes(enum publish_when when);
 
-/* state_concerns() of either kind, to be called once for each allocation: what matched nothing is logged at exit
- * with how many there were. Need not be called while state_idle is set. */
+/* state_concerns() of either kind. Call it once for each allocation: it counts them for the log,
+ * which at exit names the rules that matched none. Need not be called while state_idle is set. */
 bool state_may_match(const struct rules_allocation *allocation);
 
 /* rules_match() and rules_return() under the rules' lock. */
@@ -36,7 +37,7 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 void state_return(enum rules_kind kind, const struct rules_allocation *allocation,
 		  const struct rules_match *match);
 
-/* GPUSHARE_LOG=FILE or "stderr": a line on what could not be done. Silent without it. */
+/* Write a line to GPUSHARE_LOG, a file or "stderr". Without that variable, do nothing. */
 __attribute__((format(printf, 1, 2))) void state_log(const char *format, ...);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream-ordered allocations. CUDA makes no handle of theirs, so a named one is cuMemAlloc memory
- * instead: there at once, which is no later than the program expects. It is freed, and an attached
- * buffer detached, in the order of the stream.
- * A pool's access for other GPUs may be set after an allocation, and holds for it too. cuMemAlloc memory has
- * no access of its own: where another GPU can reach this one, the memory is mapped for all that can.
+ * Stream-ordered allocations. CUDA makes no IPC handle of them, so a named one is cuMemAlloc memory
+ * instead. It is usable at once, which is no later than the program expects. Such memory is freed,
+ * and an attached buffer is detached, in stream order.
+ * The program may set a pool's access for other GPUs after an allocation, for which it holds too.
+ * Such access can't be set for cuMemAlloc memory. So if other GPUs can reach this one, the memory
+ * is mapped memory, with access for all of them.
  */
 #include "shim_apart.h"
 #include "shim_async.h"
@@ -39,7 +40,7 @@ static inline cu_result make(const struct buffers_stream *call, cu_deviceptr *po
 	return result;
 }
 
-/* The driver's answer; false where it has none. */
+/* Returns the driver's result; on a failure *out_captures is false. */
 static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bool *out_captures)
 {
 	cu_capture_status status = (cu_capture_status)CU_CAPTURE_NONE;
@@ -51,7 +52,7 @@ static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bo
 	return result;
 }
 
-/* A capture makes a node of its graph, not memory. */
+/* During a capture an allocation makes a graph node, not memory. True also on a failure. */
 static bool is_capturing(const struct driver *driver, cu_stream stream)
 {
 	bool captures;
@@ -59,7 +60,8 @@ static bool is_capturing(const struct driver *driver, cu_stream stream)
 	return ask_capturing(driver, stream, &captures) != CU_OK || captures;
 }
 
-/* The memory would be another device's: cuMemAlloc only gives that of the current context. */
+/* Is the stream another context's? Its memory may be another device's, and cuMemAlloc only gives
+ * memory of the current context. */
 static bool is_elsewhere(const struct driver *driver, cu_stream stream)
 {
 	cu_context its = NULL, current = NULL;
@@ -95,8 +97,9 @@ static bool is_default(const struct claim *claim, cu_mem_pool pool)
 }
 
 /*
- * A pool may be of another device, or of the host: one small allocation tells. And a pool that travels gives
- * memory that the program means to export by itself (cuMemPoolExportPointer).
+ * May the pool's memory be replaced? Not if the pool is another device's or the host's: one small
+ * allocation tells. Not if the pool is exportable: the program may export its memory by itself
+ * (cuMemPoolExportPointer).
  */
 static bool pool_is_ours(const struct claim *claim, const struct buffers_stream *call,
 			 const char **out_why)
@@ -123,7 +126,7 @@ static bool pool_is_ours(const struct claim *claim, const struct buffers_stream 
 	return type == CU_MEMORY_DEVICE && device == claim->allocation.device && !travels;
 }
 
-/* *out_why: only where there is something to say. */
+/* *out_why: the reason to log if false; NULL: none. */
 static bool is_ours_to_replace(const struct claim *claim, const struct buffers_stream *call,
 			       const char **out_why)
 {
@@ -151,7 +154,8 @@ static void note_pool(struct claim *claim, const struct buffers_stream *call)
 	claim->pool = pools_number(pool_of(claim, call));
 }
 
-/* Once more at most: room is waited for, and other threads may make some again and again. */
+/* One retry at most: buffers_make_room() waits, and may succeed again and again by what other
+ * threads free. */
 static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -177,7 +181,7 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 	made_mapped = own_make(claim, size, true, &made, &own);
 	own.shareable = own.shareable && !must_map;
 	if (!made_mapped && !(own.shareable && make_plain(claim, size, &made))) {
-		/* make_plain() has made what room there is */
+		/* after make_plain(), don't make room a second time */
 		result = own.shareable ? go_on(call, &made, size) : make(call, &made, size);
 		if (own.shareable)
 			own_leave(&own);
@@ -187,7 +191,7 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 		return result;
 	}
 	*pointer = made;
-	/* Nobody knows it for what it is then. */
+	/* Without a record of it, no later call could recognize `made`: use the driver's memory. */
 	if (!own_settle(claim, &own, made, size, true) && make(call, pointer, size) == CU_OK)
 		buffers_give_back(claim->driver, made);
 	return CU_OK;
@@ -222,8 +226,8 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	return make(call, pointer, size);
 }
 
-/* No event could be made, for whatever reason: then the stream is waited for, and whether it is a
- * stream at all shows there. */
+/* If async_defer() fails for any reason, wait for the stream. If `stream` is not valid, the wait
+ * returns the error. */
 static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -248,14 +252,14 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 	if (result != CU_OK)
 		result = close_now(driver, entry, stream);
 	if (result != CU_OK)
-		live_add(entry); /* it lives on */
+		live_add(entry); /* not freed: put it back */
 	else
-		async_sweep(true); /* an idle stream has got so far already */
+		async_sweep(true); /* an idle stream has reached it already */
 	errno = error;
 	return result;
 }
 
-/* Deferred once the stream has got so far. */
+/* Start the deferred free once the stream has reached this point. */
 static bool linger_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -267,7 +271,8 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 	return true;
 }
 
-/* In a stream of ours once the stream has got so far: at once, or in a later call. */
+/* Free the memory in a stream of our own once `stream` has reached this point: at once, or in a
+ * later call of the program. */
 static bool free_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -285,13 +290,14 @@ struct freeing {
 	cu_cuMemFreeAsync_call *real;
 	cu_stream stream; /* as given */
 	cu_stream meant;
-	bool follows; /* it is known to capture nothing, nor to be refused because another does */
+	bool follows; /* the driver says that no capture, here or elsewhere, forbids the free */
 };
 
-/* cuMemFreeAsync takes cuMemAlloc memory too, in the order of the stream (CUDA C++ Programming
- * Guide, "Stream Ordered Memory Allocator"; measured). But it is never freed where that stream is destroyed
- * before its context is synchronized (shim_apart.h), as the stream-ordered memory would be that the program
- * takes it for. Whatever fails there, the driver's own word is what the program hears. */
+/* cuMemFreeAsync takes cuMemAlloc memory too, in stream order (CUDA C++ Programming Guide, "Stream
+ * Ordered Memory Allocator"; measured). But if that stream is destroyed before its context is
+ * synchronized, such memory is never freed (shim_apart.h), while stream-ordered memory would be. So
+ * memory in place of stream-ordered memory is freed in a stream of our own. If that fails, the
+ * program gets the result of its own call. */
 static cu_result free_plain(const struct freeing *call, const struct driver *driver,
 			    const struct live *entry)
 {
@@ -325,7 +331,7 @@ static cu_result free_in_order(const struct freeing *call, const struct driver *
 	return result;
 }
 
-/* The name at once, the memory in the order of the stream. */
+/* Withdraw the name at once, free the memory in stream order. */
 static cu_result free_mapped_in_order(const struct driver *driver, struct live *entry,
 				      cu_stream stream)
 {
@@ -354,12 +360,13 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	site_guard();
 	buffers_sweep();
 	if (live_find_managed(pointer, 1, &entry))
-		return CU_NOT_SUPPORTED; /* as of managed memory: contract_free.c */
+		return CU_NOT_SUPPORTED; /* as for managed memory (contract_free.c) */
 	known = live_maybe(pointer);
 	if (known)
 		asked = ask_capturing(driver, meant, &captures);
-	/* A capturing stream takes no such free: the driver says so, but of memory that it does not
-	 * know for any that can be freed. Where it can't be told, it has the word on its own memory. */
+	/* A capturing stream takes no such free. The driver refuses it for memory that it can free;
+	 * for mapped memory, which it can't free, refuse it here. If the capture state is unknown,
+	 * the driver decides about its own memory (LIVE_OWN). */
 	if (asked != CU_OK || captures) {
 		known = live_find(pointer, pointer, &entry);
 		if (known && entry.kind == LIVE_OWN_VMM)

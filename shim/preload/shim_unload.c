@@ -9,14 +9,13 @@
 #include "base/elf.h"
 #include "shim_hooks.h"
 
-#define OBJECTS \
-	16 /* that remembered addresses may depend on; with more, each unload ends the generation */
+#define OBJECTS 16 /* dependencies; with more, each unload ends the generation */
 
 atomic_ulong unload_state;
 
-static atomic_ulong closes;   /* calls of dlclose that have begun */
-static atomic_ullong settled; /* elf_loads().unloaded up to which dlclose has looked */
-static _Atomic(uintptr_t) objects[OBJECTS]; /* by load address; 0: free */
+static atomic_ulong closes;		    /* calls of dlclose that have begun */
+static atomic_ullong settled;		    /* elf_loads().unloaded that dlclose has handled */
+static _Atomic(uintptr_t) objects[OBJECTS]; /* load addresses of dependencies; 0: free */
 static atomic_bool crowded;
 
 unsigned long unload_generation(void)
@@ -53,7 +52,7 @@ bool unload_depend_on(const struct unload_search *search, uintptr_t base)
 {
 	if (search->generation & UNLOAD_CLOSING)
 		return false;
-	if (base) /* at 0 stands the program itself, which is never unloaded */
+	if (base) /* base 0 is the program itself, which is never unloaded */
 		add_object(base);
 	return atomic_load(&closes) == search->closes;
 }
@@ -66,7 +65,7 @@ bool unload_depend(const struct unload_search *search, const void *address)
 	return unload_depend_on(search, base);
 }
 
-/* The next one, somebody's who was preloaded too, or the C library's own. */
+/* The next dlclose behind ours: another preloaded library's, or the C library's. */
 static int (*find_dlclose(void))(void *)
 {
 	void *(*look_up)(void *, const char *) = driver_real_dlsym();
@@ -76,8 +75,8 @@ static int (*find_dlclose(void))(void *)
 }
 
 /*
- * Do all objects still stand on which remembered addresses depend? Yes only if nothing was loaded meanwhile: it
- * might stand where one of them stood.
+ * Are all objects still loaded that cached addresses depend on? False also if anything was loaded
+ * meanwhile: it may have the load address of one that was unloaded.
  */
 static bool all_stand(const struct elf_loads *before)
 {
@@ -98,7 +97,7 @@ static bool all_stand(const struct elf_loads *before)
 	return now.loaded == before->loaded;
 }
 
-/* No search that overlaps this is remembered: the objects that it adds may be forgotten. */
+/* A search that overlaps this doesn't cache its result, so the objects that it adds may be lost. */
 static void begin_generation(void)
 {
 	atomic_fetch_add(&unload_state, UNLOAD_CLOSING + 1);
@@ -133,10 +132,10 @@ SHIM_EXPORT int dlclose(void *handle)
 		atomic_store_explicit(&known, real, memory_order_release);
 	}
 	before = elf_loads(NULL, 0);
-	/* In this order: unload_begin() reads them in the other one. */
+	/* In this order, as unload_begin() reads them in the opposite order. */
 	first = !(atomic_fetch_add(&unload_state, 1) & UNLOAD_CLOSING);
 	atomic_fetch_add(&closes, 1);
-	if (first) /* no dlclose has still to look at what was unloaded before */
+	if (first) /* no other dlclose has unloads left to handle */
 		atomic_store(&settled, before.unloaded);
 	result = real(handle);
 	look_behind(&before);

@@ -2,33 +2,35 @@
 #ifndef GPUSHARE_SHIM_UNLOAD_H
 #define GPUSHARE_SHIM_UNLOAD_H
 /*
- * Remembered addresses, and how they become stale when a library leaves the process. Each is remembered under a
- * generation. The exported dlclose begins a new generation if an object has gone that some remembered address
- * depends on. That costs the program's calls nothing after any other dlclose. Nothing is kept loaded.
+ * Cached addresses, and how they become stale when a library is unloaded. Each is cached under a
+ * generation. If the exported dlclose unloads an object that a cached address depends on, it begins
+ * a new generation. After any other dlclose the cache stays valid. Nothing is kept loaded.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The low bits count the calls of dlclose that have not returned; above them stands the generation. */
+/* The low bits count the calls of dlclose that are running. The bits above are the generation. */
 #define UNLOAD_CLOSING 0xffffUL
 #define UNLOAD_UNKNOWN UNLOAD_CLOSING /* no generation */
 
 extern atomic_ulong unload_state;
 
-/* The generation, or UNLOAD_CLOSING bits, which equal none. One atomic load, in every call of the program. */
+/* The generation; during a dlclose, a value that equals no generation. Every call of the program
+ * runs this: one atomic load. */
 static inline unsigned long unload_now(void)
 {
 	return atomic_load_explicit(&unload_state, memory_order_acquire);
 }
 
-/* The generation, also during a dlclose that has not unloaded anything yet; else UNLOAD_UNKNOWN. */
+/* The generation, also during a dlclose until it unloads something; after that UNLOAD_UNKNOWN. */
 unsigned long unload_generation(void);
 
 /*
- * A search whose result is to be remembered begins here. The result depends on the object that holds `address`,
- * or is loaded at `base`. unload_depend() says whether it may be remembered under `search.generation`: not if a
- * dlclose overlapped the search.
+ * A search for an address to cache. unload_begin() starts it. unload_depend() notes that the result
+ * depends on the object that holds `address`, unload_depend_on() that it depends on the object
+ * loaded at `base`. True: the result may be cached under `search->generation`. False: a dlclose
+ * overlapped the search.
  */
 struct unload_search {
 	unsigned long closes, generation;

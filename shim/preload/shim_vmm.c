@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cuMemCreate memory under a name: what becomes of it around the calls. */
+/* Named cuMemCreate memory: what the shim does around the program's calls. */
 #include <errno.h>
 
 #include "base/client_held.h"
@@ -23,7 +23,7 @@ static inline cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle,
 	return result;
 }
 
-/* The same with a handle type more, so that it can travel; without it where that can't be had. */
+/* create() with one more handle type, to make the memory exportable; if that fails, without it. */
 static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
 				   const cu_mem_prop *prop, unsigned long long flags)
 {
@@ -61,7 +61,7 @@ static bool attach_created(struct claim *claim, size_t size, cu_mem_handle *hand
 	if (*out_result != CU_OK)
 		return true;
 	*handle = object.mapping.handle;
-	/* Not remembered, the attachment counts until the process ends. */
+	/* Without a record here, the registry counts the attachment until the process ends. */
 	if (!objects_add(&object))
 		held_drop(object.mapping.held);
 	return true;
@@ -83,7 +83,7 @@ static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
 	return true;
 }
 
-/* Memory of the host is for NCCL's and other people's own purposes: it is left alone. */
+/* Host memory is left alone: NCCL and other libraries make it for their own purposes. */
 cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_handle *handle,
 			 size_t size, const cu_mem_prop *prop, unsigned long long flags)
 {
@@ -125,7 +125,7 @@ cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 	return result;
 }
 
-/* Mapped memory of ours that is no mapping to the program. */
+/* Does `pointer` lie in memory that we mapped, and the program takes for plain memory? */
 static bool stands_for_plain(cu_deviceptr pointer)
 {
 	struct live entry;
@@ -156,8 +156,8 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
 	return result;
 }
 
-/* Here the name may go behind the memory: it stands for what the registry keeps, not for an
- * address. */
+/* The name may be withdrawn after the unmap: it stands for the memory of the registry's file
+ * descriptor, not for an address. */
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size)
 {
 	struct places *taken = NULL;

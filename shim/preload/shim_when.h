@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_WHEN_H
 #define GPUSHARE_SHIM_WHEN_H
-/* GPUSHARE_PUBLISH: when the named buffers of a program that knows nothing of us are published. */
+/* GPUSHARE_PUBLISH: when the preload publishes the program's named buffers. */
 #include <stddef.h>
 
 /* X(name, bit, word) */
@@ -13,8 +13,8 @@ enum publish_when {
 #undef X
 };
 
-/* Words with commas between them: their bits. NULL and "" are none; so is what does not parse, and
- * `error` has one line for stderr then, without its newline; else it is "". */
+/* Returns the bits of the comma-separated words in `text`; 0 for NULL and "". If `text` does not
+ * parse: 0, and `error` is one line for stderr without its newline; else `error` is "". */
 unsigned int when_parse(const char *text, char *error, size_t error_size);
 
 #endif

@@ -40,7 +40,7 @@ bool deferred_fits(const struct deferred *deferred, uint64_t size)
 	return size <= atomic_load_explicit(&deferred->limit, memory_order_relaxed);
 }
 
-/* Under the lock, as the rest that has no lock of its own. */
+/* The caller holds the lock, as for all functions here that don't take it. */
 static void append(struct deferred *deferred, struct deferred_entry *entry)
 {
 	LL_APPEND(deferred->first, entry);
@@ -64,8 +64,7 @@ bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry)
 		return false;
 	}
 	*made = *entry;
-	if (!deferred
-		 ->first) { /* the registry has just said that somebody has it, or is not there */
+	if (!deferred->first) { /* the caller has just asked the registry */
 		deferred->asked_ms = deferred->looked_ms = monotonic_ms();
 		deferred->alone_ms = 0;
 	}
@@ -177,7 +176,7 @@ static bool is_asked(const struct deferred *deferred, const struct deferred_entr
 	return at < asked->count;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void list(const struct deferred *deferred, struct asked *asked)
 {
 	const struct deferred_entry *entry;
@@ -188,7 +187,8 @@ static void list(const struct deferred *deferred, struct asked *asked)
 	}
 }
 
-/* Nobody else asks until end_to_ask(): false if somebody does, or has a moment ago. */
+/* No other thread asks until end_to_ask(). False: another thread asks, or has asked a moment
+ * ago. */
 static bool begin_to_ask(struct deferred *deferred, struct asked *asked)
 {
 	bool due;
@@ -205,7 +205,7 @@ static bool begin_to_ask(struct deferred *deferred, struct asked *asked)
 	return due;
 }
 
-/* The pause counts from here: an answer may have taken longer than that. */
+/* The pause starts after the answer, which may take longer than the pause. */
 static void end_to_ask(struct deferred *deferred)
 {
 	if (!lock_take(&deferred->lock))
@@ -231,7 +231,7 @@ static bool begin_to_look(struct deferred *deferred, struct asked *asked)
 	return due;
 }
 
-/* No registry is there; false: none has come for so long that none will. */
+/* Called if no registry runs. False: none has come for DEFERRED_ALONE_MS, so none will. */
 static bool may_come(struct deferred *deferred)
 {
 	int64_t now_ms = monotonic_ms();

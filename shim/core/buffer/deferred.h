@@ -2,9 +2,10 @@
 #ifndef GPUSHARE_SHIM_DEFERRED_H
 #define GPUSHARE_SHIM_DEFERRED_H
 /*
- * Memory that was freed while other processes have it attached: held until the last of them has
- * left. The preload has one list of them, each session of the API another. Knows neither registry nor
- * driver calls but one: what is taken out is the caller's to free, without a lock held.
+ * Memory that its owner freed while other processes had it attached: held until the last of them
+ * has detached. The preload has one such list, each session of the API another. This module makes
+ * no registry call, and no driver call but deferred_stand_in(). The caller frees the entries that
+ * it takes out, without holding a lock.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,18 +16,18 @@
 #include "cuda/driver.h"
 #include "gpushare.h"
 
-#define DEFERRED_MAX 64			   /* buffers; registry.options too */
-#define DEFERRED_BYTES (UINT64_C(1) << 30) /* $GPUSHARE_DEFERRED_FREE says another */
-#define DEFERRED_PAUSE_MS 50		   /* between two questions to the registry */
-#define DEFERRED_ALONE_MS 30000		   /* for a registry that comes after one that was killed */
+#define DEFERRED_MAX 64			   /* buffers; registry.options has the same limit */
+#define DEFERRED_BYTES (UINT64_C(1) << 30) /* the default; see $GPUSHARE_DEFERRED_FREE */
+#define DEFERRED_PAUSE_MS 50		   /* between two requests to the registry */
+#define DEFERRED_ALONE_MS 30000		   /* wait for a registry after one that was killed */
 
 struct deferred_entry {
 	struct deferred_entry *next;
-	uint64_t pointer; /* or a CUevent */
-	uint64_t size;	  /* that the GPU holds; 0: it is an event */
+	uint64_t pointer; /* device pointer, or a CUevent */
+	uint64_t size;	  /* bytes of GPU memory; 0: an event */
 	uint64_t generation;
 	cu_context context;
-	char name[GPUSHARE_NAME_MAX + 1]; /* that it had */
+	char name[GPUSHARE_NAME_MAX + 1]; /* of the freed buffer */
 };
 
 struct deferred {
@@ -34,10 +35,10 @@ struct deferred {
 	atomic_size_t count;
 	uint64_t bytes;
 	_Atomic(uint64_t) limit;
-	int64_t asked_ms;	      /* when the registry last answered, or did not */
-	int64_t looked_ms;	      /* the same of a question that waits for nobody */
+	int64_t asked_ms;	      /* end of the latest request, answered or not */
+	int64_t looked_ms;	      /* the same for deferred_look() */
 	bool asking;		      /* a thread waits for the answer */
-	int64_t alone_ms;	      /* since when none could be; 0: the last answered */
+	int64_t alone_ms;	      /* since when no registry runs; 0: the last one answered */
 	struct deferred_entry *first; /* the oldest */
 };
 
@@ -45,57 +46,61 @@ struct deferred {
 #define DEFERRED_INITIALIZER {.lock = PTHREAD_MUTEX_INITIALIZER}
 /* clang-format on */
 
-/* What a text like $GPUSHARE_DEFERRED_FREE asks for: bytes with K M G (1000s), Ki Mi Gi (1024s); 0: none.
- * DEFERRED_BYTES for NULL, and for what does not parse. */
+/* Parse a text like $GPUSHARE_DEFERRED_FREE: bytes with K M G (1000s), Ki Mi Gi (1024s); 0: hold
+ * nothing. DEFERRED_BYTES for NULL, and for a text that does not parse. */
 uint64_t deferred_parse(const char *text);
 
-/* Is anything here? One atomic load. */
+/* Is the list not empty? One atomic load. */
 static inline bool deferred_any(const struct deferred *deferred)
 {
 	return atomic_load_explicit(&deferred->count, memory_order_acquire) != 0;
 }
 
-/* What it may hold, in bytes; 0: nothing. */
+/* The most that the list may hold, in bytes; 0: nothing. */
 static inline void deferred_set_limit(struct deferred *deferred, uint64_t limit)
 {
 	atomic_store_explicit(&deferred->limit, limit, memory_order_relaxed);
 }
 
-/* Would a buffer of `size` bytes have room, all others gone? */
+/* Would a buffer of `size` bytes fit into an empty list? */
 bool deferred_fits(const struct deferred *deferred, uint64_t size);
 
-/* A copy goes in. False: out of memory. */
+/* Append a copy of *entry. False: out of memory, or the lock could not be taken. */
 bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry);
 
-/* Was that freed? `base` and `size` are the driver's allocation, or a pointer and 1. */
+/* Does the list hold memory within `size` bytes from `base`: a driver's allocation, or a pointer
+ * and 1? */
 bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size);
 
-/* All below take entries out, oldest first, as a list that is the caller's. */
+/* All functions below take entries out, oldest first. The caller owns the returned list. */
 
-/* What no longer fits. */
+/* The oldest entries, until the rest fits the limits. */
 struct deferred_entry *deferred_take_over(struct deferred *deferred);
 struct deferred_entry *deferred_take_all(struct deferred *deferred);
-/* Of one context. deferred_return() puts a list back. */
+/* The entries of one context. deferred_return() puts a list back. */
 struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context context);
 void deferred_return(struct deferred *deferred, struct deferred_entry *list);
 
-/* Which of `generations` nobody has attached any more, in their place: a status. E_NOT_READY: no registry
- * is there, and one that comes would know; E_TIMED_OUT: it may answer yet. */
+/* Reduces `generations`, in place, to those that no process has attached any more; returns a
+ * status. E_NOT_READY: no registry runs, but the next one would know. E_TIMED_OUT: the registry
+ * may answer later. */
 typedef int deferred_ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count);
-/* What nobody has attached any more; everything, if there is no registry that could tell, and none has come for
- * DEFERRED_ALONE_MS that might. Asks DEFERRED_PAUSE_MS after the last answer, one thread at a time, no lock held. */
+/* The entries that no process has attached any more. All entries, if `ask` fails with another
+ * status than those two, or has answered E_NOT_READY for DEFERRED_ALONE_MS. Asks
+ * DEFERRED_PAUSE_MS after the last answer at the earliest; one thread at a time, without holding
+ * the lock. */
 struct deferred_entry *deferred_take_left(struct deferred *deferred, deferred_ask *ask, void *user);
-/* The same, by an `ask` that waits for nobody. Neither puts off the other. */
+/* The same with an `ask` that does not wait. The two functions' pauses are independent. */
 struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *ask, void *user);
 
-/* Free the first of a list's structs; what comes after it. */
+/* Free the first entry of a list; returns the rest. */
 struct deferred_entry *deferred_next(struct deferred_entry *list);
 
 /*
- * In place of cuMemFree of what stays: its answer and its wait for the GPU's work, by a small
- * allocation of the current context that is made and freed, under the program's own capture mode. A
- * cuCtxSynchronize would spoil captures that a cuMemFree leaves alone.
- * CU_OUT_OF_MEMORY: there was no room for it.
+ * Stands in for cuMemFree of memory that is held: gives the same answer, and waits for the GPU's
+ * work as that does. It allocates and frees a little memory in the current context, under the
+ * program's own capture mode. A cuCtxSynchronize would spoil captures that a cuMemFree leaves
+ * alone. CU_OUT_OF_MEMORY: there was no room for the allocation.
  */
 cu_result deferred_stand_in(const struct driver *driver);
 

@@ -7,7 +7,7 @@
 #include "base/monotonic.h"
 #include "base/shim_lock.h"
 
-#define PART 8 /* buffers of one Resync: none of its lists holds fewer */
+#define PART 8 /* buffers per Resync; each of its lists has room for them */
 
 static bool put(struct resync_list *list, const struct resync_ref *ref)
 {
@@ -56,7 +56,7 @@ static void count_reading(struct resync *resync)
 	atomic_fetch_add_explicit(&resync->readings, 1, memory_order_acq_rel);
 }
 
-/* Where there is no memory for that, all is told once more. */
+/* If the list can't grow, everything is reported again. */
 static void want(struct resync *resync, const struct resync_ref *ref, bool anew)
 {
 	struct resync_ref wanted = *ref;
@@ -97,7 +97,7 @@ static bool forget_wanted(struct resync *resync)
 	return true;
 }
 
-/* What one registry asked for, another one may have. */
+/* Forget what the previous registry wanted: this one may have it. */
 static bool begin(struct resync *resync, struct client *client)
 {
 	bool listed;
@@ -125,7 +125,8 @@ static void end(struct resync *resync, struct client *client)
 	client_end_resyncing(client);
 }
 
-/* What was not answered is left out: if it stands under its name, that ends with the last part. */
+/* A buffer whose Share was not answered is left out. If the registry has it, the last part ends
+ * that. */
 static void add_hold(struct resync *resync, const struct resync_ref *ref, gpushare_Resync *part)
 {
 	gpushare_Hold *hold = ref->attached ? &part->attached[part->attached_count]
@@ -162,7 +163,7 @@ static int tell_part(struct resync *resync, struct client *client, int64_t deadl
 	for (size_t i = 0; i < count; i++)
 		add_hold(resync, &refs[i], part);
 	count_reading(resync);
-	part->last = count < PART; /* which has room for client_tell_rest() */
+	part->last = count < PART; /* a part that isn't full has room for client_tell_rest() */
 	if (part->last)
 		client_tell_rest(client, part);
 	status = client_ask_aside(client, deadline_ms);
@@ -181,7 +182,7 @@ static int tell_part(struct resync *resync, struct client *client, int64_t deadl
 	return GPUSHARE_OK;
 }
 
-/* A client_resync. Half of the time is for what the call is there for. */
+/* A client_resync. Half of the time is left for the call's own request. */
 static int tell(struct client *client, void *owner, int64_t deadline_ms)
 {
 	struct resync *resync = owner;
@@ -194,10 +195,10 @@ static int tell(struct client *client, void *owner, int64_t deadline_ms)
 		int status = tell_part(resync, client, deadline_ms);
 
 		if (status != GPUSHARE_OK && client_is_silent(client)) {
-			resync->goes_on = false; /* from its beginning on, the next time */
+			resync->goes_on = false; /* the next call starts from the beginning */
 			return status;
 		}
-		if (status != GPUSHARE_OK) { /* it won't hear it the next time either */
+		if (status != GPUSHARE_OK) { /* the registry would reject it the next time too */
 			if (resync->calls->refused)
 				resync->calls->refused(client->why);
 			end(resync, client);
@@ -218,7 +219,7 @@ void resync_finish(struct resync *resync)
 	empty(&resync->wanted);
 }
 
-/* None is begun without time for its answer. */
+/* Starts no share without time for its answer. */
 void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_ms)
 {
 	int64_t last_ms = until_ms - timeout_ms / 4;

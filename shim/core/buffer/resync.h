@@ -2,34 +2,35 @@
 #ifndef GPUSHARE_SHIM_RESYNC_H
 #define GPUSHARE_SHIM_RESYNC_H
 /*
- * A registry that was restarted, or did not answer, hears of all that this client shares and has attached, in
- * the next call that asks it something: names and generations before the question; the memory of what
- * it then wants again behind it, which takes driver calls. What a call has no time for is left to the
- * next one. The preload has one of these, each session of the API another.
+ * After a registry restarted or did not answer, the next call that asks it something runs a resync:
+ * it reports all that this client shares and has attached. Names and generations are reported
+ * before the call's own request. Memory that the registry then wants again is shared after the
+ * request, because that takes driver calls. The next call continues with what a call has no time
+ * for. The preload has one struct resync, each session of the API another.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "client/client.h"
 
-/* A buffer as its owner finds it again. */
+/* Identifies a buffer in its owner's tables. */
 struct resync_ref {
-	uint64_t generation; /* 0: its share was not answered */
-	uint64_t key;	     /* the owner's */
+	uint64_t generation; /* 0: its Share was not answered */
+	uint64_t key;	     /* for the owner's use */
 	bool attached;
-	bool object; /* the owner's, too */
-	bool anew;   /* wanted: under a new generation */
+	bool object; /* for the owner's use */
+	bool anew;   /* wanted: share it under a new generation */
 };
 
 struct resync;
 struct resync_calls {
-	/* resync_add() all that has a name. false: not now. */
+	/* resync_add() every buffer that has a name. false: not possible now. */
 	bool (*list)(struct resync *resync);
-	/* Its name, and how often it is attached, altogether. false: it has gone meanwhile. */
+	/* Fill in its name, and its number of attachments in all. false: it has gone meanwhile. */
 	bool (*hold)(struct resync *resync, const struct resync_ref *ref, gpushare_Hold *out_hold);
-	/* Share it again by then. false: no more of this now, all is told once more. */
+	/* Share it again by `until_ms`. false: stop sharing; everything is reported again. */
 	bool (*share)(struct resync *resync, const struct resync_ref *ref, int64_t until_ms);
-	/* The registry refused to hear it; NULL: nobody is to know. */
+	/* The registry rejected the report. NULL: not reported to anybody. */
 	void (*refused)(const char *why);
 };
 
@@ -40,27 +41,27 @@ struct resync_list {
 
 struct resync {
 	const struct resync_calls *calls;
-	void *owner; /* theirs */
-	/* of who has the client */
-	unsigned int connection; /* that is being told, or was */
-	struct resync_list told; /* what was there when this began */
-	size_t at;		 /* the next to tell of */
-	atomic_bool goes_on;	 /* which others look at */
-	/* of anybody */
-	pthread_mutex_t lock; /* for a few instructions */
+	void *owner; /* for the use of `calls` */
+	/* used only by the thread that has the client: */
+	unsigned int connection; /* the one reported to, now or last */
+	struct resync_list told; /* buffers listed when the resync began */
+	size_t at;		 /* index in `told` of the next to report */
+	atomic_bool goes_on;	 /* a resync is going on; any thread reads it */
+	/* used by any thread: */
+	pthread_mutex_t lock; /* held for a few instructions */
 	struct resync_list wanted;
-	atomic_size_t wants;  /* how many those are */
-	atomic_flag sharing;  /* a thread shares them again */
-	atomic_uint readings; /* one more before and behind each look at what is there */
+	atomic_size_t wants;  /* count of `wanted` */
+	atomic_flag sharing;  /* a thread is sharing them again */
+	atomic_uint readings; /* two per reading of the owner's tables */
 	atomic_bool missed;
 };
 
 /* clang-format off */
-/* Of the first connection there is nothing to tell. */
+/* The first connection needs no report. */
 #define RESYNC_INITIALIZER {.connection = 1, .lock = PTHREAD_MUTEX_INITIALIZER, .sharing = ATOMIC_FLAG_INIT}
 /* clang-format on */
 
-/* From now on the client is told of by those. */
+/* From now on the client's resync uses `calls`. */
 void resync_by(struct resync *resync, const struct resync_calls *calls, struct client *client);
 void resync_finish(struct resync *resync);
 
@@ -68,8 +69,8 @@ void resync_finish(struct resync *resync);
 bool resync_add(struct resync *resync, const struct resync_ref *ref);
 
 /*
- * Does the registry want anything again? Share it until then, where a call may take `timeout_ms`; one
- * thread at a time, none of whose locks is held.
+ * Does the registry want any memory again? If so, resync_share() shares it until `until_ms`; a call
+ * may take `timeout_ms`. One thread at a time does it; the caller holds no lock.
  */
 static inline bool resync_wants(const struct resync *resync)
 {
@@ -78,9 +79,10 @@ static inline bool resync_wants(const struct resync *resync)
 void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_ms);
 
 /*
- * A buffer that is in no table for a while, as its share is just answered, or it is to be detached or
- * to wait for a stream, was overlooked if there was a look in between: it notes the number of readings
- * when that begins, and at the end resync_check() has all told once more.
+ * A buffer can be in no table for a while: its Share was just answered, or it is about to be
+ * detached or to wait for a stream. A resync that reads the tables meanwhile overlooks it. So the
+ * thread notes resync_readings() when that begins. At the end resync_check() has everything
+ * reported again if there was a reading in between.
  */
 static inline unsigned int resync_readings(const struct resync *resync)
 {
@@ -90,11 +92,11 @@ static inline bool resync_is_read(const struct resync *resync, unsigned int read
 {
 	unsigned int now = resync_readings(resync);
 
-	return now != readings || now % 2; /* odd: at this moment */
+	return now != readings || now % 2; /* odd: a reading is going on */
 }
 void resync_miss(struct resync *resync);
 void resync_check(struct resync *resync, unsigned int readings);
-/* Was anything missed since this was asked? */
+/* Was anything missed since the last call of this? */
 bool resync_missed(struct resync *resync);
 
 #endif

@@ -10,14 +10,14 @@
 #endif
 
 #define LINE 64
-#define LINES 16 /* that the CPU has on their way over the bus at once */
+#define LINES 16 /* line loads that the CPU can have in flight over the bus */
 
 static size_t over(const char *pointer, size_t alignment)
 {
 	return (uintptr_t)pointer & (alignment - 1);
 }
 
-/* Up to where the device's side begins a line, or all. */
+/* Bytes up to the device side's next line boundary, or all. */
 static size_t up_to_line(const char *device, size_t size)
 {
 	size_t head = (LINE - over(device, LINE)) % LINE;
@@ -25,7 +25,7 @@ static size_t up_to_line(const char *device, size_t size)
 	return head < size ? head : size;
 }
 
-/* One access of the device's side as wide as its type; it lies on that. */
+/* One access of the device's side, as wide as the type and aligned to it. */
 #define WORD(type) \
 	static inline void store_##type(char *device, const char *host) \
 	{ \
@@ -44,7 +44,7 @@ WORD(uint32_t)
 WORD(uint64_t)
 #undef WORD
 
-/* Widening to 8 bytes as the device's side allows, then narrowing again. */
+/* Accesses widen to 8 bytes as the device side's alignment allows, then narrow again. */
 #define ONE(access, type) \
 	access##_##type(to, from); \
 	to += sizeof(type), from += sizeof(type), size -= sizeof(type)
@@ -95,7 +95,7 @@ static void fence_loads(void)
 	_mm_mfence();
 }
 
-/* Stores of 16 bytes are SSE2, which every x86-64 has; the loads past the cache are SSE4.1. */
+/* Stores of 16 bytes are SSE2, which every x86-64 has; loads that bypass the cache are SSE4.1. */
 static void sse41_to(char *device, const char *host, size_t size)
 {
 	size_t head = up_to_line(device, size);
@@ -145,8 +145,9 @@ static void load_any(char *host, const char *device)
 	_mm_storeu_si128((__m128i *)(host), _mm_stream_load_si128((__m128i *)(device)))
 
 /*
- * Each load of another kind is a journey over the bus: so what lies before and after the aligned
- * part comes in one, overlapping that. `lines` takes whole lines, and says how many bytes it took.
+ * Each ordinary load is a round trip over the bus. So one such load copies the bytes before the
+ * aligned part, and one those after it, both overlapping it. `lines` copies whole lines and returns
+ * how many bytes it copied.
  */
 __attribute__((target("sse4.1"))) static void
 streamed_from(char *host, const char *device, size_t size,
@@ -212,8 +213,9 @@ __attribute__((target("avx2"))) static size_t avx2_lines(char *host, const char 
 	return done;
 }
 
-/* A line at once: the bus brings it in one piece, and it needs no second load to find it. What has
- * come waits beside, so that nothing that misses the cache is in the way of those on their way. */
+/* One load per line: the bus brings a line in one piece, and no second load has to find it. The
+ * lines are kept in registers first, so that no store that misses the cache delays the loads in
+ * flight. */
 __attribute__((target("avx512f"))) static size_t avx512_lines(char *host, const char *device,
 							      size_t size)
 {
@@ -241,7 +243,7 @@ static void avx2_from(char *host, const char *device, size_t size)
 	streamed_from(host, device, size, avx2_lines);
 }
 
-/* Stores gain nothing by being wider: each line leaves whole as it is. */
+/* Wider stores gain nothing: each line leaves the CPU whole already. */
 static void avx512_to(char *device, const char *host, size_t size)
 {
 	avx2_to(device, host, size);

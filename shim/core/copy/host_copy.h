@@ -2,21 +2,22 @@
 #ifndef GPUSHARE_SHIM_HOST_COPY_H
 #define GPUSHARE_SHIM_HOST_COPY_H
 /*
- * Copies by the CPU to and from device memory that is mapped write-combined. There a store is fast
- * when whole lines go out past the cache, and a load only when a whole line comes at once; so the
- * device's side sets the alignment. No byte is touched, on either side, that was not asked for, and
- * a word of up to 8 bytes that lies on its own size on the device's side is stored at once.
+ * Copies by the CPU to and from device memory that is mapped write-combined. In such memory stores
+ * are fast if whole lines bypass the cache, and loads only if a whole line comes at once; so the
+ * device's side sets the alignment. No byte is touched, on either side, that was not asked for. A
+ * naturally aligned word of up to 8 bytes on the device's side is stored in one access.
  */
 #include <stdbool.h>
 #include <stddef.h>
 
-/* When it returns, the stores are on their way to the GPU: work launched afterwards sees them. */
+/* When it returns, the stores are on their way to the GPU: work that is launched afterwards sees
+ * them. */
 void host_copy_to(void *device, const void *host, size_t size);
-/* What the GPU wrote before the call is seen. */
+/* Loads see what the GPU wrote before the call. */
 void host_copy_from(void *host, const void *device, size_t size);
 
-/* W(name): by falling preference; what the CPU can do decides, once. host_copy_to() and _from() take
- * the first that is usable. */
+/* W(name), most preferred first. host_copy_to() and host_copy_from() take the first that the CPU
+ * can run, chosen once. */
 #if defined(__x86_64__)
 #define HOST_COPY_WAYS(W) W(avx512) W(avx2) W(sse41) W(words)
 #elif defined(__aarch64__)
@@ -32,7 +33,7 @@ struct host_copy_way {
 	void (*from)(char *host, const char *device, size_t size);
 };
 
-/* In that order; the last has no name. */
+/* In the order of HOST_COPY_WAYS; the name of the last is NULL. */
 extern const struct host_copy_way host_copy_ways[];
 const struct host_copy_way *host_copy_best(void);
 

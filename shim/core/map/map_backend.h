@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_SHIM_MAP_BACKEND_H
 #define GPUSHARE_SHIM_MAP_BACKEND_H
 /*
- * The ways to let the CPU into a GPU's memory, each behind the same calls. A way that can't do it
- * gives a status and the reason, half a sentence; which way is tried when is map.c's affair. Opening
- * is one caller's at a time (map.c's lock); the rest is for any thread.
+ * The ways to map a GPU's memory for the CPU, behind one interface. A backend that can't do it
+ * returns a status and the reason, half a sentence. map.c decides which backend is tried when. It
+ * calls open() under its lock, one caller at a time; any thread may call the rest.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,25 +16,25 @@
 /* The memory: a whole allocation of cuMemCreate. */
 struct map_source {
 	const unsigned char *device_uuid;
-	uint64_t size; /* as it was made */
-	int fd;	       /* its descriptor, the caller's */
-	bool coherent; /* needed */
+	uint64_t size; /* as it was created */
+	int fd;	       /* its descriptor; stays the caller's */
+	bool coherent; /* required */
 	bool read_only;
-	const struct driver *driver; /* NULL: nothing of the next three; not mapped by CUDA here, or
-				      * for another GPU than its own */
+	const struct driver *driver; /* NULL: the next three are unset; CUDA has not mapped it
+				      * here, or only for another GPU than its own */
 	cu_context context;
 	int device;
-	uint64_t pointer; /* of all of it, as CUDA has mapped it here */
+	uint64_t pointer; /* of all of it, where CUDA has mapped it here */
 };
 
 struct map_memory {
 	const struct map_backend *backend;
-	void *address; /* of the first byte, on a page */
+	void *address; /* of the first byte; page-aligned */
 	uint64_t size;
 	enum gpushare_caching caching;
 	bool coherent;
 	size_t atom_size;
-	const void *owner; /* this and the next: the backend's own */
+	const void *owner; /* this and the next: for the backend's use */
 	uint64_t handle;
 };
 
@@ -47,8 +47,8 @@ struct map_backend {
 	int (*open)(const struct map_source *source, struct map_memory *out_memory,
 		    struct map_reason *why);
 	void (*close)(const struct map_memory *memory);
-	/* Where it is not coherent: what the CPU stored goes to the GPU, or what the GPU wrote comes
-	 * to the CPU, in a part of it. Else NULL. */
+	/* For memory that is not coherent, else NULL. flush() sends the CPU's stores in a part
+	 * of it to the GPU; invalidate() makes the GPU's writes there visible to the CPU. */
 	int (*flush)(const struct map_memory *memory, uint64_t offset, uint64_t length,
 		     struct map_reason *why);
 	int (*invalidate)(const struct map_memory *memory, uint64_t offset, uint64_t length,
@@ -62,7 +62,7 @@ struct map_backend {
 MAP_BACKENDS(B)
 #undef B
 
-/* Says why not. Return: @status. */
+/* Stores the reason in *why; returns `status`. */
 int map_refuse(struct map_reason *why, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

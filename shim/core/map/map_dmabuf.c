@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps through a dma-buf: of memory that CUDA has mapped in this process, where the driver can make
- * one that mmap takes (CUDA 13.3). Older ones make it and refuse the mmap (errno 524, driver 580).
+ * Maps through a dma-buf: memory that CUDA has mapped in this process, if the driver's dma-buf
+ * supports mmap (CUDA 13.3). Older drivers make the dma-buf and refuse the mmap (errno 524, driver
+ * 580).
  */
 #include <errno.h>
 #include <string.h>
@@ -13,10 +14,10 @@
 #include "map_backend.h"
 #include "cuda/vmm.h"
 
-/* CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED of CUDA 13.3; an older driver does not know it, nor does
- * an older toolkit. */
+/* CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED of CUDA 13.3. Older drivers and toolkits don't know
+ * it. */
 #define DEVICE_DMA_BUF_MMAP ((cu_device_attribute)152)
-#define PROOF_SIZE ((uint64_t)1) /* a granule of it */
+#define PROOF_SIZE ((uint64_t)1) /* rounded up to a granule */
 
 static bool offers(const struct driver *driver, int device, cu_device_attribute attribute)
 {
@@ -47,7 +48,7 @@ static int map_range(const struct driver *driver, uint64_t pointer, uint64_t siz
 	return GPUSHARE_OK;
 }
 
-/* What is stored through a mapping of memory of our own, does CUDA copy it from there? */
+/* Does CUDA read what is stored through the mapping? Tried on memory of our own. */
 static int prove_on(const struct driver *driver, const struct vmm_mapping *mapping,
 		    struct map_reason *why)
 {
@@ -70,21 +71,21 @@ static int prove_on(const struct driver *driver, const struct vmm_mapping *mappi
 
 static int prove(const struct map_source *source, struct map_reason *why)
 {
-	static bool proven; /* once a process: whoever opens is alone */
+	static bool proven; /* once per process: opens are serialized */
 	struct vmm_mapping mapping;
 	int status;
 
 	if (proven ||
 	    vmm_make(source->driver, PROOF_SIZE, (cu_device)source->device, &mapping) != CU_OK)
-		return GPUSHARE_OK; /* a full GPU's memory can be mapped all the same */
+		return GPUSHARE_OK; /* a full GPU has no room to prove it, but can be mapped */
 	status = prove_on(source->driver, &mapping, why);
 	vmm_unmap(source->driver, &mapping);
 	proven = !status;
 	return status;
 }
 
-/* As CUDA's documentation of the attribute has it: cached where CPU and GPU share page tables (Arm
- * with NVLink), else write-combined. */
+/* From CUDA's documentation of the attribute: cached if CPU and GPU share page tables (Arm with
+ * NVLink), else write-combined. */
 static enum gpushare_caching caching(const struct driver *driver, int device)
 {
 #ifdef __aarch64__

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps through Vulkan: the descriptor imported as memory of a type that the CPU can see. */
+/* Maps through Vulkan: imports the descriptor as memory of a type that the CPU can see. */
 #include "map_vulkan.h"
 
-/* Of two such types the coherent one: nothing to flush. */
+/* vulkan_open() tries coherent types first: they need no flush. */
 static bool type_suits(const struct vulkan_device *device, uint32_t type, bool coherent)
 {
 	const VkMemoryPropertyFlags wanted =
@@ -35,7 +35,8 @@ static int open_as(const struct vulkan_device *device, uint32_t type,
 	return GPUSHARE_OK;
 }
 
-/* Which of several types it was made as, nobody tells: the first that Vulkan takes it for. */
+/* Nothing says as which of several types the memory was made: take the first that Vulkan
+ * accepts. */
 static int vulkan_open(const struct map_source *source, struct map_memory *memory,
 		       struct map_reason *why)
 {

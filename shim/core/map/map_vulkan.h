@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_MAP_VULKAN_H
 #define GPUSHARE_SHIM_MAP_VULKAN_H
-/* Vulkan, found at run time, for nothing but importing memory: its calls, and one device a GPU. */
+/* Vulkan, loaded at run time and used only to import memory: its calls, and one device per GPU. */
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
 #include "map_backend.h"
 
-/* V(name): from the instance, and from a device */
+/* V(name): calls of the instance, then calls of a device */
 #define VULKAN_INSTANCE_CALLS(V) \
 	V(DestroyInstance) \
 	V(EnumeratePhysicalDevices) \
@@ -26,39 +26,39 @@ struct vulkan_device {
 	VkDevice device;
 	VkPhysicalDeviceMemoryProperties memory;
 	size_t atom_size;
-	uint32_t proven; /* a bit for each of its memory types */
+	uint32_t proven; /* a bit for each memory type that vulkan_prove() has proven */
 #define V(name) PFN_vk##name name;
 	VULKAN_DEVICE_CALLS(V)
 #undef V
 };
 
-/* map_vulkan_start.c: that GPU's, made at the first call and kept for the process, as is what it
- * takes. One caller at a time. */
+/* map_vulkan_start.c: the device of that GPU. The first call makes it; it stays for the
+ * process's life, like the instance. One caller at a time. */
 int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_device **out_device,
 		  struct map_reason *why);
 void vulkan_set_proven(const struct vulkan_device *device, uint32_t type);
 
-/* map_vulkan_exit.c: from now on exit() in a forked child runs nothing that was registered before, as
- * what Vulkan has registered. */
+/* map_vulkan_exit.c: from now on exit() in a forked child runs no exit handler that was
+ * registered before, such as Vulkan's. */
 int vulkan_guard_exit(struct map_reason *why);
 
-/* map_vulkan_error.c: the status and the reason behind what `call` answered. */
+/* map_vulkan_error.c: the status and the reason for `result` of `call`. */
 int vulkan_refuse(struct map_reason *why, VkResult result, const char *call);
 
 /* map_vulkan_memory.c */
 struct vulkan_memory {
 	VkDeviceMemory memory;
-	void *address; /* of all of it */
+	void *address; /* of the whole memory */
 };
-/* Map what `fd` is of, which stays the caller's. */
+/* Map the memory of `fd`, which stays the caller's. */
 int vulkan_import(const struct vulkan_device *device, uint32_t type, int fd, uint64_t size,
 		  struct vulkan_memory *out_memory, struct map_reason *why);
 void vulkan_free(const struct vulkan_device *device, VkDeviceMemory memory);
-/* Where `type` is not coherent: a part of it to the GPU, or from there. */
+/* For a `type` that is not coherent: flush a part of it to the GPU, or invalidate it. */
 int vulkan_sync(const struct vulkan_device *device, VkDeviceMemory memory, uint64_t size,
 		uint64_t offset, uint64_t length, bool flush, struct map_reason *why);
-/* Does memory that comes as a descriptor show what is stored, both ways? Tried on memory of our
- * own, so that nobody's data is touched and no CUDA call is made; not tried where none can be
+/* Do both sides see what is stored in memory that is imported by descriptor? Tried on memory of
+ * our own, so that no user's data is touched and no CUDA call is made. Not tried if none can be
  * made, as on a full GPU. */
 int vulkan_prove(const struct vulkan_device *device, uint32_t type, struct map_reason *why);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVIDIA's Vulkan driver has an exit handler once there is a device. In a forked child it tells the
- * parent's threads to stop, by descriptors that the two share, and then crashes; the parent stands for
- * ever at its own exit (measured, driver 580). Handlers run the last registered first, so that one
- * of ours ends such a child before it comes to that.
+ * NVIDIA's Vulkan driver registers an exit handler when it makes a device. In a forked child this
+ * handler tells the parent's threads to stop, through descriptors that the two share, and then
+ * crashes. The parent then hangs forever at its own exit (measured, driver 580). Handlers run in
+ * the reverse order of registration. So a handler of ours that is registered later ends such a
+ * child before Vulkan's handler runs.
  */
 #include "map_vulkan.h"
 
@@ -15,7 +16,8 @@
 #include "base/fork_check.h"
 #include "base/stay_loaded.h"
 
-/* What exit() does after all handlers: to the streams, by the same code, and no more. */
+/* After all handlers, exit() does no more than this: it closes the streams, by the same code,
+ * and ends. */
 static void end_child(int code, void *unused)
 {
 	(void)unused;
@@ -29,7 +31,7 @@ int vulkan_guard_exit(struct map_reason *why)
 {
 	const char *reason;
 
-	if (!stay_loaded()) { /* a handler outlives dlclose(), and so must its code */
+	if (!stay_loaded()) { /* an exit handler outlives dlclose(), so its code must stay */
 		reason = dlerror();
 		return map_refuse(
 		    why, GPUSHARE_E_NOT_SUPPORTED,

@@ -12,7 +12,7 @@
 #define PROOF_SIZE ((uint64_t)64 << 10)
 #define PROOF_PLACE (PROOF_SIZE - 4096) /* not where a page of its own would begin */
 
-/* Vulkan closes the descriptor that it takes, when it takes it. */
+/* After a success Vulkan owns the descriptor and closes it. */
 static int import(const struct vulkan_device *device, uint32_t type, int fd, uint64_t size,
 		  VkDeviceMemory *out_memory, struct map_reason *why)
 {
@@ -65,7 +65,7 @@ void vulkan_free(const struct vulkan_device *device, VkDeviceMemory memory)
 	device->FreeMemory(device->device, memory, NULL);
 }
 
-/* Whole atoms, up to the end of the memory, which may be none's. */
+/* Vulkan wants whole atoms, or a range to the end of the memory, which may end within an atom. */
 int vulkan_sync(const struct vulkan_device *device, VkDeviceMemory memory, uint64_t size,
 		uint64_t offset, uint64_t length, bool flush, struct map_reason *why)
 {
@@ -87,7 +87,7 @@ int vulkan_sync(const struct vulkan_device *device, VkDeviceMemory memory, uint6
 	    why, result, flush ? "vkFlushMappedMemoryRanges" : "vkInvalidateMappedMemoryRanges");
 }
 
-/* Memory of our own and its descriptor, which may be there after a failure too. */
+/* Memory of our own and its descriptor. *out_fd may be set after a failure too. */
 static VkResult proof_make(const struct vulkan_device *device, uint32_t type,
 			   struct vulkan_memory *out_memory, int *out_fd)
 {
@@ -119,7 +119,7 @@ static VkResult proof_make(const struct vulkan_device *device, uint32_t type,
 	return result;
 }
 
-/* One stores, and the other sees it. */
+/* `one` stores, and `other` sees it. */
 static int proof_carry(const struct vulkan_device *device, bool coherent,
 		       const struct vulkan_memory *one, const struct vulkan_memory *other,
 		       uint64_t value, struct map_reason *why)
@@ -153,7 +153,8 @@ int vulkan_prove(const struct vulkan_device *device, uint32_t type, struct map_r
 
 	if (device->proven & 1u << type)
 		return GPUSHARE_OK;
-	/* A full GPU's memory can be mapped all the same: then the next map tries. */
+	/* A full GPU has no room for the proof, but its memory can be mapped: the next map tries
+	 * again. */
 	if (proof_make(device, type, &made, &fd) != VK_SUCCESS)
 		return GPUSHARE_OK;
 	status = vulkan_import(device, type, fd, PROOF_SIZE, &imported, why);

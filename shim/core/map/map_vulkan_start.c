@@ -19,7 +19,7 @@ static struct {
 	struct vulkan_device devices[GPUS_MAX];
 } vulkan;
 
-/* Threads that a Vulkan driver makes must not take the program's signals. */
+/* A Vulkan driver's threads must not take the program's signals. */
 static sigset_t signals_block(void)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
@@ -73,7 +73,7 @@ static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance,
 #undef V
 	status = missing ? map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
 				      "the Vulkan loader is too old: no %s", missing)
-			 : vulkan_guard_exit(why); /* who forks while a device is made */
+			 : vulkan_guard_exit(why); /* for a fork while a device is made */
 	if (status && destroy)
 		destroy(instance, NULL);
 	return status;
@@ -148,7 +148,7 @@ static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevic
 			  count, count == 1 ? "" : "s", text);
 }
 
-/* Vulkan wants a queue with every device, though none is used: any family's. */
+/* Vulkan wants a queue with every device. None is used, so any family will do. */
 static VkResult create_device(VkPhysicalDevice physical, VkDevice *out_device)
 {
 	static const float priority = 1.0f;
@@ -179,7 +179,7 @@ static VkResult create_device(VkPhysicalDevice physical, VkDevice *out_device)
 static int fill_device(struct vulkan_device *device, struct map_reason *why)
 {
 	const char *missing = NULL;
-	int status = vulkan_guard_exit(why); /* behind what making it has registered */
+	int status = vulkan_guard_exit(why); /* registered after the handlers of the new device */
 
 #define V(name) \
 	device->name = (PFN_vk##name)vulkan.GetDeviceProcAddr(device->device, "vk" #name); \

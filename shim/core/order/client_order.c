@@ -12,7 +12,7 @@
 
 #define SPIN_LOOKS 1024 /* about 50 us */
 #define NAP_FIRST_NS 50000
-#define NAP_LONGEST_NS 1000000 /* a GPU's store wakes nobody */
+#define NAP_LONGEST_NS 1000000 /* limited, because a GPU's store wakes nobody */
 
 static inline void relax(void)
 {
@@ -23,7 +23,7 @@ static inline void relax(void)
 #endif
 }
 
-/* The half of the word that changes with every number. */
+/* The low half of the word, which each new number changes. */
 static uint32_t *futex_of(_Atomic uint64_t *word)
 {
 	return (uint32_t *)(void *)word;
@@ -37,7 +37,8 @@ static void wake(_Atomic uint64_t *word, _Atomic uint32_t *sleepers)
 	syscall(SYS_futex, futex_of(word), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Until the word is another than `seen`, or a while. Whoever stores looks at `sleepers` behind it. */
+/* Sleep until the word differs from `seen`, or for `ns`. A thread that stores to the word reads
+ * `sleepers` afterwards. */
 static void nap(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t seen, long ns)
 {
 	const struct timespec length = {0, ns};
@@ -46,11 +47,11 @@ static void nap(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t see
 	syscall(SYS_futex, futex_of(word), FUTEX_WAIT, (uint32_t)seen, &length, NULL, 0);
 }
 
-/* A wait: some looks in a row, then naps that grow. */
+/* A wait: SPIN_LOOKS looks in a row, then sleeps that grow. */
 struct patience {
 	unsigned int looks;
 	long nap_ns;
-	int64_t until_ms; /* INT64_MAX: no end */
+	int64_t until_ms; /* INT64_MAX: no end; INT64_MIN: no wait; 0: not computed */
 };
 
 static struct patience patience_for(int timeout_ms)
@@ -100,8 +101,8 @@ static bool try_turn(struct order_page *page)
 	return false;
 }
 
-/* Naps, since an older copy of this code in the same process wakes nobody. Where a process maps the page
- * twice, its addresses are two: not FUTEX_PRIVATE_FLAG. */
+/* The sleeps are limited, because an older copy of this code in the process wakes nobody. No
+ * FUTEX_PRIVATE_FLAG: a process that maps the page twice has two addresses for it. */
 bool order_take_turn(struct order_page *page, unsigned int within_ms)
 {
 	const struct timespec length = {0, NAP_LONGEST_NS};
@@ -158,7 +159,7 @@ uint64_t order_publish_late(struct order_page *page)
 	return sequence;
 }
 
-/* A number that was given out last, and is not published. */
+/* Take back the number that was assigned last and is not published. */
 static void give_back(struct order_page *page, unsigned int turn_ms, uint64_t sequence)
 {
 	if (!order_take_turn(page, turn_ms))
@@ -228,7 +229,8 @@ int order_publish_now(struct order_page *page, uint64_t *out_sequence)
 	return GPUSHARE_OK;
 }
 
-/* Who has gone published his last before he was said to have. */
+/* Read whether the publisher has gone before `published`: its last number is stored before it is
+ * marked gone. */
 int order_wait(struct order_page *page, uint64_t at_least, int timeout_ms, uint64_t *out_sequence)
 {
 	struct patience patience = patience_for(timeout_ms);
@@ -257,7 +259,7 @@ void order_release(struct order_page *page, uint32_t slot, uint64_t sequence)
 		wake(released, &page->reclaimers);
 }
 
-/* Before any slot is looked at: see order_join(). */
+/* The caller does this before it looks at any slot: see order_join(). */
 void order_stop_joins(struct order_page *page, uint64_t sequence)
 {
 	order_raise(&page->reclaimed, sequence);
