@@ -10,15 +10,16 @@
 
 #include "source.h"
 
-#define PIECE ((size_t)256 << 10) /* bytes that one thread looks at */
-#define THREADS 7		  /* beside the caller's */
+#define PIECE ((size_t)256 << 10) /* bytes that one thread analyses at a time */
+#define THREADS 7		  /* in addition to the caller's */
 
 bool analysis_wanted(const struct attach_request *request)
 {
 	return request->stats || request->sha256 || request->diff;
 }
 
-/* A .npy file is compared by its data, and only with what is of its type. */
+/* Of a .npy file, compare only the data. If --dtype names another type than the file's, refuse
+ * it. */
 static bool open_theirs(struct analysis *analysis)
 {
 	const char *path = analysis->request->diff;
@@ -92,7 +93,8 @@ static void stats_piece(void *user, size_t piece)
 		  size / dtype_traits(analysis->layout->dtype)->size);
 }
 
-/* In pieces that depend on the bytes' place alone, so that the same bytes have the same sum. */
+/* Piece boundaries depend only on the position of the bytes, not on the number of threads. So the
+ * same bytes always give the same floating-point sum. */
 static bool stats_chunk(struct analysis *analysis, const void *data, size_t size)
 {
 	size_t pieces = (size + PIECE - 1) / PIECE;

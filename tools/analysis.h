@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ANALYSIS_H
 #define GPUSHARE_TOOLS_ANALYSIS_H
-/* What is found out about bytes while they come by: --stats, --sha256, --diff. */
+/* Analysis of a stream of bytes: --stats, --sha256, --diff. */
 #include "compare.h"
 #include "crew.h"
 #include "digest.h"
@@ -12,27 +12,28 @@ struct analysis {
 	const struct attach_request *request;
 	const struct layout *layout;
 	struct stats stats;
-	struct crew *crew; /* for the stats; NULL: none */
+	struct crew *crew; /* for --stats; NULL: not started */
 	const unsigned char *data;
 	size_t size;
-	struct stats *parts; /* one for each piece of it */
+	struct stats *parts; /* one for each piece of `data` */
 	size_t part_room;
 	struct digest digest;
 	struct compare compare;
-	int fd; /* of --diff; -1: none */
+	int fd; /* the file of --diff; -1: none */
 	bool npy;
-	uint64_t theirs; /* bytes in there */
-	int error;	 /* errno of reading it */
+	uint64_t theirs; /* bytes of data in that file */
+	int error;	 /* errno of a failed read or allocation */
 	unsigned char *room;
 	size_t room_size;
 };
 
 bool analysis_wanted(const struct attach_request *request);
-/* False: --diff's file can't be read, or is another's .npy; said. End it all the same. */
+/* Return false after reporting that --diff's file can't be read, or is a .npy file of another type.
+ * Call analysis_end() in either case. */
 bool analysis_begin(struct analysis *analysis, const struct attach_request *request,
 		    const struct layout *layout);
 bool analysis_add(struct analysis *analysis, const void *data, size_t size);
-/* Print what was found; a tool_exit, or ATTACH_DIFFERS. */
+/* Print the results. Return a tool_exit, or ATTACH_DIFFERS. */
 int analysis_report(struct analysis *analysis);
 void analysis_end(struct analysis *analysis);
 

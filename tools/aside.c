@@ -29,7 +29,8 @@ static int reap(pid_t pid)
 	return status;
 }
 
-/* Drivers talk on standard output and error now and then, and make threads that take no signals. */
+/* A driver may print to standard output or error, and doctor's own output must stay clean. Threads
+ * that the driver creates inherit this mask: only fault signals stay unblocked. */
 static void be_quiet(void)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
@@ -62,7 +63,7 @@ enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int pat
 		_exit(0);
 	}
 	close(line[1]);
-	over.fd = line[0]; /* its end closes when the process does */
+	over.fd = line[0]; /* poll() reports POLLHUP when the child ends */
 	hung = pid > 0 && poll(&over, 1, (int)patience_ms) == 0;
 	close(line[0]);
 	if (pid < 0)
@@ -78,7 +79,7 @@ enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int pat
 	return ASIDE_CRASHED;
 }
 
-/* As ldd does it. Source: ld.so(8), LD_TRACE_LOADED_OBJECTS. */
+/* List the libraries as ldd does. Source: ld.so(8), LD_TRACE_LOADED_OBJECTS. */
 static void become(const char *loader, const char *program, const char *preload, int out)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -111,7 +112,7 @@ int aside_list(const char *loader, const char *program, const char *preload, cha
 	close(line[0]);
 	if (pid < 0)
 		return -1;
-	if (size) /* too much, or nothing for too long */
+	if (size) /* too much output, or none within LIST_PATIENCE_MS */
 		kill(pid, SIGKILL);
 	status = reap(pid);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

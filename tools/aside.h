@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ASIDE_H
 #define GPUSHARE_TOOLS_ASIDE_H
-/* What may hang or crash, done in a process aside. */
+/* Run code that may hang or crash in a child process. */
 #include <stdbool.h>
 #include <stddef.h>
 
 enum aside_end {
 	ASIDE_DONE,
-	ASIDE_HUNG,    /* and was ended */
-	ASIDE_CRASHED, /* by a signal: *out_signal */
-	ASIDE_FAILED,  /* no process could be made */
+	ASIDE_HUNG,    /* killed after `patience_ms` */
+	ASIDE_CRASHED, /* killed by a signal: *out_signal */
+	ASIDE_FAILED,  /* the child could not be created */
 };
 
-/* `work` fills `facts`, which both processes see: what it got to is there however it ends. */
+/* Call work(facts) in a child process. `facts` must be memory from aside_room(): what the child
+ * wrote can be read however the child ends. */
 enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int patience_ms,
 			int *out_signal);
-/* Room for facts, of zeros; NULL: none. It stays for the process. */
+/* Return zeroed memory that child processes share; NULL: no memory. It is never freed. */
 void *aside_room(size_t size);
-/* What the loader says that a program loads, which isn't started: up to `room`, a NUL behind it. -1: it
- * can't be asked; else its exit code, 128 and more for a signal. `preload`: "" for nothing. */
+/* Let `loader` list what `program` loads, without starting it. `out` gets the list, up to `room`
+ * bytes with the NUL. `preload` is LD_PRELOAD; "": none. Return the loader's exit code, 128 + N if
+ * signal N ended it, or -1 if no process could be created. */
 int aside_list(const char *loader, const char *program, const char *preload, char *out,
 	       size_t room);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of what was asked for goes together. */
+/* Which options may be combined. */
 #include <string.h>
 
 #include "attach.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare-attach --complete OPTION, for completions/: what there is to say behind it. */
+/* gpushare-attach --complete OPTION, for completions/: the values that the option takes. */
 #include <stdio.h>
 #include <string.h>
 

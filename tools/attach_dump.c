@@ -24,8 +24,8 @@ static void catch_signal(int number)
 void attach_catch_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	/* The second one of a kind ends us at once, should the first come just before a write
-	 * waits. */
+	/* SA_RESETHAND: the second signal of a kind ends the process. The first may come just
+	 * before a write blocks, and would have no effect. */
 	struct sigaction action = {.sa_handler = catch_signal, .sa_flags = SA_RESETHAND};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -46,11 +46,11 @@ void attach_die(const char *words)
 
 struct dump {
 	const struct attach_request *request;
-	const unsigned char *bytes; /* NULL: they are read from the buffer */
+	const unsigned char *bytes; /* copied before; NULL: read them from the buffer */
 	struct layout layout;
 	enum format format;
-	uint64_t whole; /* bytes that there are, where fewer are shown */
-	bool writes;	/* the bytes go somewhere, not only by */
+	uint64_t whole; /* bytes of the range; `layout.length` may be a part of it */
+	bool writes;	/* the bytes are written, not only analysed */
 	struct output output;
 	struct view view;
 	struct analysis analysis;
@@ -64,7 +64,7 @@ static bool put_text(const void *text, size_t size, void *user)
 	return output_write(&dump->output, text, size);
 }
 
-/* A terminal gets a part, unless it was asked for one. */
+/* On a terminal show only the first part, unless --head says how much. */
 static void choose_format(struct dump *dump)
 {
 	const struct attach_request *request = dump->request;
@@ -84,7 +84,7 @@ static void choose_format(struct dump *dump)
 		layout->length = most;
 }
 
-/* What comes before the bytes. */
+/* Write the header, or prepare the view. */
 static bool dump_begin(struct dump *dump)
 {
 	const struct layout *layout = &dump->layout;
@@ -95,7 +95,7 @@ static bool dump_begin(struct dump *dump)
 		view_hex(&dump->view, layout->offset, put_text, dump);
 	if (dump->format == FORMAT_TEXT)
 		view_values(&dump->view, layout->dtype, &layout->shape, put_text, dump);
-	if (dump->format == FORMAT_NPY) /* a large one's data as a disk takes it */
+	if (dump->format == FORMAT_NPY) /* align a large file's data for O_DIRECT */
 		size = npy_format(layout->dtype, &layout->shape,
 				  layout->length < BULK_LEAST ? 64 : BULK_ALIGN, header);
 	if (dump->format == FORMAT_NPY || dump->format == FORMAT_RAW)
@@ -111,7 +111,7 @@ static bool dump_put(struct dump *dump, const void *data, size_t size)
 	return output_start(&dump->output, data, size);
 }
 
-/* Others write while this thread looks. */
+/* For a large file, output_start()'s threads write while this thread analyses the chunk. */
 static int dump_chunk(const void *data, size_t size, void *user)
 {
 	struct dump *dump = user;
@@ -126,7 +126,7 @@ static int dump_chunk(const void *data, size_t size, void *user)
 	return !good || attach_caught;
 }
 
-/* What was copied before, as gpushare_read() would give it. */
+/* Pass the copied bytes to dump_chunk() in blocks, as gpushare_read() does. */
 static int dump_copied(struct dump *dump)
 {
 	uint64_t left = dump->layout.length;
@@ -143,7 +143,7 @@ static int dump_copied(struct dump *dump)
 	return GPUSHARE_OK;
 }
 
-/* All of it, but for giving the file its name. */
+/* Write everything. The file gets its name later, by output_commit(). */
 static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 {
 	const struct layout *layout = &dump->layout;
@@ -162,7 +162,7 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 	return attach_caught ? GPUSHARE_E_CANCELLED : status;
 }
 
-/* A pipe's reader has had enough: end as programs do that don't look. */
+/* The reader of the pipe closed it: end by SIGPIPE, as a program that doesn't ignore SIGPIPE. */
 static void die_of_pipe(void)
 {
 	signal(SIGPIPE, SIG_DFL);
@@ -201,8 +201,8 @@ static int pass_by(const void *data, size_t size, void *user)
 	return 0;
 }
 
-/* Pinning memory takes as long as copying half a GiB: it belongs to the start, and a first block
- * leaves it with the session. */
+/* Pinning memory takes as long as copying half a GiB, and --rate must not count it. Reading one
+ * block pins the memory, and the session keeps it. */
 static int warm_up(const struct layout *layout, struct gpushare_buffer *buffer)
 {
 	uint64_t size = layout->length < BULK_BLOCK ? layout->length : BULK_BLOCK;
@@ -255,7 +255,7 @@ int attach_dump(const struct attach_request *request, struct gpushare_buffer *bu
 int attach_dump_bytes(const struct attach_request *request, struct gpushare_buffer *buffer,
 		      const void *bytes)
 {
-	static struct dump dump; /* larger than a stack likes */
+	static struct dump dump; /* too large for the stack */
 	struct gpushare_info info;
 	int status = gpushare_buffer_info(buffer, &info);
 	int code = TOOL_FAILED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --follow and --wait-for: what is published, each publication whole or not at all. */
+/* --follow and --wait-for: dump publications, each whole or not at all. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,19 +10,20 @@
 #include "base/cleanup.h"
 #include "layout.h"
 
-#define SLICE_MS 100 /* between two looks whether a signal came */
+#define SLICE_MS 100 /* between two checks for a signal */
 
 struct follow {
 	const struct attach_request *request;
 	struct gpushare_buffer *buffer;
 	struct layout layout;
 	unsigned char *bytes; /* of one publication */
-	uint64_t done;	      /* written out */
+	uint64_t done;	      /* publications that were dumped */
 	uint64_t missed;
-	uint64_t next; /* what is waited for */
+	uint64_t next; /* sequence of the next publication to dump */
 };
 
-/* OK, and what is published by now; or why it won't be. */
+/* Return GPUSHARE_OK and the sequence of the newest publication, `at_least` or later, or return the
+ * error that ends the wait. */
 static int wait_for(const struct follow *follow, uint64_t at_least, uint64_t *out_sequence)
 {
 	unsigned int left = follow->request->timeout_ms;
@@ -60,7 +61,8 @@ static int take_part(const void *data, size_t size, void *user)
 	return part->differs || attach_caught;
 }
 
-/* True: these are its bytes, and nothing was published since. */
+/* Copy the range, or compare it with the copy. *out_whole: all bytes belong to `sequence`, because
+ * nothing was published since. */
 static int take_once(const struct follow *follow, uint64_t sequence, bool compares, bool *out_whole)
 {
 	struct part part = {.at = follow->bytes, .compares = compares};
@@ -79,8 +81,9 @@ static int take_once(const struct follow *follow, uint64_t sequence, bool compar
 	return status;
 }
 
-/* Who publishes with gpushare.h reclaims nothing before it is released here. A program that was not
- * changed waits for nobody: what it writes meanwhile shows in a second look. */
+/* A publisher that uses gpushare.h reclaims the buffer only after gpushare_release_host() below. An
+ * unmodified program (GPUSHARE_PUBLISH) waits for nobody. The second, comparing read finds what
+ * such a program wrote meanwhile. */
 static int take(const struct follow *follow, uint64_t sequence, bool *out_whole)
 {
 	int status = take_once(follow, sequence, false, out_whole), released;
@@ -91,7 +94,7 @@ static int take(const struct follow *follow, uint64_t sequence, bool *out_whole)
 	return status ? status : released;
 }
 
-/* FILE.%s: the number is in the place of each %s. */
+/* Return `pattern` with the sequence in place of each %s, to be freed; NULL: no memory. */
 static char *name_output(const char *pattern, uint64_t sequence)
 {
 	char *name = NULL;
@@ -134,7 +137,8 @@ static bool is_enough(const struct follow *follow)
 	return most && follow->done >= most;
 }
 
-/* Of each publication, from `follow->next` on. A status; *out_code: what writing one came to. */
+/* Dump each publication from `follow->next` on. Return a status; *out_code: the dump's exit
+ * code. */
 static int follow_from(struct follow *follow, int *out_code)
 {
 	uint64_t sequence = 0;
@@ -157,7 +161,7 @@ static int follow_from(struct follow *follow, int *out_code)
 	return GPUSHARE_OK;
 }
 
-/* With the time that was asked for: the library has been asked in slices of it. */
+/* Report the whole --timeout. gpushare_acquire_host() knows only the last slice of it. */
 static int say_late(const struct follow *follow)
 {
 	const struct attach_request *request = follow->request;

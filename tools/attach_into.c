@@ -19,7 +19,7 @@ struct into {
 	int fd;
 	struct progress progress;
 	int error;  /* errno of a failed read */
-	bool ended; /* the file has shrunk */
+	bool ended; /* the file became shorter during the copy */
 };
 
 static int into_chunk(void *data, size_t size, void *user)
@@ -36,8 +36,8 @@ static int into_chunk(void *data, size_t size, void *user)
 	return part < 0 || (size_t)part < size;
 }
 
-/* A pipe does not say how much it holds, and nothing may be written before that is known:
- * gather it in a file without a name, but no more than one byte over the limit. */
+/* The size of a pipe's contents is unknown, and it must be known before anything is written. So
+ * copy the contents to an unnamed temporary file; stop once they exceed `limit`. */
 static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_size)
 {
 	static char room[1 << 20];
@@ -70,7 +70,8 @@ static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_siz
 	return true;
 }
 
-/* Open the source; `out_size` is what it holds, or more than `limit`. */
+/* Open the source. *out_size: the bytes that it holds; if a pipe holds more than request->length,
+ * some number above that. */
 static bool into_open(const struct attach_request *request, struct into *into, uint64_t *out_size)
 {
 	bool standard = !strcmp(request->into, "-");
@@ -125,7 +126,8 @@ static bool may_write(const struct attach_request *request, const struct gpushar
 	return false;
 }
 
-/* The whole range; where --offset or --length tells of it, or the beginning of it. */
+/* Set request->length to the size of the range that --offset and --length select, by default the
+ * whole buffer. */
 static bool find_range(struct attach_request *request, struct gpushare_buffer *buffer)
 {
 	struct gpushare_info info;
@@ -168,7 +170,7 @@ int attach_into(const struct attach_request *wanted, struct gpushare_buffer *buf
 	return code;
 }
 
-/* What a buffer is tagged as it stays: the array must be that. */
+/* --in does not change tags: the array must have the dtype and shape that the tags say. */
 static bool npy_fits(const struct attach_request *request, const struct gpushare_info *info,
 		     const struct npy *npy)
 {
@@ -202,7 +204,7 @@ static int npy_copy(struct attach_request *request, struct gpushare_buffer *buff
 		tool_error("'%s' is no .npy file; --into takes any", request->in);
 		return TOOL_FAILED;
 	}
-	/* A part of a buffer is not what its tags tell of. */
+	/* Tags describe the whole buffer, not a part of it. */
 	if (!request->offset && !request->has_length && !npy_fits(request, &info, &source->npy))
 		return TOOL_FAILED;
 	if (source->size != request->length) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare-attach's words. An option is a row of the table and a function. */
+/* gpushare-attach's command line. Each option is a row of OPTIONS and a take_ function. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "attach.h"
 
-/* Each returns a tool_exit. */
+/* Each take_ function returns a tool_exit. */
 static int take_output(struct attach_request *request, const char *value)
 {
 	request->output = value;
@@ -200,7 +200,7 @@ static int take_dir(struct attach_request *request, const char *value)
 	return tool_take_directory(value, &request->directory);
 }
 
-/* X(name, letter, argument, function's name, what it does) */
+/* X(name, letter or 0, argument or NULL, suffix of its take_ function, help text) */
 #define OPTIONS(X) \
 	X("output", 'o', "FILE", output, \
 	  "write to FILE; '-' is standard output, raw on a terminal too; DIR/, and what\n" \
@@ -243,7 +243,7 @@ static int take_dir(struct attach_request *request, const char *value)
 static const struct {
 	const char *name;
 	int letter;
-	const char *argument; /* NULL: it takes none */
+	const char *argument; /* NULL: the option takes none */
 	int (*take)(struct attach_request *request, const char *value);
 	const char *text;
 } options[] = {
@@ -253,7 +253,7 @@ static const struct {
 };
 
 #define COUNT (sizeof(options) / sizeof(*options))
-#define FIRST 256 /* what getopt_long() answers for the first of them */
+#define FIRST 256 /* getopt_long()'s value for the first option, above all letters */
 #define HELP (FIRST + (int)COUNT)
 #define VERSION (HELP + 1)
 
@@ -327,7 +327,7 @@ int attach_parse(int argc, char **argv, struct attach_request *request)
 			return print_help();
 		if (option == VERSION)
 			return tool_version();
-		if (option == '?') /* getopt has said what is wrong */
+		if (option == '?') /* getopt_long() has printed the error */
 			return TOOL_USAGE;
 		code = options[option == 'o' ? 0 : option - FIRST].take(request, optarg);
 		if (code)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers from files: a set that was dumped, or one file. All of them come back, or none. */
+/* --restore: make buffers from a saved set or from one file. All of them are restored, or none. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,14 +18,14 @@
 struct restore {
 	const struct attach_request *request;
 	struct gpushare_session *session;
-	struct manifest manifest;	  /* of those that are to come back */
-	struct gpushare_buffer **buffers; /* of those, staged until all are whole */
-	size_t made, seen;		  /* of those: staged; committed */
-	bool verify;			  /* there are checksums */
+	struct manifest manifest;	  /* the buffers to restore */
+	struct gpushare_buffer **buffers; /* of `manifest`, staged until all are filled */
+	size_t made, seen;		  /* of `buffers`: allocated; committed */
+	bool verify;			  /* a set: its manifest has checksums */
 	struct progress progress;
 	struct source source;
 	struct digest digest;
-	int error; /* errno of reading */
+	int error; /* errno of a failed read */
 };
 
 static bool read_set(struct restore *restore)
@@ -34,7 +34,7 @@ static bool read_set(struct restore *restore)
 	return attach_read_set(restore->request, restore->request->restore, &restore->manifest);
 }
 
-/* One file, told by the request what it is called. */
+/* Restore one file: NAME on the command line is the buffer's name. */
 static bool read_file(struct restore *restore)
 {
 	const struct attach_request *request = restore->request;
@@ -62,7 +62,7 @@ static bool read_file(struct restore *restore)
 	return false;
 }
 
-/* Nothing is replaced: who wants that removes what is there. */
+/* --restore never replaces a buffer: the user has to remove it first. */
 static bool is_free(struct restore *restore, const char *name)
 {
 	struct gpushare_info there;
@@ -174,7 +174,7 @@ static bool restore_entry(struct restore *restore, const struct manifest_entry *
 	return good;
 }
 
-/* All of it is there, and whole. */
+/* Make the names visible, after all buffers were filled. */
 static bool show_all(struct restore *restore)
 {
 	while (restore->seen < restore->made) {
@@ -187,7 +187,8 @@ static bool show_all(struct restore *restore)
 	return true;
 }
 
-/* What was not seen so far goes with that; the rest is kept, or taken back. */
+/* gpushare_free() drops buffers that are not committed. Committed buffers stay as kept ones, or are
+ * unlinked after a failure. */
 static bool leave_all(struct restore *restore, bool good)
 {
 	for (size_t i = 0; i < restore->made; i++) {
@@ -208,7 +209,7 @@ static bool restore_all(struct restore *restore)
 	uint64_t total = 0;
 	bool good = true;
 
-	for (size_t i = 0; i < manifest->count; i++) { /* all that are taken are named */
+	for (size_t i = 0; i < manifest->count; i++) { /* report all names that are taken */
 		good &= is_free(restore, manifest->entries[i].info.name);
 		total += manifest->entries[i].info.size;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A set that was dumped, as its manifest says; and what has changed since. */
+/* Read a saved set by its manifest, and compare a saved set with today's buffers (--diff). */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -50,7 +50,7 @@ static bool is_wanted(const struct attach_request *request, const char *name)
 	return !request->name_count;
 }
 
-/* Leave those that nobody asked for. */
+/* Keep only the entries that the names select. If a name selects none, fail. */
 static bool choose(const struct attach_request *request, const char *directory,
 		   struct manifest *manifest)
 {
@@ -107,7 +107,8 @@ bool attach_is_diff_of_set(const struct attach_request *request)
 
 	if (!length || !stat(request->diff, &there))
 		return length && S_ISDIR(there.st_mode);
-	/* Then reading it says why it can't be read. */
+	/* stat() failed. If this looks like a set, attach_read_set() reports why it can't be
+	 * read. */
 	return request->diff[length - 1] == '/' || !request->name_count;
 }
 
@@ -136,7 +137,7 @@ static int diff_entry(const struct attach_request *request, struct gpushare_sess
 	return code == TOOL_DONE && status ? tool_failed(status) : code;
 }
 
-/* All of them are looked at; trouble with one counts for more than another's difference. */
+/* Compare all entries. In the exit code, a failure counts for more than a difference. */
 int attach_diff_set(const struct attach_request *request, struct gpushare_session *session)
 {
 	struct manifest manifest = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many buffers into a directory. All of them are written to a hidden one in it; only when the last
- * is whole do they take their places, the manifest at the end. */
+/* Dump many buffers into a directory. All files are first written to a hidden directory inside it.
+ * After the last one is complete, the files are moved into place, the manifest last. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct set {
 	struct manifest manifest;
 	char directory[PATH_MAX / 2];
 	char staging[PATH_MAX / 2 + 32];
-	bool made; /* the directory is our own */
+	bool made; /* this process made the directory */
 	struct progress progress;
 	struct output output;
 	struct digest digest;
@@ -71,7 +71,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(one->info.name, other->info.name);
 }
 
-/* Each once, by name. */
+/* Collect the selected buffers, each once, sorted by name. */
 static bool set_collect(struct set *set)
 {
 	struct manifest *manifest = &set->manifest;
@@ -211,8 +211,8 @@ static bool set_write(struct set *set)
 	return good && write_manifest(set) && !attach_caught;
 }
 
-/* Where one of its files is: staged, in its place, and what was in that place before. The last is
- * the manifest. */
+/* Paths of one file: staged (`from`), final (`to`), and the saved old file (`was`). The index after
+ * the last entry is the manifest's. */
 struct places {
 	char from[PATH_MAX], to[PATH_MAX], was[PATH_MAX];
 };
@@ -229,8 +229,8 @@ static struct places find_places(const struct set *set, size_t i)
 	return at;
 }
 
-/* What was there goes aside, as a later one may fail: by a link, so that something is in its place all
- * the time; by its name where the file system has no links, or refuses one. */
+/* Save the old file, because placing a later file may fail. A hard link keeps the name present all
+ * the time. If linkat() fails, rename the file instead. */
 static bool put_aside(const struct places *at)
 {
 	struct stat there;
@@ -253,7 +253,7 @@ static bool place(const struct set *set, size_t i)
 	if (put_aside(&at) && !rename(at.from, at.to))
 		return true;
 	why = errno;
-	(void)rename(at.was, at.to); /* two links of one file: nothing is done */
+	(void)rename(at.was, at.to); /* if both are links to one file, rename() does nothing */
 	tool_error("'%s' can't be put in place: %s; nothing of the set stays", at.to,
 		   strerror(why));
 	return false;

@@ -24,7 +24,7 @@
 
 static const char *const places[] = {"", "../lib/", "../lib/" MULTIARCH "/"};
 
-/* The folder of this program, with its slash. */
+/* This program's directory, with a slash at the end. */
 static void find_self(char out[PATH_MAX])
 {
 	ssize_t length = readlink("/proc/self/exe", out, PATH_MAX - 1);

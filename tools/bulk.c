@@ -15,13 +15,13 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Threads beside the caller's. A disk has enough with a few requests at once. */
+/* Threads in addition to the caller's. A few requests at once keep a disk busy. */
 #define DISK_THREADS 3
 #define MEMORY_THREADS 7
-#define MEMORY_CPUS 4 /* with fewer, a tmpfs's own write() is the faster */
+#define MEMORY_CPUS 4 /* with fewer, write() on tmpfs is faster */
 
-/* The file's size, and on a disk its blocks too. A tmpfs would clear each page in there, one thread
- * alone: ask it for its room instead. */
+/* Set the file's size, and on a disk allocate its blocks. On tmpfs fallocate() would clear all
+ * pages in one thread: compare the free space instead. */
 static int bulk_size(const struct bulk *bulk, const struct statfs *system)
 {
 	if (system->f_type == TMPFS_MAGIC) {
@@ -93,7 +93,7 @@ static int write_at(int fd, const unsigned char *data, size_t size, uint64_t at)
 	return 0;
 }
 
-/* The pages are made first: a store into one that there is no room for would end us. */
+/* Allocate the pages first: if tmpfs has no room for a page, a store to it would raise SIGBUS. */
 static int write_mapped(struct bulk *bulk, const unsigned char *data, size_t size, uint64_t at)
 {
 	uint64_t page = at / BULK_ALIGN * BULK_ALIGN;
@@ -101,7 +101,7 @@ static int write_mapped(struct bulk *bulk, const unsigned char *data, size_t siz
 
 	if (madvise(bulk->map + page, size + (size_t)(at - page), MADV_POPULATE_WRITE))
 		error = errno;
-	if (error == EINVAL) /* an older kernel */
+	if (error == EINVAL) /* before Linux 5.14 */
 		error = fallocate(bulk->fd, 0, (off_t)at, (off_t)size) ? errno : 0;
 	if (error)
 		return error == EFAULT ? ENOSPC : error;
@@ -109,7 +109,7 @@ static int write_mapped(struct bulk *bulk, const unsigned char *data, size_t siz
 	return 0;
 }
 
-/* Memory that a driver has mapped may be none that a disk reads from: then by way of our own. */
+/* If a driver mapped the memory, O_DIRECT may fail with EFAULT. Then copy to a bounce buffer. */
 static int write_direct(struct bulk *bulk, size_t piece, const unsigned char *data, size_t size,
 			uint64_t at)
 {
@@ -124,7 +124,7 @@ static int write_direct(struct bulk *bulk, size_t piece, const unsigned char *da
 	if (!bulk->room[piece])
 		bulk->room[piece] = aligned_alloc(BULK_ALIGN, BULK_PIECE);
 	if (!bulk->room[piece])
-		return EINVAL; /* the page cache does without */
+		return EINVAL; /* write_piece() then uses the page cache */
 	memcpy(bulk->room[piece], data, size);
 	return write_at(bulk->direct, bulk->room[piece], size, at);
 }

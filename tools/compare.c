@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define BLOCK ((size_t)4096) /* bytes that are looked at as one before they are one by one */
+#define BLOCK ((size_t)4096) /* bytes of one memcmp(); only blocks that differ are searched */
 
 void compare_begin(struct compare *compare, enum dtype dtype)
 {

@@ -11,14 +11,14 @@ struct crew {
 	pthread_cond_t begun, ended;
 	void (*work)(void *user, size_t piece);
 	void *user;
-	size_t next, pieces; /* those from `next` on nobody has taken */
-	size_t busy;	     /* taken and not done */
+	size_t next, pieces; /* pieces from `next` on are free */
+	size_t busy;	     /* pieces that a thread works on */
 	bool leave;
 	int count;
 	pthread_t threads[CREW_MAX];
 };
 
-/* With the lock held, which it lets go while it works. */
+/* Call with the lock held. It is released during each work(). */
 static void crew_work(struct crew *crew)
 {
 	while (crew->next < crew->pieces) {

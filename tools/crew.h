@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_CREW_H
 #define GPUSHARE_TOOLS_CREW_H
-/* A few threads that share the pieces of one job after the other. They take no signals. */
+/* A pool of threads that share the pieces of one job at a time. They block all signals. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -9,15 +9,15 @@ struct crew;
 
 #define CREW_MAX 16
 
-/* Of `threads`, CREW_MAX at most; as many as can be made, none at all too: crew_wait() does its part.
- * NULL: no memory. */
+/* Start `threads` threads, CREW_MAX at most. If fewer can be created, or none, the crew still
+ * works: crew_wait() takes pieces too. NULL: no memory. */
 struct crew *crew_new(int threads);
-void crew_free(struct crew *crew); /* NULL is allowed; no job may be under way */
-/* Have work(user, 0) to work(user, pieces - 1) called, by whom and in whatever order. The job before
- * must have been waited for. */
+void crew_free(struct crew *crew); /* NULL is allowed; no job may be running */
+/* Have work(user, 0) to work(user, pieces - 1) called, each by any thread and in any order. Call
+ * crew_wait() for the previous job first. */
 void crew_start(struct crew *crew, void (*work)(void *user, size_t piece), void *user,
 		size_t pieces);
-/* Take pieces too, until all are done. */
+/* Work on pieces too; return when all are done. */
 void crew_wait(struct crew *crew);
 /* CPUs that this process may use. */
 int crew_cpus(void);

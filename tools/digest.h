@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_DIGEST_H
 #define GPUSHARE_TOOLS_DIGEST_H
-/* SHA-256 of bytes that come by once. */
+/* SHA-256 of a stream of bytes. */
 #include <nettle/sha2.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ struct digest {
 
 void digest_begin(struct digest *digest);
 void digest_add(struct digest *digest, const void *data, size_t size);
-/* Ends it; begin anew afterwards. */
+/* Write the digest as hex. Before the next use call digest_begin(). */
 void digest_end(struct digest *digest, char out[DIGEST_TEXT_MAX]);
 /* 64 hexadecimal digits, as digest_end() writes them. */
 bool digest_is_valid(const char *text);

@@ -23,14 +23,14 @@ static const struct {
 
 struct check {
 	enum verdict verdict;
-	const char *area; /* a string that stays */
+	const char *area; /* a literal, not copied */
 	char *text, *next;
 };
 
 struct doctor {
 	struct check *checks;
 	size_t count, room;
-	bool lost; /* a line, for want of memory */
+	bool lost; /* a check was lost for lack of memory */
 };
 
 struct doctor *doctor_new(void)
@@ -63,7 +63,8 @@ static struct check *add(struct doctor *doctor)
 	return &doctor->checks[doctor->count];
 }
 
-/* Paths and what others say of themselves end up on a terminal and in JSON. */
+/* Paths, and texts of drivers and loaders, may hold bytes that don't belong on a terminal or in
+ * JSON. */
 static void make_printable(char *text)
 {
 	for (; text && *text; text++)

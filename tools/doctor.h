@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_DOCTOR_H
 #define GPUSHARE_TOOLS_DOCTOR_H
-/* gpushare doctor: a list of what was looked at, each with what is to be done about it. */
+/* gpushare doctor: a list of checks, each with a verdict and the next step. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,23 +24,24 @@ enum verdict {
 struct doctor;
 struct doctor *doctor_new(void); /* NULL: out of memory */
 struct doctor *doctor_free(struct doctor *doctor);
-/* `next`: what to do, NULL: nothing. Where there is no memory it is an error of its own at the end. */
+/* Add a check. `next`: what to do; NULL: nothing. If there is no memory, doctor_print() reports
+ * that. */
 void doctor_say(struct doctor *doctor, enum verdict verdict, const char *area, const char *next,
 		const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* All of it on standard output; returns a tool_exit. */
+/* Print all checks to standard output; return a tool_exit. */
 int doctor_print(const struct doctor *doctor, bool json);
 
 #define DOCTOR_GPUS_MAX 16
 #define DOCTOR_WORDS_MAX 256
 
-/* What the driver says of itself, asked in a process aside. */
+/* What the CUDA driver reports, asked in a child process (aside.h). */
 struct driver_facts {
-	bool loaded, old; /* old: a call that we need is missing, `words` says which */
+	bool loaded, old; /* old: a function that gpushare needs is missing; `words` names it */
 	char words[DOCTOR_WORDS_MAX];
 	char path[PATH_MAX];
 	int version, init;
 	char init_name[64]; /* "CUDA_ERROR_NO_DEVICE" */
-	int count;	    /* of GPUs, those after DOCTOR_GPUS_MAX are not looked at */
+	int count;	    /* of GPUs; only the first DOCTOR_GPUS_MAX are examined */
 	struct driver_gpu {
 		char name[100];
 		unsigned char uuid[16];
@@ -49,15 +50,15 @@ struct driver_facts {
 	} gpus[DOCTOR_GPUS_MAX];
 };
 
-/* What of it the rest goes by. */
+/* Results that later checks use. */
 struct doctor_found {
-	bool registry; /* one runs, or would start */
+	bool registry; /* a registry runs, or could be started */
 	int gpus;
-	bool vmm;		     /* all of them can */
-	bool alone;		     /* one takes one process at a time */
-	bool simulated;		     /* the driver is this tree's own, without a GPU */
-	int mapped;		     /* GPUs that Vulkan shows too */
-	char shim[PATH_MAX];	     /* "": none */
+	bool vmm;		     /* all GPUs have cuMemCreate memory with file descriptors */
+	bool alone;		     /* a GPU's compute mode admits one process at most */
+	bool simulated;		     /* it is the driver of tests/sim, without a GPU */
+	int mapped;		     /* number of GPUs that Vulkan shows too */
+	char shim[PATH_MAX];	     /* path of the preload library; "": none */
 	struct driver_facts *driver; /* NULL: it did not answer */
 };
 
@@ -68,8 +69,8 @@ void doctor_driver(struct doctor *doctor, struct doctor_found *found);
 void doctor_vulkan(struct doctor *doctor, struct doctor_found *found);
 void doctor_works(struct doctor *doctor, const struct doctor_found *found);
 void doctor_program(struct doctor *doctor, const char *program, const struct doctor_found *found);
-/* doctor_libraries.c: by what its loader lists, of it and of what it needs. `interpreter` is known to
- * be this system's own. */
+/* Examine the program at `path` and the libraries that its loader lists. `interpreter` is executed:
+ * it must be this system's own loader. */
 void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,
 		      const struct doctor_found *found);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CUDA driver and its GPUs. */
+/* Checks of the CUDA driver and its GPUs. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -15,12 +15,12 @@
 
 #define AREA "driver"
 #define LIBRARY "libcuda.so.1"
-#define PATIENCE_MS 30000	       /* many GPUs without persistence mode take their time */
+#define PATIENCE_MS 30000	       /* many GPUs without persistence mode start slowly */
 #define COMPUTE_MODE 20		       /* CU_DEVICE_ATTRIBUTE_COMPUTE_MODE */
 #define OLDEST 11000		       /* CUDA 11 */
-#define SIMULATED "gpushare simulated" /* how the devices of tests/sim are called */
+#define SIMULATED "gpushare simulated" /* in the device names of tests/sim */
 
-/* X(name): what is asked */
+/* X(name): the driver's functions that are called */
 #define ASKED(X) \
 	X(cuInit) \
 	X(cuDriverGetVersion) \
@@ -34,7 +34,7 @@ struct calls {
 #define X(name) cu_##name##_call *name;
 	ASKED(X)
 #undef X
-	cu_cuDeviceGetUuid_v2_call *uuid; /* or the one before */
+	cu_cuDeviceGetUuid_v2_call *uuid; /* or the older cuDeviceGetUuid */
 };
 
 static bool find_calls(void *library, struct calls *calls, struct driver_facts *facts)
@@ -66,7 +66,7 @@ static void ask_gpu(const struct calls *calls, int ordinal, struct driver_gpu *g
 	calls->cuDeviceGetAttribute(&gpu->compute_mode, (cu_device_attribute)COMPUTE_MODE, device);
 }
 
-/* In the process aside. */
+/* Runs in the child process of aside_do(). */
 static void ask(void *room)
 {
 	struct driver_facts *facts = room;
@@ -95,7 +95,7 @@ static void ask(void *room)
 		ask_gpu(&calls, i, &facts->gpus[i]);
 }
 
-/* X(CUresult, what to do about it) */
+/* X(CUresult of cuInit(), the next step) */
 #define INIT_ERRORS(X) \
 	X(100, \
 	  "see what CUDA_VISIBLE_DEVICES hides; in a container, give it the GPUs (--gpus all)") \
@@ -169,7 +169,7 @@ static void say_missing(struct doctor *doctor, const struct driver_facts *facts)
 		     "install NVIDIA's driver; in a container, run it with the GPUs (--gpus all)");
 	char *name;
 
-	/* A tree that was built has the simulated driver beside its programs. */
+	/* A build tree has the simulated driver in sim/ beside its programs. */
 	if (beside_program("sim/" LIBRARY, program) && (name = strrchr(program, '/'))) {
 		*name = '\0';
 		snprintf(next + length, sizeof(next) - (size_t)length,

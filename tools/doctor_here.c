@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* This program's own surroundings: the preload library, the environment, limits. */
+/* Checks of this process's surroundings: the preload library, the environment, limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program loads, as its loader lists it without starting it, and how each comes to CUDA. */
+/* Checks of the libraries that a program's loader lists without starting it: how each uses CUDA. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 struct libraries {
 	struct doctor *doctor;
 	const char *shim;
-	bool simulated; /* the driver */
+	bool simulated; /* the driver is that of tests/sim */
 	bool seen_shim, seen_cuda;
 };
 
@@ -33,7 +33,7 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* How one file comes to CUDA, the program or one of its libraries. */
+/* Report how one file, the program or one of its libraries, reaches CUDA. */
 static void say_cuda(struct libraries *all, const char *path, const struct elf_file *file)
 {
 	const char *runtime = elf_file_needs(file, RUNTIME), *driver = elf_file_needs(file, DRIVER);
@@ -60,12 +60,12 @@ static void say_cuda(struct libraries *all, const char *path, const struct elf_f
 			   "%s calls the driver itself, and loads it when it runs", name_of(path));
 }
 
-/* What goes past the preload whatever we do: DESIGN.md, "by design not interceptable". */
+/* Report what the preload library can't intercept: docs/limits.md. */
 static void say_oddities(struct libraries *all, const char *path, const struct elf_file *file)
 {
 	const char *paths[] = {file->rpath, file->runpath};
 
-	/* The CUDA runtime knows of dlmopen() too, and comes to the driver without. */
+	/* The CUDA runtime names dlmopen() too, but reaches the driver without it. */
 	if (!file->has_runtime && (file->calls_dlmopen || file->calls_dlvsym))
 		doctor_say(all->doctor, VERDICT_WARN, AREA,
 			   "see whether names come for what it allocates",
@@ -102,13 +102,14 @@ static void say_file(struct libraries *all, const char *path)
 	if (elf_file_read(path, &file) != ELF_FILE_OK)
 		return;
 	say_cuda(all, path, &file);
-	/* The C library has those functions, it does not call them. */
+	/* glibc's own files name these functions because they define them. */
 	if (!begins(name_of(path), "libc.so") && !begins(name_of(path), "libdl.so") &&
 	    !begins(name_of(path), "ld-linux"))
 		say_oddities(all, path, &file);
 }
 
-/* "	libx.so => /lib/libx.so (0x...)", "	/lib/libx.so (0x...)", or "	libx.so => not found" */
+/* Lines look like "libx.so => /lib/libx.so (0x...)", "/lib/libx.so (0x...)" or "libx.so => not
+ * found", after a tab. */
 static void read_line(struct libraries *all, char *line)
 {
 	char *arrow, *path = line + strspn(line, " \t"), *end;

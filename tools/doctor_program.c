@@ -15,7 +15,7 @@
 #include "elf_file.h"
 
 #define AREA "program"
-#define LINE_MAX_BYTES 256 /* of a script's first line, as the kernel has it */
+#define LINE_MAX_BYTES 256 /* of a script's first line, as many as the kernel reads */
 
 static bool find(struct doctor *doctor, const char *program, char out[PATH_MAX])
 {
@@ -26,7 +26,7 @@ static bool find(struct doctor *doctor, const char *program, char out[PATH_MAX])
 	return false;
 }
 
-/* The interpreter of a script; "/usr/bin/env NAME" is NAME. false: it is none. */
+/* Find a script's interpreter; of "/usr/bin/env NAME", find NAME. Return false if there is none. */
 static bool script_interpreter(const char *path, char out[PATH_MAX])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -50,7 +50,7 @@ static bool script_interpreter(const char *path, char out[PATH_MAX])
 	return word && realpath(word, out);
 }
 
-/* The kernel then has the loader ignore LD_PRELOAD: AT_SECURE. */
+/* If a program gets extra rights, the kernel sets AT_SECURE and the loader ignores LD_PRELOAD. */
 static void check_rights(struct doctor *doctor, const char *path)
 {
 	struct statvfs mount;
@@ -88,7 +88,7 @@ static bool check_machine(struct doctor *doctor, const struct elf_file *file)
 	return false;
 }
 
-/* Is its loader the one that this program was started by? */
+/* Check that its loader is the one that loaded this program. */
 static bool check_loader(struct doctor *doctor, const struct elf_file *file)
 {
 	char theirs[PATH_MAX], ours[PATH_MAX];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The directory, who listens there, and the socket for descriptors. */
+/* Checks of the registry: its directory, the process that listens there, and its socket for file
+ * descriptors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 #define AREA "registry"
 #define PROGRAM "gpushare-registry"
 
-/* What the path comes from, as directory_find() goes about it. */
+/* The setting that the path comes from, in the order of directory_find(). */
 static const char *path_source(const char *given)
 {
 	const char *variable = getenv("GPUSHARE_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
@@ -32,7 +33,7 @@ static const char *path_source(const char *given)
 	return runtime && *runtime ? "XDG_RUNTIME_DIR" : "the user's number";
 }
 
-/* The sentence has its own next step behind "; ". */
+/* directory_check() puts the next step behind "; " in its sentence. */
 static void say_bad_directory(struct doctor *doctor, char *why)
 {
 	char *next = strstr(why, "; ");
@@ -77,7 +78,7 @@ static bool program_find(char out[PATH_MAX])
 	return !access(given, X_OK);
 }
 
-/* Whether a registry could be started there: 0, or the errno of what it would need. */
+/* Return 0 if a registry could be started there, else the errno of the access that fails. */
 static int can_serve(const char *path)
 {
 	char parent[GPUSHARE_PATH_MAX];
@@ -94,7 +95,7 @@ static int can_serve(const char *path)
 	return faccessat(AT_FDCWD, slash ? parent : ".", W_OK | X_OK, AT_EACCESS) ? errno : 0;
 }
 
-/* None runs: would one start? */
+/* No registry runs: report whether one would be started. */
 static void say_none(struct doctor *doctor, const char *path, struct doctor_found *found)
 {
 	const char *autostart = getenv("GPUSHARE_AUTOSTART");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Vulkan, by which the CPU reaches a GPU's memory. */
+/* Checks of Vulkan, through which the CPU reaches a GPU's memory. */
 #define VK_NO_PROTOTYPES
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 struct facts {
 	bool loaded, instance;
-	char words[DOCTOR_WORDS_MAX]; /* why not */
+	char words[DOCTOR_WORDS_MAX]; /* why it can't be loaded */
 	int result;
 	uint32_t count;
 	struct {
@@ -72,7 +72,7 @@ static void ask_devices(PFN_vkGetInstanceProcAddr find, VkInstance instance, str
 	}
 }
 
-/* In the process aside. */
+/* Runs in the child process of aside_do(). */
 static void ask(void *room)
 {
 	struct facts *facts = room;

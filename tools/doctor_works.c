@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all of that comes to. */
+/* The summary of all checks: which features work. */
 #include "doctor.h"
 
 #define AREA "works"
@@ -45,7 +45,7 @@ void doctor_works(struct doctor *doctor, const struct doctor_found *found)
 {
 	say_sharing(doctor, found);
 	if (!found->gpus || !found->registry || found->alone)
-		return; /* all of it is sharing */
+		return; /* all other features need sharing */
 	say_vmm(doctor, found);
 	say_map(doctor, found);
 }

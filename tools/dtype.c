@@ -89,12 +89,12 @@ static double real_real(enum dtype dtype, const void *data)
 
 static void real_text(enum dtype dtype, double value, char out[DTYPE_TEXT_MAX])
 {
-	/* Digits that are always enough to tell the values apart, and those that mostly are. */
+	/* `most` digits always distinguish two values. `digits` usually do, and are tried first. */
 	int most = dtype == DTYPE_F16 ? 5 : dtype == DTYPE_BF16 ? 4 : dtype == DTYPE_F32 ? 9 : 17;
 	int digits = dtype == DTYPE_F32 ? 6 : dtype == DTYPE_F64 ? 15 : most;
 
 	if (isnan(value)) {
-		strcpy(out, "nan"); /* the sign of one says nothing */
+		strcpy(out, "nan"); /* a NaN's sign means nothing */
 		return;
 	}
 	for (;; digits++) {

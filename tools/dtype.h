@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_DTYPE_H
 #define GPUSHARE_TOOLS_DTYPE_H
-/* What elements are: their names, sizes, and their values as numbers and as text. */
+/* Element types: their names, sizes, and their values as numbers and as text. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ enum dtype_kind {
 
 /*
  * X(id, short name, NumPy's name, NPY descr, bytes, kind, width of the longest text). NumPy has no
- * bfloat16: its two bytes are told as raw ones, "<V2", which is what ml_dtypes' arrays are saved as.
+ * bfloat16: it is written as two raw bytes, "<V2". Arrays of ml_dtypes are saved as that, too.
  */
 #define DTYPES(X) \
 	X(F16, "f16", "float16", "<f2", 2, REAL, 11) \
@@ -53,15 +53,15 @@ struct dtype_traits {
 	int width;
 };
 
-/* Of any but DTYPE_NONE. */
+/* `dtype` must not be DTYPE_NONE. */
 const struct dtype_traits *dtype_traits(enum dtype dtype);
-/* By either name, or as PyTorch writes it ("torch.float32"); DTYPE_NONE if it is none. */
+/* Parse either name, or PyTorch's ("torch.float32"). Return DTYPE_NONE for any other text. */
 enum dtype dtype_parse(const char *text);
 
 /* The values of the element at `data`, which need not be aligned. */
-int64_t dtype_signed(enum dtype dtype, const void *data);    /* of signed ones */
-uint64_t dtype_unsigned(enum dtype dtype, const void *data); /* of unsigned ones and truths */
-/* Reals with as many digits as it takes to read the same value back. */
+int64_t dtype_signed(enum dtype dtype, const void *data);    /* of DTYPE_SIGNED */
+uint64_t dtype_unsigned(enum dtype dtype, const void *data); /* of DTYPE_UNSIGNED, DTYPE_TRUTH */
+/* Format a value. A real gets as many digits as reading the same value back takes. */
 void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX]);
 
 static inline float dtype_from_bits(uint32_t bits)

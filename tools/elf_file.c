@@ -16,7 +16,7 @@
 #define OWN_MACHINE EM_AARCH64
 #endif
 
-/* X(machine, its name) */
+/* X(e_machine, name) */
 #define MACHINES(X) \
 	X(EM_X86_64, "x86-64") \
 	X(EM_386, "32-bit x86") \
@@ -30,7 +30,7 @@ struct bytes {
 	size_t size;
 };
 
-/* `size` bytes from `offset` on, or NULL where the file has not that many. */
+/* Return `size` bytes from `offset` on, or NULL if the file ends before. */
 static const void *part(const struct bytes *file, uint64_t offset, uint64_t size)
 {
 	if (offset > file->size || size > file->size - offset)
@@ -38,7 +38,7 @@ static const void *part(const struct bytes *file, uint64_t offset, uint64_t size
 	return file->at + offset;
 }
 
-/* A string that ends within the file; NULL: it doesn't. */
+/* Return the string at `offset`, or NULL if it doesn't end within the file. */
 static const char *text(const struct bytes *file, uint64_t offset)
 {
 	if (offset >= file->size || !memchr(file->at + offset, '\0', file->size - offset))
@@ -65,7 +65,7 @@ static bool header_at(const struct bytes *file, const Elf64_Ehdr *header, size_t
 	return true;
 }
 
-/* Where in the file an address lies; UINT64_MAX: in no part of it. */
+/* Return the file offset of a virtual address, or UINT64_MAX if no segment holds it. */
 static uint64_t offset_of(const struct bytes *file, const Elf64_Ehdr *header, uint64_t address)
 {
 	Elf64_Phdr each;
@@ -170,8 +170,8 @@ static bool read_interpreter(const struct bytes *file, const Elf64_Phdr *found,
 	return true;
 }
 
-/* The runtime brings its errors' names and the two ways to find the driver's functions, whether its
- * symbols were stripped or not. */
+/* Even a stripped CUDA runtime contains its errors' names and the names of the two driver functions
+ * that find the others. */
 static void look_for_cuda(const struct bytes *file, struct elf_file *out)
 {
 	out->names_driver = HOLDS(file, "libcuda.so.1") || HOLDS(file, "\0libcuda.so");

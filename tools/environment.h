@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ENVIRONMENT_H
 #define GPUSHARE_TOOLS_ENVIRONMENT_H
-/* Every environment variable that some part of gpushare reads: X(name, what it means, without it).
- * The manual is made from it; tests/e2e/manual.bats holds it against what the sources ask for. */
+/* All environment variables that gpushare reads: X(name, meaning, behaviour without it). The manual
+ * is generated from this list. tests/e2e/manual.bats compares the list with the sources. */
 #define ENVIRONMENT(X) \
 	X(GPUSHARE_NAME, "rules that name a program's allocations", "none gets a name") \
 	X(GPUSHARE_ATTACH, \

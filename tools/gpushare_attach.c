@@ -4,15 +4,15 @@
 #include "attach.h"
 #include "suggest.h"
 
-/* What keeps CUDA from starting here, or from reaching that GPU. */
+/* Return true for errors that mean that CUDA can't start here, or can't reach that GPU. */
 static bool is_cudas(int status)
 {
 	return status == GPUSHARE_E_NO_DRIVER || status == GPUSHARE_E_DEVICE ||
 	       status == GPUSHARE_E_CUDA || status == GPUSHARE_E_NO_MEMORY;
 }
 
-/* Through CUDA, whose copy engine is the fastest way; where there is no CUDA the CPU may still reach
- * the memory, slower. */
+/* Prefer CUDA: its copy engine is fastest. Without CUDA the CPU may still reach the memory, but
+ * slower. */
 struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const char *name,
 				      unsigned int wait_ms, bool write)
 {
@@ -33,7 +33,7 @@ struct gpushare_buffer *attach_buffer(struct gpushare_session *session, const ch
 	return buffer;
 }
 
-/* Whether it is about one buffer, and not about a set of them. */
+/* Return true if the request is for one buffer, not for a set. */
 static bool is_single(const struct attach_request *request)
 {
 	return !request->restore && !attach_is_diff_of_set(request) && !attach_is_set(request);
@@ -41,7 +41,8 @@ static bool is_single(const struct attach_request *request)
 
 static int run(const struct attach_request *request)
 {
-	/* Only a buffer that is still to come needs a registry that is still to start. */
+	/* Start a registry only for --wait and --restore: other requests need a buffer that exists
+	 * already. */
 	_tool_session_ struct gpushare_session *session =
 	    is_single(request) && !tool_check_name(request->name)
 		? NULL
@@ -73,18 +74,18 @@ int main(int argc, char **argv)
 	struct attach_request request = {.device = -1};
 	int code;
 
-	/* "gpushare get" is how a verb has become this program: beside_attach() */
+	/* beside_attach() sets argv[0] to "gpushare VERB" if a verb executes this program */
 	tool_verb = strncmp(argv[0], "gpushare ", 9) ? NULL : argv[0] + 9;
 	tool_name = tool_verb ? "gpushare" : "gpushare-attach";
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of write() */
+	signal(SIGXFSZ, SIG_IGN); /* write() then reports a file over the size limit */
 	if (argc == 3 && !strcmp(argv[1], "--complete"))
 		return attach_complete(argv[2]);
 	code = attach_parse(argc, argv, &request);
 	if (code >= 0)
 		return code;
 	code = run(&request);
-	if (request.diff) /* as cmp does */
+	if (request.diff) /* the exit codes of cmp */
 		return code == ATTACH_DIFFERS ? 1 : code == TOOL_FAILED ? 2 : code;
 	return code;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_HEXVIEW_H
 #define GPUSHARE_TOOLS_HEXVIEW_H
-/* Bytes for people, as hexdump -C shows them. */
+/* Format bytes as hexdump -C does. */
 #include <stddef.h>
 #include <stdint.h>
 
-#define HEXVIEW_LINE 16 /* bytes of a line */
-#define HEXVIEW_TEXT 96 /* room for its text with a 64-bit offset, NUL included */
+#define HEXVIEW_LINE 16 /* bytes per line */
+#define HEXVIEW_TEXT 96 /* room for a line with a 64-bit offset, NUL included */
 
-/* One line without a newline: `size` of 1..16 bytes whose first is at `offset`. */
+/* Format one line without a newline: `size` bytes (1 to 16), the first of them at `offset`. */
 void hexview_line(const unsigned char *data, size_t size, uint64_t offset, char out[HEXVIEW_TEXT]);
 
 #endif

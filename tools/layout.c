@@ -64,7 +64,7 @@ bool layout_of_tags(const struct gpushare_info *info, enum dtype *out_dtype,
 	return true;
 }
 
-/* From what was asked to bytes that are there. */
+/* Check --offset and --length against the buffer's size. */
 static bool find_range(const struct attach_request *request, const struct gpushare_info *info,
 		       struct layout *layout)
 {
@@ -86,7 +86,7 @@ static bool find_range(const struct attach_request *request, const struct gpusha
 	return true;
 }
 
-/* Whether it matters what the elements are. */
+/* Return true if the request depends on element type or shape. */
 static bool wants_elements(const struct attach_request *request)
 {
 	return request->format == FORMAT_NPY || request->format == FORMAT_TEXT || request->stats ||
@@ -114,8 +114,8 @@ static bool fits(const struct layout *layout, const struct shape *shape, const c
 	return false;
 }
 
-/* A tagged shape is of the whole buffer as it is tagged: of a part of it, or read as another type,
- * it is taken where it fits all the same. */
+/* A shape tag describes the whole buffer, in the tagged type. For a part of the buffer, or with
+ * --dtype, the tag is used only if it fits. */
 static bool find_elements(const struct attach_request *request, const struct gpushare_info *info,
 			  struct layout *layout)
 {
@@ -125,7 +125,8 @@ static bool find_elements(const struct attach_request *request, const struct gpu
 	uint64_t size = 0;
 	size_t each;
 
-	/* What flags say needs no sense in the tags; read as another type, it need not have that shape. */
+	/* An option makes its tag irrelevant, even an invalid one. With --dtype, an invalid shape
+	 * tag is ignored too. */
 	if (!request->dtype && !read_dtype(info, &dtype))
 		return false;
 	if (request->dtype && tag_of(info, LAYOUT_SHAPE_TAG))
@@ -151,7 +152,7 @@ static bool find_elements(const struct attach_request *request, const struct gpu
 	return !tagged || fits(layout, &tag, info->name, "the tag shape");
 }
 
-/* Of bytes the elements only say where they differ from others. */
+/* Raw bytes need an element type only for --diff, which reports elements that differ. */
 static void find_bytes(const struct attach_request *request, const struct gpushare_info *info,
 		       struct layout *layout)
 {
@@ -180,7 +181,7 @@ bool layout_find(const struct attach_request *request, const struct gpushare_inf
 	if (request->has_head && request->head < layout.count) {
 		layout.count = request->head;
 		layout.length = layout.count * dtype_traits(layout.dtype)->size;
-		/* Text goes on counting as the whole does. */
+		/* Text keeps the whole shape, because its indices depend on that. */
 		if (request->format == FORMAT_NPY || request->stats)
 			layout.shape = shape_line(layout.count);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_LAYOUT_H
 #define GPUSHARE_TOOLS_LAYOUT_H
-/* Which bytes of a buffer are meant, and which elements they are: from flags, else from its tags. */
+/* Find which bytes of a buffer a request means, and their element type and shape: from options,
+ * else from tags. */
 #include "attach.h"
 
 #define LAYOUT_DTYPE_TAG "dtype"
@@ -9,21 +10,24 @@
 
 struct layout {
 	uint64_t offset, length; /* bytes */
-	enum dtype dtype;	 /* bytes, where nothing says what they are */
+	enum dtype dtype;	 /* DTYPE_U8 if nothing says the type */
 	struct shape shape;
 	uint64_t count; /* elements */
 };
 
-/* What the tags say; what they don't is left as it is. False: they make no sense; said. */
+/* Read dtype and shape from the tags. If a tag is missing, its output stays unchanged. *has_shape:
+ * there is a shape tag. Return false after reporting a tag that makes no sense. */
 bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
 		      bool *has_shape);
-/* What all of the buffer is by its tags, without a word; false: they say nothing that fits its size. */
+/* Find dtype and shape of the whole buffer from its tags, without reporting errors. Return false if
+ * the tags say nothing that fits its size. */
 bool layout_of_tags(const struct gpushare_info *info, enum dtype *out_dtype,
 		    struct shape *out_shape);
-/* False: what was asked for does not fit the buffer; said. */
+/* Return false after reporting why the request doesn't fit the buffer. */
 bool layout_find(const struct attach_request *request, const struct gpushare_info *info,
 		 struct layout *out);
-/* Tags for them, 2 at most; a shape whose text is too long for a tag is left out. */
+/* Write tags for dtype and shape to `out`, 2 at most; return how many. A shape whose text is too
+ * long for a tag is left out. */
 size_t layout_make_tags(enum dtype dtype, const struct shape *shape, struct gpushare_tag *out);
 
 #endif

@@ -54,7 +54,7 @@ int listing_verb(int argc, char **argv, const struct listing *listing)
 	if (argc - optind > 1)
 		return tool_usage(
 		    "one GLOB at a time; quote it, so that the shell leaves it alone");
-	glob = argv[optind]; /* NULL where there is none */
+	glob = argv[optind]; /* NULL if none was given */
 	session = tool_open(options.directory, false);
 	if (!session)
 		return TOOL_FAILED;

@@ -13,7 +13,7 @@
 #include "text.h"
 #include "tool.h"
 
-#define NAME_ROOM 200 /* of a file's name for the buffer's: a temporary name has to fit too */
+#define NAME_ROOM 200 /* bytes of a buffer's name in a file's; a temporary suffix fits too */
 
 static const struct {
 	uint32_t flag;
@@ -109,8 +109,8 @@ static const char *backing_text(enum gpushare_backing backing)
 	return "unknown";
 }
 
-/* Group and others may have different things: then it matters which group that is. By its name, which
- * means more to another host than its number. */
+/* Write the group only if its rights differ from those of others. Prefer the group's name: its
+ * number may differ on another host. */
 static void rights_json(json_t *object, const struct gpushare_info *info)
 {
 	const struct group *group = NULL;
@@ -175,7 +175,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *
 	return false;
 }
 
-/* A string that fits into `room` bytes. */
+/* Read a required string, which with its NUL must fit into `room` bytes. */
 static bool read_text(const json_t *object, const char *key, char *out, size_t room, char *why)
 {
 	const char *text = json_string_value(json_object_get(object, key));
@@ -186,7 +186,7 @@ static bool read_text(const json_t *object, const char *key, char *out, size_t r
 	return true;
 }
 
-/* 0 where it is not there, if it need not be. */
+/* Read a number up to `most`. Without `need` it may be missing, and is then 0. */
 static bool read_number(const json_t *object, const char *key, uint64_t most, bool need,
 			uint64_t *out, char *why)
 {

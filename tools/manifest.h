@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_MANIFEST_H
 #define GPUSHARE_TOOLS_MANIFEST_H
-/* What a directory of dumped buffers holds, as JSON beside them. */
+/* manifest.json describes the buffers that are saved in its directory. */
 #include <limits.h>
 #include <stdbool.h>
 
@@ -17,11 +17,11 @@
 
 struct manifest_entry {
 	struct gpushare_info
-	    info; /* name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
-	char group[MANIFEST_GROUP_MAX + 1]; /* as it is read; "": it has no rights of its own */
+	    info; /* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
+	char group[MANIFEST_GROUP_MAX + 1]; /* from manifest_parse(); "": none was saved */
 	char file[NAME_MAX + 1];
 	bool npy;	  /* a header comes before the bytes */
-	enum dtype dtype; /* NONE: nothing said so */
+	enum dtype dtype; /* DTYPE_NONE: unknown */
 	struct shape shape;
 	bool has_shape;
 	char sha256[DIGEST_TEXT_MAX]; /* of the bytes */
@@ -32,17 +32,17 @@ struct manifest {
 	size_t count, room;
 };
 
-/* A copy of it at the end; false: no memory. */
+/* Append a copy of `entry`; return false if there is no memory. */
 bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry);
 void manifest_finish(struct manifest *manifest);
-/* To be freed; NULL: no memory. */
+/* Return the JSON text, which the caller frees; NULL: no memory. */
 char *manifest_format(const struct manifest *manifest);
-/* False with the reason. Each entry can be what it says: its name, its file, which is in this
- * directory and no other, its size. */
+/* Return false with the reason in `why`. Each parsed entry has a valid name, size and SHA-256. Its
+ * file is in the manifest's directory, never elsewhere. */
 bool manifest_parse(const char *text, size_t size, struct manifest *out,
 		    char why[MANIFEST_WHY_MAX]);
-/* A file's name for a buffer's: "%" and hex digits stand for what can't be in one, or is not to be
- * hidden; a long one is cut, and told apart by the generation. */
+/* Make a file's name from a buffer's. "%" and two hex digits replace each "/" and a leading ".". A
+ * long name is cut and gets the generation as a suffix. */
 void manifest_name_file(const struct gpushare_info *info, bool npy, char out[NAME_MAX + 1]);
 
 #endif

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* X(name, type, its field, what it is): one number each */
+/* X(name, type, field of gpushare_registry_info, help text): metrics with one number */
 #define NUMBERS(X) \
 	X(names, gauge, names, "Buffers that have a name.") \
 	X(attachments, gauge, attachments, \
@@ -23,7 +23,7 @@
 	X(hidden_total, counter, hidden, \
 	  "Requests about a name that is there, of users who may not see it.")
 
-/* X(name, type, its counts, the label, of each the field, what it is) */
+/* X(name, type, array of gpushare_count, label, member that holds the value, help text) */
 #define FAMILIES(X) \
 	X(buffers, gauge, by_backing, "backing", count, "Buffers that have a name, by backing.") \
 	X(buffer_bytes, gauge, by_backing, "backing", bytes, \

@@ -8,10 +8,11 @@
 
 static const char magic[] = "\x93NUMPY";
 #define MAGIC_SIZE (sizeof(magic) - 1)
-#define BEGIN (MAGIC_SIZE + 4) /* of version 1.0: magic, version, length */
+/* where the dictionary begins in version 1.0: after magic, version, length */
+#define BEGIN (MAGIC_SIZE + 4)
 #define DESCR_MAX 16
 
-/* The dictionary that is being read: never behind `end`. */
+/* The dictionary being parsed. `at` never passes `end`. */
 struct text {
 	const char *at;
 	const char *end;
@@ -78,7 +79,8 @@ static bool take_string(struct text *text, char out[DESCR_MAX])
 	return true;
 }
 
-/* Bytes have no order: '<', '=' and '|' are one. */
+/* Compare types. Accepts '<', '=' (native, little-endian here) and '|' (no byte order). Accepts
+ * '>' for one-byte elements only, which have no byte order. */
 static bool descr_is(const char *descr, const char *ours)
 {
 	return !strcmp(descr + 1, ours + 1) && (*descr == '<' || *descr == '=' || *descr == '|' ||

@@ -16,7 +16,8 @@ static bool output_fail(struct output *output, int error)
 	return false;
 }
 
-/* "DIR/.NAME.XXXXXX.partial"; a NAME that leaves no room for that is cut. */
+/* Set `partial` to "DIR/.NAME.XXXXXX.partial". NAME is cut to 200 bytes so that the result isn't
+ * too long for a file name. */
 static bool output_name_partial(struct output *output)
 {
 	const char *slash = strrchr(output->path, '/');
@@ -31,7 +32,8 @@ static bool output_name_partial(struct output *output)
 	return output_fail(output, ENAMETOOLONG);
 }
 
-/* A file that has no name goes with us, whatever ends us. It needs /proc to get one. */
+/* Open an O_TMPFILE file, which disappears however this process ends. Returns -1 if /proc is
+ * missing, since output_link() needs it to name the file. */
 static int output_open_unnamed(const struct output *output)
 {
 	const char *slash = strrchr(output->path, '/');
@@ -51,7 +53,7 @@ static int output_open_unnamed(const struct output *output)
 	return -1;
 }
 
-/* `mode`: of the file that will be replaced, or 0666 less the umask for a new one. */
+/* `mode`: the mode of the file to be replaced; for a new file, 0666 less the umask. */
 static bool output_open_partial(struct output *output, mode_t mode)
 {
 	output->fd = output_open_unnamed(output);
@@ -98,10 +100,10 @@ bool output_open(struct output *output, const char *path, const volatile sig_ato
 		return output_open_partial(output, output_new_mode());
 	}
 	if (S_ISREG(there.st_mode)) {
-		/* The file behind a link is replaced, not the link. */
+		/* If `path` is a symbolic link, replace its target, not the link. */
 		if (!realpath(path, resolved))
 			return output_fail(output, errno);
-		/* Renaming would get around a file that may not be written. */
+		/* rename() would replace even a file that may not be written. */
 		if (access(resolved, W_OK))
 			return output_fail(output, errno);
 		memcpy(output->path, resolved, sizeof(resolved));
@@ -121,7 +123,8 @@ static bool output_write_plain(struct output *output, const void *data, size_t s
 	while (size) {
 		ssize_t done = write(output->fd, at, size);
 
-		/* A signal that ends a write that waits may leave it short instead of failed. */
+		/* A signal that interrupts a blocked write() may make it short instead of
+		 * failed. */
 		if (*output->stop && (done < 0 || (size_t)done < size))
 			return output_fail(output, EINTR);
 		if (done < 0 && errno == EINTR)
@@ -192,7 +195,8 @@ static bool output_close(struct output *output)
 	return bad ? output_fail(output, errno) : true;
 }
 
-/* Give the file its temporary name; what close() may yet have to say is heard before. */
+/* Link the unnamed file to a temporary name. close() of a duplicate comes first: if it reports a
+ * late write error, the file gets no name. */
 static bool output_link(struct output *output)
 {
 	int copy = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);

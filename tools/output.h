@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_TOOLS_OUTPUT_H
 #define GPUSHARE_TOOLS_OUTPUT_H
 /*
- * Where a dump goes. A regular file is written without a name (or under a temporary one beside it,
- * where the file system knows no such files) and takes the name at the end, so what was there stays
- * until the new one is whole; all else is written in place.
+ * The destination of a dump. A regular file is written to an unnamed file, or to a temporary file
+ * beside the target if the file system lacks O_TMPFILE. output_commit() renames it over the target,
+ * so an existing file stays until the new one is complete. Other destinations are written in place.
  */
 #include <limits.h>
 #include <signal.h>
@@ -16,28 +16,29 @@
 
 struct output {
 	int fd;
-	bool opened;		/* by us, so closed by us */
-	bool unnamed;		/* a new file that has no name yet */
-	char path[PATH_MAX];	/* for messages, and to rename to */
-	char partial[PATH_MAX]; /* "": written in place, or unnamed */
+	bool opened;		/* output_open() opened `fd`, so output_close() closes it */
+	bool unnamed;		/* `fd` is an O_TMPFILE file without a name */
+	char path[PATH_MAX];	/* for messages, and the target of the rename */
+	char partial[PATH_MAX]; /* temporary file's path; "": written in place, or unnamed */
 	uint64_t written;
 	int error;			   /* errno of the first failure */
-	const volatile sig_atomic_t *stop; /* not 0: a write that a signal ends stays ended */
+	const volatile sig_atomic_t *stop; /* not 0: don't retry an interrupted write */
 	struct bulk bulk;
 	size_t pending; /* bytes between output_start() and output_wait() */
 };
 
-/* NULL or "-" is standard output. All return false with output->error set, nothing said. */
+/* NULL or "-": standard output. On failure, all functions but output_abandon() return false and
+ * set output->error. They print nothing. */
 bool output_open(struct output *output, const char *path, const volatile sig_atomic_t *stop);
-/* So many bytes will come: room for them is had now, and large files are written by threads. */
+/* Announce `size` bytes in total: reserves disk space now, and lets threads write large files. */
 bool output_reserve(struct output *output, uint64_t size);
 bool output_write(struct output *output, const void *data, size_t size);
-/* The same in two steps: the data stays as it is until the second. */
+/* output_write() in two steps. The data must not change until output_wait() returns. */
 bool output_start(struct output *output, const void *data, size_t size);
 bool output_wait(struct output *output);
 bool output_commit(struct output *output);
-/* Close and remove what is unfinished; nothing to do after a commit. True if there was a new file
- * that is gone now. */
+/* Close the file and remove it if it is unfinished. Does nothing after a commit. Returns true if
+ * it removed a new file. */
 bool output_abandon(struct output *output);
 
 #endif

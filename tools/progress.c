@@ -10,9 +10,9 @@
 
 #include "tool.h"
 
-#define QUIET_MS 1000 /* what is over by then shows nothing */
+#define QUIET_MS 1000 /* shorter operations show nothing */
 #define EVERY_MS 200
-#define BAR 20 /* characters of it */
+#define BAR 20 /* characters between the brackets */
 
 static uint64_t now_ms(void)
 {

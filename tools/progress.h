@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_PROGRESS_H
 #define GPUSHARE_TOOLS_PROGRESS_H
-/* A line on a terminal for what takes over a second: a bar, done, rate, per cent, time left. */
+/* A progress line on a terminal for operations over a second: bar, bytes done, per cent, rate,
+ * time left. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,22 +13,22 @@ struct progress {
 	uint64_t total;
 	uint64_t done;
 	uint64_t began_ms;
-	uint64_t shown_ms; /* when last; 0: never */
+	uint64_t shown_ms; /* when the line was last printed; 0: never */
 	bool visible;	   /* stderr is a terminal */
 	bool colour;
 };
 
 void progress_begin(struct progress *progress, uint64_t total);
 void progress_add(struct progress *progress, uint64_t size);
-void progress_end(struct progress *progress); /* takes the line away again */
+void progress_end(struct progress *progress); /* erases the line */
 
-double progress_seconds(void); /* of a clock that only goes forward */
+double progress_seconds(void); /* CLOCK_MONOTONIC */
 /* "1073741824 bytes in 0.021 s, 51.13 GB/s" */
 void progress_rate(uint64_t size, double seconds, char out[PROGRESS_TEXT]);
 
 /* "[=====               ]", in colour or without */
 void progress_bar(uint64_t done, uint64_t total, bool colour, char out[PROGRESS_TEXT]);
-/* No NO_COLOR in the environment, and no dumb terminal. */
+/* True if NO_COLOR is unset or empty, and TERM is set and not "dumb". */
 bool progress_may_colour(void);
 /* "312 MiB of 1 GiB, 30%, 5.2 GiB/s, 0s left" */
 void progress_format(uint64_t done, uint64_t total, uint64_t elapsed_ms, char out[PROGRESS_TEXT]);

@@ -44,7 +44,7 @@ static bool is_publish(const char *text)
 	return when_parse(text, why, sizeof(why)) != 0;
 }
 
-/* X(variable, whether it makes sense, what does) */
+/* X(variable, function that checks the value, description of valid values) */
 #define SETTINGS(X) \
 	X("GPUSHARE_TIMEOUT_MS", is_timeout, "milliseconds, from 1 to 3600000") \
 	X("GPUSHARE_DEFERRED_FREE", is_size, "bytes, such as 512Mi, or 0") \

@@ -39,7 +39,7 @@ bool shape_parse(const char *text, struct shape *out)
 		at = skip_blanks(at);
 		if (*at == end)
 			break;
-		/* One kind of separator; a last comma belongs in brackets. */
+		/* All separators must be the same. A trailing comma is allowed only in brackets. */
 		if ((*at != ',' && *at != 'x') || (between && *at != between))
 			return false;
 		between = *at;
@@ -58,7 +58,8 @@ struct shape shape_line(uint64_t count)
 	return (struct shape){.rank = 1, .extent = {count}};
 }
 
-/* Zero of anything is none, however many a wrapped product would make of the rest. */
+/* A shape with an extent of 0 has no elements, even if the product of the other extents
+ * overflows. */
 static bool is_empty(const struct shape *shape)
 {
 	for (int i = 0; i < shape->rank; i++)
@@ -109,7 +110,7 @@ void shape_index(const struct shape *shape, uint64_t at, char out[SHAPE_TEXT_MAX
 	int used = snprintf(out, SHAPE_TEXT_MAX, "[");
 
 	for (int i = shape->rank - 1; i >= 0; i--) {
-		/* The first takes all that is left: an offset may be past a part's end. */
+		/* The first index takes the whole rest: `at` may lie past the last element. */
 		index[i] = i ? at % shape->extent[i] : at;
 		at /= shape->extent[i];
 	}

@@ -161,7 +161,7 @@ void show_holder(const struct gpushare_holder *holder, char out[SHOW_CELL_MAX])
 
 void show_rights(const struct gpushare_info *info, char out[SHOW_CELL_MAX])
 {
-	static const char letters[] = "rw-rw-rw-"; /* each in its bit's place */
+	static const char letters[] = "rw-rw-rw-"; /* letter i stands for bit 8 - i of the mode */
 	const struct passwd *user = getpwuid(info->owner_uid);
 	const struct group *group = getgrgid(info->owner_gid);
 	char bits[sizeof(letters)], uid[16], gid[16];

@@ -36,7 +36,6 @@ static bool source_fail(struct source *source, const char *why)
 	return false;
 }
 
-/* `file_size` bytes are there. */
 static bool source_look(struct source *source, int fd, uint64_t file_size, bool raw)
 {
 	_cleanup_free_ char *head = malloc(NPY_HEADER_MAX);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_SOURCE_H
 #define GPUSHARE_TOOLS_SOURCE_H
-/* A regular file with a buffer's bytes: raw, or behind a .npy header, which is checked. */
+/* A regular file with a buffer's bytes: raw, or after a .npy header. source_open() checks the
+ * header. */
 #include <sys/types.h>
 
 #include "npy.h"
@@ -9,15 +10,16 @@
 struct source {
 	int fd; /* at the first byte of the data */
 	bool is_npy;
-	struct npy npy;	       /* where it is one */
-	uint64_t size;	       /* bytes of the data, all of them there */
-	char why[NPY_WHY_MAX]; /* of a failure */
+	struct npy npy; /* if is_npy */
+	/* bytes of data; source_open() checks that a .npy file has all of them */
+	uint64_t size;
+	char why[NPY_WHY_MAX]; /* why source_open() failed */
 };
 
-/* `raw`: whatever it begins with, it is no .npy file. */
-/* `follow`: a symbolic link, too. */
+/* `raw`: don't look for a .npy header. */
+/* `follow`: allow `path` to be a symbolic link. */
 bool source_open(struct source *source, const char *path, bool raw, bool follow);
-/* Up to `size` bytes; fewer only at the end. -1 with errno. */
+/* Read `size` bytes, fewer only at the end of the file. Returns the number read; -1 with errno. */
 ssize_t source_read(int fd, void *data, size_t size);
 
 #endif

@@ -9,7 +9,7 @@ void stats_begin(struct stats *stats, enum dtype dtype)
 	*stats = (struct stats){.dtype = dtype};
 }
 
-/* Neumaier's sum: what is too small to show in the sum is added up beside it. */
+/* Neumaier's summation: `lost` accumulates the rounding errors of `sum`. */
 static inline void sum_add(double *sum, double *lost, double value)
 {
 	double all = *sum + value;
@@ -25,8 +25,8 @@ static bool is_first(const struct stats *stats)
 	return stats->count == stats->nans;
 }
 
-/* All values of a type, as `wide` that holds each of them as it is. NARROW is what memory has. What
- * is counted is in variables of its own, for they stay in registers. */
+/* Define add_<name>(). `narrow` is the type in memory; `wide` represents each of its values
+ * exactly. Local counters stay in registers. */
 #define ADD(name, wide, narrow, value, is_real) \
 	static void add_##name(struct stats *stats, const unsigned char *data, size_t count) \
 	{ \

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_STATS_H
 #define GPUSHARE_TOOLS_STATS_H
-/* Least, most, mean and NaNs of elements that come by once. */
+/* Minimum, maximum, mean, and counts of zeros, NaNs and infinities, in one pass over the
+ * elements. */
 #include "dtype.h"
 
 struct stats {
 	enum dtype dtype;
-	uint64_t count; /* of all elements */
+	uint64_t count; /* of all elements, NaNs included */
 	uint64_t nans;
-	uint64_t infinities[2]; /* of either sign: minus, plus */
+	uint64_t infinities[2]; /* [0]: minus infinity, [1]: plus infinity */
 	uint64_t zeros;
-	unsigned char least[DTYPE_SIZE_MAX]; /* elements, as they are; of those that are no NaN */
+	/* minimum and maximum without NaNs, as `dtype` stores them */
+	unsigned char least[DTYPE_SIZE_MAX];
 	unsigned char most[DTYPE_SIZE_MAX];
-	double sum, lost; /* of the finite ones, by Neumaier: what `sum` has lost is in `lost` */
+	double sum, lost; /* of the finite elements; the total is sum + lost (Neumaier) */
 };
 
 void stats_begin(struct stats *stats, enum dtype dtype);
-/* `count` elements more, which need not be aligned. */
+/* Add `count` elements. `data` need not be aligned. */
 void stats_add(struct stats *stats, const void *data, size_t count);
-/* What comes behind it, found out apart. */
+/* Add the statistics of the elements after these, which were computed separately. */
 void stats_merge(struct stats *stats, const struct stats *behind);
-/* NaN where there is none: no elements, or infinities of both signs. */
+/* NaN if there is no element but NaNs, or if there are infinities of both signs. */
 double stats_mean(const struct stats *stats);
-/* Text of the least and the most; "none" where all are NaN. */
+/* Format minimum and maximum; "none" if there is no element but NaNs. */
 void stats_extremes(const struct stats *stats, char least[DTYPE_TEXT_MAX],
 		    char most[DTYPE_TEXT_MAX]);
 

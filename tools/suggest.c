@@ -9,16 +9,17 @@
 #include "tool.h"
 
 #define SUGGESTIONS 3
-#define LOOKED_AT 10000 /* names */
+#define LOOKED_AT 10000 /* names compared at most */
 #define SUGGEST_MAX (SUGGESTIONS * (GPUSHARE_NAME_MAX + 8) + 32)
 
 struct meant {
 	const char *name;
 	unsigned int most, looked, count;
+	/* closest first; the last entry is scratch space for the insertion */
 	struct {
 		char name[GPUSHARE_NAME_MAX + 1];
 		unsigned int distance;
-	} found[SUGGESTIONS + 1]; /* closest first; the last one is room to move up */
+	} found[SUGGESTIONS + 1];
 };
 
 static bool is_missing(int status)
@@ -33,7 +34,7 @@ static int look(const struct gpushare_info *info, void *user)
 
 	if (++meant->looked > LOOKED_AT)
 		return 1;
-	/* "ab" is not a slip for "x": something of the name must be left. */
+	/* Replacing all of a short name isn't a typing error: "ab" is no suggestion for "x". */
 	if (away > meant->most || away >= strlen(meant->name))
 		return 0;
 	for (; at && meant->found[at - 1].distance > away; at--)
@@ -44,8 +45,8 @@ static int look(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-/* "; did you mean "weights" or "wight"?"; "" where there is none, or `status` tells of something else than a
- * missing name. */
+/* For example "; did you mean "weights" or "wight"?". "" if no name is close enough, or if
+ * `status` isn't about a missing name. */
 static void suggest(struct gpushare_session *session, const char *name, int status,
 		    char out[SUGGEST_MAX])
 {

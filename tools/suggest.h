@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_SUGGEST_H
 #define GPUSHARE_TOOLS_SUGGEST_H
-/* Names that a mistyped one may have meant. */
+/* Suggests existing names for a mistyped one. */
 #include "gpushare.h"
 
-/* As tool_failed(). Of a missing name it also says how long it was waited for (0: not at all), and up to three
- * names within max(2, length / 3) edits, closest first, for which the registry is asked. */
+/*
+ * Print the error of the last call, as tool_failed() does. If a name is missing, add how long the
+ * call waited for it (wait_ms; 0: not at all). Also suggest up to three of the registry's names
+ * within max(2, length / 3) edits, closest first. Returns TOOL_FAILED.
+ */
 int suggest_failed(struct gpushare_session *session, const char *name, unsigned int wait_ms,
 		   int status);
 

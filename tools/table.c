@@ -22,7 +22,7 @@ char (*table_add(struct table *table))[TABLE_CELL_MAX]
 	return table->rows[table->used++];
 }
 
-/* 0: no such column in this one. */
+/* Returns 0 if the column is optional and empty, so that it isn't printed. */
 static size_t column_width(const struct table *table, int column)
 {
 	size_t width = strlen(table->columns[column].title), longest = 0;

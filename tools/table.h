@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TABLE_H
 #define GPUSHARE_TOOLS_TABLE_H
-/* Lines of cells, in columns as wide as they need to be. */
+/* A text table whose columns are as wide as their longest cell. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,8 +13,8 @@
 
 struct table_column {
 	const char *title;
-	bool right;    /* numbers */
-	bool optional; /* no column where no line has anything to say in it */
+	bool right;    /* align right, for numbers */
+	bool optional; /* omit the column if all its cells are empty */
 };
 
 typedef char table_cells[TABLE_COLUMNS_MAX][TABLE_CELL_MAX];
@@ -26,13 +26,15 @@ struct table {
 	size_t used, room;
 };
 
-/* The cells of a new line, all empty; NULL: out of memory. */
+/* Add a row of empty cells and return it. NULL: out of memory. The next table_add() may move the
+ * rows. */
 char (*table_add(struct table *table))[TABLE_CELL_MAX];
-/* Without a newline; `row` of those added, or -1 for the titles. All lines are of one call's widths. */
+/* Format a row without a newline; row -1: the titles. Take the widths for all rows from one call
+ * of table_widths(). */
 void table_widths(const struct table *table, size_t out_widths[TABLE_COLUMNS_MAX]);
 void table_line(const struct table *table, const size_t widths[TABLE_COLUMNS_MAX], long row,
 		char out[TABLE_LINE_MAX]);
-/* All of it on standard output. */
+/* Print titles and rows on standard output. */
 void table_print(const struct table *table);
 void table_finish(struct table *table);
 

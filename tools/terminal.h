@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TERMINAL_H
 #define GPUSHARE_TOOLS_TERMINAL_H
-/* What standard output can show. */
+/* Colours and size of the terminal at standard output. */
 #include <stdbool.h>
 
 /* X(name, escape) */
@@ -18,9 +18,10 @@ enum style {
 #undef X
 };
 
-/* A terminal, not a dumb one, and no NO_COLOR in the environment. Source: no-color.org. */
+/* True if standard output is a terminal, TERM isn't "dumb", and NO_COLOR is unset or empty.
+ * Source: no-color.org. */
 bool terminal_has_colour(void);
-/* What turns the style on; "" where there is no colour. */
+/* The escape sequence of the style; "" if terminal_has_colour() is false. */
 const char *terminal_style(enum style style);
 void terminal_size(int *out_lines, int *out_columns);
 

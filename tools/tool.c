@@ -15,7 +15,7 @@
 
 const char *tool_name = "gpushare", *tool_verb;
 
-/* What comes from files and from others may be part of it. */
+/* The message may contain text from files or other processes, so replace control characters. */
 static void say(const char *format, va_list arguments)
 {
 	_cleanup_free_ char *text = NULL;
@@ -61,7 +61,7 @@ int tool_getopt(int argc, char **argv, const char *letters, const struct option 
 	_cleanup_free_ char *words = NULL;
 	int option;
 
-	/* getopt says argv[0]: what was typed */
+	/* getopt_long() begins its messages with argv[0] */
 	if (asprintf(&words, "%s%s%s", tool_name, tool_verb ? " " : "",
 		     tool_verb ? tool_verb : "") < 0)
 		words = NULL;
@@ -241,7 +241,8 @@ bool tool_check_name(const char *name)
 	return !fault;
 }
 
-/* A registry that ends by itself takes its state file with it. */
+/* A registry that exits without buffers removes its state file. If the file exists, names may
+ * remain. */
 static bool names_remain(const char *given)
 {
 	char directory[GPUSHARE_PATH_MAX], path[GPUSHARE_PATH_MAX + sizeof("/" GPUSHARE_STATE)];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TOOL_H
 #define GPUSHARE_TOOLS_TOOL_H
-/* What the command line tools have in common: words on stderr, numbers in and out, sessions. */
+/* Shared by the command line tools: messages, parsing and formatting of numbers, sessions. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,49 +12,58 @@
 enum tool_exit {
 	TOOL_DONE = 0,
 	TOOL_FAILED = 1, /* the request failed */
-	TOOL_USAGE = 2,	 /* it was not understood */
+	TOOL_USAGE = 2,	 /* the command line is wrong */
 };
 
 #define TOOL_TEXT_MAX 64 /* bytes of a formatted number or name, NUL included */
 
-extern const char *tool_name; /* before every message; main() sets it */
-extern const char *tool_verb; /* whose --help to try, NULL: the tool's own; main() sets it */
+extern const char *tool_name; /* prefix of every message; main() sets it */
+/* verb whose --help a usage error suggests; NULL: the tool's own --help; main() sets it */
+extern const char *tool_verb;
 
-/* "<tool>: <message>" on stderr. */
+/* Print "<tool>: <message>" on stderr. */
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same with "try '<tool> <verb> --help'" behind it; returns TOOL_USAGE. */
+/* As tool_error(), with "; try '<tool> <verb> --help'" appended. Returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* getopt_long(), whose messages name tool and verb; what it has said ends in a '?', and where to look. */
+/* getopt_long() whose messages begin with tool and verb. If it returns '?', it has printed the
+ * error and which --help to try. */
 int tool_getopt(int argc, char **argv, const char *letters, const struct option *options);
-/* Take what --dir says; TOOL_DONE, or TOOL_USAGE: there is nothing. */
+/* Store the argument of --dir. Returns TOOL_DONE; TOOL_USAGE: the argument is empty. */
 int tool_take_directory(const char *text, const char **out_directory);
-/* Say which environment variables are passed over because they make no sense. */
+/* Report environment variables that are ignored because their values are invalid. */
 void tool_check_settings(void);
-/* Say why the last gpushare call answered `status`; returns TOOL_FAILED. */
+/* Print why the last gpushare call returned `status`. Returns TOOL_FAILED. */
 int tool_failed(int status);
-/* Print a help text or the version on stdout; returns TOOL_DONE, or TOOL_FAILED if that fails. */
+/* Print a text or the version on stdout. Returns TOOL_DONE, or TOOL_FAILED if printing fails. */
 int tool_print(const char *text);
 int tool_version(void);
-/* Flush stdout; a reader that has gone is a quiet TOOL_FAILED, any other error is said. */
+/* Flush stdout and return `code`. On an error, returns TOOL_FAILED and reports it, unless the
+ * reader has closed the pipe (EPIPE). */
 int tool_flush(int code);
 
-/* Bytes with an optional K M G T (powers of 1000) or Ki Mi Gi Ti (of 1024), "B" allowed behind. */
+/* Parse a number of bytes with an optional K M G T (powers of 1000) or Ki Mi Gi Ti (powers of
+ * 1024), and an optional "B" after it. */
 bool tool_parse_size(const char *text, uint64_t *out_size);
-/* Seconds, with a fraction if need be, to milliseconds; up to 4294967 of them. */
+/* Parse seconds, with or without a fraction, into milliseconds. The limit is UINT32_MAX
+ * milliseconds. */
 bool tool_parse_seconds(const char *text, unsigned int *out_ms);
 
-void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX]);	 /* "1.5 MiB" */
-void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* "3m12s" */
-/* What another process chose, made safe for a terminal and for JSON. */
+void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX]);	 /* for example "1.5 MiB" */
+void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* for example "3m12s" */
+/* Copy text of another process, made safe for a terminal and JSON: bytes that aren't printable
+ * ASCII become '?'. Cuts it to `out_size`, NUL included. */
 void tool_printable(const char *from, char *out, size_t out_size);
 void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOOL_TEXT_MAX]);
 
-/* Whether `name` can be a buffer's. Else says why not: no registry is needed to know. */
+/* Whether `name` is a valid buffer name. If not, reports why. It needs no registry. */
 bool tool_check_name(const char *name);
-/* A session with the registry in `directory` (NULL: the default). `start`: start a registry where none
- * runs; else only where one was killed and left its names. Says why it failed and returns NULL. */
+/*
+ * Open a session with the registry in `directory` (NULL: the default). If no registry runs, `start`
+ * starts one. Without `start`, it starts one only if an earlier registry left its state file. On
+ * failure, reports why and returns NULL.
+ */
 struct gpushare_session *tool_open(const char *directory, bool start);
-void tool_close(struct gpushare_session **session); /* for cleanup */
+void tool_close(struct gpushare_session **session); /* for __attribute__((cleanup)) */
 
 #define _tool_session_ __attribute__((cleanup(tool_close)))
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TOP_H
 #define GPUSHARE_TOOLS_TOP_H
-/* gpushare top: what there is (top_view.c), how it is shown (top_screen.c), keys (top_keys.c), and the
- * terminal that is used for that (top_terminal.c). */
+/* gpushare top: data (top_view.c), display (top_screen.c), keys (top_keys.c) and terminal modes
+ * and signals (top_terminal.c). */
 #include <signal.h>
 #include <stdio.h>
 
 #include "show.h"
 #include "tool.h"
 
-/* X(name, as --sort says it, its key) */
+/* X(name, value of --sort, key that selects it) */
 #define TOP_SORTS(X) \
 	X(SIZE, "size", 'M') \
 	X(AGE, "age", 'T') \
@@ -28,19 +28,19 @@ enum top_sort {
 
 struct top_row {
 	struct gpushare_info info;
-	double
-	    rate; /* of what is published, since the look before; below 0: not known, or nothing is */
+	/* publications a second since the last reading; below 0: unknown, or there are none */
+	double rate;
 	char holders[TOP_HOLDERS_MAX];
 };
 
-/* One look at the registry. */
+/* One reading of the registry's state. */
 struct top_view {
 	struct top_row *rows;
 	size_t count, room;
 	struct gpushare_registry_info registry;
 	uint64_t at_ms;
-	double requests; /* a second; below 0: not known */
-	int status;	 /* GPUSHARE_OK, or what the look met */
+	double requests; /* per second; below 0: unknown */
+	int status;	 /* GPUSHARE_OK, or the error of the reading */
 	char why[512];
 };
 
@@ -49,18 +49,20 @@ struct top_options {
 	const char *glob; /* NULL: all */
 	enum top_sort sort;
 	bool reverse, hide_deferred;
-	char filter[GPUSHARE_NAME_MAX + 1]; /* "": none; without '*' and '?': a part of the name */
+	/* "": none; without '*', '?' and '[': a part of the name */
+	char filter[GPUSHARE_NAME_MAX + 1];
 	unsigned int interval_ms;
-	size_t scroll; /* rows above the first that is shown */
+	size_t scroll; /* number of rows above the first one shown */
 };
 
-/* Nothing in `view` is of use where that fails: view->status and view->why say it. */
+/* Read the registry's state into `view`. If that fails, only view->status and view->why are
+ * valid. */
 void top_view_read(struct top_view *view, struct gpushare_session **session,
 		   const struct top_options *options);
-/* By what was there before; `before` may be empty. */
+/* Compute the rates from the reading before. `before` may be empty; its rows get sorted. */
 void top_view_rates(struct top_view *view, const struct top_view *before);
 void top_view_arrange(struct top_view *view, const struct top_options *options);
-/* Of the rows from `first` on, `count` of them: who holds what. */
+/* Fill in the `holders` texts of `count` rows from `first` on. */
 void top_view_holders(struct top_view *view, struct gpushare_session *session, size_t first,
 		      size_t count);
 json_t *top_view_json(const struct top_view *view, struct gpushare_session *session);
@@ -68,12 +70,15 @@ void top_view_finish(struct top_view *view);
 const char *top_sort_text(enum top_sort sort);
 bool top_sort_parse(const char *text, enum top_sort *out_sort);
 
-/* Lines above the rows, the titles' among them. */
+/* Number of lines above the rows, the column titles included. */
 #define TOP_HEAD_LINES 6
-/* How many rows `lines` have room for. */
+/* How many rows fit into `lines` lines. */
 size_t top_screen_room(int lines);
-/* At most that wide; `room` rows from options->scroll on. `end` is what ends each line. `message`
- * stands where else nothing does. false: there was no memory for all rows. */
+/*
+ * Print the view: `room` rows from options->scroll on, lines of `width` columns at most. Before
+ * each newline it prints `end`. `message` takes the line above the titles. Returns false if memory
+ * didn't suffice for all rows.
+ */
 bool top_screen_print(FILE *to, const struct top_view *view, const struct top_options *options,
 		      size_t room, int width, const char *message, const char *end);
 void top_screen_help(FILE *to, const char *end);
@@ -82,23 +87,30 @@ enum top_prompt { TOP_NO_PROMPT, TOP_ASK_FILTER, TOP_ASK_INTERVAL };
 struct top_keys {
 	enum top_prompt prompt;
 	char text[GPUSHARE_NAME_MAX + 1]; /* typed so far */
-	char message[128];		  /* what came of the latest key; "": nothing to say */
+	char message[128];		  /* answer to the latest key; "": none */
 	bool quit, help;
-	bool look; /* now, rather than when the interval is over */
+	bool look; /* read the registry now, not at the end of the interval */
 };
-/* What was typed, `size` bytes; `room` is that of the screen. */
+/* Handle `size` typed bytes. `room` is the number of rows on the screen, for paging. */
 void top_keys_take(struct top_keys *keys, struct top_options *options, const char *typed,
 		   size_t size, size_t room);
-/* The line for the prompt that is open, else the message. */
+/* The message line: the open prompt with its text, else `message`. */
 void top_keys_line(const struct top_keys *keys, char out[512]);
 
-/* Raw, on another page, without a cursor. false: standard output or input is no terminal. */
+/* Switch the terminal to single keys without echo, the alternate screen and no cursor, and block
+ * signals. Returns false if standard output is no terminal; then nothing has changed. */
 bool top_terminal_begin(void);
-/* As it was; then a signal that ended us ends us. */
+/* Restore the terminal. If a signal ended top (SIGHUP: the input ended), raise it again with its
+ * default action. */
 void top_terminal_end(void);
-/* Until a key, a signal or the deadline. What was typed, 0: nothing. */
+/* Wait for a key, a signal or the deadline (top_now_ms()). Returns the number of bytes typed; 0:
+ * none. */
 size_t top_terminal_wait(uint64_t deadline_ms, char *typed, size_t room);
-/* The terminal is to be drawn anew, for its size or after a stop; or we are to end. */
+/*
+ * top_terminal_redraw(): the size changed or the process was continued, so the screen must be drawn
+ * again. Reports each change once, and sets the modes again after SIGCONT. top_terminal_ended(): a
+ * signal or the end of the input ends top.
+ */
 bool top_terminal_redraw(void);
 bool top_terminal_ended(void);
 void top_terminal_write(const char *text, size_t size);

@@ -6,7 +6,7 @@
 #define ESCAPE '\033'
 #define CTRL_L '\f'
 
-/* X(what a terminal sends behind ESC, rows down) */
+/* X(bytes that a terminal sends after ESC, rows to scroll down) */
 #define MOVES(X) \
 	X("[A", -1) \
 	X("[B", 1) \
@@ -26,7 +26,7 @@ static void scroll(struct top_options *options, long rows)
 		options->scroll += (size_t)rows;
 }
 
-/* A sequence of the terminal's; its bytes. */
+/* Handle an escape sequence. Returns its length in bytes. */
 static size_t take_escape(struct top_options *options, const char *typed, size_t size, size_t room)
 {
 #define X(text, rows) \
@@ -36,7 +36,7 @@ static size_t take_escape(struct top_options *options, const char *typed, size_t
 	}
 	MOVES(X)
 #undef X
-	/* Another one, up to the letter or '~' that ends it. */
+	/* Skip an unknown sequence, up to the letter or '~' that ends it. */
 	for (size_t i = 2; i < size && typed[1] == '['; i++)
 		if (typed[i] >= '@' && typed[i] <= '~')
 			return i + 1;

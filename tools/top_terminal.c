@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The terminal while top uses it. Signals are blocked but for the wait, so that none comes between a
- * look at what they said and the wait for them.
- */
+/* The terminal while top uses it. Signals are unblocked only in the wait, so that no signal is
+ * lost between checking its flag and waiting. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -14,11 +12,11 @@
 #define ENTER "\033[?1049h\033[?25l\033[2J"
 #define LEAVE "\033[?25h\033[?1049l"
 
-/* X(signal): those that end us */
+/* X(signal): signals that end top */
 #define ENDS(X) X(SIGINT) X(SIGTERM) X(SIGHUP) X(SIGQUIT)
 
 static struct termios before;
-static sigset_t outside; /* the signals that were blocked before us */
+static sigset_t outside; /* signal mask before top_terminal_begin() */
 static bool entered, readable;
 static volatile sig_atomic_t ended_by, stopped, changed;
 
@@ -33,7 +31,7 @@ static void on_stop(int number)
 	stopped = 1;
 }
 
-/* Another size, or the shell had the terminal meanwhile. */
+/* The size changed (SIGWINCH), or the process was continued (SIGCONT). */
 static void on_change(int number)
 {
 	changed = number;
@@ -45,7 +43,8 @@ void top_terminal_write(const char *text, size_t size)
 		ssize_t wrote = write(STDOUT_FILENO, text, size);
 
 		if (wrote < 0 && errno != EINTR)
-			return; /* it has gone: SIGHUP, or the next key's end, tells of it */
+			/* the terminal is gone: SIGHUP or the end of the input will report it */
+			return;
 		if (wrote > 0) {
 			text += wrote;
 			size -= (size_t)wrote;
@@ -53,7 +52,7 @@ void top_terminal_write(const char *text, size_t size)
 	}
 }
 
-/* Keys come one by one and unseen; those that make signals still do. */
+/* Read key by key without echo. ISIG stays, so that Ctrl-C and Ctrl-Z still send signals. */
 static void enter(void)
 {
 	struct termios raw = before;
@@ -109,7 +108,7 @@ bool top_terminal_begin(void)
 	return true;
 }
 
-/* By that signal, as it would have without us. */
+/* Raise the signal with its default action, as if top had no handler. */
 static void raise_plainly(int number)
 {
 	sigset_t only;
@@ -164,7 +163,7 @@ size_t top_terminal_wait(uint64_t deadline_ms, char *typed, size_t room)
 
 	if (ppoll(&input, 1, &patience, &outside) > 0) {
 		size = read(STDIN_FILENO, typed, room);
-		if (size <= 0) /* the terminal has gone */
+		if (size <= 0) /* end of input: the terminal is gone */
 			ended_by = SIGHUP;
 	}
 	if (stopped)

@@ -180,7 +180,7 @@ static int add_holder(const struct gpushare_holder *holder, void *user)
 
 	show_holder(holder, one);
 	length = strlen(one);
-	/* with room for "+4294967295" behind it */
+	/* leave room for " +4294967295" */
 	if (holders->left_out || holders->length + length + 16 > TOP_HOLDERS_MAX)
 		holders->left_out++;
 	else
@@ -199,7 +199,7 @@ void top_view_holders(struct top_view *view, struct gpushare_session *session, s
 		if (!row->info.attachers)
 			continue;
 		*row->holders = '\0';
-		/* What has gone meanwhile is held by nobody. */
+		/* Ignore errors: a buffer that was removed meanwhile has no holders. */
 		gpushare_holders(session, row->info.name, row->info.generation, add_holder,
 				 &holders);
 		if (holders.left_out)

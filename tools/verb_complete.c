@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpushare --complete WORD...: for completions/, which know nothing themselves. The words are those
- * behind "gpushare", the last is being typed. A line each: "candidate<TAB>what it is", or what the
- * shell is to offer itself: ":files", ":dirs", ":commands", ":attach" (gpushare-attach's options).
+ * gpushare --complete WORD...: called by the shell scripts in completions/, so that they need no
+ * list of verbs and options. The arguments are the words after "gpushare"; the last one is being
+ * typed. Prints a line per candidate: "candidate<TAB>description". Other lines tell the shell to
+ * complete by itself: ":files", ":dirs", ":commands", ":attach" (the options of gpushare-attach).
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "verbs.h"
 
 #define WORD_MAX 64
-#define PATIENCE_MS 500 /* somebody has a finger on the key */
+#define PATIENCE_MS 500 /* short, because the user waits for the completion */
 
 static const struct {
 	const char *name, *arguments, *summary;
@@ -23,7 +24,7 @@ static const struct {
 
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 
-/* What stands for what in the table. */
+/* What to print for each placeholder in the arguments of VERBS. */
 static const struct {
 	const char *word, *what;
 } kinds[] = {
@@ -31,7 +32,7 @@ static const struct {
     {"PROGRAM", ":commands"}, {"ARG", ":files"},  {"OPTION", ":attach"},
 };
 
-/* What top sorts by. */
+/* The arguments of top's --sort. */
 static const char sorts[] =
 #define X(name, text, key) text "\n"
     TOP_SORTS(X)
@@ -39,13 +40,13 @@ static const char sorts[] =
     ;
 
 struct word {
-	char text[WORD_MAX]; /* without brackets */
-	bool option;	     /* --dir */
-	bool argument;	     /* and DIR behind it */
-	bool again;	     /* ... */
+	char text[WORD_MAX]; /* without brackets and dots */
+	bool option;	     /* an option such as --dir */
+	bool argument;	     /* an option with an argument, such as --dir DIR */
+	bool again;	     /* ends in "...": may be repeated */
 };
 
-/* The next word of a verb's arguments; NULL at their end. */
+/* Parse the next word of a verb's arguments. Returns the position after it; NULL at the end. */
 static const char *word_next(const char *at, struct word *word)
 {
 	size_t length, used = 0;
@@ -73,7 +74,7 @@ static int print_name(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-/* Quietly: no registry, no names. */
+/* Print nothing if the registry can't be reached. */
 static void offer_names(const char *directory)
 {
 	const struct gpushare_open_options options = {
@@ -108,7 +109,7 @@ static void offer_options(const char *arguments)
 	puts("--help");
 }
 
-/* What the option wants behind it; "": nothing. */
+/* Find the placeholder of the option's argument; "": it takes none. */
 static void option_argument(const char *arguments, const char *option, char out[WORD_MAX])
 {
 	struct word word, behind;
@@ -120,7 +121,7 @@ static void option_argument(const char *arguments, const char *option, char out[
 			strcpy(out, behind.text);
 }
 
-/* The operand at that place, counted from 0; "": there is none. */
+/* Find the placeholder of operand number `place`, counted from 0; "": there is none. */
 static void find_operand(const char *arguments, int place, char out[WORD_MAX])
 {
 	bool skip = false;
@@ -149,7 +150,7 @@ static void complete_verb(const char *arguments, int argc, char **argv)
 			continue;
 		}
 		if (++i == argc - 1)
-			break; /* the word that is typed is this option's */
+			break; /* the word being typed is this option's argument */
 		if (!strcmp(wanted, "DIR"))
 			directory = argv[i];
 		*wanted = '\0';

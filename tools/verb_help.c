@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* --help, of all verbs and of each. */
+/* --help for the list of verbs and for each verb, and the options that verbs share. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "verbs.h"
 
-/* X(option, its argument, what it does), for whichever verb's arguments name it */
+/* X(option, its argument, help text); printed for each verb whose arguments have the option */
 #define OPTIONS(X) \
 	X("--name", "RULES", "names for its buffers, as GPUSHARE_NAME has them") \
 	X("--attach", "RULES", \
@@ -20,7 +20,7 @@
 	X("--json", "", "as JSON, with every field") \
 	X("--dir", "DIR", "where the registry is; else $GPUSHARE_DIR and so on")
 
-/* X(verb, what is typed, what that does) */
+/* X(verb, command line, explanation) */
 #define EXAMPLES(X) \
 	X("run", "gpushare run --name weights,kv -- ./serve", \
 	  "the first two buffers that it allocates are 'weights' and 'kv'") \
@@ -86,7 +86,7 @@ static const struct line verbs[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* "[--dir DIR]" names "--dir", "[--directory X]" does not. */
+/* Whether the arguments have the option: "[--dir DIR]" has "--dir", "[--directory X]" hasn't. */
 static bool names_option(const char *arguments, const char *option)
 {
 	char wanted[64];

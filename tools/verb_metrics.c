@@ -5,7 +5,7 @@
 #include "show.h"
 #include "verbs.h"
 
-/* No registry is started to be measured. */
+/* Doesn't start a registry: without one, the metrics report that it is down. */
 static int read_registry(const char *directory, struct gpushare_registry_info *out_info)
 {
 	const struct gpushare_open_options options = {.directory = directory, .no_autostart = 1};

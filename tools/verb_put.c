@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "verbs.h"
 
-/* FILE NAME [OPTION]... is --into FILE NAME [OPTION]... */
+/* Run gpushare-attach: put FILE NAME [OPTION]... becomes --into FILE NAME [OPTION]... */
 int verb_put(int argc, char **argv)
 {
 	_cleanup_free_ char **words = NULL;

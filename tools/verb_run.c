@@ -13,10 +13,10 @@
 #include "preload/rules.h"
 #include "verbs.h"
 
-#define EXIT_NOT_FOUND 127 /* as a shell says it */
+#define EXIT_NOT_FOUND 127 /* the exit codes that shells use */
 #define EXIT_NOT_RUN 126
 
-/* The rules, the environment variable that carries each, and the option that sets it. */
+/* X(field of struct run, rules_kind, environment variable that carries the rules, option) */
 #define RULE_VARIABLES(X) \
 	X(name, RULES_NAME, "GPUSHARE_NAME", "--name") \
 	X(attach, RULES_ATTACH, "GPUSHARE_ATTACH", "--attach")
@@ -36,7 +36,7 @@ static bool set_variable(const char *name, const char *value)
 	return false;
 }
 
-/* Ours first, then what was there. */
+/* Put the preload library before those that are in LD_PRELOAD already. */
 static bool set_preload(const char *shim)
 {
 	const char *before = getenv("LD_PRELOAD");
@@ -78,7 +78,7 @@ static bool check_rules(enum rules_kind kind, const char *option, const char *te
 	return false;
 }
 
-/* -1 to go on at optind, else the exit code. */
+/* Returns -1 to continue at optind, else the exit code. */
 static int parse(int argc, char **argv, struct run *run)
 {
 	enum { OPTION_NAME = 256, OPTION_ATTACH, OPTION_DIR, OPTION_HELP };
@@ -106,7 +106,7 @@ static int parse(int argc, char **argv, struct run *run)
 		case OPTION_HELP:
 		case 'h':
 			return verb_help(argv[0]);
-		default: /* getopt has said what is wrong */
+		default: /* getopt has printed the error */
 			return TOOL_USAGE;
 		}
 	}

@@ -40,7 +40,7 @@ static int print_holder(const struct gpushare_holder *holder, void *user)
 	return 0;
 }
 
-/* Whose process it is that has it, as far as the registry says: an older one doesn't. */
+/* Ignores errors: a registry of an older version may not know the request. */
 static void stat_print_holders(struct gpushare_session *session, const struct gpushare_info *info)
 {
 	gpushare_holders(session, info->name, info->generation, print_holder, NULL);
@@ -145,7 +145,7 @@ static int stat_json(struct gpushare_session *session, const struct gpushare_inf
 {
 	json_t *all = show_json(info), *holders = json_array();
 
-	/* What a registry doesn't tell is an empty list. */
+	/* If the request for holders fails, the list stays empty. */
 	gpushare_holders(session, info->name, info->generation, show_holder_visit, holders);
 	if (all && json_object_set_new(all, "holders", holders)) {
 		json_decref(all);

@@ -15,7 +15,7 @@ struct tagging {
 	size_t count;
 };
 
-/* KEY=VALUE, or -KEY: an empty value takes it away. */
+/* Add KEY=VALUE, or -KEY, which becomes an empty value: that removes the tag. */
 static int add(struct tagging *tagging, const char *word)
 {
 	struct gpushare_tag *tag = &tagging->tags[tagging->count];
@@ -41,7 +41,7 @@ static int add(struct tagging *tagging, const char *word)
 	return TOOL_DONE;
 }
 
-/* By hand: getopt would take -KEY for options. -1 to go on, else the exit code. */
+/* Without getopt, which would take -KEY for options. Returns -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct tagging *tagging)
 {
 	for (int i = 1; i < argc; i++) {
@@ -82,7 +82,7 @@ static const char *value_of(const struct tagging *tagging, const char *key)
 	return NULL;
 }
 
-/* Whether readers will know what these say; -1 to go on, else the exit code. */
+/* Check that the dtype and shape tags can be parsed. Returns -1 to continue, else the exit code. */
 static int check(const struct tagging *tagging)
 {
 	const char *type = value_of(tagging, LAYOUT_DTYPE_TAG);
@@ -101,7 +101,8 @@ static int check(const struct tagging *tagging)
 	return -1;
 }
 
-/* The tags are set all the same: others may come that fit. */
+/* Warn if dtype and shape don't fit the buffer's size. That is no error, because a later call
+ * may set tags that fit. */
 static void warn(const struct tagging *tagging, const struct gpushare_info *info)
 {
 	struct shape shape = {.rank = 0};

@@ -11,7 +11,7 @@
 
 #define INTERVAL_MS 1000
 #define INTERVAL_LEAST_MS 50
-#define LINE_END "\033[K" /* what stood there before */
+#define LINE_END "\033[K" /* clear the rest of the line */
 #define HOME "\033[H"
 #define REST "\033[J"
 
@@ -19,7 +19,7 @@ struct top {
 	struct top_options options;
 	struct gpushare_session *session;
 	struct top_view view, before;
-	uint64_t looks; /* 0: without end */
+	uint64_t looks; /* -n; 0: not given */
 	bool json;
 };
 
@@ -53,12 +53,12 @@ static int parse_option(int option, struct top *top)
 		return TOOL_DONE;
 	case 'D':
 		return tool_take_directory(optarg, &options->directory);
-	default: /* getopt has said what is wrong */
+	default: /* getopt has printed the error */
 		return TOOL_USAGE;
 	}
 }
 
-/* -1 to go on, else the exit code. */
+/* Returns -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct top *top)
 {
 	static const struct option options[] = {
@@ -82,7 +82,7 @@ static int parse(int argc, char **argv, struct top *top)
 	return -1;
 }
 
-/* What there was becomes what there was before. */
+/* Read the registry's state. The last reading becomes `before`, which the rates need. */
 static void look(struct top *top)
 {
 	struct top_view old = top->before;
@@ -108,7 +108,7 @@ static int print_json(struct top *top)
 	return show_dump(top_view_json(&top->view, top->session));
 }
 
-/* As plain text, for a pipe or a file. */
+/* Print `looks` readings as plain text, for a pipe or a file. */
 static int print_looks(struct top *top)
 {
 	int code = TOOL_DONE;
@@ -143,7 +143,7 @@ static void draw(struct top *top, const struct top_keys *keys)
 	if (!to)
 		return;
 	terminal_size(&lines, &columns);
-	room = top_screen_room(lines - 1); /* the last line's end would scroll */
+	room = top_screen_room(lines - 1); /* a newline in the last line would scroll */
 	last = top->view.count > room ? top->view.count - room : 0;
 	if (top->options.scroll > last)
 		top->options.scroll = last;
@@ -161,13 +161,13 @@ static void draw(struct top *top, const struct top_keys *keys)
 	free(text);
 }
 
-/* Keys until it is time for the next look. */
+/* Handle keys and signals until the next reading is due. */
 static void attend(struct top *top, struct top_keys *keys, uint64_t deadline_ms)
 {
 	char typed[64];
 	int lines, columns;
 
-	/* Once at least: signals come in the wait alone. */
+	/* Wait at least once, because signals are unblocked only in the wait. */
 	do {
 		size_t size = top_terminal_wait(deadline_ms, typed, sizeof(typed));
 

@@ -17,7 +17,7 @@
 struct watch_options {
 	const char *directory, *glob;
 	bool json;
-	uint64_t count; /* 0: no end */
+	uint64_t count; /* 0: no limit */
 };
 
 static bool parse_count(const char *text, uint64_t *out_count)
@@ -29,7 +29,7 @@ static bool parse_count(const char *text, uint64_t *out_count)
 	return *text >= '0' && *text <= '9' && !*end && !errno && *out_count;
 }
 
-/* -1 to go on, else the exit code. */
+/* Returns -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct watch_options *out)
 {
 	static const struct option options[] = {
@@ -57,7 +57,7 @@ static int parse(int argc, char **argv, struct watch_options *out)
 	if (argc - optind > 1)
 		return tool_usage(
 		    "one GLOB at a time; quote it, so that the shell leaves it alone");
-	out->glob = argv[optind]; /* NULL where there is none */
+	out->glob = argv[optind]; /* NULL if there is no GLOB */
 	return -1;
 }
 
@@ -118,7 +118,7 @@ static int print_json(const struct gpushare_notice *notice)
 	return bad ? TOOL_FAILED : TOOL_DONE;
 }
 
-/* What there is, up to *left of them. TOOL_DONE to go on. */
+/* Print the notices that have arrived, *left at most. Returns TOOL_DONE to continue. */
 static int print_all(struct gpushare_watch *watch, const struct watch_options *options,
 		     uint64_t *left)
 {
@@ -144,7 +144,7 @@ static int follow(struct gpushare_watch *watch, const struct watch_options *opti
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
 	    {.fd = gpushare_watch_fd(watch), .events = POLLIN},
-	    {.fd = STDOUT_FILENO}, /* its reader goes: POLLERR */
+	    {.fd = STDOUT_FILENO}, /* POLLERR when the reader closes the pipe */
 	};
 	uint64_t left = options->count ? options->count : UINT64_MAX;
 

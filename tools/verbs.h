@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_TOOLS_VERBS_H
 #define GPUSHARE_TOOLS_VERBS_H
 /*
- * The verbs of `gpushare`, once: X(verb, arguments, what it does). A file each, verb_<verb>.c.
- * `arguments` is what --help and shell completion go by, too: words in capitals say what stands
- * there (verb_complete.c), and what an option does is told in verb_help.c.
+ * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c. --help and shell
+ * completion are generated from `arguments`. Words in capitals are placeholders (verb_complete.c).
+ * verb_help.c describes the options.
  */
 #include "tool.h"
 
@@ -35,24 +35,25 @@
 	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \
 	  "say what works here and what doesn't, and why; of a program too")
 
-/* argv[0] is the verb. Returns a tool_exit and has said what went wrong. */
+/* argv[0] is the verb. Each function reports its errors and returns a tool_exit. */
 #define X(verb, arguments, summary) int verb_##verb(int argc, char **argv);
 VERBS(X)
 #undef X
 
-/* What the verbs' shared options say. */
+/* The options that several verbs share. */
 struct verb_options {
 	const char *directory; /* --dir */
 	bool json;	       /* --json */
-	bool deferred;	       /* --deferred, of ls */
+	bool deferred;	       /* --deferred, only for ls */
 };
 
-/* Parse those; `json` says whether --json is known, `deferred` the other. -1 to go on at optind, else the exit code. */
+/* Parse the shared options. `json` and `deferred`: whether the verb has that option. Returns -1
+ * to continue at optind, else the exit code. */
 int verb_parse(int argc, char **argv, bool json, bool deferred, struct verb_options *out);
-/* Usage, options and examples of one verb on stdout; of all of them. */
+/* Print usage, options and examples of one verb, or the list of all verbs. Returns a tool_exit. */
 int verb_help(const char *verb);
 int verb_help_all(void);
-/* What may stand at the last of these words, a line each, or ":files" and the like. */
+/* Print completions of the last word, one per line: verb_complete.c. */
 int verb_complete(int argc, char **argv);
 
 #endif

@@ -52,7 +52,7 @@ static bool view_flush(struct view *view)
 	return good;
 }
 
-/* A line's room is there, or there is none to be had. */
+/* Returns room for a line of text, and passes on the text so far if needed. NULL: `put` failed. */
 static char *view_room(struct view *view)
 {
 	if (VIEW_ROOM - view->used < LINE_MAX_TEXT && !view_flush(view))

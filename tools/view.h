@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_VIEW_H
 #define GPUSHARE_TOOLS_VIEW_H
-/* Bytes that come by once, as text: values with their index, or hex with their offset. */
+/* Streams bytes as text: values with their index, or hex with their offset. */
 #include "dtype.h"
 #include "shape.h"
 
-#define VIEW_VALUES 8	      /* of a line, which never goes on in another row */
-#define VIEW_ROOM (64u << 10) /* bytes of text that are handed on at once */
+#define VIEW_VALUES 8	      /* values per line; a line never spans two rows */
+#define VIEW_ROOM (64u << 10) /* most bytes of text per call of `put` */
 
 struct view {
 	enum dtype dtype; /* DTYPE_NONE: hex */
 	struct shape shape;
-	uint64_t at;  /* the next element; of hex, the next byte */
-	uint64_t row; /* elements of one */
-	int margin;   /* width of an index */
+	uint64_t at;  /* index of the next element; for hex, offset of the next byte */
+	uint64_t row; /* elements per row */
+	int margin;   /* width of the index column */
 	bool (*put)(const void *text, size_t size, void *user);
 	void *user;
 	size_t used;
 	char room[VIEW_ROOM];
 };
 
-/* Text goes to `put`; false of that is false of what called it. `shape` has no extent of 0 where
- * elements come. */
+/* The functions pass the text to `put`. If `put` returns false, the calling function returns
+ * false too. If there are elements, no extent of `shape` may be 0. */
 void view_values(struct view *view, enum dtype dtype, const struct shape *shape,
 		 bool (*put)(const void *text, size_t size, void *user), void *user);
 void view_hex(struct view *view, uint64_t offset,
 	      bool (*put)(const void *text, size_t size, void *user), void *user);
-/* Whole elements, or lines of HEXVIEW_LINE bytes; only the last may be short. */
+/* Add whole elements, or lines of HEXVIEW_LINE bytes. Only the last line may be shorter. */
 bool view_feed(struct view *view, const void *data, size_t size);
 bool view_end(struct view *view);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes a buffer on the GPU under a name, writes a text into it and waits for a line on standard
- * input; then says what the buffer reads by then.
+ * Allocates a named buffer on the GPU, writes a text into it and waits for a line on standard
+ * input. Then it prints the text that the buffer holds.
  *
  *	cc owner.c $(pkg-config --cflags --libs gpushare) -o owner && ./owner greeting
  */

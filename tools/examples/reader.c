@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attaches a buffer of another process by its name, says what it reads, and writes into it through a
- * mirror, a copy in pinned host memory.
+ * Attaches a buffer of another process by its name and prints the text in it. Then it writes a text
+ * through a mirror, a copy in pinned host memory.
  *
  *	cc reader.c $(pkg-config --cflags --libs gpushare) -o reader && ./reader greeting
  */
@@ -36,7 +36,7 @@ int main(int count, char **argument)
 	text = gpushare_mirror_data(mirror);
 	printf("reader: \"%s\" reads \"%s\"\n", argument[1], text);
 	snprintf(text, gpushare_mirror_size(mirror), "hello from the reader");
-	if (gpushare_mirror_close(mirror)) /* written back */
+	if (gpushare_mirror_close(mirror)) /* writes the mirror back to the buffer */
 		return failed("mirror");
 	return gpushare_close(session) ? failed("close") : 0;
 }
