@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Draws comments, messages and pages of the product with a fixed seed, for somebody who has never seen it to read.
+
+tests/sample.py [SEED]: 40 comments, 20 messages, 5 pages.
+"""
+import random
+import re
+import subprocess
+import sys
+
+FILES = subprocess.run(['git', 'ls-files'], capture_output=True, text=True, check=True).stdout.split()
+SOURCES = [f for f in FILES if re.match(r'(shim|registry|tools|include)/.*\.[ch]$', f)]
+PAGES = [f for f in FILES if re.match(r'(README|docs/[^/]*)\.md$|tools/man/.*\.scd$', f)]
+COMMENT = re.compile(r'/\*(?! SPDX).*?\*/', re.S)
+# A call that takes a sentence: at least four words in one string, or in several behind each other.
+MESSAGE = re.compile(r'\b(\w*(?:fail|refuse|log|say|warn|explain|error)\w*)\(([^;{}]*?"[^;{}]*)\);', re.S)
+
+
+def comments(path, text):
+    for match in COMMENT.finditer(text):
+        after = text[match.end():].lstrip('\n').split('\n')[:4]
+        before = text[:match.start()].split('\n')[-1]
+        yield path, before.strip() + match.group(0), '\n'.join(after)
+
+
+def messages(path, text):
+    for match in MESSAGE.finditer(text):
+        words = ''.join(re.findall(r'"((?:\\.|[^"\\])*)"', match.group(2)))
+        if len(words.split()) >= 4:
+            yield path, words, ''
+
+
+def main():
+    draw = random.Random(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    texts = [(f, open(f, encoding='utf-8').read()) for f in SOURCES]
+    all_comments = [c for f, t in texts for c in comments(f, t)]
+    all_messages = [m for f, t in texts for m in messages(f, t)]
+    for kind, drawn in (('comment', draw.sample(all_comments, 40)), ('message', draw.sample(all_messages, 20))):
+        for number, (path, what, after) in enumerate(drawn, 1):
+            print(f'== {kind} {number}: {path}\n{what}\n{after}')
+    for path in draw.sample(PAGES, 5):
+        print('== page:', path)
+
+
+main()
