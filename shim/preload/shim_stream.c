@@ -156,13 +156,15 @@ static void note_pool(struct claim *claim, const struct buffers_stream *call)
 
 /* One retry at most: buffers_make_room() waits, and may succeed again and again by what other
  * threads free. */
-static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
+static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
+		       bool *out_tried)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	const struct driver *driver = claim->driver;
 
 	(void)scope;
-	if (!driver->cuMemAlloc_v2 || !buffers_has_room(driver, size))
+	*out_tried = driver->cuMemAlloc_v2 && buffers_has_room(driver, size);
+	if (!*out_tried)
 		return false;
 	size = buffers_rounded(size);
 	return driver->cuMemAlloc_v2(out_pointer, size) == CU_OK ||
@@ -173,16 +175,16 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 			    cu_deviceptr *pointer, size_t size)
 {
 	cu_result result = CU_OK;
-	bool must_map = has_peers(claim), made_mapped;
+	bool must_map = has_peers(claim), made_mapped, tried = false;
 	cu_deviceptr made;
 	struct own own;
 
 	claim->match.vmm = claim->match.vmm || must_map;
 	made_mapped = own_make(claim, size, true, &made, &own);
 	own.shareable = own.shareable && !must_map;
-	if (!made_mapped && !(own.shareable && make_plain(claim, size, &made))) {
+	if (!made_mapped && !(own.shareable && make_plain(claim, size, &made, &tried))) {
 		/* after make_plain(), don't make room a second time */
-		result = own.shareable ? go_on(call, &made, size) : make(call, &made, size);
+		result = tried ? go_on(call, &made, size) : make(call, &made, size);
 		if (own.shareable)
 			own_leave(&own);
 	}
