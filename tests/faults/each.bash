@@ -105,12 +105,12 @@ judge_one() {
 	fi
 }
 
-# What the run has at its end and the one without a fault had not. Who gives back may have failed; a free that
-# waits for its stream (async_defer) is for the process's next call; what is to be told a registry that came anew
-# (want) has its room for good; the daemon's closer and nng end with threads of theirs, and it listens anew where
-# it was slow to hear. A client that ended unheard (client_new) is for the process's next connection. Memory whose
-# end the registry did not hear of is held until it answers (deferred_put), and the page that tells who has left it
-# (fetch) as long as the connection stands. What its answer comes by is held until the next question (client_late).
+# What the run has at its end and the one without a fault had not. A call that gives something back may have failed. A
+# free that waits for its stream (async_defer) is for the process's next call. The daemon's closer and nng end with
+# threads of theirs, and the daemon listens anew where it was slow to hear. A client that ended unheard (client_new) is
+# for the process's next connection, and what a registry wants again (put) for its next call. Memory whose end the
+# registry did not hear of is held until it answers (deferred_put), and the page that tells who has left it (fetch) as
+# long as the connection stands. What its answer comes by is held until the next question (client_late).
 is_unheard() {
 	[[ $1 =~ ^(ask\.|fds\.|send|recv|poll|connect|socket) ]]
 }
@@ -132,9 +132,9 @@ not_more() {
 		read -r kind what <<<"$line"
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
-		[[ $what =~ \ (client_new|deferred_put|fetch)\ at\  ]] && is_unheard "$1" && continue
+		[[ $what =~ \ (client_new|deferred_put|fetch|put)\ at\  ]] && is_unheard "$1" && continue
 		[[ $1 == fds.*=late && $what == "fd socket:" ]] && continue
-		[[ $what =~ \ (want|async_defer|closer_[a-z]*|fresh_add|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
+		[[ $what =~ \ (async_defer|closer_[a-z]*|fresh_add|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
 	done <"$WORK/left"
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
 }

@@ -82,6 +82,8 @@ static bool take_wanted(struct resync *resync, struct resync_ref *out)
 	any = wanted->count;
 	if (any)
 		*out = wanted->refs[--wanted->count];
+	if (!wanted->count)
+		empty(wanted);
 	atomic_store_explicit(&resync->wants, wanted->count, memory_order_release);
 	pthread_mutex_unlock(&resync->lock);
 	return any;
@@ -91,7 +93,7 @@ static bool forget_wanted(struct resync *resync)
 {
 	if (!lock_take(&resync->lock))
 		return false;
-	resync->wanted.count = 0;
+	empty(&resync->wanted);
 	atomic_store_explicit(&resync->wants, 0, memory_order_release);
 	pthread_mutex_unlock(&resync->lock);
 	return true;
@@ -196,6 +198,7 @@ static int tell(struct client *client, void *owner, int64_t deadline_ms)
 
 		if (status != GPUSHARE_OK && client_is_silent(client)) {
 			resync->goes_on = false; /* the next call starts from the beginning */
+			empty(&resync->told);
 			return status;
 		}
 		if (status != GPUSHARE_OK) { /* the registry would reject it the next time too */
