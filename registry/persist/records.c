@@ -293,6 +293,10 @@ void records_put(struct records *records, const gpushare_State *what, uint64_t *
 	if (records->file < 0)
 		return;
 	size = records_frame(what, ++records->stamp, frame);
+	if (!size) {
+		fail(records, EMSGSIZE);
+		return;
+	}
 	memcpy(&head, frame, HEAD);
 	list = &records->free[head.units];
 	is = list->count ? list->slots[--list->count] : records->end;

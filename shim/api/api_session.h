@@ -11,7 +11,6 @@
 #include "core/api_status.h"
 #include "api_turn.h"
 #include "client/client.h"
-#include "client/client.h"
 #include "core/device.h"
 #include "core/buffer/deferred.h"
 #include "cuda/vmm_peers.h"
