@@ -58,7 +58,7 @@ static bool read_file(struct restore *restore)
 		    source.npy.dtype, &source.npy.shape, entry.info.tags);
 	if (manifest_add(&restore->manifest, &entry))
 		return true;
-	tool_error("no memory for what '%s' is to be", entry.info.name);
+	tool_error("no memory to plan the restore of '%s'", entry.info.name);
 	return false;
 }
 

@@ -30,7 +30,8 @@ void doctor_shim(struct doctor *doctor, struct doctor_found *found)
 	} else if (elf_file_read(found->shim, &file) != ELF_FILE_OK ||
 		   file.machine != elf_file_own_machine()) {
 		doctor_say(doctor, VERDICT_FAIL, "preload", "install it anew",
-			   "%s is no library of this machine", found->shim);
+			   "%s is damaged, or no library for this machine's architecture",
+			   found->shim);
 	} else if (strpbrk(found->shim, " :")) {
 		doctor_say(
 		    doctor, VERDICT_FAIL, "preload", "move it to a path without them",

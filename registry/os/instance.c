@@ -78,8 +78,8 @@ static void hang_up(struct running *running)
 	running->fd = -1;
 }
 
-/* Asks each daemon once: a second one may have started after the first. false: nobody listens
- * there. */
+/* Ask the daemon that listens at `fds_socket`, unless it is the one asked last: another one may
+ * have started since. running->fd stays -1 if none was asked. false: nobody listens. */
 static bool ask(struct running *running, const char *fds_socket, uint32_t verb)
 {
 	struct fds_header message = {.version = FDS_VERSION, .verb = verb};

@@ -142,8 +142,8 @@ void buffer_commit(struct state *state, struct entry *entry)
 	user_uncharge(entry);
 	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	user_charge(user, entry);
-	/* From now on subscribers get notices about attachments that the owner's process made
-	 * meanwhile. */
+	/* Attachments made while the buffer was staged were marked quiet. The buffer is public now:
+	 * send notices about them too. */
 	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
 		struct attachment *attachment =
 		    session_find_attachment(session, entry->info.name, entry->info.generation);

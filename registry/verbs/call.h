@@ -44,8 +44,9 @@ const struct tombstone *call_find_gone(const struct call *call);
 
 /*
  * handle_withdraw.c. The owner has freed the buffer. A kept buffer stays, without an owner. With
- * `defers`, the free of an attached buffer that travels as a handle is deferred, unless a limit is
- * reached. Then the result is true. In all other cases the buffer is removed. `unsynced`: the owner
+ * `defers`, the free of an attached buffer that is shared by a CUDA IPC handle is deferred, unless
+ * a limit is reached. true: the free is deferred. In all other cases the buffer is removed.
+ * `unsynced`: the owner
  * doesn't know that the free is deferred.
  */
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced);

@@ -49,8 +49,8 @@ static bool is_same(const struct session *old, const struct session *session)
 		process_says_same(&old->peer, &session->peer));
 }
 
-/* The same process may have other disconnected sessions, known by Hello.self only. Record in them
- * how the process is seen now. */
+/* The same process may have other disconnected sessions whose pid the registry could not see, in
+ * another pid namespace. Hello.self identifies them: give them this session's peer. */
 static void recognise(struct registry *registry, const struct session *session)
 {
 	for (struct session *old = registry->state.sessions.by_id; old; old = old->hh.next) {

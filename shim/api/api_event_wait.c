@@ -42,10 +42,12 @@ API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
 	if (result == CU_OK)
 		return GPUSHARE_OK;
 	if (result == CU_INVALID_HANDLE)
-		return api_fail(GPUSHARE_E_INVALID,
-				"'%s' can't be recorded on that stream: it is none, or not of the "
-				"CUDA context in which the event was made or opened, on device %d",
-				event->named.info.name, event->named.device);
+		return api_fail(
+		    GPUSHARE_E_INVALID,
+		    "'%s' can't be recorded on that stream: the stream is not valid, or "
+		    "not of the CUDA context in which the event was made or opened, on "
+		    "device %d",
+		    event->named.info.name, event->named.device);
 	return api_fail_cuda(driver, result, "cuEventRecord", "'%s' can't be recorded",
 			     event->named.info.name);
 }
@@ -187,8 +189,10 @@ API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 	if (result == CU_OK)
 		return GPUSHARE_OK;
 	if (result == CU_INVALID_HANDLE)
-		return api_fail(GPUSHARE_E_INVALID, "no stream to let wait for '%s'",
-				buffer->info.name);
+		return api_fail(
+		    GPUSHARE_E_INVALID,
+		    "the stream that is to wait for '%s' is not valid, or of another CUDA context",
+		    buffer->info.name);
 	return api_fail_cuda(driver, result, "cuStreamWaitEvent", "'%s' can't be waited for",
 			     buffer->info.name);
 }

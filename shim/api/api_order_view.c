@@ -122,8 +122,9 @@ static int open_here(const struct gpushare_buffer *buffer, struct ordering *orde
 					   : host_open(buffer, ordering);
 }
 
-/* One thread opens the view: a second view could be given up only by waiting for what streams wait
- * for. If it fails, the next caller tries again. */
+/* Only one thread opens the view. A second view would have to be unregistered, and
+ * cuMemHostUnregister blocks while a stream waits for a publication. If opening fails, the next
+ * caller tries again. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
 	int status;

@@ -118,7 +118,7 @@ void session_answered(struct gpushare_session *session)
 
 void session_give_client(struct gpushare_session *session)
 {
-	if (session->taken_ms) { /* 0: session_look_client() took it, to ask nothing */
+	if (session->taken_ms) { /* 0: session_look_client() took it, and made no request */
 		session_waited(session->taken_ms);
 		session->client->timeout_ms = session->timeout_ms;
 		session_lock(session);
@@ -261,8 +261,8 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 	pthread_mutex_unlock(&session->lock);
 }
 
-/* Under the lock. Attaches that the registry was not told of end first; `count` stays above 0 until
- * then. */
+/* Under the lock. First end the attaches that the registry doesn't know (`warm`). Lower `count` only
+ * when none of them is left. */
 static enum release session_count_down(struct gpushare_buffer *buffer)
 {
 	if (buffer->warm) {

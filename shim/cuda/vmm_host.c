@@ -172,7 +172,8 @@ static cu_result enrol(const struct driver *driver, cu_device device, void *addr
 	return driver->cuMemHostRegister_v2(address, size, flags);
 }
 
-/* At an address that is likely to be free in other processes, or anywhere. */
+/* Map the file at an address that is probably free in other processes too. If none of the tries
+ * succeeds, the kernel chooses the address. */
 static void *map_own_file(int fd, uint64_t size)
 {
 	void *address = NULL;

@@ -44,9 +44,9 @@ static void set(unsigned int place, cu_deviceptr pointer, unsigned long long id)
 		atomic_fetch_sub_explicit(&freed_count, 1, memory_order_release);
 }
 
-/* Return the driver's id of the allocation; 0: the driver knows none, or can't tell. Ask twice,
- * because a second free that the driver accepts hangs the program. The call is allowed during a
- * capture. */
+/* Return the driver's id of the allocation; 0: the driver knows none, or can't tell. If
+ * the query fails, ask once more: after a wrong 0 a double free gets through, and the program
+ * hangs. The call is allowed during a capture. */
 static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
 {
 	_quiet_ struct quiet quiet = quiet_enter();

@@ -169,7 +169,7 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 
 static void refused(const char *why)
 {
-	state_log("what is shared could not be told to the registry: %s", why);
+	state_log("could not report the shared buffers to the registry: %s", why);
 }
 
 const struct resync_calls shim_resync_calls = {
