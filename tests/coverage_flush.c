@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Of `make coverage` alone, linked into all that is counted: where the counts of a process go.
+ * Only for `make coverage`, linked into every instrumented image (program or library): saves the
+ * process's coverage counters.
  *
- * libgcov would read, add up and write anew each of two hundred files as a process leaves, word by word;
- * our tests kill processes at any moment, and who is killed there ruins what all others had counted. So
- * its ways out are led here (--wrap), and a process adds its counts to a mapped file, a number at a time:
- * whenever it is killed, the numbers there are right. It says nothing, asks for no memory and no lock,
- * and comes by nothing that a test has put in a call's place. One file for each image (program, library),
- * named by what the image is made of.
+ * At exit, libgcov reads, adds up and rewrites each of two hundred files. Tests kill processes at
+ * any moment: a kill during that rewrite would ruin the counts of all other processes. So --wrap
+ * replaces libgcov's exit functions. A process adds its counters one by one to a mapped file, which
+ * is valid whenever the process is killed. The code prints nothing, takes no lock, allocates no
+ * memory, and avoids functions that tests replace. Each image has one file, named by a hash of its
+ * object files.
  *
- * An image that is started with GPUSHARE_COVERAGE_WRITE takes what its file holds, and libgcov writes
- * that where gcov looks for it: tests/coverage.sh does this when all is over, with one after the other.
+ * If an image starts with GPUSHARE_COVERAGE_WRITE set, it loads the counters from its file, and
+ * libgcov writes them where gcov looks for them. After all tests, tests/coverage.sh runs every
+ * image that way, one after another.
  */
 #include <elf.h>
 #include <errno.h>
@@ -25,7 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As gcc's libgcov.h has it, which is not installed. */
+/* The structs below copy the layout in gcc's libgcov.h, which gcc doesn't install. */
 #if __GNUC__ < 12 || defined(__clang__)
 #error "make coverage needs gcc 12 or later"
 #endif
@@ -53,7 +55,7 @@ struct unit {
 	const struct function *const *functions;
 };
 
-/* Where nothing is counted, libgcov is not. */
+/* Weak: an image without instrumented code has no libgcov. */
 extern struct {
 	struct unit *first;
 } __gcov_root __attribute__((weak, visibility("hidden")));
@@ -79,7 +81,7 @@ static void mix(uint64_t *hash, uint64_t value)
 	*hash = (*hash ^ value) * 0x100000001b3;
 }
 
-/* How many numbers this image has; its name in *hash. */
+/* Return how many counters this image has; set *hash, which names its file. */
 static size_t measure(uint64_t *hash)
 {
 	size_t many = 0;
@@ -108,7 +110,7 @@ static void carry_one(uint64_t *file, uint64_t *ours, bool out)
 				   __ATOMIC_RELAXED);
 }
 
-/* Each number once: into the file, or out of it. */
+/* Add every counter to the file, or with `out` load every counter from it. */
 static void carry(uint64_t *file, bool out)
 {
 	for (const struct unit *u = __gcov_root.first; u; u = u->next) {
@@ -123,7 +125,7 @@ static void carry(uint64_t *file, bool out)
 	}
 }
 
-/* Not by the C library's names: tests make those fail. */
+/* By raw system calls: tests replace the C library's functions and make them fail. */
 static uint64_t *map(size_t size, uint64_t hash)
 {
 	char path[512];
@@ -142,7 +144,7 @@ static uint64_t *map(size_t size, uint64_t hash)
 	return at == -1 ? NULL : (uint64_t *)at;
 }
 
-/* What a test has taken from this process it has again for so long. */
+/* A test may have lowered this process's limits. Raise them, map the file, and restore them. */
 static uint64_t *map_without_limits(size_t size, uint64_t hash)
 {
 	struct rlimit before[LIMITS];
@@ -163,7 +165,7 @@ static uint64_t *map_without_limits(size_t size, uint64_t hash)
 	return file;
 }
 
-static bool gone; /* nothing is counted any more */
+static bool gone; /* this process has saved its counters; count() does nothing */
 
 static void count(bool out)
 {
@@ -183,20 +185,21 @@ static void count(bool out)
 	errno = error;
 }
 
-/* The last destructor of each object file; the first of them speaks for all. */
+/* Each object file's last destructor calls it; the first call saves the counters of all. */
 void __wrap___gcov_exit(void)
 {
 	count(false);
 	gone = true;
 }
 
-/* Before it becomes another program. */
+/* libgcov's wrappers of the exec functions call it before the exec. */
 void __wrap___gcov_dump(void)
 {
 	count(false);
 }
 
-/* A child on our memory (autostart's) may take our numbers with it: they are none the less counted. */
+/* A child that shares this memory (autostart's CLONE_VM) also saves and clears the parent's
+ * counters. */
 void __wrap__exit(int code)
 {
 	count(false);
@@ -212,7 +215,7 @@ __attribute__((constructor)) static void begin(void)
 		__real___gcov_exit();
 	}
 	gone = true;
-	/* A library leaves that to the program, whose turn comes later. */
+	/* Only the program's constructor, which runs after the libraries', ends the process. */
 	if (getauxval(AT_PHDR) == (uintptr_t)&__ehdr_start + __ehdr_start.e_phoff)
 		__real__exit(0);
 }

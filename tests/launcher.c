@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stands for a program of another machine: BUILD/emulated/X starts BUILD/X under the emulator. It
- * is linked statically, and what is to be preloaded goes past the emulator, whose own loader could
- * not read it. Started by a link of the program's name, the emulator has that name in /proc.
+ * Stand-in for a program of another architecture: BUILD/emulated/X runs BUILD/X under the emulator.
+ * This machine's loader can't load libraries of that architecture. So the launcher is static, and
+ * it passes LD_PRELOAD to the program by the emulator's option -E. The launcher starts the emulator
+ * through a link with the program's name, so that /proc shows that name.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an unmodified program that has used the driver, from several threads, takes up at last:
+ * An unmodified program that uses the driver from several threads, then prints what it holds:
  *   THREADS FDS RSS_KIB PSS_KIB ANONYMOUS_KIB STEADY_KIB
- * STEADY_KIB is the resident memory of libgpushare_*, and of all others what is their own alone: how much of
- * a file the kernel maps around a page that is touched differs from run to run.
- * Its threads are still there when it counts.
+ * STEADY_KIB is the resident memory of libgpushare_*, and of all other mappings only the anonymous
+ * memory. How much of a file the kernel maps around a touched page differs from run to run.
+ * The threads still run when the program counts.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -19,8 +19,10 @@
 
 static pthread_barrier_t line, users;
 
-/* All threads hold everything at once, so that a driver that keeps what was freed keeps the same
- * in each run. */
+/*
+ * Every thread holds all its buffers at once. So if the driver keeps freed memory, it keeps the
+ * same amount in each run.
+ */
 static void use(pthread_barrier_t *everybody)
 {
 	cu_deviceptr pointers[BUFFERS];
@@ -37,8 +39,8 @@ static void use(pthread_barrier_t *everybody)
 static void *work(void *user)
 {
 	use(&users);
-	pthread_barrier_wait(&line); /* used */
-	pthread_barrier_wait(&line); /* counted */
+	pthread_barrier_wait(&line); /* all threads have used the driver */
+	pthread_barrier_wait(&line); /* main() has counted */
 	return user;
 }
 
@@ -54,12 +56,12 @@ static int count_files(const char *folder)
 	return count - 2;
 }
 
-/* Sums of all mappings. */
+/* Sums over all mappings, in KiB. */
 struct memory {
 	long rss, pss, anonymous, steady;
 };
 
-/* One line of smaps, of a mapping that is ours or not. */
+/* Add one line of smaps. `ours`: the mapping is one of libgpushare_*. */
 static void add(struct memory *memory, const char *text, bool ours)
 {
 	long kib;

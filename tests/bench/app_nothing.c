@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that never uses CUDA: what a preload adds to it is start-up and nothing else. */
+/* A program that never uses CUDA: a preload can only add to its start-up. */
 int main(void)
 {
 	return 0;

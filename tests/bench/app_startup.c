@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * app_startup COUNT PROGRAM CASE...: starts PROGRAM and waits for its end, COUNT times for each
- * case, in turns. A CASE is what its environment has more than ours, words with blanks between
- * them ("LD_PRELOAD=x GPUSHARE_NAME=w"), or "" for nothing. One line for each case:
+ * case, in turns. A CASE is added to the environment: words separated by blanks
+ * ("LD_PRELOAD=x GPUSHARE_NAME=w"), or "" for nothing. One line for each case:
  *   WALL_US CPU_US ADDED_US LEAST MOST
- * the medians of the time on the wall and of the program's CPU time, and of the time added to the
- * first case's of the same turn, with its quartiles.
+ * The first three are medians: of the wall-clock time, of the program's CPU time, and of the
+ * wall-clock time beyond that of the first case in the same turn. LEAST and MOST are the quartiles
+ * of the last.
  */
 #include <spawn.h>
 #include <stdbool.h>
@@ -72,7 +73,7 @@ static void kind_init(struct kind *kind, char *words, size_t count)
 	kind->added_us = numbers_new(count);
 }
 
-/* posix_spawn is a vfork: what we hold ourselves is not copied. */
+/* posix_spawn works like vfork, so it does not copy this process's memory. */
 static void run(char *program, char **environment, double *wall_us, double *cpu_us)
 {
 	char *arguments[] = {program, NULL};
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < WARM_UP * kinds; i++)
 		run(argv[2], kind[i % kinds].environment, &unused[0], &unused[1]);
 	for (size_t i = 0; i < count; i++) {
-		/* forwards and backwards by turns: none always comes behind the same one */
+		/* alternate the order, so that no case always follows the same one */
 		for (size_t k = 0; k < kinds; k++) {
 			struct kind *one = &kind[i % 2 ? kinds - 1 - k : k];
 

@@ -24,7 +24,7 @@ const struct ask_kind *ask_find(const char *name)
 	return NULL;
 }
 
-/* Every number below `count` once: a step that has no divisor in common with it. */
+/* Gives every number below `count` once: the step has no divisor in common with `count`. */
 const char *ask_name(size_t at, size_t count)
 {
 	static char name[64];

@@ -2,8 +2,9 @@
 #ifndef TESTS_BENCH_ASK_H
 #define TESTS_BENCH_ASK_H
 /*
- * The same question, "what stands under this name?", put to each of those that are compared. Their
- * servers run already (serve.c, gpushare-registry, redis-server), in the folder $GPUSHARE_BENCH_PLACE.
+ * The same question, "which record has this name?", for each of the compared servers. They run
+ * already (serve.c, gpushare-registry, redis-server), with sockets in the folder
+ * $GPUSHARE_BENCH_PLACE.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,18 +12,18 @@
 #include <time.h>
 
 #define ASK_WIRE 65536
-#define ASK_MESSAGE 64 /* bytes that are echoed, as many as a look-up and its name take */
+#define ASK_MESSAGE 64 /* bytes of an echo, as many as a look-up with its name */
 
 struct client;
 struct gpushare_session;
 
-/* One client of one of them. */
+/* One client of one server. */
 struct asker {
 	int fd;
 	uint32_t id; /* of the latest message */
 	struct client *client;
 	struct gpushare_session *session;
-	char own[32]; /* shared by this client; its stream-sync page is what is fetched */
+	char own[32]; /* a name shared by this client, whose stream-sync page it fetches */
 	uint64_t own_generation;
 	unsigned char wire[ASK_WIRE];
 };
@@ -40,7 +41,7 @@ struct asker {
 
 struct ask_kind {
 	const char *name, *text;
-	/* Both: false, and a line on stderr: it can't be. */
+	/* Both return false, with a line on stderr, if they fail. */
 	bool (*open)(struct asker *asker);
 	bool (*ask)(struct asker *asker, const char *name);
 	void (*close)(struct asker *asker);
@@ -53,18 +54,18 @@ struct ask_kind {
 ASK_KINDS(K)
 #undef K
 
-/* NULL: there is none of that name, which is said. */
+/* Return NULL, with a line on stderr, if there is no such kind. */
 const struct ask_kind *ask_find(const char *name);
-/* That many names are shared, in an order that is none: the one at `at`. */
+/* Of `count` shared names, return the one at `at` in a scattered order. */
 const char *ask_name(size_t at, size_t count);
-/* Connected to a socket of that folder; -1, and a line on stderr. */
+/* Return a descriptor connected to a socket of that folder, or -1 with a line on stderr. */
 int ask_dial(const char *socket, int type);
 const char *ask_path(const char *socket);
-/* The whole of it; false, and a line on stderr. */
+/* Send or receive all of it. Return false, with a line on stderr, if that fails. */
 bool ask_move(int fd, bool out, void *bytes, size_t size);
-/* Its value is `bytes` from now on; false, and a line on stderr. */
+/* Set the value of `name` to `bytes`. Return false, with a line on stderr, if that fails. */
 bool ask_redis_set(struct asker *asker, const char *name, const void *bytes, size_t size);
-/* How many of Redis's names fit the pattern; -1, and a line on stderr. */
+/* Return how many of Redis's names match the pattern, or -1 with a line on stderr. */
 long ask_redis_keys(struct asker *asker, const char *glob);
 
 static inline double ask_us(void)

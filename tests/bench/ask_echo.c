@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What answers by what it was asked: the kernel's part, and nng's, of a round trip. */
+/* Servers that send the message back: the share of the kernel, and of nng, in a round trip. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Redis over its unix socket, by a client that does no more than it must (RESP). */
+/* Redis over its unix socket, with a minimal client (RESP). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ bool ask_redis_open(struct asker *asker)
 	return asker->fd >= 0;
 }
 
-/* What has come so far: as much as there is room for. */
+/* Receive as much as is there and fits. Return the total size, 0 on failure. */
 static size_t receive(struct asker *asker, size_t have)
 {
 	ssize_t got = recv(asker->fd, asker->wire + have, sizeof(asker->wire) - 1 - have, 0);
@@ -24,7 +24,7 @@ static size_t receive(struct asker *asker, size_t have)
 	return got > 0 ? have + (size_t)got : 0;
 }
 
-/* A bulk string, the whole of it in asker->wire. */
+/* Receive a whole bulk string into asker->wire. */
 static bool receive_value(struct asker *asker)
 {
 	size_t have = 0, value = 0;
@@ -63,7 +63,7 @@ bool ask_redis_set(struct asker *asker, const char *name, const void *bytes, siz
 	       receive(asker, 0) && !strncmp((char *)asker->wire, "+OK", 3);
 }
 
-/* Each name comes as "$SIZE\r\nNAME\r\n": two ends of lines. */
+/* Redis sends each name as "$SIZE\r\nNAME\r\n": two line ends. */
 long ask_redis_keys(struct asker *asker, const char *glob)
 {
 	int size = snprintf((char *)asker->wire, sizeof(asker->wire),

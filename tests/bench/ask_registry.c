@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The registry: over its socket by the library's client, by nng's, and by its index. */
+/* The registry: over its socket by the library's client and by nng's, and by its index. */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ void ask_registry_close(struct asker *asker)
 	client_free(asker->client);
 }
 
-/* One request and its answer as nng's own client sends them. */
+/* Send one request and receive its answer with nng's own client. */
 static bool nng_asks(struct asker *asker, const request *what, reply *out_answer)
 {
 	nng_socket socket = {.id = asker->id};
@@ -122,7 +122,7 @@ void ask_index_close(struct asker *asker)
 	gpushare_close(asker->session);
 }
 
-/* A name of its own. */
+/* Share a name for this client alone. */
 bool ask_descriptor_open(struct asker *asker)
 {
 	gpushare_Share *share;

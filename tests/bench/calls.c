@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Times allocations and frees, each way_*.c linked with it a program of its own:
- *   way_X hold                  one buffer; says "held", and ends when stdin does
- *   way_X steps [LIBRARY]       one buffer that stays, then a line for every kind of allocation:
- *                               CALL INSTRUCTIONS, of a pair; in a child that is single-stepped;
- *                               and "unloaded INSTRUCTIONS", of ten pairs of the first kind once
+ * Times allocations and frees. Linked with each way_*.c, it is a separate program:
+ *   way_X hold                  allocate one buffer, print "held", and end when stdin ends
+ *   way_X steps [LIBRARY]       keep one buffer, then print a line for every kind of allocation:
+ *                               CALL INSTRUCTIONS, for a pair, counted in a single-stepped child.
+ *                               Then "unloaded INSTRUCTIONS": ten pairs of the first kind after
  *                               LIBRARY was unloaded
- *   way_X [THREADS MS]...       one buffer that stays, then every kind of allocation by so many
- *                               threads for so long; a line each:
+ *   way_X [THREADS MS]...       keep one buffer, then make every kind of allocation in THREADS
+ *                               threads for MS milliseconds, with lines
  *                               CALL THREADS alloc|free|pair CPU_NS WALL_NS BATCHES
- * The times are a call's (a pair is two), the medians over the batches of all threads: of the
- * thread's CPU time, and of the time on the wall.
+ * The times are for one call (for "pair": both calls): medians over the batches of all threads, of
+ * the thread's CPU time and of wall-clock time.
  */
 #include "calls.h"
 
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #define BATCH 500	  /* calls */
-#define BATCHES_LEAST 20  /* a thread */
-#define BATCHES_MOST 2000 /* a thread */
+#define BATCHES_LEAST 20  /* for each thread */
+#define BATCHES_MOST 2000 /* for each thread */
 #define WARM_UP 3	  /* batches */
 #define THREADS_MOST 64
 
@@ -105,7 +105,7 @@ static void *work(void *user)
 			worker->took[phase][worker->batches] = took[phase];
 		worker->batches++;
 	}
-	/* none is alone with its clock running while the others have gone */
+	/* no thread ends while another one is measured */
 	pthread_barrier_wait(&line);
 	return NULL;
 }
@@ -142,7 +142,7 @@ static bool report(struct worker **workers, unsigned int threads, enum phase pha
 	return count != 0;
 }
 
-/* 0, or the first error of a call, or -1. */
+/* Return 0, the first error of a call, or -1. */
 static int measure(const struct calls *calls, unsigned int threads, double limit_ms)
 {
 	struct worker *workers[THREADS_MOST];

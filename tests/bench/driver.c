@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA driver whose allocation costs nothing: a thread takes the next of its own addresses, and
- * a free is an answer. What it hands out can be named (handles, ranges, a UUID), but holds nothing.
- * What is not here is not asked for by a preload that leaves the program's memory alone.
+ * A CUDA driver whose allocations cost nothing: a thread takes the next of its own addresses, and a
+ * free only returns success. The memory can be shared by name (handles, ranges, a UUID), but has no
+ * contents. A preload that leaves the program's memory alone calls nothing else.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,7 +12,10 @@
 #include "cuda/cuda_abi.h"
 
 #define BLOCK (2ULL << 20)
-/* A thread's addresses come again after so many, as a real driver's do; the program holds fewer. */
+/*
+ * A thread reuses its addresses after this many, as a real driver does. The program holds fewer at
+ * once.
+ */
 #define BLOCKS 65536
 #define FIRST_ADDRESS 0x700000000000ULL
 
@@ -33,7 +36,7 @@
 DRIVER_CALLS(N)
 #undef N
 
-/* initial-exec: one instruction, where a library's thread variables otherwise cost a call */
+/* initial-exec: access takes one instruction; otherwise a library's thread variable costs a call */
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	cu_deviceptr base;
 	unsigned int next;
@@ -236,7 +239,7 @@ cu_result cuStreamIsCapturing(cu_stream stream, cu_capture_status *status)
 	return CU_OK;
 }
 
-/* "cuMemAlloc" is cuMemAlloc_v2, whatever the version: older calls are not here. */
+/* "cuMemAlloc" means cuMemAlloc_v2 for every version: the older calls don't exist here. */
 static bool means(const char *symbol, const char *bare)
 {
 	size_t length = strlen(bare);
@@ -258,7 +261,7 @@ cu_result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, c
 	};
 
 	*pointer = NULL;
-	/* the last one that fits: cuGetProcAddress means the newer */
+	/* the last match: for cuGetProcAddress that is the newer one */
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		if (means(calls[i].symbol, symbol))
 			*pointer = calls[i].pointer;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_BENCH_DRIVER_CALLS_H
 #define TESTS_BENCH_DRIVER_CALLS_H
-/* The driver's allocations, through a table that each way of finding them fills. One includer. */
+/*
+ * The driver's allocations, through a table that each way of finding them fills. Include it once.
+ */
 #include <stdbool.h>
 
 #include "calls.h"
@@ -57,7 +59,7 @@ static int release_handle(uint64_t handle)
 	return driver.cuMemRelease(handle);
 }
 
-/* Once the table is filled. */
+/* Call it when the table is filled. */
 static inline const struct calls *driver_start(void)
 {
 	static const struct calls calls[] = {

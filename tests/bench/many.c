@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Many names. `many share COUNT` shares so many and holds them until its input ends: it prints the
- * seconds it took, and the bytes that one record takes on the wire. `many set COUNT BYTES` puts the
- * same names into Redis, each with a value of so many. `many list ROUNDS GLOB...` and `many keys
- * ROUNDS GLOB...` list them: GLOB COUNT MS, the median.
+ * Many names. `many share COUNT` shares COUNT names and holds them until its input ends. It prints
+ * the seconds that this took, and the bytes of one record on the wire. `many set COUNT BYTES` puts
+ * the same names into Redis, each with a value of BYTES bytes. `many list ROUNDS GLOB...` and `many
+ * keys ROUNDS GLOB...` list them and print GLOB COUNT MS (the median).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "ask.h"
 #include "client/client.h"
 
-#define SHARERS 4 /* connections that share at once, of a process each */
+#define SHARERS 4 /* connections that share at the same time, each in its own process */
 
 static struct asker asker;
 
@@ -38,7 +38,7 @@ static void describe(record *out, const char *name)
 	memset(out->device_uuid, 0xd, sizeof(out->device_uuid));
 }
 
-/* Those of `first`, `first` + SHARERS, ... */
+/* Share the names `first`, `first` + SHARERS, ... */
 static int share_part(size_t first, size_t count)
 {
 	request *ask;
@@ -67,7 +67,7 @@ static int sharer(size_t first, size_t count, int done)
 		pause();
 }
 
-/* What a look-up is answered by, on the wire. */
+/* Return the size of a look-up's answer on the wire. */
 static size_t answer_size(size_t count)
 {
 	size_t size = 0;

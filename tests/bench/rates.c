@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Look-ups a second: `rates NAMES ROUNDS MS CLIENTS,... KIND...`: so many processes that ask one kind
- * all at once for MS milliseconds, the kinds in turns. A line for each: ROUND KIND CLIENTS PER_SECOND.
+ * Look-ups per second: `rates NAMES ROUNDS MS CLIENTS,... KIND...`. CLIENTS processes ask one kind
+ * at the same time for MS milliseconds, then the next kind. A line for each: ROUND KIND CLIENTS
+ * PER_SECOND.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 #include "ask.h"
 
-/* What the processes of one measurement share. */
+/* Shared by the processes of one measurement. */
 struct shared {
 	_Atomic int ready, failed;
 	_Atomic bool go, stop;
@@ -31,7 +32,7 @@ static void be_client(const struct ask_kind *kind, size_t at)
 	uint64_t asked = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Twice, so that the index is there. */
+	/* Twice, so that the index is in use from then on. */
 	if (!kind->open(&asker) || !kind->ask(&asker, ask_name(at, names)) ||
 	    !kind->ask(&asker, ask_name(at, names)))
 		atomic_fetch_add(&shared->failed, 1);

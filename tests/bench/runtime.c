@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA runtime of four calls, which reaches the driver as cudart 13 does: one dlopen, one dlsym
- * of cuGetProcAddress_v2, and every other entry point out of that pointer.
+ * A CUDA runtime of four calls that finds the driver as cudart 13 does: one dlopen, one dlsym of
+ * cuGetProcAddress_v2, and all other entry points by that pointer.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_BENCH_RUNTIME_H
 #define TESTS_BENCH_RUNTIME_H
-/* The runtime's calls as the toolkit declares them: no toolkit is needed to measure. */
+/* The runtime's calls as the toolkit declares them, so that measuring needs no toolkit. */
 #include <stddef.h>
 
 #include "cuda/cuda_abi.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a round trip costs without us: `serve echo SOCKET`, SOCK_SEQPACKET with a thread for each
- * client; `serve fd SOCKET`, the same with one thread for all, which answers with a descriptor;
- * `serve nng SOCKET`, nng's streams, as the registry has them, which greet as its REP does.
+ * Round trips without gpushare. `serve echo SOCKET`: SOCK_SEQPACKET with a thread for each client.
+ * `serve fd SOCKET`: the same with one thread for all, which answers with a descriptor. `serve nng
+ * SOCKET`: nng's streams, as the registry uses them, with the greeting of its REP.
  */
 #include <nng/nng.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Receives, sends that, and so on. */
+/* It receives, sends the same bytes back, and repeats. */
 struct peer {
 	nng_stream *stream;
 	nng_aio *aio;
@@ -75,7 +75,7 @@ static void serve_echo(const char *path)
 	}
 }
 
-/* An echo with a descriptor beside it: of this program's standard input. */
+/* Echo the message and send a descriptor with it: this program's standard input. */
 static void answer_with_fd(int fd)
 {
 	char message[4096], control[CMSG_SPACE(sizeof(int))] = "";
@@ -140,7 +140,7 @@ static void on_done(void *argument)
 	move_on(peer);
 }
 
-/* Its greeting is taken before all else. */
+/* Exchange greetings before anything else. */
 static void serve_peer(nng_stream *stream, nng_aio *greeting)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts instructions: the same on a busy machine. A child makes the calls and stops itself before and behind
- * those that are counted; its parent lets it take them one by one.
+ * Counts instructions, which a busy machine does not change. A child makes the calls and stops
+ * itself before and after the counted ones; its parent single-steps it between the stops.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -15,7 +15,10 @@
 
 #define PAIRS 10
 
-/* Of one copy: a route is remembered by the place that calls. */
+/*
+ * noinline: all pairs must call from the same place, because the preload remembers a route for each
+ * caller.
+ */
 __attribute__((noinline)) static int make_pairs(const struct calls *calls)
 {
 	uint64_t pointer;
@@ -28,7 +31,7 @@ __attribute__((noinline)) static int make_pairs(const struct calls *calls)
 	return result;
 }
 
-/* The pairs before those that are counted look up where their calls go on to. */
+/* The first pairs are not counted: they look up where the calls are passed on to. */
 static int be_counted(const struct calls *calls, void *library)
 {
 	int result = make_pairs(calls);
@@ -57,7 +60,7 @@ __attribute__((noreturn)) static void be_stepped(const struct calls *calls, cons
 	_exit(result != 0);
 }
 
-/* How often it went on until it stopped itself; -1: it ended. */
+/* Return how often the child continued until it stopped itself; -1 if it ended. */
 static long await_stop(pid_t child, enum __ptrace_request how)
 {
 	long count = 0;
@@ -72,7 +75,7 @@ static long await_stop(pid_t child, enum __ptrace_request how)
 	return count;
 }
 
-/* From the stop before the pairs to the one behind them, and on to the next one. */
+/* Step from the stop before the pairs to the stop after them, then continue to the next stop. */
 static bool report(pid_t child, const char *what, int pairs, bool is_last)
 {
 	long count = await_stop(child, PTRACE_SINGLESTEP);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Round trips, one client each: `trips NAMES ROUNDS TRIPS KIND...` asks each in turns, forwards and
- * backwards, TRIPS times a turn. A line for each turn: ROUND KIND MEDIAN P99, in us.
+ * Round trips with one client for each kind: `trips NAMES ROUNDS TRIPS KIND...`. A turn is TRIPS
+ * questions of one kind. The kinds take turns, forwards and backwards. A line for each turn: ROUND
+ * KIND MEDIAN P99, in us.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* What takes less than the clock does is asked many times between two looks at it. */
+/* If a question takes less time than the clock, ask `batch` times between two readings. */
 static bool turn(int which, size_t round, double *times, size_t trips, size_t batch)
 {
 	static size_t at;

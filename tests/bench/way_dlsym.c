@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dlopen and dlsym of every call, as JAX and CuPy come by them. */
+/* dlopen and dlsym of every call, as in JAX and CuPy. */
 #include <dlfcn.h>
 
 #include "driver_calls.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One dlsym, of cuGetProcAddress_v2, and every call out of that. */
+/* One dlsym of cuGetProcAddress_v2, which then finds every call. */
 #include <dlfcn.h>
 
 #include "driver_calls.h"

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Kills owners, attachers and the registry at every moment, and looks what is left: see README.md.
- * api_chaos KILLS SEED PROGRAMS: so many kills, of the programs in that folder.
+ * Kills owners, attachers and the registry at random moments and checks what is left: see
+ * README.md. `api_chaos sim|gpu PROGRAMS PRELOAD` takes the workers from the folder PROGRAMS.
  */
 #include "crew.h"
 #include "judge.h"
 
-#define BATCH 50 /* or twice as many as there are slots */
+#define BATCH 50 /* rounds between two checks, if that is at least twice the slots */
 #define BATCH_MAX (2 * CREW_SLOTS)
-#define LOOK_NS INT64_C(60000000000) /* between two looks for leaks, where it goes on for so long */
-#define REGISTRY_NS INT64_C(2000000000) /* and between two deaths of the registry */
+#define LOOK_NS INT64_C(60000000000)	/* between two checks for leaks, in a run limited by time */
+#define REGISTRY_NS INT64_C(2000000000) /* likewise, between two kills of the registry */
 
-/* X(moment, who is killed, behind which gate it is, whether somebody is attached) */
+/* X(moment, victim, the gate that it has passed last, whether an attacher takes part) */
 #define MOMENTS(X) \
 	X(before_share, OWNER, START, false) \
 	X(during_share, OWNER, CALL, false) \
@@ -51,28 +51,28 @@ struct round {
 	const struct crew_kind *kind, *attacher_kind;
 	struct member owner, attacher;
 	struct kept left;
-	bool again; /* the name is kept from an owner before */
+	bool again; /* an earlier owner has left the name kept */
 };
 
 static struct {
 	uint64_t seed;
 	unsigned int kills, slots, batch;
-	int64_t until_ns; /* however many it is until then; 0: `kills` */
-	bool registry;	  /* is killed too */
-	const char *only; /* part of a moment's name; NULL: all */
+	int64_t until_ns; /* if not 0: run until then instead of `kills` rounds */
+	bool registry;	  /* kill the registry too */
+	const char *only; /* run only moments with this in their name; NULL: all */
 } settings;
 
-static atomic_uint next_round; /* of the batch that runs */
+static atomic_uint next_round; /* of the running batch */
 static unsigned int batch_end;
 static struct kept kept[BATCH_MAX];
 static atomic_uint kept_count;
 static atomic_int bad_rounds;
 static atomic_uint killed[MOMENT_COUNT];
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static int64_t next_death_ns; /* the registry's; under the lock */
+static int64_t next_death_ns; /* earliest next kill of the registry; under registry_lock */
 static int64_t next_look_ns;
 
-/* splitmix64: each round has its own, whichever thread carries it out. */
+/* splitmix64. Each round has its own state, so the thread that runs it makes no difference. */
 static uint64_t random_next(struct round *round)
 {
 	uint64_t word = round->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -96,7 +96,7 @@ static void round_plan(struct round *round, unsigned int number)
 	*round = (struct round){.number = number, .random = settings.seed * 1000003 + number};
 	for (size_t i = 0; i < MOMENT_COUNT; i++)
 		wanted += moment_is_wanted(&moments[i]);
-	wanted = number % wanted; /* each as often as the others */
+	wanted = number % wanted; /* each moment as often as the others */
 	while (!moment_is_wanted(&moments[at]) || wanted--)
 		at++;
 	round->moment = &moments[at];
@@ -115,7 +115,7 @@ static bool round_start(struct round *round, struct member *member, unsigned int
 			    round->left.size, round->left.seed);
 }
 
-/* At a random moment of what it does behind the gate, or a little later. */
+/* Wait for a random moment of the member's work behind the gate, or a little longer. */
 static void round_delay(struct round *round, const struct member *member, enum chaos_gate gate)
 {
 	int64_t usual = atomic_load(&crew.usual_ns[member->owns][gate]);
@@ -128,7 +128,10 @@ static void round_delay(struct round *round, const struct member *member, enum c
 			chaos_nap_us(left / 1000 - 200);
 }
 
-/* Where another round has killed it before, a new one is about to come, once somebody needs it. */
+/*
+ * If another round has just killed the registry, a new one starts when a client needs it: wait for
+ * it.
+ */
 static bool registry_kill(void)
 {
 	int64_t deadline = chaos_now_ns() + crew.deadline_ns / 100;
@@ -150,7 +153,7 @@ static bool registry_kill(void)
 	return true;
 }
 
-/* Bring the one who is in the way of the moment there, and strike. */
+/* Bring `member` to the moment's gate, then kill the victim. */
 static bool round_strike(struct round *round, struct member *member)
 {
 	enum chaos_gate gate = round->moment->gate;
@@ -168,7 +171,9 @@ static bool round_strike(struct round *round, struct member *member)
 	return member_kill(member);
 }
 
-/* What of it may be there, and must be: by how far its owner came. */
+/*
+ * Note whether the buffer must be left, with known contents. That depends on how far its owner got.
+ */
 static void round_note(struct round *round)
 {
 	uint32_t asked = atomic_load(&round->owner.page->asked);
@@ -182,7 +187,10 @@ static void round_note(struct round *round)
 	}
 }
 
-/* An owner before this one: its buffer is kept, and its contents until they are replaced. */
+/*
+ * Run an earlier owner, which leaves its buffer kept. The contents stay until the next owner
+ * writes.
+ */
 static bool round_precede(struct round *round, unsigned int slot)
 {
 	if (!round->again)
@@ -235,7 +243,7 @@ static void member_drop(struct member *member)
 	}
 }
 
-/* An owner may have failed with nobody looking, and its attacher for that. */
+/* The owner may have failed unnoticed, and the attacher because of that. */
 static const char *round_trouble(const struct round *round)
 {
 	static _Thread_local char text[300];
@@ -279,7 +287,10 @@ static void *slot_run(void *argument)
 	return NULL;
 }
 
-/* An order page is looked after for 10 s when its buffer has gone, so where there are any this takes its time. */
+/*
+ * The registry looks after a stream-sync page for 10 s after its buffer has ended, so a check with
+ * such pages takes that long.
+ */
 static void batch_look(void)
 {
 	if (settings.until_ns && chaos_now_ns() < next_look_ns)
@@ -315,7 +326,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 
 static bool settle(char **argument)
 {
-	bool real = argument[1][0] == 'g'; /* gpu: starting takes its time there */
+	bool real = argument[1][0] == 'g'; /* gpu: the start takes longer there */
 	uint64_t seconds = setting("GPUSHARE_CHAOS_SECONDS", 0);
 	int64_t deadline_ns = (seconds ? 180 : real ? 60 : 20) * INT64_C(1000000000);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A program of gpushare's own API. */
+/* A worker that uses gpushare's own API. */
 #include "gpushare.h"
 #include "worker.h"
 
@@ -40,7 +40,7 @@ static const char *api_read(const struct worker *worker)
 	return failed(gpushare_copy_from(buffer, 0, worker->host, worker->size));
 }
 
-/* Who does not publish, or has been killed, is nobody's trouble. */
+/* If the owner does not publish or has been killed, that is no error. */
 static const char *api_consume(void)
 {
 	uint64_t sequence;

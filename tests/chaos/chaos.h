@@ -2,8 +2,8 @@
 #ifndef TESTS_CHAOS_CHAOS_H
 #define TESTS_CHAOS_CHAOS_H
 /*
- * What the one who kills and those who are killed agree on: a page for each worker, and the gates
- * that it passes. A worker does something behind each gate, then asks for the next.
+ * The interface between the killer and its workers: a page for each worker, and the gates that it
+ * passes. A worker does one step behind each gate, then asks for the next gate.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* X(gate, what an owner does behind it, what an attacher does) */
+/* X(gate, an owner's step behind it, an attacher's step) */
 #define CHAOS_GATES(X) \
 	X(START, "starts", "starts") \
 	X(CALL, "shares", "attaches") \
@@ -35,14 +35,13 @@ enum chaos_gate {
 };
 
 struct chaos_page {
-	_Atomic uint32_t open; /* the last gate that it may pass */
-	_Atomic uint32_t
-	    asked; /* the gate that it stands at, or passed last: what is before is done */
+	_Atomic uint32_t open; /* the last gate that the worker may pass */
+	/* the gate where it waits, or that it passed last: all work before that gate is done */
+	_Atomic uint32_t asked;
 	_Atomic uint64_t copies;
 	_Atomic int64_t asked_ns[CHAOS_GATE_COUNT];
 	bool publishes;
-	uint32_t
-	    pace; /* of looking whether something has come: so many times slower than a few need it */
+	uint32_t pace; /* factor for polling intervals: many workers poll less often */
 	char trouble[240];
 };
 
@@ -61,7 +60,7 @@ static inline void chaos_nap_us(long us)
 	nanosleep(&nap, NULL);
 }
 
-/* Words that follow from the seed and their place; a size need not be a multiple of theirs. */
+/* Words that follow from the seed and their index. `size` need not be a multiple of a word. */
 static inline void chaos_pattern(void *to, size_t size, uint64_t seed)
 {
 	unsigned char *at = to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_CHAOS_CREW_H
 #define TESTS_CHAOS_CREW_H
-/* Workers from outside: started, let through their gates, killed, seen off. */
+/* The workers as the killer handles them: start, open gates, kill, wait for the end. */
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -13,7 +13,7 @@
 #define CREW_SLOTS 256
 #define CREW_EACH 2 /* workers of one kill: an owner and an attacher */
 
-/* X(kind, its program, its words after the name in GPUSHARE_NAME, whether it is kept) */
+/* X(kind, its program, options after the name in GPUSHARE_NAME, whether its buffer is kept) */
 #define CREW_KINDS(X) \
 	X(rule_ipc, "drv_chaos_worker", "", false) \
 	X(rule_vmm, "drv_chaos_worker", ":vmm", false) \
@@ -33,14 +33,14 @@ static const struct crew_kind {
 #define CREW_KIND_COUNT (sizeof(crew_kinds) / sizeof(*crew_kinds))
 
 struct crew {
-	const char *programs, *preload; /* their folder; what LD_PRELOAD is to say */
-	int memory;			/* the pages */
-	atomic_int alive, most;		/* workers now, and at once */
+	const char *programs, *preload; /* the programs' folder; the value for LD_PRELOAD */
+	int memory;			/* memfd of the pages */
+	atomic_int alive, most;		/* living workers: now, and the most at once */
 	struct chaos_page *pages;
-	int64_t deadline_ns; /* what each step may take */
-	bool publishes;	     /* and consumes */
-	uint32_t pace;	     /* see chaos.h: who is many leaves the processors to each other */
-	/* How long the way from a gate to the next one takes lately, owners' and attachers'. */
+	int64_t deadline_ns; /* time limit for each step */
+	bool publishes;	     /* owners publish and attachers consume */
+	uint32_t pace;	     /* see chaos.h */
+	/* Recent mean time from a gate to the next one: [0] attachers, [1] owners. */
 	_Atomic int64_t usual_ns[2][CHAOS_GATE_COUNT];
 };
 static struct crew crew;
@@ -93,7 +93,10 @@ static bool crew_open(const char *programs, const char *preload, unsigned int sl
 	return crew.pages != MAP_FAILED;
 }
 
-/* The environment, and a rule where the program knows nothing of gpushare. */
+/*
+ * Copy the environment. If `rule` is not "", the program knows nothing of gpushare: add the preload
+ * and the rule.
+ */
 static void crew_environment(char **to, size_t room, char *preload, char *rule)
 {
 	size_t count = 0;
@@ -109,7 +112,10 @@ static void crew_environment(char **to, size_t room, char *preload, char *rule)
 	to[count] = NULL;
 }
 
-/* `place`: of its page. An owner's kind says how it shares; an attacher's is its program only. */
+/*
+ * `place`: index of its page. An owner's kind says how it shares; an attacher's only chooses the
+ * program.
+ */
 static bool member_start(struct member *member, int place, bool owns, const struct crew_kind *kind,
 			 const char *name, size_t size, uint64_t seed)
 {
@@ -158,13 +164,16 @@ static bool member_has_ended(const struct member *member)
 	return waitid(P_PID, (id_t)member->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
 }
 
-/* The gate where it stands when everything before `gate` is done. */
+/*
+ * The gate where a worker stands when everything before `gate` is done. A busy worker asks for
+ * CHAOS_END only after CHAOS_END is open.
+ */
 static enum chaos_gate gate_before(enum chaos_gate gate)
 {
 	return gate == CHAOS_END ? CHAOS_BUSY : gate;
 }
 
-/* Until it stands at `gate`. */
+/* Wait until the worker stands at `gate`. */
 static bool member_await(struct member *member, enum chaos_gate gate)
 {
 	int64_t deadline = chaos_now_ns() + crew.deadline_ns;
@@ -189,7 +198,10 @@ static void member_open(struct member *member, enum chaos_gate gate)
 	syscall(SYS_futex, &member->page->open, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Through all gates up to `gate`, each when it stands there, and until it stands at the next. */
+/*
+ * Open all gates up to `gate`, each when the worker stands there. Then wait until it stands at the
+ * next one.
+ */
 static bool member_advance(struct member *member, enum chaos_gate gate)
 {
 	for (enum chaos_gate at = atomic_load(&member->page->open) + 1; at <= gate; at++) {
@@ -209,7 +221,7 @@ static bool member_advance(struct member *member, enum chaos_gate gate)
 	return true;
 }
 
-/* It copies: so often more. */
+/* Wait until the worker has made `more` more copies. */
 static bool member_await_copies(struct member *member, uint64_t more)
 {
 	uint64_t wanted = atomic_load(&member->page->copies) + more;
@@ -225,7 +237,7 @@ static bool member_await_copies(struct member *member, uint64_t more)
 	return true;
 }
 
-/* Until it has ended, and how. A process that hangs is killed. */
+/* Wait for the end and store the exit status. Kill a process that hangs. */
 static bool member_reap(struct member *member, int *out_status)
 {
 	int64_t deadline = chaos_now_ns() + crew.deadline_ns;
@@ -258,7 +270,7 @@ static bool member_kill(struct member *member)
 	return true;
 }
 
-/* The orderly way to its end. */
+/* Let the worker end by itself. */
 static bool member_finish(struct member *member)
 {
 	int status = 0;

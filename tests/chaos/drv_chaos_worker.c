@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A driver program that knows nothing of gpushare: what it shares and attaches the rules say. */
+/* A driver program that knows nothing of gpushare: rules say what it shares and attaches. */
 #include <dlfcn.h>
 
 #include "cuda/cuda_abi.h"
@@ -73,7 +73,7 @@ static const char *drv_read(const struct worker *worker)
 	return failed("cuMemcpyDtoH", drv.cuMemcpyDtoH_v2(worker->host, pointer, worker->size));
 }
 
-/* What it does to its buffer is published behind each wait for the GPU. */
+/* With GPUSHARE_PUBLISH=sync, each wait for the GPU publishes the buffer. */
 static const char *drv_turn(const struct worker *worker)
 {
 	return failed("cuCtxSynchronize", drv.cuCtxSynchronize());

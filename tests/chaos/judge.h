@@ -2,9 +2,8 @@
 #ifndef TESTS_CHAOS_JUDGE_H
 #define TESTS_CHAOS_JUDGE_H
 /*
- * What must hold when all workers are dead: no name of theirs but the kept ones, each of those with
- * its contents; and with those removed the registry's descriptors and the GPU's memory are as
- * they were.
+ * What must hold when all workers are dead. Only kept names are left, each with its contents. When
+ * those are removed, the registry's descriptors and the GPU's memory are as at the start.
  */
 #include <dlfcn.h>
 
@@ -14,22 +13,22 @@
 #include "sizes.h"
 
 #define JUDGE_NAME 40
-#define JUDGE_KEEPER_FDS 4 /* its socket, /dev/null twice, its registry */
+#define JUDGE_KEEPER_FDS 4 /* its listening socket, /dev/null twice, its registry's connection */
 
-/* What a registry may take up however much it has seen. */
+/* Limits for a registry, however much it has handled. */
 #define JUDGE_MEMORY_KIB 4096
 #define JUDGE_THREADS 2
 #define JUDGE_LISTENERS 22 /* old ones, where the machine is busy: registry/probe.h */
 #define JUDGE_STATE_BYTES (9L << 17)
 
-/* What one kill left, or may have left, under a name with keep. */
+/* What one kill left, or may have left, under a name with the keep flag. */
 struct kept {
 	char name[JUDGE_NAME];
 	size_t size;
 	uint64_t seed;
-	bool must;    /* it must be there */
-	bool known;   /* and the contents are what the seed makes */
-	char how[64]; /* it came to be */
+	bool must;    /* the name must exist */
+	bool known;   /* the contents must be the seed's pattern */
+	char how[64]; /* the moment and kind of the kill */
 };
 
 struct judge {
@@ -39,7 +38,7 @@ struct judge {
 	cu_context context;
 	cu_cuMemGetInfo_v2_call *memory_info;
 	size_t free_at_start;
-	struct sizes at_start, settled; /* a while later, once all that is made but once was made */
+	struct sizes at_start, settled; /* when everything that is made only once exists */
 	int faults;
 	int most_names;
 };
@@ -92,7 +91,7 @@ static struct count judge_count(void)
 	return count;
 }
 
-/* Everybody is dead: the registry may need a moment to hear of it. */
+/* All workers are dead, but the registry may need a moment to notice. */
 static void judge_stale(void)
 {
 	int64_t deadline = chaos_now_ns() + judge.deadline_ns;
@@ -142,7 +141,7 @@ static void judge_one(const struct kept *kept)
 		judge_fault("'%s' can't be removed: %s", kept->name, gpushare_explain());
 }
 
-/* Registry and GPU as they were at the start, a moment later at the latest. */
+/* Registry and GPU must be as at the start before the deadline ends. */
 static void judge_leaks(void)
 {
 	const struct sizes *start = &judge.at_start;
@@ -168,7 +167,7 @@ static void judge_leaks(void)
 			    judge.free_at_start);
 }
 
-/* Nothing that adds up: of as many kills as there may be. */
+/* Nothing may grow with the number of kills. */
 static void judge_growth(void)
 {
 	struct sizes now = sizes_now(judge.directory);
@@ -199,7 +198,7 @@ static void judge_batch(const struct kept *kept, size_t count)
 		judge_fault("%d names are left that nobody kept", names);
 }
 
-/* A context of our own, for the question how much is free. */
+/* Make a context of this process, to ask how much memory is free. */
 static bool judge_open_driver(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -217,7 +216,7 @@ static bool judge_open_driver(void)
 	       !cuDevicePrimaryCtxRetain(&judge.context, device) && !cuCtxSetCurrent(judge.context);
 }
 
-/* What the first use of anything costs for good is paid before the start is measured. */
+/* Pay the lasting costs of every first use before the start is measured. */
 static bool judge_warm_up(void)
 {
 	const struct gpushare_alloc_options options = {.device = -1, .flags = GPUSHARE_FLAG_KEEP};
@@ -229,7 +228,10 @@ static bool judge_warm_up(void)
 	    gpushare_copy_to(made, 0, &byte, 1) || gpushare_copy_from(seen, 0, &byte, 1) ||
 	    gpushare_detach(seen) || gpushare_free(made) || gpushare_unlink(judge.session, "warm"))
 		return false;
-	/* The keeper comes by itself, on a busy machine later than all of that, and then has its registry. */
+	/*
+	 * The keeper starts by itself, on a busy machine later than all of that. Wait until it has
+	 * all its descriptors.
+	 */
 	for (int tries = 0; tries < 400 && sizes_now(judge.directory).keeper_fds < JUDGE_KEEPER_FDS;
 	     tries++)
 		chaos_nap_us(50000);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_CHAOS_SIZES_H
 #define TESTS_CHAOS_SIZES_H
-/* What a registry has and takes up, as the kernel tells: nothing of it may grow with the time. */
+/* What a registry holds and uses, as the kernel reports it. None of it may grow with time. */
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 #include "chaos.h"
 
-/* X(field, what it is called) */
+/* X(field, its text in reports) */
 #define SIZES(X) \
 	X(fds, "descriptors") \
 	X(listeners, "sockets listened at") \
@@ -24,7 +24,7 @@ struct sizes {
 #undef X
 };
 
-/* Without "." and ".."; -1: it can't be read. */
+/* Count the entries except "." and ".."; -1 if the directory can't be read. */
 static int sizes_count(const char *path)
 {
 	DIR *folder = opendir(path);
@@ -38,7 +38,7 @@ static int sizes_count(const char *path)
 	return count;
 }
 
-/* The pid in the lock file of the registry, or of what else there is in `directory`; 0: none. */
+/* Return the registry's pid from its lock file, or 0 if that process is not a running registry. */
 static pid_t sizes_registry(const char *directory)
 {
 	char path[512], text[64] = "";
@@ -62,7 +62,7 @@ static pid_t sizes_registry(const char *directory)
 	return pid;
 }
 
-/* Whether it runs as the keeper of that directory. */
+/* Does process `pid` run as the keeper of `directory`? */
 static bool sizes_is_keeper(const char *pid, const char *directory)
 {
 	char path[300], text[600] = "", wanted[560];
@@ -80,7 +80,7 @@ static bool sizes_is_keeper(const char *pid, const char *directory)
 	return have > length && !memcmp(text, wanted, (size_t)length + 1);
 }
 
-/* 0: there is none. */
+/* Return the keeper's pid, or 0 if there is none. */
 static pid_t sizes_keeper(const char *directory)
 {
 	DIR *all = opendir("/proc");
@@ -95,7 +95,7 @@ static pid_t sizes_keeper(const char *directory)
 	return pid;
 }
 
-/* One that went deaf, or seemed to, stays open beside its successor. */
+/* A listening socket that failed, or seemed to, stays open beside its successor. */
 static int sizes_listeners(const char *directory)
 {
 	FILE *file = fopen("/proc/net/unix", "r");
@@ -124,7 +124,7 @@ static long sizes_file(const char *directory, const char *name)
 	return stat(path, &about) ? 0 : (long)about.st_size;
 }
 
-/* A line of /proc/PID/status. */
+/* Return a number from /proc/PID/status, or -1. */
 static long sizes_status(pid_t pid, const char *what)
 {
 	char path[64], line[256];

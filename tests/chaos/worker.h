@@ -2,8 +2,8 @@
 #ifndef TESTS_CHAOS_WORKER_H
 #define TESTS_CHAOS_WORKER_H
 /*
- * A process that is killed, or outlives one that is: PROGRAM PAGE INDEX ROLE KIND NAME SIZE SEED.
- * Each way to do it (this library's API, a plain driver program) fills in a struct way.
+ * A worker that is killed, or outlives one that is: PROGRAM PAGE INDEX ROLE KIND NAME SIZE SEED.
+ * Each program (this library's API, a plain driver program) fills in a struct way.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -20,13 +20,13 @@ struct worker {
 	unsigned char *host; /* `size` bytes */
 };
 
-/* Each returns what went wrong; NULL: nothing. */
+/* Each returns an error text, or NULL for success. */
 struct way {
 	const char *(*start)(void);
 	const char *(*call)(const struct worker *worker); /* share, or attach */
 	const char *(*write)(const struct worker *worker);
 	const char *(*read)(const struct worker *worker);
-	/* publish, or consume what is published, again and again */
+	/* publish, or consume what is published; called repeatedly */
 	const char *(*turn)(const struct worker *worker);
 	const char *(*end)(const struct worker *worker); /* free, or detach */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A process's one stream that is captured, and how its capture goes. */
+/* The capture of a process's single capture stream, and how it ends. */
 #include "capture.h"
 
 #define STATUS_ACTIVE 1

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_CONTRACT_CAPTURE_H
 #define GPUSHARE_TESTS_CONTRACT_CAPTURE_H
-/* A process's one stream that is captured, and how its capture goes. After contract_context(). */
+/* Helpers for a capture of the process's single capture stream. Call contract_context() first. */
 #include "contract.h"
 
-extern cu_stream capture_stream; /* from the first capture on */
+extern cu_stream capture_stream; /* NULL before the first capture_begin() */
 
 void capture_begin(int mode);
 void capture_ends_well(void);
 void capture_ends_invalidated(void);
-/* Run `call` on a thread of its own that has the same context current. */
+/* Run `call` on a new thread that has the same context current. */
 cu_result capture_elsewhere(cu_result (*call)(void));
-/* The calling thread's mode, which was the one returned. */
+/* Set the calling thread's capture mode and return the previous one. */
 int capture_exchange(int mode);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The processes of a case, and how they talk. */
+/* The processes of a case, and the messages between them. */
 #include "contract.h"
 
 #include <sys/mount.h>
@@ -7,7 +7,7 @@
 
 #define EXIT_FAILED 1
 #define EXIT_SKIPPED 77
-#define SECONDS 60 /* that a process of a case may take */
+#define SECONDS 60 /* time limit for each process of a case */
 
 static int owner_pidfd = -1;
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
@@ -15,7 +15,7 @@ static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
 static _Noreturn void end(int code)
 {
 	fflush(NULL);
-	_exit(code); /* the exit handlers are the test program's, not the role's */
+	_exit(code); /* don't run the test program's exit handlers in a role's process */
 }
 
 static pid_t start(contract_role *role, int mine, int theirs)
@@ -27,12 +27,13 @@ static pid_t start(contract_role *role, int mine, int theirs)
 	if (pid != 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Otherwise cmocka's handler would run the next case in this child. */
 	for (size_t i = 0; i < sizeof(crashes) / sizeof(*crashes); i++)
-		signal(crashes[i], SIG_DFL); /* cmocka would go on with the next case here */
+		signal(crashes[i], SIG_DFL);
 	alarm(SECONDS);
 	if (theirs >= 0)
 		close(theirs);
-	setenv("GPUSHARE_SIM_DEVICES", "2", 0); /* nothing to a real driver */
+	setenv("GPUSHARE_SIM_DEVICES", "2", 0); /* a real driver ignores this */
 	role(mine);
 	end(0);
 }
@@ -151,7 +152,7 @@ void contract_leave_namespaces(int which)
 		CHECK(errno == EPERM || errno == ENOSPC || errno == EINVAL);
 		contract_skip("unshare(2) is not permitted");
 	}
-	/* In a chroot "/" is no mount point. */
+	/* In a chroot, "/" is not a mount point. */
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
 		CHECK(errno == EINVAL || errno == EPERM || errno == EACCES);
 		contract_skip("mount(2) of \"/\" is refused");
@@ -224,8 +225,10 @@ int contract_receive_fd(int peer)
 	return fd;
 }
 
-/* A pidfd is readable when the process has closed its files, the driver's among them; the end of
- * the socket would not say that. */
+/*
+ * A pidfd becomes readable after the process has closed its files, the driver's included. The end
+ * of the socket would not show that.
+ */
 void contract_await_owner_end(void)
 {
 	struct pollfd owner = {.fd = owner_pidfd, .events = POLLIN};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FACTS.md on cuMemAlloc: how memory is cut, and what the allocator answers to nonsense. */
+/* FACTS.md on cuMemAlloc: how the driver divides memory, and what invalid calls return. */
 #include "contract.h"
 
 #define ABSURD ((size_t)1 << 50)
@@ -23,7 +23,7 @@ static void out_of_memory(int peer)
 	cu_deviceptr pointer = 0;
 
 	EXPECT(CU_OUT_OF_MEMORY, driver->cuMemAlloc_v2(&pointer, ABSURD));
-	pointer = contract_filled(4096, 7); /* which does no harm to the context */
+	pointer = contract_filled(4096, 7); /* the failed call leaves the context usable */
 	CHECK(contract_holds(pointer, 4096, 7));
 	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
 }
@@ -154,7 +154,7 @@ static void whole_blocks(int peer)
 	}
 }
 
-/* Whatever the elements, rows are a multiple of the step apart. */
+/* The pitch is a multiple of STEP, whatever the element size. */
 static void rows(int peer)
 {
 	static const size_t widths[] = {1, 1000, 4097, 65537};
@@ -185,7 +185,7 @@ static void pitched(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemAllocPitch_v2(&pointer, &pitch, 64, 4, 3));
 }
 
-/* CUDA documents that what is no pointer is no error of this call, unlike of its singular. */
+/* CUDA documents that this call succeeds for a non-pointer, unlike cuPointerGetAttribute. */
 static void many_attributes(int peer)
 {
 	const struct driver *driver = contract_context(0);

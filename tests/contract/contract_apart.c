@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What freeing a program's stream-ordered memory in streams of our own leans on (shim/preload/shim_apart.h), beside
- * contract_deferred.c. Run on an H200 (driver 580.159.04) all of it held but for two things, which are not
- * asserted any more: a second cuMemFreeAsync of memory whose first is pending answers CUDA_SUCCESS there,
- * and the context is never synchronized again (FACTS.md, free_twice); and with eight streams held up,
- * and one behind each, a word that a further stream was to write was not written in 10 s, as streams share
- * the hardware's queues. So no stream of ours waits for the program's: an event tells when its time has come.
+ * The driver's behaviour that shim/preload/shim_apart.h needs to free a program's memory in streams
+ * of the shim; see also contract_deferred.c. On an H200 (driver 580.159.04) all of it held except
+ * two things, which are no longer asserted:
+ * - A second cuMemFreeAsync of memory whose first is pending returned CUDA_SUCCESS. The context
+ *   could never be synchronized again (FACTS.md, free_twice).
+ * - With eight blocked streams, and one waiting behind each, a write in a further stream did not
+ *   happen within 10 s, because streams share hardware queues.
+ * So no stream of the shim waits for a stream of the program: an event tells when the memory can be
+ * freed.
  */
 #include "capture.h"
 
-#define SIZE \
-	((size_t)128 << 20) /* other programs may use the GPU meanwhile, but not so much of it */
-#define FEW 3		    /* with one behind each, fewer than there are queues */
-#define MANY 8		    /* with one behind each, more than that */
+/* More than other programs are likely to allocate meanwhile: the cases compare free memory. */
+#define SIZE ((size_t)128 << 20)
+#define FEW 3  /* with one stream behind each: fewer than the hardware queues */
+#define MANY 8 /* with one stream behind each: more than the hardware queues */
 #define PER_THREAD ((cu_stream)2)
 #define CAPTURE_IMPLICIT 906
-#define LONG_MS 10000 /* to be sure that it does not come */
+#define LONG_MS 10000 /* wait this long before deciding that an event never completes */
 
 static const struct driver *driver;
 
@@ -29,7 +32,7 @@ static uint64_t *new_word(void)
 	return memset(pinned, 0, 4096);
 }
 
-/* The stream stands until somebody stores 1. */
+/* Block the stream until `*word` is 1. */
 static void hold_up(cu_stream stream, uint64_t *word)
 {
 	EXPECT(CU_OK, driver->cuStreamWaitValue64_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
@@ -48,7 +51,7 @@ static cu_stream new_stream(unsigned int flags)
 	return stream;
 }
 
-/* A stream of ours with nothing in it but what `stream` has so far; and what says that it has come. */
+/* Make a stream that waits for the present work of `stream`. Return an event recorded in it. */
 static cu_event behind(cu_stream stream, cu_stream *out_own)
 {
 	cu_event event = contract_recorded(driver, stream);
@@ -77,7 +80,7 @@ static size_t room(void)
 	return left;
 }
 
-/* Or a program that lets its own stream go by itself would stand for ever. */
+/* Otherwise a program that unblocks its own stream would wait for ever. */
 static void made_meanwhile(int peer)
 {
 	static const unsigned int kinds[] = {CU_STREAM_NONBLOCKING, 0};
@@ -86,7 +89,7 @@ static void made_meanwhile(int peer)
 	uint64_t *word;
 
 	driver = contract_context(0);
-	for (int i = 0; i < 3; i++) { /* and the legacy stream */
+	for (int i = 0; i < 3; i++) { /* i == 2: the legacy stream */
 		word = new_word();
 		stream = i < 2 ? new_stream(kinds[i]) : NULL;
 		hold_up(stream, word);
@@ -100,7 +103,7 @@ static void made_meanwhile(int peer)
 	}
 }
 
-/* Of whichever default stream, and of one that waits for the legacy one. */
+/* While `held` is blocked, `stream` is too: one of them is a default stream. */
 static void freed_behind(cu_stream held, cu_stream stream)
 {
 	cu_deviceptr pointer = contract_filled(SIZE, 1);
@@ -129,7 +132,10 @@ static void default_streams(int peer)
 	freed_behind(new_stream(0), NULL);
 }
 
-/* Until its stream is there it is memory, with what is in it. A second free is the program's mistake. */
+/*
+ * Until the stream reaches the free, the memory stays allocated and keeps its contents. A second
+ * free is the program's error.
+ */
 static void pending(int peer)
 {
 	cu_deviceptr pointer, other = 0;
@@ -151,7 +157,7 @@ static void pending(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
-/* 0: it has none, or there is none any more. */
+/* Return 0 if `pointer` is not, or no longer, memory with a buffer id. */
 static unsigned long long number_of(cu_deviceptr pointer)
 {
 	cu_pointer_attribute attribute = (cu_pointer_attribute)CU_ATTRIBUTE_BUFFER_ID;
@@ -162,7 +168,7 @@ static unsigned long long number_of(cu_deviceptr pointer)
 	return number;
 }
 
-/* By which a second free is known (shim/preload/shim_freed.h). */
+/* shim/preload/shim_freed.h recognizes a second free by this number. */
 static void numbered(int peer)
 {
 	cu_deviceptr pointer, other = 0;
@@ -201,7 +207,7 @@ static void all_come(cu_event events[], int count)
 		CHECK(comes(events[i]));
 }
 
-/* Neither what is freed in a stream beside them, nor who lets them go. */
+/* The blocked streams delay neither a free in another stream nor a write in another stream. */
 static void few(int peer)
 {
 	cu_stream streams[FEW], beside, writer;
@@ -212,7 +218,7 @@ static void few(int peer)
 	driver = contract_context(0);
 	word = new_word();
 	other = new_word();
-	pointer = contract_filled(CONTRACT_BLOCK, 1); /* which waits for all streams */
+	pointer = contract_filled(CONTRACT_BLOCK, 1); /* waits for all streams: do it first */
 	hold_up_each(streams, events, FEW, word);
 	beside = new_stream(CU_STREAM_NONBLOCKING);
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, beside));
@@ -227,7 +233,7 @@ static void few(int peer)
 	all_come(events, FEW);
 }
 
-/* No call waits for them, though streams beside them may: the CPU lets them go. */
+/* No call waits for the blocked streams, though other streams may. The CPU unblocks them. */
 static void many(int peer)
 {
 	cu_stream streams[MANY], beside;
@@ -251,7 +257,9 @@ static void many(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
-/* Where memory is short our stream alone is waited for, when its work is done. */
+/*
+ * If memory is short, the shim synchronizes only its own stream, after that stream's work is done.
+ */
 static void back_with_its_stream(int peer)
 {
 	cu_stream stream, own;
@@ -265,7 +273,7 @@ static void back_with_its_stream(int peer)
 	other = new_word();
 	word = new_word();
 	hold_up(new_stream(CU_STREAM_NONBLOCKING),
-		other); /* so the context is not to be waited for */
+		other); /* synchronizing the context would block on this */
 	stream = new_stream(CU_STREAM_NONBLOCKING);
 	hold_up(stream, word);
 	event = behind(stream, &own);
@@ -280,7 +288,7 @@ static void back_with_its_stream(int peer)
 	let_go(other);
 }
 
-/* A program may do so; its stream-ordered memory is no context's. */
+/* A program may do this: stream-ordered memory belongs to no context. */
 static void of_another_context(int peer)
 {
 	cu_context primary, other = NULL;
@@ -297,7 +305,7 @@ static void of_another_context(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
-/* All of it, under the relaxed mode: the capture goes on. */
+/* All these calls in the relaxed capture mode leave the capture valid. */
 static void while_captured(int peer)
 {
 	cu_stream stream, own;
@@ -319,7 +327,8 @@ static void while_captured(int peer)
 }
 
 /* "When any stream in the same context is being captured and it wasn't created with
- * cudaStreamNonBlocking, any attempted use of the legacy stream is invalid" (CUDA C++ Programming Guide). */
+ * cudaStreamNonBlocking, any attempted use of the legacy stream is invalid" (CUDA C++ Programming
+ * Guide). */
 static void legacy_while_captured(int peer)
 {
 	cu_deviceptr pointer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream capture: which calls of the allocator it forbids, to whom, and what becomes of it then.
- * FACTS.md has cuMemAlloc and cuMemCreate; the modes are as CUDA documents them for
- * cuThreadExchangeStreamCaptureMode. What is neither is marked as unmeasured.
+ * Stream capture: which allocator calls it forbids, in which threads, and how the capture ends
+ * then. FACTS.md covers cuMemAlloc and cuMemCreate. CUDA documents the modes for
+ * cuThreadExchangeStreamCaptureMode. Behaviour from neither source is marked as unmeasured.
  */
 #include "capture.h"
 
@@ -80,7 +80,7 @@ static void cuMemAlloc_spoils(int peer)
 	EXPECT(CU_OK, alloc());
 }
 
-/* The pitched, the managed one and the frees are unmeasured. */
+/* Unmeasured: cuMemAllocPitch, cuMemAllocManaged and the frees. */
 static void its_kin_spoil(int peer)
 {
 	driver = contract_context(0);
@@ -146,7 +146,7 @@ static void thread_local_capture(int peer)
 	capture_ends_invalidated();
 }
 
-/* An address that the graph would give memory to; no capture is harmed. */
+/* The call returns an address that the graph would allocate. The capture stays valid. */
 static void stream_ordered(int peer)
 {
 	cu_deviceptr pointer = 0;
@@ -167,7 +167,7 @@ static void frees_none_of(cu_deviceptr pointer)
 	CHECK(contract_holds(pointer, SIZE, 1));
 }
 
-/* A graph frees what a graph gave; what it would give has no handle. */
+/* A captured free accepts only memory of a captured allocation. Such memory has no IPC handle. */
 static void memory_from_before(int peer)
 {
 	cu_deviceptr plain, ordered = 0, within = 0;
@@ -196,7 +196,7 @@ static void legacy_stream(int peer)
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuStreamIsCapturing(NULL, &status));
 	CHECK((int)status == CU_CAPTURE_NONE);
-	capture_begin(CU_CAPTURE_RELAXED); /* of a stream that the legacy one doesn't wait for */
+	capture_begin(CU_CAPTURE_RELAXED); /* the legacy stream doesn't wait for this one */
 	EXPECT(CU_OK, driver->cuStreamIsCapturing(NULL, &status));
 	CHECK((int)status == CU_CAPTURE_NONE);
 	capture_ends_well();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A context that goes: what goes with it, and what those who had it current are told. */
+/*
+ * The end of a context: what ends with it, and what calls return in threads that have it current.
+ */
 #include "contract.h"
 
 #define SIZE (128 * CONTRACT_BLOCK)
@@ -85,7 +87,7 @@ static void destroyed(int peer)
 	CHECK(comes_back(left + SIZE));
 	CHECK(contract_holds(kept, CONTRACT_BLOCK, 1));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
-	EXPECT(CU_OK, driver->cuMemFreeAsync(ordered, NULL)); /* the device's, not the context's */
+	EXPECT(CU_OK, driver->cuMemFreeAsync(ordered, NULL)); /* pool memory is the device's */
 }
 
 static cu_context doomed;
@@ -117,7 +119,7 @@ static void destroyed_under_a_thread(int peer)
 	CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* As CUDA documents for cuCtxDestroy: what cuMemCreate made is not the context's. */
+/* As CUDA documents for cuCtxDestroy: cuMemCreate memory does not belong to the context. */
 static void vmm_stays(int peer)
 {
 	cu_mem_prop prop = contract_vmm_prop();
@@ -152,8 +154,10 @@ static cu_result release_it(void)
 	return driver->cuDevicePrimaryCtxRelease_v2(0);
 }
 
-/* It stays current as one that is destroyed, and is the same again once somebody retains it. What
- * it had is gone; what a pool gave is the device's. */
+/*
+ * The ended primary context stays current as a destroyed one. Retaining it yields the same context.
+ * Its memory is gone; pool memory stays, as it belongs to the device.
+ */
 static void primary_ends(cu_result (*end)(void))
 {
 	cu_context context = retained(), now = NULL;
@@ -230,7 +234,7 @@ static void of_a_stream(int peer)
 	CHECK(its == context);
 }
 
-/* Memory that is freed behind a stream, in another one of the context's. */
+/* Free memory behind a stream, in another stream of the same context. */
 static void free_behind(void)
 {
 	cu_deviceptr pointer = contract_filled(CONTRACT_BLOCK, 1);
@@ -240,7 +244,7 @@ static void free_behind(void)
 	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
 	EXPECT(CU_OK, driver->cuStreamCreate(&behind, CU_STREAM_NONBLOCKING));
 	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
-	EXPECT(CU_OK, driver->cuEventQuery(event)); /* nothing is what it stands for */
+	EXPECT(CU_OK, driver->cuEventQuery(event)); /* an event that was never recorded is ready */
 	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
 	EXPECT(CU_OK, driver->cuStreamWaitEvent(behind, event, 0));
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, behind));
@@ -248,7 +252,10 @@ static void free_behind(void)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
-/* Its streams and events are not given back: they end with it, and the next one has its own. */
+/*
+ * free_behind() destroys no stream or event: they end with the context, and the next context gets
+ * its own.
+ */
 static void streams_end(int peer)
 {
 	cu_context context, primary = retained();
@@ -267,7 +274,7 @@ static void streams_end(int peer)
 	free_behind();
 }
 
-/* --- what becomes of its memory in other processes --- */
+/* --- what happens to its memory in other processes --- */
 
 enum { OPEN_BEFORE, OPEN_AFTER, OFFERED };
 
@@ -312,7 +319,7 @@ static void owner_that_releases(int peer)
 	stay_without(peer);
 }
 
-/* As when the owner has freed it and nothing else was in its block. */
+/* Same answers as after the owner has freed memory that had its block to itself. */
 static void importer_of_the_gone(int peer)
 {
 	cu_ipc_mem_handle handle[OFFERED];

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What holding freed memory for its importers builds on: waiting without a free, freeing without a
- * wait, and what is left of it then. */
+/*
+ * The driver's behaviour that deferred frees build on: waiting without a free, freeing without a
+ * wait, and what remains of the memory then.
+ */
 #include "contract.h"
 
-#define SIZE \
-	((size_t)128 << 20) /* other programs may use the GPU meanwhile, but not so much of it */
+/* More than other programs are likely to allocate meanwhile: the cases compare free memory. */
+#define SIZE ((size_t)128 << 20)
 #define HELD_UP_US 20000
 
 static const struct driver *driver;
-static atomic_uint *word; /* pinned: what the stream waits for */
+static atomic_uint *word; /* pinned; the stream waits for it */
 static atomic_bool released;
 
-/* Work that stands until somebody stores 1. */
+/* Queue work that is blocked until `*word` is 1. */
 static cu_event held_up(void)
 {
 	cu_stream stream = NULL;
@@ -40,13 +42,13 @@ static size_t room(void)
 
 static void *release_later(void *unused)
 {
-	usleep(HELD_UP_US); /* so that a call that doesn't wait is back by then */
+	usleep(HELD_UP_US); /* a call that doesn't wait would return within this time */
 	atomic_store(&released, true);
 	atomic_store(word, 1);
 	return unused;
 }
 
-/* Whatever is freed: a few bytes of a block that goes on to be used will do. */
+/* Freeing any memory waits, even a few bytes of a block that stays in use. */
 static void small_free(int peer)
 {
 	cu_deviceptr neighbour, pointer;
@@ -82,7 +84,7 @@ static void free_apart(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
-/* What is to be freed in a stream that goes before its context is synchronized is not freed. */
+/* If the stream is destroyed before its context is synchronized, the memory is not freed. */
 static void free_in_what_goes(int peer)
 {
 	cu_stream apart = NULL;
@@ -101,7 +103,7 @@ static void free_in_what_goes(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
-/* But it is in one that stays, and that only comes behind what goes. */
+/* If only the stream that it waited for is destroyed, the memory is freed. */
 static void free_behind_what_goes(int peer)
 {
 	cu_stream apart = NULL, stream = NULL;
@@ -139,7 +141,7 @@ static void owner(int peer)
 	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, pointer));
 	contract_send(peer, &handle, sizeof(handle));
 	contract_hear(peer);
-	/* held: what is made meanwhile is other memory */
+	/* the memory is still allocated: a new allocation gets another address */
 	other = contract_filled(SIZE, 2);
 	CHECK(other != pointer);
 	contract_tell(peer);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Interprocess events, and what a stream waits for by them. */
+/* Interprocess events, and how streams wait for them. */
 #include "capture.h"
 
 #define SIZE (3 * CONTRACT_BLOCK)
 #define VALUE 7
-#define EVENTS 16384 /* of one process: more than some drivers have */
-#define LOOKS 100    /* for a second, whether what should stand does */
+#define EVENTS 16384 /* in one process: more than some drivers have */
+#define LOOKS 100    /* for a second: check that a blocked event stays blocked */
 #define LOOK_US 10000
 
 struct offer {
@@ -33,13 +33,14 @@ static cu_stream stream_of_its_own(void)
 
 static void *pinned(size_t size)
 {
-	static void *memory; /* of a local one gcc 12 thinks that it is what is returned */
+	/* static: gcc 12 would warn that a local variable's address is returned */
+	static void *memory;
 
 	EXPECT(CU_OK, driver->cuMemHostAlloc(&memory, size, CU_HOST_ALLOC_PORTABLE));
 	return memory;
 }
 
-/* Until somebody stores 1 in what this returns. */
+/* Block the stream until the caller stores 1 in the returned word. */
 static atomic_uint *hold_up(cu_stream stream)
 {
 	atomic_uint *word = pinned(4096);
@@ -93,7 +94,7 @@ static void owner_fills(int peer)
 	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	send_event(peer, event);
-	contract_hear(peer); /* it has seen that, and waits */
+	contract_hear(peer); /* the importer has seen CU_NOT_READY, and its stream waits */
 	atomic_store(word, 1);
 	contract_hear(peer);
 	EXPECT(CU_OK, driver->cuEventQuery(event));
@@ -129,7 +130,7 @@ static void importer_copies(int peer)
 	contract_tell(peer);
 }
 
-/* CUDA's documentation: what is opened behaves like an event of one's own. */
+/* As CUDA documents, an opened event behaves like an event of the process itself. */
 static void owner_waits(int peer)
 {
 	cu_stream stream;
@@ -179,7 +180,7 @@ static void owner_is_killed(int peer)
 	hold_up(stream);
 	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
 	send_event(peer, event);
-	contract_hear(peer); /* its stream waits for that */
+	contract_hear(peer); /* the importer's stream waits for the event */
 	raise(SIGKILL);
 }
 
@@ -194,7 +195,7 @@ static cu_event behind_a_wait_for(cu_event event)
 	return behind;
 }
 
-/* Its process ends all the same: by _exit(), which waits for no stream. */
+/* The streams stay blocked. The importer ends all the same: _exit() waits for no stream. */
 static void importer_stands(int peer)
 {
 	cu_event event, again = NULL, before, after;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a free answers that is not the one that belongs to the pointer, and that it does no harm. */
+/*
+ * What a free returns if it is not the one that belongs to the pointer, and that it does no harm.
+ */
 #include "contract.h"
 
 #define SIZE (2 * CONTRACT_BLOCK)
@@ -21,7 +23,7 @@ static void without_context(int peer)
 	EXPECT(CU_INVALID_CONTEXT, driver->cuMemAlloc_v2(&pointer, SIZE));
 }
 
-/* Nothing that refuses cuMemAlloc memory takes any of it away. */
+/* A call that refuses cuMemAlloc memory leaves all of it intact. */
 static void of_plain(int peer)
 {
 	cu_deviceptr pointer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FACTS.md, "Host access": the host's memory at one address for CPU and GPU, in two processes. */
+/* FACTS.md, "Host access": host memory at one address for CPU and GPU, in two processes. */
 #include "contract.h"
 
 #include "cuda/vmm_range.h"
@@ -38,7 +38,7 @@ static cu_mem_handle created(void)
 	return handle;
 }
 
-/* The CPU's access needs no node, and is the host's to give alone. */
+/* For the CPU's access the node number does not matter (0 here), and only host memory grants it. */
 static cu_result let_in(cu_deviceptr pointer, int location, int flags)
 {
 	const cu_mem_access access = {{location, 0}, flags};
@@ -191,7 +191,7 @@ static void offer_file(int peer)
 	contract_tell(peer);
 }
 
-/* The GPU has it at the CPU's address, in each process that registers it. */
+/* In each process that registers the file, the GPU's address is the CPU's address. */
 static void take_file(int peer)
 {
 	const struct driver *driver;

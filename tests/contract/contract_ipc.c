@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FACTS.md, "Legacy CUDA IPC handles": what has one, and what opening it yields. */
+/* FACTS.md, "Legacy CUDA IPC handles": which memory has one, and what opening it yields. */
 #include "contract.h"
 
 #define SIZE (3 * CONTRACT_BLOCK)
@@ -38,9 +38,9 @@ static void offer(int peer, cu_deviceptr pointer)
 	contract_send(peer, &handle, sizeof(handle));
 }
 
-/* --- what has a handle --- */
+/* --- which memory has a handle --- */
 
-/* Offers what holds 1 and waits for 2 in its place. */
+/* Offer memory filled with 1, and expect the importer to fill it with 2. */
 static void owner_of_plain(int peer)
 {
 	cu_deviceptr pointer;
@@ -165,7 +165,7 @@ static void importer_of_small_ones(int peer)
 	contract_tell(peer);
 }
 
-/* Offers an allocation by its base and by a pointer into it, 2 being written behind that. */
+/* Offer an allocation by its base and by an interior pointer. Bytes of 2 start at the latter. */
 static void owner_of_interior(int peer)
 {
 	cu_deviceptr pointer;
@@ -237,7 +237,7 @@ static void no_handle_at_all(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuIpcCloseMemHandle(0));
 }
 
-/* --- an owner that goes --- */
+/* --- an owner that frees or ends --- */
 
 static void owner_that_frees(int peer)
 {
@@ -246,7 +246,7 @@ static void owner_that_frees(int peer)
 	contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	offer(peer, pointer);
-	contract_hear(peer); /* it is open there */
+	contract_hear(peer); /* the importer has opened the handle */
 	EXPECT(CU_OK, contract_load()->cuMemFree_v2(pointer));
 	contract_tell(peer);
 	contract_hear(peer);
@@ -259,7 +259,7 @@ static void keeps_memory(cu_deviceptr pointer)
 	CHECK(contract_holds(pointer, SIZE, 5));
 }
 
-/* What is open in this process already is opened again without a question to the owner. */
+/* If the handle is open in this process, the driver opens it again without the owner. */
 static void opens_once_more(cu_deviceptr pointer, const cu_ipc_mem_handle *handle)
 {
 	CHECK(opened(handle) == pointer);
@@ -289,7 +289,7 @@ static void importer_after_free(int peer)
 	contract_tell(peer);
 }
 
-/* One more small allocation in the block of `pointer`, or at its very place. */
+/* Make one more small allocation in the block of `pointer`, or exactly at its address. */
 static cu_deviceptr in_its_block(cu_deviceptr pointer, bool at_its_place)
 {
 	for (int i = 0; i < 4096; i++) {
@@ -302,7 +302,9 @@ static cu_deviceptr in_its_block(cu_deviceptr pointer, bool at_its_place)
 	return 0;
 }
 
-/* Frees what it has offered while a neighbour keeps their block; then hands the place out again. */
+/*
+ * Free the offered memory while a neighbour keeps the block. Then allocate the same address again.
+ */
 static void owner_with_a_neighbour(int peer)
 {
 	cu_deviceptr pointer, neighbour;
@@ -321,7 +323,7 @@ static void owner_with_a_neighbour(int peer)
 	CHECK(contract_holds(neighbour, SMALL_SIZE, 3));
 }
 
-/* The driver knows only whether the block is there, not whether the allocation is. */
+/* The driver only checks that the block exists, not that the allocation does. */
 static void importer_of_a_freed_place(int peer)
 {
 	cu_ipc_mem_handle handle = received(peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FACTS.md, "How programs reach the allocator": which pointer each way of asking yields. */
+/* FACTS.md, "How programs reach the allocator": which pointer each kind of lookup yields. */
 #include "contract.h"
 
 #include <ctype.h>
@@ -31,7 +31,7 @@ static void yields(const struct driver *driver, const char *bare, int version, c
 	CHECK(!"cuGetProcAddress yields the pointer that dlsym does");
 }
 
-/* The entry points of allocation, IPC, VMM and context: what a hook may take the place of. */
+/* The entry points for allocation, IPC, VMM and contexts, which a hook may replace. */
 static bool is_measured(const char *symbol)
 {
 	static const char *const starts[] = {"cuMemAlloc",
@@ -68,7 +68,7 @@ static const struct entry {
 #undef F
 };
 
-/* CUDA 11.4 and 13 have other calls behind the same bare names of some context entry points. */
+/* CUDA 11.4 and 13 give the same bare names of some context entry points to other functions. */
 static int last_version_of(const struct entry *entry, int newest)
 {
 	if (strncmp(entry->symbol, "cuCtx", 5) != 0 || newest <= 11030)
@@ -76,7 +76,7 @@ static int last_version_of(const struct entry *entry, int newest)
 	return entry->version > 11030 ? entry->version : 11030;
 }
 
-/* The same bare name means another symbol of ours from some later version on. */
+/* Does a later CUDA version give this bare name to another symbol of the table? */
 static bool is_superseded(const struct entry *its, const char *bare)
 {
 	for (const struct entry *entry = entries;
@@ -90,7 +90,7 @@ static bool is_superseded(const struct entry *its, const char *bare)
 	return false;
 }
 
-/* Asked as of the version that brought it, and as of the driver's own. */
+/* Look each up as of the version that introduced it, and as of the driver's own version. */
 static void every_entry_point(int peer)
 {
 	const struct driver *driver = contract_initialise();
@@ -113,7 +113,7 @@ static void every_entry_point(int peer)
 	CHECK(measured >= 19);
 }
 
-/* Rows of what FACTS.md says in so many words. */
+/* Rows that FACTS.md states explicitly. */
 static const struct {
 	const char *bare;
 	int version, flags;
@@ -191,7 +191,10 @@ static void is_not_found(const struct driver *driver, const char *bare, int vers
 	CHECK(pointer == (void *)driver);
 }
 
-/* The newer generation answers success and NULL, the older one says it and leaves the pointer. */
+/*
+ * cuGetProcAddress_v2 returns success and NULL. cuGetProcAddress returns CU_NOT_FOUND and leaves
+ * the pointer.
+ */
 static void what_there_is_not(int peer)
 {
 	const struct driver *driver = contract_initialise();
@@ -201,7 +204,7 @@ static void what_there_is_not(int peer)
 	is_not_found(driver, "cuMemCreate", 4000, CU_PROC_VERSION_INSUFFICIENT);
 }
 
-/* Another file of the same driver, loaded beside it. */
+/* Load a copy of the driver's file as a second driver. */
 static struct driver load_copy(const struct driver *driver)
 {
 	char path[] = "/tmp/gpushare.XXXXXX", command[PATH_MAX + 64];
@@ -221,7 +224,10 @@ static struct driver load_copy(const struct driver *driver)
 	return copy;
 }
 
-/* In one process one driver starts. Nothing of the other one works, and the first is none the worse. */
+/*
+ * Only the first driver that starts in a process works. All calls of the other one fail, and they
+ * don't disturb the first.
+ */
 static void one_starts(const struct driver *first, const struct driver *second)
 {
 	cu_deviceptr pointer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* VMM addresses: what may be mapped and unmapped, and what the driver tells of a range. */
+/* VMM addresses: what can be mapped and unmapped, and what the driver reports about a range. */
 #include "contract.h"
 
 #define BLOCKS(count) ((size_t)(count)*CONTRACT_BLOCK)
@@ -90,7 +90,7 @@ static void has_no_mapping(cu_deviceptr pointer)
 	EXPECT(CU_NOT_FOUND, driver->cuMemGetAddressRange_v2(&base, &size, pointer));
 }
 
-/* By the call it is the mapping, by the attributes the reservation. */
+/* cuMemGetAddressRange reports the mapping; the pointer attributes report the reservation. */
 static void ranges(int peer)
 {
 	size_t size = 0;
@@ -100,7 +100,7 @@ static void ranges(int peer)
 	EXPECT(CU_INVALID_VALUE, driver->cuPointerGetAttribute(
 				     &size, (cu_pointer_attribute)CU_ATTRIBUTE_RANGE_SIZE, at));
 	EXPECT(CU_OK, driver->cuMemMap(at, BLOCKS(2), 0, created(BLOCKS(2)), 0));
-	has_no_mapping(at); /* nobody may use it yet */
+	has_no_mapping(at); /* no device has access */
 	is_reservation(at);
 	EXPECT(CU_OK, driver->cuMemMap(at + BLOCKS(2), BLOCKS(1), 0, created(BLOCKS(1)), 0));
 	allow(at, BLOCKS(3));

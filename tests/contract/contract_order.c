@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Words in shared memory that streams of two processes write and wait for; host functions; the same in
- * graphs. What shim/api/api_order_stream.c leans on. */
+/*
+ * Words in shared memory that streams of two processes write and wait for, host functions, and both
+ * in graphs. shim/api/api_order_stream.c relies on this behaviour.
+ */
 #include "contract.h"
 
 #define PAGE 16384
@@ -9,8 +11,8 @@
 typedef struct graph_exec_opaque *graph_exec;
 
 static const struct driver *driver;
-static _Atomic uint64_t *words; /* of a memfd that both processes have */
-static cu_deviceptr at;		/* for the GPU */
+static _Atomic uint64_t *words; /* in a memfd that both processes map */
+static cu_deviceptr at;		/* their address for the GPU */
 
 static void need_words(void)
 {
@@ -65,7 +67,7 @@ static cu_result write_to(cu_stream stream, size_t word, uint64_t value)
 	return driver->cuStreamWriteValue64_v2(stream, at + word * 8, value, 0);
 }
 
-/* Greater or equal by the sign of the difference: 2^62 more lets everybody through. */
+/* CU_WAIT_GEQ compares by the sign of the difference: adding 2^62 releases every waiter. */
 static void geq_is_cyclic(int peer)
 {
 	cu_stream stream = set_up(-1);
@@ -83,12 +85,12 @@ static void geq_is_cyclic(int peer)
 	atomic_store(&words[0], 7 + GONE);
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
 	CHECK(atomic_load(&words[1]) == 2);
-	atomic_store(&words[0], UINT64_MAX - 1); /* it wraps */
+	atomic_store(&words[0], UINT64_MAX - 1); /* the comparison wraps around */
 	EXPECT(CU_OK, wait_for(stream, 0, UINT64_MAX - 1));
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
 }
 
-/* What is behind a wait is done behind it, and what was written is there before the word is. */
+/* Work after a wait runs after it. Data written before a word is visible before the word. */
 static void work_stays_in_order(int peer)
 {
 	cu_stream stream = set_up(-1);
@@ -103,9 +105,10 @@ static void work_stays_in_order(int peer)
 	EXPECT(CU_OK, driver->cuMemcpyHtoDAsync_v2(memory, bytes, CONTRACT_BLOCK, stream));
 	EXPECT(CU_OK, write_to(stream, 1, 1));
 	EXPECT(CU_OK, driver->cuMemcpyDtoHAsync_v2(bytes, memory, CONTRACT_BLOCK, stream));
-	memset(bytes, 3, CONTRACT_BLOCK); /* pinned: it is read when its turn comes */
+	memset(bytes, 3, CONTRACT_BLOCK); /* pinned: the copy reads it when it runs */
 	usleep(20000);
-	CHECK(atomic_load(&words[1]) == 0); /* a copy meanwhile may wait behind these on a GPU */
+	/* Check the word, not the memory: on a GPU, a copy from it might queue behind these. */
+	CHECK(atomic_load(&words[1]) == 0);
 	atomic_store(&words[0], 1);
 	while (!atomic_load(&words[1]))
 		usleep(100);
@@ -114,7 +117,6 @@ static void work_stays_in_order(int peer)
 	CHECK(bytes[0] == 3 && bytes[CONTRACT_BLOCK - 1] == 3);
 }
 
-/* Two processes' streams, by the same memory. */
 static void ping(int peer)
 {
 	int fd = memfd_create("contract", MFD_CLOEXEC);
@@ -198,7 +200,7 @@ static void they_are_captured(int peer)
 	EXPECT(CU_OK, driver->cuGraphDestroy(graph));
 }
 
-/* In another thread or stream than the one that captures, a relaxed thread may register memory. */
+/* While another stream is captured, a thread in relaxed mode may register memory. */
 static void memory_is_registered_beside_a_capture(int peer)
 {
 	cu_stream stream = set_up(-1);

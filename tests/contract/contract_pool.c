@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a memory pool counts, keeps, gives back and lets other GPUs see. Measured on H200s, driver 580.159.04. */
+/*
+ * What a memory pool counts, keeps and gives back, and which GPUs have access. Measured on H200s,
+ * driver 580.159.04.
+ */
 #include "contract.h"
 
 #define MIB ((size_t)1 << 20)
-#define PIECE (32 * MIB) /* is reserved and given back at a time */
+#define PIECE (32 * MIB) /* the unit in which a pool reserves memory and gives it back */
 
 static const struct driver *driver;
 static cu_mem_pool pool;
@@ -67,7 +70,7 @@ static void trim(size_t keep)
 	EXPECT(CU_OK, driver->cuMemPoolTrimTo(pool, keep));
 }
 
-/* Used is what was asked for, to the byte, and until it is freed; reserved goes with a synchronization. */
+/* "Used" is the bytes requested and not freed. "Reserved" shrinks at a synchronization. */
 static void counts(int peer)
 {
 	static const size_t sizes[] = {1, 700, 2 * MIB, 3000000, 40 * MIB, 64 * MIB, 100 * MIB};
@@ -104,7 +107,10 @@ static void counts(int peer)
 	EXPECT(CU_OK, driver->cuMemPoolDestroy(pool));
 }
 
-/* A synchronization leaves what the threshold says; trimming leaves more, whole pieces both. */
+/*
+ * A synchronization keeps at most the threshold. A trim keeps at least its argument. Both keep
+ * whole pieces.
+ */
 static void keeps(int peer)
 {
 	cu_deviceptr first, second;
@@ -135,7 +141,7 @@ static void keeps(int peer)
 	trim(0);
 	is(MIB, 32 * MIB);
 	give(second);
-	trim(0); /* nobody has waited */
+	trim(0); /* no effect before a synchronization */
 	is(0, 32 * MIB);
 	synchronize();
 	is(0, 32 * MIB);
@@ -184,7 +190,6 @@ static void own_access(int peer)
 	CHECK(types == CU_HANDLE_POSIX_FD);
 }
 
-/* Of what the pool has given already, too. */
 static void peer_access(int peer)
 {
 	cu_deviceptr pointer;
@@ -216,7 +221,7 @@ static void peer_access(int peer)
 	EXPECT(CU_OK, driver->cuCtxSetCurrent(here));
 }
 
-/* Ordinary memory is copied to and from another GPU's context, and not filled there. */
+/* Another GPU's context can copy ordinary memory, but not fill it. */
 static void plain_there(int peer)
 {
 	cu_deviceptr pointer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FACTS.md, "Legacy CUDA IPC handles": the driver checks nobody who holds the 64 bytes. */
+/* FACTS.md, "Legacy CUDA IPC handles": any process that has the 64 bytes can open the handle. */
 #include "contract.h"
 
 #include <grp.h>
@@ -10,7 +10,7 @@
 
 struct offer {
 	cu_ipc_mem_handle handle;
-	cu_uuid uuid[2]; /* of the owner's devices; the second only where there is one */
+	cu_uuid uuid[2]; /* of the owner's devices; the second only if the case uses two */
 };
 
 static void owner_on_device_0(int peer, int devices)
@@ -42,7 +42,7 @@ static void owner_of_two_devices(int peer)
 
 static struct offer offered;
 
-/* Opens, reads and stores with `device` current. */
+/* Open, read and store with `device` current. */
 static void use(int peer, int device)
 {
 	const struct driver *driver = contract_context(device);
@@ -59,13 +59,13 @@ static void use(int peer, int device)
 static void another_user(int peer)
 {
 	contract_receive(peer, &offered, sizeof(offered));
-	contract_load(); /* its folder may be closed to others */
+	contract_load(); /* before setuid: its folder may be closed to other users */
 	if (geteuid() != 0)
 		contract_skip("only root can become another user");
 	CHECK(setgroups(0, NULL) == 0);
 	CHECK(setgid(NOBODY) == 0);
 	CHECK(setuid(NOBODY) == 0);
-	/* The simulated driver reads the owner's /proc, which another user may not. */
+	/* The simulated driver reads the owner's /proc, and another user may not. */
 	if (contract_is_simulated())
 		contract_skip("the simulated driver can't open another user's handle");
 	use(peer, 0);
@@ -78,7 +78,7 @@ static void other_ipc_and_mount_namespace(int peer)
 	use(peer, 0);
 }
 
-/* The first process of its pid namespace: cuInit wants a /proc that fits. */
+/* The first process of its pid namespace. cuInit needs a /proc of the same namespace. */
 static void first_process(int peer)
 {
 	CHECK(mount("none", "/proc", "proc", 0, NULL) == 0);
@@ -112,12 +112,12 @@ static void see_only_the_second_device(void)
 	const char *second = visible ? strchr(visible, ',') : ",1";
 	char only[64];
 
-	CHECK(second != NULL); /* two devices are visible, so two are named */
+	CHECK(second != NULL); /* two devices are visible, so the variable lists two */
 	snprintf(only, sizeof(only), "%.*s", (int)strcspn(second + 1, ","), second + 1);
 	CHECK(setenv("CUDA_VISIBLE_DEVICES", only, 1) == 0);
 }
 
-/* What is device 1 there is device 0 here, and the memory's device is none here at all. */
+/* The owner's device 1 is device 0 here. The memory's device is not visible here at all. */
 static void other_visible_devices(int peer)
 {
 	const struct driver *driver;

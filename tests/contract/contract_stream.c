@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory in stream order, and streams that are held up by a word in memory. */
+/* Stream-ordered memory, and streams blocked on a word in memory. */
 #include "contract.h"
 
 #define SIZE (3 * CONTRACT_BLOCK)
 #define HELD_UP_US 20000
 
 static const struct driver *driver;
-static atomic_uint *word; /* pinned: what streams wait for */
+static atomic_uint *word; /* pinned; streams wait for it */
 static atomic_bool released;
 
-/* A stream that nothing orders but its own work. */
+/* Make a stream that doesn't synchronize with the legacy default stream. */
 static cu_stream stream_of_its_own(void)
 {
 	cu_stream stream = NULL;
@@ -18,7 +18,7 @@ static cu_stream stream_of_its_own(void)
 	return stream;
 }
 
-/* A stream that stands until somebody stores 1. */
+/* Make a stream that is blocked until `*word` is 1. */
 static cu_stream stream_held_up(void)
 {
 	cu_stream stream = stream_of_its_own();
@@ -35,7 +35,7 @@ static cu_stream stream_held_up(void)
 
 static void *release_later(void *unused)
 {
-	usleep(HELD_UP_US); /* so that a call that doesn't wait is back by then */
+	usleep(HELD_UP_US); /* a call that doesn't wait would return within this time */
 	atomic_store(&released, true);
 	atomic_store(word, 1);
 	return unused;
@@ -59,7 +59,7 @@ static void behind_a_wait(int peer)
 	stream = stream_held_up();
 	event = contract_recorded(driver, stream);
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
-	EXPECT(CU_OK, driver->cuEventSynchronize(before)); /* another stream isn't held up */
+	EXPECT(CU_OK, driver->cuEventSynchronize(before)); /* another stream isn't blocked */
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	atomic_store(word, 1);
 	EXPECT(CU_OK, driver->cuEventSynchronize(event));
@@ -114,7 +114,7 @@ static void freeing_in_order(int peer)
 	EXPECT(CU_OK, driver->cuEventQuery(event));
 }
 
-/* By either free: CUDA documents that cuMemFree may take stream-ordered memory. */
+/* Both frees work: CUDA documents that cuMemFree may take stream-ordered memory. */
 static void in_order(int peer)
 {
 	cu_deviceptr pointer[2] = {0, 0};
@@ -136,7 +136,7 @@ static void in_order(int peer)
 	EXPECT(CU_OK, driver->cuMemFreeAsync(0, stream));
 }
 
-/* cuMemAlloc memory may be freed in stream order too, and is gone then. */
+/* cuMemAlloc memory may be freed in stream order too. */
 static void plain_memory_in_order(int peer)
 {
 	cu_deviceptr pointer, other;
@@ -183,7 +183,7 @@ static void owner(int peer)
 	contract_hear(peer);
 }
 
-/* Whatever the stream has to do with it. */
+/* The close waits even though the blocked stream doesn't use the mapping. */
 static void importer_that_closes(int peer)
 {
 	cu_ipc_mem_handle handle;
@@ -201,7 +201,7 @@ static void importer_that_closes(int peer)
 	contract_tell(peer);
 }
 
-/* 1 and 2 are the legacy stream and the thread's own, for every call that takes a stream. */
+/* For every call that takes a stream, 1 is the legacy stream and 2 the thread's own. */
 static void by_number(int peer)
 {
 	cu_context current = NULL, its = NULL;
@@ -257,7 +257,7 @@ static void from_a_pool(int peer)
 	EXPECT(CU_OK, driver->cuMemFreeAsync(other, NULL));
 }
 
-/* Programs whose default stream is a thread's own come by these. */
+/* Programs built for per-thread default streams call these entries. */
 static void per_thread(int peer)
 {
 	cu_deviceptr pointer = 0, pooled = 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which calls a global capture on one thread forbids to all others, and that the relaxed mode
- * allows them all. */
+/*
+ * Which calls a global capture on one thread forbids to all other threads. The relaxed mode allows
+ * all of them.
+ */
 #include "capture.h"
 
 #define SIZE CONTRACT_BLOCK
@@ -207,7 +209,7 @@ static void prepare(int peer)
 	EXPECT(CU_OK, driver->cuEventSynchronize(event));
 }
 
-/* A capture that has something in it. */
+/* Begin a capture and record a copy in it. */
 static void begin(void)
 {
 	capture_begin(CU_CAPTURE_GLOBAL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FACTS.md, "VMM allocations": what concerns legacy handles, lifetime, addresses and protection. */
+/* FACTS.md, "VMM allocations": legacy handles, lifetime, addresses and protection. */
 #include "contract.h"
 #include "cuda/vmm_range.h"
 
@@ -55,7 +55,7 @@ static void retained(int peer)
 			  &again, (void *)(uintptr_t)(pointer + CONTRACT_BLOCK)));
 	CHECK(again == handle);
 	EXPECT(CU_OK, driver->cuMemRelease(handle));
-	EXPECT(CU_OK, driver->cuMemRelease(again)); /* it was counted */
+	EXPECT(CU_OK, driver->cuMemRelease(again)); /* cuMemRetainAllocationHandle counted it */
 	contract_fill(pointer, SIZE, VALUE);
 	CHECK(contract_holds(pointer, SIZE, VALUE));
 	pointer = contract_filled(SIZE, 1);
@@ -69,7 +69,7 @@ static cu_result exported(cu_mem_handle handle, int *fd)
 							     (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
 }
 
-/* While it is mapped, a handle that was released says more than it should. */
+/* While the memory is mapped, its released handle can still be exported and retained. */
 static void released(int peer)
 {
 	const struct driver *driver = contract_context(0);
@@ -126,8 +126,10 @@ static void no_host_access(int peer)
 	EXPECT(CU_NOT_SUPPORTED, driver->cuMemSetAccess(pointer, SIZE, &host, 1));
 }
 
-/* Driver 580 makes a dma-buf of device memory, and its mmap answers errno 524; from CUDA 13.3 on an
- * attribute says where it works. */
+/*
+ * Driver 580 exports device memory as a dma-buf, but mmap of that fails with errno 524. From CUDA
+ * 13.3 on an attribute says where mmap works.
+ */
 static void dma_buf(int peer)
 {
 	const struct driver *driver = contract_context(0);
@@ -147,7 +149,7 @@ static void dma_buf(int peer)
 	CHECK((address != MAP_FAILED) == (can_map != 0));
 }
 
-/* Fills a buffer and hands out its address and its fd. */
+/* Fill a buffer; send its address and its fd. */
 static cu_deviceptr offer(int peer)
 {
 	const struct driver *driver = contract_context(0);
@@ -172,7 +174,10 @@ static cu_deviceptr reserved(size_t size, size_t alignment, cu_deviceptr wanted)
 	return pointer;
 }
 
-/* What vmm_make() leans on: an address that nobody uses is given, one that is in use is not. */
+/*
+ * vmm_make() relies on this: the driver grants a requested address that is free, and no other that
+ * is in use.
+ */
 static void hinted(int peer)
 {
 	static const size_t sizes[] = {CONTRACT_BLOCK, SIZE, RANGE_ALIGNMENT, 3 * RANGE_ALIGNMENT};
@@ -192,13 +197,13 @@ static void hinted(int peer)
 						   wanted + CONTRACT_BLOCK, 0));
 		EXPECT(CU_OK, driver->cuMemAddressFree(pointer, sizes[i]));
 	}
-	CHECK(reserved(SIZE, 0, pointer) != pointer); /* without an alignment: from a pool */
+	CHECK(reserved(SIZE, 0, pointer) != pointer); /* no alignment: taken from a pool */
 	pointer = contract_vmm_map(created(), SIZE, pointer, CU_ACCESS_READ_WRITE);
 	contract_fill(pointer, SIZE, VALUE);
 	CHECK(contract_holds(pointer, SIZE, VALUE));
 }
 
-/* One call for all devices, also for those that nobody ever asked to peer. */
+/* One call gives all devices access, even devices whose peer access was never enabled. */
 static void access_for_all(int peer)
 {
 	const struct driver *driver;
@@ -253,7 +258,7 @@ static void owner_that_is_killed(int peer)
 	raise(SIGKILL);
 }
 
-/* Each export is a descriptor of its own; what was imported is not passed on. */
+/* Each export is a separate descriptor. An imported handle can't be exported. */
 static void exported_twice(int peer)
 {
 	cu_mem_handle handle, again;
@@ -298,7 +303,7 @@ static void later_process(int peer)
 	CHECK(contract_holds(pointer, SIZE, VALUE));
 }
 
-/* Holds the fd and nothing else of CUDA's while the owner goes; then another process comes. */
+/* Hold the fd and nothing else of CUDA while the owner ends; then start other processes. */
 static void keeper(int peer)
 {
 	cu_deviceptr its;

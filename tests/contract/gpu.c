@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver that the loader finds, real or simulated, and memory to look at. */
+/* The driver that the loader finds, real or simulated, and memory filled with a value. */
 #include "contract.h"
 #include "cuda/vmm_range.h"
 
@@ -8,7 +8,7 @@
 static struct driver table;
 static void *library;
 
-/* A test that finds no driver at all fails. */
+/* If there is no driver at all, the test fails. */
 const struct driver *contract_load(void)
 {
 	if (library)
@@ -113,7 +113,7 @@ cu_mem_prop contract_vmm_prop(void)
 			     .location = {CU_LOCATION_DEVICE, 0}};
 }
 
-/* At `want` where that is free and not 0; it is a multiple of RANGE_ALIGNMENT. */
+/* Map at `want` if it is free and not 0. `want` must be a multiple of RANGE_ALIGNMENT. */
 cu_deviceptr contract_vmm_map(cu_mem_handle handle, size_t size, cu_deviceptr want, int flags)
 {
 	const struct driver *driver = contract_load();

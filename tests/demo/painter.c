@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ordinary CUDA program that knows nothing of gpushare: fills a buffer on the GPU, watches its
- * first bytes until they change, saves what it sees to the file it was given, and stays until
- * SIGTERM (or 30 s).
+ * An ordinary CUDA program, written without gpushare. It fills a buffer on the GPU and polls the
+ * first bytes until they change. Then it saves the buffer to FILE and stays until SIGTERM. After 30
+ * s it gives up.
  */
 #include <cuda_runtime_api.h>
 #include <signal.h>

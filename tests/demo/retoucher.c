@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole of a program that reaches another process's GPU buffer by name and changes it. */
+/* A complete program: attach another process's GPU buffer by name and write into it. */
 #include <gpushare.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_DEMO_RING_H
 #define TESTS_DEMO_RING_H
-/* What both ends of the ring agree on: frame n lies in slot (n - 1) % SLOTS. */
+/* Layout of the ring for producer and consumer: frame n lies in slot (n - 1) % SLOTS. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

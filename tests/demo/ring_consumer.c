@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The other end of ring_producer's ring: every frame once, in order, whole. */
+/* Consumer of ring_producer's ring: check that each frame arrives once, in order and undamaged. */
 #include <gpushare.h>
 
 #include "ring.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A ring of frames in GPU memory: waits for all who consume before it writes over a frame. */
+/* Producer of a ring of frames in GPU memory. Before it overwrites a frame, it waits until every
+ * consumer has released that frame. */
 #include <gpushare.h>
 
 #include "ring.h"

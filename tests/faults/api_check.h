@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULTS_API_CHECK_H
 #define TESTS_FAULTS_API_CHECK_H
-/* A line a call of the API's, and what must hold of each; what the process has at its end. */
+/*
+ * One output line for each API call, checks that must hold for every call, and what the process
+ * holds at its end.
+ */
 #include <dirent.h>
 
 #include "../e2e/programs/order_crew.h"
@@ -27,7 +30,7 @@ static int did(const char *what, int status)
 	return status == 0;
 }
 
-/* The same for a call that makes something; *out is NULL when it did not. */
+/* Like did(), for a call that makes something. *out is NULL if the call failed. */
 static int made(const char *what, int status, void *out)
 {
 	void **slot = out;
@@ -74,7 +77,9 @@ static int count_one(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-/* After a call that failed nothing may stand under that name, after one that went well neither. */
+/*
+ * The name must not exist: not after a failed call that would have made it, and not after its free.
+ */
 static void must_be_gone(const char *name, const char *when)
 {
 	struct gpushare_info info;
@@ -84,7 +89,10 @@ static void must_be_gone(const char *name, const char *when)
 		printf("wrong: %s: the name is there\n", when);
 }
 
-/* Not those of the simulated driver, which keeps some for what comes next: its bytes are counted. */
+/*
+ * Count the open descriptors except those of the simulated driver, which keeps some for reuse.
+ * bytes_since() covers its memory.
+ */
 static int descriptors(void)
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -105,7 +113,10 @@ static int descriptors(void)
 	return count;
 }
 
-/* More than these? The simulated driver's threads open some for a moment. */
+/*
+ * How many more are open than `before`? Retry, because the simulated driver's threads open some for
+ * a moment.
+ */
 static int descriptors_since(int before)
 {
 	int more = descriptors() - before;
@@ -125,7 +136,7 @@ static size_t free_bytes(void)
 	return here;
 }
 
-/* Another may have held what is free a moment later. */
+/* Retry: another process may free its memory a moment later. */
 static ssize_t bytes_since(size_t before)
 {
 	ssize_t more = (ssize_t)(before - free_bytes());
@@ -137,7 +148,7 @@ static ssize_t bytes_since(size_t before)
 	return more;
 }
 
-/* What streams are still to come to is not given back before. */
+/* Pending stream work holds resources, so wait for it. */
 static void streams_have_come(void)
 {
 	wrong_unless(!cu.cuStreamSynchronize(NULL), "the streams don't come to their end");

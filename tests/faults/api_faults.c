@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a user of the API does while one call of the library's fails: `api_faults SCENE`. A line a call,
- * and `wrong: ...` where the contract is broken: a failure without a sentence, an out_ argument that was
- * set by one, contents that are others, a name without a buffer, something left behind. `left N BYTES`
- * at the end: descriptors and device bytes more than before the session was opened.
+ * A program that uses the API while one call inside the library fails: `api_faults SCENE...`. It
+ * prints one line for each call. It prints `wrong: ...` if the contract is broken: a failure
+ * without a sentence, an out_ argument set by a failed call, wrong contents, a name without a
+ * buffer, something left behind. The last line is `left N BYTES`: descriptors and device bytes more
+ * than before the session was opened.
  */
 #include "api_more.h"
 
@@ -71,7 +72,7 @@ static void own(const char *name, uint32_t flags)
 		must_be_gone(name, "free");
 }
 
-/* Memory of the program's own. */
+/* Share memory that the program has allocated itself. */
 static void share(const char *name)
 {
 	struct gpushare_buffer *buffer = UNTOUCHED;
@@ -88,7 +89,7 @@ static void share(const char *name)
 	must(cu.cuMemFree_v2(pointer) == 0, "cuMemFree");
 }
 
-/* What another process made with the pattern of 7. */
+/* Attach a buffer that another process has filled with the pattern of 7. */
 static void attach(const char *name, int host_only)
 {
 	const struct gpushare_attach_options options = {.wait_ms = 100, .host_only = host_only};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULTS_API_MORE_H
 #define TESTS_FAULTS_API_MORE_H
-/* Scenes in which others have a part: who publishes, holds, may what; another registry. */
+/* Scenes with other processes: publishers, holders, access rights, another registry. */
 #include "api_serve.h"
 #include "api/dlpack.h"
 
-/* Calls that may fail and fail are tried again: one fault is over soon. */
+/* Retry: `is` may fail too, but only one call is made to fail. */
 static int comes_true(int (*is)(const char *name), const char *name)
 {
 	for (int tries = 0; tries < 200; tries++) {
@@ -37,7 +37,7 @@ static int is_gone(const char *name)
 	return gpushare_stat(session, name, &info) == GPUSHARE_E_NOT_FOUND;
 }
 
-/* What another publishes, again and again. */
+/* Consume what another process publishes repeatedly. */
 static void consume(void)
 {
 	struct gpushare_buffer *buffer = UNTOUCHED;
@@ -59,7 +59,7 @@ static void consume(void)
 	did("detach", gpushare_detach(buffer));
 }
 
-/* Freed while another has it attached, who then lets go. */
+/* Free a buffer while another process has it attached; that process detaches later. */
 static void deferred(void)
 {
 	struct gpushare_buffer *buffer = UNTOUCHED;
@@ -81,7 +81,7 @@ static int count_holder(const struct gpushare_holder *holder, void *user)
 	return 0;
 }
 
-/* Questions about what others have; the second time the index may know. */
+/* Ask about other processes' buffers. The second time the index may answer. */
 static void ask(void)
 {
 	struct gpushare_registry_info has;
@@ -132,7 +132,7 @@ static void rights(void)
 	did("detach", gpushare_detach(other));
 }
 
-/* Kept, adopted, unlinked. The one that is not taken away by a failed unlink is the caller's. */
+/* Keep, adopt, unlink. If the unlink fails, the caller of this program has to remove the name. */
 static void keep(void)
 {
 	struct gpushare_alloc_options options = {.device = -1, .flags = GPUSHARE_FLAG_KEEP};
@@ -154,8 +154,10 @@ static void keep(void)
 		must_be_gone("kept", "unlink");
 }
 
-/* Another registry comes between: what is shared and attached is there again. In the file "up" one
- * asks for it, and "go" says that it is there. */
+/*
+ * The caller replaces the registry. Afterwards the names and the attachment must exist again. This
+ * program creates the file "up" to ask for it; the file "go" says that the new registry runs.
+ */
 static void restart(void)
 {
 	const struct gpushare_alloc_options mapped = {.device = -1, .flags = GPUSHARE_FLAG_VMM};
@@ -180,7 +182,10 @@ static void restart(void)
 		did("detach", gpushare_detach(other));
 }
 
-/* Memory as others want it: a tensor, a sink, a mirror that is written back, a map that is flushed. */
+/*
+ * Other forms of the memory: a tensor, a sink, a mirror that is written back, a map that is
+ * flushed.
+ */
 static int drop(const void *data, size_t size, void *user)
 {
 	wrong_unless(!memcmp(data, bytes + *(size_t *)user, size), "read: other contents");

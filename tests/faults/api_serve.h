@@ -2,9 +2,9 @@
 #ifndef TESTS_FAULTS_API_SERVE_H
 #define TESTS_FAULTS_API_SERVE_H
 /*
- * The others, until they are killed: `api_faults serve FILE`, which is there once they are up. `publish`
- * besides publishes "other" and gives "seen" to memory that comes and goes; `hold` attaches whatever is
- * called "mine" until it has lost its name.
+ * The other processes, which run until they are killed: `api_faults serve FILE`. FILE is created
+ * when they are ready. `publish` also publishes "other" and repeatedly allocates and frees "seen".
+ * `hold` attaches any buffer called "mine" until that name ends.
  */
 #include "api_check.h"
 
@@ -17,7 +17,7 @@ static void touch(const char *path)
 	must(file && !fclose(file), path);
 }
 
-/* The pattern of 7 under three names, and an event; the first of them. */
+/* Share three buffers with the pattern of 7, and an event. Return the buffer "other". */
 static struct gpushare_buffer *serve_all(void)
 {
 	static const struct {

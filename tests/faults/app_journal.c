@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A service manager's journal for one program: `app_journal FILE PROGRAM WORD...` starts it where
- * /run/systemd/journal/socket is a socket of its own, and adds what comes to FILE. Needs root. Without
- * a program it says by its exit code whether that can be.
+ * A service manager's journal for one program. `app_journal FILE PROGRAM WORD...` starts the
+ * program where /run/systemd/journal/socket is a socket of this process, and appends each message
+ * to FILE. Needs root. Without a program, its exit code says whether that is possible.
  */
 #include <fcntl.h>
 #include <sched.h>

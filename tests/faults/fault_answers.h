@@ -2,14 +2,19 @@
 #ifndef TESTS_FAULTS_FAULT_ANSWERS_H
 #define TESTS_FAULTS_FAULT_ANSWERS_H
 /*
- * What a client of ours hears from the registry. The sites are ask.N, N being the verb's number in
- * Request (registry.proto), ask.greeting, and fds.N, by enum fds_verb. What comes of it:
+ * Faults in the registry's answers to a client. The sites are ask.N (N is the verb's number in
+ * Request, registry.proto), ask.greeting, and fds.N (N is from enum fds_verb). The outcomes:
  *
- * sN: status -N, and nothing was done      ok: done, it says, and nothing was done; no body
- * garbage: a message that means nothing    other: the answer to another request
- * noise: no message at all                 huge: one of 2^40 bytes
- * closed: the connection, not answered     lost: done, and closed before the answer
- * mute: nothing, for ever                  late: done, and the answer comes too late
+ * sN       the answer is status -N; the registry never gets the request
+ * ok       the answer is success without a body; the registry never gets the request
+ * garbage  the answer is a message whose body can't be decoded
+ * other    the answer belongs to another request
+ * noise    the answer is no message at all
+ * huge     the answer's header announces 2^40 bytes; from fds.sock, it is truncated
+ * closed   the connection is closed, and the registry never gets the request
+ * lost     the registry handles the request; the connection is closed before the answer
+ * mute     no answer ever; the registry never gets the request
+ * late     the registry handles the request; the answer comes after the first wait has ended
  */
 #include <endian.h>
 
@@ -18,15 +23,15 @@
 #include "protocol.h"
 
 static struct {
-	int fd; /* -1: nobody's; whom the answer is for */
+	int fd; /* the connection that the answer is for; -1: none */
 	size_t size, taken;
 	union {
 		unsigned char bytes[128];
 		struct fds_header fds;
 	};
-	bool huge; /* there is more of it than anybody has room for */
-	int deaf;  /* the connection that hears nothing any more; -1: none */
-	bool late; /* ...until its first wait is over */
+	bool huge; /* larger than any receiver's buffer */
+	int deaf;  /* the connection that receives nothing any more; -1: none */
+	bool late; /* ...until its first wait has ended */
 } answer = {.fd = -1, .deaf = -1};
 
 static const char *answer_site(char site[32], const unsigned char *data, size_t size)
@@ -48,7 +53,7 @@ static bool answer_is(const char *how, const char *what)
 	return !strcmp(how, what);
 }
 
-/* Reply.status, a zigzag number, and Reply.message. */
+/* Make a Reply: its status (zigzag-encoded) and its message. */
 static void answer_reply(const char *how, const unsigned char *id)
 {
 	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
@@ -76,7 +81,7 @@ static void answer_reply(const char *how, const unsigned char *id)
 	answer.size = header + size;
 }
 
-/* Until it is there, or the other side is slow. */
+/* Wait until the answer has arrived, for 2 s at most. */
 static void answer_await(int fd)
 {
 	static __typeof__(poll) *real;
@@ -87,7 +92,7 @@ static void answer_await(int fd)
 	real(&one, 1, 2000);
 }
 
-/* True: the question goes out all the same. */
+/* Return true if the request must be sent all the same. */
 static bool answer_begin(int fd, const char *how, const unsigned char *id)
 {
 	answer.fd = answer.deaf = -1;
@@ -109,7 +114,7 @@ static bool answer_begin(int fd, const char *how, const unsigned char *id)
 	return false;
 }
 
-/* After a question that was to be lost: what comes is thrown away. */
+/* After a request whose answer is to be lost: discard the answer and close. */
 static void answer_lose(int fd)
 {
 	char bytes[4096];
@@ -137,7 +142,7 @@ static ssize_t answer_deaf(void)
 	return -1;
 }
 
-/* A message to fds.sock: its verb, 0: none. */
+/* Return the verb of a message to fds.sock; 0 if it is none. */
 static int answer_fds_verb(const struct msghdr *message)
 {
 	const struct fds_header *ask = message->msg_iovlen ? message->msg_iov[0].iov_base : NULL;
@@ -167,7 +172,7 @@ static bool answer_fds_begin(int fd, const char *how, const struct msghdr *messa
 	return goes_out;
 }
 
-/* The whole answer, without a descriptor. */
+/* Take the whole answer, without a descriptor. */
 static ssize_t answer_fds_take(struct msghdr *message)
 {
 	size_t taken = 0;

@@ -2,8 +2,9 @@
 #ifndef TESTS_FAULTS_FAULT_CALLS_H
 #define TESTS_FAULTS_FAULT_CALLS_H
 /*
- * The calls that can fail, of those that our objects make. What comes of them: `fail`, as the list
- * says; `eN`, errno is N; `short`, half of the bytes (of those that have a size last but for flags).
+ * The calls of the objects under test that can be made to fail. Outcomes: `fail` takes the result
+ * and errno of this list; `eN` sets errno N; `short` moves half of the bytes, only for FAULT_MOVES,
+ * send and recv.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* C(type, name, parameters, arguments, what it answers when it fails, errno then) */
+/* C(type, name, parameters, arguments, result if it fails, errno then) */
 #define FAULT_CALLS(C) \
 	C(int, access, (const char *path, int mode), (path, mode), -1, EACCES) \
 	C(int, accept4, (int fd, struct sockaddr *to, socklen_t *size, int flags), \
@@ -197,7 +198,7 @@
 	C(ssize_t, writev, (int fd, const struct iovec *parts, int count), (fd, parts, count), -1, \
 	  EIO)
 
-/* The same for what moves bytes, the count of which is called `size`. */
+/* The same for calls that move bytes; the byte count is called `size`. */
 #define FAULT_MOVES(C) \
 	C(size_t, fread, (void *to, size_t one, size_t size, FILE *stream), \
 	  (to, one, size, stream), 0, EIO) \

@@ -2,8 +2,9 @@
 #ifndef TESTS_FAULTS_FAULT_LEFT_H
 #define TESTS_FAULTS_FAULT_LEFT_H
 /*
- * What the process still has when it ends, FAULT_LEFT=file: a line each descriptor, whoever opened it,
- * and each piece of heap and mapping that our objects asked for and nobody gave back.
+ * What the process still holds when it ends, in the file FAULT_LEFT. One line for each descriptor,
+ * whichever code opened it. One line for each heap piece and mapping that the objects under test
+ * allocated and no code released.
  */
 #include <dirent.h>
 
@@ -17,7 +18,7 @@ static struct {
 	struct {
 		uintptr_t address;
 		char what;
-		uintptr_t asked_at; /* in its object */
+		uintptr_t asked_at; /* the allocating call's offset in `owner` */
 		const char *owner;
 	} had[LEFT_MAX];
 } left = {.turn = ATOMIC_FLAG_INIT};
@@ -44,7 +45,7 @@ static void left_add(char what, const void *address, const void *caller)
 	atomic_flag_clear(&left.turn);
 }
 
-/* Whoever gives it back. What was asked for last goes first, mostly. */
+/* Any code may release it. Search backwards: mostly the latest allocation is released first. */
 static void left_drop(char what, const void *address)
 {
 	if (!address || !left.count)
@@ -59,7 +60,7 @@ static void left_drop(char what, const void *address)
 	atomic_flag_clear(&left.turn);
 }
 
-/* A descriptor by what it is of: numbers differ from run to run. */
+/* Describe a descriptor by its target: numbers differ from run to run. */
 static void left_tell_fd(const char *path, const char *number)
 {
 	char link[300], name[280], line[320];
@@ -70,7 +71,7 @@ static void left_tell_fd(const char *path, const char *number)
 	if (length <= 0)
 		return;
 	link[length] = '\0';
-	/* this directory; what the simulated driver keeps for later */
+	/* this directory; memory that the simulated driver keeps for reuse */
 	if (!strncmp(link, "/proc/", 6) || !strncmp(link, "/memfd:gpushare-sim", 19))
 		return;
 	if (!strncmp(link, "socket:", 7) || !strncmp(link, "pipe:", 5))

@@ -2,9 +2,10 @@
 #ifndef TESTS_FAULTS_FAULT_SITE_H
 #define TESTS_FAULTS_FAULT_SITE_H
 /*
- * Who calls, and what becomes of it. A site is `call@object+offset`: the place in one of our objects
- * (FAULT_OF=name,...) that a call returns to. FAULT_RECORD=file gets a line a call. What
- * FAULT_AT=site#nth=how names happens to the nth call from there, and is noted in FAULT_HIT=file.
+ * Which call fails, and how. A site is `call@object+offset`: the return address of a call, in one
+ * of the objects under test (FAULT_OF=name,...). With FAULT_RECORD=file each call adds a line to
+ * the file. With FAULT_AT=site#nth=how the nth call from that site gets the fault `how`, and
+ * FAULT_HIT=file notes it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,10 +35,10 @@ static struct {
 	int count;
 	const char *record, *hit, *at; /* NULL: none */
 	char how[HOW_MAX];
-	size_t site_length; /* of `at`, up to the # */
+	size_t site_length; /* length of the site in `at`, before the # */
 	unsigned int nth;
 	atomic_uint seen;
-	atomic_int state; /* 0: unread, 1: being read, 2: read */
+	atomic_int state; /* of the settings; 0: unread, 1: being read, 2: read */
 } fault;
 
 static bool site_is_named(const char *list, const char *name)
@@ -55,8 +56,8 @@ static bool site_is_named(const char *list, const char *name)
 }
 
 /*
- * The program by its file's name: what it is called by is a matter of who started it. A keeper starts a
- * descriptor.
+ * Return the path of the program's file. If it was started by a descriptor, as the keeper starts
+ * programs, AT_EXECFN is /proc/self/fd/N.
  */
 static const char *site_program(void)
 {
@@ -110,7 +111,10 @@ static void site_read(void)
 	dl_iterate_phdr(site_visit, getenv("FAULT_OF"));
 }
 
-/* The first call may come before any constructor of ours, and from within reading. */
+/*
+ * Read the settings at the first call, which may precede any constructor. Calls made while reading
+ * get false.
+ */
 static bool site_ready(void)
 {
 	int unread = 0;
@@ -134,7 +138,7 @@ static const struct object *site_owner(const void *caller)
 	return NULL;
 }
 
-/* By the kernel's own calls: those of the C library are ours here. */
+/* By system calls: the C library's functions are replaced in this process. */
 static void site_append(const char *path, const char *text, size_t size)
 {
 	long fd =
@@ -146,7 +150,7 @@ static void site_append(const char *path, const char *text, size_t size)
 	syscall(SYS_close, fd);
 }
 
-/* What is to happen to this call, NULL: nothing; errno stays as it is. */
+/* Return the fault for this call, or NULL for none. errno is preserved. */
 static const char *site_due(const char *call, const void *caller)
 {
 	const struct object *owner = site_ready() ? site_owner(caller) : NULL;
@@ -171,7 +175,7 @@ static const char *site_due(const char *call, const void *caller)
 	return due ? fault.how : NULL;
 }
 
-/* The function behind ours. The preload under test hands dlsym() on. */
+/* Return the function that one of ours replaces. The preload under test passes dlsym() on. */
 static void *site_behind(const char *name)
 {
 	void *found = dlsym(RTLD_NEXT, name);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preloaded before everything else: one call that our own objects make fails, or one answer that they
- * get. See fault_site.h for how it is told which, fault_calls.h and fault_answers.h for how it fails,
- * fault_left.h for what it says at the end. What others call goes through.
+ * Preloaded before everything else. It makes one call of the objects under test fail, or replaces
+ * one answer that they get. See fault_site.h for how the call is chosen, fault_calls.h and
+ * fault_answers.h for how it fails, fault_left.h for the report at the end. Calls from other
+ * objects pass through.
  */
 #include <sys/prctl.h>
 
@@ -21,7 +22,7 @@ extern void *__libc_memalign(size_t alignment, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void __libc_free(void *old);
 
-/* The errno of a call that fails so; error 0: it answers with what stands for one. */
+/* Set errno for a failing call. `error` 0: the call reports its error by its result. */
 static void fail_by(const char *how, int error)
 {
 	if (error)
@@ -148,7 +149,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
 	return real(fds, count, timeout);
 }
 
-/* Linux closes it all the same. */
+/* Linux closes the descriptor even if close() fails. */
 int close(int fd)
 {
 	BEHIND(close);
@@ -219,7 +220,7 @@ int fcntl(int fd, int command, ...)
 long syscall(long number, ...)
 {
 	BEHIND(syscall);
-	/* site_due() comes by here itself, for nobody of ours; and the clock does not fail */
+	/* site_append() makes these calls itself; and the clock never fails */
 	bool other = number == SYS_openat || number == SYS_write || number == SYS_clock_gettime;
 	const char *how = other ? NULL : site_due("syscall", HERE);
 	long one[6];
@@ -326,7 +327,6 @@ int munmap(void *at, size_t size)
 	return real(at, size);
 }
 
-/* Of `error`: the heap has no other. */
 static void *made(void *piece, const void *caller)
 {
 	left_add('h', piece, caller);
@@ -383,7 +383,7 @@ char *strdup(const char *text)
 	return copy ? memcpy(copy, text, size) : NULL;
 }
 
-/* The simulated driver asks at each call's door. */
+/* The simulated driver calls this when a CUDA call enters it (tests/sim/driver_faults.c). */
 bool gpushare_sim_fails(const char *call, const void *caller);
 __attribute__((visibility("default"))) bool gpushare_sim_fails(const char *call, const void *caller)
 {

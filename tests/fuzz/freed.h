@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FUZZ_FREED_H
 #define TESTS_FUZZ_FREED_H
-/* A daemon's registry ends with its process. One of many in a process ends here; what it has written down stays. */
+/*
+ * A daemon's registry ends with its process. These functions free one of many registries in a
+ * process; its files stay.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>

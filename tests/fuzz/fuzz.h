@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
-/* What the fuzzers share: an input that is used up byte by byte, and what must hold. */
+/* Shared by the fuzzers: an input that is consumed byte by byte, and FUZZ_MUST(). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What libFuzzer calls, and replay.c. */
+/* Called by libFuzzer or by replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_MUST(condition) \
@@ -26,7 +26,7 @@ struct fuzz_bytes {
 	size_t left;
 };
 
-/* All zero past the end. */
+/* Return 0 past the end. */
 static inline uint8_t fuzz_byte(struct fuzz_bytes *from)
 {
 	if (!from->left)
@@ -35,7 +35,7 @@ static inline uint8_t fuzz_byte(struct fuzz_bytes *from)
 	return *from->at++;
 }
 
-/* The next `size` bytes, or fewer where there are no more: how many is in *out_size. */
+/* Take the next `size` bytes, or as many as are left. *out_size is their count. */
 static inline const uint8_t *fuzz_take(struct fuzz_bytes *from, size_t size, size_t *out_size)
 {
 	const uint8_t *taken = from->at;
@@ -46,7 +46,7 @@ static inline const uint8_t *fuzz_take(struct fuzz_bytes *from, size_t size, siz
 	return taken;
 }
 
-/* A size in two bytes, then so many. */
+/* Take a size of two bytes, then as many bytes as it says. */
 static inline const uint8_t *fuzz_block(struct fuzz_bytes *from, size_t *out_size)
 {
 	size_t size = fuzz_byte(from);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes of a peer: what is understood is written and understood again, and is the same. */
+/* Bytes from a peer: if they decode, encode and decode them again. The result must be the same. */
 #include "fuzz.h"
 #include "protocol.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * registry.conf. Each fault is one line of printable text that says where. What config_print() writes is a file
- * without faults, so each value is in its bounds, and it says the same again.
+ * registry.conf. Each fault is one line of printable text with its position. The output of
+ * config_print() must have no faults (so each value is within its bounds) and give the same
+ * settings.
  */
 #include "config.h"
 #include "fuzz.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fds.sock: messages of any size and content with any descriptors beside them; none is left open. */
+/* fds.sock: messages of any size and content, with any descriptors. None may stay open. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -16,8 +16,8 @@
 static struct talk {
 	struct fds_server server;
 	struct session *session;
-	struct fds_connection connection; /* the registry's end */
-	int near;			  /* ours */
+	struct fds_connection connection; /* the registry's end of the socket */
+	int near;			  /* the fuzzer's end */
 } talk;
 
 static int count_open(void)
@@ -48,7 +48,7 @@ static void send_it(struct fuzz_bytes *from, const void *bytes, size_t size)
 	size_t count = fuzz_byte(from) % (SENT_MAX + 1);
 	int fds[SENT_MAX];
 
-	count = count > 4 ? 1 : count; /* mostly as many as belong there */
+	count = count > 4 ? 1 : count; /* mostly one, the right number */
 	for (size_t i = 0; i < count; i++)
 		fds[i] = make_fd(fuzz_byte(from));
 	fds_send_bytes(talk.near, bytes, size, fds, count);
@@ -64,7 +64,7 @@ static void send_nonsense(struct fuzz_bytes *from)
 		send_it(from, bytes, size);
 }
 
-/* A header, some of it bent, and what belongs behind it or anything. */
+/* Send a header, sometimes corrupted, with a body. */
 static void send_message(struct fuzz_bytes *from, const void *body, size_t size)
 {
 	struct fds_header header = {.version = FDS_VERSION, .connection = talk.session->id};
@@ -160,7 +160,7 @@ static bool turn(struct fuzz_bytes *from)
 	return stays;
 }
 
-/* What descriptors are called: read, written, and read again. */
+/* Descriptor names: read, written, and read again. */
 static void try_names(const uint8_t *data, size_t size)
 {
 	char message[NOTIFY_MESSAGE + 1] = "", written[NOTIFY_MESSAGE];
@@ -195,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		;
 	fds_close(ends, 2);
 	registry_free(registry);
-	/* What was refused, or has gone, is closed in another thread. */
+	/* Another thread closes the descriptors that were refused or are no longer used. */
 	for (int tries = 0; count_open() != before && tries < 5000; tries++)
 		poll(NULL, 0, 1);
 	FUZZ_MUST(count_open() == before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The header of a .npy file. What is taken for one says what its data takes, within what was given, and
- * written anew it is read as the same; what is not comes with a reason, one line of printable text.
+ * The header of a .npy file. An accepted header must report sizes that fit the input, and read the
+ * same when written anew. A refused one must come with a reason: one line of printable text.
  */
 #include "../../tools/npy.h"
 #include "fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * registry.state as anything might leave it: bytes, or whole records of any content. What a registry
- * makes of it holds together, and read again is the same.
+ * registry.state in any condition: raw bytes, or whole records of any content. The registry that
+ * loads it must be consistent, and loading it again must give the same.
  */
 #include "freed.h"
 #include "judge.h"
@@ -14,7 +14,7 @@ static void put(int file, const void *bytes, size_t size)
 	FUZZ_MUST(write(file, bytes, size) == (ssize_t)size);
 }
 
-/* In a slot of the largest size. */
+/* Write a record in a slot of the largest size. */
 static void put_record(int file, uint8_t kind, size_t size, uint64_t stamp,
 		       uint8_t slot[RECORDS_UNITS_MAX * RECORDS_UNIT])
 {
@@ -38,7 +38,10 @@ static void put_begin(int file)
 	put_record(file, gpushare_State_header_tag, size - sizeof(struct records_head), 1, slot);
 }
 
-/* A record that records_frame() would not make. Its kind is what its first byte says, as where it is encoded. */
+/*
+ * Write a record that records_frame() would not make. Its kind follows from its first byte, as in
+ * an encoded record.
+ */
 static void put_bytes(int file, const uint8_t *bytes, size_t size, uint64_t stamp)
 {
 	uint8_t slot[RECORDS_UNITS_MAX * RECORDS_UNIT] = {0};
@@ -100,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	write_file(&from);
 	first = read_back();
-	second = read_back(); /* from the same file, without what was of no use */
+	second = read_back(); /* from the same file, without the dropped records */
 	FUZZ_MUST(first->state.store.count == second->state.store.count);
 	FUZZ_MUST(first->state.store.nameless == second->state.store.nameless);
 	for (entry = store_next(&first->state.store, 0); entry;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GPUSHARE_NAME and GPUSHARE_ATTACH, then allocations. Twice the same rules: one is asked each time,
- * the other as the shim does it, only where rules_concern() and rules_pass() leave something to ask.
+ * GPUSHARE_NAME and GPUSHARE_ATTACH, then allocations. Two copies of the rules must agree. One is
+ * asked each time; the other as the shim asks, only if rules_concern() and rules_pass() leave
+ * something to ask.
  */
 #include "fuzz.h"
 #include "gpushare.h"
@@ -45,7 +46,7 @@ static void check_match(enum rules_kind kind, const struct rules_match *match)
 	FUZZ_MUST(!(match->mode & ~0666u) && strlen(match->group) <= RULES_GROUP_MAX);
 }
 
-/* As the shim asks. */
+/* Ask as the shim does. */
 static bool ask_lightly(struct rules *rules, const struct rules_allocation *allocation,
 			struct rules_match *out)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests of several connections, deaths, and restarts of the registry, in any order; after each one
- * judge.h, and the three claims of tests/model on the code itself: a generation is not given twice,
- * what is kept is there after a restart, no record without a living session or a keep.
+ * Requests of several connections, deaths, and restarts of the registry, in any order. After each
+ * one judge.h checks the registry. The three claims of tests/model are checked on the code itself:
+ * no generation is given twice, kept buffers exist after a restart, and every record has a living
+ * session or is kept.
  */
 #include "os/clock.h"
 #include "verbs/handlers.h"
@@ -13,7 +14,7 @@
 #include "persist/restore.h"
 
 #define CLIENTS 4
-#define KNOWN 8 /* generations that an input can mean */
+#define KNOWN 8 /* generations that an input can refer to */
 
 static const char *const names[] = {"a", "b", "a/b", "w0"};
 
@@ -27,7 +28,7 @@ static struct world {
 	reply answer;
 } world;
 
-/* The second and the third are connections of one process, the last one is another user's. */
+/* Clients 1 and 2 are connections of one process; client 3 belongs to another user. */
 static struct process process_of(unsigned int client)
 {
 	struct process process = {.uid = client == 3 ? 1001 : 1000, .command = "fuzz"};
@@ -42,7 +43,7 @@ static const char *name_of(struct fuzz_bytes *from)
 	return names[fuzz_byte(from) % (sizeof(names) / sizeof(*names))];
 }
 
-/* One that was given, the next one, none, or one that can't be. */
+/* Return a generation that was given, the next one, 0, or an impossible one. */
 static uint64_t generation_of(struct fuzz_bytes *from)
 {
 	static const uint64_t strange[] = {0, 1, UINT64_MAX, GENERATION_TOLD, GENERATION_TOLD + 1};
@@ -62,7 +63,7 @@ static void learn(uint64_t generation)
 		world.highest = generation;
 }
 
-/* As by fds.sock, with a descriptor beside it or without. */
+/* Ask as over fds.sock, with or without a descriptor. */
 static int ask_with(unsigned int client, const request *what, int fd)
 {
 	struct registry *registry = world.registry;
@@ -205,7 +206,7 @@ static void deferred(unsigned int client, struct fuzz_bytes *from)
 	ask(client, &what);
 }
 
-/* Any request, as its bytes come. */
+/* Ask any request that the bytes decode to. */
 static void ask_anything(unsigned int client, struct fuzz_bytes *from)
 {
 	size_t size;
@@ -240,7 +241,10 @@ static size_t remember(struct standing *standing, size_t room)
 	return count;
 }
 
-/* Those of dead processes, and records whose descriptors are lost; see restore_open(). */
+/*
+ * Disconnect the sessions of dead processes, and mark records whose descriptors are lost; see
+ * restore_open().
+ */
 static void bury(struct fuzz_bytes *from)
 {
 	struct session *session, *after;
@@ -265,7 +269,7 @@ static void bury(struct fuzz_bytes *from)
 	}
 }
 
-/* All at once, as after SIGKILL: nothing is written any more. */
+/* End everything at once, as SIGKILL would: the old registry writes nothing more. */
 static void restart(struct fuzz_bytes *from)
 {
 	struct standing before[64];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FUZZ_JUDGE_H
 #define TESTS_FUZZ_JUDGE_H
-/* What holds of a registry between any two requests, whoever asked for what. */
+/* Invariants of a registry between any two requests. */
 #include "fuzz.h"
 #include "context/registry.h"
 
-/* That many have it attached, by what each session says of itself. */
+/* Count an entry's attachments in the sessions' own lists. */
 static uint32_t judge_attachers(const struct registry *registry, const struct entry *entry)
 {
 	uint32_t count = 0;
@@ -21,7 +21,10 @@ static uint32_t judge_attachers(const struct registry *registry, const struct en
 	return count;
 }
 
-/* No record without a living session or a keep: each is in exactly one list, of a session or the kept. */
+/*
+ * Every record has a living session or is kept: it is in exactly one list, a session's or that of
+ * the kept.
+ */
 static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 {
 	const struct entry *entry;
@@ -70,7 +73,7 @@ static void judge_counts(const struct registry *registry)
 		  disconnected == registry->state.sessions.disconnected);
 }
 
-/* What Stat says, against a look at each. */
+/* Compare the totals that Stat reports with a count of all records. */
 static void judge_tallies(const struct registry *registry)
 {
 	const struct account *total = &registry->state.users.total;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FUZZ_PLACE_H
 #define TESTS_FUZZ_PLACE_H
-/* A directory of the process's own, in memory where /dev/shm can be written, for what a registry leaves to the next. */
+/*
+ * A directory of this process, in memory if /dev/shm can be written, for the files that a registry
+ * leaves to the next.
+ */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +40,7 @@ static int instance_open(void)
 	return place;
 }
 
-/* Its own, which records_open() makes the records'. */
+/* Open the directory again: records_open() takes ownership of the descriptor. */
 static int place_again(void)
 {
 	return openat(instance_open(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

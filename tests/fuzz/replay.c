@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Not a fuzzer: what has been found once, and what reaches far, as one test with any compiler. This
- * program is called unit_fuzz_<fuzzer>; its inputs are in tests/fuzz/corpus/<fuzzer>.
+ * Not a fuzzer: one test, for any compiler, that replays inputs which once found a fault or which
+ * reach far. The program is called unit_fuzz_<fuzzer>; its inputs are in
+ * tests/fuzz/corpus/<fuzzer>.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs the four headers above */
 #include <cmocka.h>
 
 #include <dirent.h>
@@ -31,12 +32,12 @@ static bool try_file(const char *name)
 	assert_non_null(file);
 	size = fread(bytes, 1, sizeof(bytes), file);
 	fclose(file);
-	/* So that an instrumented build sees where it ends. */
+	/* A copy of the exact size, so that an instrumented build detects a read past the end. */
 	uint8_t *exact = malloc(size ? size : 1);
 
 	assert_non_null(exact);
 	memcpy(exact, bytes, size);
-	fprintf(stderr, "%s\n", path); /* the last one, where this ends in an abort() */
+	fprintf(stderr, "%s\n", path); /* if the test aborts, the last path is the input */
 	LLVMFuzzerTestOneInput(exact, size);
 	free(exact);
 	return true;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the CPU's loads and stores of a named buffer cost, beside CUDA's copies: `api_host NAME`, of
- * another process, 32 MiB or more. First without CUDA, as a process that only maps would be. A line
- * a figure: what it is, a tab, and the number; then the table: "size", and us for each way.
+ * The cost of the CPU's loads and stores of a named buffer, beside CUDA's copies. `api_host NAME`
+ * takes a buffer of another process, 32 MiB or more. It starts without CUDA, as a process that only
+ * maps. It prints a line for each figure (description, tab, number), then the table: "size", and us
+ * for each way.
  */
 #include <gpushare.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #define TABLE_MAX ((size_t)16 << 20)
 #define STREAM ((size_t)32 << 20)
-#define LOADS ((size_t)4 << 20) /* bytes: at 60 MB/s these take 70 ms */
+#define LOADS ((size_t)4 << 20) /* bytes; 70 ms at 60 MB/s */
 #define BURST ((size_t)64 << 10)
 #define TRIES 9
 #define ALONE 101
@@ -37,7 +38,10 @@ static void do_store(size_t size)
 	must(gpushare_map_flush(map, 0, size), "gpushare_map_flush");
 }
 
-/* One word to a line of its own each: nothing for the CPU to combine, nothing to wait for. */
+/*
+ * Each store writes one word to another cache line: the CPU has nothing to combine and nothing to
+ * wait for.
+ */
 static void do_post(size_t size)
 {
 	static size_t place;
@@ -51,7 +55,7 @@ static void do_burst(size_t size)
 	memcpy(mapped, host, size);
 }
 
-/* By streaming stores, all of which have left the CPU when it returns. */
+/* Uses streaming stores; all of them have left the CPU when the call returns. */
 static void do_copy(size_t size)
 {
 	must(gpushare_copy_to(buffer, 0, host, size), "gpushare_copy_to");
@@ -62,7 +66,7 @@ static void do_load(size_t size)
 	memcpy(host, mapped, size);
 }
 
-/* One load of the CPU's: a memcpy of 8 bytes is two, which overlap. */
+/* One CPU load. A memcpy of 8 bytes makes two loads, which overlap. */
 static void do_word(size_t size)
 {
 	*(uint64_t *)host = *(volatile uint64_t *)mapped + size;
@@ -78,7 +82,10 @@ static void do_out(size_t size)
 	gpu_must(gpu.cuMemcpyDtoH_v2(host, pointer, size), "cuMemcpyDtoH");
 }
 
-/* Median us of one: enough of them a try that the clock does not matter. */
+/*
+ * Return the median us of one call. Each try makes enough calls that the clock's cost is
+ * negligible.
+ */
 static double cost_us(void (*way)(size_t size), size_t size, double about_us)
 {
 	size_t count = (size_t)(2000 / about_us) + 1;
@@ -95,7 +102,7 @@ static double cost_us(void (*way)(size_t size), size_t size, double about_us)
 	return clock_median(times, TRIES);
 }
 
-/* Median us until the CPU may go on, of one at a time: the bus is quiet when it begins. */
+/* Return the median us of a single call: the bus is quiet when the call starts. */
 static double alone_us(void (*way)(size_t size), size_t size)
 {
 	double times[ALONE];
@@ -117,7 +124,7 @@ static void say(const char *what, double number)
 	printf("%s\t%.3f\n", what, number);
 }
 
-/* Starting Vulkan, once a process; then what an import and a second map of a buffer take. */
+/* Measure the start of Vulkan, once in a process, then an import and a second map of a buffer. */
 static void first_maps(void)
 {
 	struct gpushare_map *second;
@@ -146,7 +153,7 @@ static void first_maps(void)
 	say("its unmap, us", clock_median(times[2], TRIES));
 }
 
-/* What is stored is there: seen through a second mapping of CUDA's later. */
+/* These figures don't check the contents; agree() does, through CUDA's mapping. */
 static void figures(void)
 {
 	struct gpushare_map_info info;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernel_peer's part, played by the CPU alone: `api_host_peer NAME` maps kernel_app's buffer, checks
- * what its kernel wrote, stores the answer, and checks what the app's next kernel makes of that. No
- * CUDA call is made here.
+ * The part of kernel_peer, done by the CPU alone. `api_host_peer NAME` maps the buffer of
+ * kernel_app and checks what its kernel wrote. It stores the answer, and checks the result of the
+ * app's next kernel. It makes no CUDA call.
  */
 #include <gpushare.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define PATIENCE_MS 30000
 #define CHUNK ((size_t)16384)
 
-/* By memcpy: single loads of such memory take a microsecond each. */
+/* By memcpy, because a single load of such memory takes a microsecond. */
 static size_t count_wrong(const volatile unsigned *words, size_t count, unsigned stage)
 {
 	static unsigned copied[CHUNK];
@@ -29,7 +29,9 @@ static size_t count_wrong(const volatile unsigned *words, size_t count, unsigned
 	return wrong;
 }
 
-/* From its end on: the app writes it from the start, so that all of it is there once the end is. */
+/*
+ * Poll the last word: the app writes from the start, so all words are there when the last one is.
+ */
 static size_t await(struct gpushare_map *map, const volatile unsigned *words, size_t count,
 		    unsigned stage)
 {
@@ -39,7 +41,7 @@ static size_t await(struct gpushare_map *map, const volatile unsigned *words, si
 		usleep(1000);
 		gpushare_map_invalidate(map, (count - 1) * sizeof(*words), sizeof(*words));
 	}
-	usleep(100000); /* the rest of that kernel */
+	usleep(100000); /* for the rest of that kernel */
 	gpushare_map_invalidate(map, 0, count * sizeof(*words));
 	return count_wrong(words, count, stage);
 }

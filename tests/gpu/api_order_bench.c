@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What publishing and acquiring cost between two processes: `api_order_bench COUNT` prints lines
- * "WHAT<tab>MEDIAN<tab>P99", in us. Two buffers, one published by each side.
+ * The cost of publishing and acquiring between two processes. `api_order_bench COUNT` prints lines
+ * "WHAT<tab>MEDIAN<tab>P99", in us. There are two buffers; each side publishes one.
  */
 #include <gpushare.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "gpu_driver.h"
 
 #define SIZE 4096
-#define BATCH 64 /* what a stream has before it is waited for */
+#define BATCH 64 /* calls in a stream before it is synchronized */
 #define PATIENCE_MS 60000
 #define WORD_APART 128 /* bytes between the two sides' words */
 
@@ -22,10 +22,10 @@
 struct side {
 	struct gpushare_session *session;
 	struct gpushare_buffer *mine, *theirs;
-	int to, from; /* the other side's ear, and ours */
+	int to, from; /* pipe ends, for meet() */
 	size_t count;
-	double *first, *second; /* of two kinds of calls */
-	void *words;		/* shared with the other side, for the driver's own calls */
+	double *first, *second; /* times of two kinds of calls */
+	void *words;		/* a page shared with the other side, for the driver's own calls */
 };
 
 static void must(int status, const char *call)
@@ -56,7 +56,7 @@ static void print_one(const char *what, double us)
 	printf("%s\t%.3f\t\n", what, us);
 }
 
-/* The CPU's word to the CPU: there and back, halved. */
+/* CPU to CPU: half of a round trip. */
 static void cpu_to_cpu(const struct side *side, int leads, uint64_t from)
 {
 	for (uint64_t i = 0; i < side->count; i++) {
@@ -73,7 +73,7 @@ static void cpu_to_cpu(const struct side *side, int leads, uint64_t from)
 		print_times("CPU to CPU, one way", side->first, side->count);
 }
 
-/* Streams alone: all that is to be done is given to them, and they answer each other. */
+/* GPU to GPU: the whole work is queued in the two streams, which answer each other. */
 static void gpu_to_gpu(const struct side *side, int leads, uint64_t from)
 {
 	double began = clock_us();
@@ -90,7 +90,7 @@ static void gpu_to_gpu(const struct side *side, int leads, uint64_t from)
 		print_one("GPU to GPU, round trip", (clock_us() - began) / (double)side->count);
 }
 
-/* The same with nothing but the driver's calls on a page that both have: the host's own pace. */
+/* The same with only the driver's calls on a shared page, to measure the host's own pace. */
 static void driver_alone(const struct side *side, int leads)
 {
 	cu_deviceptr mine, theirs, at;
@@ -119,7 +119,7 @@ static void driver_alone(const struct side *side, int leads)
 	fflush(stdout);
 }
 
-/* What the calls take of the CPU, with a stream that is not full. */
+/* CPU time of the calls while the stream's queue is not full. */
 static void call_costs(const struct side *side, int leads, uint64_t from)
 {
 	for (uint64_t i = 0; i < side->count; i++) {
@@ -157,7 +157,7 @@ static int run(struct side *side, int leads)
 	MUST(gpushare_open(NULL, &side->session));
 	MUST(gpushare_alloc(side->session, leads ? "ping" : "pong", 0, SIZE, &side->mine));
 	MUST(gpushare_attach(side->session, leads ? "pong" : "ping", &options, &side->theirs));
-	/* all that is done once */
+	/* everything that happens only once */
 	MUST(gpushare_publish(side->mine, NULL, NULL));
 	MUST(gpushare_acquire(side->theirs, NULL, 1));
 	gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");

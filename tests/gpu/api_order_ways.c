@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What else a hand-over between two processes' streams could be made of than one write and one wait for
- * a word of registered host memory: `api_order_ways COUNT` prints lines "WAY<tab>US", a round trip of
- * COUNT, or "WAY<tab><tab>WHY NOT". The driver's calls alone; the first is what gpushare does.
+ * Other ways for a hand-over between streams of two processes than one write of and one wait for a
+ * word in registered host memory. `api_order_ways COUNT` prints lines "WAY<tab>US", the mean of
+ * COUNT round trips, or "WAY<tab><tab>WHY NOT". It uses the driver's calls alone; the first way is
+ * gpushare's.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,10 +20,10 @@
 
 enum way_bits {
 	OWN_STREAM = 1,
-	URGENT = 2,    /* the stream has the highest priority */
+	URGENT = 2,    /* a stream of the highest priority */
 	TOGETHER = 4,  /* the write and the wait in one call */
-	BARE = 8,      /* what was written before may be seen after the word */
-	ON_DEVICE = 16 /* each word in memory that its writer has allocated */
+	BARE = 8,      /* no barrier: earlier writes may become visible after the word */
+	ON_DEVICE = 16 /* each word is in device memory allocated by its writer */
 };
 
 static const struct way {
@@ -44,14 +45,14 @@ static const struct way {
 struct meeting {
 	_Alignas(BYTES) uint64_t words[BYTES / sizeof(uint64_t)];
 	cu_ipc_mem_handle handles[2];
-	char missing[2][64]; /* of each side: why it can't go that way; "": it can */
+	char missing[2][64]; /* for each side: why it can't use this way; "": it can */
 };
 
 struct side {
-	int leads, to, from; /* the other side's ear, and ours */
+	int leads, to, from; /* `to`, `from`: pipe ends for meet() */
 	size_t count;
 	struct meeting *meeting;
-	cu_deviceptr host, memory, theirs; /* the words, in each kind of memory */
+	cu_deviceptr host, memory, theirs; /* the words: in host memory, ours, the other side's */
 	void *library;
 };
 
@@ -69,7 +70,7 @@ static void *look_up(const struct side *side, const char *name)
 	return dlsym(side->library, name);
 }
 
-/* Why this driver makes none; NULL. */
+/* Make the way's stream. Return an error text, or NULL. */
 static const char *make_stream(const struct side *side, unsigned int bits, cu_stream *out_stream)
 {
 	cu_result (*range)(int *, int *) = look_up(side, "cuCtxGetStreamPriorityRange");
@@ -100,7 +101,7 @@ static void open_host(struct side *side)
 		 "cuMemHostGetDevicePointer");
 }
 
-/* Ours for the other, and the other's. */
+/* Export our memory to the other side, and open the other side's. */
 static void open_memory(struct side *side)
 {
 	cu_cuIpcGetMemHandle_call *get = look_up(side, "cuIpcGetMemHandle");
@@ -116,7 +117,10 @@ static void open_memory(struct side *side)
 		 "cuIpcOpenMemHandle");
 }
 
-/* One side's part of a round trip: it waits and answers, or asks and waits. */
+/*
+ * One side's part of a round trip: the leading side writes and waits; the other side waits and
+ * writes.
+ */
 struct ends {
 	cu_stream stream;
 	cu_deviceptr mine, theirs;

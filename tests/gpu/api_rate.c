@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How fast a named buffer of another process comes to the host: `api_rate NAME REPEATS FILE`. One
- * round measures every way once, so that what disturbs the host disturbs all. FILE lies on a tmpfs
- * and has the buffer's size already. Prints for each way: name, median, least, most, in GB/s.
+ * The rate at which a named buffer of another process reaches the host: `api_rate NAME REPEATS
+ * FILE`. Each round measures every way once, so that a disturbance of the host affects all ways.
+ * FILE is on a tmpfs and already has the buffer's size. Prints for each way: name, median, least,
+ * most, in GB/s.
  */
 #include <fcntl.h>
 #include <gpushare.h>
@@ -65,7 +66,7 @@ static int read_file(void)
 	return lseek(file_fd, 0, SEEK_SET) || gpushare_read(buffer, 0, size, write_bytes, &file_fd);
 }
 
-/* W(function, what it is in the table) */
+/* W(function, its text in the table) */
 #define WAYS(W) \
 	W(pinned_copy, "cuMemcpyDtoH into pinned memory (the host's rate)") \
 	W(read_counting, "gpushare_read, a sink that counts") \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kept buffer, and having it again in another process: `api_reopen make NAME SIZE` leaves SIZE bytes
- * of 90 behind; `api_reopen open NAME` has them and prints what that took since main(), in ms: until
- * CUDA was there, until the buffer was, until its first and last byte had been read.
+ * A kept buffer, opened again by another process. `api_reopen make NAME SIZE` leaves a buffer of
+ * SIZE bytes of value 90. `api_reopen open NAME` attaches it and prints three times in ms: for
+ * CUDA's start, for the attach, and for reading the first and last byte.
  */
 #include <gpushare.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* An unmodified program that holds SIZE bytes of GPU memory until SIGTERM, or SECONDS (120). */
+/*
+ * An unmodified program that holds SIZE bytes of GPU memory until SIGTERM, or for SECONDS (default
+ * 120).
+ */
 #include <signal.h>
 #include <unistd.h>
 

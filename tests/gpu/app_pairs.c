@@ -3,9 +3,9 @@
  * An unmodified program that times its own cuMemAlloc and cuMemFree: COUNT pairs of SIZE bytes.
  * Prints: mean of a pair, median of an alloc, median of a free, in microseconds.
  *
- * With a third argument it makes COUNT pairs through the calls that dlsym gives it and COUNT
- * through the driver's own, in turns of that many pairs, and prints the mean of either: a preload's
- * cost apart from what differs between one process and the next.
+ * With a third argument TURN it makes COUNT pairs through the calls that dlsym returns and COUNT
+ * through the driver's own, in turns of TURN pairs, and prints both means. Their difference is a
+ * preload's cost, without the variation between processes.
  */
 #include <stdbool.h>
 
@@ -18,7 +18,7 @@ struct pair {
 	cu_cuMemFree_v2_call *free;
 };
 
-/* The C library's dlsym has a version, a preload's has none: dlvsym finds the first alone. */
+/* Only the C library's dlsym has a symbol version, so dlvsym does not find a preload's. */
 static struct pair drivers_own(void)
 {
 	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a named allocation of mapped memory costs, in microseconds, beside cuMemAlloc of that size, in
- * turns: `cost_alloc SIZE ROUNDS`. Ends with 77 where the device has no room for it.
+ * The cost in microseconds of a named allocation of mapped memory, in turns with a cuMemAlloc of
+ * the same size: `cost_alloc SIZE ROUNDS`. If the device lacks room, it exits with 77.
  */
 #include "cost_steps.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What attaching costs, in microseconds: `cost_attach SIZE ROUNDS`. Cold: against the driver's own
- * calls with a handle or a descriptor that is at hand, in turns. Warm: what this session has already,
- * in turns of so many. Another process, forked off before there is any CUDA, owns the buffers.
+ * The cost of attaching in microseconds: `cost_attach SIZE ROUNDS`. Cold: in turns with the
+ * driver's own calls on a handle or descriptor that is already there. Warm: buffers that this
+ * session has attached already, WARM_TURN at a time. Another process, forked before any use of
+ * CUDA, owns the buffers.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -32,7 +33,9 @@ static void own(int ready)
 		pause();
 }
 
-/* What the registry says of it, and its handle or descriptor; the attachment stays at the registry. */
+/*
+ * Ask the registry for the record and its handle or descriptor. The registry keeps the attachment.
+ */
 static gpushare_AttachReply ask(const char *name, int *out_fd)
 {
 	request what = {.which_verb = gpushare_Request_attach_tag};
@@ -61,7 +64,10 @@ static double bare_ipc(const gpushare_AttachReply *with, int fd)
 	return started;
 }
 
-/* For device 0 alone, or, as the library does it, for those too that reach it from beside. */
+/*
+ * Fill `access` for device 0, and with `peers`, as the library does, for the devices that can
+ * access it. Return the count.
+ */
 static size_t reaching(bool peers, cu_mem_access access[GPUS_MAX])
 {
 	int devices = 1, can;
@@ -110,7 +116,7 @@ static double bare_vmm_peers(const gpushare_AttachReply *with, int fd)
 	return map_vmm(with, fd, true);
 }
 
-/* cost_us is the attach's alone. */
+/* cost_us keeps only the attach's steps. */
 static double ours(const char *name)
 {
 	struct gpushare_buffer *buffer;

@@ -2,9 +2,9 @@
 #ifndef TESTS_GPU_COST_STEPS_H
 #define TESTS_GPU_COST_STEPS_H
 /*
- * What our own calls spend where: the program has the library's objects inside, the driver's table is
- * filled with calls that are timed, and the linker leads the registry client's (--wrap) through here.
- * For programs of one file.
+ * Where the library's own calls spend their time. The program contains the library's objects. Timed
+ * calls replace those in the driver's table, and the linker's --wrap replaces the registry
+ * client's. For programs of one file.
  */
 #include <gpushare.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define COST_ROUNDS_MAX 1024
 
-/* S(step, what it is in a table) */
+/* S(step, its text in a table) */
 #define COST_STEPS(S) \
 	S(registry, "registry round trips") \
 	S(descriptor, "of them by fds.sock, with a descriptor") \
@@ -120,7 +120,10 @@ static inline void cost_must(int status, const char *what)
 	exit(1);
 }
 
-/* The driver with device 0's context current, and its calls timed where the library makes them. */
+/*
+ * Open the driver, make device 0's context current, and time the driver calls that the library
+ * makes.
+ */
 static inline void cost_start(void)
 {
 	char why[256];
@@ -137,7 +140,10 @@ static inline void cost_start(void)
 #undef W
 }
 
-/* One kind of operation: bare and ours, round by round. */
+/*
+ * One kind of operation: times of the driver's own calls (bare) and of the library (ours), by
+ * round.
+ */
 struct cost {
 	const char *name;
 	size_t rounds;
@@ -163,7 +169,9 @@ static inline void cost_say(const char *name, const char *what, double *values, 
 	printf("%s\t%s\t%.3f\t%.3f\t%.3f\n", name, what, median, values[0], values[count - 1]);
 }
 
-/* NAME, what, median, least, most: in us; then each step that was gone. */
+/*
+ * Print lines of NAME, what, median, least, most, in us; then a line for each step that took time.
+ */
 static inline void cost_report(struct cost *cost)
 {
 	double left = clock_median(cost->ours, cost->rounds);
@@ -174,7 +182,7 @@ static inline void cost_report(struct cost *cost)
 	for (int step = 0; step < COST_COUNT; step++) {
 		double median = clock_median(cost->steps[step], cost->rounds);
 
-		if (step != COST_descriptor) /* which is counted among the round trips */
+		if (step != COST_descriptor) /* already counted in the round trips */
 			left -= median;
 		if (median > 0)
 			cost_say(cost->name, cost_texts[step], cost->steps[step], cost->rounds);

@@ -31,7 +31,7 @@ static inline void gpu_must(int result, const char *what)
 	exit(1);
 }
 
-/* Every call that is listed, and device 0's primary context, current. */
+/* Find every call of the list, and make device 0's primary context current. */
 static inline void gpu_start(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -68,7 +68,7 @@ static inline int clock_compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* Sorts. */
+/* Sorts `times`. */
 static inline double clock_median(double *times, size_t count)
 {
 	qsort(times, count, sizeof(*times), clock_compare);

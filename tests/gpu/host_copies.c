@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpushare_copy_to() and gpushare_copy_from() of another process's buffer NAME, 16 MiB or more, by
- * each way: `host_copies NAME`. GPU: before this process has mapped anything; CPU: through a host_only
- * attachment; chosen: through CUDA's, now that it is mapped. Prints "size" and us for each way; then a
- * line a figure: what it is, a tab, and the number.
+ * gpushare_copy_to() and gpushare_copy_from() of another process's buffer NAME, 16 MiB or more, in
+ * each way: `host_copies NAME`.
+ *
+ * GPU: before this process has mapped anything. CPU: through a host_only attachment. Chosen:
+ * through the CUDA attachment, after the buffer was mapped.
+ *
+ * Prints "size" and us for each way; then a line for each figure: description, tab, number.
  */
 #include <gpushare.h>
 #include <stdbool.h>
@@ -12,8 +15,8 @@
 #include "gpu_driver.h"
 
 #define MOST ((size_t)16 << 20)
-#define LOAD_MOST ((size_t)1 << 20)  /* the CPU's loads: 1.3 ms */
-#define REPEATED ((size_t)128 << 10) /* over and over, as gdrcopy_copybw does */
+#define LOAD_MOST ((size_t)1 << 20)  /* the CPU's loads take 1.3 ms */
+#define REPEATED ((size_t)128 << 10) /* copied repeatedly, as gdrcopy_copybw does */
 #define TRIES 7
 #define SIZES 13
 
@@ -21,7 +24,7 @@ static struct gpushare_session *session;
 static struct gpushare_buffer *cuda, *host_only;
 static char *host;
 
-/* W(name, how the columns are called) */
+/* W(name, column title) */
 #define WAYS(W) \
 	W(GPU, "GPU") \
 	W(CPU, "CPU") \
@@ -48,7 +51,10 @@ static void one(struct gpushare_buffer *buffer, bool to, size_t size)
 	     to ? "gpushare_copy_to" : "gpushare_copy_from");
 }
 
-/* Median us of one: enough of them a try that the clock does not matter. */
+/*
+ * Return the median us of one call. Each try makes enough calls that the clock's cost is
+ * negligible.
+ */
 static double cost_us(enum way way, bool to, size_t size)
 {
 	struct gpushare_buffer *buffer = way == CPU ? host_only : cuda;
@@ -77,7 +83,10 @@ static void measure(enum way way, double out[SIZES][WAY_COUNT][2])
 			    way == CPU && !to && size > LOAD_MOST ? 0 : cost_us(way, to, size);
 }
 
-/* What a mirror of an odd part finds there, and what it leaves there. */
+/*
+ * Count differences: a mirror of an unaligned part must read the right bytes, and write its change
+ * back.
+ */
 static int mirror_differs(char *other, size_t at, size_t size)
 {
 	struct gpushare_mirror *mirror;
@@ -92,7 +101,7 @@ static int mirror_differs(char *other, size_t at, size_t size)
 	return wrong + (memcmp(other, host + at, size) != 0);
 }
 
-/* The bytes that one way brought in are what the others take out, whatever the places. */
+/* Bytes that one way copied in must be what the others copy out, at any offset. */
 static int differences(void)
 {
 	char *other = malloc(LOAD_MOST);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A mirror's round trip beside the driver's own copies of pinned memory: `host_mirror NAME REPEATS`.
- * One round measures every way once, so that what disturbs the host disturbs all. Prints for each:
- * name, median, least, most, in GB/s; then what the first opening took, in ms: it pins the memory.
+ * A mirror's round trip beside the driver's own copies of pinned memory: `host_mirror NAME
+ * REPEATS`. Each round measures every way once, so that a disturbance of the host affects all ways.
+ * Prints for each: name, median, least, most, in GB/s; then the time of the first opening in ms,
+ * which includes pinning.
  */
 #include <gpushare.h>
 #include <string.h>
@@ -36,7 +37,10 @@ static int mirror_close(void)
 	return gpushare_mirror_close(mirror);
 }
 
-/* W(function, what it is in the table), in the order of a round: what is written was read before */
+/*
+ * W(function, its text in the table), in the order of a round: each write follows a read of the
+ * same bytes
+ */
 #define WAYS(W) \
 	W(pinned_from, "cuMemcpyDtoH into pinned memory (the host's rate)") \
 	W(pinned_to, "cuMemcpyHtoD from pinned memory (the host's rate)") \
@@ -66,7 +70,7 @@ static double one_us(const struct way *way)
 	return clock_us() - started;
 }
 
-/* What a mirror writes back is what the driver then reads. */
+/* The driver must read what a mirror has written back. */
 static void verify(void)
 {
 	unsigned char *bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each way in which the CPU can copy to and from the map of another process's buffer NAME, 16 MiB or
- * more, side by side: `host_ways NAME`. A line a way and direction: the way, "to" or "from", and MB/s
- * at each of SIZES; the first line names the columns. The host's side is pageable memory.
+ * Compares the ways in which the CPU can copy to and from a map of another process's buffer NAME,
+ * 16 MiB or more: `host_ways NAME`. A line for each way and direction: the way, "to" or "from", and
+ * MB/s at each of SIZES. The first line names the columns. The host's side is pageable memory.
  */
 #include <gpushare.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 /* S(KiB) */
 #define SIZES(S) S(4) S(64) S(1024) S(4096) S(16384)
 #define MOST ((size_t)16 << 20)
-#define LOAD_MOST ((size_t)1 << 20) /* word by word that is 130 ms */
+#define LOAD_MOST ((size_t)1 << 20) /* 130 ms if loaded word by word */
 #define TRIES 7
 #define TRY_US 3000
 
@@ -32,7 +32,7 @@ static void plainly(char *to, const char *from, size_t size)
 	memcpy(to, from, size);
 }
 
-/* Bytes a us, the median of TRIES. */
+/* Return bytes per us, the median of TRIES. */
 static double rate(copy *way, char *to, const char *from, size_t size)
 {
 	double began = clock_us(), times[TRIES];

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_GPU_KERNEL_PATTERN_H
 #define TESTS_GPU_KERNEL_PATTERN_H
-/* What the two kernel programs write and expect: a value for every word, one pattern a stage. */
+/*
+ * Shared by the kernel programs: each stage writes and expects its own pattern, with a value for
+ * every word.
+ */
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +59,10 @@ static unsigned long long pattern_wrong(const unsigned *words, size_t count, uns
 	return wrong;
 }
 
-/* Look, by kernel, until every word has the stage's value; the words that are wrong at the end. */
+/*
+ * Check by kernel until every word has the stage's value. Return how many words are wrong at the
+ * end.
+ */
 static unsigned long long pattern_await(const unsigned *words, size_t count, unsigned stage)
 {
 	unsigned long long wrong = pattern_wrong(words, count, stage);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_GPU_ORDER_BATCH_H
 #define TESTS_GPU_ORDER_BATCH_H
-/* What cuStreamBatchMemOp_v2 takes, of which the library needs nothing. Source: CUDA Driver API,
- * CUstreamBatchMemOpParams; proven against the toolkit's cuda.h where there is one. */
+/*
+ * The parameters of cuStreamBatchMemOp_v2, which the library does not use. Source: CUDA Driver API,
+ * CUstreamBatchMemOpParams; checked against the toolkit's cuda.h if there is one.
+ */
 #include <stddef.h>
 
 #include "cuda/cuda_abi.h"

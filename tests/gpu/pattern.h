@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_GPU_PATTERN_H
 #define TESTS_GPU_PATTERN_H
-/* A value for every word, one pattern a stage: for kernels and for the CPU. */
+/* A value for every word, and another pattern for each stage, for kernels and for the CPU. */
 #include <stddef.h>
 
 #ifdef __CUDACC__

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is there a GPU that a CUDA program could use here? Answers in one line on stdout, exit 0 for
- * yes ("NVIDIA H200, driver 580.159.04") and 1 for no (the reason). Built without a toolkit.
+ * Can a CUDA program use a GPU here? Prints one line on stdout. Exit 0: yes ("NVIDIA H200, driver
+ * 580.159.04"). Exit 1: no (the reason). Built without a toolkit.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static int no_gpu(const char *reason, const char *detail)
 	return 1;
 }
 
-/* The version a person knows the driver by; the driver API only has the CUDA version. */
+/* Print the driver's release number; the driver API only reports the CUDA version. */
 static void print_driver_version(cu_cuDriverGetVersion_call *get_version)
 {
 	FILE *file = fopen("/sys/module/nvidia/version", "re");

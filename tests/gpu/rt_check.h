@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_GPU_RT_CHECK_H
 #define TESTS_GPU_RT_CHECK_H
-/* What the runtime programs of the matrix share: a check, a checksum, and bytes to compare with. */
+/* Shared by the runtime programs of the matrix: a check, a checksum, and bytes to compare. */
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static inline void rt_must(cudaError_t error, const char *what)
 	exit(1);
 }
 
-/* The code, and none left behind for the next call. */
+/* Print the error's name, and clear the error for the next call. */
 static inline void rt_say(const char *what, cudaError_t error)
 {
 	printf("%s: %s\n", what, cudaGetErrorName(error));

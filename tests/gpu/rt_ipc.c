@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ordinary program of two processes that shares its own buffers by cudaIpc*, as if there were no
- * gpushare. The child is forked before CUDA is used.
+ * An ordinary program of two processes that shares its own buffers by cudaIpc* and knows nothing of
+ * gpushare. The child is forked before any use of CUDA.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ static unsigned char host[SIZE];
 
 struct sent {
 	cudaIpcMemHandle_t handle;
-	size_t offset; /* of what is meant, in the allocation */
+	size_t offset; /* of the exported pointer within its allocation */
 };
 
 static void give(int fd, const void *data, size_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An ordinary runtime program without kernels, the same for every cudart from 11.2 on: allocations
- * of each kind, wrong frees, contents checked by a sum. Prints nothing that may differ between
+ * of each kind, wrong frees, contents checked by a checksum. Prints nothing that may differ between
  * runs.
  */
 #include "rt_check.h"
@@ -128,7 +128,7 @@ static void managed(void)
 	rt_must(cudaFree(pointer), "cudaFree of managed memory");
 }
 
-/* An address that comes back never has the old contents' meaning: each round has its own. */
+/* The driver may return the same address again, so each round has its own contents. */
 static void again_and_again(void)
 {
 	uint64_t sum = 0;
@@ -157,7 +157,7 @@ int main(void)
 	ordered();
 	managed();
 	again_and_again();
-	alloc(1 << 20); /* never freed: the process's end does */
+	alloc(1 << 20); /* never freed: the end of the process releases it */
 	printf("allocations: %u\n", allocations);
 	rt_say("cudaDeviceSynchronize", cudaDeviceSynchronize());
 	free(host);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many threads that allocate and free, half of it stream-ordered, and look each time whether the
- * memory still holds what they wrote. Every fourth buffer is freed by another thread.
+ * Many threads that allocate and free, half of it stream-ordered, and check each time that the
+ * memory still holds what they wrote. In every fourth round, another thread frees the buffer.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -80,7 +80,7 @@ static void end(struct thread *thread, struct buffer *buffer)
 	buffer->pointer = NULL;
 }
 
-/* Leave one with the next thread, and free what was left with me. */
+/* Leave a buffer for the next thread, and free the buffers that were left here. */
 static void hand_over(struct thread *thread, struct buffer *buffer)
 {
 	struct buffer *left = malloc(sizeof(*left));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where memory goes. "Device pointers" are CPU addresses, and each process hands them out of a slot
- * of its own (by pid), so that one process's pointer means nothing in another and an importer of
- * VMM memory finds the owner's address free. GPUSHARE_SIM_SLOT is what real drivers do: the same
- * addresses in each.
+ * Choice of addresses. "Device pointers" are CPU addresses. Each process takes them from its own
+ * slot, chosen by pid. So a process's pointer is invalid in another process, and an importer of VMM
+ * memory finds the owner's address free. With GPUSHARE_SIM_SLOT processes use the same addresses,
+ * as with real drivers.
  */
 #include <sys/random.h>
 
@@ -12,10 +12,10 @@
 #define ADDRESS_FIRST UINT64_C(0x200000000000)
 #define ADDRESS_SLOT (UINT64_C(32) << 30)
 #define ADDRESS_LOW UINT64_C(0x40000000)
-#define ADDRESS_TRIES 64 /* places that are taken, passed over */
+#define ADDRESS_TRIES 64 /* occupied places to pass over */
 
-/* What half a slot has given; under the lock. Pools have the other half: their memory stays where
- * it is when a context goes. */
+/* Next address in one half of the slot; under the lock. Pools have their own half, because their
+ * memory stays at its address when a context ends. */
 struct part {
 	uint64_t start, cursor;
 };
@@ -29,7 +29,7 @@ static void *address_map(uint64_t hint, uint64_t size)
 	return address == MAP_FAILED ? NULL : address;
 }
 
-/* More than is needed, then the ends cut off: any address space can give that. */
+/* Map more than needed, then unmap both ends: this works in any address space. */
 static void *address_anywhere(uint64_t size, uint64_t alignment)
 {
 	char *address = address_map(0, size + alignment);
@@ -56,7 +56,8 @@ static uint64_t address_next(struct part *part, uint64_t size, uint64_t alignmen
 	return hint;
 }
 
-/* What went with a primary context leaves its addresses to what comes after it. Under the lock. */
+/* After a primary context ends, later allocations reuse the addresses of its memory. Under the
+ * lock. */
 void address_again(void)
 {
 	ordinary.cursor = 0;
@@ -76,7 +77,7 @@ static void *address_in(struct part *part, uint64_t size, uint64_t alignment)
 	return NULL;
 }
 
-/* A reservation that nothing may touch yet; NULL when the address space is full. */
+/* Reserve addresses without any access. NULL: the address space is full. */
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want)
 {
 	void *address = want ? address_map(want, size) : address_in(&ordinary, size, alignment);
@@ -107,7 +108,8 @@ void *address_reserve_low(uint64_t size)
 	return NULL;
 }
 
-/* Could this have been a device pointer of some process? */
+/* Return true if the address lies in some process's slot: it may be or have been a device
+ * pointer. */
 bool address_is_ours(uint64_t address)
 {
 	return address - ADDRESS_FIRST < ADDRESS_SLOT * SIM_ADDRESS_SLOTS;

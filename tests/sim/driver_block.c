@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: a memfd each, a multiple of 2 MiB, cut into allocations in steps of 512 bytes. */
+/* Blocks: each is a memfd of a multiple of 2 MiB, divided into allocations in steps of 512
+ * bytes. */
 
 #include "driver_sim.h"
 
-#define BLOCK_CACHE (UINT64_C(256) << 20) /* kept for the next allocation, a device */
+#define BLOCK_CACHE (UINT64_C(256) << 20) /* bytes per device, kept for later allocations */
 
 struct span {
 	struct span *next;
@@ -54,7 +55,7 @@ void block_empty_cache(cu_device device)
 	}
 }
 
-/* Count `size` against the device; false when it does not fit even without what is cached. */
+/* Count `size` against the device. False if it does not fit even after emptying the cache. */
 bool block_account(cu_device device, uint64_t size)
 {
 	if (size > state.capacity)
@@ -141,8 +142,8 @@ static bool block_fits(const struct block *block, uint64_t size)
 	return false;
 }
 
-/* One of 2 MiB in use with room behind its allocations, else one of just this size that is cached:
- * the rest of a larger one stays unused. */
+/* Prefer a 2 MiB block in use that has room, else a cached block of exactly this size. The rest of
+ * a larger block stays unused. */
 static struct block *block_find(const struct memory_want *want, uint64_t size)
 {
 	uint64_t whole = block_round(size, SIM_BLOCK);
@@ -201,7 +202,8 @@ static void block_merge(struct span *span)
 	free(next);
 }
 
-/* An importer may still have an exported block mapped and keeps it as it was: such a one goes. */
+/* Destroy an empty block instead of caching it if it was exported: an importer may still have it
+ * mapped and must keep seeing the old contents. */
 void block_give(struct block *block, uint64_t offset, uint64_t size)
 {
 	struct span **link = &block->free, *before = NULL;
@@ -221,7 +223,7 @@ void block_give(struct block *block, uint64_t offset, uint64_t size)
 		return;
 	}
 	if (!span)
-		return; /* the space is lost until the block goes: no allocation may fail a free */
+		return; /* a free must not fail: the space is lost until the block ends */
 	while (*link && (*link)->offset < offset) {
 		before = *link;
 		link = &before->next;

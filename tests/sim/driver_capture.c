@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream capture: who may do what while a stream's work is only written down. The rules are those
- * of CUDA's documentation of cuThreadExchangeStreamCaptureMode. A graph here holds addresses, and what
- * driver_work.h knows, in one order.
+ * Stream capture: which calls are allowed while a stream's work is recorded instead of run. The
+ * rules are those of CUDA's documentation of cuThreadExchangeStreamCaptureMode. A graph here holds
+ * addresses, and the operations of driver_work.h in a single sequence.
  */
 
 #include "driver_work.h"
 
 enum { CAPTURE_STATUS_ACTIVE = 1, CAPTURE_STATUS_INVALIDATED = 2 };
 
-struct room { /* an address that a graph would give memory to if it ran */
+struct room { /* an address range to which a launched graph would give memory */
 	struct room *next;
 	uint64_t start, size;
 };
@@ -48,7 +48,8 @@ static bool capture_forbids(const struct capture *capture)
 	return capture_mode == CU_CAPTURE_GLOBAL && capture->mode == CU_CAPTURE_GLOBAL;
 }
 
-/* For potentially unsafe calls: an answer other than CU_OK has spoilt what forbids them. */
+/* For potentially unsafe calls. Captures that forbid the call are invalidated, and the call must
+ * fail with the returned error. */
 cu_result capture_permits(void)
 {
 	cu_result result = CU_OK;
@@ -63,7 +64,8 @@ cu_result capture_permits(void)
 	return result;
 }
 
-/* For calls that concern all of a context's streams, whatever the mode. */
+/* For calls that concern all of a context's streams: any capture in the context is invalidated,
+ * whatever its mode. */
 cu_result capture_conflict(cu_context context)
 {
 	cu_result result = CU_OK;
@@ -78,7 +80,8 @@ cu_result capture_conflict(cu_context context)
 	return result;
 }
 
-/* For calls that a stream can't answer while it is captured. Under the lock. */
+/* For calls that are not allowed on a captured stream: the capture is invalidated. Under the
+ * lock. */
 cu_result capture_spoil(cu_stream stream)
 {
 	if (!stream->capture)
@@ -87,7 +90,8 @@ cu_result capture_spoil(cu_stream stream)
 	return CU_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-/* For a dependence on work from before or beside the capture. Under the lock. */
+/* For a dependency on work from before or beside the capture: the capture is invalidated. Under the
+ * lock. */
 cu_result capture_cross(struct capture *capture)
 {
 	capture->invalid = true;
@@ -104,7 +108,7 @@ static void capture_empty(struct room *room)
 	}
 }
 
-/* Under the lock, as are the two below. */
+/* Under the lock, like the next two functions. */
 void capture_discard(struct capture *capture)
 {
 	struct capture **link = &captures;
@@ -138,7 +142,7 @@ cu_result capture_alloc(struct capture *capture, cu_deviceptr *pointer, uint64_t
 	return CU_OK;
 }
 
-/* A graph frees what a graph gave. */
+/* Only memory allocated in the same capture can be freed in it. */
 cu_result capture_free(struct capture *capture, cu_deviceptr pointer)
 {
 	if (capture->invalid)
@@ -150,7 +154,7 @@ cu_result capture_free(struct capture *capture, cu_deviceptr pointer)
 	return CU_INVALID_VALUE;
 }
 
-/* What comes from the program's own memory is read when the graph is launched. */
+/* Drop the copy of the source: a graph reads the program's memory when it is launched. */
 bool capture_note(struct capture *capture, const struct op *op)
 {
 	struct op noted = *op;

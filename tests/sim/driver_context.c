@@ -6,8 +6,8 @@
 #define CONTEXT_DEPTH 64
 #define CONTEXT_FLAGS 0xffu
 
-/* Those that programs made. A destroyed one stays in the list, so that its address never comes back
- * as another's while some thread has it current. */
+/* Contexts that programs created. A destroyed context stays in the list: no other context may get
+ * its address while a thread still has it current. */
 static cu_context contexts;
 static _Thread_local struct {
 	cu_context stack[CONTEXT_DEPTH];
@@ -68,7 +68,7 @@ static void context_drop(struct region *region)
 	}
 }
 
-/* All that was made in it goes with it. Under the lock. */
+/* Release everything that was made in the context. Under the lock. */
 void context_end(cu_context context)
 {
 	struct region *region;
@@ -114,7 +114,8 @@ cu_result cuCtxCreate_v2(cu_context *context, unsigned int flags, cu_device devi
 	ANSWER(cuCtxCreate_v2, NEED_INIT, context_create(context, flags, device));
 }
 
-/* Of no primary one. The calling thread loses it; others keep a dead one. */
+/* A primary context is refused. The context is popped if it is current in the calling thread; other
+ * threads keep it on their stack. */
 static cu_result context_destroy(cu_context context)
 {
 	STATE_LOCKED;
@@ -222,7 +223,7 @@ cu_result cuCtxSynchronize(void)
 	ANSWER(cuCtxSynchronize, NEED_CONTEXT, context_synchronize());
 }
 
-/* NULL: the current one. Work of all contexts is waited for, whichever is meant. */
+/* The call waits for the work of all contexts, whatever `context` is. */
 cu_result cuCtxSynchronize_v2(cu_context context)
 {
 	ANSWER(cuCtxSynchronize_v2, NEED_CONTEXT, context_synchronize());

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and fills: done at once, but for what comes behind a wait in its stream, or is captured. */
+/* Copies and fills: done in the call, unless the stream is blocked by a wait or is being
+ * captured. */
 
 #include "driver_work.h"
 
 enum side { SIDE_HOST, SIDE_DEVICE, SIDE_ANY };
 
-/* Has the current context's device a way there? Measured: of ordinary memory a copy has one, a fill has none. */
+/* Return true if the current context's device can access the memory. Measured: a copy reaches
+ * another device's cuMemAlloc memory, a fill does not. */
 static bool copy_reaches(uint64_t start, int access, bool fills)
 {
 	const struct region *region = region_find(start);
@@ -29,8 +31,7 @@ static bool copy_good(uint64_t start, uint64_t size, enum side side, int access)
 		return false;
 	if (side == SIDE_HOST)
 		return true;
-	/* A pointer that is nobody's may be ordinary host memory, but not a freed device pointer.
-	 */
+	/* An unknown pointer may be ordinary host memory, but not a freed device pointer. */
 	if (side == SIDE_ANY && !region_find(start))
 		return !address_is_ours(start);
 	return region_covers(start, size, access) && copy_reaches(start, access, false);
@@ -51,7 +52,8 @@ static cu_result copy_run(uint64_t to, enum side to_side, uint64_t from, enum si
 	return CU_OK;
 }
 
-/* Whether it goes on later; NULL: there is no such stream. Under the lock. */
+/* Set *later if the copy must be queued or captured. Return the stream; NULL: no such stream. Under
+ * the lock. */
 static cu_stream copy_later(cu_stream stream, bool *later)
 {
 	cu_stream found = stream_find(stream);
@@ -60,14 +62,14 @@ static cu_stream copy_later(cu_stream stream, bool *later)
 	return found;
 }
 
-/* The program's own memory, neither pinned nor registered: what is read from there is read before
- * the call returns, and what is written there is written by then. Under the lock. */
+/* True for the program's own memory that is neither pinned nor registered. A copy reads from or
+ * writes to such memory before the call returns. Under the lock. */
 static bool copy_is_pageable(uint64_t address)
 {
 	return !address_is_ours(address) && !region_find(address);
 }
 
-/* `waits`: what the caller is to wait for, with the lock let go. Under the lock. */
+/* Under the lock. If *waits is set, the caller must release the lock and wait for it. */
 static cu_result copy_submit(cu_stream stream, uint64_t to, uint64_t from, size_t size,
 			     struct wait **waits)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The devices: how many, which, how large. */
+/* Devices: count, identity, size, attributes. */
 
 #include "driver_vmm.h"
 
-/* numbers of CUdevice_attribute that programs ask for before they do anything */
+/* CUdevice_attribute values that programs ask for at their start */
 enum {
 	DEVICE_MAX_THREADS = 1,
 	DEVICE_WARP = 10,
@@ -16,7 +16,7 @@ enum {
 	DEVICE_HOST_NUMA_VMM = 141,
 	DEVICE_COMPRESSION = 107,
 	DEVICE_POOLS = 115,
-	DEVICE_FABRIC = 128, /* the device has it; whether one may use it is another matter */
+	DEVICE_FABRIC = 128, /* the device supports it, but cuMemCreate refuses it */
 	DEVICE_DMA_BUF_MMAP = 152,
 	DEVICE_LAST = 200,
 };

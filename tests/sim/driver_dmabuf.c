@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A dma-buf of mapped memory. GPUSHARE_SIM_DMABUF says what becomes of one: by itself a descriptor
- * that mmap refuses, and no promise of more, as of driver 580; `mmap`: it is promised and works, as
- * from CUDA 13.3 on; `broken`: promised, and refused; `apart`: what is stored there stays there.
+ * dma-buf export of mapped memory. GPUSHARE_SIM_DMABUF chooses the behaviour. Unset, as driver 580:
+ * mmap refuses the descriptor, and the device does not promise mmap. `mmap`, as from CUDA 13.3 on:
+ * promised, and works. `broken`: promised, but mmap refuses it. `apart`: promised, but stores there
+ * don't reach the mapped memory.
  */
 #include <sys/eventfd.h>
 
@@ -22,7 +23,7 @@ bool dmabuf_promises_mmap(void)
 	return dmabuf_is("mmap") || dmabuf_is("broken") || dmabuf_is("apart");
 }
 
-/* A descriptor of what is mapped there, of something else, or of what nobody can map. */
+/* Return a descriptor of the mapped memory, of other memory, or one that can't be mapped. */
 static int dmabuf_make(const struct object *object)
 {
 	int fd;
@@ -39,7 +40,7 @@ static int dmabuf_make(const struct object *object)
 	return fd;
 }
 
-/* Here of whole mappings only: a memfd has no other beginning than its own. */
+/* Only whole mappings are supported here, since a memfd's descriptor can't start at an offset. */
 static cu_result dmabuf_handle(int *handle, uint64_t start, uint64_t size, int type,
 			       unsigned long long flags)
 {

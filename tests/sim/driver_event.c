@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events: done when what their stream had to wait for has come. */
+/* Events. An event is done once all that its stream had to wait for at the record is over. */
 
 #include "driver_event.h"
 
@@ -28,7 +28,7 @@ cu_event event_add(const struct cu_event_opaque *model)
 	return made;
 }
 
-/* An interprocess event may not keep time. */
+/* As in CUDA, an interprocess event must be created without timing. */
 static cu_result event_create(cu_event *event, unsigned int flags)
 {
 	struct cu_event_opaque model = {.context = context_current(), .flags = flags};
@@ -61,7 +61,7 @@ static bool event_is_elsewhere(const struct cu_event_opaque *event,
 	return its->context && its->context != event->context;
 }
 
-/* An interprocess event of another context: a real driver does not survive that. */
+/* A real driver crashes if an interprocess event is used with a stream of another context. */
 static cu_result event_crash(const struct cu_event_opaque *event)
 {
 	if (event->slot)
@@ -82,7 +82,7 @@ static cu_result event_record(cu_event event, cu_stream stream)
 		return (cu_result)STREAM_CAPTURE_IMPLICIT;
 	wait_look();
 	if (found->slot && its->capture)
-		return CU_STREAM_CAPTURE_UNSUPPORTED; /* the capture goes on */
+		return CU_STREAM_CAPTURE_UNSUPPORTED; /* the capture stays valid */
 	if (found->slot)
 		return slot_record(found->slot, stream_tail(its)) ? CU_OK : CU_OUT_OF_MEMORY;
 	found->captured = its->capture;
@@ -118,7 +118,7 @@ cu_result cuEventQuery(cu_event event)
 	ANSWER(cuEventQuery, NEED_NO_CAPTURE, event_query(event));
 }
 
-/* What comes after `first`, which it takes over, and after the event. */
+/* Return a wait for `first` and for the event. Take over the reference to `first`. */
 static struct wait *event_wait(const struct cu_event_opaque *event, struct wait *first)
 {
 	return event->slot ? slot_wait(event->slot, first)
@@ -148,8 +148,8 @@ cu_result cuEventSynchronize(cu_event event)
 	ANSWER(cuEventSynchronize, NEED_CONTEXT, event_synchronize(event));
 }
 
-/* A capture waits for nothing but what it has recorded itself, and the mark of a capture is nothing
- * to wait for outside: on a real driver that draws the stream into the capture. */
+/* A captured stream can wait only for an event that was recorded in the same capture. A stream
+ * outside can't wait for such an event here; a real driver adds that stream to the capture. */
 static cu_result event_in_capture(cu_event event, cu_stream stream)
 {
 	if (!event->captured)

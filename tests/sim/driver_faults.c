@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The door of every call: faults on demand (GPUSHARE_SIM_FAIL=call:nth:count[:result],...), calls
- * that the driver pretends not to have (GPUSHARE_SIM_LACKS=call,...), a log of allocator and IPC
- * calls (GPUSHARE_SIM_LOG=file), and the refusals that come before a call looks at its arguments.
+ * Entry and exit of every call: injected faults (GPUSHARE_SIM_FAIL=call:nth:count[:result],...),
+ * calls that the driver pretends not to have (GPUSHARE_SIM_LACKS=call,...), a log of allocator and
+ * IPC calls (GPUSHARE_SIM_LOG=file), and the checks that precede those of a call's arguments.
  */
 
 #include "base/cleanup.h"
@@ -24,8 +24,8 @@ static const char *const faults_names[CALL_COUNT] = {
 #undef F
 };
 
-/* "cuMemAlloc" stands for cuMemAlloc_v2 too, and "cuMemAllocAsync" for its twin: a test means the
- * call, not its generation. */
+/* "cuMemAlloc" also matches cuMemAlloc_v2, and "cuMemAllocAsync" matches its twin: a test means all
+ * versions of a call. */
 static bool faults_same(const char *text, size_t length, const char *name)
 {
 	if (strncmp(text, name, length) != 0)
@@ -75,7 +75,7 @@ bool faults_parse(void)
 	faults_lacking = getenv("GPUSHARE_SIM_LACKS");
 	while (text && *text) {
 		size_t length = strcspn(text, ",");
-		/* libvulkan.so.1 reads what is meant for it */
+		/* the simulated libvulkan.so.1 reads entries of its own */
 		if (strncmp(text, "vk", 2) != 0 && !faults_parse_one(text, length))
 			return false;
 		text += length + (text[length] == ',');
@@ -83,7 +83,7 @@ bool faults_parse(void)
 	return true;
 }
 
-/* A name in the list takes away that symbol, or every generation of a bare name. */
+/* A symbol in the list is hidden. A bare name hides all its versions. */
 bool faults_lacks(const char *symbol, size_t bare_length)
 {
 	const char *text = faults_lacking;
@@ -109,7 +109,7 @@ static cu_result faults_due(enum call call)
 	return seen >= fault->nth && seen - fault->nth < fault->count ? fault->result : CU_OK;
 }
 
-/* tests/faults/lib_fault.c, where that is preloaded: faults by who calls. */
+/* tests/faults/lib_fault.c defines this if it is preloaded: faults that depend on the caller. */
 extern bool gpushare_sim_fails(const char *call, const void *caller) __attribute__((weak));
 
 cu_result faults_enter(enum call call, enum need need, const void *caller)
@@ -130,7 +130,8 @@ cu_result faults_enter(enum call call, enum need need, const void *caller)
 	return result == CU_OK && need != NEED_CONTEXT ? capture_permits() : result;
 }
 
-/* One line a call, "pid call result pointer size", in one write so that processes do not mix. */
+/* Log one line per call, "pid call result pointer size". A single write keeps the lines of several
+ * processes apart. */
 cu_result faults_leave(enum call call, cu_result result, uint64_t pointer, uint64_t size)
 {
 	char line[160];
@@ -143,7 +144,7 @@ cu_result faults_leave(enum call call, cu_result result, uint64_t pointer, uint6
 			      (unsigned long long)size);
 	_cleanup_close_ int fd =
 	    open(faults_log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-	/* A log that cannot be written shows itself by missing lines; the call's answer stands. */
+	/* If the log can't be written, its lines are missing. The call's result stays the same. */
 	ssize_t written = fd >= 0 ? write(fd, line, (size_t)length) : 0;
 	(void)written;
 	errno = saved;

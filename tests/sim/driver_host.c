@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the CPU owns: pinned, registered and managed. */
+/* Host memory: pinned, registered and managed. */
 
 #include "driver_sim.h"
 #include "driver_stream.h"
 
-/* CUresult numbers that nothing of ours names */
+/* CUresult values that cuda_abi.h does not name */
 #define HOST_ALREADY_REGISTERED 712
 #define HOST_NOT_REGISTERED 713
 #define HOST_ALLOC_FLAGS 0x7u
@@ -141,7 +141,7 @@ cu_result cuMemHostRegister(void *pointer, size_t size, unsigned int flags)
 		      (uintptr_t)pointer, size);
 }
 
-/* What the CPU has is where the GPU has it: unified addressing. */
+/* Unified addressing: a host pointer is also its device pointer. */
 static cu_result host_device_pointer(cu_deviceptr *device, const void *pointer, unsigned int flags)
 {
 	if (!device || flags)
@@ -160,7 +160,7 @@ cu_result cuMemHostGetDevicePointer_v2(cu_deviceptr *device, void *pointer, unsi
 	       host_device_pointer(device, pointer, flags));
 }
 
-/* Waits for whatever any stream has still to do, as the real one does. */
+/* As the real driver does, wait first for the work of all streams. */
 static cu_result host_unregister(void *pointer)
 {
 	wait_for_all();

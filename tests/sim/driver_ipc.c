@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Legacy IPC handles. A handle says where in which process the memory is; the importer takes the
- * block's memfd from /proc/PID/fd. Like the real driver it does not ask whether the allocation
- * still stands in its block. No daemon, no file: what is left of a killed process is nothing.
+ * Legacy IPC handles. A handle says where in which process the memory is. The importer opens the
+ * block's memfd through /proc/PID/fd. Like the real driver, it does not check whether the
+ * allocation still exists in its block. A killed process leaves nothing behind: there is no daemon
+ * and no file.
  */
 #include <sys/stat.h>
 
@@ -12,7 +13,7 @@
 
 #define IPC_MAGIC UINT64_C(0x6770757369706331)
 
-struct wire { /* the 64 bytes */
+struct wire { /* contents of a handle */
 	uint64_t magic;
 	int32_t pid;
 	int32_t fd;
@@ -31,7 +32,7 @@ struct import { /* a block of another process, mapped whole */
 	int32_t pid;
 	uint64_t started, nonce;
 	uint64_t base, size;
-	unsigned int open; /* regions in it */
+	unsigned int open; /* number of regions in it */
 };
 
 static struct import *imports;
@@ -84,7 +85,7 @@ static bool ipc_wire_good(const struct wire *wire)
 	       wire->size <= wire->block_size - wire->offset;
 }
 
-/* A descriptor for the owner's block, or why there is none. */
+/* Open the owner's block, or return the reason why it can't be opened. */
 static cu_result ipc_ask_owner(const struct wire *wire, int *out_fd)
 {
 	struct control control;
@@ -92,9 +93,9 @@ static cu_result ipc_ask_owner(const struct wire *wire, int *out_fd)
 	if (peer_start(wire->pid) != wire->started)
 		return CU_INVALID_HANDLE;
 	_cleanup_close_ int fd = peer_open(wire->pid, wire->fd);
+	/* Another uid's /proc is closed to the simulator; a real driver can open the memory. */
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
-		return CU_OPERATING_SYSTEM; /* another uid's /proc: what a real driver can, we
-					       cannot */
+		return CU_OPERATING_SYSTEM;
 	if (fd < 0 || pread(fd, &control, sizeof(control), (off_t)wire->block_size) !=
 			  (ssize_t)sizeof(control))
 		return peer_start(wire->pid) == wire->started ? CU_INVALID_VALUE
@@ -112,7 +113,7 @@ static bool ipc_same_block(const struct import *import, const struct wire *wire)
 	       import->nonce == wire->nonce;
 }
 
-/* This very allocation, if it is open here already. */
+/* Return the region of this allocation if it is already open here. */
 static struct region *ipc_find(const struct wire *wire)
 {
 	for (struct import *import = imports; import; import = import->next) {
@@ -161,8 +162,8 @@ static void ipc_unmap(struct import *import)
 	free(import);
 }
 
-/* A mapping of the block with this place still free: freed and given out again by the owner, a
- * place can be open under an older generation, which keeps its own mapping. */
+/* Return a mapping of the block in which this range is free. If the owner has freed and reallocated
+ * the range, the older allocation may still be open here and keeps its own mapping. */
 static struct import *ipc_block(const struct wire *wire, int fd)
 {
 	for (struct import *import = imports; import; import = import->next) {
@@ -223,7 +224,7 @@ static cu_result ipc_open(cu_deviceptr *pointer, const cu_ipc_mem_handle *handle
 	struct region *region = ipc_find(&wire);
 	if (!region)
 		return ipc_open_new(pointer, &wire);
-	region->references++; /* the owner is not asked again */
+	region->references++; /* without asking the owner again */
 	*pointer = region->start;
 	return CU_OK;
 }
@@ -240,7 +241,7 @@ cu_result cuIpcOpenMemHandle(cu_deviceptr *pointer, cu_ipc_mem_handle handle, un
 		      answer_ == CU_OK ? *pointer : 0, 0);
 }
 
-/* However often it was opened. Under the lock. */
+/* Release the region, however often it is open. Under the lock. */
 void ipc_release(struct region *region)
 {
 	struct import *import = region->owner;
@@ -258,7 +259,7 @@ static struct region *ipc_opened(cu_deviceptr pointer)
 	return region && region->kind == REGION_IMPORT ? region : NULL;
 }
 
-/* Waits like cuMemFree, whether or not the work has to do with it. */
+/* Like cuMemFree, wait first for the work of all streams, even if it does not use this memory. */
 static cu_result ipc_close(cu_deviceptr pointer)
 {
 	int cancelling = state_lock();
@@ -270,7 +271,7 @@ static cu_result ipc_close(cu_deviceptr pointer)
 	STATE_LOCKED;
 	struct region *region = ipc_opened(pointer);
 	if (!region)
-		return CU_INVALID_VALUE; /* another thread was quicker */
+		return CU_INVALID_VALUE; /* another thread has closed it meanwhile */
 	if (!--region->references)
 		ipc_release(region);
 	return CU_OK;

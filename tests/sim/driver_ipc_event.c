@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Interprocess events: two counters each, in a memfd that a process has for all of its own and that
- * those who open one take from /proc/PID/fd. A record takes the next number; who recorded says when
- * that is reached. Others can't look at what a stream here waits for, so a thread does while there
- * is such. Of a killed process others keep what they have open, and what it had recorded is never
- * reached.
+ * Interprocess events: two counters each. A process has one memfd for all its own events. Other
+ * processes that open an event map that memfd, through /proc/PID/fd. A record takes the next number
+ * of `recorded`, and the recording process sets `reached` when its stream gets there. Other
+ * processes can't see what a stream here waits for, so a thread checks that while records are
+ * pending. If a process is killed, others keep the events that they have open, and its pending
+ * records are never reached.
  */
 #include <sys/stat.h>
 
@@ -13,12 +14,12 @@
 #include "driver_peer.h"
 
 #define PAGE_MAGIC UINT64_C(0x6770757369706532)
-#define PAGE_SLOTS 4096u /* one process's interprocess events: the next is refused */
+#define PAGE_SLOTS 4096u /* events of one process: more are refused */
 #define WATCH_INTERVAL_US 50
 
 struct slot {
-	_Atomic uint64_t nonce;	   /* of the event; 0: there is none */
-	_Atomic uint64_t recorded; /* how often, by whomever; never begins anew */
+	_Atomic uint64_t nonce;	   /* of the event; 0: the slot is free */
+	_Atomic uint64_t recorded; /* number of records by all processes; never reset */
 	_Atomic uint64_t reached;
 };
 
@@ -27,24 +28,24 @@ struct page {
 	struct slot slots[PAGE_SLOTS];
 };
 
-struct wire { /* the 64 bytes */
+struct wire { /* contents of a handle */
 	uint64_t magic;
 	int32_t pid;
 	int32_t fd;
 	uint64_t started;
 	uint64_t page, event; /* nonces */
 	uint64_t index;
-	uint64_t shm; /* the owner's /dev/shm, over which a real driver goes */
+	uint64_t shm; /* device of the owner's /dev/shm, which a real driver uses */
 	uint64_t unused;
 };
 _Static_assert(sizeof(struct wire) == CUDA_ABI_IPC_HANDLE_SIZE, "the handle's 64 bytes");
 
-struct seen { /* another process's page; it stays mapped: waits look at it */
+struct seen { /* another process's page; stays mapped, since waits read it */
 	struct seen *next;
 	struct page *page;
 };
 
-struct pending { /* recorded here, not reached so far */
+struct pending { /* a record of this process that is not reached */
 	struct pending *next;
 	struct slot *slot;
 	uint64_t number;
@@ -89,7 +90,7 @@ struct slot *slot_take(void)
 		struct slot *slot = &own->slots[next++ % PAGE_SLOTS];
 		if (slot->nonce)
 			continue;
-		slot->reached = slot->recorded; /* one that was never recorded is over */
+		slot->reached = slot->recorded; /* an event that was never recorded is done */
 		slot->nonce = address_nonce() | 1;
 		return slot;
 	}
@@ -109,7 +110,7 @@ static void slot_reach(struct slot *slot, uint64_t number)
 		;
 }
 
-/* Whether anything is left to look at. Under the lock. */
+/* Mark the records that are reached. Return true if others are pending. Under the lock. */
 static bool watch_look(void)
 {
 	struct pending **link = &pendings;
@@ -139,7 +140,7 @@ static void *watch(void *unused)
 	}
 }
 
-/* It takes none of the program's signals. */
+/* The thread blocks all signals, so that it handles none of the program's. */
 static bool watch_start(void)
 {
 	sigset_t all, before;
@@ -176,7 +177,8 @@ bool slot_record(struct slot *slot, struct wait *after)
 	return true;
 }
 
-/* Without waiting for the thread's next look. */
+/* Look at the pending records here, so that the answer does not depend on the thread's last
+ * look. */
 bool slot_over(const struct slot *slot)
 {
 	watch_look();
@@ -222,7 +224,8 @@ cu_result cuIpcGetEventHandle(cu_ipc_event_handle *handle, cu_event event)
 	ANSWER_LOGGED(cuIpcGetEventHandle, NEED_CONTEXT, ipc_event_get(handle, event), 0, 0);
 }
 
-/* The owner's page, or why there is none. Of one that is here already nobody asks whether he lives. */
+/* Return the owner's page, or the reason why it can't be opened. A page that is already mapped is
+ * returned even if the owner has ended. */
 static cu_result ipc_event_page(const struct wire *wire, struct page **out_page)
 {
 	for (const struct seen *seen = others; seen; seen = seen->next) {
@@ -235,7 +238,7 @@ static cu_result ipc_event_page(const struct wire *wire, struct page **out_page)
 	_cleanup_close_ int fd = peer_open(wire->pid, wire->fd);
 	struct stat is;
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
-		return CU_OPERATING_SYSTEM; /* another uid's /proc, as for memory */
+		return CU_OPERATING_SYSTEM; /* another uid's /proc is closed, as for memory */
 	if (fd < 0 || fstat(fd, &is) || is.st_size != (off_t)sizeof(struct page))
 		return CU_INVALID_HANDLE;
 	struct seen *seen = malloc(sizeof(*seen));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Advice on managed memory, and of no other: pages don't move here, so that it is only judged. */
+/* Prefetch, advice and attachment of managed memory, refused for other memory. Pages don't move
+ * here, so the calls only check their arguments. */
 #include "driver_stream.h"
 
 #define MANAGED_CPU (-1)
 enum { MANAGED_ADVICE_LAST = 6, MANAGED_LOCATION_LAST = 4 };
 
-/* A whole range of it. */
+/* Check that the range lies within one managed allocation. */
 static cu_result managed_range(uint64_t pointer, uint64_t size)
 {
 	STATE_LOCKED;
@@ -44,7 +45,7 @@ static cu_result managed_advice(cu_result where, cu_mem_advice advice)
 	return (int)advice > 0 && (int)advice <= MANAGED_ADVICE_LAST ? CU_OK : CU_INVALID_VALUE;
 }
 
-/* The first that is wrong. */
+/* Return the first error, in the order in which arguments are checked. */
 static cu_result managed_judge(cu_result where, cu_result stream, cu_result range)
 {
 	if (where != CU_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* VMM addresses: reservations, what is mapped in them, and who may do what there. */
+/* VMM addresses: reservations, the mappings in them, and access to these. */
 
 #include "driver_vmm.h"
 
@@ -8,14 +8,15 @@
 struct reservation {
 	struct reservation *next;
 	uint64_t start, size;
-	uint64_t asked; /* of that */
+	uint64_t asked; /* size that the caller asked for */
 };
 
 static struct reservation *reservations;
 
 /*
- * Measured on an H100, driver 580.159.04: what is smaller and asks for no alignment comes out of a
- * pool of the driver's, wherever the caller wants it; anything else is whole, there if that is free.
+ * Measured on an H100 (driver 580.159.04). If size and alignment are below MAP_WHOLE, the driver
+ * takes the addresses from a pool of its own and ignores the wanted address. It rounds any other
+ * reservation up to MAP_WHOLE, and uses the wanted address if that is free.
  */
 static void map_round(uint64_t *size, uint64_t *alignment, uint64_t *want)
 {
@@ -116,7 +117,7 @@ static cu_result map_map(uint64_t start, uint64_t size, uint64_t offset, cu_mem_
 	    !map_reserved(start, size) || region_overlaps(start, size))
 		return CU_INVALID_VALUE;
 	if (size != object->size)
-		return CU_NOT_SUPPORTED; /* all of a handle or nothing */
+		return CU_NOT_SUPPORTED; /* only a whole handle can be mapped */
 	struct region region = {
 	    .start = start,
 	    .size = size,
@@ -142,7 +143,7 @@ cu_result cuMemMap(cu_deviceptr pointer, size_t size, size_t offset, cu_mem_hand
 		      size);
 }
 
-/* Only whole mappings, one after another without a gap. */
+/* Return true if the range consists of whole mappings without a gap. */
 static bool map_whole(uint64_t start, uint64_t size)
 {
 	while (size) {
@@ -155,7 +156,8 @@ static bool map_whole(uint64_t start, uint64_t size)
 	return true;
 }
 
-/* The mapping at `start` or the first behind it, below `end`. All are multiples of a block. */
+/* Return the mapping at `start`, or else the next one below `end`. NULL: none. All mappings are
+ * multiples of a block. */
 static struct region *map_first(uint64_t start, uint64_t end)
 {
 	struct region *region = NULL;
@@ -165,7 +167,7 @@ static struct region *map_first(uint64_t start, uint64_t end)
 	return region;
 }
 
-/* Whole mappings, and what lies between them without any. */
+/* Return true if the range cuts no mapping in two. Gaps between mappings are allowed. */
 static bool map_cuts_none(uint64_t start, uint64_t end)
 {
 	while (start < end) {
@@ -179,7 +181,7 @@ static bool map_cuts_none(uint64_t start, uint64_t end)
 	return true;
 }
 
-/* Waits for nothing. */
+/* Unlike cuMemFree, unmapping waits for no work. */
 static cu_result map_unmap(uint64_t start, uint64_t size)
 {
 	uint64_t end = start + size;
@@ -233,7 +235,7 @@ static cu_result map_access_good(const cu_mem_access *access, const struct objec
 				state_reaches(access->location.id, object->physical))
 			   ? CU_OK
 			   : CU_INVALID_DEVICE;
-	/* The CPU has no way into device memory; into the host's it has one, by the node's name. */
+	/* The CPU can get access to host memory, but never to device memory. */
 	return object->host && map_is_cpu(access) ? CU_OK : CU_NOT_SUPPORTED;
 }
 
@@ -245,8 +247,8 @@ static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *acc
 	if (!map_whole(start, size))
 		return CU_INVALID_VALUE;
 	const struct object *object = region_exactly(start)->owner;
-	int flags[2] = {-1, -1};   /* for devices, for the CPU; -1: as it was */
-	int seen[SIM_DEVICES_MAX]; /* by device, the same */
+	int flags[2] = {-1, -1};   /* of the devices, of the CPU; -1: unchanged */
+	int seen[SIM_DEVICES_MAX]; /* by device; -1: unchanged */
 	memset(seen, -1, sizeof(seen));
 	for (size_t i = 0; i < count; i++) {
 		cu_result result = map_access_good(&access[i], object);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: cuMemAlloc and its kin. */
+/* Device memory: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetInfo. */
 
 #include "driver_stream.h"
 
 #define MEMORY_PITCH 512u
 
-/* Never 0, which no handle has. */
+/* Never return 0: an IPC handle with generation 0 is invalid. */
 static uint32_t memory_generation(void)
 {
 	static uint32_t generation;
@@ -107,7 +107,7 @@ static bool memory_freeable(const struct region *region)
 		region->kind == REGION_MANAGED);
 }
 
-/* Waits for whatever any stream has still to do, as the real one does. */
+/* As the real driver does, wait first for the work of all streams. */
 cu_result memory_free(cu_deviceptr pointer)
 {
 	if (!pointer)
@@ -121,7 +121,7 @@ cu_result memory_free(cu_deviceptr pointer)
 	STATE_LOCKED;
 	struct region *region = region_exactly(pointer);
 	if (!memory_freeable(region))
-		return CU_INVALID_VALUE; /* another thread was quicker */
+		return CU_INVALID_VALUE; /* another thread has freed it meanwhile */
 	if (region->kind == REGION_MANAGED)
 		return host_free(region);
 	if (region->pool)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The process that exported a handle, seen from the one that opens it: by pid and start time. */
+/* Access to the process that exported a handle. It is identified by pid and start time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,8 +11,9 @@
 #include "driver_peer.h"
 
 /*
- * Field 22 of /proc/PID/stat; 0 for a process that is gone, or a zombie, which has no memory. The
- * "./" asks the kernel: for a process itself qemu-user answers /proc/PID/stat with a time of its own.
+ * Return the start time, field 22 of /proc/PID/stat. 0: the process has ended, or is a zombie,
+ * which has no memory. The "./" makes the kernel answer: qemu-user emulates a process's own
+ * /proc/PID/stat, with another start time.
  */
 uint64_t peer_start(int pid)
 {
@@ -24,7 +25,7 @@ uint64_t peer_start(int pid)
 	if (length <= 0)
 		return 0;
 	text[length] = '\0';
-	const char *at = strrchr(text, ')'); /* a command may hold spaces and brackets */
+	const char *at = strrchr(text, ')'); /* the command name may contain spaces and brackets */
 	if (!at || strlen(at) < 4 || strchr("ZXx", at[2]))
 		return 0;
 	at += 4; /* field 4 */
@@ -37,7 +38,7 @@ uint64_t peer_start(int pid)
 	return strtoull(at, NULL, 10);
 }
 
-/* A descriptor of our own for the peer's `fd`; -1 with errno. */
+/* Open the peer's file descriptor `fd` again in this process. -1 with errno. */
 int peer_open(int pid, int fd)
 {
 	char path[48];

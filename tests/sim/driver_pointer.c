@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the driver tells about a pointer. */
+/* Queries of a pointer's address range and attributes. */
 
 #include "driver_vmm.h"
 
-/* numbers of CUpointer_attribute that nothing else of ours names */
+/* CUpointer_attribute values */
 enum {
 	POINTER_DEVICE_POINTER = 3,
 	POINTER_HOST_POINTER = 4,
@@ -35,14 +35,14 @@ cu_result cuMemGetAddressRange_v2(cu_deviceptr *base, size_t *size, cu_deviceptr
 	ANSWER(cuMemGetAddressRange_v2, NEED_CONTEXT, pointer_range(base, size, pointer));
 }
 
-/* The caller's variable has the width that the attribute says, so each is copied at its own. */
+/* The width of the caller's variable depends on the attribute, so copy exactly `size` bytes. */
 static cu_result pointer_put(void *value, const void *from, size_t size)
 {
 	memcpy(value, from, size);
 	return CU_OK;
 }
 
-/* Of a mapping it is the whole reservation, which cuMemGetAddressRange doesn't tell. */
+/* For a mapping, return the whole reservation. cuMemGetAddressRange returns the mapping instead. */
 static void pointer_extent(const struct region *region, uint64_t *start, uint64_t *size)
 {
 	*start = region->start;
@@ -119,7 +119,8 @@ cu_result cuPointerGetAttribute(void *value, cu_pointer_attribute attribute, cu_
 	ANSWER(cuPointerGetAttribute, NEED_INIT, pointer_attribute(value, attribute, pointer));
 }
 
-/* What CUDA documents that may be asked for many at a time: how wide each answer is. */
+/* Return the width in bytes of an attribute that cuPointerGetAttributes supports by CUDA's
+ * documentation. 0: not supported. */
 static size_t pointer_width(int attribute)
 {
 	switch (attribute) {
@@ -145,7 +146,8 @@ static size_t pointer_width(int attribute)
 	}
 }
 
-/* What is no pointer of CUDA's, or has no such attribute, is no error here: zeros. */
+/* A pointer that CUDA does not know, or that lacks the attribute, is no error here: the value is
+ * 0. */
 static cu_result pointer_attributes(unsigned int count, const cu_pointer_attribute *attributes,
 				    void **values, cu_deviceptr pointer)
 {

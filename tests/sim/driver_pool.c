@@ -3,15 +3,16 @@
 
 #include "driver_stream.h"
 
-/* Freed behind a stream that was held up: it goes when somebody asks after the stream went on. That of
- * cuMemAlloc is there until then even where no stream was held up. */
+/* Memory whose cuMemFreeAsync is queued. The next look at the list releases it once `until` is
+ * over. Memory of cuMemAlloc stays until that look even if its stream was not blocked. */
 struct freed {
 	struct freed *next;
 	uint64_t start;
 	uint32_t generation;
 	struct wait *until;
-	cu_stream plain; /* of memory of cuMemAlloc: the stream that has to live until then */
-	bool again;	 /* of such: a second free was taken */
+	/* Of memory of cuMemAlloc: its stream. If that ends first, the memory is never released. */
+	cu_stream plain;
+	bool again; /* of memory of cuMemAlloc: a second free was accepted */
 };
 
 static struct freed *freed;
@@ -51,7 +52,7 @@ bool pool_has_freed(const struct region *region)
 	return region->kind == REGION_ASYNC && pool_freed(region);
 }
 
-/* NULL: its context went, and it with that. */
+/* NULL: the memory was released meanwhile, with its context or by cuMemFree. */
 static struct region *pool_region(const struct freed *one)
 {
 	struct region *region = region_exactly(one->start);
@@ -71,7 +72,8 @@ static void pool_end(struct freed **link)
 	free(one);
 }
 
-/* Of what is due. Memory of cuMemAlloc that was freed twice stays. */
+/* Release all memory whose free is due, except memory of cuMemAlloc that was freed twice. Return
+ * true if such memory is due in `stream`; NULL: in any stream. */
 static bool pool_end_due(cu_stream stream)
 {
 	struct freed **link = &freed, *one;
@@ -155,8 +157,8 @@ static cu_result pool_free_behind(const struct region *region, struct wait *unti
 	return CU_OK;
 }
 
-/* Takes cuMemAlloc memory too, which goes with a later call, and not at all if its stream goes before. It takes
- * that twice, and no synchronization returns then. */
+/* Memory of cuMemAlloc is accepted too. A later call releases it, unless its stream ends first. It
+ * can be freed twice; then a synchronization of that stream or of the context never returns. */
 static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 {
 	if (!pointer)
@@ -187,7 +189,8 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 	return CU_OK;
 }
 
-/* The twins are told apart in the log and in faults, and mean another stream by stream 0. */
+/* The plain calls and their _ptsz twins. The log and the faults name them apart, and to a twin
+ * stream 0 is the calling thread's default stream. */
 #define POOL_CALLS(name, stream) \
 	cu_result cuMemAllocAsync##name(cu_deviceptr *pointer, size_t size, cu_stream stream_) \
 	{ \

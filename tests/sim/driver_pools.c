@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory pools: one that each device has, and those that programs make. What a pool has reserved is a number
- * here, as measured on an H200 (driver 580.159.04): memory is taken from the device for what is allocated alone.
+ * Memory pools: each device's default pool, and pools that programs create. A pool's reserved size
+ * is only a counter here, by rules measured on an H200 (driver 580.159.04). Device memory is taken
+ * only for what is allocated.
  */
 
 #include "driver_stream.h"
 
-#define POOL_PIECE ((uint64_t)32 << 20) /* is reserved and given back at a time */
+#define POOL_PIECE ((uint64_t)32 << 20) /* bytes: unit of reserving and giving back */
 
-/* numbers of CUmemPool_attribute that nothing of ours names */
+/* CUmemPool_attribute values that cuda_abi.h does not name */
 enum { POOL_REUSE_FIRST = 1, POOL_REUSE_LAST = 3 };
 
 struct cu_mem_pool_opaque {
-	struct cu_mem_pool_opaque *next; /* of those that programs have made */
+	struct cu_mem_pool_opaque *next; /* in `pools_made` or `pools_ended` */
 	cu_device device;
 	bool made;
 	int handle_types, reuse_not[POOL_REUSE_LAST + 1];
 	uint64_t threshold, reserved, reserved_high;
 	uint64_t used, used_high;
 	uint64_t live;	   /* allocated and not freed */
-	uint64_t unsynced; /* freed, and no synchronization since has seen it done */
+	uint64_t unsynced; /* freed, but no synchronization since then has seen the free done */
 	bool seen[SIM_DEVICES_MAX];
 };
 
@@ -73,7 +74,7 @@ static uint64_t pool_most(uint64_t one, uint64_t other)
 	return one > other ? one : other;
 }
 
-/* Under the lock, as the next four. */
+/* Under the lock, like the next four functions. */
 void pool_took(cu_mem_pool pool, uint64_t size)
 {
 	pool->live += size;
@@ -90,7 +91,7 @@ void pool_gave(const struct region *region)
 	region->pool->unsynced += region->size;
 }
 
-/* Measured: it is counted as used for good. */
+/* Measured: memory freed by cuMemFree stays in the pool's `used` for good. */
 void pool_lost(const struct region *region)
 {
 	region->pool->live -= region->size;
@@ -166,7 +167,8 @@ cu_result cuMemPoolCreate(cu_mem_pool *pool, const cu_pool_props *props)
 	ANSWER(cuMemPoolCreate, NEED_INIT, pool_create(pool, props));
 }
 
-/* What it gave points to it: it is never freed, and stays reachable for tools that look for leaks. */
+/* Never free the pool: regions allocated from it point to it. `pools_ended` keeps it reachable for
+ * leak checkers. */
 static cu_result pool_destroy(cu_mem_pool pool)
 {
 	STATE_LOCKED;
@@ -226,7 +228,7 @@ cu_result cuMemPoolGetAttribute(cu_mem_pool pool, cu_pool_attribute attribute, v
 	ANSWER(cuMemPoolGetAttribute, NEED_INIT, pool_get(pool, (int)attribute, value));
 }
 
-/* A high is set to 0 alone, and is then what is there now. */
+/* A high-water mark can only be set to 0. It then becomes the current value. */
 static cu_result pool_set(cu_mem_pool pool, int attribute, const void *value)
 {
 	uint64_t number = 0;
@@ -295,7 +297,8 @@ cu_result cuMemPoolGetAccess(cu_access_flags *flags, cu_mem_pool pool, cu_mem_lo
 	ANSWER(cuMemPoolGetAccess, NEED_INIT, pool_get_access(flags, pool, location));
 }
 
-/* To all or nothing, and never from its own device. Of what it has given already, too. */
+/* Access is read-write or none, and the pool's own device can't lose it. A change also applies to
+ * memory that is already allocated. */
 static cu_result pool_access_good(cu_mem_pool pool, const cu_mem_access *access)
 {
 	int flags = (int)access->flags, device = access->location.id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Primary contexts, one a device: there while somebody retains it and nobody has reset it. */
+/* Primary contexts, one per device. A context is active while it is retained and was not reset. */
 #include "driver_sim.h"
 
 static struct cu_context_opaque primaries[SIM_DEVICES_MAX];
@@ -37,7 +37,8 @@ cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
 	ANSWER(cuDevicePrimaryCtxRetain, NEED_INIT, primary_retain(context, device));
 }
 
-/* Whoever has it current keeps it, and it is the same one again once it is retained. */
+/* Threads that have the context current keep it. The next retain makes the same context usable
+ * again. */
 static void primary_end(cu_device device)
 {
 	context_end(&primaries[device]);
@@ -67,7 +68,8 @@ cu_result cuDevicePrimaryCtxRelease(cu_device device)
 	ANSWER_LOGGED(cuDevicePrimaryCtxRelease, NEED_INIT, primary_release(device), 0, 0);
 }
 
-/* All goes, but those who retained it still have to release it. */
+/* Release everything in the context, but keep its reference count: each retain still needs its
+ * release. */
 static cu_result primary_reset(cu_device device)
 {
 	if (!state_device_good(device))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuGetProcAddress: a bare name, the CUDA version a program was built for, and whether its default
- * stream is a thread's own, to the one symbol that is meant. Drivers before 12 have no
- * cuGetProcAddress_v2, and one before 11.3 is linked without this file: a newer runtime falls back
- * to plain dlsym there.
+ * cuGetProcAddress: find a symbol by its bare name, the CUDA version that the program was built
+ * for, and the program's kind of default stream. Drivers before 12 have no cuGetProcAddress_v2. A
+ * driver before 11.3 is linked without this file: a newer runtime falls back to plain dlsym there.
  */
 #include <ctype.h>
 
@@ -51,7 +50,8 @@ static void proc_fill(void)
 	}
 }
 
-/* The length of a symbol without its generation: "cuMemAlloc_v2" is asked for as "cuMemAlloc". */
+/* The length of a symbol without its version suffix: "cuMemAlloc_v2" is looked up as
+ * "cuMemAlloc". */
 static size_t proc_bare(const char *symbol)
 {
 	size_t length = strlen(symbol);
@@ -72,7 +72,8 @@ static bool proc_means(const struct proc *proc, const char *bare)
 	       strncmp(bare, proc->symbol, length) == 0 && !faults_lacks(proc->symbol, length);
 }
 
-/* The newest symbol of that name which the version allows. */
+/* Return the newest symbol of that name which the version allows. NULL: none. *known: the name
+ * exists in some version. */
 static const struct proc *proc_find(const char *bare, int version, bool *known)
 {
 	const struct proc *best = NULL;
@@ -117,7 +118,7 @@ cu_result cuGetProcAddress(const char *symbol, void **pointer, int version, cu_u
 }
 
 #if SIM_CUDA >= 12000
-/* What is not found is no error here: NULL, and the status says why. */
+/* A symbol that is not found is no error here: *pointer becomes NULL, and the status says why. */
 static cu_result proc_get_v2(const char *bare, void **pointer, int version, cu_uint64 flags,
 			     cu_proc_status *status)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All ranges of addresses that mean something, in a treap: 20,000 open handles stay cheap. */
+/* All address ranges that the driver knows, in a treap: 20,000 open handles stay cheap. */
 
 #include "driver_sim.h"
 
@@ -15,7 +15,7 @@ static uint32_t region_random(void)
 	return seed;
 }
 
-/* Everything below `start` to `low`, the rest to `high`. */
+/* Ranges that start below `start` get into `low`, the rest into `high`. */
 static void region_split(struct region *tree, uint64_t start, struct region **low,
 			 struct region **high)
 {
@@ -72,7 +72,7 @@ void region_remove(struct region *region)
 	free(region);
 }
 
-/* The last one that starts at or before `address`. */
+/* Return the last range that starts at or before `address`. */
 static struct region *region_floor(uint64_t address)
 {
 	struct region *tree = region_root, *best = NULL;
@@ -109,7 +109,7 @@ bool region_overlaps(uint64_t start, uint64_t size)
 	return region && region->start + region->size > start;
 }
 
-/* VMM mappings may follow one another; any other range ends where its allocation ends. */
+/* An access may span adjacent VMM mappings, but only one allocation of any other kind. */
 bool region_covers(uint64_t start, uint64_t size, int access)
 {
 	while (size) {

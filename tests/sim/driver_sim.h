@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_TESTS_SIM_DRIVER_SIM_H
 #define GPUSHARE_TESTS_SIM_DRIVER_SIM_H
 /*
- * What the files of the simulated driver share. One noun a file; every exported call is declared
- * here from the ABI header's list, so a wrong prototype does not compile.
+ * Shared declarations of the simulated driver's files. Each file covers one kind of object. Each
+ * exported call is declared here from the ABI header's list, so a wrong prototype does not compile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,16 +23,16 @@
 #include "cuda/cuda_abi.h"
 
 #define SIM_API __attribute__((visibility("default")))
-#define SIM_BLOCK ((uint64_t)2 << 20) /* what the driver maps at once */
-#define SIM_STEP ((uint64_t)512)      /* what it hands out */
-#define SIM_CONTROL ((uint64_t)4096)  /* behind a memfd's data: who it is */
+#define SIM_BLOCK ((uint64_t)2 << 20) /* bytes: unit of a mapping */
+#define SIM_STEP ((uint64_t)512)      /* bytes: unit of an allocation */
+#define SIM_CONTROL ((uint64_t)4096)  /* bytes behind a memfd's data, for struct control */
 #define SIM_DEVICES_MAX 64
-#ifndef SIM_CUDA /* which CUDA's driver it is */
+#ifndef SIM_CUDA /* CUDA version of the simulated driver */
 #define SIM_CUDA 13000
 #endif
 
-/* The first, 32-bit generation of calls, and others whose bare name was kept: no hook of ours may
- * mistake them for their successors. F as in CUDA_ABI_CALLS. */
+/* The 32-bit calls of CUDA 3.1 and before, and other calls that a _v2 call has replaced under the
+ * same bare name. A hook must not confuse them with their successors. F as in CUDA_ABI_CALLS. */
 #define SIM_V1_CALLS(F) \
 	F(2000, 2000, cuDeviceTotalMem, (unsigned int *bytes, cu_device device)) \
 	F(9020, 9020, cuDeviceGetUuid, (cu_uuid * uuid, cu_device device)) \
@@ -57,7 +57,7 @@
 
 typedef struct cu_graph_exec_opaque *cu_graph_exec;
 
-/* Calls that programs make and nothing of ours needs. F as in CUDA_ABI_CALLS. */
+/* Calls that programs make but gpushare does not. F as in CUDA_ABI_CALLS. */
 #define SIM_OTHER_CALLS(F) \
 	F(11040, 11040, cuGraphInstantiateWithFlags, \
 	  (cu_graph_exec * exec, cu_graph graph, unsigned long long flags)) \
@@ -66,8 +66,8 @@ typedef struct cu_graph_exec_opaque *cu_graph_exec;
 
 #define SIM_CALLS(F) CUDA_ABI_CALLS(F) SIM_V1_CALLS(F) SIM_OTHER_CALLS(F)
 
-/* P(symbol, suffix): calls with a twin for the per-thread default stream. These take no stream, or
- * do at once what they are told, whichever it is: their twin is a jump. */
+/* P(symbol, suffix): calls with a twin for the per-thread default stream. These calls take no
+ * stream and run at once, so their twin is a jump to the plain call. */
 #define SIM_JUMPING_TWINS(P) \
 	P(cuMemcpyHtoD_v2, _ptds) \
 	P(cuMemcpyDtoH_v2, _ptds) \
@@ -76,7 +76,7 @@ typedef struct cu_graph_exec_opaque *cu_graph_exec;
 	P(cuMemsetD8_v2, _ptds) \
 	P(cuMemsetD32_v2, _ptds)
 
-/* The twin of these means another stream by stream 0. */
+/* To the twins of these calls, stream 0 is the calling thread's default stream. */
 #define SIM_STREAM_TWINS(P) \
 	P(cuMemAllocAsync, _ptsz) \
 	P(cuMemAllocFromPoolAsync, _ptsz) \
@@ -114,7 +114,7 @@ SIM_CALLS(F)
 SIM_PER_THREAD(P)
 #undef P
 
-/* All below stays inside the library, whatever the compiler was told. */
+/* The declarations below are hidden, whatever -fvisibility says. */
 #pragma GCC visibility push(hidden)
 
 enum call {
@@ -129,17 +129,20 @@ enum need {
 	NEED_INIT,
 	NEED_CONTEXT,
 	NEED_NO_CAPTURE, /* a context, and no stream capture that forbids unsafe calls */
-	NEED_NO_DEAD,	 /* the same, but no context will do as well: only a destroyed one won't */
+	/* As NEED_NO_CAPTURE, but a thread may have no context; only a destroyed one is refused. */
+	NEED_NO_DEAD,
 };
 
-/* driver_faults.c: what happens at the door of every call, `caller` being where it returns to. */
+/* driver_faults.c: the checks at the entry of every call, and the log at its exit. `caller` is the
+ * call's return address. */
 cu_result faults_enter(enum call call, enum need need, const void *caller);
 cu_result faults_leave(enum call call, cu_result result, uint64_t pointer, uint64_t size);
 bool faults_parse(void);
 bool faults_lacks(const char *symbol, size_t bare_length);
 
-/* The body of an exported call: fault or refusal at the door, else `expression`; calls of the
- * allocator and of IPC are also logged, with a pointer and a size. */
+/* Body of an exported call: return the injected fault or the refusal of faults_enter(), else
+ * `expression`. ANSWER_LOGGED is for calls of the allocator and of IPC: it also logs a pointer and
+ * a size. */
 #define ANSWER(name, need, expression) \
 	do { \
 		cu_result answer_ = faults_enter(CALL_##name, need, __builtin_return_address(0)); \
@@ -153,27 +156,28 @@ bool faults_lacks(const char *symbol, size_t bare_length);
 		return faults_leave(CALL_##name, answer_, pointer, size); \
 	} while (0)
 
-/* driver_state.c: the process: settings, initialisation, fork, the one lock. */
+/* driver_state.c: state of the process: settings, initialisation, fork, and the only lock. */
 struct state {
 	bool settings_good;
 	atomic_bool initialised;
-	bool forked; /* a child of an initialised process: no call works any more */
+	bool forked; /* forked after cuInit: cuInit and all calls that need it fail */
 	int version;
-	int slot;			/* that its addresses come out of; -1: the pid's */
-	int device_count;		/* visible ones */
-	int host_numa;			/* 1: cuMemCreate knows the host's node 0; 0: no node */
+	int slot;			/* address slot of the process; -1: chosen by pid */
+	int device_count;		/* visible devices */
+	int host_numa;			/* 1: cuMemCreate accepts host NUMA node 0; 0: no node */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
-	int connections;		/* queues that streams share; 0: each has its own */
-	int stream_words;		/* 1: streams write and wait for words of 64 bits */
-	int peers;			/* 1: devices reach each other's memory */
-	uint64_t capacity;		/* bytes a device, counted a process */
-	uint64_t used[SIM_DEVICES_MAX]; /* by ordinal; under the lock */
+	int connections;		/* queues that streams share; 0: one queue per stream */
+	int stream_words;		/* 1: streams can write 64-bit words and wait for them */
+	int peers;			/* 1: devices can access each other's memory */
+	uint64_t capacity;		/* bytes per device; each process counts only its own use */
+	uint64_t used[SIM_DEVICES_MAX]; /* bytes by ordinal; under the lock */
 	pthread_mutex_t lock;
 };
 extern struct state state;
 void state_once(void);
-/* A thread is not cancelled while it has the lock: the others could do nothing any more. */
-int state_lock(void); /* what state_unlock() restores */
+/* Cancellation is disabled while a thread holds the lock: a cancelled holder would block all other
+ * threads. */
+int state_lock(void); /* returns the cancel state for state_unlock() */
 void state_unlock(const int *cancelling);
 #define STATE_LOCKED int state_locked_ __attribute__((cleanup(state_unlock), unused)) = state_lock()
 void state_uuid(int physical, cu_uuid *uuid);
@@ -184,12 +188,12 @@ bool state_parse_size(const char *text, uint64_t *size);
 
 #define SIM_ADDRESS_SLOTS 2048
 
-/* driver_context.c: those that programs make, and each thread's stack of current ones. */
+/* driver_context.c: contexts that programs create, and each thread's stack of current contexts. */
 struct cu_context_opaque {
 	cu_context next;
 	cu_device device;
-	bool active;		 /* not destroyed, and a primary one is in use */
-	unsigned int references; /* of a primary one */
+	bool active;		 /* not destroyed; if primary: retained, not reset since */
+	unsigned int references; /* of a primary context */
 };
 cu_context context_current(void);
 cu_result context_check(void);
@@ -200,7 +204,7 @@ void context_end(cu_context context);
 cu_context primary_of(cu_device device);
 bool primary_is(cu_context context);
 
-/* driver_region.c: every range of addresses that means something, ordered. Under the lock. */
+/* driver_region.c: all address ranges that the driver knows, ordered. Under the lock. */
 enum region_kind {
 	REGION_DEVICE,	   /* cuMemAlloc */
 	REGION_IMPORT,	   /* cuIpcOpenMemHandle */
@@ -212,29 +216,29 @@ enum region_kind {
 };
 struct region {
 	uint64_t start;
-	uint64_t size; /* as asked for */
+	uint64_t size; /* bytes, as requested */
 	enum region_kind kind;
 	cu_device device;
-	cu_context context;	       /* goes with it; NULL: with none, as what a pool gave */
-	cu_mem_pool pool;	       /* REGION_ASYNC */
-	int access;		       /* CU_ACCESS_*; 0: none */
-	int cpu_access;		       /* the same, of a mapping of the host's memory */
-	uint8_t seen[SIM_DEVICES_MAX]; /* the same by device, of a mapping */
+	cu_context context; /* the region ends with it; NULL: with none, as pool memory */
+	cu_mem_pool pool;   /* REGION_ASYNC */
+	int access;	    /* CU_ACCESS_*; 0: none */
+	int cpu_access;	    /* CU_ACCESS_* of the CPU, for a mapping of host memory */
+	uint8_t seen[SIM_DEVICES_MAX]; /* CU_ACCESS_* of each device, for a mapping */
 	void *owner;		       /* block, import or object, by kind */
-	uint32_t generation;	       /* tells this allocation from others at the same place */
-	unsigned int references;       /* REGION_IMPORT: how often opened */
+	uint32_t generation;	       /* differs from other allocations at the same address */
+	unsigned int references;       /* REGION_IMPORT: number of opens */
 	struct region *left, *right;
 	uint32_t priority;
 };
 struct region *region_add(const struct region *model);
 void region_remove(struct region *region);
-struct region *region_find(uint64_t address);  /* the one that holds it */
-struct region *region_exactly(uint64_t start); /* the one that starts there */
+struct region *region_find(uint64_t address);  /* the region that contains it; NULL: none */
+struct region *region_exactly(uint64_t start); /* the region that starts there; NULL: none */
 bool region_overlaps(uint64_t start, uint64_t size);
 bool region_covers(uint64_t start, uint64_t size, int access);
 struct region *region_first_of(cu_context context);
 
-/* driver_address.c: where memory goes; each process has a range of its own. */
+/* driver_address.c: choice of addresses; each process has its own range. */
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want);
 void *address_reserve_pooled(uint64_t size);
 void *address_reserve_low(uint64_t size);
@@ -243,8 +247,8 @@ void address_again(void);
 int address_memfd(uint64_t size);
 uint64_t address_nonce(void);
 
-/* driver_block.c: memfds of 2 MiB multiples, cut in 512-byte steps. Under the lock. */
-struct control { /* behind the data of every memfd of ours, so an importer knows what it has */
+/* driver_block.c: memfds of 2 MiB multiples, divided in 512-byte steps. Under the lock. */
+struct control { /* behind the data of every memfd: identifies it to an importer */
 	uint64_t magic;
 	uint64_t nonce;
 	uint64_t size;
@@ -265,9 +269,9 @@ struct block {
 	int fd;
 	cu_device device;
 	struct control *control;
-	uint64_t used;	  /* bytes handed out */
-	bool exported;	  /* somebody may have it mapped: never used for another allocation */
-	bool low, pooled; /* for which allocations */
+	uint64_t used;	  /* bytes allocated */
+	bool exported;	  /* an importer may have it mapped: destroyed once empty */
+	bool low, pooled; /* kind of allocations that it serves */
 	struct span *free;
 };
 struct block *block_take(const struct memory_want *want, uint64_t size, uint64_t *offset);
@@ -276,8 +280,8 @@ uint64_t block_cached(cu_device device);
 void block_empty_cache(cu_device device);
 bool block_account(cu_device device, uint64_t size);
 
-/* driver_memory.c, driver_host.c, driver_ipc.c, driver_pointer.c, driver_pool.c: what others of
- * these files need */
+/* driver_memory.c, driver_host.c, driver_ipc.c, driver_pointer.c, driver_pools.c: calls from other
+ * files */
 cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_want *want);
 void memory_release(struct region *region);
 cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low);
@@ -289,10 +293,10 @@ void ipc_release(struct region *region);
 uint64_t pool_handle_types(const struct region *region);
 bool pool_reaches(const struct region *region, cu_device device);
 cu_mem_pool pool_standard(cu_device device);
-cu_device pool_place(cu_mem_pool pool); /* its device; -1: there is no such pool */
+cu_device pool_place(cu_mem_pool pool); /* device of the pool; -1: no such pool */
 void pool_took(cu_mem_pool pool, uint64_t size);
-void pool_gave(const struct region *region); /* to a cuMemFreeAsync */
-void pool_lost(const struct region *region); /* to a cuMemFree */
+void pool_gave(const struct region *region); /* count a free by cuMemFreeAsync */
+void pool_lost(const struct region *region); /* count a free by cuMemFree */
 cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer);
 
 #pragma GCC visibility pop

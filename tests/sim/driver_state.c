@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The process as a whole: settings from the environment, cuInit, fork, the one lock. */
+/* State of the process: settings from the environment, cuInit, fork, and the only lock. */
 
 #include "driver_sim.h"
 #include "sim_uuid.h"
@@ -21,7 +21,7 @@ void state_unlock(const int *cancelling)
 	pthread_setcancelstate(*cancelling, NULL);
 }
 
-/* As on a real device: what the parent had is of no use to the child, whatever it calls. */
+/* As with a real driver: if a process forks after cuInit, the child can't use CUDA. */
 static void state_after_fork(void)
 {
 	if (state.initialised)
@@ -67,7 +67,8 @@ void state_uuid(int physical, cu_uuid *uuid)
 	sim_uuid(physical, uuid->bytes);
 }
 
-/* Does "GPU-xxxx..." of CUDA_VISIBLE_DEVICES, which may be cut short, name this device? */
+/* Return true if `text`, a "GPU-xxxx..." entry of CUDA_VISIBLE_DEVICES, names this device. A prefix
+ * of the UUID is enough. */
 static bool state_uuid_matches(const char *text, size_t length, int physical)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -165,20 +166,23 @@ int state_ordinal(int physical)
 	return -1;
 }
 
-/* Whether a visible device may use memory of that device of the machine. */
+/* Return true if the visible device `device` can access memory of the machine's device
+ * `physical`. */
 bool state_reaches(cu_device device, int physical)
 {
 	return state.peers || state.physical[device] == physical;
 }
 
-/* A page that the first libcuda of a process maps where the next one wants its own. */
+/* Each libcuda maps a page at this address in cuInit. If a process loads a second libcuda, it finds
+ * the page taken. */
 #define STATE_MARK ((void *)(uintptr_t)UINT64_C(0x1ffff0000000))
 #define STATE_MARK_SIZE 4096
 static bool state_marked;			     /* under the lock */
-extern void __tsan_init(void) __attribute__((weak)); /* whose shadow lies there */
+extern void __tsan_init(void) __attribute__((weak)); /* TSan's shadow covers STATE_MARK */
 
-/* False: another libcuda of this process was first (contract_lookup). Where the page can't be, they are not
- * told apart. Older emulators take MAP_FIXED_NOREPLACE for a hint. */
+/* Return false if another libcuda of this process was initialised first (see contract_lookup). If
+ * the page can't be mapped, return true: then a second libcuda is not detected. Older emulators
+ * treat MAP_FIXED_NOREPLACE as a hint, so check the address. */
 static bool state_mark(void)
 {
 	STATE_LOCKED;
@@ -207,7 +211,7 @@ __attribute__((destructor)) static void state_unmark(void)
 		munmap(STATE_MARK, STATE_MARK_SIZE);
 }
 
-/* A setting that does not parse must not pass for "no fault": then nothing works. */
+/* Refuse cuInit if a setting does not parse: a mistyped fault must not pass as "no fault". */
 static cu_result state_init(unsigned int flags)
 {
 	if (flags || !state.settings_good)
@@ -264,7 +268,7 @@ cu_result cuGetErrorName(cu_result error, const char **text)
 	ANSWER(cuGetErrorName, NEED_NOTHING, state_error_text(error, text));
 }
 
-/* The name without its prefix is words enough. */
+/* The error's name without its prefix serves as its description. */
 static cu_result state_error_words(cu_result error, const char **text)
 {
 	static const char prefix[] = "CUDA_ERROR_";

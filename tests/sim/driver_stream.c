@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams. Work is done when its call returns, but for what comes after a wait on a word in memory. */
+/* Streams. Work is done before its call returns, unless it comes after a wait for a word in
+ * memory. */
 
 #include "driver_stream.h"
 
@@ -21,7 +22,7 @@ static cu_stream stream_add(const struct cu_stream_opaque *model)
 	return stream;
 }
 
-/* It outlasts its thread: what is queued there may do so too. */
+/* Never free a thread's default stream: its queued work may outlive the thread. */
 static cu_stream stream_of_thread(void)
 {
 	static const struct cu_stream_opaque model = {.blocking = true, .own = true};
@@ -43,7 +44,8 @@ cu_stream stream_find(cu_stream stream)
 	return found;
 }
 
-/* After both; takes over the references. Without memory the second is left out. */
+/* Return a wait that ends after both, and take over the references. If memory runs out, drop
+ * `second`. */
 static struct wait *stream_join(struct wait *first, struct wait *second)
 {
 	struct wait *both;
@@ -61,8 +63,9 @@ static bool stream_shares_queue(cu_stream one, cu_stream other)
 					other->id % (unsigned int)state.connections;
 }
 
-/* What new work on the stream comes after, with a reference: its own last, what others that share its
- * queue have, and between the legacy stream and the blocking ones the other side's too. */
+/* Return, with a reference, a wait for all that new work on the stream comes after. This is the
+ * stream's own last work and that of streams which share its queue. The legacy stream also comes
+ * after all blocking streams, and each of these comes after the legacy stream. */
 struct wait *stream_tail(cu_stream stream)
 {
 	struct wait *tail = wait_hold(stream->last);
@@ -113,7 +116,7 @@ static void stream_remove(cu_stream stream)
 	free(stream);
 }
 
-/* What is queued still comes to its end. */
+/* Work that is queued in the stream still completes. */
 static cu_result stream_destroy(cu_stream stream)
 {
 	STATE_LOCKED;
@@ -181,7 +184,8 @@ cu_result cuStreamGetCtx(cu_stream stream, cu_context *context)
 	ANSWER(cuStreamGetCtx, NEED_CONTEXT, stream_context(stream, context));
 }
 
-/* Work on the legacy stream would come after what is only being captured: it is refused, and ends that. */
+/* Work on the legacy stream would come after work of blocking streams that is only captured. Refuse
+ * it and invalidate these captures. */
 cu_result stream_use(cu_stream stream)
 {
 	cu_result result = CU_OK;

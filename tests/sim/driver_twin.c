@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of programs whose default stream is a thread's own: 0 means another stream to them. */
+/* Twins of calls, for programs with a per-thread default stream: to them stream 0 is the calling
+ * thread's default stream. */
 #include "driver_stream.h"
 
-/* These differ in nothing but their address, which is what tells them apart. */
+/* These twins only need an address of their own, which tells them apart from the plain calls. */
 #if defined(__x86_64__)
 #define TWIN_JUMP "jmp "
 #elif defined(__aarch64__)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* VMM: objects of memory (a memfd each), and the mappings that give them addresses. */
+/* VMM memory objects, a memfd each. driver_map.c gives them addresses. */
 #include <sys/stat.h>
 
 #include "driver_vmm.h"
@@ -9,7 +9,7 @@ enum { VMM_FABRIC = 8 };
 
 static struct object *objects;
 
-/* Also one of which nothing but mappings is left. */
+/* Also find an object whose handles are all released but which is still mapped. */
 static struct object *vmm_known(cu_mem_handle handle)
 {
 	struct object *object = objects;
@@ -26,7 +26,7 @@ struct object *vmm_find(cu_mem_handle handle)
 	return object && object->handles ? object : NULL;
 }
 
-/* The memory stays while a handle or a mapping has it, here or anywhere else. */
+/* The memory stays while any process has a handle or a mapping of it. */
 void vmm_unref(struct object *object)
 {
 	struct object **link = &objects;
@@ -104,7 +104,7 @@ static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_pro
 	if (!handle || !size || size % SIM_BLOCK || !vmm_prop_good(prop))
 		return CU_INVALID_VALUE;
 	if ((int)prop->requestedHandleTypes & VMM_FABRIC)
-		return CU_NOT_PERMITTED; /* as where nobody has given this machine IMEX channels */
+		return CU_NOT_PERMITTED; /* as on a machine without IMEX channels */
 	struct object model = {
 	    .size = size,
 	    .host = (int)prop->location.type != CU_LOCATION_DEVICE,
@@ -156,7 +156,7 @@ cu_result cuMemRelease(cu_mem_handle handle)
 	ANSWER_LOGGED(cuMemRelease, NEED_INIT, vmm_release(handle), handle, 0);
 }
 
-/* A handle for what is mapped somewhere, which has to be released like any other. */
+/* Return a handle for a mapping's memory. The caller must release it like any other. */
 static cu_result vmm_retain(cu_mem_handle *handle, const void *pointer)
 {
 	if (!handle)
@@ -177,7 +177,7 @@ cu_result cuMemRetainAllocationHandle(cu_mem_handle *handle, void *pointer)
 		      answer_ == CU_OK ? *handle : 0, 0);
 }
 
-/* A handle that was never one ends the process, as it does on a real driver. */
+/* An unknown handle ends the process, as on a real driver. */
 static cu_result vmm_export(void *shareable, cu_mem_handle handle, int type,
 			    unsigned long long flags)
 {
@@ -203,7 +203,7 @@ cu_result cuMemExportToShareableHandle(void *shareable, cu_mem_handle handle, cu
 		      vmm_export(shareable, handle, (int)type, flags), handle, 0);
 }
 
-/* Is it a memfd that some simulated driver made for cuMemCreate? */
+/* Return true if a simulated driver's cuMemCreate or the simulated Vulkan made this memfd. */
 static bool vmm_recognise(int fd, struct control *control)
 {
 	struct stat status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_SIM_DRIVER_VMM_H
 #define GPUSHARE_TESTS_SIM_DRIVER_VMM_H
-/* Between driver_vmm.c, which has the memory, and driver_map.c, which gives it addresses. */
+/* Shared by driver_vmm.c, which has the memory, and driver_map.c, which gives it addresses. */
 #include "driver_sim.h"
 
 enum { VMM_LOCATION_HOST = 2, VMM_LOCATION_HOST_NUMA = 3 };
@@ -12,9 +12,9 @@ struct object {
 	int fd;
 	cu_device device;
 	int physical;	  /* its device's number in the machine; -1: host memory */
-	bool host;	  /* at HOST or HOST_NUMA */
-	bool counted;	  /* against the device's capacity: made here, not imported */
-	int handle_types; /* asked for; an imported one has none */
+	bool host;	  /* its location is HOST or HOST_NUMA */
+	bool counted;	  /* counts against the device's capacity: created here, not imported */
+	int handle_types; /* as requested; an imported object has none */
 	unsigned int handles, mappings;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What keeps a stream behind: words in memory that still lack the value it waits for, and the work
- * behind them, one after another. They are looked at when somebody asks, and by a thread while there
- * is work; what was seen once stays.
+ * Waits: words in memory that have not reached the value that a stream waits for, and the work
+ * queued behind them. Calls that need the state run wait_look(). A thread also runs it while
+ * operations are pending. A wait that was once seen as satisfied stays satisfied.
  */
 
 #include "driver_work.h"
@@ -11,12 +11,12 @@
 
 struct wait {
 	struct wait *next;		 /* newer */
-	struct wait *after[2];		 /* older */
-	struct op op;			 /* OP_WAIT without an address: nothing but `after` */
-	const _Atomic uint64_t *counter; /* instead of a word: what must be at least... */
-	uint64_t number;		 /* ... this */
+	struct wait *after[2];		 /* older; must be over first */
+	struct op op;			 /* OP_WAIT without an address: waits only for `after` */
+	const _Atomic uint64_t *counter; /* waited for instead of a word */
+	uint64_t number;		 /* value that `counter` must reach */
 	unsigned int references;
-	bool called; /* a host function, which has been taken to be called */
+	bool called; /* a host function that wait_take_call() has returned */
 	bool over;
 };
 
@@ -39,14 +39,15 @@ struct wait *wait_hold(struct wait *wait)
 	return wait;
 }
 
-/* What is not over stays: cuMemFree waits for it, whoever made it. */
+/* A wait that is not over stays in the list, since cuMemFree waits for the work of all streams. */
 void wait_drop(struct wait *wait)
 {
 	if (wait && !--wait->references && wait->over)
 		wait_free(wait);
 }
 
-/* Takes over the references to those before it. NULL: out of memory. */
+/* Take over the references to `first` and `second`. NULL: out of memory; the caller keeps the
+ * references. */
 struct wait *wait_new(struct wait *first, struct wait *second, uint64_t address, uint32_t value)
 {
 	struct wait *wait = calloc(1, sizeof(*wait));
@@ -101,7 +102,7 @@ static bool wait_reached(const struct op *op)
 			 (uint32_t)op->value) >= 0;
 }
 
-/* A word that is no longer there can't be waited for. */
+/* A wait for a word whose memory was freed counts as satisfied. */
 static bool wait_satisfied(const struct wait *wait)
 {
 	if (!wait_over(wait->after[0]) || !wait_over(wait->after[1]))
@@ -109,7 +110,7 @@ static bool wait_satisfied(const struct wait *wait)
 	if (wait->counter)
 		return *wait->counter >= wait->number;
 	if (wait->op.kind != OP_WAIT)
-		return wait->op.kind != OP_CALL; /* a call is done when wait_done() says so */
+		return wait->op.kind != OP_CALL; /* wait_done() ends a call */
 	return !wait->op.to || !region_covers(wait->op.to, wait->op.width, CU_ACCESS_READ) ||
 	       wait_reached(&wait->op);
 }
@@ -126,7 +127,7 @@ static void wait_end(struct wait *wait)
 		wait_free(wait);
 }
 
-/* From the oldest on, so that one look is enough for a whole row. */
+/* Start with the oldest wait, so that one pass completes a whole chain. */
 void wait_look(void)
 {
 	struct wait *next;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Stream memory operations and host functions; graphs, as far as these and copies go. */
+/* Stream memory operations and host functions, and graphs made of these and of copies. */
 
 #include "driver_work.h"
 
-/* Both widths. GEQ compares by the sign of the difference. */
+/* `width` is 4 or 8 bytes. CU_WAIT_GEQ compares by the sign of the difference. */
 static cu_result word_wait(cu_stream stream, uint64_t address, uint64_t value, unsigned int width,
 			   unsigned int flags)
 {

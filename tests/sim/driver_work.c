@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work behind a wait. What a stream can do at once is done in the call; the rest is done by whoever
- * looks first, and a thread of the process looks as long as there is any. Host functions run in that
- * thread, and nowhere else.
+ * Work behind a wait. If a stream has nothing to wait for, its work is done in the call. Otherwise
+ * the first wait_look() that finds it due runs it. A thread keeps looking while any work is
+ * pending. Host functions run only in that thread.
  */
 #include "driver_work.h"
 
@@ -10,7 +10,7 @@
 
 static bool working;
 
-/* What is no longer there is left alone: a real device would end the context. */
+/* Skip an operation whose memory was freed. A real device would end the context. */
 static bool op_good(const struct op *op)
 {
 	if (op->kind == OP_WRITE)
@@ -23,8 +23,8 @@ static bool op_good(const struct op *op)
 		region_covers(op->from, op->size, CU_ACCESS_READ));
 }
 
-/* Not by the C library, whose calls a sanitizer takes for the program's: this is the GPU. Both sides
- * are apart. */
+/* This copy stands for the GPU. A sanitizer would take memcpy() for the program's own access. The
+ * two ranges must not overlap. */
 static void copy(uint64_t to, const void *from, size_t size)
 {
 	volatile unsigned char *out = (volatile unsigned char *)(uintptr_t)to;
@@ -49,7 +49,7 @@ void op_run(const struct op *op)
 		copy(op->to, from, op->size);
 }
 
-/* One host function whose turn it is. False: there is none. */
+/* Call one host function that is due. Return false if there is none. */
 static bool work_call(void)
 {
 	struct wait *due;
@@ -83,7 +83,7 @@ static void *work(void *unused)
 	}
 }
 
-/* It takes none of the program's signals. */
+/* The thread blocks all signals, so that it handles none of the program's. */
 static bool work_start(void)
 {
 	sigset_t all, before;

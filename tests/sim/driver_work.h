@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_SIM_DRIVER_WORK_H
 #define GPUSHARE_TESTS_SIM_DRIVER_WORK_H
-/* What a stream that is held up does once it goes on, and what a graph does when it is launched. */
+/* Operations that a blocked stream runs once it can continue, and that a graph runs when it is
+ * launched. */
 #include "driver_stream.h"
 
 enum op_kind {
@@ -18,29 +19,29 @@ struct op {
 	unsigned int width;
 	void (*function)(void *user);
 	void *user;
-	void *bytes; /* a copy of what `from` was, which goes with it; NULL: none */
+	void *bytes; /* copy of the source, freed with the operation; NULL: read `from` */
 };
 
-struct ops { /* of a capture or a graph, in the order of their capture */
+struct ops { /* operations of a capture or a graph, in the order of their capture */
 	struct op *list;
 	size_t count, room;
 };
 
 #pragma GCC visibility push(hidden)
-/* driver_work.c. Under the lock. The op's `bytes` are taken over, whatever the answer. */
+/* driver_work.c. Under the lock. The op's `bytes` are taken over, even on failure. */
 cu_result work_submit(cu_stream stream, const struct op *op);
-/* The stream has something to wait for. */
+/* Return true if new work on the stream must wait. */
 bool work_is_held(cu_stream stream);
 bool ops_add(struct ops *ops, const struct op *op);
 cu_result ops_copy(struct ops *to, const struct ops *from);
 cu_result ops_launch(const struct ops *ops, cu_stream stream);
 void ops_free(struct ops *ops);
-/* Now; of a host function nothing is done here. */
+/* Run the operation now. OP_WAIT and OP_CALL do nothing here. */
 void op_run(const struct op *op);
 
 /* driver_capture.c */
 bool capture_note(struct capture *capture, const struct op *op);
-struct ops *graph_ops(cu_graph graph); /* NULL: there is none such */
+struct ops *graph_ops(cu_graph graph); /* NULL: no such graph */
 #pragma GCC visibility pop
 
 #endif

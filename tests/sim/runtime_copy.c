@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and fills, by the driver call that the runtime takes for each direction. */
+/* Copies and fills, each by the driver call that the runtime uses for that direction. */
 #include "runtime_sim.h"
 
 static cudaError_t copy_now(void *to, const void *from, size_t count, enum cudaMemcpyKind kind,
@@ -106,7 +106,7 @@ cudaError_t cudaMemset_ptds(void *to, int value, size_t count)
 	return copy_fill(to, value, count, RUNTIME_PER_THREAD);
 }
 
-/* The simulated driver does all work at once, so a fill needs no stream. */
+/* The simulated driver runs a fill in the call, so a fill needs no stream. */
 cudaError_t cudaMemsetAsync(void *to, int value, size_t count, cudaStream_t stream)
 {
 	return copy_fill(to, value, count, RUNTIME_LEGACY);

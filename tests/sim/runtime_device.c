@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices: each thread's choice, and the primary context that a first call makes current. */
+/* Devices: each thread's current device, and the primary context that a thread's first call makes
+ * current. */
 #include <pthread.h>
 #include <stddef.h>
 
@@ -44,7 +45,7 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 	if (!version)
 		return runtime_note(cudaErrorInvalidValue);
-	/* No driver is an answer here, not an error. */
+	/* A missing driver is no error here: the version is 0. */
 	cudaError_t error = runtime_lookup(&table, RUNTIME_LEGACY);
 	*version = 0;
 	if (error == cudaErrorInsufficientDriver)
@@ -139,7 +140,7 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
 	RUNTIME_RUN(RUNTIME_LEGACY, cuDeviceGetDefaultMemPool, (cu_mem_pool *)pool, device);
 }
 
-/* By default the entry for the stream that the program was compiled for. */
+/* By default, return the entry point for the program's kind of default stream. */
 static cudaError_t device_entry(const char *symbol, void **function, int version,
 				unsigned long long flags,
 				enum cudaDriverEntryPointQueryResult *status,
@@ -152,7 +153,8 @@ static cudaError_t device_entry(const char *symbol, void **function, int version
 	if (flags == CU_PROC_DEFAULT && mode == RUNTIME_PER_THREAD)
 		flags = CU_PROC_PER_THREAD_STREAM;
 	cudaError_t error = runtime_lookup_entry(symbol, function, version, flags, &found);
-	/* A symbol that is not there is told by the status, where the caller wants one. */
+	/* A missing symbol is reported by the status alone, unless the caller passes no
+	 * `status`. */
 	if (status)
 		*status = (enum cudaDriverEntryPointQueryResult)found;
 	if (error == cudaErrorSymbolNotFound && status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_SIM_RUNTIME_ERRORS_H
 #define GPUSHARE_TESTS_SIM_RUNTIME_ERRORS_H
-/* E(name, value, words): the runtime's error numbers that the simulated driver can bring about. */
+/* E(name, value, words): the runtime's error numbers that the simulated driver can cause. */
 #define RUNTIME_ERRORS(E) \
 	E(cudaSuccess, 0, "no error") \
 	E(cudaErrorInvalidValue, 1, "invalid argument") \

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a CUDA runtime comes by the driver's entries. Whose way is fixed in a shared library
- * (-DSIM_CUDART=12); GPUSHARE_SIM_CUDART chooses it in the static one:
- *   13  one dlsym("cuGetProcAddress_v2"), everything else through that pointer, twice: with flags 0
- *       and 2, and without asking for a status
- *   12  likewise, but the pointer is first exchanged for the one it gives for itself at 12000
+ * How a CUDA runtime finds the driver's entry points. There is one way per CUDA generation. A
+ * shared library is built for one (-DSIM_CUDART=12); GPUSHARE_SIM_CUDART chooses it in the static
+ * one:
+ *   13  one dlsym("cuGetProcAddress_v2"), then all look-ups through that pointer, twice: with flags
+ *       0 and 2. No status is asked for.
+ *   12  as 13, but the pointer is first replaced by its own answer for "cuGetProcAddress" at 12000
  *   11  one dlsym("cuGetProcAddress"), the call with four arguments
- * A driver without the call that is asked for is searched with plain dlsym for versioned names.
+ * If the driver lacks that call, plain dlsym looks up versioned names.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -148,7 +149,7 @@ int runtime_lookup_version(void)
 	return generation ? lookup_versions(generation) : 0;
 }
 
-/* For cudaGetDriverEntryPoint; `status` as the driver counts. */
+/* For cudaGetDriverEntryPoint. `status` gets the driver's CU_PROC_* value. */
 cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, int version, uint64_t flags,
 				 int *status)
 {

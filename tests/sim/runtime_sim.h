@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_SIM_RUNTIME_SIM_H
 #define GPUSHARE_TESTS_SIM_RUNTIME_SIM_H
-/* What the files of the stand-in runtime share. */
+/* Shared declarations of the stand-in runtime's files. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #pragma GCC visibility push(default)
 #include <cuda_runtime_api.h>
-/* T(name, suffix): those with a twin for the per-thread default stream. */
+/* T(name, suffix): calls with a twin for the per-thread default stream. */
 #define RUNTIME_PER_THREAD(T) \
 	T(cudaMemcpy, _ptds) \
 	T(cudaMemcpy2D, _ptds) \
@@ -24,7 +24,7 @@
 	T(cudaEventRecord, _ptsz) \
 	T(cudaGetDriverEntryPoint, _ptsz) \
 	T(cudaGetDriverEntryPointByVersion, _ptsz)
-/* What the toolkit's header turns calls into under CUDA_API_PER_THREAD_DEFAULT_STREAM. */
+/* Under CUDA_API_PER_THREAD_DEFAULT_STREAM the toolkit's header maps calls to these names. */
 #define T(name, suffix) __typeof__(name) name##suffix;
 RUNTIME_PER_THREAD(T)
 #undef T
@@ -32,7 +32,7 @@ RUNTIME_PER_THREAD(T)
 
 #include "cuda/cuda_abi.h"
 
-/* R(name asked for, version asked for, symbol that a plain dlsym would take) */
+/* R(name to look up, version to look up, symbol for a plain dlsym) */
 #define RUNTIME_CALLS(R) \
 	R(cuInit, 2000, cuInit) \
 	R(cuDriverGetVersion, 2020, cuDriverGetVersion) \
@@ -88,23 +88,22 @@ struct runtime_table {
 
 enum runtime_stream { RUNTIME_LEGACY, RUNTIME_PER_THREAD };
 
-/* Inside the library, whatever the compiler was told. */
+/* The declarations below are hidden, whatever -fvisibility says. */
 #pragma GCC visibility push(hidden)
-/* runtime_lookup.c: the driver's entries, as the chosen cudart finds them. */
+/* runtime_lookup.c: the driver's entry points, as the chosen cudart finds them. */
 cudaError_t runtime_lookup(const struct runtime_table **table, enum runtime_stream stream);
 cudaError_t runtime_lookup_entry(const char *symbol, void **pointer, int version, uint64_t flags,
 				 int *status);
 int runtime_lookup_version(void);
 
-/* runtime_device.c: the entries with a context current, which is what most calls need. */
+/* runtime_device.c: make a context current, which most calls need, and return the entry points. */
 cudaError_t runtime_ready(const struct runtime_table **table, enum runtime_stream stream);
 
 /* runtime_error.c: remember an error for cudaGetLastError. */
 cudaError_t runtime_note(cudaError_t error);
 #pragma GCC visibility pop
 
-/* The body of a call that is one driver call. A driver of which this entry is missing is too old.
- */
+/* Body of a call that makes one driver call. If the driver lacks the entry point, it is too old. */
 #define RUNTIME_RUN(stream, name, ...) \
 	do { \
 		const struct runtime_table *table; \

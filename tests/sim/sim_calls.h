@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_SIM_SIM_CALLS_H
 #define GPUSHARE_TESTS_SIM_SIM_CALLS_H
-/* The simulated driver's calls, for tests of it. After cmocka.h. */
+/* The simulated driver's calls, for its tests. Include after cmocka.h. */
 #include "cuda/cuda_abi.h"
 #include "sim_child.h"
 

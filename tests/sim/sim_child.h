@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_TESTS_SIM_SIM_CHILD_H
 #define GPUSHARE_TESTS_SIM_SIM_CHILD_H
 /*
- * For tests of the simulator: each case runs in a child of its own, with its own environment and a
- * library that nobody has initialised. After cmocka.h.
+ * For tests of the simulator: each case runs in its own child process, with its own environment and
+ * an uninitialised library. Include after cmocka.h.
  */
 #include <dlfcn.h>
 #include <libgen.h>
@@ -16,7 +16,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* In a child: a false condition ends it, and the parent's test with it. */
+/* For use in a child: a false condition ends the child and fails the parent's test. */
 #define CHECK(condition) \
 	do { \
 		if (!(condition)) { \
@@ -25,8 +25,8 @@
 		} \
 	} while (0)
 
-/* The libraries lie beside the tests: build/tests/unit_sim, build/sim/libcuda.so.1. What is loaded
- * once is also what a later dlopen("libcuda.so.1") finds. */
+/* The libraries lie beside the tests: build/tests/unit_sim, build/sim/libcuda.so.1. A later
+ * dlopen("libcuda.so.1") finds the library that was loaded here. */
 static void *child_load(const char *name)
 {
 	char path[PATH_MAX], self[PATH_MAX] = "";
@@ -44,7 +44,8 @@ static void *child_load(const char *name)
 	return handle;
 }
 
-/* `settings`: "NAME=value" strings, then NULL; what the caller's environment sets is taken away. */
+/* `settings`: "NAME=value" strings, then NULL. The caller's values of the variables below are
+ * removed first. */
 static void child_run(void (*body)(void), char **settings)
 {
 	static const char *const ours[] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The simulated driver's interprocess events, where contract tests cannot look. */
+/* Test interprocess events of the simulated driver, beyond the facts that the contract tests
+ * check. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 
 #include "sim_calls.h"
 
-#define WAITER_US 200000 /* longer than any look of the driver's thread */
+#define WAITER_US 200000 /* longer than the driver's thread takes for a look */
 #define CAPTURED 907
 
 static unsigned int *word;
@@ -57,7 +58,7 @@ static int threads(void)
 	return count;
 }
 
-/* Recorded again: who waits already waits for what was recorded then. */
+/* A stream that waits for an event waits for the record at that time, not for a later one. */
 static void body_again(void)
 {
 	start();
@@ -73,13 +74,13 @@ static void body_again(void)
 	*word = 1;
 	CHECK(cu.cuStreamSynchronize(waiter) == CU_OK && cu.cuEventQuery(behind) == CU_OK);
 	CHECK(cu.cuEventQuery(event) == CU_NOT_READY);
-	CHECK(cu.cuEventDestroy_v2(event) == CU_OK); /* what waits for it goes on to */
+	CHECK(cu.cuEventDestroy_v2(event) == CU_OK); /* its pending record is unaffected */
 	CHECK(cu.cuEventQuery(event) == CU_INVALID_HANDLE);
 	*word = 2;
 	CHECK(cu.cuCtxSynchronize() == CU_OK);
 }
 
-/* The driver's thread is there while something is not done, and no longer. */
+/* The driver's thread exists only while a record is pending. */
 static void body_thread(void)
 {
 	start();
@@ -112,7 +113,7 @@ static void body_refused(void)
 	CHECK(cu.cuStreamWaitEvent((cu_stream)(uintptr_t)64, plain, 0) == CU_INVALID_HANDLE);
 }
 
-/* A mark of a capture: nothing to anybody outside, until it is recorded there. */
+/* An event that was recorded in a capture can't be used outside, until it is recorded outside. */
 static void body_capture(void)
 {
 	cu_graph graph;
@@ -169,7 +170,8 @@ static void owner_kill(pid_t child)
 	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
 }
 
-/* Of a killed process nothing is ever done, and what is open here is opened again. */
+/* A killed process's pending record is never reached. The handle of an event that is open here can
+ * be opened again. */
 static void body_killed(void)
 {
 	cu_ipc_event_handle pending, closed;
@@ -189,7 +191,7 @@ static void body_killed(void)
 	CHECK(cu.cuEventDestroy_v2(event) == CU_OK);
 }
 
-/* Nothing else of it is (unmeasured). */
+/* If no event of a killed process is open here, its handles can't be opened (not measured). */
 static void body_gone(void)
 {
 	cu_ipc_event_handle pending, closed;
@@ -199,7 +201,7 @@ static void body_gone(void)
 	CHECK(cu.cuIpcOpenEventHandle(&event, pending) == CU_INVALID_HANDLE);
 }
 
-/* Faults, the twin, and what the log says. */
+/* Injected faults, also in the _ptsz twin. */
 static void body_faults(void)
 {
 	cu_cuStreamWaitEvent_call *wait;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The simulated driver's streams, captures and contexts, where contract tests cannot look. */
+/* Test streams, captures and contexts of the simulated driver, beyond the facts that the contract
+ * tests check. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +47,8 @@ static cu_event recorded(cu_stream stream)
 	return event;
 }
 
-/* Two waits in a row, each seen once: what the word is later changes nothing. */
+/* A wait that was once seen as satisfied stays satisfied: a later change of the word has no
+ * effect. */
 static void body_row(void)
 {
 	start();
@@ -67,7 +69,8 @@ static void body_row(void)
 	CHECK(cu.cuStreamSynchronize(stream) == CU_INVALID_HANDLE);
 }
 
-/* The legacy stream and the blocking ones come after each other; others after none. */
+/* The legacy stream and the blocking streams order each other's work. A non-blocking stream is
+ * ordered with no other stream. */
 static void body_legacy(void)
 {
 	start();
@@ -87,7 +90,7 @@ static void body_legacy(void)
 	CHECK(cu.cuStreamSynchronize(PER_THREAD) == CU_OK);
 }
 
-/* Stream 0 of a twin is the thread's own. */
+/* To a _ptsz twin, stream 0 is the calling thread's default stream. */
 static void body_twin(void)
 {
 	cu_cuEventRecord_call *record;
@@ -141,7 +144,7 @@ static void body_capture(void)
 	CHECK((int)cu.cuStreamBeginCapture_v2(stream, (cu_capture_mode)0) == ILLEGAL_STATE);
 	CHECK(pthread_create(&thread, NULL, end_capture, stream) == 0);
 	CHECK(pthread_join(thread, &answer) == 0 && (intptr_t)answer == WRONG_THREAD);
-	/* written down, not done */
+	/* the copy is recorded, not run */
 	CHECK(cu.cuMemcpyHtoDAsync_v2(pointer, bytes, sizeof(bytes), stream) == CU_OK);
 	CHECK(cu.cuMemcpyDtoH_v2(back, pointer, sizeof(back)) == CU_OK && back[0] == 7);
 	CHECK(cu.cuMemAllocAsync(&inside, MIB, stream) == CU_OK);
@@ -157,7 +160,8 @@ static void test_capture(void **state)
 	IN_CHILD(body_capture);
 }
 
-/* What a context takes along, of each kind; that another's stays, and what a pool gave. */
+/* A context's end frees each kind of memory that was made in it. Memory of another context stays,
+ * and so does memory from a pool. */
 static void body_context(void)
 {
 	cu_deviceptr kept, plain, ordered, managed;
@@ -188,7 +192,7 @@ static void body_context(void)
 	CHECK(cu.cuMemFreeHost(pinned) == CU_INVALID_VALUE);
 	CHECK(cu.cuMemFree_v2(kept) == CU_OK);
 	CHECK(cu.cuCtxGetCurrent(&now) == CU_OK);
-	CHECK(cu.cuCtxDestroy_v2(now) == CU_INVALID_CONTEXT); /* the primary one */
+	CHECK(cu.cuCtxDestroy_v2(now) == CU_INVALID_CONTEXT); /* a primary context */
 }
 
 static void test_context(void **state)
@@ -278,7 +282,8 @@ static void body_ancient(void)
 	CHECK(cu.cuDriverGetVersion(&version) == CU_OK && version == 11020);
 }
 
-/* Streams share queues in turn: what is behind another's wait in one stands. */
+/* Streams are assigned to the queues in turn. Work is blocked behind another stream's wait if both
+ * streams share a queue. */
 static void body_connections(void)
 {
 	cu_stream held, other[3];
@@ -306,7 +311,8 @@ static void *end_well(void *unused)
 	return unused;
 }
 
-/* Of cuMemAlloc memory a second one is taken, and what synchronizes stands then. */
+/* A second cuMemFreeAsync of cuMemAlloc memory is accepted. A later synchronization of that stream
+ * or of the context never returns. */
 static void freed_twice(bool held_up_first)
 {
 	cu_stream stream, beside;
@@ -340,7 +346,8 @@ static void body_twice_held_up(void)
 	freed_twice(true);
 }
 
-/* Not so by cuMemFree, nor of a pool's memory. */
+/* cuMemFree may follow cuMemFreeAsync of cuMemAlloc memory; a second free of pool memory is
+ * refused. Synchronization returns in both cases. */
 static void body_twice_well(void)
 {
 	cu_deviceptr pointer;

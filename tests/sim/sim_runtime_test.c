@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The stand-in runtime: each cudart's way to the driver, and an ordinary program's calls. */
+/* Test the stand-in runtime: how each cudart finds the driver's entry points, and the calls of an
+ * ordinary program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +86,7 @@ static void body_refused(void)
 	CHECK(cudaMalloc(&pointer, MIB) == cudaErrorInitializationError);
 }
 
-/* Which look-up call each generation lives by shows when that call, and only that one, fails. */
+/* If one look-up call fails, only the generation that depends on it must fail. */
 static void test_sequences(void **state)
 {
 	IN_CHILD(body_works, CUDART "13");
@@ -158,7 +159,8 @@ static void body_program(void)
 	CHECK(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
 }
 
-/* A shared stand-in says which it is and goes its own way, whatever the environment says. */
+/* A shared stand-in reports its own version and uses its own look-up, whatever GPUSHARE_SIM_CUDART
+ * says. */
 static void body_shared(void)
 {
 	const char *name = getenv("SIM_TEST_CUDART");
@@ -232,7 +234,8 @@ cudaError_t cudaMallocFromPoolAsync_ptsz(void **pointer, size_t size, cudaMemPoo
 					 cudaStream_t stream);
 cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream);
 
-/* Both sorts of programs; a fault on the other sort's entry is not met. */
+/* Programs with either kind of default stream. Faults in the other kind's entry points have no
+ * effect. */
 static void body_pool(void)
 {
 	bool own = getenv("SIM_TEST_OWN") != NULL;
@@ -255,7 +258,7 @@ static void body_pool(void)
 	CHECK(cudaMemset(cube.ptr, 1, cube.pitch * 15) == cudaSuccess);
 	CHECK(cudaMemset(cube.ptr, 1, cube.pitch * 15 + 1) == cudaErrorInvalidValue);
 	CHECK(cudaDeviceReset() == cudaSuccess);
-	CHECK(cudaFree(cube.ptr) == cudaErrorInvalidValue); /* it went with the context */
+	CHECK(cudaFree(cube.ptr) == cudaErrorInvalidValue); /* freed with the context */
 }
 
 static void body_pool_refused(void)

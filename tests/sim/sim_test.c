@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulated driver and the stand-in runtime, where contract tests cannot look: settings, faults
- * and look-up.
+ * Test settings, faults and look-up of the simulated driver, beyond the facts that the contract
+ * tests check.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void body_capacity(void)
 	CHECK(cu.cuMemAlloc_v2(&second, 40 * MIB) == CU_OUT_OF_MEMORY);
 	CHECK(cu.cuMemGetInfo_v2(&free_bytes, &total) == CU_OK && free_bytes == 24 * MIB);
 	CHECK(cu.cuMemFree_v2(first) == CU_OK);
-	/* another size: what the driver keeps for later must give way */
+	/* another size: the driver must empty its cache of freed memory */
 	CHECK(cu.cuMemAlloc_v2(&second, 64 * MIB) == CU_OK);
 	CHECK(cu.cuMemFree_v2(second) == CU_OK);
 }
@@ -96,7 +96,7 @@ static void get_uuid(int ordinal, char *text)
 	}
 }
 
-/* What the parent learnt of three devices, for children to compare with. */
+/* UUIDs of the three devices. One child reads them; later children compare theirs with them. */
 static char (*uuids)[64];
 
 static void body_learn(void)
@@ -227,7 +227,7 @@ static void body_lacks(void)
 	load("libcuda.so.1");
 	want_no_proc("cuMemCreate", 13000, CU_PROC_SYMBOL_NOT_FOUND);
 	want_no_proc("cuIpcOpenMemHandle", 13000, CU_PROC_SYMBOL_NOT_FOUND);
-	want_proc("cuMemAlloc", 13000, 0, "cuMemAlloc"); /* only the first generation is left */
+	want_proc("cuMemAlloc", 13000, 0, "cuMemAlloc"); /* only the first version is left */
 	want_proc("cuMemMap", 13000, 0, "cuMemMap");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_SIM_SIM_UUID_H
 #define GPUSHARE_TESTS_SIM_SIM_UUID_H
-/* Which UUID the machine's devices have, to CUDA and to Vulkan alike. */
+/* UUIDs of the machine's devices, the same for CUDA and for Vulkan. */
 #include <string.h>
 
 #include "cuda/cuda_abi.h"
@@ -14,7 +14,7 @@ static inline void sim_uuid(int physical, void *out_bytes)
 	unsigned char *bytes = out_bytes;
 
 	memcpy(bytes, model, sizeof(model));
-	bytes[0] = (unsigned char)(model[0] + 37 * physical); /* prefixes tell devices apart too */
+	bytes[0] = (unsigned char)(model[0] + 37 * physical); /* makes prefixes unique */
 	bytes[15] = (unsigned char)physical;
 }
 

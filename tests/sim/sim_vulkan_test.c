@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulated Vulkan, where the library that uses it can't look: it must notice what an
- * application may not do, and show what is not coherent only when it is told to.
+ * Test the simulated Vulkan, beyond what the library's own tests show. It must detect what an
+ * application may not do. Changes of non-coherent memory must show only after a flush or an
+ * invalidate.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -20,7 +21,7 @@
 #include "sim_calls.h"
 
 #define SIZE (4 * MIB)
-#define VISIBLE 4 /* of its memory types the one that both see */
+#define VISIBLE 4 /* index of the memory type that host and device see */
 
 static PFN_vkGetInstanceProcAddr find;
 static VkInstance instance;
@@ -82,7 +83,7 @@ static void start_vulkan(void)
 	IS(VK_SUCCESS, CALL(CreateDevice)(physical, &info, NULL, &device));
 }
 
-/* Memory of cuMemCreate, mapped by CUDA at *out_pointer, as a descriptor. */
+/* Create memory by cuMemCreate and let CUDA map it at *out_pointer. Return its descriptor. */
 static int make_cuda(cu_deviceptr *out_pointer)
 {
 	const cu_mem_prop prop = {
@@ -157,7 +158,7 @@ static void body_imports(void)
 	CHECK(byte == 77);
 	CALL(UnmapMemory)(device, memory);
 	CALL(FreeMemory)(device, memory, NULL);
-	CHECK(fcntl(fd, F_GETFD) < 0); /* Vulkan had it, and has closed it */
+	CHECK(fcntl(fd, F_GETFD) < 0); /* Vulkan owned it, and has closed it */
 	CALL(DestroyDevice)(device, NULL);
 	CALL(DestroyInstance)(instance, NULL);
 }
@@ -277,15 +278,15 @@ static void test_it_shows_what_cuda_has(void **state)
 	IN_CHILD(body_not_coherent, "GPUSHARE_SIM_VULKAN=noncoherent");
 }
 
-/* How a child ends that calls `end`. */
+/* Return the wait status of a child that calls end(3). */
 static int ended(void (*end)(int))
 {
 	int status = -1;
 	pid_t child = fork();
 
 	if (!child) {
-		__fpurge(stdout);	  /* the parent's */
-		signal(SIGSEGV, SIG_DFL); /* cmocka's */
+		__fpurge(stdout);	  /* drop what the parent has buffered */
+		signal(SIGSEGV, SIG_DFL); /* remove cmocka's handler */
 		end(3);
 	}
 	CHECK(waitpid(child, &status, 0) == child);
@@ -298,7 +299,7 @@ static void destroy_device(int unused)
 	_exit(3);
 }
 
-/* `end` does not return in a process whose child called exit(). */
+/* Check that end(3) does not return in a process whose forked child called exit(). */
 static void stands(void (*end)(int))
 {
 	static const struct itimerval soon = {.it_value = {.tv_usec = 300000}};
@@ -352,7 +353,7 @@ static void test_exit_in_a_forked_child_ends_it_and_stops_its_parent(void **stat
 
 static void (*misuse)(void);
 
-/* A grandchild, as IN_CHILD wants its child to end well. */
+/* Misuse in a grandchild, since IN_CHILD requires its own child to exit with 0. */
 static void body_misuse(void)
 {
 	int status = 0;

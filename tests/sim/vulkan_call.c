@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens at the door of the simulated Vulkan's calls: faults (GPUSHARE_SIM_FAIL, the words that
- * begin with "vk"), a log, and the look-up. GPUSHARE_SIM_VULKAN=word,... makes it another machine.
+ * Common parts of the simulated Vulkan's calls: faults (the entries of GPUSHARE_SIM_FAIL that begin
+ * with "vk"), the log, and the look-up. GPUSHARE_SIM_VULKAN=word,... simulates another machine.
  */
 #include <fcntl.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ void vulkan_misused(const char *format, ...)
 	abort();
 }
 
-/* One of the words of a list in the environment? */
+/* Return true if the variable's comma-separated list contains `word`. */
 static bool listed(const char *variable, const char *word)
 {
 	const char *text = getenv(variable);
@@ -65,7 +65,7 @@ int vulkan_machine(void)
 	return devices && *devices ? atoi(devices) : 1;
 }
 
-/* call:nth:count[:result], as the driver's, but for the calls of this library. */
+/* Entries are call:nth:count[:result], as for the driver, but for calls of this library. */
 VkResult vulkan_fault(enum vulkan_call call)
 {
 	const char *text = getenv("GPUSHARE_SIM_FAIL");
@@ -85,7 +85,7 @@ VkResult vulkan_fault(enum vulkan_call call)
 	return VK_SUCCESS;
 }
 
-/* One line a call, as the driver's: "pid call result pointer size". */
+/* Write one line per call, as the driver does: "pid call result pointer size". */
 VkResult vulkan_log(enum vulkan_call call, VkResult result, uint64_t size)
 {
 	const char *log = getenv("GPUSHARE_SIM_LOG");
@@ -103,7 +103,7 @@ VkResult vulkan_log(enum vulkan_call call, VkResult result, uint64_t size)
 
 void vulkan_check(const void *handle, const char *what)
 {
-	int pid = handle ? *(const int *)handle : 0; /* first in all of them */
+	int pid = handle ? *(const int *)handle : 0; /* the first member of every handle's struct */
 
 	if (pid != getpid())
 		vulkan_misused("no %s of this process: %p is process %d's", what, handle, pid);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The simulated Vulkan's instance and devices: the machine's, whatever CUDA_VISIBLE_DEVICES says. */
+/* The simulated Vulkan's instance and devices. It shows all devices of the machine, whatever
+ * CUDA_VISIBLE_DEVICES says. */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +15,8 @@
 
 static struct VkPhysicalDevice_T machine[MACHINE_MAX];
 
-/* A real driver makes threads with these two. */
+/* A real driver creates threads in vkCreateInstance and vkCreateDevice. They inherit the signal
+ * mask. */
 static void check_signals(void)
 {
 	sigset_t now;
@@ -94,7 +96,8 @@ VKAPI_ATTR void VKAPI_CALL vulkan_GetPhysicalDeviceProperties2(VkPhysicalDevice 
 				 ((VkPhysicalDeviceIDProperties *)(void *)next)->deviceUUID);
 }
 
-/* Those of an H200: the fifth is the one that counts. */
+/* Memory types as on an H200. The fifth is device memory that the host can map: the library needs
+ * such a type. */
 VKAPI_ATTR void VKAPI_CALL vulkan_GetPhysicalDeviceMemoryProperties(
     VkPhysicalDevice physical, VkPhysicalDeviceMemoryProperties *out)
 {
@@ -128,7 +131,7 @@ VKAPI_ATTR void VKAPI_CALL vulkan_GetPhysicalDeviceQueueFamilyProperties(
 	else if (!out || *count > 2)
 		*count = 2;
 	for (uint32_t i = 0; out && i < *count; i++)
-		out[i] = (VkQueueFamilyProperties){.queueCount = i}; /* the first has none */
+		out[i] = (VkQueueFamilyProperties){.queueCount = i}; /* the first has no queue */
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateDevice(VkPhysicalDevice physical,

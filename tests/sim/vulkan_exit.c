@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exit handler that NVIDIA's driver has once there is a device (measured, driver 580): in a forked
- * child it tells the parent's threads to stop, by what the two share, and crashes; in the parent the
- * end of the device, and of the process, waits for them for ever.
+ * The exit handler that NVIDIA's driver registers once a device exists (measured, driver 580). In a
+ * forked child it stops the parent's threads through shared memory, and crashes. After that, the
+ * parent waits forever for these threads when it destroys the device or exits.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -14,8 +14,8 @@
 #include "vulkan_sim.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static atomic_bool *stopped; /* a child's too */
-static atomic_bool *here;    /* not a child's; NULL: the kernel can't, and emulators don't */
+static atomic_bool *stopped; /* shared with forked children */
+static atomic_bool *here;    /* cleared in a forked child, except by emulators; NULL: unsupported */
 static int made_by;
 
 void vulkan_await_threads(void)
@@ -60,7 +60,8 @@ static void start(void)
 	made_by = getpid();
 }
 
-/* Whether the second device brings a handler of its own is not measured: the worse is taken. */
+/* Not measured: does a second device register a handler of its own? Assume the worse, that it
+ * does. */
 void vulkan_start_threads(void)
 {
 	pthread_once(&once, start);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulated Vulkan's memory: memfds of the simulated driver, or of its own, which look the same.
- * What is not coherent is mapped as a copy: flushing carries it there, invalidating back.
+ * The simulated Vulkan's memory: memfds of the simulated driver, or its own in the same format.
+ * Non-coherent memory is mapped as a copy: a flush writes the copy to the memory, an invalidate
+ * reads it back.
  */
 #include <sys/stat.h>
 
@@ -16,7 +17,7 @@ struct VkDeviceMemory_T {
 	int fd;
 	bool exportable;
 	char *mapped; /* NULL: not mapped */
-	char *shadow; /* not coherent: the same bytes as `mapped`, and ours to write */
+	char *shadow; /* non-coherent: same bytes as `mapped`, always writable */
 	char *truth;
 };
 
@@ -49,7 +50,8 @@ static const void *chained(const void *info, VkStructureType type)
 	return at;
 }
 
-/* Made by the simulated driver's cuMemCreate, or by ourselves, of that size and on that device? */
+/* Return true if the simulated driver's cuMemCreate or make() created `fd`, with that size and on
+ * that device. */
 static bool recognise(int fd, uint64_t size, int physical)
 {
 	struct control control;
@@ -69,7 +71,7 @@ static VkResult take(VkDeviceMemory memory, const VkImportMemoryFdInfoKHR *from)
 		vulkan_misused("descriptor %d is not open", from->fd);
 	if (!recognise(from->fd, memory->size, memory->device->physical))
 		return VK_ERROR_INVALID_EXTERNAL_HANDLE;
-	memory->fd = from->fd; /* it is ours now */
+	memory->fd = from->fd; /* a successful import owns it */
 	return VK_SUCCESS;
 }
 
@@ -155,7 +157,7 @@ static char *map_of(int fd, uint64_t size)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* Two mappings of one memfd: the application may make its own read-only. */
+/* Map the copy twice: the application may make its own mapping read-only. */
 static bool map_copy(VkDeviceMemory memory)
 {
 	int fd = memfd_of(memory->size);

@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_TESTS_SIM_VULKAN_SIM_H
 #define GPUSHARE_TESTS_SIM_VULKAN_SIM_H
 /*
- * What the files of the simulated Vulkan share: a loader and driver in one, as far as importing
- * memory goes, over the simulated driver's memfds. It is its own validation layer: what an
- * application may not do ends the process with a line that says so.
+ * Shared declarations of the simulated Vulkan. It is loader and driver in one, limited to importing
+ * memory, and works on the simulated driver's memfds. It also validates: an application error ends
+ * the process with a message.
  */
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
@@ -32,7 +32,7 @@
 
 #define SIM_ATOM 64 /* nonCoherentAtomSize */
 
-/* All below stays inside the library, whatever the compiler was told. */
+/* The declarations below are hidden, whatever -fvisibility says. */
 #pragma GCC visibility push(hidden)
 
 /* vulkan_call.c: settings and faults. */
@@ -43,15 +43,16 @@ enum vulkan_call {
 	    VULKAN_CALL_COUNT
 };
 
-/* The words of GPUSHARE_SIM_VULKAN. */
+/* Return true if GPUSHARE_SIM_VULKAN contains `word`. */
 bool vulkan_is(const char *word);
-int vulkan_machine(void); /* how many devices it has */
-/* A fault that is due, or VK_SUCCESS; to be asked first thing in every call that can fail. */
+int vulkan_machine(void); /* number of devices in the machine */
+/* Return the injected fault that is due, or VK_SUCCESS. Every call that can fail must ask this
+ * first. */
 VkResult vulkan_fault(enum vulkan_call call);
 VkResult vulkan_log(enum vulkan_call call, VkResult result, uint64_t size);
 bool vulkan_lacks(const char *symbol);
 __attribute__((format(printf, 1, 2), noreturn)) void vulkan_misused(const char *format, ...);
-/* A live handle of this very process. */
+/* Abort unless `handle` is a live handle of this process. */
 void vulkan_check(const void *handle, const char *what);
 
 struct VkInstance_T {
@@ -68,7 +69,8 @@ struct VkDevice_T {
 /* vulkan_device.c */
 void vulkan_types(VkPhysicalDeviceMemoryProperties *out);
 
-/* vulkan_exit.c: with a device; and its end, which never comes where a forked child has stopped them. */
+/* vulkan_exit.c: start the driver's threads with a device, and wait for them when the device ends.
+ * That wait never returns if a forked child has stopped them. */
 void vulkan_start_threads(void);
 void vulkan_await_threads(void);
 

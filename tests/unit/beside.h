@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_BESIDE_H
 #define GPUSHARE_TESTS_UNIT_BESIDE_H
-/* Libraries that were built with the tests. After cmocka.h. */
+/* Loads libraries that were built with the tests. Include it after cmocka.h. */
 #include <dlfcn.h>
 
-/* dlopen `path`, as seen from the folder of the tests: "../sim/libcuda.so.1", "bin/lib_race.so".
- * RTLD_LOCAL; fails the test. What is loaded so is also what its soname stands for from then on. */
+/* dlopen() `path` with RTLD_LOCAL; on failure, fail the test. `path` is relative to the folder of
+ * the test programs: "../sim/libcuda.so.1", "bin/lib_race.so". Later dlopen() calls for the
+ * library's soname return this library. */
 void *beside_load(const char *path);
 
 #endif

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_CONFIGURED_H
 #define GPUSHARE_TESTS_UNIT_CONFIGURED_H
-/* The daemon with a registry.conf of a test's own, beside raw.h. */
+/* The daemon of raw.h with a registry.conf that the test writes. */
 #include "raw.h"
 
-/* raw_here, with these lines in its file; raw_tear_down() ends it. */
+/* Start raw_here with these lines in its registry.conf; raw_tear_down() ends it. */
 void configured_start(const char *lines);
-/* And more options, up to a NULL. */
+/* The same with further command line options; `more` ends with NULL. */
 void configured_start_with(const char *lines, const char *const more[]);
-/* The daemon is killed, and the next one has these lines. */
+/* Kill the daemon and start another one with these lines. */
 void configured_again(const char *lines);
-/* How many of that the registry has counted; fails the test where it doesn't count them. */
+/* The registry's count of connections dropped for the reason `why`. If it has no such count, fail
+ * the test. */
 uint64_t configured_drops(int fd, const char *why);
-/* Waits until it has counted so many; fails where it counts more. */
+/* Wait until that count is `wanted`. If it gets higher, or not there in time, fail the test. */
 void configured_await_drops(int fd, const char *why, uint64_t wanted);
+/* How often requests met the limit `key`, by the registry's count. */
 uint64_t configured_limits(int fd, const char *key);
-/* The whole of a file of the daemon's directory, the caller's to free. */
+/* The content of a file in the daemon's directory; the caller frees it. */
 char *configured_file(const char *name);
 
-/* Waits until a file of the directory has those words. */
+/* Wait until a file in the daemon's directory exists and contains `words`. */
 void configured_await(const char *name, const char *words);
 
 #endif

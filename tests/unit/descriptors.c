@@ -6,7 +6,7 @@
 int descriptors_open(void)
 {
 	DIR *directory = opendir("/proc/self/fd");
-	int count = -1; /* its own */
+	int count = -1; /* not counting the directory's descriptor */
 
 	while (readdir(directory))
 		count++;

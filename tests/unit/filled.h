@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_FILLED_H
 #define GPUSHARE_TESTS_FILLED_H
-/* In parts: buffers as they are wanted, and what the simulated driver was asked for. */
+/* For parts of a stage: make and inspect buffers; count the calls of the simulated driver. */
 #include "stage.h"
 
-/* `size` bytes of this session's, each what part_pattern() makes it. */
+/* Allocate a buffer of `size` bytes and fill it with part_pattern(size, seed). */
 struct gpushare_buffer *part_filled(struct gpushare_session *session, const char *name, size_t size,
 				    unsigned int seed);
 
-/* Where a part about order begins: the driver, a session, and its "x", of PART_SIZE bytes. */
+/* Begin a part about ordering: open the driver and a session, allocate "x" of PART_SIZE bytes. */
 #define PART_SIZE 4096
 struct gpushare_buffer *part_begin(const struct driver **out_driver,
 				   struct gpushare_session **out_session);
-/* One that does not wait for the default stream. */
+/* Create a stream that does not wait for the default stream. */
 cu_stream part_stream(void);
-/* How many have it, by the registry. */
+/* The buffer's number of attachers, by the registry's count. */
 unsigned int part_attachers(struct gpushare_session *session, const char *name);
-/* The number of what was published last. */
+/* The number of the latest publication. */
 uint64_t part_published(struct gpushare_buffer *buffer);
 
-/* One that is made as `flags` of enum gpushare_flag say, and a map of all of one. */
+/* Allocate a buffer with `flags` (enum gpushare_flag). Map all of a buffer. */
 struct gpushare_buffer *part_made(struct gpushare_session *session, const char *name, size_t size,
 				  uint32_t flags);
 struct gpushare_map *part_map(struct gpushare_buffer *buffer, unsigned int access);
 
-/* Before a play: the driver's calls are logged; parts ask how many lines of the log hold `text`. */
+/* Call logged_begin() before stage_play(): the driver then logs its calls. In a part, logged() is
+ * the number of log lines that contain `text`. */
 void logged_begin(void);
 int logged(const char *text);
 

@@ -6,7 +6,7 @@
 
 static atomic_uint *word;
 static unsigned int stops;
-static atomic_bool *went; /* both parts' */
+static atomic_bool *went; /* in memory that both parts share */
 
 cu_stream held_stream(void)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_HELD_H
 #define GPUSHARE_TESTS_HELD_H
-/* In parts: streams of the current context whose work waits until it is let go. */
+/* For parts of a stage: a stream of the current context whose work can be held up. */
 #include "stage.h"
 
-/* Made on the first call; the same then. */
+/* The first call creates the stream; later calls return the same one. */
 cu_stream held_stream(void);
-/* It stands from here on until held_let_go(). */
+/* Later work of held_stream() waits until held_let_go(). */
 void held_stop(void);
 void held_let_go(void);
-/* Whatever it was given so far is done. */
+/* Is all work done that `stream` has been given? */
 bool held_is_done(cu_stream stream);
 
-/* A mark that both parts see: shared before the parts, and taken away by held_begin();
- * held_let_go_seen() makes it and lets go. */
+/* A mark in memory that both parts share. held_share() makes that memory before the parts start.
+ * held_begin() clears the mark, held_mark() sets it, and held_was_let_go() reads it.
+ * held_let_go_seen() sets it, then calls held_let_go(). */
 void held_share(void);
 void held_begin(void);
 void held_mark(void);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_NOTED_H
 #define GPUSHARE_TESTS_UNIT_NOTED_H
-/* In the place of what ends a buffer: what was called, and for which. For the test that includes it. */
+/* Replacements for the functions that end a buffer. They note their name and the generation. Only
+ * for the test's own file to include. */
 #include <stdio.h>
 #include <string.h>
 
 #include "preload/shim_live.h"
 
-/* What the queue does with what has ended. */
+/* The notes: "close1 keep2 " */
 static char done[256];
 
 static void note(const char *what, uint64_t generation)
@@ -44,7 +45,8 @@ static void noted_end(const char *name, uint64_t generation)
 	note("withdraw", generation);
 }
 
-/* Up to that reading it was counted. */
+/* The queue has just stopped listing the entry for resyncs, so its reading must be the current
+ * one. */
 static void noted_left(const struct live *entry)
 {
 	assert_int_equal(entry->reading, resync_readings(&live_resync));

@@ -50,7 +50,7 @@ int peer_ask(struct session *session, const request *what)
 	peer_registry->passing = &passing;
 	do
 		status = handle_request(peer_registry, session, what, false, &peer_answer);
-	while (status == HANDLE_MORE); /* how many pieces it takes is the machine's */
+	while (status == HANDLE_MORE); /* how many pieces there are depends on the machine */
 	peer_registry->passing = NULL;
 	peer_came = passing.goes ? passing.goes->fd : -1;
 	if (passing.came)

@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_TESTS_UNIT_PLAYED_LINE_H
 #define GPUSHARE_TESTS_UNIT_PLAYED_LINE_H
 /*
- * For the one file of a program that includes a .c of shim/ behind this: shim_line.h, answering as it
- * was planned. After cmocka.h.
+ * Replaces the functions of shim_line.h by ones that give planned answers. Include it in one file
+ * of a program, after cmocka.h and before the .c file of shim/ that the file tests.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,9 @@
 
 #define TURNS_MAX 32
 
-/* One answer of the line. */
+/* One planned answer. */
 struct turn {
-	pb_size_t verb; /* that is asked then */
+	pb_size_t verb; /* the request that must be sent */
 	int status;
 	reply answer;
 };
@@ -26,7 +26,7 @@ static struct {
 	struct turn turns[TURNS_MAX];
 	size_t planned, taken;
 	bool in_turn, unanswered;
-	int to_enter, queued; /* a status; how often others wait */
+	int to_enter, queued; /* line_enter()'s status; how often line_is_queued() is still true */
 	request last;
 	unsigned int waits_ms[TURNS_MAX];
 } played;

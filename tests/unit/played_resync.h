@@ -2,8 +2,9 @@
 #ifndef GPUSHARE_TESTS_UNIT_PLAYED_RESYNC_H
 #define GPUSHARE_TESTS_UNIT_PLAYED_RESYNC_H
 /*
- * For the one file of a program that includes resync.c and shim_resync.c behind this: a registry that is told and
- * asks, memory that is described, and tables that are held, as a test says. After cmocka.h.
+ * Replaces what resync.c and shim_resync.c call: the registry, the description of memory, and the
+ * locks of the tables. The test sets how each behaves. Include it in one file of a program, after
+ * cmocka.h and before those two .c files.
  */
 #include <stdio.h>
 
@@ -34,15 +35,15 @@ static struct {
 	uint64_t shared_as;
 	unsigned int shares, withdrawals, pages_ended, pages_added;
 	struct link_share last;
-	struct memory last_what; /* its own */
+	struct memory last_what; /* a copy of *last.what */
 	char last_name[GPUSHARE_NAME_MAX + 1];
-	/* what is described */
+	/* played_describe() */
 	const char *call;
 	bool refuses, frees_meanwhile, frees_late;
 	char log[1024];
 } played;
 
-/* A client over its second connection, who has all to tell. */
+/* `client` has just made its second connection, so it must resync everything. */
 static void played_begin(struct client *client)
 {
 	memset(&played, 0, sizeof(played));

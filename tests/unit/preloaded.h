@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_PRELOADED_H
 #define GPUSHARE_TESTS_UNIT_PRELOADED_H
-/* Parts of a stage that call what the shim does around a program's calls, without the preload. */
+/* For parts of a stage that call the shim's functions directly, without LD_PRELOAD. */
 #include "preload/shim_buffers.h"
 #include "stage.h"
 
@@ -9,24 +9,24 @@
 #define BLOCK (2 * MIB)
 
 /*
- * First in a part: GPUSHARE_NAME and GPUSHARE_ATTACH (NULL: none). Device 0's primary context is
- * current then, and the log is kept. Gives the driver as the program has it.
+ * Call it first in a part. Set GPUSHARE_NAME and GPUSHARE_ATTACH (NULL: unset) and GPUSHARE_LOG,
+ * make device 0's primary context current, and return the driver table as the program sees it.
  */
 const struct driver *preloaded(const char *names, const char *attaches);
-/* The shim's own table, which a part may change: what the driver is not to have, or to fail at. */
+/* The shim's own driver table. A part may remove or replace calls in it. */
 struct driver *preloaded_table(void);
 
-/* The log so far. Words that it must hold, and how many of its lines hold them. */
+/* The log so far; the number of its lines that contain `words`. */
 const char *preloaded_log(void);
 unsigned int preloaded_logged(const char *words);
-/* stderr goes nowhere from the first to the second, which gives what would have been there. */
+/* Capture stderr. Restore it and return the captured text. */
 void preloaded_hush(void);
 const char *preloaded_hushed(void);
 
-/* The program's allocations, as the hooks would pass them on, from this program; and its frees. */
+/* Allocate and free memory as the hooks of cuMemAlloc and cuMemFree do for a program. */
 cu_result preloaded_alloc(cu_deviceptr *out_pointer, size_t size);
 cu_result preloaded_free(cu_deviceptr pointer);
-/* The cuMemAlloc memory `size` bytes from `pointer` on can be written and read. */
+/* Can the `size` bytes at `pointer` be written and read? */
 bool preloaded_works(cu_deviceptr pointer, size_t size);
 
 /* False: the registry has no such name. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_QUEUE_PLAYED_H
 #define GPUSHARE_TESTS_UNIT_QUEUE_PLAYED_H
-/* The queue of what was freed in stream order, in a driver that answers as it is told. For the test that
- * includes it, after cmocka.h: shim_async.c is inside. */
+/* The queue of stream-ordered frees (shim_async.c, included below) on a driver whose results the
+ * test sets. Only for the test's own file to include, after cmocka.h. */
 
 #include "preload/shim_attach.h"
 #include "preload/shim_linger.h"
@@ -14,7 +14,8 @@
 #define STREAM ((cu_stream)(uintptr_t)64)
 
 static struct driver played;
-static const struct driver *standing; /* NULL: the program has none */
+static const struct driver
+    *standing; /* lookup_driver()'s result; NULL: the program has no driver */
 
 #define attach_close noted_close
 #define linger_keep noted_keep
@@ -25,11 +26,12 @@ static const struct driver *standing; /* NULL: the program has none */
 #define lookup_driver() standing
 #include "preload/shim_async.c"
 
-static cu_context its_context, current; /* of the stream; of the thread */
+static cu_context its_context, current; /* the stream's context; the thread's current one */
 static cu_result to_create, to_record, to_query, to_push;
 static uintptr_t last_event;
 static unsigned int events, pushed;
-static unsigned int others; /* so often another thread frees while this one looks */
+static unsigned int
+    others; /* how often query_event() still frees memory, as another thread would */
 
 static cu_result get_stream_context(cu_stream stream, cu_context *out_context)
 {

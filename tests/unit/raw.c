@@ -50,7 +50,7 @@ pid_t raw_owner(const char *name, request (*make)(const char *name))
 	return raw_owner_by(name, share_owners);
 }
 
-/* In the child: become the daemon. */
+/* Call it in the forked child. It does not return. */
 static void become_daemon(const char *const arguments[])
 {
 	const char *build = getenv("BUILD");
@@ -60,7 +60,7 @@ static void become_daemon(const char *const arguments[])
 
 	while (*arguments && count < 15)
 		command[count++] = *arguments++;
-	setenv("GPUSHARE_AUTOSTART", "0", 1); /* the test starts the next one, not a keeper */
+	setenv("GPUSHARE_AUTOSTART", "0", 1); /* the test starts the next daemon, not a keeper */
 	snprintf(path, sizeof(path), "%s/gpushare-registry", build && *build ? build : "build");
 	execv(path, (char *const *)command);
 	fprintf(stderr, "can't run %s: %m\n", path);
@@ -175,7 +175,7 @@ int raw_tear_down(void **state)
 
 	if (raw_here.pid) {
 		kill(raw_here.pid, SIGTERM);
-		kill(raw_here.pid, SIGCONT); /* of a test that failed having stopped it */
+		kill(raw_here.pid, SIGCONT); /* a failed test may have stopped the daemon */
 		assert_int_equal(raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS), 0);
 		assert_int_not_equal(access(raw_here.socket, F_OK), 0);
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_RAW_H
 #define GPUSHARE_TESTS_UNIT_RAW_H
-/* The daemon as a process, and peers that speak to it over a bare socket. All times in ms. */
+/* The daemon as a process, and peers that send bytes to it over a socket. All times are in ms. */
 #include <sys/types.h>
 
 #include "protocol.h"
 
-#define RAW_GONE_MS (100 + raw_slack_ms()) /* a dead owner's names, by the issue */
-#define RAW_HANDLE_BYTE 0xc3		   /* raw_share() makes handles of it */
-#define RAW_TIMEOUT_MS 5000		   /* for what should come at once; a machine may be busy */
+#define RAW_GONE_MS (100 + raw_slack_ms()) /* names of a dead owner must be gone by then */
+#define RAW_HANDLE_BYTE 0xc3		   /* each byte of raw_share()'s handles */
+#define RAW_TIMEOUT_MS 5000		   /* for immediate events, on a busy machine */
 
 struct raw_daemon {
 	char directory[64];
@@ -16,82 +16,86 @@ struct raw_daemon {
 	pid_t pid;
 };
 
-extern struct raw_daemon raw_here; /* of raw_set_up() */
+extern struct raw_daemon raw_here; /* started by raw_set_up() */
 extern reply raw_answer;	   /* to the latest raw_say() */
 #define RAW_FDS 1024
 extern gpushare_HelloReply
-    raw_hellos[RAW_FDS]; /* of raw_connect(), by descriptor, as far as that goes */
+    raw_hellos[RAW_FDS]; /* raw_connect()'s answers by descriptor, for those below RAW_FDS */
 
-/* For cmocka: a daemon and a folder of one test's own. The daemon's exit status counts: a
- * sanitizer's report is one. */
+/* For cmocka: each test has its own daemon and folder. If the daemon's exit status isn't 0, the
+ * test fails: a sanitizer reports errors that way. */
 int raw_set_up(void **state);
 int raw_tear_down(void **state);
 #define RAW_TEST(test) cmocka_unit_test_setup_teardown(test, raw_set_up, raw_tear_down)
-/* The folder alone, and the path of a file in it. */
+/* Make only the folder. The path of a file in it, in a static buffer. */
 int raw_make_folder(void **state);
 char *raw_in_folder(const char *name);
 
 long long raw_now_ms(void);
-/* What each limit gets for a busy machine: a constant, more with instruments or under an emulator. */
-#define RAW_SLACK_MS 500 /* without those */
+/* Extra time of each limit, for a busy machine. It is constant in a run: more with a sanitizer or
+ * under an emulator. */
+#define RAW_SLACK_MS 500 /* without sanitizer and emulator */
 int raw_slack_ms(void);
-/* An emulator can't start itself again as a keeper: what is kept does not outlive its registry there. */
+/* Under an emulator the daemon can't start itself again as a keeper, so kept buffers end with their
+ * registry. */
 bool raw_is_emulated(void);
-/* A client's limit, of tests of who does not answer: long enough for who does. The same all the time, in
- * children that are made later, too. The other one sets GPUSHARE_TIMEOUT_MS. */
+/* A client's timeout for tests with peers that don't answer: `ms` and the slack, so that peers that
+ * do answer are in time. For the same `ms` it is the same in all processes of the test.
+ * raw_set_limit() sets GPUSHARE_TIMEOUT_MS to it. */
 int raw_limit_ms(int ms);
 void raw_set_limit(int ms);
-/* A child that ends with the test, however that ends. */
+/* Fork a child that the kernel kills when the test ends in any way. */
 pid_t raw_fork(void);
-/* A process of its own that shares `name`, as `make` there says, and stays until it is killed. */
+/* Start a process that shares `name` by the request of `make`, then sleeps until it is killed. */
 pid_t raw_owner(const char *name, request (*make)(const char *name));
-/* The same, by what `share` does: a status. */
+/* The same, but the process calls `share`, which returns a status. `own` is its connection. */
 pid_t raw_owner_by(const char *name, int (*share)(int own, const char *name));
 void raw_sleep_ms(int ms);
 
-/* Start $BUILD/gpushare-registry (build) there and wait for READY=1; extra arguments end
- * with NULL. Fails the test. */
+/* Start $BUILD/gpushare-registry ("build" if BUILD is unset) for daemon->directory and wait for
+ * READY=1. `extra` arguments end with NULL. On failure, fail the test. */
 void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[]);
-/* Called in its process, before it is the daemon's; NULL: nothing. Descriptor 9 is taken. */
+/* Called in the daemon's process before exec(); NULL: no call. Must not touch descriptor 9. */
 extern void (*raw_daemon_begins)(void);
-/* Run it to its end, stderr into `words`: its exit status. */
+/* Run the daemon's program to its end; copy its output to `words` and return its exit status. */
 int raw_daemon_run(const char *const arguments[], char *words, size_t size);
-/* raw_here is ended so, with the status that this has; and the next one is started there. */
+/* End raw_here by `signal` and check its exit status. raw_daemon_again() also starts a new one. */
 void raw_daemon_end(int signal);
 void raw_daemon_again(int signal);
-/* It is killed, and the next one finds none of its records. */
+/* Kill raw_here, delete its state file, and start another daemon. */
 void raw_daemon_lose(void);
-/* Its exit status, -1 when it does not end in time, 128 + signal. */
+/* Wait for the exit status. 128 + signal if a signal ended it; -1 if it does not end in time. */
 int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms);
 
-/* Connected, no word said. */
+/* Connect without a greeting. */
 int raw_dial(const struct raw_daemon *daemon);
-/* Greeted; hello said as well. */
+/* Connect and greet; raw_connect() also sends Hello. */
 int raw_greet(const struct raw_daemon *daemon);
 int raw_connect(const struct raw_daemon *daemon);
-/* On a connection that another process made: greet; that and hello. */
+/* On a connection that another process made: greet; raw_hello() also sends Hello. */
 void raw_greet_on(int fd);
 void raw_hello(int fd);
-/* false: the peer closed, or the time is up. */
+/* false: the peer closed the connection, or the time is up. */
 bool raw_write(int fd, const void *from, size_t size);
 bool raw_read(int fd, void *to, size_t size, int timeout_ms);
-/* Whether the daemon closes the connection in time. */
+/* Does the daemon close the connection in time? Discards what arrives before. */
 bool raw_is_closed(int fd, int timeout_ms);
 
 bool raw_send_bytes(int fd, uint32_t id, const void *body, size_t size);
 bool raw_send(int fd, uint32_t id, const request *ask);
-/* The next answer, which must decode. */
+/* Receive the next answer. If it can't be decoded, fail the test. */
 bool raw_receive_any(int fd, uint32_t *out_id, reply *answer, int timeout_ms);
-/* The same, and it must be that of `id`. */
+/* The same; if it isn't the answer to `id`, fail the test. */
 bool raw_receive(int fd, uint32_t id, reply *answer, int timeout_ms);
-/* Both; the answer's status. Fails the test when there is none. */
+/* Send a request and receive its answer; return the answer's status. If there is no answer, fail
+ * the test. */
 int raw_ask(int fd, const request *ask, reply *answer);
 
 int raw_say(int fd, request what);
 void raw_assert_sentence(const char *part);
-/* Another peer of raw_here is served, at once. */
+/* Check that raw_here serves another peer at once. */
 void raw_assert_serves(void);
-/* Waits until the registry has that many: who is told of a closed socket is told before it. */
+/* Wait until the registry counts `wanted` connections: it notices a closed socket with a delay. */
 void raw_await_connections(int fd, uint64_t wanted);
 long long raw_ms_until_gone(int fd, const char *name);
 
@@ -100,15 +104,16 @@ request raw_share(const char *name);
 request raw_lookup(const char *name, uint32_t wait_ms);
 request raw_attach(const char *name, uint32_t wait_ms);
 request raw_withdraw(const char *name, uint64_t generation);
-/* The owner's free, which holds the memory where others have it attached. */
+/* The owner's free. If others have the buffer attached, the registry defers it. */
 request raw_free(const char *name, uint64_t generation);
 request raw_detach(const char *name, uint64_t generation);
 request raw_order(const char *name, uint64_t generation, uint32_t roles);
-/* One more hold that a Resync tells of: attached so often; 0: shared. */
+/* Add a buffer to a Resync request: attached `count` times, or shared if `count` is 0. */
 void raw_tell(request *resync, const char *name, uint64_t generation, uint32_t count);
 gpushare_StatReply raw_stat(int fd);
 
-/* What succeeds, said: the generation; what a look-up tells; does that free hold the memory? */
+/* Send a Share, Attach, Lookup or deferred Withdraw; if it fails, fail the test. Return the
+ * generation, the record, or whether the free is deferred. */
 uint64_t raw_shared(int fd, const char *name);
 void raw_attached(int fd, const char *name);
 const record *raw_seen(int fd, const char *name);

@@ -22,7 +22,6 @@ int daemon_fds(void)
 	return count;
 }
 
-/* What it has open once all who came before are gone. */
 int raw_fds_settled(void)
 {
 	int count = -1, now = daemon_fds();
@@ -35,7 +34,6 @@ int raw_fds_settled(void)
 	return count;
 }
 
-/* The least of some time: a daemon that asks itself whether it is heard has more for a moment. */
 int raw_fds_least(int ms)
 {
 	int least = raw_fds_settled();
@@ -48,13 +46,12 @@ int raw_fds_least(int ms)
 	return least;
 }
 
-/* One less than expected is the keeper's, which can't be started under an emulator. */
+/* Under an emulator no keeper can be started, so the daemon has no connection to it. */
 static bool is_wanted(int count, int wanted)
 {
 	return count == wanted || (raw_is_emulated() && count == wanted - 1);
 }
 
-/* What the daemon has open settles to `wanted`; how long that took. */
 long long raw_fds_await(int wanted)
 {
 	long long begin = raw_now_ms();

@@ -7,7 +7,7 @@
 
 static struct peer {
 	pid_t pid;
-	int line; /* to the process: a byte asks for a socket, which comes back */
+	int line; /* to the process: for each byte it connects and sends the descriptor back */
 } peers[RAW_FDS];
 
 static void become(uint32_t uid, gid_t group)
@@ -23,7 +23,7 @@ static void be_peer(int line, uint32_t uid, gid_t group)
 {
 	char which;
 
-	/* No other peer's connection stays open here. */
+	/* Close what fork() inherited, or other peers' connections would stay open here. */
 	line = dup2(line, STDERR_FILENO + 1);
 	close_range((unsigned int)line + 1, ~0u, 0);
 	become(uid, group);

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_RAW_PEER_H
 #define GPUSHARE_TESTS_UNIT_RAW_PEER_H
-/* Peers of raw_here that are other processes, and other users where the test is root. The test has their
- * sockets and asks for them; the kernel tells the registry who connected. */
+/* Peers of raw_here in processes of their own, and of other users if the test is root. Each process
+ * connects, so SO_PEERCRED shows it to the registry. The test gets the socket and sends the
+ * requests. */
 #include "raw_fds.h"
 
-/* Connected, hello said, by a process that is `uid` (0: as the test) and in `group` besides (0: none). */
+/* Start a process of user `uid` (0: the test's) with supplementary group `group` (0: none). Connect
+ * it and send Hello; return its socket. */
 int raw_peer(uint32_t uid, uint32_t group);
-/* Greeted, and no hello said. */
+/* The same without Hello and group. */
 int raw_peer_greeted(uint32_t uid);
 pid_t raw_peer_pid(int peer);
-/* The same process comes again, by the key of that connection, which is closed: the new one. raw_answer has
- * what it was told. */
+/* Reconnect the same process with the session key of `peer`, then close `peer`. Return the new
+ * socket; the Hello's answer is in raw_answer. */
 int raw_peer_back(int peer);
-/* Another connection of the same process, greeted. */
+/* Open another connection of the same process and greet. */
 int raw_peer_beside(int peer);
-/* The process is killed, and its connection ends. */
+/* Kill the process and close its connection. */
 void raw_peer_end(int peer);
-/* Ends those that are left. */
+/* End all peers. */
 void raw_peers_end(void);
-int raw_peers_tear_down(void **state); /* raw_tear_down() after that */
+int raw_peers_tear_down(void **state); /* raw_peers_end(), then raw_tear_down() */
 
 #endif

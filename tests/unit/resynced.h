@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_RETOLD_H
 #define GPUSHARE_TESTS_UNIT_RETOLD_H
-/* Parts of a stage that play the shim and its registry at once: scripted.h in this process. */
+/* For parts of a stage that run the shim and a scripted registry (scripted.h) in one process. */
 #include "preloaded.h"
 #include "scripted.h"
 
 #define RETOLD_TIMEOUT_MS 600
 
-/* First in a part: preloaded() with a registry of the part's own, that gives generations from 101 on. */
+/* Call it first in a part: start a registry that gives generations from 101 on, then call
+ * preloaded(). */
 const struct driver *resynced_act(const char *names, const char *attaches);
-/* Another registry, which was asked nothing yet. */
+/* End the registry and start another one, whose records of requests are empty. */
 void resynced_restart(void);
 
-/* The program's, with its errno as it was. */
+/* The program's allocation and free. If one fails or changes errno, fail the part. */
 cu_deviceptr resynced_alloc(size_t size);
 void resynced_free(cu_deviceptr pointer);
 
-/* In the latest resyncing; and how it was shared, which else fails the part. */
+/* Did the latest resync report `name` as shared, with that generation? The Share request that
+ * shared `name` again; if there is none, fail the part. */
 bool resynced_is_told(const char *name, uint64_t generation);
 const gpushare_Share *resynced_share(const char *name);
 

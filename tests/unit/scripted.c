@@ -14,11 +14,11 @@ static struct {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	bool runs, ends;
-	unsigned int lives; /* how often it was started: the session's key */
+	unsigned int lives; /* number of starts; each byte of the session key */
 	struct pollfd sockets[FIRST_PEER + PEERS];
 	bool greeted[FIRST_PEER + PEERS], carries_fds[FIRST_PEER + PEERS];
-	bool lost; /* as scripted.lose_staged has it, and that is yet to be told */
-	int came;  /* beside the request in hand; -1: nothing, or it came by the other socket */
+	bool lost; /* scripted.lose_staged applied; the next Commit gets E_NOT_FOUND */
+	int came;  /* the request's descriptor; -1: none, or a request over registry.sock */
 } play = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void scripted_lock(void)
@@ -172,7 +172,7 @@ static void lose_connections(void)
 	}
 }
 
-/* As one that is stopped, until the test says otherwise. Under the lock. */
+/* Don't answer until the test changes scripted.mute_at. Call it with the lock held. */
 static void stand_still(pb_size_t verb)
 {
 	while (scripted.mute_at == verb && !play.ends) {
@@ -182,7 +182,7 @@ static void stand_still(pb_size_t verb)
 	}
 }
 
-/* The request is to be answered; else the connection goes. */
+/* false: close the connection instead of answering. */
 static bool is_answered(const request *ask, bool by_fds)
 {
 	pb_size_t verb = ask->which_verb;
@@ -208,7 +208,7 @@ static bool is_answered(const request *ask, bool by_fds)
 	return !play.ends;
 }
 
-/* False: the connection is to be closed. */
+/* false: close the connection. */
 static bool serve_request(int fd)
 {
 	static uint8_t body[GPUSHARE_MESSAGE_MAX];
@@ -232,7 +232,7 @@ static bool serve_request(int fd)
 			   matches_once(&scripted.half_at, ask.which_verb));
 }
 
-/* The descriptor that goes back. */
+/* The descriptor for the answer; -1: none. */
 static int memory_for(const request *ask)
 {
 	bool wanted = ask->which_verb == gpushare_Request_attach_tag ||

@@ -2,8 +2,9 @@
 #ifndef GPUSHARE_TESTS_UNIT_SCRIPTED_H
 #define GPUSHARE_TESTS_UNIT_SCRIPTED_H
 /*
- * A registry that a test plays: a thread that listens in a directory of its own, remembers what it
- * is asked and answers as it is told. Names are never there; what is shared always is.
+ * A registry that the test controls: a thread that listens in its own directory, records requests,
+ * and answers as `scripted` says. By default it knows no name: Lookup and Attach get E_NOT_FOUND,
+ * but each Share succeeds.
  */
 #include <pthread.h>
 
@@ -13,47 +14,48 @@
 
 struct scripted {
 	char directory[64];
-	/* how it behaves; each is a gpushare_Request_*_tag, 0: none */
-	_Atomic pb_size_t mute_at;    /* is asked that and stands still */
-	pb_size_t drop_at;	      /* is asked that and closes the connection, once */
-	pb_size_t half_at;	      /* the same, with half an answer sent */
-	pb_size_t end_at;	      /* is asked that and ends */
-	bool gives_latest;	      /* whatever is attached is what was shared last */
-	unsigned int nap_ms;	      /* before each answer */
-	uint64_t wants[SCRIPTED_MAX]; /* these generations, when it is told of them */
+	/* How it behaves. *_at: what it does at this gpushare_Request_*_tag; 0: at none. */
+	_Atomic pb_size_t mute_at; /* does not answer until this changes */
+	pb_size_t drop_at;   /* closes the connection, once; over fds.sock, registry.sock's too */
+	pb_size_t half_at;   /* sends half an answer and closes the connection, once */
+	pb_size_t end_at;    /* ends */
+	bool gives_latest;   /* each Attach gets the latest Share's buffer */
+	unsigned int nap_ms; /* before each answer */
+	uint64_t wants[SCRIPTED_MAX]; /* generations to ask for in ResyncReply */
 	size_t wants_count;
-	int memory; /* what comes back wherever a descriptor does; 0: nothing */
-	/* so many times all connections go, as by a restart: */
-	unsigned int lose_fds;	  /* at a request with which a descriptor goes or comes back */
-	unsigned int lose_staged; /* at a Commit, and the next knows of nothing that is staged */
-	int share_status;	  /* what a Share with `again` is answered */
-	/* what it was asked */
-	unsigned int asked[32];					    /* by tag */
-	uint8_t resumed_by[16];					    /* of the latest Hello */
-	uint32_t attempt;					    /* of the latest Hello */
-	unsigned int ended;					    /* connections */
-	gpushare_Hold shared[SCRIPTED_MAX], attached[SCRIPTED_MAX]; /* of the latest resyncing */
+	int memory; /* descriptor to send with answers that carry one; 0: none */
+	/* How many more times it closes connections, as a restart would: */
+	unsigned int lose_fds; /* at a request over fds.sock: that one and all of registry.sock */
+	unsigned int lose_staged; /* at a Commit: that one; the next Commit gets E_NOT_FOUND */
+	int share_status;	  /* status for a Share with `again`; 0: it succeeds */
+	/* what it recorded */
+	unsigned int asked[32]; /* requests by tag */
+	uint8_t resumed_by[16]; /* session key of the latest Hello */
+	uint32_t attempt;	/* of the latest Hello */
+	unsigned int ended;	/* closed connections */
+	gpushare_Hold shared[SCRIPTED_MAX], attached[SCRIPTED_MAX]; /* of the latest resync */
 	size_t shared_count, attached_count;
-	unsigned int resyncings; /* that came to their end */
+	unsigned int resyncings; /* complete ones */
 	gpushare_Share shares[SCRIPTED_MAX];
-	bool brought[SCRIPTED_MAX]; /* a descriptor with it */
+	bool brought[SCRIPTED_MAX]; /* by Share: did a descriptor come with it? */
 	size_t shares_count;
-	unsigned int came, given; /* descriptors, or that were to be */
-	uint64_t generation;	  /* the latest that it gave */
+	unsigned int came, given; /* descriptors received; answers that should carry one */
+	uint64_t generation;	  /* the latest that it assigned */
 };
 
-/* What the thread writes is read under this. */
+/* Take the lock to read what the thread writes. */
 extern struct scripted scripted;
 void scripted_lock(void);
 void scripted_unlock(void);
 
-/* For cmocka: a directory, in $GPUSHARE_DIR too, and a registry in it; no autostart. */
+/* For cmocka: make a directory, set GPUSHARE_DIR to it, and turn autostart off. The test calls
+ * scripted_start(). */
 int scripted_set_up(void **state);
 int scripted_tear_down(void **state);
 
-/* In this process: what a child of the test needs for itself. The directory stays. */
+/* Start the thread in this process. A forked child must do so itself. */
 void scripted_start(void);
-/* As by SIGKILL: its sockets lie there, and nobody listens. */
+/* End the thread as SIGKILL would: the socket files stay, but nobody listens. */
 void scripted_end(void);
 
 #endif

@@ -48,11 +48,12 @@ static int dial(void)
 		return fd;
 	error = errno;
 	close(fd);
-	errno = error; /* EAGAIN: it has not come to take others who wait */
+	errno = error; /* EAGAIN: the keeper's backlog is full */
 	return -1;
 }
 
-/* Until the keeper listens itself, the pid is of the one who started it. */
+/* SO_PEERCRED names the process that called listen(): until the keeper does so itself, that is the
+ * process that started it. */
 pid_t shelf_keeper(void)
 {
 	long long begin = raw_now_ms();

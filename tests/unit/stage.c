@@ -9,7 +9,7 @@
 
 static char directory[64]; /* of this test's registry */
 static pid_t emulated_registry;
-static int other = -1; /* a part's line to the other part */
+static int other = -1; /* a part's socket to the other part */
 
 bool stage_is_emulated(void)
 {
@@ -101,7 +101,7 @@ int stage_registry(void)
 	if (fd < 0)
 		return 0;
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	/* Politely: a peer that leaves before its greeting is another test's business. */
+	/* Greet before closing: peers that leave without a greeting are tested elsewhere. */
 	sp_greeting(greeting, SP_REQ);
 	if (send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting) ||
 	    recv(fd, greeting, sizeof(greeting), MSG_WAITALL) != sizeof(greeting))
@@ -122,7 +122,7 @@ void stage_end_registry(void)
 	}
 }
 
-/* What the client does where no emulator forbids it. */
+/* Under an emulator the client can't start a registry, so the stage does. */
 static int start_registry(void)
 {
 	const char *program = getenv("GPUSHARE_REGISTRY");
@@ -158,7 +158,7 @@ int stage_close(void **state)
 	stage_end_registry();
 	if (emulated_registry > 0)
 		waitpid(emulated_registry, NULL, 0);
-	/* A keeper, or a registry that did not listen yet, may still make a file there. */
+	/* A keeper, or a registry that is just starting, may still create files there. */
 	snprintf(command, sizeof(command), "rm -rf '%s' 2>/dev/null", directory);
 	while (system(command) && ++tries < 500)
 		poll(NULL, 0, 10);
@@ -178,7 +178,7 @@ static pid_t part_start(void (*part)(void), int mine, int theirs)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(PATIENCE_S);
 	part();
-	exit(0); /* not _exit(): the leak checker looks here */
+	exit(0); /* not _exit(): the leak checker runs in exit() */
 }
 
 static void part_end(pid_t pid, const char *which)

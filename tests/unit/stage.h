@@ -2,39 +2,42 @@
 #ifndef GPUSHARE_TESTS_STAGE_H
 #define GPUSHARE_TESTS_STAGE_H
 /*
- * A stage for the API's tests: each test gets a registry directory of its own, and its parts are
- * played by child processes that are forked before any CUDA call. A part that fails says where,
- * and the test with it. Always the simulated driver: faults and devices are set for a part.
+ * A stage for the API's tests. Each test has its own registry directory. Its one or two parts are
+ * functions that run in child processes, forked before any CUDA call. A part that fails prints
+ * where, and its test fails. The driver is always the simulated one, because faults and devices are
+ * set for each part.
  */
 #include <stdbool.h>
 
 #include "cuda/driver.h"
 #include "gpushare.h"
 
-/* Once, first thing in main(): may start the program again with the simulated driver. */
+/* Call it first in main(): it may start the program again with the simulated driver. */
 void stage_init(char **argv);
-/* Under qemu-user, which refuses autostart's clone(): stage_open() starts the registry. */
+/* Is this qemu-user? It refuses autostart's clone(), so there stage_open() starts the registry. */
 bool stage_is_emulated(void);
-/* A test that needs either is skipped there. */
-void stage_needs_autostart(void);
-void stage_needs_own_proc(void);     /* whose /proc/self is the kernel's */
-void stage_needs_wipe_on_fork(void); /* as whom a child is noticed by */
-/* One that runs already: gcc 12's thread sanitizer loses sight of a thread that starts it. */
+/* Under qemu-user, skip the test, because it needs what qemu-user lacks: */
+void stage_needs_autostart(void);    /* a registry that the client starts */
+void stage_needs_own_proc(void);     /* the kernel's own /proc/self */
+void stage_needs_wipe_on_fork(void); /* MADV_WIPEONFORK, which detects a forked child */
+/* Start the registry before the parts: gcc 12's thread sanitizer loses track of a thread that
+ * starts it. */
 void stage_needs_registry(void);
-/* For main() to return: this program has nothing to run here. */
+/* Report that all tests of the program are skipped; return main()'s result. */
 int stage_skip_all(const char *why);
-int stage_skip_scripted(void); /* that one needs a scripted registry in the place of the stage's */
+int stage_skip_scripted(void); /* because they need a scripted registry instead of the stage's */
 /* cmocka set-up and tear-down. */
 int stage_open(void **state);
 int stage_close(void **state);
 
-/* Run one or two parts to their ends; `second` may be NULL. Fails the test if a part fails. */
+/* Run one or two parts to their ends; `second` may be NULL. If a part fails, fail the test. */
 void stage_play(void (*first)(void), void (*second)(void));
 
 /*
- * The rows of a test program's table. SCENE(part), SCENE(first, second) and SCENE(first, second or NULL, before):
- * a test of the name of its first part; before() is called in the test's own process (stage_needs_...()).
- * STAGED(test): a test that calls stage_play() itself. SCRIPTED: it needs a scripted registry.
+ * Rows of a test program's table. SCENE(first), SCENE(first, second) and SCENE(first, second or
+ * NULL, before): a test of one or two parts with the name of its first part. before() runs in the
+ * test's own process, before the parts (stage_needs_...()). STAGED(test): a test that calls
+ * stage_play() itself. STAGE_MAIN_SCRIPTED: all tests of the program need a scripted registry.
  */
 typedef void stage_part(void);
 #define SCENE(part, ...) \
@@ -58,16 +61,16 @@ typedef void stage_part(void);
 	}
 void stage_test(void **state);
 
-/* Between two parts: say() lets the other's hear() return. A part that ends is heard as a failure.
- */
+/* Between two parts: say() lets the other part's hear() return. If the other part has ended, both
+ * fail the part. */
 void say(void);
 void hear(void);
-/* The pid of the registry that listens now; 0: none. */
+/* The pid of the registry that listens in the test's directory; 0: none. */
 int stage_registry(void);
-/* End it and wait until its socket answers no more. */
+/* Kill that registry and wait until nobody listens on its socket. */
 void stage_end_registry(void);
 
-/* In parts: end with what is wrong. */
+/* In a part: print what is wrong and end the part. */
 void part_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 void part_status(const char *file, int line, const char *call, int status, int wanted,
@@ -79,16 +82,16 @@ void part_status(const char *file, int line, const char *call, int status, int w
 			part_fail(__FILE__, __LINE__, "%s", #condition); \
 	} while (0)
 #define OK(call) part_status(__FILE__, __LINE__, #call, call, GPUSHARE_OK, NULL)
-/* The status, and words that gpushare_explain() must hold. */
+/* The call must return that status, and gpushare_explain() must contain `words`. */
 #define FAILS(status, words, call) \
 	part_status(__FILE__, __LINE__, #call, call, GPUSHARE_##status, words)
 
-/* The simulated driver as the program itself would call it, device 0's primary context current. */
+/* The simulated driver. The first call makes device 0's primary context current. */
 const struct driver *part_driver(void);
 struct gpushare_session *part_session(void);
-/* `size` bytes, each what its place and `seed` make it. */
+/* `size` bytes that depend on their index and `seed`; the caller frees them. */
 unsigned char *part_pattern(size_t size, unsigned int seed);
-/* Does the buffer hold that from `offset` on? */
+/* Check that the buffer holds part_pattern(size, seed) from `offset` on. */
 void part_holds(struct gpushare_buffer *buffer, size_t offset, size_t size, unsigned int seed);
 
 #endif

@@ -8,7 +8,7 @@
 
 #define TRIES 5000 /* milliseconds, at least */
 
-/* Of a thread that has gone meanwhile there is nothing to wait for. */
+/* A thread that has ended meanwhile counts as stopped. */
 static bool thread_runs(pid_t pid, const char *thread)
 {
 	char path[64 + 256], state = 'X';

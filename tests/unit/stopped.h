@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* SIGSTOP takes a moment to get to each of its threads, which may do much with it: this waits until none
- * of them runs. False: it can't be stopped, or is not within seconds. */
+/* Send SIGSTOP to `pid` and wait until none of its threads runs. kill() returns before the signal
+ * reaches all of them. false: the process can't be stopped, or still runs after 5 seconds. */
 bool stopped(pid_t pid);
 
 #endif

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_STREAMED_H
 #define GPUSHARE_TESTS_UNIT_STREAMED_H
-/* Named stream-ordered memory in a preloaded program of the test's, beside preloaded.h. */
+/* Named stream-ordered memory for parts that use preloaded.h. */
 #include "preloaded.h"
 
 struct streamed {
 	const struct driver *driver;
 	struct driver *table;
-	cu_stream stream; /* what the calls below are about */
+	cu_stream stream; /* the stream that the functions below use */
 };
 
 extern struct streamed streamed;
 
-/* A named block in that stream. */
+/* Allocate a named block of BLOCK bytes in streamed.stream. */
 cu_deviceptr streamed_make_here(void);
-/* In a stream of its own, which is streamed.stream then. */
+/* The same in a new stream, which becomes streamed.stream. */
 cu_deviceptr streamed_make(void);
-/* The same of a program that has just been preloaded. */
+/* Call preloaded(), then streamed_make(). */
 cu_deviceptr streamed_begin(void);
 cu_result streamed_free(cu_deviceptr pointer);
-/* Whether its memory is given back once all streams are done. */
+/* Is the memory freed once all streams are done? */
 bool streamed_is_gone(cu_deviceptr pointer);
-/* The stream stands until the word that this gives is set to 1. */
+/* Later work of the stream waits until streamed_let_go() sets the returned word to 1. */
 uint32_t *streamed_hold_up(void);
 void streamed_let_go(uint32_t *word);
 

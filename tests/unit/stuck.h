@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_TESTS_UNIT_STUCK_H
 #define GPUSHARE_TESTS_UNIT_STUCK_H
 /*
- * For the one file of a program that includes a .c of shim/ behind this: its locks can be those of
- * somebody who does not give them back (a thread that is not in the forked child), and it can be out
- * of memory.
+ * Makes locks and allocations fail. Include it in one file of a program, before the .c file of
+ * shim/ that the file tests. stuck_lock: lock_take() fails, as if the lock's owner never released
+ * it (after a fork, a thread that the child doesn't have).
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/shim_lock.h"
 
 static bool stuck_lock;
-static unsigned int stuck_after = -1u; /* so many allocations are had before */
+static unsigned int stuck_after = -1u; /* allocations that still succeed; -1u: all */
 
 static inline bool stuck_take(pthread_mutex_t *lock)
 {

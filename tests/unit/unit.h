@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_UNIT_H
 #define GPUSHARE_TESTS_UNIT_H
-/* What the tests have of the C library, and cmocka, which wants some of it before it. */
+/* The headers of the C library that tests use, and cmocka.h, which needs some of them first. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,8 @@
 
 #include <cmocka.h>
 
-/* A program of tests: UNIT_MAIN(UNIT(one), UNIT(other)); the second, between what goes round all. */
+/* main() of a test program: UNIT_MAIN(UNIT(one), UNIT(other)). UNIT_MAIN_BETWEEN() also takes the
+ * set-up and tear-down of the whole group. */
 #define UNIT(name) cmocka_unit_test(name)
 #define UNIT_MAIN(...) UNIT_MAIN_BETWEEN(NULL, NULL, __VA_ARGS__)
 #define UNIT_MAIN_BETWEEN(set_up, tear_down, ...) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a mode grants to whom, and which groups a process is in. */
+/* The rights that a mode grants, and the groups of a process. */
 #include "unit.h"
 
 #include "os/identity.h"
@@ -8,7 +8,7 @@
 #define OWNER 41001
 #define TEAM 500
 
-/* The bits of each of the three, against who is the owner, in the group, neither, or root. */
+/* Each row: a mode, and the bits that it grants to the owner, to a group member and to others. */
 static void the_first_that_fits_decides(void **state)
 {
 	static const struct {
@@ -58,7 +58,7 @@ static void groups_are_those_of_the_process(void **state)
 	for (int i = 0; i < count; i++)
 		assert_true(identity_is_in(&who, groups[i]));
 	identity_finish(&who);
-	/* one that has come in its place, by its start or its user */
+	/* The pid was reused if the start time, user or group differs: then no groups are read. */
 	self.started++;
 	identity_read(&who, &self, getegid());
 	assert_int_equal(who.count, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the API refuses, with which words; and a session whose registry has gone. */
+/* Calls that the API refuses, with the words of its errors; a session whose registry has ended. */
 #include "unit.h"
 
 #include "protocol.h"
@@ -91,7 +91,7 @@ static void share_the_unshareable(void)
 	OK(gpushare_close(session));
 }
 
-/* The session is free for other calls meanwhile. */
+/* A callback of gpushare_list() may make other calls of the session. */
 static int ask_again(const struct gpushare_info *info, void *session)
 {
 	struct gpushare_info again;
@@ -192,12 +192,13 @@ static void lose_registry(void)
 	OK(gpushare_attach(manual, "x", NULL, &other));
 	stage_end_registry();
 	FAILS(E_NO_REGISTRY, "", gpushare_stat(manual, "x", &info));
-	/* What was attached and allocated stays usable, and goes back without a registry. */
+	/* Attached and allocated memory stays usable and can be released without a registry. */
 	OK(gpushare_copy_from(other, 0, &info, sizeof(info)));
 	OK(gpushare_detach(other));
-	CHECK(stage_registry() == 0); /* this session must not start one */
+	CHECK(stage_registry() == 0); /* `manual` must not start one */
 	OK(gpushare_free(buffer));
-	CHECK(stage_registry() > 0); /* which would have the name from its predecessor */
+	CHECK(stage_registry() >
+	      0); /* the free started one: it could know the name from the state file */
 	FAILS(E_NOT_FOUND, "", gpushare_stat(manual, "x", &info));
 	OK(gpushare_alloc(session, "x", 0, SIZE, &buffer));
 	OK(gpushare_stat(manual, "x", &info));
@@ -206,7 +207,7 @@ static void lose_registry(void)
 	snprintf(left, sizeof(left), "%s/" GPUSHARE_STATE, getenv("GPUSHARE_DIR"));
 	CHECK(!unlink(left));
 	OK(gpushare_close(session));
-	CHECK(stage_registry() == 0); /* a new one would know nothing of it */
+	CHECK(stage_registry() == 0); /* without that file, a new one could not know the name */
 }
 
 STAGE_MAIN(SCENE(give_bad_names), SCENE(give_nothing), SCENE(share_the_unshareable),

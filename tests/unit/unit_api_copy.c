@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of buffers that the CPU has mapped: who makes which, and that the bytes are right. */
+/* Copies of CPU-mapped buffers: whether the CPU or the driver makes each, and that its bytes are
+ * right. */
 #include "unit.h"
 
 #include "filled.h"
@@ -10,7 +11,7 @@
 #define CPU_FROM ((size_t)4 << 10)
 #define NO_DMA "cuMemcpyHtoD:1:1000000,cuMemcpyDtoH:1:1000000"
 
-/* The copy engine is broken, so that what works was not its work. */
+/* The driver's copies fail, so the CPU has made each copy that succeeds. */
 static void choose(void)
 {
 	struct gpushare_session *session;
@@ -42,7 +43,8 @@ static void choose(void)
 	OK(gpushare_close(session));
 }
 
-/* Any offset and length, through both ways, by turns with maps and mirrors of the same bytes. */
+/* Copy by the CPU and by the driver, at many offsets and lengths, in turn with maps and mirrors of
+ * the same bytes. */
 static void mix_ways(void)
 {
 	static const size_t lengths[] = {1,  2,	  3,   7,    8,	   15,	  64,
@@ -84,7 +86,7 @@ static void mix_ways(void)
 	OK(gpushare_close(session));
 }
 
-/* What is launched after a copy to it sees it. */
+/* GPU work that is launched after a copy to the buffer sees the copy. */
 static void launch_after(void)
 {
 	struct gpushare_session *session = part_session();
@@ -108,7 +110,7 @@ static void launch_after(void)
 	OK(gpushare_close(session));
 }
 
-/* The owner's side of the next: its buffers go while the other has them. */
+/* The owner's side of copy_anothers(): its buffers end while the other part has them attached. */
 static void own_and_go(void)
 {
 	struct gpushare_session *session = part_session();
@@ -149,7 +151,7 @@ static void copy_anothers(void)
 	OK(gpushare_copy_to(x, 7, more, 3));
 	say();
 	hear();
-	/* access after free: the memory is here as long as it is attached */
+	/* The owner has freed the buffer, but its memory stays while it is attached. */
 	OK(gpushare_copy_from(x, 7, found, 3));
 	CHECK(!memcmp(found, more, 3));
 	OK(gpushare_detach(x));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers as DLPack tensors: what they say, and what they keep, over the ends of all else. */
+/* Buffers as DLPack tensors: their fields, and memory that outlives buffer and session. */
 #include "unit.h"
 
 #include "api/dlpack.h"
@@ -61,7 +61,7 @@ static void refuse(void)
 	OK(gpushare_close(session));
 }
 
-/* What the attached bytes are, read by the tensor's own address. */
+/* Check the bytes at a tensor's address. */
 static void holds(const void *data, unsigned int seed)
 {
 	unsigned char *expected = part_pattern(SIZE, seed), *found = malloc(SIZE);
@@ -102,7 +102,8 @@ static void outlive(void)
 	of_own = out;
 	OK(gpushare_detach(attached));
 	OK(gpushare_free(own));
-	FAILS(E_NOT_FOUND, "gone", gpushare_stat(session, "o", &info)); /* the name went */
+	FAILS(E_NOT_FOUND, "gone",
+	      gpushare_stat(session, "o", &info)); /* the free withdrew the name */
 	OK(gpushare_stat(session, "a", &info));
 	CHECK(info.attachers == 1);
 	end(first);
@@ -113,7 +114,7 @@ static void outlive(void)
 	end(second);
 	OK(gpushare_stat(session, "a", &info));
 	CHECK(info.attachers == 0);
-	/* and over the session's end */
+	/* A tensor also outlives its session. */
 	OK(gpushare_attach(session, "a", NULL, &attached));
 	OK(gpushare_dlpack(attached, NULL, &out));
 	first = out;
@@ -130,14 +131,14 @@ static void outlive(void)
 	end(first);
 	holds(of_own->tensor.data, 4);
 	end(of_own);
-	do /* the registry hears of a connection's end in its own time */
+	do /* the registry notices the end of a connection a little later */
 		OK(gpushare_stat(session, "a", &info));
 	while (info.attachers);
 	say();
 	OK(gpushare_close(session));
 }
 
-/* The flag, and parts of a buffer that others may only read. */
+/* A read-only buffer, and a part of it that is shared under another name. */
 static void make_read_only(void)
 {
 	struct gpushare_session *session = part_session();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Named events between two processes: their owner's end, threads, what can't be, every driver call that can
- * fail, captures. */
+/* Named events between two processes: the owner's end, threads, invalid arguments, failures of each
+ * driver call, captures. */
 #include "unit.h"
 
 #include "held.h"
@@ -32,7 +32,7 @@ static void record_held(struct gpushare_event *event)
 	OK(gpushare_event_record(event, held_stream()));
 }
 
-/* Its session ends with work that is not done, and with work that is. */
+/* Its session closes with one event done and others not. */
 static void leaver(void)
 {
 	struct gpushare_session *session = part_session(), *other = part_session();
@@ -44,7 +44,8 @@ static void leaver(void)
 	OK(gpushare_event_record(unlinked, held_stream()));
 	say();
 	hear();
-	OK(gpushare_unlink(other, "unlinked")); /* which is nothing to who has it */
+	OK(gpushare_unlink(
+	    other, "unlinked")); /* an unlink changes nothing for processes that have it open */
 	say();
 	hear();
 	OK(gpushare_close(session));
@@ -89,7 +90,7 @@ static void left_behind(void)
 
 static struct gpushare_session *shared_session;
 
-/* Opens it, works with it and closes it, as the others do at that time; and one of its own. */
+/* Use "many", as the other threads do at the same time, and an event of the thread's own. */
 static void *work(void *name)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -137,7 +138,6 @@ static void threads(void)
 	OK(gpushare_close(shared_session));
 }
 
-#define MAX_EVENTS 4096 /* of one process */
 
 static struct gpushare_event *const UNTOUCHED = (struct gpushare_event *)(uintptr_t)16;
 
@@ -189,7 +189,8 @@ static void bad_inputs(void)
 	OK(gpushare_close(session));
 }
 
-/* In whichever context the program has; a stream of another one would end the process. */
+/* Events work with any current context. With a stream of another context than the event's, a real
+ * driver crashes, so the API refuses that. */
 static void contexts(void)
 {
 	const struct driver *driver = part_driver();
@@ -207,7 +208,7 @@ static void contexts(void)
 	FAILS(E_INVALID, "context", gpushare_event_record(primary, stream));
 	FAILS(E_INVALID, "context", gpushare_event_wait(primary, stream));
 	FAILS(E_INVALID, "context", gpushare_event_wait(primary, NULL));
-	for (now = mine; now;) { /* each takes one from the stack */
+	for (now = mine; now;) { /* each call pops one context */
 		CHECK(driver->cuCtxSetCurrent(NULL) == CU_OK);
 		CHECK(driver->cuCtxGetCurrent(&now) == CU_OK);
 	}
@@ -220,11 +221,11 @@ static void contexts(void)
 	CHECK(driver->cuCtxDestroy_v2(mine) == CU_OK);
 	FAILS(E_CUDA, "context", gpushare_event_query(event));
 	FAILS(E_CUDA, "context", gpushare_event_record(event, NULL));
-	OK(gpushare_event_close(event)); /* it went with its context */
+	OK(gpushare_event_close(event)); /* the context's end destroyed the event */
 	OK(gpushare_close(session));
 }
 
-/* None of these calls spoils a capture. */
+/* No event call invalidates a stream capture. */
 static void captures(void)
 {
 	const struct driver *driver = part_driver();
@@ -254,7 +255,8 @@ static void captures(void)
 	OK(gpushare_close(session));
 }
 
-/* A thread's own stream is of the context in which it is used: the event's, whichever is current. */
+/* The per-thread default stream belongs to the context in which it is used. Event calls use it in
+ * the event's context, whichever is current. */
 static void captures_own(void)
 {
 	const cu_stream own = (cu_stream)(uintptr_t)2; /* CU_STREAM_PER_THREAD */
@@ -299,13 +301,13 @@ static void lacking(void)
 		*entries[i] = whole;
 	}
 	table->cuThreadExchangeStreamCaptureMode =
-	    NULL; /* of before CUDA 10.1: there it goes without */
+	    NULL; /* as before CUDA 10.1; the API works without it */
 	event = create(session, "e");
 	OK(gpushare_event_query(event));
 	OK(gpushare_close(session));
 }
 
-/* One fault in the first such call: what fails leaves nothing, and the next attempt works. */
+/* The first call of a driver function fails: nothing is left behind, and the next attempt works. */
 static void create_failing(void)
 {
 	struct gpushare_session *session = part_session();
@@ -378,7 +380,7 @@ static void keep(void)
 {
 	struct gpushare_session *session;
 
-	unsetenv("GPUSHARE_SIM_FAIL"); /* those are the other's */
+	unsetenv("GPUSHARE_SIM_FAIL"); /* the faults are for the other part only */
 	session = part_session();
 	create(session, "e");
 	say();

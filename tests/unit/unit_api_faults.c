@@ -9,7 +9,7 @@
 
 static struct gpushare_buffer *const UNTOUCHED = (struct gpushare_buffer *)(uintptr_t)16;
 
-/* Share `late`, when the other wants it, and keep it until it says so. */
+/* Share "late" when the other part asks, and keep it until that part is done. */
 static void keep(void)
 {
 	struct gpushare_session *session = part_session();
@@ -86,7 +86,7 @@ static void stream_bytes(void)
 	OK(gpushare_close(session));
 }
 
-/* Each call of the driver that can fail, failing once: said by name, and nothing is left behind. */
+/* Each driver call fails once: the error names it or its result, and nothing is left behind. */
 static void fail_alloc(void)
 {
 	struct gpushare_session *session;
@@ -143,7 +143,7 @@ static void fail_attach(void)
 	OK(gpushare_close(session));
 }
 
-/* cuIpcOpenMemHandle's answers, and what each becomes. */
+/* Attach with that fault in the driver; the attach must return `status`. */
 static void fail_open(const char *fault, int status, const char *words)
 {
 	struct gpushare_session *session;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an open mirror keeps where others, deferred frees or warm attaches have a say; the one descriptor. */
+/* Open mirrors combined with restarts, deferred frees and attachments that need no request. Also
+ * the one file descriptor that is held per buffer. */
 #include "unit.h"
 
 #include "api/api_session.h"
@@ -7,9 +8,9 @@
 
 #define SIZE ((size_t)1 << 20)
 #define BOTH (GPUSHARE_READ | GPUSHARE_WRITE)
-#define COLD 3 /* a session's first attaches of one buffer, until the next needs no question */
+#define COLD 3 /* attaches that ask the registry before one needs no request */
 #define LOW 256
-#define HIGH 1024 /* descriptors are held between the two */
+#define HIGH 1024 /* held descriptors get numbers from LOW to HIGH */
 
 static struct gpushare_buffer *attached(struct gpushare_session *session, const char *name,
 					int host_only)
@@ -21,7 +22,7 @@ static struct gpushare_buffer *attached(struct gpushare_session *session, const 
 	return buffer;
 }
 
-/* Fill it through a mirror. */
+/* Fill the buffer through the mirror. */
 static void refill(struct gpushare_mirror *mirror, unsigned int seed)
 {
 	unsigned char *bytes = part_pattern(SIZE, seed);
@@ -46,7 +47,7 @@ static void own(void)
 	OK(gpushare_close(session));
 }
 
-/* An attach whose detach waits for a mirror goes on with the next one, which nobody is asked for. */
+/* A detached buffer that a mirror still holds is attached again without a request. */
 static void attach_warm(void)
 {
 	struct gpushare_session *session;
@@ -74,7 +75,7 @@ static void attach_warm(void)
 	say();
 }
 
-/* Nothing is left of it but what its clients have. */
+/* Only what the clients repeat survives. */
 static void lose_registry(void)
 {
 	char path[128];
@@ -84,7 +85,7 @@ static void lose_registry(void)
 	stage_end_registry();
 }
 
-/* y is freed and mirrored as the registry goes, x shared. */
+/* The registry is lost while y is freed with an open mirror and x is shared. */
 static void own_two(void)
 {
 	struct gpushare_session *session = part_session();
@@ -106,7 +107,7 @@ static void own_two(void)
 	say();
 }
 
-/* x is detached and mirrored; z attached with CUDA and without, and by its owner. */
+/* x is detached but mirrored. z is attached with CUDA, host-only, and by its owner. */
 static void resync(void)
 {
 	struct gpushare_session *session, *owner;
@@ -125,7 +126,7 @@ static void resync(void)
 		z[i] = attached(session, "z", i);
 	attached(owner, "z", 0);
 	turn();
-	FAILS(E_NOT_FOUND, "z", gpushare_stat(owner, "z", &info)); /* z comes behind it */
+	FAILS(E_NOT_FOUND, "z", gpushare_stat(owner, "z", &info)); /* z is shared later */
 	CHECK(part_attachers(session, "x") == 1);
 	CHECK(part_attachers(owner, "z") == 3);
 	OK(gpushare_detach(z[0]));
@@ -138,7 +139,7 @@ static void resync(void)
 	OK(gpushare_close(owner));
 }
 
-/* How many are open between the two; the highest in *out_last. */
+/* Count the open descriptors from LOW to HIGH; *out_last is the highest. */
 static int held(int *out_last)
 {
 	int count = 0;
@@ -161,7 +162,7 @@ static struct gpushare_session *warmed(const char *name)
 	return session;
 }
 
-/* For maps and for a registry that has lost it, however often it is attached. */
+/* A buffer holds one descriptor, for maps and for sharing again, however often it is attached. */
 static void hold_one(void)
 {
 	static const uint32_t flags[] = {GPUSHARE_FLAG_VMM, GPUSHARE_FLAG_KEEP};
@@ -190,7 +191,7 @@ static void hold_one(void)
 	OK(gpushare_close(owner));
 }
 
-/* A program that closes what it does not know, and a child. */
+/* A child process and a program that closes unknown descriptors. */
 static void lose_it(void)
 {
 	struct gpushare_session *owner = part_session(), *session;

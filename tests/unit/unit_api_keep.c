@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare_alloc_with(): what it refuses, each failure on its way, and what each leaves behind. */
+/* gpushare_alloc_with(): what it refuses, and what each failing step leaves behind. */
 #include "unit.h"
 
 #include "descriptors.h"
@@ -47,7 +47,7 @@ static void make_and_free(void)
 	OK(gpushare_close(session));
 }
 
-/* One after another; each is said, and leaves neither memory, descriptor nor name. */
+/* Each step fails once. The error is reported, and no memory, descriptor or name is left. */
 static void fail_each(void)
 {
 	static const int answers[] = {GPUSHARE_E_NO_MEMORY, GPUSHARE_E_NOT_SUPPORTED,

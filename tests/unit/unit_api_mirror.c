@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Mirrors: pinned copies of named buffers, there and back, what can go wrong on either way, and over the
- * ends of contexts, buffers and sessions. */
+/* Mirrors are pinned copies of named buffers. The tests copy in both directions, fail each step,
+ * and end contexts, buffers and sessions under open mirrors. */
 #include "unit.h"
 
 #include "filled.h"
@@ -10,7 +10,7 @@
 
 static struct gpushare_mirror *const UNTOUCHED = (struct gpushare_mirror *)(uintptr_t)16;
 
-/* Any start, any length: what was mirrored changes and nothing beside it. */
+/* Any offset and length: the mirrored bytes change and the bytes beside them don't. */
 static void go_there_and_back(void)
 {
 	static const size_t offsets[] = {0, 1, 3, 63, 64, 4095, 4097, SIZE / 2 + 1};
@@ -41,7 +41,7 @@ static void go_there_and_back(void)
 	OK(gpushare_close(session));
 }
 
-/* A mirror is a copy: it is as old as its opening, and the last to be written back stays. */
+/* A mirror shows the buffer as of its opening. Of several written back, the last one wins. */
 static void mix_mirrors(void)
 {
 	struct gpushare_session *session = part_session();
@@ -70,7 +70,7 @@ static void mix_mirrors(void)
 	CHECK(((char *)gpushare_mirror_data(one))[10] == 'a');
 	CHECK(((char *)gpushare_mirror_data(one))[111] == 'a');
 	CHECK(((char *)gpushare_mirror_data(one))[SIZE - 1] == 'c');
-	/* one that was opened for reading is never written back */
+	/* a mirror opened for reading is never written back */
 	memset(gpushare_mirror_data(one), 'd', SIZE);
 	FAILS(E_INVALID, "GPUSHARE_WRITE", gpushare_mirror_sync(one));
 	OK(gpushare_mirror_close(one));
@@ -101,13 +101,13 @@ static void refuse_mirrors(void)
 	OK(gpushare_mirror_close(NULL));
 	gpushare_mirror_drop(NULL);
 	CHECK(!gpushare_mirror_data(NULL) && !gpushare_mirror_size(NULL));
-	/* of nothing: allowed anywhere within, and no pinned memory */
+	/* an empty mirror is allowed up to the buffer's end and needs no pinned memory */
 	OK(gpushare_mirror_open(buffer, SIZE, 0, BOTH, &mirror));
 	CHECK(gpushare_mirror_data(mirror) && !gpushare_mirror_size(mirror));
 	OK(gpushare_mirror_sync(mirror));
 	OK(gpushare_mirror_close(mirror));
 	CHECK(logged("cuMemHostAlloc") == 0);
-	/* attached here too: a mirror of either is one of the same bytes */
+	/* the buffer and its attachment in the same process mirror the same bytes */
 	OK(gpushare_attach(session, "x", &any, &other));
 	OK(gpushare_mirror_open(other, 5, 1, GPUSHARE_WRITE, &mirror));
 	*(char *)gpushare_mirror_data(mirror) = '!';
@@ -118,7 +118,7 @@ static void refuse_mirrors(void)
 	OK(gpushare_close(session));
 }
 
-/* Each call that a mirror makes fails once: said by name, and the copy is not lost by that. */
+/* Each driver call fails once. The error names the call, and the mirror keeps its bytes. */
 static void fail_mirrors(void)
 {
 	struct gpushare_session *session;
@@ -149,7 +149,7 @@ static void fail_mirrors(void)
 	CHECK(logged("cuMemFreeHost 0") == 1);
 }
 
-/* Pinned memory is used again, and there is never more of it than mirrors were open at once. */
+/* Pinned memory is reused. There is never more of it than mirrors were open at once. */
 static void use_again(void)
 {
 	struct gpushare_session *session = part_session();
@@ -175,7 +175,7 @@ static void use_again(void)
 	CHECK(logged("cuMemFreeHost 0") == 3);
 }
 
-/* The scope's end publishes nothing; a sync does, and what comes after it on the GPU sees it. */
+/* Leaving the scope drops the mirror; only the sync writes back, and later GPU work sees it. */
 static int compose(struct gpushare_buffer *buffer, const char *text, bool enough)
 {
 	gpushare_mirror_scope struct gpushare_mirror *mirror = NULL;
@@ -208,7 +208,7 @@ static void end_with_scope(void)
 	OK(gpushare_close(session));
 }
 
-/* Memory of a context that the program made, and that is destroyed under an open mirror. */
+/* The memory belongs to a context that the program made and destroys under an open mirror. */
 static void lose_context(void)
 {
 	struct gpushare_session *session = part_session();
@@ -227,7 +227,7 @@ static void lose_context(void)
 	CHECK(driver->cuCtxSetCurrent(primary) == CU_OK);
 	OK(gpushare_mirror_open(buffer, 0, SIZE, BOTH, &mirror));
 	CHECK(driver->cuCtxGetCurrent(&current) == CU_OK && current == primary);
-	/* nothing current is as good */
+	/* also without a current context */
 	CHECK(driver->cuCtxPopCurrent_v2(&current) == CU_OK);
 	CHECK(driver->cuCtxPopCurrent_v2(&current) == CU_OK);
 	OK(gpushare_mirror_sync(mirror));
@@ -253,13 +253,14 @@ static void own_two(void)
 
 	say();
 	hear();
-	/* x was detached there and is held by a mirror alone: it counts until that has gone */
+	/* the other process detached x, but its mirror still counts as an attachment */
 	CHECK(part_attachers(session, "x") == 1);
 	say();
 	hear();
 	CHECK(part_attachers(session, "x") == 0);
 	part_holds(x, 0, SIZE, 11);
-	/* y is freed here while a mirror of it is open: the name goes, the memory waits */
+	/* y is freed here under an open mirror: the name is withdrawn at once, the memory freed
+	 * later */
 	OK(gpushare_mirror_open(y, 0, SIZE, BOTH, &mirror));
 	OK(gpushare_free(y));
 	FAILS(E_NOT_FOUND, "y", gpushare_stat(session, "y", &info));
@@ -285,7 +286,8 @@ static void hold_by_mirror(void)
 	pointer = gpushare_pointer(buffer);
 	OK(gpushare_mirror_open(buffer, 0, SIZE, BOTH, &mirror));
 	OK(gpushare_detach(buffer));
-	/* as long as it is held, attaching gives the same, and detaching that changes nothing */
+	/* while the mirror holds the buffer, attaching returns the same pointer and detaching
+	 * keeps it */
 	OK(gpushare_attach(session, "x", NULL, &again));
 	CHECK(gpushare_pointer(again) == pointer);
 	OK(gpushare_mirror_open(again, 0, 10, BOTH, &second));
@@ -306,7 +308,7 @@ static void hold_by_mirror(void)
 	OK(gpushare_close(session));
 }
 
-/* Mirrors that are open when their session is closed write nothing back and leave nothing. */
+/* Closing the session drops its open mirrors without writing them back. */
 static void close_over_mirrors(void)
 {
 	struct gpushare_session *session = part_session(), *other = part_session();
@@ -328,7 +330,7 @@ static void close_over_mirrors(void)
 	CHECK(logged("cuMemFree_v2 0") == 1);
 }
 
-/* The program frees what it has named, under an open mirror. */
+/* The program frees the shared memory itself under an open mirror. */
 static void free_under_mirror(void)
 {
 	struct gpushare_session *session = part_session();
@@ -354,7 +356,7 @@ static void free_under_mirror(void)
 
 static struct gpushare_session *shared;
 
-/* Each has its own bytes of the buffer; attaching, mirroring and detaching go on beside each other. */
+/* Each thread uses its own bytes of the buffer. Attaches, mirrors and detaches overlap. */
 static void *use_mirrors(void *argument)
 {
 	size_t number = (size_t)(uintptr_t)argument, part = SIZE / THREADS;

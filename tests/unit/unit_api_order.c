@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare_publish() and what goes with it: refusals, order, two processes, a registry that does not answer;
- * how an order ends, and when what streams have used of it is given back. */
+/* Refusals, order within and between processes, and an unresponsive registry. Also how a
+ * buffer's ordering ends, and when page registrations that streams use are released. */
 #include "unit.h"
 
 #include "api/api_order.h"
@@ -45,7 +45,7 @@ static void refuse(void)
 	OK(gpushare_close(session));
 }
 
-/* What comes second is published second, on whatever stream. */
+/* Sequences follow the order of the publish calls, whichever stream is used. */
 static void keep_order(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session),
@@ -61,13 +61,13 @@ static void keep_order(void)
 	usleep(20000);
 	CHECK(part_published(buffer) == 0);
 	OK(gpushare_publish_host(gate, NULL));
-	OK(gpushare_publish_host(buffer, &fourth)); /* after those that are under way */
+	OK(gpushare_publish_host(buffer, &fourth)); /* waits for the pending ones */
 	CHECK(fourth == 4 && part_published(buffer) == 4);
 	CHECK(driver->cuStreamSynchronize(fast) == CU_OK);
 	OK(gpushare_close(session));
 }
 
-/* Of releases too: what is released last does not come before what is released first. */
+/* The later release must not reach the page before the earlier one, even from a faster stream. */
 static void release_in_order(void)
 {
 	const struct gpushare_attach_options defaults = {.wait_ms = 5000};
@@ -87,7 +87,7 @@ static void release_in_order(void)
 	OK(gpushare_release(buffer, slow, 1));
 	OK(gpushare_acquire_host(buffer, 2, 5000, NULL));
 	OK(gpushare_release(buffer, fast, 2));
-	OK(gpushare_release(buffer, fast, 1)); /* says nothing */
+	OK(gpushare_release(buffer, fast, 1)); /* no effect: 2 is already released */
 	say();
 	hear();
 	OK(gpushare_publish_host(gate, NULL));
@@ -119,7 +119,7 @@ static void reclaim_in_order(void)
 	OK(gpushare_close(session));
 }
 
-/* Streams of another context too. */
+/* Also with a stream of another context. */
 static void elsewhere_by_host_functions(void)
 {
 	struct gpushare_buffer *buffer;
@@ -165,11 +165,11 @@ static void publish_second(void)
 	FAILS(E_DENIED, "published by process", gpushare_publish_host(buffer, NULL));
 	FAILS(E_DENIED, "published by process", gpushare_reclaim_host(buffer, 1, 0));
 	OK(gpushare_acquire(buffer, stream, 1));
-	OK(gpushare_acquire(buffer, stream, 2)); /* stands */
+	OK(gpushare_acquire(buffer, stream, 2)); /* not published yet, so it waits */
 	OK(gpushare_order_status(buffer));
 	say();
 	hear();
-	/* freed: what waits is let through, and what was published is there */
+	/* The owner freed the buffer: waits end, and the published sequence stays readable. */
 	CHECK(driver->cuStreamSynchronize(stream) == CU_OK);
 	FAILS(E_OWNER_GONE, "has gone", gpushare_order_status(buffer));
 	FAILS(E_OWNER_GONE, "2 will not come", gpushare_acquire(buffer, stream, 2));
@@ -182,7 +182,7 @@ static void publish_second(void)
 	OK(gpushare_close(session));
 }
 
-/* Nothing is owed to a registry that does not answer, and nothing is lost by it. */
+/* Calls that need the registry time out without side effects; the same calls succeed afterwards. */
 static void stay_mute(void)
 {
 	const struct gpushare_open_options options = {.timeout_ms = raw_limit_ms(1000)};
@@ -201,7 +201,7 @@ static void stay_mute(void)
 	usleep(100000);
 	OK(gpushare_publish_host(buffer, &sequence));
 	CHECK(sequence == 1);
-	CHECK(stopped(registry)); /* nobody is asked any more */
+	CHECK(stopped(registry)); /* no further request is needed */
 	OK(gpushare_publish_host(buffer, &sequence));
 	OK(gpushare_publish(buffer, NULL, &sequence));
 	OK(gpushare_acquire_host(buffer, 3, 5000, NULL));
@@ -209,7 +209,8 @@ static void stay_mute(void)
 	OK(gpushare_close(session));
 }
 
-/* The registry has another page than this session: whoever comes would not see what is said here. */
+/* The registry has another page than this session, so later attachers would not see its
+ * publications. */
 static void have_another(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session), *again;
@@ -234,7 +235,8 @@ static void have_another(void)
 	OK(gpushare_close(session));
 }
 
-/* Its slot is used again as soon as the last release has come, on a stream or the CPU. */
+/* More leaves than there are slots: a slot is reused once its last release, by stream or CPU, is
+ * done. */
 static void leave_often(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -251,10 +253,10 @@ static void leave_often(void)
 	OK(gpushare_close(session));
 }
 
-#define LATE_S 60	  /* a part that is not let through by then fails */
-#define SETTLED_US 300000 /* streams that were let through are through */
+#define LATE_S 60	  /* seconds until alarm() kills a blocked scene */
+#define SETTLED_US 300000 /* long enough for released streams to finish */
 
-/* A word in memory of the program's own, which holds up a stream until it is set. */
+/* A stream waits until this word is set. The word is in the program's own memory. */
 static _Alignas(4096) _Atomic uint64_t gate[512];
 
 static void hold_up(cu_stream stream)
@@ -266,7 +268,8 @@ static void hold_up(cu_stream stream)
 	CHECK(driver->cuStreamWaitValue64_v2(stream, at, 1, CU_WAIT_GEQ) == CU_OK);
 }
 
-/* The same of a release, whose consumer has left; and in a context that is the session's alone. */
+/* A stream still has to release when its consumer leaves and the session closes. The session's
+ * own reference is then the last on the context. */
 static void hold_release(void)
 {
 	cu_context context, current;
@@ -286,18 +289,18 @@ static void hold_release(void)
 	hold_up(held);
 	OK(gpushare_release(buffer, held, 1));
 	OK(gpushare_leave(buffer));
-	CHECK(driver->cuDevicePrimaryCtxRelease_v2(device) == CU_OK); /* the program's */
+	CHECK(driver->cuDevicePrimaryCtxRelease_v2(device) == CU_OK); /* the program's reference */
 	OK(gpushare_close(session));
 	CHECK(logged("cuMemHostUnregister 0") == 0);
 	CHECK(driver->cuCtxPushCurrent_v2(context) == CU_OK);
-	CHECK(driver->cuMemAlloc_v2(&at, PART_SIZE) == CU_OK); /* the context is there */
+	CHECK(driver->cuMemAlloc_v2(&at, PART_SIZE) == CU_OK); /* the context still exists */
 	atomic_store(gate, 1);
 	CHECK(driver->cuStreamSynchronize(held) == CU_OK);
 	CHECK(driver->cuCtxPopCurrent_v2(&current) == CU_OK);
 }
 
-/* Who publishes by two streams leaves while the first is held up: what the second has is behind that, also
- * where all who wait are let through. */
+/* A process publishes on two streams and detaches while the first is held up. The second
+ * publication stays behind the first, also after all waiters have been let through. */
 static void leave_by_two(void)
 {
 	struct gpushare_session *owner;
@@ -340,7 +343,7 @@ static void end_registry(void)
 		usleep(1000);
 }
 
-/* No registry hears that a consumer leaves: the next one that comes does. */
+/* gpushare_leave() fails without a registry; the next registry is told of it. */
 static void leave_unheard(void)
 {
 	const struct gpushare_open_options options = {.timeout_ms = 1000, .no_autostart = 1};
@@ -357,10 +360,10 @@ static void leave_unheard(void)
 	end_registry();
 	FAILS(E_NO_REGISTRY, NULL, gpushare_leave(buffer));
 	OK(gpushare_close(another));
-	another = part_session(); /* which starts one */
+	another = part_session(); /* starts a registry */
 	OK(gpushare_free(part_filled(session, "y", PART_SIZE, 1)));
 	OK(gpushare_reclaim_host(buffer, 1, 5000));
-	/* asked once more, the registry is told at once */
+	/* After another join, gpushare_leave() itself tells the next registry. */
 	OK(gpushare_join(buffer, NULL));
 	end_registry();
 	FAILS(E_NO_REGISTRY, NULL, gpushare_leave(buffer));
@@ -380,7 +383,7 @@ static void share_and_rest(void)
 	OK(gpushare_publish_host(buffer, NULL));
 	say();
 	hear();
-	OK(gpushare_free(part_filled(session, "z", PART_SIZE, 1))); /* the registry hears of it */
+	OK(gpushare_free(part_filled(session, "z", PART_SIZE, 1))); /* makes the session resync */
 	OK(gpushare_publish_host(buffer, NULL));
 	say();
 	hear();
@@ -389,8 +392,8 @@ static void share_and_rest(void)
 	OK(gpushare_close(session));
 }
 
-/* A registry that knows nothing of the buffer any more, and has not heard its owner so far: he is there
- * all the same. */
+/* A restarted registry without saved records knows neither the buffer nor its owner. A waiter
+ * must not take the living owner for gone. */
 static void wait_for_the_living(void)
 {
 	struct gpushare_buffer *buffer;
@@ -424,9 +427,8 @@ static void wait_for_the_living(void)
 	OK(gpushare_close(session));
 }
 
-#define TOGETHER 32 /* retired ones are given back */
+#define TOGETHER 32 /* batch size for releasing retired registrations */
 
-/* Where each part begins. */
 static cu_stream begin(void)
 {
 	driver = part_driver();
@@ -439,7 +441,7 @@ static int given_back(void)
 	return logged("cuMemHostUnregister 0");
 }
 
-/* A publication each, of a buffer whose free waits for no GPU. */
+/* Publish `count` buffers once each. Their free waits for no GPU. */
 static void come_and_go(struct gpushare_session *of, cu_stream stream, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -451,8 +453,8 @@ static void come_and_go(struct gpushare_session *of, cu_stream stream, int count
 	}
 }
 
-/* Left twice and more while its releases are still to come: what waits for them holds up the others'
- * giving back, and no more than that. */
+/* Leave `times` times with releases still pending. Until the stream is let go, none of the
+ * retired registrations is released; afterwards all can be. */
 static void leave_held(int times)
 {
 	cu_stream stream = begin();
@@ -473,14 +475,14 @@ static void leave_held(int times)
 	OK(gpushare_close(session));
 }
 
-/* However many slots that takes. */
 static void leave_many_times(void)
 {
 	leave_held(30);
 	CHECK(given_back() == 1 + 2 * TOGETHER);
 }
 
-/* What its session left for a stream to come to is given back by the next session's end. */
+/* A registration that a session left behind for a pending stream is released when the next
+ * session closes. */
 static void leave_over(void)
 {
 	cu_stream stream = begin();
@@ -504,7 +506,7 @@ static void capture(cu_stream stream)
 	    part_made(session, "captured", PART_SIZE, GPUSHARE_FLAG_VMM);
 	cu_graph graph;
 
-	OK(gpushare_join(buffer, NULL)); /* so that it is there before */
+	OK(gpushare_join(buffer, NULL)); /* the ordering exists before the capture */
 	OK(gpushare_publish(buffer, stream, NULL));
 	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
 	OK(gpushare_publish(buffer, stream, NULL));
@@ -512,7 +514,7 @@ static void capture(cu_stream stream)
 	OK(gpushare_free(buffer));
 }
 
-/* Those that stay for ever, as a graph has them, are not counted: others are given back together. */
+/* Registrations used by a graph stay for ever and don't count towards the batch. */
 static void keep_captured(void)
 {
 	cu_stream stream = begin();

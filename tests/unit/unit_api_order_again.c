@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A registry is told of roles again while their last buffer goes, in another thread. */
+/* The session repeats its roles to a new registry while another thread ends their last buffer. */
 #include "base/fork_check.h"
 #include "unit.h"
 
@@ -12,8 +12,9 @@ static struct ordering the_ordering;
 static struct order_page the_page;
 
 static struct {
-	bool ends_meanwhile; /* the buffer goes while the registry is asked */
-	int comes_behind; /* another registry does, when what was asked has been looked at so often */
+	bool ends_meanwhile; /* the buffer ends during the question */
+	/* At which unlock after the first question a new connection appears; 0: never. */
+	int comes_behind;
 	unsigned int asked, told, kept, freed;
 	int status;
 	request last;
@@ -26,7 +27,7 @@ static int played_ask(struct ordering *asked, uint32_t roles)
 	played.asked++;
 	if (played.ends_meanwhile)
 		ordering_end(&the_buffer);
-	assert_int_equal(played.freed, 0); /* it is in use */
+	assert_int_equal(played.freed, 0); /* still in use */
 	if (!played.status) {
 		the_ordering.connection = the_session.seen.connections;
 		assert_int_equal(ordering_tell_leave(&the_ordering), GPUSHARE_OK);
@@ -67,7 +68,7 @@ static void played_free(struct ordering *freed)
 	played.freed++;
 }
 
-/* Another thread's question, that has gone over a later connection, as soon as the lock is free. */
+/* Plays another thread that reconnects and repeats the roles as soon as the lock is free. */
 static void played_unlock(pthread_mutex_t *lock)
 {
 	bool looks = played.asked == 1 && !the_ordering.held;
@@ -93,7 +94,7 @@ static int set_up(void **state)
 {
 	memset(&played, 0, sizeof(played));
 	memset(&the_page, 0, sizeof(the_page));
-	api_waited_ms = 0; /* as each public call begins */
+	api_waited_ms = 0; /* as at the start of each public call */
 	the_ordering = (struct ordering){.session = &the_session,
 					 .users = 1,
 					 .process = fork_check_number(),
@@ -111,17 +112,17 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* Whoever looked last has let go by then: the thread that brings the next one tells it. */
+/* The worker has made its last check by then, so the thread that reconnected must ask. */
 static void what_comes_behind_the_last_look_is_told(void **state)
 {
-	played.comes_behind = 2; /* its answer, and whether there is more */
+	played.comes_behind = 2; /* first the answer, then the check for more */
 	session_order_again(&the_session);
 	assert_int_equal(played.asked, 2);
 	assert_int_equal(the_ordering.connection, the_session.seen.connections);
 	assert_false(the_session.ordering_busy || the_ordering.held);
 }
 
-/* The registry hears how the role ended all the same: else the slot stays this process's. */
+/* The registry must still be told, or the slot stays reserved for this process. */
 static void its_last_buffer_goes_meanwhile(void **state)
 {
 	static const int answers[] = {GPUSHARE_OK, GPUSHARE_E_TIMED_OUT, GPUSHARE_E_OWNER_GONE};
@@ -139,7 +140,7 @@ static void its_last_buffer_goes_meanwhile(void **state)
 		assert_int_equal(the_page.slot[0].final, 42);
 		assert_int_equal(played.kept, 1);
 		assert_int_equal(played.freed, 1);
-		assert_false(order_is_gone(&the_page)); /* for others */
+		assert_false(order_is_gone(&the_page)); /* the page still serves others */
 		assert_null(the_session.orderings);
 		assert_false(the_session.ordering_busy);
 	}

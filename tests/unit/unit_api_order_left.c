@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A consumer leaves while another thread's question is under way: the answer does not undo it. */
+/* A consumer leaves while another thread's question is in progress; the answer must not undo the
+ * leave. */
 #include "unit.h"
 
 #include "api/api_order.h"
 #include "filled.h"
 
-static struct gpushare_buffer *leaves; /* behind the next answer; NULL: none */
+static struct gpushare_buffer *leaves; /* to leave after the next answer; NULL: none */
 
-/* As from another thread: whoever asks has the turn. */
+/* Leaves as another thread would; the asking thread has the turn. */
 static int ask_and_leave(struct gpushare_session *session, const request *ask, pb_size_t body,
 			 void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			 int *out_fd)
@@ -40,11 +41,11 @@ static void leave_meanwhile(void)
 	OK(gpushare_join(buffer, NULL));
 	ordering = atomic_load(&buffer->ordering);
 	leaves = buffer;
-	OK(gpushare_publish_host(buffer, NULL)); /* asks for that role */
+	OK(gpushare_publish_host(buffer, NULL)); /* asks for the publisher role */
 	CHECK(!leaves && !atomic_load(&ordering->slot));
 	CHECK(atomic_load(&ordering->roles) == ORDER_PUBLISHES);
 	FAILS(E_INVALID, "has not joined", gpushare_release_host(buffer, 1));
-	OK(gpushare_leave(buffer)); /* the registry hears of it */
+	OK(gpushare_leave(buffer)); /* tells the registry */
 	OK(gpushare_reclaim_host(buffer, 1, 0));
 	OK(gpushare_join(buffer, NULL));
 	OK(gpushare_publish_host(buffer, NULL));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the CPU releases comes behind what streams are to release, also where another thread gives them that
- * at the same time. */
+/* A CPU release follows pending stream releases, also those that another thread queues at the
+ * same time. */
 #include "unit.h"
 
 #include "api/api_order.h"
@@ -20,7 +20,7 @@ static void *release_it(void *sequence)
 	return NULL;
 }
 
-/* It has seen what streams were given so far, and wants the turn. */
+/* The thread has read the last queued release and waits for the turn, which this one holds. */
 static pthread_t releases_late(uint64_t sequence)
 {
 	struct turn *turn = &ordering->releasing.turn;
@@ -33,7 +33,7 @@ static pthread_t releases_late(uint64_t sequence)
 	return thread;
 }
 
-/* As another thread that had the turn: a stream is to come to that. */
+/* Plays a thread with the turn that queues a stream's release up to `sequence`. */
 static void a_stream_is_given(uint64_t sequence)
 {
 	atomic_store(&ordering->releasing.last, sequence);
@@ -62,7 +62,7 @@ static void less_is_waited_for(void)
 	a_stream_is_given(2);
 	usleep(A_WHILE_US);
 	CHECK(atomic_load(released) == 0);
-	atomic_store(released, 2); /* there it is */
+	atomic_store(released, 2); /* the stream's write */
 	CHECK(!pthread_join(thread, NULL));
 	CHECK(atomic_load(released) == 4);
 	CHECK(atomic_load(&ordering->releasing.last) == 4);
@@ -84,7 +84,7 @@ static void as_much_releases_it(void)
 	OK(gpushare_close(session));
 }
 
-/* As the CPU has released more already. */
+/* The CPU has already released more than the stream's release. */
 static void a_stream_takes_nothing_back(void)
 {
 	const struct driver *driver = part_driver();
@@ -104,7 +104,7 @@ static void a_stream_takes_nothing_back(void)
 	OK(gpushare_close(session));
 }
 
-/* The registry may not see when this process ends. */
+/* A captured graph may release at any time, so the slot's final value is unsettled. */
 static void say_that_a_graph_releases(void)
 {
 	struct order_slot *slot;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What streams are given of an order: whatever context is current, each call of the driver missing or
- * failing on the way, when who publishes has gone; captured into graphs; and by host functions. */
+/* What the ordering queues on streams: in any current context, with each driver call missing or
+ * failing, after the publisher's end, in captured graphs, and by host functions. */
 #include "unit.h"
 
 #include "api/api_order.h"
 #include "filled.h"
 #include "held.h"
 
-/* The library's own table of the driver's calls, of which one is missing or fails meanwhile. */
+/* Replacement for an entry of the library's driver table. */
 static cu_result refuse_call(void)
 {
 	return CU_UNKNOWN;
 }
 
-/* `instead`: NULL or refuse_call. `check` is done with it, and `table` is as it was behind that. */
+/* Run `check` with `entry` replaced by `instead` (NULL or refuse_call), then restore the table. */
 #define WITH(table, entry, instead, check) \
 	do { \
 		struct driver *all = (struct driver *)(uintptr_t)(table); \
@@ -40,7 +40,7 @@ static cu_stream elsewhere(cu_context *out_context)
 	return stream;
 }
 
-/* A publication, and back: `number` is the next. */
+/* Publish, acquire, release and reclaim `number`, which must be the next sequence. */
 static void hand_over(struct gpushare_buffer *buffer, cu_stream stream, uint64_t number)
 {
 	uint64_t sequence = 0;
@@ -62,7 +62,8 @@ static cu_result see_context(void)
 	return CU_UNKNOWN;
 }
 
-/* A stream's own context, be another current, none, or none that is told of. */
+/* The stream's own context is used, even if another or none is current, or the driver can't name
+ * it. */
 static void hand_over_anywhere(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -73,7 +74,7 @@ static void hand_over_anywhere(void)
 	CHECK(driver->cuCtxGetCurrent(&first) == CU_OK);
 	there = elsewhere(&other);
 	OK(gpushare_join(buffer, NULL));
-	hand_over(buffer, here, ++number); /* the other is current */
+	hand_over(buffer, here, ++number); /* `other` is current */
 	hand_over(buffer, there, ++number);
 	CHECK(driver->cuCtxGetCurrent(&current) == CU_OK && current == other);
 	CHECK(driver->cuCtxSetCurrent(first) == CU_OK);
@@ -82,7 +83,7 @@ static void hand_over_anywhere(void)
 	WITH(driver, cuStreamGetCtx, refuse_call, hand_over(buffer, here, ++number));
 	WITH(driver, cuCtxGetCurrent, refuse_call, OK(gpushare_publish(buffer, here, NULL)));
 	number++;
-	for (current = first; current;) /* each takes one off the stack */
+	for (current = first; current;) /* each call pops one context */
 		CHECK(driver->cuCtxSetCurrent(NULL) == CU_OK &&
 		      driver->cuCtxGetCurrent(&current) == CU_OK);
 	OK(gpushare_publish(buffer, NULL, NULL));
@@ -102,7 +103,7 @@ static void hand_over_anywhere(void)
 	OK(gpushare_close(session));
 }
 
-/* Without a number of the stream's own, what is published next waits in it for what was published last. */
+/* Without cuStreamGetId, a publication waits in the stream for the previous one. */
 static void publish_unknown(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -125,7 +126,7 @@ static void publish_unknown(void)
 
 #define FAILING(entry, call) WITH(driver, entry, refuse_call, FAILS(E_CUDA, #entry, call))
 
-/* Another stream's publication is still to come: nothing is lost by a wait that can't be had. */
+/* Another stream's publication is pending. A failing wait must lose no sequence. */
 static void wait_failing(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -139,7 +140,7 @@ static void wait_failing(void)
 	FAILING(cuStreamWaitValue64_v2, gpushare_acquire(buffer, stream, 1));
 	FAILING(cuStreamWaitValue64_v2, gpushare_reclaim(buffer, stream, 1));
 	CHECK(sequence == 42);
-	/* a driver without that waits for the whole word */
+	/* without the 32-bit wait, the stream waits for the whole 64-bit word */
 	WITH(driver, cuStreamWaitValue32_v2, NULL, OK(gpushare_publish(buffer, stream, &sequence)));
 	CHECK(sequence == 2);
 	OK(gpushare_acquire(buffer, held_stream(), 2));
@@ -154,7 +155,7 @@ static void wait_failing(void)
 	OK(gpushare_close(session));
 }
 
-/* Each call, from where it first needs the GPU. */
+/* Fail the first GPU step of each call. */
 static void nothing_to_begin_with(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -187,7 +188,7 @@ static struct gpushare_buffer *fresh(void)
 	return part_made(session, name, PART_SIZE, 0);
 }
 
-/* Whatever of it a driver lacks, or won't tell: then host functions are the way. */
+/* Without any one of the calls that stream memory operations need, host functions are used. */
 static void lack_words(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -208,7 +209,7 @@ static void lack_words(void)
 	BY_HOST(cuDeviceGetAttribute, refuse_call);
 	BY_HOST(cuCtxGetDevice, refuse_call);
 #undef BY_HOST
-	buffer = fresh(); /* an older driver has no modes of captures */
+	buffer = fresh(); /* an older driver has no capture modes */
 	WITH(driver, cuThreadExchangeStreamCaptureMode, NULL,
 	     OK(gpushare_publish(buffer, stream, NULL)));
 	buffer = fresh();
@@ -223,7 +224,7 @@ static void lack_words(void)
 	OK(gpushare_close(session));
 }
 
-/* Its context can't be entered any more: what a stream of it was to publish will not come. */
+/* A pending stream publication whose context can't be entered any more counts as failed. */
 static void lose_context(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -237,12 +238,12 @@ static void lose_context(void)
 	    FAILS(E_CUDA, "its CUDA context has failed", gpushare_publish_host(buffer, &sequence)));
 	CHECK(sequence == 42);
 	held_let_go();
-	OK(gpushare_publish_host(buffer, &sequence)); /* which takes the number that was not used */
+	OK(gpushare_publish_host(buffer, &sequence)); /* takes the unused sequence */
 	CHECK(sequence == 2 && part_published(buffer) == 2);
 	OK(gpushare_close(session));
 }
 
-/* Who publishes has gone: what was published is there, what was not is never waited for. */
+/* The publisher is gone. Published sequences stay available; waits for later ones end. */
 static void gone(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -257,7 +258,7 @@ static void gone(void)
 	CHECK(driver->cuEventRecord(behind, stream) == CU_OK);
 	CHECK(driver->cuEventQuery(behind) == CU_NOT_READY);
 	CHECK(order_mark_gone(((struct ordering *)atomic_load(&buffer->ordering))->page));
-	go_through(stream); /* it is let through */
+	go_through(stream); /* the wait has ended */
 	OK(gpushare_acquire(buffer, stream, 1));
 	FAILS(E_OWNER_GONE, "1 was the last, and 2 will not come",
 	      gpushare_acquire(buffer, stream, 2));
@@ -265,7 +266,7 @@ static void gone(void)
 	FAILS(E_OWNER_GONE, "has ended", gpushare_publish(buffer, stream, &sequence));
 	FAILS(E_OWNER_GONE, "has ended", gpushare_publish_host(buffer, &sequence));
 	CHECK(sequence == 42 && part_published(buffer) == 1);
-	OK(gpushare_release(buffer, stream, 2)); /* a stream was to wait for it */
+	OK(gpushare_release(buffer, stream, 2)); /* the stream waited for it */
 	go_through(stream);
 	OK(gpushare_close(session));
 }
@@ -297,7 +298,7 @@ static void begin_capture(cu_stream stream)
 	CHECK(driver->cuStreamBeginCapture_v2(stream, CU_CAPTURE_GLOBAL) == CU_OK);
 }
 
-/* All four in one graph: they do nothing before it is launched, and all of it then. */
+/* Capturing has no effect; launching the graph performs all four calls. */
 static void capture_all(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -324,7 +325,8 @@ static void capture_all(void)
 	OK(gpushare_close(session));
 }
 
-/* From the first capture on numbers are given late; those that a stream has had before come first. */
+/* From the first capture on, sequences are assigned when the stream executes, after those that
+ * streams already had. */
 static void capture_failing(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -369,13 +371,13 @@ static void capture_by_host_functions(void)
 	FAILS(E_NOT_SUPPORTED, "captured", gpushare_reclaim(buffer, stream, 1));
 	end_capture(stream);
 	OK(gpushare_release(buffer, stream, 1));
-	OK(gpushare_release(buffer, stream, 1)); /* says nothing */
+	OK(gpushare_release(buffer, stream, 1)); /* no effect */
 	OK(gpushare_reclaim(buffer, stream, 1));
 	go_through(stream);
 	OK(gpushare_close(session));
 }
 
-#define SETTLED_US 20000 /* who waits has begun to */
+#define SETTLED_US 20000 /* a waiting thread has started to wait */
 
 static void by_host_functions(void)
 {
@@ -384,7 +386,7 @@ static void by_host_functions(void)
 	session = part_session();
 }
 
-/* "x", mapped memory, whose detach waits for no stream. */
+/* "x" is mapped memory, so its detach waits for no stream. */
 static struct gpushare_buffer *make(void)
 {
 	by_host_functions();
@@ -392,7 +394,7 @@ static struct gpushare_buffer *make(void)
 	return part_made(session, "x", PART_SIZE, GPUSHARE_FLAG_VMM);
 }
 
-/* The other part's. */
+/* Attach the other scene part's buffer. */
 static struct gpushare_buffer *attach(void)
 {
 	struct gpushare_buffer *buffer;
@@ -403,7 +405,7 @@ static struct gpushare_buffer *attach(void)
 	return buffer;
 }
 
-/* Nothing is published by a call that fails, and no number is lost. */
+/* A failing call publishes nothing and uses no sequence. */
 static void publish_failing(void)
 {
 	struct gpushare_buffer *buffer = make();
@@ -425,14 +427,14 @@ static void publish_failing(void)
 	OK(gpushare_close(session));
 }
 
-/* Publishes what is not done, twice. */
+/* Publish twice on a held-up stream. */
 static void publish_held(void)
 {
 	struct gpushare_buffer *buffer = make();
 	uint64_t sequence;
 
 	say();
-	hear(); /* the other has joined */
+	hear(); /* the other part has joined */
 	for (uint64_t round = 1; round <= 2; round++) {
 		held_begin();
 		held_stop();
@@ -452,7 +454,7 @@ static void publish_held(void)
 	OK(gpushare_close(session));
 }
 
-/* It returns when the other's is done: nothing of that comes into the stream. */
+/* The call blocks until the publication is done and queues nothing on the stream. */
 static void acquire_held(void)
 {
 	struct gpushare_buffer *buffer = attach();
@@ -474,7 +476,7 @@ static void acquire_held(void)
 	}
 	hear();
 	FAILS(E_OWNER_GONE, "x", gpushare_acquire(buffer, stream, 3));
-	OK(gpushare_acquire(buffer, stream, 2)); /* that was published */
+	OK(gpushare_acquire(buffer, stream, 2)); /* already published */
 	say();
 	OK(gpushare_close(session));
 }
@@ -495,7 +497,8 @@ static void *publish_by_cpu(void *buffer)
 	return NULL;
 }
 
-/* Behind a stream's number come the CPU's and another stream's: the calls wait. */
+/* After a pending stream publication, publishing by CPU or another stream blocks until it is
+ * done. */
 static void publish_behind(void)
 {
 	struct gpushare_buffer *buffer = make();
@@ -522,7 +525,7 @@ static void publish_behind(void)
 	OK(gpushare_close(session));
 }
 
-/* The stream goes on behind what it publishes: two numbers of one stream wait for nothing. */
+/* Two publications on one stream don't wait for each other on the CPU. */
 static void publish_twice(void)
 {
 	struct gpushare_buffer *buffer = make(), *same;
@@ -540,7 +543,7 @@ static void publish_twice(void)
 	OK(gpushare_close(session));
 }
 
-/* Who has left something unfinished is killed: its number is the next one's. */
+/* A killed publisher's unfinished sequence is reused by the next publisher. */
 static void be_killed(void)
 {
 	struct gpushare_buffer *buffer;
@@ -583,7 +586,7 @@ static void *end_it(void *unused)
 	return NULL;
 }
 
-/* What it waits behind will not come: it says why, and gives no number. */
+/* The publication that the call waits for never arrives. It must report why and use no sequence. */
 static void wait_in_vain(void)
 {
 	cu_stream stream;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare_publish() and what goes with it, from several threads at once. */
+/* Publishing, joining and leaving from several threads at once. */
 #include "unit.h"
 
 #include "api/api_order.h"
@@ -15,7 +15,7 @@ static struct gpushare_session *session;
 static struct gpushare_buffer *buffers[ROUNDS];
 static atomic_int here, failed;
 
-/* Awake, so that all go on at once. */
+/* Wait for the other threads by polling, so that all continue at the same moment. */
 static void meet(int threads)
 {
 	int until = (atomic_fetch_add(&here, 1) / threads + 1) * threads;
@@ -24,7 +24,7 @@ static void meet(int threads)
 		sched_yield();
 }
 
-/* All of them are the first to use each buffer's order. */
+/* Each buffer's ordering is opened by all threads at once. */
 static void *publish_each(void *unused)
 {
 	cu_stream stream = part_stream();
@@ -69,7 +69,8 @@ static void open_together(int publications)
 	CHECK(atomic_load(&failed) == THREADS - publications);
 }
 
-/* What one stream may wait on already is not taken away by who comes second. */
+/* The page is registered once for all threads. A second registration must not undo what a stream
+ * may already wait on. */
 static void open_by_words(void)
 {
 	open_together(THREADS);
@@ -78,7 +79,7 @@ static void open_by_words(void)
 	OK(gpushare_close(session));
 }
 
-/* Who comes second does it where who came first could not. */
+/* The first registration fails; another thread's attempt succeeds. */
 static void open_after_failure(void)
 {
 	setenv("GPUSHARE_SIM_FAIL", "cuMemHostRegister:1:1:999", 1);
@@ -99,7 +100,8 @@ static void *join_each(void *buffer)
 	return NULL;
 }
 
-/* Whichever came last: who has joined is waited for, who has left is not. */
+/* Whether the join or the leave was last, a participant that joined is waited for and one that
+ * left is not. */
 static void *leave_each(void *buffer)
 {
 	uint64_t sequence;
@@ -121,8 +123,8 @@ static void *leave_each(void *buffer)
 	return NULL;
 }
 
-/* In threads of their own, both: the one that has started a registry, by a clone that shares its memory,
- * is lost to the thread sanitizer, which sees none of its locks from then on. */
+/* Both run in threads of their own. The main thread started a registry with a clone() that
+ * shares its memory, so the thread sanitizer no longer sees its locks. */
 static void join_and_leave(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -145,7 +147,7 @@ static uint64_t asked(const char *verb)
 	return 0;
 }
 
-/* A registry hears of it once. */
+/* One leave is one request to the registry. */
 static void leave_once(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -162,7 +164,8 @@ static void leave_once(void)
 
 #define LIMIT_MS raw_limit_ms(300)
 
-/* Another thread's call is held up in the driver, or at the registry: as long as one may take. */
+/* If another thread's call blocks in the driver or at the registry, each call gives up within
+ * its timeout. */
 static void held_up(void)
 {
 	const struct gpushare_open_options options = {.timeout_ms = LIMIT_MS};
@@ -218,8 +221,8 @@ static void *release_host_late(void *buffer)
 	return NULL;
 }
 
-/* The slot is nobody else's until it is known that no stream comes to it, and who comes too late to release
- * in it does not. */
+/* While a release is in progress, leaving must not free the slot. The late release then fails
+ * without writing to the slot. */
 static void left_while_releasing(void)
 {
 	struct gpushare_buffer *buffer = part_begin(&driver, &session);
@@ -237,7 +240,7 @@ static void left_while_releasing(void)
 		ordering = atomic_load(&buffer->ordering);
 		turn = &ordering->releasing.turn;
 		slot = atomic_load(&ordering->slot);
-		CHECK(slot == (uint32_t)i + 1); /* the one before is not given again */
+		CHECK(slot == (uint32_t)i + 1); /* the previous slot is not reused */
 		CHECK(turn_take(turn, 0));
 		CHECK(!pthread_create(&thread, NULL, late[i], buffer));
 		while (atomic_load(&turn->word) == 1)

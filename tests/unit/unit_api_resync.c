@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a session tells a registry that was restarted, and shares with it again. */
+/* What a session tells a restarted registry, and which buffers it shares with it again. */
 #include "unit.h"
 
 #include "api/api_session.h"
@@ -10,7 +10,7 @@
 #define MIB ((size_t)1 << 20)
 #define TIMEOUT_MS raw_limit_ms(600)
 
-/* A session with a registry that this part plays. */
+/* Open a session with a registry that the test plays. */
 static struct gpushare_session *act(void)
 {
 	const struct gpushare_open_options options = {.timeout_ms = TIMEOUT_MS};
@@ -88,7 +88,7 @@ static void tell_all(void)
 	}
 	make(session, "w7", 0);
 	CHECK(scripted.resyncings == 1);
-	/* freed while there is none: the next one hears of the rest */
+	/* a buffer freed while there is no registry is not told to the next one */
 	scripted_end();
 	OK(gpushare_free(all[0]));
 	scripted_start();
@@ -112,7 +112,7 @@ static void want_some(void)
 	restart();
 	memcpy(scripted.wants, (uint64_t[]){101, 102, 103}, 3 * sizeof(uint64_t));
 	scripted.wants_count = 3;
-	ask(session); /* whose sentence stays */
+	ask(session); /* sharing again must keep the request's error text */
 	CHECK(scripted.shares_count == 3 && scripted.came == 1);
 	for (int i = 0; i < 3; i++) {
 		const gpushare_Share *again = shared_as(first[i].buffer.name);
@@ -123,7 +123,7 @@ static void want_some(void)
 		CHECK(scripted.brought[again - scripted.shares] ==
 		      backing_is_fd(first[i].buffer.backing));
 	}
-	/* the name is another's now */
+	/* the name now belongs to another buffer */
 	scripted.share_status = GPUSHARE_E_EXISTS;
 	restart();
 	ask(session);
@@ -136,7 +136,7 @@ static void want_some(void)
 	OK(gpushare_close(session));
 }
 
-/* As long as for any registry that fails, and a close does not wait for each buffer. */
+/* An unresponsive registry costs one timeout, and closing doesn't wait again for each buffer. */
 static void wait_for_it(void)
 {
 	struct gpushare_session *session = act();
@@ -155,7 +155,8 @@ static void wait_for_it(void)
 	CHECK(raw_now_ms() - begin < TIMEOUT_MS + 300 + raw_slack_ms());
 }
 
-/* A registry that ends between its answer and its descriptor: the next one is asked again. */
+/* The registry ends after its answer and before its descriptor arrives. The next one is asked
+ * again. */
 static void adopt_twice(void)
 {
 	const struct gpushare_alloc_options adopting = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The API against a registry that a test plays: one after the other ends with a question or a descriptor in
- * its hands, and it is had of the next that lives long enough, by the deadline; a buffer that two threads
- * commit at once; and events of who shares what is none, gives out another thing, or was started anew. */
+/* The API against a registry that the test plays. Registries end during a request or before a
+ * descriptor arrives, and a later one answers within the deadline. Two threads commit one
+ * buffer. Events meet invalid handles, wrong answers and a restarted registry. */
 #include "unit.h"
 
 #include "api/api_session.h"
@@ -11,11 +11,12 @@
 #include "stage.h"
 
 #define MIB ((size_t)1 << 20)
-#define ENDINGS (CLIENT_TRIES + 1) /* more than one registry is asked */
+#define ENDINGS (CLIENT_TRIES + 1) /* more tries than one registry process gets */
 #define TIMEOUT_MS 5000
 #define SHORT_MS 120
 
-/* The scripted registry is one process; where `process` is more than 0, each connection is to another one. */
+/* Pid that getsockopt() reports for the registry; each connection gets the next one. 0: the real
+ * pid. */
 static _Atomic int process;
 
 int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
@@ -27,7 +28,7 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 	return result;
 }
 
-/* A registry that this part plays; `first`: the process that its first connection is to, 0: they are all to one. */
+/* Open a session with a played registry; `first` is the initial value of `process`. */
 static struct gpushare_session *played(unsigned int timeout_ms, int first)
 {
 	const struct gpushare_open_options options = {.timeout_ms = timeout_ms};
@@ -59,7 +60,7 @@ static int make(struct gpushare_session *session, const char *name, uint32_t fla
 	return gpushare_alloc_with(session, name, 2 * MIB, &options, out_buffer);
 }
 
-/* What each attach gets from now on. */
+/* The memory that each attach gets from now on. */
 static void give_memory(void)
 {
 	struct vmm_mapping memory;
@@ -94,7 +95,7 @@ static void adopt(void)
 	OK(gpushare_close(session));
 }
 
-/* As another process's. */
+/* A session that attaches another process's buffer. */
 static struct gpushare_session *act_attacher(unsigned int timeout_ms)
 {
 	struct gpushare_session *session = act(timeout_ms);
@@ -117,7 +118,7 @@ static void attach(void)
 	OK(gpushare_close(session));
 }
 
-/* The first is told where to ask; the next ones ask there at once. */
+/* The first attach is told to ask at fds.sock; later ones ask there directly. */
 static void attach_again(void)
 {
 	struct gpushare_session *session = act_attacher(TIMEOUT_MS);
@@ -132,7 +133,7 @@ static void attach_again(void)
 	OK(gpushare_close(session));
 }
 
-/* One that closes each connection does not want us. */
+/* One registry process that closes every connection refuses this client. */
 static void attach_to_the_same(void)
 {
 	struct gpushare_session *session = act_attacher(TIMEOUT_MS);
@@ -141,7 +142,7 @@ static void attach_to_the_same(void)
 	process = 0;
 	scripted.lose_fds = ENDINGS;
 	CHECK(gpushare_attach(session, "w", NULL, &buffer) < 0 && !buffer);
-	scripted_lock(); /* nothing was answered that would say that it is done */
+	scripted_lock(); /* no answer orders this access, so lock */
 	CHECK(scripted.given == CLIENT_TRIES);
 	scripted_unlock();
 	OK(gpushare_close(session));
@@ -198,7 +199,7 @@ static struct gpushare_event *create(struct gpushare_session *session, const cha
 	return event;
 }
 
-/* A handle that CUDA never made, and an address that is no event here. */
+/* Share a handle that CUDA never made and an address that is no event of this process. */
 static void lie(struct gpushare_session *session, const char *name, uint64_t address)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
@@ -239,7 +240,7 @@ static void believer(void)
 	say();
 }
 
-/* One that knows of no events, or mistakes the one for the other. */
+/* The registry gives an event for a buffer, or a buffer for an event. */
 static void strange_registry(void)
 {
 	struct gpushare_session *session = played(raw_limit_ms(600), 0);
@@ -256,7 +257,7 @@ static void strange_registry(void)
 	OK(gpushare_close(session));
 }
 
-/* One that was started anew, and wants what it does not have. */
+/* A restarted registry asks for the event that it lost. */
 static void wanting_registry(void)
 {
 	static gpushare_Share first;
@@ -277,7 +278,7 @@ static void wanting_registry(void)
 	CHECK(scripted.shares[0].again == 101 && !scripted.shares[0].orphan);
 	CHECK(!memcmp(&scripted.shares[0].buffer, &first.buffer, sizeof(first.buffer)));
 	CHECK(!memcmp(scripted.shares[0].handle, first.handle, sizeof(first.handle)));
-	/* nobody there: what is done with an event goes on */
+	/* without a registry an existing event still works */
 	scripted_end();
 	OK(gpushare_event_record(event, NULL));
 	OK(gpushare_event_wait_host(event, 1000));
@@ -353,7 +354,7 @@ static void unanswered(void)
 	OK(gpushare_close(session));
 }
 
-/* One question is enough for both. */
+/* Two threads commit the buffer with one request. */
 static void answered_late(void)
 {
 	long long began_ms;
@@ -366,7 +367,7 @@ static void answered_late(void)
 	other = begin_other(&status);
 	usleep(50000);
 	OK(gpushare_commit(buffer));
-	CHECK(raw_now_ms() - began_ms >= COMMIT_MS / 2); /* not before it can have been answered */
+	CHECK(raw_now_ms() - began_ms >= COMMIT_MS / 2); /* not before the answer */
 	CHECK(!pthread_join(other, NULL) && !status && commits() == 1);
 	is_staged(false);
 	scripted.nap_ms = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names that nobody sees before gpushare_commit(). */
+/* Staged buffers, whose names other processes can't see before gpushare_commit(). */
 #include "unit.h"
 
 #include "stage.h"
@@ -39,18 +39,18 @@ static void make(void)
 	struct gpushare_info info;
 
 	OK(gpushare_alloc_with(session, "x", SIZE, &staged, &buffer));
-	OK(gpushare_stat(session, "x", &info)); /* its own process has it */
+	OK(gpushare_stat(session, "x", &info)); /* visible to the owner's process */
 	CHECK(info.flags == (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED));
 	CHECK(listed(session) == 1);
 	say();
 	hear();
-	stage_end_registry(); /* what it writes down is no other's to see either */
+	stage_end_registry(); /* must stay hidden after a restart too */
 	say();
 	hear();
 	fill(buffer);
 	OK(gpushare_tag(session, "x", &tag, 1));
 	say();
-	usleep(100000); /* the other one waits for it by then */
+	usleep(100000); /* the other process waits for the name by then */
 	OK(gpushare_commit(buffer));
 	OK(gpushare_commit(buffer));
 	gpushare_buffer_info(buffer, &info);
@@ -95,13 +95,13 @@ static void look(void)
 	FAILS(E_INVALID, "attached here", gpushare_commit(buffer));
 	say();
 	hear();
-	OK(gpushare_stat(session, "x", &info)); /* it is kept from then on */
+	OK(gpushare_stat(session, "x", &info)); /* it is kept from the commit on */
 	OK(gpushare_detach(buffer));
 	OK(gpushare_unlink(session, "x"));
 	OK(gpushare_close(session));
 }
 
-/* Nothing is written down of what the registry had: it is told, and then asked. */
+/* The registry loses its records before the commit: the session resyncs first, then commits. */
 static void lose_and_commit(void)
 {
 	struct gpushare_session *session = part_session(), *other = part_session();
@@ -134,11 +134,11 @@ static void ask_nonsense(void)
 	FAILS(E_INVALID, "STAGED", gpushare_alloc_with(session, "x", SIZE, &both, &buffer));
 	FAILS(E_INVALID, "buffer is NULL", gpushare_commit(NULL));
 	OK(gpushare_alloc(session, "x", -1, SIZE, &buffer));
-	OK(gpushare_commit(buffer)); /* there is nothing to do */
+	OK(gpushare_commit(buffer)); /* no effect: it is not staged */
 	OK(gpushare_share_with(session, "part", gpushare_pointer(buffer), 4096, &later, &part));
 	gpushare_buffer_info(part, &info);
 	CHECK(info.backing == GPUSHARE_BACKING_IPC && info.flags == GPUSHARE_FLAG_STAGED);
-	OK(gpushare_unlink(other, "part")); /* of the same process */
+	OK(gpushare_unlink(other, "part")); /* another session of the process */
 	FAILS(E_NOT_FOUND, "part", gpushare_commit(part));
 	OK(gpushare_close(session));
 	OK(gpushare_close(other));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Unified buffers, where a script of one thread can't look: many threads, and hostile records. */
+/* Unified buffers used by many threads, and records with hostile addresses. */
 #include "unit.h"
 
 #include "api/api_session.h"
@@ -26,7 +26,7 @@ static void owner(void)
 	OK(gpushare_close(session));
 }
 
-/* In a session of its own, and one that all have. */
+/* Attach in a session of the thread and in one that all threads share. */
 static void *come_and_go(void *shared)
 {
 	struct gpushare_session *sessions[] = {part_session(), shared};
@@ -57,7 +57,7 @@ static void many_threads(void)
 
 	hear();
 	session = part_session();
-	OK(gpushare_attach(session, "one", &waiting, &buffer)); /* the driver is open then */
+	OK(gpushare_attach(session, "one", &waiting, &buffer)); /* opens the driver */
 	pointer = gpushare_pointer(buffer);
 	OK(gpushare_detach(buffer));
 	before = descriptors_open();
@@ -68,7 +68,7 @@ static void many_threads(void)
 	CHECK(descriptors_open() == before);
 	CHECK(mmap((void *)(uintptr_t)pointer, SIZE, PROT_NONE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
-		   0) == (void *)(uintptr_t)pointer); /* nothing of it is left */
+		   0) == (void *)(uintptr_t)pointer); /* the range is free again */
 	OK(gpushare_close(session));
 	say();
 }
@@ -85,7 +85,7 @@ static void owner_of_a_file(void)
 	owner();
 }
 
-/* What an owner says of its memory is no reason to harm who attaches it. */
+/* False records from an owner must not harm a process that attaches the buffer. */
 static void lie(struct gpushare_session *session, const char *name, uint64_t address,
 		uint64_t base_size)
 {
@@ -143,7 +143,7 @@ static void believer(void)
 	say();
 }
 
-/* A registry that came since counts anew: what is mapped is found by the new number alone. */
+/* After a restart the buffer has a new generation; its mapping is found only under that one. */
 static void renamer(void)
 {
 	struct gpushare_session *session;
@@ -162,7 +162,7 @@ static void renamer(void)
 	CHECK(!unified_has(base, generation) && !unified_use(base, generation, &mapping));
 	CHECK(unified_use(base, generation + 3, &mapping) && mapping.pointer == base);
 	OK(gpushare_free(buffer));
-	CHECK(unified_has(base, generation + 3)); /* used once more */
+	CHECK(unified_has(base, generation + 3)); /* from unified_use() above */
 	OK(unified_drop(base));
 	CHECK(!unified_has(base, generation + 3));
 	OK(gpushare_close(session));

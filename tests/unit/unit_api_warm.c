@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Look-ups and attaches that need no question, and when they need one again: never of what is not there any
- * more. */
+/* Look-ups and attaches that are answered from shared pages without a request, and when they
+ * must ask again. They must never find a buffer that is gone. */
 #include "unit.h"
 
 #include "api/api_session.h"
 #include "filled.h"
 
 #define SIZE 100000
-#define LOOKS 2 /* a connection's first look-ups, which ask */
+#define LOOKS 2 /* a connection's first look-ups, which ask the registry */
 
-/* Was the registry asked meanwhile? */
+/* Return whether the session has sent a request since the last call. */
 static bool is_asked(struct gpushare_session *session)
 {
 	static uint32_t before;
@@ -68,7 +68,7 @@ static void same_answers(void)
 	OK(gpushare_close(session));
 }
 
-/* What a registry said before it was killed says nothing; its successor has an index of its own. */
+/* A killed registry's index is no longer believed; the next registry has its own. */
 static void lose_registry(void)
 {
 	struct gpushare_session *session = part_session(), *manual;
@@ -83,7 +83,7 @@ static void lose_registry(void)
 	looked_up(manual, "x", false);
 	stage_end_registry();
 	FAILS(E_NO_REGISTRY, "", gpushare_stat(manual, "x", &info));
-	OK(gpushare_stat(session, "x", &info)); /* which starts one, and tells it */
+	OK(gpushare_stat(session, "x", &info)); /* starts one and resyncs */
 	looked_up(session, "x", true);
 	looked_up(session, "x", false);
 	OK(gpushare_close(manual));
@@ -112,7 +112,7 @@ static void look_up_in_threads(void)
 	OK(gpushare_alloc_with(owner, "x", SIZE, &kept, &x));
 	for (int i = 0; i < 3; i++)
 		CHECK(!pthread_create(&thread[i], NULL, look_up_all, session));
-	for (int i = 1; i < 40; i++) { /* each a generation more, in place of the one before */
+	for (int i = 1; i < 40; i++) { /* each one a new generation */
 		OK(gpushare_free(x));
 		OK(gpushare_alloc_with(owner, "x", (size_t)(1 + i % 2) * SIZE, &kept, &x));
 	}
@@ -123,7 +123,7 @@ static void look_up_in_threads(void)
 }
 
 #define SIZE 100000
-#define COLD 3 /* a session's first attaches of one buffer, until the next needs no question */
+#define COLD 3 /* attaches that ask the registry before one needs no request */
 
 static struct gpushare_buffer *attached(struct gpushare_session *session, const char *name)
 {
@@ -159,7 +159,7 @@ static void own(void)
 
 	OK(gpushare_alloc(session, "x", 0, SIZE, &x));
 	say();
-	hear(); /* it is warm there: another name's coming and going is nothing to it */
+	hear(); /* the attach is warm there; changes of other names don't matter */
 	OK(gpushare_alloc(session, "y", 0, SIZE, &y));
 	OK(gpushare_free(y));
 	say();
@@ -185,21 +185,21 @@ static void use(void)
 	say();
 	hear();
 	CHECK(attached(session, "x") == x && !is_asked(session));
-	/* The address is the registry's to tell. */
+	/* Only the registry can tell the address. */
 	FAILS(E_ADDRESS_TAKEN, "attached here already",
 	      gpushare_attach(session, "x", &same, &other));
 	CHECK(is_asked(session));
 	CHECK(part_attachers(session, "x") == COLD);
 	is_asked(session);
-	detach_all(x, 2); /* what the registry does not know of goes first */
+	detach_all(x, 2); /* attaches without a request are detached first */
 	CHECK(!is_asked(session) && part_attachers(session, "x") == COLD);
 	detach_all(x, 1);
 	CHECK(part_attachers(session, "x") == COLD - 1);
 	say();
-	hear(); /* withdrawn */
+	hear(); /* x is withdrawn */
 	FAILS(E_NOT_FOUND, "x", gpushare_attach(session, "x", NULL, &other));
 	say();
-	hear(); /* and there anew, while the old one is attached still */
+	hear(); /* shared again; the old one is still attached */
 	other = warmed(session, "x", 1);
 	CHECK(other != x && gpushare_size(other) == 2 * SIZE && gpushare_size(x) == SIZE);
 	CHECK(attached(session, "x") == other);
@@ -257,7 +257,7 @@ static void threads(void)
 	in_threads(session);
 	CHECK(warm->warm == 1 && warm->count == COLD);
 	detach_all(warm, COLD + 1);
-	in_threads(session); /* the last one of them unmaps it, again and again */
+	in_threads(session); /* the last thread to detach unmaps it each time */
 	CHECK(!session->buffers && part_attachers(owner, "x") == 0);
 	OK(gpushare_close(session));
 	OK(gpushare_close(owner));

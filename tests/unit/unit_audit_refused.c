@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The audit of those who are too many. */
+/* The audit log of refused watchers and connections. */
 #include "unit.h"
 
 #include "configured.h"
@@ -33,7 +33,7 @@ static void a_watcher_too_many(void **state)
 	close(second);
 }
 
-/* Connections above the limit, and those that are to hear of it. */
+/* Exceed the limit and also the spare connections over which a refusal is still answered. */
 static void a_connection_too_many(void **state)
 {
 	int fds[2 * LIMIT_CONNECTIONS_SPARE + 3];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Which program is started as a registry, and with what: a stand-in that writes down what it got. */
+/* Which program autostart runs as the registry, and how. A stand-in program records its
+ * arguments, environment and descriptors. */
 #include "unit.h"
 
 #include <linux/filter.h>
@@ -29,7 +30,7 @@ static void write_file(const char *name, const char *text, mode_t mode)
 	close(fd);
 }
 
-/* A program of that name in a folder of that name. */
+/* Write the program FOLDER/gpushare-registry. */
 static void put_program(const char *folder, const char *text, mode_t mode)
 {
 	char name[64];
@@ -48,7 +49,7 @@ static void put_witness(void)
 	    "#!/bin/sh\n"
 	    "{ echo \"$*\"; pwd; env; for fd in /proc/$$/fd/*; do echo \"fd ${fd##*/}\"; done\n"
 	    "while read -r line; do case $line in SigBlk:*|SigIgn:*) echo \"$line\" ;; esac; done\n"
-	    "} </proc/$$/status >%s/said.new\n" /* by itself: a shell that waits blocks signals */
+	    "} </proc/$$/status >%s/said.new\n" /* builtins only: a waiting shell blocks signals */
 	    "mv %s/said.new %s/said\n",
 	    directory, directory, directory);
 	put_program("good", text, 0755);
@@ -124,7 +125,7 @@ static void nothing_is_found(void **state)
 	assert_says("gpushare-registry was not found");
 	unsetenv("PATH");
 	assert_int_equal(start(), GPUSHARE_E_NO_REGISTRY);
-	/* What is named is meant, and nothing else. */
+	/* If $GPUSHARE_REGISTRY is set, the PATH is not searched. */
 	put_witness();
 	setenv("PATH", inside("good"), 1);
 	setenv("GPUSHARE_REGISTRY", inside("none"), 1);
@@ -133,7 +134,7 @@ static void nothing_is_found(void **state)
 	assert_int_not_equal(access(inside("said"), F_OK), 0);
 }
 
-/* Past what is empty, too long, not there or no program. */
+/* PATH entries that are empty, too long, missing or not executable are skipped. */
 static void found_on_the_path(void **state)
 {
 	char *path, *line, said_dir[128];
@@ -169,7 +170,7 @@ static void found_on_the_path(void **state)
 	free(path);
 }
 
-/* As a kernel before 5.9 answers. */
+/* Make close_range() fail as on a kernel before 5.9. */
 static void forbid_close_range(void)
 {
 	struct sock_filter steps[] = {
@@ -201,7 +202,7 @@ static void an_old_kernel_closes_one_by_one(void **state)
 
 		forbid_close_range();
 		assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
-		files.rlim_cur = 150; /* what is open above stays so */
+		files.rlim_cur = 150; /* descriptors above stay open */
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 		_exit(start() != GPUSHARE_OK);
 	}
@@ -212,7 +213,7 @@ static void an_old_kernel_closes_one_by_one(void **state)
 	close(extra);
 }
 
-/* It is told at once, not when nobody has answered in time. */
+/* The failure is reported at once, not after a timeout. */
 static void what_cant_be_started_is_said(void **state)
 {
 	if (is_emulated())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Large files by several threads: on a disk, in a tmpfs, and where the kernel refuses a way. */
+/* Large files written by several threads: on a disk, in a tmpfs, and with system calls refused. */
 #include "unit.h"
 
 #include "../../tools/bulk.h"
@@ -8,11 +8,11 @@
 
 #define SIZE ((size_t)(20 << 20) + 4096 + 77)
 
-/* What the kernel is made to answer; the C library's own are not asked. */
+/* What the replaced system calls below answer. */
 static struct {
-	const unsigned char *unreadable; /* BULK_BLOCK there: no disk reads from it itself */
-	int direct;			 /* errno of all that goes past the page cache */
-	int populate;			 /* errno of madvise() */
+	const unsigned char *unreadable; /* direct writes from these BULK_BLOCK bytes fail */
+	int direct;			 /* errno of direct writes; 0: they work */
+	int populate;			 /* errno of populating madvise(); 0: it works */
 	int cpus;
 	atomic_int bounced, refused;
 } kernel;
@@ -92,7 +92,7 @@ static int open_in(const char *folder)
 	return fd;
 }
 
-/* All of the data in blocks of `step`; 0 or an errno. */
+/* Write all data in blocks of `step`. Returns 0 or an errno. */
 static int put(struct bulk *bulk, size_t step)
 {
 	int error = 0;
@@ -134,7 +134,7 @@ static void test_disk(void **state)
 {
 	assert_int_not_equal(put_in("/var/tmp", BULK_BLOCK), BULK_NONE);
 	put_in("/var/tmp", 3 << 20);
-	put_in("/var/tmp", (1 << 20) + 512); /* not as a disk takes it */
+	put_in("/var/tmp", (1 << 20) + 512); /* not aligned for direct writes */
 }
 
 static void test_tmpfs(void **state)
@@ -160,7 +160,8 @@ static void test_small(void **state)
 	close(fd);
 }
 
-/* Memory that a GPU's driver has mapped may be none for a disk: then by way of our own. */
+/* A disk may be unable to read memory that a GPU driver has mapped. The data is then copied
+ * first. */
 static void test_unreadable(void **state)
 {
 	kernel.unreadable = data;
@@ -182,7 +183,7 @@ static void test_old_kernel(void **state)
 	assert_true(kernel.refused > 0);
 }
 
-/* A disk that fails, a tmpfs that another fills meanwhile: the errno, and no signal. */
+/* If a disk fails or others fill the tmpfs, the result is an errno and no signal. */
 static void test_fails(void **state)
 {
 	static const struct {

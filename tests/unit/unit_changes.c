@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon's page of changes: whose count grows when, and that nobody else writes to it. */
+/* The daemon's page of changes: when a name's count grows, and that only the daemon can write. */
 #include "unit.h"
 
 #include "raw_fds.h"
@@ -19,7 +19,7 @@ static int kept(int own, const char *name)
 	return raw_fds_put(own, name, GPUSHARE_FLAG_KEEP);
 }
 
-/* Names that count at other places. */
+/* The names count in different slots. */
 static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 {
 	const struct changes_page *page = page_map();
@@ -45,7 +45,8 @@ static void a_count_grows_when_its_name_goes_or_is_replaced(void **state)
 	while (raw_say(other, raw_lookup("x", 0)) != GPUSHARE_E_NOT_FOUND)
 		raw_sleep_ms(1);
 	assert_int_not_equal(count_of(page, "x"), before);
-	/* Kept without an owner it is the same buffer; what comes in its place is another. */
+	/* A buffer kept without its owner stays the same buffer; the one that replaces it is
+	 * another. */
 	pid = raw_owner_by("k", kept);
 	before = count_of(page, "k");
 	kill(pid, SIGKILL);
@@ -76,7 +77,7 @@ static void every_daemon_begins_elsewhere(void **state)
 		assert_int_not_equal(atomic_load(&first->count[i]), atomic_load(&second->count[i]));
 }
 
-/* A descriptor beside the question is nonsense, as beside any but a request. */
+/* Only requests may carry a descriptor. */
 static void it_is_asked_for_with_nothing_beside(void **state)
 {
 	int before = raw_fds_settled(), fd = raw_fds_dial(), file = raw_fds_make();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The registry client and registries that end: resuming, telling anew, asking once more. */
+/* The registry client when registries end: it resumes the session, resyncs and repeats requests. */
 #include "unit.h"
 
 #include "client/client.h"
@@ -10,7 +10,7 @@
 #define TIMEOUT_MS raw_limit_ms(400)
 
 static struct client *client;
-static unsigned int resynced; /* by tell() */
+static unsigned int resynced; /* calls of tell() that succeeded */
 static int tell_answers;
 
 static int set_up(void **state)
@@ -39,7 +39,7 @@ static void restart(void)
 	scripted_start();
 }
 
-/* One part that tells of nothing. */
+/* A resync of one empty part. */
 static int tell(struct client *its, void *owner, int64_t deadline_ms)
 {
 	int status;
@@ -79,7 +79,7 @@ static void the_session_is_resumed(void **state)
 	assert_int_equal(client->connections, 2);
 }
 
-/* Dead before the answer: asked again, after the resyncing. */
+/* If the registry ends before its answer, the request is repeated after the resync. */
 static void what_got_no_answer_is_asked_again(void **state)
 {
 	client_resync_by(client, tell, &resynced);
@@ -92,14 +92,14 @@ static void what_got_no_answer_is_asked_again(void **state)
 	assert_int_equal(stat_it(), GPUSHARE_OK);
 	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 5);
 	assert_int_equal(resynced, 2);
-	/* and nobody is asked where there is none */
+	/* no request is repeated if no registry can be reached */
 	scripted.drop_at = gpushare_Request_stat_tag;
 	scripted.end_at = gpushare_Request_resync_tag;
 	assert_int_equal(stat_it(), GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(scripted.asked[gpushare_Request_stat_tag], 6);
 }
 
-/* Until the request that waits has withdrawn it. */
+/* A buffer whose deferred free has not reached the registry is still told as shared. */
 static void what_goes_into_deferred_is_told_of(void **state)
 {
 	const gpushare_Hold *hold = &client->aside.verb.resync.shared[0];
@@ -145,7 +145,7 @@ static void a_registry_that_never_takes_it_in(void **state)
 	assert_int_equal(resynced, 1);
 }
 
-/* One part in each call: what is told is all in PARTS of them. */
+/* A resync of PARTS parts, one per call. */
 #define PARTS 3
 
 static int tell_in_parts(struct client *its, void *owner, int64_t deadline_ms)
@@ -167,8 +167,8 @@ static int detach_it(void)
 	return client_call(client, 0);
 }
 
-/* Told of in the first part, and detached at the second: the registry is to hear of that, however many parts
- * follow. */
+/* If a buffer told in the first part is detached during the second, the whole resync is
+ * repeated. */
 static void what_is_detached_meanwhile_is_told_once_more(void **state)
 {
 	client_resync_by(client, tell_in_parts, &resynced);
@@ -184,7 +184,7 @@ static void what_is_detached_meanwhile_is_told_once_more(void **state)
 		assert_int_equal(resynced, i);
 	}
 	assert_false(client->fresh);
-	/* In the first part it is told of without that. */
+	/* A detach that starts the resync needs no repetition. */
 	restart();
 	assert_int_equal(detach_it(), GPUSHARE_OK);
 	while (client->fresh)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Peers that leave before they are greeted, and registries that end: who comes next is served. */
+/* Peers that leave before the greeting, and registries that end: the next client or registry is
+ * served. */
 #include "unit.h"
 
 #include "client/client.h"
 #include "raw.h"
 
-#define SOON_MS 80 /* after a connection that was lost nng once paused for 100 */
+#define SOON_MS 80 /* after a lost connection nng once paused for 100 */
 
 static struct client *fresh_client(void)
 {
@@ -47,7 +48,7 @@ static void socket_of(int at, char out_path[GPUSHARE_PATH_MAX + 8])
 	snprintf(out_path, GPUSHARE_PATH_MAX + 8, "%s.%d", raw_here.socket, at);
 }
 
-/* The daemon stops before that: it would leave without its socket. */
+/* The daemon is stopped first, because it exits if its socket disappears. */
 static void set_aside(int at)
 {
 	char path[GPUSHARE_PATH_MAX + 8];
@@ -70,7 +71,7 @@ static bool take_request(int fd, uint32_t *out_id)
 	return size >= 0 && raw_read(fd, body, (size_t)size, RAW_TIMEOUT_MS);
 }
 
-/* It is greeted, and its first request is there. */
+/* Complete the handshake and wait for the first request. */
 static bool hear_out(int fd)
 {
 	reply answer = {.which_body = gpushare_Reply_hello_tag};
@@ -90,8 +91,8 @@ static bool hear_out(int fd)
 	return raw_write(fd, wire, header + size) && take_request(fd, &id);
 }
 
-/* A process that ends with a greeting in its hands, or a request, and the next one's socket is in its
- * place. */
+/* A registry process that exits during the greeting or a request, after putting the next one's
+ * socket in place. */
 static void end_early(int at, bool asked, bool last)
 {
 	struct sockaddr_un here = {.sun_family = AF_UNIX};
@@ -122,7 +123,8 @@ static long long ask_ms(void)
 	return raw_now_ms() - began_ms;
 }
 
-/* In front of the daemon, whose socket comes last; it would make another meanwhile. */
+/* The successors serve before the daemon, whose socket is the last. The daemon is stopped, or it
+ * would make a new socket. */
 static void start_successors(pid_t *pids, int count, bool asked)
 {
 	char path[GPUSHARE_PATH_MAX + 8];
@@ -135,7 +137,7 @@ static void start_successors(pid_t *pids, int count, bool asked)
 		while (access(path, F_OK))
 			raw_sleep_ms(1);
 	}
-	raw_sleep_ms(50); /* they listen */
+	raw_sleep_ms(50); /* until all listen */
 	set_aside(count);
 	socket_of(0, path);
 	assert_int_equal(rename(path, raw_here.socket), 0);
@@ -155,7 +157,7 @@ static void play_successors(bool asked)
 	}
 }
 
-/* However many: each of them is another one. */
+/* Each registry is a new process, so the client tries more than CLIENT_TRIES times. */
 static void registries_that_end_one_after_the_other(void **state)
 {
 	play_successors(false);
@@ -166,7 +168,8 @@ static void registries_that_end_one_after_the_other_under_a_request(void **state
 	play_successors(true);
 }
 
-/* Each of them is another one, that is started for it: they are so many, and not at once. */
+/* Each request ends a registry and finds a new one. The client stops after CLIENT_ENDINGS
+ * registries or at its timeout, and pauses between them. */
 static void what_ends_each_registry_is_not_asked_for_ever(void **state)
 {
 	static const struct {
@@ -188,7 +191,7 @@ static void what_ends_each_registry_is_not_asked_for_ever(void **state)
 		start_successors(pids, TOO_MANY, true);
 		began_ms = raw_now_ms();
 		client->request.which_verb = gpushare_Request_stat_tag;
-		assert_true(client_call(client, 0) < 0); /* one of them may just be asked */
+		assert_true(client_call(client, 0) < 0); /* the error depends on timing */
 		assert_in_range(raw_now_ms() - began_ms, cases[i].least_ms,
 				cases[i].timeout_ms + 100 + raw_slack_ms());
 		for (int at = 0; at < TOO_MANY; at++) {
@@ -209,7 +212,7 @@ static void what_ends_each_registry_is_not_asked_for_ever(void **state)
 	}
 }
 
-/* One that closes each connection does not want us: that is soon said. */
+/* A registry that closes each connection refuses this client; the client fails early. */
 static void one_that_refuses_is_not_asked_for_ever(void **state)
 {
 	const struct client_options options = {

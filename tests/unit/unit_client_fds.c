@@ -12,7 +12,7 @@
 
 static char fds_socket[GPUSHARE_PATH_MAX];
 static struct client *client;
-static int file; /* to share */
+static int file; /* the descriptor that share() sends */
 
 static int set_up(void **state)
 {
@@ -77,7 +77,7 @@ static void a_descriptor_comes_back(void **state)
 	assert_string_equal(word, "hello");
 	close(fd);
 	assert_int_equal(client_take_fd(client), -1);
-	/* what nobody takes is closed by the next call */
+	/* a descriptor that was not taken is closed by the next call */
 	assert_int_equal(attach("x"), GPUSHARE_OK);
 	assert_int_equal(descriptors_open(), before + 1);
 	assert_int_equal(attach("y"), GPUSHARE_E_NOT_FOUND);
@@ -100,7 +100,7 @@ static void a_groups_name_is_asked_for_first(void **state)
 	assert_true(client->reply.body.share.generation);
 }
 
-/* What was posted before is done before, though it goes by the other socket. */
+/* A posted request is handled before a later one, although they use different sockets. */
 static void nothing_overtakes(void **state)
 {
 	request withdraw;
@@ -125,7 +125,7 @@ static void what_is_refused_says_why(void **state)
 	assert_true(client->socket.fd >= 0);
 }
 
-/* The registry was ended, with its sockets left behind or taken along. */
+/* The registry was killed. Its sockets are left behind, then removed. */
 static void a_registry_that_is_gone(void **state)
 {
 	int before;
@@ -140,7 +140,8 @@ static void a_registry_that_is_gone(void **state)
 	assert_int_equal(attach("x"), GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(client_take_fd(client), -1);
 	assert_int_equal(descriptors_open(), before - 1);
-	/* One that took its place is found, by a client that believes to be connected to the first. */
+	/* The client finds the next registry, although it believes that it is connected to the
+	 * first. */
 	raw_daemon_start(&raw_here, NULL);
 	assert_int_equal(client_connect(client), GPUSHARE_OK);
 	kill(raw_here.pid, SIGKILL);
@@ -149,7 +150,8 @@ static void a_registry_that_is_gone(void **state)
 	assert_int_equal(share("x"), GPUSHARE_OK);
 }
 
-/* As after a chroot(): the connection stays, and only the first of many waits for its end. */
+/* The socket can't be reached, as after a chroot(). The connection stays, and only the first of
+ * many calls waits for the registry to end. */
 static void a_registry_without_that_socket(void **state)
 {
 	long long begun_ms;
@@ -157,7 +159,7 @@ static void a_registry_without_that_socket(void **state)
 	unlink(fds_socket);
 	assert_int_equal(share("x"), GPUSHARE_E_NOT_SUPPORTED);
 	assert_why("older than");
-	/* and what it has shared with that registry stands */
+	/* the client keeps what it has shared over the main connection */
 	assert_true(client->socket.fd >= 0);
 	begun_ms = raw_now_ms();
 	for (int i = 0; i < 100; i++)
@@ -165,7 +167,8 @@ static void a_registry_without_that_socket(void **state)
 	assert_in_range(raw_now_ms() - begun_ms, 0, 1000 + raw_slack_ms());
 }
 
-/* In place of fds.sock: reads the question and does `how` with it. */
+/* Listen in place of fds.sock. For each connection read the request and call `how`; NULL: never
+ * answer. */
 static pid_t stand_in(void (*how)(int fd))
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -213,7 +216,8 @@ static void fail_within_time(void (*how)(int fd), int status, const char *words)
 	assert_in_range(raw_now_ms() - begin, status == GPUSHARE_E_TIMED_OUT ? TIMEOUT_MS : 0,
 			TIMEOUT_MS + 500 + raw_slack_ms());
 	assert_int_equal(client_take_fd(client), -1);
-	/* It may have been done: the answer is waited for first, or all is told anew, over the same connection. */
+	/* The request may have been carried out. The connection stays, to wait for the answer or
+	 * to resync. */
 	assert_int_equal(client->socket.fd >= 0, status != GPUSHARE_E_NO_REGISTRY);
 	assert_int_equal(client_is_silent(client), status != GPUSHARE_E_PROTOCOL);
 	if (status == GPUSHARE_E_PROTOCOL)
@@ -247,7 +251,7 @@ static void talk_nonsense(int fd)
 	(void)!send(fd, "nonsense", 8, MSG_NOSIGNAL);
 }
 
-/* Descriptors that nobody asked for, with an answer that says yes; and one too many. */
+/* A successful answer with descriptors that were not asked for, and one more than allowed. */
 static void bring_gifts(int fd)
 {
 	struct fds_header answer = {.version = FDS_VERSION, .verb = FDS_ASK};
@@ -270,7 +274,7 @@ static void answers_that_make_no_sense(void **state)
 	fail_within_time(mistake_the_question, GPUSHARE_E_PROTOCOL, "does not speak");
 }
 
-/* What it does when it goes on is not done by a next connection's name: that is told of first. */
+/* The late answer is settled before the next request is sent. */
 static void a_stopped_registry(void **state)
 {
 	long long begin;
@@ -287,8 +291,7 @@ static void a_stopped_registry(void **state)
 
 #define LATE_MS 900
 
-/* The registry ends with the question in its hands, when most of the time is gone; and who then listens
- * in its place says nothing. */
+/* The registry ends during the request, near the timeout. The next listener never answers. */
 static void end_late(int fd)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -300,7 +303,7 @@ static void end_late(int fd)
 	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 8))
 		_exit(1);
 	kill(raw_here.pid, SIGKILL);
-	raw_sleep_ms(50); /* its end is seen before the answer is missed */
+	raw_sleep_ms(50); /* let the client see the registry's end first */
 	close(fd);
 }
 

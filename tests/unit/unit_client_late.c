@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon is stopped under a request, and goes on: the connection stays, and nothing is left of what its
- * caller did not wait for. */
+/* The daemon is stopped during a request and continues later. The connection stays, and nothing
+ * is left of a request whose caller gave up. */
 #include "unit.h"
 
 #include "base/monotonic.h"
@@ -11,7 +11,7 @@
 #define TIMEOUT_MS raw_limit_ms(200)
 
 static struct client *client;
-static int peer; /* of another process */
+static int peer; /* a client in another process */
 static int file;
 
 static int set_up(void **state)
@@ -42,7 +42,7 @@ static int ask(request what, int goes)
 	return client_call(client, 0);
 }
 
-/* The registry is stopped; it is asked, and not waited for longer than that. */
+/* Ask the stopped registry; the call must return at its timeout. */
 static void ask_in_vain(request what, int goes)
 {
 	long long began_ms = raw_now_ms();
@@ -70,7 +70,7 @@ static request stat_of(void)
 	return (request){.which_verb = gpushare_Request_stat_tag};
 }
 
-/* Over the first connection, whose session has what it had. */
+/* The first connection still works, without a resync. */
 static void assert_answers(void)
 {
 	assert_int_equal(ask(stat_of(), -1), GPUSHARE_OK);
@@ -103,7 +103,7 @@ static void no_name_is_left(void **state)
 
 		stop();
 		ask_in_vain(shares[i], goes);
-		ask_in_vain(shares[i], goes); /* it is not asked twice */
+		ask_in_vain(shares[i], goes); /* must not be sent twice */
 		go_on();
 		assert_answers();
 		assert_int_equal(looked_up("w"), GPUSHARE_E_NOT_FOUND);
@@ -124,7 +124,7 @@ static void what_is_refused_takes_nothing_along(void **state)
 	assert_int_equal(looked_up("w"), GPUSHARE_OK);
 }
 
-/* What is kept is without an owner again, with its memory. */
+/* The kept buffer has no owner again and still has its memory. */
 static void what_is_adopted_is_left_as_it_was(void **state)
 {
 	uint64_t generation;
@@ -158,7 +158,7 @@ static void nothing_is_attached_that_nobody_has(void **state)
 	}
 }
 
-/* A wait that is over by then, for a name that came meanwhile. */
+/* The wait has timed out. A name that is shared afterwards must not be attached. */
 static void nor_by_one_that_waited(void **state)
 {
 	client->timeout_ms = TIMEOUT_MS;
@@ -179,7 +179,7 @@ static request detach(const char *name, uint64_t generation)
 	return what;
 }
 
-/* What is given back goes once, whether it was sent so far or not. */
+/* A detach counts once, whether or not it was sent before the timeout. */
 static void what_is_given_back_goes_once(void **state)
 {
 	uint64_t generation;
@@ -192,7 +192,7 @@ static void what_is_given_back_goes_once(void **state)
 	ask_in_vain(detach("w", generation), -1);
 	assert_false(client->fresh);
 	ask_in_vain(detach("w", generation), -1);
-	assert_true(client->fresh); /* that one was not sent: the registry is told all anew */
+	assert_true(client->fresh); /* not sent, so a resync is due */
 	client->fresh = client->anew = false;
 	go_on();
 	assert_answers();
@@ -200,7 +200,7 @@ static void what_is_given_back_goes_once(void **state)
 	assert_int_equal(raw_answer.body.lookup.buffer.attachers, 2);
 }
 
-/* Stopped before it has greeted anybody: what was begun is gone on with. */
+/* The registry was stopped before it greeted. The next call continues the same handshake. */
 static void the_hello_is_said_once(void **state)
 {
 	int fd;

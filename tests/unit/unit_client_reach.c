@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* On the way to a registry: nobody there, nobody who answers, somebody else; and the descriptors that
- * are the program's. */
+/* Reaching a registry: none is there, none answers, or the peer is not trusted. Also, the client
+ * stays off the program's descriptors 0 to 2. */
 #include "unit.h"
 
 #include "lone.h"
@@ -19,7 +19,7 @@ static void nobody_there(void **state)
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "autostart is off; start gpushare-registry --dir");
 	lone_client.trust.is_system = true;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "its administrator starts it");
-	lone_client.connections = 1; /* there was one: it may come again */
+	lone_client.connections = 1; /* connected before: wait for a restart */
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
 	lone_client.giving_back = true;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "its administrator starts it");
@@ -28,7 +28,9 @@ static void nobody_there(void **state)
 	setenv("GPUSHARE_REGISTRY", "/nonexistent/registry", 1);
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "was not found: not in $GPUSHARE_REGISTRY");
 	unsetenv("GPUSHARE_REGISTRY");
-	lone_client.giving_back = true; /* and there is no state that would know what is meant */
+	/* No registry is started only to give something back: without saved records it wouldn't
+	 * know it. */
+	lone_client.giving_back = true;
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "autostart is off");
 	lone_client.directory[0] = '\0';
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "too long a path");
@@ -38,7 +40,7 @@ static void nobody_there(void **state)
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "can't be connected to: Not a directory");
 }
 
-/* A socket whose listener takes nobody: busy, so it is tried until the end. */
+/* The listener's queue is full, so the client retries until its timeout. */
 static void nobody_answers(void **state)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -51,7 +53,7 @@ static void nobody_answers(void **state)
 		waiting[i] = client_dial(at.sun_path, SOCK_STREAM);
 	assert_int_equal(waiting[3], -EAGAIN);
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
-	lone_client.autostart = true; /* it is there: no other is started */
+	lone_client.autostart = true; /* a socket exists, so no other is started */
 	setenv("GPUSHARE_REGISTRY", "/nonexistent/registry", 1);
 	reaches_nobody(GPUSHARE_E_NO_REGISTRY, "took no connection within 30 ms");
 	unsetenv("GPUSHARE_REGISTRY");
@@ -61,7 +63,7 @@ static void nobody_answers(void **state)
 	close(listener);
 }
 
-/* 0, 1 and 2 stay the program's, also where it has closed them. */
+/* Descriptors 0, 1 and 2 stay the program's, even if it has closed them. */
 static void dials_past_the_standard_ones(void **state)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The client's own side of a connection whose other end the test has: answers that are none, in
- * pieces, late or not at all. */
+/* The client's end of a connection whose other end is the test: invalid, partial, late and
+ * missing answers. */
 #include "unit.h"
 
 #include <sys/time.h>
@@ -50,7 +50,7 @@ static int ask(void)
 	return client_exchange(&lone_client, &list, shortly());
 }
 
-/* An answer under that id, at `bytes`; its size. */
+/* Encode an answer with that id into `bytes`. Return its size. */
 static size_t make_answer(reply *answer, uint32_t id, uint8_t bytes[GPUSHARE_MESSAGE_MAX])
 {
 	size_t body = 0;
@@ -62,7 +62,7 @@ static size_t make_answer(reply *answer, uint32_t id, uint8_t bytes[GPUSHARE_MES
 	return HEADER + body;
 }
 
-/* The other end sends the first `size` bytes of it. */
+/* The other end sends the first `size` bytes of the answer. */
 static void sent(reply *answer, uint32_t id, size_t size)
 {
 	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
@@ -101,8 +101,8 @@ static void answered(void **state)
 	assert_true(lone_client.socket.fd >= 0);
 }
 
-/* Nobody waits for the answer to a posted question: it may come before or behind the next answer, in one piece
- * with that. */
+/* The answer to a posted request may arrive before or after the next answer, or together with
+ * it. */
 static void posted(void **state)
 {
 	static const request deferred = {.which_verb = gpushare_Request_deferred_tag};
@@ -123,11 +123,11 @@ static void posted(void **state)
 	assert_int_equal(ask(), GPUSHARE_OK);
 	assert_int_equal(lone_client.reply.body.deferred.generations[0], 8);
 	assert_int_equal(lone_client.unanswered, 0);
-	sent(&answer, FIRST_ID + 5, SIZE_MAX); /* to nothing that was posted */
+	sent(&answer, FIRST_ID + 5, SIZE_MAX); /* for a request that was never sent */
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
 }
 
-/* The other end reads nothing: the question is not sent, and what was is whole. */
+/* The other end reads nothing. Posting fails, and earlier requests were sent whole. */
 static void posted_to_nobody(void **state)
 {
 	static const request deferred = {.which_verb = gpushare_Request_deferred_tag};
@@ -143,7 +143,7 @@ static void posted_to_nobody(void **state)
 	connected();
 }
 
-/* Not a word of it is believed, and the connection is closed. */
+/* The answer is refused and the connection closed. */
 static void is_foreign(void)
 {
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
@@ -158,14 +158,14 @@ static void answers_that_are_none(void **state)
 	static reply empty = {.status = GPUSHARE_OK};
 	uint8_t bytes[HEADER + 4] = {0};
 
-	sent(&empty, FIRST_ID + 5, SIZE_MAX); /* to another question */
+	sent(&empty, FIRST_ID + 5, SIZE_MAX); /* for another request */
 	is_foreign();
-	assert_int_equal(send(other, bytes, HEADER, 0), HEADER); /* no message of nng's */
+	assert_int_equal(send(other, bytes, HEADER, 0), HEADER); /* not an SP message */
 	is_foreign();
 	sp_header(bytes, FIRST_ID, GPUSHARE_MESSAGE_MAX);
 	assert_int_equal(send(other, bytes, HEADER, 0), HEADER);
 	is_foreign();
-	sp_header(bytes, FIRST_ID, 2); /* and two bytes more than that */
+	sp_header(bytes, FIRST_ID, 2); /* but two more bytes follow */
 	assert_int_equal(send(other, bytes, sizeof(bytes), 0), sizeof(bytes));
 	is_foreign();
 	sp_header(bytes, FIRST_ID, 4);
@@ -212,7 +212,7 @@ static void silent(void **state)
 	assert_true(monotonic_ms() - began >= SHORTLY_MS);
 	lone_why_has("did not answer in time (30 ms) while answering; is it stopped");
 	assert_true(lone_client.socket.fd >= 0 && client_is_silent(&lone_client));
-	/* The rest of it comes before the next question goes. */
+	/* The rest of the late answer is read before the next request is sent. */
 	assert_int_equal(recv(other, bytes, sizeof(bytes), 0), HEADER + 2);
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
 	assert_int_equal(recv(other, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
@@ -225,7 +225,7 @@ static void silent(void **state)
 	assert_false(client_is_silent(&lone_client));
 }
 
-/* What the socket does not take goes with the next calls, whole and in its place. */
+/* Requests that the socket doesn't take are sent by later calls, complete and in order. */
 static void taken_in_pieces(void **state)
 {
 	static const int small = 1;
@@ -280,7 +280,7 @@ static void out_of_bounds(void **state)
 {
 	request strange = {.which_verb = gpushare_Request_list_tag};
 
-	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* and no end */
+	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* without a NUL */
 	assert_int_equal(client_exchange(&lone_client, &strange, shortly()), GPUSHARE_E_PROTOCOL);
 	lone_why_has("a request breaks the protocol's bounds");
 	assert_true(lone_client.socket.fd >= 0);
@@ -293,7 +293,7 @@ static void on_alarm(int number)
 	signals++;
 }
 
-/* A program's timer cuts no wait short. */
+/* A program's timer signals must not shorten a wait. */
 static void waits_through_signals(void **state)
 {
 	const struct itimerval often = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};

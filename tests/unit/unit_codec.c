@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The codec: what goes in comes out, and what breaks a bound doesn't, whatever the schema has. */
+/* The codec decodes what it encoded and refuses messages that break a bound, for every message
+ * in the schema. */
 #include "unit.h"
 
 #include <pb_common.h>
@@ -10,7 +11,7 @@ static uint8_t wire[GPUSHARE_MESSAGE_MAX], wire_again[GPUSHARE_MESSAGE_MAX];
 static request asked, asked_again;
 static reply answered, answered_again;
 
-/* Of all strings that can hold a name, one gets another text; -1: none does. Counts down. */
+/* Which of the strings that can hold a name fill() makes invalid; -1: none. Counts down. */
 static int bad_name;
 
 static void fill(const pb_msgdesc_t *fields, void *message);
@@ -46,7 +47,7 @@ static void fill_field(const pb_field_iter_t *field)
 		fill_value(field, (char *)field->pData + i * field->data_size);
 }
 
-/* Each field at its bound, but for those of which a message has one. */
+/* Set each field to its bound, except members of a oneof. */
 static void fill(const pb_msgdesc_t *fields, void *message)
 {
 	pb_field_iter_t field;
@@ -59,7 +60,7 @@ static void fill(const pb_msgdesc_t *fields, void *message)
 	} while (pb_field_iter_next(&field));
 }
 
-/* The verb or body `tag`, all of it. false: the schema has none. */
+/* Fill the verb or body `tag`. Returns false if the schema has none. */
 static bool fill_one(const pb_msgdesc_t *fields, void *message, uint32_t tag, int bad)
 {
 	pb_field_iter_t field;
@@ -117,7 +118,7 @@ static size_t encode_reply(reply *answer, uint8_t *to)
 	return size;
 }
 
-/* Bytes of their own, so that reading on is seen. */
+/* Decode from memory of exactly that size, so that sanitizers see a read past its end. */
 static int decode_request(const uint8_t *bytes, size_t size)
 {
 	uint8_t *exact = malloc(size + !size);
@@ -217,7 +218,7 @@ static void cut_messages_are_refused(void **state)
 	}
 }
 
-/* A pattern is none. */
+/* A pattern is not checked as a name. */
 static void every_name_is_checked(void **state)
 {
 	unsigned int checked = 0, passed = 0;
@@ -227,7 +228,7 @@ static void every_name_is_checked(void **state)
 		{
 			int status;
 
-			if (bad_name >= 0) /* it has fewer */
+			if (bad_name >= 0) /* the message has fewer names */
 				continue;
 			status = decode_request(wire, encode_request(&asked, wire));
 			assert_true(status == GPUSHARE_E_NAME || status == GPUSHARE_OK);
@@ -245,7 +246,7 @@ static void every_name_is_checked(void **state)
 	assert_in_range(checked, 8 + 2 * 8 + 1, 100);
 }
 
-/* What happened has a buffer, but for the first notice of all. */
+/* A notice must have a buffer, except one of kind 0, which a subscriber gets first. */
 static void a_notice_has_a_buffer(void **state)
 {
 	notice *told = answered.body.subscribe.notices;
@@ -257,7 +258,7 @@ static void a_notice_has_a_buffer(void **state)
 	assert_int_equal(decode_reply(wire, encode_reply(&answered, wire)), GPUSHARE_OK);
 }
 
-/* tag, length, that many bytes; wrapped once more as a verb. */
+/* Write a field: tag, length, bytes. Callers wrap it once more as a verb. */
 static size_t put_field(uint8_t *to, int tag, const void *bytes, size_t length)
 {
 	size_t at = 0;
@@ -342,7 +343,7 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(codec_decode_request(unknown, size, &asked), GPUSHARE_E_PROTOCOL);
 	memset(wire, 0, sizeof(wire));
 	assert_int_equal(codec_decode_request(wire, sizeof(wire), &asked), GPUSHARE_E_PROTOCOL);
-	/* a reply of nothing is a plain OK; a positive status is none of ours */
+	/* an empty reply means OK; a positive status is invalid */
 	assert_int_equal(codec_decode_reply(wire, 0, &answered), GPUSHARE_OK);
 	assert_int_equal(answered.status, GPUSHARE_OK);
 	assert_int_equal(codec_decode_reply((const uint8_t *)"\x08\x02", 2, &answered),

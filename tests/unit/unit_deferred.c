@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What is freed and held: bounds, questions, contexts, without a driver and without memory too. */
+/* Deferred frees: limits, questions to the registry, contexts, and failures without a driver or
+ * memory. */
 #include "unit.h"
 
-static _Thread_local unsigned int mallocs_left = -1u; /* then there is no memory */
+static _Thread_local unsigned int mallocs_left = -1u; /* 0: malloc() fails */
 
 static void *short_malloc(size_t size)
 {
@@ -17,9 +18,9 @@ static void *short_malloc(size_t size)
 #undef malloc
 
 static struct deferred deferred;
-static unsigned int asked;    /* how often */
-static int answer;	      /* a status */
-static uint64_t attached[70]; /* of generations */
+static unsigned int asked;    /* number of calls of ask() */
+static int answer;	      /* what ask() returns */
+static uint64_t attached[70]; /* attachments by generation */
 
 static int set_up(void **state)
 {
@@ -31,7 +32,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* The list's generations as text, "1 2"; it is freed. */
+/* Return the list's generations as text, such as "1 2", and free it. */
 static const char *taken(struct deferred_entry *list)
 {
 	static char text[512];
@@ -164,7 +165,7 @@ static void test_left(void **state)
 		put((uint64_t)i, 1);
 		attached[i] = i != 2;
 	}
-	/* the registry has said so a moment ago */
+	/* the first put counts as a recent question */
 	assert_null(deferred_take_left(&deferred, ask, &deferred));
 	assert_int_equal(asked, 0);
 	pause_ms(DEFERRED_PAUSE_MS + 1);
@@ -177,7 +178,7 @@ static void test_left(void **state)
 	assert_int_equal(asked, 2);
 }
 
-/* Nobody can tell: all of it goes, but where an answer may come yet. */
+/* Without a registry all entries are freed. After a timeout they are kept. */
 static void test_no_registry(void **state)
 {
 	for (int i = 1; i <= 3; i++)
@@ -190,7 +191,8 @@ static void test_no_registry(void **state)
 	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "1 2 3");
 }
 
-/* Of what one knew that was killed the next one knows: it is waited for, and not for ever. */
+/* A killed registry's successor will know the attachments. Entries wait for it, but not for
+ * ever. */
 static void test_one_may_come(void **state)
 {
 	for (int i = 1; i <= 3; i++)
@@ -201,7 +203,7 @@ static void test_one_may_come(void **state)
 		assert_null(deferred_take_left(&deferred, ask, &deferred));
 		deferred.alone_ms -= DEFERRED_ALONE_MS - 1000;
 	}
-	/* it has come, and what was waited before does not count */
+	/* the registry answers, so the earlier wait no longer counts */
 	answer = GPUSHARE_OK;
 	attached[2] = 0;
 	pause_ms(DEFERRED_PAUSE_MS + 1);
@@ -214,7 +216,8 @@ static void test_one_may_come(void **state)
 	assert_string_equal(taken(deferred_take_left(&deferred, ask, &deferred)), "1 3");
 }
 
-/* More than one question can hold, for a moment: the oldest are asked about. */
+/* More entries than one request holds, as may be the case for a moment. It asks about the
+ * oldest. */
 static void test_many(void **state)
 {
 	for (int i = 1; i <= 66; i++)
@@ -248,7 +251,7 @@ static void test_no_memory(void **state)
 	mallocs_left = -1u;
 }
 
-/* Threads put, ask and take; nothing comes twice, nothing is lost. */
+/* Threads put, ask and take. No entry may be taken twice or lost. */
 static _Atomic(uint64_t) sum_in, sum_out;
 
 static uint64_t sum_of(struct deferred_entry *list)

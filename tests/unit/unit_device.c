@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* GPUs as a process sees them, by a driver that answers as it is told: which one is meant, which one
- * reaches it, and what is said where none does. */
+/* How a process sees GPUs, with a simulated driver: which device is meant, which can reach it,
+ * and the error if none can. */
 #include "unit.h"
 
 #include "core/device.h"
 
 #define GPUS_MAX (DEVICE_MAX + 2)
 
-/* What the driver answers; each of these is CU_OK, or that call fails. */
+/* The simulated driver's state. A result other than CU_OK makes that call fail. */
 static struct {
 	int count;
 	cu_result to_count, to_get, to_uuid, to_can, to_retain, to_push;
-	int fails_at; /* to_get and to_uuid are of that one; -1: of each */
+	int fails_at; /* the device that to_get and to_uuid apply to; -1: each */
 	bool reach;
 	unsigned int retained[GPUS_MAX];
-	bool other_was_first; /* another thread retains while this one does */
+	bool other_was_first; /* another thread retains first */
 	int pushed;
 } gpus;
 
@@ -123,7 +123,7 @@ static void says(int status, int wanted, const char *words)
 		fail_msg("\"%s\" does not hold \"%s\"", gpushare_explain(), words);
 }
 
-/* Each thing that is to be asked before it is sure. */
+/* Any check that fails or is missing means not reached. */
 static void not_reached(void **state)
 {
 	static const char *const words =
@@ -143,7 +143,7 @@ static void not_reached(void **state)
 	assert_int_equal(ordinal, 9);
 }
 
-/* What CUDA answered, and which GPUs there are instead. */
+/* The error has CUDA's result and the GPUs that the process sees. */
 static void told_why(void **state)
 {
 	unsigned char uuid[GPUSHARE_UUID_SIZE];
@@ -167,7 +167,7 @@ static void told_why(void **state)
 	gpus.to_count = CU_UNKNOWN;
 	says(device_unreached(&driver, uuid, 1, "cuMemMap", CU_INVALID_VALUE), GPUSHARE_E_CUDA,
 	     "cuMemMap answered CUDA_ERROR_INVALID_VALUE");
-	/* Of many it names as many as a sentence holds. */
+	/* The list of GPUs is cut to fit the message. */
 	gpus.to_count = CU_OK;
 	gpus.count = GPUS_MAX;
 	says(device_unreached(&driver, uuid, 1, "cuMemMap", CU_INVALID_VALUE), GPUSHARE_E_DEVICE,
@@ -188,7 +188,7 @@ static void retained_once(void **state)
 	gpus.other_was_first = true;
 	assert_int_equal(device_retain(&devices, &driver, 0, &context), GPUSHARE_OK);
 	assert_ptr_equal(context, context_of(0));
-	assert_int_equal(gpus.retained[0], 1); /* the second one was given back */
+	assert_int_equal(gpus.retained[0], 1); /* the second reference was released */
 	device_release_all(&devices, &driver);
 	assert_int_equal(gpus.retained[0] + gpus.retained[1], 0);
 	assert_false(device_retains(&devices, context_of(0)));
@@ -208,7 +208,7 @@ static void not_retained(void **state)
 	gpus.to_get = CU_INVALID_DEVICE;
 	says(device_retain(&devices, &driver, 0, &context), GPUSHARE_E_CUDA, "INVALID_DEVICE");
 	assert_null(context);
-	/* A device that went meanwhile is not released: there is nobody to do it. */
+	/* A device that has disappeared can't be released. */
 	gpus.to_get = CU_OK;
 	assert_int_equal(device_retain(&devices, &driver, 0, &context), GPUSHARE_OK);
 	gpus.to_get = CU_INVALID_DEVICE;

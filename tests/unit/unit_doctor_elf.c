@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the doctor reads out of programs: whole ones, ones that are cut off, bent ones. */
+/* What the doctor reads from ELF files: complete, truncated and corrupted ones. */
 #include "unit.h"
 
 #include <elf.h>
@@ -7,12 +7,12 @@
 #include "../../tools/elf_file.h"
 
 #define BASE 0x400000
-#define STRINGS 1024 /* where in the file */
+#define STRINGS 1024 /* offsets in the file */
 #define DYNAMIC 2048
 #define TEXT 3072
 #define SIZE 4096
 
-/* A program as a linker makes it, as far as the doctor looks. */
+/* A program as a linker makes it, as far as the doctor reads it. */
 struct made {
 	_Alignas(16) unsigned char bytes[SIZE];
 	size_t strings, entries, text;
@@ -115,7 +115,7 @@ static void how_it_comes_to_cuda(void **state)
 {
 	struct made *made = make("/lib/ld.so");
 
-	add_text(made, "cudaErrorMemoryAllocation"); /* of one that prints errors */
+	add_text(made, "cudaErrorMemoryAllocation"); /* also in programs that only print errors */
 	assert_false(read_all(made).has_runtime);
 	add_text(made, "libcuda.so.1");
 	assert_true(read_all(made).names_driver);
@@ -210,7 +210,7 @@ static void more_needed_than_there_is_room_for(void **state)
 	free(made);
 }
 
-/* Behind the bytes is nothing that may be read: the sanitizers look. */
+/* Sanitizers see any read past the end. */
 static void cut_off_anywhere(void **state)
 {
 	struct made *made = make("/lib/ld.so");
@@ -249,7 +249,7 @@ static void bent_anywhere(void **state)
 		}
 		read += elf_file_parse(exact, SIZE, &file) == ELF_FILE_OK;
 	}
-	assert_in_range(read, 1000, 19000); /* else the bending did nothing, or too much */
+	assert_in_range(read, 1000, 19000); /* else the corruption did nothing, or too much */
 	free(exact);
 	free(made);
 }
@@ -274,7 +274,7 @@ static void files(void **state)
 	assert_int_equal(elf_file_read(path, &file), ELF_FILE_NOT_ELF);
 	close(fd);
 	unlink(path);
-	assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes into it: no waiting */
+	assert_int_equal(mkfifo(path, 0600), 0); /* no writer: must not block */
 	assert_int_equal(elf_file_read(path, &file), ELF_FILE_UNREADABLE);
 	unlink(path);
 }

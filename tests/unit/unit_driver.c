@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver's table where the driver lacks a call, each in turn: opened all the same, or refused by its
- * name. Linked with --wrap=dlvsym: what is looked up goes through here. */
+/* Hide each driver call in turn: the driver's table opens without it, or opening fails and names
+ * it. Linked with --wrap=dlvsym, so the look-ups pass through here. */
 #include "unit.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 typedef void *(*dlsym_call)(void *handle, const char *symbol);
 
-static const char *hidden; /* "*": all */
+static const char *hidden; /* the symbol that is not found; "*": all */
 static bool no_loader;
 static dlsym_call real_dlsym;
 
@@ -33,7 +33,8 @@ void *__wrap_dlvsym(void *handle, const char *symbol, const char *version)
 	return (void *)find;
 }
 
-/* 0: opened; 1: refused, and `name` is said; 2: refused, and it is not. It is opened once a process. */
+/* Returns 0: opened; 1: refused, naming `name`; 2: refused without naming it. A process opens
+ * the driver once, so this uses a child. */
 static int open_in_child(const char *name)
 {
 	int status;
@@ -90,7 +91,7 @@ static void of_many_the_first_is_named(void **state)
 	hidden = NULL;
 }
 
-/* A program that is linked statically has no dlsym to ask. */
+/* A statically linked program has no dlsym(). */
 static void without_a_loader_there_is_nothing(void **state)
 {
 	static const struct driver none;

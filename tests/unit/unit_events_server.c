@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon's Subscribe: who is told, and who does not ask again. */
+/* The daemon's Subscribe: which listeners get which notices, and that a waiting one can't ask
+ * again. */
 #include "unit.h"
 
 #include "listener.h"
@@ -7,7 +8,7 @@
 
 static notice told;
 
-/* The next notice, in `told`. */
+/* Receive the next notice into `told`. */
 static bool hear(struct listener *listener, int timeout_ms)
 {
 	const notice *came = listener_hear(listener, timeout_ms);
@@ -26,7 +27,7 @@ static void expect(struct listener *listener, enum gpushare_notice_kind kind, co
 
 #define EXPECT(listener, kind, name) expect(listener, GPUSHARE_NOTICE_##kind, name)
 
-/* One that hears all from now on. */
+/* A listener that gets all notices from now on. */
 static struct listener *events_connect(void)
 {
 	struct listener *listener = test_malloc(sizeof(*listener));
@@ -62,7 +63,7 @@ static void late_comers_hear_the_rest(void **state)
 	close(fd);
 }
 
-/* By a resyncing: counts as they are from then on, where that changes something. */
+/* A resync sends notices where it changes a buffer's attachments or withdraws it. */
 static void a_resyncing_is_told_where_it_changes_something(void **state)
 {
 	struct listener *watcher = events_connect();
@@ -80,20 +81,20 @@ static void a_resyncing_is_told_where_it_changes_something(void **state)
 	EXPECT(watcher, ATTACH, "w");
 	assert_int_equal(told.pid, raw_peer_pid(other));
 	assert_int_equal(told.buffer.attachers, 2);
-	assert_int_equal(raw_say(other, resync), GPUSHARE_OK); /* nothing to tell */
+	assert_int_equal(raw_say(other, resync), GPUSHARE_OK); /* no change, no notice */
 	hold->count = 1;
 	assert_int_equal(raw_say(other, resync), GPUSHARE_OK);
 	EXPECT(watcher, DETACH, "w");
 	resync = (request){.which_verb = gpushare_Request_resync_tag};
 	resync.verb.resync.last = true;
 	assert_int_equal(raw_say(owner, resync), GPUSHARE_OK);
-	EXPECT(watcher, WITHDRAW, "w"); /* not told of any more */
+	EXPECT(watcher, WITHDRAW, "w"); /* left out of the resync */
 	assert_int_equal(told.serial, 4);
 	events_close(watcher);
 	raw_peers_end();
 }
 
-/* Other requests of the same connection go on meanwhile. */
+/* The connection serves other requests meanwhile. */
 static void who_waits_is_answered_and_asks_once(void **state)
 {
 	request subscribe = {.which_verb = gpushare_Request_subscribe_tag};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon's fds.sock: descriptors in and out, and peers that don't behave. */
+/* The daemon's fds.sock: descriptors in both directions, and misbehaving peers. */
 #include "unit.h"
 
 #include <grp.h>
@@ -8,7 +8,7 @@
 #include "peer.h"
 #include "raw_fds.h"
 
-/* What travels by handle needs no other socket, and may be asked at either. */
+/* Buffers with handles need no descriptor; both sockets serve them. */
 static void handles_go_by_both(void **state)
 {
 	int own = raw_connect(&raw_here);
@@ -19,12 +19,12 @@ static void handles_go_by_both(void **state)
 	assert_int_equal(raw_fds_say(own, raw_attach("x", 60000), -1), GPUSHARE_OK);
 	assert_int_equal(raw_fds_came, -1);
 	assert_int_equal(raw_answer.body.attach.handle[0], RAW_HANDLE_BYTE);
-	/* it waits for nobody here */
+	/* a request at fds.sock never waits */
 	assert_int_equal(raw_fds_say(own, raw_attach("y", 60000), -1), GPUSHARE_E_NOT_FOUND);
 	close(own);
 }
 
-/* A group's name may take long to be looked up, which would hold up all who come with descriptors. */
+/* Looking up a group's name may take long and would block all requests with descriptors. */
 static void groups_are_numbers(void **state)
 {
 	const struct group *group = getgrgid(getegid());
@@ -47,7 +47,7 @@ static void groups_are_numbers(void **state)
 	close(own);
 }
 
-/* Its sharing is heard of by who waits at the other socket. */
+/* A client that waits at the other socket gets the new buffer. */
 static void who_waits_is_served(void **state)
 {
 	int own = raw_connect(&raw_here), other = raw_connect(&raw_here);
@@ -65,7 +65,7 @@ static void who_waits_is_served(void **state)
 	close(own);
 }
 
-/* Asks by what it took from another process; 0: the connection was closed. */
+/* Ask with a header taken from another process. Returns 0 if the connection was closed. */
 static int ask_as(struct fds_header stolen)
 {
 	int own = raw_connect(&raw_here), fd = raw_fds_dial();
@@ -75,7 +75,7 @@ static int ask_as(struct fds_header stolen)
 	return raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0) == 1 ? 0 : 1;
 }
 
-/* The connection's number and its session's key, from its own process, and while it stands. */
+/* A request needs the number of an open connection of the same process, and its session key. */
 static void who_asks_is_known(void **state)
 {
 	int own = raw_connect(&raw_here), other = raw_connect(&raw_here), fd, status;
@@ -133,11 +133,11 @@ static void sockets_and_directories_are_refused(void **state)
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), file), GPUSHARE_E_INVALID);
 	close(file);
 	raw_fds_await(before);
-	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK); /* still friends */
+	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK); /* the connection still works */
 	close(own);
 }
 
-/* More descriptors than a message may have: what fds_send() would not send. */
+/* Send more descriptors than a message may have, which fds_send() would refuse. */
 static void send_surplus(int fd, size_t count)
 {
 	struct fds_header what = raw_fds_header(FDS_ASK, -1);
@@ -174,7 +174,7 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 		assert_int_equal(raw_fds_ask(fd, what, fds, with), status); \
 		close(fd); \
 	} while (0)
-	refused(GPUSHARE_E_PROTOCOL, bad, 0); /* a body that is no request */
+	refused(GPUSHARE_E_PROTOCOL, bad, 0); /* the body is not a request */
 	refused(GPUSHARE_E_PROTOCOL, bad, 1);
 	refused(GPUSHARE_E_PROTOCOL, bad, 2);
 	refused(GPUSHARE_E_PROTOCOL, raw_fds_header(0, own), 1);
@@ -183,7 +183,7 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	refused(GPUSHARE_E_PROTOCOL, raw_fds_header(FDS_INDEX + 1, own), 0);
 	bad.version = FDS_VERSION - 1;
 	refused(GPUSHARE_E_PROTOCOL, bad, 1);
-	/* and what is not asked here */
+	/* requests that this socket doesn't serve */
 	assert_int_equal(raw_fds_say(own, raw_lookup("x", 0), fds[0]), GPUSHARE_E_PROTOCOL);
 	assert_int_equal(raw_fds_say(own, raw_withdraw("x", 0), -1), GPUSHARE_E_PROTOCOL);
 #undef refused
@@ -200,11 +200,12 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	send_surplus(fd, 2);
 	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
 	close(fd);
-	raw_fds_await(before); /* while many that were refused wait to be closed nobody is heard */
+	/* While many refused connections wait to be closed, the daemon reads no other. */
+	raw_fds_await(before);
 	for (size_t size = 1; size < 90000; size = size * 2 + 1) {
 		static const char junk[90000] = {FDS_VERSION, FDS_REPLACE};
 
-		if (size == sizeof(struct fds_header)) /* which would be a request to leave */
+		if (size == sizeof(struct fds_header)) /* a valid request to leave */
 			continue;
 
 		fd = raw_fds_dial();
@@ -226,17 +227,17 @@ static void a_daemon_without_descriptors_says_so(void **state)
 	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("x"), &file, 1), GPUSHARE_OK);
 	have = raw_fds_settled();
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, NULL, &before), 0);
-	few = (struct rlimit){3, before.rlim_max}; /* they have numbers of all sorts */
+	few = (struct rlimit){3, before.rlim_max}; /* the open descriptors have scattered numbers */
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
 	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("y"), &file, 1), GPUSHARE_E_LIMIT);
 	raw_fds_await(have);
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &before, NULL), 0);
 	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("y"), &file, 1), GPUSHARE_OK);
-	/* and where not even a connection has room, it waits instead of spinning, and comes back */
+	/* If not even a connection has room, the daemon waits without spinning and recovers. */
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
 	close(fd);
 	fd = raw_fds_dial();
-	raw_sleep_ms(300); /* no room for that long */
+	raw_sleep_ms(300); /* no room meanwhile */
 	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &before, NULL), 0);
 	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("z"), &file, 1), GPUSHARE_OK);
 	close(file);
@@ -260,7 +261,7 @@ static void silence_ends(void **state)
 	close(fd);
 	close(other);
 	close(own);
-	raw_fds_await(before - 2); /* that connection and the watch over it, too */
+	raw_fds_await(before - 2); /* its connection and pidfd close too */
 }
 
 static void many_processes_at_once(void **state)
@@ -294,7 +295,8 @@ static void many_processes_at_once(void **state)
 	raw_assert_serves();
 }
 
-/* Its record may go while the descriptor is on its way to somebody. Without a socket, as a daemon sends at once. */
+/* The record may be removed while the descriptor is on its way. The test uses no socket, because
+ * a daemon sends at once. */
 static void what_was_answered_is_held_until_it_is_sent(void **state)
 {
 	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon's fds.sock, and descriptors whose close() or fstat() waits for another process. */
+/* The daemon's fds.sock, and descriptors whose close() or fstat() blocks on another process. */
 #include "unit.h"
 
 #include <linux/fuse.h>
@@ -12,7 +12,8 @@
 
 #define LINGER_S 20 /* longer than raw_fds_hear() waits for an answer */
 
-/* A TCP socket with unsent data: its last close() takes LINGER_S, as nobody reads at the other end. */
+/* A TCP socket with unsent data. Its last close() takes LINGER_S, because nobody reads the other
+ * end. */
 static int lingering(int *out_peer)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -26,7 +27,7 @@ static int lingering(int *out_peer)
 	assert_int_equal(bind(listener, (const struct sockaddr *)&at, size), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
 	assert_int_equal(listen(listener, 1), 0);
-	connect(fd, (const struct sockaddr *)&at, size); /* which goes on */
+	connect(fd, (const struct sockaddr *)&at, size); /* in progress */
 	*out_peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	assert_true(*out_peer >= 0);
 	while (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) > 0)
@@ -36,7 +37,8 @@ static int lingering(int *out_peer)
 	return fd;
 }
 
-/* Send one such socket, so that the daemon has the last reference: with a Share, or with a message that is wrong. */
+/* Send such a socket so that the daemon has the last reference, in a Share or an invalid
+ * message. */
 static void send_lingering(int fd, int own, const struct fds_header *wrong, int *out_peer)
 {
 	const struct fds_header header = raw_fds_header(FDS_ASK, own);
@@ -63,7 +65,7 @@ static void assert_others_are_served(void)
 	close(own);
 }
 
-/* What lingers of a user's keeps none of that user's closed connections open. */
+/* A lingering descriptor doesn't keep closed connections of the same user open. */
 static void nothing_waits_behind_what_lingers(void **state)
 {
 	int own = raw_connect(&raw_here), peer, fd = raw_fds_dial(), before;
@@ -101,11 +103,11 @@ static void a_socket_that_lingers_holds_up_nobody(void **state)
 	send_lingering(other, own, &wrong, &peers[2]);
 	assert_int_equal(raw_fds_hear(other), GPUSHARE_E_PROTOCOL);
 	assert_others_are_served();
-	/* and one that is still in the queue of a connection that is closed */
+	/* a lingering socket still queued on a connection that is closed */
 	assert_true(stopped(raw_here.pid));
 	assert_int_equal(fds_send(left, &wrong, NULL, 0, -1), GPUSHARE_OK);
 	send_lingering(left, own, &wrong, &peers[3]);
-	assert_int_not_equal(raw_fds_hear(left), GPUSHARE_OK); /* or its end, ahead of the answer */
+	assert_int_not_equal(raw_fds_hear(left), GPUSHARE_OK); /* or the end before the answer */
 	assert_others_are_served();
 	fds_close(peers, 4);
 	close(page);
@@ -127,7 +129,7 @@ static void answer(int fuse, uint64_t unique, const void *body, size_t size)
 		_exit(1);
 }
 
-/* A file system of one file, which can be opened: nothing else that is asked of it is ever answered. */
+/* A file system of one file that can be opened. It answers no other request. */
 static void serve_silent_file(int fuse)
 {
 	static const struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = 31};
@@ -145,7 +147,8 @@ static void serve_silent_file(int fuse)
 	_exit(0);
 }
 
-/* The process that serves it, in a mount namespace of its own, where it is at `path`; 0: not here. */
+/* Start a process that mounts that file system at `path` in its own mount namespace. Returns its
+ * pid; 0: not possible here. */
 static pid_t silent_file(const char *path)
 {
 	char options[100], word = 0;
@@ -197,7 +200,7 @@ static void a_file_system_that_never_answers_holds_up_nobody(void **state)
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), silent), GPUSHARE_E_INVALID);
 	assert_others_are_served();
 	raw_assert_serves();
-	kill(pid, SIGKILL); /* the kernel answers for it now */
+	kill(pid, SIGKILL); /* the kernel then fails the requests */
 	waitpid(pid, &status, 0);
 	close(silent);
 	close(plain);
@@ -205,7 +208,7 @@ static void a_file_system_that_never_answers_holds_up_nobody(void **state)
 	close(own);
 }
 
-/* What buffers are made of, and nothing that another file system serves. */
+/* The daemon accepts only memory that buffers are made of, and no files of other file systems. */
 static void only_memory_is_taken_in(void **state)
 {
 	int fds[2], own;

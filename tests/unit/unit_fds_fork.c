@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fds.sock while a child, as the keeper is for a moment, still has what the server has closed. */
+/* fds.sock while a child still has descriptors that the server has closed, as the keeper has for
+ * a moment. */
 #include "unit.h"
 
 #include "raw_fds.h"
@@ -7,7 +8,7 @@
 
 static struct fds_server server;
 
-/* It is served until that connection has its answer; 1: it is closed instead. */
+/* Run the server until the connection has its answer. Returns 1 if it was closed. */
 static int ask(int fd, struct fds_header what)
 {
 	struct pollfd answer = {.fd = fd, .events = POLLIN};
@@ -36,11 +37,11 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 	}
 	pid = raw_fork();
 	if (!pid) {
-		fds_close(fds, 20); /* the other ends */
+		fds_close(fds, 20); /* the clients' ends */
 		for (;;)
 			pause();
 	}
-	for (int i = 0; i < 20; i++) { /* it closes them for their nonsense */
+	for (int i = 0; i < 20; i++) { /* closed after an invalid request */
 		assert_int_equal(ask(fds[i], raw_fds_header(0, -1)), GPUSHARE_E_PROTOCOL);
 		close(fds[i]);
 	}

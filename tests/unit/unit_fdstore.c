@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon with its fd store: a keeper, or the service manager, whose side is played: what the daemon tells it,
- * what it keeps, and gives to the next one. */
+/* The daemon's fd store: a keeper, or a service manager that the test plays. Tests what the
+ * daemon stores there and what the next daemon gets back. */
 #include "unit.h"
 
 #include "raw_fds.h"
@@ -17,8 +17,7 @@ static struct {
 		int fd;
 	} kept[KEPT_MAX];
 	int count;
-	const char *size,
-	    *started; /* $FDSTORE; whom it says that it started; NULL: it says nothing */
+	const char *size, *started; /* $FDSTORE and $SYSTEMD_EXEC_PID; NULL: not set */
 } manager;
 
 static void manager_listen(const char *where)
@@ -53,7 +52,7 @@ static void forget(const char *name)
 	}
 }
 
-/* Do what the next message says. false: there is none. */
+/* Carry out the next message. Returns false if there is none. */
 static bool manager_hear(int timeout_ms)
 {
 	struct pollfd event = {.fd = manager.fd, .events = POLLIN};
@@ -90,12 +89,12 @@ static void manager_hear_all(void)
 		;
 }
 
-/* In the daemon's process: what systemd gives to whom it starts. */
+/* In the daemon's process: set up what systemd gives to a service. */
 static void give(void)
 {
 	char names[KEPT_MAX * (sizeof(manager.kept->name) + 1)] = "", text[32];
 
-	for (int i = 0; i < manager.count; i++) /* out of the way first */
+	for (int i = 0; i < manager.count; i++) /* away from FIRST_FD */
 		manager.kept[i].fd = fcntl(manager.kept[i].fd, F_DUPFD_CLOEXEC, 100);
 	for (int i = 0; i < manager.count; i++) {
 		dup2(manager.kept[i].fd, FIRST_FD + i);
@@ -120,7 +119,7 @@ static void start(const char *const extra[])
 	raw_daemon_start(&raw_here, extra);
 }
 
-/* Shared, kept, and left by its owner, with memory that says `number`. */
+/* Share a kept buffer whose memory holds `number`, then end its owner. */
 static void keep(const char *name, uint64_t number)
 {
 	int own = raw_connect(&raw_here), memory = shelf_make(number);
@@ -171,7 +170,7 @@ static int tear_down(void **state)
 	close(manager.fd);
 	if (raw_tear_down(state))
 		return -1;
-	if (keeper) /* the directory's end is its */
+	if (keeper) /* the keeper removes the directory */
 		shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	return 0;
 }
@@ -189,7 +188,7 @@ static void keep_and_give_back(void)
 	keep("c", 3);
 	assert_int_equal(withdraw("b"), GPUSHARE_OK);
 	keep("d", 4);
-	keep("e", 5); /* one more than it keeps */
+	keep("e", 5); /* one more than the store keeps */
 	raw_daemon_end(SIGKILL);
 	manager_hear_all();
 	assert_int_equal(manager.count, 3);
@@ -208,7 +207,7 @@ static void keep_and_give_back(void)
 	raw_daemon_end(SIGTERM);
 	manager_hear_all();
 	assert_string_equal(manager.told, "STOPPING=1");
-	assert_int_equal(manager.count, 5); /* without c; what is somebody else's is there */
+	assert_int_equal(manager.count, 5); /* c is removed; other programs' descriptors stay */
 	start(NULL);
 	assert_kept("d", 4);
 	assert_int_equal(withdraw("a"), GPUSHARE_OK);
@@ -232,7 +231,8 @@ static void at_an_abstract_socket_too(void **state)
 	keep_and_give_back();
 }
 
-/* What doesn't say how many it keeps (systemd before 254), but did keep one, does keep. */
+/* Before systemd 254 the manager doesn't say how many it keeps. One that gave a descriptor back
+ * has a store. */
 static void one_that_came_back_proves_it(void **state)
 {
 	manager.size = "1";
@@ -249,7 +249,8 @@ static void one_that_came_back_proves_it(void **state)
 	assert_int_equal(manager.count, 2);
 }
 
-/* A registry that a program of the service started, and one of its children: its manager is not theirs. */
+/* The manager's store is not for an autostarted registry (--orphan) or for a child of the
+ * service's process. */
 static void what_is_not_meant_for_us_is_left(void **state)
 {
 	static const char *const orphan[] = {"--orphan", NULL};
@@ -297,7 +298,8 @@ static void without_a_store_there_is_a_keeper(void **state)
 	}
 }
 
-/* What a keeper has is the service manager's from the first start under it on. */
+/* The first start under a service manager moves the keeper's descriptors into the manager's
+ * store. */
 static void a_keepers_things_move(void **state)
 {
 	pid_t keeper;
@@ -320,7 +322,7 @@ static void a_keepers_things_move(void **state)
 	raw_daemon_end(SIGTERM);
 }
 
-/* A manager that is slow to read: 10 messages wait in its socket at most, by the kernel's default. */
+/* The manager reads slowly. By the kernel's default at most 10 messages wait in its socket. */
 static void a_busy_manager_gets_it_later(void **state)
 {
 	int own, memory = shelf_make(0);
@@ -335,7 +337,7 @@ static void a_busy_manager_gets_it_later(void **state)
 	}
 	own = raw_connect(&raw_here);
 	assert_int_equal(raw_fds_say(own, what, memory), GPUSHARE_OK);
-	/* What the manager has of that name goes first. */
+	/* The manager first removes its old descriptor of that name. */
 	what.verb.share.again = raw_answer.body.share.generation;
 	assert_int_equal(raw_fds_say(own, what, memory), GPUSHARE_OK);
 	while (manager.count < 50)
@@ -385,7 +387,7 @@ static void it_changes_hands(void **state)
 	}
 	assert_int_equal(shelf_keeper(), keeper);
 	assert_int_equal(withdraw("a"), GPUSHARE_OK);
-	raw_daemon_end(SIGTERM); /* with nothing to leave behind */
+	raw_daemon_end(SIGTERM); /* nothing is left to keep */
 	shelf_await_end(keeper, RAW_TIMEOUT_MS);
 	assert_int_not_equal(access(raw_in_folder("keeper.sock"), F_OK), 0);
 }
@@ -399,7 +401,7 @@ static void a_killed_keeper_is_missed_at_once(void **state)
 	raw_daemon_start(&raw_here, NULL);
 	keep("a", 1);
 	keeper = shelf_keeper();
-	raw_sleep_ms(1100); /* it starts one a second at most */
+	raw_sleep_ms(1100); /* a keeper is started at most once a second */
 	kill(keeper, SIGKILL);
 	begin = raw_now_ms();
 	while (!(next = shelf_keeper()) || next == keeper)

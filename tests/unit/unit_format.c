@@ -90,7 +90,7 @@ static double exact(enum dtype dtype, unsigned int bits)
 	return dtype == DTYPE_F16 ? (double)small : (double)single;
 }
 
-/* Every value of two bytes has a text that no other has. */
+/* Each 16-bit float value has its own text. */
 static void test_texts_tell_apart(void **state)
 {
 	static const enum dtype halves[] = {DTYPE_F16, DTYPE_BF16};
@@ -106,7 +106,7 @@ static void test_texts_tell_apart(void **state)
 			read = strtod(text, NULL);
 			if (isnan(value) || isinf(value) || isinf(after))
 				continue;
-			/* Nearer to it than to the next one, either side. */
+			/* The text is nearer to this value than to the next. */
 			assert_true(fabs(read - value) < (after - value) / 2);
 		}
 }
@@ -193,7 +193,7 @@ static void test_shape_count(void **state)
 struct heard {
 	char text[4096];
 	size_t used;
-	size_t room; /* more than that is refused */
+	size_t room; /* more is refused */
 };
 
 static bool hear(const void *text, size_t size, void *user)
@@ -210,7 +210,7 @@ static bool hear(const void *text, size_t size, void *user)
 
 static struct view view;
 
-/* All of `count` bytes, `step` of them at a time. */
+/* Feed `count` bytes in steps of `step`. */
 static void look(enum dtype dtype, const struct shape *shape, const void *data, size_t count,
 		 size_t step, struct heard *heard)
 {
@@ -242,7 +242,7 @@ static void test_view_values(void **state)
 				"[1,0]      0      1      2      3      4      5      6      7\n"
 				"[1,8]      8      9\n");
 	}
-	look(DTYPE_I16, &shape, values, 6, 2, &heard); /* fewer than the shape has */
+	look(DTYPE_I16, &shape, values, 6, 2, &heard); /* fewer values than the shape has */
 	assert_string_equal(heard.text, "[0,0]    -10     -9     -8\n");
 	look(DTYPE_I16, &(struct shape){.rank = 0}, values, 2, 2, &heard);
 	assert_string_equal(heard.text, "[] -10\n");
@@ -252,7 +252,7 @@ static void test_view_values(void **state)
 	assert_string_equal(heard.text, "");
 }
 
-/* More text than is handed on at once arrives whole; a reader that fails ends it. */
+/* Text beyond one output block arrives whole, and a failing reader ends the output. */
 static void test_view_flushes(void **state)
 {
 	static uint64_t values[16384];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors that are held beside the memory that was imported from them. */
+/* Descriptors that the library holds beside the memory that was imported from them. */
 #include "unit.h"
 
 #include "base/client_held.h"
@@ -48,7 +48,7 @@ static void what_is_held_can_be_had(void **state)
 	assert_int_equal(errno, 77);
 }
 
-/* The number that the next duplicate gets: what the test closes lies there. */
+/* The number of the next duplicate, which the test then closes. */
 static int next_number(int fd)
 {
 	int number = fcntl(fd, F_DUPFD_CLOEXEC, 256);
@@ -65,7 +65,7 @@ static void what_the_program_closed_is_not(void **state)
 	assert_int_equal(byte_of(number), '1');
 	close(number);
 	assert_int_equal(held_open(held), -1);
-	assert_int_equal(dup2(other, number), number); /* the program's own now */
+	assert_int_equal(dup2(other, number), number); /* the number is now the program's own */
 	assert_int_equal(held_open(held), -1);
 	held_drop(held);
 	assert_int_equal(byte_of(number), '2');

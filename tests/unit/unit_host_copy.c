@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Every way to copy, from every start to every length: the right bytes arrive, and those beside them
- * are neither written (guards) nor read (pages that can't be).
- */
+/* Every copy method with every start and length: the right bytes arrive. Those beside them are
+ * neither written (guards) nor read (inaccessible pages). */
 #include "unit.h"
 
 #include "core/copy/host_copy.h"
@@ -10,7 +8,7 @@
 #define PAGE ((size_t)4096)
 #define OFFSETS 128
 #define LENGTHS 301
-#define LOOP ((size_t)1024) /* bytes: no way takes more at once */
+#define LOOP ((size_t)1024) /* bytes: no method copies more per loop */
 #define MORE 17
 #define GUARD 0xa5
 #define BIG (((size_t)3 << 20) + 77)
@@ -20,7 +18,7 @@ static unsigned char pattern(size_t i)
 	return (unsigned char)((i * 2654435761u >> 13) ^ i);
 }
 
-/* `size` bytes between two pages that nobody may touch. */
+/* Map `size` bytes between two inaccessible pages. */
 static char *fenced(size_t size)
 {
 	size_t pages = (size + PAGE - 1) / PAGE * PAGE;
@@ -44,7 +42,7 @@ static bool is_guard(const char *bytes, size_t size)
 	return true;
 }
 
-/* One copy, the device's and the host's side at offsets of their own in `PAGE` bytes each. */
+/* Make one copy and check it. Device and host side have their own offsets within `PAGE` bytes. */
 static void one_copy(const struct host_copy_way *way, bool to, size_t device_at, size_t host_at,
 		     size_t length, char *device, char *host)
 {
@@ -81,7 +79,7 @@ static void all_starts(const struct host_copy_way *way)
 			one_copy(way, true, at, (at * 7 + length) % 61, length, device, host);
 			one_copy(way, false, at, (at * 5 + length) % 67, length, device, host);
 		}
-		/* about where loops end that take many lines */
+		/* lengths around the end of a loop over many cache lines */
 		for (size_t length = 2 * LOOP - MORE; length < 2 * LOOP + 64 + MORE; length++) {
 			one_copy(way, true, at, (at * 7 + length) % 61, length, device, host);
 			one_copy(way, false, at, (at * 5 + length) % 67, length, device, host);
@@ -96,7 +94,7 @@ static void test_all_starts(void **state)
 	each_way(all_starts);
 }
 
-/* Up against pages that can't be touched, on each side. */
+/* Copy right up to inaccessible pages, on each side. */
 static void at_the_edge(const struct host_copy_way *way)
 {
 	char *device = fenced(PAGE), *host = fenced(PAGE);
@@ -148,10 +146,8 @@ static void test_big(void **state)
 	each_way(big_ones);
 }
 
-/*
- * A word that lies on its own size is stored at once, by itself and among others: another process that
- * looks sees the old one or the new one.
- */
+/* An aligned word is stored in one piece, alone or among others. Another process sees its old or
+ * its new value. */
 #define WORDS 24
 #define LOOKS 2000000
 #define PATIENCE_S 60
@@ -205,11 +201,11 @@ static void test_words(void **state)
 	each_way(words_at_once);
 }
 
-/* Else the compiler's own copies are the odd ones, or what a sanitizer does at an access. */
+/* In other builds the compiler's own copies or the sanitizer's accesses are unaligned. */
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define ALIGNMENT
-/* Under the CPU's own check no word is stored or loaded across its size, wherever the ends are. */
+/* With the CPU's alignment check no word may be read or written unaligned, whatever the offsets. */
 #define CHECK_ALIGNMENT 0x40000u /* EFLAGS.AC */
 
 static void test_alignment(void **state)
@@ -238,7 +234,7 @@ static void test_alignment(void **state)
 }
 #endif
 
-/* The calls themselves take the first usable way. */
+/* The public calls use the first usable method. */
 static void test_best(void **state)
 {
 	const struct host_copy_way *first = host_copy_ways;

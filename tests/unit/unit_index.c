@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The index: it says what the real daemon would, when it is to be believed, and what readers see meanwhile. */
+/* The index page: it agrees with the daemon, it shows when it is no longer valid, and readers
+ * never see a partial record. */
 #include "unit.h"
 
 #include "index.h"
@@ -20,7 +21,7 @@ static const struct index_page *page_map(void)
 	return page;
 }
 
-/* The index against a look-up: both have it, or neither. */
+/* Compare the index with a look-up: both find the name, or neither. */
 static bool agrees(const struct index_page *page, int peer, const char *name,
 		   struct index_record *found)
 {
@@ -88,7 +89,7 @@ static void it_follows_the_registry(void **state)
 	close(other);
 }
 
-/* Of names that fall into one bucket it has as many as that has ways; look-ups find all. */
+/* Of the names in one bucket the index holds INDEX_WAYS; look-ups at the registry find all. */
 static void a_full_bucket_is_left_to_the_registry(void **state)
 {
 	const struct index_page *page = page_map();
@@ -109,7 +110,7 @@ static void a_full_bucket_is_left_to_the_registry(void **state)
 		names++;
 	}
 	assert_int_equal(has, INDEX_WAYS);
-	/* and what leaves makes room */
+	/* a removed name makes room */
 	assert_int_equal(raw_say(own, raw_withdraw("n0", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(own, raw_share("n0")), GPUSHARE_OK);
 	assert_true(index_find(page, "n0", &found));
@@ -123,7 +124,8 @@ static bool finds(const struct index_page *page, const char *name)
 	return index_is_live(page) && index_find(page, name, &found);
 }
 
-/* Whoever is answered can tell another process, and that one finds it. */
+/* The client may tell another process as soon as it has its answer, and that one must find the
+ * name. */
 static void it_is_there_before_the_answer(void **state)
 {
 	const struct index_page *page = page_map();
@@ -169,7 +171,7 @@ static void a_killed_daemon_is_not_believed(void **state)
 	assert_false(index_is_live(page));
 	raw_daemon_start(&raw_here, NULL);
 	assert_false(index_is_live(page));
-	next = page_map(); /* what it knows of before is in its own */
+	next = page_map(); /* records from before are in its own index */
 	assert_true(finds(next, "x"));
 	close(own);
 }
@@ -190,7 +192,7 @@ static void nobody_else_writes_to_it(void **state)
 	raw_fds_assert_read_only(raw_fds_page_fd(FDS_INDEX));
 }
 
-/* Handles are for those who attach, and are counted. */
+/* Only attaching gives out handles, and attachments are counted. */
 static void it_holds_no_handle(void **state)
 {
 	const struct index_page *page = page_map();
@@ -209,7 +211,7 @@ struct race {
 	atomic_ullong seen, torn;
 };
 
-/* Sizes go with generations: a record of two moments is seen by that. */
+/* The size is a multiple of the generation, so a record mixed from two moments shows. */
 static void *read_on(void *argument)
 {
 	struct race *race = argument;

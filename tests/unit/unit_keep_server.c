@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon keeps what outlives its owner: over kills, in time, and to its own end. */
+/* The daemon keeps buffers that outlive their owner: after kills, without delay, and until they
+ * are removed. */
 #include "unit.h"
 
 #include "raw_peer.h"
@@ -38,7 +39,7 @@ static void end(int peer, int fd)
 	raw_await_connections(fd, connections - 1);
 }
 
-/* By its end or by a free; who let go of it is a reader like any other. */
+/* The owner ends, or frees the buffer. An owner that freed it is then a reader like any other. */
 static void it_stays_without_its_owner(void **state)
 {
 	int fd = raw_connect(&raw_here), owner = raw_peer(0, 0);
@@ -68,7 +69,7 @@ static void it_stays_without_its_owner(void **state)
 	end(owner, fd);
 	assert_int_equal(raw_seen(fd, "x")->attachers, 0);
 	assert_int_equal(raw_say(fd, raw_withdraw("x", 0)), GPUSHARE_OK);
-	/* An ordinary buffer takes the place of what is kept, and is not. */
+	/* An ordinary buffer replaces a kept one and is not kept itself. */
 	assert_int_equal(raw_say(fd, raw_share("freed")), GPUSHARE_OK);
 	assert_int_equal(raw_stat(fd).kept_bytes, 0);
 	close(fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The shim's link: buffers that travel as a descriptor, and a registry that fails on the way. */
+/* The shim's link: buffers that travel as a descriptor, and a registry that fails during a
+ * request. */
 #include "unit.h"
 
 #include "raw.h"
@@ -20,7 +21,7 @@ static int set_up(void **state)
 	return setenv("GPUSHARE_DIR", raw_here.directory, 1);
 }
 
-/* The link is one a process: each test has it in a child of its own. */
+/* A process has one link, so each test runs in a child. */
 static void in_child(int (*part)(void))
 {
 	int status;
@@ -68,7 +69,7 @@ static int share_by_descriptor(void)
 	return 0;
 }
 
-/* Somebody listens at fds.sock and never answers; the other socket is well. */
+/* Listen at fds.sock without answering. The other socket works. */
 static void mute_fds_socket(void)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -97,18 +98,18 @@ static int fail_on_the_way(void)
 			  sizeof(why)) == GPUSHARE_E_TIMED_OUT);
 	CHECK(raw_now_ms() - begin < TIMEOUT_MS + 300 + raw_slack_ms());
 	CHECK(fd == -7 && strstr(why, "in time"));
-	/* not counted as attached, although the registry had said yes */
+	/* the attachment isn't counted, although the registry had agreed */
 	own = raw_connect(&raw_here);
 	CHECK(!raw_say(own, raw_lookup("v", 0)));
 	CHECK(raw_answer.body.lookup.buffer.attachers == 0);
 	close(own);
-	/* and left alone for a while */
+	/* for a while the link doesn't ask again */
 	begin = raw_now_ms();
 	CHECK(
 	    link_share(&(struct link_share){.what = &what, .group = "", .handle = NULL, .fd = file},
 		       &generation, &reading, why, sizeof(why)) == GPUSHARE_E_NO_REGISTRY);
 	CHECK(strstr(why, "a moment ago") && raw_now_ms() - begin < 100);
-	/* and not asked before it has answered */
+	/* the next request waits for the late answer first */
 	raw_sleep_ms(1100);
 	begin = raw_now_ms();
 	CHECK(
@@ -136,7 +137,7 @@ static void *wait_for_nobody(void *unused)
 					     &reading, its_why, sizeof(its_why));
 }
 
-/* However long one thread waits for a name, the others' calls have their turn. */
+/* While one thread waits for a name, calls of other threads are served. */
 static int share_while_another_waits(void)
 {
 	uint8_t handle[GPUSHARE_HANDLE_SIZE] = {1};

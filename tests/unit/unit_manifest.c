@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A set's manifest: what is written is read again, and nothing in it leads elsewhere. */
+/* A set's manifest: what is written can be read back, and no file name in it leads outside. */
 #include "unit.h"
 
 #include "../../tools/layout.h"
@@ -19,7 +19,7 @@ static void test_round_trip(void **state)
 		     .mode = 0640,
 		     .tag_count = 2,
 		     .tags = {{"dtype", "f32"}, {"note", "\"quoted\" \xc3\xa4"}}},
-	    .group = "root", /* whose number is 0 everywhere */
+	    .group = "root", /* gid 0 on every system */
 	    .file = "a%2Fb.npy",
 	    .npy = true,
 	    .dtype = DTYPE_F32,
@@ -50,7 +50,7 @@ static void test_round_trip(void **state)
 	manifest_finish(&manifest);
 }
 
-/* One entry, and what is said of it in another way. */
+/* One entry; the first %s is its file, the second adds keys. */
 static const char form[] =
     "{\"buffers\": [{\"name\": \"n\", \"format\": \"raw\", \"sha256\": \"" SHA
     "\", \"size\": 5, \"file\": %s%s}]}";
@@ -105,7 +105,8 @@ static void test_bad(void **state)
 	}
 }
 
-/* Where all others may do the same, no group is named, that one may be in. */
+/* If the group has the same rights as others, no group is named, so restoring needs no
+ * membership. */
 static void test_a_group_that_does_not_matter(void **state)
 {
 	static const uint32_t modes[] = {0600, 0666, 0644, 0640, 0604, 0660};
@@ -156,7 +157,7 @@ static struct gpushare_info tagged(const char *dtype, const char *shape, uint64_
 	return info;
 }
 
-/* What elements there are: flags, then tags, then bytes. */
+/* Where the element type and shape are taken from: options, then tags, then plain bytes. */
 static void test_layout(void **state)
 {
 	const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps, where a script of one thread can't look: many threads, signals, and what a map needs. */
+/* Maps with many threads, with signals, and their argument checks. */
 #include "unit.h"
 
 #include "descriptors.h"
@@ -27,11 +27,11 @@ static void owner(void)
 struct worker {
 	pthread_t thread;
 	struct gpushare_buffer *buffers[2];
-	pthread_barrier_t *first; /* the first copies come together too */
+	pthread_barrier_t *first; /* makes the first copies coincide */
 	unsigned char mark;
 };
 
-/* Each has a byte of its own in both buffers. */
+/* Each thread uses its own byte in both buffers. */
 static void *work(void *user)
 {
 	struct worker *worker = user;
@@ -56,7 +56,7 @@ static void *work(void *user)
 	return NULL;
 }
 
-/* The first maps come all at once, so that all want Vulkan to start. */
+/* The first maps coincide, so all threads need Vulkan to start. */
 static void many_threads(void)
 {
 	struct gpushare_session *session;
@@ -86,7 +86,7 @@ static void many_threads(void)
 	say();
 }
 
-/* Its signals come to the program as before, and its two sessions share a view. */
+/* The program's signal mask is unchanged, and its two sessions share one view. */
 static void mapper(void)
 {
 	struct gpushare_session *first, *second;
@@ -119,7 +119,7 @@ static void mapper(void)
 	say();
 }
 
-/* Without a session, a buffer or a map there is nothing to do, and that is said. */
+/* NULL for a buffer or a map is refused, or does nothing. */
 static void nothing(void)
 {
 	struct gpushare_map *map = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of gpushare metrics, tables, tags and owners as they are shown. */
+/* The text that the tools print: metrics, tables, tags and owners. */
 #include "unit.h"
 
 #include "../../tools/metrics.h"
@@ -62,7 +62,7 @@ static void numbers_and_families(void **state)
 				     "gpushare_requests_total{verb=\"odd\\\"\\\\\"} 1\n"));
 	assert_non_null(strstr(text, "gpushare_buffers{backing=\"ipc\"} 2\n"));
 	assert_non_null(strstr(text, "gpushare_buffer_bytes{backing=\"ipc\"} 5\n"));
-	/* nothing was refused: the family is there all the same */
+	/* without refusals the family is still there */
 	assert_non_null(strstr(text, "# TYPE gpushare_refusals_total counter\n"));
 	free(text);
 }
@@ -106,7 +106,7 @@ static void columns_as_wide_as_they_need_to_be(void **state)
 	table_line(&table, widths, 99, line);
 	assert_string_equal(line, "w            99  last");
 	table_line(&table, widths, 50, line);
-	assert_string_equal(line, "longer name  50"); /* no blanks at the end */
+	assert_string_equal(line, "longer name  50"); /* no trailing blanks */
 	table_finish(&table);
 }
 

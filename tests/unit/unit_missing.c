@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers whose descriptor was lost with registry and keeper: brought back by owner or attacher, or not. */
+/* Buffers whose descriptor was lost with registry and keeper: an owner or attacher shares them
+ * again, or they are gone. */
 #include "unit.h"
 
 #include "raw_peer.h"
@@ -8,7 +9,7 @@
 #define NOT_YET "nobody has brought its memory back yet"
 #define LOST "had it; it was lost with the registry"
 
-/* Registry and keeper are killed, then the process of `dead` (-1: none); the next registry serves. */
+/* Kill registry and keeper, then the process of `dead` (-1: none), and start the next registry. */
 static void lose(int dead)
 {
 	pid_t keeper = raw_is_emulated() ? 0 : shelf_keeper();
@@ -46,7 +47,8 @@ static int share_again(int own, const char *name, uint64_t generation, bool orph
 	return raw_fds_give(own, what);
 }
 
-/* Whether the registry wants that generation of one who has it attached so often; 0: shared it. */
+/* Return whether the registry wants that generation from the client. `count`: its attachments;
+ * 0: it is the owner. */
 static bool is_wanted(int own, const char *name, uint64_t generation, uint32_t count)
 {
 	request what = {0};
@@ -80,7 +82,7 @@ static void the_owner_brings_it_back(void **state)
 	assert_int_equal(raw_say(other, raw_attach("x", 5)), GPUSHARE_E_TIMED_OUT);
 	raw_assert_sentence(NOT_YET);
 	assert_int_equal(raw_fds_give(other, kept("x")),
-			 GPUSHARE_E_EXISTS); /* the name is not free */
+			 GPUSHARE_E_EXISTS); /* the name stays reserved */
 	assert_true(raw_send(other, 7, &waits));
 	owner = come_back(owner);
 	assert_true(is_wanted(owner, "x", x, 0));
@@ -89,7 +91,7 @@ static void the_owner_brings_it_back(void **state)
 	assert_int_equal(raw_answer.status, GPUSHARE_OK);
 	assert_false(is_wanted(owner, "x", x, 0));
 	assert_false(raw_seen(owner, "x")->missing);
-	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK); /* said twice */
+	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK); /* repeated */
 	assert_int_equal(raw_stat(owner).names, 1);
 	close(other);
 }
@@ -114,7 +116,7 @@ static void an_attacher_brings_back_what_the_owner_left(void **state)
 	assert_int_equal(raw_seen(a, "x")->attachers, 2);
 	raw_peer_end(a);
 	raw_await_connections(third, 1);
-	assert_int_equal(raw_fds_get(third, "x"), GPUSHARE_OK); /* it is kept */
+	assert_int_equal(raw_fds_get(third, "x"), GPUSHARE_OK); /* it stays, as it is kept */
 	close(third);
 }
 
@@ -128,14 +130,14 @@ static void an_attacher_may_be_before_the_owner(void **state)
 	a = come_back(a);
 	assert_int_equal(share_again(a, "x", x, true), GPUSHARE_OK);
 	assert_false(raw_seen(a, "x")->missing);
-	assert_false(raw_seen(a, "x")->owner_gone); /* that is alive */
+	assert_false(raw_seen(a, "x")->owner_gone); /* the owner is alive */
 	owner = come_back(owner);
 	assert_false(is_wanted(owner, "x", x, 0));
 	assert_int_equal(raw_say(owner, raw_withdraw("x", x)), GPUSHARE_OK);
 	assert_true(raw_seen(a, "x")->owner_gone);
 }
 
-/* Without records nothing is known but by who tells it. */
+/* Without saved records, the registry knows only what the clients tell. */
 static void a_stranded_one_stands_again(void **state)
 {
 	int owner = raw_peer(0, 0), a = raw_peer(0, 0), b = raw_peer(0, 0);
@@ -156,13 +158,13 @@ static void a_stranded_one_stands_again(void **state)
 	what.verb.share.again = x;
 	what.verb.share.orphan = true;
 	assert_int_equal(raw_fds_give(a, what), GPUSHARE_OK);
-	assert_int_equal(share_again(b, "x", x, true), GPUSHARE_OK); /* comes second */
+	assert_int_equal(share_again(b, "x", x, true), GPUSHARE_OK); /* after another attacher */
 	assert_true(raw_seen(a, "x")->owner_gone);
 	assert_int_equal(raw_seen(a, "x")->owner_pid, 0);
 	assert_in_range(raw_seen(a, "x")->ttl_left_s, 1, 50);
 	assert_int_equal(raw_seen(a, "x")->attachers, 4);
 	assert_true(share(a, "y") > x);
-	/* Its owner was there all the time. */
+	/* The owner was alive all the time. */
 	owner = raw_peer_back(owner);
 	assert_true(is_wanted(owner, "x", x, 0));
 	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK);
@@ -187,7 +189,7 @@ static void what_was_removed_is_not_brought_back(void **state)
 		assert_int_equal(share_again(a, "x", x, true), GPUSHARE_E_NOT_FOUND);
 		assert_true(is_wanted(a, "y", y, 1));
 	}
-	/* What another buffer's name is by now is not asked for either. */
+	/* A buffer isn't wanted if its name now belongs to another buffer. */
 	now = share(a, "x");
 	raw_daemon_lose();
 	owner = raw_peer_back(owner);
@@ -215,13 +217,12 @@ static void it_is_lost_with_the_last_who_had_it(void **state)
 	assert_int_equal(raw_say(a, raw_detach("x", x)), GPUSHARE_OK);
 	assert_int_equal(raw_say(a, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence(LOST);
-	assert_int_equal(raw_say(a, raw_withdraw("z", z)),
-			 GPUSHARE_OK); /* freed, and not to be kept */
+	assert_int_equal(raw_say(a, raw_withdraw("z", z)), GPUSHARE_OK); /* freed, so not kept */
 	assert_int_equal(raw_say(a, raw_lookup("z", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence(LOST);
 	assert_int_equal(raw_stat(a).kept_bytes, 0);
 	assert_int_equal(raw_stat(a).names, 0);
-	/* One whom nobody had counted on has it all the same. */
+	/* An attacher that the registry didn't know of still has it. */
 	late = raw_peer(0, 0);
 	assert_true(is_wanted(late, "x", x, 1));
 	assert_int_equal(share_again(late, "x", x, true), GPUSHARE_OK);

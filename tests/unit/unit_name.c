@@ -21,7 +21,7 @@ static void only_the_alphabet_is_a_name(void **state)
 
 #define A51 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-/* A program would take a hyphen in front for an option. */
+/* A leading hyphen is refused, because a program would take it for an option. */
 static void a_name_has_a_length_and_a_first_byte(void **state)
 {
 	static const struct {
@@ -87,7 +87,7 @@ static void a_header_without_sense_is_refused(void **state)
 	memset(to + 1, 0xff, 8);
 	assert_int_equal(sp_header_body_size(to), -1);
 	sp_header(to, 1, 5);
-	to[0] = 0; /* what the old draft says */
+	to[0] = 0; /* as in an old SP draft */
 	assert_int_equal(sp_header_body_size(to), -1);
 }
 
@@ -131,7 +131,7 @@ static void the_directory_is_found_in_order(void **state)
 	assert_found("", by_uid);
 	setenv("XDG_RUNTIME_DIR", "", 1);
 	assert_found(NULL, by_uid);
-	setenv("XDG_RUNTIME_DIR", "run/me", 1); /* to be ignored, says its specification */
+	setenv("XDG_RUNTIME_DIR", "run/me", 1); /* relative: ignored, as specified */
 	assert_found(NULL, by_uid);
 	setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
 	assert_found(NULL, "/run/user/7/gpushare");
@@ -156,7 +156,7 @@ static void a_relative_directory_is_pinned(void **state)
 	assert_int_equal(chdir(here), 0);
 }
 
-/* "/registry.sock" and the NUL must fit beside it into sun_path. */
+/* "/registry.sock" and the NUL must also fit into sun_path. */
 static void a_long_directory_is_refused(void **state)
 {
 	char path[300], out[GPUSHARE_PATH_MAX] = "untouched", why[256];
@@ -183,7 +183,7 @@ static void a_long_directory_is_refused(void **state)
 static void the_directory_is_made(void **state)
 {
 	const char *path = in_scratch("made");
-	mode_t before = umask(0777); /* takes everything off: must not matter */
+	mode_t before = umask(0777); /* clears all bits: must not matter */
 	struct stat is;
 	char why[256] = "";
 
@@ -200,7 +200,7 @@ static void the_directory_is_made(void **state)
 
 enum { FOLDER, LINK, FILE_ONLY, ANOTHERS };
 
-/* It is not ours to change, either. */
+/* The folder must also be left unchanged. */
 static void what_is_not_ones_own_folder_is_refused(void **state)
 {
 	static const struct {
@@ -212,7 +212,7 @@ static void what_is_not_ones_own_folder_is_refused(void **state)
 	    {FOLDER, 0750, "chmod 700"},
 	    {FOLDER, 0701, "chmod 700"},
 	    {FOLDER, 0755, "chmod 700"},
-	    {FOLDER, 01777, "(mode 1777); use a directory of your own"}, /* as /tmp is */
+	    {FOLDER, 01777, "(mode 1777); use a directory of your own"}, /* like /tmp */
 	    {LINK, 0700, "symbolic link"},
 	    {FILE_ONLY, 0700, ""},
 	    {ANOTHERS, 0700, "uid 12345"},
@@ -221,7 +221,7 @@ static void what_is_not_ones_own_folder_is_refused(void **state)
 	char target[128], slashed[136], why[256];
 
 	snprintf(target, sizeof(target), "%s/target", scratch);
-	snprintf(slashed, sizeof(slashed), "%s/", path); /* which open() would follow */
+	snprintf(slashed, sizeof(slashed), "%s/", path); /* open() would follow the link */
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
 		const char *real = is[i].kind == LINK ? target : path;
 		struct stat found;
@@ -302,7 +302,7 @@ static void a_message_has_an_id_of_each_hop(void **state)
 
 	assert_int_equal(sp_ids_size(hops, sizeof(hops)), 12);
 	assert_int_equal(sp_ids_size(hops + 8, 5), 4);
-	assert_int_equal(sp_ids_size(hops, 11), 0); /* the last one is not whole */
+	assert_int_equal(sp_ids_size(hops, 11), 0); /* the last id is incomplete */
 	assert_int_equal(sp_ids_size(hops, 8), 0);
 	assert_int_equal(sp_ids_size(hops, 0), 0);
 }
@@ -324,7 +324,7 @@ static void distances(void **state)
 		assert_int_equal(edit_distance(is[i].one, is[i].other, is[i].most), is[i].distance);
 		assert_int_equal(edit_distance(is[i].other, is[i].one, is[i].most), is[i].distance);
 	}
-	for (int length = 60; length <= 130; length++) { /* over the ends of words */
+	for (int length = 60; length <= 130; length++) { /* across word boundaries */
 		char one[256] = "", other[256] = "";
 
 		memset(one, 'a', (size_t)length);

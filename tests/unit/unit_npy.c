@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Headers of .npy files: what we write is read again, and nothing else is taken for one. */
+/* Headers of .npy files: written headers can be read back, and other data is refused. */
 #include "unit.h"
 
 #include "../../tools/npy.h"
@@ -7,7 +7,7 @@
 #define DICTIONARY(descr, order, shape) \
 	"{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }"
 
-/* A header of version 1.0 around a dictionary; its size. */
+/* Write a version 1.0 header around a dictionary. Return its size. */
 static size_t make(const char *dictionary, char out[512])
 {
 	size_t length = strlen(dictionary);
@@ -42,7 +42,7 @@ static void test_round_trip(void **state)
 			}
 }
 
-/* As NumPy's documentation has it, to the byte. */
+/* Byte for byte as in NumPy's documentation. */
 static void test_bytes(void **state)
 {
 	const struct shape shape = {2, {2, 3}};

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon's stream-sync pages: who gets them, who is what to them, and whose waiters are let through. */
+/* The daemon's stream-sync pages: which clients get them, their roles, and when waiters are let
+ * through. */
 #include "unit.h"
 
 #include "order_page.h"
 #include "raw_peer.h"
 
-static int owner, a, b; /* three processes; a and b have attached the owner's "x" */
+/* Three processes; a and b have attached the owner's "x". */
+static int owner, a, b;
 static uint64_t generation;
-static struct order_page *page; /* of "x"; NULL: nobody got it so far */
+static struct order_page *page; /* of "x"; NULL: no client has it */
 static int page_fd;
 
 static void share_and_attach(void)
@@ -51,7 +53,7 @@ static request about(uint32_t roles)
 	return raw_order("x", generation, roles);
 }
 
-/* The page that comes is `page`. */
+/* Ask; a page that is answered becomes `page`. */
 static int say(int peer, request what, int file)
 {
 	int status = raw_fds_say(peer, what, file);
@@ -84,7 +86,7 @@ static void leave(int peer, uint32_t roles)
 	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
 }
 
-/* With a page, whose id that is. Returns the id that the registry has; 0: it has none. */
+/* Ask with a page of that id. Returns the id of the registry's page; 0: it has none. */
 static uint64_t bring(int peer, uint32_t roles, uint64_t id, uint32_t slot, int file)
 {
 	request what = about(roles);
@@ -95,7 +97,7 @@ static uint64_t bring(int peer, uint32_t roles, uint64_t id, uint32_t slot, int 
 	return raw_answer.body.order.id;
 }
 
-/* A condition that the registry brings about. */
+/* Wait until the registry has brought about the condition. */
 #define AWAIT(condition) \
 	for (long long began_ms = raw_now_ms(); !(condition); raw_sleep_ms(1)) \
 	assert_in_range(raw_now_ms() - began_ms, 0, 2 * RAW_TIMEOUT_MS)
@@ -134,7 +136,7 @@ static void only_who_has_it_gets_its_page(void **state)
 
 static void one_process_publishes(void **state)
 {
-	int one = raw_connect(&raw_here), two = raw_connect(&raw_here); /* of one process */
+	int one = raw_connect(&raw_here), two = raw_connect(&raw_here); /* the same process */
 	char sentence[64];
 
 	assert_int_equal(raw_say(one, raw_attach("x", 0)), GPUSHARE_OK);
@@ -146,7 +148,7 @@ static void one_process_publishes(void **state)
 	atomic_store(&page->published, 3);
 	atomic_store(&page->next, 5);
 	assert_int_equal(join(two, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(page->next, 5); /* of which 4 and 5 are under way */
+	assert_int_equal(page->next, 5); /* 4 and 5 are pending */
 	close(one);
 	raw_await_connections(owner, 4);
 	assert_false(order_is_gone(page));
@@ -166,7 +168,7 @@ static void a_dead_publishers_numbers_are_given_again(void **state)
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(order_is_gone(page));
 	assert_int_equal(page->published, 3);
-	assert_int_equal(page->next, 3); /* 4 and 5 never were */
+	assert_int_equal(page->next, 3); /* 4 and 5 were never published */
 }
 
 static void restart(void)
@@ -191,12 +193,12 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 		assert_true(order_is_gone(page));
 		assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	}
-	order_raise(&page->published, 1); /* its GPU has come there */
+	order_raise(&page->published, 1); /* its GPU has finished */
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->published, 1);
 }
 
-/* It may publish at any time, from then on. */
+/* The new owner may publish at any time from then on. */
 static void a_kept_buffers_next_owner_is_waited_for(void **state)
 {
 	request what = raw_fds_share("x");
@@ -234,8 +236,9 @@ static void consumers_get_slots_that_end_with_them(void **state)
 	assert_int_equal(joined_slot(b), 2);
 	assert_int_equal(raw_answer.body.order.first, 9);
 	assert_int_equal(page->slot[1].released, 8);
-	assert_int_equal(joined_slot(b), 2); /* as before */
-	/* One that goes is let through. Its slot is another's only after a while, or at once if it says so. */
+	assert_int_equal(joined_slot(b), 2); /* the same slot again */
+	/* Once a consumer has ended, nobody waits for it. Its slot is reused only after a while,
+	 * or at once if the consumer said that it was done. */
 	raw_peer_end(a);
 	AWAIT(is_left(1));
 	assert_int_equal(page->slot[0].released, 0 | ORDER_GONE_BIT);
@@ -260,7 +263,7 @@ static void there_is_room_for_so_many_consumers(void **state)
 	}
 	assert_int_equal(join(one, ORDER_CONSUMES), GPUSHARE_E_LIMIT);
 	raw_assert_sentence("240 consumers");
-	assert_int_equal(join(one, 0), GPUSHARE_OK); /* it may wait all the same */
+	assert_int_equal(join(one, 0), GPUSHARE_OK); /* it may still wait */
 	for (uint32_t i = 0; i <= ORDER_SLOTS; i++)
 		close(consumers[i]);
 }
@@ -272,7 +275,7 @@ static void what_ends_with_its_name(void **state)
 	assert_true(order_is_gone(page) && is_left(1));
 	leave(a, ORDER_CONSUMES);
 	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
-	/* what a GPU still writes is marked again */
+	/* late writes of a GPU are marked again */
 	atomic_store(&page->slot[0].released, 2);
 	atomic_store(&page->published, 2);
 	AWAIT(is_left(1) && page->published == (2 | ORDER_GONE_BIT));
@@ -297,7 +300,7 @@ static void a_taken_name_ends_nothing(void **state)
 {
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(raw_say(a, raw_withdraw("x", 0)), GPUSHARE_OK); /* unlinked */
+	assert_int_equal(raw_say(a, raw_withdraw("x", 0)), GPUSHARE_OK); /* a unlinks x */
 	assert_false(order_is_gone(page));
 	raw_peer_end(owner);
 	AWAIT(order_is_gone(page) && is_left(1));
@@ -315,11 +318,11 @@ static void what_is_brought_is_taken_where_it_is_a_page(void **state)
 			close(fds[i]);
 	}
 	assert_int_equal(raw_answer.body.order.slot, 5);
-	assert_int_equal(bring(owner, ORDER_CONSUMES, 78, 5, -1), 77); /* it has another one */
+	assert_int_equal(bring(owner, ORDER_CONSUMES, 78, 5, -1), 77); /* it keeps page 77 */
 	assert_int_equal(raw_answer.body.order.slot, 0);
 }
 
-/* A client tells anew what it has, and leaves "x" out, as another thread of it is about to share it. */
+/* A resync leaves "x" out, because another thread of the client is about to share it again. */
 static void what_was_left_out_and_comes_goes_on(void **state)
 {
 	request what = {.which_verb = gpushare_Request_resync_tag};
@@ -327,7 +330,7 @@ static void what_was_left_out_and_comes_goes_on(void **state)
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->published, 5);
-	atomic_store(&page->next, 6); /* under way */
+	atomic_store(&page->next, 6); /* pending */
 	what.verb.resync.last = true;
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
 	what = raw_share("x");
@@ -367,7 +370,7 @@ static void the_living_keep_their_roles(void **state)
 		assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
 		assert_int_equal(page->published, 5);
 	}
-	/* it ends afterwards as it would have before */
+	/* the consumer's end is noticed as without restarts */
 	raw_peer_end(a);
 	AWAIT(is_left(1));
 	assert_false(order_is_gone(page));
@@ -378,7 +381,7 @@ static void a_left_slot_stays_so_over_restarts(void **state)
 	if (skips_restarts())
 		skip();
 	assert_int_equal(joined_slot(a), 1);
-	leave(a, ORDER_CONSUMES); /* its GPU may not be done */
+	leave(a, ORDER_CONSUMES); /* its GPU may still write */
 	for (int again = 0; again < 3; again++) {
 		restart();
 		assert_int_equal(joined_slot(owner), 2);
@@ -405,13 +408,13 @@ static void who_died_meanwhile_has_gone(void **state)
 	AWAIT(order_is_gone(page));
 	owner = raw_peer_back(owner);
 	raw_daemon_end(SIGKILL);
-	raw_peer_end(owner); /* and the page goes with it, when its marks are old enough */
+	raw_peer_end(owner); /* removes the page once its marks are old enough */
 	raw_daemon_start(&raw_here, NULL);
 	owner = raw_peer(0, 0);
 	assert_int_equal(raw_say(owner, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 }
 
-/* It says what it has attached, and brings the page that it is in. */
+/* Resync with one attachment of "x" and bring its page. */
 static void come_first(int *peer, uint32_t slot)
 {
 	request what = {0};
@@ -426,7 +429,7 @@ static void come_first(int *peer, uint32_t slot)
 	assert_int_equal(raw_answer.body.order.slot, slot);
 }
 
-/* A registry that has lost all waits for an owner that was not heard yet. */
+/* A registry that lost its records waits for an owner that has not resynced. */
 static void an_owner_who_comes_last_is_waited_for(void **state)
 {
 	request what = raw_share("x");
@@ -439,7 +442,7 @@ static void an_owner_who_comes_last_is_waited_for(void **state)
 		come_first(&a, 1);
 		come_first(&b, 2);
 		assert_false(order_is_gone(page));
-		/* Who goes meanwhile goes alone. */
+		/* A consumer that ends meanwhile ends alone. */
 		raw_peer_end(a);
 		AWAIT(is_left(1));
 		assert_int_equal(page->slot[1].state, ORDER_SLOT_ACTIVE);
@@ -458,7 +461,7 @@ static void an_owner_who_comes_last_is_waited_for(void **state)
 	}
 }
 
-/* What the registry knows to have gone is not waited for. */
+/* The registry doesn't wait for a buffer that it knows to be gone. */
 static void what_went_meanwhile_is_not_waited_for(void **state)
 {
 	request what = raw_share("x");

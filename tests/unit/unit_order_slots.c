@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What takes its time: which slot is free when, what is marked again, and who may resume. Time is the test's. */
+/* Timing of stream-sync pages: when a slot is free, what is marked again, and which clients may
+ * resume. The test sets the clock. */
 #include "unit.h"
 
 #include "ordered.h"
@@ -11,9 +12,9 @@
 static int64_t now;
 static uint64_t generation;
 static struct session *owner;
-static struct order_page *page; /* of "x", once that was asked for */
+static struct order_page *page; /* the page of "x", once joined */
 
-/* A session of this process, which lives. Those of peer_new() have ended, as far as the registry can see. */
+/* A session of this living process. To the registry, processes of peer_new() have ended. */
 static struct session *attacher(uint32_t id)
 {
 	struct session *session = peer_new(id, (int32_t)id, "attacher");
@@ -33,7 +34,7 @@ static int set_up(void **state)
 	return failed;
 }
 
-/* So many seconds later. True: something is still to be marked. */
+/* Advance the clock by `s` seconds. Returns whether marks remain to be made. */
 static bool pass(int s)
 {
 	now += s * NS_PER_S;
@@ -48,14 +49,14 @@ static uint32_t joined_slot(struct session *session)
 	return peer_answer.body.order.slot;
 }
 
-/* `final`: what it says in its slot. */
+/* Leave with `final` in the slot. */
 static void leave(struct session *session, uint64_t final)
 {
 	assert_int_equal(ordered_leave(session, "x", generation, ORDER_CONSUMES, final),
 			 GPUSHARE_OK);
 }
 
-/* Which slot one gets that leaves it at once. */
+/* Join and leave at once. Return the slot. */
 static uint32_t next_slot(struct session *session)
 {
 	uint32_t slot = joined_slot(session);
@@ -64,7 +65,7 @@ static uint32_t next_slot(struct session *session)
 	return slot;
 }
 
-/* The process of that slot had the same pid, and started before. */
+/* Make the slot's process one with the same pid that started earlier, so it has ended. */
 static void end_process(uint32_t slot)
 {
 	atomic_fetch_sub(&page->slot[slot - 1].process, UINT64_C(1) << 22);
@@ -78,13 +79,14 @@ static void a_slot_is_free_when_its_process_has_ended(void **state)
 	leave(a, 0);
 	pass(1);
 	assert_int_equal(next_slot(b), 2);
-	assert_int_equal(next_slot(b), 2);     /* it has said that it is done */
-	registry_disconnect(peer_registry, a); /* whose graph may be launched all the same */
+	assert_int_equal(next_slot(b), 2);     /* it left with nothing pending */
+	registry_disconnect(peer_registry, a); /* its graph may still run */
 	pass(60);
 	assert_int_equal(next_slot(b), 2);
 	end_process(1);
 	pass(1);
-	pass(9); /* what another process, MPS, does for it takes a while */
+	/* Work that another process (MPS) does for it may take a while. */
+	pass(9);
 	assert_int_equal(next_slot(b), 2);
 	pass(2);
 	assert_int_equal(next_slot(b), 1);
@@ -113,7 +115,7 @@ static void a_slot_is_free_when_the_last_release_has_come(void **state)
 	assert_int_equal(next_slot(a), 1);
 }
 
-/* A process of another pid namespace, as a container's. */
+/* A process in another pid namespace, as in a container. */
 static struct session *foreigner(uint32_t id, int32_t own_pid)
 {
 	struct session *session = peer_new(id, 0, "");
@@ -123,17 +125,17 @@ static struct session *foreigner(uint32_t id, int32_t own_pid)
 	return session;
 }
 
-/* Whether it lives can't be seen once its last session has ended. */
+/* The registry can't see whether it lives once its last session has ended. */
 static void an_unsettled_slot_of_an_invisible_process_is_kept(void **state)
 {
 	struct session *a = foreigner(2, 7);
 
 	assert_int_equal(joined_slot(a), 1);
 	leave(a, ORDER_UNSETTLED);
-	registry_disconnect(peer_registry, a); /* its graph may be launched all the same */
+	registry_disconnect(peer_registry, a); /* its graph may still run */
 	a = foreigner(3, 8);
 	assert_int_equal(joined_slot(a), 2);
-	registry_disconnect(peer_registry, a); /* dead, or as good as that */
+	registry_disconnect(peer_registry, a); /* counts as dead */
 	pass(1);
 	pass(11);
 	assert_int_equal(next_slot(attacher(4)), 2);
@@ -154,7 +156,7 @@ static void only_its_own_slot_is_resumed(void **state)
 
 	assert_int_equal(joined_slot(a), 1);
 	registry_disconnect(peer_registry, a);
-	/* Only a client that comes again has a slot to ask for. */
+	/* Only a reconnecting client may ask for a slot. */
 	what.verb.order.slot = 1;
 	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
@@ -170,7 +172,7 @@ static void only_its_own_slot_is_resumed(void **state)
 	assert_int_equal(resumed_slot(b, 1), 1);
 }
 
-/* Its own of before, too, may still be written to. */
+/* A new join may not choose a slot. Even the client's own earlier slot may still be written to. */
 static void who_comes_anew_asks_for_no_slot(void **state)
 {
 	request what = raw_order("x", generation, ORDER_CONSUMES);
@@ -184,13 +186,13 @@ static void who_comes_anew_asks_for_no_slot(void **state)
 	assert_int_equal(peer_answer.body.order.slot, 2);
 }
 
-/* Its GPU has nothing more to do: exec() has ended that. */
+/* exec() has ended the old program's GPU work, so nothing is pending. */
 static void a_program_ends_with_exec(void **state)
 {
 	struct session *a = attacher(2), *b = peer_new(3, 13, "b");
 
 	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
-	a->peer.stack++; /* of the program before */
+	a->peer.stack++; /* as the program before exec() */
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 4);
@@ -199,7 +201,7 @@ static void a_program_ends_with_exec(void **state)
 	pass(1);
 	pass(11);
 	assert_int_equal(next_slot(b), 1);
-	a = attacher(4); /* begins anew */
+	a = attacher(4); /* the new program */
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->next, 2);
 	atomic_store(&page->next, 3);
@@ -229,7 +231,7 @@ static void a_process_that_can_not_be_read_may_live(void **state)
 	assert_true(participant_has_ended(number - (UINT64_C(1) << 22), 0)); /* started before */
 }
 
-/* A GPU that comes to its write late overwrites them. */
+/* A GPU's late write overwrites a mark. */
 static void marks_are_made_again(void **state)
 {
 	struct session *a = attacher(2);
@@ -256,7 +258,7 @@ static void marks_are_made_again(void **state)
 	assert_false(pass(2));
 }
 
-/* Of a buffer that has gone, for 10 s; then nothing of it is left. */
+/* After a buffer is gone its marks are repeated for 10 s, then everything is freed. */
 static void marks_outlive_the_name(void **state)
 {
 	struct session *a = attacher(2);
@@ -272,8 +274,8 @@ static void marks_outlive_the_name(void **state)
 	assert_int_equal(peer_registry->state.users.fds, 0);
 }
 
-/* As of before a restart after which the registry knew nothing: slots 1 and 2 are consumed, and it is published, by
- * processes that aren't visible. */
+/* A page as from before a restart that lost all records. Processes that the registry can't see
+ * consume in slots 1 and 2 and publish. */
 static int strange_page(void)
 {
 	int fd = order_page_make(generation, 77);
@@ -287,18 +289,18 @@ static int strange_page(void)
 	return fd;
 }
 
-/* Participants that only the page knows have some time to resume. */
+/* Participants that only the page names get some time to resume. */
 static void who_is_known_to_the_page_alone_is_awaited(void **state)
 {
 	struct session *a = attacher(2), *b = attacher(3);
 	int fd = strange_page();
 
 	atomic_store(&page->slot[1].process, participant_number(&a->peer));
-	order_join(page, 2, participant_number(&owner->peer)); /* which has ended */
+	order_join(page, 2, participant_number(&owner->peer)); /* has ended */
 	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
 	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 4); /* 1 and 3 may be somebody's */
+	assert_int_equal(peer_answer.body.order.slot, 4); /* 1 and 3 may be in use */
 	for (int s = 0; s < LIMIT_UNSEEN_S; s += 5) {
 		assert_true(pass(s ? 5 : 0));
 		assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
@@ -312,13 +314,13 @@ static void who_is_known_to_the_page_alone_is_awaited(void **state)
 	assert_true(order_is_gone(page));
 	pass(9);
 	assert_false(pass(20));
-	/* and comes back even so */
+	/* a publisher can still return */
 	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(order_is_gone(page));
 	order_page_unmap(page);
 }
 
-/* The owner has the connection that the page speaks of: it need not have said more. */
+/* The page's publisher is the owner's process, which is connected. It need not have resumed. */
 static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 {
 	struct session *a = attacher(2);
@@ -331,7 +333,8 @@ static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 	order_page_unmap(page);
 }
 
-/* A registry that lost all waits for the owner, and not for ever; nor is anything left then. */
+/* A registry that lost its records waits for the owner for a limited time, then frees
+ * everything. */
 static void an_owner_who_does_not_come_has_gone(void **state)
 {
 	request what = {0};
@@ -358,7 +361,8 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	order_page_unmap(page);
 }
 
-/* A page that its keeper has lost is no other one: nobody would publish on that. */
+/* If the keeper lost the page, the registry asks for it. It makes no new page, because nobody
+ * would publish there. */
 static void a_page_that_was_lost_is_asked_for(void **state)
 {
 	struct order *order;
@@ -371,10 +375,10 @@ static void a_page_that_was_lost_is_asked_for(void **state)
 	peer_assert_sentence("brought it back");
 	assert_int_equal(ordered_bring(owner, "x", generation, ORDER_PUBLISHES, 77, 0, -1),
 			 GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.id, 0); /* wanted */
+	assert_int_equal(peer_answer.body.order.id, 0); /* the page is wanted */
 }
 
-/* Pages whose slots are all some process's: how many of those have been found to have left. */
+/* Count the slots whose process was found to have ended. All slots of the pages are in use. */
 static int left_slots(struct order_page *const pages[])
 {
 	int count = 0;
@@ -386,7 +390,7 @@ static int left_slots(struct order_page *const pages[])
 	return count;
 }
 
-/* Each is a file of /proc to read, and others want the lock meanwhile. */
+/* Each check reads a file of /proc while others want the lock, so one tick makes only some. */
 static void processes_are_looked_at_in_pieces(void **state)
 {
 	struct order_page *pages[PAGES];
@@ -432,7 +436,7 @@ static void a_join_and_a_reclaim_agree(void **state)
 	assert_false(order_raise(&page->slot[2].released, 5));
 	assert_true(order_mark_left(page, 2));
 	assert_false(order_mark_left(page, 2));
-	order_rejoin(page, 2, 5); /* not gone after all: waited for again, from where it was */
+	order_rejoin(page, 2, 5); /* back again, waited for from its last release */
 	assert_int_equal(page->slot[2].released, 6);
 	assert_int_equal(page->slot[2].state, ORDER_SLOT_ACTIVE);
 	assert_true(order_mark_left(page, 2));

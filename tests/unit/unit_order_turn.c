@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The turn of who gives out an order page's numbers: one thread at a time, whatever version of this code it
- * runs; who waits is woken, or gives up in time; and no number is lost by it. */
+/* The turn on an order page, in which sequences are assigned. One thread has it at a time,
+ * whatever version of this code it runs. Waiters are woken or give up in time, and no sequence
+ * is lost. */
 #include "unit.h"
 
 #include "core/order/client_order.h"
@@ -13,8 +14,10 @@
 #define SOME_MS 50
 
 static int fd;
-static struct order_page *page, *again; /* two copies of this code in a process map it twice */
-/* In the turn. Atomic: what looks for data races takes two mappings for two words. */
+/* Two mappings, as two copies of this code in a process have. */
+static struct order_page *page, *again;
+/* Changed only in the turn. Atomic, because race detectors take the two mappings for different
+ * words. */
 static atomic_uint inside, done;
 
 static int begin(void **state)
@@ -34,7 +37,7 @@ static int end(void **state)
 	return close(fd);
 }
 
-/* As it was before turns were waited for asleep. */
+/* As versions did before waiters slept. */
 static void old_take(struct order_page *its)
 {
 	uint32_t free = ORDER_TURN_FREE;
@@ -56,7 +59,7 @@ static void enter(void)
 		abort();
 	done++;
 	if (done % 64 == 0)
-		usleep(100); /* so that others sleep */
+		usleep(100); /* lets other threads sleep */
 	inside--;
 }
 
@@ -135,7 +138,7 @@ static void *take_late(void *out_waited_ms)
 	return NULL;
 }
 
-/* Whoever gives it back, by whichever mapping. */
+/* Either version may give the turn back, through either mapping. */
 static void who_waits_gets_it(void **state)
 {
 	void (*const gives[])(struct order_page *) = {order_give_turn, old_give};
@@ -156,7 +159,7 @@ static void who_waits_gets_it(void **state)
 	}
 }
 
-/* It was killed in its turn: whoever publishes next is not to wait for it. */
+/* The child was killed in its turn. The next publisher need not wait for it. */
 static void a_dead_publishers_turn_is_nobodys(void **state)
 {
 	pid_t child = fork();
@@ -179,15 +182,15 @@ static void *publish(void *out_status)
 	return NULL;
 }
 
-/* It waited for what a stream is to publish, and was told that the order had ended: which was not so, and
- * what is published next is not to wait for it. */
+/* A CPU publication waits for a stream's and fails, because the order is marked as ended. The
+ * next publication must not wait for the failed one. */
 static void a_number_that_is_not_published_is_given_again(void **state)
 {
 	uint64_t sequence = 0;
 	pthread_t thread;
 	int status = 77;
 
-	atomic_store(&page->next, 1); /* a stream's */
+	atomic_store(&page->next, 1); /* pending on a stream */
 	assert_int_equal(pthread_create(&thread, NULL, publish, &status), 0);
 	while (atomic_load(&page->next) != 2)
 		usleep(100);

@@ -15,10 +15,10 @@ static void a_process_is_told_from_its_successor(void **state)
 	assert_true(process_runs(&me));
 	assert_true(process_is_same(&me, &me));
 	later = me;
-	later.started++; /* the pid was given to another process since */
+	later.started++; /* another process with the same pid */
 	assert_false(process_is_same(&me, &later));
 	assert_true(process_lives(&me));
-	me.started--; /* a pid alone is nobody */
+	me.started--; /* the pid alone is not enough */
 	assert_false(process_runs(&me));
 	assert_false(process_lives(&me));
 
@@ -28,7 +28,7 @@ static void a_process_is_told_from_its_successor(void **state)
 	assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
 	process_read(pid, getuid(), &child);
 	assert_true(child.started > 0);
-	assert_false(process_runs(&child)); /* a zombie holds nothing */
+	assert_false(process_runs(&child)); /* a zombie doesn't run */
 	waitpid(pid, NULL, 0);
 	process_read(pid, getuid(), &child);
 	assert_int_equal(child.started, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GPUSHARE_PUBLISH: its words, and a publication that waits for nobody. */
+/* GPUSHARE_PUBLISH: parsing its words, and publishing without waiting. */
 #include "unit.h"
 
 #include "core/order/client_order.h"
@@ -65,7 +65,8 @@ static struct order_page *page_begin(void)
 	return page;
 }
 
-/* Numbers that another one gives are told from those of before; what is said again begins nothing. */
+/* A new publisher's sequences start after the published ones. Repeating the same publisher
+ * changes nothing. */
 static void begins_anew(void **state)
 {
 	struct order_page *page = page_begin();
@@ -93,8 +94,8 @@ static void publishes_now(void **state)
 	order_page_unmap(page);
 }
 
-/* What a stream is still to publish, a thread that has the turn: neither is waited for, and no number
- * is lost by it. */
+/* It waits neither for a pending stream publication nor for a thread in the turn, and loses no
+ * sequence. */
 static void waits_for_nobody(void **state)
 {
 	struct order_page *page = page_begin();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --replace, and what serves the directory so far and doesn't do as it should. */
+/* --replace against a process that holds the directory and doesn't answer as a registry should. */
 #include "unit.h"
 
 #include <sys/file.h>
@@ -9,12 +9,12 @@
 
 static char words[4096];
 
-/* What holds the lock and listens at fds.sock, in a process of its own. */
+/* A process that holds registry.lock and listens at fds.sock, in the place of a registry. */
 struct holder {
 	pid_t pid;
-	int status;    /* what it answers */
-	size_t size;   /* and how much of that; 0: it hangs up */
-	int leaves_ms; /* after that; -1: never */
+	int status;    /* the status that it answers */
+	size_t size;   /* bytes of the answer that it sends; 0: it hangs up */
+	int leaves_ms; /* it exits this long after the answer; -1: never */
 };
 
 static void hold(const struct holder *holder, int ready)
@@ -65,7 +65,8 @@ static void start(struct holder *holder)
 	close(ready[1]);
 }
 
-/* Its status: of a daemon that is not to get the place. */
+/* Expect that --replace fails with a sentence that ends in `why`; return how long it took, in
+ * ms. */
 static long long replace_fails(struct holder holder, const char *why)
 {
 	const char *const arguments[] = {"--dir", raw_here.directory, "--replace", NULL};
@@ -115,14 +116,14 @@ static void replace_succeeds(struct holder holder)
 	raw_daemon_end(SIGTERM);
 }
 
-/* Slowly, or without a word: what counts is that it has gone. */
+/* The old process may leave late, or without an answer. */
 static void one_that_leaves_in_time_is_waited_for(void **state)
 {
 	replace_succeeds((struct holder){.size = sizeof(struct fds_header), .leaves_ms = 3500});
 	replace_succeeds((struct holder){.size = 0, .leaves_ms = 200});
 }
 
-/* Who asked it has given up: it stays. */
+/* The process that asked hung up before the daemon read its request: the daemon stays. */
 static void who_has_gone_replaces_nobody(void **state)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -137,7 +138,7 @@ static void who_has_gone_replaces_nobody(void **state)
 	close(fd);
 	kill(raw_here.pid, SIGCONT);
 	raw_assert_serves();
-	raw_sleep_ms(300); /* it would have left by then */
+	raw_sleep_ms(300); /* long enough for it to leave */
 	raw_assert_serves();
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon, killed at any moment: its clients come back to the next one by their keys, and what
- * was answered is so. */
+/* A daemon that is killed at any moment: its clients resume their sessions with the next one,
+ * and each answered request holds. */
 #include "unit.h"
 
 #include "persist/records.h"
@@ -8,7 +8,7 @@
 
 static uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 
-/* A connection that tries to resume that of `key`, whose own key comes there. */
+/* Connect and try to resume the session of `key`; store the new session's key there. */
 static int connect_by_key(bool *out_resumed)
 {
 	request hello = raw_hello_request();
@@ -56,7 +56,7 @@ static void a_key_is_one_processs(void **state)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	fd = connect_by_key(&resumed); /* the old one is open still */
+	fd = connect_by_key(&resumed); /* the old connection is still open */
 	assert_true(resumed);
 	assert_int_equal(raw_say(old, raw_withdraw("x", x)), GPUSHARE_E_DENIED);
 	close(old);
@@ -65,7 +65,7 @@ static void a_key_is_one_processs(void **state)
 	close(fd);
 }
 
-/* A daemon that is killed while it is asked: what it answered is so, what it did not may be. */
+/* The daemon is killed while requests arrive: an answered request holds, an unanswered one may. */
 static uint64_t random_next(uint64_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -75,7 +75,7 @@ static uint64_t random_next(uint64_t *seed)
 }
 
 #define NAMES 20
-static uint64_t generations[NAMES]; /* what was answered; 0: not shared */
+static uint64_t generations[NAMES]; /* as the daemon answered; 0: not shared */
 
 static const char *name_of(int which)
 {
@@ -85,7 +85,8 @@ static const char *name_of(int which)
 	return name;
 }
 
-/* Until the daemon is no more; the name of which it is not known then. */
+/* Send requests until the daemon ends. Return the name of the unanswered request: its state is
+ * unknown. */
 static int ask_until_it_dies(int fd, uint64_t *seed, int *asked)
 {
 	for (;;) {
@@ -121,7 +122,7 @@ static void what_was_answered_is_so(void **state)
 	int fd = come_new(), asked = 0;
 
 	memset(generations, 0, sizeof(generations));
-	raw_shared(fd, "always"); /* so that there is something to come back to */
+	raw_shared(fd, "always"); /* so that there is a session to resume */
 	for (int round = 0; round < 40; round++) {
 		int unknown, daemon = raw_here.pid, number = round % 2 ? SIGTERM : SIGKILL;
 		pid_t killer = raw_fork();
@@ -144,7 +145,7 @@ static void what_was_answered_is_so(void **state)
 	close(fd);
 }
 
-/* Append a header to what the daemon that was killed left behind. */
+/* Append a header to the records file of the killed daemon. */
 static void append_header(uint32_t version, const char *boot)
 {
 	gpushare_State begin = {.which_change = gpushare_State_header_tag};
@@ -193,7 +194,7 @@ static bool count_one(void *context, const gpushare_State *what, uint64_t slot)
 	return true;
 }
 
-/* The records that a daemon that was killed left behind, besides the header. */
+/* Count the records that the killed daemon left, without headers. */
 static size_t records_left(void)
 {
 	struct records *left =
@@ -248,7 +249,7 @@ static void what_is_kept_counts_after_a_restart(void **state)
 	request what = raw_fds_share("kept");
 
 	if (raw_is_emulated())
-		skip(); /* no keeper */
+		skip(); /* an emulated daemon has no keeper */
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	what.verb.share.buffer.size = what.verb.share.buffer.base_size = 2 << 20;
 	raw_daemon_end(SIGTERM);

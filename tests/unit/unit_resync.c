@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the shim tells a registry that was restarted, and shares with it again. */
+/* The resync of the shim with a restarted registry, and the buffers that it shares again. */
 #include "unit.h"
 
 #include "resynced.h"
 
-#define PAUSED_US 100000 /* who failed at once is asked again */
+#define PAUSED_US 100000 /* after it the shim asks a registry again that failed at once */
 
 static const void *const CALLER = (const void *)preloaded;
 
@@ -25,7 +25,7 @@ static void tell_all(void)
 	CHECK(!resynced_is_told("w7", 108) && scripted.asked[gpushare_Request_resync_tag] == 3);
 	CHECK(scripted.shares_count == 1 && scripted.shares[0].again == 0);
 	CHECK(!strcmp(scripted.shares[0].buffer.name, "w20"));
-	/* no more of it over the same connection */
+	/* no second resync over the same connection */
 	all[7] = resynced_alloc(MIB);
 	CHECK(scripted.resyncings == 1);
 	for (int i = 0; i < 21; i++)
@@ -36,7 +36,8 @@ static void tell_all(void)
 	CHECK(scripted.asked[gpushare_Request_resync_tag] == 1);
 }
 
-/* A registry that ends when it is asked for the order page of what it was just told to share. */
+/* The registry closes the connection at the request for the order page of a buffer that was just
+ * shared. */
 static void publish(void)
 {
 	static const char *const names[] = {"i", "v"};
@@ -60,7 +61,7 @@ static void test_what_is_to_be_published_is_told(void **state)
 	unsetenv("GPUSHARE_PUBLISH");
 }
 
-/* The same record as before, the handle or a descriptor with it. */
+/* Check that the share repeats the first record, with its handle or, if `by_fd`, a descriptor. */
 static void check_again(const gpushare_Share *first, uint64_t generation, bool by_fd)
 {
 	const gpushare_Share *again = resynced_share(first->buffer.name);
@@ -109,7 +110,8 @@ static void want_some(void)
 	CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 4 && !live_any());
 }
 
-/* cuMemCreate memory that the program maps by itself, with and without its handle. */
+/* The program maps cuMemCreate memory itself: one buffer is known by its handle alone, one by
+ * its mapping alone. */
 static void want_objects(void)
 {
 	const struct driver *driver = resynced_act("m%i", NULL);
@@ -140,7 +142,8 @@ static void want_objects(void)
 	CHECK(scripted.resyncings == 2 && scripted.shared_count == 0);
 }
 
-/* Whose name was not answered: what is kept of them is what they hold when the program gives them back. */
+/* The share is not answered. The shim repeats it when the program releases the memory, so that
+ * the final contents are kept. */
 static void untold_objects(void)
 {
 	const struct driver *driver = resynced_act("m%i:keep", NULL);
@@ -168,7 +171,7 @@ static void untold_objects(void)
 	}
 }
 
-/* The name is another's now. */
+/* Another process has taken the name meanwhile. */
 static void lose_one(void)
 {
 	cu_deviceptr one, two;
@@ -184,7 +187,7 @@ static void lose_one(void)
 	CHECK(preloaded_logged("not again") == 1 && preloaded_works(one, MIB));
 	resynced_restart();
 	resynced_free(two);
-	CHECK(scripted.shared_count == 0); /* neither what is being freed */
+	CHECK(scripted.shared_count == 0); /* one has lost its name, two is being freed */
 	resynced_free(one);
 	CHECK(scripted.asked[gpushare_Request_withdraw_tag] == 1 && !live_any());
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Registries that fail while they are told what is shared, and what happens meanwhile. */
+/* Registries that fail during a resync, and what happens meanwhile. */
 #include "unit.h"
 
 #include "raw.h"
 #include "resynced.h"
 
-/* The program waits no longer than for any registry that fails, and later all is told. */
+/* A mute registry delays the program no longer than any failing one, and a later resync
+ * succeeds. */
 static void wait_for_it(void)
 {
 	cu_deviceptr one, two;
@@ -23,8 +24,9 @@ static void wait_for_it(void)
 	scripted.mute_at = 0;
 	raw_sleep_ms(1100);
 	resynced_free(resynced_alloc(MIB));
-	CHECK(scripted.resyncings == 2 && scripted.shared_count == 1); /* too late, and again */
-	/* one that ends in the middle of it */
+	/* One resync was answered too late, the other repeats it. */
+	CHECK(scripted.resyncings == 2 && scripted.shared_count == 1);
+	/* a registry that ends in the middle of a resync */
 	resynced_restart();
 	scripted.end_at = gpushare_Request_resync_tag;
 	two = resynced_alloc(MIB); /* has no name */
@@ -36,7 +38,7 @@ static void wait_for_it(void)
 	resynced_free(one);
 }
 
-/* More than one call has time for: the rest is told in the next ones. */
+/* A resync that takes longer than one call may: the next calls send the rest. */
 static void tell_slowly(void)
 {
 	cu_deviceptr all[64];
@@ -67,7 +69,7 @@ static void tell_slowly(void)
 		resynced_free(all[i]);
 }
 
-/* Freed while no registry could be reached: found gone. */
+/* Memory that was freed while no registry could be reached is left out of the resync. */
 static void free_without_one(void)
 {
 	cu_deviceptr one, two;
@@ -86,7 +88,7 @@ static void free_without_one(void)
 	CHECK(!live_any());
 }
 
-/* A child has nothing to tell, and the parent's session stays. */
+/* A forked child sends no resync, and the parent's session stays. */
 static void fork_in_between(void)
 {
 	cu_deviceptr one;
@@ -126,7 +128,8 @@ static void *race(void *rounds)
 	return NULL;
 }
 
-/* Names that come and go while registries do: in the end what is shared is known, and no more. */
+/* Names appear and end while registries restart. At the end the registry knows exactly the names
+ * that are still shared. */
 static void race_each_other(void)
 {
 	static int rounds = 200;
@@ -160,7 +163,8 @@ static void race_each_other(void)
 	CHECK(!live_any());
 }
 
-/* One that ends between its answer and its descriptor: the next one is asked again. */
+/* The registry ends between its answer and the descriptor: the shim asks the next registry
+ * again. */
 static void adopt_twice(void)
 {
 	const struct driver *driver = resynced_act("w:size=2Mi:keep:adopt,other", NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Whom a buffer is for is said again to a registry that has lost it: never to more than it was, by whoever
- * may say so. */
+/* How a client repeats a buffer's group and mode to a registry that lost them: the result never
+ * grants more than before, whoever repeats it. */
 #include "unit.h"
 
 #include <grp.h>
@@ -11,7 +11,8 @@
 #define TEAM 1600
 #define STRANGE 1700
 
-/* 0: as wanted, in a child that has that group and TEAM. */
+/* Call rights_name_group() in a child as `uid` with the groups OWN and TEAM. Return 0 if mode
+ * and group are as wanted. */
 static int named(uid_t uid, uint32_t gid, uint32_t mode, uint32_t wanted_mode, const char *wanted)
 {
 	const gid_t groups[] = {OWN, TEAM};
@@ -39,10 +40,11 @@ static void who_is_in_a_group_names_it(void **state)
 	}
 	assert_int_equal(named(OWN, OWN, 0660, 0660, ""), 0);
 	assert_int_equal(named(OWN, TEAM, 0640, 0640, "1600"), 0);
-	assert_int_equal(named(0, STRANGE, 0640, 0640, "1700"), 0); /* root names any */
+	assert_int_equal(named(0, STRANGE, 0640, 0640, "1700"), 0); /* root may name any group */
 }
 
-/* Its own would be taken for that group then: what that might, nobody may. */
+/* Without a group name the registry would take the client's own group, so the group's bits are
+ * cleared. */
 static void else_no_group_may_anything(void **state)
 {
 	if (geteuid()) {
@@ -52,7 +54,8 @@ static void else_no_group_may_anything(void **state)
 	assert_int_equal(named(OWN, STRANGE, 0664, 0604, ""), 0);
 	assert_int_equal(named(OWN, STRANGE, 0600, 0600, ""), 0);
 	assert_int_equal(named(0, UINT32_MAX, 0666, 0606, ""), 0);
-	/* Mode 0 is the default, and so would be what is left of a group's alone. */
+	/* 0060 without the group's bits would be 0, which means the default mode; so it becomes
+	 * 0600. */
 	assert_int_equal(named(OWN, STRANGE, 0060, 0600, ""), 0);
 	assert_int_equal(named(OWN, STRANGE, 0, 0, ""), 0);
 }

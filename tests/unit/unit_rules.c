@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* GPUSHARE_NAME and GPUSHARE_ATTACH: what matches and under which name, what a failed allocation gives
- * back, what does not parse and how that is said. Random texts are the fuzzer's. */
+/* The rules of GPUSHARE_NAME and GPUSHARE_ATTACH: what matches under which name, what a failed
+ * allocation returns, and the errors for what does not parse. Random texts are left to the
+ * fuzzer. */
 #include "unit.h"
 
 #include <ctype.h>
@@ -15,7 +16,7 @@
 
 static const struct rules_process process = {.pid = 4711, .rank = "3"};
 
-/* Rules that must parse. */
+/* Parse rules that must be valid. */
 static struct rules *parsed(enum rules_kind kind, const char *text)
 {
 	char error[512];
@@ -27,7 +28,7 @@ static struct rules *parsed(enum rules_kind kind, const char *text)
 	return rules;
 }
 
-/* The name that the rules give; "" for none. */
+/* Return the name that the rules give; "" for none. */
 static const char *name_of(struct rules *rules, uint64_t size, int device)
 {
 	static struct rules_match match;
@@ -50,7 +51,7 @@ static void no_text_is_no_rules(void **state)
 	assert_false(rules_match(NULL, &(struct rules_allocation){.size = 1}, &process, NULL));
 }
 
-/* One allocation after the other, as SIZE@DEVICE; the names they get, "-" for none. */
+/* Allocations in this order, as SIZE@DEVICE, and the names that they get; "-" for none. */
 static const struct matching {
 	const char *rules, *allocations, *names;
 } matchings[] = {
@@ -79,7 +80,7 @@ static const struct matching {
     {"w:device=1", "1@0 1@1 1@1", "- w -"},
     {"w%i:device=0", "1@0 1@1 1@0", "w0 - w1"},
     {"w:size=5:device=1:nth=2", "5@0 5@1 4@1 5@1 5@1", "- - - w -"},
-    /* nth counts what another rule has taken, and only what the other selectors let through */
+    /* nth also counts what another rule has taken, but only what the other selectors match */
     {"a,b:nth=2", "1@0 2@0 3@0", "a b -"},
     {"a,b:nth=1", "1@0 2@0", "a -"},
     {"big:size=100-,rest%i", "5@0 100@0 6@0 100@0", "rest0 big rest1 rest2"},
@@ -112,7 +113,7 @@ static void allocations_get_the_names_that_the_rules_give(void **state)
 	}
 }
 
-/* What comes with the match of one byte. */
+/* Options of a rule, and what it returns for one byte. */
 #define READONLY GPUSHARE_FLAG_READONLY
 #define KEEP GPUSHARE_FLAG_KEEP
 static const struct {
@@ -274,7 +275,7 @@ static void rules_are_alive_while_one_can_match(void **state)
 {
 	static const struct {
 		const char *text;
-		int after; /* allocations until none is; -1: always */
+		int after; /* allocations until rules_alive() is false; -1: never */
 	} rows[] = {{"a", 1},		{"a,b", 2},
 		    {"a%i", -1},	{"a:nth=3", 3},
 		    {"a%i:nth=2-4", 4}, {"a:nth=2-4", 2},
@@ -333,7 +334,7 @@ static void api_holds_for_the_driver_call_and_for_the_runtime_call_around_it(voi
 			struct rules_allocation what = {.size = 1, .driver = call->driver};
 			bool ends_in = strcmp(rule->name, call->driver_name) == 0;
 
-			/* of a static runtime nothing is seen but the driver call */
+			/* with a static runtime only the driver call is seen */
 			assert_holds(rule, &what, ends_in);
 			if (call->api != call->driver) {
 				what.runtime = call->api;
@@ -376,7 +377,7 @@ static const struct {
     {"w%i", "/w%i", true},
     {"caf\xc3\xa9", "/bin/caf\xc3\xa9", true},
     {"*.so", "/lib/\xff\xfe.so", true},
-    /* with a slash: all of the path, whose slashes a star takes too */
+    /* a pattern with a slash matches the whole path, and its star also matches slashes */
     {"/opt/*", "/opt/a/b/c.so", true},
     {"/opt/*", "/usr/opt/c.so", false},
     {"*/torch/lib/*", "/usr/lib/python3/torch/lib/libc10.so", true},
@@ -411,7 +412,8 @@ static void from_is_a_glob_over_the_callers_file(void **state)
 	setlocale(LC_ALL, "C");
 }
 
-/* Allocations by a letter each; from a program, a library and nobody knows whom. */
+/* Return the allocation that a letter stands for: from a program, a library or an unknown
+ * caller. */
 static struct rules_allocation by_letter(char letter)
 {
 	switch (letter) {
@@ -442,7 +444,7 @@ static const struct {
     {"w:from=app:api=cudaMallocAsync", "mau", "- - -"},
     {"t%i:from=libtorch*,rest%i", "muaam", "rest0 rest1 t0 t1 rest2"},
     {"%i.%p.%r.%d:api=cuMemAllocAsync:device=0:size=1-", "ma", "- 0.4711.3.0"},
-    /* counted where another rule takes it, and only where its own selectors hold */
+    /* counted even if another rule takes it, but only if the other selectors match */
     {"first,w:from=app:nth=2", "mam", "first - w"},
     {"first,w:api=cuMemAllocAsync:nth=1", "am", "first -"},
 };
@@ -496,7 +498,7 @@ static void concern_looks_at_size_and_api_of_rules_that_are_not_spent(void **sta
 
 		if (rules_concern(rules, &what) != rows[i].concern)
 			fail_msg("%s: row %zu", rows[i].rules, i);
-		/* a rule that is spent concerns nothing any more, until its match is returned */
+		/* a used-up rule concerns nothing until its match is returned */
 		if (rules_match(rules, &what, &process, &match)) {
 			assert_false(rules_concern(rules, &what));
 			rules_return(rules, &what, &match);
@@ -518,7 +520,7 @@ static void of_many_rules_each_takes_its_own(void **state)
 	for (int i = 0; i < MANY; i++)
 		end += sprintf(end, "%sn%d:from=lib%d.so:size=%d", i ? "," : "", i, i, i / 2 + 1);
 	rules = parsed(RULES_NAME, text);
-	free(text); /* nothing points into it */
+	free(text); /* no rule points into the text */
 	assert_false(rules_concern(rules, &(struct rules_allocation){.size = MANY}));
 	for (int i = MANY - 1; i >= 0; i--) {
 		char path[32], name[32];
@@ -562,14 +564,14 @@ static const struct {
     {"w%i:nth=2-3", "A B C c D E", "- w0 w1 w1 -"},
     {"w%i:nth=2-3", "A B b C D E", "- w0 w0 w1 -"},
     {"w%i:nth=2-3", "A B C b D E", "- w0 w1 w2 -"},
-    /* it was counted by each rule whose selectors held, and by no other */
+    /* each rule whose selectors match has counted it, and no other */
     {"a,b:nth=2", "A a B C", "a a b"},
     {"a,b:nth=2", "A B a C D", "a b a -"},
     {"a:size=2,b:nth=3", "A2 a B1 C1 D1 E1", "a - - b -"},
     {"a:size=2,b:nth=2:size=1", "A1 B2 b C1 D1", "- a b -"},
-    /* the name is the Nth's, who came meanwhile: it goes to no later one */
+    /* after the failure the Nth is one that came meanwhile: no later one gets the name */
     {"w:nth=1", "A B a C", "w - -"},
-    /* an Nth is one allocation, whatever was returned */
+    /* nth stands for one allocation, whatever was returned */
     {"big:size=2,b%i:nth=2", "A2 B1 a C1 D1", "big b0 - -"},
     {"big:size=2,b%i:nth=2-3", "A2 B1 a C1 D1", "big b0 b1 -"},
 };
@@ -632,7 +634,7 @@ static void a_return_counts_only_where_the_selectors_held(void **state)
 	struct rules_allocation app = {.size = 1, .driver = RULES_API_cuMemAlloc, .from = "./app"};
 	struct rules_allocation lib = {
 	    .size = 1, .device = 1, .driver = RULES_API_cuMemCreate, .from = "/lib/lib.so"};
-	/* each of the last three sees one of the two */
+	/* each of the last three rules sees only one of the two */
 	struct rules *rules = parsed(
 	    RULES_NAME, "any%i:nth=1-4,d:device=1:nth=2,a:api=cuMemAlloc:nth=3,f:from=lib*:nth=4");
 	struct rules_match match, failed;
@@ -642,7 +644,7 @@ static void a_return_counts_only_where_the_selectors_held(void **state)
 	assert_true(rules_match(rules, &lib, &process, &match));
 	assert_true(rules_match(rules, &lib, &process, &failed));
 	assert_string_equal(failed.name, "any3");
-	rules_return(rules, &lib, &failed); /* any: 3, d: 1, a: 2, f: 1 */
+	rules_return(rules, &lib, &failed); /* the counts are now any: 3, d: 1, a: 2, f: 1 */
 	assert_true(rules_match(rules, &app, &process, &match));
 	assert_string_equal(match.name, "any3"); /* any: 4, a: 3 */
 	assert_true(rules_match(rules, &lib, &process, &match));
@@ -673,7 +675,7 @@ static void a_return_brings_spent_rules_to_life(void **state)
 
 #define LIVE 5
 
-/* The `number`th order of LIVE things. */
+/* Compute the `number`th permutation of LIVE things. */
 static void permutation(int number, int order[LIVE])
 {
 	for (int i = 0; i < LIVE; i++)
@@ -686,7 +688,8 @@ static void permutation(int number, int order[LIVE])
 	}
 }
 
-/* All of nth=1-5 match, `count` of them fail in this order: then as many match again, no more. */
+/* All of nth=1-5 match, and `count` of them fail in this order. Then as many match again, and no
+ * more. */
 static void return_in_order(const int order[LIVE], int count)
 {
 	struct rules *rules = parsed(RULES_NAME, "w%i:nth=1-5");
@@ -721,9 +724,9 @@ static void returns_in_any_order_leave_room_for_as_many(void **state)
 
 #define MATCHERS 4
 #define ASKERS 2
-#define ROUNDS 5000 /* of three, the first fails */
+#define ROUNDS 5000 /* the first of each three fails */
 
-/* Matchers share a lock, as the rules ask of them; askers take none. */
+/* Threads that match share a lock, as the rules require. Threads that only ask take none. */
 struct crowd {
 	pthread_mutex_t lock;
 	struct rules *rules;
@@ -799,7 +802,7 @@ static void threads_never_share_an_index_and_askers_need_no_lock(void **state)
 	assert_int_equal(crowd.wrong, 0);
 	for (size_t i = 0; i < sizeof(crowd.kept); i++)
 		assert_in_range(crowd.kept[i], 0, 1);
-	/* what failed left no trace in the counts: the next allocation is this one */
+	/* failures left no trace in the counts: the next allocation has this index */
 	assert_int_equal(crowd.kept_count, MATCHERS * ROUNDS - crowd.failures);
 	assert_int_equal(crowd.kept_count, 13332);
 	assert_true(rules_match(crowd.rules, &(struct rules_allocation){.size = 1, .from = "app"},
@@ -853,7 +856,7 @@ static void who_counts_without_a_lock_leaves_the_wanted_ones(void **state)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(queue.matched, 1 + 4);
 	assert_in_range(queue.passed, MATCHERS * ROUNDS - 100, MATCHERS * ROUNDS - 5);
-	/* what no selector lets through is passed too, and counted nowhere */
+	/* what matches no selector is passed too, and counted nowhere */
 	assert_true(rules_passed(queue.rules, rules_pass(queue.rules, &other)));
 	assert_int_equal(rules_pass(queue.rules, &(struct rules_allocation){.size = 5}), 2);
 	assert_true(rules_passed(NULL, rules_pass(NULL, &other)));
@@ -910,7 +913,7 @@ static const struct refusal {
     {0, "a:api=cuMemAlloc:api=cudaMalloc", "option \"api\" is given twice",
      "a:api=cuMemAlloc:>>>api=cudaMalloc<<<"},
     {0, "a:from=x:from=y", "option \"from\" is given twice", "a:from=x:>>>from=y<<<"},
-    /* what ends an option or a rule ends a glob */
+    /* the end of an option or of a rule ends a glob */
     {0, "a:from=x:y", UNKNOWN, "a:from=x:>>>y<<<"},
     {0, "a:from=x,:y", "a rule starts with a name", "a:from=x,>>><<<:y"},
     {0, "a:from=my lib", "rules can't hold blanks", "a:>>>from=my lib<<<"},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which process asks: what the kernel tells the daemon, and what a client says where the daemon can't see it. */
+/* Which process a client is: as the kernel tells the daemon, and as the client says if the
+ * daemon can't see it. */
 #include "unit.h"
 
 #include "client/client.h"
@@ -18,7 +19,7 @@ static void a_client_says_what_the_kernel_would(void **state)
 	assert_true(self.started > 0 && self.pid_namespace > 0);
 }
 
-/* On a connection that was greeted. */
+/* Send a hello with that identity on a connection that was greeted; return `fd`. */
 static int say(int fd, uint64_t pid_namespace, int32_t pid, uint64_t started)
 {
 	request hello = raw_hello_request();
@@ -44,7 +45,7 @@ static bool owns(int fd, const char *name)
 	return got->own;
 }
 
-/* The daemon in a pid namespace of its own, which none of its clients is in. */
+/* Start the daemon in a pid namespace of its own, which contains none of its clients. */
 static int set_up_apart(void **state)
 {
 	int ours = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), failed;
@@ -73,7 +74,7 @@ static void one_process_is_told_from_others_by_what_it_says(void **state)
 	assert_true(owns(says(77, 1, 500), "w"));
 	assert_false(owns(says(78, 1, 500), "w")); /* another container's first process */
 	assert_false(owns(says(77, 2, 500), "w"));
-	assert_false(owns(says(77, 1, 501), "w")); /* the pid was given to another process since */
+	assert_false(owns(says(77, 1, 501), "w")); /* another process has the pid since */
 	assert_false(owns(says(0, 1, 500), "w"));
 	assert_false(owns(raw_connect(&raw_here), "w"));
 	assert_false(owns(says(0, 1, 500), "nobody"));

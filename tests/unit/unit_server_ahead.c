@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon, and peers that ask again before they have read what they were answered. */
+/* The real daemon, and peers that send requests before they have read earlier answers. */
 #include "unit.h"
 
 #include "raw.h"
 #include "state/limit.h"
 
-#define AHEAD 16     /* requests that wait for their answers */
-#define ASKED 200000 /* of one connection */
-#define LATE 20000   /* the same, more than sockets and the daemon take */
-#define LISTED 20000 /* names that they list */
+#define AHEAD 16     /* requests under way at a time */
+#define ASKED 200000 /* requests of one connection */
+#define LATE 20000   /* the same; more than the sockets and the daemon buffer */
+#define LISTED 20000 /* names that there are to list */
 #define CROWD 700    /* connections that list at the same time */
 #define GONE 150     /* connections that list and are closed */
 #define GONE_TURNS 32
 
-/* The id of the next answer, in whatever order they come; fails the test where there is none. */
+/* Return the id of the next answer, in whatever order they arrive; fail the test if none
+ * arrives. */
 static uint32_t hear_any(int fd, uint32_t heard)
 {
 	reply answer;
@@ -25,7 +26,7 @@ static uint32_t hear_any(int fd, uint32_t heard)
 	return id;
 }
 
-/* Reads all the time, and always has AHEAD requests under way: each is answered once. */
+/* The client reads all the time and keeps AHEAD requests under way: each is answered once. */
 static void each_request_ahead_is_answered(void **state)
 {
 	request ask = raw_lookup("ahead", 0);
@@ -65,7 +66,7 @@ static void *ask_all(void *argument)
 	return NULL;
 }
 
-/* Asks until nothing more is taken, and only then reads: it loses no answer. */
+/* The client sends until its socket takes no more, and only then reads: it loses no answer. */
 static void who_reads_late_gets_every_answer(void **state)
 {
 	struct asking asking = {.fd = raw_connect(&raw_here)};
@@ -80,7 +81,7 @@ static void who_reads_late_gets_every_answer(void **state)
 		raw_sleep_ms(100);
 	}
 	assert_in_range(now, 1, LATE - 1);
-	raw_assert_serves(); /* others */
+	raw_assert_serves(); /* the daemon serves other clients meanwhile */
 	for (uint32_t heard = 0; heard < LATE; heard++) {
 		uint32_t id = hear_any(asking.fd, heard);
 
@@ -111,7 +112,7 @@ static int tear_down_system(void **state)
 	return geteuid() ? 0 : raw_tear_down(state);
 }
 
-/* In a child; another uid no longer ends with the test by itself. */
+/* Run in a child. A change of uid clears the parent-death signal, so set it again. */
 static void become_other(void)
 {
 	if (setresgid(2042, 2042, 2042) || setresuid(2042, 2042, 2042) ||
@@ -119,7 +120,7 @@ static void become_other(void)
 		_exit(1);
 }
 
-/* A process of another user's, which has begun when this returns. */
+/* Start `flood` in a child; return once it has reported that it runs. */
 static pid_t flood_begin(void (*flood)(int said))
 {
 	int said[2];
@@ -144,7 +145,8 @@ static void flood_end(pid_t pid)
 	waitpid(pid, &status, 0);
 }
 
-/* Another user's connections, which share for groups that there are not, as fast as they are answered. */
+/* As another user, share for a group that doesn't exist, over four connections, as fast as the
+ * daemon answers. */
 static void share_for_strange_groups(int said)
 {
 	request share = raw_share("strange");
@@ -206,7 +208,7 @@ static void share_slow_names(int fd)
 	}
 }
 
-/* Of more lists than may wait some are refused, and each is answered. */
+/* If more lists arrive than may wait, the daemon refuses some, and answers each request. */
 static void too_many_lists_of_a_user_are_refused(void **state)
 {
 	request list = slow_list();
@@ -240,8 +242,8 @@ static void close_all(const int fds[], int count)
 		close(fds[i]);
 }
 
-/* They hold no context for good: more than there are of those come and go. Lists that wait while the daemon
- * ends don't keep it from that. */
+/* More lists are dropped than the daemon has contexts, so a leaked context would show. Lists
+ * that wait don't keep the daemon from ending. */
 static void lists_of_closed_connections_leave_nothing(void **state)
 {
 	int owner = raw_connect(&raw_here), fds[GONE];

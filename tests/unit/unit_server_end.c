@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of an owner of many names: piece by piece, and others are served meanwhile. */
+/* An owner of many names ends: the registry ends its names in pieces, and serves others
+ * meanwhile. */
 #include "unit.h"
 
 #include "configured.h"
 #include "raw_fds.h"
 
-#ifdef __SANITIZE_THREAD__ /* to which a request is ten times as long */
+#ifdef __SANITIZE_THREAD__ /* a request takes ten times as long there */
 #define MANY 20000
-#define AS_MANY "20001" /* and one of somebody else's */
+#define AS_MANY "20001" /* MANY, and one of another client */
 #else
 #define MANY 60000
 #define AS_MANY "60001"
 #endif
-#define RESYNC 0x7000000 /* the id of a request */
+#define RESYNC 0x7000000 /* the id of the resync request */
 
-static int other; /* who stays, and has the name "mine" */
+static int other; /* a connection that stays and owns the name "mine" */
 
 static int set_up(void **state)
 {
@@ -63,7 +64,8 @@ static double look_up(void)
 	return now_ms() - began;
 }
 
-/* Asks until so many names are left; the slowest answer. */
+/* Send requests until at most `names` names are left. Return the time of the slowest answer, in
+ * ms. */
 static double look_until_left(uint64_t names)
 {
 	double slowest = 0;
@@ -80,7 +82,8 @@ static double look_until_left(uint64_t names)
 	return slowest;
 }
 
-/* Nobody meets what has not ended yet, and it counts against nobody's limit. */
+/* Once its owner has ended, a name that the registry still has to remove is free, and counts
+ * against no limit. */
 static void what_it_had_is_free_at_once(void **state)
 {
 	int fd = own_many();
@@ -108,8 +111,8 @@ static void what_it_had_is_free_at_once(void **state)
 	assert_int_equal(left, 102);
 }
 
-/* The process lives on, without a connection: nobody is to come back for what was ending. What is kept is
- * kept once, whether it was the first that ended or the last. */
+/* The owner's process lives on without a connection, but the restarted registry must not wait
+ * for it. A kept buffer is kept once, whether its name is the first or the last. */
 static void an_end_goes_on_after_a_restart(void **state)
 {
 	static const int ending[] = {SIGTERM, SIGKILL};
@@ -120,7 +123,7 @@ static void an_end_goes_on_after_a_restart(void **state)
 		const char *kept = i ? "zzz" : "aaa";
 		int fd = own_many();
 
-		for (int gone = 0; gone < 2; gone++) /* there is no room for more */
+		for (int gone = 0; gone < 2; gone++) /* the limit leaves no room for one more */
 			assert_int_equal(raw_say(fd, raw_withdraw(name_at(gone), 0)), GPUSHARE_OK);
 		assert_int_equal(raw_fds_put(fd, kept, GPUSHARE_FLAG_KEEP), GPUSHARE_OK);
 		assert_int_equal(raw_say(other, raw_attach(name_at(MANY - 1), 0)), GPUSHARE_OK);
@@ -140,7 +143,8 @@ static void an_end_goes_on_after_a_restart(void **state)
 	}
 }
 
-/* With a hold of its first name in it: all others were freed while the connection was away. */
+/* A resync that tells of the first name alone, as if all others had been freed while the
+ * connection was down. */
 static request tell_of_one(uint64_t generation)
 {
 	request ask = {0};
@@ -178,7 +182,7 @@ static void others_are_answered_during_a_resync(void **state)
 		fail_msg("an answer took %.1f ms of the %.0f ms that it took", slowest, all);
 }
 
-/* Its connection goes while the registry is at it. */
+/* The connection closes while the registry processes its resync. */
 static void a_resync_ends_with_its_connection(void **state)
 {
 	int fd = own_many();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon's beginning and end: one a directory, idle, signals, restarts. */
+/* The daemon's beginning and end: one per directory, exit when idle, signals, restarts. */
 #include "unit.h"
 
 #include "raw.h"
@@ -20,7 +20,7 @@ static void signals_end_it_cleanly(void **state)
 		raw_sleep_ms(20);
 		fd = raw_connect(&raw_here);
 		assert_int_equal(raw_say(fd, raw_share(i ? "y" : "x")), GPUSHARE_OK);
-		/* What was shared before stands: its process lives. */
+		/* The next daemon keeps "x", as its owner's process lives. */
 		assert_int_equal(raw_say(fd, raw_lookup("x", 0)), GPUSHARE_OK);
 		assert_true(raw_send(fd, 7, &wait));
 		while (!raw_stat(fd).waiters)
@@ -33,7 +33,7 @@ static void signals_end_it_cleanly(void **state)
 	}
 }
 
-/* Started while another is leaving: it waits for the lock instead of giving up. */
+/* A daemon that starts while another one leaves waits for the lock instead of giving up. */
 static void a_successor_takes_over(void **state)
 {
 	const char *const extra[] = {"--idle-exit", "1", NULL};

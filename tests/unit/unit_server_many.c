@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ten thousand connections at once, all of them served; and what many names leave behind. */
+/* Ten thousand connections at once, all of them served; and the memory that many names leave
+ * behind. */
 #include "unit.h"
 
 #include "raw.h"
@@ -9,8 +10,8 @@
 #define LANES 16
 #define BESIDE 500 /* descriptors for everything else */
 
-/* The daemon has a socket of each, and of those that came first a pidfd, and lets connections have two thirds
- * of what it may; here it is the socket alone. */
+/* The daemon has a socket for each connection, and for the first ones a pidfd too. It lets
+ * connections use two thirds of its descriptor limit. This process has only the socket of each. */
 static bool may_have(rlim_t fds)
 {
 	struct rlimit files;
@@ -26,7 +27,7 @@ static bool may_have(rlim_t fds)
 	return false;
 }
 
-/* A line of the daemon's /proc/PID/status. */
+/* Return the value of a line in the daemon's /proc/PID/status. */
 static long daemon_kib(const char *key)
 {
 	char path[64], line[128];
@@ -66,7 +67,7 @@ static void ten_thousand_at_once(void **state)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	assert_in_range(kib * 1024 / MANY, 1, 16384);
 #endif
-	/* Each is answered, the first and the last, and each has its own. */
+	/* Each connection, the first and the last, shares a name of its own. */
 	begun_ms = raw_now_ms();
 	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
@@ -88,7 +89,7 @@ static void ten_thousand_at_once(void **state)
 	raw_tear_down(NULL);
 }
 
-/* Over several connections at a time, so that their round trips overlap. */
+/* Share all names over several connections at a time, so that their round trips overlap. */
 static void share_many(const int fds[LANES])
 {
 	char name[32];
@@ -113,12 +114,12 @@ static void names_that_went_leave_no_memory_behind(void **state)
 {
 	int fds[LANES], stays;
 	long before_kib, full_kib;
-	/* An emulator keeps the code that it has translated meanwhile. */
+	/* An emulator keeps the code that it has translated. */
 	long more_kib = raw_is_emulated() ? 4096 : 0;
 	long long begun_ms;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	skip(); /* the instruments keep what is freed */
+	skip(); /* the sanitizers keep what is freed */
 #endif
 	raw_set_up(NULL);
 	for (int lane = 0; lane < LANES; lane++)
@@ -127,7 +128,7 @@ static void names_that_went_leave_no_memory_behind(void **state)
 	before_kib = daemon_kib("RssAnon");
 	share_many(fds);
 	assert_int_equal(raw_say(stays, raw_share("last")),
-			 GPUSHARE_OK); /* behind all others in the heap */
+			 GPUSHARE_OK); /* allocated last, behind all others in the heap */
 	full_kib = daemon_kib("RssAnon");
 	assert_in_range(full_kib - before_kib, NAMES / 4, NAMES * 4);
 	for (int lane = 0; lane < LANES; lane++)
@@ -142,8 +143,8 @@ static void names_that_went_leave_no_memory_behind(void **state)
 	raw_tear_down(NULL);
 }
 
-/* Who has too many is told so while there are descriptors left for what else the daemon does. Last: this
- * process has no more than those from then on. */
+/* The daemon refuses a connection while it still has descriptors for its other work. This test
+ * runs last: the process keeps the low limit. */
 static void few_descriptors_are_not_all_for_connections(void **state)
 {
 	const struct rlimit few = {512, 512};

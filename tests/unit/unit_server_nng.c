@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon, and nng's own REQ as its client: by a socket, by contexts at a time, through a device; and peers
- * that talk nonsense, or leave without a word. */
+/* The real daemon with nng's REQ as its client: by a socket, by several contexts, through a
+ * device. And peers that send nonsense, or leave before their answers. */
 #include "unit.h"
 
 #include <nng/nng.h>
@@ -36,7 +36,7 @@ static nng_msg *packed(const request *what)
 	return message;
 }
 
-/* Its status; all of it is in raw_answer. */
+/* Decode the answer into raw_answer and return its status. */
 static int unpacked(nng_msg *message)
 {
 	assert_int_equal(
@@ -70,7 +70,7 @@ static void its_connection_is_its_session(void **state)
 	close(fd);
 }
 
-/* All of them wait on one connection; each gets its own name. */
+/* All contexts wait on one connection; each gets the answer for its own name. */
 static void contexts_are_answered_each(void **state)
 {
 	nng_socket client = nng_client(raw_here.socket);
@@ -118,7 +118,7 @@ static uint64_t requests(int fd)
 	return raw_answer.body.stat.requests;
 }
 
-/* Until so many have come of others. */
+/* Wait until the daemon has got `count` requests from other connections. */
 static void await_requests(int fd, uint64_t count)
 {
 	uint64_t before = requests(fd), ours = 1;
@@ -127,7 +127,8 @@ static void await_requests(int fd, uint64_t count)
 		raw_sleep_ms(10);
 }
 
-/* nng asks again, under the same id, where no answer has come for a while. */
+/* nng repeats a request under the same id if its answer takes longer than
+ * NNG_OPT_REQ_RESENDTIME. */
 static void who_asks_again_is_told_once(void **state)
 {
 	request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
@@ -163,7 +164,7 @@ static void *forward(void *sockets)
 	return NULL;
 }
 
-/* A request has an id of each hop then, and so has its answer. */
+/* Through a device a request carries one id per hop, and so must its answer. */
 static void a_device_may_stand_between(void **state)
 {
 	char path[GPUSHARE_PATH_MAX + 16], url[sizeof("ipc://") + sizeof(path)];
@@ -252,11 +253,12 @@ static void nonsense_is_answered(void **state)
 		assert_true(raw_receive(fd, id, &raw_answer, RAW_TIMEOUT_MS));
 		assert_int_not_equal(raw_answer.status, GPUSHARE_OK);
 	}
-	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK); /* still friends */
+	assert_int_equal(raw_say(fd, raw_share("x")), GPUSHARE_OK); /* the connection still works */
 	close(fd);
 }
 
-/* Asks many times at once, more than is answered, and is gone before the first answer or while the others are read. */
+/* Send many requests at once, more than are answered at a time. Hang up before the first answer,
+ * or while the daemon reads the others. */
 static void ask_and_leave(unsigned int number)
 {
 	uint8_t body[gpushare_Request_size], wire[ASKED_AT_ONCE * 128];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon is killed, and its clients tell the next one what they have. */
+/* The real daemon is killed, and its clients tell the next one what they share and attach. */
 #include "unit.h"
 
 #include "configured.h"
 #include "raw_peer.h"
 
 #define KEEP GPUSHARE_FLAG_KEEP
-#define FAR 5000000 /* generations that nobody has had so far */
+#define FAR 5000000 /* distance to a generation that no buffer has had */
 
-static int me, other; /* two processes */
+static int me, other; /* two client processes */
 
 static int set_up(void **state)
 {
@@ -25,7 +25,7 @@ static void come_back(int *peer, bool resumed)
 	memcpy(key, raw_hellos[*peer].session, sizeof(key));
 	*peer = raw_peer_back(*peer);
 	assert_int_equal(raw_answer.body.hello.resumed, resumed);
-	/* The same one: a resumption whose answer was lost is tried again. */
+	/* A resumed session keeps its key, so that a client that lost the answer can try again. */
 	assert_int_equal(!memcmp(raw_answer.body.hello.session, key, sizeof(key)), resumed);
 }
 
@@ -58,7 +58,7 @@ static int resync_of(int peer, const char *name, uint64_t generation, uint32_t c
 	return resync(peer, what, true);
 }
 
-/* Of that alone. */
+/* Expect that the registry wants `generation` alone; 0: it wants none. */
 static void assert_wanted(uint64_t generation)
 {
 	assert_int_equal(raw_answer.body.resync.wanted_count, generation ? 1 : 0);
@@ -83,9 +83,9 @@ static void what_is_not_told_of_goes(void **state)
 	raw_tell(&told, "x", x, 0);
 	assert_int_equal(resync(me, told, false), GPUSHARE_OK);
 	assert_wanted(0);
-	assert_int_equal(raw_stat(me).names, 5); /* not before the last part */
+	assert_int_equal(raw_stat(me).names, 5); /* nothing ends before the last part */
 	assert_int_equal(raw_stat(me).attachments, 3);
-	raw_shared(me, "new"); /* between two parts: it is known, and stays */
+	raw_shared(me, "new"); /* shared between two parts, so it stays */
 	raw_attached(me, "w");
 	raw_tell(&more, "w", w, 5);
 	assert_int_equal(resync(me, more, true), GPUSHARE_OK);
@@ -99,7 +99,7 @@ static void what_is_not_told_of_goes(void **state)
 	assert_int_equal(raw_seen(other, "z")->attachers, 0);
 	assert_int_equal(raw_seen(other, "w")->attachers, 5);
 	assert_int_equal(raw_say(me, raw_detach("z", z)), GPUSHARE_E_NOT_FOUND);
-	/* A second time it begins from nothing. */
+	/* A second resync starts from nothing. */
 	assert_int_equal(resync(me, (request){0}, true), GPUSHARE_OK);
 	assert_int_equal(raw_stat(me).names, 3); /* z, w, kept */
 	assert_int_equal(raw_stat(me).attachments, 0);
@@ -115,7 +115,7 @@ static void what_is_lost_is_shared_again(void **state)
 
 	raw_attached(other, "x");
 	raw_daemon_lose();
-	/* The attacher comes first. */
+	/* The attacher reconnects before the owner. */
 	come_back(&other, false);
 	assert_int_equal(resync_of(other, "x", x, 2), GPUSHARE_OK);
 	assert_wanted(x);
@@ -124,7 +124,7 @@ static void what_is_lost_is_shared_again(void **state)
 	assert_wanted(x);
 	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK);
 	assert_true(raw_answer.body.share.generation == x);
-	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK); /* said twice */
+	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK); /* repeated */
 	assert_true(raw_seen(other, "x")->generation == x);
 	assert_int_equal(raw_seen(other, "x")->attachers, 2);
 	assert_int_equal(raw_seen(other, "x")->owner_pid, raw_peer_pid(me));
@@ -133,7 +133,8 @@ static void what_is_lost_is_shared_again(void **state)
 	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
 	assert_int_equal(raw_seen(other, "x")->attachers, 1);
 	raw_attached(me, "x");
-	assert_int_equal(raw_seen(other, "x")->attachers, 1); /* the owner's own */
+	/* The owner's own attachment doesn't count. */
+	assert_int_equal(raw_seen(other, "x")->attachers, 1);
 	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
 	assert_int_equal(raw_seen(me, "x")->attachers, 1);
@@ -146,7 +147,7 @@ static void a_generation_is_one_names(void **state)
 
 	assert_int_equal(share_again(me, "y", x), GPUSHARE_E_EXISTS);
 	raw_assert_sentence("is another buffer, not \"y\"");
-	assert_int_equal(share_again(other, "x", x), GPUSHARE_E_EXISTS); /* another living owner */
+	assert_int_equal(share_again(other, "x", x), GPUSHARE_E_EXISTS); /* its owner still lives */
 	assert_int_equal(share_again(me, "x", x + 1), GPUSHARE_E_EXISTS);
 	assert_int_equal(share_again(me, "y", UINT64_MAX), GPUSHARE_E_INVALID);
 	raw_assert_sentence("can't have had generation");
@@ -155,7 +156,8 @@ static void a_generation_is_one_names(void **state)
 	assert_int_equal(share_again(me, "y", far), GPUSHARE_OK);
 	assert_int_equal(share_again(me, "z", far), GPUSHARE_E_EXISTS);
 	assert_true(raw_shared(other, "w") > far);
-	/* What is told of, and not here, is given to nobody else; what is attached nor after a restart. */
+	/* The registry gives no new buffer a generation that a client told of, although it lacks
+	 * the buffer. For an attached buffer that holds after a restart, too. */
 	assert_int_equal(resync_of(other, "v", far + FAR, 1), GPUSHARE_OK);
 	raw_daemon_again(SIGKILL);
 	come_back(&me, true);
@@ -167,7 +169,8 @@ static void a_generation_is_one_names(void **state)
 	assert_true(raw_shared(next, "t") > far + 2 * FAR);
 }
 
-/* Who told of it by another name hears that, and counts for nothing. */
+/* A client that told of a generation by a wrong name is not counted as its attacher. Its attach
+ * by the right name fails with both names. */
 static void a_generation_has_one_name(void **state)
 {
 	uint64_t x = raw_shared(me, "x");
@@ -178,7 +181,7 @@ static void a_generation_has_one_name(void **state)
 	assert_int_equal(raw_seen(me, "x")->attachers, 0);
 	assert_int_equal(raw_say(other, raw_detach("y", x)), GPUSHARE_OK);
 	raw_attached(other, "x");
-	/* nor does one who has it attach it by another */
+	/* nor can an attacher tell of it by another name */
 	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_E_INVALID);
 	raw_assert_sentence("\"x\", not \"y\"");
 	assert_int_equal(raw_seen(me, "x")->attachers, 1);
@@ -221,12 +224,12 @@ static void too_many_attachments_are_refused(void **state)
 	assert_int_equal(raw_stat(me).attachments, 10);
 	many.verb.resync.attached[0].count = 3;
 	assert_int_equal(resync(me, many, true), GPUSHARE_OK);
-	assert_int_equal(raw_stat(me).attachments, 9); /* b was told of before */
+	assert_int_equal(raw_stat(me).attachments, 9); /* 3 of a, and b's 6 of the first part */
 	assert_int_equal(resync(me, (request){0}, true), GPUSHARE_OK);
 	assert_int_equal(raw_stat(me).attachments, 0);
 }
 
-/* A connection ended, its owner did not. */
+/* The owner's connection ended, its process did not. */
 static void an_owner_takes_back_what_it_kept(void **state)
 {
 	uint64_t x = share_kept(me, "x");
@@ -247,7 +250,8 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	assert_int_equal(raw_fds_give(me, wrong), GPUSHARE_E_INVALID);
 }
 
-/* What its owner did not wait for is not kept, nobody else's of that name goes, and an owner can't say it of another's. */
+/* A withdraw with `unused` drops a kept buffer. It drops no other buffer of that name, and only
+ * the owner may ask for it. */
 static void what_nobody_has_used_goes(void **state)
 {
 	uint64_t known = share_kept(me, "w"), later;
@@ -265,7 +269,8 @@ static void what_nobody_has_used_goes(void **state)
 	assert_int_equal(raw_say(me, raw_lookup("w", 0)), GPUSHARE_E_NOT_FOUND);
 }
 
-/* A client that did not hear the answer to a part begins anew: what it has freed since is not told of. */
+/* A client that got no answer to a part starts again with `first`, and leaves out what it has
+ * freed since. The registry then forgets the earlier parts. */
 static void begun_anew_what_was_told_counts_no_more(void **state)
 {
 	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y");
@@ -281,7 +286,7 @@ static void begun_anew_what_was_told_counts_no_more(void **state)
 	assert_int_equal(raw_say(me, raw_lookup("y", 0)), GPUSHARE_OK);
 }
 
-/* Whether nobody has that one attached any more. */
+/* Return true if nobody has the buffer of that generation attached any more. */
 static bool has_been_left(int peer, uint64_t generation)
 {
 	request what = {.which_verb = gpushare_Request_deferred_tag};
@@ -302,12 +307,13 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 		raw_daemon_again(SIGKILL);
 		come_back(&me, true);
 		assert_int_equal(raw_stat(me).deferred, 1);
-		assert_int_equal(raw_stat(me).connections, 1); /* no ghost among them */
+		/* A session whose client has not reconnected doesn't count. */
+		assert_int_equal(raw_stat(me).connections, 1);
 		assert_false(has_been_left(me, first));
 		assert_true(raw_seen(me, "x")->generation == second);
 		assert_int_equal(raw_seen(me, "x")->attachers, 0);
 	}
-	/* Told of again, it is asked for by nobody, and counts. */
+	/* The registry knows the buffer and doesn't want it again; the new attachments count. */
 	come_back(&other, true);
 	assert_int_equal(resync_of(other, "x", first, 2), GPUSHARE_OK);
 	assert_wanted(0);
@@ -324,7 +330,8 @@ static void what_is_freed_waits_for_its_attachers(void **state)
 	assert_int_equal(raw_stat(me).names, 1);
 }
 
-/* Its owner, who was not told, shares it still for all that he knows: it is not brought back. */
+/* The owner doesn't know of the unlinking and still tells of the buffers. The registry doesn't
+ * restore their names. */
 static void what_is_unlinked_stays_nameless(void **state)
 {
 	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y"), k = share_kept(me, "k");
@@ -354,7 +361,7 @@ static void what_is_unlinked_stays_nameless(void **state)
 	come_back(&me, true);
 	assert_int_equal(raw_stat(me).deferred, 1);
 	assert_true(raw_shared(me, "z") > k);
-	/* It ends with its owner. */
+	/* The nameless buffer ends with its owner. */
 	raw_peer_end(me);
 	raw_daemon_again(SIGKILL);
 	come_back(&other, true);
@@ -362,7 +369,8 @@ static void what_is_unlinked_stays_nameless(void **state)
 	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
 }
 
-/* One thread has taken it off its list and is about to say so, while another one tells of the rest. */
+/* One thread of the client has taken the buffer off its list and is about to withdraw it.
+ * Meanwhile another thread sends a resync without it. */
 static void what_was_left_out_is_freed_or_back(void **state)
 {
 	uint64_t x = raw_shared(me, "x"), y = raw_shared(me, "y"), z = raw_shared(me, "z");
@@ -382,7 +390,7 @@ static void what_was_left_out_is_freed_or_back(void **state)
 		come_back(&me, true);
 		assert_int_equal(raw_stat(me).deferred, 1);
 	}
-	/* The next telling has the other one. */
+	/* The next resync tells of z, which the first one left out. */
 	assert_int_equal(resync_of(me, "z", z, 0), GPUSHARE_OK);
 	assert_wanted(z);
 	assert_int_equal(share_again(me, "z", z), GPUSHARE_OK);
@@ -402,8 +410,8 @@ static void says_hello(int fd, const uint8_t *key, uint32_t attempt, bool resume
 	assert_int_equal(raw_answer.body.hello.resumed, resumes);
 }
 
-/* Of two connections of one client the later attempt has what there is, whichever is heard first; nothing is
- * done for the other any more. */
+/* If two connections resume one session, the later attempt takes it over, in whatever order the
+ * hellos arrive. The registry denies what the other one asks. */
 static void who_was_given_up_takes_over_nothing(void **state)
 {
 	uint64_t x = raw_shared(me, "x");
@@ -411,7 +419,7 @@ static void who_was_given_up_takes_over_nothing(void **state)
 	int early, given_up, session, late, looks;
 
 	raw_daemon_again(SIGKILL);
-	looks = raw_connect(&raw_here); /* one connects after the other */
+	looks = raw_connect(&raw_here); /* by its answers each connects after the one before */
 	early = raw_peer_beside(me);
 	raw_await_connections(looks, 2);
 	given_up = raw_peer_beside(me);
@@ -425,12 +433,13 @@ static void who_was_given_up_takes_over_nothing(void **state)
 	assert_int_equal(raw_say(session, raw_lookup("late", 0)), GPUSHARE_E_NOT_FOUND);
 	late = raw_peer_beside(me);
 	says_hello(late, key, 2, false);
-	says_hello(early, key, 0, false); /* that does not count: by when they connected */
+	/* Attempt 0 means none: the order of connecting decides. */
+	says_hello(early, key, 0, false);
 	close(early);
 	close(given_up);
 	close(late);
 	raw_await_connections(session, 1);
-	/* Who has something already takes over nothing, not by its own key either. */
+	/* A session that shares something already takes over nothing, not even by its own key. */
 	raw_shared(session, "y");
 	says_hello(session, key, 4, false);
 	assert_int_equal(raw_say(session, raw_withdraw("x", x)), GPUSHARE_OK);

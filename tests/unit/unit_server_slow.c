@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon, and peers that are slow, silent or only half there: dropped by a deadline, which is
- * a second here, and nobody else waits for them. */
+/* The real daemon, and peers that are slow, silent, or stop halfway. The daemon drops them after
+ * silent_s, a second here, and nobody else waits for them. */
 #include "unit.h"
 
 #include "configured.h"
@@ -8,7 +8,7 @@
 #include "raw.h"
 
 #define SILENT_MS 1000
-#define LATE_MS (SILENT_MS + 1000 + raw_slack_ms()) /* it looks every 500 ms */
+#define LATE_MS (SILENT_MS + 1000 + raw_slack_ms()) /* the daemon looks every 500 ms */
 
 static int set_up(void **state)
 {
@@ -16,7 +16,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* Not before its time, and soon after. */
+/* Expect that the daemon closes the connection after SILENT_MS, and by LATE_MS. */
 static void assert_dropped(int fd, long long begun_ms)
 {
 	assert_true(raw_is_closed(fd, LATE_MS));
@@ -42,7 +42,7 @@ static void who_stays_silent(void **state)
 	close(fd);
 }
 
-/* A byte now and then is no message, either. */
+/* Single bytes don't postpone the deadline of an unfinished message. */
 static void who_drips(void **state)
 {
 	uint8_t header[SP_HEADER_SIZE + SP_ID_SIZE];
@@ -62,7 +62,7 @@ static void who_drips(void **state)
 	close(fd);
 }
 
-/* Idle is not silent: the connection is the session. */
+/* After its hello a client may be idle for long: its connection is its session. */
 static void who_has_nothing_to_say_stays(void **state)
 {
 	int fd = raw_connect(&raw_here), many = raw_connect(&raw_here);
@@ -88,7 +88,8 @@ static void who_waits_for_a_name_stays(void **state)
 	close(fd);
 }
 
-/* Asks without an end and never reads: what it has asked goes with it. */
+/* The peer sends without an end and never reads. The daemon drops the connection, and its
+ * session with it. */
 static void who_never_reads(void **state)
 {
 	struct timeval patience = {.tv_usec = 100000};
@@ -115,7 +116,7 @@ static void who_never_reads(void **state)
 	close(fd);
 }
 
-/* All kinds, and many of each: nothing is left of them, and nng's reaper lives. */
+/* Many slow peers of each kind: nothing of them is left, and nng still reaps connections. */
 static void a_crowd_of_them(void **state)
 {
 	enum { EACH = 100 };
@@ -156,7 +157,8 @@ static int set_up_small(void **state)
 	return 0;
 }
 
-/* A user's sockets are bounded, whether they say anything or not; who is in is served. */
+/* A user's sockets have a limit, whether they send anything or not; connections within it are
+ * served. */
 static void who_opens_without_end(void **state)
 {
 	enum { ROOM = 5 + 2 * 100, MORE = 60 };
@@ -175,7 +177,7 @@ static void who_opens_without_end(void **state)
 	}
 	assert_int_equal(raw_say(first, raw_share("x")), GPUSHARE_OK);
 	configured_await_drops(first, "crowd", MORE + 1);
-	door = raw_fds_dial(); /* which counts the same sockets */
+	door = raw_fds_dial(); /* fds.sock counts towards the same limit */
 	assert_true(raw_is_closed(door, RAW_TIMEOUT_MS));
 	configured_await_drops(first, "crowd", MORE + 2);
 	close(door);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon for all users, and users: what each may see and do, and what each may have. */
+/* The real daemon with --system: what each user may see and do, and the limits of each. */
 #include "unit.h"
 
 #include "configured.h"
@@ -55,7 +55,7 @@ static uint64_t share(int peer, const char *name, uint32_t mode, uint32_t group)
 	return raw_answer.body.share.generation;
 }
 
-/* Memory that travels as a descriptor. */
+/* Share memory that travels as a descriptor. */
 static int share_fd(int peer, const char *name, uint32_t flags, uint32_t mode, uint32_t group)
 {
 	request what = raw_fds_share(name);
@@ -135,7 +135,8 @@ static void what_may_not_be_seen_does_not_exist(void **state)
 {
 	uint64_t generation = share(owner, "secret", 0, 0);
 
-	/* That something is hidden only root is told: who is refused so can't tell it from nothing. */
+	/* Only root is told the count of requests for hidden names, so nobody else can tell a
+	 * hidden name from a missing one. */
 	assert_int_equal(attach(member, "none", false), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_stat(root).hidden, 0);
 	assert_int_equal(raw_say(member, raw_attach("secret", 10)), GPUSHARE_E_TIMED_OUT);
@@ -158,13 +159,13 @@ static void what_may_not_be_seen_does_not_exist(void **state)
 	assert_int_equal(listed(owner), 1);
 	assert_int_equal(listed(root), 1);
 	assert_int_equal(raw_stat(root).names, 1);
-	/* a taken name says no more */
+	/* the refusal of a taken name says nothing else about its owner */
 	assert_int_equal(raw_say(other, raw_share("secret")), GPUSHARE_E_EXISTS);
 	assert_string_equal(raw_answer.message,
 			    "\"secret\" is taken by another user; choose another name");
 	assert_int_equal(raw_say(root, raw_share("secret")), GPUSHARE_E_EXISTS);
 	raw_assert_sentence("uid 41001");
-	/* nor that it was there, and whether others share is not told */
+	/* the sentences tell neither that it existed nor whether others share something */
 	assert_int_equal(raw_say(owner, raw_withdraw("secret", generation)), GPUSHARE_OK);
 	assert_int_equal(raw_say(member, raw_lookup("secret", 0)), GPUSHARE_E_NOT_FOUND);
 	raw_assert_sentence("no buffer is named");
@@ -202,7 +203,7 @@ static void who_may_read_attaches_so_and_no_more(void **state)
 	raw_assert_sentence("publishing needs the right to write");
 	assert_int_equal(tag(root, "w", "k"), GPUSHARE_OK);
 	assert_int_equal(raw_say(root, raw_withdraw("w", 0)), GPUSHARE_OK);
-	/* What is read-only for everybody needs no more than the right to read. */
+	/* A buffer that is read-only for everybody needs only the right to read. */
 	assert_int_equal(share_fd(owner, "r", GPUSHARE_FLAG_READONLY, 0644, 0), GPUSHARE_OK);
 	assert_int_equal(attach(other, "r", false), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.read_only);
@@ -248,10 +249,10 @@ static void a_mode_or_group_that_cant_be_is_refused(void **state)
 		raw_assert_sentence(is[i].words);
 	}
 	assert_int_equal(raw_stat(root).names, 0);
-	share(root, "w", 0660, 501); /* root is in all of them */
+	share(root, "w", 0660, 501); /* root may name any group */
 }
 
-/* After a restart everybody tells what he has; nobody comes by anything so. */
+/* A resync gives a client no access to a buffer that it may not see. */
 static void nobody_tells_himself_into_what_is_not_his(void **state)
 {
 	uint64_t generation = share(owner, "w", 0, 0);
@@ -278,7 +279,8 @@ static void nobody_brings_back_what_was_anothers(void **state)
 	assert_int_equal(raw_say(other, what), GPUSHARE_E_EXISTS);
 	assert_int_equal(raw_say(owner, raw_withdraw("w", generation)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, what), GPUSHARE_E_NOT_FOUND);
-	/* Kept memory from before the records is nobody's; without its descriptor it is refused at both sockets. */
+	/* Kept memory that is older than the records has no known owner. Without its descriptor
+	 * both sockets refuse it. */
 	what = raw_fds_share("w");
 	what.verb.share.again = 7;
 	what.verb.share.orphan = true;
@@ -288,7 +290,7 @@ static void nobody_brings_back_what_was_anothers(void **state)
 	assert_int_equal(raw_stat(root).names, 0);
 }
 
-/* Memory that is kept for one user is no other's to replace, adopt or unlink. */
+/* Another user can't replace, adopt or unlink kept memory. */
 static void what_is_kept_is_left_alone(void **state)
 {
 	request what = raw_fds_share("x");
@@ -327,7 +329,8 @@ static void the_index_has_what_all_may_read(void **state)
 	assert_int_equal(found.owner_gid, TEAM);
 }
 
-/* A page that is cut short by the work it takes ends with a name that the peer may see. */
+/* The daemon cuts a page short if it takes too much work. Such a page still ends with a name
+ * that the peer may see. */
 static void a_pages_end_tells_of_nothing_hidden(void **state)
 {
 	enum { COUNT = 1500 };
@@ -359,7 +362,7 @@ static void a_pages_end_tells_of_nothing_hidden(void **state)
 	assert_in_range(pages, 60 * 10, 160 * 10);
 }
 
-/* Shares many names of `owner` that nobody else may see, several requests at a time. */
+/* Share many names of `owner` that nobody else may see, several requests at a time. */
 static void share_hidden(uint32_t count)
 {
 	request what = raw_share("n");
@@ -376,7 +379,7 @@ static void share_hidden(uint32_t count)
 	}
 }
 
-/* Lists one name a page, all of which are the peer's: as if there were no others. */
+/* List one name per page; expect exactly `names`, as if there were no others. */
 static void assert_lists(int peer, const char *const names[], size_t count)
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
@@ -395,7 +398,7 @@ static void assert_lists(int peer, const char *const names[], size_t count)
 	}
 }
 
-/* Whether a request that the peer sends behind a list of all is answered before it. */
+/* Return true if the daemon answers a later request of the peer before its list of all names. */
 static bool is_overtaken(int peer)
 {
 	const request list = {.which_verb = gpushare_Request_list_tag};
@@ -413,11 +416,9 @@ static bool is_overtaken(int peer)
 	return first == 2;
 }
 
-/*
- * A connection's requests are served one after the other, unless one is put off. A user's first list is put off only
- * to pass hidden names in pieces, so each try is another user's. One try may find all pieces done before the second
- * request has come.
- */
+/* The daemon serves a connection's requests one after the other, unless it puts one off. It puts
+ * a user's first list off only to pass hidden names in pieces, so each try uses another user. A
+ * try fails if all pieces are done before the second request arrives. */
 static void hidden_names_are_passed_in_pieces(void **state)
 {
 	static const char *const own[] = {"a", "n01", "z"};
@@ -427,7 +428,8 @@ static void hidden_names_are_passed_in_pieces(void **state)
 	for (int i = 0; i < 3; i++)
 		share(member, own[i], 0, 0);
 	assert_lists(member, own, 3);
-	assert_int_equal(raw_stat(member).requests, 1 + 3 + 3 + 1); /* those and no others */
+	/* A hello, 3 shares, 3 lists and this stat: hidden names cost the peer no request. */
+	assert_int_equal(raw_stat(member).requests, 1 + 3 + 3 + 1);
 	for (uint32_t uid = OTHER + 1; uid < OTHER + 100 && !overtaken; uid++) {
 		int peer = raw_peer(uid, 0);
 		char name[16];
@@ -449,7 +451,8 @@ static int set_up_small(void **state)
 		     "user_deferred = 1\nuser_descriptors = 2\ndescriptors = 3\n");
 }
 
-/* Answered by a sentence that names the key, and counted once; the sums are the user's own. */
+/* Expect a refusal whose sentence names the key. It counts once for that user and in root's sum,
+ * and not for another user. */
 static void assert_limited(int peer, int status, const char *key)
 {
 	assert_int_equal(status, GPUSHARE_E_LIMIT);
@@ -474,7 +477,7 @@ static void names_have_a_limit(void **state)
 	assert_int_equal(raw_stat(root).names, 2);
 }
 
-/* Memory that is kept counts on after its owner's end, and is nobody else's. */
+/* Kept memory counts for its user after the owner's end, and for no other user. */
 static void kept_bytes_and_descriptors_have_limits(void **state)
 {
 	assert_int_equal(share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0666, 0), GPUSHARE_OK);
@@ -490,7 +493,7 @@ static void kept_bytes_and_descriptors_have_limits(void **state)
 	assert_int_equal(raw_stat(owner).kept_bytes, 4096);
 	assert_int_equal(raw_stat(owner).kept_limit, 4096);
 	assert_int_equal(raw_stat(other).kept_bytes, 0);
-	/* The page by which a buffer is published is one more. */
+	/* The order page of a published buffer is one more descriptor. */
 	share(owner, "w", 0, 0);
 	assert_int_equal(order(owner, "w", raw_answer.body.share.generation, ORDER_PUBLISHES),
 			 GPUSHARE_OK);
@@ -541,7 +544,7 @@ static void waiters_and_watchers_have_limits(void **state)
 	assert_int_equal(raw_say(again, raw_lookup("zz", 10)), GPUSHARE_E_TIMED_OUT);
 }
 
-/* Room for what the owner holds without a name, too; where there is none it is freed at once. */
+/* If the user has no room for one more deferred free, the withdraw is answered as not deferred. */
 static void deferred_has_a_limit(void **state)
 {
 	request leave = {.which_verb = gpushare_Request_withdraw_tag};
@@ -581,7 +584,7 @@ static int share_kept_with(int peer, pb_size_t tags, bool adopt)
 	return raw_fds_give(peer, what);
 }
 
-/* However they come and whoever sets them, they count as the owner's. */
+/* Tags count for the buffer's owner, whoever sets them and by whatever request. */
 static void tags_have_a_limit(void **state)
 {
 	uint64_t generation;
@@ -589,9 +592,9 @@ static void tags_have_a_limit(void **state)
 	assert_int_equal(share_kept_with(owner, 1, false), GPUSHARE_OK);
 	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 2)), GPUSHARE_OK);
 	assert_int_equal(tag(root, "a", "z"),
-			 GPUSHARE_OK); /* root sets it, and it is the owner's */
+			 GPUSHARE_OK); /* root sets it, the owner's count grows */
 	assert_limited(owner, tag(owner, "a", "y"), "user_tags");
-	assert_int_equal(tag(owner, "a", "z"), GPUSHARE_OK); /* no more than before */
+	assert_int_equal(tag(owner, "a", "z"), GPUSHARE_OK); /* replaces the tag */
 	assert_int_equal(raw_say(member, with_tags(raw_share("b"), 4)), GPUSHARE_OK);
 	raw_peer_end(owner); /* "k" stays, with its tag */
 	raw_await_connections(root, 3);
@@ -599,7 +602,8 @@ static void tags_have_a_limit(void **state)
 	owner = raw_peer(OWNER, 0);
 	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 3)), GPUSHARE_OK);
 	generation = raw_answer.body.share.generation;
-	/* What comes in its place has other tags, whose number counts; adopted it has those that it had. */
+	/* A replacement brings its own tags, whose number counts. An adopted buffer keeps the
+	 * tags that it had. */
 	assert_int_equal(share_kept_with(owner, 2, false), GPUSHARE_E_LIMIT);
 	assert_int_equal(share_kept_with(owner, 4, true), GPUSHARE_OK);
 	assert_true(raw_answer.body.share.adopted);
@@ -618,7 +622,7 @@ static void connections_have_a_limit(void **state)
 	raw_assert_sentence("2 connections are open");
 	raw_assert_sentence("user_connections");
 	assert_int_equal(configured_limits(owner, "user_connections"), 1);
-	close(raw_connect(&raw_here)); /* another user's */
+	close(raw_connect(&raw_here)); /* root's connection counts for another user */
 	raw_peer_end(again);
 	while (raw_say(more, hello) != GPUSHARE_OK)
 		raw_sleep_ms(5);
@@ -630,7 +634,7 @@ static int set_up_four(void **state)
 	return 0;
 }
 
-/* Nothing is taken away, and fewer are always welcome. */
+/* Tags above a lowered limit stay, and a share may always bring fewer than before. */
 static void a_limit_of_tags_may_be_lowered(void **state)
 {
 	int fd = raw_connect(&raw_here), other_fd = raw_connect(&raw_here);
@@ -650,7 +654,7 @@ static void a_limit_of_tags_may_be_lowered(void **state)
 	assert_int_equal(share_kept_with(fd, 3, false), GPUSHARE_OK);
 	assert_int_equal(raw_say(fd, raw_lookup("k", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_answer.body.lookup.buffer.tags_count, 3);
-	assert_int_equal(tag(fd, "k", "a"), GPUSHARE_OK); /* no more than before */
+	assert_int_equal(tag(fd, "k", "a"), GPUSHARE_OK); /* replaces the tag */
 	assert_int_equal(tag(fd, "k", "z"), GPUSHARE_E_LIMIT);
 	raw_assert_sentence("user_tags");
 	assert_int_equal(raw_say(fd, with_tags(raw_share("b"), 1)), GPUSHARE_E_LIMIT);
@@ -663,7 +667,7 @@ static int set_up_short(void **state)
 	return 0;
 }
 
-/* What a client tells a registry that has lost it counts as any other. */
+/* Tags of a buffer that a client brings back after a resync count like any others. */
 static void tags_that_are_brought_back_count(void **state)
 {
 	int fd = raw_connect(&raw_here);
@@ -678,7 +682,7 @@ static void tags_that_are_brought_back_count(void **state)
 	close(fd);
 }
 
-/* It is answered, and the connection stays. */
+/* The daemon answers with an error, and the connection stays. */
 static void a_message_is_too_long(void **state)
 {
 	static uint8_t body[8193];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon's verbs: what is refused, counted and listed, and the sentences. */
+/* The real daemon's requests: what it refuses, counts and lists, and its sentences. */
 #include "unit.h"
 
 #include <fnmatch.h>
@@ -67,7 +67,7 @@ static void a_handle_leaves_only_to_who_attaches(void **state)
 	close(fd);
 }
 
-/* What a client writes into the registry's fields is not believed. */
+/* The registry ignores what a client writes into the fields that the registry fills in. */
 static void the_registry_fills_in_its_own(void **state)
 {
 	request what = raw_share("x");
@@ -138,7 +138,7 @@ static void a_bad_share_is_refused(void **state)
 		GPUSHARE_E_INVALID);
 #undef refused
 	assert_int_equal(raw_stat(other).names, 0);
-	/* one byte of one handle byte is a handle, and the whole allocation is a range */
+	/* a handle with one non-zero byte is valid, and so is a range of the whole allocation */
 	what = raw_share("x");
 	memset(what.verb.share.handle, 0, 63);
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
@@ -189,14 +189,14 @@ static int open_event(int peer, const char *name)
 
 static int look(int peer, const char *name, uint64_t generation)
 {
-	request what = raw_lookup(name, 60000); /* which it never waits */
+	request what = raw_lookup(name, 60000); /* a lookup of a generation never waits */
 
 	what.verb.lookup.generation = generation;
 	return raw_say(peer, what);
 }
 
-/* Whoever asks for the one is not given the other's handle; what somebody can still do something about has
- * not gone. */
+/* A request for memory never returns an event's handle, nor the other way round. An unlinked or
+ * deferred event is found by its generation until its owner ends. */
 static void events_and_memory_are_told_apart(void **state)
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
@@ -217,7 +217,8 @@ static void events_and_memory_are_told_apart(void **state)
 	assert_int_equal(open_event(other, "one"), GPUSHARE_OK);
 	assert_int_equal(got->handle[63], RAW_HANDLE_BYTE);
 	assert_false(got->own);
-	assert_true(got->buffer.address == 0); /* a CUevent, which is nothing elsewhere */
+	/* The address is a CUevent, which means nothing in another process. */
+	assert_true(got->buffer.address == 0);
 	assert_int_equal(open_event(owner, "one"), GPUSHARE_OK);
 	assert_true(got->own && got->buffer.address == 0x7f0000000000);
 	assert_int_equal(open_event(other, "two"), GPUSHARE_OK);
@@ -247,7 +248,8 @@ static void events_and_memory_are_told_apart(void **state)
 	raw_assert_sentence("another buffer now");
 }
 
-/* A backing says whether a handle or a descriptor comes, and what goes back. */
+/* The backing decides whether a share brings a handle or a descriptor, and which of them an
+ * attach returns. */
 static void a_share_brings_what_its_backing_wants(void **state)
 {
 	static const uint8_t zero[GPUSHARE_HANDLE_SIZE];
@@ -269,7 +271,8 @@ static void a_share_brings_what_its_backing_wants(void **state)
 	assert_int_equal(raw_stat(other).names, 0);
 
 	assert_int_equal(raw_fds_say(owner, raw_fds_share("x"), file), GPUSHARE_OK);
-	/* At registry.sock it says only where to ask, and nothing is counted. */
+	/* The answer at registry.sock only sends the client to fds.sock, and counts no
+	 * attachment. */
 	assert_int_equal(raw_say(other, raw_attach("x", 100)), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.at_fds && !raw_answer.body.attach.has_buffer);
 	assert_int_equal(raw_seen(other, "x")->attachers, 0);
@@ -277,7 +280,7 @@ static void a_share_brings_what_its_backing_wants(void **state)
 	assert_memory_equal(raw_answer.body.attach.handle, zero, sizeof(zero));
 	assert_int_equal(raw_answer.body.attach.buffer.backing, GPUSHARE_BACKING_VMM);
 	assert_false(raw_answer.body.attach.own);
-	/* The owner's own mapping is one like any other. */
+	/* The owner's own mapping of a vmm buffer counts like any other. */
 	assert_int_equal(raw_fds_get(owner, "x"), GPUSHARE_OK);
 	assert_true(raw_answer.body.attach.own);
 	assert_int_equal(raw_seen(other, "x")->attachers, 2);
@@ -293,7 +296,7 @@ static void attachers_are_counted(void **state)
 	assert_int_equal(raw_answer.body.attach.buffer.attachers, 1);
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(third, raw_attach("x", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(owner, raw_attach("x", 0)), GPUSHARE_OK); /* not an attacher */
+	assert_int_equal(raw_say(owner, raw_attach("x", 0)), GPUSHARE_OK); /* owner: no attacher */
 	assert_int_equal(raw_seen(owner, "x")->attachers, 3);
 	assert_int_equal(raw_stat(other).attachments, 4);
 	assert_int_equal(raw_say(other, raw_detach("x", generation)), GPUSHARE_OK);
@@ -322,7 +325,7 @@ static void an_attachment_outlives_the_name(void **state)
 	assert_true(second > first);
 	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_OK);
-	assert_int_equal(raw_seen(other, "x")->attachers, 1); /* that of the second */
+	assert_int_equal(raw_seen(other, "x")->attachers, 1); /* the second buffer's */
 	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_say(other, raw_detach("x", second)), GPUSHARE_OK);
 	assert_int_equal(raw_seen(other, "x")->attachers, 0);
@@ -342,7 +345,7 @@ static void who_takes_a_name_away(void **state)
 	snprintf(sentence, sizeof(sentence), "pid %d (unit_server_ver) withdrew it",
 		 raw_peer_pid(owner));
 	raw_assert_sentence(sentence);
-	/* Another process of the same user unlinks; the name is free then. */
+	/* Another process of the same user may unlink it; the name is free then. */
 	raw_shared(owner, "x");
 	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(other, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
@@ -367,7 +370,7 @@ static void sentences_say_what_to_do(void **state)
 	snprintf(who, sizeof(who), "taken by pid %d (unit_server_ver), uid %d", raw_peer_pid(owner),
 		 (int)getuid());
 	raw_assert_sentence(who);
-	/* the process lives on */
+	/* the owner's connection ends, its process lives on */
 	raw_shared(mine, "mine");
 	close(mine);
 	raw_ms_until_gone(other, "mine");
@@ -400,7 +403,7 @@ static void a_list_is_paged_in_byte_order(void **state)
 
 	page = list("", "", 0);
 	assert_true(page->buffers_count == 0 && !page->more);
-	for (int i = 0; i < COUNT; i++) { /* in no order */
+	for (int i = 0; i < COUNT; i++) { /* in mixed order */
 		snprintf(name, sizeof(name), "n%03d", i * 77 % COUNT);
 		raw_shared(owner, name);
 	}
@@ -426,7 +429,7 @@ static void a_list_is_paged_in_byte_order(void **state)
 	page = list("*er", "", 0); /* '*' matches '/' */
 	assert_true(page->buffers_count == 1 && !page->more);
 	page = list("n00[0-3]", "", 4);
-	assert_true(page->buffers_count == 4 && !page->more); /* nothing that matches comes after */
+	assert_true(page->buffers_count == 4 && !page->more); /* no match follows */
 	page = list("n00[0-3]", "", 3);
 	assert_true(page->buffers_count == 3 && page->more);
 	snprintf(name, sizeof(name), "n%03d", COUNT - 1);
@@ -436,7 +439,8 @@ static void a_list_is_paged_in_byte_order(void **state)
 	assert_int_equal(list("[", "", 0)->buffers_count, 0);
 }
 
-/* Whatever is left out of sight, what is listed is what fnmatch(3) says of each name. */
+/* The registry skips names that can't match. The list must still be what fnmatch(3) gives name
+ * by name. */
 static void a_list_has_what_fits_its_pattern(void **state)
 {
 	static const char *const names[] = {"a",    "a-",     "a.b", "a/b", "aa", "aab", "ab",
@@ -484,7 +488,7 @@ static request tags(const char *name, uint64_t generation, const char *const tex
 	return what;
 }
 
-/* "a=1 b=2" */
+/* Return the tags of a name as "a=1 b=2". */
 static const char *tags_of(const char *name)
 {
 	static char text[1024];
@@ -522,10 +526,11 @@ static void tags_are_set_or_refused(void **state)
 	    {{"a=\xe0\x82\x9bm"}, GPUSHARE_E_INVALID, "b=2 c=3 a=1"},
 	    {{"a=\xe2\x9bm"}, GPUSHARE_E_INVALID, "b=2 c=3 a=1"},
 	    {{"a=\xf0\x9f\x9b"}, GPUSHARE_E_INVALID, "b=2 c=3 a=1"},
-	    /* one goes, two come: four */
+	    /* one is removed, two are added: four */
 	    {{"d=4", "a=", "e=5"}, GPUSHARE_OK, "b=2 c=3 d=4 e=5"},
 	    {{"b=", "c=", "d=", "e="}, GPUSHARE_OK, ""},
-	    /* no control characters, though most have a byte of 0x80 to 0x9f; the last is no UTF-8 */
+	    /* no control characters, though most contain a byte of 0x80 to 0x9f; the last is not
+	     * UTF-8 */
 	    {{"a=\u00c0\u00df", "b=\u65e5\u672c", "c=\U0001f600", "d=\xe9t\xe9"},
 	     GPUSHARE_OK,
 	     "a=\u00c0\u00df b=\u65e5\u672c c=\U0001f600 d=\xe9t\xe9"},
@@ -606,7 +611,7 @@ static void holders_of_deferred_and_of_the_owner(void **state)
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_NOT_FOUND);
 }
 
-/* Which of the two nobody has attached, as bits. */
+/* Return which of the two nobody has attached any more: bit 0 for `one`, bit 1 for `two`. */
 static unsigned int left(int peer, uint64_t one, uint64_t two)
 {
 	request what = {.which_verb = gpushare_Request_deferred_tag};
@@ -628,7 +633,8 @@ static bool page_says(const struct changes_page *page, uint64_t generation)
 	return atomic_load(&page->left[generation % CHANGES_SLOTS]) == generation;
 }
 
-/* By answers and by the page: of what has its name others may come to have it at any time. */
+/* The registry reports the end of the last attachment by its answers and on the changes page. It
+ * reports nothing about a buffer that has its name, which others may still attach. */
 static void the_last_attacher_ends_it(void **state)
 {
 	const struct changes_page *page = raw_fds_page(FDS_CHANGES, sizeof(*page));
@@ -729,7 +735,7 @@ static void what_was_asked_is_counted(void **state)
 	raw_say(owner, raw_lookup("none", 0));
 	raw_say(owner, raw_lookup("none", 0));
 	raw_say(owner, tags("a", 0, (const char *const[4]){"k =v"}));
-	assert_true(raw_send(owner, 7, &wait)); /* is not answered */
+	assert_true(raw_send(owner, 7, &wait)); /* stays unanswered */
 	while ((told = raw_stat(other)).waiters != 1)
 		raw_sleep_ms(1);
 	assert_int_equal(counted(told.by_verb, told.by_verb_count, "share"), 2);

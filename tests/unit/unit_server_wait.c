@@ -39,7 +39,7 @@ static void a_share_serves_who_waits(void **state)
 	assert_in_range(raw_now_ms() - begin, 0, 100 + raw_slack_ms());
 	await_waiters(owner, 1);
 	assert_int_equal(raw_stat(owner).attachments, 1);
-	/* a connection that waited goes on as before */
+	/* a connection that waited works as before */
 	assert_int_equal(raw_say(a, raw_lookup("x", 60000)), GPUSHARE_OK);
 	close(a);
 	close(b);
@@ -63,7 +63,7 @@ static void a_wait_ends_in_time(void **state)
 	close(fd);
 }
 
-/* The later wait is due first. */
+/* The wait that begins later ends first. */
 static void waits_end_in_the_order_of_their_deadlines(void **state)
 {
 	int a = raw_connect(&raw_here), b = raw_connect(&raw_here);
@@ -81,7 +81,7 @@ static void waits_end_in_the_order_of_their_deadlines(void **state)
 	close(b);
 }
 
-/* Often enough that a context lost each time would be missed. */
+/* There are so many rounds that the daemon would run out of contexts if each kept one. */
 static void who_goes_waits_no_longer(void **state)
 {
 	int fd = raw_connect(&raw_here);

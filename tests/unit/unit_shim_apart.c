@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Our own streams, in a driver that answers as it is told: which one is given what, how many there are, and
- * what is left where a call fails. None is given anything to wait for. */
+/* The shim's own streams, with a driver played by the test: which stream a free uses, how many
+ * streams there are, and what a failed call leaves. The shim gives these streams nothing to wait
+ * for. */
 #include "unit.h"
 
 #include "preload/shim_apart.c"
 
 #define CONTEXT(n) ((cu_context)(uintptr_t)(4096 + (n)))
 #define POINTER ((cu_deviceptr)1 << 20)
-#define OURS 1000 /* streams and events from there on */
+#define OURS 1000 /* handles of the shim's streams and events start here */
 
-/* What fails, and how often it was asked. */
+/* The driver's calls that are counted and that may fail. */
 enum call { STREAM, EVENT, RECORD, QUERY, FREE, SYNCHRONIZE, PUSH, CALLS };
 
 static struct {
 	unsigned int asked[CALLS];
-	enum call failing; /* CALLS: none */
-	unsigned int from; /* the failing one's first so many calls are well */
+	enum call failing; /* CALLS: no call fails */
+	unsigned int from; /* the failing call succeeds this often first */
 	uintptr_t next;
-	int streams, events; /* that were made and are there still */
-	bool stands;	     /* ours have not come to the end of what they were given */
-	cu_stream freed_in, synchronized; /* the latest */
-	void (*on_stream)(void);	  /* as another thread, as what follows */
+	int streams, events;		  /* made and not destroyed */
+	bool stands;			  /* the shim's streams still have work */
+	cu_stream freed_in, synchronized; /* the streams of the latest calls */
+	/* Each runs within its call, in the place of another thread. */
+	void (*on_stream)(void);
 	void (*on_query)(void), (*on_synchronize)(void);
 } played;
 
@@ -104,7 +106,7 @@ static cu_result play_free(cu_deviceptr pointer, cu_stream stream)
 static cu_result play_synchronize(cu_stream stream)
 {
 	assert_in_range(number(stream), 0, played.next - 1);
-	assert_false(played.stands); /* or it would wait */
+	assert_false(played.stands); /* otherwise the call would wait */
 	played.synchronized = stream;
 	if (played.on_synchronize)
 		played.on_synchronize();
@@ -188,7 +190,7 @@ static void more_contexts_than_there_is_room_for(void **state)
 	assert_int_equal(apart_free(&driver, CONTEXT(all), POINTER), CU_NOT_SUPPORTED);
 	assert_false(apart_open(&driver, CONTEXT(all)));
 	assert_true(played.streams == all && played.events == all);
-	apart_forget(CONTEXT(7)); /* its streams went with it */
+	apart_forget(CONTEXT(7)); /* its streams ended with it */
 	assert_int_equal(apart_free(&driver, CONTEXT(all), POINTER), CU_OK);
 	for (int i = 0; i <= all; i++)
 		apart_forget(CONTEXT(i));
@@ -196,7 +198,8 @@ static void more_contexts_than_there_is_room_for(void **state)
 	assert_false(apart_drain(&driver, monotonic_ms()));
 }
 
-/* Either it is freed, or nothing is done; nothing that was made for it is left, nor the table spoilt. */
+/* If a call fails, the memory is freed or nothing is done. No stream or event is left over, and
+ * the table stays usable. */
 static void what_fails_is_not_done(void **state)
 {
 	for (played.failing = 0; played.failing < SYNCHRONIZE; played.failing++) {
@@ -244,7 +247,7 @@ static void an_older_driver(void **state)
 	assert_true(!apart_any() && !played.next);
 }
 
-/* What has come is synchronized, once, which waits for nothing. */
+/* A stream whose work is done is synchronized once, which waits for nothing. */
 static void drained(void **state)
 {
 	cu_stream alone;
@@ -254,7 +257,7 @@ static void drained(void **state)
 	assert_true(apart_drain(&driver, monotonic_ms()));
 	assert_ptr_equal(played.synchronized, alone);
 	assert_int_equal(played.asked[SYNCHRONIZE], 1);
-	assert_false(apart_drain(&driver, monotonic_ms() + 5)); /* nothing is owed */
+	assert_false(apart_drain(&driver, monotonic_ms() + 5)); /* no free since the last drain */
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	played.stands = true;
 	assert_false(apart_drain(&driver, monotonic_ms() + 5));
@@ -270,7 +273,8 @@ static void come_at_the_third_query(void)
 	played.stands = played.asked[QUERY] < 2;
 }
 
-/* All time may have gone to what was waited for before; a GPU has done nothing at once. */
+/* An earlier wait may have used up the time. The drain still asks a few times, as a GPU needs a
+ * moment. */
 static void drained_when_all_time_is_up(void **state)
 {
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
@@ -313,7 +317,7 @@ static void while_others_are_at_it(void **state)
 	played.stands = true;
 	assert_int_equal(apart_free(&driver, CONTEXT(0), POINTER), CU_OK);
 	played.asked[QUERY] = 0;
-	played.on_query = end_context; /* its stream and event are not there any more */
+	played.on_query = end_context; /* stream and event end with the context */
 	assert_false(apart_drain(&driver, monotonic_ms() + 1000));
 	assert_int_equal(played.asked[QUERY], 1);
 	played.stands = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attached buffers that were freed in the order of a stream. */
+/* Attached buffers that the program frees in stream order. */
 #include "unit.h"
 
 #include "base/monotonic.h"
@@ -7,17 +7,17 @@
 #include "raw.h"
 #include "preload/shim_async.h"
 
-#define BUFFERS 12 /* more than one call gives back */
+#define BUFFERS 12 /* more than a single call gives back */
 #define SIZE BLOCK
 
 static const void *const CALLER = (const void *)preloaded;
 
-static uint32_t *flags; /* in host memory: 1 lets the stream of that number go on */
+static uint32_t *flags; /* in host memory: 1 lets the stream of that number continue */
 static cu_stream streams[2];
 static cu_deviceptr pointers[BUFFERS];
 
-/* b0, b1 ... of another process: memory of which the end waits for nothing but what we wait for, as
- * cuIpcCloseMemHandle waits for all streams. */
+/* Share b0, b1 ... from another process, as mapped memory. Its end waits only for what the shim
+ * waits for, whereas cuIpcCloseMemHandle waits for all streams. */
 static void share_one(struct gpushare_session *session, const char *name)
 {
 	const cu_mem_prop prop = {
@@ -71,7 +71,8 @@ static unsigned int attached(void)
 	return count;
 }
 
-/* The registry hears of it in a moment, where the call that it happened in concerned other memory. */
+/* Wait for that count: if the call concerned other memory, the registry hears of the detach a
+ * moment later. */
 static bool attached_is(unsigned int count)
 {
 	for (int tries = 0; tries < 500 && attached() != count; tries++)
@@ -102,7 +103,7 @@ static void go(int stream)
 	__atomic_store_n(&flags[stream], 1, __ATOMIC_SEQ_CST);
 }
 
-/* The first `count` are attached to. */
+/* Attach the first `count` buffers. */
 static void begin(int count)
 {
 	preloaded(NULL, "b%i:nth=1-12");
@@ -130,7 +131,7 @@ static void end(void)
 	say();
 }
 
-/* Each behind its own stream; the memory stays as long as its stream has work for it. */
+/* Each free waits for its own stream; the memory stays while that stream has work. */
 static void by_stream(void)
 {
 	begin(3);
@@ -140,7 +141,7 @@ static void by_stream(void)
 	CHECK(async_holds(pointers[0]) && !async_holds(pointers[1]) && async_holds(pointers[2]));
 	CHECK(!live_any() && preloaded_works(pointers[0], SIZE));
 	CHECK(!preloaded_works(pointers[1], SIZE));
-	/* freed is freed, whichever way it is asked again */
+	/* a second free fails, in stream order or not */
 	CHECK(free_in(0, 1) == CU_INVALID_VALUE && preloaded_free(pointers[2]) == CU_INVALID_VALUE);
 	async_sweep(true);
 	CHECK(attachers(0) == 1 && attachers(2) == 1);
@@ -150,8 +151,7 @@ static void by_stream(void)
 	end();
 }
 
-/* Behind what the stream holds at the free, not behind what comes later; the other way round too.
- */
+/* A free waits for the work that its stream has at that time, and not for later work. */
 static void by_time(void)
 {
 	begin(2);
@@ -162,7 +162,7 @@ static void by_time(void)
 	async_sweep(true);
 	CHECK(attachers(1) == 1);
 	go(0);
-	CHECK(preloaded_free(12345) != CU_OK); /* the program's next free of anything */
+	CHECK(preloaded_free(12345) != CU_OK); /* any later free of the program gives it back */
 	end();
 }
 
@@ -189,7 +189,7 @@ static void test_order(void **state)
 	stage_play(produce, a_few_at_a_time);
 }
 
-/* Memory is short as long as something waits for its end. */
+/* Report a lack of memory while a free waits. */
 static cu_result short_of_memory(cu_deviceptr *pointer, size_t size)
 {
 	return async_any() ? CU_OUT_OF_MEMORY : part_driver()->cuMemAlloc_v2(pointer, size);
@@ -212,7 +212,7 @@ static void drained(void)
 	      monotonic_ms() - began_ms < raw_limit_ms(5000));
 	CHECK(pointer == 16 && attached() == BUFFERS);
 	go(1);
-	CHECK(async_drain(monotonic_ms())); /* the half that can be */
+	CHECK(async_drain(monotonic_ms())); /* the half whose stream is done */
 	CHECK(attached() == BUFFERS / 2 && !async_holds(pointers[1]) && async_holds(pointers[0]));
 	go(0);
 	CHECK(buffers_alloc(short_of_memory, CALLER, &pointer, SIZE) == CU_OK);
@@ -220,7 +220,7 @@ static void drained(void)
 	end();
 }
 
-/* A context that ends takes its own along, and no other's. */
+/* The end of a context ends its own waiting frees, and no others. */
 static void forgotten(void)
 {
 	const struct driver *driver;
@@ -270,7 +270,7 @@ static cu_result fail_synchronize(cu_stream stream)
 	return CU_ILLEGAL_ADDRESS;
 }
 
-/* Whatever keeps an event from being made, the stream is waited for instead. */
+/* If no event can be made or used, the free waits for the stream instead. */
 static void without_events(void)
 {
 	struct driver *table, whole;
@@ -292,7 +292,7 @@ static void without_events(void)
 		CHECK(free_in(i, 0) == CU_OK && attachers(i) == 0 && !async_any());
 		*table = whole;
 	}
-	/* and where that can't be either, it is the program's still */
+	/* if that fails too, the buffer stays attached */
 	table->cuEventCreate = NULL;
 	table->cuStreamSynchronize = fail_synchronize;
 	CHECK(free_in(5, 0) == CU_ILLEGAL_ADDRESS && attachers(5) == 1 && live_any());
@@ -309,7 +309,7 @@ static void test_without_events(void **state)
 
 static struct driver whole_table;
 
-/* A registry that was restarted is told of all there is, by another thread, right now. */
+/* Act as another thread that lists everything for a resync at this moment. */
 static void tell_all(void)
 {
 	struct resync told = {.calls = NULL};
@@ -331,7 +331,8 @@ static cu_result destroy_in_vain(cu_context context)
 	return CU_UNKNOWN;
 }
 
-/* What is on no table in that moment is told of once more. */
+/* A buffer that moves between two tables during a resync is on neither list. The shim notes that
+ * and repeats the resync. */
 static void on_its_way(void)
 {
 	struct driver *table;

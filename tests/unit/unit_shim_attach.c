@@ -8,7 +8,7 @@
 
 static const void *const CALLER = (const void *)preloaded;
 
-/* Buffers of another process, until it hears that it may go: an ipc one and a vmm one. */
+/* Share an ipc and a vmm buffer from another process, until that hears that it may end. */
 static void produce(void)
 {
 	const cu_mem_prop prop = {
@@ -69,7 +69,7 @@ static void consume(void)
 		CHECK(preloaded_alloc(&pointers[i], SIZE - (size_t)i) == CU_OK && errno == 77);
 		CHECK(holds_pattern(pointers[i]));
 	}
-	CHECK(pointers[0] == pointers[2]); /* as the driver counts */
+	CHECK(pointers[0] == pointers[2]); /* the driver returns the same address and counts */
 	CHECK(attachers("w") == 2 && attachers("v") == 1);
 	CHECK(live_find(pointers[1], pointers[1], &entry) && entry.kind == LIVE_VMM &&
 	      entry.size == SIZE - 1);
@@ -88,7 +88,8 @@ static void consume(void)
 	say();
 }
 
-/* The one allocation under that rule is refused: the log's line, and what the program gets. */
+/* Make the one allocation under `rule` and expect a refusal: check the log's line and what the
+ * program gets. */
 static void refused(const char *rule, size_t size, cu_result result, const char *why)
 {
 	char wanted[256];
@@ -194,7 +195,7 @@ static void test_refusals(void **state)
 	stage_play(of_its_own, NULL);
 }
 
-/* Memory that no buffer of the device's can stand for. */
+/* A buffer on the device can't replace managed memory. */
 static void managed(const char *rule, cu_result result)
 {
 	const struct driver *driver = preloaded(NULL, rule);
@@ -226,7 +227,8 @@ static cu_mem_prop here(void)
 			     .location = {.type = CU_LOCATION_DEVICE}};
 }
 
-/* A handle for the program to map by itself: only of cuMemCreate memory, in one piece. */
+/* The program asks for a handle to map by itself. Only cuMemCreate memory of exactly that size
+ * can serve. */
 static void create(const char *rule, size_t size, cu_result result, const char *why)
 {
 	const struct driver *driver = preloaded(NULL, rule);

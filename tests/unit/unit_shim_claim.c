@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which allocations are the rules' business. */
+/* Which allocations the rules apply to. */
 #include "unit.h"
 
 #include <sys/auxv.h>
@@ -33,11 +33,11 @@ static void describe(void)
 	CHECK(claim.driver->cuMemAlloc_v2 == part_driver()->cuMemAlloc_v2);
 	CHECK(claim_open(&claim, RULES_API_cuMemCreate, 1, 2, CALLER) &&
 	      claim.allocation.device == 2);
-	/* where the runtime's call was seen, its caller and its name */
+	/* if the runtime's call was seen, its caller and name count */
 	site_here = (struct site){.runtime = RULES_API_cudaMalloc, .caller = (const void *)getppid};
 	CHECK(opens(&claim, RULES_API_cuMemAlloc, 1));
 	CHECK(claim.allocation.runtime == RULES_API_cudaMalloc);
-	CHECK(!claim_take(&claim, RULES_NAME)); /* from the C library */
+	CHECK(!claim_take(&claim, RULES_NAME)); /* the caller is in the C library */
 	site_here.caller = CALLER;
 	CHECK(opens(&claim, RULES_API_cuMemAlloc, 1) && claim_take(&claim, RULES_NAME));
 	CHECK(!strcmp(claim.match.name, "w"));
@@ -60,14 +60,14 @@ static void other_sizes(void)
 	      opens(&claim, RULES_API_cuMemCreate, MIB));
 	CHECK(!opens(&claim, RULES_API_cuMemAlloc, 4095) &&
 	      !opens(&claim, RULES_API_cuMemAlloc, MIB));
-	/* each kind asks for its own */
+	/* each kind of rule matches for itself */
 	CHECK(opens(&claim, RULES_API_cuMemAlloc, 4096) && !claim_take(&claim, RULES_ATTACH));
 	CHECK(claim_take(&claim, RULES_NAME) && !strcmp(claim.match.name, "a"));
 	CHECK(opens(&claim, RULES_API_cuMemCreate, MIB) && !claim_take(&claim, RULES_NAME));
 	CHECK(claim_take(&claim, RULES_ATTACH) && !strcmp(claim.match.name, "b"));
 }
 
-/* What is the driver's to refuse, it refuses. */
+/* Without a context the shim leaves the refusal to the driver. */
 static void no_context(void)
 {
 	const struct driver *driver = preloaded("w", NULL);
@@ -76,7 +76,7 @@ static void no_context(void)
 
 	CHECK(driver->cuCtxSetCurrent(NULL) == CU_OK);
 	CHECK(!opens(&claim, RULES_API_cuMemAlloc, 1));
-	CHECK(claim_open(&claim, RULES_API_cuMemCreate, 1, 0, CALLER)); /* needs none */
+	CHECK(claim_open(&claim, RULES_API_cuMemCreate, 1, 0, CALLER)); /* needs no context */
 	CHECK(preloaded_alloc(&pointer, 100) == CU_INVALID_CONTEXT && pointer == 16);
 }
 
@@ -89,7 +89,7 @@ static void a_driver_without(void)
 	CHECK(!opens(&claim, RULES_API_cuMemAlloc, 1));
 }
 
-/* A failed allocation gives back what it took; one that came about has spent it. */
+/* A failed allocation returns the match that it took; a successful one has used it up. */
 static void spend(void)
 {
 	struct claim claim, later;
@@ -104,14 +104,14 @@ static void spend(void)
 		CHECK(opens(&claim, RULES_API_cuMemAlloc, 1) && claim_take(&claim, RULES_NAME));
 		CHECK(claim.match.name[1] == '0' + i);
 	}
-	CHECK(opens(&claim, RULES_API_cuMemAlloc, 1)); /* for the other kind */
+	CHECK(opens(&claim, RULES_API_cuMemAlloc, 1)); /* of the attach rules */
 	CHECK(!claim_take(&claim, RULES_NAME) && claim_take(&claim, RULES_ATTACH));
 	CHECK(!opens(&later, RULES_API_cuMemAlloc, 1));
 	claim_return(&claim, RULES_ATTACH);
 	CHECK(opens(&later, RULES_API_cuMemAlloc, 1));
 }
 
-/* A child of a process that has claimed passes through. */
+/* In a child of a process that has claimed, allocations pass through. */
 static void fork_off(void)
 {
 	struct claim claim;

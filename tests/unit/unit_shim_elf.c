@@ -62,7 +62,7 @@ static void all_at_once(void **state)
 	assert_true(elf_find_all("libcuda.so", base, names, 4, found));
 	assert_ptr_equal(found[0], dlsym(driver, "cuInit"));
 	assert_null(found[1]);
-	assert_null(found[2]); /* not its own */
+	assert_null(found[2]); /* getpid is not libcuda's */
 	assert_ptr_equal(found[3], dlsym(driver, "cuMemAlloc_v2"));
 	assert_false(elf_find_all("libnosuch.so", base, names, 4, found));
 	assert_false(elf_find_all("libcuda.so", base + 4096, names, 4, found));
@@ -111,13 +111,12 @@ static void functions_only_and_defined_ones(void **state)
 	assert_non_null(elf_find_in("libc.so", "getppid", NULL));
 	assert_ptr_equal(elf_find_in("libc.so", "getppid", NULL), dlsym(RTLD_DEFAULT, "getppid"));
 	assert_null(elf_find_in("libc.so", "stdout", &base));	 /* data */
-	assert_null(elf_find_in("libcuda.so", "getpid", &base)); /* not its own */
+	assert_null(elf_find_in("libcuda.so", "getpid", &base)); /* not libcuda's */
 	assert_null(elf_find_in("libc.so", "no_such_symbol", &base));
 	assert_null(elf_find_in("libc.so", "", &base));
 	assert_null(elf_find_in("libnosuch.so", "getppid", &base));
-	assert_null(elf_find_in("c.so", "getppid", &base)); /* begins, not holds */
-	assert_null(
-	    elf_find_in(NULL, "no_such_symbol", &base)); /* in no object, the vDSO's neither */
+	assert_null(elf_find_in("c.so", "getppid", &base));	 /* a prefix must match */
+	assert_null(elf_find_in(NULL, "no_such_symbol", &base)); /* in no object, nor in the vDSO */
 	assert_int_equal(base, 16);
 	assert_non_null(elf_find_in(NULL, "getppid", &base));
 }
@@ -138,7 +137,7 @@ static void a_hash_table_of_the_old_kind(void **state)
 	assert_null(elf_find_in("lib_sysv", "lib_sysv", NULL));
 }
 
-/* Objects stand in the order in which they were loaded; local ones are seen. */
+/* Objects are searched in the order in which they were loaded, RTLD_LOCAL ones included. */
 static void only_behind_an_address(void **state)
 {
 	const void *heap = malloc(1);
@@ -155,7 +154,7 @@ static void only_behind_an_address(void **state)
 	free((void *)(uintptr_t)heap);
 }
 
-/* Any address in it will do for who asks. */
+/* Return an address in the library; any one does. */
 static const void *inside(void *library)
 {
 	struct link_map *map;
@@ -176,7 +175,7 @@ static void what_an_object_needs(void **state)
 	assert_non_null(elf_find_needed(inside(driver), "libc.so", "getppid"));
 }
 
-/* Three runtimes stand side by side: each object's own is the one that it names. */
+/* With three runtimes loaded, an object's own is the one that it needs by name. */
 static void of_several_runtimes_its_own(void **state)
 {
 	static const char *const names[] = {"../sim/libcudart.so.12", "../sim/libcudart.so.11.0",
@@ -200,7 +199,7 @@ static void paths(void **state)
 	assert_int_equal(dlinfo(sysv, RTLD_DI_LINKMAP, &map), 0);
 	elf_path(dlsym(sysv, "lib_sysv_second"), path, sizeof(path));
 	assert_string_equal(path, map->l_name);
-	elf_path(map->l_ld, path, sizeof(path)); /* another part of it */
+	elf_path(map->l_ld, path, sizeof(path)); /* an address in another part of it */
 	assert_string_equal(path, map->l_name);
 	elf_path((const void *)load_all, path, sizeof(path));
 	assert_string_equal(path, (const char *)getauxval(AT_EXECFN));
@@ -227,14 +226,14 @@ static void whether_it_is_in(void **state)
 	assert_true(elf_is_in(dlsym(driver, "cuInit"), "libcuda", NULL));
 }
 
-/* A program's dlerror and the objects' counts are not touched. */
+/* The lookups change neither the program's dlerror() nor the objects' reference counts. */
 static void the_loader_does_not_notice(void **state)
 {
 	void *once = beside_load("bin/lib_lookalikes.so");
 	const void *place = inside(once);
 	char path[512];
 
-	assert_null(dlsym(RTLD_DEFAULT, "no_such_symbol")); /* a message is left */
+	assert_null(dlsym(RTLD_DEFAULT, "no_such_symbol")); /* leaves a message for dlerror() */
 	elf_find_in("lib_lookalikes", "no_such_symbol", NULL);
 	elf_find_needed(place, "libc.so", "getppid");
 	elf_path(place, path, sizeof(path));

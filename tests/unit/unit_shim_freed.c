@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What was freed in the place of the program's own free: known by the driver's number for as long as that is
- * the same, and no more of them than there is room for. */
+/* Pointers that the shim freed in the place of the program's own free. It knows each one while
+ * the driver gives the same buffer id there, and at most FREED_MAX of them. */
 #include "unit.h"
 
 #include "stuck.h"
@@ -9,7 +9,7 @@
 
 #define POINTER(n) ((cu_deviceptr)((n) + 1) << 20)
 
-/* The numbers of the driver's allocations; 0: none is there. */
+/* The buffer ids of the driver's allocations; 0: no allocation. */
 static unsigned long long ids[2 * FREED_MAX];
 static unsigned int asked;
 
@@ -18,7 +18,8 @@ static cu_result play_attribute(void *value, cu_pointer_attribute attribute, cu_
 	unsigned long long id = ids[(pointer >> 20) - 1];
 
 	assert_int_equal(attribute, CU_ATTRIBUTE_BUFFER_ID);
-	assert_int_equal(pthread_mutex_trylock(&freed.lock), 0); /* nobody holds it meanwhile */
+	/* The shim holds no lock during this call. */
+	assert_int_equal(pthread_mutex_trylock(&freed.lock), 0);
 	pthread_mutex_unlock(&freed.lock);
 	asked++;
 	errno = EIO;
@@ -56,7 +57,7 @@ static void known_while_it_is_that(void **state)
 	assert_int_equal(errno, 0);
 }
 
-/* Or nothing is there. */
+/* With id 0 there is no allocation at all. */
 static void another_allocation_by_now(void **state)
 {
 	for (unsigned int id = 0; id < 2; id++) {
@@ -69,7 +70,7 @@ static void another_allocation_by_now(void **state)
 	}
 	freed_put(&driver, POINTER(0));
 	assert_true(freed_holds(&driver, POINTER(0)));
-	ids[0] = 8; /* freed once more, as what it is now */
+	ids[0] = 8; /* freed again, as the other allocation */
 	freed_put(&driver, POINTER(0));
 	assert_true(freed_holds(&driver, POINTER(0)));
 	ids[0] = 7;
@@ -84,7 +85,7 @@ static void not_freed_after_all(void **state)
 	first = freed_put(&driver, POINTER(0));
 	ids[0] = 7;
 	second = freed_put(&driver, POINTER(0));
-	freed_forget(&first); /* it is another's by now */
+	freed_forget(&first); /* the pointer is another allocation's */
 	assert_true(freed_holds(&driver, POINTER(0)));
 	freed_forget(&second);
 	assert_false(freed_maybe(POINTER(0)) || atomic_load(&freed_count));
@@ -98,7 +99,7 @@ static void the_oldest_is_forgotten(void **state)
 
 	for (unsigned int i = 0; i < FREED_MAX; i++)
 		freed_put(&driver, POINTER(i));
-	freed_put(&driver, POINTER(0)); /* the newest now, in the place that it had */
+	freed_put(&driver, POINTER(0)); /* now the newest, in its old slot */
 	assert_true(freed_holds(&driver, POINTER(0)) && freed_holds(&driver, POINTER(1)));
 	for (unsigned int i = FREED_MAX; i <= last; i++)
 		freed_put(&driver, POINTER(i));
@@ -119,7 +120,7 @@ static void a_driver_that_cannot_tell(void **state)
 	assert_false(freed_maybe(POINTER(0)) || atomic_load(&freed_count));
 }
 
-/* In a forked child, whose holder is not there. */
+/* In a forked child the thread that holds the lock doesn't exist. */
 static void nobody_lets_go_of_the_lock(void **state)
 {
 	struct freed one = {POINTER(0), 1000};

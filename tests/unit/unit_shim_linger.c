@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Named memory that is freed while others have it attached, where the driver has not all that we
- * need, or fails. */
+/* Named memory that is freed while others have it attached, with a driver that lacks calls or
+ * fails. */
 #include "unit.h"
 
 #include "preloaded.h"
@@ -15,7 +15,7 @@ static struct driver *table;
 static struct driver whole;
 static cu_deviceptr pointer;
 
-/* x and then, when it is told to, leaves it. */
+/* Attach x. Detach it when the other process says so. */
 static void attach_and_leave(void)
 {
 	struct gpushare_session *session = part_session();
@@ -58,14 +58,15 @@ static unsigned int deferred(void)
 	return (unsigned int)info.deferred;
 }
 
-/* A call that may give it back does so once the registry was looked at, which a pause may put off. */
+/* Repeat a call that may give the memory back. It does so only after a look at the registry,
+ * which a pause may delay. */
 static void until_given_back(void (*again)(void))
 {
 	for (int tries = 0; tries < 200 && linger_any(); tries++) {
 		poll(NULL, 0, DEFERRED_PAUSE_MS + 1);
 		again();
 	}
-	/* the registry was told without a wait for its answer */
+	/* the shim told the registry without waiting for its answer */
 	for (int tries = 0; tries < 200 && deferred(); tries++)
 		poll(NULL, 0, DEFERRED_PAUSE_MS + 1);
 }
@@ -80,7 +81,7 @@ static cu_result free_it(void)
 	return result;
 }
 
-/* Gone, for the driver too, once it was synchronized. */
+/* Return true if the memory is freed, for the driver too after a synchronization. */
 static bool is_gone(void)
 {
 	return !linger_any() && part_driver()->cuCtxSynchronize() == CU_OK &&
@@ -133,7 +134,7 @@ static cu_result no_push(cu_context context)
 	return CU_UNKNOWN;
 }
 
-/* It can't be waited for in cuMemFree's place: cuMemFree it is. */
+/* If the shim can't wait in cuMemFree's place, it calls cuMemFree. */
 static void no_room_to_wait(void)
 {
 	begin("1Gi");
@@ -156,7 +157,7 @@ static void no_context_to_wait_in(void)
 	say();
 }
 
-/* What our own allocation met is nothing to the program. */
+/* A failure of the shim's own allocation doesn't reach the program. */
 static void freed_all_the_same(void)
 {
 	begin("1Gi");
@@ -173,7 +174,7 @@ static cu_result broken_free(cu_deviceptr freed)
 	return CU_ILLEGAL_ADDRESS;
 }
 
-/* It is the program's still, and has its name. */
+/* If the free fails, the memory stays the program's and keeps its name. */
 static void refused(void)
 {
 	struct gpushare_info info;
@@ -193,7 +194,7 @@ static cu_result no_free_async(cu_deviceptr freed, cu_stream stream)
 	return CU_NOT_SUPPORTED;
 }
 
-/* An allocation gives it back, without the calls that wait for nothing. */
+/* The program's next allocation gives the memory back, without the calls that don't wait. */
 static void by_the_plain_call(void)
 {
 	begin("1Gi");
@@ -218,7 +219,7 @@ static void without_streams(void)
 	say();
 }
 
-/* A context that can't be made current any more has taken its memory along. */
+/* If a context can't be made current any more, its memory has ended with it. */
 static void context_lost(void)
 {
 	begin("1Gi");
@@ -250,7 +251,8 @@ static void memory_is_short(void)
 	say();
 }
 
-/* The registry is stopped while it is freed: it may hear of that, and others may have it. */
+/* The registry is stopped during the free. It may hear of that later, and others may have the
+ * memory attached, so the shim holds it. */
 static void unanswered(void)
 {
 	cu_result freed, more;
@@ -263,10 +265,9 @@ static void unanswered(void)
 	registry = stage_registry();
 	CHECK(stopped(registry));
 	freed = free_it();
-	more = preloaded_alloc(&other, SIZE); /* it has no name: nobody answers */
+	more = preloaded_alloc(&other, SIZE); /* gets no name, as the registry doesn't answer */
 	held = linger_any() && preloaded_works(pointer, SIZE);
-	CHECK(
-	    !kill(registry, SIGCONT)); /* before anything can fail: whoever ends it waits for it */
+	CHECK(!kill(registry, SIGCONT)); /* before a check can fail: the test's end waits for it */
 	CHECK(freed == CU_OK && more == CU_OK && preloaded_free(other) == CU_OK && held);
 	for (int tries = 0; tries < 200 && deferred() != 1; tries++) {
 		poll(NULL, 0, DEFERRED_PAUSE_MS);
@@ -279,7 +280,7 @@ static void unanswered(void)
 	say();
 }
 
-/* The same within the pause after a descriptor that nobody took. */
+/* The same, during the pause after a descriptor that the registry didn't take. */
 static void unanswered_of_a_descriptor(void)
 {
 	int registry, status;

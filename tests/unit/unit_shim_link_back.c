@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the shim gives back over a line that answers as it is told, and what it hears of who has it still. */
+/* Withdraws, detaches and questions about deferred frees that the shim sends, over a line that
+ * the test plays. */
 #include "unit.h"
 
 #include "base/monotonic.h"
 #include "played_line.h"
-/* behind it */
+/* after played_line.h, whose macros replace the line */
 #include "preload/shim_link.c"
 
 #define DETACH gpushare_Request_detach_tag
@@ -33,13 +34,14 @@ static void withdrawn(void **state)
 	plan(WITHDRAW, GPUSHARE_OK);
 	assert_int_equal(link_withdraw("w", 3, NULL, sentence, sizeof(sentence)), GPUSHARE_OK);
 	assert_false(played.last.verb.withdraw.deferred);
-	played.to_enter = GPUSHARE_E_TIMED_OUT; /* then everything is told once more */
+	played.to_enter = GPUSHARE_E_TIMED_OUT; /* the shim then repeats the resync */
 	assert_int_equal(link_withdraw("w", 3, &deferred, sentence, sizeof(sentence)),
 			 GPUSHARE_E_TIMED_OUT);
 	assert_true(resync_missed(&live_resync));
 }
 
-/* Others may have it, where one that has not answered may have heard it; not where there is none. */
+/* If a registry may have heard of the withdraw without answering, others may have the buffer: it
+ * is deferred. Without a registry it is not. */
 static void withdrawn_without_an_answer(void **state)
 {
 	static const struct {
@@ -73,7 +75,8 @@ static void detached(void **state)
 	assert_string_equal(played.last.verb.detach.name, "w");
 	assert_false(resync_missed(&live_resync));
 	assert_false(played.client.fresh);
-	/* All was told meanwhile, without it: once more, and that is all that is asked. */
+	/* A resync ran meanwhile and left the buffer out: after the detach another resync must
+	 * follow. */
 	plan(DETACH, GPUSHARE_OK);
 	live_resync.readings += 2;
 	assert_int_equal(
@@ -85,7 +88,7 @@ static void detached(void **state)
 	    link_detach("w", 3, resync_readings(&live_resync), sentence, sizeof(sentence)),
 	    GPUSHARE_E_TIMED_OUT);
 	assert_true(resync_missed(&live_resync));
-	/* There never was a registry: nothing is lost. */
+	/* There never was a registry, so nothing is lost. */
 	played.to_enter = GPUSHARE_OK;
 	played.client.connections = 0;
 	assert_int_equal(
@@ -107,7 +110,7 @@ static void asked_what_nobody_has(void **state)
 			 GPUSHARE_OK);
 	assert_true(count == 1 && generations[0] == 6);
 	assert_int_equal(played.last.verb.deferred.generations_count, 3);
-	plan(DEFERRED, GPUSHARE_OK); /* not to that */
+	plan(DEFERRED, GPUSHARE_OK); /* the body answers another request */
 	assert_int_equal(link_deferred(generations, &count, sentence, sizeof(sentence)),
 			 GPUSHARE_E_PROTOCOL);
 	assert_string_equal(sentence, "the registry answered another question");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The name that a buffer has now is found by its generation, page by page, from answers that were planned. */
+/* The shim finds the present name of a buffer by its generation, page by page, in answers that
+ * the test plans. */
 #include "unit.h"
 
 #include "base/monotonic.h"
@@ -34,7 +35,8 @@ static void found_by_generation(void **state)
 	plan_page("a", 1, false);
 	assert_int_equal(link_find("*", 2, name, sentence, sizeof(sentence)), GPUSHARE_E_NOT_FOUND);
 	assert_string_equal(sentence, "it is shared no more");
-	/* Nothing fits so far: it goes on where the registry was; not where that stands still. */
+	/* After a page without a match the search continues at the registry's `after`. A page
+	 * that doesn't advance is a protocol error. */
 	strcpy(plan_page("a", 1, true)->answer.body.list.after, "ab");
 	turn = plan(LIST, GPUSHARE_OK);
 	turn->answer.body.list.more = true;

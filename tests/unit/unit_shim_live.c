@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of pointers that are not plain driver memory, without memory for it too. */
+/* The table of pointers that are not plain driver memory, also without memory for itself. */
 #include "unit.h"
 
-static _Thread_local unsigned int mallocs_left = -1u; /* then there is no memory */
+static _Thread_local unsigned int mallocs_left = -1u; /* then malloc fails */
 
 static void *short_malloc(size_t size)
 {
@@ -16,7 +16,7 @@ static void *short_malloc(size_t size)
 #include "preload/shim_live.c"
 #undef malloc
 
-#define STEP 512 /* what the driver hands out */
+#define STEP 512 /* distance between the driver's addresses */
 
 static struct live entry_of(uint64_t pointer, enum live_kind kind, uint64_t generation)
 {
@@ -69,7 +69,7 @@ static void added_and_taken_once(void **state)
 	assert_false(live_any() || live_maybe(STEP) || live_take(STEP, &out));
 }
 
-/* The driver gives the same address for the same buffer, and counts. */
+/* The driver returns the same address for the same buffer, and counts. */
 static void the_same_buffer_again_is_counted(void **state)
 {
 	struct live out;
@@ -93,7 +93,7 @@ static void another_at_the_address_replaces(void **state)
 			assert_true(add(STEP, kinds[old], 1) && add(STEP, kinds[old], 1));
 			assert_true(add(STEP, kinds[now], 2));
 			assert_true(live_take(STEP, &out));
-			/* two names of one memory, opened at one address: each is freed once */
+			/* two names of one memory at one address: each opening is freed once */
 			if (kinds[old] == LIVE_IPC && kinds[now] == LIVE_IPC) {
 				assert_true(live_take(STEP, &out) && live_take(STEP, &out));
 				assert_false(live_any());
@@ -102,7 +102,7 @@ static void another_at_the_address_replaces(void **state)
 			assert_true(out.generation == 2 && out.kind == kinds[now] && !out.count);
 			assert_false(live_any());
 		}
-	/* the same generation of another kind is no second attachment either */
+	/* the same generation as another kind is no second attachment either */
 	assert_true(add(STEP, LIVE_OWN, 1) && add(STEP, LIVE_IPC, 1) && live_take(STEP, &out));
 	assert_false(live_any());
 }
@@ -134,7 +134,7 @@ static void many(void **state)
 	assert_false(live_any());
 }
 
-/* A buffer that lies inside what the driver mapped is found by the mapping's beginning too. */
+/* A buffer inside the driver's mapping is found by the mapping's base too. */
 static void a_shifted_one_is_found_by_its_base(void **state)
 {
 	struct live shifted = entry_of(40 * STEP + 100, LIVE_IPC, 3), out;
@@ -144,7 +144,7 @@ static void a_shifted_one_is_found_by_its_base(void **state)
 	assert_true(add(STEP, LIVE_OWN, 1) && live_add(&shifted));
 	assert_true(live_find(base, inside, &out) && out.generation == 3);
 	assert_true(live_find(base, inside + 7, &out) && out.generation == 3);
-	/* what lies before it in the mapping is not its */
+	/* memory before it in the mapping is not part of it */
 	assert_false(live_find(base, base, &out) || live_find(41 * STEP, inside, &out));
 	assert_false(live_take(base, &out));
 	/* replaced by one that is not shifted, and back */
@@ -171,7 +171,7 @@ static void a_context_takes_its_own(void **state)
 	entry.context = one;
 	assert_true(live_add(&entry) && live_add(&entry));
 	for (unsigned int i = 0, seen = 0; i < 4; i++) {
-		/* the attachment is not among its own */
+		/* three are the context's own memory, the fourth is the attachment */
 		assert_true(live_take_of(one, i < 3, &out));
 		assert_ptr_equal(out.context, one);
 		assert_int_equal(out.count, out.generation == 9 ? 2 : 1);
@@ -185,7 +185,7 @@ static void a_context_takes_its_own(void **state)
 	assert_false(live_any());
 }
 
-/* An opened handle is counted, and only closing it ends it. */
+/* Openings of a handle are counted, and only a close undoes one. */
 static void what_was_opened_is_closed(void **state)
 {
 	struct live out;
@@ -203,7 +203,7 @@ static void what_was_opened_is_closed(void **state)
 	assert_false(live_any());
 }
 
-/* The name goes before the context, the memory behind it. */
+/* Mapped memory loses its name before its context ends, and is freed after it. */
 static void a_mapped_one_loses_its_name_first(void **state)
 {
 	cu_context one = (cu_context)(uintptr_t)16;
@@ -227,7 +227,7 @@ static void a_mapped_one_loses_its_name_first(void **state)
 	assert_false(live_any());
 }
 
-/* malloc fails at any point of adding: nothing is half added, and what was there stays. */
+/* malloc fails at each point of an addition: nothing is half added, and older entries stay. */
 static void without_memory(void **state)
 {
 	struct live out;
@@ -243,7 +243,7 @@ static void without_memory(void **state)
 	mallocs_left = 0;
 	assert_false(add(STEP, LIVE_IPC, 1) || add(2 * STEP, LIVE_OWN, 2));
 	assert_true(live_find(STEP, STEP, &out) && out.count == 1 && !live_maybe(2 * STEP));
-	/* the only entry is replaced: no new table is needed for that */
+	/* the only entry is replaced, which needs no new table */
 	mallocs_left = 1;
 	assert_true(add(STEP, LIVE_IPC, 1));
 	mallocs_left = 1;

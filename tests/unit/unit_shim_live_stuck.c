@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of pointers where its lock can't be had, and what is asked of it by generation and by
- * managed range. */
+/* The table of pointers if its lock can't be taken, and lookups by generation and by managed
+ * range. */
 #include "unit.h"
 
 #include "stuck.h"
-/* behind it */
+/* after stuck.h, whose macros replace its calls */
 #include "preload/shim_live.c"
 
 #define STEP 512
@@ -52,7 +52,7 @@ static unsigned int attached(uint64_t generation)
 	return hold.count;
 }
 
-/* As if nothing was there; and all of it is there afterwards. */
+/* The table acts as if it was empty, and has all its entries afterwards. */
 static void nothing_is_found_or_changed(void **state)
 {
 	struct live entry = entry_of(4 * STEP, LIVE_OWN, 4), out = {.generation = 99};
@@ -94,13 +94,14 @@ static void by_pointer_and_generation(void **state)
 	assert_true(live_rename(STEP, 1, 5));
 	assert_false(live_get(STEP, 1, &out));
 	assert_true(live_get(STEP, 5, &out));
-	assert_true(live_rename(STEP, 5, 0)); /* and the name goes */
+	assert_true(live_rename(STEP, 5, 0)); /* now it has no name */
 	assert_false(live_get(STEP, 5, &out) || live_rename(STEP, 5, 6));
 	assert_true(live_find(STEP, STEP, &out));
 	assert_string_equal(out.name, "");
 }
 
-/* A handle that was opened is one attachment however often; what was attached by name, each. */
+/* An opened handle is one attachment, however often it was opened. Each attachment by name
+ * counts. */
 static void attached_how_often(void **state)
 {
 	struct live out;
@@ -118,7 +119,7 @@ static void attached_how_often(void **state)
 	assert_int_equal(attached(5), 0);
 }
 
-/* Only a range that lies in one of them. */
+/* Only a range within one managed buffer is found. */
 static void managed_ranges(void **state)
 {
 	struct live entry = entry_of(8 * STEP, LIVE_OWN_VMM, 1), out = {.generation = 99};
@@ -136,7 +137,8 @@ static void managed_ranges(void **state)
 	assert_true(out.generation == 1 && out.managed);
 }
 
-/* Of several names in one allocation the last that does not begin behind the pointer. */
+/* Of several names in one allocation, the pointer belongs to the last that doesn't begin behind
+ * it. */
 static void names_in_one_allocation(void **state)
 {
 	struct live entry = entry_of(STEP, LIVE_VMM, 1), out;

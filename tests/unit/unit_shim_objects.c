@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* cuMemCreate memory that has a name: what holds it, what the registry is told of it, and what comes
- * of it where the table's lock can't be had or there is no memory. */
+/* Named cuMemCreate memory: what holds it, what the registry is told of it, and what happens
+ * without the table's lock or without memory. */
 #include "unit.h"
 
 #include "stuck.h"
-/* behind it */
+/* after stuck.h, whose macros replace its calls */
 #include "preload/shim_objects.c"
 
 #define STEP ((uint64_t)2 << 20)
@@ -28,7 +28,7 @@ static void add(cu_mem_handle handle, uint64_t generation, enum live_kind kind)
 	assert_int_equal(errno, 77);
 }
 
-/* One handle less; the generation of what ended by that, 0: nothing. */
+/* Drop one handle. Return the generation of the object that this ended; 0: none. */
 static uint64_t drop(cu_mem_handle handle)
 {
 	struct object *ended = objects_drop_handle(handle);
@@ -63,23 +63,23 @@ static void held_by_handles_and_mappings(void **state)
 	add(11, 1, LIVE_OWN_VMM);
 	assert_true(objects_concern());
 	objects_add_handle(11);
-	objects_add_handle(12); /* nobody's */
+	objects_add_handle(12); /* a handle of no object */
 	assert_int_equal(drop(12), 0);
 	assert_int_equal(drop(11), 0);
 	objects_add_place(STEP, 11);
-	objects_add_place(STEP, 11); /* the driver would not */
+	objects_add_place(STEP, 11); /* the driver would refuse that */
 	objects_add_place(9 * STEP, 12);
 	assert_int_equal(drop(11), 0);
-	assert_int_equal(drop(11), 0); /* it has none left */
+	assert_int_equal(drop(11), 0); /* it has no handle left */
 	assert_true(objects_concern());
-	assert_int_equal(unmap(2 * STEP, STEP, true), 0); /* none of those places */
+	assert_int_equal(unmap(2 * STEP, STEP, true), 0); /* nothing is mapped there */
 	assert_int_equal(unmap(0, STEP, true), 0);
 	assert_int_equal(unmap(STEP, STEP, false), 0); /* the driver refused */
 	assert_int_equal(unmap(0, 2 * STEP, true), 1);
 	assert_false(objects_concern());
 }
 
-/* What one unmapping ends is all of it. */
+/* One unmapping may end several objects, and returns all of them. */
 static void several_end_at_once(void **state)
 {
 	struct object *ended;
@@ -162,7 +162,7 @@ static void found_and_renamed(void **state)
 	assert_false(objects_get(51, 1, &out));
 	assert_true(objects_get(51, 7, &out));
 	assert_int_equal(out.generation, 7);
-	/* Without a handle it is where it is mapped. */
+	/* Without a handle an object's pointer is where it is mapped. */
 	objects_add_place(3 * STEP, 52);
 	objects_add_place(2 * STEP, 51);
 	assert_int_equal(drop(51), 0);
@@ -175,7 +175,7 @@ static void found_and_renamed(void **state)
 	assert_int_equal(unmap(3 * STEP, STEP, true), 2);
 }
 
-/* What comes while the registry is being told was missed. */
+/* An object that is added during a resync counts as missed by it. */
 static void added_late(void **state)
 {
 	struct live entry = entry_of(61, 1, LIVE_OWN_VMM);
@@ -195,7 +195,7 @@ static void without_memory(void **state)
 	const struct live entry = entry_of(71, 1, LIVE_OWN_VMM);
 	struct live out;
 
-	for (unsigned int had = 0; had < 3; had++) { /* its own, and two of the hash table */
+	for (unsigned int had = 0; had < 3; had++) { /* the node, and two of the hash table */
 		stuck_after = had;
 		errno = 77;
 		assert_false(objects_add(&entry));
@@ -209,11 +209,11 @@ static void without_memory(void **state)
 		objects_add_place(STEP, 71);
 		assert_null(table.places);
 	}
-	assert_true(objects_get(71, 1, &out)); /* it has its handle, and that is all */
+	assert_true(objects_get(71, 1, &out)); /* it has its handle and no mapping */
 	assert_int_equal(drop(71), 1);
 }
 
-/* Nothing changes, and nothing is claimed. */
+/* Nothing changes, and no call returns anything. */
 static void without_the_lock(void **state)
 {
 	const struct live entry = entry_of(82, 2, LIVE_OWN_VMM);
@@ -241,7 +241,8 @@ static void without_the_lock(void **state)
 	stuck_lock = true;
 	assert_null(objects_settle_places(taken, true));
 	stuck_lock = false;
-	assert_int_equal(attached(1), 1); /* counted as mapped, as nobody could say else */
+	/* It still counts as mapped: without the lock the unmapping could not be noted. */
+	assert_int_equal(attached(1), 1);
 	assert_null(objects_settle_places(NULL, true));
 	assert_int_equal(drop(81), 0);
 	table.nodes->mappings = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The order pages of named buffers, by a registry that answers as it is told: what is asked when, and
- * what is published, without lock and memory too. */
+/* The order pages of named buffers, with a registry that the test plays: when the shim asks for
+ * a page and when it publishes, also without lock and memory. */
 #include "unit.h"
 
 #include "base/client_held.h"
@@ -15,9 +15,9 @@
 static struct {
 	unsigned int publishes; /* GPUSHARE_PUBLISH */
 	bool ending, forked, turn_on;
-	unsigned int connection;  /* that stands */
-	int status, status_again; /* the registry's answer; to the second question of one ask() */
-	uint64_t id;		  /* of the page that it gives */
+	unsigned int connection;  /* the present one */
+	int status, status_again; /* the registry's answer; to later questions, 0: the same */
+	uint64_t id;		  /* of the page that the registry gives */
 	int map_status;
 	int publish_status;
 	cu_result to_stand_in;
@@ -68,7 +68,7 @@ static int played_link(const struct link_page *page, int64_t until_ms,
 
 static int played_map(int fd, uint64_t generation, struct order_page **out_page)
 {
-	assert_true(fd == -1 && generation); /* no descriptor is to be closed in this test */
+	assert_true(fd == -1 && generation); /* the test has no descriptor to close */
 	if (played.map_status)
 		return played.map_status;
 	*out_page = aligned_alloc(_Alignof(struct order_page), sizeof(**out_page));
@@ -149,7 +149,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* pages_publish() when the line is to be looked at again. */
+/* Call pages_publish() as if its pause was over. Return how often it asked. */
 static unsigned int asked_by_publishing(void)
 {
 	unsigned int before = played.asked;
@@ -161,7 +161,7 @@ static unsigned int asked_by_publishing(void)
 
 static void published_in_its_time(void **state)
 {
-	pages_publish(); /* of nothing */
+	pages_publish(); /* there is no page */
 	pages_add("p", 7);
 	assert_int_equal(played.asked, 1);
 	assert_string_equal(played.last.name, "p");
@@ -173,14 +173,14 @@ static void published_in_its_time(void **state)
 	assert_int_equal(atomic_load(&pages.nodes->page->means), GPUSHARE_ORDERING_HOST);
 	atomic_store(&pages.nodes->page->means, GPUSHARE_ORDERING_STREAM);
 	pages_publish_ended(7);
-	pages_publish_ended(8); /* nobody's */
+	pages_publish_ended(8); /* an unknown generation */
 	assert_int_equal(played.published, 2);
 	assert_int_equal(atomic_load(&pages.nodes->page->means), GPUSHARE_ORDERING_STREAM);
 	played.publish_status = GPUSHARE_E_OWNER_GONE;
 	pages_publish();
 	assert_int_equal(played.published, 2);
 	assert_null(played.at_exit);
-	assert_int_equal(played.asked, 1); /* it is the same registry, which was asked */
+	assert_int_equal(played.asked, 1); /* the shim doesn't ask the same registry again */
 }
 
 static void not_asked_for(void **state)
@@ -201,7 +201,7 @@ static void published_before_it_is_freed(void **state)
 	struct live nameless = named;
 
 	nameless.name[0] = '\0';
-	pages_publish_freed(NULL, &named); /* there is none */
+	pages_publish_freed(NULL, &named); /* there is no page */
 	pages_add("p", 7);
 	pages_publish_freed(NULL, &nameless);
 	played.to_stand_in = CU_INVALID_VALUE; /* the free would fail */
@@ -219,7 +219,8 @@ static void published_at_exit(void **state)
 	assert_non_null(played.at_exit);
 	played.at_exit();
 	assert_int_equal(played.published, 1);
-	pthread_mutex_lock(&pages.lock); /* another thread's, which exit() does not wait for */
+	/* The lock is another thread's, which exit() does not wait for. */
+	pthread_mutex_lock(&pages.lock);
 	played.at_exit();
 	pthread_mutex_unlock(&pages.lock);
 	assert_int_equal(played.published, 1);
@@ -240,13 +241,14 @@ static void a_forked_child_and_who_is_ending_do_nothing(void **state)
 	assert_int_equal(played.published, 0);
 }
 
-/* Not there yet, or lost: asked once a second; refused: not over that connection again. */
+/* If the answer is lost or the registry lacks the buffer, the shim asks again once a second.
+ * After a refusal it doesn't ask again over that connection. */
 static void asked_again(void **state)
 {
 	played.status = GPUSHARE_E_TIMED_OUT;
 	pages_add("p", 7);
 	assert_int_equal(played.asked, 1);
-	assert_int_equal(asked_by_publishing(), 0); /* that was just now */
+	assert_int_equal(asked_by_publishing(), 0); /* the last question was just now */
 	pages.nodes->ask_ms = 0;
 	pages.nodes->connection = 1;
 	assert_int_equal(asked_by_publishing(), 1);
@@ -259,17 +261,17 @@ static void asked_again(void **state)
 	played.status = GPUSHARE_OK;
 	assert_int_equal(asked_by_publishing(), 1);
 	assert_int_equal(played.maps, 1);
-	assert_int_equal(played.published, 1); /* with the page, what was to be said */
+	assert_int_equal(played.published, 1); /* with the page, the missed publication */
 	played.turn_on = true;
 	played.connection = 3;
-	assert_int_equal(asked_by_publishing(), 0); /* another thread is at the line */
+	assert_int_equal(asked_by_publishing(), 0); /* another thread uses the line */
 	played.turn_on = false;
 	atomic_flag_test_and_set(&pages.asking);
-	assert_int_equal(asked_by_publishing(), 0); /* or asks for all of them */
+	assert_int_equal(asked_by_publishing(), 0); /* another thread asks for all pages */
 	atomic_flag_clear(&pages.asking);
 }
 
-/* A registry that has just come, and was given what it did not know. */
+/* A new registry lacked the buffer until the resync: the shim asks again at once. */
 static void asked_twice_at_once(void **state)
 {
 	played.status = GPUSHARE_E_NOT_FOUND;
@@ -279,7 +281,7 @@ static void asked_twice_at_once(void **state)
 	assert_in_range(pages.nodes->ask_ms, 1, INT64_MAX - 1);
 }
 
-/* Another registry's: the page that was is no one's any more, or still the one. */
+/* A new registry keeps the page, or gives another one: then the old page is marked as gone. */
 static void told_to_the_next_registry(void **state)
 {
 	pages_add("p", 7);
@@ -290,7 +292,7 @@ static void told_to_the_next_registry(void **state)
 	assert_int_equal(played.maps, 1);
 	played.connection = 3;
 	played.id = 200;
-	/* first what was, which is gone; then the page that there is now */
+	/* first with the old page, which is gone, then for the present one */
 	assert_int_equal(asked_by_publishing(), 2);
 	assert_int_equal(played.gone, 1);
 	assert_int_equal(played.maps, 1);
@@ -317,7 +319,7 @@ static void without_memory(void **state)
 	assert_int_equal(played.asked, 0);
 	stuck_after = -1u;
 	pages_add("p", 7);
-	pages_add("p", 7); /* it has one */
+	pages_add("p", 7); /* it has a page already */
 	assert_int_equal(HASH_COUNT(pages.nodes), 1);
 }
 

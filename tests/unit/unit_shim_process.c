@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Whose process it is, across every way to make a child, and at its end. */
+/* Which process has claimed the shim, across every way to make a child, and at its end. */
 #include "unit.h"
 
 #include "preload/shim_process.h"
 
-/* Each test claims, or does not, in a child of its own. */
+/* Run a part in a child, so that its claim doesn't affect other tests. */
 static void in_child(void (*part)(void))
 {
 	int status;
@@ -62,7 +62,7 @@ static pid_t by_clone(void)
 	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-/* The child's children are no more the claimant than itself, and cannot become it. */
+/* A child is not the claimant and can't become it, and its own children neither. */
 static void claimed_by(pid_t (*split)(void))
 {
 	pid_t child;
@@ -95,7 +95,7 @@ static void claimed_clone(void)
 	claimed_by(by_clone);
 }
 
-/* Its memory is the parent's: it must not look like anybody else's afterwards. */
+/* A vfork() child shares the parent's memory: the parent must still be the claimant afterwards. */
 static void claimed_vfork(void)
 {
 	pid_t child;
@@ -108,7 +108,7 @@ static void claimed_vfork(void)
 	CHECK(process_is_mine());
 }
 
-/* An emulated kernel's pages stay as they are. */
+/* An emulator doesn't wipe the pages in a forked child. */
 static void needs_wipe_on_fork(void)
 {
 	const char *emulator = getenv("EMULATOR");
@@ -168,7 +168,8 @@ static void expect_not_ending(void)
 		_exit(1);
 }
 
-/* What was registered before the claim runs after it is known; what came later, before. */
+/* Exit handlers run in reverse order: one registered before the claim sees the end, one
+ * registered after it does not. */
 static void claim_and_exit(void)
 {
 	atexit(expect_ending);

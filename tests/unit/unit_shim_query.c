@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the program is told of a pointer, by a driver that answers as it is told: of named memory, of
- * memory that is mapped in place of its own, and of what it has freed. */
+/* Queries of the program about a pointer: of named memory, of memory that is mapped in place of
+ * its own, and of memory that it has freed. The test plays the driver. */
 #include "unit.h"
 
 #include "preload/shim_buffers.h"
@@ -14,11 +14,11 @@
 
 static struct {
 	struct driver driver;
-	const struct driver *standing; /* NULL: the program has none */
+	const struct driver *standing; /* NULL: the program has no driver */
 	bool lingers, forked, ending;
-	uint64_t held; /* where memory is held that the program has freed */
+	uint64_t held; /* address of memory that the program has freed and the shim holds */
 	cu_result to_range, to_current, to_real, to_open, to_close;
-	bool is_ours; /* a handle that was opened */
+	bool is_ours; /* the closed pointer is of an opened handle */
 	cu_context current;
 	unsigned int real, claims, opens;
 } played;
@@ -69,7 +69,7 @@ static bool played_close(const struct driver *driver, cu_deviceptr pointer, cu_r
 #define ipc_close played_close
 #include "preload/shim_query.c"
 
-/* Memory begins at each STEP. */
+/* An allocation begins at each STEP. */
 static cu_result range_of(cu_deviceptr *out_base, size_t *out_size, cu_deviceptr pointer)
 {
 	*out_base = pointer / STEP * STEP;
@@ -142,7 +142,8 @@ static void add(uint64_t number, enum live_kind kind)
 	assert_true(live_add(&entry));
 }
 
-/* What was freed, and is held for others, is asked of a pointer that is nobody's. */
+/* A query of memory that was freed and is held for others becomes a query of NOBODYS, a pointer
+ * of no allocation. */
 static void freed_memory(void **state)
 {
 	played.held = 3 * STEP;
@@ -153,7 +154,7 @@ static void freed_memory(void **state)
 	played.forked = true;
 	assert_int_equal(buffers_told(3 * STEP), 3 * STEP);
 	played.forked = false;
-	played.to_range = CU_INVALID_VALUE; /* then it is that pointer and no other */
+	played.to_range = CU_INVALID_VALUE; /* without a range only the exact pointer counts */
 	assert_int_equal(buffers_told(3 * STEP + 5), 3 * STEP + 5);
 	assert_int_equal(buffers_told(3 * STEP), NOBODYS);
 	played.driver.cuMemGetAddressRange_v2 = NULL;
@@ -168,7 +169,7 @@ static void sizes_as_asked_for(void **state)
 	size_t size = 1;
 
 	add(1, LIVE_OWN);
-	buffers_range(4 * STEP, &base, &size); /* none of ours: as the driver said */
+	buffers_range(4 * STEP, &base, &size); /* not the shim's: the driver's answer stays */
 	assert_true(base == 1 && size == 1);
 	errno = 77;
 	buffers_range(STEP + 50, &base, &size);
@@ -179,7 +180,7 @@ static void sizes_as_asked_for(void **state)
 	buffers_range(STEP, &base, NULL);
 	assert_true(base == STEP && size == 101);
 	base = 1;
-	played.to_range = CU_INVALID_VALUE; /* only where it begins */
+	played.to_range = CU_INVALID_VALUE; /* without a range only the first byte counts */
 	buffers_range(STEP + 50, &base, &size);
 	assert_int_equal(base, 1);
 	played.standing = NULL;
@@ -204,7 +205,7 @@ static void attributes(void **state)
 		value = 42;
 		buffers_attribute(STEP, which[i], &value);
 		assert_int_equal(value, of_own[i]);
-		value = i == 3 ? 0 : 42; /* a byte of it is written */
+		value = i == 3 ? 0 : 42; /* only one byte is written */
 		buffers_attribute(2 * STEP, which[i], &value);
 		assert_int_equal(value, of_mapped[i]);
 		value = 42;
@@ -229,12 +230,13 @@ static bool has_handle(cu_deviceptr pointer, cu_result wanted, int first_byte)
 	return true;
 }
 
-/* A handle of ours, the owner's, the driver's own (false), or none. */
+/* The shim gives its own handle or the owner's, leaves the call to the driver (false), or
+ * refuses. */
 static void handles(void **state)
 {
 	struct live entry;
 
-	assert_false(has_handle(STEP, CU_OK, 0)); /* nobody's */
+	assert_false(has_handle(STEP, CU_OK, 0)); /* an unknown pointer */
 	add(1, LIVE_OWN);
 	assert_false(has_handle(STEP, CU_OK, 0) || has_handle(STEP + 5, CU_OK, 0));
 	entry = entry_of(2, LIVE_OWN);
@@ -243,7 +245,8 @@ static void handles(void **state)
 	add(3, LIVE_IPC);
 	assert_true(has_handle(3 * STEP, CU_OK, 3));
 	entry = entry_of(4, LIVE_IPC);
-	entry.mapping.pointer -= 512; /* its owner's handle is of what lies before */
+	/* The owner's handle is of the mapping, which begins before the buffer. */
+	entry.mapping.pointer -= 512;
 	assert_true(live_add(&entry));
 	assert_false(has_handle(4 * STEP, CU_OK, 0));
 	assert_true(live_take(4 * STEP, &entry));
@@ -265,7 +268,7 @@ static void no_handle_of_mapped_memory(void **state)
 	entry.managed = false;
 	entry.name[0] = '\0';
 	assert_true(live_add(&entry) && has_handle(STEP, CU_INVALID_VALUE, 0));
-	/* Without a context the driver has its own words for that. */
+	/* Without a context the error is left to the driver. */
 	played.current = NULL;
 	assert_false(has_handle(STEP, CU_OK, 0));
 	played.current = CONTEXT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What was freed in stream order: the queue itself, by a driver that answers as it is told, without
- * lock and memory too. */
+/* Frees in stream order: the queue itself, with a driver that the test plays, also without lock
+ * and memory. */
 #include "unit.h"
 
 #include "queue_played.h"
@@ -15,7 +15,8 @@ static void ends_by_its_kind(void **state)
 	to_query = CU_OK;
 	live_resync.readings += 2;
 	async_sweep(true);
-	/* the free of the program's own is deferred; a handle is closed later, where closing may wait */
+	/* memory of the program becomes a deferred free; a handle is closed later, where closing
+	 * may wait */
 	assert_string_equal(done, "keep1 close2 detach2 detach3 ");
 	assert_true(async_any() && !async_waits());
 	assert_true(!async_holds((uint64_t)2 << 20) && async_holds((uint64_t)3 << 20));
@@ -30,7 +31,7 @@ static int64_t soon(void)
 	return monotonic_ms() + 20;
 }
 
-/* As much as a call of the program has time for. */
+/* A sweep ends as many as a call of the program has time for. */
 static void ends_a_few_at_a_time(void **state)
 {
 	for (uint64_t i = 1; i <= SWEEP_MAX + 2; i++)
@@ -50,7 +51,7 @@ static void drained_no_longer_than_that(void **state)
 	async_close();
 	assert_true(async_waits());
 	standing = &played;
-	to_query = CU_INVALID_VALUE; /* of an event that is not there any more: so it is over */
+	to_query = CU_INVALID_VALUE; /* the event no longer exists, so its work is over */
 	assert_true(async_drain(soon()));
 	assert_string_equal(done, "keep1 ");
 }
@@ -61,7 +62,7 @@ static void drained_while_others_free(void **state)
 	others = 20;
 	assert_int_equal(defer(30, LIVE_VMM), CU_OK);
 	assert_true(async_drain(0));
-	assert_in_range(others, 15, 19); /* its time was up */
+	assert_in_range(others, 15, 19); /* the drain's time was up */
 	others = 0;
 	assert_true(async_drain(soon()));
 }
@@ -78,7 +79,7 @@ static void an_older_driver(void **state)
 		assert_int_equal(defer(1, LIVE_OWN), CU_NOT_SUPPORTED);
 		*needed[i] = whole;
 	}
-	/* Whose stream it is is not said: it is the thread's context's. */
+	/* If the driver doesn't tell the stream's context, the thread's current context counts. */
 	its_context = NULL;
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	assert_ptr_equal(queue.first->context, context(2));
@@ -106,7 +107,7 @@ static void refused(void **state)
 	stuck_after = 0;
 	assert_int_equal(defer(1, LIVE_OWN), CU_OUT_OF_MEMORY);
 	stuck_after = -1u;
-	/* Its context can't be had for now: it stays. */
+	/* If its context can't be made current, the free stays queued. */
 	assert_int_equal(defer(1, LIVE_OWN), CU_OK);
 	to_push = CU_INVALID_CONTEXT;
 	to_query = CU_OK;
@@ -133,14 +134,14 @@ static void told_to_another_registry(void **state)
 	queue.first->entry.name[0] = '\0';
 	queue.first->next->next->entry.generation = 2;
 	assert_int_equal(attached(2), 2);
-	assert_int_equal(attached(1), 0); /* of no name */
+	assert_int_equal(attached(1), 0); /* it has no name */
 	assert_true(async_list(&told));
 	assert_int_equal(told.told.count, 2);
 	assert_true(async_get(told.told.refs[0].key, 2, &(struct live){0}));
 	assert_false(async_get(told.told.refs[0].key, 1, &(struct live){0}));
 	to_query = CU_OK;
 	async_sweep(true);
-	assert_true(async_list(&told)); /* the registry knows of the one that is left */
+	assert_true(async_list(&told)); /* the one that is left is detached already */
 	assert_int_equal(told.told.count, 2);
 	assert_false(async_get(told.told.refs[0].key, 2, &(struct live){0}));
 	assert_int_equal(attached(2), 0);
@@ -148,7 +149,7 @@ static void told_to_another_registry(void **state)
 	async_close();
 }
 
-/* Nothing is claimed, and nothing lost. */
+/* No call returns anything, and no entry is lost. */
 static void without_the_lock(void **state)
 {
 	struct resync told = {.calls = NULL};
@@ -169,7 +170,7 @@ static void without_the_lock(void **state)
 	stuck_lock = false;
 	taken = async_take_of(context(1));
 	stuck_lock = true;
-	async_return(taken); /* lost to the queue: it ends with the process */
+	async_return(taken); /* without the lock it can't return to the queue */
 	assert_false(async_any());
 	stuck_lock = false;
 	async_return(taken);

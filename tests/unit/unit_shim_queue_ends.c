@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was freed in stream order where nobody has it any more, and where a context ends. */
+/* Frees in stream order of memory that nobody has attached, and the end of a context. */
 #include "unit.h"
 
 #include "queue_played.h"
@@ -14,8 +14,8 @@ static void defer_unnamed(uint64_t generation)
 	assert_int_equal(async_defer(&played, &entry, STREAM), CU_OK);
 }
 
-/* Nobody has it: it is not told of, and given back when its stream is there or, of a stream whose context
- * ends, behind that; it is asked about by its pointer. */
+/* Memory without a name is left out of a resync. It is freed when its stream's work is done, or
+ * after the end of the stream's context. async_ask() looks for it by its pointer. */
 static void given_back_without_a_name(void **state)
 {
 	struct pending *taken;
@@ -37,11 +37,11 @@ static void given_back_without_a_name(void **state)
 	stuck_lock = true;
 	async_ask((uint64_t)3 << 20);
 	stuck_lock = false;
-	taken = async_take_of(context(1)); /* it ends, and its memory with it */
+	taken = async_take_of(context(1)); /* the context ends, and its memory with it */
 	events--;
 	async_end(&played, context(1), taken);
 	assert_string_equal(done, "pass2 pass1 pass3 ");
-	its_context = context(3); /* its stream's ends, and its memory is there still */
+	its_context = context(3); /* the stream's context ends, the memory stays */
 	defer_unnamed(4);
 	taken = async_take_of(context(3));
 	events--;
@@ -49,7 +49,7 @@ static void given_back_without_a_name(void **state)
 	assert_string_equal(done, "pass2 pass1 pass3 pass4 ");
 }
 
-/* The context of the stream ends, or that of the memory, or neither after all. */
+/* The context of the stream ends, or that of the memory, or the end fails and the entry returns. */
 static void a_context_ends(void **state)
 {
 	struct pending *taken;
@@ -67,9 +67,9 @@ static void a_context_ends(void **state)
 	async_return(taken);
 	assert_int_equal(atomic_load(&queue.count), 4);
 	taken = async_take_of(context(1));
-	assert_int_equal(atomic_load(&queue.count), 1); /* another thread has that one */
+	assert_int_equal(atomic_load(&queue.count), 1); /* another thread works on that one */
 	queue.first->busy = false;
-	events -= 2; /* of context 1, and gone with it */
+	events -= 2; /* the end of context 1 has destroyed these events */
 	async_end(&played, context(1), taken);
 	assert_string_equal(done, "detach4 detach3 close2 detach2 ");
 	assert_int_equal(events, 1);
@@ -81,7 +81,7 @@ static void a_context_ends(void **state)
 	assert_null(async_take_of(context(1)));
 }
 
-/* What was told of is not told again; without a driver nobody is asked. */
+/* A detach that was sent is not repeated. Without a driver no driver call follows. */
 static void a_context_ends_behind_its_stream(void **state)
 {
 	struct pending *taken;

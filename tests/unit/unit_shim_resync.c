@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The next registry is told what the preload has, and what it asks for is shared again: answers that
- * fail, memory that can't be described, names that went meanwhile. */
+/* The resync of the shim with the next registry, and the buffers that this registry wants again:
+ * answers that fail, memory that can't be described, names that end meanwhile. */
 #include "unit.h"
 
 #include "base/monotonic.h"
 #include "played_resync.h"
-/* behind it */
+/* after played_resync.h, whose macros replace its calls */
 #include "core/buffer/resync.c"
 #include "preload/shim_resync.c"
 
@@ -78,11 +78,11 @@ static void told_in_parts(void **state)
 	assert_int_equal(played.tellings, 3);
 	assert_int_equal(played.told_count, 2 * PART + 1);
 	assert_int_equal(wanted_now(), 0);
-	share_wanted(); /* nothing */
+	share_wanted(); /* nothing is wanted */
 	assert_int_equal(played.shares, 0);
 }
 
-/* More is told in the next call, once half of the time is over. */
+/* Once half of the time is over, the next call sends the rest of the resync. */
 static void told_as_far_as_there_is_time(void **state)
 {
 	for (uint64_t i = 1; i <= PART; i++)
@@ -96,7 +96,8 @@ static void told_as_far_as_there_is_time(void **state)
 	assert_int_equal(played.tellings, 2);
 }
 
-/* Of what has changed where it was told of already. */
+/* Something has changed in a part that was sent already: after the last part the resync is
+ * repeated. */
 static void told_once_more_when_all_is_told(void **state)
 {
 	for (uint64_t i = 1; i <= PART; i++)
@@ -117,7 +118,7 @@ static void told_to_one_that_refuses(void **state)
 	add(1, LIVE_OWN, 0);
 	played.to_tell = GPUSHARE_E_LIMIT;
 	assert_int_equal(tell_all(),
-			 GPUSHARE_OK); /* the program's own question is asked all the same */
+			 GPUSHARE_OK); /* the program's own request is sent all the same */
 	assert_false(its_client.fresh);
 	assert_true(logged("could not be told to the registry: as planned"));
 	its_client.fresh = played.cuts = true;
@@ -159,7 +160,7 @@ static void shared_again(void **state)
 	assert_int_equal(wanted_now(), 3);
 	share_wanted();
 	assert_int_equal(played.shares, 3);
-	assert_true(played.last.again == 1 && !played.last.orphan); /* the latest first */
+	assert_true(played.last.again == 1 && !played.last.orphan); /* the latest is first */
 	assert_string_equal(played.last_what.name, "r1");
 	assert_true(logged("\"r2\" is known to the registry again"));
 	assert_int_equal(played.pages_ended + played.withdrawals, 0);
@@ -193,7 +194,8 @@ static void that_cannot_be_described(void **state)
 	assert_true(live_get(2 * STEP, 2, &(struct live){0}));
 }
 
-/* Before it is asked for, while it is described, and while the registry is asked. */
+/* The memory is freed before the shim shares it again, while the shim describes it, and while
+ * the registry is asked. */
 static void freed_meanwhile(void **state)
 {
 	struct live out;
@@ -219,7 +221,7 @@ static void freed_meanwhile(void **state)
 	played.frees_late = true;
 	share_wanted();
 	assert_int_equal(played.shares, 1);
-	assert_int_equal(played.withdrawals, 1); /* what was entered is taken back */
+	assert_int_equal(played.withdrawals, 1); /* the new share is withdrawn */
 }
 
 static void refused_again(void **state)
@@ -236,7 +238,7 @@ static void refused_again(void **state)
 	assert_false(objects_get(2, 2, &(struct live){0}) || resync_missed(&live_resync));
 }
 
-/* The next one is told everything. */
+/* The registry ends during the sharing: the next one gets a whole resync. */
 static void the_registry_went(void **state)
 {
 	static const int ways[] = {GPUSHARE_E_NO_REGISTRY, GPUSHARE_E_TIMED_OUT};
@@ -247,7 +249,7 @@ static void the_registry_went(void **state)
 		played.to_share = ways[i];
 		ask_for_all();
 		share_wanted();
-		assert_int_equal(played.shares, i + 1); /* no more of this now */
+		assert_int_equal(played.shares, i + 1); /* the shim tries no further buffer */
 		assert_true(resync_missed(&live_resync));
 		assert_int_equal(wanted_now(), 1);
 	}
@@ -264,9 +266,9 @@ static void not_now(void **state)
 	played.standing = NULL;
 	share_wanted();
 	played.standing = &played.driver;
-	shim_resync_share(monotonic_ms()); /* no time */
+	shim_resync_share(monotonic_ms()); /* no time is left */
 	atomic_flag_test_and_set(&live_resync.sharing);
-	share_wanted(); /* another thread does */
+	share_wanted(); /* another thread shares */
 	atomic_flag_clear(&live_resync.sharing);
 	stuck_lock = true;
 	share_wanted();
@@ -276,7 +278,7 @@ static void not_now(void **state)
 	assert_int_equal(wanted_now(), 1);
 }
 
-/* What can't be record_slot is told once more. */
+/* If the shim can't note a wanted buffer, it repeats the resync. */
 static void wanted_without_lock_and_memory(void **state)
 {
 	for (uint64_t i = 1; i <= 20; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is remembered of where a call goes on to. */
+/* The cache of where the program's calls continue. */
 #include "unit.h"
 
 #include <link.h>
@@ -12,7 +12,8 @@
 
 static atomic_uint asked;
 
-/* Where a caller goes on to, so that a mixed-up answer shows. */
+/* Return where a caller's calls continue. Each caller has another target, so that a mixed-up
+ * answer shows. */
 static void *target_of(const void *caller)
 {
 	return (void *)((uintptr_t)caller ^ 0x5a5a5a00);
@@ -35,7 +36,7 @@ static const void *caller_of(uintptr_t number)
 	return (const void *)(0x7f0000001000 + number * 48);
 }
 
-/* Places in a library, which unload() unloads. */
+/* caller_inside() returns addresses in this library; unload() unloads it. */
 static void *library;
 
 static const void *caller_inside(uintptr_t number)
@@ -52,7 +53,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* A library leaves the process on which nothing that is remembered depends. */
+/* Unload a library on which no cached answer depends. */
 static void unload_other(void)
 {
 	unsigned long long before = elf_loads(NULL, 0).unloaded;
@@ -64,7 +65,7 @@ static void unload_other(void)
 	errno = 77;
 }
 
-/* The library of caller_inside() leaves the process, and is loaded anew. */
+/* Unload the library of caller_inside() and load it anew. */
 static void unload(void)
 {
 	unsigned long long before = elf_loads(NULL, 0).unloaded;
@@ -84,7 +85,7 @@ static void found_once_then_remembered(void **state)
 				 target_of(caller_of(1)));
 	assert_int_equal(atomic_load(&asked), 1);
 	assert_int_equal(errno, 77);
-	/* the one slot is for the caller that came last */
+	/* the only slot holds the latest caller */
 	assert_ptr_equal(route_get(&route, caller_of(2), "present", find), target_of(caller_of(2)));
 	assert_ptr_equal(route_get(&route, caller_of(1), "present", find), target_of(caller_of(1)));
 	assert_int_equal(atomic_load(&asked), 3);
@@ -101,7 +102,7 @@ static void nothing_found_is_not_remembered(void **state)
 		assert_int_equal(atomic_load(&asked), 2 * i);
 	}
 	assert_int_equal(errno, 77);
-	/* nor does it push out what was */
+	/* nor does it replace what is cached */
 	assert_non_null(route_get(&route, caller_of(1), "present", find));
 	assert_null(route_get(&route, caller_of(2), "absent", find));
 	atomic_store(&asked, 0);
@@ -145,7 +146,8 @@ static void found_again_after_the_answers_unload(void **state)
 	}
 }
 
-/* The first look finds it: the program's calls pay nothing. */
+/* route_read() finds it at once, so the unload of another library costs the program's calls
+ * nothing. */
 static void remembered_when_another_library_was_unloaded(void **state)
 {
 	struct route route = {.sequence = 0};
@@ -157,7 +159,7 @@ static void remembered_when_another_library_was_unloaded(void **state)
 		unload_other();
 		assert_ptr_equal(route_read(&route, caller_inside(1), unload_now()),
 				 target_of(caller_inside(1)));
-		/* nor does it answer another caller */
+		/* nor is it the answer for another caller */
 		assert_null(route_get(&route, caller_of(2), "absent", find_none));
 	}
 	assert_int_equal(atomic_load(&asked), 1);
@@ -168,7 +170,7 @@ static void remembered_when_another_library_was_unloaded(void **state)
 
 struct copy {
 	void *library;
-	int fd; /* open as long as it is loaded: the loader knows a library by its path */
+	int fd; /* open while it is loaded: the loader tells libraries apart by path */
 };
 
 static struct copy load_copy(void)
@@ -208,7 +210,7 @@ static void stale_after_any_unload_where_many_are_remembered(void **state)
 		callers[i] = dlsym(copies[i].library, "cudaMalloc");
 		assert_non_null(route_get(&route[i], callers[i], "present", find));
 	}
-	assert_int_equal(dlclose(beside_load("bin/lib_stubs.so")), 0); /* it stays */
+	assert_int_equal(dlclose(beside_load("bin/lib_stubs.so")), 0); /* it stays loaded */
 	for (int i = 0; i < COPIES; i++)
 		assert_non_null(route_read(&route[i], callers[i], unload_now()));
 	close_copy(load_copy());
@@ -222,7 +224,7 @@ static void stale_after_any_unload_where_many_are_remembered(void **state)
 	assert_null(route_read(&route[0], callers[0], unload_now()));
 }
 
-/* What is unloaded while it is sought is stale at once. */
+/* If a library is unloaded during the search, the answer is stale at once. */
 static void *find_while_unloading(const void *caller, const char *symbol)
 {
 	unload();
@@ -241,8 +243,8 @@ static void unloaded_meanwhile(void **state)
 	}
 }
 
-/* A caller that was the first in its place is found there at the first look; also after an unload, and where
- * another one stands behind. */
+/* A caller that is the first in its slot is found there at the first look. That holds after an
+ * unload, too, and if another caller has the next slot. */
 static void at_hand_where_it_stands_first(void **state)
 {
 	static struct routes routes;
@@ -270,7 +272,8 @@ static void at_hand_where_it_stands_first(void **state)
 	}
 }
 
-/* As many callers as there are slots are nearly all remembered; more take turns, rightly. */
+/* If the callers are fewer than the slots, nearly all stay cached. More callers evict one
+ * another, and still get right answers. */
 static void many_callers_in_few_slots(void **state)
 {
 	static struct routes routes;
@@ -285,7 +288,7 @@ static void many_callers_in_few_slots(void **state)
 			assert_ptr_equal(routes_get(&routes, caller_of(i), NULL, find),
 					 target_of(caller_of(i)));
 	assert_int_equal(errno, 77);
-	/* stale slots are taken before others are pushed out */
+	/* stale slots are used before valid ones are replaced */
 	assert_non_null(routes_get(&routes, caller_inside(1), NULL, find));
 	unload();
 	atomic_store(&asked, 0);
@@ -337,13 +340,13 @@ static void threads_hammer(void **state)
 	}
 	atomic_store(&shared.stop, true);
 	pthread_join(unloader, NULL);
-	/* none is left as if it were being written */
+	/* no slot is left marked as being written */
 	assert_int_equal(atomic_load(&shared.one.sequence) & 1, 0);
 	for (int i = 0; i < ROUTE_SLOTS; i++)
 		assert_int_equal(atomic_load(&shared.many.slot[i].sequence) & 1, 0);
 }
 
-/* E.g. by a dlopen that fails. */
+/* The C library unloads without a call of dlclose(), as after a dlopen() that fails. */
 static void unloaded_by_the_c_library_alone(void **state)
 {
 	int (*real)(void *) = (int (*)(void *))driver_libc("dlclose");
@@ -354,7 +357,7 @@ static void unloaded_by_the_c_library_alone(void **state)
 	twice = beside_load("bin/lib_sysv.so");
 	assert_ptr_equal(beside_load("bin/lib_sysv.so"), twice);
 	assert_int_equal(dlclose(twice), 0); /* unloads nothing */
-	atomic_fetch_add(&unload_state, 1);  /* as the next one does */
+	atomic_fetch_add(&unload_state, 1);  /* as the next dlclose() does */
 	during = unload_generation();
 	atomic_fetch_sub(&unload_state, 1);
 	assert_int_equal(dlclose(twice), 0);

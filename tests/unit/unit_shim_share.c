@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GPUSHARE_NAME: what is entered of a program's memory, and what is not. */
+/* GPUSHARE_NAME: which of a program's memory is shared, and what the registry is told of it. */
 #include "unit.h"
 
 #include "preloaded.h"
@@ -14,7 +14,7 @@ static void check_uuid(const struct gpushare_info *info)
 	CHECK(!memcmp(info->device_uuid, uuid.bytes, sizeof(uuid.bytes)));
 }
 
-/* The size is the program's, the block is the buffer's own. */
+/* The size is what the program asked for; the rest of the block belongs to the buffer alone. */
 static void name_by_size(void)
 {
 	static const size_t sizes[] = {1, 512, 700 << 10, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK};
@@ -71,7 +71,7 @@ static void test_rounding(void **state)
 	assert_int_equal(buffers_rounded(SIZE_MAX - BLOCK + 1), SIZE_MAX - BLOCK + 1);
 }
 
-/* Another process has the name. */
+/* Own "w" in another process. */
 static void have_w(void)
 {
 	struct gpushare_session *session = part_session();
@@ -103,7 +103,7 @@ static void want_w(void)
 	CHECK(!*preloaded_hushed());
 	CHECK(preloaded_logged("\"w\" is not shared: \"w\" is taken by") == 1);
 	CHECK(preloaded_works(pointer, 700 << 10));
-	/* it is the size that it asked for all the same */
+	/* the shim still reports the size that the program asked for */
 	base = 0;
 	size = BLOCK;
 	buffers_range(pointer + 5, &base, &size);
@@ -126,7 +126,8 @@ static cu_result refuse_free_async(cu_deviceptr pointer, cu_stream stream)
 	return CU_UNKNOWN;
 }
 
-/* It is named again, as another buffer than before; what can't be named again is the program's. */
+/* If the free fails, the memory is shared again as a new buffer. If that fails too, it stays the
+ * program's. */
 static void free_refused(void)
 {
 	const struct driver *driver = preloaded("w", NULL);
@@ -149,7 +150,7 @@ static cu_result refuse_alloc(cu_deviceptr *pointer, size_t size)
 	return CU_OUT_OF_MEMORY;
 }
 
-/* No name is used up by what did not come about. */
+/* An allocation that fails uses up no name. */
 static void alloc_refused(void)
 {
 	cu_deviceptr pointer = 16, plain = 16;
@@ -165,7 +166,7 @@ static void alloc_refused(void)
 	CHECK(preloaded_free(pointer) == CU_OK);
 }
 
-/* Nothing is printed; the log has each. */
+/* Nothing is printed; the log has a line for each allocation. */
 static void name_managed(void)
 {
 	const struct driver *driver = preloaded("w%i", NULL);
@@ -185,8 +186,8 @@ static void name_managed(void)
 		CHECK(preloaded_free(pointers[i]) == CU_OK);
 }
 
-/* Every driver call that the table has: once it is not there, once it fails each time. The program
- * has its memory, and no name outlives it. */
+/* For each driver call of the table: once it is missing, once it always fails. The program has
+ * its memory, and no name outlives it. */
 static cu_result always_fail(void)
 {
 	return CU_UNKNOWN;

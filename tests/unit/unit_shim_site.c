@@ -7,7 +7,7 @@
 #include "beside.h"
 #include "preload/shim_site.h"
 
-/* More places than there is room for: 256 addresses of the program's own. */
+/* Return one of 256 addresses in the program: more than there is room for. */
 static const char *place(size_t number)
 {
 	static const char places[256];
@@ -38,8 +38,8 @@ static void nobodys_is_empty(void **state)
 	free(heap);
 }
 
-/* An address that nobody has any more is nobody's; a path that comes again is the one that is kept.
- */
+/* An address in an unloaded library has no path. If the library is loaded again, its path is the
+ * one that was kept. */
 static void errno_stays_and_unloading_is_noticed(void **state)
 {
 	void *library = beside_load("bin/lib_sysv.so");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Named stream-ordered memory, which is cuMemAlloc memory: freed where its stream is destroyed at
- * once, too. */
+/* Named stream-ordered memory, which the shim makes as cuMemAlloc memory. It is freed even if
+ * its stream is destroyed at once. */
 #include "unit.h"
 
 #include "preload/shim_apart.h"
@@ -20,7 +20,7 @@ static void destroyed(void)
 	CHECK(streamed_is_gone(pointer));
 }
 
-/* Behind what its own stream has. */
+/* The memory is freed after the work of its own stream. */
 static void held_up(void)
 {
 	cu_deviceptr pointer = streamed_begin();
@@ -28,7 +28,7 @@ static void held_up(void)
 
 	CHECK(streamed_free(pointer) == CU_OK && streamed_free(pointer) == CU_INVALID_VALUE);
 	CHECK(streamed.driver->cuStreamDestroy_v2(streamed.stream) == CU_OK);
-	CHECK(preloaded_works(pointer, BLOCK)); /* it is there for what the stream has */
+	CHECK(preloaded_works(pointer, BLOCK)); /* it stays for the stream's work */
 	buffers_sweep();
 	CHECK(preloaded_works(pointer, BLOCK));
 	streamed_let_go(word);
@@ -36,7 +36,8 @@ static void held_up(void)
 	CHECK(streamed_is_gone(pointer));
 }
 
-/* The driver would take it, as it is cuMemAlloc memory, and no synchronization would return after it. */
+/* A second free must not reach the driver: that would accept it, as this is cuMemAlloc memory,
+ * and no synchronization would return after it. */
 static void freed_again(void)
 {
 	cu_deviceptr pointer = streamed_begin();
@@ -48,7 +49,8 @@ static void freed_again(void)
 	CHECK(streamed_is_gone(pointer) && streamed_free(pointer) == CU_INVALID_VALUE);
 }
 
-/* Where the address is another allocation's by then: the next primary context's are the same. */
+/* The address may be another allocation's by then: the next primary context has the same
+ * addresses. */
 static void freed_address_again(void)
 {
 	cu_deviceptr pointer = streamed_begin(), other = 0;
@@ -64,7 +66,7 @@ static void freed_address_again(void)
 	CHECK(streamed_free(other) == CU_OK && !freed_maybe(other) && streamed_is_gone(other));
 }
 
-/* Where no stream of ours can be had it is freed in the program's. */
+/* If the shim can't have a stream of its own, it frees the memory in the program's stream. */
 static void freed_again_in_its_stream(void)
 {
 	cu_deviceptr pointer = streamed_begin();
@@ -74,7 +76,7 @@ static void freed_again_in_its_stream(void)
 	CHECK(streamed.driver->cuCtxSynchronize() == CU_OK && streamed_is_gone(pointer));
 }
 
-/* Without waiting for any stream, in calls of the program's. */
+/* Return true if the memory is freed, by calls of the program that wait for no stream. */
 static bool is_given_back(cu_deviceptr pointer)
 {
 	size_t left, total, size;
@@ -82,11 +84,11 @@ static bool is_given_back(cu_deviceptr pointer)
 
 	buffers_sweep();
 	CHECK(streamed.driver->cuMemGetInfo_v2(&left, &total) ==
-	      CU_OK); /* which looks what has come */
+	      CU_OK); /* here the driver looks which frees are done */
 	return streamed.driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK;
 }
 
-/* Soon: the GPU goes on with what a stream waited for in its own time. */
+/* Return true if the memory is freed soon: the GPU continues a stream in its own time. */
 static bool comes_back(cu_deviceptr pointer)
 {
 	for (int left_ms = 2000; left_ms && !is_given_back(pointer); left_ms--)
@@ -94,7 +96,7 @@ static bool comes_back(cu_deviceptr pointer)
 	return is_given_back(pointer);
 }
 
-/* But not behind what another one has, be that done or held up as well. */
+/* A free doesn't wait for other streams, whether their work is done or held up as well. */
 static void held_up_apart(void)
 {
 	enum { STREAMS = 4 };
@@ -133,7 +135,7 @@ static void *free_in_own_thread(void *user)
 	return NULL;
 }
 
-/* Each thread's own stream has the same name, and is another one. */
+/* CU_STREAM_PER_THREAD is the same handle in each thread, and another stream. */
 static void held_up_in_threads(void)
 {
 	struct in_thread first, second;
@@ -154,7 +156,8 @@ static void held_up_in_threads(void)
 	CHECK(is_given_back(first.pointer));
 }
 
-/* Our streams end with their context; the next one, of the same handle, has others. */
+/* The shim's streams end with their context. The next context has the same handle, and other
+ * streams. */
 static void end_round(cu_deviceptr pointer)
 {
 	CHECK(streamed_free(pointer) == CU_OK);
@@ -183,7 +186,7 @@ static void destroyed_context(void)
 	cu_context context = NULL;
 
 	end_round(streamed_begin());
-	for (int i = 0; i < 40; i++) { /* more than are known at a time */
+	for (int i = 0; i < 40; i++) { /* many contexts, one after the other */
 		CHECK(streamed.driver->cuCtxCreate_v2(&context, 0, 0) == CU_OK);
 		end_round(streamed_make());
 		CHECK(buffers_context_destroy(streamed.driver->cuCtxDestroy_v2, context) == CU_OK);
@@ -191,7 +194,7 @@ static void destroyed_context(void)
 	end_round(streamed_make());
 }
 
-/* More than there are streams for, and in threads of their own. */
+/* Many destroyed streams are held up, and continue in the reverse order. */
 static void held_up_all(void)
 {
 	enum { STREAMS = 11 };
@@ -217,7 +220,8 @@ static void held_up_all(void)
 	end_round(free);
 }
 
-/* More than a call asks about are held up for long, and what comes behind another stream goes all the same. */
+/* More frees are held up than one call asks about. A free behind another stream ends all the
+ * same. */
 static void held_up_for_long(void)
 {
 	enum { STREAMS = 30, CALLS = 6 };
@@ -237,14 +241,14 @@ static void held_up_for_long(void)
 			CHECK(!is_given_back(pointers[0]));
 		CHECK(is_given_back(pointers[i]));
 	}
-	streamed.stream = idle; /* which waits for nothing: at once */
+	streamed.stream = idle; /* an idle stream: freed at once */
 	CHECK(streamed_free(free) == CU_OK);
 	for (int i = 0; i < STREAMS; i++)
 		streamed_let_go(words[i]);
 	CHECK(streamed_is_gone(free));
 }
 
-/* By the GPU, which looks at its work all the time. */
+/* Return true once the GPU has written the word, for which it needs no call. */
 static bool word_is_written(const uint64_t *word)
 {
 	for (int left_ms = 2000; left_ms; left_ms--) {
@@ -255,8 +259,8 @@ static bool word_is_written(const uint64_t *word)
 	return false;
 }
 
-/* Streams that have nothing of the program's to wait for stand with those of its that share their queue:
- * which of its streams that is shows in nothing but how many were made before. */
+/* Streams that share a hardware queue stall together, so a wait of the shim's stream could stop
+ * `writer`. Which ones share depends only on how many streams were made before. */
 static void let_go_by_another_stream(void)
 {
 	cu_stream writer = NULL, unused = NULL;
@@ -300,7 +304,7 @@ static void *cycle(void *unused)
 	return unused;
 }
 
-/* Whoever is first makes our streams; the others find them. */
+/* The first thread makes the shim's stream; the others find it. */
 static void in_threads(void)
 {
 	pthread_t threads[8];
@@ -322,7 +326,8 @@ static void in_threads(void)
 
 static unsigned int refused;
 
-/* And another thread has something freed apart, which is room enough for less. */
+/* Refuse the allocation. Act as another thread that frees memory in the shim's stream, which
+ * makes room for less than was asked for. */
 static cu_result refuse(cu_deviceptr *out, size_t size)
 {
 	cu_context context = NULL;

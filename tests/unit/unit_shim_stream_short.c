@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Named stream-ordered memory where something is short: memory, the driver's calls, a stream that is
+/* Named stream-ordered memory if something is missing: memory, driver calls, or a stream that is
  * not captured. */
 #include "unit.h"
 
 #include "base/monotonic.h"
 #include "streamed.h"
 
-/* --- where memory is short: stream-ordered memory would have waited for what its stream has freed --- */
+/* --- memory is short: stream-ordered memory would wait for what its stream has freed --- */
 
 #define ROOM (4 * BLOCK)
 
@@ -43,30 +43,30 @@ static void short_of_memory(void)
 	word = streamed_hold_up();
 	CHECK(streamed_free(pointer) == CU_OK);
 	CHECK(pthread_create(&thread, NULL, let_go_later, word) == 0);
-	CHECK(make_large(&again) == CU_OK); /* which it has to wait for */
+	CHECK(make_large(&again) == CU_OK); /* it has to wait for that free */
 	CHECK(preloaded_finds("x1", &info) && preloaded_works(again, ROOM));
 	CHECK(pthread_join(thread, NULL) == 0);
-	/* and no longer than that; the index is used again */
+	/* it waits no longer than the timeout; the index is used again */
 	word = streamed_hold_up();
 	CHECK(streamed_free(again) == CU_OK);
 	began_ms = monotonic_ms();
 	CHECK(make_large(&pointer) == CU_OUT_OF_MEMORY);
 	CHECK(monotonic_ms() - began_ms >= 2000 && monotonic_ms() - began_ms < 3900);
 	streamed_let_go(word);
-	/* for memory that is there at once, too */
+	/* cuMemAlloc memory is waited for, too */
 	CHECK(buffers_alloc(streamed.driver->cuMemAlloc_v2, (const void *)preloaded, &pointer,
 			    ROOM) == CU_OK);
 	CHECK(preloaded_finds("x2", &info) && preloaded_free(pointer) == CU_OK);
 }
 
-/* --- where it can't be done apart: in the program's own stream --- */
+/* --- the shim's own stream can't be used: the memory is freed in the program's stream --- */
 
 static cu_result no_free(cu_deviceptr pointer, cu_stream behind)
 {
 	return CU_INVALID_HANDLE;
 }
 
-/* What is known of our stream holds no more: its context has gone in a way that nobody saw. */
+/* The shim's stream is stale: its context has ended without the shim's notice. */
 static void in_a_stream_that_is_gone(void)
 {
 	cu_deviceptr pointer = streamed_begin();
@@ -87,7 +87,8 @@ static cu_result count_record(cu_event event, cu_stream recorded)
 
 #define CAPTURE_IMPLICIT 906
 
-/* The legacy stream while a blocking one is captured: the driver refuses the free, by its own word. */
+/* A free in the legacy stream while a blocking stream is captured: the program gets the driver's
+ * own error. */
 static void while_another_captures(void)
 {
 	cu_deviceptr pointer = streamed_begin();
@@ -110,7 +111,7 @@ static void while_another_captures(void)
 	CHECK(streamed_free(pointer) == CU_OK && records);
 }
 
-/* As ever where the driver has not what that takes. */
+/* Without cuStreamWaitEvent the memory is freed all the same. */
 static void without_events(void)
 {
 	cu_deviceptr pointer = streamed_begin();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A name that was asked for and not answered: not told of, so that what stands under it ends, and then asked
- * for again. */
+/* A share that was not answered: a resync leaves it out, so that the registry ends what it may
+ * have of it. Then the shim shares the name anew. */
 #include "unit.h"
 
 #include "base/monotonic.h"
 #include "played_resync.h"
-/* behind it */
+/* after played_resync.h, whose macros replace its calls */
 #include "core/buffer/resync.c"
 #include "preload/shim_resync.c"
 
@@ -22,7 +22,7 @@ static void add(uint64_t pointer, uint64_t generation, const char *name)
 	assert_true(live_add(&entry));
 }
 
-/* One that is settled, and one that is not. */
+/* Add a buffer that is settled, and one that is not. */
 static int set_up(void **state)
 {
 	played_begin(&its_client);
@@ -92,11 +92,11 @@ static void taken_by_another(void **state)
 	assert_false(live_get(2 * STEP, 0, &entry));
 	assert_non_null(strstr(played.log, "\"unsynced\" is not shared: it is taken"));
 	assert_false(resync_missed(&live_resync));
-	assert_true(live_find(2 * STEP, 2 * STEP, &entry)); /* its memory is the program's */
+	assert_true(live_find(2 * STEP, 2 * STEP, &entry)); /* the memory stays the program's */
 	assert_string_equal(entry.name, "");
 }
 
-/* By what ends with the telling, perhaps. */
+/* The name may be taken by a buffer that ends with the resync, so the shim shares it later. */
 static void taken_while_there_is_more_to_tell(void **state)
 {
 	struct live entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Named cuMemCreate memory: how long its name stands. */
+/* Named cuMemCreate memory: how long its name stays. */
 #include "unit.h"
 
 #include "preloaded.h"
@@ -65,10 +65,10 @@ static void name_one(void)
 	CHECK(driver->cuDeviceGetUuid_v2(&uuid, 0) == CU_OK);
 	CHECK(!memcmp(uuid.bytes, info.device_uuid, sizeof(uuid.bytes)));
 	CHECK(release(handle) == CU_OK && !stands("w"));
-	CHECK(release(handle) != CU_OK); /* the driver's to say */
+	CHECK(release(handle) != CU_OK); /* the driver refuses that */
 }
 
-/* The last handle and the last mapping, whichever goes later. */
+/* The name ends with the last handle or the last mapping, whichever is later. */
 static void handles_and_mappings(void)
 {
 	const struct driver *real;
@@ -85,7 +85,7 @@ static void handles_and_mappings(void)
 	CHECK(map(handle, BLOCK) == CU_OK && unmap(BLOCK, BLOCK) == CU_OK);
 	CHECK(release(handle) == CU_OK && !stands("w1"));
 
-	/* a handle that was asked for again counts like the first */
+	/* a retained handle counts like the first */
 	handle = create(BLOCK);
 	CHECK(map(handle, 0) == CU_OK);
 	CHECK(buffers_retain(real->cuMemRetainAllocationHandle, &retained,
@@ -95,7 +95,7 @@ static void handles_and_mappings(void)
 	CHECK(release(retained) == CU_OK && !stands("w2"));
 }
 
-/* One call may unmap several, of several. */
+/* One call may unmap several mappings, of several objects. */
 static void many_mappings(void)
 {
 	cu_mem_handle one, two;
@@ -104,7 +104,7 @@ static void many_mappings(void)
 	one = create(BLOCK);
 	two = create(BLOCK);
 	CHECK(map(one, 0) == CU_OK && map(two, BLOCK) == CU_OK && map(one, 2 * BLOCK) == CU_OK);
-	CHECK(map(two, BLOCK) != CU_OK); /* there is something already: counts for nothing */
+	CHECK(map(two, BLOCK) != CU_OK); /* the place is taken: counts for nothing */
 	CHECK(release(one) == CU_OK && release(two) == CU_OK && stands("w0") && stands("w1"));
 	CHECK(unmap(0, 2 * BLOCK) == CU_OK);
 	CHECK(stands("w0") && !stands("w1"));
@@ -112,9 +112,9 @@ static void many_mappings(void)
 }
 
 static unsigned int calls;
-static int types[4]; /* of handles, that were asked for */
+static int types[4]; /* the requested handle types */
 
-/* As a device that can't export. */
+/* Act as a device that can't export. */
 static cu_result create_private(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
 				unsigned long long options)
 {
@@ -143,7 +143,7 @@ static void not_exportable(void)
 	CHECK(release(handle) == CU_OK);
 }
 
-/* Both refuse: the program's own failure, and no name is used up. */
+/* Both attempts fail: the program gets that error, and no name is used up. */
 static void not_made(void)
 {
 	const cu_mem_prop prop = here();
@@ -156,7 +156,7 @@ static void not_made(void)
 	CHECK(stands("w") && release(handle) == CU_OK);
 }
 
-/* NCCL's and others' memory of the host, and calls that are the driver's to refuse. */
+/* Host memory, as NCCL makes it, and invalid calls are left to the driver. */
 static void left_alone(void)
 {
 	cu_mem_prop prop = here();
@@ -172,7 +172,7 @@ static void left_alone(void)
 	CHECK(calls == 4 && !stands("w0"));
 }
 
-/* Every driver call that the table has: once it is not there, once it fails each time. */
+/* For each driver call of the table: once it is missing, once it always fails. */
 static cu_result always_fail(void)
 {
 	return CU_UNKNOWN;

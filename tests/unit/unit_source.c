@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Memory of the program's that is to be shared, by a driver that answers as it is told: where it lies, how
- * it travels, and which sentence says that it can't. */
+/* Memory of the program that is to be shared, with a driver that the test plays: where it lies,
+ * how it is exported, and which sentence says that it can't be. */
 #include "unit.h"
 
 #include "api/api_source.h"
@@ -10,7 +10,7 @@
 #define OWN_CONTEXT ((cu_context)(uintptr_t)0x10)
 #define PRIMARY ((cu_context)(uintptr_t)0x20)
 
-/* What it answers; each result is CU_OK, or that call fails. */
+/* The driver's answers; a result that isn't CU_OK makes that call fail. */
 static struct {
 	cu_result to_ordinal, to_context, to_range, to_handle, to_retain, to_export, to_push;
 	cu_result to_type;
@@ -139,7 +139,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* Whatever came of it, nothing is held, no context stays current. */
+/* After each test no handle is held and no context is left current. */
 static int tear_down(void **state)
 {
 	assert_int_equal(memory.held, 0);
@@ -161,7 +161,7 @@ static void where_it_lies(void **state)
 {
 	assert_int_equal(source_locate(&session, &driver, &source), GPUSHARE_OK);
 	assert_ptr_equal(source.context, OWN_CONTEXT);
-	/* Of no context, or of one that the driver doesn't tell: its device's own. */
+	/* If the driver tells no context, the primary context of the device counts. */
 	memory.context = NULL;
 	assert_int_equal(source_locate(&session, &driver, &source), GPUSHARE_OK);
 	assert_ptr_equal(source.context, PRIMARY);
@@ -197,7 +197,7 @@ static void what_does_not_fit(void **state)
 	assert_int_equal(source_export(&driver, &source), GPUSHARE_OK);
 	source.size = SIZE_MAX;
 	assert_refused(source_export(&driver, &source), GPUSHARE_E_RANGE, "do not fit");
-	/* A driver that tells of another allocation. */
+	/* The driver answers with the range of another allocation. */
 	source.size = 1;
 	memory.base = BASE + 512;
 	assert_refused(source_export(&driver, &source), GPUSHARE_E_RANGE, "do not fit");
@@ -254,7 +254,7 @@ static void no_descriptor_is_to_be_had(void **state)
 		       "that cudaMalloc did not make");
 }
 
-/* Older ones lack these. */
+/* Older drivers lack these calls. */
 static void a_driver_without_descriptors(void **state)
 {
 	memory.to_handle = CU_INVALID_VALUE;
@@ -266,7 +266,7 @@ static void a_driver_without_descriptors(void **state)
 	assert_int_equal(source_export(&driver, &source), GPUSHARE_E_NOT_SHAREABLE);
 }
 
-/* What was attached is not shared a second time, not by a byte of it; what is beside it is. */
+/* No byte of an attached buffer is shared a second time. Memory beside it may be. */
 static void what_is_anothers(void **state)
 {
 	struct gpushare_buffer own = {.kind = BUFFER_ATTACHED, .opened = BASE};

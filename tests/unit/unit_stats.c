@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is found out while bytes come by: stats, differences. */
+/* Statistics and differences that are computed while bytes pass by. */
 #include "unit.h"
 
 #include <math.h>
@@ -92,7 +92,7 @@ static void test_stats_none(void **state)
 	assert_int_equal(stats.infinities[1], 1);
 }
 
-/* Where a plain sum of doubles loses all of it. */
+/* Values that a plain sum of doubles would lose. */
 static void test_stats_sum(void **state)
 {
 	static const double values[] = {1, 1e100, 1, -1e100};
@@ -109,7 +109,7 @@ static void test_stats_sum(void **state)
 	free(tenths);
 }
 
-/* Found out in parts, it is what the whole has. */
+/* Statistics of parts, merged, equal those of the whole. */
 static void test_stats_merge(void **state)
 {
 	static const float values[] = {NAN, 3.5f, -1.25f, 0, HUGE_VALF, -0.0f, NAN, 2};
@@ -162,7 +162,7 @@ static void test_compare(void **state)
 		memset(&theirs[4000], 0xee, 4);
 	}
 	compare_begin(&compare, DTYPE_F64);
-	compare_add(&compare, "12345678abc", "12345678abd", 11); /* the last may be short */
+	compare_add(&compare, "12345678abc", "12345678abd", 11); /* the last element may be short */
 	assert_int_equal(compare.elements, 1);
 	assert_int_equal(compare.first, 10);
 }

@@ -4,7 +4,7 @@
 
 #include "../../tools/top.h"
 
-/* "name", bytes held, attachers, made at that second, its generation */
+/* Add a row of that name, bytes held, attachers, second of creation, and generation. */
 static void add(struct top_view *view, const char *name, uint64_t size, uint32_t attachers,
 		uint64_t second, uint64_t generation)
 {
@@ -46,7 +46,7 @@ static void rates(void **state)
 	now.rows[1].info.sequence = 100;
 	now.rows[2].info.sequence = 5;
 	before.rows[2].info.sequence = 90;
-	before.rows[1].info.sequence = 7; /* it can't count backwards: not the same counter */
+	before.rows[1].info.sequence = 7; /* a lower count is of another counter */
 	now.registry.requests = 50;
 	before.registry.requests = 10;
 	top_view_rates(&now, &before);
@@ -54,7 +54,7 @@ static void rates(void **state)
 	assert_true(now.rows[0].rate < 0);
 	assert_true(now.rows[1].rate == 5);
 	assert_true(now.rows[2].rate < 0);
-	assert_true(now.rows[3].rate < 0); /* counts nothing */
+	assert_true(now.rows[3].rate < 0); /* it has no counter */
 	now.registry.started_unix_ns = 1;  /* another registry counts from 0 */
 	now.requests = -1;
 	top_view_rates(&now, &before);
@@ -146,7 +146,8 @@ static void arrows_scroll(void **state)
 	assert_int_equal(options.scroll, 0);
 	type(&keys, &options, "\033[6~\033[H");
 	assert_int_equal(options.scroll, 0);
-	type(&keys, &options, "\033[15~\033[1;5Aq"); /* others mean nothing, and are whole */
+	/* Other sequences do nothing, and are consumed whole. */
+	type(&keys, &options, "\033[15~\033[1;5Aq");
 	assert_true(keys.quit);
 }
 

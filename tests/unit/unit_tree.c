@@ -71,7 +71,7 @@ static void assert_walks(int most)
 	}
 }
 
-/* Those and no others are there, in order, each found by its key. */
+/* Expect exactly the keys of is_there(), in order, each found by its key. */
 static void assert_are(bool (*is_there)(int))
 {
 	struct tree_node *next = NULL;
@@ -82,7 +82,7 @@ static void assert_are(bool (*is_there)(int))
 			next = &all[i]->node;
 		assert_ptr_equal(tree_find(&tree, &i), is_there(i) ? &all[i]->node : NULL);
 	}
-	assert_in_range(depth(tree.root), 0, 64); /* 37 are expected at most */
+	assert_in_range(depth(tree.root), 0, 64); /* a depth of 37 is expected at most */
 	assert_walks(20);
 	assert_walks(MANY + 1);
 }

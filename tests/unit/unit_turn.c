@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns: one thread at a time, whoever waits gets it, or gives up in time. */
+/* Turns: one thread at a time has the turn. A waiting thread gets it, or gives up in time. */
 #include "unit.h"
 
 #include "api/api_turn.h"
@@ -71,7 +71,7 @@ static void *give_up(void *unused)
 	return unused;
 }
 
-/* Nor takes one that gave up along what wakes the next. */
+/* A thread that gives up doesn't use up the wake-up of the next one. */
 static void who_gives_up_keeps_nobody_asleep(void **state)
 {
 	int64_t began_ms = monotonic_ms();
@@ -104,7 +104,7 @@ static void *take_in_time(void *out_waited_ms)
 	return NULL;
 }
 
-/* They make the wait neither shorter nor longer. */
+/* Signals make the wait neither shorter nor longer. */
 static void signals_change_no_deadline(void **state)
 {
 	const struct sigaction hears = {.sa_handler = hear_signal};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that is mapped: made, from a descriptor, where others may want it, for which devices; each call of
- * the driver failing; what keeps GPUs joined between one mapping and the next. */
+/* Mapped memory: made, mapped from a descriptor, at a wanted address, for which devices; with
+ * each driver call failing. And the link that keeps GPUs joined between two mappings. */
 #include "unit.h"
 
 #include "cuda/vmm.h"
@@ -10,7 +10,7 @@
 
 #define SIZE ((size_t)4 << 20)
 
-/* Memory of this process's own, as the descriptor that it exports. */
+/* Make memory in this process and return it as an exported descriptor. */
 static int exported_memory(const struct driver *driver, size_t size)
 {
 	const cu_mem_prop prop = {
@@ -56,7 +56,7 @@ static void map_twice(void)
 	close(fd);
 }
 
-/* One failure after another; each is named, and leaves neither handle, address nor descriptor. */
+/* One call after another fails. Each is named, and no handle, address or descriptor is left. */
 static void fail_each(void)
 {
 	static const struct {
@@ -85,7 +85,7 @@ static void fail_each(void)
 		CHECK(vmm_map(driver, fd, SIZE, 0, NULL, &mapping, &call) == fails[i].result);
 		CHECK(!strcmp(call, fails[i].call));
 		CHECK(mapping.size == 1);
-		CHECK(descriptors_open() == before); /* a handle or a mapping holds one */
+		CHECK(descriptors_open() == before); /* a handle or a mapping has one */
 	}
 	CHECK(vmm_map(driver, fd, SIZE, 0, NULL, &mapping, &(const char *){NULL}) == CU_OK);
 	CHECK(vmm_unmap(driver, &mapping) == CU_OK);
@@ -202,7 +202,7 @@ static void make_fails(void)
 
 static struct {
 	const struct driver *real;
-	cu_result hint_answer; /* CU_OK: another address */
+	cu_result hint_answer; /* CU_OK: it returns another address */
 	int hints, plain;
 } reserving;
 
@@ -240,7 +240,8 @@ static void range(void)
 		CHECK(vmm_unmap(driver, &made[i]) == CU_OK);
 }
 
-/* Elsewhere it is made all the same, and after so many answers nobody asks any more. */
+/* Outside the range the memory is made all the same. After `hints` answers the range is not
+ * asked for any more. */
 static void no_range(cu_result answer, int hints)
 {
 	struct driver driver = *part_driver();
@@ -267,7 +268,7 @@ static void hint_refused(void)
 	no_range(CU_INVALID_VALUE, 1);
 }
 
-/* What cuMemSetAccess was asked, and which of it is refused. */
+/* The devices that cuMemSetAccess was asked for, and those that it refuses. */
 static struct {
 	const struct driver *real;
 	int no_way_from, refused; /* devices; -1: none */
@@ -336,7 +337,7 @@ static void peers(void)
 		saw(i + 1, 3, 0, flags);
 		saw(i + 2, 3, 2, flags);
 	}
-	/* One that is refused takes nothing from the others. */
+	/* A device that is refused takes no access from the others. */
 	access_seen.count = 0;
 	access_seen.refused = 0;
 	CHECK(vmm_make(&driver, SIZE, 1, &mapping) == CU_OK);
@@ -345,7 +346,7 @@ static void peers(void)
 	saw(3, 1, 1, CU_ACCESS_READ_WRITE);
 	saw(4, 1, 0, CU_ACCESS_READ_WRITE);
 	saw(5, 1, 2, CU_ACCESS_READ_WRITE);
-	/* But its own device must have it. */
+	/* The memory's own device must have access. */
 	access_seen.count = 0;
 	access_seen.refused = 1;
 	CHECK(vmm_map(&driver, fd, SIZE, 1, NULL, &mapping, &call) == CU_INVALID_DEVICE);
@@ -390,7 +391,7 @@ static void two_gpus(void)
 	keep_one();
 }
 
-/* Nothing reaches it, or it is none: nothing is taken. */
+/* If no other device reaches this one, or it is no device, no memory is taken. */
 static void keep_none(void)
 {
 	const struct driver *driver = part_driver();
@@ -403,7 +404,7 @@ static void keep_none(void)
 	vmm_links_drop(&links, driver);
 }
 
-/* Each call fails once: nothing is left, and nobody tries again for every buffer. */
+/* Each call fails once: nothing is left, and the link is not tried again for every buffer. */
 static void fail_to_link(void)
 {
 	static const char *const calls[] = {"cuMemCreate", "cuMemAddressReserve", "cuMemMap"};
@@ -428,7 +429,7 @@ static void fail_to_link(void)
 	CHECK(left_over(driver) == before);
 }
 
-/* A session has one from its first mapped buffer on until it is closed. */
+/* A session has one link from its first mapped buffer until it is closed. */
 static void cycle_buffers(void)
 {
 	const struct gpushare_alloc_options mapped = {.flags = GPUSHARE_FLAG_VMM};

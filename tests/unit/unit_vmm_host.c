@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The host's memory at one address: made, mapped, refused; each call failing; descriptors that are
- * not what they should be. */
+/* Host memory at one address: made, mapped, refused; each call failing; hostile descriptors. */
 #include "unit.h"
 
 #include "descriptors.h"
@@ -25,7 +24,8 @@ static volatile unsigned char *cpu(const struct vmm_mapping *mapping)
 	return (void *)(uintptr_t)mapping->pointer;
 }
 
-/* Made, exported, gone, and mapped again where it was: at another address never. */
+/* The memory is made, exported, unmapped, and mapped again at its address; at another address
+ * never. */
 static void make_and_map(void)
 {
 	const struct driver *driver = with_context();
@@ -88,8 +88,8 @@ static void sizes_of_a_file(void)
 	sizes();
 }
 
-/* A driver without one of the calls for a node's memory makes a file; without those for a file,
- * nothing. */
+/* If the driver lacks a call for the memory of a NUMA node, a file is made. If it also lacks the
+ * calls for a file, nothing is made. */
 static void lack_each(void)
 {
 	const struct driver whole = *with_context();
@@ -126,7 +126,8 @@ static void lack_each(void)
 	CHECK(descriptors_open() == before);
 }
 
-/* Each failure of making a node's memory: short memory is said, after any other comes a file. */
+/* Making a NUMA node's memory fails: a lack of memory is returned, after any other failure a
+ * file is made. */
 static void fail_at(const char *fault, bool memory)
 {
 	const struct driver *driver;
@@ -176,11 +177,11 @@ static void register_fails(void)
 	CHECK(vmm_host_make(driver, SIZE, 0, &made, &call) == CU_OUT_OF_MEMORY);
 	CHECK(!strcmp(call, "cuMemHostRegister") && descriptors_open() == before);
 	CHECK(vmm_host_make(driver, SIZE, 0, &made, &call) == CU_OK);
-	CHECK(vmm_unmap(driver, &made) == CU_UNKNOWN); /* and gone all the same */
+	CHECK(vmm_unmap(driver, &made) == CU_UNKNOWN); /* it is unmapped all the same */
 	CHECK(descriptors_open() == before);
 }
 
-/* Its context takes the registration along; what is left is unmapped without a word. */
+/* The registration ends with its context. The rest is unmapped without an error. */
 static void context_gone(void)
 {
 	const struct driver *driver;
@@ -209,7 +210,8 @@ static void test_failures(void **state)
 	stage_play(context_gone, NULL);
 }
 
-/* What another process sends is mapped only if it can't be cut off, and nothing of ours gives way. */
+/* A descriptor of another process is mapped only if nobody can truncate it, and replaces no
+ * mapping of this process. */
 static void hostile(void)
 {
 	const struct driver *driver = with_context();
@@ -233,7 +235,7 @@ static void hostile(void)
 	CHECK(vmm_host_map(driver, loose, SIZE, 0, &wish, &mapped, &call) == VMM_ADDRESS_TAKEN);
 	wish.address = UINT64_C(0x3a0000000001);
 	CHECK(vmm_host_map(driver, loose, SIZE, 0, &wish, &mapped, &call) == CU_OUT_OF_MEMORY);
-	wish.address = UINT64_C(0xfff0000000000000); /* an emulator calls that taken */
+	wish.address = UINT64_C(0xfff0000000000000); /* under an emulator it counts as taken */
 	CHECK(vmm_host_map(driver, loose, SIZE, 0, &wish, &mapped, &call) != CU_OK);
 	CHECK(mine == 5 && mapped.size == 1);
 	wish.address = UINT64_C(0x3a0000000000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare_watch() against a registry that a test plays, which may say anything; and where descriptors run
- * out, the directory goes, or the program takes what is ours. */
+/* gpushare_watch() against a registry that the test plays, which may send anything. Also without
+ * descriptors, without the directory, and if the program reuses the watch's descriptor. */
 #include "unit.h"
 
 #include <endian.h>
@@ -20,8 +20,9 @@ struct publisher_frame {
 	size_t size;
 };
 
-/* In the place of a scripted registry whose client is connected: a thread that greets, answers a hello, and then each
- * Subscribe with what a test has put together: each connection its own, the last one's for all that follow. */
+/* A thread that takes the place of a scripted registry whose client is connected. It greets,
+ * answers a hello, and then answers each Subscribe with the next frame that the test has
+ * prepared. Each connection has frames of its own; all later ones have the last one's. */
 static struct publisher {
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -29,13 +30,13 @@ static struct publisher {
 	uint8_t greeting[PUBLISHER_CALLS][SP_GREETING_SIZE];
 	struct publisher_frame frames[PUBLISHER_CALLS][PUBLISHER_FRAMES];
 	int count[PUBLISHER_CALLS];
-	bool ends[PUBLISHER_CALLS]; /* the connection, after them */
+	bool ends[PUBLISHER_CALLS]; /* the connection ends after its frames */
 	bool is_mute;		    /* says nothing after its greeting */
 	int calls;
-	int call, next; /* whose frames are sent, and which is next */
-	int line;	/* the latest connection */
-	bool is_open;	/* it has had its greeting */
-	uint32_t asked; /* the Subscribe that waits; 0: none */
+	int call, next; /* the connection whose frames are sent, and the next frame */
+	int line;	/* the latest connection's socket */
+	bool is_open;	/* the greetings were exchanged */
+	uint32_t asked; /* the id of the unanswered Subscribe; 0: none */
 	int requests;	/* over all connections */
 } publisher = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -67,7 +68,7 @@ static void publisher_encode(struct publisher_frame *frame, reply *answer)
 	frame->size += SP_HEADER_SIZE + SP_ID_SIZE;
 }
 
-/* A notice as it is sent, but for its id. */
+/* Encode a notice; its id is set when it is sent. */
 static struct publisher_frame publisher_frame(uint64_t registry, uint32_t kind, uint64_t serial,
 					      const char *name)
 {
@@ -102,7 +103,7 @@ static void publisher_put_bytes(int call, const void *bytes, size_t size)
 	frame->size = size;
 }
 
-/* The usual beginning. */
+/* Prepare the usual beginning of a connection. */
 static void publisher_put_welcome(int call, uint64_t registry, uint64_t serial)
 {
 	publisher_put_greeting(call);
@@ -116,7 +117,7 @@ static void publisher_set_id(struct publisher_frame *frame, uint32_t id)
 	memcpy(frame->bytes + SP_HEADER_SIZE, &bytes, sizeof(bytes));
 }
 
-/* Under the lock. What is next, where it is asked for. */
+/* Called with the lock held: if a Subscribe is unanswered, send the next frame. */
 static void publisher_answer(void)
 {
 	struct publisher_frame *frame = &publisher.frames[publisher.call][publisher.next];
@@ -131,7 +132,7 @@ static void publisher_answer(void)
 		shutdown(publisher.line, SHUT_RDWR);
 }
 
-/* Over the latest connection, as soon as that asks. */
+/* Send a notice over the latest connection, as soon as that has asked. */
 static void publisher_say(uint64_t registry, uint32_t kind, uint64_t serial, const char *name)
 {
 	pthread_mutex_lock(&publisher.lock);
@@ -140,7 +141,7 @@ static void publisher_say(uint64_t registry, uint32_t kind, uint64_t serial, con
 	pthread_mutex_unlock(&publisher.lock);
 }
 
-/* The Subscribe that nothing is said to yet. */
+/* Wait for an unanswered Subscribe and return its id. */
 static uint32_t publisher_await_asked(void)
 {
 	uint32_t asked = 0;
@@ -173,7 +174,7 @@ static void publisher_accept(void)
 	publisher.next = 0;
 }
 
-/* False: the other side has hung up. */
+/* Handle one message. Return false if the other side has hung up. */
 static bool publisher_take(void)
 {
 	static reply hello = {.which_body = gpushare_Reply_hello_tag};
@@ -231,14 +232,14 @@ static void *publish(void *unused)
 	}
 }
 
-/* Listen, with so many connections put together. */
+/* Listen, with frames prepared for `calls` connections. */
 static void publisher_start(int calls)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 
 	publisher.calls = calls;
 	directory_socket(scripted.directory, at.sun_path);
-	unlink(at.sun_path); /* who is connected there stays so */
+	unlink(at.sun_path); /* existing connections stay */
 	publisher.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(publisher.listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(publisher.listener, 8), 0);
@@ -273,7 +274,7 @@ static void publisher_close(void)
 	close(publisher.stop[1]);
 }
 
-#define REGISTRY 1000 /* Notice.registry of the first one */
+#define REGISTRY 1000 /* Notice.registry of the first registry */
 
 static struct gpushare_session *session;
 static struct gpushare_watch *watch;
@@ -369,7 +370,7 @@ static void only_names_that_match(void **state)
 	assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
 }
 
-/* Of other names too: nobody knows which they were. */
+/* A gap counts lost notices of other names too, as nobody knows their names. */
 static void a_gap_is_told(void **state)
 {
 	publisher_put_welcome(0, REGISTRY, 10);
@@ -398,7 +399,7 @@ static void a_connection_that_ends_is_made_again(void **state)
 	publisher_put_welcome(1, REGISTRY, 14); /* the same registry */
 	publisher_put(1, REGISTRY, SHARE, 15, "b");
 	publisher.ends[1] = true;
-	publisher_put_welcome(2, REGISTRY + 1, 3); /* another */
+	publisher_put_welcome(2, REGISTRY + 1, 3); /* another registry */
 	publisher_put(2, REGISTRY + 1, SHARE, 4, "c");
 	begin(NULL, 3);
 	EXPECT(SHARE, "a");
@@ -410,7 +411,7 @@ static void a_connection_that_ends_is_made_again(void **state)
 	assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
 }
 
-/* Each in place of what a registry would say second; after it the connection is made anew. */
+/* Each is sent in the place of a valid second answer. The watch then connects anew. */
 static void nonsense_is_refused(void **state)
 {
 	static const uint8_t long_header[SP_HEADER_SIZE + SP_ID_SIZE] = {1, 0, 0, 0, 0, 0, 1, 0, 1};
@@ -421,14 +422,14 @@ static void nonsense_is_refused(void **state)
 	publisher_put_bytes(0, long_header, sizeof(long_header));
 	publisher_put_bytes(1, garbage, sizeof(garbage) - 1);
 	publisher_put(2, REGISTRY, SHARE, 13, NULL);
-	publisher_put(3, REGISTRY, SHARE, 3, "w"); /* a number that was before */
-	publisher_put(4, 0, SHARE, 15, "w");	   /* nobody's */
+	publisher_put(3, REGISTRY, SHARE, 3, "w"); /* an older serial */
+	publisher_put(4, 0, SHARE, 15, "w");	   /* of no registry */
 	publisher_put(5, REGISTRY, SHARE, 16, "w");
 	begin(NULL, 6);
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(next(RAW_TIMEOUT_MS), GPUSHARE_E_PROTOCOL);
 		assert_non_null(strstr(gpushare_explain(), "registry.sock"));
-		expect_lost(1); /* as the next one greets with one more */
+		expect_lost(1); /* as the next connection begins one serial later */
 	}
 	EXPECT(SHARE, "w");
 }
@@ -453,7 +454,7 @@ static void who_is_silent_is_waited_for(void **state)
 	begin(NULL, 1);
 	assert_int_equal(next(600), GPUSHARE_E_TIMED_OUT);
 	publisher_await_asked();
-	assert_int_equal(publisher.requests, 3); /* hello, Subscribe, and the next one */
+	assert_int_equal(publisher.requests, 3); /* hello, Subscribe, and the next Subscribe */
 }
 
 static void the_deadline_holds(void **state)
@@ -474,7 +475,7 @@ static void the_deadline_holds(void **state)
 	assert_non_null(strstr(gpushare_explain(), "older"));
 }
 
-/* A byte at a time, over and over half a message: nothing is told before it is whole. */
+/* A notice arrives byte by byte, another one by half: the watch reports none before it is whole. */
 static void halves_are_waited_for(void **state)
 {
 	struct publisher_frame frame = publisher_frame(REGISTRY, SHARE, 1, "w");
@@ -491,7 +492,7 @@ static void halves_are_waited_for(void **state)
 	EXPECT(SHARE, "w");
 	assert_true(raw_write(publisher.line, frame.bytes, frame.size / 2));
 	publisher_hang_up();
-	/* The half was nothing. */
+	/* The half notice is dropped. */
 	EXPECT(SHARE, "x");
 }
 
@@ -502,7 +503,7 @@ static bool is_readable(int timeout_ms)
 	return poll(&one, 1, timeout_ms) == 1;
 }
 
-/* Also what has been read already: there is no end to be waited for but the last. */
+/* The descriptor is readable also for notices that the watch has read already. */
 static void poll_knows_when_there_is_more(void **state)
 {
 	int fd;
@@ -523,14 +524,14 @@ static void poll_knows_when_there_is_more(void **state)
 	}
 	assert_false(is_readable(50));
 	assert_int_equal(next(0), GPUSHARE_E_TIMED_OUT);
-	publisher_hang_up(); /* over a connection that is made again too */
+	publisher_hang_up(); /* the same over a new connection */
 	while (next(0) == GPUSHARE_E_TIMED_OUT)
 		assert_true(is_readable(RAW_TIMEOUT_MS));
 	assert_int_equal(told.serial, 10);
 	assert_int_equal(gpushare_watch_fd(watch), fd);
 }
 
-/* Several in one answer. */
+/* The registry sends several notices in one answer. */
 static void poll_knows_of_those_that_came_together(void **state)
 {
 	const int own = raw_connect(&raw_here);
@@ -577,7 +578,7 @@ static void arguments_are_checked(void **state)
 	gpushare_watch_close(NULL);
 }
 
-/* The same of a real registry. */
+/* Watch a real registry. */
 static int serve(void **state)
 {
 	struct gpushare_open_options options = {.timeout_ms = RAW_TIMEOUT_MS};
@@ -598,7 +599,7 @@ static int end_serving(void **state)
 	return raw_tear_down(state);
 }
 
-/* The first free one is the limit: no more. */
+/* Set the limit so that `descriptors` more can be opened. */
 static void set_room(int descriptors)
 {
 	int fd = open("/dev/null", O_RDONLY);
@@ -636,7 +637,7 @@ static void it_goes_on_when_there_is_room_again(void **state)
 	raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS);
 	assert_int_equal(next(50), GPUSHARE_E_TIMED_OUT);
 	raw_daemon_start(&raw_here, NULL);
-	taken = dup(0); /* in place of the one that the watch has lost */
+	taken = dup(0); /* takes the number that the watch's socket had */
 	set_room(0);
 	assert_int_equal(next(RAW_TIMEOUT_MS), GPUSHARE_E_LIMIT);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -671,8 +672,8 @@ static void a_directory_that_goes_may_come_back(void **state)
 	EXPECT(RESTART, "");
 }
 
-/* Its socket, which is the last descriptor that it opened: the watch finds another way, and does not
- * touch what is there now. */
+/* The program closes the watch's socket, the last descriptor that the watch opened, and takes
+ * its number. The watch connects anew and does not touch what has that number now. */
 static void a_program_that_takes_the_socket_keeps_its_own(void **state)
 {
 	int fd = gpushare_watch_fd(watch) + 2, pair[2];
@@ -696,7 +697,7 @@ static void a_program_that_takes_the_socket_keeps_its_own(void **state)
 	close(pair[1]);
 }
 
-/* That has stopped: nobody waits for longer than was said. */
+/* If the registry is stopped, no call waits longer than its limit. */
 static void a_registry_that_has_stopped(void **state)
 {
 	const struct gpushare_open_options options = {.directory = raw_here.directory,
@@ -728,7 +729,7 @@ static void a_childs_end_is_not_the_parents(void **state)
 	assert_int_equal(status, 0);
 	raw_say(raw_connect(&raw_here), raw_share("w"));
 	EXPECT(SHARE, "w");
-	/* One that stays does not keep the connection: it is shut down. */
+	/* A child that lives on does not keep the connection open, as the parent shuts it down. */
 	pid = raw_fork();
 	if (!pid)
 		for (;;)

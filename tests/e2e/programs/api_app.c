@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A program of gpushare's own API. See script.h for how it is told what to do. */
+/* A program that uses gpushare's API, driven by a script: see script.h. */
 #include <poll.h>
 
 #include "api_keep.h"
@@ -16,7 +16,7 @@ static struct gpushare_buffer **buffer_of(const char *slot)
 	return &buffers[(unsigned char)slot[0] & 127];
 }
 
-/* `what name: STATUS`; the sentence behind a failure goes to stderr. */
+/* Print `what name: STATUS`. On failure, print the explanation to stderr. */
 static void say(const char *what, const char *name, int status)
 {
 	printf("%s%s%s: %s\n", what, *name ? " " : "", name, status_name(status));
@@ -61,7 +61,7 @@ static void do_liststop(char **argument, int count)
 	say("liststop", "", gpushare_list(session, NULL, stop_at_once, NULL));
 }
 
-/* stat=NAME: what can be told without knowing the run; mine says whether this process owns it */
+/* stat=NAME: print what doesn't differ from run to run; mine says whether this process owns it */
 static void do_stat(char **argument, int count)
 {
 	struct gpushare_info info;
@@ -101,7 +101,7 @@ static void do_make(char **argument, int count)
 		printf("adopted\n");
 }
 
-/* what=NAME: how it lives */
+/* what=NAME: print its flags, its ttl, and whether its owner is alive */
 static void do_what(char **argument, int count)
 {
 	struct gpushare_info info;
@@ -134,7 +134,7 @@ static void do_walk(char **argument, int count)
 	printf("walk %s: %ld\n", argument[0], keep_walk(*buffer_of(argument[0])));
 }
 
-/* attach=SLOT,NAME[,WAIT_MS[,same|prefer|host]] */
+/* attach=SLOT,NAME[,WAIT_MS[,same|prefer|host|read]] */
 static void do_attach(char **argument, int count)
 {
 	struct gpushare_attach_options options = {0};
@@ -152,7 +152,7 @@ static void do_attach(char **argument, int count)
 		printf("read-only\n");
 }
 
-/* attachfor=SLOT,NAME[,DEVICE]: for that device */
+/* attachfor=SLOT,NAME[,DEVICE]: with DEVICE, map it for that device (on_device) */
 static void do_attachfor(char **argument, int count)
 {
 	const struct gpushare_attach_options options = {
@@ -187,7 +187,7 @@ static void do_state(char **argument, int count)
 		printf("state %s: %s\n", argument[0], gpushare_state_text(state));
 }
 
-/* same=SLOT,SLOT: one address? */
+/* same=SLOT,SLOT: print whether both have the same address */
 static void do_same(char **argument, int count)
 {
 	printf("same: %s\n", gpushare_pointer(*buffer_of(argument[0])) ==
@@ -241,7 +241,7 @@ static void do_save(char **argument, int count)
 	free(bytes);
 }
 
-/* share=SLOT,NAME,RAW,OFFSET,SIZE */
+/* share=SLOT,NAME,RAW,OFFSET,SIZE[,OPTIONS]: of the options only mode and group count */
 static void do_share(char **argument, int count)
 {
 	uint64_t pointer = *raw_of(argument[2]);
@@ -255,7 +255,7 @@ static void do_share(char **argument, int count)
 				buffer_of(argument[0])));
 }
 
-/* many=RAW,COUNT: so many names m000, m001, ... for parts of one allocation */
+/* many=RAW,COUNT: share COUNT parts of one allocation, as m000, m001, ... */
 static void do_many(char **argument, int count)
 {
 	uint64_t pointer = *raw_of(argument[0]);
@@ -272,7 +272,7 @@ static void do_many(char **argument, int count)
 	}
 }
 
-/* retag=NAME,COUNT: the same tag so many times, each with another value */
+/* retag=NAME,COUNT: set the same tag COUNT times, each time to another value */
 static void do_retag(char **argument, int count)
 {
 	struct gpushare_tag tag = {.key = "step"};
@@ -286,8 +286,8 @@ static void do_retag(char **argument, int count)
 }
 
 /*
- * gone=PID,NAME,LIMIT_MS: wait for the process to end, then for the name to go; LIMIT_MS counts
- * from the end of the process.
+ * gone=PID,NAME,LIMIT_MS: wait until the process ends, then until the name has gone. Print `late`
+ * if that takes more than LIMIT_MS from the end of the process.
  */
 static void do_gone(char **argument, int count)
 {
@@ -312,7 +312,7 @@ static void do_gone(char **argument, int count)
 		say("gone", argument[1], status);
 }
 
-/* inherit: what a forked child gets from the session it inherited */
+/* inherit: print what a call on the inherited session returns in a forked child */
 static void do_inherit(char **argument, int count)
 {
 	struct gpushare_info info;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_EVENT_H
 #define GPUSHARE_TESTS_API_EVENT_H
-/* Verbs of api_app for named events, and a stream whose work waits until it is let go. */
+/* Verbs of api_app for named events, and for a stream that waits from hold until letgo. */
 #include "api_raw.h"
 
 static struct gpushare_event **event_of(const char *slot)
@@ -11,10 +11,10 @@ static struct gpushare_event **event_of(const char *slot)
 	return &events[(unsigned char)slot[0] & 127];
 }
 
-static cu_stream held_stream; /* the driver's as in do_raw(): device 0, its primary context */
+static cu_stream held_stream; /* in the primary context of device 0, as in do_raw() */
 static volatile uint32_t *held_word;
 
-/* hold: the stream is made to wait; letgo: no longer */
+/* hold: create a stream that waits; letgo: let it continue */
 static void do_hold(char **argument, int count)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW), *word = NULL;
@@ -73,7 +73,7 @@ static void do_evopen(char **argument, int count)
 	    gpushare_event_open(session, argument[1], &options, event_of(argument[0])));
 }
 
-/* evrecord=SLOT[,held]: on the default stream, or on that one */
+/* evrecord=SLOT[,held]: on the default stream, or on the stream that hold created */
 static void do_evrecord(char **argument, int count)
 {
 	say("evrecord", argument[0],

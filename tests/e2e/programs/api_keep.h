@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_KEEP_H
 #define GPUSHARE_TESTS_API_KEEP_H
-/* Verbs of api_app for what outlives its owner, is read-only, or is wanted at one address. */
+/* For api_app's verbs: allocation options, and linked nodes in a buffer (nodes.h). */
 #include "api_raw.h"
 #include "gpushare.h"
 #include "nodes.h"
 
-/* keep+readonly+vmm+adopt+ttl:SECONDS+mode:OCTAL+group:NAME+gpu:ORDINAL, some of them, or none */
+/* Parse any of these, joined by +: the names of GPUSHARE_FLAGS, adopt, ttl:SECONDS, mode:OCTAL,
+ * group:NAME, gpu:ORDINAL, strange (a flag that the API doesn't define). */
 static struct gpushare_alloc_options keep_options(char *words)
 {
 	struct gpushare_alloc_options options = {.device = -1};
@@ -34,7 +35,7 @@ static struct gpushare_alloc_options keep_options(char *words)
 	return options;
 }
 
-/* The driver as an ordinary program has it: by device pointers, whatever they belong to. */
+/* The driver's copies by device pointer, as a program without gpushare makes them. */
 static cu_cuMemcpyHtoD_v2_call *keep_to;
 static cu_cuMemcpyDtoH_v2_call *keep_from;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_MAP_H
 #define GPUSHARE_TESTS_API_MAP_H
-/* Verbs of api_app for maps; over its slots, so that it comes after those. */
+/* Verbs of api_app for maps. They use its slots: include this file after these are defined. */
 
 #include "script_child.h"
 
@@ -28,7 +28,7 @@ static void do_map(char **argument, int count)
 		    gpushare_map(buffer, offset, length, access, map_of(argument[0])));
 }
 
-/* mapped=SLOT: what it is */
+/* mapped=SLOT: print the map's size, backend, caching, coherence and atom */
 static void do_mapped(char **argument, int count)
 {
 	static const char *const cachings[] = {
@@ -48,7 +48,7 @@ static void do_mapped(char **argument, int count)
 		       info.coherent ? "" : "not ", info.atom_size);
 }
 
-/* store=SLOT,OFFSET,VALUE and load=SLOT,OFFSET: a byte, by the CPU */
+/* store=SLOT,OFFSET,VALUE and load=SLOT,OFFSET: write or read a byte by the CPU */
 static void do_store(char **argument, int count)
 {
 	volatile unsigned char *data = gpushare_map_data(*map_of(argument[0]));
@@ -65,7 +65,8 @@ static void do_load(char **argument, int count)
 
 static const volatile unsigned char *map_address;
 
-/* address=SLOT: is it where the parent has it? Then peek=OFFSET loads from there, map or not. */
+/* address=SLOT: print whether the map has an address here, and remember that address. peek=OFFSET
+ * reads from the remembered address, even in a child where there is no map. */
 static void do_address(char **argument, int count)
 {
 	const void *data = gpushare_map_data(*map_of(argument[0]));
@@ -80,7 +81,7 @@ static void do_peek(char **argument, int count)
 	printf("peek: %d\n", map_address[script_number(argument[0])]);
 }
 
-/* apart=SLOT,SLOT: how far their addresses are from each other */
+/* apart=SLOT,SLOT: print the distance of their addresses */
 static void do_apart(char **argument, int count)
 {
 	const char *one = gpushare_map_data(*map_of(argument[0]));
@@ -108,7 +109,7 @@ static void do_unmap(char **argument, int count)
 	say("unmap", argument[0], gpushare_unmap(*map_of(argument[0])));
 }
 
-/* fdlimit=MORE: so many descriptors more than are open now */
+/* fdlimit=MORE: allow at most MORE more file descriptors from now on */
 static void do_fdlimit(char **argument, int count)
 {
 	int next = dup(0);
@@ -133,7 +134,8 @@ static int give_ones(void *data, size_t size, void *user)
 	return 0;
 }
 
-/* sum=BUFFER and ones=BUFFER: all of it through gpushare_read(), gpushare_write() */
+/* sum=BUFFER: add up all its bytes by gpushare_read(); ones=BUFFER: set all to 1 by
+ * gpushare_write() */
 static void do_sum(char **argument, int count)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
@@ -153,7 +155,7 @@ static void do_ones(char **argument, int count)
 	say("ones", argument[0], gpushare_write(buffer, 0, gpushare_size(buffer), give_ones, NULL));
 }
 
-/* where=BUFFER: has it an address, a device? */
+/* where=BUFFER: print whether it has an address, and its device */
 static void do_where(char **argument, int count)
 {
 	const struct gpushare_buffer *buffer = *buffer_of(argument[0]);

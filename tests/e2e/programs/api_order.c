@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hand-overs between processes, of frames that tell when they are torn.
- *   api_order crew CONSUMERS COUNT SLOTS WAY   one producer and so many consumers, all children
+ * Processes hand over frames, whose content shows if they are torn.
+ *   api_order crew CONSUMERS COUNT SLOTS WAY   one producer and CONSUMERS consumers, all children
  *   api_order produce NAME SLOTS COUNT WAY [PAUSE]
- *   api_order consume NAME SLOTS WAY [PAUSE]   until the producer goes; tells how many and its end
- *   api_order visit NAME SLOTS WAY   join, read some, leave, again and again until the producer goes;
- *                                    tells when it has read a dozen
- * WAY: host, stream, or mixed (every second process the one). With PAUSE a producer stops for ever when
- * it has written that frame and before it publishes it, a consumer while it has it; a producer whose WAY is
- * held, when it has had a stream publish it that never comes there. A producer begins when the file
- * $API_ORDER_GO is there.
+ *   api_order consume NAME SLOTS WAY [PAUSE]   until the producer ends; prints how many frames it
+ *                                              has read, and the last status
+ *   api_order visit NAME SLOTS WAY             join, read some frames, leave, repeatedly until the
+ *                                              producer ends; prints `visiting` after 12 frames
+ * WAY is host, stream, mixed (processes with an odd index use a stream, the others host) or, for a
+ * producer, held. PAUSE is a frame's number:
+ *   a producer stops for ever after it has written that frame and before it publishes it
+ *   a consumer stops for ever while it has acquired that frame
+ *   a producer whose WAY is held lets a stream publish that frame, and the stream waits for ever
+ * If $API_ORDER_GO is set, a producer waits until that file exists.
  */
 #include <signal.h>
 
@@ -59,11 +62,11 @@ static void hold_up(cu_stream stream)
 {
 	uint32_t *word = pinned(sizeof(*word));
 
-	*word = 0; /* for ever */
+	*word = 0; /* never set to 1 */
 	MUST(cu.cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
 }
 
-/* The staging slot is free when what was copied from it has been published. */
+/* A staging slot can be reused once the frame that was copied from it is published. */
 static void write_stream(struct gpushare_buffer *ring, const struct part *part, cu_stream stream,
 			 uint64_t *staging, uint64_t number)
 {
@@ -79,7 +82,7 @@ static void write_stream(struct gpushare_buffer *ring, const struct part *part, 
 	MUST(cu.cuMemcpyHtoDAsync_v2(gpushare_pointer(ring) + frame_offset(number, part->slots),
 				     from, FRAME, stream));
 	if (!is_held(part)) {
-		if (number == part->pause) /* all before it is published */
+		if (number == part->pause) /* the frames before it must be published */
 			MUST(gpushare_acquire_host(ring, number - 1, PATIENCE_MS, NULL));
 		stop_at(part, number, "written");
 	}
@@ -133,7 +136,8 @@ static int read_host(struct gpushare_buffer *ring, const struct part *part, uint
 	return 0;
 }
 
-/* What the stream was let through for is no frame. */
+/* If the producer has ended, the registry lets the stream through without a frame: then `published`
+ * is too low. */
 static int read_stream(struct gpushare_buffer *ring, const struct part *part, cu_stream stream,
 		       uint64_t *staging, uint64_t number)
 {
@@ -185,7 +189,7 @@ static void consume(const struct part *part, unsigned int index)
 	MUST(gpushare_close(session));
 }
 
-/* Whoever comes in the middle gets whole frames too, from the first that it is told on. */
+/* A process that joins midway gets whole frames too, from the number that gpushare_join() gives. */
 static void visit(const struct part *part)
 {
 	const struct gpushare_attach_options options = {.wait_ms = PATIENCE_MS};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hand-overs between processes by captured graphs: `api_order_graph CONSUMERS COUNT SLOTS`. For each frame
- * the producer captures a reclaim, its copy and a publication, each consumer an acquire, its copy and a
- * release, and launches that.
+ * `api_order_graph CONSUMERS COUNT SLOTS`: processes hand over frames by captured graphs. For each
+ * frame, the producer captures a reclaim, a copy and a publication, and launches the graph. Each
+ * consumer captures an acquire, a copy and a release, and launches that.
  */
 #include "order_crew.h"
 
@@ -23,7 +23,7 @@ struct part {
 	struct gpushare_buffer *ring;
 	cu_stream stream;
 	uint64_t *staging;
-	graph_exec execs[SLOTS_MAX]; /* that may be under way */
+	graph_exec execs[SLOTS_MAX]; /* those that may be running */
 };
 
 static void *look_up(const char *name)
@@ -68,7 +68,7 @@ static void launch(struct part *part, uint64_t number)
 	MUST(graphs.launch(*exec, part->stream));
 }
 
-/* What was launched SLOTS frames ago has been published, and is under way no more. */
+/* Before a slot is used again, wait until its frame is published: then its graph has ended. */
 static void produce(struct part *part)
 {
 	begin(part);

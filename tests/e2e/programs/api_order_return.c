@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A publisher that goes and returns while its streams have still to publish: `api_order_return`. Its frames
- * come from two streams in turn, an attachment each, both held up; who reads, the owner, must get none of
- * them before its turn, whichever stream goes on first, also while all who wait are let through.
+ * `api_order_return`: a publisher detaches and attaches again while its streams still have frames
+ * to publish. Its frames come from two waiting streams alternately, and each frame has its own
+ * attachment. The owner reads. It must not get any frame before its turn, whichever stream
+ * continues first, and even while the registry lets all waiting streams through.
  */
 #include <sys/mman.h>
 
@@ -12,7 +13,7 @@
 #define SETTLED_US 50000
 
 static int to_owner[2], to_publisher[2];
-static volatile int *let_go; /* how many of the streams were */
+static volatile int *let_go; /* in shared memory: 1 once the stream of frame 1 may continue */
 
 static struct gpushare_session *begin(void)
 {
@@ -29,7 +30,7 @@ static void hold_up(cu_stream stream, uint32_t *word)
 	MUST(cu.cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
 }
 
-/* The frame is there before: who detaches must not have a GPU at it. */
+/* Copy the frame by the CPU first: when a process detaches, no GPU may be using the buffer. */
 static struct gpushare_buffer *publish_once(struct gpushare_session *session, cu_stream stream,
 					    uint64_t number)
 {
@@ -64,7 +65,7 @@ static void publish(void)
 		MUST(gpushare_detach(ring));
 	}
 	usleep(SETTLED_US);
-	__atomic_store_n(&words[0], 1, __ATOMIC_SEQ_CST); /* of the even ones */
+	__atomic_store_n(&words[0], 1, __ATOMIC_SEQ_CST); /* for the even frames */
 	usleep(SETTLED_US);
 	ring = publish_once(session, streams[FRAMES % 2], FRAMES);
 	tell(to_owner[1]);

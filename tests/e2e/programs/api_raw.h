@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_RAW_H
 #define GPUSHARE_TESTS_API_RAW_H
-/* Memory that api_app makes through the driver, as a program would that shares its own. */
+/* Memory that api_app allocates by the driver, as programs do that share their own allocations. */
 
 #include "cuda/cuda_abi.h"
 #include "script.h"
@@ -13,7 +13,7 @@ static cu_deviceptr *raw_of(const char *slot)
 	return &pointers[(unsigned char)slot[0] & 127];
 }
 
-/* Memory of cuMemCreate, mapped and accessible; with a descriptor handle, or without any. */
+/* Return mapped and accessible memory of cuMemCreate; exportable: as a file descriptor. */
 static cu_deviceptr map_raw(void *library, size_t size, bool exportable)
 {
 	const cu_mem_prop prop = {
@@ -38,7 +38,7 @@ static cu_deviceptr map_raw(void *library, size_t size, bool exportable)
 	return pointer;
 }
 
-/* The driver, with the device's primary context current. */
+/* Make the device's primary context current. Return the handle of libcuda. */
 static void *raw_enter(int ordinal)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -58,8 +58,8 @@ static void *raw_enter(int ordinal)
 	return library;
 }
 
-/* raw=SLOT,SIZE[,managed|vmm|private]: memory of the program's own, made through the driver; vmm
- * and private are cuMemCreate's, with and without a handle type */
+/* raw=SLOT,SIZE[,managed|vmm|private]: allocate memory by the driver; vmm and private: by
+ * cuMemCreate, with and without a handle type */
 static void do_raw(char **argument, int count)
 {
 	void *library = raw_enter(0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Threads of one session: `api_threads together COUNT` has each ask once at the same time, and says how
- * long the slowest took; `api_threads cancel` cancels one that waits for the registry, and
- * `api_threads watch` one that waits for a notice without an end.
+ * Threads of one session. `api_threads together COUNT`: COUNT threads each ask the registry once,
+ * at the same time; prints how many milliseconds the slowest took. `api_threads cancel` cancels a
+ * thread that waits for the registry. `api_threads watch` cancels a thread that waits for a notice
+ * without a time limit.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 
 static struct gpushare_session *session;
 static pthread_barrier_t start;
-static _Atomic int waiting; /* the thread that is to be cancelled */
+static _Atomic int waiting; /* id of the thread to cancel; 0: it isn't ready */
 
 static void must(int good, const char *what)
 {
@@ -70,7 +71,7 @@ static void ask_together(unsigned int count)
 	printf("%ld\n", slowest_ms);
 }
 
-/* The caller's state is as it was, whichever it was, and the cancellation comes behind the call. */
+/* A call must restore the caller's cancel state, and the thread must be cancelled only after it. */
 static void *ask_cancelled(void *out_answer)
 {
 	int state = -1;
@@ -87,7 +88,7 @@ static void *ask_cancelled(void *out_answer)
 	return NULL;
 }
 
-/* Whether it sleeps in poll() or ppoll(). */
+/* Return whether the thread sleeps in poll() or ppoll(). */
 static int is_polling(int thread)
 {
 	char path[64], what[32] = "";
@@ -154,7 +155,7 @@ int main(int count, char **argument)
 	must(!gpushare_open(NULL, &session), "gpushare_open");
 	printf("open\n");
 	fflush(stdout);
-	getchar(); /* the registry is stopped meanwhile */
+	getchar(); /* for together and cancel, the test stops the registry before this returns */
 	if (!strcmp(argument[1], "together"))
 		ask_together(count > 2 ? (unsigned int)atoi(argument[2]) : 8);
 	else if (!strcmp(argument[1], "watch"))

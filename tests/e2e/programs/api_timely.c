@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * `api_timely CALL`: four threads make that public call twice while four others ask in a loop, all in one
- * session. It prints the milliseconds of the slowest of all. `api_timely` prints the calls that it knows.
- * `api_timely forked`: each call once in a forked child, and then in the parent; it prints what they answer.
+ * `api_timely CALL`: four threads make that public call twice while four others call
+ * gpushare_stat() in a loop, all in one session. Prints how many milliseconds the slowest call
+ * took. `api_timely` prints the calls that it knows. `api_timely forked` makes each call once in a
+ * forked child and then in the parent, and prints what they return.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -20,7 +21,7 @@
 #define ROUNDS 2
 #define ASKERS 4
 
-/* What the call takes, made while the registry still answers. */
+/* The object that a call needs. prepare() makes it while the registry still answers. */
 enum kind {
 	NOTHING,
 	OWNED,
@@ -48,7 +49,7 @@ struct thing {
 	void *tensor;
 };
 
-/* As dlpack.h has it. */
+/* The layout of DLManagedTensor in dlpack.h. */
 struct tensor {
 	char array[48];
 	void *context;
@@ -91,7 +92,7 @@ static int delete (struct tensor *tensor)
 	return 0;
 }
 
-/* X(name, what it takes, call): all but those that only tell what a struct holds */
+/* X(name, kind of object, call): all public calls except those that only read a struct */
 #define CALLS(X) \
 	X(gpushare_open, NOTHING, gpushare_open(NULL, &t->session)) \
 	X(gpushare_close, SESSION, gpushare_close(t->session)) \
@@ -224,7 +225,7 @@ static void attach(struct thing *thing)
 	must(!gpushare_attach(session, thing->theirs, NULL, &thing->buffer), "attach");
 }
 
-/* The driver makes its context at the first allocation, for as long as it takes: that is none of a limit's. */
+/* The first allocation creates the driver's context. The time limits don't cover that. */
 static void warm_up(void)
 {
 	struct thing first = {.name = ""};
@@ -234,7 +235,7 @@ static void warm_up(void)
 	must(!gpushare_free(first.buffer), "free");
 }
 
-/* A session of its own that has something of each sort to give back. */
+/* Open another session, and give it an attachment, a consumer and a buffer to release. */
 static void open_session(struct thing *thing)
 {
 	struct gpushare_buffer *buffer;
@@ -345,7 +346,8 @@ static void make_each(struct thing *each, const char *where)
 	fflush(stdout);
 }
 
-/* A child has nothing of its parent's, and takes nothing from it; a session of its own is as good as any. */
+/* In a forked child, calls on the parent's objects leave these intact for the parent. A session
+ * that the child opens itself works. */
 static void fork_all(void)
 {
 	static struct thing each[sizeof(calls) / sizeof(*calls)];
@@ -398,7 +400,7 @@ int main(int count, char **argument)
 		prepare(&things[i], i);
 	puts("open");
 	fflush(stdout);
-	getchar(); /* the registry is stopped meanwhile */
+	getchar(); /* returns after the test has stopped the registry */
 	pthread_barrier_init(&start, NULL, CALLERS + ASKERS);
 	for (int i = 0; i < CALLERS + ASKERS; i++)
 		must(!pthread_create(&threads[i], NULL, i < CALLERS ? run_calls : run_questions,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_TURNS_H
 #define GPUSHARE_TESTS_API_TURNS_H
-/* Verbs of api_app that do the same again and again. */
+/* Verbs of api_app that repeat calls, and context=. */
 #include "api_keep.h"
 #include "script_tally.h"
 #include "status.h"
 
-/* A context is current from here on: for the question how much memory is free. */
+/* context: make device 0's primary context current; mark needs one to ask for the free memory */
 static void do_context(char **argument, int count)
 {
 	raw_enter(0);
 }
 
-/* Did it go well? The first call that does not says how. */
+/* Return whether the call succeeded. The tally reports the first failure. */
 static bool went_well(struct tally *tally, uint64_t turn, const char *call, int status)
 {
 	if (status)
@@ -35,7 +35,7 @@ static void cycle_attach(struct tally *tally, uint64_t turn, const char *name, u
 		tally_failed(tally, turn, "it begins with %d", first);
 }
 
-/* cycle=COUNT,NAME,BYTE: attached so often, begins with BYTE, is detached */
+/* cycle=COUNT,NAME,BYTE: COUNT times, attach, check that the first byte is BYTE, and detach */
 static void do_cycle(char **argument, int count)
 {
 	struct tally tally = {0};
@@ -45,7 +45,7 @@ static void do_cycle(char **argument, int count)
 	printf("cycle: %d failed\n", tally.failed);
 }
 
-/* remake=COUNT,NAME,SIZE,OPTIONS: made so often, and freed */
+/* remake=COUNT,NAME,SIZE,OPTIONS: COUNT times, allocate and free */
 static void do_remake(char **argument, int count)
 {
 	struct gpushare_alloc_options options = keep_options(argument[3]);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_UNIFIED_H
 #define GPUSHARE_TESTS_API_UNIFIED_H
-/* Verbs of api_app for memory that the CPU has at the device pointer; over its slots. */
+/* Verbs of api_app for memory that the CPU can use at the device pointer. They use its slots:
+ * include this file after these are defined. */
 #include <sys/mman.h>
 
-/* cpuput=SLOT,OFFSET,VALUE and cpubyte=SLOT,OFFSET: by the CPU, at gpushare_pointer() */
+/* cpuput=SLOT,OFFSET,VALUE and cpubyte=SLOT,OFFSET: write or read a byte by the CPU, at
+ * gpushare_pointer() */
 static void do_cpuput(char **argument, int count)
 {
 	volatile unsigned char *data = (void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
@@ -26,14 +28,15 @@ static int read_by_cpu(void *to, uint64_t from, size_t size)
 	return 0;
 }
 
-/* cpuwalk=SLOT: what do_link() wrote, followed by the CPU */
+/* cpuwalk=SLOT: follow by the CPU the list that do_link() wrote */
 static void do_cpuwalk(char **argument, int count)
 {
 	printf("cpuwalk %s: %ld\n", argument[0],
 	       nodes_walk(gpushare_pointer(*buffer_of(argument[0])), read_by_cpu));
 }
 
-/* pointer=SLOT,FILE: its address, for block=FILE and at=SLOT,FILE in another process */
+/* pointer=SLOT,FILE: save its address to FILE. In another process, block=FILE maps a page at that
+ * address, and at=SLOT,FILE prints whether SLOT is there. */
 static void do_pointer(char **argument, int count)
 {
 	uint64_t pointer = gpushare_pointer(*buffer_of(argument[0]));
@@ -69,7 +72,7 @@ static void do_at(char **argument, int count)
 		   : "elsewhere");
 }
 
-/* mapat=MAP,FILE: the same of a map */
+/* mapat=MAP,FILE: as at=, for a map */
 static void do_mapat(char **argument, int count)
 {
 	printf("mapat %s: %s\n", argument[0],
@@ -88,10 +91,10 @@ static void do_array(char **argument, int count)
 				 strtoull(argument[3], NULL, 0), &options, buffer_of(argument[0])));
 }
 
-/* another: a second session of this process, used from now on */
+/* another: open another session and use it from now on */
 static void do_another(char **argument, int count)
 {
-	static struct gpushare_session *earlier[8]; /* what they have stays */
+	static struct gpushare_session *earlier[8]; /* they stay open */
 	static size_t used;
 
 	if (used == sizeof(earlier) / sizeof(*earlier))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_APP_DRIVER_H
 #define TESTS_E2E_APP_DRIVER_H
-/* A plain driver program's beginning: libcuda is loaded and its calls looked up, as a program does that is
- * linked with nothing; the first GPU's primary context. */
+/* How a plain driver program starts: it isn't linked against libcuda, so it loads libcuda and looks
+ * up its calls. It retains the first GPU's primary context. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void *find(void *library, const char *symbol)
 	return found;
 }
 
-/* The library, for what else is to be looked up in it. */
+/* Return the handle of libcuda, for more look-ups. */
 static void *start(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much of its thread's stack each driver call takes, in bytes: a line a call, "CALL BYTES".
- *   app_stack STACK WAY...   WAY: malloc, managed, async; hold: a cuMemAlloc that stays;
- *   touch=FILE; await=FILE
- * The stack has STACK bytes; each call's part is what it writes of the rest that was painted before. Each way
- * is gone three times, so that what is only done the first time is told apart.
+ * Prints how many bytes of its thread's stack each driver call takes: a line "CALL BYTES" per call.
+ *   app_stack STACK WAY...   WAY: malloc, managed, async; hold: a cuMemAlloc without a free;
+ *                            touch=FILE; await=FILE
+ * The thread's stack has STACK bytes. The unused part is painted before each call, and BYTES is how
+ * far down the call has overwritten the paint. Each way runs three times, so that the test can tell
+ * the first call from later ones, which do less.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +27,7 @@ static unsigned char *stack;
 static size_t stack_size;
 static char **ways;
 
-/* From the stack's end up to where this function stands, less what painting itself takes. */
+/* Paint the stack from its lowest address up to this frame, less 256 bytes for painting itself. */
 __attribute__((noinline)) static void paint(void)
 {
 	volatile unsigned char *end = (unsigned char *)__builtin_frame_address(0) - 256;
@@ -35,7 +36,7 @@ __attribute__((noinline)) static void paint(void)
 		*at = PAINT;
 }
 
-/* How far below its caller's frame something was written. */
+/* Return how many bytes below this frame have been overwritten. */
 __attribute__((noinline)) static size_t written(void)
 {
 	const unsigned char *top = __builtin_frame_address(0), *at = stack;
@@ -91,7 +92,7 @@ static void *work(void *user)
 
 int main(int argc, char **argv)
 {
-	static char line[4096]; /* printf() takes none of the stack for it */
+	static char line[4096]; /* so that printf() has no buffer on the stack */
 	pthread_attr_t attributes;
 	pthread_t thread;
 	void *library;

@@ -4,9 +4,9 @@
 #include "cuda/cuda_abi.h"
 #include "gpu_script.h"
 
-/* N(call): the other ways to make and free memory, and what goes with them (drv_ways.h,
- * drv_streams.h). Their newest versions are the ones that we declare: a runtime may be asked for
- * them by name. */
+/* N(call): calls for the other ways to allocate and free memory, and related ones (drv_ways.h,
+ * drv_streams.h). Of those that rt_app uses, cuda_abi.h declares the newest version, which the
+ * runtime finds by the bare name. rt_app replaces cuCtxGetDevice. */
 #define DRV_CALLS_WAYS(N) \
 	N(cuCtxGetDevice) \
 	N(cuDeviceGetDefaultMemPool) \
@@ -50,7 +50,7 @@
 	N(cuStreamEndCapture) \
 	N(cuGraphDestroy)
 
-/* Contexts: what their bare names mean has changed too often. */
+/* Calls for contexts. A list of their own: their bare names have meant several versions. */
 #define DRV_CALLS_CONTEXTS(N) \
 	N(cuDevicePrimaryCtxRelease) \
 	N(cuDevicePrimaryCtxRelease_v2) \
@@ -60,7 +60,7 @@
 	N(cuCtxDestroy) \
 	N(cuCtxDestroy_v2)
 
-/* What every driver program needs from the start. */
+/* The calls that every driver program needs. */
 #define DRV_CALLS_MAIN(N) \
 	N(cuInit) \
 	N(cuDeviceGet) \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * `drv_cancel COUNT SIZE [HELD]`: COUNT threads, one after another, allocate and free until they are cancelled
- * at any moment. Each has HELD bytes besides, and frees what it has as it ends.
+ * `drv_cancel COUNT SIZE [HELD]`: COUNT threads run, one after another. Each allocates and frees
+ * SIZE bytes in a loop until it is cancelled, at a moment that differs from thread to thread. Each
+ * holds another HELD bytes. When it ends, its cleanup handlers free what it holds.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_DRV_CONTEXTS_H
 #define TESTS_E2E_DRV_CONTEXTS_H
-/* Contexts that come and go. An argument v1 takes the call's first generation. */
+/* Verbs that create and destroy contexts. The argument v1 selects the call without suffix _v2. */
 #include "drv_calls.h"
 
 static cu_context drv_context; /* the primary one */
@@ -12,7 +12,7 @@ static cu_context *drv_context_of(const char *letter)
 	return &drv_contexts[(unsigned char)letter[0] & 127];
 }
 
-/* ctxnew=LETTER: it is current then */
+/* ctxnew=LETTER: create a context; the driver makes it current */
 static void verb_ctxnew(char **argument, int count)
 {
 	gpu_say("ctxnew", argument[0], DRV(cuCtxCreate_v2)(drv_context_of(argument[0]), 0, 0));
@@ -53,7 +53,7 @@ static void verb_primary(char **argument, int count)
 	gpu_say("primary", argument[0], code);
 }
 
-/* nullout=SIZE: no place for the pointer */
+/* nullout=SIZE: allocate with NULL as the place for the pointer */
 static void verb_nullout(char **argument, int count)
 {
 	gpu_say("nullout", argument[0], DRV(cuMemAlloc_v2)(NULL, script_number(argument[0])));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A driver program, linked, one library of which has allocated slot e before main. */
+/* A driver program, linked against libcuda. It also links lib_linked_early.so, which has allocated
+ * slot e before main(). */
 #include "drv_calls.h"
 #include "early.h"
 

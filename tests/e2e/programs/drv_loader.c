@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A driver program that loads, looks up and unloads as its script says; nothing is loaded before.
- * A handle's name is its first letter, but for `default`, `next` and `self`. After use=H the verbs
- * of gpu_script.h go through what was found in H.
+ * A driver program whose script loads libraries, looks up symbols and unloads libraries. It starts
+ * without libcuda. H is a handle: `default`, `next`, `self`, or a name of which the first letter
+ * counts. After use=H, the verbs of gpu_script.h call the driver functions found in H.
  */
 #include <link.h>
 #include <malloc.h>
@@ -68,7 +68,7 @@ static void verb_open(char **argument, int count)
 	library->base = map->l_addr;
 }
 
-/* close=H: is it really gone, or does somebody else hold it? */
+/* close=H: print whether the library was unloaded or stays loaded */
 static void verb_close(char **argument, int count)
 {
 	struct library *library = library_of(argument[0]);
@@ -81,7 +81,7 @@ static void verb_close(char **argument, int count)
 	library->handle = NULL;
 }
 
-/* block=H: something else takes the place of what was closed. */
+/* block=H: map a page at the closed library's address, so that it can't load there again */
 static void verb_block(char **argument, int count)
 {
 	void *place = (void *)library_of(argument[0])->base;
@@ -91,7 +91,7 @@ static void verb_block(char **argument, int count)
 		script_stop("the place is taken");
 }
 
-/* find=H,NAME: whether it is there, or dlerror's own words */
+/* find=H,NAME: print whether dlsym() finds it, or the text of dlerror() */
 static void verb_find(char **argument, int count)
 {
 	void *handle = handle_of(argument[0]);
@@ -106,7 +106,7 @@ static void verb_find(char **argument, int count)
 		printf("find %s: and a message: %s\n", argument[1], text);
 }
 
-/* owner=H,NAME: the file whose function that is */
+/* owner=H,NAME: print the file that the function found is from */
 static void verb_owner(char **argument, int count)
 {
 	void *found = dlsym(handle_of(argument[0]), argument[1]);
@@ -118,7 +118,7 @@ static void verb_owner(char **argument, int count)
 		printf("owner %s: %s\n", argument[1], strrchr(info.dli_fname, '/') + 1);
 }
 
-/* long=H,LENGTH: a name that begins as the driver's do and never seems to end */
+/* long=H,LENGTH: look up a name of LENGTH bytes that begins with a driver call's name */
 static void verb_long(char **argument, int count)
 {
 	size_t length = script_number(argument[1]);
@@ -150,7 +150,7 @@ static void verb_call(char **argument, int count)
 		printf("call %s: missing\n", argument[1]);
 }
 
-/* both=H,H,COUNT: look-ups in the two in turn; does the heap grow? */
+/* both=H,H,COUNT: COUNT look-ups in the two alternately; print whether the heap grows */
 static void verb_both(char **argument, int count)
 {
 	void *handles[2] = {handle_of(argument[0]), handle_of(argument[1])};
@@ -181,7 +181,8 @@ static void *find_plain(void *handle, const char *name)
 	return dlsym(handle, name);
 }
 
-/* use=H, or use=H,libc: through the C library's own dlsym, which dlvsym finds past everybody's */
+/* use=H[,libc]: with libc, look up by the C library's own dlsym, which dlvsym() finds even if a
+ * preloaded library replaces dlsym */
 static void verb_use(char **argument, int count)
 {
 	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
@@ -206,7 +207,8 @@ static void *race_find(void *unused)
 	return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") ? (void *)1 : NULL;
 }
 
-/* race=PATH,MICROSECONDS: a thread's first look-up while a constructor of PATH looks up, too */
+/* race=PATH,MICROSECONDS: load PATH, whose constructor looks up symbols. After the delay, another
+ * thread makes its first look-up. */
 static void verb_race(char **argument, int count)
 {
 	pthread_t thread;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A driver program that asks for its calls at run time. The first argument is how: dlsym; gpa
- * (cuGetProcAddress of CUDA 11.3); gpa2 (of 12.0, symbolStatus NULL as the runtime does); gpa2s
- * (with a symbolStatus); chain (the cuGetProcAddress that cuGetProcAddress itself answers).
- * dlsym_t, gpa_t and gpa2_t: the entries of the per-thread default stream.
+ * A driver program that looks up its calls at run time. The first argument says how:
+ *   dlsym
+ *   gpa    cuGetProcAddress of CUDA 11.3
+ *   gpa2   cuGetProcAddress_v2 of CUDA 12.0, with symbolStatus NULL as the runtime does
+ *   gpa2s  the same with a symbolStatus
+ *   chain  the cuGetProcAddress that cuGetProcAddress_v2 itself returns
+ *   dlsym_t, gpa_t, gpa2_t  the same for the per-thread default stream
  */
 #include "drv_calls.h"
 
@@ -26,7 +29,7 @@ static int version_of(const char *call)
 	return 0;
 }
 
-/* Entries of the per-thread stream are there from CUDA 7.0 on. */
+/* The driver has entries for the per-thread default stream from CUDA 7.0 on. */
 static int version_for(const char *call, bool per_thread)
 {
 	int version = version_of(call);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_DRV_MANAGED_H
 #define TESTS_E2E_DRV_MANAGED_H
-/* Managed memory: by the CPU, what is told of it, and advice. */
+/* Verbs for managed memory: access by the CPU, pointer attributes, prefetches and advice. */
 #include "drv_streams.h"
 
-/* poke=SLOT,OFFSET,VALUE and peek=SLOT,OFFSET: by the CPU */
+/* poke=SLOT,OFFSET,VALUE and peek=SLOT,OFFSET: write or read a byte by the CPU */
 static void verb_poke(char **argument, int count)
 {
 	volatile unsigned char *data = (void *)(uintptr_t)gpu_slot(argument[0])->pointer;
@@ -20,7 +20,8 @@ static void verb_peek(char **argument, int count)
 	printf("peek %s: %d\n", argument[0], data[script_number(argument[1])]);
 }
 
-/* about=SLOT,OFFSET: what both calls tell of it, less what differs from run to run */
+/* about=SLOT[,OFFSET]: print the attributes of that pointer, without what differs from run to run.
+ * `!`: cuPointerGetAttribute and cuPointerGetAttributes return different values. */
 static void verb_about(char **argument, int count)
 {
 	cu_pointer_attribute asked[] = {
@@ -60,7 +61,7 @@ static void verb_about(char **argument, int count)
 	printf("\n");
 }
 
-/* prefetch=SLOT,SIZE and advise=SLOT,SIZE: to device 0, in each generation */
+/* prefetch=SLOT,SIZE and advise=SLOT,SIZE: for device 0, by both versions of the call */
 static void verb_prefetch(char **argument, int count)
 {
 	cu_deviceptr at = gpu_slot(argument[0])->pointer;
@@ -82,7 +83,7 @@ static void verb_advise(char **argument, int count)
 	printf(" %d\n", DRV(cuMemAdvise_v2)(at, size, SET_PREFERRED_LOCATION, here));
 }
 
-/* attachmem=SLOT,LETTER: to that stream, all of it */
+/* attachmem=SLOT,LETTER: attach all of it to that stream */
 static void verb_attachmem(char **argument, int count)
 {
 	enum { SINGLE = 4 };

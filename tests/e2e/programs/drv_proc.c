@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Everything that cuGetProcAddress and cuGetProcAddress_v2 can be asked, and what they answer: the
- * result, the status, and the name under which dlsym gives the same pointer. `drv_proc owners`
- * prints whose each pointer is instead: the driver's or the preload's.
+ * Calls cuGetProcAddress and cuGetProcAddress_v2 with all kinds of arguments, and prints the
+ * result, the status, and the name for which dlsym() returns the same pointer. `drv_proc owners`
+ * prints instead whether each pointer is the driver's or the preload's.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -33,7 +33,7 @@ static struct {
 
 static cu_cuGetProcAddress_call *get4;
 static cu_cuGetProcAddress_v2_call *get5;
-static bool null4, null5; /* a NULL result is answered, not written through */
+static bool null4, null5; /* a call with a NULL result pointer returns, it doesn't crash */
 
 static void bare_of(char *to, size_t room, const char *name)
 {
@@ -42,7 +42,7 @@ static void bare_of(char *to, size_t room, const char *name)
 	snprintf(to, room, "%.*s", generation ? (int)(generation - name) : INT_MAX, name);
 }
 
-/* Each symbol, its per-thread twins, and the bare name, which is the 32-bit generation's. */
+/* Look up each symbol, its per-thread variants, and its bare name: that of the 32-bit version. */
 static void learn(void *library)
 {
 	size_t count = 0;
@@ -149,7 +149,7 @@ static void ask_odd(void)
 	}
 }
 
-/* Whether a call with a NULL result comes back, tried in a child. */
+/* Try in a child whether a call with a NULL result pointer returns. */
 static bool survives_null(int parameters)
 {
 	int status = -1;
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 
 	if (!library)
 		return 1;
-	setvbuf(stdout, NULL, _IOLBF, 0); /* what was printed is there, should a call end us */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* keeps what was printed if a call crashes */
 	get4 = (cu_cuGetProcAddress_call *)dlsym(library, "cuGetProcAddress");
 	get5 = (cu_cuGetProcAddress_v2_call *)dlsym(library, "cuGetProcAddress_v2");
 	printf("entries:%s%s\n", get4 ? " cuGetProcAddress" : "",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Linked statically: there is no loader to preload anything. */
+/* Linked statically: no dynamic loader runs, so nothing is preloaded. */
 #include "script.h"
 
 int main(int argc, char **argv)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_DRV_STREAMS_H
 #define TESTS_E2E_DRV_STREAMS_H
-/* Streams that stand still, and streams that are captured. */
+/* Verbs for streams that wait, and for captured streams. */
 
 #include "drv_ways.h"
 
-static uint32_t *drv_flags; /* in host memory: one a stream, by its letter; 1 lets it go on */
+static uint32_t *drv_flags; /* in host memory: one per stream letter; 1 lets it continue */
 
 static cu_stream drv_stream(const char *letter)
 {
 	return drv_streams[(unsigned char)letter[0] & 127];
 }
 
-/* stream=LETTER: one that waits for no other */
+/* stream=LETTER: create one that doesn't wait for the default stream */
 static void verb_stream(char **argument, int count)
 {
 	gpu_say("stream", argument[0],
@@ -32,7 +32,7 @@ static uint32_t *drv_flag(const char *letter)
 	return &drv_flags[(unsigned char)letter[0] & 127];
 }
 
-/* stall=LETTER: what is given to the stream from now on waits ... */
+/* stall=LETTER: let the stream's later work wait for go= or gosoon= */
 static void verb_stall(char **argument, int count)
 {
 	uint32_t *flag = drv_flag(argument[0]);
@@ -43,7 +43,7 @@ static void verb_stall(char **argument, int count)
 	    DRV(cuStreamWaitValue32_v2)(drv_stream(argument[0]), (uintptr_t)flag, 1, CU_WAIT_GEQ));
 }
 
-/* ... for go=LETTER, which also waits until the stream has done it all. */
+/* go=LETTER: let the stream continue, and wait until all its work is done */
 static void verb_go(char **argument, int count)
 {
 	__atomic_store_n(drv_flag(argument[0]), 1, __ATOMIC_SEQ_CST);
@@ -52,12 +52,12 @@ static void verb_go(char **argument, int count)
 
 static void *drv_let_go(void *flag)
 {
-	usleep(50000); /* so that a call that doesn't wait is back by then */
+	usleep(50000); /* a call that doesn't wait has returned by then */
 	__atomic_store_n((uint32_t *)flag, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
 
-/* ... or for gosoon=LETTER, which waits for nothing itself. */
+/* gosoon=LETTER: let the stream continue after 50 ms, without waiting here */
 static void verb_gosoon(char **argument, int count)
 {
 	pthread_t thread;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `drv_unload LIBRARY`: a publication is captured, the library is closed, and the graph is launched. The
- * library is opened again to ask what was published.
+ * `drv_unload LIBRARY`: capture a publication into a graph, dlclose() LIBRARY, and launch the
+ * graph. Then load LIBRARY again and print the last published number.
  */
 #include <dlfcn.h>
 #include <gpushare.h>

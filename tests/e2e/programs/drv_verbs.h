@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_DRV_VERBS_H
 #define TESTS_E2E_DRV_VERBS_H
-/* struct gpu over the driver API. The program that includes this defines DRV(call) first. */
+/* Fills in struct gpu with the driver API. Define DRV(call) before including this file. */
 #include "drv_contexts.h"
 #include "drv_managed.h"
 #include "drv_streams.h"
 #include "gpu_many.h"
 
-/* Threads of their own have no current context: alloc= sets it. */
+/* A new thread has no current context: drv_alloc() sets the one of this call. */
 static int drv_device(int ordinal)
 {
 	cu_device device;

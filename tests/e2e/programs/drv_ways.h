@@ -2,8 +2,8 @@
 #ifndef TESTS_E2E_DRV_WAYS_H
 #define TESTS_E2E_DRV_WAYS_H
 /*
- * Every way in which the driver gives and takes memory: alloc, pitch, managed, async, pool, vmm.
- * Whoever includes this defines DRV(call) first. No context is made current here.
+ * Every way to allocate and free memory by the driver: alloc, pitch, managed, async, pool, vmm.
+ * Define DRV(call) before including this file. Its functions don't make a context current.
  */
 #include "drv_calls.h"
 #include "script_marks.h"
@@ -21,7 +21,7 @@ static cu_mem_prop drv_prop(void)
 	return prop;
 }
 
-/* An object of the slot's size, at the slot's address. */
+/* Create memory of the slot's size and map it at the slot's address. */
 static int drv_map(struct gpu_slot *slot)
 {
 	cu_mem_prop prop = drv_prop();
@@ -66,7 +66,7 @@ static int drv_drop_vmm(struct gpu_slot *slot)
 	return result ? result : DRV(cuMemAddressFree)(slot->pointer, slot->size);
 }
 
-/* 64 rows of one 64th each */
+/* Allocate 64 rows, each with a 64th of the slot's size. */
 static int drv_make_pitch(struct gpu_slot *slot, cu_deviceptr *pointer)
 {
 	size_t pitch = 0;
@@ -78,7 +78,8 @@ static int drv_make_pitch(struct gpu_slot *slot, cu_deviceptr *pointer)
 
 static cu_mem_pool drv_pools[128];
 
-/* A letter's, that poolnew= made, else the default one of the current device. */
+/* Return the pool that poolnew=LETTER created. If there is none, return the current device's
+ * default pool. */
 static cu_mem_pool drv_pool(const char *letter)
 {
 	cu_mem_pool pool = drv_pools[(unsigned char)letter[0] & 127];
@@ -124,7 +125,7 @@ static int drv_ways_drop(struct gpu_slot *slot, const char *way, char stream)
 	return DRV(cuMemFree_v2)(slot->pointer);
 }
 
-/* poolnew=LETTER[,exportable]: one of the current device */
+/* poolnew=LETTER[,exportable]: create a pool on the current device */
 static void verb_poolnew(char **argument, int count)
 {
 	cu_pool_props props = {.allocType = CU_ALLOCATION_PINNED,
@@ -150,7 +151,7 @@ static unsigned long long drv_pool_number(cu_mem_pool pool, int attribute)
 	return value;
 }
 
-/* pool=LETTER: its statistics */
+/* pool=LETTER: print its statistics */
 static void verb_pool(char **argument, int count)
 {
 	cu_mem_pool pool = drv_pool(argument[0]);
@@ -161,7 +162,7 @@ static void verb_pool(char **argument, int count)
 	       drv_pool_number(pool, CU_POOL_RESERVED_HIGH));
 }
 
-/* poolset=LETTER,ATTRIBUTE,VALUE: by the attribute's number */
+/* poolset=LETTER,ATTRIBUTE,VALUE: ATTRIBUTE is a number of enum CUmemPool_attribute */
 static void verb_poolset(char **argument, int count)
 {
 	cu_pool_attribute attribute = (cu_pool_attribute)script_number(argument[1]);
@@ -191,7 +192,7 @@ static void verb_poolaccess(char **argument, int count)
 		DRV(cuMemPoolSetAccess)(drv_pool(argument[0]), &access, 1));
 }
 
-/* frompool=SLOT,LETTER: does the driver say that the memory is that pool's? */
+/* frompool=SLOT,LETTER: print 0 if the driver says that the memory is from that pool, else -1 */
 static void verb_frompool(char **argument, int count)
 {
 	cu_mem_pool pool = NULL;
@@ -201,7 +202,7 @@ static void verb_frompool(char **argument, int count)
 	gpu_say("frompool", argument[0], code ? code : pool == drv_pool(argument[1]) ? 0 : -1);
 }
 
-/* memset=SLOT,VALUE,SIZE: by the current device */
+/* memset=SLOT,VALUE,SIZE: set bytes by the current device */
 static void verb_memset(char **argument, int count)
 {
 	gpu_say("memset", argument[0],
@@ -210,7 +211,7 @@ static void verb_memset(char **argument, int count)
 				   script_number(argument[2])));
 }
 
-/* remap=SLOT: another object at the address of the one that was there */
+/* remap=SLOT: unmap and release the memory, and map new memory at the same address */
 static void verb_remap(char **argument, int count)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
@@ -225,7 +226,7 @@ static void verb_handle(char **argument, int count)
 	gpu_say("handle", argument[0], DRV(cuMemRelease)(gpu_slot(argument[0])->object));
 }
 
-/* retain=SLOT: one more handle of what is mapped there, and its release */
+/* retain=SLOT: get one more handle of what is mapped there, and release it */
 static void verb_retain(char **argument, int count)
 {
 	void *pointer = (void *)(uintptr_t)gpu_slot(argument[0])->pointer;
@@ -237,14 +238,15 @@ static void verb_retain(char **argument, int count)
 		gpu_say("retain", argument[0], DRV(cuMemRelease)(handle));
 }
 
-/* unmap=SLOT,SIZE: so much of it */
+/* unmap=SLOT,SIZE: unmap the first SIZE bytes */
 static void verb_unmap(char **argument, int count)
 {
 	gpu_say("unmap", argument[0],
 		DRV(cuMemUnmap)(gpu_slot(argument[0])->pointer, script_number(argument[1])));
 }
 
-/* range=SLOT: size and offset of the allocation, as the driver tells both ways */
+/* range=SLOT: print the allocation's size and the slot's offset in it, from cuMemGetAddressRange
+ * and from the pointer attributes */
 static void verb_range(char **argument, int count)
 {
 	cu_deviceptr pointer = gpu_slot(argument[0])->pointer, base = 0, start = 0;
@@ -260,7 +262,8 @@ static void verb_range(char **argument, int count)
 	       range, pointer - start);
 }
 
-/* told=SLOT: what the driver says of the pointer, in every way that it can be asked */
+/* told=SLOT: print what three calls return that ask the driver about the pointer; `nothing`: the
+ * last one has set the range's start to 0 */
 static void verb_told(char **argument, int count)
 {
 	cu_deviceptr pointer = gpu_slot(argument[0])->pointer, start = 1;
@@ -283,14 +286,14 @@ static size_t drv_room(void)
 	return free_bytes;
 }
 
-/* taken=LABEL: how much of the memory that was free at `mark` is not, in MiB */
+/* taken=LABEL: print by how many MiB free memory has shrunk since `mark` */
 static void verb_taken(char **argument, int count)
 {
 	printf("taken %s: %lld\n", argument[0],
 	       ((long long)marks_then.free_bytes - (long long)drv_room()) >> 20);
 }
 
-/* brim=SIZE: allocate until little more than that is free */
+/* brim=SIZE: allocate until little more than SIZE bytes are free */
 static void verb_brim(char **argument, int count)
 {
 	size_t left = script_number(argument[0]), room = drv_room(), piece = room;
@@ -306,7 +309,7 @@ static void verb_brim(char **argument, int count)
 	printf("brim: %s\n", room <= left + (4 << 20) ? "full" : "not full");
 }
 
-/* ipcget=SLOT,FILE: the program's own IPC handle of it */
+/* ipcget=SLOT,FILE: save the driver's IPC handle of it, as a program without gpushare does */
 static void verb_ipcget(char **argument, int count)
 {
 	cu_ipc_mem_handle handle;

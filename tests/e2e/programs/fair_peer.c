@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Peers of a registry that serves several users.
+ * Clients of a registry that serves several users.
  *
  *   fair_peer look NAME COUNT DIRECTORY IDLE_DIRECTORY
- *       look NAME up at both registries by turns; print `flooded P50_US P90_US idle P50_US P90_US failed COUNT connections COUNT`
+ *       look NAME up at both registries alternately; print
+ *       `flooded P50_US P90_US idle P50_US P90_US failed COUNT connections COUNT`
  *   fair_peer WAY UID DIRECTORY
- *       become that user and flood the registry in that way until killed; print `begun` when it has begun:
- *       half      10,000 connections that say nothing
+ *       become that user and flood the registry by WAY until killed; print `begun` once it floods:
+ *       half      10,000 connections that send nothing
  *       failing   look-ups of missing names, many at a time
- *       listing   lists of everything
- *       lingering descriptors whose close() waits for another process
- *       releasing 100,000 names that go at once
- *       unlinking 100,000 buffers that go at once, whose names were unlinked before
- *       unread    1,000 connections that ask and never read
+ *       listing   lists of all names
+ *       lingering file descriptors whose close() waits for another process
+ *       releasing 100,000 names that end with one connection
+ *       unlinking 100,000 buffers that end with one connection, whose names were unlinked before
+ *       unread    1,000 connections that send requests and never read the answers
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,7 +87,7 @@ static int dial(const char *socket_name, int type)
 	return fd;
 }
 
-/* One after the other of the same kind in one buffer. */
+/* Write a request to `wire` at offset `at`. Return the offset behind it. */
 static size_t put(size_t at, uint32_t id, const request *what)
 {
 	const size_t header = SP_HEADER_SIZE + SP_ID_SIZE;
@@ -99,7 +100,7 @@ static size_t put(size_t at, uint32_t id, const request *what)
 	return at + header + size;
 }
 
-/* Greeted, and hello said. */
+/* Connect, and send the greeting and hello. Return the connection. */
 static int greeted(void)
 {
 	request hello = {.which_verb = gpushare_Request_hello_tag};
@@ -114,7 +115,8 @@ static int greeted(void)
 	return fd;
 }
 
-/* Messages that came from now on, as far as they are whole; `rest` bytes of the last one are missing. */
+/* Counts the complete messages that arrive. Of the current one, `have` header bytes have arrived,
+ * or `rest` bytes of id and body are missing. */
 struct reader {
 	uint8_t header[SP_HEADER_SIZE];
 	size_t have, rest;
@@ -148,7 +150,7 @@ static void read_some(int fd, struct reader *reader)
 	}
 }
 
-/* Greeted, and both answers are read. */
+/* As greeted(), but also read the answers to the greeting and hello. */
 static int asking(struct reader *reader)
 {
 	int fd = greeted();
@@ -163,7 +165,7 @@ static int asking(struct reader *reader)
 	return fd;
 }
 
-/* The registry dropped it. What it sent before is read. */
+/* Return whether the registry has closed the connection. Discards what it has sent. */
 static bool is_closed(int fd)
 {
 	ssize_t got = recv(fd, wire, sizeof(wire), MSG_DONTWAIT);
@@ -214,12 +216,13 @@ static void failing(void)
 	}
 }
 
-/* Each connection asks as long as its socket takes more. One that the registry drops is opened again. */
+/* Each connection sends requests while its socket accepts more. If the registry closes one, open a
+ * new one. */
 static void unread(void)
 {
 	static struct {
 		int fd;
-		size_t at; /* of the requests in `wire` that are being sent */
+		size_t at; /* offset in `asks` of what to send next */
 	} peers[UNREAD];
 	request look = {.which_verb = gpushare_Request_lookup_tag};
 	char asks[sizeof(wire)];
@@ -285,7 +288,7 @@ static void listing(void)
 		pause();
 }
 
-/* A TCP socket with unsent data that nobody reads: its last close() takes LINGER_S. */
+/* Return a TCP socket with unsent data that no peer reads: its last close() takes LINGER_S. */
 static int lingering_socket(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -322,7 +325,8 @@ static void send_slow(void)
 	close(slow);
 }
 
-/* The last reference is mostly the registry's: the sender closes its own at once. The other end stays open here. */
+/* Let a child send the socket to the registry. This process and the child close it at once, so that
+ * mostly the registry closes the last reference. The accepted end stays open here. */
 static void send_lingering(void)
 {
 	slow = lingering_socket();
@@ -350,7 +354,7 @@ static void lingering(void)
 	}
 }
 
-/* `unlinks`: each name at once, so that only the buffers stay until the connection ends. */
+/* With `unlinks`, unlink each name at once: only the buffers stay until the connection ends. */
 static void release(bool unlinks)
 {
 	request share = {.which_verb = gpushare_Request_share_tag};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_GPU_MANY_H
 #define TESTS_E2E_GPU_MANY_H
-/* Allocations by every way, many at once, and where they land. */
+/* Verbs that allocate by every way, allocate from many threads, and compare addresses. */
 #include <stdatomic.h>
 
 #include "gpu_script.h"
@@ -23,7 +23,7 @@ static void verb_make(char **argument, int count)
 	gpu_say("make", argument[0], code);
 }
 
-/* drop=SLOT[,WAY[,STREAM]]: freed as its way wants it, or as another does */
+/* drop=SLOT[,WAY[,STREAM]]: free it by the way of its allocation, or by WAY */
 static void verb_drop(char **argument, int count)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
@@ -34,20 +34,21 @@ static void verb_drop(char **argument, int count)
 	    gpu.drop(slot, count > 1 ? argument[1] : slot->way, count > 2 ? argument[2][0] : '\0'));
 }
 
-/* at=SLOT,FROM,OFFSET: a pointer into another slot's memory */
+/* at=SLOT,FROM,OFFSET: let SLOT point into FROM's memory */
 static void verb_at(char **argument, int count)
 {
 	*gpu_slot(argument[0]) = *gpu_slot(argument[1]);
 	gpu_slot(argument[0])->pointer += script_number(argument[2]);
 }
 
-/* foreign=SLOT,ADDRESS: a pointer that nobody handed out */
+/* foreign=SLOT,ADDRESS: let SLOT be a pointer that no allocation returned */
 static void verb_foreign(char **argument, int count)
 {
 	gpu_slot(argument[0])->pointer = script_number(argument[1]);
 }
 
-/* again=SLOT,NEW,TRIES: allocate and free as SLOT, which is free, was until its address comes */
+/* again=SLOT,NEW,TRIES: allocate NEW by the way and size of SLOT, which has been freed. Free NEW
+ * and try again, TRIES times at most, until it has SLOT's address. */
 static void verb_again(char **argument, int count)
 {
 	struct gpu_slot *was = gpu_slot(argument[0]), *now = gpu_slot(argument[1]);
@@ -65,7 +66,7 @@ static void verb_again(char **argument, int count)
 	printf("again %s: not the same address\n", argument[0]);
 }
 
-/* apart=SLOT,SLOT: in different 2 MiB blocks? */
+/* apart=SLOT,SLOT: print whether they are in different 2 MiB blocks */
 static void verb_apart(char **argument, int count)
 {
 	printf("apart %s %s: %s\n", argument[0], argument[1],
@@ -77,7 +78,7 @@ static void verb_apart(char **argument, int count)
 static _Atomic uint64_t many_pointers[MANY_POINTERS];
 static atomic_int many_failures;
 static atomic_bool many_stop;
-static int many_each; /* allocations or rounds a thread */
+static int many_each; /* allocations or rounds per thread */
 static size_t many_size;
 
 static void many_run(int threads, void *(*run)(void *number))
@@ -106,7 +107,7 @@ static void *many_hoard(void *number)
 	return NULL;
 }
 
-/* hoard=THREADS,COUNT,SIZE: so many allocations in each of so many threads, kept */
+/* hoard=THREADS,COUNT,SIZE: each thread makes COUNT allocations and keeps them */
 static void verb_hoard(char **argument, int count)
 {
 	many_each = (int)script_number(argument[1]);
@@ -117,7 +118,7 @@ static void verb_hoard(char **argument, int count)
 	printf("hoard: %d failed\n", atomic_load(&many_failures));
 }
 
-/* release: free what hoard and churn have kept */
+/* release: free what hoard= and churn= have kept */
 static void verb_release(char **argument, int count)
 {
 	int failed = 0;
@@ -140,7 +141,7 @@ static void *many_churn(void *number)
 		_Atomic uint64_t *place = &many_pointers[rand_r(&seed) % 256];
 		uint64_t pointer = atomic_exchange(place, 0), made = 0;
 
-		/* Freed by whichever thread comes by, made by whichever finds the place empty. */
+		/* Any thread frees what it finds in a place, or allocates for an empty place. */
 		if (pointer) {
 			if (gpu.free(pointer))
 				atomic_fetch_add(&many_failures, 1);
@@ -157,7 +158,7 @@ static void *many_churn(void *number)
 	return NULL;
 }
 
-/* churn=THREADS,ROUNDS,SIZE,FILE: random allocations and frees; how many are left goes to FILE */
+/* churn=THREADS,ROUNDS,SIZE,FILE: random allocations and frees; write to FILE how many are left */
 static void verb_churn(char **argument, int count)
 {
 	char text[16];
@@ -183,7 +184,8 @@ static void *many_storm(void *unused)
 	return NULL;
 }
 
-/* What a child that was forked off a busy parent may well do; it ends either way. */
+/* The child of a busy parent allocates and frees: both may fail, but must not hang (alarm). It ends
+ * by exit() or by _exit(). */
 static void many_storm_child(int number, uint64_t inherited)
 {
 	uint64_t pointer = 0;
@@ -196,7 +198,7 @@ static void many_storm_child(int number, uint64_t inherited)
 	_exit(0);
 }
 
-/* storm=CHILDREN,SIZE: one thread allocates and frees without end, the other forks children */
+/* storm=CHILDREN,SIZE: one thread allocates and frees in a loop while the other forks children */
 static void verb_storm(char **argument, int count)
 {
 	int children = (int)script_number(argument[0]), bad = 0, late = 0, status;
@@ -246,7 +248,8 @@ static void many_pace_begin(struct many_pace *pace)
 	clock_gettime(CLOCK_MONOTONIC, &pace->began);
 }
 
-/* A call that gave up its CPU has waited for another process, however busy the machine is. */
+/* A voluntary context switch shows that the call waited for another process. Other load on the
+ * machine causes only involuntary ones. */
 static void many_pace_end(struct many_pace *pace)
 {
 	struct timespec now;
@@ -265,7 +268,7 @@ static void many_pace_end(struct many_pace *pace)
 		pace->waited_us = us;
 }
 
-/* paced=LABEL,ROUNDS,SIZE: an allocation and a free each millisecond; how many of them waited */
+/* paced=LABEL,ROUNDS,SIZE: allocate and free once per millisecond; print how many calls waited */
 static void verb_paced(char **argument, int count)
 {
 	struct many_pace pace = {.waited = 0};
@@ -291,7 +294,7 @@ static void verb_paced(char **argument, int count)
 	       pace.waited_us);
 }
 
-/* One turn: what is allocated begins with `byte`, if it is to, and is freed. */
+/* Allocate, read the first byte, and free. The byte must equal `byte`; NULL: any. */
 static void many_turn(struct tally *tally, uint64_t turn, size_t size, const char *byte)
 {
 	const char *call = "alloc";
@@ -311,7 +314,7 @@ static void many_turn(struct tally *tally, uint64_t turn, size_t size, const cha
 		tally_failed(tally, turn, "%s: %d", call, code);
 }
 
-/* cycle=COUNT,SIZE[,BYTE]: so often one is made, begins with BYTE, and is freed */
+/* cycle=COUNT,SIZE[,BYTE]: COUNT times, allocate, check that the first byte is BYTE, and free */
 static void verb_cycle(char **argument, int count)
 {
 	struct tally tally = {0};

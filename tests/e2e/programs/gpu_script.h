@@ -2,8 +2,8 @@
 #ifndef TESTS_E2E_GPU_SCRIPT_H
 #define TESTS_E2E_GPU_SCRIPT_H
 /*
- * The verbs of a program that uses a GPU, over whatever way of reaching it the program fills in.
- * The program knows nothing of gpushare.
+ * Verbs of a program that uses a GPU and knows nothing of gpushare. The program fills in `gpu`: the
+ * calls of the API that it uses.
  */
 
 #include "nodes.h"
@@ -21,8 +21,8 @@ struct gpu {
 	int (*free)(uint64_t pointer);
 	int (*write)(uint64_t to, const void *from, size_t size);
 	int (*read)(void *to, uint64_t from, size_t size);
-	/* By any of the API's ways; size is the slot's. Stream is a letter, '\0' the default one.
-	 */
+	/* Allocate and free by one of the API's ways; the slot has the size. `stream` is a letter;
+	 * '\0': the default stream. */
 	int (*make)(struct gpu_slot *slot, const char *way, char stream);
 	int (*drop)(struct gpu_slot *slot, const char *way, char stream);
 };
@@ -32,8 +32,8 @@ static struct gpu gpu;
 static struct gpu_slot {
 	uint64_t pointer;
 	size_t size;	 /* of the whole allocation */
-	uint64_t object; /* of a mapping */
-	char way[24];	 /* it was made */
+	uint64_t object; /* way vmm: handle of the mapped memory */
+	char way[24];	 /* by which it was allocated */
 } gpu_slots[128];
 
 static bool gpu_shows_errno;
@@ -44,7 +44,7 @@ static struct gpu_slot *gpu_slot(const char *name)
 	return &gpu_slots[(unsigned char)name[0] & 127];
 }
 
-/* `verb slot: code`, and errno as the call left it where the script asked for that. */
+/* Print `verb slot: code`, and errno as the call left it if the script has the verb errno. */
 static void gpu_say(const char *verb, const char *slot, int code)
 {
 	int error = errno;
@@ -82,7 +82,7 @@ static void verb_alloc(char **argument, int count)
 	gpu_say("alloc", argument[0], code);
 }
 
-/* pitch=SLOT,WIDTH,HEIGHT: prints the bytes of the whole allocation, which the device decides */
+/* pitch=SLOT,WIDTH,HEIGHT: print the size of the whole allocation; the device decides it */
 static void verb_pitch(char **argument, int count)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
@@ -166,7 +166,7 @@ static void *gpu_alloc_from_thread(void *size)
 	return (void *)(intptr_t)gpu.alloc(&pointer, (size_t)(uintptr_t)size);
 }
 
-/* threads=COUNT,SIZE: so many threads allocate at the same time */
+/* threads=COUNT,SIZE: COUNT threads allocate at the same time */
 static void verb_threads(char **argument, int count)
 {
 	int threads = (int)script_number(argument[0]), failed = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A preloaded library that says when the runtime's cudaMalloc and the loader's dlclose pass by. */
+/* A preloaded library that reports each call of cudaMalloc and dlclose and passes it on. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A preloaded library that has a dlsym of its own, as tracers and quota limiters do. It knows one
- * name that nobody else does, and passes all others on to the C library's.
+ * A preloaded library that has a dlsym of its own, as tracers and quota limiters do. It answers the
+ * name wrapper_answer itself, and passes all others on to the C library's dlsym.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@ static int answer(void)
 	return 21;
 }
 
-/* Not strcmp: a sanitizer looks up its own strcmp through us before that works. */
+/* Not strcmp(): a sanitizer looks up the real strcmp through this dlsym before its own works. */
 static bool is_mine(const char *name)
 {
 	const char *mine = "wrapper_answer";

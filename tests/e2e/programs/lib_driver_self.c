@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A part of the driver: tests load it under a name that begins with libcuda.so. What it looks up is
- * the driver's own business.
+ * Stands for a part of the driver: tests load it under a name that begins with libcuda.so. Its
+ * look-ups must find the driver's own functions, not the preload's.
  */
 #include <dlfcn.h>
 #include <string.h>

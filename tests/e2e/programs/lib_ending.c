@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A library with a static destructor that still has something to do. */
+/* A library whose destructor calls the function that ending_call() was given. */
 #include <stddef.h>
 
 void ending_call(void (*call)(void));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preloaded into a daemon: the file LIB_HOLDS has the most bytes that a thread has written by pwrite() between taking a
- * lock and releasing one, and the most microseconds of CPU that it has spent there. What others do on the machine doesn't
- * count.
+ * Preloaded into a daemon: measures what threads do between taking a mutex and releasing one. The
+ * file $LIB_HOLDS gets the most bytes written by pwrite() there, and the most microseconds of CPU
+ * time. Other load on the machine doesn't change these.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A preloaded library in the classic style: it replaces getppid() and cuMemAlloc_v2() and calls the
- * next one of each. Its own count goes out at the end.
+ * next one of each. If there is none, or if it finds itself, it ends the process with exit code 98.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A library whose constructor allocates: it runs before those of whatever was preloaded. */
+/* A library whose constructor allocates. A program that links it runs that constructor before the
+ * constructors of preloaded libraries. */
 #include "early.h"
 
 int early_code = -1;

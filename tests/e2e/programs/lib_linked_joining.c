@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A library whose constructor lets a thread allocate and waits for it, while the loader has its lock. */
+/* A library whose constructor, under the loader's lock, waits for a thread that allocates. */
 #include <pthread.h>
 #include <stdio.h>
 

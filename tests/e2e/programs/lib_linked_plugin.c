@@ -36,11 +36,11 @@ int plugin_alloc(void)
 {
 	int code = cuMemAlloc_v2(&pointers[count++], 1 << 20);
 
-	made += !code; /* no tail call: it is this library that calls */
+	made += !code; /* no tail call: the caller's address must be in this library */
 	return code;
 }
 
-/* Through RTLD_DEFAULT, which means this plug-in's own scope however it was loaded. */
+/* Look up by RTLD_DEFAULT, which searches this plug-in's scope even if it was loaded RTLD_LOCAL. */
 int plugin_alloc_found(void)
 {
 	cu_cuMemAlloc_v2_call *found =

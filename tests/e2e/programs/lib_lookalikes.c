@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A library whose names begin as the driver's do and which has nothing to do with it. */
+/* A library unrelated to the driver, with function names that begin like the driver's. */
 int cublasCreate(void);
 int curl_easy_init(void);
 int cuMemAlloc_v3(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preloaded before us: the NTH allocation that libgpushare_shim.so itself asks for finds no memory;
- * NTH is in LIB_MALLOC_NTH. How many it asked for goes to the file LIB_MALLOC_COUNT at the end.
+ * Preloaded before libgpushare_shim.so: the $LIB_MALLOC_NTH-th allocation that the shim itself
+ * makes fails. At the end, the number of its allocations goes to the file $LIB_MALLOC_COUNT.
  */
 #include <errno.h>
 #include <fcntl.h>

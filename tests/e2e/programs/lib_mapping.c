@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A plug-in with libgpushare.a in it: maps buffer w for the CPU, for a program that knows nothing of us. */
+/* A plug-in with libgpushare.a in it, for a program without gpushare: maps buffer w for the CPU. */
 #include <stdio.h>
 
 #include "gpushare.h"

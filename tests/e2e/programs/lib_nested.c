@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A preloaded library that replaces cuMemAlloc_v2() and goes on, for twice the size, to what dlsym finds in libcuda. */
+/* A preloaded library that replaces cuMemAlloc_v2(): it calls the one that dlsym() finds in
+ * libcuda, with twice the size. */
 #include <dlfcn.h>
 
 #include "cuda/cuda_abi.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A file system where no file has two names: of one without a name so far a link is made. */
+/* Preloaded: emulates a file system without hard links. Only a call with flags, which names an
+ * O_TMPFILE file, succeeds. */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>

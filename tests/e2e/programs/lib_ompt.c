@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * As OpenMP runtimes find a tool: a weak ompt_start_tool of their own, which asks for the next one.
- * A dlsym that loses its caller finds this one again and again.
+ * Finds a tool as OpenMP runtimes do: their own weak ompt_start_tool looks up the next one. If a
+ * replaced dlsym hides the real caller, the look-up finds this function again.
  */
 #include <dlfcn.h>
 #include <stdio.h>

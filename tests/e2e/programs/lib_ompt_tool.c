@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* An OpenMP tool, which looks for another one behind it: at its start, and when it is called. */
+/* An OpenMP tool that looks up the next tool, in its constructor and when it is called. */
 #include <dlfcn.h>
 #include <stdio.h>
 

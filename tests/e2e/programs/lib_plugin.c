@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A plug-in, loaded RTLD_LOCAL: RTLD_DEFAULT means its own scope only when dlsym knows who asks. */
+/* A plug-in, loaded RTLD_LOCAL: RTLD_DEFAULT searches its scope only if dlsym knows the caller. */
 #include <dlfcn.h>
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Its constructor, with the loader's lock held, takes its time and then looks up. */
+/* A library whose constructor, under the loader's lock, sleeps for 1 ms and looks up symbols. */
 #include <dlfcn.h>
 #include <time.h>
 

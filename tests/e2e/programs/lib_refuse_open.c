@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A file system that knows no O_DIRECT (NO_DIRECT=1) or no files without a name (NO_TMPFILE=1). */
+/* Preloaded: emulates a file system without O_DIRECT (NO_DIRECT=1) or O_TMPFILE (NO_TMPFILE=1). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A plug-in with a runtime of its own: built with the static and with the shared one. */
+/* A plug-in that uses the CUDA runtime; built once with the static and once with the shared one. */
 #include <cuda_runtime_api.h>
 
 int runtime_alloc(void);
@@ -12,7 +12,7 @@ int runtime_alloc(void)
 {
 	int code = (int)cudaMalloc(&pointer, 4 << 20);
 
-	made += !code; /* no tail call: it is this library that calls */
+	made += !code; /* no tail call: the caller's address must be in this library */
 	return code;
 }
 

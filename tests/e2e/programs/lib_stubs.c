@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Functions of somebody's own whose names are the driver's, the runtime's, or nearly so. */
+/* Unrelated functions with names of the driver or the runtime, or similar names. */
 #define STUBS(S) \
 	S(cudnnCreate, 1) \
 	S(cuMemAllocSomething, 2) \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A library with a hash table of the old kind only. */
+/* A library with DT_HASH but without DT_GNU_HASH (--hash-style=sysv). */
 #include <unistd.h>
 
 int lib_sysv_data = 3;

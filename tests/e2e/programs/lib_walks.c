@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A preloaded library that counts walks of the loaded objects, and the objects that they visit. */
+/* A preloaded library that counts calls of dl_iterate_phdr(), and the objects that they visit. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ int dl_iterate_phdr(visitor *visit, void *user)
 	return real(count, &walk);
 }
 
-/* Since the last time. */
+/* Each returns its count since its last call. */
 int walks_made(void)
 {
 	return atomic_exchange(&made, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A library that uses CUDA where there is any: its references to driver and runtime are weak. */
+/* A library that uses CUDA only if it is loaded: its references to driver and runtime are weak. */
 #include <stdio.h>
 
 #include "cuda/cuda_abi.h"

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_NODES_H
 #define TESTS_E2E_NODES_H
-/* A structure in device memory that hangs together by device pointers. */
+/* A list in device memory, linked by device pointers. */
 #include <stddef.h>
 #include <stdint.h>
 
-/* NODES_COUNT of them, each pointing to the one before; the first is the last that was written. */
+/* The list has NODES_COUNT nodes. Each points to the node written before it; the last one written
+ * is the head. */
 struct node {
 	uint64_t next; /* a device pointer */
 	uint64_t value;
 };
 #define NODES_COUNT 100
 
-/* How each lies in the buffer: apart, and not in order. */
+/* Return a node's address: each node has a page of its own, and they are not in order. */
 static inline uint64_t node_at(uint64_t buffer, int number)
 {
 	return buffer + (uint64_t)(number * 37 % NODES_COUNT) * 4096;
 }
 
-/* What `write` says; the buffer holds NODES_COUNT pages. */
+/* Write the list into a buffer of NODES_COUNT pages. Return the error code of write(), or 0. */
 static inline int nodes_link(uint64_t buffer, int (*write)(uint64_t, const void *, size_t))
 {
 	uint64_t before = 0;
@@ -33,7 +34,7 @@ static inline int nodes_link(uint64_t buffer, int (*write)(uint64_t, const void 
 	return code;
 }
 
-/* The sum of what hangs together; -1: one of the pointers leads nowhere. */
+/* Follow the list. Return the sum of its values, or -1 if a pointer can't be read. */
 static inline long nodes_walk(uint64_t buffer, int (*read)(void *, uint64_t, size_t))
 {
 	struct node node = {node_at(buffer, NODES_COUNT - 1), 0};

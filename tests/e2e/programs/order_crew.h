@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_ORDER_CREW_H
 #define TESTS_E2E_ORDER_CREW_H
-/* What the processes of api_order share: the driver, frames that tell when they are torn, words. */
+/* For api_order and its variants: the driver's calls, frames whose content shows if they are torn,
+ * and one-byte messages between the processes. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <gpushare.h>
@@ -15,7 +16,7 @@
 
 #include "cuda/cuda_abi.h"
 
-#define WORDS 1024 /* of a frame */
+#define WORDS 1024 /* per frame */
 #define FRAME ((size_t)WORDS * sizeof(uint64_t))
 #define PATIENCE_MS 60000
 
@@ -34,7 +35,7 @@ static inline void must(int good, const char *what)
 }
 #define MUST(call) must((call) == 0, #call)
 
-/* The driver, with device 0's primary context current. */
+/* Load the driver, and make device 0's primary context current. */
 static inline void crew_start_cuda(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -93,9 +94,9 @@ static inline void hear(int fd)
 	must(read(fd, &byte, 1) == 1, "hearing from the others");
 }
 
-/* What each process of a crew has to speak to who started it. */
+/* The ends of pipes by which a child tells crew_run() that it is ready, and waits for its go. */
 struct crew_pipes {
-	int ready, go; /* -1: nobody is told, nobody is waited for */
+	int ready, go; /* -1: don't tell, don't wait */
 };
 
 static inline void crew_fork(void (*work)(void *part, unsigned int index), void *part,
@@ -111,8 +112,8 @@ static inline void crew_fork(void (*work)(void *part, unsigned int index), void 
 	_exit(0);
 }
 
-/* The producer, which is index 0, waits until all consumers have told that they are there. False: one of
- * them failed. */
+/* Run a producer, which is index 0, and `consumers` consumers. The producer starts after all
+ * consumers are ready. Return false if a process failed. */
 static inline bool crew_run(unsigned int consumers, struct crew_pipes *pipes,
 			    void (*work)(void *part, unsigned int index), void *part)
 {

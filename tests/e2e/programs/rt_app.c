@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* A plain CUDA runtime program. See script.h for how it is told what to do. */
+/* A plain CUDA runtime program, driven by a script: see script.h. */
 #include <cuda_runtime_api.h>
 
 #include "drv_calls.h"
 
-/* entry-WAY and what has no name in the runtime: the driver's calls, as the runtime finds them. */
+/* Driver calls, which cudaGetDriverEntryPoint() finds: for the ways entry-WAY, and for verbs that
+ * the runtime has no call for. */
 #define ENTRIES(N) N(cuMemAlloc_v2) N(cuMemAllocPitch_v2) N(cuMemFree_v2) DRV_CALLS_WAYS(N)
 static struct {
 #define N(call) cu_##call##_call *call;
@@ -28,7 +29,8 @@ static void find_entry(void **call, const char *symbol)
 		*call = (void *)drv_not_found;
 }
 
-/* From CUDA 13 on the runtime finds another call of that name, which wants the context told too. */
+/* Stands in for cuCtxGetDevice: from CUDA 13 on, the runtime finds another call of that name, which
+ * also takes a context. */
 static cu_result current_device(cu_device *out_device)
 {
 	return (cu_result)cudaGetDevice(out_device);
@@ -93,7 +95,7 @@ static int make_pool(void **pointer, size_t size, cudaStream_t stream)
 	return code ? code : (int)cudaMallocFromPoolAsync(pointer, size, pool, stream);
 }
 
-/* 64 rows of one 64th each; of a 3D one 8 by 8 */
+/* Allocate 64 rows, each with a 64th of the slot's size; make_3d(): 8 by 8 rows. */
 static int make_pitch(void **pointer, struct gpu_slot *slot)
 {
 	size_t pitch = 0;
@@ -202,7 +204,7 @@ static void *wait_often(void *count)
 	return NULL;
 }
 
-/* waits=THREADS,COUNT: each so often */
+/* waits=THREADS,COUNT: each thread synchronizes the default stream COUNT times */
 static void verb_waits(char **argument, int count)
 {
 	uint64_t threads = script_number(argument[0]), often = script_number(argument[1]);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * A runtime program that allocates through the driver's entry points as cudaGetDriverEntryPoint
- * gives them. The first argument is its flags: 0, 1 (legacy stream), 2 (a stream for each thread).
+ * A runtime program that allocates by driver calls, which it gets from cudaGetDriverEntryPoint().
+ * The first argument is the flags for that: 0, 1 (legacy stream), 2 (per-thread default stream).
  */
 #include <cuda_runtime_api.h>
 
 #include "cuda/cuda_abi.h"
 #include "gpu_script.h"
 
-/* Deprecated in CUDA 13, and still what programs use. */
+/* cudaGetDriverEntryPoint() is deprecated in CUDA 13, but programs still use it. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static unsigned long long flags;

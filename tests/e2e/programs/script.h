@@ -2,9 +2,9 @@
 #ifndef TESTS_E2E_SCRIPT_H
 #define TESTS_E2E_SCRIPT_H
 /*
- * A test program's arguments are its script: words `verb` or `verb=argument,argument`, carried out
- * in order, one line of stdout each at most. What may differ from run to run is never printed.
- * This part knows no GPU: files to meet at, ways to end, children, descriptors, time.
+ * A test program's arguments are its script: words `verb` or `verb=argument,argument`, executed in
+ * order. Verbs avoid printing what may differ from run to run. The verbs of this file use no GPU:
+ * files for synchronization, ways to end, children, file descriptors, time limits.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ struct script_verb {
 static volatile sig_atomic_t script_sigchlds;
 static long script_limit_ms;				       /* 0: none */
 static char **script_at;				       /* the next word */
-static const struct script_verb *script_tables[SCRIPT_TABLES]; /* asked in order */
+static const struct script_verb *script_tables[SCRIPT_TABLES]; /* searched in order */
 
 __attribute__((noreturn)) static inline void script_stop(const char *what)
 {
@@ -109,7 +109,7 @@ static void verb_remove(char **argument, int count)
 
 static void verb_await(char **argument, int count)
 {
-	long deadline = script_now_ms() + 240000; /* below what a test may take on a GPU */
+	long deadline = script_now_ms() + 240000; /* less than a test's limit on a GPU */
 
 	while (access(argument[0], F_OK)) {
 		if (script_now_ms() > deadline)
@@ -118,7 +118,7 @@ static void verb_await(char **argument, int count)
 	}
 }
 
-/* Every later verb that takes longer says so. */
+/* within=MS: every later verb that takes longer prints `late` */
 static void verb_within(char **argument, int count)
 {
 	script_limit_ms = (long)script_number(argument[0]);
@@ -139,7 +139,7 @@ static void verb_abort(char **argument, int count)
 	abort();
 }
 
-/* fork=exit, fork=_exit: a child that ends so, at once, and is reaped. */
+/* fork=exit, fork=_exit: fork a child that ends at once in that way, and reap it */
 static void verb_fork(char **argument, int count)
 {
 	pid_t child = fork();
@@ -155,8 +155,8 @@ static void verb_fork(char **argument, int count)
 	printf("child: %d\n", status);
 }
 
-/* forkhold=FILE[,raw]: a child that stays, its pid in FILE, with all that it inherited; `raw`: no handler of
- * pthread_atfork() runs. */
+/* forkhold=FILE[,raw]: fork a child that keeps all that it inherited until it is killed; its pid
+ * goes to FILE. raw: by the clone system call, so that no handler of pthread_atfork() runs. */
 static void verb_forkhold(char **argument, int count)
 {
 	pid_t child = count > 1 ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
@@ -183,7 +183,7 @@ static void verb_sigchld(char **argument, int count)
 	sigaction(SIGCHLD, &action, NULL);
 }
 
-/* What the program can see of children: signals so far, and what wait() says. */
+/* children: print how many SIGCHLDs have arrived, and what waitpid() finds */
 static void verb_children(char **argument, int count)
 {
 	pid_t child = waitpid(-1, NULL, WNOHANG);
@@ -223,8 +223,8 @@ static void verb_census(char **argument, int count)
 	       script_count("/proc/self/fd") - 1, sockets);
 }
 
-/* sockets=close, or sockets=steal,FILE[,BELOW]: FILE takes the place of every unix socket, of those
- * below that number, which are counted. */
+/* sockets=close: close every Unix socket. sockets=steal,FILE[,BELOW]: replace every Unix socket by
+ * FILE; with BELOW, only file descriptors below that number, and print how many. */
 static void verb_sockets(char **argument, int count)
 {
 	int file = count > 1 ? open(argument[1], O_RDWR | O_CREAT, 0600) : -1;
@@ -249,7 +249,7 @@ static void verb_closefrom(char **argument, int count)
 		close(fd);
 }
 
-/* cramp=SIZE: the address space grows by no more than that from now on */
+/* cramp=SIZE: let the address space grow by at most SIZE from now on */
 static void verb_cramp(char **argument, int count)
 {
 	struct rlimit limit = {.rlim_max = RLIM_INFINITY};
@@ -270,7 +270,7 @@ static void verb_chroot(char **argument, int count)
 		script_stop("chroot failed");
 }
 
-/* Leave an error message for dlerror() ... */
+/* pend=NAME: leave an error message pending for dlerror() */
 static void verb_pend(char **argument, int count)
 {
 	dlerror();
@@ -278,7 +278,7 @@ static void verb_pend(char **argument, int count)
 		script_stop("pend: such a symbol exists");
 }
 
-/* ... and see whether it is still there. */
+/* dlerror: print the pending error message */
 static void verb_dlerror(char **argument, int count)
 {
 	const char *text = dlerror();
@@ -353,7 +353,7 @@ static inline void script_do(const char *word)
 		printf("late: %s took %ld ms\n", word, script_now_ms() - began_ms);
 }
 
-/* Carry out `words`; the program's exit code. */
+/* Execute `words`. Return the program's exit code. */
 static inline int script_run(const struct script_verb *own, char **words)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);

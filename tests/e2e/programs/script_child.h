@@ -2,10 +2,13 @@
 #ifndef TESTS_E2E_SCRIPT_CHILD_H
 #define TESTS_E2E_SCRIPT_CHILD_H
 /*
- * child=HOW,COUNT[,stays]: the next COUNT words are a child's to do. How it is made: fork, double
- * (a grandchild whose parent has ended), clone (the bare system call: no fork handlers run), first
- * (that, and it is the first process of a pid namespace); or exec, vfork, spawn, which begin this
- * program anew with those words. One that stays is not waited for before reap.
+ * child=HOW,COUNT[,stays]: a child executes the next COUNT words. With `stays`, only reap waits for
+ * it. HOW is one of:
+ *   fork
+ *   double              a grandchild whose parent has ended
+ *   clone               the raw system call: no fork handlers run
+ *   first               as clone, but the child is the first process of a pid namespace
+ *   exec, vfork, spawn  the child executes this program again, with those words
  */
 #include <sched.h>
 #include <spawn.h>
@@ -16,8 +19,8 @@
 
 extern char **environ;
 static char **child_argv;    /* the program's own */
-static int child_prefix = 1; /* how many of them come before the script */
-static int child_gate[2];    /* a grandchild's end closes it */
+static int child_prefix = 1; /* how many of child_argv come before the script */
+static int child_gate[2];    /* a pipe that is closed when the grandchild ends */
 
 static void child_words(int count)
 {
@@ -123,7 +126,7 @@ static void verb_child(char **argument, int count)
 	child_say(argument[0], status);
 }
 
-/* become=COUNT: this process begins the program anew, with the next COUNT words */
+/* become=COUNT: this process executes the program again, with the next COUNT words */
 static void verb_become(char **argument, int count)
 {
 	char *argv[CHILD_WORDS];
@@ -149,7 +152,7 @@ static const struct script_verb child_verbs[] = {
     {NULL, 0, 0, NULL},
 };
 
-/* Before script_run(). */
+/* Call it before script_run(). */
 static inline void child_use(char **argv)
 {
 	child_argv = argv;

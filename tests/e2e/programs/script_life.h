@@ -2,8 +2,8 @@
 #ifndef TESTS_E2E_SCRIPT_LIFE_H
 #define TESTS_E2E_SCRIPT_LIFE_H
 /*
- * Verbs about threads, and about what a process does when it ends. Some verbs have another word as
- * their argument, its `=` written as a comma: thread=free,a does free=a in a thread.
+ * Verbs for threads, signals, and what a process does when it ends. WORD stands for another word of
+ * a script with a comma in place of its `=`: thread=free,a executes free=a in a thread.
  */
 #include <pthread.h>
 #include <sys/time.h>
@@ -40,7 +40,7 @@ static void verb_thread(char **argument, int count)
 	pthread_join(thread, NULL);
 }
 
-/* cancel=WORD: in a thread that is cancelled meanwhile */
+/* cancel=WORD: execute WORD in a thread, and cancel the thread after 300 ms */
 static void verb_cancel(char **argument, int count)
 {
 	char word[LIFE_WORD];
@@ -61,13 +61,13 @@ static int life_laters;
 static char life_destructor[LIFE_WORD];
 static char life_library_destructor[LIFE_WORD];
 
-/* Handlers run the last registered first, and so do the words. */
+/* The handler registered last runs first, so take the last word first. */
 static void life_at_exit(void)
 {
 	script_do(life_later[--life_laters]);
 }
 
-/* later=WORD: in an atexit handler that is registered now */
+/* later=WORD: register an atexit handler that executes WORD */
 static void verb_later(char **argument, int count)
 {
 	if (life_laters == LIFE_HANDLERS)
@@ -76,7 +76,7 @@ static void verb_later(char **argument, int count)
 	atexit(life_at_exit);
 }
 
-/* last=WORD: in the program's static destructors */
+/* last=WORD: execute WORD in a destructor of the program */
 static void verb_last(char **argument, int count)
 {
 	life_word(life_destructor, argument, count);
@@ -93,7 +93,7 @@ static void life_library_end(void)
 	script_do(life_library_destructor);
 }
 
-/* liblast=LIBRARY,WORD: in the static destructors of lib_ending.so, whose path is LIBRARY */
+/* liblast=LIBRARY,WORD: execute WORD in the destructor of lib_ending.so, whose path is LIBRARY */
 static void verb_liblast(char **argument, int count)
 {
 	void *library = dlopen(argument[0], RTLD_NOW);
@@ -126,7 +126,7 @@ static void verb_ignore(char **argument, int count)
 	signal((int)script_number(argument[0]), SIG_IGN);
 }
 
-/* mutter=TEXT: without an end of the line, so that it stays in the stream's buffer */
+/* mutter=TEXT: print TEXT without a newline, so that it stays in the buffer of stdout */
 static void verb_mutter(char **argument, int count)
 {
 	fputs(argument[0], stdout);
@@ -144,7 +144,7 @@ static void life_on__exit(int number)
 	_exit(life_code);
 }
 
-/* catch=SIGNAL,exit|_exit,CODE */
+/* catch=SIGNAL,exit|_exit,CODE: install a handler that ends the process in that way */
 static void verb_catch(char **argument, int count)
 {
 	life_code = (int)script_number(argument[2]);
@@ -152,7 +152,7 @@ static void verb_catch(char **argument, int count)
 	       strcmp(argument[1], "exit") ? life_on__exit : life_on_exit);
 }
 
-/* The thread's mask and the process's dispositions, as the kernel tells them. */
+/* signals: print the thread's signal mask and the process's signal dispositions from /proc */
 static void verb_signals(char **argument, int count)
 {
 	FILE *file = fopen("/proc/thread-self/status", "r");
@@ -173,8 +173,8 @@ static void life_on_tick(int number)
 	life_ticks++;
 }
 
-/* ticking=MICROSECONDS: SIGALRM so often, which interrupts calls (no SA_RESTART); 0 ends it, once
- * it came */
+/* ticking=MICROSECONDS: get SIGALRM at that interval; it interrupts system calls (no SA_RESTART).
+ * ticking=0: wait until it has arrived once, and stop it. */
 static void verb_ticking(char **argument, int count)
 {
 	struct sigaction action = {.sa_handler = life_on_tick};
@@ -199,14 +199,15 @@ static void *life_read(void *unused)
 	return NULL;
 }
 
-/* A thread waits in read() ... */
+/* reading: start a thread that waits in read() */
 static void verb_reading(char **argument, int count)
 {
 	if (pipe(life_pipe) || pthread_create(&life_reader, NULL, life_read, NULL))
 		script_stop("reading: failed");
 }
 
-/* ... and what it got: a signal that it did not ask for would have interrupted it. */
+/* wasread: write a byte for that thread. If a signal has interrupted its read(), it has printed the
+ * error instead. */
 static void verb_wasread(char **argument, int count)
 {
 	ssize_t size = write(life_pipe[1], "x", 1);
@@ -217,7 +218,7 @@ static void verb_wasread(char **argument, int count)
 	close(life_pipe[1]);
 }
 
-/* pid=FILE */
+/* pid=FILE: save the process's pid */
 static void verb_pid(char **argument, int count)
 {
 	char part[512], text[16];

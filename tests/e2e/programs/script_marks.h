@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_SCRIPT_MARKS_H
 #define TESTS_E2E_SCRIPT_MARKS_H
-/* What a process holds now, against what it held at a mark: descriptors, mappings, device memory. */
+/* Compare what a process holds with what it held at a mark: file descriptors, mappings, device
+ * memory. */
 #include "cuda/cuda_abi.h"
 #include "script.h"
 
@@ -12,7 +13,6 @@ struct marks {
 
 static struct marks marks_then;
 
-/* Without the one that counts them. */
 static int marks_mappings(void)
 {
 	FILE *file = fopen("/proc/self/maps", "r");
@@ -26,7 +26,7 @@ static int marks_mappings(void)
 	return lines;
 }
 
-/* Of the GPU whose context is current. */
+/* Return the free memory of the current context's GPU, in bytes. */
 static size_t marks_free_bytes(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -45,11 +45,11 @@ static struct marks marks_now(void)
 
 static void verb_mark(char **argument, int count)
 {
-	marks_now(); /* what its own first use costs */
+	marks_now(); /* the first call may itself allocate something that stays */
 	marks_then = marks_now();
 }
 
-/* marked: more than at the mark; less counts as nothing */
+/* marked: print how much more the process holds than at the mark; 0 if it holds less */
 static void verb_marked(char **argument, int count)
 {
 	struct marks now = marks_now();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_SCRIPT_TALLY_H
 #define TESTS_E2E_SCRIPT_TALLY_H
-/* What is done a thousand times: how often it failed, and how it did the first time. */
+/* Counts the failures of a call that is repeated many times, and prints the first one. */
 #include <stdarg.h>
 
 #include "script.h"
@@ -10,7 +10,7 @@ struct tally {
 	int failed;
 };
 
-/* The turn with that number failed; the first one that does says how, on stderr. */
+/* Count a failure of turn number `turn`. For the first failure, print the text to stderr. */
 __attribute__((format(printf, 3, 4))) static inline void
 tally_failed(struct tally *tally, uint64_t turn, const char *format, ...)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_E2E_STATUS_H
 #define TESTS_E2E_STATUS_H
-/* The API's statuses by name: E_NOT_FOUND; ? for what is none. */
+/* Return the name of an API status, such as E_NOT_FOUND; "?" if it is none. */
 #include "gpushare.h"
 
 static inline const char *status_name(int status)

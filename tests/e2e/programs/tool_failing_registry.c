@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * A registry that is well until its NTH request: `tool_failing_registry DIRECTORY REAL HOW NTH`. It
- * listens on DIRECTORY's registry.sock, makes DIRECTORY/ready, and hands every question on to the
- * registry in REAL and its answer back, one connection at a time. At the NTH question it
+ * A registry that fails at its NTH request: `tool_failing_registry DIRECTORY REAL HOW NTH`. It
+ * listens on DIRECTORY's registry.sock and creates DIRECTORY/ready. It forwards every request to
+ * the registry in REAL and returns the answer, one connection at a time. HOW says what it does at
+ * the NTH request; after closes, limit and late it works again:
  *
- * dies: ends                       closes: closes that connection, and is well from then on
- * mute: never answers any more     limit: answers E_LIMIT, and is well from then on
- * late: hands the question on, and the connection is closed before its answer comes
+ * dies: exits                      closes: closes that connection
+ * mute: never answers any more     limit: answers E_LIMIT
+ * late: forwards the request, but closes the connection instead of returning the answer
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@
 #define BODY_MAX 65536
 
 static const char *how;
-static int left; /* questions until the one that goes wrong */
+static int left; /* requests until the one that fails, itself included */
 
 static int stop(const char *what)
 {
@@ -58,7 +59,7 @@ static int put(int fd, const void *bytes, size_t size)
 	return send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -1;
 }
 
-/* `size` bytes from one to the other, kept in `bytes`. */
+/* Forward `size` bytes, and keep them in `bytes`; to < 0: only receive them. */
 static int relay(int from, int to, unsigned char *bytes, size_t size)
 {
 	if (recv(from, bytes, size, MSG_WAITALL) != (ssize_t)size)
@@ -66,7 +67,8 @@ static int relay(int from, int to, unsigned char *bytes, size_t size)
 	return to < 0 ? 0 : put(to, bytes, size);
 }
 
-/* One message; to < 0: it is only taken. Its size in bytes, -1: the connection has ended. */
+/* Forward one message; to < 0: only receive it. Return the size of its id and body in bytes, or -1
+ * if the connection has ended. */
 static long message(int from, int to, unsigned char *bytes)
 {
 	uint64_t size = 0;
@@ -80,7 +82,7 @@ static long message(int from, int to, unsigned char *bytes)
 	return (long)size;
 }
 
-/* Reply.status, a zigzag number, and Reply.message: registry.proto. */
+/* The body is an encoded Reply (registry.proto): status, a zigzag number, and message. */
 static void answer_limit(int fd, const unsigned char *id)
 {
 	unsigned char wire[HEADER_SIZE + ID_SIZE + 8] = {1};
@@ -92,7 +94,7 @@ static void answer_limit(int fd, const unsigned char *id)
 	put(fd, wire, sizeof(wire));
 }
 
-/* What the question meets. False: the connection is to be closed. */
+/* Fail the next request as `how` says. Return 0 if the connection must be closed. */
 static int go_wrong(int peer, int real, unsigned char *bytes)
 {
 	if (!strcmp(how, "late")) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * A registry that misbehaves: `tool_fake_registry DIRECTORY HOW`. It listens on DIRECTORY's
- * registry.sock, makes DIRECTORY/ready, and treats every connection as HOW says until it is killed.
+ * registry.sock, creates DIRECTORY/ready, and treats every connection as HOW says until it is
+ * killed. All but silent and noise send the greeting and read a request first.
  *
- * silent: accepts and says nothing     mute: greets, then says nothing
- * noise: noise in place of a greeting  garbage: greets; its answer's body is noise
- * oversize: an answer of 2^40 bytes    wrongid: answers a question that nobody asked
- * drip: greets, then an answer that comes a byte every 50 ms and never ends
- * dies: greets, reads the question, ends
+ * silent: sends nothing                      mute: then sends nothing
+ * noise: sends noise instead of a greeting   garbage: sends an answer with noise as its body
+ * oversize: announces an answer of 2^40 bytes
+ * wrongid: sends an answer with another id than the request's
+ * drip: sends an answer by one byte every 50 ms, without an end
+ * dies: exits
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +44,7 @@ static int get(int fd, void *bytes, size_t size)
 	return recv(fd, bytes, size, MSG_WAITALL) == (ssize_t)size ? 0 : -1;
 }
 
-/* The peer's greeting, then one whole question; its 4 bytes of id. */
+/* Read the peer's greeting and one whole request. Set *id to the request's id. */
 static int question(int fd, unsigned char id[4])
 {
 	unsigned char header[9], body[65536];
@@ -88,7 +90,7 @@ static void serve(int fd, const char *how)
 	}
 	if (!strcmp(how, "noise")) {
 		put(fd, noise, sizeof(noise));
-		nap(60000); /* a connection that is closed says something else */
+		nap(60000); /* a closed connection would be another fault */
 		return;
 	}
 	if (put(fd, greeting, sizeof(greeting)) || question(fd, id))
@@ -132,13 +134,13 @@ int main(int argc, char **argv)
 
 		if (peer < 0)
 			continue;
-		/* One child a connection: one that hangs must not hold up the next. */
+		/* One child per connection: one that hangs must not delay the next. */
 		if (strcmp(argv[2], "dies") && fork()) {
 			close(peer);
 			continue;
 		}
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* and none outlives the test */
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test kills the one that it started */
+		/* The test kills only the process that it started: no child may outlive that. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		serve(peer, argv[2]);
 		return 0;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Look-ups that must come out the same with and without a preloaded dlsym:
+ * Look-ups that must give the same results with and without a preloaded dlsym:
  * `tool_lookup FOLDER` finds its libraries in FOLDER.
  */
 #include <dlfcn.h>

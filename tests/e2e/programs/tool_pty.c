@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program on a terminal: tool_pty ROWSxCOLUMNS STEP... -- PROGRAM [ARGUMENT]...
- *   see=TEXT     until the program has printed TEXT, after what was seen before
- *   unseen=TEXT  that it has not printed TEXT since then
- *   send=TEXT    as keys; \e \r \n \xHH stand for themselves
- *   size=RxC     the terminal's from now on
- *   kill=N       a signal
- *   touch=FILE   says to others that it is here
- *   raw, cooked  until the terminal is so: keys one by one and unseen, or lines
- *   end=N        until the program ends, by exit code N, or -N: signal N
- * What it printed goes to standard output at the end. Exit code 1: a step failed; it is said which.
+ * Runs a program on a terminal: tool_pty ROWSxCOLUMNS STEP... -- PROGRAM [ARGUMENT]...
+ *   see=TEXT     wait until the program has printed TEXT, after what earlier steps have seen
+ *   unseen=TEXT  fail if it has printed TEXT since then
+ *   send=TEXT    type TEXT; \e \r \n \xHH are escape, return, newline, a byte in hexadecimal
+ *   size=RxC     change the terminal's size
+ *   kill=N       send signal N
+ *   touch=FILE   create FILE, so that the test knows that this step is reached
+ *   raw, cooked  wait until the terminal is in raw mode (no echo, no lines), or no longer
+ *   end=N        wait until the program ends with exit code N; -N: by signal N
+ * At the end, prints all that the program printed. Exit code 1: a step failed; stderr says which.
  */
 #include <poll.h>
 #include <pty.h>
@@ -41,7 +41,7 @@ static void fail(const char *step, const char *why)
 	exit(1);
 }
 
-/* What comes within TAKE_MS. */
+/* Read what the program prints, until nothing comes for TAKE_MS. */
 static void take(void)
 {
 	struct pollfd more = {.fd = terminal, .events = POLLIN};
@@ -126,7 +126,7 @@ static void touch(const char *path)
 	fclose(file);
 }
 
-/* 1: done, 0: more to come. */
+/* Return 1 if the step is done, 0 if it must be tried again. */
 static int step(const char *word)
 {
 	const char *value = strchr(word, '=') ? strchr(word, '=') + 1 : "";

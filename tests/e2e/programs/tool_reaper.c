@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Runs a program as some tools and container inits do: whatever it leaves behind becomes a child of
- * this one, which waits for all of them. Prints how many there were.
+ * Runs a program as some tools and container inits do: processes that it leaves behind become
+ * children of this process, which waits for all of them. Prints how many children ended.
  */
 #include <stdio.h>
 #include <sys/prctl.h>

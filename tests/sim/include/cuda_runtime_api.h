@@ -12,7 +12,7 @@
 
 #define CUDART_VERSION 13000
 
-/* The program's default stream is a thread's own: other entries of the runtime. */
+/* A program with a per-thread default stream calls other entry points of the runtime. */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define cudaMemcpy cudaMemcpy_ptds
 #define cudaMemcpy2D cudaMemcpy2D_ptds
