@@ -446,8 +446,7 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * memory is released when the last process that maps it unmaps it.
  * GPUSHARE_FLAG_READONLY: other processes map it for reading only. If they write by calls of this
  * library, these answer GPUSHARE_E_READ_ONLY; the driver refuses their own copies into it. A
- * kernel's store ends its own process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), and no other
- * one.
+ * kernel's store ends its own process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), nobody else's.
  * GPUSHARE_FLAG_VMM: cuMemCreate memory without any of that. If other GPUs reach the GPU of the
  * memory, a session that makes or attaches cuMemCreate memory keeps one granule there (2 MiB) until
  * it is closed. Without it the driver would connect the GPUs again for the first buffer each time,

@@ -114,7 +114,8 @@ static void depart(struct registry *registry, const struct change *change)
 	if (change->how == DEPARTURE_LOST)
 		log_line("\"%s\" is lost", entry->info.name);
 	else if (change->how == DEPARTURE_EXPIRED)
-		log_line("\"%s\" is removed: it was kept for %u s", entry->info.name, entry->info.ttl_s);
+		log_line("\"%s\" is removed: it was kept for %u s", entry->info.name,
+			 entry->info.ttl_s);
 	notify(registry,
 	       entry->info.deferred ? GPUSHARE_NOTICE_DEFERRED : departures[change->how].notice,
 	       entry, by ? by->pid : 0);

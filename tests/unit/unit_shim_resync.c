@@ -120,7 +120,7 @@ static void told_to_one_that_refuses(void **state)
 	assert_int_equal(tell_all(),
 			 GPUSHARE_OK); /* the program's own request is sent all the same */
 	assert_false(its_client.fresh);
-	assert_true(logged("could not be told to the registry: as planned"));
+	assert_true(logged("could not report the shared buffers to the registry: as planned"));
 	its_client.fresh = played.cuts = true;
 	played.to_tell = GPUSHARE_E_NO_REGISTRY;
 	assert_int_equal(tell_all(), GPUSHARE_E_NO_REGISTRY);
