@@ -138,7 +138,6 @@ static void threads(void)
 	OK(gpushare_close(shared_session));
 }
 
-
 static struct gpushare_event *const UNTOUCHED = (struct gpushare_event *)(uintptr_t)16;
 
 static void bad_inputs(void)
