@@ -185,10 +185,10 @@ struct gpushare_attach_options {
 			   * For vmm buffers; for an adopted one, the address of its creation */
 	int prefer_same_address; /* the same, but at another address if that is taken */
 	int on_device; /* map it for `device`, by peer access if the buffer is on another GPU.
-			* 0: for its own GPU or, if that is not visible here, for the current
-			* context's device, or 0 without one */
+			* 0: map it for its own GPU. If that is not visible here, map it for the
+			* current context's device, or for device 0 if there is no context */
 	int device;    /* with on_device: CUDA ordinal in this process; -1: the current context's
-			* device, or 0 without one */
+			* device, or device 0 if there is no context */
 	int passive;   /* gpushare_acquire() does not make this process a consumer, for which
 			* publishers wait: see gpushare_join() */
 	int host_only; /* without CUDA: for gpushare_map(), gpushare_copy_to() and similar calls.
@@ -222,10 +222,11 @@ struct gpushare_share_options {
 /** struct gpushare_event_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_event_options {
 	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
-	int on_device; /* open it for `device`. 0: for its owner's GPU or, if that is not visible
-			* here, for the current context's device, or 0 without one */
+	int on_device; /* open it for `device`. 0: open it for its owner's GPU. If that is not
+			* visible here, open it for the current context's device, or for device 0
+			* if there is no context */
 	int device;    /* with on_device: CUDA ordinal in this process; -1: the current context's
-			* device, or 0 without one */
+			* device, or device 0 if there is no context */
 };
 
 /** struct gpushare_map_options - zero in a field means its default; NULL: all defaults */

@@ -55,7 +55,7 @@ static int open_signals(void)
 {
 	sigset_t ending;
 
-	signal(SIGHUP, SIG_IGN); /* for children; signalfd gets it although it is ignored */
+	signal(SIGHUP, SIG_IGN); /* it is blocked: signalfd gets it all the same */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN); /* the registry doesn't wait for its keeper */
 	sigemptyset(&ending);
@@ -316,7 +316,7 @@ static bool make_registry(void)
 
 	self.registry = registry;
 	if (!registry || self.signals < 0) {
-		log_error("there is no memory, or no file descriptor, to begin with");
+		log_error("can't start: out of memory or file descriptors");
 		return false;
 	}
 	registry->state.users.limits = settings->limits;

@@ -185,7 +185,8 @@ static int conclude(const struct follow *follow, int status)
 		return TOOL_FAILED;
 	}
 	if (follow->missed && follow->request->follow)
-		tool_error("%" PRIu64 " publication%s of '%s' %s over before %s copied",
+		tool_error("missed %" PRIu64
+			   " publication%s of '%s': %s overwritten before %s copied",
 			   follow->missed, follow->missed == 1 ? "" : "s", follow->request->name,
 			   follow->missed == 1 ? "was" : "were",
 			   follow->missed == 1 ? "it was" : "they were");

@@ -126,7 +126,7 @@ static bool fill(struct restore *restore, const struct manifest_entry *entry,
 	if (attach_caught)
 		return false;
 	if (restore->error) {
-		tool_error("reading what '%s' is to hold failed: %s", info->name,
+		tool_error("reading the saved bytes of '%s' failed: %s", info->name,
 			   strerror(restore->error));
 		return false;
 	}

@@ -95,7 +95,7 @@ int beside_attach(const char *verb, int argc, char **argv)
 	char path[PATH_MAX], name[64];
 
 	if (!words) {
-		tool_error("no memory for the words of " ATTACH);
+		tool_error("no memory for the arguments of " ATTACH);
 		return TOOL_FAILED;
 	}
 	if (!beside_program(ATTACH, path)) {

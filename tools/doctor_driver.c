@@ -132,15 +132,14 @@ static void say_gpu(struct doctor *doctor, const struct driver_gpu *gpu, int ord
 	if (!gpu->vmm || !gpu->descriptors) {
 		found->vmm = false;
 		doctor_say(doctor, VERDICT_WARN, AREA, NULL,
-			   "GPU %d has no cuMemCreate memory that travels as a descriptor",
-			   ordinal);
+			   "GPU %d can't export cuMemCreate memory as a file descriptor", ordinal);
 	}
 	if (!gpu->compute_mode)
 		return;
 	found->alone = true;
 	doctor_say(doctor, VERDICT_FAIL, AREA, "nvidia-smi -c DEFAULT, or run MPS",
-		   "GPU %d is in a compute mode in which %s has a context on it", ordinal,
-		   gpu->compute_mode == 2 ? "nobody" : "one process at a time");
+		   "GPU %d is in a compute mode in which %s can have a context on it", ordinal,
+		   gpu->compute_mode == 2 ? "no process" : "only one process at a time");
 }
 
 static void say_module(struct doctor *doctor)

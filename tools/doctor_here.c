@@ -30,7 +30,7 @@ void doctor_shim(struct doctor *doctor, struct doctor_found *found)
 	} else if (elf_file_read(found->shim, &file) != ELF_FILE_OK ||
 		   file.machine != elf_file_own_machine()) {
 		doctor_say(doctor, VERDICT_FAIL, "preload", "install it anew",
-			   "%s is damaged, or no library for this machine's architecture",
+			   "%s is damaged, or not a library for this machine's architecture",
 			   found->shim);
 	} else if (strpbrk(found->shim, " :")) {
 		doctor_say(
@@ -59,7 +59,7 @@ static void check_rules(struct doctor *doctor, enum rules_kind kind, const char 
 static void say_setting(const char *variable, const char *value, const char *wanted, void *doctor)
 {
 	doctor_say(doctor, VERDICT_WARN, AREA, "mend it, or unset it",
-		   "%s is '%s', which is passed over: it wants %s", variable, value, wanted);
+		   "%s is '%s', which is ignored: it takes %s", variable, value, wanted);
 }
 
 static void check_preload(struct doctor *doctor, const char *shim_name)
@@ -88,7 +88,8 @@ static void check_system_preload(struct doctor *doctor)
 		return;
 	if (fgets(line, sizeof(line), file) && line[strspn(line, " \t\n")]) {
 		line[strcspn(line, "\n")] = '\0';
-		doctor_say(doctor, VERDICT_WARN, AREA, "if names don't come, look at that first",
+		doctor_say(doctor, VERDICT_WARN, AREA,
+			   "if buffers get no names, check that file first",
 			   "/etc/ld.so.preload has libraries for every program: '%s'", line);
 	}
 	fclose(file);

@@ -68,8 +68,8 @@ static void say_oddities(struct libraries *all, const char *path, const struct e
 	/* The CUDA runtime names dlmopen() too, but reaches the driver without it. */
 	if (!file->has_runtime && (file->calls_dlmopen || file->calls_dlvsym))
 		doctor_say(all->doctor, VERDICT_WARN, AREA,
-			   "see whether names come for what it allocates",
-			   "%s calls %s: what it finds of CUDA by that goes past the preload",
+			   "check whether its allocations get names",
+			   "%s calls %s: CUDA functions found that way bypass the preload",
 			   name_of(path), file->calls_dlmopen ? "dlmopen" : "dlvsym");
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		if (strstr(paths[i], "/stubs"))
@@ -144,9 +144,10 @@ static void say_end(const struct libraries *all)
 		doctor_say(all->doctor, VERDICT_FAIL, AREA, "see what LD_DEBUG=libs says",
 			   "the preload library does not load into it");
 	if (!all->seen_cuda)
-		doctor_say(all->doctor, VERDICT_WARN, AREA,
-			   "none, if it loads CUDA when it runs, as Python does: that is seen too",
-			   "nothing that it links uses CUDA");
+		doctor_say(
+		    all->doctor, VERDICT_WARN, AREA,
+		    "fine if it loads CUDA when it runs, as Python does: the preload sees that too",
+		    "nothing that it links uses CUDA");
 }
 
 void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,

@@ -51,20 +51,20 @@ static bool check_directory(struct doctor *doctor, const char *given, char path[
 
 	if (status) {
 		doctor_say(doctor, VERDICT_FAIL, AREA, "name a shorter one in GPUSHARE_DIR",
-			   "the directory that %s tells of can't be used: %s", path_source(given),
+			   "the directory given by %s can't be used: %s", path_source(given),
 			   gpushare_status_text(status));
 		return false;
 	}
 	status = directory_check(path, why, sizeof(why));
 	if (status == GPUSHARE_E_NOT_FOUND)
 		doctor_say(doctor, VERDICT_OK, AREA, NULL,
-			   "its directory is %s, by %s; it is made when it is needed", path,
+			   "its directory is %s, chosen by %s; it is made when it is needed", path,
 			   path_source(given));
 	else if (status)
 		say_bad_directory(doctor, why);
 	else
-		doctor_say(doctor, VERDICT_OK, AREA, NULL, "its directory is %s, by %s", path,
-			   path_source(given));
+		doctor_say(doctor, VERDICT_OK, AREA, NULL, "its directory is %s, chosen by %s",
+			   path, path_source(given));
 	return !status || status == GPUSHARE_E_NOT_FOUND;
 }
 

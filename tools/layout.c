@@ -105,9 +105,10 @@ static bool fits(const struct layout *layout, const struct shape *shape, const c
 		return true;
 	shape_text(shape, text);
 	if (counts)
-		tool_error(
-		    "%s %s of %s is %" PRIu64 " bytes, and %" PRIu64 " of '%s' are to be read",
-		    source, text, dtype_traits(layout->dtype)->name, size, layout->length, name);
+		tool_error("%s %s of %s is %" PRIu64 " bytes, but %" PRIu64
+			   " bytes of '%s' are to be read",
+			   source, text, dtype_traits(layout->dtype)->name, size, layout->length,
+			   name);
 	else
 		tool_error("%s %s of %s is more than any memory", source, text,
 			   dtype_traits(layout->dtype)->name);

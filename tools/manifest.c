@@ -197,7 +197,7 @@ static bool read_number(const json_t *object, const char *key, uint64_t most, bo
 	if (!value && !need)
 		return true;
 	if (!json_is_integer(value) || number < 0 || (uint64_t)number > most)
-		return refuse(why, "an entry's \"%s\" is no number that it can be", key);
+		return refuse(why, "an entry's \"%s\" is not a valid number", key);
 	*out = (uint64_t)number;
 	return true;
 }
@@ -211,13 +211,13 @@ static bool read_shape(const json_t *object, struct manifest_entry *entry, char 
 	if (!array)
 		return true;
 	if (!json_is_array(array) || rank > SHAPE_RANK_MAX)
-		return refuse(why, "the shape of \"%s\" is none", entry->info.name);
+		return refuse(why, "the shape of \"%s\" is not valid", entry->info.name);
 	entry->shape.rank = (int)rank;
 	for (size_t i = 0; i < rank; i++) {
 		const json_t *extent = json_array_get(array, i);
 
 		if (!json_is_integer(extent) || json_integer_value(extent) < 0)
-			return refuse(why, "the shape of \"%s\" is none", entry->info.name);
+			return refuse(why, "the shape of \"%s\" is not valid", entry->info.name);
 		entry->shape.extent[i] = (uint64_t)json_integer_value(extent);
 	}
 	return true;
@@ -312,9 +312,10 @@ static bool read_rights(const json_t *object, struct manifest_entry *entry, char
 		return true;
 	mode = text && *text >= '0' && *text <= '7' ? strtoul(text, &end, 8) : 0;
 	if (!mode || *end || mode & ~0666ul)
-		return refuse(why,
-			      "the mode of \"%s\" is none: octal digits of read and write bits",
-			      entry->info.name);
+		return refuse(
+		    why,
+		    "the mode of \"%s\" is not valid: it is octal digits of read and write bits",
+		    entry->info.name);
 	entry->info.mode = (uint32_t)mode;
 	return true;
 }

@@ -18,7 +18,8 @@
 struct manifest_entry {
 	struct gpushare_info
 	    info; /* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
-	char group[MANIFEST_GROUP_MAX + 1]; /* from manifest_parse(); "": none was saved */
+	char group[MANIFEST_GROUP_MAX +
+		   1]; /* name or number, set by manifest_parse() alone; "": none was saved */
 	char file[NAME_MAX + 1];
 	bool npy;	  /* a header comes before the bytes */
 	enum dtype dtype; /* DTYPE_NONE: unknown */

@@ -123,7 +123,7 @@ static bool take_shape(struct text *text, struct npy *npy)
 			    __builtin_add_overflow(value, (uint64_t)(*text->at - '0'), &value))
 				return refuse(text->why, "an extent of its shape is too large");
 		if (text->at == from)
-			return refuse(text->why, "its shape is none");
+			return refuse(text->why, "its shape is not valid");
 		if (shape->rank == SHAPE_RANK_MAX)
 			return refuse(text->why, "its shape has over %d dimensions",
 				      SHAPE_RANK_MAX);

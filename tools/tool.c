@@ -84,7 +84,7 @@ int tool_take_directory(const char *text, const char **out_directory)
 static void say_setting(const char *variable, const char *value, const char *wanted, void *user)
 {
 	(void)user;
-	tool_error("%s is '%s', which is passed over: it wants %s", variable, value, wanted);
+	tool_error("%s is '%s', which is ignored: it takes %s", variable, value, wanted);
 }
 
 void tool_check_settings(void)

@@ -21,7 +21,7 @@ int verb_put(int argc, char **argv)
 				  argv[1], argv[1]);
 	words = calloc((size_t)argc + 1, sizeof(*words));
 	if (!words) {
-		tool_error("no memory for the words of gpushare-attach");
+		tool_error("no memory for the arguments of gpushare-attach");
 		return TOOL_FAILED;
 	}
 	words[0] = "--into";

@@ -113,7 +113,7 @@ static void warn(const struct tagging *tagging, const struct gpushare_info *info
 	if ((value_of(tagging, LAYOUT_DTYPE_TAG) || value_of(tagging, LAYOUT_SHAPE_TAG)) &&
 	    layout_read_tags(info, &dtype, &shape, &has_shape) && dtype && has_shape &&
 	    (!shape_size(&shape, dtype_traits(dtype)->size, &size) || size != info->size))
-		tool_error("those tags tell of %" PRIu64 " bytes, and '%s' has %" PRIu64, size,
+		tool_error("dtype and shape describe %" PRIu64 " bytes; '%s' has %" PRIu64, size,
 			   info->name, info->size);
 }
 

@@ -120,8 +120,8 @@ static void inherit(struct fdstore *store, uint64_t generation, int fd)
 	if (!item)
 		closer_add(closer_at(&store->closer), fd);
 	else if (full)
-		log_line("the service manager's store is full: generation %" PRIu64
-			 " will not outlive this process",
+		log_line("the service manager's store of file descriptors is full: the memory of "
+			 "generation %" PRIu64 " is lost when this process ends",
 			 generation);
 	else if (store->manager)
 		owe(store, item, false);
@@ -212,7 +212,7 @@ static void flush(struct fdstore *store, bool all)
 		else if (is_lost(store, status))
 			lose_side(store);
 		else
-			return; /* it is busy, or too many descriptors are in flight */
+			return; /* the keeper or systemd is busy, or too many descriptors are in flight */
 	}
 }
 
@@ -278,7 +278,7 @@ struct fdstore *fdstore_open(const char *directory)
 		inherit_from_keeper(store);
 	flush(store, true);
 	if (store->items)
-		log_line("%u descriptors were left", HASH_COUNT(store->items));
+		log_line("took over %u file descriptors", HASH_COUNT(store->items));
 	return store;
 }
 
@@ -320,8 +320,8 @@ void fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	if (item)
 		drop(store, item);
 	if (is_full(store)) {
-		log_line("the service manager's store is full: generation %" PRIu64
-			 " will not outlive this process",
+		log_line("the service manager's store of file descriptors is full: the memory of "
+			 "generation %" PRIu64 " is lost when this process ends",
 			 generation);
 		return;
 	}

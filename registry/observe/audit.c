@@ -282,8 +282,8 @@ void audit_write(struct audit *audit, char *lines, size_t size)
 	int error = 0;
 
 	for (const char *line = lines; line < lines + size; line += strlen(line) + 1) {
-		/* The main loop has other work. Wait once for room in journald's queue, and begin
-		 * no line after WRITE_MS. The remaining lines are lost. */
+		/* The main loop has other work. After one wait for journald in vain, or after
+		 * WRITE_MS, the remaining lines are lost. */
 		if (error != EAGAIN && clock_ns() < deadline_ns)
 			error = write_line(audit, line) ? 0 : errno;
 		else

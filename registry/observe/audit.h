@@ -20,8 +20,9 @@ struct audit {
 	uint64_t rate;	 /* lines a second for each user; 0: no audit */
 
 	/* Under the registry's lock. */
-	FILE *lines; /* not taken so far, each with a final NUL; NULL: none */
-	char *text;  /* of `lines` */
+	FILE
+	    *lines; /* a memory stream: lines not taken so far, each with a final NUL; NULL: none */
+	char *text; /* the bytes behind `lines` */
 	size_t size;
 	bool owing; /* some user has left_out lines that are still to be reported */
 

@@ -47,7 +47,7 @@ void changes_init(struct changes *changes)
 	changes->page = page_map("gpushare-changes", sizeof(*changes->page), &changes->fd);
 	if (changes->page && begin(changes->page) && !fcntl(changes->fd, F_ADD_SEALS, SEALS))
 		return;
-	log_line("no page of changes: clients ask each time that they attach");
+	log_line("can't make the page of changes: clients have to ask at each attach");
 	if (changes->page)
 		munmap(changes->page, sizeof(*changes->page));
 	if (changes->fd >= 0)
@@ -119,7 +119,7 @@ void indexer_init(struct indexer *indexer)
 		indexer->page = page;
 		return;
 	}
-	log_line("no index: clients ask for each look-up");
+	log_line("can't make the index: clients have to ask at each look-up");
 	free(indexer->next);
 	if (indexer->fd >= 0)
 		close(indexer->fd);

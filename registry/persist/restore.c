@@ -106,7 +106,7 @@ bool restore_open(struct registry *registry, const char *directory)
 			registry_show(registry, entry);
 	}
 	if (registry->state.store.count)
-		log_line("of before: %zu names, %u of them without their memory, %u processes",
+		log_line("restored: %zu names, %u of them without their memory, %u processes",
 			 registry->state.store.count, missing,
 			 (unsigned int)registry->state.sessions.disconnected);
 	registry_unlock(registry);

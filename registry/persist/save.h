@@ -2,9 +2,10 @@
 #ifndef GPUSHARE_REGISTRY_SAVE_H
 #define GPUSHARE_REGISTRY_SAVE_H
 /*
- * Writes the state as records (state.proto) at each change, before the registry answers; a
- * successor reads them. `record_slot` is the slot of a thing's record in this file or an earlier
- * one; 0: it has none. Call all functions with the registry's lock held.
+ * Writes the state as records (state.proto) at each change, before the registry answers. The next
+ * registry reads them. Each session, buffer, attachment and participant, and the registry for its
+ * header, has a `record_slot`: where its record is in registry.state, or was in an earlier file of
+ * that name (records_has()). 0: it has no record. Call all functions with the registry's lock held.
  */
 #include "context/registry.h"
 

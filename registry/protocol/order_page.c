@@ -167,8 +167,8 @@ static bool mark(_Atomic uint64_t *word)
 	return true;
 }
 
-/* Marks the word before it sets the state. Then a reader that sees the state also sees the last
- * published number. */
+/* Sets ORDER_GONE_BIT in `published` before the state, so that a reader that sees the state also
+ * sees the last published number. */
 bool order_mark_gone(struct order_page *page)
 {
 	bool anew = mark(&page->published);

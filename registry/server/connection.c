@@ -283,7 +283,8 @@ static bool may_handle(const struct connection *connection)
 	       connection->pending.size + connection->out.size - connection->out_at < UNSENT_MOST;
 }
 
-/* Handle what arrived, for one piece of work. true: more bytes are needed. */
+/* Handle the messages that have arrived, for the time of one piece (os/piece.h). true: the next
+ * message is incomplete. */
 static bool take_in(struct connection *connection)
 {
 	struct piece piece = piece_begin();
@@ -410,7 +411,8 @@ static bool turn(struct connection *connection)
 	if (connection->ready && connection->came)
 		take_result(connection);
 	if (connection->failed && !connection->ended) {
-		log_line("no memory for an answer: pid %d is let go of", connection->pid);
+		log_line("no memory for an answer: closing the connection of pid %d",
+			 connection->pid);
 		connection_end(connection);
 	}
 	if (connection->ready)

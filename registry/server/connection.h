@@ -24,9 +24,10 @@ struct connection {
 
 	/* Used by the turn, or by `aio` while that is under way: */
 	struct bytes in, out;
-	size_t in_at, out_at; /* the bytes before these are handled, and sent */
+	size_t in_at, out_at; /* bytes of `in` that are handled, of `out` that are sent */
 	size_t wanted;	      /* bytes to receive next, at most */
-	/* When the unfinished message or a connection without a request began; 0: neither. */
+	/* When the connection was opened, or later when the first part of a message came that is
+	 * still incomplete. 0: nothing is incomplete. */
 	int64_t begun_ns;
 	int64_t out_since_ns;
 	bool greeted, asked;

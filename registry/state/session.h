@@ -33,7 +33,7 @@ struct session {
 	/* The secret by which its client may resume the session; all zero: the client can't. */
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	struct process peer; /* session_identify() */
-	struct owner *owner; /* the same process, shared with its entries */
+	struct owner *owner; /* a counted copy of `peer`, to which its entries refer too */
 	struct user *user;
 	struct identity who; /* has groups only if connection.c has read them */
 	int watch;	     /* see os/process.h */

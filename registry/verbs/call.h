@@ -43,10 +43,10 @@ struct entry *call_find(const struct call *call, uint64_t generation);
 const struct tombstone *call_find_gone(const struct call *call);
 
 /*
- * handle_withdraw.c. The owner has freed the buffer. A kept buffer stays, without an owner. With
- * `defers`, the free of an attached buffer that is shared by a CUDA IPC handle is deferred, unless
- * a limit is reached. true: the free is deferred. In all other cases the buffer is removed.
- * `unsynced`: the owner
+ * handle_withdraw.c. Take away a buffer that its owner has freed, or left out of a resync. A kept
+ * buffer stays, without an owner. If `defers`, and others have a buffer of a CUDA IPC handle
+ * attached, its free is deferred unless a limit is reached. Otherwise the buffer is removed.
+ * Returns whether the free is deferred. `unsynced`: a resync left the buffer out, so the owner
  * doesn't know that the free is deferred.
  */
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced);
@@ -75,8 +75,9 @@ int check_socket(const struct call *call);
 
 /* explain.c. Each puts a sentence into the answer and returns its status. */
 int explain_taken(const struct call *call, const struct entry *entry);
-/* Returns E_DENIED: owner, group and mode of `entry` don't grant a right. `may` and `cure` are
- * clauses of the sentence: what the peer may do, and what helps. */
+/* The owner, group and mode of `entry` don't grant the right. Returns E_DENIED. `may` and `cure` are
+ * parts of the sentence: `may` completes "uid N ...", for example "may only read it"; `cure` says
+ * what helps. */
 int explain_rights(const struct call *call, const struct entry *entry, const char *may,
 		   const char *cure);
 /* Why the request's name is not available. Returns `status`. */

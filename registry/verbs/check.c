@@ -238,6 +238,7 @@ int check_socket(const struct call *call)
 {
 	if (call->registry->passing)
 		return GPUSHARE_OK;
-	return refuse(call, GPUSHARE_E_INVALID,
-		      "a file descriptor goes beside this answer: ask at " GPUSHARE_FDS_SOCKET);
+	return refuse(
+	    call, GPUSHARE_E_INVALID,
+	    "this answer comes with a file descriptor: send the request to " GPUSHARE_FDS_SOCKET);
 }

@@ -62,7 +62,7 @@ static int check_publisher(const struct call *call, const struct entry *entry,
 	if (rival)
 		return refuse(call, GPUSHARE_E_DENIED,
 			      "\"%s\" is published by process %" PRId32
-			      " (%s), and by one process at a time",
+			      " (%s): only one process at a time can publish it",
 			      call->name, rival->session->peer.pid, rival->session->peer.command);
 	if (participant_is_under_way(call->registry, order, session))
 		return refuse(call, GPUSHARE_E_DENIED,

@@ -49,8 +49,9 @@ static bool is_same(const struct session *old, const struct session *session)
 		process_says_same(&old->peer, &session->peer));
 }
 
-/* The same process may have other disconnected sessions whose pid the registry could not see, in
- * another pid namespace. Hello.self identifies them: give them this session's peer. */
+/* The same process may have other disconnected sessions without a pid, because their records come
+ * from another pid namespace. Hello.self shows that they are this process: give them this session's
+ * peer, pid included. */
 static void recognise(struct registry *registry, const struct session *session)
 {
 	for (struct session *old = registry->state.sessions.by_id; old; old = old->hh.next) {
@@ -237,11 +238,12 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
  * keeps the record, so that this withdraw can still defer the free. */
 static void end_entry(const struct call *call, struct entry *entry)
 {
-	call_log(call, "withdraw", "\"%s\", while it was away", entry->info.name);
+	call_log(call, "withdraw", "\"%s\": no longer reported after a reconnect",
+		 entry->info.name);
 	withdraw(call, entry, true, true);
 }
 
-/* End what the client did not name, for one piece of work. false: there is more. */
+/* End what the client did not name, for the time of one piece (os/piece.h). false: there is more. */
 static bool end(const struct call *call)
 {
 	struct session *session = call->session;

@@ -87,7 +87,7 @@ static int dispatch(struct call *call)
 			      "the first request on a connection must be hello");
 	if (call->session->given_up) /* the client no longer reads answers of this connection */
 		return refuse(call, GPUSHARE_E_DENIED,
-			      "this process goes on by another connection");
+			      "this process has moved to another connection");
 	if (verb >= sizeof(verbs) / sizeof(*verbs) || !verbs[verb].handle)
 		return explain_protocol(call->answer);
 	state_end_name(call->state, call->name);

@@ -165,7 +165,7 @@ static int alloc_count(struct gpushare_buffer *buffer)
 	alloc_unmap(buffer->session->driver, buffer->context, &buffer->mapping);
 	session_release(buffer->session, buffer, &readings);
 	buffer_free(buffer);
-	return api_fail(status, "no memory to count it");
+	return api_fail(status, "no memory to record the mapping");
 }
 
 static int alloc_new(struct gpushare_session *session, const struct driver *driver,
@@ -297,8 +297,7 @@ static int alloc_check(const char *name, const struct gpushare_alloc_options *op
 				name);
 	if (options->adopt && options->flags & GPUSHARE_FLAG_STAGED)
 		return api_fail(GPUSHARE_E_INVALID,
-				"'%s': what is adopted is there for all to see, and can't be "
-				"STAGED",
+				"'%s': others already see an adopted buffer, so it can't be STAGED",
 				name);
 	if (!keep && (options->ttl_s || options->adopt))
 		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only",

@@ -80,8 +80,9 @@ static int attach_check(const record *from)
 	if (!from->size || from->base_offset > from->base_size ||
 	    from->size > from->base_size - from->base_offset)
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"'%s' is said to be %" PRIu64 " bytes at offset %" PRIu64
-				" of an allocation of %" PRIu64 " bytes, which can't be",
+				"the registry says that '%s' is %" PRIu64
+				" bytes at offset %" PRIu64 " of an allocation of %" PRIu64
+				" bytes, which is impossible",
 				from->name, from->size, from->base_offset, from->base_size);
 	return GPUSHARE_OK;
 }
@@ -294,9 +295,11 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
 	if (!status && options && options->host_only &&
 	    (options->same_address || options->on_device))
-		status =
-		    api_fail(GPUSHARE_E_INVALID,
-			     "'%s': host_only gives no address, the owner's or a device's", name);
+		status = api_fail(GPUSHARE_E_INVALID,
+				  "'%s': host_only gives no device address, so same_address and "
+				  "on_device don't go "
+				  "with it",
+				  name);
 	if (!status)
 		status = attach_watch(session, name, &is_watched, &change);
 	if (status)

@@ -32,10 +32,11 @@ static int open_refused(const struct driver *driver, cu_result result, const rec
 		    "docker run --ipc does",
 		    from->name, answer, from->owner_pid);
 	case CU_INVALID_CONTEXT: /* CUDA takes the owner for this process; see mapping_refused() */
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"CUDA takes the owner of '%s' for this process: it has the same "
-				"pid, %d, in another container. Start either with another pid",
-				from->name, getpid());
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "CUDA confuses the owner of '%s' with this process: it has the same "
+		    "pid, %d, in another container. Start one of them with another pid",
+		    from->name, getpid());
 	case CU_PEER_ACCESS_UNSUPPORTED:
 		return api_fail(GPUSHARE_E_DEVICE,
 				"'%s' is an event of another GPU, which this one can't reach (%s)",
@@ -122,7 +123,8 @@ static int open_make(struct gpushare_session *session, const struct attach_answe
 
 	if (from->backing != GPUSHARE_BACKING_EVENT)
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry gave '%s' for an event, which it is not", from->name);
+				"the registry calls '%s' an event, but gave no event's record",
+				from->name);
 	made = calloc(1, sizeof(struct gpushare_event)); /* begins with its buffer */
 	buffer = made;
 	if (!buffer)

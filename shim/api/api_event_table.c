@@ -32,7 +32,8 @@ int event_add(const struct driver *driver, cu_event event, cu_context context, b
 	struct used *made = malloc(sizeof(*made));
 
 	if (!made)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to record an event");
+		return api_fail(GPUSHARE_E_NO_MEMORY,
+				"no memory to add an event to the library's table");
 	*made = (struct used){NULL, 1, driver, event, context, kept};
 	pthread_mutex_lock(&table.lock);
 	LL_PREPEND(table.first, made);

@@ -45,7 +45,7 @@ static int list_page(struct gpushare_session *session, request *ask, gpushare_Li
 
 		if (!is_behind(list, one))
 			return api_fail(GPUSHARE_E_PROTOCOL,
-					"the registry lists '%s' where it can't be", one->name);
+					"the registry lists '%s' in the wrong order", one->name);
 		memcpy(list->after, one->name, sizeof(list->after));
 		list->after_generation = one->generation;
 	}

@@ -89,7 +89,7 @@ int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
 	uint64_t at = buffer->info.base_offset + offset;
 	struct map_view *view;
 	int status = chunk ? copy_view(buffer, &view)
-			   : api_fail(GPUSHARE_E_NO_MEMORY, "no memory to copy '%s' through",
+			   : api_fail(GPUSHARE_E_NO_MEMORY, "no memory for the copy buffer of '%s'",
 				      buffer->info.name);
 
 	for (size_t done = 0, part; !status && done < length; done += part) {

@@ -28,8 +28,8 @@ static int mapping_refused(const struct driver *driver, cu_result result, const 
 	case CU_INVALID_CONTEXT: /* the owner has this process's pid: measured on driver 580 */
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
-		    "CUDA takes the owner of '%s' for this process: it has the same pid, "
-		    "%d, in another container. Start either with another pid, or share it "
+		    "CUDA confuses the owner of '%s' with this process: it has the same pid, "
+		    "%d, in another container. Start one of them with another pid, or share it "
 		    "as mapped memory (vmm)",
 		    from->name, getpid());
 	case CU_OUT_OF_MEMORY:

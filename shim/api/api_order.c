@@ -111,8 +111,9 @@ static int releaser_of(struct gpushare_buffer *buffer, uint64_t sequence,
 	if (!order_reaches(atomic_load(&ordering->page->published), sequence) &&
 	    sequence > atomic_load(&ordering->waited))
 		return api_fail(GPUSHARE_E_RANGE,
-				"%" PRIu64 " of '%s' was neither published nor waited for, and "
-				"can't be released",
+				"publication %" PRIu64
+				" of '%s' was neither published nor waited for, "
+				"so it can't be released",
 				sequence, buffer->info.name);
 	*out_ordering = ordering;
 	return GPUSHARE_OK;
@@ -182,7 +183,7 @@ API_PUBLIC int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first
 		return status;
 	slot = atomic_load(&ordering->slot);
 	if (!slot)
-		return api_fail(GPUSHARE_E_INVALID, "'%s' is left by another thread just now",
+		return api_fail(GPUSHARE_E_INVALID, "'%s' was just left by another thread",
 				buffer->info.name);
 	if (out_first)
 		*out_first =

@@ -26,18 +26,18 @@ struct ordering *ordering_seen(const struct gpushare_buffer *buffer)
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least)
 {
 	return api_fail(GPUSHARE_E_OWNER_GONE,
-			"who published '%s' has gone: %" PRIu64 " was the last, and %" PRIu64
-			" will not come",
+			"the publisher of '%s' has gone: publication %" PRIu64
+			" was the last, and %" PRIu64 " will not come",
 			ordering->name, order_published(ordering->page), at_least);
 }
 
 int ordering_fail_publish(const struct ordering *ordering, int status)
 {
 	if (status == GPUSHARE_E_OWNER_GONE)
-		return api_fail(status, "'%s' has ended: nothing more is published of it",
+		return api_fail(status, "'%s' has ended: there will be no more publications",
 				ordering->name);
 	return api_fail(status,
-			"what a stream was to publish of '%s' before will not come: its CUDA "
+			"an earlier publication of '%s' by a stream will not come: its CUDA "
 			"context has failed",
 			ordering->name);
 }
@@ -77,7 +77,7 @@ static int fail_page(const struct gpushare_buffer *buffer, int status)
 	return api_fail(status,
 			status == GPUSHARE_E_NO_MEMORY
 			    ? "no memory to order '%s'"
-			    : "what the registry gave as the order page of '%s' is none",
+			    : "the registry gave no valid stream-sync page for '%s'",
 			buffer->info.name);
 }
 

@@ -6,7 +6,7 @@ int release_check(const struct ordering *ordering, uint32_t slot)
 {
 	return atomic_load(&ordering->slot) == slot
 		   ? GPUSHARE_OK
-		   : api_fail(GPUSHARE_E_INVALID, "'%s' is left by another thread just now",
+		   : api_fail(GPUSHARE_E_INVALID, "'%s' was just left by another thread",
 			      ordering->name);
 }
 

@@ -359,7 +359,7 @@ static int release_next(struct ordering *ordering, uint32_t slot, cu_stream stre
 	if (status == GPUSHARE_E_OWNER_GONE && release_check(ordering, slot))
 		return GPUSHARE_E_INVALID; /* another thread has left the slot */
 	return api_fail(status,
-			"what a stream was to release of '%s' before will not come: its CUDA "
+			"an earlier release of '%s' by a stream will not come: its CUDA "
 			"context has failed",
 			ordering->name);
 }

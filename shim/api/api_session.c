@@ -261,8 +261,8 @@ void session_add(struct gpushare_session *session, struct gpushare_buffer *buffe
 	pthread_mutex_unlock(&session->lock);
 }
 
-/* Under the lock. First end the attaches that the registry doesn't know (`warm`). Lower `count` only
- * when none of them is left. */
+/* Under the lock. End one attach: one that the registry doesn't know (`warm`) if there is any, else
+ * one of `count`. */
 static enum release session_count_down(struct gpushare_buffer *buffer)
 {
 	if (buffer->warm) {

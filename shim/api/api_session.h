@@ -51,7 +51,8 @@ struct gpushare_buffer {
 	uint64_t address; /* BUFFER_ATTACHED: the buffer's address in its owner's process */
 	/* Freed, or not shared again after a registry's restart: resync leaves it out. */
 	bool lost;
-	/* Of memory imported from a descriptor or made to be exported as one; else size 0. */
+	/* Only of memory that was imported from a descriptor, or made so that it can be exported
+	 * as one. Else its size is 0. */
 	struct vmm_mapping mapping;
 	/* host_only and unified: the allocation's address in processes with CUDA; 0: not known. */
 	uint64_t elsewhere;

@@ -104,13 +104,15 @@ static int holders_page(const gpushare_HoldersReply *page, const char *name, uin
 		struct gpushare_holder holder;
 
 		if (page->holders[i].connection <= *after)
-			return api_fail(GPUSHARE_E_PROTOCOL,
-					"the registry tells of who has '%s' out of order", name);
+			return api_fail(
+			    GPUSHARE_E_PROTOCOL,
+			    "the registry lists the processes that have '%s' in the wrong order",
+			    name);
 		*after = page->holders[i].connection;
 		holder_read(&page->holders[i], &holder);
 		if (visit(&holder, user))
 			return api_fail(GPUSHARE_E_CANCELLED,
-					"the look at who has '%s' was ended by its caller", name);
+					"listing who has '%s' was ended by its caller", name);
 	}
 	if (page->more && !page->holders_count)
 		return api_fail(GPUSHARE_E_PROTOCOL,

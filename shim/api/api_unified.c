@@ -209,9 +209,11 @@ int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool
 	int status;
 
 	if (from->address <= from->base_offset)
-		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the address of '%s', which is the same everywhere, is not told",
-				from->name);
+		return api_fail(
+		    GPUSHARE_E_PROTOCOL,
+		    "the registry gave no address for '%s', which has the same one in each "
+		    "process",
+		    from->name);
 	buffer->read_only = read_only;
 	buffer->pointer = from->address;
 	pthread_mutex_lock(&table.placing);

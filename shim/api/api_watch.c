@@ -311,7 +311,8 @@ static int next(struct gpushare_watch *watch, int64_t deadline_ms,
 		if (status && status != GPUSHARE_E_TIMED_OUT)
 			return status;
 		if (monotonic_ms() >= deadline_ms)
-			return api_fail(GPUSHARE_E_TIMED_OUT, "nothing has happened in time in %s",
+			return api_fail(GPUSHARE_E_TIMED_OUT,
+					"no change in %s within the time limit",
 					watch->client->directory);
 		if (status)
 			status = wait_until(watch, deadline_ms);

@@ -368,9 +368,10 @@ int client_ask_aside(struct client *client, int64_t deadline_ms)
 	return status;
 }
 
-/* The Resync already left out the attachment that this Detach ends: a Detach would end another
- * one of the same buffer. If an earlier call's part still reported it, another whole resync is
- * needed. */
+/* True: don't send this Detach. A resync that was answered during this call has left out the
+ * attachment already, so a Detach would end another attachment of the same buffer. If that resync
+ * began in an earlier call, that may still have reported the attachment: ask for another whole
+ * resync. */
 static bool is_told(struct client *client)
 {
 	if (!client->told || client->request.which_verb != gpushare_Request_detach_tag)

@@ -197,7 +197,8 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 	client->next_id++; /* count it like the others, though its answer is not matched by id */
 	status = codec_encode_request(question, client->out, GPUSHARE_MESSAGE_MAX, &size);
 	if (status)
-		return client_fail(client, status, "a request breaks the protocol's bounds");
+		return client_fail(client, status,
+				   "a request is too large for the protocol, or can't be encoded");
 	status = connect_fds(client, FDS_ASK, deadline_ms, &fd);
 	if (!status)
 		status = send_ask(client, fd, FDS_ASK, size, client->goes, deadline_ms);

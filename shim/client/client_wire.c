@@ -253,7 +253,8 @@ int client_queue(struct client *client, const request *question, uint32_t *out_i
 			 : codec_encode_request(question, at + HEADER, room - HEADER, &size);
 
 	if (status != GPUSHARE_OK)
-		return client_fail(client, status, "a request breaks the protocol's bounds");
+		return client_fail(client, status,
+				   "a request is too large for the protocol, or can't be encoded");
 	*out_id = id_of(++client->next_id);
 	sp_header(at, *out_id, size);
 	client->out_size += HEADER + size;

@@ -217,8 +217,8 @@ bool rules_match_from(struct rules *rules, size_t first, const struct rules_allo
 	return taken;
 }
 
-/* The next match gets the newest index again. An older one stays unused: indices are given in
- * order. */
+/* If `index` is the last one given out, the next match gets it again. An older index stays unused:
+ * indices only ever increase. */
 static void give_back(struct rule *rule, uint64_t index)
 {
 	if (rule->taken > 0)

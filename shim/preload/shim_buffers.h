@@ -20,8 +20,9 @@ void buffers_sweep(void);
 bool buffers_make_room(void);
 
 /* shim_alloc.c: synchronous allocations. buffers_rounded() returns `size` rounded up to whole
- * blocks, or `size` if that overflows. buffers_has_room() returns true if the rounded size has
- * ample room, or if `size` is whole blocks. */
+ * blocks, or `size` if that overflows. buffers_has_room() returns true if 1/BUFFERS_AMPLE of
+ * the GPU's memory stays free after an allocation of the rounded size. If `size` is whole blocks
+ * already, it returns true without looking. */
 size_t buffers_rounded(size_t size);
 bool buffers_has_room(const struct driver *driver, size_t size);
 void buffers_give_back(const struct driver *driver, cu_deviceptr pointer);

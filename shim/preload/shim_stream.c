@@ -193,7 +193,8 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 		return result;
 	}
 	*pointer = made;
-	/* Without a record of it, no later call could recognize `made`: use the driver's memory. */
+	/* false: there was no memory to record `made`, so no later call would recognize it. Give
+	 * the program the driver's own stream-ordered memory instead. */
 	if (!own_settle(claim, &own, made, size, true) && make(call, pointer, size) == CU_OK)
 		buffers_give_back(claim->driver, made);
 	return CU_OK;

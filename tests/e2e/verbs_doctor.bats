@@ -120,7 +120,7 @@ copy_of() {
 	GPUSHARE_SHIM=/nonexistent doctor 1
 	line fail preload /nonexistent
 	GPUSHARE_SHIM=$BATS_TEST_FILENAME doctor 1
-	line fail preload "no library for this machine's architecture"
+	line fail preload "not a library for this machine's architecture"
 }
 
 @test "doctor: no driver, one that can't start, one without GPUs, a compute mode" {

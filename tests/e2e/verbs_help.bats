@@ -99,11 +99,11 @@ verbs() {
 	has "$stderr" "--name wants rules, such as 'weights,kv', not ''"
 }
 
-@test "variables that make no sense are passed over, and tools say so" {
+@test "variables that make no sense are ignored, and tools say so" {
 	start_registry
 	GPUSHARE_TIMEOUT_MS=abc GPUSHARE_DEFERRED_FREE=abc run -0 --separate-stderr gpushare ls
-	has "$stderr" "GPUSHARE_TIMEOUT_MS is 'abc', which is passed over: it wants milliseconds"
-	has "$stderr" "GPUSHARE_DEFERRED_FREE is 'abc', which is passed over: it wants bytes, such as 512Mi"
+	has "$stderr" "GPUSHARE_TIMEOUT_MS is 'abc', which is ignored: it takes milliseconds"
+	has "$stderr" "GPUSHARE_DEFERRED_FREE is 'abc', which is ignored: it takes bytes, such as 512Mi"
 	if [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ]; then # which every program then needs first
 		GPUSHARE_PUBLISH=often GPUSHARE_AUTOSTART=maybe run -0 --separate-stderr gpushare run true
 	else

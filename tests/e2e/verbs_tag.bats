@@ -65,7 +65,7 @@ note=a = "b"'
 	equal "$(gpushare tag weights)" ""
 	gpushare tag weights dtype=f32
 	run -0 --separate-stderr gpushare tag weights shape=3,3
-	has "$stderr" "those tags tell of 36 bytes, and 'weights' has 1048576"
+	has "$stderr" "dtype and shape describe 36 bytes; 'weights' has 1048576"
 	run -0 --separate-stderr gpushare tag weights shape=512x512
 	equal "$stderr" ""
 	run -0 --separate-stderr gpushare tag weights note=float33

@@ -282,7 +282,7 @@ static void out_of_bounds(void **state)
 
 	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* without a NUL */
 	assert_int_equal(client_exchange(&lone_client, &strange, shortly()), GPUSHARE_E_PROTOCOL);
-	lone_why_has("a request breaks the protocol's bounds");
+	lone_why_has("a request is too large for the protocol, or can't be encoded");
 	assert_true(lone_client.socket.fd >= 0);
 }
 

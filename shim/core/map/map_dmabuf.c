@@ -63,8 +63,9 @@ static int prove_on(const struct driver *driver, const struct vmm_mapping *mappi
 	__sync_synchronize();
 	if (driver->cuMemcpyDtoH_v2(&found, mapping->pointer, sizeof(found)) != CU_OK ||
 	    found != stored)
-		status = map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-				    "what is stored through a dma-buf is not in the GPU's memory");
+		status =
+		    map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
+			       "what a test wrote through a dma-buf is not in the GPU's memory");
 	munmap(address, mapping->size);
 	return status;
 }
@@ -107,7 +108,7 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 
 	if (!driver)
 		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-				  "CUDA has not mapped it here for its own GPU");
+				  "this process has not mapped the buffer on its own GPU");
 	if (!driver->cuMemGetHandleForAddressRange || !driver->cuDeviceGetAttribute ||
 	    !offers(driver, source->device, (cu_device_attribute)CU_DEVICE_DMA_BUF) ||
 	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))

@@ -139,7 +139,7 @@ static int proof_carry(const struct vulkan_device *device, bool coherent,
 	if (status || *from == value)
 		return status;
 	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-			  "what is stored through this GPU's Vulkan driver is not in the GPU's "
+			  "what a test wrote through this GPU's Vulkan driver is not in the GPU's "
 			  "memory: tried on memory of our own");
 }
 

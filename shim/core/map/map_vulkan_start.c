@@ -228,7 +228,8 @@ int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_de
 		}
 	}
 	if (vulkan.count == GPUS_MAX)
-		return map_refuse(why, GPUSHARE_E_LIMIT, "this process maps memory of %d GPUs",
+		return map_refuse(why, GPUSHARE_E_LIMIT,
+				  "this process already maps memory of %d GPUs, which is the limit",
 				  GPUS_MAX);
 	before = signals_block();
 	status = open_device(uuid, &fresh, why);
