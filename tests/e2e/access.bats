@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A registry for all users, and users: what each may do with whose buffers. Needs root, who becomes them.
+# A registry for all users: what each user may do with the buffers of others. Needs root, to run commands as them.
 load helpers
 
 OWNER=41001 MEMBER=41002 OTHER=65534 TEAM=41500
@@ -29,12 +29,13 @@ setup_more() {
 	chmod 755 "$WORK/as"
 }
 
-# as UID COMMAND...: OWNER and MEMBER are in the group TEAM. A program, so that it is what it starts.
+# as UID COMMAND...: run COMMAND as UID; OWNER and MEMBER are in the group TEAM. $WORK/as is a program that execs
+# COMMAND, so its pid is COMMAND's.
 as() {
 	"$WORK/as" "$@" </dev/null
 }
 
-# serve [OPTION...]: the daemon, by root
+# serve [OPTION...]: start the registry as root
 serve() {
 	start registry "$WORK/bin/gpushare-registry" --dir "$GPUSHARE_DIR" --system --foreground "$@"
 	REGISTRY=$PID
@@ -42,7 +43,7 @@ serve() {
 	until_true [ "$(stat -c %a "$GPUSHARE_DIR/registry.sock")" != 600 ]
 }
 
-# owner TAG WORDS...: OWNER's api_app in the background, until it has touched up
+# owner TAG WORDS...: start OWNER's api_app in the background and wait until it has touched "up"
 owner() {
 	rm -f "$WORK/home/up" "$WORK/home/go"
 	start "$1" "$WORK/as" "$OWNER" api_app open "${@:2}" touch="$WORK/home/up" await="$WORK/home/go"
@@ -210,7 +211,8 @@ evopen team: OK
 evrecord a: OK
 evwait a: OK
 evhost a: OK"
-	# it is let in; what the simulated driver can't do is to look into another user's process
+	# The registry grants access. Then the simulated driver fails, because it can't look into another user's
+	# process.
 	has "$(as "$MEMBER" api_app open evopen=a,team 2>&1)" "cuIpcOpenEventHandle answered CUDA_ERROR_OPERATING_SYSTEM"
 	for user in "$MEMBER" "$OTHER"; do
 		has "$(as "$user" api_app open evopen=a,secret)" "evopen secret: E_NOT_FOUND"
@@ -241,7 +243,7 @@ s/team 0640 $TEAM"
 	as "$OWNER" gpushare-attach --restore "$WORK/home/save/set"
 	rights | cmp "$WORK/before" -
 	none
-	# who is not in that group is told so, and nothing is half there
+	# A user outside the group gets an error, and nothing is restored in part.
 	run -1 as "$OTHER" gpushare-attach --restore "$WORK/home/save/set"
 	has "$output" "is not in the group '$TEAM'"
 	equal "$(gpushare ls --json | jq length)" 0
@@ -293,7 +295,7 @@ s/team 0640 $TEAM"
 	has "$output" "symbolic link"
 }
 
-# is_told UID SUMS: of descriptors and connections
+# is_told UID SUMS: `gpushare stat` shows UID these numbers of descriptors and connections
 is_told() {
 	[ "$(as "$1" gpushare stat --json | jq -c '[.descriptors, .connections]')" = "$2" ]
 }
@@ -308,7 +310,7 @@ is_told() {
 	owner all make=a,w,2Mi,vmm+mode:666
 	has "$(as "$OTHER" api_app open attach=a,w)" "attach w: OK"
 	equal "$(as "$MEMBER" gpushare ls --json | jq length)" 1 # it is 0666
-	# Its user is told the sums of all, and sees no more names than others do.
+	# The registry's own user sees the sums of all users, but only the names that other users see too.
 	until_true is_told "$MEMBER" "[1,2]" # the programs before are gone
 	until_true is_told "$OTHER" "[0,1]"
 	kill -KILL "$service"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The C API from programs of its own, two processes wherever two matter.
+# The C API: test programs that use it, in two processes if the test needs two.
 load helpers
 
-# owner SCRIPT...: runs on in the background after its script
+# owner SCRIPT...: start api_app in the background; it stays after its script
 owner() {
 	up owner "$BIN/api_app" open "$@"
 }
@@ -182,7 +182,7 @@ detach c: E_INVALID
 free c: OK"
 }
 
-# answers WHO STATUS: the calls to which WHO, the child or the parent, got that; maps need Vulkan on a real GPU
+# answers WHO STATUS: the calls that returned STATUS in WHO (child or parent); not maps, which need Vulkan on a GPU
 answers() {
 	grep -xE "$1 [a-z_]+ $2" <<<"$output" | cut -d ' ' -f 2 | grep -vE '^gpushare_(map|unmap)' | sort | xargs
 }

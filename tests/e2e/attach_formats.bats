@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare-attach: bytes as values, as hex, as .npy files; what tags and flags say of them.
+# gpushare-attach: bytes as values, as hex and as .npy files; the effect of tags and flags on the format.
 load helpers
 
-# A kept buffer of a .npy file is tagged as the array is.
+# --restore tags the buffer of a .npy file with the array's dtype and shape.
 setup_more() {
 	python3 - "$WORK" <<-'END'
 		import struct, sys
@@ -22,13 +22,13 @@ setup_more() {
 	END
 }
 
-# put NAME...: each as a buffer
+# put NAME...: restore each NAME.npy as a buffer
 put() {
 	local name
 	for name in "$@"; do gpushare-attach --restore "$WORK/$name.npy" "$name"; done
 }
 
-# The data of a .npy file, without the header.
+# Print the data of a .npy file without its header.
 data() {
 	python3 -c 'import struct, sys
 all = open(sys.argv[1], "rb").read()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# GPUSHARE_ATTACH: an unmodified program's allocation is answered with a named buffer.
+# GPUSHARE_ATTACH: the preload answers an unmodified program's allocation with a named buffer.
 load helpers
 
 setup_more() {

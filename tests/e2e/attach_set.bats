@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare-attach: many buffers into a directory, and back.
+# gpushare-attach: dump many buffers into a directory, and restore them.
 load helpers
 
 setup_more() {
@@ -24,7 +24,7 @@ end_producer() {
 	until_true gone
 }
 
-# entry NAME FIELD: what the manifest says
+# entry NAME FIELD: the value of FIELD for NAME in the manifest
 entry() {
 	jq -r --arg name "$1" ".buffers[] | select(.name == \$name) | .$2" "$WORK/set/manifest.json"
 }
@@ -60,7 +60,7 @@ entry() {
 		run -0 gpushare-attach $name --diff "$WORK/set/${name//\//%2F}.bin"
 		has "$(gpushare ls $name)" kept
 	done
-	# again: nothing is touched
+	# A second restore changes nothing.
 	run -1 gpushare-attach --restore "$WORK/set"
 	run -0 gpushare-attach other --diff "$WORK/set/other.bin"
 }
@@ -346,7 +346,7 @@ entry() {
 			equal "$(tr -d '\n\040-\176' <<<"$output$stderr" | wc -c)" 0
 		done
 	done
-	# nor does a name that was typed, and what is UTF-8 is told as it is
+	# Control characters in a name from the command line are not printed either. Valid UTF-8 is printed unchanged.
 	run -1 --separate-stderr gpushare-attach --restore "$WORK/müll$escape"
 	has "$stderr" "müll?]0;x???'"
 }
@@ -374,7 +374,7 @@ entry() {
 	has "$stderr" "nodir' can't be compared: No such file or directory"
 }
 
-# A tag of which no reader knows the type: set by somebody else's program.
+# Another program set a dtype tag that no reader knows.
 @test "tags that make no sense: --dtype and --format go before them, and a set is bytes" {
 	produce
 	api open tag=other,dtype,float33 tag=other,shape,many >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare-attach: what is found out about bytes while they come by.
+# gpushare-attach: statistics that it computes while it copies the bytes.
 load helpers
 
 setup_more() {
@@ -15,7 +15,7 @@ put() {
 	gpushare-attach --restore "$WORK/$1" "$1"
 }
 
-# field NAME: of what --stats printed
+# field NAME: the value of NAME in the output of --stats
 field() {
 	awk -v name="$1" '$1 == name { print $2 }' <<<"$output"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare-attach: a file is whole or is not there, whatever ends the dump, and on each kind of disk.
+# gpushare-attach: a dumped file is complete or absent, however the dump ends, on each kind of disk.
 load helpers
 
 SIZE=50331649 # no multiple of anything

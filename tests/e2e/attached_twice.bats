@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# One buffer, attached more than once in a process, and a registry that ends before one of these is given
-# back: the others stand, for the owner holds its memory by that count.
+# One process attaches a buffer more than once, and the registry dies before the process detaches one attachment.
+# The other attachments stay counted: the owner holds the freed memory as long as that count is not 0.
 load helpers
 
 setup_more() {
@@ -10,7 +10,7 @@ setup_more() {
 		touch="$WORK/freed" await="$WORK/end" close
 }
 
-# gives_back_one COMMAND...: that attaches "one" twice, waits for "go", and then gives back one
+# gives_back_one COMMAND...: COMMAND attaches "one" twice, waits for "go", and then detaches one of the two
 gives_back_one() {
 	start app "$@"
 	await_file "$WORK/up"

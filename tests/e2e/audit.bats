@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The audit: its lines, in a file and in the journal, and what happens if they can't be written.
+# The audit: its lines in a file and in the journal, and what the registry does if it can't write them.
 load helpers
 
-# serve OPTION... -- LINE...: a registry with these lines in its registry.conf
+# serve OPTION... -- LINE...: start a registry with these lines in its registry.conf
 serve() {
 	local options=()
 	while [ "$1" != -- ]; do
@@ -18,17 +18,17 @@ serve() {
 	await_file "$GPUSHARE_DIR/registry.sock"
 }
 
-# sample OUTCOME: how many lines of the audit that is
+# sample OUTCOME: the number of audit lines with that outcome, from the metrics
 sample() {
 	gpushare metrics | awk -v series="gpushare_audit_lines_total{outcome=\"$1\"}" '$1 == series { print $2; found = 1 } END { exit !found }'
 }
 
-# The lines without their times, pids and generations.
+# The audit lines without times; pids and generations are replaced by N.
 plain() {
 	sed -E 's/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z //; s/(pid|generation)=[0-9]+/\1=N/g' "$@"
 }
 
-# refused_to_start LINE SENTENCE: the registry doesn't start with that audit
+# refused_to_start LINE SENTENCE: with LINE in registry.conf, the registry exits with SENTENCE on stderr
 refused_to_start() {
 	echo "$1" >"$WORK/registry.conf"
 	run -1 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR" --config "$WORK/registry.conf"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Rules that ask for mapped memory (vmm, keep, readonly): an unmodified program's allocation is
-# cuMemCreate memory behind an ordinary-looking pointer, and the program does not notice.
+# Rules that ask for mapped memory (vmm, keep, readonly). An unmodified program's allocation becomes cuMemCreate memory
+# at an ordinary pointer, and the program can't tell.
 load helpers
 
 PROGRAMS=(rt_app_static rt_app_shared rt_thread_static drv_linked "drv_lookup dlsym" "drv_lookup gpa2_t")
 
-# ways PROGRAM: the ways to allocate that take the backing, in WAYS
+# ways PROGRAM: set WAYS to the ways of allocating for which rules can give mapped memory
 ways() {
 	WAYS=(alloc pitch async pool)
 	[[ $1 != rt_* ]] || WAYS=(malloc pitch 3d async pool entry-alloc)
 }
 
-# same_as_bare PROGRAM...: named with mapped memory, the output and exit code of a bare run, and
-# nothing said
+# same_as_bare PROGRAM...: with mapped memory, output and exit code equal those of a run without the preload, and
+# the preload writes nothing to stderr
 same_as_bare() {
 	untouched 'w%i:vmm' "$@"
 	equal "$stderr" ""
@@ -151,7 +151,8 @@ byte a: 99"
 	same_as_bare "$BIN/drv_linked" init stream=s make=a,async,4Mi,s drop=a,async,s make=b,alloc,4Mi drop=b
 }
 
-# fallen RULE BACKING FAULT: the program has ordinary memory and reads nothing; what is shared
+# fallen RULE BACKING FAULT: under FAULT the program gets ordinary memory and sees no difference; the registry then
+# lists BACKING ("BACKING SIZE", or nothing)
 fallen() {
 	rm -f "$WORK"/{up,end,log}
 	begin app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL="$3" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$1" "$BIN/drv_linked" init errno \
@@ -268,7 +269,7 @@ make a: 800"
 	has "$(cat "$WORK/log")" "read-only"
 }
 
-# Programs to hand a handle between: which looks its calls up, and which is linked.
+# Pairs of programs that pass a handle. Some look their driver calls up, some are linked with them.
 PAIRS=("drv_linked drv_linked" "rt_app_static rt_app_shared" "drv_lookup:gpa2 drv_lookup:dlsym" "rt_app_11 rt_app_static")
 
 @test "the program's own IPC works on mapped buffers: handed to another, opened twice, closed twice" {
@@ -318,7 +319,7 @@ ipcclose c: 1"
 	equal "$(open)" "ipcopen b: 400"
 	gpushare rm w
 	equal "$(open)" "ipcopen b: 400"
-	# one bit of it is another handle, which is the driver's to refuse
+	# A changed byte makes it an unknown handle, which the driver refuses.
 	printf x | dd of="$WORK/h" bs=1 seek=30 conv=notrunc 2>/dev/null
 	equal "$(open)" "ipcopen b: 1"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A registry that is absent, dies or misbehaves: a clear status within the deadline for the API and
-# the tools; for a preloaded program, nothing that it could notice.
+# A registry that is absent, dies or misbehaves. The API and the tools return a clear status within the deadline. A
+# preloaded program sees no difference.
 load helpers
 
 setup_more() {
@@ -14,7 +14,8 @@ fake() {
 	await_file "$GPUSHARE_DIR/ready"
 }
 
-# misbehaves HOW STATUS...: one of these statuses, with one sentence, in time, and no harm done
+# misbehaves HOW STATUS...: opening a session returns one of STATUS in time, with one line on stderr. Tools fail
+# cleanly, and a preloaded program runs as usual.
 misbehaves() {
 	local how=$1
 	shift

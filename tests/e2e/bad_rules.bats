@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Rules that can't be: one clear line, and the program runs as if they were not there.
+# Invalid rules: the preload prints one clear line, and the program runs as if there were no rules.
 load helpers
 
 script=(init alloc=a,1Mi fill=a,7 byte=a,5 free=a exit=5)
 
-# refused RULES MARKED: one line with the offending part marked
+# refused RULES MARKED: the preload prints one line, in which MARKED, the invalid part of RULES, is marked
 refused() {
 	untouched "$1" "$BIN/rt_app_static" "${script[@]}"
 	equal "$(lines "$stderr")" 1

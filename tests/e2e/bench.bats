@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What `make bench` runs, at so small a scale that its numbers mean nothing.
+# What `make bench` runs, with so few rounds that its numbers mean nothing.
 load helpers
 
 setup_more() {
@@ -12,13 +12,13 @@ setup_more() {
 		GPUSHARE_BENCH_ROUNDS=1 GPUSHARE_BENCH_STARTS=5 GPUSHARE_BENCH_ATTACHES=5 GPUSHARE_BENCH_RUNS=1 GPUSHARE_BENCH_PAIRS=50
 }
 
-# Neither files nor processes of a run.
+# A run leaves no files and no processes behind.
 nothing_is_left() {
 	equal "$(ls -A "$WORK/tmp")" ""
 	[ -z "$(grep -lsaF "$WORK/tmp/" /proc/[0-9]*/cmdline)" ]
 }
 
-# cells PATTERN: of the first row that fits it, a line each
+# cells PATTERN: the cells of the first row that matches PATTERN, one a line
 cells() {
 	grep -m 1 "$1" "$WORK/out/RESULTS.md" | tr '|' '\n' | sed 's/^ *//; s/ *$//; /^$/d'
 }

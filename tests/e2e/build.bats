@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The Makefile: what a change rebuilds, what each goal builds, what it says of missing packages. The
-# compiler is a script that makes empty files: only what is made counts.
+# The Makefile: what a change rebuilds, what each goal builds, and its messages about missing packages. The compiler is
+# a script that makes empty files: the tests check only which files it makes.
 load helpers
 
 setup_more() {
@@ -25,7 +25,7 @@ setup_more() {
 	chmod +x "$WORK/cc"
 }
 
-# build GOAL|VARIABLE=VALUE...: what the compiler made is in $WORK/made
+# build GOAL|VARIABLE=VALUE...: run make; $WORK/made lists the files that the compiler made
 build() {
 	: >"$WORK/made"
 	env -i PATH="$PATH" HOME="$WORK" make -s -C "$WORK/tree" -j2 CC="$WORK/cc" OBJCOPY=true CUDA= "$@" </dev/null

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced: a root directory with nothing in it but Debian's essential packages and what they depend on,
-# copied from this machine's own files, no network. dpkg knows there what it has.
+# Sourced. Makes a root directory with only Debian's essential packages and their dependencies. The files are
+# copied from this machine, without network access. The root's dpkg database lists those packages.
 
-# The essential packages, what these depend on, and so on: names as dpkg lists them.
+# Print the essential packages and, recursively, their dependencies, by the names that dpkg lists.
 clean_root_packages() {
 	dpkg-query -W -f '${db:Status-Abbrev} ${Architecture}\t${Essential}\t${binary:Package}\t${Provides}\t${Pre-Depends}, ${Depends}\n' |
 		awk -F '\t' -v "own=$(dpkg --print-architecture)" '
@@ -31,7 +31,7 @@ clean_root_packages() {
 		}'
 }
 
-# clean_root_make ROOT: its files, and its dpkg's database
+# clean_root_make ROOT: copy the packages' files to ROOT and write ROOT's dpkg database
 clean_root_make() {
 	local root=$1 packages link
 	mapfile -t packages < <(clean_root_packages)
@@ -41,7 +41,7 @@ clean_root_make() {
 	for link in bin lib lib32 lib64 libx32 sbin; do
 		[ ! -L "/$link" ] || { mkdir -p "$root/usr/$link" && ln -s "usr/$link" "$root/$link"; } || return 1
 	done
-	# Manuals and translations are large, and nobody reads them there.
+	# Leave out manuals and translations: they are large and no test reads them.
 	dpkg-query -L "${packages[@]}" | grep -vE '^/usr/share/(doc|man|info|locale|i18n|perl|zoneinfo|lintian|bug)/|^/\.$|^$|:$' |
 		sort -u | while read -r file; do
 		[ -d "$file" ] && [ ! -L "$file" ] || [ ! -e "$file" ] || printf '%s\0' "${file#/}"
@@ -58,7 +58,8 @@ clean_root_make() {
 	ldconfig -r "$root"
 }
 
-# clean_root_way: how this process may enter one, in WAY; why it can't, in WHY
+# clean_root_way: set WAY to the unshare command with which this process can enter a clean root, or WHY to the
+# reason that it can't
 clean_root_way() {
 	local way
 	# shellcheck disable=SC2034 # for the caller
@@ -73,7 +74,7 @@ clean_root_way() {
 	return 1
 }
 
-# clean_root_run ROOT COMMAND...: in it, with /proc and some of /dev, and no variable of this one's
+# clean_root_run ROOT COMMAND...: run COMMAND in ROOT with /proc and /dev mounted and a clean environment
 clean_root_run() {
 	local root=$1
 	# shellcheck disable=SC2016 # the inner shell's

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Processes in pid, ipc, mount and user namespaces of their own share one folder, and nothing else.
+# Processes in their own pid, ipc, mount and user namespaces share only the registry's directory.
 load helpers
 
 setup_more() {
@@ -14,7 +14,7 @@ setup_more() {
 	skip "unshare(1) is not allowed here"
 }
 
-# in_container PROGRAM...: as the first process there; the folder is at /mnt, this test's files are not there
+# in_container PROGRAM...: run PROGRAM as pid 1 of a container. The registry's directory is /mnt; $WORK is hidden.
 in_container() {
 	# shellcheck disable=SC2016 # the inner shell's
 	exec unshare "$NAMESPACES" --kill-child --mount-proc sh -c '
@@ -24,23 +24,23 @@ in_container() {
 		GPUSHARE_DIR=/mnt exec "$@"' sh "$GPUSHARE_DIR" "$WORK" "$@"
 }
 
-# contained TAG PROGRAM...: in the background, as start() does. PID is unshare's: what it holds ends with it.
+# contained TAG PROGRAM...: like start(), in a container. PID is the pid of unshare; the container ends with it.
 contained() {
 	start "$1" in_container "${@:2}"
 }
 
-# inside PROGRAM...: in a container of its own, to its end
+# inside PROGRAM...: run PROGRAM in a container and wait for its end
 inside() {
 	(in_container "$@" </dev/null)
 }
 
-# Where a registry is to be: on the host, or the first process of a container, which sees nobody outside by pid.
+# Two places for the registry: the host, or pid 1 of a container, where it has no pids for processes outside.
 start_outside() {
 	start registry gpushare-registry --foreground --dir "$GPUSHARE_DIR"
 	until_true answers
 }
 
-# The socket's file is there before anybody listens.
+# The socket's file appears before the registry listens.
 answers() {
 	[ "$(GPUSHARE_AUTOSTART=0 "$BIN/api_app" open </dev/null 2>/dev/null)" = "open: OK" ]
 }
@@ -54,7 +54,7 @@ attachers_are() {
 	[ "$(shown "$1" attachers)" = "$2" ]
 }
 
-# Files to meet at are in the one folder that everybody has.
+# The processes synchronize by files in the registry's directory, the only one that all of them see.
 shares_and_attaches() {
 	needs jq
 	contained owner "$BIN/api_app" open make=a,vmm,2Mi,vmm fill=a,7 make=b,ro,2Mi,readonly fill=b,7 \
@@ -137,7 +137,7 @@ put s: OK"
 	contained one "$BIN/api_app" "${words[@]//%/1}" touch=/mnt/up await=/mnt/end
 	await_file "$GPUSHARE_DIR/up"
 	equal "$(cat "$WORK/one.out")" "${want//%/1}"
-	# The first process of its container, as that one is, outside the registry's, as that one is.
+	# This process is pid 1 of its container, like the owner of ro1. The registry is in a third container.
 	equal "$(inside "$BIN/api_app" "${words[@]//%/2}" attach=x,ro1 put=x,5,1 2>/dev/null)" "${want//%/2}
 attach ro1: OK
 read-only
@@ -147,7 +147,7 @@ put x: E_READ_ONLY"
 make ro1: E_EXISTS"
 }
 
-# CUDA knows the process that exported a handle by the pid that this has in its namespace.
+# CUDA identifies the process that exported a handle by its pid in its own namespace.
 @test "buffers of cudaMalloc: whose owner has the same pid is refused, and why is said" {
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = gpu ] || skip "the simulated driver finds an IPC handle's owner in /dev/shm"
 	start_inside
@@ -193,8 +193,8 @@ attach vmm: OK
 byte a: 42"
 	kill -KILL "$first"
 	until_true has_ended "$first"
-	# Which starts another, here. To it the container's pids say nothing: whoever was not seen to end has 30 s
-	# to come back.
+	# Here nothing_named starts a new registry, on the host. The container's pids mean nothing to that registry: a
+	# session whose end it can't see has 30 s to reconnect.
 	PATIENCE_S=45 until_true nothing_named
 	PATIENCE_S=45 until_true made_inside # in another user namespace it went unseen: that is another user's
 }
@@ -218,7 +218,7 @@ byte a: 42"
 	until_true nothing_named
 }
 
-# pid_of PATTERN: out here, of who has that in its command line
+# pid_of PATTERN: the pid, on the host, of the process whose command line matches PATTERN
 pid_of() {
 	grep -lsaP "^$1" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
@@ -229,7 +229,8 @@ stays_no_more() {
 
 @test "a registry outside after one in a container: who is in there still has a moment to come back" {
 	needs jq
-	# A registry in another user namespace writes down other uids. Nobody proves to be those: they reconnect.
+	# A registry in another user namespace records other uids. No process on the host can prove to be one of those,
+	# so owners reconnect.
 	[[ $NAMESPACES != *U* ]] || skip "without root a container is another user namespace, whose uids mean nothing outside"
 	export GPUSHARE_AUTOSTART=0
 	# shellcheck disable=SC2016 # the inner shell's

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Coarse limits on what the preload costs where nothing is named; `make bench` measures it.
+# Coarse limits on what the preload costs if it names nothing. `make bench` measures the cost exactly.
 load helpers
 
-# An instrumented library comes behind the instruments: they are on both sides.
+# The sanitizer runtime must be loaded before an instrumented library, so the runs without the preload have it too.
 base=${GPUSHARE_TEST_ASAN_PRELOAD:-}
 rule=never:size=512Gi
 
@@ -12,7 +12,7 @@ footprint() {
 	env LD_PRELOAD="$2" GPUSHARE_NAME="$1" "$BIN/app_footprint" </dev/null
 }
 
-# steady RULES PRELOAD: its resident memory without the chance in it (see app_footprint), KiB: the median of nine
+# steady RULES PRELOAD: median of nine STEADY values: resident memory without its random part (see app_footprint), KiB
 steady() {
 	local i
 	for ((i = 0; i < 9; i++)); do footprint "$1" "$2" || return 1; done | sort -n -k6 | awk '
@@ -20,7 +20,7 @@ steady() {
 		END { exit NR != 9 }'
 }
 
-# median NUMBER...: the middle one of five
+# median NUMBER...: the median of five numbers
 median() {
 	printf '%s\n' "$@" | sort -n | awk '{ sorted[NR] = $1 } END { print sorted[3]; exit NR != 5 }'
 }
@@ -58,8 +58,8 @@ median() {
 	[ "$(median "${with[@]}")" -lt 5000 ]
 }
 
-# steps WAY [VARIABLE=VALUE]...: "CALL INSTRUCTIONS" of a pair of calls of each kind that the program finds that way;
-# "unloaded INSTRUCTIONS" of ten pairs of the first kind after a library was unloaded
+# steps WAY [VARIABLE=VALUE]...: a line "CALL INSTRUCTIONS" for a pair of calls of each kind. WAY is how the program
+# finds the calls. "unloaded INSTRUCTIONS" counts ten pairs of the first kind after a library was unloaded.
 steps() {
 	env LD_LIBRARY_PATH="$BUILD/bench" "${@:2}" "$BUILD/bench/way_$1" steps "$BIN/lib_stubs.so"
 }
@@ -69,7 +69,7 @@ counts_steps() {
 	[ "$(uname -m)" = x86_64 ] || skip "the limits are an x86-64's"
 }
 
-# added WAY LIMIT [VARIABLE=VALUE]...: no pair takes more than LIMIT instructions more than without us
+# added WAY LIMIT [VARIABLE=VALUE]...: the preload adds at most LIMIT instructions to each pair of calls
 added() {
 	steps "$1" >"$WORK/bare"
 	steps "$1" LD_PRELOAD="$SHIM" "${@:3}" >"$WORK/preloaded"
@@ -92,7 +92,8 @@ added() {
 	equal "$(gpushare metrics | sed -n 's/^gpushare_requests_total{verb="share"} //p')" 8
 }
 
-# under_after_unload WAY LIMIT: the first calls after a library was unloaded take that many instructions more at most
+# under_after_unload WAY LIMIT: after a library was unloaded, ten pairs take less than LIMIT instructions more than
+# usual
 under_after_unload() {
 	steps "$1" LD_PRELOAD="$SHIM ${many[*]}" GPUSHARE_NAME=$rule | awk -v limit="$2" -v way="$1" '
 		NR == 1 { pairs = 10 * $2 }

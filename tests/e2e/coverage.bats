@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What `make coverage` counts, coverage_flush.c: by whatever way a process leaves, and whoever is killed.
+# `make coverage` (coverage_flush.c) counts a process however it exits, and keeps its counts if processes are killed.
 load helpers
 
 setup_more() {
@@ -33,12 +33,12 @@ setup_more() {
 	gcc --coverage -Wl,--wrap=_exit,--wrap=__gcov_exit,--wrap=__gcov_dump ways.o flush.o -o ways
 }
 
-# taken WAY: how often it was, as gcov has it
+# taken WAY: how often the program took WAY, according to gcov; ##### means never
 taken() {
 	gcov -t ways.c | sed -n "s/^ *\([0-9#]*\)\*\{0,1\}: *[0-9]*:.*case '$1'.*/\1/p"
 }
 
-# written: gcov's files, of what was counted
+# written: write gcov's files from the counts
 written() {
 	rm -f ways.gcda
 	GPUSHARE_COVERAGE_WRITE=1 ./ways none

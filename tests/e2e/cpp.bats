@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare.hpp, built by each C++ compiler that was there; vineyard's published example among it.
+# gpushare.hpp, built with each C++ compiler that the build found, including the example that vineyard publishes.
 load helpers
 
-# each TEST...: with the program of each compiler; without any there is nothing to run
+# each TEST...: run TEST with each compiler's program; skip if there is none
 each() {
 	local program found=0
 	for program in "$BIN"/cpp_app_*; do
@@ -43,7 +43,7 @@ scopes() {
 map() {
 	if [ "$("$1" map 2>"$WORK/map.err")" = mapped ]; then return; fi
 	cat "$WORK/map.err"
-	# a GPU or a host that gives the CPU no way in says so
+	# If the GPU or the host can't map memory for the CPU, the program reports status -15.
 	[ "$GPUSHARE_TEST_DRIVER" = gpu ] && grep -q '^-15: ' "$WORK/map.err" && skip "$(cat "$WORK/map.err")"
 	return 1
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The Debian packages: well made, the same from a second build, and enough in a root with nothing else.
+# The Debian packages: lintian-clean, reproducible, and sufficient in a root with only essential packages.
 load helpers
 load clean_root
 
@@ -16,12 +16,12 @@ setup_more() {
 	[ ! -d "$ROOT/tools/python/src/gpushare" ] || PACKAGES+=" python3-gpushare"
 }
 
-# pack DIR: of what is built already, and by nobody else's make
+# pack DIR: build packages from the existing build output, without the flags of an outer make
 pack() {
 	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -C "$ROOT" BUILD="$BUILD" deb-files DEBDIR="$1"
 }
 
-# The name of a package's file.
+# Print the path of a package's .deb file.
 file_of() {
 	echo "$DEBS/$1"_[0-9]*.deb
 }
@@ -38,7 +38,7 @@ file_of() {
 		etc/gpushare/registry.conf usr/share/man/man{1/gpushare.1,5/registry.conf.5,7/gpushare.7,8/gpushare-registry.8,3/gpushare_open.3}.gz; do
 		compgen -G "$WORK/all/$file" >/dev/null || { echo "no $file"; false; }
 	done
-	# who links with the library gets a dependency of the version that its symbols are of
+	# A package that links with the library depends on the version that introduced the symbols.
 	has "$(dpkg-deb -I "$(file_of libgpushare0)" symbols)" "gpushare_open@GPUSHARE_0.1 0.1"
 	has "$(dpkg-deb -f "$(file_of gpushare)" Depends)" "libgpushare0 (= $version)"
 }
@@ -84,8 +84,8 @@ file_of() {
 		"$WORK/all/usr/lib/python3/dist-packages/gpushare/__init__.py"
 }
 
-# demo_tree DIR: the demo, as it is in the source tree, with somebody's programs and their driver; of
-# ours only names that lead to what the packages bring
+# demo_tree DIR: make the demo's source tree with the demo programs and a simulated driver. The gpushare tools are only
+# links to the installed packages.
 demo_tree() {
 	mkdir -p "$1"/{tests/demo,build/tests/bin,build/sim} || return 1
 	cp "$ROOT/tests/run" "$1/tests/" || return 1
@@ -119,7 +119,7 @@ left_in() {
 	clean_root_run "$root" sh -c 'dpkg -i /debs/*.deb'
 	equal "$(clean_root_run "$root" dpkg --audit)" ""
 	has "$(clean_root_run "$root" ldd /demo/build/tests/bin/retoucher)" "libgpushare.so.0 => /lib/"
-	# by its bare name, as LD_PRELOAD is mostly said
+	# LD_PRELOAD usually has the bare name of the library.
 	equal "$(clean_root_run "$root" env LD_PRELOAD=libgpushare_shim.so /bin/echo preloaded 2>&1)" preloaded
 	run clean_root_run "$root" /demo/tests/demo/demo.sh
 	equal "$status" 0

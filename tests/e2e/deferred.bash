@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2153 # names of the tests that load it
-# What the tests of freed memory that others have attached share.
+# Shared by the tests of named memory that its owner frees while other processes have it attached.
 
 PROGRAMS=(rt_app_static rt_app_shared drv_linked "drv_lookup gpa2_t")
 
-# held NAME...: another process attaches them, in its slots a, b, ...; it detaches all when $WORK/leave
-# comes, and tells by $WORK/left; its pid in HOLDER
+# held NAME...: another process attaches the names in its slots a, b, ...; when $WORK/leave appears, it detaches
+# all and creates $WORK/left; HOLDER is its pid
 held() {
 	local letters=abcdefghij words=() leave=() at=0 name
 	for name in "$@"; do
@@ -21,7 +21,7 @@ held() {
 	equal "$(grep -c ': OK$' "$WORK/holder.out")" $(($# + 1))
 }
 
-# owner RULES WORD...: the program PROGRAM; held by somebody else once it has made $WORK/up
+# owner RULES WORD...: start PROGRAM under the preload and wait until it has created $WORK/up; OWNER is its pid
 owner() {
 	rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end}
 	start_named app "$1" "${PROGRAM[@]}" "${@:2}"
@@ -34,7 +34,7 @@ leave() {
 	await_file "$WORK/left"
 }
 
-# The owner does not ask the registry more often than every 50 ms, and nobody sees when it last did.
+# The owner asks the registry at most once every 50 ms, and nothing shows when it last asked.
 deferred_pause() {
 	sleep 0.06
 }
@@ -52,7 +52,8 @@ said() {
 	sed -n "s/^$1: //p" "$WORK/app.out"
 }
 
-# What is taken of the memory, MiB a line. On a GPU others take some of it too.
+# The "taken" lines of the program: how much of the GPU's memory is in use, MiB a line. Not compared on a real GPU,
+# where other processes use memory too.
 taken() {
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || equal "$(said 'taken .*')" "$1"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Named memory that is freed while others have it attached: to its program it is freed, and it stays
-# what it is until the last of the others has left; then it is given back.
+# Named memory that is freed while other processes have it attached. To its own program it is freed. The memory stays
+# unchanged until the last attacher detaches; then the driver gets it back.
 load helpers
 load deferred
 
@@ -147,7 +147,7 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 		touch "$WORK/go"
 		await_file "$WORK/done"
 		equal "$(deferred)" "x 1"
-		# A real driver's child may crash at its exit, with us or without.
+		# A real driver's child process may crash at its exit, with or without the preload.
 		equal "$(sed '/^child:/d' "$WORK/app.out")" "$(sed '/^child:/d' <<<"$plain")"
 		leave
 		touch "$WORK/end"

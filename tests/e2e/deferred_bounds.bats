@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Memory that was freed while others have it: how much of it is held, and what ends it early.
+# Bounds of deferred frees: how much freed but attached memory an owner holds, and what releases it early.
 load helpers
 load deferred
 
@@ -56,14 +56,14 @@ w3 1"
 
 @test "memory is short: all of it goes, and the allocation is made, by whichever call" {
 	needs_sim
-		# 39Mi are no whole blocks: too little is left to round them up
+		# 39Mi is not a multiple of the block size, and too little memory is left to round it up.
 	for way in {alloc,pitch,managed,async,pool,vmm},40Mi {alloc,async,pool},39Mi; do
 
 		for rule in 'w%i' 'w%i:nth=1'; do
 			echo "$way, $rule"
 			program drv_linked
 				export GPUSHARE_SIM_MEMORY=64M
-			# the simulated driver has any amount of it
+			# The simulated driver does not count managed memory as used, so make this call fail.
 						[ $way != managed,40Mi ] || export GPUSHARE_SIM_FAIL=cuMemAllocManaged:1:1:2
 			owner "$rule" init alloc=a,40Mi "${UP[@]}" free=a make=b,$way "${END[@]}"
 			unset GPUSHARE_SIM_MEMORY GPUSHARE_SIM_FAIL
@@ -132,14 +132,15 @@ w3 1"
 0"
 }
 
-# waited LABEL: how many of the owner's paced calls waited
+# waited LABEL: how many of the owner's paced= calls with this LABEL waited
 waited() {
 	sed -n "s/^paced $1: \([0-9]*\) waited, 0 failed.*/\1/p" "$WORK/app.out"
 }
 
-# paced PROGRAM THEN MORE TAKEN [WAITS]: the owner makes calls that no rule names, one group before it frees a
-# name that another process has, one after that and THEN, one after MORE. At most WAITS calls of the last two
-# groups wait, but for what the first one's do; TAKEN of its memory is left after each of them.
+# paced PROGRAM THEN MORE TAKEN [WAITS]: the owner makes three groups of calls that no rule names. The first group is
+# before it frees a name that another process has attached, the second after the free and THEN, the third after MORE.
+# In each of the last two groups at most WAITS more calls wait than in the first. TAKEN is the memory in use after
+# each of these two groups.
 paced() {
 	local most
 	program "$1"
@@ -159,14 +160,15 @@ paced() {
 	await_file "$WORK/done"
 	cat "$WORK/app.out"
 	most=$(($(waited before) + ${5:-0}))
-	# A real driver waits now and then for itself, 3 to 6 calls in a row; a question each 50 ms makes 12 of 600.
+	# A real driver sometimes waits by itself, for 3 to 6 calls in a row. A question every 50 ms makes 12 of 600
+	# calls wait.
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || most=$((most + 8))
 	[ "$(waited deferred)" -le "$most" ]
 	[ "$(waited later)" -le "$most" ]
 	taken "$4"
 }
 
-# has_attachers COUNT...: of all names
+# has_attachers COUNT...: the numbers of attachers of all names, in the order of the list
 has_attachers() {
 	[ "$(gpushare ls --json | jq -r '.[].attachers' | xargs)" = "$*" ]
 }

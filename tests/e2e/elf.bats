@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What the built files show the loader.
+# What the loader sees in the built ELF files: machine, exports, needed libraries, symbol versions.
 load helpers
 
 setup_more() {
@@ -8,7 +8,7 @@ setup_more() {
 	needs readelf
 }
 
-# The names in the global set of a version script.
+# Print the names in the global set of a version script.
 listed() {
 	sed 's:/\*.*\*/::; s/#.*//' "$1" | tr '\n\t' '  ' |
 		sed 's/.*global: *\(.*\) local:.*/\1/' | tr '; \t' '\n' | grep . | sort

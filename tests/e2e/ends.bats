@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# How a program ends, and signals: as without us, in time even without a registry, and its names go.
+# Ends and signals: a program ends as without the preload, in time even without a registry, and its names are removed.
 load helpers
 
 LAST=(alloc=a,2Mi alloc=b,2Mi)
@@ -42,7 +42,7 @@ LAST=(alloc=a,2Mi alloc=b,2Mi)
 	done
 }
 
-# names_go WORD...: after this end nothing is left of the program's names
+# names_go WORD...: after the program ends by these words, none of its names is left
 names_go() {
 	rm -f "$WORK"/{up,go}
 	begin_named app 'w%i' "${PROGRAM[@]}" init "${LAST[@]}" touch="$WORK/up" await="$WORK/go" "$@"
@@ -64,7 +64,7 @@ w1 2097152"
 	names_go catch=2,exit,7 raise=2
 }
 
-# ends_in_time SIGNAL WORD...: the registry gets SIGNAL; the program's end takes no second
+# ends_in_time SIGNAL WORD...: the registry gets SIGNAL; the program's end then takes less than a second
 ends_in_time() {
 	local signal=$1 registry code=0 plain=0
 	shift
@@ -117,7 +117,7 @@ ends_in_time() {
 	done
 }
 
-# fresh_registry RULES PROGRAM...: as untouched, and a registry had to be started
+# fresh_registry RULES PROGRAM...: like untouched, and the program has to start a registry
 fresh_registry() {
 	equal "$(registry_pids)" ""
 	untouched "$@"

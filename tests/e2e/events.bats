@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Named events between real processes: what one records, others wait for.
+# Named events between processes: one records an event, others wait for it.
 load helpers
 
-# maker SCRIPT...: runs on in the background after its script
+# maker SCRIPT...: start api_app in the background; it stays after its script
 maker() {
 	start maker "$BIN/api_app" open "$@"
 	maker=$PID
@@ -37,7 +37,7 @@ evhost e: OK
 evclose e: OK"
 }
 
-# The middle one's stream waits for the first, and what it records then for that.
+# The stream of the middle process waits for the first event, and the event that it records then waits for that stream.
 @test "three processes in a row, by their streams alone" {
 	held_maker
 	begin middle "$BIN/api_app" open hold letgo evopen=e,step evmake=f,next evwait=e,held evrecord=f,held \
@@ -70,7 +70,7 @@ evclose f: OK
 evquery e: OK"
 }
 
-# What a killed process had recorded and not done is never done.
+# If a process is killed, its recorded but unfinished work never completes.
 @test "the owner is killed: who waits is told so, and soon" {
 	held_maker
 	begin waiter "$BIN/api_app" open evopen=e,step within=$((3000 + SLACK_MS)) touch="$WORK/waiting" \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# While one user floods a registry for all users, another one's look-ups are answered. Needs root, who becomes them.
+# One user floods a registry for all users, and the look-ups of another user are still answered. Needs root, to run
+# commands as them.
 load helpers
 
 FLOODER=65534
@@ -19,8 +20,8 @@ is_open() {
 	[ "$(stat -c %a "$1" 2>/dev/null)" = 666 ]
 }
 
-# serve NAME: a registry for all users in $WORK/NAME, with a name that its look-ups find. It logs nothing: the log is
-# written under the lock, and the disk has its own times.
+# serve NAME: start a registry for all users in $WORK/NAME, with a name to look up. The registry logs nothing: it writes
+# its log under the lock, and the disk would disturb the measured times.
 serve() {
 	mkdir "$WORK/$1"
 	start "$1" env LD_PRELOAD="$BIN/lib_holds.so" LIB_HOLDS="$WORK/$1.holds" gpushare-registry --dir "$WORK/$1" --system
@@ -29,15 +30,15 @@ serve() {
 	await_file "$WORK/$1.up"
 }
 
-# The flood has begun, or its program has ended, which is told after the look-ups.
+# True if the flood has begun or if its program has ended. The caller reports an ended program after the look-ups.
 begun_or_ended() {
 	grep -qs begun "$WORK/flood.out" || ! kill -0 "$PID" 2>/dev/null
 }
 
-# fair WAY: look-ups at the flooded registry are slower than those at an idle one by less than P50_US for half of them and
-# P90_US for nine of ten, and none fails. What happens once in many look-ups shows in the CPU time that a thread spent with
-# the lock: that time is the same on a loaded machine. Nothing is reopened under load: the socket stays the same file, and
-# the look-ups have one connection from begin to end.
+# fair WAY: under flood WAY, look-ups at the flooded registry stay close to those at an idle one. The median differs by
+# less than P50_US and the 90th percentile by less than P90_US, and no look-up fails. Rare delays show in the CPU time
+# that a thread spends with the lock: the load of the machine does not change that time. The registry reopens nothing
+# under load: the socket stays the same file, and the look-ups keep one connection.
 fair() {
 	local looks held socket p50 p90 idle50 idle90 failed connections
 	serve flooded

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The daemon's own calls fail, each once: it gives up with a word, or serves, and no client is told nonsense.
-# All of its calls, in all ways, by `make faults`.
+# Each of the daemon's own calls fails once. The daemon then exits with a message or keeps serving, and no client gets
+# a wrong answer. `make faults` tests all calls in all ways.
 load helpers
 
 setup_more() {

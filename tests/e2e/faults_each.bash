@@ -1,30 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# faults_each.bash CHECK WORD...: runs build/tests/bin/drv_linked with that script, under the preload
-# that PRELOAD names and the rules in the environment, once for each driver call that the shim makes
-# and for its 1st and 2nd time (or as many as TIMES says), which fails. Each time the program's output
-# and exit code are those of a run without us, or of one without us where a call of the program's own
-# failed. Says the first run that is not so and ends with 1. CHECK looks at each run's log and stderr:
-# names, attachments, nothing. OMIT: an extended expression, calls that are left out.
-# A script of its own: bats looks at every command of a test, which takes longer than the programs.
+# faults_each.bash CHECK WORD...: runs build/tests/bin/drv_linked with the script WORD... many times, under the
+# preload in PRELOAD and the rules in the environment. In each run, one driver call fails. Every driver call that
+# the shim makes fails in turn, at its 1st and 2nd use (up to TIMES, if set).
+# The program's output and exit code must equal those of a run without the preload, or those of a run without the
+# preload in which the same driver call failed. At the first mismatch, prints that run and exits with 1.
+# CHECK selects the check of each run's log and stderr: names, attachments or nothing.
+# OMIT: an extended regular expression; matching calls are left out.
+# This is a separate script because bats traces every command of a test, which takes longer than the programs.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 log=$WORK/each.log
 check=$1
 shift
 
-# As the shim's source has them, so that none can be forgotten.
+# Take the calls from the shim's source, so that a new call can't be forgotten.
 calls() {
 	grep -ohE 'driver->cu[A-Z]\w*' "$root"/shim/{preload/shim_*.[ch],cuda/shim_*.h,cuda/vmm*.c} | sed 's/.*->//' | sort -u |
 		grep -vxE "${OMIT:-}"
 }
 
-# An address that the program prints after a call of its own has failed is another in each run.
+# After a failed call of its own, the program prints an address that differs in each run.
 same_addresses() {
 	sed -E 's/\+[0-9]{10,}/+ADDRESS/' <<<"$1"
 }
 
-# run PRELOAD FAULT WORD...: the program's output and exit code in $output
+# run PRELOAD FAULT WORD...: run the program; $output is its output and exit code
 run() {
 	local code=0
 	LD_PRELOAD=$1 GPUSHARE_SIM_FAIL=$2 GPUSHARE_LOG=$log "$BUILD/tests/bin/drv_linked" "${@:3}" \
@@ -33,7 +34,7 @@ run() {
 	output+="exit $code"
 }
 
-# own_fault OUTPUT CALL WORD...: could a failure of the program's own call have made it?
+# own_fault OUTPUT CALL WORD...: can OUTPUT come from a failure of CALL in the program itself, without the preload?
 own_fault() {
 	local wanted nth
 	wanted=$(same_addresses "$1")
@@ -44,8 +45,8 @@ own_fault() {
 	return 1
 }
 
-# refused_free OUTPUT CALL: an attached buffer that the driver does not unmap is a free that fails as
-# the driver says; one of a stream of which it does not tell whether it is captured is made anew
+# refused_free OUTPUT CALL: accept two differences. If the driver fails to unmap an attached buffer, one free
+# returns the driver's error. If cuStreamIsCapturing fails, both frees succeed.
 refused_free() {
 	[ "$check" = attachments ] || return 1
 	[ "$(grep -v '^drop ' <<<"$1")" = "$(grep -v '^drop ' <<<"$quiet")" ] || return 1
@@ -58,7 +59,7 @@ refused_free() {
 	esac
 }
 
-# count FILE TEXT: in how many lines of the file it is, in $counted
+# count FILE TEXT: set $counted to the number of lines of FILE that contain TEXT
 count() {
 	local line found=0
 	while IFS= read -r line; do
@@ -67,8 +68,8 @@ count() {
 	counted=$found
 }
 
-# A name that was left behind would stand in the next one's way; after a failed call of its own the
-# program may still have the memory.
+# A name that the shim left behind makes the next naming fail with "is taken by". If a call of the program's own
+# failed, the program may still hold the memory: skip the check.
 check_names() {
 	[ "$output" = "$quiet" ] || return 0
 	count "$log" "is taken by"
@@ -77,7 +78,7 @@ check_names() {
 	[ "$1" != unharmed ] || [ "$counted" = 2 ]
 }
 
-# One of the two allocations may have been refused; one line of the log says why.
+# At most one of the two allocations may be refused, and one line of the log gives the reason.
 check_attachments() {
 	local taken said
 	count "$log" "is attached"

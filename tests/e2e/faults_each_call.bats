@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Each call that our objects make, and each answer that they get, goes wrong once: tests/faults. Here each
-# in one way or a few; all ways, and the daemon's calls, by `make faults`. The simulated driver only.
+# Each call that the project's objects make, and each answer that they get, goes wrong once: see tests/faults. This file
+# tries each in one way or a few. `make faults` tries all ways, and the daemon's calls. Simulated driver only.
 load helpers
 
 setup_more() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Each driver call that the shim makes fails once while a program's memory is named or attached: the
-# program sees nothing of it, and no name is left behind. The simulated driver only.
+# Each driver call that the shim makes fails once while the shim names or attaches a program's memory. The program sees
+# no difference, and no name is left behind. Simulated driver only.
 load helpers
 
 setup_more() {
@@ -13,7 +13,7 @@ each_fails() {
 	bash "$BATS_TEST_DIRNAME/faults_each.bash" "$@"
 }
 
-# twice WAY SIZE: two allocations, freed once more in case that the first free fails
+# twice WAY SIZE: words for two allocations; each is freed twice, in case the first free fails
 twice() {
 	local slot
 	WORDS=()
@@ -27,7 +27,7 @@ naming() {
 	GPUSHARE_NAME=w:nth=1,w:nth=2 each_fails names init errno "${WORDS[@]}" exit=7
 }
 
-# The 3rd time is where the program asks for the range.
+# TIMES=3: the 3rd use of a call is the one for the program's range= word.
 @test "faults: naming cuMemAlloc memory" {
 	TIMES=3 naming alloc
 }
@@ -56,7 +56,7 @@ naming() {
 	naming vmm
 }
 
-# naming_mapped WAY: what the program asks for is mapped memory, or ordinary memory where that fails
+# naming_mapped WAY: rules ask for mapped memory; if making it fails, the program gets ordinary memory
 naming_mapped() {
 	twice "$1" 700Ki
 	GPUSHARE_NAME=w:nth=1:vmm,w:nth=2:vmm each_fails names init errno "${WORDS[@]}" exit=7
@@ -70,7 +70,7 @@ naming_mapped() {
 	naming_mapped pitch
 }
 
-# Where the driver does not tell whether the stream is captured, the free says so too.
+# If the driver can't tell whether the stream is captured, the free returns that error, so leave this call out.
 @test "faults: mapped memory for cuMemAllocAsync" {
 	OMIT=cuStreamIsCapturing naming_mapped async
 }
@@ -81,20 +81,20 @@ naming_mapped() {
 		primary=release primary=release drop=b ctxnew=c make=d,alloc,1Mi ctxdestroy=c drop=d exit=7
 }
 
-# A context that the shim could not give back, nobody can. Whether a name outlives its context where
-# the driver does not say which one ends is not asked.
+# OMIT: if the shim fails to release a primary context, nothing else can release it. The check is "nothing": a name
+# may outlive its context if the driver does not tell which context ends.
 @test "faults: contexts that end with named memory" {
 	OMIT='cuDevicePrimaryCtxRelease.*' GPUSHARE_NAME='w%i' each_fails nothing init errno \
 		make=a,alloc,700Ki primary=reset primary=retain ctxset=primary make=b,alloc,700Ki \
 		primary=release primary=release drop=b ctxnew=c make=d,alloc,1Mi ctxdestroy=c drop=d exit=7
 }
 
-# produced WAY: a program that has made 2 MiB of the pattern that the consumer writes itself
+# produced WAY: start a program that shares 2 MiB with the pattern that the consumer writes too
 produced() {
 	up_named producer weights "$BIN/drv_linked" init make=a,"$1",2Mi fill=a,3
 }
 
-# attaching_by WAY: as naming, and the buffers are the producer's
+# attaching_by WAY: like naming, but the program's allocations become the producer's buffer
 attaching_by() {
 	twice "$1" 2Mi
 	GPUSHARE_ATTACH=weights:nth=1,weights:nth=2 each_fails attachments init errno "${WORDS[@]}" exit=7
@@ -121,7 +121,7 @@ attaching_by() {
 	attaching_by vmm
 }
 
-# program_words PROGRAM: two allocations by each way that it has, made and freed
+# program_words PROGRAM: set WORDS to make and free two allocations by each way that PROGRAM supports
 program_words() {
 	local way
 	WORDS=(init errno)
@@ -133,7 +133,7 @@ program_words() {
 	WORDS+=(exit=7)
 }
 
-# without_memory N PROGRAM...: the preload's Nth allocation fails; its output, and how many there were
+# without_memory N PROGRAM...: the shim's Nth malloc fails; print output and exit code; $WORK/asked counts the mallocs
 without_memory() {
 	local code=0
 	LD_PRELOAD="$BIN/lib_malloc.so $PRELOAD" LIB_MALLOC_NTH=$1 LIB_MALLOC_COUNT=$WORK/asked \
@@ -152,7 +152,7 @@ without_memory() {
 		equal "$(GPUSHARE_NAME='w%i' without_memory 0 "${PROGRAM[@]}" "${WORDS[@]}")" "$plain"
 		[ "$(cat "$WORK/asked")" -ge 15 ]
 		equal "$(grep -c 'is shared' "$WORK/log")" 8
-		# One more than there are when all goes well: what is said and what is done again may ask too.
+		# Try one more than the usual number: after a failure, a message or a retry may allocate too.
 		for ((n = 1; n <= $(cat "$WORK/asked") + 1; n++)); do
 			: >"$WORK/log"
 			equal "$(GPUSHARE_NAME="w:nth=1,w:nth=3,w:nth=5,w:nth=7,x%i" without_memory $n \
@@ -197,14 +197,14 @@ without_memory() {
 	equal "$(gpushare ls --json | jq -c '[.[] | .attachers]')" "[0,0]"
 }
 
-# failing HOW NTH: what stands between the program and the registry
+# failing HOW NTH: start a proxy between the program and the registry that fails in way HOW at request NTH
 failing() {
 	mkdir -m 700 "$WORK/f"
 	start failing "$BIN/tool_failing_registry" "$WORK/f" "$GPUSHARE_DIR" "$@"
 	await_file "$WORK/f/ready"
 }
 
-# each_request VARIABLE RULES LAST WORD...: it goes wrong at the first request, at the second ... to LAST
+# each_request VARIABLE RULES LAST WORD...: requests 1 to LAST fail in turn, in each way; the program sees no difference
 each_request() {
 	local variable=$1 rules=$2 last=$3 how nth plain output code
 	shift 3
@@ -226,7 +226,7 @@ each_request() {
 	done
 }
 
-# The 6th is the last: hello, two names, and their ends.
+# The program sends 6 requests: hello, two names, and their ends.
 @test "faults: the registry goes wrong at each request of a program that names" {
 	has "$(api open)" OK
 	each_request GPUSHARE_NAME 'w%i' 6 init errno within=$((450 + 2 * SLACK_MS)) make=a,alloc,700Ki fill=a,3 \

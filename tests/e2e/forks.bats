@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Children, however they are made: none disturbs its parent's names, and one that uses CUDA itself
-# has names of its own.
+# Child processes, however they are created: none disturbs its parent's names, and a child that uses CUDA itself has
+# its own names.
 load helpers
 
 HOWS=(fork double clone exec vfork spawn)
 
-# undisturbed WORD...: after the children that the words make, the parent's name and data stand
+# undisturbed WORD...: after the words have made children, the parent's name and data are unchanged
 undisturbed() {
 	rm -f "$WORK"/{up,end}
 	begin_named app "weights:nth=1" "${PROGRAM[@]}" init alloc=a,1Mi fill=a,9 "$@" touch="$WORK/up" \
@@ -101,7 +101,7 @@ undisturbed() {
 		rm -f "$WORK"/{up,end}
 		begin_named app 'w%i' "${PROGRAM[@]}" init storm=50,64Ki hoard=2,5,4Ki touch="$WORK/up" \
 			await="$WORK/end" release touch="$WORK/freed" await="$WORK/over"
-		# the storm keeps one
+		# storm= leaves one allocation, of 64 KiB.
 		equal "$(names | cut -d' ' -f2 | sort -n | uniq -c | tr -s ' ')" " 10 4096
  1 65536"
 		touch "$WORK/end"

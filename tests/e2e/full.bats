@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A program that fills the GPU: names take no memory that it needs. On a real GPU nothing runs beside this file.
+# A program that fills the GPU: naming takes no memory that the program needs. On a real GPU no other test file runs
+# beside this one.
 load helpers
 
 @test "a nearly full device: no allocation fails that succeeds without us, and what is not named is logged" {

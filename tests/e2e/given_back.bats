@@ -1,9 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What a process gives back while no registry runs: its names go all the same, not with its end only.
+# What a process frees while no registry runs: the next registry drops these names at once, not only at the process's
+# end.
 load helpers
 
-# session WORD...: up to its first await
+# session WORD...: start api_app and wait until it has touched "up"
 session() {
 	start app "$BIN/api_app" open "$@"
 	await_file "$WORK/up"
@@ -19,7 +20,7 @@ needs_autostart() {
 	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
 }
 
-# found NAMES: by a registry that is there, or that this starts
+# found NAMES: the registry has exactly NAMES; if none runs, this starts one
 found() {
 	GPUSHARE_AUTOSTART=1 equal "$(GPUSHARE_AUTOSTART=1 names)" "$1"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Several GPUs in the machine: whichever are visible on either side, and by peer access.
+# Several GPUs in the machine: different GPUs visible to owner and attacher, and attaching by peer access.
 load helpers
 
 setup_more() {
@@ -8,14 +8,14 @@ setup_more() {
 	[[ $("$BIN/drv_linked" init device=1) == *"device 1: 0" ]] || skip "one GPU here; the simulated driver has two"
 }
 
-# owner DEVICE [VISIBLE]: shares ipc, vmm and ro on that device; they hold 7 at 5
+# owner DEVICE [VISIBLE]: share an IPC, a vmm and a read-only buffer on DEVICE; each has the byte 7 at offset 5
 owner() {
 	up owner env ${2:+CUDA_VISIBLE_DEVICES=$2} "$BIN/api_app" open make=i,ipc,2Mi,gpu:"$1" put=i,5,7 \
 		make=v,vmm,2Mi,vmm+gpu:"$1" put=v,5,7 make=r,ro,2Mi,readonly+gpu:"$1" put=r,5,7
 	equal "$(sed 's/.*: //' "$WORK/owner.out" | sort | uniq -c | tr -s ' ')" " 7 OK"
 }
 
-# gpus WORD...: without what it says of its session
+# gpus WORD...: run api_app and drop the first line of its output, the status of its session
 gpus() {
 	"$BIN/api_app" open "$@" </dev/null | tail -n +2
 	return "${PIPESTATUS[0]}"

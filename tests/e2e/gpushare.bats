@@ -3,7 +3,7 @@
 # gpushare run, ls, stat, rm.
 load helpers
 
-# Under sanitizers the preload's own runtime has to be there first, whatever order run makes.
+# The sanitizer runtime must be loaded before the preload, but `gpushare run` puts the preload first.
 gpushare_run() {
 	if [ -n "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ]; then
 		env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0" \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by every .bats file: a directory of its own for each test, processes that end with it.
+# Sourced by every .bats file. Gives each test its own directory and kills the processes that the test started.
 bats_require_minimum_version 1.5.0
 . "${BASH_SOURCE[0]%/*}/countdown.bash"
 
@@ -12,10 +12,10 @@ PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$SHIM"
 if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
 	export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-# What each time limit gets for a machine with more test files than cores: a constant, whatever the load is.
+# Added to each time limit, for a machine that runs more test files than it has cores. It does not depend on the load.
 SLACK_MS=500
 [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}${EMULATOR:-}" ] || SLACK_MS=1500 # instruments and emulators are slow
-# Seconds that until_true polls. A GPU serves one process at a time.
+# How many seconds until_true polls. A GPU serves one process at a time, so tests there take longer.
 PATIENCE=20
 [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || PATIENCE=60
 
@@ -45,24 +45,25 @@ teardown() {
 	rm -rf "$WORK"
 }
 
-# A process that ended may have left its number to somebody else's.
+# The kernel may have reused the pid of an ended process for a process of another test.
 is_ours() {
 	[[ $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]] || grep -qsazF "GPUSHARE_DIR=$WORK/" "/proc/$1/environ"
 }
 
-# What the first name does where no emulator forbids it (autostart's clone).
+# Start the registry by hand. Without an emulator a client's autostart does this, but qemu-user forbids its clone().
 start_registry() {
 	gpushare-registry --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>"$WORK/registry.err" 3>&- 8>&- &
 	disown
 	until_true listens
 }
 
-# The socket has its name before that. One whose name was taken away may still be there: its process is ending.
+# The socket file appears before the registry listens. A registry whose socket file was removed may still listen
+# while its process ends.
 listens() {
 	[ -S "$GPUSHARE_DIR/registry.sock" ] && grep -qs " 00010000 .* $GPUSHARE_DIR/registry.sock\$" /proc/net/unix
 }
 
-# For tests of what happens while there is none.
+# For tests of what happens while no registry runs.
 no_registry_yet() {
 	local pid
 	[ -n "${EMULATOR:-}" ] || return 0
@@ -73,17 +74,17 @@ no_registry_yet() {
 	rm -f "$GPUSHARE_DIR"/*
 }
 
-# The registries of this test's directory, however they were started.
+# Pids of the registries of this test's directory, however they were started.
 registry_pids() {
 	grep -lsaP "gpushare-registry\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
-# And those who keep their descriptors.
+# Pids of the keepers of this test's directory.
 keeper_pids() {
 	grep -lsaP "gpushare-registry\x00--keeper\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
-# start TAG COMMAND...: in the background; its pid in PID, its output in $WORK/TAG.out and .err
+# start TAG COMMAND...: run COMMAND in the background; PID is its pid, $WORK/TAG.out and .err are its output
 start() {
 	local tag=$1
 	shift
@@ -92,18 +93,19 @@ start() {
 	STARTED+=("$PID")
 }
 
-# named RULES PROGRAM...: run under the preload
+# named RULES PROGRAM...: run PROGRAM under the preload with naming rules RULES
 named() {
 	env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$1" "${@:2}" </dev/null
 }
 
-# start_named TAG RULES PROGRAM...: the same in the background
+# start_named TAG RULES PROGRAM...: like named, in the background
 start_named() {
 	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
 	start "$1" env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$2" "${@:3}"
 }
 
-# begun_by START WORD...: which makes a file first of all; that one is not of a turn before
+# begun_by START WORD...: run the command and wait for the file of its first touch= word. Remove that file first: an
+# earlier start may have left it.
 begun_by() {
 	local word
 	for word in "$@"; do
@@ -114,7 +116,7 @@ begun_by() {
 	await_file "${word#touch=}"
 }
 
-# begin TAG COMMAND..., begin_named TAG RULES PROGRAM...: started, until it has touched its first file
+# begin TAG COMMAND..., begin_named TAG RULES PROGRAM...: start it and wait until it has touched its first file
 begin() {
 	begun_by start "$@"
 }
@@ -123,7 +125,8 @@ begin_named() {
 	begun_by start_named "$@"
 }
 
-# up TAG COMMAND..., up_named TAG RULES PROGRAM...: the same, and it stands there until `down` has PID go on to its end
+# up TAG COMMAND..., up_named TAG RULES PROGRAM...: start it and wait until it has touched $WORK/up. It then waits
+# until `down` lets it finish.
 up() {
 	rm -f "$WORK/end"
 	begin "$@" touch="$WORK/up" await="$WORK/end"
@@ -139,7 +142,7 @@ down() {
 	finish "$PID"
 }
 
-# attaching RULES PROGRAM...: an unmodified program that is given named buffers
+# attaching RULES PROGRAM...: run an unmodified program whose allocations the preload answers with named buffers
 attaching() {
 	env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH="$1" "${@:2}" </dev/null
 }
@@ -148,8 +151,8 @@ api() {
 	"$BIN/api_app" "$@" </dev/null
 }
 
-# ended_by SIGNAL SECONDS COMMAND...: what came of it in CODE. A shell without job control has its
-# background ignore SIGINT, which stays so over exec: a terminal's programs don't.
+# ended_by SIGNAL SECONDS COMMAND...: send SIGNAL after SECONDS; CODE is the exit code. A shell without job control
+# makes its background commands ignore SIGINT, and exec keeps that. Programs on a terminal don't ignore it.
 ended_by() {
 	env --default-signal=INT,TERM,HUP "${@:3}" </dev/null >/dev/null 2>&1 3>&- 8>&- &
 	local pid=$!
@@ -159,7 +162,7 @@ ended_by() {
 	wait $pid || CODE=$?
 }
 
-# names: what the registry knows, "NAME SIZE" a line
+# names: the names in the registry, "NAME SIZE" a line
 names() {
 	api open list | grep -v '^open: OK$' || true
 }
@@ -168,12 +171,13 @@ nothing_named() {
 	[ -z "$(names)" ]
 }
 
-# attachers NAME: how often it is attached by others than its owner
+# attachers NAME: the number of NAME's attachments, without the owner's own use
 attachers() {
 	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
 }
 
-# kill_registry [SIGNAL]: and wait for its end. What it wrote stays; the next one is whoever's that asks first.
+# kill_registry [SIGNAL]: kill the registry and wait for its end. Its files stay. The next client that asks starts
+# a new registry.
 kill_registry() {
 	local pid
 	for pid in $(registry_pids); do # one that came too late to serve may be about to end
@@ -182,7 +186,7 @@ kill_registry() {
 	done
 }
 
-# await_file FILE [SECONDS]
+# await_file FILE [SECONDS]: wait until FILE exists, at most SECONDS (30)
 await_file() {
 	local end=$((SECONDS + ${2:-30}))
 	until [ -e "$1" ]; do
@@ -195,7 +199,8 @@ await_file() {
 	done
 }
 
-# until_true COMMAND...: poll it for PATIENCE_S (PATIENCE) seconds, less often when it takes long: others want the CPU too
+# until_true COMMAND...: poll COMMAND for PATIENCE_S (PATIENCE) seconds. After 30 tries, poll less often to leave the
+# CPU to others.
 until_true() {
 	local end=$((SECONDS + ${PATIENCE_S:-$PATIENCE})) tries=0
 	until "$@"; do
@@ -204,19 +209,19 @@ until_true() {
 	done
 }
 
-# A read may fail of one that runs, when a signal comes.
+# The read may fail for a running process, when a signal arrives.
 has_ended() {
 	local stat=
 	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || [ ! -d "/proc/$1" ] || return 1
 	[[ ${stat##*) } != [!ZX]* ]]
 }
 
-# With each of its threads: of a killed process that waits in the driver the first has ended long before.
+# Check every thread: if a killed process still waits in the driver, its first thread has ended long before.
 is_over() {
 	! grep -hsqv '^State:[[:space:]]*[ZX]' < <(grep -hs '^State:' "/proc/$1/task"/*/status)
 }
 
-# Each thread of it: a signal takes its time to get there.
+# Check every thread: the stop signal takes time to reach each.
 has_stopped() {
 	! grep -hsqv '^State:[[:space:]]*T' < <(grep -hs '^State:' "/proc/$1/task"/*/status)
 }
@@ -225,7 +230,8 @@ runs() {
 	! has_ended "$1"
 }
 
-# stays MS COMMAND...: true all that time, of what is not to happen. What is to happen waits with until_true.
+# stays MS COMMAND...: COMMAND holds for MS milliseconds. This checks that something does not happen; until_true
+# waits for something that does.
 stays() {
 	local end=$((${EPOCHREALTIME//[!0-9]/} + $1 * 1000))
 	while ((${EPOCHREALTIME//[!0-9]/} < end)); do
@@ -234,18 +240,18 @@ stays() {
 	done
 }
 
-# waiters COUNT: so many wait at the registry for a name
+# waiters COUNT: COUNT requests wait at the registry for a name
 waiters() {
 	gpushare metrics 2>/dev/null | grep -qx "gpushare_waiters $1"
 }
 
-# A client whose question got no answer, or that found another registry, asks again a second later. That it
-# would ask shows nowhere outside of it.
+# If a client got no answer or found another registry, it asks again a second later. Nothing outside the client
+# shows that it is about to ask.
 asks_again() {
 	sleep 1.2
 }
 
-# The exit code of the process PID, which start() started.
+# finish PID: return the exit code of a process that start() started; kill it if it does not end in time
 finish() {
 	local code=0
 	until_true has_ended "$1" || kill -KILL "$1"
@@ -261,7 +267,7 @@ has() {
 	[[ $1 == *"$2"* ]] || { printf -- '--- is:\n%s\n--- should contain:\n%s\n' "$1" "$2"; return 1; }
 }
 
-# refute COMMAND...: it fails. A plain '! COMMAND' is no failure to bash where another command follows.
+# refute COMMAND...: COMMAND fails. If another command follows a plain '! COMMAND', bash does not stop on its failure.
 refute() {
 	! "$@" || { printf -- 'should fail: %s\n' "$*"; return 1; }
 }
@@ -270,11 +276,11 @@ lines() {
 	if [ -z "$1" ]; then echo 0; else wc -l <<<"$1"; fi
 }
 
-# untouched RULES PROGRAM...: output and exit code are those of a run without the preload; what
-# the preload said on stderr is left in $stderr
+# untouched RULES PROGRAM...: output and exit code equal those of a run without the preload; $stderr is what the
+# preload wrote to stderr
 untouched() {
 	local plain plain_code=0 code=0 with
-	# an instrumented library comes behind the instruments: they are on both sides
+	# The sanitizer runtime must be loaded before an instrumented library, so both runs preload it.
 	plain=$(env LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:-}" "${@:2}" </dev/null 2>"$WORK/plain.err") || plain_code=$?
 	with=$(named "$@" 2>"$WORK/with.err") || code=$?
 	has "$plain" "init: 0" # else nothing was tested
@@ -292,32 +298,32 @@ needs_sim() {
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || skip "faults need the simulated driver"
 }
 
-# The values of GPUSHARE_SIM_HOST_NUMA: unified memory is the driver's (1) or a memfd (0); a real driver
-# has its own way.
+# Values of GPUSHARE_SIM_HOST_NUMA to test: unified memory comes from the driver (1) or from a memfd (0). A real
+# driver ignores the variable.
 unified_kinds() {
 	echo 1
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || echo 0
 }
 
-# alike PROGRAM...: bare, preloaded without rules and with every allocation named, the same stdout
-# and exit code; without rules nothing is said
+# alike PROGRAM...: stdout and exit code are the same without the preload, with it but without rules, and with every
+# allocation named. Without rules the preload writes nothing to stderr.
 alike() {
 	untouched '' "$@"
 	equal "$stderr" ""
 	untouched 'w%i' "$@"
 }
 
-# The program and its route where it has one, e.g. "drv_lookup gpa2", as words in PROGRAM.
+# Split the program and its optional route, e.g. "drv_lookup gpa2", into the words of PROGRAM.
 program() {
 	read -ra PROGRAM <<<"$BIN/$1"
 }
 
-# shown NAME FIELD: what `gpushare ls --json` says of it
+# shown NAME FIELD: the value of FIELD for NAME in `gpushare ls --json`
 shown() {
 	gpushare ls --json | jq -r --arg name "$1" ".. | objects | select(.name? == \$name) | .$2"
 }
 
-# took_ms COMMAND...: its milliseconds in TOOK_MS
+# took_ms COMMAND...: run COMMAND and set TOOK_MS to its duration in milliseconds
 took_ms() {
 	local began
 	began=$(date +%s%3N)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What the tests of maps for the CPU share.
+# Shared by the tests of maps for the CPU.
 
 setup_more() {
 	export GPUSHARE_SIM_LOG=$WORK/log
 }
 
-# Vulkan, as far as this takes it, is not on every host with a GPU.
+# Not every GPU host has the Vulkan features that maps for the CPU need.
 needs_map() {
 	local said
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || return 0
@@ -14,12 +14,12 @@ needs_map() {
 	[[ $said == *"map m: OK"* ]] || skip "this host maps nothing: ${said##*map m: }"
 }
 
-# hostly WORD...: api_app in a process that can't start CUDA, on the simulated driver at least
+# hostly WORD...: run api_app in a process where the simulated driver fails cuInit; a real driver ignores the fault
 hostly() {
 	env ASAN_OPTIONS=handle_segv=0 GPUSHARE_SIM_FAIL="cuInit:1:99:100${FAULT:+,$FAULT}" "$BIN/api_app" open "$@" </dev/null
 }
 
-# owner RULE WORD...: an unmodified program, its 4 MiB filled with pattern 7
+# owner RULE WORD...: start an unmodified program with a 4 MiB buffer of pattern 7; OWNER is its pid
 owner() {
 	start_named owner "$1" "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/go" "${@:2}"
@@ -32,12 +32,12 @@ owner_ends() {
 	finish "$OWNER"
 }
 
-# pattern PLACE: the byte there, of pattern 7
+# pattern PLACE: the byte of pattern 7 at offset PLACE
 pattern() {
 	echo $(((7 + $1 * 7 + ($1 >> 8) * 13) & 255))
 }
 
-# calls NAME: how often Vulkan was called so
+# calls NAME: the number of calls to the Vulkan function vkNAME
 calls() {
 	grep -c " vk$1 " "$WORK/log" || true
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2153 # names of the tests that load it
-# What the tests of restarted registries share.
+# Shared by the tests of restarted registries.
 
 setup_more() {
 	export GPUSHARE_AUTOSTART=0
@@ -13,7 +13,7 @@ teardown_more() {
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || tail -n 20 "$WORK/registry.err"
 }
 
-# end_registry: by SIGKILL, and nothing is left but what its clients have
+# end_registry: kill the registry and its keeper and remove their files; only the clients' own knowledge is left
 end_registry() {
 	local pid
 	for pid in $(registry_pids) $(keeper_pids); do
@@ -23,7 +23,7 @@ end_registry() {
 	rm -f "$GPUSHARE_DIR"/*
 }
 
-# replace_registry: by SIGKILL, and its successor finds what it wrote
+# replace_registry: kill the registry and start a successor, which finds the files of the first one
 replace_registry() {
 	local registry
 	registry=$(registry_pids)
@@ -38,7 +38,7 @@ restart_registry() {
 	start_registry
 }
 
-# app RULES WORDS...: a program that says when it is up and goes on when told to; its pid in APP
+# app RULES WORDS...: start a program that touches a file when it is up and then waits for `go`; APP is its pid
 app() {
 	GPUSHARE_LOG=$WORK/log begin_named app "$1" "$BIN/rt_app_static" init "${@:2}"
 	APP=$PID
@@ -48,7 +48,7 @@ go() {
 	touch "$WORK/go"
 }
 
-# ends CODE: and with the output that it has without us
+# app_ends WORD...: wait for the program's end; its output and exit code equal those of WORD... without the preload
 app_ends() {
 	local code=0 plain plain_code=0
 	finish "$APP" || code=$?

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# make install: where things go, that others' build tools find them there, and that all of it goes.
+# make install: where files are installed, whether other build tools find them, and that uninstalling removes them all.
 load helpers
 
 setup_more() {
@@ -11,7 +11,7 @@ setup_more() {
 	unset prefix libdir PKG_CONFIG_PATH PKG_CONFIG_LIBDIR CMAKE_PREFIX_PATH
 }
 
-# installed TARGET VARIABLE=VALUE...: what is built already, and by nobody else's make
+# installed TARGET VARIABLE=VALUE...: run make on the existing build output, without the flags of an outer make
 installed() {
 	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -C "$ROOT" BUILD="$BUILD" "$@"
 }
@@ -20,7 +20,7 @@ files() {
 	(cd "$1" && find . ! -type d | sed 's:^\./::' | LC_ALL=C sort)
 }
 
-# With a directory for each kind, the tree's files are where the variables say.
+# With a separate directory for each kind, the files must be where the variables say.
 @test "GNU's directory variables, in capitals and in small letters, say where all goes" {
 	installed install-files DESTDIR="$DEST" PREFIX=/p BINDIR=/b LIBDIR=/l INCLUDEDIR=/i MANDIR=/m \
 		DOCDIR=/d SYSTEMDDIR=/s TMPFILESDIR=/t
@@ -61,12 +61,12 @@ run programs with LD_LIBRARY_PATH=$WORK/some/lib, or link them with -Wl,-rpath,$
 	equal "$(installed install-hint LIBDIR="$looks/../${looks##*/}")" ""
 }
 
-# as_installed COMMAND...: the loader finds the installed library, and the simulated driver where it is that
+# as_installed COMMAND...: run COMMAND with the installed library, and with the simulated driver if the tests use it
 as_installed() {
 	LD_LIBRARY_PATH=$LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"
 }
 
-# talk OWNER READER WORDS: the two examples meet, by an installed registry
+# talk OWNER READER WORDS: the two example programs share a buffer through the installed registry
 talk() {
 	local pid
 	mkfifo "$WORK/line"
@@ -85,7 +85,7 @@ talk() {
 owner: \"greeting\" reads \"$3\""
 }
 
-# Compilers look at no source tree here: only at what pkg-config tells them of.
+# Compile without the source tree: only pkg-config's flags name headers and libraries.
 compile() {
 	"$1" -Wall -Wextra -Werror "${@:2}"
 }
@@ -103,7 +103,7 @@ compile() {
 	compile "${CC:-cc}" "$examples/reader.c" -o "$WORK/reader" "${static[@]/-lgpushare/-l:libgpushare.a}"
 	run -1 grep -q libgpushare <(readelf -dW "$WORK/reader")
 	readelf -dW "$WORK/owner" | grep -q 'NEEDED.*libgpushare.so.0'
-	# The library brings no registry with it: a program that has it linked in finds one on PATH.
+	# The library contains no registry. A program that links it statically finds the registry on PATH.
 	PATH=$DEST/opt/bin:$PATH
 	talk "$WORK/owner" "$WORK/reader" "hello from the reader"
 	command -v g++ >/dev/null || skip "C++: g++ is not installed"
@@ -111,7 +111,7 @@ compile() {
 	talk "$WORK/owner" "$WORK/reader_cpp" "hello from C++"
 }
 
-# asks VERSION: does find_package() take it?
+# asks VERSION: does find_package() accept VERSION?
 asks() {
 	printf 'cmake_minimum_required(VERSION 3.13)\nproject(asks C)\nfind_package(gpushare %s REQUIRED)\n' "$1" \
 		>"$WORK/asks/CMakeLists.txt"

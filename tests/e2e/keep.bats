@@ -1,22 +1,23 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Buffers that outlive their owners, that readers can't spoil, at the address that they had.
+# Buffers that outlive their owners, that readers can't change, and that keep their address.
 load helpers
 
-# owner WORDS...: carries them out, then waits to be ended
+# owner WORDS...: start api_app; it carries out WORDS and waits until it is ended
 owner() {
 	up owner "$BIN/api_app" open "$@"
 	OWNER=$PID
 }
 
-# kill_owner NAME: and wait until the registry knows
+# kill_owner NAME: kill the owner and wait until the registry has noticed
 kill_owner() {
 	kill -KILL "$OWNER"
 	is_gone() { [[ $(api open "what=$1") == *"owner gone"* ]]; }
 	until_true is_gone "$1"
 }
 
-# But for the sockets it listens at: one that went deaf stays open beside its successor.
+# The registry's descriptors except its listening sockets: a socket that stopped accepting stays open beside its
+# replacement.
 registry_fds() {
 	local all listening
 	all=$(find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l)
@@ -177,15 +178,15 @@ walk a: 4950
 free a: OK
 what w: flags 1 ttl 0 owner gone"
 	equal "$(shown w generation)" "$generation"
-	# Another size is another buffer.
+	# A different size makes a different buffer.
 	equal "$(api open make=a,w,2Mi,keep+adopt byte=a,5)" "open: OK
 make w: OK
 byte a: 0"
 	[ "$(shown w generation)" -gt "$generation" ]
-	# Nothing there: it is made.
+	# If no such buffer exists, adopt makes it.
 	equal "$(api open make=a,new,2Mi,keep+adopt)" "open: OK
 make new: OK"
-	# Its owner lives.
+	# If its owner lives, adopt fails.
 	owner make=a,mine,2Mi,keep
 	run -0 --separate-stderr api open make=a,mine,2Mi,keep+adopt
 	equal "$output" "open: OK
@@ -240,11 +241,11 @@ gone w: E_NOT_FOUND"
 	GPUSHARE_SIM_LOG=$WORK/log api open attach=b,w put=b,5,1 detach=b 2>/dev/null >"$WORK/out"
 	has "$(cat "$WORK/out")" "put b: E_READ_ONLY"
 	run -1 grep -E 'cuMemcpy|cuMemset|cuStreamCreate' "$WORK/log"
-	# What goes past this library is refused by the driver.
+	# cuMemSetAccess makes the mapping read-only: the driver refuses writes that bypass this library.
 	has "$(grep -c cuMemSetAccess "$WORK/log")" 1
 }
 
-# Every process is given the same addresses by itself, as on a real driver.
+# Give every process the same addresses by default, as a real driver does.
 alike_addresses() {
 	export GPUSHARE_SIM_SLOT=7
 }
@@ -389,8 +390,8 @@ make d: OK"
 	until_true fds_are "$before"
 }
 
-# dies_at SITE#NTH: a registry that ends at that call while somebody else's memory comes in the place of what is
-# kept; the next one has the one or the other
+# dies_at SITE#NTH: start a registry that dies at that call while a new buffer replaces a kept one. The next registry
+# must have the old buffer or the new one. With an empty first argument, it does not die.
 dies_at() {
 	env LD_PRELOAD="$BIN/lib_fault.so" FAULT_OF=gpushare-registry FAULT_HIT="$WORK/hit" "${@:2}" ${1:+FAULT_AT="$1=die"} \
 		gpushare-registry --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>"$WORK/registry.err" 3>&- 8>&- &

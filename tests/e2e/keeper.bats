@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What a keeper does when no registry comes any more: it gets one, so that memory which nobody needs is let go of.
+# A keeper without a registry starts one, so that memory that no process needs is released.
 load helpers
 
-# in_folder TAG COMMAND...: with a directory of its own
+# in_folder TAG COMMAND...: run COMMAND with $WORK/TAG as the registry's directory
 in_folder() {
 	GPUSHARE_DIR=$WORK/$1 "${@:2}"
 }
@@ -17,7 +17,7 @@ teardown_more() {
 	done
 }
 
-# begin TAG WORD...: a session with memory in a keeper; its pid in PID
+# begin TAG WORD...: start a registry and a session whose memory the keeper holds; PID is the session's pid
 begin() {
 	mkdir -m 700 "$WORK/$1"
 	in_folder "$1" start_registry
@@ -33,14 +33,14 @@ end_registry() {
 	until_true has_ended "$pid"
 }
 
-# kill_both TAG PID: the owner too
+# kill_both TAG PID: kill the registry, then the owner
 kill_both() {
 	end_registry "$1"
 	kill -KILL "$2"
 	until_true has_ended "$2"
 }
 
-# keeps TAG: how many descriptors of others
+# keeps TAG: how many descriptors of clients the keeper holds
 keeps() {
 	local pid
 	pid=$(in_folder "$1" keeper_pids)
@@ -52,7 +52,7 @@ keeps_one() {
 	[ "$(keeps "$1")" = 1 ]
 }
 
-# No registry serves, not even for a moment.
+# The keeper has released everything and no registry serves.
 let_go_alone() {
 	[ -z "$(in_folder "$1" registry_pids)" ] && [ ! -e "$WORK/$1/registry.sock" ] && let_go "$1"
 }
@@ -75,12 +75,12 @@ let_go() {
 	serves() { [ -n "$(in_folder lives registry_pids)" ]; }
 	until_true serves
 	for tag in dead ttl; do until_true let_go "$tag"; done
-	# with nothing of the keeper's but its own connection to it
+	# The new registry has its own process name, not the name that the keeper sets for itself.
 	registry=$(in_folder lives registry_pids)
 	equal "$(cat "/proc/$registry/comm")" gpushare-regist
 	answers() { [ "$(GPUSHARE_AUTOSTART=0 in_folder lives names 2>/dev/null)" = "w 2097152" ]; }
 	until_true answers # it was seen before it listened
-	# as often as it is killed, and later each time
+	# The keeper starts a new registry after each kill, each time later.
 	for _ in 1 2; do
 		end_registry lives
 		until_true answers
@@ -94,7 +94,7 @@ let_go() {
 	[ ! -e "$WORK/gone" ]
 }
 
-# sleeps PID: none of its threads woke within a second and a half
+# sleeps PID: none of the process's threads wakes within 1.5 seconds
 sleeps() {
 	local before
 	before=$(awk '/^voluntary/ { n += $2 } END { print n }' "/proc/$1"/task/*/status)
@@ -205,7 +205,7 @@ time.sleep(600)'
 	equal "$(in_folder lives shown w missing)" false
 }
 
-# The administrator ended it: no registry serves by itself, but the memory of who dies is let go of.
+# The administrator ended this registry, so no other starts by itself. The memory of owners that die is released anyway.
 @test "--system, ended by a signal: what dies is let go of, and the next one has the rest" {
 	[ "$(id -u)" = 0 ] || skip "only root can have a folder for all users here"
 	local registry owner access

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Threads, contexts, streams, signals and ends of a program: the same with all its memory named, and
-# a name is never longer there than its memory.
+# Threads, contexts, streams, signals and ends: a program behaves the same with all its memory named, and no name
+# outlives its memory.
 load helpers
 
 @test "two threads, many allocations: as many names, none twice, none left after the frees" {
@@ -41,7 +41,7 @@ release: 0 failed"
 		thread=make,b,vmm,2Mi thread=drop,a thread=range,a drop=a thread=alloc,c,2Mi \
 		ctxset=none make=d,alloc,2Mi make=d,async,2Mi make=d,pitch,2Mi ctxset=primary free=c
 	equal "$stderr" ""
-	# a runtime makes the context current by itself
+	# The CUDA runtime makes the context current in each thread by itself.
 	alike "$BIN/rt_app_static" init thread=alloc,a,2Mi thread=free,a thread=make,b,async,2Mi \
 		thread=drop,b
 	equal "$stderr" ""
@@ -56,7 +56,7 @@ release: 0 failed"
 	done
 }
 
-# context_goes WORD...: the words end the context in which w0 and w1 are, and make w2 in another
+# context_goes WORD...: the words end the context of w0 and w1, then make w2 in another context
 context_goes() {
 	rm -f "$WORK"/{up,go,gone,end}
 	begin_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,alloc,2Mi make=b,async,2Mi \
@@ -134,12 +134,12 @@ w1 2097152"
 	equal "$(api open attach=b,weights byte=b,5 | tail -n 1)" "byte b: 42"
 }
 
-# reused WAY FREE...: an address that comes again has the new name only
+# reused WAY FREE...: if the driver returns a freed address again, only the new name has it
 reused() {
 	up_named app 'w%i' "$BIN/drv_linked" init ${BEFORE:+$BEFORE} make=a,"$1",1024Mi "${@:2}" \
 		again=a,b,100
 	if [ "$GPUSHARE_TEST_DRIVER" = gpu ] && grep -q "^again a: not the same" "$WORK/app.out"; then
-		# A real driver need not hand it out again so soon; the old name is gone either way.
+		# A real driver may return another address; the old name is removed in both cases.
 		equal "$(names)" ""
 		api open attach=b,w0 | grep -qx 'attach w0: E_NOT_FOUND'
 		down

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What is loaded when, and how: constructors, unloading, plug-ins, several runtimes, and programs that
-# a preload does not reach.
+# What the process loads, when and how: constructors, unloading, plug-ins, several runtimes, and programs that a preload
+# does not reach.
 load helpers
 load three_ways
 
@@ -14,7 +14,7 @@ teardown_more() {
 	rm -rf "$PUBLIC"
 }
 
-# Whoever unloads the driver loses what it had allocated: nothing for a leak checker.
+# If a program unloads the driver, the driver's allocations are lost, so turn the leak checker off.
 unloads_driver() {
 	needs_sim # the real driver's threads do not survive it
 	export ASAN_OPTIONS=detect_leaks=0
@@ -42,7 +42,7 @@ unloads_driver() {
 w1 1048576" "$BIN/drv_early" init alloc=a,1Mi fill=e,3 byte=e,1
 	equal "$(head -n 2 <<<"$plain")" "early: 0
 init: 0"
-	# and by another preload, before and behind us
+	# The constructor of another preloaded library allocates, with that library before and behind the shim.
 	BEFORE=$BIN/lib_linked_early.so
 	recorded "w0 3145728" "$BIN/drv_loader" open=c,libcuda.so.1 use=c init
 	BEHIND=$BEFORE BEFORE=''
@@ -97,8 +97,8 @@ owner cuMemAlloc_v2: libgpushare_shim.so owner cuGetProcAddress: libgpushare_shi
 		open=s,"$BIN/lib_stubs.so" close=s alloc=a,2Mi fill=a,5 byte=a,1
 }
 
-# Of two libcudas in one process the first that cuInit starts is the driver; the other one's calls are refused
-# (contract_lookup). A program may have looked up in either of them before.
+# If a process has two libcudas, the first one whose cuInit is called is the driver, and the other one refuses calls
+# (contract_lookup). The program may look names up in either one before.
 @test "two libcudas are loaded: the one that starts gives names, whichever is looked up in first" {
 	needs_sim
 	both=(open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1")
@@ -153,19 +153,19 @@ primary reset: 0"
 @test "two libcudas are loaded: whoever finds the second one otherwise is served, too" {
 	needs_sim
 	old=$BUILD/sim/old/libcuda.so.1
-	# a runtime, by cuGetProcAddress and before cuInit
+	# A runtime uses cuGetProcAddress, before cuInit.
 	for kind in static shared; do
 		recorded "w0 4194304" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$old" use=d \
 			open=p,"$BIN/lib_rt_plugin_$kind.so" call=p,runtime_alloc
 	done
-	# a plug-in that is linked against it
+	# A plug-in that is linked with libcuda.
 	script=(open=p,"$BIN/lib_linked_plugin.so" open=d,"$old" use=d)
 	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" call=p,plugin_init call=p,plugin_alloc
 	has "$plain" "plugin_alloc: 0"
 	recorded "w0 1048576" "$BIN/drv_loader" "${script[@]}" init alloc=a,1Mi call=p,plugin_init call=p,plugin_alloc \
 		call=p,plugin_free fill=a,5 byte=a,1
 	has "$plain" "plugin_alloc: 3"
-	# behind something that has little more than the name
+	# Behind a library that has the name libcuda.so.1 and little else.
 	mkdir "$WORK/stub"
 	cp "$BIN/lib_stubs.so" "$WORK/stub/libcuda.so.1"
 	recorded "w0 1048576" "$BIN/drv_loader" open=s,"$WORK/stub/libcuda.so.1" call=s,cuMemAlloc_v2 call=s,cuGetProcAddress \
@@ -188,9 +188,9 @@ owner cuMemFree_v2: libcuda.so.1
 owner cuMemAlloc_v2: libcuda.so.1
 owner cuMemFree_v2: libgpushare_shim.so"
 	equal "$(grep -c "$WORK/third/libcuda.so.1" "$WORK/log")" 1
-	# What a library that was unloaded still had looks like a leak to instruments.
+	# The sanitizer reports what an unloaded library still held as a leak.
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || return 0
-	# One of the two is closed: the next one that is looked up in is hooked.
+	# If one of the two hooked libcudas is closed, the shim hooks the next one in which the program looks up a name.
 	run -0 named 'w%i' "$BIN/drv_loader" "${script[@]}" owner=d,cuMemAlloc_v2 owner=c,cuMemAlloc_v2 close=d \
 		owner=e,cuMemAlloc_v2
 	equal "$(grep -c '^owner cuMemAlloc_v2: libgpushare_shim.so' <<<"$output")" 3
@@ -284,7 +284,7 @@ w3 524288" "$BIN/drv_loader" open=l,"$BUILD/libgpushare.so.0" open=a,"$BIN/lib_r
 	done
 }
 
-# unseen PROGRAM...: three_ways, and no registry was ever asked for
+# unseen PROGRAM...: like three_ways, and the shim never contacted a registry
 unseen() {
 	three_ways "$@"
 	equal "$(ls -A "$GPUSHARE_DIR")" ""

@@ -1,17 +1,17 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What dlsym and cuGetProcAddress answer: as without the preload, but for the driver's allocator
-# where rules want it.
+# What dlsym and cuGetProcAddress return: the same as without the preload, except the allocation functions of the driver
+# if there are rules.
 load helpers
 load three_ways
 
-# both_orders LIBRARIES COMMAND...: with the libraries before us, and behind us
+# both_orders LIBRARIES COMMAND...: run COMMAND with the libraries before the shim, then behind it
 both_orders() {
 	BEFORE=$1 BEHIND='' "${@:2}"
 	BEFORE='' BEHIND=$1 "${@:2}"
 }
 
-# missing HANDLE...: nothing of the driver's is found there, and dlerror says so in its own words
+# missing HANDLE...: a look-up there finds no function of the driver, and dlerror reports it in its usual words
 missing() {
 	local name handle names=(cuMemAlloc_v2 cuMemFree_v2 cuGetProcAddress cuGetProcAddress_v2
 		cuMemAllocManaged cudaMalloc cudaFree cuInit cuNoSuchCall cu c '' dlsym_)
@@ -93,7 +93,8 @@ missing() {
 }
 
 @test "another preloaded dlsym behind us: the buffer of a program that looks up has one name" {
-	# Before us, it takes the C library's dlsym, and we never hear of the look-up: no name then.
+	# Before the shim, the library calls the C library's dlsym directly. The shim doesn't see the look-up and names
+	# nothing.
 	BEHIND=$BIN/lib_dlsym.so
 	recorded "w0 1048576" "$BIN/drv_loader" open=c,libcuda.so.1 use=c init alloc=a,1Mi
 	BEFORE=$BEHIND BEHIND=''
@@ -107,15 +108,15 @@ missing() {
 			call=default,ompt_start_tool call=default,ompt_start_tool
 		has "$plain" "find ompt_start_tool: found"
 	done
-	# one before us and one behind
+	# One library before the shim and one behind it.
 	BEFORE=$runtime BEHIND=$tool
 	three_ways "$BIN/drv_loader" call=default,ompt_start_tool
 	has "$plain" "call ompt_start_tool: 5"
 }
 
 @test "weak references without CUDA: what we export resolves, and fails as it must" {
-	# Here the preload can't hide: the loader finds our exports for a weak reference. Whoever
-	# calls them has no driver and no runtime, and is told so.
+	# The loader resolves a weak reference to the shim's exports, so the preload is visible here. If the program
+	# calls them without a driver or a runtime, they return an error.
 	plain=$(as_usual "$BIN/drv_loader" open=w,"$BIN/lib_weak.so" call=w,weak_answers)
 	equal "$(grep -c absent <<<"$plain")" 8
 	for rules in "" 'w%i'; do
@@ -154,7 +155,7 @@ w1 2097152" "$BIN/drv_loader" open=p,"$BIN/lib_linked_plugin.so" call=p,plugin_i
 	three_ways "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$WORK/libcuda.so.999" \
 		call=d,driver_finds_itself use=c init alloc=a,1Mi call=d,driver_finds_itself free=a
 	equal "$(grep -c 'driver_finds_itself: 4' <<<"$plain")" 2
-	# The same code in anybody else's library finds the hooks: the test above could fail.
+	# The same code in another library finds the hooks, so the test above is able to fail.
 	run -0 named 'w%i' "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$WORK/libother.so" \
 		call=d,driver_finds_itself
 	has "$output" "driver_finds_itself: 0"
@@ -173,7 +174,7 @@ owner cuMemFree_v2: libgpushare_shim.so"
 @test "cuGetProcAddress, all that can be asked: codes, status, and the pointer that dlsym gives" {
 	three_ways "$BIN/drv_proc"
 	has "$plain" "entries: cuGetProcAddress cuGetProcAddress_v2"
-	# a driver may write through a NULL result: then that is not asked
+	# A driver may write through a NULL result. Don't make that call if it crashes without the preload.
 	local null=" null 1"
 	[[ $plain != *"4 parameters, NULL result: signal"* ]] || null=
 	has "$plain" "cuMemAlloc 2000 0: 0 cuMemAlloc$null |"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The main job: an unmodified program's buffer gets a name, another process attaches it, changes
-# it, dumps it.
+# The main job: an unmodified program's buffer gets a name; another process attaches, changes and dumps it.
 load helpers
 
-# whole_path PROGRAM...: named, one record, attached elsewhere, changed both ways, dumped, equal
+# whole_path PROGRAM...: PROGRAM's buffer gets one name. Another process attaches it, both processes see each other's
+# writes, and the dump equals the program's own copy.
 whole_path() {
 	start_named app weights "$@" init alloc=a,1Mi fill=a,7 touch="$WORK/up" await="$WORK/changed" \
 		byte=a,5 put=a,6,99 save=a,"$WORK/own" touch="$WORK/saved" await="$WORK/end" free=a \
@@ -62,7 +62,7 @@ free a: 0"
 	done
 }
 
-# ends HOW: the name goes within 100 ms of the process's end
+# ends HOW: the name is removed within 100 ms after the process ends by HOW
 ends() {
 	begin_named app weights "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" "$1"
 	begin gone "$BIN/api_app" open stat=weights touch="$WORK/watching" \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Rules that say unified: managed memory of unmodified programs is the host's, for every process.
+# Rules with unified: every process reaches an unmodified program's managed memory at one address, as host memory.
 load helpers
 
-# what a program may do with managed memory, by the CPU and the GPU
+# Everything that a program may do with managed memory, on the CPU and on the GPU.
 managed_life=(init stream=s make=a,managed,3000000 poke=a,5,77 byte=a,5 fill=a,3 peek=a,4 range=a about=a about=a,4097
 	prefetch=a,3000000 prefetch=a,3000001 advise=a,100 attachmem=a,s freeasync=a,s peek=a,4 drop=a drop=a
 	make=b,managed,4Mi poke=b,0,1 byte=b,0 drop=b)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The manual: its pages are well formed, and nothing that there is lacks a line in it.
+# The manual: its pages are well formed and describe everything that exists.
 load helpers
 
 setup_more() {
@@ -9,12 +9,12 @@ setup_more() {
 	MAN=$BUILD/man
 }
 
-# The words of a page, with neither macros nor fonts.
+# Print the words of a page without macros and font changes.
 words() {
 	sed 's/^\.[A-Z]* //; s/\\f[A-Z]//g; s/\\&//g; s/\\-/-/g; s/\\(aq/'"'"'/g; s/\\e/\\/g' "$MAN/$1"
 }
 
-# missing PAGE WORD...: those that stand nowhere in it, as words of their own
+# missing PAGE WORD...: the WORDs that PAGE does not contain as separate words
 missing() {
 	words "$1" | awk -v page="$1" '
 		BEGIN { for (i = 1; i < ARGC; i++) wanted[ARGV[i]]; ARGC = 1 }
@@ -30,7 +30,7 @@ missing() {
 		END { text = text "\n"; for (word in wanted) if (!stands(word, 1)) print page ": " word }' "${@:2}"
 }
 
-# The long options of what a program's --help prints.
+# Print the long options in a program's --help.
 options_of() {
 	"$@" --help | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u
 }
@@ -42,7 +42,7 @@ verbs() {
 @test "mandoc and groff find nothing to say of any page" {
 	needs mandoc
 	needs man
-	# of scdoc's making, and harmless
+	# scdoc writes these macros; the warning is harmless.
 	equal "$(mandoc -T lint -W warning "$MAN"/*.[13578] | grep -v 'skipping paragraph macro: PP')" ""
 	equal "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$MAN"/*.[13578] 2>&1 >/dev/null)" ""
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A buffer's memory at an address of the CPU's, in processes that make no CUDA call.
+# A buffer's memory mapped at a CPU address, in processes that make no CUDA call.
 load helpers
 load in_maps
 
 @test "an unmodified program's cudaMalloc, mapped without CUDA: stores are seen both ways" {
 	needs_map
-	# what reads waits for what was copied before, which may have returned while the GPU was at it
+	# put= may return while the GPU still copies. The byte= after it waits for the copy.
 	owner w:map put=a,4194303,17 byte=a,4194303 touch="$WORK/put" await="$WORK/stored" byte=a,100 byte=a,4194303
 	start guest env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host where=b \
 		map=m,b,0,4Mi,rw load=m,5 store=m,100,201 touch="$WORK/go" await="$WORK/put" load=m,4194303 \
@@ -223,7 +223,8 @@ child fork: 0"
 		has "$output" "load m: 42"
 		equal "$(grep -c census <<<"$output") $(grep census <<<"$output" | sort -u | wc -l)" "2 1"
 	done
-	# each time the proof's own memory and its import, once: what failed is made up for by the second map
+	# Each process proves a memory type once, with an allocation of its own and an import of that. If a call
+	# fails, the second map repeats the proof.
 	equal "$(grep -c 'vkAllocateMemory 0 0x0 65536' "$WORK/log")" 8
 	equal "$(calls AllocateMemory)" "$(($(calls FreeMemory) + 1))" # the one that failed
 	equal "$(api open attach=b,w byte=b,5 | tail -n 1)" "byte b: 42"
@@ -252,7 +253,7 @@ byte b: 7"
 	has "$(cat "$WORK/guest.err")" "mapped here already, and not coherently"
 	equal "$(grep byte "$WORK/owner.out")" "byte a: 55
 byte a: $(pattern 200)"
-	# of a coherent type and another the first, whichever comes first
+	# With a coherent and another memory type, the map uses the coherent one.
 	equal "$(GPUSHARE_SIM_VULKAN=both api open attach=b,w,0,host map=m,b,0,8,r mapped=m | tail -n 1)" \
 		"mapped m: 8 bytes by vulkan, cached, coherent, atom 1"
 	for call in vkFlushMappedMemoryRanges:2:1:-1 vkInvalidateMappedMemoryRanges:4:1:-2; do
@@ -275,12 +276,12 @@ unmap m: OK"
 	for how in broken apart none; do
 		has "$(GPUSHARE_SIM_DMABUF=$how api "${script[@]}")" "mapped m: 1 bytes by vulkan"
 	done
-	# without CUDA there is no address to make one of
+	# Without CUDA there is no device address from which to make a dma-buf.
 	has "$(GPUSHARE_SIM_DMABUF=mmap hostly attach=b,w,0,host map=m,b,5,1,rw mapped=m)" "by vulkan"
 	for fault in cuMemGetHandleForAddressRange:2:1 cuMemGetHandleForAddressRange:1:1 cuDeviceGetAttribute:1:9; do
 		has "$(GPUSHARE_SIM_FAIL=$fault GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by vulkan"
 	done
-	# for reading alone it is no other way in
+	# A dma-buf of a read-only buffer gives no write access either.
 	up reader "$BIN/api_app" open make=a,fixed,2Mi,vmm+readonly fill=a,7
 	script=(open attach=b,fixed map=m,b,5,1,rw map=m,b,5,1,r mapped=m load=m,0 store=m,0,1)
 	GPUSHARE_SIM_DMABUF=mmap run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" "${script[@]::7}"
@@ -288,12 +289,12 @@ unmap m: OK"
 map m: OK
 mapped m: 1 bytes by dma-buf, write-combined, coherent, atom 1
 load m: 42"
-	# proven once a process
+	# Each process proves dma-buf maps once.
 	rm "$WORK/log"
 	GPUSHARE_SIM_DMABUF=mmap api open attach=a,w attach=b,fixed map=m,a,0,1,r map=n,b,0,1,r unmap=m map=m,a,0,1,rw
 	equal "$(grep -c cuMemGetHandleForAddressRange "$WORK/log")" 4
 	script=(open attach=b,w map=m,b,5,1,rw mapped=m)
-	# no room for the proof: mapped all the same
+	# If there is no memory for the proof, the map is made anyway.
 	has "$(GPUSHARE_SIM_FAIL=cuMemCreate:1:1:2 GPUSHARE_SIM_DMABUF=mmap api "${script[@]}")" "by dma-buf"
 }
 

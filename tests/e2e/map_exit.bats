@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# How processes end that were forked from one that has mapped a buffer for the CPU: the exit handler of
-# NVIDIA's Vulkan driver must not run there. And how that one ends then.
+# A process maps a buffer for the CPU and forks. The exit handler of NVIDIA's Vulkan driver must not run in the child.
+# Also tests how the parent ends.
 load helpers
 load in_maps
 
-# bounded COMMAND...: who stands at its own exit takes no other signal
+# bounded COMMAND...: kill COMMAND after 60 s by SIGKILL, because a process that hangs in exit ignores other signals
 bounded() {
 	timeout -s KILL 60 "$@"
 }
 
-# mapping WORD...: hostly, with buffer w of an owner mapped as m and given back at the end; its exit code is 7
+# mapping WORD...: like hostly, with the owner's buffer w mapped as m, and unmapped after WORD...; the exit code is 7
 mapping() {
 	run -7 bounded env ASAN_OPTIONS=handle_segv=0 GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open \
 		attach=b,w,0,host map=m,b,0,4Mi,rw "$@" load=m,5 unmap=m map=n,b,5,1,rw load=n,0 exit=7 </dev/null
@@ -77,7 +77,7 @@ child fork: 6"
 @test "a plug-in that has mapped stays loaded after dlclose, and one that has not is gone" {
 	needs_map
 	owner w:map
-	# an instrumented library in a program that is not
+	# drv_loader is not instrumented, but the library may be.
 	run -7 bounded env LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:-}" "$BIN/drv_loader" open=p,"$BIN/lib_mapping.so" close=p open=p,"$BIN/lib_mapping.so" \
 		call=p,mapping_open child=fork,1 exit=5 call=p,mapping_load call=p,mapping_close close=p \
 		child=fork,1 exit=6 exit=7

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Maps for the CPU that can't be made: each has a status and a reason, and leaves nothing behind.
+# CPU maps that can't be made: each failure has a status and a reason, and leaves nothing behind.
 load helpers
 load in_maps
 

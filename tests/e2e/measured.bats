@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The GPU host's measurements, on the simulated driver: they run, and what they write has all that it is to have.
+# The measurements for the GPU host, on the simulated driver: they run, and their results are complete.
 load helpers
 
-# row WORDS: that of the table of targets, its cells by tabs
+# row WORDS: the row of WORDS in the table of targets, its cells separated by tabs
 row() {
 	awk -F' *\\| *' -v what="$1" '/^## / { on = /beside its targets/ } on && $2 == what { print $3 "\t" $4 "\t" $5 "\t" $6 "\t" $7 }' \
 		"$WORK/out/RESULTS.md"

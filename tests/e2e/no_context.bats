@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare-attach on a host whose CUDA can't start: the CPU reaches what was kept.
+# gpushare-attach on a host where CUDA can't start: the CPU can still reach kept buffers.
 load helpers
 
 setup_more() {
@@ -15,7 +15,7 @@ kill_owner() {
 	until_true is_gone
 }
 
-# Nothing of CUDA's that makes or uses a context.
+# Makes the CUDA calls fail that create or retain a context.
 no_context=cuDevicePrimaryCtxRetain:1:99:2,cuCtxCreate:1:99:2
 
 @test "a kept buffer whose owner is gone is dumped, whole and in parts, and filled" {

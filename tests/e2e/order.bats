@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Publish and acquire between real processes: every frame once, in order and whole, whoever is killed.
+# Publish and acquire between processes: consumers get every frame once, in order and whole, even if processes are
+# killed.
 load helpers
 
 COUNT=${GPUSHARE_ORDER_COUNT:-2000}
@@ -11,13 +12,13 @@ crew() {
 	has "$output" "whole: $1 consumers, $2 hand-overs, $3 slots, $4"
 }
 
-# produce SLOTS COUNT WAY [PAUSE]: a producer that begins when all consumers are there
+# produce SLOTS COUNT WAY [PAUSE]: start a producer, which begins when $WORK/go exists; PRODUCER is its pid
 produce() {
 	start producer env API_ORDER_GO="$WORK/go" "$BIN/api_order" produce ring "$@"
 	PRODUCER=$PID
 }
 
-# consume TAG SLOTS WAY [PAUSE]: and has joined
+# consume TAG SLOTS WAY [PAUSE]: start a consumer and wait until it has joined
 consume() {
 	start "$1" "$BIN/api_order" consume ring "${@:2}"
 	await_words "$1" joined
@@ -27,7 +28,7 @@ await_words() {
 	until_true grep -q "$2" "$WORK/$1.out"
 }
 
-# tell_all PID...: what those processes are at, and what their order pages say
+# tell_all PID...: print what these processes and the registry are doing, and their order pages
 tell_all() {
 	local pid fd
 	gpushare ls --json 2>&1 | head -c 4000 || true
@@ -43,7 +44,7 @@ tell_all() {
 	grep -Hs '' "$WORK"/*.out "$WORK"/*.err || true
 }
 
-# in_time COMMAND...: by LAST at the latest, else all of CREW tells why not
+# in_time COMMAND...: poll COMMAND until the time LAST; then fail and print the state of all processes in CREW
 in_time() {
 	until "$@"; do
 		[ $SECONDS -le "$LAST" ] || { echo "not in time: $*"; tell_all "${CREW[@]}"; return 1; }
@@ -51,7 +52,8 @@ in_time() {
 	done
 }
 
-# by WAY: WAY as api_order has it, in $way; functions: streams without words
+# by WAY: set way to api_order's word for WAY; "functions" means streams with host functions instead of memory
+# operations
 by() {
 	way=$1
 	unset GPUSHARE_ORDERING
@@ -233,7 +235,7 @@ has_no() {
 		start "visit$i" "$BIN/api_order" visit ring 1 "$([ $((i % 2)) = 0 ] && echo host || echo stream)"
 		CREW+=("$PID")
 	done
-	# who starts slowly is not to find a producer that has gone
+	# A visitor that starts slowly must not find the producer already killed.
 	for i in 1 2 3 4; do in_time grep -q "visiting" "$WORK/visit$i.out"; done
 	sleep 0.5 # the load: so long they come and go
 	kill -KILL "$PRODUCER"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The registry's directory is removed, or made anew, under it: no daemon stays behind that nobody finds, and
-# none harms the one that comes after it.
+# The registry's directory is removed or recreated while the registry runs. No registry stays that clients can't find,
+# and none harms its successor.
 load helpers
 
-# serve TAG: its pid in PID
+# serve TAG: start a registry; PID is its pid
 serve() {
 	start "$1" gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 60
 	serves() { grep -qs serving "$WORK/$1.err"; }
 	until_true serves "$1"
 }
 
-# ends_soon PID: not after a minute of idleness only
+# ends_soon PID: the process ends within 2 s, long before the idle timeout of a minute
 ends_soon() {
 	took_ms until_true has_ended "$1"
 	[ "$TOOK_MS" -le $((2000 + SLACK_MS)) ] || { echo "$TOOK_MS ms"; return 1; }
@@ -64,7 +64,7 @@ ends_soon() {
 	equal "$(GPUSHARE_AUTOSTART=0 api open make=a,w,1Mi,vmm attach=b,w)" "open: OK
 make w: OK
 attach w: OK"
-	# nor has it ended the other one's keeper
+	# The first registry has not ended its successor's keeper.
 	one() { [ "$(keeper_pids | wc -w)" = 1 ]; }
 	until_true one
 	kill -KILL "$second"
@@ -111,8 +111,8 @@ attach w: OK"
 	run -3 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"
 }
 
-# comes_while_stopped: a second registry, in PID, while the first one, in $first, has the lock and listens
-# but does nothing: so is one that was killed, until its last thread has ended
+# comes_while_stopped: start a second registry, in PID, while the first one, in $first, is stopped. The first one has
+# the lock and listens but does nothing, like a killed registry whose last thread still runs.
 comes_while_stopped() {
 	kill -STOP "$first"
 	until_true has_stopped "$first"

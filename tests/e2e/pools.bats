@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What a program learns and sets of its memory pools while what they give is named: as without us.
+# What a program reads and sets of its memory pools while the shim names their memory: the same as without the preload.
 load helpers
 
 PROGRAMS=(rt_app_static rt_app_shared rt_thread_static drv_linked "drv_lookup gpa2_t")
 
-# like_bare WORD...: named, mapped and with every allocation's own memory, the same output
+# like_bare WORD...: with named memory, mapped memory and a size rule, the output is the same as without the preload
 like_bare() {
 	local rule
 	for rule in 'w%i' 'w%i:vmm' 'w%i:size=2Mi-'; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Other preloaded libraries, before us and behind us.
+# Other preloaded libraries, before the shim and behind it.
 load helpers
 load three_ways
 
-# among LIBRARIES: with the libraries before us, and behind us, programs run as with them alone
+# among LIBRARIES: with the libraries before and behind the shim, programs run as with the libraries alone
 among() {
 	local order program
 	for order in "$1|" "|$1"; do
@@ -18,7 +18,7 @@ w1 2097152" "$BIN/"$program init alloc=a,1Mi fill=a,3 byte=a,1 alloc=b,2Mi alloc
 	done
 }
 
-# library NAME: the file, where the distributions put it; a bundle has its own
+# library NAME: the path where distributions install it; a bundle has its own copy in lib/
 library() {
 	local file
 	for file in "$ROOT/lib/$1" /usr/lib/*-linux-gnu/"$1" /usr/lib64/"$1" /usr/lib/"$1"; do
@@ -33,7 +33,7 @@ library() {
 	among "$jemalloc"
 }
 
-# under_faketime TIME
+# under_faketime TIME: run among's checks with libfaketime set to TIME
 under_faketime() {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "libfaketime and the address sanitizer hang together, without us too"
 	faketime=$(library faketime/libfaketime.so.1) || skip "libfaketime.so.1 is not installed"
@@ -88,9 +88,9 @@ under_faketime() {
 	asan=$("$cc" -print-file-name=libasan.so)
 	asan=$(readlink -f "$asan")
 	script=(init alloc=a,1Mi fill=a,3 byte=a,1 alloc=b,2Mi)
-	# A real driver takes addresses from the sanitizer's gap, and keeps memory to the end.
+	# A real driver allocates addresses in the sanitizer's shadow gap, and keeps memory until the process ends.
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || export ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=0
-	# The sanitizer wants to be the first; told not to mind, it also runs behind us.
+	# The sanitizer's library must be the first; with verify_asan_link_order=0 it also runs behind the shim.
 	for order in "$asan|" "|$asan" "|"; do
 		BEFORE=${order%|*} BEHIND=${order#*|}
 		[ -n "$BEFORE" ] || export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
@@ -101,7 +101,7 @@ w1 2097152" "$WORK/drv_lookup" $route "${script[@]}"
 		three_ways "$WORK/drv_loader" find=default,cuInit open=w,"$BIN/lib_ompt.so",global \
 			call=default,ompt_start_tool
 	done
-	# and refuses to run without that, as it does behind any other library
+	# Without that option it refuses to run behind the shim, as behind any other library.
 	unset ASAN_OPTIONS
 	run -1 --separate-stderr env LD_PRELOAD="$SHIM $asan" "$WORK/drv_lookup" dlsym "${script[@]}"
 	has "$stderr" "ASan runtime does not come first"

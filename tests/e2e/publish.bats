@@ -1,19 +1,19 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# GPUSHARE_PUBLISH: unmodified programs whose named buffers are published for them; and what follows
-# them, gpushare-attach --follow and --wait-for.
+# GPUSHARE_PUBLISH: the preload publishes the named buffers of unmodified programs. Also the readers of these:
+# gpushare-attach --follow and --wait-for.
 load helpers
 
 setup_more() {
 	needs jq
 }
 
-# publishing WHEN RULES TAG PROGRAM...: in the background, under the preload
+# publishing WHEN RULES TAG PROGRAM...: start PROGRAM in the background under the preload
 publishing() {
 	start "$3" env LD_PRELOAD="$PRELOAD" GPUSHARE_PUBLISH="$1" GPUSHARE_NAME="$2" "${@:4}"
 }
 
-# sequence NAME: how often it was published
+# sequence NAME: the number of times NAME was published
 sequence() {
 	gpushare stat --json "$1" | jq '.sequence // 0'
 }
@@ -22,26 +22,26 @@ has_sequence() {
 	[ "$(sequence "$1")" = "$2" ]
 }
 
-# step N: let the program come to its Nth mark, which it waits behind (see mark)
+# step N: let the program run to its Nth mark, where it waits (see mark)
 step() {
 	[ "$1" = 1 ] || touch "$WORK/go$(($1 - 1))"
 	await_file "$WORK/at$1"
 }
 
-# end_program: which waits at $WORK/end
+# end_program: let the program finish, which waits for $WORK/end
 end_program() {
 	down
 	rm -f "$WORK"/at* "$WORK"/go* "$WORK/end"
 }
 
-# follow TAG ARGUMENT...: in the background, once it consumes; its pid in FOLLOWER
+# follow TAG ARGUMENT...: start gpushare-attach --follow and wait until it consumes; FOLLOWER is its pid
 follow() {
 	start "$1" gpushare-attach --follow "${@:2}"
 	FOLLOWER=$PID
 	until_true consumes "$FOLLOWER"
 }
 
-# Attached is less: on a real driver mapping comes between that and joining.
+# An attachment alone is not enough: on a real driver, mapping comes between attaching and joining.
 consumes() {
 	grep -q memfd:gpushare-order "/proc/$1/maps"
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The Python package in tools/python: its own tests (tests/python), with numpy where there is one.
+# The Python package in tools/python: runs its own tests (tests/python), with numpy if it is installed.
 load helpers
 
 setup_more() {
 	PYTHON=$(type -P /usr/bin/python3 python3 | head -n 1) # Debian's has Debian's numpy
 	[ -n "$PYTHON" ] || skip "python3 is not installed"
 	export GPUSHARE_LIBRARY=$BUILD/libgpushare.so.0 PYTHONDONTWRITEBYTECODE=1 BUILD
-	# an instrumented library wants its runtime first
+	# An instrumented library needs the sanitizer runtime loaded first.
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library in a python that is not"
 }
 

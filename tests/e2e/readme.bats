@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What README.md and docs/api.md show can be typed: C, C++ and Python; README.md's quick start runs.
+# The examples in README.md and docs/api.md compile and run: C, C++ and Python, and README.md's quick start.
 load helpers
 
 setup_more() {
@@ -8,7 +8,7 @@ setup_more() {
 	needs gcc
 }
 
-# snippets PAGE LANGUAGE: each into a file of its own, $WORK/1.LANGUAGE and so on
+# snippets PAGE LANGUAGE: write each snippet of PAGE to its own file, $WORK/1.LANGUAGE and so on
 snippets() {
 	awk -v "lang=$2" -v "to=$WORK" '
 		!inside && $0 == "```" lang { inside = 1; out = to "/" ++n "." lang; next }
@@ -51,7 +51,7 @@ is_filled() {
 	[[ $(eval "$stats") == *"mean   7"* ]]
 }
 
-# typed BEGINNING: the one line of README.md's quick start that begins so
+# typed BEGINNING: the only line of README.md's quick start that begins with BEGINNING
 typed() {
 	local line
 	line=$(awk -v "begins=$1" '$0 == "```sh" { inside = 1; next } inside && $0 == "```" { exit } inside && index($0, begins) == 1' "$ROOT/README.md")

@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# One allocation, one record: every way to allocate, through every way to reach the driver; and the
-# same results as without us where a call fails.
+# Each allocation gets one record, by every way to allocate and every way to reach the driver. If a call fails, the
+# results are the same as without the preload.
 load helpers
 
 RUNTIMES=(rt_app_static rt_app_shared rt_thread_static rt_thread_shared)
 DRIVERS=(drv_linked "drv_lookup dlsym" "drv_lookup gpa" "drv_lookup gpa2" "drv_lookup gpa2s"
 	"drv_lookup chain" "drv_lookup dlsym_t" "drv_lookup gpa_t" "drv_lookup gpa2_t")
 
-# Programs of the older runtimes. Of the simulated ones the static one can be any; a shared one is
-# the one that the program was linked with.
+# Programs of the older runtimes. The simulated static runtime can act as any version. A shared runtime has the version
+# that its program was linked with.
 older_runtimes() {
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || return 0
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || return 0 # nothing of ours that the others don't run
@@ -17,8 +17,8 @@ older_runtimes() {
 		rt_app_11 rt_app_12 rt_thread_11 rt_thread_12
 }
 
-# has_ways WAY...: the buffers that the running program app made are all there is, and are
-# readable from another process
+# has_ways WAY...: the registry lists exactly one buffer for each WAY of the running program app, and another process
+# can read each
 has_ways() {
 	local i=0 script=() names="" bytes="" way
 	for way in "$@"; do
@@ -31,7 +31,7 @@ has_ways() {
 	equal "$(api open "${script[@]}" | grep '^byte b: ')" "${bytes%$'\n'}"
 }
 
-# one_record_each PROGRAM WAY...: all in one process, then freed: no record is left
+# one_record_each PROGRAM WAY...: allocate by all WAYs in one process, then free: no record is left
 one_record_each() {
 	local make=() drop=() i=0 way slot
 	program "$1"
@@ -123,7 +123,7 @@ pool 8388608
 vmm 10485760"
 }
 
-# said_of_managed LINE: it names the buffer and says what else there is
+# said_of_managed LINE: LINE names the buffer and suggests another call
 said_of_managed() {
 	equal "$(lines "$1")" 1
 	has "$1" '"heap" is not shared: '
@@ -179,7 +179,7 @@ said_of_managed() {
 	program "drv_lookup gpa2"
 	up_named app 'w%i' "${PROGRAM[@]}" init alloc=a,2Mi drop=a,async at=c,a,512 drop=c,free \
 		make=b,async,2Mi drop=b,free
-	# what the driver took as freed has no record
+	# If the driver accepted the free, the record is removed.
 	for drop in "a w0" "b w1"; do
 		if grep -qx "drop ${drop% *}: 0" "$WORK/app.out"; then refute grep "^${drop#* } " <<<"$(names)"; fi
 	done

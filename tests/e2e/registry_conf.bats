@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# registry.conf, as an administrator and the users meet it.
+# registry.conf, as administrators and users see it.
 load helpers
 
-# conf LINE...: a file of them, and a registry that has read it
+# conf LINE...: write these lines to registry.conf
 conf() {
 	printf '%s\n' "$@" >"$WORK/registry.conf"
 	chmod 644 "$WORK/registry.conf"
@@ -15,7 +15,7 @@ serve() {
 	await_file "$GPUSHARE_DIR/registry.sock"
 }
 
-# sample SERIES: its value
+# sample SERIES: the value of SERIES in the metrics
 sample() {
 	gpushare metrics | awk -v series="$1" '$1 == series { print $2; found = 1 } END { exit !found }'
 }
@@ -63,7 +63,7 @@ $WORK/registry.conf:4:9: audit wants off, journal, an absolute path, or a file's
 	run -1 --separate-stderr sh -c 'gpushare-registry --check-config >/dev/full'
 }
 
-# faults TEXT: what --check-config says of a file with exactly these bytes; printf's escapes
+# faults TEXT: check a file with exactly these bytes (printf escapes) by --check-config; $stderr has its complaints
 faults() {
 	# shellcheck disable=SC2059 # it is a format, so that it can have any byte
 	printf "$1" >"$WORK/f"
@@ -73,7 +73,7 @@ faults() {
 	stderr=${stderr//$WORK\/f/f}
 }
 
-# settings TEXT: what holds with such a file
+# settings TEXT: the settings in effect with such a file, in $output
 settings() {
 	# shellcheck disable=SC2059
 	printf "$1" >"$WORK/f"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# `gpushare-registry --replace`: the sockets and the lock change hands, and clients come along.
+# `gpushare-registry --replace`: the new registry takes over the sockets and the lock, and clients move to it.
 load helpers
 
-# replace TAG: a daemon that takes the place of the one there is; its pid in PID
+# replace TAG: start a registry that replaces the running one; PID is its pid
 replace() {
 	start "$1" gpushare-registry --dir "$GPUSHARE_DIR" --replace --foreground
 }
 
-# The lock is its, and what listens there answers.
+# serves PID: the lock file has PID, and a registry answers.
 serves() {
 	[ "$(cat "$GPUSHARE_DIR/registry.lock" 2>/dev/null)" = "$1" ] &&
 		GPUSHARE_AUTOSTART=0 api open 2>/dev/null | grep -qx 'open: OK'
@@ -85,7 +85,7 @@ free b: 0"
 		replace two
 		two=$PID
 		finish "$old"
-		# whoever came first leaves for the other
+		# The first of the two to serve ends when the other one replaces it.
 		one_has_gone() { has_ended "$one" || has_ended "$two"; }
 		until_true one_has_gone
 		if has_ended "$one"; then last=$two; finish "$one"; else last=$one; finish "$two"; fi
@@ -114,7 +114,8 @@ free b: 0"
 	touch "$WORK/stop"
 	until_true has_ended "$calls"
 	[ "$(grep -c '^open: OK$' "$WORK/calls")" -ge 10 ]
-	# the one that was answering left, or one that had come up in between: try again
+	# A client may get E_NO_REGISTRY if the answering registry leaves, or one that served briefly in between; it may
+	# retry.
 	equal "$(grep -vx 'open: OK\|open: E_NO_REGISTRY' "$WORK/calls")" ""
 	[ "$(grep -cx 'open: E_NO_REGISTRY' "$WORK/calls")" -le 20 ]
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A registry that is killed, or ended, and its successor: what the living share is there, without
-# their doing, and what the dead shared is not.
+# A registry that is killed or ended, and its successor: the buffers of living owners are there although the owners do
+# nothing. The buffers of dead owners are not.
 load helpers
 
-# owner NAME RULES WORD...: an unmodified program that carries out the words and waits
+# owner NAME RULES WORD...: start an unmodified program that carries out the words and then waits
 owner() {
 	rm -f "$WORK/$1.up"
 	start_named "$1" "$2" "$BIN/rt_app_static" init "${@:3}" touch="$WORK/$1.up" await="$WORK/end"
@@ -28,7 +28,7 @@ end_owner() {
 		equal "$(names)" "weights 2097152"
 		run ! named weights "$BIN/rt_app_static" init alloc=a,1Mi must=none
 	done
-	# its end is seen all the same
+	# The new registry still notices the end of the owner.
 	end_owner "$PID"
 	until_true nothing_named
 	run -1 --separate-stderr gpushare-attach weights
@@ -177,7 +177,7 @@ b 1048576"
 	[ ! -L "$GPUSHARE_DIR/registry.state" ]
 	cp "$GPUSHARE_DIR/registry.state" "$WORK/state"
 	kill_registry
-	# What a link leads to is not read either.
+	# Nor does the registry read through a symbolic link.
 	ln -sf "$WORK/state" "$GPUSHARE_DIR/registry.state"
 	equal "$(names)" ""
 	kill_registry

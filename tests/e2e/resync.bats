@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A registry that ends under its clients: they tell the next one what they have, and the programs
-# notice nothing. What a registry leaves behind itself is removed: the clients alone must do.
+# A registry ends under its clients: the clients report to the next one what they have, and programs see no difference.
+# The tests remove what the registry leaves behind, so that only the clients' reports count.
 load helpers
 load in_resyncing
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What happens between a registry and its successor, and what the clients tell the latter of it.
+# What happens between a registry and its successor, and what clients report to the successor about it.
 load helpers
 load in_resyncing
 

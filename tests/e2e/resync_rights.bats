@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A registry that has lost all is told of a buffer with the rights that it had, not with who tells it.
+# If the registry has lost all state, a client reports a buffer with the buffer's own rights, not with the client's.
 load helpers
 load in_resyncing
 
-# ended_owner WORDS: of an API program that makes w, 2Mi, and is killed
+# ended_owner FLAGS: an API program makes w, 2Mi, with FLAGS, and is killed
 ended_owner() {
 	rm -f "$WORK/made" "$WORK/end"
 	begin owner "$BIN/api_app" open "make=a,w,2Mi,$1" fill=a,3 touch="$WORK/made" await="$WORK/end"
@@ -14,7 +14,7 @@ ended_owner() {
 
 is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
 
-# tells COMMAND...: that, in the background, tells a registry that has come after a restart
+# tells COMMAND...: start COMMAND, restart the registry, and wait until COMMAND has reported its buffers to the new one
 tells() {
 	rm -f "$WORK"/{up,go,again,end}
 	start teller "$@"
@@ -24,13 +24,13 @@ tells() {
 	await_file "$WORK/again"
 }
 
-# program_tells VARIABLE=RULES: of two allocations, of 2Mi and 4Mi
+# program_tells VARIABLE=RULES: the same by a preloaded program with two allocations, of 2Mi and 4Mi
 program_tells() {
 	tells env LD_PRELOAD="$PRELOAD" "$1" "$BIN/rt_app_static" init alloc=a,2Mi touch="$WORK/up" await="$WORK/go" \
 		alloc=x,4Mi touch="$WORK/again" await="$WORK/end" byte=a,1
 }
 
-# session_tells WORD: which is done in slot b
+# session_tells WORD: the same by api_app, which carries out WORD, in slot b
 session_tells() {
 	tells "$BIN/api_app" open "$1" touch="$WORK/up" await="$WORK/go" list touch="$WORK/again" await="$WORK/end" byte=b,1
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# tests/run itself: what it counts, what it says of what is skipped, late, silent or left behind.
+# tests/run itself: what it counts, and how it reports tests that are skipped, late or silent, and what they leave
+# behind.
 load helpers
 
 setup_more() {
@@ -10,21 +11,21 @@ setup_more() {
 	ARGUMENTS=()
 }
 
-# made NAME: a .bats file of stdin, where TEST stands for what bats would take for a test of this file
+# made NAME: write a .bats file from stdin. TEST stands for @test, which bats would take for a test of this file.
 made() {
 	sed 's/^TEST/@test/' >"$WORK/made/$1.bats"
-	# after the tests, whose lines are numbered
+	# Append this at the end: the line numbers of the tests must stay.
 	printf '. "%s"\ntype setup >/dev/null 2>&1 || setup() { countdown_stands; }\n' "$BATS_TEST_DIRNAME/countdown.bash" >>"$WORK/made/$1.bats"
 }
 
-# clean COMMAND...: bats' own variables are not for another bats, nor is how this one is run
+# clean COMMAND...: run COMMAND without bats' own variables and without the settings of this test run
 clean() {
 	local unset
 	mapfile -t unset < <({ compgen -e BATS_ && printf '%s\n' LD_LIBRARY_PATH GPUSHARE_TEST_{SLOWEST,EACH,LIMIT,JOBS}; } | sed 's/^/--unset=/')
 	env "${unset[@]}" GPUSHARE_TEST_GPU=no GPUSHARE_TEST_E2E="$WORK/made" "$@"
 }
 
-# ran CODE SETTING...: only what was made, in $output
+# ran CODE SETTING...: run tests/run on the files that made() wrote; it must exit with CODE; the output is in $output
 ran() {
 	local code=$1
 	shift
@@ -96,7 +97,7 @@ TEST "b" { true; }'
 	[[ ${lines[1]} == "one.bats 1: 1 passed, 0 failed, 0 skipped, "* ]]
 }
 
-# gpu_tests: the part "tests" of a GPU's run, over what was made, by $WORK/root/tests/run
+# gpu_tests: run the part "tests" of a GPU's run on the made files, with $WORK/root/tests/run
 gpu_tests() {
 	# shellcheck disable=SC2016 # the inner shell's
 	clean root="$WORK/root" out="$WORK" scratch="$WORK/scratch" results="$WORK/results" BUILD="$WORK" bash -c 'FILTERS=()
@@ -167,7 +168,7 @@ TEST "two" { skip "not today"; }'
 	equal "${lines[-1]}" "1 passed, 2 failed, 0 skipped"
 }
 
-# cmocka_says CODE: a test program of that exit code, which prints stdin
+# cmocka_says CODE: make a test program that prints stdin and exits with CODE
 cmocka_says() {
 	mkdir -p "$WORK/made/build/tests"
 	cat >"$WORK/cmocka"
@@ -265,7 +266,8 @@ TEST "three" { skip "faults need the simulated driver"; }'
 	equal "${lines[-1]}" "1 passed, 1 failed, 1 skipped"
 }
 
-# needs_mounts: with_mounts then runs a command with mounts of its own, as root of a user namespace where it isn't root
+# needs_mounts: set with_mounts to a command that runs another one in its own mount namespace; without root, as root of
+# a user namespace
 needs_mounts() {
 	with_mounts=(unshare --mount --propagation private)
 	[ "$(id -u)" = 0 ] || with_mounts+=(--map-root-user)
@@ -301,7 +303,7 @@ needs_mounts() {
 	run -1 grep -rlE 'load[a]vg' "$ROOT"/tests/{run,e2e,unit,contract,chaos,faults}
 }
 
-# What an analyzer says, by the file's name.
+# Make a stand-in for clang whose findings depend on the file's name.
 fake_clang() {
 	mkdir -p "$WORK/fake" "$WORK/code" "$WORK/fake/gen"
 	touch "$WORK/fake/gen/registry.pb.h" "$WORK"/code/{whole,part,late,none,bad}.c
@@ -337,8 +339,8 @@ whole: $code/whole.c"
 	equal "$output" "$code/bad.c:7:2: warning: Dereference of null pointer [core.NullDereference]"
 }
 
-# fake_ci SKIPPED UID [SETTING...]: .ci/run where each make says that all went well, but that so many lints were skipped; $WORK/ran
-# has who ran what. No user is made.
+# fake_ci SKIPPED UID [SETTING...]: run .ci/run with a make that reports success and SKIPPED skipped lints. $WORK/ran
+# lists who ran which command. No user is created.
 fake_ci() {
 	mkdir -p "$WORK/ci/.ci" "$WORK/ci/tests" "$WORK/path"
 	cp "$ROOT/.ci/run" "$WORK/ci/.ci/run"
@@ -363,8 +365,8 @@ fake_ci() {
 	run env -u WERROR "${@:3}" PATH="$WORK/path:$PATH" "$WORK/ci/.ci/run"
 }
 
-# linted NAME: the file of stdin, TEST standing for a test; in $output which lines the lint of tests finds, in $expected which
-# of them say so
+# linted NAME: run the lint of tests on stdin, where TEST stands for @test. $output has the lines that the lint reports,
+# $expected the lines that are marked as lost.
 linted() {
 	sed 's/^TEST/@test/' >"$WORK/$1"
 	# shellcheck disable=SC2034 # for the caller
@@ -470,7 +472,7 @@ linted() {
 	equal "$status" 0
 	user=$(sed -n 's/^useradd .* \(gpushare-ci-[0-9]*\)$/\1/p' "$WORK/ran")
 	home=$(sed -n 's/^git clone -q \. \(.*\)\/gpushare$/\1/p' "$WORK/ran")
-	# each of the commands that README.md and docs/testing.md begin with, as it stands there; tests/deps.sh is what deps is
+	# The first commands in README.md and docs/testing.md, exactly as written; "make deps" runs tests/deps.sh.
 	goals=$(for page in README.md docs/testing.md; do
 		awk '$0 == "```" { if (inside++) exit; next } inside { sub(/ *#.*/, ""); print }' "$ROOT/$page"
 	done)

@@ -1,29 +1,30 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Many: what a thousand cycles leave behind, and ten thousand names at once.
+# Scale: what a thousand cycles leave behind, and ten thousand names at once.
 load helpers
 
 NOTHING_MORE="more than at the mark: 0 fds, 0 mappings, 0 bytes"
 
 setup_more() {
-	# A name costs a descriptor or two at its owner, where it travels as one.
+	# If a name travels as a descriptor, it costs its owner one or two descriptors.
 	ulimit -n 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
 }
 
-# holds NAME WORD...: an owner that marks what it holds, and tells what is more of it at $WORK/end
+# holds NAME WORD...: start an owner that marks what it holds; after $WORK/end it reports what it holds beyond the mark
 holds() {
 	start "$@" touch="$WORK/$1.up" await="$WORK/mark" mark touch="$WORK/$1.marked" await="$WORK/end" marked
 	await_file "$WORK/$1.up"
 	OWNERS+=("$PID")
 }
 
-# rules NAME: a rule for each of a thousand and ten allocations
+# rules NAME: a rule for each of 1010 allocations
 rules() {
 	printf "$1:must,%.0s" {1..1009}
 	echo "$1:must"
 }
 
-# But for the sockets it listens at: one that went deaf stays open beside its successor.
+# The registry's descriptors except its listening sockets: a socket that stopped accepting stays open beside its
+# replacement.
 registry_fds() {
 	local all listening
 	all=$(find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l)
@@ -76,7 +77,7 @@ remake: 2 failed"
 	for tag in ipc vmm ruled; do equal "$(tail -n 1 "$WORK/$tag.out")" "$NOTHING_MORE"; done
 }
 
-# unchanged_by PID TAG [WORD]: from its $WORK/warm to its $WORK/cycled nothing is more, in it and in the registry
+# unchanged_by PID TAG [WORD]: between $WORK/warm and $WORK/cycled, the program and the registry accumulate nothing
 unchanged_by() {
 	local fds mappings
 	await_file "$WORK/warm"
@@ -86,7 +87,7 @@ unchanged_by() {
 	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
 	until_true fds_are "$fds"
 	echo "mappings of the registry: $mappings, then $(registry_mappings)"
-	# its heap's parts, two a thread; an instrument's heap has one for each size
+	# The heap may take two more mappings per thread. A sanitizer's heap has a mapping for each size.
 	[ "$(registry_mappings)" -le $((mappings + 2 + 2 * $(nproc) ${GPUSHARE_TEST_ASAN_PRELOAD:+ + 32})) ]
 	touch "$WORK/seen"
 	finish "$1"
@@ -112,7 +113,7 @@ $NOTHING_MORE" || { head -n 8 "$WORK/$2.err"; return 1; }
 	equal "$(names)" "first 2097152"
 }
 
-# within_ms LIMIT COMMAND...: its output goes to $WORK/list
+# within_ms LIMIT COMMAND...: COMMAND takes at most LIMIT ms; its output is in $WORK/list
 within_ms() {
 	took_ms "${@:2}" >"$WORK/list"
 	[ "$TOOK_MS" -le $(($1 + 4 * SLACK_MS)) ] || { echo "took $TOOK_MS ms: ${*:2}"; return 1; }
@@ -169,7 +170,7 @@ ten_thousand_are_there() {
 	equal "$(wc -l <"$WORK/list")" 10001
 	within_ms 1500 gpushare ls --json
 	equal "$(jq length "$WORK/list")" 10000
-	# The first attach makes a CUDA context, which takes a real driver as long as it takes.
+	# The first attach makes a CUDA context. A real driver's time for that is not limited here.
 	equal "$(api open within=$((100 + SLACK_MS)) stat=m9999 stat=m000 stat=none attach=a,m5000 detach=a |
 		sed "/^size/d; $([ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || echo '/^late: attach=/d')")" "open: OK
 stat m9999: OK
@@ -179,7 +180,7 @@ attach m5000: OK
 detach a: OK"
 }
 
-# folder_kib: what the registry's files take
+# folder_kib: the size of the registry's files in KiB
 folder_kib() {
 	find "$GPUSHARE_DIR" -maxdepth 1 -type f -printf '%s\n' 2>/dev/null | awk '{ all += $1 } END { print int(all / 1024) }'
 }

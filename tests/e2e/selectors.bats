@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Rules that ask by which call an allocation was made, and from where.
+# Rules that select allocations by the call and by the caller.
 load helpers
 
-# chosen RULES NAMES PROGRAM...: what a program that waits at its end has named by then
+# chosen RULES NAMES PROGRAM...: PROGRAM waits at its end; by then the registry has exactly NAMES
 chosen() {
 	local rules=$1 expected=$2
 	shift 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Programs with other rights than their caller: they use their user's registry and start none. Needs root,
-# who becomes the caller.
+# Programs with other rights than their caller use the registry of their own user and start none. Needs root, to run as
+# the caller.
 load helpers
 
 ITS=41003 CALLER=41004 TEAM=41501
@@ -36,7 +36,7 @@ as_caller() {
 	setpriv --reuid "$CALLER" --regid "$CALLER" --clear-groups --inh-caps=-all "$@" </dev/null
 }
 
-# starts_none PROGRAM: not what is there, and says so
+# starts_none PROGRAM: PROGRAM starts no registry, not even a planted one, and prints the reason
 starts_none() {
 	run -1 as_caller "$1" watch
 	has "$output" "no registry runs for /tmp/gpushare-$ITS, and a program that has other rights than its caller (set-uid) starts none"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Many processes at once, for long: twenty seconds of twelve, or what `make soak` says; see tests/chaos/README.md.
+# Many processes at once for a long time: twelve for twenty seconds, or what `make soak` sets; see
+# tests/chaos/README.md.
 load helpers
 
 @test "after so long of sharing, attaching, freeing and dying no name, descriptor or byte is left" {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Stream-ordered memory: named, freed in its stream's order, and left alone while a stream is
-# captured; and every way to allocate answered with another program's buffer.
+# Stream-ordered memory: named, freed in its stream's order, and left alone while a stream is captured. Also every way
+# to allocate, answered with another program's buffer.
 load helpers
 
 PROGRAMS=(rt_app_static rt_app_shared rt_thread_static drv_linked "drv_lookup gpa2_t")
@@ -126,13 +126,13 @@ detach b: OK"
 byte b: 42"
 }
 
-# produced WAY SIZE: a producer of "weights" by that way
+# produced WAY SIZE: start a producer that allocates "weights" by WAY
 produced() {
 	up_named producer weights "$BIN/drv_linked" init make=a,"$1","$2" fill=a,7
 }
 
-# consumed PROGRAM WAY BYTE: the allocation by that way is the named buffer until it is freed; what
-# is freed in a stream's order is detached by the next call at the latest
+# consumed PROGRAM WAY BYTE: the allocation by WAY is the named buffer until the program frees it. A stream-ordered free
+# is detached at the latest by the next call.
 consumed() {
 	local alloc=alloc
 	[[ $1 != rt_* ]] || alloc=malloc
@@ -238,13 +238,13 @@ drop a: 1"
 		alloc=b,2Mi | tail -n 1)" "alloc b: 2 errno 77"
 }
 
-# refusals COUNT: so many lines of the log say that something is not attached, and nothing is on stderr
+# refusals COUNT: COUNT lines of the log report that something is not attached, and stderr is empty
 refusals() {
 	equal "$(cat "$WORK/said")" ""
 	equal "$(grep -c 'is not attached: ' "$WORK/log" || true)" "$1"
 }
 
-# ordinary WORD LINE RULE PROGRAM...: one line in the log with both words, and memory of its own
+# ordinary WORD LINE RULE PROGRAM...: the program gets its own memory, and one line of the log contains WORD and LINE
 ordinary() {
 	rm -f "$WORK/log"
 	equal "$(GPUSHARE_LOG=$WORK/log attaching "$3" "${@:4}" 2>"$WORK/said")" "$("${@:4}")"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Threads that are cancelled in calls, that wait for each other, and libraries that are closed in between.
+# Threads that are cancelled in calls or wait for each other, and libraries that are closed while in use.
 load helpers
 
-# asked COMMAND...: it has its session, and asks a registry that is stopped; what it said is in $WORK/asked.out
+# asked COMMAND...: COMMAND opens a session, then asks a stopped registry; its output is in $WORK/asked.out
 asked() {
 	mkfifo "$WORK/go"
 	start_registry
@@ -47,7 +47,7 @@ cancelled"
 	[ "$slowest" -lt $((2 * GPUSHARE_TIMEOUT_MS)) ]
 }
 
-# timely CALL...: what these calls take at most, each in a program of its own, of one registry that is stopped
+# timely CALL...: the time that each call takes at most while the registry is stopped, each in its own program
 timely() {
 	local call pids=()
 	rm -f "$WORK/go"
@@ -77,7 +77,7 @@ timely() {
 	for i in {0..7}; do what+=("alloc=b$i,w$i,4096"); done
 	up owner "$BIN/api_app" "${what[@]}"
 	mapfile -t calls < <("$BIN/api_timely")
-	# No call is left out but those that only tell what a struct holds.
+	# All calls of the API are tested, except those that only read a struct.
 	told=$(grep -oE '^[a-z].*\bgpushare_[a-z_]+\(' "$ROOT/include/gpushare.h" | grep -oE 'gpushare_[a-z_]+' | sort -u |
 		grep -vxE 'gpushare_(buffer_info|device|event_handle|event_info|explain|is_read_only|map_data|map_info|map_size|mirror_data|mirror_scope_end|mirror_size|ordering|pointer|size|version|was_adopted|watch_fd|[a-z]+_text)')
 	equal "$(printf '%s\n' "${calls[@]}" | grep -vx deleter | sort)" "$told"
@@ -105,10 +105,11 @@ timely() {
 	done
 }
 
-# left_by RULES SIZE [HELD]: sizes of the buffers that have a name after 300 threads were cancelled
+# left_by RULES SIZE [HELD]: set LEFT to the sizes of the buffers that still have a name after 300 threads were
+# cancelled
 left_by() {
 	mkfifo "$WORK/go"
-	# The simulated driver writes its log at the end of a call: a place to be cancelled at in each.
+	# The simulated driver writes its log at the end of each call. That makes a cancellation point in each.
 	env GPUSHARE_SIM_LOG="$WORK/calls" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$1" "$BIN/drv_cancel" 300 "${@:2}" \
 		<"$WORK/go" >"$WORK/left.out" 3>&- 8>&- &
 	PID=$!
@@ -147,7 +148,7 @@ left_by() {
 	equal "$output" "published 1"
 }
 
-# stack_taken: of lines "CALL BYTES", the most that a call takes the first time, and later
+# stack_taken: from lines "CALL BYTES", the most bytes of any first call, and of any later call
 stack_taken() {
 	awk '{ turn = ++seen[$1] > 1; if ($2 > most[turn]) most[turn] = $2 } END { print most[0] + 0, most[1] + 0 }'
 }
@@ -163,7 +164,7 @@ stack_taken() {
 		[ "$first" -lt 7600 ] # a registry is started and greeted, too
 		[ "$later" -lt 5800 ]
 	done
-	# what was there is told to the registry that comes after, and what is attached
+	# Reporting a buffer to the next registry and attaching one take little stack, too.
 	begin again env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:map' "$BIN/app_stack" 16384 hold touch="$WORK/up" \
 		await="$WORK/next" malloc touch="$WORK/told" await="$WORK/end"
 	again=$PID

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare-attach: what a person types to get bytes out of a buffer, or into it.
+# gpushare-attach: what users type to read bytes from a buffer or write them into it.
 load helpers
 
 SIZE=8388608
@@ -20,13 +20,13 @@ produce() {
 	await_file "$WORK/up"
 }
 
-# What the producer's buffer holds now, in $WORK/after.
+# Save the current content of the producer's buffer to $WORK/after.
 look() {
 	touch "$WORK/changed"
 	await_file "$WORK/saved"
 }
 
-# no_trace: neither the file nor a part of it is left in the folder out/
+# no_trace: the directory out/ has no file and no partial file
 no_trace() {
 	equal "$(ls -A "$WORK/out")" ""
 }
@@ -84,7 +84,7 @@ no_trace() {
 @test "--wait waits, and ends in time" {
 	start waiter "$BUILD/gpushare-attach" weights --wait 30 --length 3 -o "$WORK/a"
 	waiter=$PID
-	# fill comes after the name here: only the size is sure
+	# The name may appear before the producer has filled the buffer, so check only the size.
 	produce
 	finish "$waiter"
 	equal "$(stat -c %s "$WORK/a")" 3
@@ -203,7 +203,7 @@ no_trace() {
 	mkfifo "$WORK/pipe"
 	exec 8<>"$WORK/pipe"
 	start dump "$BUILD/gpushare-attach" weights -o "$WORK/pipe"
-	# once a byte has come, it is writing, and stands still when the pipe is full
+	# Once a byte has arrived, the tool is writing; it blocks when the pipe is full.
 	head -c 1 <&8 >/dev/null
 	kill -TERM "$PID"
 	code=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The registry takes a name, and its answer comes too late: the program goes on, and what stands under
-# the name is what the program has.
+# The registry records a name, but its answer comes too late. The program continues, and the name must refer to the
+# memory that the program has.
 load helpers
 
 setup_more() {
@@ -9,7 +9,7 @@ setup_more() {
 	[ -z "${EMULATOR:-}" ] || skip "an emulator's calls are its own"
 	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
 	start_registry
-	# Where a name is asked for in this build.
+	# Find where the shim asks for a name in this build.
 	env FAULT_RECORD="$WORK/sites" FAULT_OF=libgpushare_shim.so GPUSHARE_NAME=w \
 		LD_PRELOAD="$BIN/lib_fault.so $SHIM" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
 	SITE=$(grep -m 1 '^ask\.2@' "$WORK/sites")
@@ -19,7 +19,7 @@ setup_more() {
 	UNTOLD=$((400 + SLACK_MS / 4)) # ms that an answer may take
 }
 
-# late NTH RULES WORDS...: the answer to the NTH name comes too late
+# late NTH RULES WORDS...: start a program to whose NTH name the answer comes too late
 late() {
 	local site=$SITE
 	[[ $2 != w:[vk]* ]] || site=$SITE_FDS # mapped memory is named with its descriptor
@@ -36,14 +36,14 @@ again() {
 	rm -f "$WORK"/{end,up,hit,go,named,more,freed,log}
 }
 
-# and the next rule begins from nothing
+# End the owner and remove everything, so that the next rule starts from nothing.
 owner_ends() {
 	touch "$WORK/end"
 	wait "$OWNER"
 	again
 }
 
-# kept_or_gone [OTHERS]: of a program that has freed it
+# kept_or_gone [OTHERS]: after the program has freed w, a kept w is still there; otherwise only OTHERS are left
 kept_or_gone() {
 	if [ "$rule" = w:keep ]; then
 		same_as_owner a w
@@ -52,7 +52,7 @@ kept_or_gone() {
 	fi
 }
 
-# same_as_owner SLOT NAME: a byte of it, by the program and by another one
+# same_as_owner SLOT NAME: the program and another process read the same byte of NAME
 same_as_owner() {
 	grep "^byte $1: " "$WORK/owner.out" | tail -n 1 >"$WORK/owners"
 	api open attach="$1,$2" "byte=$1,5" | grep "^byte" >"$WORK/readers"
@@ -147,7 +147,7 @@ free a: 0"
 	wait "$OWNER"
 }
 
-# late_api NTH WORDS...: the answer to the NTH name comes too late
+# late_api NTH WORDS...: run api_app; the answer to its NTH name comes too late
 late_api() {
 	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$BIN/lib_fault.so")
 	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open make=x,x,1Mi,vmm </dev/null

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Buffers in the host's memory, at one address for the CPU and the GPU, in every process.
+# Buffers in host memory, at one address for the CPU and the GPU, in every process.
 load helpers
 
-# owner WORDS...: carries them out, then waits to be ended
+# owner WORDS...: start api_app; it carries out WORDS and waits until it is ended
 owner() {
 	up owner "$BIN/api_app" open "$@"
 	OWNER=$PID

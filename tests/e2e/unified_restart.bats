@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Unified buffers over the end of what they lean on: a registry that is killed, with what it keeps or without,
-# and an owner.
+# Unified buffers survive the end of their owner, and of the registry with or without the memory that it keeps.
 load helpers
 load in_resyncing
 
@@ -164,7 +163,7 @@ free a: OK"
 	done
 }
 
-# brings_back COMMAND...: has what is kept attached, and tells of it, at go, to a registry that knows nothing
+# brings_back COMMAND...: COMMAND has a kept buffer attached. At "go" it reports the buffer to a registry without state.
 brings_back() {
 	begin owner "$BIN/api_app" open make=a,w,2Mi,unified+keep fill=a,7 pointer=a,"$WORK/at" touch="$WORK/up" await="$WORK/end"
 	owner=$PID

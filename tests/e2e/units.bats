@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The units, under a systemd of the test's own: a user's manager in namespaces that end with it.
+# The systemd units, under the test's own systemd: a user manager in namespaces that end with it.
 load helpers
 
 setup_more() {
@@ -17,7 +17,7 @@ setup_more() {
 	mkdir "$WORK/units"
 	cp "$UNITS/system/gpushare-registry@.service" "$WORK/units/gpushare-registry@root.service"
 	cp "$UNITS/user/gpushare-registry.service" "$WORK/units/"
-	# of a program that is there
+	# Use the installed programs, because systemd-analyze checks that they exist.
 	sed -i "s|=/usr/bin/|=$DEST/usr/bin/|" "$WORK"/units/*
 	equal "$(systemd-analyze verify --man=no "$WORK/units/gpushare-registry@root.service" 2>&1)" ""
 	equal "$(XDG_RUNTIME_DIR=$WORK systemd-analyze --user verify --man=no "$WORK/units/gpushare-registry.service" 2>&1)" ""
@@ -45,12 +45,13 @@ setup_more() {
 		for page in $pages; do
 			[ -e "$BUILD/man/$page" ] || ! command -v scdoc >/dev/null || { echo "$unit: $page"; false; }
 		done
-		# the number is told twice: to systemd, and to those of its versions that don't pass it on
+		# The unit has the number twice: for systemd, and in FDSTORE because some versions of systemd don't pass
+		# it on.
 		equal "$(sed -n 's/^FileDescriptorStoreMax=//p' "$unit")" "$(sed -n 's/^Environment=FDSTORE=//p' "$unit")"
 	done
 }
 
-# managed UNIT SCRIPT: it runs under a manager that has nothing but UNIT, started as main.service
+# managed UNIT SCRIPT: run SCRIPT under a manager that has only UNIT, as main.service
 managed() {
 	local units=$WORK/units target
 	mkdir -p "$units"
@@ -58,7 +59,8 @@ managed() {
 		printf '[Unit]\nDefaultDependencies=no\n' >"$units/$target.target"
 	done
 	cp "$1" "$units/main.service"
-	# What stands there is hidden from the service, or of the wrong user: a copy where /run is ours alone.
+	# The service can't see the programs in the test's directory, or they have the wrong owner. Use copies in a
+	# private /run.
 	sed -i 's|=/usr/bin/|=/run/bin/|; s|/run/gpushare/%i|%t/gpushare/%i|; /^User=/d' "$units/main.service"
 	sed -i "s|%i|main|g" "$units/main.service"
 	printf '%s\n' "$2" >"$WORK/script"
@@ -78,7 +80,8 @@ for _ in $(seq 100); do [ -S $XDG_RUNTIME_DIR/systemd/private ] && break; kill -
 set -e
 . "$3/script" # with its end, this process's, all others' comes
 INSIDE
-	# The cgroup is named after the test's folder: gone with its last process, but for its name.
+	# The cgroup has the name of the test's directory. It is empty when its last process has ended; teardown removes
+	# it.
 	GROUP=gpushare-${WORK##*.}
 	code=0
 	timeout -k 5 60 unshare --mount --cgroup --pid --fork --kill-child --propagation private \
@@ -106,8 +109,8 @@ needs_manager() {
 	export PAINTER=$BIN/painter_static SHIM
 }
 
-# What is kept survives its owner's death and the daemon's restart, on the manager's store; all that the
-# unit forbids the daemon can do without.
+# A kept buffer survives its owner's death and the registry's restart, in the manager's fd store. The registry works
+# within all restrictions of the unit.
 # shellcheck disable=SC2016 # the script's
 KEPT='
 said() { local is; is=$(tr -d '\0'); [ "$is" = "$1" ] || { echo "is '$is', not '$1'" >&2; exit 1; }; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What the preload must not change: output, exit codes, errno, children, descriptors, look-ups.
+# What the preload must not change: output, exit codes, errno, children, descriptors and look-ups.
 load helpers
 
 @test "unnamed: no thread, no descriptor, no connection, no registry" {
@@ -104,11 +104,12 @@ load helpers
 		alloc=b,2Mi
 	has "$(names)" "w1 2097152"
 	equal "$(stat -c %s "$WORK/stolen")" 0
-	# and its file is still open: nobody closed it for the program
+	# The program's file is still open: the shim has not closed it.
 	[ -n "$(find "/proc/$PID/fd" -lname "$WORK/stolen")" ]
 }
 
-# sockets_of_driver BELOW: how many the driver itself has among those descriptors, "sockets below BELOW: N"
+# sockets_of_driver BELOW: print "sockets below BELOW: N", where N counts the driver's own sockets below descriptor
+# BELOW
 sockets_of_driver() {
 	"$BIN/rt_app_static" init alloc=a,1Mi "sockets=steal,$WORK/stolen,$1" </dev/null | grep '^sockets below'
 }

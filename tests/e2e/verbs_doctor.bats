@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare doctor: what works here and what doesn't, and of a program too.
+# gpushare doctor: what works on this host and what doesn't; also for a given program.
 load helpers
 
-# doctor CODE [WORD...]: its lines in $output
+# doctor CODE [WORD...]: run gpushare doctor, which must exit with CODE; its lines are in $output
 doctor() {
 	run "-$1" --separate-stderr gpushare doctor "${@:2}"
 	equal "$stderr" ""
 }
 
-# line STATUS AREA WORDS: there is such a line
+# line STATUS AREA WORDS: $output has such a line
 line() {
 	grep -E "^$1 +$2 " <<<"$output" | grep -qF -- "$3" || { printf 'no "%s %s ...%s" in\n%s\n' "$@" "$output"; false; }
 }
@@ -18,7 +18,7 @@ no_line() {
 	! grep -E "^$1 +$2 " <<<"$output" | grep -F -- "$3"
 }
 
-# A program for the loader to list that was made without our help.
+# Copy a system program: the loader can list it, and it was built without gpushare.
 copy_of() {
 	cp "$(type -P "$1")" "$WORK/$1"
 }

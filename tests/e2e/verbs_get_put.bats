@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare get and put, which become gpushare-attach.
+# gpushare get and put, which run gpushare-attach.
 load helpers
 
 setup_more() {

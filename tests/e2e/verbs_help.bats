@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The table of verbs: help by example, and shell completion, which go by nothing else.
+# The table of verbs: help with examples, and shell completion, which use only this table.
 load helpers
 
-# The verbs, as the program tells them.
+# The verbs that the program lists.
 verbs() {
 	local all
 	all=$(gpushare --complete '' | cut -f 1 | grep -v '^--')
@@ -168,7 +168,7 @@ named_buffers() {
 	equal "$(registry_pids)" ""
 }
 
-# completed WORD...: what bash offers for the last of them
+# completed WORD...: what bash offers for the last WORD
 completed() {
 	bash -c '. "$1"; shift
 		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE=${LINE:-$*}
@@ -250,7 +250,7 @@ completed() {
 	equal "$(completed gpushare-registry --dir "$WORK/r")" "$WORK/r "
 }
 
-# tabbed LINE...: how much fits, and what is in the line after a TAB
+# tabbed LINE...: after a TAB at the end of LINE, the number of matches and the completed line
 tabbed() {
 	HOME=$WORK zsh -f "$BATS_TEST_DIRNAME/tab.zsh" "$ROOT/tools/completions" "$@" | sed 's/ *$//'
 }
@@ -288,7 +288,7 @@ tabbed() {
 1: gpushare top --sort name
 5: gpushare top --sort
 0: gpushare stat --format n"
-	# What is quoted in the line is not for the program, which looks for that registry.
+	# zsh completes from the registry in the typed --dir, with its quotes removed.
 	equal "$(GPUSHARE_DIR=/nonexistent tabbed 'gpushare stat w' "gpushare stat --dir '$WORK/a registry' w" \
 		"gpushare stat --dir $WORK/a\\ registry w")" \
 		"0: gpushare stat w

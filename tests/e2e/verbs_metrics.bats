@@ -3,13 +3,13 @@
 # gpushare metrics: the registry's numbers as Prometheus reads them.
 load helpers
 
-# metrics: each sample, as a parser of the format reads them
+# metrics: each sample, checked and printed by a parser of the Prometheus format
 metrics() {
 	gpushare metrics >"$WORK/metrics"
 	awk -f "$BATS_TEST_DIRNAME/prometheus.awk" "$WORK/metrics"
 }
 
-# sample SERIES: its value
+# sample SERIES: the value of SERIES
 sample() {
 	awk -v series="$1" '$1 == series { print $2; found = 1 } END { exit !found }' "$WORK/samples"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare tag, and what others show of tags and of who holds a buffer.
+# gpushare tag, and how other verbs show tags and the holders of a buffer.
 load helpers
 
 shared() {

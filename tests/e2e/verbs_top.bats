@@ -11,12 +11,12 @@ shared() {
 	HOLDER=$PID
 }
 
-# order [WORD...]: the names in a look's order
+# order [WORD...]: the names in the order in which top shows them
 order() {
 	gpushare top -n 1 "$@" | sed '1,/^NAME/d' | awk '{ print $1 }' | tr '\n' ' '
 }
 
-# on_terminal STEP...: top on a terminal of 24 lines of 100
+# on_terminal STEP...: run top on a terminal with 24 lines of 100 columns
 on_terminal() {
 	"$BIN/tool_pty" 24x100 "$@"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Memory made by cuMemCreate, shared by its file descriptor through the registry.
+# Memory made by cuMemCreate: the registry passes its file descriptor to attachers.
 load helpers
 
 owner() {
@@ -119,7 +119,7 @@ attach w: OK"
 	equal "$(names)" "ipc 1048576"
 }
 
-# order CALL...: what the driver was asked for, of these, in order
+# order CALL...: which of these driver calls were made, in order
 order() {
 	grep -oE "\b($(IFS='|' && echo "$*"))\b" "$WORK/log" | tr '\n' ' '
 }

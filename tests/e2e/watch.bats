@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# `gpushare watch` and gpushare_watch(): what happens to buffers, told to whoever wants to know.
+# `gpushare watch` and gpushare_watch(): notices about buffers for subscribers.
 load helpers
 
-# watching TAG ARGUMENT...: in the background; what it tells in $WORK/TAG.out, its pid in PID
+# watching TAG ARGUMENT...: start gpushare watch; its notices are in $WORK/TAG.out, PID is its pid
 watching() {
 	start "$1" gpushare watch "${@:2}"
 	until_true grep -qs "watching" "$WORK/$1.err"
 }
 
-# told TAG: "KIND NAME", a line a notice
+# told TAG: "KIND NAME" of each notice, one a line
 told() {
 	awk '{ print $2, $3 }' "$WORK/$1.out"
 }
@@ -18,7 +18,7 @@ tells() {
 	[ "$(told "$1")" = "$2" ]
 }
 
-# await_told TAG LINES: these and no others
+# await_told TAG LINES: wait until the notices are exactly LINES
 await_told() {
 	until_true tells "$1" "$2" || equal "$(told "$1")" "$2"
 }
@@ -27,13 +27,13 @@ has_told() {
 	grep -q "$2" "$WORK/$1.out"
 }
 
-# act NAME WORD...: a process of the API's that does this and then waits for $WORK/end
+# act NAME WORD...: start api_app with these words; it then waits for $WORK/end
 act() {
 	start "$1" "$BIN/api_app" open "${@:2}" touch="$WORK/$1.up" await="$WORK/end"
 	await_file "$WORK/$1.up"
 }
 
-# Nobody is connected to the registry; its own /proc/net/unix shows whom it has accepted.
+# No client is connected. /proc/net/unix shows the connections that the registry has accepted.
 nobody_connected() {
 	[ "$(awk -v "path=$GPUSHARE_DIR/registry.sock" '$6 == "03" && $8 == path' /proc/net/unix | wc -l)" = 0 ]
 }
@@ -121,7 +121,7 @@ has_published() {
 	equal "$(told w | uniq)" "share ring
 publish ring
 owner-gone ring"
-	# Each rate is what was published since the line before, within what clocks and rounding take.
+	# Each rate must match what was published since the previous line, within the errors of clocks and rounding.
 	awk '$2 == "publish" {
 		split($1, t, ":"); now = t[1] * 3600 + t[2] * 60 + t[3]
 		split($0, p, "published="); at = p[2] + 0; split($0, r, "rate="); rate = r[2] + 0
@@ -203,8 +203,9 @@ share y"
 	watching quick
 	kill -STOP "$slow"
 	until_true has_stopped "$slow"
-	# Fewer at a time than wait for one that is quick; all are far more than a socket takes and what waits.
-	# By one process: whoever is deaf for a minute is sent away.
+	# Each batch is smaller than the queue of a quick subscriber. All batches together exceed a socket's buffer and
+	# the queue. One process sends them all, to be quick: the registry disconnects a subscriber that does not read
+	# for a minute.
 	local words=() all=() i
 	for ((i = 0; i < 240; i++)); do words+=(alloc="a,x,64Ki" free=a); done
 	for ((i = 0; i < 10; i++)); do
@@ -222,7 +223,7 @@ share y"
 	until_true has_told slow "withdraw  *last "
 	equal "$(awk '$2 == "lost"' "$WORK/quick.out")" ""
 	equal "$(awk '$2 == "lost" { n++; lost += $3 } END { print n, (lost > 0) }' "$WORK/slow.out")" "1 1"
-	# What it has lost and what it has heard is what the other has heard, and its end is the same.
+	# The slow subscriber's lost and received notices add up to those of the quick one, and both end the same.
 	equal "$(awk '$2 == "lost" { n += $3 } $2 != "lost" { n++ } END { print n }' "$WORK/slow.out")" \
 		"$(wc -l <"$WORK/quick.out")"
 	equal "$(tail -n 500 "$WORK/slow.out")" "$(tail -n 500 "$WORK/quick.out")"
@@ -279,7 +280,7 @@ withdraw y"
 	touch "$WORK/end"
 	until_true has_told w "owner-gone  x"
 	[ "$(find "/proc/$watch/fd" | wc -l)" -le "$files" ]
-	# Nobody waits for a registry in a loop: in ten seconds' time it would be seen.
+	# The watch must not poll for a registry in a busy loop: ten seconds of that would show in its CPU time.
 	read -ra stat <"/proc/$watch/stat"
 	[ $((stat[13] + stat[14])) -le 50 ]
 }
@@ -312,7 +313,7 @@ withdraw y"
 	api open make=a,k,2Mi,keep >/dev/null
 	kill -KILL "$registry"
 	until_true has_ended "$registry" # it has the lock until then
-	# What is kept keeps its successor there until the watch has found it.
+	# The kept buffer keeps the successor running until the watch has found it.
 	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 1
 	registry=$PID
 	until_true has_told w restart # its lease is not made again: it has nothing to be told of
