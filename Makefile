@@ -22,7 +22,7 @@
 #  SANITIZE=address,undefined instruments. CUDA= ignores the toolkit. ARCH=aarch64 builds for that
 #  machine, in build-aarch64.
 
-# Goals that are asked for together are made one after the other: some start a make of their own.
+# Several goals of one command are made one after the other, because some start a make of their own.
 ifneq ($(word 2,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 .PHONY: $(MAKECMDGOALS)
@@ -34,7 +34,7 @@ HOST_ARCH := $(shell uname -m)
 ARCH := $(HOST_ARCH)
 CROSS := $(if $(filter-out $(HOST_ARCH),$(ARCH)),$(ARCH)-linux-gnu-)
 BUILD ?= build$(if $(CROSS),-$(ARCH))
-# One name for a folder, however it was told: what was compiled says by it what it depends on.
+# Give a folder one name, however BUILD spells it: the compiler's dependency files contain that name.
 override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 CFLAGS ?= -O2 -g
 PROTOC ?= /usr/bin/protoc
@@ -58,10 +58,10 @@ comma := ,
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '  %-6s %s\n' $(1) $(2))
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
-# the linker's name of a static archive where there is one, else of the shared library
+# the linker's name of the static archive if it exists, else of the shared library
 archive = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/null)),-l:lib$(1).a,$(2))
 
-# A newer compiler has new warnings: they stop CI, not whoever builds.
+# A newer compiler has new warnings: they stop CI, but not a user's build.
 ERROR := $(if $(WERROR),-Werror)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(ERROR) \
 	$(if $(findstring clang,$(shell $(CC) --version 2>&1)),-Wno-microsoft-anon-tag,-Wno-format-truncation $(if $(filter thread,$(SANITIZE)),-Wno-tsan))
@@ -81,7 +81,7 @@ NNG_LIBS := $(if $(NNG),-l:libnng.a -l:libmbedtls.a -l:libmbedx509.a -l:libmbedc
 JANSSON_LIB := $(call archive,jansson,-ljansson)
 NETTLE_LIB := $(call archive,nettle,-lnettle)
 
-# What each product is made of, by the files' names.
+# The objects of each product, from the names of the source files.
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(filter-out $(2),$(wildcard $(1)))))
 PROVEN := shim/cuda/cuda_abi_types.c shim/cuda/cuda_abi_calls.c # against a toolkit, shipped nowhere
 PROTOCOL := $(call objects,registry/protocol/*.c) $(BUILD)/obj/gen/registry.pb.o
@@ -104,7 +104,7 @@ all: $(BUILD)/.checked
 products: $(PRODUCTS) $(PROOF) $(SIM)
 	$(if $(CUDA),,@echo "skipped: $(PROVEN): no CUDA toolkit (CUDA_HOME, /usr/local/cuda, nvcc on PATH)")
 
-# One look at what building needs, not one compiler error a file.
+# Check once for what building needs, so that a missing package doesn't give a compiler error for each file.
 $(BUILD)/.checked: tests/deps.sh
 	@tests/deps.sh --check
 	@mkdir -p $(BUILD) && touch $@
@@ -122,7 +122,7 @@ $(BUILD)/gen/state.pb.c: registry/persist/state.proto registry/persist/state.opt
 $(BUILD)/gen/registry.pb.h: $(BUILD)/gen/registry.pb.c ;
 $(BUILD)/gen/state.pb.h: $(BUILD)/gen/state.pb.c ;
 
-# The flags are remembered: other flags in the same folder, or a changed makefile, rebuild it.
+# Record the flags in the build folder: other flags or a changed makefile rebuild it.
 FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(COVERAGE) $(CUDA) $(WERROR)
 ifneq ($(strip $(FLAGS_NOW)),$(strip $(shell cat $(BUILD)/.flags 2>/dev/null)))
 $(BUILD)/.flags: FORCE
@@ -130,7 +130,7 @@ endif
 $(BUILD)/.flags: export NOW = $(FLAGS_NOW)
 $(BUILD)/.flags: Makefile tests/tests.mk
 	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
-# So are the linker's flags and the sources: a product of other ones, or of fewer, is linked again.
+# Record the linker's flags and the list of sources too: if they change, the products are linked again.
 LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],$(REGISTRY_FOLDERS) registry/protocol $(SHIM_FOLDERS) tools \
 	tests/unit tests/contract tests/sim tests/fuzz)))
 ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
@@ -143,23 +143,23 @@ parts = $(filter %.o %.a,$^)
 FORCE:
 
 $(BUILD)/obj/%.o: VISIBILITY := -fvisibility=hidden
-# Some unit tests take a file whole.
+# Unit tests are counted too, because some include a whole source file.
 $(BUILD)/obj/registry/%.o $(BUILD)/obj/shim/%.o $(BUILD)/obj/tests/unit/%.o: SANFLAGS += $(COUNTED)
-# dlsym is ours, and the sanitizer calls it before it can watch anybody; autostart runs on stacks
-# that the sanitizer does not know.
+# These objects are not instrumented: the sanitizer calls our dlsym before its own start is complete, and autostart runs
+# on stacks that the sanitizer does not know.
 $(addprefix $(BUILD)/obj/shim/,cuda/driver.o preload/shim_lookup.o preload/shim_route.o preload/shim_unload.o client/autostart.o): SANFLAGS := $(COUNTED)
 $(BUILD)/obj/shim/cuda/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
 $(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
-# What no call takes often, small: it is resident in every program that is preloaded.
+# Code that runs seldom is compiled for size, because it is resident in every preloaded program.
 SELDOM := $(addprefix client/,client client_ended client_fds client_reach client_self client_wire autostart) \
 	$(addprefix preload/,rules_error rules_options rules_parse shim_attach shim_link shim_objects shim_pages shim_resync \
 	shim_share shim_when)
 $(patsubst %,$(BUILD)/obj/shim/%.o,$(SELDOM)) $(addprefix $(BUILD)/obj/registry/protocol/,codec.o directory.o): ALL_CFLAGS += \
 	$(if $(filter -O2,$(CFLAGS)),-Os)
-# Autostart's child runs on its parent's memory until it is another program, and counts where its parent does.
+# Autostart's child runs in its parent's memory until its execve(), and shares its parent's coverage counters.
 $(BUILD)/obj/shim/client/autostart.o: ALL_CFLAGS += $(if $(COVERAGE),-fno-builtin-execve)
 $(BUILD)/coverage/%.o: tests/coverage_%.c $(BUILD)/.flags
 	@mkdir -p $(@D)
@@ -186,7 +186,7 @@ $(BUILD)/libgpushare.so.0: $(API) shim/api/libgpushare.sym
 		$(API) $(NANOPB_LIB) $(ALL_LDFLAGS) -ldl -o $@
 $(BUILD)/libgpushare.so: $(BUILD)/libgpushare.so.0
 	$(Q)ln -sf $(<F) $@
-# One object, and nothing visible but the API: a program's own `client_new` stays its own.
+# The archive is one object that exports only the API, so that a program can have its own `client_new`.
 $(BUILD)/libgpushare.a: $(API)
 	$(call say,AR,$@)
 	$(Q)$(CC) -r -nostdlib $(API) $(NANOPB_LIB) $(if $(COVERAGE),$(COUNTED_LINK) -lgcov) -o $(BUILD)/obj/libgpushare.o

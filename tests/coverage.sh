@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Which branches of registry/ and shim/ the tests take: tests/coverage.sh [FILTER]
-# Built in build-coverage, which stays. A branch counts that is taken at least once by `make check`, in
-# whatever process but for one that was killed: of that, nothing is known (coverage_flush.c: where the
-# counts of the others go).
-# Left out: branches that the compiler makes where a line has none, and those within uthash's macros.
-# Nothing else: no file, no line of ours. Less than the floors is a failure, where no FILTER is given; what
-# tests failed is told, and is `make check`'s to judge.
+# Measures which branches of registry/ and shim/ the tests take: tests/coverage.sh [FILTER]
+# It builds in build-coverage, which it leaves. A branch counts if `make check` takes it at least once, in any process
+# that is not killed: a killed process writes no counts. coverage_flush.c says where the other counts are written.
+# Only two kinds of branches are left out: those that the compiler adds to a line without any, and those in uthash's
+# macros. Without a FILTER, less than the floors is a failure. The output shows failed tests; `make check` judges them.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 declare -A floor=([registry]=88 [shim]=88 [both]=88)
@@ -19,7 +17,7 @@ rm -rf "$build/counts"
 mkdir -p "$build/counts" && chmod 1777 "$build/counts" # a test's own users come by
 make check BUILD=build-coverage COVERAGE=1 CFLAGS='-O0 -g' "T=${1:-}" | tee "$build/check.log" | grep -v '^[^ ]*: [0-9]* passed, 0 failed,'
 
-# What was counted goes where gcov looks for it, image by image.
+# Write each image's counts to where gcov looks for them.
 while read -r image; do
 	case $image in
 	*.so | *.so.*) env GPUSHARE_COVERAGE_WRITE=1 LD_PRELOAD="$image" true ;;
@@ -28,12 +26,12 @@ while read -r image; do
 done < <(find "$build" -type f -perm /111 ! -path '*/obj/*' -exec grep -lF GPUSHARE_COVERAGE_WRITE {} +)
 [ -n "$(find "$build/obj/shim" -name '*.gcda' -print -quit)" ] || { echo "coverage: nothing was run" && exit 1; }
 
-# share COVERED TOTAL: in percent, rounded down to a tenth
+# share COVERED TOTAL: print the percentage, rounded down to a tenth
 share() {
 	awk -v "covered=$1" -v "total=$2" 'BEGIN { printf "%.1f", total ? int(1000 * covered / total) / 10 : 0 }'
 }
 
-# tell ROOM COVERED TOTAL: and whether that is enough
+# tell ROOM COVERED TOTAL: print the coverage and whether it reaches the floor
 tell() {
 	local percent
 	percent=$(share "$2" "$3")

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 # What building and testing need beyond make, and where to get it.
 #   tests/deps.sh          install what is missing (apt-get, as root or through passwordless sudo)
-#   tests/deps.sh --build  the same for building alone
+#   tests/deps.sh --build  the same, but only for building
 #   tests/deps.sh --check  name in one line all that building lacks; install nothing
-#   tests/deps.sh --lint   install what the lints are run with, and no more
-#   tests/deps.sh --more   install what some tests are skipped without; where that can't be, say so
-#   tests/deps.sh --bench  the same for what `make bench` measures beside us, and draws with
+#   tests/deps.sh --lint   install only the tools of the lints
+#   tests/deps.sh --more   install what some tests need, which are skipped without it; if that fails, say so
+#   tests/deps.sh --bench  the same for the servers that `make bench` compares with, and for its drawings
 set -u
-# With CROSS set, for building for the machine ARCH and running the tests under its emulator.
+# If CROSS is set, the packages are for building for the machine ARCH and for running the tests under its emulator.
 CC=${CC:-gcc}
 PROTOC=${PROTOC:-/usr/bin/protoc}
 foreign=
@@ -21,7 +21,7 @@ if [ -n "${CROSS:-}" ]; then
 fi
 of=${foreign:+:$foreign}
 
-# need: build (everything), test, more, bench or lint; package; kind of probe; what the probe looks for; its library
+# Columns: need (build: for everything, test, more, bench or lint); package; kind of probe; what it looks for; library
 NEEDS="
 build gcc${foreign:+-aarch64-linux-gnu} command $CC
 ${foreign:+
@@ -79,13 +79,13 @@ case ${1:-} in
 *) wanted=" build test " ;;
 esac
 
-# Another machine's headers are this one's too (/usr/include): only the library says that it is there.
+# Both machines share the headers in /usr/include, so only the library shows that the other machine's package is there.
 has_library() {
 	[ -z "$foreign" ] || [ -z "$1" ] || [[ $("$CC" "-print-file-name=lib$1.so") == /* ]] ||
 		[[ $("$CC" "-print-file-name=lib$1.a") == /* ]]
 }
 
-# nanopb's generator is Debian's python program: the first python3 on PATH may be another
+# nanopb's generator runs with Debian's python3, which may not be the first one on PATH
 has() {
 	case $1 in
 	command) command -v "$2" >/dev/null 2>&1 ;;
@@ -136,7 +136,7 @@ if [ -n "$lacks" ]; then
 	exit 1
 fi
 
-# give_up MESSAGE: for the rest of what is missing nothing else is done
+# give_up MESSAGE: exit without the missing packages: with success if they are optional, else with an error
 give_up() {
 	[ -z "$optional" ] || { echo "gpushare: $optional$missing are skipped: $1"; exit 0; }
 	echo "gpushare: $1" >&2
@@ -144,7 +144,7 @@ give_up() {
 }
 
 read -ra packages <<<"$missing"
-# What can be done without is not waited for where no server answers.
+# For optional packages, don't wait long for a server that doesn't answer.
 patience=
 [ -z "$optional" ] || patience="-o Acquire::http::Timeout=10 -o Acquire::Retries=0"
 line="apt-get install -y --no-install-recommends ${patience:+$patience }${packages[*]}"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The lints: each is one test; a tool that is not installed is skipped by name.
+# The lints: each is one test. A lint whose tool is not installed is skipped by name.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0 skipped=0
 
-# tool, then the command
+# lint TOOL TITLE COMMAND...: one test; skipped without the tool
 lint() {
 	local tool=$1 output
 	shift
@@ -31,14 +31,14 @@ spdx() {
 	return $bad
 }
 
-# As versions of the formatter differ, the one that CI has is asked.
+# Versions of the formatter differ; CI has version 14.
 formatted() {
 	[[ $(clang-format --version) =~ version\ 14\. ]] || echo "this is $(clang-format --version), not 14"
 	git ls-files -z '*.c' '*.h' '*.cu' | xargs -0 clang-format --dry-run -Werror
 }
 
 mapfile -t scripts < <(grep -lE '^#!.*(ba|env )?sh' -r .ci tests tools -I 2>/dev/null)
-# What cppcheck misreads: uthash's and X-macros' expansions, the cleanup attribute, calls by pointer.
+# Checks in which cppcheck misreads the expansions of uthash and X-macros, the cleanup attribute, or calls by pointer.
 misread=(normalCheckLevelMaxBranches returnDanglingLifetime uninitvar incorrectStringBooleanError memleak)
 mapfile -t suppressed < <(printf -- '--suppress=%s\n' missingIncludeSystem "${misread[@]}")
 mapfile -t sources < <(find registry shim tools -name '*.c' ! -name 'cuda_abi_*')
@@ -51,7 +51,7 @@ lint python3 "who includes whom" python3 tests/lint_layers.py "${includers[@]}"
 mapfile -t pages < <(git ls-files '*.md')
 lint python3 "links, lengths and tables of the documents" python3 tests/lint_docs.py "${pages[@]}"
 lint python3 "the picture is what its script draws" python3 docs/picture/picture.py --check
-# -I: words that are right here; names of tests' arguments and misspelt names that tests ask for
+# -I: words that are right here: names of tests' arguments, and misspelt names that tests use
 mapfile -t words < <(git ls-files ':!*.svg' ':!*/corpus/*' ':!tests/codespell.txt')
 lint codespell "the spelling" codespell -I tests/codespell.txt "${words[@]}"
 if /usr/bin/python3 -c 'import yaml' 2>/dev/null; then
@@ -65,7 +65,7 @@ lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --e
 	--inline-suppr "${suppressed[@]}" \
 	--error-exitcode=1 -j2 -Iinclude -Iregistry/protocol -Iregistry -Ishim "-I${BUILD:-build}/gen" \
 	-D_GNU_SOURCE -D__x86_64__ -DPB_PROTO_HEADER_VERSION=40 '-DElfW(type)=Elf64_##type' "${sources[@]}"
-# .clang-tidy says which checks; like the formatter's, its words differ with its version.
+# .clang-tidy lists the checks. As with the formatter, the reports differ with the version.
 tidy() {
 	[[ $(clang-tidy --version) =~ version\ 14\. ]] || echo "this is $(clang-tidy --version | grep version), not 14"
 	printf '%s\0' "${sources[@]}" | xargs -0 -n 6 -P "$(nproc)" sh -c 'exec clang-tidy --quiet "$@" -- -std=gnu11 \

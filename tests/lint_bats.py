@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Finds checks in .bats and .bash files whose failure bash ignores.
 
-- errexit passes over a command that '!' negates and over every command but the last of an '&&' or '||'
-  list. Such a check counts only as the last command of its function, where its status is returned.
+- errexit ignores a command that '!' negates, and every command but the last of an '&&' or '||' list.
+  Such a check counts only as the last command of its function, because its status is returned.
 - errexit is off in a function that is called in a condition (`if f`, `until_true f`, `f || ...`), or by
-  bats' `run`: of its checks only the last one counts, and each other needs its own `|| return 1`.
-- bats' `skip` in a function that `run` calls ends that alone, as if all were well.
-- A loop over what a command prints checks nothing where the command fails: its output goes to a variable
-  first (an assignment's failure counts) and is checked for being there.
+  bats' `run`. Only the function's last check counts; each other check needs its own `|| return 1`.
+- bats' `skip` in a function that `run` calls ends only that function, with success.
+- If a command fails, a loop over its output checks nothing. So the output must be assigned to a variable first
+  (an assignment's failure counts), and the test must check that it is not empty.
 """
 import re
 import sys
@@ -38,12 +38,12 @@ def commands(lines):
 
 
 CHECK = re.compile(r"^(\[\[? |equal |has |refute |lines |untouched |alike |cmp |diff |grep -q|is_over |has_ended )")
-# Commands that follow in a condition; `run`'s own options and until_true's limit come before.
+# Finds commands that are called in a condition, after `run`'s own options or until_true's limit.
 CALLED = re.compile(r"(?:^|[;&|({]\s*|\b(?:then|do|else)\s+)(?:(?:if|elif|while|until)\s+!?\s*|!\s+|run\s+(?:-\d+\s+|!\s+)?|"
                     r"until_true\s+(?:\d+\s+)?)([\w]+)\b|(?:^|[;{]\s*|\b(?:then|do|else)\s+)(\w+)\b[^;|&]*(?:\|\||&&)")
 
 
-# Not so what may be nothing (processes to end), or can't be.
+# Command substitutions that can fail. Not those that may be empty (processes to end), or that always print something.
 FALLIBLE = r"\$\((?!\(|[^)]*_pids|seq |unified_kinds)"
 
 
@@ -51,13 +51,13 @@ RAN = re.compile(r"\brun (?:-\d+ |! |--separate-stderr )*(\w+)")
 
 
 def parts(command):
-    """The commands of an '&&' list; quotes and [[ ]] are looked through no further than needed."""
+    """The commands of an '&&' list; quotes and [[ ]] are parsed only as far as needed."""
     bare = re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\[\[ .*? \]\]", lambda found: "[[ " if found[0][0] == "[" else "q", command)
     return None if "||" in bare or ";" in bare else [part.strip() for part in bare.split("&&")]
 
 
 def lost(text):
-    """Does errexit ignore a failure of this command?"""
+    """True if errexit ignores a failure of this command."""
     command = text.strip()
     if command.startswith("! "):
         return "||" not in command and not command.endswith("; then")
@@ -74,7 +74,7 @@ def called_in_conditions(rows):
 
 
 def unheeded(text):
-    """A check of a function in which errexit is off, and nothing else heeds its failure."""
+    """True for a check in a function without errexit, if nothing else uses the check's failure."""
     command = text.strip()
     return bool(CHECK.match(command)) and not re.search(r"\|\||&&", command)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""docs/containers/: everything that shares buffers there has one folder of the host, GPUSHARE_DIR at its place in the
-container, and one user. Each fault is a line, and 1 at the end."""
+"""Checks docs/containers/: all containers that share buffers mount one folder of the host, set GPUSHARE_DIR to its
+place in the container, and run as one user. Prints a line for each fault, and then exits with 1."""
 import sys
 from pathlib import Path
 
@@ -12,7 +12,7 @@ GPUSHARE = ("gpushare", "gpushare-registry")
 
 
 def check(what, user, folder, mounted, environment, command):
-    """`folder`: of the host; `mounted`: where in the container."""
+    """Check one container. `folder`: the folder on the host; `mounted`: its place in the container."""
     if not folder or not mounted:
         return f"{what}: the shared folder is not mounted"
     if str(user) in ("", "0", "None"):

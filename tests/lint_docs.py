@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The Markdown files: lint_docs.py FILE... names each local link whose file or heading is missing, and each reference
-that is used and not defined or the other way round. Of README.md, docs/, registry/, shim/ also each line over 120
-characters, of README.md each after the 200th, each source file that its module's README leaves out or that is named and not there, and each
-verb of the protocol that docs/protocol.md leaves out or makes up."""
+"""Checks the Markdown files: lint_docs.py FILE... names each local link whose file or heading is missing, and each
+reference that is used but not defined, or defined but not used. In README.md, docs/, registry/ and shim/ it also names
+each line over 120 characters, and in README.md each line after the 200th. It names each source file that its module's
+README leaves out, or that the README names but that doesn't exist. And it names each verb of the protocol that
+docs/protocol.md leaves out, or has but the protocol doesn't."""
 import fnmatch
 import re
 import sys
@@ -22,7 +23,7 @@ def without_code(text):
 
 
 def anchors(text):
-    """What GitHub makes of the headings: lower case, punctuation gone, blanks as dashes, a number on what is there twice."""
+    """GitHub's anchors of the headings: lower case, no punctuation, dashes for blanks, a number on a repeated one."""
     seen = {}
     for heading in re.findall(r"^#+ +(.*?) *$", without_code(text), flags=re.M):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -56,7 +57,7 @@ def lengths(path, text):
 
 
 def files(path, text):
-    """The table of a module's files: first cells, `store.c`, `entry.*` or `rules_*.c`."""
+    """The file patterns in the first cells of a module's table: `store.c`, `entry.*` or `rules_*.c`."""
     cells = "".join(re.findall(r"^\|([^|]*)\|", text, flags=re.M))
     named = re.findall(r"`([\w*]+\.[chS*])`", cells)
     there = {file.name for file in path.parent.glob("*.[chS]")}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Who may include whom: lint_layers.py FILE... names each #include of a file of ours that goes against the
-layers below, which has no circle, and each of nng's outside of the one module that knows it. A module is a folder; it may always
-include itself. What is not listed here is not looked at yet: tools/."""
+"""Checks which module includes which: lint_layers.py FILE... names each #include of our files that the layers below
+forbid, and each #include of nng outside the one module that uses it. The layers must have no circle. A module is a
+folder, and may always include itself. Modules that are not listed here (tools/) are not checked."""
 import re
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ SHARED = ["registry/protocol", "include", "gen"]
 BELOW = ["registry/observe", "registry/state", "registry/os", *SHARED]
 CORE = ["shim/core", "shim/client", "shim/cuda", "shim/base", *SHARED]
 PARTS = ["shim/core/buffer", "shim/core/order", "shim/core/copy", "shim/core/map"]
-# module: those that it may include
+# module: the modules that it may include
 MAY = {
     "include": [],
     "registry/protocol": ["include", "gen"],
@@ -39,7 +39,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|<(nng/[^>]+)>)')
 
 
 def module_of(path):
-    """The innermost folder that is one, of a path such as registry/server/ask.c."""
+    """The innermost folder that is a module, for a path such as registry/server/ask.c."""
     return next((str(folder) for folder in Path(path).parents if str(folder) in MAY), None)
 
 
@@ -64,7 +64,7 @@ def faults(path):
 
 
 def circle():
-    """Modules that include each other, in whatever way round: none of what follows would hold."""
+    """Modules that include each other, directly or through others. With such a circle the other checks mean nothing."""
     left = dict(MAY)
     while free := [module for module, may in left.items() if not set(may) & set(left)]:
         for module in free:

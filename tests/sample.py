@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draws comments, messages and pages of the product with a fixed seed, for somebody who has never seen it to read.
+"""Draws comments, messages and pages of the product with a fixed seed, for a reader who has never seen the product.
 
 tests/sample.py [SEED]: 40 comments, 20 messages, 5 pages.
 """
@@ -13,7 +13,7 @@ FILES = subprocess.run(['git', 'ls-files'], capture_output=True, text=True, chec
 SOURCES = [f for f in FILES if re.match(r'(shim|registry|tools|include)/.*\.[ch]$', f)]
 PAGES = [f for f in FILES if re.match(r'(README|docs/[^/]*)\.md$|tools/man/.*\.scd$', f)]
 COMMENT = re.compile(r'/\*(?! SPDX).*?\*/', re.S)
-# A call that takes a sentence: at least four words in one string, or in several behind each other.
+# A call with a message: at least four words in one string, or in several strings in a row.
 MESSAGE = re.compile(r'\b(\w*(?:fail|refuse|log|say|warn|explain|error)\w*)\(([^;{}]*?"[^;{}]*)\);', re.S)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Tests, demo, bundle. Included by the Makefile.
-# RUNTIME: what the plain CUDA programs are linked with: `cuda`, the toolkit's runtime; `sim`, ours.
+# RUNTIME says which runtime the plain CUDA programs are linked with: `cuda`, the toolkit's, or `sim`, ours.
 CUDA_RT := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(addprefix $(CUDA)/,lib64 \
 	targets/$(ARCH)-linux/lib targets/sbsa-linux/lib lib))))
 RUNTIME ?= sim
@@ -10,13 +10,13 @@ EMULATOR := $(if $(CROSS),qemu-$(ARCH))
 export EMULATOR
 TOOLKIT_INCLUDE = $(if $(CUDA),-isystem $(CUDA)/include,-Itests/sim/include)
 
-# The simulated driver stands for somebody else's library: never instrumented, like what loads it.
+# The simulated driver stands for somebody else's library, so it is never instrumented, like the programs that load it.
 SIM_DRIVER := $(call objects,tests/sim/driver_*.c)
 SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c,%_test.c)
 $(BUILD)/obj/tests/sim/%.o: SANFLAGS :=
 $(BUILD)/obj/tests/sim/%.o: VISIBILITY := -fvisibility=default
 $(BUILD)/obj/tests/sim/runtime_%.o: ALL_CFLAGS += -Itests/sim/include
-# In steps of 64 KiB, so that an older one takes the same room and comes where this one was.
+# Segments are aligned to 64 KiB, so that an older driver has the same size and can be mapped where this one was.
 SIM_LINK := -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,max-page-size=65536
 $(BUILD)/sim/libcuda.so.1: $(SIM_DRIVER)
 	$(call say,LD,$@)
@@ -26,8 +26,8 @@ $(BUILD)/sim/libvulkan.so.1: $(call objects,tests/sim/vulkan_*.c)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $(parts) -pthread -o $@
-# Older ones, by what differs: without cuGetProcAddress_v2, and without cuGetProcAddress too.
-# older(name, the objects that are made anew, those that are left out, flags)
+# Older drivers, built from what differs: one without cuGetProcAddress_v2, one also without cuGetProcAddress.
+# older(name, objects to compile again, objects to leave out, flags)
 define older
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/.flags
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$(ALL_CFLAGS) $(4) -c $$< -o $$@
@@ -40,7 +40,7 @@ SIM_OLDER += $(BUILD)/sim/$(1)/libcuda.so.1
 endef
 $(eval $(call older,old,%/driver_state.o %/driver_proc.o,,-DSIM_CUDA=11080))
 $(eval $(call older,ancient,%/driver_state.o,%/driver_proc.o,-DSIM_CUDA=11020))
-# Each with its soname, its symbols' version and its way to the driver. cudart(version, generation)
+# Each runtime has its own soname, symbol version and way to find the driver. cudart(version, generation)
 define cudart
 $(BUILD)/obj/cudart$(2)/%.o: %.c $(BUILD)/.flags
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$(ALL_CFLAGS) -Itests/sim/include -DSIM_CUDART=$(2) -c $$< -o $$@
@@ -65,11 +65,11 @@ $(BUILD)/sim/libcudart.so: $(BUILD)/sim/libcudart.so.13
 	$(Q)ln -sf $(<F) $@
 $(addprefix $(BUILD)/sim/,libcuda.so.1 libvulkan.so.1 libcudart_static.a) $(SIM_OLDER) $(SIM_CUDARTS): $(BUILD)/.linked
 
-# A test, a fake or a verb has the arguments that its table gives it.
+# A table of function pointers sets the arguments of a test, a fake or a verb, used or not.
 $(BUILD)/obj/tests/%.o: ALL_CFLAGS += -Wno-unused-parameter
 
-# cmocka programs: each takes from one archive of all our objects what it uses.
-# Not our dlsym: it would take the place of the C library's in the test.
+# cmocka programs: each links what it uses from one archive of all our objects.
+# The archive leaves out our dlsym, which would replace the C library's in the test.
 ALL_OBJECTS := $(filter-out %/dlsym_$(ARCH).o,$(sort $(API) $(SHIM) $(REGISTRY) $(TOOLS_ALL)))
 $(BUILD)/libunits.a: $(ALL_OBJECTS) $(BUILD)/.linked
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
@@ -87,14 +87,14 @@ $(BUILD)/tests/contract_%: $(BUILD)/obj/tests/contract/contract_%.o $(CONTRACT_H
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 
-# Fuzzers: what each has found, as a test; and in a folder of its own, built by clang, the fuzzer.
+# Fuzzers: for each, a test that replays what it has found, and the fuzzer itself, built by clang in its own folder.
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TESTS := $(addprefix $(BUILD)/tests/unit_fuzz_,$(FUZZERS))
 $(BUILD)/obj/tests/fuzz/%.o: ALL_CFLAGS += -iquote tests/fuzz
 $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,fuzz_%.o replay.o) $(BUILD)/libunits.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
-# Of what they may reach only: clang takes its time over it.
+# The fuzzers link only the code that they can reach, because clang compiles it slowly.
 FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c tools/npy*.c tools/dtype.c tools/shape.c))
 $(BUILD)/libfuzzed.a: $(FUZZED) $(BUILD)/.linked
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
@@ -103,7 +103,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
 	$(Q)mkdir -p $(@D) && $(CC) $< $(subst libunits,libfuzzed,$(UNIT_LIBS)) -fsanitize=fuzzer -o $@
 fuzzers: $(addprefix $(BUILD)/fuzz/,$(FUZZERS))
 
-# The simulated driver's own tests; what they test is found beside them, in ../sim.
+# The simulated driver's own tests; they find what they test beside them, in ../sim.
 SIM_TESTS := $(patsubst tests/sim/%_test.c,$(BUILD)/tests/unit_%,$(wildcard tests/sim/*_test.c))
 $(BUILD)/obj/tests/sim/%_test.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
 $(SIM_TESTS): $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/sim/%_test.o $(BUILD)/sim/libcudart_static.a
@@ -120,7 +120,7 @@ endef
 from = $(wildcard $(patsubst %,tests/%/$(1)_*.c,e2e/programs gpu bench chaos faults))
 each = $(foreach s,$(1),$(eval $(call program,$(s),$(notdir $(basename $(s)))$(2),$(3),$(4))))
 $(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/demo/%.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
-# Unmodified programs are not instrumented; those that link our library are.
+# Programs that stand for unmodified ones are not instrumented; programs that link our library are.
 $(foreach k,rt drv lib app,$(eval $(patsubst %,$(BUILD)/obj/tests/%/$(k)_%.o,e2e/programs gpu chaos faults): SANFLAGS :=))
 $(BUILD)/obj/tests/demo/painter.o: SANFLAGS :=
 $(BUILD)/obj/tests/e2e/programs/%.o $(BUILD)/obj/tests/gpu/%.o $(BUILD)/obj/tests/chaos/%.o $(BUILD)/obj/tests/faults/%.o: VISIBILITY := -fvisibility=default
@@ -139,7 +139,7 @@ $(BUILD)/tests/.runtime:
 	@mkdir -p $(@D) && echo $(RUNTIME) >$@
 $(call each,$(call from,rt) tests/demo/painter.c,_static,$(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,rt) tests/demo/painter.c,_shared,$(RT_LIBS) -lcudart,$(RT_DEPS))
-# For older runtimes: linked with the stand-ins; what runs on a GPU is what tests/gpu/runtimes.sh brings.
+# Programs for older runtimes are linked with our stand-ins; on a GPU they run with what tests/gpu/runtimes.sh brings.
 $(foreach v,11.0 12,$(call each,$(wildcard tests/gpu/rt_*.c) \
 	$(addprefix tests/e2e/programs/,rt_app.c rt_thread.c),_$(basename $(v)),-L$(BUILD)/sim -l:libcudart.so.$(v) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../lib',$(BUILD)/sim/libcudart.so.$(v)))
@@ -151,15 +151,15 @@ $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from
 $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) $(filter-out %/host_ways.c,$(call from,host)) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
-# Peers of the registry that speak its protocol themselves.
+# Peers of the registry that have their own code for its protocol.
 $(call each,tests/e2e/programs/fair_peer.c,,$$(SANFLAGS) $$(COUNTED_LINK) $(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
-# The ways to copy are the library's own.
+# host_ways measures the library's own ways to copy, so it links the library's objects.
 $(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) $$(COUNTED_LINK) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
 	$(BUILD)/libgpushare.so $(BUILD)/libunits.a)
-# Those that time the library from inside have its objects, and the client's calls led through them.
+# Programs that time the library from inside link its objects and wrap some of the client's calls.
 $(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(patsubst %,-Wl$(comma)--wrap=client_%,call exchange_fds) \
 	$(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
-# gpushare.hpp, by each C++ compiler that is there: cpp_app_g++, cpp_app_clang++.
+# A program for gpushare.hpp, built by each installed C++ compiler: cpp_app_g++, cpp_app_clang++.
 CXXS := $(foreach c,$(if $(CROSS),,$(if $(SANITIZE)$(COVERAGE),$(if $(findstring clang,$(CC)),clang++,g++),g++ clang++)),$(if $(shell \
 	command -v $(c)),$(c)))
 $(bin)/cpp_app_%: tests/e2e/programs/cpp_app.cpp include/gpushare.hpp include/gpushare.h $(BUILD)/libgpushare.so $(BUILD)/.flags
@@ -167,18 +167,18 @@ $(bin)/cpp_app_%: tests/e2e/programs/cpp_app.cpp include/gpushare.hpp include/gp
 	$(Q)mkdir -p $(@D) && $* -std=c++17 -O2 -g -Wall -Wextra $(ERROR) -Iinclude $(or $(SANFLAGS),-static-libstdc++ -static-libgcc) \
 		$< -L$(BUILD) -Wl,-rpath,'$$ORIGIN/../..' -lgpushare -o $@
 PROGRAMS += $(addprefix $(bin)/cpp_app_,$(CXXS))
-# Plug-ins: one that is linked against the driver, one with each kind of runtime, plain ones.
+# Plug-ins: linked against the driver, with each kind of runtime, or with neither.
 $(call each,$(call from,lib_linked),.so,-shared -L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
 $(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_static.a -lrt,$(RT_DEPS))
 $(call each,$(call from,lib_rt),_shared.so,-shared $(RT_LIBS) -lcudart,$(RT_DEPS))
 $(call each,tests/e2e/programs/lib_sysv.c,.so,-shared -Wl$(comma)--hash-style=sysv)
 $(call each,tests/e2e/programs/lib_mapping.c,.so,-shared $$(SANFLAGS) $(BUILD)/libgpushare.a,$(BUILD)/libgpushare.a)
 $(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) %/lib_sysv.c %/lib_mapping.c,$(call from,lib)),.so,-shared)
-# The first thing that is built, from nothing but a compiler: whether there is a GPU.
+# The probe for a GPU is built first, and needs only a compiler.
 $(bin)/probe: tests/gpu/probe.c shim/cuda/cuda_abi.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -Ishim $< -ldl -o $@
-# Kernels need nvcc: each program with the static and with the shared runtime.
+# Kernels need nvcc. Each program is built with the static and with the shared runtime.
 KERNELS := $(patsubst tests/gpu/%.cu,$(bin)/%,$(wildcard tests/gpu/kernel_*.cu))
 NVFLAGS := -O2 -arch=all-major -Iinclude -lineinfo
 kernels: $(addsuffix _static,$(KERNELS)) $(addsuffix _shared,$(KERNELS)) $(bin)/kernel_matrix_per_thread
@@ -195,8 +195,8 @@ $(bin)/%_shared: tests/gpu/%.cu $(BUILD)/libgpushare.so
 		-Xlinker -rpath,'$$ORIGIN/../lib:$(dir $(CUDA_RT))' -o $@
 $(bin)/kernel_peer_%: KERNEL_LIBS := -L$(BUILD) -Xlinker -rpath,'$$ORIGIN/../..' -lgpushare
 
-# Where this machine can't run what is built: a launcher of our own machine's under each program's
-# name, in a folder that else shows what $(BUILD) holds.
+# If this machine can't run what is built, a folder has a launcher for this machine under each program's name, and
+# links to the rest of $(BUILD).
 ifneq ($(CROSS),)
 STAND_INS := $(BUILD)/emulated/.done
 $(BUILD)/tests/launcher: tests/launcher.c
@@ -212,12 +212,12 @@ $(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(FUZZ_TESTS) $(SIM_
 	$(Q)touch $@
 endif
 
-# Instruments see nothing of the simulated driver's contract: tests/run leaves these out there.
+# Sanitizers see nothing of the simulated driver, so tests/run leaves its contract and its own tests out.
 ifneq ($(SANITIZE),)
 CMOCKA := $(filter-out $(BUILD)/tests/contract_%,$(CMOCKA))
 SIM_TESTS :=
 endif
-# Under the thread sanitizer no program runs that isn't instrumented.
+# Under the thread sanitizer, only instrumented programs run.
 ifeq ($(SANITIZE),thread)
 PROGRAMS := $(filter $(addsuffix _%,$(addprefix $(bin)/,api cpp_app host ring tool)),$(PROGRAMS))
 endif
@@ -227,8 +227,8 @@ tests: unit-tests $(SIM_OLDER) $(SIM_CUDARTS) $(PROGRAMS) $(if $(filter cuda,$(R
 demo-programs: $(PRODUCTS) $(addprefix $(bin)/,probe painter_static painter_shared retoucher) \
 		$(if $(filter sim,$(RUNTIME)),$(addprefix $(BUILD)/sim/,libcuda.so.1 libcudart.so.13))
 
-# make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for
-# each way by which programs come to them.
+# make bench: a driver whose allocation costs nothing, a runtime of four calls, and a program for each way in which
+# programs reach them.
 bench := $(BUILD)/bench
 BENCH := $(bench)/libcuda.so.1 $(patsubst tests/bench/%.c,$(bench)/%,$(wildcard tests/bench/way_*.c))
 $(BUILD)/obj/tests/bench/%.o: SANFLAGS :=
@@ -246,7 +246,7 @@ $(bench)/way_%: $(BUILD)/obj/tests/bench/way_%.o $(call objects,tests/bench/call
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $^ -pthread -ldl -o $@
 
-# The registry beside others: who is asked, and what asks. serve is the others' side.
+# The benchmark of the registry beside other servers: the programs that ask, and `serve`, the other servers.
 ASKS := $(patsubst %,$(bench)/%,trips rates many serve)
 $(BUILD)/obj/tests/bench/%.o: VISIBILITY := -fvisibility=default
 $(ASKS): $(bench)/%: $(BUILD)/obj/tests/bench/%.o $(call objects,tests/bench/ask*.c) $(BUILD)/libunits.a
@@ -256,12 +256,12 @@ ifeq ($(CROSS)$(SANITIZE),)
 tests: $(BENCH) $(ASKS)
 endif
 
-# The first line says which driver it will be: the probe needs nothing but the compiler.
+# The first output line says which driver the tests use: the probe for it needs only the compiler.
 driver:
 	@command -v $(CC) >/dev/null || tests/deps.sh
 	$(if $(CROSS),,@$(MAKE) -s --no-print-directory $(bin)/probe)
 	@$(RUN) --driver
-# A package that has just arrived is found by the next make, not by this one.
+# A package is installed here, before the make that needs it: only a new make finds it.
 more: driver
 	@tests/deps.sh --more
 # What each goal builds before it runs anything.
@@ -292,30 +292,30 @@ bundle:
 	@NVCC=$(NVCC) CUDA_RT=$(CUDA_RT) JOBS=$(or $(jobs),-j) tests/gpu/bundle.sh
 lint:
 	@tests/lint.sh
-# scan-build's analyzer without the bounds that the lint has.
+# Run scan-build's analyzer without the lint's limit on states.
 analyze:
 	@[ -e $(BUILD)/gen/registry.pb.h ] || $(MAKE) -s --no-print-directory $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
 	@tests/analyze/run.sh
-# A minute of all fuzzers together, an hour of each; FUZZ_SECONDS: of each.
+# fuzz runs all fuzzers together for a minute, fuzz-long runs each for an hour. FUZZ_SECONDS: seconds of each fuzzer.
 fuzz:
 	@tests/fuzz/run.sh $(or $(FUZZ_SECONDS),share) "$(T)"
 fuzz-long:
 	@tests/fuzz/run.sh $(or $(FUZZ_SECONDS),3600) "$(T)"
 model:
 	@tests/model/run.sh
-# So long as that; without GPUSHARE_SOAK_SECONDS soak.bats is a short test of `make check`.
+# soak.bats runs for GPUSHARE_SOAK_SECONDS; without that variable it is a short test of `make check`.
 soak: tested
 	@GPUSHARE_SOAK_SECONDS=$(or $(GPUSHARE_SOAK_SECONDS),600) $(RUN) --said e2e/soak
-# Each call and each answer fails once, in each way: tests/faults. T: these scenes.
+# Each call and each answer fails once, in each way: see tests/faults. T: the scenes to play.
 faults: tested
 	@tests/faults/each.bash $(or $(T),all)
-# Branches of registry/ and shim/ that the tests take, unit to end-to-end; T: of those only.
+# Measure the branches of registry/ and shim/ that the tests take, unit to end-to-end. T: only the tests that match.
 coverage:
 	@tests/coverage.sh $(T)
-# Sixty seeded faults and how many of them the tests find; T: the folder that they are in. It takes hours.
+# Seed sixty faults and count how many the tests find. T: the folder for the faults. This takes hours.
 mutants:
 	@tests/mutants/mutants.py --folder $(or $(T),registry)
-# T=preload, T=registry: the one part alone.
+# T=preload, T=registry: measure only that part.
 bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
 	@tests/deps.sh --bench

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What scan-build's analyzer finds in registry, shim and tools: tests/analyze/run.sh [--within NODES] [FILE...]
-# NODES: it looks at no more states of a function than that; a fifth of the time finds nearly all, and what it
-# did not get to is not told. Without, as many as the analyzer itself allows, and of each file, as soon as it
-# is done, whether it was analyzed whole: which functions have more states than that, or that it took longer
-# than ANALYZE_SECONDS (600) and was ended. Needs what is generated, in BUILD.
+# Runs scan-build's analyzer on registry, shim and tools: tests/analyze/run.sh [--within NODES] [FILE...]
+# --within NODES: the analyzer looks at no more states of a function than that. This takes a fifth of the time and finds
+# nearly everything; the script doesn't report what was left out. Without --within, the analyzer's own limit holds. Then
+# the script reports for each finished file whether it was analyzed whole. If not, it names the functions with more
+# states, or says that the file took longer than ANALYZE_SECONDS (600) and was ended. Needs BUILD's generated files.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
@@ -18,8 +18,8 @@ models=$(basename -a -s .model tests/analyze/*.model | paste -sd '|')
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 
-# Of a few files: those that hold a function of which there is a model go without models. debug.Stats says
-# of each function whether it has states that were not looked at ("Empty WorkList: no").
+# The script that analyzes a few files. A file that defines a function with a model is analyzed without models.
+# debug.Stats says for each function whether some states were not looked at ("Empty WorkList: no").
 cat >"$temp/few" <<END
 for file in "\$@"; do
 	config=max-nodes=$within found=$temp/\${file//\//_}
@@ -44,8 +44,8 @@ done
 END
 printf '%s\0' "${files[@]}" | xargs -0 -n $batch -P "$(nproc)" bash "$temp/few" | tee "$temp/told"
 
-# What it misreads. Of a variable that the cleanup attribute frees it says that it leaks. A list's head
-# that moves, through a macro of utlist's and uthash's or in a ring, it takes for what it was before.
+# True for the analyzer's false reports. It says that a variable leaks which the cleanup attribute frees. And if a
+# macro of utlist or uthash, or a ring, moves a list's head, the analyzer still uses the old head.
 misread() {
 	local place=$1 file=${1%%:*} variable
 	[[ $2 =~ ^"Potential leak of memory pointed to by '"(.*)"'" ]] && variable=${BASH_REMATCH[1]} &&

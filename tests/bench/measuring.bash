@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by run.sh and registry.sh: how a measuring begins and ends. Its files are in $scratch, what it started in
-# `started`, $registry among them.
+# Sourced by run.sh and registry.sh: the begin and the end of a measurement. Its files are in $scratch. `started` has
+# the processes that it started, $registry among them.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpushare-bench.XXXXXX")
 started=() registry=
 
@@ -12,7 +12,7 @@ stop_all() {
 	started=()
 }
 
-# A keeper ends once its folder has gone.
+# Removing the folder ends the keeper; wait for that.
 finish() {
 	stop_all
 	rm -rf "$scratch"
@@ -30,7 +30,7 @@ fail() {
 	exit 1
 }
 
-# serve SOCKET COMMAND...: in the background; its pid in PID
+# serve SOCKET COMMAND...: start a server in the background, set PID, and wait until the socket exists
 serve() {
 	local tries=0
 	"${@:2}" </dev/null >/dev/null 2>"$scratch/errors" &

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The registry beside others that answer "what stands under this name?": tests/bench/registry.sh [OUT_DIR]
-# measures it and writes its part of OUT_DIR/RESULTS.md, with the drawings beside that. A missed target is
-# said and is no failure; what could not be measured is one. Redis and gnuplot are used where they
-# are there, and said to be missing else. Shorter or longer: GPUSHARE_BENCH_TRIP_ROUNDS, _TRIPS,
-# _RATE_ROUNDS, _RATE_MS, _CLIENTS, _MANY (how many names).
+# tests/bench/registry.sh [OUT_DIR]: measures the registry beside other servers that look up a name. Writes its part of
+# OUT_DIR/RESULTS.md, and the drawings beside it. A missed target is reported and is no failure; a measurement that
+# fails is one. If Redis or gnuplot is missing, the script says so and continues without it. These make it shorter or
+# longer: GPUSHARE_BENCH_TRIP_ROUNDS, _TRIPS, _RATE_ROUNDS, _RATE_MS, _CLIENTS, _MANY (numbers of names).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -21,7 +20,7 @@ NAMES=1000 # shared while round trips and rates are measured
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
 export GPUSHARE_BENCH_PLACE=$scratch/r GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=60000
 redis='' sharer=''
-# A pattern by its beginning, one by its end, one that fits nothing, and all.
+# Patterns: a prefix, a suffix, one that matches nothing, and one that matches all.
 globs=('model07/*' '*99.weight' 'none*' '*')
 # shellcheck source=tests/bench/results.bash
 . "$here/results.bash"
@@ -35,7 +34,7 @@ start_redis() {
 	redis=$PID
 }
 
-# share COUNT: so many names stand until stop_all; how long it took and the size of an answer in SHARED
+# share COUNT: share that many names until stop_all; sets SHARED, the time that took, and ANSWER, an answer's size
 share() {
 	rm -f "$scratch/in" "$scratch/shared"
 	mkfifo "$scratch/in"
@@ -50,24 +49,24 @@ share() {
 	read -r SHARED ANSWER <"$scratch/shared"
 }
 
-# renew: a place with nothing in it
+# renew: stop all servers and begin with an empty directory
 renew() {
 	stop_all
 	rm -rf "$scratch/r"
 	mkdir -m 700 "$scratch/r"
 }
 
-# resident PID: bytes that it has for itself and shares by memory of its own making
+# resident PID: the process's resident bytes of anonymous and shared memory, without files
 resident() {
 	awk '$1 == "RssAnon:" || $1 == "RssShmem:" { n += $2 } END { print n * 1024 }' "/proc/$1/status"
 }
 
-# switches PID: how often its threads have gone to sleep so far; one that never wakes makes no system call
+# switches PID: how often the process's threads have gone to sleep; a thread that never wakes makes no system call
 switches() {
 	awk '/^voluntary_ctxt_switches/ { n += $2 } END { print n }' "/proc/$1"/task/*/status
 }
 
-# idle SECONDS: how often a second the registry's threads wake while nobody asks anything
+# idle SECONDS: how often per second the registry's threads wake while no client sends a request
 idle() {
 	local before
 	sleep 1 # what came before is done
@@ -76,7 +75,7 @@ idle() {
 	awk -v n=$(($(switches "$registry") - before)) -v s="$1" 'BEGIN { print n / s }'
 }
 
-# Each of those that are there, once more with the name of a missing one left out.
+# Measure round trips and rates of each server; Redis is left out if it is not installed.
 measure_trips() {
 	local kinds=(echo nng_echo registry nng redis index)
 	local with_fds=(fd_echo descriptor)
@@ -93,12 +92,12 @@ measure_trips() {
 	"$bench/rates" $NAMES "$RATE_ROUNDS" "$RATE_MS" "$CLIENTS" "${kinds[@]}" >"$scratch/rates" 2>"$scratch/errors" || fail "rates"
 }
 
-# look_up COUNT KIND: the median of so many look-ups, each of another name
+# look_up COUNT KIND: the median time of a look-up among COUNT names
 look_up() {
 	"$bench/trips" "$1" 5 1000 "$2" 2>"$scratch/errors" | cut -f 3 | sort -g | sed -n 3p
 }
 
-# measure_many COUNT: lines COUNT WHO WHAT NUMBER into $scratch/many
+# measure_many COUNT: print lines COUNT WHO WHAT NUMBER, which become $scratch/many
 measure_many() {
 	local before
 	renew

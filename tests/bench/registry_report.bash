@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by tests/bench/registry.sh: from what was measured to its part of RESULTS.md.
+# Sourced by tests/bench/registry.sh: turns the measurements into its part of RESULTS.md.
 : "${here:?}" "${out:?}" "${scratch:?}" "${has_redis=}" "${has_plot=}" "${load=}" "${MANY[0]:?}" "${globs[0]:?}"
 TRIP_TARGET=3.5 NNG_TARGET=1.25 RATE_TARGET=0.8 LOOKUP_TARGET=0.5 REDIS_TARGET=20 # ratios, us, ratio
 FD_TARGET=2 BYTES_TARGET=400 LIST_TARGET=2000 IDLE_TARGET=0 # ratio, bytes, ms, a second
@@ -16,25 +16,25 @@ declare -A who=(
 	[index]="registry, by its index (\`gpushare_stat()\`)"
 )
 
-# kinds FILE: those measured, in order
+# kinds FILE: the kinds that were measured, in order
 kinds() {
 	awk '!seen[$2]++ { print $2 }' "$1"
 }
 
-# trip KIND COLUMN: its medians (3) or 99th percentiles (4) of each round
+# trip KIND COLUMN: the spread over the rounds of the kind's medians (3) or 99th percentiles (4)
 trip() {
 	awk -v k="$1" -v c="$2" '$2 == k { print $c }' "$scratch/trips" >"$scratch/column"
 	spread "$scratch/column" %.2f
 }
 
-# ratio KIND TO: of the medians of one round
+# ratio KIND TO: the spread over the rounds of the ratio of the two kinds' medians
 ratio() {
 	awk -v k="$1" -v to="$2" '$2 == k { a[$1] = $3 } $2 == to { b[$1] = $3 } END { for (r in a) print a[r] / b[r] }' \
 		"$scratch/trips" >"$scratch/column"
 	spread "$scratch/column" %.2f
 }
 
-# rate KIND CLIENTS: look-ups a second
+# rate KIND CLIENTS: the spread of thousands of look-ups per second
 rate() {
 	awk -v k="$1" -v n="$2" '$2 == k && $3 == n { print $4 / 1000 }' "$scratch/rates" >"$scratch/column"
 	spread "$scratch/column" %.1f
@@ -46,7 +46,7 @@ many() {
 		$1 == n && $2 == w && $3 == what && (g == "" || $4 == g) { print g == "" ? $4 : $6 }' "$scratch/many"
 }
 
-# rate_ratio KIND TO CLIENTS: of what each answers in one round
+# rate_ratio KIND TO CLIENTS: the spread over the rounds of the ratio of the two kinds' rates
 rate_ratio() {
 	awk -v k="$1" -v to="$2" -v n="$3" '$3 != n { next } $2 == k { a[$1] = $4 } $2 == to { b[$1] = $4 } END { for (r in a) print a[r] / b[r] }' \
 		"$scratch/rates" >"$scratch/column"
@@ -107,7 +107,7 @@ table_rates() {
 	done
 }
 
-# cells COMMAND...: a cell for each number of names, of the registry's and of Redis's
+# cells WHAT...: print table cells for each number of names: the registry's figure, and Redis's
 cells() {
 	local count
 	for count in "${MANY[@]}"; do
@@ -164,7 +164,7 @@ report() {
 	echo "all of it is in $results"
 }
 
-# plot NAME WIDTH: the rest of a gnuplot program on its input
+# plot NAME WIDTH: draw with the rest of a gnuplot program, which is read from standard input
 plot() {
 	{
 		echo "set terminal svg size $2,360 font 'sans-serif,12' background rgb 'white'"

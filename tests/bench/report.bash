@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by tests/bench/run.sh: from what was measured to RESULTS.md.
+# Sourced by tests/bench/run.sh: turns the measurements into its part of RESULTS.md.
 : "${ATTACHES:?}" "${no_gpu=}" "${here:?}" "${out:?}" "${scratch:?}" "${BUILD:?}" "${ROUNDS:?}" "${STARTS:?}" "${RUNS:?}"
 CALL_TARGET=50 START_TARGET=1000 MEMORY_TARGET=300 RATIO_TARGET=1.005 WARM_TARGET=2 # ns, us, KiB, ratio, us
 
-# What the cases are called in the report.
+# The names of the cases in the report.
 declare -A words=(
 	[shim]="no rule"
 	[rule]="a rule that never matches"
@@ -35,7 +35,7 @@ rows_start() {
 	done
 }
 
-# added_column KIND COLUMN: what each of its runs has more than the bare one beside it
+# added_column KIND COLUMN: the spread of how much each run has more than the bare run beside it
 added_column() {
 	paste -d' ' "$scratch/footprint_$1" "$scratch/footprint_bare" | awk -v c="$2" '{ print $c - $(c + 6) }' >"$scratch/column"
 	spread "$scratch/column" %d

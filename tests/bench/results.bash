@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by run.sh and registry.sh: rows of the table of targets, and a part of RESULTS.md.
+# Sourced by run.sh and registry.sh: writes rows of the table of targets, and a part of RESULTS.md.
 : "${scratch:?}" "${BUILD:?}"
 
-# verdict MEASURED TARGET: it may be as much; under MEASURED TARGET: it must be less; above: at least
+# verdict MEASURED TARGET: passes at most the target; under MEASURED TARGET: less; above MEASURED TARGET: at least
 verdict() {
 	awk -v a="$1" -v b="$2" 'BEGIN { print a <= b ? "PASS" : "**missed**" }'
 }
@@ -14,25 +14,25 @@ above() {
 	verdict "$2" "$1"
 }
 
-# row WHAT TARGET MEASURED VERDICT
+# row WHAT TARGET MEASURED VERDICT: add a row to the table of targets
 row() {
 	echo "| $1 | $2 | $3 | $4 |" >>"$scratch/summary"
 }
 
-# spread FILE FORMAT: of its numbers, a line each: median (least - most)
+# spread FILE FORMAT: print "median (least - most)" of the file's numbers, one per line
 spread() {
 	sort -g "$1" | awk -v f="$2" '{ v[NR] = $1 } END { printf f " (" f " - " f ")", v[int((NR + 1) / 2)], v[1], v[NR] }'
 }
 
-# this_host MORE: when, and on what
+# this_host MORE: print the date, the host and the versions
 this_host() {
 	echo "$(date -u '+%Y-%m-%d %H:%M UTC'): $(nproc) CPUs ($(sed -n \
 		's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)), Linux $(uname -r | grep -o '^[0-9]*\.[0-9]*')," \
 		"glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2), gpushare $("$BUILD/gpushare" --version | awk '{ print $NF }'), $1."
 }
 
-# put_part PART RESULTS: the file PART, which begins with a heading of its own ("# ..."), takes the
-# place of the part of RESULTS that begins so, or comes behind all others.
+# put_part PART RESULTS: put the file PART, which begins with a heading ("# ..."), into the file RESULTS. It replaces
+# the part with the same heading, or is added at the end.
 put_part() {
 	[ -e "$2" ] || : >"$2"
 	awk -v part="$1" '

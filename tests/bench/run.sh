@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What the preload costs a program that it has nothing to name for, and what attaching costs beside the
-# driver's part of it: tests/bench/run.sh [OUT_DIR]
-# measures it and writes its part of OUT_DIR/RESULTS.md (docs/measurements/bench). A missed target is said and is no
-# failure; what could not be measured is one. GPUSHARE_BENCH_ROUNDS, _STARTS, _RUNS, _PAIRS,
-# _ATTACHES make it shorter or longer; GPUSHARE_BENCH_SIM=1 tries the GPU's part on the simulated driver.
+# tests/bench/run.sh [OUT_DIR]: measures what the preload costs a program in which it has nothing to name, and what
+# attaching costs apart from the driver's part. Writes its part of OUT_DIR/RESULTS.md (docs/measurements/bench).
+# A missed target is reported and is no failure; a measurement that fails is one. GPUSHARE_BENCH_ROUNDS, _STARTS,
+# _RUNS, _PAIRS and _ATTACHES make it shorter or longer. GPUSHARE_BENCH_SIM=1 runs the GPU's part on the simulated
+# driver, to try the script.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -24,8 +24,8 @@ ATTACHES=${GPUSHARE_BENCH_ATTACHES:-200}
 # shellcheck source=tests/bench/report.bash
 . "$here/report.bash"
 
-# The cases: what a program's environment has more than without us. `named` has one buffer alive
-# and its rule used up; `both` has a buffer alive and a rule that may yet match.
+# The cases: what we add to a program's environment. In `named`, one buffer is alive and its rule is used up.
+# In `both`, a buffer is alive and another rule may still match.
 cases=(bare shim rule named both)
 declare -A more=(
 	[bare]=""
@@ -36,14 +36,14 @@ declare -A more=(
 )
 ways=(linked dlsym proc runtime)
 
-# in_case CASE PROGRAM...: on the driver that costs nothing
+# in_case CASE PROGRAM...: run the program in that case, on the driver whose calls cost nothing
 in_case() {
 	# shellcheck disable=SC2086 # words
 	env LD_LIBRARY_PATH="$bench${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ${more[$1]} "${@:2}" 2>"$scratch/errors"
 }
 
-# A case that names nothing would measure nothing: before and behind the measuring, is there one
-# buffer, whichever way?
+# Check, before and after the measurements, that the cases with a name have one buffer in every way: without the
+# buffer they would measure nothing.
 check_naming() {
 	local way held names
 	for way in "${ways[@]}"; do
@@ -90,7 +90,7 @@ measure_footprint() {
 	done
 }
 
-# Pairs on the real driver: processes of both kinds in turns, and both within one process in turns.
+# Measure pairs on the real driver: with and without the preload in alternate processes, and alternating in one process.
 measure_gpu() {
 	local run kind order
 	for ((run = 0; run < RUNS; run++)); do
@@ -108,7 +108,7 @@ measure_gpu() {
 	awk '{ print $1 / $2 }' "$scratch/gpu_turn" >"$scratch/gpu_turns"
 }
 
-# Of no interest here is the driver's part: the simulated one does, and a GPU host's own where there is none.
+# The driver's part doesn't matter here, so use the simulated driver; if there is none, use the GPU host's own.
 measure_attach() {
 	local driver=
 	[ ! -e "$BUILD/sim/libcuda.so.1" ] || driver=$BUILD/sim

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The main job, shown: a buffer of an unmodified program gets a name, a second process changes it
-# through that name, the first sees the change, and a dump has the same bytes.
+# Shows the main job: a buffer of an unmodified program gets a name. A second process changes it through that name, the
+# first sees the change, and a dump has the same bytes.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
@@ -10,7 +10,7 @@ export GPUSHARE_DIR=$scratch/registry
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART
 painter=
 
-# The registry started by itself: it is the process that was told our GPUSHARE_DIR.
+# End what still runs. The registry was started automatically; its command line has our GPUSHARE_DIR.
 finish() {
 	local file pid
 	[ -z "$painter" ] || kill -KILL "$painter" 2>/dev/null
@@ -61,7 +61,7 @@ act() {
 	painter=
 }
 
-# --said: make has printed that line already
+# --said: make has already printed the line about the driver
 line=$("$root/tests/run" --driver)
 [ "${1:-}" = --said ] || echo "$line"
 programs=$build/tests/bin

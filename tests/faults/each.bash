@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# tests/faults/each.bash SCENE...: plays each scene (scenes.bash) once as it is, noting which calls our
-# objects make and what they ask the registry, and then once for each of these and for its first and second
-# time (FAULTS_TIMES), which goes wrong in each way that it can. Every time `judge` and `nothing_left` look
-# at what came of it. Says what broke and ends with 1. `all`: every scene. README.md has the settings.
+# tests/faults/each.bash SCENE...: fails each call of each scene (scenes.bash), one call per run.
+# The first run of a scene is without a fault; it records which calls our objects make and what they ask the
+# registry. Then the scene runs again for each recorded call, for its first and second time (FAULTS_TIMES), and for
+# each way in which the call can go wrong. After each run, `judge` and `nothing_left` check the result. The script
+# reports what broke, and then exits with 1. `all` plays every scene. README.md has the settings.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$here/../.." && pwd)
@@ -27,7 +28,7 @@ source "$here/scenes_daemon.bash"
 # shellcheck source=tests/faults/scenes_admin.bash
 source "$here/scenes_admin.bash"
 
-# The ways of each call, beside `fail`: interrupted, not ready, half of it.
+# The ways in which a call can go wrong. Apart from `fail`: interrupted (e4), not ready (e11), half done (short).
 ways_of() {
 	case $1 in
 	ask.greeting | ask.* | fds.*)
@@ -51,12 +52,12 @@ ways_of() {
 	esac
 }
 
-# Every site of the last record with each time and way, a line each.
+# Print a line for each fault: each call site of the last record, with each time and way.
 faults() {
 	local count site call way nth
 	sites_filter <"$WORK/record" | sort | uniq -c | while read -r count site; do
 		call=${site%%@*}
-		# never fails on Linux, or is no fault: what a lock says when another has it
+		# FAULTS_OMIT is for calls that never fail on Linux, or whose failure is no fault: a lock that another holds
 		[[ ! $site =~ ${FAULTS_OMIT:-^$} ]] && [[ $site =~ ${FAULTS_ONLY:-.} ]] || continue
 		for way in $(ways_of "$call"); do
 			for ((nth = 1; nth <= count && nth <= TIMES; nth++)); do
@@ -66,7 +67,7 @@ faults() {
 	done
 }
 
-# place FAULT: file and line of the call, for a reader
+# place FAULT: print the file and line of the call
 place() {
 	local object=${1#*@} offset file
 	offset=${object#*+} object=${object%%+*}
@@ -75,7 +76,7 @@ place() {
 	addr2line -fpie "${file:-$BUILD/$object}" "$(printf '0x%x' $((0x$offset - 1)))" 2>/dev/null | head -n 1
 }
 
-# play FAULT: the scene with it; out, err, left, code, hit in $WORK
+# play FAULT: run the scene with the fault. It leaves the files out, err, left and hit in $WORK, and sets `code`.
 play() {
 	: >"$WORK/left" && : >"$WORK/hit"
 	code=0
@@ -85,7 +86,7 @@ play() {
 	took_ms=$(((${EPOCHREALTIME/./} - began) / 1000))
 }
 
-# broken FAULT WHAT: notes it, in one piece
+# broken FAULT WHAT: report it in one write, so that workers' reports don't mix
 broken() {
 	local text
 	text="BROKEN: $name: $1: $2
@@ -105,12 +106,16 @@ judge_one() {
 	fi
 }
 
-# What the run has at its end and the one without a fault had not. A call that gives something back may have failed. A
-# free that waits for its stream (async_defer) is for the process's next call. The daemon's closer and nng end with
-# threads of theirs, and the daemon listens anew where it was slow to hear. A client that ended unheard (client_new) is
-# for the process's next connection, and what a registry wants again (put) for its next call. Memory whose end the
-# registry did not hear of is held until it answers (deferred_put), and the page that tells who has left it (fetch) as
-# long as the connection stands. What its answer comes by is held until the next question (client_late).
+# not_more FAULT: fail if the run leaves something that the run without a fault did not leave. These are no leaks:
+# - If the failed call was a release, its object stays.
+# - A free that waits for its stream (async_defer) is done in the process's next call.
+# - The daemon's closer and nng release their memory in their own threads.
+# - The daemon listens anew where it was slow to hear (fresh_add).
+# - If the registry did not hear that a client ended (client_new), the process's next connection releases the client.
+# - The list of buffers that a registry wants again (put) is held until the process's next call.
+# - If the registry did not hear that memory was freed (deferred_put), the memory is held until the registry answers.
+# - The page of changes, which tells who has left (fetch), is held as long as the connection.
+# - The socket for a late answer is held until the next request (client_late).
 is_unheard() {
 	[[ $1 =~ ^(ask\.|fds\.|send|recv|poll|connect|socket) ]]
 }
@@ -134,12 +139,12 @@ not_more() {
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
 		[[ $what =~ \ (client_new|deferred_put|fetch|put)\ at\  ]] && is_unheard "$1" && continue
 		[[ $1 == fds.*=late && $what == "fd socket:" ]] && continue
-		[[ $what =~ \ (async_defer|closer_[a-z]*|fresh_add|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
+		[[ $what =~ \ (async_defer|closer_[a-z]*|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
 	done <"$WORK/left"
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
 }
 
-# worker NUMBER: its share of the faults, in a directory of its own
+# worker NUMBER: play this worker's share of the faults, in its own directory
 worker() {
 	local fault number=0 hits=0
 	WORKER=$1 WORK=$TOP/$1
@@ -166,7 +171,7 @@ end_pids() {
 	done
 }
 
-# The registries and keepers of this worker's directory.
+# End the registries and keepers of this worker's directory.
 end_registries() {
 	local kind
 	for kind in '' '--keeper\x00'; do
@@ -179,14 +184,14 @@ broken_in() {
 	[[ "$broken_scenes " == *" $name "* ]] || broken_scenes+=" $name"
 }
 
-# is_broken WHY: the scene itself
+# is_broken WHY: report that the scene itself is broken
 is_broken() {
 	echo "BROKEN: $name: $1"
 	all_broken=$((all_broken + 1))
 	broken_in
 }
 
-# What still runs in the scene's directory, and that itself.
+# End what still runs in the scene's directory, then remove the directory.
 clean_up() {
 	[ -n "${TOP:-}" ] || return 0
 	# shellcheck disable=SC2046

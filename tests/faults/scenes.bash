@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154
-# The scenes of each.bash: scene_NAME says whose calls fail (OF), what is there beforehand (prepare), what
-# is played (scene), what of it must be so (judge), what may be left (nothing_left), and what ends it
-# (finish_scene).
+# The scenes of each.bash. scene_NAME sets whose calls fail (OF), and defines the functions that set the scene up
+# (prepare), play it (scene), check the result (judge), check what is left (nothing_left), and end it (finish_scene).
 FAULT_LIB=$BIN/lib_fault.so
 
 guarded() {
 	timeout -k 2 "$DEADLINE_S" "$@"
 }
 
-# slurp VARIABLE FILE: all of it, as it is
+# slurp VARIABLE FILE: read the whole file, with its newlines at the end
 slurp() {
 	IFS= read -rd '' "$1" <"$2" || true
 }
 
-# What the registry has. Not its descriptors: an order page stays for ten seconds.
+# Print the registry's counts. The descriptors are left out: an order page stays for ten seconds.
 registry_has() {
 	local said one has=
 	said=$(GPUSHARE_TIMEOUT_MS=5000 "$BUILD/gpushare" stat --json 2>&1) || { echo "no answer: $said"; return; }
@@ -26,7 +25,7 @@ registry_has() {
 	echo "${NAMES_VARY:-${has%% *}} ${has#* }"
 }
 
-# As before the scene, a moment after its end at the latest.
+# Wait up to two seconds for the registry's counts to be as before the scene.
 registry_is_as_before() {
 	local has tries
 	for ((tries = 0; tries < 200; tries++)); do
@@ -71,8 +70,8 @@ with_a_registry() {
 	}
 }
 
-# A connection that was lost brings its names back behind the question that found it so; and a registry
-# may say anything of what it was told.
+# Print a pattern of the complaints that the fault excuses. The request that finds the connection lost is answered
+# before its names are back. And with a faked answer, the registry may say anything.
 excused() {
 	case $1 in
 	ask.6@*=s* | ask.6@*=ok) echo "the name is there$" ;;
@@ -81,7 +80,7 @@ excused() {
 	esac
 }
 
-# api SCENE...: api_faults says itself what is wrong.
+# api SCENE...: play scenes of api_faults, which itself reports what is wrong.
 api() {
 	OF=libgpushare.so.0
 	WORDS=("$@")
@@ -118,7 +117,7 @@ scene_api_ask() { api ask; }
 scene_api_rights() { api rights; }
 scene_api_host() { api host; }
 
-# preloaded PRELOAD RULES PROGRAM WORD...: an unmodified program says what it says without us.
+# preloaded RULES PROGRAM WORD...: an unmodified program must print the same as without the preload.
 FREES='^(drop|free) '
 without_us() (
 	local fault=$1
@@ -127,12 +126,12 @@ without_us() (
 	echo "exit ${PIPESTATUS[0]}"
 )
 
-# An address that is printed after a call of the program's own has failed is another in each run.
+# After a call of the program itself has failed, it prints an address that differs from run to run.
 same_addresses() {
 	sed -E 's/\+[0-9]{10,}/+ADDRESS/'
 }
 
-# Could a failure of the program's own call have made it? Remembered: many sites are of one call.
+# Could a failure of the program's own call have made this output? The outputs are kept: many sites call the same.
 own_fault() {
 	local nth file=$TOP/own.$1
 	[[ $1 == cu* ]] || return 1
@@ -147,8 +146,8 @@ own_fault() {
 	return 1
 }
 
-# An attached buffer that can't be given back is a free that fails as the driver says; so is a stream of
-# which it does not say whether it is captured.
+# If an attached buffer can't be released, the program's free fails with the driver's error. The same holds if the
+# driver can't say whether a stream is being captured.
 refused_free() {
 	[[ $1 == cuStreamIsCapturing@* ]] || { [ -n "${ATTACHES:-}" ] && is_release "$1"; } || return 1
 	cmp -s <(grep -vE "$FREES" "$WORK/said") <(grep -vE "$FREES" "$WORK/plain")
@@ -181,7 +180,7 @@ preloaded() {
 	}
 }
 
-# each_way SIZE WAY...: what a program does with memory that it makes so, and frees twice
+# each_way SIZE WAY...: in DOINGS, a program's steps that allocate memory in each way, use it, and free it twice
 each_way() {
 	local way size=$1
 	shift
@@ -227,13 +226,13 @@ scene_contexts() {
 	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki primary=reset primary=retain \
 		ctxset=primary make=b,vmm,700Ki primary=release primary=release drop=b ctxnew=c make=d,alloc,1Mi \
 		ctxdestroy=c drop=d exit=7
-	# a context that we could not give back nobody can
+	# if our release of the context fails, nobody else can release it
 	sites_filter() {
 		grep -v '^cuDevicePrimaryCtxRelease'
 	}
 }
 
-# What is kept stays, and is somebody's who comes again.
+# A kept buffer stays, and a later run adopts it.
 scene_kept() {
 	each_way 700Ki alloc
 	preloaded GPUSHARE_NAME=k:keep:adopt "$BIN/drv_linked" "${DOINGS[@]}"
@@ -243,12 +242,12 @@ scene_kept() {
 	}
 }
 
-# The registry is started by who is the first to need it.
+# The program's first need of a registry starts one.
 scene_start() {
 	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 drop=a exit=7
 	MUST_CALL='clone waitpid execve'
 	eval "first_$(declare -f scene)"
-	# one that the run before has started would be found
+	# end the registry of the run before, or the program would find it
 	scene() {
 		end_registries
 		rm -rf "${GPUSHARE_DIR:?}"/*

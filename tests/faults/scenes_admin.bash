@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154
-# The scenes of each.bash about what an administrator sets: the daemon with a registry.conf, an audit, a
-# limit that is reached, for all users. Of its sites those alone that this is about.
+# The scenes of each.bash about an administrator's settings: the daemon with a registry.conf, an audit, limits that are
+# reached, or for all users. Each scene fails only the calls in the files that it is about.
 
-# in_files REGEX: of a site list those that are in such files, or were called from within them
+# in_files REGEX: from a list of call sites, keep those in files that match, and those inlined from such files
 in_files() {
 	local site
 	in_our_functions | sort -u >"$WORK/sites.all"
@@ -13,7 +13,7 @@ in_files() {
 	awk 'NR == FNR { hit[$1] = 1; next } hit[FNR]' "$WORK/sites.hit" "$WORK/sites.all"
 }
 
-# set_up FILES LINE...: registry.conf
+# set_up FILES LINE...: the daemon's scene with these lines as registry.conf, and only the call sites in FILES
 set_up() {
 	local files=$1
 	shift
@@ -46,7 +46,7 @@ set_up() {
 	MORE=()
 }
 
-# A tag too many is refused, or the daemon could not start and another one knows no limit.
+# The daemon refuses a tag too many. If it could not start, the registry that a client starts has no such limit.
 scene_limits() {
 	set_up '/(config|users|options)\.c' 'user_tags = 2 # each' 'names = 5' '' 'silent_s = 7'
 	meets() {
@@ -60,7 +60,8 @@ scene_limits() {
 	}
 }
 
-# Its file is opened anew by SIGHUP, and each line of it is whole, or was the last before a fault.
+# SIGHUP makes the daemon reopen the audit file. Each line must be whole, except one: a fault may cut off the last line
+# before it.
 audited() {
 	kill -HUP "$REGISTRY" 2>/dev/null
 	client ipc other
@@ -80,7 +81,7 @@ scene_audit() {
 	}
 }
 
-# The service manager's journal: a stand-in in its place, for the daemon alone.
+# The audit goes to the service manager's journal; only the daemon sees a stand-in for it.
 scene_audit_journal() {
 	set_up '/(audit|users)\.c' 'audit = journal'
 	"$BIN/app_journal" 2>/dev/null || CANT="root puts a journal of its own before the daemon"
@@ -99,7 +100,7 @@ scene_audit_journal() {
 	}
 }
 
-# Users of their own under one registry: an owner, one of the group, another.
+# Three users of one registry: an owner, a member of the owner's group, and another user.
 OWNER=41001 MEMBER=41002 OTHER=65534 TEAM=41500
 as() {
 	local groups=(--clear-groups)
@@ -107,7 +108,7 @@ as() {
 	setpriv --reuid "$1" --regid "$1" "${groups[@]}" --inh-caps=-all timeout -k 2 15 "${@:2}"
 }
 
-# They run copies: a build folder may be closed to them.
+# These users run copies, because they may have no access to the build folder.
 copies() {
 	if [ ! -e "$TOP/sys" ]; then
 		mkdir "$TOP/sys"
@@ -119,7 +120,7 @@ copies() {
 	export LD_LIBRARY_PATH=$TOP/sys/sim:$TOP/sys
 }
 
-# who may read it attaches it to read, and another neither attaches nor sees it
+# the group's member can attach the buffer to read it; the other user can neither attach nor see it
 rights_hold() {
 	local seen
 	rm -f "$WORK/home"/*

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154
-# The scenes of each.bash in which the daemon's own calls fail, and its clients say what they see of it.
-# Those of a site list that are in functions of ours: nng's and others' are linked into the daemon.
+# The scenes of each.bash in which the daemon's own calls fail, and its clients report what they see of it.
+# in_our_functions: from a list of call sites, keep those in our functions. nng and other libraries are linked in too.
 in_our_functions() {
 	local named
 	named=$(find "$BUILD"/obj/registry "$BUILD"/obj/gen -name '*.o' -print0 | xargs -0 nm --defined-only | sed -n 's/.* [tT] //p' | sort -u)
@@ -12,7 +12,7 @@ in_our_functions() {
 			if (name[low] in ours) print }' <(nm -n "$BUILD/gpushare-registry") -
 }
 
-# It listens, or has given up: then the first client starts another.
+# Wait until the daemon listens or has given up. If it has given up, the first client starts another one.
 daemon_is_up() {
 	local tries
 	for ((tries = 0; tries < 500; tries++)); do
@@ -23,7 +23,7 @@ daemon_is_up() {
 	echo "wrong: no daemon is up"
 }
 
-# client WORD...: one that says itself what is wrong
+# client WORD...: run api_faults, which itself reports what is wrong
 client() {
 	local code=0
 	timeout -k 2 15 "$BIN/api_faults" "$@" 2>>"$WORK/clients.err" || code=$?
@@ -36,7 +36,7 @@ program() {
 	echo "exit $?"
 }
 
-# comes_or_ends PID [FILE]: false: neither
+# comes_or_ends PID [FILE]: wait until FILE exists or the process has ended; false if neither happens
 comes_or_ends() {
 	local tries
 	for ((tries = 0; tries < 1200; tries++)); do
@@ -46,7 +46,7 @@ comes_or_ends() {
 	return 1
 }
 
-# A server, if need be another: the first one may have met the fault.
+# Start a server; if it fails, start a second one. The daemon's fault may have hit the first.
 with_a_server() {
 	local tries
 	for tries in 1 2; do
@@ -102,8 +102,8 @@ registry() {
 	finish_scene() {
 		end_registries
 	}
-	# It ends with its connections open and its state in memory: only files are looked at. A keeper and a registry
-	# that it started tell theirs too if they come to end by themselves, so each file counts once.
+	# The daemon exits with its connections open and its state in memory, so only files count. A keeper or a registry
+	# that it started may report the same files when it exits, so each file counts once.
 	nothing_left() {
 		local list
 		for list in "$WORK/left" "$WORK/left.plain"; do
@@ -142,7 +142,7 @@ scene_registry() {
 	}
 }
 
-# One that finds what its predecessor left, who was killed.
+# The daemon with the faults takes over what a killed daemon left.
 scene_successor() {
 	registry
 	LIMIT_MS=15000

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154
-# The scenes of each.bash in which others have a part: who publishes, who holds what is freed, the next
-# registry.
+# The scenes of each.bash with another process: a publisher, an attacher of a freed buffer, or the next registry.
 scene_api_consume() {
 	api consume
 	SERVER=("$BIN/api_faults" publish)
 	NAMES_VARY=some
 }
 
-# The same by host functions and on the CPU.
+# The same with ordering by host functions, on the CPU.
 scene_api_consume_host_functions() {
 	scene_api_consume
 	SERVER=(env GPUSHARE_ORDERING=host-functions "${SERVER[@]}")
@@ -30,7 +29,7 @@ scene_api_keep() {
 	}
 }
 
-# next_registry: once the file "up" is there, another one takes the first one's place; then "go" is there
+# next_registry: when the file "up" appears, replace the registry by another one, then make the file "go"
 next_registry() {
 	rm -f "$WORK/up" "$WORK/go"
 	(
@@ -51,7 +50,7 @@ next_registry() {
 	NEXT=$!
 }
 
-# with_a_restart: the scene in $WORK, and the next registry in it
+# with_a_restart: play the scene in $WORK, and replace the registry during it
 with_a_restart() {
 	local scene
 	scene=$(declare -f scene)
@@ -91,7 +90,7 @@ scene_restart() {
 	}
 }
 
-# What the program frees another has attached; it goes on, and ends.
+# The program frees a buffer that another process has attached, then continues and exits.
 scene_deferred() {
 	preloaded GPUSHARE_NAME=mine "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 touch=up await=go drop=a \
 		make=b,alloc,700Ki fill=b,3 drop=b make=c,pool,700Ki drop=c exit=7

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154
-# The scenes of each.bash in which a tool's calls fail, in its own process. Its code is the API's, linked
-# into it.
+# The scenes of each.bash in which a tool's own calls fail. The API's code is linked into the tool.
 
-# Numbers, and what is made wide by them, differ from run to run.
+# Replace numbers and column widths, which differ from run to run.
 numberless() {
 	sed -E 's/[0-9]+/N/g; s/ +/ /g' "$1"
 }
 
-# Words of the system's that it may do without.
+# If one of these calls fails, the tool may leave out what the call tells.
 is_decoration() {
 	[[ $1 =~ ^(getpwuid|getgrgid|localtime_r|sched_getaffinity)@ ]]
 }
 
-# tool PROGRAM WORD...: what it leaves is a whole file, or none and one sentence. before and after are
-# what is done about each run, without a fault; `after` says what came of it.
+# tool PROGRAM WORD...: the tool must leave a whole file, or no file and a message. before() and after() run around
+# each run, without a fault; after() prints the result.
 tool() {
 	OF=$1
 	WORDS=("${@:2}")
@@ -56,7 +55,7 @@ tool() {
 		*) echo "exit code $code"; return 1 ;;
 		esac
 	}
-	# whoever ends at once gives nothing back by itself
+	# a tool exits at once and releases nothing itself, so only the registry is checked
 	nothing_left() {
 		registry_is_as_before
 	}
@@ -104,7 +103,7 @@ scene_diff() {
 	}
 }
 
-# What it says that it has put there is there.
+# If the tool reports success, the buffer must have the new contents.
 scene_put() {
 	tool gpushare,gpushare-attach "$BUILD/gpushare" put new.bytes othervmm --offset 5
 	before() {
@@ -173,7 +172,7 @@ scene_rm() {
 	}
 }
 
-# Of one who publishes.
+# Attach a buffer whose owner publishes.
 followed() {
 	attach_tool "$@"
 	ALL_THE_SAME='^fds\.2@.*=s17$' # that its owner is gone is how it ends
@@ -191,7 +190,7 @@ scene_watch() {
 	SAYS_WHAT_FAILS=1 # which of the notices is the first
 }
 
-# It becomes the program, which is as without us.
+# The tool executes the program, which must behave as without the preload.
 scene_run() {
 	verb run --name w%i -- "$BIN/drv_linked" init make=a,alloc,700Ki fill=a,3 byte=a,4 drop=a exit=7
 	judge() {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Runs every fuzzer, each on a copy of its corpus: tests/fuzz/run.sh SECONDS [FUZZER]
-# SECONDS: of one; "share": so that all of them, a core each, take a minute; "build": none. What is found is left in
-# build-fuzz/found; put it into tests/fuzz/corpus/<fuzzer>, where it is a test of `make check`.
-# FUZZ_KEEP=1: then what is new goes into the corpus, as few inputs as reach as far.
+# SECONDS: the time of each fuzzer. "share": all of them, one per core, take a minute together. "build": only build.
+# Inputs that fail are left in build-fuzz/found. Put them into tests/fuzz/corpus/<fuzzer>; `make check` then tests them.
+# FUZZ_KEEP=1: add the new inputs to the corpus, and reduce it to the fewest inputs with the same coverage.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 seconds=$1
@@ -34,7 +34,7 @@ jobs=$(nproc)
 [ "$seconds" != share ] || seconds=$((60 * jobs / ${#fuzzers[@]}))
 mkdir -p "$build/found"
 
-# fuzz NAME: its words to $probe/NAME.log, its end to $probe/NAME.rc
+# fuzz NAME: run that fuzzer; its output is in $probe/NAME.log, its exit code in $probe/NAME.rc
 fuzz() {
 	local corpus=tests/fuzz/corpus/$1 more=()
 	mkdir -p "$probe/$1" "$corpus"
@@ -59,7 +59,7 @@ tell() {
 	fi
 }
 
-# As few inputs as reach as far as all.
+# Replace the corpus by the fewest inputs that have the coverage of all.
 keep() {
 	local corpus=tests/fuzz/corpus/$1
 	mkdir -p "$probe/$1.least"

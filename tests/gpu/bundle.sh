@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Packs what a run on another GPU host needs into $BUILD/bundle: started there as `./run [OUT_DIR]`.
-# The host needs an NVIDIA driver, glibc 2.36 or later, bash and the usual tools, nothing else.
-# GPUSHARE_BUNDLE_SIM=1: with the simulated driver in place of the toolkit's runtime, to try the scripts.
+# That host needs only an NVIDIA driver, glibc 2.36 or later, bash and the usual tools.
+# GPUSHARE_BUNDLE_SIM=1: pack the simulated driver instead of the toolkit's runtime, to try the scripts.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -34,8 +34,8 @@ ln -s libgpushare.so.0 "$bundle/build/libgpushare.so" # what a test links there
 find "$BUILD/tests" -maxdepth 1 -name 'contract_*' -type f -exec cp {} "$bundle/build/tests/" \;
 find "$BUILD/tests/bin" -maxdepth 1 -type f -exec cp {} "$bundle/build/tests/bin/" \;
 cp -r tests/e2e "$bundle/tests/"
-# What looks at built files or the source tree with a developer's tools, or needs the simulated
-# driver's faults.
+# Leave out tests that look at built files or sources with a developer's tools, or that need the simulated driver's
+# faults.
 rm -rf "$bundle"/tests/e2e/{elf,faults_sim,install,deb,manual,units,coverage}.bats
 cp tests/run "$bundle/tests/"
 cp -r tests/bench "$bundle/tests/"
@@ -56,14 +56,14 @@ cp "$(command -v jq)" "$bundle/bin/"
 for name in libjq libonig; do
 	cp "$(loaded "$(command -v jq)" $name)" "$bundle/lib/"
 done
-# Tests of the preload order, where these are installed here.
+# Libraries for the tests of the preload order, if they are installed here.
 mkdir "$bundle/lib/faketime"
 for name in libjemalloc.so.2 faketime/libfaketime.so.1 faketime/libfaketimeMT.so.1; do
 	for file in /usr/lib/*-linux-gnu/"$name"; do
 		[ ! -e "$file" ] || cp -L "$file" "$bundle/lib/$name"
 	done
 done
-# The Vulkan loader: drivers bring their part of Vulkan, and not always that.
+# The Vulkan loader: a driver always brings its own part of Vulkan, but not always the loader.
 for file in /usr/lib/*-linux-gnu/libvulkan.so.1; do
 	[ ! -e "$file" ] || cp -L "$file" "$bundle/lib/"
 done

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The same bytes as a PyTorch tensor on the GPU, in a new process.
 
-save FILE BYTES: so many bytes of 90, as torch.save leaves them; load FILE: by torch.load; attach NAME
-LIBRARY: out of the buffer of that name. The last two print ms: until PyTorch had a context, until the
-tensor was there, and what it adds up to.
+save FILE BYTES: write that many bytes of value 90 with torch.save. load FILE: read them with torch.load.
+attach NAME LIBRARY: take them from the buffer of that name. The last two print the ms until PyTorch had a context,
+the ms until the tensor was on the GPU, and the tensor's sum.
 """
 import ctypes
 import sys
@@ -16,7 +16,7 @@ torch = need("torch")
 
 
 class Attached:
-    """What the C library has mapped, as the array interface tells it."""
+    """The C library's mapping of a buffer, described by the CUDA array interface."""
 
     def __init__(self, name, library):
         lib = ctypes.CDLL(library)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plain CuPy: an array with known bytes, where it lies, and whether somebody changes it."""
+"""Plain CuPy: makes an array with known bytes, prints its address, and reports whether somebody changes it."""
 import signal
 import sys
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What frameworks take to bring their own array to a file: torch|cupy FILE BYTES, printed in GB/s."""
+"""How fast frameworks write their own array to a file: torch|cupy FILE BYTES. Prints GB/s."""
 import sys
 import time
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# One program bare, preloaded, with its allocations named, and with them named and mapped (`vmm`):
+# Runs one program bare, preloaded, with its allocations named, and with them named and mapped (`vmm`):
 #   tests/gpu/matrix.sh DIR ROW SECONDS RECORDS RULE COMMAND...
-# DIR/ROW.row gets its line of the table, DIR/ROW.log what there is to say of it.
-# RECORDS: how many allocations the registry must have been told of: N or more, `none`, or `all`,
-# which is what the program itself says ("allocations: N"). A program that exits 77 is skipped, with its
-# words. GPUSHARE_MATRIX_LABEL is what the table calls it; GPUSHARE_MATRIX_UNTIL (seconds of the
-# epoch) is when it must be over; GPUSHARE_MATRIX_WAYS is which of "bare shim named vmm" it is run: bare is
-# what the others are compared with, and always is.
+# Writes the program's line of the table to DIR/ROW.row, and the details to DIR/ROW.log.
+# RECORDS: how many allocations the registry must have recorded: a number for that many or more, `none`, or `all`: as
+# many as the program itself prints ("allocations: N"). If the program exits with 77, its row is skipped, with the
+# program's reason. GPUSHARE_MATRIX_LABEL is the program's name in the table. GPUSHARE_MATRIX_UNTIL is the latest end,
+# in seconds of the epoch. GPUSHARE_MATRIX_WAYS lists the runs, of "bare shim named vmm". The bare run always takes
+# place, because the others are compared with it.
 set -u
 dir=$1 row=$2 seconds=$3 want=$4 rule=$5
 shift 5
@@ -31,7 +31,7 @@ finish() {
 }
 trap finish EXIT
 
-# run MODE [VARIABLE=VALUE...]: output and exit code in $scratch/MODE.*; without time left, nothing
+# run MODE [VARIABLE=VALUE...]: run the command; output and exit code are in $scratch/MODE.*. Without time left, don't.
 run() {
 	local mode=$1 began=$EPOCHREALTIME code=0 left=$((until - EPOCHSECONDS))
 	shift
@@ -44,7 +44,7 @@ run() {
 	awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f\n", b - a }' >"$scratch/$mode.took"
 }
 
-# say CELL...: the row
+# say CELL...: write the row
 say() {
 	local cell line='|'
 	for cell; do line+=" $cell |"; done
@@ -52,14 +52,14 @@ say() {
 	echo "$label: ${*:2}"
 }
 
-# preloaded MODE [RULE]: run it so, in a registry of its own; what becomes of the rule is in $scratch/MODE.log
+# preloaded MODE [RULE]: run it preloaded, with a registry of its own; $scratch/MODE.log tells what the rule did
 preloaded() {
 	: >"$scratch/$1.log"
 	run "$1" "LD_PRELOAD=$build/libgpushare_shim.so${LD_PRELOAD:+:$LD_PRELOAD}" "GPUSHARE_DIR=$scratch/r.$1" \
 		${2:+"GPUSHARE_NAME=$2" "GPUSHARE_LOG=$scratch/$1.log"}
 }
 
-# judge MODE: "same", or how it differs from the bare run; "-": it was not to be run
+# judge MODE: print "same", or how the run differs from the bare one, or "-" for a mode that is not run
 judge() {
 	local code
 	if [[ $ways != *" $1 "* ]]; then
@@ -81,7 +81,7 @@ judge() {
 	fi
 }
 
-# judge_records MODE: how many, and how many of them are still there or not what the rule asks for
+# judge_records MODE: print the number of records, and whether some are left, missing, or not mapped as the rule asks
 judge_records() {
 	local shared left ordinary wanted=$want
 	if [ ! -f "$scratch/$1.code" ]; then
@@ -107,7 +107,7 @@ judge_records() {
 	[ "$ordinary" = 0 ] || printf ' (%s not mapped)' "$ordinary"
 }
 
-# A process's names go when it does, which the registry notices a moment later.
+# Print how many names are left. A process's names end with it, but the registry notices its end a moment later.
 left_over() {
 	local tries=0 left=0
 	while [ $((tries += 1)) -le 20 ]; do
@@ -118,7 +118,7 @@ left_over() {
 	echo "${left:-0}"
 }
 
-# What there is to read when something is not as it should be: the run, and what differs.
+# Write the log for a reader who looks into a failure: the runs, and what differs.
 report() {
 	local mode
 	{

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What the Python programs of the matrix share: being skipped, and a checksum."""
+"""Common code of the matrix's Python programs: skipping, and a checksum."""
 import hashlib
 import importlib
 import sys
 
 
 def need(*names):
-    """The modules; without one of them the program is skipped, and says why."""
+    """Import the modules. If one is missing, the program is skipped, with the reason."""
     found = []
     for name in names:
         try:
@@ -22,5 +22,5 @@ def skip(why):
 
 
 def checksum(array):
-    """Of an array on the host: every bit counts."""
+    """A checksum of an array on the host, in which every bit counts."""
     return hashlib.sha256(array.tobytes()).hexdigest()[:16]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plain CuPy with the pool that the argument names: products, FFT, sorting, memory that comes and goes."""
+"""Plain CuPy with the pool that the argument names: products, FFT, sorting, and memory that is freed and reused."""
 import sys
 
 from matrix_check import checksum, need

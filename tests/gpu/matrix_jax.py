@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plain JAX: its memory taken at once or as it grows; training, and whole numbers."""
+"""Plain JAX, with its memory allocated at once or as it grows: training, and arithmetic of whole numbers."""
 import os
 import sys
 
@@ -32,7 +32,7 @@ def step(w):
 for _ in range(20):
     weights = step(weights)
 for array in weights:
-    # XLA chooses a kernel by how fast it was just now: the last bits may differ.
+    # XLA chooses a kernel by a timing, so the last bits may differ between runs.
     print("weights:", f"{float(jnp.abs(array).mean()):.3f}")
 whole = jnp.arange(1 << 20, dtype=jnp.int32)
 print("whole numbers:", checksum(numpy.asarray(jnp.cumsum(whole * 7 + 3) ^ whole)))

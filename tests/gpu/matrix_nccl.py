@@ -9,7 +9,7 @@ RANKS = 2
 
 
 def rank_main(rank, folder):
-    """One rank: its output goes to a file, for the ranks' words would mix."""
+    """One rank. Its output is in a file, so that the ranks' outputs don't mix."""
     import torch
     import torch.distributed as distributed
 

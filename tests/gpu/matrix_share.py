@@ -6,7 +6,7 @@ SIZES = (1000, 1 << 20, 5 << 20)
 
 
 def other(tensors, answers):
-    """In the other process: what is there, and twice that from now on."""
+    """Runs in the other process: sends each tensor's checksum, and doubles its values."""
     for _ in SIZES:
         tensor = tensors.get()
         seen = checksum(tensor.cpu().numpy())

@@ -67,7 +67,7 @@ def train():
 
 
 def churn():
-    """Segments come and go, and hold what was written."""
+    """Allocate and free segments, and check that they hold what was written."""
     wrong = 0
     for turn in range(10):
         held = [torch.full((size,), turn, dtype=torch.uint8, device="cuda")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch's own queue of CUDA tensors: how long from put() to get() in another process, in us.
+"""PyTorch's own queue of CUDA tensors: the time from put() to get() in another process, in us.
 
 order_torch.py COUNT prints the median and the 99th percentile.
 """

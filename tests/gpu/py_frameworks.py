@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Buffers under one framework: attached, stored into, shared, let go. The other process has none.
+"""Buffers under one framework: attached, stored into, shared, released. The other process has no framework.
 
-py_frameworks.py FRAMEWORK: torch, cupy, jax, numba or numpy. Exit code 77: it is not here.
+py_frameworks.py FRAMEWORK: torch, cupy, jax, numba or numpy. Exit code 77: the framework is not installed.
 """
 import array
 import gc
@@ -60,7 +60,7 @@ class Torch:
         self.streams()
 
     def streams(self):
-        """What one stream still writes, another one sees."""
+        """One stream still writes; a consumer on another stream sees the result."""
         torch = self.torch
         for told in (False, True):
             with gpushare.alloc("py/late", (COUNT,), "float32") as buffer:
@@ -184,7 +184,7 @@ FRAMEWORKS = {"torch": Torch, "cupy": Cupy, "jax": Jax, "numba": Numba, "numpy":
 
 
 def consume(name):
-    """In the process that has the framework."""
+    """Runs in the process that has the framework."""
     try:
         it = FRAMEWORKS[name]()
     except Exception as error:  # whatever keeps it from working
@@ -216,7 +216,7 @@ def consume(name):
 
 
 def produce(name):
-    """In the process that has nothing but gpushare."""
+    """Runs in the process that has only gpushare."""
     values = array.array("f", range(COUNT))
     made = gpushare.alloc("py/in", (COUNT // 4, 4), "float32", unified=name == "numpy")
     made.write(values)

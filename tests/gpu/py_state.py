@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""N processes with a model of BYTES each: from one shared state dict, and each from a file of its own.
+"""N processes with a model of BYTES each, loaded from one shared state dict, or by each from a file of its own.
 
-py_state.py measure N BYTES FILE   one line a way: "own|shared", GPU bytes that the N took, then medians of
-                                   ms: until PyTorch had a context, until the weights were there, until the
-                                   first forward pass was done; and the largest of the last
-py_state.py replace ROUNDS         a kept state dict is replaced in place, again and again, while another process
-                                   attaches it: how often it did, and how many of them it saw; none is mixed
-Exit code 77: PyTorch is not here, or the GPU has no room.
+py_state.py measure N BYTES FILE   prints a line for each of the two ways: "own|shared", the GPU bytes of all N, then
+                                   medians in ms: until PyTorch had a context, until the weights were loaded, until
+                                   the first forward pass was done; and the largest of the last times
+py_state.py replace ROUNDS         replaces a kept state dict in place again and again, while another process attaches
+                                   it; prints how often it attached, and how many state dicts it saw. None is mixed.
+Exit code 77: PyTorch is not installed, or the GPU has no room.
 """
 import json
 import pathlib
@@ -25,7 +25,7 @@ WIDTH = 8192
 
 
 def model(size, device):
-    """Layers of 128 MiB in half precision, as many as that makes, and small ones between them."""
+    """A model of `size` bytes: layers of 128 MiB in half precision, with small ones between them."""
     layers = []
     for _ in range(max(size // (WIDTH * WIDTH * 2), 1)):
         layers += [torch.nn.Linear(WIDTH, WIDTH, bias=False, device=device, dtype=torch.float16),
@@ -38,7 +38,7 @@ def ms(since):
 
 
 def one(way, where, size):
-    """A process of the N: says its times, stays until it is told to end."""
+    """One of the N processes: prints its times, and stays until its input ends it."""
     torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
     said = {"context": ms(began)}
@@ -66,7 +66,7 @@ def used():
 
 
 def run(way, count, where, size):
-    """Start the N at once; what they took, and what they said."""
+    """Start the N processes at once. Returns the GPU memory that they took, and what they printed."""
     before = used()
     started = [subprocess.Popen([sys.executable, __file__, way, str(where), str(size)], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, text=True) for _ in range(count)]
@@ -115,13 +115,13 @@ def measure(count, size, file):
 
 
 def kept(value):
-    """Parameters in buffers of their own and in the packed one, and some that the next has not."""
+    """Parameters in buffers of their own and in the packed one, and some that the next state dict lacks."""
     sizes = {"big0": 1 << 19, "big1": 1 << 20, "small0": 3, "small1": 300, f"only{value % 3}": 7, f"only-big{value % 3}": 1 << 19}
     return {key: torch.full((size,), float(value), device="cuda") for key, size in sizes.items()}
 
 
 def look():
-    """Attach until the one below zero is there: each is of one value and whole."""
+    """Attach until the state dict of negative values appears. Each state dict must be whole and of one value."""
     last, seen, attached = 0.0, set(), 0
     while last >= 0:
         found = gpushare.torch.attach_state_dict("replaced", wait=60)

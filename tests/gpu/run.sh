@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Everything that only a GPU can show: tests/gpu/run.sh [OUT_DIR [PART...]] writes OUT_DIR/RESULTS.md.
+# Runs everything that needs a GPU: tests/gpu/run.sh [OUT_DIR [PART...]] writes OUT_DIR/RESULTS.md.
 #   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
 #   measure   rates and costs, and their targets
-#   attach    what attaching, naming and having again cost
-#   host      what the CPU's own loads and stores cost          dump               8 GiB to memory, tmpfs and disk
+#   attach    the cost of attaching, naming and attaching again
+#   host      the cost of the CPU's own loads and stores        dump               8 GiB to memory, tmpfs and disk
 #   python    the Python package under frameworks; one state dict for many processes
 #   order     publish and acquire between processes
-#   matrix    programs bare, preloaded, all named, all mapped    bench              what the preload costs; the registry beside others
-# Without a PART all of them, the long ones last: a run that is cut short has the figures by then.
-# GPUSHARE_GPU_APPEND=1 adds to OUT_DIR/RESULTS.md: a further visit to the same machine.
+#   matrix    programs bare, preloaded, all named, all mapped
+#   bench     the preload's cost; the registry beside other servers
+# Without a PART it runs all parts, the long ones last, so that a run that is cut short has the figures.
+# GPUSHARE_GPU_APPEND=1 adds to OUT_DIR/RESULTS.md, for another visit to the same machine.
 # GPUSHARE_BUNDLE_SIM=1 runs the script on the simulated driver, to try the script itself.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -34,7 +35,7 @@ scratch=$(mktemp -d /tmp/gpushare-gpu.XXXXXX)
 shm=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)/gpushare-gpu.XXXXXX")
 export GPUSHARE_DIR=$scratch/registry
 
-# Containers have the driver's own part of Vulkan beside its libraries, where the loader does not look.
+# In containers the driver's Vulkan manifest lies beside the driver's libraries, where the Vulkan loader does not look.
 find_vulkan() {
 	local library file
 	[ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] || return 0

@@ -6,7 +6,7 @@ set -u
 BUILD=$(mkdir -p "${BUILD:-build}/tests/lib" && cd "${BUILD:-build}" && pwd) || exit 1
 lib=$BUILD/tests/lib
 
-# bring PACKAGE VERSION FILE
+# bring PACKAGE VERSION FILE: download the package and keep this file of it, with its licence
 bring() {
 	local scratch wheel
 	[ ! -f "$lib/$3" ] || return 0

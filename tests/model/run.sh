@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Checks session.pml with spin, then that each part left out (BREAK_*) is caught by the claim it is for.
-# MODEL_SECONDS (80): so long at most the whole model is searched; MODEL_MB (1500): in so much memory.
-# MODEL_FLAGS: a larger one, e.g. "-DCRASHES=2 -DCUTS=1 -DLAST=4".
+# Checks session.pml with spin. Then leaves out one part after another (BREAK_*); the claim for that part must fail.
+# MODEL_SECONDS (80): the longest search of the whole model, in seconds; MODEL_MB (1500): its memory.
+# MODEL_FLAGS: the flags of a larger model, e.g. "-DCRASHES=2 -DCUTS=1 -DLAST=4".
 set -u
 cd "$(dirname "$0")" || exit 1
 passed=0 failed=0
@@ -16,7 +16,7 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 cd "$temp" || exit 1
 
-# build FLAGS...: ./pan; -DBFS, -DCOLLAPSE and -O are the compiler's, the other flags the model's
+# build FLAGS...: build ./pan. -DBFS, -DCOLLAPSE and -O are flags for the compiler, the others for the model.
 build() {
 	local -a mine=() theirs=()
 	for word in "$@"; do
@@ -29,10 +29,10 @@ build() {
 whole() {
 	local states
 	read -ra flags <<<"${MODEL_FLAGS:--DCRASHES=1 -DCUTS=0 -DLAST=2}"
-	# All states of the usual one are 400 MB: it is half as fast again where they are not compressed.
+	# All states of the default model need 400 MB. It is not compressed, because that makes it half as fast again.
 	[ -z "${MODEL_FLAGS:-}" ] || flags+=(-DCOLLAPSE)
 	build "${flags[@]}" -O2 || return
-	# -E: that a client has nothing to do is no fault; -m: how deep
+	# -E: a client with nothing to do is no fault; -m: the search depth
 	timeout -s INT -k 10 "${MODEL_SECONDS:-80}" ./pan -E -m200000 -w22 >pan.log 2>&1
 	states=$(sed -n 's/^ *\([0-9][0-9]*\) states, stored.*/\1/p; s/^Depth=.*States= *\([0-9.e+]*\) .*/\1/p' pan.log | tail -n 1)
 	if grep -q '^pan:.*\(assertion violated\|invalid\)' pan.log; then
@@ -51,8 +51,8 @@ whole() {
 	fi
 }
 
-# broken PART CUTS LAST CLAIM: without that part the assertion that holds CLAIM must fail; the shortest way first
-# (found within seconds: the compiler would take longer to make it fast)
+# broken PART CUTS LAST CLAIM: without that part, the assertion that holds CLAIM must fail. The search is breadth-first
+# and finds the failure within seconds, so pan is built without optimization, which would take longer.
 broken() {
 	build -DCRASHES=1 "-DCUTS=$2" "-DLAST=$3" "-DBREAK_$1" -DBFS -DCOLLAPSE -O0 || return
 	timeout -s INT -k 10 $((3 * ${MODEL_SECONDS:-80} / 2)) ./pan -E -w22 >pan.log 2>&1

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Seeded faults: what share of them do the tests find? mutants.py [--folder registry] [--count 60] [--seed 18]
-[--first N] [--list] makes one ordinary mistake at a time in a copy of the tree (a comparison, a sign, a condition, a
-constant, a call left out), builds it and runs the tests, nearest ones first, until one fails. The last line says how
-many faults were found. The same seed on the same tree gives the same faults; one that does not compile is replaced by
-the next one of the draw."""
+"""Measures what share of seeded faults the tests find: mutants.py [--folder registry] [--count 60] [--seed 18]
+[--first N] [--list]. It makes one ordinary mistake at a time in a copy of the tree (a comparison, a sign, a condition,
+a constant, a call left out). Then it builds the copy and runs the tests, nearest ones first, until one fails. The last
+line says how many faults were found. The same seed on the same tree gives the same faults. If a fault does not compile,
+the next one of the draw takes its place."""
 import argparse
 import random
 import re
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# pattern in a line of code, what stands there instead
+# pattern in a line of code, its replacement
 SWAPS = [
     (r"(?<=[\w)\]] )<(?= [\w(])", "<="),
     (r"(?<=[\w)\]] )>(?= [\w(])", ">="),
@@ -36,7 +36,7 @@ CALL = re.compile(r"^\t+(?!return\b)[a-z_]\w*\([^;{}]*\);$")  # a statement that
 
 
 def code_lines(path):
-    """Numbers and texts of lines that hold code: no comment, no directive, no table of an X-macro."""
+    """The numbers and texts of lines with code: not of comments, directives or tables of X-macros."""
     comment = False
     for number, line in enumerate(path.read_text().split("\n")):
         begins, ends = "/*" in line, "*/" in line
@@ -69,13 +69,13 @@ def build(copy):
 
 
 def stages(path):
-    """Filters for tests/run: those named after the file, the registry's unit tests, end to end, everything."""
+    """Filters for tests/run, in order: tests named after the file, the registry's unit tests, end-to-end tests, all."""
     words = [f"unit_{path.stem}", f"{path.stem}.bats"]
     return [words, ["/unit_"], [".bats"], ["/contract_"]]
 
 
 def finder(copy, path):
-    """The test that failed, or None."""
+    """Run the tests; return the one that failed, or None."""
     for filters in stages(path):
         done = run(["tests/run", "--said", *filters], copy, 1800)
         if done is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests share: the package from the tree, other processes, and a device array of nobody's."""
+"""Common code of the tests: the package from the tree, other processes, and a device array of no framework."""
 import ast
 import ctypes
 import os
@@ -28,7 +28,7 @@ needs_sim = unittest.skipUnless(is_simulated, "needs the simulated driver, whose
 
 
 class Child:
-    """Another process with `code`; it says lines, and goes on when it is told to: line = input()."""
+    """Another process that runs `code`. It prints lines, and waits for lines from the test by line = input()."""
 
     def __init__(self, code, *arguments, path=()):
         before = "import sys; sys.path[:0] = %r\nimport gpushare\n" % [*map(str, path), str(SOURCE)]
@@ -47,7 +47,7 @@ class Child:
         self.process.stdin.flush()
 
     def end(self):
-        """Its exit code and what else it said."""
+        """End the process. Returns its exit code and the rest of its output."""
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, err
 
@@ -66,7 +66,7 @@ class Child:
 
 
 class Onlooker(Child):
-    """Another process that tells which names there are, and their tags' keys."""
+    """Another process that reports the names that exist, and the keys of their tags."""
 
     def __init__(self):
         super().__init__("""
@@ -81,7 +81,7 @@ class Onlooker(Child):
 
 
 class Memory:
-    """Device memory as another library's array has it: by the CUDA array interface alone."""
+    """Device memory as an array of another library that has only the CUDA array interface."""
 
     driver = None
 
@@ -104,7 +104,7 @@ class Memory:
 
 
 class Case(unittest.TestCase):
-    """Each test ends with no name left."""
+    """Each test must end with no name left."""
 
     maxDiff = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""_abi.py is what the header says: as it is generated, and as a C compiler lays it out."""
+"""_abi.py agrees with the header: with what the generator makes of it, and with a C compiler's layout."""
 import ctypes
 import importlib.util
 import os
@@ -81,7 +81,7 @@ class Abi(unittest.TestCase):
                 ctypes.c_size_t: "size_t", ctypes.c_int32: "int", ctypes.c_uint32: "uint32_t"}[kind]
 
     def compiled(self, body, *flags):
-        """What a program of these lines prints."""
+        """Compile a program of these lines, and return what it prints."""
         with tempfile.TemporaryDirectory() as folder:
             source, program = pathlib.Path(folder) / "p.c", pathlib.Path(folder) / "p"
             source.write_text('#include <stdio.h>\n#include <stddef.h>\n#include "gpushare.h"\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What other libraries see: DLPack, the CUDA array interface, the array interface, the buffer protocol."""
+"""What other libraries see of a buffer: DLPack, the CUDA array interface, the array interface, the buffer protocol."""
 import ctypes
 import gc
 import sys
@@ -16,7 +16,7 @@ def told(capsule):
 
 
 class Consumer:
-    """Takes a capsule as the protocol says: renames it, and calls the deleter in the end."""
+    """Consumes a capsule as DLPack requires: renames it, and calls its deleter at the end."""
 
     NAMES = {_dlpack.PLAIN: b"used_dltensor", _dlpack.VERSIONED: b"used_dltensor_versioned"}
 
@@ -144,7 +144,7 @@ class DLPack(Case):
                 self.assertEqual(self.attachers("x"), 1)
                 consumer.end()
             self.assertEqual(self.attachers("x"), 0)
-            # nor does one that nobody took keep anything
+            # a capsule that no consumer took keeps nothing either
             b = gpushare.attach("x")
             capsule = b.__dlpack__()
             del b
@@ -194,7 +194,7 @@ class DLPack(Case):
     @needs_numpy
     @needs_numpy
     def test_numpy_takes_nothing_else_for_an_array(self):
-        """It would make an array of one object of it."""
+        """Without __array__(), NumPy would make an array that holds the buffer object."""
         for made in ({}, {"vmm": True}):
             with gpushare.alloc("x", (2, 3), "float32", **made) as b:
                 for ask in (numpy.asarray, numpy.array, lambda a: numpy.zeros(6) + a, lambda a: a.view().__array__()):

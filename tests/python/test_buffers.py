@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Names, copies, maps, mirrors: what the C API does, as Python says it."""
+"""Names, copies, maps, mirrors: the C API's behaviour in its Python form."""
 import io
 import os
 import pickle
@@ -110,7 +110,7 @@ class Names(Case):
             self.assertEqual(gpushare.attach("s").shape, ())
 
     def tag_by_c(self, name, **tags):
-        """As a program does that calls the library itself, which checks no layout."""
+        """Set tags like a program that calls the library directly: the library checks no layout."""
         gpushare._buffer.set_tags(gpushare._session.session_of().handle, name, tags)
 
     def test_tags_are_read_as_the_tools_read_them(self):

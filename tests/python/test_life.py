@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ends: of interpreters, of forked children, of processes that are killed."""
+"""The ends of interpreters, of forked children, and of processes that are killed."""
 import os
 import unittest
 
@@ -55,7 +55,7 @@ class Exits(Case):
 
 class Forks(Case):
     def child(self, work):
-        """What `work` says in a forked child."""
+        """Run `work` in a forked child, and return its output."""
         read, write = os.pipe()
         pid = os.fork()
         if not pid:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Publish and acquire, named events, notices: where the library has them, else what it says."""
+"""Publish and acquire, named events and notices; without them in the library, its error."""
 import time
 import unittest
 

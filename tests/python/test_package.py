@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The wheel and the sdist: reproducible, whole, and installed where there is no index."""
+"""The wheel and the sdist: reproducible, complete, and installable without a package index."""
 import hashlib
 import os
 import pathlib

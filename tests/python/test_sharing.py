@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Arrays of other libraries that are shared: by the CUDA array interface, by DLPack, refused."""
+"""Sharing arrays of other libraries: by the CUDA array interface, by DLPack, and refusals."""
 import ctypes
 import gc
 import unittest
@@ -92,7 +92,7 @@ class Sharing(Case):
             with self.assertRaisesRegex(error, words):
                 gpushare.share("x", array)
             self.assertEqual(self.names(), [])
-        # these are contiguous, however it is written
+        # these are contiguous: the stride of a dimension of size 1 doesn't matter
         for told_ in ({"shape": (1, 4), "strides": (99, 1)}, {"shape": (4, 1), "strides": (1, 7)},
                       {"shape": (2, 2), "strides": (2, 1)}, {"shape": ()}):
             with gpushare.share("x", like(**told_)) as b:

@@ -147,7 +147,7 @@ class Torch(Case):
         second.close()
 
     def test_the_driver_fails_on_the_way(self):
-        """Nothing is left of what was being shared or attached, and the next try does it."""
+        """Nothing is left of the share or attach that failed, and the next attempt succeeds."""
         code = """
             import os, numpy, torch
             os.environ["GPUSHARE_SIM_FAIL"] = sys.argv[2]
@@ -252,7 +252,7 @@ class Torch(Case):
         self.until(lambda: not self.names(), "all gone")
 
     def test_kept_sets_that_are_replaced_are_never_mixed(self):
-        """Each comes in place of the one before, name by name: who attaches meanwhile has one of them."""
+        """Each state dict replaces the one before, name by name. An attacher always gets exactly one of them."""
         writer = """
             import numpy, torch
             def state(value):

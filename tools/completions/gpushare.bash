@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Completion of gpushare, gpushare-attach and gpushare-registry for bash. What there is to say is asked of the programs
-# themselves: see tools/verb_complete.c.
+# Completion of gpushare, gpushare-attach and gpushare-registry for bash. The programs themselves print the candidates:
+# see tools/verb_complete.c.
 
-# bash splits words at the characters of COMP_WORDBREAKS, such as the ':' and '=' of a rule: words becomes
-# what the user typed, up to the cursor, and the last of them the one to complete.
+# Set `words` to what the user typed, up to the cursor; its last word is the one to complete. bash splits words at the
+# characters of COMP_WORDBREAKS, such as the ':' and '=' of a rule.
 _gpushare_join() {
 	local rest=$COMP_LINE word last='' i
 	words=()
@@ -19,14 +19,14 @@ _gpushare_join() {
 	done
 }
 
-# bash replaces only what follows the last break: replies lose what comes before it.
+# bash replaces only what follows the last break, so cut what comes before it from the replies.
 _gpushare_cut() {
 	local before=${words[-1]%"${COMP_WORDS[COMP_CWORD]}"}
 	[[ ${COMP_WORDS[COMP_CWORD]} != *[:=] ]] || before=${words[-1]}
 	[[ -z $before ]] || COMPREPLY=("${COMPREPLY[@]#"$before"}")
 }
 
-# The options that gpushare-attach tells of in its --help.
+# Print the options in gpushare-attach's --help.
 _gpushare_attach_options() {
 	"$1" --help 2>/dev/null | grep -o -- '\(^\|[ ,]\)--\{0,1\}[a-z][a-z0-9-]*' | tr -d ' ,'
 }
@@ -63,7 +63,7 @@ _gpushare_offer() {
 	done < <("$@" 2>/dev/null)
 }
 
-# _gpushare_values OPTION WORD: what gpushare-attach's options take; false: it is none of those
+# _gpushare_values OPTION WORD: offer the values of one of gpushare-attach's options; false if OPTION has no list
 _gpushare_values() {
 	case $1 in
 	--format | --dtype) mapfile -t COMPREPLY < <(compgen -W "$(gpushare-attach --complete "$1" 2>/dev/null)" -- "$2") ;;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # make install, uninstall, man, deb. Included by the Makefile.
-# Where things go: GNU's directory variables, in capitals or, as GNU has them, in small letters.
+# Install directories: GNU's variables, in capitals or in small letters, as GNU has them.
 PREFIX ?= $(or $(prefix),/usr/local)
 EXEC_PREFIX ?= $(or $(exec_prefix),$(PREFIX))
 BINDIR ?= $(or $(bindir),$(EXEC_PREFIX)/bin)
@@ -26,22 +26,22 @@ MAN8DIR = $(MANDIR)/man8
 SYSTEMUNITDIR = $(SYSTEMDDIR)/system
 USERUNITDIR = $(SYSTEMDDIR)/user
 
-# Where scdoc is missing the rest is installed all the same, and it is said.
+# Without scdoc, everything but the scdoc pages is installed, with a message.
 HAVE_SCDOC := $(shell command -v scdoc)
-# The manual: written in scdoc, and the calls' pages from the comments of gpushare.h.
+# The manual: pages written in scdoc, and pages of the calls, made from the comments of gpushare.h.
 CALLS := $(sort $(shell grep -oP '\bgpushare_[a-z_]+(?=\x28)' include/gpushare.h))
 PAGES := $(patsubst tools/man/%.scd,%,$(wildcard tools/man/*.scd))
 MAN := $(addprefix $(BUILD)/man/,$(if $(HAVE_SCDOC),$(PAGES)) gpushare.h.3 $(addsuffix .3,$(CALLS)))
-# The registry's configuration, with every key; nothing is installed where it would be read.
+# A sample of the registry's configuration, with every key. It is not installed where the registry reads it.
 CONF := $(BUILD)/registry.conf
-# A date that a second build has too: of the last commit, or of the header that has the version.
+# A date that doesn't change between builds: that of the last commit, or of the header with the version.
 ifndef SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y include/gpushare.h))
 endif
 export SOURCE_DATE_EPOCH
 
-# files_DIR: what is installed in $(DIR), *.in with its @WORDS@ replaced; mode_DIR: 644 unless it says.
-# own_dirs: those that nobody else has anything in.
+# files_DIR: the files to install in $(DIR); in *.in the @WORDS@ are replaced. mode_DIR: their mode, default 644.
+# own_dirs: directories that hold nothing of other packages.
 PLACES := BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR CMAKEDIR MAN1DIR MAN3DIR MAN5DIR MAN7DIR MAN8DIR SYSTEMUNITDIR \
 	USERUNITDIR TMPFILESDIR EXAMPLEDIR BASHCOMPDIR ZSHCOMPDIR
 own_dirs = $(EXAMPLEDIR) $(DOCDIR) $(CMAKEDIR)
@@ -64,7 +64,7 @@ files_BASHCOMPDIR := $(wildcard tools/completions/*.bash)
 files_ZSHCOMPDIR := $(wildcard tools/completions/_*)
 
 DEBDIR ?= $(BUILD)/deb
-# From the config files to the headers, so that the tree may be moved as a whole.
+# TO_*: relative paths from the CMake files to headers and libraries, so that the tree can be moved as a whole.
 SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|' \
 	-e 's|@VERSION@|$(VERSION)|; s|@TO_INCLUDEDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(INCLUDEDIR)')|' \
 	-e 's|@TO_LIBDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|'
@@ -85,7 +85,7 @@ $(CONF): tools/man/pages.py registry/state/limit.h registry/config.h
 man: $(MAN) $(CONF)
 	@:
 
-# put(DIR): its plain files, then those with words to replace
+# put(DIR): install the plain files of DIR, then those with words to replace
 define put
 	$(Q)install -d '$(DESTDIR)$($(1))'
 	$(if $(filter-out %.in,$(files_$(1))),$(Q)install -m $(or $(mode_$(1)),644) $(filter-out %.in,$(files_$(1))) '$(DESTDIR)$($(1))')
@@ -95,7 +95,7 @@ define put
 endef
 installable: $(PRODUCTS) $(MAN) $(CONF)
 	@:
-# Only copies: what was built already, from whatever flags.
+# Only copy what was already built, with any flags.
 install-files: $(MAN) $(CONF)
 	$(foreach place,$(PLACES),$(if $(files_$(place)),$(call put,$(place))))
 	$(Q)ln -sf libgpushare.so.0 '$(DESTDIR)$(LIBDIR)/libgpushare.so'
@@ -105,7 +105,7 @@ install: $(BUILD)/.checked
 	@$(MAKE) --no-print-directory install-files
 	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
 	@[ -n '$(DESTDIR)' ] || $(MAKE) --no-print-directory install-hint
-# The loader's folders, as ldconfig lists them.
+# Print a hint if LIBDIR is not among the loader's folders, which ldconfig lists.
 install-hint:
 	@PATH=$$PATH:/usr/sbin:/sbin ldconfig -vN 2>/dev/null | sed -n 's/^\(\/[^:]*\):.*/\1/p' | xargs -r realpath -m | \
 		grep -qxF "$$(realpath -m '$(LIBDIR)')" || echo "libgpushare.so.0 is where the loader does not look:" \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # make wheel        the Python package's wheel and sdist, in $(BUILD)/python: nothing is fetched
-# make python-abi   tell ctypes again what include/gpushare.h says
+# make python-abi   write the ctypes form of include/gpushare.h again
 wheel:
 	$(Q)rm -rf $(BUILD)/python
 	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 tools/python/backend.py $(BUILD)/python

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""As much of torch as gpushare.torch uses, with numpy over the simulated GPU's memory, for machines
-without PyTorch. What it can't show is shown with the real one, on a GPU."""
+"""The part of torch that gpushare.torch uses, made with numpy over the simulated GPU's memory, for machines without
+PyTorch. The tests in tests/gpu use the real torch on a GPU, for what this one can't show."""
 import ctypes
 
 import numpy
@@ -79,7 +79,7 @@ class Tensor:
 
 
 class _Managed:
-    """Ends a DLPack tensor when the last array of it has gone."""
+    """Frees a DLPack tensor when its last array has ended."""
 
     def __init__(self, capsule):
         name = _dlpack.PLAIN
@@ -125,7 +125,7 @@ class cuda:
 
 
 class Module:
-    """Parameters by name; nn.Module as far as it is used."""
+    """Parameters by name: the part of nn.Module that gpushare.torch uses."""
 
     def __init__(self, **states):
         self.states = states

@@ -6,8 +6,8 @@
     gpushare.share("activations", tensor)       # this process's tensor, under a name
     gpushare.alloc("frame", (480, 640), "float32", unified=True)
 
-Works from the installed libgpushare.so.0, by ctypes; GPUSHARE_LIBRARY names another file.
-Failures are exceptions, one for each status of the library, with its sentence.
+The package calls the installed libgpushare.so.0 through ctypes; GPUSHARE_LIBRARY names another file.
+A failed call raises the exception of its status, with the library's message.
 """
 from typing import Any, List
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The statuses' exceptions, and gpushare.torch, which is loaded when it is asked for."""
+    """The exception class of a status, or gpushare.torch, which is imported at its first use."""
     if name == "torch":
         import importlib
         return importlib.import_module(".torch", __name__)

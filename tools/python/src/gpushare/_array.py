@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bytes of a buffer as an array: element type, shape, and the protocols by which others take it."""
+"""Bytes of a buffer as an array: element type, shape, and the protocols by which other libraries use it."""
 import ctypes
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
@@ -11,7 +11,7 @@ _READ, _WRITE = _abi.ACCESSES["READ"][0], _abi.ACCESSES["WRITE"][0]
 
 
 class Array:
-    """A C-contiguous part of a buffer. Takes no copy, and keeps the buffer while it lives."""
+    """A C-contiguous part of a buffer. It makes no copy, and keeps the buffer while it lives."""
 
     _hold: _native.Hold
     _info: Info
@@ -29,7 +29,7 @@ class Array:
             raise _errors.of("E_RANGE", f"{shape} of {dtype.name} from offset {offset} run past the end of "
                                         f"'{info.name}', which has {info.size} bytes")
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str:
@@ -43,17 +43,17 @@ class Array:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Bytes per element."""
         return self._dtype.itemsize
 
     @property
     def ndim(self) -> int:
-        """How many dimensions."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many elements."""
+        """The number of elements."""
         return count(self.shape)
 
     @property
@@ -68,39 +68,43 @@ class Array:
 
     @property
     def handle(self) -> int:
-        """The library's struct gpushare_buffer, for calls of it that this package does not have."""
+        """The library's struct gpushare_buffer, for library calls that this package does not wrap."""
         return self._open().handle
 
     @property
     def device(self) -> int:
-        """CUDA ordinal in this process; -1 where it is attached without CUDA."""
+        """The device's CUDA ordinal in this process; -1 if the buffer is attached without CUDA."""
         return _native.library().gpushare_device(self.handle)
 
     @property
     def pointer(self) -> int:
-        """The device address of its first byte; 0 where it is attached without CUDA."""
+        """The device address of the array's first byte; 0 if the buffer is attached without CUDA."""
         base = _native.library().gpushare_pointer(self.handle)
         return base + self.offset if base else 0
 
     @property
     def read_only(self) -> bool:
-        """Mapped for reading alone in this process: a kernel's store would end the CUDA context."""
+        """True if this process maps the buffer read-only: a kernel's store would end the CUDA context."""
         return bool(_native.library().gpushare_is_read_only(self.handle))
 
     @property
     def unified(self) -> bool:
-        """The host's memory, at one address for the CPU and the GPU."""
+        """True for host memory with one address for the CPU and the GPU."""
         return self._info.backing == "host"
 
     def _open(self) -> _native.Hold:
         return self._hold
 
-    # Other looks at it.
+    # Views.
 
     def view(self, dtype: Optional[DTypeLike] = None, shape: Union[None, int, Sequence[int]] = None,
              offset: int = 0, *, promise_read_only: bool = False) -> "Array":
-        """The same memory otherwise: `offset` in bytes from here; without a shape one dimension of all
-        that is left. `promise_read_only`: consumers that can't be told "read-only" get it too."""
+        """The same memory with another element type, shape or start, `offset` bytes from this array's start.
+
+        Without `shape`, a view with another element type or an offset has one dimension, up to this array's
+        end. `promise_read_only`: DLPack consumers that can't be told "read-only" get a read-only buffer too.
+        The caller promises that they don't store into it.
+        """
         self._open()
         kind = self._dtype if dtype is None else dtype_of(dtype)
         if shape is None and not offset and (dtype is None or kind == self._dtype):
@@ -122,7 +126,7 @@ class Array:
 
     @property
     def cpu(self) -> "Array":
-        """Unified memory as an array of the CPU's, for those who ask DLPack where it lies."""
+        """Unified memory as a CPU array, for consumers that ask DLPack for the memory's device."""
         if not self.unified:
             raise _errors.of("E_NOT_SUPPORTED", f"'{self.name}' lies in the GPU's memory; map(), mirror() and "
                                                 f"read() are the CPU's ways to it")
@@ -131,7 +135,7 @@ class Array:
         return made
 
     def written_on(self, stream: Any) -> "Array":
-        """Say on which stream this process writes it, so that a consumer waits for that alone."""
+        """Say on which stream this process writes the memory, so that a consumer waits only for that stream."""
         self._written_on = _driver.stream_handle(stream)
         return self
 
@@ -144,9 +148,13 @@ class Array:
 
     def __dlpack__(self, *, stream: Any = None, max_version: Optional[Tuple[int, int]] = None,
                    dl_device: Optional[Tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
-        """A capsule. `stream`: -1, wait for nothing; else the consumer's (None, 1: the legacy default
-        one; 2: the thread's), which then sees what this process has written: its GPU work is waited
-        for, or that of written_on() is ordered before. For other processes' work there is acquire()."""
+        """A DLPack capsule.
+
+        `stream`: -1 waits for nothing. Other values name the consumer's stream: None and 1 the legacy default
+        stream, 2 the thread's. That stream then sees what this process has written: the call waits for this
+        process's GPU work, or orders the stream of written_on() before the consumer's. For other processes'
+        work, call acquire().
+        """
         place = self._place(dl_device)
         if copy:
             raise BufferError(f"'{self.name}' is there to be shared: let the consumer copy it")
@@ -193,7 +201,7 @@ class Array:
                           + ("" if self.unified else "; read() and mirror() copy it to the host"))
 
     def _exported(self) -> int:
-        """The handle, for who will have work of the GPU's on the memory: it is waited for at the end."""
+        """The handle, for a consumer that queues GPU work on the memory: releasing it waits for that work."""
         hold = self._open()
         device = _native.library().gpushare_device(hold.handle)
         if hold.before is None and device >= 0:
@@ -226,7 +234,7 @@ class Array:
                 "data": (self.pointer, self.read_only),
                 "stream": None if self._written_on is None else self._written_on or _driver.LEGACY}
 
-    # The CPU's protocols, of unified memory.
+    # The CPU's array protocols, for unified memory.
 
     def _memory(self) -> memoryview:
         if not self.unified:
@@ -244,7 +252,7 @@ class Array:
         return _host.array_interface(self._memory(), self._dtype, self.shape)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """Where NumPy found no other way: else it would make an array of one object of this."""
+        """NumPy's last resort: without this method, it would make an array that holds this object."""
         try:
             self._memory()
         except AttributeError as error:
@@ -279,7 +287,7 @@ class Array:
         return data
 
     def readinto(self, target: Any, offset: int = 0) -> int:
-        """Fill a writable, contiguous object of the buffer protocol; how many bytes."""
+        """Fill a writable, contiguous object of the buffer protocol. Returns the number of bytes."""
         with memoryview(target) as view, view.cast("B") as flat:
             at, length = self._range(offset, flat.nbytes)
             if length:
@@ -289,7 +297,10 @@ class Array:
             return length
 
     def write(self, data: Any, offset: int = 0) -> int:
-        """Copy a contiguous object of the buffer protocol in; how many bytes. numpy arrays are such."""
+        """Copy a contiguous object of the buffer protocol, such as a numpy array, into the buffer.
+
+        Returns the number of bytes.
+        """
         with memoryview(data) as view, view.cast("B") as flat:
             at, length = self._range(offset, flat.nbytes)
             if not length:
@@ -304,30 +315,33 @@ class Array:
             return length
 
     def stream(self, sink: Callable[[memoryview], Any], offset: int = 0, length: Optional[int] = None) -> None:
-        """Call sink(chunk) in order while the next chunk is on its way. The chunk is valid during the
-        call alone; a file's write is a good sink. An exception ends it and comes out."""
+        """Call sink(chunk) in order while the library copies the next chunk.
+
+        The chunk is valid only during the call; a file's write is a good sink. An exception in sink() ends the
+        transfer, and stream() raises it.
+        """
         at, length = self._range(offset, length)
         _stream("gpushare_read", self.handle, at, length, sink, read_only=True)
 
     def feed(self, source: Callable[[memoryview], Any], offset: int = 0, length: Optional[int] = None) -> None:
-        """Call source(chunk) in order, which fills all of the chunk: the way back of stream()."""
+        """Call source(chunk) in order; it must fill the whole chunk. The opposite direction of stream()."""
         at, length = self._range(offset, length)
         _stream("gpushare_write", self.handle, at, length, source, read_only=False)
 
-    # The CPU's looks that end.
+    # Maps and mirrors.
 
     def map(self, *, write: bool = False, read: bool = True, need_coherent: bool = False) -> _host.Map:
-        """The memory itself at an address of the CPU's, of vmm and unified buffers."""
+        """The memory itself at a CPU address, for vmm and unified buffers."""
         options = _native.make(_abi.MapOptions, need_coherent=need_coherent)
         map_ = _native.call_out("gpushare_map_with", self._open().handle, self.offset, self.nbytes,
                                 _READ * read | _WRITE * write, ctypes.byref(options))
-        # what is looked at is attached; an owner's name is not held up by it
+        # a map keeps an attachment; it doesn't keep an owned buffer, whose name would stay
         hold = _native.Hold(map_, "gpushare_unmap", (self._hold,) if self._hold.is_attachment else ())
         address = _native.library().gpushare_map_data(map_)
         return _host.Map(hold, address, self._dtype, self.shape, self.nbytes, not write)
 
     def mirror(self, *, write: bool = False, read: bool = True) -> _host.Mirror:
-        """A pinned host copy, filled now if it is to be read, written back at its end if `write`."""
+        """A pinned host copy: filled now if `read`, written back when it is closed if `write`."""
         opened = _native.call_out("gpushare_mirror_open", self._open().handle, self.offset, self.nbytes,
                                   _READ * read | _WRITE * write)
         hold = _native.Hold(opened, "gpushare_mirror_drop", self._hold.keep)
@@ -341,7 +355,7 @@ class Array:
 
 
 class _Borrowed:
-    """The address of an object's read-only bytes, while it is in here."""
+    """Context manager: the address of an object's read-only bytes, valid in the with block."""
 
     def __init__(self, flat: memoryview):
         self.flat = flat

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Buffers: named memory of this process's or another's."""
+"""Buffers: named memory of this process or of another one."""
 import ctypes
 import warnings
 from typing import Any, Dict, Mapping, Optional, Tuple
@@ -12,12 +12,12 @@ from ._order import Ordered
 
 
 def layout_tags(dtype: DType, shape: Shape) -> Dict[str, str]:
-    """The tags that say how a buffer is laid out."""
+    """The tags for a buffer's element type and shape."""
     return {"dtype": dtype.name, "shape": shape_text(shape)}
 
 
 def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None:
-    """Set tags of a name; None or "" takes one away."""
+    """Set tags of a name; None or "" removes a tag."""
     rows = (_abi.Tag * max(len(tags), 1))()
     for row, (key, value) in zip(rows, tags.items()):
         data = _native.text(str(value if value is not None else ""))
@@ -29,7 +29,7 @@ def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None
 
 
 def _layout(name: str, size: int, dtype: DType, text: Optional[str]) -> Shape:
-    """The shape of `size` bytes with these tags; ValueError where they don't fit. A scalar's shape is empty."""
+    """The shape of `size` bytes with these tags; ValueError if they don't fit. A scalar's shape is empty."""
     if text or size == dtype.itemsize:
         shape = shape_from_text(text or "")
     else:
@@ -42,13 +42,15 @@ def _layout(name: str, size: int, dtype: DType, text: Optional[str]) -> Shape:
 
 
 def is_layout(tags: Mapping[str, Any]) -> bool:
-    """Do they say how a buffer is laid out?"""
+    """True if the tags include an element type or a shape."""
     return not tags.keys().isdisjoint({"dtype", "shape"})
 
 
 def check_layout(info: Info, tags: Mapping[str, Any]) -> None:
-    """InvalidError where the buffer's layout with these tags set doesn't fit its size. An element type that only
-    others know has no size here."""
+    """Raise InvalidError if the layout with these tags set doesn't fit the buffer's size.
+
+    An element type that this package doesn't know has no size here, so it passes.
+    """
     dtype, shape = ({**info.tags, **tags}.get(key) for key in ("dtype", "shape"))
     try:
         shape_from_text(str(shape or ""))
@@ -62,7 +64,7 @@ def check_layout(info: Info, tags: Mapping[str, Any]) -> None:
 
 
 def tagged_layout(info: Info) -> Tuple[DType, Shape]:
-    """As its tags say; else bytes."""
+    """The element type and shape that a buffer's tags give; without them, bytes."""
     tags = info.tags
     if "dtype" not in tags:
         return BYTES, (info.size,)
@@ -76,15 +78,16 @@ def tagged_layout(info: Info) -> Tuple[DType, Shape]:
 
 
 class Buffer(Array, Ordered):
-    """A named buffer: memory of attach(), share() or alloc(). As an array it is all of it.
+    """A named buffer: memory of attach(), share() or alloc(). As an array it is the whole buffer.
 
-    The name of alloc() and share() is there while this or a view() of it lives. The memory is there while
-    either, or anything that a consumer made of them lives, and goes with the last of those. close() and
-    leaving a with block let go of it earlier; what others made of it by then stays valid.
+    A name made by alloc() or share() exists while the Buffer or a view() of it lives. The memory stays while
+    either of them lives, or anything that a consumer made from them; the last one to end releases it. close()
+    and leaving a with block drop the Buffer's part earlier; what consumers made before then stays valid.
 
-    Its dtype and shape are those of the tags when it was made, and change when its session sets the tags dtype or
-    shape. They don't change where attach() was given a dtype or shape, nor in view()s, tensors and arrays of it. Tags
-    that another session or process sets are in `tags` at once, and in the Buffer of the next attach().
+    The Buffer takes its dtype and shape from the tags when it is made. They change when its session sets the
+    tags dtype or shape. They don't change if attach() was given a dtype or shape, nor in view()s, tensors and
+    arrays of the Buffer. `tags` shows at once what another session or process sets; dtype and shape follow it
+    only in the Buffer of the next attach().
     """
 
     def __init__(self, hold: _native.Hold, session: Any, info: Info, dtype: DType, shape: Shape, *,
@@ -106,7 +109,7 @@ class Buffer(Array, Ordered):
 
     @property
     def generation(self) -> int:
-        """(name, generation) is the identity; never used again."""
+        """(name, generation) identifies the buffer; the pair is never used again."""
         return self._info.generation
 
     @property
@@ -118,20 +121,23 @@ class Buffer(Array, Ordered):
 
     @property
     def state(self) -> str:
-        """Asks the registry: "shared", "kept", "withdrawn" or "replaced"."""
+        """The state, as the registry answers: "shared", "kept", "withdrawn" or "replaced"."""
         out = ctypes.c_int()
         _native.call("gpushare_state", self.handle, ctypes.byref(out))
         return state_text(out.value)
 
     @property
     def was_adopted(self) -> bool:
-        """alloc(adopt=True) found it kept, contents and all."""
+        """True if alloc(adopt=True) took over a kept buffer, with its contents."""
         return bool(_native.library().gpushare_was_adopted(self.handle))
 
     @property
     def tags(self) -> Dict[str, str]:
-        """As they are now. Assign some of them to set those: buffer.tags = {"step": "3"}. A dtype and shape that need
-        more bytes than the buffer has are refused."""
+        """The tags as they are now.
+
+        Assigning sets only the tags that it names: buffer.tags = {"step": "3"}. A dtype and shape that need
+        more bytes than the buffer has are refused.
+        """
         rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
         _native.call("gpushare_tags", self.handle, rows, ctypes.byref(out))
         return {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
@@ -141,17 +147,19 @@ class Buffer(Array, Ordered):
         self.session._tag(self.name, tags)
 
     def commit(self) -> None:
-        """Show the name of a staged buffer to everybody, now that its contents and tags are there. The GPU's
-        work that is to be seen is the caller's to wait for."""
+        """Make a staged buffer's name visible to other processes, once its contents and tags are complete.
+
+        The caller waits for its own GPU work first, if others are to see the results.
+        """
         _native.call("gpushare_commit", self.handle)
         self._info = self.info  # a registry that is new since then may have given it another generation
 
     def unlink(self) -> None:
-        """Take the name away; the memory and attachments stay as they are."""
+        """Remove the name; the memory and attachments stay as they are."""
         _native.call("gpushare_unlink", self.session.handle, _native.text(self.name))
 
     def close(self) -> None:
-        """Let go of it. Views, tensors and arrays of it stay valid, and keep it as long as they live."""
+        """Release the Buffer. Views, tensors and arrays of it stay valid, and keep the memory while they live."""
         if not self.closed:
             self.closed = True
             self._hold, self._source = _GONE, None
@@ -168,7 +176,7 @@ class Buffer(Array, Ordered):
             _dlpack.sweep()
 
     def __reduce__(self) -> Any:
-        """Pickled, it is attached again where it arrives."""
+        """Pickle support: the process that unpickles the Buffer attaches it again."""
         self._open()
         return _attach_again, (self.session.directory, self.name, self.generation, self.dtype, self.shape)
 

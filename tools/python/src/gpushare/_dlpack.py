@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""DLPack capsules: ours, whose tensors the library makes and ends, and other people's, which are read.
+"""DLPack capsules: our own, whose tensors the library makes and frees, and other libraries', which are read.
 
-A capsule of ours has no destructor: that would be Python code, run while the exception is under way
-that made a consumer drop the capsule, and lose it. Instead each is kept here until its consumer has
-renamed it, or nobody else has it any more: then its tensor is ended.
+Our capsules have no destructor. It would be Python code; if an exception makes a consumer drop the capsule,
+the destructor would run during that exception and lose it. Instead this module keeps each capsule until its
+consumer has renamed it, or until nobody else refers to it; in the second case the module frees its tensor.
 """
 import ctypes
 import gc
@@ -56,7 +56,7 @@ def _end(capsule: Any, name: bytes) -> None:
 
 
 def sweep() -> None:
-    """Forget capsules that were consumed; end the tensors of those that nobody has any more."""
+    """Forget capsules that were consumed; free the tensors of those that nobody else refers to."""
     global _pid
     if not _pending or not _lock.acquire(blocking=False):
         return
@@ -98,7 +98,7 @@ def capsule(address: int, versioned: bool) -> Any:
 
 
 class Foreign(NamedTuple):
-    """Memory of another library's array; `keep` is what it belongs to."""
+    """Memory of another library's array; the object `keep` keeps it alive."""
 
     pointer: int
     shape: Shape
@@ -112,7 +112,7 @@ class Foreign(NamedTuple):
 
 
 def read(made: Any) -> Foreign:
-    """What a capsule tells. It is not consumed: keeping it keeps the memory."""
+    """The tensor that a capsule describes. The capsule is not consumed: a reference to it keeps the memory."""
     if _is_valid(made, VERSIONED):
         versioned = _Versioned.from_address(_get(made, VERSIONED))
         if versioned.major != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The few calls of the CUDA driver that waiting needs. libgpushare has loaded it by then."""
+"""The few CUDA driver calls that waiting needs. libgpushare has loaded the driver before the first of them."""
 import ctypes
 import os
 import threading
@@ -28,7 +28,7 @@ def _call(name: str, *arguments: Any) -> int:
 
 
 def _context(device: int) -> Optional[ctypes.c_void_p]:
-    """The device's primary context, which is the frameworks' too; retained once a process."""
+    """The device's primary context, which frameworks use too; retained once per process."""
     key = os.getpid(), device
     with _lock:
         if key not in _contexts:
@@ -42,7 +42,7 @@ def _context(device: int) -> Optional[ctypes.c_void_p]:
 
 
 class _Current:
-    """A device's primary context is current in here; what was before is afterwards."""
+    """Context manager: makes a device's primary context current, and afterwards the previous one."""
 
     def __init__(self, device: int):
         self.context = _context(device)
@@ -62,14 +62,14 @@ class _Current:
 
 
 def is_capturing(stream: int) -> bool:
-    """What a stream that is captured does happens later: there is nothing to wait for."""
+    """True if the stream is being captured: its work runs later, so there is nothing to wait for."""
     status = ctypes.c_int()
     code = _call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
     return code == _CAPTURE_IMPLICIT or (code == 0 and bool(status.value))
 
 
 def settle(device: int) -> bool:
-    """Wait until all that this process gave the GPU has ended. False: a capture forbids to ask."""
+    """Wait until this process's work on the GPU has ended. False if a stream capture forbids waiting."""
     if device < 0:
         return True
     with _Current(device) as entered:
@@ -77,7 +77,7 @@ def settle(device: int) -> bool:
 
 
 def order(device: int, before: int, after: Optional[int]) -> None:
-    """Let stream `after` wait for what `before` has to do by now; None: the CPU waits."""
+    """Make stream `after` wait for the work that is queued on `before` now; None makes the CPU wait."""
     with _Current(device) as entered:
         if not entered:
             return
@@ -94,7 +94,7 @@ def order(device: int, before: int, after: Optional[int]) -> None:
 
 
 def stream_handle(stream: Any) -> int:
-    """A CUstream's number, of a number or of torch's, CuPy's or Numba's streams; None: the legacy one."""
+    """The CUstream of a number or of a stream of torch, CuPy or Numba; None is the legacy default stream."""
     if stream is None:
         return 0
     if hasattr(stream, "__cuda_stream__"):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Element types: their names as tags have them, and how DLPack, numpy and struct write them."""
+"""Element types: their names in tags, and how DLPack, numpy and struct write them."""
 import math
 import re
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 
 class DType(NamedTuple):
-    """name: as numpy and torch say it; code, bits: DLPack's; typestr: numpy's, or None where numpy
-    has no such type; format: of a memoryview, or None."""
+    """name: as in numpy and torch; code, bits: DLPack's; typestr: numpy's, or None if numpy has no such
+    type; format: a memoryview's, or None."""
 
     name: str
     code: int
@@ -38,7 +38,7 @@ BYTES = DTYPES["uint8"]
 _BY_TYPESTR = {d.typestr: d for d in DTYPES.values() if d.typestr}
 _BY_CODE = {(d.code, d.bits): d for d in DTYPES.values()}
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "bool_": "bool"}
-# gpushare-attach's short names, which a tag may have; NumPy's "i8" is another type.
+# Short names of gpushare-attach, which a tag may use; NumPy's "i8" is another type.
 _SHORT = {kind + str(bits): name + str(bits) for kind, name, sizes in (
     ("f", "float", (16, 32, 64)), ("bf", "bfloat", (16,)), ("i", "int", (8, 16, 32, 64)), ("u", "uint", (8, 16, 32, 64)))
     for bits in sizes}
@@ -46,7 +46,7 @@ DTypeLike = Union[str, DType, Any]
 
 
 def dtype_of(what: DTypeLike) -> DType:
-    """From a name ("float16"), numpy's or torch's types, or a typestr ("<f4")."""
+    """The element type of a name ("float16"), of a type of numpy or torch, or of a typestr ("<f4")."""
     if isinstance(what, DType):
         return what
     name = what if isinstance(what, str) else getattr(what, "name", None) or getattr(
@@ -63,12 +63,12 @@ def dtype_of(what: DTypeLike) -> DType:
 
 
 def dtype_from_tag(text: str) -> DType:
-    """Of the tag, as gpushare-attach reads it, or as dtype_of() does."""
+    """The element type of a tag's text, as gpushare-attach or dtype_of() reads it."""
     return dtype_of(_SHORT.get(text, text))
 
 
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> Optional[DType]:
-    """None: one that has no name here."""
+    """The element type of DLPack's numbers; None if it has no name here."""
     return _BY_CODE.get((code, bits)) if lanes == 1 else None
 
 
@@ -87,18 +87,20 @@ def shape_of(what: Union[int, Sequence[int]]) -> Shape:
 
 
 def count(shape: Shape) -> int:
-    """How many elements."""
+    """The number of elements."""
     return math.prod(shape)
 
 
 def shape_text(shape: Shape) -> str:
-    """As the tag has it: "2,3", and "" for a scalar."""
+    """The shape as a tag's text: "2,3", and "" for a scalar."""
     return ",".join(map(str, shape))
 
 
 def shape_from_text(text: str) -> Shape:
-    """Of the tag, in the forms that gpushare-attach reads: "2,3", "2x3", "(2, 3)", "[2, 3]"; ValueError for what is
-    none."""
+    """The shape of a tag's text, in the forms that gpushare-attach reads: "2,3", "2x3", "(2, 3)", "[2, 3]".
+
+    Any other text raises ValueError.
+    """
     found = _SHAPE.fullmatch(text)
     if not found:
         raise ValueError(f"{text!r} is no shape")
@@ -109,7 +111,7 @@ def shape_from_text(text: str) -> Shape:
 
 
 def strides_are_compact(shape: Shape, strides: Optional[Sequence[int]]) -> bool:
-    """C order without gaps; strides in elements, None: that."""
+    """True for C order without gaps. `strides` counts elements; None means compact."""
     if strides is None:
         return True
     expected = 1

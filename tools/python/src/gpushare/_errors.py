@@ -12,7 +12,7 @@ class GpushareError(Exception):
     code: int = 0
 
 
-# What else they are, so that `except TimeoutError` and its like work.
+# Further base classes of the exceptions, so that for example `except TimeoutError` works.
 _ALSO: Dict[str, Tuple[type, ...]] = {
     "E_INVALID": (ValueError,), "E_NAME": (ValueError,), "E_NOT_FOUND": (LookupError,),
     "E_DENIED": (PermissionError,), "E_TIMED_OUT": (TimeoutError,), "E_RANGE": (IndexError,),
@@ -34,7 +34,7 @@ CLASSES = {kind.__name__: kind for kind in BY_CODE.values()}
 
 
 def __getattr__(name: str) -> Any:
-    """`NotFoundError` and the others, by their names."""
+    """The exception class of that name: `NotFoundError` and the others."""
     try:
         return CLASSES[name]
     except KeyError:
@@ -42,16 +42,16 @@ def __getattr__(name: str) -> Any:
 
 
 def of(status: str, sentence: str) -> GpushareError:
-    """The exception that a status of that name raises, for what is found here already."""
+    """The exception of the status of that name, for errors that this package itself detects."""
     return BY_CODE[_abi.STATUSES[status][0]](sentence)
 
 
-# What the library's sentences advise in C, as it is said here.
+# C names in the library's advice, and their Python forms.
 _WORDS = {"GPUSHARE_FLAG_VMM": "gpushare.alloc(..., vmm=True)", "gpushare_mirror_open()": "mirror()"}
 
 
 def from_code(code: int, sentence: str) -> GpushareError:
-    """The exception for a number; one that this package does not know is a plain GpushareError."""
+    """The exception for a status number; a number that this package does not know gives a plain GpushareError."""
     for theirs, ours in _WORDS.items():
         sentence = sentence.replace(theirs, ours)
     kind = BY_CODE.get(code)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Host memory that the library gives: as memoryviews and arrays that keep it for as long as they live."""
+"""Host memory from the library, as memoryviews and arrays that keep it as long as they live."""
 import ctypes
 from typing import Any, Dict, Optional
 
@@ -16,7 +16,7 @@ def memory(hold: _native.Hold, address: int, size: int, read_only: bool) -> memo
 
 
 def shaped(view: memoryview, dtype: DType, shape: Shape) -> memoryview:
-    """The same memory as elements; BufferError where a memoryview has no such type."""
+    """The same memory as elements; BufferError if a memoryview has no such type."""
     if dtype.format is None:
         raise BufferError(f"a memoryview has no elements of {dtype.name}; take `memory`, the bytes")
     if not count(shape):
@@ -30,8 +30,8 @@ def array_interface(view: memoryview, dtype: DType, shape: Shape) -> Dict[str, A
 
 
 class HostMemory:
-    """What maps and mirrors have in common: bytes on the host, while they are open and as long as
-    a view of them lives."""
+    """The common part of maps and mirrors: bytes on the host. They stay while the object is open and while a
+    view of it lives."""
 
     _what = "memory"
 
@@ -53,12 +53,12 @@ class HostMemory:
 
     @property
     def closed(self) -> bool:
-        """Has close() been called, or the with block left?"""
+        """True after close() or after the with block."""
         return self._hold is None
 
     @property
     def handle(self) -> int:
-        """The library's own, for calls of it that this package does not have."""
+        """The library's own handle, for library calls that this package does not wrap."""
         return self._open().handle
 
     def _open(self) -> _native.Hold:
@@ -84,7 +84,7 @@ class HostMemory:
         return self.shape[0]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it; views of it stay valid."""
         self._hold = None
 
     def __enter__(self) -> Any:
@@ -96,10 +96,10 @@ class HostMemory:
 
 
 class Map(HostMemory):
-    """The GPU's memory of a buffer at an address of the CPU's: no copy. See gpushare_map().
+    """A buffer's memory at a CPU address, without a copy. See gpushare_map().
 
-    `with buffer.map() as m:` flushes at its end. Arrays and memoryviews of it stay valid: the
-    mapping goes with the last of them, whatever became of the buffer.
+    `with buffer.map() as m:` flushes a writable map at the block's end. Arrays and memoryviews of the map stay
+    valid: the mapping ends with the last of them, even if the buffer ended before.
     """
 
     _what = "map"
@@ -118,11 +118,11 @@ class Map(HostMemory):
         self.atom_size = info.atom_size
 
     def flush(self, offset: int = 0, length: Optional[int] = None) -> None:
-        """What the CPU has stored there is on its way to the GPU."""
+        """Send the CPU's stores in that range to the GPU."""
         _native.call("gpushare_map_flush", self.handle, offset, self._size - offset if length is None else length)
 
     def invalidate(self, offset: int = 0, length: Optional[int] = None) -> None:
-        """The CPU's next loads from there see what the GPU has written."""
+        """Make the CPU's next loads from that range see what the GPU has written."""
         _native.call("gpushare_map_invalidate", self.handle, offset,
                      self._size - offset if length is None else length)
 
@@ -135,9 +135,9 @@ class Map(HostMemory):
 class Mirror(HostMemory):
     """A pinned host copy of a part of a buffer. See gpushare_mirror_open().
 
-    `with buffer.mirror(write=True) as m:` writes it back at its end; not where the block ends by an
-    exception: nothing half done is published. Views of it stay readable; what is stored into them after
-    the end goes nowhere.
+    `with buffer.mirror(write=True) as m:` writes the copy back at the block's end. If an exception ends the
+    block, the copy is not written back, so nothing half done is published. Views of the mirror stay readable;
+    stores into them after the end are lost.
     """
 
     _what = "mirror"
@@ -148,13 +148,13 @@ class Mirror(HostMemory):
         _native.call("gpushare_mirror_sync", self.handle)
 
     def close(self) -> None:
-        """Write the copy back if it is for writing, and let go of it. Where that fails it stays open."""
+        """Write the copy back if it is for writing, and release it. If writing fails, the mirror stays open."""
         if self._hold is not None and self._write:
             self.sync()
         self._hold = None
 
     def drop(self) -> None:
-        """Let go of it without writing back."""
+        """Release the mirror without writing back."""
         self._hold = None
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:

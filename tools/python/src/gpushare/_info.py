@@ -13,7 +13,7 @@ _STATES = {number: text for number, text in _abi.STATES.values()}
 
 
 def _rows(array: ctypes.Array) -> Dict[str, Any]:
-    """An array of small structs, of which the first field says what it is, up to the first empty one."""
+    """An array of small structs as a dict, keyed by each struct's first field, up to the first empty key."""
     rows: Dict[str, Any] = {}
     for struct in array:
         (key, *_), *more = struct._fields_
@@ -27,7 +27,7 @@ def _rows(array: ctypes.Array) -> Dict[str, Any]:
 
 
 class Record:
-    """The fields of a struct of the library's, by their names: numbers, words, truth values."""
+    """The fields of a library struct as attributes of the same names: numbers, words, truth values."""
 
     _TRUTHS: Tuple[str, ...] = ()
     _OMITTED: Tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Record:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
     def as_dict(self) -> Dict[str, Any]:
-        """All of it, for json and the like."""
+        """All fields as a dict, for example for json."""
         return dict(self.__dict__)
 
     def __eq__(self, other: Any) -> bool:
@@ -89,7 +89,7 @@ class Info(Record):
 
     @property
     def is_new(self) -> bool:
-        """Whether tags may come a moment later, as they do to a name that was never staged."""
+        """True if tags may still follow: a name that was never staged gets them a moment after it appears."""
         return abs(time.time_ns() - self.created_unix_ns) < _TAGS_AFTER_NS
 
     def _convert(self, name: str, value: Any) -> Any:
@@ -115,7 +115,7 @@ class Holder(Record):
 
 
 class RegistryInfo(Record):
-    """struct gpushare_registry_info: what a registry has to do. The counts are (number, bytes) by kind."""
+    """struct gpushare_registry_info: the load of a registry. The by_* counts are (number, bytes) by kind."""
 
     names: int
     attachments: int
@@ -141,5 +141,5 @@ class RegistryInfo(Record):
 
 
 def state_text(number: int) -> str:
-    """Of enum gpushare_state."""
+    """The word for a value of enum gpushare_state."""
     return _STATES.get(number, str(number))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The list of a state dict, which the set's own name stands for, and the names of what it lists."""
+"""The list of a state dict, kept in the buffer with the state dict's own name, and the names that it lists."""
 import hashlib
 import json
 import re
@@ -29,15 +29,18 @@ class Entry(NamedTuple):
 
 
 def names_of(name: str, key: str) -> Tuple[str, str]:
-    """The name of a key, and the one that it has where that is too long or another key's."""
+    """A key's buffer name, and its second choice if the first is too long or belongs to another key."""
     made = f"{name}/" + re.sub(r"[^A-Za-z0-9._/-]", "_", key)
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     return made, f"{made[:_abi.NAME_MAX - 17]}-{digest}"
 
 
 def buffer_name(name: str, key: str, taken: Set[str]) -> str:
-    """"llama/layers.0.weight" for a key; one that a name can't have gets "_" in its characters' places,
-    and a part of its digest where it is too long or another key's already."""
+    """The buffer name for a key, such as "llama/layers.0.weight".
+
+    Characters that a name can't have become "_". If the name is too long, or another key has it already, a part
+    of the key's digest ends it.
+    """
     made, other = names_of(name, key)
     if len(made) > _abi.NAME_MAX or made in taken:
         made = other
@@ -46,12 +49,12 @@ def buffer_name(name: str, key: str, taken: Set[str]) -> str:
 
 
 def body(entries: Iterable[Entry]) -> bytes:
-    """What stands behind the header."""
+    """The part of the list after its header."""
     return json.dumps([entry._asdict() for entry in entries], separators=(",", ":")).encode()
 
 
 def write_list(buffer: Buffer, written: bytes) -> None:
-    """The header last: until then it is no list."""
+    """Write the header last: without it, a reader sees no list."""
     buffer.write(b"\0" * HEADER.size)
     buffer.write(written, HEADER.size)
     _driver.settle(buffer.device)
@@ -59,7 +62,7 @@ def write_list(buffer: Buffer, written: bytes) -> None:
 
 
 def read_list(buffer: Buffer) -> Optional[List[Entry]]:
-    """None: it is not written so far."""
+    """The entries of the list; None if its writing is incomplete."""
     if buffer.nbytes <= HEADER.size:
         raise _no_list(buffer)
     magic, length, digest = HEADER.unpack(buffer.view("uint8").read(0, HEADER.size))
@@ -80,7 +83,7 @@ def _no_list(buffer: Buffer) -> ValueError:
 
 
 def infos_of(session: Session, name: str) -> List[Info]:
-    """What is of the state dict, whole or not, the list first: by their keys, in tags and in the list."""
+    """The buffers of a state dict, complete or not, the list first; found by the keys in their tags and in the list."""
     keys = _listed_keys(session, name)
     listed = {f"{name}/{PACKED}", *(made for key in keys for made in names_of(name, key))}
     return [*session.ls(glob_of(name)), *(
@@ -89,7 +92,7 @@ def infos_of(session: Session, name: str) -> List[Info]:
 
 
 def _listed_keys(session: Session, name: str) -> List[str]:
-    """Those of a list that is there; what no tag has room for stands nowhere else."""
+    """The keys of an existing list. A key that is too long for a tag is found only there."""
     try:
         if session.stat(name).tags.get("kind") != KIND:
             return []

@@ -19,13 +19,13 @@ _exiting = False
 
 @atexit.register
 def _at_exit() -> None:
-    """From here on nothing is given back one by one: the process's end does that."""
+    """Stop releasing handles one by one: the process's end releases them all."""
     global _exiting
     _exiting = True
 
 
 def _candidates() -> List[str]:
-    """The loader's own ways first, then where `make install` and a wheel's prefix put it."""
+    """Paths to try: the loader's own search first, then the places of `make install` and a wheel's prefix."""
     told = os.environ.get("GPUSHARE_LIBRARY")
     if told:
         return [told]
@@ -61,7 +61,7 @@ def _load() -> ctypes.CDLL:
 
 
 def library() -> ctypes.CDLL:
-    """The library, with its calls' types."""
+    """The loaded library, with the types of its calls set."""
     global _library
     if _library is None:
         with _lock:
@@ -71,24 +71,24 @@ def library() -> ctypes.CDLL:
 
 
 def has(*names: str) -> bool:
-    """Does the library have these calls, and does this package know them?"""
+    """True if the library has these calls and this package knows them."""
     return all(name in _abi.FUNCTIONS and hasattr(library(), name) for name in names)
 
 
 def function(name: str) -> Any:
-    """One of the calls; NotSupportedError where the library has none of that name."""
+    """The library's call of that name; NotSupportedError if it has none."""
     if not has(name):
         raise _errors.of("E_NOT_SUPPORTED", f"this {SONAME} ({version()}) has no {name}()")
     return getattr(library(), name)
 
 
 def explain() -> str:
-    """The sentence behind this thread's last failure."""
+    """The library's message for this thread's last failure."""
     return library().gpushare_explain().decode("utf-8", "replace")
 
 
 def check(code: int) -> None:
-    """Raise what a negative status stands for."""
+    """Raise the exception of a negative status."""
     if code < 0:
         sentence = explain()
         if not sentence:
@@ -97,19 +97,19 @@ def check(code: int) -> None:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """A call that answers with a status."""
+    """Make a call that returns a status, and check the status."""
     check(function(name)(*arguments))
 
 
 def call_out(name: str, *arguments: Any) -> int:
-    """The same with a last argument that it sets to a handle."""
+    """Like call(), for a call whose last argument receives a handle. Returns the handle."""
     out = ctypes.c_void_p()
     call(name, *arguments, ctypes.byref(out))
     return out.value or 0
 
 
 def version() -> str:
-    """Of the library that is loaded."""
+    """The version of the loaded library."""
     return library().gpushare_version().decode()
 
 
@@ -117,7 +117,7 @@ S = TypeVar("S", bound=ctypes.Structure)
 
 
 def make(kind: Type[S], **values: Any) -> S:
-    """A struct of zeros and these values, with room behind it."""
+    """A zeroed struct with these values set, and SPARE bytes behind it."""
     block = (ctypes.c_char * (ctypes.sizeof(kind) + SPARE))()
     struct = kind.from_buffer(block)
     for name, value in values.items():
@@ -126,7 +126,7 @@ def make(kind: Type[S], **values: Any) -> S:
 
 
 def text(value: Any) -> bytes:
-    """A name or a pattern for the library; what can't be one is told by its sentence."""
+    """A name or a pattern as bytes for the library, which itself refuses most invalid names, with a message."""
     if isinstance(value, bytes):
         data = value
     elif isinstance(value, str):
@@ -139,7 +139,7 @@ def text(value: Any) -> bytes:
 
 
 def milliseconds(seconds: Optional[float], forever: int) -> int:
-    """Of a time in seconds; None: `forever`."""
+    """Milliseconds for a time in seconds; None gives `forever`."""
     if seconds is None:
         return forever
     if not 0 <= seconds < 1 << 31:
@@ -158,7 +158,7 @@ def _give(before: Any, end: str, handle: int, keep: Tuple[Any, ...]) -> int:
 
 
 class Hold:
-    """Something of the library's that is given back once: by whoever has it last."""
+    """A handle of the library, released once: when the last reference to the Hold ends."""
 
     __slots__ = ("handle", "_end", "keep", "_pid", "before", "__weakref__")
 
@@ -171,11 +171,11 @@ class Hold:
 
     @property
     def is_attachment(self) -> bool:
-        """Of another process's buffer, or of this one's by its name."""
+        """True for an attachment: of another process's buffer, or of this process's own by its name."""
         return self._end == "gpushare_detach"
 
     def give_back(self) -> int:
-        """Now, whoever else may have it; its status."""
+        """Release the handle now, even if others refer to it. Returns the status."""
         if not self.handle or _exiting or self._pid != os.getpid():
             return 0
         handle, self.handle = self.handle, 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Order between processes: publish and acquire, named events. Where the library has them."""
+"""Order between processes: publish and acquire, named events, if the library has them."""
 import ctypes
 from typing import Any, Optional
 
@@ -13,8 +13,11 @@ def _stream(stream: Any) -> ctypes.c_void_p:
 
 
 class Ordered:
-    """What buffers have. Sequences are 1, 2, 3, ...; streams are numbers (CUstream) or those of torch,
-    CuPy and Numba, None the legacy default stream. NotSupportedError where the library is older."""
+    """The ordering methods of buffers. NotSupportedError if the library is too old for them.
+
+    Sequences are 1, 2, 3, ... A stream is a number (CUstream) or a stream of torch, CuPy or Numba; None is the
+    legacy default stream.
+    """
 
     @property
     def handle(self) -> int:
@@ -27,65 +30,71 @@ class Ordered:
         return out.value
 
     def publish(self, stream: Any = None) -> int:
-        """In stream order: what was written before is the next sequence, whose number this is."""
+        """In stream order, publish what was written before as the next sequence. Returns its number."""
         return self._number("gpushare_publish", _stream(stream))
 
     def publish_host(self) -> int:
-        """The same by the CPU, after this process's earlier publishes on streams."""
+        """Publish from the CPU, after this process's earlier publishes on streams. Returns the sequence's number."""
         return self._number("gpushare_publish_host")
 
     def acquire(self, stream: Any = None, at_least: int = 1) -> None:
-        """The stream waits until a sequence of `at_least` or more is published."""
+        """Make the stream wait until a sequence of `at_least` or more is published."""
         _native.call("gpushare_acquire", self.handle, _stream(stream), at_least)
 
     def acquire_host(self, at_least: int = 1, timeout: Optional[float] = None) -> int:
-        """This thread waits so; seconds, None: without an end. The sequence that is there."""
+        """Make this thread wait until a sequence of `at_least` or more is published. Returns the current sequence.
+
+        `timeout`: seconds; None waits without a limit.
+        """
         return self._number("gpushare_acquire_host", at_least,
                             -1 if timeout is None else _native.milliseconds(timeout, _FOREVER))
 
     def release(self, stream: Any = None, sequence: int = 0) -> None:
-        """In stream order: this process is done with everything up to `sequence`."""
+        """In stream order, say that this process is done with everything up to `sequence`."""
         _native.call("gpushare_release", self.handle, _stream(stream), sequence)
 
     def release_host(self, sequence: int) -> None:
-        """The same, by the CPU, now."""
+        """Say from the CPU, now, that this process is done with everything up to `sequence`."""
         _native.call("gpushare_release_host", self.handle, sequence)
 
     def reclaim(self, stream: Any = None, sequence: int = 0) -> None:
-        """The stream waits until all consumers that joined have released `sequence`."""
+        """Make the stream wait until all consumers that joined have released `sequence`."""
         _native.call("gpushare_reclaim", self.handle, _stream(stream), sequence)
 
     def reclaim_host(self, sequence: int, timeout: Optional[float] = None) -> None:
-        """This thread waits so."""
+        """Make this thread wait until all consumers that joined have released `sequence`.
+
+        `timeout`: seconds; None waits without a limit.
+        """
         _native.call("gpushare_reclaim_host", self.handle, sequence,
                      -1 if timeout is None else _native.milliseconds(timeout, _FOREVER))
 
     def join(self) -> int:
-        """Become a consumer whom producers wait for; the first sequence that they do so with."""
+        """Become a consumer that producers wait for. Returns the first sequence for which they wait."""
         return self._number("gpushare_join")
 
     def leave(self) -> None:
-        """Be none any more."""
+        """Stop being a consumer that producers wait for."""
         _native.call("gpushare_leave", self.handle)
 
     @property
     def sequence(self) -> int:
-        """What was published last; 0: nothing yet."""
+        """The last published sequence; 0 if nothing was published."""
         return self._number("gpushare_sequence")
 
     @property
     def ordering(self) -> str:
-        """What carries the order: "none" so far, "host", "host-functions" or "stream-memory-operations"."""
+        """How the order is kept: "none" before first use, "host", "host-functions" or "stream-memory-operations"."""
         kind = _native.function("gpushare_ordering")(self.handle)
         return _native.function("gpushare_ordering_text")(kind).decode()
 
     def order_status(self) -> None:
-        """OwnerGoneError where nothing more will be published, and streams that waited were let through."""
+        """Raise OwnerGoneError if nothing more will be published; the streams that waited no longer wait."""
         _native.call("gpushare_order_status", self.handle)
 
 
 class Event:
-    """A CUDA event with a name. Made by Session.event_create() and event_open()."""
+    """A CUDA event with a name, made by Session.event_create() or event_open()."""
 
     def __init__(self, handle: int, name: str, keep: Any):
         self.name = name
@@ -99,15 +108,15 @@ class Event:
         return self._hold.handle
 
     def record(self, stream: Any = None) -> None:
-        """What the stream has to do by now is what the event stands for."""
+        """Record the event: it now stands for the work that is queued on the stream."""
         _native.call("gpushare_event_record", self.handle, _stream(stream))
 
     def wait(self, stream: Any = None) -> None:
-        """The stream waits for what was recorded last."""
+        """Make the stream wait for the work that was recorded last."""
         _native.call("gpushare_event_wait", self.handle, _stream(stream))
 
     def query(self) -> bool:
-        """Has that been done?"""
+        """True if the work that was recorded last is done."""
         code = _native.function("gpushare_event_query")(self.handle)
         if code == _abi.STATUSES.get("E_NOT_READY", (None,))[0]:
             return False
@@ -115,12 +124,15 @@ class Event:
         return True
 
     def wait_host(self, timeout: Optional[float] = None) -> None:
-        """This thread waits for it; seconds, None: without an end."""
+        """Make this thread wait for the work that was recorded last.
+
+        `timeout`: seconds; None waits without a limit.
+        """
         _native.call("gpushare_event_wait_host", self.handle,
                      -1 if timeout is None else _native.milliseconds(timeout, _FOREVER))
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the event."""
         self._hold = None
 
     def __enter__(self) -> "Event":

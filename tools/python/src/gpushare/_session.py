@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sessions: a connection to the registry, and the lease on all that is shared and attached by it."""
+"""Sessions: a connection to the registry, and the lease on all that is shared and attached through it."""
 import ctypes
 import os
 import threading
@@ -19,7 +19,7 @@ _WAIT_MOST = (1 << 32) - 1
 
 
 def _visited(name: str, *arguments: Any) -> List[Any]:
-    """What a listing call visits. The callback's type is the one before the last."""
+    """The list of what a listing call visits. The callback's type is the last but one of the call's types."""
     found: List[Any] = []
     kind = {"gpushare_holders": Holder}.get(name, Info)
 
@@ -39,7 +39,7 @@ def _info_of(handle: int) -> Info:
 
 
 def _await_tags(handle: int, info: Info) -> None:
-    """A name that has just come may get its tags a moment later: one that was never staged."""
+    """Wait for the tags of a new name: one that was never staged gets them a moment after it appears."""
     while "dtype" not in info.tags and info.is_new:
         time.sleep(0.002)
         rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
@@ -53,10 +53,10 @@ def _group(group: Union[None, int, str]) -> Optional[bytes]:
 
 
 class Session:
-    """A connection to the registry, which is started where none runs. See gpushare_open().
+    """A connection to the registry, which is started if none runs. See gpushare_open().
 
-    `directory`: the registry's, default $GPUSHARE_DIR and so on; `timeout`: seconds for each of its
-    answers. It ends with close(), a with block, or when it and all that came of it have gone.
+    `directory`: the registry's directory, by default $GPUSHARE_DIR and so on; `timeout`: seconds for each of its
+    answers. The session ends with close(), with a with block, or with the last reference to it and to what it made.
     """
 
     def __init__(self, directory: Optional[str] = None, timeout: Optional[float] = None, *,
@@ -80,11 +80,11 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        """Has close() been called?"""
+        """True after close()."""
         return self._hold is None
 
     def close(self) -> None:
-        """Use it no more. What came of it stays valid, and the lease until the last of that has gone."""
+        """Stop using the session. What it made stays valid, and the lease lasts until the last of that has ended."""
         self._hold = None
 
     def __enter__(self) -> "Session":
@@ -97,14 +97,14 @@ class Session:
 
     def _own(self, handle: int, kind: DType, shape: Shape, tags: Optional[Mapping[str, str]], staged: bool,
              keep: Any = None) -> Buffer:
-        """Its tags, and then, unless it is to stay staged, everybody sees it."""
+        """Set the tags of an owned buffer, and then commit it, unless it is to stay staged."""
         hold = _native.Hold(handle, "gpushare_free", (self._hold, keep))
         info = _info_of(handle)
         if tags and is_layout(tags):
             check_layout(info, {**layout_tags(kind, shape), **tags})
         buffer = Buffer(hold, self, info, kind, shape)
         told: Dict[str, str] = dict(tags or {})
-        # bytes need no words for it, and a shape that is too long to be told is not
+        # plain bytes need no layout tags, and a shape that is too long for a tag gets none
         if not (kind == BYTES and len(shape) == 1):
             layout = layout_tags(kind, shape)
             if len(layout["shape"]) <= _abi.TAG_VALUE_MAX:
@@ -122,9 +122,8 @@ class Session:
                shape: Union[None, int, Sequence[int]] = None) -> Buffer:
         """Map a named buffer of another process into this one. See gpushare_attach().
 
-        `wait`: seconds for the name to appear; `device`: map it for that GPU; `read_only`: the right to
-        read it suffices. Element type and shape are
-        those of its tags now, unless told here.
+        `wait`: seconds for the name to appear; `device`: map it for that GPU; `read_only`: the right to read it
+        suffices. `dtype` and `shape`: the element type and shape; by default, those of the buffer's tags now.
         """
         options = _native.make(
             _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), same_address=same_address,
@@ -149,7 +148,7 @@ class Session:
         return Buffer(hold, self, info, kind, wanted, tagged=told is None and asked is None)
 
     def _refresh_tags(self, info: Info) -> None:
-        """The record of a buffer that was attached here before is as old as that attachment."""
+        """Take the tags from the registry: a buffer attached here before has a record as old as that attachment."""
         try:
             now = self.stat(info.name)
         except _errors.GpushareError:
@@ -162,13 +161,14 @@ class Session:
               read_only: bool = False, vmm: bool = False, unified: bool = False, mode: int = 0,
               group: Union[None, int, str] = None,
               tags: Optional[Mapping[str, str]] = None, staged: bool = False) -> Buffer:
-        """Allocate memory and give it a name, tagged with its element type and shape, and `tags`. Others see
-        the name when it has those; `staged`: when commit() says so, and it takes no place of what is kept.
+        """Allocate memory and give it a name, tagged with its element type and shape, and with `tags`.
 
-        `keep`: it stays when this process frees it, exits or is killed, for `ttl` seconds (0: until
-        removed); with `adopt` what is kept of that name and size is taken over. `read_only`: for others.
-        `vmm`: memory that the CPU can map(), too. `unified`: the host's, at one address for the CPU and the GPU. `mode`, as 0o640, and `group`:
-        who else may have it, where the registry serves other users. See gpushare_alloc_with().
+        Others see the name once it has its tags. `staged`: they see it only after commit(), and the buffer can't
+        take the place of a kept one. `keep`: the buffer stays when this process frees it, exits or is killed, for
+        `ttl` seconds (0: until removed). `adopt`, with `keep`: take over a kept buffer of that name and size.
+        `read_only`: others can only read it. `vmm`: memory that the CPU can map(), too. `unified`: host memory with
+        one address for the CPU and the GPU. `mode`, for example 0o640, and `group`: which other users may have it,
+        if the registry serves other users. See gpushare_alloc_with().
         """
         kind, wanted = dtype_of(dtype), shape_of(shape)
         chosen = {"keep": keep, "readonly": read_only, "vmm": vmm, "unified": unified}
@@ -180,15 +180,17 @@ class Session:
             return _native.call_out("gpushare_alloc_with", self.handle, _native.text(name),
                                     count(wanted) * kind.itemsize, ctypes.byref(options))
 
-        # an adoption that makes no sense is refused by what it says
+        # adopt without keep is not staged: the library refuses it, with its own message
         handle = make(staged) if staged or (adopt and not keep) else self._staging(name, make)
         return self._own(handle, kind, wanted, tags, staged)
 
     def share(self, name: str, array: Any, *, tags: Optional[Mapping[str, str]] = None, mode: int = 0,
               group: Union[None, int, str] = None, staged: bool = False) -> Buffer:
-        """Give a device array's memory a name: of PyTorch, CuPy, JAX, Numba, whatever speaks DLPack or has
-        the CUDA array interface, and is contiguous. The array stays as long as the buffer. `staged`: as of
-        alloc()."""
+        """Give a device array's memory a name.
+
+        The array is one of PyTorch, CuPy, JAX, Numba or anything else with DLPack or the CUDA array interface, and
+        is contiguous. The Buffer keeps the array while it lives. `staged`: as in alloc().
+        """
         found = _foreign.locate(array)
         kind = found.dtype or BYTES
         wanted = found.shape if found.dtype else (count(found.shape) * found.itemsize,)
@@ -200,8 +202,11 @@ class Session:
                       shape: Union[None, int, Sequence[int]] = None, tags: Optional[Mapping[str, str]] = None,
                       keep: Any = None, source: Any = None, mode: int = 0,
                       group: Union[None, int, str] = None, staged: bool = False) -> Buffer:
-        """Give `size` bytes of device memory at `pointer` a name. `keep` is kept as long. The GPU's work
-        of this process is waited for, so that who attaches it finds what was written. `staged`: as of alloc()."""
+        """Give `size` bytes of device memory at `pointer` a name.
+
+        The Buffer keeps the object `keep` while it lives. The call waits for this process's GPU work, so that
+        attachers find what was written. `staged`: as in alloc().
+        """
         kind = dtype_of(dtype)
         wanted = shape_of(shape) if shape is not None else (size // kind.itemsize,)
 
@@ -217,7 +222,7 @@ class Session:
         return buffer
 
     def is_there(self, name: str) -> bool:
-        """Whether somebody has the name, as far as this process may see."""
+        """True if the name exists and this process may see it."""
         try:
             self.stat(name)
         except _errors.CLASSES["NotFoundError"]:
@@ -225,8 +230,11 @@ class Session:
         return True
 
     def _staging(self, name: str, make: Callable[[bool], int]) -> int:
-        """What make(True) makes, for no other process to see. But what takes the place of something that is
-        kept can't be staged, and is not tried so: that would take memory of its own."""
+        """Call make(True) to make a staged buffer, which other processes don't see; return its handle.
+
+        A buffer that takes the place of a kept one can't be staged. If the name exists, call make(False) at once:
+        an attempt to stage would first allocate more memory.
+        """
         if self.is_there(name):
             return make(False)
         try:
@@ -235,14 +243,14 @@ class Session:
             return make(False)
 
     def unlink(self, name: str) -> None:
-        """Take a name away; the memory and attachments stay as they are."""
+        """Remove a name; the memory and attachments stay as they are."""
         _native.call("gpushare_unlink", self.handle, _native.text(name))
 
     def tag(self, name: str, **tags: Optional[str]) -> Dict[str, str]:
-        """Set tags of a name; None takes one away. What tags it has then, so that tag(name) tells.
+        """Set tags of a name; None removes a tag. Returns the name's tags, so tag(name) only reads them.
 
-        InvalidError (a ValueError) where dtype and shape would need more bytes than the buffer has. This session's
-        Buffers of that name have the new dtype and shape; see Buffer for the others.
+        InvalidError (a ValueError) if dtype and shape would need more bytes than the buffer has. This session's
+        Buffers of that name get the new dtype and shape; see Buffer for those of other sessions.
         """
         if tags:
             self._tag(name, tags)
@@ -264,37 +272,39 @@ class Session:
         with self._lock:
             self._tagged.add(buffer)
 
-    # Looks.
+    # Queries.
 
     def ls(self, glob: Optional[str] = None, *, deferred: bool = False) -> List[Info]:
-        """The buffers whose names match (all: None), by name. '*' matches '/' too. `deferred`: what was freed
-        and is held for those who have it attached."""
+        """The buffers whose names match `glob` (None: all), sorted by name. '*' matches '/' too.
+
+        `deferred`: list instead the buffers that their owners freed and hold for attachers.
+        """
         return _visited("gpushare_list_deferred" if deferred else "gpushare_list", self.handle,
                         None if glob is None else _native.text(glob))
 
     def stat(self, name: str) -> Info:
-        """What the registry knows of one name."""
+        """The registry's record of one name."""
         struct = _native.make(_abi.Info)
         _native.call("gpushare_stat", self.handle, _native.text(name), ctypes.byref(struct))
         return Info(struct)
 
     def holders(self, name: str, generation: int = 0) -> List[Holder]:
-        """Who has a buffer attached."""
+        """The processes that have a buffer attached."""
         return _visited("gpushare_holders", self.handle, _native.text(name), generation)
 
     def registry(self) -> RegistryInfo:
-        """What the registry has to do."""
+        """The registry's load, in counts."""
         struct = _native.make(_abi.RegistryInfo)
         _native.call("gpushare_stat_registry", self.handle, ctypes.byref(struct))
         return RegistryInfo(struct)
 
     def watch(self, glob: Optional[str] = None) -> Watch:
-        """Be told what happens to buffers from now on."""
+        """Watch what happens to buffers from now on."""
         return Watch(self, glob)
 
     def event_create(self, name: str, *, device: Optional[int] = None, mode: int = 0,
                      group: Union[None, int, str] = None) -> Event:
-        """Make a CUDA event that other processes find by its name; `mode` and `group`: which users, as share()."""
+        """Make a CUDA event that other processes find by its name; `mode` and `group`: which users, as in share()."""
         options = _native.make(_abi.ShareOptions, mode=mode, group=_group(group))
         handle = _native.call_out("gpushare_event_create_with", self.handle, _native.text(name),
                                   -1 if device is None else device, 0, ctypes.byref(options))
@@ -310,7 +320,7 @@ class Session:
 
 
 def _wait_interruptibly(session: int, name: bytes, options: Any) -> int:
-    """Attach; in turns of a second, so that Ctrl-C is heard."""
+    """Attach; wait in turns of at most a second, so that Ctrl-C takes effect."""
     left = options.wait_ms
     while True:
         options.wait_ms = min(left, 1000)
@@ -327,7 +337,7 @@ _sessions: Dict[Optional[str], Session] = {}
 
 
 def session_of(directory: Optional[str] = None) -> Session:
-    """This process's session with that registry; None: what the environment says."""
+    """This process's session with that registry; None: the one that the environment names."""
     with _lock:
         session = _sessions.get(directory)
         if session is None or session.closed:
@@ -336,7 +346,7 @@ def session_of(directory: Optional[str] = None) -> Session:
 
 
 def _forget() -> None:
-    """In a forked child: the sessions are the parent's."""
+    """Drop the sessions in a forked child: they are the parent's."""
     global _lock
     _lock = threading.Lock()
     _sessions.clear()
@@ -346,7 +356,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _of_default(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of this process's own session, as a function."""
+    """A Session method as a function that uses this process's own session."""
     def function(*arguments: Any, **named: Any) -> Any:
         return method(session_of(), *arguments, **named)
     function.__name__ = function.__qualname__ = method.__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Being told what happens to buffers. Where the library can."""
+"""Notices of what happens to buffers, if the library has them."""
 import ctypes
 from typing import Any, Iterator, Optional
 
@@ -44,10 +44,10 @@ class Watch:
         return self._hold.handle
 
     def next(self, timeout: Optional[float] = None) -> Optional[Notice]:
-        """The next notice; None where none came in so many seconds (None: without an end)."""
+        """The next notice; None if none arrives within `timeout` seconds (None: wait without a limit)."""
         struct = _native.make(_abi.Notice)  # type: ignore[attr-defined]
         while True:
-            # in turns of a second, so that Ctrl-C is heard
+            # wait in turns of at most a second, so that Ctrl-C takes effect
             turn = 1.0 if timeout is None else min(timeout, 1.0)
             try:
                 _native.call("gpushare_watch_next", self.handle, _native.milliseconds(turn, 1000),
@@ -60,7 +60,7 @@ class Watch:
                         return None
 
     def fileno(self) -> int:
-        """For select and asyncio: readable when next(0) is worth a try."""
+        """A file descriptor for select and asyncio: readable when next(0) is worth a try."""
         return _native.library().gpushare_watch_fd(self.handle)
 
     def __iter__(self) -> Iterator[Notice]:
@@ -70,7 +70,7 @@ class Watch:
                 yield notice
 
     def close(self) -> None:
-        """End it."""
+        """End the watch."""
         self._hold = None
 
     def __enter__(self) -> "Watch":

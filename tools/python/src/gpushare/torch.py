@@ -4,16 +4,17 @@
     shared = gpushare.torch.share_state_dict(model, "llama")       # one process, which keeps `shared`
     gpushare.torch.attach_state_dict("llama", model, wait=60)      # the others
 
-Each parameter has a name, "llama/layers.0.weight", that any other way to attach finds too, tagged with
-its element type, shape and key, and is read-only for all but who shared it. A parameter of PACK_BELOW bytes
-or more is a buffer of its own. Smaller ones would take a granule of the GPU (2 MiB) each: they lie in one
-buffer, "llama/_packed", and their names are of parts of that. Tied weights are there once.
+Each parameter has a name, such as "llama/layers.0.weight", that every other way to attach finds too. The name
+is tagged with the parameter's element type, shape and key. The parameter is read-only for every process but
+the one that shared it. A parameter of PACK_BELOW bytes or more is a buffer of its own. Each smaller one would
+take a granule of the GPU (2 MiB), so they share one buffer, "llama/_packed", and each name stands for its part.
+Tied weights are stored once.
 
-The name itself, "llama", is the list of all that, written last. Who attaches reads it first, and takes
-nothing that is not of the generation it names: never a part of one state dict and a part of another. No
-other process sees any of the names before what they stand for is there, but for those that take the place
-of an earlier kept one: these come one by one, each in the room of the one before, and the list of them
-last. attach_state_dict() waits for that; who attaches single names of it may have old and new ones.
+The name itself, "llama", is the list of all these names, and is written last. attach_state_dict() reads the
+list first, and accepts only buffers of the generations in it. So it never mixes parts of two state dicts.
+Other processes see a name only when its contents are complete. Names that replace kept ones are the exception:
+they appear one by one, each in the memory of its predecessor, and their list appears last. attach_state_dict()
+waits for that list. A process that attaches single names may get old and new ones.
 """
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
@@ -35,23 +36,27 @@ _ALIGN = 256
 
 
 class StateDict(Dict[str, Any]):
-    """Keys and tensors, and the buffers they lie in. The tensors keep the memory; the names of what
-    share_state_dict() made stay as long as this, and kept ones longer."""
+    """Keys and tensors, and the buffers that hold the tensors. The tensors keep the memory.
+
+    The names that share_state_dict() made stay as long as the StateDict; kept ones stay longer.
+    """
 
     name: str = ""
     generation: int = 0
     buffers: List[Buffer]
 
     def close(self) -> None:
-        """Let go of the buffers, and so of the names. Tensors that somebody has stay valid."""
+        """Release the buffers, and with them the names. Tensors that are still referenced stay valid."""
         for buffer in self.buffers:
             buffer.close()
         self.clear()
 
 
 def tensor(array: Array, stream: Any = None) -> Any:
-    """A torch tensor of a buffer. Of a read-only one too: a kernel that stores into it would end this
-    process's CUDA context."""
+    """A torch tensor of a buffer, read-only ones included.
+
+    If the buffer is read-only, a kernel that stores into the tensor ends this process's CUDA context.
+    """
     if stream is None and array.device >= 0:
         stream = torch.cuda.current_stream(array.device).cuda_stream or _driver.LEGACY
     trusted = array.view(promise_read_only=True)
@@ -91,7 +96,7 @@ def _device(states: Mapping[str, Any], device: Optional[int]) -> Optional[int]:
 
 
 def _staged(session: Session, make: Callable[..., Buffer], name: str, *arguments: Any, **named: Any) -> Buffer:
-    """For no other process to see; but what takes the place of something that is kept can't be staged."""
+    """Make a staged buffer, which other processes don't see; unstaged if it takes the place of a kept one."""
     if not session.is_there(name):
         try:
             return make(name, *arguments, staged=True, **named)
@@ -101,7 +106,7 @@ def _staged(session: Session, make: Callable[..., Buffer], name: str, *arguments
 
 
 class _Sharing:
-    """A state dict on its way into buffers."""
+    """A state dict that is being copied into buffers."""
 
     def __init__(self, session: Session, name: str, options: Dict[str, Any]):
         self.session, self.name, self.options = session, name, options
@@ -111,7 +116,7 @@ class _Sharing:
         self.tensors: Dict[str, Any] = {}
 
     def place(self, states: Mapping[str, Any]) -> None:
-        """All of it, each piece of memory once."""
+        """Copy all states into buffers, each piece of memory once."""
         first: Dict[Any, str] = {}
         small: Dict[str, Any] = {}
         for key, value in states.items():
@@ -135,12 +140,12 @@ class _Sharing:
         return {"key": key} if fits else {}
 
     def _layout(self, value: Any) -> Tuple[Tuple[int, ...], str]:
-        """How the buffer is tagged: as bytes where its type has no name."""
+        """The shape and element type for the buffer's tags: bytes if the type has no name there."""
         dtype = _dtype(value)
         return (tuple(value.shape), dtype) if dtype in DTYPES else ((_size(value),), "uint8")
 
     def add(self, key: str, value: Any, buffer: Buffer, raw: Any, offset: int) -> None:
-        """Copy it in."""
+        """Copy one value into a buffer, and list it."""
         shape = tuple(value.shape)
         made = _part(raw, offset, _dtype(value), shape)
         made.copy_(value)
@@ -151,7 +156,7 @@ class _Sharing:
         self.tensors[entry.key] = made
 
     def own(self, key: str, value: Any) -> None:
-        """A buffer of its own."""
+        """Put one value into a buffer of its own."""
         shape, dtype = self._layout(value)
         buffer = _staged(self.session, self.session.alloc, buffer_name(self.name, key, self.taken), shape, dtype, read_only=True,
                          tags=self._tags(key), **self.options)
@@ -159,7 +164,7 @@ class _Sharing:
         self.add(key, value, buffer, _bytes(buffer), 0)
 
     def pack(self, small: Mapping[str, Any]) -> None:
-        """Those that are small, in one buffer; each has a name for its part."""
+        """Put the small values into one buffer; each gets a name for its part."""
         places, end = {}, 0
         for key, value in small.items():
             places[key], end = end, -(-(end + _size(value)) // _ALIGN) * _ALIGN
@@ -174,15 +179,17 @@ class _Sharing:
                 _size(value), dtype=dtype, shape=shape, tags=self._tags(key), keep=packed))
 
     def remove(self, old: Iterable[Info]) -> None:
-        """What of them has not been replaced."""
+        """Remove the names of an older set that were not replaced."""
         for info in old:
             now = self.session.ls(_list.glob_of(info.name))
             if info.name != self.name and now and now[0].generation == info.generation:
                 _unlink(self.session, info.name)
 
     def publish(self, keys: Iterable[str], old: Iterable[Info] = ()) -> None:
-        """All of them, without those of an older set, and then the list: until its first bytes are there
-        nobody takes it for one."""
+        """Commit all buffers, remove the rest of an older set, then write and commit the list.
+
+        Readers take the list for one only when its header is written, and that is written last.
+        """
         for device in {buffer.device for buffer in self.buffers}:
             _driver.settle(device)
         for buffer in self.buffers:
@@ -204,7 +211,7 @@ def _dtype(value: Any) -> str:
 
 
 def _identity(value: Any) -> Any:
-    """Equal for tied weights: the same memory, looked at in the same way."""
+    """A key that is equal for tied weights: the same memory with the same type, shape and strides."""
     place = value.data_ptr() if _size(value) else id(value)
     return str(value.device), place, _dtype(value), tuple(value.shape), tuple(value.stride())
 
@@ -214,14 +221,14 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
                      assign: bool = False) -> StateDict:
     """Copy a module's state dict, or any mapping of names to tensors, into named buffers.
 
-    What is not on the GPU goes there: to `device`, default that of the first tensor that is on one.
-    `keep`: the buffers stay when this process ends, for `ttl` seconds (0: until removed by `gpushare rm`);
-    the names of packed parameters go. What is kept of an earlier set whose process has ended is replaced,
-    one buffer after the other, so that the GPU need not have room for both; where that breaks off, neither
-    is whole, and attach_state_dict() says so. `replace`: take the name away from what has it, which those
-    who have it attached keep. `assign`: let the module use the shared copy, so that its own is freed.
+    Tensors outside the GPU are copied to `device`, by default the device of the first tensor that is on a GPU.
+    `keep`: the buffers stay when this process ends, for `ttl` seconds (0: until removed by `gpushare rm`); the
+    names of packed parameters don't stay. If an earlier set was kept and its process has ended, the call replaces
+    its buffers one by one, so that the GPU needs no room for both sets. If the replacement breaks off, neither set
+    is whole, and attach_state_dict() says so. `replace`: remove the name from the state dict that has it; its
+    attachers keep it. `assign`: let the module use the shared copy, so that its own memory is freed.
 
-    Keep the result: the names go with it. Nothing of it is left where this fails.
+    Keep the result: the names end with it. If the call fails, nothing of the new state dict is left.
     """
     states = _states(source)
     session = session or session_of()
@@ -252,7 +259,7 @@ def _withdraw(session: Session, buffers: List[Buffer], keep: bool) -> None:
 
 
 def _unlink(session: Session, name: str) -> None:
-    """If it can be."""
+    """Remove a name if possible; ignore failures."""
     try:
         session.unlink(name)
     except _errors.GpushareError:
@@ -260,7 +267,7 @@ def _unlink(session: Session, name: str) -> None:
 
 
 def remove_state_dict(name: str, *, session: Optional[Session] = None) -> None:
-    """Take the names of a state dict away, and no other below it. Those who have it attached keep it."""
+    """Remove the names of a state dict, and no other names below it. Its attachers keep it."""
     session = session or session_of()
     for info in _list.infos_of(session, name):
         try:
@@ -276,7 +283,7 @@ def _assign(module: Any, states: Mapping[str, Any]) -> None:
 
 
 class _Changed(Exception):
-    """What the list names is not there, or of another generation."""
+    """A buffer that the list names does not exist, or has another generation."""
 
 
 def _attach_all(session: Session, entries: List[_list.Entry], options: Dict[str, Any]) -> Dict[str, Buffer]:
@@ -310,9 +317,9 @@ def attach_state_dict(name: str, module: Any = None, *, session: Optional[Sessio
                       device: Optional[int] = None) -> StateDict:
     """The state dict that another process shared: tensors of its memory, without a copy, read-only.
 
-    `wait`: seconds for it to appear, whole. `module`: load it, by assignment, with requires_grad off; one
-    that was built on the "meta" device takes no memory before. A state dict that is replaced meanwhile is
-    begun again with; it is never mixed.
+    `wait`: seconds for the whole state dict to appear. `module`: load the state dict into it, by assignment, with
+    requires_grad off; a module built on the "meta" device takes no memory before that. If the state dict is replaced
+    during the call, the call starts again; it never mixes two.
     """
     session = session or session_of()
     deadline = time.monotonic() + max(wait, 1.0)
