@@ -110,7 +110,6 @@ judge_one() {
 # - If the failed call was a release, its object stays.
 # - A free that waits for its stream (async_defer) is done in the process's next call.
 # - The daemon's closer and nng release their memory in their own threads.
-# - The daemon listens anew where it was slow to hear (fresh_add).
 # - If the registry did not hear that a client ended (client_new), the process's next connection releases the client.
 # - The list of buffers that a registry wants again (put) is held until the process's next call.
 # - If the registry did not hear that memory was freed (deferred_put), the memory is held until the registry answers.
