@@ -135,7 +135,7 @@ for name in "out", "head", "flags":
 		equal "$(ls -A "$WORK/out")" ""
 	done
 	run -1 --separate-stderr gpushare-attach matrix --format npy --shape 2x4
-	has "$stderr" "2x4 of float32 is 32 bytes, and 24 of 'matrix'"
+	has "$stderr" "2x4 of float32 is 32 bytes, but 24 bytes of 'matrix'"
 }
 
 @test "words that make no sense: exit code 2, one line, no registry" {

@@ -29,7 +29,7 @@ copy_of() {
 	line ok driver libcuda.so.1
 	line ok driver "it is for CUDA up to 1"
 	line ok driver "GPU 0 is "
-	line ok registry "$GPUSHARE_DIR, by GPUSHARE_DIR"
+	line ok registry "$GPUSHARE_DIR, chosen by GPUSHARE_DIR"
 	line ok works "names and attaching"
 	equal "$(grep -c '^fail' <<<"$output")" 0
 	[ -n "${EMULATOR:-}" ] || equal "$(registry_pids)" "" # none was started

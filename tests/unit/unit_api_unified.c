@@ -132,7 +132,7 @@ static void believer(void)
 	session = part_session();
 	OK(gpushare_alloc_with(session, "own", SIZE, &unified, &buffer));
 	before = descriptors_open();
-	FAILS(E_PROTOCOL, "not told", gpushare_attach(session, "nowhere", NULL, &buffer));
+	FAILS(E_PROTOCOL, "gave no address", gpushare_attach(session, "nowhere", NULL, &buffer));
 	FAILS(E_CUDA, "cuMemImport", gpushare_attach(session, "loose", NULL, &buffer));
 	FAILS(E_CUDA, "cuMemImport", gpushare_attach(session, "huge", NULL, &buffer));
 	FAILS(E_CUDA, "cuMemImport", gpushare_attach(session, "far", NULL, &buffer));
