@@ -110,6 +110,13 @@ static bool is_full(const struct fdstore *store)
 	return store->manager && HASH_COUNT(store->items) >= notify_store_size();
 }
 
+static void say_full(uint64_t generation)
+{
+	log_line("the service manager's store of file descriptors is full: the memory of "
+		 "generation %" PRIu64 " is lost when this process ends",
+		 generation);
+}
+
 /* Take over a descriptor of a predecessor. A second one of the same generation is closed. */
 static void inherit(struct fdstore *store, uint64_t generation, int fd)
 {
@@ -120,9 +127,7 @@ static void inherit(struct fdstore *store, uint64_t generation, int fd)
 	if (!item)
 		closer_add(closer_at(&store->closer), fd);
 	else if (full)
-		log_line("the service manager's store of file descriptors is full: the memory of "
-			 "generation %" PRIu64 " is lost when this process ends",
-			 generation);
+		say_full(generation);
 	else if (store->manager)
 		owe(store, item, false);
 }
@@ -320,9 +325,7 @@ void fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	if (item)
 		drop(store, item);
 	if (is_full(store)) {
-		log_line("the service manager's store of file descriptors is full: the memory of "
-			 "generation %" PRIu64 " is lost when this process ends",
-			 generation);
+		say_full(generation);
 		return;
 	}
 	item = item_new(store, generation, fd, false);

@@ -297,8 +297,7 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 	    (options->same_address || options->on_device))
 		status = api_fail(GPUSHARE_E_INVALID,
 				  "'%s': host_only gives no device address, so same_address and "
-				  "on_device don't go "
-				  "with it",
+				  "on_device don't go with it",
 				  name);
 	if (!status)
 		status = attach_watch(session, name, &is_watched, &change);

@@ -191,8 +191,7 @@ API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
 	if (result == CU_INVALID_HANDLE)
 		return api_fail(GPUSHARE_E_INVALID,
 				"'%s' can't be waited for by that stream: the stream is not valid, "
-				"or of another "
-				"CUDA context than the event",
+				"or of another CUDA context than the event",
 				buffer->info.name);
 	return api_fail_cuda(driver, result, "cuStreamWaitEvent", "'%s' can't be waited for",
 			     buffer->info.name);
