@@ -123,8 +123,9 @@ made() {
 	build -n check-unit >"$WORK/unit"
 	build -n check-e2e >"$WORK/e2e"
 	build -n check >"$WORK/all"
-	equal "$(grep -h -- --said "$WORK/unit" "$WORK/e2e" "$WORK/all" | sed 's/.*--said *//')" "/unit_ /contract_
-.bats"
+	equal "$(grep -h -- --said "$WORK/unit" "$WORK/e2e" "$WORK/all" | sed 's/.*--said */said: /')" "said: /unit_ /contract_
+said: .bats
+said: "
 }
 
 @test "one line says all that building lacks" {
