@@ -186,9 +186,9 @@ kill_registry() {
 	done
 }
 
-# await_file FILE [SECONDS]: wait until FILE exists, at most SECONDS (30)
+# await_file FILE [SECONDS]: wait until FILE exists, at most SECONDS (1.5 times PATIENCE)
 await_file() {
-	local end=$((SECONDS + ${2:-30}))
+	local end=$((SECONDS + ${2:-$((PATIENCE * 3 / 2))}))
 	until [ -e "$1" ]; do
 		if [ $SECONDS -gt $end ]; then
 			echo "$1 did not appear"

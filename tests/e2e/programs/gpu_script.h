@@ -102,7 +102,8 @@ static void verb_free(char **argument, int count)
 	gpu_say("free", argument[0], code);
 }
 
-/* fill=SLOT,SEED */
+/* fill=SLOT,SEED. A write from pageable memory may return before the bytes have arrived, a read does not: other
+ * processes see the pattern from then on. */
 static void verb_fill(char **argument, int count)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
@@ -111,6 +112,8 @@ static void verb_fill(char **argument, int count)
 
 	errno = GPU_ERRNO;
 	code = gpu.write(slot->pointer, bytes, slot->size);
+	if (!code)
+		code = gpu.read(bytes, slot->pointer, 1);
 	gpu_say("fill", argument[0], code);
 	free(bytes);
 }
