@@ -4,10 +4,19 @@
 #   tests/deps.sh          install what is missing (apt-get, as root or through passwordless sudo)
 #   tests/deps.sh --build  the same, but only for building
 #   tests/deps.sh --check  name in one line all that building lacks; install nothing
-#   tests/deps.sh --lint   install only the tools of the lints
+#   tests/deps.sh --lint   install only the tools of the lints: packages, and from PyPI what Debian lacks
 #   tests/deps.sh --more   install what some tests need, which are skipped without it; if that fails, say so
 #   tests/deps.sh --bench  the same for the servers that `make bench` compares with, and for its drawings
 set -u
+# The two from PyPI check the containers' files against their schemas. They go into a folder of their own: see lint.sh.
+if [ "${1:-}" = --lint ]; then
+	checkers=${HOME:-/tmp}/.cache/gpushare-lint
+	"$0" --lint-packages || exit
+	[ ! -x "$checkers/bin/kubernetes-validate" ] || exit 0
+	echo "gpushare: installing check-jsonschema and kubernetes-validate in $checkers"
+	/usr/bin/python3 -m venv "$checkers" && exec "$checkers/bin/pip" install -q check-jsonschema kubernetes-validate
+	exit 1
+fi
 # If CROSS is set, the packages are for building for the machine ARCH and for running the tests under its emulator.
 CC=${CC:-gcc}
 PROTOC=${PROTOC:-/usr/bin/protoc}
@@ -59,6 +68,7 @@ lint  gcovr              command gcovr
 lint  spin               command spin
 lint  codespell          command codespell
 lint  python3-yaml       python  yaml
+lint  python3-venv       python  ensurepip
 "
 [ -n "$foreign" ] || NEEDS+="test  g++        command g++
 more  scdoc      command scdoc
@@ -73,7 +83,7 @@ bench gnuplot-nox  command gnuplot
 optional= # what is skipped without it
 case ${1:-} in
 --check | --build) wanted=" build " ;;
---lint) wanted=" lint " ;;
+--lint-packages) wanted=" lint " ;;
 --more) wanted=" more " optional="tests that need" ;;
 --bench) wanted=" bench " optional="measurements with" ;;
 *) wanted=" build test " ;;
