@@ -145,6 +145,30 @@ static void call_costs(const struct side *side, int leads, uint64_t from)
 	fflush(stdout);
 }
 
+/* CPU time of the driver's own calls that publishing and acquiring are made of: their lower bound. */
+static void driver_costs(const struct side *side)
+{
+	cu_deviceptr at;
+
+	gpu_must(gpu.cuMemHostGetDevicePointer_v2(&at, side->words, 0),
+		 "cuMemHostGetDevicePointer");
+	at += SIZE / 2;
+	for (uint64_t i = 0; i < side->count; i++) {
+		double began = clock_us(), between;
+
+		gpu_must(gpu.cuStreamWriteValue64_v2(NULL, at, i, 0), "a write");
+		between = clock_us();
+		gpu_must(gpu.cuStreamWaitValue64_v2(NULL, at, i, CU_WAIT_GEQ), "a wait");
+		side->first[i] = between - began;
+		side->second[i] = clock_us() - between;
+		if (i % BATCH == BATCH - 1)
+			gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
+	}
+	gpu_must(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
+	print_times("cuStreamWriteValue64 alone", side->first, side->count);
+	print_times("cuStreamWaitValue64 alone", side->second, side->count);
+}
+
 static int run(struct side *side, int leads)
 {
 	const struct gpushare_attach_options options = {.wait_ms = PATIENCE_MS, .passive = leads};
@@ -169,8 +193,11 @@ static int run(struct side *side, int leads)
 	call_costs(side, leads, 2 + 2 * side->count);
 	meet(side);
 	driver_alone(side, leads);
-	if (leads)
+	meet(side);
+	if (leads) {
+		driver_costs(side);
 		printf("means\t%s\t\n", gpushare_ordering_text(gpushare_ordering(side->mine)));
+	}
 	fflush(stdout);
 	meet(side);
 	MUST(gpushare_close(side->session));
