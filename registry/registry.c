@@ -27,6 +27,7 @@ struct registry *registry_new(void)
 	if (!registry)
 		return NULL;
 	pthread_mutex_init(&registry->lock, NULL);
+	pthread_mutex_init(&registry->queue, NULL);
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
 	registry->pid_namespace = process_namespace();
@@ -45,9 +46,13 @@ struct registry *registry_new(void)
 	return registry;
 }
 
+/* A thread that has just unlocked a mutex mostly gets it before a thread that it woke. With two, it
+ * queues behind that thread: no thread waits while another one has the lock over and over. */
 void registry_lock(struct registry *registry)
 {
+	pthread_mutex_lock(&registry->queue);
 	pthread_mutex_lock(&registry->lock);
+	pthread_mutex_unlock(&registry->queue);
 	set_time(registry);
 	if (registry->rests)
 		eventfd_write(registry->wake, 1);

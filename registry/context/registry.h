@@ -14,6 +14,7 @@
 struct registry {
 	/* protects everything below; never held over a call that may block */
 	pthread_mutex_t lock;
+	pthread_mutex_t queue; /* held by the thread that gets `lock` next: registry_lock() */
 	int64_t locked_ns;    /* when the lock was taken last */
 	int64_t held_most_ns; /* the longest time that the lock was held */
 	struct state state;   /* users, sessions and buffers */

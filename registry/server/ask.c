@@ -35,17 +35,6 @@ static void ask_free(struct ask *ask)
 	free(ask);
 }
 
-static bool is_list(const struct ask *ask)
-{
-	return ask->request.which_verb == gpushare_Request_list_tag;
-}
-
-/* When the user's next list may be made. */
-static int64_t list_due_ns(const struct user *user)
-{
-	return user->lists_ns - LIMIT_LISTS_AHEAD_MS * NS_PER_MS;
-}
-
 static void wake(const struct registry *registry)
 {
 	if (registry->wake >= 0)
@@ -79,30 +68,13 @@ static void show(struct registry *registry, const struct ask *shown)
 static int handle(struct registry *registry, struct ask *ask)
 {
 	bool again = ask->counted;
-
-	ask->counted = true;
-	return handle_request(registry, ask->session, &ask->request, again, &registry->reply);
-}
-
-/* After a list, the user's next one waits for as long as this one took. It is measured in CPU time,
- * because time in which the process was stopped doesn't count. */
-static int make_list(struct registry *registry, struct ask *ask)
-{
-	struct user *user = ask->session->user;
-	int64_t now_ns = clock_ns(), began_ns;
 	int status;
 
-	if (!ask->waits && !handle_refuses_lists(user) &&
-	    (user->list_count || list_due_ns(user) > now_ns))
-		return HANDLE_MORE;
-	began_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	ask->counted = true;
 	registry->list_rest = ask->list_rest;
-	status = handle(registry, ask);
+	status = handle_request(registry, ask->session, &ask->request, again, &registry->reply);
 	ask->list_rest = registry->list_rest;
 	registry->list_rest = NULL;
-	if (user->lists_ns < now_ns)
-		user->lists_ns = now_ns;
-	user->lists_ns += 2 * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
 	return status;
 }
 
@@ -113,8 +85,6 @@ int ask_serve(struct registry *registry, struct ask *ask)
 	if (status)
 		return status;
 	registry->group = ask->group;
-	if (is_list(ask))
-		return make_list(registry, ask);
 	status = handle(registry, ask);
 	if (!status)
 		show(registry, ask);
@@ -150,21 +120,17 @@ static bool must_wait(int status)
 /* Put the request into the list of parked requests (`in`), or take it out. */
 static void move(struct registry *registry, struct ask *ask, bool in)
 {
-	struct user *user = ask->session->user;
-
 	if (in)
 		DL_APPEND(registry->asks, ask);
 	else
 		DL_DELETE(registry->asks, ask);
 	ask->connection->parked += in ? 1u : -1u;
-	if (is_list(ask))
-		user->list_count += in ? 1u : -1u;
-	else if (ask->waits == HANDLE_LISTEN)
+	if (ask->waits == HANDLE_LISTEN)
 		ask->session->watcher->ask = in ? ask : NULL;
-	else
-		(in ? user_add : user_take)(user, LIMIT_waiters, 1);
-	if (ask->waits == HANDLE_MORE && !is_list(ask))
+	else if (ask->waits == HANDLE_MORE)
 		ask->connection->in_pieces = in;
+	else
+		(in ? user_add : user_take)(ask->session->user, LIMIT_waiters, 1);
 }
 
 /* Whether the request repeats a parked one: nng's REQ sends a request again after a minute without
@@ -188,8 +154,6 @@ static bool is_parked(const struct registry *registry, const struct ask *one)
 /* When to resume the request; INT64_MAX: only when an event makes it ready. */
 static int64_t due_ns(const struct ask *ask)
 {
-	if (is_list(ask))
-		return list_due_ns(ask->session->user);
 	if (ask->waits == HANDLE_LISTEN)
 		return ask->session->watcher->count ? 0 : INT64_MAX;
 	return ask->ready ? 0 : ask->due_ns;

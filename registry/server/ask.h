@@ -3,8 +3,7 @@
 #define GPUSHARE_REGISTRY_SERVER_ASK_H
 /*
  * A request of either socket. The registry answers it at once or parks it in registry->asks. It
- * stays parked until its name appears, its next piece is due, its user's next list is due, or there
- * is a notice for it.
+ * stays parked until its name appears, its next piece is due, or there is a notice for it.
  */
 #include "verbs/handlers.h"
 

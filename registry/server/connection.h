@@ -45,7 +45,7 @@ struct connection {
 	struct session *session; /* NULL: before the peer's greeting, and after the session's end */
 	struct bytes pending;	 /* answers to send after those in `out` */
 	unsigned int parked;	 /* number of parked requests: ask.h */
-	bool in_pieces;		 /* one of these is a Resync that is done in pieces */
+	bool in_pieces;		 /* one of these is done in pieces */
 	bool turning;		 /* a turn is under way, and will look at these fields */
 	bool failed;		 /* an answer was lost for lack of memory */
 	/* The session has ended. The connection is freed when nothing uses it any more. */

@@ -34,13 +34,6 @@
 /* Hidden names (the peer may not see them) that a List skips before it releases the lock: 0.5 ms
  * at most. */
 #define LIMIT_LIST_HIDDEN 5000
-/*
- * The Lists of one user get half of the lock's time. LIMIT_LISTS_AHEAD_MS is how far they may
- * exceed that before a List waits. If LIMIT_LISTS_QUEUED Lists of one user wait, the next gets
- * E_LIMIT.
- */
-#define LIMIT_LISTS_AHEAD_MS 1
-#define LIMIT_LISTS_QUEUED 256
 #define LIMIT_PAGE 50	      /* names in one ListReply: registry.options */
 #define LIMIT_PAGE_UNASKED 16 /* if the request gives no number: older clients accept no more */
 #define LIMIT_TOMBSTONES 1024

@@ -77,10 +77,6 @@ struct user {
 	struct connection *todo;
 	bool looks_up_group; /* one connection does; no other may meanwhile */
 	struct user *prev, *next;
-	/* server/ask.c: the number of parked Lists, and the time up to which earlier Lists have
-	 * used this user's half of the lock */
-	unsigned int list_count;
-	int64_t lists_ns;
 	struct closer *closer; /* closes descriptors that fds.sock refused; NULL: none so far */
 	UT_hash_handle hh;
 };

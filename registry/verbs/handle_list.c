@@ -94,11 +94,6 @@ struct listing {
 	gpushare_ListReply *page;
 };
 
-bool handle_refuses_lists(const struct user *user)
-{
-	return user->list_count >= LIMIT_LISTS_QUEUED;
-}
-
 static bool is_wanted(struct listing *listing, const struct entry *entry)
 {
 	const gpushare_List *list = listing->list;
@@ -198,11 +193,6 @@ int handle_list(struct call *call)
 	    .page = page,
 	};
 
-	if (handle_refuses_lists(call->session->user))
-		return refuse(call, GPUSHARE_E_LIMIT,
-			      "%d lists of this user wait to be made, which is all that this "
-			      "registry takes of one user; ask again later",
-			      LIMIT_LISTS_QUEUED);
 	page->buffers_count = 0;
 	page->more = false;
 	*page->after = '\0';

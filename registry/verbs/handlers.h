@@ -42,8 +42,6 @@ void handle_timeout(struct registry *registry, struct session *session, const re
 uint32_t handle_wait_ms(const request *ask);
 /* Whether a request makes its name visible to others, who may be waiting for it. */
 bool handle_shows(const request *ask);
-/* Whether so many Lists of this user wait that the next one gets E_LIMIT. */
-bool handle_refuses_lists(const struct user *user);
 
 /* Put a sentence into the answer. Returns `status`. */
 int explain(reply *answer, int status, const char *format, ...)

@@ -9,7 +9,6 @@
 #define ASKED 200000 /* requests of one connection */
 #define LATE 20000   /* the same; more than the sockets and the daemon buffer */
 #define LISTED 20000 /* names that there are to list */
-#define CROWD 700    /* connections that list at the same time */
 #define GONE 150     /* connections that list and are closed */
 #define GONE_TURNS 32
 
@@ -208,34 +207,6 @@ static void share_slow_names(int fd)
 	}
 }
 
-/* If more lists arrive than may wait, the daemon refuses some, and answers each request. */
-static void too_many_lists_of_a_user_are_refused(void **state)
-{
-	request list = slow_list();
-	int owner = raw_connect(&raw_here), fds[CROWD], made = 0, refused = 0;
-
-	share_slow_names(owner);
-	for (int i = 0; i < CROWD; i++)
-		fds[i] = raw_connect(&raw_here);
-	for (int i = 0; i < CROWD; i++)
-		assert_true(raw_send(fds[i], 1, &list));
-	for (int i = 0; i < CROWD; i++) {
-		assert_true(raw_receive(fds[i], 1, &raw_answer, 4 * RAW_TIMEOUT_MS));
-		if (raw_answer.status == GPUSHARE_E_LIMIT) {
-			raw_assert_sentence("ask again later");
-			refused++;
-		} else {
-			assert_int_equal(raw_answer.status, GPUSHARE_OK);
-			assert_true(raw_answer.body.list.more);
-			made++;
-		}
-		close(fds[i]);
-	}
-	assert_in_range(made, LIMIT_LISTS_QUEUED, CROWD - 1);
-	assert_in_range(refused, 1, CROWD - LIMIT_LISTS_QUEUED);
-	close(owner);
-}
-
 static void close_all(const int fds[], int count)
 {
 	for (int i = 0; i < count; i++)
@@ -269,5 +240,4 @@ static void lists_of_closed_connections_leave_nothing(void **state)
 UNIT_MAIN(RAW_TEST(each_request_ahead_is_answered), RAW_TEST(who_reads_late_gets_every_answer),
 	  cmocka_unit_test_setup_teardown(who_names_strange_groups_fails_no_other_user,
 					  set_up_system, tear_down_system),
-	  RAW_TEST(too_many_lists_of_a_user_are_refused),
 	  RAW_TEST(lists_of_closed_connections_leave_nothing))
