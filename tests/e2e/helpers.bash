@@ -35,6 +35,7 @@ setup() {
 teardown() {
 	local pid
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || [ -z "${output:-}" ] || printf -- '--- output: %s\n' "$(tail -n 40 <<<"$output")"
+	[ -z "${COVERAGE:-}" ] || let_daemons_end
 	for pid in "${STARTED[@]}" $(registry_pids); do
 		! is_ours "$pid" || kill -KILL "$pid" 2>/dev/null || true
 	done
@@ -43,6 +44,18 @@ teardown() {
 	done
 	if type teardown_more >/dev/null 2>&1; then teardown_more; fi
 	rm -rf "$WORK"
+}
+
+# A process that is killed writes no counts of what it has run.
+let_daemons_end() {
+	local pid
+	for pid in "${STARTED[@]}"; do
+		! is_ours "$pid" || kill -KILL "$pid" 2>/dev/null || true
+	done
+	for pid in $(registry_pids) $(keeper_pids); do # a keeper starts a registry again
+		kill -TERM "$pid" 2>/dev/null || continue
+		PATIENCE_S=3 until_true is_over "$pid" || true
+	done
 }
 
 # The kernel may have reused the pid of an ended process for a process of another test.
