@@ -380,6 +380,8 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	log_enable(self.options.foreground);
+	/* Each of nng's threads would have an arena of its own, which keeps some of what is freed. */
+	mallopt(M_ARENA_MAX, 2);
 	umask(077);
 	if (self.options.keeper)
 		return keeper_run(self.options.directory);
