@@ -15,10 +15,10 @@ struct registry {
 	/* protects everything below; never held over a call that may block */
 	pthread_mutex_t lock;
 	pthread_mutex_t queue; /* held by the thread that gets `lock` next: registry_lock() */
-	int64_t locked_ns;    /* when the lock was taken last */
-	int64_t held_most_ns; /* the longest time that the lock was held */
-	struct state state;   /* users, sessions and buffers */
-	bool is_system;	      /* --system: it serves all users */
+	int64_t locked_ns;     /* when the lock was taken last */
+	int64_t held_most_ns;  /* the longest time that the lock was held */
+	struct state state;    /* users, sessions and buffers */
+	bool is_system;	       /* --system: it serves all users */
 	/* the group that the current Share names; looked up without the lock */
 	struct identity_group group;
 	struct changes changes;
