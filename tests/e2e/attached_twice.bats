@@ -42,6 +42,15 @@ detach c: OK"
 @test "by a preloaded program, in the order of a stream" {
 	gives_back_one env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=one:nth=1,one:nth=2 "$BIN/drv_linked" init \
 		stream=s make=a,async,1Mi,s make=b,async,1Mi,s touch="$WORK/up" await="$WORK/go" \
-		drop=a,async,s go=s make=c,async,3Mi,s touch="$WORK/left" await="$WORK/end" byte=b,1 \
+		drop=a,async,s go=s make=c,async,3Mi,s alloc=d,4Mi free=d touch="$WORK/left" await="$WORK/end" byte=b,1 \
 		drop=b,async,s drop=c,async,s go=s exit=0
+}
+
+@test "by a preloaded program, while the next registry is told" {
+	needs_sim
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "the sanitizer's library must be loaded first"
+	gives_back_one env PAUSE_AT=cuIpcCloseMemHandle PAUSE_FILE="$WORK/p" LD_PRELOAD="$BIN/lib_pause.so $PRELOAD" \
+		GPUSHARE_ATTACH=one:nth=1,one:nth=2,other:size=2Mi "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi \
+		touch="$WORK/up" await="$WORK/go" touch="$WORK/p.armed" aside=free,a await="$WORK/p.paused" alloc=c,2Mi \
+		touch="$WORK/p.go" rejoin touch="$WORK/left" await="$WORK/end" byte=b,1 free=b exit=0
 }

@@ -51,7 +51,7 @@ put b: OK"
 @test "the size asked for is told to the program and to others, the rounding by ls" {
 	needs jq
 	script=(init alloc=a,700 range=a alloc=b,3Mi range=b fill=a,3 byte=a,699)
-	same_as_bare "$BIN/drv_linked" "${script[@]}"
+	same_as_bare "$BIN/drv_linked" "${script[@]}" about=a about=a,600 about=b,4 make=c,async,2Mi about=c
 	up_named app 'w%i:vmm' "$BIN/drv_linked" "${script[@]}"
 	equal "$(backings)" "w0 vmm 700
 w1 vmm 3145728"
@@ -326,7 +326,8 @@ ipcclose c: 1"
 
 @test "a name longer than a handle holds; readonly is readonly; attached buffers have handles too" {
 	long=$(printf 'n%.0s' {1..250})
-	up_named owner "$long%i:readonly" "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,1 make=b,alloc,2Mi fill=b,7 \
+	# More names than one page of the registry's list holds begin alike.
+	up_named owner "$long%i:readonly" "$BIN/drv_linked" init hoard=1,99,4Ki make=b,alloc,2Mi fill=b,7 \
 		ipcget=b,"$WORK/h"
 	equal "$(named x:nth=99 "$BIN/drv_linked" init ipcopen=b,"$WORK/h",2Mi byte=b,5 put=b,5,1 ipcget=b,"$WORK/n" ipcclose=b)" \
 		"init: 0
@@ -335,7 +336,7 @@ byte b: 42
 put b: 1
 ipcget b: 1
 ipcclose b: 0"
-	attaching "${long}1" "$BIN/drv_linked" init make=a,alloc,2Mi ipcget=a,"$WORK/again" free=a >/dev/null
+	attaching "${long}99" "$BIN/drv_linked" init make=a,alloc,2Mi ipcget=a,"$WORK/again" free=a >/dev/null
 	cmp "$WORK/h" "$WORK/again"
 	attachers() { gpushare ls --json | jq '[.. | objects | select(.name?) | .attachers] | add'; }
 	none() { [ "$(attachers)" = 0 ]; }

@@ -132,6 +132,29 @@ w3 1"
 0"
 }
 
+@test "the registry answers no free: what others may have is held, and it hears of all of them later" {
+	program drv_linked
+	[ -n "${EMULATOR:-}" ] || start_registry
+	registry=$(registry_pids)
+	GPUSHARE_TIMEOUT_MS=300 owner 'w%i:size=2Mi' init mark alloc=a,2Mi alloc=b,2Mi alloc=c,2Mi "${UP[@]}" \
+		free=a free=b free=c taken=stopped "${FREED[@]}" alloc=d,2Mi paced=told,100,4Ki taken=told \
+		touch="$WORK/told" await="$WORK/left" paced=left,100,4Ki taken=left "${END[@]}"
+	held w0 w1
+	stop_registry
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	go_on
+	asks_again
+	touch "$WORK/again"
+	await_file "$WORK/told"
+	equal "$(names)" "w3 2097152"
+	leave
+	await_file "$WORK/done"
+	taken "6
+6
+2"
+}
+
 # paced= calls in a group, one a millisecond, and how many of them a real driver may make wait by itself: now and then 3
 # to 6 in a row, up to 11 of 600 were seen. A question every 50 ms makes 36 of 1,800 calls wait.
 ROUNDS=600 DRIVER_WAITS=0

@@ -40,6 +40,9 @@ LAST=(alloc=a,2Mi alloc=b,2Mi)
 			last=alloc,d,2Mi liblast="$BIN/lib_ending.so",free,c
 		equal "$stderr" ""
 	done
+	# What is allocated by then is given no name.
+	GPUSHARE_LOG=$WORK/log named 'w%i' "$BIN/rt_app_static" later=alloc,b,2Mi init alloc=a,1Mi last=alloc,c,2Mi
+	equal "$(sed -n 's/.*"\(.*\)" is shared.*/\1/p' "$WORK/log")" w0
 }
 
 # names_go WORD...: after the program ends by these words, none of its names is left

@@ -106,6 +106,20 @@ w1 2097152"
 	equal "$(names)" "w0 2097152"
 }
 
+@test "a context that could not be destroyed keeps what is freed behind its stream" {
+	needs_sim
+	up_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi
+	begin consumer env GPUSHARE_SIM_FAIL=cuCtxDestroy:1:1 LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" \
+		init ctxnew=B stream=s make=a,async,2Mi,s stall=s drop=a,async,s ctxdestroy=B touch="$WORK/kept" \
+		await="$WORK/go" go=s make=b,async,64Ki,s touch="$WORK/gone" await="$WORK/end"
+	equal "$(attachers weights)" 1
+	touch "$WORK/go"
+	await_file "$WORK/gone"
+	none() { [ "$(attachers weights)" = 0 ]; }
+	until_true none
+	has "$(<"$WORK/consumer.out")" "ctxdestroy B: 999"
+}
+
 @test "cudaDeviceReset: the records go, and what comes after is named" {
 	for program in rt_app_static rt_app_shared rt_thread_static; do
 		program "$program"
@@ -119,12 +133,14 @@ w1 2097152"
 
 @test "what was attached in a context that goes is attached no more; the owner keeps it" {
 	up_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7
-	for words in "ctxnew=B $WORK ctxdestroy=B" "ctxset=primary $WORK primary=reset"; do
+	local all=("ctxnew=B make=a,alloc,2Mi|ctxdestroy=B" "make=a,alloc,2Mi|primary=reset")
+	# Freed behind a stream that stands still: it stays attached until the context goes.
+	[ "$GPUSHARE_TEST_DRIVER" = gpu ] || all+=("ctxnew=B stream=s make=a,async,2Mi,s stall=s drop=a,async,s|ctxdestroy=B")
+	for words in "${all[@]}"; do
 		rm -f "$WORK"/{attached,go,gone}
-		read -r before _ after <<<"$words"
-		begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init \
-			"$before" make=a,alloc,2Mi touch="$WORK/attached" await="$WORK/go" "$after" \
-			touch="$WORK/gone" await="$WORK/over"
+		# shellcheck disable=SC2086 # words
+		begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init ${words%|*} \
+			touch="$WORK/attached" await="$WORK/go" "${words#*|}" touch="$WORK/gone" await="$WORK/over"
 		equal "$(attachers weights)" 1
 		touch "$WORK/go"
 		await_file "$WORK/gone"
@@ -163,6 +179,9 @@ reused() {
 
 @test "an address that comes again after its context does not answer to the old name" {
 	BEFORE=ctxnew=B reused alloc ctxdestroy=B ctxset=primary
+	# The preload remembers what it freed itself, to refuse a second free. This one is no second free.
+	untouched w:nth=1 "$BIN/drv_linked" init make=a,async,2Mi drop=a primary=reset primary=retain ctxset=primary \
+		make=b,alloc,2Mi drop=b make=b,alloc,2Mi drop=b,async drop=b
 }
 
 @test "another object mapped at an address does not answer to the old name" {
@@ -207,4 +226,16 @@ free a: 1"
 		"$BIN/drv_linked" init cancel=alloc,a,1Mi within=$((500 + SLACK_MS)) alloc=b,2Mi
 	equal "$(names)" "w 2097152"
 	equal "$(grep -c late "$WORK/app.out" || true)" 0
+}
+
+@test "a thread that waits for a name does not hold up the others" {
+	begin app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=nobody:wait=60:size=1Mi GPUSHARE_NAME=w%i:size=2Mi \
+		"$BIN/drv_linked" init aside=alloc,a,1Mi touch="$WORK/up" await="$WORK/go" alloc=b,2Mi alloc=c,2Mi \
+		touch="$WORK/named" await="$WORK/end" _exit=0
+	until_true waiters 1
+	touch "$WORK/go"
+	await_file "$WORK/named"
+	equal "$(names)" "w0 2097152
+w1 2097152"
+	refute grep "alloc a" "$WORK/app.out"
 }

@@ -15,7 +15,7 @@ managed_life=(init stream=s make=a,managed,3000000 poke=a,5,77 byte=a,5 fill=a,3
 			program "$program"
 			untouched w:unified "${PROGRAM[@]}" "${managed_life[@]}"
 			equal "$stderr" ""
-			untouched 'w%i:unified' "${PROGRAM[@]}" "${managed_life[@]}"
+			untouched 'w%i:unified' "${PROGRAM[@]}" "${managed_life[@]}" make=c,managed,2Mi ipcget=c,"$WORK/none"
 			equal "$stderr" ""
 		done
 		for program in rt_app_static rt_app_shared; do

@@ -209,6 +209,24 @@ has_size() {
 	done
 }
 
+@test "free: not before the GPU's work" {
+	for rule in w w:vmm; do
+		publishing free "$rule" app "$BIN/drv_linked" init alloc=x,1Mi stream=s stall=s touch="$WORK/at1" await="$WORK/go1" \
+			aside=free,x await="$WORK/go2" go=s rejoin touch="$WORK/at2" await="$WORK/end"
+		step 1
+		follow f w -o "$WORK/dump.%s"
+		touch "$WORK/go1"
+		nothing_published() { has_sequence w 0 && [ ! -e "$WORK/dump.1" ]; }
+		stays 300 nothing_published
+		touch "$WORK/go2"
+		await_file "$WORK/at2"
+		await_file "$WORK/dump.1"
+		finish "$FOLLOWER"
+		rm "$WORK"/dump.*
+		end_program
+	done
+}
+
 @test "free: memory that the program maps by itself, when it goes; not what is freed in stream order" {
 	publishing free 'w%i' app "$BIN/drv_linked" init stream=s make=a,vmm,2Mi fill=a,6 \
 		save=a,"$WORK/saved" make=b,async,2Mi,s go=s touch="$WORK/at1" await="$WORK/go1" \
@@ -329,6 +347,22 @@ has_size() {
 	asks_again
 	step 2
 	until_true has_sequence w 3
+	end_program
+}
+
+@test "the next registry has another page for the name: publications go on there, the missed one too" {
+	publishing sync w,x app "$BIN/rt_app_static" init alloc=x,1Mi wait=device touch="$WORK/at1" await="$WORK/go1" \
+		alloc=y,2Mi touch="$WORK/at2" await="$WORK/go2" wait=device touch="$WORK/at3" await="$WORK/end"
+	step 1
+	# shellcheck disable=SC2046 # pids
+	kill -KILL $(registry_pids) $(keeper_pids)
+	rm -f "$GPUSHARE_DIR/registry.state"
+	asks_again
+	step 2
+	follow f w -o "$WORK/w.%s"
+	step 3
+	published() { compgen -G "$WORK/w.*"; }
+	until_true published
 	end_program
 }
 

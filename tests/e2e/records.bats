@@ -192,6 +192,28 @@ said_of_managed() {
 			drop=a drop=a,free make=b,async,2Mi fill=b,4 byte=b,5 drop=b wait=device exit=3
 		equal "$stderr" ""
 	done
+	GPUSHARE_SIM_FAIL=cuPointerGetAttribute:1:1 alike "$BIN/drv_linked" init make=a,async,2Mi drop=a drop=a
+	local many=(init make=z,async,2Mi)
+	for _ in {1..70}; do many+=(make=a,async,2Mi make=b,async,2Mi drop=a drop=b drop=a drop=b); done
+	alike "$BIN/drv_linked" "${many[@]}"
+}
+
+@test "a free that fails: the memory keeps its name" {
+	needs_sim
+	for words in "cuMemFree drop=a,free" "cuMemFreeAsync drop=a,async"; do
+		GPUSHARE_SIM_FAIL=${words% *}:1:1 up_named app w "$BIN/drv_linked" init alloc=a,700Ki "${words#* }"
+		has "$(<"$WORK/app.out")" "drop a: 999"
+		equal "$(names)" "w 716800"
+		down
+	done
+}
+
+@test "host memory of cuMemCreate, as NCCL makes it, is left alone" {
+	needs_sim
+	alike "$BIN/drv_linked" init hostmem=a,2Mi hostmem=b,2Mi
+	up_named app 'w%i' "$BIN/drv_linked" init hostmem=a,2Mi make=b,vmm,2Mi
+	has "$(<"$WORK/app.out")" "hostmem a: 0"
+	equal "$(names)" "w0 2097152"
 }
 
 @test "mapping calls that fail answer the same" {
@@ -213,7 +235,7 @@ said_of_managed() {
 	done
 	for rule in 'w%i' 'w%i:vmm'; do
 		up_named app "$rule" "$BIN/rt_app_static" init alloc=a,16Mi make=a,async,16Mi make=a,pitch,16Mi \
-			alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi
+			make=a,entry-vmm,16Mi alloc=b,4Mi alloc=c,16Mi alloc=d,2Mi
 		equal "$(names)" "w0 4194304
 w1 2097152"
 		down

@@ -113,15 +113,33 @@ byte b: 10"
 	finish "$owner"
 }
 
+@test "freed behind a stream that stands still: attached until the stream goes on, for the next registry too" {
+	begin owner "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/go" list touch="$WORK/told" \
+		await="$WORK/end"
+	begin reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w:size=1Mi,x:size=2Mi' "$BIN/drv_linked" init stream=s \
+		make=a,async,1Mi,s stall=s drop=a,async,s touch="$WORK/attached" await="$WORK/told" \
+		make=x,async,2Mi,s touch="$WORK/listed" await="$WORK/on" go=s make=x,async,2Mi,s \
+		touch="$WORK/gone" await="$WORK/end"
+	equal "$(attachers w)" 1
+	restart_registry
+	go
+	await_file "$WORK/listed"
+	equal "$(attachers w)" 1
+	touch "$WORK/on"
+	await_file "$WORK/gone"
+	none() { [ "$(attachers w)" = 0 ]; }
+	until_true none
+}
+
 @test "memory that is kept, whose owner has gone: who has it attached brings it back" {
 	begin owner "$BIN/api_app" open make=a,api,1Mi,keep fill=a,3 save=a,"$WORK/a" make=b,rule,2Mi,keep fill=b,4 \
-		save=b,"$WORK/b" touch="$WORK/up" await="$WORK/end"
+		save=b,"$WORK/b" make=c,plain,8Mi,vmm touch="$WORK/up" await="$WORK/end"
 	owner=$PID
-	start session "$BIN/api_app" open attach=b,api touch="$WORK/attached" await="$WORK/go" list \
+	start session "$BIN/api_app" open attach=b,api attach=c,plain touch="$WORK/attached" await="$WORK/go" list \
 		touch="$WORK/listed" await="$WORK/end" byte=b,1
 	session=$PID
-	start reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='rule:size=2Mi,x:size=4Mi' "$BIN/rt_app_static" init \
-		alloc=a,2Mi touch="$WORK/attached2" await="$WORK/go" alloc=x,4Mi touch="$WORK/read" \
+	start reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='rule:size=2Mi,plain:size=8Mi,x:size=4Mi' "$BIN/rt_app_static" init \
+		alloc=a,2Mi alloc=c,8Mi touch="$WORK/attached2" await="$WORK/go" alloc=x,4Mi touch="$WORK/read" \
 		await="$WORK/end" byte=a,1
 	reader=$PID
 	await_file "$WORK/attached"

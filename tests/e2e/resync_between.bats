@@ -49,6 +49,24 @@ load in_resyncing
 	app_ends "${words[@]}"
 }
 
+@test "attachments that end while the registry does not answer: it hears of all of them later" {
+	local registry
+	begin owner "$BIN/api_app" open alloc=a,w0,1Mi alloc=b,w1,1Mi touch="$WORK/up" await="$WORK/end"
+	begin reader env GPUSHARE_TIMEOUT_MS=300 LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=1Mi,none:size=2Mi' \
+		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi touch="$WORK/attached" await="$WORK/go" free=a free=b \
+		touch="$WORK/freed" await="$WORK/on" alloc=c,2Mi touch="$WORK/told" await="$WORK/end"
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	until_true has_stopped "$registry"
+	go
+	await_file "$WORK/freed"
+	kill -CONT "$registry"
+	asks_again
+	touch "$WORK/on"
+	await_file "$WORK/told"
+	equal "$(attachers w0) $(attachers w1)" "0 0"
+}
+
 @test "a name that another process has taken meanwhile: said in the log, and the program goes on" {
 	words=(alloc=a,1Mi fill=a,3 alloc=b,2Mi touch="$WORK/up" await="$WORK/go" alloc=c,4Mi touch="$WORK/again"
 		await="$WORK/end" byte=a,1 free=a free=b free=c exit=5)
@@ -85,6 +103,50 @@ v 3145728"
 	touch "$WORK/end"
 	finish "$reader"
 	app_ends "${words[@]}"
+}
+
+# pauses CALL: in programs that start from now on, this driver call stops at file "p.armed" until file "p.go" exists
+pauses() {
+	needs_sim
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "the sanitizer's library must be loaded first"
+	export PAUSE_AT=$1 PAUSE_FILE=$WORK/p
+	PRELOAD="$BIN/lib_pause.so $PRELOAD"
+}
+
+@test "freed while the program brings it back: nobody finds the name" {
+	pauses cuIpcGetMemHandle
+	app 'a:nth=1,b:size=2Mi:vmm,c:size=4Mi' make=a,malloc,1024Mi touch="$WORK/up" await="$WORK/go" aside=alloc,b,2Mi \
+		await="$WORK/p.paused" drop=a again=a,d,100 touch="$WORK/p.go" rejoin alloc=c,4Mi touch="$WORK/again" \
+		await="$WORK/end"
+	restart_registry
+	touch "$WORK/p.armed"
+	go
+	await_file "$WORK/again"
+	equal "$(names | sort)" "b 2097152
+c 4194304"
+	touch "$WORK/end"
+	finish "$APP"
+	has "$(<"$WORK/app.out")" "again a: the same address"
+}
+
+@test "freed in the order of a stream while the next registry is told: attached until the stream goes on" {
+	pauses cuEventRecord
+	begin owner "$BIN/api_app" open alloc=a,w,1Mi touch="$WORK/up" await="$WORK/go" list touch="$WORK/told" \
+		await="$WORK/end"
+	begin reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w:size=1Mi,x:size=2Mi,y:size=4Mi' "$BIN/rt_app_static" \
+		init stream=s make=a,async,1Mi,s stall=s touch="$WORK/attached" await="$WORK/told" \
+		aside=drop,a,async,s await="$WORK/p.paused" make=x,async,2Mi,s touch="$WORK/p.go" rejoin \
+		make=y,async,4Mi,s touch="$WORK/listed" await="$WORK/on" go=s make=x,async,2Mi,s \
+		touch="$WORK/gone" await="$WORK/end"
+	restart_registry
+	touch "$WORK/p.armed"
+	go
+	await_file "$WORK/listed"
+	equal "$(attachers w)" 1
+	touch "$WORK/on"
+	await_file "$WORK/gone"
+	none() { [ "$(attachers w)" = 0 ]; }
+	until_true none
 }
 
 @test "a moment without one is no outage: soon afterwards names are given again" {

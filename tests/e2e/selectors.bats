@@ -65,6 +65,19 @@ l1 2097152" "$BIN/drv_loader" open=p,"$BIN/lib_linked_plugin.so" call=p,plugin_i
 		call=p,plugin_alloc_found open=c,libcuda.so.1 use=c init alloc=a,512Ki
 }
 
+@test "from=: a library that comes where another was has its own path; NCCL's own memory is left alone" {
+	local name script=(open=c,libcuda.so.1 use=c init) used=(call=p,plugin_init call=p,plugin_alloc)
+	mkdir "$WORK/libnccl"
+	for name in one.so two.so libnccl.so.2 libnccl-net.so libnccl/app.so mylibnccl.so; do
+		cp "$BIN/lib_linked_plugin.so" "$WORK/$name"
+		script+=(open=p,"$WORK/$name" "${used[@]}" close=p)
+	done
+	GPUSHARE_LOG=$WORK/log named 'one:from=*one.so,two:from=*two.so,app:from=*app.so,my:from=*mylibnccl.so,x%i' \
+		"$BIN/drv_loader" "${script[@]}" >"$WORK/out"
+	equal "$(sed -n 's/.*"\(.*\)" is shared.*/\1/p' "$WORK/log" | xargs)" "one two app my"
+	[ "$(grep -c '^moved p: no' "$WORK/out")" -gt 0 ]
+}
+
 @test "from= chooses what is answered with a buffer, too" {
 	begin_named producer weights "$BIN/rt_app_static" init alloc=a,4Mi fill=a,7 touch="$WORK/made" await="$WORK/over"
 	up consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights:from=lib_rt_plugin_shared.so "$BIN/drv_loader" \

@@ -24,7 +24,7 @@ late() {
 	local site=$SITE
 	[[ $2 != w:[vk]* ]] || site=$SITE_FDS # mapped memory is named with its descriptor
 	start_named owner "$2" env GPUSHARE_TIMEOUT_MS=$UNTOLD GPUSHARE_LOG="$WORK/log" FAULT_AT="$site#$1=late" \
-		FAULT_OF=libgpushare_shim.so FAULT_HIT="$WORK/hit" LD_PRELOAD="$BIN/lib_fault.so $SHIM" \
+		FAULT_OF=libgpushare_shim.so FAULT_HIT="$WORK/hit" LD_PRELOAD="${BEFORE:-} $BIN/lib_fault.so $SHIM" \
 		"$BIN/rt_app_static" init "${@:3}"
 	OWNER=$PID
 	await_file "$WORK/up"
@@ -113,6 +113,47 @@ w 1048576"
 		same_as_owner a w
 		owner_ends
 	done
+}
+
+@test "the answer is lost once more: the name is asked for again" {
+	local registry
+	needs_sim
+	export PAUSE_AT=cuIpcGetMemHandle PAUSE_FILE=$WORK/p
+	BEFORE=$BIN/lib_pause.so late 1 w:nth=1,next:nth=2:vmm,last:nth=3 alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" \
+		await="$WORK/go" aside=alloc,b,2Mi await="$WORK/p.paused" touch="$WORK/named" await="$WORK/p.go" rejoin \
+		touch="$WORK/more" await="$WORK/on" alloc=c,4Mi touch="$WORK/freed" await="$WORK/end"
+	touch "$WORK/p.armed"
+	go_on named
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	until_true has_stopped "$registry"
+	touch "$WORK/p.go"
+	await_file "$WORK/more"
+	kill -CONT "$registry"
+	asks_again
+	touch "$WORK/on"
+	await_file "$WORK/freed"
+	same_as_owner a w
+	has "$(<"$WORK/log")" '"w" is shared: 1048576 bytes'
+	owner_ends
+}
+
+@test "a registry that has the name still, as it is told of the rest later: the name is asked for again" {
+	local words=() i
+	up_named producer 'w%i' "$BIN/drv_linked" init hoard=1,176,2Mi
+	for i in {1..176}; do words+=(make=a,async,2Mi,s drop=a,async,s); done # attached until the stream goes on
+	mkdir -m 700 "$WORK/f"
+	start failing "$BIN/tool_failing_registry" "$WORK/f" "$GPUSHARE_DIR" drags 178
+	await_file "$WORK/f/ready"
+	begin app env GPUSHARE_DIR="$WORK/f" GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=2000 GPUSHARE_LOG="$WORK/log" \
+		LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=2Mi' GPUSHARE_NAME=own:size=3Mi,x%i:size=5Mi "$BIN/drv_linked" init \
+		stream=s stall=s "${words[@]}" make=b,async,3Mi touch="$WORK/lost" await="$WORK/on" \
+		repeat=8,2 make=c,async,5Mi drop=c touch="$WORK/told" await="$WORK/over"
+	asks_again
+	touch "$WORK/on"
+	await_file "$WORK/told"
+	has "$(names)" "own 3145728"
+	equal "$(grep -c '"own" is shared' "$WORK/log")" 1
 }
 
 @test "another's name by then: it stays the other's, and the program has its memory" {

@@ -138,6 +138,18 @@ order() {
 	done
 }
 
+@test "a name ends with the last handle or the last mapping, whichever is later" {
+	words=(init make=a,vmm,2Mi make=b,vmm,2Mi retain=b)
+	alike "$BIN/drv_linked" "${words[@]}" handle=a unmap=b,2Mi unmap=a,2Mi handle=b handle=b
+	begin_named app 'w%i' "$BIN/drv_linked" "${words[@]}" handle=a unmap=b,2Mi touch="$WORK/up" await="$WORK/go" \
+		unmap=a,2Mi handle=b touch="$WORK/gone" await="$WORK/end"
+	equal "$(names)" "w0 2097152
+w1 2097152"
+	touch "$WORK/go"
+	await_file "$WORK/gone"
+	equal "$(names)" ""
+}
+
 @test "a mapping is unmapped in part: refused as ever, and its name stays" {
 	words=(init make=a,vmm,4Mi handle=a unmap=a,2Mi)
 	alike "$BIN/drv_linked" "${words[@]}" unmap=a,4Mi

@@ -46,6 +46,7 @@
 	N(cuStreamCreate) \
 	N(cuStreamSynchronize) \
 	N(cuStreamWaitValue32_v2) \
+	N(cuStreamWriteValue64_v2) \
 	N(cuStreamBeginCapture_v2) \
 	N(cuStreamEndCapture) \
 	N(cuGraphDestroy)

@@ -51,7 +51,7 @@ static void verb_about(char **argument, int count)
 		one = 0;
 		code = DRV(cuPointerGetAttribute)(&one, asked[i], at);
 		printf(" %d:%d%s", (int)asked[i], code, one == values[i] ? "" : "!");
-		if (asked[i] == CU_ATTRIBUTE_CONTEXT)
+		if (asked[i] == CU_ATTRIBUTE_CONTEXT || asked[i] == CU_ATTRIBUTE_MEMPOOL)
 			printf("=%s", one ? "some" : "none");
 		else if (one >= base && one <= at)
 			printf("=+%llu", (unsigned long long)(one - base));

@@ -5,7 +5,7 @@
 
 #include "drv_ways.h"
 
-static uint32_t *drv_flags; /* in host memory: one per stream letter; 1 lets it continue */
+static uint32_t *drv_flags; /* in host memory: two per stream letter; 1 lets it continue */
 
 static cu_stream drv_stream(const char *letter)
 {
@@ -29,7 +29,7 @@ static uint32_t *drv_flag(const char *letter)
 			script_stop("no host memory");
 		drv_flags = memset(pointer, 0, 4096);
 	}
-	return &drv_flags[(unsigned char)letter[0] & 127];
+	return &drv_flags[2 * ((unsigned char)letter[0] & 127)];
 }
 
 /* stall=LETTER: let the stream's later work wait for go= or gosoon= */
@@ -67,6 +67,20 @@ static void verb_gosoon(char **argument, int count)
 	pthread_detach(thread);
 }
 
+/* goby=LETTER,OTHER: let the stream continue by a write of the GPU in stream OTHER; wait for that write only */
+static void verb_goby(char **argument, int count)
+{
+	uint32_t *flag = drv_flag(argument[0]);
+	int code = DRV(cuStreamWriteValue64_v2)(drv_stream(argument[1]), (uintptr_t)flag, 1, 0);
+
+	for (int left_ms = 5000; !code && !__atomic_load_n(flag, __ATOMIC_ACQUIRE); left_ms--) {
+		if (!left_ms)
+			code = -1;
+		usleep(1000);
+	}
+	gpu_say("goby", argument[0], code);
+}
+
 /* capture=LETTER[,relaxed] */
 static void verb_capture(char **argument, int count)
 {
@@ -90,6 +104,7 @@ static const struct script_verb drv_stream_verbs[] = {
     {"stall", 1, 1, verb_stall},
     {"go", 1, 1, verb_go},
     {"gosoon", 1, 1, verb_gosoon},
+    {"goby", 2, 2, verb_goby},
     {"capture", 1, 2, verb_capture},
     {"endcapture", 1, 1, verb_endcapture},
     {NULL, 0, 0, NULL},

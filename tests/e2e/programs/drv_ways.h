@@ -238,6 +238,20 @@ static void verb_retain(char **argument, int count)
 		gpu_say("retain", argument[0], DRV(cuMemRelease)(handle));
 }
 
+#define DRV_HOST_NUMA 3 /* CU_MEM_LOCATION_TYPE_HOST_NUMA */
+
+/* hostmem=SLOT,SIZE: create memory of the first NUMA node */
+static void verb_hostmem(char **argument, int count)
+{
+	const cu_mem_prop prop = {.type = CU_ALLOCATION_PINNED,
+				  .location = {.type = DRV_HOST_NUMA}};
+	cu_mem_handle object = 0;
+	int code = DRV(cuMemCreate)(&object, script_number(argument[1]), &prop, 0);
+
+	gpu_slot(argument[0])->object = object;
+	gpu_say("hostmem", argument[0], code);
+}
+
 /* unmap=SLOT,SIZE: unmap the first SIZE bytes */
 static void verb_unmap(char **argument, int count)
 {
@@ -344,16 +358,27 @@ static void verb_ipcclose(char **argument, int count)
 }
 
 static const struct script_verb drv_way_verbs[] = {
-    {"poolnew", 1, 2, verb_poolnew},   {"pooldestroy", 1, 1, verb_pooldestroy},
-    {"pool", 1, 1, verb_pool},	       {"poolset", 3, 3, verb_poolset},
-    {"pooltrim", 2, 2, verb_pooltrim}, {"poolaccess", 3, 3, verb_poolaccess},
-    {"frompool", 2, 2, verb_frompool}, {"memset", 3, 3, verb_memset},
-    {"remap", 1, 1, verb_remap},       {"range", 1, 1, verb_range},
-    {"handle", 1, 1, verb_handle},     {"retain", 1, 1, verb_retain},
-    {"unmap", 2, 2, verb_unmap},       {"ipcget", 2, 2, verb_ipcget},
-    {"ipcopen", 3, 3, verb_ipcopen},   {"ipcclose", 1, 1, verb_ipcclose},
-    {"told", 1, 1, verb_told},	       {"brim", 1, 1, verb_brim},
-    {"taken", 1, 1, verb_taken},       {NULL, 0, 0, NULL},
+    {"poolnew", 1, 2, verb_poolnew},
+    {"pooldestroy", 1, 1, verb_pooldestroy},
+    {"pool", 1, 1, verb_pool},
+    {"poolset", 3, 3, verb_poolset},
+    {"pooltrim", 2, 2, verb_pooltrim},
+    {"poolaccess", 3, 3, verb_poolaccess},
+    {"frompool", 2, 2, verb_frompool},
+    {"memset", 3, 3, verb_memset},
+    {"remap", 1, 1, verb_remap},
+    {"range", 1, 1, verb_range},
+    {"handle", 1, 1, verb_handle},
+    {"retain", 1, 1, verb_retain},
+    {"hostmem", 2, 2, verb_hostmem},
+    {"unmap", 2, 2, verb_unmap},
+    {"ipcget", 2, 2, verb_ipcget},
+    {"ipcopen", 3, 3, verb_ipcopen},
+    {"ipcclose", 1, 1, verb_ipcclose},
+    {"told", 1, 1, verb_told},
+    {"brim", 1, 1, verb_brim},
+    {"taken", 1, 1, verb_taken},
+    {NULL, 0, 0, NULL},
 };
 
 #endif

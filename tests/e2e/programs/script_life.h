@@ -40,6 +40,45 @@ static void verb_thread(char **argument, int count)
 	pthread_join(thread, NULL);
 }
 
+/* repeat=COUNT,WORDS: execute the next WORDS words COUNT times */
+static void verb_repeat(char **argument, int count)
+{
+	uint64_t words = script_number(argument[1]);
+	char **first = script_at;
+
+	for (uint64_t i = script_number(argument[0]); i; i--) {
+		script_at = first;
+		for (uint64_t k = 0; k < words && *script_at; k++)
+			script_do(*script_at++);
+	}
+}
+
+static pthread_t life_aside;
+
+static void *life_do_aside(void *word)
+{
+	script_do(word);
+	free(word);
+	return NULL;
+}
+
+/* aside=WORD: execute WORD in a thread while the script goes on; rejoin: wait for that thread */
+static void verb_aside(char **argument, int count)
+{
+	char *word = malloc(LIFE_WORD);
+
+	if (!word)
+		script_stop("no memory");
+	life_word(word, argument, count);
+	if (pthread_create(&life_aside, NULL, life_do_aside, word))
+		script_stop("pthread_create failed");
+}
+
+static void verb_rejoin(char **argument, int count)
+{
+	pthread_join(life_aside, NULL);
+}
+
 /* cancel=WORD: execute WORD in a thread, and cancel the thread after 300 ms */
 static void verb_cancel(char **argument, int count)
 {
@@ -231,6 +270,9 @@ static void verb_pid(char **argument, int count)
 
 static const struct script_verb life_verbs[] = {
     {"thread", 1, 8, verb_thread},
+    {"repeat", 2, 2, verb_repeat},
+    {"aside", 1, 8, verb_aside},
+    {"rejoin", 0, 0, verb_rejoin},
     {"cancel", 1, 8, verb_cancel},
     {"later", 1, 8, verb_later},
     {"last", 1, 8, verb_last},

@@ -8,6 +8,7 @@
  * dies: exits                      closes: closes that connection
  * mute: never answers any more     limit: answers E_LIMIT
  * late: forwards the request, but closes the connection instead of returning the answer
+ * drags: the answer takes 2500 ms, and each later one 100 ms
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -97,6 +98,11 @@ static void answer_limit(int fd, const unsigned char *id)
 /* Fail the next request as `how` says. Return 0 if the connection must be closed. */
 static int go_wrong(int peer, int real, unsigned char *bytes)
 {
+	if (!strcmp(how, "drags")) {
+		message(peer, real, bytes);
+		usleep(2500000);
+		return message(real, peer, bytes) >= 0;
+	}
 	if (!strcmp(how, "late")) {
 		message(peer, real, bytes);
 		message(real, -1, bytes);
@@ -123,8 +129,13 @@ static void serve(int peer, int real)
 		if (--left == 0) {
 			if (!go_wrong(peer, real, bytes))
 				return;
-		} else if (message(peer, real, bytes) < 0 || message(real, peer, bytes) < 0) {
-			return;
+		} else {
+			if (message(peer, real, bytes) < 0)
+				return;
+			if (left < 0 && !strcmp(how, "drags"))
+				usleep(100000);
+			if (message(real, peer, bytes) < 0)
+				return;
 		}
 	}
 }
