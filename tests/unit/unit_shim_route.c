@@ -26,11 +26,6 @@ static void *find(const void *caller, const char *symbol)
 	return !symbol || !strcmp(symbol, "present") ? target_of(caller) : NULL;
 }
 
-static void *find_none(const void *caller, const char *symbol)
-{
-	return NULL;
-}
-
 static const void *caller_of(uintptr_t number)
 {
 	return (const void *)(0x7f0000001000 + number * 48);
@@ -53,18 +48,6 @@ static int start(void **state)
 	return 0;
 }
 
-/* Unload a library on which no cached answer depends. */
-static void unload_other(void)
-{
-	unsigned long long before = elf_loads(NULL, 0).unloaded;
-	unsigned long generation = unload_now();
-
-	assert_int_equal(dlclose(beside_load("bin/lib_sysv.so")), 0);
-	assert_int_equal(elf_loads(NULL, 0).unloaded, before + 1);
-	assert_int_equal(unload_now(), generation);
-	errno = 77;
-}
-
 /* Unload the library of caller_inside() and load it anew. */
 static void unload(void)
 {
@@ -74,21 +57,6 @@ static void unload(void)
 	assert_int_equal(elf_loads(NULL, 0).unloaded, before + 1);
 	library = beside_load("bin/lib_stubs.so");
 	errno = 77;
-}
-
-static void found_once_then_remembered(void **state)
-{
-	struct route route = {.sequence = 0};
-
-	for (int i = 0; i < 3; i++)
-		assert_ptr_equal(route_get(&route, caller_of(1), "present", find),
-				 target_of(caller_of(1)));
-	assert_int_equal(atomic_load(&asked), 1);
-	assert_int_equal(errno, 77);
-	/* the only slot holds the latest caller */
-	assert_ptr_equal(route_get(&route, caller_of(2), "present", find), target_of(caller_of(2)));
-	assert_ptr_equal(route_get(&route, caller_of(1), "present", find), target_of(caller_of(1)));
-	assert_int_equal(atomic_load(&asked), 3);
 }
 
 static void nothing_found_is_not_remembered(void **state)
@@ -108,62 +76,6 @@ static void nothing_found_is_not_remembered(void **state)
 	atomic_store(&asked, 0);
 	assert_non_null(route_get(&route, caller_of(1), "present", find));
 	assert_int_equal(atomic_load(&asked), 0);
-}
-
-static void *find_inside(const void *caller, const char *symbol)
-{
-	find(caller, symbol);
-	return (void *)(uintptr_t)caller_inside(1);
-}
-
-static void found_again_after_the_callers_unload(void **state)
-{
-	struct route route = {.sequence = 0};
-	static struct routes routes;
-
-	for (unsigned int i = 1; i < 4; i++) {
-		for (int again = 0; again < 2; again++) {
-			assert_non_null(route_get(&route, caller_inside(1), "present", find));
-			assert_non_null(routes_get(&routes, caller_inside(1), NULL, find));
-		}
-		assert_int_equal(atomic_load(&asked), 2 * i);
-		unload();
-	}
-}
-
-static void found_again_after_the_answers_unload(void **state)
-{
-	struct route route = {.sequence = 0};
-	static struct routes routes;
-
-	for (unsigned int i = 1; i < 4; i++) {
-		for (int again = 0; again < 2; again++) {
-			assert_non_null(route_get(&route, NULL, "present", find_inside));
-			assert_non_null(routes_get(&routes, caller_of(1), NULL, find_inside));
-		}
-		assert_int_equal(atomic_load(&asked), 2 * i);
-		unload();
-	}
-}
-
-/* route_read() finds it at once, so the unload of another library costs the program's calls
- * nothing. */
-static void remembered_when_another_library_was_unloaded(void **state)
-{
-	struct route route = {.sequence = 0};
-
-	assert_ptr_equal(route_get(&route, caller_inside(1), "present", find),
-			 target_of(caller_inside(1)));
-	for (int round = 0; round < 3; round++) {
-		assert_int_equal(dlclose(dlopen(NULL, RTLD_NOW)), 0);
-		unload_other();
-		assert_ptr_equal(route_read(&route, caller_inside(1), unload_now()),
-				 target_of(caller_inside(1)));
-		/* nor is it the answer for another caller */
-		assert_null(route_get(&route, caller_of(2), "absent", find_none));
-	}
-	assert_int_equal(atomic_load(&asked), 1);
-	assert_int_equal(errno, 77);
 }
 
 #define COPIES 20 /* more libraries than a generation can depend on */
@@ -240,35 +152,6 @@ static void unloaded_meanwhile(void **state)
 		assert_non_null(route_get(&route, caller_of(1), "present", find_while_unloading));
 		assert_non_null(routes_get(&routes, caller_of(1), NULL, find_while_unloading));
 		assert_int_equal(atomic_load(&asked), 2 * i);
-	}
-}
-
-/* A caller that is the first in its slot is found there at the first look. That holds after an
- * unload, too, and if another caller has the next slot. */
-static void at_hand_where_it_stands_first(void **state)
-{
-	static struct routes routes;
-	struct route one = {.sequence = 0};
-
-	for (int round = 0; round < 2; round++) {
-		for (uintptr_t i = 1; i < 3; i++) {
-			const void *caller = caller_inside(i);
-
-			assert_null(routes_get(&routes, caller, NULL, find_none));
-			assert_ptr_equal(routes_get(&routes, caller, NULL, find),
-					 target_of(caller));
-			assert_ptr_equal(route_read(&routes.slot[route_place(caller) % ROUTE_SLOTS],
-						    caller, unload_now()),
-					 target_of(caller));
-			assert_ptr_equal(routes_get(&routes, caller, NULL, find_none),
-					 target_of(caller));
-		}
-		assert_null(route_get(&one, caller_inside(1), NULL, find_none));
-		assert_ptr_equal(route_get(&one, caller_inside(1), NULL, find),
-				 target_of(caller_inside(1)));
-		assert_ptr_equal(route_get(&one, caller_inside(1), NULL, find_none),
-				 target_of(caller_inside(1)));
-		unload();
 	}
 }
 
@@ -365,10 +248,7 @@ static void unloaded_by_the_c_library_alone(void **state)
 }
 
 #define STARTED(test) cmocka_unit_test_setup(test, start)
-UNIT_MAIN(STARTED(found_once_then_remembered), STARTED(nothing_found_is_not_remembered),
-	  STARTED(found_again_after_the_callers_unload),
-	  STARTED(found_again_after_the_answers_unload),
-	  STARTED(remembered_when_another_library_was_unloaded),
+UNIT_MAIN(STARTED(nothing_found_is_not_remembered),
 	  STARTED(stale_after_any_unload_where_many_are_remembered), STARTED(unloaded_meanwhile),
-	  STARTED(at_hand_where_it_stands_first), STARTED(many_callers_in_few_slots),
-	  STARTED(unloaded_by_the_c_library_alone), STARTED(threads_hammer))
+	  STARTED(many_callers_in_few_slots), STARTED(unloaded_by_the_c_library_alone),
+	  STARTED(threads_hammer))
