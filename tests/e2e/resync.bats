@@ -7,18 +7,20 @@ load in_resyncing
 
 @test "killed between a producer's allocations: the names are back, with what they hold" {
 	words=(alloc=a,1Mi fill=a,3 save=a,"$WORK/a" alloc=b,2Mi fill=b,4 save=b,"$WORK/b" alloc=c,3Mi
-		fill=c,5 save=c,"$WORK/c" touch="$WORK/up" await="$WORK/go" alloc=d,4Mi touch="$WORK/again"
-		await="$WORK/end" byte=a,1 byte=b,1 byte=c,1 free=a free=b free=c free=d exit=5)
-	app 'i:size=1Mi,v:size=2Mi:vmm,k:size=3Mi:keep:ttl=60,late' "${words[@]}"
+		fill=c,5 save=c,"$WORK/c" make=e,entry-vmm,6Mi fill=e,6 save=e,"$WORK/e" touch="$WORK/up" await="$WORK/go"
+		alloc=d,4Mi touch="$WORK/again" await="$WORK/end" byte=a,1 byte=b,1 byte=c,1 free=a free=b free=c free=d
+		drop=e exit=5)
+	app 'i:size=1Mi,v:size=2Mi:vmm,k:size=3Mi:keep:ttl=60,late,own' "${words[@]}"
 	restart_registry
 	equal "$(names)" ""
 	go
 	await_file "$WORK/again"
 	equal "$(names | sort)" "i 1048576
 k 3145728
-late 4194304
+late 6291456
+own 4194304
 v 2097152"
-	for name in i:a v:b k:c; do
+	for name in i:a v:b k:c late:e; do
 		gpushare-attach "${name%:*}" -o "$WORK/read"
 		cmp "$WORK/read" "$WORK/${name#*:}"
 	done
@@ -30,6 +32,19 @@ v 2097152"
 	gpushare-attach k -o "$WORK/read"
 	cmp "$WORK/read" "$WORK/c"
 	[ ! -s "$WORK/app.err" ]
+}
+
+@test "hundreds of names come back, and no call waits longer for that than its time limit" {
+	local words=(hoard=2,200,4Ki touch="$WORK/up" await="$WORK/go")
+	for _ in {1..20}; do words+=(within=$LIMIT_MS alloc=a,1Mi free=a); done
+	words+=(touch="$WORK/again" await="$WORK/end" release exit=5)
+	app 'w%i:size=4Ki,x%i' "${words[@]}"
+	restart_registry
+	go
+	await_file "$WORK/again"
+	equal "$(names | sort)" "$(seq 0 399 | sed 's/.*/w& 4096/' | sort)"
+	touch "$WORK/end"
+	app_ends "${words[@]}"
 }
 
 @test "a session of the API likewise" {
