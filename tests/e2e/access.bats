@@ -113,6 +113,8 @@ owner() {
 	as "$MEMBER" gpushare ls | grep -q "rw-r----- $OWNER:$TEAM"
 	run -1 as "$MEMBER" gpushare rm w
 	has "$output" "belongs to uid $OWNER; only that user or root may unlink it"
+	run -1 as "$MEMBER" gpushare tag w k=v
+	has "$output" "only that user or root may tag it"
 	gpushare rm w
 }
 
@@ -122,6 +124,36 @@ owner() {
 	has "$(as "$OTHER" api_app open attach=a,w put=a,0,5 byte=a,0)" "attach w: OK"
 	has "$(as "$OTHER" api_app open attach=a,i,0,r)" "attach i: E_DENIED"
 	has "$(as "$OTHER" api_app open attach=a,i,0,r 2>&1)" "cudaMalloc memory"
+}
+
+@test "a mode or group that can't be is refused, and nothing is shared" {
+	serve
+	while IFS='|' read -r words sentence; do
+		has "$(as "$OWNER" api_app open make=a,w,2Mi,vmm+"$words" 2>&1)" "$sentence"
+	done <<-END
+		mode:700|mode 0700 is none
+		mode:10000|made of read and write bits
+		mode:660+group:no-such-group|no group 'no-such-group'
+		mode:660+group:12x|no group '12x'
+		mode:660+group:4294967295|no group
+		mode:660+group:501|not in the group '501'
+		mode:660+group:root|not in the group 'root'
+	END
+	equal "$(gpushare ls --json | jq length)" 0
+	has "$(api open make=a,w,2Mi,vmm+mode:660+group:501)" "make w: OK" # root may name any group
+}
+
+@test "what is kept is its user's: nobody else replaces, adopts or unlinks it" {
+	serve
+	for mode in 600 604; do
+		as "$OWNER" api_app open make=a,k,2Mi,keep+mode:$mode
+		for words in keep keep+adopt; do
+			has "$(as "$OTHER" api_app open make=a,k,2Mi,$words)" "make k: E_EXISTS"
+		done
+		run -1 as "$OTHER" gpushare rm k
+		equal "$(gpushare ls --json k | jq -r '.[] | (.owner_uid | tostring) + " " + (.owner_alive | tostring)')" \
+			"$OWNER false"
+	done
 }
 
 @test "rules say so too: mode, group, and readonly of who attaches" {
@@ -266,6 +298,7 @@ s/team 0640 $TEAM"
 	chown "$OWNER" "$GPUSHARE_DIR"
 	start own "$WORK/as" "$OWNER" gpushare-registry --dir "$GPUSHARE_DIR" --foreground
 	await_file "$GPUSHARE_DIR/registry.sock"
+	equal "$(stat -c %a "$GPUSHARE_DIR"/*.sock)" $'600\n600'
 	run -1 as "$OTHER" gpushare ls
 	has "$output" "Permission denied; use a directory of your own, such as GPUSHARE_DIR="
 	run -1 as "$OTHER" gpushare doctor

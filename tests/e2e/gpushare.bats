@@ -150,6 +150,11 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 		equal "$output" ""
 		[ -n "$stderr" ]
 	done
+	for words in --bogus extra "--idle-exit -1" "--idle-exit 1s" --ready-fd --dir; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare-registry $words
+		has "$stderr" "usage: gpushare-registry"
+	done
 	equal "$(registry_pids)" ""
 }
 
@@ -158,6 +163,11 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 	has "$output" "run "
 	run -0 gpushare --version
 	[[ $output =~ ^gpushare\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+	version=${output#* }
+	run -0 gpushare-registry --help
+	has "$output" "--idle-exit SECONDS"
+	run -0 gpushare-registry --version
+	has "$output" "$version"
 }
 
 @test "output that can't be written is exit code 1, said" {

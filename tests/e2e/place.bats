@@ -31,6 +31,14 @@ ends_soon() {
 	until_true alone
 }
 
+@test "a file in place of the socket is kept, and no registry starts" {
+	no_registry_yet
+	echo mine >"$GPUSHARE_DIR/registry.sock"
+	run -1 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"
+	has "$stderr" "is in the way"
+	equal "$(cat "$GPUSHARE_DIR/registry.sock")" mine
+}
+
 @test "removed: a registry stays as long as somebody is connected" {
 	serve first
 	registry=$PID

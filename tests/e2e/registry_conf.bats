@@ -36,6 +36,21 @@ sample() {
 	equal "$(sample 'gpushare_audit_lines_total{outcome="written"}')" 0
 }
 
+@test "a limit that is lowered over a restart: what is there stays, and may become less" {
+	conf 'user_tags = 4'
+	serve
+	api open make=a,k,1Mi,keep alloc=b,w,1Mi
+	gpushare tag k a=1 b=2 c=3 d=4
+	kill_registry
+	conf 'user_tags = 1'
+	serve
+	equal "$(gpushare tag k | wc -l)" 4
+	gpushare tag k a=5 -b
+	equal "$(gpushare tag k | tr '\n' ' ')" "a=5 c=3 d=4 "
+	run -1 --separate-stderr gpushare tag k e=5
+	has "$stderr" "user_tags in registry.conf"
+}
+
 @test "what the command line says goes before what the file says" {
 	conf 'kept_bytes = 1Gi' 'idle_exit_s = 100'
 	run -0 gpushare-registry --check-config --config "$WORK/registry.conf" --keep-limit 4096

@@ -104,6 +104,9 @@ free b: 0"
 	calls=$!
 	disown
 	replace new
+	until_true serves "$PID"
+	api open make=a,k,1Mi,keep fill=a,7 >/dev/null
+	keeper=$(keeper_pids)
 	for round in 1 2 3 4 5 6 7 8 9 10; do
 		old=$PID
 		until_true serves "$old"
@@ -111,6 +114,9 @@ free b: 0"
 		finish "$old"
 	done
 	until_true serves "$PID"
+	has "$(api open attach=a,k byte=a,4)" "byte a: 35"
+	equal "$(keeper_pids)" "$keeper"
+	gpushare rm k
 	touch "$WORK/stop"
 	until_true has_ended "$calls"
 	[ "$(grep -c '^open: OK$' "$WORK/calls")" -ge 10 ]
@@ -118,4 +124,8 @@ free b: 0"
 	# retry.
 	equal "$(grep -vx 'open: OK\|open: E_NO_REGISTRY' "$WORK/calls")" ""
 	[ "$(grep -cx 'open: E_NO_REGISTRY' "$WORK/calls")" -le 20 ]
+	kill -TERM "$PID"
+	finish "$PID"
+	[ -z "$keeper" ] || until_true has_ended "$keeper" # nothing is left to keep
+	[ ! -e "$GPUSHARE_DIR/keeper.sock" ]
 }

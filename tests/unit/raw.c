@@ -80,7 +80,8 @@ void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
 	daemon->pid = raw_fork();
 	assert_true(daemon->pid >= 0);
 	if (!daemon->pid) {
-		dup2(ready[1], 9);
+		if (dup2(ready[1], 9) == ready[1])
+			fcntl(9, F_SETFD, 0);
 		if (raw_daemon_begins)
 			raw_daemon_begins();
 		become_daemon(arguments);

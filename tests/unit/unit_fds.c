@@ -8,22 +8,6 @@
 #include "peer.h"
 #include "raw_fds.h"
 
-/* Buffers with handles need no descriptor; both sockets serve them. */
-static void handles_go_by_both(void **state)
-{
-	int own = raw_connect(&raw_here);
-
-	assert_int_equal(raw_fds_say(own, raw_share("x"), -1), GPUSHARE_OK);
-	assert_int_equal(raw_say(own, raw_attach("x", 0)), GPUSHARE_OK);
-	assert_true(raw_answer.body.attach.has_buffer && !raw_answer.body.attach.at_fds);
-	assert_int_equal(raw_fds_say(own, raw_attach("x", 60000), -1), GPUSHARE_OK);
-	assert_int_equal(raw_fds_came, -1);
-	assert_int_equal(raw_answer.body.attach.handle[0], RAW_HANDLE_BYTE);
-	/* a request at fds.sock never waits */
-	assert_int_equal(raw_fds_say(own, raw_attach("y", 60000), -1), GPUSHARE_E_NOT_FOUND);
-	close(own);
-}
-
 /* Looking up a group's name may take long and would block all requests with descriptors. */
 static void groups_are_numbers(void **state)
 {
@@ -44,24 +28,6 @@ static void groups_are_numbers(void **state)
 	strcpy(what.verb.share.group, "no-such-group");
 	assert_int_equal(raw_say(own, what), GPUSHARE_E_NOT_FOUND);
 	close(file);
-	close(own);
-}
-
-/* A client that waits at the other socket gets the new buffer. */
-static void who_waits_is_served(void **state)
-{
-	int own = raw_connect(&raw_here), other = raw_connect(&raw_here);
-	request wait = raw_attach("x", 60000);
-	static reply answer;
-
-	assert_true(raw_send(other, 0x80000007, &wait));
-	while (raw_stat(own).waiters != 1)
-		raw_sleep_ms(1);
-	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
-	assert_true(raw_receive(other, 0x80000007, &answer, RAW_TIMEOUT_MS));
-	assert_true(!answer.status && answer.body.attach.at_fds);
-	assert_int_equal(raw_fds_get(other, "x"), GPUSHARE_OK);
-	close(other);
 	close(own);
 }
 
@@ -105,36 +71,6 @@ static void who_asks_is_known(void **state)
 	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0), 1);
 	close(fd);
 	close(other);
-}
-
-static void the_socket_is_ours_alone(void **state)
-{
-	char path[GPUSHARE_PATH_MAX];
-	struct stat is;
-
-	assert_int_equal(directory_fds_socket(raw_here.directory, path), GPUSHARE_OK);
-	assert_int_equal(stat(path, &is), 0);
-	assert_int_equal(is.st_mode, S_IFSOCK | 0600);
-	assert_int_equal(stat(raw_here.socket, &is), 0);
-	assert_int_equal(is.st_mode, S_IFSOCK | 0600);
-	raw_daemon_end(SIGTERM);
-	assert_int_not_equal(access(path, F_OK), 0);
-}
-
-static void sockets_and_directories_are_refused(void **state)
-{
-	int own = raw_connect(&raw_here), before = raw_fds_settled(), file;
-
-	file = open("/", O_RDONLY | O_DIRECTORY);
-	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), file), GPUSHARE_E_INVALID);
-	raw_assert_sentence("not a socket or a directory");
-	close(file);
-	file = socket(AF_UNIX, SOCK_STREAM, 0);
-	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), file), GPUSHARE_E_INVALID);
-	close(file);
-	raw_fds_await(before);
-	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK); /* the connection still works */
-	close(own);
 }
 
 /* Send more descriptors than a message may have, which fds_send() would refuse. */
@@ -264,37 +200,6 @@ static void silence_ends(void **state)
 	raw_fds_await(before - 2); /* its connection and pidfd close too */
 }
 
-static void many_processes_at_once(void **state)
-{
-	int before;
-	pid_t pids[6];
-
-	before = raw_fds_settled();
-	for (int p = 0; p < 6; p++) {
-		pids[p] = raw_fork();
-		if (pids[p])
-			continue;
-		for (int round = 0; round < 40; round++) {
-			int own = raw_connect(&raw_here);
-			char name[32];
-
-			snprintf(name, sizeof(name), "p%d/%d", p, round);
-			if (raw_fds_put(own, name, 0) || raw_fds_get(own, name))
-				_exit(1);
-			close(own);
-		}
-		_exit(0);
-	}
-	for (int p = 0; p < 6; p++) {
-		int status;
-
-		waitpid(pids[p], &status, 0);
-		assert_int_equal(status, 0);
-	}
-	raw_fds_await(before);
-	raw_assert_serves();
-}
-
 /* The record may be removed while the descriptor is on its way. The test uses no socket, because
  * a daemon sends at once. */
 static void what_was_answered_is_held_until_it_is_sent(void **state)
@@ -319,11 +224,8 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
-UNIT_MAIN(with_daemon(handles_go_by_both), with_daemon(groups_are_numbers),
-	  with_daemon(who_waits_is_served), with_daemon(who_asks_is_known),
-	  with_daemon(the_socket_is_ours_alone), with_daemon(sockets_and_directories_are_refused),
+UNIT_MAIN(with_daemon(groups_are_numbers), with_daemon(who_asks_is_known),
 	  with_daemon(nonsense_gets_a_status_and_leaves_nothing),
 	  cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
 					  peer_tear_down),
-	  with_daemon(a_daemon_without_descriptors_says_so), with_daemon(silence_ends),
-	  with_daemon(many_processes_at_once))
+	  with_daemon(a_daemon_without_descriptors_says_so), with_daemon(silence_ends))

@@ -65,27 +65,6 @@ static void assert_others_are_served(void)
 	close(own);
 }
 
-/* A lingering descriptor doesn't keep closed connections of the same user open. */
-static void nothing_waits_behind_what_lingers(void **state)
-{
-	int own = raw_connect(&raw_here), peer, fd = raw_fds_dial(), before;
-	struct fds_header wrong = raw_fds_header(FDS_ASK, own);
-
-	wrong.version++;
-	send_lingering(fd, own, &wrong, &peer);
-	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
-	before = daemon_fds();
-	for (int i = 0; i < 300; i++)
-		close(raw_fds_dial());
-	assert_others_are_served();
-	for (int tries = 0; daemon_fds() > before + 100 && tries < 1000; tries++)
-		poll(NULL, 0, 10);
-	assert_in_range(daemon_fds(), 1, before + 100);
-	close(peer);
-	close(fd);
-	close(own);
-}
-
 static void a_socket_that_lingers_holds_up_nobody(void **state)
 {
 	int own = raw_connect(&raw_here), peers[4], fd = raw_fds_dial(), other = raw_fds_dial(),
@@ -221,6 +200,10 @@ static void only_memory_is_taken_in(void **state)
 	fds[0] = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
 	close(fds[0]);
+	fds[0] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
+	raw_assert_sentence("not a socket or a directory");
+	close(fds[0]);
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
 	fds_close(fds, 2);
@@ -229,8 +212,6 @@ static void only_memory_is_taken_in(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test_setup_teardown(a_socket_that_lingers_holds_up_nobody, raw_fds_set_up,
-					  raw_tear_down),
-	  cmocka_unit_test_setup_teardown(nothing_waits_behind_what_lingers, raw_fds_set_up,
 					  raw_tear_down),
 	  cmocka_unit_test_setup_teardown(a_file_system_that_never_answers_holds_up_nobody,
 					  raw_fds_set_up, raw_tear_down),

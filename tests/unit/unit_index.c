@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The index page: it agrees with the daemon, it shows when it is no longer valid, and readers
- * never see a partial record. */
+/* The pages that clients map: the index agrees with the daemon, readers never see a partial record,
+ * and both pages end with their daemon. */
 #include "unit.h"
 
 #include "index.h"
@@ -117,89 +117,41 @@ static void a_full_bucket_is_left_to_the_registry(void **state)
 	close(own);
 }
 
-static bool finds(const struct index_page *page, const char *name)
+/* A page of a daemon that was killed or has left is not believed, and no count of its changes goes
+ * on in the next one's. */
+static void pages_end_with_their_daemon(void **state)
 {
-	struct index_record found;
+	static const int signals[] = {SIGKILL, SIGTERM};
 
-	return index_is_live(page) && index_find(page, name, &found);
-}
+	for (int i = 0; i < 2; i++) {
+		const struct changes_page *changes =
+		    raw_fds_page(FDS_CHANGES, sizeof(struct changes_page));
+		const struct index_page *page = page_map();
+		const struct changes_page *next;
 
-/* The client may tell another process as soon as it has its answer, and that one must find the
- * name. */
-static void it_is_there_before_the_answer(void **state)
-{
-	const struct index_page *page = page_map();
-	int own = raw_connect(&raw_here);
-	char name[32];
-
-	for (int i = 0; i < 500; i++) {
-		snprintf(name, sizeof(name), "n%d", i);
-		assert_int_equal(raw_say(own, raw_share(name)), GPUSHARE_OK);
-		assert_true(finds(page, name));
+		assert_true(index_is_live(page));
+		raw_daemon_end(signals[i]);
+		assert_false(index_is_live(page));
+		raw_daemon_start(&raw_here, NULL);
+		assert_false(index_is_live(page));
+		next = raw_fds_page(FDS_CHANGES, sizeof(*next));
+		for (size_t slot = 0; slot < CHANGES_SLOTS; slot++)
+			assert_true(atomic_load(&changes->count[slot]) !=
+				    atomic_load(&next->count[slot]));
 	}
-	for (int i = 0; i < 500; i++) {
-		snprintf(name, sizeof(name), "n%d", i);
-		assert_int_equal(raw_say(own, raw_withdraw(name, 0)), GPUSHARE_OK);
-		assert_false(finds(page, name));
-	}
-	close(own);
-}
-
-static void a_dead_owners_names_go(void **state)
-{
-	const struct index_page *page = page_map();
-	pid_t pid = raw_owner("x", raw_share);
-	long long begin;
-
-	assert_true(finds(page, "x"));
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	begin = raw_now_ms();
-	while (finds(page, "x"))
-		raw_sleep_ms(1);
-	assert_in_range(raw_now_ms() - begin, 0, RAW_GONE_MS);
-}
-
-static void a_killed_daemon_is_not_believed(void **state)
-{
-	const struct index_page *page = page_map(), *next;
-	int own = raw_connect(&raw_here);
-
-	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
-	assert_true(finds(page, "x"));
-	raw_daemon_end(SIGKILL);
-	assert_false(index_is_live(page));
-	raw_daemon_start(&raw_here, NULL);
-	assert_false(index_is_live(page));
-	next = page_map(); /* records from before are in its own index */
-	assert_true(finds(next, "x"));
-	close(own);
-}
-
-static void one_that_leaves_is_not_believed(void **state)
-{
-	const struct index_page *page = page_map();
-
-	assert_true(index_is_live(page));
-	raw_daemon_end(SIGTERM);
-	assert_false(index_is_live(page));
-	raw_daemon_start(&raw_here, NULL);
-}
-
-static void nobody_else_writes_to_it(void **state)
-{
-	page_map();
-	raw_fds_assert_read_only(raw_fds_page_fd(FDS_INDEX));
 }
 
 /* Only attaching gives out handles, and attachments are counted. */
-static void it_holds_no_handle(void **state)
+static void pages_are_read_only_and_hold_no_handle(void **state)
 {
-	const struct index_page *page = page_map();
+	const struct index_page *page;
 	unsigned char handle[GPUSHARE_HANDLE_SIZE];
 	int own = raw_connect(&raw_here);
 
-	assert_int_equal(raw_say(own, raw_share("x")), GPUSHARE_OK);
+	raw_fds_assert_read_only(raw_fds_page_fd(FDS_CHANGES));
+	page = page_map();
+	raw_fds_assert_read_only(raw_fds_page_fd(FDS_INDEX));
+	raw_shared(own, "x");
 	memset(handle, RAW_HANDLE_BYTE, sizeof(handle));
 	assert_null(memmem(page, sizeof(*page), handle, 8));
 	close(own);
@@ -264,7 +216,5 @@ static void readers_see_one_moment(void **state)
 }
 
 UNIT_MAIN(RAW_TEST(it_follows_the_registry), RAW_TEST(a_full_bucket_is_left_to_the_registry),
-	  RAW_TEST(it_is_there_before_the_answer), RAW_TEST(a_dead_owners_names_go),
-	  RAW_TEST(a_killed_daemon_is_not_believed), RAW_TEST(one_that_leaves_is_not_believed),
-	  RAW_TEST(nobody_else_writes_to_it), RAW_TEST(it_holds_no_handle),
+	  RAW_TEST(pages_end_with_their_daemon), RAW_TEST(pages_are_read_only_and_hold_no_handle),
 	  UNIT(readers_see_one_moment))
