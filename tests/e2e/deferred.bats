@@ -122,6 +122,28 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	equal "$(deferred)" ""
 }
 
+@test "registries that are killed: it stays held, and is given back when the holder has ended" {
+	program rt_app_static
+	owner x,x,y init alloc=a,4Mi "${UP[@]}" free=a alloc=a,4Mi "${FREED[@]}" alloc=b,2Mi "${END[@]}"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	for _ in 1 2; do
+		kill_registry
+		equal "$(names)" "x 4194304"
+		equal "$(attachers x)" 0 # of the new buffer of that name
+		equal "$(deferred)" "x 1"
+	done
+	kill -KILL "$HOLDER"
+	until_true deferred_is "x 0"
+	kill_registry
+	deferred_pause
+	touch "$WORK/again"
+	await_file "$WORK/done"
+	names >/dev/null
+	until_true deferred_is ""
+}
+
 @test "the owner ends: nothing is left; the name can be had again meanwhile" {
 	program rt_app_static
 	owner 'x,x' init alloc=a,4Mi "${UP[@]}" free=a alloc=a,2Mi "${FREED[@]}" free=a "${END[@]}"

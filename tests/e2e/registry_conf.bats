@@ -36,14 +36,26 @@ sample() {
 	equal "$(sample 'gpushare_audit_lines_total{outcome="written"}')" 0
 }
 
+@test "a watcher too many is refused, and audited" {
+	conf 'user_watchers = 1' 'audit = audit.log'
+	serve
+	start watch gpushare watch
+	until_true grep -qs watching "$WORK/watch.err"
+	run -1 --separate-stderr gpushare watch
+	has "$stderr" "user_watchers in registry.conf"
+	until_true grep -qE "subscribe uid=$(id -u) pid=[0-9]+ command=\"gpushare\" outcome=E_LIMIT" "$GPUSHARE_DIR/audit.log"
+	equal "$(sample 'gpushare_limits_reached_total{limit="user_watchers"}')" 1
+}
+
 @test "a limit that is lowered over a restart: what is there stays, and may become less" {
 	conf 'user_tags = 4'
 	serve
 	api open make=a,k,1Mi,keep alloc=b,w,1Mi
 	gpushare tag k a=1 b=2 c=3 d=4
 	kill_registry
-	conf 'user_tags = 1'
+	conf 'user_tags = 1' 'user_kept_bytes = 1Mi'
 	serve
+	has "$(api open make=a,more,1Mi,keep 2>&1)" "user_kept_bytes in registry.conf" # k counts
 	equal "$(gpushare tag k | wc -l)" 4
 	gpushare tag k a=5 -b
 	equal "$(gpushare tag k | tr '\n' ' ')" "a=5 c=3 d=4 "

@@ -216,24 +216,43 @@ byte b: 37"
 	kill -0 "$PID"
 }
 
-@test "killed with its keeper: what nobody has brought back so far is listed as missing" {
-	needs jq
-	owner one 'w:keep' alloc=a,2Mi fill=a,7
-	owner=$PID
-	equal "$(shown w missing)" false
+kill_both() {
+	local pid
 	for pid in $(registry_pids) $(keeper_pids); do
 		kill -KILL "$pid"
 		until_true has_ended "$pid"
 	done
+}
+
+@test "killed with its keeper: what nobody has brought back so far is listed as missing" {
+	needs jq
+	begin_named one 'w:keep,v' "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 touch="$WORK/up" await="$WORK/go" \
+		alloc=b,1Mi touch="$WORK/again" await="$WORK/end"
+	owner=$PID
+	equal "$(shown w missing)" false
+	kill_both
+	equal "$(names)" "w 2097152"
 	equal "$(shown w missing)" true
 	has "$(gpushare ls)" "missing,kept"
 	has "$(gpushare stat w)" "missing:    it can't be attached"
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "nobody has brought its memory back"
+	has "$(api open make=a,w,2Mi,keep)" "make w: E_EXISTS" # its owner lives
+	start waiter "$BIN/api_app" open attach=a,w,20000 byte=a,4
+	waiter=$PID
+	until_true waiters 1
+	touch "$WORK/go"
+	await_file "$WORK/again"
+	finish "$waiter"
+	has "$(cat "$WORK/waiter.out")" "byte a: 35"
+	equal "$(shown w missing)" false
+	kill_both
+	equal "$(names | sort)" $'v 1048576\nw 2097152'
+	equal "$(shown w missing)" true
 	start watch gpushare watch
 	until_true grep -qs watching "$WORK/watch.err"
 	end_owner "$owner" # who alone could have brought it back
-	told() { [ "$(awk '{ print $2, $3 }' "$WORK/watch.out")" = $'owner-gone w\nremove w' ]; }
+	told() { [ "$(awk '$3 == "w" { print $2, $3 }' "$WORK/watch.out")" = $'owner-gone w\nremove w' ]; }
 	until_true told
 }
 

@@ -3,22 +3,6 @@
 
 #include "unit.h"
 
-static char *read_all(const char *path, size_t *out_size)
-{
-	FILE *from = fopen(path, "r"), *to;
-	char *text = NULL, part[4096];
-	size_t got;
-
-	if (!from)
-		fail_msg("%s can't be read", path);
-	to = open_memstream(&text, out_size);
-	while ((got = fread(part, 1, sizeof(part), from)) > 0)
-		fwrite(part, 1, got, to);
-	fclose(to);
-	fclose(from);
-	return text;
-}
-
 static void start(const char *lines, const char *const more[])
 {
 	const char *extra[8] = {"--config", raw_in_folder("registry.conf")};
@@ -37,12 +21,6 @@ void configured_start_with(const char *lines, const char *const more[])
 {
 	assert_int_equal(raw_make_folder(NULL), 0);
 	start(lines, more);
-}
-
-void configured_again(const char *lines)
-{
-	raw_daemon_end(SIGKILL);
-	start(lines, NULL);
 }
 
 void configured_start(const char *lines)
@@ -87,30 +65,24 @@ uint64_t configured_limits(int fd, const char *key)
 	return count_of(stat.by_limit, stat.by_limit_count, key);
 }
 
-char *configured_file(const char *name)
+static bool has(const char *path, const char *words)
 {
-	char path[128];
-	size_t size;
+	char text[8192] = "";
+	FILE *file = fopen(path, "r");
 
-	snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
-	return read_all(path, &size);
+	if (!file)
+		return false;
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	return strstr(text, words);
 }
 
 void configured_await(const char *name, const char *words)
 {
 	long long begun_ms = raw_now_ms();
-	bool there = false;
 
-	while (!there) {
-		char path[128], *text;
-
+	while (!has(raw_in_folder(name), words)) {
 		assert_in_range(raw_now_ms() - begun_ms, 0, RAW_TIMEOUT_MS);
-		snprintf(path, sizeof(path), "%s/%s", raw_here.directory, name);
-		if (access(path, F_OK) == 0) {
-			text = configured_file(name);
-			there = strstr(text, words);
-			free(text);
-		}
 		raw_sleep_ms(5);
 	}
 }

@@ -8,8 +8,6 @@
 void configured_start(const char *lines);
 /* The same with further command line options; `more` ends with NULL. */
 void configured_start_with(const char *lines, const char *const more[]);
-/* Kill the daemon and start another one with these lines. */
-void configured_again(const char *lines);
 /* The registry's count of connections dropped for the reason `why`. If it has no such count, fail
  * the test. */
 uint64_t configured_drops(int fd, const char *why);
@@ -17,9 +15,6 @@ uint64_t configured_drops(int fd, const char *why);
 void configured_await_drops(int fd, const char *why, uint64_t wanted);
 /* How often requests met the limit `key`, by the registry's count. */
 uint64_t configured_limits(int fd, const char *key);
-/* The content of a file in the daemon's directory; the caller frees it. */
-char *configured_file(const char *name);
-
 /* Wait until a file in the daemon's directory exists and contains `words`. */
 void configured_await(const char *name, const char *words);
 

@@ -99,9 +99,3 @@ int peer_withdraw(struct session *session, const char *name, uint64_t generation
 {
 	return say(session, raw_withdraw(name, generation));
 }
-
-void peer_assert_sentence(const char *part)
-{
-	if (!strstr(peer_answer.message, part))
-		fail_msg("\"%s\" is not in: %s", part, peer_answer.message);
-}

@@ -28,6 +28,5 @@ uint64_t peer_share(struct session *session, const char *name);
 int peer_lookup(struct session *session, const char *name, uint32_t wait_ms);
 int peer_attach(struct session *session, const char *name);
 int peer_withdraw(struct session *session, const char *name, uint64_t generation);
-void peer_assert_sentence(const char *part);
 
 #endif

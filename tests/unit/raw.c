@@ -3,10 +3,54 @@
 
 #include "unit.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_INSTRUMENTED true
+#else
+#define IS_INSTRUMENTED false
+#endif
+
 struct raw_daemon raw_here;
 void (*raw_daemon_begins)(void);
 reply raw_answer;
 gpushare_HelloReply raw_hellos[RAW_FDS];
+
+long long raw_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+bool raw_is_emulated(void)
+{
+	const char *emulator = getenv("EMULATOR");
+
+	return emulator && *emulator;
+}
+
+int raw_slack_ms(void)
+{
+	return IS_INSTRUMENTED || raw_is_emulated() ? 1500 : RAW_SLACK_MS;
+}
+
+int raw_limit_ms(int ms)
+{
+	return ms + raw_slack_ms();
+}
+
+void raw_set_limit(int ms)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", raw_limit_ms(ms));
+	setenv("GPUSHARE_TIMEOUT_MS", text, 1);
+}
+
+void raw_sleep_ms(int ms)
+{
+	poll(NULL, 0, ms);
+}
 
 pid_t raw_fork(void)
 {
@@ -15,39 +59,6 @@ pid_t raw_fork(void)
 	if (!pid)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	return pid;
-}
-
-pid_t raw_owner_by(const char *name, int (*share)(int own, const char *name))
-{
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	assert_int_equal(pipe(ready), 0);
-	pid = raw_fork();
-	if (!pid) {
-		if (share(raw_connect(&raw_here), name) || write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	return pid;
-}
-
-static request (*owners)(const char *name);
-
-static int share_owners(int own, const char *name)
-{
-	return raw_say(own, owners(name));
-}
-
-pid_t raw_owner(const char *name, request (*make)(const char *name))
-{
-	owners = make;
-	return raw_owner_by(name, share_owners);
 }
 
 /* Call it in the forked child. It does not return. */

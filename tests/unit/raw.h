@@ -46,10 +46,6 @@ int raw_limit_ms(int ms);
 void raw_set_limit(int ms);
 /* Fork a child that the kernel kills when the test ends in any way. */
 pid_t raw_fork(void);
-/* Start a process that shares `name` by the request of `make`, then sleeps until it is killed. */
-pid_t raw_owner(const char *name, request (*make)(const char *name));
-/* The same, but the process calls `share`, which returns a status. `own` is its connection. */
-pid_t raw_owner_by(const char *name, int (*share)(int own, const char *name));
 void raw_sleep_ms(int ms);
 
 /* Start $BUILD/gpushare-registry ("build" if BUILD is unset) for daemon->directory and wait for

@@ -66,60 +66,6 @@ static int come_back(int peer)
 	return peer;
 }
 
-static void the_owner_brings_it_back(void **state)
-{
-	int owner = raw_peer(0, 0), other;
-	uint64_t x = share(owner, "x");
-	request waits = raw_attach("x", RAW_TIMEOUT_MS);
-
-	lose(-1);
-	other = raw_connect(&raw_here);
-	assert_true(raw_seen(other, "x")->missing);
-	assert_int_equal(raw_seen(other, "x")->owner_pid, raw_peer_pid(owner));
-	assert_int_equal(raw_fds_get(other, "x"), GPUSHARE_E_NOT_FOUND);
-	raw_assert_sentence(NOT_YET);
-	raw_assert_sentence("has it");
-	assert_int_equal(raw_say(other, raw_attach("x", 5)), GPUSHARE_E_TIMED_OUT);
-	raw_assert_sentence(NOT_YET);
-	assert_int_equal(raw_fds_give(other, kept("x")),
-			 GPUSHARE_E_EXISTS); /* the name stays reserved */
-	assert_true(raw_send(other, 7, &waits));
-	owner = come_back(owner);
-	assert_true(is_wanted(owner, "x", x, 0));
-	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK);
-	assert_true(raw_receive(other, 7, &raw_answer, RAW_TIMEOUT_MS));
-	assert_int_equal(raw_answer.status, GPUSHARE_OK);
-	assert_false(is_wanted(owner, "x", x, 0));
-	assert_false(raw_seen(owner, "x")->missing);
-	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK); /* repeated */
-	assert_int_equal(raw_stat(owner).names, 1);
-	close(other);
-}
-
-static void an_attacher_brings_back_what_the_owner_left(void **state)
-{
-	int owner = raw_peer(0, 0), a = raw_peer(0, 0), third;
-	pid_t owner_pid = raw_peer_pid(owner);
-	uint64_t x = share(owner, "x");
-
-	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
-	lose(owner);
-	third = raw_connect(&raw_here);
-	assert_true(raw_seen(third, "x")->missing);
-	assert_true(raw_answer.body.lookup.buffer.owner_gone);
-	a = come_back(a);
-	assert_true(is_wanted(a, "x", x, 2));
-	assert_int_equal(share_again(a, "x", x, true), GPUSHARE_OK);
-	assert_false(raw_seen(a, "x")->missing);
-	assert_true(raw_seen(a, "x")->owner_gone);
-	assert_int_equal(raw_seen(a, "x")->owner_pid, owner_pid);
-	assert_int_equal(raw_seen(a, "x")->attachers, 2);
-	raw_peer_end(a);
-	raw_await_connections(third, 1);
-	assert_int_equal(raw_fds_get(third, "x"), GPUSHARE_OK); /* it stays, as it is kept */
-	close(third);
-}
-
 static void an_attacher_may_be_before_the_owner(void **state)
 {
 	int owner = raw_peer(0, 0), a = raw_peer(0, 0);
@@ -135,42 +81,6 @@ static void an_attacher_may_be_before_the_owner(void **state)
 	assert_false(is_wanted(owner, "x", x, 0));
 	assert_int_equal(raw_say(owner, raw_withdraw("x", x)), GPUSHARE_OK);
 	assert_true(raw_seen(a, "x")->owner_gone);
-}
-
-/* Without saved records, the registry knows only what the clients tell. */
-static void a_stranded_one_stands_again(void **state)
-{
-	int owner = raw_peer(0, 0), a = raw_peer(0, 0), b = raw_peer(0, 0);
-	request what = kept("x");
-	uint64_t x;
-
-	what.verb.share.buffer.ttl_s = 50;
-	assert_int_equal(raw_fds_give(owner, what), GPUSHARE_OK);
-	x = raw_answer.body.share.generation;
-	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
-	raw_daemon_lose();
-	a = raw_peer_back(a);
-	assert_false(raw_answer.body.hello.resumed);
-	b = raw_peer_back(b);
-	assert_int_equal(raw_stat(a).names, 0);
-	assert_true(is_wanted(a, "x", x, 1));
-	assert_true(is_wanted(b, "x", x, 3));
-	what.verb.share.again = x;
-	what.verb.share.orphan = true;
-	assert_int_equal(raw_fds_give(a, what), GPUSHARE_OK);
-	assert_int_equal(share_again(b, "x", x, true), GPUSHARE_OK); /* after another attacher */
-	assert_true(raw_seen(a, "x")->owner_gone);
-	assert_int_equal(raw_seen(a, "x")->owner_pid, 0);
-	assert_in_range(raw_seen(a, "x")->ttl_left_s, 1, 50);
-	assert_int_equal(raw_seen(a, "x")->attachers, 4);
-	assert_true(share(a, "y") > x);
-	/* The owner was alive all the time. */
-	owner = raw_peer_back(owner);
-	assert_true(is_wanted(owner, "x", x, 0));
-	assert_int_equal(share_again(owner, "x", x, false), GPUSHARE_OK);
-	assert_false(raw_seen(a, "x")->owner_gone);
-	assert_int_equal(raw_seen(a, "x")->owner_pid, raw_peer_pid(owner));
-	assert_int_equal(raw_seen(a, "x")->ttl_left_s, 0);
 }
 
 static void what_was_removed_is_not_brought_back(void **state)
@@ -199,35 +109,6 @@ static void what_was_removed_is_not_brought_back(void **state)
 	a = raw_peer_back(a);
 	assert_false(is_wanted(a, "x", x, 1));
 	assert_int_equal(share_again(a, "x", x, true), GPUSHARE_E_EXISTS);
-}
-
-static void it_is_lost_with_the_last_who_had_it(void **state)
-{
-	int owner = raw_peer(0, 0), a = raw_peer(0, 0), late;
-	uint64_t x = share(owner, "x"), z;
-
-	share(owner, "y");
-	z = share(a, "z");
-	assert_int_equal(raw_fds_get(a, "x"), GPUSHARE_OK);
-	lose(owner);
-	a = come_back(a);
-	assert_int_equal(raw_say(a, raw_lookup("y", 0)), GPUSHARE_E_NOT_FOUND); /* nobody has it */
-	raw_assert_sentence(LOST);
-	assert_true(raw_seen(a, "x")->missing);
-	assert_int_equal(raw_say(a, raw_detach("x", x)), GPUSHARE_OK);
-	assert_int_equal(raw_say(a, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
-	raw_assert_sentence(LOST);
-	assert_int_equal(raw_say(a, raw_withdraw("z", z)), GPUSHARE_OK); /* freed, so not kept */
-	assert_int_equal(raw_say(a, raw_lookup("z", 0)), GPUSHARE_E_NOT_FOUND);
-	raw_assert_sentence(LOST);
-	assert_int_equal(raw_stat(a).kept_bytes, 0);
-	assert_int_equal(raw_stat(a).names, 0);
-	/* An attacher that the registry didn't know of still has it. */
-	late = raw_peer(0, 0);
-	assert_true(is_wanted(late, "x", x, 1));
-	assert_int_equal(share_again(late, "x", x, true), GPUSHARE_OK);
-	assert_int_equal(raw_fds_get(late, "x"), GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.attach.buffer.attachers, 2);
 }
 
 static void what_is_missing_is_replaced_not_adopted(void **state)
@@ -260,10 +141,6 @@ static int set_up(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_peers_tear_down)
 
-UNIT_MAIN(with_daemon(the_owner_brings_it_back),
-	  with_daemon(an_attacher_brings_back_what_the_owner_left),
-	  with_daemon(an_attacher_may_be_before_the_owner),
-	  with_daemon(a_stranded_one_stands_again),
+UNIT_MAIN(with_daemon(an_attacher_may_be_before_the_owner),
 	  with_daemon(what_was_removed_is_not_brought_back),
-	  with_daemon(it_is_lost_with_the_last_who_had_it),
 	  with_daemon(what_is_missing_is_replaced_not_adopted))

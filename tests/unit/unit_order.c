@@ -227,30 +227,6 @@ static void a_read_only_buffer_is_its_owners_to_publish(void **state)
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
 }
 
-static void consumers_get_slots_that_end_with_them(void **state)
-{
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(raw_answer.body.order.first, 1);
-	atomic_store(&page->published, 9);
-	assert_int_equal(joined_slot(b), 2);
-	assert_int_equal(raw_answer.body.order.first, 9);
-	assert_int_equal(page->slot[1].released, 8);
-	assert_int_equal(joined_slot(b), 2); /* the same slot again */
-	/* Once a consumer has ended, nobody waits for it. Its slot is reused only after a while,
-	 * or at once if the consumer said that it was done. */
-	raw_peer_end(a);
-	AWAIT(is_left(1));
-	assert_int_equal(page->slot[0].released, 0 | ORDER_GONE_BIT);
-	assert_false(order_is_gone(page));
-	assert_int_equal(joined_slot(owner), 3);
-	atomic_store(&page->slot[1].final, 8 + 1);
-	leave(b, ORDER_CONSUMES);
-	assert_true(is_left(2));
-	leave(owner, ORDER_CONSUMES);
-	assert_int_equal(joined_slot(owner), 2);
-}
-
 static void there_is_room_for_so_many_consumers(void **state)
 {
 	int consumers[ORDER_SLOTS + 1], one = -1;
@@ -266,25 +242,6 @@ static void there_is_room_for_so_many_consumers(void **state)
 	assert_int_equal(join(one, 0), GPUSHARE_OK); /* it may still wait */
 	for (uint32_t i = 0; i <= ORDER_SLOTS; i++)
 		close(consumers[i]);
-}
-
-static void what_ends_with_its_name(void **state)
-{
-	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
-	assert_true(order_is_gone(page) && is_left(1));
-	leave(a, ORDER_CONSUMES);
-	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
-	/* late writes of a GPU are marked again */
-	atomic_store(&page->slot[0].released, 2);
-	atomic_store(&page->published, 2);
-	AWAIT(is_left(1) && page->published == (2 | ORDER_GONE_BIT));
-	if (raw_is_emulated())
-		return;
-	restart();
-	atomic_store(&page->slot[0].released, 3);
-	atomic_store(&page->published, 3);
-	AWAIT(is_left(1) && page->published == (3 | ORDER_GONE_BIT));
 }
 
 static void an_owner_who_defers_its_free_has_gone(void **state)
@@ -322,58 +279,11 @@ static void what_is_brought_is_taken_where_it_is_a_page(void **state)
 	assert_int_equal(raw_answer.body.order.slot, 0);
 }
 
-/* A resync leaves "x" out, because another thread of the client is about to share it again. */
-static void what_was_left_out_and_comes_goes_on(void **state)
-{
-	request what = {.which_verb = gpushare_Request_resync_tag};
-
-	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	atomic_store(&page->published, 5);
-	atomic_store(&page->next, 6); /* pending */
-	what.verb.resync.last = true;
-	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	what = raw_share("x");
-	what.verb.share.again = generation;
-	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_false(order_is_gone(page));
-	assert_int_equal(page->published, 5);
-	assert_int_equal(page->next, 6);
-}
-
 static bool skips_restarts(void)
 {
 	if (raw_is_emulated())
 		printf("skipped: nothing is kept over a restart under an emulator\n");
 	return raw_is_emulated();
-}
-
-static void the_living_keep_their_roles(void **state)
-{
-	uint64_t id;
-
-	if (skips_restarts())
-		skip();
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(joined_slot(a), 1);
-	atomic_store(&page->published, 5);
-	id = page->id;
-	for (int again = 0; again < 3; again++) {
-		restart();
-		a = raw_peer_back(a);
-		assert_int_equal(bring(a, ORDER_CONSUMES, id, 1, -1), id);
-		assert_int_equal(raw_answer.body.order.slot, 1);
-		assert_int_equal(join(b = raw_peer_back(b), ORDER_PUBLISHES), GPUSHARE_E_DENIED);
-		assert_false(order_is_gone(page));
-		assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
-		assert_int_equal(page->published, 5);
-	}
-	/* the consumer's end is noticed as without restarts */
-	raw_peer_end(a);
-	AWAIT(is_left(1));
-	assert_false(order_is_gone(page));
 }
 
 static void a_left_slot_stays_so_over_restarts(void **state)
@@ -387,77 +297,6 @@ static void a_left_slot_stays_so_over_restarts(void **state)
 		assert_int_equal(joined_slot(owner), 2);
 		atomic_store(&page->slot[1].final, 1);
 		leave(owner, ORDER_CONSUMES);
-	}
-}
-
-static void who_died_meanwhile_has_gone(void **state)
-{
-	if (skips_restarts())
-		skip();
-	assert_int_equal(join(b, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(joined_slot(a), 1);
-	raw_daemon_end(SIGKILL);
-	raw_peer_end(a);
-	raw_daemon_start(&raw_here, NULL);
-	owner = raw_peer_back(owner);
-	AWAIT(is_left(1));
-	assert_false(order_is_gone(page));
-	raw_daemon_end(SIGKILL);
-	raw_peer_end(b);
-	raw_daemon_start(&raw_here, NULL);
-	AWAIT(order_is_gone(page));
-	owner = raw_peer_back(owner);
-	raw_daemon_end(SIGKILL);
-	raw_peer_end(owner); /* removes the page once its marks are old enough */
-	raw_daemon_start(&raw_here, NULL);
-	owner = raw_peer(0, 0);
-	assert_int_equal(raw_say(owner, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
-}
-
-/* Resync with one attachment of "x" and bring its page. */
-static void come_first(int *peer, uint32_t slot)
-{
-	request what = {0};
-
-	*peer = raw_peer_back(*peer);
-	raw_tell(&what, "x", generation, 1);
-	what.verb.resync.last = true;
-	assert_int_equal(raw_say(*peer, what), GPUSHARE_OK);
-	assert_int_equal(join(*peer, ORDER_CONSUMES), GPUSHARE_E_TIMED_OUT);
-	raw_assert_sentence("has not resynced yet");
-	assert_int_equal(bring(*peer, ORDER_CONSUMES, page->id, slot, page_fd), page->id);
-	assert_int_equal(raw_answer.body.order.slot, slot);
-}
-
-/* A registry that lost its records waits for an owner that has not resynced. */
-static void an_owner_who_comes_last_is_waited_for(void **state)
-{
-	request what = raw_share("x");
-
-	for (uint32_t roles = 0; roles <= ORDER_PUBLISHES; roles += ORDER_PUBLISHES) {
-		assert_int_equal(join(owner, roles), GPUSHARE_OK);
-		assert_int_equal(joined_slot(a), 1);
-		assert_int_equal(joined_slot(b), 2);
-		raw_daemon_lose();
-		come_first(&a, 1);
-		come_first(&b, 2);
-		assert_false(order_is_gone(page));
-		/* A consumer that ends meanwhile ends alone. */
-		raw_peer_end(a);
-		AWAIT(is_left(1));
-		assert_int_equal(page->slot[1].state, ORDER_SLOT_ACTIVE);
-		assert_false(order_is_gone(page));
-		owner = raw_peer_back(owner);
-		what.verb.share.again = generation;
-		assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-		assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-		assert_false(order_is_gone(page));
-		raw_peer_end(owner);
-		AWAIT(order_is_gone(page));
-		owner = raw_peer(0, 0);
-		a = raw_peer(0, 0);
-		put_page_away();
-		share_and_attach();
 	}
 }
 
@@ -489,10 +328,7 @@ static void what_went_meanwhile_is_not_waited_for(void **state)
 UNIT_MAIN(T(only_who_has_it_gets_its_page), T(one_process_publishes),
 	  T(a_dead_publishers_numbers_are_given_again),
 	  T(who_left_with_work_under_way_is_waited_for), T(a_kept_buffers_next_owner_is_waited_for),
-	  T(a_read_only_buffer_is_its_owners_to_publish), T(consumers_get_slots_that_end_with_them),
-	  T(there_is_room_for_so_many_consumers), T(what_ends_with_its_name),
+	  T(a_read_only_buffer_is_its_owners_to_publish), T(there_is_room_for_so_many_consumers),
 	  T(an_owner_who_defers_its_free_has_gone), T(a_taken_name_ends_nothing),
-	  T(what_is_brought_is_taken_where_it_is_a_page), T(what_was_left_out_and_comes_goes_on),
-	  T(the_living_keep_their_roles), T(a_left_slot_stays_so_over_restarts),
-	  T(who_died_meanwhile_has_gone), T(an_owner_who_comes_last_is_waited_for),
+	  T(what_is_brought_is_taken_where_it_is_a_page), T(a_left_slot_stays_so_over_restarts),
 	  T(what_went_meanwhile_is_not_waited_for))

@@ -92,16 +92,6 @@ static void a_slot_is_free_when_its_process_has_ended(void **state)
 	assert_int_equal(next_slot(b), 1);
 }
 
-static void a_connection_that_ends_keeps_its_slot(void **state)
-{
-	struct session *a = attacher(2);
-
-	assert_int_equal(joined_slot(a), 1);
-	registry_disconnect(peer_registry, a);
-	pass(60);
-	assert_int_equal(next_slot(attacher(3)), 2);
-}
-
 static void a_slot_is_free_when_the_last_release_has_come(void **state)
 {
 	struct session *a = attacher(2);
@@ -170,20 +160,6 @@ static void only_its_own_slot_is_resumed(void **state)
 	registry_disconnect(peer_registry, a);
 	assert_int_equal(resumed_slot(foreigner(5, 7), 2), 2);
 	assert_int_equal(resumed_slot(b, 1), 1);
-}
-
-/* A new join may not choose a slot. Even the client's own earlier slot may still be written to. */
-static void who_comes_anew_asks_for_no_slot(void **state)
-{
-	request what = raw_order("x", generation, ORDER_CONSUMES);
-	struct session *a = attacher(2);
-
-	assert_int_equal(joined_slot(a), 1);
-	leave(a, 0);
-	pass(1);
-	what.verb.order.slot = 1;
-	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 2);
 }
 
 /* exec() has ended the old program's GPU work, so nothing is pending. */
@@ -361,23 +337,6 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	order_page_unmap(page);
 }
 
-/* If the keeper lost the page, the registry asks for it. It makes no new page, because nobody
- * would publish there. */
-static void a_page_that_was_lost_is_asked_for(void **state)
-{
-	struct order *order;
-
-	assert_int_equal(ordered_ask(owner, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
-	order = order_find(peer_registry, generation);
-	order_page_unmap(order->page);
-	order->page = NULL;
-	assert_int_equal(ordered_ask(owner, "x", generation, 0), GPUSHARE_E_TIMED_OUT);
-	peer_assert_sentence("brought it back");
-	assert_int_equal(ordered_bring(owner, "x", generation, ORDER_PUBLISHES, 77, 0, -1),
-			 GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.id, 0); /* the page is wanted */
-}
-
 /* Count the slots whose process was found to have ended. All slots of the pages are in use. */
 static int left_slots(struct order_page *const pages[])
 {
@@ -448,12 +407,11 @@ static void a_join_and_a_reclaim_agree(void **state)
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, peer_tear_down)
-UNIT_MAIN(T(a_slot_is_free_when_its_process_has_ended), T(a_connection_that_ends_keeps_its_slot),
+UNIT_MAIN(T(a_slot_is_free_when_its_process_has_ended),
 	  T(a_slot_is_free_when_the_last_release_has_come),
 	  T(an_unsettled_slot_of_an_invisible_process_is_kept), T(only_its_own_slot_is_resumed),
-	  T(who_comes_anew_asks_for_no_slot), T(a_program_ends_with_exec),
-	  T(a_process_that_can_not_be_read_may_live), T(marks_are_made_again),
-	  T(marks_outlive_the_name), T(who_is_known_to_the_page_alone_is_awaited),
+	  T(a_program_ends_with_exec), T(a_process_that_can_not_be_read_may_live),
+	  T(marks_are_made_again), T(marks_outlive_the_name),
+	  T(who_is_known_to_the_page_alone_is_awaited),
 	  T(a_publisher_who_is_there_is_not_taken_for_gone), T(an_owner_who_does_not_come_has_gone),
-	  T(a_page_that_was_lost_is_asked_for), T(processes_are_looked_at_in_pieces),
-	  T(a_join_and_a_reclaim_agree))
+	  T(processes_are_looked_at_in_pieces), T(a_join_and_a_reclaim_agree))

@@ -109,37 +109,6 @@ static void what_is_not_told_of_goes(void **state)
 	assert_int_equal(raw_stat(other).attachments, 0);
 }
 
-static void what_is_lost_is_shared_again(void **state)
-{
-	uint64_t x = raw_shared(me, "x");
-
-	raw_attached(other, "x");
-	raw_daemon_lose();
-	/* The attacher reconnects before the owner. */
-	come_back(&other, false);
-	assert_int_equal(resync_of(other, "x", x, 2), GPUSHARE_OK);
-	assert_wanted(x);
-	come_back(&me, false);
-	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
-	assert_wanted(x);
-	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK);
-	assert_true(raw_answer.body.share.generation == x);
-	assert_int_equal(share_again(me, "x", x), GPUSHARE_OK); /* repeated */
-	assert_true(raw_seen(other, "x")->generation == x);
-	assert_int_equal(raw_seen(other, "x")->attachers, 2);
-	assert_int_equal(raw_seen(other, "x")->owner_pid, raw_peer_pid(me));
-	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
-	assert_wanted(0);
-	assert_int_equal(raw_say(other, raw_detach("x", x)), GPUSHARE_OK);
-	assert_int_equal(raw_seen(other, "x")->attachers, 1);
-	raw_attached(me, "x");
-	/* The owner's own attachment doesn't count. */
-	assert_int_equal(raw_seen(other, "x")->attachers, 1);
-	raw_daemon_again(SIGKILL);
-	come_back(&me, true);
-	assert_int_equal(raw_seen(me, "x")->attachers, 1);
-}
-
 static void a_generation_is_one_names(void **state)
 {
 	uint64_t x = raw_shared(me, "x"), far = x + FAR;
@@ -250,25 +219,6 @@ static void an_owner_takes_back_what_it_kept(void **state)
 	assert_int_equal(raw_fds_give(me, wrong), GPUSHARE_E_INVALID);
 }
 
-/* A withdraw with `unused` drops a kept buffer. It drops no other buffer of that name, and only
- * the owner may ask for it. */
-static void what_nobody_has_used_goes(void **state)
-{
-	uint64_t known = share_kept(me, "w"), later;
-	request unused = raw_withdraw("w", known);
-
-	assert_int_equal(raw_say(me, unused), GPUSHARE_OK);
-	assert_true(raw_seen(me, "w")->owner_gone);
-	later = share_kept(me, "w");
-	unused.verb.withdraw.unused = true;
-	assert_int_equal(raw_say(me, unused), GPUSHARE_E_NOT_FOUND);
-	unused.verb.withdraw.generation = later;
-	assert_int_equal(raw_say(other, unused), GPUSHARE_E_DENIED);
-	assert_false(raw_seen(me, "w")->owner_gone);
-	assert_int_equal(raw_say(me, unused), GPUSHARE_OK);
-	assert_int_equal(raw_say(me, raw_lookup("w", 0)), GPUSHARE_E_NOT_FOUND);
-}
-
 /* A client that got no answer to a part starts again with `first`, and leaves out what it has
  * freed since. The registry then forgets the earlier parts. */
 static void begun_anew_what_was_told_counts_no_more(void **state)
@@ -284,50 +234,6 @@ static void begun_anew_what_was_told_counts_no_more(void **state)
 	assert_int_equal(resync(me, part, true), GPUSHARE_OK);
 	assert_int_equal(raw_say(me, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_say(me, raw_lookup("y", 0)), GPUSHARE_OK);
-}
-
-/* Return true if nobody has the buffer of that generation attached any more. */
-static bool has_been_left(int peer, uint64_t generation)
-{
-	request what = {.which_verb = gpushare_Request_deferred_tag};
-
-	what.verb.deferred.generations[what.verb.deferred.generations_count++] = generation;
-	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
-	return raw_answer.body.deferred.generations_count;
-}
-
-static void what_is_freed_waits_for_its_attachers(void **state)
-{
-	uint64_t first = raw_shared(me, "x"), second;
-
-	raw_attached(other, "x");
-	assert_true(raw_is_deferred(me, "x", first));
-	second = raw_shared(me, "x"); /* the name is free */
-	for (int again = 0; again < 3; again++) {
-		raw_daemon_again(SIGKILL);
-		come_back(&me, true);
-		assert_int_equal(raw_stat(me).deferred, 1);
-		/* A session whose client has not reconnected doesn't count. */
-		assert_int_equal(raw_stat(me).connections, 1);
-		assert_false(has_been_left(me, first));
-		assert_true(raw_seen(me, "x")->generation == second);
-		assert_int_equal(raw_seen(me, "x")->attachers, 0);
-	}
-	/* The registry knows the buffer and doesn't want it again; the new attachments count. */
-	come_back(&other, true);
-	assert_int_equal(resync_of(other, "x", first, 2), GPUSHARE_OK);
-	assert_wanted(0);
-	assert_int_equal(raw_say(other, raw_detach("x", first)), GPUSHARE_OK);
-	assert_false(has_been_left(me, first));
-	raw_peer_end(other);
-	raw_daemon_again(SIGKILL);
-	come_back(&me, true);
-	assert_true(has_been_left(me, first));
-	assert_int_equal(raw_stat(me).deferred, 0);
-	raw_daemon_again(SIGKILL);
-	come_back(&me, true);
-	assert_int_equal(raw_stat(me).deferred, 0);
-	assert_int_equal(raw_stat(me).names, 1);
 }
 
 /* The owner doesn't know of the unlinking and still tells of the buffers. The registry doesn't
@@ -447,10 +353,8 @@ static void who_was_given_up_takes_over_nothing(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, raw_peers_tear_down)
-UNIT_MAIN(TEST(what_is_not_told_of_goes), TEST(what_is_lost_is_shared_again),
-	  TEST(a_generation_is_one_names), TEST(a_generation_has_one_name),
-	  TEST(a_share_again_is_checked_like_any), TEST(too_many_attachments_are_refused),
-	  TEST(an_owner_takes_back_what_it_kept), TEST(what_nobody_has_used_goes),
+UNIT_MAIN(TEST(what_is_not_told_of_goes), TEST(a_generation_is_one_names),
+	  TEST(a_generation_has_one_name), TEST(a_share_again_is_checked_like_any),
+	  TEST(too_many_attachments_are_refused), TEST(an_owner_takes_back_what_it_kept),
 	  TEST(begun_anew_what_was_told_counts_no_more), TEST(who_was_given_up_takes_over_nothing),
-	  TEST(what_is_freed_waits_for_its_attachers), TEST(what_is_unlinked_stays_nameless),
-	  TEST(what_was_left_out_is_freed_or_back))
+	  TEST(what_is_unlinked_stays_nameless), TEST(what_was_left_out_is_freed_or_back))
