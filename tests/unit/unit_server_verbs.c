@@ -263,9 +263,31 @@ static void who_waits_for_notices_asks_once(void **state)
 	assert_string_equal(raw_answer.body.subscribe.notices[0].buffer.name, "w");
 }
 
+/* A client's text in the log has no character that a terminal obeys, nor begins a line. */
+static void the_log_holds_no_control_characters(void **state)
+{
+	request hello = raw_hello_request();
+	int log = open(raw_in_folder("log"), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int saved = dup(STDERR_FILENO);
+	char words[4096] = "";
+
+	assert_true(log >= 0 && saved >= 0);
+	dup2(log, STDERR_FILENO);
+	raw_daemon_start(&raw_here, (const char *const[]){"--foreground", NULL});
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	strcpy(hello.verb.hello.client, "\x9bm;\xc2\x9bm;\x1bm;\u00c0\u65e5");
+	assert_int_equal(raw_say(raw_greet(&raw_here), hello), GPUSHARE_OK);
+	assert_true(pread(log, words, sizeof(words) - 1, 0) > 0);
+	close(log);
+	assert_non_null(strstr(words, "?m;??m;?m;\u00c0\u65e5\n"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 UNIT_MAIN(TEST(hello_is_wanted_first), TEST(a_handle_leaves_only_to_who_attaches),
 	  TEST(the_registry_fills_in_its_own), TEST(a_bad_share_is_refused),
 
 	  TEST(a_list_has_what_fits_its_pattern), TEST(holders_come_in_pages),
-	  TEST(who_waits_for_notices_asks_once))
+	  TEST(who_waits_for_notices_asks_once),
+	  cmocka_unit_test_setup_teardown(the_log_holds_no_control_characters, raw_make_folder,
+					  raw_tear_down))
