@@ -290,7 +290,7 @@ free b: OK"
 	program rt_app_static
 	owner 'x,x' init alloc=a,4Mi "${UP[@]}" free=a "${FREED[@]}" alloc=a,2Mi "${END[@]}"
 	begin holder "$BIN/api_app" open attach=a,x state=a touch="$WORK/held" await="$WORK/two" state=a \
-		touch="$WORK/left" await="$WORK/three" state=a detach=a
+		touch="$WORK/left" await="$WORK/three" state=a attach=b,x detach=a touch="$WORK/apart" await="$WORK/end"
 	HOLDER=$PID
 	touch "$WORK/go"
 	await_file "$WORK/freed"
@@ -299,7 +299,8 @@ free b: OK"
 	touch "$WORK/again"
 	await_file "$WORK/done"
 	touch "$WORK/three"
-	finish "$HOLDER"
+	await_file "$WORK/apart"
+	equal "$(attachers x)" 1 # it detached the other one
 	equal "$(grep '^state' "$WORK/holder.out")" "state a: shared
 state a: withdrawn
 state a: replaced"
