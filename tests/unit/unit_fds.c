@@ -7,6 +7,7 @@
 #include "state/limit.h"
 #include "peer.h"
 #include "raw_fds.h"
+#include "server/fds.h"
 
 /* Looking up a group's name may take long and would block all requests with descriptors. */
 static void groups_are_numbers(void **state)
@@ -222,10 +223,62 @@ static void what_was_answered_is_held_until_it_is_sent(void **state)
 	assert_true(peer_is_closed(fd));
 }
 
+static struct fds_server server;
+
+/* Run the server until the connection has its answer. Returns 1 if it was closed. */
+static int ask(int fd, struct fds_header what)
+{
+	struct pollfd answer = {.fd = fd, .events = POLLIN};
+
+	assert_int_equal(fds_send(fd, &what, NULL, 0, -1), GPUSHARE_OK);
+	while (poll(&answer, 1, 1) != 1)
+		fds_server_run(&server);
+	return raw_fds_hear(fd);
+}
+
+/* For a moment a child, the keeper, has descriptors that the server has closed. */
+static void what_a_child_holds_open_is_forgotten(void **state)
+{
+	struct registry *registry = registry_new();
+	char path[GPUSHARE_PATH_MAX];
+	int fds[20];
+	pid_t pid;
+
+	assert_int_equal(raw_make_folder(state), 0);
+	assert_int_equal(directory_fds_socket(raw_here.directory, path), GPUSHARE_OK);
+	assert_true(fds_server_open(&server, registry, path));
+	for (int i = 0; i < 20; i++) {
+		fds[i] = raw_fds_dial();
+		assert_int_equal(ask(fds[i], raw_fds_header(FDS_CHANGES, -1)), GPUSHARE_OK);
+		close(raw_fds_came);
+	}
+	pid = raw_fork();
+	if (!pid) {
+		fds_close(fds, 20); /* the clients' ends */
+		for (;;)
+			pause();
+	}
+	for (int i = 0; i < 20; i++) { /* closed after an invalid request */
+		assert_int_equal(ask(fds[i], raw_fds_header(0, -1)), GPUSHARE_E_PROTOCOL);
+		close(fds[i]);
+	}
+	assert_null(server.connections);
+	for (int i = 0; i < 20; i++) {
+		fds[i] = raw_fds_dial();
+		assert_int_equal(ask(fds[i], raw_fds_header(FDS_CHANGES, -1)), GPUSHARE_OK);
+		close(raw_fds_came);
+	}
+	fds_close(fds, 20);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	unlink(path);
+	rmdir(raw_here.directory);
+}
+
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
-UNIT_MAIN(with_daemon(groups_are_numbers), with_daemon(who_asks_is_known),
-	  with_daemon(nonsense_gets_a_status_and_leaves_nothing),
+UNIT_MAIN(UNIT(what_a_child_holds_open_is_forgotten), with_daemon(groups_are_numbers),
+	  with_daemon(who_asks_is_known), with_daemon(nonsense_gets_a_status_and_leaves_nothing),
 	  cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
 					  peer_tear_down),
 	  with_daemon(a_daemon_without_descriptors_says_so), with_daemon(silence_ends))

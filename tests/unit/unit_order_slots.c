@@ -3,9 +3,10 @@
  * resume. The test sets the clock. */
 #include "unit.h"
 
-#include "ordered.h"
+#include "order/order.h"
 #include "os/clock.h"
 #include "os/piece.h"
+#include "peer.h"
 
 #define PAGES 20
 
@@ -13,6 +14,47 @@ static int64_t now;
 static uint64_t generation;
 static struct session *owner;
 static struct order_page *page; /* the page of "x", once joined */
+
+static int ordered_ask(struct session *session, const char *name, uint32_t roles)
+{
+	request what = raw_order(name, generation, roles);
+
+	return peer_ask(session, &what);
+}
+
+/* Give up `roles`. `final` is stored in the slot first, as order_slot.final. */
+static int ordered_leave(struct session *session, const char *name, uint32_t roles, uint64_t final)
+{
+	const struct order *order = order_find(peer_registry, generation);
+	const struct participant *participant = order ? participant_find(order, session) : NULL;
+	request what = raw_order(name, generation, roles);
+
+	if (participant && participant->slot)
+		atomic_store(&order->page->slot[participant->slot - 1].final, final);
+	what.verb.order.leave = true;
+	return peer_ask(session, &what);
+}
+
+/* Resume `roles`, with slot `slot`, on the page with `id`, and send its descriptor `fd`. */
+static int ordered_bring(struct session *session, const char *name, uint32_t roles, uint64_t id,
+			 uint32_t slot, int fd)
+{
+	request what = raw_order(name, generation, roles);
+
+	what.verb.order.again = id;
+	what.verb.order.slot = slot;
+	peer_goes = fd;
+	return peer_ask(session, &what);
+}
+
+static struct order_page *ordered_page(void)
+{
+	struct order *found = order_find(peer_registry, generation);
+
+	assert_non_null(found);
+	assert_non_null(found->page);
+	return found->page;
+}
 
 /* A session of this living process. To the registry, processes of peer_new() have ended. */
 static struct session *attacher(uint32_t id)
@@ -44,16 +86,15 @@ static bool pass(int s)
 
 static uint32_t joined_slot(struct session *session)
 {
-	assert_int_equal(ordered_ask(session, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
-	page = ordered_page(generation);
+	assert_int_equal(ordered_ask(session, "x", ORDER_CONSUMES), GPUSHARE_OK);
+	page = ordered_page();
 	return peer_answer.body.order.slot;
 }
 
 /* Leave with `final` in the slot. */
 static void leave(struct session *session, uint64_t final)
 {
-	assert_int_equal(ordered_leave(session, "x", generation, ORDER_CONSUMES, final),
-			 GPUSHARE_OK);
+	assert_int_equal(ordered_leave(session, "x", ORDER_CONSUMES, final), GPUSHARE_OK);
 }
 
 /* Join and leave at once. Return the slot. */
@@ -133,9 +174,8 @@ static void an_unsettled_slot_of_an_invisible_process_is_kept(void **state)
 
 static uint32_t resumed_slot(struct session *session, uint32_t slot)
 {
-	assert_int_equal(
-	    ordered_bring(session, "x", generation, ORDER_CONSUMES, page->id, slot, -1),
-	    GPUSHARE_OK);
+	assert_int_equal(ordered_bring(session, "x", ORDER_CONSUMES, page->id, slot, -1),
+			 GPUSHARE_OK);
 	return peer_answer.body.order.slot;
 }
 
@@ -170,7 +210,7 @@ static void a_program_ends_with_exec(void **state)
 	assert_int_equal(peer_attach(b, "x"), GPUSHARE_OK);
 	a->peer.stack++; /* as the program before exec() */
 	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 4);
 	atomic_store(&page->published, 2);
 	registry_disconnect(peer_registry, a);
@@ -178,13 +218,13 @@ static void a_program_ends_with_exec(void **state)
 	pass(11);
 	assert_int_equal(next_slot(b), 1);
 	a = attacher(4); /* the new program */
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->next, 2);
 	atomic_store(&page->next, 3);
-	assert_int_equal(ordered_leave(a, "x", generation, ORDER_PUBLISHES, 0), GPUSHARE_OK);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
+	assert_int_equal(ordered_leave(a, "x", ORDER_PUBLISHES, 0), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	order_find(peer_registry, generation)->under_way_ns = 0; /* 10 s later */
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 }
 
 static void a_process_that_can_not_be_read_may_live(void **state)
@@ -213,7 +253,7 @@ static void marks_are_made_again(void **state)
 	struct session *a = attacher(2);
 
 	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(pass(0));
 	registry_disconnect(peer_registry, a);
 	atomic_store(&page->published, 4);
@@ -273,9 +313,9 @@ static void who_is_known_to_the_page_alone_is_awaited(void **state)
 
 	atomic_store(&page->slot[1].process, participant_number(&a->peer));
 	order_join(page, 2, participant_number(&owner->peer)); /* has ended */
-	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
+	assert_int_equal(ordered_bring(a, "x", ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
-	assert_int_equal(ordered_ask(b, "x", generation, ORDER_CONSUMES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(b, "x", ORDER_CONSUMES), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 4); /* 1 and 3 may be in use */
 	for (int s = 0; s < LIMIT_UNSEEN_S; s += 5) {
 		assert_true(pass(s ? 5 : 0));
@@ -291,7 +331,7 @@ static void who_is_known_to_the_page_alone_is_awaited(void **state)
 	pass(9);
 	assert_false(pass(20));
 	/* a publisher can still return */
-	assert_int_equal(ordered_ask(a, "x", generation, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(order_is_gone(page));
 	order_page_unmap(page);
 }
@@ -303,7 +343,7 @@ static void a_publisher_who_is_there_is_not_taken_for_gone(void **state)
 	int fd = strange_page();
 
 	atomic_store(&page->publisher, participant_number(&owner->peer));
-	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
+	assert_int_equal(ordered_bring(a, "x", ORDER_CONSUMES, 77, 2, fd), GPUSHARE_OK);
 	pass(LIMIT_UNSEEN_S + 1);
 	assert_false(order_is_gone(page));
 	order_page_unmap(page);
@@ -325,7 +365,7 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	raw_tell(&what, "x", generation, 1);
 	what.verb.resync.last = true;
 	assert_int_equal(peer_ask(a, &what), GPUSHARE_OK);
-	assert_int_equal(ordered_bring(a, "x", generation, ORDER_CONSUMES, 77, 3, fd), GPUSHARE_OK);
+	assert_int_equal(ordered_bring(a, "x", ORDER_CONSUMES, 77, 3, fd), GPUSHARE_OK);
 	pass(29);
 	assert_false(order_is_gone(page));
 	pass(2);
@@ -365,7 +405,7 @@ static void processes_are_looked_at_in_pieces(void **state)
 		assert_int_equal(order_page_map(fd, generation, &pages[i]), GPUSHARE_OK);
 		for (uint32_t at = 0; at < ORDER_SLOTS; at++)
 			order_join(pages[i], at, participant_number(&owner->peer) + at);
-		assert_int_equal(ordered_bring(owner, name, generation, 0, 77, 0, fd), GPUSHARE_OK);
+		assert_int_equal(ordered_bring(owner, name, 0, 77, 0, fd), GPUSHARE_OK);
 	}
 	while (left < PAGES * ORDER_SLOTS) {
 		now = order_tick(peer_registry, now);

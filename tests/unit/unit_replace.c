@@ -96,13 +96,6 @@ static void one_that_does_not_know_how_is_named(void **state)
 			1000 + raw_slack_ms());
 }
 
-static void one_that_stays_is_given_up(void **state)
-{
-	struct holder stays = {.size = sizeof(struct fds_header), .leaves_ms = -1};
-
-	assert_in_range(replace_fails(stays, "it said that it would"), 5000, 6000 + raw_slack_ms());
-}
-
 static void replace_succeeds(struct holder holder)
 {
 	const char *const replace[] = {"--replace", NULL};
@@ -144,5 +137,5 @@ static void who_has_gone_replaces_nobody(void **state)
 
 #define in_place(test) cmocka_unit_test_setup_teardown(test, raw_make_folder, raw_tear_down)
 
-UNIT_MAIN(in_place(one_that_does_not_know_how_is_named), in_place(one_that_stays_is_given_up),
+UNIT_MAIN(in_place(one_that_does_not_know_how_is_named),
 	  in_place(one_that_leaves_in_time_is_waited_for), in_place(who_has_gone_replaces_nobody))

@@ -4,6 +4,7 @@
 
 #include "configured.h"
 #include "raw_peer.h"
+#include "shelf.h"
 
 #define KEEP GPUSHARE_FLAG_KEEP
 #define FAR 5000000 /* distance to a generation that no buffer has had */
@@ -13,6 +14,7 @@ static int me, other; /* two client processes */
 static int set_up(void **state)
 {
 	configured_start("attachments = 10\n");
+	strcpy(shelf_directory, raw_here.directory);
 	me = raw_peer(0, 0);
 	other = raw_peer(0, 0);
 	return 0;
@@ -352,9 +354,105 @@ static void who_was_given_up_takes_over_nothing(void **state)
 	close(session);
 }
 
+/* Kill registry and keeper, so that what they kept is lost, and start the next registry. */
+static void lose(void)
+{
+	pid_t keeper = raw_is_emulated() ? 0 : shelf_keeper();
+
+	raw_daemon_end(SIGKILL);
+	if (keeper) {
+		kill(keeper, SIGKILL);
+		shelf_await_end(keeper, RAW_TIMEOUT_MS);
+	}
+	raw_daemon_start(&raw_here, NULL);
+}
+
+/* `orphan`: an attacher brings it back. */
+static int keep_again(int peer, const char *name, uint64_t generation, bool orphan)
+{
+	request what = raw_fds_share(name);
+
+	what.verb.share.buffer.flags = KEEP;
+	what.verb.share.again = generation;
+	what.verb.share.orphan = orphan;
+	return raw_fds_give(peer, what);
+}
+
+static void assert_wants_of(int peer, const char *name, uint64_t generation, bool wanted)
+{
+	request what = {0};
+
+	raw_tell(&what, name, generation, 1);
+	assert_int_equal(resync(peer, what, false), GPUSHARE_OK);
+	assert_wanted(wanted ? generation : 0);
+}
+
+static void an_attacher_may_be_before_the_owner(void **state)
+{
+	uint64_t x = share_kept(me, "x");
+
+	assert_int_equal(raw_fds_get(other, "x"), GPUSHARE_OK);
+	lose();
+	come_back(&other, true);
+	assert_int_equal(keep_again(other, "x", x, true), GPUSHARE_OK);
+	assert_false(raw_seen(other, "x")->missing);
+	assert_false(raw_seen(other, "x")->owner_gone); /* the owner is alive */
+	come_back(&me, true);
+	assert_int_equal(resync_of(me, "x", x, 0), GPUSHARE_OK);
+	assert_wanted(0);
+	assert_int_equal(raw_say(me, raw_withdraw("x", x)), GPUSHARE_OK);
+	assert_true(raw_seen(other, "x")->owner_gone);
+}
+
+static void what_was_removed_is_not_brought_back(void **state)
+{
+	uint64_t x = share_kept(me, "x"), y = share_kept(me, "y"), now;
+
+	assert_int_equal(raw_fds_get(other, "x"), GPUSHARE_OK);
+	assert_int_equal(raw_fds_get(other, "y"), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_withdraw("x", 0)), GPUSHARE_OK);
+	for (int again = 0; again < 2; again++) {
+		lose();
+		come_back(&other, true);
+		assert_wants_of(other, "x", x, false);
+		assert_int_equal(keep_again(other, "x", x, true), GPUSHARE_E_NOT_FOUND);
+		assert_wants_of(other, "y", y, true);
+	}
+	/* nor if its name belongs to another buffer now */
+	now = share_kept(other, "x");
+	raw_daemon_lose();
+	come_back(&me, false);
+	assert_int_equal(share_again(me, "x", now), GPUSHARE_OK);
+	come_back(&other, false);
+	assert_wants_of(other, "x", x, false);
+	assert_int_equal(keep_again(other, "x", x, true), GPUSHARE_E_EXISTS);
+}
+
+static void what_is_missing_is_replaced_not_adopted(void **state)
+{
+	uint64_t x = share_kept(me, "x");
+	request what = raw_fds_share("x");
+
+	assert_int_equal(raw_fds_get(other, "x"), GPUSHARE_OK);
+	raw_peer_end(me);
+	lose();
+	me = raw_peer(0, 0);
+	what.verb.share.buffer.flags = KEEP;
+	what.verb.share.adopt = true;
+	assert_int_equal(raw_fds_say(me, what, -1), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("nobody has brought its memory back yet");
+	assert_int_equal(raw_fds_give(me, what), GPUSHARE_OK);
+	assert_false(raw_answer.body.share.adopted);
+	assert_true(raw_answer.body.share.generation > x);
+	assert_false(raw_seen(me, "x")->missing);
+	assert_int_equal(raw_seen(me, "x")->attachers, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, raw_peers_tear_down)
 UNIT_MAIN(TEST(what_is_not_told_of_goes), TEST(a_generation_is_one_names),
 	  TEST(a_generation_has_one_name), TEST(a_share_again_is_checked_like_any),
 	  TEST(too_many_attachments_are_refused), TEST(an_owner_takes_back_what_it_kept),
 	  TEST(begun_anew_what_was_told_counts_no_more), TEST(who_was_given_up_takes_over_nothing),
-	  TEST(what_is_unlinked_stays_nameless), TEST(what_was_left_out_is_freed_or_back))
+	  TEST(what_is_unlinked_stays_nameless), TEST(what_was_left_out_is_freed_or_back),
+	  TEST(an_attacher_may_be_before_the_owner), TEST(what_was_removed_is_not_brought_back),
+	  TEST(what_is_missing_is_replaced_not_adopted))

@@ -277,20 +277,6 @@ static void a_directory_that_is_open_to_others_is_refused(void **state)
 	EXPECT(RESTART, "");
 }
 
-static void a_directory_that_goes_may_come_back(void **state)
-{
-	char command[256];
-
-	kill(raw_here.pid, SIGKILL);
-	raw_daemon_wait(&raw_here, 4 * RAW_TIMEOUT_MS);
-	snprintf(command, sizeof(command), "rm -r %s", raw_here.directory);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(next(200), GPUSHARE_E_TIMED_OUT);
-	assert_int_equal(mkdir(raw_here.directory, 0700), 0);
-	raw_daemon_start(&raw_here, NULL);
-	EXPECT(RESTART, "");
-}
-
 /* The program closes the watch's socket, the last descriptor that the watch opened, and takes
  * its number. The watch connects anew and does not touch what has that number now. */
 static void a_program_that_takes_the_socket_keeps_its_own(void **state)
@@ -392,7 +378,6 @@ UNIT_MAIN(UNIT(gaps_are_told_and_nonsense_is_refused),
 	  SERVED(poll_knows_of_those_that_came_together),
 	  SERVED(it_goes_on_when_there_is_room_again),
 	  SERVED(a_directory_that_is_open_to_others_is_refused),
-	  SERVED(a_directory_that_goes_may_come_back),
 	  SERVED(a_program_that_takes_the_socket_keeps_its_own),
 	  SERVED(a_registry_that_has_stopped), SERVED(a_childs_end_is_not_the_parents),
 	  SERVED(a_resync_tells_what_it_changes))
