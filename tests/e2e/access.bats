@@ -140,7 +140,9 @@ owner() {
 		mode:660+group:root|not in the group 'root'
 	END
 	equal "$(gpushare ls --json | jq length)" 0
-	has "$(api open make=a,w,2Mi,vmm+mode:660+group:501)" "make w: OK" # root may name any group
+	has "$(api open make=a,w,2Mi,keep+mode:660+group:501)" "make w: OK" # root may name any group
+	has "$(api open make=a,x,2Mi,keep+mode:660+group:tty)" "make x: OK"
+	equal "$(gpushare ls --json | jq -r '.[].owner_gid' | xargs)" "501 $(getent group tty | cut -d : -f 3)"
 }
 
 @test "what is kept is its user's: nobody else replaces, adopts or unlinks it" {

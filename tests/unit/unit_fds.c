@@ -2,35 +2,10 @@
 /* The daemon's fds.sock: descriptors in both directions, and misbehaving peers. */
 #include "unit.h"
 
-#include <grp.h>
-
 #include "state/limit.h"
 #include "peer.h"
 #include "raw_fds.h"
 #include "server/fds.h"
-
-/* Looking up a group's name may take long and would block all requests with descriptors. */
-static void groups_are_numbers(void **state)
-{
-	const struct group *group = getgrgid(getegid());
-	int own = raw_connect(&raw_here), file = raw_fds_make();
-	request what = raw_fds_share("x");
-
-	assert_non_null(group);
-	strcpy(what.verb.share.group, group->gr_name);
-	assert_int_equal(raw_fds_say(own, what, file), GPUSHARE_E_IO);
-	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
-	assert_true(raw_answer.body.share.at_fds && !raw_answer.body.share.generation);
-	assert_int_equal(raw_answer.body.share.owner_gid, getegid());
-	assert_int_equal(raw_say(own, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
-	snprintf(what.verb.share.group, sizeof(what.verb.share.group), "%u", getegid());
-	assert_int_equal(raw_fds_say(own, what, file), GPUSHARE_OK);
-	assert_int_equal(raw_answer.body.share.owner_gid, getegid());
-	strcpy(what.verb.share.group, "no-such-group");
-	assert_int_equal(raw_say(own, what), GPUSHARE_E_NOT_FOUND);
-	close(file);
-	close(own);
-}
 
 /* Ask with a header taken from another process. Returns 0 if the connection was closed. */
 static int ask_as(struct fds_header stolen)
@@ -277,8 +252,8 @@ static void what_a_child_holds_open_is_forgotten(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
-UNIT_MAIN(UNIT(what_a_child_holds_open_is_forgotten), with_daemon(groups_are_numbers),
-	  with_daemon(who_asks_is_known), with_daemon(nonsense_gets_a_status_and_leaves_nothing),
+UNIT_MAIN(UNIT(what_a_child_holds_open_is_forgotten), with_daemon(who_asks_is_known),
+	  with_daemon(nonsense_gets_a_status_and_leaves_nothing),
 	  cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
 					  peer_tear_down),
 	  with_daemon(a_daemon_without_descriptors_says_so), with_daemon(silence_ends))

@@ -344,27 +344,6 @@ static void who_died_meanwhile_has_gone(void **state)
 	assert_int_equal(raw_say(owner, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
 }
 
-/* A resync leaves "x" out, because another thread of the client is about to share it again. */
-static void what_was_left_out_and_comes_goes_on(void **state)
-{
-	request what = {.which_verb = gpushare_Request_resync_tag};
-
-	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	atomic_store(&page->published, 5);
-	atomic_store(&page->next, 6); /* pending */
-	what.verb.resync.last = true;
-	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	what = raw_share("x");
-	what.verb.share.again = generation;
-	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_false(order_is_gone(page));
-	assert_int_equal(page->published, 5);
-	assert_int_equal(page->next, 6);
-}
-
 /* The registry doesn't wait for a buffer that it knows to be gone. */
 static void what_went_meanwhile_is_not_waited_for(void **state)
 {
@@ -396,5 +375,5 @@ UNIT_MAIN(T(only_who_has_it_gets_its_page), T(one_process_publishes),
 	  T(a_read_only_buffer_is_its_owners_to_publish), T(there_is_room_for_so_many_consumers),
 	  T(an_owner_who_defers_its_free_has_gone), T(a_taken_name_ends_nothing),
 	  T(what_is_brought_is_taken_where_it_is_a_page), T(a_left_slot_stays_so_over_restarts),
-	  T(what_was_left_out_and_comes_goes_on), T(what_ends_with_its_name),
-	  T(who_died_meanwhile_has_gone), T(what_went_meanwhile_is_not_waited_for))
+	  T(what_ends_with_its_name), T(who_died_meanwhile_has_gone),
+	  T(what_went_meanwhile_is_not_waited_for))

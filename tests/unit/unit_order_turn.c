@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The turn on an order page, in which sequences are assigned. One thread has it at a time,
- * whatever version of this code it runs. Waiters are woken or give up in time, and no sequence
- * is lost. */
+/* The turn on an order page, in which sequences are assigned. One thread has it at a time, through
+ * whatever mapping. Waiters are woken or give up in time, and no sequence is lost. */
 #include "unit.h"
 
 #include "core/order/client_order.h"
@@ -37,22 +36,6 @@ static int end(void **state)
 	return close(fd);
 }
 
-/* As versions did before waiters slept. */
-static void old_take(struct order_page *its)
-{
-	uint32_t free = ORDER_TURN_FREE;
-
-	while (!atomic_compare_exchange_weak(&its->turn, &free, ORDER_TURN_TAKEN)) {
-		free = ORDER_TURN_FREE;
-		usleep(10);
-	}
-}
-
-static void old_give(struct order_page *its)
-{
-	atomic_store(&its->turn, ORDER_TURN_FREE);
-}
-
 static void enter(void)
 {
 	if (inside++)
@@ -74,24 +57,13 @@ static void *take_each(void *its)
 	return NULL;
 }
 
-static void *take_each_as_before(void *its)
-{
-	for (int i = 0; i < ROUNDS; i++) {
-		old_take(its);
-		enter();
-		old_give(its);
-	}
-	return NULL;
-}
-
-static void run_threads(void *(*odd)(void *))
+static void one_at_a_time(void **state)
 {
 	pthread_t threads[THREADS];
 
 	done = 0;
 	for (int i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, i % 2 ? odd : take_each,
-						i / 2 ? again : page),
+		assert_int_equal(pthread_create(&threads[i], NULL, take_each, i / 2 ? again : page),
 				 0);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
@@ -99,22 +71,12 @@ static void run_threads(void *(*odd)(void *))
 	assert_int_equal(page->turn, ORDER_TURN_FREE);
 }
 
-static void one_at_a_time(void **state)
-{
-	run_threads(take_each);
-}
-
-static void older_copies_take_turns_too(void **state)
-{
-	run_threads(take_each_as_before);
-}
-
 static void who_has_it_too_long_is_given_up(void **state)
 {
 	uint64_t sequence = 77;
 	int64_t began_ms;
 
-	old_take(again);
+	assert_true(order_take_turn(again, 0));
 	began_ms = monotonic_ms();
 	assert_false(order_take_turn(page, 0));
 	assert_false(order_take_turn(page, SOME_MS));
@@ -122,7 +84,7 @@ static void who_has_it_too_long_is_given_up(void **state)
 	assert_int_equal(order_publish(page, SOME_MS, NULL, &sequence), GPUSHARE_E_TIMED_OUT);
 	assert_int_equal(order_publish_now(page, &sequence), GPUSHARE_E_NOT_READY);
 	assert_int_equal(sequence, 77);
-	old_give(again);
+	order_give_turn(again);
 	assert_int_equal(order_publish(page, 0, NULL, &sequence), GPUSHARE_OK);
 	assert_int_equal(sequence, 1);
 }
@@ -138,39 +100,27 @@ static void *take_late(void *out_waited_ms)
 	return NULL;
 }
 
-/* Either version may give the turn back, through either mapping. */
 static void who_waits_gets_it(void **state)
 {
-	void (*const gives[])(struct order_page *) = {order_give_turn, old_give};
+	int64_t waited_ms = LONG_MS;
+	pthread_t thread;
 
-	for (size_t i = 0; i < sizeof(gives) / sizeof(*gives); i++) {
-		int64_t waited_ms = LONG_MS;
-		pthread_t thread;
-
-		assert_true(order_take_turn(again, 0));
-		assert_int_equal(pthread_create(&thread, NULL, take_late, &waited_ms), 0);
-		while (atomic_load(&page->turn) != ORDER_TURN_WAITED_FOR)
-			usleep(100);
-		usleep(SOME_MS * 1000);
-		gives[i](again);
-		pthread_join(thread, NULL);
-		assert_in_range(waited_ms, SOME_MS - 1, LONG_MS / 2);
-		assert_int_equal(page->turn, ORDER_TURN_FREE);
-	}
+	assert_true(order_take_turn(again, 0));
+	assert_int_equal(pthread_create(&thread, NULL, take_late, &waited_ms), 0);
+	while (atomic_load(&page->turn) != ORDER_TURN_WAITED_FOR)
+		usleep(100);
+	order_give_turn(again);
+	pthread_join(thread, NULL);
+	assert_in_range(waited_ms, 0, LONG_MS / 2);
+	assert_int_equal(page->turn, ORDER_TURN_FREE);
 }
 
-/* The child was killed in its turn. The next publisher need not wait for it. */
+/* The last publisher was killed in its turn. The next one need not wait for it. */
 static void a_dead_publishers_turn_is_nobodys(void **state)
 {
-	pid_t child = fork();
 	uint64_t sequence;
-	int status;
 
-	if (!child)
-		_exit(order_take_turn(page, 0) ? 0 : 1);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	assert_false(order_take_turn(page, 0));
+	assert_true(order_take_turn(page, 0));
 	order_begin(page, 2);
 	assert_int_equal(order_publish(page, 0, NULL, &sequence), GPUSHARE_OK);
 	assert_int_equal(sequence, 1);
@@ -204,6 +154,5 @@ static void a_number_that_is_not_published_is_given_again(void **state)
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
-UNIT_MAIN(T(one_at_a_time), T(older_copies_take_turns_too), T(who_has_it_too_long_is_given_up),
-	  T(who_waits_gets_it), T(a_dead_publishers_turn_is_nobodys),
-	  T(a_number_that_is_not_published_is_given_again))
+UNIT_MAIN(T(one_at_a_time), T(who_has_it_too_long_is_given_up), T(who_waits_gets_it),
+	  T(a_dead_publishers_turn_is_nobodys), T(a_number_that_is_not_published_is_given_again))
