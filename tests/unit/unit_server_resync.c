@@ -124,6 +124,14 @@ static void a_generation_is_one_names(void **state)
 	raw_assert_sentence("can't have had generation");
 	assert_int_equal(resync_of(me, "y", UINT64_MAX, 1), GPUSHARE_E_INVALID);
 	assert_int_equal(resync_of(me, "y", UINT64_MAX, 0), GPUSHARE_E_INVALID);
+	/* A client that told of a generation by a wrong name is not counted as its attacher. */
+	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_OK);
+	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_E_INVALID);
+	raw_assert_sentence("\"y\", not \"x\"");
+	assert_int_equal(raw_say(other, raw_detach("y", x)), GPUSHARE_OK);
+	raw_attached(other, "x");
+	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_seen(me, "x")->attachers, 1);
 	assert_int_equal(share_again(me, "y", far), GPUSHARE_OK);
 	assert_int_equal(share_again(me, "z", far), GPUSHARE_E_EXISTS);
 	assert_true(raw_shared(other, "w") > far);
@@ -138,24 +146,6 @@ static void a_generation_is_one_names(void **state)
 	assert_int_equal(resync_of(me, "u", far + 2 * FAR, 0), GPUSHARE_OK);
 	assert_wanted(far + 2 * FAR);
 	assert_true(raw_shared(next, "t") > far + 2 * FAR);
-}
-
-/* A client that told of a generation by a wrong name is not counted as its attacher. Its attach
- * by the right name fails with both names. */
-static void a_generation_has_one_name(void **state)
-{
-	uint64_t x = raw_shared(me, "x");
-
-	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_OK);
-	assert_int_equal(raw_say(other, raw_attach("x", 0)), GPUSHARE_E_INVALID);
-	raw_assert_sentence("\"y\", not \"x\"");
-	assert_int_equal(raw_seen(me, "x")->attachers, 0);
-	assert_int_equal(raw_say(other, raw_detach("y", x)), GPUSHARE_OK);
-	raw_attached(other, "x");
-	/* nor can an attacher tell of it by another name */
-	assert_int_equal(resync_of(other, "y", x, 1), GPUSHARE_E_INVALID);
-	raw_assert_sentence("\"x\", not \"y\"");
-	assert_int_equal(raw_seen(me, "x")->attachers, 1);
 }
 
 static void a_share_again_is_checked_like_any(void **state)
@@ -450,9 +440,8 @@ static void what_is_missing_is_replaced_not_adopted(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, raw_peers_tear_down)
 UNIT_MAIN(TEST(what_is_not_told_of_goes), TEST(a_generation_is_one_names),
-	  TEST(a_generation_has_one_name), TEST(a_share_again_is_checked_like_any),
-	  TEST(too_many_attachments_are_refused), TEST(an_owner_takes_back_what_it_kept),
-	  TEST(begun_anew_what_was_told_counts_no_more), TEST(who_was_given_up_takes_over_nothing),
-	  TEST(what_is_unlinked_stays_nameless), TEST(what_was_left_out_is_freed_or_back),
-	  TEST(an_attacher_may_be_before_the_owner), TEST(what_was_removed_is_not_brought_back),
-	  TEST(what_is_missing_is_replaced_not_adopted))
+	  TEST(a_share_again_is_checked_like_any), TEST(too_many_attachments_are_refused),
+	  TEST(an_owner_takes_back_what_it_kept), TEST(begun_anew_what_was_told_counts_no_more),
+	  TEST(who_was_given_up_takes_over_nothing), TEST(what_is_unlinked_stays_nameless),
+	  TEST(what_was_left_out_is_freed_or_back), TEST(an_attacher_may_be_before_the_owner),
+	  TEST(what_was_removed_is_not_brought_back), TEST(what_is_missing_is_replaced_not_adopted))
