@@ -125,4 +125,13 @@ note=a = "b"'
 	[ -z "$(command -v jq)" ] || equal "$(gpushare stat --json weights |
 		jq -c '.holders[] | [.pid, .command, .count, .own]')" "[$PID,\"api_app\",2,false]"
 	[[ $(gpushare stat kept) != *"held by"* ]]
+	# more holders than one answer has
+	local i pids=()
+	for i in {1..33}; do
+		start "h$i" "$BIN/api_app" open attach=k,kept touch="$WORK/h$i" await="$WORK/end"
+		pids+=("$PID")
+	done
+	for i in {1..33}; do await_file "$WORK/h$i"; done
+	equal "$(gpushare stat kept | sed -n 's/.*api_app\[\([0-9]*\)\], uid.*, 1 time$/\1/p' | sort)" \
+		"$(printf '%s\n' "${pids[@]}" | sort)"
 }

@@ -210,44 +210,6 @@ static void a_list_has_what_fits_its_pattern(void **state)
 	}
 }
 
-static const gpushare_HoldersReply *holders(const char *name, uint64_t generation, uint32_t after)
-{
-	request what = {.which_verb = gpushare_Request_holders_tag};
-
-	strcpy(what.verb.holders.name, name);
-	what.verb.holders.generation = generation;
-	what.verb.holders.after = after;
-	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	return &raw_answer.body.holders;
-}
-
-static void holders_come_in_pages(void **state)
-{
-	const gpushare_HoldersReply *page;
-	uint32_t after = 0, found = 0;
-	int fds[40];
-
-	raw_shared(owner, "w");
-	for (int i = 0; i < 40; i++) {
-		fds[i] = raw_connect(&raw_here);
-		assert_int_equal(raw_say(fds[i], raw_attach("w", 0)), GPUSHARE_OK);
-	}
-	do {
-		page = holders("w", 0, after);
-		for (pb_size_t i = 0; i < page->holders_count; i++, found++) {
-			assert_true(page->holders[i].connection > after);
-			assert_int_equal(page->holders[i].count, 1);
-			assert_int_equal(page->holders[i].pid, getpid());
-			after = page->holders[i].connection;
-		}
-	} while (page->more);
-	assert_int_equal(found, 40);
-	page = holders("w", 0, after);
-	assert_true(page->holders_count == 0 && !page->more);
-	for (int i = 0; i < 40; i++)
-		close(fds[i]);
-}
-
 /* The connection serves other requests meanwhile. */
 static void who_waits_for_notices_asks_once(void **state)
 {
@@ -287,7 +249,6 @@ static void the_log_holds_no_control_characters(void **state)
 UNIT_MAIN(TEST(hello_is_wanted_first), TEST(a_handle_leaves_only_to_who_attaches),
 	  TEST(the_registry_fills_in_its_own), TEST(a_bad_share_is_refused),
 
-	  TEST(a_list_has_what_fits_its_pattern), TEST(holders_come_in_pages),
-	  TEST(who_waits_for_notices_asks_once),
+	  TEST(a_list_has_what_fits_its_pattern), TEST(who_waits_for_notices_asks_once),
 	  cmocka_unit_test_setup_teardown(the_log_holds_no_control_characters, raw_make_folder,
 					  raw_tear_down))
