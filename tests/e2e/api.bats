@@ -85,6 +85,18 @@ byte d: 35
 size 1048576 offset 0 base 2097152 attachers 0 mine 0 uid 1"
 }
 
+@test "attach again: the same buffer, until another one has its name" {
+	api open make=a,w,2Mi,keep fill=a,3
+	begin app "$BIN/api_app" open attach=a,w attach=b,w attach=d,w attach=e,w same=a,e touch="$WORK/up" \
+		await="$WORK/go" attach=c,w byte=c,1 byte=a,1
+	api open make=a,w,2Mi,keep fill=a,9
+	touch "$WORK/go"
+	finish "$PID"
+	has "$(cat "$WORK/app.out")" "same: yes"
+	equal "$(tail -n 2 "$WORK/app.out")" "byte c: 16
+byte a: 10"
+}
+
 @test "attaching one's own buffer gives one's own address" {
 	equal "$(api open alloc=a,weights,1Mi fill=a,7 attach=b,weights same=a,b byte=b,4 detach=b byte=a,4 \
 		free=a | grep -v ' OK$')" "same: yes
