@@ -108,6 +108,11 @@ end_owner() {
 
 @test "ended by a signal: what is shared stays for the next one, and nothing where nothing is" {
 	owner one weights alloc=a,2Mi fill=a,7
+	registry=$(registry_pids)
+	kill -HUP "$registry"
+	kill -PIPE "$registry"
+	equal "$(names)" "weights 2097152"
+	equal "$(registry_pids)" "$registry" # those two end nothing
 	for signal in TERM INT; do
 		kill_registry "$signal"
 		[ ! -e "$GPUSHARE_DIR/registry.sock" ]
