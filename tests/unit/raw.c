@@ -39,14 +39,6 @@ int raw_limit_ms(int ms)
 	return ms + raw_slack_ms();
 }
 
-void raw_set_limit(int ms)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", raw_limit_ms(ms));
-	setenv("GPUSHARE_TIMEOUT_MS", text, 1);
-}
-
 void raw_sleep_ms(int ms)
 {
 	poll(NULL, 0, ms);

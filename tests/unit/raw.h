@@ -40,10 +40,8 @@ int raw_slack_ms(void);
  * registry. */
 bool raw_is_emulated(void);
 /* A client's timeout for tests with peers that don't answer: `ms` and the slack, so that peers that
- * do answer are in time. For the same `ms` it is the same in all processes of the test.
- * raw_set_limit() sets GPUSHARE_TIMEOUT_MS to it. */
+ * do answer are in time. For the same `ms` it is the same in all processes of the test. */
 int raw_limit_ms(int ms);
-void raw_set_limit(int ms);
 /* Fork a child that the kernel kills when the test ends in any way. */
 pid_t raw_fork(void);
 void raw_sleep_ms(int ms);
