@@ -164,103 +164,72 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 #define HEAD_MAX 8   /* bytes of a tag and a length */
 #define BUFFER_TAG 1 /* field of the buffers in a ListReply and a LookupReply */
 
+_Static_assert(gpushare_ListReply_buffers_tag == BUFFER_TAG, "the same in all");
+_Static_assert(gpushare_LookupReply_buffer_tag == BUFFER_TAG, "the same in all");
+
 struct written {
 	uint8_t *to;
 	size_t room, size;
 };
 
-/* Writes the head of a submessage behind what is written. The submessage's `length` bytes begin
- * HEAD_MAX behind that place, and are moved up to the head. */
-static bool put_head(struct written *written, uint32_t tag, size_t length)
+/* Appends a submessage with these buffers. Its bytes are encoded HEAD_MAX behind the end, and then
+ * moved up to its head, which needs their length. */
+static bool put(struct written *all, uint32_t tag, const pb_msgdesc_t *fields, const void *message,
+		const record *buffers, pb_size_t count)
 {
-	uint8_t *at = written->to + written->size;
+	uint8_t *at = all->to + all->size;
 	pb_ostream_t head = pb_ostream_from_buffer(at, HEAD_MAX);
+	struct written inner = {.to = at + HEAD_MAX};
 
-	if (!pb_encode_tag(&head, PB_WT_STRING, tag) || !pb_encode_varint(&head, length))
+	if (all->room - all->size < HEAD_MAX)
 		return false;
-	memmove(at + head.bytes_written, at + HEAD_MAX, length);
-	written->size += head.bytes_written + length;
+	inner.room = all->room - all->size - HEAD_MAX;
+	if (encode(fields, message, inner.to, inner.room, &inner.size))
+		return false;
+	for (pb_size_t i = 0; i < count; i++) {
+		if (!put(&inner, BUFFER_TAG, gpushare_Buffer_fields, &buffers[i], NULL, 0))
+			return false;
+	}
+	if (!pb_encode_tag(&head, PB_WT_STRING, tag) || !pb_encode_varint(&head, inner.size))
+		return false;
+	memmove(at + head.bytes_written, inner.to, inner.size);
+	all->size += head.bytes_written + inner.size;
 	return true;
 }
 
-static bool put_buffer(struct written *written, const record *buffer)
+/* Sets how many buffers a ListReply or LookupReply has. Returns how many it had. */
+static pb_size_t set_count(reply *message, pb_size_t count)
 {
-	size_t at = written->size + HEAD_MAX, size;
+	gpushare_ListReply *list = &message->body.list;
+	bool is_list = message->which_body == gpushare_Reply_list_tag;
+	pb_size_t had = is_list ? list->buffers_count : message->body.lookup.has_buffer;
 
-	return at <= written->room &&
-	       !encode(gpushare_Buffer_fields, buffer, written->to + at, written->room - at,
-		       &size) &&
-	       put_head(written, BUFFER_TAG, size);
-}
-
-_Static_assert(gpushare_ListReply_buffers_tag == BUFFER_TAG, "the same in all");
-_Static_assert(gpushare_LookupReply_buffer_tag == BUFFER_TAG, "the same in all");
-
-/* Returns the body's buffers, and takes them out of the body, so that encoding it by *out_rest
- * leaves them out. NULL: the body is of another kind. */
-static const record *take_buffers(reply *message, const pb_msgdesc_t **out_rest,
-				  pb_size_t *out_count)
-{
-	switch (message->which_body) {
-	case gpushare_Reply_list_tag:
-		*out_rest = gpushare_ListReply_fields;
-		*out_count = message->body.list.buffers_count;
-		message->body.list.buffers_count = 0;
-		return message->body.list.buffers;
-	case gpushare_Reply_lookup_tag:
-		*out_rest = gpushare_LookupReply_fields;
-		*out_count = message->body.lookup.has_buffer;
-		message->body.lookup.has_buffer = false;
-		return &message->body.lookup.buffer;
-	}
-	return NULL;
-}
-
-static void give_buffers(reply *message, pb_size_t count)
-{
-	if (message->which_body == gpushare_Reply_list_tag)
-		message->body.list.buffers_count = count;
+	if (is_list)
+		list->buffers_count = count;
 	else
 		message->body.lookup.has_buffer = count;
+	return had;
 }
 
 /* nanopb encodes a submessage twice, to know its length, and a submessage of that three times. For
  * a page of a list that would take twice as long as this. */
-static bool encode_buffers(reply *message, const pb_msgdesc_t *rest, const record *buffers,
-			   pb_size_t count, struct written *all)
-{
-	struct written inner;
-	pb_size_t which = message->which_body;
-	int status;
-
-	message->which_body = 0;
-	status = encode(gpushare_Reply_fields, message, all->to, all->room, &all->size);
-	message->which_body = which;
-	if (status || all->room - all->size < HEAD_MAX)
-		return false;
-	inner = (struct written){.to = all->to + all->size + HEAD_MAX,
-				 .room = all->room - all->size - HEAD_MAX};
-	if (encode(rest, &message->body, inner.to, inner.room, &inner.size))
-		return false;
-	for (pb_size_t i = 0; i < count; i++) {
-		if (!put_buffer(&inner, &buffers[i]))
-			return false;
-	}
-	return put_head(all, which, inner.size);
-}
-
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size)
 {
 	struct written all = {.to = to, .room = room};
-	const pb_msgdesc_t *rest;
-	pb_size_t count;
-	const record *buffers = take_buffers(message, &rest, &count);
-	bool fits;
+	pb_size_t count, which = message->which_body;
+	bool is_list = which == gpushare_Reply_list_tag, fits;
 
-	if (!buffers)
+	if (!is_list && which != gpushare_Reply_lookup_tag)
 		return encode(gpushare_Reply_fields, message, to, room, out_size);
-	fits = encode_buffers(message, rest, buffers, count, &all);
-	give_buffers(message, count);
+	message->which_body = 0;
+	fits = !encode(gpushare_Reply_fields, message, to, room, &all.size);
+	message->which_body = which;
+	count = set_count(message, 0);
+	fits = fits &&
+	       put(&all, which, is_list ? gpushare_ListReply_fields : gpushare_LookupReply_fields,
+		   &message->body,
+		   is_list ? message->body.list.buffers : &message->body.lookup.buffer, count);
+	set_count(message, count);
 	if (!fits)
 		return GPUSHARE_E_PROTOCOL;
 	*out_size = all.size;
