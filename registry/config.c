@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "observe/audit.h"
-#include "text.h"
+#include "protocol.h"
 
 #define BLANKS " \t"
 #define NUMBER_MAX 9007199254740992 /* 2^53: JSON has no larger integers */

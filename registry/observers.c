@@ -11,14 +11,13 @@
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
 #include "persist/save.h"
-#include "state/access.h"
 
 /* Not in the index are: a staged buffer; with --system, a buffer that not everybody may read;
  * and a buffer with a stream-sync page, because clients publish there without the registry. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
 	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
-	    (registry->is_system && !access_is_open(entry)))
+	    (registry->is_system && (entry->info.mode & 0444) != 0444))
 		indexer_remove(&registry->index, entry);
 	else
 		indexer_put(&registry->index, entry);
@@ -53,10 +52,9 @@ static const struct effect {
     [CHANGE_ORPHAN] = {SAVE | SHOW, GPUSHARE_NOTICE_OWNER_GONE, order_check},
     [CHANGE_REPLACE] = {RELEASE, GPUSHARE_NOTICE_REMOVE, order_end},
     [CHANGE_REMOVE] = {RELEASE | GONE | MARK | HIDE | DEPART, 0, order_end},
-    [CHANGE_DROP] = {RELEASE | GONE | MARK | HIDE, 0, order_end},
     [CHANGE_DEFER] = {RELEASE | SAVE | MARK | HIDE | DEPART, 0, order_check},
     [CHANGE_CONFIRM] = {SAVE, GPUSHARE_NOTICE_DEFERRED, order_check},
-    [CHANGE_FREE] = {GONE | MARK, GPUSHARE_NOTICE_REMOVE, order_end},
+    [CHANGE_FREE] = {RELEASE | GONE | MARK | HIDE, GPUSHARE_NOTICE_REMOVE, order_end},
 };
 
 static const struct {
@@ -86,7 +84,8 @@ static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 		     const struct entry *entry, int32_t pid)
 {
 	/* No notices while the registry leaves: connections end, but their processes live on. */
-	if (!kind || registry->leaving || (entry && entry_is_staged(entry->info.flags)))
+	if (!kind || registry->leaving || registry->loading ||
+	    (entry && entry_is_staged(entry->info.flags)))
 		return NULL;
 	return events_begin(&registry->events, kind, pid, registry->state.unix_ns);
 }
@@ -247,13 +246,17 @@ static void notify_rate(struct registry *registry, struct order *order, int64_t 
 
 int64_t registry_rates(struct registry *registry, int64_t now_ns)
 {
-	int64_t next_ns, elapsed_ns = events_tick(&registry->events, now_ns, &next_ns);
+	struct events *events = &registry->events;
+	int64_t before_ns = events->rated_ns;
 	struct order *order, *after;
 
-	if (registry->events.ticked_ns != now_ns)
-		return next_ns;
+	if (!events->watchers)
+		return INT64_MAX;
+	if (before_ns && now_ns < before_ns + NS_PER_S)
+		return before_ns + NS_PER_S;
+	events->rated_ns = now_ns;
 	HASH_ITER (hh, registry->orders, order, after) {
-		notify_rate(registry, order, elapsed_ns);
+		notify_rate(registry, order, before_ns ? now_ns - before_ns : 0);
 	}
-	return next_ns;
+	return now_ns + NS_PER_S;
 }

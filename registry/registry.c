@@ -12,7 +12,6 @@
 #include "os/log.h"
 #include "persist/save.h"
 #include "order/order.h"
-#include "os/piece.h"
 
 static void set_time(struct registry *registry)
 {
@@ -40,8 +39,8 @@ struct registry *registry_new(void)
 	changes_init(&registry->changes);
 	indexer_init(&registry->index);
 	registry->events.registry = registry->started_unix_ns;
-	generation_init(&registry->state.generation, clock_read_ns(CLOCK_BOOTTIME));
-	registry->state.since = registry->state.generation.next;
+	registry->state.generation = (uint64_t)clock_read_ns(CLOCK_BOOTTIME) / 1000;
+	registry->state.since = registry->state.generation;
 	set_time(registry);
 	return registry;
 }
@@ -70,7 +69,9 @@ void registry_unlock(struct registry *registry)
 
 struct session *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)
 {
-	struct session *session = state_connect(&registry->state, id, peer);
+	struct user *user = user_of(&registry->state.users, peer->uid);
+	struct session *session =
+	    user ? session_new(&registry->state.sessions, id, peer, user) : NULL;
 
 	if (session && getrandom(session->key, sizeof(session->key), GRND_NONBLOCK) !=
 			   (ssize_t)sizeof(session->key))
@@ -90,7 +91,8 @@ void registry_end(struct registry *registry, int64_t until_ns)
 			 "released",
 			 session->peer.uid, session->peer.pid, session->peer.command,
 			 session->ended.names, session->ended.kept, session->ended.attachments);
-		state_free_session(&registry->state, session);
+		DL_DELETE(registry->state.ending, session);
+		session_free(&registry->state.sessions, session);
 	}
 	state_end_others(&registry->state);
 	save_flush(registry);
@@ -101,17 +103,6 @@ void registry_disconnect(struct registry *registry, struct session *session)
 	if (!session->ending)
 		state_leave(&registry->state, session);
 	registry_end(registry, INT64_MAX);
-}
-
-void registry_bury(struct registry *registry, const struct session *by, const char *name)
-{
-	struct entry *entry = store_find(&registry->state.store, name);
-	const struct session *owner = entry ? entry->session : NULL;
-
-	if (owner &&
-	    (watch_ended(owner->watch) || (process_is_same(&owner->peer, &by->peer) &&
-					   process_is_other_program(&owner->peer, &by->peer))))
-		buffer_part(&registry->state, entry);
 }
 
 int64_t registry_expire(struct registry *registry, int64_t now_ns)

@@ -46,6 +46,7 @@ static void say_bad_directory(struct doctor *doctor, char *why)
 
 static bool check_directory(struct doctor *doctor, const char *given, char path[GPUSHARE_PATH_MAX])
 {
+	struct directory_trust trust;
 	char why[512] = "";
 	int status = directory_find(given, path);
 
@@ -55,7 +56,7 @@ static bool check_directory(struct doctor *doctor, const char *given, char path[
 			   gpushare_status_text(status));
 		return false;
 	}
-	status = directory_check(path, why, sizeof(why));
+	status = directory_check(path, &trust, why, sizeof(why));
 	if (status == GPUSHARE_E_NOT_FOUND)
 		doctor_say(doctor, VERDICT_OK, AREA, NULL,
 			   "its directory is %s, chosen by %s; it is made when it is needed", path,

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "protocol.h"
-#include "text.h"
 #include "tool.h"
 
 #define NAME_ROOM 200 /* bytes of a buffer's name in a file's; a temporary suffix fits too */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "text.h"
+#include "protocol.h"
 #include "tool.h"
 
 #define SUGGESTIONS 3

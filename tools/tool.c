@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "protocol.h"
 #include "settings.h"
-#include "text.h"
 
 const char *tool_name = "gpushare", *tool_verb;
 

@@ -9,7 +9,12 @@
 #include "observe/events.h"
 #include "observe/pages.h"
 #include "state/buffer.h"
-#include "state/fdref.h"
+
+/* Descriptors of the current request: `came` with the request, `goes` with the answer. Each is
+ * NULL or holds a reference. */
+struct passing {
+	struct fdref *came, *goes;
+};
 
 struct registry {
 	/* protects everything below; never held over a call that may block */
@@ -71,12 +76,6 @@ struct session *registry_connect(struct registry *registry, uint32_t id,
 void registry_end(struct registry *registry, int64_t until_ns);
 /* End the session, and finish ending all others that have left. */
 void registry_disconnect(struct registry *registry, struct session *session);
-/*
- * Take `name` from its owner if the owner's process has ended and the registry hasn't noticed.
- * Session `by` shares the name now. If it is the owner's own process after exec(), the old program
- * counts as ended.
- */
-void registry_bury(struct registry *registry, const struct session *by, const char *name);
 /* Remove kept buffers whose ttl has run out, for PIECE_NS at most. Returns when to call again;
  * INT64_MAX: no buffer expires. */
 int64_t registry_expire(struct registry *registry, int64_t now_ns);

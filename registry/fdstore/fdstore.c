@@ -44,7 +44,6 @@ struct fdstore {
 	 * descriptor that is to be removed */
 	struct item *owed;
 	int64_t start_ns; /* no attempt to reach the other side before then */
-	struct closer *closer;
 };
 
 static struct item *item_find(const struct fdstore *store, uint64_t generation)
@@ -96,7 +95,7 @@ static void drop(struct fdstore *store, struct item *item)
 
 	HASH_DEL(store->items, item);
 	if (item->own)
-		closer_add(closer_at(&store->closer), item->fd);
+		closer_add(NULL, item->fd);
 	settle(store, item);
 	item->fd = -1;
 	if (owed)
@@ -125,7 +124,7 @@ static void inherit(struct fdstore *store, uint64_t generation, int fd)
 	    item_find(store, generation) ? NULL : item_new(store, generation, fd, true);
 
 	if (!item)
-		closer_add(closer_at(&store->closer), fd);
+		closer_add(NULL, fd);
 	else if (full)
 		say_full(generation);
 	else if (store->manager)
@@ -380,12 +379,11 @@ void fdstore_close(struct fdstore *store, bool keep)
 	}
 	HASH_ITER (hh, store->items, item, after) {
 		if (item->own)
-			closer_add(closer_at(&store->closer), item->fd);
+			closer_add(NULL, item->fd);
 		HASH_DEL(store->items, item);
 		free(item);
 	}
 	if (store->side >= 0)
 		close(store->side);
-	closer_end(store->closer);
 	free(store);
 }

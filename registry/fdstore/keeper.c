@@ -164,7 +164,6 @@ static struct keeper {
 	int64_t start_ns; /* no registry is started before then */
 	int64_t delay_ns;
 	bool restarts; /* false: it starts registries with --tidy */
-	struct closer *closer;
 } keeper = {.registry = -1};
 
 static bool has_name(void)
@@ -200,7 +199,7 @@ static void drop(uint64_t generation)
 	if (!kept)
 		return;
 	HASH_DEL(keeper.kept, kept);
-	closer_add(closer_at(&keeper.closer), kept->fd);
+	closer_add(NULL, kept->fd);
 	free(kept);
 }
 
@@ -217,7 +216,7 @@ static void keep(uint64_t generation, int fd)
 	if (kept && kept->hh.tbl)
 		return;
 	free(kept);
-	closer_add(closer_at(&keeper.closer), fd);
+	closer_add(NULL, fd);
 }
 
 static bool give_next(uint64_t after)
@@ -268,7 +267,7 @@ static bool hear(void)
 		if (obey(message, fds, count))
 			continue;
 		for (size_t at = 0; at < count; at++)
-			closer_add(closer_at(&keeper.closer), fds[at]);
+			closer_add(NULL, fds[at]);
 		return false;
 	}
 	return status == GPUSHARE_E_TIMED_OUT;

@@ -3,10 +3,7 @@
 
 #include <stdlib.h>
 
-#include "os/clock.h"
 #include "state/access.h"
-
-#define TICK_NS NS_PER_S
 
 /* A notice, shared by the subscribers that have it in their queues. */
 struct event {
@@ -92,7 +89,7 @@ void events_leave(struct events *events, struct session *session)
 	session->watcher = NULL;
 	free(watcher);
 	if (!events->watchers)
-		events->ticked_ns = 0;
+		events->rated_ns = 0;
 }
 
 bool events_take(struct watcher *watcher, gpushare_SubscribeReply *out_reply)
@@ -141,19 +138,4 @@ void events_send(struct events *events)
 	}
 	release(event);
 	events->news = true;
-}
-
-int64_t events_tick(struct events *events, int64_t now_ns, int64_t *out_next_ns)
-{
-	int64_t before_ns = events->ticked_ns;
-
-	*out_next_ns = INT64_MAX;
-	if (!events->watchers)
-		return 0;
-	*out_next_ns = before_ns + TICK_NS;
-	if (before_ns && now_ns < *out_next_ns)
-		return 0;
-	events->ticked_ns = now_ns;
-	*out_next_ns = now_ns + TICK_NS;
-	return before_ns ? now_ns - before_ns : 0;
 }

@@ -30,8 +30,8 @@ struct events {
 	struct watcher *watchers;
 	uint64_t registry; /* in each notice: when the registry was started */
 	uint64_t serial;   /* of the latest, sent or not */
-	/* when events_tick() was due last; 0: not since there are subscribers */
-	int64_t ticked_ns;
+	/* when publications were counted last; 0: not since there are subscribers */
+	int64_t rated_ns;
 	bool news;     /* a subscriber has a new notice; the main loop resets it */
 	notice notice; /* the notice being made */
 };
@@ -48,12 +48,5 @@ bool events_take(struct watcher *watcher, gpushare_SubscribeReply *out_reply);
 notice *events_begin(struct events *events, enum gpushare_notice_kind kind, int32_t pid,
 		     uint64_t unix_ns);
 void events_send(struct events *events);
-
-/*
- * The timer by which publications are counted: once a second while there are subscribers. Sets the
- * time of the next tick; INT64_MAX: none. Returns the time since the last tick; 0: no tick is due,
- * or it is the first one.
- */
-int64_t events_tick(struct events *events, int64_t now_ns, int64_t *out_next_ns);
 
 #endif

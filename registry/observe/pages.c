@@ -18,8 +18,9 @@
 #endif
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* Memory that only this process can map for writing, once it is sealed. NULL: not available. */
-static void *page_map(const char *name, size_t size, int *out_fd)
+/* Memory that `begin` has prepared, and that from now on only this process can map for writing.
+ * NULL: not available. It may stay mapped then, because a lock in it may be held. */
+static void *page_open(const char *name, size_t size, bool (*begin)(void *page), int *out_fd)
 {
 	void *page = MAP_FAILED;
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -27,12 +28,19 @@ static void *page_map(const char *name, size_t size, int *out_fd)
 	*out_fd = fd;
 	if (fd >= 0 && !ftruncate(fd, (off_t)size))
 		page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	return page == MAP_FAILED ? NULL : page;
+	if (page != MAP_FAILED && begin(page) && !fcntl(fd, F_ADD_SEALS, SEALS))
+		return page;
+	log_line("can't make the page %s: clients have to ask instead", name);
+	if (fd >= 0)
+		close(fd);
+	*out_fd = -1;
+	return NULL;
 }
 
 /* Begin at a random number, so that no count equals one of an earlier registry. */
-static bool begin(struct changes_page *page)
+static bool begin_changes(void *memory)
 {
+	struct changes_page *page = memory;
 	uint64_t first;
 
 	if (getrandom(&first, sizeof(first), GRND_NONBLOCK) != (ssize_t)sizeof(first))
@@ -44,15 +52,8 @@ static bool begin(struct changes_page *page)
 
 void changes_init(struct changes *changes)
 {
-	changes->page = page_map("gpushare-changes", sizeof(*changes->page), &changes->fd);
-	if (changes->page && begin(changes->page) && !fcntl(changes->fd, F_ADD_SEALS, SEALS))
-		return;
-	log_line("can't make the page of changes: clients have to ask at each attach");
-	if (changes->page)
-		munmap(changes->page, sizeof(*changes->page));
-	if (changes->fd >= 0)
-		close(changes->fd);
-	*changes = (struct changes){.fd = -1};
+	changes->page =
+	    page_open("gpushare-changes", sizeof(*changes->page), begin_changes, &changes->fd);
 }
 
 void changes_mark(struct changes *changes, const char *name)
@@ -89,8 +90,9 @@ static bool kernel_marks_deaths(void)
  * the C library's struct and holds the thread's id. If it doesn't, readers couldn't notice the end,
  * and there is no index.
  */
-static bool own(struct index_page *page)
+static bool begin_index(void *memory)
 {
+	struct index_page *page = memory;
 	pthread_mutex_t *lock = (pthread_mutex_t *)page->lock;
 	pthread_mutexattr_t attributes;
 	bool done;
@@ -102,28 +104,19 @@ static bool own(struct index_page *page)
 	       !pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) &&
 	       !pthread_mutex_init(lock, &attributes) && !pthread_mutex_lock(lock);
 	pthread_mutexattr_destroy(&attributes);
-	if (done && atomic_load(&page->owner) == (uint32_t)gettid())
-		page->owner_is = (uint32_t)gettid();
-	return done;
+	page->version = INDEX_VERSION;
+	page->size = sizeof(*page);
+	page->owner_is = (uint32_t)gettid();
+	return done && atomic_load(&page->owner) == page->owner_is;
 }
 
 void indexer_init(struct indexer *indexer)
 {
-	struct index_page *page = page_map("gpushare-index", sizeof(*page), &indexer->fd);
-
+	indexer->fd = -1;
 	indexer->next = calloc(INDEX_SLOTS, sizeof(*indexer->next));
-	if (page && indexer->next && own(page) && page->owner_is &&
-	    !fcntl(indexer->fd, F_ADD_SEALS, SEALS)) {
-		page->version = INDEX_VERSION;
-		page->size = sizeof(*page);
-		indexer->page = page;
-		return;
-	}
-	log_line("can't make the index: clients have to ask at each look-up");
-	free(indexer->next);
-	if (indexer->fd >= 0)
-		close(indexer->fd);
-	*indexer = (struct indexer){.fd = -1}; /* the page stays mapped: its lock may be held */
+	if (indexer->next)
+		indexer->page =
+		    page_open("gpushare-index", sizeof(*indexer->page), begin_index, &indexer->fd);
 }
 
 void indexer_close(struct indexer *indexer)

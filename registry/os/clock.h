@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_CLOCK_H
 #define GPUSHARE_REGISTRY_CLOCK_H
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -41,6 +42,29 @@ static inline int clock_timeout_ms(int64_t then_ns)
 		return -1;
 	left_ms = (then_ns - clock_ns() + NS_PER_MS - 1) / NS_PER_MS;
 	return left_ms < 0 ? 0 : left_ms > 3600 * 1000 ? 3600 * 1000 : (int)left_ms;
+}
+
+/* Long work under the registry's lock is done in pieces of PIECE_NS, so that no piece holds the
+ * lock for a millisecond. Between two pieces, others have the lock for as long. */
+#define PIECE_NS (NS_PER_MS / 2) /* half a millisecond: finishing a piece takes time, too */
+
+struct piece {
+	int64_t until_ns;
+	bool begun;
+};
+
+static inline struct piece piece_begin(void)
+{
+	return (struct piece){.until_ns = clock_ns() + PIECE_NS};
+}
+
+/* Call before each thing. Never true before the first one, so each piece makes progress. */
+static inline bool piece_is_over(struct piece *piece)
+{
+	bool over = piece->begun && clock_ns() >= piece->until_ns;
+
+	piece->begun = true;
+	return over;
 }
 
 #endif

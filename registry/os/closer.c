@@ -8,10 +8,9 @@
 
 struct closer {
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	pthread_cond_t added;
 	int *fds;
 	size_t count, room;
-	bool ending;
 };
 
 static void *run(void *argument)
@@ -19,35 +18,27 @@ static void *run(void *argument)
 	struct closer *closer = argument;
 
 	pthread_mutex_lock(&closer->lock);
-	while (closer->count || !closer->ending) {
+	for (;;) {
 		int fd;
 
-		if (!closer->count) {
-			pthread_cond_wait(&closer->changed, &closer->lock);
-			continue;
-		}
+		while (!closer->count)
+			pthread_cond_wait(&closer->added, &closer->lock);
 		fd = closer->fds[--closer->count];
 		pthread_mutex_unlock(&closer->lock);
 		close(fd);
 		pthread_mutex_lock(&closer->lock);
 	}
-	pthread_mutex_unlock(&closer->lock);
-	pthread_mutex_destroy(&closer->lock);
-	pthread_cond_destroy(&closer->changed);
-	free(closer->fds);
-	free(closer);
 	return NULL;
 }
 
 static struct closer *closer_open(void)
 {
-	struct closer *closer = calloc(1, sizeof(*closer));
+	struct closer *closer = malloc(sizeof(*closer));
 	pthread_t thread;
 
 	if (!closer)
 		return NULL;
-	pthread_mutex_init(&closer->lock, NULL);
-	pthread_cond_init(&closer->changed, NULL);
+	*closer = (struct closer){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0, 0};
 	if (!pthread_create(&thread, NULL, run, closer)) {
 		pthread_detach(thread);
 		return closer;
@@ -56,14 +47,7 @@ static struct closer *closer_open(void)
 	return NULL;
 }
 
-struct closer *closer_at(struct closer **place)
-{
-	if (!*place)
-		*place = closer_open();
-	return *place;
-}
-
-static bool closer_push(struct closer *closer, int fd)
+static bool push(struct closer *closer, int fd)
 {
 	if (closer->count == closer->room) {
 		size_t room = closer->room ? closer->room * 2 : 64;
@@ -78,14 +62,21 @@ static bool closer_push(struct closer *closer, int fd)
 	return true;
 }
 
-void closer_add(struct closer *closer, int fd)
+void closer_add(struct closer **place, int fd)
 {
+	static struct closer *shared;
+	struct closer *closer;
 	bool pushed = false;
 
+	if (!place)
+		place = &shared;
+	if (!*place)
+		*place = closer_open();
+	closer = *place;
 	if (closer) {
 		pthread_mutex_lock(&closer->lock);
-		pushed = closer_push(closer, fd);
-		pthread_cond_broadcast(&closer->changed);
+		pushed = push(closer, fd);
+		pthread_cond_signal(&closer->added);
 		pthread_mutex_unlock(&closer->lock);
 	}
 	if (!pushed)
@@ -102,14 +93,4 @@ size_t closer_count(struct closer *closer)
 	count = closer->count;
 	pthread_mutex_unlock(&closer->lock);
 	return count;
-}
-
-void closer_end(struct closer *closer)
-{
-	if (!closer)
-		return;
-	pthread_mutex_lock(&closer->lock);
-	closer->ending = true;
-	pthread_cond_broadcast(&closer->changed);
-	pthread_mutex_unlock(&closer->lock);
 }

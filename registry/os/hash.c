@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hash that Go and wyhash use for short keys: each word is hidden by a secret and multiplied to
- * 128 bits, which are folded. uthash's own function has no secret, and clients choose generations
+ * The hash that Go and wyhash use for short keys: the number is hidden by a secret and multiplied
+ * to 128 bits, which are folded. uthash's own function has no secret, and clients choose generations
  * when they resync. A few dozen crafted generations would permanently stop a table from growing.
  */
 #include "os/hash.h"
@@ -23,19 +23,11 @@ static uint64_t fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-unsigned int hash_of(const void *bytes, size_t length)
+unsigned int hash_of(const void *number, size_t size)
 {
-	const unsigned char *at = bytes;
-	uint64_t hash = secret[0] ^ length;
+	uint64_t word = 0;
 
-	while (length) {
-		size_t size = length < sizeof(uint64_t) ? length : sizeof(uint64_t);
-		uint64_t word = 0;
-
-		memcpy(&word, at, size);
-		hash = fold(word ^ secret[1], hash ^ secret[2]);
-		at += size;
-		length -= size;
-	}
-	return (unsigned int)fold(hash ^ secret[0], UINT64_C(0x9e3779b97f4a7c15));
+	memcpy(&word, number, size);
+	word = fold(word ^ secret[1], size ^ secret[2]);
+	return (unsigned int)fold(word ^ secret[0], UINT64_C(0x9e3779b97f4a7c15));
 }

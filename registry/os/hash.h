@@ -11,7 +11,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* The hash of the same bytes differs from process to process. */
-unsigned int hash_of(const void *bytes, size_t length);
+/* Every key is a number of at most 8 bytes. Its hash differs from process to process. */
+unsigned int hash_of(const void *number, size_t size);
 
 #endif

@@ -204,15 +204,6 @@ static int remove_stale(const char *path)
 	return GPUSHARE_OK;
 }
 
-static int prepare(const struct instance *place, enum instance_access access, char *why,
-		   size_t why_size)
-{
-	if (access == INSTANCE_AS_IS)
-		return GPUSHARE_OK;
-	return access == INSTANCE_SYSTEM ? socket_access_prepare(place->directory, why, why_size)
-					 : directory_prepare(place->directory, why, why_size);
-}
-
 int instance_open(struct instance *place, const char *given, enum instance_access access,
 		  bool replace)
 {
@@ -228,7 +219,10 @@ int instance_open(struct instance *place, const char *given, enum instance_acces
 		    "--dir");
 		return status;
 	}
-	status = prepare(place, access, why, sizeof(why));
+	if (access == INSTANCE_SYSTEM)
+		status = socket_access_prepare(place->directory, why, sizeof(why));
+	else if (access == INSTANCE_USER)
+		status = directory_prepare(place->directory, why, sizeof(why));
 	if (status) {
 		log_error("%s", why);
 		return status;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "text.h"
+#include "protocol.h"
 
 static bool enabled;
 

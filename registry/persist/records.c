@@ -34,11 +34,10 @@ struct records {
 	bool begun; /* `file` is RECORDS_NEW, and some records are still missing in it */
 	int old;    /* the previous file, until the new one has its name; -1: none */
 	uint64_t stamp;
-	int64_t retry_ns;      /* clock_ns() of the next try after a failed write; 0: none failed */
-	uint64_t before;       /* slot numbers that earlier files used */
-	struct closer *closer; /* closes old files: freeing a large file's memory takes long */
-	unsigned int end;      /* the first slot behind the last one of the file */
-	unsigned int used;     /* units in slots that hold a record */
+	int64_t retry_ns;  /* clock_ns() of the next try after a failed write; 0: none failed */
+	uint64_t before;   /* slot numbers that earlier files used */
+	unsigned int end;  /* the first slot behind the last one of the file */
+	unsigned int used; /* units in slots that hold a record */
 	struct free_slots free[RECORDS_UNITS_MAX + 1]; /* by their size in units */
 };
 
@@ -98,10 +97,11 @@ bool records_are_kept(const struct records *records)
 	return records && records->file >= 0;
 }
 
+/* In another thread: freeing a large file's memory takes long. */
 static void close_old(struct records *records)
 {
 	if (records->old >= 0)
-		closer_add(closer_at(&records->closer), records->old);
+		closer_add(NULL, records->old);
 	records->old = -1;
 }
 
@@ -138,7 +138,6 @@ struct records *records_close(struct records *records, bool keep)
 	close_file(records);
 	if (records->old >= 0)
 		close(records->old);
-	closer_end(records->closer);
 	close(records->directory);
 	free(records);
 	return NULL;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -105,9 +106,10 @@ bool restore_open(struct registry *registry, const char *directory)
 		if (!entry->nameless)
 			registry_show(registry, entry);
 	}
-	if (registry->state.store.count)
-		log_line("restored: %zu names, %u of them without their memory, %u processes",
-			 registry->state.store.count, missing,
+	if (registry->state.store.names.root)
+		log_line("restored: %" PRIu64 " names, %u of them without their memory, %u "
+			 "processes",
+			 registry->state.users.total.held[LIMIT_names], missing,
 			 (unsigned int)registry->state.sessions.disconnected);
 	registry_unlock(registry);
 	registry->held_most_ns = 0; /* no client waits for the lock at the start */
@@ -168,7 +170,7 @@ void restore_leave(struct registry *registry)
 	registry->leaving = true;
 	registry_end(registry, INT64_MAX);
 	indexer_close(&registry->index);
-	keep = registry->state.store.count || registry->state.store.nameless;
+	keep = registry->state.store.generations.root;
 	if (keep && !records_stand(registry->records))
 		save_all(registry);
 	order_let_go(registry);

@@ -6,7 +6,6 @@
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "os/piece.h"
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
 
@@ -342,13 +341,11 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 	if (!name_is_valid(info->name) || !info->generation ||
 	    (!session && (saved->nameless || !entry_stays(info->flags))))
 		return NULL;
-	if (same && same->nameless)
+	if (same)
 		buffer_end(&registry->state, same);
-	else if (same)
-		buffer_drop(&registry->state, same);
 	entry = saved->nameless ? NULL : store_find(&registry->state.store, info->name);
 	if (entry)
-		buffer_drop(&registry->state, entry);
+		buffer_end(&registry->state, entry);
 	entry = fill(registry, session, saved);
 	user = entry ? user_of(&registry->state.users, entry->owner->uid) : NULL;
 	if (!user) {
@@ -357,7 +354,8 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 		return NULL;
 	}
 	store_number(&registry->state.store, entry, info->generation);
-	(saved->nameless ? store_defer : store_name)(&registry->state.store, entry);
+	if (!saved->nameless)
+		store_name(&registry->state.store, entry);
 	entry->session = session;
 	if (session)
 		DL_APPEND(session->entries, entry);
@@ -430,13 +428,13 @@ bool load_records(struct registry *registry)
 	registry->loading = false;
 	for (entry = store_next(&registry->state.store, 0); entry;
 	     entry = store_next(&registry->state.store, entry->info.generation))
-		generation_pass(&registry->state.generation, entry->info.generation);
+		generation_pass(&registry->state, entry->info.generation);
 	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		struct attachment *each = session_next(session, 0);
 
 		for (; each; each = session_next(session, each->generation)) {
-			generation_pass(&registry->state.generation, each->generation);
+			generation_pass(&registry->state, each->generation);
 			entry = buffer_find(&registry->state, each->name, each->generation);
 			if (entry)
 				buffer_join(session, each, entry);

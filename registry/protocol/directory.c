@@ -134,31 +134,21 @@ static bool directory_is_system(const struct stat *is)
 	return is->st_mode & DIRECTORY_SYSTEM_MARK && !(is->st_mode & 022);
 }
 
-static int directory_examine(int fd, const char *path, struct directory_trust *out_trust, char *why,
-			     size_t why_size)
-{
-	struct stat is;
-
-	if (fstat(fd, &is) < 0)
-		return fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
-	*out_trust = (struct directory_trust){is.st_uid, directory_is_system(&is)};
-	if (!out_trust->is_system)
-		return directory_examine_own(&is, path, why, why_size);
-	return is.st_uid == geteuid() ? GPUSHARE_OK
-				      : directory_examine_place(fd, &is, path, why, why_size);
-}
-
 /* Opens the directory. Returns a status; if it isn't OK, `why` is the sentence for it. */
-static int directory_look(const char *path, int *out_fd, char *why, size_t why_size)
+static int directory_look(const char *path, int *out_fd, struct stat *out_is, char *why,
+			  size_t why_size)
 {
 	char clean[GPUSHARE_PATH_MAX];
 	int status = directory_normalise(path, clean);
 
 	errno = ENAMETOOLONG;
-	if (!status)
-		*out_fd = open(clean, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (!status && *out_fd >= 0)
+	*out_fd = status ? -1 : open(clean, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*out_fd >= 0 && !fstat(*out_fd, out_is))
 		return GPUSHARE_OK;
+	if (*out_fd >= 0) {
+		close(*out_fd);
+		return fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
+	}
 	if (errno == ENOENT)
 		return fail(GPUSHARE_E_NOT_FOUND, why, why_size, "%s does not exist", path);
 	if (errno == ELOOP || errno == ENOTDIR)
@@ -170,52 +160,40 @@ static int directory_look(const char *path, int *out_fd, char *why, size_t why_s
 		    "can't open %s: %m; use a directory of your own, such as " OWN_EXAMPLE, path);
 }
 
-int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,
-			  size_t why_size)
+int directory_check(const char *path, struct directory_trust *out_trust, char *why, size_t why_size)
 {
-	int fd = -1, status = directory_look(path, &fd, why, why_size);
+	struct stat is;
+	int fd, status = directory_look(path, &fd, &is, why, why_size);
 
 	*out_trust = (struct directory_trust){geteuid(), false};
 	if (status)
 		return status;
-	status = directory_examine(fd, path, out_trust, why, why_size);
-	close(fd);
-	return status;
-}
-
-int directory_check(const char *path, char *why, size_t why_size)
-{
-	struct directory_trust trust;
-
-	return directory_check_trust(path, &trust, why, why_size);
-}
-
-int directory_check_place(const char *path, char *why, size_t why_size)
-{
-	struct stat is;
-	int fd = -1, status = directory_look(path, &fd, why, why_size);
-
-	if (status)
-		return status;
-	if (fstat(fd, &is))
-		status =
-		    fail(status_from_errno(errno), why, why_size, "can't examine %s: %m", path);
-	else
+	*out_trust = (struct directory_trust){is.st_uid, directory_is_system(&is)};
+	if (!out_trust->is_system)
+		status = directory_examine_own(&is, path, why, why_size);
+	else if (is.st_uid != geteuid())
 		status = directory_examine_place(fd, &is, path, why, why_size);
 	close(fd);
 	return status;
 }
 
-bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid)
+int directory_check_place(const char *path, char *why, size_t why_size)
 {
-	return uid == trust->uid || !uid;
+	struct stat is;
+	int fd, status = directory_look(path, &fd, &is, why, why_size);
+
+	if (status)
+		return status;
+	status = directory_examine_place(fd, &is, path, why, why_size);
+	close(fd);
+	return status;
 }
 
 /* Checks a directory for a registry of the user's own. */
 static int directory_check_own(const char *path, char *why, size_t why_size)
 {
 	struct directory_trust trust;
-	int status = directory_check_trust(path, &trust, why, why_size);
+	int status = directory_check(path, &trust, why, why_size);
 
 	if (status || !trust.is_system)
 		return status;

@@ -136,6 +136,14 @@ size_t changes_slot(const char *name);
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-], not '-' first */
 const char *name_fault(const char *name); /* why it is invalid; NULL: it is valid */
 bool name_is_number(const char *group);	  /* a group is given by its number */
+/* Returns the first byte of a control character, as strpbrk() does; NULL: there is none. Control
+ * characters are the bytes 0 to 31 and 127, and C1: U+0080 to U+009F in UTF-8, and the bytes 0x80
+ * to 0x9f outside of a UTF-8 character. A terminal may obey any of them. */
+char *text_control(const char *text);
+
+/* How many bytes to insert, remove or replace to turn one word into the other. `most` + 1 if there
+ * are more than `most`, or if a word is longer than a name can be. */
+unsigned int edit_distance(const char *a, const char *b, unsigned int most);
 
 /* directory.c. Finds the folder: `given` (may be NULL), else $GPUSHARE_DIR,
  * $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-<uid>. */
@@ -151,12 +159,10 @@ struct directory_trust {
 	uint32_t uid;	/* the registry there has to run as this user or root */
 	bool is_system; /* the folder is that of a registry for all users */
 };
-int directory_check(const char *path, char *why, size_t why_size);
-int directory_check_trust(const char *path, struct directory_trust *out_trust, char *why,
-			  size_t why_size);
+int directory_check(const char *path, struct directory_trust *out_trust, char *why,
+		    size_t why_size);
 /* OK if root owns the folder, or if only root can have put it there. */
 int directory_check_place(const char *path, char *why, size_t why_size);
-bool directory_is_served_by(const struct directory_trust *trust, uint32_t uid);
 int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Names, control characters, and the distance of two words. */
-#include "text.h"
-
 #include <string.h>
 
 #include "protocol.h"

@@ -7,7 +7,6 @@
 
 #include "os/clock.h"
 #include "os/log.h"
-#include "os/piece.h"
 #include "server/connection.h"
 #include "state/access.h"
 

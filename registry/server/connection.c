@@ -7,7 +7,6 @@
 
 #include "os/clock.h"
 #include "os/log.h"
-#include "os/piece.h"
 #include "server/ask.h"
 
 #define UNSENT_MOST (64 << 10) /* bytes of unsent answers; then no further request is handled */
@@ -283,7 +282,7 @@ static bool may_handle(const struct connection *connection)
 	       connection->pending.size + connection->out.size - connection->out_at < UNSENT_MOST;
 }
 
-/* Handle the messages that have arrived, for the time of one piece (os/piece.h). true: the next
+/* Handle the messages that have arrived, for the time of one piece (os/clock.h). true: the next
  * message is incomplete. */
 static bool take_in(struct connection *connection)
 {

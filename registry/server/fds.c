@@ -34,8 +34,10 @@ struct message {
  * some in its queue. Without a user, close them here. */
 static void refuse(struct user *user, const int *fds, size_t count)
 {
-	while (count-- > 0)
-		closer_add(user ? closer_at(&user->closer) : NULL, fds[count]);
+	while (user && count-- > 0)
+		closer_add(&user->closer, fds[count]);
+	if (!user)
+		fds_close(fds, count);
 }
 
 /*

@@ -11,7 +11,6 @@
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "os/piece.h"
 #include "os/socket_access.h"
 #include "persist/restore.h"
 #include "server/ask.h"

@@ -23,14 +23,11 @@ enum access_right {
 /* The rights (bits of enum access_right) of `who` to a buffer with that owner, group and mode. */
 unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
 			   const struct identity *who);
-unsigned int access_rights(const struct entry *entry, const struct identity *who);
 /*
  * The rights of the session's peer. The owner's process has all rights. Other processes have none
  * to a staged buffer. Nobody has rights to a buffer that is being removed with its ending session.
  */
 unsigned int access_of(const struct session *session, const struct entry *entry);
 bool access_sees(const struct session *session, const struct entry *entry);
-/* Whether everybody may read the buffer. With --system, only such buffers are in the index. */
-bool access_is_open(const struct entry *entry);
 
 #endif

@@ -16,7 +16,7 @@ struct entry *buffer_find(const struct state *state, const char *name, uint64_t 
 
 bool buffer_has_gone(const struct state *state, const char *name, uint64_t generation)
 {
-	const struct tombstone *tombstone = tombstone_find(&state->tombstones, name, state->now_ns);
+	const struct tombstone *tombstone = tombstone_find(state, name);
 
 	return generation > state->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
 }
@@ -90,8 +90,8 @@ static void disown(struct state *state, struct entry *entry)
 /* Complete and report an entry that has just got its name. `again`: as for buffer_add(). */
 static void start(struct state *state, struct entry *entry, struct session *session, uint64_t again)
 {
-	generation_pass(&state->generation, again);
-	store_number(&state->store, entry, again ? again : generation_take(&state->generation));
+	generation_pass(state, again);
+	store_number(&state->store, entry, again ? again : ++state->generation);
 	if (!entry->info.mode)
 		entry->info.mode = ACCESS_MODE_DEFAULT;
 	entry->info.attachers = 0;
@@ -107,10 +107,12 @@ static void start(struct state *state, struct entry *entry, struct session *sess
 struct entry *buffer_add(struct state *state, struct session *session, const record *info,
 			 const uint8_t *handle, uint64_t again)
 {
-	struct entry *entry = store_add(&state->store, info, handle);
+	struct entry *entry = entry_new(info, handle);
 
-	if (entry)
-		start(state, entry, session, again);
+	if (!entry)
+		return NULL;
+	store_name(&state->store, entry);
+	start(state, entry, session, again);
 	return entry;
 }
 
@@ -154,23 +156,19 @@ void buffer_commit(struct state *state, struct entry *entry)
 	changed(state, CHANGE_COMMIT, entry, entry->session);
 }
 
-static void end(struct state *state, struct entry *entry)
+void buffer_end(struct state *state, struct entry *entry)
 {
+	going(state, CHANGE_FREE, entry, DEPARTURE_WITHDRAWN);
 	disown(state, entry);
 	store_remove(&state->store, entry);
 }
 
 void buffer_remove(struct state *state, struct entry *entry, enum departure how)
 {
-	tombstone_add(&state->tombstones, entry, how, state->now_ns);
+	tombstone_add(state, entry, how);
 	going(state, CHANGE_REMOVE, entry, how);
-	end(state, entry);
-}
-
-void buffer_drop(struct state *state, struct entry *entry)
-{
-	going(state, CHANGE_DROP, entry, DEPARTURE_LOST);
-	end(state, entry);
+	disown(state, entry);
+	store_remove(&state->store, entry);
 }
 
 bool buffer_lose(struct state *state, struct entry *entry)
@@ -195,9 +193,8 @@ int buffer_compare_kept(const void *key, const struct tree_node *node)
 struct entry *buffer_next_kept(const struct state *state, const struct entry *entry)
 {
 	static const struct entry first = {.deadline_ns = INT64_MIN};
-	struct tree_node *node = tree_above(&state->kept, entry ? entry : &first);
 
-	return node ? TREE_OF(struct entry, kept, node) : NULL;
+	return TREE_OF(struct entry, kept, tree_above(&state->kept, entry ? entry : &first));
 }
 
 void buffer_load_kept(struct state *state, struct entry *entry)
@@ -217,53 +214,45 @@ void buffer_orphan(struct state *state, struct entry *entry)
 	buffer_lose(state, entry);
 }
 
-bool buffer_part(struct state *state, struct entry *entry)
+bool buffer_part(struct state *state, struct entry *entry, enum departure how)
 {
 	if (entry_stays(entry->info.flags)) {
 		buffer_orphan(state, entry);
 		return true;
 	}
-	buffer_remove(state, entry, DEPARTURE_OWNER_GONE);
+	buffer_remove(state, entry, how);
 	return false;
 }
 
-void buffer_strand(struct state *state, struct entry *entry, struct session *session)
-{
-	entry_own(entry, &session->user->nobody);
-	buffer_orphan(state, entry);
-}
-
-void buffer_return(struct state *state, struct entry *entry, struct session *session)
+void buffer_return(struct state *state, struct entry *entry, struct session *session,
+		   uint32_t flags, uint32_t ttl_s)
 {
 	disown(state, entry);
+	user_uncharge(entry);
+	entry->info.flags = flags;
+	entry->info.ttl_s = ttl_s;
 	own(entry, session);
 	changed(state, CHANGE_RETURN, entry, session);
 }
 
-void buffer_adopt(struct state *state, struct entry *entry, struct session *session,
-		  const record *info)
-{
-	user_uncharge(entry);
-	entry->info.flags = info->flags;
-	entry->info.ttl_s = info->ttl_s;
-	buffer_return(state, entry, session);
-}
-
-bool buffer_replace(struct state *state, struct entry *entry, struct session *session,
-		    const record *info, const uint8_t *handle)
+struct entry *buffer_remake(struct state *state, struct entry *entry, struct session *session,
+			    const record *info, const uint8_t *handle)
 {
 	struct entry *made = entry_new(info, handle);
+	uint64_t again = entry->nameless ? entry->info.generation : 0;
 
 	if (!made)
-		return false;
-	state_emit(state,
-		   &(struct change){.kind = CHANGE_REPLACE, .entry = entry, .session = session});
+		return NULL;
+	if (!again)
+		changed(state, CHANGE_REPLACE, entry, session);
 	disown(state, entry);
 	user_uncharge(entry);
 	store_number(&state->store, entry, 0);
 	entry_become(entry, made); /* the entry keeps its place in the store */
-	start(state, entry, session, 0);
-	return true;
+	if (again)
+		store_name(&state->store, entry);
+	start(state, entry, session, again);
+	return entry;
 }
 
 bool buffer_is_alike(const struct entry *entry, const record *info)
@@ -276,10 +265,9 @@ void buffer_defer(struct state *state, struct entry *entry, enum departure how, 
 {
 	struct user *user = entry->user;
 
-	tombstone_add(&state->tombstones, entry, how, state->now_ns);
+	tombstone_add(state, entry, how);
 	user_uncharge(entry);
-	store_take(&state->store, entry);
-	store_defer(&state->store, entry);
+	store_unname(&state->store, entry);
 	entry->info.missing = false;
 	entry->info.deferred = how != DEPARTURE_UNLINKED && !unsynced;
 	entry->unsynced = unsynced;
@@ -298,70 +286,33 @@ void buffer_confirm(struct state *state, struct entry *entry)
 	changed(state, CHANGE_CONFIRM, entry, entry->session);
 }
 
-void buffer_end(struct state *state, struct entry *entry)
-{
-	going(state, CHANGE_FREE, entry, DEPARTURE_WITHDRAWN);
-	disown(state, entry);
-	store_remove(&state->store, entry);
-}
-
-bool buffer_revive(struct state *state, struct entry *entry, const record *info,
-		   const uint8_t *handle)
-{
-	struct entry *made = entry_new(info, handle);
-	uint64_t generation = entry->info.generation;
-
-	if (!made)
-		return false;
-	disown(state, entry);
-	user_uncharge(entry);
-	store_take(&state->store, entry);
-	store_number(&state->store, entry, 0);
-	entry_become(entry, made);
-	store_name(&state->store, entry);
-	start(state, entry, entry->session, generation);
-	return true;
-}
-
 struct attachment *buffer_attach(struct state *state, struct session *session, const char *name,
 				 uint64_t generation, unsigned int count)
 {
-	struct change change = {.entry = buffer_find(state, name, generation), .session = session};
+	/* The name may have been removed, or may be another buffer's by now. */
+	struct entry *entry = buffer_find(state, name, generation);
 	struct attachment *attachment = session_find_attachment(session, name, generation);
 	unsigned int before = attachment ? attachment->count : 0;
+	bool counted;
 
 	attachment = session_set(session, name, generation, count);
 	if (!attachment || count == before)
 		return attachment;
-	if (change.entry) {
-		if (!before)
-			attachment->own = is_own(session, change.entry);
-		attachment->quiet = entry_is_staged(change.entry->info.flags);
-		if (!attachment->own)
-			change.entry->info.attachers += count - before;
-	}
-	change.kind = count > before ? CHANGE_ATTACH : CHANGE_DETACH;
-	change.attachment = attachment;
-	state_emit(state, &change);
-	return attachment;
-}
-
-void buffer_detach(struct state *state, struct session *session, struct attachment *attachment,
-		   unsigned int count)
-{
-	/* The name may have been removed, or may be another buffer's by now. */
-	struct entry *entry = buffer_find(state, attachment->name, attachment->generation);
-	bool counted = entry && !attachment->own;
-
+	if (entry && !before)
+		attachment->own = is_own(session, entry);
+	if (entry && count)
+		attachment->quiet = entry_is_staged(entry->info.flags);
+	counted = entry && !attachment->own;
 	if (counted)
-		entry->info.attachers -= count;
-	session_detach(session, attachment, count);
-	state_emit(state, &(struct change){.kind = CHANGE_DETACH,
+		entry->info.attachers += count - before;
+	state_emit(state, &(struct change){.kind = count > before ? CHANGE_ATTACH : CHANGE_DETACH,
 					   .entry = entry,
 					   .session = session,
 					   .attachment = attachment});
-	if (!attachment->count)
-		free(attachment);
+	if (count)
+		return attachment;
+	free(attachment);
 	if (counted)
 		buffer_lose(state, entry);
+	return NULL;
 }

@@ -27,29 +27,21 @@ bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *ta
 /* End the staged state: from now on every peer with the right to see the buffer sees it. */
 void buffer_commit(struct state *state, struct entry *entry);
 void buffer_remove(struct state *state, struct entry *entry, enum departure how);
-/* Remove a buffer whose record is contradicted by a later record, without a tombstone or a
- * notice. */
-void buffer_drop(struct state *state, struct entry *entry);
 
 /* The owner leaves: keep the buffer without an owner (true), or remove it (false). Even after
  * true, buffer_lose() may have freed the entry. */
-bool buffer_part(struct state *state, struct entry *entry);
+bool buffer_part(struct state *state, struct entry *entry, enum departure how);
 void buffer_orphan(struct state *state, struct entry *entry);
 /* If the buffer's memory is missing, and neither an owner nor an attacher is left who could
  * bring it back, remove the buffer and return true. */
 bool buffer_lose(struct state *state, struct entry *entry);
-/* Keep a buffer that `session`, an attacher, has brought back. Its owner is unknown and no
- * longer exists, so the user's `nobody` becomes its owner. */
-void buffer_strand(struct state *state, struct entry *entry, struct session *session);
-/* Give an ownerless kept buffer `session` as its owner. */
-void buffer_return(struct state *state, struct entry *entry, struct session *session);
-/* The same; take flags and ttl from `info`. */
-void buffer_adopt(struct state *state, struct entry *entry, struct session *session,
-		  const record *info);
-/* Replace a kept buffer by a new one with a new generation. false: out of memory, nothing
- * changed. */
-bool buffer_replace(struct state *state, struct entry *entry, struct session *session,
-		    const record *info, const uint8_t *handle);
+/* Give an ownerless kept buffer `session` as its owner, with these flags and ttl. */
+void buffer_return(struct state *state, struct entry *entry, struct session *session,
+		   uint32_t flags, uint32_t ttl_s);
+/* Replace a kept buffer by a new one with a new generation, or give a buffer without a name its name
+ * again. NULL: out of memory, nothing changed. */
+struct entry *buffer_remake(struct state *state, struct entry *entry, struct session *session,
+			    const record *info, const uint8_t *handle);
 /* Whether `info` has the buffer's size, backing and device. */
 bool buffer_is_alike(const struct entry *entry, const record *info);
 /* Iterate over the buffers kept without an owner, by deadline: the one after `entry` (NULL: the
@@ -65,19 +57,16 @@ int buffer_compare_kept(const void *key, const struct tree_node *node);
 void buffer_defer(struct state *state, struct entry *entry, enum departure how, bool unsynced);
 /* The owner says that it holds the memory until the last attacher leaves. */
 void buffer_confirm(struct state *state, struct entry *entry);
+/* Remove a buffer without a name, or one whose record is contradicted by a later record, without a
+ * tombstone. */
 void buffer_end(struct state *state, struct entry *entry);
-/* Give a buffer without a name its name again. false: out of memory, nothing changed. */
-bool buffer_revive(struct state *state, struct entry *entry, const record *info,
-		   const uint8_t *handle);
 
 /* Set the number of the session's attachments of that generation, which the registry may not
- * know. NULL: out of memory, or the session has that generation attached under another name. */
+ * know. With 0, which needs an attachment, it is freed, and a buffer whose memory is missing may be
+ * removed, too. NULL: 0, or out of memory, or the session has that generation attached under another
+ * name. */
 struct attachment *buffer_attach(struct state *state, struct session *session, const char *name,
 				 uint64_t generation, unsigned int count);
-/* Remove `count` of these attachments. With the last one, `attachment` is freed. A buffer whose
- * memory is missing may be removed, too. */
-void buffer_detach(struct state *state, struct session *session, struct attachment *attachment,
-		   unsigned int count);
 /* Count an attachment that exists already, e.g. one from a record, among the attachers of
  * `entry`. */
 void buffer_join(const struct session *session, struct attachment *attachment, struct entry *entry);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "state/users.h"
-
 _Static_assert(sizeof(((struct known *)0)->device_uuid) == sizeof(((record *)0)->device_uuid) &&
 		   sizeof(((struct process *)0)->command) == sizeof(((record *)0)->owner_command),
 	       "they are copied as they are");
@@ -21,15 +19,14 @@ struct owner *owner_new(const struct process *process)
 
 void owner_release(struct owner *owner)
 {
-	if (!--owner->references)
+	if (owner && !--owner->references)
 		free(owner);
 }
 
 void entry_own(struct entry *entry, struct owner *owner)
 {
 	owner->references++;
-	if (entry->owner)
-		owner_release(TREE_OF(struct owner, process, entry->owner));
+	owner_release(TREE_OF(struct owner, process, entry->owner));
 	entry->owner = &owner->process;
 }
 
@@ -99,15 +96,14 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 	entry->info.deferred = info->deferred;
 	entry->info.name = strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));
+	entry->nameless = true;
 	entry->deadline_ns = INT64_MAX;
 	return entry;
 }
 
 void entry_free(struct entry *entry)
 {
-	user_uncharge(entry);
-	if (entry->owner)
-		owner_release(TREE_OF(struct owner, process, entry->owner));
+	owner_release(TREE_OF(struct owner, process, entry->owner));
 	free(entry->tags);
 	free(entry);
 }

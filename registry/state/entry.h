@@ -60,9 +60,10 @@ struct entry {
 
 /* The caller has the one reference. NULL: out of memory. */
 struct owner *owner_new(const struct process *process);
+/* `owner` may be NULL. */
 void owner_release(struct owner *owner);
 
-/* The entry has no owner. NULL: out of memory. */
+/* The entry has no owner, and is in no store. NULL: out of memory. */
 struct entry *entry_new(const record *info, const uint8_t *handle);
 void entry_free(struct entry *entry);
 /* Set the owner, and take a reference to it. */

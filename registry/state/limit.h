@@ -68,15 +68,7 @@ enum limit {
 
 /* In a struct, so that a test and an administrator can set them lower. */
 struct limits {
-	union {
-		struct {
-#define X(key, ...) uint64_t key;
-			LIMITS(X)
-#undef X
-		};
-		uint64_t of_all[LIMIT_KINDS];
-	};
-	uint64_t of_user[LIMIT_KINDS];
+	uint64_t of_all[LIMIT_KINDS], of_user[LIMIT_KINDS];
 	uint64_t message_bytes;
 	int64_t silent_ns; /* time that a connection has to say hello, end a message or read */
 	uint64_t together; /* connections and descriptors together; UINT64_MAX: no limit */

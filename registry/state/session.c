@@ -78,7 +78,7 @@ struct session *session_find_key(const struct sessions *sessions,
 	return NULL;
 }
 
-struct session *session_free(struct sessions *sessions, struct session *session)
+void session_free(struct sessions *sessions, struct session *session)
 {
 	HASH_DEL(sessions->by_id, session);
 	sessions->disconnected -= session->disconnected;
@@ -87,21 +87,16 @@ struct session *session_free(struct sessions *sessions, struct session *session)
 	identity_finish(&session->who);
 	owner_release(session->owner);
 	free(session);
-	return NULL;
 }
 
 struct attachment *session_find_generation(const struct session *session, uint64_t generation)
 {
-	struct tree_node *found = tree_find(&session->attachments, &generation);
-
-	return found ? TREE_OF(struct attachment, node, found) : NULL;
+	return TREE_OF(struct attachment, node, tree_find(&session->attachments, &generation));
 }
 
 struct attachment *session_next(const struct session *session, uint64_t generation)
 {
-	struct tree_node *found = tree_above(&session->attachments, &generation);
-
-	return found ? TREE_OF(struct attachment, node, found) : NULL;
+	return TREE_OF(struct attachment, node, tree_above(&session->attachments, &generation));
 }
 
 struct attachment *session_find_attachment(const struct session *session, const char *name,
@@ -130,26 +125,17 @@ static struct attachment *attachment_of(struct session *session, const char *nam
 	return attachment;
 }
 
-static void recount(struct session *session, struct attachment *attachment, unsigned int count)
-{
-	user_take(session->user, LIMIT_attachments, attachment->count);
-	user_add(session->user, LIMIT_attachments, count);
-	attachment->count = count;
-}
-
 struct attachment *session_set(struct session *session, const char *name, uint64_t generation,
 			       unsigned int count)
 {
 	struct attachment *attachment = attachment_of(session, name, generation);
 
-	if (attachment)
-		recount(session, attachment, count);
+	if (!attachment)
+		return NULL;
+	user_take(session->user, LIMIT_attachments, attachment->count);
+	user_add(session->user, LIMIT_attachments, count);
+	attachment->count = count;
+	if (!count)
+		tree_remove(&session->attachments, &attachment->node, &generation);
 	return attachment;
-}
-
-void session_detach(struct session *session, struct attachment *attachment, unsigned int count)
-{
-	recount(session, attachment, attachment->count - count);
-	if (!attachment->count)
-		tree_remove(&session->attachments, &attachment->node, &attachment->generation);
 }

@@ -85,11 +85,12 @@ bool session_has_nothing(const struct session *session);
 struct session *session_find(const struct sessions *sessions, uint32_t id);
 struct session *session_find_key(const struct sessions *sessions,
 				 const uint8_t key[GPUSHARE_SESSION_KEY_SIZE]);
-/* Its entries and attachments must be gone. Returns NULL. */
-struct session *session_free(struct sessions *sessions, struct session *session);
+/* Its entries and attachments must be gone. */
+void session_free(struct sessions *sessions, struct session *session);
 
-/* Set the number of attachments, at least 1, whatever it was. NULL: out of memory, or the
- * session has that generation attached under another name. */
+/* Set the number of attachments, whatever it was. With 0, the attachment is no longer the session's,
+ * and the caller frees it. NULL: out of memory, or the session has that generation attached under
+ * another name. */
 struct attachment *session_set(struct session *session, const char *name, uint64_t generation,
 			       unsigned int count);
 struct attachment *session_find_attachment(const struct session *session, const char *name,
@@ -98,8 +99,5 @@ struct attachment *session_find_attachment(const struct session *session, const 
 struct attachment *session_find_generation(const struct session *session, uint64_t generation);
 /* The first attachment above that generation; NULL: none. */
 struct attachment *session_next(const struct session *session, uint64_t generation);
-/* Remove `count` of these attachments. If none is left, the attachment is no longer the
- * session's, and the caller frees it. */
-void session_detach(struct session *session, struct attachment *attachment, unsigned int count);
 
 #endif

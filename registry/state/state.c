@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "state/state.h"
 
-#include "os/piece.h"
+#include <string.h>
+
+#include "os/clock.h"
 #include "state/buffer.h"
 
-#define END_TRIES 8
+#define END_TRIES 128
 
 void state_init(struct state *state)
 {
@@ -13,17 +15,42 @@ void state_init(struct state *state)
 	store_init(&state->store);
 }
 
+void tombstone_add(struct state *state, const struct entry *entry, enum departure how)
+{
+	struct tombstone *tombstone = &state->tombstones[state->next_tombstone];
+
+	state->next_tombstone = (state->next_tombstone + 1) % LIMIT_TOMBSTONES;
+	*tombstone = (struct tombstone){
+	    .owner = *entry->owner,
+	    .gid = entry->info.owner_gid,
+	    .mode = entry->info.mode,
+	    .staged = entry_is_staged(entry->info.flags),
+	    .how = how,
+	    .when_ns = state->now_ns,
+	};
+	strcpy(tombstone->name, entry->info.name);
+}
+
+const struct tombstone *tombstone_find(const struct state *state, const char *name)
+{
+	for (unsigned int back = 1; back <= LIMIT_TOMBSTONES; back++) {
+		unsigned int at =
+		    (state->next_tombstone + LIMIT_TOMBSTONES - back) % LIMIT_TOMBSTONES;
+		const struct tombstone *tombstone = &state->tombstones[at];
+
+		if (!*tombstone->name ||
+		    state->now_ns - tombstone->when_ns > LIMIT_TOMBSTONE_S * NS_PER_S)
+			return NULL; /* all others are older still */
+		if (!strcmp(tombstone->name, name))
+			return tombstone;
+	}
+	return NULL;
+}
+
 void state_emit(struct state *state, const struct change *change)
 {
 	if (state->observe)
 		state->observe(state->context, change);
-}
-
-struct session *state_connect(struct state *state, uint32_t id, const struct process *peer)
-{
-	struct user *user = user_of(&state->users, peer->uid);
-
-	return user ? session_new(&state->sessions, id, peer, user) : NULL;
 }
 
 void state_leave(struct state *state, struct session *session)
@@ -42,7 +69,7 @@ static void end_entry(struct state *state, struct entry *entry)
 
 	if (entry->nameless)
 		buffer_end(state, entry);
-	else if (buffer_part(state, entry))
+	else if (buffer_part(state, entry, DEPARTURE_OWNER_GONE))
 		session->ended.kept++;
 	else
 		session->ended.names++;
@@ -56,7 +83,7 @@ bool state_end_one(struct state *state, struct session *session)
 		end_entry(state, session->entries);
 	} else if (attachment) {
 		session->ended.attachments += attachment->count;
-		buffer_detach(state, session, attachment, attachment->count);
+		buffer_attach(state, session, attachment->name, attachment->generation, 0);
 	} else {
 		return false;
 	}
@@ -73,13 +100,6 @@ void state_end_others(struct state *state)
 	}
 }
 
-void state_free_session(struct state *state, struct session *session)
-{
-	if (session->ending)
-		DL_DELETE(state->ending, session);
-	session_free(&state->sessions, session);
-}
-
 void state_end_name(struct state *state, const char *name)
 {
 	struct entry *entry = state->ending ? store_find(&state->store, name) : NULL;
@@ -88,19 +108,17 @@ void state_end_name(struct state *state, const char *name)
 		end_entry(state, entry);
 }
 
-/* Remove up to PIECE_LEAST entries or attachments of ending sessions of that user (NULL: of
- * any). false: there were none. */
-static bool end_some(struct state *state, const struct user *user)
+/* Remove one entry or attachment of an ending session of that user (NULL: of any). false: there is
+ * none. */
+static bool end_one_of(struct state *state, const struct user *user)
 {
 	struct session *session;
-	int ended = 0;
 
 	DL_FOREACH (state->ending, session) {
-		while ((!user || session->user == user) && ended < PIECE_LEAST &&
-		       state_end_one(state, session))
-			ended++;
+		if ((!user || session->user == user) && state_end_one(state, session))
+			return true;
 	}
-	return ended;
+	return false;
 }
 
 unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more)
@@ -110,7 +128,7 @@ unsigned int state_limit(struct state *state, struct user *user, enum limit what
 	/* Removing what ending sessions have makes room, but names that stay kept don't, so the
 	 * tries are limited. */
 	for (int tries = 0; index && tries < END_TRIES; tries++) {
-		if (!end_some(state, index > LIMIT_KINDS ? user : NULL))
+		if (!end_one_of(state, index > LIMIT_KINDS ? user : NULL))
 			break;
 		index = user_reached(user, what, more);
 	}

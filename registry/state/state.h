@@ -8,8 +8,27 @@
  */
 #include "state/session.h"
 #include "state/store.h"
-#include "state/tombstone.h"
 #include "state/users.h"
+
+/* Why a name was removed. */
+enum departure {
+	DEPARTURE_OWNER_GONE, /* the connection ended */
+	DEPARTURE_WITHDRAWN,  /* its owner freed it */
+	DEPARTURE_EXPIRED,    /* kept, and its ttl ran out */
+	DEPARTURE_LOST,	      /* after a restart, nobody was left to bring its memory back */
+	DEPARTURE_UNLINKED,   /* somebody with the right to do so unlinked it */
+};
+
+/* Tombstones: who had a name that was removed, and why it was removed. Only the latest ones are
+ * kept, and only for a while. */
+struct tombstone {
+	char name[GPUSHARE_NAME_MAX + 1]; /* "": none */
+	struct process owner;
+	uint32_t gid, mode;
+	bool staged; /* nobody but its owner's process has seen it */
+	enum departure how;
+	int64_t when_ns;
+};
 
 /* Changes, for the state's one observer. It is called under the lock, before any client gets an
  * answer, and must not change a buffer or session itself. */
@@ -24,12 +43,11 @@ enum change_kind {
 	CHANGE_ORPHAN,	/* its owner has left; it is kept */
 	CHANGE_REPLACE, /* `session` is about to replace it by a new generation */
 	CHANGE_REMOVE,	/* about to be removed; `how` says why */
-	CHANGE_DROP,	/* about to be removed, without notice and audit */
 	/* Changes of `entry`, which has no name: */
 	/* it has lost its name (`how`); others have it attached, or its owner is not told */
 	CHANGE_DEFER,
 	CHANGE_CONFIRM, /* its owner holds the memory for its attachers */
-	CHANGE_FREE,	/* about to be removed */
+	CHANGE_FREE,	/* about to be removed; while records are read, it may have a name */
 	/* Changes of `attachment`, of `session` to `entry` (NULL: the registry has no such
 	 * buffer): */
 	CHANGE_ATTACH, /* its count has grown */
@@ -50,37 +68,11 @@ struct change {
 	struct participant *participant; /* order/order.h */
 };
 
-/*
- * Generation numbers are never reused, not even over a restart of the registry. They begin at the
- * microseconds since boot, and fewer than one in a microsecond are given out. Nothing with a
- * generation outlives the kernel, so another boot may begin anew.
- */
-struct generation {
-	uint64_t next;
-};
-
 /* No clock and no counter reaches this number. */
 #define GENERATION_SANE (UINT64_MAX / 2)
 /* The highest generation that the registry accepts from a client. Counting on from there never
  * reaches GENERATION_SANE. */
 #define GENERATION_TOLD (GENERATION_SANE / 2)
-
-static inline void generation_init(struct generation *generation, int64_t boot_ns)
-{
-	generation->next = (uint64_t)boot_ns / 1000;
-}
-
-/* Generation `used` is in use: give out only higher ones. */
-static inline void generation_pass(struct generation *generation, uint64_t used)
-{
-	if (used > generation->next && used <= GENERATION_SANE)
-		generation->next = used;
-}
-
-static inline uint64_t generation_take(struct generation *generation)
-{
-	return ++generation->next;
-}
 
 struct state {
 	int64_t now_ns;	  /* CLOCK_MONOTONIC, when the lock was taken */
@@ -90,8 +82,15 @@ struct state {
 	struct sessions sessions;
 	struct session *ending; /* sessions that are removed in pieces, the first one now */
 	struct tree kept;	/* buffers without an owner, by deadline */
-	struct tombstones tombstones;
-	struct generation generation;
+	struct tombstone tombstones[LIMIT_TOMBSTONES]; /* a ring */
+	unsigned int next_tombstone;
+	/*
+	 * The latest generation. Generations are never reused, not even over a restart of the
+	 * registry. They begin at the microseconds since boot, and fewer than one in a microsecond
+	 * are given out. Nothing with a generation outlives the kernel, so another boot may begin
+	 * anew.
+	 */
+	uint64_t generation;
 	/* The registry knows all generations above this one: if it doesn't have one, it removed
 	 * it. */
 	uint64_t since;
@@ -100,11 +99,20 @@ struct state {
 	void *context;
 };
 
+/* Generation `used` is in use: give out only higher ones. */
+static inline void generation_pass(struct state *state, uint64_t used)
+{
+	if (used > state->generation && used <= GENERATION_SANE)
+		state->generation = used;
+}
+
+void tombstone_add(struct state *state, const struct entry *entry, enum departure how);
+/* The latest of that name; NULL: none, or too long ago. */
+const struct tombstone *tombstone_find(const struct state *state, const char *name);
+
 void state_init(struct state *state);
 void state_emit(struct state *state, const struct change *change);
 
-/* Create a session. NULL: out of memory. */
-struct session *state_connect(struct state *state, uint32_t id, const struct process *peer);
 /* Begin to end a session whose connection has ended. Peers no longer find it, nor its buffers
  * unless these stay kept. state_end_one() removes what it has. */
 void state_leave(struct state *state, struct session *session);
@@ -118,8 +126,6 @@ void state_end_name(struct state *state, const char *name);
 /* user_reached(), and count a refusal. First, a part of what ending sessions have is removed to
  * make room. */
 unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more);
-/* Free a session that has nothing left. */
-void state_free_session(struct state *state, struct session *session);
 /* The data on the session's process is new: report that, and an update of each of its buffers. */
 void state_see(struct state *state, struct session *session);
 

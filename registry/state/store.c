@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "state/users.h"
+
 #define ENTRY(node) TREE_OF(struct entry, place, node)
 #define NUMBERED(node) TREE_OF(struct entry, by_generation, node)
 
@@ -28,23 +30,13 @@ void store_name(struct store *store, struct entry *entry)
 {
 	entry->nameless = false;
 	tree_insert(&store->names, &entry->place, entry->info.name);
-	store->count++;
 }
 
-void store_defer(struct store *store, struct entry *entry)
+void store_unname(struct store *store, struct entry *entry)
 {
+	if (!entry->nameless)
+		tree_remove(&store->names, &entry->place, entry->info.name);
 	entry->nameless = true;
-	store->nameless++;
-}
-
-struct entry *store_add(struct store *store, const record *info, const uint8_t *handle)
-{
-	struct entry *entry = entry_new(info, handle);
-
-	if (!entry)
-		return NULL;
-	store_name(store, entry);
-	return entry;
 }
 
 void store_number(struct store *store, struct entry *entry, uint64_t generation)
@@ -56,35 +48,22 @@ void store_number(struct store *store, struct entry *entry, uint64_t generation)
 		tree_insert(&store->generations, &entry->by_generation, &generation);
 }
 
-void store_take(struct store *store, struct entry *entry)
-{
-	if (entry->nameless) {
-		store->nameless--;
-	} else {
-		tree_remove(&store->names, &entry->place, entry->info.name);
-		store->count--;
-	}
-}
-
 void store_remove(struct store *store, struct entry *entry)
 {
-	store_take(store, entry);
+	user_uncharge(entry);
+	store_unname(store, entry);
 	store_number(store, entry, 0);
 	entry_free(entry);
 }
 
 struct entry *store_find(const struct store *store, const char *name)
 {
-	struct tree_node *found = tree_find(&store->names, name);
-
-	return found ? ENTRY(found) : NULL;
+	return ENTRY(tree_find(&store->names, name));
 }
 
 struct entry *store_find_generation(const struct store *store, uint64_t generation)
 {
-	struct tree_node *found = tree_find(&store->generations, &generation);
-
-	return found ? NUMBERED(found) : NULL;
+	return NUMBERED(tree_find(&store->generations, &generation));
 }
 
 struct entry *store_find_deferred(const struct store *store, uint64_t generation)
@@ -94,16 +73,7 @@ struct entry *store_find_deferred(const struct store *store, uint64_t generation
 	return entry && entry->nameless ? entry : NULL;
 }
 
-struct entry *store_after(const struct store *store, const char *name)
-{
-	struct tree_node *found = tree_above(&store->names, name);
-
-	return found ? ENTRY(found) : NULL;
-}
-
 struct entry *store_next(const struct store *store, uint64_t generation)
 {
-	struct tree_node *found = tree_above(&store->generations, &generation);
-
-	return found ? NUMBERED(found) : NULL;
+	return NUMBERED(tree_above(&store->generations, &generation));
 }

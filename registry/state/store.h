@@ -7,18 +7,12 @@
 struct store {
 	struct tree names;
 	struct tree generations; /* also of buffers without a name */
-	size_t count, nameless;
 };
 
 void store_init(struct store *store);
-/* Add a buffer without a generation. The name must be free. NULL: out of memory, nothing
- * changed. */
-struct entry *store_add(struct store *store, const record *info, const uint8_t *handle);
-/* Insert an entry that is new or was removed by store_take(): with its name, or without. */
+/* Give the entry its name, which must be free, or take the name away. */
 void store_name(struct store *store, struct entry *entry);
-void store_defer(struct store *store, struct entry *entry);
-/* Undo store_name() or store_defer(). The entry keeps its generation. */
-void store_take(struct store *store, struct entry *entry);
+void store_unname(struct store *store, struct entry *entry);
 void store_remove(struct store *store, struct entry *entry);
 /* Set the buffer's generation; 0: none. */
 void store_number(struct store *store, struct entry *entry, uint64_t generation);
@@ -27,8 +21,6 @@ struct entry *store_find(const struct store *store, const char *name);
 /* With a name or without. */
 struct entry *store_find_generation(const struct store *store, uint64_t generation);
 struct entry *store_find_deferred(const struct store *store, uint64_t generation);
-/* The first name above `name`; "" for the beginning. NULL past the end. */
-struct entry *store_after(const struct store *store, const char *name);
 /* The first buffer above that generation, with a name or without. NULL past the end. */
 struct entry *store_next(const struct store *store, uint64_t generation);
 

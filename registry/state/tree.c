@@ -83,23 +83,17 @@ struct tree_node *tree_above(const struct tree *tree, const void *key)
 	return found;
 }
 
-struct walk {
-	const struct tree *tree;
-	bool at;
-	bool (*visit)(void *context, struct tree_node *node);
-	void *context;
-};
-
 /* `key` NULL: all nodes from here on are above it. */
-static bool walk_from(const struct walk *walk, const void *key, struct tree_node *node)
+static bool walk_from(const struct tree *tree, struct tree_node *node, const void *key, bool at,
+		      bool (*visit)(void *context, struct tree_node *node), void *context)
 {
 	while (node) {
-		int side = key ? walk->tree->compare(key, node) : -1;
+		int side = key ? tree->compare(key, node) : -1;
 
 		__builtin_prefetch(node->child[1]);
-		if (side < 0 && !walk_from(walk, key, node->child[0]))
+		if (side < 0 && !walk_from(tree, node->child[0], key, at, visit, context))
 			return false;
-		if (side < (walk->at ? 1 : 0) && !walk->visit(walk->context, node))
+		if (side < (at ? 1 : 0) && !visit(context, node))
 			return false;
 		if (side <= 0)
 			key = NULL;
@@ -111,7 +105,5 @@ static bool walk_from(const struct walk *walk, const void *key, struct tree_node
 void tree_walk(const struct tree *tree, const void *key, bool at,
 	       bool (*visit)(void *context, struct tree_node *node), void *context)
 {
-	const struct walk walk = {tree, at, visit, context};
-
-	walk_from(&walk, key, tree->root);
+	walk_from(tree, tree->root, key, at, visit, context);
 }

@@ -8,6 +8,7 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct tree_node {
 	struct tree_node *child[2]; /* below, above */
@@ -19,7 +20,12 @@ struct tree {
 	int (*compare)(const void *key, const struct tree_node *node);
 };
 
-#define TREE_OF(type, member, node) ((type *)((char *)(node)-offsetof(type, member)))
+/* The struct that contains the node. NULL: NULL. */
+#define TREE_OF(type, member, node) ((type *)tree_outer((node), offsetof(type, member)))
+static inline void *tree_outer(const void *member, size_t offset)
+{
+	return member ? (char *)(uintptr_t)member - offset : NULL;
+}
 
 /* The tree must have no node with that key. */
 void tree_insert(struct tree *tree, struct tree_node *node, const void *key);

@@ -69,7 +69,7 @@ bool user_opens(struct user *user)
 	/* Admit some more sockets than the limit allows: these get an error message instead of a
 	 * closed socket. */
 	if (user->sockets >= limits->of_user[LIMIT_connections] + 2 * limits->spare ||
-	    all->sockets >= limits->connections + 2 * limits->spare ||
+	    all->sockets >= limits->of_all[LIMIT_connections] + 2 * limits->spare ||
 	    all->sockets + all->fds >= limits->together)
 		return false;
 	user->sockets++;
@@ -149,4 +149,28 @@ void user_uncharge(struct entry *entry)
 	charge(&entry->user->own, entry, UINT64_MAX);
 	charge(&entry->user->all->total, entry, UINT64_MAX);
 	entry->user = NULL;
+}
+
+struct fdref *fdref_new(struct users *users, struct user *user, int fd)
+{
+	struct fdref *fdref = malloc(sizeof(*fdref));
+
+	if (!fdref)
+		return NULL;
+	*fdref = (struct fdref){.fd = fd, .references = 1, .user = user};
+	users->fds++;
+	if (user)
+		user_add(user, LIMIT_descriptors, 1);
+	return fdref;
+}
+
+void fdref_release(struct users *users, struct fdref *fdref)
+{
+	if (--fdref->references)
+		return;
+	users->fds--;
+	if (fdref->user)
+		user_take(fdref->user, LIMIT_descriptors, 1);
+	closer_add(NULL, fdref->fd);
+	free(fdref);
 }

@@ -86,8 +86,7 @@ struct users {
 	struct account total;
 	struct limits limits;
 	uint64_t sockets;
-	uint64_t fds;	       /* descriptors that are held: fdref.h */
-	struct closer *closer; /* closes them */
+	uint64_t fds; /* descriptors that are held: struct fdref */
 };
 
 /* For each limit: its key, two texts for the error message (after the number, and on what
@@ -125,5 +124,20 @@ unsigned int user_reached(const struct user *user, enum limit what, uint64_t mor
 void user_charge(struct user *user, struct entry *entry);
 /* Undo user_charge(). Nothing happens if the entry is not charged. */
 void user_uncharge(struct entry *entry);
+
+/*
+ * A reference-counted file descriptor that the registry holds for a buffer, a stream-sync page or
+ * the current request. The registry never accesses a buffer through it. After the last reference is
+ * released, another thread closes the descriptor, because a driver's close() may take long.
+ */
+struct fdref {
+	int fd;
+	unsigned int references;
+	struct user *user; /* the user it is charged to; NULL: none */
+};
+
+/* The caller owns the reference. NULL: out of memory, and the caller still owns `fd`. */
+struct fdref *fdref_new(struct users *users, struct user *user, int fd);
+void fdref_release(struct users *users, struct fdref *fdref);
 
 #endif

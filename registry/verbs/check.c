@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "text.h"
 #include "verbs/call.h"
 
 static bool all_zero(const uint8_t *bytes, size_t size)
@@ -155,13 +154,12 @@ bool may_know_all(const struct call *call)
 	return !call->registry->is_system || !uid || uid == geteuid();
 }
 
-static int refuse_limit(struct registry *registry, struct user *user, enum limit what,
-			uint64_t more, reply *answer)
+int check_limit(const struct call *call, struct user *user, enum limit what, uint64_t more)
 {
-	unsigned int index = state_limit(&registry->state, user, what, more);
+	struct state *state = &call->registry->state;
+	unsigned int index = state_limit(state, user, what, more);
 	bool own = index > LIMIT_KINDS;
-	uint64_t limit = (own ? registry->state.users.limits.of_user
-			      : registry->state.users.limits.of_all)[what];
+	uint64_t limit = (own ? state->users.limits.of_user : state->users.limits.of_all)[what];
 	const struct limit_kind *kind = &limit_kinds[what];
 	char key[LIMIT_KEY_MAX + 1];
 
@@ -169,20 +167,15 @@ static int refuse_limit(struct registry *registry, struct user *user, enum limit
 		return GPUSHARE_OK;
 	limit_key(index - 1, key);
 	if (what == LIMIT_kept_bytes)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "it would keep %" PRIu64 " bytes more; this user keeps %" PRIu64
-			       ", and %s may keep %" PRIu64 " (%s in registry.conf); %s",
-			       more, user->own.held[what], own ? "one user" : "all users together",
-			       limit, key, kind->helps);
-	return explain(answer, GPUSHARE_E_LIMIT,
-		       "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
-		       "registry.conf); %s",
-		       limit, kind->what, own ? " of one user" : "", key, kind->helps);
-}
-
-int check_limit(const struct call *call, struct user *user, enum limit what, uint64_t more)
-{
-	return refuse_limit(call->registry, user, what, more, call->answer);
+		return refuse(call, GPUSHARE_E_LIMIT,
+			      "it would keep %" PRIu64 " bytes more; this user keeps %" PRIu64
+			      ", and %s may keep %" PRIu64 " (%s in registry.conf); %s",
+			      more, user->own.held[what], own ? "one user" : "all users together",
+			      limit, key, kind->helps);
+	return refuse(call, GPUSHARE_E_LIMIT,
+		      "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
+		      "registry.conf); %s",
+		      limit, kind->what, own ? " of one user" : "", key, kind->helps);
 }
 
 int check_tag_limit(const struct call *call, struct user *user, const struct entry *entry,
@@ -195,11 +188,13 @@ int check_tag_limit(const struct call *call, struct user *user, const struct ent
 
 int check_descriptor(struct registry *registry, struct user *user, reply *answer)
 {
+	const struct call call = {.registry = registry, .answer = answer};
+
 	if (users_are_full(&registry->state.users))
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "this registry has as many connections and file descriptors as the "
 			       "kernel lets it have; free some buffers, or raise its 'ulimit -n'");
-	return refuse_limit(registry, user, LIMIT_descriptors, 1, answer);
+	return check_limit(&call, user, LIMIT_descriptors, 1);
 }
 
 int check_owner(const struct call *call, const struct entry *entry, const char *verb)

@@ -95,7 +95,7 @@ int explain_missing(const struct call *call, int status)
 	if (gone)
 		return explain_gone(call, status, gone);
 	return refuse(call, status, "no buffer is named \"%s\"; %s", call->name,
-		      !registry->state.store.count && may_know_all(call)
+		      !registry->state.store.names.root && may_know_all(call)
 			  ? "nothing is shared now"
 			  : "run 'gpushare ls' to see what is");
 }

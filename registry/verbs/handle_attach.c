@@ -105,7 +105,7 @@ int handle_detach(struct call *call)
 		return refuse(call, GPUSHARE_E_NOT_FOUND,
 			      "this connection has not attached \"%s\", generation %" PRIu64,
 			      call->name, generation);
-	buffer_detach(call->state, call->session, attachment, 1);
+	buffer_attach(call->state, call->session, call->name, generation, attachment->count - 1);
 	call_log(call, "detach", "\"%s\"", call->name);
 	return GPUSHARE_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* list: one page of the records that the peer may see and whose names match a pattern. */
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,83 +10,11 @@
 _Static_assert(sizeof(((gpushare_ListReply *)0)->buffers) == LIMIT_PAGE * sizeof(record),
 	       "registry.options");
 
-/* An fnmatch(3) pattern, applied to names in byte order. Its literal prefix limits the range of
- * names. Most patterns need no fnmatch(). */
-struct pattern {
-	const char *text; /* "" for all names */
-	size_t prefix;	  /* length of its literal prefix */
-	bool plain;	  /* '*' and '?' are its only special characters */
-};
-
-static struct pattern pattern_begin(const char *text)
-{
-	return (struct pattern){
-	    .text = text,
-	    .prefix = strcspn(text, "*?[]\\"),
-	    .plain = !strpbrk(text, "[]\\"),
-	};
-}
-
-/* The first name after `after` that may match; NULL: none. */
-static const struct entry *pattern_seek(const struct pattern *pattern, const struct store *store,
-					const char *after)
-{
-	char prefix[GPUSHARE_NAME_MAX + 1];
-	const struct entry *same;
-
-	if (!pattern->prefix || strncmp(after, pattern->text, pattern->prefix) >= 0)
-		return store_after(store, after);
-	memcpy(prefix, pattern->text, pattern->prefix);
-	prefix[pattern->prefix] = '\0';
-	same = store_find(store, prefix);
-	return same ? same : store_after(store, prefix);
-}
-
-/* Whether neither this name nor a later one can match. */
-static bool pattern_is_past(const struct pattern *pattern, const char *name)
-{
-	return strncmp(name, pattern->text, pattern->prefix) > 0;
-}
-
-/* On a mismatch, the latest '*' takes one more byte, and the comparison restarts behind it. Earlier
- * ones need no second try. */
-static bool fits(const char *text, const char *name, size_t *work)
-{
-	const char *star = NULL, *from = name;
-
-	for (; *name; ++*work) {
-		if (*text == '*') {
-			star = ++text;
-			from = name;
-		} else if (*text && (*text == '?' || *text == *name)) {
-			text++;
-			name++;
-		} else if (star) {
-			text = star;
-			name = ++from;
-		} else {
-			return false;
-		}
-	}
-	return !text[strspn(text, "*")];
-}
-
-/* Adds the number of steps that the comparison takes to *work. */
-static bool pattern_fits(const struct pattern *pattern, const char *name, size_t *work)
-{
-	if (!*pattern->text)
-		return true;
-	if (pattern->plain)
-		return fits(pattern->text, name, work);
-	*work += strlen(pattern->text) * strlen(name);
-	return !fnmatch(pattern->text, name, 0);
-}
-
 /* A page under construction. */
 struct listing {
 	const struct call *call;
 	const gpushare_List *list;
-	struct pattern pattern;
+	size_t prefix; /* length of the glob's literal prefix, which limits the range of names */
 	pb_size_t limit;
 	size_t work, hidden;
 	bool looked;		  /* an earlier piece looked at a visible record */
@@ -98,9 +27,11 @@ static bool is_wanted(struct listing *listing, const struct entry *entry)
 {
 	const gpushare_List *list = listing->list;
 
-	return (entry->info.backing == GPUSHARE_BACKING_EVENT) == list->events &&
-	       entry->info.deferred == list->deferred &&
-	       pattern_fits(&listing->pattern, entry->info.name, &listing->work);
+	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events ||
+	    entry->info.deferred != list->deferred)
+		return false;
+	listing->work += strlen(list->glob) * strlen(entry->info.name); /* at most */
+	return !*list->glob || !fnmatch(list->glob, entry->info.name, 0);
 }
 
 /* Add the record to the page if the List asks for it. false: stop, because the page or this piece
@@ -129,11 +60,13 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 	return !page->more;
 }
 
-static bool list_name(void *listing, struct tree_node *node)
+static bool list_name(void *context, struct tree_node *node)
 {
+	struct listing *listing = context;
 	const struct entry *entry = TREE_OF(struct entry, place, node);
 
-	return !pattern_is_past(&((struct listing *)listing)->pattern, entry->name) &&
+	/* names are in byte order, so behind the prefix nothing matches */
+	return strncmp(entry->name, listing->list->glob, listing->prefix) <= 0 &&
 	       list_one(listing, entry);
 }
 
@@ -147,7 +80,8 @@ static void list_from(struct listing *listing, const struct list_rest *rest)
 	const struct store *store = &listing->call->state->store;
 	const gpushare_List *list = listing->list;
 	const char *after = rest ? rest->after : list->after;
-	const struct entry *first;
+	char prefix[sizeof(list->glob)];
+	bool at;
 
 	if (list->deferred) {
 		tree_walk(&store->generations,
@@ -155,9 +89,9 @@ static void list_from(struct listing *listing, const struct list_rest *rest)
 			  list_deferred, listing);
 		return;
 	}
-	first = pattern_seek(&listing->pattern, store, after);
-	if (first)
-		tree_walk(&store->names, first->name, true, list_name, listing);
+	snprintf(prefix, sizeof(prefix), "%.*s", (int)listing->prefix, list->glob);
+	at = strcmp(after, prefix) < 0;
+	tree_walk(&store->names, at ? prefix : after, at, list_name, listing);
 }
 
 /* Save the state of the page. After others had the lock, the List continues behind
@@ -184,7 +118,7 @@ int handle_list(struct call *call)
 	struct listing listing = {
 	    .call = call,
 	    .list = list,
-	    .pattern = pattern_begin(list->glob),
+	    .prefix = strcspn(list->glob, "*?[]\\"),
 	    .limit = !list->limit		? LIMIT_PAGE_UNASKED
 		     : list->limit < LIMIT_PAGE ? list->limit
 						: LIMIT_PAGE,

@@ -92,13 +92,10 @@ static int explain_failed(const struct call *call, int status)
 /* The peer sends the page that was lost in a restart. true: the order has taken it. */
 static bool take_back(const struct call *call, struct order *order)
 {
-	struct fdref *fdref = call_take(call);
+	const struct passing *passing = call->registry->passing;
 
-	if (fdref && order_give_back(call->registry, order, fdref))
-		return true;
-	if (fdref)
-		fdref_release(&call->state->users, fdref);
-	return false;
+	return passing && passing->came && order_give_back(call->registry, order, passing->came) &&
+	       call_take(call);
 }
 
 /* Also OK if the buffer or the participant is gone. */

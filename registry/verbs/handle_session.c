@@ -9,7 +9,6 @@
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "os/piece.h"
 #include "verbs/call.h"
 
 /* The old session keeps nothing. The sessions swap their keys: no client knows the one that `from`
@@ -188,7 +187,7 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 	}
 	if (entry && !entry->session && entry->owner->uid == session->peer.uid &&
 	    process_is_same(entry->owner, &session->peer))
-		buffer_return(call->state, entry, session);
+		buffer_return(call->state, entry, session, entry->info.flags, entry->info.ttl_s);
 	if (!entry || entry->session != session || entry->info.missing)
 		want(call, hold);
 	if (entry && entry->session == session)
@@ -243,7 +242,7 @@ static void end_entry(const struct call *call, struct entry *entry)
 	withdraw(call, entry, true, true);
 }
 
-/* End what the client did not name, for the time of one piece (os/piece.h). false: there is more. */
+/* End what the client did not name, for the time of one piece (os/clock.h). false: there is more. */
 static bool end(const struct call *call)
 {
 	struct session *session = call->session;
@@ -263,7 +262,8 @@ static bool end(const struct call *call)
 			return false;
 		session->heard = attachment->generation;
 		if (attachment->synced != session->round)
-			buffer_detach(call->state, session, attachment, attachment->count);
+			buffer_attach(call->state, session, attachment->name,
+				      attachment->generation, 0);
 	}
 	session->resyncing = false;
 	return true;
@@ -279,7 +279,7 @@ static int pass(const struct call *call, const gpushare_Hold *holds, pb_size_t c
 		if (status)
 			return status;
 		if (!call->registry->is_system)
-			generation_pass(&call->state->generation, holds[i].generation);
+			generation_pass(call->state, holds[i].generation);
 	}
 	return GPUSHARE_OK;
 }

@@ -3,7 +3,6 @@
  * name visible. */
 #include <inttypes.h>
 
-#include "os/clock.h"
 #include "verbs/call.h"
 
 /* A Share, and what the registry has under its name. */
@@ -67,10 +66,9 @@ static int check_standing(const struct call *call, const struct sharing *sharing
 static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 {
 	const struct registry *registry = call->registry;
-	const struct tombstone *gone =
-	    tombstone_find(&registry->state.tombstones, call->name, clock_ns());
+	const struct tombstone *gone = tombstone_find(&registry->state, call->name);
 
-	if (registry->is_system && (share->again >= registry->state.generation.next ||
+	if (registry->is_system && (share->again >= registry->state.generation ||
 				    (gone && gone->owner.uid != call->session->peer.uid)))
 		return false;
 	if (!buffer_has_gone(call->state, call->name, share->again))
@@ -134,7 +132,7 @@ static struct entry *adopt(const struct call *call, const struct sharing *sharin
 		entry->info.mode = share->mode;
 	if (*share->group)
 		entry->info.owner_gid = share->buffer.owner_gid;
-	buffer_adopt(call->state, entry, call->session, &share->buffer);
+	buffer_return(call->state, entry, call->session, share->buffer.flags, share->buffer.ttl_s);
 	body->adopted = body->has_buffer = true;
 	registry_describe(call->registry, call->session, entry, &body->buffer);
 	return entry;
@@ -146,13 +144,16 @@ static struct entry *enter(const struct call *call, const struct sharing *sharin
 	const gpushare_Share *share = &sharing->share;
 	struct entry *entry = sharing->nameless;
 
-	if (!entry)
+	if (entry)
+		entry =
+		    buffer_remake(call->state, entry, call->session, &share->buffer, share->handle);
+	else
 		entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
 				   share->again);
-	else if (!buffer_revive(call->state, entry, &share->buffer, share->handle))
-		entry = NULL;
-	if (entry && share->orphan)
-		buffer_strand(call->state, entry, call->session);
+	if (entry && share->orphan) { /* its owner is unknown, and no longer exists */
+		entry_own(entry, &call->session->user->nobody);
+		buffer_orphan(call->state, entry);
+	}
 	return entry;
 }
 
@@ -167,22 +168,32 @@ static struct entry *carry_out(const struct call *call, const struct sharing *sh
 	if (sharing->adopts)
 		return adopt(call, sharing);
 	if (!share->again)
-		return buffer_replace(call->state, entry, call->session, &share->buffer,
-				      share->handle)
-			   ? entry
-			   : NULL;
+		return buffer_remake(call->state, entry, call->session, &share->buffer,
+				     share->handle);
 	if (!entry->session && !share->orphan)
-		buffer_return(call->state, entry, call->session);
+		buffer_return(call->state, entry, call->session, entry->info.flags,
+			      entry->info.ttl_s);
 	return entry;
+}
+
+/* Whether the owner's process has ended, and the registry hasn't noticed. If it is the peer's own
+ * process after exec(), the old program counts as ended. */
+static bool has_ended(const struct session *owner, const struct process *peer)
+{
+	return owner &&
+	       (watch_ended(owner->watch) || (process_is_same(&owner->peer, peer) &&
+					      process_is_other_program(&owner->peer, peer)));
 }
 
 static void find(const struct call *call, struct sharing *sharing)
 {
 	const gpushare_Share *share = &sharing->share;
-	struct entry *entry;
+	struct entry *entry = store_find(&call->state->store, call->name);
 
-	registry_bury(call->registry, call->session, call->name);
-	entry = store_find(&call->state->store, call->name);
+	if (entry && has_ended(entry->session, &call->session->peer)) {
+		buffer_part(call->state, entry, DEPARTURE_OWNER_GONE);
+		entry = store_find(&call->state->store, call->name);
+	}
 	sharing->entry = entry;
 	sharing->is_kept = entry && !entry->session && entry->owner->uid == call->session->peer.uid;
 	sharing->adopts = share->adopt && sharing->is_kept && !entry->info.missing &&

@@ -46,26 +46,16 @@ static void stat_counts(const struct account *counts, gpushare_StatReply *to)
 #undef X
 }
 
-static void stat_buffers(const struct account *counts, gpushare_StatReply *to)
+static void stat_backing(const struct account *counts, uint32_t backing, const char *name,
+			 gpushare_StatReply *to)
 {
-	static const struct {
-		uint32_t backing;
-		const char *name;
-	} backings[] = {
-#define X(name, value, text) {value, text},
-	    GPUSHARE_BACKINGS(X)
-#undef X
-	};
+	const struct buffers *named = &counts->named[backing];
+	const struct buffers *deferred = &counts->deferred[backing];
 
-	for (size_t i = 0; i < sizeof(backings) / sizeof(*backings); i++) {
-		const struct buffers *named = &counts->named[backings[i].backing];
-		const struct buffers *deferred = &counts->deferred[backings[i].backing];
-
-		ADD(to, by_backing, backings[i].name, named->count)->bytes = named->bytes;
-		to->names += named->count;
-		to->deferred += deferred->count;
-		to->deferred_bytes += deferred->bytes;
-	}
+	ADD(to, by_backing, name, named->count)->bytes = named->bytes;
+	to->names += named->count;
+	to->deferred += deferred->count;
+	to->deferred_bytes += deferred->bytes;
 }
 
 int handle_stat(struct call *call)
@@ -92,6 +82,8 @@ int handle_stat(struct call *call)
 	    .lock_held_max_ns = all ? (uint64_t)registry->held_most_ns : 0,
 	};
 	stat_counts(counts, to);
-	stat_buffers(counts, to);
+#define X(name, value, text) stat_backing(counts, value, text, to);
+	GPUSHARE_BACKINGS(X)
+#undef X
 	return GPUSHARE_OK;
 }

@@ -27,18 +27,15 @@ static int withdraw_nameless(const struct call *call, struct entry *entry)
 
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced)
 {
-	/* Memory behind a descriptor outlives its owner, so its free is never deferred. */
+	/* Memory behind a descriptor outlives its owner, so its free is never deferred. Without a
+	 * descriptor, no buffer is kept. */
 	bool deferred = defers && !backing_is_fd(entry->info.backing) && entry->info.attachers;
 
-	if (entry_stays(entry->info.flags)) {
-		buffer_orphan(call->state, entry);
-		return false;
-	}
 	if (deferred && !state_limit(call->state, entry->user, LIMIT_deferred, 1)) {
 		buffer_defer(call->state, entry, DEPARTURE_WITHDRAWN, unsynced);
 		return true;
 	}
-	buffer_remove(call->state, entry, DEPARTURE_WITHDRAWN);
+	buffer_part(call->state, entry, DEPARTURE_WITHDRAWN);
 	return false;
 }
 

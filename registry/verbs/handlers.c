@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "os/clock.h"
 #include "persist/save.h"
 #include "verbs/call.h"
 
@@ -66,8 +65,7 @@ struct entry *call_find(const struct call *call, uint64_t generation)
 
 const struct tombstone *call_find_gone(const struct call *call)
 {
-	const struct tombstone *gone =
-	    tombstone_find(&call->state->tombstones, call->name, clock_ns());
+	const struct tombstone *gone = tombstone_find(call->state, call->name);
 	const struct session *session = call->session;
 
 	if (!gone || (gone->staged && !process_is_same(&gone->owner, &session->peer)))

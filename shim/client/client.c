@@ -225,8 +225,8 @@ static int begin(struct client *client, int fd)
 
 static int check_trust(struct client *client)
 {
-	int status = client->directory[0] ? directory_check_trust(client->directory, &client->trust,
-								  client->why, sizeof(client->why))
+	int status = client->directory[0] ? directory_check(client->directory, &client->trust,
+							    client->why, sizeof(client->why))
 					  : GPUSHARE_OK;
 
 	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_OK : status;

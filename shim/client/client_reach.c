@@ -151,7 +151,7 @@ int client_check_peer(struct client *client, int fd)
 
 	client->server = 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
-	    !directory_is_served_by(&client->trust, peer.uid))
+	    (peer.uid && peer.uid != client->trust.uid))
 		return client_fail(
 		    client, GPUSHARE_E_DENIED,
 		    "the registry in %s runs as another user than the directory's; set "

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "order/order.h"
-#include "os/closer.h"
 #include "persist/records.h"
 
 static inline void free_users(struct users *users)
@@ -20,10 +19,8 @@ static inline void free_users(struct users *users)
 
 	HASH_ITER (hh, users->by_uid, user, after) {
 		HASH_DEL(users->by_uid, user);
-		closer_end(user->closer);
 		free(user);
 	}
-	closer_end(users->closer);
 }
 
 static inline void free_pages(struct changes *changes, struct indexer *index)

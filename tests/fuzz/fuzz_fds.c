@@ -18,6 +18,7 @@ static struct talk {
 	struct session *session;
 	struct fds_connection connection; /* the registry's end of the socket */
 	int near;			  /* the fuzzer's end */
+	struct closer *closer;		  /* the user's; it never ends */
 } talk;
 
 static int count_open(void)
@@ -189,11 +190,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	talk.near = ends[0];
 	talk.connection = (struct fds_connection){
 	    .fd = ends[1], .pid = peer.pid, .user = user_of(&registry->state.users, peer.uid)};
+	talk.connection.user->closer = talk.closer;
 	talk.session = registry_connect(registry, 3, &peer);
 	talk.session->greeted = true;
 	while (from.left && turn(&from))
 		;
 	fds_close(ends, 2);
+	talk.closer = talk.connection.user->closer;
 	registry_free(registry);
 	/* Another thread closes the descriptors that were refused or are no longer used. */
 	for (int tries = 0; count_open() != before && tries < 5000; tries++)

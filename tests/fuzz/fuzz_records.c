@@ -104,8 +104,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_file(&from);
 	first = read_back();
 	second = read_back(); /* from the same file, without the dropped records */
-	FUZZ_MUST(first->state.store.count == second->state.store.count);
-	FUZZ_MUST(first->state.store.nameless == second->state.store.nameless);
+	FUZZ_MUST(first->state.users.total.held[LIMIT_names] ==
+		  second->state.users.total.held[LIMIT_names]);
+	FUZZ_MUST(first->state.users.total.held[LIMIT_deferred] ==
+		  second->state.users.total.held[LIMIT_deferred]);
 	for (entry = store_next(&first->state.store, 0); entry;
 	     entry = store_next(&first->state.store, entry->info.generation))
 		compare(entry, store_find_generation(&second->state.store, entry->info.generation));

@@ -229,14 +229,14 @@ struct standing {
 static size_t remember(struct standing *standing, size_t room)
 {
 	size_t count = 0;
-	const struct entry *entry = store_after(&world.registry->state.store, "");
+	const struct entry *entry = judge_after(world.registry, "");
 
 	for (; count < room && entry; count++) {
 		strcpy(standing[count].name, entry->info.name);
 		standing[count].generation = entry->info.generation;
 		standing[count].owned = entry->session;
 		standing[count].attachers = entry->info.attachers;
-		entry = store_after(&world.registry->state.store, entry->info.name);
+		entry = judge_after(world.registry, entry->info.name);
 	}
 	return count;
 }
@@ -256,8 +256,8 @@ static void bury(struct fuzz_bytes *from)
 		if (dead & 1u << session->peer.pid % 4)
 			registry_disconnect(world.registry, session);
 	}
-	for (entry = store_after(&world.registry->state.store, ""); entry; entry = next, at++) {
-		next = store_after(&world.registry->state.store, entry->info.name);
+	for (entry = judge_after(world.registry, ""); entry; entry = next, at++) {
+		next = judge_after(world.registry, entry->info.name);
 		if (!backing_is_fd(entry->info.backing))
 			continue;
 		entry->info.missing = lost & 1u << at % 8;
@@ -274,7 +274,7 @@ static void restart(struct fuzz_bytes *from)
 {
 	struct standing before[64];
 	size_t count = remember(before, sizeof(before) / sizeof(*before));
-	size_t nameless = world.registry->state.store.nameless;
+	uint64_t nameless = world.registry->state.users.total.held[LIMIT_deferred];
 
 	registry_free(world.registry);
 	memset(world.session, 0, sizeof(world.session));
@@ -282,8 +282,8 @@ static void restart(struct fuzz_bytes *from)
 	world.registry->records = records_open(place_again());
 	FUZZ_MUST(load_records(world.registry));
 	judge_registry(world.registry);
-	FUZZ_MUST(world.registry->state.store.count == count &&
-		  world.registry->state.store.nameless == nameless);
+	FUZZ_MUST(world.registry->state.users.total.held[LIMIT_names] == count &&
+		  world.registry->state.users.total.held[LIMIT_deferred] == nameless);
 	for (size_t i = 0; i < count; i++) {
 		const struct entry *entry =
 		    store_find(&world.registry->state.store, before[i].name);

@@ -109,7 +109,7 @@ inline note() {
 #endif
 }
 
-/* buffer_drop(), buffer_end() */
+/* buffer_end() */
 inline drop(x) {
 	if
 	:: named == x -> named = 0
@@ -173,7 +173,7 @@ inline end_session(s) {
 	fi
 }
 
-/* generation_take() */
+/* state.generation, in buffer.c: start() */
 inline take(x) {
 	next++;
 	x = next;
@@ -206,7 +206,7 @@ inline cut(c) {
 
 #define WORKS(c) (alive[c] && up && conn[c] && told[c])
 
-/* registry_bury() */
+/* handle_share(): has_ended() */
 inline bury() {
 	if
 	:: named && owner[named] && !alive[CLIENT(owner[named] - 1)] -> x = named; part(x)
@@ -223,14 +223,14 @@ inline share(c, keep) {
 		take(x);
 		keeps = keeps | (keep << x);
 		enter(x, s)
-	:: named && !owner[named] && next < LAST -> /* buffer_replace() */
+	:: named && !owner[named] && next < LAST -> /* buffer_remake() */
 		promised = promised & ~BIT(named);
 		x = named;
 		drop(x);
 		take(x);
 		keeps = keeps | (keep << x);
 		enter(x, s)
-	:: named && !owner[named] && keep && !HAS(missing, named) -> /* buffer_adopt() */
+	:: named && !owner[named] && keep && !HAS(missing, named) -> /* adopt() */
 		x = named;
 		owner[x] = s + 1
 	:: else -> x = 0
@@ -568,7 +568,7 @@ proctype registry() {
 	byte g, i, s, x, highest;
 
 	do
-	/* The clock is past all that was given: generation_init(). */
+	/* The clock is past all that was given: registry_new(). */
 	:: d_step { !up ->
 		highest = 0;
 #ifndef BREAK_CLOCK

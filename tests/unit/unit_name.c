@@ -2,8 +2,9 @@
 /* Names, the directory, the SP framing, status codes. */
 #include "unit.h"
 
-#include "text.h"
 #include "protocol.h"
+
+static struct directory_trust trust;
 
 static void only_the_alphabet_is_a_name(void **state)
 {
@@ -187,14 +188,14 @@ static void the_directory_is_made(void **state)
 	struct stat is;
 	char why[256] = "";
 
-	assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(directory_check(path, &trust, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
 	assert_non_null(strstr(why, "does not exist"));
 	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_OK);
 	umask(before);
 	assert_int_equal(stat(path, &is), 0);
 	assert_int_equal(is.st_mode & 07777, 0700);
 	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_OK);
-	assert_int_equal(directory_check(path, why, sizeof(why)), GPUSHARE_OK);
+	assert_int_equal(directory_check(path, &trust, why, sizeof(why)), GPUSHARE_OK);
 	rmdir(path);
 }
 
@@ -237,7 +238,8 @@ static void what_is_not_ones_own_folder_is_refused(void **state)
 			assert_int_equal(symlink(target, path), 0);
 		if (is[i].kind == ANOTHERS)
 			assert_int_equal(chown(path, 12345, 12345), 0);
-		assert_int_equal(directory_check(slashed, why, sizeof(why)), GPUSHARE_E_DENIED);
+		assert_int_equal(directory_check(slashed, &trust, why, sizeof(why)),
+				 GPUSHARE_E_DENIED);
 		assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_DENIED);
 		assert_non_null(strstr(why, is[i].why));
 		assert_int_equal(stat(path, &found), 0);
@@ -254,7 +256,8 @@ static void a_system_directory_is_nobodys_to_close(void **state)
 	char why[256];
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		assert_int_equal(directory_check(paths[i], why, sizeof(why)), GPUSHARE_E_DENIED);
+		assert_int_equal(directory_check(paths[i], &trust, why, sizeof(why)),
+				 GPUSHARE_E_DENIED);
 		assert_null(strstr(why, "chmod"));
 		assert_non_null(
 		    strstr(why, "; use a directory of your own, such as GPUSHARE_DIR="));

@@ -5,7 +5,6 @@
 
 #include "order/order.h"
 #include "os/clock.h"
-#include "os/piece.h"
 #include "peer.h"
 
 #define PAGES 20
