@@ -752,7 +752,7 @@ void participant_see(struct session *session, const struct process *peer)
 {
 	const struct participant *participant;
 
-	session_identify(session, peer);
+	session->peer = *peer;
 	DL_FOREACH2 (session->participants, participant, session_next) {
 		sign_page(participant);
 	}

@@ -282,27 +282,21 @@ static uint64_t *load_session(struct registry *registry, const gpushare_Session 
 	return &session->record_slot;
 }
 
-/* false: out of memory. */
-static bool fill_owner(const struct registry *registry, struct entry *entry,
+/* entry->owner NULL: out of memory. */
+static void fill_owner(const struct registry *registry, struct entry *entry,
 		       const struct session *session, const record *info)
 {
 	struct process process = {
 	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
-	struct owner *owner;
 
 	if (session) {
-		entry_own(entry, session->owner);
-		return true;
+		entry->owner = &session->peer;
+		return;
 	}
 	strcpy(process.command, info->owner_command);
 	if (registry->loaded_namespace)
 		process_forget_pid(&process, registry->loaded_namespace);
-	owner = owner_new(&process);
-	if (!owner)
-		return false;
-	entry_own(entry, owner);
-	owner_release(owner);
-	return true;
+	entry_part(entry, &process, NULL);
 }
 
 /* The entry as it was saved, without its generation, to be put into the store. NULL: out of
@@ -315,7 +309,8 @@ static struct entry *fill(const struct registry *registry, const struct session 
 
 	if (!entry)
 		return NULL;
-	if (!fill_owner(registry, entry, session, &saved->buffer)) {
+	fill_owner(registry, entry, session, &saved->buffer);
+	if (!entry->owner) {
 		entry_free(entry);
 		return NULL;
 	}

@@ -66,7 +66,9 @@ static void own(struct entry *entry, struct session *session)
 	user_uncharge(entry);
 	entry->session = session;
 	entry->synced = session->round;
-	entry_own(entry, session->owner);
+	free(entry->parted);
+	entry->parted = NULL;
+	entry->owner = &session->peer;
 	entry->deadline_ns = INT64_MAX;
 	entry->info.owner_gone = false;
 	user_charge(session->user, entry);
@@ -209,6 +211,7 @@ void buffer_load_kept(struct state *state, struct entry *entry)
 void buffer_orphan(struct state *state, struct entry *entry)
 {
 	disown(state, entry);
+	entry_part(entry, entry->owner, &entry->user->nobody);
 	buffer_load_kept(state, entry);
 	changed(state, CHANGE_ORPHAN, entry, NULL);
 	buffer_lose(state, entry);

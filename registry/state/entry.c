@@ -8,26 +8,15 @@ _Static_assert(sizeof(((struct known *)0)->device_uuid) == sizeof(((record *)0)-
 		   sizeof(((struct process *)0)->command) == sizeof(((record *)0)->owner_command),
 	       "they are copied as they are");
 
-struct owner *owner_new(const struct process *process)
+void entry_part(struct entry *entry, const struct process *owner, const struct process *nobody)
 {
-	struct owner *owner = malloc(sizeof(*owner));
+	struct process *copy = malloc(sizeof(*copy));
 
-	if (owner)
-		*owner = (struct owner){.process = *process, .references = 1};
-	return owner;
-}
-
-void owner_release(struct owner *owner)
-{
-	if (owner && !--owner->references)
-		free(owner);
-}
-
-void entry_own(struct entry *entry, struct owner *owner)
-{
-	owner->references++;
-	owner_release(TREE_OF(struct owner, process, entry->owner));
-	entry->owner = &owner->process;
+	if (copy)
+		*copy = *owner;
+	free(entry->parted);
+	entry->parted = copy;
+	entry->owner = copy ? copy : nobody;
 }
 
 void entry_describe(const struct entry *entry, record *out_info)
@@ -103,7 +92,7 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 
 void entry_free(struct entry *entry)
 {
-	owner_release(TREE_OF(struct owner, process, entry->owner));
+	free(entry->parted);
 	free(entry->tags);
 	free(entry);
 }

@@ -11,12 +11,6 @@ struct fdref;
 struct session;
 struct user;
 
-/* An owner's process, which all its entries share. */
-struct owner {
-	struct process process;
-	unsigned int references;
-};
-
 /* The fields of a record, except those of the owner and those that change by themselves, such as
  * the remaining ttl. */
 struct known {
@@ -38,10 +32,11 @@ struct entry {
 	gpushare_Tag *tags;
 	/* only ever copied into an AttachReply and its record */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
-	struct fdref *fdref;	 /* its descriptor; NULL: it has none */
-	struct process *owner;	 /* entry_own() */
-	struct session *session; /* NULL: kept without an owner */
-	struct user *user;	 /* the user it is charged to: users.h; NULL: none */
+	struct fdref *fdref;	     /* its descriptor; NULL: it has none */
+	struct session *session;     /* NULL: kept without an owner */
+	const struct process *owner; /* the session's peer; without a session see entry_part() */
+	struct process *parted;	     /* a copy of a former session's peer; NULL: none */
+	struct user *user;	     /* the user it is charged to: users.h; NULL: none */
 	union {
 		struct {
 			struct entry *prev, *next; /* list of the session's entries */
@@ -58,16 +53,11 @@ struct entry {
 	char name[];		/* info.name */
 };
 
-/* The caller has the one reference. NULL: out of memory. */
-struct owner *owner_new(const struct process *process);
-/* `owner` may be NULL. */
-void owner_release(struct owner *owner);
-
 /* The entry has no owner, and is in no store. NULL: out of memory. */
 struct entry *entry_new(const record *info, const uint8_t *handle);
 void entry_free(struct entry *entry);
-/* Set the owner, and take a reference to it. */
-void entry_own(struct entry *entry, struct owner *owner);
+/* The owner's session ends: keep a copy of that process, or `nobody` if memory is out. */
+void entry_part(struct entry *entry, const struct process *owner, const struct process *nobody);
 /* Turn the entry into another buffer of the same name: move the contents of `made` here, and
  * free it. */
 void entry_become(struct entry *entry, struct entry *made);

@@ -18,10 +18,8 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 {
 	struct session *session = calloc(1, sizeof(*session));
 
-	if (!session || !(session->owner = owner_new(peer))) {
-		free(session);
+	if (!session)
 		return NULL;
-	}
 	session->id = id;
 	session->serial = ++sessions->ever;
 	session->attachments.compare = compare;
@@ -31,17 +29,11 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 	session->watch = -1;
 	HASH_ADD(hh, sessions->by_id, id, sizeof(session->id), session);
 	if (!session->hh.tbl) {
-		owner_release(session->owner);
 		free(session);
 		return NULL;
 	}
 	user_add(user, LIMIT_connections, 1);
 	return session;
-}
-
-void session_identify(struct session *session, const struct process *peer)
-{
-	session->peer = session->owner->process = *peer;
 }
 
 void session_disconnect(struct sessions *sessions, struct session *session)
@@ -85,7 +77,6 @@ void session_free(struct sessions *sessions, struct session *session)
 	if (!session->disconnected)
 		user_take(session->user, LIMIT_connections, 1);
 	identity_finish(&session->who);
-	owner_release(session->owner);
 	free(session);
 }
 

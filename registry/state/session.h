@@ -11,7 +11,6 @@
 
 struct connection;
 struct entry;
-struct owner;
 struct watcher;
 
 struct attachment {
@@ -32,8 +31,7 @@ struct session {
 	uint64_t serial; /* later connections have higher ones */
 	/* The secret by which its client may resume the session; all zero: the client can't. */
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
-	struct process peer; /* session_identify() */
-	struct owner *owner; /* a counted copy of `peer`, to which its entries refer too */
+	struct process peer; /* its entries refer to it, too */
 	struct user *user;
 	struct identity who; /* has groups only if connection.c has read them */
 	int watch;	     /* see os/process.h */
@@ -74,8 +72,6 @@ struct sessions {
 /* NULL: out of memory. */
 struct session *session_new(struct sessions *sessions, uint32_t id, const struct process *peer,
 			    struct user *user);
-/* Replace the data on the session's process. */
-void session_identify(struct session *session, const struct process *peer);
 /* Mark the session as one without a connection. It no longer counts as a connection of its user. */
 void session_disconnect(struct sessions *sessions, struct session *session);
 /* Whether nothing is shared, attached or deferred, and the session has no role in a stream-sync

@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "state/tree.h"
 
-#include <stdint.h>
-
 #include "os/hash.h"
 
-/* MurmurHash3's finalizer, which spreads every bit of the address over all others. */
-static uint64_t rank(const struct tree_node *node)
+static unsigned int rank(const struct tree_node *node)
 {
-	static uint64_t key;
-	uint64_t bits = (uintptr_t)node;
-
-	if (!key)
-		key = (uint64_t)hash_of("tree", 4) << 32 | hash_of("rank", 4) | 1;
-	bits ^= key;
-	bits = (bits ^ bits >> 33) * UINT64_C(0xff51afd7ed558ccd);
-	bits = (bits ^ bits >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
-	return bits ^ bits >> 33;
+	return hash_of(&node, sizeof(node));
 }
 
 void tree_insert(struct tree *tree, struct tree_node *node, const void *key)

@@ -53,7 +53,7 @@ struct user *user_of(struct users *users, uint32_t uid)
 		return NULL;
 	user->uid = uid;
 	user->all = users;
-	user->nobody = (struct owner){.process = {.uid = uid}, .references = 1};
+	user->nobody.uid = uid;
 	HASH_ADD(hh, users->by_uid, uid, sizeof(user->uid), user);
 	if (user->hh.tbl)
 		return user;

@@ -67,7 +67,7 @@ struct user {
 	uint32_t uid;
 	struct users *all;
 	struct account own;
-	struct owner nobody; /* owner of buffers whose owner is unknown */
+	struct process nobody; /* owner of buffers whose owner is unknown */
 	/* observe/audit.c: the time up to which the user's audit lines are used up, and how many
 	 * lines were left out */
 	int64_t lines_ns;

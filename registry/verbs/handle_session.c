@@ -16,7 +16,6 @@
 static void move_all(struct session *from, struct session *to)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
-	struct owner *owner = to->owner;
 	struct entry *entry;
 
 	memcpy(key, to->key, sizeof(key));
@@ -31,11 +30,9 @@ static void move_all(struct session *from, struct session *to)
 	from->attachments.root = NULL;
 	to->resyncing = false;
 	to->round = from->round;
-	to->owner = from->owner;
-	from->owner = owner;
-	session_identify(to, &to->peer);
 	DL_FOREACH (to->entries, entry) {
 		entry->session = to;
+		entry->owner = &to->peer;
 	}
 }
 
@@ -116,7 +113,6 @@ int handle_hello(struct call *call)
 		    GPUSHARE_VERSION, GPUSHARE_PROTOCOL, hello->client, hello->protocol);
 	process_says(&session->peer, hello->self.pid_namespace, hello->self.pid,
 		     hello->self.started);
-	session_identify(session, &session->peer);
 	/* `more` is 0 because this connection is counted already. */
 	status = check_limit(call, session->user, LIMIT_connections, 0);
 	if (status)

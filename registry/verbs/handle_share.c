@@ -151,7 +151,7 @@ static struct entry *enter(const struct call *call, const struct sharing *sharin
 		entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
 				   share->again);
 	if (entry && share->orphan) { /* its owner is unknown, and no longer exists */
-		entry_own(entry, &call->session->user->nobody);
+		entry->owner = &call->session->user->nobody;
 		buffer_orphan(call->state, entry);
 	}
 	return entry;

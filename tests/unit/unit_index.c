@@ -170,12 +170,11 @@ static void readers_see_one_moment(void **state)
 	static const record info = {.name = "x"};
 	static struct indexer indexer;
 	struct entry *entry = entry_new(&info, handle);
-	struct owner *owner = owner_new(&(struct process){.pid = 4711});
+	struct process owner = {.pid = 4711};
 	struct race race;
 	pthread_t threads[3];
 
-	entry_own(entry, owner);
-	owner_release(owner);
+	entry->owner = &owner;
 	indexer_init(&indexer);
 	race = (struct race){.page = indexer.page};
 	if (!race.page) {
