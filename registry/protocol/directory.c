@@ -162,7 +162,7 @@ static int directory_look(const char *path, int *out_fd, struct stat *out_is, ch
 
 int directory_check(const char *path, struct directory_trust *out_trust, char *why, size_t why_size)
 {
-	struct stat is;
+	struct stat is = {0};
 	int fd, status = directory_look(path, &fd, &is, why, why_size);
 
 	*out_trust = (struct directory_trust){geteuid(), false};
@@ -179,7 +179,7 @@ int directory_check(const char *path, struct directory_trust *out_trust, char *w
 
 int directory_check_place(const char *path, char *why, size_t why_size)
 {
-	struct stat is;
+	struct stat is = {0};
 	int fd, status = directory_look(path, &fd, &is, why, why_size);
 
 	if (status)

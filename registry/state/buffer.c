@@ -196,7 +196,7 @@ struct entry *buffer_next_kept(const struct state *state, const struct entry *en
 {
 	static const struct entry first = {.deadline_ns = INT64_MIN};
 
-	return TREE_OF(struct entry, kept, tree_above(&state->kept, entry ? entry : &first));
+	return TREE_FOUND(struct entry, kept, tree_above(&state->kept, entry ? entry : &first));
 }
 
 void buffer_load_kept(struct state *state, struct entry *entry)

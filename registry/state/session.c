@@ -82,12 +82,12 @@ void session_free(struct sessions *sessions, struct session *session)
 
 struct attachment *session_find_generation(const struct session *session, uint64_t generation)
 {
-	return TREE_OF(struct attachment, node, tree_find(&session->attachments, &generation));
+	return TREE_FOUND(struct attachment, node, tree_find(&session->attachments, &generation));
 }
 
 struct attachment *session_next(const struct session *session, uint64_t generation)
 {
-	return TREE_OF(struct attachment, node, tree_above(&session->attachments, &generation));
+	return TREE_FOUND(struct attachment, node, tree_above(&session->attachments, &generation));
 }
 
 struct attachment *session_find_attachment(const struct session *session, const char *name,

@@ -5,17 +5,18 @@
 
 #include "state/users.h"
 
-#define ENTRY(node) TREE_OF(struct entry, place, node)
-#define NUMBERED(node) TREE_OF(struct entry, by_generation, node)
+#define NAMED(found) TREE_FOUND(struct entry, place, found)
+#define NUMBERED(found) TREE_FOUND(struct entry, by_generation, found)
 
 static int compare_name(const void *key, const struct tree_node *node)
 {
-	return strcmp(key, ENTRY(node)->name);
+	return strcmp(key, TREE_OF(struct entry, place, node)->name);
 }
 
 static int compare_generation(const void *key, const struct tree_node *node)
 {
-	uint64_t a = *(const uint64_t *)key, b = NUMBERED(node)->info.generation;
+	const struct entry *entry = TREE_OF(struct entry, by_generation, node);
+	uint64_t a = *(const uint64_t *)key, b = entry->info.generation;
 
 	return (a > b) - (a < b);
 }
@@ -58,7 +59,7 @@ void store_remove(struct store *store, struct entry *entry)
 
 struct entry *store_find(const struct store *store, const char *name)
 {
-	return ENTRY(tree_find(&store->names, name));
+	return NAMED(tree_find(&store->names, name));
 }
 
 struct entry *store_find_generation(const struct store *store, uint64_t generation)

@@ -8,7 +8,6 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct tree_node {
 	struct tree_node *child[2]; /* below, above */
@@ -20,11 +19,13 @@ struct tree {
 	int (*compare)(const void *key, const struct tree_node *node);
 };
 
-/* The struct that contains the node. NULL: NULL. */
-#define TREE_OF(type, member, node) ((type *)tree_outer((node), offsetof(type, member)))
-static inline void *tree_outer(const void *member, size_t offset)
+/* The struct that contains the node. */
+#define TREE_OF(type, member, node) ((type *)((char *)(node)-offsetof(type, member)))
+/* The same for what was looked up. NULL: NULL. */
+#define TREE_FOUND(type, member, found) ((type *)tree_outer((found), offsetof(type, member)))
+static inline void *tree_outer(struct tree_node *found, size_t offset)
 {
-	return member ? (char *)(uintptr_t)member - offset : NULL;
+	return found ? (char *)found - offset : NULL;
 }
 
 /* The tree must have no node with that key. */

@@ -8,9 +8,7 @@
 /* The first buffer with a name above that one; NULL past the end. */
 static inline struct entry *judge_after(const struct registry *registry, const char *name)
 {
-	struct tree_node *node = tree_above(&registry->state.store.names, name);
-
-	return node ? TREE_OF(struct entry, place, node) : NULL;
+	return TREE_FOUND(struct entry, place, tree_above(&registry->state.store.names, name));
 }
 
 /* Count an entry's attachments in the sessions' own lists. */
