@@ -79,26 +79,28 @@ static void release(struct registry *registry, struct entry *entry)
 	entry->fdref = NULL;
 }
 
-/* Begin a notice. NULL: none is to be sent. */
+/* Begin a notice, with what anybody may know of `entry` (NULL: of no buffer). NULL: none is to be
+ * sent. */
 static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 		     const struct entry *entry, int32_t pid)
 {
+	notice *notice;
+
 	/* No notices while the registry leaves: connections end, but their processes live on. */
 	if (!kind || registry->leaving || registry->loading ||
 	    (entry && entry_is_staged(entry->info.flags)))
 		return NULL;
-	return events_begin(&registry->events, kind, pid, registry->state.unix_ns);
+	notice = events_begin(&registry->events, kind, pid, registry->state.unix_ns);
+	if (notice && entry)
+		registry_describe(registry, NULL, entry, &notice->buffer);
+	return notice;
 }
 
 static void notify(struct registry *registry, enum gpushare_notice_kind kind,
 		   const struct entry *entry, int32_t pid)
 {
-	notice *notice = begin(registry, kind, entry, pid);
-
-	if (!notice)
-		return;
-	registry_describe(registry, NULL, entry, &notice->buffer);
-	events_send(&registry->events);
+	if (begin(registry, kind, entry, pid))
+		events_send(&registry->events);
 }
 
 static void depart(struct registry *registry, const struct change *change)
@@ -238,7 +240,6 @@ static void notify_rate(struct registry *registry, struct order *order, int64_t 
 	if (!entry ||
 	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner->pid)))
 		return;
-	registry_describe(registry, NULL, entry, &notice->buffer);
 	notice->published = published;
 	notice->rate = a_second(more, elapsed_ns);
 	events_send(&registry->events);

@@ -184,12 +184,6 @@ static bool take_slot(struct indexer *indexer, uint32_t *out_slot)
 	return true;
 }
 
-static void leave_slot(struct indexer *indexer, uint32_t slot)
-{
-	indexer->next[slot] = indexer->left;
-	indexer->left = slot + 1;
-}
-
 void indexer_put(struct indexer *indexer, struct entry *entry)
 {
 	struct index_page *page = indexer->page;
@@ -244,6 +238,7 @@ void indexer_remove(struct indexer *indexer, struct entry *entry)
 	slot = slot_of(indexer, entry);
 	write_slot(indexer->page, slot, &none);
 	atomic_store_explicit(mark_of(indexer->page, entry->indexed - 1), 0, memory_order_release);
-	leave_slot(indexer, slot);
+	indexer->next[slot] = indexer->left;
+	indexer->left = slot + 1;
 	entry->indexed = 0;
 }

@@ -49,8 +49,7 @@ const struct tombstone *tombstone_find(const struct state *state, const char *na
 
 void state_emit(struct state *state, const struct change *change)
 {
-	if (state->observe)
-		state->observe(state->context, change);
+	state->observe(state->context, change);
 }
 
 void state_leave(struct state *state, struct session *session)

@@ -94,7 +94,6 @@ struct state {
 	/* The registry knows all generations above this one: if it doesn't have one, it removed
 	 * it. */
 	uint64_t since;
-	/* NULL: there is no observer */
 	void (*observe)(void *context, const struct change *change);
 	void *context;
 };
