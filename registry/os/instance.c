@@ -173,15 +173,13 @@ static int take_place(struct instance *place, bool replace)
 	struct running running = {.fd = -1, .why = "nobody listens at " GPUSHARE_FDS_SOCKET};
 	int status;
 
-	for (;;) {
+	do {
+		if (place->lock >= 0) /* somebody removed it while we waited */
+			close(place->lock);
 		status = open_lock(place);
 		if (!status)
 			status = take_lock(place, &running, replace);
-		if (status || lock_has_name(place))
-			break;
-		close(place->lock); /* somebody removed it while we waited */
-		place->lock = -1;
-	}
+	} while (!status && !lock_has_name(place));
 	hang_up(&running);
 	return status;
 }

@@ -16,39 +16,35 @@
 #define FLAG_EXITING 4 /* the kernel's PF_EXITING: the process may have closed its descriptors */
 
 struct stat_line {
+	char command[GPUSHARE_COMMAND_MAX + 1];
 	char state;
 	unsigned int flags;
 	long threads;
 	uint64_t started, stack;
 };
 
-/* A file of /proc/PID as a string; "" if it can't be read. */
-static void read_proc(int32_t pid, const char *file, char *to, size_t room)
-{
-	char path[64];
-	ssize_t length = -1;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/%s", pid, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		length = read(fd, to, room - 1);
-		close(fd);
-	}
-	to[length < 0 ? 0 : length] = '\0';
-}
-
-/* Fields 3, 9, 20, 22 and 28 of proc_pid_stat(5). The command, field 2, may contain blanks and
+/* Fields 2, 3, 9, 20, 22 and 28 of proc_pid_stat(5). The command, field 2, may contain blanks and
  * parentheses. */
 static bool read_stat(int32_t pid, struct stat_line *out)
 {
-	char text[1024];
-	const char *after;
+	char path[64], text[1024];
+	const char *begin, *end;
+	ssize_t length = -1;
+	int fd;
 
-	read_proc(pid, "stat", text, sizeof(text));
-	after = strrchr(text, ')');
-	return after &&
-	       sscanf(after + 1,
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[length < 0 ? 0 : length] = '\0';
+	begin = strchr(text, '(');
+	end = strrchr(text, ')');
+	if (!begin || !end)
+		return false;
+	snprintf(out->command, sizeof(out->command), "%.*s", (int)(end - begin - 1), begin + 1);
+	return sscanf(end + 1,
 		      " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
 		      "%ld %*s %" SCNu64 " %*s %*s %*s %*s %*s %" SCNu64,
 		      &out->state, &out->flags, &out->threads, &out->started, &out->stack) == 5;
@@ -59,13 +55,10 @@ void process_read(int32_t pid, uint32_t uid, struct process *out_process)
 	struct process process = {.pid = pid, .uid = uid};
 	struct stat_line stat;
 
-	if (pid > 0) {
-		if (read_stat(pid, &stat)) {
-			process.started = stat.started;
-			process.stack = stat.stack;
-		}
-		read_proc(pid, "comm", process.command, sizeof(process.command));
-		process.command[strcspn(process.command, "\n")] = '\0';
+	if (pid > 0 && read_stat(pid, &stat)) {
+		process.started = stat.started;
+		process.stack = stat.stack;
+		strcpy(process.command, stat.command);
 		/* Protobuf strings must be UTF-8, and terminals show it. */
 		for (char *c = process.command; *c; c++) {
 			if (*c < ' ' || *c > '~')
