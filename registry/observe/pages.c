@@ -171,17 +171,15 @@ static _Atomic uint64_t *mark_of(struct index_page *page, unsigned int place)
 	return &page->marks[place / INDEX_WAYS][place % INDEX_WAYS];
 }
 
-/* false: no slot is free. */
-static bool take_slot(struct indexer *indexer, uint32_t *out_slot)
+/* There are as many slots as marks, so one is free while a mark is. */
+static uint32_t take_slot(struct indexer *indexer)
 {
-	bool again = indexer->left;
+	uint32_t slot = indexer->left - 1;
 
-	if (!again && indexer->used == INDEX_SLOTS)
-		return false;
-	*out_slot = again ? indexer->left - 1 : indexer->used++;
-	if (again)
-		indexer->left = indexer->next[*out_slot];
-	return true;
+	if (!indexer->left)
+		return indexer->used++;
+	indexer->left = indexer->next[slot];
+	return slot;
 }
 
 void indexer_put(struct indexer *indexer, struct entry *entry)
@@ -201,8 +199,7 @@ void indexer_put(struct indexer *indexer, struct entry *entry)
 
 		if (atomic_load(mark_of(page, place)))
 			continue;
-		if (!take_slot(indexer, &slot))
-			return;
+		slot = take_slot(indexer);
 		describe(entry, &what);
 		write_slot(page, slot, &what);
 		atomic_store_explicit(mark_of(page, place), index_mark(hash, slot),
