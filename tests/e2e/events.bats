@@ -11,7 +11,7 @@ maker() {
 }
 
 held_maker() {
-	maker hold evmake=e,step evrecord=e,held touch="$WORK/up" await="$WORK/go" letgo \
+	maker hold evmake=e,step evrecord=e,h touch="$WORK/up" await="$WORK/go" letgo \
 		evhost=e,20000 touch="$WORK/done" await="$WORK/end" evclose=e
 }
 
@@ -40,7 +40,7 @@ evclose e: OK"
 # The stream of the middle process waits for the first event, and the event that it records then waits for that stream.
 @test "three processes in a row, by their streams alone" {
 	held_maker
-	begin middle "$BIN/api_app" open hold letgo evopen=e,step evmake=f,next evwait=e,held evrecord=f,held \
+	begin middle "$BIN/api_app" open hold letgo evopen=e,step evmake=f,next evwait=e,h evrecord=f,h \
 		evquery=f touch="$WORK/row" await="$WORK/end"
 	middle=$PID
 	start last "$BIN/api_app" open evopen=f,next evquery=f touch="$WORK/go" evhost=f,20000 evclose=f
@@ -109,7 +109,7 @@ gone() {
 }
 
 @test "closed while others have it: the name is free, and what they wait for comes" {
-	maker hold evmake=e,step evrecord=e,held touch="$WORK/up" await="$WORK/open" evclose=e evmake=f,step \
+	maker hold evmake=e,step evrecord=e,h touch="$WORK/up" await="$WORK/open" evclose=e evmake=f,step \
 		touch="$WORK/closed" await="$WORK/go" letgo await="$WORK/end"
 	start waiter "$BIN/api_app" open evopen=e,step touch="$WORK/open" await="$WORK/closed" evquery=e \
 		evopen=f,step evquery=f evsame=e,f touch="$WORK/go" evhost=e,20000 evclose=e

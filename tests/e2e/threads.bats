@@ -47,6 +47,17 @@ cancelled"
 	[ "$slowest" -lt $((2 * GPUSHARE_TIMEOUT_MS)) ]
 }
 
+@test "threads that join, leave and publish one buffer at the same time" {
+	start_registry
+	run -0 timeout 60 "$BIN/api_threads" order 200 </dev/null
+	equal "$output" $'open\n0 failed'
+	needs_sim
+	# A page is registered once, whatever the threads find; if that fails, the next thread tries again.
+	GPUSHARE_SIM_LOG=$WORK/log GPUSHARE_SIM_FAIL=cuMemHostRegister:1:1 run -0 timeout 60 "$BIN/api_threads" order 200 </dev/null
+	equal "$output" $'open\n1 failed'
+	equal "$(grep -c 'cuMemHostRegister_v2 0' "$WORK/log")" 200
+}
+
 # timely CALL...: the time that each call takes at most while the registry is stopped, each in its own program
 timely() {
 	local call pids=()

@@ -1,51 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_EVENT_H
 #define GPUSHARE_TESTS_API_EVENT_H
-/* Verbs of api_app for named events, and for a stream that waits from hold until letgo. */
-#include "api_raw.h"
+/* Verbs of api_app for named events. S is a stream (api_stream.h). */
+#include "api_stream.h"
 
 static struct gpushare_event **event_of(const char *slot)
 {
 	static struct gpushare_event *events[128];
 
 	return &events[(unsigned char)slot[0] & 127];
-}
-
-static cu_stream held_stream; /* in the primary context of device 0, as in do_raw() */
-static volatile uint32_t *held_word;
-
-/* hold: create a stream that waits; letgo: let it continue */
-static void do_hold(char **argument, int count)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW), *word = NULL;
-	cu_device device;
-	cu_context context;
-
-#define CALL(name) cu_##name##_call *name = library ? dlsym(library, #name) : NULL
-	CALL(cuInit);
-	CALL(cuDeviceGet);
-	CALL(cuDevicePrimaryCtxRetain);
-	CALL(cuCtxSetCurrent);
-	CALL(cuMemHostAlloc);
-	CALL(cuStreamCreate);
-	CALL(cuStreamWaitValue32_v2);
-#undef CALL
-	if (!cuInit || !cuDeviceGet || !cuDevicePrimaryCtxRetain || !cuCtxSetCurrent ||
-	    !cuMemHostAlloc || !cuStreamCreate || !cuStreamWaitValue32_v2)
-		script_stop("no driver, or one without cuStreamWaitValue32_v2");
-	if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) ||
-	    cuCtxSetCurrent(context) || cuMemHostAlloc(&word, 4096, CU_HOST_ALLOC_PORTABLE) ||
-	    cuStreamCreate(&held_stream, CU_STREAM_NONBLOCKING))
-		script_stop("hold: a driver call failed");
-	held_word = word;
-	*held_word = 0;
-	if (cuStreamWaitValue32_v2(held_stream, (uintptr_t)word, 1, CU_WAIT_GEQ))
-		script_stop("hold: the stream can't be made to wait");
-}
-
-static void do_letgo(char **argument, int count)
-{
-	*held_word = 1;
 }
 
 /* evmake=SLOT,NAME[,FLAGS[,MODE[,GROUP]]]: the mode in octal digits */
@@ -73,18 +36,19 @@ static void do_evopen(char **argument, int count)
 	    gpushare_event_open(session, argument[1], &options, event_of(argument[0])));
 }
 
-/* evrecord=SLOT[,held]: on the default stream, or on the stream that hold created */
+/* evrecord=SLOT[,S]: without S on the default stream */
 static void do_evrecord(char **argument, int count)
 {
 	say("evrecord", argument[0],
-	    gpushare_event_record(*event_of(argument[0]), count > 1 ? held_stream : NULL));
+	    gpushare_event_record(*event_of(argument[0]),
+				  count > 1 ? stream_of(argument[1]) : NULL));
 }
 
-/* evwait=SLOT[,held] */
+/* evwait=SLOT[,S] */
 static void do_evwait(char **argument, int count)
 {
 	say("evwait", argument[0],
-	    gpushare_event_wait(*event_of(argument[0]), count > 1 ? held_stream : NULL));
+	    gpushare_event_wait(*event_of(argument[0]), count > 1 ? stream_of(argument[1]) : NULL));
 }
 
 static void do_evquery(char **argument, int count)
@@ -113,17 +77,9 @@ static void do_evsame(char **argument, int count)
 }
 
 static const struct script_verb event_verbs[] = {
-    {"hold", 0, 0, do_hold},
-    {"letgo", 0, 0, do_letgo},
-    {"evmake", 2, 5, do_evmake},
-    {"evopen", 2, 3, do_evopen},
-    {"evrecord", 1, 2, do_evrecord},
-    {"evwait", 1, 2, do_evwait},
-    {"evquery", 1, 1, do_evquery},
-    {"evhost", 2, 2, do_evhost},
-    {"evclose", 1, 1, do_evclose},
-    {"evsame", 2, 2, do_evsame},
-    {NULL, 0, 0, NULL},
+    {"evmake", 2, 5, do_evmake},   {"evopen", 2, 3, do_evopen},	  {"evrecord", 1, 2, do_evrecord},
+    {"evwait", 1, 2, do_evwait},   {"evquery", 1, 1, do_evquery}, {"evhost", 2, 2, do_evhost},
+    {"evclose", 1, 1, do_evclose}, {"evsame", 2, 2, do_evsame},	  {NULL, 0, 0, NULL},
 };
 
 #endif

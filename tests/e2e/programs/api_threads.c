@@ -3,7 +3,9 @@
  * Threads of one session. `api_threads together COUNT`: COUNT threads each ask the registry once,
  * at the same time; prints how many milliseconds the slowest took. `api_threads cancel` cancels a
  * thread that waits for the registry. `api_threads watch` cancels a thread that waits for a notice
- * without a time limit.
+ * without a time limit. `api_threads order TURNS`: two threads join and leave at the same time, and
+ * TURNS buffers are published for the first time by three threads at once; prints how many calls
+ * failed.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -149,15 +151,103 @@ static void cancel_watching(void)
 	printf("cancelled\n");
 }
 
+#define PUBLISHERS 3
+
+static pthread_barrier_t together;
+static struct gpushare_buffer *buffers[THREADS_MAX * 16];
+static int turns;
+static _Atomic int failed;
+
+static void *join_each(void *unused)
+{
+	for (int i = 0; i < turns; i++) {
+		pthread_barrier_wait(&together);
+		if (gpushare_join(buffers[0], NULL))
+			must(strstr(gpushare_explain(), "left by another thread") != NULL, "join");
+		pthread_barrier_wait(&together);
+	}
+	return NULL;
+}
+
+/* Whichever came last, a process that is a consumer is waited for, and one that left is not. */
+static void *leave_each(void *unused)
+{
+	struct gpushare_buffer *buffer = buffers[0];
+	uint64_t number;
+
+	for (int i = 0; i < turns; i++) {
+		int consumes, status;
+
+		must(!gpushare_join(buffer, NULL), "join");
+		pthread_barrier_wait(&together);
+		must(!gpushare_leave(buffer), "leave");
+		pthread_barrier_wait(&together);
+		must(!gpushare_publish_host(buffer, &number), "publish");
+		consumes = !gpushare_release_host(buffer, 0);
+		status = gpushare_reclaim_host(buffer, number, 0);
+		must(status == (consumes ? GPUSHARE_E_TIMED_OUT : GPUSHARE_OK), "reclaim");
+		must(!gpushare_leave(buffer), "leave");
+		must(!gpushare_reclaim_host(buffer, number, 0), "nobody consumes it");
+	}
+	return NULL;
+}
+
+static void *publish_each(void *unused)
+{
+	for (int i = 0; i < turns; i++) {
+		pthread_barrier_wait(&together);
+		if (gpushare_publish(buffers[i], NULL, NULL))
+			failed++;
+	}
+	return NULL;
+}
+
+static void run_at_once(unsigned int count, void *(*const runs[])(void *))
+{
+	pthread_t threads[PUBLISHERS];
+
+	pthread_barrier_init(&together, NULL, count);
+	for (unsigned int i = 0; i < count; i++)
+		must(!pthread_create(&threads[i], NULL, runs[i], NULL), "pthread_create");
+	for (unsigned int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void order_at_once(void)
+{
+	void *(*const consumers[])(void *) = {join_each, leave_each};
+	void *(*const publishers[])(void *) = {publish_each, publish_each, publish_each};
+
+	must(turns > 0 && turns <= THREADS_MAX * 16, "turns");
+	for (int i = 0; i < turns; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%d", i);
+		must(!gpushare_alloc(session, name, -1, 4096, &buffers[i]), "alloc");
+	}
+	run_at_once(2, consumers);
+	must(!gpushare_free(buffers[0]) && !gpushare_alloc(session, "n0", -1, 4096, buffers),
+	     "alloc");
+	run_at_once(PUBLISHERS, publishers);
+	for (int i = 1; i < turns; i++)
+		must(!gpushare_acquire_host(buffers[i], PUBLISHERS, 5000, NULL), "acquire");
+	must(!gpushare_acquire_host(buffers[0], (uint64_t)(PUBLISHERS - failed), 5000, NULL),
+	     "acquire");
+	printf("%d failed\n", failed);
+}
+
 int main(int count, char **argument)
 {
 	must(count > 1, "what is to be done");
+	turns = count > 2 ? atoi(argument[2]) : 0;
 	must(!gpushare_open(NULL, &session), "gpushare_open");
 	printf("open\n");
 	fflush(stdout);
 	getchar(); /* for together and cancel, the test stops the registry before this returns */
 	if (!strcmp(argument[1], "together"))
 		ask_together(count > 2 ? (unsigned int)atoi(argument[2]) : 8);
+	else if (!strcmp(argument[1], "order"))
+		order_at_once();
 	else if (!strcmp(argument[1], "watch"))
 		cancel_watching();
 	else

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TESTS_API_TURNS_H
 #define GPUSHARE_TESTS_API_TURNS_H
-/* Verbs of api_app that repeat calls, and context=. */
+/* Verbs of api_app that repeat calls. */
 #include "api_keep.h"
 #include "script_tally.h"
 #include "status.h"
-
-/* context: make device 0's primary context current; mark needs one to ask for the free memory */
-static void do_context(char **argument, int count)
-{
-	raw_enter(0);
-}
 
 /* Return whether the call succeeded. The tally reports the first failure. */
 static bool went_well(struct tally *tally, uint64_t turn, const char *call, int status)
@@ -61,7 +55,6 @@ static void do_remake(char **argument, int count)
 }
 
 static const struct script_verb turn_verbs[] = {
-    {"context", 0, 0, do_context},
     {"cycle", 3, 3, do_cycle},
     {"remake", 4, 4, do_remake},
     {NULL, 0, 0, NULL},
