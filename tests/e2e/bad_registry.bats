@@ -9,6 +9,14 @@ setup_more() {
 	LIMIT_MS=$((GPUSHARE_TIMEOUT_MS + 300 + SLACK_MS)) # less than waiting twice
 }
 
+# The fake registries that were started by clients.
+teardown_more() {
+	local pid
+	for pid in $(grep -lsaP "tool_fake_registry\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3); do
+		kill -KILL "$pid" 2>/dev/null || true
+	done
+}
+
 fake() {
 	start fake "$BIN/tool_fake_registry" "$GPUSHARE_DIR" "$1"
 	await_file "$GPUSHARE_DIR/ready"
@@ -68,6 +76,44 @@ misbehaves() {
 	misbehaves dies E_NO_REGISTRY
 }
 
+@test "closes each connection: it is not asked for ever" {
+	misbehaves closes E_NO_REGISTRY
+}
+
+# dying COUNT: the first COUNT registries that a client starts die at their first request; then comes one that works
+dying() {
+	cat >"$WORK/dying" <<-SCRIPT
+		#!/bin/sh
+		echo >>"$WORK/starts"
+		[ "\$(wc -l <"$WORK/starts")" -le $1 ] || exec "$BUILD/gpushare-registry" "\$@"
+		rm -f "$GPUSHARE_DIR"/*
+		exec "$BIN/tool_fake_registry" "$GPUSHARE_DIR" dies
+	SCRIPT
+	chmod +x "$WORK/dying"
+	export GPUSHARE_REGISTRY=$WORK/dying GPUSHARE_TIMEOUT_MS=15000
+}
+
+@test "registries that die one after the other under a call: the one after them answers it" {
+	[ -z "${EMULATOR:-}" ] || skip "an emulator refuses autostart's clone()"
+	dying 10
+	equal "$(api within=15000 open alloc=a,w,64Ki list)" "open: OK
+alloc w: OK
+w 65536"
+	equal "$(wc -l <"$WORK/starts")" 11
+}
+
+@test "a call that ends each registry is given up, with pauses between them" {
+	[ -z "${EMULATOR:-}" ] || skip "an emulator refuses autostart's clone()"
+	dying 1000
+	equal "$(api within=15000 open)" "open: E_NO_REGISTRY"
+	[ "$(wc -l <"$WORK/starts")" -le 22 ]
+	[ "$(wc -l <"$WORK/starts")" -ge 15 ]
+	rm "$WORK/starts"
+	GPUSHARE_TIMEOUT_MS=300 run -0 --separate-stderr api within=$((900 + SLACK_MS)) open
+	has "$output" "open: E_"
+	[ "$(lines "$output")" = 1 ]
+}
+
 @test "dies in the middle of a call of a preloaded program" {
 	export GPUSHARE_AUTOSTART=0
 	expected=$("$BIN/rt_app_static" init alloc=a,1Mi fill=a,3 byte=a,1 free=a)
@@ -116,6 +162,58 @@ misbehaves() {
 		"$BIN/rt_app_static" init within=$LIMIT_MS alloc=a,1Mi free=a
 	equal "$output" "$plain"
 	[ "$(lines "$stderr")" -le 1 ]
+}
+
+# witness: a program that tells in $WORK/said how it was started as a registry
+witness() {
+	mkdir "$WORK/good" "$WORK/unreadable"
+	cat >"$WORK/good/gpushare-registry" <<-SCRIPT
+		#!/bin/sh
+		{ echo "\$*"; pwd; env; for fd in /proc/\$\$/fd/*; do echo "fd \${fd##*/}"; done
+		while read -r line; do case \$line in SigBlk:*|SigIgn:*) echo "\$line" ;; esac; done
+		} </proc/\$\$/status >"$WORK/said.new"
+		mv "$WORK/said.new" "$WORK/said"
+	SCRIPT
+	chmod +x "$WORK/good/gpushare-registry"
+	touch "$WORK/unreadable/gpushare-registry" # not executable
+	mkdir "$WORK/alone" # a library without a registry beside it
+	cp "$BUILD/libgpushare.so.0" "$WORK/alone/"
+}
+
+@test "a registry is found on the PATH, and started with nothing of the program's" {
+	[ -z "${EMULATOR:-}" ] || skip "an emulator refuses autostart's clone()"
+	witness
+	long=$(printf 'x%.0s' {1..4096})
+	run -0 --separate-stderr env PATH=":$long::$WORK/none:$WORK/unreadable:$WORK/good:$PATH" GPUSHARE_REGISTRY= LD_AUDIT= \
+		LD_LIBRARY_PATH="$WORK/alone:$LD_LIBRARY_PATH" "$BIN/api_app" open 200</dev/null
+	equal "$output" "open: E_NO_REGISTRY"
+	await_file "$WORK/said"
+	equal "$(head -n 2 "$WORK/said")" "--dir $GPUSHARE_DIR --idle-exit 60 --orphan
+/"
+	grep -qx 'GPUSHARE_REGISTRY=' "$WORK/said"
+	grep -qx 'SigBlk:.0*' "$WORK/said"
+	grep -qx 'SigIgn:.0*' "$WORK/said"
+	run -1 grep -E '^(LD_PRELOAD=|LD_AUDIT=|fd 200)' "$WORK/said"
+}
+
+@test "a registry that can't be started: what it is and why, at once" {
+	[ -z "${EMULATOR:-}" ] || skip "an emulator refuses autostart's clone()"
+	witness
+	mkdir "$WORK/bad"
+	printf '\177ELF, but no more of it' >"$WORK/bad/gpushare-registry"
+	chmod +x "$WORK/bad/gpushare-registry"
+	while read -r path registry words; do
+		run -0 --separate-stderr env PATH="${path/%-/}" ${registry:+GPUSHARE_REGISTRY="${registry/%-/}"} \
+			LD_LIBRARY_PATH="$WORK/alone:$LD_LIBRARY_PATH" "$BIN/api_app" within=$LIMIT_MS open
+		equal "$output" "open: E_NO_REGISTRY"
+		has "$stderr" "$words"
+	done <<-TABLE
+		- - gpushare-registry was not found
+		$WORK/good $WORK/none not in \$GPUSHARE_REGISTRY
+		$WORK/bad - /bad/gpushare-registry can't be started: Exec format error
+		$WORK/good $WORK/bad /bad can't be started: Permission denied
+	TABLE
+	[ ! -e "$WORK/said" ]
 }
 
 @test "killed between two calls: the next one starts another" {

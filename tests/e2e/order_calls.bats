@@ -80,6 +80,20 @@ reclaim b: OK" hold=h stream=f stream=r join=b publish=b publish=b acquire=b,1,h
 		release=b,1,f reclaim=b,1,30 reclaim=b,2,r publish=b,r sequence=b letgo=h,soon release=b,2 sync=r sequence=b \
 		reclaim=b,2,0 publish=b publish=b release=b,4 release=b,1,f sync=f reclaim=b,4,0 release=b,5,f sync=f reclaim=b,5,0
 	has "$stderr" "1 of 'x' was not released by all who consume it within 30 ms"
+	says "join b: 1
+publish b: 1
+publish b: 2
+release b: OK
+release b: OK
+reclaim b: OK" stream=f join=b publish=b publish=b release=b,2 release=b,1,f sync=f reclaim=b,2,0
+	# The CPU's release comes after a stream's that was given before.
+	says "join b: 1
+publish b: 1
+publish b: 2
+release b: OK
+reclaim b: E_TIMED_OUT
+release b: OK
+reclaim b: OK" hold=h join=b publish=b publish=b release=b,1,h aside=release,b,2 reclaim=b,1,60 letgo=h rejoin reclaim=b,2,0
 }
 
 @test "a stream's own context is used, whichever is current, and none needs to be" {

@@ -188,33 +188,72 @@ free a: 0"
 	wait "$OWNER"
 }
 
-# late_api NTH WORDS...: run api_app; the answer to its NTH name comes too late
+# late_api SITE NTH WORDS...: run api_app; the answer to its NTH question of that kind (of rehearse) comes too late
 late_api() {
-	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$BIN/lib_fault.so")
-	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open make=x,x,1Mi,vmm </dev/null
-	site=$(grep -m 1 '^fds\.1@' "$WORK/sites.api")
-	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$1=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
-		"$BIN/api_app" open "${@:2}" >"$WORK/out" 2>"$WORK/err" </dev/null
+	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$BIN/lib_fault.so") site
+	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open make=x,x,1Mi,vmm attach=b,theirs detach=b </dev/null \
+		>/dev/null 2>&1
+	site=$(grep -m 1 "^$1@" "$WORK/sites.api")
+	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$2=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
+		"$BIN/api_app" open "${@:3}" >"$WORK/out" 2>"$WORK/err" </dev/null
 	[ -e "$WORK/hit" ]
+	rm "$WORK/hit"
 }
 
 @test "what the API gave up on is not kept, and can't be adopted" {
 	for flags in vmm keep; do
-		late_api 1 "make=a,w,1Mi,$flags" list "make=b,w,1Mi,keep+adopt" what=w
+		late_api 'fds\.1' 1 "make=a,w,1Mi,$flags" list "make=b,w,1Mi,keep+adopt" what=w
 		equal "$(<"$WORK/out")" "open: OK
 make w: E_TIMED_OUT
 make w: OK
 what w: flags 1 ttl 0 owner alive"
 		gpushare rm w
-		rm "$WORK/hit"
 	done
 }
 
 @test "what the API was refused too late takes nothing from what is kept of that name" {
-	late_api 2 make=a,w,1Mi,keep make=b,w,1Mi,keep free=a what=w
+	late_api 'fds\.1' 2 make=a,w,1Mi,keep make=b,w,1Mi,keep free=a what=w
 	equal "$(<"$WORK/out")" "open: OK
 make w: OK
 make w: E_TIMED_OUT
 free a: OK
 what w: flags 1 ttl 0 owner gone"
+}
+
+@test "what the API gave up to adopt is kept as it was" {
+	api open make=a,w,1Mi,keep fill=a,7
+	generation=$(shown w generation)
+	late_api 'fds\.1' 1 make=a,w,1Mi,keep+adopt what=w
+	equal "$(<"$WORK/out")" "open: OK
+make w: E_TIMED_OUT
+what w: flags 1 ttl 0 owner gone"
+	equal "$(shown w generation)" "$generation"
+	has "$(api open make=a,w,1Mi,keep+adopt byte=a,5)" "byte a: 42"
+}
+
+@test "an attach that the API gave up on counts nothing, nor one whose name came later; a detach counts once" {
+	up owner "$BIN/api_app" open alloc=a,theirs,1Mi
+	late_api 'ask\.4' 1 attach=b,theirs stat=theirs attach=b,theirs attach=c,theirs stat=theirs detach=b detach=c stat=theirs
+	equal "$(sed 's/ mine.*//' "$WORK/out")" "open: OK
+attach theirs: E_TIMED_OUT
+stat theirs: OK
+size 1048576 offset 0 base 2097152 attachers 0
+attach theirs: OK
+attach theirs: OK
+stat theirs: OK
+size 1048576 offset 0 base 2097152 attachers 2
+detach b: OK
+detach c: OK
+stat theirs: OK
+size 1048576 offset 0 base 2097152 attachers 0"
+	start reader "$BIN/api_app" open attach=b,later,200 touch="$WORK/over" await="$WORK/shared" stat=later
+	await_file "$WORK/over"
+	owner=$PID
+	begin other "$BIN/api_app" open alloc=a,later,1Mi touch="$WORK/shared" await="$WORK/end"
+	finish "$owner"
+	has "$(<"$WORK/reader.out")" "attach later: E_TIMED_OUT"
+	has "$(<"$WORK/reader.out")" "attachers 0"
+	late_api 'ask\.5' 1 attach=b,theirs attach=c,theirs detach=b stat=theirs detach=c stat=theirs
+	equal "$(grep -o 'attachers .*mine\|TIMED_OUT' "$WORK/out" | cut -d ' ' -f 1,2)" "attachers 1
+attachers 0"
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The client's end of a connection whose other end is the test: invalid, partial, late and
- * missing answers. */
+/* The client's end of a connection whose other end is the test: requests and answers that come in
+ * pieces, late, or not. */
 #include "unit.h"
 
-#include <sys/time.h>
-
-#include "lone.h"
+#include "base/fork_check.h"
 #include "base/monotonic.h"
+#include "client/client_internal.h"
 
 #define HEADER (SP_HEADER_SIZE + SP_ID_SIZE)
+#define SHORTLY_MS 30
 #define FIRST_ID 0x80000001u
 
+static struct client client;
 static int other = -1; /* the registry's end */
 
 static void connected(void)
@@ -19,15 +20,21 @@ static void connected(void)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	other = pair[1];
-	assert_true(client_socket_of(pair[0], &lone_client.socket));
-	lone_client.next_id = 0;
-	lone_client.greeted = lone_client.ready = true;
+	assert_true(client_socket_of(pair[0], &client.socket));
+	client.next_id = 0;
+	client.greeted = client.ready = true;
 }
 
 static int set_up(void **state)
 {
-	if (lone_set_up(state))
-		return -1;
+	static uint8_t out[GPUSHARE_MESSAGE_MAX], in[GPUSHARE_MESSAGE_MAX];
+
+	client = (struct client){.directory = "/nowhere",
+				 .timeout_ms = SHORTLY_MS,
+				 .process = fork_check_number(),
+				 .socket.fd = -1,
+				 .out = out,
+				 .in = in};
 	connected();
 	return 0;
 }
@@ -35,7 +42,14 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	close(other);
-	return lone_tear_down(state);
+	client_disconnect(&client);
+	return 0;
+}
+
+static void assert_why(const char *words)
+{
+	if (!strstr(client.why, words))
+		fail_msg("\"%s\" does not hold \"%s\"", client.why, words);
 }
 
 static int64_t shortly(void)
@@ -47,7 +61,7 @@ static int ask(void)
 {
 	static const request list = {.which_verb = gpushare_Request_list_tag};
 
-	return client_exchange(&lone_client, &list, shortly());
+	return client_exchange(&client, &list, shortly());
 }
 
 /* Encode an answer with that id into `bytes`. Return its size. */
@@ -81,26 +95,6 @@ static void sent_rest(reply *answer, uint32_t id, size_t from)
 	assert_int_equal(send(other, bytes + from, all - from, MSG_NOSIGNAL), all - from);
 }
 
-static void answered(void **state)
-{
-	reply answer = {.status = GPUSHARE_OK, .which_body = gpushare_Reply_deferred_tag};
-
-	answer.body.deferred.generations_count = 1;
-	answer.body.deferred.generations[0] = 7;
-	sent(&answer, FIRST_ID, SIZE_MAX);
-	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_true(lone_client.reply.body.deferred.generations[0] == 7);
-	answer = (reply){.status = GPUSHARE_E_DENIED, .message = "it is not yours"};
-	sent(&answer, FIRST_ID + 1, SIZE_MAX);
-	assert_int_equal(ask(), GPUSHARE_E_DENIED);
-	assert_string_equal(lone_client.why, "it is not yours");
-	answer.message[0] = '\0';
-	sent(&answer, FIRST_ID + 2, SIZE_MAX);
-	assert_int_equal(ask(), GPUSHARE_E_DENIED);
-	assert_string_equal(lone_client.why, status_text(GPUSHARE_E_DENIED));
-	assert_true(lone_client.socket.fd >= 0);
-}
-
 /* The answer to a posted request may arrive before or after the next answer, or together with
  * it. */
 static void posted(void **state)
@@ -111,18 +105,18 @@ static void posted(void **state)
 
 	answer.body.deferred.generations_count = 1;
 	answer.body.deferred.generations[0] = 7;
-	assert_true(client_post(&lone_client, &deferred) && client_post(&lone_client, &deferred));
+	assert_true(client_post(&client, &deferred) && client_post(&client, &deferred));
 	sent(&other_answer, FIRST_ID, SIZE_MAX);
 	sent(&answer, FIRST_ID + 2, SIZE_MAX);
 	sent(&other_answer, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_int_equal(lone_client.reply.body.deferred.generations[0], 7);
-	assert_int_equal(lone_client.unanswered, 1);
+	assert_int_equal(client.reply.body.deferred.generations[0], 7);
+	assert_int_equal(client.unanswered, 1);
 	answer.body.deferred.generations[0] = 8;
 	sent(&answer, FIRST_ID + 3, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_OK);
-	assert_int_equal(lone_client.reply.body.deferred.generations[0], 8);
-	assert_int_equal(lone_client.unanswered, 0);
+	assert_int_equal(client.reply.body.deferred.generations[0], 8);
+	assert_int_equal(client.unanswered, 0);
 	sent(&answer, FIRST_ID + 5, SIZE_MAX); /* for a request that was never sent */
 	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
 }
@@ -133,71 +127,13 @@ static void posted_to_nobody(void **state)
 	static const request deferred = {.which_verb = gpushare_Request_deferred_tag};
 	static const int small = 1;
 
-	assert_int_equal(
-	    setsockopt(lone_client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
-	while (client_post(&lone_client, &deferred))
-		assert_in_range(lone_client.unanswered, 1, 100000);
-	assert_true(lone_client.socket.fd >= 0);
+	assert_int_equal(setsockopt(client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
+			 0);
+	while (client_post(&client, &deferred))
+		assert_in_range(client.unanswered, 1, 100000);
+	assert_true(client.socket.fd >= 0);
 	close(other);
-	assert_false(client_post(&lone_client, &deferred));
-	connected();
-}
-
-/* The answer is refused and the connection closed. */
-static void is_foreign(void)
-{
-	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
-	lone_why_has("does not speak the registry's protocol");
-	assert_int_equal(lone_client.socket.fd, -1);
-	close(other);
-	connected();
-}
-
-static void answers_that_are_none(void **state)
-{
-	static reply empty = {.status = GPUSHARE_OK};
-	uint8_t bytes[HEADER + 4] = {0};
-
-	sent(&empty, FIRST_ID + 5, SIZE_MAX); /* for another request */
-	is_foreign();
-	assert_int_equal(send(other, bytes, HEADER, 0), HEADER); /* not an SP message */
-	is_foreign();
-	sp_header(bytes, FIRST_ID, GPUSHARE_MESSAGE_MAX);
-	assert_int_equal(send(other, bytes, HEADER, 0), HEADER);
-	is_foreign();
-	sp_header(bytes, FIRST_ID, 2); /* but two more bytes follow */
-	assert_int_equal(send(other, bytes, sizeof(bytes), 0), sizeof(bytes));
-	is_foreign();
-	sp_header(bytes, FIRST_ID, 4);
-	memset(bytes + HEADER, 0xff, 4);
-	assert_int_equal(send(other, bytes, sizeof(bytes), 0), sizeof(bytes));
-	assert_int_equal(ask(), GPUSHARE_E_PROTOCOL);
-	lone_why_has("sent an answer that can't be decoded");
-	assert_int_equal(lone_client.socket.fd, -1);
-}
-
-static void closes_at(size_t size)
-{
-	static reply text = {.status = GPUSHARE_E_DENIED, .message = "a sentence"};
-
-	sent(&text, FIRST_ID, size);
-	shutdown(other, SHUT_WR);
-	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
-	lone_why_has("closed the connection while answering; it may have been ended: try again");
-	assert_int_equal(lone_client.socket.fd, -1);
-	close(other);
-	connected();
-}
-
-static void closed_under_the_answer(void **state)
-{
-	closes_at(0);
-	closes_at(HEADER - 1);
-	closes_at(HEADER);
-	closes_at(HEADER + 3);
-	close(other);
-	assert_int_equal(ask(), GPUSHARE_E_NO_REGISTRY);
-	lone_why_has("closed the connection while taking a request");
+	assert_false(client_post(&client, &deferred));
 	connected();
 }
 
@@ -210,19 +146,19 @@ static void silent(void **state)
 	sent(&text, FIRST_ID, HEADER + 3);
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
 	assert_true(monotonic_ms() - began >= SHORTLY_MS);
-	lone_why_has("did not answer in time (30 ms) while answering; is it stopped");
-	assert_true(lone_client.socket.fd >= 0 && client_is_silent(&lone_client));
+	assert_why("did not answer in time (30 ms) while answering; is it stopped");
+	assert_true(client.socket.fd >= 0 && client_is_silent(&client));
 	/* The rest of the late answer is read before the next request is sent. */
 	assert_int_equal(recv(other, bytes, sizeof(bytes), 0), HEADER + 2);
 	assert_int_equal(ask(), GPUSHARE_E_TIMED_OUT);
 	assert_int_equal(recv(other, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
 	sent_rest(&text, FIRST_ID, HEADER + 3);
-	assert_int_equal(client_settle(&lone_client, shortly()), GPUSHARE_OK);
+	assert_int_equal(client_settle(&client, shortly()), GPUSHARE_OK);
 	text.message[0] = 'A';
 	sent(&text, FIRST_ID + 1, SIZE_MAX);
 	assert_int_equal(ask(), GPUSHARE_E_DENIED);
-	assert_string_equal(lone_client.why, "A sentence");
-	assert_false(client_is_silent(&lone_client));
+	assert_string_equal(client.why, "A sentence");
+	assert_false(client_is_silent(&client));
 }
 
 /* Requests that the socket doesn't take are sent by later calls, complete and in order. */
@@ -238,20 +174,19 @@ static void taken_in_pieces(void **state)
 	part.verb.resync.shared_count = 8;
 	for (int i = 0; i < 8; i++)
 		memset(part.verb.resync.shared[i].name, 'a' + i, GPUSHARE_NAME_MAX);
-	assert_int_equal(
-	    setsockopt(lone_client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
-	while (client_post(&lone_client, &part))
-		assert_in_range(lone_client.unanswered, 1, 100000);
-	whole = lone_client.unanswered;
+	assert_int_equal(setsockopt(client.socket.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
+			 0);
+	while (client_post(&client, &part))
+		assert_in_range(client.unanswered, 1, 100000);
+	whole = client.unanswered;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(client_exchange(&lone_client, &part, shortly()),
-				 GPUSHARE_E_TIMED_OUT);
-		lone_why_has("while taking a request");
-		assert_true(lone_client.socket.fd >= 0 && lone_client.unanswered == whole + 1);
+		assert_int_equal(client_exchange(&client, &part, shortly()), GPUSHARE_E_TIMED_OUT);
+		assert_why("while taking a request");
+		assert_true(client.socket.fd >= 0 && client.unanswered == whole + 1);
 	}
 	for (size_t i = 0; i < whole; i++)
 		sent(&none, FIRST_ID + (uint32_t)i, SIZE_MAX);
-	last = lone_client.late.id;
+	last = client.late.id;
 	sent(&none, last, SIZE_MAX);
 	for (size_t i = 0; i <= whole;) {
 		ssize_t got = recv(other, bytes + all, sizeof(bytes) - all, MSG_DONTWAIT);
@@ -260,7 +195,7 @@ static void taken_in_pieces(void **state)
 		if (got > 0)
 			all += (size_t)got;
 		else
-			assert_int_equal(client_settle(&lone_client, shortly()), GPUSHARE_OK);
+			assert_int_equal(client_settle(&client, shortly()), GPUSHARE_OK);
 		while (all > HEADER && (body = sp_header_body_size(bytes)) >= 0 &&
 		       all >= HEADER + (size_t)body) {
 			assert_int_equal(codec_decode_request(bytes + HEADER, (size_t)body, &found),
@@ -273,48 +208,28 @@ static void taken_in_pieces(void **state)
 			memmove(bytes, bytes + HEADER + body, all);
 		}
 	}
-	assert_true(all == 0 && !client_is_silent(&lone_client));
+	assert_true(all == 0 && !client_is_silent(&client));
 }
 
-static void out_of_bounds(void **state)
+static void timeouts_of_the_environment(void **state)
 {
-	request strange = {.which_verb = gpushare_Request_list_tag};
+	static const char *const bad[] = {
+	    "", "abc", "-5", "+5", "0", "12x", " 12", "3600001", "99999999999999999999"};
 
-	memset(strange.verb.list.glob, 'x', sizeof(strange.verb.list.glob)); /* without a NUL */
-	assert_int_equal(client_exchange(&lone_client, &strange, shortly()), GPUSHARE_E_PROTOCOL);
-	lone_why_has("a request is too large for the protocol, or can't be encoded");
-	assert_true(lone_client.socket.fd >= 0);
-}
-
-static volatile sig_atomic_t signals;
-
-static void on_alarm(int number)
-{
-	signals++;
-}
-
-/* A program's timer signals must not shorten a wait. */
-static void waits_through_signals(void **state)
-{
-	const struct itimerval often = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
-	struct sigaction act = {.sa_handler = on_alarm}, before;
-	int64_t began = monotonic_ms();
-
-	signals = 0;
-	sigaction(SIGALRM, &act, &before);
-	setitimer(ITIMER_REAL, &often, NULL);
-	assert_int_equal(client_wait(lone_client.socket.fd, POLLIN, shortly()),
-			 GPUSHARE_E_TIMED_OUT);
-	setitimer(ITIMER_REAL, &never, NULL);
-	sigaction(SIGALRM, &before, NULL);
-	assert_true(signals > 0 && monotonic_ms() - began >= SHORTLY_MS);
-	assert_int_equal(client_wait(lone_client.socket.fd, POLLIN, 0), GPUSHARE_E_TIMED_OUT);
-	assert_int_equal(client_wait(lone_client.socket.fd, POLLOUT, 0), GPUSHARE_OK);
-	assert_int_equal(client_wait(lone_client.socket.fd, POLLOUT, INT64_MAX), GPUSHARE_OK);
+	unsetenv("GPUSHARE_TIMEOUT_MS");
+	assert_int_equal(client_default_timeout_ms(), GPUSHARE_TIMEOUT_MS);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		setenv("GPUSHARE_TIMEOUT_MS", bad[i], 1);
+		assert_int_equal(client_default_timeout_ms(), GPUSHARE_TIMEOUT_MS);
+	}
+	setenv("GPUSHARE_TIMEOUT_MS", "1", 1);
+	assert_int_equal(client_default_timeout_ms(), 1);
+	setenv("GPUSHARE_TIMEOUT_MS", "3600000", 1);
+	assert_int_equal(client_default_timeout_ms(), 3600000);
+	unsetenv("GPUSHARE_TIMEOUT_MS");
 }
 
 #define with_line(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-UNIT_MAIN(with_line(answered), with_line(posted), with_line(posted_to_nobody),
-	  with_line(answers_that_are_none), with_line(closed_under_the_answer), with_line(silent),
-	  with_line(taken_in_pieces), with_line(out_of_bounds), with_line(waits_through_signals))
+UNIT_MAIN(with_line(posted), with_line(posted_to_nobody), with_line(silent),
+	  with_line(taken_in_pieces), UNIT(timeouts_of_the_environment))

@@ -9,7 +9,7 @@
  * oversize: announces an answer of 2^40 bytes
  * wrongid: sends an answer with another id than the request's
  * drip: sends an answer by one byte every 50 ms, without an end
- * dies: exits
+ * dies: exits                               closes: closes the connection before the greeting
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,6 +84,8 @@ static void serve(int fd, const char *how)
 
 	for (size_t i = 0; i < sizeof(noise); i++)
 		noise[i] = (unsigned char)(i * 73 + 129);
+	if (!strcmp(how, "closes"))
+		return;
 	if (!strcmp(how, "silent")) {
 		for (;;)
 			pause();
