@@ -152,7 +152,7 @@ $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) $(filter-out %/host_ways.c,$(call from,host)) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
 # Peers of the registry that have their own code for its protocol.
-$(call each,tests/e2e/programs/fair_peer.c,,$$(SANFLAGS) $$(COUNTED_LINK) $(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
+$(call each,$(addprefix tests/e2e/programs/,fair_peer.c liar_peer.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
 # host_ways measures the library's own ways to copy, so it links the library's objects.
 $(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) $$(COUNTED_LINK) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
 	$(BUILD)/libgpushare.so $(BUILD)/libunits.a)

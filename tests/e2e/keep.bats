@@ -428,3 +428,82 @@ owner_has_gone() {
 	done
 	[ "$died" -ge 3 ]
 }
+
+@test "staged: other processes see nothing of the name before it is committed, also over a restart" {
+	sees_nothing() {
+		equal "$(api open stat=x attach=b,x make=c,x,1Mi,keep unlink=x list 2>"$WORK/err")" "open: OK
+stat x: E_NOT_FOUND
+attach x: E_NOT_FOUND
+make x: E_EXISTS
+unlink x: E_NOT_FOUND"
+		equal "$(grep -c "no buffer is named" "$WORK/err")" 3
+	}
+	owner make=a,x,1Mi,keep+staged what=x list touch="$WORK/up" await="$WORK/go" fill=a,7 tag=x,dtype,u8 commit=a commit=a \
+		what=x
+	sees_nothing
+	kill_registry
+	[ -z "${EMULATOR:-}" ] || start_registry
+	sees_nothing
+	start other "$BIN/api_app" open attach=b,x,20000 byte=b,5 what=x commit=b unlink=x
+	until_true waiters 1
+	touch "$WORK/go"
+	finish "$PID"
+	equal "$(<"$WORK/other.out")" "open: OK
+attach x: OK
+byte b: 42
+what x: flags 1 ttl 0 owner alive
+commit b: E_INVALID
+unlink x: OK"
+	until_true grep -q 'flags 1 ' "$WORK/owner.out"
+	equal "$(sed 1,2d "$WORK/owner.out")" "what x: flags 17 ttl 0 owner alive
+x 1048576
+fill a: OK
+tag x: OK
+commit a: OK
+commit a: OK
+what x: flags 1 ttl 0 owner alive"
+}
+
+@test "staged: committed after the registry forgot it; what makes no sense" {
+	begin app "$BIN/api_app" open make=a,x,1Mi,keep+staged touch="$WORK/made" await="$WORK/go" commit=a what=x unlink=x \
+		make=b,x,1Mi,keep+staged+adopt commit=z alloc=c,y,1Mi commit=c
+	app=$PID
+	run -0 --separate-stderr api open make=a,x,1Mi,keep
+	has "$stderr" "is taken by"
+	for pid in $(registry_pids) $(keeper_pids); do
+		kill -KILL "$pid"
+		until_true is_over "$pid"
+	done
+	rm -f "$GPUSHARE_DIR"/*
+	[ -z "${EMULATOR:-}" ] || start_registry
+	touch "$WORK/go"
+	finish "$app"
+	equal "$(sed 1,2d "$WORK/app.out")" "commit a: OK
+what x: flags 1 ttl 0 owner alive
+unlink x: OK
+make x: E_INVALID
+commit z: E_INVALID
+alloc y: OK
+commit c: OK"
+}
+
+@test "each call of the driver that fails while a buffer is made: said, and nothing is left of it" {
+	needs_sim
+	while read -r fault wanted; do
+		run -0 --separate-stderr env GPUSHARE_SIM_FAIL="$fault" "$BIN/api_app" open context make=a,x,1Mi,vmm free=a mark \
+			make=a,w,3Mi,keep stat=w marked make=a,w,3Mi,keep make=b,w,3Mi,keep
+		equal "$(sed 1,3d <<<"$output")" "make w: $wanted
+stat w: E_NOT_FOUND
+more than at the mark: 0 fds, 0 mappings, 0 bytes
+make w: OK
+make w: E_EXISTS"
+		has "$stderr" "w"
+		gpushare rm w
+	done <<-TABLE
+		cuMemCreate:2:1:2 E_NO_MEMORY
+		cuMemAddressReserve:2:2:801 E_NOT_SUPPORTED
+		cuMemMap:2:1:1 E_CUDA
+		cuMemSetAccess:2:1:1 E_CUDA
+		cuMemExportToShareableHandle:2:1:999 E_CUDA
+	TABLE
+}

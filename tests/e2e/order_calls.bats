@@ -94,6 +94,18 @@ release b: OK
 reclaim b: E_TIMED_OUT
 release b: OK
 reclaim b: OK" hold=h join=b publish=b publish=b release=b,1,h aside=release,b,2 reclaim=b,1,60 letgo=h rejoin reclaim=b,2,0
+	# Another thread leaves while a release waits.
+	for how in stream-memory-operations host-functions; do
+		GPUSHARE_ORDERING=$how says "join b: 1
+publish b: 1
+publish b: 2
+release b: OK
+reclaim b: E_TIMED_OUT
+leave b: OK
+release b: E_INVALID" hold=h stream=s join=b publish=b publish=b release=b,1,h \
+			"aside=release,b,2$([ $how != host-functions ] || echo ,s)" reclaim=b,1,60 leave=b letgo=h rejoin
+		has "$stderr" "left by another thread"
+	done
 }
 
 @test "a stream's own context is used, whichever is current, and none needs to be" {
@@ -137,10 +149,10 @@ reclaim b: E_TIMED_OUT" stream=s join=b publish=b,s sync=s capture=s release=b,1
 	says "publish b: 1
 publish b: 0
 publish b: 0
-sequence b: 0
+acquire b: E_TIMED_OUT
 sequence b: 3
 publish b: 0
-acquire b: 4" stream=s hold=h publish=b,h capture=s publish=b,s endcapture=s launch=s publish=b,s sequence=b letgo=h sync=s \
+acquire b: 4" stream=s hold=h publish=b,h capture=s publish=b,s endcapture=s launch=s publish=b,s acquire=b,1,60 letgo=h sync=s \
 		sequence=b publish=b,s acquire=b,4,5000
 	GPUSHARE_ORDERING=host-functions says "join b: 1
 publish b: 1
@@ -159,7 +171,8 @@ reclaim b: OK" stream=s join=b publish=b,s acquire=b,1,5000 capture=s release=b,
 		touch="$WORK/published" await="$WORK/launched" reclaim=b,2,100 touch="$WORK/tried" reclaim=b,2,20000
 	owner=$PID
 	begin first "$BIN/api_app" open attach=b,x join=b stream=s capture=s release=b,2,s endcapture=s leave=b \
-		touch="$WORK/left" await="$WORK/published" launch=s sync=s touch="$WORK/launched" await="$WORK/tried"
+		repeat=239,2 join=b leave=b touch="$WORK/left" await="$WORK/published" launch=s sync=s touch="$WORK/launched" await="$WORK/tried"
+	# All 240 places of the buffer were used, so this one gets one that was left.
 	start second "$BIN/api_app" open attach=b,x join=b touch="$WORK/joined" await="$WORK/tried" release=b,2
 	finish "$PID"
 	finish "$owner"
@@ -373,15 +386,19 @@ forgotten() {
 	start_registry
 }
 
-@test "a registry that knows nothing: nobody takes a living publisher for gone" {
+@test "registries that know nothing: nobody takes a living publisher for gone" {
 	start_registry
 	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/go" stat=x publish=b \
-		touch="$WORK/published" await="$WORK/on" free=b
+		touch="$WORK/published" await="$WORK/on" stat=x free=b
 	owner=$PID
 	publisher stream=s acquire=b,2,s touch="$WORK/waits" await="$WORK/lost" stat=none orderstatus=b stat=none orderstatus=b \
-		touch="$WORK/go" sync=s orderstatus=b sequence=b acquire=b,3,s touch="$WORK/on" sync=s orderstatus=b
+		touch="$WORK/go" sync=s orderstatus=b sequence=b acquire=b,3,s touch="$WORK/again" await="$WORK/lost2" stat=none \
+		orderstatus=b touch="$WORK/on" sync=s orderstatus=b
 	forgotten
 	touch "$WORK/lost"
+	await_file "$WORK/again"
+	forgotten
+	touch "$WORK/lost2"
 	finish "$PUBLISHER"
 	finish "$owner"
 	equal "$(sed 1,3d "$WORK/publisher.out")" "stat none: E_NOT_FOUND
@@ -391,6 +408,8 @@ orderstatus b: OK
 orderstatus b: OK
 sequence b: 2
 acquire b: OK
+stat none: E_NOT_FOUND
+orderstatus b: OK
 orderstatus b: E_OWNER_GONE"
 }
 

@@ -49,15 +49,17 @@ v 2097152"
 
 @test "a session of the API likewise" {
 	begin app "$BIN/api_app" open alloc=a,i,1Mi fill=a,3 save=a,"$WORK/a" make=b,k,2Mi,keep fill=b,4 \
-		save=b,"$WORK/b" raw=r,2Mi share=c,s,r,4096,1Mi touch="$WORK/up" await="$WORK/go" \
+		save=b,"$WORK/b" raw=r,2Mi share=c,s,r,4096,1Mi many=r,60 evmake=e,event touch="$WORK/up" await="$WORK/go" \
 		within=$LIMIT_MS stat=i touch="$WORK/again" await="$WORK/end" byte=a,1 free=a free=c close
 	APP=$PID
 	restart_registry
 	go
 	await_file "$WORK/again"
-	equal "$(names | sort)" "i 1048576
+	equal "$(names | grep -v '^m' | sort)" "i 1048576
 k 2097152
 s 1048576"
+	equal "$(names | grep -c '^m')" 60
+	equal "$(api open evopen=e,event evquery=e | tail -n 1)" "evquery e: OK"
 	for name in i:a k:b; do
 		gpushare-attach "${name%:*}" -o "$WORK/read"
 		cmp "$WORK/read" "$WORK/${name#*:}"

@@ -87,6 +87,36 @@ v 3145728"
 	touch "$WORK/end2"
 }
 
+@test "a name of a session that another process has taken meanwhile: it stays the other's, the session goes on" {
+	begin app "$BIN/api_app" open alloc=a,w,1Mi fill=a,3 touch="$WORK/up" await="$WORK/go" stat=none stat=none byte=a,1 \
+		free=a alloc=b,late,1Mi touch="$WORK/again" await="$WORK/end"
+	app=$PID
+	restart_registry
+	begin thief "$BIN/api_app" open alloc=a,w,3Mi touch="$WORK/taken" await="$WORK/end"
+	go
+	await_file "$WORK/again"
+	equal "$(names | sort)" "late 1048576
+w 3145728"
+	has "$(<"$WORK/app.out")" $'byte a: 10\nfree a: OK'
+	touch "$WORK/end"
+	finish "$app"
+}
+
+@test "stopped before a session tells it: one wait, and none for each buffer when the session closes" {
+	begin app "$BIN/api_app" open alloc=a,a,4096 alloc=b,b,4096 alloc=c,c,4096 alloc=d,d,4096 touch="$WORK/up" \
+		await="$WORK/go" within=$LIMIT_MS stat=none close
+	app=$PID
+	restart_registry
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	until_true has_stopped "$registry"
+	go
+	finish "$app"
+	kill -CONT "$registry"
+	equal "$(tail -n 2 "$WORK/app.out")" "stat none: E_TIMED_OUT
+close: OK"
+}
+
 @test "freed as the first thing after it: held for who has it attached, all the same" {
 	words=(alloc=a,2Mi fill=a,3 touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" await="$WORK/end"
 		alloc=b,1Mi free=b exit=5)

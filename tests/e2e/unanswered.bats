@@ -191,7 +191,8 @@ free a: 0"
 # late_api SITE NTH WORDS...: run api_app; the answer to its NTH question of that kind (of rehearse) comes too late
 late_api() {
 	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$BIN/lib_fault.so") site
-	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open make=x,x,1Mi,vmm attach=b,theirs detach=b </dev/null \
+	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open make=x,x,1Mi,vmm make=y,y,1Mi,staged commit=y \
+		attach=b,theirs detach=b </dev/null \
 		>/dev/null 2>&1
 	site=$(grep -m 1 "^$1@" "$WORK/sites.api")
 	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$2=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
@@ -229,6 +230,15 @@ make w: E_TIMED_OUT
 what w: flags 1 ttl 0 owner gone"
 	equal "$(shown w generation)" "$generation"
 	has "$(api open make=a,w,1Mi,keep+adopt byte=a,5)" "byte a: 42"
+}
+
+@test "a commit whose answer came too late has committed or not, and can be made again" {
+	late_api 'ask\.22' 1 make=a,w,1Mi,keep+staged commit=a commit=a what=w
+	equal "$(<"$WORK/out")" "open: OK
+make w: OK
+commit a: E_TIMED_OUT
+commit a: OK
+what w: flags 1 ttl 0 owner alive"
 }
 
 @test "an attach that the API gave up on counts nothing, nor one whose name came later; a detach counts once" {

@@ -277,3 +277,26 @@ where b: an address, device 0"
 	equal "$(api open attach=b,w cpubyte=b,4 | tail -n 1)" "cpubyte b: 0"
 	equal "$(stat -c %s "$WORK/dump")" 3145728
 }
+
+@test "records that are not true harm nobody who attaches them" {
+	needs jq
+	start_registry
+	uuid=$(api open alloc=a,mine,1 touch="$WORK/there" await="$WORK/no" >/dev/null & pid=$!; await_file "$WORK/there"
+		shown mine gpu; kill $pid)
+	start liar "$BIN/liar_peer" "$GPUSHARE_DIR" "$(tr -d - <<<"${uuid#GPU-}")"
+	until_true grep -q told "$WORK/liar.out"
+	run -0 --separate-stderr api open context evopen=e,event make=a,own,3Mi,unified mark attach=b,nowhere attach=b,loose \
+		attach=b,huge attach=b,far attach=b,loose,0,host attach=b,huge,0,host marked cpuput=a,5,9 byte=a,5
+	equal "$(sed 1d <<<"$output")" "evopen event: E_OWNER_GONE
+make own: OK
+attach nowhere: E_PROTOCOL
+attach loose: E_CUDA
+attach huge: E_CUDA
+attach far: E_CUDA
+attach loose: E_NOT_SUPPORTED
+attach huge: E_NOT_SUPPORTED
+more than at the mark: 0 fds, 0 mappings, 0 bytes
+byte a: 9"
+	has "$stderr" "gave no address"
+	has "$stderr" "cuMemImport"
+}

@@ -101,6 +101,11 @@ static void do_make(char **argument, int count)
 		printf("adopted\n");
 }
 
+static void do_commit(char **argument, int count)
+{
+	say("commit", argument[0], gpushare_commit(*buffer_of(argument[0])));
+}
+
 /* what=NAME: print its flags, its ttl, and whether its owner is alive */
 static void do_what(char **argument, int count)
 {
@@ -336,35 +341,21 @@ static void do_inherit(char **argument, int count)
 #include "api_unified.h"
 
 static const struct script_verb verbs[] = {
-    {"open", 0, 1, do_open},
-    {"close", 0, 0, do_close},
-    {"list", 0, 1, do_list},
-    {"liststop", 0, 0, do_liststop},
-    {"stat", 1, 1, do_stat},
-    {"unlink", 1, 1, do_unlink},
-    {"alloc", 3, 3, do_alloc},
-    {"attach", 2, 4, do_attach},
-    {"detach", 1, 1, do_detach},
-    {"free", 1, 1, do_free},
-    {"same", 2, 2, do_same},
-    {"size", 1, 1, do_size},
-    {"fill", 2, 2, do_fill},
-    {"put", 3, 3, do_put},
-    {"byte", 2, 2, do_byte},
-    {"save", 2, 2, do_save},
-    {"raw", 2, 3, do_raw},
-    {"share", 5, 6, do_share},
-    {"gone", 3, 3, do_gone},
-    {"many", 2, 2, do_many},
-    {"make", 4, 4, do_make},
-    {"what", 1, 1, do_what},
-    {"link", 1, 1, do_link},
-    {"walk", 1, 1, do_walk},
-    {"inherit", 0, 0, do_inherit},
-    {"state", 1, 1, do_state},
-    {"tag", 3, 3, do_tag},
-    {"retag", 2, 2, do_retag},
-    {"attachfor", 2, 3, do_attachfor},
+    {"open", 0, 1, do_open},	 {"close", 0, 0, do_close},
+    {"list", 0, 1, do_list},	 {"liststop", 0, 0, do_liststop},
+    {"stat", 1, 1, do_stat},	 {"unlink", 1, 1, do_unlink},
+    {"alloc", 3, 3, do_alloc},	 {"attach", 2, 4, do_attach},
+    {"detach", 1, 1, do_detach}, {"free", 1, 1, do_free},
+    {"same", 2, 2, do_same},	 {"size", 1, 1, do_size},
+    {"fill", 2, 2, do_fill},	 {"put", 3, 3, do_put},
+    {"byte", 2, 2, do_byte},	 {"save", 2, 2, do_save},
+    {"raw", 2, 3, do_raw},	 {"share", 5, 6, do_share},
+    {"gone", 3, 3, do_gone},	 {"many", 2, 2, do_many},
+    {"make", 4, 4, do_make},	 {"what", 1, 1, do_what},
+    {"commit", 1, 1, do_commit}, {"link", 1, 1, do_link},
+    {"walk", 1, 1, do_walk},	 {"inherit", 0, 0, do_inherit},
+    {"state", 1, 1, do_state},	 {"tag", 3, 3, do_tag},
+    {"retag", 2, 2, do_retag},	 {"attachfor", 2, 3, do_attachfor},
     {NULL, 0, 0, NULL},
 };
 

@@ -5,7 +5,8 @@
  * thread that waits for the registry. `api_threads watch` cancels a thread that waits for a notice
  * without a time limit. `api_threads order TURNS`: two threads join and leave at the same time, and
  * TURNS buffers are published for the first time by three threads at once; prints how many calls
- * failed.
+ * failed. `api_threads attach NAME TURNS`: six threads attach, read, map and detach that buffer, in
+ * a session of their own and in one that they share.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -236,10 +237,56 @@ static void order_at_once(void)
 	printf("%d failed\n", failed);
 }
 
+static const char *shared_name;
+
+/* Read the buffer's first byte, 7, by a copy and, if the buffer can be mapped, by the CPU. */
+static void read_one(struct gpushare_buffer *buffer)
+{
+	struct gpushare_map *map;
+	char byte = 0;
+
+	must(!gpushare_copy_from(buffer, 0, &byte, 1) && byte == 7, "copy_from");
+	if (gpushare_map(buffer, 0, 1, GPUSHARE_READ, &map))
+		return;
+	must(*(volatile char *)gpushare_map_data(map) == 7, "map");
+	must(!gpushare_unmap(map), "unmap");
+}
+
+static void *attach_each(void *unused)
+{
+	struct gpushare_session *sessions[2] = {session};
+	struct gpushare_buffer *both[2];
+
+	must(!gpushare_open(NULL, &sessions[1]), "open");
+	for (int turn = 0; turn < turns; turn++) {
+		for (int i = 0; i < 2; i++)
+			must(!gpushare_attach(sessions[i], shared_name, NULL, &both[i]), "attach");
+		must(!gpushare_detach(both[turn % 2]), "detach");
+		read_one(both[1 - turn % 2]);
+		must(!gpushare_detach(both[1 - turn % 2]), "detach");
+	}
+	must(!gpushare_close(sessions[1]), "close");
+	return NULL;
+}
+
+static void attach_at_once(const char *name)
+{
+	pthread_t threads[6];
+	struct gpushare_info info;
+
+	shared_name = name;
+	for (int i = 0; i < 6; i++)
+		must(!pthread_create(&threads[i], NULL, attach_each, NULL), "pthread_create");
+	for (int i = 0; i < 6; i++)
+		pthread_join(threads[i], NULL);
+	must(!gpushare_stat(session, name, &info), "stat");
+	printf("%u attached\n", info.attachers);
+}
+
 int main(int count, char **argument)
 {
 	must(count > 1, "what is to be done");
-	turns = count > 2 ? atoi(argument[2]) : 0;
+	turns = count > 2 ? atoi(argument[count - 1]) : 0;
 	must(!gpushare_open(NULL, &session), "gpushare_open");
 	printf("open\n");
 	fflush(stdout);
@@ -248,6 +295,8 @@ int main(int count, char **argument)
 		ask_together(count > 2 ? (unsigned int)atoi(argument[2]) : 8);
 	else if (!strcmp(argument[1], "order"))
 		order_at_once();
+	else if (!strcmp(argument[1], "attach"))
+		attach_at_once(argument[2]);
 	else if (!strcmp(argument[1], "watch"))
 		cancel_watching();
 	else
