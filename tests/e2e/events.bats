@@ -205,3 +205,140 @@ evmake keeps-time: E_INVALID"
 	has "$stderr" "MAP_FAILED"
 	has "$stderr" "/dev/shm"
 }
+
+@test "what makes no sense is refused with a reason" {
+	run -0 --separate-stderr api open evmake=e, 'evmake=e,a b' evmake=e,e,1 evmake=e,e,4 evmake=e,e,10 evopen=e,e evrecord=e \
+		evwait=e evquery=e evhost=e,0 evclose=e evmake=e,e,7 evmake=f,e evquery=e
+	equal "$output" "open: OK
+evmake: E_NAME
+evmake a b: E_NAME
+evmake e: E_INVALID
+evmake e: E_INVALID
+evmake e: E_INVALID
+evopen e: E_NOT_FOUND
+evrecord e: E_INVALID
+evwait e: E_INVALID
+evquery e: E_INVALID
+evhost e: E_INVALID
+evclose e: OK
+evmake e: OK
+evmake e: E_EXISTS
+evquery e: OK"
+	has "$stderr" "keep time"
+	has "$stderr" "0x8"
+}
+
+@test "an event works under any context, with streams of its own; its context's end is its own" {
+	run -0 --separate-stderr api open evmake=p,primary context=new evmake=m,mine stream=s evrecord=m,s evrecord=p evrecord=p,s \
+		evwait=p,s evwait=p context=none evrecord=m,s evwait=m evhost=m,1000 evmake=w,without context=same context=end \
+		evquery=m evrecord=m evclose=m
+	equal "$(sed 1,3d <<<"$output")" "evrecord m: OK
+evrecord p: OK
+evrecord p: E_INVALID
+evwait p: E_INVALID
+evwait p: E_INVALID
+evrecord m: OK
+evwait m: OK
+evhost m: OK
+evmake without: OK
+context: the same
+evquery m: E_CUDA
+evrecord m: E_CUDA
+evclose m: OK"
+	has "$stderr" "context"
+}
+
+@test "no call about events spoils a capture; on a captured stream they are refused" {
+	for stream in s p; do # p: the thread's own default stream, of the event's context
+		run -0 --separate-stderr api open context evmake=b,before hold=h evrecord=b,h stream=s capture=$stream evmake=e,marked \
+			another evopen=f,marked evquery=b evhost=b,2 evrecord=e,$stream evquery=e evwait=b,$stream evclose=f \
+			endcapture=$stream evrecord=e,$stream evwait=e,$stream evhost=e,1000 letgo=h
+		equal "$(sed 1,3d <<<"$output")" "evmake marked: OK
+another: OK
+evopen marked: OK
+evquery b: E_NOT_READY
+evhost b: E_TIMED_OUT
+evrecord e: E_NOT_SUPPORTED
+evquery e: OK
+evwait b: E_NOT_SUPPORTED
+evclose f: OK
+evrecord e: OK
+evwait e: OK
+evhost e: OK"
+		has "$stderr" "captured"
+	done
+}
+
+@test "an owner that closes its session: what was recorded and is not done will not come, and is said soon" {
+	maker hold evmake=d,done evmake=l,left evmake=u,unlinked evrecord=d evrecord=l,h evrecord=u,h touch="$WORK/up" \
+		await="$WORK/go" close touch="$WORK/closed" await="$WORK/end"
+	begin waiter "$BIN/api_app" open evopen=d,done evopen=l,left evopen=u,unlinked touch="$WORK/open" await="$WORK/gone" \
+		evquery=u evhost=u,60 touch="$WORK/go" within=$((2000 + SLACK_MS)) evhost=l,20000 await="$WORK/closed" evquery=l \
+		evwait=l evquery=u evhost=u,-1 evquery=d evwait=d evhost=d,0
+	waiter=$PID
+	gpushare rm unlinked
+	touch "$WORK/gone"
+	finish "$waiter"
+	equal "$(sed 1,4d "$WORK/waiter.out")" "evquery u: E_NOT_READY
+evhost u: E_TIMED_OUT
+evhost l: E_OWNER_GONE
+evquery l: E_OWNER_GONE
+evwait l: E_OWNER_GONE
+evquery u: E_OWNER_GONE
+evhost u: E_OWNER_GONE
+evquery d: OK
+evwait d: OK
+evhost d: OK"
+	has "$(<"$WORK/waiter.err")" "'left' was recorded"
+}
+
+@test "what the driver refuses: its call and why, nothing is left, and the next try works" {
+	needs_sim
+	while read -r fault wanted words; do
+		run -0 --separate-stderr env GPUSHARE_SIM_FAIL="$fault" "$BIN/api_app" open evmake=e,e stat=e evmake=e,e evrecord=e evquery=e
+		equal "$fault $(sed 1d <<<"$output" | grep -v '^size')" "$fault evmake e: $wanted
+stat e: E_NOT_FOUND
+evmake e: OK
+evrecord e: OK
+evquery e: OK"
+		has "$stderr" "$words"
+	done <<-'TABLE'
+		cuEventCreate:1:1:2 E_NO_MEMORY 4096
+		cuEventCreate:1:1 E_CUDA cuEventCreate
+		cuIpcGetEventHandle:1:1:801 E_NOT_SUPPORTED cuIpcGetEventHandle
+		cuIpcGetEventHandle:1:1:205 E_CUDA MAP_FAILED
+		cuDeviceGetUuid:1:1 E_CUDA cuDeviceGetUuid_v2
+		cuCtxPushCurrent:1:1 E_CUDA cuCtxPushCurrent_v2
+		cuDevicePrimaryCtxRetain:1:1 E_CUDA cuDevicePrimaryCtxRetain
+	TABLE
+	maker evmake=e,e touch="$WORK/up" await="$WORK/end"
+	while read -r fault wanted words; do
+		run -0 --separate-stderr env GPUSHARE_SIM_FAIL="$fault" "$BIN/api_app" open evopen=e,e stat=e evopen=e,e evquery=e
+		equal "$fault $(sed 1d <<<"$output" | cut -d ' ' -f 1-8)" "$fault evopen e: $wanted
+stat e: OK
+size 0 offset 0 base 0 attachers 0
+evopen e: OK
+evquery e: OK"
+		has "$stderr" "$words"
+	done <<-'TABLE'
+		cuIpcOpenEventHandle:1:1:205 E_CUDA /dev/shm
+		cuIpcOpenEventHandle:1:1:400 E_OWNER_GONE api_app
+		cuIpcOpenEventHandle:1:1:1 E_OWNER_GONE INVALID_VALUE
+		cuIpcOpenEventHandle:1:1:201 E_NOT_SUPPORTED same pid
+		cuIpcOpenEventHandle:1:1:217 E_DEVICE another GPU
+		cuIpcOpenEventHandle:1:1:801 E_NOT_SUPPORTED not supported
+		cuIpcOpenEventHandle:1:1:2 E_NO_MEMORY cuIpcOpenEventHandle
+		cuIpcOpenEventHandle:1:1 E_CUDA cuIpcOpenEventHandle
+		cuCtxPushCurrent:1:1 E_CUDA cuCtxPushCurrent_v2
+		cuDeviceGetCount:1:1 E_CUDA cuDeviceGetCount
+	TABLE
+	run -0 --separate-stderr env GPUSHARE_SIM_FAIL=cuStreamWaitEvent:1:1,cuEventQuery:1:1,cuEventRecord:2:1,cuEventDestroy:1:1 \
+		"$BIN/api_app" open evmake=f,f hold evrecord=f,h evwait=f evhost=f,1000 letgo evhost=f,1000 evrecord=f evrecord=f evclose=f
+	equal "$(sed 1,2d <<<"$output")" "evrecord f: OK
+evwait f: E_CUDA
+evhost f: E_CUDA
+evhost f: OK
+evrecord f: E_CUDA
+evrecord f: OK
+evclose f: E_CUDA"
+}

@@ -336,6 +336,7 @@ static void do_inherit(char **argument, int count)
 
 #include "api_event.h"
 #include "api_map.h"
+#include "api_mirror.h"
 #include "api_ordering.h"
 #include "api_turns.h"
 #include "api_unified.h"
@@ -365,6 +366,7 @@ int main(int argc, char **argv)
 	script_use(life_verbs);
 	script_use(map_verbs);
 	script_use(unified_verbs);
+	script_use(mirror_verbs);
 	script_use(stream_verbs);
 	script_use(event_verbs);
 	script_use(ordering_verbs);

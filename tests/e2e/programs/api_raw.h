@@ -58,20 +58,22 @@ static void *raw_enter(int ordinal)
 	return library;
 }
 
-/* raw=SLOT,SIZE[,managed|vmm|private]: allocate memory by the driver; vmm and private: by
- * cuMemCreate, with and without a handle type */
+/* raw=SLOT,SIZE[,managed|vmm|private|here]: allocate memory by the driver, in device 0's primary
+ * context; here: in the current one; vmm and private: by cuMemCreate, with and without a handle
+ * type */
 static void do_raw(char **argument, int count)
 {
-	void *library = raw_enter(0);
+	bool here = count > 2 && !strcmp(argument[2], "here");
+	void *library = here ? dlopen("libcuda.so.1", RTLD_NOW) : raw_enter(0);
 	cu_cuMemAlloc_v2_call *cuMemAlloc_v2 = dlsym(library, "cuMemAlloc_v2");
 	cu_cuMemAllocManaged_call *cuMemAllocManaged = dlsym(library, "cuMemAllocManaged");
 	cu_deviceptr pointer = 0;
 
 	if (!cuMemAlloc_v2 || !cuMemAllocManaged)
 		script_stop("no driver");
-	if (count > 2 && strcmp(argument[2], "managed"))
+	if (count > 2 && !here && strcmp(argument[2], "managed"))
 		pointer = map_raw(library, script_number(argument[1]), !strcmp(argument[2], "vmm"));
-	else if (count > 2
+	else if (count > 2 && !here
 		     ? cuMemAllocManaged(&pointer, script_number(argument[1]), CU_MANAGED_GLOBAL)
 		     : cuMemAlloc_v2(&pointer, script_number(argument[1])))
 		script_stop("raw: a driver call failed");

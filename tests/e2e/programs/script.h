@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define SCRIPT_ARGUMENTS 8
-#define SCRIPT_TABLES 12
+#define SCRIPT_TABLES 16
 
 struct script_verb {
 	const char *name;
