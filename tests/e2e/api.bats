@@ -76,6 +76,70 @@ size 4194304 offset 0 base 4194304 attachers 0 mine 0 uid 1"
 size 1048576 offset 0 base 1048576 attachers 1 mine 0 uid 1"
 }
 
+@test "what the driver refuses: its call or its answer is named, nothing is left, and the next try works" {
+	needs_sim
+	run -0 --separate-stderr env GPUSHARE_SIM_FAIL=cuDevicePrimaryCtxRetain:1:1:101,cuMemAlloc:1:2:2,cuCtxPushCurrent:2:1,cuIpcGetMemHandle:1:1:801,cuDeviceGetUuid:2:1,cuMemFree:3:1 \
+		"$BIN/api_app" open alloc=a,x,1 alloc=a,x,77 alloc=a,x,1 alloc=a,x,1 alloc=a,x,1 stat=x alloc=a,x,1 free=a stat=x
+	equal "$output" "open: OK
+alloc x: E_CUDA
+alloc x: E_NO_MEMORY
+alloc x: E_CUDA
+alloc x: E_CUDA
+alloc x: E_CUDA
+stat x: E_NOT_FOUND
+alloc x: OK
+free a: E_CUDA
+stat x: E_NOT_FOUND"
+	for words in CUDA_ERROR_INVALID_DEVICE cuMemAlloc cuCtxPushCurrent CUDA_ERROR_NOT_SUPPORTED UUID cuMemFree; do
+		has "$stderr" "$words"
+	done
+	run -0 --separate-stderr env GPUSHARE_SIM_FAIL=cuStreamCreate:1:1,cuMemHostAlloc:2:1:2,cuEventCreate:2:1,cuMemcpyDtoHAsync:2:1,cuEventSynchronize:1:1,cuMemcpyHtoDAsync:1:1,cuStreamSynchronize:5:1,cuMemcpyDtoH:1:1 \
+		"$BIN/api_app" open alloc=b,big,20000007 fill=b,7 sum=b sum=b sum=b sum=b sum=b ones=b ones=b byte=b,0 ones=b sum=b
+	equal "$(sed 1,3d <<<"$output")" "sum b: E_CUDA
+sum b: E_NO_MEMORY
+sum b: E_CUDA
+sum b: E_CUDA
+sum b: E_CUDA
+ones b: E_CUDA
+ones b: E_CUDA
+byte b: E_CUDA
+ones b: OK
+sum b: 20000007"
+	for words in cuStreamCreate cuMemHostAlloc cuEventCreate cuMemcpyDtoHAsync cuEventSynchronize cuMemcpyHtoDAsync cuStreamSynchronize \
+		cuMemcpyDtoH; do
+		has "$stderr" "$words"
+	done
+}
+
+@test "an attach that the driver refuses: what that means, and nothing stays attached" {
+	needs_sim
+	owner alloc=a,late,100000
+	while read -r fault wanted words; do
+		run -0 --separate-stderr env GPUSHARE_SIM_FAIL="$fault" "$BIN/api_app" open attach=b,late stat=late
+		equal "$fault $(sed 1d <<<"$output" | cut -d ' ' -f 1-8)" "$fault attach late: $wanted
+stat late: OK
+size 100000 offset 0 base 2097152 attachers 0"
+		has "$stderr" "$words"
+	done <<-'TABLE'
+		cuIpcOpenMemHandle:1:1:400 E_OWNER_GONE api_app
+		cuIpcOpenMemHandle:1:1:800 E_OWNER_GONE CUDA_ERROR_NOT_PERMITTED
+		cuIpcOpenMemHandle:1:1:801 E_CUDA not supported on the GPU
+		cuIpcOpenMemHandle:1:1:201 E_NOT_SUPPORTED the same pid
+		cuIpcOpenMemHandle:1:1:2 E_NO_MEMORY late
+		cuInit:1:1:100 E_NO_DRIVER CUDA_ERROR_NO_DEVICE
+	TABLE
+	run -0 --separate-stderr env GPUSHARE_SIM_FAIL=cuIpcCloseMemHandle:1:1 "$BIN/api_app" open attach=b,late share=c,mine,@b,0,10 \
+		detach=b stat=late
+	has "$output" "share mine: E_NOT_SHAREABLE"
+	has "$stderr" "share it there"
+	has "$output" "detach b: E_CUDA"
+	has "$output" "attachers 0"
+	has "$stderr" "cuIpcCloseMemHandle"
+	run -0 --separate-stderr env GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1 GPUSHARE_SIM_PEERS=0 "$BIN/api_app" open attach=b,late
+	has "$output" "attach late: E_DEVICE"
+	[[ $stderr == *GPU-*", which this process does not see; it sees GPU-"* ]]
+}
+
 @test "attach twice: one address, counted" {
 	owner alloc=a,weights,1Mi fill=a,7
 	equal "$(api open attach=b,weights attach=c,weights same=b,c detach=b byte=c,4 detach=c \
@@ -192,6 +256,61 @@ detach b: OK
 alloc own: OK
 detach c: E_INVALID
 free c: OK"
+}
+
+# requests VERB: how many the registry has had
+requests() {
+	gpushare metrics | sed -n "s/^gpushare_requests_total{verb=\"$1\"} //p"
+}
+
+@test "what is attached already, or was looked up, is answered without the registry, and never wrongly" {
+	[ -z "${EMULATOR:-}" ] || skip "an emulator has no shared pages"
+	owner alloc=a,x,1Mi
+	begin reader "$BIN/api_app" open repeat=3,1 attach=b,x repeat=3,1 stat=x touch="$WORK/warm" await="$WORK/counted" \
+		repeat=50,2 attach=b,x stat=x touch="$WORK/done" await="$WORK/again" repeat=50,1 detach=b touch="$WORK/back" \
+		await="$WORK/gone" attach=c,x stat=x byte=b,4 touch="$WORK/missed" await="$WORK/new" attach=c,x size=c size=b \
+		detach=c repeat=3,1 detach=b
+	reader=$PID
+	attaches=$(requests attach)
+	lookups=$(requests lookup)
+	touch "$WORK/counted"
+	await_file "$WORK/done"
+	equal "$(requests attach) $(requests lookup)" "$attaches $lookups"
+	equal "$(attachers x)" 3
+	touch "$WORK/again"
+	await_file "$WORK/back"
+	equal "$(attachers x)" 3 # those that the registry does not know of go first
+	gpushare rm x
+	touch "$WORK/gone"
+	await_file "$WORK/missed"
+	begin other "$BIN/api_app" open alloc=a,x,2Mi touch="$WORK/new" await="$WORK/end"
+	finish "$reader"
+	equal "$(grep -v '^attach x: OK\|^stat x: OK\|^size .* offset\|^open' "$WORK/reader.out" | uniq -c | tr -s ' ')" " 50 detach b: OK
+ 1 attach x: E_NOT_FOUND
+ 1 stat x: E_NOT_FOUND
+ 1 byte b: 0
+ 1 size c: 2097152
+ 1 size b: 1048576
+ 1 detach c: OK
+ 3 detach b: OK"
+	equal "$(attachers x)" 0
+}
+
+@test "the index of a registry that was killed is not believed" {
+	export GPUSHARE_AUTOSTART=0
+	start_registry
+	begin app "$BIN/api_app" open alloc=a,x,1Mi repeat=4,1 stat=x touch="$WORK/up" await="$WORK/killed" stat=x \
+		touch="$WORK/asked" await="$WORK/next" repeat=3,1 stat=x
+	app=$PID
+	kill_registry
+	touch "$WORK/killed"
+	await_file "$WORK/asked"
+	start_registry
+	touch "$WORK/next"
+	finish "$app"
+	equal "$(grep '^stat' "$WORK/app.out" | uniq -c | tr -s ' ')" " 4 stat x: OK
+ 1 stat x: E_NO_REGISTRY
+ 3 stat x: OK"
 }
 
 # answers WHO STATUS: the calls that returned STATUS in WHO (child or parent); not maps, which need Vulkan on a GPU

@@ -324,3 +324,47 @@ size 4194304 offset 0 base 4194304 attachers 2 mine 0 uid 1
 size 4194304 offset 0 base 4194304 attachers 0 mine 0 uid 1"
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || has "$(hostly attach=b,w,0,same)" "attach w: E_NO_DRIVER"
 }
+
+@test "one descriptor for a buffer, however often it is attached; if the program closed it, that is said" {
+	needs_sim
+	up owner "$BIN/api_app" open make=a,w,64Ki,vmm
+	run -0 --separate-stderr "$BIN/api_app" open context attach=z,w,0,host map=m,z,0,1,r unmap=m detach=z mark attach=b,w,0,host \
+		marked attach=c,w,0,host map=m,b,0,1,r unmap=m marked detach=b marked detach=c marked
+	equal "$(grep -o '[0-9]* fds' <<<"$output" | xargs)" "1 fds 1 fds 1 fds 0 fds"
+	run -0 --separate-stderr "$BIN/api_app" open attach=b,w,0,host closefrom=256 map=m,b,0,1,r detach=b attach=b,w,0,host \
+		map=m,b,0,1,r
+	equal "$(sed 1,2d <<<"$output")" "map m: E_LIMIT
+detach b: OK
+attach w: OK
+map m: OK"
+	has "$stderr" "the program has closed"
+}
+
+@test "while a buffer is mapped, the CPU makes small copies and the driver large ones, each to be seen by the other" {
+	needs_sim
+	# The driver's copies fail, so what succeeds is the CPU's.
+	run -0 --separate-stderr env GPUSHARE_SIM_FAIL=cuMemcpyHtoD:1:1000,cuMemcpyDtoH:1:1000 "$BIN/api_app" open make=a,x,300000,vmm \
+		make=b,y,256Ki,vmm make=c,z,4Ki,vmm make=d,u,4097,vmm put=a,0,1 byte=a,0 map=m,a,0,300000,rw map=n,b,0,1,rw map=o,c,0,1,rw \
+		map=p,d,0,1,rw put=a,1,9 load=m,1 load=m,0 fill=a,7 fill=b,7 byte=b,4 save=c,"$WORK/c" save=d,"$WORK/d" put=a,300000,1 \
+		unmap=m put=a,0,1
+	equal "$(sed 1,5d <<<"$output" | grep -v '^map')" "put a: E_CUDA
+byte a: E_CUDA
+put a: OK
+load m: 9
+load m: 0
+fill a: E_CUDA
+fill b: OK
+byte b: 35
+save c: OK
+save d: E_CUDA
+put a: E_RANGE
+unmap m: OK
+put a: E_CUDA"
+	equal "$(api open make=a,x,300000,vmm map=m,a,0,300000,rw fill=a,7 load=m,5 put=a,5,9 load=m,5 store=m,6,8 mirror=n,a,0,100,rw \
+		mbyte=n,6 mput=n,7,77 mclose=n load=m,7 byte=a,7 unmap=m byte=a,6 | grep -v OK)" "load m: 42
+load m: 9
+mbyte n: 8
+load m: 77
+byte a: 77
+byte a: 8"
+}

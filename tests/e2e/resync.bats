@@ -109,21 +109,26 @@ free a: 0"
 		alloc=a,1Mi alloc=b,1Mi touch="$WORK/attached" await="$WORK/told" alloc=x,2Mi free=x byte=a,1 \
 		byte=b,1 touch="$WORK/read" await="$WORK/end" free=a free=b
 	reader=$PID
+	begin mirrors "$BIN/api_app" open attach=b,w mirror=m,b,0,16,r detach=b touch="$WORK/mirrored" await="$WORK/told" list \
+		touch="$WORK/listed2" await="$WORK/end" mclose=m
+	mirrors=$PID
 	begin session "$BIN/api_app" open attach=b,w attach=c,w touch="$WORK/attached2" await="$WORK/told" list \
 		touch="$WORK/listed" await="$WORK/end" byte=b,1 detach=b detach=c
 	session=$PID
 	before=$(shown w attachers)
-	equal "$before" 4
+	equal "$before" 5
 	restart_registry
 	go
 	await_file "$WORK/listed"
+	await_file "$WORK/listed2"
 	await_file "$WORK/read"
 	equal "$(shown w attachers)" "$before"
 	kill -KILL "$session"
 	until_true has_ended "$session"
 	is_less() { [ "$(shown w attachers)" = "$1" ]; }
-	until_true is_less 2
+	until_true is_less 3
 	touch "$WORK/end"
+	finish "$mirrors"
 	finish "$reader"
 	has "$(cat "$WORK/reader.out")" "byte a: 10
 byte b: 10"

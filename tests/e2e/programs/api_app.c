@@ -246,10 +246,12 @@ static void do_save(char **argument, int count)
 	free(bytes);
 }
 
-/* share=SLOT,NAME,RAW,OFFSET,SIZE[,OPTIONS]: of the options only mode and group count */
+/* share=SLOT,NAME,RAW,OFFSET,SIZE[,OPTIONS]: of the options only mode and group count. @B in place
+ * of RAW: the memory of the buffer in slot B */
 static void do_share(char **argument, int count)
 {
-	uint64_t pointer = *raw_of(argument[2]);
+	uint64_t pointer = *argument[2] == '@' ? gpushare_pointer(*buffer_of(argument[2] + 1))
+					       : *raw_of(argument[2]);
 	struct gpushare_alloc_options rights = keep_options(argument[count - 1]);
 	const struct gpushare_share_options options = {.mode = rights.mode, .group = rights.group};
 
