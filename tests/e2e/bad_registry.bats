@@ -9,10 +9,14 @@ setup_more() {
 	LIMIT_MS=$((GPUSHARE_TIMEOUT_MS + 300 + SLACK_MS)) # less than waiting twice
 }
 
-# The fake registries that were started by clients.
+# Pids of the fake registries that clients have started.
+fake_pids() {
+	grep -lsaP "tool_fake_registry\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
+}
+
 teardown_more() {
 	local pid
-	for pid in $(grep -lsaP "tool_fake_registry\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3); do
+	for pid in $(fake_pids); do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
 }

@@ -507,3 +507,86 @@ make w: E_EXISTS"
 		cuMemExportToShareableHandle:2:1:999 E_CUDA
 	TABLE
 }
+
+# lose: kill the registry and its keeper, which have all descriptors. The next registry knows the names.
+lose() {
+	local pid
+	for pid in $(registry_pids) $(keeper_pids); do
+		kill -KILL "$pid" 2>/dev/null || true # the other has ended with it
+		until_true is_over "$pid"
+	done
+	[ -z "${EMULATOR:-}" ] || start_registry
+}
+
+# having WORDS...: start api_app, which attaches w in slot b and waits for $WORK/go before it carries out WORDS
+having() {
+	rm -f "$WORK"/{has,go,told}
+	begin having "$BIN/api_app" open attach=b,w touch="$WORK/has" await="$WORK/go" "$@" touch="$WORK/told" await="$WORK/end"
+	HAVING=$PID
+}
+
+@test "lost with registry and keeper: the name is its owner's, who brings it back" {
+	begin owner "$BIN/api_app" open make=a,w,2Mi,keep fill=a,7 touch="$WORK/up" await="$WORK/go" stat=none await="$WORK/end"
+	lose
+	run -0 --separate-stderr api open attach=b,w attach=b,w,5 make=c,w,2Mi,keep make=c,w,2Mi,keep+adopt
+	equal "$output" "open: OK
+attach w: E_NOT_FOUND
+attach w: E_TIMED_OUT
+make w: E_EXISTS
+make w: E_EXISTS"
+	equal "$(grep -c "nobody has brought its memory back yet" <<<"$stderr")" 2
+	start waiter "$BIN/api_app" open attach=b,w,20000 byte=b,4
+	until_true waiters 1
+	touch "$WORK/go"
+	finish "$PID"
+	equal "$(tail -n 1 "$WORK/waiter.out")" "byte b: 35"
+}
+
+@test "lost, and its owner has gone: who has it attached brings it back; nobody adopts it before, but may replace it" {
+	owner make=a,w,2Mi,keep fill=a,7
+	having list
+	kill_owner w
+	lose
+	touch "$WORK/go"
+	await_file "$WORK/told"
+	equal "$(api open what=w attach=b,w byte=b,4)" "open: OK
+what w: flags 1 ttl 0 owner gone
+attach w: OK
+byte b: 35"
+	lose
+	run -0 --separate-stderr api open attach=b,w make=a,w,2Mi,keep+adopt byte=a,4 attach=b,w
+	equal "$output" "open: OK
+attach w: E_NOT_FOUND
+make w: OK
+byte a: 0
+attach w: OK"
+}
+
+@test "lost, and nobody has it any more, or its name was removed before: it does not come back" {
+	owner make=a,w,2Mi,keep
+	having detach=b
+	kill -KILL "$OWNER"
+	until_true is_over "$OWNER"
+	lose
+	touch "$WORK/go"
+	await_file "$WORK/told"
+	run -0 --separate-stderr api open stat=w attach=b,w
+	equal "$output" "open: OK
+stat w: E_NOT_FOUND
+attach w: E_NOT_FOUND"
+	has "$stderr" "had it; it was lost with the registry"
+	finish_having
+	owner make=a,w,2Mi,keep
+	having list
+	gpushare rm w
+	lose
+	touch "$WORK/go"
+	await_file "$WORK/told"
+	equal "$(names)" ""
+	finish_having
+}
+
+finish_having() {
+	touch "$WORK/end"
+	finish "$HAVING"
+}

@@ -340,6 +340,17 @@ map m: OK"
 	has "$stderr" "the program has closed"
 }
 
+@test "sessions of a process share a mapping, which outlives both; the program's signals are as before" {
+	needs_map
+	owner w:map
+	run -0 hostly signals attach=a,w,0,host map=m,a,0,4Mi,w signals another attach=b,w,0,host map=n,b,7,1,r apart=m,n close \
+		store=m,7,9 load=n,0 unmap=m load=n,0 unmap=n
+	equal "$(grep ^signals <<<"$output" | sort -u | wc -l)" 4 # one line for each kind
+	equal "$(grep -v '^signals\|OK' <<<"$output")" "apart: 7
+load n: 9
+load n: 9"
+}
+
 @test "while a buffer is mapped, the CPU makes small copies and the driver large ones, each to be seen by the other" {
 	needs_sim
 	# The driver's copies fail, so what succeeds is the CPU's.

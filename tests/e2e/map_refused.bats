@@ -33,9 +33,10 @@ map m: E_NOT_SUPPORTED"
 @test "what makes no sense is refused, and nothing is mapped" {
 	needs_map
 	owner w:map
-	equal "$(hostly attach=b,w,0,host map=m,b,0,0,r map=m,b,4Mi,1,r map=m,b,1,4Mi,r map=m,b,0,1,x \
+	equal "$(hostly attach=b,w,0,host mirror=q,b,0,1,r map=m,b,0,0,r map=m,b,4Mi,1,r map=m,b,1,4Mi,r map=m,b,0,1,x \
 		map=m,z,0,1,r unmap=m mapped=m flush=m,0,1 attach=c,w,0,host map=n,c,3,5,r flush=n,0,5 flush=n,1,5 \
-		invalidate=n,5,0 invalidate=n,6,0 2>/dev/null | sed 1,2d)" "map m: E_INVALID
+		invalidate=n,5,0 invalidate=n,6,0 2>/dev/null | sed 1,2d)" "mirror q: E_NOT_SUPPORTED
+map m: E_INVALID
 map m: E_RANGE
 map m: E_RANGE
 map m: E_INVALID

@@ -3,9 +3,30 @@
 #include "unit.h"
 
 #include "api/dlpack.h"
-#include "filled.h"
+#include "stage.h"
 
 #define SIZE ((size_t)100000)
+
+static struct gpushare_buffer *part_made(struct gpushare_session *session, const char *name,
+					 size_t size, uint32_t flags)
+{
+	const struct gpushare_alloc_options options = {.flags = flags};
+	struct gpushare_buffer *buffer;
+
+	OK(gpushare_alloc_with(session, name, size, &options, &buffer));
+	return buffer;
+}
+
+static struct gpushare_buffer *part_filled(struct gpushare_session *session, const char *name,
+					   size_t size, unsigned int seed)
+{
+	struct gpushare_buffer *buffer = part_made(session, name, size, 0);
+	unsigned char *bytes = part_pattern(size, seed);
+
+	OK(gpushare_copy_to(buffer, 0, bytes, size));
+	free(bytes);
+	return buffer;
+}
 
 static void *const UNTOUCHED = (void *)(uintptr_t)16;
 
