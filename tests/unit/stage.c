@@ -29,11 +29,6 @@ void stage_needs_autostart(void)
 	skip_emulated("refuses autostart's clone()");
 }
 
-void stage_needs_wipe_on_fork(void)
-{
-	skip_emulated("ignores MADV_WIPEONFORK");
-}
-
 void stage_needs_own_proc(void)
 {
 	skip_emulated("serves /proc/self from memory files of its own");

@@ -17,9 +17,8 @@ void stage_init(char **argv);
 /* Is this qemu-user? It refuses autostart's clone(), so there stage_open() starts the registry. */
 bool stage_is_emulated(void);
 /* Under qemu-user, skip the test, because it needs what qemu-user lacks: */
-void stage_needs_autostart(void);    /* a registry that the client starts */
-void stage_needs_own_proc(void);     /* the kernel's own /proc/self */
-void stage_needs_wipe_on_fork(void); /* MADV_WIPEONFORK, which detects a forked child */
+void stage_needs_autostart(void); /* a registry that the client starts */
+void stage_needs_own_proc(void);  /* the kernel's own /proc/self */
 /* Start the registry before the parts: gcc 12's thread sanitizer loses track of a thread that
  * starts it. */
 void stage_needs_registry(void);
