@@ -34,19 +34,6 @@ void stage_needs_own_proc(void)
 	skip_emulated("serves /proc/self from memory files of its own");
 }
 
-int stage_skip_all(const char *why)
-{
-	printf("[==========] Running 1 test(s).\nskipped: %s\n[  SKIPPED ] all_of_it\n"
-	       "[  SKIPPED ] 1 test(s)\n",
-	       why);
-	return 0;
-}
-
-int stage_skip_scripted(void)
-{
-	return stage_skip_all("an emulator's stage has a registry, where a scripted one is to be");
-}
-
 void stage_init(char **argv)
 {
 	char self[PATH_MAX], program[PATH_MAX], path[PATH_MAX + 64];
@@ -214,16 +201,6 @@ void stage_test(void **state)
 	stage_play(parts[0], parts[1]);
 }
 
-static void reach_registry(void)
-{
-	OK(gpushare_close(part_session()));
-}
-
-void stage_needs_registry(void)
-{
-	stage_play(reach_registry, NULL);
-}
-
 void part_fail(const char *file, int line, const char *format, ...)
 {
 	va_list arguments;
@@ -295,16 +272,4 @@ unsigned char *part_pattern(size_t size, unsigned int seed)
 	for (size_t i = 0; i < size; i++)
 		bytes[i] = (unsigned char)((i * 2654435761u >> 13) + seed);
 	return bytes;
-}
-
-void part_holds(struct gpushare_buffer *buffer, size_t offset, size_t size, unsigned int seed)
-{
-	unsigned char *wanted = part_pattern(size, seed);
-	unsigned char *found = malloc(size);
-
-	CHECK(found != NULL);
-	OK(gpushare_copy_from(buffer, offset, found, size));
-	CHECK(!memcmp(wanted, found, size));
-	free(wanted);
-	free(found);
 }

@@ -19,12 +19,6 @@ bool stage_is_emulated(void);
 /* Under qemu-user, skip the test, because it needs what qemu-user lacks: */
 void stage_needs_autostart(void); /* a registry that the client starts */
 void stage_needs_own_proc(void);  /* the kernel's own /proc/self */
-/* Start the registry before the parts: gcc 12's thread sanitizer loses track of a thread that
- * starts it. */
-void stage_needs_registry(void);
-/* Report that all tests of the program are skipped; return main()'s result. */
-int stage_skip_all(const char *why);
-int stage_skip_scripted(void); /* because they need a scripted registry instead of the stage's */
 /* cmocka set-up and tear-down. */
 int stage_open(void **state);
 int stage_close(void **state);
@@ -36,7 +30,7 @@ void stage_play(void (*first)(void), void (*second)(void));
  * Rows of a test program's table. SCENE(first), SCENE(first, second) and SCENE(first, second or
  * NULL, before): a test of one or two parts with the name of its first part. before() runs in the
  * test's own process, before the parts (stage_needs_...()). STAGED(test): a test that calls
- * stage_play() itself. STAGE_MAIN_SCRIPTED: all tests of the program need a scripted registry.
+ * stage_play() itself.
  */
 typedef void stage_part(void);
 #define SCENE(part, ...) \
@@ -47,15 +41,11 @@ typedef void stage_part(void);
 		} \
 	}
 #define STAGED(test) cmocka_unit_test_setup_teardown(test, stage_open, stage_close)
-#define STAGE_MAIN(...) STAGE_MAIN_UNLESS(false, __VA_ARGS__)
-#define STAGE_MAIN_SCRIPTED(...) STAGE_MAIN_UNLESS(stage_is_emulated(), __VA_ARGS__)
-#define STAGE_MAIN_UNLESS(skipped, ...) \
+#define STAGE_MAIN(...) \
 	int main(int argc, char **argv) \
 	{ \
 		const struct CMUnitTest tests[] = {__VA_ARGS__}; \
 		stage_init(argv); \
-		if (skipped) \
-			return stage_skip_scripted(); \
 		return cmocka_run_group_tests(tests, NULL, NULL); \
 	}
 void stage_test(void **state);
@@ -90,7 +80,5 @@ const struct driver *part_driver(void);
 struct gpushare_session *part_session(void);
 /* `size` bytes that depend on their index and `seed`; the caller frees them. */
 unsigned char *part_pattern(size_t size, unsigned int seed);
-/* Check that the buffer holds part_pattern(size, seed) from `offset` on. */
-void part_holds(struct gpushare_buffer *buffer, size_t offset, size_t size, unsigned int seed);
 
 #endif
