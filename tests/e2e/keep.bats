@@ -439,12 +439,12 @@ unlink x: E_NOT_FOUND"
 		equal "$(grep -c "no buffer is named" "$WORK/err")" 3
 	}
 	owner make=a,x,1Mi,keep+staged what=x list touch="$WORK/up" await="$WORK/go" fill=a,7 tag=x,dtype,u8 commit=a commit=a \
-		what=x
+		what=x touch="$WORK/committed"
 	sees_nothing
 	kill_registry
 	[ -z "${EMULATOR:-}" ] || start_registry
 	sees_nothing
-	start other "$BIN/api_app" open attach=b,x,20000 byte=b,5 what=x commit=b unlink=x
+	start other "$BIN/api_app" open attach=b,x,20000 byte=b,5 what=x commit=b await="$WORK/committed" unlink=x
 	until_true waiters 1
 	touch "$WORK/go"
 	finish "$PID"
@@ -454,7 +454,6 @@ byte b: 42
 what x: flags 1 ttl 0 owner alive
 commit b: E_INVALID
 unlink x: OK"
-	until_true grep -q 'flags 1 ' "$WORK/owner.out"
 	equal "$(sed 1,2d "$WORK/owner.out")" "what x: flags 17 ttl 0 owner alive
 x 1048576
 fill a: OK
