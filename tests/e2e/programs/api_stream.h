@@ -19,10 +19,10 @@ typedef struct graph_exec_opaque *graph_exec;
 static struct one_stream {
 	cu_stream stream;
 	cu_graph graph; /* of its last capture */
-	unsigned int stops;
+	_Atomic uint32_t stops;
 } streams[128];
 
-static volatile uint32_t *gates; /* one for each stream; it passes its Nth stop at N */
+static _Atomic uint32_t *gates; /* one for each stream; it passes its Nth stop at N */
 
 /* Open the driver, with device 0's primary context current. */
 static void stream_open(void)

@@ -1,0 +1,28 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Threads of one process that call the API at the same time. The thread sanitizer runs this file, too.
+load helpers
+
+@test "threads that join, leave and publish one buffer at the same time" {
+	start_registry
+	run -0 timeout 60 "$BIN/api_threads" order 200 </dev/null
+	equal "$output" $'open\n0 failed'
+	needs_sim
+	# A page is registered once, whatever the threads find; if that fails, the next thread tries again.
+	GPUSHARE_SIM_LOG=$WORK/log GPUSHARE_SIM_FAIL=cuMemHostRegister:1:1 run -0 timeout 60 "$BIN/api_threads" order 200 </dev/null
+	equal "$output" $'open\n1 failed'
+	equal "$(grep -c 'cuMemHostRegister_v2 0' "$WORK/log")" 200
+}
+
+@test "threads that attach, read, map and detach one buffer, in one session and in others" {
+	local kinds=('' vmm unified readonly keep)
+	[ "${SANITIZE:-}" != thread ] || kinds=('' vmm readonly keep) # unified memory's addresses are the sanitizer's
+	start_registry
+	for kind in "${kinds[@]}"; do
+		up owner "$BIN/api_app" open make=a,w,64Ki,$kind fill=a,7
+		run -0 timeout 60 "$BIN/api_threads" attach w 60 </dev/null
+		equal "$kind $output" "$kind "$'open\n0 attached'
+		down
+		gpushare rm w 2>/dev/null || true
+	done
+}
