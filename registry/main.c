@@ -93,24 +93,33 @@ static void fit_limits(struct limits *limits)
 	clamp(limits, LIMIT_descriptors, fds / 2);
 }
 
+static void let_go_of_stdio(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int standard = 0; null >= 0 && standard <= 2; standard++) {
+		if (standard != self.options.ready)
+			dup2(null, standard);
+	}
+	if (null > 2)
+		close(null);
+}
+
+/* Close the descriptor last: whoever sees it closed finds the daemon with the descriptors that it
+ * keeps. */
 static void report_ready(void)
 {
 	static const char ready[] = "READY=1\n";
-	int fd = self.options.ready, null;
+	int fd = self.options.ready;
 
 	log_line("serving %s", self.instance.socket);
 	notify_say("READY=1");
+	if (!self.options.foreground)
+		let_go_of_stdio();
 	if (fd >= 0 && write(fd, ready, sizeof(ready) - 1) < 0)
 		log_line("can't write to fd %d: %s", fd, strerror(errno));
 	if (fd >= 0)
 		close(fd);
-	if (self.options.foreground)
-		return;
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int standard = 0; null >= 0 && standard <= 2; standard++)
-		dup2(null, standard);
-	if (null > 2)
-		close(null);
 }
 
 /* Since when there is no session and nothing is kept; INT64_MAX: there is something. */

@@ -153,19 +153,21 @@ static bool is_asked_of_us(int attribute)
 void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, void *value)
 {
 	struct live entry;
+	bool pooled;
 
 	if (!is_asked_of_us((int)attribute) || !value || !buffers_find_around(pointer, &entry))
 		return;
+	pooled = entry.stream_ordered || entry.pool;
 	if ((int)attribute == CU_ATTRIBUTE_RANGE_SIZE)
 		*(size_t *)value = entry.size;
 	else if ((int)attribute == CU_ATTRIBUTE_RANGE_START)
 		*(cu_deviceptr *)value = entry.pointer;
 	else if ((int)attribute == CU_ATTRIBUTE_MEMPOOL)
 		*(cu_mem_pool *)value = pools_handle(entry.pool);
-	else if (entry.kind != LIVE_OWN_VMM)
+	else if (!pooled && entry.kind != LIVE_OWN_VMM)
 		return;
 	else if ((int)attribute == CU_ATTRIBUTE_CONTEXT)
-		*(cu_context *)value = entry.context;
+		*(cu_context *)value = pooled ? NULL : entry.context;
 	else
-		*(bool *)value = !entry.stream_ordered;
+		*(bool *)value = !pooled;
 }

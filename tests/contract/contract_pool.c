@@ -171,8 +171,18 @@ static void own_access(int peer)
 {
 	uint64_t types = 77;
 	cu_mem_pool its = NULL;
+	cu_context context = NULL;
+	bool legacy = true;
 
 	begin();
+	EXPECT(CU_OK, driver->cuCtxGetCurrent(&context));
+	CHECK(context);
+	EXPECT(CU_OK, driver->cuPointerGetAttribute(
+			  &context, (cu_pointer_attribute)CU_ATTRIBUTE_CONTEXT, take(5)));
+	CHECK(!context);
+	EXPECT(CU_OK, driver->cuPointerGetAttribute(
+			  &legacy, (cu_pointer_attribute)CU_ATTRIBUTE_LEGACY_IPC_CAPABLE, take(5)));
+	CHECK(!legacy);
 	CHECK(access_of(0) == CU_ACCESS_READ_WRITE);
 	EXPECT(CU_OK, allow(0, CU_ACCESS_READ_WRITE));
 	EXPECT(CU_NOT_SUPPORTED, allow(0, CU_ACCESS_READ));

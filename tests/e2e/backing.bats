@@ -52,6 +52,7 @@ put b: OK"
 	needs jq
 	script=(init alloc=a,700 range=a alloc=b,3Mi range=b fill=a,3 byte=a,699)
 	same_as_bare "$BIN/drv_linked" "${script[@]}" about=a about=a,600 about=b,4 make=c,async,2Mi about=c
+	untouched 'w%i' "$BIN/drv_linked" "${script[@]}" make=c,async,2Mi about=c # memory of a pool has no context
 	up_named app 'w%i:vmm' "$BIN/drv_linked" "${script[@]}"
 	equal "$(backings)" "w0 vmm 700
 w1 vmm 3145728"

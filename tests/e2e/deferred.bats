@@ -274,6 +274,7 @@ y 1"
 	equal "$(names)" ""
 	leave
 	equal "$(od -An -tu1 -N 2 "$WORK/is.x" | xargs)" "7 14"
+	until_true deferred_is $'x 0\ny 1'
 	touch "$WORK/again"
 	await_file "$WORK/third"
 	equal "$(deferred)" "y 1"

@@ -241,7 +241,7 @@ has_no() {
 	kill -KILL "$PRODUCER"
 	for i in 1 2 3 4; do
 		in_time has_ended "${CREW[i]}"
-		finish "${CREW[i]}"
+		finish "${CREW[i]}" || { cat "$WORK/visit$i".{out,err}; false; }
 		has "$(cat "$WORK/visit$i.out")" "visited "
 		[ "$(sed -n 's/.*read \([0-9]*\) frames/\1/p' "$WORK/visit$i.out")" -gt 10 ]
 	done

@@ -252,7 +252,8 @@ free b: 0"
 	done
 	up owner "$BIN/api_app" "${owner[@]}"
 	rm "$WORK/up"
-	begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=2Mi' "$BIN/drv_linked" "${script[@]}" "${drop[@]}" \
+	# A stream that waits must not hold up others that share its hardware queue.
+	begin consumer env CUDA_DEVICE_MAX_CONNECTIONS=32 LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=2Mi' "$BIN/drv_linked" "${script[@]}" "${drop[@]}" \
 		touch="$WORK/up" await="$WORK/go" go=l make=z,async,4Ki,l make=z,async,4Ki,l \
 		make=z,async,4Ki,l make=z,async,4Ki,l touch="$WORK/last" await="$WORK/over"
 	equal "$(attachers w0) $(attachers w11)" "1 1"

@@ -61,6 +61,9 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 	switch ((int)attribute) {
 	case CU_ATTRIBUTE_CONTEXT: {
 		cu_context context = region->context ? region->context : primary_of(region->device);
+
+		if (region->pool)
+			context = NULL;
 		return pointer_put(value, &context, sizeof(context));
 	}
 	case CU_ATTRIBUTE_MEMORY_TYPE: {

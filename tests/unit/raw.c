@@ -85,6 +85,8 @@ void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
 	if (!daemon->pid) {
 		if (dup2(ready[1], 9) == ready[1])
 			fcntl(9, F_SETFD, 0);
+		else
+			close(ready[1]); /* raw_daemon_begins() may pass it on */
 		if (raw_daemon_begins)
 			raw_daemon_begins();
 		become_daemon(arguments);
@@ -93,6 +95,8 @@ void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
 	if (!raw_read(ready[0], word, sizeof(word), 4 * RAW_TIMEOUT_MS))
 		fail_msg("the daemon does not get ready");
 	assert_memory_equal(word, "READY=1\n", 8);
+	assert_int_equal(read(ready[0], word, 1),
+			 0); /* it has closed its end, and opens nothing more */
 	close(ready[0]);
 }
 
