@@ -23,6 +23,8 @@ static struct world {
 	struct session *session[CLIENTS]; /* NULL: not connected */
 	uint8_t key[CLIENTS][GPUSHARE_SESSION_KEY_SIZE];
 	uint64_t known[KNOWN], highest;
+	uint64_t given; /* the latest that this registry gave by itself */
+	bool has_told;	/* a client told of a higher generation than any that was given */
 	unsigned int next_known;
 	uint32_t last_id;
 	reply answer;
@@ -49,6 +51,7 @@ static uint64_t generation_of(struct fuzz_bytes *from)
 	static const uint64_t strange[] = {0, 1, UINT64_MAX, GENERATION_TOLD, GENERATION_TOLD + 1};
 	uint8_t byte = fuzz_byte(from);
 
+	world.has_told |= byte >= 192;
 	if (byte >= 224)
 		return strange[byte % (sizeof(strange) / sizeof(*strange))];
 	if (byte >= 192)
@@ -134,8 +137,12 @@ static void share(unsigned int client, struct fuzz_bytes *from)
 	if (ask_with(client, &what, (kind & 130) == 130 ? place_again() : -1))
 		return;
 	FUZZ_MUST(world.answer.body.share.generation);
-	if (!share->again && !world.answer.body.share.adopted)
-		FUZZ_MUST(world.answer.body.share.generation > world.highest);
+	if (!share->again && !world.answer.body.share.adopted) {
+		/* After a restart a registry may have forgotten what only clients told it. */
+		FUZZ_MUST(world.answer.body.share.generation >
+			  (world.has_told ? world.given : world.highest));
+		world.given = world.answer.body.share.generation;
+	}
 	learn(world.answer.body.share.generation);
 }
 
@@ -278,6 +285,7 @@ static void restart(struct fuzz_bytes *from)
 
 	registry_free(world.registry);
 	memset(world.session, 0, sizeof(world.session));
+	world.given = 0;
 	world.registry = registry_new();
 	world.registry->records = records_open(place_again());
 	FUZZ_MUST(load_records(world.registry));

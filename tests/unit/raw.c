@@ -72,7 +72,7 @@ static void become_daemon(const char *const arguments[])
 
 void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
 {
-	const char *arguments[14] = {"--dir", daemon->directory, "--ready-fd", "9"};
+	const char *arguments[14] = {"--dir", daemon->directory, "--ready-fd", "90"};
 	int ready[2], count = 4;
 	char word[8];
 
@@ -83,10 +83,8 @@ void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
 	daemon->pid = raw_fork();
 	assert_true(daemon->pid >= 0);
 	if (!daemon->pid) {
-		if (dup2(ready[1], 9) == ready[1])
-			fcntl(9, F_SETFD, 0);
-		else
-			close(ready[1]); /* raw_daemon_begins() may pass it on */
+		if (dup2(ready[1], 90) == ready[1])
+			fcntl(90, F_SETFD, 0);
 		if (raw_daemon_begins)
 			raw_daemon_begins();
 		become_daemon(arguments);
