@@ -67,7 +67,7 @@ static int end(const struct used *used)
 		return GPUSHARE_OK;
 	result = driver->cuEventDestroy_v2(used->event);
 	driver->cuCtxPopCurrent_v2(&left);
-	if (result == CU_OK)
+	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED)
 		return GPUSHARE_OK;
 	return api_fail_cuda(driver, result, "cuEventDestroy_v2", "the event can't be destroyed");
 }
