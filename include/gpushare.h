@@ -1124,8 +1124,8 @@ int gpushare_event_close(struct gpushare_event *event);
 /** gpushare_event_handle() - the CUevent, for your own CUDA calls in its context; NULL for NULL */
 void *gpushare_event_handle(const struct gpushare_event *event);
 
-/** gpushare_event_info() - the event's record as it was when created or opened: of no bytes, its
- * backing EVENT; errors: GPUSHARE_E_INVALID */
+/** gpushare_event_info() - what was known of the event when it was created or opened: its size is
+ * 0, its backing EVENT; errors: GPUSHARE_E_INVALID */
 int gpushare_event_info(const struct gpushare_event *event, struct gpushare_info *out_info);
 
 /** struct gpushare_dlpack_options - a C-contiguous tensor over a buffer; device_type, code, bits
@@ -1133,7 +1133,7 @@ int gpushare_event_info(const struct gpushare_event *event, struct gpushare_info
 struct gpushare_dlpack_options {
 	int device_type; /* 2 or 0: CUDA's; of a unified buffer also 1, the CPU's, or 3, pinned */
 	unsigned char code;   /* of the element's type; with bits 0 it is uint8 */
-	unsigned char bits;   /* of an element, in whole bytes with its lanes */
+	unsigned char bits;   /* of a lane; bits times lanes is a multiple of 8 */
 	unsigned short lanes; /* 0 means 1 */
 	int versioned;	      /* 1: a DLManagedTensorVersioned, which can say "read-only" */
 	int ndim;

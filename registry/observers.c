@@ -79,8 +79,8 @@ static void release(struct registry *registry, struct entry *entry)
 	entry->fdref = NULL;
 }
 
-/* Begin a notice, with what anybody may know of `entry` (NULL: of no buffer). NULL: none is to be
- * sent. */
+/* Begin a notice with the public data of `entry`, which may be NULL. Returns NULL if no notice is to
+ * be sent. */
 static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 		     const struct entry *entry, int32_t pid)
 {

@@ -31,8 +31,8 @@
 #define LOOK_MS 400	      /* between two checks that the socket's file exists */
 #define RESTART_MS 1000	      /* a client or service manager mostly starts one sooner */
 #define TIDY_MS 10000	      /* the same for --tidy: a supervisor mostly starts one sooner */
-#define RESTART_MOST_MS 60000 /* the time doubles, up to this, for a registry that... */
-#define STABLE_MS 10000	      /* ...did not stay for that long */
+#define RESTART_MOST_MS 60000 /* the longest time until a restart; it doubles each time, */
+#define STABLE_MS 10000	      /* unless the registry has run this long */
 #define EXIT_USAGE 2
 
 extern char **environ;

@@ -241,8 +241,8 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 	return true;
 }
 
-/* If the records are from another pid namespace, a process without Hello.self is identified by its
- * pid there. It may really belong to a namespace nested in that one. */
+/* If the records are from another pid namespace, a process that sent no Hello.self is known by its
+ * pid in that namespace, even if it runs in one that is nested in it. */
 static struct process process_of(const struct registry *registry, const gpushare_Session *told)
 {
 	struct process process = {

@@ -63,7 +63,7 @@ static bool is_memory(int fd)
 	return false;
 }
 
-/* Carry out a message that has neither a body nor an answer with one. Returns the answer's status.
+/* Carry out a message without a body, whose answer has no body either. Returns the answer's status.
  * *fd is sent with the answer. */
 static int plain(const struct fds_server *server, const struct message *message, int *fd)
 {

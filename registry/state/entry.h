@@ -56,7 +56,7 @@ struct entry {
 /* The entry has no owner, and is in no store. NULL: out of memory. */
 struct entry *entry_new(const record *info, const uint8_t *handle);
 void entry_free(struct entry *entry);
-/* The owner's session ends: keep a copy of that process, or `nobody` if memory is out. */
+/* The owner's session ends: keep a copy of *owner. Without memory for it, `nobody` is the owner. */
 void entry_part(struct entry *entry, const struct process *owner, const struct process *nobody);
 /* Turn the entry into another buffer of the same name: move the contents of `made` here, and
  * free it. */

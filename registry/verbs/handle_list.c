@@ -94,7 +94,7 @@ static void list_from(struct listing *listing, const struct list_rest *rest)
 	tree_walk(&store->names, at ? prefix : after, at, list_name, listing);
 }
 
-/* Save the state of the page. After others had the lock, the List continues behind
+/* Save what is done of this answer. Once others have had the lock, the List resumes after
  * listing->rest. */
 static int interrupt(const struct listing *listing, struct list_rest **rest)
 {

@@ -288,7 +288,7 @@ static int alloc_check(const char *name, const struct gpushare_alloc_options *op
 	bool keep = options->flags & GPUSHARE_FLAG_KEEP;
 
 	if (options->flags & ~FLAGS_KNOWN)
-		return api_fail(GPUSHARE_E_INVALID, "'%s': there are no flags 0x%" PRIx32, name,
+		return api_fail(GPUSHARE_E_INVALID, "'%s': unknown flags 0x%" PRIx32, name,
 				options->flags & ~FLAGS_KNOWN);
 	if (options->flags & GPUSHARE_FLAG_VMM && options->flags & GPUSHARE_FLAG_UNIFIED)
 		return api_fail(GPUSHARE_E_INVALID,

@@ -121,9 +121,9 @@ void session_deferred_finish(struct gpushare_session *session)
 	}
 }
 
-/* Withdraw the name. True: others have the buffer attached, or may have. If no registry answers,
- * one that starts or answers later takes the buffer for freed, as this session no longer names it.
- * That registry knows who has it attached. */
+/* Withdraw the name. True: others have the buffer attached, or may have. If no registry answers, a
+ * later one counts the buffer as freed, because this session no longer lists it, and knows who has
+ * it attached. */
 static bool leave(struct gpushare_session *session, const struct gpushare_info *info)
 {
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};

@@ -5,8 +5,8 @@
  * The lists of the functions that the shim replaces. Macros only: shim.sym is made from them, too.
  * H(name, (params), (args)): `name` is the driver's exported symbol. Each has three hooks. The
  * exported one calls the function that would have been found without the shim, such as another
- * interposer's. hook_<name> and second_<name> replace the pointers of two libcudas in the answers
- * of dlsym and cuGetProcAddress, and call those.
+ * interposer's. hook_<name> replaces the pointer that dlsym or cuGetProcAddress returns, and calls
+ * the replaced function; second_<name> does the same for a second libcuda in the process.
  * The list also has calls that neither allocate nor free. Questions about a pointer: a named
  * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
  * cuMemRetainAllocationHandle: without it the shim couldn't know when an allocation ends. Advice,

@@ -182,8 +182,8 @@ static bool is_look_due(int64_t now_ms)
 	return true;
 }
 
-/* Ask for missing pages, and after a change of the registry for all. One thread does it; for the
- * others this returns at once. */
+/* Request the missing pages, or all pages if the registry was restarted. One thread does it; for
+ * the others this returns at once. */
 static void ask_for_all(bool publishes)
 {
 	int64_t now_ms = monotonic_ms(), until_ms = now_ms + client_default_timeout_ms();

@@ -281,7 +281,7 @@ static void tell_end(const char *name, uint64_t generation, bool *deferred)
 	(void)quiet;
 	if (!is_to_be_told(name))
 		return;
-	if (!generation) { /* unanswered: the next resync doesn't list it, which ends it */
+	if (!generation) { /* no answer: the next resync omits the name, so the registry drops it */
 		link_settle(name);
 		return;
 	}

@@ -324,7 +324,7 @@ make w: E_INVALID
 make w: E_INVALID
 make w: E_INVALID"
 	has "$stderr" "'w': ttl_s goes with GPUSHARE_FLAG_KEEP only"
-	has "$stderr" "there are no flags 0x40"
+	has "$stderr" "unknown flags 0x40"
 }
 
 @test "the registry keeps so much and no more, and says what to do" {

@@ -34,8 +34,8 @@ int order_publish(struct order_page *page, unsigned int turn_ms, const struct or
 int order_publish_now(struct order_page *page, uint64_t *out_sequence);
 /* `published` was stored elsewhere: wake its sleepers. */
 void order_wake_readers(struct order_page *page);
-/* Publish the next number at once: for a buffer whose numbers are assigned late
- * (order_page.late). */
+/* Take the next number and publish it, in one step: for a buffer whose publications get their
+ * number when they run (order_page.late). */
 uint64_t order_publish_late(struct order_page *page);
 
 /* Wait until at_least is published. OK; E_OWNER_GONE: it never will be; E_TIMED_OUT. */
