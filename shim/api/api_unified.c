@@ -141,8 +141,9 @@ int unified_make(const struct driver *driver, struct source *source, const char 
 				"'%s' asks for: %s is not supported",
 				source->device, name, call);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, call, "the host lacks memory: %zu bytes for '%s'",
-				     source->size, name);
+		return api_fail_cuda(driver, result, call,
+				     "the host lacks memory: %zu bytes for '%s'", source->size,
+				     name);
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
 	result = vmm_host_export(driver, &source->mapping, &source->fd);
