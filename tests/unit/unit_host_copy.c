@@ -183,7 +183,7 @@ static void words_at_once(const struct host_copy_way *way)
 	child = fork();
 	if (!child)
 		change(way, watched);
-	for (size_t i = 0; i < LOOKS || (!seen[1] && time(NULL) < end); i++) {
+	for (size_t i = 0; i < LOOKS || (!(seen[0] && seen[1]) && time(NULL) < end); i++) {
 		uint64_t now = watched->words[i % WORDS];
 
 		torn += now && ~now;
