@@ -199,6 +199,22 @@ kill_registry() {
 	done
 }
 
+# end_registry: kill the registry and its keeper and remove their files; only the clients' own knowledge is left
+end_registry() {
+	local pid
+	for pid in $(registry_pids) $(keeper_pids); do
+		kill -KILL "$pid"
+		until_true is_over "$pid"
+	done
+	rm -f "$GPUSHARE_DIR"/*
+}
+
+# restart_registry: the same, and start another one
+restart_registry() {
+	end_registry
+	start_registry
+}
+
 # await_file FILE [SECONDS]: wait until FILE exists, at most SECONDS (1.5 times PATIENCE)
 await_file() {
 	local end=$((SECONDS + ${2:-$((PATIENCE * 3 / 2))}))

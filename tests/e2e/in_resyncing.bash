@@ -13,16 +13,6 @@ teardown_more() {
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || tail -n 20 "$WORK/registry.err"
 }
 
-# end_registry: kill the registry and its keeper and remove their files; only the clients' own knowledge is left
-end_registry() {
-	local pid
-	for pid in $(registry_pids) $(keeper_pids); do
-		kill -KILL "$pid"
-		until_true is_over "$pid"
-	done
-	rm -f "$GPUSHARE_DIR"/*
-}
-
 # replace_registry: kill the registry and start a successor, which finds the files of the first one
 replace_registry() {
 	local registry
@@ -30,11 +20,6 @@ replace_registry() {
 	kill -KILL "$registry"
 	until_true is_over "$registry"
 	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
-	start_registry
-}
-
-restart_registry() {
-	end_registry
 	start_registry
 }
 

@@ -372,17 +372,6 @@ publish b: 2
 reclaim b: OK"
 }
 
-# forgotten: a successor starts without anything of the registry before it
-forgotten() {
-	local pid
-	for pid in $(registry_pids) $(keeper_pids); do
-		kill -KILL "$pid"
-		until_true is_over "$pid"
-	done
-	rm -f "$GPUSHARE_DIR"/*
-	start_registry
-}
-
 @test "registries that know nothing: nobody takes a living publisher for gone" {
 	start_registry
 	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/go" stat=x publish=b \
@@ -391,10 +380,10 @@ forgotten() {
 	publisher stream=s acquire=b,2,s touch="$WORK/waits" await="$WORK/lost" stat=none orderstatus=b stat=none orderstatus=b \
 		touch="$WORK/go" sync=s orderstatus=b sequence=b acquire=b,3,s touch="$WORK/again" await="$WORK/lost2" stat=none \
 		orderstatus=b touch="$WORK/on" sync=s orderstatus=b
-	forgotten
+	restart_registry
 	touch "$WORK/lost"
 	await_file "$WORK/again"
-	forgotten
+	restart_registry
 	touch "$WORK/lost2"
 	finish "$PUBLISHER"
 	finish "$owner"
@@ -415,7 +404,7 @@ orderstatus b: E_OWNER_GONE"
 	begin owner "$BIN/api_app" open alloc=a,x,4096 another attach=b,x publish=b touch="$WORK/up" await="$WORK/lost" state=a \
 		touch="$WORK/known" await="$WORK/taken" join=b acquire=b,2,1000 publish=b attach=c,x
 	owner=$PID
-	forgotten
+	restart_registry
 	touch "$WORK/lost"
 	await_file "$WORK/known"
 	publisher join=b touch="$WORK/taken" await="$WORK/end"
