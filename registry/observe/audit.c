@@ -155,9 +155,7 @@ static bool is_hidden(const struct audit *audit, const struct session *session, 
 
 	return entry && !access_sees(session, entry) &&
 	       !(entry_is_staged(entry->info.flags) &&
-		 access_grants(entry->owner->uid, entry->info.owner_gid, entry->info.mode,
-			       &session->who) &
-		     ACCESS_SEE);
+		 access_rights(entry, &session->who) & ACCESS_SEE);
 }
 
 /* true: the peer may not know that the name exists. */

@@ -32,8 +32,12 @@ unsigned int access_of(const struct session *session, const struct entry *entry)
 		return ALL;
 	if (entry_is_staged(entry->info.flags))
 		return 0;
-	return access_grants(entry->owner->uid, entry->info.owner_gid, entry->info.mode,
-			     &session->who);
+	return access_rights(entry, &session->who);
+}
+
+unsigned int access_rights(const struct entry *entry, const struct identity *who)
+{
+	return access_grants(entry->owner->uid, entry->info.owner_gid, entry->info.mode, who);
 }
 
 bool access_sees(const struct session *session, const struct entry *entry)

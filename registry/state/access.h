@@ -23,6 +23,8 @@ enum access_right {
 /* The rights (bits of enum access_right) of `who` to a buffer with that owner, group and mode. */
 unsigned int access_grants(uint32_t owner_uid, uint32_t owner_gid, unsigned int mode,
 			   const struct identity *who);
+/* The same for a buffer, by its owner, group and mode alone. */
+unsigned int access_rights(const struct entry *entry, const struct identity *who);
 /*
  * The rights of the session's peer. The owner's process has all rights. Other processes have none
  * to a staged buffer. Nobody has rights to a buffer that is being removed with its ending session.
