@@ -41,3 +41,14 @@ app_ends() {
 	equal "$(cat "$WORK/app.out")" "$plain"
 	equal "$code" "$plain_code"
 }
+
+# detached_when_on: let the program go on. w is attached until its stream goes on, too.
+detached_when_on() {
+	go
+	await_file "$WORK/listed"
+	equal "$(attachers w)" 1
+	touch "$WORK/on"
+	await_file "$WORK/gone"
+	none() { [ "$(attachers w)" = 0 ]; }
+	until_true none
+}

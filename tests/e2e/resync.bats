@@ -144,13 +144,7 @@ byte b: 10"
 		touch="$WORK/gone" await="$WORK/end"
 	equal "$(attachers w)" 1
 	restart_registry
-	go
-	await_file "$WORK/listed"
-	equal "$(attachers w)" 1
-	touch "$WORK/on"
-	await_file "$WORK/gone"
-	none() { [ "$(attachers w)" = 0 ]; }
-	until_true none
+	detached_when_on
 }
 
 @test "memory that is kept, whose owner has gone: who has it attached brings it back" {

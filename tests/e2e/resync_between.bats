@@ -170,13 +170,7 @@ c 4194304"
 		touch="$WORK/gone" await="$WORK/end"
 	restart_registry
 	touch "$WORK/p.armed"
-	go
-	await_file "$WORK/listed"
-	equal "$(attachers w)" 1
-	touch "$WORK/on"
-	await_file "$WORK/gone"
-	none() { [ "$(attachers w)" = 0 ]; }
-	until_true none
+	detached_when_on
 }
 
 @test "a moment without one is no outage: soon afterwards names are given again" {
