@@ -388,8 +388,10 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	log_enable(self.options.foreground);
-	/* Each of nng's threads would have an arena of its own, which keeps some of what is freed. */
+	/* Each of nng's threads would have an arena of its own, which keeps some of what is freed.
+	 * free(), which runs under the lock, keeps memory, too: look_around() gives it back. */
 	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	umask(077);
 	if (self.options.keeper)
 		return keeper_run(self.options.directory);

@@ -6,7 +6,7 @@ load helpers
 
 FLOODER=65534
 LOOKS=1000
-P50_US=20000 P90_US=100000 LOCK_US=20000
+P50_US=20000 P90_US=100000 LOCK_US=10000
 
 setup_more() {
 	[ "$(id -u)" = 0 ] || skip "only root becomes other users"
@@ -37,18 +37,18 @@ begun_or_ended() {
 
 # fair WAY: under flood WAY, look-ups at the flooded registry stay close to those at an idle one. The median differs by
 # less than P50_US and the 90th percentile by less than P90_US, and no look-up fails. Rare delays show in the CPU time
-# that a thread spends with the lock: the load of the machine does not change that time. The registry reopens nothing
-# under load: the socket stays the same file, and the look-ups keep one connection.
+# that a thread spends with the lock, the second longest one (lib_holds.c says why). The registry reopens nothing under
+# load: the socket stays the same file, and the look-ups keep one connection.
 fair() {
-	local looks held socket p50 p90 idle50 idle90 failed connections
+	local looks held longest socket p50 p90 idle50 idle90 failed connections
 	serve flooded
 	serve idle
 	socket=$(stat -c "%i %z" "$WORK/flooded/registry.sock")
 	start flood "$BIN/fair_peer" "$1" $FLOODER "$WORK/flooded"
 	PATIENCE=60 until_true begun_or_ended
 	looks=$("$BIN/fair_peer" look mine "$LOOKS" "$WORK/flooded" "$WORK/idle")
-	read -r _ held <"$WORK/flooded.holds"
-	echo "# said: $1: $looks, lock held for $held us of CPU" >&3
+	read -r _ longest held <"$WORK/flooded.holds"
+	echo "# said: $1: $looks, lock held for $held us of CPU, once for $longest" >&3
 	kill -0 "$PID" || { cat "$WORK/flood.err"; return 1; }
 	read -r _ p50 p90 _ idle50 idle90 _ failed _ connections <<<"$looks"
 	equal "$failed, $connections" "0, 1"
