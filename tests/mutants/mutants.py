@@ -64,7 +64,7 @@ def run(command, where, limit_s):
 
 
 def build(copy):
-    done = run(["make", "-s", "-j", "unit-tests"], copy, 900)
+    done = run(["make", "-s", "-j2", "unit-tests"], copy, 900)
     return done is not None and done.returncode == 0
 
 
@@ -106,7 +106,7 @@ def make_copy():
     subprocess.run(["git", "fetch", "-q", "origin"], cwd=copy, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     subprocess.run(["git", "checkout", "-q", "-f", head.strip()], cwd=copy, check=True)
-    subprocess.run(["make", "-s", "-j", "tests"], cwd=copy, check=True)
+    subprocess.run(["make", "-s", "-j2", "tests"], cwd=copy, check=True)
     return copy
 
 
