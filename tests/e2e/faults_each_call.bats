@@ -48,6 +48,5 @@ each() {
 @test "what was found by the scenes that are too long for here" {
 	FAULTS_ONLY='^cuMemAlloc_v2@' each deferred
 	FAULTS_ONLY='^realloc@' each top restore
-	each audit
 	FAULTS_ONLY='^(rename|mkdtemp|linkat)@' FAULTS_TIMES=2 each dump_set
 }
