@@ -95,19 +95,20 @@ static void answer_await(int fd)
 /* Return true if the request must be sent all the same. */
 static bool answer_begin(int fd, const char *how, const unsigned char *id)
 {
+	const bool closed = answer_is(how, "closed"), lost = answer_is(how, "lost");
+	const bool late = answer_is(how, "late"), deaf = late || answer_is(how, "mute");
+
 	answer.fd = answer.deaf = -1;
 	answer.taken = 0;
-	if (answer_is(how, "closed")) {
+	if (closed)
 		shutdown(fd, SHUT_RDWR);
-		return false;
-	}
-	if (answer_is(how, "mute") || answer_is(how, "late")) {
+	if (deaf)
 		answer.deaf = fd;
-		answer.late = answer_is(how, "late");
-		return answer.late;
+	answer.late = late;
+	if (closed || lost || deaf) {
+		site_hit();
+		return lost || late;
 	}
-	if (answer_is(how, "lost"))
-		return true;
 	answer.fd = fd;
 	if (id)
 		answer_reply(how, id);
@@ -128,6 +129,8 @@ static ssize_t answer_take(void *to, size_t size, int flags)
 {
 	size_t rest = answer.size - answer.taken, part = rest < size ? rest : size;
 
+	if (!answer.taken)
+		site_hit();
 	memcpy(to, answer.bytes + answer.taken, part);
 	if (!(flags & MSG_PEEK))
 		answer.taken += part;
@@ -177,6 +180,7 @@ static ssize_t answer_fds_take(struct msghdr *message)
 {
 	size_t taken = 0;
 
+	site_hit();
 	for (size_t i = 0; i < message->msg_iovlen && taken < answer.size; i++) {
 		struct iovec *to = &message->msg_iov[i];
 		size_t rest = answer.size - taken, part = rest < to->iov_len ? rest : to->iov_len;

@@ -150,7 +150,20 @@ static void site_append(const char *path, const char *text, size_t size)
 	syscall(SYS_close, fd);
 }
 
-/* Return the fault for this call, or NULL for none. errno is preserved. */
+/* Note that the fault has happened. */
+static void site_hit(void)
+{
+	if (fault.hit)
+		site_append(fault.hit, "hit\n", 4);
+}
+
+static bool site_is_answer(const char *call)
+{
+	return !strncmp(call, "ask.", 4) || !strncmp(call, "fds.", 4);
+}
+
+/* Return the fault for this call, or NULL for none. An answer's fault has only happened when our
+ * object takes the answer: see fault_answers.h. errno is preserved. */
 static const char *site_due(const char *call, const void *caller)
 {
 	const struct object *owner = site_ready() ? site_owner(caller) : NULL;
@@ -167,8 +180,8 @@ static const char *site_due(const char *call, const void *caller)
 	due = fault.at && (size_t)length - 1 == fault.site_length &&
 	      !strncmp(site, fault.at, fault.site_length) &&
 	      atomic_fetch_add(&fault.seen, 1) + 1 == fault.nth;
-	if (due && fault.hit)
-		site_append(fault.hit, site, (size_t)length);
+	if (due && !site_is_answer(call))
+		site_hit();
 	errno = saved;
 	if (due && !strcmp(fault.how, "die"))
 		syscall(SYS_exit_group, 99);

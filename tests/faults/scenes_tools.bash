@@ -2,6 +2,11 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # The scenes of each.bash in which a tool's own calls fail. The API's code is linked into the tool.
 
+# The registry claims to have done what it has not: the tool believes it.
+is_lie() {
+	[[ $1 =~ ^ask\.(6|20|22)@.*=ok$ ]]
+}
+
 # Replace numbers and column widths, which differ from run to run.
 numberless() {
 	sed -E 's/[0-9]+/N/g; s/ +/ /g' "$1"
@@ -42,7 +47,7 @@ tool() {
 		[ "$1" ] || cp "$WORK/out" "$WORK/plain"
 		case $code in
 		0)
-			cmp -s <(numberless "$WORK/out") <(numberless "$WORK/plain") || is_decoration "$1" || [ "${SAYS_WHAT_FAILS:-}" ] || [[ $1 =~ ${ALL_THE_SAME:-^$} ]] || {
+			cmp -s <(numberless "$WORK/out") <(numberless "$WORK/plain") || is_decoration "$1" || is_lie "$1" || [ "${SAYS_WHAT_FAILS:-}" ] || [[ $1 =~ ${ALL_THE_SAME:-^$} ]] || {
 				echo "success, and another output"
 				diff <(numberless "$WORK/plain") <(numberless "$WORK/out")
 				return 1
@@ -52,7 +57,7 @@ tool() {
 			[ -s "$WORK/err" ] || [ "${SAYS_WHAT_FAILS:-}" ] || { echo "it failed without a sentence"; return 1; }
 			[ -z "$(ls -A "$WORK/files")" ] || cmp -s "$WORK/out" "$WORK/plain" || { echo "files are left: $(ls "$WORK/files")"; return 1; }
 			;;
-		*) echo "exit code $code"; return 1 ;;
+		*) [[ $1 =~ ${DIFFERS:-^$} ]] || { echo "exit code $code"; return 1; } ;;
 		esac
 	}
 	# a tool exits at once and releases nothing itself, so only the registry is checked
@@ -80,7 +85,10 @@ scene_stat() { verb stat othervmm; }
 scene_stat_registry() { verb stat; }
 scene_events() { verb events; }
 scene_deferred_list() { verb ls --deferred; }
-scene_metrics() { verb metrics; }
+scene_metrics() {
+	verb metrics
+	ALL_THE_SAME='^(fcntl|poll)@' # the registry counts the connection that is closed for it
+}
 scene_top() { verb top -n 1; }
 
 scene_doctor() {
@@ -133,6 +141,7 @@ scene_tag() {
 scene_diff_set() {
 	attach_tool --diff set
 	TROUBLE=2
+	DIFFERS='^ask\.3@.*=s3$' # a buffer has gone
 	before() {
 		[ -e set ] || "$BUILD/gpushare-attach" other othervmm -o set
 	}
@@ -175,7 +184,7 @@ scene_rm() {
 # Attach a buffer whose owner publishes.
 followed() {
 	attach_tool "$@"
-	ALL_THE_SAME='^fds\.2@.*=s17$' # that its owner is gone is how it ends
+	ALL_THE_SAME='^fds\.1@.*=s(3|17)$' # that its owner or the buffer is gone is how it ends
 	SERVER=("$BIN/api_faults" publish)
 	NAMES_VARY=some
 }
