@@ -145,7 +145,7 @@ not_more() {
 
 # worker NUMBER: play this worker's share of the faults, in its own directory
 worker() {
-	local fault number=0 hits=0
+	local fault number=0 hits=0 asked=0 taken=0
 	WORKER=$1 WORK=$TOP/$1
 	mkdir -p "$WORK" && cp "$TOP"/*plain "$WORK"
 	export GPUSHARE_DIR=$WORK/r
@@ -157,9 +157,10 @@ worker() {
 		[ "$SECONDS" -lt "$ends" ] || { echo . >>"$TOP/undone"; continue; }
 		play "$fault"
 		[ ! -s "$WORK/hit" ] || hits=$((hits + 1))
+		[[ ! $fault =~ ^(ask|fds)\..*=(s[0-9]+|ok|garbage|other|noise|huge)$ ]] || { asked=$((asked + 1)) && [ ! -s "$WORK/hit" ] || taken=$((taken + 1)); }
 		judge_one "$fault"
 	done <"$TOP/faults"
-	echo "$hits" >"$TOP/hits.$1"
+	echo "$hits $asked $taken" >"$TOP/hits.$1"
 	finish_scene
 }
 
@@ -201,7 +202,7 @@ clean_up() {
 
 # play_scene NAME
 play_scene() {
-	local began=$SECONDS ends=$((SECONDS + SCENE_S)) total hits=0 broke one call
+	local began=$SECONDS ends=$((SECONDS + SCENE_S)) total hits asked taken broke one call
 	name=$1
 	sites_filter() {
 		cat
@@ -237,7 +238,7 @@ play_scene() {
 	total=$(wc -l <"$TOP/faults")
 	for ((one = 0; one < JOBS; one++)); do worker $one & done
 	wait
-	for ((one = 0; one < JOBS; one++)); do hits=$((hits + $(cat "$TOP/hits.$one" 2>/dev/null || echo 0))); done
+	read -r hits asked taken < <(cat "$TOP"/hits.* | awk '{ hits += $1; asked += $2; taken += $3 } END { print hits + 0, asked + 0, taken + 0 }')
 	broke=$(grep -c '^BROKEN' "$TOP/broken")
 	echo "$name: $total faults, $hits happened, $broke broken, $((SECONDS - began)) s"
 	cat "$TOP/broken"
@@ -247,6 +248,7 @@ play_scene() {
 	if [ "$hits" -lt $((total * 8 / 10)) ] || { [ -z "${FAULTS_ONLY:-}" ] && [ "$total" -lt "${AT_LEAST:-20}" ]; }; then
 		is_broken "too few of them happened"
 	fi
+	[ $((2 * taken)) -ge "$asked" ] || is_broken "of $asked answers only $taken were taken"
 	clean_up
 }
 
