@@ -50,7 +50,7 @@ note=a = "b"'
 	run -1 --separate-stderr gpushare tag weights a=9 "c=$(printf 'x\302\2332J')" # CSI, as one character
 	has "$stderr" "control character"
 	# a key's character; C1 as a byte, in UTF-8, overlong, after a cut character
-	for bad in a/b=9 $'c=\x9bm' $'c=b\xc2\x9bm' $'c=\xe0\x82\x9bm' $'c=\xe2\x9bm' $'c=\xf0\x9f\x9b'; do
+	for bad in a/b=9 $'c=a\x7fb' $'c=\x9bm' $'c=b\xc2\x9bm' $'c=\xe0\x82\x9bm' $'c=\xe2\x9bm' $'c=\xf0\x9f\x9b'; do
 		run -1 --separate-stderr gpushare tag weights a=9 "$bad"
 		equal "$(gpushare tag weights | tr '\n' ' ')" "a=1 b=2 c=3 "
 	done
