@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Measures which branches of registry/ and shim/ the tests take: tests/coverage.sh [FILTER]
-# It builds in build-coverage, which it leaves. A branch counts if `make check` or one fault for each call (tests/faults)
-# takes it at least once, in any process that is not killed: a killed process writes no counts. coverage_flush.c says where the other counts are written.
+# It builds in build-coverage, which it leaves. A branch counts if `make check`, or tests/faults with one fault for each
+# call, takes it at least once, in any process that is not killed: a killed process writes no counts. coverage_flush.c
+# says where the other counts are written; it makes system calls itself, which are no faults' places.
 # Only two kinds of branches are left out: those that the compiler adds to a line without any, and those in uthash's
 # macros. Without a FILTER, less than the floors is a failure. The output shows failed tests; `make check` judges them.
 set -uo pipefail
