@@ -248,6 +248,15 @@ struct gpushare_tag {
 	char value[GPUSHARE_TAG_VALUE_MAX + 1]; /* no control characters */
 };
 
+/** struct gpushare_part - a part of a buffer, for gpushare_share_parts() */
+struct gpushare_part {
+	const char *name; /* 1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-], the first not '-' */
+	size_t offset;	  /* bytes into the buffer */
+	size_t size;	  /* bytes, 1 or more, within the buffer */
+	const struct gpushare_tag *tags;
+	size_t tag_count; /* up to GPUSHARE_TAGS_MAX; 0: tags may be NULL */
+};
+
 /** struct gpushare_info - a buffer as the registry knows it; sizes and offsets in bytes */
 struct gpushare_info {
 	char name[GPUSHARE_NAME_MAX + 1];
@@ -579,6 +588,34 @@ int gpushare_free(struct gpushare_buffer *buffer);
  * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_commit(struct gpushare_buffer *buffer);
+
+/**
+ * gpushare_share_parts() - give names to parts of a buffer, each with its tags
+ * @buffer: vmm memory that this session allocated or shared: see gpushare_info.backing
+ * @parts:  @count of them; they may overlap
+ *
+ * A part is a buffer of its own for all that attach it, and the memory is there once: the registry
+ * holds one descriptor for all parts. The names are visible at once, even if @buffer is staged:
+ * write the contents first. A part has the flags, ttl_s and permissions of @buffer. gpushare_free()
+ * of @buffer ends its parts, too; with GPUSHARE_FLAG_KEEP they stay with it. gpushare_unlink()
+ * removes the name of one part, or of @buffer, and no other. The memory is released when @buffer is
+ * freed and nobody has it or a part of it attached. A kept part counts its own bytes against the
+ * limit on what the registry keeps.
+ *
+ * The requests are sent without waiting for each answer: 300 names take a few milliseconds.
+ *
+ * Shapes:  flat byte ranges.
+ * Units:   bytes.
+ * Threads: safe from any thread; no CUDA call is made.
+ * Errors:  GPUSHARE_E_NAME, _E_INVALID (a buffer from gpushare_attach(); a tag), _E_RANGE,
+ *          _E_EXISTS (gpushare_explain() says which name, and whose), _E_LIMIT, _E_NO_MEMORY,
+ *          _E_NOT_SUPPORTED (memory that is not vmm; a registry older than this call), _E_FORKED,
+ *          _E_NO_REGISTRY, _E_TIMED_OUT
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; then this call gave no names.
+ */
+int gpushare_share_parts(struct gpushare_buffer *buffer, const struct gpushare_part *parts,
+			 size_t count);
 
 /**
  * gpushare_unlink() - remove a name; the memory and attachments stay as they are, and a kept buffer

@@ -138,6 +138,12 @@ struct fdref {
 
 /* The caller owns the reference. NULL: out of memory, and the caller still owns `fd`. */
 struct fdref *fdref_new(struct users *users, struct user *user, int fd);
+/* Adds a reference. */
+static inline struct fdref *fdref_again(struct fdref *fdref)
+{
+	fdref->references++;
+	return fdref;
+}
 void fdref_release(struct users *users, struct fdref *fdref);
 
 #endif

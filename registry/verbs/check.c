@@ -73,6 +73,8 @@ static const char *contradiction(const gpushare_Share *share, bool with_fd)
 		return "can't be staged: others know it already";
 	if (share->orphan && (!share->again || !entry_is_kept(flags)))
 		return "is brought back without its owner, but also without keep or its generation";
+	if (share->part_of && (share->again || share->adopt))
+		return "is a part of a buffer, and brought back or adopted; it can be one of these";
 	if (share->again && share->adopt)
 		return "is brought back or adopted, not both";
 	if (fd && !with_fd && !share->adopt)

@@ -2,6 +2,7 @@
 /* share: enters a new name, or replaces, adopts or brings back a buffer. commit: makes a staged
  * name visible. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "verbs/call.h"
 
@@ -13,14 +14,47 @@ struct sharing {
 	struct entry *nameless; /* the nameless record of generation `again`, or NULL */
 	bool is_kept;		/* `entry` is a kept buffer of this user without an owner */
 	bool adopts;		/* the Share adopts `entry` */
+	struct entry *whole;	/* the Share names a part of it; NULL: it does not */
 };
+
+/* Fill in a Share of a part from the buffer that it is a part of. The part is not staged. */
+static int take_whole(const struct call *call, struct sharing *sharing)
+{
+	gpushare_Share *share = &sharing->share;
+	record *part = &share->buffer, own = *part;
+	struct entry *whole = store_find_generation(&call->state->store, share->part_of);
+
+	if (!whole || whole->session != call->session || !whole->fdref)
+		return refuse(
+		    call, GPUSHARE_E_NOT_FOUND,
+		    "\"%s\" can't be a part of generation %" PRIu64
+		    ", which is no vmm buffer that this connection shares; share that first",
+		    call->name, share->part_of);
+	if (own.size > whole->info.size || own.base_offset > whole->info.size - own.size)
+		return refuse(call, GPUSHARE_E_RANGE,
+			      "\"%s\" reaches past the end of \"%s\", which has %" PRIu64 " bytes",
+			      call->name, whole->info.name, whole->info.size);
+	entry_describe(whole, part);
+	memcpy(part->name, own.name, sizeof(part->name));
+	memcpy(part->tags, own.tags, sizeof(part->tags));
+	part->tags_count = own.tags_count;
+	part->size = own.size;
+	part->address += own.base_offset;
+	part->base_offset += own.base_offset;
+	part->flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	sharing->whole = whole;
+	sharing->with_fd = true;
+	share->mode = whole->info.mode;
+	share->group[0] = '\0';
+	return GPUSHARE_OK;
+}
 
 static int check_limits(const struct call *call, const struct sharing *sharing)
 {
 	const record *info = &sharing->share.buffer;
 	const struct entry *kept = sharing->entry;
 	struct user *user = call->session->user;
-	uint64_t size = entry_is_kept(info->flags) ? info->base_size : 0;
+	uint64_t size = entry_is_kept(info->flags) ? entry_bytes(info->size, info->base_size) : 0;
 	uint64_t freed = kept ? entry_kept_bytes(kept) : 0;
 	int status = GPUSHARE_OK;
 
@@ -211,13 +245,17 @@ int handle_share(struct call *call)
 	gpushare_ShareReply *body = &call->answer->body.share;
 	/* Looking up a group's name may take long, so only registry.sock does it. The client then
 	 * sends the Share to fds.sock, with the group's number. */
-	bool asks_group =
-	    !registry->passing && *share->group && backing_is_fd(share->buffer.backing);
-	int status = check_share(call, &sharing.share, sharing.with_fd || asks_group);
+	bool asks_group = !registry->passing && *share->group &&
+			  backing_is_fd(share->buffer.backing) && !share->part_of;
+	int status = share->part_of ? take_whole(call, &sharing) : GPUSHARE_OK;
 	struct entry *entry;
 
+	if (!status)
+		status = check_share(call, &sharing.share, sharing.with_fd || asks_group);
 	if (status)
 		return status;
+	if (sharing.whole)
+		sharing.share.buffer.owner_gid = sharing.whole->info.owner_gid;
 	body->owner_gid = share->buffer.owner_gid;
 	body->at_fds = asks_group;
 	if (asks_group)
@@ -230,7 +268,8 @@ int handle_share(struct call *call)
 	if (!entry)
 		return GPUSHARE_E_NO_MEMORY;
 	if (backing_is_fd(entry->info.backing) && !entry->fdref)
-		buffer_hold(call->state, entry, call_take(call));
+		buffer_hold(call->state, entry,
+			    sharing.whole ? fdref_again(sharing.whole->fdref) : call_take(call));
 	body->generation = entry->info.generation;
 	body->mode = entry->info.mode;
 	body->owner_gid = entry->info.owner_gid;

@@ -51,8 +51,7 @@ struct fdref *call_take(const struct call *call)
 
 void call_give(const struct call *call, struct fdref *fdref)
 {
-	fdref->references++;
-	call->registry->passing->goes = fdref;
+	call->registry->passing->goes = fdref_again(fdref);
 }
 
 struct entry *call_find(const struct call *call, uint64_t generation)

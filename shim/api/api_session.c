@@ -176,6 +176,31 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 	return status;
 }
 
+int session_ask_many(struct gpushare_session *session, const struct client_many *many, size_t count)
+{
+	struct client *client = session->client;
+	int status, tries = CLIENT_TRIES;
+	size_t done = 0;
+
+	do {
+		int64_t until_ms = session_deadline(session);
+
+		if (!session_try_client(session, until_ms))
+			return session_fail_client(session);
+		if (resync_missed(&session->resync))
+			client_tell_anew(client);
+		status = client_call_many(client, many, count, &done);
+		if (status)
+			api_fail(status, "%s", *client->why ? client->why : status_text(status));
+		else
+			session_answered(session);
+		session_give_client(session);
+		session_share_wanted(session, until_ms);
+		session_order_again(session);
+	} while (status == GPUSHARE_E_NO_REGISTRY && --tries);
+	return status;
+}
+
 int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
 		       void *out_body, size_t body_size, unsigned int *out_readings)
 {

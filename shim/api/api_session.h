@@ -46,6 +46,9 @@ struct gpushare_buffer {
 	/* Freed while other processes have, or may have, it attached: the memory is kept. */
 	bool deferred;
 	bool committing; /* a thread is asking the registry to commit it */
+	/* BUFFER_SHARED by gpushare_share_parts(): it ends with this buffer. NULL: by itself. */
+	const struct gpushare_buffer *whole;
+	bool has_parts; /* some buffer has this one as its `whole` */
 	uint64_t pointer;
 	uint64_t opened;  /* BUFFER_ATTACHED: where its allocation begins in this process */
 	uint64_t address; /* BUFFER_ATTACHED: the buffer's address in its owner's process */
@@ -182,6 +185,10 @@ int session_ask_noting(struct gpushare_session *session, const request *ask, pb_
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd);
+/* client_call_many(), at the next registry too if this one ends: `take` runs while the client is
+ * taken. */
+int session_ask_many(struct gpushare_session *session, const struct client_many *many,
+		     size_t count);
 /* How many connections the client had made at the latest session_give_client(). */
 unsigned int session_connections(struct gpushare_session *session);
 /* Send a request that gives something back. Failures are not reported. A registry is started for it
@@ -291,7 +298,13 @@ void staging_finish(struct staging *staging, const struct driver *driver);
 void mirror_drop_all(struct gpushare_session *session);
 void mirror_forget_all(struct gpushare_session *session);
 
-/* api_tags.c: copy the record's tags; return how many there are. */
+/* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
+void parts_end(struct gpushare_buffer *whole);
+
+/* api_tags.c. tags_write(): into a request. Keys and values that don't end within their arrays must
+ * not be encoded. tags_read(): copy the record's tags; return how many there are. */
+int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
+	       gpushare_Tag out_tags[GPUSHARE_TAGS_MAX], pb_size_t *out_count);
 uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAGS_MAX]);
 
 /* api_query.c */

@@ -230,6 +230,7 @@ int session_end_shared(struct gpushare_buffer *buffer)
 	/* Not used: a withdrawal names the generation, so repeating it is harmless. */
 	unsigned int readings;
 
+	parts_end(buffer);
 	ordering_end(buffer);
 	session_use(buffer); /* until the name is withdrawn */
 	session_release(session, buffer, &readings);

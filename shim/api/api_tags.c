@@ -16,9 +16,8 @@ uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAG
 	return from->tags_count;
 }
 
-/* Keys and values that don't end within their arrays must not be encoded. */
-static int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
-		      gpushare_SetTags *to)
+int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
+	       gpushare_Tag out_tags[GPUSHARE_TAGS_MAX], pb_size_t *out_count)
 {
 	if (count > GPUSHARE_TAGS_MAX)
 		return api_fail(GPUSHARE_E_LIMIT,
@@ -33,10 +32,10 @@ static int tags_write(const char *name, const struct gpushare_tag *tags, size_t 
 					"tag %zu for '%s' is too long: a key has up to %d bytes, a "
 					"value up to %d",
 					i + 1, name, GPUSHARE_TAG_KEY_MAX, GPUSHARE_TAG_VALUE_MAX);
-		strcpy(to->tags[i].key, tag->key);
-		strcpy(to->tags[i].value, tag->value);
+		strcpy(out_tags[i].key, tag->key);
+		strcpy(out_tags[i].value, tag->value);
 	}
-	to->tags_count = (pb_size_t)count;
+	*out_count = (pb_size_t)count;
 	return GPUSHARE_OK;
 }
 
@@ -52,7 +51,7 @@ API_PUBLIC int gpushare_tag(struct gpushare_session *session, const char *name,
 	if (!status && count && !tags)
 		status = api_fail(GPUSHARE_E_INVALID, "tags is NULL");
 	if (!status)
-		status = tags_write(name, tags, count, &ask.verb.tag);
+		status = tags_write(name, tags, count, ask.verb.tag.tags, &ask.verb.tag.tags_count);
 	if (status)
 		return status;
 	memcpy(ask.verb.tag.name, name, strlen(name) + 1);

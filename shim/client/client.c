@@ -492,3 +492,56 @@ int client_call(struct client *client, unsigned int extra_ms)
 		(void)client->resync(client, client->owner, deadline);
 	return status;
 }
+
+/* The answers that are still to come, in order, begin with that of request `*done`. */
+struct many {
+	uint32_t ids[CLIENT_AHEAD];
+	size_t sent;
+};
+
+/* Fill the window when half of it is empty: each send() may wake the registry. */
+static int send_many(struct client *client, const struct client_many *many, size_t count,
+		     size_t done, struct many *at)
+{
+	int status = GPUSHARE_OK;
+
+	if (at->sent - done > CLIENT_AHEAD / 2)
+		return GPUSHARE_OK;
+	for (; !status && at->sent < count && at->sent - done < CLIENT_AHEAD; at->sent++) {
+		client->request = (request){0};
+		many->make(many->user, at->sent, &client->request);
+		status = client_queue(client, &client->request, &at->ids[at->sent % CLIENT_AHEAD]);
+	}
+	return status;
+}
+
+int client_call_many(struct client *client, const struct client_many *many, size_t count,
+		     size_t *done)
+{
+	int64_t deadline = monotonic_ms() + client->timeout_ms;
+	struct many at = {.sent = *done};
+	bool answered = true;
+	int refused = GPUSHARE_OK, status = client_connect(client);
+
+	if (!status && client->fresh && client->resync)
+		status = client->resync(client, client->owner, deadline);
+	if (!status)
+		status = client_settle(client, deadline);
+	while (!status && *done < (refused ? at.sent : count)) {
+		if (!refused)
+			status = send_many(client, many, count, *done, &at);
+		if (!status)
+			status = client_await(client, at.ids[*done % CLIENT_AHEAD], &answered,
+					      monotonic_ms() + client->timeout_ms);
+		else
+			answered = false;
+		if (!answered)
+			break;
+		many->take(many->user, (*done)++, &client->reply);
+		refused = status ? status : refused;
+		status = GPUSHARE_OK;
+	}
+	if (status)
+		client_tell_anew(client);
+	return status ? status : refused;
+}

@@ -145,6 +145,23 @@ void client_disconnect(struct client *client);
  * first.
  */
 int client_call(struct client *client, unsigned int extra_ms);
+/*
+ * Send requests 0, 1 and so on up to @count without waiting for the answers in between, up to
+ * CLIENT_AHEAD of them unanswered. `make` fills in client->request, which is zero. `take` gets each
+ * answer, in order, in client->reply; a refusal is an answer too. *done counts the answers that
+ * `take` has got, and is where a second call goes on. No request and no answer has a descriptor.
+ * OK, a refusal, after which no further request is sent, or a transport status: requests
+ * that were sent and not answered then may be done, and a resync undoes them. Unlike client_call()
+ * it asks one registry only. timeout_ms is for each answer.
+ */
+#define CLIENT_AHEAD 32
+struct client_many {
+	void (*make)(void *user, size_t index, request *out_request);
+	void (*take)(void *user, size_t index, const reply *answer);
+	void *user;
+};
+int client_call_many(struct client *client, const struct client_many *many, size_t count,
+		     size_t *done);
 /* The descriptor that came with the latest call's answer, close-on-exec; the caller owns it from
  * then on. -1: none came. The next call closes a descriptor that nobody took. */
 int client_take_fd(struct client *client);

@@ -185,6 +185,18 @@ class Tag(Structure):
     ]
 
 
+class Part(Structure):
+    """struct gpushare_part"""
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("offset", c_size_t),
+        ("size", c_size_t),
+        ("tags", POINTER(Tag)),
+        ("tag_count", c_size_t),
+    ]
+
+
 class Info(Structure):
     """struct gpushare_info"""
 
@@ -312,6 +324,7 @@ FUNCTIONS: Dict[str, Any] = {
     "gpushare_detach": (c_int, (c_void_p,)),
     "gpushare_free": (c_int, (c_void_p,)),
     "gpushare_commit": (c_int, (c_void_p,)),
+    "gpushare_share_parts": (c_int, (c_void_p, POINTER(Part), c_size_t)),
     "gpushare_unlink": (c_int, (c_void_p, c_char_p)),
     "gpushare_tag": (c_int, (c_void_p, c_char_p, POINTER(Tag), c_size_t)),
     "gpushare_tags": (c_int, (c_void_p, POINTER(Tag), POINTER(c_size_t))),

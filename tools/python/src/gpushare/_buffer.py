@@ -2,6 +2,7 @@
 """Buffers: named memory of this process or of another one."""
 import ctypes
 import warnings
+from types import MappingProxyType
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from . import _abi, _dlpack, _errors, _native
@@ -16,16 +17,28 @@ def layout_tags(dtype: DType, shape: Shape) -> Dict[str, str]:
     return {"dtype": dtype.name, "shape": shape_text(shape)}
 
 
-def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None:
-    """Set tags of a name; None or "" removes a tag."""
+def all_tags(dtype: DType, shape: Shape, tags: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    """`tags`, and those of the layout. Plain bytes need none, and a shape that is too long for a tag gets none."""
+    layout = {} if dtype == BYTES and len(shape) == 1 else layout_tags(dtype, shape)
+    if len(layout.get("shape", "")) > _abi.TAG_VALUE_MAX:
+        layout = {}
+    return {**layout, **(tags or {})}
+
+
+def _tag_rows(name: str, tags: Mapping[str, Optional[str]]) -> Any:
     rows = (_abi.Tag * max(len(tags), 1))()
     for row, (key, value) in zip(rows, tags.items()):
-        data = _native.text(str(value if value is not None else ""))
-        if len(_native.text(key)) > _abi.TAG_KEY_MAX or len(data) > _abi.TAG_VALUE_MAX:
+        named, data = _native.text(key), _native.text(str(value if value is not None else ""))
+        if len(named) > _abi.TAG_KEY_MAX or len(data) > _abi.TAG_VALUE_MAX:
             raise _errors.of("E_INVALID", f"tag {key!r} of '{name}' is longer than {_abi.TAG_KEY_MAX} bytes, or its "
                                           f"value than {_abi.TAG_VALUE_MAX}")
-        row.key, row.value = _native.text(key), data
-    _native.call("gpushare_tag", session, _native.text(name), rows, len(tags))
+        row.key, row.value = named, data
+    return rows
+
+
+def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None:
+    """Set tags of a name; None or "" removes a tag."""
+    _native.call("gpushare_tag", session, _native.text(name), _tag_rows(name, tags), len(tags))
 
 
 def _layout(name: str, size: int, dtype: DType, text: Optional[str]) -> Shape:
@@ -153,6 +166,28 @@ class Buffer(Array, Ordered):
         """
         _native.call("gpushare_commit", self.handle)
         self._info = self.info  # a registry that is new since then may have given it another generation
+
+    def share_parts(self, parts: Mapping[str, Array],
+                    tags: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> None:
+        """Give names to parts of this buffer: {"llama/norm": llama.view("float16", 4096, offset=512)}.
+
+        For vmm memory that this session owns. Each part is tagged with its element type and shape, and with the
+        `tags` of its name. The names are visible at once, and end with this Buffer; those of a kept buffer stay with
+        it. See gpushare_share_parts().
+
+        Shapes: each view's, in one piece. Units: bytes.
+        Errors: ExistsError, RangeError, InvalidError, NotSupportedError (other memory), LimitError; then no part has
+        got a name. ValueError for a view of another buffer.
+        """
+        rows, kept = (_abi.Part * max(len(parts), 1))(), []
+        for row, (name, part) in zip(rows, parts.items()):
+            if part._hold is not self._open():
+                raise ValueError(f"'{name}' is a view of '{part.name}', not a part of '{self.name}'")
+            told = all_tags(part._dtype, part.shape, tags.get(name))
+            kept.append(_tag_rows(name, told))
+            row.name, row.offset, row.size = _native.text(name), part.offset, part.nbytes
+            row.tags, row.tag_count = kept[-1], len(told)
+        _native.call("gpushare_share_parts", self.handle, rows, len(parts))
 
     def unlink(self) -> None:
         """Remove the name; the memory and attachments stay as they are."""

@@ -1,31 +1,70 @@
 # SPDX-License-Identifier: MIT
-"""The list of a state dict, kept in the buffer with the state dict's own name, and the names that it lists."""
+"""The list of a state dict, which begins its buffer, and the names of the tensors behind it."""
 import hashlib
 import json
 import re
 import struct
-from typing import Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from . import _abi, _driver, _errors
 from ._buffer import Buffer
 from ._info import Info
 from ._session import Session
 
-_MAGIC = b"gpushare state 1"
+_MAGIC = b"gpushare state 2"
 HEADER = struct.Struct("<16sQ32s8x")  # magic, bytes of the list, their SHA-256
-PACKED = "_packed"
 KIND = "state-dict"
+_ALIGN = 256  # bytes: as cudaMalloc's
+
+
+class Row(NamedTuple):
+    """A tensor that is to be listed."""
+
+    key: str
+    dtype: str  # torch's, without "torch."
+    shape: Tuple[int, ...]
+    size: int  # bytes
+    identity: Any  # equal for tied weights
 
 
 class Entry(NamedTuple):
     """One key of the list."""
 
     key: str
-    name: str  # of the buffer that holds it; "": it has no elements
-    generation: int  # 0 before that is committed
-    offset: int
-    dtype: str  # torch's, without "torch."
+    name: str  # of its part of the buffer; "": it has no elements
+    offset: int  # bytes: in the list from the end of the list, in memory from the buffer's start
+    size: int
+    dtype: str
     shape: Tuple[int, ...]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN
+
+
+def lay_out(name: str, rows: Iterable[Row]) -> Tuple[List[Entry], bytes, int]:
+    """The entries for these tensors, the list without its header, and the bytes of it all."""
+    taken, end, entries = {name}, 0, []
+    places: Dict[Any, Tuple[str, int]] = {}
+    for row in rows:
+        place = places.get(row.identity)
+        if place is None:
+            place = places[row.identity] = (buffer_name(name, row.key, taken) if row.size else "", end)
+            end = _aligned(end + row.size)
+        entries.append(Entry(row.key, *place, row.size, row.dtype, row.shape))
+    body = json.dumps([entry._asdict() for entry in entries], separators=(",", ":")).encode()
+    return _placed(entries, len(body)), body, _aligned(HEADER.size + len(body)) + end
+
+
+def _placed(entries: Iterable[Entry], length: int) -> List[Entry]:
+    start = _aligned(HEADER.size + length)
+    return [entry._replace(offset=start + entry.offset) for entry in entries]
+
+
+def key_tag(key: str) -> Dict[str, str]:
+    """The tag for a tensor's key, if it fits."""
+    fits = key.isprintable() and 0 < len(key.encode()) <= _abi.TAG_VALUE_MAX
+    return {"key": key} if fits else {}
 
 
 def names_of(name: str, key: str) -> Tuple[str, str]:
@@ -48,14 +87,8 @@ def buffer_name(name: str, key: str, taken: Set[str]) -> str:
     return made
 
 
-def body(entries: Iterable[Entry]) -> bytes:
-    """The part of the list after its header."""
-    return json.dumps([entry._asdict() for entry in entries], separators=(",", ":")).encode()
-
-
 def write_list(buffer: Buffer, written: bytes) -> None:
     """Write the header last: without it, a reader sees no list."""
-    buffer.write(b"\0" * HEADER.size)
     buffer.write(written, HEADER.size)
     _driver.settle(buffer.device)
     buffer.write(HEADER.pack(_MAGIC, len(written), hashlib.sha256(written).digest()))
@@ -75,7 +108,7 @@ def read_list(buffer: Buffer) -> Optional[List[Entry]]:
     body = bytes(buffer.view("uint8").read(HEADER.size, length))
     if hashlib.sha256(body).digest() != digest:
         return None
-    return [Entry(**{**row, "shape": tuple(row["shape"])}) for row in json.loads(body)]
+    return _placed((Entry(**{**row, "shape": tuple(row["shape"])}) for row in json.loads(body)), length)
 
 
 def _no_list(buffer: Buffer) -> ValueError:
@@ -85,7 +118,7 @@ def _no_list(buffer: Buffer) -> ValueError:
 def infos_of(session: Session, name: str) -> List[Info]:
     """The buffers of a state dict, complete or not, the list first; found by the keys in their tags and in the list."""
     keys = _listed_keys(session, name)
-    listed = {f"{name}/{PACKED}", *(made for key in keys for made in names_of(name, key))}
+    listed = {made for key in keys for made in names_of(name, key)}
     return [*session.ls(glob_of(name)), *(
         info for info in session.ls(f"{glob_of(name)}/*")
         if info.name in listed or info.name in names_of(name, info.tags.get("key", "")))]

@@ -8,7 +8,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _abi, _driver, _errors, _foreign, _native
-from ._buffer import Buffer, check_layout, is_layout, layout_tags, set_tags, tagged_layout
+from ._buffer import Buffer, all_tags, check_layout, is_layout, layout_tags, set_tags, tagged_layout
 from ._dtypes import BYTES, DType, DTypeLike, Shape, count, dtype_of, shape_of
 from ._info import Holder, Info, RegistryInfo
 from ._order import Event
@@ -103,12 +103,7 @@ class Session:
         if tags and is_layout(tags):
             check_layout(info, {**layout_tags(kind, shape), **tags})
         buffer = Buffer(hold, self, info, kind, shape)
-        told: Dict[str, str] = dict(tags or {})
-        # plain bytes need no layout tags, and a shape that is too long for a tag gets none
-        if not (kind == BYTES and len(shape) == 1):
-            layout = layout_tags(kind, shape)
-            if len(layout["shape"]) <= _abi.TAG_VALUE_MAX:
-                told = {**layout, **told}
+        told = all_tags(kind, shape, tags)
         if told:
             set_tags(self.handle, buffer.name, told)
         if not staged:

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare_share_parts(): names for parts of a buffer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api_session.h"
+#include "base/cleanup.h"
+
+struct parts {
+	struct gpushare_buffer *whole;
+	const struct gpushare_part *parts;
+	struct gpushare_buffer **made; /* not yet on the session's list: not answered yet */
+	size_t granted;
+};
+
+static void make(void *user, size_t index, request *out_request)
+{
+	const struct parts *all = user;
+	const struct gpushare_part *part = &all->parts[index];
+	gpushare_Share *share = &out_request->verb.share;
+
+	out_request->which_verb = gpushare_Request_share_tag;
+	share->has_buffer = true;
+	strcpy(share->buffer.name, part->name);
+	share->buffer.base_offset = part->offset;
+	share->buffer.size = part->size;
+	tags_write(part->name, part->tags, part->tag_count, share->buffer.tags,
+		   &share->buffer.tags_count);
+	session_lock(all->whole->session);
+	share->part_of = all->whole->info.generation;
+	pthread_mutex_unlock(&all->whole->session->lock);
+}
+
+static void take(void *user, size_t index, const reply *answer)
+{
+	struct parts *all = user;
+	struct gpushare_buffer *part = all->made[index];
+	struct gpushare_session *session = all->whole->session;
+
+	if (answer->status || answer->which_body != gpushare_Reply_share_tag)
+		return;
+	part->info.generation = answer->body.share.generation;
+	session_add(session, part, resync_readings(&session->resync));
+	all->made[index] = NULL;
+	all->whole->has_parts = true;
+	all->granted++;
+}
+
+static int check_part(const struct gpushare_buffer *whole, const struct gpushare_part *part)
+{
+	gpushare_Tag tags[GPUSHARE_TAGS_MAX];
+	pb_size_t count;
+	int status = api_check_name(part->name);
+
+	if (status)
+		return status;
+	if (!part->size || part->size > whole->info.size ||
+	    part->offset > whole->info.size - part->size)
+		return api_fail(part->size ? GPUSHARE_E_RANGE : GPUSHARE_E_INVALID,
+				"%zu bytes from offset %zu for '%s' are no part of '%s', which has "
+				"%zu bytes",
+				part->size, part->offset, part->name, whole->info.name,
+				(size_t)whole->info.size);
+	if (part->tag_count && !part->tags)
+		return api_fail(GPUSHARE_E_INVALID, "the tags of '%s' are NULL", part->name);
+	return tags_write(part->name, part->tags, part->tag_count, tags, &count);
+}
+
+/* What a resync says of the part is what the registry says of it. */
+static struct gpushare_buffer *new_part(struct gpushare_buffer *whole,
+					const struct gpushare_part *part)
+{
+	struct gpushare_buffer *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return NULL;
+	made->session = whole->session;
+	made->kind = BUFFER_SHARED;
+	made->count = 1;
+	made->whole = whole;
+	made->pointer = whole->pointer + part->offset;
+	made->device = whole->device;
+	made->context = whole->context;
+	made->rights = whole->rights;
+	made->info = whole->info;
+	memset(made->info.name, 0, sizeof(made->info.name));
+	strcpy(made->info.name, part->name);
+	made->info.size = part->size;
+	made->info.base_offset += part->offset;
+	made->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
+	return made;
+}
+
+static int check(const struct gpushare_buffer *buffer, const struct gpushare_part *parts,
+		 size_t count)
+{
+	int status = session_check_buffer(buffer);
+
+	if (!status && count && !parts)
+		status = api_fail(GPUSHARE_E_INVALID, "parts is NULL");
+	if (!status && buffer_is_attached(buffer))
+		status =
+		    api_fail(GPUSHARE_E_INVALID, "'%s' is attached here; its owner names its parts",
+			     buffer->info.name);
+	if (!status && buffer->info.backing != GPUSHARE_BACKING_VMM)
+		status =
+		    api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			     "'%s' is not vmm memory, and only that can have parts; allocate it "
+			     "with GPUSHARE_FLAG_VMM, or name each part by gpushare_share()",
+			     buffer->info.name);
+	for (size_t i = 0; !status && i < count; i++)
+		status = check_part(buffer, &parts[i]);
+	return status;
+}
+
+/* Withdraw the `most` newest parts. `unused`: kept ones don't stay. */
+static void end_parts(struct gpushare_buffer *whole, size_t most, bool unused)
+{
+	request tell = {.which_verb = gpushare_Request_withdraw_tag};
+	struct gpushare_session *session = whole->session;
+	struct gpushare_buffer *part, *next, *ended = NULL;
+
+	session_lock(session);
+	DL_FOREACH_SAFE (session->buffers, part, next) {
+		if (part->whole != whole || !most)
+			continue;
+		most--;
+		DL_DELETE(session->buffers, part);
+		DL_PREPEND(ended, part);
+	}
+	pthread_mutex_unlock(&session->lock);
+	DL_FOREACH_SAFE (ended, part, next) {
+		memcpy(tell.verb.withdraw.name, part->info.name, sizeof(part->info.name));
+		tell.verb.withdraw.generation = part->info.generation;
+		tell.verb.withdraw.unused = unused;
+		session_tell(session, &tell);
+		buffer_free(part);
+	}
+}
+
+void parts_end(struct gpushare_buffer *whole)
+{
+	if (whole->has_parts)
+		end_parts(whole, SIZE_MAX, false);
+}
+
+static int share_all(struct parts *all, size_t count)
+{
+	const struct client_many many = {make, take, all};
+	char why[API_SENTENCE_MAX];
+	int status = GPUSHARE_OK;
+
+	for (size_t i = 0; !status && i < count; i++) {
+		all->made[i] = new_part(all->whole, &all->parts[i]);
+		if (!all->made[i])
+			status =
+			    api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share %zu parts", count);
+	}
+	if (!status)
+		status = session_ask_many(all->whole->session, &many, count);
+	for (size_t i = 0; i < count; i++)
+		if (all->made[i])
+			buffer_free(all->made[i]);
+	if (!status)
+		return GPUSHARE_OK;
+	snprintf(why, sizeof(why), "%s", gpushare_explain());
+	end_parts(all->whole, all->granted, true);
+	return api_fail(status, "%s", why);
+}
+
+API_PUBLIC int gpushare_share_parts(struct gpushare_buffer *buffer,
+				    const struct gpushare_part *parts, size_t count)
+{
+	API_CALL;
+	_cleanup_free_ struct gpushare_buffer **made = NULL;
+	struct parts all = {.whole = buffer, .parts = parts};
+	int status = check(buffer, parts, count);
+
+	if (status || !count)
+		return status;
+	all.made = made = calloc(count, sizeof(*made));
+	if (!made)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share %zu parts", count);
+	return share_all(&all, count);
+}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""Files in the safetensors format: a header, checked as it may come from anyone, and tensors read without a copy."""
+import json
+import os
+import struct
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Tuple
+
+from ._array import Array
+from ._dtypes import count
+
+HEADER_MAX = 100_000_000
+"""Bytes of JSON: the limit of the format's own library."""
+_LENGTH = struct.Struct("<Q")
+_DIMENSIONS_MAX = 64
+_DTYPES = {  # the file's name: torch's, and bytes per element
+    "BOOL": ("bool", 1), "U8": ("uint8", 1), "I8": ("int8", 1), "U16": ("uint16", 2), "I16": ("int16", 2),
+    "U32": ("uint32", 4), "I32": ("int32", 4), "U64": ("uint64", 8), "I64": ("int64", 8), "F16": ("float16", 2),
+    "BF16": ("bfloat16", 2), "F32": ("float32", 4), "F64": ("float64", 8), "C64": ("complex64", 8),
+    "F8_E4M3": ("float8_e4m3fn", 1), "F8_E5M2": ("float8_e5m2", 1), "F8_E8M0": ("float8_e8m0fnu", 1),
+}
+
+
+class Row(NamedTuple):
+    """A tensor of the file."""
+
+    key: str
+    dtype: str  # torch's
+    shape: Tuple[int, ...]
+    begin: int  # bytes into the file
+    size: int
+
+
+def _unique(pairs: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key!r} comes twice")
+        found[key] = value
+    return found
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in value)
+
+
+class File:
+    """An open file. A context manager, which closes it."""
+
+    def __init__(self, path: Any):
+        self.path = os.fsdecode(path)
+        self._file = open(path, "rb", buffering=0)
+        self._was = os.fstat(self._file.fileno())
+
+    def __enter__(self) -> "File":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._file.close()
+
+    @property
+    def identity(self) -> str:
+        """Text for a tag that changes with the file: its size and the time of its last change, not its path."""
+        return f"{self._was.st_size}-{self._was.st_mtime_ns}"
+
+    def _wrong(self, why: str) -> ValueError:
+        return ValueError(f"'{self.path}' is no valid .safetensors file: {why}; get the file again")
+
+    def rows(self) -> List[Row]:
+        """The tensors, as the checked header describes them, in the order of their bytes."""
+        size = self._was.st_size
+        head = self._file.read(_LENGTH.size)
+        length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else 0
+        if not 2 <= length <= min(HEADER_MAX, size - _LENGTH.size):
+            raise self._wrong(f"its header would have {length} bytes, and the file has {size}")
+        begin, end = _LENGTH.size + length, 0
+        found = []
+        for key, told in self._header(length).items():
+            if key != "__metadata__":
+                found.append(self._row(key, told, begin))
+        found.sort(key=lambda row: (row.begin, row.size))
+        end = begin
+        for row in found:
+            if row.begin != end:
+                raise self._wrong(f"{row.key!r} begins at byte {row.begin}, and the tensor before it ends at {end}")
+            end += row.size
+        if end != size:
+            raise self._wrong(f"its tensors end at byte {end}, and the file has {size} bytes")
+        return found
+
+    def _header(self, length: int) -> Dict[str, Any]:
+        try:
+            header = json.loads(self._read(length), object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as error:
+            raise self._wrong(f"its header is no JSON: {error}") from None
+        if not isinstance(header, dict):
+            raise self._wrong("its header is no JSON object")
+        return header
+
+    def _read(self, length: int) -> bytes:
+        data = bytearray(length)
+        self._fill(memoryview(data), _LENGTH.size)
+        return bytes(data)
+
+    def _row(self, key: str, told: Any, begin: int) -> Row:
+        if not (isinstance(told, dict) and _is_numbers(told.get("shape")) and _is_numbers(told.get("data_offsets"))
+                and len(told["data_offsets"]) == 2 and len(told["shape"]) <= _DIMENSIONS_MAX):
+            raise self._wrong(f"{key!r} has no dtype, shape and data_offsets")
+        if not isinstance(told.get("dtype"), str) or told["dtype"] not in _DTYPES:
+            raise ValueError(f"'{self.path}': the dtype {told.get('dtype')!r} of {key!r} is not supported; "
+                             "convert the tensor, or load the file with the safetensors package")
+        dtype, itemsize = _DTYPES[told["dtype"]]
+        first, last = told["data_offsets"]
+        shape = tuple(told["shape"])
+        if last - first != count(shape) * itemsize:
+            raise self._wrong(f"{key!r} has {last - first} bytes, not the {count(shape) * itemsize} of {dtype} {shape}")
+        return Row(key, dtype, shape, begin + first, last - first)
+
+    def _fill(self, view: memoryview, at: int) -> None:
+        """Read bytes of the file from `at` on, until the view is full."""
+        while view:
+            got = os.preadv(self._file.fileno(), [view], at)
+            if not got:
+                raise self._wrong(f"it ends at byte {at}; it was cut off while it was read")
+            at, view = at + got, view[got:]
+
+    def read_into(self, array: Array, rows: Iterable[Row], places: Mapping[str, int]) -> None:
+        """Read all tensors to their `places` in the array, which ascend, in one stream through pinned memory."""
+        rows = [row for row in rows if row.size]
+        if not rows:
+            return
+        os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        start, left = places[rows[0].key], iter(rows)
+        row, at = next(left), start
+
+        def fill(chunk: memoryview) -> None:
+            nonlocal row, at
+            while chunk:
+                done = at - places[row.key]
+                if done < 0:  # between two tensors
+                    part = chunk[:-done]
+                    part[:] = bytes(len(part))
+                else:
+                    part = chunk[:row.size - done]
+                    self._fill(part, row.begin + done)
+                    if done + len(part) == row.size:
+                        row = next(left, row)
+                at, chunk = at + len(part), chunk[len(part):]
+
+        array.feed(fill, start, places[rows[-1].key] + rows[-1].size - start)
+        now = os.fstat(self._file.fileno())
+        if (now.st_size, now.st_mtime_ns) != (self._was.st_size, self._was.st_mtime_ns):
+            raise ValueError(f"'{self.path}' was changed while it was read; load it again")
