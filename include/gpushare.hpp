@@ -188,6 +188,11 @@ class buffer
 	{
 		check(gpushare_commit(handle_));
 	}
+	/* Names for parts of vmm memory of this process: all of them, or none. */
+	void share_parts(const ::gpushare_part *parts, std::size_t count) const
+	{
+		check(gpushare_share_parts(handle_, parts, count));
+	}
 	std::uint64_t publish() const
 	{
 		std::uint64_t sequence = 0;

@@ -532,12 +532,13 @@ int client_call_many(struct client *client, const struct client_many *many, size
 			status = send_many(client, many, count, *done, &at);
 		if (!status)
 			status = client_await(client, at.ids[*done % CLIENT_AHEAD], &answered,
-					      monotonic_ms() + client->timeout_ms);
+					      deadline);
 		else
 			answered = false;
 		if (!answered)
 			break;
 		many->take(many->user, (*done)++, &client->reply);
+		deadline = monotonic_ms() + client->timeout_ms;
 		refused = status ? status : refused;
 		status = GPUSHARE_OK;
 	}

@@ -11,9 +11,10 @@ setup_more() {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library in a python that is not"
 }
 
+# module NAME...: run these modules of tests/python
 module() {
 	cd "$ROOT/tests/python" || return 1
-	run "$PYTHON" -X faulthandler -m unittest "$1"
+	run "$PYTHON" -X faulthandler -m unittest "$@"
 	echo "$output"
 	[ "$status" = 0 ]
 }
@@ -38,9 +39,18 @@ module() {
 	module test_life
 }
 
+@test "names of parts: one allocation, one descriptor, all names or none" {
+	module test_parts
+}
+
 @test "PyTorch state dicts, with a stand-in for PyTorch" {
 	needs_sim
 	module test_torch
+}
+
+@test "safetensors files: read once per host, refused if they lie" {
+	needs_sim
+	module test_safetensors
 }
 
 @test "order, events and notices, where the library has them" {
@@ -49,6 +59,44 @@ module() {
 
 @test "ctypes say what the header says" {
 	module test_abi
+}
+
+# wheel_on VERSION: install the wheel for that Python, from PATH, pyenv or uv, and run tests with it
+wheel_on() {
+	local found
+	for found in $(type -aP "python$1") ~/.pyenv/versions/"$1".*/bin/"python$1" \
+		~/.local/share/uv/python/cpython-"$1".*/bin/"python$1"; do
+		if "$found" -c 'import ensurepip' 2>/dev/null; then break; fi # pyenv's shims fail
+		found=
+	done
+	[ -n "$found" ] || skip "Python $1 is not installed"
+	run -0 "$found" -m venv "$WORK/venv"
+	run -0 "$PYTHON" "$ROOT/tools/python/backend.py" "$WORK/dist"
+	run -0 "$WORK/venv/bin/pip" install -q --no-index --no-deps "$WORK"/dist/*.whl
+	PYTHON=$WORK/venv/bin/python
+	GPUSHARE_TEST_PACKAGE=$("$PYTHON" -Ic 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	export GPUSHARE_TEST_PACKAGE
+	module test_buffers test_parts test_sharing test_life test_order
+}
+
+@test "the wheel on Python 3.9" {
+	wheel_on 3.9
+}
+
+@test "the wheel on Python 3.10" {
+	wheel_on 3.10
+}
+
+@test "the wheel on Python 3.11" {
+	wheel_on 3.11
+}
+
+@test "the wheel on Python 3.12" {
+	wheel_on 3.12
+}
+
+@test "the wheel on Python 3.13" {
+	wheel_on 3.13
 }
 
 @test "the wheel and the sdist: the same bytes each time, installed without an index" {

@@ -11,7 +11,7 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCE = ROOT / "tools" / "python" / "src"
+SOURCE = pathlib.Path(os.environ.get("GPUSHARE_TEST_PACKAGE", ROOT / "tools" / "python" / "src"))
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 sys.path.insert(0, str(SOURCE))
 os.environ.setdefault("GPUSHARE_LIBRARY", str(BUILD / "libgpushare.so.0"))

@@ -19,7 +19,7 @@ CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON") and k
 
 def run(*arguments, **named):
     made = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True,
-                          env={**CLEAN, "PYTHONDONTWRITEBYTECODE": "1"}, **named)
+                          **{"env": {**CLEAN, "PYTHONDONTWRITEBYTECODE": "1"}, **named})
     if made.returncode:
         raise AssertionError(made.stdout + made.stderr)
     return made.stdout
@@ -84,6 +84,19 @@ class Package(unittest.TestCase):
         said = run("-c", "import sys; sys.path.insert(0, sys.argv[1]); import gpushare; "
                    "print(gpushare.__file__, gpushare.library_version())", target, cwd=self.folder)
         self.assertEqual(said.split(), [str(target / "gpushare" / "__init__.py"), gpushare.library_version()])
+
+    def test_the_types_are_complete(self):
+        try:
+            import mypy  # noqa: F401
+        except ImportError:
+            self.skipTest("mypy is not installed")
+        run("-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir", self.folder, SOURCE / "gpushare")
+        use = self.folder / "use.py"
+        use.write_text("import gpushare\nlayers: list[gpushare.Info] = gpushare.list('a*')\n"
+                       "shape: tuple[int, ...] = gpushare.attach('a', wait=1).shape\ngpushare.attach(1)\n")
+        with self.assertRaisesRegex(AssertionError, r"use.py:4: .*arg-type[\s\S]*Found 1 error"):
+            run("-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir", self.folder, use,
+                env={**CLEAN, "MYPYPATH": str(SOURCE)})
 
 
 if __name__ == "__main__":

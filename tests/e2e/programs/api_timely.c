@@ -62,6 +62,7 @@ static _Atomic int calling = CALLERS;
 static char host[SIZE];
 static const struct gpushare_alloc_options plain = {.device = -1};
 static const struct gpushare_tag tag = {"key", "value"};
+static const struct gpushare_part part = {"part", 0, SIZE, &tag, 1};
 static const int64_t shape[] = {SIZE};
 static const struct gpushare_dlpack_options whole = {.ndim = 1, .shape = shape};
 
@@ -108,6 +109,7 @@ static int delete (struct tensor *tensor)
 	X(gpushare_detach, ATTACHED, gpushare_detach(t->buffer)) \
 	X(gpushare_free, OWNED, gpushare_free(t->buffer)) \
 	X(gpushare_commit, STAGED, gpushare_commit(t->buffer)) \
+	X(gpushare_share_parts, VMM, gpushare_share_parts(t->buffer, &part, 1)) \
 	X(gpushare_unlink, OWNED, gpushare_unlink(session, "nobody")) \
 	X(gpushare_tag, OWNED, gpushare_tag(session, "nobody", &tag, 1)) \
 	X(gpushare_tags, OWNED, gpushare_tags(t->buffer, tags, &count)) \

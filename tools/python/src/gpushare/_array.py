@@ -74,7 +74,7 @@ class Array:
     @property
     def device(self) -> int:
         """The device's CUDA ordinal in this process; -1 if the buffer is attached without CUDA."""
-        return _native.library().gpushare_device(self.handle)
+        return int(_native.library().gpushare_device(self.handle))
 
     @property
     def pointer(self) -> int:
@@ -278,7 +278,7 @@ class Array:
         return self.offset + offset, length
 
     def read(self, offset: int = 0, length: Optional[int] = None) -> bytearray:
-        """A copy of these bytes."""
+        """A copy of these bytes. Units: bytes. Errors: RangeError."""
         at, length = self._range(offset, length)
         data = bytearray(length)
         if length:
@@ -287,7 +287,7 @@ class Array:
         return data
 
     def readinto(self, target: Any, offset: int = 0) -> int:
-        """Fill a writable, contiguous object of the buffer protocol. Returns the number of bytes."""
+        """Fill a writable, contiguous object of the buffer protocol. Returns the number of bytes. Errors: RangeError."""
         with memoryview(target) as view, view.cast("B") as flat:
             at, length = self._range(offset, flat.nbytes)
             if length:
@@ -299,7 +299,7 @@ class Array:
     def write(self, data: Any, offset: int = 0) -> int:
         """Copy a contiguous object of the buffer protocol, such as a numpy array, into the buffer.
 
-        Returns the number of bytes.
+        Returns the number of bytes. `offset`: in bytes. Errors: RangeError, ReadOnlyError.
         """
         with memoryview(data) as view, view.cast("B") as flat:
             at, length = self._range(offset, flat.nbytes)
@@ -318,20 +318,27 @@ class Array:
         """Call sink(chunk) in order while the library copies the next chunk.
 
         The chunk is valid only during the call; a file's write is a good sink. An exception in sink() ends the
-        transfer, and stream() raises it.
+        transfer, and stream() raises it. Units: bytes. Errors: RangeError.
         """
         at, length = self._range(offset, length)
         _stream("gpushare_read", self.handle, at, length, sink, read_only=True)
 
     def feed(self, source: Callable[[memoryview], Any], offset: int = 0, length: Optional[int] = None) -> None:
-        """Call source(chunk) in order; it must fill the whole chunk. The opposite direction of stream()."""
+        """Call source(chunk) in order; it must fill the whole chunk. The opposite direction of stream().
+
+        Units: bytes. Errors: RangeError, ReadOnlyError.
+        """
         at, length = self._range(offset, length)
         _stream("gpushare_write", self.handle, at, length, source, read_only=False)
 
     # Maps and mirrors.
 
     def map(self, *, write: bool = False, read: bool = True, need_coherent: bool = False) -> _host.Map:
-        """The memory itself at a CPU address, for vmm and unified buffers."""
+        """The memory itself at a CPU address, for vmm and unified buffers.
+
+        `need_coherent`: refuse a map that flush() and invalidate() would be needed for. Shapes: the array's.
+        Errors: NotSupportedError (other memory; no way to map it here), ReadOnlyError.
+        """
         options = _native.make(_abi.MapOptions, need_coherent=need_coherent)
         map_ = _native.call_out("gpushare_map_with", self._open().handle, self.offset, self.nbytes,
                                 _READ * read | _WRITE * write, ctypes.byref(options))
@@ -341,7 +348,10 @@ class Array:
         return _host.Map(hold, address, self._dtype, self.shape, self.nbytes, not write)
 
     def mirror(self, *, write: bool = False, read: bool = True) -> _host.Mirror:
-        """A pinned host copy: filled now if `read`, written back when it is closed if `write`."""
+        """A pinned host copy: filled now if `read`, written back when it is closed if `write`.
+
+        Shapes: the array's. Errors: ReadOnlyError, NoMemoryError.
+        """
         opened = _native.call_out("gpushare_mirror_open", self._open().handle, self.offset, self.nbytes,
                                   _READ * read | _WRITE * write)
         hold = _native.Hold(opened, "gpushare_mirror_drop", self._hold.keep)

@@ -162,7 +162,7 @@ class Buffer(Array, Ordered):
     def commit(self) -> None:
         """Make a staged buffer's name visible to other processes, once its contents and tags are complete.
 
-        The caller waits for its own GPU work first, if others are to see the results.
+        The caller waits for its own GPU work first, if others are to see the results. Errors: NotFoundError.
         """
         _native.call("gpushare_commit", self.handle)
         self._info = self.info  # a registry that is new since then may have given it another generation

@@ -12,7 +12,7 @@ _TAGS_AFTER_NS = 50_000_000
 _STATES = {number: text for number, text in _abi.STATES.values()}
 
 
-def _rows(array: ctypes.Array) -> Dict[str, Any]:
+def _rows(array: Any) -> Dict[str, Any]:
     """An array of small structs as a dict, keyed by each struct's first field, up to the first empty key."""
     rows: Dict[str, Any] = {}
     for struct in array:

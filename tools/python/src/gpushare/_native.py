@@ -84,7 +84,7 @@ def function(name: str) -> Any:
 
 def explain() -> str:
     """The library's message for this thread's last failure."""
-    return library().gpushare_explain().decode("utf-8", "replace")
+    return str(library().gpushare_explain().decode("utf-8", "replace"))
 
 
 def check(code: int) -> None:
@@ -110,7 +110,7 @@ def call_out(name: str, *arguments: Any) -> int:
 
 def version() -> str:
     """The version of the loaded library."""
-    return library().gpushare_version().decode()
+    return str(library().gpushare_version().decode())
 
 
 S = TypeVar("S", bound=ctypes.Structure)

@@ -86,7 +86,7 @@ class Ordered:
     def ordering(self) -> str:
         """How the order is kept: "none" before first use, "host", "host-functions" or "stream-memory-operations"."""
         kind = _native.function("gpushare_ordering")(self.handle)
-        return _native.function("gpushare_ordering_text")(kind).decode()
+        return str(_native.function("gpushare_ordering_text")(kind).decode())
 
     def order_status(self) -> None:
         """Raise OwnerGoneError if nothing more will be published; the streams that waited no longer wait."""

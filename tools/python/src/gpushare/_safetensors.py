@@ -68,17 +68,12 @@ class File:
     def rows(self) -> List[Row]:
         """The tensors, as the checked header describes them, in the order of their bytes."""
         size = self._was.st_size
-        head = self._file.read(_LENGTH.size)
-        length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else 0
+        length = _LENGTH.unpack(self._read(0, _LENGTH.size))[0] if size >= _LENGTH.size else 0
         if not 2 <= length <= min(HEADER_MAX, size - _LENGTH.size):
             raise self._wrong(f"its header would have {length} bytes, and the file has {size}")
-        begin, end = _LENGTH.size + length, 0
-        found = []
-        for key, told in self._header(length).items():
-            if key != "__metadata__":
-                found.append(self._row(key, told, begin))
+        end = _LENGTH.size + length
+        found = [self._row(key, told, end) for key, told in self._header(length).items() if key != "__metadata__"]
         found.sort(key=lambda row: (row.begin, row.size))
-        end = begin
         for row in found:
             if row.begin != end:
                 raise self._wrong(f"{row.key!r} begins at byte {row.begin}, and the tensor before it ends at {end}")
@@ -89,16 +84,16 @@ class File:
 
     def _header(self, length: int) -> Dict[str, Any]:
         try:
-            header = json.loads(self._read(length), object_pairs_hook=_unique)
+            header = json.loads(self._read(_LENGTH.size, length), object_pairs_hook=_unique)
         except (ValueError, RecursionError) as error:
             raise self._wrong(f"its header is no JSON: {error}") from None
         if not isinstance(header, dict):
             raise self._wrong("its header is no JSON object")
         return header
 
-    def _read(self, length: int) -> bytes:
+    def _read(self, at: int, length: int) -> bytes:
         data = bytearray(length)
-        self._fill(memoryview(data), _LENGTH.size)
+        self._fill(memoryview(data), at)
         return bytes(data)
 
     def _row(self, key: str, told: Any, begin: int) -> Row:

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _abi, _driver, _errors, _foreign, _native
 from ._buffer import Buffer, all_tags, check_layout, is_layout, layout_tags, set_tags, tagged_layout
@@ -13,6 +13,11 @@ from ._dtypes import BYTES, DType, DTypeLike, Shape, count, dtype_of, shape_of
 from ._info import Holder, Info, RegistryInfo
 from ._order import Event
 from ._watch import Watch
+
+if TYPE_CHECKING:  # checkers have this module; nothing has to be installed
+    from typing_extensions import Concatenate, ParamSpec
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 _FLAG = {text: bit for bit, text in _abi.FLAGS.values()}
 _WAIT_MOST = (1 << 32) - 1
@@ -119,6 +124,10 @@ class Session:
 
         `wait`: seconds for the name to appear; `device`: map it for that GPU; `read_only`: the right to read it
         suffices. `dtype` and `shape`: the element type and shape; by default, those of the buffer's tags now.
+
+        Shapes: sizes, a size, or () for a scalar. Units: seconds.
+        Errors: NotFoundError, TimedOutError, DeniedError, DeviceError, OwnerGoneError, ReadOnlyError, NoDriverError;
+        RangeError if dtype and shape need more bytes than the buffer has.
         """
         options = _native.make(
             _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), same_address=same_address,
@@ -164,6 +173,9 @@ class Session:
         `read_only`: others can only read it. `vmm`: memory that the CPU can map(), too. `unified`: host memory with
         one address for the CPU and the GPU. `mode`, for example 0o640, and `group`: which other users may have it,
         if the registry serves other users. See gpushare_alloc_with().
+
+        Shapes: sizes, a size, or () for a scalar; not 0. Units: ttl in seconds; `mode` as of a file.
+        Errors: ExistsError, NoMemoryError, InvalidError, LimitError, NotSupportedError, NoDriverError.
         """
         kind, wanted = dtype_of(dtype), shape_of(shape)
         chosen = {"keep": keep, "readonly": read_only, "vmm": vmm, "unified": unified}
@@ -185,6 +197,9 @@ class Session:
 
         The array is one of PyTorch, CuPy, JAX, Numba or anything else with DLPack or the CUDA array interface, and
         is contiguous. The Buffer keeps the array while it lives. `staged`: as in alloc().
+
+        Shapes: the array's. Errors: TypeError and ValueError for what is no such array; NotShareableError (managed and
+        stream-ordered memory), ExistsError, LimitError.
         """
         found = _foreign.locate(array)
         kind = found.dtype or BYTES
@@ -201,6 +216,8 @@ class Session:
 
         The Buffer keeps the object `keep` while it lives. The call waits for this process's GPU work, so that
         attachers find what was written. `staged`: as in alloc().
+
+        Units: bytes. Errors: NotShareableError, RangeError, ExistsError, LimitError.
         """
         kind = dtype_of(dtype)
         wanted = shape_of(shape) if shape is not None else (size // kind.itemsize,)
@@ -238,10 +255,10 @@ class Session:
             return make(False)
 
     def unlink(self, name: str) -> None:
-        """Remove a name; the memory and attachments stay as they are."""
+        """Remove a name; the memory and attachments stay as they are. Errors: NotFoundError, DeniedError."""
         _native.call("gpushare_unlink", self.handle, _native.text(name))
 
-    def tag(self, name: str, **tags: Optional[str]) -> Dict[str, str]:
+    def tag(self, /, name: str, **tags: Optional[str]) -> Dict[str, str]:
         """Set tags of a name; None removes a tag. Returns the name's tags, so tag(name) only reads them.
 
         InvalidError (a ValueError) if dtype and shape would need more bytes than the buffer has. This session's
@@ -277,14 +294,16 @@ class Session:
         return _visited("gpushare_list_deferred" if deferred else "gpushare_list", self.handle,
                         None if glob is None else _native.text(glob))
 
+    list = ls  # the same; `ls` is the shell's word
+
     def stat(self, name: str) -> Info:
-        """The registry's record of one name."""
+        """The registry's record of one name. Units: bytes, seconds, nanoseconds. Errors: NotFoundError."""
         struct = _native.make(_abi.Info)
         _native.call("gpushare_stat", self.handle, _native.text(name), ctypes.byref(struct))
         return Info(struct)
 
     def holders(self, name: str, generation: int = 0) -> List[Holder]:
-        """The processes that have a buffer attached."""
+        """The processes that have a buffer attached. `generation`: of a deferred free. Errors: NotFoundError."""
         return _visited("gpushare_holders", self.handle, _native.text(name), generation)
 
     def registry(self) -> RegistryInfo:
@@ -294,19 +313,25 @@ class Session:
         return RegistryInfo(struct)
 
     def watch(self, glob: Optional[str] = None) -> Watch:
-        """Watch what happens to buffers from now on."""
+        """Watch what happens to buffers whose names match `glob` (None: all) from now on. Errors: LimitError."""
         return Watch(self, glob)
 
     def event_create(self, name: str, *, device: Optional[int] = None, mode: int = 0,
                      group: Union[None, int, str] = None) -> Event:
-        """Make a CUDA event that other processes find by its name; `mode` and `group`: which users, as in share()."""
+        """Make a CUDA event that other processes find by its name; `mode` and `group`: which users, as in share().
+
+        Errors: ExistsError, NoMemoryError, NotSupportedError.
+        """
         options = _native.make(_abi.ShareOptions, mode=mode, group=_group(group))
         handle = _native.call_out("gpushare_event_create_with", self.handle, _native.text(name),
                                   -1 if device is None else device, 0, ctypes.byref(options))
         return Event(handle, name, self._hold)
 
     def event_open(self, name: str, *, wait: float = 0) -> Event:
-        """Open another process's event. `wait`: seconds for the name to appear."""
+        """Open another process's event. `wait`: seconds for the name to appear.
+
+        Errors: NotFoundError, TimedOutError, InvalidError (a buffer's name), DeniedError, OwnerGoneError.
+        """
         kind = getattr(_abi, "EventOptions", None)
         options = kind and ctypes.byref(_native.make(
             kind, wait_ms=_native.milliseconds(wait, _WAIT_MOST), device=-1))
@@ -350,9 +375,9 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _of_default(method: Callable[..., Any]) -> Callable[..., Any]:
+def _of_default(method: "Callable[Concatenate[Session, P], R]") -> "Callable[P, R]":
     """A Session method as a function that uses this process's own session."""
-    def function(*arguments: Any, **named: Any) -> Any:
+    def function(*arguments: "P.args", **named: "P.kwargs") -> "R":
         return method(session_of(), *arguments, **named)
     function.__name__ = function.__qualname__ = method.__name__
     function.__doc__ = method.__doc__
@@ -366,7 +391,7 @@ share = _of_default(Session.share)
 share_pointer = _of_default(Session.share_pointer)
 unlink = _of_default(Session.unlink)
 tag = _of_default(Session.tag)
-ls = _of_default(Session.ls)
+ls = list_ = _of_default(Session.ls)
 stat = _of_default(Session.stat)
 holders = _of_default(Session.holders)
 registry = _of_default(Session.registry)

@@ -45,7 +45,7 @@ class Watch:
 
     def next(self, timeout: Optional[float] = None) -> Optional[Notice]:
         """The next notice; None if none arrives within `timeout` seconds (None: wait without a limit)."""
-        struct = _native.make(_abi.Notice)  # type: ignore[attr-defined]
+        struct = _native.make(_abi.Notice)
         while True:
             # wait in turns of at most a second, so that Ctrl-C takes effect
             turn = 1.0 if timeout is None else min(timeout, 1.0)
@@ -61,7 +61,7 @@ class Watch:
 
     def fileno(self) -> int:
         """A file descriptor for select and asyncio: readable when next(0) is worth a try."""
-        return _native.library().gpushare_watch_fd(self.handle)
+        return int(_native.library().gpushare_watch_fd(self.handle))
 
     def __iter__(self) -> Iterator[Notice]:
         while self._hold is not None:

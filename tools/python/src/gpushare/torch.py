@@ -112,7 +112,7 @@ class _Set:
         if any(info.name == self.name for info in self.old):
             try:
                 return self.session.alloc(self.name, size, **self.options)
-            except _errors.CLASSES["NoMemoryError"]:
+            except _errors.NoMemoryError:
                 _unlink(self.session, [info.name for info in self.old])
         return self.session.alloc(self.name, size, staged=True, **self.options)
 
@@ -189,7 +189,7 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
             for entry in made.first():
                 result[entry.key].copy_(states[entry.key])
             made.publish()
-    except _errors.CLASSES["ExistsError"] as error:
+    except _errors.ExistsError as error:
         if session.is_there(name):
             raise _errors.of("E_EXISTS", f"{error}; replace=True takes its place") from None
         raise
@@ -214,7 +214,7 @@ def remove_state_dict(name: str, *, session: Optional[Session] = None) -> None:
     for info in _list.infos_of(session, name):
         try:
             session.unlink(info.name)
-        except _errors.CLASSES["NotFoundError"]:
+        except _errors.NotFoundError:
             pass
 
 
@@ -273,23 +273,25 @@ def load_safetensors(path: Any, name: str, module: Any = None, *, session: Optio
     NoMemoryError and other GpushareErrors.
     """
     session = session or session_of()
-    deadline = time.monotonic() + wait
+    deadline, patience = time.monotonic() + wait, 0.0
+    result = None
     with _safetensors.File(path) as file:
-        while True:
+        while result is None:
             try:
-                result = attach_state_dict(name, session=session, device=device)
+                result = attach_state_dict(name, session=session, device=device, wait=patience)
                 _check_source(result, file)
                 break
-            except _errors.CLASSES["NotFoundError"]:
+            except (_errors.NotFoundError, _errors.TimedOutError):
                 pass
-            try:
-                result = _load(file, session, name, device=device, keep=keep, ttl=ttl)
-                break
-            except _errors.CLASSES["ExistsError"]:  # another process reads it, or has just done so
+            try:  # other processes can't see the claim, but can't make it either; it ends with this process
+                with session.alloc(f"{name}/_reading", 1, device=device, staged=True):
+                    if not session.is_there(name):
+                        result = _load(file, session, name, device=device, keep=keep, ttl=ttl)
+            except _errors.ExistsError:
                 if time.monotonic() >= deadline:
                     raise _errors.of("E_TIMED_OUT", f"'{file.path}': another process has been reading it into "
                                      f"'{name}' for more than {wait} s; give wait= more seconds") from None
-            time.sleep(0.02)
+            patience = min(0.25, max(deadline - time.monotonic(), 0))
     if module is not None:
         _assign(module, result)
     return result
