@@ -54,6 +54,7 @@ test  pkg-config         command pkg-config
 test  bats               command bats
 test  jq                 command jq
 test  python3-numpy      python  numpy
+test  python3-mypy       python  mypy
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
 test  procps             command pkill

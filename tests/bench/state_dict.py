@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """A state dict of 293 tensors: GPU memory, time to share and to attach; a .safetensors file beside a plain read.
 
-state_dict.py PACKAGE...   each PACKAGE is a folder with a version of the Python package; they take turns. Prints rows
-                           of a table: medians of ROUNDS (5). The environment is that of the tests: build/sim in
-                           LD_LIBRARY_PATH for the simulated driver, whose tensors are those of tests/python/fake.
+state_dict.py PACKAGE...   each PACKAGE is a folder with a version of the Python package; they take turns. Prints
+                           medians of GPUSHARE_BENCH_ROUNDS (5): GPU memory by bytes of the tensors; ms for alloc and
+                           copy, share, the difference, attach; MB/s of the file read, read and copied, loaded.
+The environment is that of the tests: build/sim in LD_LIBRARY_PATH for the simulated driver, whose tensors are those of
+tests/python/fake. With GPUSHARE_BENCH_WITH=torch they are PyTorch's.
 """
 import json
 import os
@@ -50,6 +52,13 @@ def attach(name):
         found.close()
 
 
+def forget(path):
+    """Drop a file from the page cache."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def share(file):
     """Print what sharing took beside a copy into one buffer, and, if the package can, what loading a file took."""
     import gpushare
@@ -80,12 +89,17 @@ def share(file):
         shared.close()
         del shared
     if hasattr(gpushare.torch, "load_safetensors"):
-        for _ in range(2):  # both from the page cache, into memory that is new
+        for _ in range(2):  # both from the disk, into memory that is new
+            forget(file)
             began = time.perf_counter()
             with open(file, "rb", buffering=0) as plain:
                 data = plain.read()
             said["read"] = len(data) / ms(began) / 1e3
+            with gpushare.alloc("read", len(data), vmm=True) as buffer:
+                buffer.write(data)
+                said["and copied"] = len(data) / ms(began) / 1e3
             del data
+            forget(file)
             began = time.perf_counter()
             loaded = gpushare.torch.load_safetensors(file, "file")
             said["load"] = os.path.getsize(file) / ms(began) / 1e3
@@ -130,10 +144,13 @@ def main(packages):
             for package in packages:
                 said[package].append(json.loads(child(["share", file], package)))
     for package, rows in said.items():
+        for row in rows:
+            row["over"] = row["share"] - row["copy"]
         found = {key: median([row[key] for row in rows]) for key in rows[0]}
-        over = median([row["share"] - row["copy"] for row in rows])
-        print(f"| {package} | {found['bytes']:.3f} | {found['share']:.0f} | {found['copy']:.0f} | {over:.0f} "
-              f"| {found['attach']:.1f} |", *(f"{found[k]:.0f}" for k in ("read", "load") if k in found))
+        print(f"| {package} | {found['bytes']:.3f} | {found['copy']:.0f} | {found['share']:.0f} | {found['over']:.0f} "
+              f"| {found['attach']:.1f} |")
+        if "load" in found:
+            print(f"| MB/s | {found['read']:.0f} | {found['and copied']:.0f} | {found['load']:.0f} |")
 
 
 if __name__ == "__main__":

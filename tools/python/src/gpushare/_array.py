@@ -79,7 +79,7 @@ class Array:
     @property
     def pointer(self) -> int:
         """The device address of the array's first byte; 0 if the buffer is attached without CUDA."""
-        base = _native.library().gpushare_pointer(self.handle)
+        base = int(_native.library().gpushare_pointer(self.handle))
         return base + self.offset if base else 0
 
     @property

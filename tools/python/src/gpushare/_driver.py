@@ -24,7 +24,7 @@ def _open() -> Any:
 
 def _call(name: str, *arguments: Any) -> int:
     function = getattr(_open(), name, None)
-    return function(*arguments) if function is not None else -1
+    return int(function(*arguments)) if function is not None else -1
 
 
 def _context(device: int) -> Optional[ctypes.c_void_p]:

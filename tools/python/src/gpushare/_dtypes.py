@@ -79,8 +79,8 @@ _SHAPE = re.compile(r" *(?:\( *{0} *\)|\[ *{0} *\]|{1}) *".format(_SIZES.format(
 
 def shape_of(what: Union[int, Sequence[int]]) -> Shape:
     """A tuple of sizes, none negative."""
-    shape = (what,) if hasattr(what, "__index__") else tuple(what)
-    shape = tuple(s.__index__() for s in shape)
+    sizes: Any = (what,) if hasattr(what, "__index__") else what
+    shape = tuple(int(s.__index__()) for s in sizes)
     if any(s < 0 for s in shape):
         raise ValueError(f"a shape of {shape}")
     return shape

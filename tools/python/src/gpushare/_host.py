@@ -21,7 +21,9 @@ def shaped(view: memoryview, dtype: DType, shape: Shape) -> memoryview:
         raise BufferError(f"a memoryview has no elements of {dtype.name}; take `memory`, the bytes")
     if not count(shape):
         raise BufferError("a memoryview can't have a dimension of 0; take `memory`")
-    return view if (dtype, shape) == (BYTES, view.shape) else view.cast(dtype.format, shape)  # type: ignore
+    plain: Any = view  # memoryview's types know a fixed set of formats
+    made: memoryview = view if (dtype, shape) == (BYTES, view.shape) else plain.cast(dtype.format, shape)
+    return made
 
 
 def array_interface(view: memoryview, dtype: DType, shape: Shape) -> Dict[str, Any]:

@@ -108,7 +108,7 @@ def read_list(buffer: Buffer) -> Optional[List[Entry]]:
     body = bytes(buffer.view("uint8").read(HEADER.size, length))
     if hashlib.sha256(body).digest() != digest:
         return None
-    return _placed((Entry(**{**row, "shape": tuple(row["shape"])}) for row in json.loads(body)), length)
+    return _placed((Entry(**row)._replace(shape=tuple(row["shape"])) for row in json.loads(body)), length)
 
 
 def _no_list(buffer: Buffer) -> ValueError:

@@ -100,8 +100,8 @@ class _Set:
         self.entries, self.body, size = _list.lay_out(name, rows)
         self.old = [info for info in _list.infos_of(session, name) if not info.owner_alive]
         self.named: List[str] = []
-        self.options = {"keep": keep, "read_only": True, **options,
-                        "tags": {"kind": _list.KIND, "keys": str(len(rows)), **tags}}
+        self.options: Dict[str, Any] = {"keep": keep, "read_only": True, **options,
+                                        "tags": {"kind": _list.KIND, "keys": str(len(rows)), **tags}}
         self.buffer = self._alloc(size)
 
     def _alloc(self, size: int) -> Buffer:
