@@ -2,6 +2,7 @@
 """Names of parts of a buffer: gpushare_share_parts()."""
 import os
 import signal
+import threading
 import unittest
 
 from common import Case, Child, Memory, gpushare
@@ -100,6 +101,18 @@ class Parts(Case):
         whole.share_parts({"w/c": whole.view()})
         whole.close()
         self.until(lambda: not self.names(), "all gone with the whole")
+
+    def test_a_registry_that_is_killed_meanwhile(self):
+        """The next registry gets the rest: all have their names, in one call."""
+        whole, first = self.whole(), gpushare.Session()
+        parts = {f"w/{i:04}": whole.view(offset=i) for i in range(4000)}
+        giver = threading.Thread(target=whole.share_parts, args=(parts,))
+        giver.start()
+        self.until(lambda: first.is_there("w/0100"), "a hundred names")
+        os.kill(first.registry().pid, signal.SIGKILL)
+        giver.join()
+        self.until(lambda: self.names() == ["w", *parts], "all names")
+        whole.close()
 
 
 if __name__ == "__main__":
