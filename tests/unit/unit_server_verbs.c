@@ -167,6 +167,49 @@ static void a_bad_share_is_refused(void **state)
 	close(file);
 }
 
+/* A part takes all but its name, place, size and tags from a buffer of its own connection. */
+static void a_part_is_of_a_buffer_of_its_connection(void **state)
+{
+	request what = {.which_verb = gpushare_Request_share_tag};
+	request whole_share = raw_fds_share("whole");
+	gpushare_Share *share = &what.verb.share;
+	record *info = &share->buffer, whole;
+
+	whole_share.verb.share.buffer.flags = GPUSHARE_FLAG_READONLY;
+	whole_share.verb.share.buffer.base_offset = 28;
+	whole_share.verb.share.buffer.size = 100; /* of 4096 */
+	assert_int_equal(raw_fds_give(owner, whole_share), GPUSHARE_OK);
+	whole = *raw_seen(owner, "whole");
+	share->has_buffer = true;
+	strcpy(info->name, "part");
+	info->size = 1;
+	share->part_of = whole.generation + 1;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_NOT_FOUND);
+	raw_assert_sentence("no vmm buffer that this connection shares");
+	share->part_of = whole.generation;
+	assert_int_equal(raw_say(other, what), GPUSHARE_E_NOT_FOUND);
+	info->base_offset = whole.size;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_RANGE);
+	info->base_offset = UINT64_MAX;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_RANGE);
+	info->base_offset = 1;
+	info->size = whole.size;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_RANGE);
+	share->again = 1;
+	info->size = whole.size - 1;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_INVALID);
+	raw_assert_sentence("it can be one of these");
+	share->again = 0;
+	info->flags = GPUSHARE_FLAG_KEEP; /* ignored */
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	info = (record *)raw_seen(owner, "part");
+	assert_int_equal(info->base_offset, whole.base_offset + 1);
+	assert_int_equal(info->base_size, whole.base_size);
+	assert_int_equal(info->flags, GPUSHARE_FLAG_READONLY);
+	share->part_of = raw_shared(owner, "handle");
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_NOT_FOUND);
+}
+
 static const gpushare_ListReply *list(const char *glob, const char *after, uint32_t limit)
 {
 	request what = {.which_verb = gpushare_Request_list_tag};
@@ -248,6 +291,7 @@ static void the_log_holds_no_control_characters(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 UNIT_MAIN(TEST(hello_is_wanted_first), TEST(a_handle_leaves_only_to_who_attaches),
 	  TEST(the_registry_fills_in_its_own), TEST(a_bad_share_is_refused),
+	  TEST(the_registry_fills_in_its_own), TEST(a_part_is_of_a_buffer_of_its_connection),
 
 	  TEST(a_list_has_what_fits_its_pattern), TEST(who_waits_for_notices_asks_once),
 	  cmocka_unit_test_setup_teardown(the_log_holds_no_control_characters, raw_make_folder,
