@@ -61,12 +61,12 @@ module() {
 	module test_abi
 }
 
-# wheel_on VERSION: install the wheel for that Python, from PATH, pyenv or uv, and run tests with it
+# wheel_on VERSION: install the wheel for that Python, the system's, pyenv's or uv's, and run tests with it
 wheel_on() {
 	local found
-	for found in $(type -aP "python$1") ~/.pyenv/versions/"$1".*/bin/"python$1" \
+	for found in {/usr,/usr/local}/bin/"python$1" ~/.pyenv/versions/"$1".*/bin/"python$1" \
 		~/.local/share/uv/python/cpython-"$1".*/bin/"python$1"; do
-		if "$found" -c 'import ensurepip' 2>/dev/null; then break; fi # pyenv's shims fail
+		if "$found" -c 'import ensurepip' 2>/dev/null; then break; fi
 		found=
 	done
 	[ -n "$found" ] || skip "Python $1 is not installed"
