@@ -41,6 +41,10 @@ each() {
 	each api_unified
 }
 
+@test "parts of the API's buffers: each call and answer of the library's fails once" {
+	each api_parts
+}
+
 @test "the API attaches: each call and answer of the library's fails once" {
 	each api_attach
 }

@@ -72,6 +72,31 @@ static void own(const char *name, uint32_t flags)
 		must_be_gone(name, "free");
 }
 
+/* Name parts of a buffer: all of them, or none. */
+static void parts(void)
+{
+	const struct gpushare_alloc_options mapped = {.device = -1, .flags = GPUSHARE_FLAG_VMM};
+	const struct gpushare_tag tag = {"half", "yes"};
+	const struct gpushare_part halves[] = {{"left", 0, SIZE / 2, &tag, 1},
+					       {"right", SIZE / 2, SIZE / 2, &tag, 1}};
+	struct gpushare_buffer *buffer = UNTOUCHED;
+	struct gpushare_info info;
+
+	if (!made("alloc", gpushare_alloc_with(session, "mine", SIZE, &mapped, &buffer), &buffer))
+		return;
+	if (did("parts", gpushare_share_parts(buffer, halves, 2))) {
+		if (did("stat", gpushare_stat(session, "right", &info)))
+			wrong_unless(info.base_offset == SIZE / 2, "stat: another place");
+	} else {
+		must_be_gone("left", "failed parts");
+		must_be_gone("right", "failed parts");
+	}
+	if (did("free", gpushare_free(buffer))) {
+		must_be_gone("left", "free");
+		must_be_gone("right", "free");
+	}
+}
+
 /* Share memory that the program has allocated itself. */
 static void share(const char *name)
 {
@@ -147,9 +172,9 @@ static void play(const char *scene)
 		const char *name;
 		void (*plays)(void);
 	} scenes[] = {
-	    {"events", events},	    {"watch", watch},	  {"consume", consume},
-	    {"deferred", deferred}, {"ask", ask},	  {"rights", rights},
-	    {"keep", keep},	    {"restart", restart}, {"host", host},
+	    {"events", events}, {"watch", watch},   {"consume", consume}, {"deferred", deferred},
+	    {"ask", ask},	{"rights", rights}, {"keep", keep},	  {"restart", restart},
+	    {"host", host},	{"parts", parts},
 	};
 
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)

@@ -116,6 +116,7 @@ scene_api_watch() { api watch; }
 scene_api_ask() { api ask; }
 scene_api_rights() { api rights; }
 scene_api_host() { api host; }
+scene_api_parts() { api parts; }
 
 # preloaded RULES PROGRAM WORD...: an unmodified program must print the same as without the preload.
 FREES='^(drop|free) '
