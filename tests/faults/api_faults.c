@@ -84,6 +84,7 @@ static void parts(void)
 
 	if (!made("alloc", gpushare_alloc_with(session, "mine", SIZE, &mapped, &buffer), &buffer))
 		return;
+	fill(buffer, 3);
 	if (did("parts", gpushare_share_parts(buffer, halves, 2))) {
 		if (did("stat", gpushare_stat(session, "right", &info)))
 			wrong_unless(info.base_offset == SIZE / 2, "stat: another place");
