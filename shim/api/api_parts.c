@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_share_parts(): names for parts of a buffer. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api_session.h"
-#include "base/cleanup.h"
 
 struct parts {
 	struct gpushare_buffer *whole;
@@ -172,14 +172,15 @@ API_PUBLIC int gpushare_share_parts(struct gpushare_buffer *buffer,
 				    const struct gpushare_part *parts, size_t count)
 {
 	API_CALL;
-	_cleanup_free_ struct gpushare_buffer **made = NULL;
 	struct parts all = {.whole = buffer, .parts = parts};
 	int status = check(buffer, parts, count);
 
 	if (status || !count)
 		return status;
-	all.made = made = calloc(count, sizeof(*made));
-	if (!made)
+	all.made = calloc(count, sizeof(*all.made));
+	if (!all.made)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share %zu parts", count);
-	return share_all(&all, count);
+	status = share_all(&all, count);
+	free(all.made);
+	return status;
 }

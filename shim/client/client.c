@@ -531,8 +531,8 @@ int client_call_many(struct client *client, const struct client_many *many, size
 		if (!refused)
 			status = send_many(client, many, count, *done, &at);
 		if (!status)
-			status = client_await(client, at.ids[*done % CLIENT_AHEAD], &answered,
-					      deadline);
+			status =
+			    client_await(client, at.ids[*done % CLIENT_AHEAD], &answered, deadline);
 		else
 			answered = false;
 		if (!answered)
