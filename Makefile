@@ -72,7 +72,7 @@ FLUSH := $(BUILD)/coverage/flush.o
 COUNTED_LINK := --coverage $(patsubst %,-Wl$(comma)--wrap=%,_exit __gcov_exit __gcov_dump) $(FLUSH)
 endif
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-prefix-map=$(CURDIR)=. -Iinclude \
-	-ffunction-sections -fdata-sections $(patsubst %,-iquote %,registry/protocol shim $(BUILD)/gen) -idirafter registry $(SANFLAGS)
+	-ffunction-sections -fdata-sections $(patsubst %,-iquote %,registry/protocol shim tools $(BUILD)/gen) -idirafter registry $(SANFLAGS)
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) $(COUNTED_LINK) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,--gc-sections -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs
 NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)
@@ -91,8 +91,9 @@ SHIM := $(call objects,shim/preload/*.c shim/preload/dlsym_$(ARCH).S) $(CLIENT)
 SHIM_FOLDERS := $(addprefix shim/,base cuda client core core/buffer core/order core/copy core/map api preload)
 REGISTRY_FOLDERS := registry $(addprefix registry/,state observe os order fdstore persist verbs server)
 REGISTRY := $(call objects,$(addsuffix /*.c,$(REGISTRY_FOLDERS))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
-TOOLS_ALL := $(call objects,tools/*.c)
-TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,gpushare gpushare_attach)
+TOOLS_FOLDERS := $(addprefix tools/,common data copy doctor top cli)
+TOOLS_ALL := $(call objects,$(addsuffix /*.c,$(TOOLS_FOLDERS)))
+TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,cli/main copy/gpushare_attach)
 PROOF := $(if $(CUDA),$(patsubst %.c,$(BUILD)/obj/%.o,$(PROVEN)))
 SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1)
 
@@ -131,7 +132,7 @@ $(BUILD)/.flags: export NOW = $(FLAGS_NOW)
 $(BUILD)/.flags: Makefile tests/tests.mk
 	@mkdir -p $(BUILD) && printf '%s\n' "$$NOW" >$@
 # Record the linker's flags and the list of sources too: if they change, the products are linked again.
-LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],$(REGISTRY_FOLDERS) registry/protocol $(SHIM_FOLDERS) tools \
+LINKED_NOW = $(LDFLAGS) $(NNG_LIBS) $(sort $(wildcard $(patsubst %,%/*.[cS],$(REGISTRY_FOLDERS) registry/protocol $(SHIM_FOLDERS) $(TOOLS_FOLDERS) \
 	tests/unit tests/contract tests/sim tests/fuzz)))
 ifneq ($(strip $(LINKED_NOW)),$(strip $(shell cat $(BUILD)/.linked 2>/dev/null)))
 $(BUILD)/.linked: FORCE
@@ -198,10 +199,10 @@ $(BUILD)/gpushare-registry: $(REGISTRY)
 $(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
-$(BUILD)/gpushare: $(BUILD)/obj/tools/gpushare.o $(TOOL_PARTS)
+$(BUILD)/gpushare: $(BUILD)/obj/tools/cli/main.o $(TOOL_PARTS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
-$(BUILD)/gpushare-attach: $(BUILD)/obj/tools/gpushare_attach.o $(TOOL_PARTS)
+$(BUILD)/gpushare-attach: $(BUILD)/obj/tools/copy/gpushare_attach.o $(TOOL_PARTS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(parts) $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
 

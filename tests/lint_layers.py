@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks which module includes which: lint_layers.py FILE... names each #include of our files that the layers below
 forbid, and each #include of nng outside the one module that uses it. The layers must have no circle. A module is a
-folder, and may always include itself. Modules that are not listed here (tools/) are not checked."""
+folder, and may always include itself. Modules that are not listed here are not checked."""
 import re
 import sys
 from pathlib import Path
@@ -11,6 +11,7 @@ SHARED = ["registry/protocol", "include", "gen"]
 BELOW = ["registry/observe", "registry/state", "registry/os", *SHARED]
 CORE = ["shim/core", "shim/client", "shim/cuda", "shim/base", *SHARED]
 PARTS = ["shim/core/buffer", "shim/core/order", "shim/core/copy", "shim/core/map"]
+TOOLS = ["tools/common", "shim/base", *SHARED]
 # module: the modules that it may include
 MAY = {
     "include": [],
@@ -32,9 +33,15 @@ MAY = {
     **{part: CORE for part in PARTS},
     "shim/api": [*PARTS, *CORE],
     "shim/preload": [*PARTS, *CORE],
+    "tools/common": ["shim/preload", *TOOLS[1:]],  # the shim's rules and times
+    "tools/data": TOOLS,
+    "tools/copy": ["tools/data", *TOOLS],
+    "tools/top": TOOLS,
+    "tools/doctor": ["shim/preload", "shim/cuda", *TOOLS],
+    "tools/cli": ["tools/copy", "tools/doctor", "tools/top", "tools/data", "shim/preload", *TOOLS],
 }
 NNG = "registry/server"
-FOLDERS = ["registry/protocol", "include", "shim", "registry"]  # as the compiler is told; gen/ is made
+FOLDERS = ["registry/protocol", "include", "shim", "tools", "registry"]  # as the compiler is told; gen/ is made
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|<(nng/[^>]+)>)')
 
 

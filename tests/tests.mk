@@ -95,7 +95,7 @@ $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 # The fuzzers link only the code that they can reach, because clang compiles it slowly.
-FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c tools/npy*.c tools/dtype.c tools/shape.c))
+FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c $(addprefix tools/data/,npy*.c dtype.c shape.c)))
 $(BUILD)/libfuzzed.a: $(FUZZED) $(BUILD)/.linked
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a

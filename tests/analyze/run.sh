@@ -55,7 +55,7 @@ misread() {
 	registry/fdstore/fdstore.c:*"Use of memory after it is freed"*) ;;
 	shim/api/api_mirror.c:*"Use of memory after it is freed"*) ;;
 	registry/server/connection.c:*"'ask'"*) ;; # ask_handle() frees or parks it
-	tools/beside.c:*"'folder'"*) ;; # a part of what is freed so
+	tools/common/beside.c:*"'folder'"*) ;; # a part of what is freed so
 	shim/preload/shim_pages.c:*"'made'"* | shim/preload/shim_pages.c:*"Use of memory after it is freed"*) ;;
 	*) return 1 ;;
 	esac

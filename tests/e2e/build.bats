@@ -36,12 +36,12 @@ made() {
 }
 
 @test "make: what a source left in an archive goes with it, and its test program too" {
-	echo 'int extra;' | tee "$WORK/tree/tools/extra.c" "$WORK/tree/registry/extra.c" >"$WORK/tree/tests/unit/unit_extra.c"
+	echo 'int extra;' | tee "$WORK/tree/tools/common/extra.c" "$WORK/tree/registry/extra.c" >"$WORK/tree/tests/unit/unit_extra.c"
 	build unit-tests
 	ar t "$WORK/tree/build/obj/libtools.a" | grep -qx extra.o
 	ar t "$WORK/tree/build/libunits.a" | grep -qx extra.o
 	[ -e "$WORK/tree/build/tests/unit_extra" ]
-	rm "$WORK/tree/tools/extra.c" "$WORK/tree/registry/extra.c" "$WORK/tree/tests/unit/unit_extra.c"
+	rm "$WORK/tree/tools/common/extra.c" "$WORK/tree/registry/extra.c" "$WORK/tree/tests/unit/unit_extra.c"
 	build unit-tests
 	run -1 grep -x extra.o <(ar t "$WORK/tree/build/obj/libtools.a"; ar t "$WORK/tree/build/libunits.a")
 	made gpushare
@@ -66,15 +66,15 @@ made() {
 	equal "$(cat "$WORK/made")" ""
 	echo '# changed' >>"$WORK/tree/Makefile"
 	build products "$flags"
-	made obj/tools/gpushare.o
+	made obj/tools/cli/main.o
 	made gpushare
 }
 
 @test "make: warnings are errors where it is asked for, and nowhere else" {
-	build build/obj/tools/gpushare.o
-	made obj/tools/gpushare.o
-	build build/obj/tools/gpushare.o WERROR=1
-	made "obj/tools/gpushare.o strictly"
+	build build/obj/tools/cli/main.o
+	made obj/tools/cli/main.o
+	build build/obj/tools/cli/main.o WERROR=1
+	made "obj/tools/cli/main.o strictly"
 }
 
 @test "make demo builds what it shows, and no test" {

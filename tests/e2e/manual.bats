@@ -36,7 +36,7 @@ options_of() {
 }
 
 verbs() {
-	sed -n 's/^#define VERBS/&/; /^#define VERBS/,/^$/s/^\tX(\([a-z_]*\),.*/\1/p' "$ROOT/tools/verbs.h"
+	sed -n 's/^#define VERBS/&/; /^#define VERBS/,/^$/s/^\tX(\([a-z_]*\),.*/\1/p' "$ROOT/tools/cli/verbs.h"
 }
 
 @test "mandoc and groff find nothing to say of any page" {
@@ -106,7 +106,7 @@ verbs() {
 		grep -rhoE '"GPUSHARE_[A-Z_]+"' "$ROOT"/{shim,registry,tools} --include='*.c'
 		grep -rhoE 'environ\.get\("GPUSHARE_[A-Z_]+"' "$ROOT/tools/python" --include='*.py'
 	} | grep -oE 'GPUSHARE_[A-Z_]+' | sort -u)
-	listed=$(sed -n 's/^\tX(\(GPUSHARE_[A-Z_]*\),.*/\1/p' "$ROOT/tools/environment.h")
+	listed=$(sed -n 's/^\tX(\(GPUSHARE_[A-Z_]*\),.*/\1/p' "$ROOT/tools/common/environment.h")
 	has "$listed" GPUSHARE_NAME
 	equal "$(sort <<<"$listed")" "$asked"
 	mapfile -t listed <<<"$listed"

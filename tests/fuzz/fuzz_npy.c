@@ -3,7 +3,7 @@
  * The header of a .npy file. An accepted header must report sizes that fit the input, and read the
  * same when written anew. A refused one must come with a reason: one line of printable text.
  */
-#include "../../tools/npy.h"
+#include "../../tools/data/npy.h"
 #include "fuzz.h"
 
 static void check_why(const char *why)

@@ -2,9 +2,9 @@
 /* Large files written by several threads: on a disk, in a tmpfs, and with system calls refused. */
 #include "unit.h"
 
-#include "../../tools/bulk.h"
-#include "../../tools/crew.h"
-#include "../../tools/output.h"
+#include "../../tools/copy/bulk.h"
+#include "../../tools/common/crew.h"
+#include "../../tools/copy/output.h"
 
 #define SIZE ((size_t)(20 << 20) + 4096 + 77)
 

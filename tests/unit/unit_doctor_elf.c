@@ -4,7 +4,7 @@
 
 #include <elf.h>
 
-#include "../../tools/elf_file.h"
+#include "../../tools/doctor/elf_file.h"
 
 #define BASE 0x400000
 #define STRINGS 1024 /* offsets in the file */

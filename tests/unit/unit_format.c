@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-#include "../../tools/dtype.h"
-#include "../../tools/shape.h"
-#include "../../tools/view.h"
+#include "../../tools/data/dtype.h"
+#include "../../tools/data/shape.h"
+#include "../../tools/data/view.h"
 
 static void test_dtype_names(void **state)
 {

@@ -2,8 +2,8 @@
 /* A set's manifest: what is written can be read back, and no file name in it leads outside. */
 #include "unit.h"
 
-#include "../../tools/layout.h"
-#include "../../tools/manifest.h"
+#include "../../tools/data/layout.h"
+#include "../../tools/copy/manifest.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -162,7 +162,7 @@ static void test_layout(void **state)
 {
 	const struct {
 		const char *dtype, *shape; /* tags */
-		struct attach_request request;
+		struct query query;
 		const char *found; /* NULL: refused */
 	} cases[] = {
 	    {"f32", "2x3", {.format = FORMAT_TEXT}, "float32 2x3"},
@@ -193,7 +193,7 @@ static void test_layout(void **state)
 		struct gpushare_info info = tagged(cases[i].dtype, cases[i].shape, 24);
 		struct layout layout;
 
-		if (!layout_find(&cases[i].request, &info, &layout)) {
+		if (!layout_find(&cases[i].query, &info, &layout)) {
 			if (cases[i].found)
 				fail_msg("%zu was refused", i);
 			continue;

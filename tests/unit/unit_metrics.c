@@ -2,9 +2,9 @@
 /* The text that the tools print: metrics, tables, tags and owners. */
 #include "unit.h"
 
-#include "../../tools/metrics.h"
-#include "../../tools/show.h"
-#include "../../tools/table.h"
+#include "../../tools/cli/metrics.h"
+#include "../../tools/common/show.h"
+#include "../../tools/common/table.h"
 
 static char *text_of(const struct gpushare_registry_info *info)
 {

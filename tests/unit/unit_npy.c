@@ -2,7 +2,7 @@
 /* Headers of .npy files: written headers can be read back, and other data is refused. */
 #include "unit.h"
 
-#include "../../tools/npy.h"
+#include "../../tools/data/npy.h"
 
 #define DICTIONARY(descr, order, shape) \
 	"{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }"

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "../../tools/compare.h"
-#include "../../tools/stats.h"
+#include "../../tools/data/compare.h"
+#include "../../tools/data/stats.h"
 
 static void find(enum dtype dtype, const void *data, size_t count, size_t step, struct stats *out)
 {

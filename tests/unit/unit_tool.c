@@ -2,9 +2,9 @@
 /* The command line tools' parts: numbers in and out, the hex view, progress. */
 #include "unit.h"
 
-#include "../../tools/hexview.h"
-#include "../../tools/progress.h"
-#include "../../tools/tool.h"
+#include "../../tools/data/hexview.h"
+#include "../../tools/copy/progress.h"
+#include "../../tools/common/tool.h"
 
 static void test_parse_size(void **state)
 {

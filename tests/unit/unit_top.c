@@ -2,7 +2,7 @@
 /* gpushare top without a registry or a terminal: order, rates, keys, and what is drawn. */
 #include "unit.h"
 
-#include "../../tools/top.h"
+#include "../../tools/top/top.h"
 
 /* Add a row of that name, bytes held, attachers, second of creation, and generation. */
 static void add(struct top_view *view, const char *name, uint64_t size, uint32_t attachers,

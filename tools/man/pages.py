@@ -174,7 +174,7 @@ def write_calls(directory):
 
 def environment():
     """The list of environment.h, each as scdoc has a term and its text."""
-    text = re.sub(r"\\\n", "", read("tools/environment.h"))
+    text = re.sub(r"\\\n", "", read("tools/common/environment.h"))
     strings = r'((?:"[^"]*"\s*)+)'
     found = re.findall(r"X\((GPUSHARE_\w+),\s*%s,\s*%s\)" % (strings, strings), text)
     join = lambda parts: "".join(re.findall(r'"([^"]*)"', parts)).replace("_", "\\_")

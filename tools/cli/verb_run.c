@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "common/beside.h"
+#include "preload/rules.h"
+#include "verbs.h"
+
+#define EXIT_NOT_FOUND 127 /* the exit codes that shells use */
+#define EXIT_NOT_RUN 126
+
+/* X(field of struct run, rules_kind, environment variable that carries the rules, option) */
+#define RULE_VARIABLES(X) \
+	X(name, RULES_NAME, "GPUSHARE_NAME", "--name") \
+	X(attach, RULES_ATTACH, "GPUSHARE_ATTACH", "--attach")
+
+struct run {
+	const char *directory;
+#define X(field, kind, variable, option) const char *field;
+	RULE_VARIABLES(X)
+#undef X
+};
+
+static bool set_variable(const char *name, const char *value)
+{
+	if (!value || !setenv(name, value, 1))
+		return true;
+	tool_error("%s can't be set: %s", name, strerror(errno));
+	return false;
+}
+
+/* Put the preload library before those that are in LD_PRELOAD already. */
+static bool set_preload(const char *shim)
+{
+	const char *before = getenv("LD_PRELOAD");
+	_cleanup_free_ char *value = NULL;
+
+	if (strpbrk(shim, " :")) {
+		tool_error(
+		    "'%s' can't be preloaded: the loader splits LD_PRELOAD at blanks and colons; "
+		    "move it to a path without them",
+		    shim);
+		return false;
+	}
+	if (!before || !*before)
+		return set_variable("LD_PRELOAD", shim);
+	if (asprintf(&value, "%s:%s", shim, before) < 0) {
+		value = NULL;
+		tool_error("no memory for LD_PRELOAD");
+		return false;
+	}
+	return set_variable("LD_PRELOAD", value);
+}
+
+static bool check_rules(enum rules_kind kind, const char *option, const char *text)
+{
+	char error[1024] = "";
+	struct rules *rules;
+
+	if (!text)
+		return true;
+	if (!*text) {
+		tool_usage("%s wants rules, such as 'weights,kv', not ''", option);
+		return false;
+	}
+	rules = rules_parse(kind, option, text, error, sizeof(error));
+	rules_free(rules);
+	if (!*error)
+		return true;
+	fprintf(stderr, "%s\n", error);
+	return false;
+}
+
+/* Returns -1 to continue at optind, else the exit code. */
+static int parse(int argc, char **argv, struct run *run)
+{
+	enum { OPTION_NAME = 256, OPTION_ATTACH, OPTION_DIR, OPTION_HELP };
+	static const struct option options[] = {
+	    {"name", required_argument, NULL, OPTION_NAME},
+	    {"attach", required_argument, NULL, OPTION_ATTACH},
+	    {"dir", required_argument, NULL, OPTION_DIR},
+	    {"help", no_argument, NULL, OPTION_HELP},
+	    {NULL, 0, NULL, 0},
+	};
+	int option;
+
+	while ((option = tool_getopt(argc, argv, "+h", options)) != -1) {
+		switch (option) {
+		case OPTION_NAME:
+			run->name = optarg;
+			break;
+		case OPTION_ATTACH:
+			run->attach = optarg;
+			break;
+		case OPTION_DIR:
+			if (tool_take_directory(optarg, &run->directory))
+				return TOOL_USAGE;
+			break;
+		case OPTION_HELP:
+		case 'h':
+			return verb_help(argv[0]);
+		default: /* getopt has printed the error */
+			return TOOL_USAGE;
+		}
+	}
+	return optind < argc ? -1 : tool_usage("run what? APP is missing");
+}
+
+int verb_run(int argc, char **argv)
+{
+	struct run run = {.directory = NULL};
+	char shim[PATH_MAX], why[BESIDE_WHY_MAX];
+	int code = parse(argc, argv, &run);
+
+	if (code >= 0)
+		return code;
+#define X(field, kind, variable, option) \
+	if (!check_rules(kind, option, run.field)) \
+		return TOOL_USAGE;
+	RULE_VARIABLES(X)
+#undef X
+	tool_check_settings();
+	if (!beside_shim(shim, why)) {
+		tool_error("%s", why);
+		return TOOL_FAILED;
+	}
+	if (!set_preload(shim) || !set_variable("GPUSHARE_DIR", run.directory))
+		return TOOL_FAILED;
+#define X(field, kind, variable, option) \
+	if (!set_variable(variable, run.field)) \
+		return TOOL_FAILED;
+	RULE_VARIABLES(X)
+#undef X
+	signal(SIGPIPE, SIG_DFL);
+	execvp(argv[optind], argv + optind);
+	code = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+	tool_error("'%s' can't be run: %s", argv[optind], strerror(errno));
+	return code;
+}

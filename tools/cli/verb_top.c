@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/terminal.h"
+#include "top/top.h"
+#include "verbs.h"
+
+#define INTERVAL_MS 1000
+#define INTERVAL_LEAST_MS 50
+#define LINE_END "\033[K" /* clear the rest of the line */
+#define HOME "\033[H"
+#define REST "\033[J"
+
+struct top {
+	struct top_options options;
+	struct gpushare_session *session;
+	struct top_view view, before;
+	uint64_t looks; /* -n; 0: not given */
+	bool json;
+};
+
+static int parse_looks(const char *text, uint64_t *out_looks)
+{
+	if (tool_parse_size(text, out_looks) && *out_looks &&
+	    strspn(text, "0123456789") == strlen(text))
+		return TOOL_DONE;
+	return tool_usage("-n wants a number of looks, not '%s'", text);
+}
+
+static int parse_option(int option, struct top *top)
+{
+	struct top_options *options = &top->options;
+
+	switch (option) {
+	case 'n':
+		return parse_looks(optarg, &top->looks);
+	case 'd':
+		if (tool_parse_seconds(optarg, &options->interval_ms) &&
+		    options->interval_ms >= INTERVAL_LEAST_MS)
+			return TOOL_DONE;
+		return tool_usage("-d wants seconds, 0.05 or more, not '%s'", optarg);
+	case 's':
+		if (top_sort_parse(optarg, &options->sort))
+			return TOOL_DONE;
+		return tool_usage("--sort has no '%s'; it is size, age, attached, rate or name",
+				  optarg);
+	case 'j':
+		top->json = true;
+		return TOOL_DONE;
+	case 'D':
+		return tool_take_directory(optarg, &options->directory);
+	default: /* getopt has printed the error */
+		return TOOL_USAGE;
+	}
+}
+
+/* Returns -1 to continue, else the exit code. */
+static int parse(int argc, char **argv, struct top *top)
+{
+	static const struct option options[] = {
+	    {"sort", required_argument, NULL, 's'},
+	    {"json", no_argument, NULL, 'j'},
+	    {"dir", required_argument, NULL, 'D'},
+	    {"help", no_argument, NULL, 'h'},
+	    {NULL, 0, NULL, 0},
+	};
+	int option, code;
+
+	while ((option = tool_getopt(argc, argv, "d:n:h", options)) != -1) {
+		code = option == 'h' ? verb_help(argv[0]) : parse_option(option, top);
+		if (code || option == 'h')
+			return code;
+	}
+	if (argc - optind > 1)
+		return tool_usage(
+		    "one GLOB at a time; quote it, so that the shell leaves it alone");
+	top->options.glob = argv[optind];
+	return -1;
+}
+
+/* Read the registry's state. The last reading becomes `before`, which the rates need. */
+static void look(struct top *top)
+{
+	struct top_view old = top->before;
+
+	top->before = top->view;
+	top->view = old;
+	top_view_read(&top->view, &top->session, &top->options);
+	top_view_rates(&top->view, &top->before);
+}
+
+static int failed(const struct top_view *view)
+{
+	tool_error("%s", *view->why ? view->why : gpushare_status_text(view->status));
+	return TOOL_FAILED;
+}
+
+static int print_json(struct top *top)
+{
+	look(top);
+	if (top->view.status)
+		return failed(&top->view);
+	top_view_arrange(&top->view, &top->options);
+	return show_dump(top_view_json(&top->view, top->session));
+}
+
+/* Print `looks` readings as plain text, for a pipe or a file. */
+static int print_looks(struct top *top)
+{
+	int code = TOOL_DONE;
+
+	for (uint64_t i = 0; i < top->looks && code == TOOL_DONE; i++) {
+		if (i) {
+			usleep(top->options.interval_ms * 1000);
+			putchar('\n');
+		}
+		look(top);
+		if (top->view.status)
+			return failed(&top->view);
+		top_view_arrange(&top->view, &top->options);
+		top_view_holders(&top->view, top->session, 0, top->view.count);
+		if (!top_screen_print(stdout, &top->view, &top->options, top->view.count, INT_MAX,
+				      "", "")) {
+			tool_error("no memory for the rows");
+			return TOOL_FAILED;
+		}
+		code = tool_flush(TOOL_DONE);
+	}
+	return code;
+}
+
+static void draw(struct top *top, const struct top_keys *keys)
+{
+	char message[512], *text = NULL;
+	size_t size = 0, room, last;
+	FILE *to = open_memstream(&text, &size);
+	int lines, columns;
+
+	if (!to)
+		return;
+	terminal_size(&lines, &columns);
+	room = top_screen_room(lines - 1); /* a newline in the last line would scroll */
+	last = top->view.count > room ? top->view.count - room : 0;
+	if (top->options.scroll > last)
+		top->options.scroll = last;
+	if (!top->view.status)
+		top_view_holders(&top->view, top->session, top->options.scroll, room);
+	top_keys_line(keys, message);
+	fputs(HOME, to);
+	if (keys->help)
+		top_screen_help(to, LINE_END);
+	else
+		top_screen_print(to, &top->view, &top->options, room, columns, message, LINE_END);
+	fputs(REST, to);
+	if (!fclose(to))
+		top_terminal_write(text, size);
+	free(text);
+}
+
+/* Handle keys and signals until the next reading is due. */
+static void attend(struct top *top, struct top_keys *keys, uint64_t deadline_ms)
+{
+	char typed[64];
+	int lines, columns;
+
+	/* Wait at least once, because signals are unblocked only in the wait. */
+	do {
+		size_t size = top_terminal_wait(deadline_ms, typed, sizeof(typed));
+
+		terminal_size(&lines, &columns);
+		if (size)
+			top_keys_take(keys, &top->options, typed, size, top_screen_room(lines - 1));
+		if (top_terminal_redraw() || size)
+			draw(top, keys);
+	} while (!keys->quit && !keys->look && !top_terminal_ended() && top_now_ms() < deadline_ms);
+}
+
+static int live(struct top *top)
+{
+	struct top_keys keys = {.quit = false};
+
+	while (!keys.quit && !top_terminal_ended()) {
+		look(top);
+		top_view_arrange(&top->view, &top->options);
+		draw(top, &keys);
+		keys.look = false;
+		attend(top, &keys, top->view.at_ms + top->options.interval_ms);
+	}
+	top_terminal_end();
+	return TOOL_DONE;
+}
+
+int verb_top(int argc, char **argv)
+{
+	struct top top = {.options = {.interval_ms = INTERVAL_MS}};
+	int code = parse(argc, argv, &top);
+
+	if (code >= 0)
+		return code;
+	if (top.json)
+		code = print_json(&top);
+	else if (!top.looks && top_terminal_begin())
+		code = live(&top);
+	else {
+		top.looks += !top.looks;
+		code = print_looks(&top);
+	}
+	top_view_finish(&top.view);
+	top_view_finish(&top.before);
+	tool_close(&top.session);
+	return code;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/show.h"
+#include "verbs.h"
+
+struct watch_options {
+	const char *directory, *glob;
+	bool json;
+	uint64_t count; /* 0: no limit */
+};
+
+static bool parse_count(const char *text, uint64_t *out_count)
+{
+	char *end;
+
+	errno = 0;
+	*out_count = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *out_count;
+}
+
+/* Returns -1 to continue, else the exit code. */
+static int parse(int argc, char **argv, struct watch_options *out)
+{
+	static const struct option options[] = {
+	    {"count", required_argument, NULL, 'c'},
+	    {"dir", required_argument, NULL, 'd'},
+	    {"help", no_argument, NULL, 'h'},
+	    {"json", no_argument, NULL, 'j'},
+	    {NULL, 0, NULL, 0},
+	};
+	int option;
+
+	*out = (struct watch_options){.directory = NULL};
+	while ((option = tool_getopt(argc, argv, "h", options)) != -1) {
+		if (option == 'h')
+			return verb_help(argv[0]);
+		if (option == '?')
+			return TOOL_USAGE;
+		if (option == 'c' && !parse_count(optarg, &out->count))
+			return tool_usage("--count wants a number of 1 or more, not '%s'", optarg);
+		if (option == 'j')
+			out->json = true;
+		if (option == 'd' && tool_take_directory(optarg, &out->directory))
+			return TOOL_USAGE;
+	}
+	if (argc - optind > 1)
+		return tool_usage(
+		    "one GLOB at a time; quote it, so that the shell leaves it alone");
+	out->glob = argv[optind]; /* NULL if there is no GLOB */
+	return -1;
+}
+
+static void print_owner(const struct gpushare_info *info)
+{
+	char command[GPUSHARE_COMMAND_MAX + 1];
+
+	tool_printable(info->owner_command, command, sizeof(command));
+	printf("  size=%" PRIu64 "  owner=%s[%" PRId32 "]  attached=%" PRIu32, info->size, command,
+	       info->owner_pid, info->attachers);
+}
+
+static void print_line(const struct gpushare_notice *notice)
+{
+	time_t seconds = (time_t)(notice->unix_ns / 1000000000u);
+	char when[TOOL_TEXT_MAX] = "?", state[SHOW_STATE_MAX];
+	struct tm local;
+
+	if (localtime_r(&seconds, &local))
+		strftime(when, sizeof(when), "%H:%M:%S", &local);
+	printf("%s.%06u  %-10s", when, (unsigned int)(notice->unix_ns % 1000000000u / 1000),
+	       gpushare_notice_text(notice->kind));
+	if (notice->kind == GPUSHARE_NOTICE_LOST)
+		printf("  %" PRIu64 " notices", notice->lost);
+	if (!*notice->info.name) {
+		putchar('\n');
+		return;
+	}
+	printf("  %s  generation=%" PRIu64, notice->info.name, notice->info.generation);
+	if (notice->pid)
+		printf("  pid=%" PRId32, notice->pid);
+	if (notice->kind == GPUSHARE_NOTICE_PUBLISH)
+		printf("  published=%" PRIu64 "  rate=%" PRIu64 "/s", notice->published,
+		       notice->rate);
+	if (notice->info.size)
+		print_owner(&notice->info);
+	show_state(&notice->info, state);
+	printf("%s%s\n", *state ? "  " : "", state);
+}
+
+static int print_json(const struct gpushare_notice *notice)
+{
+	json_t *object = json_pack(
+	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", gpushare_notice_text(notice->kind),
+	    "serial", (json_int_t)notice->serial, "unix_ns", (json_int_t)notice->unix_ns, "pid",
+	    (json_int_t)notice->pid, "lost", (json_int_t)notice->lost, "published",
+	    (json_int_t)notice->published, "rate", (json_int_t)notice->rate);
+	int bad = !object || (*notice->info.name &&
+			      json_object_set_new(object, "buffer", show_json(&notice->info)));
+
+	if (!bad)
+		bad = json_dumpf(object, stdout, JSON_COMPACT);
+	json_decref(object);
+	if (bad)
+		tool_error("writing JSON to standard output failed");
+	else
+		putchar('\n');
+	return bad ? TOOL_FAILED : TOOL_DONE;
+}
+
+/* Print the notices that have arrived, *left at most. Returns TOOL_DONE to continue. */
+static int print_all(struct gpushare_watch *watch, const struct watch_options *options,
+		     uint64_t *left)
+{
+	struct gpushare_notice notice;
+	int status = GPUSHARE_OK, code = TOOL_DONE;
+
+	while (!code && *left && !(status = gpushare_watch_next(watch, 0, &notice))) {
+		if (options->json)
+			code = print_json(&notice);
+		else
+			print_line(&notice);
+		if (!code)
+			code = tool_flush(TOOL_DONE);
+		--*left;
+	}
+	if (status && status != GPUSHARE_E_TIMED_OUT)
+		return tool_failed(status);
+	return code;
+}
+
+static int follow(struct gpushare_watch *watch, const struct watch_options *options, int signals)
+{
+	struct pollfd events[] = {
+	    {.fd = signals, .events = POLLIN},
+	    {.fd = gpushare_watch_fd(watch), .events = POLLIN},
+	    {.fd = STDOUT_FILENO}, /* POLLERR when the reader closes the pipe */
+	};
+	uint64_t left = options->count ? options->count : UINT64_MAX;
+
+	for (;;) {
+		int code = print_all(watch, options, &left);
+
+		if (code || !left)
+			return code;
+		if (poll(events, 3, -1) < 0 && errno != EINTR) {
+			tool_error("waiting failed: %s", strerror(errno));
+			return TOOL_FAILED;
+		}
+		if (events[0].revents)
+			return TOOL_DONE;
+		if (events[2].revents & (POLLERR | POLLNVAL))
+			return TOOL_FAILED;
+	}
+}
+
+int verb_watch(int argc, char **argv)
+{
+	_tool_session_ struct gpushare_session *session = NULL;
+	struct gpushare_watch *watch = NULL;
+	struct watch_options options;
+	int code = parse(argc, argv, &options), signals, status;
+	sigset_t ending;
+
+	if (code >= 0)
+		return code;
+	sigemptyset(&ending);
+	sigaddset(&ending, SIGTERM);
+	sigaddset(&ending, SIGINT);
+	sigprocmask(SIG_BLOCK, &ending, NULL);
+	signals = signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
+	session = signals < 0 ? NULL : tool_open(options.directory, true);
+	if (signals < 0)
+		tool_error("no file descriptor for signals: %s", strerror(errno));
+	if (!session)
+		return TOOL_FAILED;
+	status = gpushare_watch(session, options.glob, &watch);
+	if (!status)
+		tool_error("watching %s", options.glob ? options.glob : "all names");
+	code = status ? tool_failed(status) : follow(watch, &options, signals);
+	gpushare_watch_close(watch);
+	close(signals);
+	return code;
+}

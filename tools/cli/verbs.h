@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_VERBS_H
+#define GPUSHARE_TOOLS_VERBS_H
+/*
+ * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c. --help and shell
+ * completion are generated from `arguments`. Words in capitals are placeholders (verb_complete.c).
+ * verb_help.c describes the options.
+ */
+#include "common/tool.h"
+
+#define VERBS(X) \
+	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
+	  "run a program whose GPU buffers get names, or are other programs' buffers") \
+	X(ls, "[--deferred] [--json] [--dir DIR] [GLOB]", \
+	  "list the buffers that have a name, or those that were freed and are held for others") \
+	X(events, "[--json] [--dir DIR] [GLOB]", \
+	  "list the events that have a name, by which processes wait for each other's work") \
+	X(stat, "[--json] [--dir DIR] [NAME]", \
+	  "show all that is known of one buffer, or what the registry has to do") \
+	X(watch, "[--count N] [--json] [--dir DIR] [GLOB]", \
+	  "tell what happens to buffers, a line each, until it is interrupted") \
+	X(top, "[-d SECONDS] [-n N] [--sort KEY] [--json] [--dir DIR] [GLOB]", \
+	  "watch who owns and who holds what, as top(1) watches processes") \
+	X(get, "NAME [-o FILE] [OPTION]...", \
+	  "copy a buffer to a file or into a pipe, as gpushare-attach does") \
+	X(put, "FILE NAME [OPTION]...", \
+	  "copy a file into a buffer, as gpushare-attach --into does") \
+	X(tag, "[--json] [--dir DIR] NAME [KEY=VALUE | -KEY]...", \
+	  "show a buffer's tags, set some, take some away") \
+	X(rm, "[--dir DIR] NAME...", \
+	  "take names away, or all that a pattern matches; the memory stays as it is, what is " \
+	  "kept without an owner goes") \
+	X(metrics, "[--json] [--dir DIR]", \
+	  "print the registry's numbers as Prometheus reads them") \
+	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \
+	  "say what works here and what doesn't, and why; of a program too")
+
+/* argv[0] is the verb. Each function reports its errors and returns a tool_exit. */
+#define X(verb, arguments, summary) int verb_##verb(int argc, char **argv);
+VERBS(X)
+#undef X
+
+/* The options that several verbs share. */
+struct verb_options {
+	const char *directory; /* --dir */
+	bool json;	       /* --json */
+	bool deferred;	       /* --deferred, only for ls */
+};
+
+/* Parse the shared options. `json` and `deferred`: whether the verb has that option. Returns -1
+ * to continue at optind, else the exit code. */
+int verb_parse(int argc, char **argv, bool json, bool deferred, struct verb_options *out);
+/* Print usage, options and examples of one verb, or the list of all verbs. Returns a tool_exit. */
+int verb_help(const char *verb);
+int verb_help_all(void);
+/* Print completions of the last word, one per line: verb_complete.c. */
+int verb_complete(int argc, char **argv);
+
+#endif

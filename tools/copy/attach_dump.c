@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "data/analysis.h"
+#include "data/npy.h"
+#include "data/view.h"
+#include "output.h"
+#include "progress.h"
+
+#define VIEW_BYTES 256 /* shown on a terminal */
+#define VIEW_ELEMENTS 64
+
+volatile sig_atomic_t attach_caught;
+
+static void catch_signal(int number)
+{
+	attach_caught = number;
+}
+
+void attach_catch_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	/* SA_RESETHAND: the second signal of a kind ends the process. The first may come just
+	 * before a write blocks, and would have no effect. */
+	struct sigaction action = {.sa_handler = catch_signal, .sa_flags = SA_RESETHAND};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		struct sigaction before;
+
+		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+}
+
+void attach_die(const char *words)
+{
+	if (*words)
+		tool_error("%s", words);
+	signal(attach_caught, SIG_DFL);
+	raise(attach_caught);
+}
+
+struct dump {
+	const struct attach_request *request;
+	const unsigned char *bytes; /* copied before; NULL: read them from the buffer */
+	struct layout layout;
+	enum format format;
+	uint64_t whole; /* bytes of the range; `layout.length` may be a part of it */
+	bool writes;	/* the bytes are written, not only analysed */
+	struct output output;
+	struct view view;
+	struct analysis analysis;
+	struct progress progress;
+};
+
+static bool put_text(const void *text, size_t size, void *user)
+{
+	struct dump *dump = user;
+
+	return output_write(&dump->output, text, size);
+}
+
+/* On a terminal show only the first part, unless --head says how much. */
+static void choose_format(struct dump *dump)
+{
+	const struct attach_request *request = dump->request;
+	bool terminal = !request->output && isatty(STDOUT_FILENO);
+	struct layout *layout = &dump->layout;
+	size_t each = dtype_traits(layout->dtype)->size;
+	uint64_t most;
+
+	dump->writes = request->output || !analysis_wanted(&request->query);
+	dump->format = request->query.format;
+	if (!dump->format)
+		dump->format = terminal ? FORMAT_HEX : FORMAT_RAW;
+	dump->whole = layout->length;
+	most = dump->format == FORMAT_HEX ? VIEW_BYTES : VIEW_ELEMENTS * each;
+	if (dump->writes && terminal && !request->query.has_head && layout->length > most &&
+	    (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT))
+		layout->length = most;
+}
+
+/* Write the header, or prepare the view. */
+static bool dump_begin(struct dump *dump)
+{
+	const struct layout *layout = &dump->layout;
+	char header[NPY_FORMAT_MAX];
+	size_t size = 0;
+
+	if (dump->format == FORMAT_HEX)
+		view_hex(&dump->view, layout->offset, put_text, dump);
+	if (dump->format == FORMAT_TEXT)
+		view_values(&dump->view, layout->dtype, &layout->shape, put_text, dump);
+	if (dump->format == FORMAT_NPY) /* align a large file's data for O_DIRECT */
+		size = npy_format(layout->dtype, &layout->shape,
+				  layout->length < BULK_LEAST ? 64 : BULK_ALIGN, header);
+	if (dump->format == FORMAT_NPY || dump->format == FORMAT_RAW)
+		return output_reserve(&dump->output, size + layout->length) &&
+		       output_write(&dump->output, header, size);
+	return true;
+}
+
+static bool dump_put(struct dump *dump, const void *data, size_t size)
+{
+	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
+		return view_feed(&dump->view, data, size);
+	return output_start(&dump->output, data, size);
+}
+
+/* For a large file, output_start()'s threads write while this thread analyses the chunk. */
+static int dump_chunk(const void *data, size_t size, void *user)
+{
+	struct dump *dump = user;
+	bool good;
+
+	if (attach_caught || (dump->writes && !dump_put(dump, data, size)))
+		return 1;
+	good = analysis_add(&dump->analysis, data, size);
+	if (dump->writes && !output_wait(&dump->output))
+		return 1;
+	progress_add(&dump->progress, size);
+	return !good || attach_caught;
+}
+
+/* Pass the copied bytes to dump_chunk() in blocks, as gpushare_read() does. */
+static int dump_copied(struct dump *dump)
+{
+	uint64_t left = dump->layout.length;
+	const unsigned char *at = dump->bytes;
+
+	while (left) {
+		size_t size = left < BULK_BLOCK ? (size_t)left : BULK_BLOCK;
+
+		if (dump_chunk(at, size, dump))
+			return GPUSHARE_E_CANCELLED;
+		at += size;
+		left -= size;
+	}
+	return GPUSHARE_OK;
+}
+
+/* Write everything. The file gets its name later, by output_commit(). */
+static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
+{
+	const struct layout *layout = &dump->layout;
+	int status;
+
+	if (dump->writes && !dump_begin(dump))
+		return GPUSHARE_E_CANCELLED;
+	progress_begin(&dump->progress, layout->length);
+	status = dump->bytes
+		     ? dump_copied(dump)
+		     : gpushare_read(buffer, layout->offset, layout->length, dump_chunk, dump);
+	progress_end(&dump->progress);
+	if (!status && dump->writes &&
+	    (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT) && !view_end(&dump->view))
+		return GPUSHARE_E_CANCELLED;
+	return attach_caught ? GPUSHARE_E_CANCELLED : status;
+}
+
+/* The reader of the pipe closed it: end by SIGPIPE, as a program that doesn't ignore SIGPIPE. */
+static void die_of_pipe(void)
+{
+	signal(SIGPIPE, SIG_DFL);
+	raise(SIGPIPE);
+}
+
+static int dump_failed(struct dump *dump, int status)
+{
+	bool removed = dump->writes && output_abandon(&dump->output);
+	const char *gone = removed ? "; the partial file was removed" : "";
+
+	if (attach_caught)
+		attach_die(removed ? "interrupted; the partial file was removed" : "");
+	if (dump->writes && dump->output.error) {
+		if (dump->output.error == EPIPE)
+			die_of_pipe();
+		tool_error("writing '%s' failed after %" PRIu64 " bytes: %s%s", dump->output.path,
+			   dump->output.written, strerror(dump->output.error), gone);
+		return TOOL_FAILED;
+	}
+	if (dump->analysis.error) {
+		tool_error("%s '%s' failed: %s%s",
+			   dump->request->query.diff ? "comparing with" : "looking at",
+			   dump->request->query.diff ? dump->request->query.diff
+						     : dump->request->query.name,
+			   strerror(dump->analysis.error), gone);
+		return TOOL_FAILED;
+	}
+	return tool_failed(status);
+}
+
+static int pass_by(const void *data, size_t size, void *user)
+{
+	(void)data;
+	(void)size;
+	(void)user;
+	return 0;
+}
+
+/* Pinning memory takes as long as copying half a GiB, and --rate must not count it. Reading one
+ * block pins the memory, and the session keeps it. */
+static int warm_up(const struct layout *layout, struct gpushare_buffer *buffer)
+{
+	uint64_t size = layout->length < BULK_BLOCK ? layout->length : BULK_BLOCK;
+
+	return gpushare_read(buffer, layout->offset, size, pass_by, NULL);
+}
+
+static void say_rate(const struct dump *dump, double began)
+{
+	char text[PROGRESS_TEXT];
+
+	progress_rate(dump->layout.length, progress_seconds() - began, text);
+	tool_error("%s", text);
+}
+
+static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
+{
+	const struct attach_request *request = dump->request;
+	double began;
+	int status;
+
+	if (dump->writes && !output_open(&dump->output, request->output, &attach_caught)) {
+		output_abandon(&dump->output);
+		if (attach_caught)
+			attach_die("");
+		tool_error("'%s' can't be opened for writing: %s", dump->output.path,
+			   strerror(dump->output.error));
+		return TOOL_FAILED;
+	}
+	status = request->rate ? warm_up(&dump->layout, buffer) : GPUSHARE_OK;
+	began = progress_seconds();
+	if (!status)
+		status = dump_bytes(dump, buffer);
+	if (status || (dump->writes && !output_commit(&dump->output)))
+		return dump_failed(dump, status);
+	if (request->rate)
+		say_rate(dump, began);
+	if (dump->writes && dump->layout.length < dump->whole)
+		tool_error("%" PRIu64 " of %" PRIu64
+			   " bytes shown; -o FILE or a pipe gets them all",
+			   dump->layout.length, dump->whole);
+	return analysis_report(&dump->analysis);
+}
+
+int attach_dump(const struct attach_request *request, struct gpushare_buffer *buffer)
+{
+	return attach_dump_bytes(request, buffer, NULL);
+}
+
+int attach_dump_bytes(const struct attach_request *request, struct gpushare_buffer *buffer,
+		      const void *bytes)
+{
+	static struct dump dump; /* too large for the stack */
+	struct gpushare_info info;
+	int status = gpushare_buffer_info(buffer, &info);
+	int code = TOOL_FAILED;
+
+	if (status)
+		return tool_failed(status);
+	memset(&dump, 0, sizeof(dump));
+	dump.request = request;
+	dump.bytes = bytes;
+	if (!layout_find(&request->query, &info, &dump.layout))
+		return TOOL_FAILED;
+	choose_format(&dump);
+	attach_catch_signals();
+	if (analysis_begin(&dump.analysis, &request->query, &dump.layout))
+		code = dump_run(&dump, buffer);
+	analysis_end(&dump.analysis);
+	return code;
+}

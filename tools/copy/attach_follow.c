@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* --follow and --wait-for: dump publications, each whole or not at all. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "attach.h"
+#include "base/cleanup.h"
+#include "data/layout.h"
+
+#define SLICE_MS 100 /* between two checks for a signal */
+
+struct follow {
+	const struct attach_request *request;
+	struct gpushare_buffer *buffer;
+	struct layout layout;
+	unsigned char *bytes; /* of one publication */
+	uint64_t done;	      /* publications that were dumped */
+	uint64_t missed;
+	uint64_t next; /* sequence of the next publication to dump */
+};
+
+/* Return GPUSHARE_OK and the sequence of the newest publication, `at_least` or later, or return the
+ * error that ends the wait. */
+static int wait_for(const struct follow *follow, uint64_t at_least, uint64_t *out_sequence)
+{
+	unsigned int left = follow->request->timeout_ms;
+	bool ends = follow->request->has_timeout;
+
+	for (;;) {
+		unsigned int slice = ends && left < SLICE_MS ? left : SLICE_MS;
+		int status =
+		    gpushare_acquire_host(follow->buffer, at_least, (int)slice, out_sequence);
+
+		if (status != GPUSHARE_E_TIMED_OUT)
+			return status;
+		if (attach_caught)
+			return GPUSHARE_E_CANCELLED;
+		left -= ends ? slice : 0;
+		if (ends && !left)
+			return status;
+	}
+}
+
+struct part {
+	unsigned char *at;
+	bool compares, differs;
+};
+
+static int take_part(const void *data, size_t size, void *user)
+{
+	struct part *part = user;
+
+	if (part->compares)
+		part->differs = memcmp(part->at, data, size) != 0;
+	else
+		memcpy(part->at, data, size);
+	part->at += size;
+	return part->differs || attach_caught;
+}
+
+/* Copy the range, or compare it with the copy. *out_whole: all bytes belong to `sequence`, because
+ * nothing was published since. */
+static int take_once(const struct follow *follow, uint64_t sequence, bool compares, bool *out_whole)
+{
+	struct part part = {.at = follow->bytes, .compares = compares};
+	int status = gpushare_read(follow->buffer, follow->layout.offset, follow->layout.length,
+				   take_part, &part);
+	uint64_t now = 0;
+
+	*out_whole = false;
+	if (attach_caught)
+		return GPUSHARE_E_CANCELLED;
+	if (part.differs)
+		return GPUSHARE_OK;
+	if (!status)
+		status = gpushare_sequence(follow->buffer, &now);
+	*out_whole = !status && now == sequence;
+	return status;
+}
+
+/* A publisher that uses gpushare.h reclaims the buffer only after gpushare_release_host() below. An
+ * unmodified program (GPUSHARE_PUBLISH) waits for nobody. The second, comparing read finds what
+ * such a program wrote meanwhile. */
+static int take(const struct follow *follow, uint64_t sequence, bool *out_whole)
+{
+	int status = take_once(follow, sequence, false, out_whole), released;
+
+	if (!status && *out_whole)
+		status = take_once(follow, sequence, true, out_whole);
+	released = gpushare_release_host(follow->buffer, sequence);
+	return status ? status : released;
+}
+
+/* Return `pattern` with the sequence in place of each %s, to be freed; NULL: no memory. */
+static char *name_output(const char *pattern, uint64_t sequence)
+{
+	char *name = NULL;
+	size_t size;
+	FILE *text = open_memstream(&name, &size);
+
+	for (; text && *pattern; pattern++) {
+		if (pattern[0] == '%' && pattern[1] == 's') {
+			fprintf(text, "%" PRIu64, sequence);
+			pattern++;
+		} else {
+			putc(*pattern, text);
+		}
+	}
+	if (text && !fclose(text))
+		return name;
+	free(name);
+	return NULL;
+}
+
+static int put(const struct follow *follow, uint64_t sequence)
+{
+	struct attach_request request = *follow->request;
+	_cleanup_free_ char *name = NULL;
+
+	if (request.output) {
+		name = name_output(request.output, sequence);
+		if (!name)
+			return tool_failed(GPUSHARE_E_NO_MEMORY);
+		request.output = name;
+	}
+	return attach_dump_bytes(&request, follow->buffer, follow->bytes);
+}
+
+static bool is_enough(const struct follow *follow)
+{
+	const struct attach_request *request = follow->request;
+	uint64_t most = request->follow ? request->count : 1;
+
+	return most && follow->done >= most;
+}
+
+/* Dump each publication from `follow->next` on. Return a status; *out_code: the dump's exit
+ * code. */
+static int follow_from(struct follow *follow, int *out_code)
+{
+	uint64_t sequence = 0;
+	bool whole;
+
+	while (!*out_code && !is_enough(follow)) {
+		int status = wait_for(follow, follow->next, &sequence);
+
+		if (!status)
+			status = take(follow, sequence, &whole);
+		if (status)
+			return status;
+		if (whole) {
+			*out_code = put(follow, sequence);
+			follow->done += !*out_code;
+		}
+		follow->missed += sequence - follow->next + !whole;
+		follow->next = sequence + 1;
+	}
+	return GPUSHARE_OK;
+}
+
+/* Report the whole --timeout. gpushare_acquire_host() knows only the last slice of it. */
+static int say_late(const struct follow *follow)
+{
+	const struct attach_request *request = follow->request;
+	uint64_t last = 0;
+
+	(void)gpushare_sequence(follow->buffer, &last);
+	tool_error("%" PRIu64 " of '%s' was not published within %g s; the last was %" PRIu64 "%s",
+		   follow->next, request->query.name, request->timeout_ms / 1000.0, last,
+		   last ? ""
+			: ": nothing is published before its owner runs with "
+			  "GPUSHARE_PUBLISH=sync, or calls gpushare_publish()");
+	return TOOL_FAILED;
+}
+
+static int conclude(const struct follow *follow, int status)
+{
+	bool gone = status == GPUSHARE_E_OWNER_GONE && follow->request->follow;
+
+	if (status == GPUSHARE_E_CANCELLED && attach_caught) {
+		attach_die("");
+		return TOOL_FAILED;
+	}
+	if (follow->missed && follow->request->follow)
+		tool_error("missed %" PRIu64
+			   " publication%s of '%s': %s overwritten before %s copied",
+			   follow->missed, follow->missed == 1 ? "" : "s",
+			   follow->request->query.name, follow->missed == 1 ? "was" : "were",
+			   follow->missed == 1 ? "it was" : "they were");
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return say_late(follow);
+	return status && !gone ? tool_failed(status) : TOOL_DONE;
+}
+
+static int begin(struct follow *follow)
+{
+	const struct attach_request *request = follow->request;
+	int status = gpushare_join(follow->buffer, &follow->next);
+
+	if (!status && request->wait_for > follow->next)
+		follow->next = request->wait_for;
+	return status;
+}
+
+int attach_follow(const struct attach_request *request, struct gpushare_buffer *buffer)
+{
+	struct follow follow = {.request = request, .buffer = buffer};
+	struct gpushare_info info;
+	int status = gpushare_buffer_info(buffer, &info), code = TOOL_DONE;
+	size_t size;
+
+	if (status)
+		return tool_failed(status);
+	if (!layout_find(&request->query, &info, &follow.layout))
+		return TOOL_FAILED;
+	size = follow.layout.length ? follow.layout.length : 1;
+	follow.bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (follow.bytes == MAP_FAILED) {
+		tool_error("no memory for %zu bytes of '%s'", size, request->query.name);
+		return TOOL_FAILED;
+	}
+	attach_catch_signals();
+	status = begin(&follow);
+	if (!status)
+		status = follow_from(&follow, &code);
+	munmap(follow.bytes, size);
+	return code ? code : conclude(&follow, status);
+}

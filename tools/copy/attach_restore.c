@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* --restore: make buffers from a saved set or from one file. All of them are restored, or none. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "base/cleanup.h"
+#include "data/layout.h"
+#include "data/source.h"
+#include "manifest.h"
+#include "progress.h"
+
+struct restore {
+	const struct attach_request *request;
+	struct gpushare_session *session;
+	struct manifest manifest;	  /* the buffers to restore */
+	struct gpushare_buffer **buffers; /* of `manifest`, staged until all are filled */
+	size_t made, seen;		  /* of `buffers`: allocated; committed */
+	bool verify;			  /* a set: its manifest has checksums */
+	struct progress progress;
+	struct source source;
+	struct digest digest;
+	int error; /* errno of a failed read */
+};
+
+static bool read_set(struct restore *restore)
+{
+	restore->verify = true;
+	return attach_read_set(restore->request, restore->request->restore, &restore->manifest);
+}
+
+/* Restore one file: NAME on the command line is the buffer's name. */
+static bool read_file(struct restore *restore)
+{
+	const struct attach_request *request = restore->request;
+	struct manifest_entry entry = {.dtype = DTYPE_NONE};
+	struct source source;
+
+	if (request->name_count != 1 || strlen(request->query.name) > GPUSHARE_NAME_MAX) {
+		tool_error("'%s' is a file: say the one NAME that it is to have", request->restore);
+		return false;
+	}
+	if (!source_open(&source, request->restore, false, true)) {
+		tool_error("'%s' can't be restored: %s", request->restore, source.why);
+		return false;
+	}
+	close(source.fd);
+	memcpy(entry.info.name, request->query.name, strlen(request->query.name) + 1);
+	entry.info.size = source.size;
+	entry.npy = source.is_npy;
+	if (source.is_npy)
+		entry.info.tag_count = (uint32_t)layout_make_tags(
+		    source.npy.dtype, &source.npy.shape, entry.info.tags);
+	if (manifest_add(&restore->manifest, &entry))
+		return true;
+	tool_error("no memory to plan the restore of '%s'", entry.info.name);
+	return false;
+}
+
+/* --restore never replaces a buffer: the user has to remove it first. */
+static bool is_free(struct restore *restore, const char *name)
+{
+	struct gpushare_info there;
+	int status = gpushare_stat(restore->session, name, &there);
+
+	if (status == GPUSHARE_E_NOT_FOUND)
+		return true;
+	if (status)
+		return !tool_failed(status);
+	tool_error("there is a '%s' already; 'gpushare rm %s' removes it", name, name);
+	return false;
+}
+
+static bool open_source(struct restore *restore, const struct manifest_entry *entry)
+{
+	struct source *source = &restore->source;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s%s", restore->request->restore,
+		 restore->verify ? "/" : "", entry->file);
+	if (!source_open(source, path, !entry->npy, !restore->verify)) {
+		tool_error("'%s' can't be restored: %s", path, source->why);
+		return false;
+	}
+	if (source->is_npy == entry->npy && source->size == entry->info.size)
+		return true;
+	tool_error("'%s' holds %" PRIu64 " bytes of data, and the manifest says %" PRIu64 "%s",
+		   path, source->size, entry->info.size, entry->npy ? " behind a header" : "");
+	close(source->fd);
+	return false;
+}
+
+static int restore_chunk(void *data, size_t size, void *user)
+{
+	struct restore *restore = user;
+	ssize_t got;
+
+	if (attach_caught)
+		return 1;
+	got = source_read(restore->source.fd, data, size);
+	if (got != (ssize_t)size) {
+		restore->error = got < 0 ? errno : EIO;
+		return 1;
+	}
+	if (restore->verify)
+		digest_add(&restore->digest, data, size);
+	progress_add(&restore->progress, size);
+	return attach_caught != 0;
+}
+
+static bool fill(struct restore *restore, const struct manifest_entry *entry,
+		 struct gpushare_buffer *buffer)
+{
+	const struct gpushare_info *info = &entry->info;
+	char sha256[DIGEST_TEXT_MAX];
+	int status;
+
+	digest_begin(&restore->digest);
+	restore->error = 0;
+	status = gpushare_write(buffer, 0, info->size, restore_chunk, restore);
+	if (attach_caught)
+		return false;
+	if (restore->error) {
+		tool_error("reading the saved bytes of '%s' failed: %s", info->name,
+			   strerror(restore->error));
+		return false;
+	}
+	if (status)
+		return !tool_failed(status);
+	digest_end(&restore->digest, sha256);
+	if (restore->verify && strcmp(sha256, entry->sha256) != 0) {
+		tool_error(
+		    "'%s' is not what was saved: the SHA-256 of '%s' is %s, and the manifest "
+		    "says %s",
+		    info->name, entry->file, sha256, entry->sha256);
+		return false;
+	}
+	status = gpushare_tag(restore->session, info->name, info->tags, info->tag_count);
+	return !status || !tool_failed(status);
+}
+
+static bool restore_entry(struct restore *restore, const struct manifest_entry *entry)
+{
+	const struct gpushare_info *info = &entry->info;
+	uint32_t unified = info->backing == GPUSHARE_BACKING_HOST ? GPUSHARE_FLAG_UNIFIED : 0;
+	const struct attach_request *request = restore->request;
+	const struct gpushare_alloc_options options = {
+	    .device = request->device,
+	    .flags = GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED | unified |
+		     (info->flags & GPUSHARE_FLAG_READONLY),
+	    .ttl_s = info->ttl_s,
+	    .mode = request->mode ? request->mode : info->mode,
+	    .group = request->group || request->mode ? request->group : entry->group,
+	};
+	struct gpushare_buffer *buffer;
+	int status;
+	bool good;
+
+	if (!open_source(restore, entry))
+		return false;
+	status = gpushare_alloc_with(restore->session, info->name, info->size, &options, &buffer);
+	if (status) {
+		close(restore->source.fd);
+		return !tool_failed(status);
+	}
+	restore->buffers[restore->made++] = buffer;
+	good = fill(restore, entry, buffer);
+	close(restore->source.fd);
+	return good;
+}
+
+/* Make the names visible, after all buffers were filled. */
+static bool show_all(struct restore *restore)
+{
+	while (restore->seen < restore->made) {
+		int status = gpushare_commit(restore->buffers[restore->seen]);
+
+		if (status)
+			return !tool_failed(status);
+		restore->seen++;
+	}
+	return true;
+}
+
+/* gpushare_free() drops buffers that are not committed. Committed buffers stay as kept ones, or are
+ * unlinked after a failure. */
+static bool leave_all(struct restore *restore, bool good)
+{
+	for (size_t i = 0; i < restore->made; i++) {
+		int status = gpushare_free(restore->buffers[i]);
+
+		if (good && status)
+			good = !tool_failed(status);
+	}
+	for (size_t i = 0; !good && i < restore->seen; i++)
+		gpushare_unlink(restore->session, restore->manifest.entries[i].info.name);
+	free(restore->buffers);
+	return good;
+}
+
+static bool restore_all(struct restore *restore)
+{
+	const struct manifest *manifest = &restore->manifest;
+	uint64_t total = 0;
+	bool good = true;
+
+	for (size_t i = 0; i < manifest->count; i++) { /* report all names that are taken */
+		good &= is_free(restore, manifest->entries[i].info.name);
+		total += manifest->entries[i].info.size;
+	}
+	restore->buffers = calloc(manifest->count + 1, sizeof(struct gpushare_buffer *));
+	if (!restore->buffers) {
+		tool_error("no memory for %zu buffers", manifest->count);
+		return false;
+	}
+	if (!good)
+		return false;
+	attach_catch_signals();
+	progress_begin(&restore->progress, total);
+	for (size_t i = 0; good && i < manifest->count; i++)
+		good = restore_entry(restore, &manifest->entries[i]);
+	progress_end(&restore->progress);
+	return good && !attach_caught && show_all(restore);
+}
+
+int attach_restore(const struct attach_request *request, struct gpushare_session *session)
+{
+	struct restore restore = {.request = request, .session = session};
+	struct stat there;
+	bool good;
+
+	if (stat(request->restore, &there)) {
+		tool_error("'%s' can't be restored: %s", request->restore, strerror(errno));
+		return TOOL_FAILED;
+	}
+	good = (S_ISDIR(there.st_mode) ? read_set(&restore) : read_file(&restore)) &&
+	       restore_all(&restore);
+	good = leave_all(&restore, good);
+	manifest_finish(&restore.manifest);
+	if (!good && attach_caught)
+		attach_die(restore.made ? "interrupted; what had been restored was removed" : "");
+	return good ? TOOL_DONE : TOOL_FAILED;
+}

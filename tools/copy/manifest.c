@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+#include "manifest.h"
+
+#include <grp.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/tool.h"
+#include "protocol.h"
+
+#define NAME_ROOM 200 /* bytes of a buffer's name in a file's; a temporary suffix fits too */
+
+static const struct {
+	uint32_t flag;
+	const char *text;
+} flags[] = {
+#define X(name, value, text) {value, text},
+    GPUSHARE_FLAGS(X)
+#undef X
+};
+
+static const struct {
+	enum gpushare_backing backing;
+	const char *text;
+} backings[] = {
+#define X(name, value, text) {GPUSHARE_BACKING_##name, text},
+    GPUSHARE_BACKINGS(X)
+#undef X
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
+
+bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry)
+{
+	if (manifest->count == manifest->room) {
+		size_t room = manifest->room ? 2 * manifest->room : 16;
+		struct manifest_entry *more = realloc(manifest->entries, room * sizeof(*more));
+
+		if (!more)
+			return false;
+		manifest->entries = more;
+		manifest->room = room;
+	}
+	manifest->entries[manifest->count++] = *entry;
+	return true;
+}
+
+void manifest_finish(struct manifest *manifest)
+{
+	free(manifest->entries);
+	*manifest = (struct manifest){.entries = NULL};
+}
+
+void manifest_name_file(const struct gpushare_info *info, bool npy, char out[NAME_MAX + 1])
+{
+	char all[3 * GPUSHARE_NAME_MAX + 1], end[32] = "";
+	size_t used = 0;
+
+	for (const char *at = info->name; *at; at++)
+		if (*at == '/' || (at == info->name && *at == '.'))
+			used += (size_t)sprintf(all + used, "%%%02X", (unsigned char)*at);
+		else
+			all[used++] = *at;
+	if (used > NAME_ROOM) {
+		snprintf(end, sizeof(end), "-%" PRIu64, info->generation);
+		used = NAME_ROOM - strlen(end);
+	}
+	snprintf(out, NAME_MAX + 1, "%.*s%s%s", (int)used, all, end, npy ? ".npy" : ".bin");
+}
+
+static json_t *shape_json(const struct shape *shape)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; array && i < shape->rank; i++)
+		json_array_append_new(array, json_integer((json_int_t)shape->extent[i]));
+	return array;
+}
+
+static json_t *flags_json(uint32_t set)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; array && i < COUNT_OF(flags); i++)
+		if (set & flags[i].flag)
+			json_array_append_new(array, json_string(flags[i].text));
+	return array;
+}
+
+static json_t *tags_json(const struct gpushare_info *info)
+{
+	json_t *object = json_object();
+
+	for (uint32_t i = 0; object && i < info->tag_count; i++)
+		json_object_set_new(object, info->tags[i].key, json_string(info->tags[i].value));
+	return object;
+}
+
+static const char *backing_text(enum gpushare_backing backing)
+{
+	for (size_t i = 0; i < COUNT_OF(backings); i++)
+		if (backings[i].backing == backing)
+			return backings[i].text;
+	return "unknown";
+}
+
+/* Write the group only if its rights differ from those of others. Prefer the group's name: its
+ * number may differ on another host. */
+static void rights_json(json_t *object, const struct gpushare_info *info)
+{
+	const struct group *group = NULL;
+	char number[16];
+
+	if (!info->mode)
+		return;
+	json_object_set_new(object, "mode", json_sprintf("%04o", (unsigned int)info->mode));
+	if ((info->mode >> 3 & 7) == (info->mode & 7) || info->owner_gid == UINT32_MAX)
+		return;
+	group = getgrgid(info->owner_gid);
+	snprintf(number, sizeof(number), "%" PRIu32, info->owner_gid);
+	json_object_set_new(object, "group", json_string(group ? group->gr_name : number));
+}
+
+static json_t *entry_json(const struct manifest_entry *entry)
+{
+	const struct gpushare_info *info = &entry->info;
+	char uuid[TOOL_TEXT_MAX];
+	json_t *object;
+
+	tool_format_uuid(info->device_uuid, uuid);
+	object =
+	    json_pack("{ss ss ss sI so so ss ss ss sI sI}", "name", info->name, "file", entry->file,
+		      "format", entry->npy ? "npy" : "raw", "size", (json_int_t)info->size, "tags",
+		      tags_json(info), "flags", flags_json(info->flags), "device_uuid", uuid,
+		      "backing", backing_text(info->backing), "sha256", entry->sha256, "generation",
+		      (json_int_t)info->generation, "ttl_s", (json_int_t)info->ttl_s);
+	if (object)
+		rights_json(object, info);
+	if (object && entry->dtype)
+		json_object_set_new(object, "dtype", json_string(dtype_traits(entry->dtype)->name));
+	if (object && entry->has_shape)
+		json_object_set_new(object, "shape", shape_json(&entry->shape));
+	return object;
+}
+
+char *manifest_format(const struct manifest *manifest)
+{
+	json_t *buffers = json_array(), *all;
+	char *text = NULL;
+
+	for (size_t i = 0; i < manifest->count; i++)
+		if (json_array_append_new(buffers, entry_json(&manifest->entries[i]))) {
+			json_decref(buffers);
+			return NULL;
+		}
+	all = json_pack("{ss so}", "gpushare", GPUSHARE_VERSION, "buffers", buffers);
+	if (all)
+		text = json_dumps(all, JSON_INDENT(2) | JSON_SORT_KEYS);
+	json_decref(all);
+	return text;
+}
+
+__attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why, MANIFEST_WHY_MAX, format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+/* Read a required string, which with its NUL must fit into `room` bytes. */
+static bool read_text(const json_t *object, const char *key, char *out, size_t room, char *why)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	if (!text || strlen(text) >= room)
+		return refuse(why, "an entry's \"%s\" is missing or too long", key);
+	memcpy(out, text, strlen(text) + 1);
+	return true;
+}
+
+/* Read a number up to `most`. Without `need` it may be missing, and is then 0. */
+static bool read_number(const json_t *object, const char *key, uint64_t most, bool need,
+			uint64_t *out, char *why)
+{
+	const json_t *value = json_object_get(object, key);
+	json_int_t number = json_integer_value(value);
+
+	*out = 0;
+	if (!value && !need)
+		return true;
+	if (!json_is_integer(value) || number < 0 || (uint64_t)number > most)
+		return refuse(why, "an entry's \"%s\" is not a valid number", key);
+	*out = (uint64_t)number;
+	return true;
+}
+
+static bool read_shape(const json_t *object, struct manifest_entry *entry, char *why)
+{
+	const json_t *array = json_object_get(object, "shape");
+	size_t rank = json_array_size(array);
+
+	entry->has_shape = array != NULL;
+	if (!array)
+		return true;
+	if (!json_is_array(array) || rank > SHAPE_RANK_MAX)
+		return refuse(why, "the shape of \"%s\" is not valid", entry->info.name);
+	entry->shape.rank = (int)rank;
+	for (size_t i = 0; i < rank; i++) {
+		const json_t *extent = json_array_get(array, i);
+
+		if (!json_is_integer(extent) || json_integer_value(extent) < 0)
+			return refuse(why, "the shape of \"%s\" is not valid", entry->info.name);
+		entry->shape.extent[i] = (uint64_t)json_integer_value(extent);
+	}
+	return true;
+}
+
+static bool read_tags(json_t *object, struct gpushare_info *info, char *why)
+{
+	json_t *tags = json_object_get(object, "tags"), *value;
+	const char *key;
+
+	json_object_foreach(tags, key, value)
+	{
+		struct gpushare_tag *tag = &info->tags[info->tag_count];
+
+		if (info->tag_count == GPUSHARE_TAGS_MAX || !json_is_string(value) ||
+		    strlen(key) > GPUSHARE_TAG_KEY_MAX ||
+		    json_string_length(value) > GPUSHARE_TAG_VALUE_MAX)
+			return refuse(why, "the tags of \"%s\" are too many or too long",
+				      info->name);
+		memcpy(tag->key, key, strlen(key) + 1);
+		memcpy(tag->value, json_string_value(value), json_string_length(value) + 1);
+		info->tag_count++;
+	}
+	return true;
+}
+
+static void read_flags(const json_t *object, struct gpushare_info *info)
+{
+	const json_t *array = json_object_get(object, "flags");
+
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const char *text = json_string_value(json_array_get(array, i));
+
+		for (size_t j = 0; text && j < COUNT_OF(flags); j++)
+			if (!strcmp(text, flags[j].text))
+				info->flags |= flags[j].flag;
+	}
+}
+
+static void read_backing(const json_t *object, struct gpushare_info *info)
+{
+	const char *text = json_string_value(json_object_get(object, "backing"));
+
+	for (size_t i = 0; text && i < COUNT_OF(backings); i++)
+		if (!strcmp(text, backings[i].text))
+			info->backing = backings[i].backing;
+}
+
+static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
+{
+	struct gpushare_info *info = &entry->info;
+	const char *dtype = json_string_value(json_object_get(object, "dtype"));
+	char format[8];
+	uint64_t ttl;
+
+	if (!read_text(object, "name", info->name, sizeof(info->name), why) ||
+	    !read_text(object, "file", entry->file, sizeof(entry->file), why) ||
+	    !read_text(object, "sha256", entry->sha256, sizeof(entry->sha256), why) ||
+	    !read_text(object, "format", format, sizeof(format), why) ||
+	    !read_number(object, "size", INT64_MAX, true, &info->size, why) ||
+	    !read_number(object, "generation", INT64_MAX, false, &info->generation, why) ||
+	    !read_number(object, "ttl_s", UINT32_MAX, false, &ttl, why))
+		return false;
+	info->ttl_s = (uint32_t)ttl;
+	entry->npy = !strcmp(format, "npy");
+	if (!entry->npy && strcmp(format, "raw") != 0)
+		return refuse(why, "\"%s\" is in a format that is not known", info->name);
+	if (!name_is_valid(info->name))
+		return refuse(why, "\"%.64s\" is no name of a buffer", info->name);
+	if (!info->size || !digest_is_valid(entry->sha256))
+		return refuse(why, "\"%s\" has no bytes or no SHA-256", info->name);
+	if (!*entry->file || strchr(entry->file, '/') || *entry->file == '.' ||
+	    text_control(entry->file))
+		return refuse(why, "the file of \"%s\" is not one of this directory", info->name);
+	entry->dtype = dtype ? dtype_parse(dtype) : DTYPE_NONE;
+	read_flags(object, info);
+	read_backing(object, info);
+	return read_shape(object, entry, why) && read_tags(object, info, why);
+}
+
+static bool read_rights(const json_t *object, struct manifest_entry *entry, char *why)
+{
+	const json_t *value = json_object_get(object, "mode");
+	const char *text = json_string_value(value);
+	unsigned long mode;
+	char *end;
+
+	if (json_object_get(object, "group") &&
+	    !read_text(object, "group", entry->group, sizeof(entry->group), why))
+		return false;
+	if (!value)
+		return true;
+	mode = text && *text >= '0' && *text <= '7' ? strtoul(text, &end, 8) : 0;
+	if (!mode || *end || mode & ~0666ul)
+		return refuse(
+		    why,
+		    "the mode of \"%s\" is not valid: it is octal digits of read and write bits",
+		    entry->info.name);
+	entry->info.mode = (uint32_t)mode;
+	return true;
+}
+
+static bool read_all(json_t *all, struct manifest *manifest, char *why)
+{
+	json_t *buffers = json_object_get(all, "buffers"), *object;
+	size_t i;
+
+	if (!json_is_array(buffers))
+		return refuse(why, "it has no list \"buffers\"");
+	json_array_foreach(buffers, i, object)
+	{
+		struct manifest_entry entry = {.dtype = DTYPE_NONE};
+
+		if (!read_entry(object, &entry, why) || !read_rights(object, &entry, why))
+			return false;
+		if (!manifest_add(manifest, &entry))
+			return refuse(why, "no memory");
+	}
+	return true;
+}
+
+bool manifest_parse(const char *text, size_t size, struct manifest *out, char why[MANIFEST_WHY_MAX])
+{
+	struct manifest manifest = {.entries = NULL};
+	json_error_t error;
+	json_t *all = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+	bool good;
+
+	*why = '\0';
+	if (!all)
+		return refuse(why, "line %d: %s", error.line, error.text);
+	good = read_all(all, &manifest, why);
+	json_decref(all);
+	if (good)
+		*out = manifest;
+	else
+		manifest_finish(&manifest);
+	return good;
+}

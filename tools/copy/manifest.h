@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_MANIFEST_H
+#define GPUSHARE_TOOLS_MANIFEST_H
+/* manifest.json describes the buffers that are saved in its directory. */
+#include <limits.h>
+#include <stdbool.h>
+
+#include "data/digest.h"
+#include "data/dtype.h"
+#include "gpushare.h"
+#include "data/shape.h"
+
+#define MANIFEST_FILE "manifest.json"
+#define MANIFEST_SIZE_MAX ((size_t)64 << 20)
+#define MANIFEST_WHY_MAX 256
+#define MANIFEST_GROUP_MAX 63 /* bytes of a group's name */
+
+struct manifest_entry {
+	struct gpushare_info
+	    info; /* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
+	char group[MANIFEST_GROUP_MAX +
+		   1]; /* name or number, set by manifest_parse() alone; "": none was saved */
+	char file[NAME_MAX + 1];
+	bool npy;	  /* a header comes before the bytes */
+	enum dtype dtype; /* DTYPE_NONE: unknown */
+	struct shape shape;
+	bool has_shape;
+	char sha256[DIGEST_TEXT_MAX]; /* of the bytes */
+};
+
+struct manifest {
+	struct manifest_entry *entries;
+	size_t count, room;
+};
+
+/* Append a copy of `entry`; return false if there is no memory. */
+bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry);
+void manifest_finish(struct manifest *manifest);
+/* Return the JSON text, which the caller frees; NULL: no memory. */
+char *manifest_format(const struct manifest *manifest);
+/* Return false with the reason in `why`. Each parsed entry has a valid name, size and SHA-256. Its
+ * file is in the manifest's directory, never elsewhere. */
+bool manifest_parse(const char *text, size_t size, struct manifest *out,
+		    char why[MANIFEST_WHY_MAX]);
+/* Make a file's name from a buffer's. "%" and two hex digits replace each "/" and a leading ".". A
+ * long name is cut and gets the generation as a suffix. */
+void manifest_name_file(const struct gpushare_info *info, bool npy, char out[NAME_MAX + 1]);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "analysis.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "source.h"
+
+#define PIECE ((size_t)256 << 10) /* bytes that one thread analyses at a time */
+#define THREADS 7		  /* in addition to the caller's */
+
+bool analysis_wanted(const struct query *query)
+{
+	return query->stats || query->sha256 || query->diff;
+}
+
+/* Of a .npy file, compare only the data. If --dtype names another type than the file's, refuse
+ * it. */
+static bool open_theirs(struct analysis *analysis)
+{
+	const char *path = analysis->query->diff;
+	enum dtype dtype = analysis->query->dtype;
+	struct source source;
+
+	if (!source_open(&source, path, false, !analysis->query->diff_in_set)) {
+		tool_error("'%s' can't be compared: %s", path, source.why);
+		return false;
+	}
+	analysis->fd = source.fd;
+	analysis->npy = source.is_npy;
+	analysis->theirs = source.size;
+	if (source.is_npy && dtype && dtype != source.npy.dtype) {
+		tool_error("'%s' holds %s, and %s was asked for", path,
+			   dtype_traits(source.npy.dtype)->name, dtype_traits(dtype)->name);
+		return false;
+	}
+	dtype = source.is_npy ? source.npy.dtype : analysis->layout->dtype;
+	if (analysis->layout->length % dtype_traits(dtype)->size)
+		dtype = DTYPE_U8;
+	compare_begin(&analysis->compare, dtype);
+	return true;
+}
+
+bool analysis_begin(struct analysis *analysis, const struct query *query,
+		    const struct layout *layout)
+{
+	*analysis = (struct analysis){.query = query, .layout = layout, .fd = -1};
+	stats_begin(&analysis->stats, layout->dtype);
+	digest_begin(&analysis->digest);
+	return !query->diff || open_theirs(analysis);
+}
+
+static bool compare_chunk(struct analysis *analysis, const void *data, size_t size)
+{
+	uint64_t done = analysis->compare.done;
+	size_t there = size;
+	ssize_t got;
+
+	if (done >= analysis->theirs)
+		return true;
+	if (there > analysis->theirs - done)
+		there = (size_t)(analysis->theirs - done);
+	if (analysis->room_size < there) {
+		free(analysis->room);
+		analysis->room = malloc(there);
+		analysis->room_size = analysis->room ? there : 0;
+	}
+	if (!analysis->room) {
+		analysis->error = ENOMEM;
+		return false;
+	}
+	got = source_read(analysis->fd, analysis->room, there);
+	if (got != (ssize_t)there) {
+		analysis->error = got < 0 ? errno : EIO;
+		return false;
+	}
+	compare_add(&analysis->compare, data, analysis->room, there);
+	return true;
+}
+
+static void stats_piece(void *user, size_t piece)
+{
+	struct analysis *analysis = user;
+	size_t from = piece * PIECE;
+	size_t size = analysis->size - from < PIECE ? analysis->size - from : PIECE;
+
+	stats_begin(&analysis->parts[piece], analysis->layout->dtype);
+	stats_add(&analysis->parts[piece], analysis->data + from,
+		  size / dtype_traits(analysis->layout->dtype)->size);
+}
+
+/* Piece boundaries depend only on the position of the bytes, not on the number of threads. So the
+ * same bytes always give the same floating-point sum. */
+static bool stats_chunk(struct analysis *analysis, const void *data, size_t size)
+{
+	size_t pieces = (size + PIECE - 1) / PIECE;
+
+	if (!analysis->crew) {
+		int cpus = crew_cpus();
+
+		analysis->crew = crew_new(cpus > THREADS ? THREADS : cpus - 1);
+	}
+	if (analysis->part_room < pieces) {
+		free(analysis->parts);
+		analysis->parts = calloc(pieces, sizeof(*analysis->parts));
+		analysis->part_room = analysis->parts ? pieces : 0;
+	}
+	if (!analysis->crew || !analysis->parts) {
+		analysis->error = ENOMEM;
+		return false;
+	}
+	analysis->data = data;
+	analysis->size = size;
+	crew_start(analysis->crew, stats_piece, analysis, pieces);
+	crew_wait(analysis->crew);
+	for (size_t i = 0; i < pieces; i++)
+		stats_merge(&analysis->stats, &analysis->parts[i]);
+	return true;
+}
+
+bool analysis_add(struct analysis *analysis, const void *data, size_t size)
+{
+	const struct query *query = analysis->query;
+
+	if (query->sha256)
+		digest_add(&analysis->digest, data, size);
+	if (query->stats && !stats_chunk(analysis, data, size))
+		return false;
+	return !query->diff || compare_chunk(analysis, data, size);
+}
+
+static void report_stats(const struct analysis *analysis)
+{
+	const struct stats *stats = &analysis->stats;
+	char shape[SHAPE_TEXT_MAX], least[DTYPE_TEXT_MAX], most[DTYPE_TEXT_MAX],
+	    mean[DTYPE_TEXT_MAX];
+
+	shape_text(&analysis->layout->shape, shape);
+	stats_extremes(stats, least, most);
+	printf("dtype  %s\nshape  %s\ncount  %" PRIu64 "\n", dtype_traits(stats->dtype)->name,
+	       shape, stats->count);
+	dtype_text(DTYPE_F64, &(double){stats_mean(stats)}, mean);
+	printf("min    %s\nmax    %s\nmean   %s\n", least, most, mean);
+	printf("zeros  %" PRIu64 "\n", stats->zeros);
+	if (dtype_traits(stats->dtype)->kind == DTYPE_REAL)
+		printf("nan    %" PRIu64 "\ninf    %" PRIu64 "\n", stats->nans,
+		       stats->infinities[0] + stats->infinities[1]);
+}
+
+static int report_difference(const struct analysis *analysis)
+{
+	const struct compare *compare = &analysis->compare;
+	const struct layout *layout = analysis->layout;
+	size_t each = dtype_traits(compare->dtype)->size;
+	char index[SHAPE_TEXT_MAX], ours[DTYPE_TEXT_MAX], theirs[DTYPE_TEXT_MAX];
+	const char *name = analysis->query->name, *path = analysis->query->diff;
+	struct shape line = shape_line(layout->length / each);
+
+	if (compare->bytes) {
+		shape_index(compare->dtype == layout->dtype ? &layout->shape : &line,
+			    compare->first / each, index);
+		dtype_text(compare->dtype, compare->ours, ours);
+		dtype_text(compare->dtype, compare->theirs, theirs);
+		printf("%s %s differ: byte %" PRIu64 ", element %s: %s, %s\n", name, path,
+		       layout->offset + compare->first, index, ours, theirs);
+		printf("%" PRIu64 " of %" PRIu64 " elements, %" PRIu64 " bytes\n",
+		       compare->elements, compare->done / each, compare->bytes);
+	}
+	if (analysis->theirs != layout->length)
+		printf("%s ends first: %" PRIu64 " bytes, %" PRIu64 "\n",
+		       analysis->theirs < layout->length ? path : name, layout->length,
+		       analysis->theirs);
+	return compare->bytes || analysis->theirs != layout->length ? ANALYSIS_DIFFERS : TOOL_DONE;
+}
+
+int analysis_report(struct analysis *analysis)
+{
+	const struct query *query = analysis->query;
+	char text[DIGEST_TEXT_MAX];
+	int code = TOOL_DONE;
+
+	if (query->sha256) {
+		digest_end(&analysis->digest, text);
+		printf("%s  %s\n", text, query->name);
+	}
+	if (query->stats)
+		report_stats(analysis);
+	if (query->diff)
+		code = report_difference(analysis);
+	return tool_flush(code);
+}
+
+void analysis_end(struct analysis *analysis)
+{
+	if (analysis->fd >= 0)
+		close(analysis->fd);
+	analysis->fd = -1;
+	free(analysis->room);
+	analysis->room = NULL;
+	free(analysis->parts);
+	analysis->parts = NULL;
+	crew_free(analysis->crew);
+	analysis->crew = NULL;
+}

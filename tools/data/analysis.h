@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_ANALYSIS_H
+#define GPUSHARE_TOOLS_ANALYSIS_H
+/* Analysis of a stream of bytes: --stats, --sha256, --diff. */
+#include "compare.h"
+#include "common/crew.h"
+#include "digest.h"
+#include "layout.h"
+#include "stats.h"
+
+/* Returned beside tool_exit if the file of --diff differs. */
+#define ANALYSIS_DIFFERS 3
+
+struct analysis {
+	const struct query *query;
+	const struct layout *layout;
+	struct stats stats;
+	struct crew *crew; /* for --stats; NULL: not started */
+	const unsigned char *data;
+	size_t size;
+	struct stats *parts; /* one for each piece of `data` */
+	size_t part_room;
+	struct digest digest;
+	struct compare compare;
+	int fd; /* the file of --diff; -1: none */
+	bool npy;
+	uint64_t theirs; /* bytes of data in that file */
+	int error;	 /* errno of a failed read or allocation */
+	unsigned char *room;
+	size_t room_size;
+};
+
+bool analysis_wanted(const struct query *query);
+/* Return false after reporting that --diff's file can't be read, or is a .npy file of another type.
+ * Call analysis_end() in either case. */
+bool analysis_begin(struct analysis *analysis, const struct query *query,
+		    const struct layout *layout);
+bool analysis_add(struct analysis *analysis, const void *data, size_t size);
+/* Print the results. Return a tool_exit, or ANALYSIS_DIFFERS. */
+int analysis_report(struct analysis *analysis);
+void analysis_end(struct analysis *analysis);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_LAYOUT_H
+#define GPUSHARE_TOOLS_LAYOUT_H
+/* Find which bytes of a buffer a query means, and their element type and shape: from options,
+ * else from tags. */
+#include "common/tool.h"
+#include "dtype.h"
+#include "shape.h"
+
+#define LAYOUT_DTYPE_TAG "dtype"
+#define LAYOUT_SHAPE_TAG "shape"
+
+/* X(name, text): output formats. An element type's name is accepted too: TEXT with that type. */
+#define FORMATS(X) X(RAW, "raw") X(HEX, "hex") X(NPY, "npy") X(TEXT, "text")
+
+enum format {
+	FORMAT_NONE, /* raw, or hex on a terminal */
+#define X(name, text) FORMAT_##name,
+	FORMATS(X)
+#undef X
+};
+
+/* Which bytes of a buffer are read, as which elements, and for which output. */
+struct query {
+	const char *name;	 /* of the buffer; NULL: none was given */
+	uint64_t offset, length; /* bytes */
+	bool has_offset, has_length;
+	enum format format;
+	enum dtype dtype; /* DTYPE_NONE: as the buffer's tags say */
+	struct shape shape;
+	bool has_shape;
+	uint64_t head; /* elements */
+	bool has_head;
+	bool stats, sha256;
+	const char *diff; /* file to compare with; NULL: none */
+	bool diff_in_set; /* `diff` is a file of a set: refuse symbolic links */
+};
+
+struct layout {
+	uint64_t offset, length; /* bytes */
+	enum dtype dtype;	 /* DTYPE_U8 if nothing says the type */
+	struct shape shape;
+	uint64_t count; /* elements */
+};
+
+/* Read dtype and shape from the tags. If a tag is missing, its output stays unchanged. *has_shape:
+ * there is a shape tag. Return false after reporting a tag that makes no sense. */
+bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
+		      bool *has_shape);
+/* Find dtype and shape of the whole buffer from its tags, without reporting errors. Return false if
+ * the tags say nothing that fits its size. */
+bool layout_of_tags(const struct gpushare_info *info, enum dtype *out_dtype,
+		    struct shape *out_shape);
+/* Return false after reporting why the query doesn't fit the buffer. */
+bool layout_find(const struct query *query, const struct gpushare_info *info, struct layout *out);
+/* Write tags for dtype and shape to `out`, 2 at most; return how many. A shape whose text is too
+ * long for a tag is left out. */
+size_t layout_make_tags(enum dtype dtype, const struct shape *shape, struct gpushare_tag *out);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_DOCTOR_H
+#define GPUSHARE_TOOLS_DOCTOR_H
+/* gpushare doctor: a list of checks, each with a verdict and the next step. */
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/tool.h"
+
+/* X(name, text, colour, exit code) */
+#define VERDICTS(X) \
+	X(OK, "ok", GREEN, TOOL_DONE) \
+	X(WARN, "warn", YELLOW, TOOL_DONE) \
+	X(FAIL, "fail", RED, TOOL_FAILED)
+
+enum verdict {
+#define X(name, text, colour, code) VERDICT_##name,
+	VERDICTS(X)
+#undef X
+};
+
+struct doctor;
+struct doctor *doctor_new(void); /* NULL: out of memory */
+struct doctor *doctor_free(struct doctor *doctor);
+/* Add a check. `next`: what to do; NULL: nothing. If there is no memory, doctor_print() reports
+ * that. */
+void doctor_say(struct doctor *doctor, enum verdict verdict, const char *area, const char *next,
+		const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Print all checks to standard output; return a tool_exit. */
+int doctor_print(const struct doctor *doctor, bool json);
+
+#define DOCTOR_GPUS_MAX 16
+#define DOCTOR_WORDS_MAX 256
+
+/* What the CUDA driver reports, asked in a child process (aside.h). */
+struct driver_facts {
+	bool loaded, old; /* old: a function that gpushare needs is missing; `words` names it */
+	char words[DOCTOR_WORDS_MAX];
+	char path[PATH_MAX];
+	int version, init;
+	char init_name[64]; /* "CUDA_ERROR_NO_DEVICE" */
+	int count;	    /* of GPUs; only the first DOCTOR_GPUS_MAX are examined */
+	struct driver_gpu {
+		char name[100];
+		unsigned char uuid[16];
+		uint64_t memory;
+		int vmm, descriptors, compute_mode;
+	} gpus[DOCTOR_GPUS_MAX];
+};
+
+/* Results that later checks use. */
+struct doctor_found {
+	bool registry; /* a registry runs, or could be started */
+	int gpus;
+	bool vmm;		     /* all GPUs have cuMemCreate memory with file descriptors */
+	bool alone;		     /* a GPU's compute mode admits one process at most */
+	bool simulated;		     /* it is the driver of tests/sim, without a GPU */
+	int mapped;		     /* number of GPUs that Vulkan shows too */
+	char shim[PATH_MAX];	     /* path of the preload library; "": none */
+	struct driver_facts *driver; /* NULL: it did not answer */
+};
+
+void doctor_shim(struct doctor *doctor, struct doctor_found *found);
+void doctor_environment(struct doctor *doctor);
+void doctor_registry(struct doctor *doctor, const char *directory, struct doctor_found *found);
+void doctor_driver(struct doctor *doctor, struct doctor_found *found);
+void doctor_vulkan(struct doctor *doctor, struct doctor_found *found);
+void doctor_works(struct doctor *doctor, const struct doctor_found *found);
+void doctor_program(struct doctor *doctor, const char *program, const struct doctor_found *found);
+/* Examine the program at `path` and the libraries that its loader lists. `interpreter` is executed:
+ * it must be this system's own loader. */
+void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,
+		      const struct doctor_found *found);
+
+#endif
