@@ -93,7 +93,6 @@ REGISTRY_FOLDERS := registry $(addprefix registry/,state observe os order fdstor
 REGISTRY := $(call objects,$(addsuffix /*.c,$(REGISTRY_FOLDERS))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
 TOOLS_FOLDERS := $(addprefix tools/,common data copy doctor top cli)
 TOOLS_ALL := $(call objects,$(addsuffix /*.c,$(TOOLS_FOLDERS)))
-TOOL_MAINS := $(patsubst %,$(BUILD)/obj/tools/%.o,cli/main copy/gpushare_attach)
 PROOF := $(if $(CUDA),$(patsubst %.c,$(BUILD)/obj/%.o,$(PROVEN)))
 SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1)
 
@@ -196,17 +195,13 @@ $(BUILD)/libgpushare.a: $(API)
 $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
-$(BUILD)/obj/libtools.a: $(filter-out $(TOOL_MAINS),$(TOOLS_ALL)) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL)
-	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
-TOOL_PARTS := $(BUILD)/obj/libtools.a $(BUILD)/libgpushare.a
-$(BUILD)/gpushare: $(BUILD)/obj/tools/cli/main.o $(TOOL_PARTS)
+$(BUILD)/gpushare: $(TOOLS_ALL) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL) $(BUILD)/libgpushare.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(ALL_LDFLAGS) -ldl -o $@
-$(BUILD)/gpushare-attach: $(BUILD)/obj/tools/copy/gpushare_attach.o $(TOOL_PARTS)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
+$(BUILD)/gpushare-attach: $(BUILD)/gpushare
+	$(Q)ln -sf $(<F) $@
 
-$(filter-out %/libgpushare.so,$(PRODUCTS)) $(BUILD)/obj/libtools.a: $(BUILD)/.linked
+$(filter-out %/libgpushare.so %/gpushare-attach,$(PRODUCTS)): $(BUILD)/.linked
 
 include tools/python/python.mk
 include tests/tests.mk

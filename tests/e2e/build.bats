@@ -38,12 +38,11 @@ made() {
 @test "make: what a source left in an archive goes with it, and its test program too" {
 	echo 'int extra;' | tee "$WORK/tree/tools/common/extra.c" "$WORK/tree/registry/extra.c" >"$WORK/tree/tests/unit/unit_extra.c"
 	build unit-tests
-	ar t "$WORK/tree/build/obj/libtools.a" | grep -qx extra.o
-	ar t "$WORK/tree/build/libunits.a" | grep -qx extra.o
+	equal "$(ar t "$WORK/tree/build/libunits.a" | grep -cx extra.o)" 2
 	[ -e "$WORK/tree/build/tests/unit_extra" ]
 	rm "$WORK/tree/tools/common/extra.c" "$WORK/tree/registry/extra.c" "$WORK/tree/tests/unit/unit_extra.c"
 	build unit-tests
-	run -1 grep -x extra.o <(ar t "$WORK/tree/build/obj/libtools.a"; ar t "$WORK/tree/build/libunits.a")
+	run -1 grep -x extra.o <(ar t "$WORK/tree/build/libunits.a")
 	made gpushare
 	made gpushare-registry
 	[ ! -e "$WORK/tree/build/tests/unit_extra" ]
@@ -80,7 +79,7 @@ made() {
 @test "make demo builds what it shows, and no test" {
 	build demo-programs
 	made gpushare
-	made gpushare-attach
+	[ -L "$WORK/tree/build/gpushare-attach" ]
 	made gpushare-registry
 	made libgpushare_shim.so
 	made sim/libcuda.so.1

@@ -33,7 +33,8 @@ files() {
 			[ ! -d "$ROOT/tools/completions" ] || printf '%s\n' p/share/{bash-completion,zsh}
 		} | sort -u)"
 	equal "$(readlink "$DEST/l/libgpushare.so")" libgpushare.so.0
-	equal "$(find "$DEST" -type f -perm /111 -printf '%f\n' | sort | tr '\n' ' ')" "gpushare gpushare-attach gpushare-registry "
+	equal "$(find "$DEST" -type f -perm /111 -printf '%f\n' | sort | tr '\n' ' ')" "gpushare gpushare-registry "
+	equal "$(readlink "$DEST/b/gpushare-attach")" gpushare
 	run -1 grep -rE '@[A-Z_]+@' "$DEST"/{l/pkgconfig,l/cmake,s,t,d}
 	has "$(cat "$DEST/s/user/gpushare-registry.service")" "ExecStart=/b/gpushare-registry "
 	installed install-files DESTDIR="$WORK/small" prefix=/p bindir=/b libdir=/l includedir=/i mandir=/m \

@@ -78,7 +78,7 @@ typed() {
 	has "$server" " &"
 	# shellcheck disable=SC2086 # the words of the line
 	start server ${server%&}
-	stats=$(typed "gpushare-attach")
+	stats=$(typed "gpushare get")
 	until_true is_filled # the name is there before what the program writes
 	has "$(eval "$(typed "gpushare ls")")" weights
 	run -0 gpushare doctor ./server

@@ -112,7 +112,7 @@ as() {
 copies() {
 	if [ ! -e "$TOP/sys" ]; then
 		mkdir "$TOP/sys"
-		cp -r "$BUILD/sim" "$BUILD"/gpushare "$BUILD"/gpushare-attach "$BUILD"/libgpushare*.so* "$BIN/drv_linked" "$TOP/sys"
+		cp -r "$BUILD/sim" "$BUILD"/gpushare{,-attach} "$BUILD"/libgpushare*.so* "$BIN/drv_linked" "$TOP/sys"
 	fi
 	mkdir -p "$WORK/home"
 	chmod a+rX "$TOP" "$WORK" && chmod -R a+rX "$TOP/sys" && chmod 1777 "$WORK/home"

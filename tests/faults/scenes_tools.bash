@@ -113,7 +113,7 @@ scene_diff() {
 
 # If the tool reports success, the buffer must have the new contents.
 scene_put() {
-	tool gpushare,gpushare-attach "$BUILD/gpushare" put new.bytes othervmm --offset 5
+	verb put new.bytes othervmm --offset 5
 	before() {
 		[ -e whole ] || "$BUILD/gpushare-attach" othervmm -o whole
 		"$BUILD/gpushare-attach" othervmm --into whole
@@ -125,7 +125,7 @@ scene_put() {
 }
 
 scene_get() {
-	tool gpushare,gpushare-attach "$BUILD/gpushare" get other -o files/dump
+	verb get other -o files/dump
 }
 
 scene_tag() {

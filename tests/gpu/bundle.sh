@@ -28,7 +28,7 @@ loaded() {
 rm -rf "$bundle"
 mkdir -p "$bundle"/build/tests/{bin,lib} "$bundle"/{lib,bats/bin,bats/lib,bats/libexec,bin,tests/gpu,tests/demo,shim,include}
 for file in libgpushare_shim.so libgpushare.so.0 gpushare-registry gpushare gpushare-attach; do
-	cp "$BUILD/$file" "$bundle/build/"
+	cp -P "$BUILD/$file" "$bundle/build/"
 done
 ln -s libgpushare.so.0 "$bundle/build/libgpushare.so" # what a test links there
 find "$BUILD/tests" -maxdepth 1 -name 'contract_*' -type f -exec cp {} "$bundle/build/tests/" \;

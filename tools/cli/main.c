@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "protocol.h"
 #include "verbs.h"
 
 static const struct {
@@ -19,28 +20,108 @@ static const char verb_names[] =
 #undef X
     ;
 
-#define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+/* X(word that is no verb, the verb that does it) */
+#define MEANT(X) \
+	X("attach", "get") \
+	X("cat", "get") \
+	X("copy", "get") \
+	X("dump", "get") \
+	X("write", "put") \
+	X("load", "restore") \
+	X("compare", "diff") \
+	X("delete", "rm") \
+	X("remove", "rm") \
+	X("unlink", "rm") \
+	X("info", "stat") \
+	X("show", "stat") \
+	X("exec", "run") \
+	X("check", "doctor")
+
+static const char *const meant[][2] = {
+#define X(word, verb) {word, verb},
+    MEANT(X)
+#undef X
+};
+
+/* Whether each letter of one is in the other, as after two keys in the wrong order. */
+static bool same_letters(const char *a, const char *b)
+{
+	size_t length = strlen(a);
+
+	return strlen(b) == length && strspn(a, b) == length && strspn(b, a) == length;
+}
+
+/* The verb that is meant by a word: by the list above, or a third of its letters away, or less.
+ * NULL: none. */
+static const char *find_meant(const char *word)
+{
+	unsigned int most = strlen(word) < 3 ? 1 : (unsigned int)strlen(word) / 3;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < COUNT(meant); i++)
+		if (!strcmp(word, meant[i][0]))
+			return meant[i][1];
+	for (size_t i = 0; i < COUNT(verbs); i++) {
+		unsigned int away = same_letters(word, verbs[i].name)
+					? 1
+					: edit_distance(word, verbs[i].name, most);
+
+		if (away <= most && away < strlen(word) && (!found || away < most)) {
+			found = verbs[i].name;
+			most = away;
+		}
+	}
+	return found;
+}
+
+static int run_verb(int argc, char **argv)
+{
+	for (size_t i = 0; i < COUNT(verbs); i++)
+		if (!strcmp(argv[0], verbs[i].name)) {
+			tool_verb = verbs[i].name;
+			return verbs[i].run(argc, argv);
+		}
+	tool_verb = find_meant(argv[0]);
+	if (tool_verb)
+		return tool_usage("there is no verb '%s'; did you mean '%s'?", argv[0], tool_verb);
+	return tool_usage("there is no verb '%s'; the verbs are%s", argv[0], verb_names);
+}
+
+/* The second name of this program. */
+static int attach_main(int argc, char **argv)
+{
+	tool_name = argv[0] = (char *)ATTACH_NAME;
+	if (argc == 2 && !strcmp(argv[1], "--version"))
+		return tool_version();
+	if (argc > 1 && !strcmp(argv[1], "--complete")) {
+		argv[1] = argv[0];
+		return verb_complete(argc - 1, argv + 1);
+	}
+	return verb_attach(argc, argv);
+}
 
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : NULL;
+	const char *slash = argc ? strrchr(argv[0], '/') : NULL;
 
-	tool_name = "gpushare";
 	signal(SIGPIPE, SIG_IGN);
+	if (argc && !strcmp(slash ? slash + 1 : argv[0], ATTACH_NAME))
+		return attach_main(argc, argv);
+	tool_name = "gpushare";
 	if (!verb)
 		return tool_usage("which verb? one of%s", verb_names);
 	if (!strcmp(verb, "help") && argc > 2)
 		return verb_help(argv[2]);
 	if (!strcmp(verb, "--help") || !strcmp(verb, "-h") || !strcmp(verb, "help"))
 		return verb_help_all();
-	if (!strcmp(verb, "--version"))
+	if (!strcmp(verb, "--version") || !strcmp(verb, "version"))
 		return tool_version();
 	if (!strcmp(verb, "--complete"))
 		return verb_complete(argc - 2, argv + 2);
-	for (size_t i = 0; i < VERB_COUNT; i++)
-		if (!strcmp(verb, verbs[i].name)) {
-			tool_verb = verbs[i].name;
-			return verbs[i].run(argc - 1, argv + 1);
-		}
-	return tool_usage("there is no verb '%s'; the verbs are%s", verb, verb_names);
+	if (!strcmp(verb, "list"))
+		argv[1] = (char *)"ls";
+	return run_verb(argc - 1, argv + 1);
 }

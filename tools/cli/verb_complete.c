@@ -3,66 +3,50 @@
  * gpushare --complete WORD...: called by the shell scripts in completions/, so that they need no
  * list of verbs and options. The arguments are the words after "gpushare"; the last one is being
  * typed. Prints a line per candidate: "candidate<TAB>description". Other lines tell the shell to
- * complete by itself: ":files", ":dirs", ":commands", ":attach" (the options of gpushare-attach).
+ * complete by itself: ":files", ":dirs", ":commands". gpushare-attach --complete does the same.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "data/layout.h"
 #include "top/top.h"
+#include "usage.h"
 #include "verbs.h"
 
-#define WORD_MAX 64
 #define PATIENCE_MS 500 /* short, because the user waits for the completion */
 
-static const struct {
-	const char *name, *arguments, *summary;
-} verbs[] = {
-#define X(verb, arguments, summary) {#verb, arguments, summary},
+static const char verbs[] =
+#define X(verb, arguments, summary) #verb "\t" summary "\n"
     VERBS(X)
 #undef X
-};
-
-#define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
+	"--help\n--version\n";
 
 /* What to print for each placeholder in the arguments of VERBS. */
 static const struct {
 	const char *word, *what;
 } kinds[] = {
-    {"DIR", ":dirs"},	      {"FILE", ":files"}, {"APP", ":commands"},
-    {"PROGRAM", ":commands"}, {"ARG", ":files"},  {"OPTION", ":attach"},
-};
-
-/* The arguments of top's --sort. */
-static const char sorts[] =
+    {"DIR", ":dirs\n"},
+    {"FILE", ":files\n"},
+    {"PATH", ":files\n"},
+    {"APP", ":commands\n"},
+    {"PROGRAM", ":commands\n"},
+    {"ARG", ":files\n"},
+    {"KEY", /* of top's --sort */
 #define X(name, text, key) text "\n"
-    TOP_SORTS(X)
+     TOP_SORTS(X)
 #undef X
-    ;
-
-struct word {
-	char text[WORD_MAX]; /* without brackets and dots */
-	bool option;	     /* an option such as --dir */
-	bool argument;	     /* an option with an argument, such as --dir DIR */
-	bool again;	     /* ends in "...": may be repeated */
+    },
+    {"FORMAT",
+#define X(name, text) text "\n"
+     FORMATS(X)
+#undef X
+    },
+    {"TYPE",
+#define X(id, alias, name, ...) alias "\n" name "\n"
+     DTYPES(X)
+#undef X
+    },
 };
-
-/* Parse the next word of a verb's arguments. Returns the position after it; NULL at the end. */
-static const char *word_next(const char *at, struct word *word)
-{
-	size_t length, used = 0;
-
-	at += strspn(at, " |");
-	length = strcspn(at, " ");
-	if (!length)
-		return NULL;
-	*word = (struct word){.again = length > 3 && !strncmp(at + length - 3, "...", 3)};
-	for (size_t i = 0; i < length && used + 1 < WORD_MAX; i++)
-		if (!strchr("[].", at[i]))
-			word->text[used++] = at[i];
-	word->option = word->text[0] == '-' && word->text[1];
-	word->argument = word->option && at[length] == ' ' && !memchr(at, ']', length);
-	return at + length;
-}
 
 static int print_name(const struct gpushare_info *info, void *user)
 {
@@ -89,93 +73,69 @@ static void offer(const char *what, const char *directory)
 {
 	if (!strcmp(what, "NAME") || !strcmp(what, "GLOB"))
 		offer_names(directory);
-	if (!strcmp(what, "KEY"))
-		fputs(sorts, stdout);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(what, kinds[i].word))
-			puts(kinds[i].what);
+			fputs(kinds[i].what, stdout);
 }
 
 static void offer_options(const char *arguments)
 {
-	struct word word;
+	struct usage_word word;
 
-	for (const char *at = arguments; (at = word_next(at, &word));) {
+	for (const char *at = arguments; (at = usage_next(at, &word));) {
 		if (word.option && strcmp(word.text, "--") != 0 && strcmp(word.text, "-KEY") != 0)
 			puts(word.text);
-		if (!strcmp(word.text, "OPTION"))
-			puts(":attach");
 	}
 	puts("--help");
 }
 
-/* Find the placeholder of the option's argument; "": it takes none. */
-static void option_argument(const char *arguments, const char *option, char out[WORD_MAX])
-{
-	struct word word, behind;
-
-	*out = '\0';
-	for (const char *at = arguments; (at = word_next(at, &word));)
-		if (word.option && word.argument && !strcmp(word.text, option) &&
-		    word_next(at, &behind))
-			strcpy(out, behind.text);
-}
-
 /* Find the placeholder of operand number `place`, counted from 0; "": there is none. */
-static void find_operand(const char *arguments, int place, char out[WORD_MAX])
+static void find_operand(const char *arguments, int place, char out[USAGE_WORD_MAX])
 {
-	bool skip = false;
-	struct word word;
+	struct usage_word word;
 
 	*out = '\0';
-	for (const char *at = arguments; (at = word_next(at, &word));) {
-		if (!skip && !word.option && (place-- == 0 || word.again)) {
+	for (const char *at = arguments; (at = usage_next(at, &word));) {
+		if (!word.option && (place-- == 0 || word.again)) {
 			strcpy(out, word.text);
 			return;
 		}
-		skip = word.argument;
 	}
 }
 
 static void complete_verb(const char *arguments, int argc, char **argv)
 {
 	const char *directory = NULL, *now = argv[argc - 1];
-	char wanted[WORD_MAX] = "";
+	char wanted[USAGE_WORD_MAX];
+	struct usage_word word;
 	int operands = 0;
 
 	for (int i = 0; i < argc - 1; i++) {
-		option_argument(arguments, argv[i], wanted);
-		if (!*wanted) {
+		if (!usage_find(arguments, argv[i], &word) || !*word.argument) {
 			operands += argv[i][0] != '-';
-			continue;
-		}
-		if (++i == argc - 1)
-			break; /* the word being typed is this option's argument */
-		if (!strcmp(wanted, "DIR"))
-			directory = argv[i];
-		*wanted = '\0';
-	}
-	if (!*wanted) {
-		find_operand(arguments, operands, wanted);
-		if (*now == '-' && strcmp(wanted, "ARG") != 0) {
-			offer_options(arguments);
+		} else if (++i == argc - 1) { /* the word being typed is its argument */
+			offer(word.argument, directory);
 			return;
+		} else if (!strcmp(argv[i - 1], "--dir")) {
+			directory = argv[i];
 		}
 	}
-	offer(wanted, directory);
+	find_operand(arguments, operands, wanted);
+	if (*now == '-' && strcmp(wanted, "ARG") != 0)
+		offer_options(arguments);
+	else
+		offer(wanted, directory);
 }
 
 int verb_complete(int argc, char **argv)
 {
+	const char *arguments = argc > 1 ? verb_usage(argv[0]) : NULL;
+
 	if (argc < 1)
 		return tool_usage("--complete wants the words, the last one being typed");
-	for (size_t i = 0; i < VERB_COUNT; i++) {
-		if (argc == 1)
-			printf("%s\t%s\n", verbs[i].name, verbs[i].summary);
-		else if (!strcmp(argv[0], verbs[i].name))
-			complete_verb(verbs[i].arguments, argc - 1, argv + 1);
-	}
+	if (arguments)
+		complete_verb(arguments, argc - 1, argv + 1);
 	if (argc == 1)
-		puts("--help\n--version");
+		fputs(verbs, stdout);
 	return tool_flush(TOOL_DONE);
 }

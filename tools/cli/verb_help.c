@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "usage.h"
 #include "verbs.h"
 
 /* X(option, its argument, help text); printed for each verb whose arguments have the option */
@@ -15,8 +16,30 @@
 	X("-d", "SECONDS", "between two looks; 1 unless told") \
 	X("-n", "N", "that many looks as plain text, then end; on no terminal 1 unless told") \
 	X("--sort", "KEY", "by size, age, attached, rate or name; size unless told") \
-	X("--count", "N", "that many lines, then end") \
+	X("--count", "N", "that many, then end") \
 	X("-o", "FILE", "to FILE; '-' is standard output, raw on a terminal too") \
+	X("--format", "FORMAT", "raw, hex, npy (NumPy's file), or text (values with their index)") \
+	X("--dtype", "TYPE", \
+	  "f16 bf16 f32 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool; else the tag dtype, or u8") \
+	X("--shape", "SHAPE", "2x3 or 2,3; else the tag shape, or one dimension") \
+	X("--head", "N", "only the first N elements; of raw and hex, bytes") \
+	X("--offset", "N", \
+	  "begin N bytes into the buffer; K M G T are powers of 1000, Ki of 1024") \
+	X("--length", "N", "only N bytes; else up to the end") \
+	X("--stats", "", "print least, most, mean, zeros and NaNs") \
+	X("--sha256", "", "print the SHA-256 of the bytes") \
+	X("--rate", "", "say how long the copy took, without CUDA's start") \
+	X("--wait", "SECONDS", "wait that long for NAME to appear") \
+	X("--wait-for", "SEQ", "begin with publication SEQ, or a later one") \
+	X("--timeout", "SECONDS", "wait no longer than that for a publication") \
+	X("--device", "N", "to that GPU") \
+	X("--mode", "OCTAL", "for users as these bits say, 640; else as it was saved") \
+	X("--group", "GROUP", "for that group, by its name or number") \
+	X("--diff", "PATH", "compare with a file, or with a set: 'gpushare diff'") \
+	X("--follow", "", "get each publication: 'gpushare follow'") \
+	X("--into", "FILE", "copy FILE into the buffer as it is: 'gpushare put'") \
+	X("--in", "FILE", "the same with the array in a .npy file") \
+	X("--restore", "PATH", "make buffers of a set or a file: 'gpushare restore'") \
 	X("--json", "", "as JSON, with every field") \
 	X("--dir", "DIR", "where the registry is; else $GPUSHARE_DIR and so on")
 
@@ -49,6 +72,22 @@
 	  "the file into the buffer, which is as large") \
 	X("put", "head -c 4096 /dev/zero | gpushare put - weights --offset 1Mi", \
 	  "a part of it, from standard input") \
+	X("get", "gpushare get weights --format text --dtype f32 --head 8", \
+	  "its first values; the tag dtype would do as well") \
+	X("get", "gpushare get weights --stats", "least, most, mean, zeros and NaNs") \
+	X("get", "gpushare get weights --format npy -o w.npy", "for numpy.load()") \
+	X("save", "gpushare save saved/ 'llama/*' kv", "a file for each, and a manifest.json") \
+	X("restore", "gpushare restore saved/", "the same buffers again, kept") \
+	X("restore", "gpushare restore w.npy weights", \
+	  "a buffer of one file, tagged as that says") \
+	X("diff", "gpushare diff w.npy weights", "has it changed since?") \
+	X("diff", "gpushare diff saved/", "which of them have changed since?") \
+	X("follow", "gpushare follow frame -o frame.%s", \
+	  "each publication to a file; %s is its number, see GPUSHARE_PUBLISH") \
+	X("follow", "gpushare follow frame --count 1 --wait-for 3 --timeout 60 -o frame.bin", \
+	  "the third one, or a later one, once it is there") \
+	X(ATTACH_NAME, "gpushare-attach weights -o weights.bin", "'gpushare get'") \
+	X(ATTACH_NAME, "gpushare-attach 'llama/*' -o saved/", "'gpushare save'") \
 	X("tag", "gpushare tag weights", "its tags") \
 	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "say what it holds") \
 	X("tag", "gpushare tag weights step=7 -draft", "set one, take another away") \
@@ -82,19 +121,26 @@ static const struct line verbs[] = {
 #define X(verb, arguments, summary) {#verb, arguments, summary},
     VERBS(X)
 #undef X
+	{ATTACH_NAME, ATTACH_USAGE,
+	 "copy buffers out, or a file into one: the second name of gpushare, with options for "
+	 "verbs"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* Whether the arguments have the option: "[--dir DIR]" has "--dir", "[--directory X]" hasn't. */
-static bool names_option(const char *arguments, const char *option)
+static const struct line *find_verb(const char *verb)
 {
-	char wanted[64];
-	const char *at;
+	for (size_t i = 0; i < COUNT(verbs); i++)
+		if (!strcmp(verb, verbs[i].verb))
+			return &verbs[i];
+	return NULL;
+}
 
-	snprintf(wanted, sizeof(wanted), "[%s", option);
-	at = strstr(arguments, wanted);
-	return at && strchr(" ]", at[strlen(wanted)]);
+const char *verb_usage(const char *verb)
+{
+	const struct line *found = find_verb(verb);
+
+	return found ? found->words : NULL;
 }
 
 static void help_options(const char *arguments)
@@ -105,27 +151,25 @@ static void help_options(const char *arguments)
 	for (size_t i = 0; i < COUNT(options_known); i++) {
 		const struct option_line *one = &options_known[i];
 
-		if (!names_option(arguments, one->name))
+		if (!usage_find(arguments, one->name, NULL))
 			continue;
 		snprintf(words, sizeof(words), "%s %s", one->name, one->argument);
-		printf("  %-16s %s\n", words, one->text);
+		printf("  %-18s %s\n", words, one->text);
 	}
-	printf("  %-16s %s\n", "--help", "this");
-	if (strstr(arguments, "[OPTION]"))
-		printf("\nThe other options are gpushare-attach's: 'gpushare-attach --help'.\n");
+	printf("  %-18s %s\n", "--help", "this");
 }
 
 int verb_help(const char *verb)
 {
-	const struct line *found = NULL;
+	const struct line *found = find_verb(verb);
 	const char *begin = "\nFor example\n";
+	char usage[64];
 
-	for (size_t i = 0; i < COUNT(verbs); i++)
-		if (!strcmp(verb, verbs[i].verb))
-			found = &verbs[i];
 	if (!found)
 		return tool_usage("there is no verb '%s'", verb);
-	printf("usage: gpushare %s %s\n%s\n", verb, found->words, found->text);
+	snprintf(usage, sizeof(usage), "usage: %s%s", tool_name == verb ? "" : "gpushare ", verb);
+	usage_print(usage, found->words);
+	puts(found->text);
 	help_options(found->words);
 	for (size_t i = 0; i < COUNT(examples); i++) {
 		if (strcmp(verb, examples[i].verb) != 0)
@@ -136,13 +180,25 @@ int verb_help(const char *verb)
 	return tool_flush(TOOL_DONE);
 }
 
+/* What follows the options in a verb's arguments, with a blank before it, if there is anything. */
+static const char *operands(const char *arguments)
+{
+	const char *at = arguments;
+
+	while (!strncmp(at + (*at == ' '), "[-", 2))
+		at = strchr(at, ']') + 1;
+	return at;
+}
+
 int verb_help_all(void)
 {
 	printf(
 	    "usage: gpushare VERB [ARGUMENT]...\n\nGPU buffers with names, across processes.\n\n");
 	for (size_t i = 0; i < COUNT(verbs); i++)
-		printf("  %s %s\n      %s\n", verbs[i].verb, verbs[i].words, verbs[i].text);
-	printf("\n  --help, --version; 'gpushare VERB --help' has examples\n\n"
+		if (strcmp(verbs[i].verb, ATTACH_NAME) != 0)
+			printf("  %s [OPTION]...%s\n      %s\n", verbs[i].verb,
+			       operands(verbs[i].words), verbs[i].text);
+	printf("\n  --help, --version; 'gpushare VERB --help' has options and examples\n\n"
 	       "DIR is where the registry is; otherwise $GPUSHARE_DIR and so on.\n"
 	       "RULES is what GPUSHARE_NAME and GPUSHARE_ATTACH hold, for example 'weights,kv' or\n"
 	       "'seg%%i:size=1Mi-'. Exit: 0 done, 1 the request failed, 2 it was not understood;\n"

@@ -2,11 +2,16 @@
 #ifndef GPUSHARE_TOOLS_VERBS_H
 #define GPUSHARE_TOOLS_VERBS_H
 /*
- * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c. --help and shell
- * completion are generated from `arguments`. Words in capitals are placeholders (verb_complete.c).
+ * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c, those that
+ * copy are in verb_copy.c. --help, shell completion and usage_parse() read `arguments`. Words in capitals are placeholders (verb_complete.c).
  * verb_help.c describes the options.
  */
 #include "common/tool.h"
+
+/* Of get and follow: which bytes, and how they are shown. */
+#define VIEW_OPTIONS \
+	" [--format FORMAT] [--dtype TYPE] [--shape SHAPE] [--head N] [--offset N] [--length N] " \
+	"[--stats] [--sha256] [--wait SECONDS] [--dir DIR] NAME"
 
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
@@ -21,10 +26,21 @@
 	  "tell what happens to buffers, a line each, until it is interrupted") \
 	X(top, "[-d SECONDS] [-n N] [--sort KEY] [--json] [--dir DIR] [GLOB]", \
 	  "watch who owns and who holds what, as top(1) watches processes") \
-	X(get, "NAME [-o FILE] [OPTION]...", \
-	  "copy a buffer to a file or into a pipe, as gpushare-attach does") \
-	X(put, "FILE NAME [OPTION]...", \
-	  "copy a file into a buffer, as gpushare-attach --into does") \
+	X(get, "[-o FILE] [--rate]" VIEW_OPTIONS, \
+	  "copy a buffer to a file or into a pipe, or look at its values") \
+	X(put, \
+	  "[--format FORMAT] [--offset N] [--length N] [--wait SECONDS] [--dir DIR] FILE NAME", \
+	  "copy a file into a buffer") \
+	X(save, "[--format FORMAT] [--rate] [--wait SECONDS] [--dir DIR] DIR NAME...", \
+	  "copy buffers, or all that a pattern matches, to a directory, with a manifest") \
+	X(restore, "[--device N] [--mode OCTAL] [--group GROUP] [--dir DIR] PATH [NAME]...", \
+	  "make kept buffers of what was saved, all or those of NAME, or of a file") \
+	X(diff, \
+	  "[--dtype TYPE] [--shape SHAPE] [--head N] [--offset N] [--length N] [--wait SECONDS] " \
+	  "[--dir DIR] PATH [NAME]...", \
+	  "compare a buffer with a file, or buffers with what was saved; exit as cmp does") \
+	X(follow, "[-o FILE] [--count N] [--wait-for SEQ] [--timeout SECONDS]" VIEW_OPTIONS, \
+	  "get each publication of a buffer, until its owner has ended") \
 	X(tag, "[--json] [--dir DIR] NAME [KEY=VALUE | -KEY]...", \
 	  "show a buffer's tags, set some, take some away") \
 	X(rm, "[--dir DIR] NAME...", \
@@ -34,6 +50,14 @@
 	  "print the registry's numbers as Prometheus reads them") \
 	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \
 	  "say what works here and what doesn't, and why; of a program too")
+
+/* gpushare-attach has options for what the verbs that copy do. */
+#define ATTACH_NAME "gpushare-attach"
+#define ATTACH_USAGE \
+	"[-o FILE] [--rate] [--diff PATH] [--follow] [--count N] [--wait-for SEQ] [--timeout " \
+	"SECONDS] " \
+	"[--into FILE] [--in FILE] [--restore PATH] [--device N] [--mode OCTAL] [--group " \
+	"GROUP]" VIEW_OPTIONS "..."
 
 /* argv[0] is the verb. Each function reports its errors and returns a tool_exit. */
 #define X(verb, arguments, summary) int verb_##verb(int argc, char **argv);
@@ -50,6 +74,10 @@ struct verb_options {
 /* Parse the shared options. `json` and `deferred`: whether the verb has that option. Returns -1
  * to continue at optind, else the exit code. */
 int verb_parse(int argc, char **argv, bool json, bool deferred, struct verb_options *out);
+/* As a verb; argv[0] is ATTACH_NAME. */
+int verb_attach(int argc, char **argv);
+/* The arguments of a verb; NULL: there is none of that name. */
+const char *verb_usage(const char *verb);
 /* Print usage, options and examples of one verb, or the list of all verbs. Returns a tool_exit. */
 int verb_help(const char *verb);
 int verb_help_all(void);

@@ -2,17 +2,14 @@
 #include "beside.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "tool.h"
 
 #define SHIM "libgpushare_shim.so"
-#define ATTACH "gpushare-attach"
 
 #if defined(__x86_64__)
 #define MULTIARCH "x86_64-linux-gnu"
@@ -87,26 +84,4 @@ bool beside_program(const char *name, char out[PATH_MAX])
 	find_self(self);
 	snprintf(path, sizeof(path), "%s%s", self, name);
 	return is_usable(path, X_OK, out) || find_on_path(name, out);
-}
-
-int beside_attach(const char *verb, int argc, char **argv)
-{
-	_cleanup_free_ char **words = calloc((size_t)argc + 2, sizeof(*words));
-	char path[PATH_MAX], name[64];
-
-	if (!words) {
-		tool_error("no memory for the arguments of " ATTACH);
-		return TOOL_FAILED;
-	}
-	if (!beside_program(ATTACH, path)) {
-		tool_error(ATTACH " was not found beside this program or on PATH");
-		return TOOL_FAILED;
-	}
-	snprintf(name, sizeof(name), "%s %s", tool_name, verb);
-	words[0] = name;
-	memcpy(words + 1, argv, (size_t)argc * sizeof(*words));
-	signal(SIGPIPE, SIG_DFL);
-	execv(path, words);
-	tool_error("'%s' can't be run: %s", path, strerror(errno));
-	return TOOL_FAILED;
 }

@@ -12,8 +12,5 @@
 bool beside_shim(char out[PATH_MAX], char why[BESIDE_WHY_MAX]);
 /* Find a program: beside this one, else on $PATH. */
 bool beside_program(const char *name, char out[PATH_MAX]);
-/* Execute gpushare-attach on behalf of `verb`, which its messages name. `argv` holds the arguments
- * without a program name. Return a tool_exit after reporting why that failed. */
-int beside_attach(const char *verb, int argc, char **argv);
 
 #endif

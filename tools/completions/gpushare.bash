@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Completion of gpushare, gpushare-attach and gpushare-registry for bash. The programs themselves print the candidates:
-# see tools/verb_complete.c.
+# see tools/cli/verb_complete.c.
 
 # Set `words` to what the user typed, up to the cursor; its last word is the one to complete. bash splits words at the
 # characters of COMP_WORDBREAKS, such as the ':' and '=' of a rule.
@@ -26,11 +26,6 @@ _gpushare_cut() {
 	[[ -z $before ]] || COMPREPLY=("${COMPREPLY[@]#"$before"}")
 }
 
-# Print the options in gpushare-attach's --help.
-_gpushare_attach_options() {
-	"$1" --help 2>/dev/null | grep -o -- '\(^\|[ ,]\)--\{0,1\}[a-z][a-z0-9-]*' | tr -d ' ,'
-}
-
 _gpushare_offer() {
 	local word=$1 line
 	shift
@@ -51,10 +46,6 @@ _gpushare_offer() {
 				compgen -f -- "$word"
 			)
 			;;
-		:attach)
-			[[ $word != -* ]] ||
-				mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$(_gpushare_attach_options gpushare-attach)" -- "$word")
-			;;
 		*)
 			line=${line%%$'\t'*}
 			[[ $line != "$word"* ]] || COMPREPLY+=("$line")
@@ -63,41 +54,12 @@ _gpushare_offer() {
 	done < <("$@" 2>/dev/null)
 }
 
-# _gpushare_values OPTION WORD: offer the values of one of gpushare-attach's options; false if OPTION has no list
-_gpushare_values() {
-	case $1 in
-	--format | --dtype) mapfile -t COMPREPLY < <(compgen -W "$(gpushare-attach --complete "$1" 2>/dev/null)" -- "$2") ;;
-	*) return 1 ;;
-	esac
-}
-
 _gpushare() {
 	local words
 	COMPREPLY=()
 	_gpushare_join
-	[[ ${words[1]} != get ]] || ! _gpushare_values "${words[-2]}" "${words[-1]}" || return 0
+	[[ ${words[-1]} != --*=* ]] || words=("${words[@]::${#words[@]}-1}" "${words[-1]%%=*}" "${words[-1]#*=}")
 	_gpushare_offer "${words[-1]}" "${words[0]}" --complete "${words[@]:1}"
-	_gpushare_cut
-}
-
-_gpushare_attach() {
-	local words option
-	COMPREPLY=()
-	_gpushare_join
-	option=${words[-2]}
-	[[ ${words[-1]} != --*=* ]] || option=${words[-1]%%=*} words[-1]=${words[-1]#*=}
-	case $option in
-	--format | --dtype) _gpushare_values "$option" "${words[-1]}" ;;
-	-o | --output | --into | --in | --diff | --restore) _gpushare_offer "${words[-1]}" echo :files ;;
-	--dir) _gpushare_offer "${words[-1]}" echo :dirs ;;
-	*)
-		if [[ ${words[-1]} == -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_gpushare_attach_options "${words[0]}")" -- "${words[-1]}")
-		else
-			_gpushare_offer "${words[-1]}" gpushare --complete ls "${words[-1]}"
-		fi
-		;;
-	esac
 	_gpushare_cut
 }
 
@@ -111,6 +73,5 @@ _gpushare_registry() {
 	esac
 }
 
-complete -F _gpushare gpushare
+complete -F _gpushare gpushare gpushare-attach
 complete -F _gpushare_registry gpushare-registry
-complete -F _gpushare_attach gpushare-attach

@@ -33,7 +33,7 @@ static void say_map(struct doctor *doctor, const struct doctor_found *found)
 	if (found->gpus && found->mapped == found->gpus)
 		doctor_say(doctor, VERDICT_OK, AREA, NULL,
 			   "'map' and gpushare_map(): the CPU's pointers into GPU memory; "
-			   "gpushare-attach without CUDA");
+			   "get and put without CUDA");
 	else
 		doctor_say(doctor, VERDICT_WARN, AREA,
 			   "use mirrors and copies, or install the driver's Vulkan part",

@@ -46,7 +46,7 @@ PLACES := BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR CMAKEDIR MAN1DIR MAN3DIR MAN5DIR
 	USERUNITDIR TMPFILESDIR EXAMPLEDIR BASHCOMPDIR ZSHCOMPDIR
 own_dirs = $(EXAMPLEDIR) $(DOCDIR) $(CMAKEDIR)
 mode_BINDIR := 755
-files_BINDIR := $(addprefix $(BUILD)/,gpushare gpushare-attach gpushare-registry)
+files_BINDIR := $(addprefix $(BUILD)/,gpushare gpushare-registry)
 files_LIBDIR := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.a)
 files_INCLUDEDIR := include/gpushare.h include/gpushare.hpp
 files_PKGCONFIGDIR := tools/packages/gpushare.pc.in
@@ -99,6 +99,7 @@ installable: $(PRODUCTS) $(MAN) $(CONF)
 install-files: $(MAN) $(CONF)
 	$(foreach place,$(PLACES),$(if $(files_$(place)),$(call put,$(place))))
 	$(Q)ln -sf libgpushare.so.0 '$(DESTDIR)$(LIBDIR)/libgpushare.so'
+	$(Q)ln -sf gpushare '$(DESTDIR)$(BINDIR)/gpushare-attach'
 	$(if $(HAVE_SCDOC),,@echo "skipped: manual pages of the programs: scdoc is not installed")
 install: $(BUILD)/.checked
 	@$(MAKE) --no-print-directory $(jobs) installable
@@ -112,7 +113,7 @@ install-hint:
 		"run programs with LD_LIBRARY_PATH=$(LIBDIR), or link them with -Wl,-rpath,$(LIBDIR)"
 uninstall:
 	$(Q)rm -f $(foreach place,$(PLACES),$(foreach f,$(files_$(place)),'$(DESTDIR)$($(place))/$(patsubst %.in,%,$(notdir $(f)))')) \
-		'$(DESTDIR)$(LIBDIR)/libgpushare.so'
+		'$(DESTDIR)$(LIBDIR)/libgpushare.so' '$(DESTDIR)$(BINDIR)/gpushare-attach'
 	$(Q)for own in $(own_dirs); do [ ! -d "$(DESTDIR)$$own" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$own"; done
 
 deb: $(BUILD)/.checked

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* --follow and --wait-for: dump publications, each whole or not at all. */
+/* Dump publications, each whole or not at all. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "attach.h"
+#include "copy.h"
 #include "base/cleanup.h"
 #include "data/layout.h"
 
 #define SLICE_MS 100 /* between two checks for a signal */
 
 struct follow {
-	const struct attach_request *request;
+	const struct copy_request *request;
 	struct gpushare_buffer *buffer;
 	struct layout layout;
 	unsigned char *bytes; /* of one publication */
@@ -36,7 +36,7 @@ static int wait_for(const struct follow *follow, uint64_t at_least, uint64_t *ou
 
 		if (status != GPUSHARE_E_TIMED_OUT)
 			return status;
-		if (attach_caught)
+		if (copy_caught)
 			return GPUSHARE_E_CANCELLED;
 		left -= ends ? slice : 0;
 		if (ends && !left)
@@ -58,7 +58,7 @@ static int take_part(const void *data, size_t size, void *user)
 	else
 		memcpy(part->at, data, size);
 	part->at += size;
-	return part->differs || attach_caught;
+	return part->differs || copy_caught;
 }
 
 /* Copy the range, or compare it with the copy. *out_whole: all bytes belong to `sequence`, because
@@ -71,7 +71,7 @@ static int take_once(const struct follow *follow, uint64_t sequence, bool compar
 	uint64_t now = 0;
 
 	*out_whole = false;
-	if (attach_caught)
+	if (copy_caught)
 		return GPUSHARE_E_CANCELLED;
 	if (part.differs)
 		return GPUSHARE_OK;
@@ -117,7 +117,7 @@ static char *name_output(const char *pattern, uint64_t sequence)
 
 static int put(const struct follow *follow, uint64_t sequence)
 {
-	struct attach_request request = *follow->request;
+	struct copy_request request = *follow->request;
 	_cleanup_free_ char *name = NULL;
 
 	if (request.output) {
@@ -126,15 +126,12 @@ static int put(const struct follow *follow, uint64_t sequence)
 			return tool_failed(GPUSHARE_E_NO_MEMORY);
 		request.output = name;
 	}
-	return attach_dump_bytes(&request, follow->buffer, follow->bytes);
+	return copy_dump_bytes(&request, follow->buffer, follow->bytes);
 }
 
 static bool is_enough(const struct follow *follow)
 {
-	const struct attach_request *request = follow->request;
-	uint64_t most = request->follow ? request->count : 1;
-
-	return most && follow->done >= most;
+	return follow->request->count && follow->done >= follow->request->count;
 }
 
 /* Dump each publication from `follow->next` on. Return a status; *out_code: the dump's exit
@@ -164,7 +161,7 @@ static int follow_from(struct follow *follow, int *out_code)
 /* Report the whole --timeout. gpushare_acquire_host() knows only the last slice of it. */
 static int say_late(const struct follow *follow)
 {
-	const struct attach_request *request = follow->request;
+	const struct copy_request *request = follow->request;
 	uint64_t last = 0;
 
 	(void)gpushare_sequence(follow->buffer, &last);
@@ -178,17 +175,20 @@ static int say_late(const struct follow *follow)
 
 static int conclude(const struct follow *follow, int status)
 {
-	bool gone = status == GPUSHARE_E_OWNER_GONE && follow->request->follow;
+	const struct copy_request *request = follow->request;
+	/* The owner's end is an error if one publication was asked for by number, and never came. */
+	bool lacking = request->wait_for && request->count && !follow->done;
+	bool gone = status == GPUSHARE_E_OWNER_GONE && !lacking;
 
-	if (status == GPUSHARE_E_CANCELLED && attach_caught) {
-		attach_die("");
+	if (status == GPUSHARE_E_CANCELLED && copy_caught) {
+		copy_die("");
 		return TOOL_FAILED;
 	}
-	if (follow->missed && follow->request->follow)
+	if (follow->missed && request->count != 1)
 		tool_error("missed %" PRIu64
 			   " publication%s of '%s': %s overwritten before %s copied",
-			   follow->missed, follow->missed == 1 ? "" : "s",
-			   follow->request->query.name, follow->missed == 1 ? "was" : "were",
+			   follow->missed, follow->missed == 1 ? "" : "s", request->query.name,
+			   follow->missed == 1 ? "was" : "were",
 			   follow->missed == 1 ? "it was" : "they were");
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return say_late(follow);
@@ -197,7 +197,7 @@ static int conclude(const struct follow *follow, int status)
 
 static int begin(struct follow *follow)
 {
-	const struct attach_request *request = follow->request;
+	const struct copy_request *request = follow->request;
 	int status = gpushare_join(follow->buffer, &follow->next);
 
 	if (!status && request->wait_for > follow->next)
@@ -205,7 +205,7 @@ static int begin(struct follow *follow)
 	return status;
 }
 
-int attach_follow(const struct attach_request *request, struct gpushare_buffer *buffer)
+int copy_follow(const struct copy_request *request, struct gpushare_buffer *buffer)
 {
 	struct follow follow = {.request = request, .buffer = buffer};
 	struct gpushare_info info;
@@ -222,7 +222,7 @@ int attach_follow(const struct attach_request *request, struct gpushare_buffer *
 		tool_error("no memory for %zu bytes of '%s'", size, request->query.name);
 		return TOOL_FAILED;
 	}
-	attach_catch_signals();
+	copy_catch_signals();
 	status = begin(&follow);
 	if (!status)
 		status = follow_from(&follow, &code);

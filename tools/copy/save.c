@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "copy.h"
 #include "base/cleanup.h"
 #include "data/layout.h"
 #include "data/npy.h"
@@ -18,7 +18,7 @@
 #include "progress.h"
 
 struct set {
-	const struct attach_request *request;
+	const struct copy_request *request;
 	struct gpushare_session *session;
 	struct manifest manifest;
 	char directory[PATH_MAX / 2];
@@ -54,7 +54,7 @@ static bool add_pattern(struct set *set, const char *pattern)
 static bool add_name(struct set *set, const char *name)
 {
 	struct gpushare_buffer *buffer =
-	    attach_buffer(set->session, name, set->request->wait_ms, false);
+	    copy_attach(set->session, name, set->request->wait_ms, false);
 	struct gpushare_info info;
 	int status;
 
@@ -81,7 +81,7 @@ static bool set_collect(struct set *set)
 	for (int i = 0; i < set->request->name_count; i++) {
 		const char *name = set->request->names[i];
 
-		if (strpbrk(name, "*?[") ? !add_pattern(set, name) : !add_name(set, name))
+		if (copy_is_pattern(name) ? !add_pattern(set, name) : !add_name(set, name))
 			return false;
 	}
 	qsort(manifest->entries, manifest->count, sizeof(*manifest->entries), by_name);
@@ -116,13 +116,13 @@ static int set_chunk(const void *data, size_t size, void *user)
 {
 	struct set *set = user;
 
-	if (attach_caught || !output_start(&set->output, data, size))
+	if (copy_caught || !output_start(&set->output, data, size))
 		return 1;
 	digest_add(&set->digest, data, size);
 	if (!output_wait(&set->output))
 		return 1;
 	progress_add(&set->progress, size);
-	return attach_caught != 0;
+	return copy_caught != 0;
 }
 
 static bool write_header(struct set *set, const struct manifest_entry *entry)
@@ -144,7 +144,7 @@ static bool write_failed(struct set *set, int status)
 	int error = set->output.error;
 
 	output_abandon(&set->output);
-	if (attach_caught)
+	if (copy_caught)
 		return false;
 	if (error)
 		tool_error("writing to '%s' failed: %s; nothing of the set stays", set->directory,
@@ -156,7 +156,7 @@ static bool write_failed(struct set *set, int status)
 
 static bool write_entry(struct set *set, struct manifest_entry *entry)
 {
-	struct gpushare_buffer *buffer = attach_buffer(set->session, entry->info.name, 0, false);
+	struct gpushare_buffer *buffer = copy_attach(set->session, entry->info.name, 0, false);
 	char path[PATH_MAX];
 	int status;
 
@@ -166,7 +166,7 @@ static bool write_entry(struct set *set, struct manifest_entry *entry)
 	entry->has_shape = layout_of_tags(&entry->info, &entry->dtype, &entry->shape);
 	snprintf(path, sizeof(path), "%s/%s", set->staging, entry->file);
 	digest_begin(&set->digest);
-	if (status || !output_open(&set->output, path, &attach_caught) || !write_header(set, entry))
+	if (status || !output_open(&set->output, path, &copy_caught) || !write_header(set, entry))
 		return write_failed(set, status);
 	status = gpushare_read(buffer, 0, entry->info.size, set_chunk, set);
 	if (status || !output_commit(&set->output))
@@ -186,7 +186,7 @@ static bool write_manifest(struct set *set)
 		return false;
 	}
 	snprintf(path, sizeof(path), "%s/%s", set->staging, MANIFEST_FILE);
-	if (output_open(&set->output, path, &attach_caught) &&
+	if (output_open(&set->output, path, &copy_caught) &&
 	    output_write(&set->output, text, strlen(text)) && output_write(&set->output, "\n", 1) &&
 	    output_commit(&set->output))
 		return true;
@@ -209,7 +209,7 @@ static bool set_write(struct set *set)
 	progress_rate(total, progress_seconds() - began, rate);
 	if (good && set->request->rate)
 		tool_error("%s", rate);
-	return good && write_manifest(set) && !attach_caught;
+	return good && write_manifest(set) && !copy_caught;
 }
 
 /* Paths of one file: staged (`from`), final (`to`), and the saved old file (`was`). The index after
@@ -285,7 +285,7 @@ static bool set_close(struct set *set, bool keep)
 	return keep;
 }
 
-int attach_set(const struct attach_request *request, struct gpushare_session *session)
+int copy_save(const struct copy_request *request, struct gpushare_session *session)
 {
 	static struct set set;
 	bool good;
@@ -294,12 +294,12 @@ int attach_set(const struct attach_request *request, struct gpushare_session *se
 	set.session = session;
 	good = set_collect(&set);
 	if (good) {
-		attach_catch_signals();
+		copy_catch_signals();
 		good = set_open(&set) && set_write(&set);
 		good = set_close(&set, good);
 	}
 	manifest_finish(&set.manifest);
-	if (!good && attach_caught)
-		attach_die("interrupted; nothing of the set stays");
+	if (!good && copy_caught)
+		copy_die("interrupted; nothing of the set stays");
 	return good ? TOOL_DONE : TOOL_FAILED;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Read a saved set by its manifest, and compare a saved set with today's buffers (--diff). */
+/* Read a saved set by its manifest, and compare a saved set with today's buffers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "copy.h"
 #include "base/cleanup.h"
 #include "data/analysis.h"
 #include "data/source.h"
@@ -43,7 +43,7 @@ static bool read_whole(const char *path, char **out_text, size_t *out_size)
 	return true;
 }
 
-static bool is_wanted(const struct attach_request *request, const char *name)
+static bool is_wanted(const struct copy_request *request, const char *name)
 {
 	for (int i = 0; i < request->name_count; i++)
 		if (!fnmatch(request->names[i], name, 0))
@@ -52,7 +52,7 @@ static bool is_wanted(const struct attach_request *request, const char *name)
 }
 
 /* Keep only the entries that the names select. If a name selects none, fail. */
-static bool choose(const struct attach_request *request, const char *directory,
+static bool choose(const struct copy_request *request, const char *directory,
 		   struct manifest *manifest)
 {
 	size_t kept = 0;
@@ -84,8 +84,7 @@ static void join(const char *directory, const char *file, char out[PATH_MAX])
 		 length && directory[length - 1] == '/' ? "" : "/", file);
 }
 
-bool attach_read_set(const struct attach_request *request, const char *directory,
-		     struct manifest *out)
+bool copy_read_set(const struct copy_request *request, const char *directory, struct manifest *out)
 {
 	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX], why[MANIFEST_WHY_MAX];
@@ -101,22 +100,22 @@ bool attach_read_set(const struct attach_request *request, const char *directory
 	return choose(request, directory, out);
 }
 
-bool attach_is_diff_of_set(const struct attach_request *request)
+bool copy_is_diff_of_set(const struct copy_request *request)
 {
 	size_t length = request->query.diff ? strlen(request->query.diff) : 0;
 	struct stat there;
 
 	if (!length || !stat(request->query.diff, &there))
 		return length && S_ISDIR(there.st_mode);
-	/* stat() failed. If this looks like a set, attach_read_set() reports why it can't be
+	/* stat() failed. If this looks like a set, copy_read_set() reports why it can't be
 	 * read. */
 	return request->query.diff[length - 1] == '/' || !request->name_count;
 }
 
-static int diff_entry(const struct attach_request *request, struct gpushare_session *session,
+static int diff_entry(const struct copy_request *request, struct gpushare_session *session,
 		      const struct manifest_entry *entry)
 {
-	struct attach_request one = *request;
+	struct copy_request one = *request;
 	struct gpushare_buffer *buffer;
 	struct gpushare_info info;
 	char path[PATH_MAX];
@@ -130,21 +129,21 @@ static int diff_entry(const struct attach_request *request, struct gpushare_sess
 	one.query.name = entry->info.name;
 	one.query.diff = path;
 	one.query.diff_in_set = true;
-	buffer = attach_buffer(session, one.query.name, request->wait_ms, false);
+	buffer = copy_attach(session, one.query.name, request->wait_ms, false);
 	if (!buffer)
 		return TOOL_FAILED;
-	code = attach_dump(&one, buffer);
+	code = copy_dump(&one, buffer);
 	status = gpushare_detach(buffer);
 	return code == TOOL_DONE && status ? tool_failed(status) : code;
 }
 
 /* Compare all entries. In the exit code, a failure counts for more than a difference. */
-int attach_diff_set(const struct attach_request *request, struct gpushare_session *session)
+int copy_diff_set(const struct copy_request *request, struct gpushare_session *session)
 {
 	struct manifest manifest = {0};
 	int found = TOOL_DONE;
 
-	if (!attach_read_set(request, request->query.diff, &manifest)) {
+	if (!copy_read_set(request, request->query.diff, &manifest)) {
 		manifest_finish(&manifest);
 		return TOOL_FAILED;
 	}

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "copy.h"
 #include "data/analysis.h"
 #include "data/npy.h"
 #include "data/view.h"
@@ -15,38 +15,8 @@
 #define VIEW_BYTES 256 /* shown on a terminal */
 #define VIEW_ELEMENTS 64
 
-volatile sig_atomic_t attach_caught;
-
-static void catch_signal(int number)
-{
-	attach_caught = number;
-}
-
-void attach_catch_signals(void)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	/* SA_RESETHAND: the second signal of a kind ends the process. The first may come just
-	 * before a write blocks, and would have no effect. */
-	struct sigaction action = {.sa_handler = catch_signal, .sa_flags = SA_RESETHAND};
-
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		struct sigaction before;
-
-		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
-			sigaction(numbers[i], &action, NULL);
-	}
-}
-
-void attach_die(const char *words)
-{
-	if (*words)
-		tool_error("%s", words);
-	signal(attach_caught, SIG_DFL);
-	raise(attach_caught);
-}
-
 struct dump {
-	const struct attach_request *request;
+	const struct copy_request *request;
 	const unsigned char *bytes; /* copied before; NULL: read them from the buffer */
 	struct layout layout;
 	enum format format;
@@ -68,7 +38,7 @@ static bool put_text(const void *text, size_t size, void *user)
 /* On a terminal show only the first part, unless --head says how much. */
 static void choose_format(struct dump *dump)
 {
-	const struct attach_request *request = dump->request;
+	const struct copy_request *request = dump->request;
 	bool terminal = !request->output && isatty(STDOUT_FILENO);
 	struct layout *layout = &dump->layout;
 	size_t each = dtype_traits(layout->dtype)->size;
@@ -118,13 +88,13 @@ static int dump_chunk(const void *data, size_t size, void *user)
 	struct dump *dump = user;
 	bool good;
 
-	if (attach_caught || (dump->writes && !dump_put(dump, data, size)))
+	if (copy_caught || (dump->writes && !dump_put(dump, data, size)))
 		return 1;
 	good = analysis_add(&dump->analysis, data, size);
 	if (dump->writes && !output_wait(&dump->output))
 		return 1;
 	progress_add(&dump->progress, size);
-	return !good || attach_caught;
+	return !good || copy_caught;
 }
 
 /* Pass the copied bytes to dump_chunk() in blocks, as gpushare_read() does. */
@@ -160,7 +130,7 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 	if (!status && dump->writes &&
 	    (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT) && !view_end(&dump->view))
 		return GPUSHARE_E_CANCELLED;
-	return attach_caught ? GPUSHARE_E_CANCELLED : status;
+	return copy_caught ? GPUSHARE_E_CANCELLED : status;
 }
 
 /* The reader of the pipe closed it: end by SIGPIPE, as a program that doesn't ignore SIGPIPE. */
@@ -175,8 +145,8 @@ static int dump_failed(struct dump *dump, int status)
 	bool removed = dump->writes && output_abandon(&dump->output);
 	const char *gone = removed ? "; the partial file was removed" : "";
 
-	if (attach_caught)
-		attach_die(removed ? "interrupted; the partial file was removed" : "");
+	if (copy_caught)
+		copy_die(removed ? "interrupted; the partial file was removed" : "");
 	if (dump->writes && dump->output.error) {
 		if (dump->output.error == EPIPE)
 			die_of_pipe();
@@ -222,14 +192,14 @@ static void say_rate(const struct dump *dump, double began)
 
 static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 {
-	const struct attach_request *request = dump->request;
+	const struct copy_request *request = dump->request;
 	double began;
 	int status;
 
-	if (dump->writes && !output_open(&dump->output, request->output, &attach_caught)) {
+	if (dump->writes && !output_open(&dump->output, request->output, &copy_caught)) {
 		output_abandon(&dump->output);
-		if (attach_caught)
-			attach_die("");
+		if (copy_caught)
+			copy_die("");
 		tool_error("'%s' can't be opened for writing: %s", dump->output.path,
 			   strerror(dump->output.error));
 		return TOOL_FAILED;
@@ -249,13 +219,13 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 	return analysis_report(&dump->analysis);
 }
 
-int attach_dump(const struct attach_request *request, struct gpushare_buffer *buffer)
+int copy_dump(const struct copy_request *request, struct gpushare_buffer *buffer)
 {
-	return attach_dump_bytes(request, buffer, NULL);
+	return copy_dump_bytes(request, buffer, NULL);
 }
 
-int attach_dump_bytes(const struct attach_request *request, struct gpushare_buffer *buffer,
-		      const void *bytes)
+int copy_dump_bytes(const struct copy_request *request, struct gpushare_buffer *buffer,
+		    const void *bytes)
 {
 	static struct dump dump; /* too large for the stack */
 	struct gpushare_info info;
@@ -270,7 +240,7 @@ int attach_dump_bytes(const struct attach_request *request, struct gpushare_buff
 	if (!layout_find(&request->query, &info, &dump.layout))
 		return TOOL_FAILED;
 	choose_format(&dump);
-	attach_catch_signals();
+	copy_catch_signals();
 	if (analysis_begin(&dump.analysis, &request->query, &dump.layout))
 		code = dump_run(&dump, buffer);
 	analysis_end(&dump.analysis);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --restore: make buffers from a saved set or from one file. All of them are restored, or none. */
+/* Make buffers from a saved set or from one file. All of them are restored, or none. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "copy.h"
 #include "base/cleanup.h"
 #include "data/layout.h"
 #include "data/source.h"
@@ -16,7 +16,7 @@
 #include "progress.h"
 
 struct restore {
-	const struct attach_request *request;
+	const struct copy_request *request;
 	struct gpushare_session *session;
 	struct manifest manifest;	  /* the buffers to restore */
 	struct gpushare_buffer **buffers; /* of `manifest`, staged until all are filled */
@@ -31,22 +31,22 @@ struct restore {
 static bool read_set(struct restore *restore)
 {
 	restore->verify = true;
-	return attach_read_set(restore->request, restore->request->restore, &restore->manifest);
+	return copy_read_set(restore->request, restore->request->input, &restore->manifest);
 }
 
 /* Restore one file: NAME on the command line is the buffer's name. */
 static bool read_file(struct restore *restore)
 {
-	const struct attach_request *request = restore->request;
+	const struct copy_request *request = restore->request;
 	struct manifest_entry entry = {.dtype = DTYPE_NONE};
 	struct source source;
 
 	if (request->name_count != 1 || strlen(request->query.name) > GPUSHARE_NAME_MAX) {
-		tool_error("'%s' is a file: say the one NAME that it is to have", request->restore);
+		tool_error("'%s' is a file: say the one NAME that it is to have", request->input);
 		return false;
 	}
-	if (!source_open(&source, request->restore, false, true)) {
-		tool_error("'%s' can't be restored: %s", request->restore, source.why);
+	if (!source_open(&source, request->input, false, true)) {
+		tool_error("'%s' can't be restored: %s", request->input, source.why);
 		return false;
 	}
 	close(source.fd);
@@ -62,7 +62,7 @@ static bool read_file(struct restore *restore)
 	return false;
 }
 
-/* --restore never replaces a buffer: the user has to remove it first. */
+/* restore never replaces a buffer: the user has to remove it first. */
 static bool is_free(struct restore *restore, const char *name)
 {
 	struct gpushare_info there;
@@ -81,8 +81,8 @@ static bool open_source(struct restore *restore, const struct manifest_entry *en
 	struct source *source = &restore->source;
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s%s%s", restore->request->restore,
-		 restore->verify ? "/" : "", entry->file);
+	snprintf(path, sizeof(path), "%s%s%s", restore->request->input, restore->verify ? "/" : "",
+		 entry->file);
 	if (!source_open(source, path, !entry->npy, !restore->verify)) {
 		tool_error("'%s' can't be restored: %s", path, source->why);
 		return false;
@@ -100,7 +100,7 @@ static int restore_chunk(void *data, size_t size, void *user)
 	struct restore *restore = user;
 	ssize_t got;
 
-	if (attach_caught)
+	if (copy_caught)
 		return 1;
 	got = source_read(restore->source.fd, data, size);
 	if (got != (ssize_t)size) {
@@ -110,7 +110,7 @@ static int restore_chunk(void *data, size_t size, void *user)
 	if (restore->verify)
 		digest_add(&restore->digest, data, size);
 	progress_add(&restore->progress, size);
-	return attach_caught != 0;
+	return copy_caught != 0;
 }
 
 static bool fill(struct restore *restore, const struct manifest_entry *entry,
@@ -123,7 +123,7 @@ static bool fill(struct restore *restore, const struct manifest_entry *entry,
 	digest_begin(&restore->digest);
 	restore->error = 0;
 	status = gpushare_write(buffer, 0, info->size, restore_chunk, restore);
-	if (attach_caught)
+	if (copy_caught)
 		return false;
 	if (restore->error) {
 		tool_error("reading the saved bytes of '%s' failed: %s", info->name,
@@ -148,7 +148,7 @@ static bool restore_entry(struct restore *restore, const struct manifest_entry *
 {
 	const struct gpushare_info *info = &entry->info;
 	uint32_t unified = info->backing == GPUSHARE_BACKING_HOST ? GPUSHARE_FLAG_UNIFIED : 0;
-	const struct attach_request *request = restore->request;
+	const struct copy_request *request = restore->request;
 	const struct gpushare_alloc_options options = {
 	    .device = request->device,
 	    .flags = GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED | unified |
@@ -220,29 +220,29 @@ static bool restore_all(struct restore *restore)
 	}
 	if (!good)
 		return false;
-	attach_catch_signals();
+	copy_catch_signals();
 	progress_begin(&restore->progress, total);
 	for (size_t i = 0; good && i < manifest->count; i++)
 		good = restore_entry(restore, &manifest->entries[i]);
 	progress_end(&restore->progress);
-	return good && !attach_caught && show_all(restore);
+	return good && !copy_caught && show_all(restore);
 }
 
-int attach_restore(const struct attach_request *request, struct gpushare_session *session)
+int copy_restore(const struct copy_request *request, struct gpushare_session *session)
 {
 	struct restore restore = {.request = request, .session = session};
 	struct stat there;
 	bool good;
 
-	if (stat(request->restore, &there)) {
-		tool_error("'%s' can't be restored: %s", request->restore, strerror(errno));
+	if (stat(request->input, &there)) {
+		tool_error("'%s' can't be restored: %s", request->input, strerror(errno));
 		return TOOL_FAILED;
 	}
 	good = (S_ISDIR(there.st_mode) ? read_set(&restore) : read_file(&restore)) &&
 	       restore_all(&restore);
 	good = leave_all(&restore, good);
 	manifest_finish(&restore.manifest);
-	if (!good && attach_caught)
-		attach_die(restore.made ? "interrupted; what had been restored was removed" : "");
+	if (!good && copy_caught)
+		copy_die(restore.made ? "interrupted; what had been restored was removed" : "");
 	return good ? TOOL_DONE : TOOL_FAILED;
 }

@@ -1,0 +1,128 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# gpushare get, put, save, restore, diff and follow. attach_*.bats and publish.bats have the same by the second name.
+load helpers
+
+setup_more() {
+	begin_named app weights "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 save=a,"$WORK/own" \
+		touch="$WORK/up" await="$WORK/look" save=a,"$WORK/after" touch="$WORK/saved" await="$WORK/end"
+}
+
+@test "get copies to a file and into a pipe, with gpushare-attach's options" {
+	gpushare get weights -o "$WORK/a"
+	cmp "$WORK/own" "$WORK/a"
+	gpushare get weights | cmp "$WORK/own" -
+	gpushare get --offset 10 --length 5 weights >"$WORK/part"
+	tail -c +11 "$WORK/own" | head -c 5 | cmp "$WORK/part" -
+	run -1 --separate-stderr gpushare get nobody
+	has "$stderr" nobody
+}
+
+@test "put copies a file or standard input into a buffer" {
+	head -c 1048576 /dev/urandom >"$WORK/new"
+	gpushare put "$WORK/new" weights
+	gpushare get weights | cmp "$WORK/new" -
+	printf hello | gpushare put - weights --offset 100
+	touch "$WORK/look"
+	await_file "$WORK/saved"
+	equal "$(tail -c +101 "$WORK/after" | head -c 5)" hello
+	run -1 --separate-stderr gpushare put /nonexistent weights
+	has "$stderr" /nonexistent
+}
+
+# array TYPE SHAPE SIZE: print a .npy file of zeros
+array() {
+	printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"
+	head -c "$3" /dev/zero
+}
+
+@test "put: an array goes in without its header, where it fits" {
+	array '<f4' '(512, 512)' 1048576 >"$WORK/zeros.npy"
+	array '<f4' '(2,)' 8 >"$WORK/two.npy"
+	gpushare tag weights dtype=f32 shape=512x512
+	gpushare put "$WORK/zeros.npy" weights
+	gpushare get weights | cmp - <(head -c 1048576 /dev/zero)
+	gpushare put "$WORK/own" weights
+	gpushare put "$WORK/two.npy" weights --offset 16 --length 8
+	gpushare get weights --length 32 | cmp - <(head -c 16 "$WORK/own"; printf '\0\0\0\0\0\0\0\0'; tail -c +25 "$WORK/own" | head -c 8)
+	gpushare put "$WORK/two.npy" weights --offset 0 --format raw
+	equal "$(gpushare get weights --offset 1 --length 5)" NUMPY
+	gpushare tag weights dtype=f16
+	run -1 --separate-stderr gpushare put "$WORK/zeros.npy" weights
+	has "$stderr" "holds float32 512x512, and 'weights' is tagged float16 512x512; nothing was written"
+	run -1 --separate-stderr gpushare put "$WORK/two.npy" weights --offset 0
+	has "$stderr" "holds 8 bytes, and there are 1048576 bytes from offset 0 of 'weights'; nothing was written"
+	run -1 --separate-stderr gpushare put "$WORK/own" weights --format npy
+	has "$stderr" "is no .npy file; nothing was written"
+}
+
+@test "save, diff and restore: a set, and one file" {
+	gpushare save "$WORK/set" weights 'w*'
+	equal "$(ls -A "$WORK/set")" $'manifest.json\nweights.bin'
+	cmp "$WORK/own" "$WORK/set/weights.bin"
+	gpushare save --format npy "$WORK/arrays" weights
+	equal "$(ls -A "$WORK/arrays")" $'manifest.json\nweights.npy'
+	run -0 --separate-stderr gpushare diff "$WORK/set"
+	equal "$output$stderr" ""
+	run -0 gpushare diff "$WORK/own" weights
+	printf x | gpushare put - weights --offset 7
+	run -1 gpushare diff "$WORK/own" weights
+	has "$output" "weights $WORK/own differ: byte 7"
+	run -1 gpushare diff "$WORK/set" 'we*'
+	has "$output" "differ: byte 7"
+	head -c 7 "$WORK/own" >"$WORK/seven"
+	run -0 gpushare diff "$WORK/seven" weights --head 7
+	run -2 --separate-stderr gpushare diff "$WORK/set" nobody
+	has "$stderr" "has no 'nobody'"
+	run -1 --separate-stderr gpushare restore "$WORK/set"
+	has "$stderr" "there is a 'weights' already"
+	touch "$WORK/look"
+	down
+	gpushare restore "$WORK/set"
+	gpushare get weights | cmp - "$WORK/own"
+	gpushare restore --mode 640 "$WORK/arrays/weights.npy" other
+	gpushare diff "$WORK/own" other
+	equal "$(shown other mode)" 0640
+}
+
+@test "follow: a publication by number, for as long as told" {
+	run -1 --separate-stderr gpushare follow weights --count 1 --wait-for 1 --timeout 0.1 -o "$WORK/a"
+	has "$stderr" "gpushare: 1 of 'weights' was not published within 0.1 s; the last was 0"
+	app=$PID
+	start f gpushare follow weights --wait-for 1
+	gone=$PID
+	start g gpushare follow weights --count 1 --wait-for 1
+	lacking=$PID
+	until_true grep -q memfd:gpushare-order "/proc/$gone/maps"
+	until_true grep -q memfd:gpushare-order "/proc/$lacking/maps"
+	touch "$WORK/look" "$WORK/end"
+	finish "$app"
+	finish "$gone"
+	code=0
+	finish "$lacking" || code=$?
+	equal "$code" 1
+}
+
+@test "bad words, and options of another verb, are exit code 2" {
+	for words in "get" "put" "put $WORK/own" "put --offset 1 weights" "get a --nonsense" "put $WORK/own a --nonsense" \
+		"save" "save $WORK/d" "restore" "diff" "diff $WORK/own" "diff $WORK/own a b" "follow" "follow a b" "get a b" \
+		"get a --count 2" "get a --timeout 2" "get a --into f" "get a --mode 640" "get a --format f32" "get a -o - --stats" \
+		"put f a --format hex" "put f a --stats" "save d a --head 3" "save d a --format text" "restore d --format npy" \
+		"diff f a -o g" "diff f a --stats" "diff $WORK a --head 3" "follow a --rate" "follow a --count 0" "follow a --wait-for 0"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare $words
+		equal "$output" ""
+		has "$stderr" "try 'gpushare ${words%% *} --help'"
+	done
+	run -2 --separate-stderr gpushare get a --format f32
+	equal "$stderr" "gpushare: --format wants raw, hex, npy or text (--dtype says the type), not 'f32'; try 'gpushare get --help'"
+}
+
+@test "gpushare alone is enough, and gpushare-attach is its second name" {
+	mkdir "$WORK/alone"
+	cp "$BUILD/gpushare" "$WORK/alone/"
+	PATH=/usr/bin:/bin "$WORK/alone/gpushare" get weights | cmp "$WORK/own" -
+	ln -s gpushare "$WORK/alone/gpushare-attach"
+	PATH=/usr/bin:/bin "$WORK/alone/gpushare-attach" weights | cmp "$WORK/own" -
+	[ "$(readlink "$BUILD/gpushare-attach")" = gpushare ]
+}

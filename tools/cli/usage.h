@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_USAGE_H
+#define GPUSHARE_TOOLS_USAGE_H
+/*
+ * Usage texts, as in verbs.h: "[-o FILE] [--json] NAME [GLOB]...". Help, completion and the parser
+ * read options and operands from them.
+ */
+#include <stdbool.h>
+
+#define USAGE_WORD_MAX 64
+
+struct usage_word {
+	char text[USAGE_WORD_MAX];     /* without brackets and dots */
+	char argument[USAGE_WORD_MAX]; /* of an option such as --dir DIR; "": it has none */
+	bool option;
+	bool again; /* ends in "...": may be repeated */
+};
+
+/* Parse the next word. Return the position after it; NULL at the end. */
+const char *usage_next(const char *at, struct usage_word *word);
+/* Whether the usage has the option; --output is -o. `word`: NULL, or gets it. */
+bool usage_find(const char *usage, const char *option, struct usage_word *word);
+/* Print "usage: COMMAND USAGE" in lines that fit a terminal. */
+void usage_print(const char *begin, const char *usage);
+/*
+ * getopt_long() for the options of `usage`. `take` gets each option as `usage` spells it, with its
+ * argument, and returns a tool_exit. Return -1 to continue at optind, else the exit code. --help
+ * prints verb_help(argv[0]).
+ */
+int usage_parse(int argc, char **argv, const char *usage,
+		int (*take)(const char *option, const char *value, void *user), void *user);
+
+#endif

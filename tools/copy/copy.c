@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What the verbs that copy share: attaching a buffer, and signals. */
+#include "copy.h"
+
+#include <string.h>
+
+#include "common/suggest.h"
+
+volatile sig_atomic_t copy_caught;
+
+static void catch_signal(int number)
+{
+	copy_caught = number;
+}
+
+void copy_catch_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	/* SA_RESETHAND: the second signal of a kind ends the process. The first may come just
+	 * before a write blocks, and would have no effect. */
+	struct sigaction action = {.sa_handler = catch_signal, .sa_flags = SA_RESETHAND};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		struct sigaction before;
+
+		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+}
+
+void copy_die(const char *words)
+{
+	if (*words)
+		tool_error("%s", words);
+	signal(copy_caught, SIG_DFL);
+	raise(copy_caught);
+}
+
+bool copy_is_pattern(const char *name)
+{
+	return strpbrk(name, "*?[") != NULL;
+}
+
+/* Return true for errors that mean that CUDA can't start here, or can't reach that GPU. */
+static bool is_cudas(int status)
+{
+	return status == GPUSHARE_E_NO_DRIVER || status == GPUSHARE_E_DEVICE ||
+	       status == GPUSHARE_E_CUDA || status == GPUSHARE_E_NO_MEMORY;
+}
+
+/* Prefer CUDA: its copy engine is fastest. Without CUDA the CPU may still reach the memory, but
+ * slower. */
+struct gpushare_buffer *copy_attach(struct gpushare_session *session, const char *name,
+				    unsigned int wait_ms, bool write)
+{
+	struct gpushare_attach_options wanted = {.wait_ms = wait_ms, .read_only = !write};
+	struct gpushare_buffer *buffer = NULL;
+	int status = gpushare_attach(session, name, &wanted, &buffer);
+
+	if (is_cudas(status)) {
+		tool_error("%s; going on without CUDA", gpushare_explain());
+		wanted.host_only = 1;
+		status = gpushare_attach(session, name, &wanted, &buffer);
+	}
+	if (status)
+		suggest_failed(session, name, wait_ms, status);
+	return buffer;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "copy.h"
+#include "base/cleanup.h"
+#include "data/layout.h"
+#include "data/source.h"
+#include "progress.h"
+
+struct into {
+	const char *path;     /* for messages */
+	struct source source; /* `why` says why it can't be read */
+	struct progress progress;
+	int error;  /* errno of a failed read */
+	bool ended; /* the file became shorter during the copy */
+};
+
+static int into_chunk(void *data, size_t size, void *user)
+{
+	struct into *into = user;
+	ssize_t part = source_read(into->source.fd, data, size);
+
+	if (part < 0)
+		into->error = errno;
+	else if ((size_t)part < size)
+		into->ended = true;
+	else
+		progress_add(&into->progress, size);
+	return part < 0 || (size_t)part < size;
+}
+
+/* The size of a pipe's contents is unknown, and it must be known before anything is written. So
+ * copy the contents to an unnamed temporary file; stop once they exceed `limit`. */
+static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_size)
+{
+	static char room[1 << 20];
+	_cleanup_close_ int fd = -1;
+	const char *directory = getenv("TMPDIR");
+	uint64_t size = 0;
+	ssize_t part;
+
+	fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC,
+		  0600);
+	if (fd < 0)
+		return false;
+	while (size <= limit && (part = source_read(from, room, sizeof(room))) != 0) {
+		if (part < 0)
+			return false;
+		for (ssize_t done = 0, wrote; done < part; done += wrote) {
+			wrote = write(fd, room + done, (size_t)(part - done));
+			if (wrote < 0 && errno != EINTR)
+				return false;
+			if (wrote < 0)
+				wrote = 0;
+		}
+		size += (uint64_t)part;
+	}
+	if (lseek(fd, 0, SEEK_SET))
+		return false;
+	*out_fd = fd;
+	*out_size = size;
+	fd = -1;
+	return true;
+}
+
+/* Standard input, a pipe or a device: the bytes as they are. If there are more than request->length,
+ * the size is some number above that. */
+static bool open_stream(const struct copy_request *request, bool standard, struct source *source)
+{
+	struct stat there;
+	off_t at;
+	int gathered;
+
+	source->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+			      : open(request->input, O_RDONLY | O_CLOEXEC);
+	if (source->fd < 0 || fstat(source->fd, &there))
+		return false;
+	if (S_ISREG(there.st_mode)) {
+		at = lseek(source->fd, 0, SEEK_CUR);
+		source->size = (uint64_t)(at > 0 ? at < there.st_size ? there.st_size - at : 0
+						 : there.st_size);
+		return true;
+	}
+	if (!into_gather(source->fd, request->query.length, &gathered, &source->size))
+		return false;
+	close(source->fd);
+	source->fd = gathered;
+	return true;
+}
+
+static bool into_open(const struct copy_request *request, struct into *into)
+{
+	bool standard = !strcmp(request->input, "-");
+	struct stat there;
+
+	into->path = standard ? "standard input" : request->input;
+	into->source.fd = -1;
+	if (!standard && !stat(request->input, &there) && S_ISREG(there.st_mode))
+		return source_open(&into->source, request->input,
+				   request->query.format == FORMAT_RAW, true);
+	if (open_stream(request, standard, &into->source))
+		return true;
+	snprintf(into->source.why, sizeof(into->source.why), "%s", strerror(errno));
+	return false;
+}
+
+static int into_copy(const struct copy_request *request, struct gpushare_buffer *buffer,
+		     struct into *into)
+{
+	uint64_t size = into->source.size;
+	int status;
+
+	progress_begin(&into->progress, size);
+	status = gpushare_write(buffer, request->query.offset, size, into_chunk, into);
+	progress_end(&into->progress);
+	if (into->error)
+		tool_error("reading '%s' failed: %s; '%s' may hold a part of it", into->path,
+			   strerror(into->error), request->query.name);
+	else if (into->ended)
+		tool_error("'%s' became shorter while it was read; '%s' may hold a part of it",
+			   into->path, request->query.name);
+	else if (status)
+		return tool_failed(status);
+	return status ? TOOL_FAILED : TOOL_DONE;
+}
+
+static bool may_write(const struct copy_request *request, const struct gpushare_buffer *buffer)
+{
+	if (!gpushare_is_read_only(buffer))
+		return true;
+	tool_error("'%s' is read-only here: its owner lets others read alone; nothing was "
+		   "written",
+		   request->query.name);
+	return false;
+}
+
+/* Set request->query.length to the size of the range that --offset and --length select, by default
+ * the whole buffer. */
+static bool find_range(struct copy_request *request, struct gpushare_buffer *buffer,
+		       struct gpushare_info *info)
+{
+	struct query raw = request->query;
+	struct layout layout;
+	int status = gpushare_buffer_info(buffer, info);
+
+	raw.format = FORMAT_RAW;
+	if (status)
+		return !tool_failed(status);
+	if (!layout_find(&raw, info, &layout))
+		return false;
+	request->query.length = layout.length;
+	return true;
+}
+
+/* Tags stay as they are: an array must have the dtype and shape that they say. */
+static bool npy_fits(const struct copy_request *request, const struct gpushare_info *info,
+		     const struct npy *npy)
+{
+	struct shape shape = npy->shape;
+	enum dtype dtype = npy->dtype;
+	char ours[SHAPE_TEXT_MAX], theirs[SHAPE_TEXT_MAX];
+	bool tagged;
+
+	if (!layout_read_tags(info, &dtype, &shape, &tagged))
+		return false;
+	if (dtype == npy->dtype && shape_equal(&shape, &npy->shape))
+		return true;
+	shape_text(&shape, ours);
+	shape_text(&npy->shape, theirs);
+	tool_error("'%s' holds %s %s, and '%s' is tagged %s %s; nothing was written",
+		   request->input, dtype_traits(npy->dtype)->name, theirs, info->name,
+		   dtype_traits(dtype)->name, ours);
+	return false;
+}
+
+/* A part is filled as far as the file goes. The whole buffer, and an array, must be filled. */
+static bool fits(const struct copy_request *request, bool part, const struct gpushare_info *info,
+		 const struct into *into)
+{
+	const struct source *source = &into->source;
+	uint64_t size = source->size, room = request->query.length;
+
+	if (request->query.format == FORMAT_NPY && !source->is_npy)
+		tool_error("'%s' is no .npy file; nothing was written", into->path);
+	else if (size > room)
+		tool_error("'%s' holds more than the %" PRIu64 " bytes from offset %" PRIu64
+			   " of '%s'; nothing was written",
+			   into->path, room, request->query.offset, info->name);
+	else if (size < room && source->is_npy)
+		tool_error("'%s' holds %" PRIu64 " bytes, and there are %" PRIu64
+			   " bytes from offset %" PRIu64 " of '%s'; nothing was written",
+			   into->path, size, room, request->query.offset, info->name);
+	else if (size < room && !part)
+		tool_error("'%s' holds %" PRIu64 " bytes, and '%s' has %" PRIu64
+			   "; nothing was written: --offset 0 fills its beginning alone",
+			   into->path, size, info->name, room);
+	else /* tags describe the whole buffer, not a part of it */
+		return !source->is_npy || room < info->size ||
+		       npy_fits(request, info, &source->npy);
+	return false;
+}
+
+int copy_put(const struct copy_request *wanted, struct gpushare_buffer *buffer)
+{
+	bool part = wanted->query.has_offset || wanted->query.has_length;
+	struct copy_request request = *wanted;
+	struct gpushare_info info;
+	struct into into = {.error = 0};
+	int code = TOOL_FAILED;
+
+	if (!find_range(&request, buffer, &info) || !may_write(&request, buffer))
+		return TOOL_FAILED;
+	if (!into_open(&request, &into))
+		tool_error("'%s' can't be read: %s", into.path, into.source.why);
+	else if (fits(&request, part, &info, &into))
+		code = into_copy(&request, buffer, &into);
+	if (into.source.fd >= 0)
+		close(into.source.fd);
+	return code;
+}
