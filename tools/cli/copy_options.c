@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of the verbs that copy, and of gpushare-attach. */
 #include "copy_options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "usage.h"
-
-/* Each function stores the value in `out`, a member of struct copy_request. False: it makes no
- * sense. */
 static bool nothing(const char *value, void *out)
 {
 	(void)value;
@@ -16,42 +11,9 @@ static bool nothing(const char *value, void *out)
 	return true;
 }
 
-static bool flag(const char *value, void *out)
-{
-	(void)value;
-	*(bool *)out = true;
-	return true;
-}
-
-static bool text(const char *value, void *out)
-{
-	*(const char **)out = value;
-	return true;
-}
-
-static bool directory(const char *value, void *out)
-{
-	return *value && text(value, out);
-}
-
-static bool size(const char *value, void *out)
-{
-	return tool_parse_size(value, out);
-}
-
-static bool seconds(const char *value, void *out)
-{
-	return tool_parse_seconds(value, out);
-}
-
-static bool number(const char *value, void *out)
-{
-	return tool_parse_size(value, out) && *(uint64_t *)out;
-}
-
 static bool publication(const char *value, void *out)
 {
-	return number(value, out) && *(uint64_t *)out < COPY_SEQUENCE_MAX;
+	return usage_number(value, out) && *(uint64_t *)out < COPY_SEQUENCE_MAX;
 }
 
 static bool format(const char *value, void *out)
@@ -76,6 +38,15 @@ static bool dtype(const char *value, void *out)
 
 	*(enum dtype *)out = given;
 	return given && (!before || before == given);
+}
+
+/* A type is text of that type. */
+static bool format_or_type(const char *value, void *out)
+{
+	struct query *query = (void *)((char *)out - offsetof(struct query, format));
+
+	return dtype_parse(value) ? format("text", out) && dtype(value, &query->dtype)
+				  : format(value, out);
 }
 
 static bool shape(const char *value, void *out)
@@ -105,79 +76,40 @@ static bool mode(const char *value, void *out)
 }
 
 #define AT(member) offsetof(struct copy_request, member)
-#define NO_MARK SIZE_MAX
 
-static const struct copy_option {
-	const char *name;
-	bool (*parse)(const char *value, void *out);
-	size_t at, mark; /* offsets of the value, and of the bool that says that there is one */
-	const char *wants;
-} options[] = {
-    {"-o", text, AT(output), NO_MARK, ""},
-    {"--format", format, AT(query.format), NO_MARK,
-     "raw, hex, npy or text (--dtype says the type)"},
-    {"--dtype", dtype, AT(query.dtype), NO_MARK, "one type of elements, such as f16"},
-    {"--shape", shape, AT(query.shape), AT(query.has_shape), "extents, as in 2x3 or 2,3"},
-    {"--head", size, AT(query.head), AT(query.has_head), "a number"},
-    {"--offset", size, AT(query.offset), AT(query.has_offset), "bytes"},
-    {"--length", size, AT(query.length), AT(query.has_length), "bytes"},
-    {"--stats", flag, AT(query.stats), NO_MARK, ""},
-    {"--sha256", flag, AT(query.sha256), NO_MARK, ""},
-    {"--diff", text, AT(query.diff), NO_MARK, ""},
-    {"--rate", flag, AT(rate), NO_MARK, ""},
-    {"--wait", seconds, AT(wait_ms), NO_MARK, "seconds"},
-    {"--follow", nothing, 0, NO_MARK, ""},
-    {"--count", number, AT(count), NO_MARK, "a number from 1 on"},
-    {"--wait-for", publication, AT(wait_for), NO_MARK, "a publication's number, from 1 on"},
-    {"--timeout", seconds, AT(timeout_ms), AT(has_timeout), "seconds"},
-    {"--into", text, AT(input), NO_MARK, ""},
-    {"--in", text, AT(input), NO_MARK, ""},
-    {"--restore", text, AT(input), NO_MARK, ""},
-    {"--device", device, AT(device), NO_MARK, "the number of a GPU"},
-    {"--mode", mode, AT(mode), NO_MARK, "octal digits of read and write bits, such as 640"},
-    {"--group", text, AT(group), NO_MARK, ""},
-    {"--dir", directory, AT(registry), NO_MARK, "a directory"},
+/* X(name, parser, member, what its value should be, bool to set) */
+#define OPTIONS(X, format_parser) \
+	X("-o", usage_text, AT(output), NULL, 0) \
+	X("--format", format_parser, AT(query.format), \
+	  "raw, hex, npy or text (--dtype says the type)", 0) \
+	X("--dtype", dtype, AT(query.dtype), "one type of elements, such as f16", 0) \
+	X("--shape", shape, AT(query.shape), "extents, as in 2x3 or 2,3", AT(query.has_shape)) \
+	X("--head", usage_size, AT(query.head), "a number", AT(query.has_head)) \
+	X("--offset", usage_size, AT(query.offset), "bytes", AT(query.has_offset)) \
+	X("--length", usage_size, AT(query.length), "bytes", AT(query.has_length)) \
+	X("--stats", usage_flag, AT(query.stats), NULL, 0) \
+	X("--sha256", usage_flag, AT(query.sha256), NULL, 0) \
+	X("--diff", usage_text, AT(query.diff), NULL, 0) \
+	X("--rate", usage_flag, AT(rate), NULL, 0) \
+	X("--wait", usage_seconds, AT(wait_ms), "seconds", 0) \
+	X("--follow", nothing, 0, NULL, 0) \
+	X("--count", usage_number, AT(count), "a number from 1 on", 0) \
+	X("--wait-for", publication, AT(wait_for), "a publication's number, from 1 on", 0) \
+	X("--timeout", usage_seconds, AT(timeout_ms), "seconds", AT(has_timeout)) \
+	X("--into", usage_text, AT(input), NULL, 0) \
+	X("--in", usage_text, AT(input), NULL, 0) \
+	X("--restore", usage_text, AT(input), NULL, 0) \
+	X("--device", device, AT(device), "the number of a GPU", 0) \
+	X("--mode", mode, AT(mode), "octal digits of read and write bits, such as 640", 0) \
+	X("--group", usage_text, AT(group), NULL, 0) \
+	X("--dir", usage_directory, AT(registry), "a directory", 0)
+
+const struct usage_option copy_options[] = {
+#define X(...) {__VA_ARGS__},
+    OPTIONS(X, format){NULL, NULL, 0, NULL, 0},
 };
 
-#define COUNT (sizeof(options) / sizeof(*options))
-
-static size_t find(const char *name)
-{
-	size_t i = 0;
-
-	while (strcmp(options[i].name, name) != 0)
-		i++;
-	return i;
-}
-
-int copy_option_take(const char *option, const char *value, void *user)
-{
-	struct copy_options *all = user;
-	size_t i = find(option);
-	char *request = (char *)&all->request;
-
-	all->given |= 1u << i;
-	if (options[i].mark != NO_MARK)
-		*(bool *)(request + options[i].mark) = true;
-	if (options[i].parse(value, request + options[i].at))
-		return TOOL_DONE;
-	return tool_usage("%s wants %s, not '%s'", option, options[i].wants, value);
-}
-
-bool copy_option_given(const struct copy_options *all, const char *name)
-{
-	return all->given & 1u << find(name);
-}
-
-const char *copy_option_beyond(const struct copy_options *all, const char *const usages[])
-{
-	for (size_t i = 0; i < COUNT; i++) {
-		const char *const *usage = usages;
-
-		while (*usage && !usage_find(*usage, options[i].name, NULL))
-			usage++;
-		if (!*usage && all->given & 1u << i)
-			return options[i].name;
-	}
-	return NULL;
-}
+const struct usage_option copy_attach_options[] = {
+    OPTIONS(X, format_or_type){NULL, NULL, 0, NULL, 0},
+#undef X
+};

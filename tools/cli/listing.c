@@ -47,7 +47,7 @@ int listing_verb(int argc, char **argv, const struct listing *listing)
 	struct verb_options options;
 	show_list *list;
 	const char *glob;
-	int code = verb_parse(argc, argv, true, listing->deferred != NULL, &options);
+	int code = verb_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

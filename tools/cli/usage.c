@@ -75,54 +75,88 @@ void usage_print(const char *begin, const char *usage)
 	putchar('\n');
 }
 
-/* Return how many options the usage has. */
-static size_t make_table(const char *usage, struct usage_word words[OPTIONS_MAX],
-			 struct option table[OPTIONS_MAX + 3], char letters[2 * OPTIONS_MAX])
+bool usage_flag(const char *value, void *out)
 {
-	size_t count = 0, longs = 0;
-
-	for (const char *at = usage; count < OPTIONS_MAX && (at = usage_next(at, &words[count]));) {
-		struct usage_word *word = &words[count];
-		int has = *word->argument ? required_argument : no_argument;
-
-		if (!word->option)
-			continue;
-		if (word->text[1] == '-')
-			table[longs++] =
-			    (struct option){word->text + 2, has, NULL, FIRST + (int)count};
-		else
-			letters += sprintf(letters, "%c%s", word->text[1], has ? ":" : "");
-		if (!strcmp(word->text, "-o"))
-			table[longs++] = (struct option){"output", has, NULL, 'o'};
-		count++;
-	}
-	table[longs] = (struct option){"help", no_argument, NULL, 'h'};
-	strcpy(letters, "h");
-	return count;
+	(void)value;
+	*(bool *)out = true;
+	return true;
 }
 
-int usage_parse(int argc, char **argv, const char *usage,
-		int (*take)(const char *option, const char *value, void *user), void *user)
+bool usage_text(const char *value, void *out)
 {
-	struct usage_word words[OPTIONS_MAX];
-	struct option table[OPTIONS_MAX + 3] = {{NULL, 0, NULL, 0}};
-	char letters[2 * OPTIONS_MAX];
-	size_t count = make_table(usage, words, table, letters);
-	int option, code;
+	*(const char **)out = value;
+	return true;
+}
 
+bool usage_directory(const char *value, void *out)
+{
+	return *value && usage_text(value, out);
+}
+
+bool usage_size(const char *value, void *out)
+{
+	return tool_parse_size(value, out);
+}
+
+bool usage_seconds(const char *value, void *out)
+{
+	return tool_parse_seconds(value, out);
+}
+
+bool usage_number(const char *value, void *out)
+{
+	return tool_parse_size(value, out) && *(uint64_t *)out;
+}
+
+/* Make getopt_long()'s tables of the options that the usage has; their values are FIRST and the
+ * index in `options`. */
+static void make_table(const char *usage, const struct usage_option *options, struct option *table,
+		       char *letters)
+{
+	if (usage_find(usage, "--", NULL))
+		*letters++ = '+'; /* the operands behind are another program's */
+	for (int i = 0; options[i].name; i++) {
+		const char *name = options[i].name;
+		struct usage_word word;
+		int has;
+
+		if (!usage_find(usage, name, &word))
+			continue;
+		has = *word.argument ? required_argument : no_argument;
+		if (name[1] != '-')
+			letters += sprintf(letters, "%c%s", name[1], has ? ":" : "");
+		if (name[1] == '-' || !strcmp(name, "-o"))
+			*table++ = (struct option){name[1] == '-' ? name + 2 : "output", has, NULL,
+						   FIRST + i};
+	}
+	*table = (struct option){"help", no_argument, NULL, 'h'};
+	strcpy(letters, "h");
+}
+
+int usage_parse(int argc, char **argv, const char *usage, const struct usage_option *options,
+		void *out, uint32_t *given)
+{
+	struct option table[OPTIONS_MAX] = {{NULL, 0, NULL, 0}};
+	char letters[2 * OPTIONS_MAX], *to = out;
+	int option;
+
+	make_table(usage, options, table, letters);
 	while ((option = tool_getopt(argc, argv, letters, table)) != -1) {
-		size_t i = option >= FIRST ? (size_t)(option - FIRST) : 0;
+		int i = option - FIRST;
 
 		if (option == 'h')
 			return verb_help(argv[0]);
 		if (option == '?')
 			return TOOL_USAGE;
-		while (option < FIRST && i < count &&
-		       (words[i].text[1] != option || words[i].text[2]))
+		for (i = i < 0 ? 0 : i; option < FIRST && options[i].name[1] != option;)
 			i++;
-		code = take(words[i].text, optarg, user);
-		if (code)
-			return code;
+		if (given)
+			*given |= 1u << i;
+		if (options[i].mark)
+			*(bool *)(to + options[i].mark) = true;
+		if (!options[i].parse(optarg, to + options[i].at))
+			return tool_usage("%s wants %s, not '%s'", options[i].name,
+					  options[i].wants, optarg);
 	}
 	return -1;
 }

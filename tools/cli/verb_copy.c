@@ -1,38 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* get, put, save, restore, diff and follow; and gpushare-attach, whose options choose one of them. */
+/* get, put, save, restore, diff, follow; and gpushare-attach, one option of which chooses one. */
 #include <getopt.h>
 #include <limits.h>
 #include <string.h>
 
 #include "copy_options.h"
 #include "data/analysis.h"
-#include "usage.h"
 #include "verbs.h"
 
-/* Parse options and operands: `first`, and then names. `names`: the most; 0: any number, none too.
- * Return -1 to go on, else the exit code. */
-static int parse(int argc, char **argv, const char **first, int names, struct copy_options *out)
+struct command {
+	struct copy_request request;
+	uint32_t given; /* a bit for each option of copy_options */
+};
+
+static int parse(int argc, char **argv, const char *usage, const struct usage_option *options,
+		 struct command *out)
 {
-	struct copy_request *request = &out->request;
 	int code;
 
 	signal(SIGXFSZ, SIG_IGN); /* write() then reports a file over the size limit */
-	*out = (struct copy_options){.request.device = -1};
-	code = usage_parse(argc, argv, verb_usage(argv[0]), copy_option_take, out);
-	if (code >= 0)
-		return code;
-	if (first) {
-		if (optind == argc)
-			return tool_usage("%s what?", argv[0]);
-		*first = argv[optind++];
-	}
-	request->names = argv + optind;
-	request->name_count = argc - optind;
-	request->query.name = request->names[0];
-	if (names && !request->name_count)
-		return tool_usage("which buffer? NAME is missing");
-	if (names && request->name_count > names)
-		return tool_usage("one NAME at a time; 'gpushare save DIR NAME...' copies many");
+	*out = (struct command){.request.device = -1};
+	code = usage_parse(argc, argv, usage, options, &out->request, &out->given);
+	out->request.names = argv + optind;
+	out->request.name_count = argc - optind;
+	out->request.query.name = argv[optind];
+	return code;
+}
+
+static bool is_given(const struct command *command, const char *option)
+{
+	for (size_t i = 0; copy_options[i].name; i++)
+		if (command->given & 1u << i && !strcmp(copy_options[i].name, option))
+			return true;
+	return false;
+}
+
+/* Refuse what goes beyond the options of both usages. Return -1 to go on, else the exit code. */
+static int check(const struct command *command, const char *usage, const char *also,
+		 const char *what)
+{
+	for (size_t i = 0; copy_options[i].name; i++)
+		if (command->given & 1u << i && !usage_find(usage, copy_options[i].name, NULL) &&
+		    !usage_find(also, copy_options[i].name, NULL))
+			return tool_usage("%s does not go with %s", copy_options[i].name, what);
 	return -1;
 }
 
@@ -67,123 +77,105 @@ static int run_view(const struct copy_request *request,
 		    int (*copy)(const struct copy_request *, struct gpushare_buffer *))
 {
 	const struct query *query = &request->query;
+	int code;
 
 	if (request->output && !strcmp(request->output, "-") &&
 	    (query->stats || query->sha256 || query->diff))
 		return tool_usage("-o - and what is found would both be on standard output");
-	return query->diff ? as_cmp(with_buffer(request, false, copy))
-			   : with_buffer(request, false, copy);
+	code = with_buffer(request, false, copy);
+	return query->diff ? as_cmp(code) : code;
 }
 
-static int run_get(const struct copy_request *request)
+static int run_get(const struct command *command)
 {
-	return run_view(request, copy_dump);
+	return run_view(&command->request, copy_dump);
 }
 
-static int run_follow(const struct copy_request *request)
+static int run_follow(const struct command *command)
 {
-	return run_view(request, copy_follow);
+	return run_view(&command->request, copy_follow);
 }
 
-static int run_put(const struct copy_request *request)
+static bool is_for_files(enum format format)
 {
-	if (request->query.format == FORMAT_HEX || request->query.format == FORMAT_TEXT)
-		return tool_usage("a file to put is raw or npy");
-	return with_buffer(request, true, copy_put);
+	return format != FORMAT_HEX && format != FORMAT_TEXT;
 }
 
-static int run_save(const struct copy_request *request)
+static int run_put(const struct command *command)
 {
-	if (request->query.format == FORMAT_HEX || request->query.format == FORMAT_TEXT)
-		return tool_usage("what is saved is raw or npy");
-	return with_session(request, request->wait_ms, copy_save);
+	return is_for_files(command->request.query.format)
+		   ? with_buffer(&command->request, true, copy_put)
+		   : tool_usage("a file to put is raw or npy");
 }
 
-static int run_restore(const struct copy_request *request)
+static int run_save(const struct command *command)
 {
-	return with_session(request, true, copy_restore);
+	const struct copy_request *request = &command->request;
+
+	return is_for_files(request->query.format)
+		   ? with_session(request, request->wait_ms, copy_save)
+		   : tool_usage("what is saved is raw or npy");
 }
 
-static int run_diff_set(const struct copy_request *request)
+static int run_restore(const struct command *command)
 {
-	return as_cmp(with_session(request, request->wait_ms, copy_diff_set));
+	return with_session(&command->request, true, copy_restore);
 }
 
-int verb_get(int argc, char **argv)
+static int run_diff(const struct command *command)
 {
-	struct copy_options options;
-	int code = parse(argc, argv, NULL, 1, &options);
+	const struct copy_request *request = &command->request;
+	int code;
 
-	return code >= 0 ? code : run_get(&options.request);
+	if (!copy_is_diff_of_set(request))
+		return request->name_count == 1 ? run_get(command)
+						: tool_usage("a file is compared with one NAME");
+	code = check(command, "[--diff PATH] [--wait SECONDS] [--dir DIR]", "",
+		     "what a set's directory is compared with, whole buffers");
+	return code < 0 ? as_cmp(with_session(request, request->wait_ms, copy_diff_set)) : code;
 }
 
-int verb_follow(int argc, char **argv)
+/* `first`: offset of what gets the operand before the names; 0: there is none. `least`, `most`:
+ * how many names. */
+static int run(int argc, char **argv, size_t first, int least, int most,
+	       int (*verb)(const struct command *command))
 {
-	struct copy_options options;
-	int code = parse(argc, argv, NULL, 1, &options);
-
-	return code >= 0 ? code : run_follow(&options.request);
-}
-
-int verb_put(int argc, char **argv)
-{
-	struct copy_options options;
-	int code = parse(argc, argv, &options.request.input, 1, &options);
-
-	return code >= 0 ? code : run_put(&options.request);
-}
-
-int verb_save(int argc, char **argv)
-{
-	struct copy_options options;
-	int code = parse(argc, argv, &options.request.output, INT_MAX, &options);
-
-	return code >= 0 ? code : run_save(&options.request);
-}
-
-int verb_restore(int argc, char **argv)
-{
-	struct copy_options options;
-	int code = parse(argc, argv, &options.request.input, 0, &options);
-
-	return code >= 0 ? code : run_restore(&options.request);
-}
-
-#define SET_OPTIONS "[--diff PATH] [--wait SECONDS] [--dir DIR]"
-
-static int check(const struct copy_options *options, const char *usage, const char *also,
-		 const char *what)
-{
-	const char *const usages[] = {usage, also, NULL};
-	const char *beyond = copy_option_beyond(options, usages);
-
-	return beyond ? tool_usage("%s does not go with %s", beyond, what) : -1;
-}
-
-int verb_diff(int argc, char **argv)
-{
-	struct copy_options options;
-	const struct copy_request *request = &options.request;
-	int code = parse(argc, argv, &options.request.query.diff, 0, &options);
+	struct command command;
+	struct copy_request *request = &command.request;
+	int code = parse(argc, argv, verb_usage(argv[0]), copy_options, &command);
 
 	if (code >= 0)
 		return code;
-	if (copy_is_diff_of_set(request)) {
-		code = check(&options, SET_OPTIONS, "", "a directory, whose buffers are whole");
-		return code >= 0 ? code : run_diff_set(request);
+	if (first) {
+		if (!request->name_count--)
+			return tool_usage("%s what?", argv[0]);
+		*(const char **)((char *)request + first) = *request->names++;
+		request->query.name = *request->names;
 	}
-	return request->name_count == 1 ? run_get(request)
-					: tool_usage("a file is compared with one NAME");
+	if (request->name_count < least)
+		return tool_usage("which buffer? NAME is missing");
+	if (request->name_count > most)
+		return tool_usage("one NAME at a time; 'gpushare save DIR NAME...' copies many");
+	return verb(&command);
 }
 
-/* --format also takes an element's type: text of that type. */
-static int attach_take(const char *option, const char *value, void *user)
-{
-	if (strcmp(option, "--format") != 0 || !dtype_parse(value))
-		return copy_option_take(option, value, user);
-	copy_option_take(option, "text", user);
-	return copy_option_take("--dtype", value, user);
-}
+#define AT(member) offsetof(struct copy_request, member)
+/* X(verb, first, least, most) */
+#define COPYING(X) \
+	X(get, 0, 1, 1) \
+	X(put, AT(input), 1, 1) \
+	X(save, AT(output), 1, INT_MAX) \
+	X(restore, AT(input), 0, INT_MAX) \
+	X(diff, AT(query.diff), 0, INT_MAX) \
+	X(follow, 0, 1, 1)
+
+#define X(verb, first, least, most) \
+	int verb_##verb(int argc, char **argv) \
+	{ \
+		return run(argc, argv, first, least, most, run_##verb); \
+	}
+COPYING(X)
+#undef X
 
 static bool is_set(const struct copy_request *request)
 {
@@ -195,68 +187,60 @@ static bool is_set(const struct copy_request *request)
 	return request->name_count > 1 || (output && *output && output[strlen(output) - 1] == '/');
 }
 
-static int attach_put(struct copy_options *options, const char *option, enum format format)
+static int attach_put(struct command *command, const char *option, enum format format)
 {
-	int code = check(options, "[--offset N] [--length N] [--wait SECONDS] [--dir DIR]", option,
+	int code = check(command, "[--offset N] [--length N] [--wait SECONDS] [--dir DIR]", option,
 			 option);
 
-	options->request.query.format = format;
-	if (code < 0 && options->request.name_count != 1)
+	command->request.query.format = format;
+	if (code < 0 && command->request.name_count != 1)
 		code = tool_usage("one NAME at a time");
-	return code >= 0 ? code : run_put(&options->request);
+	return code < 0 ? run_put(command) : code;
 }
 
-static int attach_save(const struct copy_options *options)
+static int attach_save(const struct command *command)
 {
-	const char *output = options->request.output;
-	int code = check(options, verb_usage("save"), "[-o FILE]", "a set, of whole buffers");
+	const char *output = command->request.output;
+	int code = check(command, verb_usage("save"), "-o", "a set, of whole buffers");
 
 	if (code < 0 && (!output || !strcmp(output, "-")))
 		code = tool_usage("one NAME at a time, or -o DIR for them");
-	return code >= 0 ? code : run_save(&options->request);
+	return code < 0 ? run_save(command) : code;
 }
 
-static int attach_view(struct copy_options *options)
+static int attach_view(struct command *command)
 {
-	struct copy_request *request = &options->request;
-	bool follows = copy_option_given(options, "--follow");
+	bool follows = is_given(command, "--follow");
 	int code;
 
-	if (!request->name_count)
+	if (!command->request.name_count)
 		return tool_usage("which buffer? NAME is missing");
-	if (!follows && !request->wait_for) {
-		code = check(options, verb_usage("get"), "[--diff PATH]", "one copy of a buffer");
-		return code >= 0 ? code : run_get(request);
+	if (!follows && !command->request.wait_for) {
+		code = check(command, verb_usage("get"), "--diff", "one copy of a buffer");
+		return code < 0 ? run_get(command) : code;
 	}
-	code = check(options, verb_usage("follow"), "[--follow]", "--follow and --wait-for");
 	if (!follows)
-		request->count = 1;
-	return code >= 0 ? code : run_follow(request);
+		command->request.count = 1;
+	code = check(command, verb_usage("follow"), "--follow", "--follow and --wait-for");
+	return code < 0 ? run_follow(command) : code;
 }
 
 int verb_attach(int argc, char **argv)
 {
-	struct copy_options options = {.request.device = -1};
-	struct copy_request *request = &options.request;
-	int code = usage_parse(argc, argv, ATTACH_USAGE, attach_take, &options);
+	struct command command;
+	int code = parse(argc, argv, ATTACH_USAGE, copy_attach_options, &command);
 
-	signal(SIGXFSZ, SIG_IGN);
 	if (code >= 0)
 		return code;
-	request->names = argv + optind;
-	request->name_count = argc - optind;
-	request->query.name = request->names[0];
-	if (copy_option_given(&options, "--restore")) {
-		code = check(&options, verb_usage("restore"), "[--restore PATH]", "--restore");
-		return code >= 0 ? code : run_restore(request);
+	if (is_given(&command, "--restore")) {
+		code = check(&command, verb_usage("restore"), "--restore", "--restore");
+		return code < 0 ? run_restore(&command) : code;
 	}
-	if (copy_option_given(&options, "--into"))
-		return attach_put(&options, "--into", FORMAT_RAW);
-	if (copy_option_given(&options, "--in"))
-		return attach_put(&options, "--in", FORMAT_NPY);
-	if (copy_is_diff_of_set(request)) {
-		code = check(&options, SET_OPTIONS, "", "--diff of a set");
-		return code >= 0 ? code : run_diff_set(request);
-	}
-	return is_set(request) ? attach_save(&options) : attach_view(&options);
+	if (is_given(&command, "--into"))
+		return attach_put(&command, "--into", FORMAT_RAW);
+	if (is_given(&command, "--in"))
+		return attach_put(&command, "--in", FORMAT_NPY);
+	if (copy_is_diff_of_set(&command.request))
+		return run_diff(&command);
+	return is_set(&command.request) ? attach_save(&command) : attach_view(&command);
 }

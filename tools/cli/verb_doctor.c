@@ -9,7 +9,7 @@ int verb_doctor(int argc, char **argv)
 	struct doctor_found found = {.registry = false};
 	struct verb_options options;
 	struct doctor *doctor;
-	int code = verb_parse(argc, argv, true, false, &options);
+	int code = verb_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

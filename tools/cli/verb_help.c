@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* --help for the list of verbs and for each verb, and the options that verbs share. */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,8 +149,10 @@ static void help_options(const char *arguments)
 	printf("\n");
 	for (size_t i = 0; i < COUNT(options_known); i++) {
 		const struct option_line *one = &options_known[i];
+		struct usage_word word;
 
-		if (!usage_find(arguments, one->name, NULL))
+		if (!usage_find(arguments, one->name, &word) ||
+		    strcmp(word.argument, one->argument))
 			continue;
 		snprintf(words, sizeof(words), "%s %s", one->name, one->argument);
 		printf("  %-18s %s\n", words, one->text);
@@ -206,33 +207,15 @@ int verb_help_all(void)
 	return tool_flush(TOOL_DONE);
 }
 
-int verb_parse(int argc, char **argv, bool json, bool deferred, struct verb_options *out)
+int verb_parse(int argc, char **argv, struct verb_options *out)
 {
-	static const struct option options[] = {
-	    {"dir", required_argument, NULL, 'd'},
-	    {"help", no_argument, NULL, 'h'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"deferred", no_argument, NULL, 'l'},
-	    {NULL, 0, NULL, 0},
+	static const struct usage_option options[] = {
+	    {"--dir", usage_directory, offsetof(struct verb_options, directory), "a directory", 0},
+	    {"--json", usage_flag, offsetof(struct verb_options, json), NULL, 0},
+	    {"--deferred", usage_flag, offsetof(struct verb_options, deferred), NULL, 0},
+	    {NULL, NULL, 0, NULL, 0},
 	};
-	int option;
 
 	*out = (struct verb_options){.directory = NULL};
-	while ((option = tool_getopt(argc, argv, "h", options)) != -1) {
-		if (option == 'h')
-			return verb_help(argv[0]);
-		if (option == '?')
-			return TOOL_USAGE;
-		if (option == 'j' && !json)
-			return tool_usage("'%s' has no --json", argv[0]);
-		if (option == 'l' && !deferred)
-			return tool_usage("'%s' has no --deferred", argv[0]);
-		if (option == 'j')
-			out->json = true;
-		else if (option == 'l')
-			out->deferred = true;
-		else if (tool_take_directory(optarg, &out->directory))
-			return TOOL_USAGE;
-	}
-	return -1;
+	return usage_parse(argc, argv, verb_usage(argv[0]), options, out, NULL);
 }

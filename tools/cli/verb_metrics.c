@@ -19,7 +19,7 @@ int verb_metrics(int argc, char **argv)
 {
 	struct gpushare_registry_info info;
 	struct verb_options options;
-	int status, code = verb_parse(argc, argv, true, false, &options);
+	int status, code = verb_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

@@ -57,7 +57,7 @@ int verb_rm(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct verb_options options;
-	int code = verb_parse(argc, argv, false, false, &options);
+	int code = verb_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "common/beside.h"
 #include "preload/rules.h"
+#include "usage.h"
 #include "verbs.h"
 
 #define EXIT_NOT_FOUND 127 /* the exit codes that shells use */
@@ -81,35 +82,16 @@ static bool check_rules(enum rules_kind kind, const char *option, const char *te
 /* Returns -1 to continue at optind, else the exit code. */
 static int parse(int argc, char **argv, struct run *run)
 {
-	enum { OPTION_NAME = 256, OPTION_ATTACH, OPTION_DIR, OPTION_HELP };
-	static const struct option options[] = {
-	    {"name", required_argument, NULL, OPTION_NAME},
-	    {"attach", required_argument, NULL, OPTION_ATTACH},
-	    {"dir", required_argument, NULL, OPTION_DIR},
-	    {"help", no_argument, NULL, OPTION_HELP},
-	    {NULL, 0, NULL, 0},
+	static const struct usage_option options[] = {
+	    {"--name", usage_text, offsetof(struct run, name), NULL, 0},
+	    {"--attach", usage_text, offsetof(struct run, attach), NULL, 0},
+	    {"--dir", usage_directory, offsetof(struct run, directory), "a directory", 0},
+	    {NULL, NULL, 0, NULL, 0},
 	};
-	int option;
+	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, run, NULL);
 
-	while ((option = tool_getopt(argc, argv, "+h", options)) != -1) {
-		switch (option) {
-		case OPTION_NAME:
-			run->name = optarg;
-			break;
-		case OPTION_ATTACH:
-			run->attach = optarg;
-			break;
-		case OPTION_DIR:
-			if (tool_take_directory(optarg, &run->directory))
-				return TOOL_USAGE;
-			break;
-		case OPTION_HELP:
-		case 'h':
-			return verb_help(argv[0]);
-		default: /* getopt has printed the error */
-			return TOOL_USAGE;
-		}
-	}
+	if (code >= 0)
+		return code;
 	return optind < argc ? -1 : tool_usage("run what? APP is missing");
 }
 

@@ -159,7 +159,7 @@ int verb_stat(int argc, char **argv)
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct verb_options options;
 	struct gpushare_info info;
-	int status, code = verb_parse(argc, argv, true, false, &options);
+	int status, code = verb_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

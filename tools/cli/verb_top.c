@@ -7,6 +7,7 @@
 
 #include "common/terminal.h"
 #include "top/top.h"
+#include "usage.h"
 #include "verbs.h"
 
 #define INTERVAL_MS 1000
@@ -23,63 +24,40 @@ struct top {
 	bool json;
 };
 
-static int parse_looks(const char *text, uint64_t *out_looks)
+static bool take_looks(const char *value, void *out)
 {
-	if (tool_parse_size(text, out_looks) && *out_looks &&
-	    strspn(text, "0123456789") == strlen(text))
-		return TOOL_DONE;
-	return tool_usage("-n wants a number of looks, not '%s'", text);
+	return usage_number(value, out) && strspn(value, "0123456789") == strlen(value);
 }
 
-static int parse_option(int option, struct top *top)
+static bool take_interval(const char *value, void *out)
 {
-	struct top_options *options = &top->options;
+	return usage_seconds(value, out) && *(unsigned int *)out >= INTERVAL_LEAST_MS;
+}
 
-	switch (option) {
-	case 'n':
-		return parse_looks(optarg, &top->looks);
-	case 'd':
-		if (tool_parse_seconds(optarg, &options->interval_ms) &&
-		    options->interval_ms >= INTERVAL_LEAST_MS)
-			return TOOL_DONE;
-		return tool_usage("-d wants seconds, 0.05 or more, not '%s'", optarg);
-	case 's':
-		if (top_sort_parse(optarg, &options->sort))
-			return TOOL_DONE;
-		return tool_usage("--sort has no '%s'; it is size, age, attached, rate or name",
-				  optarg);
-	case 'j':
-		top->json = true;
-		return TOOL_DONE;
-	case 'D':
-		return tool_take_directory(optarg, &options->directory);
-	default: /* getopt has printed the error */
-		return TOOL_USAGE;
-	}
+static bool take_sort(const char *value, void *out)
+{
+	return top_sort_parse(value, out);
 }
 
 /* Returns -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct top *top)
 {
-	static const struct option options[] = {
-	    {"sort", required_argument, NULL, 's'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"dir", required_argument, NULL, 'D'},
-	    {"help", no_argument, NULL, 'h'},
-	    {NULL, 0, NULL, 0},
+#define AT(member) offsetof(struct top, member)
+	static const struct usage_option options[] = {
+	    {"-d", take_interval, AT(options.interval_ms), "seconds, 0.05 or more", 0},
+	    {"-n", take_looks, AT(looks), "a number of looks", 0},
+	    {"--sort", take_sort, AT(options.sort), "size, age, attached, rate or name", 0},
+	    {"--json", usage_flag, AT(json), NULL, 0},
+	    {"--dir", usage_directory, AT(options.directory), "a directory", 0},
+	    {NULL, NULL, 0, NULL, 0},
 	};
-	int option, code;
+	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, top, NULL);
 
-	while ((option = tool_getopt(argc, argv, "d:n:h", options)) != -1) {
-		code = option == 'h' ? verb_help(argv[0]) : parse_option(option, top);
-		if (code || option == 'h')
-			return code;
-	}
-	if (argc - optind > 1)
+	if (code < 0 && argc - optind > 1)
 		return tool_usage(
 		    "one GLOB at a time; quote it, so that the shell leaves it alone");
 	top->options.glob = argv[optind];
-	return -1;
+	return code;
 }
 
 /* Read the registry's state. The last reading becomes `before`, which the rates need. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/show.h"
+#include "usage.h"
 #include "verbs.h"
 
 struct watch_options {
@@ -20,45 +21,25 @@ struct watch_options {
 	uint64_t count; /* 0: no limit */
 };
 
-static bool parse_count(const char *text, uint64_t *out_count)
-{
-	char *end;
-
-	errno = 0;
-	*out_count = strtoull(text, &end, 10);
-	return *text >= '0' && *text <= '9' && !*end && !errno && *out_count;
-}
-
 /* Returns -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct watch_options *out)
 {
-	static const struct option options[] = {
-	    {"count", required_argument, NULL, 'c'},
-	    {"dir", required_argument, NULL, 'd'},
-	    {"help", no_argument, NULL, 'h'},
-	    {"json", no_argument, NULL, 'j'},
-	    {NULL, 0, NULL, 0},
+	static const struct usage_option options[] = {
+	    {"--count", usage_number, offsetof(struct watch_options, count),
+	     "a number of 1 or more", 0},
+	    {"--dir", usage_directory, offsetof(struct watch_options, directory), "a directory", 0},
+	    {"--json", usage_flag, offsetof(struct watch_options, json), NULL, 0},
+	    {NULL, NULL, 0, NULL, 0},
 	};
-	int option;
+	int code;
 
 	*out = (struct watch_options){.directory = NULL};
-	while ((option = tool_getopt(argc, argv, "h", options)) != -1) {
-		if (option == 'h')
-			return verb_help(argv[0]);
-		if (option == '?')
-			return TOOL_USAGE;
-		if (option == 'c' && !parse_count(optarg, &out->count))
-			return tool_usage("--count wants a number of 1 or more, not '%s'", optarg);
-		if (option == 'j')
-			out->json = true;
-		if (option == 'd' && tool_take_directory(optarg, &out->directory))
-			return TOOL_USAGE;
-	}
-	if (argc - optind > 1)
+	code = usage_parse(argc, argv, verb_usage(argv[0]), options, out, NULL);
+	if (code < 0 && argc - optind > 1)
 		return tool_usage(
 		    "one GLOB at a time; quote it, so that the shell leaves it alone");
 	out->glob = argv[optind]; /* NULL if there is no GLOB */
-	return -1;
+	return code;
 }
 
 static void print_owner(const struct gpushare_info *info)

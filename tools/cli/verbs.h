@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_TOOLS_VERBS_H
 #define GPUSHARE_TOOLS_VERBS_H
 /*
- * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c, those that
- * copy are in verb_copy.c. --help, shell completion and usage_parse() read `arguments`. Words in capitals are placeholders (verb_complete.c).
- * verb_help.c describes the options.
+ * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c; those that
+ * copy are in verb_copy.c. --help, shell completion and usage_parse() read `arguments`. Words in
+ * capitals are placeholders (verb_complete.c). verb_help.c describes the options.
  */
 #include "common/tool.h"
 
@@ -71,9 +71,9 @@ struct verb_options {
 	bool deferred;	       /* --deferred, only for ls */
 };
 
-/* Parse the shared options. `json` and `deferred`: whether the verb has that option. Returns -1
- * to continue at optind, else the exit code. */
-int verb_parse(int argc, char **argv, bool json, bool deferred, struct verb_options *out);
+/* Parse the shared options, those that the verb has. Returns -1 to continue at optind, else the
+ * exit code. */
+int verb_parse(int argc, char **argv, struct verb_options *out);
 /* As a verb; argv[0] is ATTACH_NAME. */
 int verb_attach(int argc, char **argv);
 /* The arguments of a verb; NULL: there is none of that name. */

@@ -32,8 +32,8 @@ struct copy_request {
 struct gpushare_buffer *copy_attach(struct gpushare_session *session, const char *name,
 				    unsigned int wait_ms, bool write);
 
-/* These report errors and return a tool_exit. A dump that compares with a file, and copy_diff_set(),
- * may return ANALYSIS_DIFFERS instead. */
+/* These report errors and return a tool_exit. A dump that compares with a file, and
+ * copy_diff_set(), may return ANALYSIS_DIFFERS instead. */
 int copy_dump(const struct copy_request *request, struct gpushare_buffer *buffer);
 /* copy_dump() for a range whose bytes were copied before. */
 int copy_dump_bytes(const struct copy_request *request, struct gpushare_buffer *buffer,

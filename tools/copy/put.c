@@ -70,8 +70,8 @@ static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_siz
 	return true;
 }
 
-/* Standard input, a pipe or a device: the bytes as they are. If there are more than request->length,
- * the size is some number above that. */
+/* Standard input, a pipe or a device: the bytes as they are. If there are more than
+ * request->length, the size is some number above that. */
 static bool open_stream(const struct copy_request *request, bool standard, struct source *source)
 {
 	struct stat there;
