@@ -69,13 +69,13 @@ lint "$checkers/kubernetes-validate" "the Kubernetes manifest against its schema
 lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
 	--inline-suppr "${suppressed[@]}" \
-	--error-exitcode=1 -j2 -Iinclude -Iregistry/protocol -Iregistry -Ishim "-I${BUILD:-build}/gen" \
+	--error-exitcode=1 -j2 -Iinclude -Iregistry/protocol -Iregistry -Ishim -Itools "-I${BUILD:-build}/gen" \
 	-D_GNU_SOURCE -D__x86_64__ -DPB_PROTO_HEADER_VERSION=40 '-DElfW(type)=Elf64_##type' "${sources[@]}"
 # .clang-tidy lists the checks. As with the formatter, the reports differ with the version.
 tidy() {
 	[[ $(clang-tidy --version) =~ version\ 14\. ]] || echo "this is $(clang-tidy --version | grep version), not 14"
 	printf '%s\0' "${sources[@]}" | xargs -0 -n 6 -P "$(nproc)" sh -c 'exec clang-tidy --quiet "$@" -- -std=gnu11 \
-		-D_GNU_SOURCE -Iinclude -iquote registry/protocol -iquote shim -iquote "${BUILD:-build}/gen" -idirafter registry 2>&1' tidy
+		-D_GNU_SOURCE -Iinclude -iquote registry/protocol -iquote shim -iquote tools -iquote "${BUILD:-build}/gen" -idirafter registry 2>&1' tidy
 }
 if [ -e "${BUILD:-build}/gen/registry.pb.h" ]; then
 	lint clang-tidy "clang-tidy of registry, shim, tools" tidy

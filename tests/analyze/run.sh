@@ -26,7 +26,7 @@ for file in "\$@"; do
 	grep -qE '^(int|__attribute__.*) ($models)\(' "\$file" || config+=,model-path=tests/analyze
 	timeout $seconds clang --analyze -Xclang -analyzer-output=text -Xclang -analyzer-checker=debug.Stats \\
 		-Xclang -analyzer-config -Xclang "\$config" -std=gnu11 -D_GNU_SOURCE \\
-		-Iinclude -iquote registry/protocol -iquote shim -iquote "$build/gen" -idirafter registry "\$file" >"\$found.all" 2>&1
+		-Iinclude -iquote registry/protocol -iquote shim -iquote tools -iquote "$build/gen" -idirafter registry "\$file" >"\$found.all" 2>&1
 	rc=\$?
 	grep -v '\[debug.Stats\]\$' "\$found.all" >"\$found.found"
 	[ $told = all ] || continue

@@ -207,20 +207,20 @@ static bool fits(const struct copy_request *request, bool part, const struct gpu
 	return false;
 }
 
-int copy_put(const struct copy_request *wanted, struct gpushare_buffer *buffer)
+int copy_put(const struct copy_request *request, struct gpushare_buffer *buffer)
 {
-	bool part = wanted->query.has_offset || wanted->query.has_length;
-	struct copy_request request = *wanted;
+	bool part = request->query.has_offset || request->query.has_length;
+	struct copy_request ranged = *request; /* its length is that of the range */
 	struct gpushare_info info;
 	struct into into = {.error = 0};
 	int code = TOOL_FAILED;
 
-	if (!find_range(&request, buffer, &info) || !may_write(&request, buffer))
+	if (!find_range(&ranged, buffer, &info) || !may_write(&ranged, buffer))
 		return TOOL_FAILED;
-	if (!into_open(&request, &into))
+	if (!into_open(&ranged, &into))
 		tool_error("'%s' can't be read: %s", into.path, into.source.why);
-	else if (fits(&request, part, &info, &into))
-		code = into_copy(&request, buffer, &into);
+	else if (fits(&ranged, part, &info, &into))
+		code = into_copy(&ranged, buffer, &into);
 	if (into.source.fd >= 0)
 		close(into.source.fd);
 	return code;
