@@ -197,7 +197,7 @@ $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
 $(BUILD)/gpushare: $(TOOLS_ALL) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL) $(BUILD)/libgpushare.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) -lsmartcols $(ALL_LDFLAGS) -lm -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/gpushare
 	$(Q)ln -sf $(<F) $@
 

@@ -46,6 +46,7 @@ build libnanopb-dev$of   header  pb_encode.h protobuf-nanopb
 build libnng-dev$of      header  nng/nng.h nng
 build libmbedtls-dev$of  header  mbedtls/ssl.h mbedtls
 build libjansson-dev$of  header  jansson.h jansson
+build libsmartcols-dev$of header libsmartcols/libsmartcols.h smartcols
 build nettle-dev$of      header  nettle/sha2.h nettle
 build uthash-dev         header  uthash.h
 build libvulkan-dev      header  vulkan/vulkan_core.h

@@ -10,8 +10,7 @@
  */
 #include <stdbool.h>
 
-#define KEEPER_SOCKET "keeper.sock"
-#define KEEPER_NAME "gpushare-keeper"
+#include "protocol.h"
 
 /* A connection to the keeper of that folder, if it is this user's; -1: there is none. */
 int keeper_connect(const char *directory);

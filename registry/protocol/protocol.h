@@ -13,6 +13,9 @@
 #define GPUSHARE_PROTOCOL 2
 #define GPUSHARE_SOCKET "registry.sock"
 #define GPUSHARE_FDS_SOCKET "fds.sock"
+#define KEEPER_SOCKET \
+	"keeper.sock" /* removing it ends the keeper, and what only the keeper holds */
+#define KEEPER_NAME "gpushare-keeper"	/* the keeper's command in /proc */
 #define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_SESSION_KEY_SIZE \

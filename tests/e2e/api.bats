@@ -64,8 +64,8 @@ byte b: 2"
 		"size 1 offset 0 base 2097152 attachers 0 mine 0 uid 1
 size 2097153 offset 0 base 4194304 attachers 0 mine 0 uid 1
 size 4194304 offset 0 base 4194304 attachers 0 mine 0 uid 1"
-	has "$(gpushare stat small)" "isolated:   yes"
-	has "$(gpushare stat raw)" "isolated:   no"
+	has "$(gpushare stat small)" "isolated:    yes"
+	has "$(gpushare stat raw)" "isolated:    no"
 	has "$(gpushare stat raw)" "gpushare_alloc()"
 }
 

@@ -158,11 +158,14 @@ a/weights"
 a/step
 b/step"
 	has "$(gpushare events 'a*')" "api_app[$maker]"
+	equal "$(gpushare ls --events -q --sort -NAME)" "b/step
+a/step"
+	equal "$(gpushare ls --events --json | jq -c '[.[].name]')" '["a/step","b/step"]'
 	equal "$(gpushare events --json 'a*' | jq -c '.[] | [.name, .backing, .size, .owner_pid]')" \
 		"[\"a/step\",\"event\",0,$maker]"
 	equal "$(gpushare ls --json | jq -r '.[].name')" "a/weights"
 	run -0 gpushare stat a/step
-	has "$output" "backing:    event"
+	has "$output" "backing:     event"
 	[[ $output != *size:* ]]
 	gpushare rm a/step
 	equal "$(gpushare events --json | jq -r '.[].name')" "b/step"
@@ -170,6 +173,8 @@ b/step"
 	run -2 --separate-stderr gpushare events a b
 	has "$stderr" "one GLOB"
 	run -2 --separate-stderr gpushare events --deferred
+	has "$stderr" "'--deferred'"
+	run -2 --separate-stderr gpushare ls --events --deferred
 	has "$stderr" "no --deferred"
 	has "$(gpushare events --help)" "gpushare events [--json]"
 }

@@ -102,6 +102,91 @@ two_names() {
 	has "${lines[1]}" kv/0
 }
 
+# on_terminal WORD...: what `gpushare ls WORD...` prints on a terminal, without its colours and returns
+on_terminal() {
+	NO_COLOR=1 "$BIN/tool_pty" 24x150 end=0 -- gpushare ls "$@" | tr -d '\r'
+}
+
+@test "ls: rounded sizes on a terminal alone, exact ones by --bytes" {
+	two_names
+	run -0 on_terminal
+	[[ ${lines[1]} =~ ^kv/0\ +2\ MiB\ +2\ MiB\ +GPU-[0-9a-f]{8}\ +rt_app_static\[$PID\]\ +0\  ]]
+	run -0 on_terminal --bytes
+	[[ ${lines[1]} =~ ^kv/0\ +2097152\ +2097152\ +GPU- ]]
+	[[ $(gpushare ls -l) =~ kv/0\ +2097152\ +2097152\ +GPU-[-0-9a-f]{36}\  ]]
+}
+
+# Files as the driver of real GPUs has them. Without an argument both GPUs are of one model.
+driver_lists() {
+	local uuid
+	uuid=$(shown weights gpu)
+	mkdir -p "$WORK/nvidia/gpus/0000:17:00.0" "$WORK/nvidia/gpus/0000:3d:00.0"
+	printf 'Model: \t\t %s\nIRQ:   \t\t 18\nGPU UUID: \t GPU-00000000-0000-0000-0000-000000000000\nDevice Minor: \t 1\n' \
+		"${1:-NVIDIA H200}" >"$WORK/nvidia/gpus/0000:17:00.0/information"
+	printf 'Model: \t\t NVIDIA H200\nIRQ:   \t\t 19\nGPU UUID: \t %s\nDevice Minor: \t 0\n' "$uuid" \
+		>"$WORK/nvidia/gpus/0000:3d:00.0/information"
+	export PROC_NVIDIA=$WORK/nvidia LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:-} $BIN/lib_proc_nvidia.so"
+}
+
+@test "ls on a terminal: the GPU by index and model if all are of one model, by -l its UUID" {
+	needs jq
+	two_names
+	driver_lists
+	[[ $(on_terminal weights) =~ MiB\ +1\ H200\ +rt_app_static ]]
+	[[ $(on_terminal -l weights) =~ MiB\ +GPU-[-0-9a-f]{36}\ +rt_app_static ]]
+	[[ $(gpushare ls weights) =~ \ GPU-[-0-9a-f]{36}\ +rt_app_static ]]
+	driver_lists "NVIDIA L4"
+	[[ $(on_terminal weights) =~ MiB\ +GPU-[0-9a-f]{8}\ +rt_app_static ]]
+}
+
+@test "ls -o: these columns in this order; --sort, up and down; --no-headers; -q" {
+	up api "$BIN/api_app" open alloc=a,b,3Mi alloc=b,c,64Ki alloc=c,a,1Mi
+	equal "$(gpushare ls -o size,NAME)" "   SIZE  NAME
+1048576  a
+3145728  b
+  65536  c"
+	equal "$(gpushare ls -o NAME,BACKING,RIGHTS --sort size)" "NAME  BACKING  RIGHTS
+c     ipc      rw------- $(id -un):$(id -gn)
+a     ipc      rw------- $(id -un):$(id -gn)
+b     ipc      rw------- $(id -un):$(id -gn)"
+	equal "$(gpushare ls -q --sort -SIZE)" "b
+a
+c"
+	equal "$(gpushare ls -q --sort -NAME)" "c
+b
+a"
+	equal "$(gpushare ls -q --sort GENERATION)" "b
+c
+a"
+	equal "$(gpushare ls --no-headers -o NAME,SIZE c)" "c     65536"
+	equal "$(gpushare ls -q nobody)" ""
+	for words in "-o fly" "-o NAME," "--sort fly" "--sort -fly"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare ls $words
+		has "$stderr" "; the columns are NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION"
+	done
+	for words in "--json -q" "--json -o NAME" "--json --sort SIZE" "-q -o SIZE" "--events --deferred"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare ls $words
+		equal "$output" ""
+		[ -n "$stderr" ]
+	done
+}
+
+@test "attachments: the same word and number in ls, stat, watch and JSON" {
+	needs jq
+	two_names
+	start watch gpushare watch
+	until_true grep -q watching "$WORK/watch.err"
+	begin holder "$BIN/api_app" open attach=a,weights attach=b,weights touch="$WORK/held" await="$WORK/end"
+	equal "$(gpushare ls -o NAME,ATTACHMENTS weights)" "NAME     ATTACHMENTS
+weights            2"
+	has "$(gpushare stat weights)" "attachments: 2"
+	has "$(gpushare stat)" "attachments: 2"
+	equal "$(gpushare ls --json weights | jq -c '.[] | [.attachments, .attachers]')" "[2,2]"
+	until_true grep -q "attach .* attachments=2" "$WORK/watch.out"
+}
+
 @test "ls --json is JSON with every field" {
 	needs jq
 	two_names

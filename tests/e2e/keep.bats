@@ -88,7 +88,7 @@ detach b: OK"
 	stays 3000 is_there # with its owner it has all the time
 	kill_owner w
 	equal "$(names)" "w 2097152"
-	has "$(gpushare stat w)" "kept:       for "
+	has "$(gpushare stat w)" "kept:        for "
 	stays 1500 runs "$registry" # though nobody is connected
 	equal "$(names)" "w 2097152"
 	until_true nothing_named
@@ -361,9 +361,9 @@ make d: OK"
 	equal "$(gpushare ls --json | jq -c '.[] | [.name, .keep, .readonly, .owner_alive, .ttl_s, .ttl_left_s > 0, .owner_pid]')" \
 		"[\"both\",true,true,false,90,true,$OWNER]
 [\"kept\",true,false,false,0,false,$OWNER]"
-	has "$(gpushare stat both)" "read-only:  yes, but for its owner"
+	has "$(gpushare stat both)" "read-only:   yes, but for its owner"
 	has "$(gpushare stat both)" ", which has freed it or ended"
-	has "$(gpushare stat kept)" "kept:       until 'gpushare rm kept'"
+	has "$(gpushare stat kept)" "kept:        until 'gpushare rm kept'"
 }
 
 @test "killed at any moment: no stale name, no lost buffer, no descriptor left" {

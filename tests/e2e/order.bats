@@ -265,7 +265,7 @@ has_no() {
 		await_words producer "written 6"
 		equal "$(shown ring sequence)" 5
 		equal "$(shown ring ordering)" "${words[$how]}"
-		has "$(gpushare stat ring)" "published:  5, by ${words[$how]}"
+		has "$(gpushare stat ring)" "published:   5, by ${words[$how]}"
 		kill -KILL "$PRODUCER"
 		until_true has_no ring
 	done

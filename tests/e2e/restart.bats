@@ -239,7 +239,7 @@ kill_both() {
 	equal "$(names)" "w 2097152"
 	equal "$(shown w missing)" true
 	has "$(gpushare ls)" "missing,kept"
-	has "$(gpushare stat w)" "missing:    it can't be attached"
+	has "$(gpushare stat w)" "missing:     it can't be attached"
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "nobody has brought its memory back"
 	has "$(api open make=a,w,2Mi,keep)" "make w: E_EXISTS" # its owner lives

@@ -270,7 +270,7 @@ where b: an address, device 0"
 @test "gpushare ls and stat, gpushare-attach: dumped and filled" {
 	needs jq
 	owner make=a,w,3Mi,unified fill=a,7
-	has "$(gpushare stat w)" "backing:    host"
+	has "$(gpushare stat w)" "backing:     host"
 	equal "$(gpushare ls --json | jq -c '.[] | [.backing, .size, .held]')" '["host",3145728,4194304]'
 	gpushare-attach w -o "$WORK/dump"
 	head -c 3M /dev/zero | gpushare-attach w --into -

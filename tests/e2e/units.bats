@@ -171,3 +171,22 @@ gpushare rm canvas
 systemctl --user stop main
 '
 }
+
+@test "gpushare registry knows the unit: by whom it was started, its journal; stop ends the unit" {
+	needs_manager
+	# shellcheck disable=SC2016 # the script's
+	managed "$UNITS/user/gpushare-registry.service" '
+said() { local is; is=$(cat); [ "$is" = "$1" ] || { echo "is $is, not $1" >&2; exit 1; }; }
+systemctl --user start main
+pid=$(systemctl --user show main -p MainPID --value)
+gpushare registry status --json | jq -r "[.started_by, .unit, .pid] | @csv" | said "\"systemd\",\"main.service\",$pid"
+gpushare registry start | grep -q "already running: pid $pid .* started by systemd: main.service"
+mkdir "$HOME/bin"
+printf "%s\n" "#!/bin/sh" "echo journal of \"\$@\"" >"$HOME/bin/journalctl"
+chmod +x "$HOME/bin/journalctl"
+PATH=$HOME/bin:$PATH gpushare registry log | said "journal of --user-unit main.service"
+gpushare registry stop | said "stopped: pid $pid served $GPUSHARE_DIR"
+until [ "$(systemctl --user show main -p SubState --value)" = dead ]; do sleep 0.05; done
+systemctl --user show main -p Result --value | said success
+'
+}

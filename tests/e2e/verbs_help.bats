@@ -159,7 +159,11 @@ named_buffers() {
 	equal "$(complete_words stat '')" "_odd..//name- weights "
 	equal "$(complete_words rm weights '')" "_odd..//name- weights "
 	equal "$(complete_words top --sort '')" "size age attached rate name "
-	equal "$(complete_words ls --deferred -)" "--deferred --json --dir --help "
+	equal "$(complete_words ls --deferred -)" \
+		"-l -q -o --sort --bytes --no-headers --deferred --events --json --dir --help "
+	equal "$(complete_words ls --sort '')" \
+		"NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION "
+	equal "$(complete_words ls -o '')" "$(complete_words ls --sort '')"
 	equal "$(complete_words ls --dir '')" ":dirs "
 	equal "$(complete_words ls --dir /nonexistent '')" ""
 	equal "$(complete_words run '')" ":commands "

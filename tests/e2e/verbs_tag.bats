@@ -21,7 +21,7 @@ shape=1024,512"
 note=a = "b"'
 	has "$(gpushare ls)" 'dtype=f32 note=a = "b"'
 	has "$(gpushare ls)" TAGS
-	has "$(gpushare stat weights)" "tag:        dtype=f32"
+	has "$(gpushare stat weights)" "tag:         dtype=f32"
 	gpushare tag weights -dtype -note
 	equal "$(gpushare tag weights)" ""
 	[[ $(gpushare ls) != *TAGS* ]]
@@ -121,7 +121,7 @@ note=a = "b"'
 @test "stat tells who holds it" {
 	shared
 	begin one "$BIN/api_app" open attach=w,weights attach=x,weights touch="$WORK/one" await="$WORK/end"
-	has "$(gpushare stat weights)" "held by:    api_app[$PID], uid $(id -u), 2 times"
+	has "$(gpushare stat weights)" "held by:     api_app[$PID], uid $(id -u), 2 times"
 	[ -z "$(command -v jq)" ] || equal "$(gpushare stat --json weights |
 		jq -c '.holders[] | [.pid, .command, .count, .own]')" "[$PID,\"api_app\",2,false]"
 	[[ $(gpushare stat kept) != *"held by"* ]]

@@ -98,8 +98,8 @@ attach w: OK"
 @test "ls and stat tell of it" {
 	needs jq
 	owner raw=p,4Mi,vmm share=a,w,p,0,5000
-	has "$(gpushare stat w)" "backing:    vmm"
-	has "$(gpushare stat w)" "isolated:   yes"
+	has "$(gpushare stat w)" "backing:     vmm"
+	has "$(gpushare stat w)" "isolated:    yes"
 	equal "$(gpushare ls --json | jq -c '.[] | [.backing, .size, .base_size, .held, .isolated]')" \
 		'["vmm",5000,4194304,4194304,true]'
 	[[ $(gpushare ls) =~ w\ +5000\ +4194304\ +GPU ]]

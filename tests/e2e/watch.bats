@@ -60,7 +60,7 @@ deferred x
 detach x
 remove x"
 	equal "$(awk '$2 == "share" || $2 == "deferred"' "$WORK/w.out" | grep -c "  pid=$app  size=4194304  owner=rt_app_static\[$app\]")" 2
-	has "$(awk '$2 == "deferred"' "$WORK/w.out")" "attached=1"
+	has "$(awk '$2 == "deferred"' "$WORK/w.out")" "attachments=1"
 	has "$(awk '$2 == "attach"' "$WORK/w.out" | tail -n 1)" "  pid=$holder  "
 }
 

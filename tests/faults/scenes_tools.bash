@@ -96,6 +96,11 @@ scene_doctor() {
 	SAYS_WHAT_FAILS=1
 }
 
+scene_registry_status() {
+	verb registry status
+	SAYS_WHAT_FAILS=1
+}
+
 scene_dump_set() {
 	attach_tool 'other*' -o files/set/
 	after() {

@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_LISTING_H
 #define GPUSHARE_TOOLS_LISTING_H
-/* A verb that lists the results of one API call, for all names or for those that match a GLOB, as a
- * table or as JSON. */
-#include "common/show.h"
-#include "common/table.h"
+/* The columns of `gpushare ls`. */
 
-struct listing {
-	const struct table_column *columns;
-	int count;
-	/* Fill one row of the table. `human`: for a terminal, with rounded sizes and short
-	 * UUIDs. */
-	void (*fill)(const struct gpushare_info *info, char (*cells)[TABLE_CELL_MAX], bool human);
-	show_list *list;
-	show_list *deferred; /* used with --deferred; NULL: the verb has no such option */
+enum listing_flag {
+	LISTING_BUFFERS = 1, /* shown of buffers if -o doesn't choose */
+	LISTING_EVENTS = 2,  /* the same of events */
+	LISTING_IF_ANY = 4,  /* unless -o asks for it, shown if a cell has text */
+	LISTING_NUMBER = 8,  /* aligned to the right */
 };
 
-/* Like a verb of verbs.h: report errors and return a tool_exit. */
-int listing_verb(int argc, char **argv, const struct listing *listing);
+#define LISTING_ALL (LISTING_BUFFERS | LISTING_EVENTS)
+#define LISTING_SIZE (LISTING_BUFFERS | LISTING_NUMBER)
+#define LISTING_MORE (LISTING_BUFFERS | LISTING_IF_ANY)
+
+/* X(title, flags, what it is sorted by before the text, how verb_ls.c writes the cell) */
+#define LISTING_COLUMNS(X) \
+	X(NAME, LISTING_ALL, 0, strcpy(cell, info->name)) \
+	X(SIZE, LISTING_SIZE, info->size, put_size(listing, info->size, cell)) \
+	X(HELD, LISTING_SIZE, info->base_size, put_size(listing, info->base_size, cell)) \
+	X(GPU, LISTING_ALL, 0, put_gpu(listing, info, cell)) \
+	X(OWNER, LISTING_ALL, 0, show_owner(info, cell)) \
+	X(ATTACHMENTS, LISTING_ALL | LISTING_NUMBER, info->attachers, \
+	  put_number(info->attachers, cell)) \
+	X(AGE, LISTING_ALL | LISTING_NUMBER, UINT64_MAX - info->created_unix_ns, \
+	  tool_format_age(show_age(info), cell)) \
+	X(RIGHTS, LISTING_MORE, 0, put_rights(listing, info, cell)) \
+	X(STATE, LISTING_MORE, 0, show_state(info, cell)) \
+	X(TAGS, LISTING_MORE, 0, show_tags(info, cell)) \
+	X(BACKING, 0, 0, strcpy(cell, show_backing(info))) \
+	X(GENERATION, LISTING_NUMBER, info->generation, put_number(info->generation, cell))
 
 #endif

@@ -11,6 +11,7 @@
 #include "data/layout.h"
 #include "top/top.h"
 #include "usage.h"
+#include "listing.h"
 #include "verbs.h"
 
 #define PATIENCE_MS 500 /* short, because the user waits for the completion */
@@ -46,6 +47,16 @@ static const struct {
      DTYPES(X)
 #undef X
     },
+    {"COLUMN", /* of ls */
+#define X(title, flags, number, put) #title "\n"
+     LISTING_COLUMNS(X)
+#undef X
+    },
+    {"COLUMNS",
+#define X(title, flags, number, put) #title "\n"
+     LISTING_COLUMNS(X)
+#undef X
+    },
 };
 
 static int print_name(const struct gpushare_info *info, void *user)
@@ -69,8 +80,19 @@ static void offer_names(const char *directory)
 		gpushare_list(session, NULL, print_name, NULL);
 }
 
+/* "start|stop": one of these words. */
+static void offer_words(const char *words)
+{
+	for (size_t length; *words; words += length + (words[length] == '|')) {
+		length = strcspn(words, "|");
+		printf("%.*s\n", (int)length, words);
+	}
+}
+
 static void offer(const char *what, const char *directory)
 {
+	if (strchr(what, '|'))
+		offer_words(what);
 	if (!strcmp(what, "NAME") || !strcmp(what, "GLOB"))
 		offer_names(directory);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)

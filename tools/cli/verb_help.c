@@ -11,7 +11,14 @@
 	X("--name", "RULES", "names for its buffers, as GPUSHARE_NAME has them") \
 	X("--attach", "RULES", \
 	  "buffers of others in place of its own, as GPUSHARE_ATTACH has them") \
+	X("-l", "", "the GPU's UUID in place of its index and model") \
+	X("-q", "", "the names alone") \
+	X("-o", "COLUMNS", "these columns, such as NAME,SIZE; in this order") \
+	X("--sort", "COLUMN", "by this column; from the largest down if '-' stands before it") \
+	X("--bytes", "", "sizes in bytes on a terminal too") \
+	X("--no-headers", "", "without the line of titles") \
 	X("--deferred", "", "what was freed by its owner and is held for who has it attached") \
+	X("--events", "", "named events in place of buffers") \
 	X("-d", "SECONDS", "between two looks; 1 unless told") \
 	X("-n", "N", "that many looks as plain text, then end; on no terminal 1 unless told") \
 	X("--sort", "KEY", "by size, age, attached, rate or name; size unless told") \
@@ -39,6 +46,7 @@
 	X("--into", "FILE", "copy FILE into the buffer as it is: 'gpushare put'") \
 	X("--in", "FILE", "the same with the array in a .npy file") \
 	X("--restore", "PATH", "make buffers of a set or a file: 'gpushare restore'") \
+	X("--force", "", "stop it although kept buffers are lost") \
 	X("--json", "", "as JSON, with every field") \
 	X("--dir", "DIR", "where the registry is; else $GPUSHARE_DIR and so on")
 
@@ -52,7 +60,9 @@
 	  "its allocation of that size is the buffer 'weights', once that is there") \
 	X("ls", "gpushare ls", "all names") \
 	X("ls", "gpushare ls 'llama/*'", "those below llama; quoted, so that the shell leaves it") \
-	X("ls", "gpushare ls --json | jq '.[] | select(.attachers == 0).name'", \
+	X("ls", "gpushare ls --sort -SIZE -o NAME,SIZE,OWNER", \
+	  "the largest first, in three columns") \
+	X("ls", "gpushare ls --json | jq '.[] | select(.attachments == 0).name'", \
 	  "names that nobody has attached") \
 	X("ls", "gpushare ls --deferred", "memory that is freed and not free yet") \
 	X("stat", "gpushare stat weights", "its owner, its size, and who has it attached") \
@@ -92,6 +102,9 @@
 	X("tag", "gpushare tag weights step=7 -draft", "set one, take another away") \
 	X("rm", "gpushare rm weights", "nobody can attach it by that name any more") \
 	X("rm", "gpushare rm 'llama/*' kv", "all below llama, and kv") \
+	X("registry", "gpushare registry status || gpushare registry start", \
+	  "one that is there before the first program") \
+	X("registry", "gpushare registry stop", "end it, unless kept buffers would be lost") \
 	X("metrics", "gpushare metrics >/var/lib/node_exporter/gpushare.prom", \
 	  "for node_exporter's textfile collector, from a timer") \
 	X("metrics", "gpushare metrics --json", "the same numbers as JSON") \
@@ -212,7 +225,6 @@ int verb_parse(int argc, char **argv, struct verb_options *out)
 	static const struct usage_option options[] = {
 	    {"--dir", usage_directory, offsetof(struct verb_options, directory), "a directory", 0},
 	    {"--json", usage_flag, offsetof(struct verb_options, json), NULL, 0},
-	    {"--deferred", usage_flag, offsetof(struct verb_options, deferred), NULL, 0},
 	    {NULL, NULL, 0, NULL, 0},
 	};
 

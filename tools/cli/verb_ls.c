@@ -1,64 +1,319 @@
 /* SPDX-License-Identifier: MIT */
+/* gpushare ls, and gpushare events, which is ls --events. */
+#include <getopt.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "listing.h"
+#include "usage.h"
 #include "verbs.h"
+#include "common/columns.h"
+#include "common/gpus.h"
+#include "common/show.h"
 
-enum column { NAME, SIZE, HELD, GPU, OWNER, ATTACHED, AGE, RIGHTS, STATE, TAGS, COLUMNS };
-
-static const struct table_column columns[COLUMNS] = {
-    [NAME] = {.title = "NAME"},
-    [SIZE] = {.title = "SIZE", .right = true},
-    [HELD] = {.title = "HELD", .right = true},
-    [GPU] = {.title = "GPU"},
-    [OWNER] = {.title = "OWNER"},
-    [ATTACHED] = {.title = "ATTACHED", .right = true},
-    [AGE] = {.title = "AGE", .right = true},
-    [RIGHTS] = {.title = "RIGHTS", .optional = true},
-    [STATE] = {.title = "STATE", .optional = true},
-    [TAGS] = {.title = "TAGS", .optional = true},
+enum column {
+#define X(title, flags, number, put) title,
+	LISTING_COLUMNS(X)
+#undef X
+	    COLUMNS
 };
 
-static void put_size(uint64_t size, bool human, char cell[TABLE_CELL_MAX])
-{
-	char text[TOOL_TEXT_MAX];
+static const struct {
+	const char *title;
+	int flags;
+} known[COLUMNS] = {
+#define X(title, flags, number, put) {#title, flags},
+    LISTING_COLUMNS(X)
+#undef X
+};
 
-	tool_format_size(size, text);
-	if (human)
-		snprintf(cell, TABLE_CELL_MAX, "%s", text);
-	else
-		snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, size);
+struct listing {
+	const char *directory, *glob, *chosen, *sort;
+	bool json, deferred, events, bytes, uuids, names, untitled; /* options */
+	bool human;						    /* for a terminal */
+	struct libscols_table *table;
+	/* of the table, from left to right; what it is sorted by may stand behind the shown ones */
+	enum column columns[COLUMNS + 1];
+	bool any[COLUMNS + 1]; /* whether a cell of it has text */
+	int count, shown, sorted;
+};
+
+static void put_number(uint64_t number, char cell[SHOW_CELL_MAX])
+{
+	snprintf(cell, SHOW_CELL_MAX, "%" PRIu64, number);
 }
 
-static void ls_fill(const struct gpushare_info *info, char (*cells)[TABLE_CELL_MAX], bool human)
+static void put_size(const struct listing *listing, uint64_t size, char cell[SHOW_CELL_MAX])
 {
-	char text[TOOL_TEXT_MAX];
+	if (listing->human && !listing->bytes)
+		tool_format_size(size, cell);
+	else
+		put_number(size, cell);
+}
 
-	snprintf(cells[NAME], TABLE_CELL_MAX, "%s", info->name);
-	put_size(info->size, human, cells[SIZE]);
-	put_size(info->base_size, human, cells[HELD]);
-	tool_format_uuid(info->device_uuid, text);
-	snprintf(cells[GPU], TABLE_CELL_MAX, "%.*s", human ? 12 : (int)strlen(text), text);
-	show_owner(info, cells[OWNER]);
-	snprintf(cells[ATTACHED], TABLE_CELL_MAX, "%" PRIu32, info->attachers);
-	tool_format_age(show_age(info), cells[AGE]);
-	if (show_has_rights(info))
-		show_rights(info, cells[RIGHTS]);
-	show_state(info, cells[STATE]);
-	show_tags(info, cells[TAGS]);
+static void put_gpu(const struct listing *listing, const struct gpushare_info *info,
+		    char cell[SHOW_CELL_MAX])
+{
+	if (listing->human && !listing->uuids && gpus_label(info->device_uuid, cell))
+		return;
+	tool_format_uuid(info->device_uuid, cell);
+	if (listing->human && !listing->uuids)
+		cell[12] = '\0';
+}
+
+static void put_rights(const struct listing *listing, const struct gpushare_info *info,
+		       char cell[SHOW_CELL_MAX])
+{
+	if (listing->chosen || show_has_rights(info))
+		show_rights(info, cell);
+}
+
+/* Write a cell's text. Returns what it is sorted by before the text. */
+static uint64_t put_cell(const struct listing *listing, enum column column,
+			 const struct gpushare_info *info, char cell[SHOW_CELL_MAX])
+{
+	*cell = '\0';
+	switch (column) {
+#define X(title, flags, number, put) \
+	case title: \
+		put; \
+		return number;
+		LISTING_COLUMNS(X)
+#undef X
+	case COLUMNS:
+		break;
+	}
+	return 0;
+}
+
+/* A cell's user data is what put_cell() returned. */
+static int compare(struct libscols_cell *a, struct libscols_cell *b, void *descending)
+{
+	uintptr_t left = (uintptr_t)scols_cell_get_userdata(a);
+	uintptr_t right = (uintptr_t)scols_cell_get_userdata(b);
+	int order = (left > right) - (left < right);
+
+	if (!order)
+		order = scols_cmpstr_cells(a, b, NULL);
+	return descending ? -order : order;
+}
+
+static int add_row(const struct gpushare_info *info, void *user)
+{
+	struct listing *listing = user;
+	struct libscols_line *line = scols_table_new_line(listing->table, NULL);
+	char text[SHOW_CELL_MAX];
+
+	for (int i = 0; i < listing->count; i++) {
+		uint64_t number = put_cell(listing, listing->columns[i], info, text);
+
+		if (!line || scols_line_set_data(line, (size_t)i, text))
+			return 1;
+		scols_cell_set_userdata(scols_line_get_cell(line, (size_t)i),
+					(void *)(uintptr_t)number);
+		listing->any[i] |= *text != '\0';
+	}
+	return 0;
+}
+
+static int find_column(const char *title, size_t length)
+{
+	for (int i = 0; i < COLUMNS; i++)
+		if (strlen(known[i].title) == length && !strncasecmp(known[i].title, title, length))
+			return i;
+	return -1;
+}
+
+static int unknown_column(const char *title, size_t length)
+{
+	static const char titles[] =
+#define X(title, flags, number, put) " " #title
+	    LISTING_COLUMNS(X)
+#undef X
+	    ;
+
+	return tool_usage("there is no column '%.*s'; the columns are%s", (int)length, title,
+			  titles);
+}
+
+/* Take the columns of -o, such as "NAME,SIZE". Returns -1, or the exit code. */
+static int choose_columns(struct listing *listing)
+{
+	const char *at = listing->chosen;
+
+	for (;; at++) {
+		size_t length = strcspn(at, ",");
+		int found = find_column(at, length);
+
+		if (found < 0)
+			return unknown_column(at, length);
+		if (listing->count == COLUMNS)
+			return tool_usage("-o wants each column once");
+		listing->columns[listing->count++] = (enum column)found;
+		at += length;
+		if (!*at)
+			return -1;
+	}
+}
+
+static void take_default(struct listing *listing)
+{
+	int wanted = listing->events ? LISTING_EVENTS : LISTING_BUFFERS;
+
+	for (int i = 0; i < COLUMNS; i++)
+		if (known[i].flags & wanted)
+			listing->columns[listing->count++] = (enum column)i;
+}
+
+/* Find the column of --sort among the shown ones, or add it. Returns -1, or the exit code. */
+static int take_sort(struct listing *listing)
+{
+	const char *title = listing->sort + (*listing->sort == '-');
+	int found = find_column(title, strlen(title));
+
+	if (found < 0)
+		return unknown_column(title, strlen(title));
+	while (listing->sorted < listing->count &&
+	       listing->columns[listing->sorted] != (enum column)found)
+		listing->sorted++;
+	if (listing->sorted == listing->count)
+		listing->columns[listing->count++] = (enum column)found;
+	return -1;
+}
+
+static struct libscols_table *make_table(struct listing *listing)
+{
+	struct libscols_table *table = columns_new("  ");
+	bool good = table && !scols_table_enable_noheadings(table, listing->untitled);
+
+	for (int i = 0; i < listing->count; i++) {
+		enum column column = listing->columns[i];
+		int right = known[column].flags & LISTING_NUMBER ? SCOLS_FL_RIGHT : 0;
+
+		good = good && scols_table_new_column(table, known[column].title, 0, right);
+	}
+	if (good)
+		return table;
+	scols_unref_table(table);
+	return NULL;
+}
+
+/* Hide columns of which -o doesn't speak, and sort. */
+static void arrange(const struct listing *listing)
+{
+	struct libscols_column *column;
+
+	for (int i = 0; i < listing->count; i++) {
+		int flags = known[listing->columns[i]].flags;
+
+		column = scols_table_get_column(listing->table, (size_t)i);
+		if (i >= listing->shown ||
+		    (!listing->chosen && flags & LISTING_IF_ANY && !listing->any[i]))
+			scols_column_set_flags(column, SCOLS_FL_HIDDEN);
+	}
+	if (!listing->sort)
+		return;
+	column = scols_table_get_column(listing->table, (size_t)listing->sorted);
+	scols_column_set_cmpfunc(column, compare, *listing->sort == '-' ? column : NULL);
+	scols_sort_table(listing->table, column);
+}
+
+static int print(struct gpushare_session *session, show_list *list, struct listing *listing)
+{
+	int status;
+
+	listing->human = isatty(STDOUT_FILENO);
+	listing->table = make_table(listing);
+	if (!listing->table)
+		return columns_print(NULL);
+	status = list(session, listing->glob, add_row, listing);
+	if (status) {
+		scols_unref_table(listing->table);
+		return status == GPUSHARE_E_CANCELLED ? columns_print(NULL) : tool_failed(status);
+	}
+	arrange(listing);
+	return columns_print(listing->table);
+}
+
+/* Returns -1 to continue, else the exit code. */
+static int parse(int argc, char **argv, struct listing *out)
+{
+	static const struct usage_option options[] = {
+	    {"--bytes", usage_flag, offsetof(struct listing, bytes), NULL, 0},
+	    {"--deferred", usage_flag, offsetof(struct listing, deferred), NULL, 0},
+	    {"--dir", usage_directory, offsetof(struct listing, directory), "a directory", 0},
+	    {"--events", usage_flag, offsetof(struct listing, events), NULL, 0},
+	    {"--json", usage_flag, offsetof(struct listing, json), NULL, 0},
+	    {"--no-headers", usage_flag, offsetof(struct listing, untitled), NULL, 0},
+	    {"--sort", usage_text, offsetof(struct listing, sort), "a column", 0},
+	    {"-l", usage_flag, offsetof(struct listing, uuids), NULL, 0},
+	    {"-o", usage_text, offsetof(struct listing, chosen), "columns", 0},
+	    {"-q", usage_flag, offsetof(struct listing, names), NULL, 0},
+	    {NULL, NULL, 0, NULL, 0},
+	};
+	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, out, NULL);
+
+	if (code < 0 && argc - optind > 1)
+		return tool_usage(
+		    "one GLOB at a time; quote it, so that the shell leaves it alone");
+	out->glob = argv[optind]; /* NULL if there is none */
+	return code;
+}
+
+/* Check what the options ask for together, and choose the columns. Returns -1, or the exit code. */
+static int settle(struct listing *listing)
+{
+	int code = -1;
+
+	if (listing->events && listing->deferred)
+		return tool_usage("events have no --deferred");
+	if (listing->json && (listing->chosen || listing->sort || listing->names))
+		return tool_usage(
+		    "--json has every field, by name: it goes without -o, -q, --sort");
+	if (listing->names && listing->chosen)
+		return tool_usage("-q is the names alone: it goes without -o");
+	if (listing->names) {
+		listing->chosen = known[NAME].title;
+		listing->untitled = true;
+	}
+	if (listing->chosen)
+		code = choose_columns(listing);
+	else
+		take_default(listing);
+	listing->shown = listing->count;
+	return code < 0 && listing->sort ? take_sort(listing) : code;
+}
+
+static int ls(int argc, char **argv, bool events)
+{
+	_tool_session_ struct gpushare_session *session = NULL;
+	struct listing listing = {.events = events};
+	show_list *list;
+	int code = parse(argc, argv, &listing);
+
+	if (code < 0)
+		code = settle(&listing);
+	if (code >= 0)
+		return code;
+	session = tool_open(listing.directory, false);
+	if (!session)
+		return TOOL_FAILED;
+	list = listing.events	  ? gpushare_list_events
+	       : listing.deferred ? gpushare_list_deferred
+				  : gpushare_list;
+	return listing.json ? show_list_json(session, list, listing.glob)
+			    : print(session, list, &listing);
 }
 
 int verb_ls(int argc, char **argv)
 {
-	static const struct listing ls = {
-	    .columns = columns,
-	    .count = COLUMNS,
-	    .fill = ls_fill,
-	    .list = gpushare_list,
-	    .deferred = gpushare_list_deferred,
-	};
+	return ls(argc, argv, false);
+}
 
-	return listing_verb(argc, argv, &ls);
+int verb_events(int argc, char **argv)
+{
+	return ls(argc, argv, true);
 }

@@ -2,133 +2,133 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "common/columns.h"
 #include "common/show.h"
 #include "common/suggest.h"
 #include "verbs.h"
 
-static void stat_print_life(const struct gpushare_info *info)
+static void put_life(struct columns_fields *fields, const struct gpushare_info *info)
 {
 	char text[TOOL_TEXT_MAX];
 
 	if (info->missing)
-		printf("missing:    it can't be attached: after the registry's restart nobody has "
-		       "brought its memory back so far\n");
+		columns_field(fields, "missing",
+			      "it can't be attached: after the registry's restart nobody has "
+			      "brought its memory back so far");
 	if (info->flags & GPUSHARE_FLAG_READONLY)
-		printf("read-only:  yes, but for its owner\n");
+		columns_field(fields, "read-only", "yes, but for its owner");
 	if (!(info->flags & GPUSHARE_FLAG_KEEP))
 		return;
 	tool_format_age(info->owner_alive ? info->ttl_s : info->ttl_left_s, text);
 	if (!info->ttl_s)
-		printf("kept:       until 'gpushare rm %s'\n", info->name);
+		columns_field(fields, "kept", "until 'gpushare rm %s'", info->name);
 	else if (info->owner_alive)
-		printf("kept:       for %s after its owner has gone\n", text);
+		columns_field(fields, "kept", "for %s after its owner has gone", text);
 	else
-		printf("kept:       for %s more\n", text);
+		columns_field(fields, "kept", "for %s more", text);
 }
 
-static int print_holder(const struct gpushare_holder *holder, void *user)
+static int put_holder(const struct gpushare_holder *holder, void *fields)
 {
 	char text[SHOW_CELL_MAX];
 
-	(void)user;
 	show_holder(holder, text);
-	printf("held by:    %s, uid %" PRIu32 ", %" PRIu32 " time%s%s\n", text, holder->uid,
-	       holder->count, holder->count == 1 ? "" : "s",
-	       holder->own ? ", the owner's process itself" : "");
+	columns_field(fields, "held by", "%s, uid %" PRIu32 ", %" PRIu32 " time%s%s", text,
+		      holder->uid, holder->count, holder->count == 1 ? "" : "s",
+		      holder->own ? ", the owner's process itself" : "");
 	return 0;
 }
 
-/* Ignores errors: a registry of an older version may not know the request. */
-static void stat_print_holders(struct gpushare_session *session, const struct gpushare_info *info)
-{
-	gpushare_holders(session, info->name, info->generation, print_holder, NULL);
-}
-
-static void stat_print_extent(const struct gpushare_info *info)
+static void put_extent(struct columns_fields *fields, const struct gpushare_info *info)
 {
 	char size[TOOL_TEXT_MAX];
 
 	tool_format_size(info->size, size);
-	printf("size:       %" PRIu64 " (%s)\n", info->size, size);
-	printf("allocation: offset %" PRIu64 " of %" PRIu64 "\n", info->base_offset,
-	       info->base_size);
-	printf("isolated:   %s\n",
-	       info->isolated
-		   ? "yes"
-		   : "no: who attaches maps all of its last 2 MiB block, with other memory "
-		     "of the owner in it; make it a multiple of 2 MiB, or use gpushare_alloc()");
+	columns_field(fields, "size", "%" PRIu64 " (%s)", info->size, size);
+	columns_field(fields, "allocation", "offset %" PRIu64 " of %" PRIu64, info->base_offset,
+		      info->base_size);
+	columns_field(fields, "isolated", "%s",
+		      info->isolated ? "yes"
+				     : "no: who attaches maps all of its last 2 MiB block, with "
+				       "other memory of the owner in it; make it a multiple of 2 "
+				       "MiB, or use gpushare_alloc()");
+}
+
+static void put_tags(struct columns_fields *fields, const struct gpushare_info *info)
+{
+	char value[GPUSHARE_TAG_VALUE_MAX + 1];
+
+	for (uint32_t i = 0; i < info->tag_count; i++) {
+		tool_printable(info->tags[i].value, value, sizeof(value));
+		columns_field(fields, "tag", "%s=%s", info->tags[i].key, value);
+	}
 }
 
 static int stat_print(struct gpushare_session *session, const struct gpushare_info *info)
 {
-	char uuid[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX], made[TOOL_TEXT_MAX] = "?";
-	char owner[SHOW_CELL_MAX], rights[SHOW_CELL_MAX], value[GPUSHARE_TAG_VALUE_MAX + 1];
-	time_t created = (time_t)(info->created_unix_ns / 1000000000u);
-	struct tm local;
+	struct columns_fields fields = columns_fields();
+	char text[SHOW_CELL_MAX], age[TOOL_TEXT_MAX];
 
-	tool_format_uuid(info->device_uuid, uuid);
-	tool_format_age(show_age(info), age);
-	show_owner(info, owner);
-	if (localtime_r(&created, &local))
-		strftime(made, sizeof(made), "%Y-%m-%d %H:%M:%S %z", &local);
-	printf("name:       %s\n", info->name);
-	printf("generation: %" PRIu64 "\n", info->generation);
+	columns_field(&fields, "name", "%s", info->name);
+	columns_field(&fields, "generation", "%" PRIu64, info->generation);
 	if (info->backing != GPUSHARE_BACKING_EVENT)
-		stat_print_extent(info);
-	printf("gpu:        %s\n", uuid);
-	printf("backing:    %s\n", show_backing(info));
-	printf("owner:      %s, uid %" PRIu32 "%s\n", owner, info->owner_uid,
-	       info->owner_alive ? "" : ", which has freed it or ended");
-	show_rights(info, rights);
-	printf("rights:     %s\n", rights);
-	stat_print_life(info);
-	printf("attached:   %" PRIu32 "\n", info->attachers);
-	stat_print_holders(session, info);
-	for (uint32_t i = 0; i < info->tag_count; i++) {
-		tool_printable(info->tags[i].value, value, sizeof(value));
-		printf("tag:        %s=%s\n", info->tags[i].key, value);
-	}
+		put_extent(&fields, info);
+	tool_format_uuid(info->device_uuid, text);
+	columns_field(&fields, "gpu", "%s", text);
+	columns_field(&fields, "backing", "%s", show_backing(info));
+	show_owner(info, text);
+	columns_field(&fields, "owner", "%s, uid %" PRIu32 "%s", text, info->owner_uid,
+		      info->owner_alive ? "" : ", which has freed it or ended");
+	show_rights(info, text);
+	columns_field(&fields, "rights", "%s", text);
+	put_life(&fields, info);
+	columns_field(&fields, "attachments", "%" PRIu32, info->attachers);
+	/* Ignores errors: a registry of an older version may not know the request. */
+	gpushare_holders(session, info->name, info->generation, put_holder, &fields);
+	put_tags(&fields, info);
 	if (info->sequence)
-		printf("published:  %" PRIu64 ", by %s\n", info->sequence,
-		       gpushare_ordering_text(info->ordering));
-	printf("created:    %s (%s ago)\n", made, age);
-	return tool_flush(TOOL_DONE);
+		columns_field(&fields, "published", "%" PRIu64 ", by %s", info->sequence,
+			      gpushare_ordering_text(info->ordering));
+	show_time(info->created_unix_ns, text);
+	tool_format_age(show_age(info), age);
+	columns_field(&fields, "created", "%s (%s ago)", text, age);
+	return columns_fields_print(&fields);
 }
 
-static void stat_print_memory(const struct gpushare_registry_info *info)
+static void put_memory(struct columns_fields *fields, const struct gpushare_registry_info *info)
 {
 	char kept[TOOL_TEXT_MAX], limit[TOOL_TEXT_MAX];
 
 	for (int i = 0; i < GPUSHARE_COUNTS_MAX && *info->by_backing[i].what; i++) {
 		tool_format_size(info->by_backing[i].bytes, kept);
-		printf("%-12s %" PRIu64 " name%s, %s\n", info->by_backing[i].what,
-		       info->by_backing[i].count, info->by_backing[i].count == 1 ? "" : "s", kept);
+		columns_field(fields, info->by_backing[i].what, "%" PRIu64 " name%s, %s",
+			      info->by_backing[i].count, info->by_backing[i].count == 1 ? "" : "s",
+			      kept);
 	}
 	tool_format_size(info->kept_bytes, kept);
 	tool_format_size(info->kept_limit, limit);
 	if (info->kept_limit)
-		printf("kept:        %s of %s\n", kept, limit);
-	if (*info->version)
-		printf("version:     %s, pid %" PRId32 "\n", info->version, info->pid);
+		columns_field(fields, "kept", "%s of %s", kept, limit);
 }
 
 static int stat_print_registry(const struct gpushare_registry_info *info)
 {
-	uint64_t now = (uint64_t)time(NULL), started = info->started_unix_ns / 1000000000u;
+	struct columns_fields fields = columns_fields();
 	char age[TOOL_TEXT_MAX];
 
-	tool_format_age(now > started ? now - started : 0, age);
-	printf("names:       %" PRIu64 "\n", info->names);
-	printf("attachments: %" PRIu64 "\n", info->attachments);
-	printf("deferred:       %" PRIu64 "\n", info->deferred);
-	printf("connections: %" PRIu64 "\n", info->connections);
-	printf("waiters:     %" PRIu64 "\n", info->waiters);
-	printf("requests:    %" PRIu64 "\n", info->requests);
-	stat_print_memory(info);
-	printf("started:     %s ago\n", age);
-	return tool_flush(TOOL_DONE);
+	columns_field(&fields, "names", "%" PRIu64, info->names);
+	columns_field(&fields, "attachments", "%" PRIu64, info->attachments);
+	columns_field(&fields, "deferred", "%" PRIu64, info->deferred);
+	columns_field(&fields, "connections", "%" PRIu64, info->connections);
+	columns_field(&fields, "waiters", "%" PRIu64, info->waiters);
+	columns_field(&fields, "requests", "%" PRIu64, info->requests);
+	put_memory(&fields, info);
+	if (*info->version)
+		columns_field(&fields, "version", "%s, pid %" PRId32, info->version, info->pid);
+	tool_format_age(show_since(info->started_unix_ns), age);
+	columns_field(&fields, "started", "%s ago", age);
+	return columns_fields_print(&fields);
 }
 
 static int stat_registry(struct gpushare_session *session, bool json)

@@ -47,8 +47,8 @@ static void print_owner(const struct gpushare_info *info)
 	char command[GPUSHARE_COMMAND_MAX + 1];
 
 	tool_printable(info->owner_command, command, sizeof(command));
-	printf("  size=%" PRIu64 "  owner=%s[%" PRId32 "]  attached=%" PRIu32, info->size, command,
-	       info->owner_pid, info->attachers);
+	printf("  size=%" PRIu64 "  owner=%s[%" PRId32 "]  attachments=%" PRIu32, info->size,
+	       command, info->owner_pid, info->attachers);
 }
 
 static void print_line(const struct gpushare_notice *notice)

@@ -16,10 +16,13 @@
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
 	  "run a program whose GPU buffers get names, or are other programs' buffers") \
-	X(ls, "[--deferred] [--json] [--dir DIR] [GLOB]", \
-	  "list the buffers that have a name, or those that were freed and are held for others") \
+	X(ls, \
+	  "[-l] [-q] [-o COLUMNS] [--sort COLUMN] [--bytes] [--no-headers] [--deferred] " \
+	  "[--events] [--json] [--dir DIR] [GLOB]", \
+	  "list the buffers that have a name, or those that were freed and are held for others, " \
+	  "or the events that have a name") \
 	X(events, "[--json] [--dir DIR] [GLOB]", \
-	  "list the events that have a name, by which processes wait for each other's work") \
+	  "ls --events: the events by which processes wait for each other's work") \
 	X(stat, "[--json] [--dir DIR] [NAME]", \
 	  "show all that is known of one buffer, or what the registry has to do") \
 	X(watch, "[--count N] [--json] [--dir DIR] [GLOB]", \
@@ -46,6 +49,8 @@
 	X(rm, "[--dir DIR] NAME...", \
 	  "take names away, or all that a pattern matches; the memory stays as it is, what is " \
 	  "kept without an owner goes") \
+	X(registry, "start|stop|status|log [--force] [--json] [--dir DIR]", \
+	  "start the registry of a directory, stop it, say whether it runs, print its log") \
 	X(metrics, "[--json] [--dir DIR]", \
 	  "print the registry's numbers as Prometheus reads them") \
 	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \
@@ -68,7 +73,6 @@ VERBS(X)
 struct verb_options {
 	const char *directory; /* --dir */
 	bool json;	       /* --json */
-	bool deferred;	       /* --deferred, only for ls */
 };
 
 /* Parse the shared options, those that the verb has. Returns -1 to continue at optind, else the

@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool.h"
-
 const char *show_backing(const struct gpushare_info *info)
 {
 	switch (info->backing) {
@@ -23,11 +21,26 @@ const char *show_backing(const struct gpushare_info *info)
 	return "unknown";
 }
 
+uint64_t show_since(uint64_t unix_ns)
+{
+	uint64_t now = (uint64_t)time(NULL), then = unix_ns / 1000000000u;
+
+	return now > then ? now - then : 0;
+}
+
 uint64_t show_age(const struct gpushare_info *info)
 {
-	uint64_t now = (uint64_t)time(NULL), made = info->created_unix_ns / 1000000000u;
+	return show_since(info->created_unix_ns);
+}
 
-	return now > made ? now - made : 0;
+void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX])
+{
+	time_t seconds = (time_t)(unix_ns / 1000000000u);
+	struct tm local;
+
+	strcpy(out, "?");
+	if (localtime_r(&seconds, &local))
+		strftime(out, TOOL_TEXT_MAX, "%Y-%m-%d %H:%M:%S %z", &local);
 }
 
 static void show_add(char out[SHOW_STATE_MAX], const char *word)
@@ -63,17 +76,17 @@ static json_t *info_json(const struct gpushare_info *info)
 	tool_format_uuid(info->device_uuid, uuid);
 	tool_printable(info->owner_command, command, sizeof(command));
 	return json_pack(
-	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:b, "
-	    "s:b, s:I, "
-	    "s:I, s:b, s:b, s:I, s:s, s:o, s:I}",
+	    "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:b, "
+	    "s:b, s:b, s:I, s:I, s:b, s:b, s:I, s:s, s:o, s:I}",
 	    "name", info->name, "generation", (json_int_t)info->generation, "size",
 	    (json_int_t)info->size, "base_offset", (json_int_t)info->base_offset, "base_size",
 	    (json_int_t)info->base_size, "held", (json_int_t)info->base_size, "isolated",
 	    info->isolated, "gpu", uuid, "backing", show_backing(info), "owner_pid",
 	    (json_int_t)info->owner_pid, "owner_uid", (json_int_t)info->owner_uid, "owner_started",
 	    (json_int_t)info->owner_started, "owner_command", command, "attachers",
-	    (json_int_t)info->attachers, "created_unix_ns", (json_int_t)info->created_unix_ns,
-	    "keep", (info->flags & GPUSHARE_FLAG_KEEP) != 0, "readonly",
+	    (json_int_t)info->attachers, "attachments", (json_int_t)info->attachers,
+	    "created_unix_ns", (json_int_t)info->created_unix_ns, "keep",
+	    (info->flags & GPUSHARE_FLAG_KEEP) != 0, "readonly",
 	    (info->flags & GPUSHARE_FLAG_READONLY) != 0, "owner_alive", info->owner_alive, "ttl_s",
 	    (json_int_t)info->ttl_s, "ttl_left_s", (json_int_t)info->ttl_left_s, "deferred",
 	    info->deferred, "missing", info->missing, "sequence", (json_int_t)info->sequence,

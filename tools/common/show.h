@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "gpushare.h"
+#include "tool.h"
 
 /* Returns a new object; NULL: out of memory. */
 json_t *show_json(const struct gpushare_info *info);
@@ -16,7 +16,9 @@ int show_dump(json_t *value);
 typedef int show_list(struct gpushare_session *session, const char *glob,
 		      int (*visit)(const struct gpushare_info *info, void *user), void *user);
 int show_list_json(struct gpushare_session *session, show_list *list, const char *glob);
-uint64_t show_age(const struct gpushare_info *info); /* seconds */
+uint64_t show_since(uint64_t unix_ns);			   /* seconds up to now */
+uint64_t show_age(const struct gpushare_info *info);	   /* seconds */
+void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX]); /* local time; "?": none */
 const char *show_backing(const struct gpushare_info *info);
 
 #define SHOW_CELL_MAX (GPUSHARE_NAME_MAX + 1)

@@ -7,14 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "common/beside.h"
-#include "common/tool.h"
+#include "common/daemon.h"
+#include "common/show.h"
 #include "doctor.h"
 #include "protocol.h"
 
@@ -125,11 +124,10 @@ static void say_none(struct doctor *doctor, const char *path, struct doctor_foun
 
 static void say_running(struct doctor *doctor, const struct gpushare_registry_info *info)
 {
-	uint64_t now = (uint64_t)time(NULL), started = info->started_unix_ns / 1000000000;
 	bool same = !strcmp(info->version, gpushare_version());
 	char age[TOOL_TEXT_MAX];
 
-	tool_format_age(now > started ? now - started : 0, age);
+	tool_format_age(show_since(info->started_unix_ns), age);
 	doctor_say(
 	    doctor, same ? VERDICT_OK : VERDICT_WARN, AREA,
 	    same ? NULL : "install the same version on both sides; what runs ends when it is idle",
@@ -141,12 +139,9 @@ static void say_running(struct doctor *doctor, const struct gpushare_registry_in
 
 static void check_descriptors(struct doctor *doctor, const char *path)
 {
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool good = !directory_fds_socket(path, to.sun_path) && fd >= 0 &&
-		    !connect(fd, (const struct sockaddr *)&to, sizeof(to));
+	_cleanup_close_ int fd = daemon_connect(path);
 
-	if (good)
+	if (fd >= 0)
 		doctor_say(doctor, VERDICT_OK, AREA, NULL,
 			   "descriptors go over " GPUSHARE_FDS_SOCKET);
 	else
@@ -155,8 +150,6 @@ static void check_descriptors(struct doctor *doctor, const char *path)
 		    GPUSHARE_FDS_SOCKET " can't be reached (%s): no kept, read-only or mapped "
 					"buffers",
 		    strerror(errno));
-	if (fd >= 0)
-		close(fd);
 }
 
 void doctor_registry(struct doctor *doctor, const char *directory, struct doctor_found *found)

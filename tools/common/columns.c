@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "columns.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "terminal.h"
+#include "tool.h"
+
+struct libscols_table *columns_new(const char *separator)
+{
+	struct libscols_table *table = scols_new_table();
+
+	if (!table || !scols_table_set_column_separator(table, separator))
+		return table;
+	scols_unref_table(table);
+	return NULL;
+}
+
+/* libsmartcols fills the empty cells at the end of a line with blanks: don't print those. */
+static void print_lines(char *text, bool titles, bool empty)
+{
+	for (char *line; (line = strsep(&text, "\n")) && *line; titles = false) {
+		size_t length = strlen(line);
+
+		while (length && line[length - 1] == ' ')
+			length--;
+		printf("%s%.*s%s\n", titles ? terminal_style(STYLE_BOLD) : "", (int)length, line,
+		       titles ? terminal_style(STYLE_PLAIN) : "");
+		if (empty)
+			return;
+	}
+}
+
+int columns_print(struct libscols_table *table)
+{
+	bool titles = table && !scols_table_is_noheadings(table);
+	bool empty = table && scols_table_is_empty(table);
+	_cleanup_free_ char *text = NULL;
+	int status = table ? 0 : -1;
+
+	if (empty && titles) /* libsmartcols prints no titles where there is no line */
+		status = scols_table_new_line(table, NULL) ? 0 : -1;
+	if (!status)
+		status = scols_print_table_to_string(table, &text);
+	scols_unref_table(table);
+	if (status) {
+		tool_error("no memory for the table");
+		return TOOL_FAILED;
+	}
+	print_lines(text, titles, empty);
+	return tool_flush(TOOL_DONE);
+}
+
+struct columns_fields columns_fields(void)
+{
+	struct columns_fields fields = {.table = columns_new(" ")};
+
+	fields.failed = !fields.table || scols_table_enable_noheadings(fields.table, 1) ||
+			!scols_table_new_column(fields.table, NULL, 0, 0) ||
+			!scols_table_new_column(fields.table, NULL, 0, 0);
+	return fields;
+}
+
+void columns_field(struct columns_fields *fields, const char *label, const char *format, ...)
+{
+	struct libscols_line *line =
+	    fields->failed ? NULL : scols_table_new_line(fields->table, NULL);
+	char *text = NULL, *titled = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	fields->failed = !line || vasprintf(&text, format, arguments) < 0 ||
+			 asprintf(&titled, "%s:", label) < 0 ||
+			 scols_line_set_data(line, 0, titled) || scols_line_set_data(line, 1, text);
+	va_end(arguments);
+	free(text);
+	free(titled);
+}
+
+int columns_fields_print(struct columns_fields *fields)
+{
+	if (!fields->failed)
+		return columns_print(fields->table);
+	scols_unref_table(fields->table);
+	return columns_print(NULL);
+}
