@@ -79,6 +79,7 @@ NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)
 NNG := $(if $(findstring -l:,$(call archive,mbedtls)),$(call archive,nng))
 NNG_LIBS := $(if $(NNG),-l:libnng.a -l:libmbedtls.a -l:libmbedx509.a -l:libmbedcrypto.a,-lnng)
 JANSSON_LIB := $(call archive,jansson,-ljansson)
+CURSES_LIB := $(call archive,ncursesw,-lncursesw) $(call archive,tinfo,-ltinfo)
 NETTLE_LIB := $(call archive,nettle,-lnettle)
 
 # The objects of each product, from the names of the source files.
@@ -94,7 +95,7 @@ REGISTRY := $(call objects,$(addsuffix /*.c,$(REGISTRY_FOLDERS))) $(BUILD)/obj/g
 TOOLS_FOLDERS := $(addprefix tools/,common data copy doctor top cli)
 TOOLS_ALL := $(call objects,$(addsuffix /*.c,$(TOOLS_FOLDERS)))
 PROOF := $(if $(CUDA),$(patsubst %.c,$(BUILD)/obj/%.o,$(PROVEN)))
-SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1)
+SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1 libnvidia-ml.so.1)
 
 PRODUCTS := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.so libgpushare.a \
 	gpushare-registry gpushare gpushare-attach)
@@ -197,7 +198,7 @@ $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
 $(BUILD)/gpushare: $(TOOLS_ALL) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL) $(BUILD)/libgpushare.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) -lsmartcols $(ALL_LDFLAGS) -lm -ldl -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) -lsmartcols $(CURSES_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/gpushare
 	$(Q)ln -sf $(<F) $@
 

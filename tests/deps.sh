@@ -48,6 +48,7 @@ build libmbedtls-dev$of  header  mbedtls/ssl.h mbedtls
 build libjansson-dev$of  header  jansson.h jansson
 build libsmartcols-dev$of header libsmartcols/libsmartcols.h smartcols
 build nettle-dev$of      header  nettle/sha2.h nettle
+build libncurses-dev$of  header  curses.h ncursesw
 build uthash-dev         header  uthash.h
 build libvulkan-dev      header  vulkan/vulkan_core.h
 test  libcmocka-dev$of   header  cmocka.h cmocka
@@ -56,6 +57,7 @@ test  bats               command bats
 test  jq                 command jq
 test  python3-numpy      python  numpy
 test  python3-mypy       python  mypy
+test  python3-pyte       python  pyte
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
 test  procps             command pkill

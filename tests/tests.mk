@@ -26,6 +26,9 @@ $(BUILD)/sim/libvulkan.so.1: $(call objects,tests/sim/vulkan_*.c)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,-z,defs $(parts) -pthread -o $@
+$(BUILD)/sim/libnvidia-ml.so.1: $(call objects,tests/sim/nvml.c)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-z,defs $(parts) -o $@
 # Older drivers, built from what differs: one without cuGetProcAddress_v2, one also without cuGetProcAddress.
 # older(name, objects to compile again, objects to leave out, flags)
 define older
@@ -63,7 +66,7 @@ $(BUILD)/sim/libcuda.so: $(BUILD)/sim/libcuda.so.1
 	$(Q)ln -sf $(<F) $@
 $(BUILD)/sim/libcudart.so: $(BUILD)/sim/libcudart.so.13
 	$(Q)ln -sf $(<F) $@
-$(addprefix $(BUILD)/sim/,libcuda.so.1 libvulkan.so.1 libcudart_static.a) $(SIM_OLDER) $(SIM_CUDARTS): $(BUILD)/.linked
+$(addprefix $(BUILD)/sim/,libcuda.so.1 libvulkan.so.1 libnvidia-ml.so.1 libcudart_static.a) $(SIM_OLDER) $(SIM_CUDARTS): $(BUILD)/.linked
 
 # A table of function pointers sets the arguments of a test, a fake or a verb, used or not.
 $(BUILD)/obj/tests/%.o: ALL_CFLAGS += -Wno-unused-parameter
@@ -77,7 +80,7 @@ UNITS := $(patsubst tests/%.c,%,$(wildcard tests/unit/unit_*.c tests/contract/co
 UNIT_HELPERS := $(call objects,tests/unit/*.c,tests/unit/unit_%)
 CONTRACT_HELPERS := $(call objects,tests/contract/*.c,tests/contract/contract_%)
 CMOCKA := $(addprefix $(BUILD)/tests/,$(notdir $(UNITS)))
-UNIT_LIBS = $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(JANSSON_LIB) $(NETTLE_LIB) -lcmocka $(ALL_LDFLAGS) -lm -ldl
+UNIT_LIBS = $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(JANSSON_LIB) $(CURSES_LIB) $(NETTLE_LIB) -lcmocka $(ALL_LDFLAGS) -lm -ldl
 $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/contract/%.o: ALL_CFLAGS += $(patsubst %,-iquote %,tests tests/unit tests/contract)
 $(BUILD)/tests/unit_driver: UNIT_LIBS += -Wl,--wrap=dlvsym
 $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/unit/unit_%.o $(UNIT_HELPERS) $(BUILD)/libunits.a

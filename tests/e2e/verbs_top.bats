@@ -1,7 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare top: as text, as JSON, and on a terminal (tool_pty).
+# gpushare top: as text, as JSON, and on a terminal (terminal.py).
 load helpers
+
+setup_more() {
+	PYTHON=$(type -P /usr/bin/python3 python3 | head -n 1) # Debian's has Debian's pyte
+}
 
 shared() {
 	begin api "$BIN/api_app" open alloc=a,weights,3Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
@@ -18,7 +22,11 @@ order() {
 
 # on_terminal STEP...: run top on a terminal with 24 lines of 100 columns
 on_terminal() {
-	"$BIN/tool_pty" 24x100 "$@"
+	terminal 24x100 "$@"
+}
+
+terminal() {
+	"$PYTHON" "$BATS_TEST_DIRNAME/terminal.py" "$@"
 }
 
 @test "a look as text: who owns, who holds, how much, for a pipe" {
@@ -61,6 +69,36 @@ on_terminal() {
 	equal "$(gpushare top --json 'k*' | jq -r '.buffers[].name')" kept
 }
 
+@test "the memory of each GPU: names, others, free; without NVML: names" {
+	needs jq
+	shared
+	if [ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ]; then
+		gpushare top | grep -Eq '^GPU-[0-9a-f]{8} \[#+=* *\] names 8 MiB, others [0-9.]+ .iB, free [0-9.]+ GiB$'
+		skip "the rest is of the simulated GPU's memory"
+	fi
+	GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1 begin second "$BIN/api_app" open alloc=d,second,2Mi make=u,both,64Mi,unified \
+		touch="$WORK/there" await="$WORK/end"
+	export GPUSHARE_SIM_DEVICES=2 GPUSHARE_SIM_MEMORY=1G GPUSHARE_SIM_USED=256Mi
+	for glob in '*' weights 'nobody*'; do
+		equal "$(gpushare top "$glob" | grep ^GPU)" \
+			"GPU-516d751a [#====               ] names 8 MiB, others 248 MiB, free 768 MiB
+GPU-766d751a [#====               ] names 2 MiB, others 254 MiB, free 768 MiB"
+	done
+	equal "$(gpushare top --json | jq -c '[.gpus[] | [.gpu[:12], .names, .total, .free]]')" \
+		'[["GPU-516d751a",8388608,1073741824,805306368],["GPU-766d751a",2097152,1073741824,805306368]]'
+	equal "$(GPUSHARE_SIM_USED=1G gpushare top | grep -c '#===================\] .*, free 0 B$')" 2
+	on_terminal see='[#====               ] names 8 MiB' see='names 2 MiB, others' look='green #===' look='brown ====  ' send=q end=0 \
+		-- gpushare top -d 30
+	terminal 9x100 see='names 8 MiB, others' unseen='names 2 MiB, others' see=NAME send=q end=0 -- gpushare top -d 30
+	mkdir "$WORK/lib"
+	: >"$WORK/lib/libnvidia-ml.so.1"
+	export LD_LIBRARY_PATH=$WORK/lib:$LD_LIBRARY_PATH
+	equal "$(gpushare top 2>&1 | grep ^GPU)" $'GPU-516d751a names 8 MiB\nGPU-766d751a names 2 MiB'
+	equal "$(gpushare top --json | jq -c '[.gpus[] | has("total") or has("free")]')" "[false,false]"
+	# a GPU that NVML doesn't know
+	GPUSHARE_SIM_DEVICES=1 LD_LIBRARY_PATH=$BUILD/sim gpushare top | grep -qx 'GPU-766d751a names 2 MiB'
+}
+
 @test "bad words are exit code 2; no registry is exit code 1, and none is started" {
 	for words in "a b" "-n" "-n 0" "-n x" "-n 1K" "-d" "-d 0" "-d soon" "--sort" "--sort colour" "--nonsense"; do
 		# shellcheck disable=SC2086 # words
@@ -84,58 +122,82 @@ on_terminal() {
 
 @test "on a terminal: the screen, q, and the terminal as it was" {
 	shared
-	on_terminal see=$'\e[?1049h' see='gpushare top - ' see=weights see="api_app[$HOLDER]" raw \
-		send=q see=$'\e[?25h\e[?1049l' cooked end=0 -- gpushare top -d 30
+	on_terminal printed='\e[?1049h' printed='\e[?25l' see='gpushare top - ' see=weights see="api_app[$HOLDER]" raw \
+		send=q printed='\e[?25h' printed='\e[?1049l' cooked end=0 -- env TERM=xterm gpushare top -d 30
+	# keys come from the terminal, also if standard input is another file
+	on_terminal see='3 shown by' send=q end=0 -- sh -c 'gpushare top -d 30 </dev/null'
+	# a terminal that terminfo doesn't know
+	for term in TERM= TERM=nobody-knows "-u TERM"; do
+		# shellcheck disable=SC2086 # words
+		on_terminal see='3 shown by' raw send=q cooked end=0 -- env $term gpushare top -d 30
+	done
 }
 
 @test "on a terminal: sorting, filtering, the interval, help, a key that is none" {
 	shared
-	on_terminal see='3 shown by size' send=N see='3 shown by name' send=R see='by name, reversed' see=weights \
+	on_terminal see='3 shown by size' send=N see='3 shown by name' send=T see='3 shown by age' send=A \
+		see='3 shown by attached' send=P see='3 shown by rate' send=M see='3 shown by size' send=N see='3 shown by name' \
+		send=R see='by name, reversed' see=weights \
 		see=kept send='>' see='3 shown by size' send='<' see='3 shown by name' send=R see='3 shown by name' \
 		send=/ see='Only names with (nothing: all): _' send=wax send='\x7f' see='all): wa_' send=r send='\e' \
-		see='3 shown by name' send=o send='ep\r' see='1 shown by name, only ep' see=kept unseen=weights \
-		send== see='3 shown by name' send=d see='Seconds between' send='soon\r' see="'soon' is no number" \
-		send=d send='0.05\r' see='gpushare top' see='gpushare top' send=h see='Keys of gpushare top' see='Any key' \
-		send=x see='3 shown by name' send=x see='No such key' send=q end=0 -- gpushare top -d 30
+		unseen='Only names' see='3 shown by name' send=o send='ep\r' see='1 shown by name, only ep' see=kept unseen=weights \
+		send== see='3 shown by name' send=s see='Seconds between' send='soon\r' see="'soon' is no number" \
+		send=d send='0.05\r' unseen='Seconds between' changed changed changed changed send=h see='Keys of gpushare top' see='Any key' \
+		send=q see='3 shown by name' send=x see='No such key' send='\e[1;5A' unseen='No such key' see='3 shown by name' \
+		send=/ "send=$(printf 'n%.0s' {1..300})\\r" see='0 shown by name, only nnn' send=q end=0 -- gpushare top -d 30
 }
 
 @test "on a terminal: what comes, goes and is freed meanwhile" {
 	shared
-	"$BIN/tool_pty" 24x150 see='3 shown' see=weights see="api_app[$HOLDER]" send=' ' see='3 shown' touch="$WORK/more" see='4 shown' \
+	terminal 24x150 see='3 shown' see=weights see="api_app[$HOLDER]" send=' ' see='3 shown' touch="$WORK/more" see='4 shown' \
 		see=newcomer see="  deferred  api_app[$HOLDER]" send=l see='without deferred' see=newcomer \
 		see='gpushare top' see='without deferred' unseen="  deferred  api_app" send=q end=0 \
 		-- gpushare top -d 0.1
 }
 
 @test "on a terminal: it is drawn for its size, and again for another" {
-	start api "$BIN/api_app" open many=list,n,60 touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up" || true
-	on_terminal see='shown by' size=10x40 see='shown by' send='\e[6~' see='shown by' send='\e[A' see='shown by' \
-		size=50x200 see='shown by' send=q end=0 -- gpushare top -d 30 --sort name >"$WORK/screen"
-	[ -s "$WORK/screen" ]
+	local words=() i
+	for i in {10..49}; do words+=("alloc=a$i,n$i,1Mi"); done
+	begin api "$BIN/api_app" open "${words[@]}" touch="$WORK/up" await="$WORK/end"
+	export LINES=5 COLUMNS=5 # a shell's, of another terminal
+	on_terminal see=n10 see=n26 unseen=n27 see="api_app[$PID]" size=10x40 unseen=n13 see=n12 shown="$WORK/small" \
+		send='\e[6~' see=n13 see=n15 unseen=n12 send='\e[A' see=n12 unseen=n15 send='\e[B' see=n15 send='\e[5~' see=n12 \
+		send='\e[6~' send='\e[6~' see=n16 send='\e[1~' see=n10 size=3x20 unseen=n1 see='gpushare top' size=1x1 unseen=gpu see=g \
+		size=50x200 see=n10 see=n49 see="api_app[$PID]" send=q end=0 -- gpushare top -d 30 --sort name
+	equal "$(sed -n 's/^\(n[0-9]*\) .*/\1/p' "$WORK/small" | tr '\n' ' ')" "n10 n11 n12 "
+	equal "$(lines "$(<"$WORK/small")")" 10
 }
 
 @test "SIGINT, SIGTERM, SIGHUP and SIGQUIT end it as they should, and the terminal is as it was" {
 	shared
-	on_terminal see='shown by' raw send='\x03' see=$'\e[?25h\e[?1049l' cooked end=-2 -- gpushare top -d 30
+	on_terminal see='shown by' raw send='\x03' printed='\e[?25h' printed='\e[?1049l' cooked end=-2 -- env TERM=xterm gpushare top -d 30
 	for number in 1 2 3 15; do
-		on_terminal see='shown by' raw kill=$number see=$'\e[?25h\e[?1049l' cooked end=-$number -- gpushare top -d 30
+		on_terminal see='shown by' raw kill=$number printed='\e[?25h' printed='\e[?1049l' cooked end=-$number \
+			-- env TERM=xterm gpushare top -d 30
 	done
 }
 
 @test "stopped and continued: the terminal is the shell's meanwhile" {
 	shared
 	# shellcheck disable=SC2016 # the inner shell's
-	on_terminal see='shown by' raw send='\x1a' see=$'\e[?25h\e[?1049l' see='Stopped' cooked see='between' \
-		touch="$WORK/cooked" see=$'\e[?1049h' see='shown by' raw send=q see=$'\e[?1049l' see='ended 0' cooked end=0 -- \
-		bash --norc -c 'set -m; gpushare top -d 30; jobs; echo between; until [ -e "$0" ]; do sleep 0.01; done; fg >/dev/null; echo "ended $?"' \
-		"$WORK/cooked"
+	inner='set -m; gpushare top -d 30; jobs; echo between; until [ -e "$0" ]; do sleep 0.01; done; fg >/dev/null; echo "ended $?"'
+	on_terminal see='shown by' raw send='\x1a' printed='\e[?25h' printed='\e[?1049l' printed=Stopped cooked printed=between \
+		touch="$WORK/cooked" printed='\e[?1049h' printed='shown by' raw send=q printed='\e[?1049l' printed='ended 0' cooked end=0 \
+		-- env TERM=xterm bash --norc -c "$inner" "$WORK/cooked"
+	# SIGSTOP, which top can't see; the shell sets its own modes
+	rm "$WORK/cooked"
+	inner=${inner/echo between/stty sane; echo between}
+	start killer sh -c "until [ -e '$WORK/stop' ]; do sleep 0.01; done; kill -STOP \$(cat '$WORK/pid')"
+	top="sh -c 'echo \$\$ >$WORK/pid; exec gpushare top -d 30'"
+	on_terminal see='shown by' raw touch="$WORK/stop" printed=between cooked \
+		touch="$WORK/cooked" printed='\e[?1049h' printed='shown by' raw send=q printed='ended 0' cooked end=0 \
+		-- env TERM=xterm bash --norc -c "${inner/gpushare top -d 30/$top}" "$WORK/cooked"
 }
 
 @test "the registry ends meanwhile: said, and shown again when there is one" {
 	shared
 	registry=$(registry_pids)
-	on_terminal see='shown by' touch="$WORK/go" see='no registry listens' touch="$WORK/missed" see='3 shown by size' \
+	on_terminal see='shown by' touch="$WORK/go" see='no registry listens' unseen=weights touch="$WORK/missed" see='3 shown by size' \
 		send=q end=0 -- gpushare top -d 0.1 >"$WORK/screen" 2>"$WORK/screen.err" &
 	pty=$!
 	STARTED+=("$pty")
@@ -154,11 +216,12 @@ on_terminal() {
 
 @test "NO_COLOR, TERM=dumb: no colour, bold or red; else bold titles" {
 	shared
-	has "$(on_terminal see='shown by' send=q end=0 -- env TERM=xterm gpushare top -d 30)" $'\e[1mNAME'
+	for term in linux xterm; do
+		on_terminal look='bold NAME' send=q end=0 -- env TERM=$term gpushare top -d 30
+	done
 	for variable in NO_COLOR=1 TERM=dumb; do
-		screen=$(on_terminal see='shown by' send=q end=0 -- env TERM=xterm $variable gpushare top -d 30)
-		has "$screen" NAME
-		[[ $screen != *$'\e[1m'* && $screen != *$'\e[3'* ]]
+		screen=$(on_terminal look='plain NAME' send=q end=0 -- env TERM=xterm $variable gpushare top -d 30)
+		[[ ! $screen =~ $'\e'\[([0-9]*\;)*(1|3[0-7])(\;[0-9]*)*m ]]
 		screen=$(on_terminal see=weights end=0 -- env TERM=xterm $variable gpushare ls)
 		[[ $screen != *$'\e'* ]]
 	done

@@ -184,7 +184,6 @@ void state_uuid(int physical, cu_uuid *uuid);
 bool state_device_good(cu_device device);
 int state_ordinal(int physical); /* -1: not visible here */
 bool state_reaches(cu_device device, int physical);
-bool state_parse_size(const char *text, uint64_t *size);
 
 #define SIM_ADDRESS_SLOTS 2048
 

@@ -2,7 +2,7 @@
 /* State of the process: settings from the environment, cuInit, fork, and the only lock. */
 
 #include "driver_sim.h"
-#include "sim_uuid.h"
+#include "sim_machine.h"
 
 struct state state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -30,24 +30,6 @@ static void state_after_fork(void)
 		pthread_mutex_init(&state.lock, NULL);
 }
 
-bool state_parse_size(const char *text, uint64_t *size)
-{
-	static const char units[] = "KMG";
-	char *end;
-	unsigned long long value = strtoull(text, &end, 10);
-
-	if (end == text || *text == '-')
-		return false;
-	if (*end && strchr(units, *end)) {
-		value <<= 10 * (strchr(units, *end) - units + 1);
-		end++;
-		if (*end == 'i')
-			end++;
-	}
-	*size = value;
-	return *end == '\0' && value > 0;
-}
-
 static bool state_parse_int(const char *name, int low, int high, int *value)
 {
 	const char *text = getenv(name);
@@ -71,20 +53,10 @@ void state_uuid(int physical, cu_uuid *uuid)
  * of the UUID is enough. */
 static bool state_uuid_matches(const char *text, size_t length, int physical)
 {
-	static const char digits[] = "0123456789abcdef";
-	char full[4 + 2 * CUDA_ABI_UUID_SIZE + 4 + 1] = "GPU-";
-	size_t at = 4;
-	cu_uuid uuid;
+	char full[SIM_UUID_TEXT];
 
-	state_uuid(physical, &uuid);
-	for (int i = 0; i < CUDA_ABI_UUID_SIZE; i++) {
-		unsigned char byte = (unsigned char)uuid.bytes[i];
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			full[at++] = '-';
-		full[at++] = digits[byte >> 4];
-		full[at++] = digits[byte & 15];
-	}
-	return length > 4 && length <= at && strncmp(text, full, length) == 0;
+	sim_uuid_text(physical, full);
+	return length > 4 && length <= strlen(full) && strncmp(text, full, length) == 0;
 }
 
 static int state_visible(const char *text, size_t length, int machine)
@@ -133,7 +105,7 @@ static void state_start(void)
 	state.peers = 1;
 	state.stream_words = 1;
 	state.settings_good =
-	    (!memory || !*memory || state_parse_size(memory, &state.capacity)) &&
+	    (!memory || !*memory || sim_parse_size(memory, &state.capacity)) &&
 	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
 	    state_parse_int("GPUSHARE_SIM_HOST_NUMA", 0, 1, &state.host_numa) &&
 	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) &&

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sim_uuid.h"
+#include "sim_machine.h"
 #include "vulkan_sim.h"
 
 #define MACHINE_MAX 64

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include <getopt.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/terminal.h"
+#include <curses.h>
+
 #include "top/top.h"
 #include "usage.h"
 #include "verbs.h"
 
 #define INTERVAL_MS 1000
 #define INTERVAL_LEAST_MS 50
-#define LINE_END "\033[K" /* clear the rest of the line */
-#define HOME "\033[H"
-#define REST "\033[J"
 
 struct top {
 	struct top_options options;
@@ -101,11 +98,7 @@ static int print_looks(struct top *top)
 			return failed(&top->view);
 		top_view_arrange(&top->view, &top->options);
 		top_view_holders(&top->view, top->session, 0, top->view.count);
-		if (!top_screen_print(stdout, &top->view, &top->options, top->view.count, INT_MAX,
-				      "", "")) {
-			tool_error("no memory for the rows");
-			return TOOL_FAILED;
-		}
+		top_screen_print(&top->view, &top->options);
 		code = tool_flush(TOOL_DONE);
 	}
 	return code;
@@ -113,46 +106,35 @@ static int print_looks(struct top *top)
 
 static void draw(struct top *top, const struct top_keys *keys)
 {
-	char message[512], *text = NULL;
-	size_t size = 0, room, last;
-	FILE *to = open_memstream(&text, &size);
-	int lines, columns;
+	size_t room = top_screen_room(&top->view);
+	size_t last = top->view.count > room ? top->view.count - room : 0;
+	char message[512];
 
-	if (!to)
+	if (keys->help) {
+		top_screen_help();
 		return;
-	terminal_size(&lines, &columns);
-	room = top_screen_room(lines - 1); /* a newline in the last line would scroll */
-	last = top->view.count > room ? top->view.count - room : 0;
+	}
 	if (top->options.scroll > last)
 		top->options.scroll = last;
 	if (!top->view.status)
 		top_view_holders(&top->view, top->session, top->options.scroll, room);
 	top_keys_line(keys, message);
-	fputs(HOME, to);
-	if (keys->help)
-		top_screen_help(to, LINE_END);
-	else
-		top_screen_print(to, &top->view, &top->options, room, columns, message, LINE_END);
-	fputs(REST, to);
-	if (!fclose(to))
-		top_terminal_write(text, size);
-	free(text);
+	top_screen_draw(&top->view, &top->options, message);
 }
 
 /* Handle keys and signals until the next reading is due. */
 static void attend(struct top *top, struct top_keys *keys, uint64_t deadline_ms)
 {
-	char typed[64];
-	int lines, columns;
-
 	/* Wait at least once, because signals are unblocked only in the wait. */
 	do {
-		size_t size = top_terminal_wait(deadline_ms, typed, sizeof(typed));
+		int key = top_terminal_key(deadline_ms);
+		bool changed = key != ERR;
 
-		terminal_size(&lines, &columns);
-		if (size)
-			top_keys_take(keys, &top->options, typed, size, top_screen_room(lines - 1));
-		if (top_terminal_redraw() || size)
+		for (; key != ERR; key = top_terminal_key(0))
+			if (key != KEY_RESIZE)
+				top_keys_take(keys, &top->options, key,
+					      top_screen_room(&top->view));
+		if (changed)
 			draw(top, keys);
 	} while (!keys->quit && !keys->look && !top_terminal_ended() && top_now_ms() < deadline_ms);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TERMINAL_H
 #define GPUSHARE_TOOLS_TERMINAL_H
-/* Colours and size of the terminal at standard output. */
+/* Colours of the terminal at standard output. */
 #include <stdbool.h>
 
 /* X(name, escape) */
@@ -23,6 +23,5 @@ enum style {
 bool terminal_has_colour(void);
 /* The escape sequence of the style; "" if terminal_has_colour() is false. */
 const char *terminal_style(enum style style);
-void terminal_size(int *out_lines, int *out_columns);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TOP_H
 #define GPUSHARE_TOOLS_TOP_H
-/* gpushare top: data (top_view.c), display (top_screen.c), keys (top_keys.c) and terminal modes
- * and signals (top_terminal.c). */
-#include <signal.h>
+/* gpushare top: data (top_view.c), memory of the GPUs (top_memory.c), display (top_screen.c), keys
+ * (top_keys.c), and ncurses with signals (top_terminal.c). */
 #include <stdio.h>
 
 #include "common/show.h"
@@ -33,10 +32,21 @@ struct top_row {
 	char holders[TOP_HOLDERS_MAX];
 };
 
+#define TOP_GPUS_MAX 32
+
+/* Memory of a GPU that has named buffers, in bytes. */
+struct top_gpu {
+	unsigned char uuid[GPUSHARE_UUID_SIZE]; /* first, for sorting */
+	uint64_t names;	      /* allocations of all named buffers that this user may see */
+	uint64_t total, free; /* of the GPU; total 0: unknown */
+};
+
 /* One reading of the registry's state. */
 struct top_view {
 	struct top_row *rows;
 	size_t count, room;
+	struct top_gpu gpus[TOP_GPUS_MAX];
+	size_t gpu_count;
 	struct gpushare_registry_info registry;
 	uint64_t at_ms;
 	double requests; /* per second; below 0: unknown */
@@ -70,18 +80,20 @@ void top_view_finish(struct top_view *view);
 const char *top_sort_text(enum top_sort sort);
 bool top_sort_parse(const char *text, enum top_sort *out_sort);
 
-/* Number of lines above the rows, the column titles included. */
-#define TOP_HEAD_LINES 6
-/* How many rows fit into `lines` lines. */
-size_t top_screen_room(int lines);
-/*
- * Print the view: `room` rows from options->scroll on, lines of `width` columns at most. Before
- * each newline it prints `end`. `message` takes the line above the titles. Returns false if memory
- * didn't suffice for all rows.
- */
-bool top_screen_print(FILE *to, const struct top_view *view, const struct top_options *options,
-		      size_t room, int width, const char *message, const char *end);
-void top_screen_help(FILE *to, const char *end);
+/* Add a buffer to the memory that names hold on its GPU. */
+void top_memory_add(struct top_view *view, const struct gpushare_info *info);
+/* Sort the GPUs, and ask NVML for their total and free memory. Without NVML these stay 0. */
+void top_memory_ask(struct top_view *view);
+
+/* How many rows fit on the terminal below the lines about the registry and the GPUs. */
+size_t top_screen_room(const struct top_view *view);
+/* Print the view with all its rows as text on standard output. */
+void top_screen_print(const struct top_view *view, const struct top_options *options);
+/* Draw the view on the terminal, from row options->scroll on. `message` takes the line above the
+ * titles. */
+void top_screen_draw(const struct top_view *view, const struct top_options *options,
+		     const char *message);
+void top_screen_help(void);
 
 enum top_prompt { TOP_NO_PROMPT, TOP_ASK_FILTER, TOP_ASK_INTERVAL };
 struct top_keys {
@@ -91,29 +103,22 @@ struct top_keys {
 	bool quit, help;
 	bool look; /* read the registry now, not at the end of the interval */
 };
-/* Handle `size` typed bytes. `room` is the number of rows on the screen, for paging. */
-void top_keys_take(struct top_keys *keys, struct top_options *options, const char *typed,
-		   size_t size, size_t room);
+/* Handle a key, as getch() returns it. `room` is the number of rows on the screen, for paging. */
+void top_keys_take(struct top_keys *keys, struct top_options *options, int key, size_t room);
 /* The message line: the open prompt with its text, else `message`. */
 void top_keys_line(const struct top_keys *keys, char out[512]);
 
-/* Switch the terminal to single keys without echo, the alternate screen and no cursor, and block
- * signals. Returns false if standard output is no terminal; then nothing has changed. */
+/* Start ncurses and block signals. Returns false if standard output is no terminal, or terminfo
+ * describes none; then nothing has changed. */
 bool top_terminal_begin(void);
 /* Restore the terminal. If a signal ended top (SIGHUP: the input ended), raise it again with its
  * default action. */
 void top_terminal_end(void);
-/* Wait for a key, a signal or the deadline (top_now_ms()). Returns the number of bytes typed; 0:
- * none. */
-size_t top_terminal_wait(uint64_t deadline_ms, char *typed, size_t room);
-/*
- * top_terminal_redraw(): the size changed or the process was continued, so the screen must be drawn
- * again. Reports each change once, and sets the modes again after SIGCONT. top_terminal_ended(): a
- * signal or the end of the input ends top.
- */
-bool top_terminal_redraw(void);
+/* Return the next key, as getch() does. If none is typed yet, wait for one, a signal or the
+ * deadline (top_now_ms()). ERR: none. KEY_RESIZE: the screen must be drawn again. */
+int top_terminal_key(uint64_t deadline_ms);
+/* A signal or the end of the input ends top. */
 bool top_terminal_ended(void);
-void top_terminal_write(const char *text, size_t size);
 
 uint64_t top_now_ms(void);
 

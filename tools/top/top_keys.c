@@ -1,46 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include <curses.h>
+
 #include "top.h"
 
-#define ESCAPE '\033'
+#define ESCAPE 033
 #define CTRL_L '\f'
 
-/* X(bytes that a terminal sends after ESC, rows to scroll down) */
-#define MOVES(X) \
-	X("[A", -1) \
-	X("[B", 1) \
-	X("OA", -1) \
-	X("OB", 1) \
-	X("[5~", -(long)room) \
-	X("[6~", (long)room) \
-	X("[H", -(1L << 30)) \
-	X("[1~", -(1L << 30)) \
-	X("OH", -(1L << 30))
-
-static void scroll(struct top_options *options, long rows)
+static void scroll_by(struct top_options *options, long rows)
 {
 	if (rows < 0 && (size_t)-rows >= options->scroll)
 		options->scroll = 0;
 	else
 		options->scroll += (size_t)rows;
-}
-
-/* Handle an escape sequence. Returns its length in bytes. */
-static size_t take_escape(struct top_options *options, const char *typed, size_t size, size_t room)
-{
-#define X(text, rows) \
-	if (size > strlen(text) && !memcmp(typed + 1, text, strlen(text))) { \
-		scroll(options, rows); \
-		return 1 + strlen(text); \
-	}
-	MOVES(X)
-#undef X
-	/* Skip an unknown sequence, up to the letter or '~' that ends it. */
-	for (size_t i = 2; i < size && typed[1] == '['; i++)
-		if (typed[i] >= '@' && typed[i] <= '~')
-			return i + 1;
-	return size;
 }
 
 static void prompt_done(struct top_keys *keys, struct top_options *options)
@@ -60,18 +33,18 @@ static void prompt_done(struct top_keys *keys, struct top_options *options)
 	keys->look = true;
 }
 
-static void prompt_key(struct top_keys *keys, struct top_options *options, char key)
+static void prompt_key(struct top_keys *keys, struct top_options *options, int key)
 {
 	size_t length = strlen(keys->text);
 
-	if (key == '\r' || key == '\n')
+	if (key == '\r' || key == '\n' || key == KEY_ENTER)
 		prompt_done(keys, options);
 	else if (key == ESCAPE)
 		keys->prompt = TOP_NO_PROMPT;
-	else if ((key == 0x7f || key == '\b') && length)
+	else if ((key == 0x7f || key == '\b' || key == KEY_BACKSPACE) && length)
 		keys->text[length - 1] = '\0';
 	else if (key >= ' ' && key <= '~' && length + 1 < sizeof(keys->text))
-		keys->text[length] = key;
+		keys->text[length] = (char)key;
 }
 
 static void prompt_open(struct top_keys *keys, enum top_prompt prompt)
@@ -86,7 +59,30 @@ static void sort_by(struct top_options *options, int sort)
 	options->scroll = 0;
 }
 
-static void command(struct top_keys *keys, struct top_options *options, char key)
+/* Returns false if the key is not for scrolling. */
+static bool scroll_key(struct top_options *options, int key, size_t room)
+{
+	switch (key) {
+	case KEY_UP:
+		scroll_by(options, -1);
+		return true;
+	case KEY_DOWN:
+		scroll_by(options, 1);
+		return true;
+	case KEY_PPAGE:
+		scroll_by(options, -(long)room);
+		return true;
+	case KEY_NPAGE:
+		scroll_by(options, (long)room);
+		return true;
+	case KEY_HOME:
+		options->scroll = 0;
+		return true;
+	}
+	return false;
+}
+
+static void command(struct top_keys *keys, struct top_options *options, int key)
 {
 	keys->look = true;
 	switch (key) {
@@ -126,33 +122,35 @@ static void command(struct top_keys *keys, struct top_options *options, char key
 	case 'q':
 		keys->quit = true;
 		return;
+	case CTRL_L:
+		clearok(curscr, TRUE);
+		return;
+	case ESCAPE: /* skip the rest of an unknown key's sequence */
+		flushinp();
+		return;
 	case ' ':
 	case '\r':
 	case '\n':
-	case CTRL_L:
+	case KEY_ENTER:
 		return;
 	}
+	if (key >= KEY_MIN) /* a function key */
+		return;
 	snprintf(keys->message, sizeof(keys->message), "No such key; 'h' tells of those there are");
 }
 
-void top_keys_take(struct top_keys *keys, struct top_options *options, const char *typed,
-		   size_t size, size_t room)
+void top_keys_take(struct top_keys *keys, struct top_options *options, int key, size_t room)
 {
 	*keys->message = '\0';
 	if (keys->help) {
 		keys->help = false;
 		keys->look = true;
-		return;
-	}
-	for (size_t i = 0; i < size;) {
-		if (typed[i] == ESCAPE && size - i > 1 && keys->prompt == TOP_NO_PROMPT) {
-			i += take_escape(options, typed + i, size - i, room);
-			keys->look = true;
-		} else if (keys->prompt != TOP_NO_PROMPT) {
-			prompt_key(keys, options, typed[i++]);
-		} else {
-			command(keys, options, typed[i++]);
-		}
+	} else if (keys->prompt != TOP_NO_PROMPT) {
+		prompt_key(keys, options, key);
+	} else if (scroll_key(options, key, room)) {
+		keys->look = true;
+	} else {
+		command(keys, options, key);
 	}
 }
 

@@ -3,60 +3,111 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/table.h"
+#include <curses.h>
+
 #include "common/terminal.h"
 #include "top.h"
 
-enum column { NAME, SIZE, GPU, OWNER, ATTACHED, RATE, AGE, STATE, HOLDERS, COLUMNS };
+#define HEAD_LINES 6 /* lines above the rows, without those of the GPUs */
+#define BAR 20	     /* characters between the brackets */
+#define GPU_LABEL 12 /* characters of a UUID that are shown */
 
-static const struct table_column columns[COLUMNS] = {
-    [NAME] = {.title = "NAME"},
-    [SIZE] = {.title = "HELD", .right = true},
-    [GPU] = {.title = "GPU"},
-    [OWNER] = {.title = "OWNER"},
-    [ATTACHED] = {.title = "ATTACHED", .right = true},
-    [RATE] = {.title = "PUBLISHED/S", .right = true, .optional = true},
-    [AGE] = {.title = "AGE", .right = true},
-    [STATE] = {.title = "STATE", .optional = true},
-    [HOLDERS] = {.title = "HELD BY", .optional = true},
+/* X(name, title, alignment: 1 right, -1 left, whether the column is omitted if it is empty) */
+#define COLUMNS(X) \
+	X(NAME, "NAME", -1, false) \
+	X(SIZE, "HELD", 1, false) \
+	X(GPU, "GPU", -1, false) \
+	X(OWNER, "OWNER", -1, false) \
+	X(ATTACHED, "ATTACHED", 1, false) \
+	X(RATE, "PUBLISHED/S", 1, true) \
+	X(AGE, "AGE", 1, false) \
+	X(STATE, "STATE", -1, true) \
+	X(HOLDERS, "HELD BY", -1, true)
+
+enum column {
+#define X(name, title, align, optional) COLUMN_##name,
+	COLUMNS(X)
+#undef X
+	    COLUMN_COUNT,
 };
 
-#define LINE_MAX_BYTES TABLE_LINE_MAX
+static const struct {
+	const char *title;
+	int align;
+	bool optional;
+} columns[] = {
+#define X(name, title, align, optional) {title, align, optional},
+    COLUMNS(X)
+#undef X
+};
 
-static void print_line(FILE *to, enum style style, const char *line, int width, const char *end)
+#define LINE_MAX_BYTES (COLUMN_COUNT * (SHOW_CELL_MAX + 2))
+
+/* Where lines go: to the terminal, from line `next` on, or to standard output. */
+struct output {
+	bool terminal;
+	int next;
+};
+
+static int attributes(enum style style)
 {
-	fprintf(to, "%s%.*s%s%s\n", style == STYLE_PLAIN ? "" : terminal_style(style), width, line,
-		style == STYLE_PLAIN ? "" : terminal_style(STYLE_PLAIN), end);
+	if (style == STYLE_PLAIN || !terminal_has_colour())
+		return A_NORMAL;
+	return style == STYLE_BOLD ? A_BOLD : COLOR_PAIR(style);
 }
 
-static void add_state(const struct top_row *row, char cell[TABLE_CELL_MAX])
+static void put(struct output *to, enum style style, const char *line)
 {
+	if (!to->terminal) {
+		puts(line);
+		return;
+	}
+	attrset(attributes(style));
+	mvaddnstr(to->next++, 0, line, COLS);
+	attrset(A_NORMAL);
+}
+
+static void format_cell(const struct top_row *row, enum column column, char cell[SHOW_CELL_MAX])
+{
+	const struct gpushare_info *info = &row->info;
 	char state[SHOW_STATE_MAX];
 
-	show_state(&row->info, state);
-	snprintf(cell, TABLE_CELL_MAX, "%s%s%s", row->info.deferred ? "deferred" : "",
-		 row->info.deferred && *state ? "," : "", state);
-}
-
-static bool add_row(struct table *table, const struct top_row *row)
-{
-	char(*cells)[TABLE_CELL_MAX] = table_add(table);
-	char text[TOOL_TEXT_MAX];
-
-	if (!cells)
-		return false;
-	snprintf(cells[NAME], TABLE_CELL_MAX, "%s", row->info.name);
-	tool_format_size(row->info.base_size, cells[SIZE]);
-	tool_format_uuid(row->info.device_uuid, text);
-	snprintf(cells[GPU], TABLE_CELL_MAX, "%.12s", text);
-	show_owner(&row->info, cells[OWNER]);
-	snprintf(cells[ATTACHED], TABLE_CELL_MAX, "%" PRIu32, row->info.attachers);
-	if (row->rate >= 0)
-		snprintf(cells[RATE], TABLE_CELL_MAX, "%.1f", row->rate);
-	tool_format_age(show_age(&row->info), cells[AGE]);
-	add_state(row, cells[STATE]);
-	snprintf(cells[HOLDERS], TABLE_CELL_MAX, "%s", row->holders);
-	return true;
+	*cell = '\0';
+	switch (column) {
+	case COLUMN_NAME:
+		snprintf(cell, SHOW_CELL_MAX, "%s", info->name);
+		return;
+	case COLUMN_SIZE:
+		tool_format_size(info->base_size, cell);
+		return;
+	case COLUMN_GPU:
+		tool_format_uuid(info->device_uuid, cell);
+		cell[GPU_LABEL] = '\0';
+		return;
+	case COLUMN_OWNER:
+		show_owner(info, cell);
+		return;
+	case COLUMN_ATTACHED:
+		snprintf(cell, SHOW_CELL_MAX, "%" PRIu32, info->attachers);
+		return;
+	case COLUMN_RATE:
+		if (row->rate >= 0)
+			snprintf(cell, SHOW_CELL_MAX, "%.1f", row->rate);
+		return;
+	case COLUMN_AGE:
+		tool_format_age(show_age(info), cell);
+		return;
+	case COLUMN_STATE:
+		show_state(info, state);
+		snprintf(cell, SHOW_CELL_MAX, "%s%s%s", info->deferred ? "deferred" : "",
+			 info->deferred && *state ? "," : "", state);
+		return;
+	case COLUMN_HOLDERS:
+		snprintf(cell, SHOW_CELL_MAX, "%s", row->holders);
+		return;
+	case COLUMN_COUNT:
+		return;
+	}
 }
 
 static enum style style_of(const struct top_row *row)
@@ -68,25 +119,57 @@ static enum style style_of(const struct top_row *row)
 	return STYLE_PLAIN;
 }
 
-static bool print_rows(FILE *to, const struct top_view *view, size_t first, size_t room, int width,
-		       const char *end)
+/* Each column's width: that of its longest cell; 0: the column is omitted. */
+static void measure(const struct top_view *view, size_t first, size_t end, int widths[COLUMN_COUNT])
 {
-	struct table table = {.columns = columns, .count = COLUMNS};
-	size_t widths[TABLE_COLUMNS_MAX];
-	char line[TABLE_LINE_MAX];
-	bool all = true;
+	char cell[SHOW_CELL_MAX];
 
-	for (size_t i = first; all && i < view->count && i - first < room; i++)
-		all = add_row(&table, &view->rows[i]);
-	table_widths(&table, widths);
-	table_line(&table, widths, -1, line);
-	print_line(to, STYLE_BOLD, line, width, end);
-	for (size_t i = 0; i < table.used; i++) {
-		table_line(&table, widths, (long)i, line);
-		print_line(to, style_of(&view->rows[first + i]), line, width, end);
+	for (int column = 0; column < COLUMN_COUNT; column++) {
+		int title = (int)strlen(columns[column].title), width = 0;
+
+		for (size_t i = first; i < end; i++) {
+			format_cell(&view->rows[i], (enum column)column, cell);
+			width = (int)strlen(cell) > width ? (int)strlen(cell) : width;
+		}
+		if (width < title && (width || !columns[column].optional))
+			width = title;
+		widths[column] = width;
 	}
-	table_finish(&table);
-	return all;
+}
+
+/* Format a row's line; row NULL: the titles. */
+static void format_row(const struct top_row *row, const int widths[COLUMN_COUNT],
+		       char out[LINE_MAX_BYTES])
+{
+	char cell[SHOW_CELL_MAX];
+	size_t length = 0;
+
+	for (int column = 0; column < COLUMN_COUNT; column++) {
+		if (!widths[column])
+			continue;
+		if (row)
+			format_cell(row, (enum column)column, cell);
+		length += (size_t)snprintf(
+		    out + length, LINE_MAX_BYTES - length, "%s%*s", length ? "  " : "",
+		    columns[column].align * widths[column], row ? cell : columns[column].title);
+	}
+	while (length && out[length - 1] == ' ')
+		out[--length] = '\0';
+}
+
+static void put_rows(struct output *to, const struct top_view *view, size_t first, size_t room)
+{
+	size_t end = first + room < view->count ? first + room : view->count;
+	char line[LINE_MAX_BYTES];
+	int widths[COLUMN_COUNT];
+
+	measure(view, first, end, widths);
+	format_row(NULL, widths, line);
+	put(to, STYLE_BOLD, line);
+	for (size_t i = first; i < end; i++) {
+		format_row(&view->rows[i], widths, line);
+		put(to, style_of(&view->rows[i]), line);
+	}
 }
 
 static void format_head(const struct top_view *view, char out[LINE_MAX_BYTES])
@@ -148,34 +231,99 @@ static void format_order(const struct top_view *view, const struct top_options *
 		 *options->filter ? ", only " : "", options->filter);
 }
 
-size_t top_screen_room(int lines)
+/* How many of the bar's characters stand for `size`: at least one, unless it is 0. */
+static int share(uint64_t size, uint64_t total)
 {
-	return lines > TOP_HEAD_LINES ? (size_t)(lines - TOP_HEAD_LINES) : 0;
+	return size < total ? (int)((size * BAR + total - 1) / total) : BAR;
 }
 
-bool top_screen_print(FILE *to, const struct top_view *view, const struct top_options *options,
-		      size_t room, int width, const char *message, const char *end)
+static void colour(const struct output *to, int column, int count, enum style style)
+{
+	if (to->terminal && terminal_has_colour())
+		mvchgat(to->next - 1, column, count, A_NORMAL, (short)style, NULL);
+}
+
+/* For example "GPU-516d751a [##=====     ] names 6 MiB, others 1 GiB, free 3 GiB". */
+static void put_gpu(struct output *to, const struct top_gpu *gpu)
+{
+	uint64_t used = gpu->total - gpu->free, other = used > gpu->names ? used - gpu->names : 0;
+	char line[LINE_MAX_BYTES], uuid[TOOL_TEXT_MAX], names[TOOL_TEXT_MAX], others[TOOL_TEXT_MAX],
+	    unused[TOOL_TEXT_MAX], bar[BAR + 1] = "";
+	int named, full;
+
+	tool_format_uuid(gpu->uuid, uuid);
+	tool_format_size(gpu->names, names);
+	if (!gpu->total) {
+		snprintf(line, sizeof(line), "%.*s names %s", GPU_LABEL, uuid, names);
+		put(to, STYLE_PLAIN, line);
+		return;
+	}
+	tool_format_size(other, others);
+	tool_format_size(gpu->free, unused);
+	named = share(gpu->names, gpu->total);
+	full = share(gpu->names + other, gpu->total);
+	memset(bar, '#', (size_t)named);
+	memset(bar + named, '=', (size_t)(full - named));
+	snprintf(line, sizeof(line), "%.*s [%-*s] names %s, others %s, free %s", GPU_LABEL, uuid,
+		 BAR, bar, names, others, unused);
+	put(to, STYLE_PLAIN, line);
+	colour(to, GPU_LABEL + 2, named, STYLE_GREEN);
+	colour(to, GPU_LABEL + 2 + named, full - named, STYLE_YELLOW);
+}
+
+/* How many GPUs' lines are shown: on the terminal, the rows get half of it. */
+static size_t gpu_lines(const struct top_view *view, bool terminal)
+{
+	size_t most = LINES > HEAD_LINES ? (size_t)(LINES - HEAD_LINES) / 2 : 0;
+
+	return terminal && view->gpu_count > most ? most : view->gpu_count;
+}
+
+size_t top_screen_room(const struct top_view *view)
+{
+	size_t above = HEAD_LINES + gpu_lines(view, true);
+
+	return (size_t)LINES > above ? (size_t)LINES - above : 0;
+}
+
+static void put_view(struct output *to, const struct top_view *view,
+		     const struct top_options *options, size_t room, const char *message)
 {
 	char line[LINE_MAX_BYTES];
 
 	format_head(view, line);
-	print_line(to, STYLE_PLAIN, line, width, end);
+	put(to, STYLE_PLAIN, line);
 	if (view->status) {
-		print_line(to, STYLE_RED, view->why, width, end);
-		print_line(to, STYLE_PLAIN, message, width, end);
-		return true;
+		put(to, STYLE_RED, view->why);
+		put(to, STYLE_PLAIN, message);
+		return;
 	}
 	format_counts(view, line);
-	print_line(to, STYLE_PLAIN, line, width, end);
+	put(to, STYLE_PLAIN, line);
 	format_memory(view, line);
-	print_line(to, STYLE_PLAIN, line, width, end);
+	put(to, STYLE_PLAIN, line);
+	for (size_t i = 0; i < gpu_lines(view, to->terminal); i++)
+		put_gpu(to, &view->gpus[i]);
 	format_order(view, options, line);
-	print_line(to, STYLE_PLAIN, line, width, end);
-	print_line(to, STYLE_PLAIN, message, width, end);
-	return print_rows(to, view, options->scroll, room, width, end);
+	put(to, STYLE_PLAIN, line);
+	put(to, STYLE_PLAIN, message);
+	put_rows(to, view, options->scroll, room);
 }
 
-void top_screen_help(FILE *to, const char *end)
+void top_screen_print(const struct top_view *view, const struct top_options *options)
+{
+	put_view(&(struct output){.terminal = false}, view, options, view->count, "");
+}
+
+void top_screen_draw(const struct top_view *view, const struct top_options *options,
+		     const char *message)
+{
+	erase();
+	put_view(&(struct output){.terminal = true}, view, options, top_screen_room(view), message);
+	refresh();
+}
+
+void top_screen_help(void)
 {
 	static const char *const lines[] = {
 	    "Keys of gpushare top",
@@ -197,6 +345,10 @@ void top_screen_help(FILE *to, const char *end)
 	    "Any key goes back.",
 	};
 
+	struct output to = {.terminal = true};
+
+	erase();
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
-		fprintf(to, "%s%s\n", lines[i], end);
+		put(&to, STYLE_PLAIN, lines[i]);
+	refresh();
 }

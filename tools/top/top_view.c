@@ -57,6 +57,27 @@ static int visit(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
+static int visit_memory(const struct gpushare_info *info, void *view)
+{
+	top_memory_add(view, info);
+	return 0;
+}
+
+/* The memory that names hold: also of names that the pattern doesn't match. */
+static int look_memory(struct top_view *view, struct gpushare_session *session, bool pattern)
+{
+	int status = GPUSHARE_OK;
+
+	for (size_t i = 0; !pattern && i < view->count; i++)
+		top_memory_add(view, &view->rows[i].info);
+	if (pattern)
+		status = gpushare_list(session, NULL, visit_memory, view);
+	if (pattern && !status)
+		status = gpushare_list_deferred(session, NULL, visit_memory, view);
+	top_memory_ask(view);
+	return status;
+}
+
 static int look(struct top_view *view, struct gpushare_session **session,
 		const struct top_options *options)
 {
@@ -69,6 +90,8 @@ static int look(struct top_view *view, struct gpushare_session **session,
 	if (!status)
 		status = gpushare_list_deferred(*session, options->glob, visit, view);
 	if (!status)
+		status = look_memory(view, *session, options->glob != NULL);
+	if (!status)
 		status = gpushare_stat_registry(*session, &view->registry);
 	return status;
 }
@@ -76,7 +99,7 @@ static int look(struct top_view *view, struct gpushare_session **session,
 void top_view_read(struct top_view *view, struct gpushare_session **session,
 		   const struct top_options *options)
 {
-	view->count = 0;
+	view->count = view->gpu_count = 0;
 	view->requests = -1;
 	view->at_ms = top_now_ms();
 	view->status = look(view, session, options);
@@ -207,6 +230,26 @@ void top_view_holders(struct top_view *view, struct gpushare_session *session, s
 	}
 }
 
+static json_t *gpus_json(const struct top_view *view)
+{
+	json_t *all = json_array();
+	char uuid[TOOL_TEXT_MAX];
+
+	for (size_t i = 0; i < view->gpu_count; i++) {
+		const struct top_gpu *gpu = &view->gpus[i];
+		json_t *one;
+
+		tool_format_uuid(gpu->uuid, uuid);
+		one = json_pack("{s:s, s:I}", "gpu", uuid, "names", (json_int_t)gpu->names);
+		if (gpu->total)
+			json_object_update_new(one, json_pack("{s:I, s:I}", "total",
+							      (json_int_t)gpu->total, "free",
+							      (json_int_t)gpu->free));
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
 json_t *top_view_json(const struct top_view *view, struct gpushare_session *session)
 {
 	json_t *buffers = json_array();
@@ -221,8 +264,8 @@ json_t *top_view_json(const struct top_view *view, struct gpushare_session *sess
 		json_object_set_new(one, "holders", holders);
 		json_array_append_new(buffers, one);
 	}
-	return json_pack("{s:o, s:o}", "registry", show_registry_json(&view->registry), "buffers",
-			 buffers);
+	return json_pack("{s:o, s:o, s:o}", "registry", show_registry_json(&view->registry), "gpus",
+			 gpus_json(view), "buffers", buffers);
 }
 
 void top_view_finish(struct top_view *view)
