@@ -35,7 +35,7 @@ file_of() {
 	done
 	for file in usr/bin/gpushare{,-attach,-registry} usr/include/gpushare.h{,pp} usr/lib/*/libgpushare{.a,.so,.so.0,_shim.so} \
 		usr/lib/systemd/{user/gpushare-registry.service,system/gpushare-registry@.service} usr/lib/tmpfiles.d/gpushare.conf \
-		etc/gpushare/registry.conf usr/share/man/man{1/gpushare.1,5/registry.conf.5,7/gpushare.7,8/gpushare-registry.8,3/gpushare_open.3}.gz; do
+		usr/share/gpushare/grafana.json etc/gpushare/registry.conf usr/share/man/man{1/gpushare.1,5/registry.conf.5,7/gpushare.7,8/gpushare-registry.8,3/gpushare_open.3}.gz; do
 		compgen -G "$WORK/all/$file" >/dev/null || { echo "no $file"; false; }
 	done
 	# A package that links with the library depends on the version that introduced the symbols.

@@ -28,7 +28,7 @@ files() {
 		"$({
 			printf '%s\n' b/gpushare{,-attach,-registry} i/gpushare.h{,pp} l/cmake l/libgpushare{.a,.so,.so.0,_shim.so} \
 				l/pkgconfig/gpushare.pc s/system/gpushare-registry.service s/system/gpushare-registry@.service s/user/gpushare-registry.service \
-				t/gpushare.conf d/examples m/man3
+				t/gpushare.conf d/examples m/man3 p/share/gpushare/grafana.json
 			! command -v scdoc >/dev/null || printf '%s\n' m/man{1,5,7,8}
 			[ ! -d "$ROOT/tools/completions" ] || printf '%s\n' p/share/{bash-completion,zsh}
 		} | sort -u)"

@@ -87,6 +87,27 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 	equal "$(jq -r .pid "$WORK/json")" "$(registry_pids)"
 }
 
+@test "the Grafana dashboard asks for metrics and labels that there are" {
+	needs jq
+	shared
+	gpushare stat nobody 2>/dev/null || true # a refusal, so that there is one to label
+	metrics >"$WORK/samples"
+	dashboard=$ROOT/tools/packages/grafana.json
+	equal "$(jq '[.panels[].id] | length == (unique | length)' "$dashboard")" true
+	jq -r '.panels[].targets[].expr, .templating.list[].query' "$dashboard" | grep -o 'gpushare_[a-z_]*' | sort -u >"$WORK/asked"
+	sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p' "$WORK/metrics" | sort >"$WORK/printed"
+	equal "$(comm -23 "$WORK/asked" "$WORK/printed")" ""
+	# each metric is on the dashboard, but for the version
+	equal "$(comm -13 "$WORK/asked" "$WORK/printed")" gpushare_registry_info
+	# the labels of those that have samples here
+	jq -r '.panels[].targets[] | (.expr | capture("(?<metric>gpushare_[a-z_]*)").metric) + " " +
+		(.legendFormat | [scan("{{([a-z]+)}}")[0]] - ["instance"] | .[])' "$dashboard" >"$WORK/labels"
+	[ "$(lines "$(<"$WORK/labels")")" -ge 7 ]
+	while read -r metric label; do
+		! grep -q "^$metric{" "$WORK/metrics" || grep -q "^$metric{$label=" "$WORK/metrics"
+	done <"$WORK/labels"
+}
+
 @test "no registry: told so in metrics, said on stderr, exit code 1, none started" {
 	no_registry_yet
 	run -1 --separate-stderr gpushare metrics

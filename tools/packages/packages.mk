@@ -15,6 +15,7 @@ TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CMAKEDIR ?= $(LIBDIR)/cmake/gpushare
 BASHCOMPDIR ?= $(DATAROOTDIR)/bash-completion/completions
+DATADIR ?= $(DATAROOTDIR)/gpushare
 ZSHCOMPDIR ?= $(DATAROOTDIR)/zsh/site-functions
 
 EXAMPLEDIR = $(DOCDIR)/examples
@@ -43,8 +44,8 @@ export SOURCE_DATE_EPOCH
 # files_DIR: the files to install in $(DIR); in *.in the @WORDS@ are replaced. mode_DIR: their mode, default 644.
 # own_dirs: directories that hold nothing of other packages.
 PLACES := BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR CMAKEDIR MAN1DIR MAN3DIR MAN5DIR MAN7DIR MAN8DIR SYSTEMUNITDIR \
-	USERUNITDIR TMPFILESDIR EXAMPLEDIR BASHCOMPDIR ZSHCOMPDIR
-own_dirs = $(EXAMPLEDIR) $(DOCDIR) $(CMAKEDIR)
+	USERUNITDIR TMPFILESDIR DATADIR EXAMPLEDIR BASHCOMPDIR ZSHCOMPDIR
+own_dirs = $(DATADIR) $(EXAMPLEDIR) $(DOCDIR) $(CMAKEDIR)
 mode_BINDIR := 755
 files_BINDIR := $(addprefix $(BUILD)/,gpushare gpushare-registry)
 files_LIBDIR := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgpushare.a)
@@ -59,6 +60,7 @@ files_MAN8DIR = $(filter %.8,$(MAN))
 files_SYSTEMUNITDIR := $(wildcard tools/systemd/system/*.in)
 files_USERUNITDIR := $(wildcard tools/systemd/user/*.in)
 files_TMPFILESDIR := tools/systemd/gpushare.conf
+files_DATADIR := tools/packages/grafana.json
 files_EXAMPLEDIR := $(filter-out %.md,$(wildcard tools/examples/*)) $(CONF)
 files_BASHCOMPDIR := $(wildcard tools/completions/*.bash)
 files_ZSHCOMPDIR := $(wildcard tools/completions/_*)

@@ -12,36 +12,27 @@
 #define BAR 20	     /* characters between the brackets */
 #define GPU_LABEL 12 /* characters of a UUID that are shown */
 
-/* X(name, title, alignment: 1 right, -1 left, whether the column is omitted if it is empty) */
-#define COLUMNS(X) \
-	X(NAME, "NAME", -1, false) \
-	X(SIZE, "HELD", 1, false) \
-	X(GPU, "GPU", -1, false) \
-	X(OWNER, "OWNER", -1, false) \
-	X(ATTACHED, "ATTACHED", 1, false) \
-	X(RATE, "PUBLISHED/S", 1, true) \
-	X(AGE, "AGE", 1, false) \
-	X(STATE, "STATE", -1, true) \
-	X(HOLDERS, "HELD BY", -1, true)
-
-enum column {
-#define X(name, title, align, optional) COLUMN_##name,
-	COLUMNS(X)
-#undef X
-	    COLUMN_COUNT,
-};
+enum column { NAME, SIZE, GPU, OWNER, ATTACHED, RATE, AGE, STATE, HOLDERS, COLUMNS };
 
 static const struct {
 	const char *title;
-	int align;
-	bool optional;
-} columns[] = {
-#define X(name, title, align, optional) {title, align, optional},
-    COLUMNS(X)
-#undef X
+	bool right;    /* align right, for numbers */
+	bool optional; /* omit the column if all its cells are empty */
+} columns[COLUMNS] = {
+    [NAME] = {.title = "NAME"},
+    [SIZE] = {.title = "HELD", .right = true},
+    [GPU] = {.title = "GPU"},
+    [OWNER] = {.title = "OWNER"},
+    [ATTACHED] = {.title = "ATTACHED", .right = true},
+    [RATE] = {.title = "PUBLISHED/S", .right = true, .optional = true},
+    [AGE] = {.title = "AGE", .right = true},
+    [STATE] = {.title = "STATE", .optional = true},
+    [HOLDERS] = {.title = "HELD BY", .optional = true},
 };
 
-#define LINE_MAX_BYTES (COLUMN_COUNT * (SHOW_CELL_MAX + 2))
+typedef char cells[COLUMNS][SHOW_CELL_MAX];
+
+#define LINE_MAX_BYTES (COLUMNS * (SHOW_CELL_MAX + 2))
 
 /* Where lines go: to the terminal, from line `next` on, or to standard output. */
 struct output {
@@ -67,47 +58,25 @@ static void put(struct output *to, enum style style, const char *line)
 	attrset(A_NORMAL);
 }
 
-static void format_cell(const struct top_row *row, enum column column, char cell[SHOW_CELL_MAX])
+static void fill(const struct top_row *row, cells out)
 {
 	const struct gpushare_info *info = &row->info;
 	char state[SHOW_STATE_MAX];
 
-	*cell = '\0';
-	switch (column) {
-	case COLUMN_NAME:
-		snprintf(cell, SHOW_CELL_MAX, "%s", info->name);
-		return;
-	case COLUMN_SIZE:
-		tool_format_size(info->base_size, cell);
-		return;
-	case COLUMN_GPU:
-		tool_format_uuid(info->device_uuid, cell);
-		cell[GPU_LABEL] = '\0';
-		return;
-	case COLUMN_OWNER:
-		show_owner(info, cell);
-		return;
-	case COLUMN_ATTACHED:
-		snprintf(cell, SHOW_CELL_MAX, "%" PRIu32, info->attachers);
-		return;
-	case COLUMN_RATE:
-		if (row->rate >= 0)
-			snprintf(cell, SHOW_CELL_MAX, "%.1f", row->rate);
-		return;
-	case COLUMN_AGE:
-		tool_format_age(show_age(info), cell);
-		return;
-	case COLUMN_STATE:
-		show_state(info, state);
-		snprintf(cell, SHOW_CELL_MAX, "%s%s%s", info->deferred ? "deferred" : "",
-			 info->deferred && *state ? "," : "", state);
-		return;
-	case COLUMN_HOLDERS:
-		snprintf(cell, SHOW_CELL_MAX, "%s", row->holders);
-		return;
-	case COLUMN_COUNT:
-		return;
-	}
+	memset(out, 0, sizeof(cells));
+	strcpy(out[NAME], info->name);
+	tool_format_size(info->base_size, out[SIZE]);
+	tool_format_uuid(info->device_uuid, out[GPU]);
+	out[GPU][GPU_LABEL] = '\0';
+	show_owner(info, out[OWNER]);
+	sprintf(out[ATTACHED], "%" PRIu32, info->attachers);
+	if (row->rate >= 0)
+		sprintf(out[RATE], "%.1f", row->rate);
+	tool_format_age(show_age(info), out[AGE]);
+	show_state(info, state);
+	snprintf(out[STATE], SHOW_CELL_MAX, "%s%s%s", info->deferred ? "deferred" : "",
+		 info->deferred && *state ? "," : "", state);
+	strcpy(out[HOLDERS], row->holders);
 }
 
 static enum style style_of(const struct top_row *row)
@@ -119,49 +88,49 @@ static enum style style_of(const struct top_row *row)
 	return STYLE_PLAIN;
 }
 
-/* Each column's width: that of its longest cell; 0: the column is omitted. */
-static void measure(const struct top_view *view, size_t first, size_t end, int widths[COLUMN_COUNT])
+/* Each column's width: that of its longest cell or its title; 0: the column is omitted. */
+static void measure(const struct top_view *view, size_t first, size_t end, int widths[COLUMNS])
 {
-	char cell[SHOW_CELL_MAX];
+	cells one;
 
-	for (int column = 0; column < COLUMN_COUNT; column++) {
-		int title = (int)strlen(columns[column].title), width = 0;
+	memset(widths, 0, COLUMNS * sizeof(*widths));
+	for (size_t i = first; i < end; i++) {
+		fill(&view->rows[i], one);
+		for (int column = 0; column < COLUMNS; column++)
+			if ((int)strlen(one[column]) > widths[column])
+				widths[column] = (int)strlen(one[column]);
+	}
+	for (int column = 0; column < COLUMNS; column++) {
+		int title = (int)strlen(columns[column].title);
 
-		for (size_t i = first; i < end; i++) {
-			format_cell(&view->rows[i], (enum column)column, cell);
-			width = (int)strlen(cell) > width ? (int)strlen(cell) : width;
-		}
-		if (width < title && (width || !columns[column].optional))
-			width = title;
-		widths[column] = width;
+		if (widths[column] < title && (widths[column] || !columns[column].optional))
+			widths[column] = title;
 	}
 }
 
 /* Format a row's line; row NULL: the titles. */
-static void format_row(const struct top_row *row, const int widths[COLUMN_COUNT],
+static void format_row(const struct top_row *row, const int widths[COLUMNS],
 		       char out[LINE_MAX_BYTES])
 {
-	char cell[SHOW_CELL_MAX];
-	size_t length = 0;
+	char *to = out;
+	cells one;
 
-	for (int column = 0; column < COLUMN_COUNT; column++) {
-		if (!widths[column])
-			continue;
-		if (row)
-			format_cell(row, (enum column)column, cell);
-		length += (size_t)snprintf(
-		    out + length, LINE_MAX_BYTES - length, "%s%*s", length ? "  " : "",
-		    columns[column].align * widths[column], row ? cell : columns[column].title);
-	}
-	while (length && out[length - 1] == ' ')
-		out[--length] = '\0';
+	if (row)
+		fill(row, one);
+	for (int column = 0; column < COLUMNS; column++)
+		if (widths[column])
+			to += sprintf(to, "%s%*s", to == out ? "" : "  ",
+				      columns[column].right ? widths[column] : -widths[column],
+				      row ? one[column] : columns[column].title);
+	while (to > out && to[-1] == ' ')
+		*--to = '\0';
 }
 
 static void put_rows(struct output *to, const struct top_view *view, size_t first, size_t room)
 {
 	size_t end = first + room < view->count ? first + room : view->count;
 	char line[LINE_MAX_BYTES];
-	int widths[COLUMN_COUNT];
+	int widths[COLUMNS];
 
 	measure(view, first, end, widths);
 	format_row(NULL, widths, line);
