@@ -89,7 +89,11 @@ scene_metrics() {
 	verb metrics
 	ALL_THE_SAME='^(fcntl|poll)@' # the registry counts the connection that is closed for it
 }
-scene_top() { verb top -n 1; }
+
+scene_top() {
+	verb top -n 1
+	ALL_THE_SAME='^dlopen@' # without NVML, the GPU's memory is left out
+}
 
 scene_doctor() {
 	verb doctor
