@@ -164,6 +164,9 @@ GPU-766d751a [#====               ] names 2 MiB, others 254 MiB, free 768 MiB"
 		send='\e[6~' see=n13 see=n15 unseen=n12 send='\e[A' see=n12 unseen=n15 send='\e[B' see=n15 send='\e[5~' see=n12 \
 		send='\e[6~' send='\e[6~' see=n16 send='\e[1~' see=n10 size=3x20 unseen=n1 see='gpushare top' size=1x1 unseen=gpu see=g \
 		size=50x200 see=n10 see=n49 see="api_app[$PID]" send=q end=0 -- gpushare top -d 30 --sort name
+	# the two sequences that terminals send for an arrow
+	terminal 10x40 see=n10 send='\e[B' unseen=n10 send='\e[A' see=n10 send='\eOB' unseen=n10 send='\eOA' see=n10 send='\e[B' unseen=n10 \
+		send='\e[H' see=n10 send=q end=0 -- env TERM=xterm gpushare top -d 30 --sort name
 	equal "$(sed -n 's/^\(n[0-9]*\) .*/\1/p' "$WORK/small" | tr '\n' ' ')" "n10 n11 n12 "
 	equal "$(lines "$(<"$WORK/small")")" 10
 }
