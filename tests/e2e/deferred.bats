@@ -315,7 +315,7 @@ state a: replaced"
 	start_registry
 	run -0 --separate-stderr gpushare ls --deferred
 	equal "$stderr" ""
-	equal "$output" "NAME  SIZE  HELD  GPU  OWNER  ATTACHED  AGE"
+	equal "$output" "NAME  SIZE  HELD  GPU  OWNER  ATTACHMENTS  AGE"
 	equal "$(gpushare ls --deferred --json)" "[]"
 	owner 'w%i' init alloc=a,4Mi alloc=b,3000000 alloc=c,2Mi "${UP[@]}" free=a free=b "${FREED[@]}"
 	held w0 w1 w2
@@ -330,6 +330,6 @@ state a: replaced"
 	run -0 gpushare stat
 	has "$output" "names:       1"
 	has "$output" "attachments: 3"
-	has "$output" "deferred:       2"
+	has "$output" "deferred:    2"
 	equal "$(gpushare stat --json | jq -r '"\(.names) \(.attachments) \(.deferred) \(.connections >= 2)"')" "1 3 2 true"
 }

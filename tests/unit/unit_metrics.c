@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The text that the tools print: metrics, tables, tags and owners. */
+/* The text that the tools print: metrics, tags and owners. */
 #include "unit.h"
 
 #include "../../tools/cli/metrics.h"
 #include "../../tools/common/show.h"
-#include "../../tools/common/table.h"
 
 static char *text_of(const struct gpushare_registry_info *info)
 {
@@ -80,36 +79,6 @@ static void every_kind_that_there_is_room_for(void **state)
 	free(text);
 }
 
-static void columns_as_wide_as_they_need_to_be(void **state)
-{
-	static const struct table_column columns[] = {
-	    {.title = "NAME"}, {.title = "N", .right = true}, {.title = "NOTE", .optional = true}};
-	struct table table = {.columns = columns, .count = 3};
-	size_t widths[TABLE_COLUMNS_MAX];
-	char line[TABLE_LINE_MAX];
-	char(*cells)[TABLE_CELL_MAX];
-
-	table_widths(&table, widths);
-	table_line(&table, widths, -1, line);
-	assert_string_equal(line, "NAME  N");
-	for (int i = 0; i < 100; i++) {
-		cells = table_add(&table);
-		assert_non_null(cells);
-		snprintf(cells[0], TABLE_CELL_MAX, "%s", i == 50 ? "longer name" : "w");
-		snprintf(cells[1], TABLE_CELL_MAX, "%d", i);
-	}
-	table_widths(&table, widths);
-	table_line(&table, widths, 7, line);
-	assert_string_equal(line, "w             7");
-	snprintf(cells[2], TABLE_CELL_MAX, "last");
-	table_widths(&table, widths);
-	table_line(&table, widths, 99, line);
-	assert_string_equal(line, "w            99  last");
-	table_line(&table, widths, 50, line);
-	assert_string_equal(line, "longer name  50"); /* no trailing blanks */
-	table_finish(&table);
-}
-
 static void tags_and_owners(void **state)
 {
 	struct gpushare_info info = {
@@ -145,5 +114,4 @@ static void tags_and_owners(void **state)
 }
 
 UNIT_MAIN(UNIT(escaped), UNIT(nothing_but_down), UNIT(numbers_and_families),
-	  UNIT(every_kind_that_there_is_room_for), UNIT(columns_as_wide_as_they_need_to_be),
-	  UNIT(tags_and_owners))
+	  UNIT(every_kind_that_there_is_room_for), UNIT(tags_and_owners))

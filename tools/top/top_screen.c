@@ -23,7 +23,7 @@ static const struct {
     [SIZE] = {.title = "HELD", .right = true},
     [GPU] = {.title = "GPU"},
     [OWNER] = {.title = "OWNER"},
-    [ATTACHED] = {.title = "ATTACHED", .right = true},
+    [ATTACHED] = {.title = "ATTACHMENTS", .right = true},
     [RATE] = {.title = "PUBLISHED/S", .right = true, .optional = true},
     [AGE] = {.title = "AGE", .right = true},
     [STATE] = {.title = "STATE", .optional = true},
