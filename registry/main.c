@@ -388,9 +388,9 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	log_enable(self.options.foreground);
-	/* Each of nng's threads would have an arena of its own, which keeps some of what is freed.
-	 * free(), which runs under the lock, keeps memory, too: look_around() gives it back. */
-	mallopt(M_ARENA_MAX, 2);
+	/* No arenas of nng's threads, which keep some of what is freed. free(), which runs under the
+	 * lock, keeps memory, too: look_around() gives it back. */
+	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	umask(077);
 	if (self.options.keeper)
