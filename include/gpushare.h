@@ -357,8 +357,6 @@ struct gpushare_notice {
  *
  * Errors:  GPUSHARE_E_NO_REGISTRY, _E_TIMED_OUT, _E_PROTOCOL, _E_DENIED (the directory is another
  *          user's or open to others), _E_NO_MEMORY
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_session is untouched then.
  */
 int gpushare_open(const struct gpushare_open_options *options,
 		  struct gpushare_session **out_session);
@@ -397,8 +395,6 @@ int gpushare_close(struct gpushare_session *session);
  *          handle type), _E_NO_REGISTRY, _E_TIMED_OUT, _E_LIMIT, _E_NO_DRIVER, _E_CUDA
  * Source:  CUDA Driver API, cuIpcGetMemHandle, cuMemGetAddressRange, cuMemRetainAllocationHandle,
  *          cuMemExportToShareableHandle.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
 int gpushare_share(struct gpushare_session *session, const char *name, uint64_t pointer,
 		   size_t size, struct gpushare_buffer **out_buffer);
@@ -418,8 +414,6 @@ int gpushare_share(struct gpushare_session *session, const char *name, uint64_t 
  *
  * Errors:  as gpushare_share(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such group),
  *          _E_DENIED (the caller is not in it)
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
 int gpushare_share_with(struct gpushare_session *session, const char *name, uint64_t pointer,
 			size_t size, const struct gpushare_share_options *options,
@@ -437,8 +431,6 @@ int gpushare_share_with(struct gpushare_session *session, const char *name, uint
  * The rest as gpushare_share(); GPUSHARE_E_NO_MEMORY when the GPU has no room.
  *
  * Source:  CUDA Driver API, cuMemAlloc.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
 int gpushare_alloc(struct gpushare_session *session, const char *name, int device, size_t size,
 		   struct gpushare_buffer **out_buffer);
@@ -480,8 +472,6 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  *          _E_ADDRESS_TAKEN (adopted unified memory)
  * Source:  CUDA Driver API, cuMemCreate, cuMemHostRegister, cuMemAddressReserve, cuMemMap,
  *          cuMemSetAccess, cuMemExportToShareableHandle.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
 int gpushare_alloc_with(struct gpushare_session *session, const char *name, size_t size,
 			const struct gpushare_alloc_options *options,
@@ -535,8 +525,6 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
  *          driver or GPU can't map; same_address or host_only of a buffer of another kind;
  *          host_only of unified memory that cuMemCreate made), _E_ADDRESS_TAKEN
  * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_buffer is untouched then.
  */
 int gpushare_attach(struct gpushare_session *session, const char *name,
 		    const struct gpushare_attach_options *options,
@@ -549,8 +537,6 @@ int gpushare_attach(struct gpushare_session *session, const char *name,
  * Work on the buffer must have ended: this does not wait for streams.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from share or alloc), _E_FORKED, _E_CUDA
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_detach(struct gpushare_buffer *buffer);
 
@@ -568,8 +554,6 @@ int gpushare_detach(struct gpushare_buffer *buffer);
  * under its name, without an owner.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from attach), _E_FORKED, _E_CUDA
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_free(struct gpushare_buffer *buffer);
 
@@ -584,8 +568,6 @@ int gpushare_free(struct gpushare_buffer *buffer);
  * Errors:  GPUSHARE_E_INVALID (not a buffer of the caller's own), _E_NOT_FOUND (the name was taken
  *          away meanwhile), _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT (the name may be visible or
  *          not; call again)
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_commit(struct gpushare_buffer *buffer);
 
@@ -623,8 +605,6 @@ int gpushare_share_parts(struct gpushare_buffer *buffer, const struct gpushare_p
  * @name: of a buffer that the caller's user owns
  *
  * Errors:  GPUSHARE_E_NAME, _E_NOT_FOUND, _E_DENIED, _E_NO_REGISTRY, _E_TIMED_OUT
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_unlink(struct gpushare_session *session, const char *name);
 
@@ -712,8 +692,6 @@ int gpushare_list_events(struct gpushare_session *session, const char *glob,
  * @out_info: filled on success
  *
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_info is untouched then.
  */
 int gpushare_stat_registry(struct gpushare_session *session,
 			   struct gpushare_registry_info *out_info);
@@ -738,8 +716,6 @@ int gpushare_stat_registry(struct gpushare_session *session,
  * Threads: safe from any thread; each watch is one thread's at a time. No CUDA call is made.
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY (or it is too old to send notices),
  *          _E_DENIED, _E_TIMED_OUT, _E_LIMIT (file descriptors), _E_NO_MEMORY
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_watch is untouched then.
  */
 int gpushare_watch(struct gpushare_session *session, const char *glob,
 		   struct gpushare_watch **out_watch);
@@ -754,8 +730,6 @@ int gpushare_watch(struct gpushare_session *session, const char *glob,
  * Errors:  GPUSHARE_E_TIMED_OUT (there is none), _E_INVALID, _E_FORKED, _E_PROTOCOL (what listens
  *          there is no registry, or another version's; the next call connects anew), _E_DENIED
  *          (another user's), _E_IO
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_notice is untouched then.
  */
 int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 			struct gpushare_notice *out_notice);
@@ -787,8 +761,6 @@ const char *gpushare_notice_text(enum gpushare_notice_kind kind);
  * Threads: safe from any thread; no CUDA call is made, except to share memory again with a registry
  *          that was restarted.
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY, _E_TIMED_OUT
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_state is untouched then.
  */
 int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_state *out_state);
 
@@ -904,8 +876,6 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  *          _E_FORKED
  * Source:  Vulkan, VK_KHR_external_memory_fd, vkMapMemory; CUDA Driver API,
  *          cuMemGetHandleForAddressRange.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_map is untouched then.
  */
 int gpushare_map(struct gpushare_buffer *buffer, size_t offset, size_t length, unsigned int access,
 		 struct gpushare_map **out_map);
@@ -935,8 +905,6 @@ int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *
  * Where the memory is coherent this only waits for the CPU's own buffers, which takes nanoseconds.
  *
  * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NO_MEMORY, _E_FORKED
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_t length);
 
@@ -949,8 +917,6 @@ int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t leng
  * @map: NULL is allowed; not usable afterwards, nor is its address
  *
  * Errors:  GPUSHARE_E_FORKED: the map is the parent's, and stays
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_unmap(struct gpushare_map *map);
 
@@ -971,8 +937,6 @@ int gpushare_unmap(struct gpushare_map *map);
  *          buffer that is read-only here), _E_NO_MEMORY (the sentence has the size: mirror it in
  *          parts), _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuMemHostAlloc, cuMemcpyDtoH, cuMemcpyHtoD.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_mirror is untouched then.
  */
 int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			 unsigned int access, struct gpushare_mirror **out_mirror);
@@ -1041,8 +1005,6 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  *          are what a process can have), _E_LIMIT, _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_TIMED_OUT,
  *          _E_NO_DRIVER, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuEventCreate, cuIpcGetEventHandle.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_event is untouched then.
  */
 int gpushare_event_create(struct gpushare_session *session, const char *name, int device,
 			  unsigned int flags, struct gpushare_event **out_event);
@@ -1057,8 +1019,6 @@ int gpushare_event_create(struct gpushare_session *session, const char *name, in
  *
  * Errors:  as gpushare_event_create(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such
  *          group), _E_DENIED (a group that this process is not in)
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_event is untouched then.
  */
 int gpushare_event_create_with(struct gpushare_session *session, const char *name, int device,
 			       unsigned int flags, const struct gpushare_share_options *options,
@@ -1080,8 +1040,6 @@ int gpushare_event_create_with(struct gpushare_session *session, const char *nam
  *          just now), _E_TIMED_OUT (with wait_ms), _E_DENIED, _E_DEVICE, _E_NO_MEMORY,
  *          _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_NO_DRIVER, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuIpcOpenEventHandle.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_event is untouched then.
  */
 int gpushare_event_open(struct gpushare_session *session, const char *name,
 			const struct gpushare_event_options *options,
@@ -1197,8 +1155,6 @@ struct gpushare_dlpack_options {
  * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NOT_SUPPORTED (a host_only buffer; the CPU's device
  *          type, and the buffer is not unified), _E_NO_MEMORY, _E_FORKED
  * Source:  DLPack 1.0, dlpack.h.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_managed is untouched then.
  */
 int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack_options *options,
 		    void **out_managed);
@@ -1252,8 +1208,6 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  *          without stream memory operations); the first call also _E_NO_REGISTRY, _E_LIMIT
  * Source:  CUDA Driver API, cuStreamWriteValue64, cuStreamWaitValue64, cuMemHostRegister,
  *          cuLaunchHostFunc.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status; @out_sequence is untouched then.
  */
 int gpushare_publish(struct gpushare_buffer *buffer, void *stream, uint64_t *out_sequence);
 
@@ -1277,8 +1231,6 @@ int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *out_sequence
  * Errors:  GPUSHARE_E_OWNER_GONE (it will not come), _E_LIMIT (no room for a consumer more), and as
  *          gpushare_publish()
  * Source:  CUDA Driver API, cuStreamWaitValue64, cuStreamWaitEvent, cuEventQuery.
- *
- * Return: GPUSHARE_OK, or a negative enum gpushare_status.
  */
 int gpushare_acquire(struct gpushare_buffer *buffer, void *stream, uint64_t at_least);
 

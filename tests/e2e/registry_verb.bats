@@ -98,7 +98,7 @@ keeper_gone() {
 	pid=$(registry_pids)
 	verb 1 stop
 	equal "$stderr" "gpushare: 2 kept buffers without an owner (4 MiB), such as 'two', would be lost; copy what you \
-need with 'gpushare-attach NAME -o FILE', or add --force"
+need with 'gpushare get NAME -o FILE', or add --force"
 	equal "$(registry_pids)" "$pid"
 	equal "$(names)" "one 2097152
 two 2097152"

@@ -117,7 +117,7 @@ static int check_loss(const struct call *call)
 		return TOOL_DONE;
 	tool_format_size(loss.bytes, size);
 	tool_error("%" PRIu64 " kept buffer%s without an owner (%s), such as '%s', would be lost; "
-		   "copy what you need with 'gpushare-attach NAME -o FILE', or add --force",
+		   "copy what you need with 'gpushare get NAME -o FILE', or add --force",
 		   loss.count, loss.count == 1 ? "" : "s", size, loss.name);
 	return TOOL_FAILED;
 }

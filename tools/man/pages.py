@@ -130,7 +130,8 @@ def page(call, known, definitions):
     for name in used:
         out += [f".SH STRUCT {name.upper()}", verbatim(definitions[name])]
     if "RETURN VALUE" not in call.sections and call.prototype.startswith("int") and "ERRORS" in call.sections:
-        call.sections["RETURN VALUE"] = [("", "GPUSHARE_OK, or a negative enum gpushare_status.")]
+        call.sections["RETURN VALUE"] = [("", "GPUSHARE_OK, or a negative enum gpushare_status; "
+                                          "what a pointer is named out_ for is untouched then.")]
     for section in ("RETURN VALUE", "ERRORS", "NOTES"):
         texts = call.sections.get(section, [])
         out += [f".SH {section}"] if texts else []
