@@ -104,7 +104,7 @@ two_names() {
 
 # on_terminal WORD...: what `gpushare ls WORD...` prints on a terminal, without its colours and returns
 on_terminal() {
-	NO_COLOR=1 "$BIN/tool_pty" 24x150 end=0 -- gpushare ls "$@" | tr -d '\r'
+	NO_COLOR=1 terminal 24x150 end=0 -- gpushare ls "$@" | tr -d '\r'
 }
 
 @test "ls: rounded sizes on a terminal alone, exact ones by --bytes" {

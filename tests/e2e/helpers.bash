@@ -352,6 +352,11 @@ shown() {
 	gpushare ls --json | jq -r --arg name "$1" ".. | objects | select(.name? == \$name) | .$2"
 }
 
+# terminal ROWSxCOLUMNS STEP...: terminal.py. Debian's Python has Debian's pyte.
+terminal() {
+	"$(type -P /usr/bin/python3 python3 | head -n 1)" "$ROOT/tests/e2e/terminal.py" "$@"
+}
+
 # took_ms COMMAND...: run COMMAND and set TOOK_MS to its duration in milliseconds
 took_ms() {
 	local began

@@ -281,8 +281,10 @@ where b: an address, device 0"
 @test "records that are not true harm nobody who attaches them" {
 	needs jq
 	start_registry
-	uuid=$(api open alloc=a,mine,1 touch="$WORK/there" await="$WORK/no" >/dev/null & pid=$!; await_file "$WORK/there"
-		shown mine gpu; kill $pid)
+	start mine "$BIN/api_app" open alloc=a,mine,1 touch="$WORK/there" await="$WORK/no"
+	await_file "$WORK/there"
+	uuid=$(shown mine gpu)
+	kill -KILL "$PID"
 	start liar "$BIN/liar_peer" "$GPUSHARE_DIR" "$(tr -d - <<<"${uuid#GPU-}")"
 	until_true grep -q told "$WORK/liar.out"
 	run -0 --separate-stderr api open context evopen=e,event make=a,own,3Mi,unified mark attach=b,nowhere attach=b,loose \

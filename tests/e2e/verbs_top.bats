@@ -3,10 +3,6 @@
 # gpushare top: as text, as JSON, and on a terminal (terminal.py).
 load helpers
 
-setup_more() {
-	PYTHON=$(type -P /usr/bin/python3 python3 | head -n 1) # Debian's has Debian's pyte
-}
-
 shared() {
 	begin api "$BIN/api_app" open alloc=a,weights,3Mi alloc=b,_odd..//name-,1Mi make=k,kept,2Mi,keep \
 		touch="$WORK/up" await="$WORK/more" free=a alloc=n,newcomer,8Mi touch="$WORK/freed" await="$WORK/end"
@@ -23,10 +19,6 @@ order() {
 # on_terminal STEP...: run top on a terminal with 24 lines of 100 columns
 on_terminal() {
 	terminal 24x100 "$@"
-}
-
-terminal() {
-	"$PYTHON" "$BATS_TEST_DIRNAME/terminal.py" "$@"
 }
 
 @test "a look as text: who owns, who holds, how much, for a pipe" {

@@ -166,10 +166,10 @@ static void a_share_again_is_checked_like_any(void **state)
 	what.verb.share.adopt = what.verb.share.orphan = false;
 	assert_int_equal(raw_fds_say(me, what, -1), GPUSHARE_E_INVALID);
 	raw_assert_sentence("without its file descriptor");
-	what.verb.share.buffer.base_size = UINT64_MAX;
+	what.verb.share.buffer.size = what.verb.share.buffer.base_size = UINT64_MAX;
 	assert_int_equal(raw_fds_give(me, what), GPUSHARE_E_LIMIT);
 	raw_assert_sentence("would keep");
-	what.verb.share.buffer.base_size = 4096;
+	what.verb.share.buffer.size = what.verb.share.buffer.base_size = 4096;
 	assert_int_equal(raw_fds_give(me, what), GPUSHARE_OK);
 }
 
