@@ -527,7 +527,7 @@ having() {
 @test "lost with registry and keeper: the name is its owner's, who brings it back" {
 	begin owner "$BIN/api_app" open make=a,w,2Mi,keep fill=a,7 touch="$WORK/up" await="$WORK/go" stat=none await="$WORK/end"
 	lose
-	run -0 --separate-stderr api open attach=b,w attach=b,w,5 make=c,w,2Mi,keep make=c,w,2Mi,keep+adopt
+	run -0 --separate-stderr api open attach=b,w attach=b,w,500 make=c,w,2Mi,keep make=c,w,2Mi,keep+adopt
 	equal "$output" "open: OK
 attach w: E_NOT_FOUND
 attach w: E_TIMED_OUT
