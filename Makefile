@@ -81,6 +81,7 @@ NNG_LIBS := $(if $(NNG),-l:libnng.a -l:libmbedtls.a -l:libmbedx509.a -l:libmbedc
 JANSSON_LIB := $(call archive,jansson,-ljansson)
 CURSES_LIB := $(call archive,ncursesw,-lncursesw) $(call archive,tinfo,-ltinfo)
 NETTLE_LIB := $(call archive,nettle,-lnettle)
+PNG_LIB := $(call archive,png16,-lpng16) $(call archive,z,-lz)
 
 # The objects of each product, from the names of the source files.
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(filter-out $(2),$(wildcard $(1)))))
@@ -198,7 +199,7 @@ $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
 $(BUILD)/gpushare: $(TOOLS_ALL) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL) $(BUILD)/libgpushare.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) -lsmartcols $(CURSES_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) $(PNG_LIB) -lsmartcols $(CURSES_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/gpushare
 	$(Q)ln -sf $(<F) $@
 

@@ -49,6 +49,7 @@ build libjansson-dev$of  header  jansson.h jansson
 build libsmartcols-dev$of header libsmartcols/libsmartcols.h smartcols
 build nettle-dev$of      header  nettle/sha2.h nettle
 build libncurses-dev$of  header  curses.h ncursesw
+build libpng-dev$of      header  png.h png16
 build uthash-dev         header  uthash.h
 build libvulkan-dev      header  vulkan/vulkan_core.h
 test  libcmocka-dev$of   header  cmocka.h cmocka

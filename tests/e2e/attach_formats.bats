@@ -138,6 +138,128 @@ for name in "out", "head", "flags":
 	has "$stderr" "2x4 of float32 is 32 bytes, but 24 bytes of 'matrix'"
 }
 
+# image FILE: print a PNG file's width, height, channels and bytes
+image() {
+	python3 - "$1" <<-'END'
+		import struct, sys, zlib
+
+		file, chunks, at = open(sys.argv[1], 'rb').read(), {}, 8
+		assert file[:8] == b'\x89PNG\r\n\x1a\n'
+		while at < len(file):
+		    size, kind = struct.unpack('>I4s', file[at:at + 8])
+		    data = file[at + 8:at + 8 + size]
+		    assert struct.unpack('>I', file[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + data)
+		    chunks[kind] = chunks.get(kind, b'') + data
+		    at += 12 + size
+		assert kind == b'IEND'
+		width, height, bits, colours, *rest = struct.unpack('>IIBBBBB', chunks[b'IHDR'])
+		assert bits == 8 and rest == [0, 0, 0]
+		each = {0: 1, 2: 3, 6: 4}[colours]
+		packed, size = zlib.decompress(chunks[b'IDAT']), width * each
+		above, out = bytes(size), b''
+
+		def paeth(a, b, c):
+		    return min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+
+		for y in range(height):
+		    kind, row = packed[y * (size + 1)], bytearray(packed[y * (size + 1) + 1:(y + 1) * (size + 1)])
+		    for x in range(size):
+		        a, c = (row[x - each], above[x - each]) if x >= each else (0, 0)
+		        b = above[x]
+		        row[x] = row[x] + (0, a, b, (a + b) // 2, paeth(a, b, c))[kind] & 255
+		    above, out = row, out + row
+		assert len(packed) == height * (size + 1)
+		print(width, height, each, *out)
+	END
+}
+
+@test "png: bytes as they are, gray, RGB and RGBA" {
+	head -c 240 /dev/urandom >"$WORK/bytes"
+	gpushare restore "$WORK/bytes" frame
+	want=$(od -An -v -tu1 -w240 "$WORK/bytes" | tr -s ' ')
+	for shape in "12x20 20 12 1" "8x10x3 10 8 3" "10x6x4 6 10 4"; do
+		run -0 --separate-stderr gpushare get frame --format png --shape "${shape%% *}" -o "$WORK/frame.png"
+		equal "$output$stderr" ""
+		equal "$(image "$WORK/frame.png")" "${shape#* }$want"
+	done
+	gpushare tag frame dtype=u8 shape=8x10x3
+	gpushare-attach frame --format png >"$WORK/frame.png"
+	equal "$(image "$WORK/frame.png")" "10 8 3$want"
+}
+
+@test "png: a file that can't be written is absent" {
+	head -c 100000 /dev/urandom >"$WORK/bytes"
+	gpushare restore "$WORK/bytes" frame
+	mkdir "$WORK/out"
+	run -1 --separate-stderr bash -c 'ulimit -f 16; gpushare get frame --format png --shape 250x400 -o "$1"' - "$WORK/out/file"
+	has "$stderr" "writing '$WORK/out/file' failed after"
+	equal "$(lines "$stderr")" 1
+	equal "$(ls -A "$WORK/out")" ""
+}
+
+@test "png: other types are scaled from the least to the most finite value, and it says how" {
+	/usr/bin/python3 - "$WORK" <<-'END'
+		import sys, numpy
+
+		def save(name, values, dtype):
+		    numpy.save(sys.argv[1] + '/' + name + '.npy', numpy.array(values, dtype))
+
+		real = [[-1, 0, 4], [numpy.inf, -numpy.inf, numpy.nan]]
+		save('half', real, 'f2')
+		save('single', real, 'f4')
+		save('double', real, 'f8')
+		save('word', [[0, 1000, 65535]], 'u2')
+		save('short', [[-128, 0, 127]], 'i1')
+		save('same', [[3, 3]], 'f4')
+		save('none', [[numpy.nan, numpy.inf]], 'f4')
+	END
+	printf '\x80\xbf\x00\x00\x80\x40\x80\x7f\x80\xff\xc0\x7f' >"$WORK/brain.npy"
+	for line in "half|3 2 1 0 51 255 255 0 0|scaled -1..4 to 0..255, NaN as 0" \
+		"single|3 2 1 0 51 255 255 0 0|scaled -1..4 to 0..255, NaN as 0" \
+		"double|3 2 1 0 51 255 255 0 0|scaled -1..4 to 0..255, NaN as 0" \
+		"brain|3 2 1 0 51 255 255 0 0|scaled -1..4 to 0..255, NaN as 0" \
+		"word|3 1 1 0 4 255|scaled 0..65535 to 0..255" \
+		"short|3 1 1 0 128 255|scaled -128..127 to 0..255" \
+		"same|2 1 1 0 0|scaled 3..3 to 0..255" \
+		"none|2 1 1 0 0|has no finite value: all is written as 0"; do
+		IFS='|' read -r name pixels words <<<"$line"
+		gpushare restore "$WORK/$name.npy" "$name"
+		[ "$name" != brain ] || gpushare tag brain dtype=bf16 shape=2x3
+		run -0 --separate-stderr gpushare get "$name" --format png -o "$WORK/scaled.png"
+		equal "$output" ""
+		equal "$stderr" "gpushare: '$name' $words"
+		equal "$(image "$WORK/scaled.png")" "$pixels"
+	done
+}
+
+@test "png: several blocks, with rows that lie across them" {
+	/usr/bin/python3 - "$WORK/ramp.npy" "$WORK/want" <<-'END'
+		import sys, numpy
+		ramp = numpy.arange(1000 * 1100) % 256
+		numpy.save(sys.argv[1], ramp.reshape(1000, 1100).astype('f8'))
+		open(sys.argv[2], 'w').write('1100 1000 1 ' + ' '.join(map(str, ramp)) + '\n')
+	END
+	gpushare restore "$WORK/ramp.npy" ramp
+	gpushare get ramp --format png -o "$WORK/ramp.png"
+	image "$WORK/ramp.png" | cmp - "$WORK/want"
+}
+
+@test "png: a shape that is no image's is refused, before anything is written" {
+	put matrix
+	mkdir "$WORK/out"
+	run -1 --separate-stderr gpushare get matrix --format png --shape 6 -o "$WORK/out/file"
+	equal "$stderr" "gpushare: 'matrix' has shape 6, but a PNG needs HxW, HxWx3 or HxWx4: say which, as in --shape 480x640x3"
+	for words in "--shape 1x2x3x1" "--shape 3x1x2" "--head 3" "--shape 2x0x3 --length 0" "--shape 2x3x3"; do
+		# shellcheck disable=SC2086 # options
+		run -1 --separate-stderr gpushare get matrix --format png $words -o "$WORK/out/file"
+		equal "$(lines "$stderr")" 1
+		has "$stderr" matrix
+	done
+	equal "$(ls -A "$WORK/out")" ""
+	run -2 --separate-stderr gpushare put "$WORK/matrix.npy" matrix --format png
+	run -2 --separate-stderr gpushare save "$WORK/out" matrix --format png
+}
+
 @test "words that make no sense: exit code 2, one line, no registry" {
 	for words in "--format f33" "--format" "--dtype float" "--shape 2x" "--shape 4294967296x4294967297" \
 		"--head x" "--format f32 --dtype f16" "--dtype f16 --format f32" "--into f --format npy" "--in f --into f" \

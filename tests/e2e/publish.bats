@@ -162,6 +162,13 @@ has_size() {
 	step 1
 	gpushare-attach w --follow --count 1 >"$WORK/dump"
 	cmp "$WORK/dump" "$WORK/saved"
+	for type in "u8 512x512x4" "f16 512x1024"; do
+		words=(--format png --dtype "${type% *}" --shape "${type#* }")
+		gpushare get w "${words[@]}" >"$WORK/once" 2>"$WORK/once.err"
+		gpushare follow w --count 1 "${words[@]}" >"$WORK/dump" 2>"$WORK/dump.err"
+		cmp "$WORK/dump.err" "$WORK/once.err"
+		cmp "$WORK/dump" "$WORK/once"
+	done
 	follow f w
 	until_true has_size "$WORK/f.out" 1048576
 	kill -TERM "$FOLLOWER"

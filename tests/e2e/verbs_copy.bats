@@ -115,7 +115,7 @@ array() {
 		has "$stderr" "try 'gpushare ${words%% *} --help'"
 	done
 	run -2 --separate-stderr gpushare get a --format f32
-	equal "$stderr" "gpushare: --format wants raw, hex, npy or text (--dtype says the type), not 'f32'; try 'gpushare get --help'"
+	equal "$stderr" "gpushare: --format wants raw, hex, npy, text or png (--dtype says the type), not 'f32'; try 'gpushare get --help'"
 }
 
 @test "gpushare alone is enough, and gpushare-attach is its second name" {

@@ -177,7 +177,7 @@ named_buffers() {
 	equal "$(complete_words save saved/ '')" "_odd..//name- weights "
 	equal "$(complete_words diff '')" ":files "
 	equal "$(complete_words diff w.npy '')" "_odd..//name- weights "
-	equal "$(complete_words put file --format '')" "raw hex npy text "
+	equal "$(complete_words put file --format '')" "raw hex npy text png "
 	equal "$(complete_words restore --mode 640 -)" "--device --mode --group --dir --help "
 	equal "$(complete_words doctor '')" ":commands "
 	equal "$(complete_words fly '')" ""

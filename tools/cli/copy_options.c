@@ -81,7 +81,7 @@ static bool mode(const char *value, void *out)
 #define OPTIONS(X, format_parser) \
 	X("-o", usage_text, AT(output), NULL, 0) \
 	X("--format", format_parser, AT(query.format), \
-	  "raw, hex, npy or text (--dtype says the type)", 0) \
+	  "raw, hex, npy, text or png (--dtype says the type)", 0) \
 	X("--dtype", dtype, AT(query.dtype), "one type of elements, such as f16", 0) \
 	X("--shape", shape, AT(query.shape), "extents, as in 2x3 or 2,3", AT(query.has_shape)) \
 	X("--head", usage_size, AT(query.head), "a number", AT(query.has_head)) \

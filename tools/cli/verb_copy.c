@@ -98,7 +98,7 @@ static int run_follow(const struct command *command)
 
 static bool is_for_files(enum format format)
 {
-	return format != FORMAT_HEX && format != FORMAT_TEXT;
+	return format == FORMAT_NONE || format == FORMAT_RAW || format == FORMAT_NPY;
 }
 
 static int run_put(const struct command *command)

@@ -24,7 +24,7 @@
 	X("--sort", "KEY", "by size, age, attached, rate or name; size unless told") \
 	X("--count", "N", "that many, then end") \
 	X("-o", "FILE", "to FILE; '-' is standard output, raw on a terminal too") \
-	X("--format", "FORMAT", "raw, hex, npy (NumPy's file), or text (values with their index)") \
+	X("--format", "FORMAT", "raw, hex, npy (NumPy's file), text (values with their index), or png") \
 	X("--dtype", "TYPE", \
 	  "f16 bf16 f32 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool; else the tag dtype, or u8") \
 	X("--shape", "SHAPE", "2x3 or 2,3; else the tag shape, or one dimension") \
@@ -85,6 +85,7 @@
 	  "its first values; the tag dtype would do as well") \
 	X("get", "gpushare get weights --stats", "least, most, mean, zeros and NaNs") \
 	X("get", "gpushare get weights --format npy -o w.npy", "for numpy.load()") \
+	X("get", "gpushare get frame --format png --shape 480x640x3 -o f.png", "a picture") \
 	X("save", "gpushare save saved/ 'llama/*' kv", "a file for each, and a manifest.json") \
 	X("restore", "gpushare restore saved/", "the same buffers again, kept") \
 	X("restore", "gpushare restore w.npy weights", \

@@ -7,6 +7,7 @@
 
 #include "copy.h"
 #include "data/analysis.h"
+#include "data/image.h"
 #include "data/npy.h"
 #include "data/view.h"
 #include "output.h"
@@ -24,9 +25,16 @@ struct dump {
 	bool writes;	/* the bytes are written, not only analysed */
 	struct output output;
 	struct view view;
+	struct image image;
 	struct analysis analysis;
 	struct progress progress;
 };
+
+/* A scaled image needs two passes over the bytes. */
+static bool is_scaled(const struct dump *dump)
+{
+	return dump->writes && dump->format == FORMAT_PNG && image_is_scaled(dump->layout.dtype);
+}
 
 static bool put_text(const void *text, size_t size, void *user)
 {
@@ -55,6 +63,14 @@ static void choose_format(struct dump *dump)
 		layout->length = most;
 }
 
+/* If libpng fails by itself, it lacks memory. */
+static bool image_result(struct dump *dump, bool good)
+{
+	if (!good && !dump->output.error)
+		dump->output.error = ENOMEM;
+	return good;
+}
+
 /* Write the header, or prepare the view. */
 static bool dump_begin(struct dump *dump)
 {
@@ -72,13 +88,17 @@ static bool dump_begin(struct dump *dump)
 	if (dump->format == FORMAT_NPY || dump->format == FORMAT_RAW)
 		return output_reserve(&dump->output, size + layout->length) &&
 		       output_write(&dump->output, header, size);
-	return true;
+	return dump->format != FORMAT_PNG ||
+	       image_result(
+		   dump, image_begin(&dump->image, layout->dtype, &layout->shape, put_text, dump));
 }
 
 static bool dump_put(struct dump *dump, const void *data, size_t size)
 {
 	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
 		return view_feed(&dump->view, data, size);
+	if (dump->format == FORMAT_PNG)
+		return image_result(dump, image_feed(&dump->image, data, size));
 	return output_start(&dump->output, data, size);
 }
 
@@ -97,8 +117,17 @@ static int dump_chunk(const void *data, size_t size, void *user)
 	return !good || copy_caught;
 }
 
-/* Pass the copied bytes to dump_chunk() in blocks, as gpushare_read() does. */
-static int dump_copied(struct dump *dump)
+static int measure_chunk(const void *data, size_t size, void *user)
+{
+	struct dump *dump = user;
+
+	image_measure(&dump->image, data, size);
+	progress_add(&dump->progress, size);
+	return copy_caught != 0;
+}
+
+/* Pass the copied bytes to `chunk` in blocks, as gpushare_read() does. */
+static int dump_copied(struct dump *dump, int (*chunk)(const void *, size_t, void *))
 {
 	uint64_t left = dump->layout.length;
 	const unsigned char *at = dump->bytes;
@@ -106,7 +135,7 @@ static int dump_copied(struct dump *dump)
 	while (left) {
 		size_t size = left < BULK_BLOCK ? (size_t)left : BULK_BLOCK;
 
-		if (dump_chunk(at, size, dump))
+		if (chunk(at, size, dump))
 			return GPUSHARE_E_CANCELLED;
 		at += size;
 		left -= size;
@@ -114,21 +143,37 @@ static int dump_copied(struct dump *dump)
 	return GPUSHARE_OK;
 }
 
+static int dump_range(struct dump *dump, struct gpushare_buffer *buffer,
+		      int (*chunk)(const void *, size_t, void *))
+{
+	const struct layout *layout = &dump->layout;
+
+	return dump->bytes ? dump_copied(dump, chunk)
+			   : gpushare_read(buffer, layout->offset, layout->length, chunk, dump);
+}
+
+static bool dump_end(struct dump *dump)
+{
+	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
+		return view_end(&dump->view);
+	return dump->format != FORMAT_PNG || image_result(dump, image_end(&dump->image));
+}
+
 /* Write everything. The file gets its name later, by output_commit(). */
 static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 {
-	const struct layout *layout = &dump->layout;
-	int status;
+	bool scales = is_scaled(dump);
+	int status = GPUSHARE_OK;
 
 	if (dump->writes && !dump_begin(dump))
 		return GPUSHARE_E_CANCELLED;
-	progress_begin(&dump->progress, layout->length);
-	status = dump->bytes
-		     ? dump_copied(dump)
-		     : gpushare_read(buffer, layout->offset, layout->length, dump_chunk, dump);
+	progress_begin(&dump->progress, dump->layout.length * (scales ? 2 : 1));
+	if (scales)
+		status = dump_range(dump, buffer, measure_chunk);
+	if (!status)
+		status = dump_range(dump, buffer, dump_chunk);
 	progress_end(&dump->progress);
-	if (!status && dump->writes &&
-	    (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT) && !view_end(&dump->view))
+	if (!status && dump->writes && !dump_end(dump))
 		return GPUSHARE_E_CANCELLED;
 	return copy_caught ? GPUSHARE_E_CANCELLED : status;
 }
@@ -190,6 +235,19 @@ static void say_rate(const struct dump *dump, double began)
 	tool_error("%s", text);
 }
 
+static void say_scale(const struct dump *dump)
+{
+	const struct image *image = &dump->image;
+	const char *nans = image->nans ? ", NaN as 0" : "";
+
+	if (image->least > image->most)
+		tool_error("'%s' has no finite value: all is written as 0",
+			   dump->request->query.name);
+	else
+		tool_error("'%s' scaled %g..%g to 0..255%s", dump->request->query.name,
+			   image->least, image->most, nans);
+}
+
 static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 {
 	const struct copy_request *request = dump->request;
@@ -212,6 +270,8 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 		return dump_failed(dump, status);
 	if (request->rate)
 		say_rate(dump, began);
+	if (is_scaled(dump))
+		say_scale(dump);
 	if (dump->writes && dump->layout.length < dump->whole)
 		tool_error("%" PRIu64 " of %" PRIu64
 			   " bytes shown; -o FILE or a pipe gets them all",
@@ -244,5 +304,6 @@ int copy_dump_bytes(const struct copy_request *request, struct gpushare_buffer *
 	if (analysis_begin(&dump.analysis, &request->query, &dump.layout))
 		code = dump_run(&dump, buffer);
 	analysis_end(&dump.analysis);
+	image_free(&dump.image);
 	return code;
 }

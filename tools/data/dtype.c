@@ -65,7 +65,7 @@ uint64_t dtype_unsigned(enum dtype dtype, const void *data)
 	return dtype == DTYPE_BOOL ? value != 0 : value;
 }
 
-static double real_real(enum dtype dtype, const void *data)
+double dtype_real(enum dtype dtype, const void *data)
 {
 	uint16_t half;
 	float single;
@@ -81,9 +81,12 @@ static double real_real(enum dtype dtype, const void *data)
 	case DTYPE_F32:
 		memcpy(&single, data, sizeof(single));
 		return (double)single;
-	default:
+	case DTYPE_F64:
 		memcpy(&value, data, sizeof(value));
 		return value;
+	default:
+		return all[dtype].kind == DTYPE_SIGNED ? (double)dtype_signed(dtype, data)
+						       : (double)dtype_unsigned(dtype, data);
 	}
 }
 
@@ -109,7 +112,7 @@ void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX])
 {
 	switch (all[dtype].kind) {
 	case DTYPE_REAL:
-		real_text(dtype, real_real(dtype, data), out);
+		real_text(dtype, dtype_real(dtype, data), out);
 		return;
 	case DTYPE_SIGNED:
 		snprintf(out, DTYPE_TEXT_MAX, "%" PRId64, dtype_signed(dtype, data));

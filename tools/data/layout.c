@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "image.h"
+
 static const char *tag_of(const struct gpushare_info *info, const char *key)
 {
 	for (uint32_t i = 0; i < info->tag_count; i++)
@@ -89,8 +91,8 @@ static bool find_range(const struct query *query, const struct gpushare_info *in
 /* Return true if the request depends on element type or shape. */
 static bool wants_elements(const struct query *query)
 {
-	return query->format == FORMAT_NPY || query->format == FORMAT_TEXT || query->stats ||
-	       query->has_shape;
+	return query->format == FORMAT_NPY || query->format == FORMAT_TEXT ||
+	       query->format == FORMAT_PNG || query->stats || query->has_shape;
 }
 
 static bool fits(const struct layout *layout, const struct shape *shape, const char *name,
@@ -167,6 +169,19 @@ static void find_bytes(const struct query *query, const struct gpushare_info *in
 	layout->shape = shape_line(layout->length / dtype_traits(layout->dtype)->size);
 }
 
+static bool check_image(const struct query *query, const struct layout *layout)
+{
+	char text[SHAPE_TEXT_MAX];
+
+	if (query->format != FORMAT_PNG || image_is_shape(&layout->shape))
+		return true;
+	shape_text(&layout->shape, text);
+	tool_error("'%s' has shape %s, but a PNG needs HxW, HxWx3 or HxWx4: say which, "
+		   "as in --shape 480x640x3",
+		   query->name, text);
+	return false;
+}
+
 bool layout_find(const struct query *query, const struct gpushare_info *info, struct layout *out)
 {
 	struct layout layout = {.dtype = DTYPE_NONE};
@@ -182,9 +197,11 @@ bool layout_find(const struct query *query, const struct gpushare_info *info, st
 		layout.count = query->head;
 		layout.length = layout.count * dtype_traits(layout.dtype)->size;
 		/* Text keeps the whole shape, because its indices depend on that. */
-		if (query->format == FORMAT_NPY || query->stats)
+		if (query->format == FORMAT_NPY || query->format == FORMAT_PNG || query->stats)
 			layout.shape = shape_line(layout.count);
 	}
+	if (!check_image(query, &layout))
+		return false;
 	*out = layout;
 	return true;
 }

@@ -11,7 +11,7 @@
 #define LAYOUT_SHAPE_TAG "shape"
 
 /* X(name, text): output formats. An element type's name is accepted too: TEXT with that type. */
-#define FORMATS(X) X(RAW, "raw") X(HEX, "hex") X(NPY, "npy") X(TEXT, "text")
+#define FORMATS(X) X(RAW, "raw") X(HEX, "hex") X(NPY, "npy") X(TEXT, "text") X(PNG, "png")
 
 enum format {
 	FORMAT_NONE, /* raw, or hex on a terminal */
