@@ -158,7 +158,7 @@ image() {
 		packed, size = zlib.decompress(chunks[b'IDAT']), width * each
 		above, out = bytes(size), b''
 
-		def paeth(a, b, c):
+		def predict(a, b, c):
 		    return min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
 
 		for y in range(height):
@@ -166,7 +166,7 @@ image() {
 		    for x in range(size):
 		        a, c = (row[x - each], above[x - each]) if x >= each else (0, 0)
 		        b = above[x]
-		        row[x] = row[x] + (0, a, b, (a + b) // 2, paeth(a, b, c))[kind] & 255
+		        row[x] = row[x] + (0, a, b, (a + b) // 2, predict(a, b, c))[kind] & 255
 		    above, out = row, out + row
 		assert len(packed) == height * (size + 1)
 		print(width, height, each, *out)
@@ -258,6 +258,50 @@ image() {
 	equal "$(ls -A "$WORK/out")" ""
 	run -2 --separate-stderr gpushare put "$WORK/matrix.npy" matrix --format png
 	run -2 --separate-stderr gpushare save "$WORK/out" matrix --format png
+}
+
+# tty COLUMNS WORD...: what `gpushare WORD...` prints on a terminal
+tty() {
+	TERM=xterm script -qec "stty cols $1; gpushare ${*:2}" /dev/null </dev/null | tr -d '\r'
+}
+
+@test "plot: a histogram, and the mean of each slice, as wide as the terminal" {
+	needs script
+	/usr/bin/python3 - "$WORK" <<-'END'
+		import sys, numpy
+		nan, inf = numpy.nan, numpy.inf
+		numpy.save(sys.argv[1] + '/steps.npy', numpy.array([[0, 0, nan], [8, 8, -inf], [15, 16, inf], [nan] * 3], 'f4'))
+		numpy.save(sys.argv[1] + '/ramp.npy', numpy.arange(4000, dtype='u2'))
+		numpy.save(sys.argv[1] + '/none.npy', numpy.array([nan], 'f2'))
+	END
+	put steps ramp none
+	export LC_ALL=C.UTF-8 # for the lengths below
+	run -0 --separate-stderr gpushare get steps --plot
+	equal "$stderr" ""
+	full=$(printf '█%.0s' {1..54})
+	equal "$(tr -s ' ' <<<"$output")" " 0 $full 2"$'\n 1 0\n 2 0\n 3 0\n 4 0\n 5 0\n 6 0\n 7 0\n 8 '"$full 2"$'\n 9 0
+ 10 0\n 11 0\n 12 0\n 13 0\n 14 0\n 15 '"$full 2"$'\n 6 not finite\nmean of 4 slices along the first axis: 0..15.5\n⢀⡇\n⣸⡇'
+	equal "${#lines[0]}" 80
+	run -0 gpushare get none --plot
+	equal "$output" "           1 not finite"
+	# a straight line, at any width; the bars are green
+	for width in 50 120; do
+		run -0 tty "$width" get ramp --plot
+		has "$output" $'\e[32m█'
+		plain=$(sed $'s/\e\\[[0-9]*m//g' <<<"$output")
+		equal "$(grep -c "^ .*█ *250$" <<<"$plain")" 16
+		[[ $(head -1 <<<"$plain") =~ ^.{$width}$ ]]
+		[[ $(tail -1 <<<"$plain") =~ ^⣀.*⣿.{$((width / 2 - 1))}$ ]]
+		[[ $(tail -1 <<<"$plain") =~ ^.{$width}$ ]]
+	done
+	export NO_COLOR=1
+	run -0 tty 50 get ramp --plot
+	[[ $output != *$'\e[3'* ]]
+	gpushare get ramp --plot -o "$WORK/ramp" >"$WORK/plot"
+	has "$(cat "$WORK/plot")" "mean of 4000 slices along the first axis: 12..3987"
+	equal "$(tail -c 8000 "$WORK/ramp.npy" | sha256sum)" "$(sha256sum <"$WORK/ramp")"
+	run -2 --separate-stderr gpushare get ramp --plot -o -
+	run -2 --separate-stderr gpushare follow ramp --plot
 }
 
 @test "words that make no sense: exit code 2, one line, no registry" {

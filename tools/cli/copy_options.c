@@ -88,6 +88,7 @@ static bool mode(const char *value, void *out)
 	X("--offset", usage_size, AT(query.offset), "bytes", AT(query.has_offset)) \
 	X("--length", usage_size, AT(query.length), "bytes", AT(query.has_length)) \
 	X("--stats", usage_flag, AT(query.stats), NULL, 0) \
+	X("--plot", usage_flag, AT(query.plot), NULL, 0) \
 	X("--sha256", usage_flag, AT(query.sha256), NULL, 0) \
 	X("--diff", usage_text, AT(query.diff), NULL, 0) \
 	X("--rate", usage_flag, AT(rate), NULL, 0) \

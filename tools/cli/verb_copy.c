@@ -80,7 +80,7 @@ static int run_view(const struct copy_request *request,
 	int code;
 
 	if (request->output && !strcmp(request->output, "-") &&
-	    (query->stats || query->sha256 || query->diff))
+	    (query->stats || query->sha256 || query->diff || query->plot))
 		return tool_usage("-o - and what is found would both be on standard output");
 	code = with_buffer(request, false, copy);
 	return query->diff ? as_cmp(code) : code;

@@ -24,7 +24,8 @@
 	X("--sort", "KEY", "by size, age, attached, rate or name; size unless told") \
 	X("--count", "N", "that many, then end") \
 	X("-o", "FILE", "to FILE; '-' is standard output, raw on a terminal too") \
-	X("--format", "FORMAT", "raw, hex, npy (NumPy's file), text (values with their index), or png") \
+	X("--format", "FORMAT", \
+	  "raw, hex, npy (NumPy's file), text (values with their index), or png") \
 	X("--dtype", "TYPE", \
 	  "f16 bf16 f32 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool; else the tag dtype, or u8") \
 	X("--shape", "SHAPE", "2x3 or 2,3; else the tag shape, or one dimension") \
@@ -33,6 +34,7 @@
 	  "begin N bytes into the buffer; K M G T are powers of 1000, Ki of 1024") \
 	X("--length", "N", "only N bytes; else up to the end") \
 	X("--stats", "", "print least, most, mean, zeros and NaNs") \
+	X("--plot", "", "draw a histogram, and the means along the first axis") \
 	X("--sha256", "", "print the SHA-256 of the bytes") \
 	X("--rate", "", "say how long the copy took, without CUDA's start") \
 	X("--wait", "SECONDS", "wait that long for NAME to appear") \
@@ -83,6 +85,7 @@
 	  "a part of it, from standard input") \
 	X("get", "gpushare get weights --format text --dtype f32 --head 8", \
 	  "its first values; the tag dtype would do as well") \
+	X("get", "gpushare get weights --plot", "what its values look like") \
 	X("get", "gpushare get weights --stats", "least, most, mean, zeros and NaNs") \
 	X("get", "gpushare get weights --format npy -o w.npy", "for numpy.load()") \
 	X("get", "gpushare get frame --format png --shape 480x640x3 -o f.png", "a picture") \

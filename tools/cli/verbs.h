@@ -29,7 +29,7 @@
 	  "tell what happens to buffers, a line each, until it is interrupted") \
 	X(top, "[-d SECONDS] [-n N] [--sort KEY] [--json] [--dir DIR] [GLOB]", \
 	  "watch who owns and who holds what, as top(1) watches processes") \
-	X(get, "[-o FILE] [--rate]" VIEW_OPTIONS, \
+	X(get, "[-o FILE] [--rate] [--plot]" VIEW_OPTIONS, \
 	  "copy a buffer to a file or into a pipe, or look at its values") \
 	X(put, \
 	  "[--format FORMAT] [--offset N] [--length N] [--wait SECONDS] [--dir DIR] FILE NAME", \

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 bool terminal_has_colour(void)
@@ -23,4 +24,11 @@ const char *terminal_style(enum style style)
 	};
 
 	return terminal_has_colour() ? escapes[style] : "";
+}
+
+int terminal_columns(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
 }

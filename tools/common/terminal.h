@@ -23,5 +23,7 @@ enum style {
 bool terminal_has_colour(void);
 /* The escape sequence of the style; "" if terminal_has_colour() is false. */
 const char *terminal_style(enum style style);
+/* The width of the terminal at standard output; 80 if it is no terminal. */
+int terminal_columns(void);
 
 #endif

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/terminal.h"
 #include "copy.h"
 #include "data/analysis.h"
 #include "data/image.h"
+#include "data/plot.h"
 #include "data/npy.h"
 #include "data/view.h"
 #include "output.h"
@@ -25,12 +27,13 @@ struct dump {
 	bool writes;	/* the bytes are written, not only analysed */
 	struct output output;
 	struct view view;
+	struct range range; /* for a plot, or a scaled image */
 	struct image image;
+	struct plot plot;
 	struct analysis analysis;
 	struct progress progress;
 };
 
-/* A scaled image needs two passes over the bytes. */
 static bool is_scaled(const struct dump *dump)
 {
 	return dump->writes && dump->format == FORMAT_PNG && image_is_scaled(dump->layout.dtype);
@@ -89,8 +92,8 @@ static bool dump_begin(struct dump *dump)
 		return output_reserve(&dump->output, size + layout->length) &&
 		       output_write(&dump->output, header, size);
 	return dump->format != FORMAT_PNG ||
-	       image_result(
-		   dump, image_begin(&dump->image, layout->dtype, &layout->shape, put_text, dump));
+	       image_result(dump, image_begin(&dump->image, layout->dtype, &layout->shape,
+					      &dump->range, put_text, dump));
 }
 
 static bool dump_put(struct dump *dump, const void *data, size_t size)
@@ -110,6 +113,8 @@ static int dump_chunk(const void *data, size_t size, void *user)
 
 	if (copy_caught || (dump->writes && !dump_put(dump, data, size)))
 		return 1;
+	if (dump->request->query.plot)
+		plot_add(&dump->plot, data, size);
 	good = analysis_add(&dump->analysis, data, size);
 	if (dump->writes && !output_wait(&dump->output))
 		return 1;
@@ -121,7 +126,7 @@ static int measure_chunk(const void *data, size_t size, void *user)
 {
 	struct dump *dump = user;
 
-	image_measure(&dump->image, data, size);
+	range_add(&dump->range, dump->layout.dtype, data, size);
 	progress_add(&dump->progress, size);
 	return copy_caught != 0;
 }
@@ -162,14 +167,18 @@ static bool dump_end(struct dump *dump)
 /* Write everything. The file gets its name later, by output_commit(). */
 static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 {
-	bool scales = is_scaled(dump);
+	bool plots = dump->request->query.plot, measures = plots || is_scaled(dump);
 	int status = GPUSHARE_OK;
 
 	if (dump->writes && !dump_begin(dump))
 		return GPUSHARE_E_CANCELLED;
-	progress_begin(&dump->progress, dump->layout.length * (scales ? 2 : 1));
-	if (scales)
+	progress_begin(&dump->progress, dump->layout.length * (measures ? 2 : 1));
+	dump->range = RANGE_EMPTY;
+	if (measures) /* a pass of its own: the extremes must be known before the first element */
 		status = dump_range(dump, buffer, measure_chunk);
+	if (plots)
+		plot_begin(&dump->plot, dump->layout.dtype, &dump->layout.shape, &dump->range,
+			   terminal_columns());
 	if (!status)
 		status = dump_range(dump, buffer, dump_chunk);
 	progress_end(&dump->progress);
@@ -237,15 +246,15 @@ static void say_rate(const struct dump *dump, double began)
 
 static void say_scale(const struct dump *dump)
 {
-	const struct image *image = &dump->image;
-	const char *nans = image->nans ? ", NaN as 0" : "";
+	const struct range *range = &dump->range;
+	const char *nans = range->nans ? ", NaN as 0" : "";
 
-	if (image->least > image->most)
+	if (range->least > range->most)
 		tool_error("'%s' has no finite value: all is written as 0",
 			   dump->request->query.name);
 	else
 		tool_error("'%s' scaled %g..%g to 0..255%s", dump->request->query.name,
-			   image->least, image->most, nans);
+			   range->least, range->most, nans);
 }
 
 static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
@@ -276,6 +285,9 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 		tool_error("%" PRIu64 " of %" PRIu64
 			   " bytes shown; -o FILE or a pipe gets them all",
 			   dump->layout.length, dump->whole);
+	if (request->query.plot)
+		plot_print(&dump->plot, terminal_style(STYLE_GREEN), terminal_style(STYLE_PLAIN),
+			   stdout);
 	return analysis_report(&dump->analysis);
 }
 

@@ -15,7 +15,7 @@
 
 bool analysis_wanted(const struct query *query)
 {
-	return query->stats || query->sha256 || query->diff;
+	return query->stats || query->sha256 || query->diff || query->plot;
 }
 
 /* Of a .npy file, compare only the data. If --dtype names another type than the file's, refuse

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "image.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* from libpng, in place of 8 KiB: fewer calls of write() */
@@ -49,7 +48,8 @@ static void ignore(png_structp png, png_const_charp message)
 }
 
 bool image_begin(struct image *image, enum dtype dtype, const struct shape *shape,
-		 bool (*put)(const void *data, size_t size, void *user), void *user)
+		 const struct range *range, bool (*put)(const void *data, size_t size, void *user),
+		 void *user)
 {
 	uint64_t channels = shape->rank == 3 ? shape->extent[2] : 1;
 	int colours = channels == 4   ? PNG_COLOR_TYPE_RGB_ALPHA
@@ -57,8 +57,7 @@ bool image_begin(struct image *image, enum dtype dtype, const struct shape *shap
 				      : PNG_COLOR_TYPE_GRAY;
 
 	*image = (struct image){.dtype = dtype,
-				.least = (double)INFINITY,
-				.most = -(double)INFINITY,
+				.range = range,
 				.size = shape->extent[1] * channels,
 				.put = put,
 				.user = user};
@@ -77,33 +76,9 @@ bool image_begin(struct image *image, enum dtype dtype, const struct shape *shap
 	return true;
 }
 
-void image_measure(struct image *image, const void *data, size_t size)
+static unsigned char scaled(const struct image *image, double value)
 {
-	size_t step = dtype_traits(image->dtype)->size;
-	const unsigned char *at = data, *end = at + size;
-
-	for (; at < end; at += step) {
-		double value = dtype_real(image->dtype, at);
-
-		image->nans += isnan(value);
-		if (isfinite(value) && value < image->least)
-			image->least = value;
-		if (isfinite(value) && value > image->most)
-			image->most = value;
-	}
-}
-
-/* The buffer may change after it was measured, so any value can come. Halves: the difference of two
- * doubles may be infinite. */
-static unsigned char scale(const struct image *image, double value)
-{
-	double span = image->most / 2 - image->least / 2;
-
-	if (isnan(value) || !(span > 0) || value <= image->least)
-		return 0;
-	if (value >= image->most)
-		return 255;
-	return (unsigned char)lround((value / 2 - image->least / 2) / span * 255);
+	return (unsigned char)lround(range_part(image->range, value) * 255);
 }
 
 /* libpng leaves this by longjmp() if it fails. */
@@ -113,7 +88,7 @@ static void feed(struct image *image, const unsigned char *at, size_t size)
 
 	for (const unsigned char *end = at + size; at < end; at += step) {
 		image->row[image->used++] = image_is_scaled(image->dtype)
-						? scale(image, dtype_real(image->dtype, at))
+						? scaled(image, dtype_real(image->dtype, at))
 						: *at;
 		if (image->used == image->size) {
 			png_write_row(image->png, image->row);

@@ -92,7 +92,7 @@ static bool find_range(const struct query *query, const struct gpushare_info *in
 static bool wants_elements(const struct query *query)
 {
 	return query->format == FORMAT_NPY || query->format == FORMAT_TEXT ||
-	       query->format == FORMAT_PNG || query->stats || query->has_shape;
+	       query->format == FORMAT_PNG || query->stats || query->plot || query->has_shape;
 }
 
 static bool fits(const struct layout *layout, const struct shape *shape, const char *name,
@@ -197,7 +197,8 @@ bool layout_find(const struct query *query, const struct gpushare_info *info, st
 		layout.count = query->head;
 		layout.length = layout.count * dtype_traits(layout.dtype)->size;
 		/* Text keeps the whole shape, because its indices depend on that. */
-		if (query->format == FORMAT_NPY || query->format == FORMAT_PNG || query->stats)
+		if (query->format == FORMAT_NPY || query->format == FORMAT_PNG || query->stats ||
+		    query->plot)
 			layout.shape = shape_line(layout.count);
 	}
 	if (!check_image(query, &layout))

@@ -31,7 +31,7 @@ struct query {
 	bool has_shape;
 	uint64_t head; /* elements */
 	bool has_head;
-	bool stats, sha256;
+	bool stats, sha256, plot;
 	const char *diff; /* file to compare with; NULL: none */
 	bool diff_in_set; /* `diff` is a file of a set: refuse symbolic links */
 };

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_PLOT_H
+#define GPUSHARE_TOOLS_PLOT_H
+/* A histogram of the values, and the mean of each slice along the first axis, as lines of text. */
+#include <stdio.h>
+
+#include "range.h"
+#include "shape.h"
+
+#define PLOT_BINS 16
+#define PLOT_WIDTH_LEAST 40 /* columns of text */
+#define PLOT_WIDTH_MOST 400
+#define PLOT_DOTS (2 * PLOT_WIDTH_MOST) /* a braille character is two dots wide */
+
+struct plot {
+	enum dtype dtype;
+	struct range range;
+	uint64_t slices, slice; /* extent of the first axis, and elements of one slice */
+	uint64_t at;		/* index of the next element */
+	int width, dots;
+	uint64_t bins[PLOT_BINS];
+	uint64_t others; /* values that are not finite */
+	double sums[PLOT_DOTS];
+	uint64_t counts[PLOT_DOTS];
+};
+
+/* `range`: of all values. If a buffer changes afterwards, its values count as the nearest one. */
+void plot_begin(struct plot *plot, enum dtype dtype, const struct shape *shape,
+		const struct range *range, int width);
+/* Add whole elements, no more in all than the shape has. */
+void plot_add(struct plot *plot, const void *data, size_t size);
+/* `colour`, `plain`: escape sequences around what is drawn, or "". */
+void plot_print(const struct plot *plot, const char *colour, const char *plain, FILE *out);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#include "range.h"
+
+void range_add(struct range *range, enum dtype dtype, const void *data, size_t size)
+{
+	size_t step = dtype_traits(dtype)->size;
+	const unsigned char *at = data, *end = at + size;
+
+	for (; at < end; at += step) {
+		double value = dtype_real(dtype, at);
+
+		range->nans += isnan(value);
+		if (isfinite(value) && value < range->least)
+			range->least = value;
+		if (isfinite(value) && value > range->most)
+			range->most = value;
+	}
+}
+
+/* Halves: the difference of two doubles may be infinite. fmax() makes 0 of a NaN. */
+double range_part(const struct range *range, double value)
+{
+	double half = range->most / 2 - range->least / 2;
+
+	return fmin(fmax((value / 2 - range->least / 2) / half, 0), 1);
+}
