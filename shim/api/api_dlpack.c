@@ -108,13 +108,11 @@ static bool settle(const struct gpushare_buffer *buffer)
 
 	if (!driver || device_enter(driver, buffer->context, &scope) != GPUSHARE_OK)
 		return true; /* if the context was destroyed, all work in it has ended */
-	if (driver->cuThreadExchangeStreamCaptureMode)
-		driver->cuThreadExchangeStreamCaptureMode(&mode);
+	driver->cuThreadExchangeStreamCaptureMode(&mode);
 	result = deferred_stand_in(driver); /* waits like cuMemFree, invalidates no capture */
 	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
 		result = driver->cuCtxSynchronize();
-	if (driver->cuThreadExchangeStreamCaptureMode)
-		driver->cuThreadExchangeStreamCaptureMode(&mode);
+	driver->cuThreadExchangeStreamCaptureMode(&mode);
 	return result != CU_STREAM_CAPTURE_UNSUPPORTED;
 }
 

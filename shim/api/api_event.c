@@ -12,8 +12,7 @@ struct event_relaxed event_relax(const struct driver *driver)
 {
 	struct event_relaxed scope = {NULL, (cu_capture_mode)CU_CAPTURE_RELAXED};
 
-	if (driver->cuThreadExchangeStreamCaptureMode &&
-	    driver->cuThreadExchangeStreamCaptureMode(&scope.before) == CU_OK)
+	if (driver->cuThreadExchangeStreamCaptureMode(&scope.before) == CU_OK)
 		scope.driver = driver;
 	return scope;
 }
@@ -34,25 +33,6 @@ int event_check(const struct gpushare_session *session, const char *name,
 	if (!status && !out_event)
 		status = api_fail(GPUSHARE_E_INVALID, "out_event is NULL");
 	return status;
-}
-
-const struct driver *event_driver(struct gpushare_session *session, const char *name)
-{
-	const struct driver *driver = session_driver(session);
-	const char *missing = NULL;
-
-	if (!driver)
-		return NULL;
-	if (!driver->cuIpcGetEventHandle || !driver->cuIpcOpenEventHandle)
-		missing =
-		    driver->cuIpcGetEventHandle ? "cuIpcOpenEventHandle" : "cuIpcGetEventHandle";
-	else if (!driver->cuEventQuery || !driver->cuStreamWaitEvent)
-		missing = driver->cuEventQuery ? "cuStreamWaitEvent" : "cuEventQuery";
-	if (!missing)
-		return driver;
-	api_fail(GPUSHARE_E_NO_DRIVER, "'%s' can't be had: the CUDA driver has no %s", name,
-		 missing);
-	return NULL;
 }
 
 int event_context(struct gpushare_session *session, int device, cu_context *out_context,
@@ -183,7 +163,7 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 		status = share_check_rights(name, options->mode, options->group, &source.rights);
 	if (status)
 		return status;
-	driver = event_driver(session, name);
+	driver = session_driver(session);
 	if (!driver)
 		return GPUSHARE_E_NO_DRIVER;
 	session_deferred_sweep(session);

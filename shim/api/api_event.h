@@ -17,11 +17,9 @@ static inline cu_event event_of(const struct gpushare_buffer *buffer)
 	return (cu_event)(uintptr_t)buffer->pointer;
 }
 
-/* event_check() checks the arguments. event_driver() returns the driver, or NULL if it lacks a call
- * that named events need. */
+/* Checks the arguments. */
 int event_check(const struct gpushare_session *session, const char *name,
 		struct gpushare_event *const *out_event);
-const struct driver *event_driver(struct gpushare_session *session, const char *name);
 /* The current context if it is on that device. Else the device's primary context, which the session
  * retains: *out_kept is true. */
 int event_context(struct gpushare_session *session, int device, cu_context *out_context,

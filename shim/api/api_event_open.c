@@ -190,7 +190,7 @@ API_PUBLIC int gpushare_event_open(struct gpushare_session *session, const char 
 
 	if (status)
 		return status;
-	if (!event_driver(session, name))
+	if (!session_driver(session))
 		return GPUSHARE_E_NO_DRIVER;
 	status = open_cold(session, name, options ? options : &defaults, &buffer);
 	if (!status)

@@ -27,7 +27,7 @@ static int see_capture(const struct gpushare_buffer *buffer, cu_stream stream, b
 	int status;
 
 	*out_captured = false;
-	if ((uintptr_t)stream <= LEGACY || !driver->cuStreamIsCapturing)
+	if ((uintptr_t)stream <= LEGACY)
 		return GPUSHARE_OK;
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)

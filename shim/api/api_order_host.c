@@ -17,12 +17,6 @@ struct stored {
 
 int host_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
-	if (!ordering->driver->cuLaunchHostFunc)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"the CUDA driver has neither stream memory operations nor host "
-				"functions, so no stream orders '%s'; use the calls that end in "
-				"_host",
-				ordering->name);
 	ordering->context = buffer->context;
 	ordering->probe = view_probe(ordering->driver);
 	view_add(ordering);

@@ -12,8 +12,7 @@ static cu_context context_of(const struct driver *driver, cu_stream stream)
 {
 	cu_context its = NULL;
 
-	if ((uintptr_t)stream >= FIRST_HANDLE && driver->cuStreamGetCtx &&
-	    driver->cuStreamGetCtx(stream, &its) == CU_OK)
+	if ((uintptr_t)stream >= FIRST_HANDLE && driver->cuStreamGetCtx(stream, &its) == CU_OK)
 		return its;
 	return NULL;
 }
@@ -92,9 +91,7 @@ static bool has_words(const struct ordering *ordering)
 static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_captured)
 {
 	cu_capture_status status = CU_CAPTURE_NONE;
-	cu_result result = ordering->driver->cuStreamIsCapturing
-			       ? ordering->driver->cuStreamIsCapturing(stream, &status)
-			       : CU_OK;
+	cu_result result = ordering->driver->cuStreamIsCapturing(stream, &status);
 
 	if (result != CU_OK)
 		return stream_fail(ordering, result, "cuStreamIsCapturing");

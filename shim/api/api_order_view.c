@@ -8,8 +8,7 @@
 int order_enter(const struct driver *driver, cu_context context, struct order_scope *scope)
 {
 	scope->mode = CU_CAPTURE_RELAXED;
-	if (driver->cuThreadExchangeStreamCaptureMode &&
-	    driver->cuThreadExchangeStreamCaptureMode(&scope->mode) == CU_OK)
+	if (driver->cuThreadExchangeStreamCaptureMode(&scope->mode) == CU_OK)
 		scope->driver = driver;
 	return device_enter(driver, context, &scope->device);
 }
@@ -37,9 +36,7 @@ static bool has_words(const struct driver *driver)
 	int has = 0;
 
 	return driver->cuStreamWaitValue64_v2 && driver->cuStreamWriteValue64_v2 &&
-	       driver->cuMemHostRegister_v2 && driver->cuMemHostUnregister &&
-	       driver->cuMemHostGetDevicePointer_v2 && driver->cuDeviceGetAttribute &&
-	       driver->cuLaunchHostFunc && !(wanted && !strcmp(wanted, "host-functions")) &&
+	       !(wanted && !strcmp(wanted, "host-functions")) &&
 	       driver->cuCtxGetDevice(&device) == CU_OK &&
 	       driver->cuDeviceGetAttribute(&has, CU_DEVICE_STREAM_WORDS, device) == CU_OK && has;
 }
@@ -146,7 +143,7 @@ bool stream_has_failed(void *user)
 	const struct ordering *ordering = user;
 	cu_result result;
 
-	if (!atomic_load(&ordering->means) || !ordering->probe || !ordering->driver->cuEventQuery)
+	if (!atomic_load(&ordering->means) || !ordering->probe)
 		return false;
 	if (order_enter(ordering->driver, ordering->context, &scope))
 		return true;

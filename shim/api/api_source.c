@@ -110,10 +110,8 @@ static int source_export_fd(const struct driver *driver, struct source *source)
 	cu_mem_handle handle;
 	cu_result result;
 
-	if (!driver->cuMemRetainAllocationHandle || !driver->cuMemExportToShareableHandle ||
-	    !driver->cuMemRelease ||
-	    driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)source->pointer) !=
-		CU_OK)
+	if (driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)source->pointer) !=
+	    CU_OK)
 		return source_refuse(driver, source);
 	result = driver->cuMemExportToShareableHandle(&source->fd, handle,
 						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);

@@ -96,10 +96,6 @@ static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)
 
 	if (buffer->mapping.held || buffer->adopted || buffer_is_attached(buffer))
 		return descriptor_held(buffer, out_fd);
-	if (!driver->cuMemRetainAllocationHandle || !driver->cuMemExportToShareableHandle)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"'%s' can't be mapped: the CUDA driver is too old to export it",
-				buffer->info.name);
 	result = driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)buffer->pointer);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemRetainAllocationHandle",

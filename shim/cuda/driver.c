@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef void *(*dlsym_call)(void *handle, const char *symbol);
 
@@ -48,26 +50,42 @@ void driver_fill(struct driver *table, void *library)
 #undef F
 }
 
-/* The calls that the API needs; the others are checked where they are used. */
+/* The calls that every supported driver has; others are checked where they are used. */
 /* clang-format off */
 #define NEEDED(N) \
-	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \
-	N(cuDevicePrimaryCtxRetain) N(cuDevicePrimaryCtxRelease_v2) N(cuCtxPushCurrent_v2) \
-	N(cuCtxPopCurrent_v2) N(cuCtxGetCurrent) N(cuCtxGetDevice) N(cuMemAlloc_v2) \
-	N(cuMemFree_v2) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) N(cuIpcGetMemHandle) \
-	N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) N(cuMemHostAlloc) N(cuMemFreeHost) \
-	N(cuMemcpyHtoD_v2) N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) \
-	N(cuStreamCreate) N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuEventCreate) \
-	N(cuEventRecord) N(cuEventSynchronize) N(cuEventDestroy_v2)
+	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) N(cuDeviceGetAttribute) \
+	N(cuDeviceCanAccessPeer) N(cuDeviceGetMemPool) N(cuDeviceGetDefaultMemPool) \
+	N(cuDevicePrimaryCtxRetain) N(cuDevicePrimaryCtxRelease_v2) N(cuDevicePrimaryCtxGetState) \
+	N(cuCtxPushCurrent_v2) N(cuCtxPopCurrent_v2) N(cuCtxGetCurrent) N(cuCtxGetDevice) \
+	N(cuCtxSynchronize) N(cuThreadExchangeStreamCaptureMode) N(cuMemAlloc_v2) N(cuMemFree_v2) \
+	N(cuMemFreeAsync) N(cuMemPoolGetAttribute) N(cuMemGetAddressRange_v2) \
+	N(cuPointerGetAttribute) N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) \
+	N(cuIpcCloseMemHandle) N(cuIpcGetEventHandle) N(cuIpcOpenEventHandle) N(cuMemHostAlloc) \
+	N(cuMemFreeHost) N(cuMemHostRegister_v2) N(cuMemHostUnregister) \
+	N(cuMemHostGetDevicePointer_v2) N(cuMemGetAllocationGranularity) N(cuMemCreate) \
+	N(cuMemRelease) N(cuMemAddressReserve) N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) \
+	N(cuMemSetAccess) N(cuMemRetainAllocationHandle) N(cuMemExportToShareableHandle) N(cuMemImportFromShareableHandle) N(cuMemcpyHtoD_v2) \
+	N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) N(cuStreamCreate) \
+	N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuStreamGetCtx) N(cuStreamIsCapturing) \
+	N(cuStreamWaitEvent) N(cuLaunchHostFunc) N(cuEventCreate) N(cuEventRecord) N(cuEventQuery) \
+	N(cuEventSynchronize) N(cuEventDestroy_v2)
 /* clang-format on */
 
-static const char *first_missing(const struct driver *table)
+const char *driver_missing(const struct driver *table)
 {
-#define N(name) \
-	if (!table->name) \
-		return #name;
-	NEEDED(N)
+#define N(name) #name "\0"
+	static const char names[] = NEEDED(N);
 #undef N
+#define N(name) offsetof(struct driver, name),
+	static const unsigned short places[] = {NEEDED(N)};
+#undef N
+	const char *name = names;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		if (!*(void *const *)((const char *)table + places[i]))
+			return name;
+		name += strlen(name) + 1;
+	}
 	return NULL;
 }
 
@@ -93,7 +111,7 @@ static void open_once(void)
 		return;
 	}
 	driver_fill(&opened.table, library);
-	missing = first_missing(&opened.table);
+	missing = driver_missing(&opened.table);
 	if (missing) {
 		snprintf(opened.why, sizeof(opened.why),
 			 "the CUDA driver is too old: libcuda.so.1 has no %s; CUDA 11.8 or later "

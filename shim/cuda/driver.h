@@ -20,6 +20,9 @@ void *(*driver_real_dlsym(void))(void *handle, const char *symbol);
  * as quiet as dlsym allows: one message may be consumed. */
 void driver_fill(struct driver *table, void *library);
 
+/* The first call that we need of a driver (CUDA 11.8 or later) and `table` lacks; NULL: none. */
+const char *driver_missing(const struct driver *table);
+
 /* For the API: dlopen("libcuda.so.1") once, cuInit once. NULL with the sentence in `why`: no
  * library, a call we need is missing (named), or cuInit failed (named). Thread-safe. */
 const struct driver *driver_open(char *why, size_t why_size);

@@ -8,35 +8,6 @@
 
 #define RANGE_TRIES 3
 
-/* Calls needed to map and unmap, and further calls needed to make memory. A driver older than
- * CUDA 10.2 lacks them. */
-#define MAP_CALLS(N) \
-	N(cuMemImportFromShareableHandle) \
-	N(cuMemRelease) \
-	N(cuMemAddressReserve) N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) N(cuMemSetAccess)
-#define MAKE_CALLS(N) \
-	N(cuMemCreate) N(cuMemGetAllocationGranularity) N(cuMemExportToShareableHandle)
-
-const char *vmm_first_missing(const struct driver *driver)
-{
-#define N(name) \
-	if (!driver->name) \
-		return #name;
-	MAP_CALLS(N)
-#undef N
-	return NULL;
-}
-
-bool vmm_can_make(const struct driver *driver)
-{
-#define N(name) \
-	if (!driver->name) \
-		return false;
-	MAKE_CALLS(N)
-#undef N
-	return !vmm_first_missing(driver);
-}
-
 /* The address is reserved: map the memory there, and grant access. */
 static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
 			cu_device device, bool read_only, const char **out_call)
@@ -135,13 +106,8 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 {
 	static const struct vmm_wish none;
 	struct vmm_mapping mapping = {.size = size};
-	const char *missing = vmm_first_missing(driver);
 	cu_result result;
 
-	if (missing) {
-		*out_call = missing;
-		return CU_NOT_SUPPORTED;
-	}
 	result = driver->cuMemImportFromShareableHandle(&mapping.handle, (void *)(intptr_t)fd,
 							(cu_handle_type)CU_HANDLE_POSIX_FD);
 	if (result != CU_OK) {
@@ -172,8 +138,6 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 	const char *call;
 	cu_result result;
 
-	if (!vmm_can_make(driver))
-		return CU_NOT_SUPPORTED;
 	result = driver->cuMemGetAllocationGranularity(
 	    &granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
 	if (result != CU_OK)
@@ -199,8 +163,6 @@ cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mappi
 
 	if (mapping->file)
 		return vmm_host_unmap_file(driver, mapping);
-	if (vmm_first_missing(driver))
-		return CU_NOT_SUPPORTED;
 	unmapped = driver->cuMemUnmap(mapping->pointer, mapping->size);
 	freed = driver->cuMemAddressFree(mapping->pointer, mapping->size);
 	released = driver->cuMemRelease(mapping->handle);

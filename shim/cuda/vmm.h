@@ -44,11 +44,8 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 /* Tries every step and returns the first failure. Unmaps memory of vmm_host.h too. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 
-/* For vmm_host.c. vmm_first_missing(): a driver call that is missing for mapping, or NULL.
- * vmm_reserve(): an address as wished; without a wish, one that is likely to be free in other
+/* For vmm_host.c: an address as wished; without a wish, one that is likely to be free in other
  * processes. */
-const char *vmm_first_missing(const struct driver *driver);
-bool vmm_can_make(const struct driver *driver);
 cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
 		      uint64_t *out_pointer);
 

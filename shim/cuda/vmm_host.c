@@ -28,8 +28,7 @@ static int device_is(const struct driver *driver, cu_device device, cu_device_at
 {
 	int value = without;
 
-	if (!driver->cuDeviceGetAttribute ||
-	    driver->cuDeviceGetAttribute(&value, attribute, device) != CU_OK)
+	if (driver->cuDeviceGetAttribute(&value, attribute, device) != CU_OK)
 		return without;
 	return value;
 }
@@ -37,7 +36,7 @@ static int device_is(const struct driver *driver, cu_device device, cu_device_at
 /* The host's NUMA node nearest to the device; -1: the driver makes no memory there. */
 static int find_node(const struct driver *driver, cu_device device)
 {
-	if (!vmm_can_make(driver) || !device_is(driver, device, DEVICE_HOST_NUMA_VMM, 0))
+	if (!device_is(driver, device, DEVICE_HOST_NUMA_VMM, 0))
 		return -1;
 	return device_is(driver, device, DEVICE_HOST_NUMA_ID, -1);
 }
@@ -64,8 +63,7 @@ static cu_result let_all_in(const struct driver *driver, const struct vmm_mappin
 
 	if (result == CU_OK)
 		result = let_in(driver, mapping, CU_LOCATION_DEVICE, device, read_only);
-	if (result != CU_OK || !driver->cuDeviceGetCount || !driver->cuDeviceGet ||
-	    driver->cuDeviceGetCount(&count) != CU_OK)
+	if (result != CU_OK || driver->cuDeviceGetCount(&count) != CU_OK)
 		return result;
 	for (int ordinal = 0; ordinal < count; ordinal++)
 		if (driver->cuDeviceGet(&other, ordinal) == CU_OK && other != device)
@@ -161,8 +159,6 @@ static cu_result enrol(const struct driver *driver, cu_device device, void *addr
 	unsigned int flags = CU_HOST_REGISTER_PORTABLE;
 
 	*out_call = "cuMemHostRegister";
-	if (!driver->cuMemHostRegister_v2 || !driver->cuMemHostUnregister)
-		return CU_NOT_SUPPORTED;
 	if (!device_is(driver, device, (cu_device_attribute)CU_DEVICE_HOST_POINTER_REGISTERED, 0)) {
 		*out_call = "CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM";
 		return CU_NOT_SUPPORTED;
@@ -263,7 +259,7 @@ cu_result vmm_host_export(const struct driver *driver, const struct vmm_mapping 
 		*out_fd = fd;
 		return CU_OK;
 	}
-	if (!mapping->handle || !driver->cuMemExportToShareableHandle)
+	if (!mapping->handle)
 		return CU_NOT_SUPPORTED;
 	result = driver->cuMemExportToShareableHandle(&fd, mapping->handle,
 						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
@@ -300,12 +296,9 @@ static cu_result map_at_node(const struct driver *driver, int fd, cu_device devi
 {
 	const struct vmm_wish there = {
 	    .address = wish->address, .must = true, .read_only = wish->read_only};
-	const char *missing = vmm_first_missing(driver);
 	cu_result result;
 
-	*out_call = missing ? missing : "cuMemImportFromShareableHandle";
-	if (missing)
-		return CU_NOT_SUPPORTED;
+	*out_call = "cuMemImportFromShareableHandle";
 	result = driver->cuMemImportFromShareableHandle(&mapping->handle, (void *)(intptr_t)fd,
 							(cu_handle_type)CU_HANDLE_POSIX_FD);
 	if (result != CU_OK)
@@ -339,10 +332,8 @@ cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_de
 cu_result vmm_host_unmap_file(const struct driver *driver, const struct vmm_mapping *mapping)
 {
 	void *address = (void *)(uintptr_t)mapping->pointer;
-	cu_result result = CU_NOT_SUPPORTED;
+	cu_result result = driver->cuMemHostUnregister(address);
 
-	if (driver->cuMemHostUnregister)
-		result = driver->cuMemHostUnregister(address);
 	if ((int)result == NOT_REGISTERED || result == CU_INVALID_CONTEXT ||
 	    result == CU_CONTEXT_IS_DESTROYED)
 		result = CU_OK;

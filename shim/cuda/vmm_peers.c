@@ -9,8 +9,7 @@ static size_t find_peers(const struct driver *driver, cu_device device,
 	size_t found = 0;
 	cu_device peer;
 
-	if (!driver->cuDeviceGetCount || !driver->cuDeviceGet || !driver->cuDeviceCanAccessPeer ||
-	    driver->cuDeviceGetCount(&count) != CU_OK)
+	if (driver->cuDeviceGetCount(&count) != CU_OK)
 		return 0;
 	for (int ordinal = 0; ordinal < count && found < VMM_DEVICES_MAX; ordinal++) {
 		can = 0;
@@ -86,7 +85,7 @@ void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_dev
 		return;
 	link = &links->of[device];
 	if (atomic_load_explicit(&link->tried, memory_order_relaxed) ||
-	    atomic_exchange(&link->tried, true) || !vmm_can_make(driver) ||
+	    atomic_exchange(&link->tried, true) ||
 	    !find_peers(driver, device, peers, CU_ACCESS_READ_WRITE))
 		return;
 	atomic_store(&link->kept, make(driver, device, &link->mapping));

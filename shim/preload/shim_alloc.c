@@ -97,8 +97,7 @@ static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t oth
 	cu_deviceptr other;
 
 	(void)scope;
-	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 ||
-	    driver->cuMemAlloc_v2(&other, other_size) != CU_OK)
+	if (driver->cuMemAlloc_v2(&other, other_size) != CU_OK)
 		return false;
 	driver->cuMemFree_v2(*pointer);
 	*pointer = other;

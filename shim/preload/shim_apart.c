@@ -67,13 +67,6 @@ static bool enter(const struct own_stream *made)
 	return place != NULL;
 }
 
-static bool is_able(const struct driver *driver)
-{
-	return driver->cuStreamCreate && driver->cuStreamDestroy_v2 &&
-	       driver->cuStreamSynchronize && driver->cuMemFreeAsync && driver->cuEventCreate &&
-	       driver->cuEventRecord && driver->cuEventQuery && driver->cuEventDestroy_v2;
-}
-
 static bool make(const struct driver *driver, struct own_stream *made)
 {
 	if (driver->cuStreamCreate(&made->stream, CU_STREAM_NONBLOCKING) != CU_OK)
@@ -89,7 +82,7 @@ static bool open_one(const struct driver *driver, cu_context context, struct own
 {
 	struct own_stream made = {.context = context};
 
-	if (!context || !is_able(driver))
+	if (!context)
 		return false;
 	if (find(context, out))
 		return true;

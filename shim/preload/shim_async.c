@@ -66,10 +66,9 @@ cu_context async_context(const struct driver *driver, cu_stream stream)
 {
 	cu_context context = NULL;
 
-	if (driver->cuStreamGetCtx && driver->cuStreamGetCtx(stream, &context) == CU_OK && context)
+	if (driver->cuStreamGetCtx(stream, &context) == CU_OK && context)
 		return context;
-	if (driver->cuCtxGetCurrent)
-		driver->cuCtxGetCurrent(&context);
+	driver->cuCtxGetCurrent(&context);
 	return context;
 }
 
@@ -92,13 +91,9 @@ static cu_result record_end(const struct driver *driver, struct pending *made, c
 
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
-	struct pending *made;
+	struct pending *made = calloc(1, sizeof(*made));
 	cu_result result;
 
-	if (!driver->cuEventCreate || !driver->cuEventRecord || !driver->cuEventQuery ||
-	    !driver->cuEventDestroy_v2)
-		return CU_NOT_SUPPORTED;
-	made = calloc(1, sizeof(*made));
 	if (!made)
 		return CU_OUT_OF_MEMORY;
 	made->entry = *entry;
@@ -406,7 +401,7 @@ static void end_behind(const struct driver *driver, cu_context context, const st
 		share_end(one->entry.name, one->entry.generation);
 	else if (one->entry.kind != LIVE_OWN && !one->told)
 		share_left(&one->entry);
-	if (driver && one->context != context && scope_push(&scope, one->context))
+	if (one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);
 }
 

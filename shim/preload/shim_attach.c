@@ -69,8 +69,7 @@ static bool is_reached(const struct claim *claim, const record *what)
 	int home = device_seek(claim->driver, what->device_uuid), can = 0;
 
 	return home < 0 || home == claim->allocation.device ||
-	       (claim->driver->cuDeviceCanAccessPeer &&
-		claim->driver->cuDeviceCanAccessPeer(&can, claim->allocation.device, home) ==
+	       (claim->driver->cuDeviceCanAccessPeer(&can, claim->allocation.device, home) ==
 		    CU_OK &&
 		can);
 }
@@ -112,8 +111,7 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 	if (found->own)
 		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
 	memcpy(ipc.reserved, found->handle, GPUSHARE_HANDLE_SIZE);
-	if (driver->cuIpcOpenMemHandle_v2 && driver->cuIpcCloseMemHandle)
-		result = driver->cuIpcOpenMemHandle_v2(&mapping, ipc, CU_IPC_LAZY_PEER_ACCESS);
+	result = driver->cuIpcOpenMemHandle_v2(&mapping, ipc, CU_IPC_LAZY_PEER_ACCESS);
 	if (result == CU_INVALID_CONTEXT)
 		return refuse(
 		    refusal, result,
@@ -228,8 +226,7 @@ static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_poi
 	entry.generation = found.what.generation;
 	entry.reading = found.reading;
 	describe_note(&entry, &found.what);
-	if (claim->driver->cuCtxGetCurrent)
-		claim->driver->cuCtxGetCurrent(&entry.context);
+	claim->driver->cuCtxGetCurrent(&entry.context);
 	if (!fits(claim, &found, size, refusal) || !open_found(claim, &found, &entry, refusal)) {
 		share_left(&entry);
 		return false;
@@ -297,10 +294,8 @@ static bool import(const struct claim *claim, const struct found *found, size_t 
 		refusal->result = CU_OUT_OF_MEMORY;
 		return false;
 	}
-	if (driver->cuMemImportFromShareableHandle)
-		result = driver->cuMemImportFromShareableHandle(&out->mapping.handle,
-								(void *)(intptr_t)found->fd,
-								(cu_handle_type)CU_HANDLE_POSIX_FD);
+	result = driver->cuMemImportFromShareableHandle(
+	    &out->mapping.handle, (void *)(intptr_t)found->fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
 	return result == CU_OK ||
 	       refuse_call(refusal, driver, result, "cuMemImportFromShareableHandle");
 }
@@ -357,7 +352,7 @@ void attach_wait(const struct driver *driver, const struct live *entry)
 	if (entry->context)
 		scope_push(&scope, entry->context);
 	/* the stand-in's cuMemFree leaves a relaxed capture valid, cuCtxSynchronize doesn't */
-	if (deferred_stand_in(driver) != CU_OK && driver->cuCtxSynchronize)
+	if (deferred_stand_in(driver) != CU_OK)
 		driver->cuCtxSynchronize();
 }
 

@@ -22,8 +22,7 @@ static bool find_device(struct claim *claim, int device)
 	if (!claim->driver)
 		return false;
 	if (device == CLAIM_CURRENT_DEVICE) {
-		if (!claim->driver->cuCtxGetDevice ||
-		    claim->driver->cuCtxGetDevice(&current) != CU_OK)
+		if (claim->driver->cuCtxGetDevice(&current) != CU_OK)
 			return false;
 		device = current;
 	}

@@ -134,8 +134,7 @@ static bool is_active(const struct driver *driver, cu_device device)
 	unsigned int flags;
 	int active = 0;
 
-	return driver->cuDevicePrimaryCtxGetState &&
-	       driver->cuDevicePrimaryCtxGetState(device, &flags, &active) == CU_OK && active;
+	return driver->cuDevicePrimaryCtxGetState(device, &flags, &active) == CU_OK && active;
 }
 
 /* Return the device's primary context; NULL: there is none. Its reference count stays unchanged. */
@@ -145,8 +144,7 @@ static cu_context primary_of(const struct driver *driver, cu_device device)
 	cu_context context = NULL;
 
 	(void)scope;
-	if (!is_active(driver, device) || !driver->cuDevicePrimaryCtxRetain ||
-	    !driver->cuDevicePrimaryCtxRelease_v2 ||
+	if (!is_active(driver, device) ||
 	    driver->cuDevicePrimaryCtxRetain(&context, device) != CU_OK)
 		return NULL;
 	driver->cuDevicePrimaryCtxRelease_v2(device);

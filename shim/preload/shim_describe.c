@@ -11,11 +11,9 @@
 cu_result describe_device(const struct driver *driver, cu_device device,
 			  uint8_t out_uuid[GPUSHARE_UUID_SIZE])
 {
-	cu_result result = CU_NOT_SUPPORTED;
 	cu_uuid uuid;
+	cu_result result = driver->cuDeviceGetUuid_v2(&uuid, device);
 
-	if (driver->cuDeviceGetUuid_v2)
-		result = driver->cuDeviceGetUuid_v2(&uuid, device);
 	if (result == CU_OK)
 		memcpy(out_uuid, uuid.bytes, GPUSHARE_UUID_SIZE);
 	return result;
@@ -36,8 +34,6 @@ static bool describe_plain(const struct driver *driver, struct live *entry, stru
 	size_t base_size = 0;
 	cu_result result;
 
-	if (!driver->cuMemGetAddressRange_v2 || !driver->cuIpcGetMemHandle)
-		return fail(out, "the driver", CU_NOT_SUPPORTED);
 	result = driver->cuMemGetAddressRange_v2(&base, &base_size, entry->pointer);
 	if (result != CU_OK)
 		return fail(out, "cuMemGetAddressRange", result);
@@ -58,7 +54,7 @@ static cu_result export_fd(const struct driver *driver, const struct live *entry
 {
 	bool by_address = !entry->pointer && entry->mapping.pointer;
 	cu_mem_handle handle = entry->mapping.handle;
-	cu_result result = CU_NOT_SUPPORTED;
+	cu_result result;
 
 	if (entry->unified)
 		return vmm_host_export(driver, &entry->mapping, out_fd);
@@ -66,12 +62,9 @@ static cu_result export_fd(const struct driver *driver, const struct live *entry
 		*out_fd = held_open(entry->mapping.held);
 		return *out_fd < 0 ? CU_INVALID_HANDLE : CU_OK;
 	}
-	if (!driver->cuMemExportToShareableHandle)
-		return result;
 	if (by_address) {
-		if (driver->cuMemRetainAllocationHandle && driver->cuMemRelease)
-			result = driver->cuMemRetainAllocationHandle(
-			    &handle, (void *)(uintptr_t)entry->mapping.pointer);
+		result = driver->cuMemRetainAllocationHandle(
+		    &handle, (void *)(uintptr_t)entry->mapping.pointer);
 		if (result != CU_OK)
 			return result;
 	}
@@ -103,11 +96,9 @@ static bool describe_mapped(const struct driver *driver, const struct live *entr
 
 bool describe_own(const struct driver *driver, struct live *entry, struct description *out)
 {
-	cu_result result = CU_NOT_SUPPORTED;
+	cu_result result;
 
 	*out = (struct description){.fd = -1};
-	if (!driver->cuCtxGetCurrent)
-		return fail(out, "the driver", result);
 	if (!entry->context && (result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
 		return fail(out, "cuCtxGetCurrent", result);
 	result = describe_device(driver, entry->device, out->what.device_uuid);

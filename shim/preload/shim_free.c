@@ -19,8 +19,7 @@ cu_result buffers_stand_in(const struct driver *driver, cu_context context)
 	cu_context left;
 
 	(void)quiet;
-	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2 || !driver->cuCtxPushCurrent_v2 ||
-	    !driver->cuCtxPopCurrent_v2 || driver->cuCtxPushCurrent_v2(context) != CU_OK)
+	if (driver->cuCtxPushCurrent_v2(context) != CU_OK)
 		return CU_OUT_OF_MEMORY;
 	result = deferred_stand_in(driver);
 	driver->cuCtxPopCurrent_v2(&left);

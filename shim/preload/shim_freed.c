@@ -53,7 +53,7 @@ static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
 	unsigned long long id;
 
 	(void)quiet;
-	if (!pointer || !driver->cuPointerGetAttribute)
+	if (!pointer)
 		return 0;
 	for (int tries = 0; tries < 2; tries++)
 		if (driver->cuPointerGetAttribute(&id, CU_ATTRIBUTE_BUFFER_ID, pointer) == CU_OK)

@@ -89,16 +89,15 @@ static cu_result map(const struct driver *driver, const record *found, int fd, b
 	const struct vmm_wish wish = {.read_only = read_only,
 				      .hold = found->flags & GPUSHARE_FLAG_KEEP};
 	const char *call = "cuCtxGetDevice";
-	cu_result result = CU_INVALID_CONTEXT;
+	cu_result result;
 	cu_device device;
 
 	if (own)
-		return result;
+		return CU_INVALID_CONTEXT;
 	if (found->backing != GPUSHARE_BACKING_VMM || found->base_offset > found->base_size ||
 	    found->size > found->base_size - found->base_offset)
 		return CU_INVALID_HANDLE;
-	if (driver->cuCtxGetDevice)
-		result = driver->cuCtxGetDevice(&device);
+	result = driver->cuCtxGetDevice(&device);
 	if (result == CU_OK)
 		result =
 		    vmm_map(driver, fd, found->base_size, device, &wish, &entry->mapping, &call);
@@ -149,12 +148,11 @@ cu_result ipc_open(const struct driver *driver, cu_deviceptr *out_pointer,
 	_scope_ struct scope scope = scope_enter(driver);
 	struct live entry = {.kind = LIVE_OPENED};
 	struct wire wire;
-	cu_result result = CU_NOT_SUPPORTED;
+	cu_result result;
 
 	(void)scope;
 	memcpy(&wire, handle, sizeof(wire));
-	if (driver->cuCtxGetCurrent)
-		result = driver->cuCtxGetCurrent(&entry.context);
+	result = driver->cuCtxGetCurrent(&entry.context);
 	if (result != CU_OK)
 		return result;
 	if (!entry.context)

@@ -56,14 +56,10 @@ static cu_result free_here(const struct driver *driver, cu_context context, uint
 
 void linger_pass(const struct driver *driver, const struct live *entry, cu_context current)
 {
-	struct scope scope;
+	_scope_ struct scope scope = scope_enter(driver);
 
-	if (!driver)
-		return;
-	scope = scope_enter(driver);
 	if (entry->context == current || scope_push(&scope, entry->context))
 		free_here(driver, entry->context, entry->pointer, false);
-	scope_leave(&scope);
 }
 
 static void give_back(const struct driver *driver, const struct deferred_entry *entry, bool waits)

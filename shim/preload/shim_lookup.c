@@ -48,6 +48,18 @@ static struct lookup_library *library_at(unsigned int which)
 	return atomic_load_explicit(&lookup_libraries[which], memory_order_acquire);
 }
 
+/* Say once why the allocations through a libcuda, which holds `place`, get no name. */
+static void leave_alone(const void *place, const char *why, const char *more)
+{
+	static atomic_bool told;
+	char path[256];
+
+	if (atomic_exchange(&told, true))
+		return;
+	elf_path(place, path, sizeof(path));
+	state_log("allocations through \"%s\" get no name: %s%s", path, why, more);
+}
+
 /* Store the libcuda at `base` as number `which`: `known` if that is the same one, else a new entry.
  * If another thread stores one first, return that. NULL: there is no libcuda at `base`, or there is
  * no memory for the entry. */
@@ -57,9 +69,16 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 	const struct unload_search search = unload_begin();
 	struct lookup_library *made;
 	struct driver driver;
+	const char *missing;
 
 	if (!elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &driver))
 		return NULL;
+	missing = driver_missing(&driver);
+	if (missing) {
+		leave_alone((const void *)base, "CUDA 11.8 or later is needed, and it has no ",
+			    missing);
+		return NULL;
+	}
 	if (!known || known->base != base || memcmp(&known->driver, &driver, sizeof(driver)) != 0) {
 		made = library_new(base, &driver);
 		if (!made)
@@ -244,19 +263,12 @@ void *lookup_replace(void *pointer)
 /* Returns the hook for `found`, which lies in the libcuda at `base`. */
 static void *replace_found(void *found, uintptr_t base)
 {
-	static atomic_bool told;
-	char path[256];
-
 	if (!state_is_active())
 		return found;
 	if (hook(base) != NONE)
 		return lookup_replace(found);
-	if (!atomic_exchange(&told, true)) {
-		elf_path(found, path, sizeof(path));
-		state_log("allocations through \"%s\" get no name: it is the third libcuda in this "
-			  "process; let the program load fewer",
-			  path);
-	}
+	leave_alone(found, "it is the third libcuda in this process; let the program load fewer",
+		    "");
 	return found;
 }
 

@@ -30,8 +30,6 @@ static cu_result ask_at_the_door(const struct driver *driver)
 	cu_event event;
 	cu_result result;
 
-	if (!driver->cuEventCreate || !driver->cuEventQuery || !driver->cuEventDestroy_v2)
-		return CU_OK;
 	result = driver->cuEventCreate(&event, CU_EVENT_NO_TIMING);
 	if (result == CU_OK) {
 		result = driver->cuEventQuery(event);
@@ -142,10 +140,8 @@ static cu_result ask_to_free(const struct driver *driver, const struct live *ent
 	bool pushed;
 
 	(void)quiet;
-	if (driver->cuCtxGetCurrent)
-		driver->cuCtxGetCurrent(&current);
-	pushed = !current && entry->context && driver->cuCtxPushCurrent_v2 &&
-		 driver->cuCtxPopCurrent_v2 && driver->cuCtxPushCurrent_v2(entry->context) == CU_OK;
+	driver->cuCtxGetCurrent(&current);
+	pushed = !current && entry->context && driver->cuCtxPushCurrent_v2(entry->context) == CU_OK;
 	result = ask_at_the_door(driver);
 	if (pushed)
 		driver->cuCtxPopCurrent_v2(&left);

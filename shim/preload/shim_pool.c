@@ -111,7 +111,7 @@ static unsigned int known(cu_mem_pool pool)
 	unsigned int number = 0;
 	struct pool *found;
 
-	if (!pool || !pools_any() || !process_is_mine() || !lock_take(&pools.lock))
+	if (!process_is_mine() || !lock_take(&pools.lock))
 		return 0;
 	found = find(pool, 0);
 	if (found)
@@ -128,7 +128,7 @@ static bool ask(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, int attrib
 static bool look(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, unsigned int number,
 		 struct look *out)
 {
-	if (!get || !ask(get, pool, CU_POOL_USED, &out->used) ||
+	if (!ask(get, pool, CU_POOL_USED, &out->used) ||
 	    !ask(get, pool, CU_POOL_USED_HIGH, &out->used_high) ||
 	    !ask(get, pool, CU_POOL_RESERVED, &out->reserved) ||
 	    !ask(get, pool, CU_POOL_RESERVED_HIGH, &out->reserved_high) ||
@@ -288,7 +288,7 @@ cu_result pools_destroy(cu_cuMemPoolDestroy_call *real, cu_mem_pool pool)
 	cu_result result;
 
 	site_guard();
-	if (known(pool) && lock_take(&pools.lock)) {
+	if (process_is_mine() && lock_take(&pools.lock)) {
 		found = find(pool, 0);
 		if (found) {
 			taken = *found;

@@ -33,8 +33,7 @@ cu_deviceptr buffers_told(cu_deviceptr pointer)
 
 	if (!driver || !process_is_mine())
 		return pointer;
-	if (!driver->cuMemGetAddressRange_v2 ||
-	    driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK) {
+	if (driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK) {
 		base = pointer;
 		size = 1;
 	}
@@ -48,8 +47,7 @@ bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry)
 	cu_deviceptr base;
 	size_t size;
 
-	if (!driver || !driver->cuMemGetAddressRange_v2 ||
-	    driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK)
+	if (!driver || driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK)
 		base = pointer;
 	return find(base, pointer, out_entry);
 }

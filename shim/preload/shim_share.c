@@ -151,7 +151,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 	_cleanup_close_ int fd = -1;
 	struct vmm_wish wish = {.hold = true};
 	const char *call = "cuCtxGetCurrent";
-	cu_result result = CU_OK;
+	cu_result result;
 	record found;
 
 	if (!adopt(claim, &found, &fd, &entry.reading))
@@ -161,8 +161,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 	strcpy(entry.name, found.name);
 	entry.generation = found.generation;
 	wish.address = found.address;
-	if (claim->driver->cuCtxGetCurrent)
-		result = claim->driver->cuCtxGetCurrent(&entry.context);
+	result = claim->driver->cuCtxGetCurrent(&entry.context);
 	if (result == CU_OK)
 		result = (entry.unified ? vmm_host_map : vmm_map)(
 		    claim->driver, fd, found.base_size, entry.device, &wish, &entry.mapping, &call);
@@ -243,7 +242,7 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 		return false;
 	note_rights(out_object, claim);
 	describe_rights(out_object, &found);
-	if (driver->cuMemImportFromShareableHandle && found.base_size == found.size)
+	if (found.base_size == found.size)
 		result = driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
 								(cu_handle_type)CU_HANDLE_POSIX_FD);
 	if (result != CU_OK) {

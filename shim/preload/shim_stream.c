@@ -44,10 +44,8 @@ static inline cu_result make(const struct buffers_stream *call, cu_deviceptr *po
 static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bool *out_captures)
 {
 	cu_capture_status status = (cu_capture_status)CU_CAPTURE_NONE;
-	cu_result result = CU_OK;
+	cu_result result = driver->cuStreamIsCapturing(stream, &status);
 
-	if (driver->cuStreamIsCapturing)
-		result = driver->cuStreamIsCapturing(stream, &status);
 	*out_captures = result == CU_OK && (int)status != CU_CAPTURE_NONE;
 	return result;
 }
@@ -66,8 +64,6 @@ static bool is_elsewhere(const struct driver *driver, cu_stream stream)
 {
 	cu_context its = NULL, current = NULL;
 
-	if (!driver->cuStreamGetCtx || !driver->cuCtxGetCurrent)
-		return false;
 	return driver->cuStreamGetCtx(stream, &its) != CU_OK ||
 	       driver->cuCtxGetCurrent(&current) != CU_OK || its != current;
 }
@@ -80,10 +76,7 @@ static cu_mem_pool pool_of(const struct claim *claim, const struct buffers_strea
 
 	if (call->pooled)
 		return call->pool;
-	if (!driver->cuDeviceGetMemPool ||
-	    driver->cuDeviceGetMemPool(&pool, claim->allocation.device) != CU_OK)
-		return NULL;
-	return pool;
+	return driver->cuDeviceGetMemPool(&pool, claim->allocation.device) == CU_OK ? pool : NULL;
 }
 
 static bool is_default(const struct claim *claim, cu_mem_pool pool)
@@ -91,8 +84,7 @@ static bool is_default(const struct claim *claim, cu_mem_pool pool)
 	const struct driver *driver = claim->driver;
 	cu_mem_pool standard = NULL;
 
-	return driver->cuDeviceGetDefaultMemPool &&
-	       driver->cuDeviceGetDefaultMemPool(&standard, claim->allocation.device) == CU_OK &&
+	return driver->cuDeviceGetDefaultMemPool(&standard, claim->allocation.device) == CU_OK &&
 	       standard == pool;
 }
 
@@ -113,7 +105,7 @@ static bool pool_is_ours(const struct claim *claim, const struct buffers_stream 
 
 	if ((!pool && !call->pooled) || is_default(claim, pool))
 		return true;
-	if (!driver->cuPointerGetAttribute || !driver->cuMemFreeAsync || go_on(call, &probe, 1))
+	if (go_on(call, &probe, 1))
 		return false;
 	if (driver->cuPointerGetAttribute(&type, CU_ATTRIBUTE_MEMORY_TYPE, probe) != CU_OK ||
 	    driver->cuPointerGetAttribute(&device, CU_ATTRIBUTE_DEVICE_ORDINAL, probe) != CU_OK)
@@ -163,7 +155,7 @@ static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out
 	const struct driver *driver = claim->driver;
 
 	(void)scope;
-	*out_tried = driver->cuMemAlloc_v2 && buffers_has_room(driver, size);
+	*out_tried = buffers_has_room(driver, size);
 	if (!*out_tried)
 		return false;
 	size = buffers_rounded(size);
@@ -234,8 +226,7 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);
-	cu_result result =
-	    driver->cuStreamSynchronize ? driver->cuStreamSynchronize(stream) : CU_NOT_SUPPORTED;
+	cu_result result = driver->cuStreamSynchronize(stream);
 
 	(void)scope;
 	if (result == CU_OK && entry->kind == LIVE_OWN_VMM)

@@ -97,6 +97,22 @@ owner cuMemAlloc_v2: libgpushare_shim.so owner cuGetProcAddress: libgpushare_shi
 		open=s,"$BIN/lib_stubs.so" close=s alloc=a,2Mi fill=a,5 byte=a,1
 }
 
+@test "a libcuda that lacks a call of every supported driver: the log and the API name the call, the program runs on" {
+	needs_sim
+	mkdir "$WORK/lacking"
+	LC_ALL=C sed 's/cuStreamGetCtx/cuStreamGotCtx/g' "$BUILD/sim/libcuda.so.1" >"$WORK/lacking/libcuda.so.1"
+	export LD_LIBRARY_PATH=$WORK/lacking:$LD_LIBRARY_PATH GPUSHARE_LOG=$WORK/log
+	untouched w "$BIN/drv_linked" init errno stream=s alloc=a,1Mi fill=a,3 byte=a,4 make=b,async,2Mi,s drop=b,async,s \
+		pool=d free=a
+	three_ways "$BIN/drv_loader" open=c,libcuda.so.1 use=c init alloc=a,1Mi fill=a,5 byte=a,1 free=a
+	equal "$(grep -c "$WORK/lacking/libcuda.so.1\" get no name: CUDA 11.8 or later .* has no cuStreamGetCtx" "$WORK/log")" 2
+	equal "$(grep -c 'get no name' "$WORK/log")" 2
+	equal "$(names)" ""
+	run -0 --separate-stderr api open alloc=a,x,1Mi
+	has "$output" "alloc x: E_NO_DRIVER"
+	has "$stderr" "libcuda.so.1 has no cuStreamGetCtx"
+}
+
 # If a process has two libcudas, the first one whose cuInit is called is the driver, and the other one refuses calls
 # (contract_lookup). The program may look names up in either one before.
 @test "two libcudas are loaded: the one that starts gives names, whichever is looked up in first" {

@@ -254,18 +254,6 @@ static void no_descriptor_is_to_be_had(void **state)
 		       "that cudaMalloc did not make");
 }
 
-/* Older drivers lack these calls. */
-static void a_driver_without_descriptors(void **state)
-{
-	memory.to_handle = CU_INVALID_VALUE;
-	driver.cuMemRelease = NULL;
-	assert_int_equal(source_export(&driver, &source), GPUSHARE_E_NOT_SHAREABLE);
-	driver.cuMemExportToShareableHandle = NULL;
-	assert_int_equal(source_export(&driver, &source), GPUSHARE_E_NOT_SHAREABLE);
-	driver.cuMemRetainAllocationHandle = NULL;
-	assert_int_equal(source_export(&driver, &source), GPUSHARE_E_NOT_SHAREABLE);
-}
-
 /* No byte of an attached buffer is shared a second time. Memory beside it may be. */
 static void what_is_anothers(void **state)
 {
@@ -291,4 +279,4 @@ static void what_is_anothers(void **state)
 
 UNIT_MAIN(TEST(where_it_lies), TEST(by_handle), TEST(what_does_not_fit),
 	  TEST(which_memory_has_none), TEST(by_descriptor), TEST(no_descriptor_is_to_be_had),
-	  TEST(a_driver_without_descriptors), TEST(what_is_anothers))
+	  TEST(what_is_anothers))

@@ -88,44 +88,6 @@ static void sizes_of_a_file(void)
 	sizes();
 }
 
-/* If the driver lacks a call for the memory of a NUMA node, a file is made. If it also lacks the
- * calls for a file, nothing is made. */
-static void lack_each(void)
-{
-	const struct driver whole = *with_context();
-	struct vmm_mapping made;
-	struct driver lacking;
-	const char *call;
-	int before = descriptors_open();
-
-#define LACKS(name) \
-	do { \
-		lacking = whole; \
-		lacking.name = NULL; \
-		CHECK(vmm_host_make(&lacking, SIZE, 0, &made, &call) == CU_OK && made.file); \
-		CHECK(vmm_unmap(&lacking, &made) == CU_OK); \
-	} while (0)
-	LACKS(cuMemCreate);
-	LACKS(cuMemGetAllocationGranularity);
-	LACKS(cuMemExportToShareableHandle);
-	LACKS(cuMemImportFromShareableHandle);
-	LACKS(cuMemRelease);
-	LACKS(cuMemAddressReserve);
-	LACKS(cuMemAddressFree);
-	LACKS(cuMemMap);
-	LACKS(cuMemUnmap);
-	LACKS(cuMemSetAccess);
-#undef LACKS
-	lacking.cuMemHostRegister_v2 = NULL;
-	CHECK(vmm_host_make(&lacking, SIZE, 0, &made, &call) == CU_NOT_SUPPORTED);
-	CHECK(!strcmp(call, "cuMemHostRegister"));
-	lacking = whole;
-	lacking.cuDeviceGetAttribute = NULL;
-	CHECK(vmm_host_make(&lacking, SIZE, 0, &made, &call) == CU_NOT_SUPPORTED);
-	CHECK(!strcmp(call, "CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM"));
-	CHECK(descriptors_open() == before);
-}
-
 /* Making a NUMA node's memory fails: a lack of memory is returned, after any other failure a
  * file is made. */
 static void fail_at(const char *fault, bool memory)
@@ -245,4 +207,4 @@ static void hostile(void)
 }
 
 STAGE_MAIN(SCENE(make_and_map), SCENE(as_a_file), SCENE(sizes), SCENE(sizes_of_a_file),
-	   SCENE(lack_each), STAGED(test_failures), SCENE(hostile))
+	   STAGED(test_failures), SCENE(hostile))

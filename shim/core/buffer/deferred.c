@@ -298,10 +298,7 @@ struct deferred_entry *deferred_next(struct deferred_entry *list)
 cu_result deferred_stand_in(const struct driver *driver)
 {
 	cu_deviceptr small;
-	cu_result result;
+	cu_result result = driver->cuMemAlloc_v2(&small, 1);
 
-	if (!driver->cuMemAlloc_v2 || !driver->cuMemFree_v2)
-		return CU_NOT_SUPPORTED;
-	result = driver->cuMemAlloc_v2(&small, 1);
 	return result == CU_OK ? driver->cuMemFree_v2(small) : result;
 }

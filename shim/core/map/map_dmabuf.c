@@ -109,7 +109,7 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 	if (!driver)
 		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
 				  "this process has not mapped the buffer on its own GPU");
-	if (!driver->cuMemGetHandleForAddressRange || !driver->cuDeviceGetAttribute ||
+	if (!driver->cuMemGetHandleForAddressRange ||
 	    !offers(driver, source->device, (cu_device_attribute)CU_DEVICE_DMA_BUF) ||
 	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))
 		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "the driver has no dma-buf mmap");
