@@ -43,12 +43,19 @@ bool async_waits(void)
 	return atomic_load_explicit(&queue.waiting, memory_order_acquire) != 0;
 }
 
+/* An attachment whose end the registry doesn't know. The program's own buffers are not reported: a
+ * name that the registry still has then ends, and its attachers keep the memory. */
+static bool is_reported(const struct pending *one)
+{
+	return !one->told && one->entry.kind != LIVE_OWN;
+}
+
 /* Before this the entry was on no list. If a resync has read the lists meanwhile, it missed the
  * entry and must be repeated. */
 static void append(struct pending *made)
 {
 	LL_APPEND(queue.first, made);
-	if (!made->told && made->entry.name[0])
+	if (is_reported(made) && made->entry.name[0])
 		resync_check(&live_resync, made->entry.reading);
 	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
 	atomic_fetch_add_explicit(&queue.count, 1, memory_order_release);
@@ -335,7 +342,7 @@ bool async_list(struct resync *resync)
 	if (!lock_take(&queue.lock))
 		return false;
 	LL_FOREACH (queue.first, one) {
-		if (!one->told)
+		if (is_reported(one))
 			added = live_list_one(resync, &one->entry, 0) && added;
 	}
 	pthread_mutex_unlock(&queue.lock);
@@ -349,27 +356,10 @@ void async_count(gpushare_Hold *out_hold)
 	if (!async_any() || !lock_take(&queue.lock))
 		return;
 	LL_FOREACH (queue.first, one) {
-		if (!one->told)
+		if (is_reported(one))
 			live_count_one(&one->entry, 1, out_hold);
 	}
 	pthread_mutex_unlock(&queue.lock);
-}
-
-bool async_get(uint64_t pointer, uint64_t generation, struct live *out_entry)
-{
-	const struct pending *one;
-
-	if (!async_any() || !lock_take(&queue.lock))
-		return false;
-	LL_FOREACH (queue.first, one) {
-		if (!one->told && one->entry.pointer == pointer &&
-		    one->entry.generation == generation && one->entry.name[0])
-			break;
-	}
-	if (one)
-		*out_entry = one->entry;
-	pthread_mutex_unlock(&queue.lock);
-	return one != NULL;
 }
 
 struct pending *async_take_of(cu_context context)

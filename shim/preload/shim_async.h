@@ -47,10 +47,9 @@ bool async_holds(uint64_t pointer);
 /* live_pooled() for the entries that wait for their streams. */
 uint64_t async_pooled(unsigned int pool);
 
-/* live_list(), live_count() and live_get() for the entries whose end the registry doesn't know. */
+/* live_list() and live_count() for the attachments whose end the registry doesn't know. */
 bool async_list(struct resync *resync);
 void async_count(gpushare_Hold *out_hold);
-bool async_get(uint64_t pointer, uint64_t generation, struct live *out_entry);
 
 /* `context` is about to end. async_take_of() takes its entries off the list. async_end() ends them
  * after the context has ended. async_return() puts them back if the context stays. */

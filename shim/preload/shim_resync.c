@@ -39,7 +39,7 @@ static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_H
 		objects_count(out_hold);
 		return out_hold->count;
 	}
-	if (!get(ref, &entry) && (ref->object || !async_get(ref->key, ref->generation, &entry)))
+	if (!get(ref, &entry))
 		return false;
 	strcpy(out_hold->name, entry.name);
 	return true;

@@ -178,6 +178,75 @@ byte a: $(((7 + 4194303 * 7 + (4194303 >> 8) * 13) % 256))"
 	done
 }
 
+@test "freed behind a stream that stands still, whose context or the memory's own ends" {
+	needs_sim
+	program drv_linked
+	for words in "ctxnew=B stream=s make=a,async,4Mi,s" "stream=s ctxnew=B make=a,alloc,4Mi" \
+		"make=a,alloc,4Mi ctxnew=B stream=s"; do
+		echo "$words"
+		# shellcheck disable=SC2086 # words
+		owner x init mark $words fill=a,7 save=a,"$WORK/was" stall=s "${UP[@]}" drop=a,async,s "${FREED[@]}" \
+			ctxdestroy=B ctxset=primary touch="$WORK/ended" await="$WORK/last" alloc=b,2Mi free=b taken=last "${END[@]}"
+		held x
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		equal "$(deferred)" "x 1"
+		touch "$WORK/again"
+		await_file "$WORK/ended"
+		if [[ $words == *B*make* ]]; then
+			equal "$(deferred)" ""
+		else
+			equal "$(deferred)" "x 1"
+			leave
+			cmp "$WORK/was" "$WORK/is.x"
+			deferred_pause
+		fi
+		touch "$WORK/last"
+		await_file "$WORK/done"
+		equal "$(deferred)" ""
+		taken 0
+		equal "$(said '[dfc].*' | sort -u)" 0
+		touch "$WORK/end" "$WORK/leave"
+		finish "$OWNER"
+		finish "$HOLDER"
+		rm "$WORK"/{ended,last}
+	done
+	for rule in 'w%i' 'w%i:vmm'; do
+		untouched "$rule" "${PROGRAM[@]}" init ctxnew=B stream=s mark make=a,async,4Mi,s stall=s drop=a,async,s \
+			ctxdestroy=B ctxset=primary taken=B make=b,alloc,2Mi drop=b taken=last
+	done
+}
+
+@test "freed behind a stream, and the registry ends before it hears of it: the name goes, who has it keeps it" {
+	needs_sim
+	program drv_linked
+	owner x,y init stream=s mark make=a,async,4Mi,s fill=a,7 save=a,"$WORK/was" "${UP[@]}" stall=s drop=a,async,s \
+		"${FREED[@]}" make=b,async,2Mi,s touch="$WORK/told" await="$WORK/on" go=s make=c,async,2Mi,s taken=held \
+		touch="$WORK/behind" await="$WORK/last" make=d,async,2Mi,s taken=back "${END[@]}"
+	held x
+	registry=$(registry_pids)
+	kill -STOP "$registry" # it does not hear of the free
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	kill_registry
+	asks_again
+	touch "$WORK/again"
+	await_file "$WORK/told"
+	equal "$(names)" "y 2097152"
+	touch "$WORK/on"
+	await_file "$WORK/behind"
+	leave
+	cmp "$WORK/was" "$WORK/is.x"
+	deferred_pause
+	touch "$WORK/last"
+	await_file "$WORK/done"
+	taken "8
+6"
+	touch "$WORK/end"
+	finish "$OWNER"
+	finish "$HOLDER"
+}
+
 @test "while a stream is captured: a free is what it is without us" {
 	program drv_linked
 	for mode in "" ,relaxed; do
