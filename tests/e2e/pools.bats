@@ -70,3 +70,19 @@ like_bare() {
 	PROGRAM=("$BIN/drv_linked")
 	like_bare poolnew=p,exportable make=a,pool:p,2Mi,s frompool=a,p pool=p drop=a,pool,s go=s pool=p
 }
+
+@test "the driver fails in between: the program reads what it would read without us" {
+	needs_sim
+	program drv_linked
+	script=(poolnew=p poolset=p,4,0xffffffffffffffff make=a,pool:p,2Mi,s make=b,pool:p,64Mi,s pooltrim=d,0 pool=d pool=p
+		drop=b,pool,s go=s pool=p pooltrim=p,0xffffffffffffffff pool=p)
+	export GPUSHARE_SIM_FAIL=cuMemPoolDestroy:1:1,cuMemPoolTrimTo:3:1
+	like_bare "${script[@]}" pooldestroy=p pool=p pooltrim=p,0 pool=p drop=a,pool,s go=s pool=p pooltrim=p,0 pool=p \
+		pooldestroy=p
+	unset GPUSHARE_SIM_FAIL
+	plain=$("${PROGRAM[@]}" init stream=s "${script[@]}")
+	for nth in {1..5}; do # what we ask when the memory is made
+		equal "$nth $(GPUSHARE_SIM_FAIL=cuMemPoolGetAttribute:$nth:1 named w "${PROGRAM[@]}" init stream=s "${script[@]}")" \
+			"$nth $plain"
+	done
+}

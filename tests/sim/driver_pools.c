@@ -262,12 +262,14 @@ cu_result cuMemPoolSetAttribute(cu_mem_pool pool, cu_pool_attribute attribute, v
 	ANSWER(cuMemPoolSetAttribute, NEED_INIT, pool_set(pool, (int)attribute, value));
 }
 
+/* With less than `keep` bytes reserved it does nothing (CUDA Driver API, cuMemPoolTrimTo). */
 static cu_result pool_trim(cu_mem_pool pool, uint64_t keep)
 {
 	STATE_LOCKED;
 	if (!pool_good(pool))
 		return CU_INVALID_VALUE;
-	pool_keep(pool, pool_pieces(keep));
+	if (keep < pool->reserved)
+		pool_keep(pool, pool_pieces(keep));
 	return CU_OK;
 }
 

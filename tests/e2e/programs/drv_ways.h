@@ -138,8 +138,11 @@ static void verb_poolnew(char **argument, int count)
 
 static void verb_pooldestroy(char **argument, int count)
 {
-	gpu_say("pooldestroy", argument[0], DRV(cuMemPoolDestroy)(drv_pool(argument[0])));
-	drv_pools[(unsigned char)argument[0][0] & 127] = NULL;
+	cu_result result = DRV(cuMemPoolDestroy)(drv_pool(argument[0]));
+
+	gpu_say("pooldestroy", argument[0], result);
+	if (result == CU_OK)
+		drv_pools[(unsigned char)argument[0][0] & 127] = NULL;
 }
 
 static unsigned long long drv_pool_number(cu_mem_pool pool, int attribute)
