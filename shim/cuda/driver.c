@@ -53,22 +53,24 @@ void driver_fill(struct driver *table, void *library)
 /* The calls that every supported driver has; others are checked where they are used. */
 /* clang-format off */
 #define NEEDED(N) \
-	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) N(cuDeviceGetAttribute) \
-	N(cuDeviceCanAccessPeer) N(cuDeviceGetMemPool) N(cuDeviceGetDefaultMemPool) \
-	N(cuDevicePrimaryCtxRetain) N(cuDevicePrimaryCtxRelease_v2) N(cuDevicePrimaryCtxGetState) \
-	N(cuCtxPushCurrent_v2) N(cuCtxPopCurrent_v2) N(cuCtxGetCurrent) N(cuCtxGetDevice) \
-	N(cuCtxSynchronize) N(cuThreadExchangeStreamCaptureMode) N(cuMemAlloc_v2) N(cuMemFree_v2) \
-	N(cuMemFreeAsync) N(cuMemPoolGetAttribute) N(cuMemGetAddressRange_v2) \
-	N(cuPointerGetAttribute) N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) \
-	N(cuIpcCloseMemHandle) N(cuIpcGetEventHandle) N(cuIpcOpenEventHandle) N(cuMemHostAlloc) \
-	N(cuMemFreeHost) N(cuMemHostRegister_v2) N(cuMemHostUnregister) \
-	N(cuMemHostGetDevicePointer_v2) N(cuMemGetAllocationGranularity) N(cuMemCreate) \
-	N(cuMemRelease) N(cuMemAddressReserve) N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) \
-	N(cuMemSetAccess) N(cuMemRetainAllocationHandle) N(cuMemExportToShareableHandle) N(cuMemImportFromShareableHandle) N(cuMemcpyHtoD_v2) \
-	N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) N(cuStreamCreate) \
+	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \
+	N(cuDeviceGetAttribute) N(cuDeviceCanAccessPeer) N(cuDeviceGetMemPool) \
+	N(cuDeviceGetDefaultMemPool) N(cuDevicePrimaryCtxRetain) \
+	N(cuDevicePrimaryCtxRelease_v2) N(cuDevicePrimaryCtxGetState) N(cuCtxPushCurrent_v2) \
+	N(cuCtxPopCurrent_v2) N(cuCtxGetCurrent) N(cuCtxGetDevice) N(cuCtxSynchronize) \
+	N(cuThreadExchangeStreamCaptureMode) N(cuMemAlloc_v2) N(cuMemFree_v2) N(cuMemFreeAsync) \
+	N(cuMemPoolGetAttribute) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) \
+	N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) \
+	N(cuIpcGetEventHandle) N(cuIpcOpenEventHandle) N(cuMemHostAlloc) N(cuMemFreeHost) \
+	N(cuMemHostRegister_v2) N(cuMemHostUnregister) N(cuMemHostGetDevicePointer_v2) \
+	N(cuMemGetAllocationGranularity) N(cuMemCreate) N(cuMemRelease) N(cuMemAddressReserve) \
+	N(cuMemAddressFree) N(cuMemMap) N(cuMemUnmap) N(cuMemSetAccess) \
+	N(cuMemRetainAllocationHandle) N(cuMemExportToShareableHandle) \
+	N(cuMemImportFromShareableHandle) N(cuMemcpyHtoD_v2) N(cuMemcpyDtoH_v2) \
+	N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) N(cuStreamCreate) \
 	N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuStreamGetCtx) N(cuStreamIsCapturing) \
-	N(cuStreamWaitEvent) N(cuLaunchHostFunc) N(cuEventCreate) N(cuEventRecord) N(cuEventQuery) \
-	N(cuEventSynchronize) N(cuEventDestroy_v2)
+	N(cuStreamWaitEvent) N(cuLaunchHostFunc) N(cuEventCreate) N(cuEventRecord) \
+	N(cuEventQuery) N(cuEventSynchronize) N(cuEventDestroy_v2)
 /* clang-format on */
 
 const char *driver_missing(const struct driver *table)
