@@ -576,13 +576,13 @@ int gpushare_commit(struct gpushare_buffer *buffer);
  * @buffer: vmm memory that this session allocated or shared: see gpushare_info.backing
  * @parts:  @count of them; they may overlap
  *
- * A part is a buffer of its own for all that attach it, and the memory is there once: the registry
- * holds one descriptor for all parts. The names are visible at once, even if @buffer is staged:
- * write the contents first. A part has the flags, ttl_s and permissions of @buffer. gpushare_free()
- * of @buffer ends its parts, too; with GPUSHARE_FLAG_KEEP they stay with it. gpushare_unlink()
- * removes the name of one part, or of @buffer, and no other. The memory is released when @buffer is
- * freed and nobody has it or a part of it attached. A kept part counts its own bytes against the
- * limit on what the registry keeps.
+ * A part is a buffer of its own for all that attach it, and the memory is there once. Each part
+ * counts as a descriptor towards the registry's limits. The names are visible at once, even if
+ * @buffer is staged: write the contents first. A part has the flags, ttl_s and permissions of
+ * @buffer. gpushare_free() of @buffer ends its parts, too; with GPUSHARE_FLAG_KEEP they stay with
+ * it. gpushare_unlink() removes the name of one part, or of @buffer, and no other. The memory is
+ * released when @buffer is freed and nobody has it or a part of it attached. A kept part counts its
+ * own bytes against the limit on what the registry keeps.
  *
  * The requests are sent without waiting for each answer: 300 names take a few milliseconds.
  *
@@ -590,6 +590,7 @@ int gpushare_commit(struct gpushare_buffer *buffer);
  * Units:   bytes.
  * Threads: safe from any thread; no CUDA call is made.
  * Errors:  GPUSHARE_E_NAME, _E_INVALID (a buffer from gpushare_attach(); a tag), _E_RANGE,
+ *          _E_NOT_FOUND (@buffer was unlinked),
  *          _E_EXISTS (gpushare_explain() says which name, and whose), _E_LIMIT, _E_NO_MEMORY,
  *          _E_NOT_SUPPORTED (memory that is not vmm; a registry older than this call), _E_FORKED,
  *          _E_NO_REGISTRY, _E_TIMED_OUT

@@ -30,6 +30,7 @@ struct entry {
 	struct known info; /* buffer.c maintains info.attachers */
 	bool nameless;
 	bool unsynced; /* without a name because its owner's resync did not mention it */
+	bool part; /* of another entry's buffer: its descriptor is that one's, and counts again */
 	pb_size_t tags_count;
 	gpushare_Tag *tags;
 	/* only ever copied into an AttachReply and its record */

@@ -30,6 +30,10 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 		    "\"%s\" can't be a part of generation %" PRIu64
 		    ", which is no vmm buffer that this connection shares; share that first",
 		    call->name, share->part_of);
+	if (!strcmp(call->name, whole->info.name)) /* it would replace what it is a part of */
+		return refuse(call, GPUSHARE_E_EXISTS,
+			      "\"%s\" is the name of the whole buffer; a part needs another",
+			      call->name);
 	if (own.size > whole->info.size || own.base_offset > whole->info.size - own.size)
 		return refuse(call, GPUSHARE_E_RANGE,
 			      "\"%s\" reaches past the end of \"%s\", which has %" PRIu64 " bytes",
@@ -46,7 +50,16 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 	sharing->with_fd = true;
 	share->mode = whole->info.mode;
 	share->group[0] = '\0';
-	return GPUSHARE_OK;
+	/* the fd store holds one for each generation */
+	return check_descriptor(call->registry, call->session->user, call->answer);
+}
+
+static void hold_part(const struct call *call, struct entry *part, const struct entry *whole)
+{
+	part->part = true;
+	if (whole->fdref->user)
+		user_add(whole->fdref->user, LIMIT_descriptors, 1);
+	buffer_hold(call->state, part, fdref_again(whole->fdref));
 }
 
 static int check_limits(const struct call *call, const struct sharing *sharing)
@@ -267,9 +280,10 @@ int handle_share(struct call *call)
 	entry = carry_out(call, &sharing);
 	if (!entry)
 		return GPUSHARE_E_NO_MEMORY;
-	if (backing_is_fd(entry->info.backing) && !entry->fdref)
-		buffer_hold(call->state, entry,
-			    sharing.whole ? fdref_again(sharing.whole->fdref) : call_take(call));
+	if (sharing.whole && !entry->fdref)
+		hold_part(call, entry, sharing.whole);
+	else if (backing_is_fd(entry->info.backing) && !entry->fdref)
+		buffer_hold(call->state, entry, call_take(call));
 	body->generation = entry->info.generation;
 	body->mode = entry->info.mode;
 	body->owner_gid = entry->info.owner_gid;

@@ -10,7 +10,7 @@ struct parts {
 	struct gpushare_buffer *whole;
 	const struct gpushare_part *parts;
 	struct gpushare_buffer **made; /* not yet on the session's list: not answered yet */
-	size_t granted;
+	uint64_t batch;		       /* marks what this call made */
 };
 
 static void make(void *user, size_t index, request *out_request)
@@ -43,7 +43,6 @@ static void take(void *user, size_t index, const reply *answer)
 	session_add(session, part, resync_readings(&session->resync));
 	all->made[index] = NULL;
 	all->whole->has_parts = true;
-	all->granted++;
 }
 
 static int check_part(const struct gpushare_buffer *whole, const struct gpushare_part *part)
@@ -67,9 +66,9 @@ static int check_part(const struct gpushare_buffer *whole, const struct gpushare
 }
 
 /* What a resync says of the part is what the registry says of it. */
-static struct gpushare_buffer *new_part(struct gpushare_buffer *whole,
-					const struct gpushare_part *part)
+static struct gpushare_buffer *new_part(const struct parts *all, const struct gpushare_part *part)
 {
+	struct gpushare_buffer *whole = all->whole;
 	struct gpushare_buffer *made = calloc(1, sizeof(*made));
 
 	if (!made)
@@ -78,6 +77,7 @@ static struct gpushare_buffer *new_part(struct gpushare_buffer *whole,
 	made->kind = BUFFER_SHARED;
 	made->count = 1;
 	made->whole = whole;
+	made->batch = all->batch;
 	made->pointer = whole->pointer + part->offset;
 	made->device = whole->device;
 	made->context = whole->context;
@@ -113,8 +113,8 @@ static int check(const struct gpushare_buffer *buffer, const struct gpushare_par
 	return status;
 }
 
-/* Withdraw the `most` newest parts. `unused`: kept ones don't stay. */
-static void end_parts(struct gpushare_buffer *whole, size_t most, bool unused)
+/* Withdraw the parts that one call made; batch 0: all. `unused`: kept ones don't stay. */
+static void end_parts(struct gpushare_buffer *whole, uint64_t batch, bool unused)
 {
 	request tell = {.which_verb = gpushare_Request_withdraw_tag};
 	struct gpushare_session *session = whole->session;
@@ -122,9 +122,8 @@ static void end_parts(struct gpushare_buffer *whole, size_t most, bool unused)
 
 	session_lock(session);
 	DL_FOREACH_SAFE (session->buffers, part, next) {
-		if (part->whole != whole || !most)
+		if (part->whole != whole || (batch && part->batch != batch))
 			continue;
-		most--;
 		DL_DELETE(session->buffers, part);
 		DL_PREPEND(ended, part);
 	}
@@ -141,7 +140,7 @@ static void end_parts(struct gpushare_buffer *whole, size_t most, bool unused)
 void parts_end(struct gpushare_buffer *whole)
 {
 	if (whole->has_parts)
-		end_parts(whole, SIZE_MAX, false);
+		end_parts(whole, 0, false);
 }
 
 static int share_all(struct parts *all, size_t count)
@@ -151,7 +150,7 @@ static int share_all(struct parts *all, size_t count)
 	int status = GPUSHARE_OK;
 
 	for (size_t i = 0; !status && i < count; i++) {
-		all->made[i] = new_part(all->whole, &all->parts[i]);
+		all->made[i] = new_part(all, &all->parts[i]);
 		if (!all->made[i])
 			status =
 			    api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share %zu parts", count);
@@ -164,7 +163,7 @@ static int share_all(struct parts *all, size_t count)
 	if (!status)
 		return GPUSHARE_OK;
 	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	end_parts(all->whole, all->granted, true);
+	end_parts(all->whole, all->batch, true);
 	return api_fail(status, "%s", why);
 }
 
@@ -172,7 +171,8 @@ API_PUBLIC int gpushare_share_parts(struct gpushare_buffer *buffer,
 				    const struct gpushare_part *parts, size_t count)
 {
 	API_CALL;
-	struct parts all = {.whole = buffer, .parts = parts};
+	static _Atomic uint64_t batches;
+	struct parts all = {.whole = buffer, .parts = parts, .batch = ++batches};
 	int status = check(buffer, parts, count);
 
 	if (status || !count)

@@ -192,7 +192,7 @@ int session_ask_many(struct gpushare_session *session, const struct client_many 
 		status = client_call_many(client, many, count, &done);
 		if (status)
 			api_fail(status, "%s", *client->why ? client->why : status_text(status));
-		else
+		if (status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT)
 			session_answered(session);
 		session_give_client(session);
 		session_share_wanted(session, until_ms);

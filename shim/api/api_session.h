@@ -48,6 +48,7 @@ struct gpushare_buffer {
 	bool committing; /* a thread is asking the registry to commit it */
 	/* BUFFER_SHARED by gpushare_share_parts(): it ends with this buffer. NULL: by itself. */
 	const struct gpushare_buffer *whole;
+	uint64_t batch; /* of a part: which call of gpushare_share_parts() */
 	bool has_parts; /* some buffer has this one as its `whole` */
 	uint64_t pointer;
 	uint64_t opened;  /* BUFFER_ATTACHED: where its allocation begins in this process */

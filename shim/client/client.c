@@ -523,6 +523,7 @@ int client_call_many(struct client *client, const struct client_many *many, size
 	bool answered = true;
 	int refused = GPUSHARE_OK, status = client_connect(client);
 
+	client->request = (request){0}; /* the resync must not take the last one for the next */
 	if (!status && client->fresh && client->resync)
 		status = client->resync(client, client->owner, deadline);
 	if (!status)

@@ -66,15 +66,21 @@ static void leave_alone(const void *place, const char *why, const char *more)
 static struct lookup_library *take_up(unsigned int which, struct lookup_library *known,
 				      uintptr_t base)
 {
+	static atomic_uintptr_t refused;   /* the latest libcuda that lacks a call */
+	static atomic_ulong refused_while; /* shim_unload.h: when */
 	const struct unload_search search = unload_begin();
 	struct lookup_library *made;
 	struct driver driver;
 	const char *missing;
 
+	if (atomic_load(&refused) == base && atomic_load(&refused_while) == search.generation)
+		return NULL;
 	if (!elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &driver))
 		return NULL;
 	missing = driver_missing(&driver);
 	if (missing) {
+		atomic_store(&refused_while, search.generation);
+		atomic_store(&refused, base);
 		leave_alone((const void *)base, "CUDA 11.8 or later is needed, and it has no ",
 			    missing);
 		return NULL;

@@ -30,10 +30,32 @@
 	N(cuMemGetAllocationGranularity) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) \
 	N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) \
 	N(cuStreamIsCapturing) N(cuGetProcAddress) N(cuGetProcAddress_v2)
+/* The preload wants these, too, but calls none of them here. */
+#define NEEDED_CALLS(N) \
+	N(cuDeviceCanAccessPeer) N(cuDeviceGetMemPool) N(cuDeviceGetDefaultMemPool) \
+	N(cuDevicePrimaryCtxGetState) N(cuCtxSynchronize) N(cuThreadExchangeStreamCaptureMode) \
+	N(cuMemPoolGetAttribute) N(cuIpcGetEventHandle) N(cuIpcOpenEventHandle) \
+	N(cuMemHostAlloc) N(cuMemFreeHost) N(cuMemHostRegister_v2) N(cuMemHostUnregister) \
+	N(cuMemHostGetDevicePointer_v2) N(cuMemAddressReserve) N(cuMemAddressFree) N(cuMemMap) \
+	N(cuMemUnmap) N(cuMemSetAccess) N(cuMemRetainAllocationHandle) \
+	N(cuMemExportToShareableHandle) N(cuMemImportFromShareableHandle) N(cuMemcpyHtoD_v2) \
+	N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) N(cuStreamCreate) \
+	N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuStreamGetCtx) N(cuStreamWaitEvent) \
+	N(cuLaunchHostFunc) N(cuEventCreate) N(cuEventRecord) N(cuEventQuery) \
+	N(cuEventSynchronize) N(cuEventDestroy_v2)
 /* clang-format on */
 
 #define N(name) __attribute__((visibility("default"))) cu_##name##_call name;
 DRIVER_CALLS(N)
+#undef N
+
+#define N(name) \
+	__attribute__((visibility("default"))) cu_result name(void); \
+	cu_result name(void) \
+	{ \
+		return CU_NOT_SUPPORTED; \
+	}
+NEEDED_CALLS(N)
 #undef N
 
 /* initial-exec: access takes one instruction; otherwise a library's thread variable costs a call */

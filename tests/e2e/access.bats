@@ -37,6 +37,7 @@ as() {
 
 # serve [OPTION...]: start the registry as root
 serve() {
+	rm -f "$WORK/registry.err" # of one before
 	start registry "$WORK/bin/gpushare-registry" --dir "$GPUSHARE_DIR" --system --foreground "$@"
 	REGISTRY=$PID
 	until_true grep -qs serving "$WORK/registry.err" # a socket may be that of one before

@@ -176,7 +176,7 @@ a/step"
 	has "$stderr" "'--deferred'"
 	run -2 --separate-stderr gpushare ls --events --deferred
 	has "$stderr" "no --deferred"
-	has "$(gpushare events --help)" "gpushare events [--json]"
+	has "$(gpushare events --help)" "gpushare events [-l]"
 }
 
 @test "an event is no buffer, and a buffer no event" {

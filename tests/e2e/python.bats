@@ -39,7 +39,7 @@ module() {
 	module test_life
 }
 
-@test "names of parts: one allocation, one descriptor, all names or none" {
+@test "names of parts: one allocation, all names or none" {
 	module test_parts
 }
 

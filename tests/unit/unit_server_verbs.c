@@ -200,6 +200,10 @@ static void a_part_is_of_a_buffer_of_its_connection(void **state)
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_INVALID);
 	raw_assert_sentence("it can be one of these");
 	share->again = 0;
+	strcpy(info->name, "whole");
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_EXISTS);
+	raw_assert_sentence("a part needs another");
+	strcpy(info->name, "part");
 	info->flags = GPUSHARE_FLAG_KEEP; /* ignored */
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
 	info = (record *)raw_seen(owner, "part");

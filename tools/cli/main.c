@@ -114,7 +114,7 @@ int main(int argc, char **argv)
 	if (!verb)
 		return tool_usage("which verb? one of%s", verb_names);
 	if (!strcmp(verb, "help") && argc > 2)
-		return verb_help(argv[2]);
+		return verb_help(strcmp(argv[2], "list") ? argv[2] : "ls");
 	if (!strcmp(verb, "--help") || !strcmp(verb, "-h") || !strcmp(verb, "help"))
 		return verb_help_all();
 	if (!strcmp(verb, "--version") || !strcmp(verb, "version"))

@@ -13,15 +13,15 @@
 	X(waiters, gauge, waiters, "Requests that wait for a name to appear.") \
 	X(deferred_buffers, gauge, deferred, \
 	  "Buffers freed by their owners and held for who has them attached.") \
-	X(deferred_bytes, gauge, deferred_bytes, "Memory of those.") \
+	X(deferred_bytes, gauge, deferred_bytes, \
+	  "Bytes of buffers that were freed and are held for their attachers.") \
 	X(kept_bytes, gauge, kept_bytes, \
 	  "Memory of buffers that are to outlive their owners, whether those live or not.") \
-	X(kept_limit_bytes, gauge, kept_limit, "How much of that the registry takes on.") \
+	X(kept_limit_bytes, gauge, kept_limit, "Limit of kept_bytes.") \
 	X(descriptors, gauge, descriptors, "File descriptors of memory that the registry holds.") \
 	X(lock_held_max_us, gauge, lock_held_max_us, \
 	  "The longest that the registry let others wait for one thing that it did.") \
-	X(hidden_total, counter, hidden, \
-	  "Requests about a name that is there, of users who may not see it.")
+	X(hidden_total, counter, hidden, "Requests for a name that the user may not see.")
 
 /* X(name, type, array of gpushare_count, label, member that holds the value, help text) */
 #define FAMILIES(X) \
@@ -75,7 +75,7 @@ static void print_registry(FILE *to, const struct gpushare_registry_info *info)
 	char version[2 * sizeof(info->version)];
 
 	metrics_escape(info->version, version);
-	print_head(to, "registry_info", "gauge", "Of which version the registry is.");
+	print_head(to, "registry_info", "gauge", "Version of the registry.");
 	fprintf(to, "gpushare_registry_info{version=\"%s\"} 1\n", version);
 	print_head(to, "start_time_seconds", "gauge", "When the registry started, in Unix time.");
 	fprintf(to, "gpushare_start_time_seconds %" PRIu64 ".%03" PRIu64 "\n",

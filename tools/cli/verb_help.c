@@ -19,9 +19,9 @@
 	X("--no-headers", "", "without the line of titles") \
 	X("--deferred", "", "what was freed by its owner and is held for who has it attached") \
 	X("--events", "", "named events in place of buffers") \
-	X("-d", "SECONDS", "between two looks; 1 unless told") \
-	X("-n", "N", "that many looks as plain text, then end; on no terminal 1 unless told") \
-	X("--sort", "KEY", "by size, age, attached, rate or name; size unless told") \
+	X("-d", "SECONDS", "between two looks; default: 1") \
+	X("-n", "N", "that many looks as plain text, then end; without a terminal, default: 1") \
+	X("--sort", "KEY", "by size, age, attached, rate or name; default: size") \
 	X("--count", "N", "that many, then end") \
 	X("-o", "FILE", "to FILE; '-' is standard output, raw on a terminal too") \
 	X("--format", "FORMAT", \
@@ -41,7 +41,7 @@
 	X("--wait-for", "SEQ", "begin with publication SEQ, or a later one") \
 	X("--timeout", "SECONDS", "wait no longer than that for a publication") \
 	X("--device", "N", "to that GPU") \
-	X("--mode", "OCTAL", "for users as these bits say, 640; else as it was saved") \
+	X("--mode", "OCTAL", "permission bits, such as 640; else as it was saved") \
 	X("--group", "GROUP", "for that group, by its name or number") \
 	X("--diff", "PATH", "compare with a file, or with a set: 'gpushare diff'") \
 	X("--follow", "", "get each publication: 'gpushare follow'") \
@@ -68,7 +68,7 @@
 	  "names that nobody has attached") \
 	X("ls", "gpushare ls --deferred", "memory that is freed and not free yet") \
 	X("stat", "gpushare stat weights", "its owner, its size, and who has it attached") \
-	X("stat", "gpushare stat", "what the registry has to do") \
+	X("stat", "gpushare stat", "the registry's numbers") \
 	X("top", "gpushare top", "all buffers, the largest first; 'h' there tells the keys") \
 	X("top", "gpushare top --sort attached 'llama/*'", "those below llama, by attachments") \
 	X("top", "gpushare top -n 1 | head", "once, as plain text") \
@@ -109,7 +109,7 @@
 	X("registry", "gpushare registry status || gpushare registry start", \
 	  "one that is there before the first program") \
 	X("registry", "gpushare registry stop", "end it, unless kept buffers would be lost") \
-	X("metrics", "gpushare metrics >/var/lib/node_exporter/gpushare.prom", \
+	X("metrics", "gpushare metrics >new; mv new /var/lib/node_exporter/gpushare.prom", \
 	  "for node_exporter's textfile collector, from a timer") \
 	X("metrics", "gpushare metrics --json", "the same numbers as JSON") \
 	X("doctor", "gpushare doctor", "driver, GPUs, registry, Vulkan: what works here") \
@@ -185,7 +185,8 @@ int verb_help(const char *verb)
 
 	if (!found)
 		return tool_usage("there is no verb '%s'", verb);
-	snprintf(usage, sizeof(usage), "usage: %s%s", tool_name == verb ? "" : "gpushare ", verb);
+	snprintf(usage, sizeof(usage), "usage: %s%s", !strcmp(verb, ATTACH_NAME) ? "" : "gpushare ",
+		 verb);
 	usage_print(usage, found->words);
 	puts(found->text);
 	help_options(found->words);

@@ -93,7 +93,7 @@ static int count_loss(const struct gpushare_info *info, void *user)
 		return 0;
 	strcpy(loss->name, info->name);
 	loss->count++;
-	loss->bytes += info->base_size;
+	loss->bytes += show_bytes(info);
 	return 0;
 }
 
@@ -249,6 +249,7 @@ static int registry_status(struct call *call)
 
 static int become(char *const words[])
 {
+	signal(SIGPIPE, SIG_DFL);
 	execvp(words[0], words);
 	tool_error("%s can't be run: %s", words[0], strerror(errno));
 	return TOOL_FAILED;

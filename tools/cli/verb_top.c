@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <getopt.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -90,7 +91,7 @@ static int print_looks(struct top *top)
 
 	for (uint64_t i = 0; i < top->looks && code == TOOL_DONE; i++) {
 		if (i) {
-			usleep(top->options.interval_ms * 1000);
+			poll(NULL, 0, (int)top->options.interval_ms);
 			putchar('\n');
 		}
 		look(top);

@@ -13,20 +13,20 @@
 	" [--format FORMAT] [--dtype TYPE] [--shape SHAPE] [--head N] [--offset N] [--length N] " \
 	"[--stats] [--sha256] [--wait SECONDS] [--dir DIR] NAME"
 
+#define LIST_OPTIONS "[-l] [-q] [-o COLUMNS] [--sort COLUMN] [--bytes] [--no-headers] "
+
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
 	  "run a program whose GPU buffers get names, or are other programs' buffers") \
-	X(ls, \
-	  "[-l] [-q] [-o COLUMNS] [--sort COLUMN] [--bytes] [--no-headers] [--deferred] " \
-	  "[--events] [--json] [--dir DIR] [GLOB]", \
+	X(ls, LIST_OPTIONS "[--deferred] [--events] [--json] [--dir DIR] [GLOB]", \
 	  "list the buffers that have a name, or those that were freed and are held for others, " \
 	  "or the events that have a name") \
-	X(events, "[--json] [--dir DIR] [GLOB]", \
+	X(events, LIST_OPTIONS "[--json] [--dir DIR] [GLOB]", \
 	  "ls --events: the events by which processes wait for each other's work") \
 	X(stat, "[--json] [--dir DIR] [NAME]", \
-	  "show all that is known of one buffer, or what the registry has to do") \
+	  "show all that is known of one buffer, or the registry's numbers") \
 	X(watch, "[--count N] [--json] [--dir DIR] [GLOB]", \
-	  "tell what happens to buffers, a line each, until it is interrupted") \
+	  "print a line for each event of a buffer, until it is interrupted") \
 	X(top, "[-d SECONDS] [-n N] [--sort KEY] [--json] [--dir DIR] [GLOB]", \
 	  "watch who owns and who holds what, as top(1) watches processes") \
 	X(get, "[-o FILE] [--rate] [--plot]" VIEW_OPTIONS, \
@@ -49,7 +49,7 @@
 	X(rm, "[--dir DIR] NAME...", \
 	  "take names away, or all that a pattern matches; the memory stays as it is, what is " \
 	  "kept without an owner goes") \
-	X(registry, "start|stop|status|log [--force] [--json] [--dir DIR]", \
+	X(registry, "[--force] [--json] [--dir DIR] start|stop|status|log", \
 	  "start the registry of a directory, stop it, say whether it runs, print its log") \
 	X(metrics, "[--json] [--dir DIR]", \
 	  "print the registry's numbers as Prometheus reads them") \

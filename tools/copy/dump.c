@@ -164,17 +164,23 @@ static bool dump_end(struct dump *dump)
 	return dump->format != FORMAT_PNG || image_result(dump, image_end(&dump->image));
 }
 
+/* A pass of its own finds the extremes: they must be known before the first element. */
+static unsigned int passes(const struct dump *dump)
+{
+	return dump->request->query.plot || is_scaled(dump) ? 2 : 1;
+}
+
 /* Write everything. The file gets its name later, by output_commit(). */
 static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 {
-	bool plots = dump->request->query.plot, measures = plots || is_scaled(dump);
+	bool plots = dump->request->query.plot;
 	int status = GPUSHARE_OK;
 
 	if (dump->writes && !dump_begin(dump))
 		return GPUSHARE_E_CANCELLED;
-	progress_begin(&dump->progress, dump->layout.length * (measures ? 2 : 1));
+	progress_begin(&dump->progress, passes(dump) * dump->layout.length);
 	dump->range = RANGE_EMPTY;
-	if (measures) /* a pass of its own: the extremes must be known before the first element */
+	if (passes(dump) > 1)
 		status = dump_range(dump, buffer, measure_chunk);
 	if (plots)
 		plot_begin(&dump->plot, dump->layout.dtype, &dump->layout.shape, &dump->range,
@@ -240,7 +246,7 @@ static void say_rate(const struct dump *dump, double began)
 {
 	char text[PROGRESS_TEXT];
 
-	progress_rate(dump->layout.length, progress_seconds() - began, text);
+	progress_rate(passes(dump) * dump->layout.length, progress_seconds() - began, text);
 	tool_error("%s", text);
 }
 

@@ -284,13 +284,15 @@ def load_safetensors(path: Any, name: str, module: Any = None, *, session: Optio
             except (_errors.NotFoundError, _errors.TimedOutError):
                 pass
             try:  # other processes can't see the claim, but can't make it either; it ends with this process
-                with session.alloc(f"{name}/_reading", 1, device=device, staged=True):
-                    if not session.is_there(name):
-                        result = _load(file, session, name, device=device, keep=keep, ttl=ttl)
+                claim = session.alloc(f"{name}/_reading", 1, device=device, staged=True)
             except _errors.ExistsError:
                 if time.monotonic() >= deadline:
                     raise _errors.of("E_TIMED_OUT", f"'{file.path}': another process has been reading it into "
                                      f"'{name}' for more than {wait} s; give wait= more seconds") from None
+            else:
+                with claim:
+                    if not session.is_there(name):
+                        result = _load(file, session, name, device=device, keep=keep, ttl=ttl)
             patience = min(0.25, max(deadline - time.monotonic(), 0))
     if module is not None:
         _assign(module, result)
