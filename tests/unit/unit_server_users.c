@@ -398,6 +398,26 @@ static void kept_bytes_and_descriptors_have_limits(void **state)
 	assert_int_equal(raw_say(owner, raw_withdraw("w", 0)), GPUSHARE_OK);
 }
 
+/* The fd store holds a descriptor for each part. */
+static void parts_count_as_descriptors(void **state)
+{
+	request what = {.which_verb = gpushare_Request_share_tag};
+	gpushare_Share *part = &what.verb.share;
+
+	assert_int_equal(share_fd(owner, "w", 0, 0, 0), GPUSHARE_OK);
+	part->part_of = raw_seen(owner, "w")->generation;
+	part->has_buffer = true;
+	part->buffer.size = 1;
+	strcpy(part->buffer.name, "p");
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	assert_int_equal(raw_stat(owner).descriptors, 2);
+	strcpy(part->buffer.name, "q");
+	assert_limited(owner, raw_say(owner, what), "user_descriptors");
+	assert_int_equal(raw_say(owner, raw_withdraw("p", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	assert_int_equal(raw_stat(owner).descriptors, 2);
+}
+
 static void attachments_have_a_limit(void **state)
 {
 	int again = raw_peer(OWNER, 0);
@@ -572,6 +592,7 @@ int main(void)
 	    TEST(hidden_names_are_passed_in_pieces),
 	    SMALL(names_have_a_limit),
 	    SMALL(kept_bytes_and_descriptors_have_limits),
+	    SMALL(parts_count_as_descriptors),
 	    SMALL(attachments_have_a_limit),
 	    SMALL(waiters_and_watchers_have_limits),
 	    SMALL(deferred_has_a_limit),
