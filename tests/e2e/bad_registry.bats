@@ -103,7 +103,9 @@ dying() {
 	equal "$(api within=15000 open alloc=a,w,64Ki list)" "open: OK
 alloc w: OK
 w 65536"
-	equal "$(wc -l <"$WORK/starts")" 11
+	# A registry that meets the one before, while that is still dying, leaves it the directory.
+	[ "$(wc -l <"$WORK/starts")" -ge 11 ]
+	[ "$(wc -l <"$WORK/starts")" -le 21 ]
 }
 
 @test "a call that ends each registry is given up, with pauses between them" {
