@@ -32,7 +32,7 @@ static inline struct scope scope_enter(const struct driver *driver)
 /* Also makes `context` current. False: that failed, and nothing is changed. */
 static inline bool scope_push(struct scope *scope, cu_context context)
 {
-	scope->pushed = scope->driver->cuCtxPushCurrent_v2(context) == CU_OK;
+	scope->pushed = scope->driver && scope->driver->cuCtxPushCurrent_v2(context) == CU_OK;
 	return scope->pushed;
 }
 

@@ -89,14 +89,17 @@ static void judge_tallies(const struct registry *registry)
 	for (entry = judge_after(registry, ""); entry;
 	     entry = judge_after(registry, entry->info.name)) {
 		named.count += !entry_is_staged(entry->info.flags);
-		named.bytes += entry_is_staged(entry->info.flags) ? 0 : entry->info.base_size;
+		named.bytes += entry_is_staged(entry->info.flags)
+				   ? 0
+				   : entry_bytes(entry->info.size, entry->info.base_size);
 	}
 	for (entry = store_next(&registry->state.store, 0); entry;
 	     entry = store_next(&registry->state.store, entry->info.generation)) {
 		if (!entry->nameless)
 			continue;
 		deferred.count += entry->info.deferred;
-		deferred.bytes += entry->info.deferred ? entry->info.base_size : 0;
+		deferred.bytes +=
+		    entry->info.deferred ? entry_bytes(entry->info.size, entry->info.base_size) : 0;
 	}
 	for (int i = 0; i < COUNTS_BACKINGS; i++) {
 		named.count -= total->named[i].count;
@@ -122,7 +125,9 @@ static void judge_registry(const struct registry *registry)
 		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		FUZZ_MUST(!entry->info.deferred);
-		kept_bytes += entry_is_kept(entry->info.flags) ? entry->info.base_size : 0;
+		kept_bytes += entry_is_kept(entry->info.flags)
+				  ? entry_bytes(entry->info.size, entry->info.base_size)
+				  : 0;
 		tags += entry->tags_count;
 		last = entry;
 	}
