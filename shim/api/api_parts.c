@@ -9,7 +9,7 @@
 struct parts {
 	struct gpushare_buffer *whole;
 	const struct gpushare_part *parts;
-	struct gpushare_buffer **made; /* not yet on the session's list: not answered yet */
+	struct gpushare_buffer **made; /* NULL once granted: then on the session's list */
 	uint64_t batch;		       /* marks what this call made */
 };
 

@@ -150,9 +150,9 @@ int client_call(struct client *client, unsigned int extra_ms);
  * CLIENT_AHEAD of them unanswered. `make` fills in client->request, which is zero. `take` gets each
  * answer, in order, in client->reply; a refusal is an answer too. *done counts the answers that
  * `take` has got, and is where a second call goes on. No request and no answer has a descriptor.
- * OK, a refusal, after which no further request is sent, or a transport status: requests
- * that were sent and not answered then may be done, and a resync undoes them. Unlike client_call()
- * it asks one registry only. timeout_ms is for each answer.
+ * OK, a refusal, after which no further request is sent, or a transport status: requests that were
+ * sent and not answered then may be done, and a resync undoes them, but for kept buffers. Unlike
+ * client_call() it asks one registry only. timeout_ms is for each answer.
  */
 #define CLIENT_AHEAD 32
 struct client_many {
