@@ -135,6 +135,14 @@ struct changes_page {
 };
 size_t changes_slot(const char *name);
 
+/* Bytes that count as held under a name: the allocation for a buffer that fills it but for the rest
+ * of a granule (2 MiB, of cuMemCreate memory: FACTS.md), its own bytes for a part of an allocation,
+ * which other names may share. */
+static inline uint64_t held_bytes(uint64_t size, uint64_t base_size)
+{
+	return base_size - size < (uint64_t)2 << 20 ? base_size : size;
+}
+
 /* text.c */
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-], not '-' first */
 const char *name_fault(const char *name); /* why it is invalid; NULL: it is valid */

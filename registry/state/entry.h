@@ -7,8 +7,6 @@
 #include "protocol.h"
 #include "state/tree.h"
 
-#define ENTRY_GRANULE ((uint64_t)2 << 20) /* of cuMemCreate memory: FACTS.md */
-
 struct fdref;
 struct session;
 struct user;
@@ -87,18 +85,11 @@ static inline bool entry_stays(uint32_t flags)
 	return entry_is_kept(flags) && !entry_is_staged(flags);
 }
 
-/* Bytes that count as held under a name: the allocation for a buffer that fills it but for the
- * rest of a granule, its own bytes for a part of an allocation, which other names may share. */
-static inline uint64_t entry_bytes(uint64_t size, uint64_t base_size)
-{
-	return base_size - size < ENTRY_GRANULE ? base_size : size;
-}
-
 /* Bytes that count against the limit kept_bytes, with or without an owner. */
 static inline uint64_t entry_kept_bytes(const struct entry *entry)
 {
 	return entry_is_kept(entry->info.flags) && !entry->nameless
-		   ? entry_bytes(entry->info.size, entry->info.base_size)
+		   ? held_bytes(entry->info.size, entry->info.base_size)
 		   : 0;
 }
 

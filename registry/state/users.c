@@ -132,7 +132,7 @@ static void charge(struct account *account, const struct entry *entry, uint64_t 
 	account->held[LIMIT_tags] += times * entry->tags_count;
 	account->held[LIMIT_kept_bytes] += times * entry_kept_bytes(entry);
 	buffers->count += shown ? times : 0;
-	buffers->bytes += shown ? times * entry_bytes(info->size, info->base_size) : 0;
+	buffers->bytes += shown ? times * held_bytes(info->size, info->base_size) : 0;
 }
 
 void user_charge(struct user *user, struct entry *entry)

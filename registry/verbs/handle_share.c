@@ -67,7 +67,7 @@ static int check_limits(const struct call *call, const struct sharing *sharing)
 	const record *info = &sharing->share.buffer;
 	const struct entry *kept = sharing->entry;
 	struct user *user = call->session->user;
-	uint64_t size = entry_is_kept(info->flags) ? entry_bytes(info->size, info->base_size) : 0;
+	uint64_t size = entry_is_kept(info->flags) ? held_bytes(info->size, info->base_size) : 0;
 	uint64_t freed = kept ? entry_kept_bytes(kept) : 0;
 	int status = GPUSHARE_OK;
 

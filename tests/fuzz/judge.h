@@ -91,7 +91,7 @@ static void judge_tallies(const struct registry *registry)
 		named.count += !entry_is_staged(entry->info.flags);
 		named.bytes += entry_is_staged(entry->info.flags)
 				   ? 0
-				   : entry_bytes(entry->info.size, entry->info.base_size);
+				   : held_bytes(entry->info.size, entry->info.base_size);
 	}
 	for (entry = store_next(&registry->state.store, 0); entry;
 	     entry = store_next(&registry->state.store, entry->info.generation)) {
@@ -99,7 +99,7 @@ static void judge_tallies(const struct registry *registry)
 			continue;
 		deferred.count += entry->info.deferred;
 		deferred.bytes +=
-		    entry->info.deferred ? entry_bytes(entry->info.size, entry->info.base_size) : 0;
+		    entry->info.deferred ? held_bytes(entry->info.size, entry->info.base_size) : 0;
 	}
 	for (int i = 0; i < COUNTS_BACKINGS; i++) {
 		named.count -= total->named[i].count;
@@ -126,7 +126,7 @@ static void judge_registry(const struct registry *registry)
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		FUZZ_MUST(!entry->info.deferred);
 		kept_bytes += entry_is_kept(entry->info.flags)
-				  ? entry_bytes(entry->info.size, entry->info.base_size)
+				  ? held_bytes(entry->info.size, entry->info.base_size)
 				  : 0;
 		tags += entry->tags_count;
 		last = entry;

@@ -93,7 +93,7 @@ static int count_loss(const struct gpushare_info *info, void *user)
 		return 0;
 	strcpy(loss->name, info->name);
 	loss->count++;
-	loss->bytes += show_bytes(info);
+	loss->bytes += held_bytes(info->size, info->base_size);
 	return 0;
 }
 

@@ -21,13 +21,6 @@ const char *show_backing(const struct gpushare_info *info)
 	return "unknown";
 }
 
-#define GRANULE ((uint64_t)2 << 20) /* of cuMemCreate memory */
-
-uint64_t show_bytes(const struct gpushare_info *info)
-{
-	return info->base_size - info->size < GRANULE ? info->base_size : info->size;
-}
-
 uint64_t show_since(uint64_t unix_ns)
 {
 	uint64_t now = (uint64_t)time(NULL), then = unix_ns / 1000000000u;

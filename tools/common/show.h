@@ -16,9 +16,6 @@ int show_dump(json_t *value);
 typedef int show_list(struct gpushare_session *session, const char *glob,
 		      int (*visit)(const struct gpushare_info *info, void *user), void *user);
 int show_list_json(struct gpushare_session *session, show_list *list, const char *glob);
-/* Bytes that a name stands for: its allocation, or of a part of an allocation, which has other
- * names, its own bytes. */
-uint64_t show_bytes(const struct gpushare_info *info);
 uint64_t show_since(uint64_t unix_ns);			   /* seconds up to now */
 uint64_t show_age(const struct gpushare_info *info);	   /* seconds */
 void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX]); /* local time; "?": none */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/show.h"
+#include "protocol.h"
 #include "top.h"
 
 #define NVML_LIBRARY "libnvidia-ml.so.1"
@@ -43,7 +43,7 @@ void top_memory_add(struct top_view *view, const struct gpushare_info *info)
 		view->gpus[view->gpu_count++] = (struct top_gpu){.names = 0};
 		memcpy(view->gpus[i].uuid, info->device_uuid, GPUSHARE_UUID_SIZE);
 	}
-	view->gpus[i].names += show_bytes(info);
+	view->gpus[i].names += held_bytes(info->size, info->base_size);
 }
 
 static bool open_nvml(void)
