@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preloaded into a daemon: measures what threads do between taking a mutex and releasing one. The
- * file $LIB_HOLDS gets the most bytes written by pwrite() there, and the microseconds of CPU time of
- * the longest and of the second longest time. Other load on the machine hardly changes these, but a
+ * Preloaded into a daemon: measures what threads do between taking a mutex and releasing one, which
+ * waiting for a condition does, too. The file $LIB_HOLDS gets the most bytes written by pwrite()
+ * there, and the microseconds of CPU time of the longest and of the second longest time. Other load on the machine hardly changes these, but a
  * hypervisor's own work can count as CPU time of whoever runs meanwhile: work that is really that
  * long comes again, so the second longest time tells.
  */
@@ -21,6 +21,8 @@ static atomic_ulong most, longest_us, second_us;
 static int to = -1;
 static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
 static int (*real_lock)(pthread_mutex_t *), (*real_unlock)(pthread_mutex_t *);
+static int (*real_wait)(pthread_cond_t *, pthread_mutex_t *);
+static int (*real_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -29,6 +31,8 @@ __attribute__((constructor)) static void begin(void)
 	*(void **)&real_pwrite = dlsym(RTLD_NEXT, "pwrite");
 	*(void **)&real_lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
 	*(void **)&real_unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+	*(void **)&real_wait = dlsym(RTLD_NEXT, "pthread_cond_wait");
+	*(void **)&real_timedwait = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
 	to = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
 }
 
@@ -49,12 +53,17 @@ static unsigned long spent_us(void)
 	return (unsigned long)spent.tv_sec * 1000000 + (unsigned long)spent.tv_nsec / 1000;
 }
 
+static void begin_hold(void)
+{
+	written = 0;
+	since_us = spent_us();
+}
+
 int pthread_mutex_lock(pthread_mutex_t *lock)
 {
 	int error = real_lock(lock);
 
-	written = 0;
-	since_us = spent_us();
+	begin_hold();
 	return error;
 }
 
@@ -70,8 +79,9 @@ static unsigned long raise_to(atomic_ulong *most_yet, unsigned long value)
 	return value;
 }
 
-static void note(unsigned long us)
+static void end_hold(void)
 {
+	unsigned long us = spent_us() - since_us;
 	bool more = written > atomic_load(&most) || us > atomic_load(&second_us);
 	char text[72];
 
@@ -87,8 +97,28 @@ static void note(unsigned long us)
 
 int pthread_mutex_unlock(pthread_mutex_t *lock)
 {
-	note(spent_us() - since_us);
-	written = 0;
-	since_us = spent_us();
+	end_hold();
+	begin_hold();
 	return real_unlock(lock);
+}
+
+int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
+{
+	int error;
+
+	end_hold();
+	error = real_wait(condition, lock);
+	begin_hold();
+	return error;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
+			   const struct timespec *until)
+{
+	int error;
+
+	end_hold();
+	error = real_timedwait(condition, lock, until);
+	begin_hold();
+	return error;
 }
