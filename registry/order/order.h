@@ -101,7 +101,7 @@ bool participant_is_under_way(const struct registry *registry, const struct orde
 /* From the records. NULL: out of memory, or the record makes no sense. */
 struct participant *participant_load(struct registry *registry, struct session *session,
 				     uint64_t generation, uint32_t roles, uint32_t slot);
-/* Writes into the page which process the participant is: participant_number(). */
+/* Writes participant_number(), which identifies the participant's process, into the page. */
 void participant_sign(const struct participant *participant);
 /* Replaces the data on the session's process, e.g. when it is now seen in another pid namespace. */
 void participant_see(struct session *session, const struct process *peer);

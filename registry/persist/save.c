@@ -229,7 +229,8 @@ static void keep_record(struct registry *registry, uint64_t *record_slot, uint64
 static bool load_header(struct registry *registry, const gpushare_Header *header, uint64_t slot)
 {
 	if (!is_of_now(header)) {
-		log_line("%s is of another boot or version, and not heeded", RECORDS_FILE);
+		log_line("%s is from before the last boot or of another version: it is ignored",
+			 RECORDS_FILE);
 		return false;
 	}
 	keep_record(registry, &registry->record_slot, slot);

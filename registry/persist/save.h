@@ -13,7 +13,7 @@ struct participant;
 
 /* Write a buffer. Writes nothing if the buffer's descriptor is still to come. */
 void save_entry(struct registry *registry, struct entry *entry);
-/* Write an attachment's count. With a count of 0, drop its record. */
+/* Write how often the session has the buffer attached. If it is 0, drop the record. */
 void save_attachment(struct registry *registry, struct session *session,
 		     struct attachment *attachment);
 /* Write a session, with its process as it is seen now. */
@@ -27,8 +27,7 @@ void save_header(struct registry *registry);
 void save_flush(struct registry *registry);
 /* Write the whole state into a new file, or finish one that was begun. */
 void save_all(struct registry *registry);
-/* To be called regularly: does the same in pieces, if the file has to be rewritten. true: there is
- * more. */
+/* Call it regularly: it rewrites the file in pieces, if that is due. true: pieces are left. */
 bool save_tend(struct registry *registry);
 
 /* Restore sessions (as disconnected ones), buffers, attachments and participants from a

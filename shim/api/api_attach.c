@@ -82,7 +82,7 @@ static int attach_check(const record *from)
 		return api_fail(GPUSHARE_E_PROTOCOL,
 				"the registry says that '%s' is %" PRIu64
 				" bytes at offset %" PRIu64 " of an allocation of %" PRIu64
-				" bytes, which is impossible",
+				" bytes, which is impossible: share it again",
 				from->name, from->size, from->base_offset, from->base_size);
 	return GPUSHARE_OK;
 }

@@ -39,7 +39,8 @@ static int open_refused(const struct driver *driver, cu_result result, const rec
 		    from->name, getpid());
 	case CU_PEER_ACCESS_UNSUPPORTED:
 		return api_fail(GPUSHARE_E_DEVICE,
-				"'%s' is an event of another GPU, which this one can't reach (%s)",
+				"'%s' is an event of a GPU that this process's GPU can't reach "
+				"(%s): open it on its own GPU",
 				from->name, answer);
 	case CU_NOT_SUPPORTED:
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
@@ -123,7 +124,8 @@ static int open_make(struct gpushare_session *session, const struct attach_answe
 
 	if (from->backing != GPUSHARE_BACKING_EVENT)
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry calls '%s' an event, but gave no event's record",
+				"the registry's answer says that '%s' is an event, but lacks the "
+				"event's data: restart it with this version",
 				from->name);
 	made = calloc(1, sizeof(struct gpushare_event)); /* begins with its buffer */
 	buffer = made;

@@ -39,9 +39,11 @@ static int fail_answer(struct client *client, int status)
 				   "the registry in %s takes no more file descriptors, of this "
 				   "process or at all; free some buffers, or raise its 'ulimit -n'",
 				   client->directory);
-	return client_fail(client, status < 0 ? status : GPUSHARE_E_PROTOCOL,
-			   "the registry in %s refused at " GPUSHARE_FDS_SOCKET ": %s",
-			   client->directory, status_text(status));
+	return client_fail(
+	    client, status < 0 ? status : GPUSHARE_E_PROTOCOL,
+	    "the registry in %s refused a request with a file descriptor (over " GPUSHARE_FDS_SOCKET
+	    "): %s",
+	    client->directory, status_text(status));
 }
 
 /* Does the main connection end within `within_ms`? When a registry is killed, fds.sock may end

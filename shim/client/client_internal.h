@@ -68,9 +68,9 @@ int client_reach(struct client *client, int64_t deadline_ms, int *out_fd);
 struct client_endings {
 	int all, in_row, server; /* in_row: closes in a row by `server`, the latest */
 };
-/* Count one more close, by client->server. True: it has paused; ask again. False: give up. The
- * deadline has passed, the same registry keeps closing connections, or the request ends one
- * registry after another. */
+/* The registry `client->server` has closed the connection: count it. True: a short wait is over,
+ * send the request again. False: give up, because the deadline has passed, this registry has closed
+ * too many connections, or the request seems to end each registry that gets it. */
 bool client_outlives(const struct client *client, struct client_endings *endings,
 		     int64_t deadline_ms);
 

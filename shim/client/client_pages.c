@@ -30,9 +30,9 @@ void client_drop_pages(struct client *client)
 }
 
 /*
- * A page arrives over another socket than the answers, but from the same registry: this registry
- * served both sockets before the page came, and still does. A successor serves neither before this
- * one has ended.
+ * The page comes over a second socket, yet from the registry that answers the requests: a successor
+ * opens its sockets only after this registry has ended, and the connection for requests is still
+ * open.
  */
 static const void *fetch(struct client *client, enum fds_verb verb, size_t size)
 {

@@ -31,8 +31,7 @@ int device_uuid(const struct driver *driver, int ordinal,
 		result = driver->cuDeviceGetUuid_v2(&uuid, device);
 	}
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, call, "the UUID of device %d is not known",
-				     ordinal);
+		return api_fail_cuda(driver, result, call, "device %d gave no UUID", ordinal);
 	memcpy(out_uuid, uuid.bytes, GPUSHARE_UUID_SIZE);
 	return GPUSHARE_OK;
 }

@@ -109,7 +109,7 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 	cu_deviceptr mapping;
 
 	if (found->own)
-		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
+		return refuse(refusal, CU_INVALID_VALUE, "this process has shared it itself");
 	memcpy(ipc.reserved, found->handle, GPUSHARE_HANDLE_SIZE);
 	result = driver->cuIpcOpenMemHandle_v2(&mapping, ipc, CU_IPC_LAZY_PEER_ACCESS);
 	if (result == CU_INVALID_CONTEXT)
@@ -156,7 +156,7 @@ static bool open_host(const struct claim *claim, const struct found *found, stru
 	cu_result result;
 
 	if (found->own)
-		return refuse(refusal, CU_INVALID_VALUE, "this process owns it");
+		return refuse(refusal, CU_INVALID_VALUE, "this process has shared it itself");
 	if (found->what.address <= found->what.base_offset)
 		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
 	result = vmm_host_map(claim->driver, found->fd, found->what.base_size,

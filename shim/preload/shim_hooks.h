@@ -67,8 +67,8 @@ extern atomic_bool hooks_stacked;
  * a thread that is cancelled in the driver's part of an unnamed call doesn't clear it. */
 __attribute__((noinline)) bool hooks_is_nested(const void *caller);
 
-/* While another interposer may call the shim, a cancelled thread must not leave site_here.inside
- * set. */
+/* If another preloaded library may call our hooks, clear site_here.inside when the thread is
+ * cancelled, so that no later call of that library takes the flag for its own. */
 __attribute__((noinline)) void hooks_guard_stacked(void);
 
 /* The body of a run(). `what` sets `result`; hooked calls that it makes pass through. If `passes`

@@ -283,7 +283,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 	status = give_back(why, why_size);
 	if (deferred)
 		*deferred = is_held(status, &line.client->reply);
-	/* link_deferred_left() reads this page. */
+	/* link_deferred_left() reads the page of changes without a request. */
 	if (deferred && *deferred && status == GPUSHARE_OK)
 		client_fetch_changes(line.client);
 	line_leave();

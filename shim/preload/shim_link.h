@@ -27,8 +27,8 @@ struct link_share {
 	uint64_t again;	       /* generation to restore; 0: a new one */
 	bool orphan;	       /* the sender is an attacher, not the owner */
 };
-/* E_NOT_READY: the request was sent, but not answered. The buffer may have its name until a resync
- * leaves it out. */
+/* Share memory under a name. E_NOT_READY: the request was sent, but not answered in time. The
+ * registry may have given the name; the next resync, which does not list it, then ends it. */
 int link_share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
 	       char *why, size_t why_size);
 /* Share memory again with a registry that has lost it; for shim_resync.c. */

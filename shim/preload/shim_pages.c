@@ -246,7 +246,7 @@ void pages_publish_freed(const struct driver *driver, const struct live *entry)
 		pages_publish_ended(entry->generation);
 }
 
-/* exit() must not wait for the GPU, and for another thread's lock only EXIT_LOCK_MS. */
+/* exit() must not wait for the GPU. It waits for another thread's lock for EXIT_LOCK_MS at most. */
 static void publish_exiting(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();

@@ -97,5 +97,5 @@ drop a: 0"
 			tail -n 1)" "alloc a: 101"
 	equal "$(attachers mapped)" 0
 	GPUSHARE_LOG=$WORK/log GPUSHARE_NAME=mine:nth=1 attaching mine:nth=2 "$BIN/drv_linked" init alloc=a,1Mi alloc=b,1Mi
-	has "$(<"$WORK/log")" '"mine" is not attached: this process owns it;'
+	has "$(<"$WORK/log")" '"mine" is not attached: this process has shared it itself;'
 }

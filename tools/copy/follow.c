@@ -81,9 +81,9 @@ static int take_once(const struct follow *follow, uint64_t sequence, bool compar
 	return status;
 }
 
-/* A publisher that uses gpushare.h reclaims the buffer only after gpushare_release_host() below. An
- * unmodified program (GPUSHARE_PUBLISH) waits for nobody. The second, comparing read finds what
- * such a program wrote meanwhile. */
+/* A publisher that uses gpushare.h does not overwrite the buffer before gpushare_release_host()
+ * below. An unmodified program (GPUSHARE_PUBLISH) may overwrite it while it is read. So it is read
+ * twice and compared: a difference means that the program has written in between. */
 static int take(const struct follow *follow, uint64_t sequence, bool *out_whole)
 {
 	int status = take_once(follow, sequence, false, out_whole), released;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of GPUs: what names hold, and from NVML, which needs no CUDA context, the rest. NVML comes
- * with the driver and is looked for at run time; types and numbers are those of its API reference. */
+/* GPU memory: the registry says what each name holds, NVML the rest, without a CUDA context. NVML
+ * comes with the driver and is looked for at run time; types and numbers are those of its API
+ * reference. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
