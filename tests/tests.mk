@@ -82,7 +82,6 @@ CONTRACT_HELPERS := $(call objects,tests/contract/*.c,tests/contract/contract_%)
 CMOCKA := $(addprefix $(BUILD)/tests/,$(notdir $(UNITS)))
 UNIT_LIBS = $(BUILD)/libunits.a $(NANOPB_LIB) $(NNG_LIBS) $(JANSSON_LIB) $(CURSES_LIB) $(NETTLE_LIB) $(PNG_LIB) -lcmocka $(ALL_LDFLAGS) -lm -ldl
 $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/contract/%.o: ALL_CFLAGS += $(patsubst %,-iquote %,tests tests/unit tests/contract)
-$(BUILD)/tests/unit_driver: UNIT_LIBS += -Wl,--wrap=dlvsym
 $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/unit/unit_%.o $(UNIT_HELPERS) $(BUILD)/libunits.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@

@@ -330,6 +330,13 @@ answers() {
 	[ "$GPUSHARE_TEST_DRIVER" = gpu ] || has "$output" "own attach E_CUDA" # CUDA does not survive a fork
 }
 
+@test "NULL for a session or an object is E_INVALID, and nothing to release" {
+	run -0 --separate-stderr "$BIN/api_timely" nothing
+	equal "$(grep -v ' E_INVALID$' <<<"$output" | cut -d ' ' -f 1 | xargs)" "gpushare_open gpushare_close gpushare_detach\
+ gpushare_free gpushare_watch_close gpushare_unmap gpushare_mirror_close gpushare_mirror_drop gpushare_event_close"
+	[ "$(grep -c ' E_INVALID$' <<<"$output")" -gt 40 ]
+}
+
 @test "no registry and none to be started: E_NO_REGISTRY" {
 	export GPUSHARE_AUTOSTART=0
 	equal "$(api within=$((1000 + SLACK_MS)) open)" "open: E_NO_REGISTRY"

@@ -189,3 +189,20 @@ w2 4194304"
 	touch "$WORK/end"
 	app_ends "${words[@]}"
 }
+
+@test "names that were removed do not come back with the next registries" {
+	app 'i:size=1Mi,k:size=3Mi:keep:ttl=60,late%i' alloc=a,1Mi alloc=b,3Mi touch="$WORK/up" await="$WORK/go" alloc=c,2Mi \
+		touch="$WORK/again" await="$WORK/end" alloc=d,2Mi touch="$WORK/last" await="$WORK/over"
+	gpushare rm i k
+	replace_registry
+	go
+	await_file "$WORK/again"
+	equal "$(names)" "late0 2097152"
+	replace_registry
+	touch "$WORK/end"
+	await_file "$WORK/last"
+	equal "$(names | sort)" "late0 2097152
+late1 2097152"
+	touch "$WORK/over"
+	finish "$APP"
+}

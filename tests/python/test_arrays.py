@@ -6,7 +6,7 @@ import sys
 import unittest
 
 from common import Case, Child, Memory, gpushare, needs_numpy, needs_sim, numpy
-from gpushare import _dlpack, _driver
+from gpushare import _abi, _dlpack, _driver, _native
 
 DTYPES = gpushare._dtypes.DTYPES
 
@@ -203,6 +203,26 @@ class DLPack(Case):
         with gpushare.alloc("x", (2, 3), "float32", unified=True) as b:
             self.assertEqual(b.__array__().shape, (2, 3))
             self.assertEqual(b.__array__("int64").dtype, "int64")
+
+    def test_what_the_library_refuses(self):
+        large = 1 << 40
+        cases = [({"device_type": 9}, "E_INVALID", "not 9"),
+                 ({"device_type": _dlpack.CPU}, "E_NOT_SUPPORTED", "gpushare_map"),
+                 ({"bits": 4}, "E_INVALID", "whole bytes"), ({"bits": 12}, "E_INVALID", "whole bytes"),
+                 ({"ndim": 1}, "E_INVALID", "dimensions"), ({"shape": [1] * 65}, "E_INVALID", "dimensions"),
+                 ({"shape": [-1, 1]}, "E_INVALID", "dimension 0"), ({"shape": [large, large]}, "E_INVALID", "as large"),
+                 ({"shape": [0, large, large]}, "E_INVALID", "strides"),
+                 ({"shape": [100, 1], "offset": 1}, "E_RANGE", "past the end")]
+        with gpushare.alloc("x", 100) as b:
+            for given, status, words in cases:
+                given = dict(given)
+                shape = given.pop("shape", None)
+                if shape:
+                    given.update(ndim=len(shape), shape=(ctypes.c_int64 * len(shape))(*shape))
+                options = _native.make(_abi.DlpackOptions, **given)
+                with self.assertRaisesRegex(Exception, words) as caught:
+                    _native.call_out("gpushare_dlpack", b._exported(), ctypes.byref(options))
+                self.assertEqual(caught.exception.status, status)
 
     def test_capsules_that_are_none(self):
         for thing in (None, 3, object()):

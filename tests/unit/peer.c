@@ -5,8 +5,6 @@
 #include "peer.h"
 #include "raw_fds.h"
 
-#define SOON_MS 5000
-
 struct registry *peer_registry;
 reply peer_answer;
 int peer_goes = -1, peer_came = -1;
@@ -61,19 +59,6 @@ int peer_ask(struct session *session, const request *what)
 	return status;
 }
 
-bool peer_is_closed(int fd)
-{
-	for (int ms = 0; ms < SOON_MS && fcntl(fd, F_GETFD) >= 0; ms++)
-		poll(NULL, 0, 1);
-	return fcntl(fd, F_GETFD) < 0;
-}
-
-request peer_share_fd(const char *name)
-{
-	peer_goes = raw_fds_make();
-	return raw_fds_share(name);
-}
-
 static int say(struct session *session, request what)
 {
 	return peer_ask(session, &what);
@@ -83,11 +68,6 @@ uint64_t peer_share(struct session *session, const char *name)
 {
 	assert_int_equal(say(session, raw_share(name)), GPUSHARE_OK);
 	return peer_answer.body.share.generation;
-}
-
-int peer_lookup(struct session *session, const char *name, uint32_t wait_ms)
-{
-	return say(session, raw_lookup(name, wait_ms));
 }
 
 int peer_attach(struct session *session, const char *name)

@@ -19,13 +19,8 @@ int peer_tear_down(void **state);
 struct session *peer_new(uint32_t id, int32_t pid, const char *command);
 /* Send a request as over fds.sock. Return its status; the whole answer is in peer_answer. */
 int peer_ask(struct session *session, const request *what);
-/* A Share request for memory with a descriptor. Puts a new memfd into peer_goes. */
-request peer_share_fd(const char *name);
-/* Is `fd` closed within seconds? A thread of the registry closes released descriptors. */
-bool peer_is_closed(int fd);
 /* Share `name` and return its generation. If the registry refuses, fail the test. */
 uint64_t peer_share(struct session *session, const char *name);
-int peer_lookup(struct session *session, const char *name, uint32_t wait_ms);
 int peer_attach(struct session *session, const char *name);
 int peer_withdraw(struct session *session, const char *name, uint64_t generation);
 

@@ -34,11 +34,6 @@ int raw_slack_ms(void)
 	return IS_INSTRUMENTED || raw_is_emulated() ? 1500 : RAW_SLACK_MS;
 }
 
-int raw_limit_ms(int ms)
-{
-	return ms + raw_slack_ms();
-}
-
 void raw_sleep_ms(int ms)
 {
 	poll(NULL, 0, ms);
@@ -96,28 +91,6 @@ void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[])
 	assert_int_equal(read(ready[0], word, 1),
 			 0); /* it has closed its end, and opens nothing more */
 	close(ready[0]);
-}
-
-int raw_daemon_run(const char *const arguments[], char *words, size_t size)
-{
-	struct raw_daemon daemon;
-	int out[2];
-	size_t length = 0;
-	ssize_t got;
-
-	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-	daemon.pid = raw_fork();
-	if (!daemon.pid) {
-		dup2(out[1], STDERR_FILENO);
-		dup2(out[1], STDOUT_FILENO);
-		become_daemon(arguments);
-	}
-	close(out[1]);
-	while (length < size - 1 && (got = read(out[0], words + length, size - 1 - length)) > 0)
-		length += (size_t)got;
-	words[length] = '\0';
-	close(out[0]);
-	return raw_daemon_wait(&daemon, 4 * RAW_TIMEOUT_MS);
 }
 
 int raw_daemon_wait(struct raw_daemon *daemon, int timeout_ms)
@@ -508,11 +481,4 @@ const record *raw_seen(int fd, const char *name)
 {
 	assert_int_equal(raw_say(fd, raw_lookup(name, 0)), GPUSHARE_OK);
 	return &raw_answer.body.lookup.buffer;
-}
-
-bool raw_is_deferred(int fd, const char *name, uint64_t generation)
-{
-	assert_int_equal(raw_say(fd, raw_free(name, generation)), GPUSHARE_OK);
-	return raw_answer.which_body == gpushare_Reply_withdraw_tag &&
-	       raw_answer.body.withdraw.deferred;
 }

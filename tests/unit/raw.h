@@ -39,9 +39,6 @@ int raw_slack_ms(void);
 /* Under an emulator the daemon can't start itself again as a keeper, so kept buffers end with their
  * registry. */
 bool raw_is_emulated(void);
-/* A client's timeout for tests with peers that don't answer: `ms` and the slack, so that peers that
- * do answer are in time. For the same `ms` it is the same in all processes of the test. */
-int raw_limit_ms(int ms);
 /* Fork a child that the kernel kills when the test ends in any way. */
 pid_t raw_fork(void);
 void raw_sleep_ms(int ms);
@@ -51,8 +48,6 @@ void raw_sleep_ms(int ms);
 void raw_daemon_start(struct raw_daemon *daemon, const char *const extra[]);
 /* Called in the daemon's process before exec(); NULL: no call. Must not touch descriptor 9. */
 extern void (*raw_daemon_begins)(void);
-/* Run the daemon's program to its end; copy its output to `words` and return its exit status. */
-int raw_daemon_run(const char *const arguments[], char *words, size_t size);
 /* End raw_here by `signal` and check its exit status. raw_daemon_again() also starts a new one. */
 void raw_daemon_end(int signal);
 void raw_daemon_again(int signal);
@@ -106,11 +101,9 @@ request raw_order(const char *name, uint64_t generation, uint32_t roles);
 void raw_tell(request *resync, const char *name, uint64_t generation, uint32_t count);
 gpushare_StatReply raw_stat(int fd);
 
-/* Send a Share, Attach, Lookup or deferred Withdraw; if it fails, fail the test. Return the
- * generation, the record, or whether the free is deferred. */
+/* Send a Share, Attach or Lookup; if it fails, fail the test. Return the generation or record. */
 uint64_t raw_shared(int fd, const char *name);
 void raw_attached(int fd, const char *name);
 const record *raw_seen(int fd, const char *name);
-bool raw_is_deferred(int fd, const char *name, uint64_t generation);
 
 #endif

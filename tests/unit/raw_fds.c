@@ -34,18 +34,6 @@ int raw_fds_settled(void)
 	return count;
 }
 
-int raw_fds_least(int ms)
-{
-	int least = raw_fds_settled();
-
-	for (long long end = raw_now_ms() + ms; raw_now_ms() < end; raw_sleep_ms(10)) {
-		int now = daemon_fds();
-
-		least = now < least ? now : least;
-	}
-	return least;
-}
-
 /* Under an emulator no keeper can be started, so the daemon has no connection to it. */
 static bool is_wanted(int count, int wanted)
 {

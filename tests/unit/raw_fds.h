@@ -13,8 +13,6 @@ int raw_fds_set_up(void **state);
 int daemon_fds(void);
 /* That number once it is stable: the daemon has closed the earlier connections. */
 int raw_fds_settled(void);
-/* The lowest such number in the next `ms`. */
-int raw_fds_least(int ms);
 /* Wait until the daemon has `wanted` descriptors open; return how long that took, in ms. */
 long long raw_fds_await(int wanted);
 

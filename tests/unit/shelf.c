@@ -6,7 +6,6 @@
 #include "fdstore/keeper.h"
 #include "os/process.h"
 #include "raw.h"
-#include "stage.h"
 
 #define MEMORY "gpushare-unit-shelf"
 
@@ -14,7 +13,7 @@ char shelf_directory[64];
 
 void shelf_needs_keeper(void)
 {
-	if (!stage_is_emulated())
+	if (!raw_is_emulated())
 		return;
 	printf("skipped: an emulator can't start itself again as a keeper\n");
 	skip();

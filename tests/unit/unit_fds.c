@@ -2,10 +2,10 @@
 /* The daemon's fds.sock: descriptors in both directions, and misbehaving peers. */
 #include "unit.h"
 
-#include "state/limit.h"
-#include "peer.h"
+#include <linux/fuse.h>
+#include <sys/mount.h>
+
 #include "raw_fds.h"
-#include "server/fds.h"
 
 /* Ask with a header taken from another process. Returns 0 if the connection was closed. */
 static int ask_as(struct fds_header stolen)
@@ -131,129 +131,133 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	raw_assert_serves();
 }
 
-static void a_daemon_without_descriptors_says_so(void **state)
+static void assert_others_are_served(void)
 {
-	struct rlimit few = {0, 0}, before;
-	int own = raw_connect(&raw_here), fd = raw_fds_dial(), file = raw_fds_make(), have;
+	int own = raw_connect(&raw_here);
 
-	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("x"), &file, 1), GPUSHARE_OK);
-	have = raw_fds_settled();
-	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, NULL, &before), 0);
-	few = (struct rlimit){3, before.rlim_max}; /* the open descriptors have scattered numbers */
-	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
-	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("y"), &file, 1), GPUSHARE_E_LIMIT);
-	raw_fds_await(have);
-	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &before, NULL), 0);
-	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("y"), &file, 1), GPUSHARE_OK);
-	/* If not even a connection has room, the daemon waits without spinning and recovers. */
-	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
-	close(fd);
-	fd = raw_fds_dial();
-	raw_sleep_ms(300); /* no room meanwhile */
-	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &before, NULL), 0);
-	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("z"), &file, 1), GPUSHARE_OK);
-	close(file);
-	close(fd);
+	assert_int_equal(raw_fds_put(own, "other", 0), GPUSHARE_OK);
+	assert_int_equal(raw_say(own, raw_withdraw("other", 0)), GPUSHARE_OK);
 	close(own);
-	raw_assert_serves();
 }
 
-static void silence_ends(void **state)
+static void answer(int fuse, uint64_t unique, const void *body, size_t size)
 {
-	int own = raw_connect(&raw_here), before = raw_fds_least(1200), fd = raw_fds_dial(),
-	    other = raw_fds_dial();
-	long long begin = raw_now_ms();
+	struct fuse_out_header header = {.len = (uint32_t)(sizeof(header) + size),
+					 .unique = unique};
+	char out[256];
 
-	assert_int_equal(raw_fds_say_with(fd, own, raw_share("x"), NULL, 0), GPUSHARE_OK);
-	assert_int_equal(raw_fds_hear(other), 1);
-	assert_in_range(raw_now_ms() - begin, LIMIT_FDS_SILENT_MS - 500,
-			LIMIT_FDS_SILENT_MS + 1500 + raw_slack_ms());
-	assert_int_equal(raw_fds_hear(fd), 1);
-	raw_fds_await(before);
-	close(fd);
-	close(other);
-	close(own);
-	raw_fds_await(before - 2); /* its connection and pidfd close too */
+	memcpy(out, &header, sizeof(header));
+	memcpy(out + sizeof(header), body, size);
+	if (write(fuse, out, sizeof(header) + size) < 0)
+		_exit(1);
 }
 
-/* The record may be removed while the descriptor is on its way. The test uses no socket, because
- * a daemon sends at once. */
-static void what_was_answered_is_held_until_it_is_sent(void **state)
+/* A file system of one file that can be opened. It answers no other request. */
+static void serve_silent_file(int fuse)
 {
-	struct session *owner = peer_new(1, 10, "owner"), *other = peer_new(2, 20, "other");
-	request what = peer_share_fd("x");
-	int fd = peer_goes;
-	struct passing passing = {.came = NULL};
+	static const struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = 31};
+	static const struct fuse_open_out open;
+	static char in[1 << 20];
 
-	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
-	what = raw_attach("x", 0);
-	peer_registry->passing = &passing;
-	assert_int_equal(handle_request(peer_registry, other, &what, false, &peer_answer),
-			 GPUSHARE_OK);
-	peer_registry->passing = NULL;
-	registry_disconnect(peer_registry, owner);
-	assert_int_equal(peer_lookup(other, "x", 0), GPUSHARE_E_NOT_FOUND);
-	assert_true(passing.goes->fd == fd && fcntl(fd, F_GETFD) >= 0);
-	fdref_release(&peer_registry->state.users, passing.goes);
-	assert_true(peer_is_closed(fd));
+	while (read(fuse, in, sizeof(in)) > 0) {
+		const struct fuse_in_header *header = (const void *)in;
+
+		if (header->opcode == FUSE_INIT)
+			answer(fuse, header->unique, &init, sizeof(init));
+		else if (header->opcode == FUSE_OPEN)
+			answer(fuse, header->unique, &open, sizeof(open));
+	}
+	_exit(0);
 }
 
-static struct fds_server server;
-
-/* Run the server until the connection has its answer. Returns 1 if it was closed. */
-static int ask(int fd, struct fds_header what)
+/* Start a process that mounts that file system at `path` in its own mount namespace. Returns its
+ * pid; 0: not possible here. */
+static pid_t silent_file(const char *path)
 {
-	struct pollfd answer = {.fd = fd, .events = POLLIN};
-
-	assert_int_equal(fds_send(fd, &what, NULL, 0, -1), GPUSHARE_OK);
-	while (poll(&answer, 1, 1) != 1)
-		fds_server_run(&server);
-	return raw_fds_hear(fd);
-}
-
-/* For a moment a child, the keeper, has descriptors that the server has closed. */
-static void what_a_child_holds_open_is_forgotten(void **state)
-{
-	struct registry *registry = registry_new();
-	char path[GPUSHARE_PATH_MAX];
-	int fds[20];
+	char options[100], word = 0;
+	int ready[2], fuse;
 	pid_t pid;
 
-	assert_int_equal(raw_make_folder(state), 0);
-	assert_int_equal(directory_fds_socket(raw_here.directory, path), GPUSHARE_OK);
-	assert_true(fds_server_open(&server, registry, path));
-	for (int i = 0; i < 20; i++) {
-		fds[i] = raw_fds_dial();
-		assert_int_equal(ask(fds[i], raw_fds_header(FDS_CHANGES, -1)), GPUSHARE_OK);
-		close(raw_fds_came);
-	}
+	assert_int_equal(pipe(ready), 0);
 	pid = raw_fork();
 	if (!pid) {
-		fds_close(fds, 20); /* the clients' ends */
-		for (;;)
-			pause();
+		close(ready[0]);
+		fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+		snprintf(options, sizeof(options), "fd=%d,rootmode=100644,user_id=0,group_id=0",
+			 fuse);
+		if (fuse < 0 || unshare(CLONE_NEWNS) ||
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("silent", path, "fuse", 0, options) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		close(ready[1]);
+		serve_silent_file(fuse);
 	}
-	for (int i = 0; i < 20; i++) { /* closed after an invalid request */
-		assert_int_equal(ask(fds[i], raw_fds_header(0, -1)), GPUSHARE_E_PROTOCOL);
-		close(fds[i]);
+	close(ready[1]);
+	if (read(ready[0], &word, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = 0;
 	}
-	assert_null(server.connections);
-	for (int i = 0; i < 20; i++) {
-		fds[i] = raw_fds_dial();
-		assert_int_equal(ask(fds[i], raw_fds_header(FDS_CHANGES, -1)), GPUSHARE_OK);
-		close(raw_fds_came);
+	close(ready[0]);
+	return pid;
+}
+
+static void a_file_system_that_never_answers_holds_up_nobody(void **state)
+{
+	int own = raw_connect(&raw_here), plain, silent, status;
+	char path[GPUSHARE_PATH_MAX], seen[GPUSHARE_PATH_MAX + 32];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/silent", raw_here.directory);
+	plain = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	assert_true(plain >= 0);
+	pid = silent_file(path);
+	if (!pid) {
+		close(plain);
+		unlink(path);
+		printf("skipped: no FUSE file system can be mounted here\n");
+		skip();
 	}
-	fds_close(fds, 20);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	snprintf(seen, sizeof(seen), "/proc/%d/root%s", pid, path);
+	silent = open(seen, O_RDWR | O_CLOEXEC);
+	assert_true(silent >= 0);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), silent), GPUSHARE_E_INVALID);
+	assert_others_are_served();
+	raw_assert_serves();
+	kill(pid, SIGKILL); /* the kernel then fails the requests */
+	waitpid(pid, &status, 0);
+	close(silent);
+	close(plain);
 	unlink(path);
-	rmdir(raw_here.directory);
+	close(own);
+}
+
+/* The daemon accepts only memory that buffers are made of, and no files of other file systems. */
+static void only_memory_is_taken_in(void **state)
+{
+	int fds[2], own;
+
+	if (raw_is_emulated()) /* which has its own /proc/self/stat */
+		skip();
+	own = raw_connect(&raw_here);
+	fds[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
+	close(fds[0]);
+	fds[0] = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
+	close(fds[0]);
+	fds[0] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
+	raw_assert_sentence("not a socket or a directory");
+	close(fds[0]);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
+	fds_close(fds, 2);
+	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
+	close(own);
 }
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
-UNIT_MAIN(UNIT(what_a_child_holds_open_is_forgotten), with_daemon(who_asks_is_known),
-	  with_daemon(nonsense_gets_a_status_and_leaves_nothing),
-	  cmocka_unit_test_setup_teardown(what_was_answered_is_held_until_it_is_sent, peer_set_up,
-					  peer_tear_down),
-	  with_daemon(a_daemon_without_descriptors_says_so), with_daemon(silence_ends))
+UNIT_MAIN(with_daemon(who_asks_is_known), with_daemon(nonsense_gets_a_status_and_leaves_nothing),
+	  with_daemon(a_file_system_that_never_answers_holds_up_nobody),
+	  with_daemon(only_memory_is_taken_in))

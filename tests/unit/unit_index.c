@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The pages that clients map: the index agrees with the daemon, readers never see a partial record,
- * and both pages end with their daemon. */
+/* The pages that clients map are read-only, and readers never see a partial record. */
 #include "unit.h"
 
 #include "index.h"
 #include "observe/pages.h"
-#include "raw_peer.h"
+#include "raw_fds.h"
 #include "state/entry.h"
 
 static const struct index_page *page_map(void)
@@ -19,58 +18,6 @@ static const struct index_page *page_map(void)
 	assert_int_equal(page->version, INDEX_VERSION);
 	assert_int_equal(page->size, sizeof(*page));
 	return page;
-}
-
-/* Compare the index with a look-up: both find the name, or neither. */
-static bool agrees(const struct index_page *page, int peer, const char *name,
-		   struct index_record *found)
-{
-	const record *told = &raw_answer.body.lookup.buffer;
-	bool has_it = index_find(page, name, found);
-
-	assert_int_equal(raw_say(peer, raw_lookup(name, 0)),
-			 has_it ? GPUSHARE_OK : GPUSHARE_E_NOT_FOUND);
-	if (!has_it)
-		return false;
-#define F(type, field) assert_true(found->field == told->field);
-	INDEX_FIELDS(F, F)
-#undef F
-	assert_string_equal(found->name, told->name);
-	assert_string_equal(found->owner_command, told->owner_command);
-	assert_memory_equal(found->device_uuid, told->device_uuid, sizeof(found->device_uuid));
-	assert_int_equal(found->tags_count, told->tags_count);
-	for (uint32_t i = 0; i < found->tags_count; i++) {
-		assert_string_equal(found->tags[i].key, told->tags[i].key);
-		assert_string_equal(found->tags[i].value, told->tags[i].value);
-	}
-	return true;
-}
-
-static void it_follows_the_registry(void **state)
-{
-	const struct index_page *page = page_map();
-	int own = raw_peer(0, 0), other = raw_connect(&raw_here);
-	request what = raw_share("x");
-	struct index_record found;
-	uint64_t first;
-
-	what.verb.share.buffer.tags_count = 4;
-	for (int i = 0; i < 4; i++) {
-		what.verb.share.buffer.tags[i].key[0] = (char)('a' + i);
-		strcpy(what.verb.share.buffer.tags[i].value, "value");
-	}
-	assert_false(agrees(page, other, "x", &found));
-	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
-	assert_true(agrees(page, other, "x", &found) && found.tags_count == 4);
-	first = found.generation;
-	raw_attached(other, "x");
-	assert_true(agrees(page, other, "x", &found) && found.attachers == 1);
-	raw_peer_end(own);
-	raw_ms_until_gone(other, "x");
-	assert_false(agrees(page, other, "x", &found));
-	raw_shared(other, "x");
-	assert_true(agrees(page, other, "x", &found) && found.generation > first);
-	close(other);
 }
 
 /* Of the names in one bucket the index holds INDEX_WAYS; look-ups at the registry find all. */
@@ -99,30 +46,6 @@ static void a_full_bucket_is_left_to_the_registry(void **state)
 	assert_int_equal(raw_say(own, raw_share("n0")), GPUSHARE_OK);
 	assert_true(index_find(page, "n0", &found));
 	close(own);
-}
-
-/* A page of a daemon that was killed or has left is not believed, and no count of its changes goes
- * on in the next one's. */
-static void pages_end_with_their_daemon(void **state)
-{
-	static const int signals[] = {SIGKILL, SIGTERM};
-
-	for (int i = 0; i < 2; i++) {
-		const struct changes_page *changes =
-		    raw_fds_page(FDS_CHANGES, sizeof(struct changes_page));
-		const struct index_page *page = page_map();
-		const struct changes_page *next;
-
-		assert_true(index_is_live(page));
-		raw_daemon_end(signals[i]);
-		assert_false(index_is_live(page));
-		raw_daemon_start(&raw_here, NULL);
-		assert_false(index_is_live(page));
-		next = raw_fds_page(FDS_CHANGES, sizeof(*next));
-		for (size_t slot = 0; slot < CHANGES_SLOTS; slot++)
-			assert_true(atomic_load(&changes->count[slot]) !=
-				    atomic_load(&next->count[slot]));
-	}
 }
 
 /* Only attaching gives out handles, and attachments are counted. */
@@ -198,6 +121,5 @@ static void readers_see_one_moment(void **state)
 	entry_free(entry);
 }
 
-UNIT_MAIN(RAW_TEST(it_follows_the_registry), RAW_TEST(a_full_bucket_is_left_to_the_registry),
-	  RAW_TEST(pages_end_with_their_daemon), RAW_TEST(pages_are_read_only_and_hold_no_handle),
-	  UNIT(readers_see_one_moment))
+UNIT_MAIN(RAW_TEST(a_full_bucket_is_left_to_the_registry),
+	  RAW_TEST(pages_are_read_only_and_hold_no_handle), UNIT(readers_see_one_moment))

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon with nng's REQ as its client: by a socket, by several contexts, through a
- * device. And peers that send nonsense, or leave before their answers. */
+/* The real daemon with nng's REQ as its client, by a socket and by several contexts. And peers that
+ * send nonsense. */
 #include "unit.h"
 
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
 
 #include "raw_fds.h"
 
 #define AT_A_TIME 32
-#define ASKED_AT_ONCE 16
 
 static nng_socket nng_client(const char *path)
 {
@@ -156,39 +154,6 @@ static void who_asks_again_is_told_once(void **state)
 	close(fd);
 }
 
-static void *forward(void *sockets)
-{
-	nng_socket *ends = sockets;
-
-	nng_device(ends[0], ends[1]);
-	return NULL;
-}
-
-/* Through a device a request carries one id per hop, and so must its answer. */
-static void a_device_may_stand_between(void **state)
-{
-	char path[GPUSHARE_PATH_MAX + 16], url[sizeof("ipc://") + sizeof(path)];
-	nng_socket ends[2], client;
-	pthread_t thread;
-
-	snprintf(path, sizeof(path), "%s/device", raw_here.directory);
-	snprintf(url, sizeof(url), "ipc://%s", path);
-	assert_int_equal(nng_rep0_open_raw(&ends[0]), 0);
-	assert_int_equal(nng_listen(ends[0], url, NULL, 0), 0);
-	snprintf(url, sizeof(url), "ipc://%s", raw_here.socket);
-	assert_int_equal(nng_req0_open_raw(&ends[1]), 0);
-	assert_int_equal(nng_dial(ends[1], url, NULL, 0), 0);
-	assert_int_equal(pthread_create(&thread, NULL, forward, ends), 0);
-	client = nng_client(path);
-	assert_int_equal(nng_say(client, raw_hello_request()), GPUSHARE_OK);
-	for (int i = 0; i < 100; i++)
-		assert_int_equal(nng_say(client, raw_lookup("x", 0)), GPUSHARE_E_NOT_FOUND);
-	nng_close(client);
-	nng_close(ends[0]);
-	nng_close(ends[1]);
-	pthread_join(thread, NULL);
-}
-
 static void what_is_no_message_ends_the_connection(void **state)
 {
 	static const struct {
@@ -249,40 +214,6 @@ static void nonsense_is_answered(void **state)
 	close(fd);
 }
 
-/* Send many requests at once, more than are answered at a time. Hang up before the first answer,
- * or while the daemon reads the others. */
-static void ask_and_leave(unsigned int number)
-{
-	uint8_t body[gpushare_Request_size], wire[ASKED_AT_ONCE * 128];
-	request ask = raw_lookup("nobody", 0);
-	size_t size, length = 0;
-	int fd = raw_connect(&raw_here);
-
-	codec_encode_request(&ask, body, sizeof(body), &size);
-	for (uint32_t id = 1; id <= ASKED_AT_ONCE; id++) {
-		sp_header(wire + length, id, size);
-		memcpy(wire + length + SP_HEADER_SIZE + SP_ID_SIZE, body, size);
-		length += SP_HEADER_SIZE + SP_ID_SIZE + size;
-	}
-	raw_write(fd, wire, length);
-	if (number % 2)
-		usleep(number % 256);
-	close(fd);
-}
-
-static void who_leaves_while_it_asks_is_let_go_of(void **state)
-{
-	int before;
-
-	raw_assert_serves();
-	before = raw_fds_settled();
-	for (unsigned int number = 0; number < 400; number++)
-		ask_and_leave(number);
-	raw_fds_await(before);
-	raw_assert_serves();
-}
-
 UNIT_MAIN(RAW_TEST(what_is_no_message_ends_the_connection), RAW_TEST(nonsense_is_answered),
-	  RAW_TEST(who_leaves_while_it_asks_is_let_go_of), RAW_TEST(its_connection_is_its_session),
-	  RAW_TEST(contexts_are_answered_each), RAW_TEST(who_asks_again_is_told_once),
-	  RAW_TEST(a_device_may_stand_between))
+	  RAW_TEST(its_connection_is_its_session), RAW_TEST(contexts_are_answered_each),
+	  RAW_TEST(who_asks_again_is_told_once))

@@ -82,17 +82,6 @@ static int attach(int peer, const char *name, bool read_only)
 	return status;
 }
 
-static int tag(int peer, const char *name, const char *key)
-{
-	request what = {.which_verb = gpushare_Request_tag_tag};
-
-	strcpy(what.verb.tag.name, name);
-	what.verb.tag.tags_count = 1;
-	strcpy(what.verb.tag.tags[0].key, key);
-	strcpy(what.verb.tag.tags[0].value, "v");
-	return raw_say(peer, what);
-}
-
 static int holders(int peer, const char *name, uint64_t generation)
 {
 	request what = {.which_verb = gpushare_Request_holders_tag};
@@ -266,77 +255,6 @@ static void a_pages_end_tells_of_nothing_hidden(void **state)
 	assert_in_range(pages, 60 * 10, 160 * 10);
 }
 
-/* Share many names of `owner` that nobody else may see, several requests at a time. */
-static void share_hidden(uint32_t count)
-{
-	request what = raw_share("n");
-	uint32_t id;
-
-	for (uint32_t sent = 0, heard = 0; heard < count; heard++) {
-		for (; sent < count && sent < heard + 64; sent++) {
-			snprintf(what.verb.share.buffer.name, sizeof(what.verb.share.buffer.name),
-				 "n%06u", sent);
-			assert_true(raw_send(owner, sent, &what));
-		}
-		assert_true(raw_receive_any(owner, &id, &raw_answer, 4 * RAW_TIMEOUT_MS));
-		assert_int_equal(raw_answer.status, GPUSHARE_OK);
-	}
-}
-
-/* List one name per page; expect exactly `names`, as if there were no others. */
-static void assert_lists(int peer, const char *const names[], size_t count)
-{
-	request what = {.which_verb = gpushare_Request_list_tag};
-	const gpushare_ListReply *page = &raw_answer.body.list;
-
-	what.verb.list.limit = 1;
-	for (size_t i = 0; i < count; i++) {
-		bool last = i == count - 1;
-
-		assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
-		assert_int_equal(page->buffers_count, 1);
-		assert_string_equal(page->buffers[0].name, names[i]);
-		assert_int_equal(page->more, !last);
-		assert_string_equal(page->after, last ? "" : names[i]);
-		strcpy(what.verb.list.after, page->after);
-	}
-}
-
-/* How many requests of `beside`, one after the other, are answered while `peer` waits for its list of
- * all names. */
-static int answered_meanwhile(int peer, int beside)
-{
-	const request list = {.which_verb = gpushare_Request_list_tag};
-	struct pollfd answer = {.fd = peer, .events = POLLIN};
-	int count = 0;
-
-	assert_true(raw_send(peer, 1, &list));
-	for (; !poll(&answer, 1, 0); count++)
-		raw_stat(beside);
-	assert_true(raw_receive(peer, 1, &raw_answer, RAW_TIMEOUT_MS));
-	assert_int_equal(raw_answer.body.list.buffers_count, 3);
-	return count;
-}
-
-/* If a list passed them in one piece, another connection would mostly get one or two answers
- * meanwhile: before the list begins, and after it ends. */
-static void hidden_names_are_passed_in_pieces(void **state)
-{
-	static const char *const own[] = {"a", "n01", "z"};
-	int peer = raw_peer(OTHER + 1, 0), often = 0;
-
-	share_hidden(20000);
-	for (int i = 0; i < 3; i++)
-		share(member, own[i], 0, 0);
-	assert_lists(member, own, 3);
-	/* A hello, 3 shares, 3 lists and this stat: hidden names cost the peer no request. */
-	assert_int_equal(raw_stat(member).requests, 1 + 3 + 3 + 1);
-	for (int tries = 0; tries < 41; tries++)
-		often += answered_meanwhile(member, peer) > 2;
-	assert_in_range(often, 21, 41);
-	raw_peer_end(peer);
-}
-
 static int set_up_small(void **state)
 {
 	return serve("user_names = 2\nnames = 3\nuser_kept_bytes = 4096\nuser_attachments = 3\n"
@@ -353,49 +271,6 @@ static void assert_limited(int peer, int status, const char *key)
 	assert_int_equal(configured_limits(peer, key), 1);
 	assert_int_equal(configured_limits(other, key), 0);
 	assert_int_equal(configured_limits(root, key), 1);
-}
-
-static void names_have_a_limit(void **state)
-{
-	share(owner, "a", 0, 0);
-	share(owner, "b", 0, 0);
-	assert_limited(owner, raw_say(owner, raw_share("c")), "user_names");
-	raw_assert_sentence("2 names are shared");
-	raw_assert_sentence("of one user");
-	share(member, "c", 0, 0);
-	assert_limited(member, raw_say(member, raw_share("d")), "names");
-	raw_peer_end(owner);
-	raw_await_connections(root, 3);
-	share(member, "d", 0, 0);
-	assert_int_equal(raw_stat(root).names, 2);
-}
-
-/* Kept memory counts for its user after the owner's end, and for no other user. */
-static void kept_bytes_and_descriptors_have_limits(void **state)
-{
-	assert_int_equal(share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0666, 0), GPUSHARE_OK);
-	assert_limited(owner, share_fd(owner, "l", GPUSHARE_FLAG_KEEP, 0, 0), "user_kept_bytes");
-	raw_assert_sentence("4096 bytes more; this user keeps 4096, and one user may keep 4096");
-	assert_int_equal(attach(other, "k", false), GPUSHARE_OK);
-	assert_int_equal(raw_stat(owner).descriptors, 1);
-	assert_int_equal(raw_stat(other).descriptors, 0);
-	raw_peer_end(owner);
-	raw_await_connections(root, 3);
-	owner = raw_peer(OWNER, TEAM);
-	assert_int_equal(raw_stat(owner).descriptors, 1);
-	assert_int_equal(raw_stat(owner).kept_bytes, 4096);
-	assert_int_equal(raw_stat(owner).kept_limit, 4096);
-	assert_int_equal(raw_stat(other).kept_bytes, 0);
-	/* The order page of a published buffer is one more descriptor. */
-	share(owner, "w", 0, 0);
-	assert_int_equal(order(owner, "w", raw_answer.body.share.generation, ORDER_PUBLISHES),
-			 GPUSHARE_OK);
-	assert_int_equal(raw_stat(owner).descriptors, 2);
-	assert_int_equal(raw_say(owner, raw_withdraw("k", 0)), GPUSHARE_OK);
-	assert_int_equal(share_fd(owner, "x", 0, 0, 0), GPUSHARE_OK);
-	assert_int_equal(share_fd(member, "y", 0, 0, 0), GPUSHARE_OK);
-	assert_limited(member, share_fd(member, "z", 0, 0, 0), "descriptors");
-	assert_int_equal(raw_say(owner, raw_withdraw("w", 0)), GPUSHARE_OK);
 }
 
 /* The fd store holds a descriptor for each part. */
@@ -476,61 +351,6 @@ static void deferred_has_a_limit(void **state)
 	assert_int_equal(raw_stat(root).deferred, 1);
 }
 
-static request with_tags(request what, pb_size_t count)
-{
-	record *info = &what.verb.share.buffer;
-
-	info->tags_count = count;
-	for (pb_size_t i = 0; i < count; i++) {
-		info->tags[i].key[0] = (char)('a' + i);
-		strcpy(info->tags[i].value, "v");
-	}
-	return what;
-}
-
-static int share_kept_with(int peer, pb_size_t tags, bool adopt)
-{
-	request what = with_tags(raw_fds_share("k"), tags);
-
-	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
-	what.verb.share.adopt = adopt;
-	return raw_fds_give(peer, what);
-}
-
-/* Tags count for the buffer's owner, whoever sets them and by whatever request. */
-static void tags_have_a_limit(void **state)
-{
-	uint64_t generation;
-
-	assert_int_equal(share_kept_with(owner, 1, false), GPUSHARE_OK);
-	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 2)), GPUSHARE_OK);
-	assert_int_equal(tag(root, "a", "z"),
-			 GPUSHARE_OK); /* root sets it, the owner's count grows */
-	assert_limited(owner, tag(owner, "a", "y"), "user_tags");
-	assert_int_equal(tag(owner, "a", "z"), GPUSHARE_OK); /* replaces the tag */
-	assert_int_equal(raw_say(member, with_tags(raw_share("b"), 4)), GPUSHARE_OK);
-	raw_peer_end(owner); /* "k" stays, with its tag */
-	raw_await_connections(root, 3);
-	assert_int_equal(share_kept_with(root, 2, false), GPUSHARE_E_EXISTS);
-	owner = raw_peer(OWNER, 0);
-	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 3)), GPUSHARE_OK);
-	generation = raw_answer.body.share.generation;
-	/* A replacement brings its own tags, whose number counts. An adopted buffer keeps the
-	 * tags that it had. */
-	assert_int_equal(share_kept_with(owner, 2, false), GPUSHARE_E_LIMIT);
-	assert_int_equal(share_kept_with(owner, 4, true), GPUSHARE_OK);
-	assert_true(raw_answer.body.share.adopted);
-	assert_int_equal(raw_answer.body.share.buffer.tags_count, 1);
-	assert_int_equal(raw_say(owner, raw_withdraw("a", generation)), GPUSHARE_OK);
-	for (uint64_t again = 0; again <= 7; again += 7) { /* new, or brought back after a resync */
-		request what = with_tags(raw_share("a"), 4);
-
-		what.verb.share.again = again;
-		assert_int_equal(raw_say(owner, what), GPUSHARE_E_LIMIT);
-	}
-	assert_int_equal(raw_say(owner, with_tags(raw_share("a"), 3)), GPUSHARE_OK);
-}
-
 static void connections_have_a_limit(void **state)
 {
 	request hello = raw_hello_request();
@@ -589,14 +409,10 @@ int main(void)
 	    TEST(nobody_brings_back_what_was_anothers),
 	    TEST(the_index_has_what_all_may_read),
 	    TEST(a_pages_end_tells_of_nothing_hidden),
-	    TEST(hidden_names_are_passed_in_pieces),
-	    SMALL(names_have_a_limit),
-	    SMALL(kept_bytes_and_descriptors_have_limits),
 	    SMALL(parts_count_as_descriptors),
 	    SMALL(attachments_have_a_limit),
 	    SMALL(waiters_and_watchers_have_limits),
 	    SMALL(deferred_has_a_limit),
-	    SMALL(tags_have_a_limit),
 	    SMALL(connections_have_a_limit),
 	};
 

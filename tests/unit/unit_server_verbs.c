@@ -95,6 +95,36 @@ static void the_registry_fills_in_its_own(void **state)
 	assert_string_equal(is->owner_command, "unit_server_ver");
 }
 
+/* Send a hello with that identity on a greeted connection; return `fd`. */
+static int says(int fd, uint64_t pid_namespace, int32_t pid)
+{
+	request hello = raw_hello_request();
+
+	hello.verb.hello.has_self = true;
+	hello.verb.hello.self = (gpushare_Self){pid_namespace, pid, 500};
+	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
+	return fd;
+}
+
+/* Only the owner's process is told the address. */
+static bool owns(int fd, const char *name)
+{
+	const gpushare_AttachReply *got = &raw_answer.body.attach;
+
+	assert_int_equal(raw_say(fd, raw_attach(name, 0)), GPUSHARE_OK);
+	assert_int_equal(got->own, got->buffer.address != 0);
+	return got->own;
+}
+
+static void whom_the_kernel_tells_is_not_asked(void **state)
+{
+	int liar = says(raw_peer_greeted(0), 77, 1);
+
+	raw_shared(says(raw_greet(&raw_here), 77, 1), "w");
+	assert_true(owns(says(raw_greet(&raw_here), 78, 3), "w"));
+	assert_false(owns(liar, "w"));
+}
+
 static request event_of(const char *name)
 {
 	request what = raw_share(name);
@@ -257,21 +287,6 @@ static void a_list_has_what_fits_its_pattern(void **state)
 	}
 }
 
-/* The connection serves other requests meanwhile. */
-static void who_waits_for_notices_asks_once(void **state)
-{
-	request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
-
-	assert_int_equal(raw_say(other, subscribe), GPUSHARE_OK);
-	assert_true(raw_send(other, 7, &subscribe));
-	assert_int_equal(raw_say(other, subscribe), GPUSHARE_E_INVALID);
-	raw_assert_sentence("waits for notices already");
-	assert_int_equal(raw_say(other, raw_lookup("w", 0)), GPUSHARE_E_NOT_FOUND);
-	raw_shared(owner, "w");
-	assert_true(raw_receive(other, 7, &raw_answer, RAW_TIMEOUT_MS));
-	assert_string_equal(raw_answer.body.subscribe.notices[0].buffer.name, "w");
-}
-
 /* A client's text in the log has no character that a terminal obeys, nor begins a line. */
 static void the_log_holds_no_control_characters(void **state)
 {
@@ -294,9 +309,8 @@ static void the_log_holds_no_control_characters(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 UNIT_MAIN(TEST(hello_is_wanted_first), TEST(a_handle_leaves_only_to_who_attaches),
-	  TEST(the_registry_fills_in_its_own), TEST(a_bad_share_is_refused),
-	  TEST(the_registry_fills_in_its_own), TEST(a_part_is_of_a_buffer_of_its_connection),
-
-	  TEST(a_list_has_what_fits_its_pattern), TEST(who_waits_for_notices_asks_once),
+	  TEST(the_registry_fills_in_its_own), TEST(whom_the_kernel_tells_is_not_asked),
+	  TEST(a_bad_share_is_refused), TEST(a_part_is_of_a_buffer_of_its_connection),
+	  TEST(a_list_has_what_fits_its_pattern),
 	  cmocka_unit_test_setup_teardown(the_log_holds_no_control_characters, raw_make_folder,
 					  raw_tear_down))

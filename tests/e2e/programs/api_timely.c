@@ -3,7 +3,8 @@
  * `api_timely CALL`: four threads make that public call twice while four others call
  * gpushare_stat() in a loop, all in one session. Prints how many milliseconds the slowest call
  * took. `api_timely` prints the calls that it knows. `api_timely forked` makes each call once in a
- * forked child and then in the parent, and prints what they return.
+ * forked child and then in the parent, and prints what they return. `api_timely nothing` makes each
+ * with NULL for its session or object.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -380,6 +381,16 @@ static void fork_all(void)
 	make_each(each, "parent");
 }
 
+static void give_nothing(void)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		struct thing none = {.name = "x", .theirs = "x"};
+
+		if (calls[i].kind != TENSOR) /* the deleter is the tensor's own */
+			printf("%s %s\n", calls[i].name, status_name(calls[i].make(&none)));
+	}
+}
+
 int main(int count, char **argument)
 {
 	pthread_t threads[CALLERS + ASKERS];
@@ -393,6 +404,8 @@ int main(int count, char **argument)
 	}
 	if (count < 2)
 		return 0;
+	if (!strcmp(argument[1], "nothing"))
+		return give_nothing(), 0;
 	must(!gpushare_open(NULL, &session), "open");
 	if (!strcmp(argument[1], "forked"))
 		return fork_all(), 0;
