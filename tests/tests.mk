@@ -105,10 +105,9 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
 	$(Q)mkdir -p $(@D) && $(CC) $< $(subst libunits,libfuzzed,$(UNIT_LIBS)) -fsanitize=fuzzer -o $@
 fuzzers: $(addprefix $(BUILD)/fuzz/,$(FUZZERS))
 
-# The simulated driver's own tests; they find what they test beside them, in ../sim.
+# The simulated Vulkan's own test; it finds what it tests beside itself, in ../sim.
 SIM_TESTS := $(patsubst tests/sim/%_test.c,$(BUILD)/tests/unit_%,$(wildcard tests/sim/*_test.c))
-$(BUILD)/obj/tests/sim/%_test.o: ALL_CFLAGS += $(TOOLKIT_INCLUDE)
-$(SIM_TESTS): $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/sim/%_test.o $(BUILD)/sim/libcudart_static.a
+$(SIM_TESTS): $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/sim/%_test.o
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(parts) -lcmocka -pthread -ldl -o $@
 

@@ -160,11 +160,10 @@ bool faults_lacks(const char *symbol, size_t bare_length);
 struct state {
 	bool settings_good;
 	atomic_bool initialised;
-	bool forked; /* forked after cuInit: cuInit and all calls that need it fail */
-	int version;
-	int slot;			/* address slot of the process; -1: chosen by pid */
-	int device_count;		/* visible devices */
-	int host_numa;			/* 1: cuMemCreate accepts host NUMA node 0; 0: no node */
+	bool forked;	  /* forked after cuInit: cuInit and all calls that need it fail */
+	int slot;	  /* address slot of the process; -1: chosen by pid */
+	int device_count; /* visible devices */
+	int host_numa;	  /* 1: cuMemCreate accepts host NUMA node 0; 0: no node */
 	int physical[SIM_DEVICES_MAX];	/* ordinal -> number of the device in the machine */
 	int connections;		/* queues that streams share; 0: one queue per stream */
 	int stream_words;		/* 1: streams can write 64-bit words and wait for them */

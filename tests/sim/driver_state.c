@@ -98,7 +98,6 @@ static void state_start(void)
 	const char *memory = getenv("GPUSHARE_SIM_MEMORY");
 	int machine = 1;
 
-	state.version = SIM_CUDA;
 	state.slot = -1;
 	state.host_numa = 1;
 	state.capacity = (uint64_t)4 << 30;
@@ -108,7 +107,6 @@ static void state_start(void)
 	    (!memory || !*memory || sim_parse_size(memory, &state.capacity)) &&
 	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
 	    state_parse_int("GPUSHARE_SIM_HOST_NUMA", 0, 1, &state.host_numa) &&
-	    state_parse_int("GPUSHARE_SIM_VERSION", 2000, 99999, &state.version) &&
 	    state_parse_int("GPUSHARE_SIM_SLOT", 0, SIM_ADDRESS_SLOTS - 1, &state.slot) &&
 	    state_parse_int("GPUSHARE_SIM_STREAM_WORDS", 0, 1, &state.stream_words) &&
 	    state_parse_int("GPUSHARE_SIM_CONNECTIONS", 0, 32, &state.connections) &&
@@ -205,7 +203,7 @@ static cu_result state_version(int *version)
 {
 	if (!version)
 		return CU_INVALID_VALUE;
-	*version = state.version;
+	*version = SIM_CUDA;
 	return CU_OK;
 }
 

@@ -39,22 +39,6 @@ cudaError_t runtime_ready(const struct runtime_table **table, enum runtime_strea
 	return device_context(*table, device_chosen);
 }
 
-cudaError_t cudaDriverGetVersion(int *version)
-{
-	const struct runtime_table *table;
-
-	if (!version)
-		return runtime_note(cudaErrorInvalidValue);
-	/* A missing driver is no error here: the version is 0. */
-	cudaError_t error = runtime_lookup(&table, RUNTIME_LEGACY);
-	*version = 0;
-	if (error == cudaErrorInsufficientDriver)
-		return cudaSuccess;
-	if (!table->cuDriverGetVersion)
-		return runtime_note(error);
-	return runtime_note((cudaError_t)table->cuDriverGetVersion(version));
-}
-
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
 	if (!version)
@@ -169,13 +153,6 @@ static cudaError_t device_entry(const char *symbol, void **function, int version
 	{ \
 		return device_entry(symbol, function, runtime_lookup_version(), flags, status, \
 				    mode); \
-	} \
-\
-	cudaError_t cudaGetDriverEntryPointByVersion##suffix( \
-	    const char *symbol, void **function, unsigned int version, unsigned long long flags, \
-	    enum cudaDriverEntryPointQueryResult *status) \
-	{ \
-		return device_entry(symbol, function, (int)version, flags, status, mode); \
 	}
 DEVICE_ENTRY(, RUNTIME_LEGACY)
 DEVICE_ENTRY(_ptsz, RUNTIME_PER_THREAD)

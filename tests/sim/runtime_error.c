@@ -24,11 +24,6 @@ cudaError_t cudaGetLastError(void)
 	return error;
 }
 
-cudaError_t cudaPeekAtLastError(void)
-{
-	return error_last;
-}
-
 const char *cudaGetErrorName(cudaError_t error)
 {
 	switch ((int)error) {

@@ -53,32 +53,11 @@ cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags)
 	RUNTIME_RUN(RUNTIME_LEGACY, cuMemAllocManaged, (cu_deviceptr *)pointer, size, flags);
 }
 
-cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int flags)
-{
-	if (!pointer)
-		return runtime_note(cudaErrorInvalidValue);
-	if (!size)
-		return memory_nothing(pointer);
-	RUNTIME_RUN(RUNTIME_LEGACY, cuMemHostAlloc, pointer, size, flags);
-}
-
-cudaError_t cudaMallocHost(void **pointer, size_t size)
-{
-	return cudaHostAlloc(pointer, size, cudaHostAllocDefault);
-}
-
 cudaError_t cudaFree(void *pointer)
 {
 	if (!pointer)
 		return memory_nothing(&pointer);
 	RUNTIME_RUN(RUNTIME_LEGACY, cuMemFree, (uintptr_t)pointer);
-}
-
-cudaError_t cudaFreeHost(void *pointer)
-{
-	if (!pointer)
-		return memory_nothing(&pointer);
-	RUNTIME_RUN(RUNTIME_LEGACY, cuMemFreeHost, pointer);
 }
 
 static cudaError_t memory_alloc_async(void **pointer, size_t size, cudaStream_t stream,
@@ -132,11 +111,6 @@ cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
 cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream)
 {
 	RUNTIME_RUN(RUNTIME_PER_THREAD, cuMemFreeAsync, (uintptr_t)pointer, (cu_stream)stream);
-}
-
-cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
-{
-	RUNTIME_RUN(RUNTIME_LEGACY, cuMemGetInfo, free, total);
 }
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *pointer)

@@ -20,10 +20,8 @@
 	T(cudaStreamSynchronize, _ptsz) \
 	T(cudaStreamBeginCapture, _ptsz) \
 	T(cudaStreamEndCapture, _ptsz) \
-	T(cudaStreamIsCapturing, _ptsz) \
 	T(cudaEventRecord, _ptsz) \
-	T(cudaGetDriverEntryPoint, _ptsz) \
-	T(cudaGetDriverEntryPointByVersion, _ptsz)
+	T(cudaGetDriverEntryPoint, _ptsz)
 /* Under CUDA_API_PER_THREAD_DEFAULT_STREAM the toolkit's header maps calls to these names. */
 #define T(name, suffix) __typeof__(name) name##suffix;
 RUNTIME_PER_THREAD(T)
@@ -35,7 +33,6 @@ RUNTIME_PER_THREAD(T)
 /* R(name to look up, version to look up, symbol for a plain dlsym) */
 #define RUNTIME_CALLS(R) \
 	R(cuInit, 2000, cuInit) \
-	R(cuDriverGetVersion, 2020, cuDriverGetVersion) \
 	R(cuDeviceGetCount, 2000, cuDeviceGetCount) \
 	R(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain) \
 	R(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2) \
@@ -45,7 +42,6 @@ RUNTIME_PER_THREAD(T)
 	R(cuCtxGetCurrent, 4000, cuCtxGetCurrent) \
 	R(cuCtxGetDevice, 2000, cuCtxGetDevice) \
 	R(cuCtxSynchronize, 2000, cuCtxSynchronize) \
-	R(cuMemGetInfo, 3020, cuMemGetInfo_v2) \
 	R(cuMemAlloc, 3020, cuMemAlloc_v2) \
 	R(cuMemAllocPitch, 3020, cuMemAllocPitch_v2) \
 	R(cuMemFree, 3020, cuMemFree_v2) \
@@ -53,8 +49,6 @@ RUNTIME_PER_THREAD(T)
 	R(cuMemAllocAsync, 11020, cuMemAllocAsync) \
 	R(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync) \
 	R(cuMemFreeAsync, 11020, cuMemFreeAsync) \
-	R(cuMemHostAlloc, 2020, cuMemHostAlloc) \
-	R(cuMemFreeHost, 2000, cuMemFreeHost) \
 	R(cuMemcpyHtoD, 3020, cuMemcpyHtoD_v2) \
 	R(cuMemcpyDtoH, 3020, cuMemcpyDtoH_v2) \
 	R(cuMemcpyDtoD, 3020, cuMemcpyDtoD_v2) \
@@ -71,12 +65,9 @@ RUNTIME_PER_THREAD(T)
 	R(cuStreamDestroy, 4000, cuStreamDestroy_v2) \
 	R(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2) \
 	R(cuStreamEndCapture, 10000, cuStreamEndCapture) \
-	R(cuStreamIsCapturing, 10000, cuStreamIsCapturing) \
-	R(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode) \
 	R(cuGraphDestroy, 10000, cuGraphDestroy) \
 	R(cuEventCreate, 2000, cuEventCreate) \
 	R(cuEventRecord, 2000, cuEventRecord) \
-	R(cuEventQuery, 2000, cuEventQuery) \
 	R(cuEventSynchronize, 2000, cuEventSynchronize) \
 	R(cuEventDestroy, 4000, cuEventDestroy_v2)
 

@@ -37,35 +37,18 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	cudaError_t cudaStreamEndCapture##suffix(cudaStream_t stream, cudaGraph_t *graph) \
 	{ \
 		RUNTIME_RUN(mode, cuStreamEndCapture, (cu_stream)stream, (cu_graph *)graph); \
-	} \
-\
-	cudaError_t cudaStreamIsCapturing##suffix(cudaStream_t stream, \
-						  enum cudaStreamCaptureStatus *status) \
-	{ \
-		RUNTIME_RUN(mode, cuStreamIsCapturing, (cu_stream)stream, \
-			    (cu_capture_status *)status); \
 	}
 STREAM_CAPTURE(, RUNTIME_LEGACY)
 STREAM_CAPTURE(_ptsz, RUNTIME_PER_THREAD)
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-	RUNTIME_RUN(RUNTIME_LEGACY, cuThreadExchangeStreamCaptureMode, (cu_capture_mode *)mode);
-}
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
 	RUNTIME_RUN(RUNTIME_LEGACY, cuGraphDestroy, (cu_graph)graph);
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
-{
-	RUNTIME_RUN(RUNTIME_LEGACY, cuEventCreate, (cu_event *)event, flags);
-}
-
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
-	return cudaEventCreateWithFlags(event, cudaEventDefault);
+	RUNTIME_RUN(RUNTIME_LEGACY, cuEventCreate, (cu_event *)event, cudaEventDefault);
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
@@ -76,11 +59,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream)
 {
 	RUNTIME_RUN(RUNTIME_PER_THREAD, cuEventRecord, (cu_event)event, (cu_stream)stream);
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event)
-{
-	RUNTIME_RUN(RUNTIME_LEGACY, cuEventQuery, (cu_event)event);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)

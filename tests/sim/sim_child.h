@@ -25,18 +25,14 @@
 		} \
 	} while (0)
 
-/* The libraries lie beside the tests: build/tests/unit_sim, build/sim/libcuda.so.1. A later
+/* The libraries lie beside the tests: build/tests/unit_sim_vulkan, build/sim/libcuda.so.1. A later
  * dlopen("libcuda.so.1") finds the library that was loaded here. */
 static void *child_load(const char *name)
 {
 	char path[PATH_MAX], self[PATH_MAX] = "";
-	const char *folder = getenv("SIM_TEST_DIR");
 
 	CHECK(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
-	if (folder)
-		snprintf(path, sizeof(path), "%.2000s/%s", folder, name);
-	else
-		snprintf(path, sizeof(path), "%.2000s/../sim/%s", dirname(self), name);
+	snprintf(path, sizeof(path), "%.2000s/../sim/%s", dirname(self), name);
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		fprintf(stderr, "%s\n", dlerror());
@@ -49,10 +45,10 @@ static void *child_load(const char *name)
 static void child_run(void (*body)(void), char **settings)
 {
 	static const char *const ours[] = {
-	    "GPUSHARE_SIM_FAIL",    "GPUSHARE_SIM_LACKS",	"GPUSHARE_SIM_LOG",
-	    "GPUSHARE_SIM_MEMORY",  "GPUSHARE_SIM_DEVICES",	"GPUSHARE_SIM_VERSION",
-	    "GPUSHARE_SIM_CUDART",  "GPUSHARE_SIM_VULKAN",	"GPUSHARE_SIM_DMABUF",
-	    "CUDA_VISIBLE_DEVICES", "GPUSHARE_SIM_CONNECTIONS",
+	    "GPUSHARE_SIM_FAIL",	"GPUSHARE_SIM_LACKS",	"GPUSHARE_SIM_LOG",
+	    "GPUSHARE_SIM_MEMORY",	"GPUSHARE_SIM_DEVICES", "GPUSHARE_SIM_CUDART",
+	    "GPUSHARE_SIM_VULKAN",	"GPUSHARE_SIM_DMABUF",	"CUDA_VISIBLE_DEVICES",
+	    "GPUSHARE_SIM_CONNECTIONS",
 	};
 	int status = -1;
 	pid_t child = fork();

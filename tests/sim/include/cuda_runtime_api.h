@@ -25,10 +25,8 @@
 #define cudaStreamSynchronize cudaStreamSynchronize_ptsz
 #define cudaStreamBeginCapture cudaStreamBeginCapture_ptsz
 #define cudaStreamEndCapture cudaStreamEndCapture_ptsz
-#define cudaStreamIsCapturing cudaStreamIsCapturing_ptsz
 #define cudaEventRecord cudaEventRecord_ptsz
 #define cudaGetDriverEntryPoint cudaGetDriverEntryPoint_ptsz
-#define cudaGetDriverEntryPointByVersion cudaGetDriverEntryPointByVersion_ptsz
 #endif
 
 #ifdef __cplusplus
@@ -62,16 +60,6 @@ enum cudaStreamCaptureMode {
 	cudaStreamCaptureModeRelaxed = 2,
 };
 
-enum cudaStreamCaptureStatus {
-	cudaStreamCaptureStatusNone = 0,
-	cudaStreamCaptureStatusActive = 1,
-	cudaStreamCaptureStatusInvalidated = 2,
-};
-
-#define cudaHostAllocDefault 0x00
-#define cudaHostAllocPortable 0x01
-#define cudaHostAllocMapped 0x02
-#define cudaHostAllocWriteCombined 0x04
 #define cudaMemAttachGlobal 0x01
 #define cudaMemAttachHost 0x02
 #define cudaIpcMemLazyEnablePeerAccess 0x01
@@ -106,11 +94,9 @@ typedef struct cudaIpcMemHandle_st {
 } cudaIpcMemHandle_t;
 
 cudaError_t cudaGetLastError(void);
-cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 
-cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
@@ -120,23 +106,16 @@ cudaError_t cudaDeviceReset(void);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
 				    enum cudaDriverEntryPointQueryResult *status);
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
-					     unsigned int version, unsigned long long flags,
-					     enum cudaDriverEntryPointQueryResult *status);
 
 cudaError_t cudaMalloc(void **pointer, size_t size);
 cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height);
 cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pointer, struct cudaExtent extent);
 cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags);
-cudaError_t cudaMallocHost(void **pointer, size_t size);
-cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int flags);
 cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream);
 cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool,
 				    cudaStream_t stream);
 cudaError_t cudaFree(void *pointer);
-cudaError_t cudaFreeHost(void *pointer);
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream);
-cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t count, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t count, enum cudaMemcpyKind kind,
@@ -156,13 +135,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status);
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaEventCreate(cudaEvent_t *event);
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
-cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 
