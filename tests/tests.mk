@@ -150,13 +150,10 @@ $(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-
 $(call each,tests/e2e/programs/drv_static.c,,-static)
 $(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from,drv)) $(call from,app),)
 $(call each,$(call from,tool),,$$(SANFLAGS))
-$(call each,$(call from,api) $(filter-out %/host_ways.c,$(call from,host)) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
+$(call each,$(call from,api) $(call from,host) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)
 # Peers of the registry that have their own code for its protocol.
 $(call each,$(addprefix tests/e2e/programs/,fair_peer.c liar_peer.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)
-# host_ways measures the library's own ways to copy, so it links the library's objects.
-$(call each,tests/gpu/host_ways.c,,$$(SANFLAGS) $$(COUNTED_LINK) -L$(BUILD) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare $(BUILD)/libunits.a,\
-	$(BUILD)/libgpushare.so $(BUILD)/libunits.a)
 # Programs that time the library from inside link its objects and wrap some of the client's calls.
 $(call each,$(wildcard tests/gpu/cost_*.c),,$$(SANFLAGS) $$(COUNTED_LINK) $(patsubst %,-Wl$(comma)--wrap=client_%,call exchange_fds) \
 	$(BUILD)/libunits.a $(NANOPB_LIB),$(BUILD)/libunits.a)

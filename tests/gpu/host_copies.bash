@@ -16,7 +16,6 @@ table_of() {
 }
 
 copies() {
-	local copied_ways
 	write "" "## gpushare_copy_to and gpushare_copy_from of another process's buffer, us" ""
 	start "$BUILD/gpushare" run --name copied:map -- "$bin/app_hold" $COPIES_SIZE
 	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
@@ -25,8 +24,6 @@ copies() {
 		end
 		return
 	fi
-	copied_ways=
-	"$bin/host_ways" copied >"$scratch/ways" 2>"$scratch/errors" || copied_ways=failed
 	end || bad "app_hold: exit code $?"
 	write "GPU: before the process has mapped it; CPU: streaming stores and loads through a map; chosen: what a process that has mapped it gets. Pageable host memory, median of 7; 0: not tried." ""
 	table_of "$scratch/copies"
@@ -36,9 +33,6 @@ copies() {
 	else
 		bad "CPU and CUDA see different bytes"
 	fi
-	write "" "Each way of the CPU's, and the C library's memcpy, pageable memory, MB/s:" ""
-	table_of "$scratch/ways"
-	[ -z "$copied_ways" ] || bad "host_ways: $(tail -n 1 "$scratch/errors")"
 }
 
 copies_aims() {
