@@ -29,6 +29,10 @@ each() {
 	each attached
 }
 
+@test "managed memory of a program, and contexts that end: each call of the driver and answer fails once" {
+	FAULTS_ONLY='^(cu|ask|fds)' each managed contexts
+}
+
 @test "publishing for a program, and starting a registry: each call and answer of the preload's fails once" {
 	each published start
 }
