@@ -141,7 +141,9 @@ entry() {
 	for change in '.buffers[0].file = "../good"' '.buffers[0].file = "/etc/passwd"' '.buffers[0].file = ".."' \
 		'.buffers[0].name = ""' '.buffers[0].size = -1' '.buffers[0].size = "24"' '.buffers[0].sha256 = "x"' \
 		'del(.buffers[0].file)' '.buffers = {}' '.buffers[0].format = "zip"' '.buffers[0].shape = [1.5]' \
-		'.buffers[0].tags = {"k": 1}' '[]'; do
+		'.buffers[0].tags = {"k": 1}' '[]' '.buffers[0].tags = {"a": "", "b": "", "c": "", "d": "", "e": ""}' \
+		'.buffers[0].ttl_s = 4294967296' '.buffers[0].generation = 1.5' '.buffers[0].mode = 416' '.buffers[0].mode = "1777"' \
+		'.buffers[0].mode = "-640"' '.buffers[0].group = 5' '.buffers[0].file = ".hidden"'; do
 		jq "$change" "$WORK/good" >"$WORK/set/manifest.json"
 		run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
 		[[ $stderr == *"makes no sense: "?* ]]

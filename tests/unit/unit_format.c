@@ -6,7 +6,6 @@
 
 #include "../../tools/data/dtype.h"
 #include "../../tools/data/shape.h"
-#include "../../tools/data/view.h"
 
 static void test_dtype_names(void **state)
 {
@@ -190,83 +189,5 @@ static void test_shape_count(void **state)
 	assert_string_equal(text, "2x3x4");
 }
 
-struct heard {
-	char text[4096];
-	size_t used;
-	size_t room; /* more is refused */
-};
-
-static bool hear(const void *text, size_t size, void *user)
-{
-	struct heard *heard = user;
-
-	if (heard->used + size > heard->room)
-		return false;
-	memcpy(heard->text + heard->used, text, size);
-	heard->used += size;
-	heard->text[heard->used] = '\0';
-	return true;
-}
-
-static struct view view;
-
-/* Feed `count` bytes in steps of `step`. */
-static void look(enum dtype dtype, const struct shape *shape, const void *data, size_t count,
-		 size_t step, struct heard *heard)
-{
-	*heard = (struct heard){.room = sizeof(heard->text) - 1};
-	if (dtype)
-		view_values(&view, dtype, shape, hear, heard);
-	else
-		view_hex(&view, 32, hear, heard);
-	for (size_t at = 0, part; at < count; at += part) {
-		part = count - at < step ? count - at : step;
-		assert_true(view_feed(&view, (const char *)data + at, part));
-	}
-	assert_true(view_end(&view));
-}
-
-static void test_view_values(void **state)
-{
-	int16_t values[20];
-	struct shape shape = {2, {2, 10}};
-	struct heard heard;
-
-	for (int i = 0; i < 20; i++)
-		values[i] = (int16_t)(i - 10);
-	for (size_t step = 2; step <= 40; step += 2) {
-		look(DTYPE_I16, &shape, values, sizeof(values), step, &heard);
-		assert_string_equal(
-		    heard.text, "[0,0]    -10     -9     -8     -7     -6     -5     -4     -3\n"
-				"[0,8]     -2     -1\n"
-				"[1,0]      0      1      2      3      4      5      6      7\n"
-				"[1,8]      8      9\n");
-	}
-	look(DTYPE_I16, &shape, values, 6, 2, &heard); /* fewer values than the shape has */
-	assert_string_equal(heard.text, "[0,0]    -10     -9     -8\n");
-	look(DTYPE_I16, &(struct shape){.rank = 0}, values, 2, 2, &heard);
-	assert_string_equal(heard.text, "[] -10\n");
-	look(DTYPE_I16, &(struct shape){2, {3, 1}}, values, 6, 2, &heard);
-	assert_string_equal(heard.text, "[0,0] -10\n[1,0] -9\n[2,0] -8\n");
-	look(DTYPE_I16, &(struct shape){2, {3, 0}}, values, 0, 2, &heard);
-	assert_string_equal(heard.text, "");
-}
-
-/* Text beyond one output block arrives whole, and a failing reader ends the output. */
-static void test_view_flushes(void **state)
-{
-	static uint64_t values[16384];
-	struct shape shape = shape_line(16384);
-	struct heard heard = {.room = 100};
-	bool good = true;
-
-	view_values(&view, DTYPE_U64, &shape, hear, &heard);
-	for (size_t i = 0; good && i < 16384; i += 1024)
-		good = view_feed(&view, values + i, 1024 * sizeof(*values));
-	assert_false(good);
-	assert_int_equal(heard.used, 0);
-}
-
 UNIT_MAIN(UNIT(test_dtype_names), UNIT(test_halves), UNIT(test_texts), UNIT(test_texts_tell_apart),
-	  UNIT(test_shape_parse), UNIT(test_shape_count), UNIT(test_view_values),
-	  UNIT(test_view_flushes))
+	  UNIT(test_shape_parse), UNIT(test_shape_count))
