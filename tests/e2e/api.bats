@@ -236,15 +236,22 @@ free a: OK"
 
 @test "what can't be shared says why" {
 	run -0 --separate-stderr api open raw=p,1Mi share=a,w,p,0,0 share=a,w,p,0,2Mi share=a,w,p,1048575,2 \
-		share=a,w,q,0,1Mi raw=m,1Mi,managed share=a,w,m,0,1Mi alloc=a,w,0 list
+		share=a,w,q,0,1Mi raw=m,1Mi,managed share=a,w,m,0,1Mi alloc=a,w,0 raw=o,1Mi,async share=a,w,o,0,1Mi \
+		raw=h,1Mi,host share=a,w,h,0,1Mi raw=s,1,static share=a,w,s,0,1 list
 	equal "$output" "open: OK
 share w: E_INVALID
 share w: E_RANGE
 share w: E_RANGE
 share w: E_INVALID
 share w: E_NOT_SHAREABLE
-alloc w: E_INVALID"
-	equal "$(lines "$stderr")" 6
+alloc w: E_INVALID
+share w: E_NOT_SHAREABLE
+share w: E_NOT_SHAREABLE
+share w: E_NOT_SHAREABLE"
+	equal "$(lines "$stderr")" 9
+	for words in "is managed" "is stream-ordered memory (cudaMallocAsync)," "is host memory" "is no address that CUDA knows in this process"; do
+		has "$stderr" "$words"
+	done
 }
 
 @test "detach and free are not each other" {

@@ -58,24 +58,39 @@ static void *raw_enter(int ordinal)
 	return library;
 }
 
-/* raw=SLOT,SIZE[,managed|vmm|private|here]: allocate memory by the driver, in device 0's primary
- * context; here: in the current one; vmm and private: by cuMemCreate, with and without a handle
- * type */
+/* raw=SLOT,SIZE[,KIND]: allocate memory by the driver, in device 0's primary context; here: in the
+ * current one; vmm and private: by cuMemCreate, with and without a handle type; static: no memory of
+ * CUDA's */
 static void do_raw(char **argument, int count)
 {
-	bool here = count > 2 && !strcmp(argument[2], "here");
-	void *library = here ? dlopen("libcuda.so.1", RTLD_NOW) : raw_enter(0);
-	cu_cuMemAlloc_v2_call *cuMemAlloc_v2 = dlsym(library, "cuMemAlloc_v2");
-	cu_cuMemAllocManaged_call *cuMemAllocManaged = dlsym(library, "cuMemAllocManaged");
+	static char outside[4096];
+	const char *kind = count > 2 ? argument[2] : "";
+	size_t size = script_number(argument[1]);
+	void *library = strcmp(kind, "here") ? raw_enter(0) : dlopen("libcuda.so.1", RTLD_NOW);
 	cu_deviceptr pointer = 0;
+	cu_result result = CU_OK;
 
-	if (!cuMemAlloc_v2 || !cuMemAllocManaged)
+#define CALL(name) cu_##name##_call *name = dlsym(library, #name)
+	CALL(cuMemAlloc_v2);
+	CALL(cuMemAllocManaged);
+	CALL(cuMemAllocAsync);
+	CALL(cuMemHostAlloc);
+#undef CALL
+	if (!cuMemAlloc_v2 || !cuMemAllocManaged || !cuMemAllocAsync || !cuMemHostAlloc)
 		script_stop("no driver");
-	if (count > 2 && !here && strcmp(argument[2], "managed"))
-		pointer = map_raw(library, script_number(argument[1]), !strcmp(argument[2], "vmm"));
-	else if (count > 2 && !here
-		     ? cuMemAllocManaged(&pointer, script_number(argument[1]), CU_MANAGED_GLOBAL)
-		     : cuMemAlloc_v2(&pointer, script_number(argument[1])))
+	if (!strcmp(kind, "managed"))
+		result = cuMemAllocManaged(&pointer, size, CU_MANAGED_GLOBAL);
+	else if (!strcmp(kind, "async"))
+		result = cuMemAllocAsync(&pointer, size, NULL);
+	else if (!strcmp(kind, "host"))
+		result = cuMemHostAlloc((void **)&pointer, size, 0);
+	else if (!strcmp(kind, "static"))
+		pointer = (uintptr_t)outside;
+	else if (!strcmp(kind, "vmm") || !strcmp(kind, "private"))
+		pointer = map_raw(library, size, !strcmp(kind, "vmm"));
+	else
+		result = cuMemAlloc_v2(&pointer, size);
+	if (result)
 		script_stop("raw: a driver call failed");
 	*raw_of(argument[0]) = pointer;
 }
