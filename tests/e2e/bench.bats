@@ -62,22 +62,6 @@ has_numbers() {
 	fi
 }
 
-@test "without Redis and gnuplot the rest is measured" {
-	mkdir "$WORK/path"
-	IFS=: read -ra path <<<"$PATH"
-	for dir in "${path[@]}"; do
-		ln -s "$dir"/[a-z]* "$WORK/path" 2>/dev/null || true # the first of a name is there
-	done
-	rm -f "$WORK/path"/{redis-server,gnuplot}
-	PATH=$WORK/path GPUSHARE_BENCH_TRIP_ROUNDS=1 GPUSHARE_BENCH_MANY=100 run -0 "$ROOT/tests/bench/registry.sh" "$WORK/out"
-	echo "$output"
-	has "$output" "skipped: Redis"
-	has "$output" "skipped: drawings"
-	has_numbers '^| registry, over its socket |'
-	equal "$(ls "$WORK/out")" RESULTS.md
-	nothing_is_left
-}
-
 @test "what can't be measured is a failure, and nothing is left of it" {
 	run -1 env GPUSHARE_BENCH_MANY=0 "$ROOT/tests/bench/registry.sh" "$WORK/out"
 	has "$output" "not measured: sharing 0 names"
