@@ -63,6 +63,8 @@ void contract_fill(cu_deviceptr pointer, size_t size, unsigned char value);
 bool contract_holds(cu_deviceptr pointer, size_t size, unsigned char value);
 /* Return a new event, recorded after the present work of `stream`. */
 cu_event contract_recorded(const struct driver *driver, cu_stream stream);
+/* A role: fill three blocks of cuMemAlloc memory with 1, send their IPC handle, and wait. */
+void contract_shares(int peer);
 cu_mem_prop contract_vmm_prop(void);
 cu_deviceptr contract_vmm_map(cu_mem_handle handle, size_t size, cu_deviceptr want, int access);
 

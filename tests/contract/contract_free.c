@@ -110,16 +110,6 @@ static void of_mapped(int peer)
 	EXPECT(CU_OK, driver->cuMemUnmap(pointer, SIZE));
 }
 
-static void owner(int peer)
-{
-	cu_ipc_mem_handle handle;
-
-	driver = contract_context(0);
-	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, contract_filled(SIZE, 1)));
-	contract_send(peer, &handle, sizeof(handle));
-	contract_hear(peer);
-}
-
 static void importer(int peer)
 {
 	cu_ipc_mem_handle handle, again;
@@ -145,4 +135,4 @@ UNIT_MAIN(ALONE(cuMemFree_needs_no_current_context, without_context),
 	  ALONE(managed_memory_has_no_stream_ordered_free, of_managed),
 	  ALONE(pinned_memory_is_not_freed_by_cuMemFree, of_pinned),
 	  ALONE(mapped_memory_is_not_freed_by_any_free, of_mapped),
-	  PAIR(an_imported_mapping_is_only_closed_and_has_no_handle, owner, importer))
+	  PAIR(an_imported_mapping_is_only_closed_and_has_no_handle, contract_shares, importer))

@@ -173,16 +173,6 @@ static void unmapping(int peer)
 	EXPECT(CU_OK, driver->cuEventSynchronize(event));
 }
 
-static void owner(int peer)
-{
-	cu_ipc_mem_handle handle;
-
-	driver = contract_context(0);
-	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, contract_filled(SIZE, 1)));
-	contract_send(peer, &handle, sizeof(handle));
-	contract_hear(peer);
-}
-
 /* The close waits even though the blocked stream doesn't use the mapping. */
 static void importer_that_closes(int peer)
 {
@@ -283,7 +273,7 @@ UNIT_MAIN(ALONE(an_event_behind_a_wait_is_not_ready, behind_a_wait),
 	  ALONE(stream_ordered_memory_is_ordinary_once_it_is_there, in_order),
 	  ALONE(cuMemFreeAsync_frees_plain_memory_in_stream_order, plain_memory_in_order),
 	  ALONE(cuMemUnmap_does_not_wait, unmapping),
-	  PAIR(cuIpcCloseMemHandle_waits_for_all_streams, owner, importer_that_closes),
+	  PAIR(cuIpcCloseMemHandle_waits_for_all_streams, contract_shares, importer_that_closes),
 	  ALONE(streams_0_1_and_2_are_the_default_ones, by_number),
 	  ALONE(the_default_pool_is_what_stream_ordered_memory_comes_from, from_a_pool),
 	  ALONE(the_per_thread_entries_allocate_and_free, per_thread))

@@ -185,16 +185,6 @@ static cu_result (*const allowed[])(void) = {
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static void owner(int peer)
-{
-	cu_ipc_mem_handle handle;
-
-	driver = contract_context(0);
-	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, contract_filled(SIZE, 1)));
-	contract_send(peer, &handle, sizeof(handle));
-	contract_hear(peer);
-}
-
 static void prepare(int peer)
 {
 	cu_mem_prop prop = contract_vmm_prop();
@@ -262,5 +252,5 @@ static void to_relaxed_ones(int peer)
 	contract_tell(peer);
 }
 
-UNIT_MAIN(PAIR(a_global_capture_forbids_others_some_calls_and_no_more, owner, to_others),
-	  PAIR(a_relaxed_thread_may_do_all_of_them, owner, to_relaxed_ones))
+UNIT_MAIN(PAIR(a_global_capture_forbids_others_some_calls_and_no_more, contract_shares, to_others),
+	  PAIR(a_relaxed_thread_may_do_all_of_them, contract_shares, to_relaxed_ones))

@@ -106,6 +106,16 @@ bool contract_holds(cu_deviceptr pointer, size_t size, unsigned char value)
 	return same == size;
 }
 
+void contract_shares(int peer)
+{
+	const struct driver *driver = contract_context(0);
+	cu_ipc_mem_handle handle;
+
+	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&handle, contract_filled(3 * CONTRACT_BLOCK, 1)));
+	contract_send(peer, &handle, sizeof(handle));
+	contract_hear(peer);
+}
+
 cu_mem_prop contract_vmm_prop(void)
 {
 	return (cu_mem_prop){.type = CU_ALLOCATION_PINNED,
