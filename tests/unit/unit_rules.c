@@ -611,24 +611,6 @@ static void what_failed_is_given_to_the_next(void **state)
 	}
 }
 
-static void a_match_says_which_rule_and_index(void **state)
-{
-	struct rules *rules = parsed(RULES_NAME, "one,two:size=2,w%i");
-	static const struct {
-		uint64_t size, rule, index;
-	} rows[] = {{2, 0, 0}, {1, 2, 0}, {2, 1, 0}, {2, 2, 1}, {1, 2, 2}};
-
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct rules_match match;
-
-		assert_true(rules_match(rules, &(struct rules_allocation){.size = rows[i].size},
-					&process, &match));
-		assert_int_equal(match.rule, rows[i].rule);
-		assert_int_equal(match.index, rows[i].index);
-	}
-	rules_free(rules);
-}
-
 static void a_return_counts_only_where_the_selectors_held(void **state)
 {
 	struct rules_allocation app = {.size = 1, .driver = RULES_API_cuMemAlloc, .from = "./app"};
@@ -653,24 +635,6 @@ static void a_return_counts_only_where_the_selectors_held(void **state)
 	assert_true(rules_match(rules, &lib, &process, &match));
 	assert_string_equal(match.name, "f");
 	rules_free(rules);
-}
-
-static void a_return_brings_spent_rules_to_life(void **state)
-{
-	static const char *const texts[] = {"w", "w:nth=1", "w%i:nth=1", "w:size=1,w:size=2:nth=1"};
-	static const bool alive[] = {false, false, false, true};
-
-	for (size_t i = 0; i < COUNT(texts); i++) {
-		struct rules *rules = parsed(RULES_NAME, texts[i]);
-		struct rules_allocation what = {.size = 1};
-		struct rules_match match;
-
-		assert_true(rules_match(rules, &what, &process, &match));
-		assert_int_equal(rules_alive(rules), alive[i]);
-		rules_return(rules, &what, &match);
-		assert_true(rules_alive(rules));
-		rules_free(rules);
-	}
 }
 
 #define LIVE 5
@@ -1030,8 +994,6 @@ static const struct value {
     {"must=1", "must takes no value"},
 };
 
-static const char *const later[] = {"tag=a=b", "tag"};
-
 static void assert_refused(enum rules_kind kind, const char *text, const char *sentence,
 			   const char *shown)
 {
@@ -1061,21 +1023,6 @@ static void values_that_make_no_sense_are_said_with_what_is_wanted(void **state)
 		snprintf(text, sizeof(text), "a,w:%s,b", values[i].option);
 		snprintf(shown, sizeof(shown), "a,w:>>>%s<<<,b", values[i].option);
 		assert_refused(RULES_ATTACH, text, values[i].sentence, shown);
-	}
-}
-
-static void options_of_later_work_are_refused_by_name(void **state)
-{
-	for (size_t i = 0; i < 2 * COUNT(later); i++) {
-		const char *option = later[i / 2];
-		char text[64], sentence[96], shown[64];
-
-		snprintf(text, sizeof(text), "w:nth=1:%s", option);
-		snprintf(sentence, sizeof(sentence),
-			 "option \"%.*s\" is not supported by this version",
-			 (int)strcspn(option, "="), option);
-		snprintf(shown, sizeof(shown), "w:nth=1:>>>%s<<<", option);
-		assert_refused(i % 2 ? RULES_ATTACH : RULES_NAME, text, sentence, shown);
 	}
 }
 
@@ -1134,13 +1081,11 @@ UNIT_MAIN(UNIT(no_text_is_no_rules), UNIT(allocations_get_the_names_that_the_rul
 	  UNIT(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
 	  UNIT(of_many_rules_each_takes_its_own),
 	  UNIT(who_counts_without_a_lock_leaves_the_wanted_ones),
-	  UNIT(what_failed_is_given_to_the_next), UNIT(a_match_says_which_rule_and_index),
+	  UNIT(what_failed_is_given_to_the_next),
 	  UNIT(a_return_counts_only_where_the_selectors_held),
-	  UNIT(a_return_brings_spent_rules_to_life),
 	  UNIT(returns_in_any_order_leave_room_for_as_many),
 	  UNIT(threads_never_share_an_index_and_askers_need_no_lock),
 	  UNIT(what_does_not_parse_is_said_in_one_marked_line),
 	  UNIT(values_that_make_no_sense_are_said_with_what_is_wanted),
-	  UNIT(options_of_later_work_are_refused_by_name),
 	  UNIT(hostile_text_is_shortened_around_the_mark),
 	  UNIT(the_error_is_cut_where_there_is_no_room))
