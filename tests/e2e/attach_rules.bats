@@ -14,16 +14,6 @@ produce() {
 	await_file "$WORK/up"
 }
 
-@test "a rule that never fits prints nothing, however often; the log has each" {
-	script=(init alloc=a,1Mi alloc=b,1Mi make=c,async,1Mi free=a free=b drop=c)
-	for program in rt_app_static drv_linked; do
-		rm -f "$WORK/log"
-		equal "$(GPUSHARE_LOG=$WORK/log attaching 'nobody%i' "$BIN/$program" "${script[@]}" 2>&1)" \
-			"$("$BIN/$program" "${script[@]}")"
-		equal "$(grep -c '"nobody[012]" is not attached: .*; the program gets ordinary memory$' "$WORK/log")" 3
-	done
-}
-
 @test "wait= ends after its time: ordinary memory" {
 	equal "$(attaching nobody:wait=1 "$BIN/rt_app_static" init within=$((2000 + 2 * SLACK_MS)) \
 		alloc=a,1Mi free=a 2>&1)" "init: 0

@@ -45,28 +45,6 @@ LAST=(alloc=a,2Mi alloc=b,2Mi)
 	equal "$(sed -n 's/.*"\(.*\)" is shared.*/\1/p' "$WORK/log")" w0
 }
 
-# names_go WORD...: after the program ends by these words, none of its names is left
-names_go() {
-	rm -f "$WORK"/{up,go}
-	begin_named app 'w%i' "${PROGRAM[@]}" init "${LAST[@]}" touch="$WORK/up" await="$WORK/go" "$@"
-	equal "$(names)" "w0 2097152
-w1 2097152"
-	touch "$WORK/go"
-	finish "$PID" || true
-	until_true nothing_named
-}
-
-@test "after every kind of end the names go" {
-	program rt_app_static
-	for end in alloc=c,64Ki exit=3 thread=exit,4 _exit=6 quick_exit=7 abort raise=9 raise=15 \
-		later=free,a last=free,a liblast="$BIN/lib_ending.so",free,b; do
-		echo "$end"
-		names_go "$end"
-	done
-	names_go default=2 raise=2
-	names_go catch=2,exit,7 raise=2
-}
-
 # ends_in_time SIGNAL WORD...: the registry gets SIGNAL; the program's end then takes less than a second
 ends_in_time() {
 	local signal=$1 registry code=0 plain=0

@@ -524,23 +524,6 @@ having() {
 	HAVING=$PID
 }
 
-@test "lost with registry and keeper: the name is its owner's, who brings it back" {
-	begin owner "$BIN/api_app" open make=a,w,2Mi,keep fill=a,7 touch="$WORK/up" await="$WORK/go" stat=none await="$WORK/end"
-	lose
-	run -0 --separate-stderr api open attach=b,w attach=b,w,500 make=c,w,2Mi,keep make=c,w,2Mi,keep+adopt
-	equal "$output" "open: OK
-attach w: E_NOT_FOUND
-attach w: E_TIMED_OUT
-make w: E_EXISTS
-make w: E_EXISTS"
-	equal "$(grep -c "nobody has brought its memory back yet" <<<"$stderr")" 2
-	start waiter "$BIN/api_app" open attach=b,w,20000 byte=b,4
-	until_true waiters 1
-	touch "$WORK/go"
-	finish "$PID"
-	equal "$(tail -n 1 "$WORK/waiter.out")" "byte b: 35"
-}
-
 @test "lost, and its owner has gone: who has it attached brings it back; nobody adopts it before, but may replace it" {
 	owner make=a,w,2Mi,keep fill=a,7
 	having list

@@ -88,24 +88,6 @@ end_owner() {
 	has "$(cat "$WORK/registry.err")" "is not whole"
 }
 
-@test "what is kept and has a ttl ends in its time, over a restart" {
-	begin keeper "$BIN/api_app" open make=a,w,2Mi,keep+ttl:5 touch="$WORK/up" await="$WORK/end"
-	keeper=$PID
-	begin reader "$BIN/api_app" open attach=a,w touch="$WORK/attached" await="$WORK/end"
-	end_owner "$keeper"
-	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
-	until_true is_gone
-	kill_registry
-	sleep 1.1 # its time runs on without a registry
-	equal "$(names)" "w 2097152"
-	left=$(gpushare stat w | sed -n 's/^kept: *for \([0-9]*\)s more/\1/p')
-	[ "$left" -ge 1 ]
-	[ "$left" -le 4 ]
-	until_true nothing_named
-	run -1 --separate-stderr gpushare-attach w
-	has "$stderr" "ttl"
-}
-
 @test "ended by a signal: what is shared stays for the next one, and nothing where nothing is" {
 	owner one weights alloc=a,2Mi fill=a,7
 	registry=$(registry_pids)
@@ -242,7 +224,10 @@ kill_both() {
 	has "$(gpushare stat w)" "missing:     it can't be attached"
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "nobody has brought its memory back"
-	has "$(api open make=a,w,2Mi,keep)" "make w: E_EXISTS" # its owner lives
+	equal "$(api open make=a,w,2Mi,keep make=a,w,2Mi,keep+adopt attach=a,w,500)" "open: OK
+make w: E_EXISTS
+make w: E_EXISTS
+attach w: E_TIMED_OUT" # its owner lives
 	start waiter "$BIN/api_app" open attach=a,w,20000 byte=a,4
 	waiter=$PID
 	until_true waiters 1

@@ -107,24 +107,6 @@ make c: 0 errno 77"
 	done
 }
 
-@test "who has it attached keeps it, however it is freed" {
-	begin_named app 'w%i' "$BIN/drv_linked" init make=a,async,2Mi fill=a,7 make=b,vmm,2Mi fill=b,9 \
-		touch="$WORK/up" await="$WORK/free" drop=a drop=b touch="$WORK/freed" await="$WORK/end"
-	begin reader "$BIN/api_app" open attach=a,w0 attach=b,w1 byte=a,5 byte=b,5 touch="$WORK/has" \
-		await="$WORK/freed" byte=a,5 byte=b,5 detach=a detach=b
-	touch "$WORK/free"
-	finish "$PID"
-	equal "$(cat "$WORK/reader.out")" "open: OK
-attach w0: OK
-attach w1: OK
-byte a: 42
-byte b: 44
-byte a: 42
-byte b: 44
-detach a: OK
-detach b: OK"
-}
-
 @test "allocations while a stream is captured are left alone: no record, the capture ends as it would" {
 	for program in "${PROGRAMS[@]}"; do
 		program "$program"
@@ -317,21 +299,6 @@ ordinary() {
 	done
 	equal "$(attachers weights)" 0
 	equal "$(api open attach=b,weights byte=b,5 | tail -n 1)" "byte b: 42"
-}
-
-@test "attach: a GPU that is not visible and not in reach: a line in the log, ordinary memory" {
-	needs_sim
-	export GPUSHARE_SIM_DEVICES=2
-	CUDA_VISIBLE_DEVICES=0 start_named producer weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,7 \
-		touch="$WORK/up" await="$WORK/end"
-	await_file "$WORK/up"
-	export CUDA_VISIBLE_DEVICES=1 GPUSHARE_SIM_PEERS=0
-	ordinary '"weights"' visible weights "$BIN/rt_app_static" init alloc=a,2Mi fill=a,1 byte=a,5 free=a
-	ordinary '"weights"' visible weights "$BIN/drv_linked" init make=a,async,2Mi fill=a,1 byte=a,5 drop=a
-	equal "$(attaching weights:must "$BIN/drv_linked" init alloc=a,2Mi 2>/dev/null | tail -n 1)" "alloc a: 101"
-	export CUDA_VISIBLE_DEVICES=1,0 GPUSHARE_SIM_PEERS=1
-	equal "$(attaching weights "$BIN/rt_app_static" init alloc=a,2Mi byte=a,5 free=a | tail -n 2)" "byte a: 42
-free a: 0"
 }
 
 @test "attach with must: the CUDA error that fits, by every way" {
