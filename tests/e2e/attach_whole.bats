@@ -111,14 +111,6 @@ nothing_new() {
 	done
 }
 
-@test "a directory that can't be written to" {
-	for file in /proc/gpushare-dump "$WORK/own/file" "$WORK/missing/file"; do
-		run -1 --separate-stderr gpushare-attach big -o "$file"
-		has "$stderr" "$file"
-		equal "$(lines "$stderr")" 1
-	done
-}
-
 @test "a progress bar on a terminal, in colour unless NO_COLOR says no" {
 	needs script
 	bar() { script -qec "gpushare-attach big -o '$WORK/pipe'" /dev/null </dev/null; }

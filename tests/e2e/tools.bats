@@ -160,10 +160,11 @@ no_trace() {
 
 @test "an output that can't be written: said, and the old file is as it was" {
 	produce
-	run -1 --separate-stderr gpushare-attach weights -o "$WORK/missing/dump"
-	has "$stderr" "$WORK/missing/dump"
-	run -1 --separate-stderr gpushare-attach weights -o "$WORK"
-	has "$stderr" "$WORK"
+	for file in "$WORK/missing/dump" "$WORK" /proc/gpushare-dump "$WORK/own/file"; do
+		run -1 --separate-stderr gpushare-attach weights -o "$file"
+		has "$stderr" "$file"
+		equal "$(lines "$stderr")" 1
+	done
 	echo old >"$WORK/old"
 	run -1 gpushare-attach nobody -o "$WORK/old"
 	run -1 gpushare-attach weights --length 9Mi -o "$WORK/old"

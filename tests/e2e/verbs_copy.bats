@@ -8,28 +8,6 @@ setup_more() {
 		touch="$WORK/up" await="$WORK/look" save=a,"$WORK/after" touch="$WORK/saved" await="$WORK/end"
 }
 
-@test "get copies to a file and into a pipe, with gpushare-attach's options" {
-	gpushare get weights -o "$WORK/a"
-	cmp "$WORK/own" "$WORK/a"
-	gpushare get weights | cmp "$WORK/own" -
-	gpushare get --offset 10 --length 5 weights >"$WORK/part"
-	tail -c +11 "$WORK/own" | head -c 5 | cmp "$WORK/part" -
-	run -1 --separate-stderr gpushare get nobody
-	has "$stderr" nobody
-}
-
-@test "put copies a file or standard input into a buffer" {
-	head -c 1048576 /dev/urandom >"$WORK/new"
-	gpushare put "$WORK/new" weights
-	gpushare get weights | cmp "$WORK/new" -
-	printf hello | gpushare put - weights --offset 100
-	touch "$WORK/look"
-	await_file "$WORK/saved"
-	equal "$(tail -c +101 "$WORK/after" | head -c 5)" hello
-	run -1 --separate-stderr gpushare put /nonexistent weights
-	has "$stderr" /nonexistent
-}
-
 # array TYPE SHAPE SIZE: print a .npy file of zeros
 array() {
 	printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"

@@ -131,20 +131,6 @@ verbs() {
 	equal "$(registry_pids)" ""
 }
 
-@test "errors are sentences on stderr: the thing, the cause, the next step" {
-	run -2 --separate-stderr gpushare fly
-	has "$stderr" "there is no verb 'fly'"
-	has "$stderr" "doctor"
-	has "$stderr" "try 'gpushare --help'"
-	run -2 --separate-stderr gpushare
-	has "$stderr" "which verb?"
-	run -1 --separate-stderr gpushare stat 'a b'
-	has "$stderr" "'a b' is not a buffer name"
-	start_registry
-	run -1 --separate-stderr gpushare tag nobody
-	has "$stderr" nobody
-}
-
 complete_words() {
 	gpushare --complete "$@" | cut -f 1 | tr '\n' ' '
 }
