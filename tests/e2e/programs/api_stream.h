@@ -108,16 +108,6 @@ static void do_sync(char **argument, int count)
 	CU(cuStreamSynchronize(stream_of(argument[0])));
 }
 
-/* done=S: print whether all its work is done */
-static void do_done(char **argument, int count)
-{
-	cu_event behind;
-
-	CU(cuEventCreate(&behind, CU_EVENT_NO_TIMING));
-	CU(cuEventRecord(behind, stream_of(argument[0])));
-	printf("done %s: %s\n", argument[0], cu.cuEventQuery(behind) ? "no" : "yes");
-}
-
 /* capture=S, endcapture=S, launch=S: capture its work as a graph; run that once, on the stream */
 static void do_capture(char **argument, int count)
 {
@@ -169,7 +159,6 @@ static const struct script_verb stream_verbs[] = {
     {"hold", 0, 1, do_hold},
     {"letgo", 0, 2, do_letgo},
     {"sync", 1, 1, do_sync},
-    {"done", 1, 1, do_done},
     {"capture", 1, 1, do_capture},
     {"endcapture", 1, 1, do_endcapture},
     {"launch", 1, 1, do_launch},
