@@ -25,14 +25,6 @@ median() {
 	printf '%s\n' "$@" | sort -n | awk '{ sorted[NR] = $1 } END { print sorted[3]; exit NR != 5 }'
 }
 
-@test "cost: no thread and no descriptor more, without rules and with one that never matches" {
-	expected=$(footprint "" "$base" | cut -d' ' -f1-2)
-	[[ $expected =~ ^[0-9]+\ [0-9]+$ ]]
-	equal "$(footprint "" "$PRELOAD" | cut -d' ' -f1-2)" "$expected"
-	equal "$(footprint $rule "$PRELOAD" | cut -d' ' -f1-2)" "$expected"
-	equal "$(ls -A "$GPUSHARE_DIR")" ""
-}
-
 @test "cost: under 300 KiB of resident memory more, without rules and with one that never matches" {
 	[ -z "$base${COVERAGE:-}" ] || skip "an instrumented library's memory is its instruments'"
 	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || skip "only the simulated driver's own memory is steady"

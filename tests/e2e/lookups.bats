@@ -147,6 +147,8 @@ missing() {
 w1 2097152" "$BIN/drv_loader" open=p,"$BIN/lib_linked_plugin.so" call=p,plugin_init \
 		call=p,plugin_alloc call=p,plugin_alloc_found
 	equal "$(sed -n 's/^call .*: //p' <<<"$plain" | uniq)" 0
+	three_ways "$BIN/drv_loader" open=q,"$BIN/lib_plugin.so" call=q,plugin_finds_itself
+	has "$plain" "call plugin_finds_itself: 42"
 }
 
 @test "the driver's look-ups in itself are answered with its own" {

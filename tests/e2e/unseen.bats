@@ -32,12 +32,6 @@ load helpers
 	equal "$(sed -n 's/.* \([0-9]*\) unix.*/\1/p' <<<"$with")" $((before + 1))
 }
 
-@test "the started registry is nobody's child: no SIGCHLD, wait says ECHILD" {
-	untouched weights "$BIN/rt_app_static" sigchld init alloc=a,1Mi children free=a children
-	equal "$stderr" ""
-	[ -e "$GPUSHARE_DIR/registry.sock" ]
-}
-
 @test "who collects the program's orphans does not wait long for the started registry" {
 	[ -z "${EMULATOR:-}" ] || skip "qemu-user refuses autostart's clone()"
 	took_ms env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights "$BIN/tool_reaper" "$BIN/rt_app_static" \
@@ -134,28 +128,6 @@ sockets_of_driver() {
 @test "a program that closes every descriptor ends as it would have" {
 	untouched weights "$BIN/rt_app_static" init alloc=a,1Mi closefrom=3 exit=9
 	equal "$stderr" ""
-}
-
-@test "look-ups come out the same: lookalikes, a local plug-in, RTLD_NEXT in both orders" {
-	expected=$("$BIN/tool_lookup" "$BIN")
-	has "$expected" "cublasCreate: 1"
-	has "$expected" "plugin_finds_itself: 42"
-	equal "$(env LD_PRELOAD="$PRELOAD" "$BIN/tool_lookup" "$BIN")" "$expected"
-	equal "$(named w "$BIN/tool_lookup" "$BIN")" "$expected"
-	for order in "$BIN/lib_interposer.so $SHIM" "$SHIM $BIN/lib_interposer.so"; do
-		equal "$(env LD_PRELOAD="${PRELOAD%"$SHIM"}$order" GPUSHARE_NAME=w \
-			"$BIN/tool_lookup" "$BIN")" "$expected"
-	done
-}
-
-@test "another interposer, before or behind us, is called once, and the buffer has one name" {
-	for order in "$BIN/lib_interposer.so $SHIM" "$SHIM $BIN/lib_interposer.so"; do
-		up app env LD_PRELOAD="${PRELOAD%"$SHIM"}$order" GPUSHARE_NAME='w%i' \
-			"$BIN/drv_linked" init alloc=a,1Mi
-		equal "$(names)" "w0 1048576"
-		down
-		equal "$(cat "$WORK/app.err")" "interposer: cuMemAlloc_v2"
-	done
 }
 
 @test "no CUDA at all: the preload is silent and starts nothing" {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A preloaded library in the classic style: it replaces getppid() and cuMemAlloc_v2() and calls the
- * next one of each. If there is none, or if it finds itself, it ends the process with exit code 98.
+ * A preloaded library in the classic style: it replaces cuMemAlloc_v2() and calls the next one. If
+ * there is none, or if it finds itself, it ends the process with exit code 98.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,15 +24,6 @@ static void *next(const char *name)
 		_exit(98);
 	}
 	return found;
-}
-
-pid_t getppid(void)
-{
-	pid_t (*real)(void) = next("getppid");
-	pid_t parent = real();
-
-	depth--;
-	return parent;
 }
 
 cu_result cuMemAlloc_v2(cu_deviceptr *pointer, size_t size)
