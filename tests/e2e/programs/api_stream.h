@@ -159,9 +159,11 @@ static const struct script_verb stream_verbs[] = {
     {"hold", 0, 1, do_hold},
     {"letgo", 0, 2, do_letgo},
     {"sync", 1, 1, do_sync},
+    /* of graphs */
     {"capture", 1, 1, do_capture},
     {"endcapture", 1, 1, do_endcapture},
     {"launch", 1, 1, do_launch},
+    /* of the context */
     {"context", 0, 1, do_context},
     {NULL, 0, 0, NULL},
 };
