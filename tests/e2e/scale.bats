@@ -134,15 +134,32 @@ within_ms() {
 	finish "$PID"
 }
 
-@test "ten thousand names at once, of cudaMalloc memory: listed within a second, found, gone" {
+# registry_kib: the registry's private memory, without the index, which has a fixed size
+registry_kib() {
+	awk '$1 == "RssAnon:" { print $2 }' "/proc/$(registry_pids)/status"
+}
+
+# True if the registry has at most KIB of such memory
+memory_is() {
+	[ "$(registry_kib)" -le "$1" ]
+}
+
+@test "ten thousand names at once, of cudaMalloc memory: listed within a second, found, gone with their memory" {
 	needs jq
+	local before full
+	api open >/dev/null
+	before=$(registry_kib)
 	start owner "$BIN/api_app" open raw=p,2Mi many=p,10000 touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
 	equal "$(cat "$WORK/owner.out")" "open: OK"
 	ten_thousand_are_there
+	full=$(registry_kib)
 	kill -KILL "$PID"
 	equal "$(api open gone="$PID",m9999,$((1000 + SLACK_MS)) list)" "open: OK
 gone m9999: E_NOT_FOUND"
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}" ] || return 0 # the sanitizers keep what is freed
+	[ "$full" -ge $((before + 2048)) ]
+	until_true memory_is $((before + (full - before) / 4))
 }
 
 @test "ten thousand names at once that travel as descriptors: the same, and no descriptor is left" {
