@@ -177,7 +177,8 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		vmm_unmap(claim->driver, &entry.mapping);
 		return false;
 	}
-	state_log("\"%s\" is adopted: the program has the kept memory, with its contents", entry.name);
+	state_log("\"%s\" is adopted: the program has the kept memory, with its contents",
+		  entry.name);
 	*out_pointer = entry.pointer;
 	return true;
 }
@@ -256,7 +257,8 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	out_object->mapping.held = held_keep(fd);
 	out_object->generation = found.generation;
 	strcpy(out_object->name, found.name);
-	state_log("\"%s\" is adopted: the program has the kept memory, with its contents", found.name);
+	state_log("\"%s\" is adopted: the program has the kept memory, with its contents",
+		  found.name);
 	return true;
 }
 
