@@ -109,21 +109,20 @@ static void notify(struct registry *registry, enum gpushare_notice_kind kind,
 static void depart(struct registry *registry, const struct change *change)
 {
 	const struct entry *entry = change->entry;
-	const struct process *by = departures[change->how].by_owner ? entry->owner : NULL;
+	const struct process *by = departures[change->how].by_owner ? entry_owner(entry) : NULL;
 
 	/* Only an unlink is the act of the peer whose request is being handled. Otherwise the
 	 * request may just have made the registry notice that the owner has ended. */
 	if (change->how == DEPARTURE_UNLINKED)
 		by = registry->asking;
 	if (change->how == DEPARTURE_LOST)
-		log_line("\"%s\" is lost", entry->info.name);
+		log_line("\"%s\" is lost", entry->name);
 	else if (change->how == DEPARTURE_EXPIRED)
-		log_line("\"%s\" is removed: it was kept for %u s", entry->info.name,
-			 entry->info.ttl_s);
+		log_line("\"%s\" is removed: it was kept for %u s", entry->name, entry->info.ttl_s);
 	notify(registry,
 	       entry->info.deferred ? GPUSHARE_NOTICE_DEFERRED : departures[change->how].notice,
 	       entry, by ? by->pid : 0);
-	audit_removal(&registry->audit, entry, by ? by : entry->owner,
+	audit_removal(&registry->audit, entry, by ? by : entry_owner(entry),
 		      departures[change->how].audited);
 }
 
@@ -141,13 +140,13 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 	if (effect->what & GONE)
 		records_drop(registry->records, &entry->record_slot);
 	if (effect->what & MARK)
-		changes_mark(&registry->changes, entry->info.name);
+		changes_mark(&registry->changes, entry->name);
 	if (effect->what & SHOW && !entry->nameless)
 		registry_show(registry, entry);
 	if (effect->what & HIDE)
 		indexer_remove(&registry->index, entry);
 	if (change->kind == CHANGE_REPLACE) {
-		log_line("\"%s\", generation %llu, is replaced", entry->info.name,
+		log_line("\"%s\", generation %llu, is replaced", entry->name,
 			 (unsigned long long)entry->info.generation);
 		audit_removal(&registry->audit, entry, &change->session->peer, "replaced");
 	}
@@ -155,7 +154,7 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 		depart(registry, change);
 	else
 		notify(registry, effect->notice, entry,
-		       change->session ? change->session->peer.pid : entry->owner->pid);
+		       change->session ? change->session->peer.pid : entry_owner(entry)->pid);
 	if (effect->order)
 		effect->order(registry, entry->info.generation);
 }
@@ -241,7 +240,7 @@ static void notify_rate(struct registry *registry, struct order *order, int64_t 
 	if (rises && elapsed_ns) /* first the cheap test: few of many pages are published to */
 		entry = store_find_generation(&registry->state.store, order->generation);
 	if (!entry ||
-	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry->owner->pid)))
+	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry_owner(entry)->pid)))
 		return;
 	notice->published = published;
 	notice->rate = a_second(more, elapsed_ns);

@@ -126,7 +126,7 @@ void registry_describe(const struct registry *registry, const struct session *se
 	order_describe(registry, entry, out_info);
 	/* An address is no secret, but one of cudaMalloc means nothing in other processes. */
 	if (!backing_is_fd(entry->info.backing) &&
-	    !(session && process_is_same(&session->peer, entry->owner)))
+	    !(session && process_is_same(&session->peer, entry_owner(entry))))
 		out_info->address = 0;
 	if (entry->deadline_ns != INT64_MAX) {
 		int64_t left_ns = entry->deadline_ns - clock_ns();

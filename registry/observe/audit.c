@@ -232,7 +232,7 @@ void audit_removal(struct audit *audit, const struct entry *entry, const struct 
 	struct line line = {
 	    .verb = "remove",
 	    .who = *by,
-	    .name = entry->info.name,
+	    .name = entry->name,
 	    .generation = entry->info.generation,
 	    .size = entry->info.size,
 	    .outcome = outcome,

@@ -127,17 +127,18 @@ void indexer_close(struct indexer *indexer)
 
 static void describe(const struct entry *entry, struct index_record *out)
 {
+	const struct process *owner = entry_owner(entry);
 	const struct known *info = &entry->info;
 
 	*out = (struct index_record){.deadline_ns = entry->deadline_ns};
 #define F(type, field) out->field = info->field;
 	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
-	strcpy(out->name, info->name);
-	strcpy(out->owner_command, entry->owner->command);
-	out->owner_started = entry->owner->started;
-	out->owner_uid = entry->owner->uid;
-	out->owner_pid = entry->owner->pid;
+	strcpy(out->name, entry->name);
+	strcpy(out->owner_command, owner->command);
+	out->owner_started = owner->started;
+	out->owner_uid = owner->uid;
+	out->owner_pid = owner->pid;
 	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
 	out->tags_count = entry->tags_count;
 	if (entry->tags_count)
@@ -193,7 +194,7 @@ void indexer_put(struct indexer *indexer, struct entry *entry)
 		indexer_update(indexer, entry);
 		return;
 	}
-	hash = index_hash(entry->info.name);
+	hash = index_hash(entry->name);
 	for (unsigned int way = 0; way < INDEX_WAYS; way++) {
 		unsigned int place = (unsigned int)index_bucket(hash) * INDEX_WAYS + way;
 

@@ -49,7 +49,7 @@ bool order_may(const struct entry *entry, const struct session *session)
 	if (!entry)
 		return false;
 	return (entry->session == session && has_owner(entry)) ||
-	       session_find_attachment(session, entry->info.name, entry->info.generation);
+	       session_find_attachment(session, entry->name, entry->info.generation);
 }
 
 /* The index does not show publications, so the buffer leaves it: clients ask the registry from

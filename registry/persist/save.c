@@ -55,7 +55,6 @@ void save_entry(struct registry *registry, struct entry *entry)
 	saved->has_buffer = true;
 	entry_describe(entry, &saved->buffer);
 	memcpy(saved->handle, entry->handle, sizeof(saved->handle));
-	saved->created_boot_ns = entry->created_ns + boot_ns;
 	if (entry->deadline_ns != INT64_MAX)
 		saved->deadline_boot_ns = entry->deadline_ns + boot_ns;
 	saved->nameless = entry->nameless;
@@ -283,26 +282,26 @@ static uint64_t *load_session(struct registry *registry, const gpushare_Session 
 	return &session->record_slot;
 }
 
-/* entry->owner NULL: out of memory. */
-static void fill_owner(const struct registry *registry, struct entry *entry,
-		       const struct session *session, const record *info)
+/* false: out of memory. */
+static bool fill_owner(const struct registry *registry, struct entry *entry,
+		       struct session *session, const record *info)
 {
 	struct process process = {
 	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
 
-	if (session) {
-		entry->owner = &session->peer;
-		return;
-	}
+	entry->session = session;
+	if (session)
+		return true;
 	strcpy(process.command, info->owner_command);
 	if (registry->loaded_namespace)
 		process_forget_pid(&process, registry->loaded_namespace);
-	entry_part(entry, &process, NULL);
+	entry_part(entry, &process);
+	return entry->parted;
 }
 
 /* The entry as it was saved, without its generation, to be put into the store. NULL: out of
  * memory. */
-static struct entry *fill(const struct registry *registry, const struct session *session,
+static struct entry *fill(const struct registry *registry, struct session *session,
 			  const gpushare_Entry *saved)
 {
 	struct entry *entry = entry_new(&saved->buffer, saved->handle);
@@ -310,8 +309,7 @@ static struct entry *fill(const struct registry *registry, const struct session 
 
 	if (!entry)
 		return NULL;
-	fill_owner(registry, entry, session, &saved->buffer);
-	if (!entry->owner) {
+	if (!fill_owner(registry, entry, session, &saved->buffer)) {
 		entry_free(entry);
 		return NULL;
 	}
@@ -319,7 +317,6 @@ static struct entry *fill(const struct registry *registry, const struct session 
 	entry->info.missing = false;
 	entry->info.deferred = saved->buffer.deferred && saved->nameless;
 	entry->unsynced = saved->unsynced && saved->nameless;
-	entry->created_ns = saved->created_boot_ns - boot_ns;
 	entry->deadline_ns =
 	    saved->deadline_boot_ns ? saved->deadline_boot_ns - boot_ns : INT64_MAX;
 	return entry;
@@ -343,7 +340,7 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 	if (entry)
 		buffer_end(&registry->state, entry);
 	entry = fill(registry, session, saved);
-	user = entry ? user_of(&registry->state.users, entry->owner->uid) : NULL;
+	user = entry ? user_of(&registry->state.users, entry_owner(entry)->uid) : NULL;
 	if (!user) {
 		if (entry)
 			entry_free(entry);
@@ -352,7 +349,6 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 	store_number(&registry->state.store, entry, info->generation);
 	if (!saved->nameless)
 		store_name(&registry->state.store, entry);
-	entry->session = session;
 	if (session)
 		DL_APPEND(session->entries, entry);
 	else /* the owner's session may have ended before the buffer was saved as ownerless */

@@ -27,8 +27,8 @@ unsigned int access_of(const struct session *session, const struct entry *entry)
 {
 	if (entry->session && entry->session->ending && !entry_stays(entry->info.flags))
 		return 0;
-	if (entry->session == session || (session->peer.uid == entry->owner->uid &&
-					  process_is_same(&session->peer, entry->owner)))
+	if (entry->session == session || (session->peer.uid == entry_owner(entry)->uid &&
+					  process_is_same(&session->peer, entry_owner(entry))))
 		return ALL;
 	if (entry_is_staged(entry->info.flags))
 		return 0;
@@ -37,7 +37,7 @@ unsigned int access_of(const struct session *session, const struct entry *entry)
 
 unsigned int access_rights(const struct entry *entry, const struct identity *who)
 {
-	return access_grants(entry->owner->uid, entry->info.owner_gid, entry->info.mode, who);
+	return access_grants(entry_owner(entry)->uid, entry->info.owner_gid, entry->info.mode, who);
 }
 
 bool access_sees(const struct session *session, const struct entry *entry)

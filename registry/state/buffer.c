@@ -11,7 +11,7 @@ struct entry *buffer_find(const struct state *state, const char *name, uint64_t 
 {
 	struct entry *entry = store_find_generation(&state->store, generation);
 
-	return entry && !strcmp(entry->info.name, name) ? entry : NULL;
+	return entry && !strcmp(entry->name, name) ? entry : NULL;
 }
 
 bool buffer_has_gone(const struct state *state, const char *name, uint64_t generation)
@@ -39,7 +39,7 @@ static void going(struct state *state, enum change_kind kind, struct entry *entr
  * counts: there the owner makes another mapping, as any attacher does. */
 static bool is_own(const struct session *session, const struct entry *entry)
 {
-	return entry->session && process_is_same(&session->peer, entry->owner) &&
+	return entry->session && process_is_same(&session->peer, entry_owner(entry)) &&
 	       !backing_is_fd(entry->info.backing);
 }
 
@@ -54,7 +54,7 @@ static void join_all(struct state *state, struct entry *entry)
 {
 	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
 		struct attachment *attachment =
-		    session_find_attachment(session, entry->info.name, entry->info.generation);
+		    session_find_attachment(session, entry->name, entry->info.generation);
 
 		if (attachment)
 			buffer_join(session, attachment, entry);
@@ -68,7 +68,6 @@ static void own(struct entry *entry, struct session *session)
 	entry->synced = session->round;
 	free(entry->parted);
 	entry->parted = NULL;
-	entry->owner = &session->peer;
 	entry->deadline_ns = INT64_MAX;
 	entry->info.owner_gone = false;
 	user_charge(session->user, entry);
@@ -99,7 +98,6 @@ static void start(struct state *state, struct entry *entry, struct session *sess
 	entry->info.attachers = 0;
 	entry->info.missing = entry->info.deferred = entry->unsynced = false;
 	entry->info.created_unix_ns = state->unix_ns;
-	entry->created_ns = state->now_ns;
 	own(entry, session);
 	if (again)
 		join_all(state, entry);
@@ -150,7 +148,7 @@ void buffer_commit(struct state *state, struct entry *entry)
 	 * send notices about them too. */
 	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
 		struct attachment *attachment =
-		    session_find_attachment(session, entry->info.name, entry->info.generation);
+		    session_find_attachment(session, entry->name, entry->info.generation);
 
 		if (attachment)
 			attachment->quiet = false;
@@ -208,10 +206,10 @@ void buffer_load_kept(struct state *state, struct entry *entry)
 	tree_insert(&state->kept, &entry->kept, entry);
 }
 
-void buffer_orphan(struct state *state, struct entry *entry)
+void buffer_orphan(struct state *state, struct entry *entry, const struct process *owner)
 {
 	disown(state, entry);
-	entry_part(entry, entry->owner, &entry->user->nobody);
+	entry_part(entry, owner);
 	buffer_load_kept(state, entry);
 	changed(state, CHANGE_ORPHAN, entry, NULL);
 	buffer_lose(state, entry);
@@ -220,7 +218,7 @@ void buffer_orphan(struct state *state, struct entry *entry)
 bool buffer_part(struct state *state, struct entry *entry, enum departure how)
 {
 	if (entry_stays(entry->info.flags)) {
-		buffer_orphan(state, entry);
+		buffer_orphan(state, entry, entry_owner(entry));
 		return true;
 	}
 	buffer_remove(state, entry, how);

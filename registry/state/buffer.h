@@ -31,7 +31,8 @@ void buffer_remove(struct state *state, struct entry *entry, enum departure how)
 /* The owner leaves: keep the buffer without an owner (true), or remove it (false). Even after
  * true, buffer_lose() may have freed the entry. */
 bool buffer_part(struct state *state, struct entry *entry, enum departure how);
-void buffer_orphan(struct state *state, struct entry *entry);
+/* Keep the buffer without an owner. Its last owner was *owner. */
+void buffer_orphan(struct state *state, struct entry *entry, const struct process *owner);
 /* If the buffer's memory is missing, and neither an owner nor an attacher is left who could
  * bring it back, remove the buffer and return true. */
 bool buffer_lose(struct state *state, struct entry *entry);

@@ -4,11 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "state/session.h"
+
 _Static_assert(sizeof(((struct known *)0)->device_uuid) == sizeof(((record *)0)->device_uuid) &&
 		   sizeof(((struct process *)0)->command) == sizeof(((record *)0)->owner_command),
 	       "they are copied as they are");
 
-void entry_part(struct entry *entry, const struct process *owner, const struct process *nobody)
+const struct process *entry_owner(const struct entry *entry)
+{
+	if (entry->session)
+		return &entry->session->peer;
+	return entry->parted ? entry->parted : &entry->user->nobody;
+}
+
+void entry_part(struct entry *entry, const struct process *owner)
 {
 	struct process *copy = malloc(sizeof(*copy));
 
@@ -16,18 +25,18 @@ void entry_part(struct entry *entry, const struct process *owner, const struct p
 		*copy = *owner;
 	free(entry->parted);
 	entry->parted = copy;
-	entry->owner = copy ? copy : nobody;
 }
 
 void entry_describe(const struct entry *entry, record *out_info)
 {
+	const struct process *owner = entry_owner(entry);
 	const struct known *from = &entry->info;
 
-	strcpy(out_info->name, from->name);
-	strcpy(out_info->owner_command, entry->owner->command);
-	out_info->owner_started = entry->owner->started;
-	out_info->owner_uid = entry->owner->uid;
-	out_info->owner_pid = entry->owner->pid;
+	strcpy(out_info->name, entry->name);
+	strcpy(out_info->owner_command, owner->command);
+	out_info->owner_started = owner->started;
+	out_info->owner_uid = owner->uid;
+	out_info->owner_pid = owner->pid;
 	memcpy(out_info->device_uuid, from->device_uuid, sizeof(from->device_uuid));
 	out_info->address = from->address;
 #define F(type, field) out_info->field = from->field;
@@ -63,7 +72,6 @@ void entry_become(struct entry *entry, struct entry *made)
 	entry->tags = made->tags;
 	entry->tags_count = made->tags_count;
 	entry->info = made->info;
-	entry->info.name = entry->name;
 	memcpy(entry->handle, made->handle, sizeof(entry->handle));
 	free(made);
 }
@@ -83,7 +91,7 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 #undef F
 	entry->info.generation = 0; /* set by store_number() */
 	entry->info.deferred = info->deferred;
-	entry->info.name = strcpy(entry->name, info->name);
+	strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));
 	entry->nameless = true;
 	entry->deadline_ns = INT64_MAX;

@@ -14,7 +14,6 @@ struct user;
 /* The fields of a record, except those of the owner and those that change by themselves, such as
  * the remaining ttl. */
 struct known {
-	const char *name;
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
 	uint64_t address;
 #define F(type, field) type field;
@@ -33,11 +32,10 @@ struct entry {
 	gpushare_Tag *tags;
 	/* only ever copied into an AttachReply and its record */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
-	struct fdref *fdref;	     /* its descriptor; NULL: it has none */
-	struct session *session;     /* NULL: kept without an owner */
-	const struct process *owner; /* the session's peer; without a session see entry_part() */
-	struct process *parted;	     /* a copy of a former session's peer; NULL: none */
-	struct user *user;	     /* the user it is charged to: users.h; NULL: none */
+	struct fdref *fdref;	 /* its descriptor; NULL: it has none */
+	struct session *session; /* NULL: kept without an owner */
+	struct process *parted;	 /* a copy of a former session's peer; NULL: none */
+	struct user *user;	 /* the user it is charged to: users.h; NULL: none */
 	union {
 		struct {
 			struct entry *prev, *next; /* list of the session's entries */
@@ -47,18 +45,20 @@ struct entry {
 	unsigned int synced;  /* see session.round */
 	unsigned int indexed; /* place in the index, from 1; 0: none */
 	uint64_t record_slot; /* see persist/save.h */
-	int64_t created_ns;
-	int64_t deadline_ns; /* when a buffer without a session expires; INT64_MAX: never */
+	int64_t deadline_ns;  /* when a buffer without a session expires; INT64_MAX: never */
 	/* place and name lie together: a search by name reads one cache line of each entry. */
 	struct tree_node place; /* by name */
-	char name[];		/* info.name */
+	char name[];
 };
 
 /* The entry has no owner, and is in no store. NULL: out of memory. */
 struct entry *entry_new(const record *info, const uint8_t *handle);
 void entry_free(struct entry *entry);
-/* The owner's session ends: keep a copy of *owner. Without memory for it, `nobody` is the owner. */
-void entry_part(struct entry *entry, const struct process *owner, const struct process *nobody);
+/* The session's peer, or what entry_part() was given. Without memory for that, it is the user's
+ * `nobody`. */
+const struct process *entry_owner(const struct entry *entry);
+/* The owner's session ends: keep a copy of *owner. */
+void entry_part(struct entry *entry, const struct process *owner);
 /* Turn the entry into another buffer of the same name: move the contents of `made` here, and
  * free it. */
 void entry_become(struct entry *entry, struct entry *made);

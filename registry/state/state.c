@@ -21,14 +21,14 @@ void tombstone_add(struct state *state, const struct entry *entry, enum departur
 
 	state->next_tombstone = (state->next_tombstone + 1) % LIMIT_TOMBSTONES;
 	*tombstone = (struct tombstone){
-	    .owner = *entry->owner,
+	    .owner = *entry_owner(entry),
 	    .gid = entry->info.owner_gid,
 	    .mode = entry->info.mode,
 	    .staged = entry_is_staged(entry->info.flags),
 	    .how = how,
 	    .when_ns = state->now_ns,
 	};
-	strcpy(tombstone->name, entry->info.name);
+	strcpy(tombstone->name, entry->name);
 }
 
 const struct tombstone *tombstone_find(const struct state *state, const char *name)

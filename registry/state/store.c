@@ -30,13 +30,13 @@ void store_init(struct store *store)
 void store_name(struct store *store, struct entry *entry)
 {
 	entry->nameless = false;
-	tree_insert(&store->names, &entry->place, entry->info.name);
+	tree_insert(&store->names, &entry->place, entry->name);
 }
 
 void store_unname(struct store *store, struct entry *entry)
 {
 	if (!entry->nameless)
-		tree_remove(&store->names, &entry->place, entry->info.name);
+		tree_remove(&store->names, &entry->place, entry->name);
 	entry->nameless = true;
 }
 

@@ -205,7 +205,7 @@ int check_owner(const struct call *call, const struct entry *entry, const char *
 		return GPUSHARE_OK;
 	return refuse(call, GPUSHARE_E_DENIED,
 		      "\"%s\" belongs to uid %u; only that user or root may %s it, not uid %u",
-		      entry->info.name, entry->owner->uid, verb, call->session->peer.uid);
+		      entry->name, entry_owner(entry)->uid, verb, call->session->peer.uid);
 }
 
 int check_attach(const struct call *call, const struct entry *entry, bool read_only,

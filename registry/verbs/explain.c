@@ -41,9 +41,9 @@ int explain_taken(const struct call *call, const struct entry *entry)
 	bool is_seen = access_sees(call->session, entry);
 	char who[WHO_SIZE];
 
-	describe(entry->owner, who);
+	describe(entry_owner(entry), who);
 	if (!is_seen && entry_is_staged(entry->info.flags) &&
-	    entry->owner->uid == call->session->peer.uid)
+	    entry_owner(entry)->uid == call->session->peer.uid)
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "\"%s\" is taken by %s, which has not committed it yet; wait, or "
 			      "choose another name",
@@ -54,11 +54,12 @@ int explain_taken(const struct call *call, const struct entry *entry)
 	if (!entry->session)
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "\"%s\" is kept for uid %u; choose another name", call->name,
-			      entry->owner->uid);
+			      entry_owner(entry)->uid);
 	return refuse(call, GPUSHARE_E_EXISTS,
 		      "\"%s\" is taken by %s, uid %u, for %lld s; choose another name or end "
 		      "that process",
-		      call->name, who, entry->owner->uid, seconds_since(entry->created_ns));
+		      call->name, who, entry_owner(entry)->uid,
+		      (long long)(call->state->unix_ns - entry->info.created_unix_ns) / NS_PER_S);
 }
 
 static int explain_gone(const struct call *call, int status, const struct tombstone *gone)
@@ -90,7 +91,7 @@ int explain_missing(const struct call *call, int status)
 		return refuse(call, status,
 			      "\"%s\" was shared before the registry restarted, and nobody has "
 			      "brought its memory back yet; %s %s it",
-			      call->name, describe(entry->owner, who),
+			      call->name, describe(entry_owner(entry), who),
 			      entry->session ? "has" : "had");
 	if (gone)
 		return explain_gone(call, status, gone);
@@ -115,8 +116,8 @@ int explain_rights(const struct call *call, const struct entry *entry, const cha
 		   const char *cure)
 {
 	return refuse(call, GPUSHARE_E_DENIED,
-		      "\"%s\" belongs to uid %u, its mode is %04o, and uid %u %s; %s",
-		      entry->info.name, entry->owner->uid, (unsigned int)entry->info.mode,
+		      "\"%s\" belongs to uid %u, its mode is %04o, and uid %u %s; %s", entry->name,
+		      entry_owner(entry)->uid, (unsigned int)entry->info.mode,
 		      call->session->peer.uid, may, cure);
 }
 

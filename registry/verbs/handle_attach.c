@@ -39,8 +39,9 @@ int handle_lookup(struct call *call)
 
 /* Check that the buffer is of the kind that the peer asks for, memory or event. Check also that
  * this session has not attached the same generation under another name. */
-static int check_meant(const struct call *call, const struct known *info)
+static int check_meant(const struct call *call, const struct entry *entry)
 {
+	const struct known *info = &entry->info;
 	bool event = call->ask->verb.attach.event;
 	const struct attachment *had = session_find_generation(call->session, info->generation);
 
@@ -50,12 +51,12 @@ static int check_meant(const struct call *call, const struct known *info)
 				      "gpushare_attach()"
 				    : "\"%s\" is an event, no buffer; open it with "
 				      "gpushare_event_open()",
-			      info->name);
-	if (had && strcmp(had->name, info->name) != 0)
+			      entry->name);
+	if (had && strcmp(had->name, entry->name) != 0)
 		return refuse(call, GPUSHARE_E_INVALID,
 			      "this connection has said that generation %" PRIu64
 			      " is \"%s\", not \"%s\"; detach it first",
-			      info->generation, had->name, info->name);
+			      info->generation, had->name, entry->name);
 	return GPUSHARE_OK;
 }
 
@@ -72,7 +73,7 @@ int handle_attach(struct call *call)
 		return await_name(call);
 	status = check_limit(call, session->user, LIMIT_attachments, 1);
 	if (!status)
-		status = check_meant(call, &entry->info);
+		status = check_meant(call, entry);
 	if (!status)
 		status =
 		    check_attach(call, entry, call->ask->verb.attach.read_only, &body->read_only);
@@ -88,7 +89,7 @@ int handle_attach(struct call *call)
 			   had ? had->count + 1 : 1))
 		return GPUSHARE_E_NO_MEMORY;
 	body->has_buffer = true;
-	body->own = entry->session && process_is_same(&session->peer, entry->owner);
+	body->own = entry->session && process_is_same(&session->peer, entry_owner(entry));
 	registry_describe(registry, session, entry, &body->buffer);
 	memcpy(body->handle, entry->handle, sizeof(body->handle));
 	call_log(call, "attach", "\"%s\"", call->name);

@@ -30,8 +30,8 @@ static bool is_wanted(struct listing *listing, const struct entry *entry)
 	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events ||
 	    entry->info.deferred != list->deferred)
 		return false;
-	listing->work += strlen(list->glob) * strlen(entry->info.name); /* at most */
-	return !*list->glob || !fnmatch(list->glob, entry->info.name, 0);
+	listing->work += strlen(list->glob) * strlen(entry->name); /* at most */
+	return !*list->glob || !fnmatch(list->glob, entry->name, 0);
 }
 
 /* Add the record to the page if the List asks for it. false: stop, because the page or this piece
@@ -105,7 +105,7 @@ static int interrupt(const struct listing *listing, struct list_rest **rest)
 	(*rest)->page = *listing->page;
 	(*rest)->work = listing->work;
 	(*rest)->looked = listing->last || listing->looked;
-	strcpy((*rest)->after, listing->rest->info.name);
+	strcpy((*rest)->after, listing->rest->name);
 	(*rest)->after_generation = listing->rest->info.generation;
 	return HANDLE_MORE;
 }
@@ -135,7 +135,7 @@ int handle_list(struct call *call)
 		*page = rest->page;
 	list_from(&listing, rest);
 	if (listing.last) {
-		strcpy(page->after, listing.last->info.name);
+		strcpy(page->after, listing.last->name);
 		page->after_generation = listing.last->info.generation;
 	}
 	if (listing.rest)

@@ -53,7 +53,7 @@ static int check_publisher(const struct call *call, const struct entry *entry,
 	const struct participant *rival = participant_rival(order, session);
 
 	if (entry && entry->info.flags & GPUSHARE_FLAG_READONLY &&
-	    !process_is_same(entry->owner, &session->peer))
+	    !process_is_same(entry_owner(entry), &session->peer))
 		return refuse(call, GPUSHARE_E_READ_ONLY,
 			      "\"%s\" is read-only: only its owner publishes it", call->name);
 	if (entry && !(access_of(session, entry) & ACCESS_WRITE))

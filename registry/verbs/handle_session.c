@@ -30,10 +30,8 @@ static void move_all(struct session *from, struct session *to)
 	from->attachments.root = NULL;
 	to->resyncing = false;
 	to->round = from->round;
-	DL_FOREACH (to->entries, entry) {
+	DL_FOREACH (to->entries, entry)
 		entry->session = to;
-		entry->owner = &to->peer;
-	}
 }
 
 /* The caller found `old` by its secret key. If a disconnected session's process has no pid here,
@@ -181,8 +179,8 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 			want(call, hold);
 		return;
 	}
-	if (entry && !entry->session && entry->owner->uid == session->peer.uid &&
-	    process_is_same(entry->owner, &session->peer))
+	if (entry && !entry->session && entry_owner(entry)->uid == session->peer.uid &&
+	    process_is_same(entry_owner(entry), &session->peer))
 		buffer_return(call->state, entry, session, entry->info.flags, entry->info.ttl_s);
 	if (!entry || entry->session != session || entry->info.missing)
 		want(call, hold);
@@ -233,8 +231,7 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
  * keeps the record, so that this withdraw can still defer the free. */
 static void end_entry(const struct call *call, struct entry *entry)
 {
-	call_log(call, "withdraw", "\"%s\": no longer reported after a reconnect",
-		 entry->info.name);
+	call_log(call, "withdraw", "\"%s\": no longer reported after a reconnect", entry->name);
 	withdraw(call, entry, true, true);
 }
 

@@ -30,14 +30,14 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 		    "\"%s\" can't be a part of generation %" PRIu64
 		    ", which is no vmm buffer that this connection shares; share that first",
 		    call->name, share->part_of);
-	if (!strcmp(call->name, whole->info.name)) /* it would replace what it is a part of */
+	if (!strcmp(call->name, whole->name)) /* it would replace what it is a part of */
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "\"%s\" is the name of the whole buffer; a part needs another",
 			      call->name);
 	if (own.size > whole->info.size || own.base_offset > whole->info.size - own.size)
 		return refuse(call, GPUSHARE_E_RANGE,
 			      "\"%s\" reaches past the end of \"%s\", which has %" PRIu64 " bytes",
-			      call->name, whole->info.name, whole->info.size);
+			      call->name, whole->name, whole->info.size);
 	entry_describe(whole, part);
 	memcpy(part->name, own.name, sizeof(part->name));
 	memcpy(part->tags, own.tags, sizeof(part->tags));
@@ -99,7 +99,8 @@ static int check_standing(const struct call *call, const struct sharing *sharing
 	const struct entry *entry = sharing->entry;
 	const struct session *session = call->session;
 
-	if (entry->info.generation != share->again || entry->owner->uid != session->peer.uid ||
+	if (entry->info.generation != share->again ||
+	    entry_owner(entry)->uid != session->peer.uid ||
 	    (!share->orphan && entry->session && entry->session != session))
 		return explain_taken(call, entry);
 	if (buffer_is_alike(entry, &share->buffer))
@@ -197,10 +198,8 @@ static struct entry *enter(const struct call *call, const struct sharing *sharin
 	else
 		entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
 				   share->again);
-	if (entry && share->orphan) { /* its owner is unknown, and no longer exists */
-		entry->owner = &call->session->user->nobody;
-		buffer_orphan(call->state, entry);
-	}
+	if (entry && share->orphan) /* its owner is unknown, and no longer exists */
+		buffer_orphan(call->state, entry, &call->session->user->nobody);
 	return entry;
 }
 
@@ -242,7 +241,8 @@ static void find(const struct call *call, struct sharing *sharing)
 		entry = store_find(&call->state->store, call->name);
 	}
 	sharing->entry = entry;
-	sharing->is_kept = entry && !entry->session && entry->owner->uid == call->session->peer.uid;
+	sharing->is_kept =
+	    entry && !entry->session && entry_owner(entry)->uid == call->session->peer.uid;
 	sharing->adopts = share->adopt && sharing->is_kept && !entry->info.missing &&
 			  buffer_is_alike(entry, &share->buffer);
 	sharing->nameless =

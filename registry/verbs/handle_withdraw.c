@@ -55,7 +55,7 @@ int handle_withdraw(struct call *call)
 	struct entry *entry = store_find_deferred(&call->state->store, generation);
 	int status;
 
-	if (entry && entry->session == call->session && !strcmp(entry->info.name, call->name))
+	if (entry && entry->session == call->session && !strcmp(entry->name, call->name))
 		return withdraw_nameless(call, entry);
 	entry = call_find(call, 0);
 	if (!entry || (generation && entry->info.generation != generation))

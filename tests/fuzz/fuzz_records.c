@@ -87,7 +87,7 @@ static struct registry *read_back(void)
 static void compare(const struct entry *one, const struct entry *other)
 {
 	FUZZ_MUST(other && one->info.generation == other->info.generation);
-	FUZZ_MUST(!strcmp(one->info.name, other->info.name));
+	FUZZ_MUST(!strcmp(one->name, other->name));
 	FUZZ_MUST(!one->session == !other->session);
 	FUZZ_MUST(!one->session ||
 		  !memcmp(one->session->key, other->session->key, GPUSHARE_SESSION_KEY_SIZE));

@@ -239,11 +239,11 @@ static size_t remember(struct standing *standing, size_t room)
 	const struct entry *entry = judge_after(world.registry, "");
 
 	for (; count < room && entry; count++) {
-		strcpy(standing[count].name, entry->info.name);
+		strcpy(standing[count].name, entry->name);
 		standing[count].generation = entry->info.generation;
 		standing[count].owned = entry->session;
 		standing[count].attachers = entry->info.attachers;
-		entry = judge_after(world.registry, entry->info.name);
+		entry = judge_after(world.registry, entry->name);
 	}
 	return count;
 }
@@ -264,7 +264,7 @@ static void bury(struct fuzz_bytes *from)
 			registry_disconnect(world.registry, session);
 	}
 	for (entry = judge_after(world.registry, ""); entry; entry = next, at++) {
-		next = judge_after(world.registry, entry->info.name);
+		next = judge_after(world.registry, entry->name);
 		if (!backing_is_fd(entry->info.backing))
 			continue;
 		entry->info.missing = lost & 1u << at % 8;

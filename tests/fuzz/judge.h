@@ -19,7 +19,7 @@ static uint32_t judge_attachers(const struct registry *registry, const struct en
 	for (const struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		const struct attachment *attachment =
-		    session_find_attachment(session, entry->info.name, entry->info.generation);
+		    session_find_attachment(session, entry->name, entry->info.generation);
 
 		if (attachment && !attachment->own)
 			count += attachment->count;
@@ -42,17 +42,17 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 		DL_FOREACH (session->entries, entry) {
 			FUZZ_MUST(entry->session == session);
 			++*(entry->nameless ? out_nameless : &named);
-			FUZZ_MUST((entry->nameless ? store_find_deferred(&registry->state.store,
-									 entry->info.generation)
-						   : store_find(&registry->state.store,
-								entry->info.name)) == entry);
+			FUZZ_MUST((entry->nameless
+				       ? store_find_deferred(&registry->state.store,
+							     entry->info.generation)
+				       : store_find(&registry->state.store, entry->name)) == entry);
 		}
 	}
 	for (entry = buffer_next_kept(&registry->state, NULL); entry;
 	     entry = buffer_next_kept(&registry->state, entry)) {
 		named++;
 		FUZZ_MUST(!entry->session && entry_is_kept(entry->info.flags));
-		FUZZ_MUST(store_find(&registry->state.store, entry->info.name) == entry);
+		FUZZ_MUST(store_find(&registry->state.store, entry->name) == entry);
 	}
 	return named;
 }
@@ -86,8 +86,7 @@ static void judge_tallies(const struct registry *registry)
 	struct buffers named = {0}, deferred = {0};
 	const struct entry *entry;
 
-	for (entry = judge_after(registry, ""); entry;
-	     entry = judge_after(registry, entry->info.name)) {
+	for (entry = judge_after(registry, ""); entry; entry = judge_after(registry, entry->name)) {
 		named.count += !entry_is_staged(entry->info.flags);
 		named.bytes += entry_is_staged(entry->info.flags)
 				   ? 0
@@ -119,10 +118,9 @@ static void judge_registry(const struct registry *registry)
 	FUZZ_MUST(judge_lists(registry, &nameless) ==
 		  registry->state.users.total.held[LIMIT_names]);
 	FUZZ_MUST(nameless == registry->state.users.total.held[LIMIT_deferred]);
-	for (entry = judge_after(registry, ""); entry;
-	     entry = judge_after(registry, entry->info.name)) {
-		FUZZ_MUST(name_is_valid(entry->info.name) && entry->info.generation);
-		FUZZ_MUST(!last || strcmp(last->info.name, entry->info.name) < 0);
+	for (entry = judge_after(registry, ""); entry; entry = judge_after(registry, entry->name)) {
+		FUZZ_MUST(name_is_valid(entry->name) && entry->info.generation);
+		FUZZ_MUST(!last || strcmp(last->name, entry->name) < 0);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
 		FUZZ_MUST(!entry->info.deferred);
 		kept_bytes += entry_is_kept(entry->info.flags)

@@ -93,11 +93,11 @@ static void readers_see_one_moment(void **state)
 	static const record info = {.name = "x"};
 	static struct indexer indexer;
 	struct entry *entry = entry_new(&info, handle);
-	struct process owner = {.pid = 4711};
+	const struct process owner = {.pid = 4711};
 	struct race race;
 	pthread_t threads[3];
 
-	entry->owner = &owner;
+	entry_part(entry, &owner);
 	indexer_init(&indexer);
 	race = (struct race){.page = indexer.page};
 	if (!race.page) {
