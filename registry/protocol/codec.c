@@ -161,40 +161,83 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 	return request_names_are_valid(out_message) ? GPUSHARE_OK : GPUSHARE_E_NAME;
 }
 
-#define HEAD_MAX 8   /* bytes of a tag and a length */
+/*
+ * nanopb looks each field up in a table, and encodes a submessage once for its length and once more
+ * for its bytes. For a page of a list that takes several times as long as the functions below. They
+ * write a submessage's length behind its bytes, in as many bytes as its largest length needs.
+ */
 #define BUFFER_TAG 1 /* field of the buffers in a ListReply and a LookupReply */
+#define BUFFER_HEAD 3
+#define BODY_HEAD 4
 
 _Static_assert(gpushare_ListReply_buffers_tag == BUFFER_TAG, "the same in all");
 _Static_assert(gpushare_LookupReply_buffer_tag == BUFFER_TAG, "the same in all");
+_Static_assert(gpushare_Reply_list_tag < 16 && gpushare_Reply_lookup_tag < 16, "one byte");
+_Static_assert(gpushare_Buffer_size < 1 << 14 && gpushare_ListReply_size < 1 << 21, "heads");
 
-struct written {
-	uint8_t *to;
-	size_t room, size;
-};
-
-/* Appends a submessage with these buffers. Its bytes are encoded HEAD_MAX behind the end, and then
- * moved up to its head, which needs their length. */
-static bool put(struct written *all, uint32_t tag, const pb_msgdesc_t *fields, const void *message,
-		const record *buffers, pb_size_t count)
+static uint8_t *put_varint(uint8_t *to, uint64_t value)
 {
-	uint8_t *at = all->to + all->size;
-	pb_ostream_t head = pb_ostream_from_buffer(at, HEAD_MAX);
-	struct written inner = {.to = at + HEAD_MAX};
+	for (; value >= 0x80; value >>= 7)
+		*to++ = (uint8_t)(value | 0x80);
+	*to++ = (uint8_t)value;
+	return to;
+}
 
-	if (all->room - all->size < HEAD_MAX)
-		return false;
-	inner.room = all->room - all->size - HEAD_MAX;
-	if (encode(fields, message, inner.to, inner.room, &inner.size))
-		return false;
-	for (pb_size_t i = 0; i < count; i++) {
-		if (!put(&inner, BUFFER_TAG, gpushare_Buffer_fields, &buffers[i], NULL, 0))
-			return false;
-	}
-	if (!pb_encode_tag(&head, PB_WT_STRING, tag) || !pb_encode_varint(&head, inner.size))
-		return false;
-	memmove(at + head.bytes_written, inner.to, inner.size);
-	all->size += head.bytes_written + inner.size;
-	return true;
+static uint8_t *put_number(uint8_t *to, uint32_t tag, uint64_t value)
+{
+	return value ? put_varint(put_varint(to, tag << 3 | PB_WT_VARINT), value) : to;
+}
+
+static uint8_t *put_bytes(uint8_t *to, uint32_t tag, const void *from, size_t size)
+{
+	if (!size)
+		return to;
+	to = put_varint(put_varint(to, tag << 3 | PB_WT_STRING), size);
+	memcpy(to, from, size);
+	return to + size;
+}
+
+/* Writes the head of the submessage that ends at `end`. */
+static void put_head(uint8_t *head, size_t head_size, uint32_t tag, const uint8_t *end)
+{
+	size_t size = (size_t)(end - head) - head_size;
+
+	*head = (uint8_t)(tag << 3 | PB_WT_STRING);
+	for (size_t i = 1; i < head_size; i++, size >>= 7)
+		head[i] = (uint8_t)(size | (i + 1 < head_size ? 0x80 : 0));
+}
+
+#define PUT(a, b, rule, type, field, tag) PUT_##type(field, tag)
+#define PUT_UINT64(field, tag) to = put_number(to, tag, (uint64_t)from->field);
+#define PUT_UINT32 PUT_UINT64
+#define PUT_INT32 PUT_UINT64
+#define PUT_BOOL PUT_UINT64
+#define PUT_STRING(field, tag) to = put_bytes(to, tag, from->field, strlen(from->field));
+#define PUT_FIXED_LENGTH_BYTES(field, tag) \
+	to = put_bytes(to, tag, from->field, sizeof(from->field));
+#define PUT_MESSAGE(field, tag) \
+	for (pb_size_t i = 0; i < from->field##_count; i++) \
+		to = put_tag(to, tag, &from->field[i]);
+
+static uint8_t *put_tag(uint8_t *to, uint32_t tag, const gpushare_Tag *from)
+{
+	uint8_t *head = to;
+
+	to += BUFFER_HEAD;
+	gpushare_Tag_FIELDLIST(PUT, _);
+	put_head(head, BUFFER_HEAD, tag, to);
+	return to;
+}
+
+/* Needs BUFFER_HEAD + gpushare_Buffer_size bytes. */
+static uint8_t *put_buffer(uint8_t *to, const record *from)
+{
+	uint8_t *head = to;
+
+	to += BUFFER_HEAD;
+	gpushare_Buffer_FIELDLIST(PUT, _);
+	put_head(head, BUFFER_HEAD, BUFFER_TAG, to);
+	return to;
 }
 
 /* Sets how many buffers a ListReply or LookupReply has. Returns how many it had. */
@@ -211,28 +254,48 @@ static pb_size_t set_count(reply *message, pb_size_t count)
 	return had;
 }
 
-/* nanopb encodes a submessage twice, to know its length, and a submessage of that three times. For
- * a page of a list that would take twice as long as this. */
+/* Appends the body, a ListReply or a LookupReply, at `head`. NULL: it doesn't fit before `end`. */
+static uint8_t *put_body(const reply *message, const record *buffers, pb_size_t count,
+			 uint8_t *head, const uint8_t *end)
+{
+	bool is_list = message->which_body == gpushare_Reply_list_tag;
+	uint8_t *to = head + BODY_HEAD;
+	size_t size;
+
+	for (pb_size_t i = 0; i < count; i++) {
+		if (end - to < BUFFER_HEAD + gpushare_Buffer_size)
+			return NULL;
+		to = put_buffer(to, &buffers[i]);
+	}
+	if (to > end || encode(is_list ? gpushare_ListReply_fields : gpushare_LookupReply_fields,
+			       &message->body, to, (size_t)(end - to), &size))
+		return NULL;
+	put_head(head, BODY_HEAD, message->which_body, to + size);
+	return to + size;
+}
+
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size)
 {
-	struct written all = {.to = to, .room = room};
 	pb_size_t count, which = message->which_body;
-	bool is_list = which == gpushare_Reply_list_tag, fits;
+	bool is_list = which == gpushare_Reply_list_tag;
+	uint8_t *end = NULL;
+	size_t size;
 
 	if (!is_list && which != gpushare_Reply_lookup_tag)
 		return encode(gpushare_Reply_fields, message, to, room, out_size);
-	message->which_body = 0;
-	fits = !encode(gpushare_Reply_fields, message, to, room, &all.size);
-	message->which_body = which;
 	count = set_count(message, 0);
-	fits = fits &&
-	       put(&all, which, is_list ? gpushare_ListReply_fields : gpushare_LookupReply_fields,
-		   &message->body,
-		   is_list ? message->body.list.buffers : &message->body.lookup.buffer, count);
+	message->which_body = 0;
+	if (encode(gpushare_Reply_fields, message, to, room, &size))
+		room = 0;
+	message->which_body = which;
+	if (room)
+		end = put_body(message,
+			       is_list ? message->body.list.buffers : &message->body.lookup.buffer,
+			       count, to + size, to + room);
 	set_count(message, count);
-	if (!fits)
+	if (!end)
 		return GPUSHARE_E_PROTOCOL;
-	*out_size = all.size;
+	*out_size = (size_t)(end - to);
 	return GPUSHARE_OK;
 }
 
