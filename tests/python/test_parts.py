@@ -2,6 +2,8 @@
 """Names of parts of a buffer: gpushare_share_parts()."""
 import os
 import signal
+import socket
+import struct
 import threading
 import unittest
 
@@ -91,16 +93,33 @@ class Parts(Case):
         for name in self.names():
             gpushare.unlink(name)
 
+    def kill_registry(self, keeper):
+        registry = gpushare.registry().pid
+        if keeper:
+            os.kill(registry, signal.SIGSTOP)  # or it would start another keeper
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(os.path.join(os.environ["GPUSHARE_DIR"], "keeper.sock"))
+                os.kill(struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0], signal.SIGKILL)
+        os.kill(registry, signal.SIGKILL)
+
     def test_another_registry_gets_them_again(self):
-        whole = self.whole()
-        self.give(whole)
-        os.kill(gpushare.registry().pid, signal.SIGKILL)
-        self.until(lambda: self.names() == ["w", "w/a", "w/b"], "all names back")
-        with Child("print(gpushare.attach('w/b', wait=10).read().hex())") as child:
-            self.assertEqual(child.hear(), bytes(range(240, 256)).hex())
-        whole.share_parts({"w/c": whole.view()})
-        whole.close()
-        self.until(lambda: not self.names(), "all gone with the whole")
+        self.whole(keep=True).close()
+        for options in ({}, {"adopt": True}):
+            whole = self.whole(keep=True, **options)
+            self.assertEqual(whole.was_adopted, bool(options))
+            self.give(whole)
+            for keeper in (False, True):
+                with self.subTest(keeper=keeper, **options):
+                    self.kill_registry(keeper)
+                    self.until(lambda: self.names() == ["w", "w/a", "w/b"], "all names back")
+                    with Child("print(gpushare.attach('w/b', wait=10).read().hex())") as child:
+                        self.assertEqual(child.hear(), bytes(range(240, 256)).hex())
+                    self.assertEqual(gpushare.stat("w/a").tags, {"dtype": "float32", "shape": "2,3", "key": "a"})
+            whole.share_parts({"w/c": whole.view()})
+            whole.close()
+            for part in ("w/a", "w/b", "w/c"):
+                gpushare.unlink(part)
+        gpushare.unlink("w")
 
     def test_a_registry_that_is_killed_meanwhile(self):
         """The next registry gets the rest: all have their names, in one call."""
