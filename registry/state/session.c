@@ -21,7 +21,7 @@ struct session *session_new(struct sessions *sessions, uint32_t id, const struct
 	if (!session)
 		return NULL;
 	session->id = id;
-	session->serial = ++sessions->ever;
+	sessions->ever++;
 	session->attachments.compare = compare;
 	session->peer = *peer;
 	session->user = user;

@@ -25,17 +25,15 @@ struct attachment {
 };
 
 struct session {
-	/* The id of its connection. Ids of disconnected sessions are higher than those of all
-	 * connections. */
+	/* The id of its connection: later ones have higher ids, and disconnected sessions have the
+	 * highest. */
 	uint32_t id;
-	uint64_t serial; /* later connections have higher ones */
 	/* The secret by which its client may resume the session; all zero: the client can't. */
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	struct process peer; /* its entries refer to it, too */
 	struct user *user;
 	struct identity who; /* has groups only if connection.c has read them */
 	int watch;	     /* see os/process.h */
-	uint32_t attempt;    /* Hello.attempt; 0: not given */
 	bool greeted;
 	bool given_up;	   /* its client has resumed on another connection: handle_hello() */
 	bool disconnected; /* restored after a restart: it has no connection */

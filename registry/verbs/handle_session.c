@@ -57,18 +57,9 @@ static void recognise(struct registry *registry, const struct session *session)
 	}
 }
 
-/* Whether `session` is the later one of two connections of a client. The client stopped waiting
- * for an answer on the earlier one and connected again. The registry may handle the earlier
- * hello last. */
-static bool is_later(const struct session *session, const struct session *other)
-{
-	if (session->attempt && other->attempt)
-		return session->attempt > other->attempt;
-	return session->serial > other->serial;
-}
-
 /* Move all that the session with `key` has to `session`. false: no such session, or this peer may
- * not resume it. */
+ * not resume it. A client that stopped waiting for an answer connects again, and the registry may
+ * handle the earlier hello last: the later connection has the session. */
 static bool resume(struct registry *registry, struct session *session,
 		   const uint8_t key[GPUSHARE_SESSION_KEY_SIZE])
 {
@@ -78,7 +69,7 @@ static bool resume(struct registry *registry, struct session *session,
 	if (!old || old == session || old->peer.uid != session->peer.uid ||
 	    !is_same(old, session) || !session_has_nothing(session) || session->record_slot)
 		return false;
-	if (!old->disconnected && is_later(old, session))
+	if (!old->disconnected && old->id > session->id)
 		return false;
 	seen_anew = old->peer.pid != session->peer.pid;
 	move_all(old, session);
@@ -116,7 +107,6 @@ int handle_hello(struct call *call)
 	if (status)
 		return status;
 	session->greeted = true;
-	session->attempt = hello->attempt;
 	body->resumed = resume(call->registry, session, hello->resume);
 	memcpy(body->session, session->key, sizeof(session->key));
 	body->connection = session->id;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -143,8 +142,6 @@ struct client *client_free(struct client *client)
 
 static int queue_hello(struct client *client)
 {
-	static _Atomic uint32_t
-	    attempts; /* per process: another client may send the same session_key */
 	gpushare_Hello *hello = &client->own.verb.hello;
 
 	memset(&client->own, 0, sizeof(client->own));
@@ -154,7 +151,6 @@ static int queue_hello(struct client *client)
 	hello->has_self = true;
 	client_self(&hello->self);
 	memcpy(hello->resume, client->session_key, sizeof(client->session_key));
-	hello->attempt = atomic_fetch_add(&attempts, 1) + 1;
 	return client_queue(client, &client->own, &client->hello);
 }
 

@@ -140,23 +140,22 @@ static void too_many_attachments_are_refused(void **state)
 	assert_int_equal(raw_stat(me).attachments, 0);
 }
 
-static void says_hello(int fd, const uint8_t *key, uint32_t attempt, bool resumes)
+static void says_hello(int fd, const uint8_t *key, bool resumes)
 {
 	request hello = raw_hello_request();
 
-	hello.verb.hello.attempt = attempt;
 	memcpy(hello.verb.hello.resume, key, GPUSHARE_SESSION_KEY_SIZE);
 	assert_int_equal(raw_say(fd, hello), GPUSHARE_OK);
 	assert_int_equal(raw_answer.body.hello.resumed, resumes);
 }
 
-/* If two connections resume one session, the later attempt takes it over, in whatever order the
+/* If two connections resume one session, the later connection takes it over, in whatever order the
  * hellos arrive. The registry denies what the other one asks. */
 static void who_was_given_up_takes_over_nothing(void **state)
 {
 	uint64_t x = raw_shared(me, "x");
 	const uint8_t *key = raw_hellos[me].session;
-	int early, given_up, session, late, looks;
+	int early, given_up, session, looks;
 
 	raw_daemon_again(SIGKILL);
 	looks = raw_connect(&raw_here); /* by its answers each connects after the one before */
@@ -167,21 +166,17 @@ static void who_was_given_up_takes_over_nothing(void **state)
 	session = raw_peer_beside(me);
 	raw_await_connections(looks, 4);
 	close(looks);
-	says_hello(given_up, key, 1, true);
-	says_hello(session, key, 3, true);
+	says_hello(given_up, key, true);
+	says_hello(session, key, true);
 	assert_int_equal(raw_say(given_up, raw_share("late")), GPUSHARE_E_DENIED);
 	assert_int_equal(raw_say(session, raw_lookup("late", 0)), GPUSHARE_E_NOT_FOUND);
-	late = raw_peer_beside(me);
-	says_hello(late, key, 2, false);
-	/* Attempt 0 means none: the order of connecting decides. */
-	says_hello(early, key, 0, false);
+	says_hello(early, key, false);
 	close(early);
 	close(given_up);
-	close(late);
 	raw_await_connections(session, 1);
 	/* A session that shares something already takes over nothing, not even by its own key. */
 	raw_shared(session, "y");
-	says_hello(session, key, 4, false);
+	says_hello(session, key, false);
 	assert_int_equal(raw_say(session, raw_withdraw("x", x)), GPUSHARE_OK);
 	close(session);
 }
@@ -192,8 +187,8 @@ static void a_key_is_one_processs(void **state)
 	const uint8_t *key = raw_hellos[me].session;
 	int back = raw_peer_beside(me), strange = raw_peer_greeted(0);
 
-	says_hello(strange, key, 0, false);
-	says_hello(back, key, 0, true); /* the old connection is still open */
+	says_hello(strange, key, false);
+	says_hello(back, key, true); /* the old connection is still open */
 	assert_int_equal(raw_say(me, raw_withdraw("x", x)), GPUSHARE_E_DENIED);
 	assert_int_equal(raw_say(back, raw_withdraw("x", x)), GPUSHARE_OK);
 	close(back);
