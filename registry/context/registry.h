@@ -44,7 +44,6 @@ struct registry {
 	uint64_t pid_namespace; /* the registry's own pid namespace; 0: unknown */
 	struct audit audit;
 	const struct process *asking; /* the peer whose request is being handled; NULL: none */
-	struct list_rest *list_rest;  /* where the current List continues: handlers.h */
 	/* descriptors of the current request; NULL: it came to registry.sock */
 	struct passing *passing;
 	bool leaving;		   /* shutting down: requests are no longer answered */

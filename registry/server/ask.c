@@ -17,7 +17,6 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 	ask->size = size;
 	ask->fault = codec_decode_request(bytes, size, &ask->request);
 	ask->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
-	ask->list_rest = NULL;
 	ask->waits = 0;
 	ask->counted = ask->audited = ask->ready = false;
 	if (ask->fault || ask->request.which_verb != gpushare_Request_share_tag || !*share->group)
@@ -26,12 +25,6 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 		return true;
 	identity_find_group(share->group, false, &ask->group);
 	return false;
-}
-
-static void ask_free(struct ask *ask)
-{
-	free(ask->list_rest);
-	free(ask);
 }
 
 static void wake(const struct registry *registry)
@@ -64,19 +57,6 @@ static void show(struct registry *registry, const struct ask *shown)
 	}
 }
 
-static int handle(struct registry *registry, struct ask *ask)
-{
-	bool again = ask->counted;
-	int status;
-
-	ask->counted = true;
-	registry->list_rest = ask->list_rest;
-	status = handle_request(registry, ask->session, &ask->request, again, &registry->reply);
-	ask->list_rest = registry->list_rest;
-	registry->list_rest = NULL;
-	return status;
-}
-
 int ask_serve(struct registry *registry, struct ask *ask)
 {
 	int status = handle_fault(registry, ask->session, ask->size, ask->fault, &registry->reply);
@@ -84,7 +64,9 @@ int ask_serve(struct registry *registry, struct ask *ask)
 	if (status)
 		return status;
 	registry->group = ask->group;
-	status = handle(registry, ask);
+	status =
+	    handle_request(registry, ask->session, &ask->request, ask->counted, &registry->reply);
+	ask->counted = true;
 	if (!status)
 		show(registry, ask);
 	return status;
@@ -164,7 +146,7 @@ static int64_t settle(struct registry *registry, struct ask *ask, int status)
 {
 	if (!must_wait(status)) {
 		answer(registry, ask);
-		ask_free(ask);
+		free(ask);
 		return INT64_MAX;
 	}
 	ask->waits = status;
@@ -180,7 +162,7 @@ void ask_handle(struct registry *registry, struct ask *ask)
 	int status;
 
 	if (!ask->session || registry->leaving || is_parked(registry, ask)) {
-		ask_free(ask);
+		free(ask);
 		return;
 	}
 	status = ask_serve(registry, ask);
@@ -234,7 +216,7 @@ void asks_drop(struct registry *registry, const struct session *session)
 	DL_FOREACH_SAFE (registry->asks, ask, after) {
 		if (ask->session == session) {
 			move(registry, ask, false);
-			ask_free(ask);
+			free(ask);
 		}
 	}
 }

@@ -28,9 +28,8 @@ struct ask {
 	int waits; /* HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN */
 	/* HANDLE_WAIT: when the request times out; HANDLE_MORE: when its next piece is due */
 	int64_t due_ns;
-	bool ready;		     /* its name appeared */
-	bool audited;		     /* the audit has a line that the peer may not see the name */
-	struct list_rest *list_rest; /* of a List that is half made; NULL: none */
+	bool ready;   /* its name appeared */
+	bool audited; /* the audit has a line that the peer may not see the name */
 	struct ask *prev, *next;
 };
 

@@ -77,6 +77,7 @@ void session_free(struct sessions *sessions, struct session *session)
 	if (!session->disconnected)
 		user_take(session->user, LIMIT_connections, 1);
 	identity_finish(&session->who);
+	free(session->list_rest);
 	free(session);
 }
 

@@ -11,6 +11,7 @@
 
 struct connection;
 struct entry;
+struct list_rest;
 struct watcher;
 
 struct attachment {
@@ -32,8 +33,9 @@ struct session {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
 	struct process peer; /* its entries refer to it, too */
 	struct user *user;
-	struct identity who; /* has groups only if connection.c has read them */
-	int watch;	     /* see os/process.h */
+	struct identity who;	     /* has groups only if connection.c has read them */
+	int watch;		     /* see os/process.h */
+	struct list_rest *list_rest; /* of a List that is half made: handle_list.c; NULL: none */
 	bool greeted;
 	bool given_up;	   /* its client has resumed on another connection: handle_hello() */
 	bool disconnected; /* restored after a restart: it has no connection */

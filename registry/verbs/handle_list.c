@@ -10,6 +10,15 @@
 _Static_assert(sizeof(((gpushare_ListReply *)0)->buffers) == LIMIT_PAGE * sizeof(record),
 	       "registry.options");
 
+/* Where a List continues, after it has passed many names that its peer may not see. */
+struct list_rest {
+	gpushare_ListReply page; /* so far; page.after: the latest name that the peer may see */
+	size_t work;
+	bool looked; /* the List looked at a name that the peer may see */
+	char after[GPUSHARE_NAME_MAX + 1];
+	uint64_t after_generation;
+};
+
 /* A page under construction. */
 struct listing {
 	const struct call *call;
@@ -114,7 +123,7 @@ int handle_list(struct call *call)
 {
 	const gpushare_List *list = &call->ask->verb.list;
 	gpushare_ListReply *page = &call->answer->body.list;
-	const struct list_rest *rest = call->registry->list_rest;
+	struct list_rest *rest = call->session->list_rest;
 	struct listing listing = {
 	    .call = call,
 	    .list = list,
@@ -139,7 +148,9 @@ int handle_list(struct call *call)
 		page->after_generation = listing.last->info.generation;
 	}
 	if (listing.rest)
-		return interrupt(&listing, &call->registry->list_rest);
+		return interrupt(&listing, &call->session->list_rest);
+	free(rest);
+	call->session->list_rest = NULL;
 	if (!page->more) {
 		*page->after = '\0';
 		page->after_generation = 0;

@@ -10,19 +10,9 @@
 #define HANDLE_LISTEN 3	   /* a Subscribe waits for notices, in session->watcher->ask */
 #define HANDLE_ELSEWHERE 4 /* the answer says only that the request belongs to fds.sock */
 
-/* Where a List continues, after it has passed many names that its peer may not see. */
-struct list_rest {
-	gpushare_ListReply page; /* so far; page.after: the latest name that the peer may see */
-	size_t work;
-	bool looked; /* the List looked at a name that the peer may see */
-	char after[GPUSHARE_NAME_MAX + 1];
-	uint64_t after_generation;
-};
-
 /*
  * Carry out `ask` of `session`. Returns a status or one of the results above. *answer has the
  * status, its sentence and the body. With HANDLE_WAIT, _MORE and _LISTEN there is nothing to send.
- * A List takes its list_rest from registry->list_rest and leaves it there; the caller frees it.
  * `again`: the request has waited, and is counted already.
  */
 int handle_request(struct registry *registry, struct session *session, const request *ask,
