@@ -163,18 +163,10 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 
 /*
  * nanopb looks each field up in a table, and encodes a submessage once for its length and once more
- * for its bytes. For a page of a list that takes several times as long as the functions below. They
- * write a submessage's length behind its bytes, in as many bytes as its largest length needs.
+ * for its bytes. For a page of a list that takes several times as long as the functions below,
+ * which nanopb's lists of fields expand to. They write a submessage's length behind its bytes, in as
+ * many bytes as the largest length needs.
  */
-#define BUFFER_TAG 1 /* field of the buffers in a ListReply and a LookupReply */
-#define BUFFER_HEAD 3
-#define BODY_HEAD 4
-
-_Static_assert(gpushare_ListReply_buffers_tag == BUFFER_TAG, "the same in all");
-_Static_assert(gpushare_LookupReply_buffer_tag == BUFFER_TAG, "the same in all");
-_Static_assert(gpushare_Reply_list_tag < 16 && gpushare_Reply_lookup_tag < 16, "one byte");
-_Static_assert(gpushare_Buffer_size < 1 << 14 && gpushare_ListReply_size < 1 << 21, "heads");
-
 static uint8_t *put_varint(uint8_t *to, uint64_t value)
 {
 	for (; value >= 0x80; value >>= 7)
@@ -197,105 +189,66 @@ static uint8_t *put_bytes(uint8_t *to, uint32_t tag, const void *from, size_t si
 	return to + size;
 }
 
-/* Writes the head of the submessage that ends at `end`. */
-static void put_head(uint8_t *head, size_t head_size, uint32_t tag, const uint8_t *end)
+/* Write the head of the submessage that ends at `end`. */
+static uint8_t *put_head(uint8_t *head, size_t head_size, uint32_t tag, uint8_t *end)
 {
 	size_t size = (size_t)(end - head) - head_size;
 
 	*head = (uint8_t)(tag << 3 | PB_WT_STRING);
 	for (size_t i = 1; i < head_size; i++, size >>= 7)
 		head[i] = (uint8_t)(size | (i + 1 < head_size ? 0x80 : 0));
+	return end;
 }
 
-#define PUT(a, b, rule, type, field, tag) PUT_##type(field, tag)
-#define PUT_UINT64(field, tag) to = put_number(to, tag, (uint64_t)from->field);
+#define PUT(a, b, rule, type, field, tag) PUT_##rule(type, field, tag)
+#define PUT_SINGULAR(type, field, tag) to = PUT_##type(field, tag);
+#define PUT_OPTIONAL(type, field, tag) \
+	if (from->has_##field) \
+		to = put_##field(to, tag, &from->field);
+#define PUT_REPEATED(type, field, tag) \
+	for (pb_size_t i = 0; i < from->field##_count; i++) \
+		to = put_##field(to, tag, &from->field[i]);
+#define PUT_UINT64(field, tag) put_number(to, tag, (uint64_t)from->field)
 #define PUT_UINT32 PUT_UINT64
 #define PUT_INT32 PUT_UINT64
 #define PUT_BOOL PUT_UINT64
-#define PUT_STRING(field, tag) to = put_bytes(to, tag, from->field, strlen(from->field));
-#define PUT_FIXED_LENGTH_BYTES(field, tag) \
-	to = put_bytes(to, tag, from->field, sizeof(from->field));
-#define PUT_MESSAGE(field, tag) \
-	for (pb_size_t i = 0; i < from->field##_count; i++) \
-		to = put_tag(to, tag, &from->field[i]);
+#define PUT_STRING(field, tag) put_bytes(to, tag, from->field, strlen(from->field))
+#define PUT_FIXED_LENGTH_BYTES(field, tag) put_bytes(to, tag, from->field, sizeof(from->field))
 
-static uint8_t *put_tag(uint8_t *to, uint32_t tag, const gpushare_Tag *from)
-{
-	uint8_t *head = to;
-
-	to += BUFFER_HEAD;
-	gpushare_Tag_FIELDLIST(PUT, _);
-	put_head(head, BUFFER_HEAD, tag, to);
-	return to;
-}
-
-/* Needs BUFFER_HEAD + gpushare_Buffer_size bytes. */
-static uint8_t *put_buffer(uint8_t *to, const record *from)
-{
-	uint8_t *head = to;
-
-	to += BUFFER_HEAD;
-	gpushare_Buffer_FIELDLIST(PUT, _);
-	put_head(head, BUFFER_HEAD, BUFFER_TAG, to);
-	return to;
-}
-
-/* Sets how many buffers a ListReply or LookupReply has. Returns how many it had. */
-static pb_size_t set_count(reply *message, pb_size_t count)
-{
-	gpushare_ListReply *list = &message->body.list;
-	bool is_list = message->which_body == gpushare_Reply_list_tag;
-	pb_size_t had = is_list ? list->buffers_count : message->body.lookup.has_buffer;
-
-	if (is_list)
-		list->buffers_count = count;
-	else
-		message->body.lookup.has_buffer = count;
-	return had;
-}
-
-/* Appends the body, a ListReply or a LookupReply, at `head`. NULL: it doesn't fit before `end`. */
-static uint8_t *put_body(const reply *message, const record *buffers, pb_size_t count,
-			 uint8_t *head, const uint8_t *end)
-{
-	bool is_list = message->which_body == gpushare_Reply_list_tag;
-	uint8_t *to = head + BODY_HEAD;
-	size_t size;
-
-	for (pb_size_t i = 0; i < count; i++) {
-		if (end - to < BUFFER_HEAD + gpushare_Buffer_size)
-			return NULL;
-		to = put_buffer(to, &buffers[i]);
+/* put_NAME() needs `head_size` + gpushare_TYPE_size bytes. */
+#define FUNCTION(name, type, head_size) \
+	_Static_assert(gpushare_##type##_size < 1 << 7 * (head_size - 1), "its length fits"); \
+	static uint8_t *put_##name(uint8_t *head, uint32_t tag, const gpushare_##type *from) \
+	{ \
+		uint8_t *to = head + head_size; \
+\
+		gpushare_##type##_FIELDLIST(PUT, _) return put_head(head, head_size, tag, to); \
 	}
-	if (to > end || encode(is_list ? gpushare_ListReply_fields : gpushare_LookupReply_fields,
-			       &message->body, to, (size_t)(end - to), &size))
-		return NULL;
-	put_head(head, BODY_HEAD, message->which_body, to + size);
-	return to + size;
-}
+#define BODY_HEAD 4
+
+FUNCTION(tags, Tag, 3)
+FUNCTION(buffers, Buffer, 3)
+#define put_buffer put_buffers
+FUNCTION(list, ListReply, BODY_HEAD)
+FUNCTION(lookup, LookupReply, BODY_HEAD)
 
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size)
 {
-	pb_size_t count, which = message->which_body;
+	pb_size_t which = message->which_body;
 	bool is_list = which == gpushare_Reply_list_tag;
-	uint8_t *end = NULL;
-	size_t size;
+	size_t most = is_list ? gpushare_ListReply_size : gpushare_LookupReply_size, size;
+	int status;
 
 	if (!is_list && which != gpushare_Reply_lookup_tag)
 		return encode(gpushare_Reply_fields, message, to, room, out_size);
-	count = set_count(message, 0);
 	message->which_body = 0;
-	if (encode(gpushare_Reply_fields, message, to, room, &size))
-		room = 0;
+	status = encode(gpushare_Reply_fields, message, to, room, &size);
 	message->which_body = which;
-	if (room)
-		end = put_body(message,
-			       is_list ? message->body.list.buffers : &message->body.lookup.buffer,
-			       count, to + size, to + room);
-	set_count(message, count);
-	if (!end)
+	if (status || room - size < BODY_HEAD + most)
 		return GPUSHARE_E_PROTOCOL;
-	*out_size = (size_t)(end - to);
+	*out_size = (size_t)((is_list ? put_list(to + size, which, &message->body.list)
+				      : put_lookup(to + size, which, &message->body.lookup)) -
+			     to);
 	return GPUSHARE_OK;
 }
 
