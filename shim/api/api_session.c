@@ -477,10 +477,12 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 			return GPUSHARE_OK;
 		session_give_back(session);
 		if (session->driver) {
-			stream_sweep(session);
+			bool stays = stream_sweep(session);
+
 			staging_finish(&session->staging, session->driver);
 			vmm_links_drop(&session->links, session->driver);
-			device_release_all(&session->devices, session->driver);
+			if (!stays)
+				device_release_all(&session->devices, session->driver);
 		}
 	}
 	session_free(session);

@@ -78,12 +78,11 @@ static uint32_t joined_slot(int peer)
 	return raw_answer.body.order.slot;
 }
 
-static void leave(int peer, uint32_t roles)
+/* End the peer's role as publisher. */
+static void detach_and_attach(int peer)
 {
-	request what = about(roles);
-
-	what.verb.order.leave = true;
-	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
+	assert_int_equal(raw_say(peer, raw_detach("x", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_say(peer, raw_attach("x", 0)), GPUSHARE_OK);
 }
 
 /* Ask with a page of that id. Returns the id of the registry's page; 0: it has none. */
@@ -102,9 +101,9 @@ static uint64_t bring(int peer, uint32_t roles, uint64_t id, uint32_t slot, int 
 	for (long long began_ms = raw_now_ms(); !(condition); raw_sleep_ms(1)) \
 	assert_in_range(raw_now_ms() - began_ms, 0, 2 * RAW_TIMEOUT_MS)
 
-static bool is_left(uint32_t slot)
+static bool has_ended(uint32_t slot)
 {
-	return page->slot[slot - 1].state == ORDER_SLOT_LEFT &&
+	return page->slot[slot - 1].state == ORDER_SLOT_ENDED &&
 	       page->slot[slot - 1].released & ORDER_GONE_BIT;
 }
 
@@ -181,12 +180,12 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 {
 	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 1);
-	leave(a, ORDER_PUBLISHES);
+	detach_and_attach(a);
 	assert_true(order_is_gone(page));
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	raw_assert_sentence("may still write to it");
 	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
-	leave(a, ORDER_PUBLISHES);
+	detach_and_attach(a);
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	if (!raw_is_emulated()) {
 		restart();
@@ -260,7 +259,7 @@ static void a_taken_name_ends_nothing(void **state)
 	assert_int_equal(raw_say(a, raw_withdraw("x", 0)), GPUSHARE_OK); /* a unlinks x */
 	assert_false(order_is_gone(page));
 	raw_peer_end(owner);
-	AWAIT(order_is_gone(page) && is_left(1));
+	AWAIT(order_is_gone(page) && has_ended(1));
 	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
 }
 
@@ -291,12 +290,12 @@ static void a_left_slot_stays_so_over_restarts(void **state)
 	if (skips_restarts())
 		skip();
 	assert_int_equal(joined_slot(a), 1);
-	leave(a, ORDER_CONSUMES); /* its GPU may still write */
+	atomic_store(&page->slot[0].given, 1); /* its GPU may still write */
+	order_mark_left(page, 0);
 	for (int again = 0; again < 3; again++) {
 		restart();
 		assert_int_equal(joined_slot(owner), 2);
-		atomic_store(&page->slot[1].final, 1);
-		leave(owner, ORDER_CONSUMES);
+		order_mark_left(page, 1);
 	}
 }
 
@@ -304,19 +303,18 @@ static void what_ends_with_its_name(void **state)
 {
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
-	assert_true(order_is_gone(page) && is_left(1));
-	leave(a, ORDER_CONSUMES);
+	assert_true(order_is_gone(page) && has_ended(1));
 	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
 	/* late writes of a GPU are marked again */
 	atomic_store(&page->slot[0].released, 2);
 	atomic_store(&page->published, 2);
-	AWAIT(is_left(1) && page->published == (2 | ORDER_GONE_BIT));
+	AWAIT(has_ended(1) && page->published == (2 | ORDER_GONE_BIT));
 	if (raw_is_emulated())
 		return;
 	restart();
 	atomic_store(&page->slot[0].released, 3);
 	atomic_store(&page->published, 3);
-	AWAIT(is_left(1) && page->published == (3 | ORDER_GONE_BIT));
+	AWAIT(has_ended(1) && page->published == (3 | ORDER_GONE_BIT));
 }
 
 static void who_died_meanwhile_has_gone(void **state)
@@ -329,7 +327,7 @@ static void who_died_meanwhile_has_gone(void **state)
 	raw_peer_end(a);
 	raw_daemon_start(&raw_here, NULL);
 	owner = raw_peer_back(owner);
-	AWAIT(is_left(1));
+	AWAIT(has_ended(1));
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	assert_false(order_is_gone(page));
 	raw_daemon_end(SIGKILL);
