@@ -157,19 +157,6 @@ static void one_process_publishes(void **state)
 	assert_int_equal(page->published, 3 | ORDER_GONE_BIT);
 }
 
-static void a_dead_publishers_numbers_are_given_again(void **state)
-{
-	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
-	atomic_store(&page->published, 3);
-	atomic_store(&page->next, 5);
-	raw_peer_end(a);
-	AWAIT(order_is_gone(page));
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_false(order_is_gone(page));
-	assert_int_equal(page->published, 3);
-	assert_int_equal(page->next, 3); /* 4 and 5 were never published */
-}
-
 static void restart(void)
 {
 	raw_daemon_again(SIGKILL);
@@ -241,15 +228,6 @@ static void there_is_room_for_so_many_consumers(void **state)
 	assert_int_equal(join(one, 0), GPUSHARE_OK); /* it may still wait */
 	for (uint32_t i = 0; i <= ORDER_SLOTS; i++)
 		close(consumers[i]);
-}
-
-static void an_owner_who_defers_its_free_has_gone(void **state)
-{
-	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
-	assert_int_equal(joined_slot(a), 1);
-	assert_int_equal(raw_say(owner, raw_free("x", generation)), GPUSHARE_OK);
-	assert_true(order_is_gone(page));
-	assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
 }
 
 static void a_taken_name_ends_nothing(void **state)
@@ -368,10 +346,8 @@ static void what_went_meanwhile_is_not_waited_for(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 UNIT_MAIN(T(only_who_has_it_gets_its_page), T(one_process_publishes),
-	  T(a_dead_publishers_numbers_are_given_again),
 	  T(who_left_with_work_under_way_is_waited_for), T(a_kept_buffers_next_owner_is_waited_for),
 	  T(a_read_only_buffer_is_its_owners_to_publish), T(there_is_room_for_so_many_consumers),
-	  T(an_owner_who_defers_its_free_has_gone), T(a_taken_name_ends_nothing),
-	  T(what_is_brought_is_taken_where_it_is_a_page), T(a_left_slot_stays_so_over_restarts),
-	  T(what_ends_with_its_name), T(who_died_meanwhile_has_gone),
-	  T(what_went_meanwhile_is_not_waited_for))
+	  T(a_taken_name_ends_nothing), T(what_is_brought_is_taken_where_it_is_a_page),
+	  T(a_left_slot_stays_so_over_restarts), T(what_ends_with_its_name),
+	  T(who_died_meanwhile_has_gone), T(what_went_meanwhile_is_not_waited_for))
