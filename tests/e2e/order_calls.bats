@@ -439,11 +439,13 @@ attach x: OK"
 @test "streams write into a page as long as they may, and no longer than that it takes memory" {
 	needs_sim
 	unregistered() { grep -c 'cuMemHostUnregister 0' "$WORK/log" || true; }
+	released() { grep -c 'cuDevicePrimaryCtxRelease.* 0' "$WORK/log" || true; }
 	export GPUSHARE_SIM_LOG=$WORK/log
 	# Its consumer has left, and its session is closed.
 	run -0 timeout 60 "$BIN/api_app" open make=v,y,4096,vmm publish=v join=v hold=h release=v,1,h leave=v close letgo=h sync=h
 	equal "$(tail -n 1 <<<"$output")" "close: OK"
 	equal "$(unregistered)" 0
+	equal "$(released)" 0
 	# Of many that came and went, one stream holds up one; a graph may be launched for ever.
 	rm "$WORK/log"
 	begin app "$BIN/api_app" open make=b,x,4096,vmm stream=s hold=h join=b publish=b release=b,1,h leave=b free=b \
@@ -454,6 +456,7 @@ attach x: OK"
 	touch "$WORK/go"
 	finish "$PID"
 	equal "$(unregistered)" 65
+	equal "$(released)" 1
 }
 
 @test "a driver that hangs holds up other threads' calls ten seconds and no longer" {
