@@ -129,11 +129,13 @@ void ordering_forget(struct gpushare_buffer *buffer)
 }
 
 /* Under the session's lock: take the turn of an ordering that the registry of this connection was
- * not told about. NULL: there is none, or other threads ask for them. */
+ * not told about. NULL: there is none, other threads ask for them, or no registry answers now. */
 static struct ordering *find_untold(const struct gpushare_session *session)
 {
 	struct ordering *ordering;
 
+	if (!session->seen.connected || session->silent_until_ms > monotonic_ms())
+		return NULL;
 	LL_FOREACH (session->orderings, ordering) {
 		if (!ordering->lost && ordering->connection != session->seen.connections &&
 		    turn_try(&ordering->asking))
