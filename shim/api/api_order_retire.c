@@ -7,7 +7,6 @@
 #include "api_order_stream.h"
 #include "base/fork_check.h"
 
-#include <unistd.h>
 #include <utlist.h>
 
 /* Orderings are freed in batches of this size: freeing one waits for the GPU, as cuMemFree does. */
@@ -31,7 +30,8 @@ void view_add(struct ordering *ordering)
 	pthread_mutex_unlock(&views.lock);
 }
 
-/* Whether a stream has still to release in the slot. Afterwards another consumer may get it. */
+/* Whether a stream has still to release in the slot. When all has come, another consumer may get it,
+ * so don't look any more. */
 static bool has_late_release(struct ordering *ordering)
 {
 	uint32_t slot = atomic_load(&ordering->slot);
@@ -49,10 +49,9 @@ static bool has_late_release(struct ordering *ordering)
 /* Whether a stream has still to write a number that it was given. Graphs don't count. */
 static bool is_written_to(struct ordering *ordering)
 {
-	return atomic_load(&ordering->pending) ||
+	return has_late_release(ordering) || atomic_load(&ordering->pending) ||
 	       !order_reaches(atomic_load(&ordering->page->published),
-			      atomic_load(&ordering->publishing.last)) ||
-	       has_late_release(ordering);
+			      atomic_load(&ordering->publishing.last));
 }
 
 /* Whether a stream waits on this page for another participant. */
@@ -70,7 +69,7 @@ static bool is_waited_on(const struct ordering *ordering)
  * streams that wait or have still to write here. Such streams may depend on this thread. */
 static bool is_held_up(struct ordering *ordering)
 {
-	return is_waited_on(ordering) || (ordering->retired && is_written_to(ordering));
+	return (ordering->retired && is_written_to(ordering)) || is_waited_on(ordering);
 }
 
 /* Take an ordering to free. NULL: there are fewer than `many`, or one in the list is held up. */
