@@ -53,9 +53,9 @@ act() {
 	"$build/gpushare" ls 2>"$scratch/errors" || die "gpushare ls failed"
 	"$programs/retoucher" canvas 2>"$scratch/errors" || die "the retoucher failed"
 	heard 2
-	"$build/gpushare-attach" canvas -o "$scratch/dump" 2>"$scratch/errors" || die "gpushare-attach failed"
+	"$build/gpushare" get canvas -o "$scratch/dump" 2>"$scratch/errors" || die "gpushare get failed"
 	cmp "$scratch/seen" "$scratch/dump" >&2 || die "the dump differs from what the painter saw"
-	echo "\$ gpushare-attach canvas -o dump    # $(wc -c <"$scratch/dump") bytes, equal to what the painter sees"
+	echo "\$ gpushare get canvas -o dump    # $(wc -c <"$scratch/dump") bytes, equal to what the painter sees"
 	kill -TERM "$painter"
 	wait "$painter" || die "the painter's exit code is $?"
 	painter=

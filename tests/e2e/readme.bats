@@ -72,6 +72,9 @@ typed() {
 	line=$(typed "make && gcc")
 	eval "${line#make && } -MD -MF headers" # a toolkit's headers may be there too
 	has "$(cat headers)" tests/sim/include/cuda_runtime.h
+	sed 's/void \*memory/float *memory/' server.c >server.cpp
+	line=${line#make && gcc} # in C++ a pointer has its type
+	! command -v g++ >/dev/null || eval "g++ ${line/server.c/server.cpp}"
 	equal "$(typed "export LD_LIBRARY_PATH=")" 'export LD_LIBRARY_PATH=$PWD/build/sim:$PWD/build'
 	equal "$(typed "export PATH=")" 'export PATH=$PWD/build:$PATH'
 	server=$(typed "gpushare run")
@@ -93,6 +96,7 @@ typed() {
 	equal "$(./five)" "attached at 1"
 	if [ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] && command -v python3 >/dev/null; then
 		equal "$(grep -c . 2.python)" 5
+		has "$(cat "$ROOT/README.md")" '`export PYTHONPATH=$PWD/tools/python/src`'
 		mkdir stand_in && echo 'def from_dlpack(buffer): return buffer' >stand_in/torch.py
 		{ cat 2.python && echo 'print(tensor is weights, bytes(head) == bytes([7]) * 64)'; } >five.py
 		output=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=stand_in:$ROOT/tools/python/src GPUSHARE_LIBRARY=$BUILD/libgpushare.so.0 python3 five.py)
