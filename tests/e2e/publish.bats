@@ -193,6 +193,19 @@ has_size() {
 	has "$stderr" "2 of 'w' was not published within 0.1 s; the last was 1"
 }
 
+@test "follow: progress on a terminal after a second, with an end where one is known" {
+	for words in "--count 2" ""; do
+		publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi touch="$WORK/at1" await="$WORK/go1" \
+			fill=x,1 wait=stream touch="$WORK/at2" await="$WORK/end"
+		step 1
+		# shellcheck disable=SC2086 # words
+		terminal 24x100 printed="gpushare: " printed=" 0 B" touch="$WORK/go1" \
+			printed="$([ "$words" ] && echo "3 MiB of 6 MiB, 50%, " || echo "3 MiB, ")" printed="/s" \
+			touch="$WORK/end" end=0 -- gpushare follow w -o "$WORK/w.%s" $words
+		end_program
+	done
+}
+
 @test "follow: with back-pressure nothing is missed and nothing is torn" {
 	mkfifo "$WORK/go"
 	# shellcheck disable=SC2016 # for the inner one

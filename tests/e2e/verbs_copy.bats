@@ -63,6 +63,27 @@ array() {
 	equal "$(shown other mode)" 0640
 }
 
+someone_waits() {
+	[ "$(gpushare stat --json | jq .waiters)" = 1 ]
+}
+
+a_second_has_passed() {
+	[ "$SECONDS" -ge 2 ]
+}
+
+@test "diff: the progress of a whole set on a terminal, after a second" {
+	needs jq
+	gpushare restore "$WORK/own" kept
+	gpushare save "$WORK/set" kept weights
+	gpushare rm kept
+	start diff terminal 24x100 printed="2 MiB of 2 MiB, 100%, " end=0 -- gpushare diff "$WORK/set" --wait 60
+	until_true someone_waits # for the one that is gone
+	SECONDS=0
+	until_true a_second_has_passed
+	gpushare restore "$WORK/own" kept
+	finish "$PID"
+}
+
 @test "follow: a publication by number, for as long as told" {
 	run -1 --separate-stderr gpushare follow weights --count 1 --wait-for 1 --timeout 0.1 -o "$WORK/a"
 	has "$stderr" "gpushare: 1 of 'weights' was not published within 0.1 s; the last was 0"

@@ -6,13 +6,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-bool terminal_has_colour(void)
+bool terminal_has_colour(int fd)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
 	if (no && *no)
 		return false;
-	return isatty(STDOUT_FILENO) && !(term && !strcmp(term, "dumb"));
+	return isatty(fd) && !(term && !strcmp(term, "dumb"));
 }
 
 const char *terminal_style(enum style style)
@@ -23,7 +23,7 @@ const char *terminal_style(enum style style)
 #undef X
 	};
 
-	return terminal_has_colour() ? escapes[style] : "";
+	return terminal_has_colour(STDOUT_FILENO) ? escapes[style] : "";
 }
 
 int terminal_columns(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TERMINAL_H
 #define GPUSHARE_TOOLS_TERMINAL_H
-/* Colours of the terminal at standard output. */
+/* Terminals: their colours and width. */
 #include <stdbool.h>
 
 /* X(name, escape) */
@@ -18,10 +18,10 @@ enum style {
 #undef X
 };
 
-/* True if standard output is a terminal, TERM isn't "dumb", and NO_COLOR is unset or empty.
- * Source: no-color.org. */
-bool terminal_has_colour(void);
-/* The escape sequence of the style; "" if terminal_has_colour() is false. */
+/* True if `fd` is a terminal, TERM isn't "dumb", and NO_COLOR is unset or empty. Source:
+ * no-color.org. */
+bool terminal_has_colour(int fd);
+/* The escape sequence of the style; "" if standard output has no colour. */
 const char *terminal_style(enum style style);
 /* The width of the terminal at standard output; 80 if it is no terminal. */
 int terminal_columns(void);

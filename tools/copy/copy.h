@@ -16,8 +16,9 @@ struct copy_request {
 	const char *registry; /* its directory; NULL: the default */
 	unsigned int wait_ms;
 	bool rate;
-	uint64_t count;	   /* follow ends after so many publications; 0: never */
-	uint64_t wait_for; /* number of a publication; 0: none was given */
+	struct progress *progress; /* of several copies together; NULL: each has its own */
+	uint64_t count;		   /* follow ends after so many publications; 0: never */
+	uint64_t wait_for;	   /* number of a publication; 0: none was given */
 	unsigned int timeout_ms;
 	bool has_timeout;
 	int device;	   /* of restore; -1: gpushare_alloc_with() chooses */

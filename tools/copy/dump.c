@@ -31,7 +31,7 @@ struct dump {
 	struct image image;
 	struct plot plot;
 	struct analysis analysis;
-	struct progress progress;
+	struct progress *progress, own;
 };
 
 static bool is_scaled(const struct dump *dump)
@@ -118,7 +118,7 @@ static int dump_chunk(const void *data, size_t size, void *user)
 	good = analysis_add(&dump->analysis, data, size);
 	if (dump->writes && !output_wait(&dump->output))
 		return 1;
-	progress_add(&dump->progress, size);
+	progress_add(dump->progress, size);
 	return !good || copy_caught;
 }
 
@@ -127,7 +127,7 @@ static int measure_chunk(const void *data, size_t size, void *user)
 	struct dump *dump = user;
 
 	range_add(&dump->range, dump->layout.dtype, data, size);
-	progress_add(&dump->progress, size);
+	progress_add(dump->progress, size);
 	return copy_caught != 0;
 }
 
@@ -178,7 +178,9 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 
 	if (dump->writes && !dump_begin(dump))
 		return GPUSHARE_E_CANCELLED;
-	progress_begin(&dump->progress, passes(dump) * dump->layout.length);
+	dump->progress = dump->request->progress ? dump->request->progress : &dump->own;
+	if (dump->progress == &dump->own)
+		progress_begin(&dump->own, passes(dump) * dump->layout.length);
 	dump->range = RANGE_EMPTY;
 	if (passes(dump) > 1)
 		status = dump_range(dump, buffer, measure_chunk);
@@ -187,7 +189,7 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 			   terminal_columns());
 	if (!status)
 		status = dump_range(dump, buffer, dump_chunk);
-	progress_end(&dump->progress);
+	progress_end(dump->progress);
 	if (!status && dump->writes && !dump_end(dump))
 		return GPUSHARE_E_CANCELLED;
 	return copy_caught ? GPUSHARE_E_CANCELLED : status;

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "copy.h"
 #include "base/cleanup.h"
 #include "data/layout.h"
+#include "progress.h"
 
 #define SLICE_MS 100 /* between two checks for a signal */
+#define PASSES 3     /* copy, check, dump */
 
 struct follow {
 	const struct copy_request *request;
@@ -20,11 +23,12 @@ struct follow {
 	uint64_t done;	      /* publications that were dumped */
 	uint64_t missed;
 	uint64_t next; /* sequence of the next publication to dump */
+	struct progress progress;
 };
 
 /* Return GPUSHARE_OK and the sequence of the newest publication, `at_least` or later, or return the
  * error that ends the wait. */
-static int wait_for(const struct follow *follow, uint64_t at_least, uint64_t *out_sequence)
+static int wait_for(struct follow *follow, uint64_t at_least, uint64_t *out_sequence)
 {
 	unsigned int left = follow->request->timeout_ms;
 	bool ends = follow->request->has_timeout;
@@ -38,6 +42,7 @@ static int wait_for(const struct follow *follow, uint64_t at_least, uint64_t *ou
 			return status;
 		if (copy_caught)
 			return GPUSHARE_E_CANCELLED;
+		progress_add(&follow->progress, 0);
 		left -= ends ? slice : 0;
 		if (ends && !left)
 			return status;
@@ -47,6 +52,7 @@ static int wait_for(const struct follow *follow, uint64_t at_least, uint64_t *ou
 struct part {
 	unsigned char *at;
 	bool compares, differs;
+	struct progress *progress;
 };
 
 static int take_part(const void *data, size_t size, void *user)
@@ -58,14 +64,16 @@ static int take_part(const void *data, size_t size, void *user)
 	else
 		memcpy(part->at, data, size);
 	part->at += size;
+	progress_add(part->progress, size);
 	return part->differs || copy_caught;
 }
 
 /* Copy the range, or compare it with the copy. *out_whole: all bytes belong to `sequence`, because
  * nothing was published since. */
-static int take_once(const struct follow *follow, uint64_t sequence, bool compares, bool *out_whole)
+static int take_once(struct follow *follow, uint64_t sequence, bool compares, bool *out_whole)
 {
-	struct part part = {.at = follow->bytes, .compares = compares};
+	struct part part = {
+	    .at = follow->bytes, .compares = compares, .progress = &follow->progress};
 	int status = gpushare_read(follow->buffer, follow->layout.offset, follow->layout.length,
 				   take_part, &part);
 	uint64_t now = 0;
@@ -84,10 +92,12 @@ static int take_once(const struct follow *follow, uint64_t sequence, bool compar
 /* A publisher that uses gpushare.h does not overwrite the buffer before gpushare_release_host()
  * below. An unmodified program (GPUSHARE_PUBLISH) may overwrite it while it is read. So it is read
  * twice and compared: a difference means that the program has written in between. */
-static int take(const struct follow *follow, uint64_t sequence, bool *out_whole)
+static int take(struct follow *follow, uint64_t sequence, bool *out_whole)
 {
-	int status = take_once(follow, sequence, false, out_whole), released;
+	int status, released;
 
+	follow->progress.done = follow->done * PASSES * follow->layout.length;
+	status = take_once(follow, sequence, false, out_whole);
 	if (!status && *out_whole)
 		status = take_once(follow, sequence, true, out_whole);
 	released = gpushare_release_host(follow->buffer, sequence);
@@ -115,17 +125,19 @@ static char *name_output(const char *pattern, uint64_t sequence)
 	return NULL;
 }
 
-static int put(const struct follow *follow, uint64_t sequence)
+static int put(struct follow *follow, uint64_t sequence)
 {
 	struct copy_request request = *follow->request;
 	_cleanup_free_ char *name = NULL;
 
+	request.progress = &follow->progress;
 	if (request.output) {
 		name = name_output(request.output, sequence);
 		if (!name)
 			return tool_failed(GPUSHARE_E_NO_MEMORY);
 		request.output = name;
 	}
+	progress_end(&follow->progress);
 	return copy_dump_bytes(&request, follow->buffer, follow->bytes);
 }
 
@@ -200,6 +212,8 @@ static int begin(struct follow *follow)
 	const struct copy_request *request = follow->request;
 	int status = gpushare_join(follow->buffer, &follow->next);
 
+	progress_begin(&follow->progress, PASSES * follow->layout.length * request->count);
+	follow->progress.visible &= request->output || !isatty(STDOUT_FILENO);
 	if (!status && request->wait_for > follow->next)
 		follow->next = request->wait_for;
 	return status;
@@ -226,6 +240,7 @@ int copy_follow(const struct copy_request *request, struct gpushare_buffer *buff
 	status = begin(&follow);
 	if (!status)
 		status = follow_from(&follow, &code);
+	progress_end(&follow.progress);
 	munmap(follow.bytes, size);
 	return code ? code : conclude(&follow, status);
 }

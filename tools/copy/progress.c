@@ -3,11 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/terminal.h"
 #include "common/tool.h"
 
 #define QUIET_MS 1000 /* shorter operations show nothing */
@@ -43,23 +42,13 @@ void progress_begin(struct progress *progress, uint64_t total)
 	    .began_ms = now_ms(),
 	    .visible = isatty(STDERR_FILENO),
 	};
-	progress->colour = progress->visible && progress_may_colour();
-}
-
-/* Source: no-color.org. */
-bool progress_may_colour(void)
-{
-	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
-
-	return !(no && *no) && terminal && strcmp(terminal, "dumb") != 0;
+	progress->colour = terminal_has_colour(STDERR_FILENO);
 }
 
 void progress_bar(uint64_t done, uint64_t total, bool colour, char out[PROGRESS_TEXT])
 {
-	int full = total ? (int)((double)done / (double)total * BAR) : BAR;
+	int full = done < total ? (int)((double)done / (double)total * BAR) : BAR;
 
-	if (full > BAR)
-		full = BAR;
 	snprintf(out, PROGRESS_TEXT, "[%s%.*s%s%*s]", colour ? "\033[32m" : "", full,
 		 "====================", colour ? "\033[0m" : "", BAR - full, "");
 }
@@ -67,7 +56,7 @@ void progress_bar(uint64_t done, uint64_t total, bool colour, char out[PROGRESS_
 void progress_format(uint64_t done, uint64_t total, uint64_t elapsed_ms, char out[PROGRESS_TEXT])
 {
 	double seconds = elapsed_ms ? (double)elapsed_ms / 1000 : 0.001;
-	double rate = (double)done / seconds;
+	double rate = (double)done / seconds, rest = done < total ? (double)(total - done) : 0;
 	char have[TOOL_TEXT_MAX], all[TOOL_TEXT_MAX], each[TOOL_TEXT_MAX],
 	    left[TOOL_TEXT_MAX] = "?";
 
@@ -75,9 +64,12 @@ void progress_format(uint64_t done, uint64_t total, uint64_t elapsed_ms, char ou
 	tool_format_size(total, all);
 	tool_format_size((uint64_t)rate, each);
 	if (rate >= 1)
-		tool_format_age((uint64_t)((double)(total - done) / rate + 0.5), left);
-	snprintf(out, PROGRESS_TEXT, "%.16s of %.16s, %.0f%%, %.16s/s, %.24s left", have, all,
-		 total ? 100.0 * (double)done / (double)total : 100.0, each, left);
+		tool_format_age((uint64_t)(rest / rate + 0.5), left);
+	if (total)
+		snprintf(out, PROGRESS_TEXT, "%.16s of %.16s, %.0f%%, %.16s/s, %.24s left", have,
+			 all, 100 - 100 * rest / (double)total, each, left);
+	else
+		snprintf(out, PROGRESS_TEXT, "%.16s, %.16s/s", have, each);
 }
 
 void progress_add(struct progress *progress, uint64_t size)
@@ -94,7 +86,8 @@ void progress_add(struct progress *progress, uint64_t size)
 	progress->shown_ms = now;
 	progress_format(progress->done, progress->total, now - progress->began_ms, text);
 	progress_bar(progress->done, progress->total, progress->colour, bar);
-	fprintf(stderr, "\r%s: %s %s\033[K", tool_name, bar, text);
+	fprintf(stderr, "\r%s: %s%s%s\033[K", tool_name, progress->total ? bar : "",
+		progress->total ? " " : "", text);
 	fflush(stderr);
 }
 

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TOOLS_PROGRESS_H
 #define GPUSHARE_TOOLS_PROGRESS_H
 /* A progress line on a terminal for operations over a second: bar, bytes done, per cent, rate,
- * time left. */
+ * time left; without a known end, bytes done and rate. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #define PROGRESS_TEXT 128
 
 struct progress {
-	uint64_t total;
+	uint64_t total; /* 0: unknown */
 	uint64_t done;
 	uint64_t began_ms;
 	uint64_t shown_ms; /* when the line was last printed; 0: never */
@@ -20,7 +20,7 @@ struct progress {
 
 void progress_begin(struct progress *progress, uint64_t total);
 void progress_add(struct progress *progress, uint64_t size);
-void progress_end(struct progress *progress); /* erases the line */
+void progress_end(struct progress *progress); /* erases the line, up to the next progress_add() */
 
 double progress_seconds(void); /* CLOCK_MONOTONIC */
 /* "1073741824 bytes in 0.021 s, 51.13 GB/s" */
@@ -28,9 +28,7 @@ void progress_rate(uint64_t size, double seconds, char out[PROGRESS_TEXT]);
 
 /* "[=====               ]", in colour or without */
 void progress_bar(uint64_t done, uint64_t total, bool colour, char out[PROGRESS_TEXT]);
-/* True if NO_COLOR is unset or empty, and TERM is set and not "dumb". */
-bool progress_may_colour(void);
-/* "312 MiB of 1 GiB, 30%, 5.2 GiB/s, 0s left" */
+/* "312 MiB of 1 GiB, 30%, 5.2 GiB/s, 0s left"; "312 MiB, 5.2 GiB/s" if the total is unknown */
 void progress_format(uint64_t done, uint64_t total, uint64_t elapsed_ms, char out[PROGRESS_TEXT]);
 
 #endif

@@ -14,6 +14,7 @@
 #include "data/analysis.h"
 #include "data/source.h"
 #include "manifest.h"
+#include "progress.h"
 
 static bool read_whole(const char *path, char **out_text, size_t *out_size)
 {
@@ -123,6 +124,7 @@ static int diff_entry(const struct copy_request *request, struct gpushare_sessio
 
 	if (status == GPUSHARE_E_NOT_FOUND && !request->wait_ms) {
 		printf("%s: only in %s\n", entry->info.name, request->query.diff);
+		request->progress->total -= entry->info.size;
 		return tool_flush(ANALYSIS_DIFFERS);
 	}
 	join(request->query.diff, entry->file, path);
@@ -140,15 +142,22 @@ static int diff_entry(const struct copy_request *request, struct gpushare_sessio
 /* Compare all entries. In the exit code, a failure counts for more than a difference. */
 int copy_diff_set(const struct copy_request *request, struct gpushare_session *session)
 {
+	struct copy_request all = *request;
 	struct manifest manifest = {0};
+	struct progress progress;
+	uint64_t total = 0;
 	int found = TOOL_DONE;
 
 	if (!copy_read_set(request, request->query.diff, &manifest)) {
 		manifest_finish(&manifest);
 		return TOOL_FAILED;
 	}
+	for (size_t i = 0; i < manifest.count; i++)
+		total += manifest.entries[i].info.size;
+	progress_begin(&progress, total);
+	all.progress = &progress;
 	for (size_t i = 0; i < manifest.count; i++) {
-		int code = diff_entry(request, session, &manifest.entries[i]);
+		int code = diff_entry(&all, session, &manifest.entries[i]);
 
 		if (code != TOOL_DONE && found != TOOL_FAILED)
 			found = code;

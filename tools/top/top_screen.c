@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <curses.h>
 
@@ -42,7 +43,7 @@ struct output {
 
 static int attributes(enum style style)
 {
-	if (style == STYLE_PLAIN || !terminal_has_colour())
+	if (style == STYLE_PLAIN || !terminal_has_colour(STDOUT_FILENO))
 		return A_NORMAL;
 	return style == STYLE_BOLD ? A_BOLD : COLOR_PAIR(style);
 }
@@ -208,7 +209,7 @@ static int share(uint64_t size, uint64_t total)
 
 static void colour(const struct output *to, int column, int count, enum style style)
 {
-	if (to->terminal && terminal_has_colour())
+	if (to->terminal && terminal_has_colour(STDOUT_FILENO))
 		mvchgat(to->next - 1, column, count, A_NORMAL, (short)style, NULL);
 }
 

@@ -70,7 +70,8 @@ static bool start_ncurses(void)
 	define_key("\033[A", KEY_UP); /* as a terminal sends it that doesn't know keypad mode */
 	define_key("\033[B", KEY_DOWN);
 	define_key("\033[H", KEY_HOME);
-	if (terminal_has_colour() && start_color() == OK && use_default_colors() == OK) {
+	if (terminal_has_colour(STDOUT_FILENO) && start_color() == OK &&
+	    use_default_colors() == OK) {
 		init_pair(STYLE_RED, COLOR_RED, -1);
 		init_pair(STYLE_GREEN, COLOR_GREEN, -1);
 		init_pair(STYLE_YELLOW, COLOR_YELLOW, -1);
