@@ -121,7 +121,7 @@ verbs() {
 }
 
 @test "a word that is no verb leads to the one that is meant" {
-	for pair in "lst ls" "gte get" "tpo top" "dif diff" "dump get" "cat get" "attach get" "remove rm" "delete rm" "info stat"; do
+	for pair in "lst ls" "gte get" "tpo top" "dif diff" "dump get" "cat get" "cp get" "attach get" "start registry" "status registry" "remove rm" "delete rm" "info stat"; do
 		run -2 --separate-stderr gpushare "${pair% *}" weights
 		equal "$stderr" "gpushare: there is no verb '${pair% *}'; did you mean '${pair#* }'?; try 'gpushare ${pair#* } --help'"
 		equal "$output" ""

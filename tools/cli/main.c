@@ -27,6 +27,7 @@ static const char verb_names[] =
 	X("attach", "get") \
 	X("cat", "get") \
 	X("copy", "get") \
+	X("cp", "get") \
 	X("dump", "get") \
 	X("write", "put") \
 	X("load", "restore") \
@@ -42,6 +43,9 @@ static const char verb_names[] =
 static const char *const meant[][2] = {
 #define X(word, verb) {word, verb},
     MEANT(X)
+#undef X
+#define X(word, ...) {#word, "registry"},
+	REGISTRY_ACTIONS(X)
 #undef X
 };
 

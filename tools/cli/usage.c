@@ -160,3 +160,15 @@ int usage_parse(int argc, char **argv, const char *usage, const struct usage_opt
 	}
 	return -1;
 }
+
+int usage_parse_glob(int argc, char **argv, const struct usage_option *options, void *out,
+		     const char **out_glob)
+{
+	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, out, NULL);
+
+	if (code < 0 && argc - optind > 1)
+		return tool_usage(
+		    "one GLOB at a time; quote it, so that the shell leaves it alone");
+	*out_glob = argv[optind];
+	return code;
+}

@@ -43,5 +43,8 @@ struct usage_option {
  */
 int usage_parse(int argc, char **argv, const char *usage, const struct usage_option *options,
 		void *out, uint32_t *given);
+/* The same for a verb whose only operand is [GLOB]; NULL: there is none. */
+int usage_parse_glob(int argc, char **argv, const struct usage_option *options, void *out,
+		     const char **out_glob);
 
 #endif

@@ -182,7 +182,7 @@ static bool is_set(const struct copy_request *request)
 	const char *output = request->output;
 
 	for (int i = 0; i < request->name_count; i++)
-		if (copy_is_pattern(request->names[i]))
+		if (tool_is_pattern(request->names[i]))
 			return true;
 	return request->name_count > 1 || (output && *output && output[strlen(output) - 1] == '/');
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare ls, and gpushare events, which is ls --events. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -254,13 +253,8 @@ static int parse(int argc, char **argv, struct listing *out)
 	    {"-q", usage_flag, offsetof(struct listing, names), NULL, 0},
 	    {NULL, NULL, 0, NULL, 0},
 	};
-	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, out, NULL);
 
-	if (code < 0 && argc - optind > 1)
-		return tool_usage(
-		    "one GLOB at a time; quote it, so that the shell leaves it alone");
-	out->glob = argv[optind]; /* NULL if there is none */
-	return code;
+	return usage_parse_glob(argc, argv, options, out, &out->glob);
 }
 
 /* Check what the options ask for together, and choose the columns. Returns -1, or the exit code. */

@@ -289,10 +289,9 @@ static const struct action {
 	int (*run)(struct call *call);
 	bool force, json; /* whether it has these options */
 } actions[] = {
-    {"start", registry_start, false, false},
-    {"stop", registry_stop, true, false},
-    {"status", registry_status, false, true},
-    {"log", registry_log, false, false},
+#define X(word, before, force, json) {#word, registry_##word, force, json},
+    REGISTRY_ACTIONS(X)
+#undef X
 };
 
 static int run(const char *name, struct call *call)
@@ -304,7 +303,7 @@ static int run(const char *name, struct call *call)
 		if (!strcmp(name, actions[i].name))
 			action = &actions[i];
 	if (!action)
-		return tool_usage("registry wants start, stop, status or log, not '%s'", name);
+		return tool_usage("registry wants one of " REGISTRY_WORDS ", not '%s'", name);
 	if ((call->force && !action->force) || (call->json && !action->json))
 		return tool_usage("'registry %s' has no %s", name,
 				  call->force ? "--force" : "--json");
@@ -335,6 +334,6 @@ int verb_registry(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	if (argc - optind != 1)
-		return tool_usage("registry wants one of start, stop, status and log");
+		return tool_usage("registry wants one of " REGISTRY_WORDS);
 	return run(argv[optind], &call);
 }

@@ -68,8 +68,8 @@ int verb_rm(int argc, char **argv)
 		return TOOL_FAILED;
 	code = TOOL_DONE;
 	for (int i = optind; i < argc; i++)
-		if (strpbrk(argv[i], "*?[") ? remove_matching(session, argv[i])
-					    : remove_one(session, argv[i], argc - optind > 1))
+		if (tool_is_pattern(argv[i]) ? remove_matching(session, argv[i])
+					     : remove_one(session, argv[i], argc - optind > 1))
 			code = TOOL_FAILED;
 	return tool_flush(code);
 }

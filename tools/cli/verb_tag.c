@@ -6,6 +6,7 @@
 #include "common/show.h"
 #include "common/suggest.h"
 #include "data/layout.h"
+#include "usage.h"
 #include "verbs.h"
 
 struct tagging {
@@ -46,6 +47,7 @@ static int parse(int argc, char **argv, struct tagging *tagging)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *word = argv[i];
+		const char *directory = NULL;
 		int code = TOOL_DONE;
 
 		if (!strcmp(word, "--help") || (!tagging->name && !strcmp(word, "-h")))
@@ -53,9 +55,9 @@ static int parse(int argc, char **argv, struct tagging *tagging)
 		if (!strcmp(word, "--json"))
 			tagging->json = true;
 		else if (!strncmp(word, "--dir=", 6))
-			code = tool_take_directory(word + 6, &tagging->directory);
+			directory = word + 6;
 		else if (!strcmp(word, "--dir") && i + 1 < argc)
-			code = tool_take_directory(argv[++i], &tagging->directory);
+			directory = argv[++i];
 		else if (!strcmp(word, "--") && !tagging->name && i + 1 < argc)
 			tagging->name = argv[++i];
 		else if (!strncmp(word, "--", 2))
@@ -68,6 +70,8 @@ static int parse(int argc, char **argv, struct tagging *tagging)
 			return tool_usage("the NAME comes before '%s'", word);
 		else
 			code = add(tagging, word);
+		if (directory && !usage_directory(directory, &tagging->directory))
+			code = tool_usage("--dir wants a directory, not ''");
 		if (code)
 			return code;
 	}

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <getopt.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,13 +48,8 @@ static int parse(int argc, char **argv, struct top *top)
 	    {"--dir", usage_directory, AT(options.directory), "a directory", 0},
 	    {NULL, NULL, 0, NULL, 0},
 	};
-	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, top, NULL);
 
-	if (code < 0 && argc - optind > 1)
-		return tool_usage(
-		    "one GLOB at a time; quote it, so that the shell leaves it alone");
-	top->options.glob = argv[optind];
-	return code;
+	return usage_parse_glob(argc, argv, options, top, &top->options.glob);
 }
 
 /* Read the registry's state. The last reading becomes `before`, which the rates need. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,15 +30,9 @@ static int parse(int argc, char **argv, struct watch_options *out)
 	    {"--json", usage_flag, offsetof(struct watch_options, json), NULL, 0},
 	    {NULL, NULL, 0, NULL, 0},
 	};
-	int code;
 
 	*out = (struct watch_options){.directory = NULL};
-	code = usage_parse(argc, argv, verb_usage(argv[0]), options, out, NULL);
-	if (code < 0 && argc - optind > 1)
-		return tool_usage(
-		    "one GLOB at a time; quote it, so that the shell leaves it alone");
-	out->glob = argv[optind]; /* NULL if there is no GLOB */
-	return code;
+	return usage_parse_glob(argc, argv, options, out, &out->glob);
 }
 
 static void print_owner(const struct gpushare_info *info)

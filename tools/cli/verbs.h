@@ -15,6 +15,15 @@
 
 #define LIST_OPTIONS "[-l] [-q] [-o COLUMNS] [--sort COLUMN] [--bytes] [--no-headers] "
 
+/* X(word, what separates it from the one before, whether it has --force, and --json) */
+#define REGISTRY_ACTIONS(X) \
+	X(start, "", false, false) \
+	X(stop, "|", true, false) \
+	X(status, "|", false, true) \
+	X(log, "|", false, false)
+#define REGISTRY_WORD(word, before, force, json) before #word
+#define REGISTRY_WORDS REGISTRY_ACTIONS(REGISTRY_WORD)
+
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
 	  "run a program whose GPU buffers get names, or are other programs' buffers") \
@@ -49,7 +58,7 @@
 	X(rm, "[--dir DIR] NAME...", \
 	  "take names away, or all that a pattern matches; the memory stays as it is, what is " \
 	  "kept without an owner goes") \
-	X(registry, "[--force] [--json] [--dir DIR] start|stop|status|log", \
+	X(registry, "[--force] [--json] [--dir DIR] " REGISTRY_WORDS, \
 	  "start the registry of a directory, stop it, say whether it runs, print its log") \
 	X(metrics, "[--json] [--dir DIR]", \
 	  "print the registry's numbers as Prometheus reads them") \

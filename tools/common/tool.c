@@ -72,14 +72,6 @@ int tool_getopt(int argc, char **argv, const char *letters, const struct option 
 	return option;
 }
 
-int tool_take_directory(const char *text, const char **out_directory)
-{
-	if (!*text)
-		return tool_usage("--dir wants a directory, not ''");
-	*out_directory = text;
-	return TOOL_DONE;
-}
-
 static void say_setting(const char *variable, const char *value, const char *wanted, void *user)
 {
 	(void)user;
@@ -97,12 +89,6 @@ int tool_failed(int status)
 
 	tool_error("%s", *why ? why : gpushare_status_text(status));
 	return TOOL_FAILED;
-}
-
-int tool_print(const char *text)
-{
-	fputs(text, stdout);
-	return tool_flush(TOOL_DONE);
 }
 
 int tool_version(void)
@@ -228,6 +214,11 @@ void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOO
 	for (int i = 0; i < GPUSHARE_UUID_SIZE; i++)
 		to +=
 		    sprintf(to, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+}
+
+bool tool_is_pattern(const char *name)
+{
+	return strpbrk(name, "*?[") != NULL;
 }
 
 bool tool_check_name(const char *name)

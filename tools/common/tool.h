@@ -28,14 +28,11 @@ int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* getopt_long() whose messages begin with tool and verb. If it returns '?', it has printed the
  * error and which --help to try. */
 int tool_getopt(int argc, char **argv, const char *letters, const struct option *options);
-/* Store the argument of --dir. Returns TOOL_DONE; TOOL_USAGE: the argument is empty. */
-int tool_take_directory(const char *text, const char **out_directory);
 /* Report environment variables that are ignored because their values are invalid. */
 void tool_check_settings(void);
 /* Print why the last gpushare call returned `status`. Returns TOOL_FAILED. */
 int tool_failed(int status);
-/* Print a text or the version on stdout. Returns TOOL_DONE, or TOOL_FAILED if printing fails. */
-int tool_print(const char *text);
+/* Print the version on stdout. Returns TOOL_DONE, or TOOL_FAILED if printing fails. */
 int tool_version(void);
 /* Flush stdout and return `code`. On an error, returns TOOL_FAILED and reports it, unless the
  * reader has closed the pipe (EPIPE). */
@@ -55,6 +52,7 @@ void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* for example 
 void tool_printable(const char *from, char *out, size_t out_size);
 void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOOL_TEXT_MAX]);
 
+bool tool_is_pattern(const char *name); /* whether it has a pattern's characters: '*', '?', '[' */
 /* Whether `name` is a valid buffer name. If not, reports why. It needs no registry. */
 bool tool_check_name(const char *name);
 /*

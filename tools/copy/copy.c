@@ -36,11 +36,6 @@ void copy_die(const char *words)
 	raise(copy_caught);
 }
 
-bool copy_is_pattern(const char *name)
-{
-	return strpbrk(name, "*?[") != NULL;
-}
-
 /* Return true for errors that mean that CUDA can't start here, or can't reach that GPU. */
 static bool is_cudas(int status)
 {

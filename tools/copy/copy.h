@@ -45,8 +45,6 @@ int copy_save(const struct copy_request *request, struct gpushare_session *sessi
 int copy_restore(const struct copy_request *request, struct gpushare_session *session);
 int copy_diff_set(const struct copy_request *request, struct gpushare_session *session);
 
-/* Whether `name` is a pattern, which selects names. */
-bool copy_is_pattern(const char *name);
 /* Whether query.diff is the directory of a saved set, or looks as if it was meant to be one. */
 bool copy_is_diff_of_set(const struct copy_request *request);
 /* Read the manifest in `directory`; *out gets the entries that the names select. Return false after

@@ -81,7 +81,7 @@ static bool set_collect(struct set *set)
 	for (int i = 0; i < set->request->name_count; i++) {
 		const char *name = set->request->names[i];
 
-		if (copy_is_pattern(name) ? !add_pattern(set, name) : !add_name(set, name))
+		if (tool_is_pattern(name) ? !add_pattern(set, name) : !add_name(set, name))
 			return false;
 	}
 	qsort(manifest->entries, manifest->count, sizeof(*manifest->entries), by_name);

@@ -35,7 +35,7 @@ enum dtype dtype_parse(const char *text)
 	return DTYPE_NONE;
 }
 
-int64_t dtype_signed(enum dtype dtype, const void *data)
+static int64_t dtype_signed(enum dtype dtype, const void *data)
 {
 	union {
 		int8_t i8;
@@ -57,7 +57,7 @@ int64_t dtype_signed(enum dtype dtype, const void *data)
 	}
 }
 
-uint64_t dtype_unsigned(enum dtype dtype, const void *data)
+static uint64_t dtype_unsigned(enum dtype dtype, const void *data)
 {
 	uint64_t value = 0;
 

@@ -58,10 +58,8 @@ const struct dtype_traits *dtype_traits(enum dtype dtype);
 /* Parse either name, or PyTorch's ("torch.float32"). Return DTYPE_NONE for any other text. */
 enum dtype dtype_parse(const char *text);
 
-/* The values of the element at `data`, which need not be aligned. */
-int64_t dtype_signed(enum dtype dtype, const void *data);    /* of DTYPE_SIGNED */
-uint64_t dtype_unsigned(enum dtype dtype, const void *data); /* of DTYPE_UNSIGNED, DTYPE_TRUTH */
-/* The value of an element of any type, rounded if it is an integer above 2^53. */
+/* Of the element at `data`, which need not be aligned. */
+/* The value as a number, rounded if it is an integer above 2^53. */
 double dtype_real(enum dtype dtype, const void *data);
 /* Format a value. A real gets as many digits as reading the same value back takes. */
 void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX]);

@@ -146,7 +146,7 @@ static bool is_wanted(const struct top_row *row, const struct top_options *optio
 		return false;
 	if (!*filter)
 		return true;
-	return strpbrk(filter, "*?[") ? !fnmatch(filter, row->info.name, 0)
+	return tool_is_pattern(filter) ? !fnmatch(filter, row->info.name, 0)
 				      : strstr(row->info.name, filter) != NULL;
 }
 
