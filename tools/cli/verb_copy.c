@@ -4,45 +4,32 @@
 #include <limits.h>
 #include <string.h>
 
-#include "copy_options.h"
 #include "data/analysis.h"
+#include "options.h"
+#include "usage.h"
 #include "verbs.h"
 
-struct command {
-	struct copy_request request;
-	uint32_t given; /* a bit for each option of copy_options */
-};
-
-static int parse(int argc, char **argv, const char *usage, const struct usage_option *options,
-		 struct command *out)
+static int parse(int argc, char **argv, struct options *out)
 {
 	int code;
 
 	signal(SIGXFSZ, SIG_IGN); /* write() then reports a file over the size limit */
-	*out = (struct command){.request.device = -1};
-	code = usage_parse(argc, argv, usage, options, &out->request, &out->given);
-	out->request.names = argv + optind;
-	out->request.name_count = argc - optind;
-	out->request.query.name = argv[optind];
+	code = options_parse(argc, argv, out);
+	out->copy.registry = out->directory;
+	out->copy.names = argv + optind;
+	out->copy.name_count = argc - optind;
+	out->copy.query.name = argv[optind];
 	return code;
 }
 
-static bool is_given(const struct command *command, const char *option)
-{
-	for (size_t i = 0; copy_options[i].name; i++)
-		if (command->given & 1u << i && !strcmp(copy_options[i].name, option))
-			return true;
-	return false;
-}
-
 /* Refuse what goes beyond the options of both usages. Return -1 to go on, else the exit code. */
-static int check(const struct command *command, const char *usage, const char *also,
+static int check(const struct options *options, const char *usage, const char *also,
 		 const char *what)
 {
-	for (size_t i = 0; copy_options[i].name; i++)
-		if (command->given & 1u << i && !usage_find(usage, copy_options[i].name, NULL) &&
-		    !usage_find(also, copy_options[i].name, NULL))
-			return tool_usage("%s does not go with %s", copy_options[i].name, what);
+	for (const struct option_line *one = option_lines; one->name; one++)
+		if (options_have(options, one->name) && !usage_find(usage, one->name, NULL) &&
+		    !usage_find(also, one->name, NULL))
+			return tool_usage("%s does not go with %s", one->name, what);
 	return -1;
 }
 
@@ -86,14 +73,14 @@ static int run_view(const struct copy_request *request,
 	return query->diff ? as_cmp(code) : code;
 }
 
-static int run_get(const struct command *command)
+static int run_get(const struct options *options)
 {
-	return run_view(&command->request, copy_dump);
+	return run_view(&options->copy, copy_dump);
 }
 
-static int run_follow(const struct command *command)
+static int run_follow(const struct options *options)
 {
-	return run_view(&command->request, copy_follow);
+	return run_view(&options->copy, copy_follow);
 }
 
 static bool is_for_files(enum format format)
@@ -101,36 +88,36 @@ static bool is_for_files(enum format format)
 	return format == FORMAT_NONE || format == FORMAT_RAW || format == FORMAT_NPY;
 }
 
-static int run_put(const struct command *command)
+static int run_put(const struct options *options)
 {
-	return is_for_files(command->request.query.format)
-		   ? with_buffer(&command->request, true, copy_put)
+	return is_for_files(options->copy.query.format)
+		   ? with_buffer(&options->copy, true, copy_put)
 		   : tool_usage("a file to put is raw or npy");
 }
 
-static int run_save(const struct command *command)
+static int run_save(const struct options *options)
 {
-	const struct copy_request *request = &command->request;
+	const struct copy_request *request = &options->copy;
 
 	return is_for_files(request->query.format)
 		   ? with_session(request, request->wait_ms, copy_save)
 		   : tool_usage("what is saved is raw or npy");
 }
 
-static int run_restore(const struct command *command)
+static int run_restore(const struct options *options)
 {
-	return with_session(&command->request, true, copy_restore);
+	return with_session(&options->copy, true, copy_restore);
 }
 
-static int run_diff(const struct command *command)
+static int run_diff(const struct options *options)
 {
-	const struct copy_request *request = &command->request;
+	const struct copy_request *request = &options->copy;
 	int code;
 
 	if (!copy_is_diff_of_set(request))
-		return request->name_count == 1 ? run_get(command)
+		return request->name_count == 1 ? run_get(options)
 						: tool_usage("a file is compared with one NAME");
-	code = check(command, "[--diff PATH] [--wait SECONDS] [--dir DIR]", "",
+	code = check(options, "[--diff PATH] [--wait SECONDS] [--dir DIR]", "",
 		     "what a set's directory is compared with, whole buffers");
 	return code < 0 ? as_cmp(with_session(request, request->wait_ms, copy_diff_set)) : code;
 }
@@ -138,11 +125,11 @@ static int run_diff(const struct command *command)
 /* `first`: offset of what gets the operand before the names; 0: there is none. `least`, `most`:
  * how many names. */
 static int run(int argc, char **argv, size_t first, int least, int most,
-	       int (*verb)(const struct command *command))
+	       int (*verb)(const struct options *options))
 {
-	struct command command;
-	struct copy_request *request = &command.request;
-	int code = parse(argc, argv, verb_usage(argv[0]), copy_options, &command);
+	struct options options;
+	struct copy_request *request = &options.copy;
+	int code = parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;
@@ -156,7 +143,7 @@ static int run(int argc, char **argv, size_t first, int least, int most,
 		return tool_usage("which buffer? NAME is missing");
 	if (request->name_count > most)
 		return tool_usage("one NAME at a time; 'gpushare save DIR NAME...' copies many");
-	return verb(&command);
+	return verb(&options);
 }
 
 #define AT(member) offsetof(struct copy_request, member)
@@ -187,60 +174,60 @@ static bool is_set(const struct copy_request *request)
 	return request->name_count > 1 || (output && *output && output[strlen(output) - 1] == '/');
 }
 
-static int attach_put(struct command *command, const char *option, enum format format)
+static int attach_put(struct options *options, const char *option, enum format format)
 {
-	int code = check(command, "[--offset N] [--length N] [--wait SECONDS] [--dir DIR]", option,
+	int code = check(options, "[--offset N] [--length N] [--wait SECONDS] [--dir DIR]", option,
 			 option);
 
-	command->request.query.format = format;
-	if (code < 0 && command->request.name_count != 1)
+	options->copy.query.format = format;
+	if (code < 0 && options->copy.name_count != 1)
 		code = tool_usage("one NAME at a time");
-	return code < 0 ? run_put(command) : code;
+	return code < 0 ? run_put(options) : code;
 }
 
-static int attach_save(const struct command *command)
+static int attach_save(const struct options *options)
 {
-	const char *output = command->request.output;
-	int code = check(command, verb_usage("save"), "-o", "a set, of whole buffers");
+	const char *output = options->copy.output;
+	int code = check(options, verb_usage("save"), "-o", "a set, of whole buffers");
 
 	if (code < 0 && (!output || !strcmp(output, "-")))
 		code = tool_usage("one NAME at a time, or -o DIR for them");
-	return code < 0 ? run_save(command) : code;
+	return code < 0 ? run_save(options) : code;
 }
 
-static int attach_view(struct command *command)
+static int attach_view(struct options *options)
 {
-	bool follows = is_given(command, "--follow");
+	bool follows = options->follows;
 	int code;
 
-	if (!command->request.name_count)
+	if (!options->copy.name_count)
 		return tool_usage("which buffer? NAME is missing");
-	if (!follows && !command->request.wait_for) {
-		code = check(command, verb_usage("get"), "--diff", "one copy of a buffer");
-		return code < 0 ? run_get(command) : code;
+	if (!follows && !options->copy.wait_for) {
+		code = check(options, verb_usage("get"), "--diff", "one copy of a buffer");
+		return code < 0 ? run_get(options) : code;
 	}
 	if (!follows)
-		command->request.count = 1;
-	code = check(command, verb_usage("follow"), "--follow", "--follow and --wait-for");
-	return code < 0 ? run_follow(command) : code;
+		options->copy.count = 1;
+	code = check(options, verb_usage("follow"), "--follow", "--follow and --wait-for");
+	return code < 0 ? run_follow(options) : code;
 }
 
 int verb_attach(int argc, char **argv)
 {
-	struct command command;
-	int code = parse(argc, argv, ATTACH_USAGE, copy_attach_options, &command);
+	struct options options;
+	int code = parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;
-	if (is_given(&command, "--restore")) {
-		code = check(&command, verb_usage("restore"), "--restore", "--restore");
-		return code < 0 ? run_restore(&command) : code;
+	if (options_have(&options, "--restore")) {
+		code = check(&options, verb_usage("restore"), "--restore", "--restore");
+		return code < 0 ? run_restore(&options) : code;
 	}
-	if (is_given(&command, "--into"))
-		return attach_put(&command, "--into", FORMAT_RAW);
-	if (is_given(&command, "--in"))
-		return attach_put(&command, "--in", FORMAT_NPY);
-	if (copy_is_diff_of_set(&command.request))
-		return run_diff(&command);
-	return is_set(&command.request) ? attach_save(&command) : attach_view(&command);
+	if (options_have(&options, "--into"))
+		return attach_put(&options, "--into", FORMAT_RAW);
+	if (options_have(&options, "--in"))
+		return attach_put(&options, "--in", FORMAT_NPY);
+	if (copy_is_diff_of_set(&options.copy))
+		return run_diff(&options);
+	return is_set(&options.copy) ? attach_save(&options) : attach_view(&options);
 }

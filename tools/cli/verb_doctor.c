@@ -2,14 +2,15 @@
 #include <getopt.h>
 
 #include "doctor/doctor.h"
+#include "options.h"
 #include "verbs.h"
 
 int verb_doctor(int argc, char **argv)
 {
 	struct doctor_found found = {.registry = false};
-	struct verb_options options;
+	struct options options;
 	struct doctor *doctor;
-	int code = verb_parse(argc, argv, &options);
+	int code = options_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

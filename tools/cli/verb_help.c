@@ -1,56 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* --help for the list of verbs and for each verb, and the options that verbs share. */
+/* --help for the list of verbs and for each verb. */
 #include <stdio.h>
 #include <string.h>
 
+#include "options.h"
 #include "usage.h"
 #include "verbs.h"
-
-/* X(option, its argument, help text); printed for each verb whose arguments have the option */
-#define OPTIONS(X) \
-	X("--name", "RULES", "names for its buffers, as GPUSHARE_NAME has them") \
-	X("--attach", "RULES", \
-	  "buffers of others in place of its own, as GPUSHARE_ATTACH has them") \
-	X("-l", "", "the GPU's UUID in place of its index and model") \
-	X("-q", "", "the names alone") \
-	X("-o", "COLUMNS", "these columns, such as NAME,SIZE; in this order") \
-	X("--sort", "COLUMN", "by this column; from the largest down if '-' stands before it") \
-	X("--bytes", "", "sizes in bytes on a terminal too") \
-	X("--no-headers", "", "without the line of titles") \
-	X("--deferred", "", "what was freed by its owner and is held for who has it attached") \
-	X("--events", "", "named events in place of buffers") \
-	X("-d", "SECONDS", "between two looks; default: 1") \
-	X("-n", "N", "that many looks as plain text, then end; without a terminal, default: 1") \
-	X("--sort", "KEY", "by size, age, attached, rate or name; default: size") \
-	X("--count", "N", "that many, then end") \
-	X("-o", "FILE", "to FILE; '-' is standard output, raw on a terminal too") \
-	X("--format", "FORMAT", \
-	  "raw, hex, npy (NumPy's file), text (values with their index), or png") \
-	X("--dtype", "TYPE", \
-	  "f16 bf16 f32 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool; else the tag dtype, or u8") \
-	X("--shape", "SHAPE", "2x3 or 2,3; else the tag shape, or one dimension") \
-	X("--head", "N", "only the first N elements; of raw and hex, bytes") \
-	X("--offset", "N", \
-	  "begin N bytes into the buffer; K M G T are powers of 1000, Ki of 1024") \
-	X("--length", "N", "only N bytes; else up to the end") \
-	X("--stats", "", "print least, most, mean, zeros and NaNs") \
-	X("--plot", "", "draw a histogram, and the means along the first axis") \
-	X("--sha256", "", "print the SHA-256 of the bytes") \
-	X("--rate", "", "say how long the copy took, without CUDA's start") \
-	X("--wait", "SECONDS", "wait that long for NAME to appear") \
-	X("--wait-for", "SEQ", "begin with publication SEQ, or a later one") \
-	X("--timeout", "SECONDS", "wait no longer than that for a publication") \
-	X("--device", "N", "to that GPU") \
-	X("--mode", "OCTAL", "permission bits, such as 640; else as it was saved") \
-	X("--group", "GROUP", "for that group, by its name or number") \
-	X("--diff", "PATH", "compare with a file, or with a set: 'gpushare diff'") \
-	X("--follow", "", "get each publication: 'gpushare follow'") \
-	X("--into", "FILE", "copy FILE into the buffer as it is: 'gpushare put'") \
-	X("--in", "FILE", "the same with the array in a .npy file") \
-	X("--restore", "PATH", "make buffers of a set or a file: 'gpushare restore'") \
-	X("--force", "", "stop it although kept buffers are lost") \
-	X("--json", "", "as JSON, with every field") \
-	X("--dir", "DIR", "where the registry is; else $GPUSHARE_DIR and so on")
 
 /* X(verb, command line, explanation) */
 #define EXAMPLES(X) \
@@ -125,14 +80,6 @@ static const struct line {
 #undef X
 };
 
-static const struct option_line {
-	const char *name, *argument, *text;
-} options_known[] = {
-#define X(name, argument, text) {name, argument, text},
-    OPTIONS(X)
-#undef X
-};
-
 static const struct line verbs[] = {
 #define X(verb, arguments, summary) {#verb, arguments, summary},
     VERBS(X)
@@ -164,15 +111,11 @@ static void help_options(const char *arguments)
 	char words[64];
 
 	printf("\n");
-	for (size_t i = 0; i < COUNT(options_known); i++) {
-		const struct option_line *one = &options_known[i];
-		struct usage_word word;
-
-		if (!usage_find(arguments, one->name, &word) ||
-		    strcmp(word.argument, one->argument))
+	for (const struct option_line *one = option_lines; one->name; one++) {
+		if (!option_is_of(one, arguments))
 			continue;
 		snprintf(words, sizeof(words), "%s %s", one->name, one->argument);
-		printf("  %-18s %s\n", words, one->text);
+		printf("  %-18s %s\n", words, one->help);
 	}
 	printf("  %-18s %s\n", "--help", "this");
 }
@@ -223,16 +166,4 @@ int verb_help_all(void)
 	       "'seg%%i:size=1Mi-'. Exit: 0 done, 1 the request failed, 2 it was not understood;\n"
 	       "'run' becomes the program, or exits 127 (not found) or 126 (can't be run).\n");
 	return tool_flush(TOOL_DONE);
-}
-
-int verb_parse(int argc, char **argv, struct verb_options *out)
-{
-	static const struct usage_option options[] = {
-	    {"--dir", usage_directory, offsetof(struct verb_options, directory), "a directory", 0},
-	    {"--json", usage_flag, offsetof(struct verb_options, json), NULL, 0},
-	    {NULL, NULL, 0, NULL, 0},
-	};
-
-	*out = (struct verb_options){.directory = NULL};
-	return usage_parse(argc, argv, verb_usage(argv[0]), options, out, NULL);
 }

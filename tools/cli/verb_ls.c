@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "listing.h"
-#include "usage.h"
+#include "options.h"
 #include "verbs.h"
 #include "common/columns.h"
 #include "common/gpus.h"
@@ -30,9 +30,8 @@ static const struct {
 };
 
 struct listing {
-	const char *directory, *glob, *chosen, *sort;
-	bool json, deferred, events, bytes, uuids, names, untitled; /* options */
-	bool human;						    /* for a terminal */
+	struct options options;
+	bool human; /* for a terminal */
 	struct libscols_table *table;
 	/* of the table, from left to right; what it is sorted by may stand behind the shown ones */
 	enum column columns[COLUMNS + 1];
@@ -47,7 +46,7 @@ static void put_number(uint64_t number, char cell[SHOW_CELL_MAX])
 
 static void put_size(const struct listing *listing, uint64_t size, char cell[SHOW_CELL_MAX])
 {
-	if (listing->human && !listing->bytes)
+	if (listing->human && !listing->options.bytes)
 		tool_format_size(size, cell);
 	else
 		put_number(size, cell);
@@ -56,17 +55,17 @@ static void put_size(const struct listing *listing, uint64_t size, char cell[SHO
 static void put_gpu(const struct listing *listing, const struct gpushare_info *info,
 		    char cell[SHOW_CELL_MAX])
 {
-	if (listing->human && !listing->uuids && gpus_label(info->device_uuid, cell))
+	if (listing->human && !listing->options.uuids && gpus_label(info->device_uuid, cell))
 		return;
 	tool_format_uuid(info->device_uuid, cell);
-	if (listing->human && !listing->uuids)
+	if (listing->human && !listing->options.uuids)
 		cell[12] = '\0';
 }
 
 static void put_rights(const struct listing *listing, const struct gpushare_info *info,
 		       char cell[SHOW_CELL_MAX])
 {
-	if (listing->chosen || show_has_rights(info))
+	if (listing->options.columns || show_has_rights(info))
 		show_rights(info, cell);
 }
 
@@ -141,7 +140,7 @@ static int unknown_column(const char *title, size_t length)
 /* Take the columns of -o, such as "NAME,SIZE". Returns -1, or the exit code. */
 static int choose_columns(struct listing *listing)
 {
-	const char *at = listing->chosen;
+	const char *at = listing->options.columns;
 
 	for (;; at++) {
 		size_t length = strcspn(at, ",");
@@ -160,7 +159,7 @@ static int choose_columns(struct listing *listing)
 
 static void take_default(struct listing *listing)
 {
-	int wanted = listing->events ? LISTING_EVENTS : LISTING_BUFFERS;
+	int wanted = listing->options.events ? LISTING_EVENTS : LISTING_BUFFERS;
 
 	for (int i = 0; i < COLUMNS; i++)
 		if (known[i].flags & wanted)
@@ -170,7 +169,7 @@ static void take_default(struct listing *listing)
 /* Find the column of --sort among the shown ones, or add it. Returns -1, or the exit code. */
 static int take_sort(struct listing *listing)
 {
-	const char *title = listing->sort + (*listing->sort == '-');
+	const char *title = listing->options.order + (*listing->options.order == '-');
 	int found = find_column(title, strlen(title));
 
 	if (found < 0)
@@ -186,7 +185,7 @@ static int take_sort(struct listing *listing)
 static struct libscols_table *make_table(struct listing *listing)
 {
 	struct libscols_table *table = columns_new("  ");
-	bool good = table && !scols_table_enable_noheadings(table, listing->untitled);
+	bool good = table && !scols_table_enable_noheadings(table, listing->options.untitled);
 
 	for (int i = 0; i < listing->count; i++) {
 		enum column column = listing->columns[i];
@@ -210,13 +209,13 @@ static void arrange(const struct listing *listing)
 
 		column = scols_table_get_column(listing->table, (size_t)i);
 		if (i >= listing->shown ||
-		    (!listing->chosen && flags & LISTING_IF_ANY && !listing->any[i]))
+		    (!listing->options.columns && flags & LISTING_IF_ANY && !listing->any[i]))
 			scols_column_set_flags(column, SCOLS_FL_HIDDEN);
 	}
-	if (!listing->sort)
+	if (!listing->options.order)
 		return;
 	column = scols_table_get_column(listing->table, (size_t)listing->sorted);
-	scols_column_set_cmpfunc(column, compare, *listing->sort == '-' ? column : NULL);
+	scols_column_set_cmpfunc(column, compare, *listing->options.order == '-' ? column : NULL);
 	scols_sort_table(listing->table, column);
 }
 
@@ -228,7 +227,7 @@ static int print(struct gpushare_session *session, show_list *list, struct listi
 	listing->table = make_table(listing);
 	if (!listing->table)
 		return columns_print(NULL);
-	status = list(session, listing->glob, add_row, listing);
+	status = list(session, listing->options.glob, add_row, listing);
 	if (status) {
 		scols_unref_table(listing->table);
 		return status == GPUSHARE_E_CANCELLED ? columns_print(NULL) : tool_failed(status);
@@ -237,69 +236,51 @@ static int print(struct gpushare_session *session, show_list *list, struct listi
 	return columns_print(listing->table);
 }
 
-/* Returns -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct listing *out)
-{
-	static const struct usage_option options[] = {
-	    {"--bytes", usage_flag, offsetof(struct listing, bytes), NULL, 0},
-	    {"--deferred", usage_flag, offsetof(struct listing, deferred), NULL, 0},
-	    {"--dir", usage_directory, offsetof(struct listing, directory), "a directory", 0},
-	    {"--events", usage_flag, offsetof(struct listing, events), NULL, 0},
-	    {"--json", usage_flag, offsetof(struct listing, json), NULL, 0},
-	    {"--no-headers", usage_flag, offsetof(struct listing, untitled), NULL, 0},
-	    {"--sort", usage_text, offsetof(struct listing, sort), "a column", 0},
-	    {"-l", usage_flag, offsetof(struct listing, uuids), NULL, 0},
-	    {"-o", usage_text, offsetof(struct listing, chosen), "columns", 0},
-	    {"-q", usage_flag, offsetof(struct listing, names), NULL, 0},
-	    {NULL, NULL, 0, NULL, 0},
-	};
-
-	return usage_parse_glob(argc, argv, options, out, &out->glob);
-}
-
 /* Check what the options ask for together, and choose the columns. Returns -1, or the exit code. */
 static int settle(struct listing *listing)
 {
 	int code = -1;
 
-	if (listing->events && listing->deferred)
+	if (listing->options.events && listing->options.deferred)
 		return tool_usage("events have no --deferred");
-	if (listing->json && (listing->chosen || listing->sort || listing->names))
+	if (listing->options.json &&
+	    (listing->options.columns || listing->options.order || listing->options.names))
 		return tool_usage(
 		    "--json has every field, by name: it goes without -o, -q, --sort");
-	if (listing->names && listing->chosen)
+	if (listing->options.names && listing->options.columns)
 		return tool_usage("-q is the names alone: it goes without -o");
-	if (listing->names) {
-		listing->chosen = known[NAME].title;
-		listing->untitled = true;
+	if (listing->options.names) {
+		listing->options.columns = known[NAME].title;
+		listing->options.untitled = true;
 	}
-	if (listing->chosen)
+	if (listing->options.columns)
 		code = choose_columns(listing);
 	else
 		take_default(listing);
 	listing->shown = listing->count;
-	return code < 0 && listing->sort ? take_sort(listing) : code;
+	return code < 0 && listing->options.order ? take_sort(listing) : code;
 }
 
 static int ls(int argc, char **argv, bool events)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
-	struct listing listing = {.events = events};
+	struct listing listing = {.count = 0};
 	show_list *list;
-	int code = parse(argc, argv, &listing);
+	int code = options_parse_glob(argc, argv, &listing.options);
 
+	listing.options.events |= events;
 	if (code < 0)
 		code = settle(&listing);
 	if (code >= 0)
 		return code;
-	session = tool_open(listing.directory, false);
+	session = tool_open(listing.options.directory, false);
 	if (!session)
 		return TOOL_FAILED;
-	list = listing.events	  ? gpushare_list_events
-	       : listing.deferred ? gpushare_list_deferred
-				  : gpushare_list;
-	return listing.json ? show_list_json(session, list, listing.glob)
-			    : print(session, list, &listing);
+	list = listing.options.events	  ? gpushare_list_events
+	       : listing.options.deferred ? gpushare_list_deferred
+					  : gpushare_list;
+	return listing.options.json ? show_list_json(session, list, listing.options.glob)
+				    : print(session, list, &listing);
 }
 
 int verb_ls(int argc, char **argv)

@@ -3,6 +3,7 @@
 
 #include "common/show.h"
 #include "metrics.h"
+#include "options.h"
 #include "verbs.h"
 
 /* Doesn't start a registry: without one, the metrics report that it is down. */
@@ -18,8 +19,8 @@ static int read_registry(const char *directory, struct gpushare_registry_info *o
 int verb_metrics(int argc, char **argv)
 {
 	struct gpushare_registry_info info;
-	struct verb_options options;
-	int status, code = verb_parse(argc, argv, &options);
+	struct options options;
+	int status, code = options_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

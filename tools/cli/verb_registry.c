@@ -16,7 +16,7 @@
 #include "common/daemon.h"
 #include "common/show.h"
 #include "protocol.h"
-#include "usage.h"
+#include "options.h"
 #include "verbs.h"
 
 #define EXIT_NOT_RUNNING 3    /* as systemctl status */
@@ -26,9 +26,8 @@
 struct call {
 	char path[GPUSHARE_PATH_MAX];
 	bool runs;
-	struct daemon daemon;  /* if it runs */
-	const char *directory; /* --dir */
-	bool force, json;
+	struct daemon daemon; /* if it runs */
+	struct options options;
 };
 
 static int open_quietly(const struct call *call, struct gpushare_session **out)
@@ -169,7 +168,7 @@ static int registry_stop(struct call *call)
 		    call->path);
 		return TOOL_FAILED;
 	}
-	code = call->force ? TOOL_DONE : check_loss(call);
+	code = call->options.force ? TOOL_DONE : check_loss(call);
 	if (!code)
 		code = terminate(call, process);
 	if (code)
@@ -237,9 +236,10 @@ static int registry_status(struct call *call)
 		failed = gpushare_stat_registry(session, &info);
 	if (failed)
 		tool_failed(failed);
-	if (failed && call->json)
+	if (failed && call->options.json)
 		return TOOL_FAILED;
-	code = call->json ? status_json(call, &info) : status_print(call, failed ? NULL : &info);
+	code = call->options.json ? status_json(call, &info)
+				  : status_print(call, failed ? NULL : &info);
 	if (failed || code)
 		return TOOL_FAILED;
 	return call->runs ? TOOL_DONE : EXIT_NOT_RUNNING;
@@ -304,10 +304,10 @@ static int run(const char *name, struct call *call)
 			action = &actions[i];
 	if (!action)
 		return tool_usage("registry wants one of " REGISTRY_WORDS ", not '%s'", name);
-	if ((call->force && !action->force) || (call->json && !action->json))
+	if ((call->options.force && !action->force) || (call->options.json && !action->json))
 		return tool_usage("'registry %s' has no %s", name,
-				  call->force ? "--force" : "--json");
-	if (directory_find(call->directory, call->path)) {
+				  call->options.force ? "--force" : "--json");
+	if (directory_find(call->options.directory, call->path)) {
 		tool_error("the path of the registry's directory is too long for a socket");
 		return TOOL_FAILED;
 	}
@@ -322,14 +322,8 @@ static int run(const char *name, struct call *call)
 
 int verb_registry(int argc, char **argv)
 {
-	static const struct usage_option options[] = {
-	    {"--dir", usage_directory, offsetof(struct call, directory), "a directory", 0},
-	    {"--force", usage_flag, offsetof(struct call, force), NULL, 0},
-	    {"--json", usage_flag, offsetof(struct call, json), NULL, 0},
-	    {NULL, NULL, 0, NULL, 0},
-	};
 	struct call call = {.runs = false};
-	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, &call, NULL);
+	int code = options_parse(argc, argv, &call.options);
 
 	if (code >= 0)
 		return code;

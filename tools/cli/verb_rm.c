@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/suggest.h"
+#include "options.h"
 #include "verbs.h"
 
 struct names {
@@ -56,8 +57,8 @@ static int remove_matching(struct gpushare_session *session, const char *glob)
 int verb_rm(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
-	struct verb_options options;
-	int code = verb_parse(argc, argv, &options);
+	struct options options;
+	int code = options_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

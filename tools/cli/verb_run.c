@@ -11,23 +11,16 @@
 #include "base/cleanup.h"
 #include "common/beside.h"
 #include "preload/rules.h"
-#include "usage.h"
+#include "options.h"
 #include "verbs.h"
 
 #define EXIT_NOT_FOUND 127 /* the exit codes that shells use */
 #define EXIT_NOT_RUN 126
 
-/* X(field of struct run, rules_kind, environment variable that carries the rules, option) */
+/* X(field of struct options, rules_kind, environment variable that carries the rules, option) */
 #define RULE_VARIABLES(X) \
 	X(name, RULES_NAME, "GPUSHARE_NAME", "--name") \
 	X(attach, RULES_ATTACH, "GPUSHARE_ATTACH", "--attach")
-
-struct run {
-	const char *directory;
-#define X(field, kind, variable, option) const char *field;
-	RULE_VARIABLES(X)
-#undef X
-};
 
 static bool set_variable(const char *name, const char *value)
 {
@@ -79,30 +72,16 @@ static bool check_rules(enum rules_kind kind, const char *option, const char *te
 	return false;
 }
 
-/* Returns -1 to continue at optind, else the exit code. */
-static int parse(int argc, char **argv, struct run *run)
-{
-	static const struct usage_option options[] = {
-	    {"--name", usage_text, offsetof(struct run, name), NULL, 0},
-	    {"--attach", usage_text, offsetof(struct run, attach), NULL, 0},
-	    {"--dir", usage_directory, offsetof(struct run, directory), "a directory", 0},
-	    {NULL, NULL, 0, NULL, 0},
-	};
-	int code = usage_parse(argc, argv, verb_usage(argv[0]), options, run, NULL);
-
-	if (code >= 0)
-		return code;
-	return optind < argc ? -1 : tool_usage("run what? APP is missing");
-}
-
 int verb_run(int argc, char **argv)
 {
-	struct run run = {.directory = NULL};
+	struct options run;
 	char shim[PATH_MAX], why[BESIDE_WHY_MAX];
-	int code = parse(argc, argv, &run);
+	int code = options_parse(argc, argv, &run);
 
 	if (code >= 0)
 		return code;
+	if (optind == argc)
+		return tool_usage("run what? APP is missing");
 #define X(field, kind, variable, option) \
 	if (!check_rules(kind, option, run.field)) \
 		return TOOL_USAGE;

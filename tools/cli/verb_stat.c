@@ -6,6 +6,7 @@
 #include "common/columns.h"
 #include "common/show.h"
 #include "common/suggest.h"
+#include "options.h"
 #include "verbs.h"
 
 static void put_life(struct columns_fields *fields, const struct gpushare_info *info)
@@ -157,9 +158,9 @@ static int stat_json(struct gpushare_session *session, const struct gpushare_inf
 int verb_stat(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
-	struct verb_options options;
+	struct options options;
 	struct gpushare_info info;
-	int status, code = verb_parse(argc, argv, &options);
+	int status, code = options_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;

@@ -6,7 +6,7 @@
 #include "common/show.h"
 #include "common/suggest.h"
 #include "data/layout.h"
-#include "usage.h"
+#include "options.h"
 #include "verbs.h"
 
 struct tagging {
@@ -70,7 +70,7 @@ static int parse(int argc, char **argv, struct tagging *tagging)
 			return tool_usage("the NAME comes before '%s'", word);
 		else
 			code = add(tagging, word);
-		if (directory && !usage_directory(directory, &tagging->directory))
+		if (directory && !option_is_directory(directory, &tagging->directory))
 			code = tool_usage("--dir wants a directory, not ''");
 		if (code)
 			return code;

@@ -7,50 +7,15 @@
 #include <curses.h>
 
 #include "top/top.h"
-#include "usage.h"
+#include "options.h"
 #include "verbs.h"
-
-#define INTERVAL_MS 1000
-#define INTERVAL_LEAST_MS 50
 
 struct top {
 	struct top_options options;
 	struct gpushare_session *session;
 	struct top_view view, before;
-	uint64_t looks; /* -n; 0: not given */
-	bool json;
+	uint64_t looks;
 };
-
-static bool take_looks(const char *value, void *out)
-{
-	return usage_number(value, out) && strspn(value, "0123456789") == strlen(value);
-}
-
-static bool take_interval(const char *value, void *out)
-{
-	return usage_seconds(value, out) && *(unsigned int *)out >= INTERVAL_LEAST_MS;
-}
-
-static bool take_sort(const char *value, void *out)
-{
-	return top_sort_parse(value, out);
-}
-
-/* Returns -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct top *top)
-{
-#define AT(member) offsetof(struct top, member)
-	static const struct usage_option options[] = {
-	    {"-d", take_interval, AT(options.interval_ms), "seconds, 0.05 or more", 0},
-	    {"-n", take_looks, AT(looks), "a number of looks", 0},
-	    {"--sort", take_sort, AT(options.sort), "size, age, attached, rate or name", 0},
-	    {"--json", usage_flag, AT(json), NULL, 0},
-	    {"--dir", usage_directory, AT(options.directory), "a directory", 0},
-	    {NULL, NULL, 0, NULL, 0},
-	};
-
-	return usage_parse_glob(argc, argv, options, top, &top->options.glob);
-}
 
 /* Read the registry's state. The last reading becomes `before`, which the rates need. */
 static void look(struct top *top)
@@ -151,12 +116,15 @@ static int live(struct top *top)
 
 int verb_top(int argc, char **argv)
 {
-	struct top top = {.options = {.interval_ms = INTERVAL_MS}};
-	int code = parse(argc, argv, &top);
+	struct options options;
+	int code = options_parse_glob(argc, argv, &options);
+	struct top top = {.options = options.top, .looks = options.looks};
 
 	if (code >= 0)
 		return code;
-	if (top.json)
+	top.options.directory = options.directory;
+	top.options.glob = options.glob;
+	if (options.json)
 		code = print_json(&top);
 	else if (!top.looks && top_terminal_begin())
 		code = live(&top);

@@ -11,29 +11,8 @@
 #include <unistd.h>
 
 #include "common/show.h"
-#include "usage.h"
+#include "options.h"
 #include "verbs.h"
-
-struct watch_options {
-	const char *directory, *glob;
-	bool json;
-	uint64_t count; /* 0: no limit */
-};
-
-/* Returns -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct watch_options *out)
-{
-	static const struct usage_option options[] = {
-	    {"--count", usage_number, offsetof(struct watch_options, count),
-	     "a number of 1 or more", 0},
-	    {"--dir", usage_directory, offsetof(struct watch_options, directory), "a directory", 0},
-	    {"--json", usage_flag, offsetof(struct watch_options, json), NULL, 0},
-	    {NULL, NULL, 0, NULL, 0},
-	};
-
-	*out = (struct watch_options){.directory = NULL};
-	return usage_parse_glob(argc, argv, options, out, &out->glob);
-}
 
 static void print_owner(const struct gpushare_info *info)
 {
@@ -93,8 +72,7 @@ static int print_json(const struct gpushare_notice *notice)
 }
 
 /* Print the notices that have arrived, *left at most. Returns TOOL_DONE to continue. */
-static int print_all(struct gpushare_watch *watch, const struct watch_options *options,
-		     uint64_t *left)
+static int print_all(struct gpushare_watch *watch, const struct options *options, uint64_t *left)
 {
 	struct gpushare_notice notice;
 	int status = GPUSHARE_OK, code = TOOL_DONE;
@@ -113,14 +91,14 @@ static int print_all(struct gpushare_watch *watch, const struct watch_options *o
 	return code;
 }
 
-static int follow(struct gpushare_watch *watch, const struct watch_options *options, int signals)
+static int follow(struct gpushare_watch *watch, const struct options *options, int signals)
 {
 	struct pollfd events[] = {
 	    {.fd = signals, .events = POLLIN},
 	    {.fd = gpushare_watch_fd(watch), .events = POLLIN},
 	    {.fd = STDOUT_FILENO}, /* POLLERR when the reader closes the pipe */
 	};
-	uint64_t left = options->count ? options->count : UINT64_MAX;
+	uint64_t left = options->copy.count ? options->copy.count : UINT64_MAX;
 
 	for (;;) {
 		int code = print_all(watch, options, &left);
@@ -142,8 +120,8 @@ int verb_watch(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct gpushare_watch *watch = NULL;
-	struct watch_options options;
-	int code = parse(argc, argv, &options), signals, status;
+	struct options options;
+	int code = options_parse_glob(argc, argv, &options), signals, status;
 	sigset_t ending;
 
 	if (code >= 0)

@@ -3,8 +3,8 @@
 #define GPUSHARE_TOOLS_VERBS_H
 /*
  * The verbs of `gpushare`: X(verb, arguments, summary). Each is in verb_<verb>.c; those that
- * copy are in verb_copy.c. --help, shell completion and usage_parse() read `arguments`. Words in
- * capitals are placeholders (verb_complete.c). verb_help.c describes the options.
+ * copy are in verb_copy.c. --help, shell completion and options_parse() read `arguments`. Words in
+ * capitals are placeholders (verb_complete.c). options.c has the options.
  */
 #include "common/tool.h"
 
@@ -78,15 +78,6 @@
 VERBS(X)
 #undef X
 
-/* The options that several verbs share. */
-struct verb_options {
-	const char *directory; /* --dir */
-	bool json;	       /* --json */
-};
-
-/* Parse the shared options, those that the verb has. Returns -1 to continue at optind, else the
- * exit code. */
-int verb_parse(int argc, char **argv, struct verb_options *out);
 /* As a verb; argv[0] is ATTACH_NAME. */
 int verb_attach(int argc, char **argv);
 /* The arguments of a verb; NULL: there is none of that name. */

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "usage.h"
+#include "verbs.h"
+
+#define OPTIONS_MAX 32
+#define FIRST 256 /* getopt_long()'s value for the first option, above all letters */
+#define INTERVAL_MS 1000
+#define INTERVAL_LEAST_MS 50
+
+static bool flag(const char *value, void *out)
+{
+	(void)value;
+	*(bool *)out = true;
+	return true;
+}
+
+static bool text(const char *value, void *out)
+{
+	*(const char **)out = value;
+	return true;
+}
+
+bool option_is_directory(const char *value, void *out)
+{
+	return *value && text(value, out);
+}
+
+static bool size(const char *value, void *out)
+{
+	return tool_parse_size(value, out);
+}
+
+static bool seconds(const char *value, void *out)
+{
+	return tool_parse_seconds(value, out);
+}
+
+static bool number(const char *value, void *out)
+{
+	return tool_parse_size(value, out) && *(uint64_t *)out;
+}
+
+static bool looks(const char *value, void *out)
+{
+	return number(value, out) && strspn(value, "0123456789") == strlen(value);
+}
+
+static bool interval(const char *value, void *out)
+{
+	return seconds(value, out) && *(unsigned int *)out >= INTERVAL_LEAST_MS;
+}
+
+static bool sort_key(const char *value, void *out)
+{
+	return top_sort_parse(value, out);
+}
+
+static bool publication(const char *value, void *out)
+{
+	return number(value, out) && *(uint64_t *)out < COPY_SEQUENCE_MAX;
+}
+
+static bool dtype(const char *value, void *out)
+{
+	enum dtype before = *(enum dtype *)out, given = dtype_parse(value);
+
+	*(enum dtype *)out = given;
+	return given && (!before || before == given);
+}
+
+/* gpushare-attach also takes a type: text of that type. */
+static bool format(const char *value, void *out)
+{
+	static const char *const names[] = {
+#define X(name, text) [FORMAT_##name] = text,
+	    FORMATS(X)
+#undef X
+	};
+	struct query *query = (void *)((char *)out - offsetof(struct query, format));
+
+	for (size_t i = FORMAT_NONE + 1; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(value, names[i])) {
+			query->format = (enum format)i;
+			return true;
+		}
+	if (strcmp(tool_name, ATTACH_NAME) != 0 || !dtype_parse(value))
+		return false;
+	query->format = FORMAT_TEXT;
+	return dtype(value, &query->dtype);
+}
+
+static bool shape(const char *value, void *out)
+{
+	uint64_t count;
+
+	return shape_parse(value, out) && shape_count(out, &count);
+}
+
+static bool device(const char *value, void *out)
+{
+	uint64_t found;
+
+	if (!tool_parse_size(value, &found) || found > 1023)
+		return false;
+	*(int *)out = (int)found;
+	return true;
+}
+
+static bool mode(const char *value, void *out)
+{
+	char *end;
+	unsigned long found = strtoul(value, &end, 8);
+
+	*(uint32_t *)out = (uint32_t)found;
+	return *value >= '0' && *value <= '7' && !*end && found && !(found & ~0666ul);
+}
+
+#define AT(member) offsetof(struct options, member)
+#define COPY(member) AT(copy.member)
+#define QUERY(member) AT(copy.query.member)
+#define TYPE_WORD(id, alias, ...) alias " "
+
+const struct option_line option_lines[] = {
+    {"--name", "RULES", text, AT(name), 0, "", "names for its buffers, as GPUSHARE_NAME has them"},
+    {"--attach", "RULES", text, AT(attach), 0, "",
+     "buffers of others in place of its own, as GPUSHARE_ATTACH has them"},
+    {"-l", "", flag, AT(uuids), 0, "", "the GPU's UUID in place of its index and model"},
+    {"-q", "", flag, AT(names), 0, "", "the names alone"},
+    {"-o", "COLUMNS", text, AT(columns), 0, "", "these columns, such as NAME,SIZE; in this order"},
+    {"--sort", "COLUMN", text, AT(order), 0, "",
+     "by this column; from the largest down if '-' stands before it"},
+    {"--bytes", "", flag, AT(bytes), 0, "", "sizes in bytes on a terminal too"},
+    {"--no-headers", "", flag, AT(untitled), 0, "", "without the line of titles"},
+    {"--deferred", "", flag, AT(deferred), 0, "",
+     "what was freed by its owner and is held for who has it attached"},
+    {"--events", "", flag, AT(events), 0, "", "named events in place of buffers"},
+    {"-d", "SECONDS", interval, AT(top.interval_ms), 0, "seconds, 0.05 or more",
+     "between two looks; default: 1"},
+    {"-n", "N", looks, AT(looks), 0, "a number of looks",
+     "that many looks as plain text, then end; without a terminal, default: 1"},
+    {"--sort", "KEY", sort_key, AT(top.sort), 0, "size, age, attached, rate or name",
+     "by size, age, attached, rate or name; default: size"},
+    {"--count", "N", number, COPY(count), 0, "a number of 1 or more", "that many, then end"},
+    {"-o", "FILE", text, COPY(output), 0, "",
+     "to FILE; '-' is standard output, raw on a terminal too"},
+    {"--format", "FORMAT", format, QUERY(format), 0,
+     "raw, hex, npy, text or png (--dtype says the type)",
+     "raw, hex, npy (NumPy's file), text (values with their index), or png"},
+    {"--dtype", "TYPE", dtype, QUERY(dtype), 0, "one type of elements, such as f16",
+     DTYPES(TYPE_WORD) "(else the tag dtype, or u8)"},
+    {"--shape", "SHAPE", shape, QUERY(shape), QUERY(has_shape), "extents, as in 2x3 or 2,3",
+     "2x3 or 2,3; else the tag shape, or one dimension"},
+    {"--head", "N", size, QUERY(head), QUERY(has_head), "a number",
+     "only the first N elements; of raw and hex, bytes"},
+    {"--offset", "N", size, QUERY(offset), QUERY(has_offset), "bytes",
+     "begin N bytes into the buffer; K M G T are powers of 1000, Ki of 1024"},
+    {"--length", "N", size, QUERY(length), QUERY(has_length), "bytes",
+     "only N bytes; else up to the end"},
+    {"--stats", "", flag, QUERY(stats), 0, "", "print least, most, mean, zeros and NaNs"},
+    {"--plot", "", flag, QUERY(plot), 0, "",
+     "draw a histogram, and the means along the first axis"},
+    {"--sha256", "", flag, QUERY(sha256), 0, "", "print the SHA-256 of the bytes"},
+    {"--rate", "", flag, COPY(rate), 0, "", "say how long the copy took, without CUDA's start"},
+    {"--wait", "SECONDS", seconds, COPY(wait_ms), 0, "seconds",
+     "wait that long for NAME to appear"},
+    {"--wait-for", "SEQ", publication, COPY(wait_for), 0, "a publication's number, from 1 on",
+     "begin with publication SEQ, or a later one"},
+    {"--timeout", "SECONDS", seconds, COPY(timeout_ms), COPY(has_timeout), "seconds",
+     "wait no longer than that for a publication"},
+    {"--device", "N", device, COPY(device), 0, "the number of a GPU", "to that GPU"},
+    {"--mode", "OCTAL", mode, COPY(mode), 0, "octal digits of read and write bits, such as 640",
+     "permission bits, such as 640; else as it was saved"},
+    {"--group", "GROUP", text, COPY(group), 0, "", "for that group, by its name or number"},
+    {"--diff", "PATH", text, QUERY(diff), 0, "",
+     "compare with a file, or with a set: 'gpushare diff'"},
+    {"--follow", "", flag, AT(follows), 0, "", "get each publication: 'gpushare follow'"},
+    {"--into", "FILE", text, COPY(input), 0, "",
+     "copy FILE into the buffer as it is: 'gpushare put'"},
+    {"--in", "FILE", text, COPY(input), 0, "", "the same with the array in a .npy file"},
+    {"--restore", "PATH", text, COPY(input), 0, "",
+     "make buffers of a set or a file: 'gpushare restore'"},
+    {"--force", "", flag, AT(force), 0, "", "stop it although kept buffers are lost"},
+    {"--json", "", flag, AT(json), 0, "", "as JSON, with every field"},
+    {"--dir", "DIR", option_is_directory, AT(directory), 0, "a directory",
+     "where the registry is; else $GPUSHARE_DIR and so on"},
+    {NULL, NULL, NULL, 0, 0, NULL, NULL},
+};
+
+bool options_have(const struct options *options, const char *name)
+{
+	for (size_t i = 0; option_lines[i].name; i++)
+		if (options->given & UINT64_C(1) << i && !strcmp(option_lines[i].name, name))
+			return true;
+	return false;
+}
+
+bool option_is_of(const struct option_line *line, const char *usage)
+{
+	struct usage_word word;
+
+	return usage_find(usage, line->name, &word) && !strcmp(word.argument, line->argument);
+}
+
+/* Make getopt_long()'s tables of the options that the usage has; their values are FIRST and the
+ * index in option_lines. */
+static void make_table(const char *usage, struct option *table, char *letters)
+{
+	if (usage_find(usage, "--", NULL))
+		*letters++ = '+'; /* the operands behind are another program's */
+	for (int i = 0; option_lines[i].name; i++) {
+		const char *name = option_lines[i].name;
+		int has = *option_lines[i].argument ? required_argument : no_argument;
+
+		if (!option_is_of(&option_lines[i], usage))
+			continue;
+		if (name[1] != '-')
+			letters += sprintf(letters, "%c%s", name[1], has ? ":" : "");
+		if (name[1] == '-' || !strcmp(name, "-o"))
+			*table++ = (struct option){name[1] == '-' ? name + 2 : "output", has, NULL,
+						   FIRST + i};
+	}
+	*table = (struct option){"help", no_argument, NULL, 'h'};
+	strcpy(letters, "h");
+}
+
+static const struct option_line *find_letter(int letter, const char *usage)
+{
+	const struct option_line *line = option_lines;
+
+	while (line->name[1] != letter || !option_is_of(line, usage))
+		line++;
+	return line;
+}
+
+int options_parse(int argc, char **argv, struct options *out)
+{
+	struct option table[OPTIONS_MAX] = {{NULL, 0, NULL, 0}};
+	char letters[2 * OPTIONS_MAX], *to = (char *)out;
+	const char *usage = verb_usage(argv[0]);
+	int option;
+
+	*out = (struct options){.top.interval_ms = INTERVAL_MS, .copy.device = -1};
+	make_table(usage, table, letters);
+	while ((option = tool_getopt(argc, argv, letters, table)) != -1) {
+		const struct option_line *line;
+
+		if (option == 'h')
+			return verb_help(argv[0]);
+		if (option == '?')
+			return TOOL_USAGE;
+		line = option < FIRST ? find_letter(option, usage) : &option_lines[option - FIRST];
+		out->given |= UINT64_C(1) << (line - option_lines);
+		if (line->mark)
+			*(bool *)(to + line->mark) = true;
+		if (!line->parse(optarg, to + line->at))
+			return tool_usage("%s wants %s, not '%s'", line->name, line->wants, optarg);
+	}
+	return -1;
+}
+
+int options_parse_glob(int argc, char **argv, struct options *out)
+{
+	int code = options_parse(argc, argv, out);
+
+	if (code < 0 && argc - optind > 1)
+		return tool_usage(
+		    "one GLOB at a time; quote it, so that the shell leaves it alone");
+	out->glob = argv[optind];
+	return code;
+}
