@@ -30,6 +30,9 @@
 	X("watch", "gpushare watch 'llama/*'", "a line for whatever happens to those below llama") \
 	X("watch", "gpushare watch --count 1 weights && ./reader", \
 	  "start it once something happens") \
+	X("watch", \
+	  "gpushare watch --json | jq -r 'select(.kind == \"owner-gone\") | .buffer.name'", \
+	  "buffers whose owners have ended") \
 	X("events", "gpushare events", "all events that have a name, and whose they are") \
 	X("get", "gpushare get weights", "its first bytes in hex, on a terminal") \
 	X("get", "gpushare get weights -o weights.bin", "all of it to a file") \

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """The manual, from what stands elsewhere already.
 
-pages.py page FILE.scd  FILE for scdoc on stdout: @VERSION@, @ENVIRONMENT@, @LIMITS@ and @SETTINGS@ replaced
+pages.py page FILE.scd  FILE for scdoc on stdout: @VERSION@, @ENVIRONMENT@, @LIMITS@, @SETTINGS@ and
+                        @EXAMPLES VERB@ replaced
 pages.py conf           registry.conf on stdout, with every key and none of them set
 pages.py calls DIR      gpushare.h(3), and a page for each call, from the comments of gpushare.h
 """
@@ -190,6 +191,13 @@ def entries(path, macro, pattern):
     return re.findall(pattern, re.sub(r'"\s*"', "", body))
 
 
+def examples(verb):
+    """Those of the verb's --help."""
+    found = entries("tools/cli/verb_help.c", "EXAMPLES", r'X\("([a-z]+)",\s*"((?:\\.|[^"])*)",\s*"([^"]*)"\)')
+    lines = [f"{words}\n    {text}" for of, words, text in found if of == verb]
+    return "\n".join(["```", *lines, "```"]).replace('\\"', '"')
+
+
 def settings():
     """(keys, presets, text) of all that registry.conf may set, limits first."""
     limits, others = [], []
@@ -233,7 +241,8 @@ def main(arguments):
             text = file.read()
         limits, others = settings()
         words = {"VERSION": VERSION, "ENVIRONMENT": environment(), "LIMITS": terms(limits), "SETTINGS": terms(others)}
-        sys.stdout.write(re.sub("@(%s)@" % "|".join(words), lambda word: words[word[1]], text))
+        text = re.sub("@(%s)@" % "|".join(words), lambda word: words[word[1]], text)
+        sys.stdout.write(re.sub("@EXAMPLES ([a-z]+)@", lambda word: examples(word[1]), text))
     elif arguments == ["conf"]:
         sys.stdout.write(conf())
     else:
