@@ -31,15 +31,13 @@ def array_interface(view: memoryview, dtype: DType, shape: Shape) -> Dict[str, A
     return {"version": 3, "shape": shape, "typestr": dtype.typestr or f"|V{dtype.itemsize}", "data": view}
 
 
-class HostMemory:
+class HostMemory(_native.Closing):
     """The common part of maps and mirrors: bytes on the host. They stay while the object is open and while a
     view of it lives."""
 
-    _what = "memory"
-
     def __init__(self, hold: _native.Hold, address: int, dtype: DType, shape: Shape, size: int,
                  read_only: bool):
-        self._hold: Optional[_native.Hold] = hold
+        self._hold = hold
         self._address, self._size, self._dtype, self.shape = address, size, dtype, shape
         self.read_only = read_only
 
@@ -52,21 +50,6 @@ class HostMemory:
     def nbytes(self) -> int:
         """Bytes in all."""
         return self._size
-
-    @property
-    def closed(self) -> bool:
-        """True after close() or after the with block."""
-        return self._hold is None
-
-    @property
-    def handle(self) -> int:
-        """The library's own handle, for library calls that this package does not wrap."""
-        return self._open().handle
-
-    def _open(self) -> _native.Hold:
-        if self._hold is None:
-            raise ValueError(f"the {self._what} is closed; open another")
-        return self._hold
 
     @property
     def memory(self) -> memoryview:
@@ -84,17 +67,6 @@ class HostMemory:
         if not self.shape:
             raise TypeError("a scalar has no length")
         return self.shape[0]
-
-    def close(self) -> None:
-        """Release it; views of it stay valid."""
-        self._hold = None
-
-    def __enter__(self) -> Any:
-        self._open()
-        return self
-
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
-        self.close()
 
 
 class Map(HostMemory):
@@ -128,7 +100,7 @@ class Map(HostMemory):
         _native.call("gpushare_map_invalidate", self.handle, offset,
                      self._size - offset if length is None else length)
 
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+    def __exit__(self, kind: Any = None, *_: Any) -> None:
         if self._hold is not None and not self.read_only:
             self.flush()
         self.close()
@@ -159,7 +131,7 @@ class Mirror(HostMemory):
         """Release the mirror without writing back."""
         self._hold = None
 
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+    def __exit__(self, kind: Any = None, *_: Any) -> None:
         if kind is None:
             self.close()
         else:

@@ -187,3 +187,39 @@ class Hold:
 
     def __del__(self) -> None:
         self.give_back()
+
+
+class Closing:
+    """The base of what has a handle of the library until it is closed."""
+
+    _hold: Optional[Hold]
+    _what = "object"
+
+    def _open(self) -> Hold:
+        if self._hold is None:
+            raise ValueError(f"the {self._what} is closed; open another")
+        return self._hold
+
+    @property
+    def handle(self) -> int:
+        """The library's own handle, for library calls that this package does not wrap."""
+        return self._open().handle
+
+    @property
+    def closed(self) -> bool:
+        """True after close() or after the with block."""
+        return self._hold is None
+
+    def close(self) -> None:
+        """Release it; what was made of it stays valid."""
+        self._hold = None
+
+    def __enter__(self: "C") -> "C":
+        self._open()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+C = TypeVar("C", bound=Closing)

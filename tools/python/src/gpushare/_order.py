@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Order between processes: publish and acquire, named events, if the library has them."""
+"""Order between processes: publish and acquire, named events."""
 import ctypes
 from typing import Any, Optional
 
@@ -93,19 +93,12 @@ class Ordered:
         _native.call("gpushare_order_status", self.handle)
 
 
-class Event:
+class Event(_native.Closing):
     """A CUDA event with a name, made by Session.event_create() or event_open()."""
 
     def __init__(self, handle: int, name: str, keep: Any):
-        self.name = name
-        self._hold: Optional[_native.Hold] = _native.Hold(handle, "gpushare_event_close", (keep,))
-
-    @property
-    def handle(self) -> int:
-        """The library's struct gpushare_event."""
-        if self._hold is None:
-            raise ValueError(f"the event '{self.name}' is closed")
-        return self._hold.handle
+        self.name, self._what = name, f"event '{name}'"
+        self._hold = _native.Hold(handle, "gpushare_event_close", (keep,))
 
     def record(self, stream: Any = None) -> None:
         """Record the event: it now stands for the work that is queued on the stream."""
@@ -118,7 +111,7 @@ class Event:
     def query(self) -> bool:
         """True if the work that was recorded last is done."""
         code = _native.function("gpushare_event_query")(self.handle)
-        if code == _abi.STATUSES.get("E_NOT_READY", (None,))[0]:
+        if code == _abi.STATUSES["E_NOT_READY"][0]:
             return False
         _native.check(code)
         return True
@@ -130,13 +123,3 @@ class Event:
         """
         _native.call("gpushare_event_wait_host", self.handle,
                      -1 if timeout is None else _native.milliseconds(timeout, _FOREVER))
-
-    def close(self) -> None:
-        """Release the event."""
-        self._hold = None
-
-    def __enter__(self) -> "Event":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()

@@ -57,12 +57,15 @@ def _group(group: Union[None, int, str]) -> Optional[bytes]:
     return None if group is None else str(group).encode()
 
 
-class Session:
+class Session(_native.Closing):
     """A connection to the registry, which is started if none runs. See gpushare_open().
 
     `directory`: the registry's directory, by default $GPUSHARE_DIR and so on; `timeout`: seconds for each of its
-    answers. The session ends with close(), with a with block, or with the last reference to it and to what it made.
+    answers. The session ends with close(), with a with block, or with the last reference to it and to what it made;
+    what it made stays valid after close(), and the lease lasts until the last of that has ended.
     """
+
+    _what = "session"
 
     def __init__(self, directory: Optional[str] = None, timeout: Optional[float] = None, *,
                  autostart: bool = True):
@@ -71,32 +74,9 @@ class Session:
             _abi.OpenOptions, directory=None if directory is None else os.fsencode(directory),
             timeout_ms=0 if timeout is None else _native.milliseconds(timeout, (1 << 31) - 1),
             no_autostart=not autostart)
-        self._hold: Optional[_native.Hold] = _native.Hold(
-            _native.call_out("gpushare_open", ctypes.byref(options)), "gpushare_close")
+        self._hold = _native.Hold(_native.call_out("gpushare_open", ctypes.byref(options)), "gpushare_close")
         self._lock = threading.Lock()
         self._tagged: "weakref.WeakSet[Buffer]" = weakref.WeakSet()  # whose layout is that of the tags
-
-    @property
-    def handle(self) -> int:
-        """The library's struct gpushare_session."""
-        if self._hold is None:
-            raise ValueError("the session is closed")
-        return self._hold.handle
-
-    @property
-    def closed(self) -> bool:
-        """True after close()."""
-        return self._hold is None
-
-    def close(self) -> None:
-        """Stop using the session. What it made stays valid, and the lease lasts until the last of that has ended."""
-        self._hold = None
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     # Buffers.
 
@@ -132,11 +112,8 @@ class Session:
         options = _native.make(
             _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), same_address=same_address,
             prefer_same_address=prefer_same_address, on_device=device is not None,
-            device=-1 if device is None else device, host_only=host_only, read_only=read_only)
-        if passive:
-            if not hasattr(options, "passive"):
-                raise _errors.of("E_NOT_SUPPORTED", "this library's attachments are all passive: it has no acquire")
-            options.passive = 1
+            device=-1 if device is None else device, host_only=host_only, passive=passive,
+            read_only=read_only)
         told = None if dtype is None else dtype_of(dtype)
         asked = None if shape is None else shape_of(shape)
         handle = _wait_interruptibly(self.handle, _native.text(name), options)
@@ -332,11 +309,9 @@ class Session:
 
         Errors: NotFoundError, TimedOutError, InvalidError (a buffer's name), DeniedError, OwnerGoneError.
         """
-        kind = getattr(_abi, "EventOptions", None)
-        options = kind and ctypes.byref(_native.make(
-            kind, wait_ms=_native.milliseconds(wait, _WAIT_MOST), device=-1))
-        return Event(_native.call_out("gpushare_event_open", self.handle, _native.text(name), options), name,
-                     self._hold)
+        options = _native.make(_abi.EventOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), device=-1)
+        handle = _native.call_out("gpushare_event_open", self.handle, _native.text(name), ctypes.byref(options))
+        return Event(handle, name, self._hold)
 
 
 def _wait_interruptibly(session: int, name: bytes, options: Any) -> int:

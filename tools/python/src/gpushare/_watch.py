@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Notices of what happens to buffers, if the library has them."""
+"""Notices of what happens to buffers."""
 import ctypes
 from typing import Any, Iterator, Optional
 
 from . import _abi, _errors, _native
 from ._info import Info, Record
 
-_KINDS = {number: text for number, text in getattr(_abi, "NOTICES", {}).values()}
+_KINDS = {number: text for number, text in _abi.NOTICES.values()}
 
 
 class Notice(Record):
@@ -29,19 +29,14 @@ class Notice(Record):
         return super()._convert(name, value)
 
 
-class Watch:
+class Watch(_native.Closing):
     """Notices, one after the other: for notice in session.watch("frames/*"). See gpushare_watch()."""
+
+    _what = "watch"
 
     def __init__(self, session: Any, glob: Optional[str]):
         handle = _native.call_out("gpushare_watch", session.handle, None if glob is None else _native.text(glob))
-        self._hold: Optional[_native.Hold] = _native.Hold(handle, "gpushare_watch_close")
-
-    @property
-    def handle(self) -> int:
-        """The library's struct gpushare_watch."""
-        if self._hold is None:
-            raise ValueError("the watch is closed")
-        return self._hold.handle
+        self._hold = _native.Hold(handle, "gpushare_watch_close")
 
     def next(self, timeout: Optional[float] = None) -> Optional[Notice]:
         """The next notice; None if none arrives within `timeout` seconds (None: wait without a limit)."""
@@ -68,13 +63,3 @@ class Watch:
             notice = self.next()
             if notice is not None:
                 yield notice
-
-    def close(self) -> None:
-        """End the watch."""
-        self._hold = None
-
-    def __enter__(self) -> "Watch":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
