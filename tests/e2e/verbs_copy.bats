@@ -84,6 +84,21 @@ a_second_has_passed() {
 	finish "$PID"
 }
 
+@test "put: the progress of reading a pipe, whose end is not known" {
+	head -c 4194304 /dev/urandom >"$WORK/new"
+	gpushare restore "$WORK/new" kept
+	mkfifo "$WORK/pipe"
+	start put terminal 24x100 printed=" 2 MiB, " end=0 -- bash -c "gpushare put - kept <'$WORK/pipe'"
+	exec 7>"$WORK/pipe"
+	head -c 1048576 "$WORK/new" >&7
+	SECONDS=0
+	until_true a_second_has_passed
+	tail -c +1048577 "$WORK/new" >&7
+	exec 7>&-
+	finish "$PID"
+	gpushare get kept | cmp "$WORK/new" -
+}
+
 @test "follow: a publication by number, for as long as told" {
 	run -1 --separate-stderr gpushare follow weights --count 1 --wait-for 1 --timeout 0.1 -o "$WORK/a"
 	has "$stderr" "gpushare: 1 of 'weights' was not published within 0.1 s; the last was 0"

@@ -38,7 +38,8 @@ static int into_chunk(void *data, size_t size, void *user)
 
 /* The size of a pipe's contents is unknown, and it must be known before anything is written. So
  * copy the contents to an unnamed temporary file; stop once they exceed `limit`. */
-static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_size)
+static bool into_gather(int from, uint64_t limit, struct progress *progress, int *out_fd,
+			uint64_t *out_size)
 {
 	static char room[1 << 20];
 	_cleanup_close_ int fd = -1;
@@ -61,6 +62,7 @@ static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_siz
 				wrote = 0;
 		}
 		size += (uint64_t)part;
+		progress_add(progress, (uint64_t)part);
 	}
 	if (lseek(fd, 0, SEEK_SET))
 		return false;
@@ -72,11 +74,13 @@ static bool into_gather(int from, uint64_t limit, int *out_fd, uint64_t *out_siz
 
 /* Standard input, a pipe or a device: the bytes as they are. If there are more than
  * request->length, the size is some number above that. */
-static bool open_stream(const struct copy_request *request, bool standard, struct source *source)
+static bool open_stream(const struct copy_request *request, bool standard, struct into *into)
 {
+	struct source *source = &into->source;
 	struct stat there;
 	off_t at;
 	int gathered;
+	bool good;
 
 	source->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
 			      : open(request->input, O_RDONLY | O_CLOEXEC);
@@ -88,7 +92,11 @@ static bool open_stream(const struct copy_request *request, bool standard, struc
 						 : there.st_size);
 		return true;
 	}
-	if (!into_gather(source->fd, request->query.length, &gathered, &source->size))
+	progress_begin(&into->progress, 0);
+	good = into_gather(source->fd, request->query.length, &into->progress, &gathered,
+			   &source->size);
+	progress_end(&into->progress);
+	if (!good)
 		return false;
 	close(source->fd);
 	source->fd = gathered;
@@ -105,7 +113,7 @@ static bool into_open(const struct copy_request *request, struct into *into)
 	if (!standard && !stat(request->input, &there) && S_ISREG(there.st_mode))
 		return source_open(&into->source, request->input,
 				   request->query.format == FORMAT_RAW, true);
-	if (open_stream(request, standard, &into->source))
+	if (open_stream(request, standard, into))
 		return true;
 	snprintf(into->source.why, sizeof(into->source.why), "%s", strerror(errno));
 	return false;
