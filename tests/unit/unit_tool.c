@@ -2,7 +2,7 @@
 /* The command line tools' parts: numbers in and out, the hex view, progress. */
 #include "unit.h"
 
-#include "../../tools/data/hexview.h"
+#include "../../tools/data/view.h"
 #include "../../tools/copy/progress.h"
 #include "../../tools/common/tool.h"
 
@@ -131,23 +131,23 @@ static void test_format(void **state)
 	assert_string_equal(text, "abc");
 }
 
-static void test_hexview_line(void **state)
+static void test_view_hex_line(void **state)
 {
 	const unsigned char all[] = "0123456789abcdef";
 	const unsigned char odd[] = {0x00, 0x1f, 0x20, 0x7e, 0x7f, 0x80, 0xff, '|', 'x'};
-	char line[HEXVIEW_TEXT];
+	char line[VIEW_HEX_TEXT];
 
-	hexview_line(all, 16, 0x10, line);
+	view_hex_line(all, 16, 0x10, line);
 	assert_string_equal(
 	    line, "00000010  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  |0123456789abcdef|");
-	hexview_line(odd, 9, 0, line);
+	view_hex_line(odd, 9, 0, line);
 	assert_string_equal(
 	    line, "00000000  00 1f 20 7e 7f 80 ff 7c  78                       |.. ~...|x|");
-	hexview_line(all, 16, UINT64_MAX - 15, line);
+	view_hex_line(all, 16, UINT64_MAX - 15, line);
 	assert_string_equal(line,
 			    "fffffffffffffff0  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  "
 			    "|0123456789abcdef|");
-	assert_true(strlen(line) < HEXVIEW_TEXT);
+	assert_true(strlen(line) < VIEW_HEX_TEXT);
 }
 
 static void test_progress(void **state)
@@ -187,4 +187,4 @@ static void test_progress_bar(void **state)
 }
 
 UNIT_MAIN(UNIT(test_parse_size), UNIT(test_parse_seconds), UNIT(test_format),
-	  UNIT(test_hexview_line), UNIT(test_progress), UNIT(test_progress_bar))
+	  UNIT(test_view_hex_line), UNIT(test_progress), UNIT(test_progress_bar))

@@ -96,7 +96,8 @@ static void attend(struct top *top, struct top_keys *keys, uint64_t deadline_ms)
 					      top_screen_room(&top->view));
 		if (changed)
 			draw(top, keys);
-	} while (!keys->quit && !keys->look && !top_terminal_ended() && top_now_ms() < deadline_ms);
+	} while (!keys->quit && !keys->look && !top_terminal_ended() &&
+		 tool_now_ms() < deadline_ms);
 }
 
 static int live(struct top *top)

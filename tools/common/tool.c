@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -104,6 +105,14 @@ int tool_flush(int code)
 	if (errno != EPIPE)
 		tool_error("writing to standard output failed: %s", strerror(errno));
 	return TOOL_FAILED;
+}
+
+uint64_t tool_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static bool size_factor(const char *suffix, uint64_t *out_factor)

@@ -38,6 +38,7 @@ int tool_version(void);
  * reader has closed the pipe (EPIPE). */
 int tool_flush(int code);
 
+uint64_t tool_now_ms(void); /* CLOCK_MONOTONIC */
 /* Parse a number of bytes with an optional K M G T (powers of 1000) or Ki Mi Gi Ti (powers of
  * 1024), and an optional "B" after it. */
 bool tool_parse_size(const char *text, uint64_t *out_size);

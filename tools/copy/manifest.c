@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tool.h"
+#include "common/show.h"
 #include "protocol.h"
 
 #define NAME_ROOM 200 /* bytes of a buffer's name in a file's; a temporary suffix fits too */
@@ -20,15 +20,6 @@ static const struct {
 } flags[] = {
 #define X(name, value, text) {value, text},
     GPUSHARE_FLAGS(X)
-#undef X
-};
-
-static const struct {
-	enum gpushare_backing backing;
-	const char *text;
-} backings[] = {
-#define X(name, value, text) {GPUSHARE_BACKING_##name, text},
-    GPUSHARE_BACKINGS(X)
 #undef X
 };
 
@@ -100,14 +91,6 @@ static json_t *tags_json(const struct gpushare_info *info)
 	return object;
 }
 
-static const char *backing_text(enum gpushare_backing backing)
-{
-	for (size_t i = 0; i < COUNT_OF(backings); i++)
-		if (backings[i].backing == backing)
-			return backings[i].text;
-	return "unknown";
-}
-
 /* Write the group only if its rights differ from those of others. Prefer the group's name: its
  * number may differ on another host. */
 static void rights_json(json_t *object, const struct gpushare_info *info)
@@ -136,7 +119,7 @@ static json_t *entry_json(const struct manifest_entry *entry)
 	    json_pack("{ss ss ss sI so so ss ss ss sI sI}", "name", info->name, "file", entry->file,
 		      "format", entry->npy ? "npy" : "raw", "size", (json_int_t)info->size, "tags",
 		      tags_json(info), "flags", flags_json(info->flags), "device_uuid", uuid,
-		      "backing", backing_text(info->backing), "sha256", entry->sha256, "generation",
+		      "backing", show_backing(info), "sha256", entry->sha256, "generation",
 		      (json_int_t)info->generation, "ttl_s", (json_int_t)info->ttl_s);
 	if (object)
 		rights_json(object, info);
@@ -260,9 +243,11 @@ static void read_backing(const json_t *object, struct gpushare_info *info)
 {
 	const char *text = json_string_value(json_object_get(object, "backing"));
 
-	for (size_t i = 0; text && i < COUNT_OF(backings); i++)
-		if (!strcmp(text, backings[i].text))
-			info->backing = backings[i].backing;
+#define X(name, value, word) \
+	if (text && !strcmp(text, word)) \
+		info->backing = GPUSHARE_BACKING_##name;
+	GPUSHARE_BACKINGS(X)
+#undef X
 }
 
 static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)

@@ -13,14 +13,6 @@
 #define EVERY_MS 200
 #define BAR 20 /* characters between the brackets */
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 double progress_seconds(void)
 {
 	struct timespec now;
@@ -39,7 +31,7 @@ void progress_begin(struct progress *progress, uint64_t total)
 {
 	*progress = (struct progress){
 	    .total = total,
-	    .began_ms = now_ms(),
+	    .began_ms = tool_now_ms(),
 	    .visible = isatty(STDERR_FILENO),
 	};
 	progress->colour = terminal_has_colour(STDERR_FILENO);
@@ -80,7 +72,7 @@ void progress_add(struct progress *progress, uint64_t size)
 	progress->done += size;
 	if (!progress->visible)
 		return;
-	now = now_ms();
+	now = tool_now_ms();
 	if (now - progress->began_ms < QUIET_MS || now - progress->shown_ms < EVERY_MS)
 		return;
 	progress->shown_ms = now;

@@ -5,9 +5,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hexview.h"
+#define LINE_MAX_TEXT ((size_t)SHAPE_TEXT_MAX + DTYPE_TEXT_MAX + VIEW_HEX_TEXT)
 
-#define LINE_MAX_TEXT ((size_t)SHAPE_TEXT_MAX + DTYPE_TEXT_MAX + HEXVIEW_TEXT)
+void view_hex_line(const unsigned char *data, size_t size, uint64_t offset, char out[VIEW_HEX_TEXT])
+{
+	/* Offsets past 32 bits take more columns, as with hexdump. */
+	char *to = out + sprintf(out, "%08" PRIx64 " ", offset);
+
+	for (size_t i = 0; i < VIEW_HEX_BYTES; i++) {
+		if (i % 8 == 0)
+			*to++ = ' ';
+		to += i < size ? sprintf(to, "%02x ", data[i]) : sprintf(to, "   ");
+	}
+	to += sprintf(to, " |");
+	for (size_t i = 0; i < size; i++)
+		*to++ = data[i] >= ' ' && data[i] <= '~' ? (char)data[i] : '.';
+	*to++ = '|';
+	*to = '\0';
+}
 
 static void view_init(struct view *view, bool (*put)(const void *, size_t, void *), void *user)
 {
@@ -87,7 +102,7 @@ static bool view_line(struct view *view, const unsigned char *data, size_t size)
 
 	if (!to)
 		return false;
-	hexview_line(data, size, view->at, to);
+	view_hex_line(data, size, view->at, to);
 	to += strlen(to);
 	*to++ = '\n';
 	view->at += size;
@@ -97,7 +112,7 @@ static bool view_line(struct view *view, const unsigned char *data, size_t size)
 
 bool view_feed(struct view *view, const void *data, size_t size)
 {
-	size_t step = view->dtype ? dtype_traits(view->dtype)->size : HEXVIEW_LINE;
+	size_t step = view->dtype ? dtype_traits(view->dtype)->size : VIEW_HEX_BYTES;
 	const unsigned char *at = data;
 
 	for (size_t part; size; size -= part, at += part) {

@@ -6,6 +6,8 @@
 #include "shape.h"
 
 #define VIEW_VALUES 8	      /* values per line; a line never spans two rows */
+#define VIEW_HEX_BYTES 16     /* per line */
+#define VIEW_HEX_TEXT 96      /* room for a line with a 64-bit offset, NUL included */
 #define VIEW_ROOM (64u << 10) /* most bytes of text per call of `put` */
 
 struct view {
@@ -26,8 +28,12 @@ void view_values(struct view *view, enum dtype dtype, const struct shape *shape,
 		 bool (*put)(const void *text, size_t size, void *user), void *user);
 void view_hex(struct view *view, uint64_t offset,
 	      bool (*put)(const void *text, size_t size, void *user), void *user);
-/* Add whole elements, or lines of HEXVIEW_LINE bytes. Only the last line may be shorter. */
+/* Add whole elements, or lines of VIEW_HEX_BYTES bytes. Only the last line may be shorter. */
 bool view_feed(struct view *view, const void *data, size_t size);
 bool view_end(struct view *view);
+/* Format one line as hexdump -C does, without a newline: `size` bytes (1 to 16), the first of them
+ * at `offset`. */
+void view_hex_line(const unsigned char *data, size_t size, uint64_t offset,
+		   char out[VIEW_HEX_TEXT]);
 
 #endif

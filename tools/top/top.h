@@ -115,11 +115,9 @@ bool top_terminal_begin(void);
  * default action. */
 void top_terminal_end(void);
 /* Return the next key, as getch() does. If none is typed yet, wait for one, a signal or the
- * deadline (top_now_ms()). ERR: none. KEY_RESIZE: the screen must be drawn again. */
+ * deadline (tool_now_ms()). ERR: none. KEY_RESIZE: the screen must be drawn again. */
 int top_terminal_key(uint64_t deadline_ms);
 /* A signal or the end of the input ends top. */
 bool top_terminal_ended(void);
-
-uint64_t top_now_ms(void);
 
 #endif

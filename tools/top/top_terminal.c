@@ -122,7 +122,7 @@ bool top_terminal_ended(void)
 
 int top_terminal_key(uint64_t deadline_ms)
 {
-	uint64_t now = top_now_ms(), left = deadline_ms > now ? deadline_ms - now : 0;
+	uint64_t now = tool_now_ms(), left = deadline_ms > now ? deadline_ms - now : 0;
 	struct timespec patience = {.tv_sec = (time_t)(left / 1000),
 				    .tv_nsec = (long)(left % 1000) * 1000000};
 	int key = getch();

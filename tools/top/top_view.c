@@ -2,35 +2,24 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "top.h"
 
-static const struct {
-	const char *text;
-} sorts[] = {
-#define X(name, text, key) {text},
+static const char *const sorts[] = {
+#define X(name, text, key) text,
     TOP_SORTS(X)
 #undef X
 };
 
-uint64_t top_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 const char *top_sort_text(enum top_sort sort)
 {
-	return sorts[sort].text;
+	return sorts[sort];
 }
 
 bool top_sort_parse(const char *text, enum top_sort *out_sort)
 {
 	for (int i = 0; i < TOP_SORT_COUNT; i++) {
-		if (!strcmp(text, sorts[i].text)) {
+		if (!strcmp(text, sorts[i])) {
 			*out_sort = (enum top_sort)i;
 			return true;
 		}
@@ -101,7 +90,7 @@ void top_view_read(struct top_view *view, struct gpushare_session **session,
 {
 	view->count = view->gpu_count = 0;
 	view->requests = -1;
-	view->at_ms = top_now_ms();
+	view->at_ms = tool_now_ms();
 	view->status = look(view, session, options);
 	if (!view->status)
 		return;
@@ -147,7 +136,7 @@ static bool is_wanted(const struct top_row *row, const struct top_options *optio
 	if (!*filter)
 		return true;
 	return tool_is_pattern(filter) ? !fnmatch(filter, row->info.name, 0)
-				      : strstr(row->info.name, filter) != NULL;
+				       : strstr(row->info.name, filter) != NULL;
 }
 
 static int descending(double a, double b)
