@@ -9,27 +9,19 @@ int verb_doctor(int argc, char **argv)
 {
 	struct doctor_found found = {.registry = false};
 	struct options options;
-	struct doctor *doctor;
 	int code = options_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;
 	if (argc - optind > 1)
 		return tool_usage("one PROGRAM at a time, without its arguments");
-	doctor = doctor_new();
-	if (!doctor) {
-		tool_error("no memory to look around");
-		return TOOL_FAILED;
-	}
-	doctor_shim(doctor, &found);
-	doctor_environment(doctor);
-	doctor_registry(doctor, options.directory, &found);
-	doctor_driver(doctor, &found);
-	doctor_vulkan(doctor, &found);
-	doctor_works(doctor, &found);
+	doctor_shim(&found);
+	doctor_environment();
+	doctor_registry(options.directory, &found);
+	doctor_driver(&found);
+	doctor_vulkan(&found);
+	doctor_works(&found);
 	if (optind < argc)
-		doctor_program(doctor, argv[optind], &found);
-	code = doctor_print(doctor, options.json);
-	doctor_free(doctor);
-	return code;
+		doctor_program(argv[optind], &found);
+	return doctor_print(options.json);
 }

@@ -62,12 +62,12 @@ static const struct {
 #undef X
 };
 
-void settings_check(settings_bad *bad, void *user)
+void settings_check(settings_bad *bad)
 {
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
 		const char *value = getenv(settings[i].variable);
 
 		if (value && *value && !settings[i].is_good(value))
-			bad(settings[i].variable, value, settings[i].wanted, user);
+			bad(settings[i].variable, value, settings[i].wanted);
 	}
 }

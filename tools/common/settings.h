@@ -5,7 +5,7 @@
 
 /* settings_check() calls `bad` for each variable with an invalid value. `wanted`: describes
  * valid values. */
-typedef void settings_bad(const char *variable, const char *value, const char *wanted, void *user);
-void settings_check(settings_bad *bad, void *user);
+typedef void settings_bad(const char *variable, const char *value, const char *wanted);
+void settings_check(settings_bad *bad);
 
 #endif

@@ -73,15 +73,14 @@ int tool_getopt(int argc, char **argv, const char *letters, const struct option 
 	return option;
 }
 
-static void say_setting(const char *variable, const char *value, const char *wanted, void *user)
+static void say_setting(const char *variable, const char *value, const char *wanted)
 {
-	(void)user;
 	tool_error("%s is '%s', which is ignored: it takes %s", variable, value, wanted);
 }
 
 void tool_check_settings(void)
 {
-	settings_check(say_setting, NULL);
+	settings_check(say_setting);
 }
 
 int tool_failed(int status)

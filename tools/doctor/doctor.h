@@ -21,15 +21,15 @@ enum verdict {
 #undef X
 };
 
-struct doctor;
-struct doctor *doctor_new(void); /* NULL: out of memory */
-struct doctor *doctor_free(struct doctor *doctor);
 /* Add a check. `next`: what to do; NULL: nothing. If there is no memory, doctor_print() reports
  * that. */
-void doctor_say(struct doctor *doctor, enum verdict verdict, const char *area, const char *next,
-		const char *format, ...) __attribute__((format(printf, 5, 6)));
+void doctor_say(enum verdict verdict, const char *area, const char *next, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+#define doctor_ok(area, ...) doctor_say(VERDICT_OK, area, NULL, __VA_ARGS__)
+#define doctor_warn(area, next, ...) doctor_say(VERDICT_WARN, area, next, __VA_ARGS__)
+#define doctor_fail(area, next, ...) doctor_say(VERDICT_FAIL, area, next, __VA_ARGS__)
 /* Print all checks to standard output; return a tool_exit. */
-int doctor_print(const struct doctor *doctor, bool json);
+int doctor_print(bool json);
 
 #define DOCTOR_GPUS_MAX 16
 #define DOCTOR_WORDS_MAX 256
@@ -62,16 +62,15 @@ struct doctor_found {
 	struct driver_facts *driver; /* NULL: it did not answer */
 };
 
-void doctor_shim(struct doctor *doctor, struct doctor_found *found);
-void doctor_environment(struct doctor *doctor);
-void doctor_registry(struct doctor *doctor, const char *directory, struct doctor_found *found);
-void doctor_driver(struct doctor *doctor, struct doctor_found *found);
-void doctor_vulkan(struct doctor *doctor, struct doctor_found *found);
-void doctor_works(struct doctor *doctor, const struct doctor_found *found);
-void doctor_program(struct doctor *doctor, const char *program, const struct doctor_found *found);
+void doctor_shim(struct doctor_found *found);
+void doctor_environment(void);
+void doctor_registry(const char *directory, struct doctor_found *found);
+void doctor_driver(struct doctor_found *found);
+void doctor_vulkan(struct doctor_found *found);
+void doctor_works(const struct doctor_found *found);
+void doctor_program(const char *program, const struct doctor_found *found);
 /* Examine the program at `path` and the libraries that its loader lists. `interpreter` is executed:
  * it must be this system's own loader. */
-void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,
-		      const struct doctor_found *found);
+void doctor_libraries(const char *interpreter, const char *path, const struct doctor_found *found);
 
 #endif

@@ -120,29 +120,27 @@ static const char *init_next(int init)
 	return "see whether nvidia-smi works, and 'dmesg' for NVRM";
 }
 
-static void say_gpu(struct doctor *doctor, const struct driver_gpu *gpu, int ordinal,
-		    struct doctor_found *found)
+static void say_gpu(const struct driver_gpu *gpu, int ordinal, struct doctor_found *found)
 {
 	char uuid[TOOL_TEXT_MAX], memory[TOOL_TEXT_MAX];
 
 	tool_format_uuid(gpu->uuid, uuid);
 	tool_format_size(gpu->memory, memory);
-	doctor_say(doctor, VERDICT_OK, AREA, NULL, "GPU %d is %s, %s, %s", ordinal, gpu->name,
-		   memory, uuid);
+	doctor_ok(AREA, "GPU %d is %s, %s, %s", ordinal, gpu->name, memory, uuid);
 	if (!gpu->vmm || !gpu->descriptors) {
 		found->vmm = false;
-		doctor_say(doctor, VERDICT_WARN, AREA, NULL,
-			   "GPU %d can't export cuMemCreate memory as a file descriptor", ordinal);
+		doctor_warn(AREA, NULL,
+			    "GPU %d can't export cuMemCreate memory as a file descriptor", ordinal);
 	}
 	if (!gpu->compute_mode)
 		return;
 	found->alone = true;
-	doctor_say(doctor, VERDICT_FAIL, AREA, "nvidia-smi -c DEFAULT, or run MPS",
-		   "GPU %d is in a compute mode in which %s can have a context on it", ordinal,
-		   gpu->compute_mode == 2 ? "no process" : "only one process at a time");
+	doctor_fail(AREA, "nvidia-smi -c DEFAULT, or run MPS",
+		    "GPU %d is in a compute mode in which %s can have a context on it", ordinal,
+		    gpu->compute_mode == 2 ? "no process" : "only one process at a time");
 }
 
-static void say_module(struct doctor *doctor)
+static void say_module(void)
 {
 	FILE *file = fopen("/proc/driver/nvidia/version", "re");
 	char line[DOCTOR_WORDS_MAX] = "";
@@ -151,16 +149,16 @@ static void say_module(struct doctor *doctor)
 		return;
 	if (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = '\0';
-		doctor_say(doctor, VERDICT_OK, AREA, NULL, "the kernel's: %s", line);
+		doctor_ok(AREA, "the kernel's: %s", line);
 	}
 	fclose(file);
 	if (access("/dev/nvidiactl", R_OK | W_OK))
-		doctor_say(doctor, VERDICT_FAIL, AREA,
-			   "join the group that owns it, or give the container the GPU's devices",
-			   "/dev/nvidiactl can't be opened by this user");
+		doctor_fail(AREA,
+			    "join the group that owns it, or give the container the GPU's devices",
+			    "/dev/nvidiactl can't be opened by this user");
 }
 
-static void say_missing(struct doctor *doctor, const struct driver_facts *facts)
+static void say_missing(const struct driver_facts *facts)
 {
 	char program[PATH_MAX] = "", next[PATH_MAX + DOCTOR_WORDS_MAX];
 	int length =
@@ -174,81 +172,77 @@ static void say_missing(struct doctor *doctor, const struct driver_facts *facts)
 		snprintf(next + length, sizeof(next) - (size_t)length,
 			 "; without a GPU, LD_LIBRARY_PATH=%s uses the simulated driver", program);
 	}
-	doctor_say(doctor, VERDICT_FAIL, AREA, next, "the CUDA driver can't be loaded: %s",
-		   facts->words);
+	doctor_fail(AREA, next, "the CUDA driver can't be loaded: %s", facts->words);
 }
 
-static void say_loaded(struct doctor *doctor, const struct driver_facts *facts)
+static void say_loaded(const struct driver_facts *facts)
 {
 	bool stub = strstr(facts->path, "/stubs/") != NULL;
 
-	doctor_say(doctor, stub ? VERDICT_FAIL : VERDICT_OK, AREA,
+	doctor_say(stub ? VERDICT_FAIL : VERDICT_OK, AREA,
 		   stub ? "take the stubs' folder out of LD_LIBRARY_PATH: it is for linking alone"
 			: NULL,
 		   LIBRARY " is %s", facts->path);
 	if (facts->old)
-		doctor_say(doctor, VERDICT_FAIL, AREA, "install a driver of CUDA 11 or later",
-			   "it has no %s", facts->words);
+		doctor_fail(AREA, "install a driver of CUDA 11 or later", "it has no %s",
+			    facts->words);
 	else
-		doctor_say(doctor, facts->version >= OLDEST ? VERDICT_OK : VERDICT_FAIL, AREA,
+		doctor_say(facts->version >= OLDEST ? VERDICT_OK : VERDICT_FAIL, AREA,
 			   facts->version >= OLDEST ? NULL : "install a driver of CUDA 11 or later",
 			   "it is for CUDA up to %d.%d", facts->version / 1000,
 			   facts->version % 1000 / 10);
 }
 
-static void say_facts(struct doctor *doctor, const struct driver_facts *facts,
-		      struct doctor_found *found)
+static void say_facts(const struct driver_facts *facts, struct doctor_found *found)
 {
 	if (!facts->loaded) {
-		say_missing(doctor, facts);
+		say_missing(facts);
 		return;
 	}
-	say_loaded(doctor, facts);
+	say_loaded(facts);
 	if (facts->old)
 		return;
 	if (facts->init) {
-		doctor_say(doctor, VERDICT_FAIL, AREA, init_next(facts->init),
-			   "it can't start: cuInit answers %s (%d)", facts->init_name, facts->init);
+		doctor_fail(AREA, init_next(facts->init), "it can't start: cuInit answers %s (%d)",
+			    facts->init_name, facts->init);
 		return;
 	}
 	found->gpus = facts->count;
 	found->vmm = facts->count > 0;
 	if (!facts->count)
-		doctor_say(doctor, VERDICT_FAIL, AREA, init_next(100), "it shows no GPU");
+		doctor_fail(AREA, init_next(100), "it shows no GPU");
 	for (int i = 0; i < facts->count && i < DOCTOR_GPUS_MAX; i++)
-		say_gpu(doctor, &facts->gpus[i], i, found);
+		say_gpu(&facts->gpus[i], i, found);
 	found->simulated = facts->count && strstr(facts->gpus[0].name, SIMULATED);
 	if (found->simulated)
-		doctor_say(
-		    doctor, VERDICT_OK, AREA, NULL,
+		doctor_ok(
+		    AREA,
 		    "it is the simulated driver, in the host's memory: allocations, copies and "
 		    "fills, no kernels");
 }
 
-void doctor_driver(struct doctor *doctor, struct doctor_found *found)
+void doctor_driver(struct doctor_found *found)
 {
 	struct driver_facts *facts = aside_room(sizeof(*facts));
 	enum aside_end end;
 	int number = 0;
 
-	say_module(doctor);
+	say_module();
 	if (!facts) {
-		doctor_say(doctor, VERDICT_FAIL, AREA, "free some memory", "no memory to ask it");
+		doctor_fail(AREA, "free some memory", "no memory to ask it");
 		return;
 	}
 	end = aside_do(ask, facts, PATIENCE_MS, &number);
 	if (end == ASIDE_DONE)
 		found->driver = facts;
 	if (end == ASIDE_HUNG)
-		doctor_say(doctor, VERDICT_FAIL, AREA,
-			   "see 'dmesg' for Xid; a GPU may want a reset",
-			   "it does not answer within %d seconds", PATIENCE_MS / 1000);
+		doctor_fail(AREA, "see 'dmesg' for Xid; a GPU may want a reset",
+			    "it does not answer within %d seconds", PATIENCE_MS / 1000);
 	else if (end == ASIDE_CRASHED)
-		doctor_say(doctor, VERDICT_FAIL, AREA, "see whether nvidia-smi works",
-			   "it crashes when it is asked (signal %d)", number);
+		doctor_fail(AREA, "see whether nvidia-smi works",
+			    "it crashes when it is asked (signal %d)", number);
 	else if (end == ASIDE_FAILED)
-		doctor_say(doctor, VERDICT_FAIL, AREA, "see 'ulimit -u'",
-			   "no process can be made to ask it");
+		doctor_fail(AREA, "see 'ulimit -u'", "no process can be made to ask it");
 	else
-		say_facts(doctor, facts, found);
+		say_facts(facts, found);
 }

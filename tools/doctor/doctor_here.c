@@ -18,31 +18,30 @@
 /* X(kind, the variable) */
 #define RULE_VARIABLES(X) X(RULES_NAME, "GPUSHARE_NAME") X(RULES_ATTACH, "GPUSHARE_ATTACH")
 
-void doctor_shim(struct doctor *doctor, struct doctor_found *found)
+void doctor_shim(struct doctor_found *found)
 {
 	struct elf_file file;
 	char why[BESIDE_WHY_MAX];
 
 	if (!beside_shim(found->shim, why)) {
 		*found->shim = '\0';
-		doctor_say(doctor, VERDICT_FAIL, "preload",
-			   "install it, or name it in GPUSHARE_SHIM", "%s", why);
+		doctor_fail("preload", "install it, or name it in GPUSHARE_SHIM", "%s", why);
 	} else if (elf_file_read(found->shim, &file) != ELF_FILE_OK ||
 		   file.machine != elf_file_own_machine()) {
-		doctor_say(doctor, VERDICT_FAIL, "preload", "install it anew",
-			   "%s is damaged, or not a library for this machine's architecture",
-			   found->shim);
+		doctor_fail("preload", "install it anew",
+			    "%s is damaged, or not a library for this machine's architecture",
+			    found->shim);
 	} else if (strpbrk(found->shim, " :")) {
-		doctor_say(
-		    doctor, VERDICT_FAIL, "preload", "move it to a path without them",
+		doctor_fail(
+		    "preload", "move it to a path without them",
 		    "%s can't be preloaded: the loader splits LD_PRELOAD at blanks and colons",
 		    found->shim);
 	} else {
-		doctor_say(doctor, VERDICT_OK, "preload", NULL, "the library is %s", found->shim);
+		doctor_ok("preload", "the library is %s", found->shim);
 	}
 }
 
-static void check_rules(struct doctor *doctor, enum rules_kind kind, const char *variable)
+static void check_rules(enum rules_kind kind, const char *variable)
 {
 	const char *text = getenv(variable);
 	char error[1024] = "";
@@ -51,35 +50,33 @@ static void check_rules(struct doctor *doctor, enum rules_kind kind, const char 
 		return;
 	rules_free(rules_parse(kind, variable, text, error, sizeof(error)));
 	if (*error)
-		doctor_say(doctor, VERDICT_FAIL, AREA, "mend it, or unset it", "%s", error);
+		doctor_fail(AREA, "mend it, or unset it", "%s", error);
 	else
-		doctor_say(doctor, VERDICT_OK, AREA, NULL, "%s is '%s'", variable, text);
+		doctor_ok(AREA, "%s is '%s'", variable, text);
 }
 
-static void say_setting(const char *variable, const char *value, const char *wanted, void *doctor)
+static void say_setting(const char *variable, const char *value, const char *wanted)
 {
-	doctor_say(doctor, VERDICT_WARN, AREA, "mend it, or unset it",
-		   "%s is '%s', which is ignored: it takes %s", variable, value, wanted);
+	doctor_warn(AREA, "mend it, or unset it", "%s is '%s', which is ignored: it takes %s",
+		    variable, value, wanted);
 }
 
-static void check_preload(struct doctor *doctor, const char *shim_name)
+static void check_preload(const char *shim_name)
 {
 	const char *text = getenv("LD_PRELOAD");
 
 	if (!text || !*text)
-		doctor_say(doctor, VERDICT_OK, AREA, NULL,
-			   "LD_PRELOAD is empty; 'gpushare run' sets it for one program");
+		doctor_ok(AREA, "LD_PRELOAD is empty; 'gpushare run' sets it for one program");
 	else if (strstr(text, shim_name))
-		doctor_say(doctor, VERDICT_OK, AREA, NULL,
-			   "LD_PRELOAD has it for every program started here: '%s'", text);
+		doctor_ok(AREA, "LD_PRELOAD has it for every program started here: '%s'", text);
 	else
-		doctor_say(
-		    doctor, VERDICT_WARN, AREA,
+		doctor_warn(
+		    AREA,
 		    "'gpushare run' puts its own before that; if names don't come, try without",
 		    "LD_PRELOAD has another library: '%s'", text);
 }
 
-static void check_system_preload(struct doctor *doctor)
+static void check_system_preload(void)
 {
 	FILE *file = fopen("/etc/ld.so.preload", "re");
 	char line[DOCTOR_WORDS_MAX] = "";
@@ -88,37 +85,36 @@ static void check_system_preload(struct doctor *doctor)
 		return;
 	if (fgets(line, sizeof(line), file) && line[strspn(line, " \t\n")]) {
 		line[strcspn(line, "\n")] = '\0';
-		doctor_say(doctor, VERDICT_WARN, AREA,
-			   "if buffers get no names, check that file first",
-			   "/etc/ld.so.preload has libraries for every program: '%s'", line);
+		doctor_warn(AREA, "if buffers get no names, check that file first",
+			    "/etc/ld.so.preload has libraries for every program: '%s'", line);
 	}
 	fclose(file);
 }
 
-static void check_descriptors(struct doctor *doctor)
+static void check_descriptors(void)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FEW_DESCRIPTORS)
 		return;
-	doctor_say(doctor, VERDICT_WARN, AREA, "raise it: ulimit -n",
-		   "a process may have %llu descriptors here, and each kept, read-only or mapped "
-		   "buffer takes one",
-		   (unsigned long long)limit.rlim_cur);
+	doctor_warn(AREA, "raise it: ulimit -n",
+		    "a process may have %llu descriptors here, and each kept, read-only or mapped "
+		    "buffer takes one",
+		    (unsigned long long)limit.rlim_cur);
 }
 
-void doctor_environment(struct doctor *doctor)
+void doctor_environment(void)
 {
 	if (getauxval(AT_SECURE))
-		doctor_say(
-		    doctor, VERDICT_WARN, AREA, "run it without set-uid and capabilities",
+		doctor_warn(
+		    AREA, "run it without set-uid and capabilities",
 		    "this program was started with more rights than its user (AT_SECURE): no "
 		    "variable of gpushare's counts");
-	check_preload(doctor, "libgpushare_shim");
-	check_system_preload(doctor);
-#define X(kind, variable) check_rules(doctor, kind, variable);
+	check_preload("libgpushare_shim");
+	check_system_preload();
+#define X(kind, variable) check_rules(kind, variable);
 	RULE_VARIABLES(X)
 #undef X
-	settings_check(say_setting, doctor);
-	check_descriptors(doctor);
+	settings_check(say_setting);
+	check_descriptors();
 }

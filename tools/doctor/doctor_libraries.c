@@ -15,7 +15,6 @@
 #define DRIVER "libcuda.so"
 
 struct libraries {
-	struct doctor *doctor;
 	const char *shim;
 	bool simulated; /* the driver is that of tests/sim */
 	bool seen_shim, seen_cuda;
@@ -40,52 +39,47 @@ static void say_cuda(struct libraries *all, const char *path, const struct elf_f
 
 	all->seen_cuda |= runtime || driver || file->names_driver;
 	if (runtime)
-		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
-			   "%s links the CUDA runtime as a library, %s", name_of(path), runtime);
+		doctor_ok(AREA, "%s links the CUDA runtime as a library, %s", name_of(path),
+			  runtime);
 	if (file->has_runtime)
-		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
-			   "%s has the CUDA runtime in it (static)", name_of(path));
+		doctor_ok(AREA, "%s has the CUDA runtime in it (static)", name_of(path));
 	if (file->has_tables && all->simulated)
-		doctor_say(all->doctor, VERDICT_FAIL, AREA,
-			   "link it with 'nvcc -cudart shared', or with libcudart_static.a of "
-			   "the driver's folder",
-			   "%s can't run on the simulated driver: NVIDIA's own runtime asks for "
-			   "tables of NVIDIA's driver",
-			   name_of(path));
+		doctor_fail(AREA,
+			    "link it with 'nvcc -cudart shared', or with libcudart_static.a of "
+			    "the driver's folder",
+			    "%s can't run on the simulated driver: NVIDIA's own runtime asks for "
+			    "tables of NVIDIA's driver",
+			    name_of(path));
 	if (driver)
-		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
-			   "%s calls the driver itself, and links %s", name_of(path), driver);
+		doctor_ok(AREA, "%s calls the driver itself, and links %s", name_of(path), driver);
 	else if (file->names_driver && !file->has_runtime)
-		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
-			   "%s calls the driver itself, and loads it when it runs", name_of(path));
+		doctor_ok(AREA, "%s calls the driver itself, and loads it when it runs",
+			  name_of(path));
 }
 
 /* Report what the preload library can't intercept: docs/limits.md. */
-static void say_oddities(struct libraries *all, const char *path, const struct elf_file *file)
+static void say_oddities(const char *path, const struct elf_file *file)
 {
 	const char *paths[] = {file->rpath, file->runpath};
 
 	/* The CUDA runtime names dlmopen() too, but reaches the driver without it. */
 	if (!file->has_runtime && (file->calls_dlmopen || file->calls_dlvsym))
-		doctor_say(all->doctor, VERDICT_WARN, AREA,
-			   "check whether its allocations get names",
-			   "%s calls %s: CUDA functions found that way bypass the preload",
-			   name_of(path), file->calls_dlmopen ? "dlmopen" : "dlvsym");
+		doctor_warn(AREA, "check whether its allocations get names",
+			    "%s calls %s: CUDA functions found that way bypass the preload",
+			    name_of(path), file->calls_dlmopen ? "dlmopen" : "dlvsym");
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		if (strstr(paths[i], "/stubs"))
-			doctor_say(all->doctor, VERDICT_FAIL, AREA, "link it without that RPATH",
-				   "%s looks for libraries in a folder of stubs: %s", name_of(path),
-				   paths[i]);
+			doctor_fail(AREA, "link it without that RPATH",
+				    "%s looks for libraries in a folder of stubs: %s",
+				    name_of(path), paths[i]);
 		else if (*paths[i] && (*paths[i] != '/' && *paths[i] != '$'))
-			doctor_say(all->doctor, VERDICT_WARN, AREA,
-				   "link it with $ORIGIN in its place",
-				   "%s looks for libraries below the current directory: %s",
-				   name_of(path), paths[i]);
+			doctor_warn(AREA, "link it with $ORIGIN in its place",
+				    "%s looks for libraries below the current directory: %s",
+				    name_of(path), paths[i]);
 	}
 	if (*file->rpath && !*file->runpath)
-		doctor_say(all->doctor, VERDICT_WARN, AREA, NULL,
-			   "%s has an RPATH, which comes before LD_LIBRARY_PATH: %s", name_of(path),
-			   file->rpath);
+		doctor_warn(AREA, NULL, "%s has an RPATH, which comes before LD_LIBRARY_PATH: %s",
+			    name_of(path), file->rpath);
 }
 
 static void say_file(struct libraries *all, const char *path)
@@ -94,9 +88,8 @@ static void say_file(struct libraries *all, const char *path)
 
 	if (begins(name_of(path), DRIVER) || begins(name_of(path), RUNTIME)) {
 		if (strstr(path, "/stubs/"))
-			doctor_say(all->doctor, VERDICT_FAIL, AREA,
-				   "take the stubs' folder out of LD_LIBRARY_PATH",
-				   "it would load %s, which is for linking alone", path);
+			doctor_fail(AREA, "take the stubs' folder out of LD_LIBRARY_PATH",
+				    "it would load %s, which is for linking alone", path);
 		return;
 	}
 	if (elf_file_read(path, &file) != ELF_FILE_OK)
@@ -105,7 +98,7 @@ static void say_file(struct libraries *all, const char *path)
 	/* glibc's own files name these functions because they define them. */
 	if (!begins(name_of(path), "libc.so") && !begins(name_of(path), "libdl.so") &&
 	    !begins(name_of(path), "ld-linux"))
-		say_oddities(all, path, &file);
+		say_oddities(path, &file);
 }
 
 /* Lines look like "libx.so => /lib/libx.so (0x...)", "/lib/libx.so (0x...)" or "libx.so => not
@@ -117,13 +110,12 @@ static void read_line(struct libraries *all, char *line)
 	arrow = strstr(path, " => ");
 	if (arrow && begins(arrow + 4, "not found")) {
 		*arrow = '\0';
-		doctor_say(all->doctor, VERDICT_FAIL, AREA,
-			   "install it, or have its folder in LD_LIBRARY_PATH",
-			   "it needs %s, which is not found", path);
+		doctor_fail(AREA, "install it, or have its folder in LD_LIBRARY_PATH",
+			    "it needs %s, which is not found", path);
 		return;
 	}
 	if (strstr(path, "cannot be preloaded"))
-		doctor_say(all->doctor, VERDICT_FAIL, AREA, "see what it says", "%s", path);
+		doctor_fail(AREA, "see what it says", "%s", path);
 	path = arrow ? arrow + 4 : path;
 	end = strstr(path, " (0x");
 	if (*path != '/' || !end)
@@ -138,30 +130,26 @@ static void read_line(struct libraries *all, char *line)
 static void say_end(const struct libraries *all)
 {
 	if (all->seen_shim)
-		doctor_say(all->doctor, VERDICT_OK, AREA, NULL,
-			   "the preload library loads into it");
+		doctor_ok(AREA, "the preload library loads into it");
 	else if (*all->shim)
-		doctor_say(all->doctor, VERDICT_FAIL, AREA, "see what LD_DEBUG=libs says",
-			   "the preload library does not load into it");
+		doctor_fail(AREA, "see what LD_DEBUG=libs says",
+			    "the preload library does not load into it");
 	if (!all->seen_cuda)
-		doctor_say(
-		    all->doctor, VERDICT_WARN, AREA,
+		doctor_warn(
+		    AREA,
 		    "fine if it loads CUDA when it runs, as Python does: the preload sees that too",
 		    "nothing that it links uses CUDA");
 }
 
-void doctor_libraries(struct doctor *doctor, const char *interpreter, const char *path,
-		      const struct doctor_found *found)
+void doctor_libraries(const char *interpreter, const char *path, const struct doctor_found *found)
 {
-	struct libraries all = {
-	    .doctor = doctor, .shim = found->shim, .simulated = found->simulated};
+	struct libraries all = {.shim = found->shim, .simulated = found->simulated};
 	_cleanup_free_ char *said = malloc(LIST_MAX);
 	char *rest = said;
 	int code;
 
 	if (!said) {
-		doctor_say(doctor, VERDICT_FAIL, AREA, "free some memory",
-			   "no memory for its list");
+		doctor_fail(AREA, "free some memory", "no memory for its list");
 		return;
 	}
 	say_file(&all, path);
@@ -169,8 +157,8 @@ void doctor_libraries(struct doctor *doctor, const char *interpreter, const char
 	for (char *line; (line = strsep(&rest, "\n"));)
 		read_line(&all, line);
 	if (code && !all.seen_shim)
-		doctor_say(doctor, VERDICT_FAIL, AREA, "see whether it starts at all",
-			   "its loader does not say what it loads: %.200s", said);
+		doctor_fail(AREA, "see whether it starts at all",
+			    "its loader does not say what it loads: %.200s", said);
 	else
 		say_end(&all);
 }

@@ -17,12 +17,12 @@
 #define AREA "program"
 #define LINE_MAX_BYTES 256 /* of a script's first line, as many as the kernel reads */
 
-static bool find(struct doctor *doctor, const char *program, char out[PATH_MAX])
+static bool find(const char *program, char out[PATH_MAX])
 {
 	if (strchr(program, '/') ? realpath(program, out) != NULL : beside_program(program, out))
 		return true;
-	doctor_say(doctor, VERDICT_FAIL, AREA, "give its path", "'%s' was not found: %s", program,
-		   strchr(program, '/') ? strerror(errno) : "it is not on PATH");
+	doctor_fail(AREA, "give its path", "'%s' was not found: %s", program,
+		    strchr(program, '/') ? strerror(errno) : "it is not on PATH");
 	return false;
 }
 
@@ -51,7 +51,7 @@ static bool script_interpreter(const char *path, char out[PATH_MAX])
 }
 
 /* If a program gets extra rights, the kernel sets AT_SECURE and the loader ignores LD_PRELOAD. */
-static void check_rights(struct doctor *doctor, const char *path)
+static void check_rights(const char *path)
 {
 	struct statvfs mount;
 	struct stat is;
@@ -66,101 +66,98 @@ static void check_rights(struct doctor *doctor, const char *path)
 	else if (getuid() && getxattr(path, "security.capability", NULL, 0) > 0)
 		what = "given capabilities";
 	if (what)
-		doctor_say(doctor, VERDICT_FAIL, AREA,
-			   "take that away (chmod u-s,g-s; setcap -r), or run a copy of it",
-			   "it is %s: the loader takes no LD_PRELOAD for it (AT_SECURE)", what);
+		doctor_fail(AREA, "take that away (chmod u-s,g-s; setcap -r), or run a copy of it",
+			    "it is %s: the loader takes no LD_PRELOAD for it (AT_SECURE)", what);
 	else if (is.st_mode & (S_ISUID | S_ISGID))
-		doctor_say(doctor, VERDICT_WARN, AREA, "chmod u-s,g-s",
-			   "it is set-uid or set-gid: for other users it can't be preloaded");
+		doctor_warn(AREA, "chmod u-s,g-s",
+			    "it is set-uid or set-gid: for other users it can't be preloaded");
 }
 
-static bool check_machine(struct doctor *doctor, const struct elf_file *file)
+static bool check_machine(const struct elf_file *file)
 {
 	char own[32];
 
 	snprintf(own, sizeof(own), "%s", elf_file_machine(elf_file_own_machine()));
 	if (file->machine == elf_file_own_machine() && file->is_64)
 		return true;
-	doctor_say(doctor, VERDICT_FAIL, AREA, "build it for this machine",
-		   "it is for %s%s, and the preload library for %s",
-		   elf_file_machine(file->machine),
-		   file->machine == elf_file_own_machine() ? " with 32 bits" : "", own);
+	doctor_fail(AREA, "build it for this machine",
+		    "it is for %s%s, and the preload library for %s",
+		    elf_file_machine(file->machine),
+		    file->machine == elf_file_own_machine() ? " with 32 bits" : "", own);
 	return false;
 }
 
 /* Check that its loader is the one that loaded this program. */
-static bool check_loader(struct doctor *doctor, const struct elf_file *file)
+static bool check_loader(const struct elf_file *file)
 {
 	char theirs[PATH_MAX], ours[PATH_MAX];
 	struct elf_file own;
 
 	if (!*file->interpreter) {
-		doctor_say(doctor, VERDICT_FAIL, AREA,
-			   "link it dynamically, or use gpushare.h in it",
-			   file->has_dynamic ? "it has no loader: it is a library, or static-pie"
-					     : "it is static: no loader, nothing can be preloaded");
+		doctor_fail(AREA, "link it dynamically, or use gpushare.h in it",
+			    file->has_dynamic
+				? "it has no loader: it is a library, or static-pie"
+				: "it is static: no loader, nothing can be preloaded");
 		return false;
 	}
 	if (strstr(file->interpreter, "ld-musl")) {
-		doctor_say(doctor, VERDICT_FAIL, AREA, "use a build of it for glibc",
-			   "it is for musl (%s), and the preload library for glibc",
-			   file->interpreter);
+		doctor_fail(AREA, "use a build of it for glibc",
+			    "it is for musl (%s), and the preload library for glibc",
+			    file->interpreter);
 		return false;
 	}
 	if (!realpath(file->interpreter, theirs)) {
-		doctor_say(doctor, VERDICT_FAIL, AREA, "install the C library that it is for",
-			   "its loader %s is not there", file->interpreter);
+		doctor_fail(AREA, "install the C library that it is for",
+			    "its loader %s is not there", file->interpreter);
 		return false;
 	}
 	if (elf_file_read("/proc/self/exe", &own) == ELF_FILE_OK &&
 	    realpath(own.interpreter, ours) && !strcmp(theirs, ours))
 		return true;
-	doctor_say(doctor, VERDICT_WARN, AREA, "try it: GPUSHARE_NAME=x%%i gpushare run",
-		   "it brings a C library of its own (%s), which may be too old for the preload "
-		   "library",
-		   theirs);
+	doctor_warn(AREA, "try it: GPUSHARE_NAME=x%%i gpushare run",
+		    "it brings a C library of its own (%s), which may be too old for the preload "
+		    "library",
+		    theirs);
 	return false;
 }
 
-static bool read_program(struct doctor *doctor, const char *path, struct elf_file *file)
+static bool read_program(const char *path, struct elf_file *file)
 {
 	switch (elf_file_read(path, file)) {
 	case ELF_FILE_OK:
 		return true;
 	case ELF_FILE_UNREADABLE:
-		doctor_say(doctor, VERDICT_FAIL, AREA, "see who may read it",
-			   "%s can't be read: %s", path, strerror(errno));
+		doctor_fail(AREA, "see who may read it", "%s can't be read: %s", path,
+			    strerror(errno));
 		return false;
 	case ELF_FILE_NOT_ELF:
-		doctor_say(doctor, VERDICT_FAIL, AREA, "give the program that runs it",
-			   "%s is neither a program nor a script", path);
+		doctor_fail(AREA, "give the program that runs it",
+			    "%s is neither a program nor a script", path);
 		return false;
 	case ELF_FILE_BROKEN:
-		doctor_say(doctor, VERDICT_FAIL, AREA, "build or copy it again",
-			   "%s is broken: it ends before it should", path);
+		doctor_fail(AREA, "build or copy it again",
+			    "%s is broken: it ends before it should", path);
 	}
 	return false;
 }
 
-void doctor_program(struct doctor *doctor, const char *program, const struct doctor_found *found)
+void doctor_program(const char *program, const struct doctor_found *found)
 {
 	char path[PATH_MAX], interpreter[PATH_MAX];
 	struct elf_file file;
 
-	if (!find(doctor, program, path))
+	if (!find(program, path))
 		return;
-	doctor_say(doctor, VERDICT_OK, AREA, NULL, "it is %s", path);
+	doctor_ok(AREA, "it is %s", path);
 	if (access(path, X_OK))
-		doctor_say(doctor, VERDICT_FAIL, AREA, "chmod +x", "it can't be run: %s",
-			   strerror(errno));
+		doctor_fail(AREA, "chmod +x", "it can't be run: %s", strerror(errno));
 	if (script_interpreter(path, interpreter)) {
-		doctor_say(doctor, VERDICT_OK, AREA, NULL, "it is a script, which %s runs",
-			   interpreter);
+		doctor_ok(AREA, "it is a script, which %s runs", interpreter);
 		strcpy(path, interpreter);
 	}
-	if (!read_program(doctor, path, &file) || !check_machine(doctor, &file))
+	if (!read_program(path, &file) || !check_machine(&file))
 		return;
-	check_rights(doctor, path);
-	if (check_loader(doctor, &file))
-		doctor_libraries(doctor, file.interpreter, path, found);
+	check_rights(path);
+	if (check_loader(&file))
+		doctor_libraries(file.interpreter, path, found);
 }

@@ -33,38 +33,35 @@ static const char *path_source(const char *given)
 }
 
 /* directory_check() puts the next step behind "; " in its sentence. */
-static void say_bad_directory(struct doctor *doctor, char *why)
+static void say_bad_directory(char *why)
 {
 	char *next = strstr(why, "; ");
 
 	if (next)
 		*next = '\0';
-	doctor_say(doctor, VERDICT_FAIL, AREA,
-		   next ? next + 2 : "name another directory in GPUSHARE_DIR", "%s", why);
+	doctor_fail(AREA, next ? next + 2 : "name another directory in GPUSHARE_DIR", "%s", why);
 }
 
-static bool check_directory(struct doctor *doctor, const char *given, char path[GPUSHARE_PATH_MAX])
+static bool check_directory(const char *given, char path[GPUSHARE_PATH_MAX])
 {
 	struct directory_trust trust;
 	char why[512] = "";
 	int status = directory_find(given, path);
 
 	if (status) {
-		doctor_say(doctor, VERDICT_FAIL, AREA, "name a shorter one in GPUSHARE_DIR",
-			   "the directory given by %s can't be used: %s", path_source(given),
-			   gpushare_status_text(status));
+		doctor_fail(AREA, "name a shorter one in GPUSHARE_DIR",
+			    "the directory given by %s can't be used: %s", path_source(given),
+			    gpushare_status_text(status));
 		return false;
 	}
 	status = directory_check(path, &trust, why, sizeof(why));
 	if (status == GPUSHARE_E_NOT_FOUND)
-		doctor_say(doctor, VERDICT_OK, AREA, NULL,
-			   "its directory is %s, chosen by %s; it is made when it is needed", path,
-			   path_source(given));
+		doctor_ok(AREA, "its directory is %s, chosen by %s; it is made when it is needed",
+			  path, path_source(given));
 	else if (status)
-		say_bad_directory(doctor, why);
+		say_bad_directory(why);
 	else
-		doctor_say(doctor, VERDICT_OK, AREA, NULL, "its directory is %s, chosen by %s",
-			   path, path_source(given));
+		doctor_ok(AREA, "its directory is %s, chosen by %s", path, path_source(given));
 	return !status || status == GPUSHARE_E_NOT_FOUND;
 }
 
@@ -96,40 +93,37 @@ static int can_serve(const char *path)
 }
 
 /* No registry runs: report whether one would be started. */
-static void say_none(struct doctor *doctor, const char *path, struct doctor_found *found)
+static void say_none(const char *path, struct doctor_found *found)
 {
 	const char *autostart = getenv("GPUSHARE_AUTOSTART");
 	char program[PATH_MAX];
 	int error = can_serve(path);
 
 	if (error) {
-		doctor_say(doctor, VERDICT_FAIL, AREA,
-			   "name a directory in GPUSHARE_DIR that you may write to",
-			   "none runs, and %s can't be made or written to: %s", path,
-			   strerror(error));
+		doctor_fail(AREA, "name a directory in GPUSHARE_DIR that you may write to",
+			    "none runs, and %s can't be made or written to: %s", path,
+			    strerror(error));
 	} else if (autostart && !strcmp(autostart, "0")) {
-		doctor_say(
-		    doctor, VERDICT_FAIL, AREA, "start " PROGRAM ", or unset GPUSHARE_AUTOSTART",
+		doctor_fail(
+		    AREA, "start " PROGRAM ", or unset GPUSHARE_AUTOSTART",
 		    "none runs in %s, and GPUSHARE_AUTOSTART=0 keeps one from being started", path);
 	} else if (!program_find(program)) {
-		doctor_say(doctor, VERDICT_FAIL, AREA,
-			   "install it beside this program, or name it in GPUSHARE_REGISTRY",
-			   "none runs in %s, and " PROGRAM " was not found to be started", path);
+		doctor_fail(AREA, "install it beside this program, or name it in GPUSHARE_REGISTRY",
+			    "none runs in %s, and " PROGRAM " was not found to be started", path);
 	} else {
 		found->registry = true;
-		doctor_say(doctor, VERDICT_OK, AREA, NULL,
-			   "none runs; the first who needs it starts %s", program);
+		doctor_ok(AREA, "none runs; the first who needs it starts %s", program);
 	}
 }
 
-static void say_running(struct doctor *doctor, const struct gpushare_registry_info *info)
+static void say_running(const struct gpushare_registry_info *info)
 {
 	bool same = !strcmp(info->version, gpushare_version());
 	char age[TOOL_TEXT_MAX];
 
 	tool_format_age(show_since(info->started_unix_ns), age);
 	doctor_say(
-	    doctor, same ? VERDICT_OK : VERDICT_WARN, AREA,
+	    same ? VERDICT_OK : VERDICT_WARN, AREA,
 	    same ? NULL : "install the same version on both sides; what runs ends when it is idle",
 	    "one runs: version %s%s%s, pid %" PRId32 ", for %s, with %" PRIu64 " names and %" PRIu64
 	    " attachments",
@@ -137,22 +131,21 @@ static void say_running(struct doctor *doctor, const struct gpushare_registry_in
 	    same ? "" : gpushare_version(), info->pid, age, info->names, info->attachments);
 }
 
-static void check_descriptors(struct doctor *doctor, const char *path)
+static void check_descriptors(const char *path)
 {
 	_cleanup_close_ int fd = daemon_connect(path);
 
 	if (fd >= 0)
-		doctor_say(doctor, VERDICT_OK, AREA, NULL,
-			   "descriptors go over " GPUSHARE_FDS_SOCKET);
+		doctor_ok(AREA, "descriptors go over " GPUSHARE_FDS_SOCKET);
 	else
-		doctor_say(
-		    doctor, VERDICT_FAIL, AREA, "end the registry; the next one makes it anew",
-		    GPUSHARE_FDS_SOCKET " can't be reached (%s): no kept, read-only or mapped "
-					"buffers",
-		    strerror(errno));
+		doctor_fail(AREA, "end the registry; the next one makes it anew",
+			    GPUSHARE_FDS_SOCKET
+			    " can't be reached (%s): no kept, read-only or mapped "
+			    "buffers",
+			    strerror(errno));
 }
 
-void doctor_registry(struct doctor *doctor, const char *directory, struct doctor_found *found)
+void doctor_registry(const char *directory, struct doctor_found *found)
 {
 	const struct gpushare_open_options options = {.directory = directory, .no_autostart = 1};
 	_tool_session_ struct gpushare_session *session = NULL;
@@ -160,21 +153,21 @@ void doctor_registry(struct doctor *doctor, const char *directory, struct doctor
 	char path[GPUSHARE_PATH_MAX];
 	int status;
 
-	if (!check_directory(doctor, directory, path))
+	if (!check_directory(directory, path))
 		return;
 	status = gpushare_open(&options, &session);
 	if (!status)
 		status = gpushare_stat_registry(session, &info);
 	if (status == GPUSHARE_E_NO_REGISTRY) {
-		say_none(doctor, path, found);
+		say_none(path, found);
 		return;
 	}
 	if (status) {
-		doctor_say(doctor, VERDICT_FAIL, AREA, "end what listens there, and try again",
-			   "%s", gpushare_explain());
+		doctor_fail(AREA, "end what listens there, and try again", "%s",
+			    gpushare_explain());
 		return;
 	}
 	found->registry = true;
-	say_running(doctor, &info);
-	check_descriptors(doctor, path);
+	say_running(&info);
+	check_descriptors(path);
 }

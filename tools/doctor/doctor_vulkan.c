@@ -101,51 +101,50 @@ static int find_device(const struct facts *facts, const unsigned char uuid[VK_UU
 	return -1;
 }
 
-static void say_gpus(struct doctor *doctor, const struct facts *facts, struct doctor_found *found)
+static void say_gpus(const struct facts *facts, struct doctor_found *found)
 {
 	for (int i = 0; i < found->gpus && i < DOCTOR_GPUS_MAX; i++) {
 		int at = find_device(facts, found->driver->gpus[i].uuid);
 
 		if (at >= 0) {
 			found->mapped++;
-			doctor_say(doctor, VERDICT_OK, AREA, NULL, "GPU %d is its device %d%s%s", i,
-				   at, *facts->devices[at].name ? ", " : "",
-				   facts->devices[at].name);
+			doctor_ok(AREA, "GPU %d is its device %d%s%s", i, at,
+				  *facts->devices[at].name ? ", " : "", facts->devices[at].name);
 		} else {
-			doctor_say(doctor, VERDICT_WARN, AREA,
-				   "in a container, have 'graphics' in NVIDIA_DRIVER_CAPABILITIES; "
-				   "else install the driver's Vulkan part (nvidia_icd.json)",
-				   "GPU %d is not among the %u devices that Vulkan shows", i,
-				   (unsigned int)facts->count);
+			doctor_warn(
+			    AREA,
+			    "in a container, have 'graphics' in NVIDIA_DRIVER_CAPABILITIES; "
+			    "else install the driver's Vulkan part (nvidia_icd.json)",
+			    "GPU %d is not among the %u devices that Vulkan shows", i,
+			    (unsigned int)facts->count);
 		}
 	}
 	if (!found->gpus)
-		doctor_say(doctor, VERDICT_OK, AREA, NULL, "Vulkan starts, and shows %u device%s",
-			   (unsigned int)facts->count, facts->count == 1 ? "" : "s");
+		doctor_ok(AREA, "Vulkan starts, and shows %u device%s", (unsigned int)facts->count,
+			  facts->count == 1 ? "" : "s");
 }
 
-void doctor_vulkan(struct doctor *doctor, struct doctor_found *found)
+void doctor_vulkan(struct doctor_found *found)
 {
 	struct facts *facts = aside_room(sizeof(*facts));
 	int number = 0;
 	enum aside_end end = facts ? aside_do(ask, facts, PATIENCE_MS, &number) : ASIDE_FAILED;
 
 	if (end == ASIDE_HUNG || end == ASIDE_CRASHED)
-		doctor_say(doctor, VERDICT_WARN, AREA, "see what vulkaninfo says",
-			   "Vulkan %s when it is asked (signal %d)",
-			   end == ASIDE_HUNG ? "hangs" : "crashes", number);
+		doctor_warn(AREA, "see what vulkaninfo says",
+			    "Vulkan %s when it is asked (signal %d)",
+			    end == ASIDE_HUNG ? "hangs" : "crashes", number);
 	else if (end == ASIDE_FAILED)
-		doctor_say(doctor, VERDICT_WARN, AREA, "see 'ulimit -u'",
-			   "no process can be made to ask for Vulkan");
+		doctor_warn(AREA, "see 'ulimit -u'", "no process can be made to ask for Vulkan");
 	else if (!facts->loaded)
-		doctor_say(doctor, VERDICT_WARN, AREA, "install libvulkan1 or the like",
-			   "the Vulkan loader can't be used: %s", facts->words);
+		doctor_warn(AREA, "install libvulkan1 or the like",
+			    "the Vulkan loader can't be used: %s", facts->words);
 	else if (!facts->instance)
-		doctor_say(
-		    doctor, VERDICT_WARN, AREA,
+		doctor_warn(
+		    AREA,
 		    "install the driver's Vulkan part (nvidia_icd.json); in a container, have "
 		    "'graphics' in NVIDIA_DRIVER_CAPABILITIES",
 		    "Vulkan does not start (VkResult %d)", facts->result);
 	else
-		say_gpus(doctor, facts, found);
+		say_gpus(facts, found);
 }
