@@ -358,6 +358,9 @@ tty() {
 	has "$output" "[56]"
 	[[ $output != *"[64]"* ]]
 	has "$output" "256 of 4096 bytes shown"
+	text=$output
+	run -0 script -qec 'gpushare get zeros --dtype f32' /dev/null </dev/null
+	equal "${output//gpushare: /gpushare-attach: }" "$text"
 	run -0 script -qec 'gpushare-attach zeros --format f32 --head 72' /dev/null </dev/null
 	has "$output" "[64]"
 	[[ $output != *"shown"* ]]

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/analysis.h"
 #include "options.h"
@@ -60,16 +61,20 @@ static int as_cmp(int code)
 	return code == ANALYSIS_DIFFERS ? 1 : code == TOOL_FAILED ? 2 : code;
 }
 
-static int run_view(const struct copy_request *request,
+static int run_view(const struct copy_request *given,
 		    int (*copy)(const struct copy_request *, struct gpushare_buffer *))
 {
-	const struct query *query = &request->query;
+	struct copy_request request = *given;
+	struct query *query = &request.query;
 	int code;
 
-	if (request->output && !strcmp(request->output, "-") &&
-	    (query->stats || query->sha256 || query->diff || query->plot))
+	/* on a terminal, --dtype asks for values */
+	if (query->dtype && !query->format && !request.output && !analysis_wanted(query) &&
+	    isatty(STDOUT_FILENO))
+		query->format = FORMAT_TEXT;
+	if (request.output && !strcmp(request.output, "-") && analysis_wanted(query))
 		return tool_usage("-o - and what is found would both be on standard output");
-	code = with_buffer(request, false, copy);
+	code = with_buffer(&request, false, copy);
 	return query->diff ? as_cmp(code) : code;
 }
 
