@@ -10,7 +10,7 @@ from ._info import Info
 _READ, _WRITE = _abi.ACCESSES["READ"][0], _abi.ACCESSES["WRITE"][0]
 
 
-class Array:
+class Array(_host.Shaped):
     """A C-contiguous part of a buffer. It makes no copy, and keeps the buffer while it lives."""
 
     _hold: _native.Hold
@@ -35,36 +35,6 @@ class Array:
     def name(self) -> str:
         """The buffer's name."""
         return self._info.name
-
-    @property
-    def dtype(self) -> str:
-        """The element type's name: "float16", "bfloat16", "uint8", ..."""
-        return self._dtype.name
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self._dtype.itemsize
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return count(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in all."""
-        return count(self.shape) * self._dtype.itemsize
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a scalar has no length")
-        return self.shape[0]
 
     @property
     def handle(self) -> int:
@@ -345,7 +315,7 @@ class Array:
         # a map keeps an attachment; it doesn't keep an owned buffer, whose name would stay
         hold = _native.Hold(map_, "gpushare_unmap", (self._hold,) if self._hold.is_attachment else ())
         address = _native.library().gpushare_map_data(map_)
-        return _host.Map(hold, address, self._dtype, self.shape, self.nbytes, not write)
+        return _host.Map(hold, address, self._dtype, self.shape, not write)
 
     def mirror(self, *, write: bool = False, read: bool = True) -> _host.Mirror:
         """A pinned host copy: filled now if `read`, written back when it is closed if `write`.
@@ -356,7 +326,7 @@ class Array:
                                   _READ * read | _WRITE * write)
         hold = _native.Hold(opened, "gpushare_mirror_drop", self._hold.keep)
         address = _native.library().gpushare_mirror_data(opened)
-        mirror = _host.Mirror(hold, address, self._dtype, self.shape, self.nbytes, not write)
+        mirror = _host.Mirror(hold, address, self._dtype, self.shape, not write)
         mirror._write = write
         return mirror
 

@@ -31,30 +31,56 @@ def array_interface(view: memoryview, dtype: DType, shape: Shape) -> Dict[str, A
     return {"version": 3, "shape": shape, "typestr": dtype.typestr or f"|V{dtype.itemsize}", "data": view}
 
 
-class HostMemory(_native.Closing):
-    """The common part of maps and mirrors: bytes on the host. They stay while the object is open and while a
-    view of it lives."""
+class Shaped:
+    """The base of what has an element type and a shape."""
 
-    def __init__(self, hold: _native.Hold, address: int, dtype: DType, shape: Shape, size: int,
-                 read_only: bool):
-        self._hold = hold
-        self._address, self._size, self._dtype, self.shape = address, size, dtype, shape
-        self.read_only = read_only
+    _dtype: DType
+    shape: Shape
 
     @property
     def dtype(self) -> str:
-        """The element type's name."""
+        """The element type's name: "float16", "bfloat16", "uint8", ..."""
         return self._dtype.name
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return count(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes in all."""
-        return self._size
+        return count(self.shape) * self._dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a scalar has no length")
+        return self.shape[0]
+
+
+class HostMemory(_native.Closing, Shaped):
+    """The common part of maps and mirrors: bytes on the host. They stay while the object is open and while a
+    view of it lives."""
+
+    def __init__(self, hold: _native.Hold, address: int, dtype: DType, shape: Shape, read_only: bool):
+        self._hold = hold
+        self._address, self._dtype, self.shape = address, dtype, shape
+        self.read_only = read_only
 
     @property
     def memory(self) -> memoryview:
         """The bytes. Stays valid after close(), for as long as the memoryview lives."""
-        return memory(self._open(), self._address, self._size, self.read_only)
+        return memory(self._open(), self._address, self.nbytes, self.read_only)
 
     @property
     def __array_interface__(self) -> Dict[str, Any]:
@@ -62,11 +88,6 @@ class HostMemory(_native.Closing):
 
     def __buffer__(self, flags: int) -> memoryview:
         return shaped(self.memory, self._dtype, self.shape)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a scalar has no length")
-        return self.shape[0]
 
 
 class Map(HostMemory):
@@ -93,12 +114,12 @@ class Map(HostMemory):
 
     def flush(self, offset: int = 0, length: Optional[int] = None) -> None:
         """Send the CPU's stores in that range to the GPU."""
-        _native.call("gpushare_map_flush", self.handle, offset, self._size - offset if length is None else length)
+        _native.call("gpushare_map_flush", self.handle, offset, self.nbytes - offset if length is None else length)
 
     def invalidate(self, offset: int = 0, length: Optional[int] = None) -> None:
         """Make the CPU's next loads from that range see what the GPU has written."""
         _native.call("gpushare_map_invalidate", self.handle, offset,
-                     self._size - offset if length is None else length)
+                     self.nbytes - offset if length is None else length)
 
     def __exit__(self, kind: Any = None, *_: Any) -> None:
         if self._hold is not None and not self.read_only:

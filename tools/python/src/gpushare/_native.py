@@ -138,13 +138,13 @@ def text(value: Any) -> bytes:
     return data
 
 
-def milliseconds(seconds: Optional[float], forever: int) -> int:
-    """Milliseconds for a time in seconds; None gives `forever`."""
+def milliseconds(seconds: Optional[float], most: int) -> int:
+    """Milliseconds for a time in seconds; None, without a limit, gives -1."""
     if seconds is None:
-        return forever
+        return -1
     if not 0 <= seconds < 1 << 31:
         raise ValueError(f"a time of {seconds} seconds")
-    return min(int(seconds * 1000 + 0.999), forever)
+    return min(int(seconds * 1000 + 0.999), most)
 
 
 _later: List[Tuple[Any, str, int, Tuple[Any, ...]]] = []  # what a capture forbade to wait for

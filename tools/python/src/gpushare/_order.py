@@ -5,7 +5,7 @@ from typing import Any, Optional
 
 from . import _abi, _driver, _native
 
-_FOREVER = (1 << 31) - 1
+_WAIT_MOST = (1 << 31) - 1
 
 
 def _stream(stream: Any) -> ctypes.c_void_p:
@@ -46,8 +46,7 @@ class Ordered:
 
         `timeout`: seconds; None waits without a limit.
         """
-        return self._number("gpushare_acquire_host", at_least,
-                            -1 if timeout is None else _native.milliseconds(timeout, _FOREVER))
+        return self._number("gpushare_acquire_host", at_least, _native.milliseconds(timeout, _WAIT_MOST))
 
     def release(self, stream: Any = None, sequence: int = 0) -> None:
         """In stream order, say that this process is done with everything up to `sequence`."""
@@ -66,8 +65,7 @@ class Ordered:
 
         `timeout`: seconds; None waits without a limit.
         """
-        _native.call("gpushare_reclaim_host", self.handle, sequence,
-                     -1 if timeout is None else _native.milliseconds(timeout, _FOREVER))
+        _native.call("gpushare_reclaim_host", self.handle, sequence, _native.milliseconds(timeout, _WAIT_MOST))
 
     def join(self) -> int:
         """Become a consumer that producers wait for. Returns the first sequence for which they wait."""
@@ -121,5 +119,4 @@ class Event(_native.Closing):
 
         `timeout`: seconds; None waits without a limit.
         """
-        _native.call("gpushare_event_wait_host", self.handle,
-                     -1 if timeout is None else _native.milliseconds(timeout, _FOREVER))
+        _native.call("gpushare_event_wait_host", self.handle, _native.milliseconds(timeout, _WAIT_MOST))
