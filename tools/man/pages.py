@@ -174,21 +174,18 @@ def write_calls(directory):
     write(directory, "gpushare.h", overview(all_calls, definitions))
 
 
-def environment():
-    """The list of environment.h, each as scdoc has a term and its text."""
-    text = re.sub(r"\\\n", "", read("tools/common/environment.h"))
-    strings = r'((?:"[^"]*"\s*)+)'
-    found = re.findall(r"X\((GPUSHARE_\w+),\s*%s,\s*%s\)" % (strings, strings), text)
-    join = lambda parts: "".join(re.findall(r'"([^"]*)"', parts)).replace("_", "\\_")
-    terms = [f"*{name}*\n\t{join(what)}. Without it: {join(default)}." for name, what, default in found]
-    return "\n\n".join(terms)
-
-
 def entries(path, macro, pattern):
     """Those lines of a list of ours, an X-macro, as the pattern has them."""
     text = re.sub(r"\\\n", "", read(path))
     body = re.search(r"#define %s\(.*" % macro, text)[0]
     return re.findall(pattern, re.sub(r'"\s*"', "", body))
+
+
+def environment():
+    """The list of environment.h, each as scdoc has a term and its text."""
+    found = entries("tools/common/environment.h", "ENVIRONMENT", r'X\((GPUSHARE_\w+),\s*"([^"]*)",\s*"([^"]*)"\)')
+    escaped = [(name, what.replace("_", "\\_"), default.replace("_", "\\_")) for name, what, default in found]
+    return "\n\n".join(f"*{name}*\n\t{what}. Without it: {default}." for name, what, default in escaped)
 
 
 def examples(verb):
