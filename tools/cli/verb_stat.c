@@ -142,19 +142,6 @@ static int stat_registry(struct gpushare_session *session, bool json)
 	return json ? show_dump(show_registry_json(&info)) : stat_print_registry(&info);
 }
 
-static int stat_json(struct gpushare_session *session, const struct gpushare_info *info)
-{
-	json_t *all = show_json(info), *holders = json_array();
-
-	/* If the request for holders fails, the list stays empty. */
-	gpushare_holders(session, info->name, info->generation, show_holder_visit, holders);
-	if (all && json_object_set_new(all, "holders", holders)) {
-		json_decref(all);
-		all = NULL;
-	}
-	return show_dump(all);
-}
-
 int verb_stat(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
@@ -176,5 +163,6 @@ int verb_stat(int argc, char **argv)
 	status = gpushare_stat(session, argv[optind], &info);
 	if (status)
 		return suggest_failed(session, argv[optind], 0, status);
-	return options.json ? stat_json(session, &info) : stat_print(session, &info);
+	return options.json ? show_dump(show_json_holders(&info, session))
+			    : stat_print(session, &info);
 }

@@ -208,7 +208,7 @@ void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX])
 	}
 }
 
-int show_holder_visit(const struct gpushare_holder *holder, void *array)
+static int add_holder(const struct gpushare_holder *holder, void *array)
 {
 	char command[GPUSHARE_COMMAND_MAX + 1];
 
@@ -218,6 +218,18 @@ int show_holder_visit(const struct gpushare_holder *holder, void *array)
 	    json_pack("{s:I, s:I, s:I, s:s, s:I, s:b}", "pid", (json_int_t)holder->pid, "uid",
 		      (json_int_t)holder->uid, "started", (json_int_t)holder->started, "command",
 		      command, "count", (json_int_t)holder->count, "own", holder->own));
+}
+
+json_t *show_json_holders(const struct gpushare_info *info, struct gpushare_session *session)
+{
+	json_t *all = show_json(info), *holders = json_array();
+
+	if (info->attachers)
+		gpushare_holders(session, info->name, info->generation, add_holder, holders);
+	if (!json_object_set_new(all, "holders", holders))
+		return all;
+	json_decref(all);
+	return NULL;
 }
 
 int show_dump(json_t *value)

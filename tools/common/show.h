@@ -32,8 +32,8 @@ bool show_has_rights(const struct gpushare_info *info);
 /* For example "dtype=f16 shape=2,3". */
 void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 json_t *show_tags_json(const struct gpushare_info *info);
-/* A visitor for gpushare_holders() that appends the holder to a JSON array. */
-int show_holder_visit(const struct gpushare_holder *holder, void *array);
+/* show_json() with the list `holders`, which is empty if the registry doesn't tell. */
+json_t *show_json_holders(const struct gpushare_info *info, struct gpushare_session *session);
 
 #define SHOW_STATE_MAX 160
 /* For example "kept,owner-gone,left=12s" or "read-only"; "" for an ordinary buffer. */

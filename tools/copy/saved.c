@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Read a saved set by its manifest, and compare a saved set with today's buffers. */
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,30 +17,25 @@
 
 static bool read_whole(const char *path, char **out_text, size_t *out_size)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	_cleanup_free_ char *text = NULL;
-	struct stat there;
-	ssize_t got;
+	struct source source;
+	ssize_t got = -1;
 
-	if (fd < 0 || fstat(fd, &there)) {
-		tool_error("'%s' can't be read: %s", path, strerror(errno));
+	if (!source_open(&source, path, true, false)) {
+		tool_error("'%s' can't be read: %s", path, source.why);
 		return false;
 	}
-	if (!S_ISREG(there.st_mode) || (uint64_t)there.st_size > MANIFEST_SIZE_MAX) {
-		tool_error("'%s' is no manifest: it is no file, or over %zu bytes", path,
-			   MANIFEST_SIZE_MAX);
-		return false;
+	if (source.size > MANIFEST_SIZE_MAX) {
+		tool_error("'%s' is no manifest: it has over %zu bytes", path, MANIFEST_SIZE_MAX);
+	} else {
+		*out_text = malloc(source.size + 1);
+		got = *out_text ? source_read(source.fd, *out_text, source.size) : -1;
+		if (got < 0)
+			tool_error("'%s' can't be read: %s", path,
+				   strerror(*out_text ? errno : ENOMEM));
 	}
-	text = malloc((size_t)there.st_size + 1);
-	got = text ? source_read(fd, text, (size_t)there.st_size) : -1;
-	if (got < 0) {
-		tool_error("'%s' can't be read: %s", path, strerror(text ? errno : ENOMEM));
-		return false;
-	}
-	*out_text = text;
+	close(source.fd);
 	*out_size = (size_t)got;
-	text = NULL;
-	return true;
+	return got >= 0;
 }
 
 static bool is_wanted(const struct copy_request *request, const char *name)

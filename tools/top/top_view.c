@@ -243,16 +243,8 @@ json_t *top_view_json(const struct top_view *view, struct gpushare_session *sess
 {
 	json_t *buffers = json_array();
 
-	for (size_t i = 0; i < view->count; i++) {
-		const struct gpushare_info *info = &view->rows[i].info;
-		json_t *one = show_json(info), *holders = json_array();
-
-		if (info->attachers)
-			gpushare_holders(session, info->name, info->generation, show_holder_visit,
-					 holders);
-		json_object_set_new(one, "holders", holders);
-		json_array_append_new(buffers, one);
-	}
+	for (size_t i = 0; i < view->count; i++)
+		json_array_append_new(buffers, show_json_holders(&view->rows[i].info, session));
 	return json_pack("{s:o, s:o, s:o}", "registry", show_registry_json(&view->registry), "gpus",
 			 gpus_json(view), "buffers", buffers);
 }
