@@ -157,33 +157,6 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *
 	return false;
 }
 
-/* Read a required string, which with its NUL must fit into `room` bytes. */
-static bool read_text(const json_t *object, const char *key, char *out, size_t room, char *why)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	if (!text || strlen(text) >= room)
-		return refuse(why, "an entry's \"%s\" is missing or too long", key);
-	memcpy(out, text, strlen(text) + 1);
-	return true;
-}
-
-/* Read a number up to `most`. Without `need` it may be missing, and is then 0. */
-static bool read_number(const json_t *object, const char *key, uint64_t most, bool need,
-			uint64_t *out, char *why)
-{
-	const json_t *value = json_object_get(object, key);
-	json_int_t number = json_integer_value(value);
-
-	*out = 0;
-	if (!value && !need)
-		return true;
-	if (!json_is_integer(value) || number < 0 || (uint64_t)number > most)
-		return refuse(why, "an entry's \"%s\" is not a valid number", key);
-	*out = (uint64_t)number;
-	return true;
-}
-
 static bool read_shape(const json_t *object, struct manifest_entry *entry, char *why)
 {
 	const json_t *array = json_object_get(object, "shape");
@@ -250,51 +223,20 @@ static void read_backing(const json_t *object, struct gpushare_info *info)
 #undef X
 }
 
-static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
+static bool read_rights(json_t *object, struct manifest_entry *entry, char *why)
 {
-	struct gpushare_info *info = &entry->info;
-	const char *dtype = json_string_value(json_object_get(object, "dtype"));
-	char format[8];
-	uint64_t ttl;
-
-	if (!read_text(object, "name", info->name, sizeof(info->name), why) ||
-	    !read_text(object, "file", entry->file, sizeof(entry->file), why) ||
-	    !read_text(object, "sha256", entry->sha256, sizeof(entry->sha256), why) ||
-	    !read_text(object, "format", format, sizeof(format), why) ||
-	    !read_number(object, "size", INT64_MAX, true, &info->size, why) ||
-	    !read_number(object, "generation", INT64_MAX, false, &info->generation, why) ||
-	    !read_number(object, "ttl_s", UINT32_MAX, false, &ttl, why))
-		return false;
-	info->ttl_s = (uint32_t)ttl;
-	entry->npy = !strcmp(format, "npy");
-	if (!entry->npy && strcmp(format, "raw") != 0)
-		return refuse(why, "\"%s\" is in a format that is not known", info->name);
-	if (!name_is_valid(info->name))
-		return refuse(why, "\"%.64s\" is no name of a buffer", info->name);
-	if (!info->size || !digest_is_valid(entry->sha256))
-		return refuse(why, "\"%s\" has no bytes or no SHA-256", info->name);
-	if (!*entry->file || strchr(entry->file, '/') || *entry->file == '.' ||
-	    text_control(entry->file))
-		return refuse(why, "the file of \"%s\" is not one of this directory", info->name);
-	entry->dtype = dtype ? dtype_parse(dtype) : DTYPE_NONE;
-	read_flags(object, info);
-	read_backing(object, info);
-	return read_shape(object, entry, why) && read_tags(object, info, why);
-}
-
-static bool read_rights(const json_t *object, struct manifest_entry *entry, char *why)
-{
-	const json_t *value = json_object_get(object, "mode");
-	const char *text = json_string_value(value);
+	const char *text = NULL, *group = "";
 	unsigned long mode;
 	char *end;
 
-	if (json_object_get(object, "group") &&
-	    !read_text(object, "group", entry->group, sizeof(entry->group), why))
-		return false;
-	if (!value)
+	if (json_unpack(object, "{s?s, s?s}", "mode", &text, "group", &group) ||
+	    strlen(group) > MANIFEST_GROUP_MAX)
+		return refuse(why, "the mode or group of \"%s\" is no text, or too long",
+			      entry->info.name);
+	strcpy(entry->group, group);
+	if (!text)
 		return true;
-	mode = text && *text >= '0' && *text <= '7' ? strtoul(text, &end, 8) : 0;
+	mode = *text >= '0' && *text <= '7' ? strtoul(text, &end, 8) : 0;
 	if (!mode || *end || mode & ~0666ul)
 		return refuse(
 		    why,
@@ -302,6 +244,42 @@ static bool read_rights(const json_t *object, struct manifest_entry *entry, char
 		    entry->info.name);
 	entry->info.mode = (uint32_t)mode;
 	return true;
+}
+
+static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
+{
+	struct gpushare_info *info = &entry->info;
+	const char *dtype = json_string_value(json_object_get(object, "dtype"));
+	const char *name, *file, *sha256, *format;
+	json_int_t size, generation = 0, ttl = 0;
+	json_error_t error;
+
+	if (json_unpack_ex(object, &error, 0, "{s:s, s:s, s:s, s:s, s:I, s?I, s?I}", "name", &name,
+			   "file", &file, "sha256", &sha256, "format", &format, "size", &size,
+			   "generation", &generation, "ttl_s", &ttl))
+		return refuse(why, "an entry: %s", error.text);
+	if (!name_is_valid(name))
+		return refuse(why, "\"%.64s\" is no name of a buffer", name);
+	if (strcmp(format, "npy") != 0 && strcmp(format, "raw") != 0)
+		return refuse(why, "\"%s\" is in a format that is not known", name);
+	if (size <= 0 || generation < 0 || ttl < 0 || ttl > UINT32_MAX || !digest_is_valid(sha256))
+		return refuse(why, "the size, generation, ttl_s or sha256 of \"%s\" is not valid",
+			      name);
+	if (!*file || strlen(file) > NAME_MAX || strchr(file, '/') || *file == '.' ||
+	    text_control(file))
+		return refuse(why, "the file of \"%s\" is not one of this directory", name);
+	strcpy(info->name, name);
+	strcpy(entry->file, file);
+	strcpy(entry->sha256, sha256);
+	entry->npy = !strcmp(format, "npy");
+	entry->dtype = dtype ? dtype_parse(dtype) : DTYPE_NONE;
+	info->size = (uint64_t)size;
+	info->generation = (uint64_t)generation;
+	info->ttl_s = (uint32_t)ttl;
+	read_flags(object, info);
+	read_backing(object, info);
+	return read_shape(object, entry, why) && read_tags(object, info, why) &&
+	       read_rights(object, entry, why);
 }
 
 static bool read_all(json_t *all, struct manifest *manifest, char *why)
@@ -315,7 +293,7 @@ static bool read_all(json_t *all, struct manifest *manifest, char *why)
 	{
 		struct manifest_entry entry = {.dtype = DTYPE_NONE};
 
-		if (!read_entry(object, &entry, why) || !read_rights(object, &entry, why))
+		if (!read_entry(object, &entry, why))
 			return false;
 		if (!manifest_add(manifest, &entry))
 			return refuse(why, "no memory");
