@@ -330,7 +330,7 @@ evquery e: OK"
 		cuIpcOpenEventHandle:1:1:400 E_OWNER_GONE api_app
 		cuIpcOpenEventHandle:1:1:1 E_OWNER_GONE INVALID_VALUE
 		cuIpcOpenEventHandle:1:1:201 E_NOT_SUPPORTED same pid
-		cuIpcOpenEventHandle:1:1:217 E_DEVICE another GPU
+		cuIpcOpenEventHandle:1:1:217 E_DEVICE a GPU that this process's GPU can't reach
 		cuIpcOpenEventHandle:1:1:801 E_NOT_SUPPORTED not supported
 		cuIpcOpenEventHandle:1:1:2 E_NO_MEMORY cuIpcOpenEventHandle
 		cuIpcOpenEventHandle:1:1 E_CUDA cuIpcOpenEventHandle
