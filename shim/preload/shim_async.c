@@ -343,7 +343,7 @@ bool async_list(struct resync *resync)
 		return false;
 	LL_FOREACH (queue.first, one) {
 		if (is_reported(one))
-			added = live_list_one(resync, &one->entry, 0) && added;
+			added = live_list_one(resync, &one->entry) && added;
 	}
 	pthread_mutex_unlock(&queue.lock);
 	return added;

@@ -62,7 +62,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 		return real(pointer);
 	site_guard();
 	async_sweep(false);
-	share_settle(pointer);
+	share_settle(pointer, false);
 	ours = live_take(pointer, &entry);
 	if (!ours) {
 		if (buffers_has_freed(driver, pointer))

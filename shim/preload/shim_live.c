@@ -1,26 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_live.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/client_held.h"
 #include "base/shim_lock.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+#include <utlist.h>
+
+struct key {
+	uint64_t value;	 /* a pointer or a handle */
+	uint64_t object; /* 1: a handle */
+};
 
 struct node {
-	struct live entry;
+	struct live_ended object; /* whose entry is the node's, object or not */
+	struct key key;
+	unsigned int handles, mappings; /* of an object */
+	UT_hash_handle hh;
+};
+_Static_assert(offsetof(struct node, object) == 0, "freed by the object's address");
+
+struct live_places { /* where an object is mapped */
+	cu_deviceptr pointer;
+	struct node *node;
+	struct live_places *next; /* in the list of live_take_places() */
 	UT_hash_handle hh;
 };
 
 static struct {
 	pthread_mutex_t lock;
-	atomic_size_t count;
+	atomic_size_t count;   /* entries with a pointer */
+	atomic_size_t objects; /* the others */
 	atomic_size_t managed; /* entries of managed memory */
 	size_t shifted;	       /* entries that begin behind the start of their mapping */
 	struct node *nodes;
+	struct live_places *places;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct resync live_resync = RESYNC_INITIALIZER;
@@ -31,28 +51,33 @@ static bool is_shifted(const struct live *entry)
 	return entry->kind != LIVE_OWN && entry->pointer != entry->mapping.pointer;
 }
 
-static void count_in(const struct node *node)
+/* Count an entry in; `more` is -1 to count it out. */
+static void count(const struct live *entry, int more)
 {
-	table.shifted += is_shifted(&node->entry);
-	atomic_fetch_add_explicit(&table.managed, node->entry.managed, memory_order_release);
-	atomic_fetch_add_explicit(live_filter_of(node->entry.pointer), 1, memory_order_release);
-	atomic_fetch_add_explicit(&table.count, 1, memory_order_release);
+	if (live_is_object(entry)) {
+		atomic_fetch_add_explicit(&table.objects, (size_t)more, memory_order_release);
+		return;
+	}
+	table.shifted += is_shifted(entry) ? (size_t)more : 0;
+	if (entry->managed)
+		atomic_fetch_add_explicit(&table.managed, (size_t)more, memory_order_release);
+	atomic_fetch_add_explicit(live_filter_of(entry->pointer), (unsigned int)more,
+				  memory_order_release);
+	atomic_fetch_add_explicit(&table.count, (size_t)more, memory_order_release);
 }
 
 static void take_out(struct node *node)
 {
 	HASH_DEL(table.nodes, node);
-	table.shifted -= is_shifted(&node->entry);
-	atomic_fetch_sub_explicit(&table.managed, node->entry.managed, memory_order_release);
-	atomic_fetch_sub_explicit(live_filter_of(node->entry.pointer), 1, memory_order_release);
-	atomic_fetch_sub_explicit(&table.count, 1, memory_order_release);
+	count(&node->object.entry, -1);
 }
 
-static struct node *find_node(uint64_t pointer)
+static struct node *find_node(uint64_t value, bool object)
 {
+	const struct key key = {value, object};
 	struct node *found;
 
-	HASH_FIND(hh, table.nodes, &pointer, sizeof(pointer), found);
+	HASH_FIND(hh, table.nodes, &key, sizeof(key), found);
 	return found;
 }
 
@@ -61,54 +86,66 @@ static bool put_in(struct node *made)
 {
 	size_t before = HASH_COUNT(table.nodes);
 
-	HASH_ADD(hh, table.nodes, entry.pointer, sizeof(uint64_t), made);
+	HASH_ADD(hh, table.nodes, key, sizeof(made->key), made);
 	if (HASH_COUNT(table.nodes) == before)
 		return false;
-	count_in(made);
+	count(&made->object.entry, 1);
 	return true;
 }
 
 /* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. */
 static void replace(struct node *old, const struct live *entry)
 {
-	bool again = old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
-		     old->entry.generation == entry->generation;
-	unsigned int before = again ? old->entry.count : 0;
+	struct live *its = &old->object.entry;
+	bool again = its->kind == LIVE_IPC && entry->kind == LIVE_IPC &&
+		     its->generation == entry->generation;
+	unsigned int before = again ? its->count : 0;
 
-	table.shifted -= is_shifted(&old->entry);
-	atomic_fetch_sub_explicit(&table.managed, old->entry.managed, memory_order_release);
-	old->entry = *entry;
-	old->entry.count = before + 1;
-	table.shifted += is_shifted(entry);
-	atomic_fetch_add_explicit(&table.managed, entry->managed, memory_order_release);
+	count(entry, 1);
+	count(its, -1);
+	*its = *entry;
+	its->count = before + 1;
+	old->handles = 1;
+}
+
+static bool add(struct node *made)
+{
+	const struct live *entry = &made->object.entry;
+	struct node *old = find_node(made->key.value, made->key.object);
+
+	if (old && old->object.entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
+	    old->object.entry.generation != entry->generation)
+		old = NULL; /* the same memory under another name: each is freed by itself */
+	if (!old)
+		return put_in(made);
+	replace(old, entry);
+	free(made);
+	return true;
 }
 
 bool live_add(const struct live *entry)
 {
-	struct node *made = malloc(sizeof(*made)), *old;
-	bool added = true;
+	int error = errno;
+	struct node *made = malloc(sizeof(*made));
+	bool added = false;
 
-	if (!made)
-		return false;
-	made->entry = *entry;
-	made->entry.count = 1;
-	if (!lock_take(&table.lock)) {
-		free(made);
-		return false;
+	if (made)
+		*made = (struct node){
+		    .object.entry = *entry,
+		    .key = {live_is_object(entry) ? entry->mapping.handle : entry->pointer,
+			    live_is_object(entry)},
+		    .handles = 1,
+		};
+	if (made && lock_take(&table.lock)) {
+		made->object.entry.count = 1;
+		added = add(made);
+		if (entry->name[0])
+			resync_check(&live_resync, entry->reading);
+		pthread_mutex_unlock(&table.lock);
 	}
-	old = find_node(entry->pointer);
-	if (old && old->entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
-	    old->entry.generation != entry->generation)
-		old = NULL; /* the same memory under another name: each is freed by itself */
-	if (old)
-		replace(old, entry);
-	else
-		added = put_in(made);
-	if (entry->name[0])
-		resync_check(&live_resync, entry->reading);
-	pthread_mutex_unlock(&table.lock);
-	if (old || !added)
+	if (!added)
 		free(made);
+	errno = error;
 	return added;
 }
 
@@ -117,18 +154,23 @@ bool live_any(void)
 	return atomic_load_explicit(&table.count, memory_order_acquire) != 0;
 }
 
+bool live_any_object(void)
+{
+	return atomic_load_explicit(&table.objects, memory_order_acquire) != 0;
+}
+
 static void copy_out(const struct node *node, struct live *out_entry)
 {
-	*out_entry = node->entry;
+	*out_entry = node->object.entry;
 	out_entry->reading = resync_readings(&live_resync);
 }
 
 /* Returns the node if it left the table; the caller frees it. NULL: the count is above 0. */
 static struct node *count_down(struct node *node, struct live *out_entry)
 {
-	node->entry.count--;
+	node->object.entry.count--;
 	copy_out(node, out_entry);
-	if (node->entry.count)
+	if (node->object.entry.count)
 		return NULL;
 	take_out(node);
 	return node;
@@ -140,8 +182,8 @@ static bool take(uint64_t pointer, bool opened, struct live *out_entry)
 
 	if (!live_maybe(pointer) || !lock_take(&table.lock))
 		return false;
-	found = find_node(pointer);
-	if (found && (found->entry.kind == LIVE_OPENED) != opened)
+	found = find_node(pointer, false);
+	if (found && (found->object.entry.kind == LIVE_OPENED) != opened)
 		found = NULL;
 	if (found)
 		gone = count_down(found, out_entry);
@@ -167,11 +209,12 @@ bool live_open_again(uint64_t generation, struct live *out_entry)
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
 	HASH_ITER (hh, table.nodes, node, next) {
-		if (node->entry.kind != LIVE_OPENED || node->entry.generation != generation)
+		if (node->object.entry.kind != LIVE_OPENED ||
+		    node->object.entry.generation != generation)
 			continue;
 		found = node;
-		found->entry.count++;
-		*out_entry = found->entry;
+		found->object.entry.count++;
+		*out_entry = found->object.entry;
 		break;
 	}
 	pthread_mutex_unlock(&table.lock);
@@ -185,7 +228,10 @@ bool live_take_of(cu_context context, bool own, struct live *out_entry)
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
 	HASH_ITER (hh, table.nodes, node, next) {
-		if (node->entry.context != context || (node->entry.kind == LIVE_OWN) != own)
+		const struct live *entry = &node->object.entry;
+
+		if (live_is_object(entry) || entry->context != context ||
+		    (entry->kind == LIVE_OWN) != own)
 			continue;
 		copy_out(node, out_entry);
 		take_out(node);
@@ -204,12 +250,14 @@ bool live_unname_of(cu_context context, struct live *out_entry)
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
 	HASH_ITER (hh, table.nodes, node, next) {
-		if (node->entry.context != context || node->entry.kind != LIVE_OWN_VMM ||
-		    !node->entry.name[0])
+		struct live *entry = &node->object.entry;
+
+		if (live_is_object(entry) || entry->context != context ||
+		    entry->kind != LIVE_OWN_VMM || !entry->name[0])
 			continue;
 		found = node;
-		*out_entry = node->entry;
-		node->entry.name[0] = '\0';
+		*out_entry = *entry;
+		entry->name[0] = '\0';
 		break;
 	}
 	pthread_mutex_unlock(&table.lock);
@@ -222,11 +270,11 @@ static struct node *find_shifted(uint64_t base, uint64_t pointer)
 	struct node *node, *next, *best = NULL;
 
 	HASH_ITER (hh, table.nodes, node, next) {
-		uint64_t begins =
-		    is_shifted(&node->entry) ? node->entry.mapping.pointer : node->entry.pointer;
+		const struct live *entry = &node->object.entry;
+		uint64_t begins = is_shifted(entry) ? entry->mapping.pointer : entry->pointer;
 
-		if (begins == base && node->entry.pointer <= pointer &&
-		    (!best || best->entry.pointer < node->entry.pointer))
+		if (begins == base && !live_is_object(entry) && entry->pointer <= pointer &&
+		    (!best || best->object.entry.pointer < entry->pointer))
 			best = node;
 	}
 	return best;
@@ -238,20 +286,20 @@ bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry)
 
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
-	found = table.shifted ? find_shifted(base, pointer) : find_node(base);
+	found = table.shifted ? find_shifted(base, pointer) : find_node(base, false);
 	if (found)
-		*out_entry = found->entry;
+		*out_entry = found->object.entry;
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
 }
 
-bool live_list_one(struct resync *resync, const struct live *entry, uint64_t handle)
+bool live_list_one(struct resync *resync, const struct live *entry)
 {
 	const struct resync_ref ref = {
 	    .generation = entry->generation,
-	    .key = handle ? handle : entry->pointer,
+	    .key = live_is_object(entry) ? entry->mapping.handle : entry->pointer,
 	    .attached = !live_is_own(entry),
-	    .object = handle != 0,
+	    .object = live_is_object(entry),
 	};
 
 	return !entry->name[0] || resync_add(resync, &ref);
@@ -264,39 +312,62 @@ bool live_list(struct resync *resync)
 	if (!lock_take(&table.lock))
 		return false;
 	for (const struct node *node = table.nodes; node; node = node->hh.next)
-		added = live_list_one(resync, &node->entry, 0) && added;
+		added = live_list_one(resync, &node->object.entry) && added;
 	pthread_mutex_unlock(&table.lock);
 	return added;
 }
 
-bool live_get(uint64_t pointer, uint64_t generation, struct live *out_entry)
+/* Under the lock. */
+static struct node *find_named(const struct resync_ref *ref)
+{
+	struct node *found = find_node(ref->key, ref->object);
+
+	return found && found->object.entry.generation == ref->generation &&
+		       found->object.entry.name[0]
+		   ? found
+		   : NULL;
+}
+
+/* Under the lock: an address where the object is mapped; 0: none. */
+static cu_deviceptr place_of(const struct node *node)
+{
+	struct live_places *place, *next;
+
+	HASH_ITER (hh, table.places, place, next) {
+		if (place->node == node)
+			return place->pointer;
+	}
+	return 0;
+}
+
+bool live_get(const struct resync_ref *ref, struct live *out_entry)
 {
 	struct node *found;
 
-	if (!live_maybe(pointer) || !lock_take(&table.lock))
+	if (!ref->object && !live_maybe(ref->key))
 		return false;
-	found = find_node(pointer);
-	if (found && (found->entry.generation != generation || !found->entry.name[0]))
-		found = NULL;
+	if (!lock_take(&table.lock))
+		return false;
+	found = find_named(ref);
 	if (found)
 		copy_out(found, out_entry);
+	if (found && ref->object && !found->handles)
+		out_entry->mapping.pointer = place_of(found);
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
 }
 
-bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to)
+bool live_rename(const struct resync_ref *ref, uint64_t to)
 {
 	struct node *found;
 
 	if (!lock_take(&table.lock))
 		return false;
-	found = find_node(pointer);
-	if (found && (found->entry.generation != generation || !found->entry.name[0]))
-		found = NULL;
+	found = find_named(ref);
 	if (found && to)
-		found->entry.generation = to;
+		found->object.entry.generation = to;
 	else if (found)
-		found->entry.name[0] = '\0';
+		found->object.entry.name[0] = '\0';
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
 }
@@ -315,8 +386,10 @@ void live_count(gpushare_Hold *out_hold)
 	if (!lock_take(&table.lock))
 		return;
 	for (const struct node *node = table.nodes; node; node = node->hh.next)
-		live_count_one(&node->entry,
-			       node->entry.kind == LIVE_OPENED ? 1 : node->entry.count, out_hold);
+		live_count_one(&node->object.entry,
+			       node->object.entry.kind == LIVE_OPENED ? 1
+								      : node->object.entry.count,
+			       out_hold);
 	pthread_mutex_unlock(&table.lock);
 }
 
@@ -327,7 +400,9 @@ uint64_t live_pooled(unsigned int pool)
 	if (!lock_take(&table.lock))
 		return 0;
 	for (const struct node *node = table.nodes; node; node = node->hh.next)
-		bytes += node->entry.pool == pool ? node->entry.size * node->entry.count : 0;
+		bytes += node->object.entry.pool == pool
+			     ? node->object.entry.size * node->object.entry.count
+			     : 0;
 	pthread_mutex_unlock(&table.lock);
 	return bytes;
 }
@@ -344,7 +419,7 @@ bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry)
 	if (!live_any_managed() || !lock_take(&table.lock))
 		return false;
 	HASH_ITER (hh, table.nodes, node, next) {
-		const struct live *entry = &node->entry;
+		const struct live *entry = &node->object.entry;
 
 		if (entry->managed && pointer >= entry->pointer &&
 		    pointer - entry->pointer < entry->size &&
@@ -352,7 +427,150 @@ bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry)
 			found = node;
 	}
 	if (found)
-		*out_entry = found->entry;
+		*out_entry = found->object.entry;
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
+}
+
+static struct live_places *find_place(cu_deviceptr pointer)
+{
+	struct live_places *found;
+
+	HASH_FIND(hh, table.places, &pointer, sizeof(pointer), found);
+	return found;
+}
+
+/* Under the lock: if it has no handle and no mapping, move the object from the table to `ended`. */
+static void end_if_unheld(struct node *node, struct live_ended **ended)
+{
+	if (node->handles || node->mappings)
+		return;
+	take_out(node);
+	node->object.entry.reading = resync_readings(&live_resync);
+	LL_PREPEND(*ended, &node->object);
+}
+
+/* free() releases the whole node. */
+void live_free_ended(struct live_ended *ended)
+{
+	struct live_ended *each, *next;
+
+	LL_FOREACH_SAFE (ended, each, next) {
+		held_drop(each->entry.mapping.held);
+		free(each);
+	}
+}
+
+struct live_ended *live_drop_handle(cu_mem_handle handle)
+{
+	struct live_ended *ended = NULL;
+	struct node *node;
+
+	if (!lock_take(&table.lock))
+		return NULL;
+	node = find_node(handle, true);
+	if (node && node->handles) {
+		node->handles--;
+		end_if_unheld(node, &ended);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return ended;
+}
+
+void live_add_handle(cu_mem_handle handle)
+{
+	struct node *node;
+
+	if (!lock_take(&table.lock))
+		return;
+	node = find_node(handle, true);
+	if (node)
+		node->handles++;
+	pthread_mutex_unlock(&table.lock);
+}
+
+void live_add_place(cu_deviceptr pointer, cu_mem_handle handle)
+{
+	int error = errno;
+	struct live_places *made = calloc(1, sizeof(*made));
+	struct node *node;
+	size_t before;
+	bool added = false;
+
+	errno = error;
+	if (!made || !lock_take(&table.lock)) {
+		free(made);
+		return;
+	}
+	node = find_node(handle, true);
+	if (node && !find_place(pointer)) {
+		made->pointer = pointer;
+		made->node = node;
+		before = HASH_COUNT(table.places);
+		HASH_ADD(hh, table.places, pointer, sizeof(made->pointer), made);
+		added = HASH_COUNT(table.places) > before;
+		node->mappings += added;
+	}
+	pthread_mutex_unlock(&table.lock);
+	if (!added)
+		free(made);
+	errno = error;
+}
+
+/* One cuMemUnmap may cover several mappings. */
+struct live_places *live_take_places(cu_deviceptr pointer, size_t size)
+{
+	struct live_places *taken = NULL, *place, *next;
+
+	if (!lock_take(&table.lock))
+		return NULL;
+	HASH_ITER (hh, table.places, place, next) {
+		if (place->pointer < pointer || place->pointer - pointer >= size)
+			continue;
+		HASH_DEL(table.places, place);
+		LL_PREPEND(taken, place);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return taken;
+}
+
+struct live_ended *live_settle_places(struct live_places *taken, bool gone)
+{
+	struct live_ended *ended = NULL;
+	struct live_places *place, *next;
+
+	if (!taken || !lock_take(&table.lock))
+		return NULL;
+	LL_FOREACH_SAFE (taken, place, next) {
+		if (!gone) {
+			HASH_ADD(hh, table.places, pointer, sizeof(place->pointer), place);
+			continue;
+		}
+		place->node->mappings--;
+		end_if_unheld(place->node, &ended);
+		free(place);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return ended;
+}
+
+bool live_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation, struct live *out_entry)
+{
+	struct live_places *place, *next;
+	bool found = false;
+
+	if (!lock_take(&table.lock))
+		return false;
+	HASH_ITER (hh, table.places, place, next) {
+		const struct live *entry = &place->node->object.entry;
+
+		if (place->pointer < pointer || place->pointer - pointer >= size ||
+		    entry->generation != generation || !entry->name[0])
+			continue;
+		*out_entry = *entry;
+		found = true;
+		break;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found;
 }

@@ -2,8 +2,10 @@
 #ifndef GPUSHARE_SHIM_LIVE_H
 #define GPUSHARE_SHIM_LIVE_H
 /*
- * The live table: the program's pointers to memory that the preload shared, tried to share, or
- * attached.
+ * The live table: memory of the program that the preload shared, tried to share, or attached. An
+ * entry is found by the program's pointer. cuMemCreate memory, an object, is found by its handle: the
+ * program maps it itself. An object lives until its last handle is released and its last mapping is
+ * removed, whichever is later.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,7 +26,7 @@ enum live_kind {
 };
 
 struct live {
-	uint64_t pointer; /* the program's address; 0 in a struct object */
+	uint64_t pointer; /* the program's address; 0: an object, see mapping.handle */
 	uint64_t size;	  /* the size that the program asked for */
 	enum live_kind kind;
 	unsigned int count;  /* LIVE_IPC: attachments; LIVE_OPENED: opens; others: 1 */
@@ -51,6 +53,11 @@ static inline bool live_is_mapped(const struct live *entry)
 	return entry->kind == LIVE_VMM || entry->kind == LIVE_OPENED || entry->kind == LIVE_OWN_VMM;
 }
 
+static inline bool live_is_object(const struct live *entry)
+{
+	return !entry->pointer;
+}
+
 static inline bool live_is_own(const struct live *entry)
 {
 	return entry->kind == LIVE_OWN || entry->kind == LIVE_OWN_VMM;
@@ -63,13 +70,15 @@ static inline bool live_is_unsettled(const struct live *entry)
 	return entry->name[0] && !entry->generation;
 }
 
-/* Add a copy of `entry`. False: out of memory, or the lock timed out. A LIVE_IPC entry with the
- * same pointer and generation is counted up. Two LIVE_IPC entries with different generations are
- * both kept: one memory may have two names. Any other entry with the same pointer is replaced. */
+/* Add a copy of `entry`; an object has one handle. False: out of memory, or the lock timed out. A
+ * LIVE_IPC entry with the same pointer and generation is counted up. Two LIVE_IPC entries with
+ * different generations are both kept: one memory may have two names. Any other entry with the same
+ * pointer or handle is replaced. errno stays. */
 bool live_add(const struct live *entry);
 
-/* Is there any entry? One atomic load. */
+/* Is there any entry with a pointer? Is there any object? One atomic load. */
 bool live_any(void);
+bool live_any_object(void);
 
 /* Could `pointer` have an entry? One atomic load; no lock. */
 #define LIVE_FILTER_BITS 10
@@ -119,13 +128,40 @@ uint64_t live_pooled(unsigned int pool);
  * name. The _one calls do that for one entry, which need not be in the table. */
 extern struct resync live_resync;
 bool live_list(struct resync *resync);
-bool live_list_one(struct resync *resync, const struct live *entry, uint64_t handle);
+bool live_list_one(struct resync *resync, const struct live *entry);
 void live_count(gpushare_Hold *out_hold);
 void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold *out_hold);
 
-/* Find a named entry by pointer and generation. live_get() copies it. live_rename() gives it the
- * generation `to`; if `to` is 0, it clears the name. */
-bool live_get(uint64_t pointer, uint64_t generation, struct live *out_entry);
-bool live_rename(uint64_t pointer, uint64_t generation, uint64_t to);
+/* Find a named entry by generation and key: a pointer, or the handle of an object. live_get() copies
+ * it. If the program has released all handles of an object, live_get() sets mapping.pointer: the
+ * memory can be exported by that address. live_rename() gives it the generation `to`; if `to` is 0,
+ * it clears the name. */
+bool live_get(const struct resync_ref *ref, struct live *out_entry);
+bool live_rename(const struct resync_ref *ref, uint64_t to);
+
+/* Of the objects that ended, which are in no table. */
+struct live_ended {
+	struct live entry;
+	struct live_ended *next;
+};
+void live_free_ended(struct live_ended *ended);
+
+/* Count one handle less, or one more. live_drop_handle() returns the object if no handle and no
+ * mapping is left; NULL: none ended. The caller calls live_free_ended(). */
+struct live_ended *live_drop_handle(cu_mem_handle handle);
+void live_add_handle(cu_mem_handle handle);
+
+/* `handle` is mapped at `pointer` now. Ignored if `handle` is no object's. errno stays. */
+void live_add_place(cu_deviceptr pointer, cu_mem_handle handle);
+/* Around cuMemUnmap. live_take_places() takes the mappings of that range out of the table first, as
+ * their addresses may be reused as soon as the driver has unmapped them; their objects still count
+ * them. live_settle_places() drops them if `gone`, and returns the objects that ended. If the driver
+ * refused, as it does for a part of a mapping, it puts them back. */
+struct live_places;
+struct live_places *live_take_places(cu_deviceptr pointer, size_t size);
+struct live_ended *live_settle_places(struct live_places *taken, bool gone);
+/* live_get() for an object that is mapped in that range. */
+bool live_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation,
+		     struct live *out_entry);
 
 #endif

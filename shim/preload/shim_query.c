@@ -58,7 +58,7 @@ static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_ha
 	struct live settled = *entry;
 
 	if (live_is_unsettled(entry)) {
-		share_settle(entry->pointer);
+		share_settle(entry->pointer, false);
 		if (!find(entry->pointer, entry->pointer, &settled))
 			return CU_INVALID_VALUE;
 	}

@@ -9,7 +9,7 @@
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_lookup.h"
-#include "shim_objects.h"
+#include "shim_live.h"
 #include "shim_pages.h"
 #include "shim_process.h"
 #include "cuda/shim_scope.h"
@@ -17,13 +17,7 @@
 
 static bool list(struct resync *resync)
 {
-	return live_list(resync) && async_list(resync) && objects_list(resync);
-}
-
-static bool get(const struct resync_ref *ref, struct live *out_entry)
-{
-	return ref->object ? objects_get(ref->key, ref->generation, out_entry)
-			   : live_get(ref->key, ref->generation, out_entry);
+	return live_list(resync) && async_list(resync);
 }
 
 /* A buffer that is attached at several addresses is told once for each, every time with the total
@@ -36,19 +30,12 @@ static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_H
 	if (ref->attached) {
 		live_count(out_hold);
 		async_count(out_hold);
-		objects_count(out_hold);
 		return out_hold->count;
 	}
-	if (!get(ref, &entry))
+	if (!live_get(ref, &entry))
 		return false;
 	strcpy(out_hold->name, entry.name);
 	return true;
-}
-
-static bool rename_to(const struct resync_ref *wanted, uint64_t to)
-{
-	return wanted->object ? objects_rename(wanted->key, wanted->generation, to)
-			      : live_rename(wanted->key, wanted->generation, to);
 }
 
 /* The registry has the buffer again. If the program has freed it meanwhile, withdraw it. */
@@ -56,8 +43,8 @@ static void settle(const struct resync_ref *wanted, const struct live *entry, ui
 {
 	struct live now;
 	char why[512];
-	bool stands =
-	    generation == wanted->generation ? get(wanted, &now) : rename_to(wanted, generation);
+	bool stands = generation == wanted->generation ? live_get(wanted, &now)
+						       : live_rename(wanted, generation);
 
 	if (stands && wanted->generation && generation != wanted->generation)
 		pages_end(wanted->generation);
@@ -78,7 +65,7 @@ static void lose(const struct resync_ref *wanted, const struct live *entry, cons
 		state_log("\"%s\" can't be brought back: %s", entry->name, why);
 		return;
 	}
-	rename_to(wanted, 0);
+	live_rename(wanted, 0);
 	if (!wanted->generation) {
 		state_log("\"%s\" is not shared: %s", entry->name, why);
 		return;
@@ -114,7 +101,7 @@ __attribute__((noinline)) static bool is_still_there(const struct resync_ref *wa
 {
 	struct live now;
 
-	return get(wanted, &now);
+	return live_get(wanted, &now);
 }
 
 /* The exported memory is the entry's only if the entry still exists after the export: once it is
@@ -132,7 +119,7 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	int status;
 
 	(void)resync;
-	if (!get(wanted, &entry))
+	if (!live_get(wanted, &entry))
 		return true;
 	if (entry.context)
 		scope_push(&scope, entry.context);

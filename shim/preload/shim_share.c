@@ -8,7 +8,6 @@
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_live.h"
-#include "shim_objects.h"
 #include "shim_pages.h"
 #include "shim_process.h"
 #include "cuda/shim_scope.h"
@@ -300,19 +299,12 @@ static void settle(const struct live *entry)
 		link_settle(entry->name);
 }
 
-void share_settle(cu_deviceptr pointer)
+void share_settle(uint64_t key, bool object)
 {
+	const struct resync_ref unsettled = {.key = key, .object = object};
 	struct live entry;
 
-	if (live_get(pointer, 0, &entry))
-		settle(&entry);
-}
-
-void share_settle_object(cu_mem_handle handle)
-{
-	struct live entry;
-
-	if (objects_get(handle, 0, &entry))
+	if (live_get(&unsettled, &entry))
 		settle(&entry);
 }
 
@@ -320,7 +312,7 @@ void share_settle_mapped(cu_deviceptr pointer, size_t size)
 {
 	struct live entry;
 
-	if (objects_get_mapped(pointer, size, 0, &entry))
+	if (live_get_mapped(pointer, size, 0, &entry))
 		settle(&entry);
 }
 

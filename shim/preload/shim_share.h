@@ -24,11 +24,11 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		   cu_deviceptr *out_pointer);
 
-/* Call this before memory is freed or asked for a handle. If the registry did not answer its share,
- * this makes another request: after it the entry has a generation, or no name. */
-void share_settle(cu_deviceptr pointer);
-/* The same for an object, by its handle, or for one that is mapped in that range. */
-void share_settle_object(cu_mem_handle handle);
+/* Call this before memory is freed or asked for a handle: `key` is the pointer, or the handle of an
+ * object. If the registry did not answer its share, this makes another request: after it the entry
+ * has a generation, or no name. */
+void share_settle(uint64_t key, bool object);
+/* The same for an object that is mapped in that range. */
 void share_settle_mapped(cu_deviceptr pointer, size_t size);
 
 /* The driver refused to free memory that is withdrawn already: share it and record it again. */

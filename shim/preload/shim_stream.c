@@ -368,7 +368,7 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 		known = known && !captures && entry.kind == LIVE_OWN;
 	}
 	if (known)
-		share_settle(pointer);
+		share_settle(pointer, false);
 	if (!known || !live_take(pointer, &entry))
 		return buffers_has_freed(driver, pointer) ? CU_INVALID_VALUE
 							  : real(pointer, stream);

@@ -5,8 +5,9 @@
 #include "base/client_held.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
-#include "shim_objects.h"
+#include "shim_live.h"
 #include "shim_pages.h"
+#include "shim_process.h"
 #include "shim_share.h"
 #include "shim_site.h"
 
@@ -45,7 +46,7 @@ static void name_object(const struct claim *claim, cu_mem_handle handle, size_t 
 
 	if (!share_object(claim, handle, size, &object))
 		return;
-	if (objects_add(&object))
+	if (live_add(&object))
 		pages_add(object.name, object.generation);
 	else
 		share_end(object.name, object.generation);
@@ -62,7 +63,7 @@ static bool attach_created(struct claim *claim, size_t size, cu_mem_handle *hand
 		return true;
 	*handle = object.mapping.handle;
 	/* Without a record here, the registry counts the attachment until the process ends. */
-	if (!objects_add(&object))
+	if (!live_add(&object))
 		held_drop(object.mapping.held);
 	return true;
 }
@@ -73,7 +74,7 @@ static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
 
 	if (!claim->match.adopt || !share_adopted_object(claim, &object))
 		return false;
-	if (objects_add(&object)) {
+	if (live_add(&object)) {
 		pages_add(object.name, object.generation);
 	} else {
 		held_drop(object.mapping.held);
@@ -108,20 +109,42 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	return result;
 }
 
+static bool concerns_objects(void)
+{
+	return live_any_object() && process_is_mine();
+}
+
+/* Tell the registry that the attached objects of the list have ended, or that the own ones have. */
+static void tell_ended(const struct live_ended *ended, bool attached)
+{
+	for (; ended; ended = ended->next) {
+		const struct live *entry = &ended->entry;
+
+		if (live_is_own(entry) == attached)
+			continue;
+		if (attached) {
+			share_left(entry);
+			continue;
+		}
+		pages_publish_ended(entry->generation);
+		share_end(entry->name, entry->generation);
+	}
+}
+
 cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 {
-	struct object *ended = NULL;
+	struct live_ended *ended = NULL;
 	cu_result result;
 
-	if (objects_concern()) {
+	if (concerns_objects()) {
 		site_guard();
-		share_settle_object(handle);
-		ended = objects_drop_handle(handle);
+		share_settle(handle, true);
+		ended = live_drop_handle(handle);
 	}
-	objects_tell_ended(ended, false);
+	tell_ended(ended, false);
 	result = real(handle);
-	objects_tell_ended(ended, true);
-	objects_free(ended);
+	tell_ended(ended, true);
+	live_free_ended(ended);
 	return result;
 }
 
@@ -141,8 +164,8 @@ cu_result buffers_retain(cu_cuMemRetainAllocationHandle_call *real, cu_mem_handl
 	if (stands_for_plain((cu_deviceptr)(uintptr_t)pointer))
 		return CU_INVALID_VALUE;
 	result = real(handle, pointer);
-	if (result == CU_OK && objects_concern())
-		objects_add_handle(*handle);
+	if (result == CU_OK && concerns_objects())
+		live_add_handle(*handle);
 	return result;
 }
 
@@ -151,8 +174,8 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
 {
 	cu_result result = real(pointer, size, offset, handle, flags);
 
-	if (result == CU_OK && objects_concern())
-		objects_add_place(pointer, handle);
+	if (result == CU_OK && concerns_objects())
+		live_add_place(pointer, handle);
 	return result;
 }
 
@@ -160,25 +183,25 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
  * descriptor, not for an address. */
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size)
 {
-	struct places *taken = NULL;
-	struct object *ended;
+	struct live_places *taken = NULL;
+	struct live_ended *ended;
 	cu_result result;
 	int error;
 
 	if (stands_for_plain(pointer))
 		return CU_INVALID_VALUE;
-	if (objects_concern()) {
+	if (concerns_objects()) {
 		site_guard();
 		share_settle_mapped(pointer, size);
-		taken = objects_take_places(pointer, size);
+		taken = live_take_places(pointer, size);
 	}
 	result = real(pointer, size);
 	error = errno;
-	ended = objects_settle_places(taken, result == CU_OK);
+	ended = live_settle_places(taken, result == CU_OK);
 
-	objects_tell_ended(ended, false);
-	objects_tell_ended(ended, true);
-	objects_free(ended);
+	tell_ended(ended, false);
+	tell_ended(ended, true);
+	live_free_ended(ended);
 	errno = error;
 	return result;
 }

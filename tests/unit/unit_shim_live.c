@@ -58,6 +58,20 @@ static uint64_t found(uint64_t base, uint64_t pointer)
 	return live_find(base, pointer, &out) ? out.generation : 0;
 }
 
+static bool get(uint64_t pointer, uint64_t generation, struct live *out_entry)
+{
+	const struct resync_ref ref = {.key = pointer, .generation = generation};
+
+	return live_get(&ref, out_entry);
+}
+
+static bool rename_to(uint64_t pointer, uint64_t generation, uint64_t to)
+{
+	const struct resync_ref ref = {.key = pointer, .generation = generation};
+
+	return live_rename(&ref, to);
+}
+
 static unsigned int attached(uint64_t generation)
 {
 	gpushare_Hold hold = {.generation = generation};
@@ -205,12 +219,12 @@ static void by_pointer_and_generation(void **state)
 	struct live out = {.generation = 99};
 
 	add(STEP, LIVE_OWN, 1);
-	assert_false(live_get(2 * STEP, 1, &out) || live_get(STEP, 2, &out));
-	assert_false(live_rename(2 * STEP, 1, 5) || live_rename(STEP, 2, 5));
+	assert_false(get(2 * STEP, 1, &out) || get(STEP, 2, &out));
+	assert_false(rename_to(2 * STEP, 1, 5) || rename_to(STEP, 2, 5));
 	assert_int_equal(out.generation, 99);
-	assert_true(live_rename(STEP, 1, 5) && !live_get(STEP, 1, &out) && live_get(STEP, 5, &out));
-	assert_true(live_rename(STEP, 5, 0)); /* now it has no name */
-	assert_false(live_get(STEP, 5, &out) || live_rename(STEP, 5, 6));
+	assert_true(rename_to(STEP, 1, 5) && !get(STEP, 1, &out) && get(STEP, 5, &out));
+	assert_true(rename_to(STEP, 5, 0)); /* now it has no name */
+	assert_false(get(STEP, 5, &out) || rename_to(STEP, 5, 6));
 	assert_true(live_find(STEP, STEP, &out) && !out.name[0]);
 }
 

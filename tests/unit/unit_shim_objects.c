@@ -3,7 +3,7 @@
  * table. */
 #include "unit.h"
 
-#include "preload/shim_objects.h"
+#include "preload/shim_live.h"
 
 #define STEP ((uint64_t)2 << 20)
 
@@ -22,37 +22,51 @@ static void add(cu_mem_handle handle, uint64_t generation, enum live_kind kind)
 	const struct live entry = entry_of(handle, generation, kind);
 
 	errno = 77;
-	assert_true(objects_add(&entry));
+	assert_true(live_add(&entry));
 	assert_int_equal(errno, 77);
 }
 
 /* The sum of the generations of the list's objects. */
-static uint64_t sum_of(struct object *ended)
+static uint64_t sum_of(struct live_ended *ended)
 {
 	uint64_t sum = 0;
 
-	for (const struct object *each = ended; each; each = each->next)
+	for (const struct live_ended *each = ended; each; each = each->next)
 		sum += each->entry.generation;
-	objects_free(ended);
+	live_free_ended(ended);
 	return sum;
 }
 
 static uint64_t drop(cu_mem_handle handle)
 {
-	return sum_of(objects_drop_handle(handle));
+	return sum_of(live_drop_handle(handle));
 }
 
 static uint64_t unmap(cu_deviceptr pointer, size_t size, bool gone)
 {
-	return sum_of(objects_settle_places(objects_take_places(pointer, size), gone));
+	return sum_of(live_settle_places(live_take_places(pointer, size), gone));
 }
 
 static unsigned int attached(uint64_t generation)
 {
 	gpushare_Hold hold = {.generation = generation};
 
-	objects_count(&hold);
+	live_count(&hold);
 	return hold.count;
+}
+
+static bool get(cu_mem_handle handle, uint64_t generation, struct live *out_entry)
+{
+	const struct resync_ref ref = {.key = handle, .object = true, .generation = generation};
+
+	return live_get(&ref, out_entry);
+}
+
+static bool rename_to(cu_mem_handle handle, uint64_t generation, uint64_t to)
+{
+	const struct resync_ref ref = {.key = handle, .object = true, .generation = generation};
+
+	return live_rename(&ref, to);
 }
 
 /* One unmapping may cover several mappings, and end several objects. The driver may refuse it. */
@@ -60,18 +74,18 @@ static void held_by_handles_and_mappings(void **state)
 {
 	for (unsigned int i = 0; i < 3; i++) {
 		add(20 + i, 1u << i, LIVE_OWN_VMM);
-		objects_add_place((i + 1) * STEP, 20 + i);
+		live_add_place((i + 1) * STEP, 20 + i);
 	}
-	objects_add_place(9 * STEP, 20);
-	objects_add_place(8 * STEP, 99); /* a handle of no object */
-	objects_add_handle(22);
+	live_add_place(9 * STEP, 20);
+	live_add_place(8 * STEP, 99); /* a handle of no object */
+	live_add_handle(22);
 	assert_int_equal(drop(20) + drop(21) + drop(22) + drop(99), 0);
 	assert_int_equal(unmap(STEP, 3 * STEP, false), 0); /* the driver refused */
 	assert_int_equal(unmap(4 * STEP, STEP, true), 0);  /* nothing is mapped there */
 	assert_int_equal(unmap(STEP, 3 * STEP, true), 2);
 	assert_int_equal(drop(22), 4);
 	assert_int_equal(unmap(9 * STEP, STEP, true), 1);
-	assert_false(objects_concern());
+	assert_false(live_any_object());
 }
 
 static void counted_as_attached(void **state)
@@ -92,17 +106,17 @@ static void found_and_renamed(void **state)
 
 	add(51, 1, LIVE_OWN_VMM);
 	add(52, 2, LIVE_OWN_VMM);
-	objects_add_place(3 * STEP, 52);
-	objects_add_place(2 * STEP, 51);
-	assert_false(objects_get(53, 1, &out) || objects_get(51, 2, &out));
-	assert_false(objects_rename(53, 1, 7) || objects_rename(51, 2, 7));
+	live_add_place(3 * STEP, 52);
+	live_add_place(2 * STEP, 51);
+	assert_false(get(53, 1, &out) || get(51, 2, &out));
+	assert_false(rename_to(53, 1, 7) || rename_to(51, 2, 7));
 	assert_int_equal(out.generation, 99);
-	assert_true(objects_rename(51, 1, 7) && !objects_get(51, 1, &out));
-	assert_true(objects_get(51, 7, &out) && !out.mapping.pointer);
+	assert_true(rename_to(51, 1, 7) && !get(51, 1, &out));
+	assert_true(get(51, 7, &out) && !out.mapping.pointer);
 	assert_int_equal(drop(51), 0);
-	assert_true(objects_get(51, 7, &out) && out.mapping.pointer == 2 * STEP);
-	assert_true(objects_rename(51, 7, 0)); /* now it has no name */
-	assert_false(objects_get(51, 7, &out) || objects_rename(51, 7, 8));
+	assert_true(get(51, 7, &out) && out.mapping.pointer == 2 * STEP);
+	assert_true(rename_to(51, 7, 0)); /* now it has no name */
+	assert_false(get(51, 7, &out) || rename_to(51, 7, 8));
 	assert_int_equal(drop(52) + unmap(2 * STEP, 2 * STEP, true), 9);
 }
 
@@ -113,10 +127,10 @@ static void added_too_late_for_a_resync(void **state)
 
 	entry.pointer = STEP;
 	resync_missed(&live_resync);
-	assert_true(objects_add(&object) && live_add(&entry) && !resync_missed(&live_resync));
+	assert_true(live_add(&object) && live_add(&entry) && !resync_missed(&live_resync));
 	assert_true(live_take(STEP, &out) && drop(61) == 1);
 	atomic_fetch_add(&live_resync.readings, 2);
-	assert_true(objects_add(&object) && resync_missed(&live_resync));
+	assert_true(live_add(&object) && resync_missed(&live_resync));
 	assert_true(live_add(&entry) && resync_missed(&live_resync));
 	assert_true(live_take(STEP, &out) && drop(61) == 1);
 }
