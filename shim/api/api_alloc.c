@@ -4,7 +4,6 @@
 #include "api_source.h"
 #include "api_unified.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,13 +96,9 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 	vmm_links_keep(&session->links, driver, (cu_device)source->device);
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
-	result = driver->cuMemExportToShareableHandle(&source->fd, source->mapping.handle,
-						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	if (result == CU_OK) {
-		fcntl(source->fd, F_SETFD, FD_CLOEXEC);
+	result = vmm_export(driver, source->mapping.handle, &source->fd);
+	if (result == CU_OK)
 		return GPUSHARE_OK;
-	}
-	source->fd = -1;
 	vmm_unmap(driver, &source->mapping);
 	return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
 			     "no file descriptor for the memory of '%s'", name);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "api_source.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,21 +106,15 @@ static int source_measure(const struct driver *driver, struct source *source)
 /* cuMemCreate memory has no IPC handle, but it may have a file descriptor. */
 static int source_export_fd(const struct driver *driver, struct source *source)
 {
-	cu_mem_handle handle;
-	cu_result result;
+	const char *call;
+	cu_result result = vmm_export_at(driver, source->pointer, &source->fd, &call);
 
-	if (driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)source->pointer) !=
-	    CU_OK)
-		return source_refuse(driver, source);
-	result = driver->cuMemExportToShareableHandle(&source->fd, handle,
-						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	driver->cuMemRelease(handle);
 	if (result == CU_OK) {
-		fcntl(source->fd, F_SETFD, FD_CLOEXEC);
 		source->backing = GPUSHARE_BACKING_VMM;
 		return GPUSHARE_OK;
 	}
-	source->fd = -1;
+	if (!strcmp(call, "cuMemRetainAllocationHandle"))
+		return source_refuse(driver, source);
 	if (result != CU_INVALID_VALUE && result != CU_NOT_SUPPORTED && result != CU_NOT_PERMITTED)
 		return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
 				     "no file descriptor for the memory at 0x%" PRIx64,

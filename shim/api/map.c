@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "map.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -91,22 +90,15 @@ static int descriptor_held(const struct gpushare_buffer *buffer, int *out_fd)
 static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)
 {
 	const struct driver *driver = buffer->session->driver;
-	cu_mem_handle handle;
+	const char *call;
 	cu_result result;
 
 	if (buffer->mapping.held || buffer->adopted || buffer_is_attached(buffer))
 		return descriptor_held(buffer, out_fd);
-	result = driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)buffer->pointer);
+	result = vmm_export_at(driver, buffer->pointer, out_fd, &call);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuMemRetainAllocationHandle",
-				     "'%s' can't be mapped", buffer->info.name);
-	result = driver->cuMemExportToShareableHandle(out_fd, handle,
-						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	driver->cuMemRelease(handle);
-	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
-				     "'%s' can't be mapped", buffer->info.name);
-	fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
+		return api_fail_cuda(driver, result, call, "'%s' can't be mapped",
+				     buffer->info.name);
 	return GPUSHARE_OK;
 }
 

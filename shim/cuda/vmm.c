@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "vmm.h"
 
+#include <fcntl.h>
+
 #include "base/client_held.h"
 #include "vmm_host.h"
 #include "vmm_peers.h"
@@ -10,7 +12,8 @@
 
 /* The address is reserved: map the memory there, and grant access. */
 static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
-			cu_device device, bool read_only, const char **out_call)
+			cu_device device, vmm_admit_call *admit, bool read_only,
+			const char **out_call)
 {
 	cu_result result = driver->cuMemMap(mapping->pointer, mapping->size, 0, mapping->handle, 0);
 
@@ -18,7 +21,7 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 		*out_call = "cuMemMap";
 		return result;
 	}
-	result = vmm_admit(driver, mapping, device, read_only);
+	result = admit(driver, mapping, device, read_only);
 	if (result == CU_OK)
 		return CU_OK;
 	*out_call = "cuMemSetAccess";
@@ -77,27 +80,34 @@ static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_
 	return result;
 }
 
-/* No wish: the memory is made here, and other processes may want it at its address. */
-cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
-		      uint64_t *out_pointer)
+/* Map the handle's memory, or release it. No wish: the memory is made here, and other processes may
+ * want it at its address. */
+static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
+		       vmm_admit_call *admit, const struct vmm_wish *wish, const char **out_call)
 {
-	return wish ? reserve(driver, wish, size, out_pointer)
-		    : reserve_own(driver, size, out_pointer);
+	cu_result result = wish ? reserve(driver, wish, mapping->size, &mapping->pointer)
+				: reserve_own(driver, mapping->size, &mapping->pointer);
+
+	*out_call = "cuMemAddressReserve";
+	if (result == CU_OK) {
+		result = map_at(driver, mapping, device, admit, wish && wish->read_only, out_call);
+		if (result != CU_OK)
+			driver->cuMemAddressFree(mapping->pointer, mapping->size);
+	}
+	if (result != CU_OK)
+		driver->cuMemRelease(mapping->handle);
+	return result;
 }
 
-static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
-		       const struct vmm_wish *wish, const char **out_call)
+cu_result vmm_import(const struct driver *driver, int fd, cu_device device, vmm_admit_call *admit,
+		     const struct vmm_wish *wish, struct vmm_mapping *mapping,
+		     const char **out_call)
 {
-	cu_result result = vmm_reserve(driver, wish, mapping->size, &mapping->pointer);
+	cu_result result = driver->cuMemImportFromShareableHandle(
+	    &mapping->handle, (void *)(intptr_t)fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
 
-	if (result != CU_OK) {
-		*out_call = "cuMemAddressReserve";
-		return result;
-	}
-	result = map_at(driver, mapping, device, wish && wish->read_only, out_call);
-	if (result != CU_OK)
-		driver->cuMemAddressFree(mapping->pointer, mapping->size);
-	return result;
+	*out_call = "cuMemImportFromShareableHandle";
+	return result == CU_OK ? place(driver, mapping, device, admit, wish, out_call) : result;
 }
 
 cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
@@ -106,23 +116,42 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 {
 	static const struct vmm_wish none;
 	struct vmm_mapping mapping = {.size = size};
-	cu_result result;
+	const char *call;
+	cu_result result =
+	    vmm_import(driver, fd, device, vmm_admit, wish ? wish : &none, &mapping, &call);
 
-	result = driver->cuMemImportFromShareableHandle(&mapping.handle, (void *)(intptr_t)fd,
-							(cu_handle_type)CU_HANDLE_POSIX_FD);
 	if (result != CU_OK) {
-		*out_call = "cuMemImportFromShareableHandle";
-		return result;
-	}
-	result = place(driver, &mapping, device, wish ? wish : &none, out_call);
-	if (result != CU_OK) {
-		driver->cuMemRelease(mapping.handle);
+		*out_call = call;
 		return result;
 	}
 	if (wish && wish->hold)
 		mapping.held = held_keep(fd);
 	*out_mapping = mapping;
 	return CU_OK;
+}
+
+cu_result vmm_make_of(const struct driver *driver, uint64_t size, cu_device device,
+		      const cu_mem_prop *prop, vmm_admit_call *admit,
+		      struct vmm_mapping *out_mapping, const char **out_call)
+{
+	struct vmm_mapping mapping = {.size = size};
+	size_t granule = 0;
+	cu_result result = driver->cuMemGetAllocationGranularity(
+	    &granule, prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
+
+	*out_call = "cuMemGetAllocationGranularity";
+	if (result != CU_OK)
+		return result;
+	if (!size || !granule || size > UINT64_MAX - granule)
+		return CU_INVALID_VALUE;
+	mapping.size = (size + granule - 1) / granule * granule;
+	*out_call = "cuMemCreate";
+	result = driver->cuMemCreate(&mapping.handle, mapping.size, prop, 0);
+	if (result == CU_OK)
+		result = place(driver, &mapping, device, admit, NULL, out_call);
+	if (result == CU_OK)
+		*out_mapping = mapping;
+	return result;
 }
 
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
@@ -133,28 +162,37 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
 	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
 	};
-	struct vmm_mapping mapping = {.size = size};
-	size_t granule = 0;
 	const char *call;
-	cu_result result;
 
-	result = driver->cuMemGetAllocationGranularity(
-	    &granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
+	return vmm_make_of(driver, size, device, &prop, vmm_admit, out_mapping, &call);
+}
+
+cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out_fd)
+{
+	int fd = -1;
+	cu_result result = driver->cuMemExportToShareableHandle(
+	    &fd, handle, (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
+
 	if (result != CU_OK)
 		return result;
-	if (!size || !granule || size > UINT64_MAX - granule)
-		return CU_INVALID_VALUE;
-	mapping.size = (size + granule - 1) / granule * granule;
-	result = driver->cuMemCreate(&mapping.handle, mapping.size, &prop, 0);
-	if (result != CU_OK)
-		return result;
-	result = place(driver, &mapping, device, NULL, &call);
-	if (result != CU_OK) {
-		driver->cuMemRelease(mapping.handle);
-		return result;
-	}
-	*out_mapping = mapping;
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	*out_fd = fd;
 	return CU_OK;
+}
+
+cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
+			const char **out_call)
+{
+	cu_mem_handle handle;
+	cu_result result = driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)pointer);
+
+	*out_call = "cuMemRetainAllocationHandle";
+	if (result != CU_OK)
+		return result;
+	*out_call = "cuMemExportToShareableHandle";
+	result = vmm_export(driver, handle, out_fd);
+	driver->cuMemRelease(handle);
+	return result;
 }
 
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping)

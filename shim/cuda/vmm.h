@@ -44,9 +44,20 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 /* Tries every step and returns the first failure. Unmaps memory of vmm_host.h too. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 
-/* For vmm_host.c: an address as wished; without a wish, one that is likely to be free in other
- * processes. */
-cu_result vmm_reserve(const struct driver *driver, const struct vmm_wish *wish, uint64_t size,
-		      uint64_t *out_pointer);
+/* Make a descriptor, close-on-exec, of a handle's memory, or of the memory mapped at `pointer`. */
+cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out_fd);
+cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
+			const char **out_call);
+
+/* For vmm_host.c: vmm_make() and vmm_map() of memory with those properties, to which `admit` grants
+ * access. `mapping` has the size. */
+typedef cu_result vmm_admit_call(const struct driver *driver, const struct vmm_mapping *mapping,
+				 cu_device device, bool read_only);
+cu_result vmm_make_of(const struct driver *driver, uint64_t size, cu_device device,
+		      const cu_mem_prop *prop, vmm_admit_call *admit,
+		      struct vmm_mapping *out_mapping, const char **out_call);
+cu_result vmm_import(const struct driver *driver, int fd, cu_device device, vmm_admit_call *admit,
+		     const struct vmm_wish *wish, struct vmm_mapping *mapping,
+		     const char **out_call);
 
 #endif

@@ -71,53 +71,16 @@ static cu_result let_all_in(const struct driver *driver, const struct vmm_mappin
 	return CU_OK;
 }
 
-/* Map the handle's memory at an address. NULL wish: the memory is made here. */
-static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
-		       const struct vmm_wish *wish, const char **out_call)
-{
-	cu_result result = vmm_reserve(driver, wish, mapping->size, &mapping->pointer);
-
-	if (result != CU_OK) {
-		*out_call = "cuMemAddressReserve";
-		return result;
-	}
-	*out_call = "cuMemMap";
-	result = driver->cuMemMap(mapping->pointer, mapping->size, 0, mapping->handle, 0);
-	if (result == CU_OK) {
-		*out_call = "cuMemSetAccess";
-		result = let_all_in(driver, mapping, device, wish && wish->read_only);
-		if (result != CU_OK)
-			driver->cuMemUnmap(mapping->pointer, mapping->size);
-	}
-	if (result != CU_OK)
-		driver->cuMemAddressFree(mapping->pointer, mapping->size);
-	return result;
-}
-
 static cu_result make_at_node(const struct driver *driver, cu_device device, int node,
-			      struct vmm_mapping *mapping, const char **out_call)
+			      uint64_t size, struct vmm_mapping *out_mapping, const char **out_call)
 {
 	const cu_mem_prop prop = {
 	    .type = CU_ALLOCATION_PINNED,
 	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
 	    .location = {.type = LOCATION_HOST_NUMA, .id = node},
 	};
-	size_t granule = 0;
-	cu_result result = driver->cuMemGetAllocationGranularity(
-	    &granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
 
-	*out_call = "cuMemGetAllocationGranularity";
-	if (result != CU_OK || !granule)
-		return result != CU_OK ? result : CU_NOT_SUPPORTED;
-	mapping->size = (mapping->size + granule - 1) / granule * granule;
-	*out_call = "cuMemCreate";
-	result = driver->cuMemCreate(&mapping->handle, mapping->size, &prop, 0);
-	if (result != CU_OK)
-		return result;
-	result = place(driver, mapping, device, NULL, out_call);
-	if (result != CU_OK)
-		driver->cuMemRelease(mapping->handle);
-	return result;
+	return vmm_make_of(driver, size, device, &prop, let_all_in, out_mapping, out_call);
 }
 
 bool vmm_host_is_file(int fd, uint64_t size)
@@ -236,11 +199,9 @@ cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device de
 	if (!size || size > LARGEST)
 		return size ? CU_OUT_OF_MEMORY : CU_INVALID_VALUE;
 	if (node >= 0)
-		result = make_at_node(driver, device, node, &mapping, out_call);
-	if (result != CU_OK && result != CU_OUT_OF_MEMORY) {
-		mapping = (struct vmm_mapping){.size = size};
+		result = make_at_node(driver, device, node, size, &mapping, out_call);
+	if (result != CU_OK && result != CU_OUT_OF_MEMORY)
 		result = make_file(driver, device, &mapping, out_call);
-	}
 	if (result == CU_OK)
 		*out_mapping = mapping;
 	return result;
@@ -249,23 +210,14 @@ cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device de
 cu_result vmm_host_export(const struct driver *driver, const struct vmm_mapping *mapping,
 			  int *out_fd)
 {
-	cu_result result;
-	int fd = -1;
+	int fd;
 
-	if (mapping->held) {
-		fd = held_open(mapping->held);
-		if (fd < 0)
-			return CU_INVALID_HANDLE;
-		*out_fd = fd;
-		return CU_OK;
-	}
-	if (!mapping->handle)
-		return CU_NOT_SUPPORTED;
-	result = driver->cuMemExportToShareableHandle(&fd, mapping->handle,
-						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	if (result != CU_OK)
-		return result;
-	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	if (!mapping->held)
+		return mapping->handle ? vmm_export(driver, mapping->handle, out_fd)
+				       : CU_NOT_SUPPORTED;
+	fd = held_open(mapping->held);
+	if (fd < 0)
+		return CU_INVALID_HANDLE;
 	*out_fd = fd;
 	return CU_OK;
 }
@@ -290,34 +242,18 @@ static cu_result map_file(const struct driver *driver, int fd, cu_device device,
 	return CU_OK;
 }
 
-static cu_result map_at_node(const struct driver *driver, int fd, cu_device device,
-			     const struct vmm_wish *wish, struct vmm_mapping *mapping,
-			     const char **out_call)
-{
-	const struct vmm_wish there = {
-	    .address = wish->address, .must = true, .read_only = wish->read_only};
-	cu_result result;
-
-	*out_call = "cuMemImportFromShareableHandle";
-	result = driver->cuMemImportFromShareableHandle(&mapping->handle, (void *)(intptr_t)fd,
-							(cu_handle_type)CU_HANDLE_POSIX_FD);
-	if (result != CU_OK)
-		return result;
-	result = place(driver, mapping, device, &there, out_call);
-	if (result != CU_OK)
-		driver->cuMemRelease(mapping->handle);
-	return result;
-}
-
 cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
 		       const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		       const char **out_call)
 {
+	const struct vmm_wish there = {
+	    .address = wish->address, .must = true, .read_only = wish->read_only};
 	struct vmm_mapping mapping = {.size = size};
 	int error = errno;
-	cu_result result = vmm_host_is_file(fd, size)
-			       ? map_file(driver, fd, device, wish, &mapping, out_call)
-			       : map_at_node(driver, fd, device, wish, &mapping, out_call);
+	cu_result result =
+	    vmm_host_is_file(fd, size)
+		? map_file(driver, fd, device, wish, &mapping, out_call)
+		: vmm_import(driver, fd, device, let_all_in, &there, &mapping, out_call);
 
 	errno = error;
 	if (result != CU_OK)

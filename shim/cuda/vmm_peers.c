@@ -48,34 +48,6 @@ cu_result vmm_admit(const struct driver *driver, const struct vmm_mapping *mappi
 	return result;
 }
 
-/* One granule on `device`, mapped for all devices that reach it. No descriptor is ever made of
- * it. */
-static bool make(const struct driver *driver, cu_device device, struct vmm_mapping *mapping)
-{
-	static const struct vmm_wish anywhere;
-	const cu_mem_prop prop = {
-	    .type = CU_ALLOCATION_PINNED,
-	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
-	};
-	size_t granule = 0;
-
-	if (driver->cuMemGetAllocationGranularity(
-		&granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM) != CU_OK ||
-	    driver->cuMemCreate(&mapping->handle, granule, &prop, 0) != CU_OK)
-		return false;
-	mapping->size = granule;
-	if (vmm_reserve(driver, &anywhere, granule, &mapping->pointer) == CU_OK) {
-		if (driver->cuMemMap(mapping->pointer, granule, 0, mapping->handle, 0) == CU_OK) {
-			if (vmm_admit(driver, mapping, device, false) == CU_OK)
-				return true;
-			driver->cuMemUnmap(mapping->pointer, granule);
-		}
-		driver->cuMemAddressFree(mapping->pointer, granule);
-	}
-	driver->cuMemRelease(mapping->handle);
-	return false;
-}
-
 void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_device device)
 {
 	cu_mem_access peers[VMM_DEVICES_MAX];
@@ -88,7 +60,7 @@ void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_dev
 	    atomic_exchange(&link->tried, true) ||
 	    !find_peers(driver, device, peers, CU_ACCESS_READ_WRITE))
 		return;
-	atomic_store(&link->kept, make(driver, device, &link->mapping));
+	atomic_store(&link->kept, vmm_make(driver, 1, device, &link->mapping) == CU_OK);
 }
 
 void vmm_links_drop(struct vmm_links *links, const struct driver *driver)

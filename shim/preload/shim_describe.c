@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_describe.h"
 
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/client_held.h"
@@ -52,9 +51,7 @@ static bool describe_plain(const struct driver *driver, struct live *entry, stru
  * address of the mapping. */
 static cu_result export_fd(const struct driver *driver, const struct live *entry, int *out_fd)
 {
-	bool by_address = !entry->pointer && entry->mapping.pointer;
-	cu_mem_handle handle = entry->mapping.handle;
-	cu_result result;
+	const char *call;
 
 	if (entry->unified)
 		return vmm_host_export(driver, &entry->mapping, out_fd);
@@ -62,19 +59,9 @@ static cu_result export_fd(const struct driver *driver, const struct live *entry
 		*out_fd = held_open(entry->mapping.held);
 		return *out_fd < 0 ? CU_INVALID_HANDLE : CU_OK;
 	}
-	if (by_address) {
-		result = driver->cuMemRetainAllocationHandle(
-		    &handle, (void *)(uintptr_t)entry->mapping.pointer);
-		if (result != CU_OK)
-			return result;
-	}
-	result = driver->cuMemExportToShareableHandle(out_fd, handle,
-						      (cu_handle_type)CU_HANDLE_POSIX_FD, 0);
-	if (by_address)
-		driver->cuMemRelease(handle);
-	if (result == CU_OK)
-		fcntl(*out_fd, F_SETFD, FD_CLOEXEC);
-	return result;
+	return !entry->pointer && entry->mapping.pointer
+		   ? vmm_export_at(driver, entry->mapping.pointer, out_fd, &call)
+		   : vmm_export(driver, entry->mapping.handle, out_fd);
 }
 
 static bool describe_mapped(const struct driver *driver, const struct live *entry,
