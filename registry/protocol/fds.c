@@ -12,11 +12,17 @@ _Static_assert(sizeof(struct fds_header) == 12 + GPUSHARE_SESSION_KEY_SIZE,
 
 #define ROOM(fds) CMSG_SPACE((fds) * sizeof(int))
 
-/* Room for all descriptors that the kernel allows in one message. */
+/* Room for all descriptors that the kernel allows in one message, and for one, or two with the
+ * padding: a client passes one at most, on the stack of the program's thread. */
 union control {
 	struct cmsghdr header;
 	char bytes[ROOM(FDS_KERNEL_MAX)];
 };
+union control_of_one {
+	struct cmsghdr header;
+	char bytes[ROOM(1)];
+};
+#define FDS_OF_ONE ((ROOM(1) - CMSG_LEN(0)) / sizeof(int))
 
 bool backing_is_fd(uint32_t backing)
 {
@@ -40,20 +46,20 @@ void fds_close(const int *fds, size_t count)
 		close(fds[count]);
 }
 
-static int send_parts(int socket, struct iovec *parts, size_t part_count, const int *fds,
-		      size_t count)
+/* `room`: zeroed, and large enough. */
+static int send_parts(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
+		      const int *fds, size_t count)
 {
-	union control room = {.header = {0}};
 	struct msghdr header = {.msg_iov = parts, .msg_iovlen = part_count};
 	ssize_t sent;
 
 	if (count) {
-		header.msg_control = &room;
+		header.msg_control = room;
 		header.msg_controllen = ROOM(count);
-		room.header.cmsg_level = SOL_SOCKET;
-		room.header.cmsg_type = SCM_RIGHTS;
-		room.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-		memcpy(CMSG_DATA(&room.header), fds, count * sizeof(int));
+		room->cmsg_level = SOL_SOCKET;
+		room->cmsg_type = SCM_RIGHTS;
+		room->cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(room), fds, count * sizeof(int));
 	}
 	do {
 		sent = sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -72,19 +78,22 @@ static struct iovec part(const void *bytes, size_t size)
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count)
 {
 	struct iovec parts[] = {part(bytes, size)};
+	union control room = {.header = {0}};
 
-	return count > FDS_MAX ? GPUSHARE_E_LIMIT : send_parts(socket, parts, 1, fds, count);
+	return count > FDS_MAX ? GPUSHARE_E_LIMIT
+			       : send_parts(socket, parts, 1, &room.header, fds, count);
 }
 
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd)
 {
 	struct iovec parts[] = {part(header, sizeof(*header)), part(body, size)};
+	union control_of_one room = {.header = {0}};
 
-	return send_parts(socket, parts, 2, &fd, fd >= 0);
+	return send_parts(socket, parts, 2, &room.header, &fd, fd >= 0);
 }
 
-/* Collects the descriptors that came, in order. */
-static size_t collect(struct msghdr *header, int fds[FDS_KERNEL_MAX])
+/* Collects the descriptors that came, `most` at most, in order. */
+static size_t collect(struct msghdr *header, int *fds, size_t most)
 {
 	size_t count = 0;
 
@@ -93,34 +102,33 @@ static size_t collect(struct msghdr *header, int fds[FDS_KERNEL_MAX])
 
 		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
 			continue;
-		if (more > FDS_KERNEL_MAX - count)
-			more = FDS_KERNEL_MAX - count;
+		if (more > most - count)
+			more = most - count;
 		memcpy(fds + count, CMSG_DATA(at), more * sizeof(int));
 		count += more;
 	}
 	return count;
 }
 
-/* The status of a message of `size` bytes that came. */
-static int judge(size_t size, size_t count, int flags)
+/* The status of a message of `size` bytes that came, with room for `most` descriptors. */
+static int judge(size_t size, size_t count, size_t most, int flags)
 {
 	if (size == 0 && count == 0)
 		return GPUSHARE_E_NO_REGISTRY; /* the peer has closed the connection */
 	if (flags & MSG_CTRUNC)		       /* if not all came, this process may open no more */
-		return count == FDS_KERNEL_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_E_LIMIT;
+		return count == most ? GPUSHARE_E_PROTOCOL : GPUSHARE_E_LIMIT;
 	return flags & MSG_TRUNC || count > FDS_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-/* The descriptors that came are the caller's, also if this fails. */
-static int receive(int socket, struct iovec *parts, size_t part_count, size_t *out_size,
-		   int out_fds[FDS_KERNEL_MAX], size_t *out_count)
+/* The descriptors that came, `most` at most, are the caller's, also if this fails. */
+static int receive(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
+		   size_t most, size_t *out_size, int *out_fds, size_t *out_count)
 {
-	union control room;
 	struct msghdr header = {
 	    .msg_iov = parts,
 	    .msg_iovlen = part_count,
-	    .msg_control = &room,
-	    .msg_controllen = sizeof(room),
+	    .msg_control = room,
+	    .msg_controllen = ROOM(most),
 	};
 	ssize_t size;
 
@@ -131,17 +139,18 @@ static int receive(int socket, struct iovec *parts, size_t part_count, size_t *o
 	if (size < 0)
 		return status_from_errno(errno);
 	*out_size = (size_t)size;
-	*out_count = collect(&header, out_fds);
-	return judge(*out_size, *out_count, header.msg_flags);
+	*out_count = collect(&header, out_fds, most);
+	return judge(*out_size, *out_count, most, header.msg_flags);
 }
 
 int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
 		      int out_fds[FDS_MAX], size_t *out_count)
 {
 	struct iovec parts[] = {part(bytes, room_size)};
+	union control control;
 	int fds[FDS_KERNEL_MAX];
 	size_t size, count;
-	int status = receive(socket, parts, 1, &size, fds, &count);
+	int status = receive(socket, parts, 1, &control.header, FDS_KERNEL_MAX, &size, fds, &count);
 
 	if (status) {
 		fds_close(fds, count);
@@ -153,12 +162,13 @@ int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_siz
 	return GPUSHARE_OK;
 }
 
-int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t body_room,
-		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count)
+static int receive_open(int socket, struct fds_header *out_header, void *body, size_t body_room,
+			struct cmsghdr *room, size_t most, size_t *out_size, int *out_fds,
+			size_t *out_count)
 {
 	struct iovec parts[] = {part(out_header, sizeof(*out_header)), part(body, body_room)};
 	size_t size;
-	int status = receive(socket, parts, 2, &size, out_fds, out_count);
+	int status = receive(socket, parts, 2, room, most, &size, out_fds, out_count);
 
 	if (!status && (size < sizeof(*out_header) || out_header->version != FDS_VERSION))
 		status = GPUSHARE_E_PROTOCOL;
@@ -167,12 +177,23 @@ int fds_receive_open(int socket, struct fds_header *out_header, void *body, size
 	return status;
 }
 
+int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t body_room,
+		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count)
+{
+	union control room;
+
+	return receive_open(socket, out_header, body, body_room, &room.header, FDS_KERNEL_MAX,
+			    out_size, out_fds, out_count);
+}
+
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
 		size_t *out_size, int *out_fd)
 {
-	int fds[FDS_KERNEL_MAX];
+	union control_of_one control;
+	int fds[FDS_OF_ONE];
 	size_t count;
-	int status = fds_receive_open(socket, out_header, body, room, out_size, fds, &count);
+	int status = receive_open(socket, out_header, body, room, &control.header, FDS_OF_ONE,
+				  out_size, fds, &count);
 
 	if (!status && count > 1)
 		status = GPUSHARE_E_PROTOCOL;

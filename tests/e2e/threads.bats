@@ -161,8 +161,8 @@ stack_taken() {
 		read -r first later <<<"$(stack_taken <<<"$output")"
 		echo "$rule: $first bytes the first time, then $later"
 		[ "$first" -gt 0 ]
-		[ "$first" -lt 7600 ] # a registry is started and greeted, too
-		[ "$later" -lt 5800 ]
+		[ "$first" -lt 6600 ] # a registry is started and greeted, too
+		[ "$later" -le 4096 ]
 	done
 	# Reporting a buffer to the next registry and attaching one take little stack, too.
 	begin again env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:map' "$BIN/app_stack" 16384 hold touch="$WORK/up" \
