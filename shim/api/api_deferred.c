@@ -6,35 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ask without setting an error sentence. Don't start a registry, as a new one would not know the
- * buffer. After a registry did not answer, don't wait for it again on each call. E_NOT_READY: see
- * client_await_next(). */
-static int ask_body(struct gpushare_session *session, const request *ask, pb_size_t body,
-		    void *out_body, size_t body_size)
-{
-	struct client *client = session->client;
-	int status = GPUSHARE_E_TIMED_OUT;
-
-	if (!session_try_client(session, session_deadline(session))) {
-		resync_miss(&session->resync);
-		return status;
-	}
-	if (session_is_heard(session)) {
-		client->request = *ask;
-		client->giving_back = true;
-		status = session_call(session);
-		client->giving_back = false;
-	} else {
-		resync_miss(&session->resync);
-	}
-	if (status == GPUSHARE_OK && client->reply.which_body != body)
-		status = GPUSHARE_E_PROTOCOL;
-	if (status == GPUSHARE_OK)
-		memcpy(out_body, &client->reply.body, body_size);
-	session_give_client(session);
-	return client_await_next(client, status);
-}
-
 static int ask_left(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
 	request ask = {.which_verb = gpushare_Request_deferred_tag};
@@ -43,7 +14,8 @@ static int ask_left(void *user, uint64_t generations[DEFERRED_MAX], size_t *coun
 
 	memcpy(ask.verb.deferred.generations, generations, *count * sizeof(*generations));
 	ask.verb.deferred.generations_count = (pb_size_t)*count;
-	status = ask_body(user, &ask, gpushare_Reply_deferred_tag, &left, sizeof(left));
+	status =
+	    session_tell_of(user, &ask, NULL, gpushare_Reply_deferred_tag, &left, sizeof(left));
 	if (status)
 		return status;
 	*count = left.generations_count;
@@ -133,7 +105,8 @@ static bool leave(struct gpushare_session *session, const struct gpushare_info *
 	ask.verb.withdraw.deferred = true;
 	ask.verb.withdraw.generation = info->generation;
 	memcpy(ask.verb.withdraw.name, info->name, sizeof(info->name));
-	status = ask_body(session, &ask, gpushare_Reply_withdraw_tag, &answer, sizeof(answer));
+	status = session_tell_of(session, &ask, NULL, gpushare_Reply_withdraw_tag, &answer,
+				 sizeof(answer));
 	return status == GPUSHARE_E_NOT_READY || status == GPUSHARE_E_TIMED_OUT ||
 	       (!status && answer.deferred);
 }

@@ -50,7 +50,9 @@ const struct driver *session_driver(struct gpushare_session *session)
 	return driver;
 }
 
-bool session_is_heard(const struct gpushare_session *session)
+/* False for a while after the registry did not answer; then requests that can be left out should not
+ * be sent. */
+static bool session_is_heard(const struct gpushare_session *session)
 {
 	return !client_is_silent(session->client) || session->silent_until_ms <= monotonic_ms();
 }
@@ -128,20 +130,38 @@ void session_give_client(struct gpushare_session *session)
 	turn_give(&session->asking);
 }
 
-int session_call(struct gpushare_session *session)
+/* Give the client back, and do what the registry has asked for. */
+static void leave(struct gpushare_session *session, int64_t until_ms)
 {
+	session_give_client(session);
+	session_share_wanted(session, until_ms);
+	session_order_again(session);
+}
+
+/* `many`: the requests; NULL: client->request. */
+static int call(struct gpushare_session *session, const struct client_many *many, size_t count,
+		size_t *done)
+{
+	struct client *client = session->client;
 	int64_t began_ms = monotonic_ms();
 	bool slow;
 	int status;
 
 	if (resync_missed(&session->resync))
-		client_tell_anew(session->client);
-	status = client_call(session->client, 0);
+		client_tell_anew(client);
+	status = many ? client_call_many(client, many, count, done) : client_call(client, 0);
 	slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
 	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NO_REGISTRY && slow))
 		session->silent_until_ms = monotonic_ms() + SILENT_MS;
 	else if (status != GPUSHARE_E_NO_REGISTRY)
 		session_answered(session);
+	return status;
+}
+
+static int explain(const struct client *client, int status)
+{
+	if (status)
+		api_fail(status, "%s", *client->why ? client->why : status_text(status));
 	return status;
 }
 
@@ -157,28 +177,23 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 		return session_fail_client(session);
 	client->request = *ask;
 	client->goes = fd;
-	status = session_call(session);
-	if (status)
-		api_fail(status, "%s", *client->why ? client->why : status_text(status));
-	else if (body && client->reply.which_body != body)
+	status = explain(client, call(session, NULL, 0, NULL));
+	if (!status && body && client->reply.which_body != body)
 		status = api_fail(GPUSHARE_E_PROTOCOL,
 				  "the registry in %s answered another question than was asked; do "
 				  "its version and %s agree?",
 				  client->directory, GPUSHARE_VERSION);
-	else if (body)
+	else if (!status && body)
 		memcpy(out_body, &client->reply.body, body_size);
 	if (!status && out_fd)
 		*out_fd = client_take_fd(client);
 	*out_readings = resync_readings(&session->resync);
-	session_give_client(session);
-	session_share_wanted(session, until_ms);
-	session_order_again(session);
+	leave(session, until_ms);
 	return status;
 }
 
 int session_ask_many(struct gpushare_session *session, const struct client_many *many, size_t count)
 {
-	struct client *client = session->client;
 	int status, tries = CLIENT_TRIES;
 	size_t done = 0;
 
@@ -187,16 +202,8 @@ int session_ask_many(struct gpushare_session *session, const struct client_many 
 
 		if (!session_try_client(session, until_ms))
 			return session_fail_client(session);
-		if (resync_missed(&session->resync))
-			client_tell_anew(client);
-		status = client_call_many(client, many, count, &done);
-		if (status)
-			api_fail(status, "%s", *client->why ? client->why : status_text(status));
-		if (status != GPUSHARE_E_NO_REGISTRY && status != GPUSHARE_E_TIMED_OUT)
-			session_answered(session);
-		session_give_client(session);
-		session_share_wanted(session, until_ms);
-		session_order_again(session);
+		status = explain(session->client, call(session, many, count, &done));
+		leave(session, until_ms);
 	} while (status == GPUSHARE_E_NO_REGISTRY && --tries);
 	return status;
 }
@@ -225,37 +232,39 @@ unsigned int session_connections(struct gpushare_session *session)
 	return connections;
 }
 
-/* Send the request even if the connection has ended: the registry that runs next may know the
- * names. If the registry did not answer lately, don't wait for it again; a later resync reports the
- * change. */
-static void tell_of(struct gpushare_session *session, const request *tell,
-		    const unsigned int *readings)
+int session_tell_of(struct gpushare_session *session, const request *tell,
+		    const unsigned int *readings, pb_size_t body, void *out_body, size_t body_size)
 {
 	struct client *client = session->client;
 	int64_t until_ms = session_deadline(session);
+	int status = GPUSHARE_E_TIMED_OUT;
 
 	if (!session_try_client(session, until_ms)) {
 		resync_miss(&session->resync);
-		return;
+		return status;
 	}
 	if (readings)
 		resync_check(&session->resync, *readings);
 	if (session_is_heard(session)) {
 		client->request = *tell;
 		client->giving_back = true;
-		(void)session_call(session);
+		status = call(session, NULL, 0, NULL);
 		client->giving_back = false;
 	} else {
 		resync_miss(&session->resync);
 	}
-	session_give_client(session);
-	session_share_wanted(session, until_ms);
-	session_order_again(session);
+	if (!status && body && client->reply.which_body != body)
+		status = GPUSHARE_E_PROTOCOL;
+	else if (!status && body)
+		memcpy(out_body, &client->reply.body, body_size);
+	status = client_await_next(client, status);
+	leave(session, until_ms);
+	return status;
 }
 
 void session_tell(struct gpushare_session *session, const request *tell)
 {
-	tell_of(session, tell, NULL);
+	(void)session_tell_of(session, tell, NULL, 0, NULL, 0);
 }
 
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
@@ -265,7 +274,7 @@ void session_tell_detach(struct gpushare_session *session, const struct gpushare
 
 	memcpy(tell.verb.detach.name, info->name, sizeof(info->name));
 	tell.verb.detach.generation = info->generation;
-	tell_of(session, &tell, &readings);
+	(void)session_tell_of(session, &tell, &readings, 0, NULL, 0);
 }
 
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info)

@@ -168,11 +168,6 @@ bool session_try_client(struct gpushare_session *session, int64_t until_ms);
 bool session_look_client(struct gpushare_session *session);
 int session_fail_client(const struct gpushare_session *session);
 void session_give_client(struct gpushare_session *session);
-/* session_call(): client_call() by the thread that has taken the client. It records whether the
- * registry answers. session_is_heard(): false for a while after the registry did not answer; then
- * requests that can be left out should not be sent. */
-int session_call(struct gpushare_session *session);
-bool session_is_heard(const struct gpushare_session *session);
 /* Send a request to the registry. `body` is the expected gpushare_Reply_*_tag, whose struct is
  * copied to `out_body`; 0: no struct is expected. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
@@ -192,8 +187,13 @@ int session_ask_many(struct gpushare_session *session, const struct client_many 
 		     size_t count);
 /* How many connections the client had made at the latest session_give_client(). */
 unsigned int session_connections(struct gpushare_session *session);
-/* Send a request that gives something back. Failures are not reported. A registry is started for it
- * only if that one would know what is given back. */
+/* Send a request that gives something back, even if the connection has ended: the registry that runs
+ * next may know the names. A registry is started only if that one would know them. If the registry
+ * did not answer lately, don't wait for it again on each call; a later resync reports the change.
+ * Sets no error sentence. session_tell_of() also returns the status, client_await_next()'s, and the
+ * answer's `body` as session_ask() does. `readings`: as for session_tell_detach(); NULL: none. */
+int session_tell_of(struct gpushare_session *session, const request *tell,
+		    const unsigned int *readings, pb_size_t body, void *out_body, size_t body_size);
 void session_tell(struct gpushare_session *session, const request *tell);
 /* Tell the registry of a detach. `readings`: resync_readings() when the attach was counted down, or
  * when it was answered if it failed afterwards; for resync_check(). */

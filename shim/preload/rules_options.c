@@ -220,21 +220,22 @@ static const char *set_wait(struct rule *rule, struct rules_part value, const ch
 	return NULL;
 }
 
-static const char *set_must(struct rule *rule, struct rules_part value, const char *wants)
-{
-	if (value.from)
-		return wants;
-	rule->must = true;
-	return NULL;
-}
-
-static const char *set_keep(struct rule *rule, struct rules_part value, const char *wants)
-{
-	if (value.from)
-		return wants;
-	rule->flags |= GPUSHARE_FLAG_KEEP;
-	return NULL;
-}
+/* An option without a value. */
+#define FLAG(name, set) \
+	static const char *set_##name(struct rule *rule, struct rules_part value, \
+				      const char *wants) \
+	{ \
+		if (value.from) \
+			return wants; \
+		set; \
+		return NULL; \
+	}
+FLAG(must, rule->must = true)
+FLAG(keep, rule->flags |= GPUSHARE_FLAG_KEEP)
+FLAG(readonly, rule->flags |= GPUSHARE_FLAG_READONLY)
+FLAG(vmm, rule->vmm = true)
+FLAG(adopt, rule->adopt = true)
+FLAG(unified, rule->unified = true)
 
 static const char *set_ttl(struct rule *rule, struct rules_part value, const char *wants)
 {
@@ -246,38 +247,6 @@ static const char *set_ttl(struct rule *rule, struct rules_part value, const cha
 	if (seconds > UINT32_MAX)
 		return too_large;
 	rule->ttl_s = (uint32_t)seconds;
-	return NULL;
-}
-
-static const char *set_readonly(struct rule *rule, struct rules_part value, const char *wants)
-{
-	if (value.from)
-		return wants;
-	rule->flags |= GPUSHARE_FLAG_READONLY;
-	return NULL;
-}
-
-static const char *set_vmm(struct rule *rule, struct rules_part value, const char *wants)
-{
-	if (value.from)
-		return wants;
-	rule->vmm = true;
-	return NULL;
-}
-
-static const char *set_adopt(struct rule *rule, struct rules_part value, const char *wants)
-{
-	if (value.from)
-		return wants;
-	rule->adopt = true;
-	return NULL;
-}
-
-static const char *set_unified(struct rule *rule, struct rules_part value, const char *wants)
-{
-	if (value.from)
-		return wants;
-	rule->unified = true;
 	return NULL;
 }
 
