@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Attaching at the registry, with a wait for a name that does not exist so far. */
-#include <poll.h>
 #include <string.h>
 
 #include "api_session.h"
 #include "base/monotonic.h"
-
-#define ATTACH_NAP_MS 20 /* pause before another try if the wait ended at once */
 
 static int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
 		      struct attach_answer *out_answer)
@@ -22,36 +19,17 @@ static int attach_ask(struct gpushare_session *session, const char *name, enum a
 				   &out_answer->fd);
 }
 
-/* Wait over a connection of its own: the session stays usable by other threads meanwhile. */
-static int attach_wait(struct gpushare_session *session, const char *name, uint32_t wait_ms)
+/* Attach at the registry, and wait up to wait_ms for the name. Between the wait's end and the
+ * attach, the name may be withdrawn and the registry may be replaced: then wait again. */
+int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
+		    enum attach_kind kind, struct attach_answer *out_answer)
 {
 	const struct client_options options = {
 	    .directory = session->client->directory,
 	    .who = "api wait",
 	    .timeout_ms = session->timeout_ms,
 	};
-	struct client *client = client_new(&options);
-	int status;
-
-	if (!client)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to wait for '%s'", name);
-	client->request = (request){.which_verb = gpushare_Request_lookup_tag};
-	memcpy(client->request.verb.lookup.name, name, strlen(name) + 1);
-	client->request.verb.lookup.wait_ms = wait_ms;
-	status = client_call(client, wait_ms);
-	if (status)
-		api_fail(status, "%s", *client->why ? client->why : status_text(status));
-	if (status ? status == GPUSHARE_E_NO_REGISTRY : client->reply.body.lookup.buffer.missing)
-		poll(NULL, 0, ATTACH_NAP_MS);
-	client_free(client);
-	return status;
-}
-
-/* Attach at the registry, and wait up to wait_ms for the name. Between the wait's end and the
- * attach, the name may be withdrawn and the registry may be replaced: then wait again. */
-int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		    enum attach_kind kind, struct attach_answer *out_answer)
-{
+	char why[API_SENTENCE_MAX];
 	int64_t deadline = monotonic_ms() + 1 + wait_ms; /* monotonic_ms() rounds down */
 	int status = attach_ask(session, name, kind, out_answer);
 	bool waits = status == GPUSHARE_E_NOT_FOUND && wait_ms;
@@ -62,10 +40,12 @@ int attach_register(struct gpushare_session *session, const char *name, uint32_t
 		if (now >= deadline)
 			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",
 					name, wait_ms);
-		status = attach_wait(session, name, (uint32_t)(deadline - now));
+		status =
+		    client_await_name(&options, name, (uint32_t)(deadline - now), why, sizeof(why));
 		api_waited_ms = 0; /* the wait has a limit of its own */
-		if (!status || status == GPUSHARE_E_NO_REGISTRY)
-			status = attach_ask(session, name, kind, out_answer);
+		status = !status || status == GPUSHARE_E_NO_REGISTRY
+			     ? attach_ask(session, name, kind, out_answer)
+			     : api_fail(status, "%s", why);
 	}
 	return status;
 }

@@ -162,6 +162,11 @@ struct client_many {
 };
 int client_call_many(struct client *client, const struct client_many *many, size_t count,
 		     size_t *done);
+/* Wait up to `wait_ms` for the name, over a connection of its own: other connections stay usable
+ * meanwhile. The name may be gone again on return, or have no memory yet. On a failure `why` has the
+ * sentence. */
+int client_await_name(const struct client_options *options, const char *name, unsigned int wait_ms,
+		      char *why, size_t why_size);
 /* The descriptor that came with the latest call's answer, close-on-exec; the caller owns it from
  * then on. -1: none came. The next call closes a descriptor that nobody took. */
 int client_take_fd(struct client *client);

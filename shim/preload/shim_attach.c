@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
+#include "base/monotonic.h"
 #include "core/buffer/deferred.h"
 #include "shim_describe.h"
 #include "shim_link.h"
@@ -204,12 +205,20 @@ static bool open_found(const struct claim *claim, const struct found *found, str
 
 static bool ask(const struct claim *claim, struct found *found, struct refusal *refusal)
 {
-	found->fd = -1;
-	found->read_only = claim->match.flags & GPUSHARE_FLAG_READONLY;
+	const char *name = claim->match.name;
+	int64_t until_ms = monotonic_ms() + claim->match.wait_ms;
+	int status;
+
 	refusal->result = CU_OUT_OF_MEMORY;
-	return link_attach(claim->match.name, claim->match.wait_ms, &found->read_only, &found->what,
-			   found->handle, &found->fd, &found->own, &found->reading, refusal->why,
-			   sizeof(refusal->why)) == GPUSHARE_OK;
+	do {
+		found->fd = -1;
+		found->read_only = claim->match.flags & GPUSHARE_FLAG_READONLY;
+		status =
+		    link_attach(name, &found->read_only, &found->what, found->handle, &found->fd,
+				&found->own, &found->reading, refusal->why, sizeof(refusal->why));
+	} while (status != GPUSHARE_OK && link_await(name, status, until_ms, refusal->why,
+						     sizeof(refusal->why)) == GPUSHARE_OK);
+	return status == GPUSHARE_OK;
 }
 
 static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,

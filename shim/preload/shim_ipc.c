@@ -123,7 +123,7 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 
 	if (!find_name(wire, entry->name))
 		return CU_INVALID_HANDLE;
-	status = link_attach(entry->name, 0, &read_only, &found, handle, &fd, &own, &entry->reading,
+	status = link_attach(entry->name, &read_only, &found, handle, &fd, &own, &entry->reading,
 			     why, sizeof(why));
 	if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not opened: %s", entry->name, why);

@@ -23,7 +23,6 @@ struct line line;
 
 static struct {
 	pthread_mutex_t lock;
-	atomic_uint queued;	/* threads that wait for their turn */
 	unsigned int limit_ms;	/* time limit of one turn */
 	int64_t began_ms;	/* start of this turn */
 	int64_t quiet_until_ms; /* no call before this, after a transport failure */
@@ -41,12 +40,8 @@ static void drop_in_child(void)
 static bool take_turn(int64_t until_ms)
 {
 	int64_t left_ms = until_ms - monotonic_ms();
-	bool taken;
 
-	atomic_fetch_add_explicit(&turn.queued, 1, memory_order_relaxed);
-	taken = lock_take_within(&turn.lock, left_ms > 0 ? (unsigned int)left_ms : 0);
-	atomic_fetch_sub_explicit(&turn.queued, 1, memory_order_relaxed);
-	return taken;
+	return lock_take_within(&turn.lock, left_ms > 0 ? (unsigned int)left_ms : 0);
 }
 
 static bool have_client(void)
@@ -128,11 +123,6 @@ void line_leave(void)
 		shim_resync_share(until_ms);
 }
 
-bool line_is_queued(void)
-{
-	return atomic_load_explicit(&turn.queued, memory_order_relaxed);
-}
-
 bool line_standing(unsigned int *out_connection)
 {
 	const struct client *client;
@@ -205,11 +195,10 @@ request *line_ask(pb_size_t verb)
 	return question;
 }
 
-int line_call(unsigned int extra_ms, char *why, size_t why_size)
+int line_call(char *why, size_t why_size)
 {
-	int status = client_call(limited(), extra_ms);
+	int status = client_call(limited(), 0);
 
-	line.until_ms += extra_ms;
 	note(status == GPUSHARE_OK || !client_is_silent(line.client));
 	if (client_is_silent(line.client))
 		note_unanswered(status);

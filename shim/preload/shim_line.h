@@ -26,13 +26,11 @@ int line_enter_by(int64_t until_ms, char *why, size_t why_size);
 int line_enter_standing(bool *out_runs);
 /* End the turn. Then, outside any turn, share again the buffers that the registry has asked for. */
 void line_leave(void);
-/* Does another thread wait for its turn? One atomic load. */
-bool line_is_queued(void);
 
 /* Call both in a turn. line_ask() returns a zeroed request to fill in. line_call() sends it and
- * waits for the answer, for the rest of the turn plus `extra_ms`. */
+ * waits for the answer, for the rest of the turn. */
 request *line_ask(pb_size_t verb);
-int line_call(unsigned int extra_ms, char *why, size_t why_size);
+int line_call(char *why, size_t why_size);
 /* Like line_call(), for a request that gives something back. It gets a moment even if the turn has
  * no time left. It starts no registry, except one that would know the buffer. */
 int line_give_back(char *why, size_t why_size);

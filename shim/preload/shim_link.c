@@ -11,8 +11,7 @@
 #include "shim_live.h"
 
 #define REACH_MS 100 /* for a call to a registry that client_probe() has found running */
-#define SLICE_MS 100
-#define SLICE_QUEUED_MS 10 /* while other threads wait for their turn */
+#define RETRY_MS 100 /* between two tries to attach while no registry answers */
 
 /* Return true if the request was sent, but not answered: the registry may have done it all the
  * same. */
@@ -62,7 +61,7 @@ static int share(const struct link_share *what, uint64_t *out_generation, unsign
 	line.client->goes = what->fd;
 	if (what->fd < 0)
 		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
-	status = line_call(0, why, why_size);
+	status = line_call(why, why_size);
 	if (is_unanswered(status)) {
 		client_tell_anew(line.client);
 		status = GPUSHARE_E_NOT_READY;
@@ -111,7 +110,7 @@ int link_adopt(const struct memory *what, const char *group, record *out_record,
 	share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	describe(share, what, group);
 	share->adopt = true;
-	status = line_call(0, why, why_size);
+	status = line_call(why, why_size);
 	if (status == GPUSHARE_OK) {
 		*out_record = line.client->reply.body.share.buffer;
 		*out_fd = client_take_fd(line.client);
@@ -121,66 +120,55 @@ int link_adopt(const struct memory *what, const char *group, record *out_record,
 	return status;
 }
 
-/* E_TIMED_OUT: the name does not exist within `wait_ms`. */
-static int attach_slice(const char *name, unsigned int wait_ms, bool read_only,
-			gpushare_AttachReply *out_answer, int *out_fd, unsigned int *out_reading,
-			char *why, size_t why_size)
+int link_attach(const char *name, bool *read_only, record *out_record,
+		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
+		unsigned int *out_reading, char *why, size_t why_size)
 {
-	int status = line_enter(why, why_size);
+	const gpushare_AttachReply *answer;
 	gpushare_Attach *attach;
+	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK)
 		return status;
 	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
 	put_text(attach->name, sizeof(attach->name), name);
-	attach->wait_ms = wait_ms;
-	attach->read_only = read_only;
-	status = line_call(wait_ms, why, why_size);
-	/* The name was withdrawn between two requests. */
-	if (status == GPUSHARE_E_NOT_FOUND && wait_ms)
-		status = GPUSHARE_E_TIMED_OUT;
+	attach->read_only = *read_only;
+	status = line_call(why, why_size);
 	if (status == GPUSHARE_OK) {
-		*out_answer = line.client->reply.body.attach;
+		answer = &line.client->reply.body.attach;
+		*out_record = answer->buffer;
+		*read_only = answer->read_only || answer->buffer.flags & GPUSHARE_FLAG_READONLY;
+		*out_own = answer->own;
 		*out_fd = client_take_fd(line.client);
+		memcpy(out_handle, answer->handle, GPUSHARE_HANDLE_SIZE);
 	}
 	*out_reading = resync_readings(&live_resync);
 	line_leave();
 	return status;
 }
 
-/* Split a long wait into short ones, so that other threads get their turn on the connection. */
-int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record *out_record,
-		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
-		unsigned int *out_reading, char *why, size_t why_size)
+static int await_name(const char *name, unsigned int wait_ms, char *why, size_t why_size)
 {
-	gpushare_AttachReply answer = {0};
-	int64_t until = monotonic_ms() + wait_ms;
-	int status, fd = -1;
+	const struct client_options options = {.directory = line.client->directory,
+					       .who = "shim wait"};
+	int status = client_await_name(&options, name, wait_ms, why, why_size);
 
-	for (;;) {
-		bool queued = line_is_queued();
-		unsigned int most = queued ? SLICE_QUEUED_MS : SLICE_MS;
-		int64_t left = until - monotonic_ms();
-		unsigned int slice = left <= 0 ? 0 : left < most ? (unsigned int)left : most;
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ? GPUSHARE_OK
+										  : status;
+}
 
-		status =
-		    attach_slice(name, slice, *read_only, &answer, &fd, out_reading, why, why_size);
-		if (left <= 0 ||
-		    (status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_NO_REGISTRY))
-			break;
-		if (status == GPUSHARE_E_NO_REGISTRY)
-			poll(NULL, 0, (int)slice);
-		else if (line_is_queued())
-			poll(NULL, 0, 1); /* give a waiting thread time to take the lock */
-	}
-	if (status != GPUSHARE_OK)
+int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size)
+{
+	int64_t left_ms = until_ms - monotonic_ms();
+
+	if (left_ms <= 0)
 		return status;
-	*out_record = answer.buffer;
-	*read_only = answer.read_only || answer.buffer.flags & GPUSHARE_FLAG_READONLY;
-	*out_own = answer.own;
-	*out_fd = fd;
-	memcpy(out_handle, answer.handle, GPUSHARE_HANDLE_SIZE);
-	return GPUSHARE_OK;
+	if (status == GPUSHARE_E_NOT_FOUND)
+		return await_name(name, (unsigned int)left_ms, why, why_size);
+	if (status == GPUSHARE_E_NO_REGISTRY)
+		poll(NULL, 0, left_ms < RETRY_MS ? (int)left_ms : RETRY_MS);
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ? GPUSHARE_OK
+										  : status;
 }
 
 void link_settle(const char *name)
@@ -194,7 +182,7 @@ void link_settle(const char *name)
 	}
 	lookup = &line_ask(gpushare_Request_lookup_tag)->verb.lookup;
 	put_text(lookup->name, sizeof(lookup->name), name);
-	line_call(0, why, sizeof(why));
+	line_call(why, sizeof(why));
 	line_leave();
 }
 
@@ -214,7 +202,7 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	put_text(list->glob, sizeof(list->glob), glob);
 	put_text(list->after, sizeof(list->after), after);
 	memcpy(before, after, sizeof(before));
-	status = line_call(0, why, why_size);
+	status = line_call(why, why_size);
 	page = &line.client->reply.body.list;
 	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count;
 	     i++) {
@@ -382,7 +370,7 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 	if (status != GPUSHARE_OK)
 		return status;
 	ask_deferred(generations, *count);
-	status = client_await_next(line.client, line_call(0, why, why_size));
+	status = client_await_next(line.client, line_call(why, why_size));
 	left = &line.client->reply.body.deferred;
 	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_deferred_tag) {
 		snprintf(why, why_size, "the registry answered another question");

@@ -43,9 +43,12 @@ int link_adopt(const struct memory *what, const char *group, record *out_record,
 	       unsigned int *out_reading, char *why, size_t why_size);
 /* Attach a buffer. *out_fd is -1, or a close-on-exec file descriptor that the caller closes. */
 /* *read_only on entry: request read-only access. On return: access is read-only. */
-int link_attach(const char *name, unsigned int wait_ms, bool *read_only, record *out_record,
+int link_attach(const char *name, bool *read_only, record *out_record,
 		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
 		unsigned int *out_reading, char *why, size_t why_size);
+/* After link_attach() has returned `status`: wait until `until_ms` for the name, or for a registry.
+ * OK: attach again. Another status: what the caller gets. */
+int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size);
 /* Find the whole name of the buffer with that generation, among the names that match `glob`. */
 int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
 	      char *why, size_t why_size);

@@ -18,7 +18,7 @@ static int ask(const struct link_page *page, int fd, char *why, size_t why_size)
 	order->roles = ORDER_PUBLISHES;
 	order->again = page->id;
 	line.client->goes = fd;
-	status = line_call(0, why, why_size);
+	status = line_call(why, why_size);
 	if (!status && line.client->reply.which_body != gpushare_Reply_order_tag) {
 		snprintf(why, why_size, "the registry answered another question");
 		status = GPUSHARE_E_PROTOCOL;
