@@ -18,32 +18,37 @@ cu_result describe_device(const struct driver *driver, cu_device device,
 	return result;
 }
 
-static bool fail(struct description *out, const char *call, cu_result result)
+/* What every memory's description has. */
+static struct memory begin(const struct live *entry)
 {
-	out->call = call;
-	out->result = result;
-	return false;
+	return (struct memory){.name = entry->name,
+			       .group = entry->group,
+			       .mode = entry->mode,
+			       .handle = entry->handle,
+			       .fd = -1};
 }
 
-static bool describe_plain(const struct driver *driver, struct live *entry, struct description *out)
+static cu_result describe_plain(const struct driver *driver, struct live *entry,
+				struct memory *what, const char **out_call)
 {
-	struct memory *what = &out->what;
 	cu_ipc_mem_handle ipc;
 	cu_deviceptr base = 0;
 	size_t base_size = 0;
 	cu_result result;
 
+	*out_call = "cuMemGetAddressRange";
 	result = driver->cuMemGetAddressRange_v2(&base, &base_size, entry->pointer);
 	if (result != CU_OK)
-		return fail(out, "cuMemGetAddressRange", result);
+		return result;
+	*out_call = "cuIpcGetMemHandle";
 	result = driver->cuIpcGetMemHandle(&ipc, entry->pointer);
 	if (result != CU_OK)
-		return fail(out, "cuIpcGetMemHandle", result);
+		return result;
 	memcpy(entry->handle, ipc.reserved, GPUSHARE_HANDLE_SIZE);
 	what->base_offset = entry->pointer - base;
 	what->base_size = base_size;
 	what->backing = GPUSHARE_BACKING_IPC;
-	return true;
+	return CU_OK;
 }
 
 /* The driver doesn't export imported memory again: its file descriptor is held, or there is none.
@@ -64,49 +69,53 @@ static cu_result export_fd(const struct driver *driver, const struct live *entry
 		   : vmm_export(driver, entry->mapping.handle, out_fd);
 }
 
-static bool describe_mapped(const struct driver *driver, const struct live *entry,
-			    struct description *out)
+static cu_result describe_mapped(const struct driver *driver, const struct live *entry,
+				 struct memory *what, const char **out_call)
 {
-	struct memory *what = &out->what;
-	cu_result result = export_fd(driver, entry, &out->fd);
+	cu_result result = export_fd(driver, entry, &what->fd);
 
+	*out_call = "cuMemExportToShareableHandle";
 	if (result != CU_OK) {
-		out->fd = -1;
-		return fail(out, "cuMemExportToShareableHandle", result);
+		what->fd = -1;
+		return result;
 	}
 	what->base_size = entry->mapping.size;
 	what->backing = entry->unified ? GPUSHARE_BACKING_HOST : GPUSHARE_BACKING_VMM;
 	what->flags = entry->flags;
 	what->ttl_s = entry->ttl_s;
-	return true;
+	return CU_OK;
 }
 
-bool describe_own(const struct driver *driver, struct live *entry, struct description *out)
+cu_result describe_own(const struct driver *driver, struct live *entry, struct memory *out,
+		       const char **out_call)
 {
 	cu_result result;
 
-	*out = (struct description){.fd = -1};
+	*out = begin(entry);
+	*out_call = "cuCtxGetCurrent";
 	if (!entry->context && (result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
-		return fail(out, "cuCtxGetCurrent", result);
-	result = describe_device(driver, entry->device, out->what.device_uuid);
+		return result;
+	*out_call = "cuDeviceGetUuid";
+	result = describe_device(driver, entry->device, out->device_uuid);
 	if (result != CU_OK)
-		return fail(out, "cuDeviceGetUuid", result);
-	out->what.address = entry->pointer;
-	out->what.size = entry->size;
-	return live_is_mapped(entry) ? describe_mapped(driver, entry, out)
-				     : describe_plain(driver, entry, out);
+		return result;
+	out->address = entry->pointer;
+	out->size = entry->size;
+	return live_is_mapped(entry) ? describe_mapped(driver, entry, out, out_call)
+				     : describe_plain(driver, entry, out, out_call);
 }
 
-bool describe_attached(const struct driver *driver, const struct live *entry,
-		       struct description *out)
+cu_result describe_attached(const struct driver *driver, const struct live *entry,
+			    struct memory *out, const char **out_call)
 {
-	*out = (struct description){.fd = -1};
-	memcpy(out->what.device_uuid, entry->uuid, GPUSHARE_UUID_SIZE);
-	out->what.address = entry->address;
-	out->what.size = entry->whole;
+	*out = begin(entry);
+	out->orphan = true;
+	memcpy(out->device_uuid, entry->uuid, GPUSHARE_UUID_SIZE);
+	out->address = entry->address;
+	out->size = entry->whole;
 	if (entry->pointer)
-		out->what.base_offset = entry->pointer - entry->mapping.pointer;
-	return describe_mapped(driver, entry, out);
+		out->base_offset = entry->pointer - entry->mapping.pointer;
+	return describe_mapped(driver, entry, out, out_call);
 }
 
 void describe_rights(struct live *entry, const record *found)

@@ -6,19 +6,13 @@
 #include "shim_link.h"
 #include "shim_live.h"
 
-struct description {
-	struct memory what; /* except name and mode */
-	int fd; /* of mapped memory, the caller closes it; -1: the handle is entry->handle */
-	const char *call; /* the call that failed with `result` */
-	cu_result result;
-};
-
 /* Describe memory of this process. Its context must be current; entry->context is set if it is
- * NULL. Return false if the driver refuses. */
-bool describe_own(const struct driver *driver, struct live *entry, struct description *out);
+ * NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
+cu_result describe_own(const struct driver *driver, struct live *entry, struct memory *out,
+		       const char **out_call);
 /* Describe an attached buffer for a registry that lost it. Mapped memory only. */
-bool describe_attached(const struct driver *driver, const struct live *entry,
-		       struct description *out);
+cu_result describe_attached(const struct driver *driver, const struct live *entry,
+			    struct memory *out, const char **out_call);
 /* Copy the rights from the record for a later resync, unless a rule has given them. */
 void describe_rights(struct live *entry, const record *found);
 /* Note in `entry` what describe_attached() needs of the record. */

@@ -30,7 +30,7 @@ static void put_text(char *to, size_t room, const char *text)
 }
 
 /* Fill in `share`, which must be zeroed. */
-static void describe(gpushare_Share *share, const struct memory *what, const char *group)
+static void describe(gpushare_Share *share, const struct memory *what)
 {
 	record *buffer = &share->buffer;
 
@@ -45,22 +45,22 @@ static void describe(gpushare_Share *share, const struct memory *what, const cha
 	buffer->ttl_s = what->ttl_s;
 	memcpy(buffer->device_uuid, what->device_uuid, sizeof(buffer->device_uuid));
 	share->mode = what->mode;
-	put_text(share->group, sizeof(share->group), group);
+	put_text(share->group, sizeof(share->group), what->group);
+	share->again = what->again;
+	share->orphan = what->orphan;
+	if (what->fd < 0 && what->handle)
+		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
+	line.client->goes = what->fd;
 }
 
 /* E_NOT_READY: see link_share(). */
-static int share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+static int share(const struct memory *what, uint64_t *out_generation, unsigned int *out_reading,
 		 char *why, size_t why_size)
 {
 	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
 	int status;
 
-	describe(share, what->what, what->group);
-	share->again = what->again;
-	share->orphan = what->orphan;
-	line.client->goes = what->fd;
-	if (what->fd < 0)
-		memcpy(share->handle, what->handle, GPUSHARE_HANDLE_SIZE);
+	describe(share, what);
 	status = line_call(why, why_size);
 	if (is_unanswered(status)) {
 		client_tell_anew(line.client);
@@ -73,7 +73,7 @@ static int share(const struct link_share *what, uint64_t *out_generation, unsign
 	return status;
 }
 
-int link_share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+int link_share(const struct memory *what, uint64_t *out_generation, unsigned int *out_reading,
 	       char *why, size_t why_size)
 {
 	int status = line_enter(why, why_size);
@@ -82,7 +82,7 @@ int link_share(const struct link_share *what, uint64_t *out_generation, unsigned
 				     : status;
 }
 
-int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *out_generation,
+int link_share_again(const struct memory *what, int64_t until_ms, uint64_t *out_generation,
 		     char *why, size_t why_size)
 {
 	int status = line_enter_by(until_ms, why, why_size);
@@ -99,7 +99,7 @@ static int give_back(char *why, size_t why_size)
 	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
 }
 
-int link_adopt(const struct memory *what, const char *group, record *out_record, int *out_fd,
+int link_adopt(const struct memory *what, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size)
 {
 	int status = line_enter(why, why_size);
@@ -108,7 +108,7 @@ int link_adopt(const struct memory *what, const char *group, record *out_record,
 	if (status != GPUSHARE_OK)
 		return status;
 	share = &line_ask(gpushare_Request_share_tag)->verb.share;
-	describe(share, what, group);
+	describe(share, what);
 	share->adopt = true;
 	status = line_call(why, why_size);
 	if (status == GPUSHARE_OK) {

@@ -9,37 +9,32 @@
 /* The functions that return int return a status; on failure they write a sentence to `why`.
  * *out_reading is resync_readings() at the time of the registry's answer. */
 
-/* The parts of a record that describe memory to be named. A whole record would take a kilobyte of
+/* Memory to share: the parts of a record that describe it. A whole record would take a kilobyte of
  * stack. */
 struct memory {
 	const char *name;
+	const char *group; /* "": for none */
 	uint64_t address, size, base_offset, base_size;
 	uint32_t backing, flags, ttl_s, mode;
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
-};
-
-/* Memory to share, by `handle` or by `fd`: backing_is_fd(what->backing) says which. */
-struct link_share {
-	const struct memory *what;
-	const char *group;     /* "": for none */
-	const uint8_t *handle; /* used if fd is -1 */
-	int fd;		       /* the caller keeps it open and closes it */
+	int fd;		       /* the caller keeps it open and closes it; -1: none */
+	const uint8_t *handle; /* used if fd is -1; NULL: none */
 	uint64_t again;	       /* generation to restore; 0: a new one */
 	bool orphan;	       /* the sender is an attacher, not the owner */
 };
 /* Share memory under a name. E_NOT_READY: the request was sent, but not answered in time. The
  * registry may have given the name; the next resync, which does not list it, then ends it. */
-int link_share(const struct link_share *what, uint64_t *out_generation, unsigned int *out_reading,
+int link_share(const struct memory *what, uint64_t *out_generation, unsigned int *out_reading,
 	       char *why, size_t why_size);
 /* Share memory again with a registry that has lost it; for shim_resync.c. */
-int link_share_again(const struct link_share *what, int64_t until_ms, uint64_t *out_generation,
+int link_share_again(const struct memory *what, int64_t until_ms, uint64_t *out_generation,
 		     char *why, size_t why_size);
 /* Look `name` up, so that a pending resync runs first. After it, a buffer whose share was not
  * answered has a generation, or it has no name. */
 void link_settle(const char *name);
 /* Become the owner of a kept buffer like `what`. E_NOT_FOUND: there is none. The caller closes
  * *out_fd, which is close-on-exec. */
-int link_adopt(const struct memory *what, const char *group, record *out_record, int *out_fd,
+int link_adopt(const struct memory *what, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size);
 /* Attach a buffer. *out_fd is -1, or a close-on-exec file descriptor that the caller closes. */
 /* *read_only on entry: request read-only access. On return: access is read-only. */

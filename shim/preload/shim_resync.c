@@ -75,15 +75,18 @@ static void lose(const struct resync_ref *wanted, const struct live *entry, cons
 		  why);
 }
 
-/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end. */
-static bool describe(const struct driver *driver, struct live *entry, struct description *out)
+/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end. *out_call
+ * is NULL if it can't. */
+static cu_result describe(const struct driver *driver, struct live *entry, struct memory *out,
+			  const char **out_call)
 {
-	*out = (struct description){.fd = -1, .call = NULL};
+	out->fd = -1;
+	*out_call = NULL;
 	if (live_is_own(entry))
-		return describe_own(driver, entry, out);
+		return describe_own(driver, entry, out, out_call);
 	if (!live_is_mapped(entry) || !(entry->flags & GPUSHARE_FLAG_KEEP))
-		return false;
-	return describe_attached(driver, entry, out);
+		return CU_NOT_SUPPORTED;
+	return describe_attached(driver, entry, out, out_call);
 }
 
 /* Try again later: the registry didn't answer; or an unanswered share holds the name, until the
@@ -111,10 +114,11 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	const struct driver *driver = lookup_driver();
 	_scope_ struct scope scope = scope_enter(driver);
 	_cleanup_close_ int fd = -1;
-	struct description found;
+	struct memory what;
 	struct live entry;
-	struct link_share again;
+	const char *call;
 	uint64_t generation;
+	cu_result result;
 	char why[512];
 	int status;
 
@@ -123,27 +127,19 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 		return true;
 	if (entry.context)
 		scope_push(&scope, entry.context);
-	if (!describe(driver, &entry, &found)) {
-		snprintf(why, sizeof(why), "%s answered %s", found.call ? found.call : "",
-			 driver_error_name(driver, found.result));
-		if (found.call && is_still_there(wanted))
+	result = describe(driver, &entry, &what, &call);
+	if (result != CU_OK) {
+		snprintf(why, sizeof(why), "%s answered %s", call ? call : "",
+			 driver_error_name(driver, result));
+		if (call && is_still_there(wanted))
 			lose(wanted, &entry, why);
 		return true;
 	}
-	fd = found.fd;
+	fd = what.fd;
 	if (!is_still_there(wanted))
 		return true;
-	found.what.name = entry.name;
-	found.what.mode = entry.mode;
-	again = (struct link_share){
-	    .what = &found.what,
-	    .group = entry.group,
-	    .handle = entry.handle,
-	    .fd = fd,
-	    .again = wanted->anew ? 0 : wanted->generation,
-	    .orphan = !live_is_own(&entry),
-	};
-	status = link_share_again(&again, until_ms, &generation, why, sizeof(why));
+	what.again = wanted->anew ? 0 : wanted->generation;
+	status = link_share_again(&what, until_ms, &generation, why, sizeof(why));
 	if (status == GPUSHARE_OK) {
 		settle(wanted, &entry, generation);
 		return true;

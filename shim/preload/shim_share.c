@@ -24,23 +24,19 @@ static void leave_unsettled(struct live *entry, const char *why)
 static void enter(const struct driver *driver, struct live *entry)
 {
 	char why[512];
-	struct description found;
-	_cleanup_close_ int fd = -1;
-	struct link_share ask;
+	struct memory what;
+	const char *call;
+	cu_result result = describe_own(driver, entry, &what, &call);
+	_cleanup_close_ int fd = what.fd;
 	int status;
 
-	if (!describe_own(driver, entry, &found)) {
-		state_log("\"%s\" is not shared: %s answered %s", entry->name, found.call,
-			  driver_error_name(driver, found.result));
+	if (result != CU_OK) {
+		state_log("\"%s\" is not shared: %s answered %s", entry->name, call,
+			  driver_error_name(driver, result));
 		entry->name[0] = '\0';
 		return;
 	}
-	fd = found.fd;
-	found.what.name = entry->name;
-	found.what.mode = entry->mode;
-	ask = (struct link_share){
-	    .what = &found.what, .group = entry->group, .handle = entry->handle, .fd = fd};
-	status = link_share(&ask, &entry->generation, &entry->reading, why, sizeof(why));
+	status = link_share(&what, &entry->generation, &entry->reading, why, sizeof(why));
 	if (status == GPUSHARE_E_NOT_READY) {
 		leave_unsettled(entry, why);
 	} else if (status != GPUSHARE_OK) {
@@ -114,7 +110,7 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 
 static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigned int *out_reading)
 {
-	struct memory what = {.name = claim->match.name};
+	struct memory what = {.name = claim->match.name, .group = claim->match.group, .fd = -1};
 	char why[512];
 	int status;
 
@@ -126,8 +122,7 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 	what.mode = claim->match.mode;
 	if (describe_device(claim->driver, claim->allocation.device, what.device_uuid) != CU_OK)
 		return false;
-	status =
-	    link_adopt(&what, claim->match.group, found, out_fd, out_reading, why, sizeof(why));
+	status = link_adopt(&what, found, out_fd, out_reading, why, sizeof(why));
 	if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not adopted: %s", what.name, why);
 		return false;
