@@ -156,7 +156,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(BUILD)/gen/registry.pb.h $(BU
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
 # Code that runs seldom is compiled for size, because it is resident in every preloaded program.
-SELDOM := $(addprefix client/,client client_ended client_fds client_reach client_self client_wait client_wire autostart) \
+SELDOM := $(addprefix client/,client client_fds client_reach client_self client_wait client_wire autostart) \
 	$(addprefix preload/,rules_error rules_options rules_parse shim_attach shim_link shim_pages shim_resync \
 	shim_share shim_when)
 $(patsubst %,$(BUILD)/obj/shim/%.o,$(SELDOM)) $(addprefix $(BUILD)/obj/registry/protocol/,codec.o directory.o): ALL_CFLAGS += \

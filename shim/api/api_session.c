@@ -453,6 +453,7 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
  * freed. */
 static void session_give_back(struct gpushare_session *session)
 {
+	static const request stat = {.which_verb = gpushare_Request_stat_tag};
 	struct gpushare_buffer *buffer;
 
 	atomic_flag_test_and_set(
@@ -472,6 +473,10 @@ static void session_give_back(struct gpushare_session *session)
 	}
 	session_deferred_empty(session);
 	session_deferred_empty_events(session);
+	/* A registry that starts later would take the session for one that is still to connect, as
+	 * long as this process lives. */
+	if (!client_stands(session->client))
+		session_tell(session, &stat);
 }
 
 API_PUBLIC int gpushare_close(struct gpushare_session *session)

@@ -130,8 +130,6 @@ struct client *client_free(struct client *client)
 {
 	if (!client)
 		return NULL;
-	if (client_keep_ended(client))
-		return NULL;
 	client_disconnect(client);
 	drop_fd(client);
 	free(client->out);
@@ -290,12 +288,7 @@ int client_connect_by(struct client *client, int64_t deadline)
 		return GPUSHARE_OK;
 	client_drop_ended(client);
 	status = client->socket.fd < 0 ? check_trust(client) : GPUSHARE_OK;
-	if (status != GPUSHARE_OK)
-		return status;
-	status = connect_again(client, deadline);
-	if (status == GPUSHARE_OK)
-		client_end_others(client, deadline);
-	return status;
+	return status == GPUSHARE_OK ? connect_again(client, deadline) : status;
 }
 
 int client_probe(struct client *client)

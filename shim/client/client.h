@@ -82,7 +82,6 @@ struct client {
 	uint32_t connection;	      /* the registry's number for it */
 	client_resync *resync;
 	void *owner;
-	struct client *next_ended; /* client_ended.c */
 	char who[64];
 	char directory[GPUSHARE_PATH_MAX];
 	char why[512]; /* explains the last failure */

@@ -50,11 +50,6 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd);
 /* client_pages.c */
 void client_drop_pages(struct client *client);
 
-/* client_ended.c: the client is being freed. True: it is kept instead, because the next registry
- * must be told that it ended. The process's next connection to that directory reports this. */
-bool client_keep_ended(struct client *client);
-/* Reports that the kept clients of this directory ended, each over a connection of its own. */
-void client_end_others(const struct client *client, int64_t deadline_ms);
 /* Would a registry that is started now know what this client shared or attached? */
 bool client_is_remembered(const struct client *client);
 

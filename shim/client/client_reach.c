@@ -76,6 +76,21 @@ static const char *read_reason(int said, char reason[REASON_MAX])
 	return line;
 }
 
+bool client_is_remembered(const struct client *client)
+{
+	char path[GPUSHARE_PATH_MAX + sizeof(GPUSHARE_STATE)];
+
+	snprintf(path, sizeof(path), "%s/" GPUSHARE_STATE, client->directory);
+	return client->connections && !access(path, F_OK);
+}
+
+int client_await_next(const struct client *client, int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY && client_is_remembered(client)
+		   ? GPUSHARE_E_NOT_READY
+		   : status;
+}
+
 int client_reach(struct client *client, int64_t deadline, int *out_fd)
 {
 	char path[GPUSHARE_PATH_MAX], reason[REASON_MAX];

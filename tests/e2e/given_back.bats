@@ -10,12 +10,6 @@ session() {
 	await_file "$WORK/up"
 }
 
-no_start() {
-	needs_autostart
-	export GPUSHARE_AUTOSTART=0
-	start_registry
-}
-
 needs_autostart() {
 	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
 }
@@ -49,6 +43,20 @@ free b: OK"
 	down
 }
 
+@test "a session that has only attached is closed: the next registry knows of no attachment" {
+	needs_autostart
+	begin owner "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/mine" await="$WORK/end"
+	begin app "$BIN/api_app" open attach=a,one touch="$WORK/up" await="$WORK/go" close touch="$WORK/closed" \
+		await="$WORK/end"
+	await_file "$WORK/up"
+	equal "$(attachers one)" 1
+	kill_registry
+	touch "$WORK/go"
+	await_file "$WORK/closed"
+	equal "$(attachers one)" 0
+	down
+}
+
 @test "freed by a preloaded program" {
 	needs_autostart
 	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/go" \
@@ -58,27 +66,6 @@ free b: OK"
 	await_file "$WORK/freed"
 	found "w1 2097152"
 	down
-}
-
-@test "no registry may be started: the next connection of that process tells of it" {
-	no_start
-	session alloc=a,one,1Mi touch="$WORK/up" await="$WORK/go" close open touch="$WORK/closed" await="$WORK/on" \
-		open alloc=b,two,1Mi touch="$WORK/opened" await="$WORK/end" free=b close
-	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/closed"
-	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
-	start_registry
-	found "one 1048576" # nobody could know
-	touch "$WORK/on"
-	await_file "$WORK/opened"
-	found "two 1048576"
-	run -1 --separate-stderr gpushare-attach one
-	has "$stderr" "withdr"
-	down
-	has "$(cat "$WORK/app.out")" "close: OK
-open: E_NO_REGISTRY
-open: OK"
 }
 
 @test "nothing was left behind that could know the names: no registry is started for them" {
