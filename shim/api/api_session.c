@@ -112,7 +112,7 @@ static void see_client(struct gpushare_session *session)
 	};
 }
 
-void session_answered(struct gpushare_session *session)
+static void session_answered(struct gpushare_session *session)
 {
 	api_waited_ms = 0;
 	session->taken_ms = monotonic_ms();
@@ -208,18 +208,12 @@ int session_ask_many(struct gpushare_session *session, const struct client_many 
 	return status;
 }
 
-int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
-		       void *out_body, size_t body_size, unsigned int *out_readings)
-{
-	return session_ask_passing(session, ask, body, out_body, body_size, out_readings, -1, NULL);
-}
-
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size)
 {
 	unsigned int readings;
 
-	return session_ask_noting(session, ask, body, out_body, body_size, &readings);
+	return session_ask_passing(session, ask, body, out_body, body_size, &readings, -1, NULL);
 }
 
 unsigned int session_connections(struct gpushare_session *session)

@@ -155,10 +155,9 @@ static inline void session_lock(struct gpushare_session *session)
 
 /* session_deadline(): when this thread's call has used up its time limit. session_waited(): count
  * the time since `began_ms` against the limit; for waits on the registry, or on another thread that
- * asks it. session_answered(): begin the limit anew. */
+ * asks it. */
 int64_t session_deadline(const struct gpushare_session *session);
 void session_waited(int64_t began_ms);
-void session_answered(struct gpushare_session *session);
 /* session_try_client(): take the client; session_give_client() gives it back. The client's own time
  * limit becomes what is left until `until_ms`. False: another thread kept the client too long;
  * session_fail_client() sets that error. A thread that has taken the client may take the session's
@@ -172,12 +171,9 @@ void session_give_client(struct gpushare_session *session);
  * copied to `out_body`; 0: no struct is expected. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size);
-/* session_ask(), which also stores resync_readings() as of the answer, for resync_check(). */
-int session_ask_noting(struct gpushare_session *session, const request *ask, pb_size_t body,
-		       void *out_body, size_t body_size, unsigned int *out_readings);
-/* session_ask_noting(), which also sends descriptor `fd`; `fd` stays the caller's (-1: none). A
- * descriptor in the answer is stored in *out_fd, close-on-exec, and is the caller's (-1: none).
- * `out_fd` may be NULL. */
+/* session_ask(), which also stores resync_readings() as of the answer, for resync_check(), and sends
+ * descriptor `fd`; `fd` stays the caller's (-1: none). A descriptor in the answer is stored in
+ * *out_fd, close-on-exec, and is the caller's (-1: none). `out_fd` may be NULL. */
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd);
@@ -224,7 +220,7 @@ int session_unuse(struct gpushare_buffer *buffer);
 bool dlpack_holds(struct gpushare_session *session);
 
 /* The registry's answer to an attach. `fd`: the memory's descriptor, which the caller closes; -1:
- * none. `readings`: as session_ask_noting() says. */
+ * none. `readings`: as session_ask_passing() says. */
 struct attach_answer {
 	gpushare_AttachReply reply;
 	int fd;

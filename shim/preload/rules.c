@@ -194,14 +194,8 @@ static bool take(struct rule *rule, const struct rules_allocation *allocation,
 	return true;
 }
 
-bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
+bool rules_match(struct rules *rules, size_t first, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out)
-{
-	return rules_match_from(rules, 0, allocation, process, out);
-}
-
-bool rules_match_from(struct rules *rules, size_t first, const struct rules_allocation *allocation,
-		      const struct rules_process *process, struct rules_match *out)
 {
 	bool taken = false;
 

@@ -84,26 +84,24 @@ struct rules *rules_parse(enum rules_kind kind, const char *variable, const char
 struct rules *rules_free(struct rules *rules); /* NULL is allowed; returns NULL */
 
 /*
- * Test the rules in order against one allocation. Every rule counts it if all selectors but nth
+ * Test the rules from the `first` on, in order, against one allocation. Every rule counts it if all selectors but nth
  * match. The first rule that takes it fills `out`; then return true. A rule whose template has no
  * %i takes one allocation and is then spent: a name can be given once. nth counts, from 1, the
  * allocations that match the rule's other selectors, whether or not another rule takes them. %i is
  * the rule's own count of matches, from 0. A rule doesn't match if its template expands to more
  * than 255 bytes or to an illegal name.
  */
-bool rules_match(struct rules *rules, const struct rules_allocation *allocation,
+bool rules_match(struct rules *rules, size_t first, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);
 
 /*
  * The first step of a match, without a lock. Count the allocation, as rules_match() would, at each
  * rule that can't take it now. Stop at the first rule that may take it, and return the number of
  * rules before it. If rules_passed() is true for that number, no rule takes the allocation.
- * Otherwise pass the number to rules_match_from() under the lock.
+ * Otherwise pass the number to rules_match() under the lock, as its `first`.
  */
 size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation);
 bool rules_passed(const struct rules *rules, size_t asked);
-bool rules_match_from(struct rules *rules, size_t first, const struct rules_allocation *allocation,
-		      const struct rules_process *process, struct rules_match *out);
 
 /* Undo the counts of rules_match() after the allocation has failed, so that it uses up no name.
  * `allocation` must be the same as there. If others have matched since, an index may stay unused.

@@ -132,18 +132,12 @@ cu_result apart_free(const struct driver *driver, cu_context context, cu_devicep
 	return result;
 }
 
-/* Find a stream with `owes` set, after skipping `skip` such streams. */
-static bool find_owing(size_t skip, struct own_stream *out)
+static bool get_owing(int slot, struct own_stream *out)
 {
-	bool found = false;
-
 	pthread_mutex_lock(&apart.lock);
-	for (int i = 0; i < APART_CONTEXTS && !found; i++) {
-		*out = apart.known[i];
-		found = out->context && out->owes && !skip--;
-	}
+	*out = apart.known[slot];
 	pthread_mutex_unlock(&apart.lock);
-	return found;
+	return out->context && out->owes;
 }
 
 /* Return false if another thread has ended the context meanwhile. */
@@ -184,18 +178,15 @@ static bool settle(const struct driver *driver, const struct own_stream *one, in
 bool apart_drain(const struct driver *driver, int64_t until_ms)
 {
 	int64_t least_ms = monotonic_ms() + APART_SETTLE_MS;
-	size_t settled = 0, left = 0;
+	bool settled = false;
 	struct own_stream one;
 
 	if (until_ms < least_ms)
 		until_ms = least_ms;
-	while (settled + left < APART_CONTEXTS && find_owing(left, &one)) {
-		if (settle(driver, &one, until_ms))
-			settled++;
-		else
-			left++;
-	}
-	return settled != 0;
+	for (int slot = 0; slot < APART_CONTEXTS; slot++)
+		if (get_owing(slot, &one) && settle(driver, &one, until_ms))
+			settled = true;
+	return settled;
 }
 
 void apart_forget(cu_context context)

@@ -69,7 +69,8 @@ static void unlink_one(struct pending *gone)
 	atomic_fetch_sub_explicit(&queue.count, 1, memory_order_release);
 }
 
-cu_context async_context(const struct driver *driver, cu_stream stream)
+/* Return the context of `stream`, else the current context. NULL: neither is known. */
+static cu_context context_of(const struct driver *driver, cu_stream stream)
 {
 	cu_context context = NULL;
 
@@ -84,7 +85,7 @@ static cu_result record_end(const struct driver *driver, struct pending *made, c
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
 
-	made->context = async_context(driver, stream);
+	made->context = context_of(driver, stream);
 	if (!made->context || !scope_push(&scope, made->context))
 		return CU_INVALID_CONTEXT;
 	result = driver->cuEventCreate(&made->event, CU_EVENT_NO_TIMING);
@@ -118,17 +119,16 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* Pick an entry that is not busy and has this `told`, after skipping `skip` such entries. Mark it
- * busy. `pointer` is that of the entry; 0: any. */
-static struct pending *pick(size_t skip, bool told, uint64_t pointer)
+/* Pick the first entry that is not busy and has this `told`. Mark it busy. `pointer` is that of the
+ * entry; 0: any. */
+static struct pending *pick(bool told, uint64_t pointer)
 {
 	struct pending *one;
 
 	if (!lock_take(&queue.lock))
 		return NULL;
 	LL_FOREACH (queue.first, one) {
-		if (!one->busy && one->told == told &&
-		    (!pointer || one->entry.pointer == pointer) && !skip--)
+		if (!one->busy && one->told == told && (!pointer || one->entry.pointer == pointer))
 			break;
 	}
 	if (one)
@@ -137,11 +137,14 @@ static struct pending *pick(size_t skip, bool told, uint64_t pointer)
 	return one;
 }
 
+/* Behind the others, so that an entry that waits long doesn't keep them from being asked about. */
 static void put_back(struct pending *one)
 {
 	if (!lock_take(&queue.lock))
 		return;
 	one->busy = false;
+	LL_DELETE(queue.first, one);
+	LL_APPEND(queue.first, one);
 	pthread_mutex_unlock(&queue.lock);
 }
 
@@ -240,25 +243,16 @@ static const struct driver *driver_to_end(void)
 	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 }
 
-/* Ask about the oldest entries first. If the oldest still waits, and there are more entries than
- * `most`, go on behind the entries that the last sweep asked about. Thus entries that wait long
- * don't keep the others from being asked about. */
 static size_t sweep(size_t most, bool waits)
 {
-	static atomic_size_t turn; /* waiting entries that the next sweep skips */
 	const struct driver *driver = driver_to_end();
-	bool all = most >= atomic_load(&queue.waiting);
-	size_t asked = 0, ended = 0, waiting = 0;
-	struct pending *one = NULL;
+	size_t left = atomic_load(&queue.waiting), ended = 0;
+	struct pending *one;
 
-	while (driver && asked++ < most && (one = pick(waiting, false, 0))) {
-		if (end_if_due(driver, one, waits))
-			ended++;
-		else if (++waiting == 1 && !ended && !all && atomic_load(&turn) > 1)
-			waiting = atomic_load(&turn);
-	}
-	if (!ended)
-		atomic_store(&turn, one ? waiting : 0);
+	if (left > most)
+		left = most;
+	while (driver && left-- && (one = pick(false, 0)))
+		ended += end_if_due(driver, one, waits);
 	return ended;
 }
 
@@ -271,7 +265,7 @@ void async_sweep(bool waits)
 void async_ask(uint64_t pointer)
 {
 	const struct driver *driver = driver_to_end();
-	struct pending *one = driver ? pick(0, false, pointer) : NULL;
+	struct pending *one = driver ? pick(false, pointer) : NULL;
 
 	if (one)
 		end_if_due(driver, one, true);
@@ -282,7 +276,7 @@ void async_close(void)
 	const struct driver *driver = driver_to_end();
 	struct pending *one;
 
-	while (driver && (one = pick(0, true, 0))) {
+	while (driver && (one = pick(true, 0))) {
 		_scope_ struct scope scope = scope_enter(driver);
 
 		scope_push(&scope, one->context);

@@ -19,8 +19,6 @@ bool async_any(void);
 /* Does any entry wait for its stream? One atomic load. */
 bool async_waits(void);
 
-/* Return the context of `stream`, else the current context. NULL: neither is known. */
-cu_context async_context(const struct driver *driver, cu_stream stream);
 /* End `entry` once `stream` has done the work that it holds now. If the result is not CU_OK,
  * nothing has changed. */
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);

@@ -126,72 +126,50 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 	return true;
 }
 
-static bool open_vmm(const struct claim *claim, const struct found *found, struct live *entry,
-		     struct refusal *refusal)
+/* Map the descriptor's memory. Unified memory has the same address in every process. */
+static bool open_fd(const struct claim *claim, const struct found *found, struct live *entry,
+		    struct refusal *refusal)
 {
+	const record *what = &found->what;
+	bool unified = what->backing == GPUSHARE_BACKING_HOST;
 	const struct vmm_wish wish = {
+	    .address = unified ? what->address - what->base_offset : 0,
+	    .must = unified,
 	    .read_only = !found->own && found->read_only,
-	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
-	};
-	const char *call = NULL;
-	cu_result result = vmm_map(claim->driver, found->fd, found->what.base_size,
-				   claim->allocation.device, &wish, &entry->mapping, &call);
-
-	if (result != CU_OK)
-		return refuse_call(refusal, claim->driver, result, call);
-	entry->kind = LIVE_VMM;
-	return true;
-}
-
-/* Map unified memory at the address that it has in every process. */
-static bool open_host(const struct claim *claim, const struct found *found, struct live *entry,
-		      struct refusal *refusal)
-{
-	const struct vmm_wish wish = {
-	    .address = found->what.address - found->what.base_offset,
-	    .must = true,
-	    .read_only = found->read_only,
-	    .hold = found->what.flags & GPUSHARE_FLAG_KEEP,
+	    .hold = what->flags & GPUSHARE_FLAG_KEEP,
 	};
 	const char *call = NULL;
 	cu_result result;
 
-	if (found->own)
+	if (unified && found->own)
 		return refuse(refusal, CU_INVALID_VALUE, "this process has shared it itself");
-	if (found->what.address <= found->what.base_offset)
+	if (unified && what->address <= what->base_offset)
 		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
-	result = vmm_host_map(claim->driver, found->fd, found->what.base_size,
-			      claim->allocation.device, &wish, &entry->mapping, &call);
+	result = (unified ? vmm_host_map : vmm_map)(claim->driver, found->fd, what->base_size,
+						    claim->allocation.device, &wish,
+						    &entry->mapping, &call);
 	if (result == VMM_ADDRESS_TAKEN)
 		return refuse(refusal, CU_OUT_OF_MEMORY,
 			      "the address that it has in every process is taken in this one");
 	if (result != CU_OK)
 		return refuse_call(refusal, claim->driver, result, call);
 	entry->kind = LIVE_VMM;
-	entry->unified = true;
-	entry->managed = claim->allocation.driver == RULES_API_cuMemAllocManaged;
+	entry->unified = unified;
+	entry->managed = unified && claim->allocation.driver == RULES_API_cuMemAllocManaged;
 	return true;
 }
 
 static bool open_found(const struct claim *claim, const struct found *found, struct live *entry,
 		       struct refusal *refusal)
 {
+	bool by_fd = backing_is_fd(found->what.backing);
 	bool opened;
 
-	switch (found->what.backing) {
-	case GPUSHARE_BACKING_IPC:
-		opened = open_ipc(claim, found, entry, refusal);
-		break;
-	case GPUSHARE_BACKING_VMM:
-		opened = open_vmm(claim, found, entry, refusal);
-		break;
-	case GPUSHARE_BACKING_HOST:
-		opened = open_host(claim, found, entry, refusal);
-		break;
-	default:
+	if (!by_fd && found->what.backing != GPUSHARE_BACKING_IPC)
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "its backing is not known to this version");
-	}
+	opened =
+	    by_fd ? open_fd(claim, found, entry, refusal) : open_ipc(claim, found, entry, refusal);
 	if (!opened && found->what.backing != GPUSHARE_BACKING_HOST &&
 	    device_seek(claim->driver, found->what.device_uuid) < 0 &&
 	    (refusal->result == CU_INVALID_DEVICE || refusal->result == CU_NOT_SUPPORTED ||

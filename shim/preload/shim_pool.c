@@ -179,11 +179,12 @@ static uint64_t kept_by_threshold(const struct look *look)
 
 /* Take a snapshot of the pool, then the lock. NULL: no such pool, or a failure; no lock is held. */
 static struct pool *hold(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool handle,
-			 unsigned int number, struct look *out_now)
+			 struct look *out_now)
 {
+	unsigned int number = handle ? known(handle) : 0;
 	struct pool *found;
 
-	if (!look(get, handle, number, out_now) || !lock_take(&pools.lock))
+	if (!number || !look(get, handle, number, out_now) || !lock_take(&pools.lock))
 		return NULL;
 	found = find(NULL, number);
 	if (!found)
@@ -194,12 +195,10 @@ static struct pool *hold(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool handle,
 void pools_grow(const struct driver *driver, unsigned int number)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	cu_mem_pool handle = pools_handle(number);
-	struct pool *found;
 	struct look now;
+	struct pool *found = hold(driver->cuMemPoolGetAttribute, pools_handle(number), &now);
 
 	(void)quiet;
-	found = handle ? hold(driver->cuMemPoolGetAttribute, handle, number, &now) : NULL;
 	if (!found)
 		return;
 	settle(found, &now, most(kept_by_threshold(&now), found->reserved));
@@ -215,23 +214,19 @@ cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,
 		    cu_pool_attribute attribute, void *value)
 {
 	cu_result result = real(pool, attribute, value);
-	unsigned int number = result == CU_OK && is_statistic((int)attribute) ? known(pool) : 0;
-	struct quiet quiet;
+	_quiet_ struct quiet quiet = quiet_enter();
 	struct pool *found;
 	struct look now;
 	uint64_t sum;
 
-	if (!number)
+	(void)quiet;
+	found = result == CU_OK && is_statistic((int)attribute) ? hold(real, pool, &now) : NULL;
+	if (!found)
 		return result;
-	quiet = quiet_enter();
-	found = hold(real, pool, number, &now);
-	if (found) {
-		settle(found, &now, kept_by_threshold(&now));
-		sum = answer(found, &now, (int)attribute);
-		memcpy(value, &sum, sizeof(sum));
-		pthread_mutex_unlock(&pools.lock);
-	}
-	quiet_leave(&quiet);
+	settle(found, &now, kept_by_threshold(&now));
+	sum = answer(found, &now, (int)attribute);
+	memcpy(value, &sum, sizeof(sum));
+	pthread_mutex_unlock(&pools.lock);
 	return result;
 }
 
@@ -240,44 +235,38 @@ cu_result pools_set(cu_cuMemPoolSetAttribute_call *real, cu_mem_pool pool,
 		    cu_pool_attribute attribute, void *value)
 {
 	cu_result result = real(pool, attribute, value);
-	unsigned int number = result == CU_OK && is_statistic((int)attribute) ? known(pool) : 0;
-	struct quiet quiet;
+	_quiet_ struct quiet quiet = quiet_enter();
 	struct pool *found;
 	struct look now;
 
-	if (!number)
+	(void)quiet;
+	found = result == CU_OK && is_statistic((int)attribute)
+		    ? hold(lookup_driver()->cuMemPoolGetAttribute, pool, &now)
+		    : NULL;
+	if (!found)
 		return result;
-	quiet = quiet_enter();
-	found = hold(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now);
-	if (found) {
-		settle(found, &now, kept_by_threshold(&now));
-		if ((int)attribute == CU_POOL_USED_HIGH)
-			found->used_high = now.used + now.ours;
-		else
-			found->reserved_high = found->reserved;
-		pthread_mutex_unlock(&pools.lock);
-	}
-	quiet_leave(&quiet);
+	settle(found, &now, kept_by_threshold(&now));
+	if ((int)attribute == CU_POOL_USED_HIGH)
+		found->used_high = now.used + now.ours;
+	else
+		found->reserved_high = found->reserved;
+	pthread_mutex_unlock(&pools.lock);
 	return result;
 }
 
 cu_result pools_trim(cu_cuMemPoolTrimTo_call *real, cu_mem_pool pool, size_t keep)
 {
 	cu_result result = real(pool, keep);
-	unsigned int number = result == CU_OK ? known(pool) : 0;
-	struct quiet quiet;
+	_quiet_ struct quiet quiet = quiet_enter();
 	struct pool *found;
 	struct look now;
 
-	if (!number)
+	(void)quiet;
+	found = result == CU_OK ? hold(lookup_driver()->cuMemPoolGetAttribute, pool, &now) : NULL;
+	if (!found)
 		return result;
-	quiet = quiet_enter();
-	found = hold(lookup_driver()->cuMemPoolGetAttribute, pool, number, &now);
-	if (found) {
-		settle(found, &now, keep > UINT64_MAX - PIECE ? keep : pieces(keep));
-		pthread_mutex_unlock(&pools.lock);
-	}
-	quiet_leave(&quiet);
+	settle(found, &now, keep > UINT64_MAX - PIECE ? keep : pieces(keep));
+	pthread_mutex_unlock(&pools.lock);
 	return result;
 }
 

@@ -45,10 +45,23 @@ static void enter(const struct driver *driver, struct live *entry)
 	}
 }
 
-static void note_rights(struct live *entry, const struct claim *claim)
+/* The entry for memory that the rule names. */
+static struct live entry_of(const struct claim *claim, enum live_kind kind, size_t size,
+			    bool stream_ordered)
 {
-	entry->mode = claim->match.mode;
-	strcpy(entry->group, claim->match.group);
+	struct live entry = {.size = size,
+			     .kind = kind,
+			     .count = 1,
+			     .device = claim->allocation.device,
+			     .stream_ordered = stream_ordered,
+			     .pool = claim->pool,
+			     .mode = claim->match.mode,
+			     .flags = claim->match.flags,
+			     .ttl_s = claim->match.ttl_s};
+
+	strcpy(entry.name, claim->match.name);
+	strcpy(entry.group, claim->match.group);
+	return entry;
 }
 
 /* Record the entry even without a name: queries must return the size that the program asked for.
@@ -74,15 +87,10 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 		   bool stream_ordered)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = {.pointer = pointer,
-			     .size = size,
-			     .device = claim->allocation.device,
-			     .stream_ordered = stream_ordered,
-			     .pool = claim->pool};
+	struct live entry = entry_of(claim, LIVE_OWN, size, stream_ordered);
 
 	(void)scope;
-	strcpy(entry.name, claim->match.name);
-	note_rights(&entry, claim);
+	entry.pointer = pointer;
 	enter(claim->driver, &entry);
 	return remember(&entry);
 }
@@ -90,20 +98,11 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
 		   bool stream_ordered)
 {
-	struct live entry = {.pointer = mapping->pointer,
-			     .size = size,
-			     .kind = LIVE_OWN_VMM,
-			     .device = claim->allocation.device,
-			     .stream_ordered = stream_ordered,
-			     .pool = claim->pool,
-			     .unified = claim->match.unified,
-			     .managed = claim->match.unified,
-			     .flags = claim->match.flags,
-			     .ttl_s = claim->match.ttl_s,
-			     .mapping = *mapping};
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, stream_ordered);
 
-	strcpy(entry.name, claim->match.name);
-	note_rights(&entry, claim);
+	entry.pointer = mapping->pointer;
+	entry.mapping = *mapping;
+	entry.unified = entry.managed = claim->match.unified;
 	enter(claim->driver, &entry);
 	return entry.name[0] && remember(&entry);
 }
@@ -133,26 +132,17 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		   cu_deviceptr *out_pointer)
 {
-	struct live entry = {.size = size,
-			     .kind = LIVE_OWN_VMM,
-			     .device = claim->allocation.device,
-			     .stream_ordered = stream_ordered,
-			     .pool = claim->pool,
-			     .unified = claim->match.unified,
-			     .managed = claim->match.unified,
-			     .flags = claim->match.flags,
-			     .ttl_s = claim->match.ttl_s};
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, stream_ordered);
 	_cleanup_close_ int fd = -1;
 	struct vmm_wish wish = {.hold = true};
 	const char *call = "cuCtxGetCurrent";
 	cu_result result;
 	record found;
 
+	entry.unified = entry.managed = claim->match.unified;
 	if (!adopt(claim, &found, &fd, &entry.reading))
 		return false;
-	note_rights(&entry, claim);
 	describe_rights(&entry, &found);
-	strcpy(entry.name, found.name);
 	entry.generation = found.generation;
 	wish.address = found.address;
 	result = claim->driver->cuCtxGetCurrent(&entry.context);
@@ -195,27 +185,15 @@ void share_again(const struct driver *driver, struct live *entry)
 	remember(entry);
 }
 
-/* The entry for an allocation that the program maps by itself. */
-static struct live object_of(const struct claim *claim, cu_mem_handle handle, size_t size)
-{
-	return (struct live){.size = size,
-			     .kind = LIVE_OWN_VMM,
-			     .count = 1,
-			     .device = claim->allocation.device,
-			     .flags = claim->match.flags,
-			     .ttl_s = claim->match.ttl_s,
-			     .mapping = {.size = size, .handle = handle}};
-}
-
 bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 		  struct live *out_object)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 
 	(void)scope;
-	*out_object = object_of(claim, handle, size);
-	strcpy(out_object->name, claim->match.name);
-	note_rights(out_object, claim);
+	*out_object = entry_of(claim, LIVE_OWN_VMM, size, false);
+	out_object->mapping.handle = handle;
+	out_object->mapping.size = size;
 	enter(claim->driver, out_object);
 	if (out_object->name[0] && !live_is_unsettled(out_object))
 		state_log("\"%s\" is shared: %zu bytes", out_object->name, size);
@@ -232,10 +210,9 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	record found;
 
 	(void)scope;
-	*out_object = object_of(claim, 0, 0);
+	*out_object = entry_of(claim, LIVE_OWN_VMM, 0, false);
 	if (!adopt(claim, &found, &fd, &out_object->reading))
 		return false;
-	note_rights(out_object, claim);
 	describe_rights(out_object, &found);
 	if (found.base_size == found.size)
 		result = driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
@@ -250,7 +227,6 @@ bool share_adopted_object(const struct claim *claim, struct live *out_object)
 	out_object->mapping.handle = handle;
 	out_object->mapping.held = held_keep(fd);
 	out_object->generation = found.generation;
-	strcpy(out_object->name, found.name);
 	state_log("\"%s\" is adopted: the program has the kept memory, with its contents",
 		  found.name);
 	return true;

@@ -239,7 +239,7 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	if (state->asks_pid)
 		process.pid = getpid();
 	process.rank = state->rank[0] ? state->rank : NULL;
-	matched = rules_match_from(state->rules[kind], passed, allocation, &process, out);
+	matched = rules_match(state->rules[kind], passed, allocation, &process, out);
 	note_alive(state, kind);
 	pthread_mutex_unlock(&state->lock);
 	if (matched)

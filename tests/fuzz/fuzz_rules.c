@@ -52,8 +52,7 @@ static bool ask_lightly(struct rules *rules, const struct rules_allocation *allo
 {
 	size_t asked = rules_pass(rules, allocation);
 
-	return !rules_passed(rules, asked) &&
-	       rules_match_from(rules, asked, allocation, &process, out);
+	return !rules_passed(rules, asked) && rules_match(rules, asked, allocation, &process, out);
 }
 
 static void allocate(enum rules_kind kind, struct rules *always, struct rules *lightly,
@@ -62,7 +61,7 @@ static void allocate(enum rules_kind kind, struct rules *always, struct rules *l
 	struct rules_allocation allocation = allocation_of(from);
 	struct rules_match one = {0}, other = {0};
 	bool concerns = rules_concern(always, &allocation);
-	bool matches = rules_match(always, &allocation, &process, &one);
+	bool matches = rules_match(always, 0, &allocation, &process, &one);
 
 	FUZZ_MUST(matches == ask_lightly(lightly, &allocation, &other));
 	FUZZ_MUST(!matches || concerns);

@@ -33,7 +33,7 @@ static const char *name_of(struct rules *rules, uint64_t size, int device)
 {
 	static struct rules_match match;
 
-	if (!rules_match(rules, &(struct rules_allocation){.size = size, .device = device},
+	if (!rules_match(rules, 0, &(struct rules_allocation){.size = size, .device = device},
 			 &process, &match))
 		return "";
 	return match.name;
@@ -48,7 +48,7 @@ static void no_text_is_no_rules(void **state)
 	assert_null(rules_parse(RULES_ATTACH, "V", NULL, error, sizeof(error)));
 	assert_null(rules_free(NULL));
 	assert_false(rules_alive(NULL));
-	assert_false(rules_match(NULL, &(struct rules_allocation){.size = 1}, &process, NULL));
+	assert_false(rules_match(NULL, 0, &(struct rules_allocation){.size = 1}, &process, NULL));
 }
 
 /* Allocations in this order, as SIZE@DEVICE, and the names that they get; "-" for none. */
@@ -159,7 +159,7 @@ static void options_come_with_the_match(void **state)
 
 		memset(&match, 1, sizeof(match));
 		assert_true(
-		    rules_match(rules, &(struct rules_allocation){.size = 1}, &process, &match));
+		    rules_match(rules, 0, &(struct rules_allocation){.size = 1}, &process, &match));
 		assert_string_equal(match.name, "w");
 		assert_int_equal(match.wait_ms, wanted->wait_ms);
 		assert_int_equal(match.must, wanted->must);
@@ -202,9 +202,9 @@ static void unified_takes_managed_memory_and_passes_over_the_rest(void **state)
 							 .runtime = RULES_API_cudaMallocManaged};
 		struct rules_match match = {.unified = false};
 
-		assert_false(rules_match(rules, &plain, &process, &match));
+		assert_false(rules_match(rules, 0, &plain, &process, &match));
 		assert_false(rules_concern(rules, &plain));
-		assert_true(rules_match(rules, &managed, &process, &match));
+		assert_true(rules_match(rules, 0, &managed, &process, &match));
 		assert_true(match.unified && match.vmm);
 		assert_int_equal(match.flags, strstr(texts[i], "keep") ? GPUSHARE_FLAG_KEEP : 0);
 		rules_free(rules);
@@ -233,7 +233,7 @@ static void a_rank_is_digits_or_nothing(void **state)
 		struct rules_match match;
 
 		assert_true(
-		    rules_match(rules, &(struct rules_allocation){.size = 1}, &ranked, &match));
+		    rules_match(rules, 0, &(struct rules_allocation){.size = 1}, &ranked, &match));
 		/* without a usable rank the rule does not match, and the next one does */
 		assert_string_equal(match.name, *rows[i].name ? rows[i].name : "plain");
 		rules_free(rules);
@@ -264,7 +264,8 @@ static void out_is_untouched_without_a_match(void **state)
 	struct rules *rules = parsed(RULES_ATTACH, "w:size=5:wait=1:must");
 	struct rules_match match = {.name = "before", .wait_ms = 9, .must = false};
 
-	assert_false(rules_match(rules, &(struct rules_allocation){.size = 4}, &process, &match));
+	assert_false(
+	    rules_match(rules, 0, &(struct rules_allocation){.size = 4}, &process, &match));
 	assert_string_equal(match.name, "before");
 	assert_int_equal(match.wait_ms, 9);
 	assert_false(match.must);
@@ -298,7 +299,7 @@ static bool matches(enum rules_kind kind, const char *text, const struct rules_a
 {
 	struct rules *rules = parsed(kind, text);
 	struct rules_match match;
-	bool matched = rules_match(rules, what, &process, &match);
+	bool matched = rules_match(rules, 0, what, &process, &match);
 
 	rules_free(rules);
 	return matched;
@@ -459,7 +460,7 @@ static void nth_counts_where_api_and_from_hold(void **state)
 			struct rules_allocation what = by_letter(*letter);
 			struct rules_match match = {.name = "-"};
 
-			rules_match(rules, &what, &process, &match);
+			rules_match(rules, 0, &what, &process, &match);
 			strcat(strcat(names, *names ? " " : ""), match.name);
 		}
 		if (strcmp(names, sequences[i].names) != 0)
@@ -499,7 +500,7 @@ static void concern_looks_at_size_and_api_of_rules_that_are_not_spent(void **sta
 		if (rules_concern(rules, &what) != rows[i].concern)
 			fail_msg("%s: row %zu", rows[i].rules, i);
 		/* a used-up rule concerns nothing until its match is returned */
-		if (rules_match(rules, &what, &process, &match)) {
+		if (rules_match(rules, 0, &what, &process, &match)) {
 			assert_false(rules_concern(rules, &what));
 			rules_return(rules, &what, &match);
 			assert_true(rules_concern(rules, &what));
@@ -531,10 +532,10 @@ static void of_many_rules_each_takes_its_own(void **state)
 		snprintf(name, sizeof(name), "n%d", i);
 		assert_true(rules_alive(rules));
 		assert_true(rules_concern(rules, &what));
-		assert_true(rules_match(rules, &what, &process, &match));
+		assert_true(rules_match(rules, 0, &what, &process, &match));
 		assert_string_equal(match.name, name);
 		assert_int_equal(match.rule, i);
-		assert_false(rules_match(rules, &what, &process, &match));
+		assert_false(rules_match(rules, 0, &what, &process, &match));
 	}
 	assert_false(rules_alive(rules));
 	rules_free(rules);
@@ -589,7 +590,7 @@ static void run_script(struct rules *rules, const char *script, char *names)
 		} else if (isupper(*at)) {
 			matches[slot] = (struct rules_match){.name = "-"};
 			whats[slot].size = isdigit(at[1]) ? (uint64_t)(at[1] - '0') : 1;
-			rules_match(rules, &whats[slot], &process, &matches[slot]);
+			rules_match(rules, 0, &whats[slot], &process, &matches[slot]);
 			strcat(strcat(names, *names ? " " : ""), matches[slot].name);
 		}
 	}
@@ -622,17 +623,17 @@ static void a_return_counts_only_where_the_selectors_held(void **state)
 	struct rules_match match, failed;
 
 	for (int i = 0; i < 2; i++)
-		assert_true(rules_match(rules, &app, &process, &match));
-	assert_true(rules_match(rules, &lib, &process, &match));
-	assert_true(rules_match(rules, &lib, &process, &failed));
+		assert_true(rules_match(rules, 0, &app, &process, &match));
+	assert_true(rules_match(rules, 0, &lib, &process, &match));
+	assert_true(rules_match(rules, 0, &lib, &process, &failed));
 	assert_string_equal(failed.name, "any3");
 	rules_return(rules, &lib, &failed); /* the counts are now any: 3, d: 1, a: 2, f: 1 */
-	assert_true(rules_match(rules, &app, &process, &match));
+	assert_true(rules_match(rules, 0, &app, &process, &match));
 	assert_string_equal(match.name, "any3"); /* any: 4, a: 3 */
-	assert_true(rules_match(rules, &lib, &process, &match));
+	assert_true(rules_match(rules, 0, &lib, &process, &match));
 	assert_string_equal(match.name, "d");
-	assert_false(rules_match(rules, &lib, &process, &match));
-	assert_true(rules_match(rules, &lib, &process, &match));
+	assert_false(rules_match(rules, 0, &lib, &process, &match));
+	assert_true(rules_match(rules, 0, &lib, &process, &match));
 	assert_string_equal(match.name, "f");
 	rules_free(rules);
 }
@@ -661,13 +662,13 @@ static void return_in_order(const int order[LIVE], int count)
 	struct rules_match matches[LIVE], more;
 
 	for (int i = 0; i < LIVE; i++)
-		assert_true(rules_match(rules, &what, &process, &matches[i]));
+		assert_true(rules_match(rules, 0, &what, &process, &matches[i]));
 	assert_false(rules_alive(rules));
 	for (int i = 0; i < count; i++)
 		rules_return(rules, &what, &matches[order[i]]);
 	for (int i = 0; i < count; i++)
-		assert_true(rules_match(rules, &what, &process, &matches[order[i]]));
-	assert_false(rules_match(rules, &what, &process, &more));
+		assert_true(rules_match(rules, 0, &what, &process, &matches[order[i]]));
+	assert_false(rules_match(rules, 0, &what, &process, &more));
 	assert_false(rules_alive(rules));
 	for (int i = 0; i < LIVE; i++)
 		for (int other = 0; other < i; other++)
@@ -707,7 +708,7 @@ static void match_once(struct crowd *crowd, int round)
 	bool matched;
 
 	pthread_mutex_lock(&crowd->lock);
-	matched = rules_match(crowd->rules, &what, &process, &match);
+	matched = rules_match(crowd->rules, 0, &what, &process, &match);
 	pthread_mutex_unlock(&crowd->lock);
 	if (!matched || match.rule != 1 || match.index >= sizeof(crowd->kept)) {
 		atomic_fetch_add(&crowd->wrong, 1);
@@ -769,11 +770,12 @@ static void threads_never_share_an_index_and_askers_need_no_lock(void **state)
 	/* failures left no trace in the counts: the next allocation has this index */
 	assert_int_equal(crowd.kept_count, MATCHERS * ROUNDS - crowd.failures);
 	assert_int_equal(crowd.kept_count, 13332);
-	assert_true(rules_match(crowd.rules, &(struct rules_allocation){.size = 1, .from = "app"},
-				&process, &match));
+	assert_true(rules_match(crowd.rules, 0,
+				&(struct rules_allocation){.size = 1, .from = "app"}, &process,
+				&match));
 	assert_int_equal(match.rule, 1);
 	assert_true(
-	    rules_match(crowd.rules, &(struct rules_allocation){.size = 1}, &process, &match));
+	    rules_match(crowd.rules, 0, &(struct rules_allocation){.size = 1}, &process, &match));
 	assert_string_equal(match.name, "n");
 	rules_free(crowd.rules);
 }
@@ -799,7 +801,7 @@ static void *passer(void *context)
 			continue;
 		}
 		pthread_mutex_lock(&queue->lock);
-		matched = rules_match_from(queue->rules, asked, &what, &process, &match);
+		matched = rules_match(queue->rules, asked, &what, &process, &match);
 		pthread_mutex_unlock(&queue->lock);
 		atomic_fetch_add(&queue->matched, matched);
 	}
