@@ -2,6 +2,7 @@
 #include "map.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <utlist.h>
@@ -104,35 +105,36 @@ static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)
 
 /* A forked child doesn't need the mapping, and would hold the GPU's memory by it. If madvise fails,
  * the child does hold it. */
-static int settle(const struct map_source *source, const struct map_memory *memory,
-		  struct map_reason *why)
+static int settle(const struct map_source *source, const struct map_memory *memory)
 {
 	madvise(memory->address, memory->size, MADV_DONTFORK);
 	if (!source->read_only || !mprotect(memory->address, memory->size, PROT_READ))
 		return GPUSHARE_OK;
 	memory->backend->close(memory);
-	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-			  "it is read-only here, and its mapping can't be made so");
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"it is read-only here, and its mapping can't be made so");
 }
 
+/* The reasons of backends that were tried in vain are no failure of the call. */
 static int open_memory(const struct map_source *source, const char *name, struct map_memory *out)
 {
-	struct map_reason why;
+	char before[API_SENTENCE_MAX];
 	int status = GPUSHARE_E_NOT_SUPPORTED;
 
+	snprintf(before, sizeof(before), "%s", gpushare_explain());
 	for (size_t i = 0; status && i < sizeof(backends) / sizeof(*backends); i++) {
 		*out = (struct map_memory){.backend = backends[i], .size = source->size};
-		status = backends[i]->open(source, out, &why);
+		status = backends[i]->open(source, out);
 		if (!status)
-			status = settle(source, out, &why);
+			status = settle(source, out);
 	}
 	if (!status)
-		return GPUSHARE_OK;
+		return api_fail(GPUSHARE_OK, "%s", before);
 	return api_fail(
 	    status,
 	    "'%s' can't be mapped for the CPU: %s; gpushare_mirror_open() does without, "
 	    "where CUDA works",
-	    name, why.text);
+	    name, gpushare_explain());
 }
 
 static int open_device(const struct gpushare_buffer *buffer, bool coherent, struct map_memory *out)
@@ -160,11 +162,10 @@ static int open_device(const struct gpushare_buffer *buffer, bool coherent, stru
 
 static int open_unified(const struct gpushare_buffer *buffer, struct map_memory *out)
 {
-	struct map_reason why;
-	int status = map_host_open(buffer, out, &why);
+	int status = map_host_open(buffer, out);
 
 	return status ? api_fail(status, "'%s' can't be mapped for the CPU: %s", buffer->info.name,
-				 why.text)
+				 gpushare_explain())
 		      : status;
 }
 
@@ -248,29 +249,28 @@ static void complete_stores(void)
 #endif
 }
 
-static int said(const struct map_view *view, int status, const struct map_reason *why)
+static int said(const struct map_view *view, int status)
 {
-	return status ? api_fail(status, "the map of '%s': %s", view->name, why->text) : status;
+	return status ? api_fail(status, "the map of '%s': %s", view->name, gpushare_explain())
+		      : status;
 }
 
 int map_view_flush(const struct map_view *view, uint64_t offset, uint64_t length)
 {
 	const struct map_memory *memory = &view->memory;
-	struct map_reason why;
 
 	complete_stores();
 	if (memory->coherent)
 		return GPUSHARE_OK;
-	return said(view, memory->backend->flush(memory, offset, length, &why), &why);
+	return said(view, memory->backend->flush(memory, offset, length));
 }
 
 int map_view_invalidate(const struct map_view *view, uint64_t offset, uint64_t length)
 {
 	const struct map_memory *memory = &view->memory;
-	struct map_reason why;
 
 	atomic_thread_fence(memory_order_acquire);
 	if (memory->coherent)
 		return GPUSHARE_OK;
-	return said(view, memory->backend->invalidate(memory, offset, length, &why), &why);
+	return said(view, memory->backend->invalidate(memory, offset, length));
 }

@@ -3,15 +3,12 @@
 #define GPUSHARE_SHIM_MAP_BACKEND_H
 /*
  * The ways to map a GPU's memory for the CPU, behind one interface. A backend that can't do it
- * returns a status and the reason, half a sentence. map.c decides which backend is tried when. It
+ * returns a status, after api_fail() with the reason, half a sentence. map.c decides which backend is tried when. It
  * calls open() under its lock, one caller at a time; any thread may call the rest.
  */
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 
-#include "cuda/driver.h"
-#include "gpushare.h"
+#include "core/api_status.h"
 
 /* The memory: a whole allocation of cuMemCreate. */
 struct map_source {
@@ -38,21 +35,14 @@ struct map_memory {
 	uint64_t handle;
 };
 
-struct map_reason {
-	char text[320];
-};
-
 struct map_backend {
 	const char *name;
-	int (*open)(const struct map_source *source, struct map_memory *out_memory,
-		    struct map_reason *why);
+	int (*open)(const struct map_source *source, struct map_memory *out_memory);
 	void (*close)(const struct map_memory *memory);
 	/* For memory that is not coherent, else NULL. flush() sends the CPU's stores in a part
 	 * of it to the GPU; invalidate() makes the GPU's writes there visible to the CPU. */
-	int (*flush)(const struct map_memory *memory, uint64_t offset, uint64_t length,
-		     struct map_reason *why);
-	int (*invalidate)(const struct map_memory *memory, uint64_t offset, uint64_t length,
-			  struct map_reason *why);
+	int (*flush)(const struct map_memory *memory, uint64_t offset, uint64_t length);
+	int (*invalidate)(const struct map_memory *memory, uint64_t offset, uint64_t length);
 };
 
 /* B(name): in the order in which they are tried */
@@ -61,9 +51,5 @@ struct map_backend {
 #define B(name) extern const struct map_backend map_##name;
 MAP_BACKENDS(B)
 #undef B
-
-/* Stores the reason in *why; returns `status`. */
-int map_refuse(struct map_reason *why, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -27,7 +27,7 @@ static bool offers(const struct driver *driver, int device, cu_device_attribute 
 }
 
 static int map_range(const struct driver *driver, uint64_t pointer, uint64_t size,
-		     void **out_address, struct map_reason *why)
+		     void **out_address)
 {
 	_cleanup_close_ int fd = -1;
 	void *address;
@@ -36,26 +36,25 @@ static int map_range(const struct driver *driver, uint64_t pointer, uint64_t siz
 
 	if (result != CU_OK) {
 		fd = -1;
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-				  "cuMemGetHandleForAddressRange answered %s",
-				  driver_error_name(driver, result));
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"cuMemGetHandleForAddressRange answered %s",
+				driver_error_name(driver, result));
 	}
 	address = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (address == MAP_FAILED)
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "mmap of the dma-buf: %s",
-				  strerror(errno));
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "mmap of the dma-buf: %s",
+				strerror(errno));
 	*out_address = address;
 	return GPUSHARE_OK;
 }
 
 /* Does CUDA read what is stored through the mapping? Tried on memory of our own. */
-static int prove_on(const struct driver *driver, const struct vmm_mapping *mapping,
-		    struct map_reason *why)
+static int prove_on(const struct driver *driver, const struct vmm_mapping *mapping)
 {
 	const uint64_t stored = UINT64_C(0x5ea7ed0b57ac1e5);
 	uint64_t found = 0;
 	void *address;
-	int status = map_range(driver, mapping->pointer, mapping->size, &address, why);
+	int status = map_range(driver, mapping->pointer, mapping->size, &address);
 
 	if (status)
 		return status;
@@ -63,14 +62,13 @@ static int prove_on(const struct driver *driver, const struct vmm_mapping *mappi
 	__sync_synchronize();
 	if (driver->cuMemcpyDtoH_v2(&found, mapping->pointer, sizeof(found)) != CU_OK ||
 	    found != stored)
-		status =
-		    map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-			       "what a test wrote through a dma-buf is not in the GPU's memory");
+		status = api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				  "what a test wrote through a dma-buf is not in the GPU's memory");
 	munmap(address, mapping->size);
 	return status;
 }
 
-static int prove(const struct map_source *source, struct map_reason *why)
+static int prove(const struct map_source *source)
 {
 	static bool proven; /* once per process: opens are serialized */
 	struct vmm_mapping mapping;
@@ -79,7 +77,7 @@ static int prove(const struct map_source *source, struct map_reason *why)
 	if (proven ||
 	    vmm_make(source->driver, PROOF_SIZE, (cu_device)source->device, &mapping) != CU_OK)
 		return GPUSHARE_OK; /* a full GPU has no room to prove it, but can be mapped */
-	status = prove_on(source->driver, &mapping, why);
+	status = prove_on(source->driver, &mapping);
 	vmm_unmap(source->driver, &mapping);
 	proven = !status;
 	return status;
@@ -99,26 +97,25 @@ static enum gpushare_caching caching(const struct driver *driver, int device)
 	return GPUSHARE_WRITE_COMBINED;
 }
 
-static int dmabuf_open(const struct map_source *source, struct map_memory *memory,
-		       struct map_reason *why)
+static int dmabuf_open(const struct map_source *source, struct map_memory *memory)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = source->driver;
 	int status;
 
 	if (!driver)
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-				  "this process has not mapped the buffer on its own GPU");
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"this process has not mapped the buffer on its own GPU");
 	if (!driver->cuMemGetHandleForAddressRange ||
 	    !offers(driver, source->device, (cu_device_attribute)CU_DEVICE_DMA_BUF) ||
 	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "the driver has no dma-buf mmap");
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "the driver has no dma-buf mmap");
 	if (driver->cuCtxPushCurrent_v2(source->context) != CU_OK)
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "its CUDA context is not usable");
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "its CUDA context is not usable");
 	scope.driver = driver;
-	status = prove(source, why);
+	status = prove(source);
 	if (!status)
-		status = map_range(driver, source->pointer, source->size, &memory->address, why);
+		status = map_range(driver, source->pointer, source->size, &memory->address);
 	memory->caching = caching(driver, source->device);
 	memory->coherent = true;
 	memory->atom_size = 1;

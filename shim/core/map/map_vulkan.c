@@ -14,15 +14,14 @@ static bool type_suits(const struct vulkan_device *device, uint32_t type, bool c
 }
 
 static int open_as(const struct vulkan_device *device, uint32_t type,
-		   const struct map_source *source, struct map_memory *memory,
-		   struct map_reason *why)
+		   const struct map_source *source, struct map_memory *memory)
 {
 	VkMemoryPropertyFlags flags = device->memory.memoryTypes[type].propertyFlags;
 	struct vulkan_memory imported;
-	int status = vulkan_prove(device, type, why);
+	int status = vulkan_prove(device, type);
 
 	if (!status)
-		status = vulkan_import(device, type, source->fd, source->size, &imported, why);
+		status = vulkan_import(device, type, source->fd, source->size, &imported);
 	if (status)
 		return status;
 	memory->address = imported.address;
@@ -37,11 +36,10 @@ static int open_as(const struct vulkan_device *device, uint32_t type,
 
 /* Nothing says as which of several types the memory was made: take the first that Vulkan
  * accepts. */
-static int vulkan_open(const struct map_source *source, struct map_memory *memory,
-		       struct map_reason *why)
+static int vulkan_open(const struct map_source *source, struct map_memory *memory)
 {
 	const struct vulkan_device *device;
-	int status = vulkan_device(source->device_uuid, &device, why), tried = 0;
+	int status = vulkan_device(source->device_uuid, &device), tried = 0;
 
 	if (status)
 		return status;
@@ -49,7 +47,7 @@ static int vulkan_open(const struct map_source *source, struct map_memory *memor
 		for (uint32_t type = 0; type < device->memory.memoryTypeCount; type++) {
 			if (!type_suits(device, type, coherent))
 				continue;
-			status = open_as(device, type, source, memory, why);
+			status = open_as(device, type, source, memory);
 			if (!status)
 				return status;
 			tried++;
@@ -57,11 +55,10 @@ static int vulkan_open(const struct map_source *source, struct map_memory *memor
 	}
 	if (tried)
 		return status;
-	return map_refuse(
-	    why, GPUSHARE_E_NOT_SUPPORTED,
-	    "the GPU shows the CPU none of its memory%s: its window for that (BAR) is "
-	    "too small, or resizable BAR is off in the machine's set-up",
-	    source->coherent ? " coherently" : "");
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"the GPU shows the CPU none of its memory%s: its window for that (BAR) is "
+			"too small, or resizable BAR is off in the machine's set-up",
+			source->coherent ? " coherently" : "");
 }
 
 static const struct vulkan_device *device_of(const struct map_memory *memory)
@@ -79,18 +76,16 @@ static void vulkan_close(const struct map_memory *memory)
 	vulkan_free(device_of(memory), memory_of(memory));
 }
 
-static int vulkan_flush(const struct map_memory *memory, uint64_t offset, uint64_t length,
-			struct map_reason *why)
-{
-	return vulkan_sync(device_of(memory), memory_of(memory), memory->size, offset, length, true,
-			   why);
-}
-
-static int vulkan_invalidate(const struct map_memory *memory, uint64_t offset, uint64_t length,
-			     struct map_reason *why)
+static int vulkan_flush(const struct map_memory *memory, uint64_t offset, uint64_t length)
 {
 	return vulkan_sync(device_of(memory), memory_of(memory), memory->size, offset, length,
-			   false, why);
+			   true);
+}
+
+static int vulkan_invalidate(const struct map_memory *memory, uint64_t offset, uint64_t length)
+{
+	return vulkan_sync(device_of(memory), memory_of(memory), memory->size, offset, length,
+			   false);
 }
 
 const struct map_backend map_vulkan = {

@@ -21,17 +21,15 @@
 	E(LAYER_NOT_PRESENT, E_NOT_SUPPORTED, "a Vulkan layer that this machine wants is missing") \
 	E(DEVICE_LOST, E_NOT_SUPPORTED, "the GPU was lost; nvidia-smi may say more")
 
-int vulkan_refuse(struct map_reason *why, VkResult result, const char *call)
+int vulkan_refuse(VkResult result, const char *call)
 {
 	switch (result) {
 #define E(name, status, reason) \
 	case VK_ERROR_##name: \
-		return map_refuse(why, GPUSHARE_##status, "%s: %s answered VK_ERROR_" #name, \
-				  reason, call);
+		return api_fail(GPUSHARE_##status, "%s: %s answered VK_ERROR_" #name, reason, call);
 		ERRORS(E)
 #undef E
 	default:
-		return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED, "%s answered %d", call,
-				  (int)result);
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "%s answered %d", call, (int)result);
 	}
 }

@@ -27,19 +27,18 @@ static void end_child(int code, void *unused)
 	_exit(code);
 }
 
-int vulkan_guard_exit(struct map_reason *why)
+int vulkan_guard_exit(void)
 {
 	const char *reason;
 
 	if (!stay_loaded()) { /* an exit handler outlives dlclose(), so its code must stay */
 		reason = dlerror();
-		return map_refuse(
-		    why, GPUSHARE_E_NOT_SUPPORTED,
-		    "gpushare's library can't be kept loaded, as Vulkan wants it (%s)",
-		    reason ? reason : "no reason given");
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"gpushare's library can't be kept loaded, as Vulkan wants it (%s)",
+				reason ? reason : "no reason given");
 	}
 	if (on_exit(end_child, NULL))
-		return map_refuse(why, GPUSHARE_E_NO_MEMORY,
-				  "no memory for the exit handler that forked children need");
+		return api_fail(GPUSHARE_E_NO_MEMORY,
+				"no memory for the exit handler that forked children need");
 	return GPUSHARE_OK;
 }

@@ -14,7 +14,7 @@
 
 /* After a success Vulkan owns the descriptor and closes it. */
 static int import(const struct vulkan_device *device, uint32_t type, int fd, uint64_t size,
-		  VkDeviceMemory *out_memory, struct map_reason *why)
+		  VkDeviceMemory *out_memory)
 {
 	VkImportMemoryFdInfoKHR from = {
 	    .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
@@ -30,22 +30,22 @@ static int import(const struct vulkan_device *device, uint32_t type, int fd, uin
 	VkResult result;
 
 	if (from.fd < 0)
-		return map_refuse(why, GPUSHARE_E_LIMIT,
-				  "no file descriptor is left (%s); see 'ulimit -n'",
-				  strerror(errno));
+		return api_fail(GPUSHARE_E_LIMIT,
+				"no file descriptor is left (%s); see 'ulimit -n'",
+				strerror(errno));
 	result = device->AllocateMemory(device->device, &info, NULL, out_memory);
 	if (result == VK_SUCCESS)
 		return GPUSHARE_OK;
 	close(from.fd);
-	return vulkan_refuse(why, result, "vkAllocateMemory");
+	return vulkan_refuse(result, "vkAllocateMemory");
 }
 
 int vulkan_import(const struct vulkan_device *device, uint32_t type, int fd, uint64_t size,
-		  struct vulkan_memory *out_memory, struct map_reason *why)
+		  struct vulkan_memory *out_memory)
 {
 	struct vulkan_memory fresh;
 	VkResult result;
-	int status = import(device, type, fd, size, &fresh.memory, why);
+	int status = import(device, type, fd, size, &fresh.memory);
 
 	if (status)
 		return status;
@@ -53,7 +53,7 @@ int vulkan_import(const struct vulkan_device *device, uint32_t type, int fd, uin
 	    device->MapMemory(device->device, fresh.memory, 0, VK_WHOLE_SIZE, 0, &fresh.address);
 	if (result != VK_SUCCESS) {
 		device->FreeMemory(device->device, fresh.memory, NULL);
-		return vulkan_refuse(why, result, "vkMapMemory");
+		return vulkan_refuse(result, "vkMapMemory");
 	}
 	*out_memory = fresh;
 	return GPUSHARE_OK;
@@ -67,7 +67,7 @@ void vulkan_free(const struct vulkan_device *device, VkDeviceMemory memory)
 
 /* Vulkan wants whole atoms, or a range to the end of the memory, which may end within an atom. */
 int vulkan_sync(const struct vulkan_device *device, VkDeviceMemory memory, uint64_t size,
-		uint64_t offset, uint64_t length, bool flush, struct map_reason *why)
+		uint64_t offset, uint64_t length, bool flush)
 {
 	uint64_t atom = device->atom_size ? device->atom_size : 1;
 	uint64_t start = offset / atom * atom;
@@ -83,8 +83,8 @@ int vulkan_sync(const struct vulkan_device *device, VkDeviceMemory memory, uint6
 
 	if (result == VK_SUCCESS)
 		return GPUSHARE_OK;
-	return vulkan_refuse(
-	    why, result, flush ? "vkFlushMappedMemoryRanges" : "vkInvalidateMappedMemoryRanges");
+	return vulkan_refuse(result, flush ? "vkFlushMappedMemoryRanges"
+					   : "vkInvalidateMappedMemoryRanges");
 }
 
 /* Memory of our own and its descriptor. *out_fd may be set after a failure too. */
@@ -122,7 +122,7 @@ static VkResult proof_make(const struct vulkan_device *device, uint32_t type,
 /* `one` stores, and `other` sees it. */
 static int proof_carry(const struct vulkan_device *device, bool coherent,
 		       const struct vulkan_memory *one, const struct vulkan_memory *other,
-		       uint64_t value, struct map_reason *why)
+		       uint64_t value)
 {
 	volatile uint64_t *to = (void *)((char *)one->address + PROOF_PLACE);
 	const volatile uint64_t *from = (void *)((char *)other->address + PROOF_PLACE);
@@ -131,19 +131,19 @@ static int proof_carry(const struct vulkan_device *device, bool coherent,
 	*to = value;
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!coherent)
-		status = vulkan_sync(device, one->memory, PROOF_SIZE, PROOF_PLACE, sizeof(value),
-				     true, why);
+		status =
+		    vulkan_sync(device, one->memory, PROOF_SIZE, PROOF_PLACE, sizeof(value), true);
 	if (!status && !coherent)
 		status = vulkan_sync(device, other->memory, PROOF_SIZE, PROOF_PLACE, sizeof(value),
-				     false, why);
+				     false);
 	if (status || *from == value)
 		return status;
-	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-			  "what a test wrote through this GPU's Vulkan driver is not in the GPU's "
-			  "memory: tried on memory of our own");
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"what a test wrote through this GPU's Vulkan driver is not in the GPU's "
+			"memory: tried on memory of our own");
 }
 
-int vulkan_prove(const struct vulkan_device *device, uint32_t type, struct map_reason *why)
+int vulkan_prove(const struct vulkan_device *device, uint32_t type)
 {
 	bool coherent =
 	    device->memory.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -157,13 +157,13 @@ int vulkan_prove(const struct vulkan_device *device, uint32_t type, struct map_r
 	 * again. */
 	if (proof_make(device, type, &made, &fd) != VK_SUCCESS)
 		return GPUSHARE_OK;
-	status = vulkan_import(device, type, fd, PROOF_SIZE, &imported, why);
+	status = vulkan_import(device, type, fd, PROOF_SIZE, &imported);
 	if (!status) {
-		status = proof_carry(device, coherent, &made, &imported,
-				     UINT64_C(0x5ea7ed0b57ac1e5), why);
+		status =
+		    proof_carry(device, coherent, &made, &imported, UINT64_C(0x5ea7ed0b57ac1e5));
 		if (!status)
 			status = proof_carry(device, coherent, &imported, &made,
-					     UINT64_C(0xca11ab1e0ff1ce), why);
+					     UINT64_C(0xca11ab1e0ff1ce));
 		vulkan_free(device, imported.memory);
 	}
 	vulkan_free(device, made.memory);

@@ -37,29 +37,27 @@ static void signals_restore(const sigset_t *before)
 	pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-static int find_loader(PFN_vkGetInstanceProcAddr *out_find, struct map_reason *why)
+static int find_loader(PFN_vkGetInstanceProcAddr *out_find)
 {
 	void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
 	const char *reason;
 
 	if (!library) {
 		reason = dlerror();
-		return map_refuse(
-		    why, GPUSHARE_E_NOT_SUPPORTED,
-		    "the Vulkan loader, libvulkan.so.1, can't be loaded (%s); install "
-		    "Debian's libvulkan1 or the like",
-		    reason ? reason : "no reason given");
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"the Vulkan loader, libvulkan.so.1, can't be loaded (%s); install "
+				"Debian's libvulkan1 or the like",
+				reason ? reason : "no reason given");
 	}
 	*out_find = (PFN_vkGetInstanceProcAddr)dlsym(library, "vkGetInstanceProcAddr");
 	if (*out_find)
 		return GPUSHARE_OK;
 	dlclose(library);
-	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-			  "libvulkan.so.1 is no Vulkan loader: it has no vkGetInstanceProcAddr");
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"libvulkan.so.1 is no Vulkan loader: it has no vkGetInstanceProcAddr");
 }
 
-static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance,
-			 struct map_reason *why)
+static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance)
 {
 	PFN_vkDestroyInstance destroy = (PFN_vkDestroyInstance)find(instance, "vkDestroyInstance");
 	const char *missing = NULL;
@@ -71,16 +69,16 @@ static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance,
 		missing = "vk" #name;
 	VULKAN_INSTANCE_CALLS(V)
 #undef V
-	status = missing ? map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-				      "the Vulkan loader is too old: no %s", missing)
-			 : vulkan_guard_exit(why); /* for a fork while a device is made */
+	status = missing ? api_fail(GPUSHARE_E_NOT_SUPPORTED, "the Vulkan loader is too old: no %s",
+				    missing)
+			 : vulkan_guard_exit(); /* for a fork while a device is made */
 	if (status && destroy)
 		destroy(instance, NULL);
 	return status;
 }
 
 /* No layers, no window systems: nothing but memory is wanted. */
-static int start(struct map_reason *why)
+static int start(void)
 {
 	static const VkApplicationInfo application = {
 	    .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -95,15 +93,15 @@ static int start(struct map_reason *why)
 	PFN_vkCreateInstance create;
 	VkInstance instance = NULL;
 	VkResult result;
-	int status = find_loader(&find, why);
+	int status = find_loader(&find);
 
 	if (status)
 		return status;
 	create = (PFN_vkCreateInstance)find(NULL, "vkCreateInstance");
 	result = create ? create(&info, NULL, &instance) : VK_ERROR_INCOMPATIBLE_DRIVER;
 	if (result != VK_SUCCESS)
-		return vulkan_refuse(why, result, "vkCreateInstance");
-	status = fill_instance(find, instance, why);
+		return vulkan_refuse(result, "vkCreateInstance");
+	status = fill_instance(find, instance);
 	if (!status)
 		vulkan.instance = instance;
 	return status;
@@ -125,7 +123,7 @@ static bool has_uuid(VkPhysicalDevice physical, const unsigned char uuid[VK_UUID
 }
 
 static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevice *out_physical,
-			 size_t *out_atom_size, struct map_reason *why)
+			 size_t *out_atom_size)
 {
 	VkPhysicalDevice all[GPUS_MAX];
 	char text[DEVICE_UUID_TEXT];
@@ -133,7 +131,7 @@ static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevic
 	VkResult result = vulkan.EnumeratePhysicalDevices(vulkan.instance, &count, all);
 
 	if (result != VK_SUCCESS && result != VK_INCOMPLETE)
-		return vulkan_refuse(why, result, "vkEnumeratePhysicalDevices");
+		return vulkan_refuse(result, "vkEnumeratePhysicalDevices");
 	for (uint32_t i = 0; i < count; i++) {
 		if (has_uuid(all[i], uuid, out_atom_size)) {
 			*out_physical = all[i];
@@ -141,11 +139,11 @@ static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevic
 		}
 	}
 	device_uuid_text(uuid, text);
-	return map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-			  "Vulkan shows %u device%s here, and its GPU, %s, is not among them; in a "
-			  "container the NVIDIA runtime brings its Vulkan driver where "
-			  "NVIDIA_DRIVER_CAPABILITIES has 'graphics'",
-			  count, count == 1 ? "" : "s", text);
+	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+			"Vulkan shows %u device%s here, and its GPU, %s, is not among them; in a "
+			"container the NVIDIA runtime brings its Vulkan driver where "
+			"NVIDIA_DRIVER_CAPABILITIES has 'graphics'",
+			count, count == 1 ? "" : "s", text);
 }
 
 /* Vulkan wants a queue with every device. None is used, so any family will do. */
@@ -176,10 +174,10 @@ static VkResult create_device(VkPhysicalDevice physical, VkDevice *out_device)
 	return vulkan.CreateDevice(physical, &info, NULL, out_device);
 }
 
-static int fill_device(struct vulkan_device *device, struct map_reason *why)
+static int fill_device(struct vulkan_device *device)
 {
 	const char *missing = NULL;
-	int status = vulkan_guard_exit(why); /* registered after the handlers of the new device */
+	int status = vulkan_guard_exit(); /* registered after the handlers of the new device */
 
 #define V(name) \
 	device->name = (PFN_vk##name)vulkan.GetDeviceProcAddr(device->device, "vk" #name); \
@@ -188,34 +186,32 @@ static int fill_device(struct vulkan_device *device, struct map_reason *why)
 	VULKAN_DEVICE_CALLS(V)
 #undef V
 	if (!status && missing)
-		status = map_refuse(why, GPUSHARE_E_NOT_SUPPORTED,
-				    "the GPU's Vulkan driver has no %s", missing);
+		status = api_fail(GPUSHARE_E_NOT_SUPPORTED, "the GPU's Vulkan driver has no %s",
+				  missing);
 	if (status && device->DestroyDevice)
 		device->DestroyDevice(device->device, NULL);
 	return status;
 }
 
-static int open_device(const unsigned char uuid[VK_UUID_SIZE], struct vulkan_device *device,
-		       struct map_reason *why)
+static int open_device(const unsigned char uuid[VK_UUID_SIZE], struct vulkan_device *device)
 {
 	VkPhysicalDevice physical = NULL;
 	VkResult result;
-	int status = vulkan.instance ? GPUSHARE_OK : start(why);
+	int status = vulkan.instance ? GPUSHARE_OK : start();
 
 	if (!status)
-		status = find_physical(uuid, &physical, &device->atom_size, why);
+		status = find_physical(uuid, &physical, &device->atom_size);
 	if (status)
 		return status;
 	result = create_device(physical, &device->device);
 	if (result != VK_SUCCESS)
-		return vulkan_refuse(why, result, "vkCreateDevice");
+		return vulkan_refuse(result, "vkCreateDevice");
 	vulkan.GetPhysicalDeviceMemoryProperties(physical, &device->memory);
 	memcpy(device->uuid, uuid, VK_UUID_SIZE);
-	return fill_device(device, why);
+	return fill_device(device);
 }
 
-int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_device **out_device,
-		  struct map_reason *why)
+int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_device **out_device)
 {
 	struct vulkan_device fresh = {.device = NULL};
 	sigset_t before;
@@ -228,11 +224,11 @@ int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_de
 		}
 	}
 	if (vulkan.count == GPUS_MAX)
-		return map_refuse(why, GPUSHARE_E_LIMIT,
-				  "this process already maps memory of %d GPUs, which is the limit",
-				  GPUS_MAX);
+		return api_fail(GPUSHARE_E_LIMIT,
+				"this process already maps memory of %d GPUs, which is the limit",
+				GPUS_MAX);
 	before = signals_block();
-	status = open_device(uuid, &fresh, why);
+	status = open_device(uuid, &fresh);
 	signals_restore(&before);
 	if (status)
 		return status;
