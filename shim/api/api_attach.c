@@ -231,7 +231,7 @@ static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uin
 	}
 }
 
-int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
+static int answered(struct gpushare_session *session, const struct attach_answer *answer,
 		    const struct gpushare_attach_options *options, attach_make *by, const void *how,
 		    struct gpushare_buffer **out_buffer)
 {
@@ -255,27 +255,23 @@ int attach_answered(struct gpushare_session *session, const struct attach_answer
 				       out_buffer);
 }
 
-static int attach_cold(struct gpushare_session *session, const char *name,
-		       const struct gpushare_attach_options *options, bool is_watched,
-		       uint64_t change, struct gpushare_buffer **out_buffer)
+int attach_cold(struct gpushare_session *session, const char *name, uint32_t wait_ms,
+		enum attach_kind kind, const struct gpushare_attach_options *options,
+		attach_make *by, const void *how, struct gpushare_buffer **out_buffer)
 {
 	struct attach_answer answer = {.fd = -1};
 	struct gpushare_info info;
-	int status =
-	    attach_register(session, name, options->wait_ms,
-			    options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, &answer);
+	int status = attach_register(session, name, wait_ms, kind, &answer);
 
 	if (status)
 		return status;
-	status = attach_answered(session, &answer, options, make, options, out_buffer);
+	status = answered(session, &answer, options, by, how, out_buffer);
 	fds_close(&answer.fd, answer.fd >= 0);
 	if (status) {
 		query_info(&answer.reply.buffer, &info);
 		session_tell_detach(session, &info, answer.readings);
-		return status;
 	}
-	attach_remember(*out_buffer, is_watched, change);
-	return GPUSHARE_OK;
+	return status;
 }
 
 API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *name,
@@ -306,10 +302,15 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 	if (!options)
 		options = &defaults;
 	seen = is_watched ? attach_warm(session, name, options, change) : NULL;
-	if (seen)
+	if (seen) {
 		*out_buffer = seen;
-	else
-		status = attach_cold(session, name, options, is_watched, change, out_buffer);
+	} else {
+		status = attach_cold(session, name, options->wait_ms,
+				     options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, options,
+				     make, options, out_buffer);
+		if (!status)
+			attach_remember(*out_buffer, is_watched, change);
+	}
 	if (!status && !options->passive)
 		atomic_store(&(*out_buffer)->passive, false);
 	return status;

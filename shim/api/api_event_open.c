@@ -135,6 +135,8 @@ static int open_make(struct gpushare_session *session, const struct attach_answe
 	buffer->kind = BUFFER_ATTACHED;
 	buffer->count = 1;
 	query_info(from, &buffer->info);
+	if (answer->own) /* never ask the registry whether this process is gone */
+		buffer->ask_ms = INT64_MAX;
 	status = open_device(session->driver, from, options, &buffer->device);
 	if (!status)
 		status = answer->own ? open_own(buffer, from) : open_import(buffer, answer);
@@ -149,9 +151,6 @@ static int open_cold(struct gpushare_session *session, const char *name,
 		     const struct gpushare_event_options *options, struct gpushare_buffer **out)
 {
 	static const struct gpushare_attach_options any;
-	struct attach_answer asked = {.fd = -1};
-	const gpushare_AttachReply *answer = &asked.reply;
-	struct gpushare_info info;
 	uint64_t change = 0;
 	bool is_watched;
 	int status;
@@ -161,22 +160,13 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	client_fetch_changes(session->client);
 	is_watched = client_read_changes(session->client, name, &change);
 	session_give_client(session);
-	status = attach_register(session, name, options->wait_ms, ATTACH_EVENT, &asked);
+	status = attach_cold(session, name, options->wait_ms, ATTACH_EVENT, &any, open_make,
+			     options, out);
 	if (status)
 		return status;
-	fds_close(&asked.fd, asked.fd >= 0); /* an event needs no descriptor */
-	status = attach_answered(session, &asked, &any, open_make, options, out);
-	if (status) {
-		query_info(&answer->buffer, &info);
-		session_tell_detach(session, &info, asked.readings);
-		return status;
-	}
 	session_lock(session);
-	(*out)->is_watched = is_watched && !answer->own;
+	(*out)->is_watched = is_watched && (*out)->ask_ms != INT64_MAX;
 	(*out)->change = change;
-	/* The owner is this process, so never ask the registry whether it is gone. */
-	if (answer->own)
-		(*out)->ask_ms = INT64_MAX;
 	pthread_mutex_unlock(&session->lock);
 	return GPUSHARE_OK;
 }

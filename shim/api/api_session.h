@@ -252,14 +252,14 @@ int attach_register(struct gpushare_session *session, const char *name, uint32_t
 		    enum attach_kind kind, struct attach_answer *out_answer);
 /* api_attach.c: the work of gpushare_detach(). */
 int session_end_attached(struct gpushare_buffer *buffer);
-/* Get the buffer of an attach that the registry has counted. If the session has attached it as
- * `options` ask, it is that buffer. Otherwise `by` makes one, which must not be on the session's
- * list; attach_answered() adds it. */
+/* Attach at the registry, and get the buffer. If the session has attached it as `options` ask, it is
+ * that buffer. Otherwise `by` makes one, which must not be on the session's list; attach_cold() adds
+ * it. */
 typedef int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
 			const void *how, struct gpushare_buffer **out_buffer);
-int attach_answered(struct gpushare_session *session, const struct attach_answer *answer,
-		    const struct gpushare_attach_options *options, attach_make *by, const void *how,
-		    struct gpushare_buffer **out_buffer);
+int attach_cold(struct gpushare_session *session, const char *name, uint32_t wait_ms,
+		enum attach_kind kind, const struct gpushare_attach_options *options,
+		attach_make *by, const void *how, struct gpushare_buffer **out_buffer);
 
 /* api_alloc.c: free memory of gpushare_alloc(); the struct stays. alloc_free() is for memory of
  * cuMemAlloc, share_release() for any of it. */

@@ -87,18 +87,51 @@ bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size)
 	return entry != NULL;
 }
 
-typedef bool deferred_test(const struct deferred *deferred, const struct deferred_entry *entry,
-			   const void *wanted);
+struct asked {
+	uint64_t generations[DEFERRED_MAX];
+	size_t count;
+};
 
-static struct deferred_entry *take(struct deferred *deferred, deferred_test *test,
-				   const void *wanted)
+/* Which entries to take: all, those over the limits, those of a context, or those asked about. */
+struct wanted {
+	enum { ALL, OVER, CONTEXT, ASKED } what;
+	cu_context context;
+	const struct asked *asked;
+};
+
+static bool is_asked(const struct asked *asked, uint64_t generation)
+{
+	size_t at = 0;
+
+	while (at < asked->count && asked->generations[at] != generation)
+		at++;
+	return at < asked->count;
+}
+
+static bool is_wanted(const struct deferred *deferred, const struct deferred_entry *entry,
+		      const struct wanted *wanted)
+{
+	switch (wanted->what) {
+	case OVER:
+		return !deferred_fits(deferred, deferred->bytes) ||
+		       atomic_load_explicit(&deferred->count, memory_order_relaxed) > DEFERRED_MAX;
+	case CONTEXT:
+		return entry->context == wanted->context;
+	case ASKED:
+		return is_asked(wanted->asked, entry->generation);
+	default:
+		return true;
+	}
+}
+
+static struct deferred_entry *take(struct deferred *deferred, struct wanted wanted)
 {
 	struct deferred_entry *taken = NULL, *entry, *next;
 
 	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
 		return NULL;
 	LL_FOREACH_SAFE (deferred->first, entry, next) {
-		if (!test(deferred, entry, wanted))
+		if (!is_wanted(deferred, entry, &wanted))
 			continue;
 		unlink_one(deferred, entry);
 		LL_APPEND(taken, entry);
@@ -107,44 +140,19 @@ static struct deferred_entry *take(struct deferred *deferred, deferred_test *tes
 	return taken;
 }
 
-static bool is_over(const struct deferred *deferred, const struct deferred_entry *entry,
-		    const void *wanted)
-{
-	(void)entry;
-	(void)wanted;
-	return deferred->bytes > atomic_load_explicit(&deferred->limit, memory_order_relaxed) ||
-	       atomic_load_explicit(&deferred->count, memory_order_relaxed) > DEFERRED_MAX;
-}
-
 struct deferred_entry *deferred_take_over(struct deferred *deferred)
 {
-	return take(deferred, is_over, NULL);
-}
-
-static bool is_any(const struct deferred *deferred, const struct deferred_entry *entry,
-		   const void *wanted)
-{
-	(void)deferred;
-	(void)entry;
-	(void)wanted;
-	return true;
+	return take(deferred, (struct wanted){.what = OVER});
 }
 
 struct deferred_entry *deferred_take_all(struct deferred *deferred)
 {
-	return take(deferred, is_any, NULL);
-}
-
-static bool is_of(const struct deferred *deferred, const struct deferred_entry *entry,
-		  const void *wanted)
-{
-	(void)deferred;
-	return entry->context == wanted;
+	return take(deferred, (struct wanted){.what = ALL});
 }
 
 struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context context)
 {
-	return take(deferred, is_of, context);
+	return take(deferred, (struct wanted){.what = CONTEXT, .context = context});
 }
 
 void deferred_return(struct deferred *deferred, struct deferred_entry *list)
@@ -159,23 +167,6 @@ void deferred_return(struct deferred *deferred, struct deferred_entry *list)
 	pthread_mutex_unlock(&deferred->lock);
 }
 
-struct asked {
-	uint64_t generations[DEFERRED_MAX];
-	size_t count;
-};
-
-static bool is_asked(const struct deferred *deferred, const struct deferred_entry *entry,
-		     const void *wanted)
-{
-	const struct asked *asked = wanted;
-	size_t at = 0;
-
-	(void)deferred;
-	while (at < asked->count && asked->generations[at] != entry->generation)
-		at++;
-	return at < asked->count;
-}
-
 /* The caller holds the lock. */
 static void list(const struct deferred *deferred, struct asked *asked)
 {
@@ -187,18 +178,23 @@ static void list(const struct deferred *deferred, struct asked *asked)
 	}
 }
 
-/* No other thread asks until end_to_ask(). False: another thread asks, or has asked a moment
- * ago. */
-static bool begin_to_ask(struct deferred *deferred, struct asked *asked)
+/* False: another thread asks, or has asked a moment ago. If `waits`, no other thread asks until
+ * end_to_ask(); else this takes no lock that another thread has. */
+static bool begin_to_ask(struct deferred *deferred, bool waits, struct asked *asked)
 {
+	int64_t now_ms = monotonic_ms();
 	bool due;
 
-	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
+	if (!deferred_any(deferred) ||
+	    (waits ? !lock_take(&deferred->lock) : pthread_mutex_trylock(&deferred->lock) != 0))
 		return false;
-	due = deferred->first && !deferred->asking &&
-	      monotonic_ms() - deferred->asked_ms >= DEFERRED_PAUSE_MS;
+	due = deferred->first && !(waits && deferred->asking) &&
+	      now_ms - (waits ? deferred->asked_ms : deferred->looked_ms) >= DEFERRED_PAUSE_MS;
 	if (due) {
-		deferred->asking = true;
+		if (waits)
+			deferred->asking = true;
+		else
+			deferred->looked_ms = now_ms;
 		list(deferred, asked);
 	}
 	pthread_mutex_unlock(&deferred->lock);
@@ -213,22 +209,6 @@ static void end_to_ask(struct deferred *deferred)
 	deferred->asking = false;
 	deferred->asked_ms = monotonic_ms();
 	pthread_mutex_unlock(&deferred->lock);
-}
-
-static bool begin_to_look(struct deferred *deferred, struct asked *asked)
-{
-	int64_t now_ms = monotonic_ms();
-	bool due;
-
-	if (!deferred_any(deferred) || pthread_mutex_trylock(&deferred->lock))
-		return false;
-	due = deferred->first && now_ms - deferred->looked_ms >= DEFERRED_PAUSE_MS;
-	if (due) {
-		deferred->looked_ms = now_ms;
-		list(deferred, asked);
-	}
-	pthread_mutex_unlock(&deferred->lock);
-	return due;
 }
 
 /* Called if no registry runs. False: none has come for DEFERRED_ALONE_MS, so none will. */
@@ -252,7 +232,7 @@ static struct deferred_entry *take_asked(struct deferred *deferred, const struct
 		deferred->alone_ms = 0;
 		pthread_mutex_unlock(&deferred->lock);
 	}
-	return take(deferred, is_asked, asked);
+	return take(deferred, (struct wanted){.what = ASKED, .asked = asked});
 }
 
 static struct deferred_entry *take_by(struct deferred *deferred, int status,
@@ -271,7 +251,7 @@ struct deferred_entry *deferred_take_left(struct deferred *deferred, deferred_as
 	struct asked asked = {.count = 0};
 	int status;
 
-	if (!begin_to_ask(deferred, &asked))
+	if (!begin_to_ask(deferred, true, &asked))
 		return NULL;
 	status = ask(user, asked.generations, &asked.count);
 	end_to_ask(deferred);
@@ -282,7 +262,7 @@ struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *as
 {
 	struct asked asked = {.count = 0};
 
-	if (!begin_to_look(deferred, &asked))
+	if (!begin_to_ask(deferred, false, &asked))
 		return NULL;
 	return take_by(deferred, ask(user, asked.generations, &asked.count), &asked);
 }
