@@ -13,8 +13,7 @@ static bool is_of(const struct driver *driver, cu_context context, cu_stream str
 
 	if ((uintptr_t)stream < FIRST_HANDLE)
 		return !waits || driver->cuCtxGetCurrent(&its) != CU_OK || !its || its == context;
-	return !driver->cuStreamGetCtx || driver->cuStreamGetCtx(stream, &its) != CU_OK || !its ||
-	       its == context;
+	return driver->cuStreamGetCtx(stream, &its) != CU_OK || !its || its == context;
 }
 
 /* Ask in the event's context: the per-thread default stream differs between contexts, and without a

@@ -111,7 +111,7 @@ static bool device_can_peer(const struct driver *driver, int from, int to)
 	cu_device device, peer;
 	int can = 0;
 
-	return driver->cuDeviceCanAccessPeer && driver->cuDeviceGet(&device, from) == CU_OK &&
+	return driver->cuDeviceGet(&device, from) == CU_OK &&
 	       driver->cuDeviceGet(&peer, to) == CU_OK &&
 	       driver->cuDeviceCanAccessPeer(&can, device, peer) == CU_OK && can;
 }

@@ -53,10 +53,10 @@ static int device_seek(const struct driver *driver, const uint8_t wanted[GPUSHAR
 	cu_device device;
 	int count = 0;
 
-	if (!driver->cuDeviceGetCount || driver->cuDeviceGetCount(&count) != CU_OK)
+	if (driver->cuDeviceGetCount(&count) != CU_OK)
 		return -1;
 	for (int i = 0; i < count; i++)
-		if (driver->cuDeviceGet && driver->cuDeviceGet(&device, i) == CU_OK &&
+		if (driver->cuDeviceGet(&device, i) == CU_OK &&
 		    describe_device(driver, device, uuid) == CU_OK &&
 		    !memcmp(uuid, wanted, GPUSHARE_UUID_SIZE))
 			return i;

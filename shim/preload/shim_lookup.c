@@ -165,7 +165,7 @@ static bool has_started(struct lookup_library *library)
 
 	(void)quiet;
 	if (!atomic_load_explicit(&library->started, memory_order_relaxed) &&
-	    library->driver.cuCtxGetCurrent && library->driver.cuCtxGetCurrent(&context) == CU_OK)
+	    library->driver.cuCtxGetCurrent(&context) == CU_OK)
 		atomic_store_explicit(&library->started, true, memory_order_relaxed);
 	return atomic_load_explicit(&library->started, memory_order_relaxed);
 }

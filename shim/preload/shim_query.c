@@ -74,8 +74,7 @@ static bool has_context(void)
 	const struct driver *driver = lookup_driver();
 	cu_context context = NULL;
 
-	return driver && driver->cuCtxGetCurrent && driver->cuCtxGetCurrent(&context) == CU_OK &&
-	       context;
+	return driver && driver->cuCtxGetCurrent(&context) == CU_OK && context;
 }
 
 /* cuIpcGetMemHandle refuses memory that was opened from a handle, so return the owner's handle.
