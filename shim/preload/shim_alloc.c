@@ -48,18 +48,6 @@ bool buffers_make_room(void)
 	return linger_empty() || made;
 }
 
-static inline cu_result make(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
-{
-	int error = errno;
-	cu_result result = real(pointer, size);
-
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
-		errno = error;
-		result = real(pointer, size);
-	}
-	return result;
-}
-
 bool buffers_has_room(const struct driver *driver, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(driver);
@@ -81,12 +69,12 @@ static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *re
 	int error = errno;
 
 	if (rounded == size)
-		return make(real, pointer, size);
+		return BUFFERS_TRY(real(pointer, size));
 	if (buffers_has_room(claim->driver, size) && real(pointer, rounded) == CU_OK)
 		return CU_OK;
 	errno = error;
 	own_leave(own);
-	return make(real, pointer, size);
+	return BUFFERS_TRY(real(pointer, size));
 }
 
 /* Replace the memory by new memory of `other_size` bytes. Return false if there is no room. */
@@ -132,14 +120,14 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	buffers_sweep();
 	if (!pointer || !size ||
 	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
-		return make(real, pointer, size);
+		return BUFFERS_TRY(real(pointer, size));
 	if (attach_pointer(&claim, size, pointer, &result))
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
-		return make(real, pointer, size);
+		return BUFFERS_TRY(real(pointer, size));
 	if (!own_make(&claim, size, false, pointer, &own))
 		result = own.shareable ? make_alone(&claim, real, pointer, size, &own)
-				       : make(real, pointer, size);
+				       : BUFFERS_TRY(real(pointer, size));
 	if (result == CU_OK)
 		settle(&claim, &own, pointer, size);
 	else
@@ -178,15 +166,10 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 	cu_result result, answer;
 	struct claim claim;
 	cu_deviceptr attached;
-	int error = errno;
 	size_t size;
 
 	buffers_sweep();
-	result = real(pointer, pitch, width, height, element);
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
-		errno = error;
-		result = real(pointer, pitch, width, height, element);
-	}
+	result = BUFFERS_TRY(real(pointer, pitch, width, height, element));
 	if (result != CU_OK)
 		return result;
 	size = *pitch * height;

@@ -21,15 +21,6 @@ struct refusal {
 	cu_result result;
 };
 
-/* The registry's answer for a name. */
-struct found {
-	record what;
-	uint8_t handle[GPUSHARE_HANDLE_SIZE];
-	int fd; /* -1: none */
-	bool own, read_only;
-	unsigned int reading;
-};
-
 static bool refuse(struct refusal *refusal, cu_result result, const char *why)
 {
 	refusal->result = result;
@@ -76,7 +67,7 @@ static bool is_reached(const struct claim *claim, const record *what)
 }
 
 /* Check the buffer's size, record, kind of memory and reachability. */
-static bool fits(const struct claim *claim, const struct found *found, size_t size,
+static bool fits(const struct claim *claim, const struct link_found *found, size_t size,
 		 struct refusal *refusal)
 {
 	const record *what = &found->what;
@@ -101,7 +92,7 @@ static bool fits(const struct claim *claim, const struct found *found, size_t si
 	return true;
 }
 
-static bool open_ipc(const struct claim *claim, const struct found *found, struct live *entry,
+static bool open_ipc(const struct claim *claim, const struct link_found *found, struct live *entry,
 		     struct refusal *refusal)
 {
 	const struct driver *driver = claim->driver;
@@ -127,7 +118,7 @@ static bool open_ipc(const struct claim *claim, const struct found *found, struc
 }
 
 /* Map the descriptor's memory. Unified memory has the same address in every process. */
-static bool open_fd(const struct claim *claim, const struct found *found, struct live *entry,
+static bool open_fd(const struct claim *claim, const struct link_found *found, struct live *entry,
 		    struct refusal *refusal)
 {
 	const record *what = &found->what;
@@ -159,8 +150,8 @@ static bool open_fd(const struct claim *claim, const struct found *found, struct
 	return true;
 }
 
-static bool open_found(const struct claim *claim, const struct found *found, struct live *entry,
-		       struct refusal *refusal)
+static bool open_found(const struct claim *claim, const struct link_found *found,
+		       struct live *entry, struct refusal *refusal)
 {
 	bool by_fd = backing_is_fd(found->what.backing);
 	bool opened;
@@ -181,7 +172,7 @@ static bool open_found(const struct claim *claim, const struct found *found, str
 	return opened;
 }
 
-static bool ask(const struct claim *claim, struct found *found, struct refusal *refusal)
+static bool ask(const struct claim *claim, struct link_found *found, struct refusal *refusal)
 {
 	const char *name = claim->match.name;
 	int64_t until_ms = monotonic_ms() + claim->match.wait_ms;
@@ -189,11 +180,8 @@ static bool ask(const struct claim *claim, struct found *found, struct refusal *
 
 	refusal->result = CU_OUT_OF_MEMORY;
 	do {
-		found->fd = -1;
-		found->read_only = claim->match.flags & GPUSHARE_FLAG_READONLY;
-		status =
-		    link_attach(name, &found->read_only, &found->what, found->handle, &found->fd,
-				&found->own, &found->reading, refusal->why, sizeof(refusal->why));
+		status = link_attach(name, claim->match.flags & GPUSHARE_FLAG_READONLY, found,
+				     refusal->why, sizeof(refusal->why));
 	} while (status != GPUSHARE_OK && link_await(name, status, until_ms, refusal->why,
 						     sizeof(refusal->why)) == GPUSHARE_OK);
 	return status == GPUSHARE_OK;
@@ -203,7 +191,7 @@ static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_poi
 		   struct refusal *refusal)
 {
 	struct live entry = {.size = size, .device = claim->allocation.device, .pool = claim->pool};
-	struct found found = {.own = false};
+	struct link_found found = {.own = false};
 	_cleanup_close_ int fd = -1;
 
 	if (!ask(claim, &found, refusal))
@@ -252,7 +240,7 @@ bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 	return attach(claim, size, out_pointer, &refusal) || say(claim, &refusal, out_result);
 }
 
-static bool import(const struct claim *claim, const struct found *found, size_t size,
+static bool import(const struct claim *claim, const struct link_found *found, size_t size,
 		   struct live *out, struct refusal *refusal)
 {
 	const struct driver *driver = claim->driver;
@@ -291,7 +279,7 @@ bool attach_object(struct claim *claim, size_t size, struct live *out_object, cu
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct refusal refusal = {.result = CU_OK};
-	struct found found = {.own = false};
+	struct link_found found = {.own = false};
 	_cleanup_close_ int fd = -1;
 
 	(void)scope;

@@ -4,6 +4,7 @@
 /* The program's driver calls that rules may concern. Each function takes the driver call to make,
  * and behaves as the driver would without the shim: result, errno, current context and order. None
  * holds a lock during a driver call. */
+#include <errno.h>
 #include <stdbool.h>
 
 #include "cuda/driver.h"
@@ -18,6 +19,18 @@
  * any. */
 void buffers_sweep(void);
 bool buffers_make_room(void);
+/* The result of an allocating call; if memory is short, of a second try after making room. */
+#define BUFFERS_TRY(call) \
+	({ \
+		int error_ = errno; \
+		cu_result result_ = (call); \
+\
+		if (result_ == CU_OUT_OF_MEMORY && buffers_make_room()) { \
+			errno = error_; \
+			result_ = (call); \
+		} \
+		result_; \
+	})
 
 /* shim_alloc.c: synchronous allocations. buffers_rounded() returns `size` rounded up to whole
  * blocks, or `size` if that overflows. buffers_has_room() returns true if 1/BUFFERS_AMPLE of

@@ -82,25 +82,26 @@ static cu_result result_of(int status)
 	}
 }
 
-/* Map the buffer. Refuse a handle that this process made (`own`), as the driver does. */
-static cu_result map(const struct driver *driver, const record *found, int fd, bool own,
-		     bool read_only, struct live *entry)
+/* Map the buffer. Refuse a handle that this process made, as the driver does. */
+static cu_result map(const struct driver *driver, const struct link_found *answer,
+		     struct live *entry)
 {
-	const struct vmm_wish wish = {.read_only = read_only,
+	const record *found = &answer->what;
+	const struct vmm_wish wish = {.read_only = answer->read_only,
 				      .hold = found->flags & GPUSHARE_FLAG_KEEP};
 	const char *call = "cuCtxGetDevice";
 	cu_result result;
 	cu_device device;
 
-	if (own)
+	if (answer->own)
 		return CU_INVALID_CONTEXT;
 	if (found->backing != GPUSHARE_BACKING_VMM || found->base_offset > found->base_size ||
 	    found->size > found->base_size - found->base_offset)
 		return CU_INVALID_HANDLE;
 	result = driver->cuCtxGetDevice(&device);
 	if (result == CU_OK)
-		result =
-		    vmm_map(driver, fd, found->base_size, device, &wish, &entry->mapping, &call);
+		result = vmm_map(driver, answer->fd, found->base_size, device, &wish,
+				 &entry->mapping, &call);
 	if (result != CU_OK) {
 		state_log("\"%s\" is not opened: %s answered %s", found->name, call,
 			  driver_error_name(driver, result));
@@ -113,26 +114,24 @@ static cu_result map(const struct driver *driver, const record *found, int fd, b
 
 static cu_result attach(const struct driver *driver, const struct wire *wire, struct live *entry)
 {
-	uint8_t handle[GPUSHARE_HANDLE_SIZE];
-	_cleanup_close_ int fd = -1;
 	cu_result result = CU_INVALID_HANDLE;
+	struct link_found found;
 	char why[512];
-	record found;
-	bool own, read_only = false;
 	int status;
 
 	if (!find_name(wire, entry->name))
 		return CU_INVALID_HANDLE;
-	status = link_attach(entry->name, &read_only, &found, handle, &fd, &own, &entry->reading,
-			     why, sizeof(why));
+	status = link_attach(entry->name, false, &found, why, sizeof(why));
 	if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not opened: %s", entry->name, why);
 		return result_of(status);
 	}
-	entry->generation = found.generation;
-	describe_note(entry, &found);
-	if (found.generation == wire->generation)
-		result = map(driver, &found, fd, own, read_only, entry);
+	_cleanup_close_ int fd = found.fd;
+	entry->reading = found.reading;
+	entry->generation = found.what.generation;
+	describe_note(entry, &found.what);
+	if (entry->generation == wire->generation)
+		result = map(driver, &found, entry);
 	if (result == CU_OK && !live_add(entry)) {
 		vmm_unmap(driver, &entry->mapping);
 		result = CU_OUT_OF_MEMORY;

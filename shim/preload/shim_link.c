@@ -120,29 +120,29 @@ int link_adopt(const struct memory *what, record *out_record, int *out_fd,
 	return status;
 }
 
-int link_attach(const char *name, bool *read_only, record *out_record,
-		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
-		unsigned int *out_reading, char *why, size_t why_size)
+int link_attach(const char *name, bool read_only, struct link_found *out, char *why,
+		size_t why_size)
 {
 	const gpushare_AttachReply *answer;
 	gpushare_Attach *attach;
 	int status = line_enter(why, why_size);
 
+	out->fd = -1;
 	if (status != GPUSHARE_OK)
 		return status;
 	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
 	put_text(attach->name, sizeof(attach->name), name);
-	attach->read_only = *read_only;
+	attach->read_only = read_only;
 	status = line_call(why, why_size);
 	if (status == GPUSHARE_OK) {
 		answer = &line.client->reply.body.attach;
-		*out_record = answer->buffer;
-		*read_only = answer->read_only || answer->buffer.flags & GPUSHARE_FLAG_READONLY;
-		*out_own = answer->own;
-		*out_fd = client_take_fd(line.client);
-		memcpy(out_handle, answer->handle, GPUSHARE_HANDLE_SIZE);
+		out->what = answer->buffer;
+		out->read_only = answer->read_only || answer->buffer.flags & GPUSHARE_FLAG_READONLY;
+		out->own = answer->own;
+		out->fd = client_take_fd(line.client);
+		memcpy(out->handle, answer->handle, GPUSHARE_HANDLE_SIZE);
 	}
-	*out_reading = resync_readings(&live_resync);
+	out->reading = resync_readings(&live_resync);
 	line_leave();
 	return status;
 }

@@ -36,11 +36,18 @@ void link_settle(const char *name);
  * *out_fd, which is close-on-exec. */
 int link_adopt(const struct memory *what, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size);
-/* Attach a buffer. *out_fd is -1, or a close-on-exec file descriptor that the caller closes. */
-/* *read_only on entry: request read-only access. On return: access is read-only. */
-int link_attach(const char *name, bool *read_only, record *out_record,
-		uint8_t out_handle[GPUSHARE_HANDLE_SIZE], int *out_fd, bool *out_own,
-		unsigned int *out_reading, char *why, size_t why_size);
+/* The registry's answer to an attach. */
+struct link_found {
+	record what;
+	uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	int fd;	  /* close-on-exec, the caller closes it; -1: none */
+	bool own; /* this process owns it */
+	bool read_only;
+	unsigned int reading; /* resync_readings() at that time */
+};
+/* Attach a buffer. */
+int link_attach(const char *name, bool read_only, struct link_found *out, char *why,
+		size_t why_size);
 /* After link_attach() has returned `status`: wait until `until_ms` for the name, or for a registry.
  * OK: attach again. Another status: what the caller gets. */
 int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size);

@@ -24,16 +24,8 @@ static void refuse(const struct claim *claim)
 static cu_result make_managed(cu_cuMemAllocManaged_call *real, cu_deviceptr *pointer, size_t size,
 			      unsigned int flags)
 {
-	int error = errno;
-	cu_result result;
-
 	buffers_sweep();
-	result = real(pointer, size, flags);
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
-		errno = error;
-		result = real(pointer, size, flags);
-	}
-	return result;
+	return BUFFERS_TRY(real(pointer, size, flags));
 }
 
 /* If host memory can't be made, the program gets managed memory without a name. */

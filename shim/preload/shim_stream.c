@@ -30,14 +30,7 @@ static inline cu_result go_on(const struct buffers_stream *call, cu_deviceptr *p
 
 static inline cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
 {
-	int error = errno;
-	cu_result result = go_on(call, pointer, size);
-
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
-		errno = error;
-		result = go_on(call, pointer, size);
-	}
-	return result;
+	return BUFFERS_TRY(go_on(call, pointer, size));
 }
 
 /* Returns the driver's result; on a failure *out_captures is false. */

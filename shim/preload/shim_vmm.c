@@ -11,20 +11,7 @@
 #include "shim_share.h"
 #include "shim_site.h"
 
-static inline cu_result create(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
-			       const cu_mem_prop *prop, unsigned long long flags)
-{
-	int error = errno;
-	cu_result result = real(handle, size, prop, flags);
-
-	if (result == CU_OUT_OF_MEMORY && buffers_make_room()) {
-		errno = error;
-		result = real(handle, size, prop, flags);
-	}
-	return result;
-}
-
-/* create() with one more handle type, to make the memory exportable; if that fails, without it. */
+/* One more handle type makes the memory exportable; if that fails, without it. */
 static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
 				   const cu_mem_prop *prop, unsigned long long flags)
 {
@@ -33,7 +20,7 @@ static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *han
 	cu_result result;
 
 	wider.requestedHandleTypes |= CU_HANDLE_POSIX_FD;
-	result = create(real, handle, size, &wider, flags);
+	result = BUFFERS_TRY(real(handle, size, &wider, flags));
 	if (result == CU_OK)
 		return result;
 	errno = error;
@@ -94,11 +81,11 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	buffers_sweep();
 	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
 	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
-		return create(real, handle, size, prop, flags);
+		return BUFFERS_TRY(real(handle, size, prop, flags));
 	if (attach_created(&claim, size, handle, &result))
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
-		return create(real, handle, size, prop, flags);
+		return BUFFERS_TRY(real(handle, size, prop, flags));
 	if (adopt_created(&claim, handle))
 		return CU_OK;
 	result = create_exportable(real, handle, size, prop, flags);
