@@ -175,11 +175,11 @@ stack_taken() {
 	GPUSHARE_ATTACH=w0 run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" "$BIN/app_stack" 16384 malloc </dev/null
 	read -r first later <<<"$(stack_taken <<<"$output")"
 	echo "attaching: $first bytes the first time, then $later"
-	[ "$first" -lt 9000 ]
+	[ "$first" -lt 7000 ]
 	[ "$later" -lt 7600 ]
 	touch "$WORK/end"
 	finish "$again"
 	read -r first later <<<"$(stack_taken <"$WORK/again.out")"
 	echo "telling a registry: $later bytes"
-	[ "$later" -lt 9000 ]
+	[ "$later" -lt 7000 ]
 }
