@@ -200,7 +200,7 @@ has_size() {
 		step 1
 		# shellcheck disable=SC2086 # words
 		terminal 24x100 printed="gpushare: " printed=" 0 B" touch="$WORK/go1" \
-			printed="$([ "$words" ] && echo "3 MiB of 6 MiB, 50%, " || echo "3 MiB, ")" printed="/s" \
+			printed="$([ "$words" ] && echo "1 MiB of 2 MiB, 50%, " || echo "1 MiB, ")" printed="/s" \
 			touch="$WORK/end" end=0 -- gpushare follow w -o "$WORK/w.%s" $words
 		end_program
 	done

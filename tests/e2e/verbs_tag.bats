@@ -125,6 +125,9 @@ note=a = "b"'
 	[ -z "$(command -v jq)" ] || equal "$(gpushare stat --json weights |
 		jq -c '.holders[] | [.pid, .command, .count, .own]')" "[$PID,\"api_app\",2,false]"
 	[[ $(gpushare stat kept) != *"held by"* ]]
+	begin self "$BIN/api_app" open alloc=s,own,4096 another attach=t,own touch="$WORK/self" await="$WORK/end"
+	has "$(gpushare stat own)" "held by:     api_app[$PID], uid $(id -u), 1 time, the owner's process itself"
+	[ -z "$(command -v jq)" ] || equal "$(gpushare stat --json own | jq -c '.holders[] | [.pid, .count, .own]')" "[$PID,1,true]"
 	# more holders than one answer has
 	local i pids=()
 	for i in {1..33}; do

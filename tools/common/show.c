@@ -224,8 +224,7 @@ json_t *show_json_holders(const struct gpushare_info *info, struct gpushare_sess
 {
 	json_t *all = show_json(info), *holders = json_array();
 
-	if (info->attachers)
-		gpushare_holders(session, info->name, info->generation, add_holder, holders);
+	gpushare_holders(session, info->name, info->generation, add_holder, holders);
 	if (!json_object_set_new(all, "holders", holders))
 		return all;
 	json_decref(all);

@@ -32,7 +32,7 @@ bool show_has_rights(const struct gpushare_info *info);
 /* For example "dtype=f16 shape=2,3". */
 void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 json_t *show_tags_json(const struct gpushare_info *info);
-/* show_json() with the list `holders`, which is empty if the registry doesn't tell. */
+/* show_json() with the list `holders`, which is empty if the registry can't list them. */
 json_t *show_json_holders(const struct gpushare_info *info, struct gpushare_session *session);
 
 #define SHOW_STATE_MAX 160

@@ -127,7 +127,8 @@ static int measure_chunk(const void *data, size_t size, void *user)
 	struct dump *dump = user;
 
 	range_add(&dump->range, dump->layout.dtype, data, size);
-	progress_add(dump->progress, size);
+	if (dump->progress == &dump->own) /* a shared one counts one pass for each copy */
+		progress_add(dump->progress, size);
 	return copy_caught != 0;
 }
 
@@ -180,7 +181,7 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 		return GPUSHARE_E_CANCELLED;
 	dump->progress = dump->request->progress ? dump->request->progress : &dump->own;
 	if (dump->progress == &dump->own)
-		progress_begin(&dump->own, passes(dump) * dump->layout.length);
+		progress_begin(&dump->own, passes(dump), dump->layout.length);
 	dump->range = RANGE_EMPTY;
 	if (passes(dump) > 1)
 		status = dump_range(dump, buffer, measure_chunk);
@@ -248,7 +249,7 @@ static void say_rate(const struct dump *dump, double began)
 {
 	char text[PROGRESS_TEXT];
 
-	progress_rate(passes(dump) * dump->layout.length, progress_seconds() - began, text);
+	progress_rate(dump->layout.length, progress_seconds() - began, text);
 	tool_error("%s", text);
 }
 

@@ -212,7 +212,7 @@ static int begin(struct follow *follow)
 	const struct copy_request *request = follow->request;
 	int status = gpushare_join(follow->buffer, &follow->next);
 
-	progress_begin(&follow->progress, PASSES * follow->layout.length * request->count);
+	progress_begin(&follow->progress, PASSES, follow->layout.length * request->count);
 	follow->progress.visible &= request->output || !isatty(STDOUT_FILENO);
 	if (!status && request->wait_for > follow->next)
 		follow->next = request->wait_for;

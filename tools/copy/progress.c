@@ -27,10 +27,11 @@ void progress_rate(uint64_t size, double seconds, char out[PROGRESS_TEXT])
 		 seconds > 0 ? (double)size / seconds / 1e9 : 0.0);
 }
 
-void progress_begin(struct progress *progress, uint64_t total)
+void progress_begin(struct progress *progress, unsigned int passes, uint64_t size)
 {
 	*progress = (struct progress){
-	    .total = total,
+	    .passes = passes,
+	    .total = passes * size,
 	    .began_ms = tool_now_ms(),
 	    .visible = isatty(STDERR_FILENO),
 	};
@@ -73,10 +74,12 @@ void progress_add(struct progress *progress, uint64_t size)
 	if (!progress->visible)
 		return;
 	now = tool_now_ms();
-	if (now - progress->began_ms < QUIET_MS || now - progress->shown_ms < EVERY_MS)
+	if (now - progress->began_ms < QUIET_MS || now - progress->printed_ms < EVERY_MS)
 		return;
-	progress->shown_ms = now;
-	progress_format(progress->done, progress->total, now - progress->began_ms, text);
+	progress->printed_ms = now;
+	progress->shown = true;
+	progress_format(progress->done / progress->passes, progress->total / progress->passes,
+			now - progress->began_ms, text);
 	progress_bar(progress->done, progress->total, progress->colour, bar);
 	fprintf(stderr, "\r%s: %s%s%s\033[K", tool_name, progress->total ? bar : "",
 		progress->total ? " " : "", text);
@@ -85,7 +88,7 @@ void progress_add(struct progress *progress, uint64_t size)
 
 void progress_end(struct progress *progress)
 {
-	if (progress->shown_ms)
+	if (progress->shown)
 		fputs("\r\033[K", stderr);
-	progress->shown_ms = 0;
+	progress->shown = false;
 }

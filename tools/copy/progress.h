@@ -10,15 +10,18 @@
 #define PROGRESS_TEXT 128
 
 struct progress {
-	uint64_t total; /* 0: unknown */
-	uint64_t done;
+	unsigned int passes; /* how often progress_add() is told of each byte */
+	uint64_t total;	     /* in all passes; 0: unknown */
+	uint64_t done;	     /* in all passes */
 	uint64_t began_ms;
-	uint64_t shown_ms; /* when the line was last printed; 0: never */
-	bool visible;	   /* stderr is a terminal */
+	uint64_t printed_ms; /* when the line was last printed; 0: never */
+	bool shown;	     /* the line is on the screen */
+	bool visible;	     /* stderr is a terminal */
 	bool colour;
 };
 
-void progress_begin(struct progress *progress, uint64_t total);
+/* `size` is that of one pass; 0: unknown. */
+void progress_begin(struct progress *progress, unsigned int passes, uint64_t size);
 void progress_add(struct progress *progress, uint64_t size);
 void progress_end(struct progress *progress); /* erases the line, up to the next progress_add() */
 

@@ -92,7 +92,7 @@ static bool open_stream(const struct copy_request *request, bool standard, struc
 						 : there.st_size);
 		return true;
 	}
-	progress_begin(&into->progress, 0);
+	progress_begin(&into->progress, 1, 0);
 	good = into_gather(source->fd, request->query.length, &into->progress, &gathered,
 			   &source->size);
 	progress_end(&into->progress);
@@ -125,7 +125,7 @@ static int into_copy(const struct copy_request *request, struct gpushare_buffer 
 	uint64_t size = into->source.size;
 	int status;
 
-	progress_begin(&into->progress, size);
+	progress_begin(&into->progress, 1, size);
 	status = gpushare_write(buffer, request->query.offset, size, into_chunk, into);
 	progress_end(&into->progress);
 	if (into->error)

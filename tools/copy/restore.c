@@ -221,7 +221,7 @@ static bool restore_all(struct restore *restore)
 	if (!good)
 		return false;
 	copy_catch_signals();
-	progress_begin(&restore->progress, total);
+	progress_begin(&restore->progress, 1, total);
 	for (size_t i = 0; good && i < manifest->count; i++)
 		good = restore_entry(restore, &manifest->entries[i]);
 	progress_end(&restore->progress);

@@ -202,7 +202,7 @@ static bool set_write(struct set *set)
 
 	for (size_t i = 0; i < set->manifest.count; i++)
 		total += set->manifest.entries[i].info.size;
-	progress_begin(&set->progress, total);
+	progress_begin(&set->progress, 1, total);
 	for (size_t i = 0; good && i < set->manifest.count; i++)
 		good = write_entry(set, &set->manifest.entries[i]);
 	progress_end(&set->progress);

@@ -148,7 +148,7 @@ int copy_diff_set(const struct copy_request *request, struct gpushare_session *s
 	}
 	for (size_t i = 0; i < manifest.count; i++)
 		total += manifest.entries[i].info.size;
-	progress_begin(&progress, total);
+	progress_begin(&progress, 1, total);
 	all.progress = &progress;
 	for (size_t i = 0; i < manifest.count; i++) {
 		int code = diff_entry(&all, session, &manifest.entries[i]);

@@ -58,10 +58,10 @@ const struct dtype_traits *dtype_traits(enum dtype dtype);
 /* Parse either name, or PyTorch's ("torch.float32"). Return DTYPE_NONE for any other text. */
 enum dtype dtype_parse(const char *text);
 
-/* Of the element at `data`, which need not be aligned. */
-/* The value as a number, rounded if it is an integer above 2^53. */
+/* The element at `data`, which need not be aligned, as a number: rounded if it is an integer above
+ * 2^53. */
 double dtype_real(enum dtype dtype, const void *data);
-/* Format a value. A real gets as many digits as reading the same value back takes. */
+/* Format it. A real gets as many digits as reading the same value back takes. */
 void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX]);
 
 static inline float dtype_from_bits(uint32_t bits)
