@@ -1177,7 +1177,8 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  *
  * GPUSHARE_E_TIMED_OUT means that another thread's call on the same buffer took too long. For one
  * with a stream, too long is ten seconds or the session's time limit, whichever is more. Nothing
- * was done then, even if the registry or the driver is only slow: call again.
+ * was done then, even if the registry or the driver is only slow: call again. For gpushare_leave()
+ * see there.
  *
  * If a GPU has no 64-bit stream memory operations, host functions store the numbers. Then
  * gpushare_acquire() and gpushare_reclaim() wait on the CPU. So do gpushare_publish() and
@@ -1288,8 +1289,8 @@ int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first);
 /**
  * gpushare_leave() - be a consumer no more; the publisher does not wait for this process
  *
- * This takes effect at once, even if no registry runs. What streams were given to release is still
- * released, and concerns nobody. Errors: those of a first call
+ * Errors:  those of a first call. After _E_TIMED_OUT and _E_NO_REGISTRY this process is no consumer
+ *          all the same, and the registry hears of it at the next request.
  */
 int gpushare_leave(struct gpushare_buffer *buffer);
 

@@ -205,12 +205,12 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	return status;
 }
 
-/* If the GPU of a consumer that left may still write to the slot, order_tick() waits for the end of
- * its process. */
+/* If the consumer that left has made the last release that it announced, its GPU no longer
+ * writes to the slot. Otherwise order_tick() waits for the end of its process. */
 static bool is_free(const struct order *order, uint32_t at, int64_t now_ns)
 {
-	return !order->slot[at].taken && (order->slot[at].free_ns <= now_ns ||
-					  order_slot_is_given_back(&order->page->slot[at]));
+	return !order->slot[at].taken &&
+	       (order->slot[at].free_ns <= now_ns || order_slot_is_final(&order->page->slot[at]));
 }
 
 /* Lowest first: publishers check all slots up to the highest one ever used. */
@@ -223,17 +223,6 @@ uint32_t order_free_slot(const struct order *order, int64_t now_ns)
 	return at < ORDER_SLOTS ? at + 1 : 0;
 }
 
-void order_part_left(struct registry *registry, struct order *order)
-{
-	struct participant *participant, *after;
-
-	DL_FOREACH_SAFE (order->participants, participant, after) {
-		if (participant->slot &&
-		    atomic_load(&order->page->slot[participant->slot - 1].state) == ORDER_SLOT_LEFT)
-			participant_part(registry, participant, ORDER_CONSUMES);
-	}
-}
-
 /* Call for a page that came from a predecessor or a participant. Participants that only the page
  * knows of have some time to resume. */
 static void look_over(struct registry *registry, struct order *order)
@@ -241,7 +230,6 @@ static void look_over(struct registry *registry, struct order *order)
 	const struct participant *participant;
 	int64_t now = clock_ns();
 
-	order_part_left(registry, order);
 	DL_FOREACH (order->participants, participant) {
 		participant_sign(participant);
 	}
@@ -373,7 +361,7 @@ static void look_at_processes(const struct registry *registry, struct order *ord
 		if (!is_awaited(order, at) && !participant_may_release(registry, slot))
 			order->slot[at].free_ns = now_ns + COOL_NS;
 		else if (is_awaited(order, at) && participant_has_ended(slot->process, slot->stack))
-			order_mark_ended(order->page, at);
+			order_mark_left(order->page, at);
 	}
 }
 
@@ -386,7 +374,7 @@ static bool mark(struct order *order, int64_t now_ns)
 	for (uint32_t at = 0; at < top_of(order); at++) {
 		if (order->slot[at].taken || is_awaited(order, at))
 			continue;
-		missing |= order_mark_ended(order->page, at);
+		missing |= order_mark_left(order->page, at);
 		owned |= !order->ended && !is_free(order, at, now_ns);
 	}
 	if (missing)

@@ -67,9 +67,6 @@ void order_end(struct registry *registry, uint64_t generation);
 /* Ends all participants of the session. */
 void order_end_session(struct registry *registry, struct session *session);
 
-/* Consumers leave by a mark in the page, and tell the registry later or not at all: take their
- * roles away. The order has a page. */
-void order_part_left(struct registry *registry, struct order *order);
 /* Repeats the marks of the order for LIMIT_ORDER_SETTLE_MS. */
 void order_mark_again(struct registry *registry, struct order *order);
 /* The lowest slot that nobody has and no GPU still writes to, from 1 on; 0: none. */
@@ -91,7 +88,7 @@ struct participant *participant_find(const struct order *order, const struct ses
 /* Adds roles. `slot`: the one to resume, 0: a new one. OK, E_NO_MEMORY, E_LIMIT: no slot is
  * free. */
 int participant_add(struct registry *registry, struct order *order, struct session *session,
-		    uint32_t roles, uint32_t slot);
+		    uint32_t roles, uint32_t slot, uint64_t *out_first);
 /* Takes roles away (UINT32_MAX: all), and with the last one the participant. */
 void participant_part(struct registry *registry, struct participant *participant, uint32_t roles);
 /* A publisher in another process than the session's (`session` NULL: any publisher). NULL: there
@@ -118,7 +115,7 @@ bool participant_has_ended(uint64_t number, uint64_t stack);
 /* Whether that process lives. If the registry can't see it: whether it has a session here. 0:
  * false. */
 bool participant_lives(const struct registry *registry, uint64_t number, uint64_t stack);
-/* Whether the process of a slot that is not settled may still write to it. */
+/* Whether the process of a slot that is not final may still write to it. */
 bool participant_may_release(const struct registry *registry, const struct order_slot *slot);
 
 #endif

@@ -100,7 +100,7 @@ bool participant_may_release(const struct registry *registry, const struct order
 
 	if (participant_lives(registry, number, atomic_load(&slot->stack)))
 		return true;
-	return (number & INVISIBLE) && atomic_load(&slot->unsettled);
+	return (number & INVISIBLE) && atomic_load(&slot->final) == ORDER_UNSETTLED;
 }
 
 /* The page may have been signed by a registry in another pid namespace, with another number for
@@ -172,15 +172,14 @@ static int take_roles(struct registry *registry, struct participant *participant
 }
 
 int participant_add(struct registry *registry, struct order *order, struct session *session,
-		    uint32_t roles, uint32_t slot)
+		    uint32_t roles, uint32_t slot, uint64_t *out_first)
 {
-	struct participant *participant;
+	struct participant *participant = participant_find(order, session);
 	int status = GPUSHARE_OK;
 
-	order_part_left(registry, order);
+	*out_first = 0;
 	if (!roles)
 		return GPUSHARE_OK;
-	participant = participant_find(order, session);
 	if (!participant)
 		participant = participant_new(order, session);
 	if (!participant)
@@ -188,6 +187,8 @@ int participant_add(struct registry *registry, struct order *order, struct sessi
 	roles &= ~participant->roles;
 	if (roles)
 		status = take_roles(registry, participant, roles, slot);
+	if (participant->slot)
+		*out_first = order_number(order->page->slot[participant->slot - 1].released) + 1;
 	if (!participant->roles)
 		participant_free(participant);
 	return status;
@@ -203,8 +204,8 @@ void participant_part(struct registry *registry, struct participant *participant
 		order->slot[participant->slot - 1].taken = false;
 		order->slot[participant->slot - 1].free_ns = INT64_MAX;
 		if (page)
-			order_mark_ended(page, participant->slot - 1);
-		if (page && !order_slot_is_given_back(&page->slot[participant->slot - 1]))
+			order_mark_left(page, participant->slot - 1);
+		if (page && !order_slot_is_final(&page->slot[participant->slot - 1]))
 			order_mark_again(registry, order);
 		participant->slot = 0;
 	}

@@ -117,8 +117,7 @@ uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process)
 		first = 1;
 	atomic_store(&mine->stack, 0);
 	atomic_store(&mine->process, process);
-	atomic_store(&mine->unsettled, 0);
-	atomic_store(&mine->given, first - 1);
+	atomic_store(&mine->final, 0);
 	atomic_store(&mine->released, first - 1);
 	atomic_store(&mine->state, ORDER_SLOT_ACTIVE);
 	while (top <= slot && !atomic_compare_exchange_weak(&page->top, &top, slot + 1))
@@ -128,7 +127,6 @@ uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process)
 	reclaimed = order_number(atomic_load(&page->reclaimed));
 	if (order_reaches(reclaimed, first)) {
 		first = reclaimed + 1;
-		order_raise(&mine->given, reclaimed);
 		order_raise(&mine->released, reclaimed);
 	}
 	return first;
@@ -140,6 +138,7 @@ void order_rejoin(struct order_page *page, uint32_t slot, uint64_t process)
 
 	atomic_store(&mine->stack, 0);
 	atomic_store(&mine->process, process);
+	atomic_store(&mine->final, 0);
 	atomic_fetch_and(&mine->released, ~ORDER_GONE_BIT);
 	atomic_store(&mine->state, ORDER_SLOT_ACTIVE);
 }
@@ -178,17 +177,10 @@ bool order_mark_gone(struct order_page *page)
 	return anew;
 }
 
-void order_mark_left(struct order_page *page, uint32_t slot)
-{
-	mark(&page->slot[slot].released);
-	atomic_store(&page->slot[slot].state, ORDER_SLOT_LEFT);
-}
-
-bool order_mark_ended(struct order_page *page, uint32_t slot)
+bool order_mark_left(struct order_page *page, uint32_t slot)
 {
 	bool anew = mark(&page->slot[slot].released);
-	uint32_t active = ORDER_SLOT_ACTIVE;
 
-	atomic_compare_exchange_strong(&page->slot[slot].state, &active, ORDER_SLOT_ENDED);
+	atomic_store(&page->slot[slot].state, ORDER_SLOT_LEFT);
 	return anew;
 }

@@ -24,6 +24,7 @@
 #define ORDER_HEADER 1024
 #define ORDER_SLOTS ((ORDER_PAGE_SIZE - ORDER_HEADER) / ORDER_LINE)
 #define ORDER_GONE_BIT (UINT64_C(1) << 62)
+#define ORDER_UNSETTLED UINT64_MAX /* in order_slot.final: a graph may release at any time */
 
 /* Roles of a process for a buffer: bits of Order.roles. */
 enum order_role { ORDER_CONSUMES = 1, ORDER_PUBLISHES = 2 };
@@ -33,12 +34,7 @@ enum order_state {
 	ORDER_GONE = 2, /* nothing more is published: the publisher or the buffer's owner is gone */
 };
 
-enum order_slot_state {
-	ORDER_SLOT_UNUSED = 0,
-	ORDER_SLOT_ACTIVE = 1,
-	ORDER_SLOT_LEFT = 2,  /* by the consumer itself */
-	ORDER_SLOT_ENDED = 3, /* by the registry: the consumer may live and not know */
-};
+enum order_slot_state { ORDER_SLOT_UNUSED = 0, ORDER_SLOT_ACTIVE = 1, ORDER_SLOT_LEFT = 2 };
 
 /* Values of order_page.turn. Older programs know only the first two. They wake nobody when they
  * give the turn back. */
@@ -48,13 +44,11 @@ enum order_turn { ORDER_TURN_FREE = 0, ORDER_TURN_TAKEN = 1, ORDER_TURN_WAITED_F
 struct order_slot {
 	_Alignas(ORDER_LINE) _Atomic uint64_t released; /* done with all numbers up to this one */
 	_Atomic uint32_t state;
-	/* Not 0: a graph may release here at any time, until that process ends. */
-	_Atomic uint32_t unsettled;
 	/* The process that has the slot, or had it last, as a number of participant_number(). */
 	_Atomic uint64_t process;
-	/* The highest number that was given to release here. It is stored before its release is
-	 * enqueued, so no stream of the consumer ever releases more. */
-	_Atomic uint64_t given;
+	/* Set by a consumer that leaves: one more than the last number that its streams will
+	 * release here, or ORDER_UNSETTLED. 0: not set. */
+	_Atomic uint64_t final;
 	/* Address of the stack of the process's program, which exec() changes; 0: unknown. */
 	_Atomic uint64_t stack;
 };
@@ -101,18 +95,13 @@ static inline bool order_reaches(uint64_t word, uint64_t wanted)
 	return (int64_t)(order_number(word) - wanted) >= 0;
 }
 
-/* Whether the consumer's streams have made all releases that they were given, and no graph can make
- * more. */
-static inline bool order_slot_is_settled(const struct order_slot *slot)
+/* Whether the consumer has left, and its GPU no longer writes to the slot. */
+static inline bool order_slot_is_final(const struct order_slot *slot)
 {
-	return !atomic_load(&slot->unsettled) &&
-	       order_reaches(atomic_load(&slot->released), atomic_load(&slot->given));
-}
+	uint64_t final = atomic_load(&slot->final);
 
-/* Whether any consumer may have the slot next. */
-static inline bool order_slot_is_given_back(const struct order_slot *slot)
-{
-	return atomic_load(&slot->state) == ORDER_SLOT_LEFT && order_slot_is_settled(slot);
+	return final && final != ORDER_UNSETTLED &&
+	       order_reaches(atomic_load(&slot->released), final - 1);
 }
 
 /* Makes a page. Returns its descriptor, sealed so that nobody can make it shorter; -1 and errno. */
@@ -134,17 +123,15 @@ bool order_raise(_Atomic uint64_t *word, uint64_t number);
  * the slot.
  */
 uint64_t order_join(struct order_page *page, uint32_t slot, uint64_t process);
-/* The consumer of a slot resumes, also if the slot was marked as ended. */
+/* The consumer of a slot resumes, also if the slot was marked as left. */
 void order_rejoin(struct order_page *page, uint32_t slot, uint64_t process);
 /* That process publishes from now on. If another one did before, the numbers continue after the
  * last published one. */
 void order_begin(struct order_page *page, uint64_t publisher);
 
-/* A consumer gives its slot back. */
-void order_mark_left(struct order_page *page, uint32_t slot);
 /* Let waiters through that wait for a publication, or for that slot. True: the mark was not set, or
  * was overwritten. */
 bool order_mark_gone(struct order_page *page);
-bool order_mark_ended(struct order_page *page, uint32_t slot);
+bool order_mark_left(struct order_page *page, uint32_t slot);
 
 #endif

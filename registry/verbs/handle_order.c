@@ -98,6 +98,19 @@ static bool take_back(const struct call *call, struct order *order)
 	       call_take(call);
 }
 
+/* Also OK if the buffer or the participant is gone. */
+static int leave(const struct call *call)
+{
+	const gpushare_Order *ask = &call->ask->verb.order;
+	struct order *order = order_find(call->registry, ask->generation);
+	struct participant *participant = order ? participant_find(order, call->session) : NULL;
+
+	if (participant)
+		participant_part(call->registry, participant, ask->roles);
+	order_check(call->registry, ask->generation);
+	return GPUSHARE_OK;
+}
+
 static int join(const struct call *call, const struct entry *entry, struct order *order)
 {
 	const gpushare_Order *ask = &call->ask->verb.order;
@@ -113,7 +126,7 @@ static int join(const struct call *call, const struct entry *entry, struct order
 		call_give(call, order->fdref);
 	/* Only a client that resumes its roles asks for a certain slot. */
 	status = participant_add(call->registry, order, call->session, ask->roles,
-				 ask->again ? ask->slot : 0);
+				 ask->again ? ask->slot : 0, &body->first);
 	if (status)
 		return explain_failed(call, status);
 	participant = participant_find(order, call->session);
@@ -135,6 +148,8 @@ int handle_order(struct call *call)
 
 	if (ask->roles & ~ROLES)
 		return explain_protocol(call->answer);
+	if (ask->leave)
+		return leave(call);
 	status = check_entry(call, entry);
 	if (!status && !ask->again)
 		status = check_socket(call);

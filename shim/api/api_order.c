@@ -134,12 +134,13 @@ API_PUBLIC int gpushare_release_host(struct gpushare_buffer *buffer, uint64_t se
 {
 	API_CALL;
 	struct ordering *ordering;
+	uint32_t slot;
 	int status = releaser_of(buffer, sequence, &ordering);
 
 	if (status)
 		return status;
-	return stream_release_host(
-	    ordering, atomic_load_explicit(&ordering->slot, memory_order_relaxed), sequence);
+	slot = atomic_load_explicit(&ordering->slot, memory_order_relaxed);
+	return slot ? stream_release_host(ordering, slot, sequence) : GPUSHARE_OK;
 }
 
 API_PUBLIC int gpushare_reclaim(struct gpushare_buffer *buffer, void *stream, uint64_t sequence)
@@ -181,6 +182,9 @@ API_PUBLIC int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first
 	if (status)
 		return status;
 	slot = atomic_load(&ordering->slot);
+	if (!slot)
+		return api_fail(GPUSHARE_E_INVALID, "'%s' was just left by another thread",
+				buffer->info.name);
 	if (out_first)
 		*out_first =
 		    order_number(atomic_load(&ordering->page->slot[slot - 1].released)) + 1;
@@ -193,9 +197,7 @@ API_PUBLIC int gpushare_leave(struct gpushare_buffer *buffer)
 	struct ordering *ordering;
 	int status = ordering_of(buffer, 0, &ordering);
 
-	if (!status)
-		ordering_leave(ordering);
-	return status;
+	return status ? status : ordering_leave(ordering, ORDER_CONSUMES);
 }
 
 API_PUBLIC int gpushare_sequence(struct gpushare_buffer *buffer, uint64_t *out_published)

@@ -24,17 +24,21 @@ struct ordering {
 	struct ordering *next; /* of the session */
 	struct gpushare_session *session;
 	unsigned int users; /* buffers that use it; under the session's lock */
-	unsigned int refs;  /* under the same lock: one of all users, one of tell_again() */
+	bool held;	    /* the same lock: tell_again() uses it; don't free it */
+	bool ended;	    /* the same lock: no buffer is left, and the registry was told */
 	unsigned int process;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	int fd;
 	struct order_page *page;
 	_Atomic uint32_t roles;	 /* enum order_role */
-	_Atomic uint32_t slot;	 /* the slot of this consumer, from 1 on, or its last; 0: none */
+	_Atomic uint32_t slot;	 /* the consumer's slot, from 1 on; 0: none */
 	unsigned int connection; /* session_connections() when the registry was last told */
 	bool lost;		 /* the registry has another page of that buffer */
-	struct turn asking;	 /* held by the thread that asks the registry for roles */
+	struct turn telling;	 /* held by the thread that tells the registry about roles */
+	bool asking;		 /* under the session's lock: a thread has `telling` */
+	pthread_t teller;	 /* under the session's lock: that thread, if `asking` */
+	uint32_t leaving;	 /* under the session's lock: ended roles still to be told */
 
 	/* api_order_stream.c */
 	struct turn opening; /* held by the thread that sets the next fields */
@@ -45,14 +49,16 @@ struct ordering {
 	_Atomic cu_deviceptr at;    /* its device address; set last: if not 0, the view is ready */
 	struct ordering *next_view; /* in api_order_retire.c's list */
 	bool retired;		    /* the session no longer uses it */
+	bool kept;		    /* this retains `context`, the primary context of `device` */
+	cu_device device;
 	struct order_lane publishing, releasing;
+	/* Of each slot that was left: the last number that streams will release; 0: none. */
+	uint64_t left[ORDER_SLOTS];
 	_Atomic uint64_t waited;    /* the highest number that a stream waits for */
 	_Atomic uint64_t reclaimed; /* the highest release that a stream waits for */
 	_Atomic uint32_t pending;   /* enqueued host functions that have not run */
-	/* Streams may use this until the process ends: a graph does, or releases in an earlier slot
-	 * were late. */
-	_Atomic bool stays;
-	cu_event probe; /* its query fails if the context has failed; NULL: none */
+	_Atomic bool captured; /* a graph uses this, and may be launched until the process ends */
+	cu_event probe;	       /* its query fails if the context has failed; NULL: none */
 };
 
 /* The buffer's ordering, with `roles`. Asks the registry only if the page or a role is missing.
@@ -61,14 +67,20 @@ int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering 
 /* The buffer's ordering if this process has opened it; else NULL. Never asks the registry. */
 struct ordering *ordering_seen(const struct gpushare_buffer *buffer);
 /* Add roles to an open ordering. Always asks the registry, and repeats the roles that it has
- * already. The caller has the turn (`asking`). */
-int ordering_ask_in_turn(struct ordering *ordering, uint32_t roles);
-/* Be a consumer no more. This takes effect in the page; the registry needn't answer. */
-void ordering_leave(struct ordering *ordering);
-/* Take the turn (`asking`), so that roles arrive in their order. E_TIMED_OUT: another thread still
- * has it. */
+ * already. */
+int ordering_ask(struct ordering *ordering, uint32_t roles);
+/* End roles. They end here even if the registry can't be told; a later request tells it then. */
+int ordering_leave(struct ordering *ordering, uint32_t roles);
+/* Whether that status means that no registry answered. */
+bool ordering_is_unheard(int status);
+/* Tell the registry about ended roles that it has not heard of. The caller has the turn
+ * (`telling`). */
+int ordering_tell_leave(struct ordering *ordering);
+/* Take the turn (`telling`). One thread at a time tells the registry, so that changes arrive in
+ * their order. E_TIMED_OUT: another thread still has the turn. */
 int ordering_take_turn(struct ordering *ordering);
-/* The buffer ends, and with it the roles. Call this before the registry is told about its end. */
+void ordering_give_turn(struct ordering *ordering);
+/* The buffer ends. Call this before the registry is told about its end. */
 void ordering_end(struct gpushare_buffer *buffer);
 /* Drop the buffer's ordering without telling the registry. In a forked child, this frees memory and
  * descriptor only. */
@@ -106,11 +118,16 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 /* A callback of struct order_stuck; `ordering` is a struct ordering. True: its CUDA context has
  * failed. */
 bool stream_has_failed(void *ordering);
+/* Leave the session's slot, and take slot `next`; 0: none. The caller holds the session's lock. */
+void stream_leave_slot(struct ordering *ordering, uint32_t next);
+/* Note that streams will still release up to `last` in a slot that was left. The caller holds the
+ * session's lock. */
+void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last);
 /* The session no longer uses the ordering. True: streams have used it, so it is kept for them and
  * freed later. False: no stream has used it, and the caller frees it. */
 bool stream_keep(struct ordering *ordering);
-/* The session ends. Free the orderings that no stream needs. True: streams may still use some of
- * the session's, so its CUDA contexts must stay. */
-bool stream_sweep(const struct gpushare_session *session);
+/* The session ends. Free its orderings that no stream needs; an ordering that can't be freed keeps
+ * its CUDA context. */
+void stream_sweep(struct gpushare_session *session);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <utlist.h>
 
 static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, const char *where)
@@ -34,50 +35,139 @@ int ordering_take_page_turn(const struct ordering *ordering)
 		   : ordering_fail_at_driver(ordering);
 }
 
-int ordering_take_turn(struct ordering *ordering)
+static bool take_turn(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
 	int64_t began_ms = monotonic_ms(), left_ms = session_deadline(session) - began_ms;
-	bool took = turn_take(&ordering->asking, left_ms > 0 ? (unsigned int)left_ms : 0);
+	bool took = turn_take(&ordering->telling, left_ms > 0 ? (unsigned int)left_ms : 0);
 
 	session_waited(began_ms);
-	return took ? GPUSHARE_OK : fail_busy(ordering, session->timeout_ms, "the registry");
+	if (!took)
+		return false;
+	session_lock(session);
+	ordering->asking = true;
+	ordering->teller = pthread_self();
+	pthread_mutex_unlock(&session->lock);
+	return true;
 }
 
-/* A consumer leaves by a mark in the page. If another thread is just releasing (`busy`), nobody else
- * gets the slot before this process has ended. */
+int ordering_take_turn(struct ordering *ordering)
+{
+	return take_turn(ordering)
+		   ? GPUSHARE_OK
+		   : fail_busy(ordering, ordering->session->timeout_ms, "the registry");
+}
+
+void ordering_give_turn(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+
+	session_lock(session);
+	ordering->asking = false;
+	pthread_mutex_unlock(&session->lock);
+	turn_give(&ordering->telling);
+}
+
+/* Whether this thread has the turn. A request that it makes in the turn may lead to tell_end(),
+ * which must not wait for its own thread. */
+static bool has_turn(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+	bool has;
+
+	session_lock(session);
+	has = ordering->asking && pthread_equal(ordering->teller, pthread_self());
+	pthread_mutex_unlock(&session->lock);
+	return has;
+}
+
+static void describe_leave(const struct ordering *ordering, request *out_tell)
+{
+	gpushare_Order *order = &out_tell->verb.order;
+
+	*out_tell = (request){.which_verb = gpushare_Request_order_tag};
+	memcpy(order->name, ordering->name, sizeof(order->name));
+	order->generation = ordering->generation;
+	order->roles = ordering->leaving;
+	order->leave = true;
+}
+
+bool ordering_is_unheard(int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
+
+/* Under the session's lock. Writes into the page when the slot can be used again: after the last
+ * release that streams were given. That isn't known if another thread may be about to give one
+ * (`busy`), or if a graph releases. stream_release() sets `captured` before it checks the slot, so
+ * no capture is missed. */
+static void leave_slot(struct ordering *ordering, bool busy)
+{
+	uint32_t slot = atomic_load(&ordering->slot);
+	uint64_t last = atomic_load(&ordering->releasing.last);
+
+	stream_leave_slot(ordering, 0);
+	if (slot)
+		atomic_store(&ordering->page->slot[slot - 1].final,
+			     busy || atomic_load(&ordering->captured) ? ORDER_UNSETTLED : last + 1);
+}
+
+/* End roles in this process; `leaving` has them until the registry is told. */
 static void end_roles(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
-	bool busy = !turn_try(&ordering->releasing.turn);
-	uint32_t slot;
+	bool busy = !turn_take(&ordering->releasing.turn, 0);
 
 	session_lock(session);
-	slot = atomic_load(&ordering->slot);
-	if (atomic_fetch_and(&ordering->roles, ~roles) & roles & ORDER_CONSUMES) {
-		if (busy)
-			atomic_store(&ordering->page->slot[slot - 1].unsettled, 1);
-		order_mark_left(ordering->page, slot - 1);
-	}
+	roles &= atomic_fetch_and(&ordering->roles, ~roles);
+	ordering->leaving |= roles;
+	if (roles & ORDER_CONSUMES)
+		leave_slot(ordering, busy);
 	pthread_mutex_unlock(&session->lock);
 	if (!busy)
 		turn_give(&ordering->releasing.turn);
 }
 
-/* A late release overwrites the mark, so the registry must hear of it, and repeats it. */
-void ordering_leave(struct ordering *ordering)
+int ordering_tell_leave(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
-	uint32_t slot;
+	uint32_t leaving;
+	request tell;
+	int status;
 
-	end_roles(ordering, ORDER_CONSUMES);
-	slot = atomic_load(&ordering->slot);
-	if (!slot || order_slot_is_settled(&ordering->page->slot[slot - 1]))
-		return;
 	session_lock(session);
-	ordering->connection = 0;
+	leaving = ordering->leaving;
+	describe_leave(ordering, &tell);
 	pthread_mutex_unlock(&session->lock);
-	session_order_again(session);
+	if (!leaving)
+		return GPUSHARE_OK;
+	status = session_ask(session, &tell, 0, NULL, 0);
+	if (ordering_is_unheard(status))
+		return status;
+	session_lock(session);
+	ordering->leaving &= ~leaving;
+	pthread_mutex_unlock(&session->lock);
+	return status;
+}
+
+int ordering_leave(struct ordering *ordering, uint32_t roles)
+{
+	int status = ordering_take_turn(ordering);
+
+	end_roles(ordering, roles);
+	if (status)
+		return status; /* a later request tells the registry */
+	status = ordering_tell_leave(ordering);
+	ordering_give_turn(ordering);
+	/* session_ask() calls this too, but it skips an ordering whose turn is taken. */
+	session_order_again(ordering->session);
+	return status;
+}
+
+/* Under the session's lock. */
+static void unlist(struct ordering *ordering)
+{
+	LL_DELETE(ordering->session->orderings, ordering);
 }
 
 /* Under the session's lock. True: the ordering has no buffer left. */
@@ -86,82 +176,121 @@ static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
 	atomic_store(&buffer->ordering, NULL);
 	if (--ordering->users)
 		return false;
-	LL_DELETE(ordering->session->orderings, ordering);
+	unlist(ordering);
 	return true;
 }
 
-static void put(struct ordering *ordering)
+/* Whether the registry must be told before the buffer ends. A publisher's role ends by the detach
+ * or withdrawal that follows. But if streams take their numbers late, they must find the role ended
+ * before that, as another process may publish afterwards. */
+static bool is_to_be_told(const struct ordering *ordering)
 {
-	bool last;
+	uint32_t roles = atomic_load(&ordering->roles);
 
-	session_lock(ordering->session);
-	last = !--ordering->refs;
-	pthread_mutex_unlock(&ordering->session->lock);
-	if (last && !stream_keep(ordering))
+	return ordering->leaving || (roles & ORDER_CONSUMES) ||
+	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
+}
+
+/* Tell the registry after another thread has told it about this ordering. If that thread waits too
+ * long for the registry, don't wait for it. */
+static void tell_end(struct ordering *ordering)
+{
+	bool waited = !has_turn(ordering) && take_turn(ordering);
+	request tell;
+
+	end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);
+	describe_leave(ordering, &tell);
+	ordering->leaving = 0; /* no later request repeats it */
+	session_tell(ordering->session, &tell);
+	if (waited)
+		ordering_give_turn(ordering);
+}
+
+static void free_kept(struct ordering *ordering)
+{
+	if (!stream_keep(ordering))
 		ordering_free(ordering);
 }
 
-/* The registry learns of the end by the detach or withdrawal that follows. Another process may
- * publish afterwards, so graphs must find the role ended before. */
 void ordering_end(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering = atomic_load(&buffer->ordering);
-	bool last;
+	struct gpushare_session *session = buffer->session;
+	bool last, held;
 
 	if (!ordering)
 		return;
-	session_lock(buffer->session);
+	session_lock(session);
 	last = drop(buffer, ordering);
-	pthread_mutex_unlock(&buffer->session->lock);
+	pthread_mutex_unlock(&session->lock);
 	if (!last)
 		return;
-	end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);
-	put(ordering);
+	if (is_to_be_told(ordering))
+		tell_end(ordering);
+	session_lock(session);
+	held = ordering->held; /* then tell_again() frees it */
+	ordering->ended = true;
+	pthread_mutex_unlock(&session->lock);
+	if (!held)
+		free_kept(ordering);
 }
 
 void ordering_forget(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering = atomic_load(&buffer->ordering);
 
-	if (ordering && drop(buffer, ordering) &&
-	    (ordering->process != fork_check_number() || !stream_keep(ordering)))
+	if (!ordering || !drop(buffer, ordering))
+		return;
+	if (ordering->process != fork_check_number())
 		ordering_free(ordering);
+	else
+		free_kept(ordering);
 }
 
-/* Under the session's lock: take the turn of an ordering that the registry of this connection was
- * not told about. NULL: there is none, other threads ask for them, or no registry answers now. */
+/* Under the session's lock. Whether this thread should tell the registry, as no other thread does.
+ * Either the registry of this connection was not told about the ordering, or it has not heard of an
+ * ended role and answers at present. */
+static bool is_untold(const struct gpushare_session *session, const struct ordering *ordering)
+{
+	if (ordering->asking)
+		return false;
+	return ordering->connection != session->seen.connections ||
+	       (ordering->leaving && session->seen.connected &&
+		session->silent_until_ms <= monotonic_ms());
+}
+
+/* Under the session's lock. */
 static struct ordering *find_untold(const struct gpushare_session *session)
 {
 	struct ordering *ordering;
 
-	if (!session->seen.connected || session->silent_until_ms > monotonic_ms())
-		return NULL;
 	LL_FOREACH (session->orderings, ordering) {
-		if (!ordering->lost && ordering->connection != session->seen.connections &&
-		    turn_try(&ordering->asking))
+		if (!ordering->lost && is_untold(session, ordering))
 			break;
 	}
 	return ordering;
 }
 
-/* Tell the registry about the ordering again, and give its turn back. After a refusal, don't repeat
- * it on this connection. If the registry doesn't know the buffer, no process publishes it any more.
- * False: no registry answered, so stop. */
+/* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
+ * If the registry doesn't know the buffer, no process publishes it any more. False: no registry
+ * answered, so stop. */
 static bool tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
-	int status = ordering_ask_in_turn(ordering, 0);
-	bool unheard = status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+	int status = ordering_ask(ordering, 0);
+	bool unheard = ordering_is_unheard(status), gone;
 
 	session_lock(session);
-	/* Without users, the registry doesn't know the buffer because this session has ended it. */
-	if (status == GPUSHARE_E_OWNER_GONE && ordering->users)
+	/* If `ended`, the registry doesn't know the buffer because this session has ended it. */
+	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended)
 		order_mark_gone(ordering->page);
 	if (status && !unheard)
 		ordering->connection = session->seen.connections;
+	ordering->held = false;
+	gone = ordering->ended;
 	pthread_mutex_unlock(&session->lock);
-	turn_give(&ordering->asking);
-	put(ordering);
+	if (gone)
+		free_kept(ordering);
 	return !unheard;
 }
 
@@ -178,7 +307,7 @@ static struct ordering *take_untold(struct gpushare_session *session, bool mine)
 		session->ordering_busy = ordering;
 	}
 	if (ordering)
-		ordering->refs++; /* ordering_end() must not free it */
+		ordering->held = true; /* ordering_end() must not free it */
 	pthread_mutex_unlock(&session->lock);
 	return ordering;
 }

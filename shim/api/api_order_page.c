@@ -93,7 +93,6 @@ static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **
 		return fail_page(buffer, status);
 	}
 	ordering->session = buffer->session;
-	ordering->refs = 1;
 	ordering->process = fork_check_number();
 	memcpy(ordering->name, buffer->info.name, sizeof(ordering->name));
 	ordering->generation = buffer->info.generation;
@@ -119,28 +118,16 @@ static struct ordering *find(const struct gpushare_session *session, uint64_t ge
 	return ordering;
 }
 
-/* Under the session's lock. */
-static void note_slot(struct ordering *ordering, uint32_t slot)
+/* Under the session's lock: note the registry's answer. Roles that another thread ended meanwhile
+ * (`leaving`) stay ended, and the registry is told about them later. */
+static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
+		       unsigned int connection)
 {
-	uint32_t last = atomic_load(&ordering->slot);
+	uint32_t slot = ordering->leaving & ORDER_CONSUMES ? 0 : answer->slot;
 
-	if (last && last != slot && !order_slot_is_settled(&ordering->page->slot[last - 1]))
-		atomic_store(&ordering->stays, true);
-	atomic_store(&ordering->slot, slot);
-}
-
-/* Under the session's lock: note the registry's answer to `had` roles and new ones. If another
- * thread has left meanwhile, the registry may have made this process a consumer again. */
-static void note_roles(struct ordering *ordering, uint32_t had, uint32_t roles,
-		       const gpushare_OrderReply *answer, unsigned int connection)
-{
-	uint32_t ended = had & ~roles & ~atomic_load(&ordering->roles);
-
-	if (answer->slot)
-		note_slot(ordering, answer->slot);
-	if (answer->slot && (ended & ORDER_CONSUMES))
-		order_mark_left(ordering->page, answer->slot - 1);
-	atomic_fetch_or(&ordering->roles, roles);
+	if (slot && atomic_load(&ordering->slot) != slot)
+		stream_leave_slot(ordering, slot);
+	atomic_fetch_or(&ordering->roles, roles & ~ordering->leaving);
 	ordering->connection = connection;
 }
 
@@ -151,56 +138,6 @@ static void use(struct gpushare_buffer *buffer, struct ordering *ordering)
 		return;
 	ordering->users++;
 	atomic_store_explicit(&buffer->ordering, ordering, memory_order_release);
-}
-
-/* The registry has another page for the buffer, so new participants don't see this one. */
-static int fail_lost(struct ordering *ordering)
-{
-	order_mark_gone(ordering->page);
-	return api_fail(GPUSHARE_E_OWNER_GONE,
-			"the registry was restarted and has lost the order of '%s'; detach it, and "
-			"attach it again",
-			ordering->name);
-}
-
-/* A consumer that has left joins anew: it doesn't resume its slot. */
-int ordering_ask_in_turn(struct ordering *ordering, uint32_t roles)
-{
-	struct gpushare_session *session = ordering->session;
-	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
-	gpushare_OrderReply answer;
-	unsigned int connection = session_connections(session);
-	uint32_t had = atomic_load(&ordering->roles);
-	int status;
-
-	ask.roles = had | roles;
-	ask.slot = had & ORDER_CONSUMES ? atomic_load(&ordering->slot) : 0;
-	memcpy(ask.name, ordering->name, sizeof(ask.name));
-	status = ask_order(session, &ask, &answer, -1, NULL);
-	if (!status && !answer.id) /* the registry has lost the page: send it */
-		status = ask_order(session, &ask, &answer, ordering->fd, NULL);
-	if (status)
-		return status;
-	session_lock(session);
-	if (answer.id == ordering->page->id)
-		note_roles(ordering, had, roles, &answer, connection);
-	else
-		ordering->lost = true;
-	pthread_mutex_unlock(&session->lock);
-	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
-}
-
-static int ask_roles(struct ordering *ordering, uint32_t roles)
-{
-	int status = ordering_take_turn(ordering);
-
-	if (status)
-		return status;
-	status = ordering_ask_in_turn(ordering, roles);
-	turn_give(&ordering->asking);
-	/* session_ask_passing() calls this too, but it skips an ordering whose turn is taken. */
-	session_order_again(ordering->session);
-	return status;
 }
 
 /* If another thread has opened the ordering meanwhile, that one stays. */
@@ -229,14 +166,66 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 	}
 	*out_ordering = seen ? seen : made;
 	if (!seen)
-		note_roles(made, 0, ask->roles, &answer, connection);
+		note_roles(made, ask->roles, &answer, connection);
 	use(buffer, *out_ordering);
 	pthread_mutex_unlock(&session->lock);
 	if (!seen)
 		return GPUSHARE_OK;
 	ordering_free(made);
 	/* The other thread may have ended the roles that this answer granted. */
-	return ask->roles & ~atomic_load(&seen->roles) ? ask_roles(seen, ask->roles) : GPUSHARE_OK;
+	return ask->roles & ~atomic_load(&seen->roles) ? ordering_ask(seen, ask->roles)
+						       : GPUSHARE_OK;
+}
+
+/* The registry has another page for the buffer, so new participants don't see this one. */
+static int fail_lost(struct ordering *ordering)
+{
+	order_mark_gone(ordering->page);
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"the registry was restarted and has lost the order of '%s'; detach it, and "
+			"attach it again",
+			ordering->name);
+}
+
+static int ask_in_turn(struct ordering *ordering, uint32_t roles)
+{
+	struct gpushare_session *session = ordering->session;
+	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
+	gpushare_OrderReply answer;
+	unsigned int connection;
+	int status = ordering_tell_leave(ordering);
+
+	if (ordering_is_unheard(status))
+		return status;
+	connection = session_connections(session);
+	ask.roles = atomic_load(&ordering->roles) | roles;
+	ask.slot = atomic_load(&ordering->slot);
+	memcpy(ask.name, ordering->name, sizeof(ask.name));
+	status = ask_order(session, &ask, &answer, -1, NULL);
+	if (!status && !answer.id) /* the registry has lost the page: send it */
+		status = ask_order(session, &ask, &answer, ordering->fd, NULL);
+	if (status)
+		return status;
+	session_lock(session);
+	if (answer.id == ordering->page->id)
+		note_roles(ordering, ask.roles, &answer, connection);
+	else
+		ordering->lost = true;
+	pthread_mutex_unlock(&session->lock);
+	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
+}
+
+int ordering_ask(struct ordering *ordering, uint32_t roles)
+{
+	int status = ordering_take_turn(ordering);
+
+	if (status)
+		return status;
+	status = ask_in_turn(ordering, roles);
+	ordering_give_turn(ordering);
+	/* session_ask_passing() calls this too, but it skips an ordering whose turn is taken. */
+	session_order_again(ordering->session);
+	return status;
 }
 
 int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering)
@@ -261,7 +250,7 @@ int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering 
 	}
 	if (ordering) {
 		*out_ordering = ordering;
-		return roles & ~atomic_load(&ordering->roles) ? ask_roles(ordering, roles)
+		return roles & ~atomic_load(&ordering->roles) ? ordering_ask(ordering, roles)
 							      : GPUSHARE_OK;
 	}
 	ask.generation = buffer->info.generation;

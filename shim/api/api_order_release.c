@@ -4,8 +4,7 @@
 
 int release_check(const struct ordering *ordering, uint32_t slot)
 {
-	return (atomic_load(&ordering->roles) & ORDER_CONSUMES) &&
-		       atomic_load(&ordering->slot) == slot
+	return atomic_load(&ordering->slot) == slot
 		   ? GPUSHARE_OK
 		   : api_fail(GPUSHARE_E_INVALID, "'%s' was just left by another thread",
 			      ordering->name);
@@ -23,13 +22,27 @@ int release_take(struct ordering *ordering, uint32_t slot)
 	return status;
 }
 
+void release_give(struct ordering *ordering, uint32_t slot)
+{
+	struct order_lane *lane = &ordering->releasing;
+	struct gpushare_session *session = ordering->session;
+
+	/* If the slot is not left, the thread that leaves it later reads `last`. */
+	if (atomic_load(&ordering->slot) != slot) {
+		session_lock(session);
+		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
+		pthread_mutex_unlock(&session->lock);
+	}
+	turn_give(&lane->turn);
+}
+
 /* First wait until streams have written the numbers they were given: a late write of a lower number
  * would take this release back. If another thread gives a stream a release meanwhile, wait for that
  * too, unless it covers `sequence`. */
 int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
 {
-	_Atomic uint64_t *given = &ordering->page->slot[slot - 1].given;
-	uint64_t last, now = atomic_load(given);
+	struct order_lane *lane = &ordering->releasing;
+	uint64_t last, now = atomic_load(&lane->last);
 	int status;
 
 	for (;;) {
@@ -38,15 +51,16 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 		status = release_take(ordering, slot);
 		if (status)
 			return status;
-		now = atomic_load(given);
+		now = atomic_load(&lane->last);
 		if (now == last || now >= sequence)
 			break;
-		turn_give(&ordering->releasing.turn);
+		release_give(ordering, slot);
 	}
 	if (now == last) {
-		order_raise(given, sequence);
+		if (last)
+			order_raise(&lane->last, sequence);
 		order_release(ordering->page, slot - 1, sequence);
 	}
-	turn_give(&ordering->releasing.turn);
+	release_give(ordering, slot);
 	return GPUSHARE_OK;
 }

@@ -7,6 +7,7 @@
 #include "api_order_stream.h"
 #include "base/fork_check.h"
 
+#include <unistd.h>
 #include <utlist.h>
 
 /* Orderings are freed in batches of this size: freeing one waits for the GPU, as cuMemFree does. */
@@ -30,69 +31,100 @@ void view_add(struct ordering *ordering)
 	pthread_mutex_unlock(&views.lock);
 }
 
-/* Whether a stream has still to release in the slot. When all has come, another consumer may get it,
- * so don't look any more. */
-static bool has_late_release(struct ordering *ordering)
+static bool has_late_publication(const struct ordering *ordering)
 {
-	uint32_t slot = atomic_load(&ordering->slot);
-	const struct order_slot *its;
-
-	if (!slot)
-		return false;
-	its = &ordering->page->slot[slot - 1];
-	if (!order_reaches(atomic_load(&its->released), atomic_load(&its->given)))
-		return true;
-	atomic_store(&ordering->slot, 0);
-	return false;
-}
-
-/* Whether a stream has still to write a number that it was given. Graphs don't count. */
-static bool is_written_to(struct ordering *ordering)
-{
-	return has_late_release(ordering) || atomic_load(&ordering->pending) ||
+	return atomic_load(&ordering->pending) ||
 	       !order_reaches(atomic_load(&ordering->page->published),
 			      atomic_load(&ordering->publishing.last));
 }
 
-/* Whether a stream waits on this page for another participant. */
-static bool is_waited_on(const struct ordering *ordering)
+/* Whether streams have released all up to `last` in the slot; true for slot 0 (none). */
+static bool has_come(const struct ordering *ordering, uint32_t slot, uint64_t last)
+{
+	return !slot || order_reaches(atomic_load(&ordering->page->slot[slot - 1].released), last);
+}
+
+static bool has_late_release(const struct ordering *ordering)
+{
+	return atomic_load(&ordering->pending) || !has_come(ordering, atomic_load(&ordering->slot),
+							    atomic_load(&ordering->releasing.last));
+}
+
+void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last)
+{
+	if (!has_come(ordering, slot, last) && last > ordering->left[slot - 1])
+		ordering->left[slot - 1] = last;
+}
+
+void stream_leave_slot(struct ordering *ordering, uint32_t next)
+{
+	uint32_t slot = atomic_exchange(&ordering->slot, next);
+
+	stream_note_left(ordering, slot, atomic_exchange(&ordering->releasing.last, 0));
+}
+
+/* Whether a stream has still to write a number that it was given. Graphs don't count. */
+static bool is_written_to(const struct ordering *ordering)
+{
+	bool late = has_late_publication(ordering) || has_late_release(ordering);
+
+	for (uint32_t at = 0; !late && at < ORDER_SLOTS; at++)
+		late = !has_come(ordering, ordering->left[at] ? at + 1 : 0, ordering->left[at]);
+	return late;
+}
+
+/* Whether no stream waits on this page for another participant. */
+static bool is_quiet(const struct ordering *ordering)
 {
 	uint64_t published = atomic_load(&ordering->page->published);
 	uint32_t at = 0;
 
-	return (!(published & ORDER_GONE_BIT) && /* which ends all waits for it */
-		!order_reaches(published, atomic_load(&ordering->waited))) ||
-	       order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
+	return ((published & ORDER_GONE_BIT) || /* which ends all waits for it */
+		order_reaches(published, atomic_load(&ordering->waited))) &&
+	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
 }
 
 /* Whether this one prevents the freeing of any other. Freeing waits for the GPU, and so also for
  * streams that wait or have still to write here. Such streams may depend on this thread. */
-static bool is_held_up(struct ordering *ordering)
+static bool is_held_up(const struct ordering *ordering)
 {
-	return (ordering->retired && is_written_to(ordering)) || is_waited_on(ordering);
+	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));
 }
 
-/* Take an ordering to free. NULL: there are fewer than `many`, or one in the list is held up. */
-static struct ordering *take_quiet(unsigned int many)
+/* Whether the ordering will be freed at some time: it is retired, and no graph has captured it. */
+static bool is_to_go(const struct ordering *ordering)
+{
+	return ordering->retired && !atomic_load(&ordering->captured);
+}
+
+/* Under the lock: take an ordering to free, of `session` (NULL: any) or of a closed session. NULL:
+ * there is none, or an ordering in the list is held up. */
+static struct ordering *take_quiet(const struct gpushare_session *session)
 {
 	struct ordering *each, *quiet = NULL;
-	unsigned int count = 0;
-	bool held_up = false;
 
-	pthread_mutex_lock(&views.lock);
 	LL_FOREACH2 (views.first, each, next_view) {
-		held_up |= is_held_up(each);
-		if (!each->retired || atomic_load(&each->stays))
-			continue;
-		quiet = each;
-		count++;
+		if (is_held_up(each))
+			return NULL;
+		if (!quiet && is_to_go(each) &&
+		    (!session || !each->session || each->session == session))
+			quiet = each;
 	}
-	if (held_up || count < many)
-		quiet = NULL;
 	if (quiet)
 		LL_DELETE2(views.first, quiet, next_view);
-	pthread_mutex_unlock(&views.lock);
 	return quiet;
+}
+
+/* Under the lock. */
+static bool are_many(unsigned int many)
+{
+	const struct ordering *each;
+	unsigned int count = 0;
+
+	LL_FOREACH2 (views.first, each, next_view) {
+		count += is_to_go(each);
+	}
+	return count >= many;
 }
 
 static void view_close(struct ordering *ordering)
@@ -107,18 +139,30 @@ static void view_close(struct ordering *ordering)
 			driver->cuEventDestroy_v2(ordering->probe);
 	}
 	order_leave(&scope);
+	if (ordering->kept)
+		driver->cuDevicePrimaryCtxRelease_v2(ordering->device);
 	ordering_free(ordering);
 }
 
 /* Free orderings if at least `many` can be. Freeing one waits for the GPU, and streams may get more
  * work meanwhile. So each round looks at all of them again. */
-static void sweep(unsigned int many)
+static void sweep(const struct gpushare_session *session, unsigned int many)
 {
 	struct ordering *taken;
+	bool due;
 
-	while ((taken = take_quiet(many))) {
-		view_close(taken);
-		many = 1;
+	if (views.process != fork_check_number())
+		return;
+	pthread_mutex_lock(&views.lock);
+	due = are_many(many);
+	pthread_mutex_unlock(&views.lock);
+	while (due) {
+		pthread_mutex_lock(&views.lock);
+		taken = take_quiet(session);
+		pthread_mutex_unlock(&views.lock);
+		due = taken;
+		if (taken)
+			view_close(taken);
 	}
 }
 
@@ -129,22 +173,78 @@ bool stream_keep(struct ordering *ordering)
 	pthread_mutex_lock(&views.lock);
 	ordering->retired = true;
 	pthread_mutex_unlock(&views.lock);
-	sweep(RETIRED_MANY);
+	sweep(NULL, RETIRED_MANY);
 	return true;
 }
 
-bool stream_sweep(const struct gpushare_session *session)
+/* Under the lock: the session's first ordering in that context, but for captured ones. */
+static struct ordering *find_of(const struct gpushare_session *session, cu_context context)
 {
-	struct ordering *each = NULL;
+	struct ordering *each;
 
-	if (views.process != fork_check_number())
-		return false;
-	sweep(1);
-	pthread_mutex_lock(&views.lock);
 	LL_FOREACH2 (views.first, each, next_view) {
-		if (each->session == session && !atomic_load(&each->stays))
+		if (each->session == session && each->context == context &&
+		    !atomic_load(&each->captured))
 			break;
 	}
-	pthread_mutex_unlock(&views.lock);
 	return each;
+}
+
+static bool has_any(const struct gpushare_session *session, cu_context context)
+{
+	bool any;
+
+	pthread_mutex_lock(&views.lock);
+	any = find_of(session, context);
+	pthread_mutex_unlock(&views.lock);
+	return any;
+}
+
+/* Hand a retain of the context to an ordering in it, which then releases it at its end. False: no
+ * ordering needs it. */
+static bool hand_over(const struct gpushare_session *session, cu_context context, cu_device device)
+{
+	struct ordering *found;
+
+	pthread_mutex_lock(&views.lock);
+	found = find_of(session, context);
+	if (found) {
+		found->session = NULL;
+		found->kept = true;
+		found->device = device;
+	}
+	pthread_mutex_unlock(&views.lock);
+	return found;
+}
+
+/* Retain the context for each ordering that streams may still reach: its page is registered
+ * there. */
+static void keep_context(const struct gpushare_session *session, int ordinal)
+{
+	const struct driver *driver = session->driver;
+	cu_context context = session->devices.retained[ordinal], again;
+	cu_device device;
+
+	while (context && has_any(session, context) &&
+	       driver->cuDeviceGet(&device, ordinal) == CU_OK &&
+	       driver->cuDevicePrimaryCtxRetain(&again, device) == CU_OK)
+		if (!hand_over(session, context, device))
+			driver->cuDevicePrimaryCtxRelease_v2(device);
+}
+
+void stream_sweep(struct gpushare_session *session)
+{
+	struct ordering *each;
+
+	sweep(session, 1);
+	if (views.process != fork_check_number())
+		return;
+	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++)
+		keep_context(session, ordinal);
+	pthread_mutex_lock(&views.lock);
+	LL_FOREACH2 (views.first, each, next_view) {
+		if (each->session == session)
+			each->session = NULL;
+	}
+	pthread_mutex_unlock(&views.lock);
 }

@@ -87,7 +87,7 @@ static bool has_words(const struct ordering *ordering)
 	return atomic_load_explicit(&ordering->at, memory_order_relaxed);
 }
 
-/* A graph that captures this may be launched at any time, so `stays` keeps the ordering. */
+/* A graph that captures this may be launched at any time, so `captured` keeps the ordering. */
 static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_captured)
 {
 	cu_capture_status status = CU_CAPTURE_NONE;
@@ -102,7 +102,7 @@ static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_ca
 				"order of '%s' can't be captured into a graph",
 				ordering->name);
 	if (*out_captured)
-		atomic_store(&ordering->stays, true);
+		atomic_store(&ordering->captured, true);
 	return GPUSHARE_OK;
 }
 
@@ -323,20 +323,21 @@ int stream_acquire(const struct gpushare_buffer *buffer, struct ordering *orderi
 static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream stream,
 			   uint64_t sequence, uint64_t *out_before)
 {
-	_Atomic uint64_t *given = &ordering->page->slot[slot - 1].given;
+	struct order_lane *lane = &ordering->releasing;
 	uint64_t before;
 	int status = release_take(ordering, slot);
 
 	if (status)
 		return status;
-	*out_before = before = atomic_load(given);
-	if (before < sequence) {
-		atomic_store(given, sequence);
-		status = write_next(ordering, &ordering->releasing, stream, slot, before, sequence);
-	}
-	if (status)
-		atomic_store(given, before);
-	turn_give(&ordering->releasing.turn);
+	/* If streams have nothing to release, begin after what the CPU has released. */
+	if (!atomic_load(&lane->last))
+		raise_to(&lane->last, order_number(atomic_load(order_word(ordering->page, slot))));
+	*out_before = before = atomic_load(&lane->last);
+	if (before < sequence)
+		status = write_next(ordering, lane, stream, slot, before, sequence);
+	if (!status)
+		raise_to(&lane->last, sequence);
+	release_give(ordering, slot);
 	return status;
 }
 
@@ -368,13 +369,13 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 	bool captured;
 	int status;
 
+	if (!slot)
+		return GPUSHARE_OK;
 	status = stream_begin(buffer, ordering, stream, &scope, &captured);
 	if (status)
 		return status;
 	if (!captured)
 		return release_next(ordering, slot, stream, sequence);
-	/* Before the check: nobody else gets the slot, even if it is left right after. */
-	atomic_store(&ordering->page->slot[slot - 1].unsettled, 1);
 	status = release_check(ordering, slot);
 	return status ? status
 		      : write_word(ordering, stream, order_word(ordering->page, slot), sequence);

@@ -485,12 +485,10 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 			return GPUSHARE_OK;
 		session_give_back(session);
 		if (session->driver) {
-			bool stays = stream_sweep(session);
-
+			stream_sweep(session);
 			staging_finish(&session->staging, session->driver);
 			vmm_links_drop(&session->links, session->driver);
-			if (!stays)
-				device_release_all(&session->devices, session->driver);
+			device_release_all(&session->devices, session->driver);
 		}
 	}
 	session_free(session);

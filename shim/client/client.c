@@ -380,7 +380,8 @@ static bool is_for_fds(const struct client *client)
 		return client->attached_by_fds && !question->verb.attach.wait_ms;
 	return client->goes >= 0 ||
 	       (question->which_verb == gpushare_Request_share_tag && question->verb.share.adopt) ||
-	       (question->which_verb == gpushare_Request_order_tag && !question->verb.order.again);
+	       (question->which_verb == gpushare_Request_order_tag && !question->verb.order.again &&
+		!question->verb.order.leave);
 }
 
 /* fds.sock doesn't look up the names of groups; the main socket gives the group's number. */

@@ -78,11 +78,12 @@ static uint32_t joined_slot(int peer)
 	return raw_answer.body.order.slot;
 }
 
-/* End the peer's role as publisher. */
-static void detach_and_attach(int peer)
+static void leave(int peer, uint32_t roles)
 {
-	assert_int_equal(raw_say(peer, raw_detach("x", generation)), GPUSHARE_OK);
-	assert_int_equal(raw_say(peer, raw_attach("x", 0)), GPUSHARE_OK);
+	request what = about(roles);
+
+	what.verb.order.leave = true;
+	assert_int_equal(raw_say(peer, what), GPUSHARE_OK);
 }
 
 /* Ask with a page of that id. Returns the id of the registry's page; 0: it has none. */
@@ -101,9 +102,9 @@ static uint64_t bring(int peer, uint32_t roles, uint64_t id, uint32_t slot, int 
 	for (long long began_ms = raw_now_ms(); !(condition); raw_sleep_ms(1)) \
 	assert_in_range(raw_now_ms() - began_ms, 0, 2 * RAW_TIMEOUT_MS)
 
-static bool has_ended(uint32_t slot)
+static bool is_left(uint32_t slot)
 {
-	return page->slot[slot - 1].state == ORDER_SLOT_ENDED &&
+	return page->slot[slot - 1].state == ORDER_SLOT_LEFT &&
 	       page->slot[slot - 1].released & ORDER_GONE_BIT;
 }
 
@@ -157,6 +158,19 @@ static void one_process_publishes(void **state)
 	assert_int_equal(page->published, 3 | ORDER_GONE_BIT);
 }
 
+static void a_dead_publishers_numbers_are_given_again(void **state)
+{
+	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
+	atomic_store(&page->published, 3);
+	atomic_store(&page->next, 5);
+	raw_peer_end(a);
+	AWAIT(order_is_gone(page));
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_false(order_is_gone(page));
+	assert_int_equal(page->published, 3);
+	assert_int_equal(page->next, 3); /* 4 and 5 were never published */
+}
+
 static void restart(void)
 {
 	raw_daemon_again(SIGKILL);
@@ -167,12 +181,12 @@ static void who_left_with_work_under_way_is_waited_for(void **state)
 {
 	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 1);
-	detach_and_attach(a);
+	leave(a, ORDER_PUBLISHES);
 	assert_true(order_is_gone(page));
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	raw_assert_sentence("may still write to it");
 	assert_int_equal(join(a, ORDER_PUBLISHES), GPUSHARE_OK);
-	detach_and_attach(a);
+	leave(a, ORDER_PUBLISHES);
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	if (!raw_is_emulated()) {
 		restart();
@@ -230,6 +244,15 @@ static void there_is_room_for_so_many_consumers(void **state)
 		close(consumers[i]);
 }
 
+static void an_owner_who_defers_its_free_has_gone(void **state)
+{
+	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
+	assert_int_equal(joined_slot(a), 1);
+	assert_int_equal(raw_say(owner, raw_free("x", generation)), GPUSHARE_OK);
+	assert_true(order_is_gone(page));
+	assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
+}
+
 static void a_taken_name_ends_nothing(void **state)
 {
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_OK);
@@ -237,7 +260,7 @@ static void a_taken_name_ends_nothing(void **state)
 	assert_int_equal(raw_say(a, raw_withdraw("x", 0)), GPUSHARE_OK); /* a unlinks x */
 	assert_false(order_is_gone(page));
 	raw_peer_end(owner);
-	AWAIT(order_is_gone(page) && has_ended(1));
+	AWAIT(order_is_gone(page) && is_left(1));
 	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
 }
 
@@ -268,12 +291,12 @@ static void a_left_slot_stays_so_over_restarts(void **state)
 	if (skips_restarts())
 		skip();
 	assert_int_equal(joined_slot(a), 1);
-	atomic_store(&page->slot[0].given, 1); /* its GPU may still write */
-	order_mark_left(page, 0);
+	leave(a, ORDER_CONSUMES); /* its GPU may still write */
 	for (int again = 0; again < 3; again++) {
 		restart();
 		assert_int_equal(joined_slot(owner), 2);
-		order_mark_left(page, 1);
+		atomic_store(&page->slot[1].final, 1);
+		leave(owner, ORDER_CONSUMES);
 	}
 }
 
@@ -281,18 +304,19 @@ static void what_ends_with_its_name(void **state)
 {
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(raw_say(owner, raw_withdraw("x", generation)), GPUSHARE_OK);
-	assert_true(order_is_gone(page) && has_ended(1));
+	assert_true(order_is_gone(page) && is_left(1));
+	leave(a, ORDER_CONSUMES);
 	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
 	/* late writes of a GPU are marked again */
 	atomic_store(&page->slot[0].released, 2);
 	atomic_store(&page->published, 2);
-	AWAIT(has_ended(1) && page->published == (2 | ORDER_GONE_BIT));
+	AWAIT(is_left(1) && page->published == (2 | ORDER_GONE_BIT));
 	if (raw_is_emulated())
 		return;
 	restart();
 	atomic_store(&page->slot[0].released, 3);
 	atomic_store(&page->published, 3);
-	AWAIT(has_ended(1) && page->published == (3 | ORDER_GONE_BIT));
+	AWAIT(is_left(1) && page->published == (3 | ORDER_GONE_BIT));
 }
 
 static void who_died_meanwhile_has_gone(void **state)
@@ -305,7 +329,7 @@ static void who_died_meanwhile_has_gone(void **state)
 	raw_peer_end(a);
 	raw_daemon_start(&raw_here, NULL);
 	owner = raw_peer_back(owner);
-	AWAIT(has_ended(1));
+	AWAIT(is_left(1));
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	assert_false(order_is_gone(page));
 	raw_daemon_end(SIGKILL);
@@ -346,8 +370,10 @@ static void what_went_meanwhile_is_not_waited_for(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 UNIT_MAIN(T(only_who_has_it_gets_its_page), T(one_process_publishes),
+	  T(a_dead_publishers_numbers_are_given_again),
 	  T(who_left_with_work_under_way_is_waited_for), T(a_kept_buffers_next_owner_is_waited_for),
 	  T(a_read_only_buffer_is_its_owners_to_publish), T(there_is_room_for_so_many_consumers),
-	  T(a_taken_name_ends_nothing), T(what_is_brought_is_taken_where_it_is_a_page),
-	  T(a_left_slot_stays_so_over_restarts), T(what_ends_with_its_name),
-	  T(who_died_meanwhile_has_gone), T(what_went_meanwhile_is_not_waited_for))
+	  T(an_owner_who_defers_its_free_has_gone), T(a_taken_name_ends_nothing),
+	  T(what_is_brought_is_taken_where_it_is_a_page), T(a_left_slot_stays_so_over_restarts),
+	  T(what_ends_with_its_name), T(who_died_meanwhile_has_gone),
+	  T(what_went_meanwhile_is_not_waited_for))

@@ -21,6 +21,19 @@ static int ordered_ask(struct session *session, const char *name, uint32_t roles
 	return peer_ask(session, &what);
 }
 
+/* Give up `roles`. `final` is stored in the slot first, as order_slot.final. */
+static int ordered_leave(struct session *session, const char *name, uint32_t roles, uint64_t final)
+{
+	const struct order *order = order_find(peer_registry, generation);
+	const struct participant *participant = order ? participant_find(order, session) : NULL;
+	request what = raw_order(name, generation, roles);
+
+	if (participant && participant->slot)
+		atomic_store(&order->page->slot[participant->slot - 1].final, final);
+	what.verb.order.leave = true;
+	return peer_ask(session, &what);
+}
+
 /* Resume `roles`, with slot `slot`, on the page with `id`, and send its descriptor `fd`. */
 static int ordered_bring(struct session *session, const char *name, uint32_t roles, uint64_t id,
 			 uint32_t slot, int fd)
@@ -77,12 +90,18 @@ static uint32_t joined_slot(struct session *session)
 	return peer_answer.body.order.slot;
 }
 
+/* Leave with `final` in the slot. */
+static void leave(struct session *session, uint64_t final)
+{
+	assert_int_equal(ordered_leave(session, "x", ORDER_CONSUMES, final), GPUSHARE_OK);
+}
+
 /* Join and leave at once. Return the slot. */
 static uint32_t next_slot(struct session *session)
 {
 	uint32_t slot = joined_slot(session);
 
-	order_mark_left(page, slot - 1);
+	leave(session, 1);
 	return slot;
 }
 
@@ -97,9 +116,12 @@ static void a_slot_is_free_when_its_process_has_ended(void **state)
 	struct session *a = attacher(2), *b = attacher(3);
 
 	assert_int_equal(joined_slot(a), 1);
-	registry_disconnect(peer_registry, a); /* it may not know, and release */
+	leave(a, 0);
+	pass(1);
+	assert_int_equal(next_slot(b), 2);
+	assert_int_equal(next_slot(b), 2);     /* it left with nothing pending */
+	registry_disconnect(peer_registry, a); /* its graph may still run */
 	pass(60);
-	assert_int_equal(next_slot(b), 2); /* it left with nothing pending */
 	assert_int_equal(next_slot(b), 2);
 	end_process(1);
 	pass(1);
@@ -115,9 +137,8 @@ static void a_slot_is_free_when_the_last_release_has_come(void **state)
 	struct session *a = attacher(2);
 
 	assert_int_equal(joined_slot(a), 1);
-	atomic_store(&page->slot[0].given, 5);
 	atomic_store(&page->slot[0].released, 3);
-	order_mark_left(page, 0);
+	leave(a, 5 + 1);
 	pass(60);
 	assert_int_equal(next_slot(a), 2);
 	atomic_store(&page->slot[0].released, 5);
@@ -140,11 +161,10 @@ static void an_unsettled_slot_of_an_invisible_process_is_kept(void **state)
 	struct session *a = foreigner(2, 7);
 
 	assert_int_equal(joined_slot(a), 1);
-	atomic_store(&page->slot[0].unsettled, 1);
+	leave(a, ORDER_UNSETTLED);
 	registry_disconnect(peer_registry, a); /* its graph may still run */
 	a = foreigner(3, 8);
 	assert_int_equal(joined_slot(a), 2);
-	atomic_store(&page->slot[1].given, 5);
 	registry_disconnect(peer_registry, a); /* counts as dead */
 	pass(1);
 	pass(11);
@@ -164,18 +184,16 @@ static void only_its_own_slot_is_resumed(void **state)
 	struct session *a = foreigner(2, 7), *b = attacher(3);
 
 	assert_int_equal(joined_slot(a), 1);
-	atomic_store(&page->slot[0].given, 5);
 	registry_disconnect(peer_registry, a);
 	/* Only a reconnecting client may ask for a slot. */
 	what.verb.order.slot = 1;
 	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
 	assert_int_equal(peer_answer.body.order.slot, 2);
-	order_mark_left(page, 1);
+	leave(b, 1);
 	pass(1);
 	pass(11);
 	assert_int_equal(joined_slot(b), 1); /* it was free again */
-	atomic_store(&page->slot[0].unsettled, 1);
-	order_mark_left(page, 0);
+	leave(b, ORDER_UNSETTLED);
 	a = foreigner(4, 7);
 	assert_int_equal(resumed_slot(a, 1), 2);
 	registry_disconnect(peer_registry, a);
@@ -202,7 +220,7 @@ static void a_program_ends_with_exec(void **state)
 	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(page->next, 2);
 	atomic_store(&page->next, 3);
-	registry_disconnect(peer_registry, a);
+	assert_int_equal(ordered_leave(a, "x", ORDER_PUBLISHES, 0), GPUSHARE_OK);
 	assert_int_equal(ordered_ask(b, "x", ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	order_find(peer_registry, generation)->under_way_ns = 0; /* 10 s later */
 	assert_int_equal(ordered_ask(b, "x", ORDER_PUBLISHES), GPUSHARE_OK);
@@ -236,7 +254,6 @@ static void marks_are_made_again(void **state)
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(pass(0));
-	atomic_store(&page->slot[0].given, 9);
 	registry_disconnect(peer_registry, a);
 	atomic_store(&page->published, 4);
 	atomic_store(&page->slot[0].released, 2);
@@ -254,25 +271,6 @@ static void marks_are_made_again(void **state)
 	assert_int_equal(page->published, 6 | ORDER_GONE_BIT);
 	assert_true(pass(9));
 	assert_false(pass(2));
-}
-
-/* A consumer that leaves marks its slot itself, and repeats its roles if releases are late. */
-static void who_left_by_a_mark_has_left(void **state)
-{
-	struct session *a = attacher(2);
-
-	assert_int_equal(joined_slot(a), 1);
-	atomic_store(&page->slot[0].given, 5);
-	order_mark_left(page, 0);
-	assert_int_equal(ordered_bring(a, "x", 0, page->id, 0, -1), GPUSHARE_OK);
-	assert_int_equal(peer_answer.body.order.slot, 0);
-	atomic_store(&page->slot[0].released, 2);
-	assert_true(pass(0));
-	assert_int_equal(page->slot[0].released, 2 | ORDER_GONE_BIT);
-	assert_int_equal(joined_slot(a), 2);
-	order_mark_left(page, 1);
-	registry_disconnect(peer_registry, a); /* of no concern to the next one in slot 2 */
-	assert_int_equal(joined_slot(attacher(3)), 2);
 }
 
 /* After a buffer is gone its marks are repeated for 10 s, then everything is freed. */
@@ -321,11 +319,11 @@ static void who_is_known_to_the_page_alone_is_awaited(void **state)
 	for (int s = 0; s < LIMIT_UNSEEN_S; s += 5) {
 		assert_true(pass(s ? 5 : 0));
 		assert_int_equal(page->slot[0].state, ORDER_SLOT_ACTIVE);
-		assert_int_equal(page->slot[2].state, ORDER_SLOT_ENDED);
+		assert_int_equal(page->slot[2].state, ORDER_SLOT_LEFT);
 		assert_false(order_is_gone(page));
 	}
 	assert_true(pass(6));
-	assert_int_equal(page->slot[0].state, ORDER_SLOT_ENDED);
+	assert_int_equal(page->slot[0].state, ORDER_SLOT_LEFT);
 	assert_int_equal(page->slot[1].state, ORDER_SLOT_ACTIVE);
 	assert_int_equal(page->slot[3].state, ORDER_SLOT_ACTIVE);
 	assert_true(order_is_gone(page));
@@ -379,13 +377,13 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 }
 
 /* Count the slots whose process was found to have ended. All slots of the pages are in use. */
-static int ended_slots(struct order_page *const pages[])
+static int left_slots(struct order_page *const pages[])
 {
 	int count = 0;
 
 	for (int i = 0; i < PAGES; i++) {
 		for (int at = 0; at < ORDER_SLOTS; at++)
-			count += pages[i]->slot[at].state == ORDER_SLOT_ENDED;
+			count += pages[i]->slot[at].state == ORDER_SLOT_LEFT;
 	}
 	return count;
 }
@@ -410,7 +408,7 @@ static void processes_are_looked_at_in_pieces(void **state)
 	}
 	while (left < PAGES * ORDER_SLOTS) {
 		now = order_tick(peer_registry, now);
-		left = ended_slots(pages);
+		left = left_slots(pages);
 		if (before < 0)
 			assert_in_range(left, 1, PAGES * ORDER_SLOTS - 1);
 		before = left;
@@ -434,12 +432,12 @@ static void a_join_and_a_reclaim_agree(void **state)
 	assert_int_equal(page->slot[2].released, 3);
 	assert_true(order_raise(&page->slot[2].released, 6));
 	assert_false(order_raise(&page->slot[2].released, 5));
-	assert_true(order_mark_ended(page, 2));
-	assert_false(order_mark_ended(page, 2));
+	assert_true(order_mark_left(page, 2));
+	assert_false(order_mark_left(page, 2));
 	order_rejoin(page, 2, 5); /* back again, waited for from its last release */
 	assert_int_equal(page->slot[2].released, 6);
 	assert_int_equal(page->slot[2].state, ORDER_SLOT_ACTIVE);
-	assert_true(order_mark_ended(page, 2));
+	assert_true(order_mark_left(page, 2));
 	assert_true(order_raise(&page->slot[2].released, 7));
 	assert_int_equal(page->slot[2].released, 7 | ORDER_GONE_BIT);
 	order_page_unmap(page);
@@ -452,7 +450,7 @@ UNIT_MAIN(T(a_slot_is_free_when_its_process_has_ended),
 	  T(a_slot_is_free_when_the_last_release_has_come),
 	  T(an_unsettled_slot_of_an_invisible_process_is_kept), T(only_its_own_slot_is_resumed),
 	  T(a_program_ends_with_exec), T(a_process_that_can_not_be_read_may_live),
-	  T(marks_are_made_again), T(who_left_by_a_mark_has_left), T(marks_outlive_the_name),
+	  T(marks_are_made_again), T(marks_outlive_the_name),
 	  T(who_is_known_to_the_page_alone_is_awaited),
 	  T(a_publisher_who_is_there_is_not_taken_for_gone), T(an_owner_who_does_not_come_has_gone),
 	  T(processes_are_looked_at_in_pieces), T(a_join_and_a_reclaim_agree))
