@@ -167,12 +167,13 @@ reclaim b: OK" stream=s join=b publish=b,s acquire=b,1,5000 capture=s release=b,
 	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/joined" publish=b \
 		touch="$WORK/published" await="$WORK/launched" reclaim=b,2,100 touch="$WORK/tried" reclaim=b,2,20000
 	owner=$PID
-	begin first "$BIN/api_app" open attach=b,x join=b stream=s capture=s release=b,2,s endcapture=s leave=b \
-		repeat=239,2 join=b leave=b touch="$WORK/left" await="$WORK/published" launch=s sync=s touch="$WORK/launched" await="$WORK/tried"
-	# All 240 places of the buffer were used, so this one gets one that was left.
+	begin first "$BIN/api_app" open attach=b,x join=b stream=s capture=s acquire=b,2,s release=b,2,s endcapture=s \
+		leave=b touch="$WORK/left" await="$WORK/published" launch=s sync=s touch="$WORK/launched" await="$WORK/tried"
+	# The lowest free place is given out first, and the one that was left is not free.
 	start second "$BIN/api_app" open attach=b,x join=b touch="$WORK/joined" await="$WORK/tried" release=b,2
 	finish "$PID"
 	finish "$owner"
+	equal "$(grep release "$WORK/first.out")" "release b: OK"
 	equal "$(grep reclaim "$WORK/owner.out")" "reclaim b: E_TIMED_OUT
 reclaim b: OK"
 }
