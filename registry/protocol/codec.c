@@ -226,6 +226,11 @@ static uint8_t *put_head(uint8_t *head, size_t head_size, uint32_t tag, uint8_t 
 	}
 #define BODY_HEAD 4
 
+_Static_assert(gpushare_Buffer_tags_tag < 16 && gpushare_ListReply_buffers_tag < 16 &&
+		   gpushare_LookupReply_buffer_tag < 16 && gpushare_Reply_list_tag < 16 &&
+		   gpushare_Reply_lookup_tag < 16,
+	       "put_head() writes the field number and the type as one byte");
+
 FUNCTION(tags, Tag, 3)
 FUNCTION(buffers, Buffer, 3)
 #define put_buffer put_buffers

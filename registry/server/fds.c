@@ -178,17 +178,13 @@ static void handle(struct registry *registry, struct message *message, bool welc
 	}
 }
 
-/* Refuse verbs that have no descriptor with the request or the answer. No request waits here. */
+/* Refuse verbs that have no descriptor with the request or the answer. The others never wait. */
 static void check_verb(struct ask *ask)
 {
-	request *what = &ask->request;
+	pb_size_t verb = ask->request.which_verb;
 
-	if (ask->fault)
-		return;
-	if (what->which_verb == gpushare_Request_attach_tag)
-		what->verb.attach.wait_ms = 0;
-	else if (what->which_verb != gpushare_Request_share_tag &&
-		 what->which_verb != gpushare_Request_order_tag)
+	if (!ask->fault && verb != gpushare_Request_attach_tag &&
+	    verb != gpushare_Request_share_tag && verb != gpushare_Request_order_tag)
 		ask->fault = GPUSHARE_E_PROTOCOL;
 }
 

@@ -26,8 +26,8 @@ struct attachment {
 };
 
 struct session {
-	/* The id of its connection: later ones have higher ids, and disconnected sessions have the
-	 * highest. */
+	/* The id of its connection: later ones have higher ids, until ids wrap after 2^31
+	 * connections. Disconnected sessions have the highest. */
 	uint32_t id;
 	/* The secret by which its client may resume the session; all zero: the client can't. */
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];

@@ -70,7 +70,7 @@ int handle_attach(struct call *call)
 	int status;
 
 	if (!entry || entry->info.missing)
-		return await_name(call);
+		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
 	status = check_limit(call, session->user, LIMIT_attachments, 1);
 	if (!status)
 		status = check_meant(call, entry);

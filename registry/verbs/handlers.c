@@ -24,12 +24,9 @@ _Static_assert(sizeof(verbs) / sizeof(*verbs) <= COUNTS_VERBS, "each verb is cou
 
 uint32_t handle_wait_ms(const request *ask)
 {
-	uint32_t wait_ms = 0;
+	uint32_t wait_ms =
+	    ask->which_verb == gpushare_Request_lookup_tag ? ask->verb.lookup.wait_ms : 0;
 
-	if (ask->which_verb == gpushare_Request_lookup_tag)
-		wait_ms = ask->verb.lookup.wait_ms;
-	else if (ask->which_verb == gpushare_Request_attach_tag)
-		wait_ms = ask->verb.attach.wait_ms;
 	return wait_ms < LIMIT_WAIT_MS ? wait_ms : LIMIT_WAIT_MS;
 }
 

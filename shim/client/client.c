@@ -377,7 +377,7 @@ static bool is_for_fds(const struct client *client)
 	const request *question = &client->request;
 
 	if (question->which_verb == gpushare_Request_attach_tag)
-		return client->attached_by_fds && !question->verb.attach.wait_ms;
+		return client->attached_by_fds;
 	return client->goes >= 0 ||
 	       (question->which_verb == gpushare_Request_share_tag && question->verb.share.adopt) ||
 	       (question->which_verb == gpushare_Request_order_tag && !question->verb.order.again &&

@@ -152,7 +152,6 @@ static void attach(unsigned int client, struct fuzz_bytes *from)
 	const struct entry *entry;
 
 	strcpy(what.verb.attach.name, name_of(from));
-	what.verb.attach.wait_ms = fuzz_byte(from) % 2;
 	if (world.known[0] % 2 ? ask(client, &what) : ask_with(client, &what, -1))
 		return;
 	entry = store_find(&world.registry->state.store, what.verb.attach.name);

@@ -72,7 +72,7 @@ uint64_t peer_share(struct session *session, const char *name)
 
 int peer_attach(struct session *session, const char *name)
 {
-	return say(session, raw_attach(name, 0));
+	return say(session, raw_attach(name));
 }
 
 int peer_withdraw(struct session *session, const char *name, uint64_t generation)

@@ -400,12 +400,11 @@ request raw_lookup(const char *name, uint32_t wait_ms)
 	return ask;
 }
 
-request raw_attach(const char *name, uint32_t wait_ms)
+request raw_attach(const char *name)
 {
 	request ask = {.which_verb = gpushare_Request_attach_tag};
 
 	strcpy(ask.verb.attach.name, name);
-	ask.verb.attach.wait_ms = wait_ms;
 	return ask;
 }
 
@@ -474,7 +473,7 @@ uint64_t raw_shared(int fd, const char *name)
 
 void raw_attached(int fd, const char *name)
 {
-	assert_int_equal(raw_say(fd, raw_attach(name, 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(fd, raw_attach(name)), GPUSHARE_OK);
 }
 
 const record *raw_seen(int fd, const char *name)

@@ -91,7 +91,7 @@ long long raw_ms_until_gone(int fd, const char *name);
 request raw_hello_request(void);
 request raw_share(const char *name);
 request raw_lookup(const char *name, uint32_t wait_ms);
-request raw_attach(const char *name, uint32_t wait_ms);
+request raw_attach(const char *name);
 request raw_withdraw(const char *name, uint64_t generation);
 /* The owner's free. If others have the buffer attached, the registry defers it. */
 request raw_free(const char *name, uint64_t generation);

@@ -160,7 +160,7 @@ int raw_fds_put(int own, const char *name, uint32_t flags)
 
 int raw_fds_get(int own, const char *name)
 {
-	int status = raw_fds_say(own, raw_attach(name, 0), -1);
+	int status = raw_fds_say(own, raw_attach(name), -1);
 
 	assert_true((raw_fds_came >= 0) == !status);
 	if (raw_fds_came >= 0)

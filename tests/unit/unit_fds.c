@@ -14,7 +14,7 @@ static int ask_as(struct fds_header stolen)
 
 	raw_hellos[own] = (gpushare_HelloReply){.connection = stolen.connection};
 	memcpy(raw_hellos[own].session, stolen.session, sizeof(stolen.session));
-	return raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0) == 1 ? 0 : 1;
+	return raw_fds_say_with(fd, own, raw_attach("x"), NULL, 0) == 1 ? 0 : 1;
 }
 
 /* A request needs the number of an open connection of the same process, and its session key. */
@@ -27,12 +27,12 @@ static void who_asks_is_known(void **state)
 	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
 	raw_hellos[own].session[7] ^= 1;
 	fd = raw_fds_dial();
-	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0), 1);
+	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x"), NULL, 0), 1);
 	close(fd);
 	raw_hellos[own] = mine;
 	raw_hellos[own].connection = raw_hellos[other].connection;
 	fd = raw_fds_dial();
-	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0), 1);
+	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x"), NULL, 0), 1);
 	close(fd);
 	raw_hellos[own] = mine;
 	pid = raw_fork();
@@ -44,7 +44,7 @@ static void who_asks_is_known(void **state)
 	close(own);
 	raw_await_connections(other, 1);
 	fd = raw_fds_dial();
-	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x", 0), NULL, 0), 1);
+	assert_int_equal(raw_fds_say_with(fd, own, raw_attach("x"), NULL, 0), 1);
 	close(fd);
 	close(other);
 }

@@ -135,7 +135,7 @@ static void assert_kept(const char *name, uint64_t number)
 {
 	int own = raw_connect(&raw_here);
 
-	assert_int_equal(raw_fds_say(own, raw_attach(name, 0), -1), GPUSHARE_OK);
+	assert_int_equal(raw_fds_say(own, raw_attach(name), -1), GPUSHARE_OK);
 	shelf_assert_is(raw_fds_came, number);
 	close(raw_fds_came);
 	close(own);

@@ -16,8 +16,8 @@ static void share_and_attach(void)
 {
 	assert_int_equal(raw_say(owner, raw_share("x")), GPUSHARE_OK);
 	generation = raw_answer.body.share.generation;
-	assert_int_equal(raw_say(a, raw_attach("x", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(b, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(a, raw_attach("x")), GPUSHARE_OK);
+	assert_int_equal(raw_say(b, raw_attach("x")), GPUSHARE_OK);
 }
 
 static int set_up(void **state)
@@ -139,8 +139,8 @@ static void one_process_publishes(void **state)
 	int one = raw_connect(&raw_here), two = raw_connect(&raw_here); /* the same process */
 	char sentence[64];
 
-	assert_int_equal(raw_say(one, raw_attach("x", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(two, raw_attach("x", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(one, raw_attach("x")), GPUSHARE_OK);
+	assert_int_equal(raw_say(two, raw_attach("x")), GPUSHARE_OK);
 	assert_int_equal(join(one, ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_int_equal(join(owner, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	snprintf(sentence, sizeof(sentence), "process %d (unit_order)", getpid());
@@ -233,7 +233,7 @@ static void there_is_room_for_so_many_consumers(void **state)
 
 	for (uint32_t i = 0; i <= ORDER_SLOTS; i++) {
 		consumers[i] = one = raw_connect(&raw_here);
-		assert_int_equal(raw_say(one, raw_attach("x", 0)), GPUSHARE_OK);
+		assert_int_equal(raw_say(one, raw_attach("x")), GPUSHARE_OK);
 		if (i < ORDER_SLOTS)
 			assert_int_equal(joined_slot(one), i + 1);
 	}

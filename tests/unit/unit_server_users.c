@@ -69,7 +69,7 @@ static int share_fd(int peer, const char *name, uint32_t flags, uint32_t mode, u
 
 static int attach(int peer, const char *name, bool read_only)
 {
-	request what = raw_attach(name, 0);
+	request what = raw_attach(name);
 	int status;
 
 	what.verb.attach.read_only = read_only;
@@ -121,8 +121,8 @@ static void what_may_not_be_seen_does_not_exist(void **state)
 	 * hidden name from a missing one. */
 	assert_int_equal(attach(member, "none", false), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_stat(root).hidden, 0);
-	assert_int_equal(raw_say(member, raw_attach("secret", 10)), GPUSHARE_E_TIMED_OUT);
-	assert_int_equal(raw_say(member, raw_attach("none", 10)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(raw_say(member, raw_lookup("secret", 10)), GPUSHARE_E_TIMED_OUT);
+	assert_int_equal(raw_say(member, raw_lookup("none", 10)), GPUSHARE_E_TIMED_OUT);
 	assert_int_equal(raw_stat(root).hidden, 1);
 	assert_int_equal(raw_stat(member).hidden, 0);
 	assert_int_equal(raw_stat(owner).hidden, 0);

@@ -111,7 +111,7 @@ static bool owns(int fd, const char *name)
 {
 	const gpushare_AttachReply *got = &raw_answer.body.attach;
 
-	assert_int_equal(raw_say(fd, raw_attach(name, 0)), GPUSHARE_OK);
+	assert_int_equal(raw_say(fd, raw_attach(name)), GPUSHARE_OK);
 	assert_int_equal(got->own, got->buffer.address != 0);
 	return got->own;
 }
