@@ -388,6 +388,7 @@ static void give_nothing(void)
 
 		if (calls[i].kind != TENSOR) /* the deleter is the tensor's own */
 			printf("%s %s\n", calls[i].name, status_name(calls[i].make(&none)));
+		gpushare_close(none.session); /* by gpushare_open() */
 	}
 }
 
