@@ -93,22 +93,43 @@ static bool put_in(struct node *made)
 	return true;
 }
 
-/* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. */
-static void replace(struct node *old, const struct live *entry)
+/* Drop the object's mappings that are in the table. live_settle_places() counts down those that a
+ * thread has taken out. */
+static void drop_places(struct node *node)
+{
+	struct live_places *place, *next;
+
+	if (!node->mappings)
+		return;
+	HASH_ITER (hh, table.places, place, next) {
+		if (place->node != node)
+			continue;
+		HASH_DEL(table.places, place);
+		node->mappings--;
+		free(place);
+	}
+}
+
+/* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. Returns the
+ * old entry's descriptor, for held_drop() after the lock. */
+static uint64_t replace(struct node *old, const struct live *entry)
 {
 	struct live *its = &old->object.entry;
 	bool again = its->kind == LIVE_IPC && entry->kind == LIVE_IPC &&
 		     its->generation == entry->generation;
 	unsigned int before = again ? its->count : 0;
+	uint64_t held = its->mapping.held;
 
 	count(entry, 1);
 	count(its, -1);
 	*its = *entry;
 	its->count = before + 1;
 	old->handles = 1;
+	drop_places(old);
+	return held;
 }
 
-static bool add(struct node *made)
+static bool add(struct node *made, uint64_t *out_held)
 {
 	const struct live *entry = &made->object.entry;
 	struct node *old = find_node(made->key.value, made->key.object);
@@ -118,7 +139,7 @@ static bool add(struct node *made)
 		old = NULL; /* the same memory under another name: each is freed by itself */
 	if (!old)
 		return put_in(made);
-	replace(old, entry);
+	*out_held = replace(old, entry);
 	free(made);
 	return true;
 }
@@ -127,6 +148,7 @@ bool live_add(const struct live *entry)
 {
 	int error = errno;
 	struct node *made = malloc(sizeof(*made));
+	uint64_t held = 0;
 	bool added = false;
 
 	if (made)
@@ -138,11 +160,12 @@ bool live_add(const struct live *entry)
 		};
 	if (made && lock_take(&table.lock)) {
 		made->object.entry.count = 1;
-		added = add(made);
+		added = add(made, &held);
 		if (entry->name[0])
 			resync_check(&live_resync, entry->reading);
 		pthread_mutex_unlock(&table.lock);
 	}
+	held_drop(held);
 	if (!added)
 		free(made);
 	errno = error;
@@ -343,16 +366,19 @@ static cu_deviceptr place_of(const struct node *node)
 bool live_get(const struct resync_ref *ref, struct live *out_entry)
 {
 	struct node *found;
+	cu_deviceptr place = 0;
 
 	if (!ref->object && !live_maybe(ref->key))
 		return false;
 	if (!lock_take(&table.lock))
 		return false;
 	found = find_named(ref);
+	if (found && ref->object && !found->handles && !(place = place_of(found)))
+		found = NULL; /* it is being unmapped */
 	if (found)
 		copy_out(found, out_entry);
-	if (found && ref->object && !found->handles)
-		out_entry->mapping.pointer = place_of(found);
+	if (place)
+		out_entry->mapping.pointer = place;
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
 }
@@ -489,12 +515,20 @@ void live_add_handle(cu_mem_handle handle)
 	pthread_mutex_unlock(&table.lock);
 }
 
+/* Under the lock. False: uthash had no memory. */
+static bool put_place(struct live_places *place)
+{
+	size_t before = HASH_COUNT(table.places);
+
+	HASH_ADD(hh, table.places, pointer, sizeof(place->pointer), place);
+	return HASH_COUNT(table.places) > before;
+}
+
 void live_add_place(cu_deviceptr pointer, cu_mem_handle handle)
 {
 	int error = errno;
 	struct live_places *made = calloc(1, sizeof(*made));
 	struct node *node;
-	size_t before;
 	bool added = false;
 
 	errno = error;
@@ -506,9 +540,7 @@ void live_add_place(cu_deviceptr pointer, cu_mem_handle handle)
 	if (node && !find_place(pointer)) {
 		made->pointer = pointer;
 		made->node = node;
-		before = HASH_COUNT(table.places);
-		HASH_ADD(hh, table.places, pointer, sizeof(made->pointer), made);
-		added = HASH_COUNT(table.places) > before;
+		added = put_place(made);
 		node->mappings += added;
 	}
 	pthread_mutex_unlock(&table.lock);
@@ -538,18 +570,21 @@ struct live_ended *live_settle_places(struct live_places *taken, bool gone)
 {
 	struct live_ended *ended = NULL;
 	struct live_places *place, *next;
+	bool locked = taken && lock_take(&table.lock);
 
-	if (!taken || !lock_take(&table.lock))
-		return NULL;
 	LL_FOREACH_SAFE (taken, place, next) {
-		if (!gone) {
-			HASH_ADD(hh, table.places, pointer, sizeof(place->pointer), place);
+		if (locked && !gone && put_place(place))
 			continue;
+		if (locked) {
+			place->node->mappings--;
+			end_if_unheld(place->node, &ended);
 		}
-		place->node->mappings--;
-		end_if_unheld(place->node, &ended);
 		free(place);
 	}
+	if (!locked)
+		return NULL;
+	if (!gone)
+		resync_miss(&live_resync); /* live_get() may not have found the objects meanwhile */
 	pthread_mutex_unlock(&table.lock);
 	return ended;
 }

@@ -3,9 +3,9 @@
 #define GPUSHARE_SHIM_LIVE_H
 /*
  * The live table: memory of the program that the preload shared, tried to share, or attached. An
- * entry is found by the program's pointer. cuMemCreate memory, an object, is found by its handle: the
- * program maps it itself. An object lives until its last handle is released and its last mapping is
- * removed, whichever is later.
+ * entry is found by the program's pointer. cuMemCreate memory, an object, is found by its handle:
+ * the program maps it itself. An object lives until its last handle is released and its last
+ * mapping is removed, whichever is later.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -132,9 +132,10 @@ bool live_list_one(struct resync *resync, const struct live *entry);
 void live_count(gpushare_Hold *out_hold);
 void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold *out_hold);
 
-/* Find a named entry by generation and key: a pointer, or the handle of an object. live_get() copies
- * it. If the program has released all handles of an object, live_get() sets mapping.pointer: the
- * memory can be exported by that address. live_rename() gives it the generation `to`; if `to` is 0,
+/* Find a named entry by generation and key: a pointer, or the handle of an object. live_get()
+ * copies it. If the program has released all handles of an object, live_get() sets mapping.pointer:
+ * the memory can be exported by that address. While the last mapping of such an object is being
+ * unmapped, live_get() doesn't find it. live_rename() gives it the generation `to`; if `to` is 0,
  * it clears the name. */
 bool live_get(const struct resync_ref *ref, struct live *out_entry);
 bool live_rename(const struct resync_ref *ref, uint64_t to);
@@ -155,8 +156,9 @@ void live_add_handle(cu_mem_handle handle);
 void live_add_place(cu_deviceptr pointer, cu_mem_handle handle);
 /* Around cuMemUnmap. live_take_places() takes the mappings of that range out of the table first, as
  * their addresses may be reused as soon as the driver has unmapped them; their objects still count
- * them. live_settle_places() drops them if `gone`, and returns the objects that ended. If the driver
- * refused, as it does for a part of a mapping, it puts them back. */
+ * them. live_settle_places() drops them if `gone`, and returns the objects that ended. If the
+ * driver refused, as it does for a part of a mapping, it puts them back, and lets the next resync
+ * report what live_get() did not find. */
 struct live_places;
 struct live_places *live_take_places(cu_deviceptr pointer, size_t size);
 struct live_ended *live_settle_places(struct live_places *taken, bool gone);

@@ -3,6 +3,9 @@
  * table. */
 #include "unit.h"
 
+#include <unistd.h>
+
+#include "base/client_held.h"
 #include "preload/shim_live.h"
 
 #define STEP ((uint64_t)2 << 20)
@@ -120,6 +123,44 @@ static void found_and_renamed(void **state)
 	assert_int_equal(drop(52) + unmap(2 * STEP, 2 * STEP, true), 9);
 }
 
+/* While an object without a handle is being unmapped, a resync has nothing to export it by. */
+static void overlooked_while_it_is_unmapped(void **state)
+{
+	struct live_places *taken;
+	struct live out;
+
+	add(71, 1, LIVE_OWN_VMM);
+	live_add_place(STEP, 71);
+	assert_int_equal(drop(71), 0);
+	taken = live_take_places(STEP, STEP);
+	assert_false(get(71, 1, &out));
+	resync_missed(&live_resync);
+	assert_int_equal(sum_of(live_settle_places(taken, false)), 0); /* the driver refused */
+	assert_true(resync_missed(&live_resync));
+	assert_true(get(71, 1, &out) && out.mapping.pointer == STEP);
+	assert_int_equal(unmap(STEP, STEP, true), 1);
+}
+
+/* The driver gives a handle again whose end the table has not seen, or is about to see. */
+static void replaced(void **state)
+{
+	struct live first = entry_of(81, 1, LIVE_OWN_VMM);
+	struct live_places *taken;
+
+	first.mapping.held = held_keep(STDIN_FILENO);
+	assert_true(first.mapping.held && live_add(&first));
+	live_add_place(STEP, 81);
+	live_add_place(2 * STEP, 81);
+	assert_int_equal(drop(81), 0);
+	taken = live_take_places(2 * STEP, STEP);
+	add(81, 2, LIVE_OWN_VMM);
+	assert_int_equal(held_open(first.mapping.held), -1);
+	assert_int_equal(unmap(STEP, STEP, true), 0);
+	assert_int_equal(sum_of(live_settle_places(taken, true)), 0);
+	assert_int_equal(drop(81), 2);
+	assert_false(live_any_object());
+}
+
 /* A resync has read the tables between the answer of the registry and the addition. */
 static void added_too_late_for_a_resync(void **state)
 {
@@ -136,4 +177,4 @@ static void added_too_late_for_a_resync(void **state)
 }
 
 UNIT_MAIN(UNIT(held_by_handles_and_mappings), UNIT(counted_as_attached), UNIT(found_and_renamed),
-	  UNIT(added_too_late_for_a_resync))
+	  UNIT(overlooked_while_it_is_unmapped), UNIT(replaced), UNIT(added_too_late_for_a_resync))
