@@ -20,7 +20,8 @@ static int attach_ask(struct gpushare_session *session, const char *name, enum a
 }
 
 /* Attach at the registry, and wait up to wait_ms for the name. Between the wait's end and the
- * attach, the name may be withdrawn and the registry may be replaced: then wait again. */
+ * attach, the name may be withdrawn and the registry may be replaced: then wait again. Wait again
+ * also if too many requests wait at the registry. */
 int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
 		    enum attach_kind kind, struct attach_answer *out_answer)
 {
@@ -43,7 +44,7 @@ int attach_register(struct gpushare_session *session, const char *name, uint32_t
 		status =
 		    client_await_name(&options, name, (uint32_t)(deadline - now), why, sizeof(why));
 		api_waited_ms = 0; /* the wait has a limit of its own */
-		status = !status || status == GPUSHARE_E_NO_REGISTRY
+		status = !status || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_LIMIT
 			     ? attach_ask(session, name, kind, out_answer)
 			     : api_fail(status, "%s", why);
 	}

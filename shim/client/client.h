@@ -162,8 +162,9 @@ struct client_many {
 int client_call_many(struct client *client, const struct client_many *many, size_t count,
 		     size_t *done);
 /* Wait up to `wait_ms` for the name, over a connection of its own: other connections stay usable
- * meanwhile. The name may be gone again on return, or have no memory yet. On a failure `why` has the
- * sentence. */
+ * meanwhile. The name may be gone again on return, or have no memory yet. On a failure `why` has
+ * the sentence. Before E_NO_REGISTRY and before E_LIMIT (too many requests wait) it pauses, so that
+ * the caller can try again at once. */
 int client_await_name(const struct client_options *options, const char *name, unsigned int wait_ms,
 		      char *why, size_t why_size);
 /* The descriptor that came with the latest call's answer, close-on-exec; the caller owns it from

@@ -153,8 +153,7 @@ static int await_name(const char *name, unsigned int wait_ms, char *why, size_t 
 					       .who = "shim wait"};
 	int status = client_await_name(&options, name, wait_ms, why, why_size);
 
-	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ? GPUSHARE_OK
-										  : status;
+	return status == GPUSHARE_E_LIMIT ? GPUSHARE_OK : status;
 }
 
 int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size)
@@ -163,12 +162,15 @@ int link_await(const char *name, int status, int64_t until_ms, char *why, size_t
 
 	if (left_ms <= 0)
 		return status;
-	if (status == GPUSHARE_E_NOT_FOUND)
-		return await_name(name, (unsigned int)left_ms, why, why_size);
-	if (status == GPUSHARE_E_NO_REGISTRY)
+	if (status == GPUSHARE_E_NOT_FOUND) {
+		status = await_name(name, (unsigned int)left_ms, why, why_size);
+		left_ms = until_ms - monotonic_ms();
+	} else if (status == GPUSHARE_E_NO_REGISTRY) {
 		poll(NULL, 0, left_ms < RETRY_MS ? (int)left_ms : RETRY_MS);
-	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ? GPUSHARE_OK
-										  : status;
+	}
+	if (left_ms > 0 && (status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT))
+		return GPUSHARE_OK;
+	return status;
 }
 
 void link_settle(const char *name)

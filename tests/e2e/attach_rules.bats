@@ -21,6 +21,19 @@ alloc a: 0
 free a: 0"
 }
 
+@test "the registry stops while a wait= lasts: the wait ends one timeout late, not two" {
+	local registry
+	begin app env GPUSHARE_TIMEOUT_MS=1500 LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=nobody:wait=2 "$BIN/rt_app_static" \
+		touch="$WORK/begun" init within=$((3500 + SLACK_MS)) alloc=a,1Mi
+	until_true waiters 1
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	finish "$PID"
+	kill -CONT "$registry"
+	equal "$(cat "$WORK/app.out")" "init: 0
+alloc a: 0"
+}
+
 @test "selectors choose which allocation is answered" {
 	produce
 	equal "$(attaching weights:nth=2:size=1Mi "$BIN/rt_app_static" init alloc=a,1Mi fill=a,1 byte=a,4 \

@@ -47,6 +47,34 @@ sample() {
 	equal "$(sample 'gpushare_limits_reached_total{limit="user_watchers"}')" 1
 }
 
+# refused COUNT: have more than COUNT waits for a name been refused?
+refused() {
+	[ "$(sample 'gpushare_limits_reached_total{limit="user_waiters"}')" -gt "$1" ]
+}
+
+@test "a wait for a name that the registry has no room for goes on, and gets the name" {
+	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer is in no program that is preloaded"
+	local api app before
+	conf 'user_waiters = 1'
+	serve
+	start waiter "$BIN/api_app" open attach=a,nobody,60000
+	until_true waiters 1
+	start api "$BIN/api_app" open attach=a,one,60000
+	api=$PID
+	until_true refused 0
+	up owner "$BIN/api_app" open alloc=a,one,1Mi
+	finish "$api"
+	has "$(cat "$WORK/api.out")" "attach one: OK"
+	down
+	before=$(sample 'gpushare_limits_reached_total{limit="user_waiters"}')
+	start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=two:wait=60:must "$BIN/drv_linked" init alloc=a,1Mi
+	app=$PID
+	until_true refused "$before"
+	up owner "$BIN/api_app" open alloc=a,two,1Mi
+	finish "$app"
+	has "$(cat "$WORK/app.out")" "alloc a: 0"
+}
+
 @test "a limit that is lowered over a restart: what is there stays, and may become less" {
 	conf 'user_tags = 4'
 	serve
