@@ -120,19 +120,19 @@ static unsigned int known(cu_mem_pool pool)
 	return number;
 }
 
-static bool ask(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, int attribute, uint64_t *out)
+static bool ask(const struct driver *driver, cu_mem_pool pool, int attribute, uint64_t *out)
 {
-	return get(pool, (cu_pool_attribute)attribute, out) == CU_OK;
+	return driver->cuMemPoolGetAttribute(pool, (cu_pool_attribute)attribute, out) == CU_OK;
 }
 
-static bool look(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool pool, unsigned int number,
+static bool look(const struct driver *driver, cu_mem_pool pool, unsigned int number,
 		 struct look *out)
 {
-	if (!ask(get, pool, CU_POOL_USED, &out->used) ||
-	    !ask(get, pool, CU_POOL_USED_HIGH, &out->used_high) ||
-	    !ask(get, pool, CU_POOL_RESERVED, &out->reserved) ||
-	    !ask(get, pool, CU_POOL_RESERVED_HIGH, &out->reserved_high) ||
-	    !ask(get, pool, CU_POOL_THRESHOLD, &out->threshold))
+	if (!driver || !ask(driver, pool, CU_POOL_USED, &out->used) ||
+	    !ask(driver, pool, CU_POOL_USED_HIGH, &out->used_high) ||
+	    !ask(driver, pool, CU_POOL_RESERVED, &out->reserved) ||
+	    !ask(driver, pool, CU_POOL_RESERVED_HIGH, &out->reserved_high) ||
+	    !ask(driver, pool, CU_POOL_THRESHOLD, &out->threshold))
 		return false;
 	async_drain(0); /* one pass, no wait */
 	out->behind = async_pooled(number);
@@ -178,13 +178,12 @@ static uint64_t kept_by_threshold(const struct look *look)
 }
 
 /* Take a snapshot of the pool, then the lock. NULL: no such pool, or a failure; no lock is held. */
-static struct pool *hold(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool handle,
-			 struct look *out_now)
+static struct pool *hold(cu_mem_pool handle, struct look *out_now)
 {
 	unsigned int number = handle ? known(handle) : 0;
 	struct pool *found;
 
-	if (!number || !look(get, handle, number, out_now) || !lock_take(&pools.lock))
+	if (!number || !look(lookup_driver(), handle, number, out_now) || !lock_take(&pools.lock))
 		return NULL;
 	found = find(NULL, number);
 	if (!found)
@@ -192,11 +191,11 @@ static struct pool *hold(cu_cuMemPoolGetAttribute_call *get, cu_mem_pool handle,
 	return found;
 }
 
-void pools_grow(const struct driver *driver, unsigned int number)
+void pools_grow(unsigned int number)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	struct look now;
-	struct pool *found = hold(driver->cuMemPoolGetAttribute, pools_handle(number), &now);
+	struct pool *found = hold(pools_handle(number), &now);
 
 	(void)quiet;
 	if (!found)
@@ -220,7 +219,7 @@ cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,
 	uint64_t sum;
 
 	(void)quiet;
-	found = result == CU_OK && is_statistic((int)attribute) ? hold(real, pool, &now) : NULL;
+	found = result == CU_OK && is_statistic((int)attribute) ? hold(pool, &now) : NULL;
 	if (!found)
 		return result;
 	settle(found, &now, kept_by_threshold(&now));
@@ -240,9 +239,7 @@ cu_result pools_set(cu_cuMemPoolSetAttribute_call *real, cu_mem_pool pool,
 	struct look now;
 
 	(void)quiet;
-	found = result == CU_OK && is_statistic((int)attribute)
-		    ? hold(lookup_driver()->cuMemPoolGetAttribute, pool, &now)
-		    : NULL;
+	found = result == CU_OK && is_statistic((int)attribute) ? hold(pool, &now) : NULL;
 	if (!found)
 		return result;
 	settle(found, &now, kept_by_threshold(&now));
@@ -262,7 +259,7 @@ cu_result pools_trim(cu_cuMemPoolTrimTo_call *real, cu_mem_pool pool, size_t kee
 	struct look now;
 
 	(void)quiet;
-	found = result == CU_OK ? hold(lookup_driver()->cuMemPoolGetAttribute, pool, &now) : NULL;
+	found = result == CU_OK ? hold(pool, &now) : NULL;
 	if (!found)
 		return result;
 	settle(found, &now, keep > UINT64_MAX - PIECE ? keep : pieces(keep));

@@ -20,7 +20,7 @@ cu_mem_pool pools_handle(unsigned int number);
 
 /* Count an allocation from that pool that was answered with other memory, which is in the live
  * table already. errno stays. */
-void pools_grow(const struct driver *driver, unsigned int number);
+void pools_grow(unsigned int number);
 
 /* The replaced calls. Each calls `real` and returns its result. */
 cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,

@@ -198,14 +198,14 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	note_pool(&claim, call);
 	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call, &why) &&
 	    attach_pointer(&claim, size, pointer, &result)) {
-		pools_grow(claim.driver, claim.pool);
+		pools_grow(claim.pool);
 		return result;
 	}
 	if (!claim_take(&claim, RULES_NAME))
 		return make(call, pointer, size);
 	if (is_ours_to_replace(&claim, call, &why)) {
 		result = make_named(&claim, call, pointer, size);
-		pools_grow(claim.driver, claim.pool);
+		pools_grow(claim.pool);
 		return result;
 	}
 	if (why)
