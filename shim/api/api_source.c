@@ -106,14 +106,14 @@ static int source_measure(const struct driver *driver, struct source *source)
 /* cuMemCreate memory has no IPC handle, but it may have a file descriptor. */
 static int source_export_fd(const struct driver *driver, struct source *source)
 {
-	const char *call;
-	cu_result result = vmm_export_at(driver, source->pointer, &source->fd, &call);
+	bool mapped;
+	cu_result result = vmm_export_at(driver, source->pointer, &source->fd, &mapped);
 
 	if (result == CU_OK) {
 		source->backing = GPUSHARE_BACKING_VMM;
 		return GPUSHARE_OK;
 	}
-	if (!strcmp(call, "cuMemRetainAllocationHandle"))
+	if (!mapped)
 		return source_refuse(driver, source);
 	if (result != CU_INVALID_VALUE && result != CU_NOT_SUPPORTED && result != CU_NOT_PERMITTED)
 		return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",

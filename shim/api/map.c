@@ -91,15 +91,17 @@ static int descriptor_held(const struct gpushare_buffer *buffer, int *out_fd)
 static int descriptor(const struct gpushare_buffer *buffer, int *out_fd)
 {
 	const struct driver *driver = buffer->session->driver;
-	const char *call;
 	cu_result result;
+	bool mapped;
 
 	if (buffer->mapping.held || buffer->adopted || buffer_is_attached(buffer))
 		return descriptor_held(buffer, out_fd);
-	result = vmm_export_at(driver, buffer->pointer, out_fd, &call);
+	result = vmm_export_at(driver, buffer->pointer, out_fd, &mapped);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, call, "'%s' can't be mapped",
-				     buffer->info.name);
+		return api_fail_cuda(driver, result,
+				     mapped ? "cuMemExportToShareableHandle"
+					    : "cuMemRetainAllocationHandle",
+				     "'%s' can't be mapped", buffer->info.name);
 	return GPUSHARE_OK;
 }
 

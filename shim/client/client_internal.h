@@ -50,9 +50,6 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd);
 /* client_pages.c */
 void client_drop_pages(struct client *client);
 
-/* Would a registry that is started now know what this client shared or attached? */
-bool client_is_remembered(const struct client *client);
-
 /* As client_connect(), with a deadline. */
 int client_connect_by(struct client *client, int64_t deadline_ms);
 

@@ -76,7 +76,8 @@ static const char *read_reason(int said, char reason[REASON_MAX])
 	return line;
 }
 
-bool client_is_remembered(const struct client *client)
+/* Would a registry that is started now know what this client shared or attached? */
+static bool is_remembered(const struct client *client)
 {
 	char path[GPUSHARE_PATH_MAX + sizeof(GPUSHARE_STATE)];
 
@@ -86,17 +87,15 @@ bool client_is_remembered(const struct client *client)
 
 int client_await_next(const struct client *client, int status)
 {
-	return status == GPUSHARE_E_NO_REGISTRY && client_is_remembered(client)
-		   ? GPUSHARE_E_NOT_READY
-		   : status;
+	return status == GPUSHARE_E_NO_REGISTRY && is_remembered(client) ? GPUSHARE_E_NOT_READY
+									 : status;
 }
 
 int client_reach(struct client *client, int64_t deadline, int *out_fd)
 {
 	char path[GPUSHARE_PATH_MAX], reason[REASON_MAX];
 	_cleanup_close_ int said = -1;
-	bool may_start =
-	    client->autostart && (!client->giving_back || client_is_remembered(client));
+	bool may_start = client->autostart && (!client->giving_back || is_remembered(client));
 	int64_t start_ms = 0; /* when to start one, or another: the first may be killed */
 
 	client->dial_error = 0;

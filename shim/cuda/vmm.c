@@ -181,15 +181,14 @@ cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out
 }
 
 cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
-			const char **out_call)
+			bool *out_mapped)
 {
 	cu_mem_handle handle;
 	cu_result result = driver->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)pointer);
 
-	*out_call = "cuMemRetainAllocationHandle";
+	*out_mapped = result == CU_OK;
 	if (result != CU_OK)
 		return result;
-	*out_call = "cuMemExportToShareableHandle";
 	result = vmm_export(driver, handle, out_fd);
 	driver->cuMemRelease(handle);
 	return result;

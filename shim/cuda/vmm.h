@@ -44,10 +44,11 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 /* Tries every step and returns the first failure. Unmaps memory of vmm_host.h too. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 
-/* Make a descriptor, close-on-exec, of a handle's memory, or of the memory mapped at `pointer`. */
+/* Make a descriptor, close-on-exec, of a handle's memory, or of the memory mapped at `pointer`.
+ * *out_mapped: it is memory of a handle; set on failure, too. */
 cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out_fd);
 cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
-			const char **out_call);
+			bool *out_mapped);
 
 /* For vmm_host.c: vmm_make() and vmm_map() of memory with those properties, to which `admit` grants
  * access. `mapping` has the size. */

@@ -84,12 +84,12 @@ struct rules *rules_parse(enum rules_kind kind, const char *variable, const char
 struct rules *rules_free(struct rules *rules); /* NULL is allowed; returns NULL */
 
 /*
- * Test the rules from the `first` on, in order, against one allocation. Every rule counts it if all selectors but nth
- * match. The first rule that takes it fills `out`; then return true. A rule whose template has no
- * %i takes one allocation and is then spent: a name can be given once. nth counts, from 1, the
- * allocations that match the rule's other selectors, whether or not another rule takes them. %i is
- * the rule's own count of matches, from 0. A rule doesn't match if its template expands to more
- * than 255 bytes or to an illegal name.
+ * Test the rules from the `first` on, in order, against one allocation. Every rule counts it if all
+ * selectors but nth match. The first rule that takes it fills `out`; then return true. A rule whose
+ * template has no %i takes one allocation and is then spent: a name can be given once. nth counts,
+ * from 1, the allocations that match the rule's other selectors, whether or not another rule takes
+ * them. %i is the rule's own count of matches, from 0. A rule doesn't match if its template expands
+ * to more than 255 bytes or to an illegal name.
  */
 bool rules_match(struct rules *rules, size_t first, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);

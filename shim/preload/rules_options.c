@@ -236,6 +236,7 @@ FLAG(readonly, rule->flags |= GPUSHARE_FLAG_READONLY)
 FLAG(vmm, rule->vmm = true)
 FLAG(adopt, rule->adopt = true)
 FLAG(unified, rule->unified = true)
+#undef FLAG
 
 static const char *set_ttl(struct rule *rule, struct rules_part value, const char *wants)
 {

@@ -56,7 +56,7 @@ static cu_result describe_plain(const struct driver *driver, struct live *entry,
  * address of the mapping. */
 static cu_result export_fd(const struct driver *driver, const struct live *entry, int *out_fd)
 {
-	const char *call;
+	bool mapped;
 
 	if (entry->unified)
 		return vmm_host_export(driver, &entry->mapping, out_fd);
@@ -65,7 +65,7 @@ static cu_result export_fd(const struct driver *driver, const struct live *entry
 		return *out_fd < 0 ? CU_INVALID_HANDLE : CU_OK;
 	}
 	return !entry->pointer && entry->mapping.pointer
-		   ? vmm_export_at(driver, entry->mapping.pointer, out_fd, &call)
+		   ? vmm_export_at(driver, entry->mapping.pointer, out_fd, &mapped)
 		   : vmm_export(driver, entry->mapping.handle, out_fd);
 }
 

@@ -8,8 +8,8 @@
 #include "shim_async.h"
 #include "shim_describe.h"
 #include "shim_link.h"
-#include "shim_lookup.h"
 #include "shim_live.h"
+#include "shim_lookup.h"
 #include "shim_pages.h"
 #include "shim_process.h"
 #include "cuda/shim_scope.h"
@@ -75,8 +75,8 @@ static void lose(const struct resync_ref *wanted, const struct live *entry, cons
 		  why);
 }
 
-/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end. *out_call
- * is NULL if it can't. */
+/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end.
+ * *out_call is NULL if it can't. */
 static cu_result describe(const struct driver *driver, struct live *entry, struct memory *out,
 			  const char **out_call)
 {

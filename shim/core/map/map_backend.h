@@ -3,8 +3,9 @@
 #define GPUSHARE_SHIM_MAP_BACKEND_H
 /*
  * The ways to map a GPU's memory for the CPU, behind one interface. A backend that can't do it
- * returns a status, after api_fail() with the reason, half a sentence. map.c decides which backend is tried when. It
- * calls open() under its lock, one caller at a time; any thread may call the rest.
+ * returns a status, after api_fail() with the reason, half a sentence. map.c decides which backend
+ * is tried when. It calls open() under its lock, one caller at a time; any thread may call the
+ * rest.
  */
 #include <stdbool.h>
 
