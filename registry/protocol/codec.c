@@ -226,8 +226,7 @@ static uint8_t *put_head(uint8_t *head, size_t head_size, uint32_t tag, uint8_t 
 	}
 #define BODY_HEAD 4
 
-_Static_assert(gpushare_Buffer_tags_tag < 16 && gpushare_ListReply_buffers_tag < 16 &&
-		   gpushare_LookupReply_buffer_tag < 16 && gpushare_Reply_list_tag < 16 &&
+_Static_assert(gpushare_Buffer_tags_tag < 16 && gpushare_Reply_list_tag < 16 &&
 		   gpushare_Reply_lookup_tag < 16,
 	       "put_head() writes the field number and the type as one byte");
 

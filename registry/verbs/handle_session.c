@@ -30,8 +30,9 @@ static void move_all(struct session *from, struct session *to)
 	from->attachments.root = NULL;
 	to->resyncing = false;
 	to->round = from->round;
-	DL_FOREACH (to->entries, entry)
+	DL_FOREACH (to->entries, entry) {
 		entry->session = to;
+	}
 }
 
 /* The caller found `old` by its secret key. If a disconnected session's process has no pid here,

@@ -54,6 +54,8 @@ misread() {
 	registry/state/users.c:*"Use of memory after it is freed"*) ;;
 	registry/fdstore/fdstore.c:*"Use of memory after it is freed"*) ;;
 	shim/api/api_mirror.c:*"Use of memory after it is freed"*) ;;
+	shim/preload/shim_live.c:*"Use of memory after it is freed"*) ;;
+	shim/preload/shim_live.c:*"'<<' is a garbage value"*) ;; # uthash reads a key of two numbers by bytes
 	registry/server/connection.c:*"'ask'"*) ;; # ask_handle() frees or parks it
 	tools/common/beside.c:*"'folder'"*) ;; # a part of what is freed so
 	shim/preload/shim_pages.c:*"'made'"* | shim/preload/shim_pages.c:*"Use of memory after it is freed"*) ;;

@@ -47,8 +47,8 @@ sample() {
 	equal "$(sample 'gpushare_limits_reached_total{limit="user_watchers"}')" 1
 }
 
-# refused COUNT: have more than COUNT waits for a name been refused?
-refused() {
+# turned_away COUNT: have more than COUNT waits for a name been refused?
+turned_away() {
 	[ "$(sample 'gpushare_limits_reached_total{limit="user_waiters"}')" -gt "$1" ]
 }
 
@@ -61,7 +61,7 @@ refused() {
 	until_true waiters 1
 	start api "$BIN/api_app" open attach=a,one,60000
 	api=$PID
-	until_true refused 0
+	until_true turned_away 0
 	up owner "$BIN/api_app" open alloc=a,one,1Mi
 	finish "$api"
 	has "$(cat "$WORK/api.out")" "attach one: OK"
@@ -69,7 +69,7 @@ refused() {
 	before=$(sample 'gpushare_limits_reached_total{limit="user_waiters"}')
 	start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=two:wait=60:must "$BIN/drv_linked" init alloc=a,1Mi
 	app=$PID
-	until_true refused "$before"
+	until_true turned_away "$before"
 	up owner "$BIN/api_app" open alloc=a,two,1Mi
 	finish "$app"
 	has "$(cat "$WORK/app.out")" "alloc a: 0"
