@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 
 #include "raw_fds.h"
+#include "state/limit.h"
 
 /* Ask with a header taken from another process. Returns 0 if the connection was closed. */
 static int ask_as(struct fds_header stolen)
@@ -256,8 +257,77 @@ static void only_memory_is_taken_in(void **state)
 	close(own);
 }
 
+/* A peer that has said something lately stays. */
+static void silence_ends(void **state)
+{
+	int own = raw_connect(&raw_here), before = raw_fds_settled();
+	int talks = raw_fds_dial(), silent = raw_fds_dial();
+	long long begin = raw_now_ms();
+
+	do
+		assert_int_equal(raw_fds_say_with(talks, own, raw_attach("x"), NULL, 0),
+				 GPUSHARE_E_NOT_FOUND);
+	while (!raw_is_closed(silent, 1000) && raw_now_ms() - begin < 2 * LIMIT_FDS_SILENT_MS);
+	assert_in_range(raw_now_ms() - begin, LIMIT_FDS_SILENT_MS - 500,
+			LIMIT_FDS_SILENT_MS + 1500 + raw_slack_ms());
+	raw_fds_await(before + 1);
+	assert_int_equal(raw_fds_say_with(talks, own, raw_attach("x"), NULL, 0),
+			 GPUSHARE_E_NOT_FOUND);
+	close(silent);
+	close(talks);
+	close(own);
+}
+
+static long long daemon_cpu_ms(void)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	assert_int_equal(clock_getcpuclockid(raw_here.pid, &clock), 0);
+	assert_int_equal(clock_gettime(clock, &used), 0);
+	return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+/* The lowest number that no descriptor of the daemon has. */
+static rlim_t daemon_next_fd(void)
+{
+	char path[64];
+	rlim_t next = 0;
+
+	do
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", raw_here.pid, (int)next++);
+	while (!faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW));
+	return next - 1;
+}
+
+/* Without a free descriptor the daemon refuses a descriptor, and leaves a connection waiting
+ * without trying all the time. */
+static void a_daemon_without_descriptors_recovers(void **state)
+{
+	int own = raw_connect(&raw_here), fd = raw_fds_dial(), late, file = raw_fds_make();
+	struct rlimit few, before;
+	long long cpu_ms;
+
+	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("x"), &file, 1), GPUSHARE_OK);
+	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, NULL, &before), 0);
+	few = (struct rlimit){daemon_next_fd(), before.rlim_max};
+	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &few, NULL), 0);
+	assert_int_equal(raw_fds_say_with(fd, own, raw_fds_share("y"), &file, 1), GPUSHARE_E_LIMIT);
+	late = raw_fds_dial();
+	cpu_ms = daemon_cpu_ms();
+	assert_false(raw_is_closed(late, 500));
+	assert_in_range(daemon_cpu_ms() - cpu_ms, 0, 100);
+	assert_int_equal(prlimit(raw_here.pid, RLIMIT_NOFILE, &before, NULL), 0);
+	assert_int_equal(raw_fds_say_with(late, own, raw_fds_share("y"), &file, 1), GPUSHARE_OK);
+	close(file);
+	close(late);
+	close(fd);
+	close(own);
+}
+
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, raw_fds_set_up, raw_tear_down)
 
 UNIT_MAIN(with_daemon(who_asks_is_known), with_daemon(nonsense_gets_a_status_and_leaves_nothing),
 	  with_daemon(a_file_system_that_never_answers_holds_up_nobody),
-	  with_daemon(only_memory_is_taken_in))
+	  with_daemon(only_memory_is_taken_in), with_daemon(silence_ends),
+	  with_daemon(a_daemon_without_descriptors_recovers))
