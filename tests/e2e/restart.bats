@@ -224,10 +224,12 @@ kill_both() {
 	has "$(gpushare stat w)" "missing:     it can't be attached"
 	run -1 --separate-stderr gpushare-attach w
 	has "$stderr" "nobody has brought its memory back"
-	equal "$(api open make=a,w,2Mi,keep make=a,w,2Mi,keep+adopt attach=a,w,500)" "open: OK
+	run --separate-stderr api open make=a,w,2Mi,keep make=a,w,2Mi,keep+adopt attach=a,w,500
+	equal "$output" "open: OK
 make w: E_EXISTS
 make w: E_EXISTS
 attach w: E_TIMED_OUT" # its owner lives
+	has "${stderr_lines[-1]}" "nobody has brought its memory back yet"
 	start waiter "$BIN/api_app" open attach=a,w,20000 byte=a,4
 	waiter=$PID
 	until_true waiters 1
