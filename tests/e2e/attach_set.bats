@@ -41,6 +41,17 @@ entry() {
 	equal "$(entry a/bias generation)" "$(shown a/bias generation)"
 }
 
+@test "a name that begins with a dot, and one that is too long for a file" {
+	long=$(printf 'n%.0s' {1..255})
+	up app "$BIN/api_app" open alloc=a,../x,64 alloc=b,"$long",64
+	gpushare-attach '*' -o "$WORK/set"
+	end=-$(shown "$long" generation)
+	equal "$(ls -A "$WORK/set")" "%2E.%2Fx.bin
+manifest.json
+${long:0:200-${#end}}$end.bin"
+	run -0 gpushare-attach --diff "$WORK/set"
+}
+
 @test "one name into a directory: with a slash behind it" {
 	produce
 	gpushare-attach other -o "$WORK/set/"
@@ -138,17 +149,34 @@ entry() {
 	produce
 	gpushare-attach a/bias other -o "$WORK/set"
 	cp "$WORK/set/manifest.json" "$WORK/good"
-	for change in '.buffers[0].file = "../good"' '.buffers[0].file = "/etc/passwd"' '.buffers[0].file = ".."' \
-		'.buffers[0].name = ""' '.buffers[0].size = -1' '.buffers[0].size = "24"' '.buffers[0].sha256 = "x"' \
-		'del(.buffers[0].file)' '.buffers = {}' '.buffers[0].format = "zip"' '.buffers[0].shape = [1.5]' \
-		'.buffers[0].tags = {"k": 1}' '[]' '.buffers[0].tags = {"a": "", "b": "", "c": "", "d": "", "e": ""}' \
-		'.buffers[0].ttl_s = 4294967296' '.buffers[0].generation = 1.5' '.buffers[0].mode = 416' '.buffers[0].mode = "1777"' \
-		'.buffers[0].mode = "-640"' '.buffers[0].group = 5' '.buffers[0].file = ".hidden"'; do
-		jq "$change" "$WORK/good" >"$WORK/set/manifest.json"
+	for change in '.buffers[0].file = "../good"|not one of this directory' \
+		'.buffers[0].file = "/etc/passwd"|not one of this directory' \
+		'.buffers[0].file = ".."|not one of this directory' \
+		'.buffers[0].file = ".hidden"|not one of this directory' \
+		'.buffers[0].file = ""|not one of this directory' '.buffers[0].file = "a\u0000b"|line ' \
+		'.buffers[0].name = "a\u0000b"|line ' '.buffers[0].name = ""|no name of a buffer' \
+		'.buffers[0].size = -1|size, generation' '.buffers[0].size = "24"|Expected integer' \
+		'.buffers[0].sha256 = "x"|or sha256' '.buffers[0].format = "zip"|format that is not known' \
+		'.buffers[0].shape = [1.5]|the shape' '.buffers[0].shape = [range(33)|1]|the shape' \
+		'.buffers[0].tags = {"k": 1}|the tags' \
+		'.buffers[0].tags = {"a": "", "b": "", "c": "", "d": "", "e": ""}|the tags' \
+		'.buffers[0].tags = {("k" * 33): ""}|the tags' '.buffers[0].ttl_s = 4294967296|ttl_s' \
+		'.buffers[0].generation = 1.5|Expected integer' '.buffers[0].mode = 416|the mode or group' \
+		'.buffers[0].mode = ""|the mode of' '.buffers[0].mode = "0"|the mode of' \
+		'.buffers[0].mode = "1777"|the mode of' '.buffers[0].mode = "-640"|the mode of' \
+		'.buffers[0].mode = "640x"|the mode of' '.buffers[0].group = 5|the mode or group' \
+		'.buffers[0].group = "g" * 64|the mode or group' \
+		'del(.buffers[0].file)|Object item not found: file' '.buffers = {}|no list "buffers"' \
+		'[]|no list "buffers"'; do
+		jq "${change%|*}" "$WORK/good" >"$WORK/set/manifest.json"
 		run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
-		[[ $stderr == *"makes no sense: "?* ]]
+		has "$stderr" "makes no sense: "
+		has "$stderr" "${change##*|}"
 		equal "$(lines "$stderr")" 1
 	done
+	sed '0,/"size"/s/.*"size".*/&&/' "$WORK/good" >"$WORK/set/manifest.json"
+	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
+	has "$stderr" "makes no sense: line "
 	run -1 --separate-stderr gpushare-attach --restore "$WORK/set/"
 	has "$stderr" "'$WORK/set/manifest.json'"
 	head -c 100 "$WORK/good" >"$WORK/set/manifest.json"
