@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon with nng's REQ as its client, by a socket and by several contexts. And peers that
- * send nonsense. */
+ * send nonsense, and ten thousand peers at once. */
 #include "unit.h"
 
 #include <nng/nng.h>
@@ -214,6 +214,39 @@ static void nonsense_is_answered(void **state)
 	close(fd);
 }
 
+#define MANY 10000
+
+/* The daemon has a socket for each connection, and lets connections use two thirds of its
+ * descriptor limit. */
+static void ten_thousand_at_once(void **state)
+{
+	struct rlimit files;
+	static int fds[MANY];
+	char name[32];
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	files.rlim_cur = 3 * MANY / 2 + 500;
+	if (setrlimit(RLIMIT_NOFILE, &files)) {
+		printf("skipped: a process may have too few descriptors here\n");
+		skip();
+	}
+	raw_set_up(NULL);
+	for (int i = 0; i < MANY; i++)
+		fds[i] = raw_connect(&raw_here);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		raw_shared(fds[i], name);
+	}
+	assert_int_equal(raw_stat(fds[MANY - 1]).names, MANY);
+	raw_attached(fds[0], "n9999");
+	for (int i = 1; i < MANY; i++)
+		close(fds[i]);
+	raw_await_connections(fds[0], 1);
+	raw_ms_until_gone(fds[0], "n9999");
+	close(fds[0]);
+	raw_tear_down(NULL);
+}
+
 UNIT_MAIN(RAW_TEST(what_is_no_message_ends_the_connection), RAW_TEST(nonsense_is_answered),
 	  RAW_TEST(its_connection_is_its_session), RAW_TEST(contexts_are_answered_each),
-	  RAW_TEST(who_asks_again_is_told_once))
+	  RAW_TEST(who_asks_again_is_told_once), UNIT(ten_thousand_at_once))

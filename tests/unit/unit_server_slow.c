@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real daemon, and peers that are slow, silent, or stop halfway. The daemon drops them after
- * silent_s, a second here, and nobody else waits for them. And ten thousand peers at once. */
+ * silent_s, a second here, and nobody else waits for them. */
 #include "unit.h"
 
 #include "configured.h"
@@ -163,39 +163,6 @@ static void who_reads_late_gets_every_answer(void **state)
 	close(fd);
 }
 
-#define MANY 10000
-
-/* The daemon has a socket for each connection, and lets connections use two thirds of its
- * descriptor limit. */
-static void ten_thousand_at_once(void **state)
-{
-	struct rlimit files;
-	static int fds[MANY];
-	char name[32];
-
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
-	files.rlim_cur = 3 * MANY / 2 + 500;
-	if (setrlimit(RLIMIT_NOFILE, &files)) {
-		printf("skipped: a process may have too few descriptors here\n");
-		skip();
-	}
-	raw_set_up(NULL);
-	for (int i = 0; i < MANY; i++)
-		fds[i] = raw_connect(&raw_here);
-	for (int i = 0; i < MANY; i++) {
-		snprintf(name, sizeof(name), "n%d", i);
-		raw_shared(fds[i], name);
-	}
-	assert_int_equal(raw_stat(fds[MANY - 1]).names, MANY);
-	raw_attached(fds[0], "n9999");
-	for (int i = 1; i < MANY; i++)
-		close(fds[i]);
-	raw_await_connections(fds[0], 1);
-	raw_ms_until_gone(fds[0], "n9999");
-	close(fds[0]);
-	raw_tear_down(NULL);
-}
-
 /* The wait that begins later ends first. */
 static void waits_end_in_the_order_of_their_deadlines(void **state)
 {
@@ -255,7 +222,7 @@ static void who_opens_without_end(void **state)
 
 #define with_daemon(test) cmocka_unit_test_setup_teardown(test, set_up, raw_tear_down)
 
-UNIT_MAIN(UNIT(ten_thousand_at_once), RAW_TEST(who_reads_late_gets_every_answer),
+UNIT_MAIN(RAW_TEST(who_reads_late_gets_every_answer),
 	  RAW_TEST(waits_end_in_the_order_of_their_deadlines), with_daemon(who_stays_silent),
 	  with_daemon(who_drips), with_daemon(who_has_nothing_to_say_stays),
 	  with_daemon(who_never_reads),
