@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Publish and acquire, named events and notices; without them in the library, its error."""
+import os
+import socket
+import tempfile
+import threading
 import time
 import unittest
 
@@ -80,8 +84,86 @@ class Events(Case):
             self.assertTrue(event.query())
 
 
+def varint(value):
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def field(number, value):
+    """A field of protobuf: a number, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+HELLO = field(3, field(1, 2))  # Reply.hello.protocol
+
+
+def told(kind, serial, name=b"", registry=1000):
+    """A Reply with one notice."""
+    notice = field(1, serial) + field(2, kind) + field(8, registry)
+    return field(13, field(1, notice + field(3, field(1, name)) if name else notice))
+
+
+def play_registry(peer, watches):
+    """Answer the Subscribe requests of a connection with the replies of the next of `watches`, and then no more."""
+    replies = None
+    with peer:
+        peer.sendall(b"\0SP\0\0\x31\0\0")
+        peer.recv(8, socket.MSG_WAITALL)
+        while header := peer.recv(13, socket.MSG_WAITALL):
+            body = peer.recv(int.from_bytes(header[1:9], "big") - 4, socket.MSG_WAITALL)
+            if body[0] == 1 << 3 | 2:  # Hello
+                answers = [HELLO]
+            else:
+                answers = replies = watches.pop(0) if replies is None else replies
+            if answers:
+                reply = answers.pop(0)
+                peer.sendall(b"\1" + (len(reply) + 4).to_bytes(8, "big") + header[9:] + reply)
+
+
 @unittest.skipUnless(WATCH, "the library has no watch")
 class Watching(Case):
+    def test_gaps_are_told_and_nonsense_is_refused(self):
+        nonsense = [b"\xff" * 4, told(1, 24), told(1, 3, b"older"), told(1, 24, b"strange", 0)]
+        watches = [[told(0, 10), told(1, 11, b"a"), told(1, 21, b"b"), told(4000, 22, b"newer"), told(1, 23, b"c")]]
+        watches += [[told(0, 23)] for _ in nonsense]
+        for replies, bad in zip(watches, nonsense):
+            replies.append(bad)
+        watches[-1].append(told(1, 24, b"d"))
+
+        def accept():
+            for _ in range(2 + len(nonsense)):  # the session, then the watch
+                threading.Thread(target=play_registry, args=(listener.accept()[0], watches), daemon=True).start()
+
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(folder + "/registry.sock")
+            listener.listen()
+            threading.Thread(target=accept, daemon=True).start()
+            with gpushare.Session(directory=folder) as session, session.watch() as watch:
+                seen = [watch.next(10) for _ in range(4)]
+                self.assertEqual([(notice.kind, notice.lost, notice.info and notice.info.name) for notice in seen],
+                                 [("share", 0, "a"), ("lost", 9, None), ("share", 0, "b"), ("share", 0, "c")])
+                for _ in nonsense:
+                    with self.assertRaisesRegex(gpushare.ProtocolError, "registry.sock"):
+                        watch.next(10)
+                self.assertEqual(watch.next(10).info.name, "d")
+
+    def test_a_program_that_takes_the_socket_keeps_its_own(self):
+        gpushare.ls()
+        before = os.listdir("/proc/self/fd")
+        with gpushare.watch() as watch:
+            [taken] = [int(fd) for fd in os.listdir("/proc/self/fd")
+                       if fd not in before and os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")]
+            own, other = socket.socketpair()
+            os.dup2(own.fileno(), taken)
+            other.sendall(b"mine")
+            self.assertIsNone(watch.next(0.2))
+            with gpushare.alloc("w", 1):
+                self.assertEqual(watch.next(10).info.name, "w")
+        self.assertEqual(os.read(taken, 4), b"mine")
+        for fd in (taken, own.detach(), other.detach()):
+            os.close(fd)
+
     def test_what_happens_is_told(self):
         with gpushare.watch("w/*") as watch:
             self.assertIsNone(watch.next(0))
