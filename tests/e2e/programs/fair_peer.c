@@ -11,8 +11,10 @@
  *       failing   look-ups of missing names, many at a time
  *       listing   lists of all names
  *       lingering file descriptors whose close() waits for another process
- *       releasing 100,000 names that end with one connection
- *       unlinking 100,000 buffers that end with one connection, whose names were unlinked before
+ *       naming    100,000 names, once
+ *       releasing 10,000 names that end with one connection
+ *       resyncing 10,000 names that end with a resync, or with a process that resyncs
+ *       unlinking 10,000 buffers that end with one connection, whose names were unlinked before
  *       unread    1,000 connections that send requests and never read the answers
  */
 #include <errno.h>
@@ -27,6 +29,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,7 +40,8 @@
 #define FAILING 8
 #define UNREAD 1000
 #define LISTING 4
-#define RELEASED 100000
+#define NAMED 100000
+#define RELEASED 10000 /* few enough for several rounds while another user looks up */
 #define AT_A_TIME 64
 #define LINGER_S 20
 
@@ -354,39 +358,45 @@ static void lingering(void)
 	}
 }
 
-/* With `unlinks`, unlink each name at once: only the buffers stay until the connection ends. */
-static void release(bool unlinks)
+/* Connect and share `count` names. With `unlinks`, unlink each name at once: only the buffers stay
+ * until the connection ends. */
+static int share_many(struct reader *reader, uint32_t count, bool unlinks)
 {
 	request share = {.which_verb = gpushare_Request_share_tag};
 	request unlink = {.which_verb = gpushare_Request_withdraw_tag};
 	record *buffer = &share.verb.share.buffer;
 	const uint32_t answers = unlinks ? 2 * AT_A_TIME : AT_A_TIME;
+	int fd = asking(reader);
 
 	share.verb.share.has_buffer = true;
 	buffer->backing = GPUSHARE_BACKING_IPC;
 	buffer->size = buffer->base_size = 4096;
 	memset(buffer->device_uuid, 0xd, sizeof(buffer->device_uuid));
 	memset(share.verb.share.handle, 0xc3, sizeof(share.verb.share.handle));
+	for (uint32_t i = 0; i < count; i += AT_A_TIME) {
+		size_t size = 0;
+
+		for (uint32_t more = 0; more < AT_A_TIME; more++) {
+			snprintf(buffer->name, sizeof(buffer->name), "release/%u", i + more);
+			size = put(size, more, &share);
+			strcpy(unlink.verb.withdraw.name, buffer->name);
+			if (unlinks)
+				size = put(size, AT_A_TIME + more, &unlink);
+		}
+		if (write(fd, wire, size) != (ssize_t)size)
+			stop("can't share");
+		for (reader->count = 0; reader->count < answers;)
+			read_some(fd, reader);
+	}
+	return fd;
+}
+
+static void release(bool unlinks)
+{
 	for (bool first = true;; first = false) {
 		struct reader reader;
-		int fd = asking(&reader);
+		int fd = share_many(&reader, RELEASED, unlinks);
 
-		for (uint32_t i = 0; i < RELEASED; i += AT_A_TIME) {
-			size_t size = 0;
-
-			for (uint32_t more = 0; more < AT_A_TIME; more++) {
-				snprintf(buffer->name, sizeof(buffer->name), "release/%u",
-					 i + more);
-				size = put(size, more, &share);
-				strcpy(unlink.verb.withdraw.name, buffer->name);
-				if (unlinks)
-					size = put(size, AT_A_TIME + more, &unlink);
-			}
-			if (write(fd, wire, size) != (ssize_t)size)
-				stop("can't share");
-			for (reader.count = 0; reader.count < answers;)
-				read_some(fd, &reader);
-		}
 		if (first)
 			begun();
 		close(fd);
@@ -401,6 +411,45 @@ static void releasing(void)
 static void unlinking(void)
 {
 	release(true);
+}
+
+static void resync_one(bool waits)
+{
+	request nothing = {.which_verb = gpushare_Request_resync_tag,
+			   .verb.resync = {.last = true}};
+	struct reader reader;
+	int fd = share_many(&reader, RELEASED, false);
+	size_t size = put(0, 1, &nothing);
+
+	if (write(fd, wire, size) != (ssize_t)size)
+		stop("can't resync");
+	for (reader.count = 0; waits && !reader.count;)
+		read_some(fd, &reader);
+	_exit(0);
+}
+
+/* Each second process ends without waiting for the answer. */
+static void resyncing(void)
+{
+	int status;
+
+	for (bool waits = true;; waits = !waits) {
+		if (!fork())
+			resync_one(waits);
+		if (wait(&status) < 0 || status)
+			stop("a process that resyncs failed");
+		begun();
+	}
+}
+
+static void naming(void)
+{
+	struct reader reader;
+
+	share_many(&reader, NAMED, false);
+	begun();
+	for (;;)
+		pause();
 }
 
 static int compare(const void *left, const void *right)
@@ -448,8 +497,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*flood)(void);
 	} ways[] = {{"half", half},	      {"failing", failing},	{"listing", listing},
-		    {"lingering", lingering}, {"releasing", releasing}, {"unlinking", unlinking},
-		    {"unread", unread}};
+		    {"lingering", lingering}, {"naming", naming},	{"releasing", releasing},
+		    {"resyncing", resyncing}, {"unlinking", unlinking}, {"unread", unread}};
 
 	if (argc == 6 && !strcmp(argv[1], "look")) {
 		look(argv[2], strtoul(argv[3], NULL, 10), argv[4], argv[5]);
