@@ -197,8 +197,7 @@ bool save_tend(struct registry *registry)
 	    !(records_are_begun(registry->records) || records_want_all(registry->records)))
 		return false;
 	/* While the old file has its name, a successor would read it, so it must not get outdated:
-	 * write all in one piece. This is little here: the file is rewritten because it is far too
-	 * large for its records. */
+	 * write all in one piece. These are few records: see records_want_all(). */
 	if (records_stand(registry->records))
 		piece.until_ns = INT64_MAX;
 	return put_piece(registry, &piece);
