@@ -74,7 +74,8 @@ void progress_add(struct progress *progress, uint64_t size)
 	if (!progress->visible)
 		return;
 	now = tool_now_ms();
-	if (now - progress->began_ms < QUIET_MS || now - progress->printed_ms < EVERY_MS)
+	if (now - progress->began_ms < QUIET_MS ||
+	    (now - progress->printed_ms < EVERY_MS && progress->done != progress->total))
 		return;
 	progress->printed_ms = now;
 	progress->shown = true;
