@@ -996,8 +996,9 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  * @out_event: end it with gpushare_event_close()
  *
  * It is an event of the current context if that is on @device, else of the device's primary
- * context. It can be recorded only on streams of that context, as CUDA requires. An event that was
- * never recorded counts as done. Its name ends as a buffer's does: by gpushare_event_close(),
+ * context. It can be recorded only on streams of that context, as CUDA requires, and must be closed,
+ * or its session, before that context is destroyed: CUDA crashes if it is given a destroyed context.
+ * An event that was never recorded counts as done. Its name ends as a buffer's does: by gpushare_event_close(),
  * gpushare_close(), gpushare_unlink(), or with the process. gpushare_list_events() and 'gpushare
  * events' list events, gpushare_list() does not.
  *

@@ -56,18 +56,17 @@ bool event_use(uint64_t event, cu_context *out_context, bool *out_kept)
 	return found != NULL;
 }
 
-/* If its context was destroyed, the event was destroyed with it. */
 static int end(const struct used *used)
 {
 	const struct driver *driver = used->driver;
-	cu_context left;
+	_device_scope_ struct device_scope scope = {NULL};
 	cu_result result;
+	int status = device_enter(driver, used->context, &scope);
 
-	if (driver->cuCtxPushCurrent_v2(used->context) != CU_OK)
-		return GPUSHARE_OK;
+	if (status)
+		return status;
 	result = driver->cuEventDestroy_v2(used->event);
-	driver->cuCtxPopCurrent_v2(&left);
-	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED)
+	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED) /* cuDevicePrimaryCtxReset() */
 		return GPUSHARE_OK;
 	return api_fail_cuda(driver, result, "cuEventDestroy_v2", "the event can't be destroyed");
 }

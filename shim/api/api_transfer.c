@@ -211,6 +211,23 @@ static int transfer_write(const struct transfer *transfer,
 	return GPUSHARE_OK;
 }
 
+/* Ask by the address whether the program has freed its memory or destroyed the memory's context:
+ * CUDA crashes if it is given a destroyed context. */
+static int transfer_enter(const struct gpushare_buffer *buffer, struct device_scope *scope)
+{
+	const struct driver *driver = buffer->session->driver;
+	cu_context context = NULL;
+	cu_result result =
+	    driver->cuPointerGetAttribute(&context, CU_ATTRIBUTE_CONTEXT, buffer->pointer);
+
+	if (result == CU_OK)
+		return device_enter(driver, buffer->context, scope);
+	return api_fail_cuda(driver, result, "cuPointerGetAttribute",
+			     "the memory of '%s' is no longer there: the program has freed it, or "
+			     "destroyed its context",
+			     buffer->info.name);
+}
+
 /* Either `sink` is set, to read, or `source`, to write. */
 static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			int (*sink)(const void *data, size_t size, void *user),
@@ -229,7 +246,7 @@ static int transfer_run(struct gpushare_buffer *buffer, size_t offset, size_t le
 		return map_stream(buffer, offset, length, sink, source, user);
 	transfer.driver = buffer->session->driver;
 	transfer.at = buffer->pointer + offset;
-	status = device_enter(transfer.driver, buffer->context, &scope);
+	status = transfer_enter(buffer, &scope);
 	if (!status)
 		status = transfer_begin(&transfer);
 	if (status)
@@ -263,7 +280,7 @@ int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, 
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
-	int status = device_enter(driver, buffer->context, &scope);
+	int status = transfer_enter(buffer, &scope);
 	cu_result result;
 
 	if (status)

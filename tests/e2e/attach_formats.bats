@@ -197,7 +197,12 @@ image() {
 	equal "$(ls -A "$WORK/out")" ""
 }
 
+needs_numpy() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "numpy is not installed"
+}
+
 @test "png: other types are scaled from the least to the most finite value, and it says how" {
+	needs_numpy
 	/usr/bin/python3 - "$WORK" <<-'END'
 		import sys, numpy
 
@@ -233,6 +238,7 @@ image() {
 }
 
 @test "png: several blocks, with rows that lie across them" {
+	needs_numpy
 	/usr/bin/python3 - "$WORK/ramp.npy" "$WORK/want" <<-'END'
 		import sys, numpy
 		ramp = numpy.arange(1000 * 1100) % 256
@@ -267,6 +273,7 @@ tty() {
 
 @test "plot: a histogram, and the mean of each slice, as wide as the terminal" {
 	needs script
+	needs_numpy
 	/usr/bin/python3 - "$WORK" <<-'END'
 		import sys, numpy
 		nan, inf = numpy.nan, numpy.inf

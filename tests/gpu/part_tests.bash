@@ -47,6 +47,7 @@ run_tests() {
 	mapfile -t files
 	[ ${#files[@]} != 0 ] || return 0
 	before=$(grep -cE "$sums" "$out/tests.log")
+	[ "$1" = 1 ] || local -x GPUSHARE_TEST_GPU_SHARED=1
 	GPUSHARE_TEST_EACH=1 GPUSHARE_TEST_JOBS=$1 "$root/tests/run" --said "${files[@]}" >>"$out/tests.log" 2>&1
 	[ "$(grep -cE "$sums" "$out/tests.log")" != "$before" ] ||
 		printf '\n%s\n%s\n' "what ran ${files[*]} was ended" '0 passed, 1 failed, 0 skipped' >>"$out/tests.log"

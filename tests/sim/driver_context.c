@@ -33,19 +33,32 @@ cu_device context_device(void)
 	return context_current()->device;
 }
 
-static bool context_made(cu_context context)
+/* Destroyed ones included. */
+static cu_context context_find(cu_context context)
 {
 	cu_context made = contexts;
 
 	while (made && made != context)
 		made = made->next;
+	return made;
+}
+
+static bool context_made(cu_context context)
+{
+	cu_context made = context_find(context);
+
 	return made && made->active;
 }
 
+/* A real driver crashes if it is given a destroyed context. */
 static bool context_known(cu_context context)
 {
 	STATE_LOCKED;
-	return primary_is(context) || context_made(context);
+	if (primary_is(context) || context_made(context))
+		return true;
+	if (context_find(context))
+		raise(SIGSEGV);
+	return false;
 }
 
 static void context_drop(struct region *region)
