@@ -40,8 +40,8 @@ struct fdstore {
 	int side;	    /* the connection to the other side; -1: none */
 	bool said;	    /* it was logged that there is no other side */
 	struct item *items; /* by generation */
-	/* to be sent: descriptors first, then removals, because a record may still refer to a
-	 * descriptor that is to be removed */
+	/* to be sent: new descriptors first, removals last, because a restarted registry looks for
+	 * the descriptor as long as registry.state has the buffer's record */
 	struct item *owed;
 	int64_t start_ns; /* no attempt to reach the other side before then */
 };

@@ -108,12 +108,12 @@ void participant_see(struct session *session, const struct process *peer);
 void participant_move_all(struct session *from, struct session *to);
 /* The number by which pages identify a process of this host. */
 uint64_t participant_number(const struct process *peer);
-/* Whether that process has a session. */
+/* Whether the process with this number has a session here. */
 bool participant_is_here(const struct registry *registry, uint64_t number);
 /* Whether the registry can see that process, and it has ended or has called exec(). */
 bool participant_has_ended(uint64_t number, uint64_t stack);
-/* Whether that process lives. If the registry can't see it: whether it has a session here. 0:
- * false. */
+/* Whether the process with this number and start of its stack (both as in order_slot) lives. If the
+ * registry can't see it: whether it has a session here. False if `number` is 0. */
 bool participant_lives(const struct registry *registry, uint64_t number, uint64_t stack);
 /* Whether the process of a slot that is not final may still write to it. */
 bool participant_may_release(const struct registry *registry, const struct order_slot *slot);

@@ -88,8 +88,8 @@ uint64_t order_published(const struct order_page *page)
 	return order_number(atomic_load_explicit(&page->published, memory_order_acquire));
 }
 
-/* Looks at both, because the mark is set before the state, and a late write of a GPU may overwrite
- * the mark. */
+/* Either sign is enough. ORDER_GONE_BIT is set before the state, so for a moment there is only the
+ * bit; a late write by a GPU may clear the bit, and then there is only the state. */
 bool order_is_gone(const struct order_page *page)
 {
 	return atomic_load_explicit(&page->state, memory_order_acquire) == ORDER_GONE ||
