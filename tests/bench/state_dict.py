@@ -46,6 +46,9 @@ def used(gpushare):
 def attach(name):
     import gpushare
     gpushare.torch
+    if os.environ.get("GPUSHARE_BENCH_WITH") == "torch":
+        import torch
+        torch.zeros(1, device="cuda")
     with gpushare.alloc("here", 1 << 21, vmm=True):  # CUDA is there
         began = time.perf_counter()
         found = gpushare.torch.attach_state_dict(name)
