@@ -126,6 +126,10 @@ verbs() {
 		equal "$stderr" "gpushare: there is no verb '${pair% *}'; did you mean '${pair#* }'?; try 'gpushare ${pair#* } --help'"
 		equal "$output" ""
 	done
+	for pair in "hlep help" "hepl help" "halp help" "verion version" "versoin version"; do
+		run -2 --separate-stderr gpushare "${pair% *}"
+		equal "$stderr" "gpushare: there is no verb '${pair% *}'; did you mean '${pair#* }'?; try 'gpushare --help'"
+	done
 	equal "$(gpushare version)" "$(gpushare --version)"
 	equal "$(gpushare list --help)" "$(gpushare ls --help)"
 	equal "$(registry_pids)" ""

@@ -40,7 +40,7 @@ static const char verb_names[] =
 	X("exec", "run") \
 	X("check", "doctor")
 
-static const char *const meant[][2] = {
+static const char *const other_words[][2] = {
 #define X(word, verb) {word, verb},
     MEANT(X)
 #undef X
@@ -57,23 +57,29 @@ static bool same_letters(const char *a, const char *b)
 	return strlen(b) == length && strspn(a, b) == length && strspn(b, a) == length;
 }
 
-/* The verb that is meant by a word: by the list above, or a third of its letters away, or less.
- * NULL: none. */
+/* The verb, "help" or "version" that is meant by a word: by the list above, or a third of its letters
+ * away, or less. NULL: none. */
 static const char *find_meant(const char *word)
 {
+	static const char *const near[] = {
+#define X(verb, arguments, summary) #verb,
+	    VERBS(X)
+#undef X
+		"help",
+	    "version",
+	};
 	unsigned int most = strlen(word) < 3 ? 1 : (unsigned int)strlen(word) / 3;
 	const char *found = NULL;
 
-	for (size_t i = 0; i < COUNT(meant); i++)
-		if (!strcmp(word, meant[i][0]))
-			return meant[i][1];
-	for (size_t i = 0; i < COUNT(verbs); i++) {
-		unsigned int away = same_letters(word, verbs[i].name)
-					? 1
-					: edit_distance(word, verbs[i].name, most);
+	for (size_t i = 0; i < COUNT(other_words); i++)
+		if (!strcmp(word, other_words[i][0]))
+			return other_words[i][1];
+	for (size_t i = 0; i < COUNT(near); i++) {
+		unsigned int away =
+		    same_letters(word, near[i]) ? 1 : edit_distance(word, near[i], most);
 
 		if (away <= most && away < strlen(word) && (!found || away < most)) {
-			found = verbs[i].name;
+			found = near[i];
 			most = away;
 		}
 	}
@@ -82,14 +88,18 @@ static const char *find_meant(const char *word)
 
 static int run_verb(int argc, char **argv)
 {
+	const char *meant;
+
 	for (size_t i = 0; i < COUNT(verbs); i++)
 		if (!strcmp(argv[0], verbs[i].name)) {
 			tool_verb = verbs[i].name;
 			return verbs[i].run(argc, argv);
 		}
-	tool_verb = find_meant(argv[0]);
-	if (tool_verb)
-		return tool_usage("there is no verb '%s'; did you mean '%s'?", argv[0], tool_verb);
+	meant = find_meant(argv[0]);
+	if (meant && verb_usage(meant))
+		tool_verb = meant;
+	if (meant)
+		return tool_usage("there is no verb '%s'; did you mean '%s'?", argv[0], meant);
 	return tool_usage("there is no verb '%s'; the verbs are%s", argv[0], verb_names);
 }
 
