@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write src/gpushare/_abi.py: the C API for ctypes, out of include/gpushare.h.
+"""Make src/gpushare/_abi.py: the C API for ctypes, out of include/gpushare.h.
 
-abi.py [HEADER]   what belongs there, to stdout; `make python-abi` puts it there. A test compares.
+abi.py   what belongs there, to stdout; `make` puts it there, and backend.py into a wheel.
 """
 import pathlib
 import re
@@ -119,7 +119,7 @@ class Header:
 def generate(text):
     header = Header(text)
     out = ["# SPDX-License-Identifier: MIT",
-           '"""include/gpushare.h for ctypes, as tools/python/abi.py writes it: don\'t edit."""',
+           '"""include/gpushare.h for ctypes, as tools/python/abi.py writes it."""',
            "# ruff: noqa",
            "from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64,",
            "                    c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64, c_uint8, c_ushort,",
@@ -140,4 +140,4 @@ def generate(text):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(generate(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HEADER).read_text()))
+    sys.stdout.write(generate(HEADER.read_text()))

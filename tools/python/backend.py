@@ -18,8 +18,11 @@ import tarfile
 import time
 import zipfile
 
+import abi
+
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE / "src" / "gpushare"
+ABI = PACKAGE / "_abi.py"
 LICENSES = (HERE / "LICENSE", HERE.parent.parent / "LICENSE")  # of an sdist; of the repository
 OLDEST = 315532800  # 1980: a zip file knows no earlier time
 TAG = "py3-none-any"
@@ -47,6 +50,11 @@ def metadata():
 
 
 def modules():
+    # an sdist has no header, but the module that is made of it
+    if abi.HEADER.exists() and not (HERE / "PKG-INFO").exists():
+        made = abi.generate(abi.HEADER.read_text())
+        if not ABI.exists() or ABI.read_text() != made:
+            ABI.write_text(made)
     return sorted(p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix in (".py", ".typed"))
 
 
@@ -83,13 +91,14 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    modules()
     return wheel(wheel_directory, [("gpushare.pth", f"{PACKAGE.parent}\n".encode())])
 
 
 def build_sdist(sdist_directory, config_settings=None):
     base = f"gpushare-{version()}"
     files = [(p.relative_to(HERE).as_posix(), p.read_bytes())
-             for p in [*modules(), HERE / "README.md", HERE / "pyproject.toml", HERE / "backend.py"]]
+             for p in [*modules(), HERE / "README.md", HERE / "pyproject.toml", HERE / "backend.py", HERE / "abi.py"]]
     files += [("LICENSE", license_text()), ("PKG-INFO", metadata().encode())]
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:

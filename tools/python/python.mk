@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
-# make wheel        the Python package's wheel and sdist, in $(BUILD)/python: nothing is fetched
-# make python-abi   write the ctypes form of include/gpushare.h again
+# make wheel   the Python package's wheel and sdist, in $(BUILD)/python: nothing is fetched
+# The ctypes form of include/gpushare.h is made in the package, so that Python can use the package of this tree.
+ABI := tools/python/src/gpushare/_abi.py
+$(ABI): tools/python/abi.py include/gpushare.h
+	$(call say,ABI,$@)
+	@mkdir -p $(BUILD)
+	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 tools/python/abi.py >$(BUILD)/_abi.py
+	$(Q)mv $(BUILD)/_abi.py $@
+products tests installable: $(ABI)
 wheel:
 	$(Q)rm -rf $(BUILD)/python
 	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 tools/python/backend.py $(BUILD)/python
-python-abi:
-	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 tools/python/abi.py >$(BUILD)/_abi.py
-	$(Q)mv $(BUILD)/_abi.py tools/python/src/gpushare/_abi.py
-.PHONY: wheel python-abi
+.PHONY: wheel
