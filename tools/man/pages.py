@@ -3,7 +3,7 @@
 """The manual, from what stands elsewhere already.
 
 pages.py page FILE.scd  FILE for scdoc on stdout: @VERSION@, @ENVIRONMENT@, @LIMITS@, @SETTINGS@ and
-                        @EXAMPLES VERB@ replaced
+                        @EXAMPLES VERB@, @OPTIONS VERB@ replaced
 pages.py conf           registry.conf on stdout, with every key and none of them set
 pages.py calls DIR      gpushare.h(3), and a page for each call, from the comments of gpushare.h
 """
@@ -195,6 +195,25 @@ def examples(verb):
     return "\n".join(["```", *lines, "```"]).replace('\\"', '"')
 
 
+def options(verb):
+    """Those of the verb's --help, but for the ones that most verbs have."""
+    verbs = re.sub(r'"\s*"', "", re.sub(r"\\\n", "", read("tools/cli/verbs.h")))
+    usage = re.search(r'X\(%s,\s*(\w*)\s*"([^"]*)"\s*(\w*)' % verb, verbs)
+    shared = [re.search(r'#define %s\s+"(.*)"' % name, verbs)[1] for name in usage.group(1, 3) if name.endswith("_OPTIONS")]
+    lines = re.sub(r'"\s+"', "", read("tools/cli/options.c"))
+    dtypes = " ".join(entries("tools/data/dtype.h", "DTYPES", r'X\(\w+, "(\w+)"'))
+    found = []
+    for name, argument, types, text in re.findall(
+            r'\{"(-[\w-]+)", "([A-Z]*)", [^"]*"[^"]*",\s*(DTYPES\(TYPE_WORD\))?\s*"([^"]*)"\}', lines):
+        words = f"{name} {argument}".strip()
+        if f"[{words}]" not in usage[2] + " ".join(shared) or name in ("--json", "--dir"):
+            continue
+        term = f"*{name}*" + ", *--output*" * (words == "-o FILE") + f" _{argument}_" * bool(argument)
+        text = f"{dtypes} {text}" if types else text[0].upper() + text[1:]
+        found.append(f"{term}\n\t" + re.sub(r"([_*])", r"\\\1", text) + ".")
+    return "\n\n".join(found)
+
+
 def settings():
     """(keys, presets, text) of all that registry.conf may set, limits first."""
     limits, others = [], []
@@ -239,6 +258,7 @@ def main(arguments):
         limits, others = settings()
         words = {"VERSION": VERSION, "ENVIRONMENT": environment(), "LIMITS": terms(limits), "SETTINGS": terms(others)}
         text = re.sub("@(%s)@" % "|".join(words), lambda word: words[word[1]], text)
+        text = re.sub("@OPTIONS ([a-z]+)@", lambda word: options(word[1]), text)
         sys.stdout.write(re.sub("@EXAMPLES ([a-z]+)@", lambda word: examples(word[1]), text))
     elif arguments == ["conf"]:
         sys.stdout.write(conf())

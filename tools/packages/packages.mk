@@ -71,7 +71,7 @@ SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBD
 	-e 's|@VERSION@|$(VERSION)|; s|@TO_INCLUDEDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(INCLUDEDIR)')|' \
 	-e 's|@TO_LIBDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|'
 
-$(BUILD)/man/%: tools/man/%.scd tools/man/pages.py tools/common/environment.h include/gpushare.h registry/state/limit.h registry/config.h
+$(BUILD)/man/%: tools/man/%.scd tools/man/pages.py $(addprefix tools/,common/environment.h cli/options.c cli/verb_help.c cli/verbs.h) include/gpushare.h registry/state/limit.h registry/config.h
 	$(call say,SCDOC,$@)
 	@mkdir -p $(@D)
 	$(Q)tools/man/pages.py page $< | scdoc >$@
