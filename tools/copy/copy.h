@@ -17,8 +17,9 @@ struct copy_request {
 	unsigned int wait_ms;
 	bool rate;
 	struct progress *progress; /* of several copies together; NULL: each has its own */
-	uint64_t count;		   /* follow ends after so many publications; 0: never */
-	uint64_t wait_for;	   /* number of a publication; 0: none was given */
+	bool in_set;	   /* of save, which removes the set before a signal ends the process */
+	uint64_t count;	   /* follow ends after so many publications; 0: never */
+	uint64_t wait_for; /* number of a publication; 0: none was given */
 	unsigned int timeout_ms;
 	bool has_timeout;
 	int device;	   /* of restore; -1: gpushare_alloc_with() chooses */

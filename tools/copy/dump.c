@@ -203,13 +203,23 @@ static void die_of_pipe(void)
 	raise(SIGPIPE);
 }
 
+/* Within a set, save ends by the signal when it has removed the set. */
+static int die(const struct dump *dump, const char *words)
+{
+	if (!dump->request->in_set)
+		copy_die(words);
+	return TOOL_FAILED;
+}
+
 static int dump_failed(struct dump *dump, int status)
 {
 	bool removed = dump->writes && output_abandon(&dump->output);
-	const char *gone = removed ? "; the partial file was removed" : "";
+	const char *gone = dump->request->in_set ? "; nothing of the set stays"
+			   : removed		 ? "; the partial file was removed"
+						 : "";
 
 	if (copy_caught)
-		copy_die(removed ? "interrupted; the partial file was removed" : "");
+		return die(dump, removed ? "interrupted; the partial file was removed" : "");
 	if (dump->writes && dump->output.error) {
 		if (dump->output.error == EPIPE)
 			die_of_pipe();
@@ -275,7 +285,7 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 	if (dump->writes && !output_open(&dump->output, request->output, &copy_caught)) {
 		output_abandon(&dump->output);
 		if (copy_caught)
-			copy_die("");
+			return die(dump, "");
 		tool_error("'%s' can't be opened for writing: %s", dump->output.path,
 			   strerror(dump->output.error));
 		return TOOL_FAILED;

@@ -12,7 +12,6 @@
 #include "copy.h"
 #include "base/cleanup.h"
 #include "data/layout.h"
-#include "data/npy.h"
 #include "manifest.h"
 #include "output.h"
 #include "progress.h"
@@ -25,8 +24,6 @@ struct set {
 	char staging[PATH_MAX / 2 + 32];
 	bool made; /* this process made the directory */
 	struct progress progress;
-	struct output output;
-	struct digest digest;
 };
 
 static int add_entry(const struct gpushare_info *info, void *user)
@@ -112,85 +109,54 @@ static bool set_open(struct set *set)
 	return false;
 }
 
-static int set_chunk(const void *data, size_t size, void *user)
-{
-	struct set *set = user;
-
-	if (copy_caught || !output_start(&set->output, data, size))
-		return 1;
-	digest_add(&set->digest, data, size);
-	if (!output_wait(&set->output))
-		return 1;
-	progress_add(&set->progress, size);
-	return copy_caught != 0;
-}
-
-static bool write_header(struct set *set, const struct manifest_entry *entry)
-{
-	struct shape line = shape_line(entry->info.size);
-	char header[NPY_FORMAT_MAX];
-	size_t size = 0;
-
-	if (entry->npy)
-		size = npy_format(entry->dtype ? entry->dtype : DTYPE_U8,
-				  entry->dtype ? &entry->shape : &line,
-				  entry->info.size < BULK_LEAST ? 64 : BULK_ALIGN, header);
-	return output_reserve(&set->output, size + entry->info.size) &&
-	       output_write(&set->output, header, size);
-}
-
-static bool write_failed(struct set *set, int status)
-{
-	int error = set->output.error;
-
-	output_abandon(&set->output);
-	if (copy_caught)
-		return false;
-	if (error)
-		tool_error("writing to '%s' failed: %s; nothing of the set stays", set->directory,
-			   strerror(error));
-	else
-		tool_failed(status);
-	return false;
-}
-
 static bool write_entry(struct set *set, struct manifest_entry *entry)
 {
 	struct gpushare_buffer *buffer = copy_attach(set->session, entry->info.name, 0, false);
+	struct copy_request one = {.progress = &set->progress, .in_set = true};
 	char path[PATH_MAX];
-	int status;
+	int code;
 
 	if (!buffer)
 		return false;
-	status = gpushare_buffer_info(buffer, &entry->info);
+	code = gpushare_buffer_info(buffer, &entry->info);
+	if (code)
+		return !tool_failed(code);
 	entry->has_shape = layout_of_tags(&entry->info, &entry->dtype, &entry->shape);
 	snprintf(path, sizeof(path), "%s/%s", set->staging, entry->file);
-	digest_begin(&set->digest);
-	if (status || !output_open(&set->output, path, &copy_caught) || !write_header(set, entry))
-		return write_failed(set, status);
-	status = gpushare_read(buffer, 0, entry->info.size, set_chunk, set);
-	if (status || !output_commit(&set->output))
-		return write_failed(set, status);
-	digest_end(&set->digest, entry->sha256);
+	one.output = path;
+	one.query.name = entry->info.name;
+	one.query.sha256 = true;
+	one.query.out_sha256 = entry->sha256;
+	one.query.format = entry->npy ? FORMAT_NPY : FORMAT_RAW;
+	if (entry->npy) {
+		one.query.dtype = entry->dtype ? entry->dtype : DTYPE_U8;
+		one.query.shape = entry->dtype ? entry->shape : shape_line(entry->info.size);
+		one.query.has_shape = true;
+	}
+	code = copy_dump(&one, buffer);
 	gpushare_detach(buffer);
-	return true;
+	return code == TOOL_DONE;
 }
 
 static bool write_manifest(struct set *set)
 {
 	_cleanup_free_ char *text = manifest_format(&set->manifest);
 	char path[PATH_MAX];
+	struct output output;
 
 	if (!text) {
 		tool_error("no memory for the manifest");
 		return false;
 	}
 	snprintf(path, sizeof(path), "%s/%s", set->staging, MANIFEST_FILE);
-	if (output_open(&set->output, path, &copy_caught) &&
-	    output_write(&set->output, text, strlen(text)) && output_write(&set->output, "\n", 1) &&
-	    output_commit(&set->output))
+	if (output_open(&output, path, &copy_caught) && output_write(&output, text, strlen(text)) &&
+	    output_write(&output, "\n", 1) && output_commit(&output))
 		return true;
-	return write_failed(set, GPUSHARE_E_IO);
+	if (!copy_caught)
+		tool_error("writing to '%s' failed: %s; nothing of the set stays", set->directory,
+			   strerror(output.error));
+	output_abandon(&output);
+	return false;
 }
 
 static bool set_write(struct set *set)

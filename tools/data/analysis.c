@@ -183,10 +183,10 @@ int analysis_report(struct analysis *analysis)
 	char text[DIGEST_TEXT_MAX];
 	int code = TOOL_DONE;
 
-	if (query->sha256) {
-		digest_end(&analysis->digest, text);
+	if (query->sha256)
+		digest_end(&analysis->digest, query->out_sha256 ? query->out_sha256 : text);
+	if (query->sha256 && !query->out_sha256)
 		printf("%s  %s\n", text, query->name);
-	}
 	if (query->stats)
 		report_stats(analysis);
 	if (query->diff)

@@ -32,6 +32,7 @@ struct query {
 	uint64_t head; /* elements */
 	bool has_head;
 	bool stats, sha256, plot;
+	char *out_sha256; /* gets the SHA-256, DIGEST_TEXT_MAX bytes; NULL: it is printed */
 	const char *diff; /* file to compare with; NULL: none */
 	bool diff_in_set; /* `diff` is a file of a set: refuse symbolic links */
 };
