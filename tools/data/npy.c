@@ -2,22 +2,24 @@
 #include "npy.h"
 
 #include <inttypes.h>
+#include <regex.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/cleanup.h"
 
 static const char magic[] = "\x93NUMPY";
 #define MAGIC_SIZE (sizeof(magic) - 1)
 /* where the dictionary begins in version 1.0: after magic, version, length */
 #define BEGIN (MAGIC_SIZE + 4)
-#define DESCR_MAX 16
 
-/* The dictionary being parsed. `at` never passes `end`. */
-struct text {
-	const char *at;
-	const char *end;
-	char *why;
-};
+/* What ENTRY finds in the dictionary: one of the three values, and the end. */
+enum { DESCR = 2, ORDER, SHAPE, END, GROUPS };
+#define ENTRY \
+	"^ *['\"](descr['\"] *: *['\"]([^'\"]*)['\"]|fortran_order['\"] *: *(True|False)|" \
+	"shape['\"] *: *(\\([0-9, ]*\\))) *(,|,? *})"
 
 __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...)
 {
@@ -34,51 +36,6 @@ bool npy_is(const void *data, size_t size)
 	return size >= MAGIC_SIZE && !memcmp(data, magic, MAGIC_SIZE);
 }
 
-static char peek(struct text *text)
-{
-	while (text->at < text->end && (*text->at == ' ' || *text->at == '\n' || *text->at == '\t'))
-		text->at++;
-	return text->at < text->end ? *text->at : '\0';
-}
-
-static bool take(struct text *text, char wanted)
-{
-	if (peek(text) != wanted)
-		return refuse(text->why, "its header is no dictionary as NumPy writes it");
-	text->at++;
-	return true;
-}
-
-static bool take_word(struct text *text, const char *word)
-{
-	size_t size = strlen(word);
-
-	peek(text);
-	if ((size_t)(text->end - text->at) < size || memcmp(text->at, word, size) != 0)
-		return false;
-	text->at += size;
-	return true;
-}
-
-/* 'abc' or "abc", without escapes. */
-static bool take_string(struct text *text, char out[DESCR_MAX])
-{
-	char quote = peek(text);
-	const char *from = text->at + 1, *to;
-	size_t size;
-
-	if (quote != '\'' && quote != '"')
-		return refuse(text->why, "its header has no string where one belongs");
-	to = memchr(from, quote, (size_t)(text->end - from));
-	size = to ? (size_t)(to - from) : DESCR_MAX;
-	if (size >= DESCR_MAX || memchr(from, '\\', size) || memchr(from, '\0', size))
-		return refuse(text->why, "a string of its header has no end, or is too long");
-	memcpy(out, from, size);
-	out[size] = '\0';
-	text->at = to + 1;
-	return true;
-}
-
 /* Compare types. Accepts '<', '=' (native, little-endian here) and '|' (no byte order). Accepts
  * '>' for one-byte elements only, which have no byte order. */
 static bool descr_is(const char *descr, const char *ours)
@@ -87,14 +44,8 @@ static bool descr_is(const char *descr, const char *ours)
 						(*descr == '>' && !strcmp(descr + 2, "1")));
 }
 
-static bool take_descr(struct text *text, struct npy *npy)
+static bool read_descr(char *descr, struct npy *npy, char *why)
 {
-	char descr[DESCR_MAX] = "";
-
-	if (peek(text) == '[')
-		return refuse(text->why, "its elements are structures");
-	if (!take_string(text, descr))
-		return false;
 	for (int i = DTYPE_NONE + 1; *descr && i < DTYPE_COUNT; i++)
 		if (descr_is(descr, dtype_traits((enum dtype)i)->descr)) {
 			npy->dtype = (enum dtype)i;
@@ -103,115 +54,105 @@ static bool take_descr(struct text *text, struct npy *npy)
 	for (char *c = descr; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
-	return refuse(text->why, "its elements are '%s', which is none of the known types%s", descr,
+	return refuse(why, "its elements are '%.16s', which is none of the known types%s", descr,
 		      *descr == '>' ? " (the bytes are in the other order)" : "");
 }
 
-static bool take_shape(struct text *text, struct npy *npy)
+/* Find the three values, and end each with a NUL. */
+static bool find_values(const regex_t *entry, char *at, char *values[GROUPS], char *why)
 {
-	struct shape *shape = &npy->shape;
+	regmatch_t found[GROUPS];
+	bool good = *at++ == '{', last = false;
 
-	*shape = (struct shape){.rank = 0};
-	if (!take(text, '('))
-		return false;
-	while (peek(text) != ')') {
-		uint64_t value = 0;
-		const char *from = text->at;
-
-		for (; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++)
-			if (__builtin_mul_overflow(value, 10, &value) ||
-			    __builtin_add_overflow(value, (uint64_t)(*text->at - '0'), &value))
-				return refuse(text->why, "an extent of its shape is too large");
-		if (text->at == from)
-			return refuse(text->why, "its shape is not valid");
-		if (shape->rank == SHAPE_RANK_MAX)
-			return refuse(text->why, "its shape has over %d dimensions",
-				      SHAPE_RANK_MAX);
-		shape->extent[shape->rank++] = value;
-		if (peek(text) != ')' && !take(text, ','))
-			return false;
+	while (good && !last) {
+		good = !regexec(entry, at, GROUPS, found, 0);
+		if (!good)
+			break;
+		last = at[found[END].rm_eo - 1] == '}';
+		for (int i = DESCR; i <= SHAPE; i++) {
+			if (found[i].rm_so < 0)
+				continue;
+			if (values[i])
+				return refuse(why, "its header has a key too many");
+			values[i] = at + found[i].rm_so;
+			at[found[i].rm_eo] = '\0';
+		}
+		at += found[END].rm_eo;
 	}
-	text->at++;
+	if (!good || at[strspn(at, " ")])
+		return refuse(why, "its elements are structures, or its header is no dictionary as "
+				   "NumPy writes it");
+	if (!values[DESCR] || !values[ORDER] || !values[SHAPE])
+		return refuse(why, "its header lacks descr, fortran_order or shape");
 	return true;
 }
 
-static bool take_dictionary(struct text *text, struct npy *npy)
+static bool read_dictionary(char *text, struct npy *npy, char *why)
 {
-	enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 } key;
-	int seen = 0;
-	bool fortran = false, good;
+	char *values[GROUPS] = {NULL};
+	regex_t entry;
+	bool good;
 
-	if (!take(text, '{'))
+	if (regcomp(&entry, ENTRY, REG_EXTENDED))
+		return refuse(why, "no memory for its header");
+	good = find_values(&entry, text + strspn(text, " "), values, why);
+	regfree(&entry);
+	if (!good || !read_descr(values[DESCR], npy, why))
 		return false;
-	while (peek(text) != '}') {
-		char name[DESCR_MAX];
-
-		if (!take_string(text, name) || !take(text, ':'))
-			return false;
-		key = !strcmp(name, "descr")	       ? DESCR
-		      : !strcmp(name, "fortran_order") ? ORDER
-		      : !strcmp(name, "shape")	       ? SHAPE
-						       : 0;
-		if (!key || (seen & key))
-			return refuse(text->why, "its header has a key too many");
-		seen |= key;
-		if (key == DESCR)
-			good = take_descr(text, npy);
-		else if (key == SHAPE)
-			good = take_shape(text, npy);
-		else
-			good = (fortran = take_word(text, "True")) || take_word(text, "False") ||
-			       refuse(text->why, "its fortran_order is neither True nor False");
-		if (!good || (peek(text) != '}' && !take(text, ',')))
-			return false;
-	}
-	text->at++;
-	if (seen != ALL)
-		return refuse(text->why, "its header lacks descr, fortran_order or shape");
-	if (peek(text))
-		return refuse(text->why, "its header has something behind the dictionary");
-	if (fortran && npy->shape.rank > 1)
-		return refuse(text->why, "it is in Fortran order: numpy.ascontiguousarray() first");
+	if (!shape_parse(values[SHAPE], &npy->shape))
+		return refuse(why, "its shape is not valid, or has over %d dimensions",
+			      SHAPE_RANK_MAX);
+	if (*values[ORDER] == 'T' && npy->shape.rank > 1)
+		return refuse(why, "it is in Fortran order: numpy.ascontiguousarray() first");
 	return true;
 }
 
-static bool find_text(const unsigned char *data, size_t size, struct text *text)
+/* Find the dictionary: it ends with the header. */
+static bool find_text(const unsigned char *data, size_t size, size_t *out_begin, size_t *out_end,
+		      char *why)
 {
 	size_t begin, length;
 
 	if (!npy_is(data, size))
-		return refuse(text->why, "it is no .npy file");
+		return refuse(why, "it is no .npy file");
 	if (size < BEGIN)
-		return refuse(text->why, "it ends in its header");
+		return refuse(why, "it ends in its header");
 	if (data[6] < 1 || data[6] > 3 || data[7])
-		return refuse(text->why, "it is of version %u.%u, and 1.0 to 3.0 are known",
-			      data[6], data[7]);
+		return refuse(why, "it is of version %u.%u, and 1.0 to 3.0 are known", data[6],
+			      data[7]);
 	begin = data[6] == 1 ? BEGIN : BEGIN + 2;
 	if (size < begin)
-		return refuse(text->why, "it ends in its header");
+		return refuse(why, "it ends in its header");
 	length = data[8] | (size_t)data[9] << 8;
 	if (data[6] > 1)
 		length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
 	if (length > NPY_HEADER_MAX - begin)
-		return refuse(text->why, "its header has %zu bytes, and %zu is the limit", length,
+		return refuse(why, "its header has %zu bytes, and %zu is the limit", length,
 			      NPY_HEADER_MAX - begin);
 	if (length > size - begin)
-		return refuse(text->why, "it ends in its header");
-	text->at = (const char *)data + begin;
-	text->end = text->at + length;
+		return refuse(why, "it ends in its header");
+	*out_begin = begin;
+	*out_end = begin + length;
 	return true;
 }
 
 bool npy_parse(const void *data, size_t size, struct npy *out, char why[NPY_WHY_MAX])
 {
 	struct npy npy = {.dtype = DTYPE_NONE};
-	struct text text = {.why = why};
+	_cleanup_free_ char *text = NULL;
+	size_t begin;
 
 	*why = '\0';
-	if (!find_text(data, size, &text))
+	if (!find_text(data, size, &begin, &npy.header_size, why))
 		return false;
-	npy.header_size = (size_t)(text.end - (const char *)data);
-	if (!take_dictionary(&text, &npy))
+	text = strndup((const char *)data + begin, npy.header_size - begin);
+	if (!text)
+		return refuse(why, "no memory for its header");
+	for (char *c = text; (c = strpbrk(c, "\n\t"));)
+		*c = ' ';
+	if (strlen(text) < npy.header_size - begin)
+		return refuse(why, "its header has a NUL");
+	if (!read_dictionary(text, &npy, why))
 		return false;
 	if (!shape_size(&npy.shape, dtype_traits(npy.dtype)->size, &npy.data_size))
 		return refuse(why, "its shape has more elements than there can be");
