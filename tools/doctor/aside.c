@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/cleanup.h"
 
 #define LIST_PATIENCE_MS 10000
 
@@ -18,15 +21,6 @@ void *aside_room(size_t size)
 	void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return room == MAP_FAILED ? NULL : room;
-}
-
-static int reap(pid_t pid)
-{
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0)
-		;
-	return status;
 }
 
 /* A driver may print to standard output or error, and doctor's own output must stay clean. Threads
@@ -46,74 +40,60 @@ static void be_quiet(void)
 }
 
 enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int patience_ms,
-			int *out_signal)
+			int *out_code)
 {
-	struct pollfd over = {.events = POLLIN};
-	int line[2], status;
+	struct pollfd end = {.events = POLLIN};
+	int status = 0;
+	pid_t pid = fork();
 	bool hung;
-	pid_t pid;
 
-	if (pipe2(line, O_CLOEXEC))
+	if (pid < 0)
 		return ASIDE_FAILED;
-	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		be_quiet();
 		work(facts);
 		_exit(0);
 	}
-	close(line[1]);
-	over.fd = line[0]; /* poll() reports POLLHUP when the child ends */
-	hung = pid > 0 && poll(&over, 1, (int)patience_ms) == 0;
-	close(line[0]);
-	if (pid < 0)
-		return ASIDE_FAILED;
+	end.fd = pidfd_open(pid, 0); /* -1 before Linux 5.3: wait, however long it takes */
+	hung = end.fd >= 0 && poll(&end, 1, (int)patience_ms) == 0;
 	if (hung)
 		kill(pid, SIGKILL);
-	status = reap(pid);
-	if (hung)
-		return ASIDE_HUNG;
-	if (!WIFSIGNALED(status))
-		return ASIDE_DONE;
-	*out_signal = WTERMSIG(status);
-	return ASIDE_CRASHED;
+	while (waitpid(pid, &status, 0) < 0)
+		;
+	if (end.fd >= 0)
+		close(end.fd);
+	*out_code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+	return hung ? ASIDE_HUNG : WIFSIGNALED(status) ? ASIDE_CRASHED : ASIDE_DONE;
 }
 
+struct listing {
+	const char *loader, *program, *preload;
+	int out;
+};
+
 /* List the libraries as ldd does. Source: ld.so(8), LD_TRACE_LOADED_OBJECTS. */
-static void become(const char *loader, const char *program, const char *preload, int out)
+static void become_loader(void *user)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(out, STDOUT_FILENO);
-	dup2(out, STDERR_FILENO);
-	if (!setenv("LD_PRELOAD", preload, 1) && !setenv("LD_TRACE_LOADED_OBJECTS", "1", 1))
-		execl(loader, loader, program, NULL);
+	const struct listing *listing = user;
+
+	dup2(listing->out, STDOUT_FILENO);
+	dup2(listing->out, STDERR_FILENO);
+	if (!setenv("LD_PRELOAD", listing->preload, 1) &&
+	    !setenv("LD_TRACE_LOADED_OBJECTS", "1", 1))
+		execl(listing->loader, listing->loader, listing->program, NULL);
 	_exit(127);
 }
 
 int aside_list(const char *loader, const char *program, const char *preload, char *out, size_t room)
 {
-	struct pollfd more = {.events = POLLIN};
-	size_t used = 0;
-	ssize_t size = -1;
-	int line[2], status;
-	pid_t pid;
+	_cleanup_close_ int file = memfd_create("list", MFD_CLOEXEC);
+	struct listing listing = {loader, program, preload, file};
+	int code = -1;
+	enum aside_end end =
+	    file < 0 ? ASIDE_FAILED : aside_do(become_loader, &listing, LIST_PATIENCE_MS, &code);
+	ssize_t size = pread(file, out, room - 1, 0);
 
-	if (pipe2(line, O_CLOEXEC))
-		return -1;
-	pid = fork();
-	if (!pid)
-		become(loader, program, preload, line[1]);
-	close(line[1]);
-	more.fd = line[0];
-	while (pid > 0 && used + 1 < room && poll(&more, 1, LIST_PATIENCE_MS) > 0 &&
-	       (size = read(line[0], out + used, room - used - 1)) > 0)
-		used += (size_t)size;
-	out[used] = '\0';
-	close(line[0]);
-	if (pid < 0)
-		return -1;
-	if (size) /* too much output, or none within LIST_PATIENCE_MS */
-		kill(pid, SIGKILL);
-	status = reap(pid);
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	out[size > 0 ? size : 0] = '\0';
+	return end == ASIDE_HUNG || end == ASIDE_CRASHED ? 128 + code : code;
 }

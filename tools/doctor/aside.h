@@ -8,14 +8,14 @@
 enum aside_end {
 	ASIDE_DONE,
 	ASIDE_HUNG,    /* killed after `patience_ms` */
-	ASIDE_CRASHED, /* killed by a signal: *out_signal */
+	ASIDE_CRASHED, /* killed by a signal */
 	ASIDE_FAILED,  /* the child could not be created */
 };
 
-/* Call work(facts) in a child process. `facts` must be memory from aside_room(): what the child
- * wrote can be read however the child ends. */
+/* Call work(facts) in a child process. If `facts` is memory from aside_room(), what the child wrote
+ * can be read however the child ends. *out_code: its exit code, or the signal that killed it. */
 enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int patience_ms,
-			int *out_signal);
+			int *out_code);
 /* Return zeroed memory that child processes share; NULL: no memory. It is never freed. */
 void *aside_room(size_t size);
 /* Let `loader` list what `program` loads, without starting it. `out` gets the list, up to `room`
