@@ -69,7 +69,8 @@ DEBDIR ?= $(BUILD)/deb
 # TO_*: relative paths from the CMake files to headers and libraries, so that the tree can be moved as a whole.
 SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|' \
 	-e 's|@VERSION@|$(VERSION)|; s|@TO_INCLUDEDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(INCLUDEDIR)')|' \
-	-e 's|@TO_LIBDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|'
+	-e 's|@TO_LIBDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|' \
+	-e '/^@SERVICE@/{r tools/systemd/service.part' -e 'd}' -e '/^@SYSTEM@/{r tools/systemd/system.part' -e 'd}'
 
 $(BUILD)/man/%: tools/man/%.scd tools/man/pages.py $(addprefix tools/,common/environment.h cli/options.c cli/verb_help.c cli/verbs.h) include/gpushare.h registry/state/limit.h registry/config.h
 	$(call say,SCDOC,$@)
