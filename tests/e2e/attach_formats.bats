@@ -261,6 +261,10 @@ needs_numpy() {
 		equal "$(lines "$stderr")" 1
 		has "$stderr" matrix
 	done
+	head -c 1000001 /dev/zero >"$WORK/wide"
+	gpushare restore "$WORK/wide" wide
+	run -1 --separate-stderr gpushare get wide --format png --shape 1x1000001 -o "$WORK/out/file"
+	has "$stderr" "'wide' has shape 1x1000001, but a PNG has up to 1000000 pixels each way, and 512 Mi in all"
 	equal "$(ls -A "$WORK/out")" ""
 	run -2 --separate-stderr gpushare put "$WORK/matrix.npy" matrix --format png
 	run -2 --separate-stderr gpushare save "$WORK/out" matrix --format png

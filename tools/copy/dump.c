@@ -66,7 +66,7 @@ static void choose_format(struct dump *dump)
 		layout->length = most;
 }
 
-/* If libpng fails by itself, it lacks memory. */
+/* If an image fails by itself, there is no memory. */
 static bool image_result(struct dump *dump, bool good)
 {
 	if (!good && !dump->output.error)
@@ -92,16 +92,18 @@ static bool dump_begin(struct dump *dump)
 		return output_reserve(&dump->output, size + layout->length) &&
 		       output_write(&dump->output, header, size);
 	return dump->format != FORMAT_PNG ||
-	       image_result(dump, image_begin(&dump->image, layout->dtype, &layout->shape,
-					      &dump->range, put_text, dump));
+	       image_result(dump,
+			    image_begin(&dump->image, layout->dtype, &layout->shape, &dump->range));
 }
 
 static bool dump_put(struct dump *dump, const void *data, size_t size)
 {
 	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
 		return view_feed(&dump->view, data, size);
-	if (dump->format == FORMAT_PNG)
-		return image_result(dump, image_feed(&dump->image, data, size));
+	if (dump->format == FORMAT_PNG) {
+		image_feed(&dump->image, data, size);
+		return true;
+	}
 	return output_start(&dump->output, data, size);
 }
 
@@ -162,7 +164,8 @@ static bool dump_end(struct dump *dump)
 {
 	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
 		return view_end(&dump->view);
-	return dump->format != FORMAT_PNG || image_result(dump, image_end(&dump->image));
+	return dump->format != FORMAT_PNG ||
+	       image_result(dump, image_end(&dump->image, put_text, dump));
 }
 
 /* A pass of its own finds the extremes: they must be known before the first element. */

@@ -3,17 +3,20 @@
 
 #include <stdlib.h>
 
-/* from libpng, in place of 8 KiB: fewer calls of write() */
-#define COMPRESSED_BYTES (64u << 10)
+#include "base/cleanup.h"
 
 bool image_is_shape(const struct shape *shape)
 {
 	const uint64_t *extent = shape->extent;
 
-	if (shape->rank != 2 && !(shape->rank == 3 && (extent[2] == 3 || extent[2] == 4)))
-		return false;
-	return extent[0] && extent[0] <= PNG_UINT_31_MAX && extent[1] &&
-	       extent[1] <= PNG_UINT_31_MAX;
+	return (shape->rank == 2 || (shape->rank == 3 && (extent[2] == 3 || extent[2] == 4))) &&
+	       extent[0] && extent[1];
+}
+
+bool image_fits(const struct shape *shape)
+{
+	return shape->extent[0] <= IMAGE_EXTENT_MAX && shape->extent[1] <= IMAGE_EXTENT_MAX &&
+	       shape->extent[0] * shape->extent[1] <= IMAGE_PIXELS_MAX;
 }
 
 bool image_is_scaled(enum dtype dtype)
@@ -21,59 +24,23 @@ bool image_is_scaled(enum dtype dtype)
 	return dtype != DTYPE_U8;
 }
 
-static void write_bytes(png_structp png, png_bytep data, size_t size)
-{
-	const struct image *image = png_get_io_ptr(png);
-
-	if (!image->put(data, size, image->user))
-		png_error(png, "");
-}
-
-static void flush_nothing(png_structp png)
-{
-	(void)png;
-}
-
-/* libpng's own function prints the message. */
-static void leave(png_structp png, png_const_charp message)
-{
-	(void)message;
-	png_longjmp(png, 1);
-}
-
-static void ignore(png_structp png, png_const_charp message)
-{
-	(void)png;
-	(void)message;
-}
-
 bool image_begin(struct image *image, enum dtype dtype, const struct shape *shape,
-		 const struct range *range, bool (*put)(const void *data, size_t size, void *user),
-		 void *user)
+		 const struct range *range)
 {
 	uint64_t channels = shape->rank == 3 ? shape->extent[2] : 1;
-	int colours = channels == 4   ? PNG_COLOR_TYPE_RGB_ALPHA
-		      : channels == 3 ? PNG_COLOR_TYPE_RGB
-				      : PNG_COLOR_TYPE_GRAY;
 
-	*image = (struct image){.dtype = dtype,
-				.range = range,
-				.size = shape->extent[1] * channels,
-				.put = put,
-				.user = user};
-	image->row = malloc(image->size);
-	image->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, leave, ignore);
-	image->info = image->png ? png_create_info_struct(image->png) : NULL;
-	if (!image->row || !image->info || setjmp(png_jmpbuf(image->png)))
-		return false;
-	png_set_write_fn(image->png, image, write_bytes, flush_nothing);
-	png_set_user_limits(image->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-	png_set_compression_buffer_size(image->png, COMPRESSED_BYTES);
-	png_set_IHDR(image->png, image->info, (png_uint_32)shape->extent[1],
-		     (png_uint_32)shape->extent[0], 8, colours, PNG_INTERLACE_NONE,
-		     PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-	png_write_info(image->png, image->info);
-	return true;
+	*image = (struct image){
+	    .dtype = dtype,
+	    .range = range,
+	    .png = {.version = PNG_IMAGE_VERSION,
+		    .height = (png_uint_32)shape->extent[0],
+		    .width = (png_uint_32)shape->extent[1],
+		    .format = channels == 4   ? PNG_FORMAT_RGBA
+			      : channels == 3 ? PNG_FORMAT_RGB
+					      : PNG_FORMAT_GRAY},
+	    .pixels = malloc(shape->extent[0] * shape->extent[1] * channels),
+	};
+	return image->pixels != NULL;
 }
 
 static unsigned char scaled(const struct image *image, double value)
@@ -81,41 +48,30 @@ static unsigned char scaled(const struct image *image, double value)
 	return (unsigned char)lround(range_part(image->range, value) * 255);
 }
 
-/* libpng leaves this by longjmp() if it fails. */
-static void feed(struct image *image, const unsigned char *at, size_t size)
+void image_feed(struct image *image, const void *data, size_t size)
 {
 	size_t step = dtype_traits(image->dtype)->size;
+	const unsigned char *at = data, *end = at + size;
 
-	for (const unsigned char *end = at + size; at < end; at += step) {
-		image->row[image->used++] = image_is_scaled(image->dtype)
-						? scaled(image, dtype_real(image->dtype, at))
-						: *at;
-		if (image->used == image->size) {
-			png_write_row(image->png, image->row);
-			image->used = 0;
-		}
-	}
+	for (; at < end; at += step)
+		image->pixels[image->used++] = image_is_scaled(image->dtype)
+						   ? scaled(image, dtype_real(image->dtype, at))
+						   : *at;
 }
 
-bool image_feed(struct image *image, const void *data, size_t size)
+bool image_end(struct image *image, bool (*put)(const void *data, size_t size, void *user),
+	       void *user)
 {
-	if (setjmp(png_jmpbuf(image->png)))
-		return false;
-	feed(image, data, size);
-	return true;
-}
+	png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image->png);
+	_cleanup_free_ void *file = malloc(size);
 
-bool image_end(struct image *image)
-{
-	if (setjmp(png_jmpbuf(image->png)))
-		return false;
-	png_write_end(image->png, image->info);
-	return true;
+	return file &&
+	       png_image_write_to_memory(&image->png, file, &size, 0, image->pixels, 0, NULL) &&
+	       put(file, size, user);
 }
 
 void image_free(struct image *image)
 {
-	png_destroy_write_struct(&image->png, &image->info);
-	free(image->row);
-	image->row = NULL;
+	free(image->pixels);
+	image->pixels = NULL;
 }

@@ -173,9 +173,17 @@ static bool check_image(const struct query *query, const struct layout *layout)
 {
 	char text[SHAPE_TEXT_MAX];
 
-	if (query->format != FORMAT_PNG || image_is_shape(&layout->shape))
+	if (query->format != FORMAT_PNG)
 		return true;
 	shape_text(&layout->shape, text);
+	if (image_is_shape(&layout->shape)) {
+		if (image_fits(&layout->shape))
+			return true;
+		tool_error("'%s' has shape %s, but a PNG has up to %d pixels each way, and %d Mi "
+			   "in all: take a part, by --offset and --shape",
+			   query->name, text, IMAGE_EXTENT_MAX, (int)(IMAGE_PIXELS_MAX >> 20));
+		return false;
+	}
 	tool_error("'%s' has shape %s, but a PNG needs HxW, HxWx3 or HxWx4: say which, "
 		   "as in --shape 480x640x3",
 		   query->name, text);
