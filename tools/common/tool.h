@@ -49,7 +49,7 @@ bool tool_parse_seconds(const char *text, unsigned int *out_ms);
 void tool_format_size(uint64_t size, char out[TOOL_TEXT_MAX]);	 /* for example "1.5 MiB" */
 void tool_format_age(uint64_t seconds, char out[TOOL_TEXT_MAX]); /* for example "3m12s" */
 /* Copy text of another process, made safe for a terminal and JSON: bytes that aren't printable
- * ASCII become '?'. Cuts it to `out_size`, NUL included. */
+ * ASCII become '?'. Cuts it to `out_size`, NUL included. `out` may be `from`. */
 void tool_printable(const char *from, char *out, size_t out_size);
 void tool_format_uuid(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOOL_TEXT_MAX]);
 

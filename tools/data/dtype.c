@@ -35,34 +35,20 @@ enum dtype dtype_parse(const char *text)
 	return DTYPE_NONE;
 }
 
-static int64_t dtype_signed(enum dtype dtype, const void *data)
-{
-	union {
-		int8_t i8;
-		int16_t i16;
-		int32_t i32;
-		int64_t i64;
-	} value;
-
-	memcpy(&value, data, all[dtype].size);
-	switch (all[dtype].size) {
-	case 1:
-		return value.i8;
-	case 2:
-		return value.i16;
-	case 4:
-		return value.i32;
-	default:
-		return value.i64;
-	}
-}
-
 static uint64_t dtype_unsigned(enum dtype dtype, const void *data)
 {
 	uint64_t value = 0;
 
 	memcpy(&value, data, all[dtype].size);
 	return dtype == DTYPE_BOOL ? value != 0 : value;
+}
+
+/* The shift to the right extends the sign. */
+static int64_t dtype_signed(enum dtype dtype, const void *data)
+{
+	size_t unused = 64 - 8 * all[dtype].size;
+
+	return (int64_t)(dtype_unsigned(dtype, data) << unused) >> unused;
 }
 
 double dtype_real(enum dtype dtype, const void *data)

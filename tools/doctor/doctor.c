@@ -25,15 +25,6 @@ static json_t *checks; /* objects with status, area, text and next */
 static enum verdict worst;
 static bool lost; /* a check was lost for lack of memory */
 
-/* Paths, and texts of drivers and loaders, may hold bytes that don't belong on a terminal or in
- * JSON. */
-static void make_printable(char *text)
-{
-	for (; text && *text; text++)
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-}
-
 void doctor_say(enum verdict verdict, const char *area, const char *next, const char *format, ...)
 {
 	_cleanup_free_ char *text = NULL, *step = next ? strdup(next) : NULL;
@@ -43,8 +34,11 @@ void doctor_say(enum verdict verdict, const char *area, const char *next, const 
 	if (vasprintf(&text, format, arguments) < 0)
 		text = NULL;
 	va_end(arguments);
-	make_printable(text);
-	make_printable(step);
+	/* Paths, and texts of drivers and loaders, may hold any bytes. */
+	if (text)
+		tool_printable(text, text, strlen(text) + 1);
+	if (step)
+		tool_printable(step, step, strlen(step) + 1);
 	if (!checks)
 		checks = json_array();
 	lost |= (next && !step) ||

@@ -193,7 +193,6 @@ enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, str
 	if (size < sizeof(Elf32_Ehdr))
 		return ELF_FILE_BROKEN;
 	out->is_64 = bytes[EI_CLASS] == ELFCLASS64;
-	memcpy(&out->type, bytes + offsetof(Elf64_Ehdr, e_type), sizeof(out->type));
 	memcpy(&out->machine, bytes + offsetof(Elf64_Ehdr, e_machine), sizeof(out->machine));
 	if (!out->is_64 || bytes[EI_DATA] != ELFDATA2LSB)
 		return ELF_FILE_OK;

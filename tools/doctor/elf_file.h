@@ -12,7 +12,6 @@
 
 struct elf_file {
 	uint16_t machine;
-	uint16_t type; /* ET_EXEC, ET_DYN */
 	bool is_64;
 	bool has_dynamic;
 	char interpreter[ELF_FILE_TEXT_MAX]; /* the loader; "": none */
@@ -34,7 +33,7 @@ enum elf_file_status {
 };
 
 /* Unless the result is ELF_FILE_OK, *out means nothing. For another byte order or 32 bits, only
- * `machine`, `type` and `is_64` are set. */
+ * `machine` and `is_64` are set. */
 enum elf_file_status elf_file_read(const char *path, struct elf_file *out);
 /* elf_file_read() of bytes in memory. */
 enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, struct elf_file *out);
