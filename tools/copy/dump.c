@@ -17,6 +17,7 @@
 
 #define VIEW_BYTES 256 /* shown on a terminal */
 #define VIEW_ELEMENTS 64
+#define TEXT_BYTES ((size_t)64 << 10) /* of text or PNG that are written at a time */
 
 struct dump {
 	const struct copy_request *request;
@@ -26,6 +27,7 @@ struct dump {
 	uint64_t whole; /* bytes of the range; `layout.length` may be a part of it */
 	bool writes;	/* the bytes are written, not only analysed */
 	struct output output;
+	FILE *text; /* for view and image: into `output` */
 	struct view view;
 	struct range range; /* for a plot, or a scaled image */
 	struct image image;
@@ -37,13 +39,6 @@ struct dump {
 static bool is_scaled(const struct dump *dump)
 {
 	return dump->writes && dump->format == FORMAT_PNG && image_is_scaled(dump->layout.dtype);
-}
-
-static bool put_text(const void *text, size_t size, void *user)
-{
-	struct dump *dump = user;
-
-	return output_write(&dump->output, text, size);
 }
 
 /* On a terminal show only the first part, unless --head says how much. */
@@ -66,12 +61,41 @@ static void choose_format(struct dump *dump)
 		layout->length = most;
 }
 
-/* If an image fails by itself, there is no memory. */
-static bool image_result(struct dump *dump, bool good)
+static bool is_text(const struct dump *dump)
+{
+	return dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT;
+}
+
+/* Of dump->text; 0: it failed. */
+static ssize_t put_text(void *user, const char *data, size_t size)
+{
+	struct dump *dump = user;
+
+	return output_write(&dump->output, data, size) ? (ssize_t)size : 0;
+}
+
+/* What fails without an error of the output lacks memory. */
+static bool result(struct dump *dump, bool good)
 {
 	if (!good && !dump->output.error)
 		dump->output.error = ENOMEM;
 	return good;
+}
+
+static bool begin_text(struct dump *dump)
+{
+	const struct layout *layout = &dump->layout;
+
+	dump->text = fopencookie(dump, "w", (cookie_io_functions_t){.write = put_text});
+	if (!dump->text || setvbuf(dump->text, NULL, _IOFBF, TEXT_BYTES))
+		return false;
+	if (dump->format == FORMAT_HEX)
+		view_hex(&dump->view, layout->offset, dump->text);
+	else if (dump->format == FORMAT_TEXT)
+		view_values(&dump->view, layout->dtype, &layout->shape, dump->text);
+	else
+		return image_begin(&dump->image, layout->dtype, &layout->shape, &dump->range);
+	return true;
 }
 
 /* Write the header, or prepare the view. */
@@ -81,30 +105,24 @@ static bool dump_begin(struct dump *dump)
 	char header[NPY_FORMAT_MAX];
 	size_t size = 0;
 
-	if (dump->format == FORMAT_HEX)
-		view_hex(&dump->view, layout->offset, put_text, dump);
-	if (dump->format == FORMAT_TEXT)
-		view_values(&dump->view, layout->dtype, &layout->shape, put_text, dump);
+	if (is_text(dump) || dump->format == FORMAT_PNG)
+		return result(dump, begin_text(dump));
 	if (dump->format == FORMAT_NPY) /* align a large file's data for O_DIRECT */
 		size = npy_format(layout->dtype, &layout->shape,
 				  layout->length < BULK_LEAST ? 64 : BULK_ALIGN, header);
-	if (dump->format == FORMAT_NPY || dump->format == FORMAT_RAW)
-		return output_reserve(&dump->output, size + layout->length) &&
-		       output_write(&dump->output, header, size);
-	return dump->format != FORMAT_PNG ||
-	       image_result(dump,
-			    image_begin(&dump->image, layout->dtype, &layout->shape, &dump->range));
+	return output_reserve(&dump->output, size + layout->length) &&
+	       output_write(&dump->output, header, size);
 }
 
 static bool dump_put(struct dump *dump, const void *data, size_t size)
 {
-	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
-		return view_feed(&dump->view, data, size);
-	if (dump->format == FORMAT_PNG) {
+	if (is_text(dump))
+		view_feed(&dump->view, data, size);
+	else if (dump->format == FORMAT_PNG)
 		image_feed(&dump->image, data, size);
-		return true;
-	}
-	return output_start(&dump->output, data, size);
+	else
+		return output_start(&dump->output, data, size);
+	return !ferror(dump->text);
 }
 
 /* For a large file, output_start()'s threads write while this thread analyses the chunk. */
@@ -162,10 +180,15 @@ static int dump_range(struct dump *dump, struct gpushare_buffer *buffer,
 
 static bool dump_end(struct dump *dump)
 {
-	if (dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT)
-		return view_end(&dump->view);
-	return dump->format != FORMAT_PNG ||
-	       image_result(dump, image_end(&dump->image, put_text, dump));
+	FILE *text = dump->text;
+	bool good = true;
+
+	if (is_text(dump))
+		view_end(&dump->view);
+	if (dump->format == FORMAT_PNG)
+		good = image_end(&dump->image, text);
+	dump->text = NULL;
+	return result(dump, (!text || !fclose(text)) && good);
 }
 
 /* A pass of its own finds the extremes: they must be known before the first element. */
@@ -339,5 +362,7 @@ int copy_dump_bytes(const struct copy_request *request, struct gpushare_buffer *
 		code = dump_run(&dump, buffer);
 	analysis_end(&dump.analysis);
 	image_free(&dump.image);
+	if (dump.text)
+		fclose(dump.text);
 	return code;
 }

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/cleanup.h"
-
 bool image_is_shape(const struct shape *shape)
 {
 	const uint64_t *extent = shape->extent;
@@ -59,15 +57,9 @@ void image_feed(struct image *image, const void *data, size_t size)
 						   : *at;
 }
 
-bool image_end(struct image *image, bool (*put)(const void *data, size_t size, void *user),
-	       void *user)
+bool image_end(struct image *image, FILE *out)
 {
-	png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image->png);
-	_cleanup_free_ void *file = malloc(size);
-
-	return file &&
-	       png_image_write_to_memory(&image->png, file, &size, 0, image->pixels, 0, NULL) &&
-	       put(file, size, user);
+	return png_image_write_to_stdio(&image->png, out, 0, image->pixels, 0, NULL);
 }
 
 void image_free(struct image *image)

@@ -7,6 +7,7 @@
  * fed.
  */
 #include <png.h>
+#include <stdio.h>
 
 #include "range.h"
 #include "shape.h"
@@ -30,9 +31,8 @@ bool image_begin(struct image *image, enum dtype dtype, const struct shape *shap
 		 const struct range *range);
 /* Feed whole elements. */
 void image_feed(struct image *image, const void *data, size_t size);
-/* Pass the file's bytes to `put`. Return false if it returned false, or if there is no memory. */
-bool image_end(struct image *image, bool (*put)(const void *data, size_t size, void *user),
-	       void *user);
+/* Write the file to `out`. Return false if there is no memory. */
+bool image_end(struct image *image, FILE *out);
 void image_free(struct image *image);
 
 #endif
