@@ -17,6 +17,15 @@ SCALARS = {
     "uint8_t": "c_uint8", "uint16_t": "c_uint16", "double": "c_double", "float": "c_float",
 }
 
+# Structs that _info.py makes records of, and their fields that are something else there than in C. None: omitted.
+RECORDS = {
+    "gpushare_info": {
+        "device_uuid": "str", "backing": "str", "flags": "Tuple[str, ...]", "tags": "Dict[str, str]", "tag_count": None,
+        "owner_alive": "bool", "deferred": "bool", "missing": "bool", "isolated": "bool"},
+    "gpushare_holder": {"own": "bool"},
+    "gpushare_registry_info": {},
+}
+
 
 def plain(text):
     """Without comments, directives and continued lines."""
@@ -111,6 +120,14 @@ class Header:
             for other in more:
                 yield other.strip(), self.type(kind)
 
+    def annotations(self, struct):
+        """(name, Python's type) of a record's fields."""
+        for field, kind in self.fields(self.structs[struct]):
+            plain = "str" if kind.startswith("c_char *") else "int" if kind[0] == "c" else "Dict[str, Tuple[int, int]]"
+            kind = RECORDS[struct].get(field, plain)
+            if kind:
+                yield field, kind
+
     def count(self, text):
         return sum(self.numbers[w] if w in self.numbers else int(w, 0)
                    for w in re.split(r"\s*\+\s*", text.strip()))
@@ -123,7 +140,7 @@ def generate(text):
            "# ruff: noqa",
            "from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64,",
            "                    c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64, c_uint8, c_ushort,",
-           "                    c_void_p)", "from typing import Any, Dict", ""]
+           "                    c_void_p)", "from typing import Any, Dict, Tuple", ""]
     for name, value in header.numbers.items():
         out.append(f"{name[len('GPUSHARE_'):]} = {value}")
     for name, rows in header.lists.items():
@@ -131,6 +148,9 @@ def generate(text):
     for name, body in header.structs.items():
         out += ["", "", f"class {camel(name)}(Structure):", f'    """struct {name}"""', "", "    _fields_ = ["]
         out += [f'        ("{field}", {kind}),' for field, kind in header.fields(body)] + ["    ]"]
+    for struct in RECORDS:
+        out += ["", "", f"class {camel(struct)}Record:", f'    """The fields of struct {struct} in Python."""', ""]
+        out += [f"    {field}: {kind}" for field, kind in header.annotations(struct)]
     out += ["", "", "# name: (result, arguments)", "FUNCTIONS: Dict[str, Any] = {"]
     for result, name, arguments in header.functions:
         kinds = header.arguments(arguments)

@@ -58,34 +58,14 @@ class Record:
         return f"{type(self).__name__}({said})"
 
 
-class Info(Record):
-    """struct gpushare_info: a buffer; sizes and offsets in bytes, times in seconds or nanoseconds."""
+class Info(Record, _abi.InfoRecord):
+    """struct gpushare_info: a buffer; sizes and offsets in bytes, times in seconds or nanoseconds.
+
+    `device_uuid` is as nvidia-smi writes it; `backing` is "ipc", "vmm" or "host"; `flags` are of "keep", "readonly", ...
+    """
 
     _TRUTHS = ("owner_alive", "deferred", "missing", "isolated")
     _OMITTED = ("tag_count",)
-    name: str
-    generation: int
-    size: int
-    base_offset: int
-    base_size: int
-    device_uuid: str  # "GPU-...", as nvidia-smi writes it
-    backing: str  # "ipc", "vmm" or "host"
-    owner_uid: int
-    owner_pid: int
-    owner_started: int
-    owner_command: str
-    attachers: int
-    created_unix_ns: int
-    flags: Tuple[str, ...]  # of "keep", "readonly", ...
-    ttl_s: int
-    ttl_left_s: int
-    owner_alive: bool
-    deferred: bool
-    missing: bool
-    mode: int  # 0o640
-    owner_gid: int
-    isolated: bool
-    tags: Dict[str, str]
 
     @property
     def is_new(self) -> bool:
@@ -102,42 +82,14 @@ class Info(Record):
         return super()._convert(name, value)
 
 
-class Holder(Record):
+class Holder(Record, _abi.HolderRecord):
     """struct gpushare_holder: a process that has a buffer attached."""
 
     _TRUTHS = ("own",)
-    pid: int
-    uid: int
-    started: int
-    command: str
-    count: int
-    own: bool
 
 
-class RegistryInfo(Record):
+class RegistryInfo(Record, _abi.RegistryInfoRecord):
     """struct gpushare_registry_info: the load of a registry. The by_* counts are (number, bytes) by kind."""
-
-    names: int
-    attachments: int
-    connections: int
-    waiters: int
-    requests: int
-    deferred: int
-    started_unix_ns: int
-    deferred_bytes: int
-    kept_bytes: int
-    kept_limit: int
-    descriptors: int
-    hidden: int
-    version: str
-    pid: int
-    lock_held_max_us: int
-    by_verb: Dict[str, Tuple[int, int]]
-    by_status: Dict[str, Tuple[int, int]]
-    by_backing: Dict[str, Tuple[int, int]]
-    by_limit: Dict[str, Tuple[int, int]]
-    by_drop: Dict[str, Tuple[int, int]]
-    by_audit: Dict[str, Tuple[int, int]]
 
 
 def state_text(number: int) -> str:
