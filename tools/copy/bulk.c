@@ -58,7 +58,6 @@ int bulk_begin(struct bulk *bulk, int fd, uint64_t size)
 		return error;
 	if (system.f_type == TMPFS_MAGIC && cpus < MEMORY_CPUS)
 		return 0;
-	bulk->way = BULK_CACHED;
 	if (system.f_type == TMPFS_MAGIC) {
 		bulk->map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (bulk->map == MAP_FAILED)
@@ -70,6 +69,8 @@ int bulk_begin(struct bulk *bulk, int fd, uint64_t size)
 		if (bulk->direct >= 0)
 			bulk->way = BULK_DIRECT;
 	}
+	if (bulk->way == BULK_NONE)
+		return 0;
 	threads = bulk->way == BULK_MAPPED ? MEMORY_THREADS : DISK_THREADS;
 	if (bulk->way == BULK_MAPPED && threads > cpus - 1)
 		threads = cpus - 1;
@@ -137,7 +138,7 @@ static int write_piece(struct bulk *bulk, size_t piece, const unsigned char *dat
 
 	if (bulk->way == BULK_MAPPED)
 		return write_mapped(bulk, data, size, at);
-	if (bulk->way == BULK_CACHED || bulk->cached || !whole)
+	if (bulk->cached || !whole)
 		return write_at(bulk->fd, data, size, at);
 	error = write_direct(bulk, piece, data, whole, at);
 	if (error == EINVAL) {

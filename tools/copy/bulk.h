@@ -4,8 +4,7 @@
 /*
  * Write large blocks to a regular file with several threads, while the caller analyses the data. If
  * there are enough CPUs, a tmpfs file is mapped and stored to: write() on tmpfs admits one thread
- * at a time. Other files are written past the page cache (O_DIRECT). Where the file system refuses
- * that, they are written through it. Threads: io_uring is no faster (README.md, "Copying").
+ * at a time. Other files are written past the page cache (O_DIRECT). Threads: io_uring is no faster (README.md, "Copying").
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,10 +18,9 @@
 #define BULK_PIECES (BULK_BLOCK / BULK_PIECE)
 
 enum bulk_way {
-	BULK_NONE,   /* file too small or too few CPUs: use write() */
+	BULK_NONE,   /* file too small, too few CPUs, or no O_DIRECT: use write() */
 	BULK_MAPPED, /* tmpfs */
 	BULK_DIRECT, /* O_DIRECT */
-	BULK_CACHED, /* through the page cache */
 };
 
 struct bulk {

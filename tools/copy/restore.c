@@ -24,7 +24,7 @@ struct restore {
 	bool verify;			  /* a set: its manifest has checksums */
 	struct progress progress;
 	struct source source;
-	struct digest digest;
+	struct sha256_ctx digest;
 	int error; /* errno of a failed read */
 };
 
@@ -108,7 +108,7 @@ static int restore_chunk(void *data, size_t size, void *user)
 		return 1;
 	}
 	if (restore->verify)
-		digest_add(&restore->digest, data, size);
+		sha256_update(&restore->digest, size, data);
 	progress_add(&restore->progress, size);
 	return copy_caught != 0;
 }
@@ -120,7 +120,7 @@ static bool fill(struct restore *restore, const struct manifest_entry *entry,
 	char sha256[DIGEST_TEXT_MAX];
 	int status;
 
-	digest_begin(&restore->digest);
+	sha256_init(&restore->digest);
 	restore->error = 0;
 	status = gpushare_write(buffer, 0, info->size, restore_chunk, restore);
 	if (copy_caught)

@@ -50,7 +50,7 @@ bool analysis_begin(struct analysis *analysis, const struct query *query,
 {
 	*analysis = (struct analysis){.query = query, .layout = layout, .fd = -1};
 	stats_begin(&analysis->stats, layout->dtype);
-	digest_begin(&analysis->digest);
+	sha256_init(&analysis->digest);
 	return !query->diff || open_theirs(analysis);
 }
 
@@ -127,7 +127,7 @@ bool analysis_add(struct analysis *analysis, const void *data, size_t size)
 	const struct query *query = analysis->query;
 
 	if (query->sha256)
-		digest_add(&analysis->digest, data, size);
+		sha256_update(&analysis->digest, size, data);
 	if (query->stats && !stats_chunk(analysis, data, size))
 		return false;
 	return !query->diff || compare_chunk(analysis, data, size);

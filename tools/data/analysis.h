@@ -20,7 +20,7 @@ struct analysis {
 	size_t size;
 	struct stats *parts; /* one for each piece of `data` */
 	size_t part_room;
-	struct digest digest;
+	struct sha256_ctx digest;
 	struct compare compare;
 	int fd; /* the file of --diff; -1: none */
 	bool npy;

@@ -4,21 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-void digest_begin(struct digest *digest)
-{
-	sha256_init(&digest->context);
-}
-
-void digest_add(struct digest *digest, const void *data, size_t size)
-{
-	sha256_update(&digest->context, size, data);
-}
-
-void digest_end(struct digest *digest, char out[DIGEST_TEXT_MAX])
+void digest_end(struct sha256_ctx *digest, char out[DIGEST_TEXT_MAX])
 {
 	unsigned char bytes[SHA256_DIGEST_SIZE];
 
-	sha256_digest(&digest->context, sizeof(bytes), bytes);
+	sha256_digest(digest, sizeof(bytes), bytes);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		sprintf(out + 2 * i, "%02x", bytes[i]);
 }
