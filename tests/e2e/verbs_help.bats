@@ -126,7 +126,7 @@ verbs() {
 		equal "$stderr" "gpushare: there is no verb '${pair% *}'; did you mean '${pair#* }'?; try 'gpushare ${pair#* } --help'"
 		equal "$output" ""
 	done
-	for pair in "hlep help" "hepl help" "halp help" "verion version" "versoin version"; do
+	for pair in "hlep help" "hepl help" "hlp help" "verion version" "vverson version"; do
 		run -2 --separate-stderr gpushare "${pair% *}"
 		equal "$stderr" "gpushare: there is no verb '${pair% *}'; did you mean '${pair#* }'?; try 'gpushare --help'"
 	done
