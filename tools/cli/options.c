@@ -127,9 +127,10 @@ static bool mode(const char *value, void *out)
 #define TYPE_WORD(id, alias, ...) alias " "
 
 const struct option_line option_lines[] = {
-    {"--name", "RULES", text, AT(name), 0, "", "names for its buffers, as GPUSHARE_NAME has them"},
+    {"--name", "RULES", text, AT(name), 0, "",
+     "names for the allocations that these rules match, as by GPUSHARE_NAME"},
     {"--attach", "RULES", text, AT(attach), 0, "",
-     "buffers of others in place of its own, as GPUSHARE_ATTACH has them"},
+     "other programs' buffers for the allocations that these rules match, as by GPUSHARE_ATTACH"},
     {"-l", "", flag, AT(uuids), 0, "",
      "on a terminal, the GPU's UUID in place of its index and model"},
     {"-q", "", flag, AT(names), 0, "", "the names alone, one a line"},
@@ -175,7 +176,7 @@ const struct option_line option_lines[] = {
      "begin with publication SEQ, or a later one"},
     {"--timeout", "SECONDS", seconds, COPY(timeout_ms), COPY(has_timeout), "seconds",
      "wait no longer than that for a publication"},
-    {"--device", "N", device, COPY(device), 0, "the number of a GPU", "to that GPU"},
+    {"--device", "N", device, COPY(device), 0, "the number of a GPU", "restore to that GPU"},
     {"--mode", "OCTAL", mode, COPY(mode), 0, "octal digits of read and write bits, such as 640",
      "permission bits, such as 640; else as it was saved"},
     {"--group", "GROUP", text, COPY(group), 0, "", "for that group, by its name or number"},
