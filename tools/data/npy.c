@@ -140,7 +140,7 @@ bool npy_parse(const void *data, size_t size, struct npy *out, char why[NPY_WHY_
 {
 	struct npy npy = {.dtype = DTYPE_NONE};
 	_cleanup_free_ char *text = NULL;
-	size_t begin;
+	size_t begin = 0;
 
 	*why = '\0';
 	if (!find_text(data, size, &begin, &npy.header_size, why))
