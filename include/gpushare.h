@@ -231,15 +231,15 @@ struct gpushare_event_options {
 
 /** struct gpushare_map_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_map_options {
-	int need_coherent; /* fail with GPUSHARE_E_NOT_SUPPORTED if the map would need flushing */
+	int need_coherent; /* always met: every map is coherent */
 };
 
 /** struct gpushare_map_info - how a map was made, and how it must be used */
 struct gpushare_map_info {
 	const char *backend; /* "dma-buf", "vulkan" or "host"; a static string */
 	enum gpushare_caching caching;
-	int coherent;	  /* 0: gpushare_map_flush() and gpushare_map_invalidate() are needed */
-	size_t atom_size; /* bytes that those two work on at once; 1 if coherent */
+	int coherent;	  /* always 1 */
+	size_t atom_size; /* always 1 */
 };
 
 /** struct gpushare_tag - a label of a buffer: "dtype", "f16" */
@@ -846,9 +846,10 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  * A map is made by dma-buf if the driver offers that and CUDA has the buffer mapped here, else by
  * Vulkan. Vulkan needs libvulkan.so.1, a Vulkan driver of that GPU, and the GPU's memory visible to
  * the CPU (its BAR). The process's first map starts Vulkan, which takes 0.3 to 0.8 s; Vulkan stays
- * loaded. The first map also proves, on memory of its own, that stores arrive. If neither works,
- * the answer is GPUSHARE_E_NOT_SUPPORTED with the reason. A mirror (gpushare_mirror_open) works
- * wherever CUDA does.
+ * loaded. The first map by dma-buf also proves, on memory of its own, that stores arrive. If
+ * neither works, or the GPU has no coherent memory for the CPU, the answer is
+ * GPUSHARE_E_NOT_SUPPORTED with the reason. A mirror (gpushare_mirror_open) works wherever CUDA
+ * does.
  *
  * Work that is given to the GPU after a store and gpushare_map_flush(), which also completes
  * write-combined stores, sees the store. A kernel that runs already may see it or not. The CPU sees
@@ -903,14 +904,14 @@ int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *
  * gpushare_map_flush() - send the CPU's stores in a part of a map to the GPU
  * @offset, @length: bytes, within the map
  *
- * Where the memory is coherent this only waits for the CPU's own buffers, which takes nanoseconds.
+ * It waits for the CPU's own buffers, which takes nanoseconds.
  *
- * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NO_MEMORY, _E_FORKED
+ * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_FORKED
  */
 int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_t length);
 
-/** gpushare_map_invalidate() - the CPU's next loads of a part see what the GPU has written; does
- * nothing if the memory is coherent. The rest as gpushare_map_flush() */
+/** gpushare_map_invalidate() - the CPU's next loads of a part see what the GPU has written; a fence
+ * for the compiler and the CPU. The rest as gpushare_map_flush() */
 int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t length);
 
 /**

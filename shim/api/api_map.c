@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps: a range of a buffer's CPU mapping (map.h) that the caller reads and writes directly. */
-#include <inttypes.h>
+#include <stdatomic.h>
 
 #include "base/cleanup.h"
 #include "base/fork_check.h"
+#include "core/copy/host_copy.h"
 #include "map.h"
-
-#define ACCESSES (GPUSHARE_READ | GPUSHARE_WRITE)
 
 struct gpushare_map {
 	struct map_view *view;
@@ -14,39 +13,19 @@ struct gpushare_map {
 	size_t size;
 };
 
-static int check_range(const struct gpushare_buffer *buffer, size_t offset, size_t length)
+static int check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
+		 unsigned int access, struct gpushare_map *const *out_map)
 {
-	if (!length)
-		return api_fail(GPUSHARE_E_INVALID,
-				"0 bytes of '%s' can't be mapped; 1 or more can",
-				buffer->info.name);
-	if (offset <= buffer->info.size && length <= buffer->info.size - offset)
-		return GPUSHARE_OK;
-	return api_fail(GPUSHARE_E_RANGE,
-			"%zu bytes from offset %zu run past the end of '%s', which has %" PRIu64
-			" bytes",
-			length, offset, buffer->info.name, buffer->info.size);
-}
-
-static int check(const struct gpushare_buffer *buffer, unsigned int access,
-		 struct gpushare_map *const *out_map)
-{
-	int status = session_check_buffer(buffer);
+	int status = transfer_check_access(buffer, offset, length, access);
 
 	if (status)
 		return status;
 	if (!out_map)
 		return api_fail(GPUSHARE_E_INVALID, "out_map is NULL");
-	if (!access || access & ~(unsigned int)ACCESSES)
+	if (!length)
 		return api_fail(GPUSHARE_E_INVALID,
-				"access 0x%x is none; it is GPUSHARE_READ, GPUSHARE_WRITE or both",
-				access);
-	if (access & GPUSHARE_WRITE && buffer->read_only)
-		return api_fail(
-		    GPUSHARE_E_READ_ONLY,
-		    "'%s' is read-only here: its owner, %s (process %d), lets others read alone; "
-		    "map it with GPUSHARE_READ, or write it there",
-		    buffer->info.name, buffer->info.owner_command, (int)buffer->info.owner_pid);
+				"0 bytes of '%s' can't be mapped; 1 or more can",
+				buffer->info.name);
 	if (!backing_is_fd(buffer->info.backing))
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
@@ -62,26 +41,19 @@ API_PUBLIC int gpushare_map_with(struct gpushare_buffer *buffer, size_t offset, 
 {
 	API_CALL;
 	_cleanup_free_ struct gpushare_map *map = NULL;
-	int status = check(buffer, access, out_map);
+	int status = check(buffer, offset, length, access, out_map);
 
-	if (!status)
-		status = check_range(buffer, offset, length);
+	(void)options; /* every map is coherent */
 	if (status)
 		return status;
 	map = calloc(1, sizeof(*map));
 	if (!map)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to map '%s'", buffer->info.name);
-	status = map_view_open(buffer, options && options->need_coherent, &map->view);
+	status = map_view_open(buffer, &map->view);
 	if (status)
 		return status;
 	map->offset = buffer->info.base_offset + offset;
 	map->size = length;
-	if (access & GPUSHARE_READ)
-		status = map_view_invalidate(map->view, map->offset, length);
-	if (status) {
-		map_view_close(map->view);
-		return status;
-	}
 	*out_map = map;
 	map = NULL;
 	return GPUSHARE_OK;
@@ -114,8 +86,8 @@ API_PUBLIC int gpushare_map_info(const struct gpushare_map *map, struct gpushare
 	*out_info = (struct gpushare_map_info){
 	    .backend = map->view->memory.backend->name,
 	    .caching = map->view->memory.caching,
-	    .coherent = map->view->memory.coherent,
-	    .atom_size = map->view->memory.atom_size,
+	    .coherent = 1,
+	    .atom_size = 1,
 	};
 	return GPUSHARE_OK;
 }
@@ -142,9 +114,8 @@ API_PUBLIC int gpushare_map_flush(struct gpushare_map *map, size_t offset, size_
 	API_CALL;
 	int status = check_part(map, offset, length);
 
-	if (status || !length)
-		return status;
-	return map_view_flush(map->view, map->offset + offset, length);
+	host_copy_fence_stores();
+	return status;
 }
 
 API_PUBLIC int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, size_t length)
@@ -152,9 +123,8 @@ API_PUBLIC int gpushare_map_invalidate(struct gpushare_map *map, size_t offset, 
 	API_CALL;
 	int status = check_part(map, offset, length);
 
-	if (status || !length)
-		return status;
-	return map_view_invalidate(map->view, map->offset + offset, length);
+	atomic_thread_fence(memory_order_acquire);
+	return status;
 }
 
 API_PUBLIC int gpushare_unmap(struct gpushare_map *map)

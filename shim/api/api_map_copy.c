@@ -22,7 +22,7 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 	view = buffer->view;
 	pthread_mutex_unlock(&session->lock);
 	if (!view) {
-		status = map_view_open(buffer, false, &fresh);
+		status = map_view_open(buffer, &fresh);
 		if (status)
 			return status;
 		session_lock(session);
@@ -39,20 +39,16 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 	return GPUSHARE_OK;
 }
 
-int map_view_copy(const struct map_view *view, uint64_t at, void *to, const void *from,
-		  size_t length)
+/* At offset `at` of the allocation: to `to`, or if that is NULL, from `from` to the GPU. */
+static void view_copy(const struct map_view *view, uint64_t at, void *to, const void *from,
+		      size_t length)
 {
 	char *device = (char *)view->memory.address + at;
-	int status = to ? map_view_invalidate(view, at, length) : GPUSHARE_OK;
 
-	if (status)
-		return status;
-	if (!to) {
+	if (to)
+		host_copy_from(to, device, length);
+	else
 		host_copy_to(device, from, length);
-		return map_view_flush(view, at, length);
-	}
-	host_copy_from(to, device, length);
-	return GPUSHARE_OK;
 }
 
 int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
@@ -61,12 +57,13 @@ int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void
 	struct map_view *view;
 	int status = copy_view(buffer, &view);
 
-	return status ? status
-		      : map_view_copy(view, buffer->info.base_offset + offset, to, from, length);
+	if (!status)
+		view_copy(view, buffer->info.base_offset + offset, to, from, length);
+	return status;
 }
 
 bool map_copy_small(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
-		    size_t length, int *out_status)
+		    size_t length)
 {
 	struct map_view *view;
 
@@ -76,7 +73,7 @@ bool map_copy_small(const struct gpushare_buffer *buffer, size_t offset, void *t
 	view = map_view_seen(buffer);
 	if (!view)
 		return false;
-	*out_status = map_view_copy(view, buffer->info.base_offset + offset, to, from, length);
+	view_copy(view, buffer->info.base_offset + offset, to, from, length);
 	map_view_close(view);
 	return true;
 }
@@ -92,19 +89,21 @@ int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
 			   : api_fail(GPUSHARE_E_NO_MEMORY, "no memory for the copy buffer of '%s'",
 				      buffer->info.name);
 
-	for (size_t done = 0, part; !status && done < length; done += part) {
+	if (status)
+		return status;
+	for (size_t done = 0, part; done < length; done += part) {
 		part = length - done < CHUNK ? length - done : CHUNK;
 		if (source && source(chunk, part, user))
 			return api_fail(
 			    GPUSHARE_E_CANCELLED,
 			    "writing '%s' was ended by its caller after %zu of %zu bytes",
 			    buffer->info.name, done, length);
-		status = map_view_copy(view, at + done, sink ? chunk : NULL, chunk, part);
-		if (!status && sink && sink(chunk, part, user))
+		view_copy(view, at + done, sink ? chunk : NULL, chunk, part);
+		if (sink && sink(chunk, part, user))
 			return api_fail(
 			    GPUSHARE_E_CANCELLED,
 			    "reading '%s' was ended by its caller after %zu of %zu bytes",
 			    buffer->info.name, done, length);
 	}
-	return status;
+	return GPUSHARE_OK;
 }

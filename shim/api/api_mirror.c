@@ -18,17 +18,12 @@ struct gpushare_mirror {
 static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
 			unsigned int access, struct gpushare_mirror *const *out_mirror)
 {
-	int status = transfer_check(buffer, offset, length, access & GPUSHARE_WRITE);
+	int status = transfer_check_access(buffer, offset, length, access);
 
 	if (status)
 		return status;
 	if (!out_mirror)
 		return api_fail(GPUSHARE_E_INVALID, "out_mirror is NULL");
-	if (!access || (access & ~(unsigned int)(GPUSHARE_READ | GPUSHARE_WRITE)))
-		return api_fail(GPUSHARE_E_INVALID,
-				"a mirror of '%s' is for GPUSHARE_READ, GPUSHARE_WRITE or both, "
-				"not for access 0x%x",
-				buffer->info.name, access);
 	if (buffer->host_only)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' is attached host_only, and a mirror takes CUDA; "

@@ -283,9 +283,12 @@ bool session_deferred_leave(struct gpushare_session *session, const struct gpush
 bool session_deferred_put(struct gpushare_session *session, const struct gpushare_buffer *buffer);
 
 /* api_transfer.c. transfer_check(): check a range of the buffer, and that writing is allowed.
+ * transfer_check_access(): the same by GPUSHARE_READ, GPUSHARE_WRITE or both.
  * transfer_dma(): copy by the GPU from the buffer to `to`; if `to` is NULL, from `from` to the
  * buffer. The copy is complete when it returns. */
 int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t length, bool write);
+int transfer_check_access(const struct gpushare_buffer *buffer, size_t offset, size_t length,
+			  unsigned int access);
 int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 		 size_t length);
 void staging_finish(struct staging *staging, const struct driver *driver);

@@ -40,6 +40,18 @@ int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t l
 			length, offset, buffer->info.name, (size_t)buffer->info.size);
 }
 
+int transfer_check_access(const struct gpushare_buffer *buffer, size_t offset, size_t length,
+			  unsigned int access)
+{
+	int status = transfer_check(buffer, offset, length, access & GPUSHARE_WRITE);
+
+	if (status || (access && !(access & ~(unsigned int)(GPUSHARE_READ | GPUSHARE_WRITE))))
+		return status;
+	return api_fail(GPUSHARE_E_INVALID,
+			"access 0x%x to '%s' is none; it is GPUSHARE_READ, GPUSHARE_WRITE or both",
+			access, buffer->info.name);
+}
+
 /* No copy uses the staging: transfer_run() has waited for its stream. */
 void staging_finish(struct staging *staging, const struct driver *driver)
 {
@@ -311,8 +323,8 @@ static int transfer_copy(struct gpushare_buffer *buffer, size_t offset, void *to
 		return status;
 	if (buffer->host_only)
 		return map_copy(buffer, offset, to, from, length);
-	if (map_copy_small(buffer, offset, to, from, length, &status))
-		return status;
+	if (map_copy_small(buffer, offset, to, from, length))
+		return GPUSHARE_OK;
 	return transfer_dma(buffer, offset, to, from, length);
 }
 

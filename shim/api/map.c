@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "map.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -139,13 +138,12 @@ static int open_memory(const struct map_source *source, const char *name, struct
 	    name, gpushare_explain());
 }
 
-static int open_device(const struct gpushare_buffer *buffer, bool coherent, struct map_memory *out)
+static int open_device(const struct gpushare_buffer *buffer, struct map_memory *out)
 {
 	_cleanup_close_ int fd = -1;
 	struct map_source source = {
 	    .device_uuid = buffer->info.device_uuid,
 	    .size = buffer->info.base_size,
-	    .coherent = coherent,
 	    .read_only = buffer->read_only,
 	};
 	int status = descriptor(buffer, &fd);
@@ -171,7 +169,7 @@ static int open_unified(const struct gpushare_buffer *buffer, struct map_memory 
 		      : status;
 }
 
-static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_view **out_view)
+static int open_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 {
 	const char *directory = buffer->session->client->directory;
 	size_t length = strlen(directory) + 1;
@@ -180,9 +178,8 @@ static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_v
 
 	if (!view)
 		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to map '%s'", buffer->info.name);
-	status = buffer->info.backing == GPUSHARE_BACKING_HOST
-		     ? open_unified(buffer, &view->memory)
-		     : open_device(buffer, coherent, &view->memory);
+	status = buffer->info.backing == GPUSHARE_BACKING_HOST ? open_unified(buffer, &view->memory)
+							       : open_device(buffer, &view->memory);
 	if (status)
 		return status;
 	view->users = 1;
@@ -198,7 +195,7 @@ static int open_view(struct gpushare_buffer *buffer, bool coherent, struct map_v
 	return GPUSHARE_OK;
 }
 
-int map_view_open(struct gpushare_buffer *buffer, bool coherent, struct map_view **out_view)
+int map_view_open(struct gpushare_buffer *buffer, struct map_view **out_view)
 {
 	struct map_view *view;
 	int status = claim(buffer->info.name);
@@ -210,14 +207,8 @@ int map_view_open(struct gpushare_buffer *buffer, bool coherent, struct map_view
 		pthread_mutex_lock(&maps.opening);
 		view = seen(buffer);
 		if (!view)
-			status = open_view(buffer, coherent, &view);
+			status = open_view(buffer, &view);
 		pthread_mutex_unlock(&maps.opening);
-	}
-	if (!status && coherent && !view->memory.coherent) {
-		map_view_close(view);
-		status = api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				  "'%s' is mapped here already, and not coherently; unmap it first",
-				  buffer->info.name);
 	}
 	if (!status)
 		*out_view = view;
@@ -237,42 +228,4 @@ void map_view_close(struct map_view *view)
 		return;
 	view->memory.backend->close(&view->memory);
 	free(view);
-}
-
-/* Write-combined stores stay in the CPU's buffers until a fence empties them. */
-static void complete_stores(void)
-{
-#if defined(__x86_64__)
-	__asm__ volatile("sfence" ::: "memory");
-#elif defined(__aarch64__)
-	__asm__ volatile("dsb st" ::: "memory");
-#else
-	__sync_synchronize();
-#endif
-}
-
-static int said(const struct map_view *view, int status)
-{
-	return status ? api_fail(status, "the map of '%s': %s", view->name, gpushare_explain())
-		      : status;
-}
-
-int map_view_flush(const struct map_view *view, uint64_t offset, uint64_t length)
-{
-	const struct map_memory *memory = &view->memory;
-
-	complete_stores();
-	if (memory->coherent)
-		return GPUSHARE_OK;
-	return said(view, memory->backend->flush(memory, offset, length));
-}
-
-int map_view_invalidate(const struct map_view *view, uint64_t offset, uint64_t length)
-{
-	const struct map_memory *memory = &view->memory;
-
-	atomic_thread_fence(memory_order_acquire);
-	if (memory->coherent)
-		return GPUSHARE_OK;
-	return said(view, memory->backend->invalidate(memory, offset, length));
 }

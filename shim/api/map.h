@@ -19,21 +19,12 @@ struct map_view {
 /* Get the view of the buffer's whole allocation, and make it if there is none. map_view_close()
  * gives it back. Any status of gpushare_map(), with its message. The view doesn't need the buffer
  * afterwards. */
-int map_view_open(struct gpushare_buffer *buffer, bool coherent, struct map_view **out_view);
+int map_view_open(struct gpushare_buffer *buffer, struct map_view **out_view);
 void map_view_close(struct map_view *view);
 /* Get the view only if there is one; else NULL. map_view_close() gives it back. */
 struct map_view *map_view_seen(const struct gpushare_buffer *buffer);
 
-/* map_view_flush(): make the CPU's earlier stores visible to the GPU. map_view_invalidate(): make
- * what the GPU wrote visible to the CPU. `offset` is one into the allocation. */
-int map_view_flush(const struct map_view *view, uint64_t offset, uint64_t length);
-int map_view_invalidate(const struct map_view *view, uint64_t offset, uint64_t length);
-
-/* api_map_copy.c: one copy by the CPU at offset `at` of the allocation: to `to`, or if that is
- * NULL, from `from` to the GPU. */
-int map_view_copy(const struct map_view *view, uint64_t at, void *to, const void *from,
-		  size_t length);
-/* The copies of api_transfer.c for a host_only buffer, with checked arguments. One of `to` and
+/* api_map_copy.c: the copies of api_transfer.c for a host_only buffer, with checked arguments. One of `to` and
  * `from`, and one of `sink` and `source`, is set. */
 int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 	     size_t length);
@@ -44,6 +35,6 @@ int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
 /* Copy by the CPU if the buffer is mapped in this process. False, without a copy: it is not mapped,
  * is unified, or the GPU copies that length faster. */
 bool map_copy_small(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
-		    size_t length, int *out_status);
+		    size_t length);
 
 #endif

@@ -42,8 +42,6 @@ int map_host_open(const struct gpushare_buffer *buffer, struct map_memory *out_m
 	    .backend = &map_host,
 	    .size = buffer->info.base_size,
 	    .caching = GPUSHARE_CACHED,
-	    .coherent = true,
-	    .atom_size = 1,
 	};
 	if (buffer->host_only)
 		return open_file(buffer, out_memory);

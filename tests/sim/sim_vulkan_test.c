@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Test the simulated Vulkan, beyond what the library's own tests show. It must detect what an
- * application may not do. Changes of non-coherent memory must show only after a flush or an
- * invalidate.
+ * application may not do.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -129,43 +128,6 @@ static char *map(VkDeviceMemory memory)
 	return address;
 }
 
-static VkMappedMemoryRange range_of(VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size)
-{
-	return (VkMappedMemoryRange){
-	    .sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE,
-	    .memory = memory,
-	    .offset = offset,
-	    .size = size,
-	};
-}
-
-static void body_not_coherent(void)
-{
-	cu_deviceptr pointer;
-	VkDeviceMemory memory;
-	VkMappedMemoryRange range;
-	int fd = make_cuda(&pointer);
-	unsigned char bytes[2] = {0};
-	char *mapped;
-
-	start_vulkan();
-	IS(VK_SUCCESS, import(fd, SIZE, &memory));
-	mapped = map(memory);
-	mapped[64] = mapped[128] = 5;
-	range = range_of(memory, 64, 64);
-	IS(CU_OK, cu.cuMemcpyDtoH_v2(bytes, pointer + 64, 1));
-	CHECK(bytes[0] == 0);
-	IS(VK_SUCCESS, CALL(FlushMappedMemoryRanges)(device, 1, &range));
-	IS(CU_OK, cu.cuMemcpyDtoH_v2(&bytes[0], pointer + 64, 1));
-	IS(CU_OK, cu.cuMemcpyDtoH_v2(&bytes[1], pointer + 128, 1));
-	CHECK(bytes[0] == 5 && bytes[1] == 0);
-	IS(CU_OK, cu.cuMemsetD8_v2(pointer, 9, SIZE));
-	CHECK(mapped[0] == 0);
-	range = range_of(memory, 0, VK_WHOLE_SIZE);
-	IS(VK_SUCCESS, CALL(InvalidateMappedMemoryRanges)(device, 1, &range));
-	CHECK(mapped[0] == 9 && mapped[SIZE - 1] == 9);
-}
-
 static VkDeviceMemory imported(void)
 {
 	cu_deviceptr pointer;
@@ -200,14 +162,6 @@ static void misuse_unmap_twice(void)
 	map(memory);
 	CALL(UnmapMemory)(device, memory);
 	CALL(UnmapMemory)(device, memory);
-}
-
-static void misuse_odd_flush(void)
-{
-	VkMappedMemoryRange range = range_of(imported(), 1, 64);
-
-	map(range.memory);
-	CALL(FlushMappedMemoryRanges)(device, 1, &range);
 }
 
 static void misuse_destroy_early(void)
@@ -246,12 +200,6 @@ static void misuse_open_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	instance = NULL;
 	CALL(CreateInstance)(NULL, NULL, &instance);
-}
-
-static void test_not_coherent(void **state)
-{
-	;
-	IN_CHILD(body_not_coherent, "GPUSHARE_SIM_VULKAN=noncoherent");
 }
 
 /* Return the wait status of a child that calls end(3). */
@@ -347,8 +295,8 @@ static void body_misuse(void)
 static void test_misuse_ends_the_process(void **state)
 {
 	static void (*const all[])(void) = {
-	    misuse_map_twice,	  misuse_free_mapped,	    misuse_unmap_twice, misuse_odd_flush,
-	    misuse_destroy_early, misuse_closed_descriptor, misuse_in_a_child,	misuse_open_signals,
+	    misuse_map_twice,	      misuse_free_mapped, misuse_unmap_twice,  misuse_destroy_early,
+	    misuse_closed_descriptor, misuse_in_a_child,  misuse_open_signals,
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
@@ -360,7 +308,6 @@ static void test_misuse_ends_the_process(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_not_coherent),
 	    cmocka_unit_test(test_exit_in_a_forked_child_ends_it_and_stops_its_parent),
 	    cmocka_unit_test(test_misuse_ends_the_process),
 	};

@@ -89,7 +89,6 @@ VKAPI_ATTR void VKAPI_CALL vulkan_GetPhysicalDeviceProperties2(VkPhysicalDevice 
 	vulkan_check(physical, "physical device");
 	if (out->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2)
 		vulkan_misused("properties of another sType");
-	out->properties.limits.nonCoherentAtomSize = SIM_ATOM;
 	for (VkBaseOutStructure *next = out->pNext; next; next = next->pNext)
 		if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)
 			sim_uuid(physical->physical,

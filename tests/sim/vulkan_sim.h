@@ -26,11 +26,9 @@
 	V(AllocateMemory) \
 	V(FreeMemory) \
 	V(MapMemory) \
-	V(UnmapMemory) V(FlushMappedMemoryRanges) V(InvalidateMappedMemoryRanges) V(GetMemoryFdKHR)
+	V(UnmapMemory)
 #define SIM_VULKAN_CALLS(V) \
 	SIM_VULKAN_GLOBAL_CALLS(V) SIM_VULKAN_INSTANCE_CALLS(V) SIM_VULKAN_DEVICE_CALLS(V)
-
-#define SIM_ATOM 64 /* nonCoherentAtomSize */
 
 /* The declarations below are hidden, whatever -fvisibility says. */
 #pragma GCC visibility push(hidden)

@@ -84,7 +84,7 @@ static bool words_usable(void)
 }
 
 #if defined(__x86_64__)
-static void fence_stores(void)
+void host_copy_fence_stores(void)
 {
 	_mm_sfence();
 }
@@ -114,26 +114,6 @@ static void sse41_to(char *device, const char *host, size_t size)
 		_mm_stream_si128((__m128i *)device + 3, d);
 	}
 	words_to(device, host, size);
-}
-
-__attribute__((target("avx2"))) static void avx2_to(char *device, const char *host, size_t size)
-{
-	size_t head = up_to_line(device, size);
-
-	words_to(device, host, head);
-	device += head, host += head, size -= head;
-	for (; size >= 2 * LINE; device += 2 * LINE, host += 2 * LINE, size -= 2 * LINE) {
-		__m256i a = _mm256_loadu_si256((const __m256i *)host);
-		__m256i b = _mm256_loadu_si256((const __m256i *)host + 1);
-		__m256i c = _mm256_loadu_si256((const __m256i *)host + 2);
-		__m256i d = _mm256_loadu_si256((const __m256i *)host + 3);
-
-		_mm256_stream_si256((__m256i *)device, a);
-		_mm256_stream_si256((__m256i *)device + 1, b);
-		_mm256_stream_si256((__m256i *)device + 2, c);
-		_mm256_stream_si256((__m256i *)device + 3, d);
-	}
-	sse41_to(device, host, size);
 }
 
 static void load_any(char *host, const char *device)
@@ -197,22 +177,6 @@ __attribute__((target("sse4.1"))) static size_t sse41_lines(char *host, const ch
 	return done;
 }
 
-__attribute__((target("avx2"))) static size_t avx2_lines(char *host, const char *device,
-							 size_t size)
-{
-	size_t done = 0;
-
-	for (; size - done >= LINE; done += LINE) {
-		__m256i *line = (__m256i *)(device + done);
-		__m256i a = _mm256_stream_load_si256(line);
-		__m256i b = _mm256_stream_load_si256(line + 1);
-
-		_mm256_storeu_si256((__m256i *)(host + done), a);
-		_mm256_storeu_si256((__m256i *)(host + done) + 1, b);
-	}
-	return done;
-}
-
 /* One load per line: the bus brings a line in one piece, and no second load has to find it. The
  * lines are kept in registers first, so that no store that misses the cache delays the loads in
  * flight. */
@@ -238,15 +202,10 @@ static void sse41_from(char *host, const char *device, size_t size)
 	streamed_from(host, device, size, sse41_lines);
 }
 
-static void avx2_from(char *host, const char *device, size_t size)
-{
-	streamed_from(host, device, size, avx2_lines);
-}
-
 /* Wider stores gain nothing: each line leaves the CPU whole already. */
 static void avx512_to(char *device, const char *host, size_t size)
 {
-	avx2_to(device, host, size);
+	sse41_to(device, host, size);
 }
 
 static void avx512_from(char *host, const char *device, size_t size)
@@ -259,18 +218,13 @@ static bool sse41_usable(void)
 	return __builtin_cpu_supports("sse4.1");
 }
 
-static bool avx2_usable(void)
-{
-	return __builtin_cpu_supports("avx2");
-}
-
 static bool avx512_usable(void)
 {
-	return __builtin_cpu_supports("avx512f") && avx2_usable();
+	return __builtin_cpu_supports("avx512f");
 }
 
 #elif defined(__aarch64__)
-static void fence_stores(void)
+void host_copy_fence_stores(void)
 {
 	__asm__ volatile("dsb st" ::: "memory");
 }
@@ -317,16 +271,6 @@ static bool pairs_usable(void)
 	return true;
 }
 
-#else
-static void fence_stores(void)
-{
-	atomic_thread_fence(memory_order_seq_cst);
-}
-
-static void fence_loads(void)
-{
-	atomic_thread_fence(memory_order_seq_cst);
-}
 #endif
 
 const struct host_copy_way host_copy_ways[] = {
@@ -352,7 +296,7 @@ const struct host_copy_way *host_copy_best(void)
 void host_copy_to(void *device, const void *host, size_t size)
 {
 	host_copy_best()->to(device, host, size);
-	fence_stores();
+	host_copy_fence_stores();
 }
 
 void host_copy_from(void *host, const void *device, size_t size)

@@ -15,15 +15,15 @@
 void host_copy_to(void *device, const void *host, size_t size);
 /* Loads see what the GPU wrote before the call. */
 void host_copy_from(void *host, const void *device, size_t size);
+/* Completes the CPU's stores to write-combined memory: they stay in its buffers until a fence. */
+void host_copy_fence_stores(void);
 
 /* W(name), most preferred first. host_copy_to() and host_copy_from() take the first that the CPU
  * can run, chosen once. */
 #if defined(__x86_64__)
-#define HOST_COPY_WAYS(W) W(avx512) W(avx2) W(sse41) W(words)
+#define HOST_COPY_WAYS(W) W(avx512) W(sse41) W(words)
 #elif defined(__aarch64__)
 #define HOST_COPY_WAYS(W) W(pairs) W(words)
-#else
-#define HOST_COPY_WAYS(W) W(words)
 #endif
 
 struct host_copy_way {

@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_SHIM_MAP_BACKEND_H
 #define GPUSHARE_SHIM_MAP_BACKEND_H
 /*
- * The ways to map a GPU's memory for the CPU, behind one interface. A backend that can't do it
+ * The ways to map a GPU's memory for the CPU, behind one interface. All mappings are coherent. A backend that can't do it
  * returns a status, after api_fail() with the reason, half a sentence. map.c decides which backend
  * is tried when. It calls open() under its lock, one caller at a time; any thread may call the
  * rest.
@@ -16,7 +16,6 @@ struct map_source {
 	const unsigned char *device_uuid;
 	uint64_t size; /* as it was created */
 	int fd;	       /* its descriptor; stays the caller's */
-	bool coherent; /* required */
 	bool read_only;
 	const struct driver *driver; /* NULL: the next three are unset; CUDA has not mapped it
 				      * here, or only for another GPU than its own */
@@ -30,8 +29,6 @@ struct map_memory {
 	void *address; /* of the first byte; page-aligned */
 	uint64_t size;
 	enum gpushare_caching caching;
-	bool coherent;
-	size_t atom_size;
 	const void *owner; /* this and the next: for the backend's use */
 	uint64_t handle;
 };
@@ -40,10 +37,6 @@ struct map_backend {
 	const char *name;
 	int (*open)(const struct map_source *source, struct map_memory *out_memory);
 	void (*close)(const struct map_memory *memory);
-	/* For memory that is not coherent, else NULL. flush() sends the CPU's stores in a part
-	 * of it to the GPU; invalidate() makes the GPU's writes there visible to the CPU. */
-	int (*flush)(const struct map_memory *memory, uint64_t offset, uint64_t length);
-	int (*invalidate)(const struct map_memory *memory, uint64_t offset, uint64_t length);
 };
 
 /* B(name): in the order in which they are tried */

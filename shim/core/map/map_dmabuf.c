@@ -117,8 +117,6 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 	if (!status)
 		status = map_range(driver, source->pointer, source->size, &memory->address);
 	memory->caching = caching(driver, source->device);
-	memory->coherent = true;
-	memory->atom_size = 1;
 	return status;
 }
 

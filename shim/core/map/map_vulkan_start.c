@@ -107,8 +107,7 @@ static int start(void)
 	return status;
 }
 
-static bool has_uuid(VkPhysicalDevice physical, const unsigned char uuid[VK_UUID_SIZE],
-		     size_t *out_atom_size)
+static bool has_uuid(VkPhysicalDevice physical, const unsigned char uuid[VK_UUID_SIZE])
 {
 	VkPhysicalDeviceIDProperties id = {.sType =
 					       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
@@ -118,12 +117,10 @@ static bool has_uuid(VkPhysicalDevice physical, const unsigned char uuid[VK_UUID
 	};
 
 	vulkan.GetPhysicalDeviceProperties2(physical, &all);
-	*out_atom_size = all.properties.limits.nonCoherentAtomSize;
 	return !memcmp(id.deviceUUID, uuid, VK_UUID_SIZE);
 }
 
-static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevice *out_physical,
-			 size_t *out_atom_size)
+static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevice *out_physical)
 {
 	VkPhysicalDevice all[GPUS_MAX];
 	char text[DEVICE_UUID_TEXT];
@@ -133,7 +130,7 @@ static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevic
 	if (result != VK_SUCCESS && result != VK_INCOMPLETE)
 		return vulkan_refuse(result, "vkEnumeratePhysicalDevices");
 	for (uint32_t i = 0; i < count; i++) {
-		if (has_uuid(all[i], uuid, out_atom_size)) {
+		if (has_uuid(all[i], uuid)) {
 			*out_physical = all[i];
 			return GPUSHARE_OK;
 		}
@@ -200,7 +197,7 @@ static int open_device(const unsigned char uuid[VK_UUID_SIZE], struct vulkan_dev
 	int status = vulkan.instance ? GPUSHARE_OK : start();
 
 	if (!status)
-		status = find_physical(uuid, &physical, &device->atom_size);
+		status = find_physical(uuid, &physical);
 	if (status)
 		return status;
 	result = create_device(physical, &device->device);
@@ -235,9 +232,4 @@ int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_de
 	vulkan.devices[vulkan.count] = fresh;
 	*out_device = &vulkan.devices[vulkan.count++];
 	return GPUSHARE_OK;
-}
-
-void vulkan_set_proven(const struct vulkan_device *device, uint32_t type)
-{
-	vulkan.devices[device - vulkan.devices].proven |= 1u << type;
 }

@@ -306,7 +306,7 @@ class Array(_host.Shaped):
     def map(self, *, write: bool = False, read: bool = True, need_coherent: bool = False) -> _host.Map:
         """The memory itself at a CPU address, for vmm and unified buffers.
 
-        `need_coherent`: refuse a map that flush() and invalidate() would be needed for. Shapes: the array's.
+        `need_coherent`: always met, as every map is coherent. Shapes: the array's.
         Errors: NotSupportedError (other memory; no way to map it here), ReadOnlyError.
         """
         options = _native.make(_abi.MapOptions, need_coherent=need_coherent)
