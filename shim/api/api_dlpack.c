@@ -103,16 +103,13 @@ static bool settle(const struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
-	cu_capture_mode mode = CU_CAPTURE_RELAXED;
 	cu_result result;
 
-	if (!driver || device_enter(driver, buffer->context, &scope) != GPUSHARE_OK)
+	if (!driver || device_enter_relaxed(driver, buffer->context, &scope) != GPUSHARE_OK)
 		return true; /* if the context was destroyed, all work in it has ended */
-	driver->cuThreadExchangeStreamCaptureMode(&mode);
 	result = deferred_stand_in(driver); /* waits like cuMemFree, invalidates no capture */
 	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
 		result = driver->cuCtxSynchronize();
-	driver->cuThreadExchangeStreamCaptureMode(&mode);
 	return result != CU_STREAM_CAPTURE_UNSUPPORTED;
 }
 

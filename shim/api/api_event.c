@@ -8,21 +8,6 @@
 
 #define EVENT_FLAGS (CU_EVENT_WAITS_BLOCKING | CU_EVENT_NO_TIMING | CU_EVENT_SHARED)
 
-struct event_relaxed event_relax(const struct driver *driver)
-{
-	struct event_relaxed scope = {NULL, (cu_capture_mode)CU_CAPTURE_RELAXED};
-
-	if (driver->cuThreadExchangeStreamCaptureMode(&scope.before) == CU_OK)
-		scope.driver = driver;
-	return scope;
-}
-
-void event_relaxed_end(struct event_relaxed *scope)
-{
-	if (scope->driver)
-		scope->driver->cuThreadExchangeStreamCaptureMode(&scope->before);
-}
-
 int event_check(const struct gpushare_session *session, const char *name,
 		struct gpushare_event *const *out_event)
 {
@@ -87,12 +72,11 @@ static int event_make(const struct driver *driver, const char *name, unsigned in
 		      struct source *source)
 {
 	_device_scope_ struct device_scope scope = {NULL};
-	_event_relaxed_ struct event_relaxed relaxed = event_relax(driver);
 	const char *call = "cuEventCreate";
 	cu_ipc_event_handle handle;
 	cu_event event = NULL;
 	cu_result result;
-	int status = device_enter(driver, source->context, &scope);
+	int status = device_enter_relaxed(driver, source->context, &scope);
 
 	if (status)
 		return status;

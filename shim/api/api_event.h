@@ -29,15 +29,6 @@ int event_context(struct gpushare_session *session, int device, cu_context *out_
  * may wait for it. */
 int event_check_stream(const struct gpushare_buffer *buffer, cu_stream stream, bool waits);
 
-/* Until the scope ends, no stream capture forbids what the thread does. */
-struct event_relaxed {
-	const struct driver *driver; /* NULL: nothing was changed */
-	cu_capture_mode before;
-};
-struct event_relaxed event_relax(const struct driver *driver);
-void event_relaxed_end(struct event_relaxed *scope);
-#define _event_relaxed_ __attribute__((cleanup(event_relaxed_end), unused))
-
 /* api_event_table.c: the CUevents of this process with their number of users. The last user's
  * event_drop() destroys the CUevent. */
 int event_add(const struct driver *driver, cu_event event, cu_context context, bool kept);

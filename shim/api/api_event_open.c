@@ -70,7 +70,6 @@ static int open_import(struct gpushare_buffer *buffer, const gpushare_AttachRepl
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
-	_event_relaxed_ struct event_relaxed relaxed = event_relax(driver);
 	cu_ipc_event_handle handle;
 	cu_event event = NULL;
 	cu_result result;
@@ -78,7 +77,7 @@ static int open_import(struct gpushare_buffer *buffer, const gpushare_AttachRepl
 	int status = event_context(buffer->session, buffer->device, &buffer->context, &kept);
 
 	if (!status)
-		status = device_enter(driver, buffer->context, &scope);
+		status = device_enter_relaxed(driver, buffer->context, &scope);
 	if (status)
 		return status;
 	memcpy(&handle, answer->handle, sizeof(handle));

@@ -125,9 +125,8 @@ static int ask_driver(const struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
-	_event_relaxed_ struct event_relaxed relaxed = event_relax(driver);
 	cu_result result;
-	int status = device_enter(driver, buffer->context, &scope);
+	int status = device_enter_relaxed(driver, buffer->context, &scope);
 
 	if (status)
 		return status;

@@ -49,8 +49,6 @@ struct ordering {
 	_Atomic cu_deviceptr at;    /* its device address; set last: if not 0, the view is ready */
 	struct ordering *next_view; /* in api_order_retire.c's list */
 	bool retired;		    /* the session no longer uses it */
-	bool kept;		    /* this retains `context`, the primary context of `device` */
-	cu_device device;
 	struct order_lane publishing, releasing;
 	/* Of each slot that was left: the last number that streams will release; 0: none. */
 	uint64_t left[ORDER_SLOTS];

@@ -129,18 +129,15 @@ static bool are_many(unsigned int many)
 
 static void view_close(struct ordering *ordering)
 {
-	struct order_scope scope = {.driver = NULL};
+	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = ordering->driver;
 
-	if (order_enter(driver, ordering->context, &scope) == GPUSHARE_OK) {
+	if (device_enter_relaxed(driver, ordering->context, &scope) == GPUSHARE_OK) {
 		if (ordering->view)
 			view_drop(driver, ordering->view);
 		if (ordering->probe)
 			driver->cuEventDestroy_v2(ordering->probe);
 	}
-	order_leave(&scope);
-	if (ordering->kept)
-		driver->cuDevicePrimaryCtxRelease_v2(ordering->device);
 	ordering_free(ordering);
 }
 
@@ -177,61 +174,8 @@ bool stream_keep(struct ordering *ordering)
 	return true;
 }
 
-/* Under the lock: the session's first ordering in that context, but for captured ones. */
-static struct ordering *find_of(const struct gpushare_session *session, cu_context context)
-{
-	struct ordering *each;
-
-	LL_FOREACH2 (views.first, each, next_view) {
-		if (each->session == session && each->context == context &&
-		    !atomic_load(&each->captured))
-			break;
-	}
-	return each;
-}
-
-static bool has_any(const struct gpushare_session *session, cu_context context)
-{
-	bool any;
-
-	pthread_mutex_lock(&views.lock);
-	any = find_of(session, context);
-	pthread_mutex_unlock(&views.lock);
-	return any;
-}
-
-/* Hand a retain of the context to an ordering in it, which then releases it at its end. False: no
- * ordering needs it. */
-static bool hand_over(const struct gpushare_session *session, cu_context context, cu_device device)
-{
-	struct ordering *found;
-
-	pthread_mutex_lock(&views.lock);
-	found = find_of(session, context);
-	if (found) {
-		found->session = NULL;
-		found->kept = true;
-		found->device = device;
-	}
-	pthread_mutex_unlock(&views.lock);
-	return found;
-}
-
-/* Retain the context for each ordering that streams may still reach: its page is registered
- * there. */
-static void keep_context(const struct gpushare_session *session, int ordinal)
-{
-	const struct driver *driver = session->driver;
-	cu_context context = session->devices.retained[ordinal], again;
-	cu_device device;
-
-	while (context && has_any(session, context) &&
-	       driver->cuDeviceGet(&device, ordinal) == CU_OK &&
-	       driver->cuDevicePrimaryCtxRetain(&again, device) == CU_OK)
-		if (!hand_over(session, context, device))
-			driver->cuDevicePrimaryCtxRelease_v2(device);
-}
-
+/* The page of an ordering that streams may still reach is registered in its context. So that
+ * context stays retained until the process ends. */
 void stream_sweep(struct gpushare_session *session)
 {
 	struct ordering *each;
@@ -239,12 +183,13 @@ void stream_sweep(struct gpushare_session *session)
 	sweep(session, 1);
 	if (views.process != fork_check_number())
 		return;
-	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++)
-		keep_context(session, ordinal);
 	pthread_mutex_lock(&views.lock);
 	LL_FOREACH2 (views.first, each, next_view) {
-		if (each->session == session)
-			each->session = NULL;
+		if (each->session != session)
+			continue;
+		each->session = NULL;
+		if (!atomic_load(&each->captured))
+			device_keep(&session->devices, each->context);
 	}
 	pthread_mutex_unlock(&views.lock);
 }

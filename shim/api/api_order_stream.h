@@ -4,20 +4,6 @@
 /* Internal to the files that let streams use a stream-sync page. */
 #include "api_order.h"
 
-/*
- * A context is current, and this thread's capture mode is relaxed. A stream capture then neither
- * forbids the calls that follow nor is invalidated by them. Source:
- * cuThreadExchangeStreamCaptureMode.
- */
-struct order_scope {
-	struct device_scope device;
-	const struct driver *driver; /* NULL: the capture mode was not changed */
-	cu_capture_mode mode;
-};
-int order_enter(const struct driver *driver, cu_context context, struct order_scope *scope);
-void order_leave(struct order_scope *scope);
-#define _order_scope_ __attribute__((cleanup(order_leave)))
-
 /* Enqueue a host function by cuLaunchHostFunc. This library stays loaded for it. */
 int stream_call(const struct ordering *ordering, cu_stream stream, void (*function)(void *),
 		void *user);

@@ -5,22 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int order_enter(const struct driver *driver, cu_context context, struct order_scope *scope)
-{
-	scope->mode = CU_CAPTURE_RELAXED;
-	if (driver->cuThreadExchangeStreamCaptureMode(&scope->mode) == CU_OK)
-		scope->driver = driver;
-	return device_enter(driver, context, &scope->device);
-}
-
-void order_leave(struct order_scope *scope)
-{
-	device_leave(&scope->device);
-	if (scope->driver)
-		scope->driver->cuThreadExchangeStreamCaptureMode(&scope->mode);
-	scope->driver = NULL;
-}
-
 int stream_fail(const struct ordering *ordering, cu_result result, const char *call)
 {
 	return api_fail_cuda(ordering->driver, result, call, "ordering '%s' failed",
@@ -108,11 +92,11 @@ static bool is_ready(const struct ordering *ordering)
 
 static int open_here(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
-	_order_scope_ struct order_scope scope = {.driver = NULL};
+	_device_scope_ struct device_scope scope = {NULL};
 	int status;
 
 	atomic_store(&ordering->driver, buffer->session->driver);
-	status = order_enter(ordering->driver, buffer->context, &scope);
+	status = device_enter_relaxed(ordering->driver, buffer->context, &scope);
 	if (status)
 		return status;
 	return has_words(ordering->driver) ? view_open(buffer, ordering)
@@ -139,13 +123,13 @@ int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering
 
 bool stream_has_failed(void *user)
 {
-	_order_scope_ struct order_scope scope = {.driver = NULL};
+	_device_scope_ struct device_scope scope = {NULL};
 	const struct ordering *ordering = user;
 	cu_result result;
 
 	if (!atomic_load(&ordering->means) || !ordering->probe)
 		return false;
-	if (order_enter(ordering->driver, ordering->context, &scope))
+	if (device_enter_relaxed(ordering->driver, ordering->context, &scope))
 		return true;
 	result = ordering->driver->cuEventQuery(ordering->probe);
 	return result != CU_OK && result != CU_NOT_READY;

@@ -209,6 +209,15 @@ bool device_retains(struct devices *devices, cu_context context)
 	return found;
 }
 
+void device_keep(struct devices *devices, cu_context context)
+{
+	pthread_mutex_lock(&devices->lock);
+	for (int ordinal = 0; ordinal < DEVICE_MAX; ordinal++)
+		if (devices->retained[ordinal] == context)
+			devices->retained[ordinal] = NULL;
+	pthread_mutex_unlock(&devices->lock);
+}
+
 void device_release_all(struct devices *devices, const struct driver *driver)
 {
 	cu_device device;
@@ -233,11 +242,22 @@ int device_enter(const struct driver *driver, cu_context context, struct device_
 	return GPUSHARE_OK;
 }
 
+int device_enter_relaxed(const struct driver *driver, cu_context context,
+			 struct device_scope *scope)
+{
+	scope->mode = CU_CAPTURE_RELAXED;
+	if (driver->cuThreadExchangeStreamCaptureMode(&scope->mode) == CU_OK)
+		scope->relaxed = driver;
+	return device_enter(driver, context, scope);
+}
+
 void device_leave(struct device_scope *scope)
 {
 	cu_context left;
 
 	if (scope->driver)
 		scope->driver->cuCtxPopCurrent_v2(&left);
-	scope->driver = NULL;
+	if (scope->relaxed)
+		scope->relaxed->cuThreadExchangeStreamCaptureMode(&scope->mode);
+	scope->driver = scope->relaxed = NULL;
 }

@@ -41,13 +41,22 @@ int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSH
 int device_retain(struct devices *devices, const struct driver *driver, int ordinal,
 		  cu_context *out_context);
 bool device_retains(struct devices *devices, cu_context context);
+/* device_release_all(): release the contexts, except those that device_keep() was called for: these
+ * stay retained until the process ends. */
+void device_keep(struct devices *devices, cu_context context);
 void device_release_all(struct devices *devices, const struct driver *driver);
 
 struct device_scope {
-	const struct driver *driver; /* NULL: nothing was pushed */
+	const struct driver *driver;  /* NULL: nothing was pushed */
+	const struct driver *relaxed; /* NULL: the capture mode was not changed */
+	cu_capture_mode mode;
 };
 
 int device_enter(const struct driver *driver, cu_context context, struct device_scope *scope);
+/* The same, with this thread's capture mode relaxed: a stream capture neither forbids the calls that
+ * follow nor is invalidated by them. Source: cuThreadExchangeStreamCaptureMode. */
+int device_enter_relaxed(const struct driver *driver, cu_context context,
+			 struct device_scope *scope);
 void device_leave(struct device_scope *scope);
 
 #define _device_scope_ __attribute__((cleanup(device_leave)))
