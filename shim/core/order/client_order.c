@@ -131,23 +131,42 @@ void order_wake_readers(struct order_page *page)
 	wake(&page->published, &page->readers);
 }
 
-int order_wait_number(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t number,
-		      int timeout_ms, const struct order_stuck *stuck)
+/* `page`: what says, beside the word, that nothing more will come; NULL: nothing. It is read before
+ * the word, because the publisher's last number is stored before the page is marked gone. */
+static int wait_for(const struct order_page *page, _Atomic uint64_t *word,
+		    _Atomic uint32_t *sleepers, uint64_t number, int timeout_ms,
+		    const struct order_stuck *stuck, uint64_t *out_seen)
 {
 	struct patience patience = patience_for(timeout_ms);
 
 	for (;;) {
+		bool gone = page && order_is_gone(page);
 		uint64_t seen = atomic_load(word);
 
-		if (order_reaches(seen, number))
+		if (order_reaches(seen, number)) {
+			if (out_seen)
+				*out_seen = order_number(seen);
 			return GPUSHARE_OK;
-		if (seen & ORDER_GONE_BIT)
+		}
+		if (gone || seen & ORDER_GONE_BIT)
 			return GPUSHARE_E_OWNER_GONE;
 		if (patience.looks == SPIN_LOOKS && stuck && stuck->ask(stuck->user))
 			return GPUSHARE_E_CUDA;
 		if (!patience_wait(&patience, timeout_ms, word, sleepers, seen))
 			return GPUSHARE_E_TIMED_OUT;
 	}
+}
+
+int order_wait_number(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t number,
+		      int timeout_ms, const struct order_stuck *stuck)
+{
+	return wait_for(NULL, word, sleepers, number, timeout_ms, stuck, NULL);
+}
+
+int order_wait(struct order_page *page, uint64_t at_least, int timeout_ms, uint64_t *out_sequence)
+{
+	return wait_for(page, &page->published, &page->readers, at_least, timeout_ms, NULL,
+			out_sequence);
 }
 
 uint64_t order_publish_late(struct order_page *page)
@@ -172,18 +191,21 @@ int order_publish(struct order_page *page, unsigned int turn_ms, const struct or
 		  uint64_t *out_sequence)
 {
 	uint64_t sequence, before;
-	bool late;
+	bool late, ready;
 	int status;
 
 	if (order_is_gone(page))
 		return GPUSHARE_E_OWNER_GONE;
-	if (!order_take_turn(page, turn_ms))
-		return GPUSHARE_E_TIMED_OUT;
+	if (turn_ms ? !order_take_turn(page, turn_ms) : !try_turn(page))
+		return turn_ms ? GPUSHARE_E_TIMED_OUT : GPUSHARE_E_NOT_READY;
 	late = atomic_load_explicit(&page->late, memory_order_relaxed);
 	before = late ? atomic_load(&page->late_after) : atomic_load(&page->next);
-	if (!late)
+	ready = turn_ms || order_reaches(atomic_load(&page->published), before);
+	if (ready && !late)
 		atomic_store(&page->next, before + 1);
 	order_give_turn(page);
+	if (!ready)
+		return GPUSHARE_E_NOT_READY;
 	status = order_wait_number(&page->published, &page->readers, before, ORDER_FOR_EVER, stuck);
 	if (status && !late)
 		give_back(page, turn_ms, before + 1);
@@ -199,56 +221,6 @@ int order_publish(struct order_page *page, unsigned int turn_ms, const struct or
 	if (out_sequence)
 		*out_sequence = sequence;
 	return GPUSHARE_OK;
-}
-
-int order_publish_now(struct order_page *page, uint64_t *out_sequence)
-{
-	uint64_t before;
-	bool late, ready;
-
-	if (order_is_gone(page))
-		return GPUSHARE_E_OWNER_GONE;
-	if (!try_turn(page))
-		return GPUSHARE_E_NOT_READY;
-	late = atomic_load_explicit(&page->late, memory_order_relaxed);
-	before = late ? atomic_load(&page->late_after) : atomic_load(&page->next);
-	ready = order_reaches(atomic_load(&page->published), before);
-	if (ready && !late) {
-		atomic_store(&page->next, before + 1);
-		order_raise(&page->published, before + 1);
-	}
-	order_give_turn(page);
-	if (!ready)
-		return GPUSHARE_E_NOT_READY;
-	if (late)
-		before = order_publish_late(page) - 1;
-	else
-		order_wake_readers(page);
-	if (out_sequence)
-		*out_sequence = before + 1;
-	return GPUSHARE_OK;
-}
-
-/* Read whether the publisher has gone before `published`: its last number is stored before it is
- * marked gone. */
-int order_wait(struct order_page *page, uint64_t at_least, int timeout_ms, uint64_t *out_sequence)
-{
-	struct patience patience = patience_for(timeout_ms);
-
-	for (;;) {
-		bool gone = order_is_gone(page);
-		uint64_t seen = atomic_load(&page->published);
-
-		if (order_reaches(seen, at_least)) {
-			if (out_sequence)
-				*out_sequence = order_number(seen);
-			return GPUSHARE_OK;
-		}
-		if (gone)
-			return GPUSHARE_E_OWNER_GONE;
-		if (!patience_wait(&patience, timeout_ms, &page->published, &page->readers, seen))
-			return GPUSHARE_E_TIMED_OUT;
-	}
 }
 
 void order_release(struct order_page *page, uint32_t slot, uint64_t sequence)

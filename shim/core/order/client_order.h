@@ -26,12 +26,15 @@ void order_give_turn(struct order_page *page);
 
 /* Publish after all that was published or given to a stream before. OK; E_OWNER_GONE: ordering
  * has ended, or another process publishes; E_CUDA: `stuck` (may be NULL) returned true;
- * E_TIMED_OUT: no turn within `turn_ms`. On failure no number is lost. */
+ * E_TIMED_OUT: no turn within `turn_ms`, which is not 0. On failure no number is lost. */
 int order_publish(struct order_page *page, unsigned int turn_ms, const struct order_stuck *stuck,
 		  uint64_t *out_sequence);
 /* The same without waiting. E_NOT_READY: an earlier number is not published, or another thread
  * keeps the turn for longer than a moment. */
-int order_publish_now(struct order_page *page, uint64_t *out_sequence);
+static inline int order_publish_now(struct order_page *page, uint64_t *out_sequence)
+{
+	return order_publish(page, 0, NULL, out_sequence);
+}
 /* `published` was stored elsewhere: wake its sleepers. */
 void order_wake_readers(struct order_page *page);
 /* Take the next number and publish it, in one step: for a buffer whose publications get their
