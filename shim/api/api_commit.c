@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare_commit(): make a staged buffer visible to every process. */
-#include <poll.h>
 #include <string.h>
 
 #include "api_session.h"
-#include "base/monotonic.h"
 
 /* Returns the buffer's generation at that moment. */
 static uint64_t mark_staged(struct gpushare_buffer *buffer, bool staged)
@@ -41,38 +39,14 @@ static int commit(struct gpushare_buffer *buffer, request *ask)
 	return status;
 }
 
-/* *out_asks: this thread must ask the registry, as the buffer is staged and no other thread asks.
- * E_TIMED_OUT: another thread has been asking for too long. */
-static int begin_commit(struct gpushare_buffer *buffer, bool *out_asks)
+static bool is_staged(const struct gpushare_buffer *buffer)
 {
-	struct gpushare_session *session = buffer->session;
-	int64_t began_ms = monotonic_ms(), until_ms = session_deadline(session);
-	bool busy;
+	bool staged;
 
-	for (;;) {
-		session_lock(session);
-		busy = buffer->committing;
-		*out_asks = !busy && buffer->info.flags & GPUSHARE_FLAG_STAGED;
-		buffer->committing |= *out_asks;
-		pthread_mutex_unlock(&session->lock);
-		if (!busy) {
-			session_waited(began_ms);
-			return GPUSHARE_OK;
-		}
-		if (monotonic_ms() >= until_ms)
-			return api_fail(GPUSHARE_E_TIMED_OUT,
-					"another thread commits '%s', and the registry has not "
-					"answered that in time",
-					buffer->info.name);
-		poll(NULL, 0, 1);
-	}
-}
-
-static void end_commit(struct gpushare_buffer *buffer)
-{
 	session_lock(buffer->session);
-	buffer->committing = false;
+	staged = buffer->info.flags & GPUSHARE_FLAG_STAGED;
 	pthread_mutex_unlock(&buffer->session->lock);
+	return staged;
 }
 
 API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
@@ -80,18 +54,22 @@ API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
 	API_CALL;
 	request ask = {.which_verb = gpushare_Request_commit_tag};
 	int status = session_check_buffer(buffer);
-	bool asks = false;
+	pthread_mutex_t *lock;
 
 	if (!status && buffer_is_attached(buffer))
 		status =
 		    api_fail(GPUSHARE_E_INVALID, "'%s' is attached here; who shared it commits it",
 			     buffer->info.name);
-	if (!status)
-		status = begin_commit(buffer, &asks);
-	if (!asks)
+	if (status)
 		return status;
+	lock = &buffer->session->committing;
+	if (!session_take(buffer->session, lock))
+		return api_fail(GPUSHARE_E_TIMED_OUT,
+				"another thread commits a buffer, and the registry has not "
+				"answered that in time");
 	memcpy(ask.verb.commit.name, buffer->info.name, sizeof(ask.verb.commit.name));
-	status = commit(buffer, &ask);
-	end_commit(buffer);
+	if (is_staged(buffer))
+		status = commit(buffer, &ask);
+	pthread_mutex_unlock(lock);
 	return status;
 }

@@ -11,10 +11,8 @@
 int event_check(const struct gpushare_session *session, const char *name,
 		struct gpushare_event *const *out_event)
 {
-	int status = api_check_name(name);
+	int status = session_check_name(session, name);
 
-	if (!status)
-		status = session_check(session);
 	if (!status && !out_event)
 		status = api_fail(GPUSHARE_E_INVALID, "out_event is NULL");
 	return status;

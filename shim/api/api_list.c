@@ -6,29 +6,11 @@
 
 #include "base/cleanup.h"
 
-/* Each record must sort after the one before, or the listing would never end. */
-static bool is_behind(const gpushare_List *before, const record *one)
+/* Whether the page ends after what was asked for; else the listing would never end. */
+static bool goes_on(const gpushare_List *list, const gpushare_ListReply *page)
 {
-	return before->deferred ? one->generation > before->after_generation
-				: strcmp(one->name, before->after) > 0;
-}
-
-/* Continue after the last record that the registry examined, which may not have matched. Never move
- * back, or the listing would never end. */
-static int go_on(gpushare_List *list, const gpushare_ListReply *page)
-{
-	record last;
-
-	memcpy(last.name, page->after, sizeof(last.name));
-	last.generation = page->after_generation;
-	if (is_behind(list, &last)) {
-		memcpy(list->after, last.name, sizeof(list->after));
-		list->after_generation = last.generation;
-	} else if (!page->buffers_count) {
-		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry says there is more, but lists nothing");
-	}
-	return GPUSHARE_OK;
+	return list->deferred ? page->after_generation > list->after_generation
+			      : strcmp(page->after, list->after) > 0;
 }
 
 /* Fetch the next page; `list` then asks for the one after it. */
@@ -38,18 +20,14 @@ static int list_page(struct gpushare_session *session, request *ask, gpushare_Li
 	int status =
 	    session_ask(session, ask, gpushare_Reply_list_tag, out_page, sizeof(*out_page));
 
-	if (status)
+	if (status || !out_page->more)
 		return status;
-	for (pb_size_t i = 0; i < out_page->buffers_count; i++) {
-		const record *one = &out_page->buffers[i];
-
-		if (!is_behind(list, one))
-			return api_fail(GPUSHARE_E_PROTOCOL,
-					"the registry lists '%s' in the wrong order", one->name);
-		memcpy(list->after, one->name, sizeof(list->after));
-		list->after_generation = one->generation;
-	}
-	return out_page->more ? go_on(list, out_page) : GPUSHARE_OK;
+	if (!goes_on(list, out_page))
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry says that there is more, but not after which name");
+	memcpy(list->after, out_page->after, sizeof(list->after));
+	list->after_generation = out_page->after_generation;
+	return GPUSHARE_OK;
 }
 
 static int list_all(struct gpushare_session *session, request *ask,
@@ -81,14 +59,10 @@ static int list(struct gpushare_session *session, const char *glob, gpushare_Lis
 		int (*visit)(const struct gpushare_info *info, void *user), void *user)
 {
 	request ask = {.which_verb = gpushare_Request_list_tag, .verb.list = which};
-	int status = session_check(session);
+	int status = session_check_glob(session, glob);
 
 	if (!status && !visit)
 		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
-	if (!status && glob && strlen(glob) > GPUSHARE_NAME_MAX)
-		status =
-		    api_fail(GPUSHARE_E_INVALID, "the pattern is %zu bytes long; %d are the limit",
-			     strlen(glob), GPUSHARE_NAME_MAX);
 	if (status)
 		return status;
 	ask.verb.list.limit = sizeof(((gpushare_ListReply *)0)->buffers) / sizeof(record);

@@ -8,13 +8,11 @@
  * back ask the registry.
  */
 #include "api_session.h"
-#include "api_turn.h"
 #include "core/order/client_order.h"
 
 /* The last number that a stream of this process was given to write. The next number is written
  * after it. */
 struct order_lane {
-	struct turn turn;
 	_Atomic uint64_t last;
 	unsigned long long stream; /* cuStreamGetId() of that stream, if `known` */
 	bool known;
@@ -35,21 +33,22 @@ struct ordering {
 	_Atomic uint32_t slot;	 /* the consumer's slot, from 1 on; 0: none */
 	unsigned int connection; /* session_connections() when the registry was last told */
 	bool lost;		 /* the registry has another page of that buffer */
-	struct turn telling;	 /* held by the thread that tells the registry about roles */
+	pthread_mutex_t telling; /* held by the thread that tells the registry about roles */
 	bool asking;		 /* under the session's lock: a thread has `telling` */
 	pthread_t teller;	 /* under the session's lock: that thread, if `asking` */
 	uint32_t leaving;	 /* under the session's lock: ended roles still to be told */
 
 	/* api_order_stream.c */
-	struct turn opening; /* held by the thread that sets the next fields */
+	pthread_mutex_t opening; /* held by the thread that sets the next fields */
 	_Atomic(const struct driver *) driver;
-	cu_context context;	    /* in which `view` is registered */
-	_Atomic uint32_t means;	    /* enum gpushare_ordering; 0: no stream was used so far */
-	struct order_page *view;    /* a second mapping of the page, registered with CUDA */
-	_Atomic cu_deviceptr at;    /* its device address; set last: if not 0, the view is ready */
+	cu_context context;	/* in which the page is registered */
+	_Atomic uint32_t means; /* enum gpushare_ordering; 0: no stream was used so far */
+	_Atomic cu_deviceptr
+	    at; /* the page's device address; set last: if not 0, it is registered */
 	struct ordering *next_view; /* in api_order_retire.c's list */
 	bool retired;		    /* the session no longer uses it */
 	struct order_lane publishing, releasing;
+	pthread_mutex_t release; /* held by the thread that uses `releasing` */
 	/* Of each slot that was left: the last number that streams will release; 0: none. */
 	uint64_t left[ORDER_SLOTS];
 	_Atomic uint64_t waited;    /* the highest number that a stream waits for */
@@ -90,9 +89,9 @@ void session_order_again(struct gpushare_session *session);
 /* Free the struct, unmap the page and close its descriptor. */
 void ordering_free(struct ordering *ordering);
 
-/* Take a turn of the ordering that is held over driver calls. E_TIMED_OUT: another thread did not
- * give it back within session->driver_ms. */
-int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn);
+/* Take a lock of the ordering that is held over driver calls. E_TIMED_OUT: another thread has held
+ * it for session->driver_ms. */
+int ordering_take_at_driver(const struct ordering *ordering, pthread_mutex_t *lock);
 /* The same for the page's own turn; order_give_turn() gives it back. */
 int ordering_take_page_turn(const struct ordering *ordering);
 /* Set the error sentence of both; returns E_TIMED_OUT. */

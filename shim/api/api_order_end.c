@@ -4,6 +4,7 @@
 #include "api_order.h"
 #include "base/fork_check.h"
 #include "base/monotonic.h"
+#include "base/shim_lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,10 +23,11 @@ int ordering_fail_at_driver(const struct ordering *ordering)
 	return fail_busy(ordering, ordering->session->driver_ms, "the GPU's driver");
 }
 
-int ordering_take_at_driver(const struct ordering *ordering, struct turn *turn)
+int ordering_take_at_driver(const struct ordering *ordering, pthread_mutex_t *lock)
 {
-	return turn_take(turn, ordering->session->driver_ms) ? GPUSHARE_OK
-							     : ordering_fail_at_driver(ordering);
+	return lock_take_within(lock, ordering->session->driver_ms)
+		   ? GPUSHARE_OK
+		   : ordering_fail_at_driver(ordering);
 }
 
 int ordering_take_page_turn(const struct ordering *ordering)
@@ -38,11 +40,8 @@ int ordering_take_page_turn(const struct ordering *ordering)
 static bool take_turn(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
-	int64_t began_ms = monotonic_ms(), left_ms = session_deadline(session) - began_ms;
-	bool took = turn_take(&ordering->telling, left_ms > 0 ? (unsigned int)left_ms : 0);
 
-	session_waited(began_ms);
-	if (!took)
+	if (!session_take(session, &ordering->telling))
 		return false;
 	session_lock(session);
 	ordering->asking = true;
@@ -65,7 +64,7 @@ void ordering_give_turn(struct ordering *ordering)
 	session_lock(session);
 	ordering->asking = false;
 	pthread_mutex_unlock(&session->lock);
-	turn_give(&ordering->telling);
+	pthread_mutex_unlock(&ordering->telling);
 }
 
 /* Whether this thread has the turn. A request that it makes in the turn may lead to tell_end(),
@@ -116,7 +115,7 @@ static void leave_slot(struct ordering *ordering, bool busy)
 static void end_roles(struct ordering *ordering, uint32_t roles)
 {
 	struct gpushare_session *session = ordering->session;
-	bool busy = !turn_take(&ordering->releasing.turn, 0);
+	bool busy = pthread_mutex_trylock(&ordering->release);
 
 	session_lock(session);
 	roles &= atomic_fetch_and(&ordering->roles, ~roles);
@@ -125,7 +124,7 @@ static void end_roles(struct ordering *ordering, uint32_t roles)
 		leave_slot(ordering, busy);
 	pthread_mutex_unlock(&session->lock);
 	if (!busy)
-		turn_give(&ordering->releasing.turn);
+		pthread_mutex_unlock(&ordering->release);
 }
 
 int ordering_tell_leave(struct ordering *ordering)

@@ -92,6 +92,9 @@ static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **
 		free(ordering);
 		return fail_page(buffer, status);
 	}
+	pthread_mutex_init(&ordering->telling, NULL);
+	pthread_mutex_init(&ordering->opening, NULL);
+	pthread_mutex_init(&ordering->release, NULL);
 	ordering->session = buffer->session;
 	ordering->process = fork_check_number();
 	memcpy(ordering->name, buffer->info.name, sizeof(ordering->name));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks and turns for releasing in a consumer's slot, and releases by the CPU. */
+/* Checks and the lock for releasing in a consumer's slot, and releases by the CPU. */
 #include "api_order_stream.h"
 
 int release_check(const struct ordering *ordering, uint32_t slot)
@@ -12,13 +12,13 @@ int release_check(const struct ordering *ordering, uint32_t slot)
 
 int release_take(struct ordering *ordering, uint32_t slot)
 {
-	int status = ordering_take_at_driver(ordering, &ordering->releasing.turn);
+	int status = ordering_take_at_driver(ordering, &ordering->release);
 
 	if (status)
 		return status;
 	status = release_check(ordering, slot);
 	if (status)
-		turn_give(&ordering->releasing.turn);
+		pthread_mutex_unlock(&ordering->release);
 	return status;
 }
 
@@ -33,7 +33,7 @@ void release_give(struct ordering *ordering, uint32_t slot)
 		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
 		pthread_mutex_unlock(&session->lock);
 	}
-	turn_give(&lane->turn);
+	pthread_mutex_unlock(&ordering->release);
 }
 
 /* First wait until streams have written the numbers they were given: a late write of a lower number

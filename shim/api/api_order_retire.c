@@ -131,13 +131,16 @@ static void view_close(struct ordering *ordering)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = ordering->driver;
+	bool registered = atomic_load(&ordering->at);
 
 	if (device_enter_relaxed(driver, ordering->context, &scope) == GPUSHARE_OK) {
-		if (ordering->view)
-			view_drop(driver, ordering->view);
+		if (registered)
+			registered = driver->cuMemHostUnregister(ordering->page) != CU_OK;
 		if (ordering->probe)
 			driver->cuEventDestroy_v2(ordering->probe);
 	}
+	if (registered)
+		ordering->page = NULL; /* it stays mapped */
 	ordering_free(ordering);
 }
 

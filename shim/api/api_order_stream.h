@@ -16,7 +16,6 @@ int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering
 /* Create an event in the current context, which is never recorded. If the context fails, a query of
  * the event fails. NULL: it can't be created. */
 cu_event view_probe(const struct driver *driver);
-void view_drop(const struct driver *driver, struct order_page *view);
 
 /* api_order_retire.c: add an ordering to the list of those that streams may still use. */
 void view_add(struct ordering *ordering);

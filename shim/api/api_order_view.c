@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stream-sync pages for GPUs: the page is mapped a second time and registered with the driver. */
+/* Stream-sync pages for GPUs: the page is registered with the driver. */
 #include "api_order_stream.h"
 
 #include <stdlib.h>
@@ -25,40 +25,6 @@ static bool has_words(const struct driver *driver)
 	       driver->cuDeviceGetAttribute(&has, CU_DEVICE_STREAM_WORDS, device) == CU_OK && has;
 }
 
-/* The buffer's context is current. */
-static int view_make(const struct ordering *ordering, struct order_page **out_view,
-		     cu_deviceptr *out_at)
-{
-	const struct driver *driver = ordering->driver;
-	struct order_page *view;
-	const char *call = "cuMemHostRegister_v2";
-	cu_result result;
-	int status = order_page_map(ordering->fd, ordering->generation, &view);
-
-	if (status)
-		return api_fail(status, "no memory to order '%s'", ordering->name);
-	result = driver->cuMemHostRegister_v2(view, ORDER_PAGE_SIZE,
-					      CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_MAPPED);
-	if (result == CU_OK) {
-		call = "cuMemHostGetDevicePointer_v2";
-		result = driver->cuMemHostGetDevicePointer_v2(out_at, view, 0);
-		if (result != CU_OK)
-			driver->cuMemHostUnregister(view);
-	}
-	if (result != CU_OK) {
-		order_page_unmap(view);
-		return stream_fail(ordering, result, call);
-	}
-	*out_view = view;
-	return GPUSHARE_OK;
-}
-
-void view_drop(const struct driver *driver, struct order_page *view)
-{
-	if (driver->cuMemHostUnregister(view) == CU_OK)
-		order_page_unmap(view);
-}
-
 cu_event view_probe(const struct driver *driver)
 {
 	cu_event probe = NULL;
@@ -66,16 +32,24 @@ cu_event view_probe(const struct driver *driver)
 	return driver->cuEventCreate(&probe, CU_EVENT_NO_TIMING) == CU_OK ? probe : NULL;
 }
 
+/* Register the page. The buffer's context is current. */
 static int view_open(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
-	struct order_page *view = NULL;
+	const struct driver *driver = ordering->driver;
+	const char *call = "cuMemHostRegister_v2";
 	cu_deviceptr at = 0;
-	int status = view_make(ordering, &view, &at);
+	cu_result result = driver->cuMemHostRegister_v2(
+	    ordering->page, ORDER_PAGE_SIZE, CU_HOST_REGISTER_PORTABLE | CU_HOST_REGISTER_MAPPED);
 
-	if (status)
-		return status;
-	ordering->view = view;
-	ordering->probe = view_probe(ordering->driver);
+	if (result == CU_OK) {
+		call = "cuMemHostGetDevicePointer_v2";
+		result = driver->cuMemHostGetDevicePointer_v2(&at, ordering->page, 0);
+		if (result != CU_OK)
+			driver->cuMemHostUnregister(ordering->page);
+	}
+	if (result != CU_OK)
+		return stream_fail(ordering, result, call);
+	ordering->probe = view_probe(driver);
 	ordering->context = buffer->context;
 	atomic_store(&ordering->means, GPUSHARE_ORDERING_STREAM);
 	view_add(ordering);
@@ -103,8 +77,7 @@ static int open_here(const struct gpushare_buffer *buffer, struct ordering *orde
 					   : host_open(buffer, ordering);
 }
 
-/* Only one thread opens the view. A second view would have to be unregistered, and
- * cuMemHostUnregister blocks while a stream waits for a publication. If opening fails, the next
+/* Only one thread registers the page, as a page can be registered once. If that fails, the next
  * caller tries again. */
 int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering)
 {
@@ -117,7 +90,7 @@ int stream_ready(const struct gpushare_buffer *buffer, struct ordering *ordering
 		return status;
 	if (!is_ready(ordering))
 		status = open_here(buffer, ordering);
-	turn_give(&ordering->opening);
+	pthread_mutex_unlock(&ordering->opening);
 	return status;
 }
 

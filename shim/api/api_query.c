@@ -47,10 +47,8 @@ API_PUBLIC int gpushare_unlink(struct gpushare_session *session, const char *nam
 {
 	API_CALL;
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};
-	int status = api_check_name(name);
+	int status = session_check_name(session, name);
 
-	if (!status)
-		status = session_check(session);
 	if (status)
 		return status;
 	memcpy(ask.verb.withdraw.name, name, strlen(name) + 1);
@@ -93,10 +91,8 @@ API_PUBLIC int gpushare_stat(struct gpushare_session *session, const char *name,
 {
 	API_CALL;
 	record found;
-	int status = api_check_name(name);
+	int status = session_check_name(session, name);
 
-	if (!status)
-		status = session_check(session);
 	if (!status && !out_info)
 		status = api_fail(GPUSHARE_E_INVALID, "out_info is NULL");
 	if (status)

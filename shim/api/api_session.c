@@ -26,6 +26,24 @@ int session_check(const struct gpushare_session *session)
 	return GPUSHARE_OK;
 }
 
+int session_check_name(const struct gpushare_session *session, const char *name)
+{
+	int status = api_check_name(name);
+
+	return status ? status : session_check(session);
+}
+
+int session_check_glob(const struct gpushare_session *session, const char *glob)
+{
+	int status = session_check(session);
+
+	if (!status && glob && strlen(glob) > GPUSHARE_NAME_MAX)
+		return api_fail(GPUSHARE_E_INVALID,
+				"the pattern is %zu bytes long; %d are the limit", strlen(glob),
+				GPUSHARE_NAME_MAX);
+	return status;
+}
+
 int session_check_buffer(const struct gpushare_buffer *buffer)
 {
 	if (!buffer)
@@ -69,6 +87,15 @@ int64_t session_deadline(const struct gpushare_session *session)
 	return monotonic_ms() + (left_ms > 0 ? left_ms : 0);
 }
 
+bool session_take(struct gpushare_session *session, pthread_mutex_t *lock)
+{
+	int64_t began_ms = monotonic_ms(), left_ms = session_deadline(session) - began_ms;
+	bool took = lock_take_within(lock, left_ms > 0 ? (unsigned int)left_ms : 0);
+
+	session_waited(began_ms);
+	return took;
+}
+
 bool session_try_client(struct gpushare_session *session, int64_t until_ms)
 {
 	int64_t began_ms = monotonic_ms();
@@ -76,7 +103,7 @@ bool session_try_client(struct gpushare_session *session, int64_t until_ms)
 
 	if (left_ms <= 0)
 		return false;
-	if (!turn_take(&session->asking, (unsigned int)left_ms)) {
+	if (!lock_take_within(&session->asking, (unsigned int)left_ms)) {
 		session_waited(began_ms);
 		return false;
 	}
@@ -97,7 +124,7 @@ int session_fail_client(const struct gpushare_session *session)
 
 bool session_look_client(struct gpushare_session *session)
 {
-	if (!turn_try(&session->asking))
+	if (pthread_mutex_trylock(&session->asking))
 		return session_try_client(session, session_deadline(session));
 	session->taken_ms = 0;
 	return true;
@@ -127,7 +154,7 @@ void session_give_client(struct gpushare_session *session)
 		see_client(session);
 		pthread_mutex_unlock(&session->lock);
 	}
-	turn_give(&session->asking);
+	pthread_mutex_unlock(&session->asking);
 }
 
 /* Give the client back, and do what the registry has asked for. */
@@ -419,6 +446,8 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session->pid = getpid();
 	session->process = fork_check_number();
 	pthread_mutex_init(&session->lock, NULL);
+	pthread_mutex_init(&session->asking, NULL);
+	pthread_mutex_init(&session->committing, NULL);
 	pthread_mutex_init(&session->devices.lock, NULL);
 	session->resync = (struct resync)RESYNC_INITIALIZER;
 	session->resync.owner = session;
@@ -465,8 +494,7 @@ static void session_give_back(struct gpushare_session *session)
 		if (buffer->kind == BUFFER_ALLOCATED)
 			share_release(buffer);
 	}
-	session_deferred_empty(session);
-	session_deferred_empty_events(session);
+	session_deferred_empty_all(session);
 	/* A registry that starts later would take the session for one that is still to connect, as
 	 * long as this process lives. */
 	if (!client_stands(session->client))

@@ -9,7 +9,6 @@
 
 #include "api_resync.h"
 #include "core/api_status.h"
-#include "api_turn.h"
 #include "client/client.h"
 #include "core/device.h"
 #include "core/buffer/deferred.h"
@@ -45,7 +44,6 @@ struct gpushare_buffer {
 	bool owed;	    /* the last session_unuse() tells the registry of a detach */
 	/* Freed while other processes have, or may have, it attached: the memory is kept. */
 	bool deferred;
-	bool committing; /* a thread is asking the registry to commit it */
 	/* BUFFER_SHARED by gpushare_share_parts(): it ends with this buffer. NULL: by itself. */
 	const struct gpushare_buffer *whole;
 	uint64_t batch; /* of a part: which call of gpushare_share_parts() */
@@ -98,7 +96,8 @@ struct gpushare_session {
 	pthread_mutex_t lock;
 	/* Guards `client` with its index and changes pages, and `taken_ms`:
 	 * session_try_client(). */
-	struct turn asking;
+	pthread_mutex_t asking;
+	pthread_mutex_t committing; /* held by the thread that asks the registry to commit */
 	struct client *client;
 	int64_t taken_ms;	 /* when the client was taken; 0: by session_look_client() */
 	struct client_seen seen; /* the client at the latest session_give_client() */
@@ -113,8 +112,7 @@ struct gpushare_session {
 	struct staging staging; /* kept from one transfer to the next */
 	struct devices devices;
 	struct vmm_links links;
-	struct deferred deferred;
-	struct deferred events;		 /* deferred frees of events */
+	struct deferred deferred;	 /* of memory and of events */
 	struct ordering *orderings;	 /* of the session's buffers; see api_order.h */
 	bool ordering_busy;		 /* a thread is in session_order_again() */
 	struct gpushare_mirror *mirrors; /* open mirrors */
@@ -127,6 +125,9 @@ struct gpushare_session {
 /* GPUSHARE_OK, E_INVALID or E_FORKED. */
 int session_check(const struct gpushare_session *session);
 int session_check_buffer(const struct gpushare_buffer *buffer);
+/* The same, and the name, or the pattern (NULL: none). */
+int session_check_name(const struct gpushare_session *session, const char *name);
+int session_check_glob(const struct gpushare_session *session, const char *glob);
 
 /* True: it was attached, and a detach ends it. False: this session shared or allocated it, and a
  * free ends it. */
@@ -158,6 +159,8 @@ static inline void session_lock(struct gpushare_session *session)
  * asks it. */
 int64_t session_deadline(const struct gpushare_session *session);
 void session_waited(int64_t began_ms);
+/* Take a lock that is held over requests. False: this thread's call has used up its time limit. */
+bool session_take(struct gpushare_session *session, pthread_mutex_t *lock);
 /* session_try_client(): take the client; session_give_client() gives it back. The client's own time
  * limit becomes what is left until `until_ms`. False: another thread kept the client too long;
  * session_fail_client() sets that error. A thread that has taken the client may take the session's
@@ -268,12 +271,12 @@ int share_release(const struct gpushare_buffer *buffer);
 
 /* api_deferred.c: memory that is freed while other processes have it attached. */
 void session_deferred_init(struct gpushare_session *session);
-/* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty()
- * and session_deferred_empty_events(): free all of it, attached or not. session_deferred_empty()
- * returns true if there was any. */
+/* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty():
+ * free all memory, attached or not; returns true if there was any. session_deferred_empty_all():
+ * the same with events. */
 void session_deferred_sweep(struct gpushare_session *session);
 bool session_deferred_empty(struct gpushare_session *session);
-void session_deferred_empty_events(struct gpushare_session *session);
+void session_deferred_empty_all(struct gpushare_session *session);
 /* Drop the lists without freeing the memory. */
 void session_deferred_finish(struct gpushare_session *session);
 /* Withdraw the buffer's name. True: other processes have the memory attached, or may have, so it

@@ -139,10 +139,8 @@ int share_source(struct gpushare_session *session, const struct driver *driver, 
 int share_check(const struct gpushare_session *session, const char *name, size_t size,
 		struct gpushare_buffer *const *out_buffer)
 {
-	int status = api_check_name(name);
+	int status = session_check_name(session, name);
 
-	if (!status)
-		status = session_check(session);
 	if (!status && !out_buffer)
 		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
 	if (!status && !size)

@@ -44,10 +44,8 @@ API_PUBLIC int gpushare_tag(struct gpushare_session *session, const char *name,
 {
 	API_CALL;
 	request ask = {.which_verb = gpushare_Request_tag_tag};
-	int status = api_check_name(name);
+	int status = session_check_name(session, name);
 
-	if (!status)
-		status = session_check(session);
 	if (!status && count && !tags)
 		status = api_fail(GPUSHARE_E_INVALID, "tags is NULL");
 	if (!status)
@@ -127,10 +125,8 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 	API_CALL;
 	request ask = {.which_verb = gpushare_Request_holders_tag};
 	_cleanup_free_ gpushare_HoldersReply *page = NULL;
-	int status = api_check_name(name);
+	int status = session_check_name(session, name);
 
-	if (!status)
-		status = session_check(session);
 	if (!status && !visit)
 		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
 	page = status ? NULL : malloc(sizeof(*page));

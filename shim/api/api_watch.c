@@ -15,10 +15,9 @@
 #include "base/monotonic.h"
 #include "client/client_internal.h"
 
-#define TAKE_MAX 1024 /* notices that the filter drops before the deadline is checked again */
-#define RETRY_MIN_MS 5
-#define RETRY_MAX_MS 100
-#define PATIENCE_MAX_MS 4000
+#define TAKE_MAX 1024	/* notices that the filter drops before the deadline is checked again */
+#define RETRY_MS 50	/* before connecting again */
+#define PATIENCE_MS 500 /* for a connection's greeting: see open_in_time() in client.c */
 
 /*
  * A watch has a client of its own. Its calls never block: the deadlines that they get have passed.
@@ -34,9 +33,6 @@ struct gpushare_watch {
 	int64_t armed_ms; /* when it fires; 0: at once; INT64_MAX: never */
 	/* When to connect; once connected, when to give up a connection without a greeting. */
 	int64_t due_ms;
-	/* retry_ms: delay before the next connect. patience_ms: how long to wait for its
-	 * greeting. */
-	int64_t retry_ms, patience_ms;
 	/* The caller's cancellation state: a wait restores it, as it may have no end. */
 	int cancelling;
 	bool reached;		   /* a connect has succeeded at least once */
@@ -51,14 +47,13 @@ struct gpushare_watch {
 	notice notice;
 };
 
-/* Disconnect, and connect again after a delay that doubles with each failure. */
+/* Disconnect, and connect again after a delay. */
 static void hang_up(struct gpushare_watch *watch)
 {
 	client_disconnect(watch->client);
 	watch->asked = 0;
 	watch->came = watch->taken = 0;
-	watch->due_ms = monotonic_ms() + watch->retry_ms;
-	watch->retry_ms = watch->retry_ms * 2 < RETRY_MAX_MS ? watch->retry_ms * 2 : RETRY_MAX_MS;
+	watch->due_ms = monotonic_ms() + RETRY_MS;
 }
 
 static int refuse(struct gpushare_watch *watch)
@@ -84,16 +79,12 @@ static int connect_now(struct gpushare_watch *watch)
 	if (client->socket.fd < 0) {
 		if (monotonic_ms() < watch->due_ms)
 			return GPUSHARE_E_TIMED_OUT;
-		watch->due_ms = monotonic_ms() + watch->patience_ms;
+		watch->due_ms = monotonic_ms() + PATIENCE_MS;
 	}
 	status = client_connect_by(client, 0);
 	watch->reached |= client->socket.fd >= 0;
-	if (status == GPUSHARE_E_TIMED_OUT && !client->greeted && monotonic_ms() >= watch->due_ms) {
-		watch->patience_ms *= 2;
-		if (watch->patience_ms > PATIENCE_MAX_MS)
-			watch->patience_ms = PATIENCE_MAX_MS;
+	if (status == GPUSHARE_E_TIMED_OUT && !client->greeted && monotonic_ms() >= watch->due_ms)
 		hang_up(watch);
-	}
 	return status;
 }
 
@@ -285,8 +276,6 @@ static int take_one(struct gpushare_watch *watch)
 		if (status)
 			return say_why(watch, status);
 	}
-	watch->retry_ms = RETRY_MIN_MS;
-	watch->patience_ms = CLIENT_PATIENCE_MS;
 	return take_in(watch, &watch->client->reply.body.subscribe.notices[watch->taken++]);
 }
 
@@ -406,14 +395,10 @@ API_PUBLIC int gpushare_watch(struct gpushare_session *session, const char *glob
 {
 	API_CALL;
 	struct gpushare_watch *watch;
-	int status = session_check(session);
+	int status = session_check_glob(session, glob);
 
 	if (!status && !out_watch)
 		status = api_fail(GPUSHARE_E_INVALID, "out_watch is NULL");
-	if (!status && glob && strlen(glob) > GPUSHARE_NAME_MAX)
-		status =
-		    api_fail(GPUSHARE_E_INVALID, "the pattern is %zu bytes long; %d are the limit",
-			     strlen(glob), GPUSHARE_NAME_MAX);
 	if (status)
 		return status;
 	watch = calloc(1, sizeof(*watch));
@@ -425,8 +410,6 @@ API_PUBLIC int gpushare_watch(struct gpushare_session *session, const char *glob
 	    .timer = -1,
 	    .armed_ms = INT64_MAX,
 	    .cancelling = PTHREAD_CANCEL_DISABLE,
-	    .retry_ms = RETRY_MIN_MS,
-	    .patience_ms = CLIENT_PATIENCE_MS,
 	};
 	if (glob)
 		strcpy(watch->glob, glob);

@@ -94,7 +94,7 @@ struct asked {
 
 /* Which entries to take: all, those over the limits, those of a context, or those asked about. */
 struct wanted {
-	enum { ALL, OVER, CONTEXT, ASKED } what;
+	enum { ALL, OVER, MEMORY, CONTEXT, ASKED } what;
 	cu_context context;
 	const struct asked *asked;
 };
@@ -115,6 +115,8 @@ static bool is_wanted(const struct deferred *deferred, const struct deferred_ent
 	case OVER:
 		return !deferred_fits(deferred, deferred->bytes) ||
 		       atomic_load_explicit(&deferred->count, memory_order_relaxed) > DEFERRED_MAX;
+	case MEMORY:
+		return entry->size;
 	case CONTEXT:
 		return entry->context == wanted->context;
 	case ASKED:
@@ -148,6 +150,11 @@ struct deferred_entry *deferred_take_over(struct deferred *deferred)
 struct deferred_entry *deferred_take_all(struct deferred *deferred)
 {
 	return take(deferred, (struct wanted){.what = ALL});
+}
+
+struct deferred_entry *deferred_take_memory(struct deferred *deferred)
+{
+	return take(deferred, (struct wanted){.what = MEMORY});
 }
 
 struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context context)
