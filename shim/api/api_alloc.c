@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cuda/vmm_host.h"
 
 #define ADOPT_NONE 1 /* not a status of gpushare.h */
 #define X(name, value, text) | value
@@ -65,11 +66,23 @@ int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer
 	return GPUSHARE_OK;
 }
 
+static cu_result vmm_of(const struct driver *driver, struct source *source, const char **out_call)
+{
+	cu_device device = (cu_device)source->device;
+
+	*out_call = "cuMemCreate";
+	return source->backing == GPUSHARE_BACKING_HOST
+		   ? vmm_host_make(driver, source->size, device, &source->mapping, out_call)
+		   : vmm_make(driver, source->size, device, &source->mapping);
+}
+
 /* Make memory by cuMemCreate (or unified memory), map it, and export its descriptor. */
 static int alloc_vmm(struct gpushare_session *session, const struct driver *driver,
 		     struct source *source, const char *name)
 {
 	_device_scope_ struct device_scope scope = {NULL};
+	bool unified = source->backing == GPUSHARE_BACKING_HOST;
+	const char *call;
 	cu_result result;
 	int status = device_enter(driver, source->context, &scope);
 
@@ -77,26 +90,23 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 		status = device_uuid(driver, source->device, source->uuid);
 	if (status)
 		return status;
-	if (source->backing == GPUSHARE_BACKING_HOST)
-		return unified_make(driver, source, name);
-	result = vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
-	if (result == CU_OUT_OF_MEMORY && session_deferred_empty(session))
-		result =
-		    vmm_make(driver, source->size, (cu_device)source->device, &source->mapping);
+	result = vmm_of(driver, source, &call);
+	if (result == CU_OUT_OF_MEMORY && !unified && session_deferred_empty(session))
+		result = vmm_of(driver, source, &call);
 	if (result == CU_NOT_SUPPORTED)
-		return api_fail(
-		    GPUSHARE_E_NOT_SUPPORTED,
-		    "this driver or device %d can't make memory of cuMemCreate, which '%s' "
-		    "asks for",
-		    source->device, name);
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"this driver or device %d can't make %s memory, which '%s' asks "
+				"for: %s is not supported",
+				source->device, unified ? "unified" : "mapped", name, call);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuMemCreate",
-				     "device %d has no %zu bytes for '%s'", source->device,
+		return api_fail_cuda(driver, result, call, "%s %d has no %zu bytes for '%s'",
+				     unified ? "the host of device" : "device", source->device,
 				     source->size, name);
-	vmm_links_keep(&session->links, driver, (cu_device)source->device);
+	if (!unified)
+		vmm_links_keep(&session->links, driver, (cu_device)source->device);
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
-	result = vmm_export(driver, source->mapping.handle, &source->fd);
+	result = vmm_host_export(driver, &source->mapping, &source->fd);
 	if (result == CU_OK)
 		return GPUSHARE_OK;
 	vmm_unmap(driver, &source->mapping);
@@ -190,33 +200,25 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 
 /* Ask to become the owner of the kept buffer of that name. E_NOT_FOUND: there is none, or it is of
  * another kind. */
-static int adopt_ask(struct gpushare_session *session, const char *name,
-		     const struct source *source, gpushare_ShareReply *out_answer,
+static int adopt_ask(const struct gpushare_buffer *buffer, gpushare_ShareReply *out_answer,
 		     unsigned int *out_readings, int *out_fd)
 {
 	request ask = {.which_verb = gpushare_Request_share_tag};
-	record *wanted = &ask.verb.share.buffer;
+	const record *given = &out_answer->buffer;
+	uint64_t size = buffer->info.size;
 	int status;
 
-	ask.verb.share.has_buffer = ask.verb.share.adopt = true;
-	memcpy(wanted->name, name, strlen(name) + 1);
-	wanted->size = wanted->base_size = source->size;
-	memcpy(wanted->device_uuid, source->uuid, sizeof(wanted->device_uuid));
-	wanted->backing = source->backing;
-	wanted->flags = source->flags;
-	wanted->ttl_s = source->ttl_s;
-	ask.verb.share.mode = source->rights.mode;
-	memcpy(ask.verb.share.group, source->rights.group, sizeof(ask.verb.share.group));
-	status = session_ask_passing(session, &ask, gpushare_Reply_share_tag, out_answer,
+	share_describe(buffer, &ask.verb.share);
+	ask.verb.share.adopt = true;
+	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, out_answer,
 				     sizeof(*out_answer), out_readings, -1, out_fd);
-	if (status ||
-	    (*out_fd >= 0 && out_answer->adopted && out_answer->has_buffer &&
-	     out_answer->buffer.size == source->size &&
-	     out_answer->buffer.base_offset <= out_answer->buffer.base_size &&
-	     source->size <= out_answer->buffer.base_size - out_answer->buffer.base_offset))
+	if (status || (*out_fd >= 0 && out_answer->adopted && out_answer->has_buffer &&
+		       given->size == size && given->base_offset <= given->base_size &&
+		       size <= given->base_size - given->base_offset))
 		return status;
 	return api_fail(GPUSHARE_E_PROTOCOL,
-			"the registry gave another buffer for '%s' than was asked for", name);
+			"the registry gave another buffer for '%s' than was asked for",
+			buffer->info.name);
 }
 
 /* Map at the address that the last owner had, if it is free: pointers into the buffer stay
@@ -232,13 +234,11 @@ static int adopt_map(struct gpushare_buffer *buffer, const record *from, int fd)
 	return status ? status : mapping_place(buffer, from, fd, &wish);
 }
 
-static int adopt(struct gpushare_buffer *buffer, const char *name, const struct source *source,
-		 unsigned int *out_readings)
+static int adopt(struct gpushare_buffer *buffer, unsigned int *out_readings)
 {
-	struct gpushare_session *session = buffer->session;
 	_cleanup_close_ int fd = -1;
 	gpushare_ShareReply answer;
-	int status = adopt_ask(session, name, source, &answer, out_readings, &fd);
+	int status = adopt_ask(buffer, &answer, out_readings, &fd);
 
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
@@ -246,7 +246,7 @@ static int adopt(struct gpushare_buffer *buffer, const char *name, const struct 
 	share_keep_rights(buffer);
 	status = adopt_map(buffer, &answer.buffer, fd);
 	if (status) /* the registry keeps the buffer, for another adopter */
-		session_tell_withdraw(session, &buffer->info);
+		session_tell_withdraw(buffer->session, &buffer->info);
 	return status;
 }
 
@@ -254,22 +254,18 @@ static int adopt(struct gpushare_buffer *buffer, const char *name, const struct 
 static int alloc_adopt(struct gpushare_session *session, const struct driver *driver,
 		       const char *name, struct source *source, struct gpushare_buffer **out_buffer)
 {
-	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
 	unsigned int readings;
-	int status;
+	int status = device_uuid(driver, source->device, source->uuid);
 
+	if (status)
+		return status;
+	source->base_size = source->size;
+	buffer = share_new(session, name, BUFFER_ALLOCATED, source);
 	if (!buffer)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
-	buffer->session = session;
-	buffer->kind = BUFFER_ALLOCATED;
-	buffer->count = 1;
+		return GPUSHARE_E_NO_MEMORY;
 	buffer->adopted = true;
-	buffer->rights = source->rights;
-	buffer->device = source->device;
-	buffer->context = source->context;
-	status = device_uuid(driver, source->device, source->uuid);
-	if (!status)
-		status = adopt(buffer, name, source, &readings);
+	status = adopt(buffer, &readings);
 	if (status)
 		return status;
 	session_add(session, buffer, readings);

@@ -25,10 +25,6 @@ int event_check(const struct gpushare_session *session, const char *name,
 int event_context(struct gpushare_session *session, int device, cu_context *out_context,
 		  bool *out_kept);
 
-/* api_event_stream.c: OK if the event may be recorded on that stream, or with `waits` if the stream
- * may wait for it. */
-int event_check_stream(const struct gpushare_buffer *buffer, cu_stream stream, bool waits);
-
 /* api_event_table.c: the CUevents of this process with their number of users. The last user's
  * event_drop() destroys the CUevent. */
 int event_add(const struct driver *driver, cu_event event, cu_context context, bool kept);

@@ -35,7 +35,6 @@ struct ordering {
 	bool lost;		 /* the registry has another page of that buffer */
 	pthread_mutex_t telling; /* held by the thread that tells the registry about roles */
 	bool asking;		 /* under the session's lock: a thread has `telling` */
-	pthread_t teller;	 /* under the session's lock: that thread, if `asking` */
 	uint32_t leaving;	 /* under the session's lock: ended roles still to be told */
 
 	/* api_order_stream.c */

@@ -45,7 +45,6 @@ static bool take_turn(struct ordering *ordering)
 		return false;
 	session_lock(session);
 	ordering->asking = true;
-	ordering->teller = pthread_self();
 	pthread_mutex_unlock(&session->lock);
 	return true;
 }
@@ -65,19 +64,6 @@ void ordering_give_turn(struct ordering *ordering)
 	ordering->asking = false;
 	pthread_mutex_unlock(&session->lock);
 	pthread_mutex_unlock(&ordering->telling);
-}
-
-/* Whether this thread has the turn. A request that it makes in the turn may lead to tell_end(),
- * which must not wait for its own thread. */
-static bool has_turn(struct ordering *ordering)
-{
-	struct gpushare_session *session = ordering->session;
-	bool has;
-
-	session_lock(session);
-	has = ordering->asking && pthread_equal(ordering->teller, pthread_self());
-	pthread_mutex_unlock(&session->lock);
-	return has;
 }
 
 static void describe_leave(const struct ordering *ordering, request *out_tell)
@@ -194,7 +180,7 @@ static bool is_to_be_told(const struct ordering *ordering)
  * long for the registry, don't wait for it. */
 static void tell_end(struct ordering *ordering)
 {
-	bool waited = !has_turn(ordering) && take_turn(ordering);
+	bool waited = take_turn(ordering);
 	request tell;
 
 	end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);

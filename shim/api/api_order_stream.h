@@ -19,17 +19,6 @@ cu_event view_probe(const struct driver *driver);
 
 /* api_order_retire.c: add an ordering to the list of those that streams may still use. */
 void view_add(struct ordering *ordering);
-/* api_order_release.c. Check that the slot is still this session's: once left, another process may
- * have it. */
-int release_check(const struct ordering *ordering, uint32_t slot);
-/* Take the turn for releasing in `slot`, and check the slot. If it is left during the turn,
- * release_give() notes what streams have still to release there. */
-int release_take(struct ordering *ordering, uint32_t slot);
-/* Give the turn back. If the session left the slot during the turn, note in ordering->left the last
- * release that streams have still to write to it, and reset releasing.last for the next slot of
- * this ordering. */
-void release_give(struct ordering *ordering, uint32_t slot);
-
 /* The word with the published number if `slot` is 0; else the word with what consumer `slot`, from
  * 1 on, has released. */
 static inline _Atomic uint64_t *order_word(struct order_page *page, uint32_t slot)

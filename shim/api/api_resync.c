@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "api_resync.h"
-
 #include <stdio.h>
 #include <string.h>
 

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <utlist.h>
 
-#include "api_resync.h"
 #include "core/api_status.h"
 #include "client/client.h"
 #include "core/device.h"
 #include "core/buffer/deferred.h"
+#include "core/buffer/resync.h"
 #include "cuda/vmm_peers.h"
 
 #define API_BLOCK ((uint64_t)2 << 20) /* size of the blocks that the driver maps: FACTS.md */
@@ -300,6 +300,12 @@ void staging_finish(struct staging *staging, const struct driver *driver);
  * structs, for a session of the parent process. */
 void mirror_drop_all(struct gpushare_session *session);
 void mirror_forget_all(struct gpushare_session *session);
+
+/* api_resync.c: how a session tells a restarted registry of its buffers and shares them again. */
+extern const struct resync_calls session_resync_calls;
+/* Until `until_ms`, share again the buffers that the registry asked for. gpushare_explain() is
+ * unchanged afterwards. The caller holds no lock. */
+void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
 
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);

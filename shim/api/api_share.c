@@ -96,15 +96,15 @@ static int share_register(struct gpushare_session *session, const struct source 
 	return GPUSHARE_OK;
 }
 
-int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,
-		const struct source *source, struct gpushare_buffer **out_buffer)
+struct gpushare_buffer *share_new(struct gpushare_session *session, const char *name,
+				  enum buffer_kind kind, const struct source *source)
 {
-	_cleanup_free_ struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
-	unsigned int readings = 0;
-	int status;
+	struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
 
-	if (!buffer)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
+	if (!buffer) {
+		api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
+		return NULL;
+	}
 	buffer->session = session;
 	buffer->kind = kind;
 	buffer->count = 1;
@@ -116,7 +116,18 @@ int share_enter(struct gpushare_session *session, const char *name, enum buffer_
 		buffer->handle = source->handle;
 	buffer->rights = source->rights;
 	share_note(buffer, name, source);
-	status = share_register(session, source, buffer, &readings);
+	return buffer;
+}
+
+int share_enter(struct gpushare_session *session, const char *name, enum buffer_kind kind,
+		const struct source *source, struct gpushare_buffer **out_buffer)
+{
+	_cleanup_free_ struct gpushare_buffer *buffer = share_new(session, name, kind, source);
+	unsigned int readings = 0;
+	int status = GPUSHARE_E_NO_MEMORY;
+
+	if (buffer)
+		status = share_register(session, source, buffer, &readings);
 	if (status)
 		return status;
 	session_add(session, buffer, readings);

@@ -34,7 +34,10 @@ void source_finish(struct source *source);
 
 /* api_share.c. share_check(), share_check_rights(): check a caller's arguments. share_source():
  * export a source with known device and context, and share it. share_enter(): share an exported
- * source. Both add a named buffer to the session. */
+ * source. Both add a named buffer to the session. share_new(): the buffer alone, not shared; NULL
+ * after api_fail(GPUSHARE_E_NO_MEMORY). */
+struct gpushare_buffer *share_new(struct gpushare_session *session, const char *name,
+				  enum buffer_kind kind, const struct source *source);
 int share_check(const struct gpushare_session *session, const char *name, size_t size,
 		struct gpushare_buffer *const *out_buffer);
 int share_check_rights(const char *name, uint32_t mode, const char *group,

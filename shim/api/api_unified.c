@@ -129,31 +129,6 @@ int unified_drop(uint64_t base)
 	return status;
 }
 
-int unified_make(const struct driver *driver, struct source *source, const char *name)
-{
-	const char *call = NULL;
-	cu_result result =
-	    vmm_host_make(driver, source->size, (cu_device)source->device, &source->mapping, &call);
-
-	if (result == CU_NOT_SUPPORTED)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"no memory that the CPU and device %d have at one address, which "
-				"'%s' asks for: %s is not supported",
-				source->device, name, call);
-	if (result != CU_OK)
-		return api_fail_cuda(driver, result, call,
-				     "the host lacks memory: %zu bytes for '%s'", source->size,
-				     name);
-	source->pointer = source->base = source->mapping.pointer;
-	source->base_size = source->mapping.size;
-	result = vmm_host_export(driver, &source->mapping, &source->fd);
-	if (result == CU_OK)
-		return GPUSHARE_OK;
-	vmm_unmap(driver, &source->mapping);
-	return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
-			     "no file descriptor for the memory of '%s'", name);
-}
-
 static int refused(const struct driver *driver, cu_result result, const char *call,
 		   const record *from)
 {

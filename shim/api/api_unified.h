@@ -5,11 +5,8 @@
  * Unified buffers in this process. Their memory has one address in all processes, so it is mapped
  * here once. All sessions, buffers and maps use that mapping; the last of them unmaps it.
  */
-#include "api_source.h"
+#include "api_session.h"
 
-/* Allocate unified memory, with its descriptor, for gpushare_alloc_with(). The device's context is
- * current. */
-int unified_make(const struct driver *driver, struct source *source, const char *name);
 /* Map the memory of `fd` at its address in all processes; if it is mapped already, count one more
  * use. The buffer's device is known and its context current. */
 int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool read_only);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "map.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,7 +10,8 @@
 #include "base/cleanup.h"
 #include "base/client_held.h"
 #include "base/fork_check.h"
-#include "map_host.h"
+#include "api_unified.h"
+#include "cuda/vmm_host.h"
 
 /*
  * Two locks, so that counting a view up or down doesn't wait for a thread that starts Vulkan. A
@@ -40,10 +42,17 @@ static int claim(const char *name)
 	    name, whose);
 }
 
+static uint64_t base_of(const struct gpushare_buffer *buffer)
+{
+	return buffer->pointer - buffer->info.base_offset;
+}
+
+/* Whether the view is where a map of the buffer has to be: unified memory has one address, except for
+ * a host_only buffer. */
 static bool lies_well(const struct map_view *view, const struct gpushare_buffer *buffer)
 {
-	return buffer->info.backing != GPUSHARE_BACKING_HOST ||
-	       map_host_fits(buffer, &view->memory);
+	return buffer->info.backing != GPUSHARE_BACKING_HOST || buffer->host_only ||
+	       base_of(buffer) == (uintptr_t)view->memory.address;
 }
 
 static bool is_of(const struct map_view *view, const struct gpushare_buffer *buffer)
@@ -160,9 +169,59 @@ static int open_device(const struct gpushare_buffer *buffer, struct map_memory *
 	return open_memory(&source, buffer->info.name, out);
 }
 
+static void host_close(const struct map_memory *memory)
+{
+	if (memory->handle)
+		unified_drop(memory->handle);
+	else if (memory->owner)
+		munmap(memory->address, memory->size);
+}
+
+static const struct map_backend map_host = {
+    .name = "host",
+    .close = host_close,
+};
+
+/* Map a host_only buffer's file: at the address that it has in other processes, if that is free. */
+static int open_file(const struct gpushare_buffer *buffer, struct map_memory *memory)
+{
+	_cleanup_close_ int fd = held_open(buffer->mapping.held);
+	uint64_t size = memory->size;
+
+	if (fd < 0)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"the program closed the file descriptor of its memory");
+	memory->address = vmm_host_map_file(fd, size, buffer->elsewhere, buffer->read_only);
+	if (!memory->address && buffer->elsewhere)
+		memory->address = vmm_host_map_file(fd, size, 0, buffer->read_only);
+	memory->owner = memory->address; /* host_close() unmaps it */
+	if (memory->address)
+		return GPUSHARE_OK;
+	return api_fail(errno == ENOMEM ? GPUSHARE_E_NO_MEMORY : GPUSHARE_E_NOT_SUPPORTED,
+			"mmap of its memory: %s", strerror(errno));
+}
+
+/* If unified_use() fails, a preloaded library mapped the memory for the program, which frees it. */
+static int open_host(const struct gpushare_buffer *buffer, struct map_memory *out_memory)
+{
+	struct vmm_mapping used;
+
+	*out_memory = (struct map_memory){
+	    .backend = &map_host,
+	    .size = buffer->info.base_size,
+	    .caching = GPUSHARE_CACHED,
+	};
+	if (buffer->host_only)
+		return open_file(buffer, out_memory);
+	out_memory->address = (void *)(uintptr_t)base_of(buffer);
+	if (unified_use(base_of(buffer), buffer->info.generation, &used))
+		out_memory->handle = base_of(buffer);
+	return GPUSHARE_OK;
+}
+
 static int open_unified(const struct gpushare_buffer *buffer, struct map_memory *out)
 {
-	int status = map_host_open(buffer, out);
+	int status = open_host(buffer, out);
 
 	return status ? api_fail(status, "'%s' can't be mapped for the CPU: %s", buffer->info.name,
 				 gpushare_explain())
