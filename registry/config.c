@@ -96,27 +96,9 @@ static const char *find_closest(const char *key)
 
 bool config_number(const char *text, uint64_t *out_number)
 {
-	static const char units[] = "KMGT";
-	const char *unit;
-	uint64_t number;
-	char *end;
+	const char *end = text_size(text, out_number);
 
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	unit = *end ? strchr(units, *end) : NULL;
-	if (unit) {
-		uint64_t base = end[1] == 'i' ? 1024 : 1000;
-
-		end += base == 1024 ? 2 : 1;
-		for (; unit >= units; unit--) {
-			if (__builtin_mul_overflow(number, base, &number))
-				return false;
-		}
-	}
-	*out_number = number;
-	return !errno && !*end;
+	return end && !*end;
 }
 
 const char *config_set(struct settings *settings, const char *key, const char *value,

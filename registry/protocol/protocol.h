@@ -151,6 +151,9 @@ bool name_is_number(const char *group);	  /* a group is given by its number */
  * characters are the bytes 0 to 31 and 127, and C1: U+0080 to U+009F in UTF-8, and the bytes 0x80
  * to 0x9f outside of a UTF-8 character. A terminal may obey any of them. */
 char *text_control(const char *text);
+/* Reads bytes: digits, then K M G T (1000s), Ki Mi Gi Ti (1024s) or nothing. Returns what follows;
+ * NULL: there is no number, or it is too large. */
+const char *text_size(const char *text, uint64_t *out_size);
 
 /* How many bytes to insert, remove or replace to turn one word into the other. `most` + 1 if there
  * are more than `most`, or if a word is longer than a name can be. */

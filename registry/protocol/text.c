@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Names, control characters, and the distance of two words. */
+/* Names, control characters, sizes, and the distance of two words. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "protocol.h"
@@ -103,4 +105,29 @@ unsigned int edit_distance(const char *a, const char *b, unsigned int most)
 		}
 	}
 	return row[length] <= most ? row[length] : most + 1;
+}
+
+const char *text_size(const char *text, uint64_t *out_size)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	uint64_t size, step = 1000;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return NULL;
+	errno = 0;
+	size = strtoull(text, &end, 10);
+	if (errno)
+		return NULL;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit && *++end == 'i') {
+		step = 1024;
+		end++;
+	}
+	for (; unit && unit >= units; unit--)
+		if (__builtin_mul_overflow(size, step, &size))
+			return NULL;
+	*out_size = size;
+	return end;
 }

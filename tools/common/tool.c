@@ -114,40 +114,14 @@ uint64_t tool_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static bool size_factor(const char *suffix, uint64_t *out_factor)
-{
-	static const char letters[] = "KMGT";
-	uint64_t step = 1000, factor = 1;
-	const char *letter;
-
-	if (*suffix && (letter = strchr(letters, *suffix))) {
-		suffix++;
-		if (*suffix == 'i') {
-			step = 1024;
-			suffix++;
-		}
-		for (const char *at = letters; at <= letter; at++)
-			factor *= step;
-	}
-	if (*suffix == 'B')
-		suffix++;
-	*out_factor = factor;
-	return !*suffix;
-}
-
 bool tool_parse_size(const char *text, uint64_t *out_size)
 {
-	uint64_t factor;
-	char *end;
-	unsigned long long value;
+	uint64_t size;
+	const char *end = text_size(text, &size);
 
-	if (*text < '0' || *text > '9')
+	if (!end || strcmp(*end == 'B' ? end + 1 : end, "") != 0)
 		return false;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno || !size_factor(end, &factor) || value > UINT64_MAX / factor)
-		return false;
-	*out_size = value * factor;
+	*out_size = size;
 	return true;
 }
 

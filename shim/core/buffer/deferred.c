@@ -1,38 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "deferred.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 #include "base/monotonic.h"
 #include "base/shim_lock.h"
-
-static bool unit_parse(const char *text, uint64_t *out_unit)
-{
-	static const char letters[] = "KMG";
-	const char *letter = *text ? strchr(letters, *text) : NULL;
-	uint64_t step = letter && text[1] == 'i' ? 1024 : 1000;
-
-	*out_unit = 1;
-	for (const char *at = letters; letter && at <= letter; at++)
-		*out_unit *= step;
-	return !*text || (letter && !text[1 + (step == 1024)]);
-}
+#include "protocol.h"
 
 uint64_t deferred_parse(const char *text)
 {
-	uint64_t count, unit, bytes;
-	char *end;
+	uint64_t bytes;
+	const char *end = text ? text_size(text, &bytes) : NULL;
 
-	if (!text || *text < '0' || *text > '9')
-		return DEFERRED_BYTES;
-	errno = 0;
-	count = strtoull(text, &end, 10);
-	if (errno || !unit_parse(end, &unit) || __builtin_mul_overflow(count, unit, &bytes))
-		return DEFERRED_BYTES;
-	return bytes;
+	return end && !*end ? bytes : DEFERRED_BYTES;
 }
 
 bool deferred_fits(const struct deferred *deferred, uint64_t size)
