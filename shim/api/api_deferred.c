@@ -26,6 +26,7 @@ static int ask_left(void *user, uint64_t generations[DEFERRED_MAX], size_t *coun
 void session_deferred_init(struct gpushare_session *session)
 {
 	pthread_mutex_init(&session->deferred.lock, NULL);
+	pthread_mutex_init(&session->events.lock, NULL);
 	deferred_set_limit(&session->deferred,
 			   deferred_parse(secure_getenv("GPUSHARE_DEFERRED_FREE")));
 }
@@ -40,10 +41,14 @@ static void give_back(struct gpushare_session *session, const struct deferred_en
 
 void session_deferred_sweep(struct gpushare_session *session)
 {
-	struct deferred_entry *left = deferred_take_left(&session->deferred, ask_left, session);
+	struct deferred *const all[] = {&session->deferred, &session->events};
 
-	for (; left; left = deferred_next(left))
-		give_back(session, left);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct deferred_entry *left = deferred_take_left(all[i], ask_left, session);
+
+		for (; left; left = deferred_next(left))
+			give_back(session, left);
+	}
 }
 
 static void withdraw(struct gpushare_session *session, const char *name, uint64_t generation)
@@ -65,23 +70,27 @@ static void give_up(struct gpushare_session *session, struct deferred_entry *lis
 
 bool session_deferred_empty(struct gpushare_session *session)
 {
-	struct deferred_entry *memory = deferred_take_memory(&session->deferred);
+	struct deferred_entry *all = deferred_take_all(&session->deferred);
 
-	give_up(session, memory);
-	return memory != NULL;
+	give_up(session, all);
+	return all != NULL;
 }
 
-void session_deferred_empty_all(struct gpushare_session *session)
+void session_deferred_empty_events(struct gpushare_session *session)
 {
-	give_up(session, deferred_take_all(&session->deferred));
+	give_up(session, deferred_take_all(&session->events));
 }
 
 void session_deferred_finish(struct gpushare_session *session)
 {
-	struct deferred_entry *left = deferred_take_all(&session->deferred);
+	struct deferred *const all[] = {&session->deferred, &session->events};
 
-	while (left)
-		left = deferred_next(left);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct deferred_entry *left = deferred_take_all(all[i]);
+
+		while (left)
+			left = deferred_next(left);
+	}
 }
 
 /* Withdraw the name. True: others have the buffer attached, or may have. If no registry answers, a
@@ -120,6 +129,7 @@ bool session_deferred_leave(struct gpushare_session *session, const struct gpush
 
 bool session_deferred_put(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
+	struct deferred *deferred = buffer_is_event(buffer) ? &session->events : &session->deferred;
 	struct deferred_entry entry = {.pointer = buffer->pointer,
 				       .size = buffer->info.base_size,
 				       .generation = buffer->info.generation,
@@ -127,10 +137,10 @@ bool session_deferred_put(struct gpushare_session *session, const struct gpushar
 
 	memcpy(entry.name, buffer->info.name, sizeof(entry.name));
 	if ((entry.size && !wait_for_work(session->driver, buffer->context)) ||
-	    !deferred_put(&session->deferred, &entry)) {
+	    !deferred_put(deferred, &entry)) {
 		session_tell_withdraw(session, &buffer->info);
 		return false;
 	}
-	give_up(session, deferred_take_over(&session->deferred));
+	give_up(session, deferred_take_over(deferred));
 	return true;
 }

@@ -494,7 +494,8 @@ static void session_give_back(struct gpushare_session *session)
 		if (buffer->kind == BUFFER_ALLOCATED)
 			share_release(buffer);
 	}
-	session_deferred_empty_all(session);
+	session_deferred_empty(session);
+	session_deferred_empty_events(session);
 	/* A registry that starts later would take the session for one that is still to connect, as
 	 * long as this process lives. */
 	if (!client_stands(session->client))

@@ -112,7 +112,8 @@ struct gpushare_session {
 	struct staging staging; /* kept from one transfer to the next */
 	struct devices devices;
 	struct vmm_links links;
-	struct deferred deferred;	 /* of memory and of events */
+	struct deferred deferred;
+	struct deferred events;		 /* deferred frees of events */
 	struct ordering *orderings;	 /* of the session's buffers; see api_order.h */
 	bool ordering_busy;		 /* a thread is in session_order_again() */
 	struct gpushare_mirror *mirrors; /* open mirrors */
@@ -271,12 +272,12 @@ int share_release(const struct gpushare_buffer *buffer);
 
 /* api_deferred.c: memory that is freed while other processes have it attached. */
 void session_deferred_init(struct gpushare_session *session);
-/* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty():
- * free all memory, attached or not; returns true if there was any. session_deferred_empty_all():
- * the same with events. */
+/* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty()
+ * and session_deferred_empty_events(): free all of it, attached or not. session_deferred_empty()
+ * returns true if there was any. */
 void session_deferred_sweep(struct gpushare_session *session);
 bool session_deferred_empty(struct gpushare_session *session);
-void session_deferred_empty_all(struct gpushare_session *session);
+void session_deferred_empty_events(struct gpushare_session *session);
 /* Drop the lists without freeing the memory. */
 void session_deferred_finish(struct gpushare_session *session);
 /* Withdraw the buffer's name. True: other processes have the memory attached, or may have, so it

@@ -76,7 +76,7 @@ struct asked {
 
 /* Which entries to take: all, those over the limits, those of a context, or those asked about. */
 struct wanted {
-	enum { ALL, OVER, MEMORY, CONTEXT, ASKED } what;
+	enum { ALL, OVER, CONTEXT, ASKED } what;
 	cu_context context;
 	const struct asked *asked;
 };
@@ -97,8 +97,6 @@ static bool is_wanted(const struct deferred *deferred, const struct deferred_ent
 	case OVER:
 		return !deferred_fits(deferred, deferred->bytes) ||
 		       atomic_load_explicit(&deferred->count, memory_order_relaxed) > DEFERRED_MAX;
-	case MEMORY:
-		return entry->size;
 	case CONTEXT:
 		return entry->context == wanted->context;
 	case ASKED:
@@ -132,11 +130,6 @@ struct deferred_entry *deferred_take_over(struct deferred *deferred)
 struct deferred_entry *deferred_take_all(struct deferred *deferred)
 {
 	return take(deferred, (struct wanted){.what = ALL});
-}
-
-struct deferred_entry *deferred_take_memory(struct deferred *deferred)
-{
-	return take(deferred, (struct wanted){.what = MEMORY});
 }
 
 struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context context)

@@ -77,7 +77,6 @@ bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size);
 /* The oldest entries, until the rest fits the limits. */
 struct deferred_entry *deferred_take_over(struct deferred *deferred);
 struct deferred_entry *deferred_take_all(struct deferred *deferred);
-struct deferred_entry *deferred_take_memory(struct deferred *deferred); /* all but events */
 /* The entries of one context. deferred_return() puts a list back. */
 struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context context);
 void deferred_return(struct deferred *deferred, struct deferred_entry *list);
