@@ -21,11 +21,9 @@
 	S(descriptor, "of them by fds.sock, with a descriptor") \
 	S(open, "cuIpcOpenMemHandle") \
 	S(import, "cuMemImportFromShareableHandle") \
-	S(create, "cuMemCreate") \
 	S(reserve, "cuMemAddressReserve") \
 	S(map, "cuMemMap") \
 	S(access, "cuMemSetAccess") \
-	S(export, "cuMemExportToShareableHandle") \
 	S(other, "other driver calls (device, context, range)")
 
 enum cost_step {
@@ -58,10 +56,6 @@ static struct driver cost_real;	   /* the driver's own calls */
 	W(cuMemImportFromShareableHandle, import, \
 	  (cu_mem_handle * handle, void *shareable, cu_handle_type type), \
 	  (handle, shareable, type)) \
-	W(cuMemCreate, create, \
-	  (cu_mem_handle * handle, size_t size, const cu_mem_prop *prop, \
-	   unsigned long long flags), \
-	  (handle, size, prop, flags)) \
 	W(cuMemAddressReserve, reserve, \
 	  (cu_deviceptr * pointer, size_t size, size_t alignment, cu_deviceptr want, \
 	   unsigned long long flags), \
@@ -73,9 +67,6 @@ static struct driver cost_real;	   /* the driver's own calls */
 	W(cuMemSetAccess, access, \
 	  (cu_deviceptr pointer, size_t size, const cu_mem_access *access, size_t count), \
 	  (pointer, size, access, count)) \
-	W(cuMemExportToShareableHandle, export, \
-	  (void *shareable, cu_mem_handle handle, cu_handle_type type, unsigned long long flags), \
-	  (shareable, handle, type, flags)) \
 	W(cuMemGetAllocationGranularity, other, \
 	  (size_t * granularity, const cu_mem_prop *prop, cu_granularity_flags option), \
 	  (granularity, prop, option)) \

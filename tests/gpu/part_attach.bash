@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by tests/gpu/run.sh: what attaching, naming and having a buffer again cost, beside the driver's
-# own calls. GPUSHARE_GPU_ROUNDS (200), GPUSHARE_GPU_REOPEN (bytes, 8 GiB), GPUSHARE_GPU_ALLOC (the
-# largest allocation, 16 GiB) make it smaller.
+# Sourced by tests/gpu/run.sh: what attaching and having a buffer again cost, beside the driver's own
+# calls. GPUSHARE_GPU_ROUNDS (200), GPUSHARE_GPU_REOPEN (bytes, 8 GiB) make it smaller.
 : "${root:?}" "${bin:?}" "${scratch:?}" "${shm:?}"
 COST_ROUNDS=${GPUSHARE_GPU_ROUNDS:-200} ATTACH_SIZE=2097152
 export GPUSHARE_REGISTRY=$BUILD/gpushare-registry # the cost_ programs have the library inside
-REOPEN=${GPUSHARE_GPU_REOPEN:-$([ "$GPUSHARE_TEST_GPU" = no ] && echo 67108864 || echo 8589934592)} ALLOC_MOST=${GPUSHARE_GPU_ALLOC:-17179869184}
+REOPEN=${GPUSHARE_GPU_REOPEN:-$([ "$GPUSHARE_TEST_GPU" = no ] && echo 67108864 || echo 8589934592)}
 
 # cost NAME WHAT: the median that the latest program printed
 cost() {
@@ -58,40 +57,6 @@ attach_cost() {
 	done
 }
 attach_cost
-
-write "" "## A named allocation of mapped memory (vmm) beside cuMemAlloc, us, medians" ""
-# preloaded COUNT SIZE: what an unmodified program's cuMemAlloc takes, bare and named; free too
-preloaded() {
-	"$bin/app_pairs" "$1" "$2" >"$scratch/pairs_bare" 2>"$scratch/errors" &&
-		LD_PRELOAD=$BUILD/libgpushare_shim.so GPUSHARE_NAME='cost%i:vmm' "$bin/app_pairs" "$1" "$2" \
-			>"$scratch/pairs_vmm" 2>"$scratch/errors"
-}
-
-alloc_cost() {
-	local size rounds code column texts=("cuMemCreate" "cuMemAddressReserve" "cuMemMap" "cuMemSetAccess"
-		"cuMemExportToShareableHandle" "registry round trips"
-		"other driver calls (device, context, range)" "the library itself")
-	write "| size | cuMemAlloc | preloaded program, vmm | ratio | gpushare_alloc_with | create | reserve | map | access | export | share | other calls | library | cuMemFree | gpushare_free |" \
-		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
-	for ((size = 1048576; size <= ALLOC_MOST; size *= 4)); do
-		rounds=$((size > 1073741824 ? 9 : size > 67108864 ? 31 : 101))
-		code=0
-		"$bin/cost_alloc" $size $rounds >"$scratch/costs" 2>"$scratch/errors" || code=$?
-		if [ $code = 77 ]; then
-			skip "$((size >> 20)) MiB: $(cat "$scratch/costs")"
-			continue
-		elif [ $code != 0 ] || ! preloaded $rounds $size; then
-			bad "an allocation of $((size >> 20)) MiB: exit code $code"
-			continue
-		fi
-		write "| $((size >> 20)) MiB | $(cost alloc bare) | $(cut -d' ' -f2 "$scratch/pairs_vmm") | $(paste -d' ' "$scratch/pairs_vmm" "$scratch/pairs_bare" |
-			awk '{ printf "%.2f", $2 / $5 }') | $(cost alloc ours) |$(for column in "${texts[@]}"; do
-			printf ' %s |' "$(cost alloc "$column")"
-		done) $(cost free bare) | $(cost free ours) |"
-	done
-	write "" "Ratio: of the program under the preload to the same without it, cuMemAlloc alone. The steps are those of gpushare_alloc_with, whose functions the preload shares."
-}
-alloc_cost
 
 # reopen_size: what of REOPEN this host has room for, whole MiB
 reopen_size() {

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Sourced by tests/gpu/run.sh: what the CPU's own loads and stores of a named buffer cost, and whether
 # kernels see them.
-: "${root:?}" "${bin:?}" "${scratch:?}" "${pid:=}"
+: "${bin:?}" "${scratch:?}" "${pid:=}"
 HOST_SIZE=$((64 << 20))
 write "" "## The CPU's loads and stores of another process's buffer, without CUDA" ""
 
@@ -13,7 +13,7 @@ host_figure() {
 
 # host_aim most|least BOUND VALUE WHAT [H100 B200]: VALUE is to be at most, at least BOUND; a row of the
 # part's table, with what gdrcopy has. On the simulated driver the numbers mean nothing, but are there.
-for file in host_targets host copies mirror; do : >"$scratch/$file"; done
+for file in host_targets host mirror; do : >"$scratch/$file"; done
 host_aim() {
 	local verdict=PASS low=$2 high=$3 words="$2 or more"
 	[ "$1" = least ] || low=$3 high=$2 words="$2 or less"
@@ -90,9 +90,36 @@ else
 	host_kernels
 fi
 
-# shellcheck source=tests/gpu/host_copies.bash
-. "$root/tests/gpu/host_copies.bash"
+# A mirror's round trip beside the driver's copies of pinned memory.
+MIRROR_SIZE=${GPUSHARE_GPU_DUMP:-1073741824} MIRROR_REPEATS=7
+
+# mirror_rate LINE: of what host_mirror printed
+mirror_rate() {
+	sed -n "$1p" "$scratch/mirror" | cut -f 2
+}
+
+mirror() {
+	write "" "## A mirror of $((MIRROR_SIZE >> 20)) MiB of another process, GB/s" ""
+	start "$BUILD/gpushare" run --name mirrored -- "$bin/app_hold" "$MIRROR_SIZE"
+	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
+	if ! "$bin/host_mirror" mirrored $MIRROR_REPEATS >"$scratch/mirror" 2>"$scratch/errors"; then
+		bad "host_mirror: $(tail -n 1 "$scratch/errors")"
+		end
+		return
+	fi
+	end || bad "app_hold: exit code $?"
+	write "| way | median | least | most |" "|---|---|---|---|"
+	write "$(awk -F'\t' '$1 != "first" { printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 }' "$scratch/mirror")"
+	write "" "- the first opening pins the memory: $(awk -F'\t' '$1 == "first" { print $2 }' "$scratch/mirror") ms; the session keeps it for the next"
+}
+
+mirror_aims() {
+	host_aim least 0.9 "$(awk -v a="$(mirror_rate 3)" -v b="$(mirror_rate 1)" 'BEGIN { if (b > 0) printf "%.3f", a / b }')" "a mirror's opening, of the pinned copy beside it"
+	host_aim least 0.9 "$(awk -v a="$(mirror_rate 4)" -v b="$(mirror_rate 2)" 'BEGIN { if (b > 0) printf "%.3f", a / b }')" "a mirror's write-back, of the pinned copy beside it"
+}
+mirror
+mirror_aims
 
 write "" "## The CPU's side beside its targets, and beside gdrcopy" "" "| what | target | measured | | gdrcopy, H100 | gdrcopy, B200 |" "|---|---|---|---|---|---|"
 write "$(cat "$scratch/host_targets")"
-write "" "gdrcopy: quoted from what its users have published, of other hosts, by its own gdrcopy_copylat (one copy behind the other, each with a fence) and gdrcopy_copybw (128 KiB over and over). It needs a kernel module, and memory of the process's own. cuMemcpy at the same sizes is in the two tables of sizes above."
+write "" "gdrcopy: quoted from what its users have published, of other hosts, by its own gdrcopy_copylat (one copy behind the other, each with a fence). It needs a kernel module, and memory of the process's own. cuMemcpy at the same sizes is in the table of sizes above."

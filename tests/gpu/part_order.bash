@@ -57,19 +57,6 @@ order_torch() {
 }
 order_costs
 
-# What else a hand-over could be made of: the driver's calls alone, so that a run decides what is worth doing.
-order_ways() {
-	write "" "### Other ways to hand over, the driver's calls alone" ""
-	if ! timeout 300 "$bin/api_order_ways" "$ORDER_ROUNDS" >"$scratch/ways" 2>"$scratch/errors"; then
-		bad "api_order_ways: $(tail -n 1 "$scratch/errors")"
-		return
-	fi
-	write "| what | round trip, us | of the first |" "|---|---|---|"
-	write "$(awk -F'\t' 'NR == 1 { first = $2 }
-		{ printf "| %s | %s | %s |\n", $1, $2 ? $2 : $3, $2 && first ? sprintf("%.3f", $2 / first) : "" }' "$scratch/ways")"
-}
-order_ways
-
 # order_crew CONSUMERS COUNT SLOTS WAY [ENVIRONMENT...]
 order_crew() {
 	local began=$EPOCHREALTIME said rate

@@ -4,8 +4,8 @@
 #   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
 #   measure   rates and costs, and their targets
 #   attach    the cost of attaching, naming and attaching again
-#   host      the cost of the CPU's own loads and stores        dump               8 GiB to memory, tmpfs and disk
-#   python    the Python package under frameworks; one state dict for many processes
+#   host      the cost of the CPU's own loads and stores
+#   python    the Python package under frameworks
 #   recipes   README.md's recipes
 #   order     publish and acquire between processes
 #   matrix    programs bare, preloaded, all named, all mapped
@@ -19,10 +19,10 @@ BUILD=$(cd "$root" && cd "${BUILD:-build}" && pwd) || exit 1
 export BUILD
 bin=$BUILD/tests/bin
 parts=("${@:2}") FILTERS=()
-[ ${#parts[@]} != 0 ] || parts=(job measure attach dump host python recipes order bench matrix tests)
+[ ${#parts[@]} != 0 ] || parts=(job measure attach host python recipes order bench matrix tests)
 for ((i = 0; i < ${#parts[@]}; i++)); do
 	if [ ! -f "$root/tests/gpu/part_${parts[i]}.bash" ]; then
-		echo "gpushare: no part ${parts[i]}; they are: job measure attach dump host python recipes order bench matrix tests" >&2
+		echo "gpushare: no part ${parts[i]}; they are: job measure attach host python recipes order bench matrix tests" >&2
 		exit 2
 	fi
 	[ "${parts[i]}" = tests ] || continue
