@@ -6,7 +6,6 @@
 #   tests/deps.sh --check  name in one line all that building lacks; install nothing
 #   tests/deps.sh --lint   install only the tools of the lints: packages, and from PyPI what Debian lacks
 #   tests/deps.sh --more   install what some tests need, which are skipped without it; if that fails, say so
-#   tests/deps.sh --bench  the same for the servers that `make bench` compares with, and for its drawings
 set -u
 # The two from PyPI check the containers' files against their schemas. They go into a folder of their own: see lint.sh.
 if [ "${1:-}" = --lint ]; then
@@ -30,7 +29,7 @@ if [ -n "${CROSS:-}" ]; then
 fi
 of=${foreign:+:$foreign}
 
-# Columns: need (build: for everything, test, more, bench or lint); package; kind of probe; what it looks for; library
+# Columns: need (build: for everything, test, more or lint); package; kind of probe; what it looks for; library
 NEEDS="
 build gcc${foreign:+-aarch64-linux-gnu} command $CC
 ${foreign:+
@@ -82,15 +81,12 @@ more  man-db     command man
 more  zsh        command zsh
 more  debhelper  command dh
 more  cmake      command cmake
-bench redis-server command redis-server
-bench gnuplot-nox  command gnuplot
 "
 optional= # what is skipped without it
 case ${1:-} in
 --check | --build) wanted=" build " ;;
 --lint-packages) wanted=" lint " ;;
 --more) wanted=" more " optional="tests that need" ;;
---bench) wanted=" bench " optional="measurements with" ;;
 *) wanted=" build test " ;;
 esac
 

@@ -316,7 +316,6 @@ mutants:
 # T=preload, T=registry: measure only that part.
 bench: all
 	$(if $(SANITIZE),@echo "gpushare: instruments would be measured; make bench goes without SANITIZE" >&2; exit 1)
-	@tests/deps.sh --bench
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
 	$(if $(filter registry,$(T)),,@tests/bench/run.sh)
 	$(if $(filter preload,$(T)),,@tests/bench/registry.sh)

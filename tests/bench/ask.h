@@ -3,8 +3,7 @@
 #define TESTS_BENCH_ASK_H
 /*
  * The same question, "which record has this name?", for each of the compared servers. They run
- * already (serve.c, gpushare-registry, redis-server), with sockets in the folder
- * $GPUSHARE_BENCH_PLACE.
+ * already (serve.c, gpushare-registry), with sockets in the folder $GPUSHARE_BENCH_PLACE.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +33,6 @@ struct asker {
 	K(nng_echo, "echo by an nng server, plain client") \
 	K(registry, "registry, over its socket") \
 	K(nng, "registry, nng client") \
-	K(redis, "Redis GET") \
 	K(index, "registry, by its index") \
 	K(fd_echo, "bare SOCK_SEQPACKET server of descriptors, connected anew") \
 	K(descriptor, "registry, a descriptor from fds.sock")
@@ -63,10 +61,6 @@ int ask_dial(const char *socket, int type);
 const char *ask_path(const char *socket);
 /* Send or receive all of it. Return false, with a line on stderr, if that fails. */
 bool ask_move(int fd, bool out, void *bytes, size_t size);
-/* Set the value of `name` to `bytes`. Return false, with a line on stderr, if that fails. */
-bool ask_redis_set(struct asker *asker, const char *name, const void *bytes, size_t size);
-/* Return how many of Redis's names match the pattern, or -1 with a line on stderr. */
-long ask_redis_keys(struct asker *asker, const char *glob);
 
 static inline double ask_us(void)
 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Many names. `many share COUNT` shares COUNT names and holds them until its input ends. It prints
- * the seconds that this took, and the bytes of one record on the wire. `many set COUNT BYTES` puts
- * the same names into Redis, each with a value of BYTES bytes. `many list ROUNDS GLOB...` and `many
- * keys ROUNDS GLOB...` list them and print GLOB COUNT MS (the median).
+ * the seconds that this took. `many list ROUNDS GLOB...` lists them and prints GLOB COUNT MS (the
+ * median).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,18 +66,6 @@ static int sharer(size_t first, size_t count, int done)
 		pause();
 }
 
-/* Return the size of a look-up's answer on the wire. */
-static size_t answer_size(size_t count)
-{
-	size_t size = 0;
-
-	if (!ask_registry_open(&asker) || !ask_registry(&asker, ask_name(0, count)) ||
-	    codec_encode_reply(&asker.client->reply, asker.wire, sizeof(asker.wire), &size))
-		return 0;
-	ask_registry_close(&asker);
-	return size;
-}
-
 static int do_share(size_t count)
 {
 	double started = ask_us();
@@ -99,25 +86,10 @@ static int do_share(size_t count)
 			return fail("not all could be shared");
 		shared += (size_t)got;
 	}
-	printf("%.3f %zu\n", (ask_us() - started) / 1e6, answer_size(count));
+	printf("%.3f\n", (ask_us() - started) / 1e6);
 	fflush(stdout);
 	while (read(STDIN_FILENO, bytes, 1) > 0)
 		;
-	return 0;
-}
-
-static int do_set(size_t count, size_t size)
-{
-	double started = ask_us();
-	char value[4096];
-
-	memset(value, 0xc3, sizeof(value));
-	if (size > sizeof(value) || !ask_redis_open(&asker))
-		return 1;
-	for (size_t at = 0; at < count; at++)
-		if (!ask_redis_set(&asker, ask_name(at, count), value, size))
-			return fail("Redis refused a value");
-	printf("%.3f\n", (ask_us() - started) / 1e6);
 	return 0;
 }
 
@@ -127,11 +99,11 @@ static int count_one(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-static long registry_keys(struct asker *of, const char *glob)
+static long list(const char *glob)
 {
 	long count = 0;
 
-	if (gpushare_list(of->session, glob, count_one, &count)) {
+	if (gpushare_list(asker.session, glob, count_one, &count)) {
 		fprintf(stderr, "%s\n", gpushare_explain());
 		return -1;
 	}
@@ -145,7 +117,7 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static int do_list(size_t rounds, char **globs, long (*keys)(struct asker *, const char *))
+static int do_list(size_t rounds, char **globs)
 {
 	double *times = calloc(rounds + 1, sizeof(*times));
 
@@ -155,7 +127,7 @@ static int do_list(size_t rounds, char **globs, long (*keys)(struct asker *, con
 		for (size_t i = 0; i < rounds; i++) {
 			double started = ask_us();
 
-			count = keys(&asker, *globs);
+			count = list(*globs);
 			if (count < 0)
 				return 1;
 			times[i] = (ask_us() - started) / 1e3;
@@ -174,12 +146,8 @@ int main(int argc, char **argv)
 
 	if (number && argc == 3 && !strcmp(verb, "share"))
 		return do_share(number);
-	if (number && argc == 4 && !strcmp(verb, "set"))
-		return do_set(number, strtoul(argv[3], NULL, 0));
 	if (number && argc > 3 && !strcmp(verb, "list"))
-		return !ask_index_open(&asker) || do_list(number, argv + 3, registry_keys);
-	if (number && argc > 3 && !strcmp(verb, "keys"))
-		return !ask_redis_open(&asker) || do_list(number, argv + 3, ask_redis_keys);
-	fprintf(stderr, "usage: many share COUNT | set COUNT BYTES | list|keys ROUNDS GLOB...\n");
+		return !ask_index_open(&asker) || do_list(number, argv + 3);
+	fprintf(stderr, "usage: many share COUNT | list ROUNDS GLOB...\n");
 	return 2;
 }

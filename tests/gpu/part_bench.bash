@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Sourced by tests/gpu/run.sh: what the preload costs a program that it has nothing to name for; the
-# registry beside others, of whom Redis may be missing here.
+# registry beside others.
 : "${root:?}" "${out:?}" "${scratch:?}"
 mkdir -p "$out/bench"
 
