@@ -12,7 +12,7 @@ TOOLKIT_INCLUDE = $(if $(CUDA),-isystem $(CUDA)/include,-Itests/sim/include)
 
 # The simulated driver stands for somebody else's library, so it is never instrumented, like the programs that load it.
 SIM_DRIVER := $(call objects,tests/sim/driver_*.c)
-SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c,%_test.c)
+SIM_RUNTIME := $(call objects,tests/sim/runtime_*.c)
 $(BUILD)/obj/tests/sim/%.o: SANFLAGS :=
 $(BUILD)/obj/tests/sim/%.o: VISIBILITY := -fvisibility=default
 $(BUILD)/obj/tests/sim/runtime_%.o: ALL_CFLAGS += -Itests/sim/include
@@ -105,12 +105,6 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
 	$(Q)mkdir -p $(@D) && $(CC) $< $(subst libunits,libfuzzed,$(UNIT_LIBS)) -fsanitize=fuzzer -o $@
 fuzzers: $(addprefix $(BUILD)/fuzz/,$(FUZZERS))
 
-# The simulated Vulkan's own test; it finds what it tests beside itself, in ../sim.
-SIM_TESTS := $(patsubst tests/sim/%_test.c,$(BUILD)/tests/unit_%,$(wildcard tests/sim/*_test.c))
-$(SIM_TESTS): $(BUILD)/tests/unit_%: $(BUILD)/obj/tests/sim/%_test.o
-	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(parts) -lcmocka -pthread -ldl -o $@
-
 # Programs that the tests start. program(source, name, link flags, also needs)
 define program
 $(bin)/$(2): $(BUILD)/obj/$(basename $(1)).o $(4)
@@ -200,26 +194,25 @@ STAND_INS := $(BUILD)/emulated/.done
 $(BUILD)/tests/launcher: tests/launcher.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(HOST_CC) -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra $(ERROR) -static $< -o $@
-$(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe $(BUILD)/.linked
+$(STAND_INS): $(BUILD)/tests/launcher $(PRODUCTS) $(CMOCKA) $(FUZZ_TESTS) $(PROGRAMS) $(bin)/probe $(BUILD)/.linked
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)/as $(@D)/tests/bin
 	$(Q)ln -s ../sim $(addprefix ../,$(notdir $(filter %.so %.so.0,$(PRODUCTS)))) $(@D)
 	$(Q)ln -s $(addprefix ../../../tests/bin/,$(notdir $(filter %.so,$(PROGRAMS)))) $(@D)/tests/bin
 	$(Q)for program in $(patsubst $(BUILD)/%,%,$(filter-out %.so %.so.0 %.a,$(PRODUCTS) \
-		$(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(PROGRAMS) $(bin)/probe)); do \
+		$(CMOCKA) $(FUZZ_TESTS) $(PROGRAMS) $(bin)/probe)); do \
 		ln $< $(@D)/$$program && ln -s $$(command -v $(EMULATOR)) $(@D)/as/$${program##*/} || exit 1; done
 	$(Q)touch $@
 endif
 
-# Sanitizers see nothing of the simulated driver, so tests/run leaves its contract and its own tests out.
+# Sanitizers see nothing of the simulated driver, so tests/run leaves its contract out.
 ifneq ($(SANITIZE),)
 CMOCKA := $(filter-out $(BUILD)/tests/contract_%,$(CMOCKA))
-SIM_TESTS :=
 endif
 # Under the thread sanitizer, only instrumented programs run.
 ifeq ($(SANITIZE),thread)
 PROGRAMS := $(filter $(addsuffix _%,$(addprefix $(bin)/,api cpp_app host ring tool)),$(PROGRAMS))
 endif
-unit-tests: products $(CMOCKA) $(FUZZ_TESTS) $(SIM_TESTS) $(bin)/probe $(STAND_INS)
+unit-tests: products $(CMOCKA) $(FUZZ_TESTS) $(bin)/probe $(STAND_INS)
 	@rm -f $(filter-out $^,$(wildcard $(BUILD)/tests/unit_* $(BUILD)/tests/contract_*)) # of sources that are gone
 tests: unit-tests $(SIM_OLDER) $(SIM_CUDARTS) $(PROGRAMS) $(if $(filter cuda,$(RUNTIME)),kernels) man
 demo-programs: $(PRODUCTS) $(addprefix $(bin)/,probe painter_static painter_shared retoucher) \
