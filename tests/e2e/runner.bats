@@ -84,20 +84,6 @@ TEST "b" { true; }'
 	equal "${lines[-1]}" "3 passed, 1 failed, 1 skipped"
 }
 
-@test "run: each by itself, a file that has no tests is a failure still; names with odd characters" {
-	mkdir "$WORK/x.bats#1"
-	made one <<<'TEST "a" { true; }'
-	mv "$WORK/made/one.bats" "$WORK/x.bats#1/"
-	made none <<<'exit 0'
-	ran 1 GPUSHARE_TEST_EACH=1
-	has "$output" "FAILED: none.bats: "
-	ARGUMENTS=("$WORK/x")
-	ran 0 GPUSHARE_TEST_E2E="$WORK/x.bats#1"
-	equal "${lines[1]}" "one.bats: 1 passed, 0 failed, 0 skipped"
-	ran 0 GPUSHARE_TEST_E2E="$WORK/x.bats#1" GPUSHARE_TEST_EACH=1
-	[[ ${lines[1]} == "one.bats 1: 1 passed, 0 failed, 0 skipped, "* ]]
-}
-
 # gpu_tests: run the part "tests" of a GPU's run on the made files, with $WORK/root/tests/run
 gpu_tests() {
 	# shellcheck disable=SC2016 # the inner shell's
@@ -136,15 +122,6 @@ TEST "two" { skip "not today"; }'
 	has "$output" "timeout after 1s"
 }
 
-@test "run: the slowest are named when it is asked for, with what they took" {
-	made long <<<'TEST "sleeps" { sleep 1; }'
-	made short <<<'TEST "nothing" { true; }'
-	ran 0 GPUSHARE_TEST_SLOWEST=1
-	[[ ${lines[-3]} =~ ^slow:\ long\.bats:\ [1-9][0-9.]*\ s,\ [0-9.]+\ s\ of\ CPU$ ]]
-	[[ ${lines[-2]} == "slow: all 2 files: "* ]]
-	equal "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
-}
-
 @test "run: what instruments see nothing of is left out under them, all but what has threads under thread" {
 	made order <<<'TEST "one" { true; }'
 	made manual <<<'TEST "two" { false; }'
@@ -153,20 +130,6 @@ TEST "two" { skip "not today"; }'
 	equal "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
 	ran 0 SANITIZE=thread
 	equal "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
-}
-
-@test "run: a test that fails once has failed: nothing runs twice" {
-	made flaky <<<"TEST \"second time\" {
-	[ ! -e $WORK/once ] || return 0
-	touch $WORK/once
-	false
-}"
-	made bad <<<"TEST \"never\" { echo >>$WORK/tries; false; }"
-	made good <<<'TEST "one" { true; }'
-	ran 1 GPUSHARE_TEST_JOBS=2
-	has "$output" "flaky.bats: 0 passed, 1 failed, 0 skipped"
-	equal "$(wc -l <"$WORK/tries")" 1
-	equal "${lines[-1]}" "1 passed, 2 failed, 0 skipped"
 }
 
 # cmocka_says CODE: make a test program that prints stdin and exits with CODE
@@ -223,6 +186,8 @@ FAILED: unit_fake: three: x.c:6"
 	made none <<<'exit 0'
 	ran 1
 	has "$output" "FAILED: none.bats: "
+	ran 1 GPUSHARE_TEST_EACH=1
+	has "$output" "FAILED: none.bats: "
 	rm "$WORK"/made/*
 	ran 1
 	has "$output" "FAILED: no test was found"
@@ -265,43 +230,6 @@ TEST "three" { skip "faults need the simulated driver"; }'
 	ran 1 GPUSHARE_TEST_GPU=must BUILD="$WORK/build"
 	has "$output" "running on a GPU"
 	equal "${lines[-1]}" "1 passed, 1 failed, 1 skipped"
-}
-
-# needs_mounts: set with_mounts to a command that runs another one in its own mount namespace; without root, as root of
-# a user namespace
-needs_mounts() {
-	with_mounts=(unshare --mount --propagation private)
-	[ "$(id -u)" = 0 ] || with_mounts+=(--map-root-user)
-	"${with_mounts[@]}" true </dev/null 2>/dev/null || skip "unshare(1) may not make a mount namespace"
-}
-
-@test "in a chroot, the contract tests that need mounts of their own are skipped" {
-	[ -x "$BUILD/tests/contract_reach" ] || skip "no contract tests in this build"
-	needs_mounts
-	mkdir "$WORK/root"
-	local tests=contract_event
-	[ "$(id -u)" != 0 ] || tests+=" contract_reach" # which becomes another user: root of a user namespace can't
-	# shellcheck disable=SC2016 # the inner shell's
-	run -0 "${with_mounts[@]}" bash -c 'cd "$1" || exit
-		for entry in /*; do
-			if [ -L "$entry" ]; then cp -P "$entry" .
-			elif [ -d "$entry" ]; then mkdir ".$entry" && mount --rbind "$entry" ".$entry" || exit
-			fi
-		done
-		PATH=$PATH:/usr/sbin
-		for test in $3; do chroot . "$2/$test" 2>&1 || exit; done' - "$WORK/root" "$BUILD/tests" "$tests"
-	has "$output" 'skipped: mount(2) of "/" is refused'
-}
-
-@test "the fuzzers' findings are tried where /dev/shm can't be written" {
-	# shellcheck disable=SC2016 # the inner shell's
-	needs_mounts
-	run -0 "${with_mounts[@]}" sh -c 'mount -t tmpfs -o ro none /dev/shm && cd "$1" && "$2"/unit_fuzz_records && "$2"/unit_fuzz_server' - \
-		"$ROOT" "$BUILD/tests"
-}
-
-@test "no time limit of a test depends on the machine's load" {
-	run -1 grep -rlE 'load[a]vg' "$ROOT"/tests/{run,e2e,unit,contract,chaos,faults}
 }
 
 # linted NAME: run the lint of tests on stdin, where TEST stands for @test. $output has the lines that the lint reports,
