@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A registry that misbehaves: `tool_fake_registry DIRECTORY HOW`. It listens on DIRECTORY's
+ * A registry that misbehaves: `tool_fake_registry DIRECTORY HOW...`. It listens on DIRECTORY's
  * registry.sock, creates DIRECTORY/ready, and treats every connection as HOW says until it is
  * killed. All but silent and noise send the greeting and read a request first.
  *
@@ -10,6 +10,9 @@
  * wrongid: sends an answer with another id than the request's
  * drip: sends an answer by one byte every 50 ms, without an end
  * dies: exits                               closes: closes the connection before the greeting
+ * slow REAL NTH: forwards every request to the registry in REAL and returns the answer, one
+ *                connection at a time. The answer to its NTH request takes 2500 ms, and each later
+ *                one 100 ms.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +35,14 @@ static void nap(long ms)
 	const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
 
 	nanosleep(&pause, NULL);
+}
+
+static struct sockaddr_un address_of(const char *directory)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/registry.sock", directory);
+	return address;
 }
 
 static int put(int fd, const void *bytes, size_t size)
@@ -116,15 +127,56 @@ static void serve(int fd, const char *how)
 	nap(60000);
 }
 
+static int relay(int from, int to, unsigned char *bytes, size_t size)
+{
+	return get(from, bytes, size) ? -1 : put(to, bytes, size);
+}
+
+/* Forward one message. Return -1 if the connection has ended. */
+static int message(int from, int to)
+{
+	static unsigned char bytes[65536];
+	uint64_t size = 0;
+
+	if (relay(from, to, bytes, 9))
+		return -1;
+	for (int i = 1; i < 9; i++)
+		size = size << 8 | bytes[i];
+	return size > sizeof(bytes) ? -1 : relay(from, to, bytes, size);
+}
+
+/* `*left`: requests until the slow one, itself included */
+static void serve_slowly(int peer, const char *directory, int *left)
+{
+	const struct sockaddr_un to = address_of(directory);
+	int real = socket(AF_UNIX, SOCK_STREAM, 0);
+	unsigned char bytes[8];
+
+	if (connect(real, (const struct sockaddr *)&to, sizeof(to))) {
+		perror("the real registry");
+		exit(1);
+	}
+	if (!relay(peer, real, bytes, 8) && !relay(real, peer, bytes, 8)) {
+		while (!message(peer, real)) {
+			nap(--*left > 0 ? 0 : *left ? 100 : 2500);
+			if (message(real, peer))
+				break;
+		}
+	}
+	close(real);
+	close(peer);
+}
+
 int main(int argc, char **argv)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct sockaddr_un address;
 	char ready[256];
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), left;
 
-	if (argc != 3 || strlen(argv[1]) + sizeof("/registry.sock") > sizeof(address.sun_path))
+	if (argc != 3 && argc != 5)
 		return 2;
-	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/registry.sock", argv[1]);
+	left = argc == 5 ? atoi(argv[4]) : 0;
+	address = address_of(argv[1]);
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 8)) {
 		fprintf(stderr, "fake registry: %s: %s\n", address.sun_path, strerror(errno));
 		return 1;
@@ -136,6 +188,10 @@ int main(int argc, char **argv)
 
 		if (peer < 0)
 			continue;
+		if (argc == 5) {
+			serve_slowly(peer, argv[3], &left);
+			continue;
+		}
 		/* One child per connection: one that hangs must not delay the next. */
 		if (strcmp(argv[2], "dies") && fork()) {
 			close(peer);
