@@ -312,7 +312,7 @@ bench: all
 	@$(MAKE) --no-print-directory $(jobs) bench-programs
 	$(if $(filter registry,$(T)),,@tests/bench/run.sh)
 	$(if $(filter preload,$(T)),,@tests/bench/registry.sh)
-bench-programs: $(BENCH) $(ASKS) $(BUILD)/sim/libcuda.so.1 $(addprefix $(bin)/,probe app_pairs app_footprint app_startup app_nothing cost_attach)
+bench-programs: $(BENCH) $(ASKS) $(addprefix $(bin)/,probe app_startup app_nothing)
 
 ifneq ($(SANITIZE),)
 SANITIZED = GPUSHARE_TEST_ASAN_PRELOAD=$(if $(findstring address,$(SANITIZE)),$(realpath \

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# tests/bench/run.sh [OUT_DIR]: measures what the preload costs a program in which it has nothing to name, and what
-# attaching costs apart from the driver's part. Writes its part of OUT_DIR/RESULTS.md (docs/measurements/bench).
-# A missed target is reported and is no failure; a measurement that fails is one. GPUSHARE_BENCH_ROUNDS, _STARTS,
-# _RUNS, _PAIRS and _ATTACHES make it shorter or longer. GPUSHARE_BENCH_SIM=1 runs the GPU's part on the simulated
-# driver, to try the script.
+# tests/bench/run.sh [OUT_DIR]: measures what the preload costs a program in which it has nothing to name. Writes its part
+# of OUT_DIR/RESULTS.md (docs/measurements/bench). A missed target is reported and is no failure; a measurement that fails
+# is one. GPUSHARE_BENCH_ROUNDS and _STARTS make it shorter or longer.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -17,8 +15,6 @@ mkdir -m 700 "$scratch/r"
 export GPUSHARE_DIR=$scratch/r GPUSHARE_AUTOSTART=0
 unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_LOG XDG_RUNTIME_DIR LD_PRELOAD
 ROUNDS=${GPUSHARE_BENCH_ROUNDS:-9} STARTS=${GPUSHARE_BENCH_STARTS:-400}
-RUNS=${GPUSHARE_BENCH_RUNS:-21} PAIRS=${GPUSHARE_BENCH_PAIRS:-4000} PAIR_SIZE=2097152
-ATTACHES=${GPUSHARE_BENCH_ATTACHES:-200}
 # shellcheck source=tests/bench/results.bash
 . "$here/results.bash"
 # shellcheck source=tests/bench/report.bash
@@ -81,58 +77,10 @@ measure_start() {
 		>"$scratch/starts" 2>"$scratch/errors" || fail "start-up"
 }
 
-measure_footprint() {
-	local round kind
-	for ((round = 0; round < 15; round++)); do
-		for kind in bare shim rule; do
-			in_case $kind "$bin/app_footprint" >>"$scratch/footprint_$kind" || fail "footprint, $kind"
-		done
-	done
-}
-
-# Measure pairs on the real driver: with and without the preload in alternate processes, and alternating in one process.
-measure_gpu() {
-	local run kind order
-	for ((run = 0; run < RUNS; run++)); do
-		order=(bare shim turn)
-		[ $((run % 2)) = 0 ] || order=(turn shim bare)
-		for kind in "${order[@]}"; do
-			case $kind in
-			bare) "$bin/app_pairs" "$PAIRS" $PAIR_SIZE ;;
-			shim) LD_PRELOAD=$shim "$bin/app_pairs" "$PAIRS" $PAIR_SIZE ;;
-			turn) LD_PRELOAD=$shim "$bin/app_pairs" "$PAIRS" $PAIR_SIZE 50 ;;
-			esac >>"$scratch/gpu_$kind" 2>"$scratch/errors" || fail "pairs on the GPU, $kind"
-		done
-	done
-	paste -d' ' "$scratch/gpu_shim" "$scratch/gpu_bare" | awk '{ print $1 / $4 }' >"$scratch/gpu_processes"
-	awk '{ print $1 / $2 }' "$scratch/gpu_turn" >"$scratch/gpu_turns"
-}
-
-# The driver's part doesn't matter here, so use the simulated driver; if there is none, use the GPU host's own.
-measure_attach() {
-	local driver=
-	[ ! -e "$BUILD/sim/libcuda.so.1" ] || driver=$BUILD/sim
-	[ -n "$driver$gpu" ] || return 0
-	LD_LIBRARY_PATH=$driver${driver:+${LD_LIBRARY_PATH:+:}}${LD_LIBRARY_PATH:-} "$bin/cost_attach" $PAIR_SIZE "$ATTACHES" \
-		>"$scratch/attach" 2>"$scratch/errors" || fail "attaching"
-}
-
-gpu="" no_gpu=""
-if [ "${GPUSHARE_BENCH_SIM:-}" = 1 ]; then
-	gpu="the simulated driver, whose numbers mean nothing"
-	export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-elif found=$("$bin/probe"); then
-	gpu=$found
-else
-	no_gpu=$found
-fi
 echo "measuring what the preload costs; this takes a minute or two"
 start_registry
 check_naming
 measure_calls
 check_naming
 measure_start
-measure_footprint
-measure_attach
-[ -z "$gpu" ] || measure_gpu
 report
