@@ -1,39 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by tests/gpu/run.sh: rates and costs, and the targets that they are held to.
-: "${bin:?}" "${scratch:?}" "${shm:?}"
+# Sourced by tests/gpu/run.sh: what the shim costs, and the targets that it is held to.
+: "${bin:?}" "${scratch:?}"
 PAIRS=${GPUSHARE_GPU_PAIRS:-10000} PAIR_SIZE=2097152 RUNS=${GPUSHARE_GPU_RUNS:-15}
-DUMP=${GPUSHARE_GPU_DUMP:-1073741824} REPEATS=15
-
-# how fast a buffer comes to the host
-write "" "## Dump of $((DUMP >> 20)) MiB from another process, GB/s" ""
-dump_rate() {
-	local dump_bytes=$1 i began ended row
-	start "$BUILD/gpushare" run --name big -- "$bin/app_hold" "$dump_bytes"
-	heard 1 >/dev/null || { bad "app_hold did not start"; return; }
-	truncate -s "$dump_bytes" "$shm/dump" && dd if=/dev/zero of="$shm/dump" bs=1M conv=notrunc \
-		count=$((dump_bytes >> 20)) status=none
-	"$bin/api_rate" big $REPEATS "$shm/dump" >"$scratch/rates" 2>"$scratch/errors" || { bad "api_rate"; end; return; }
-	for target in /dev/null "$shm/dump"; do
-		: >"$scratch/whole"
-		for ((i = 0; i < 5; i++)); do
-			began=$EPOCHREALTIME
-			"$BUILD/gpushare-attach" big -o "$target" 2>"$scratch/errors" || { bad "gpushare-attach -o"; end; return; }
-			ended=$EPOCHREALTIME
-			awk -v a="$began" -v b="$ended" -v n="$dump_bytes" 'BEGIN { print n / (b - a) / 1e9 }' >>"$scratch/whole"
-		done
-		row=$(sort -g "$scratch/whole" | awk '{ v[NR] = $1 } END { printf "%.2f\t%.2f\t%.2f", v[int((NR + 1) / 2)], v[1], v[NR] }')
-		printf 'gpushare-attach -o %s, whole command with CUDA start-up\t%s\n' \
-			"$([ "$target" = /dev/null ] && echo /dev/null || echo 'a tmpfs file')" "$row" >>"$scratch/rates"
-	done
-	write "| way | median | least | most | of the pinned copy |" "|---|---|---|---|---|"
-	write "$(awk -F'\t' 'NR == 1 { pinned = $2 } { printf "| %s | %s | %s | %s | %.3f |\n", $1, $2, $3, $4, $2 / pinned }' "$scratch/rates")"
-	write ""
-	ratio=$(awk -F'\t' 'NR == 1 { pinned = $2 } NR == 2 { printf "%.3f", $2 / pinned }' "$scratch/rates")
-	target 0.9 "$ratio" "into memory: $ratio of the pinned copy of the same run (target: 0.9 or more)"
-	"$bin/api_round_trip" big 5000 >"$scratch/round_trip" 2>"$scratch/errors" || bad "api_round_trip"
-	end || bad "app_hold: exit code $?"
-}
 
 # target A B WORDS: A must be at most B. On the simulated driver the numbers mean nothing.
 target() {
@@ -45,7 +14,6 @@ target() {
 		bad "target missed: $3"
 	fi
 }
-dump_rate "$DUMP"
 
 # what the shim costs
 write "" "## cuMemAlloc + cuMemFree of 2 MiB, $PAIRS pairs a process, $RUNS processes of each kind, interleaved" ""
@@ -77,6 +45,14 @@ pairs() {
 	done
 } 2>"$scratch/errors"
 
+# round_trip: a registry's answer to a C program
+round_trip() {
+	start "$BUILD/gpushare" run --name trip -- "$bin/app_hold" 4096
+	heard 1 >/dev/null || { bad "app_hold did not start"; return 1; }
+	"$bin/api_round_trip" trip 5000 >"$scratch/round_trip" 2>"$scratch/errors" || bad "api_round_trip"
+	end || bad "app_hold: exit code $?"
+}
+
 pairs_report() {
 	local kind ratio alloc trip
 	write "| program | pair, mean us (median of runs, least - most) | alloc, median us | free, median us | pair, ratio to the bare run beside it |" "|---|---|---|---|---|"
@@ -100,4 +76,5 @@ pairs_report() {
 	write "- a registry round trip from C (gpushare_stat): median $trip us, p99 $(cut -d' ' -f2 "$scratch/round_trip") us"
 	target "${alloc%% *}" 30 "a named share over the bare cuMemAlloc: $alloc us (target: one round trip, 30 us)"
 }
+round_trip
 if pairs; then pairs_report; else bad "app_pairs"; fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Runs everything that needs a GPU: tests/gpu/run.sh [OUT_DIR [PART...]] writes OUT_DIR/RESULTS.md.
 #   job       the main job, with kernels and with frameworks    tests [FILTER...]  contract, end-to-end
-#   measure   rates and costs, and their targets
+#   measure   what the shim costs, and its targets
 #   attach    the cost of attaching, naming and attaching again
 #   host      the cost of the CPU's own loads and stores
 #   python    the Python package under frameworks
