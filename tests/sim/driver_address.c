@@ -11,7 +11,6 @@
 
 #define ADDRESS_FIRST UINT64_C(0x200000000000)
 #define ADDRESS_SLOT (UINT64_C(32) << 30)
-#define ADDRESS_LOW UINT64_C(0x40000000)
 #define ADDRESS_TRIES 64 /* occupied places to pass over */
 
 /* Next address in one half of the slot; under the lock. Pools have their own half, because their
@@ -94,18 +93,6 @@ void *address_reserve_pooled(uint64_t size)
 	void *address = address_in(&pooled, size, SIM_BLOCK);
 
 	return address ? address : address_anywhere(size, SIM_BLOCK);
-}
-
-void *address_reserve_low(uint64_t size)
-{
-	for (uint64_t hint = ADDRESS_LOW; hint + size <= UINT64_C(1) << 32; hint += SIM_BLOCK) {
-		void *address = address_map(hint, size);
-		if (address == (void *)(uintptr_t)hint)
-			return address;
-		if (address)
-			munmap(address, size);
-	}
-	return NULL;
 }
 
 /* Return true if the address lies in some process's slot: it may be or have been a device

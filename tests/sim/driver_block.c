@@ -70,8 +70,6 @@ bool block_account(cu_device device, uint64_t size)
 
 static void *block_place(const struct block *block)
 {
-	if (block->low)
-		return address_reserve_low(block->size);
 	return block->pooled ? address_reserve_pooled(block->size)
 			     : address_reserve(block->size, SIM_BLOCK, 0);
 }
@@ -117,7 +115,6 @@ static struct block *block_new(const struct memory_want *want, uint64_t size)
 	*block = (struct block){
 	    .size = size,
 	    .device = want->device,
-	    .low = want->low,
 	    .pooled = want->kind == REGION_ASYNC,
 	    .free = span,
 	};
@@ -150,8 +147,7 @@ static struct block *block_find(const struct memory_want *want, uint64_t size)
 	struct block *cached = NULL;
 
 	for (struct block *block = blocks[want->device]; block; block = block->next) {
-		if (block->low != want->low || block->pooled != (want->kind == REGION_ASYNC) ||
-		    !block->free)
+		if (block->pooled != (want->kind == REGION_ASYNC) || !block->free)
 			continue;
 		if (block->used && block->size == SIM_BLOCK && block_fits(block, size))
 			return block;

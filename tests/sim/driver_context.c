@@ -155,11 +155,6 @@ cu_result cuCtxPushCurrent_v2(cu_context context)
 	ANSWER(cuCtxPushCurrent_v2, NEED_INIT, context_push(context));
 }
 
-cu_result cuCtxPushCurrent(cu_context context)
-{
-	ANSWER(cuCtxPushCurrent, NEED_INIT, context_push(context));
-}
-
 static cu_result context_pop(cu_context *context)
 {
 	if (!current.depth)
@@ -173,11 +168,6 @@ static cu_result context_pop(cu_context *context)
 cu_result cuCtxPopCurrent_v2(cu_context *context)
 {
 	ANSWER(cuCtxPopCurrent_v2, NEED_INIT, context_pop(context));
-}
-
-cu_result cuCtxPopCurrent(cu_context *context)
-{
-	ANSWER(cuCtxPopCurrent, NEED_INIT, context_pop(context));
 }
 
 static cu_result context_set(cu_context context)

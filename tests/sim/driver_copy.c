@@ -151,21 +151,6 @@ cu_result cuMemcpyAsync(cu_deviceptr to, cu_deviceptr from, size_t size, cu_stre
 	ANSWER(cuMemcpyAsync, NEED_CONTEXT, copy_queue(to, SIDE_ANY, from, SIDE_ANY, size, stream));
 }
 
-cu_result cuMemcpyHtoD(unsigned int to, const void *from, unsigned int size)
-{
-	COPY_TO_DEVICE(cuMemcpyHtoD, to, from, size);
-}
-
-cu_result cuMemcpyDtoH(void *to, unsigned int from, unsigned int size)
-{
-	COPY_TO_HOST(cuMemcpyDtoH, to, from, size);
-}
-
-cu_result cuMemcpyDtoD(unsigned int to, unsigned int from, unsigned int size)
-{
-	COPY_SIDES(cuMemcpyDtoD, to, from, size, SIDE_DEVICE);
-}
-
 static cu_result copy_fill(uint64_t to, unsigned int value, size_t width, size_t count)
 {
 	size_t size;
@@ -197,14 +182,4 @@ cu_result cuMemsetD8_v2(cu_deviceptr to, unsigned char value, size_t count)
 cu_result cuMemsetD32_v2(cu_deviceptr to, unsigned int value, size_t count)
 {
 	ANSWER(cuMemsetD32_v2, NEED_CONTEXT, copy_fill(to, value, 4, count));
-}
-
-cu_result cuMemsetD8(unsigned int to, unsigned char value, unsigned int count)
-{
-	ANSWER(cuMemsetD8, NEED_CONTEXT, copy_fill(to, value, 1, count));
-}
-
-cu_result cuMemsetD32(unsigned int to, unsigned int value, unsigned int count)
-{
-	ANSWER(cuMemsetD32, NEED_CONTEXT, copy_fill(to, value, 4, count));
 }

@@ -79,11 +79,6 @@ cu_result cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device)
 	ANSWER(cuDeviceGetUuid_v2, NEED_INIT, device_uuid(uuid, device));
 }
 
-cu_result cuDeviceGetUuid(cu_uuid *uuid, cu_device device)
-{
-	ANSWER(cuDeviceGetUuid, NEED_INIT, device_uuid(uuid, device));
-}
-
 static cu_result device_total(size_t *bytes, cu_device device)
 {
 	if (!bytes)

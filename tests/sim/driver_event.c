@@ -220,11 +220,6 @@ cu_result cuEventDestroy_v2(cu_event event)
 	ANSWER(cuEventDestroy_v2, NEED_CONTEXT, event_destroy(event));
 }
 
-cu_result cuEventDestroy(cu_event event)
-{
-	ANSWER(cuEventDestroy, NEED_CONTEXT, event_destroy(event));
-}
-
 void event_end(cu_context context)
 {
 	cu_event next;

@@ -135,12 +135,6 @@ cu_result cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags)
 		      (uintptr_t)pointer, size);
 }
 
-cu_result cuMemHostRegister(void *pointer, size_t size, unsigned int flags)
-{
-	ANSWER_LOGGED(cuMemHostRegister, NEED_NO_CAPTURE, host_register(pointer, size, flags),
-		      (uintptr_t)pointer, size);
-}
-
 /* Unified addressing: a host pointer is also its device pointer. */
 static cu_result host_device_pointer(cu_deviceptr *device, const void *pointer, unsigned int flags)
 {

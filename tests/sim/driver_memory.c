@@ -50,9 +50,9 @@ cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_
 	return CU_OK;
 }
 
-cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low)
+static cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size)
 {
-	struct memory_want want = {REGION_DEVICE, context_device(), NULL, low};
+	struct memory_want want = {REGION_DEVICE, context_device(), NULL};
 
 	if (pointer && !size)
 		*pointer = 0;
@@ -61,12 +61,12 @@ cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low)
 
 cu_result cuMemAlloc_v2(cu_deviceptr *pointer, size_t size)
 {
-	ANSWER_LOGGED(cuMemAlloc_v2, NEED_NO_CAPTURE, memory_alloc(pointer, size, false),
+	ANSWER_LOGGED(cuMemAlloc_v2, NEED_NO_CAPTURE, memory_alloc(pointer, size),
 		      answer_ == CU_OK ? *pointer : 0, size);
 }
 
-cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
-		       unsigned int element, bool low)
+static cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
+			      unsigned int element)
 {
 	size_t row, size;
 
@@ -77,7 +77,7 @@ cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_
 	row &= ~(size_t)(MEMORY_PITCH - 1);
 	if (__builtin_mul_overflow(row, height, &size))
 		return CU_OUT_OF_MEMORY;
-	cu_result result = memory_alloc(pointer, size, low);
+	cu_result result = memory_alloc(pointer, size);
 	if (result == CU_OK)
 		*pitch = row;
 	return result;
@@ -87,7 +87,7 @@ cu_result cuMemAllocPitch_v2(cu_deviceptr *pointer, size_t *pitch, size_t width,
 			     unsigned int element)
 {
 	ANSWER_LOGGED(cuMemAllocPitch_v2, NEED_NO_CAPTURE,
-		      memory_pitch(pointer, pitch, width, height, element, false),
+		      memory_pitch(pointer, pitch, width, height, element),
 		      answer_ == CU_OK ? *pointer : 0, answer_ == CU_OK ? *pitch * height : 0);
 }
 

@@ -17,7 +17,7 @@ static bool pointer_is_host(const struct region *region)
 	return region->kind == REGION_HOST || region->kind == REGION_REGISTERED;
 }
 
-cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
+static cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
 {
 	STATE_LOCKED;
 	const struct region *region = region_find(pointer);

@@ -239,7 +239,6 @@ struct region *region_first_of(cu_context context);
 /* driver_address.c: choice of addresses; each process has its own range. */
 void *address_reserve(uint64_t size, uint64_t alignment, uint64_t want);
 void *address_reserve_pooled(uint64_t size);
-void *address_reserve_low(uint64_t size);
 bool address_is_ours(uint64_t address);
 void address_again(void);
 int address_memfd(uint64_t size);
@@ -259,7 +258,6 @@ struct memory_want {
 	enum region_kind kind;
 	cu_device device;
 	cu_mem_pool pool;
-	bool low; /* below 4 GiB, for the 32-bit calls */
 };
 struct block {
 	struct block *next;
@@ -267,9 +265,9 @@ struct block {
 	int fd;
 	cu_device device;
 	struct control *control;
-	uint64_t used;	  /* bytes allocated */
-	bool exported;	  /* an importer may have it mapped: destroyed once empty */
-	bool low, pooled; /* kind of allocations that it serves */
+	uint64_t used; /* bytes allocated */
+	bool exported; /* an importer may have it mapped: destroyed once empty */
+	bool pooled;   /* kind of allocations that it serves */
 	struct span *free;
 };
 struct block *block_take(const struct memory_want *want, uint64_t size, uint64_t *offset);
@@ -282,9 +280,6 @@ bool block_account(cu_device device, uint64_t size);
  * files */
 cu_result memory_take(cu_deviceptr *pointer, uint64_t size, const struct memory_want *want);
 void memory_release(struct region *region);
-cu_result memory_alloc(cu_deviceptr *pointer, uint64_t size, bool low);
-cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
-		       unsigned int element, bool low);
 cu_result memory_free(cu_deviceptr pointer);
 cu_result host_free(struct region *region);
 void ipc_release(struct region *region);
@@ -295,7 +290,6 @@ cu_device pool_place(cu_mem_pool pool); /* device of the pool; -1: no such pool 
 void pool_took(cu_mem_pool pool, uint64_t size);
 void pool_gave(const struct region *region); /* count a free by cuMemFreeAsync */
 void pool_lost(const struct region *region); /* count a free by cuMemFree */
-cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer);
 
 #pragma GCC visibility pop
 #endif

@@ -132,11 +132,6 @@ cu_result cuStreamDestroy_v2(cu_stream stream)
 	ANSWER(cuStreamDestroy_v2, NEED_CONTEXT, stream_destroy(stream));
 }
 
-cu_result cuStreamDestroy(cu_stream stream)
-{
-	ANSWER(cuStreamDestroy, NEED_CONTEXT, stream_destroy(stream));
-}
-
 void stream_end(cu_context context)
 {
 	cu_stream next;
