@@ -66,6 +66,8 @@ lint "$checkers/check-jsonschema" "the compose file against its schema" \
 	"$checkers/check-jsonschema" --builtin-schema vendor.compose-spec docs/containers/compose.yaml
 lint "$checkers/kubernetes-validate" "the Kubernetes manifest against its schema" \
 	"$checkers/kubernetes-validate" --strict docs/containers/kubernetes.yaml
+lint "$checkers/check-jsonschema" "the Grafana dashboard against a schema" \
+	"$checkers/check-jsonschema" --schemafile tests/grafana.schema.json tools/packages/grafana.json
 lint clang-format "every C file is as clang-format makes it" formatted
 lint cppcheck "cppcheck of registry, shim, tools" cppcheck --quiet --std=c11 --enable=warning,portability \
 	--inline-suppr "${suppressed[@]}" \
