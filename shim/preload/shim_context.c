@@ -2,7 +2,6 @@
 /* When a context ends, its memory ends, too: so do the names and attachments in it. */
 #include <stdlib.h>
 
-#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -16,7 +15,7 @@
 /* Return true if a context's end may concern the shim. The thread can't be cancelled then. */
 static bool is_concerned(void)
 {
-	if (!(live_any() || async_any() || linger_any() || apart_any()) || !process_is_mine())
+	if (!(live_any() || async_any() || linger_any()) || !process_is_mine())
 		return false;
 	site_guard();
 	return true;

@@ -314,23 +314,6 @@ static int enter_told(bool *out_runs)
 	return GPUSHARE_E_TIMED_OUT;
 }
 
-void link_withdraw_later(const char *name, uint64_t generation)
-{
-	gpushare_Withdraw *withdraw;
-	bool runs;
-
-	if (enter_told(&runs) != GPUSHARE_OK) {
-		resync_miss(&live_resync);
-		return;
-	}
-	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
-	put_text(withdraw->name, sizeof(withdraw->name), name);
-	withdraw->generation = generation;
-	if (!client_post(line.client, &line.client->request))
-		client_tell_anew(line.client);
-	line_leave();
-}
-
 bool link_detach_later(const char *name, uint64_t generation, unsigned int reading)
 {
 	gpushare_Detach *detach;

@@ -66,10 +66,8 @@ int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_si
 /* The same without waiting for the registry, from its page of changes. If another registry runs, or
  * if the page was never requested, connect and ask within 100 ms. E_TIMED_OUT: unknown. */
 int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
-/* The next two functions don't wait for the registry. But if another registry runs,
- * link_detach_later() connects to it and waits for its answer. It returns false if the registry
- * can't be told now. */
-void link_withdraw_later(const char *name, uint64_t generation);
+/* link_detach() without waiting for the registry. But if another registry runs, this connects to it
+ * and waits for its answer. False: the registry can't be told now. */
 bool link_detach_later(const char *name, uint64_t generation, unsigned int reading);
 /* Give back one attachment. `reading` is resync_readings() from the time when the entry left all
  * lists. */

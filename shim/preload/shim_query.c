@@ -89,7 +89,7 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 		return false;
 	*out_result = CU_INVALID_VALUE;
 	if (entry.kind == LIVE_OWN)
-		return entry.stream_ordered;
+		return false;
 	if (live_is_mapped(&entry)) {
 		if (!has_context())
 			return false;

@@ -83,11 +83,10 @@ static bool remember(const struct live *entry)
 	return false;
 }
 
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
-		   bool stream_ordered)
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN, size, stream_ordered);
+	struct live entry = entry_of(claim, LIVE_OWN, size, false);
 
 	(void)scope;
 	entry.pointer = pointer;
@@ -303,15 +302,6 @@ void share_left(const struct live *entry)
 		return;
 	status = link_detach(entry->name, entry->generation, entry->reading, why, sizeof(why));
 	say_untold(entry->name, status, why);
-}
-
-void share_end_later(const char *name, uint64_t generation)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-
-	(void)quiet;
-	if (is_to_be_told(name))
-		link_withdraw_later(name, generation);
 }
 
 bool share_left_later(const struct live *entry)

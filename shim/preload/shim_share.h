@@ -11,8 +11,7 @@
  * asked for. If the memory can't be shared, that is logged, and the program keeps it. False: there
  * was no memory to record `size`, so queries return the size of the allocation. errno stays.
  */
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
-		   bool stream_ordered);
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size);
 
 /* Share mapped memory that replaces the program's allocation. True: it is in the live table, and
  * shared, or may be: the registry has not answered. False: neither; this is logged. */
@@ -45,13 +44,12 @@ bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
 /* share_adopted() for a program that maps by itself. *out_object is in no table. */
 bool share_adopted_object(const struct claim *claim, struct live *out_object);
 
-/* Withdraw a name. This and the next four calls do nothing at exit and in a forked child. */
+/* Withdraw a name. This and the next three calls do nothing at exit and in a forked child. */
 void share_end(const char *name, uint64_t generation);
 /* Detach one attachment, which has been in no table since `entry->reading`. */
 void share_left(const struct live *entry);
-/* The same two without a wait for the registry, for a call of the program that may concern other
+/* The same without a wait for the registry, for a call of the program that may concern other
  * memory. False: the registry can't be told now. */
-void share_end_later(const char *name, uint64_t generation);
 bool share_left_later(const struct live *entry);
 
 /* Withdraw a name. True: others have the buffer attached, or may have; the memory must be held. */
