@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_ipc.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -13,33 +12,35 @@
 #include "shim_state.h"
 
 #define IPC_MAGIC UINT64_C(0x3165726168737067)
-#define IPC_NAME 40
 
 struct wire { /* the 64 bytes of a handle */
-	uint64_t magic;
-	uint64_t generation;
 	uint64_t check;
-	char name[IPC_NAME]; /* without a zero byte: the beginning of the name */
+	uint64_t generation;
+	char name[IPC_NAME_MAX]; /* the longest has no zero byte */
 };
 _Static_assert(sizeof(struct wire) == sizeof(cu_ipc_mem_handle), "the handle's 64 bytes");
 
 /* FNV-1a, so that a driver's handle is not mistaken for one of the shim by chance. */
 static uint64_t check_of(const struct wire *wire)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ wire->generation;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ IPC_MAGIC ^ wire->generation;
 
 	for (size_t i = 0; i < sizeof(wire->name); i++)
 		hash = (hash ^ (uint8_t)wire->name[i]) * UINT64_C(0x100000001b3);
 	return hash;
 }
 
-void ipc_make(const struct live *entry, cu_ipc_mem_handle *out_handle)
+bool ipc_make(const struct live *entry, cu_ipc_mem_handle *out_handle)
 {
-	struct wire wire = {.magic = IPC_MAGIC, .generation = entry->generation};
+	struct wire wire = {.generation = entry->generation};
+	size_t length = strlen(entry->name);
 
-	memcpy(wire.name, entry->name, strnlen(entry->name, sizeof(wire.name)));
+	if (length > sizeof(wire.name))
+		return false;
+	memcpy(wire.name, entry->name, length);
 	wire.check = check_of(&wire);
 	memcpy(out_handle, &wire, sizeof(wire));
+	return true;
 }
 
 bool ipc_is_ours(const cu_ipc_mem_handle *handle)
@@ -47,22 +48,7 @@ bool ipc_is_ours(const cu_ipc_mem_handle *handle)
 	struct wire wire;
 
 	memcpy(&wire, handle, sizeof(wire));
-	return wire.magic == IPC_MAGIC && wire.check == check_of(&wire);
-}
-
-/* Get the whole name: the handle holds only the beginning of a long one. */
-static bool find_name(const struct wire *wire, char name[GPUSHARE_NAME_MAX + 1])
-{
-	char glob[IPC_NAME + 2], why[512];
-
-	memset(name, 0, GPUSHARE_NAME_MAX + 1);
-	memcpy(name, wire->name, sizeof(wire->name));
-	if (!name_is_valid(name))
-		return false;
-	if (strlen(name) < sizeof(wire->name))
-		return true;
-	snprintf(glob, sizeof(glob), "%.*s*", IPC_NAME, wire->name);
-	return link_find(glob, wire->generation, name, why, sizeof(why)) == GPUSHARE_OK;
+	return wire.check == check_of(&wire);
 }
 
 /* The driver's answer for a handle whose memory is not available. */
@@ -119,7 +105,8 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 	char why[512];
 	int status;
 
-	if (!find_name(wire, entry->name))
+	memcpy(entry->name, wire->name, sizeof(wire->name));
+	if (!name_is_valid(entry->name))
 		return CU_INVALID_HANDLE;
 	status = link_attach(entry->name, false, &found, why, sizeof(why));
 	if (status != GPUSHARE_OK) {

@@ -51,9 +51,6 @@ int link_attach(const char *name, bool read_only, struct link_found *out, char *
 /* After link_attach() has returned `status`: wait until `until_ms` for the name, or for a registry.
  * OK: attach again. Another status: what the caller gets. */
 int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size);
-/* Find the whole name of the buffer with that generation, among the names that match `glob`. */
-int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
-	      char *why, size_t why_size);
 /* Withdraw a name. `deferred` may be NULL. Else it is set to true if others have the buffer
  * attached, so that its memory must be held for them. It is also set if the registry has not
  * answered: others may have the buffer attached. */

@@ -65,8 +65,11 @@ static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_ha
 	if (settled.kind == LIVE_OPENED || settled.stream_ordered || settled.managed ||
 	    !settled.name[0] || !settled.generation)
 		return CU_INVALID_VALUE;
-	ipc_make(&settled, out_handle);
-	return CU_OK;
+	if (ipc_make(&settled, out_handle))
+		return CU_OK;
+	state_log("\"%s\" has no IPC handle: its name is longer than %d bytes", settled.name,
+		  IPC_NAME_MAX);
+	return CU_INVALID_VALUE;
 }
 
 static bool has_context(void)
