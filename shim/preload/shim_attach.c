@@ -172,76 +172,9 @@ static bool open_found(const struct claim *claim, const struct link_found *found
 	return opened;
 }
 
-static bool ask(const struct claim *claim, struct link_found *found, struct refusal *refusal)
-{
-	const char *name = claim->match.name;
-	int64_t until_ms = monotonic_ms() + claim->match.wait_ms;
-	int status;
-
-	refusal->result = CU_OUT_OF_MEMORY;
-	do {
-		status = link_attach(name, claim->match.flags & GPUSHARE_FLAG_READONLY, found,
-				     refusal->why, sizeof(refusal->why));
-	} while (status != GPUSHARE_OK && link_await(name, status, until_ms, refusal->why,
-						     sizeof(refusal->why)) == GPUSHARE_OK);
-	return status == GPUSHARE_OK;
-}
-
-static bool attach(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
+/* The same for memory that the program will map itself. */
+static bool import(const struct claim *claim, const struct link_found *found, struct live *entry,
 		   struct refusal *refusal)
-{
-	struct live entry = {.size = size, .device = claim->allocation.device, .pool = claim->pool};
-	struct link_found found = {.own = false};
-	_cleanup_close_ int fd = -1;
-
-	if (!ask(claim, &found, refusal))
-		return false;
-	fd = found.fd;
-	strcpy(entry.name, found.what.name);
-	entry.generation = found.what.generation;
-	entry.reading = found.reading;
-	describe_note(&entry, &found.what);
-	claim->driver->cuCtxGetCurrent(&entry.context);
-	if (!fits(claim, &found, size, refusal) || !open_found(claim, &found, &entry, refusal)) {
-		share_left(&entry);
-		return false;
-	}
-	if (!live_add(&entry)) {
-		attach_close(claim->driver, &entry);
-		share_left(&entry);
-		return refuse(refusal, CU_OUT_OF_MEMORY, "out of memory");
-	}
-	*out_pointer = entry.pointer;
-	state_log("\"%s\" is attached: %zu of %llu bytes asked for", entry.name, size,
-		  (unsigned long long)found.what.size);
-	return true;
-}
-
-/* Log the reason. Return true if the rule says "must": the program gets the error. */
-static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
-{
-	state_log("\"%s\" is not attached: %s; %s", claim->match.name, refusal->why,
-		  claim->match.must ? "the allocation fails, as the rule says \"must\""
-				    : "the program gets ordinary memory");
-	*out_result = refusal->result;
-	return claim->match.must;
-}
-
-bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
-		    cu_result *out_result)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct refusal refusal = {.result = CU_OK};
-
-	(void)scope;
-	if (!claim_take(claim, RULES_ATTACH))
-		return false;
-	*out_result = CU_OK;
-	return attach(claim, size, out_pointer, &refusal) || say(claim, &refusal, out_result);
-}
-
-static bool import(const struct claim *claim, const struct link_found *found, size_t size,
-		   struct live *out, struct refusal *refusal)
 {
 	const struct driver *driver = claim->driver;
 	cu_result result = CU_NOT_SUPPORTED;
@@ -262,54 +195,128 @@ static bool import(const struct claim *claim, const struct link_found *found, si
 		return refuse(refusal, CU_NOT_PERMITTED,
 			      "it is read-only, and the program asks for memory to map by itself "
 			      "(cuMemCreate)");
-	if (found->what.base_offset || found->what.base_size != size) {
+	if (found->what.base_offset || found->what.base_size != entry->size) {
 		snprintf(refusal->why, sizeof(refusal->why),
 			 "it is %llu bytes in one piece, the program asks for a piece of %zu",
-			 (unsigned long long)found->what.base_size, size);
+			 (unsigned long long)found->what.base_size, (size_t)entry->size);
 		refusal->result = CU_OUT_OF_MEMORY;
 		return false;
 	}
-	result = driver->cuMemImportFromShareableHandle(
-	    &out->mapping.handle, (void *)(intptr_t)found->fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
-	return result == CU_OK ||
-	       refuse_call(refusal, driver, result, "cuMemImportFromShareableHandle");
+	entry->kind = LIVE_VMM;
+	entry->mapping.size = entry->size;
+	result = driver->cuMemImportFromShareableHandle(&entry->mapping.handle,
+							(void *)(intptr_t)found->fd,
+							(cu_handle_type)CU_HANDLE_POSIX_FD);
+	if (result != CU_OK)
+		return refuse_call(refusal, driver, result, "cuMemImportFromShareableHandle");
+	if (found->what.flags & GPUSHARE_FLAG_KEEP)
+		entry->mapping.held = held_keep(found->fd);
+	return true;
 }
 
-bool attach_object(struct claim *claim, size_t size, struct live *out_object, cu_result *out_result)
+static bool ask(const struct claim *claim, struct link_found *found, struct refusal *refusal)
+{
+	const char *name = claim->match.name;
+	int64_t until_ms = monotonic_ms() + claim->match.wait_ms;
+	int status;
+
+	refusal->result = CU_OUT_OF_MEMORY;
+	do {
+		status = link_attach(name, claim->match.flags & GPUSHARE_FLAG_READONLY, found,
+				     refusal->why, sizeof(refusal->why));
+	} while (status != GPUSHARE_OK && link_await(name, status, until_ms, refusal->why,
+						     sizeof(refusal->why)) == GPUSHARE_OK);
+	return status == GPUSHARE_OK;
+}
+
+typedef bool open_call(const struct claim *claim, const struct link_found *found,
+		       struct live *entry, struct refusal *refusal);
+
+/* Attach the rule's buffer as `entry`, which has the size asked for. */
+static bool attach(const struct claim *claim, open_call *open, struct live *entry,
+		   struct refusal *refusal)
+{
+	struct link_found found = {.own = false};
+	_cleanup_close_ int fd = -1;
+
+	if (!ask(claim, &found, refusal))
+		return false;
+	fd = found.fd;
+	strcpy(entry->name, found.what.name);
+	entry->generation = found.what.generation;
+	entry->reading = found.reading;
+	describe_note(entry, &found.what);
+	if (fits(claim, &found, entry->size, refusal) && open(claim, &found, entry, refusal)) {
+		if (live_add(entry)) {
+			state_log("\"%s\" is attached: %llu of %llu bytes asked for", entry->name,
+				  (unsigned long long)entry->size,
+				  (unsigned long long)found.what.size);
+			return true;
+		}
+		attach_close(claim->driver, entry);
+		refuse(refusal, CU_OUT_OF_MEMORY, "out of memory");
+	}
+	share_left(entry);
+	return false;
+}
+/* Log the reason. Return true if the rule says "must": the program gets the error. */
+static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
+{
+	state_log("\"%s\" is not attached: %s; %s", claim->match.name, refusal->why,
+		  claim->match.must ? "the allocation fails, as the rule says \"must\""
+				    : "the program gets ordinary memory");
+	*out_result = refusal->result;
+	return claim->match.must;
+}
+
+/* attach() for a rule that takes the allocation. *out_result: what the program gets if true. */
+static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_result *out_result)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct refusal refusal = {.result = CU_OK};
-	struct link_found found = {.own = false};
-	_cleanup_close_ int fd = -1;
 
 	(void)scope;
 	if (!claim_take(claim, RULES_ATTACH))
 		return false;
 	*out_result = CU_OK;
-	*out_object =
-	    (struct live){.size = size, .kind = LIVE_VMM, .count = 1, .mapping = {.size = size}};
-	if (!ask(claim, &found, &refusal))
-		return say(claim, &refusal, out_result);
-	fd = found.fd;
-	strcpy(out_object->name, found.what.name);
-	out_object->generation = found.what.generation;
-	out_object->reading = found.reading;
-	describe_note(out_object, &found.what);
-	if (fits(claim, &found, size, &refusal) &&
-	    import(claim, &found, size, out_object, &refusal)) {
-		state_log("\"%s\" is attached: %zu bytes", claim->match.name, size);
-		if (found.what.flags & GPUSHARE_FLAG_KEEP)
-			out_object->mapping.held = held_keep(fd);
-		return true;
-	}
-	share_left(out_object);
-	return say(claim, &refusal, out_result);
+	entry->device = claim->allocation.device;
+	entry->pool = claim->pool;
+	claim->driver->cuCtxGetCurrent(&entry->context);
+	return attach(claim, open, entry, &refusal) || say(claim, &refusal, out_result);
+}
+
+bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
+		    cu_result *out_result)
+{
+	struct live entry = {.size = size};
+
+	if (!answer(claim, open_found, &entry, out_result))
+		return false;
+	if (*out_result == CU_OK)
+		*out_pointer = entry.pointer;
+	return true;
+}
+
+bool attach_object(struct claim *claim, size_t size, cu_mem_handle *out_handle,
+		   cu_result *out_result)
+{
+	struct live entry = {.size = size};
+
+	if (!answer(claim, import, &entry, out_result))
+		return false;
+	if (*out_result == CU_OK)
+		*out_handle = entry.mapping.handle;
+	return true;
 }
 
 cu_result attach_close(const struct driver *driver, const struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
+	if (live_is_object(entry)) {
+		held_drop(entry->mapping.held);
+		return driver->cuMemRelease(entry->mapping.handle);
+	}
 	if (live_is_mapped(entry) && !entry->mapping.file)
 		return vmm_unmap(driver, &entry->mapping);
 	/* cuMemFree needs no current context; cuIpcCloseMemHandle and cuMemHostUnregister do */

@@ -11,8 +11,8 @@
 bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		    cu_result *out_result);
 
-/* The same for cuMemCreate: the program maps out_object->mapping.handle itself. */
-bool attach_object(struct claim *claim, size_t size, struct live *out_object,
+/* The same for cuMemCreate: the program maps *out_handle itself. */
+bool attach_object(struct claim *claim, size_t size, cu_mem_handle *out_handle,
 		   cu_result *out_result);
 
 /* Wait for the GPU in the entry's context. cuMemFree and cuIpcCloseMemHandle wait for work that may
@@ -22,7 +22,7 @@ void attach_wait(const struct driver *driver, const struct live *entry);
 /* Wait for the GPU if the unmapping call does not, unmap, and give the attachment back. */
 cu_result attach_end(const struct driver *driver, const struct live *entry);
 
-/* Unmap. GPU work on the memory must have ended. */
+/* Unmap, or release an object's handle. GPU work on the memory must have ended. */
 cu_result attach_close(const struct driver *driver, const struct live *entry);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
+#include "shim_attach.h"
 #include "shim_describe.h"
 #include "shim_link.h"
 #include "shim_live.h"
@@ -128,41 +129,82 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 	return true;
 }
 
+static cu_result open_adopted(const struct claim *claim, int fd, const record *found,
+			      struct live *entry, bool object, const char **out_call)
+{
+	const struct vmm_wish wish = {.hold = true, .address = found->address};
+	const struct driver *driver = claim->driver;
+	cu_result result = CU_NOT_SUPPORTED;
+
+	if (object) {
+		*out_call = "cuMemImportFromShareableHandle";
+		entry->size = entry->mapping.size = found->size;
+		if (found->base_size == found->size)
+			result = driver->cuMemImportFromShareableHandle(
+			    &entry->mapping.handle, (void *)(intptr_t)fd,
+			    (cu_handle_type)CU_HANDLE_POSIX_FD);
+		if (result == CU_OK)
+			entry->mapping.held = held_keep(fd);
+		return result;
+	}
+	*out_call = "cuCtxGetCurrent";
+	result = driver->cuCtxGetCurrent(&entry->context);
+	if (result == CU_OK)
+		result = (entry->unified ? vmm_host_map : vmm_map)(
+		    driver, fd, found->base_size, entry->device, &wish, &entry->mapping, out_call);
+	entry->pointer = entry->mapping.pointer;
+	return result;
+}
+
+static bool adopt_as(const struct claim *claim, struct live *entry, bool object)
+{
+	_cleanup_close_ int fd = -1;
+	const char *call;
+	cu_result result;
+	record found;
+
+	if (!adopt(claim, &found, &fd, &entry->reading))
+		return false;
+	describe_rights(entry, &found);
+	entry->generation = found.generation;
+	result = open_adopted(claim, fd, &found, entry, object, &call);
+	if (result != CU_OK) {
+		state_log("\"%s\" is not adopted: %s answered %s", entry->name, call,
+			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
+						      : driver_error_name(claim->driver, result));
+		share_end(entry->name, entry->generation); /* the registry keeps the buffer */
+		return false;
+	}
+	if (!remember(entry)) {
+		attach_close(claim->driver, entry);
+		return false;
+	}
+	state_log("\"%s\" is adopted: the program has the kept memory, with its contents",
+		  entry->name);
+	return true;
+}
+
 bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		   cu_deviceptr *out_pointer)
 {
 	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, stream_ordered);
-	_cleanup_close_ int fd = -1;
-	struct vmm_wish wish = {.hold = true};
-	const char *call = "cuCtxGetCurrent";
-	cu_result result;
-	record found;
 
 	entry.unified = entry.managed = claim->match.unified;
-	if (!adopt(claim, &found, &fd, &entry.reading))
+	if (!adopt_as(claim, &entry, false))
 		return false;
-	describe_rights(&entry, &found);
-	entry.generation = found.generation;
-	wish.address = found.address;
-	result = claim->driver->cuCtxGetCurrent(&entry.context);
-	if (result == CU_OK)
-		result = (entry.unified ? vmm_host_map : vmm_map)(
-		    claim->driver, fd, found.base_size, entry.device, &wish, &entry.mapping, &call);
-	if (result != CU_OK) {
-		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
-			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
-						      : driver_error_name(claim->driver, result));
-		share_end(entry.name, entry.generation); /* the registry keeps the buffer */
-		return false;
-	}
-	entry.pointer = entry.mapping.pointer;
-	if (!remember(&entry)) {
-		vmm_unmap(claim->driver, &entry.mapping);
-		return false;
-	}
-	state_log("\"%s\" is adopted: the program has the kept memory, with its contents",
-		  entry.name);
 	*out_pointer = entry.pointer;
+	return true;
+}
+
+bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle)
+{
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, 0, false);
+
+	(void)scope;
+	if (!adopt_as(claim, &entry, true))
+		return false;
+	*out_handle = entry.mapping.handle;
 	return true;
 }
 
@@ -184,51 +226,17 @@ void share_again(const struct driver *driver, struct live *entry)
 	remember(entry);
 }
 
-bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
-		  struct live *out_object)
+void share_object(const struct claim *claim, cu_mem_handle handle, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, false);
 
 	(void)scope;
-	*out_object = entry_of(claim, LIVE_OWN_VMM, size, false);
-	out_object->mapping.handle = handle;
-	out_object->mapping.size = size;
-	enter(claim->driver, out_object);
-	if (out_object->name[0] && !live_is_unsettled(out_object))
-		state_log("\"%s\" is shared: %zu bytes", out_object->name, size);
-	return out_object->name[0];
-}
-
-bool share_adopted_object(const struct claim *claim, struct live *out_object)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-	const struct driver *driver = claim->driver;
-	cu_result result = CU_NOT_SUPPORTED;
-	_cleanup_close_ int fd = -1;
-	cu_mem_handle handle = 0;
-	record found;
-
-	(void)scope;
-	*out_object = entry_of(claim, LIVE_OWN_VMM, 0, false);
-	if (!adopt(claim, &found, &fd, &out_object->reading))
-		return false;
-	describe_rights(out_object, &found);
-	if (found.base_size == found.size)
-		result = driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
-								(cu_handle_type)CU_HANDLE_POSIX_FD);
-	if (result != CU_OK) {
-		state_log("\"%s\" is not adopted: cuMemImportFromShareableHandle answered %s",
-			  found.name, driver_error_name(driver, result));
-		share_end(found.name, found.generation);
-		return false;
-	}
-	out_object->size = out_object->mapping.size = found.size;
-	out_object->mapping.handle = handle;
-	out_object->mapping.held = held_keep(fd);
-	out_object->generation = found.generation;
-	state_log("\"%s\" is adopted: the program has the kept memory, with its contents",
-		  found.name);
-	return true;
+	entry.mapping.handle = handle;
+	entry.mapping.size = size;
+	enter(claim->driver, &entry);
+	if (entry.name[0])
+		remember(&entry);
 }
 
 static bool is_to_be_told(const char *name)

@@ -36,13 +36,11 @@ void share_again(const struct driver *driver, struct live *entry);
 /* Put an entry back into the live table that was taken out, but was not withdrawn. */
 void share_keep(const struct live *entry);
 
-/* Share cuMemCreate memory of the program, exported as a file descriptor. True: it is shared, or
- * may be: the registry has not answered. *out_object is its entry, which is in no table. */
-bool share_object(const struct claim *claim, cu_mem_handle handle, size_t size,
-		  struct live *out_object);
+/* Share cuMemCreate memory of the program, exported as a file descriptor. A failure is logged. */
+void share_object(const struct claim *claim, cu_mem_handle handle, size_t size);
 
-/* share_adopted() for a program that maps by itself. *out_object is in no table. */
-bool share_adopted_object(const struct claim *claim, struct live *out_object);
+/* share_adopted() for a program that maps by itself. */
+bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle);
 
 /* Withdraw a name. This and the next three calls do nothing at exit and in a forked child. */
 void share_end(const char *name, uint64_t generation);

@@ -2,7 +2,6 @@
 /* Named cuMemCreate memory: what the shim does around the program's calls. */
 #include <errno.h>
 
-#include "base/client_held.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_live.h"
@@ -27,50 +26,6 @@ static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *han
 	return real(handle, size, prop, flags);
 }
 
-static void name_object(const struct claim *claim, cu_mem_handle handle, size_t size)
-{
-	struct live object;
-
-	if (!share_object(claim, handle, size, &object))
-		return;
-	if (live_add(&object))
-		pages_add(object.name, object.generation);
-	else
-		share_end(object.name, object.generation);
-}
-
-static bool attach_created(struct claim *claim, size_t size, cu_mem_handle *handle,
-			   cu_result *out_result)
-{
-	struct live object;
-
-	if (!attach_object(claim, size, &object, out_result))
-		return false;
-	if (*out_result != CU_OK)
-		return true;
-	*handle = object.mapping.handle;
-	/* Without a record here, the registry counts the attachment until the process ends. */
-	if (!live_add(&object))
-		held_drop(object.mapping.held);
-	return true;
-}
-
-static bool adopt_created(const struct claim *claim, cu_mem_handle *handle)
-{
-	struct live object;
-
-	if (!claim->match.adopt || !share_adopted_object(claim, &object))
-		return false;
-	if (live_add(&object)) {
-		pages_add(object.name, object.generation);
-	} else {
-		held_drop(object.mapping.held);
-		share_end(object.name, object.generation);
-	}
-	*handle = object.mapping.handle;
-	return true;
-}
-
 /* Host memory is left alone: NCCL and other libraries make it for their own purposes. */
 cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_handle *handle,
 			 size_t size, const cu_mem_prop *prop, unsigned long long flags)
@@ -82,15 +37,15 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
 	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
 		return BUFFERS_TRY(real(handle, size, prop, flags));
-	if (attach_created(&claim, size, handle, &result))
+	if (attach_object(&claim, size, handle, &result))
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return BUFFERS_TRY(real(handle, size, prop, flags));
-	if (adopt_created(&claim, handle))
+	if (claim.match.adopt && share_adopted_object(&claim, handle))
 		return CU_OK;
 	result = create_exportable(real, handle, size, prop, flags);
 	if (result == CU_OK)
-		name_object(&claim, *handle, size);
+		share_object(&claim, *handle, size);
 	else
 		claim_return(&claim, RULES_NAME);
 	return result;
