@@ -354,10 +354,12 @@ struct pending *async_take_of(cu_context context)
 
 /* `context` has ended, and with it the entry's event or memory or both. Mapped memory belongs to no
  * context and still has to be unmapped. */
-static void end_behind(const struct driver *driver, cu_context context, const struct pending *one)
+static void end_behind(const struct driver *driver, cu_context context, struct pending *one)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
+	if (live_is_mapped(&one->entry) && one->entry.context == context)
+		one->entry.context = NULL; /* CUDA crashes if it is given a destroyed context */
 	if (live_is_mapped(&one->entry) || one->entry.context != context)
 		end_entry(driver, one);
 	else if (!one->told)

@@ -37,6 +37,7 @@ static void end_entries(const struct driver *driver, cu_context context)
 	struct live entry;
 
 	while (live_take_of(context, &entry)) {
+		entry.context = NULL; /* CUDA crashes if it is given a destroyed context */
 		if (live_is_mapped(&entry))
 			attach_close(driver, &entry);
 		if (entry.kind == LIVE_OPENED)
