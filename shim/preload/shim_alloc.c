@@ -118,7 +118,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return BUFFERS_TRY(real(pointer, size));
-	if (!own_make(&claim, size, false, pointer, &own))
+	if (!own_make(&claim, size, pointer, &own))
 		result = own.shareable ? make_alone(&claim, real, pointer, size, &own)
 				       : BUFFERS_TRY(real(pointer, size));
 	if (result == CU_OK)
@@ -143,7 +143,7 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	cu_deviceptr mapped;
 	struct own own;
 
-	if (own_make(claim, size, false, &mapped, &own)) {
+	if (own_make(claim, size, &mapped, &own)) {
 		give_back(claim->driver, *pointer);
 		*pointer = mapped;
 	} else if (own.shareable && !replace_alone(claim, pointer, size)) {

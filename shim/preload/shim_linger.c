@@ -82,14 +82,6 @@ bool linger_keep(const struct live *entry)
 	return true;
 }
 
-static int ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
-{
-	char why[512];
-
-	(void)user;
-	return link_deferred(generations, count, why, sizeof(why));
-}
-
 static int look(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
 	char why[512];
@@ -98,7 +90,7 @@ static int look(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 	return link_deferred_left(generations, count, why, sizeof(why));
 }
 
-static void sweep(bool asks)
+void linger_sweep(bool trims)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	const struct driver *driver = deferred_any(&deferred) ? driver_to_end() : NULL;
@@ -107,22 +99,10 @@ static void sweep(bool asks)
 	(void)quiet;
 	if (!driver)
 		return;
-	if (asks)
+	if (trims)
 		give_up(driver, deferred_take_over(&deferred));
-	left =
-	    asks ? deferred_take_left(&deferred, ask, NULL) : deferred_look(&deferred, look, NULL);
-	for (; left; left = deferred_next(left))
+	for (left = deferred_look(&deferred, look, NULL); left; left = deferred_next(left))
 		give_back(driver, left);
-}
-
-void linger_sweep(void)
-{
-	sweep(false);
-}
-
-void linger_ask(void)
-{
-	sweep(true);
 }
 
 bool linger_empty(void)

@@ -27,12 +27,9 @@ bool linger_keep(const struct live *entry);
 void linger_drop(const struct live *entry);
 
 /* Give back the memory that nobody has attached any more, without waiting for the registry. Call it
- * only in a program call that has waited for the GPU. errno, context and captures stay
- * unchanged. */
-void linger_sweep(void);
-/* The same, but ask the registry; also give back what exceeds the limits. Call it only in a program
- * call that asks the registry anyway. */
-void linger_ask(void);
+ * only in a program call that has waited for the GPU. `trims`: the call may also wait for the
+ * registry, so give back what exceeds the limits. errno, context and captures stay unchanged. */
+void linger_sweep(bool trims);
 
 /* Give back all deferred frees. Return true if there was one. */
 bool linger_empty(void);

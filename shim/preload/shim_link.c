@@ -319,11 +319,6 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 	return status;
 }
 
-int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size)
-{
-	return deferred(line_enter(why, why_size), generations, count, why, why_size);
-}
-
 /* Keep only the generations that nobody has attached any more, says the page of changes. Tell the
  * registry that their memory is given back. */
 static int take_left(uint64_t *generations, size_t *count)

@@ -56,12 +56,10 @@ int link_await(const char *name, int status, int64_t until_ms, char *why, size_t
  * answered: others may have the buffer attached. */
 int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *why,
 		  size_t why_size);
-/* Replace `generations` of deferred frees by those of them that nobody has attached any more.
- * E_NOT_READY: see client_await_next(); or the registry failed a moment ago, and is asked again
- * soon. */
-int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size);
-/* The same without waiting for the registry, from its page of changes. If another registry runs, or
- * if the page was never requested, connect and ask within 100 ms. E_TIMED_OUT: unknown. */
+/* Replace `generations` of deferred frees by those of them that nobody has attached any more, from
+ * the registry's page of changes and without waiting for it. If another registry runs, or if the
+ * page was never requested, connect and ask within 100 ms. E_TIMED_OUT: unknown. E_NOT_READY: see
+ * client_await_next(); or the registry failed a moment ago, and is asked again soon. */
 int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
 /* link_detach() without waiting for the registry. But if another registry runs, this connects to it
  * and waits for its answer. False: the registry can't be told now. */

@@ -15,13 +15,11 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 
 /* Share mapped memory that replaces the program's allocation. True: it is in the live table, and
  * shared, or may be: the registry has not answered. False: neither; this is logged. */
-bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
-		   bool stream_ordered);
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size);
 
 /* Adopt the kept buffer that an earlier program left under the name, and map it at its old address
  * if that is possible. False: there is none of that size on that GPU, or it can't be adopted. */
-bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
-		   cu_deviceptr *out_pointer);
+bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_pointer);
 
 /* Call this before memory is freed or asked for a handle: `key` is the pointer, or the handle of an
  * object. If the registry did not answer its share, this makes another request: after it the entry
@@ -32,9 +30,6 @@ void share_settle_mapped(cu_deviceptr pointer, size_t size);
 
 /* The driver refused to free memory that is withdrawn already: share it and record it again. */
 void share_again(const struct driver *driver, struct live *entry);
-
-/* Put an entry back into the live table that was taken out, but was not withdrawn. */
-void share_keep(const struct live *entry);
 
 /* Share cuMemCreate memory of the program, exported as a file descriptor. A failure is logged. */
 void share_object(const struct claim *claim, cu_mem_handle handle, size_t size);

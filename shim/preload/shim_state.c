@@ -175,13 +175,6 @@ static bool concerns(const struct state *state, enum rules_kind kind,
 	       rules_concern(state->rules[kind], allocation);
 }
 
-bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation)
-{
-	const struct state *state = state_get();
-
-	return state && concerns(state, kind, allocation);
-}
-
 static void count(struct state *state, uint64_t size)
 {
 	uint64_t largest = atomic_load_explicit(&state->largest, memory_order_relaxed);
@@ -231,7 +224,7 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	bool matched;
 	size_t passed;
 
-	if (!state || !state->rules[kind])
+	if (!state || !concerns(state, kind, allocation))
 		return false;
 	passed = rules_pass(state->rules[kind], allocation);
 	if (rules_passed(state->rules[kind], passed) || !lock_take(&state->lock))

@@ -134,7 +134,7 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 	struct own own;
 
 	claim->match.vmm = true;
-	if (!own_make(claim, size, true, pointer, &own)) {
+	if (!own_make(claim, size, pointer, &own)) {
 		own.shareable = false;
 		result = make(call, pointer, size);
 	}
