@@ -156,6 +156,9 @@ static bool open_found(const struct claim *claim, const struct link_found *found
 	bool by_fd = backing_is_fd(found->what.backing);
 	bool opened;
 
+	entry->device = claim->allocation.device;
+	entry->pool = claim->pool;
+	claim->driver->cuCtxGetCurrent(&entry->context);
 	if (!by_fd && found->what.backing != GPUSHARE_BACKING_IPC)
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "its backing is not known to this version");
@@ -172,7 +175,7 @@ static bool open_found(const struct claim *claim, const struct link_found *found
 	return opened;
 }
 
-/* The same for memory that the program will map itself. */
+/* The same for an object, which belongs to no context. */
 static bool import(const struct claim *claim, const struct link_found *found, struct live *entry,
 		   struct refusal *refusal)
 {
@@ -259,6 +262,7 @@ static bool attach(const struct claim *claim, open_call *open, struct live *entr
 	share_left(entry);
 	return false;
 }
+
 /* Log the reason. Return true if the rule says "must": the program gets the error. */
 static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
 {
@@ -279,9 +283,6 @@ static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_
 	if (!claim_take(claim, RULES_ATTACH))
 		return false;
 	*out_result = CU_OK;
-	entry->device = claim->allocation.device;
-	entry->pool = claim->pool;
-	claim->driver->cuCtxGetCurrent(&entry->context);
 	return attach(claim, open, entry, &refusal) || say(claim, &refusal, out_result);
 }
 

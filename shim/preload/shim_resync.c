@@ -125,7 +125,7 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	(void)resync;
 	if (!live_get(wanted, &entry))
 		return true;
-	if (entry.context)
+	if (entry.context && !live_is_object(&entry)) /* an object outlives its context */
 		scope_push(&scope, entry.context);
 	result = describe(driver, &entry, &what, &call);
 	if (result != CU_OK) {

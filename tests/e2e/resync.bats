@@ -219,3 +219,14 @@ w1 2097152"
 	touch "$WORK/end"
 	app_ends "${words[@]}"
 }
+
+@test "memory that a program maps itself outlives the context in which it was made: a new registry has it" {
+	begin app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i' "$BIN/drv_linked" init ctxnew=B make=a,vmm,2Mi ctxdestroy=B \
+		ctxset=primary touch="$WORK/up" await="$WORK/go" make=b,alloc,2Mi touch="$WORK/again" await="$WORK/end"
+	APP=$PID
+	restart_registry
+	go
+	await_file "$WORK/again"
+	equal "$(names | sort)" "w0 2097152
+w1 2097152"
+}
