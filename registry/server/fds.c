@@ -362,6 +362,8 @@ void fds_server_run(struct fds_server *server)
 	for (int i = 0; i < RUN_MOST && epoll_wait(server->events, &event, 1, 0) == 1; i++) {
 		if (event.data.ptr == server)
 			accept_one(server);
+		else if (event.events & EPOLLHUP) /* the peer relies on it: docs/protocol.md */
+			connection_close(server, event.data.ptr);
 		else
 			connection_read(server, event.data.ptr);
 	}

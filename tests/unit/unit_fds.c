@@ -257,6 +257,30 @@ static void only_memory_is_taken_in(void **state)
 	close(own);
 }
 
+/* A client that gives up requests closes their connection. It then reports what it has. */
+static void a_request_whose_sender_has_left_is_not_done(void **state)
+{
+	int own = raw_connect(&raw_here), fd, status;
+	struct fds_header header;
+	request ask = raw_attach("x");
+	uint8_t body[512];
+	size_t size;
+
+	assert_int_equal(raw_fds_put(own, "x", 0), GPUSHARE_OK);
+	assert_int_equal(codec_encode_request(&ask, body, sizeof(body), &size), GPUSHARE_OK);
+	header = raw_fds_header(FDS_ASK, own);
+	fd = raw_fds_dial();
+	kill(raw_here.pid, SIGSTOP);
+	assert_int_equal(waitpid(raw_here.pid, &status, WUNTRACED), raw_here.pid);
+	assert_int_equal(fds_send(fd, &header, body, size, -1), GPUSHARE_OK);
+	close(fd);
+	kill(raw_here.pid, SIGCONT);
+	raw_fds_settled();
+	assert_int_equal(raw_say(own, raw_detach("x", raw_seen(own, "x")->generation)),
+			 GPUSHARE_E_NOT_FOUND);
+	close(own);
+}
+
 /* A peer that has said something lately stays. */
 static void silence_ends(void **state)
 {
@@ -330,4 +354,5 @@ static void a_daemon_without_descriptors_recovers(void **state)
 UNIT_MAIN(with_daemon(who_asks_is_known), with_daemon(nonsense_gets_a_status_and_leaves_nothing),
 	  with_daemon(a_file_system_that_never_answers_holds_up_nobody),
 	  with_daemon(only_memory_is_taken_in), with_daemon(silence_ends),
+	  with_daemon(a_request_whose_sender_has_left_is_not_done),
 	  with_daemon(a_daemon_without_descriptors_recovers))
