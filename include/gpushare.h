@@ -531,8 +531,35 @@ int gpushare_attach(struct gpushare_session *session, const char *name,
 		    struct gpushare_buffer **out_buffer);
 
 /**
+ * gpushare_attach_many() - attach all of these names, or none
+ * @session: from gpushare_open()
+ * @names:   @count of them; a name that is there twice is attached twice
+ * @options: for each of them, as for gpushare_attach(); wait_ms is for all of them together
+ * @out_buffers: room for @count; each as from gpushare_attach(), in the order of @names
+ *
+ * Each name is attached as by gpushare_attach(), but up to 32 requests are sent before the earlier
+ * ones are answered, and CUDA opens one buffer while the registry answers for the next. A caller
+ * that has a use for a part of a set attaches the names one by one: half a set is rarely of use,
+ * and with one status there is one thing to check. If a name can't be attached, the call detaches
+ * those before it.
+ *
+ * Shapes:  flat byte ranges.
+ * Units:   milliseconds.
+ * Threads: safe from any thread; needs no current CUDA context.
+ * Errors:  as gpushare_attach(), for the first name that fails (gpushare_explain() says which);
+ *          GPUSHARE_E_INVALID, _E_NO_MEMORY
+ * Source:  CUDA Driver API, cuIpcOpenMemHandle, cuMemImportFromShareableHandle, cuMemMap.
+ *
+ * Return: GPUSHARE_OK, or a negative enum gpushare_status; then @out_buffers is untouched.
+ */
+int gpushare_attach_many(struct gpushare_session *session, const char *const *names, size_t count,
+			 const struct gpushare_attach_options *options,
+			 struct gpushare_buffer **out_buffers);
+
+/**
  * gpushare_detach() - end one attachment
- * @buffer: from gpushare_attach(); NULL is allowed. The last detach unmaps and frees the struct.
+ * @buffer: from gpushare_attach() or gpushare_attach_many(); NULL is allowed. The last detach unmaps
+ *          and frees the struct.
  *
  * Work on the buffer must have ended: this does not wait for streams.
  *

@@ -9,16 +9,32 @@
 
 #include "base/cleanup.h"
 
-/* Read the name's count of changes. An answer of the registry after that holds until the count
- * grows. */
-static int attach_watch(struct gpushare_session *session, const char *name, bool *out_is_watched,
-			uint64_t *out_change)
+struct attaching_one {
+	struct gpushare_buffer *buffer; /* NULL: not attached so far */
+	/* The name's count of changes, read before the request was sent, if there is a page. The
+	 * registry's answer holds until the count grows. */
+	bool is_watched;
+	uint64_t change;
+};
+
+/* The names of one call. */
+struct attaching {
+	struct gpushare_session *session;
+	const char *const *names;
+	const struct attach_way *way;
+	struct attaching_one *each;
+	gpushare_AttachReply reply; /* to the name at hand */
+	bool failed;		    /* one was not attached */
+};
+
+static void attach_watch(struct gpushare_session *session, const char *name,
+			 struct attaching_one *one)
 {
+	one->is_watched = false;
 	if (!session_look_client(session))
-		return session_fail_client(session);
-	*out_is_watched = client_read_changes(session->client, name, out_change);
+		return; /* the request that comes next fails by the same */
+	one->is_watched = client_read_changes(session->client, name, &one->change);
 	session_give_client(session);
-	return GPUSHARE_OK;
 }
 
 /* Attachments with and without CUDA are two buffers; so are read-only and writable ones. */
@@ -98,9 +114,9 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 
 	*out_misplaced = false;
 	DL_FOREACH (session->buffers, seen) {
-		if (!buffer_is_attached(seen) || !attach_is_alike(seen, options) ||
-		    seen->info.generation != from->generation ||
-		    strcmp(seen->info.name, from->name))
+		/* The generation first: it rules out most, at a cache line for each. */
+		if (seen->info.generation != from->generation || !buffer_is_attached(seen) ||
+		    !attach_is_alike(seen, options) || strcmp(seen->info.name, from->name))
 			continue;
 		*out_misplaced = options->same_address && seen->pointer != from->address;
 		if (!*out_misplaced)
@@ -211,19 +227,19 @@ static int make(struct gpushare_session *session, const struct attach_answer *an
 	return GPUSHARE_OK;
 }
 
-/* The registry's answer holds until the name's count, read before the request, changes. Fetching
- * the page of counts pays off from the second attach on. */
-static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uint64_t change)
+/* Fetching the page of counts pays off from the second attach on. */
+static void attach_remember(const struct attaching_one *one)
 {
+	struct gpushare_buffer *buffer = one->buffer;
 	struct gpushare_session *session = buffer->session;
 	bool is_worth_it;
 
 	session_lock(session);
-	if (is_watched) {
+	if (one->is_watched) {
 		buffer->is_watched = true;
-		buffer->change = change;
+		buffer->change = one->change;
 	}
-	is_worth_it = !is_watched && buffer->count > 1;
+	is_worth_it = !one->is_watched && buffer->count > 1;
 	pthread_mutex_unlock(&session->lock);
 	if (is_worth_it && session_try_client(session, session_deadline(session))) {
 		client_fetch_changes(session->client);
@@ -232,45 +248,171 @@ static void attach_remember(struct gpushare_buffer *buffer, bool is_watched, uin
 }
 
 static int answered(struct gpushare_session *session, const struct attach_answer *answer,
-		    const struct gpushare_attach_options *options, attach_make *by, const void *how,
-		    struct gpushare_buffer **out_buffer)
+		    const struct attach_way *way, struct gpushare_buffer **out_buffer)
 {
+	const record *from = &answer->reply.buffer;
 	struct gpushare_buffer *seen;
 	bool misplaced;
 	int status;
 
 	session_lock(session);
-	seen = attach_seen(session, &answer->reply.buffer, options, &misplaced);
+	seen = attach_seen(session, from, way->options, &misplaced);
 	resync_check(&session->resync, answer->readings);
 	pthread_mutex_unlock(&session->lock);
 	if (misplaced)
-		return attach_misplaced(&answer->reply.buffer);
+		return attach_misplaced(from);
 	if (seen) {
 		*out_buffer = seen;
 		return GPUSHARE_OK;
 	}
-	status = by(session, answer, how, &seen);
+	status = way->make(session, answer, way->make_options, &seen);
 	return status ? status
-		      : attach_publish(seen, &answer->reply.buffer, options, answer->readings,
-				       out_buffer);
+		      : attach_publish(seen, from, way->options, answer->readings, out_buffer);
 }
 
-int attach_cold(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		enum attach_kind kind, const struct gpushare_attach_options *options,
-		attach_make *by, const void *how, struct gpushare_buffer **out_buffer)
+static void attach_undo(struct gpushare_session *session, const struct attach_answer *answer)
 {
-	struct attach_answer answer = {.fd = -1};
 	struct gpushare_info info;
-	int status = attach_register(session, name, wait_ms, kind, &answer);
 
+	query_info(&answer->reply.buffer, &info);
+	session_tell_detach(session, &info, answer->readings);
+}
+
+int attach_finish(struct gpushare_session *session, const char *name, const struct attach_way *way,
+		  int status, struct attach_answer *answer, struct gpushare_buffer **out_buffer)
+{
+	if (status == GPUSHARE_E_NOT_FOUND && way->wait_ms)
+		status = attach_await(session, name, way, answer);
 	if (status)
 		return status;
-	status = answered(session, &answer, options, by, how, out_buffer);
-	fds_close(&answer.fd, answer.fd >= 0);
-	if (status) {
-		query_info(&answer.reply.buffer, &info);
-		session_tell_detach(session, &info, answer.readings);
+	status = answered(session, answer, way, out_buffer);
+	fds_close(&answer->fd, answer->fd >= 0);
+	if (status)
+		attach_undo(session, answer);
+	return status;
+}
+
+/* False: the session has the buffer. */
+static bool attach_begin(void *user, size_t index, request *out_request)
+{
+	const struct attaching *all = user;
+	const char *name = all->names[index];
+	struct attaching_one *one = &all->each[index];
+
+	attach_watch(all->session, name, one);
+	if (one->is_watched)
+		one->buffer = attach_warm(all->session, name, all->way->options, one->change);
+	if (one->buffer)
+		return false;
+	attach_request(name, all->way->kind, out_request);
+	return true;
+}
+
+static int attach_end(void *user, size_t index, const struct session_answer *got)
+{
+	struct attaching *all = user;
+	struct attaching_one *one = &all->each[index];
+	struct attach_answer answer = {.fd = got->fd, .readings = got->readings};
+	int status = got->status;
+
+	if (!status)
+		answer.reply = all->reply;
+	if (all->failed) { /* this name is not wanted any more */
+		fds_close(&answer.fd, answer.fd >= 0);
+		if (!status)
+			attach_undo(all->session, &answer);
+		return status;
 	}
+	status =
+	    attach_finish(all->session, all->names[index], all->way, status, &answer, &one->buffer);
+	if (!status)
+		attach_remember(one);
+	all->failed = status;
+	return status;
+}
+
+static void detach_all(struct attaching *all, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (all->each[i].buffer)
+			session_end_attached(all->each[i].buffer);
+}
+
+static int attach_all(struct attaching *all, size_t count)
+{
+	const struct session_many many = {
+	    .body = gpushare_Reply_attach_tag,
+	    .out_body = &all->reply,
+	    .body_size = sizeof(all->reply),
+	    .make = attach_begin,
+	    .take = attach_end,
+	    .user = all,
+	};
+	char why[API_SENTENCE_MAX];
+	int status = session_ask_many(all->session, &many, count);
+
+	if (status) {
+		snprintf(why, sizeof(why), "%s", gpushare_explain());
+		detach_all(all, count);
+		return api_fail(status, "%s", why);
+	}
+	for (size_t i = 0; !all->way->options->passive && i < count; i++)
+		atomic_store(&all->each[i].buffer->passive, false);
+	return GPUSHARE_OK;
+}
+
+static int attach_check_call(const struct gpushare_session *session, const char *const *names,
+			     size_t count, const struct gpushare_attach_options *options,
+			     struct gpushare_buffer *const *out_buffers)
+{
+	int status = session_check(session);
+
+	if (!status && count && !names)
+		status = api_fail(GPUSHARE_E_INVALID, "names is NULL");
+	for (size_t i = 0; !status && i < count; i++)
+		status = api_check_name(names[i]);
+	if (!status && count && !out_buffers)
+		status = api_fail(GPUSHARE_E_INVALID, "no room is given for a buffer");
+	if (!status && count && options->host_only && (options->same_address || options->on_device))
+		status = api_fail(GPUSHARE_E_INVALID,
+				  "'%s': host_only gives no device address, so same_address and "
+				  "on_device don't go with it",
+				  names[0]);
+	return status;
+}
+
+API_PUBLIC int gpushare_attach_many(struct gpushare_session *session, const char *const *names,
+				    size_t count, const struct gpushare_attach_options *options,
+				    struct gpushare_buffer **out_buffers)
+{
+	API_CALL;
+	static const struct gpushare_attach_options defaults;
+	const struct gpushare_attach_options *with = options ? options : &defaults;
+	const struct attach_way way = {
+	    .kind = with->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY,
+	    .options = with,
+	    .make = make,
+	    .make_options = with,
+	    .wait_ms = with->wait_ms,
+	    .deadline_ms = with->wait_ms ? attach_deadline(with->wait_ms) : 0,
+	};
+	struct attaching_one one = {.buffer = NULL};
+	_cleanup_free_ struct attaching_one *more = NULL;
+	struct attaching all;
+	int status = attach_check_call(session, names, count, with, out_buffers);
+
+	if (status || !count)
+		return status;
+	if (count > 1 && !(more = calloc(count, sizeof(*more))))
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach %zu buffers", count);
+	all.session = session;
+	all.names = names;
+	all.way = &way;
+	all.each = more ? more : &one;
+	all.failed = false;
+	status = attach_all(&all, count);
+	for (size_t i = 0; !status && i < count; i++)
+		out_buffers[i] = all.each[i].buffer;
 	return status;
 }
 
@@ -278,42 +420,7 @@ API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *nam
 			       const struct gpushare_attach_options *options,
 			       struct gpushare_buffer **out_buffer)
 {
-	API_CALL;
-	static const struct gpushare_attach_options defaults;
-	struct gpushare_buffer *seen;
-	bool is_watched = false;
-	uint64_t change = 0;
-	int status = api_check_name(name);
-
-	if (!status)
-		status = session_check(session);
-	if (!status && !out_buffer)
-		status = api_fail(GPUSHARE_E_INVALID, "out_buffer is NULL");
-	if (!status && options && options->host_only &&
-	    (options->same_address || options->on_device))
-		status = api_fail(GPUSHARE_E_INVALID,
-				  "'%s': host_only gives no device address, so same_address and "
-				  "on_device don't go with it",
-				  name);
-	if (!status)
-		status = attach_watch(session, name, &is_watched, &change);
-	if (status)
-		return status;
-	if (!options)
-		options = &defaults;
-	seen = is_watched ? attach_warm(session, name, options, change) : NULL;
-	if (seen) {
-		*out_buffer = seen;
-	} else {
-		status = attach_cold(session, name, options->wait_ms,
-				     options->read_only ? ATTACH_READ_ONLY : ATTACH_MEMORY, options,
-				     make, options, out_buffer);
-		if (!status)
-			attach_remember(*out_buffer, is_watched, change);
-	}
-	if (!status && !options->passive)
-		atomic_store(&(*out_buffer)->passive, false);
-	return status;
+	return gpushare_attach_many(session, &name, 1, options, out_buffer);
 }
 
 int session_end_attached(struct gpushare_buffer *buffer)

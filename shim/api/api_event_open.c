@@ -150,6 +150,15 @@ static int open_cold(struct gpushare_session *session, const char *name,
 		     const struct gpushare_event_options *options, struct gpushare_buffer **out)
 {
 	static const struct gpushare_attach_options any;
+	const struct attach_way way = {
+	    .kind = ATTACH_EVENT,
+	    .options = &any,
+	    .make = open_make,
+	    .make_options = options,
+	    .wait_ms = options->wait_ms,
+	    .deadline_ms = attach_deadline(options->wait_ms),
+	};
+	struct attach_answer answer;
 	uint64_t change = 0;
 	bool is_watched;
 	int status;
@@ -159,8 +168,8 @@ static int open_cold(struct gpushare_session *session, const char *name,
 	client_fetch_changes(session->client);
 	is_watched = client_read_changes(session->client, name, &change);
 	session_give_client(session);
-	status = attach_cold(session, name, options->wait_ms, ATTACH_EVENT, &any, open_make,
-			     options, out);
+	status = attach_finish(session, name, &way, attach_ask(session, name, way.kind, &answer),
+			       &answer, out);
 	if (status)
 		return status;
 	session_lock(session);

@@ -11,15 +11,16 @@ struct parts {
 	const struct gpushare_part *parts;
 	struct gpushare_buffer **made; /* NULL once granted: then on the session's list */
 	uint64_t batch;		       /* marks what this call made */
+	gpushare_ShareReply answer;
 };
 
-static void make(void *user, size_t index, request *out_request)
+static bool make(void *user, size_t index, request *out_request)
 {
 	const struct parts *all = user;
 	const struct gpushare_part *part = &all->parts[index];
 	gpushare_Share *share = &out_request->verb.share;
 
-	out_request->which_verb = gpushare_Request_share_tag;
+	*out_request = (request){.which_verb = gpushare_Request_share_tag};
 	share->has_buffer = true;
 	strcpy(share->buffer.name, part->name);
 	share->buffer.base_offset = part->offset;
@@ -29,20 +30,22 @@ static void make(void *user, size_t index, request *out_request)
 	session_lock(all->whole->session);
 	share->part_of = all->whole->info.generation;
 	pthread_mutex_unlock(&all->whole->session->lock);
+	return true;
 }
 
-static void take(void *user, size_t index, const reply *answer)
+static int take(void *user, size_t index, const struct session_answer *answer)
 {
 	struct parts *all = user;
 	struct gpushare_buffer *part = all->made[index];
-	struct gpushare_session *session = all->whole->session;
 
-	if (answer->status || answer->which_body != gpushare_Reply_share_tag)
-		return;
-	part->info.generation = answer->body.share.generation;
-	session_add(session, part, resync_readings(&session->resync));
+	fds_close(&answer->fd, answer->fd >= 0);
+	if (answer->status)
+		return answer->status;
+	part->info.generation = all->answer.generation;
+	session_add(all->whole->session, part, answer->readings);
 	all->made[index] = NULL;
 	all->whole->has_parts = true;
+	return GPUSHARE_OK;
 }
 
 static int check_part(const struct gpushare_buffer *whole, const struct gpushare_part *part)
@@ -145,7 +148,14 @@ void parts_end(struct gpushare_buffer *whole)
 
 static int share_all(struct parts *all, size_t count)
 {
-	const struct client_many many = {make, take, all};
+	const struct session_many many = {
+	    .body = gpushare_Reply_share_tag,
+	    .out_body = &all->answer,
+	    .body_size = sizeof(all->answer),
+	    .make = make,
+	    .take = take,
+	    .user = all,
+	};
 	char why[API_SENTENCE_MAX];
 	int status = GPUSHARE_OK;
 

@@ -165,9 +165,7 @@ static void leave(struct gpushare_session *session, int64_t until_ms)
 	session_order_again(session);
 }
 
-/* `many`: the requests; NULL: client->request. */
-static int call(struct gpushare_session *session, const struct client_many *many, size_t count,
-		size_t *done)
+static int call(struct gpushare_session *session)
 {
 	struct client *client = session->client;
 	int64_t began_ms = monotonic_ms();
@@ -176,7 +174,7 @@ static int call(struct gpushare_session *session, const struct client_many *many
 
 	if (resync_missed(&session->resync))
 		client_tell_anew(client);
-	status = many ? client_call_many(client, many, count, done) : client_call(client, 0);
+	status = client_call(client, 0);
 	slow = monotonic_ms() - began_ms >= session->timeout_ms / 2;
 	if (status == GPUSHARE_E_TIMED_OUT || (status == GPUSHARE_E_NO_REGISTRY && slow))
 		session->silent_until_ms = monotonic_ms() + SILENT_MS;
@@ -192,6 +190,18 @@ static int explain(const struct client *client, int status)
 	return status;
 }
 
+int session_read_answer(const struct gpushare_session *session, const reply *answer, pb_size_t body,
+			void *out_body, size_t body_size)
+{
+	if (answer->which_body != body)
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry in %s answered another question than was asked; do "
+				"its version and %s agree?",
+				session->client->directory, GPUSHARE_VERSION);
+	memcpy(out_body, &answer->body, body_size);
+	return GPUSHARE_OK;
+}
+
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd)
@@ -204,34 +214,13 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 		return session_fail_client(session);
 	client->request = *ask;
 	client->goes = fd;
-	status = explain(client, call(session, NULL, 0, NULL));
-	if (!status && body && client->reply.which_body != body)
-		status = api_fail(GPUSHARE_E_PROTOCOL,
-				  "the registry in %s answered another question than was asked; do "
-				  "its version and %s agree?",
-				  client->directory, GPUSHARE_VERSION);
-	else if (!status && body)
-		memcpy(out_body, &client->reply.body, body_size);
+	status = explain(client, call(session));
+	if (!status && body)
+		status = session_read_answer(session, &client->reply, body, out_body, body_size);
 	if (!status && out_fd)
 		*out_fd = client_take_fd(client);
 	*out_readings = resync_readings(&session->resync);
 	leave(session, until_ms);
-	return status;
-}
-
-int session_ask_many(struct gpushare_session *session, const struct client_many *many, size_t count)
-{
-	int status, tries = CLIENT_TRIES;
-	size_t done = 0;
-
-	do {
-		int64_t until_ms = session_deadline(session);
-
-		if (!session_try_client(session, until_ms))
-			return session_fail_client(session);
-		status = explain(session->client, call(session, many, count, &done));
-		leave(session, until_ms);
-	} while (status == GPUSHARE_E_NO_REGISTRY && --tries);
 	return status;
 }
 
@@ -269,7 +258,7 @@ int session_tell_of(struct gpushare_session *session, const request *tell,
 	if (session_is_heard(session)) {
 		client->request = *tell;
 		client->giving_back = true;
-		status = call(session, NULL, 0, NULL);
+		status = call(session);
 		client->giving_back = false;
 	} else {
 		resync_miss(&session->resync);

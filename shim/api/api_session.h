@@ -181,9 +181,34 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd);
-/* client_call_many(), at the next registry too if this one ends: `take` runs while the client is
- * taken. */
-int session_ask_many(struct gpushare_session *session, const struct client_many *many,
+/* Copy the `body` of an answer that is no refusal, as session_ask() does. E_PROTOCOL: it has
+ * another. */
+int session_read_answer(const struct gpushare_session *session, const reply *answer, pb_size_t body,
+			void *out_body, size_t body_size);
+
+/*
+ * api_many.c: requests 0, 1 and so on, each as by session_ask_passing(), but sent ahead of the
+ * answers to earlier ones. Neither the client nor a lock is held during make() and take().
+ */
+struct session_answer {
+	int status;
+	int fd;		       /* the taker's; -1: none, as with a status that is not OK */
+	unsigned int readings; /* as of before the request was sent */
+};
+struct session_many {
+	pb_size_t body; /* of the answers that are no refusals; it is stored in *out_body */
+	void *out_body;
+	size_t body_size;
+	/* Write the request, perhaps a second time if it was not answered. False: none is
+	 * needed. */
+	bool (*make)(void *user, size_t index, request *out_request);
+	/* Take an answer, in order. After the first status that is not OK no request is sent, and
+	 * take() gets the answers that are still to come. */
+	int (*take)(void *user, size_t index, const struct session_answer *answer);
+	void *user;
+};
+/* Returns take()'s first status that is not OK, with its sentence. */
+int session_ask_many(struct gpushare_session *session, const struct session_many *many,
 		     size_t count);
 /* How many connections the client had made at the latest session_give_client(). */
 unsigned int session_connections(struct gpushare_session *session);
@@ -249,21 +274,35 @@ void share_keep_rights(struct gpushare_buffer *buffer);
 /* The work of gpushare_free(). */
 int session_end_shared(struct gpushare_buffer *buffer);
 
-/* api_attach_wait.c: attach at the registry. If the name doesn't exist, wait up to `wait_ms` for
- * it. */
+/* Make a buffer of the registry's answer. It must not be on the session's list. */
+typedef int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
+			const void *options, struct gpushare_buffer **out_buffer);
 enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
-int attach_register(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		    enum attach_kind kind, struct attach_answer *out_answer);
+/* How to attach some names. */
+struct attach_way {
+	enum attach_kind kind;
+	const struct gpushare_attach_options *options;
+	attach_make *make;
+	const void *make_options;
+	uint32_t wait_ms;    /* for a name that doesn't exist so far; 0: don't wait */
+	int64_t deadline_ms; /* when that has passed */
+};
+
+/* api_attach_wait.c. attach_deadline(): way->deadline_ms, now. attach_request(): write the request. attach_ask(): ask the registry.
+ * attach_await(): the same for a name that was not found: wait for it. */
+int64_t attach_deadline(uint32_t wait_ms);
+void attach_request(const char *name, enum attach_kind kind, request *out_request);
+int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
+	       struct attach_answer *out_answer);
+int attach_await(struct gpushare_session *session, const char *name, const struct attach_way *way,
+		 struct attach_answer *out_answer);
 /* api_attach.c: the work of gpushare_detach(). */
 int session_end_attached(struct gpushare_buffer *buffer);
-/* Attach at the registry, and get the buffer. If the session has attached it as `options` ask, it is
- * that buffer. Otherwise `by` makes one, which must not be on the session's list; attach_cold() adds
- * it. */
-typedef int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
-			const void *how, struct gpushare_buffer **out_buffer);
-int attach_cold(struct gpushare_session *session, const char *name, uint32_t wait_ms,
-		enum attach_kind kind, const struct gpushare_attach_options *options,
-		attach_make *by, const void *how, struct gpushare_buffer **out_buffer);
+/* Get the buffer after the registry has answered attach_ask() with `status`; wait for the name if
+ * `way` says so. If the session has attached it as way->options ask, it is that buffer, counted once
+ * more. Otherwise way->make() makes it. Closes the answer's descriptor. */
+int attach_finish(struct gpushare_session *session, const char *name, const struct attach_way *way,
+		  int status, struct attach_answer *answer, struct gpushare_buffer **out_buffer);
 
 /* api_alloc.c: free memory of gpushare_alloc(); the struct stays. alloc_free() is for memory of
  * cuMemAlloc, share_release() for any of it. */

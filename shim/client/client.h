@@ -145,22 +145,30 @@ void client_disconnect(struct client *client);
  */
 int client_call(struct client *client, unsigned int extra_ms);
 /*
- * Send requests 0, 1 and so on up to @count without waiting for the answers in between, up to
- * CLIENT_AHEAD of them unanswered. `make` fills in client->request, which is zero. `take` gets each
- * answer, in order, in client->reply; a refusal is an answer too. *done counts the answers that
- * `take` has got, and is where a second call goes on. No request and no answer has a descriptor.
- * OK, a refusal, after which no further request is sent, or a transport status: requests that were
- * sent and not answered then may be done, and a resync undoes them, but for kept buffers. Unlike
- * client_call() it asks one registry only. timeout_ms is for each answer.
+ * A pipeline: requests that are sent before the earlier ones are answered, over a connection to
+ * fds.sock of its own. Any request that fds.sock takes may go there, with or without a descriptor
+ * in its answer. Opening a pipeline needs the client; using it does not, so its user may make
+ * driver calls between two answers. One thread uses it at a time.
  */
-#define CLIENT_AHEAD 32
-struct client_many {
-	void (*make)(void *user, size_t index, request *out_request);
-	void (*take)(void *user, size_t index, const reply *answer);
-	void *user;
+#define CLIENT_AHEAD 32 /* requests of one pipeline that are not answered, at most */
+struct client_pipeline {
+	int fd;
+	struct fds_header header;
+	reply answer; /* the latest */
+	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
 };
-int client_call_many(struct client *client, const struct client_many *many, size_t count,
-		     size_t *done);
+/* Connects nothing but fds.sock. NULL: not now; client_call() says why, or makes a pipeline
+ * possible. */
+struct client_pipeline *client_pipeline_open(struct client *client);
+/* Never waits. OK; E_TIMED_OUT: there is no room for it now; else: the connection is useless. */
+int client_pipeline_send(struct client_pipeline *pipeline, const request *question);
+/* Receive the next answer, in the order of the requests, and its descriptor (-1: none), which is
+ * then the caller's. OK: it is in pipeline->answer, and may be a refusal. Otherwise no more answers
+ * can be received. */
+int client_pipeline_receive(struct client_pipeline *pipeline, int64_t deadline_ms, int *out_fd);
+/* The registry carries out no request that it finds after this. Requests that are not answered may
+ * be done: a resync must undo them. NULL is allowed. Returns NULL. */
+struct client_pipeline *client_pipeline_close(struct client_pipeline *pipeline);
 /* Wait up to `wait_ms` for the name, over a connection of its own: other connections stay usable
  * meanwhile. The name may be gone again on return, or have no memory yet. On a failure `why` has
  * the sentence. Before E_NO_REGISTRY and before E_LIMIT (too many requests wait) it pauses, so that

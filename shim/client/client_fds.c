@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "client_internal.h"
@@ -110,15 +112,22 @@ static int connect_fds(struct client *client, enum fds_verb verb, int64_t deadli
 	return status;
 }
 
+static struct fds_header header_of(const struct client *client, enum fds_verb verb)
+{
+	struct fds_header header = {
+	    .version = FDS_VERSION, .verb = (uint8_t)verb, .connection = client->connection};
+
+	memcpy(header.session, client->session_key, sizeof(header.session));
+	return header;
+}
+
 /* Send `size` bytes at client->out, with the descriptor `goes`; -1: none. */
 static int send_ask(struct client *client, int fd, enum fds_verb verb, size_t size, int goes,
 		    int64_t deadline_ms)
 {
-	struct fds_header header = {
-	    .version = FDS_VERSION, .verb = (uint8_t)verb, .connection = client->connection};
+	const struct fds_header header = header_of(client, verb);
 	int status;
 
-	memcpy(header.session, client->session_key, sizeof(header.session));
 	while ((status = fds_send(fd, &header, client->out, size, goes)) == GPUSHARE_E_TIMED_OUT) {
 		if ((status = client_wait(fd, POLLOUT, deadline_ms)))
 			break;
@@ -241,4 +250,66 @@ int client_settle_fds(struct client *client, int64_t deadline_ms)
 	client_drop_late(client);
 	doubt(client, -1, status, ENDING_MS);
 	return client->socket.fd < 0 ? status : GPUSHARE_OK;
+}
+
+struct client_pipeline *client_pipeline_open(struct client *client)
+{
+	struct client_pipeline *pipeline;
+	int fd = -1;
+
+	/* A resync must come before the first request on a new connection. */
+	if (!client_stands(client) || client->fresh)
+		return NULL;
+	if (connect_fds(client, FDS_ASK, monotonic_ms() + client->timeout_ms, &fd) ||
+	    !(pipeline = malloc(sizeof(*pipeline)))) {
+		fds_close(&fd, fd >= 0);
+		return NULL;
+	}
+	pipeline->fd = fd;
+	pipeline->header = header_of(client, FDS_ASK);
+	return pipeline;
+}
+
+int client_pipeline_send(struct client_pipeline *pipeline, const request *question)
+{
+	size_t size;
+	int status =
+	    codec_encode_request(question, pipeline->bytes, sizeof(pipeline->bytes), &size);
+
+	return status ? status
+		      : fds_send(pipeline->fd, &pipeline->header, pipeline->bytes, size, -1);
+}
+
+int client_pipeline_receive(struct client_pipeline *pipeline, int64_t deadline_ms, int *out_fd)
+{
+	struct fds_header header;
+	size_t size = 0;
+	int status;
+
+	*out_fd = -1;
+	while ((status = fds_receive(pipeline->fd, &header, pipeline->bytes,
+				     sizeof(pipeline->bytes), &size, out_fd)) ==
+	       GPUSHARE_E_TIMED_OUT) {
+		if ((status = client_wait(pipeline->fd, POLLIN, deadline_ms)))
+			break;
+	}
+	if (!status && (header.verb != FDS_ASK || header.status))
+		status = GPUSHARE_E_PROTOCOL;
+	if (!status)
+		status = codec_decode_reply(pipeline->bytes, size, &pipeline->answer);
+	if (status) {
+		fds_close(out_fd, *out_fd >= 0);
+		*out_fd = -1;
+	}
+	return status;
+}
+
+struct client_pipeline *client_pipeline_close(struct client_pipeline *pipeline)
+{
+	if (!pipeline)
+		return NULL;
+	shutdown(pipeline->fd, SHUT_RDWR); /* a forked child may hold it too */
+	close(pipeline->fd);
+	free(pipeline);
+	return NULL;
 }

@@ -26,3 +26,15 @@ load helpers
 		gpushare rm w 2>/dev/null || true
 	done
 }
+
+@test "threads that attach and detach one buffer, while registries end" {
+	start_registry
+	up owner "$BIN/api_app" open make=a,w,64Ki,keep fill=a,7
+	start threads "$BIN/api_threads" attach w 300
+	for _ in 1 2 3; do
+		sleep 0.2 # the load: so long each registry is there
+		kill_registry
+	done
+	finish "$PID"
+	equal "$(<"$WORK/threads.out")" $'open\n0 attached'
+}

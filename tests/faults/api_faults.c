@@ -133,6 +133,22 @@ static void attach(const char *name, int host_only)
 	did("detach", gpushare_detach(buffer));
 }
 
+static void attach_set(void)
+{
+	static const char *const names[] = {"other", "othervmm", "other"};
+	struct gpushare_buffer *set[3] = {UNTOUCHED, UNTOUCHED, UNTOUCHED};
+
+	if (!made("attach many", gpushare_attach_many(session, names, 3, NULL, set), set)) {
+		wrong_unless(set[1] == UNTOUCHED, "attach many: it set a part");
+		return;
+	}
+	wrong_unless(set[0] == set[2], "attach many: two buffers for one name");
+	for (int i = 0; i < 3; i++) {
+		contents(set[i], 7);
+		did("detach", gpushare_detach(set[i]));
+	}
+}
+
 static void events(void)
 {
 	struct gpushare_event *event = UNTOUCHED, *other = UNTOUCHED;
@@ -175,7 +191,7 @@ static void play(const char *scene)
 	} scenes[] = {
 	    {"events", events}, {"watch", watch},   {"consume", consume}, {"deferred", deferred},
 	    {"ask", ask},	{"rights", rights}, {"keep", keep},	  {"restart", restart},
-	    {"host", host},	{"parts", parts},
+	    {"host", host},	{"parts", parts},   {"set", attach_set},
 	};
 
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)

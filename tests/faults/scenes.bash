@@ -110,6 +110,7 @@ scene_api_share() { api share; }
 scene_api_attach() { api other; }
 scene_api_attach_vmm() { api othervmm; }
 scene_api_attach_unified() { api otherhost; }
+scene_api_attach_set() { api set; }
 scene_api_mapped() { api mapped; }
 scene_api_events() { api events; }
 scene_api_watch() { api watch; }

@@ -76,10 +76,8 @@ class Header:
         base = text.replace("*", "").strip()
         if base.startswith("enum "):
             base = "int"
-        if base == "char" and stars == 1:
-            return "c_char_p"
-        if base == "void" and stars:
-            kind, stars = "c_void_p", stars - 1
+        if base in ("char", "void") and stars:
+            kind, stars = f"c_{base}_p", stars - 1
         elif base.startswith("struct "):
             name = base[len("struct "):]
             if name in self.structs:

@@ -94,6 +94,15 @@ static inline bool resync_is_read(const struct resync *resync, unsigned int read
 
 	return now != readings || now % 2; /* odd: a reading is going on */
 }
+/* For a request that does not wait for the client: another thread's resync may have been sent before
+ * it and arrive after it. If one is going on, resync_check() reports everything again. */
+static inline unsigned int resync_readings_aside(const struct resync *resync)
+{
+	unsigned int readings = resync_readings(resync);
+
+	return atomic_load_explicit(&resync->goes_on, memory_order_acquire) ? readings - 1
+									    : readings;
+}
 void resync_miss(struct resync *resync);
 void resync_check(struct resync *resync, unsigned int readings);
 /* Was anything missed since the last call of this? */

@@ -340,6 +340,7 @@ static void do_inherit(char **argument, int count)
 #include "api_map.h"
 #include "api_mirror.h"
 #include "api_ordering.h"
+#include "api_set.h"
 #include "api_turns.h"
 #include "api_unified.h"
 
@@ -372,6 +373,7 @@ int main(int argc, char **argv)
 	script_use(stream_verbs);
 	script_use(event_verbs);
 	script_use(ordering_verbs);
+	script_use(set_verbs);
 	script_use(turn_verbs);
 	script_use(marks_verbs);
 	return script_run(verbs, argv + 1);

@@ -252,6 +252,19 @@ static void read_one(struct gpushare_buffer *buffer)
 	must(!gpushare_unmap(map), "unmap");
 }
 
+/* Attach it twice by one call. */
+static void attach_pair(void)
+{
+	const char *const names[2] = {shared_name, shared_name};
+	struct gpushare_buffer *pair[2];
+
+	must(!gpushare_attach_many(session, names, 2, NULL, pair), "attach_many");
+	must(pair[0] == pair[1], "one buffer");
+	must(!gpushare_detach(pair[0]), "detach");
+	read_one(pair[1]);
+	must(!gpushare_detach(pair[1]), "detach");
+}
+
 static void *attach_each(void *unused)
 {
 	struct gpushare_session *sessions[2] = {session};
@@ -264,6 +277,7 @@ static void *attach_each(void *unused)
 		must(!gpushare_detach(both[turn % 2]), "detach");
 		read_one(both[1 - turn % 2]);
 		must(!gpushare_detach(both[1 - turn % 2]), "detach");
+		attach_pair();
 	}
 	must(!gpushare_close(sessions[1]), "close");
 	return NULL;

@@ -88,6 +88,14 @@ static int fill(void *data, size_t size, void *user)
 	return 0;
 }
 
+static int attach_pair(struct gpushare_session *from, const char *name)
+{
+	const char *const names[2] = {name, name};
+	struct gpushare_buffer *pair[2];
+
+	return gpushare_attach_many(from, names, 2, NULL, pair);
+}
+
 static int delete (struct tensor *tensor)
 {
 	tensor->deleter(tensor);
@@ -107,6 +115,7 @@ static int delete (struct tensor *tensor)
 	X(gpushare_alloc_array, NOTHING, \
 	  gpushare_alloc_array(session, t->name, SIZE, 1, &plain, &b)) \
 	X(gpushare_attach, ATTACHED, gpushare_attach(session, t->theirs, NULL, &b)) \
+	X(gpushare_attach_many, ATTACHED, attach_pair(session, t->theirs)) \
 	X(gpushare_detach, ATTACHED, gpushare_detach(t->buffer)) \
 	X(gpushare_free, OWNED, gpushare_free(t->buffer)) \
 	X(gpushare_commit, STAGED, gpushare_commit(t->buffer)) \

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that are sent ahead of the answers to earlier ones. */
+#include <stdio.h>
+
+#include "api_session.h"
+#include "base/monotonic.h"
+
+struct ahead {
+	bool wanted; /* make() said so */
+	bool sent;   /* its answer is to come through the pipeline */
+	unsigned int readings;
+};
+
+struct asking {
+	struct gpushare_session *session;
+	const struct session_many *many;
+	size_t count, made;		  /* make() was called for requests 0 to made - 1 */
+	struct client_pipeline *pipeline; /* NULL: none so far, or the last one broke */
+	unsigned int opened;
+	struct ahead ahead[CLIENT_AHEAD]; /* of the latest made, each at index % CLIENT_AHEAD */
+	request ask;
+};
+
+static struct ahead *ahead_of(struct asking *asking, size_t index)
+{
+	return &asking->ahead[index % CLIENT_AHEAD];
+}
+
+static void open_pipeline(struct asking *asking)
+{
+	struct gpushare_session *session = asking->session;
+
+	if (asking->opened == CLIENT_TRIES ||
+	    !session_try_client(session, session_deadline(session)))
+		return;
+	asking->opened++;
+	asking->pipeline = client_pipeline_open(session->client);
+	session_give_client(session);
+}
+
+/* The registry may have carried out requests whose answers are lost now. */
+static void drop_pipeline(struct asking *asking, size_t done)
+{
+	asking->pipeline = client_pipeline_close(asking->pipeline);
+	for (; done < asking->made; done++) {
+		if (ahead_of(asking, done)->sent)
+			resync_miss(&asking->session->resync);
+		ahead_of(asking, done)->sent = false;
+	}
+}
+
+/* A request that can't be sent now is asked for alone, in its turn. */
+static void send_one(struct asking *asking, size_t done, struct ahead *ahead)
+{
+	int status = client_pipeline_send(asking->pipeline, &asking->ask);
+
+	ahead->sent = !status;
+	if (status && status != GPUSHARE_E_TIMED_OUT)
+		drop_pipeline(asking, done);
+}
+
+/* Fill the window when half of it is empty: each message may wake the registry. If no pipeline can
+ * be opened, asking for half a window of requests alone may connect and resync. */
+static void send_ahead(struct asking *asking, size_t done)
+{
+	const struct session_many *many = asking->many;
+	bool opens = !asking->pipeline;
+
+	if (asking->made - done > CLIENT_AHEAD / 2)
+		return;
+	for (; asking->made < asking->count && asking->made - done < CLIENT_AHEAD; asking->made++) {
+		struct ahead *ahead = ahead_of(asking, asking->made);
+
+		ahead->readings = resync_readings_aside(&asking->session->resync);
+		ahead->sent = false;
+		ahead->wanted = many->make(many->user, asking->made, &asking->ask);
+		if (!ahead->wanted)
+			continue;
+		if (opens && asking->made + 1 < asking->count)
+			open_pipeline(asking);
+		opens = false;
+		if (asking->pipeline)
+			send_one(asking, done, ahead);
+	}
+}
+
+/* False: the pipeline is of no use any more. */
+static bool receive(struct asking *asking, struct session_answer *answer)
+{
+	const struct session_many *many = asking->many;
+	struct gpushare_session *session = asking->session;
+	const reply *got = &asking->pipeline->answer;
+	int64_t began_ms = monotonic_ms();
+
+	if (client_pipeline_receive(asking->pipeline, began_ms + session->timeout_ms,
+				    &answer->fd)) {
+		session_waited(began_ms);
+		return false;
+	}
+	api_waited_ms = 0;
+	answer->status = got->status;
+	if (!got->status)
+		answer->status =
+		    session_read_answer(session, got, many->body, many->out_body, many->body_size);
+	else
+		api_fail(got->status, "%s",
+			 *got->message ? got->message : status_text(got->status));
+	if (answer->status) {
+		fds_close(&answer->fd, answer->fd >= 0);
+		answer->fd = -1;
+	}
+	return true;
+}
+
+/* Ask for one alone. False: no request is needed any more. */
+static bool ask_alone(struct asking *asking, size_t index, struct session_answer *answer)
+{
+	const struct session_many *many = asking->many;
+
+	if (!many->make(many->user, index, &asking->ask))
+		return false;
+	answer->status =
+	    session_ask_passing(asking->session, &asking->ask, many->body, many->out_body,
+				many->body_size, &answer->readings, -1, &answer->fd);
+	return true;
+}
+
+static int take_one(struct asking *asking, size_t index, bool failed)
+{
+	const struct ahead *ahead = ahead_of(asking, index);
+	struct session_answer answer = {.fd = -1, .readings = ahead->readings};
+
+	if (!ahead->wanted)
+		return GPUSHARE_OK;
+	if (ahead->sent && !receive(asking, &answer))
+		drop_pipeline(asking, index);
+	if (!ahead->sent && (failed || !ask_alone(asking, index, &answer)))
+		return GPUSHARE_OK;
+	return asking->many->take(asking->many->user, index, &answer);
+}
+
+int session_ask_many(struct gpushare_session *session, const struct session_many *many,
+		     size_t count)
+{
+	struct asking asking;
+	char why[API_SENTENCE_MAX];
+	int status = GPUSHARE_OK, taken;
+
+	asking.session = session;
+	asking.many = many;
+	asking.count = count;
+	asking.pipeline = NULL;
+	asking.opened = 0;
+	asking.made = count == 1; /* there is nothing to send it ahead of */
+	asking.ahead[0] = (struct ahead){.wanted = true};
+	for (size_t done = 0; done < (status ? asking.made : count); done++) {
+		if (!status)
+			send_ahead(&asking, done);
+		taken = take_one(&asking, done, status);
+		if (!taken || status)
+			continue;
+		status = taken;
+		snprintf(why, sizeof(why), "%s", gpushare_explain());
+	}
+	client_pipeline_close(asking.pipeline);
+	return status ? api_fail(status, "%s", why) : GPUSHARE_OK;
+}
