@@ -43,6 +43,34 @@ class Names(Case):
         self.assertIn("gone", str(caught.exception))
         self.assertEqual(caught.exception.status, "E_NOT_FOUND")
 
+    def test_many_together(self):
+        kinds = ["float32", "int8", "bfloat16"]
+        owned = [gpushare.alloc(f"set/{kind}", 4, kind, vmm=kind == "int8") for kind in kinds]
+        with Child("""
+            names = [f"set/{kind}" for kind in ("int8", "bfloat16", "float32", "int8")]
+            for wrong in (names + ["none"], ["a b"]):
+                try:
+                    gpushare.attach_many(wrong)
+                except (gpushare.NotFoundError, gpushare.BadNameError) as error:
+                    print(type(error).__name__, flush=True)
+            print(len(gpushare.attach_many([])))
+            found = gpushare.attach_many(iter(names), wait=5)
+            print(*[f"{b.name} {b.dtype} {b.shape}" for b in found], sep=", ")
+            input()
+            del found
+            input()
+        """) as child:
+            self.assertEqual([child.hear() for _ in range(3)], ["NotFoundError", "BadNameError", "0"])
+            self.assertEqual(child.hear(), "set/int8 int8 (4,), set/bfloat16 bfloat16 (4,), set/float32 float32 (4,), "
+                             "set/int8 int8 (4,)")
+            self.assertEqual([self.attachers(b.name) for b in owned], [1, 2, 1])
+            child.say()
+            self.until(lambda: not any(self.attachers(b.name) for b in owned), "detached")
+            child.say()
+            child.end()
+        for buffer in owned:
+            buffer.close()
+
     def test_bad_words(self):
         for name in ("", "a b", "\u00e9", "a\0b", "x" * 256):
             with self.assertRaises(gpushare.BadNameError):

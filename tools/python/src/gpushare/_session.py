@@ -5,7 +5,7 @@ import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _abi, _driver, _errors, _foreign, _native
 from ._buffer import Buffer, all_tags, check_layout, is_layout, layout_tags, set_tags, tagged_layout
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # checkers have this module; nothing has to be installed
 
 _FLAG = {text: bit for bit, text in _abi.FLAGS.values()}
 _WAIT_MOST = (1 << 32) - 1
+T = TypeVar("T")
 
 
 def _visited(name: str, *arguments: Any) -> List[Any]:
@@ -116,13 +117,39 @@ class Session(_native.Closing):
             read_only=read_only)
         told = None if dtype is None else dtype_of(dtype)
         asked = None if shape is None else shape_of(shape)
-        handle = _wait_interruptibly(self.handle, _native.text(name), options)
-        hold = _native.Hold(handle, "gpushare_detach", (self._hold,))
-        info = _info_of(handle)
+        text = _native.text(name)
+        handle = _wait_interruptibly(
+            options, lambda: _native.call_out("gpushare_attach", self.handle, text, ctypes.byref(options)))
+        return self._attached(self._holding(handle), wait > 0, told, asked)
+
+    def attach_many(self, names: Iterable[str], *, wait: float = 0, device: Optional[int] = None,
+                    host_only: bool = False, passive: bool = False, read_only: bool = False) -> List[Buffer]:
+        """attach() each of these names, or none. Faster than one after another. See gpushare_attach_many().
+
+        `wait`: seconds for all of the names to appear. Each Buffer has the element type and shape of its tags.
+
+        Errors: as attach(), for the first name that fails.
+        """
+        options = _native.make(
+            _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), on_device=device is not None,
+            device=-1 if device is None else device, host_only=host_only, passive=passive, read_only=read_only)
+        texts = [_native.text(name) for name in names]
+        array = (ctypes.c_char_p * len(texts))(*texts)
+        handles = (ctypes.c_void_p * len(texts))()
+        _wait_interruptibly(options, lambda: _native.call("gpushare_attach_many", self.handle, array, len(texts),
+                                                          ctypes.byref(options), handles))
+        holds = [self._holding(handle or 0) for handle in handles]
+        return [self._attached(hold, wait > 0, None, None) for hold in holds]
+
+    def _holding(self, handle: int) -> _native.Hold:
+        return _native.Hold(handle, "gpushare_detach", (self._hold,))
+
+    def _attached(self, hold: _native.Hold, waited: bool, told: Optional[DType], asked: Optional[Shape]) -> Buffer:
+        info = _info_of(hold.handle)
         if told is None:
             self._refresh_tags(info)
-        if wait and told is None:
-            _await_tags(handle, info)
+        if waited and told is None:
+            _await_tags(hold.handle, info)
         kind, wanted = (told, None) if told else tagged_layout(info)
         if asked is not None or wanted is None:
             wanted = asked if asked is not None else (info.size // kind.itemsize,)
@@ -314,14 +341,14 @@ class Session(_native.Closing):
         return Event(handle, name, self._hold)
 
 
-def _wait_interruptibly(session: int, name: bytes, options: Any) -> int:
+def _wait_interruptibly(options: Any, attach: "Callable[[], T]") -> "T":
     """Attach; wait in turns of at most a second, so that Ctrl-C takes effect."""
     left = options.wait_ms
     while True:
         options.wait_ms = min(left, 1000)
         left -= options.wait_ms
         try:
-            return _native.call_out("gpushare_attach", session, name, ctypes.byref(options))
+            return attach()
         except (_errors.CLASSES["NotFoundError"], _errors.CLASSES["TimedOutError"]):
             if not left:
                 raise
@@ -361,6 +388,7 @@ def _of_default(method: "Callable[Concatenate[Session, P], R]") -> "Callable[P, 
 
 
 attach = _of_default(Session.attach)
+attach_many = _of_default(Session.attach_many)
 alloc = _of_default(Session.alloc)
 share = _of_default(Session.share)
 share_pointer = _of_default(Session.share_pointer)
