@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The cost of attaching in microseconds: `cost_attach SIZE ROUNDS`. Cold: in turns with the
+ * The cost of attaching in microseconds: `cost_attach SIZE ROUNDS [MANY]`. Cold: in turns with the
  * driver's own calls on a handle or descriptor that is already there. Warm: buffers that this
- * session has attached already, WARM_TURN at a time. Another process, forked before any use of
- * CUDA, owns the buffers.
+ * session has attached already, WARM_TURN at a time. With MANY, only that many buffers of a kind:
+ * attached together, in turns with as many of the driver's own calls. Another process, forked
+ * before any use of CUDA, owns the buffers.
  */
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cost_steps.h"
@@ -16,18 +18,38 @@
 #define GPUS_MAX 64
 
 static struct gpushare_session *session;
-static size_t size;
+static size_t size, set_count;
+
+static void own_one(const char *name, const char *kind)
+{
+	const struct gpushare_alloc_options how = {
+	    .device = 0,
+	    .flags = *kind == 'v' ? GPUSHARE_FLAG_VMM : 0,
+	};
+	struct gpushare_buffer *buffer;
+
+	cost_must(gpushare_alloc_with(session, name, size, &how, &buffer), name);
+	cost_must(gpushare_copy_to(buffer, 0, kind, 1), name);
+}
+
+static const char *set_name(const char *kind, size_t index)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "%s/%zu", kind, index);
+	return name;
+}
 
 static void own(int ready)
 {
-	const struct gpushare_alloc_options mapped = {.device = 0, .flags = GPUSHARE_FLAG_VMM};
-	struct gpushare_buffer *ipc, *vmm;
-
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	cost_must(gpushare_open(NULL, &session), "gpushare_open");
-	cost_must(gpushare_alloc(session, "ipc", 0, size, &ipc), "gpushare_alloc");
-	cost_must(gpushare_alloc_with(session, "vmm", size, &mapped, &vmm), "gpushare_alloc_with");
-	cost_must(gpushare_copy_to(ipc, 0, "i", 1) || gpushare_copy_to(vmm, 0, "v", 1), "copy_to");
+	own_one("ipc", "ipc");
+	own_one("vmm", "vmm");
+	for (size_t i = 0; i < set_count; i++) {
+		own_one(set_name("ipc", i), "ipc");
+		own_one(set_name("vmm", i), "vmm");
+	}
 	gpu_must(write(ready, "", 1) != 1, "write");
 	for (;;)
 		pause();
@@ -49,19 +71,26 @@ static gpushare_AttachReply ask(const char *name, int *out_fd)
 	return answer;
 }
 
-static double bare_ipc(const gpushare_AttachReply *with, int fd)
+/* Opened by the driver's own calls. */
+struct bare {
+	gpushare_AttachReply with;
+	int fd;
+	cu_deviceptr pointer;
+	cu_mem_handle handle; /* vmm */
+};
+
+static void open_ipc(struct bare *bare)
 {
 	cu_ipc_mem_handle handle;
-	cu_deviceptr pointer;
-	double started;
 
-	memcpy(&handle, with->handle, sizeof(handle));
-	started = clock_us();
-	gpu_must(cost_real.cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_LAZY_PEER_ACCESS),
+	memcpy(&handle, bare->with.handle, sizeof(handle));
+	gpu_must(cost_real.cuIpcOpenMemHandle_v2(&bare->pointer, handle, CU_IPC_LAZY_PEER_ACCESS),
 		 "cuIpcOpenMemHandle");
-	started = clock_us() - started;
-	gpu_must(cost_real.cuIpcCloseMemHandle(pointer), "cuIpcCloseMemHandle");
-	return started;
+}
+
+static void close_ipc(struct bare *bare)
+{
+	gpu_must(cost_real.cuIpcCloseMemHandle(bare->pointer), "cuIpcCloseMemHandle");
 }
 
 /*
@@ -84,36 +113,62 @@ static size_t reaching(bool peers, cu_mem_access access[GPUS_MAX])
 	return found;
 }
 
-static double map_vmm(const gpushare_AttachReply *with, int fd, bool peers)
+static void map_vmm(struct bare *bare, bool peers)
 {
 	cu_mem_access access[GPUS_MAX];
-	size_t bytes = with->buffer.base_size;
-	cu_deviceptr pointer;
-	cu_mem_handle handle;
+	size_t bytes = bare->with.buffer.base_size;
 	size_t count = reaching(peers, access);
-	double started = clock_us();
 
-	gpu_must(cost_real.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+	gpu_must(cost_real.cuMemImportFromShareableHandle(&bare->handle, (void *)(intptr_t)bare->fd,
 							  (cu_handle_type)CU_HANDLE_POSIX_FD),
 		 "cuMemImportFromShareableHandle");
-	gpu_must(cost_real.cuMemAddressReserve(&pointer, bytes, 0, 0, 0), "cuMemAddressReserve");
-	gpu_must(cost_real.cuMemMap(pointer, bytes, 0, handle, 0), "cuMemMap");
-	gpu_must(cost_real.cuMemSetAccess(pointer, bytes, access, count), "cuMemSetAccess");
+	gpu_must(cost_real.cuMemAddressReserve(&bare->pointer, bytes, 0, 0, 0),
+		 "cuMemAddressReserve");
+	gpu_must(cost_real.cuMemMap(bare->pointer, bytes, 0, bare->handle, 0), "cuMemMap");
+	gpu_must(cost_real.cuMemSetAccess(bare->pointer, bytes, access, count), "cuMemSetAccess");
+}
+
+static void open_vmm(struct bare *bare)
+{
+	map_vmm(bare, false);
+}
+
+static void open_vmm_peers(struct bare *bare)
+{
+	map_vmm(bare, true);
+}
+
+static void close_vmm(struct bare *bare)
+{
+	size_t bytes = bare->with.buffer.base_size;
+
+	gpu_must(cost_real.cuMemUnmap(bare->pointer, bytes), "cuMemUnmap");
+	gpu_must(cost_real.cuMemAddressFree(bare->pointer, bytes), "cuMemAddressFree");
+	gpu_must(cost_real.cuMemRelease(bare->handle), "cuMemRelease");
+}
+
+struct bare_calls {
+	const char *kind, *label;
+	void (*open)(struct bare *bare);
+	void (*close)(struct bare *bare);
+};
+
+static const struct bare_calls bare_calls[] = {
+    {"ipc", "ipc", open_ipc, close_ipc},
+    {"vmm", "vmm", open_vmm, close_vmm},
+    {"vmm", "vmm peers", open_vmm_peers, close_vmm},
+};
+
+static double bare_us(const struct bare_calls *calls, struct bare *bare, size_t count)
+{
+	double started = clock_us();
+
+	for (size_t i = 0; i < count; i++)
+		calls->open(&bare[i]);
 	started = clock_us() - started;
-	gpu_must(cost_real.cuMemUnmap(pointer, bytes), "cuMemUnmap");
-	gpu_must(cost_real.cuMemAddressFree(pointer, bytes), "cuMemAddressFree");
-	gpu_must(cost_real.cuMemRelease(handle), "cuMemRelease");
+	for (size_t i = 0; i < count; i++)
+		calls->close(&bare[i]);
 	return started;
-}
-
-static double bare_vmm(const gpushare_AttachReply *with, int fd)
-{
-	return map_vmm(with, fd, false);
-}
-
-static double bare_vmm_peers(const gpushare_AttachReply *with, int fd)
-{
-	return map_vmm(with, fd, true);
 }
 
 /* cost_us keeps only the attach's steps. */
@@ -135,27 +190,79 @@ static double ours(const char *name)
 	return started;
 }
 
-static void cold(const char *name, const char *label,
-		 double (*bare)(const gpushare_AttachReply *, int), size_t rounds)
+static void cold(const struct bare_calls *calls, size_t rounds)
 {
 	static struct cost cost;
-	gpushare_AttachReply with;
-	int fd = -1;
+	struct bare bare = {.fd = -1};
 
-	cost = (struct cost){.name = label};
-	with = ask(name, &fd);
+	cost = (struct cost){.name = calls->label};
+	bare.with = ask(calls->kind, &bare.fd);
 	for (size_t i = 0; i < rounds + WARM_UP; i++) {
 		bool first = i % 2;
-		double bare_us = first ? bare(&with, fd) : 0, ours_us = ours(name);
+		double theirs = first ? bare_us(calls, &bare, 1) : 0, mine = ours(calls->kind);
 
 		if (!first)
-			bare_us = bare(&with, fd);
+			theirs = bare_us(calls, &bare, 1);
 		if (i >= WARM_UP)
-			cost_add(&cost, bare_us, ours_us);
+			cost_add(&cost, theirs, mine);
 	}
 	cost_report(&cost);
-	if (fd >= 0)
-		close(fd);
+	if (bare.fd >= 0)
+		close(bare.fd);
+}
+
+static double set_us(const char *const *names)
+{
+	struct gpushare_buffer **buffers = calloc(set_count, sizeof(struct gpushare_buffer *));
+	double started = clock_us();
+
+	gpu_must(!buffers, "calloc");
+	cost_must(gpushare_attach_many(session, names, set_count, NULL, buffers), *names);
+	started = clock_us() - started;
+	for (size_t i = 0; i < set_count; i++)
+		cost_must(gpushare_detach(buffers[i]), names[i]);
+	free(buffers);
+	return started;
+}
+
+/* The handles come over a session of their own: the other has nothing attached before each round. */
+static void set(const struct bare_calls *calls, size_t rounds)
+{
+	static double theirs[COST_ROUNDS_MAX], mine[COST_ROUNDS_MAX], ratio[COST_ROUNDS_MAX];
+	struct gpushare_session *attaching = session;
+	struct bare *bare = calloc(set_count, sizeof(*bare));
+	char **names = calloc(set_count, sizeof(*names));
+	char label[32];
+
+	gpu_must(!bare || !names, "calloc");
+	cost_must(gpushare_open(NULL, &session), "gpushare_open");
+	for (size_t i = 0; i < set_count; i++) {
+		names[i] = strdup(set_name(calls->kind, i));
+		bare[i].with = ask(names[i], &bare[i].fd);
+	}
+	for (size_t i = 0; i < rounds + 1; i++) {
+		size_t at = i ? i - 1 : 0; /* the first is a warm-up */
+		struct gpushare_session *asking = session;
+
+		theirs[at] = bare_us(calls, bare, set_count) / (double)set_count;
+		session = attaching;
+		mine[at] = set_us((const char *const *)names) / (double)set_count;
+		session = asking;
+		ratio[at] = mine[at] / theirs[at];
+	}
+	for (size_t i = 0; i < set_count; i++) {
+		free(names[i]);
+		if (bare[i].fd >= 0)
+			close(bare[i].fd);
+	}
+	free(names);
+	free(bare);
+	cost_must(gpushare_close(session), "gpushare_close");
+	session = attaching;
+	snprintf(label, sizeof(label), "%s set", calls->label);
+	cost_say(label, "bare", theirs, rounds);
+	cost_say(label, "ours", mine, rounds);
+	cost_say(label, "ratio", ratio, rounds);
 }
 
 static void warm(const char *name, size_t rounds)
@@ -186,15 +293,21 @@ static void warm(const char *name, size_t rounds)
 
 int main(int argc, char **argv)
 {
-	size_t rounds = argc == 3 ? strtoul(argv[2], NULL, 0) : 0;
+	bool sized = argc == 3 || argc == 4;
+	size_t rounds = sized ? strtoul(argv[2], NULL, 0) : 0;
+	struct rlimit files;
 	int ready[2];
 	char byte;
 
-	size = argc == 3 ? strtoul(argv[1], NULL, 0) : 0;
-	if (!size || !rounds || rounds > COST_ROUNDS_MAX) {
-		fprintf(stderr, "usage: cost_attach SIZE ROUNDS\n");
+	size = sized ? strtoul(argv[1], NULL, 0) : 0;
+	set_count = argc == 4 ? strtoul(argv[3], NULL, 0) : 0;
+	if (!size || !rounds || rounds > COST_ROUNDS_MAX || (argc == 4 && !set_count)) {
+		fprintf(stderr, "usage: cost_attach SIZE ROUNDS [MANY]\n");
 		return 2;
 	}
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max; /* each vmm buffer has a descriptor or two here */
+	setrlimit(RLIMIT_NOFILE, &files);
 	gpu_must(pipe(ready), "pipe");
 	switch (fork()) {
 	case -1:
@@ -207,11 +320,16 @@ int main(int argc, char **argv)
 	gpu_must(read(ready[0], &byte, 1) != 1, "the owner");
 	cost_start();
 	cost_must(gpushare_open(NULL, &session), "gpushare_open");
-	cold("ipc", "ipc", bare_ipc, rounds);
-	cold("vmm", "vmm", bare_vmm, rounds);
-	cold("vmm", "vmm peers", bare_vmm_peers, rounds);
-	warm("ipc", rounds);
-	warm("vmm", rounds);
+	for (size_t i = 0; i < sizeof(bare_calls) / sizeof(*bare_calls); i++) {
+		if (set_count)
+			set(&bare_calls[i], rounds);
+		else
+			cold(&bare_calls[i], rounds);
+	}
+	if (!set_count) {
+		warm("ipc", rounds);
+		warm("vmm", rounds);
+	}
 	cost_must(gpushare_close(session), "gpushare_close");
 	return 0;
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Sourced by tests/gpu/run.sh: what attaching and having a buffer again cost, beside the driver's own
-# calls. GPUSHARE_GPU_ROUNDS (200), GPUSHARE_GPU_REOPEN (bytes, 8 GiB) make it smaller.
+# calls. GPUSHARE_GPU_ROUNDS (200), GPUSHARE_GPU_SET (1,000 buffers), GPUSHARE_GPU_REOPEN (bytes, 8 GiB)
+# make it smaller.
 : "${root:?}" "${bin:?}" "${scratch:?}" "${shm:?}"
 COST_ROUNDS=${GPUSHARE_GPU_ROUNDS:-200} ATTACH_SIZE=2097152
 export GPUSHARE_REGISTRY=$BUILD/gpushare-registry # the cost_ programs have the library inside
@@ -57,6 +58,22 @@ attach_cost() {
 	done
 }
 attach_cost
+
+# set_cost COUNT: first attaches of a set beside as many of the driver's own opens, in turns
+set_cost() {
+	local kind
+	write "" "## Attaching $1 buffers of $((ATTACH_SIZE >> 20)) MiB of another process together, us for each" ""
+	"$bin/cost_attach" $ATTACH_SIZE 15 "$1" >"$scratch/costs" 2>"$scratch/errors" || { bad "cost_attach, a set"; return; }
+	write "| median (least - most) | bare opens | gpushare_attach_many | ratio |" "|---|---|---|---|"
+	for kind in ipc vmm "vmm peers"; do
+		write "| $kind | $(cost_spread "$kind set" bare) | $(cost_spread "$kind set" ours) | $(cost_spread "$kind set" ratio) |"
+	done
+	write ""
+	for kind in ipc vmm "vmm peers"; do
+		aim 1.25 "$(cost "$kind set" ratio)" "a set of $1, $kind, first attaches: $(cost_spread "$kind set" ratio) of the bare opens (target: 1.25 or less)"
+	done
+}
+set_cost "${GPUSHARE_GPU_SET:-1000}"
 
 # reopen_size: what of REOPEN this host has room for, whole MiB
 reopen_size() {
