@@ -134,20 +134,24 @@ static int attach_misplaced(const record *from)
 			from->name, from->address);
 }
 
-/* Two threads may map the same buffer at once; the first struct stays and the other is freed. */
+/* Two threads may map the same buffer at once; the first struct stays and the other is freed.
+ * `attached`: session->attached when the session did not have the buffer. */
 static int attach_publish(struct gpushare_buffer *buffer, const record *from,
 			  const struct gpushare_attach_options *options, unsigned int readings,
-			  struct gpushare_buffer **out_buffer)
+			  uint64_t attached, struct gpushare_buffer **out_buffer)
 {
 	struct gpushare_session *session = buffer->session;
-	struct gpushare_buffer *seen;
-	bool misplaced;
+	struct gpushare_buffer *seen = NULL;
+	bool misplaced = false;
 
 	session_lock(session);
 	resync_check(&session->resync, readings);
-	seen = attach_seen(session, from, options, &misplaced);
-	if (!seen)
+	if (session->attached != attached)
+		seen = attach_seen(session, from, options, &misplaced);
+	if (!seen) {
 		DL_PREPEND(session->buffers, buffer);
+		session->attached++;
+	}
 	pthread_mutex_unlock(&session->lock);
 	if (!seen) {
 		*out_buffer = buffer;
@@ -252,11 +256,13 @@ static int answered(struct gpushare_session *session, const struct attach_answer
 {
 	const record *from = &answer->reply.buffer;
 	struct gpushare_buffer *seen;
+	uint64_t attached;
 	bool misplaced;
 	int status;
 
 	session_lock(session);
 	seen = attach_seen(session, from, way->options, &misplaced);
+	attached = session->attached;
 	resync_check(&session->resync, answer->readings);
 	pthread_mutex_unlock(&session->lock);
 	if (misplaced)
@@ -267,7 +273,8 @@ static int answered(struct gpushare_session *session, const struct attach_answer
 	}
 	status = way->make(session, answer, way->make_options, &seen);
 	return status ? status
-		      : attach_publish(seen, from, way->options, answer->readings, out_buffer);
+		      : attach_publish(seen, from, way->options, answer->readings, attached,
+				       out_buffer);
 }
 
 static void attach_undo(struct gpushare_session *session, const struct attach_answer *answer)

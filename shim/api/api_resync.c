@@ -133,6 +133,7 @@ static void rename_to(struct gpushare_buffer *buffer, uint64_t generation)
 	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
 		unified_rename(buffer->mapping.pointer, buffer->info.generation, generation);
 	buffer->info.generation = generation;
+	buffer->session->attached++;
 }
 
 /* Record whether the registry has the buffer again. If the buffer was freed meanwhile, withdraw

@@ -106,6 +106,9 @@ struct gpushare_session {
 	unsigned int driver_ms;
 	const struct driver *driver; /* NULL until session_driver() */
 	struct gpushare_buffer *buffers;
+	/* Grows with each attached buffer that comes into `buffers`, and with each new generation
+	 * of one there. */
+	uint64_t attached;
 	struct resync resync;
 	/* Set when the registry did not answer; until then, skip requests that aren't needed. */
 	_Atomic int64_t silent_until_ms;
