@@ -11,19 +11,19 @@ static size_t set_count;
 
 static int set_attach(const char *const *names, size_t count,
 		      const struct gpushare_attach_options *options,
-		      struct gpushare_buffer **buffers)
+		      struct gpushare_buffer **taken)
 {
 	static char untouched;
 	size_t changed = 0;
 	int status;
 
 	for (size_t i = 0; i < count; i++)
-		buffers[i] = (void *)&untouched;
-	status = gpushare_attach_many(session, names, count, options, buffers);
+		taken[i] = (void *)&untouched;
+	status = gpushare_attach_many(session, names, count, options, taken);
 	for (size_t i = 0; i < count; i++) {
-		changed += (void *)buffers[i] != &untouched;
+		changed += (void *)taken[i] != &untouched;
 		if (status)
-			buffers[i] = NULL;
+			taken[i] = NULL;
 	}
 	if (changed != (status ? 0 : count))
 		printf("%zu of %zu were set\n", changed, count);
