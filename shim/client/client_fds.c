@@ -33,7 +33,7 @@ static int fail_transfer(struct client *client, int status)
 	}
 }
 
-/* The registry rejected the message itself. */
+/* The registry rejected the message itself. Its E_TIMED_OUT is an answer, not a missing one. */
 static int fail_answer(struct client *client, int status)
 {
 	if (status == GPUSHARE_E_LIMIT)
@@ -42,7 +42,8 @@ static int fail_answer(struct client *client, int status)
 				   "process or at all; free some buffers, or raise its 'ulimit -n'",
 				   client->directory);
 	return client_fail(
-	    client, status < 0 ? status : GPUSHARE_E_PROTOCOL,
+	    client,
+	    status < 0 && status != GPUSHARE_E_TIMED_OUT ? status : GPUSHARE_E_PROTOCOL,
 	    "the registry in %s refused a request with a file descriptor (over " GPUSHARE_FDS_SOCKET
 	    "): %s",
 	    client->directory, status_text(status));

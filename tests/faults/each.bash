@@ -137,7 +137,7 @@ not_more() {
 		what="$kind $what"
 		[ "$kind" = fd ] || what="$kind by $(place "@${what#* }")"
 		[[ $what =~ \ (client_new|deferred_put|fetch|put)\ at\  ]] && is_unheard "$1" && continue
-		[[ $1 == fds.*=late && $what == "fd socket:" ]] && continue
+		[[ $1 == fds.*=@(late|mute) && $what == "fd socket:" ]] && continue
 		[[ $what =~ \ (async_defer|closer_[a-z]*|nn[ig]_[a-z_]*|ipc_[a-z_]*)\ at\  ]] || more+="$what; "
 	done <"$WORK/left"
 	[ -z "$more" ] || { echo "left: $more"; return 1; }
