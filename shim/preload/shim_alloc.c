@@ -2,6 +2,7 @@
 /* Synchronous allocations: cuMemAlloc and cuMemAllocPitch. shim_managed.c has managed memory. */
 #include "client/client.h"
 #include "base/monotonic.h"
+#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -24,10 +25,11 @@ size_t buffers_rounded(size_t size)
 
 void buffers_sweep(void)
 {
-	if (!async_waits())
+	if (!async_waits() && !linger_any())
 		return;
 	site_guard();
 	async_sweep(false);
+	linger_sweep(false);
 }
 
 /* linger_empty() does deferred frees with calls that wait for the GPU. So first wait, until a
@@ -35,9 +37,14 @@ void buffers_sweep(void)
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	bool made = async_waits() && async_drain(monotonic_ms() + client_default_timeout_ms());
+	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
+	bool made = async_waits() && async_drain(until_ms);
+	const struct driver *driver =
+	    apart_any() && process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 
 	(void)quiet;
+	if (driver && apart_drain(driver, until_ms))
+		made = true;
 	return linger_empty() || made;
 }
 
@@ -99,7 +106,7 @@ static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size
 static void settle(const struct claim *claim, const struct own *own, cu_deviceptr *pointer,
 		   size_t size)
 {
-	if (!own_settle(claim, own, *pointer, size) && buffers_rounded(size) != size)
+	if (!own_settle(claim, own, *pointer, size, false) && buffers_rounded(size) != size)
 		replace(claim, pointer, size);
 }
 
@@ -118,7 +125,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
 		return BUFFERS_TRY(real(pointer, size));
-	if (!own_make(&claim, size, pointer, &own))
+	if (!own_make(&claim, size, false, pointer, &own))
 		result = own.shareable ? make_alone(&claim, real, pointer, size, &own)
 				       : BUFFERS_TRY(real(pointer, size));
 	if (result == CU_OK)
@@ -128,7 +135,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	return result;
 }
 
-static void give_back(const struct driver *driver, cu_deviceptr pointer)
+void buffers_give_back(const struct driver *driver, cu_deviceptr pointer)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
@@ -143,8 +150,8 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	cu_deviceptr mapped;
 	struct own own;
 
-	if (own_make(claim, size, &mapped, &own)) {
-		give_back(claim->driver, *pointer);
+	if (own_make(claim, size, false, &mapped, &own)) {
+		buffers_give_back(claim->driver, *pointer);
 		*pointer = mapped;
 	} else if (own.shareable && !replace_alone(claim, pointer, size)) {
 		own_leave(&own);

@@ -8,7 +8,7 @@
 
 #include "base/monotonic.h"
 #include "shim_attach.h"
-#include "core/buffer/deferred.h"
+#include "shim_linger.h"
 #include "base/shim_lock.h"
 #include "shim_lookup.h"
 #include "shim_process.h"
@@ -43,10 +43,11 @@ bool async_waits(void)
 	return atomic_load_explicit(&queue.waiting, memory_order_acquire) != 0;
 }
 
-/* An attachment whose end the registry doesn't know. Own memory has no name here. */
+/* An attachment whose end the registry doesn't know. The program's own buffers are not reported: a
+ * name that the registry still has then ends, and its attachers keep the memory. */
 static bool is_reported(const struct pending *one)
 {
-	return !one->told && one->entry.name[0];
+	return !one->told && one->entry.kind != LIVE_OWN;
 }
 
 /* Before this the entry was on no list. If a resync has read the lists meanwhile, it missed the
@@ -54,7 +55,7 @@ static bool is_reported(const struct pending *one)
 static void append(struct pending *made)
 {
 	LL_APPEND(queue.first, made);
-	if (is_reported(made))
+	if (is_reported(made) && made->entry.name[0])
 		resync_check(&live_resync, made->entry.reading);
 	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
 	atomic_fetch_add_explicit(&queue.count, 1, memory_order_release);
@@ -118,15 +119,16 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* Pick the first entry that is not busy and has this `told`. Mark it busy. */
-static struct pending *pick(bool told)
+/* Pick the first entry that is not busy and has this `told`. Mark it busy. `pointer` is that of the
+ * entry; 0: any. */
+static struct pending *pick(bool told, uint64_t pointer)
 {
 	struct pending *one;
 
 	if (!lock_take(&queue.lock))
 		return NULL;
 	LL_FOREACH (queue.first, one) {
-		if (!one->busy && one->told == told)
+		if (!one->busy && one->told == told && (!pointer || one->entry.pointer == pointer))
 			break;
 	}
 	if (one)
@@ -146,22 +148,31 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-static void end_entry(const struct driver *driver, const struct pending *one)
+/* Attached memory is detached. Memory of the program that has a name has attachers, so its free is
+ * deferred. Without a name it is freed. */
+static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
 {
+	if (one->entry.kind == LIVE_OWN) {
+		if (one->entry.name[0])
+			linger_keep(driver, &one->entry, false);
+		else
+			linger_pass(driver, &one->entry, current);
+		return;
+	}
 	attach_close(driver, &one->entry);
 	if (!one->told)
 		share_left(&one->entry);
 }
 
 /* Take the entry off the list first: after the free the driver may reuse the address. */
-static void finish(const struct driver *driver, struct pending *one)
+static void finish(const struct driver *driver, struct pending *one, cu_context current)
 {
 	if (!lock_take(&queue.lock))
 		return;
 	unlink_one(one);
 	one->entry.reading = resync_readings(&live_resync);
 	pthread_mutex_unlock(&queue.lock);
-	end_entry(driver, one);
+	end_entry(driver, one, current);
 	driver->cuEventDestroy_v2(one->event);
 	free(one);
 }
@@ -206,7 +217,8 @@ static bool is_due(const struct driver *driver, const struct pending *one, struc
  * that may wait, end_entry() tells it after closing. */
 static bool is_told_first(const struct pending *one, bool waits)
 {
-	return one->entry.kind == LIVE_IPC || (!waits && one->entry.name[0]);
+	return one->entry.kind == LIVE_IPC ||
+	       (!waits && one->entry.kind != LIVE_OWN && one->entry.kind != LIVE_OWN_VMM);
 }
 
 /* cuIpcCloseMemHandle waits for all GPU work (measured). So an IPC mapping stays here until
@@ -222,7 +234,7 @@ static bool end_if_due(const struct driver *driver, struct pending *one, bool wa
 	if (one->entry.kind == LIVE_IPC)
 		put_back(one);
 	else
-		finish(driver, one);
+		finish(driver, one, one->context);
 	return true;
 }
 
@@ -239,7 +251,7 @@ static size_t sweep(size_t most, bool waits)
 
 	if (left > most)
 		left = most;
-	while (driver && left-- && (one = pick(false)))
+	while (driver && left-- && (one = pick(false, 0)))
 		ended += end_if_due(driver, one, waits);
 	return ended;
 }
@@ -250,16 +262,25 @@ void async_sweep(bool waits)
 		sweep(SWEEP_MAX, waits);
 }
 
+void async_ask(uint64_t pointer)
+{
+	const struct driver *driver = driver_to_end();
+	struct pending *one = driver ? pick(false, pointer) : NULL;
+
+	if (one)
+		end_if_due(driver, one, true);
+}
+
 void async_close(void)
 {
 	const struct driver *driver = driver_to_end();
 	struct pending *one;
 
-	while (driver && (one = pick(true))) {
+	while (driver && (one = pick(true, 0))) {
 		_scope_ struct scope scope = scope_enter(driver);
 
 		scope_push(&scope, one->context);
-		finish(driver, one);
+		finish(driver, one, NULL);
 	}
 }
 
@@ -361,8 +382,10 @@ static void end_behind(const struct driver *driver, cu_context context, struct p
 	if (live_is_mapped(&one->entry) && one->entry.context == context)
 		one->entry.context = NULL; /* CUDA crashes if it is given a destroyed context */
 	if (live_is_mapped(&one->entry) || one->entry.context != context)
-		end_entry(driver, one);
-	else if (!one->told)
+		end_entry(driver, one, NULL);
+	else if (one->entry.kind == LIVE_OWN && one->entry.name[0])
+		share_end(one->entry.name, one->entry.generation);
+	else if (one->entry.kind != LIVE_OWN && !one->told)
 		share_left(&one->entry);
 	if (one->context != context && scope_push(&scope, one->context))
 		driver->cuEventDestroy_v2(one->event);

@@ -3,11 +3,11 @@
 #define GPUSHARE_SHIM_ASYNC_H
 /*
  * Buffers that the program has freed in stream order. An entry ends once its stream has reached the
- * free. Then an attached buffer is detached, and mapped memory of the program is unmapped.
+ * free. Then an attached buffer is detached. A buffer of the program that others have attached
+ * becomes a deferred free (shim_linger.h). A buffer of the program without a name is freed.
  * The shim has no thread. The program's next allocation or free ends the entries that are due. An
  * allocation that fails for lack of memory waits for them. No stream of the shim waits for one of
- * the program: streams share hardware queues (CUDA_DEVICE_MAX_CONNECTIONS), where such a wait blocks
- * other streams of the program, perhaps the one that must run first. An event tells instead.
+ * the program (shim_apart.h).
  * Memory opened from an IPC handle stays mapped until the program frees something with cuMemFree:
  * closing the handle waits for all GPU work.
  */
@@ -26,6 +26,9 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 /* End a few entries that are due. errno, context and capture stay unchanged. `waits`: may also wait
  * for the registry; true only in a program call that may concern a name. */
 void async_sweep(bool waits);
+/* The same for the entry of `pointer`, with `waits`: an idle stream has reached the free
+ * already. */
+void async_ask(uint64_t pointer);
 
 /* Close the IPC handles of ended entries. Call it only in a program call that waits for the GPU
  * anyway. */

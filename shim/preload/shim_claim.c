@@ -47,7 +47,8 @@ bool claim_prepare(struct claim *claim, int device, const void *caller)
 bool claim_take(struct claim *claim, enum rules_kind kind)
 {
 	int error = errno;
-	bool taken = state_match(kind, &claim->allocation, &claim->match);
+	bool taken = state_concerns(kind, &claim->allocation) &&
+		     state_match(kind, &claim->allocation, &claim->match);
 
 	errno = error;
 	return taken;

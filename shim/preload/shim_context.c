@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* When a context ends, its memory ends, too: so do the names and attachments in it. */
+#include <stdlib.h>
+
+#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -13,30 +16,67 @@
 /* Return true if a context's end may concern the shim. The thread can't be cancelled then. */
 static bool is_concerned(void)
 {
-	if (!(live_any() || async_any() || linger_any()) || !process_is_mine())
+	if (!(live_any() || async_any() || linger_any() || apart_any()) || !process_is_mine())
 		return false;
 	site_guard();
 	return true;
 }
 
-/* Withdraw the names of the program's own memory before that memory ends. */
-static void end_names(cu_context context)
+struct withdrawn {
+	struct withdrawn *next;
+	struct live entry;
+};
+
+/* Withdraw the names of the program's own memory before that memory ends. Return a list, to share
+ * it again if the context doesn't end. The list lacks an entry if its malloc() fails. */
+static struct withdrawn *end_names(cu_context context)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
+	struct withdrawn *ended = NULL, *one;
 	struct live entry;
 
 	(void)quiet;
-	while (live_unname_of(context, &entry))
+	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry)) {
 		share_end(entry.name, entry.generation);
+		one = malloc(sizeof(*one));
+		if (!one)
+			continue;
+		*one = (struct withdrawn){ended, entry};
+		ended = one;
+	}
+	return ended;
 }
 
-/* After the context has ended, end the attachments in it, and forget its memory. Mapped memory, also
- * the program's own, belongs to no context and must be unmapped. GPU work on it has ended. */
-static void end_entries(const struct driver *driver, cu_context context)
+static void share_in_context(const struct driver *driver, struct live *entry)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	scope_push(&scope, entry->context);
+	share_again(driver, entry);
+}
+
+/* If the context stays, share the list's memory again. Free the list. */
+static void settle_names(const struct driver *driver, struct withdrawn *ended, bool stays)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct withdrawn *next;
+
+	(void)quiet;
+	for (; ended; ended = next) {
+		next = ended->next;
+		if (stays)
+			share_in_context(driver, &ended->entry);
+		free(ended);
+	}
+}
+
+/* End attachments after the context has ended. Mapped memory, also the program's own, belongs to no
+ * context and must be unmapped. GPU work on it has ended with the context. */
+static void end_mappings(const struct driver *driver, cu_context context)
 {
 	struct live entry;
 
-	while (live_take_of(context, &entry)) {
+	while (live_take_of(context, false, &entry)) {
 		entry.context = NULL; /* CUDA crashes if it is given a destroyed context */
 		if (live_is_mapped(&entry))
 			attach_close(driver, &entry);
@@ -50,6 +90,7 @@ static void end_entries(const struct driver *driver, cu_context context)
 struct ending {
 	const struct driver *driver; /* NULL: the shim is not concerned */
 	cu_context context;
+	struct withdrawn *names;
 	struct pending *waiting;
 	struct deferred_entry *lingering;
 };
@@ -62,7 +103,7 @@ static struct ending begin(const struct driver *driver, cu_context context)
 		return ending;
 	ending.waiting = async_take_of(context);
 	ending.lingering = linger_take_of(context);
-	end_names(context);
+	ending.names = end_names(context);
 	return ending;
 }
 
@@ -70,6 +111,7 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 {
 	if (!ending->driver)
 		return result;
+	settle_names(ending->driver, ending->names, result != CU_OK);
 	if (result != CU_OK) {
 		async_return(ending->waiting);
 		linger_return(ending->lingering);
@@ -77,7 +119,7 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 	}
 	async_end(ending->driver, ending->context, ending->waiting);
 	linger_end(ending->lingering);
-	end_entries(ending->driver, ending->context);
+	end_mappings(ending->driver, ending->context);
 	return result;
 }
 

@@ -2,6 +2,7 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_freed.h"
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
@@ -33,8 +34,10 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 
 	pages_publish_freed(driver, entry);
 	attached = linger_withdraw(entry);
-	if (attached && buffers_stand_in(driver, entry->context) == CU_OK && linger_keep(entry))
+	if (attached && buffers_stand_in(driver, entry->context) == CU_OK) {
+		linger_keep(driver, entry, true);
 		return CU_OK;
+	}
 	if (attached)
 		linger_drop(entry);
 	result = real(entry->pointer); /* the program gets the driver's answer */
@@ -43,9 +46,9 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 	return result;
 }
 
-bool buffers_has_freed(cu_deviceptr pointer)
+bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer)
 {
-	return async_holds(pointer) || linger_holds(pointer, 1);
+	return async_holds(pointer) || linger_holds(pointer, 1) || freed_holds(driver, pointer);
 }
 
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
@@ -62,7 +65,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	share_settle(pointer, false);
 	ours = live_take(pointer, &entry);
 	if (!ours) {
-		if (buffers_has_freed(pointer))
+		if (buffers_has_freed(driver, pointer))
 			return CU_INVALID_VALUE;
 		result = real(pointer);
 	} else if (entry.kind == LIVE_OWN_VMM) {
@@ -72,11 +75,8 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	} else {
 		result = free_own(real, driver, &entry);
 	}
-	if (!pointer || result != CU_OK)
-		return result;
-	/* This call has waited for the GPU. */
-	if (async_any())
+	if (pointer && result == CU_OK && async_any())
 		async_close();
-	linger_sweep(ours);
+	(ours ? linger_ask : linger_sweep)(pointer && result == CU_OK);
 	return result;
 }

@@ -6,6 +6,7 @@
 #include "shim_async.h"
 #include "shim_buffers.h"
 #include "base/elf.h"
+#include "shim_freed.h"
 #include "shim_ipc.h"
 #include "shim_linger.h"
 #include "shim_live.h"
@@ -132,7 +133,7 @@ BODY(cuMemPoolDestroy, cu_mem_pool pool)
  * pending. */
 static inline bool free_concerns(cu_deviceptr pointer)
 {
-	return live_maybe(pointer) || async_any() || linger_any();
+	return live_maybe(pointer) || async_any() || linger_any() || freed_maybe(pointer);
 }
 
 BODY(cuMemFree_v2, cu_deviceptr pointer)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_ipc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -12,35 +13,33 @@
 #include "shim_state.h"
 
 #define IPC_MAGIC UINT64_C(0x3165726168737067)
+#define IPC_NAME 40
 
 struct wire { /* the 64 bytes of a handle */
-	uint64_t check;
+	uint64_t magic;
 	uint64_t generation;
-	char name[IPC_NAME_MAX]; /* the longest has no zero byte */
+	uint64_t check;
+	char name[IPC_NAME]; /* without a zero byte: the beginning of the name */
 };
 _Static_assert(sizeof(struct wire) == sizeof(cu_ipc_mem_handle), "the handle's 64 bytes");
 
 /* FNV-1a, so that a driver's handle is not mistaken for one of the shim by chance. */
 static uint64_t check_of(const struct wire *wire)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ IPC_MAGIC ^ wire->generation;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ wire->generation;
 
 	for (size_t i = 0; i < sizeof(wire->name); i++)
 		hash = (hash ^ (uint8_t)wire->name[i]) * UINT64_C(0x100000001b3);
 	return hash;
 }
 
-bool ipc_make(const struct live *entry, cu_ipc_mem_handle *out_handle)
+void ipc_make(const struct live *entry, cu_ipc_mem_handle *out_handle)
 {
-	struct wire wire = {.generation = entry->generation};
-	size_t length = strlen(entry->name);
+	struct wire wire = {.magic = IPC_MAGIC, .generation = entry->generation};
 
-	if (length > sizeof(wire.name))
-		return false;
-	memcpy(wire.name, entry->name, length);
+	memcpy(wire.name, entry->name, strnlen(entry->name, sizeof(wire.name)));
 	wire.check = check_of(&wire);
 	memcpy(out_handle, &wire, sizeof(wire));
-	return true;
 }
 
 bool ipc_is_ours(const cu_ipc_mem_handle *handle)
@@ -48,7 +47,22 @@ bool ipc_is_ours(const cu_ipc_mem_handle *handle)
 	struct wire wire;
 
 	memcpy(&wire, handle, sizeof(wire));
-	return wire.check == check_of(&wire);
+	return wire.magic == IPC_MAGIC && wire.check == check_of(&wire);
+}
+
+/* Get the whole name: the handle holds only the beginning of a long one. */
+static bool find_name(const struct wire *wire, char name[GPUSHARE_NAME_MAX + 1])
+{
+	char glob[IPC_NAME + 2], why[512];
+
+	memset(name, 0, GPUSHARE_NAME_MAX + 1);
+	memcpy(name, wire->name, sizeof(wire->name));
+	if (!name_is_valid(name))
+		return false;
+	if (strlen(name) < sizeof(wire->name))
+		return true;
+	snprintf(glob, sizeof(glob), "%.*s*", IPC_NAME, wire->name);
+	return link_find(glob, wire->generation, name, why, sizeof(why)) == GPUSHARE_OK;
 }
 
 /* The driver's answer for a handle whose memory is not available. */
@@ -105,8 +119,7 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 	char why[512];
 	int status;
 
-	memcpy(entry->name, wire->name, sizeof(wire->name));
-	if (!name_is_valid(entry->name))
+	if (!find_name(wire, entry->name))
 		return CU_INVALID_HANDLE;
 	status = link_attach(entry->name, false, &found, why, sizeof(why));
 	if (status != GPUSHARE_OK) {

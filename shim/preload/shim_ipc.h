@@ -9,12 +9,10 @@
 #include "cuda/driver.h"
 #include "shim_live.h"
 
-#define IPC_NAME_MAX 48 /* bytes of a name that a handle has room for */
+/* `entry` must have a name. */
+void ipc_make(const struct live *entry, cu_ipc_mem_handle *out_handle);
 
-/* `entry` must have a name. False: it is too long. */
-bool ipc_make(const struct live *entry, cu_ipc_mem_handle *out_handle);
-
-/* Did the shim make this handle? */
+/* Did the shim make this handle? Cheap: a magic number rules out other handles at once. */
 bool ipc_is_ours(const cu_ipc_mem_handle *handle);
 
 /* In place of cuIpcOpenMemHandle and cuIpcCloseMemHandle, with their results. ipc_close() returns

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "shim_apart.h"
 #include "shim_buffers.h"
 #include "shim_link.h"
 #include "shim_lookup.h"
@@ -44,29 +45,51 @@ void linger_drop(const struct live *entry)
 	share_end(entry->name, entry->generation);
 }
 
-static void give_back(const struct driver *driver, const struct deferred_entry *entry)
+/* `context` must be current. */
+static cu_result free_here(const struct driver *driver, cu_context context, uint64_t pointer,
+			   bool waits)
+{
+	cu_result result = waits ? CU_NOT_SUPPORTED : apart_free(driver, context, pointer);
+
+	return result == CU_OK ? result : driver->cuMemFree_v2(pointer);
+}
+
+void linger_pass(const struct driver *driver, const struct live *entry, cu_context current)
+{
+	_scope_ struct scope scope = scope_enter(driver);
+
+	if (entry->context == current || scope_push(&scope, entry->context))
+		free_here(driver, entry->context, entry->pointer, false);
+}
+
+static void give_back(const struct driver *driver, const struct deferred_entry *entry, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
 
 	if (!scope_push(&scope, entry->context))
 		return; /* the context has ended, and its memory with it */
-	result = driver->cuMemFree_v2(entry->pointer);
+	result = free_here(driver, entry->context, entry->pointer, waits);
 	state_log("\"%s\" is given back: %s", entry->name,
 		  result == CU_OK ? "it was held for those who had it attached"
 				  : driver_error_name(driver, result));
 }
 
-/* Give memory back although it may still be attached. */
-static void give_up(const struct driver *driver, struct deferred_entry *list)
+/* Give memory back although it may still be attached. If the program's call waits for the GPU
+ * anyway, it may also wait for the registry. */
+static void give_up(const struct driver *driver, const struct deferred_entry *entry, bool waits)
 {
-	for (; list; list = deferred_next(list)) {
-		give_back(driver, list);
-		share_end(list->name, list->generation);
-	}
+	give_back(driver, entry, waits);
+	(waits ? share_end : share_end_later)(entry->name, entry->generation);
 }
 
-bool linger_keep(const struct live *entry)
+static void give_up_all(const struct driver *driver, struct deferred_entry *list, bool waits)
+{
+	for (; list; list = deferred_next(list))
+		give_up(driver, list, waits);
+}
+
+void linger_keep(const struct driver *driver, const struct live *entry, bool waits)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	struct deferred_entry kept = {.pointer = entry->pointer,
@@ -76,10 +99,18 @@ bool linger_keep(const struct live *entry)
 
 	(void)quiet;
 	strcpy(kept.name, entry->name);
-	if (!deferred_put(&deferred, &kept))
-		return false;
 	state_log("\"%s\" is held for those who have it attached", kept.name);
-	return true;
+	if (!deferred_put(&deferred, &kept))
+		give_up(driver, &kept, waits);
+	give_up_all(driver, deferred_take_over(&deferred), waits);
+}
+
+static int ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
+{
+	char why[512];
+
+	(void)user;
+	return link_deferred(generations, count, why, sizeof(why));
 }
 
 static int look(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
@@ -90,19 +121,30 @@ static int look(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 	return link_deferred_left(generations, count, why, sizeof(why));
 }
 
-void linger_sweep(bool trims)
+typedef struct deferred_entry *take_call(struct deferred *deferred, deferred_ask *ask, void *user);
+
+static void sweep(take_call *take, deferred_ask *by, bool waits)
 {
-	_quiet_ struct quiet quiet = quiet_enter();
 	const struct driver *driver = deferred_any(&deferred) ? driver_to_end() : NULL;
 	struct deferred_entry *left;
+	struct quiet quiet;
 
-	(void)quiet;
 	if (!driver)
 		return;
-	if (trims)
-		give_up(driver, deferred_take_over(&deferred));
-	for (left = deferred_look(&deferred, look, NULL); left; left = deferred_next(left))
-		give_back(driver, left);
+	quiet = quiet_enter();
+	for (left = take(&deferred, by, NULL); left; left = deferred_next(left))
+		give_back(driver, left, waits);
+	quiet_leave(&quiet);
+}
+
+void linger_sweep(bool waits)
+{
+	sweep(deferred_look, look, waits);
+}
+
+void linger_ask(bool waits)
+{
+	sweep(deferred_take_left, ask, waits);
 }
 
 bool linger_empty(void)
@@ -111,13 +153,14 @@ bool linger_empty(void)
 	struct deferred_entry *all = driver ? deferred_take_all(&deferred) : NULL;
 	struct quiet quiet = quiet_enter();
 
-	give_up(driver, all);
+	give_up_all(driver, all, true);
 	quiet_leave(&quiet);
 	return all != NULL;
 }
 
 struct deferred_entry *linger_take_of(cu_context context)
 {
+	apart_forget(context);
 	return deferred_take_of(&deferred, context);
 }
 

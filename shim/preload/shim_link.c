@@ -188,6 +188,57 @@ void link_settle(const char *name)
 	line_leave();
 }
 
+/* Search the page of names that follows `after`, and advance `after`. E_NOT_FOUND: the last page
+ * lacks it, too. */
+static int find_in_page(const char *glob, char *after, uint64_t generation, bool *out_found,
+			char *why, size_t why_size)
+{
+	const gpushare_ListReply *page;
+	gpushare_List *list;
+	char before[GPUSHARE_NAME_MAX + 1];
+	int status = line_enter(why, why_size);
+
+	if (status != GPUSHARE_OK)
+		return status;
+	list = &line_ask(gpushare_Request_list_tag)->verb.list;
+	put_text(list->glob, sizeof(list->glob), glob);
+	put_text(list->after, sizeof(list->after), after);
+	memcpy(before, after, sizeof(before));
+	status = line_call(why, why_size);
+	page = &line.client->reply.body.list;
+	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count;
+	     i++) {
+		*out_found = page->buffers[i].generation == generation;
+		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->buffers[i].name);
+	}
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(page->after, after) > 0)
+		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->after);
+	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(after, before) <= 0) {
+		status = GPUSHARE_E_PROTOCOL;
+		snprintf(why, why_size, "the registry says there is more, but lists nothing");
+	}
+	if (status == GPUSHARE_OK && !*out_found && !page->more) {
+		status = GPUSHARE_E_NOT_FOUND;
+		snprintf(why, why_size, "it is shared no more");
+	}
+	line_leave();
+	return status;
+}
+
+int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
+	      char *why, size_t why_size)
+{
+	char name[GPUSHARE_NAME_MAX + 1] = "";
+	bool found = false;
+	int status = GPUSHARE_OK;
+
+	while (status == GPUSHARE_OK && !found)
+		status = find_in_page(glob, name, generation, &found, why, why_size);
+	if (status == GPUSHARE_OK)
+		memcpy(out_name, name, sizeof(name));
+	return status;
+}
+
 /* Return true if others have the buffer attached, or may have it. They may after a timeout. A
  * registry that answers again knows the attachers, and treats a buffer that a resync leaves out as
  * freed. */
@@ -263,6 +314,23 @@ static int enter_told(bool *out_runs)
 	return GPUSHARE_E_TIMED_OUT;
 }
 
+void link_withdraw_later(const char *name, uint64_t generation)
+{
+	gpushare_Withdraw *withdraw;
+	bool runs;
+
+	if (enter_told(&runs) != GPUSHARE_OK) {
+		resync_miss(&live_resync);
+		return;
+	}
+	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
+	put_text(withdraw->name, sizeof(withdraw->name), name);
+	withdraw->generation = generation;
+	if (!client_post(line.client, &line.client->request))
+		client_tell_anew(line.client);
+	line_leave();
+}
+
 bool link_detach_later(const char *name, uint64_t generation, unsigned int reading)
 {
 	gpushare_Detach *detach;
@@ -317,6 +385,11 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 	}
 	line_leave();
 	return status;
+}
+
+int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size)
+{
+	return deferred(line_enter(why, why_size), generations, count, why, why_size);
 }
 
 /* Keep only the generations that nobody has attached any more, says the page of changes. Tell the

@@ -51,18 +51,25 @@ int link_attach(const char *name, bool read_only, struct link_found *out, char *
 /* After link_attach() has returned `status`: wait until `until_ms` for the name, or for a registry.
  * OK: attach again. Another status: what the caller gets. */
 int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size);
+/* Find the whole name of the buffer with that generation, among the names that match `glob`. */
+int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
+	      char *why, size_t why_size);
 /* Withdraw a name. `deferred` may be NULL. Else it is set to true if others have the buffer
  * attached, so that its memory must be held for them. It is also set if the registry has not
  * answered: others may have the buffer attached. */
 int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *why,
 		  size_t why_size);
-/* Replace `generations` of deferred frees by those of them that nobody has attached any more, from
- * the registry's page of changes and without waiting for it. If another registry runs, or if the
- * page was never requested, connect and ask within 100 ms. E_TIMED_OUT: unknown. E_NOT_READY: see
- * client_await_next(); or the registry failed a moment ago, and is asked again soon. */
+/* Replace `generations` of deferred frees by those of them that nobody has attached any more.
+ * E_NOT_READY: see client_await_next(); or the registry failed a moment ago, and is asked again
+ * soon. */
+int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size);
+/* The same without waiting for the registry, from its page of changes. If another registry runs, or
+ * if the page was never requested, connect and ask within 100 ms. E_TIMED_OUT: unknown. */
 int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
-/* link_detach() without waiting for the registry. But if another registry runs, this connects to it
- * and waits for its answer. False: the registry can't be told now. */
+/* The next two functions don't wait for the registry. But if another registry runs,
+ * link_detach_later() connects to it and waits for its answer. It returns false if the registry
+ * can't be told now. */
+void link_withdraw_later(const char *name, uint64_t generation);
 bool link_detach_later(const char *name, uint64_t generation, unsigned int reading);
 /* Give back one attachment. `reading` is resync_readings() from the time when the entry left all
  * lists. */

@@ -244,7 +244,7 @@ bool live_open_again(uint64_t generation, struct live *out_entry)
 	return found != NULL;
 }
 
-bool live_take_of(cu_context context, struct live *out_entry)
+bool live_take_of(cu_context context, bool own, struct live *out_entry)
 {
 	struct node *node, *next, *gone = NULL;
 
@@ -253,7 +253,8 @@ bool live_take_of(cu_context context, struct live *out_entry)
 	HASH_ITER (hh, table.nodes, node, next) {
 		const struct live *entry = &node->object.entry;
 
-		if (live_is_object(entry) || entry->context != context)
+		if (live_is_object(entry) || entry->context != context ||
+		    (entry->kind == LIVE_OWN) != own)
 			continue;
 		copy_out(node, out_entry);
 		take_out(node);
@@ -274,8 +275,8 @@ bool live_unname_of(cu_context context, struct live *out_entry)
 	HASH_ITER (hh, table.nodes, node, next) {
 		struct live *entry = &node->object.entry;
 
-		if (live_is_object(entry) || entry->context != context || !live_is_own(entry) ||
-		    !entry->name[0])
+		if (live_is_object(entry) || entry->context != context ||
+		    entry->kind != LIVE_OWN_VMM || !entry->name[0])
 			continue;
 		found = node;
 		*out_entry = *entry;

@@ -111,10 +111,10 @@ bool live_take(uint64_t pointer, struct live *out_entry);
 bool live_take_opened(uint64_t pointer, struct live *out_entry);
 bool live_open_again(uint64_t generation, struct live *out_entry);
 
-/* Take any entry of that context out, whatever its count. */
-bool live_take_of(cu_context context, struct live *out_entry);
+/* Take any entry of that context out, whatever its count: LIVE_OWN if `own`, else another kind. */
+bool live_take_of(cu_context context, bool own, struct live *out_entry);
 
-/* Clear the name of any named own entry of that context. *out_entry still has the name. */
+/* Clear the name of any named LIVE_OWN_VMM entry of that context. *out_entry still has the name. */
 bool live_unname_of(cu_context context, struct live *out_entry);
 
 /* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */

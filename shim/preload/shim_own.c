@@ -5,6 +5,7 @@
 
 #include "shim_attach.h"
 #include "shim_buffers.h"
+#include "shim_linger.h"
 #include "shim_pages.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
@@ -72,14 +73,15 @@ static cu_result make_mapped(const struct claim *claim, size_t size,
 	return result;
 }
 
-static bool make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer, struct own *out)
+static bool make(const struct claim *claim, size_t size, bool stream_ordered,
+		 cu_deviceptr *out_pointer, struct own *out)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct vmm_mapping mapping;
 	cu_result result;
 
 	(void)scope;
-	if (claim->match.adopt && share_adopted(claim, size, out_pointer))
+	if (claim->match.adopt && share_adopted(claim, size, stream_ordered, out_pointer))
 		return true;
 	if (!claim->match.unified && !buffers_has_room(claim->driver, size)) {
 		own_leave(out);
@@ -88,7 +90,7 @@ static bool make(const struct claim *claim, size_t size, cu_deviceptr *out_point
 	result = make_mapped(claim, size, &mapping);
 	if (result != CU_OK)
 		return fail(claim->driver, result, "making mapped memory", out);
-	if (share_mapping(claim, &mapping, size)) {
+	if (share_mapping(claim, &mapping, size, stream_ordered)) {
 		*out_pointer = mapping.pointer;
 		return true;
 	}
@@ -97,7 +99,8 @@ static bool make(const struct claim *claim, size_t size, cu_deviceptr *out_point
 	return false;
 }
 
-bool own_make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer, struct own *out)
+bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
+	      cu_deviceptr *out_pointer, struct own *out)
 {
 	cu_result result;
 	int error = errno;
@@ -109,21 +112,23 @@ bool own_make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 	errno = error;
 	if (result != CU_OK)
 		return fail(claim->driver, result, "the driver", out);
-	out->made = make(claim, size, out_pointer, out);
+	out->made = make(claim, size, stream_ordered, out_pointer, out);
 	return out->made;
 }
 
-bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size)
+bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
+		bool stream_ordered)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
 	(void)quiet;
+	linger_ask(false); /* the share, here or before, asks the registry anyway */
 	if (own->made)
 		return true;
 	if (own->why[0])
 		state_log("\"%s\" is ordinary memory, %s: %s", claim->match.name,
 			  own->shareable ? "shared by an IPC handle" : "and not shared", own->why);
-	return !own->shareable || share_pointer(claim, pointer, size);
+	return !own->shareable || share_pointer(claim, pointer, size, stream_ordered);
 }
 
 /* cuMemFree works without a current context; ask_at_the_door() needs one. */
@@ -160,8 +165,7 @@ cu_result own_free(const struct driver *driver, struct live *entry)
 	cu_result result = ask_to_free(driver, entry);
 
 	if (result != CU_OK) {
-		if (!live_add(entry))
-			share_end(entry->name, entry->generation);
+		share_keep(entry);
 		return result;
 	}
 	pages_publish_freed(driver, entry);

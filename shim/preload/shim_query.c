@@ -65,11 +65,8 @@ static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_ha
 	if (settled.kind == LIVE_OPENED || settled.stream_ordered || settled.managed ||
 	    !settled.name[0] || !settled.generation)
 		return CU_INVALID_VALUE;
-	if (ipc_make(&settled, out_handle))
-		return CU_OK;
-	state_log("\"%s\" has no IPC handle: its name is longer than %d bytes", settled.name,
-		  IPC_NAME_MAX);
-	return CU_INVALID_VALUE;
+	ipc_make(&settled, out_handle);
+	return CU_OK;
 }
 
 static bool has_context(void)
@@ -92,7 +89,7 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 		return false;
 	*out_result = CU_INVALID_VALUE;
 	if (entry.kind == LIVE_OWN)
-		return false;
+		return entry.stream_ordered;
 	if (live_is_mapped(&entry)) {
 		if (!has_context())
 			return false;

@@ -47,15 +47,14 @@ static void enter(const struct driver *driver, struct live *entry)
 }
 
 /* The entry for memory that the rule names. */
-static struct live entry_of(const struct claim *claim, enum live_kind kind, size_t size)
+static struct live entry_of(const struct claim *claim, enum live_kind kind, size_t size,
+			    bool stream_ordered)
 {
-	enum rules_api call = claim->allocation.driver;
 	struct live entry = {.size = size,
 			     .kind = kind,
 			     .count = 1,
 			     .device = claim->allocation.device,
-			     .stream_ordered = call == RULES_API_cuMemAllocAsync ||
-					       call == RULES_API_cuMemAllocFromPoolAsync,
+			     .stream_ordered = stream_ordered,
 			     .pool = claim->pool,
 			     .mode = claim->match.mode,
 			     .flags = claim->match.flags,
@@ -85,10 +84,11 @@ static bool remember(const struct live *entry)
 	return false;
 }
 
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
+		   bool stream_ordered)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN, size);
+	struct live entry = entry_of(claim, LIVE_OWN, size, stream_ordered);
 
 	(void)scope;
 	entry.pointer = pointer;
@@ -96,9 +96,10 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 	return remember(&entry);
 }
 
-bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size)
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
+		   bool stream_ordered)
 {
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, stream_ordered);
 
 	entry.pointer = mapping->pointer;
 	entry.mapping = *mapping;
@@ -184,9 +185,10 @@ static bool adopt_as(const struct claim *claim, struct live *entry, bool object)
 	return true;
 }
 
-bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
+bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
+		   cu_deviceptr *out_pointer)
 {
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, stream_ordered);
 
 	entry.unified = entry.managed = claim->match.unified;
 	if (!adopt_as(claim, &entry, false))
@@ -198,13 +200,21 @@ bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_poi
 bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, 0);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, 0, false);
 
 	(void)scope;
 	if (!adopt_as(claim, &entry, true))
 		return false;
 	*out_handle = entry.mapping.handle;
 	return true;
+}
+
+void share_keep(const struct live *entry)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	remember(entry);
 }
 
 void share_again(const struct driver *driver, struct live *entry)
@@ -220,7 +230,7 @@ void share_again(const struct driver *driver, struct live *entry)
 void share_object(const struct claim *claim, cu_mem_handle handle, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, false);
 
 	(void)scope;
 	entry.mapping.handle = handle;
@@ -301,6 +311,15 @@ void share_left(const struct live *entry)
 		return;
 	status = link_detach(entry->name, entry->generation, entry->reading, why, sizeof(why));
 	say_untold(entry->name, status, why);
+}
+
+void share_end_later(const char *name, uint64_t generation)
+{
+	_quiet_ struct quiet quiet = quiet_enter();
+
+	(void)quiet;
+	if (is_to_be_told(name))
+		link_withdraw_later(name, generation);
 }
 
 bool share_left_later(const struct live *entry)

@@ -11,15 +11,18 @@
  * asked for. If the memory can't be shared, that is logged, and the program keeps it. False: there
  * was no memory to record `size`, so queries return the size of the allocation. errno stays.
  */
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size);
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
+		   bool stream_ordered);
 
 /* Share mapped memory that replaces the program's allocation. True: it is in the live table, and
  * shared, or may be: the registry has not answered. False: neither; this is logged. */
-bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size);
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
+		   bool stream_ordered);
 
 /* Adopt the kept buffer that an earlier program left under the name, and map it at its old address
  * if that is possible. False: there is none of that size on that GPU, or it can't be adopted. */
-bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_pointer);
+bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
+		   cu_deviceptr *out_pointer);
 
 /* Call this before memory is freed or asked for a handle: `key` is the pointer, or the handle of an
  * object. If the registry did not answer its share, this makes another request: after it the entry
@@ -31,18 +34,22 @@ void share_settle_mapped(cu_deviceptr pointer, size_t size);
 /* The driver refused to free memory that is withdrawn already: share it and record it again. */
 void share_again(const struct driver *driver, struct live *entry);
 
+/* Put an entry back into the live table that was taken out, but was not withdrawn. */
+void share_keep(const struct live *entry);
+
 /* Share cuMemCreate memory of the program, exported as a file descriptor. A failure is logged. */
 void share_object(const struct claim *claim, cu_mem_handle handle, size_t size);
 
 /* share_adopted() for a program that maps by itself. */
 bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle);
 
-/* Withdraw a name. This and the next three calls do nothing at exit and in a forked child. */
+/* Withdraw a name. This and the next four calls do nothing at exit and in a forked child. */
 void share_end(const char *name, uint64_t generation);
 /* Detach one attachment, which has been in no table since `entry->reading`. */
 void share_left(const struct live *entry);
-/* The same without a wait for the registry, for a call of the program that may concern other
+/* The same two without a wait for the registry, for a call of the program that may concern other
  * memory. False: the registry can't be told now. */
+void share_end_later(const char *name, uint64_t generation);
 bool share_left_later(const struct live *entry);
 
 /* Withdraw a name. True: others have the buffer attached, or may have; the memory must be held. */

@@ -175,6 +175,13 @@ static bool concerns(const struct state *state, enum rules_kind kind,
 	       rules_concern(state->rules[kind], allocation);
 }
 
+bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation)
+{
+	const struct state *state = state_get();
+
+	return state && concerns(state, kind, allocation);
+}
+
 static void count(struct state *state, uint64_t size)
 {
 	uint64_t largest = atomic_load_explicit(&state->largest, memory_order_relaxed);
@@ -224,7 +231,7 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	bool matched;
 	size_t passed;
 
-	if (!state || !concerns(state, kind, allocation))
+	if (!state || !state->rules[kind])
 		return false;
 	passed = rules_pass(state->rules[kind], allocation);
 	if (rules_passed(state->rules[kind], passed) || !lock_take(&state->lock))

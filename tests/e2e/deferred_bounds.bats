@@ -252,28 +252,71 @@ go_on_and_leave() {
 	equal "$(deferred)" ""
 }
 
-@test "nor do calls behind a stream's end of what was attached" {
+@test "nor do calls behind a stream's end of what was attached, or of more than is held" {
+	local way
 	needs_sim
 	program drv_linked
 	[ -n "${EMULATOR:-}" ] || start_registry
 	registry=$(registry_pids)
 	begin owner "$BIN/api_app" open alloc=a,x,4Mi make=b,y,6Mi,vmm touch="$WORK/made" await="$WORK/over"
-	start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=x:size=4Mi,y:size=6Mi "${PROGRAM[@]}" init stream=s \
-		paced=before,$ROUNDS,1Mi make=a,async,4Mi,s make=b,async,6Mi,s "${UP[@]}" stall=s drop=a,async,s \
-		drop=b,async,s "${FREED[@]}" go=s paced=behind,$ROUNDS,1Mi "${END[@]}"
-	app=$PID
-	await_file "$WORK/up"
-	touch "$WORK/go"
-	await_file "$WORK/freed"
-	stop_registry
-	touch "$WORK/again"
+	for way in attached freed; do
+		rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end}
+		words=(init stream=s paced=before,$ROUNDS,1Mi make=a,async,4Mi,s make=b,async,6Mi,s "${UP[@]}"
+			stall=s drop=a,async,s drop=b,async,s "${FREED[@]}" go=s paced=behind,$ROUNDS,1Mi "${END[@]}")
+		if [ $way = attached ]; then
+			start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=x:size=4Mi,y:size=6Mi "${PROGRAM[@]}" "${words[@]}"
+		else
+			GPUSHARE_DEFERRED_FREE=6Mi start_named app 'w%i:size=4Mi-' "${PROGRAM[@]}" "${words[@]}"
+		fi
+		app=$PID
+		await_file "$WORK/up"
+		[ $way = attached ] || held w0 w1
+		touch "$WORK/go"
+		await_file "$WORK/freed"
+		stop_registry
+		touch "$WORK/again"
+		await_file "$WORK/done"
+		go_on
+		cat "$WORK/app.out"
+		[ "$(waited behind)" -le "$(waited before)" ]
+		if [ $way = attached ]; then
+			until_true has_attachers 0 0
+		else
+			until_true deferred_is "w1 1"
+			leave
+		fi
+		touch "$WORK/end"
+		finish "$app"
+	done
+}
+
+@test "memory freed behind a stream that stands, which others have: an allocation that finds too little answers" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=12M GPUSHARE_TIMEOUT_MS=500
+	program drv_linked
+	owner x init stream=s alloc=a,4Mi "${UP[@]}" stall=s drop=a,async,s "${FREED[@]}" alloc=b,10Mi go=s alloc=c,10Mi "${END[@]}"
+	held x
+	touch "$WORK/go"; await_file "$WORK/freed"; touch "$WORK/again"
 	await_file "$WORK/done"
-	go_on
-	cat "$WORK/app.out"
-	[ "$(waited behind)" -le "$(waited before)" ]
-	until_true has_attachers 0 0
-	touch "$WORK/end"
-	finish "$app"
+	equal "$(said 'alloc [bc]')" "2
+0"
+}
+
+@test "two deferred frees whose generations share a place in the page of changes are both done" {
+	needs_sim
+	program drv_linked
+	rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end,mid,mid2}
+	start_named app "w%i:size=4Mi" "${PROGRAM[@]}" init mark alloc=a,4Mi touch="$WORK/mid" await="$WORK/mid2" \
+		alloc=b,4Mi "${UP[@]}" free=a free=b alloc=c,4Mi alloc=d,4Mi "${FREED[@]}" free=c touch="$WORK/c" \
+		await="$WORK/c2" free=d taken=last "${END[@]}"
+	await_file "$WORK/mid"
+	"$BIN/api_app" open raw=r,4Mi many=r,511
+	touch "$WORK/mid2"; await_file "$WORK/up"
+	held w0 w1
+	touch "$WORK/go"; await_file "$WORK/freed"; leave
+	deferred_pause; touch "$WORK/again"; await_file "$WORK/c"
+	deferred_pause; touch "$WORK/c2"; await_file "$WORK/done"
+	equal "$(deferred)" ""
 }
 
 @test "API: memory is short: what was held goes" {

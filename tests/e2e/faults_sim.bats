@@ -68,7 +68,7 @@ byte a: 2"
 	done
 }
 
-@test "a context whose end fails keeps its memory and the sizes that were asked for; the names go" {
+@test "a context whose end fails keeps its memory, its names and the sizes that were asked for" {
 	for words in "primary=reset" "primary=reset,v1" "ctxdestroy=B" "ctxdestroy=B,v1"; do
 		for rule in 'w%i' 'w%i:vmm'; do
 			echo "$words, $rule"
@@ -83,10 +83,13 @@ byte a: 2"
 			unset GPUSHARE_SIM_FAIL
 			await_file "$WORK/up"
 			equal "$(cat "$WORK/app.out")" "$plain"
-			equal "$(names)" ""
+			equal "$(names)" "w0 700
+w1 3000000"
+			equal "$(api open attach=b,w0 byte=b,5 | tail -n 1)" "byte b: 42"
 			down
 			equal "$(tail -n 2 "$WORK/app.out")" "drop a: 0
 drop b: 0"
+			equal "$(names)" ""
 		done
 	done
 }
