@@ -10,8 +10,7 @@ static struct gpushare_buffer *set_buffers[SET_MAX];
 static size_t set_count;
 
 static int set_attach(const char *const *names, size_t count,
-		      const struct gpushare_attach_options *options,
-		      struct gpushare_buffer **taken)
+		      const struct gpushare_attach_options *options, struct gpushare_buffer **taken)
 {
 	static char untouched;
 	size_t changed = 0;
