@@ -197,6 +197,15 @@ image() {
 	equal "$(ls -A "$WORK/out")" ""
 }
 
+# The stream's buffer is full after 1523 values, so the last newline writes it.
+@test "text: a write that fails at the end is an error" {
+	head -c 131072 /dev/zero >"$WORK/bytes"
+	gpushare restore "$WORK/bytes" frame
+	run -1 --separate-stderr gpushare get frame --dtype u8 --shape 128x1024 --head 1523 --format text -o /dev/full
+	has "$stderr" "writing '/dev/full' failed after 0 bytes: No space left"
+	equal "$(lines "$stderr")" 1
+}
+
 needs_numpy() {
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "numpy is not installed"
 }

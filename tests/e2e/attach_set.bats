@@ -246,6 +246,8 @@ ${long:0:200-${#end}}$end.bin"
 	else
 		run -1 --separate-stderr sh -c 'ulimit -f 10000; exec "$@"' sh gpushare-attach '*' -o "$WORK/disk/set"
 	fi
+	has "$stderr" "writing '$WORK/disk/set/a%2Fweights.bin' failed after"
+	has "$stderr" "; nothing of the set stays"
 	equal "$(lines "$stderr")" 1
 	equal "$(ls -A "$WORK/disk")" ""
 }

@@ -17,7 +17,8 @@ struct copy_request {
 	unsigned int wait_ms;
 	bool rate;
 	struct progress *progress; /* of several copies together; NULL: each has its own */
-	bool in_set;	   /* of save, which removes the set before a signal ends the process */
+	/* The path of a file of save, which removes the set before a signal ends the process. */
+	const char *in_set;
 	uint64_t count;	   /* follow ends after so many publications; 0: never */
 	uint64_t wait_for; /* number of a publication; 0: none was given */
 	unsigned int timeout_ms;

@@ -17,7 +17,6 @@
 
 #define VIEW_BYTES 256 /* shown on a terminal */
 #define VIEW_ELEMENTS 64
-#define TEXT_BYTES ((size_t)64 << 10) /* of text or PNG that are written at a time */
 
 struct dump {
 	const struct copy_request *request;
@@ -66,12 +65,12 @@ static bool is_text(const struct dump *dump)
 	return dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT;
 }
 
-/* Of dump->text; 0: it failed. */
+/* Of dump->text; 0: it failed, or a signal ends the making of a PNG. */
 static ssize_t put_text(void *user, const char *data, size_t size)
 {
 	struct dump *dump = user;
 
-	return output_write(&dump->output, data, size) ? (ssize_t)size : 0;
+	return !copy_caught && output_write(&dump->output, data, size) ? (ssize_t)size : 0;
 }
 
 /* What fails without an error of the output lacks memory. */
@@ -79,7 +78,7 @@ static bool result(struct dump *dump, bool good)
 {
 	if (!good && !dump->output.error)
 		dump->output.error = ENOMEM;
-	return good;
+	return !dump->output.error;
 }
 
 static bool begin_text(struct dump *dump)
@@ -87,7 +86,7 @@ static bool begin_text(struct dump *dump)
 	const struct layout *layout = &dump->layout;
 
 	dump->text = fopencookie(dump, "w", (cookie_io_functions_t){.write = put_text});
-	if (!dump->text || setvbuf(dump->text, NULL, _IOFBF, TEXT_BYTES))
+	if (!dump->text)
 		return false;
 	if (dump->format == FORMAT_HEX)
 		view_hex(&dump->view, layout->offset, dump->text);
@@ -205,7 +204,6 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 
 	if (dump->writes && !dump_begin(dump))
 		return GPUSHARE_E_CANCELLED;
-	dump->progress = dump->request->progress ? dump->request->progress : &dump->own;
 	if (dump->progress == &dump->own)
 		progress_begin(&dump->own, passes(dump), dump->layout.length);
 	dump->range = RANGE_EMPTY;
@@ -216,7 +214,8 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 			   terminal_columns());
 	if (!status)
 		status = dump_range(dump, buffer, dump_chunk);
-	progress_end(dump->progress);
+	if (!dump->request->in_set)
+		progress_end(dump->progress);
 	if (!status && dump->writes && !dump_end(dump))
 		return GPUSHARE_E_CANCELLED;
 	return copy_caught ? GPUSHARE_E_CANCELLED : status;
@@ -227,6 +226,12 @@ static void die_of_pipe(void)
 {
 	signal(SIGPIPE, SIG_DFL);
 	raise(SIGPIPE);
+}
+
+/* The output's path. A file of a set has another name until the set is complete. */
+static const char *path(const struct dump *dump)
+{
+	return dump->request->in_set ? dump->request->in_set : dump->output.path;
 }
 
 /* Within a set, save ends by the signal when it has removed the set. */
@@ -244,12 +249,13 @@ static int dump_failed(struct dump *dump, int status)
 			   : removed		 ? "; the partial file was removed"
 						 : "";
 
+	progress_end(dump->progress);
 	if (copy_caught)
 		return die(dump, removed ? "interrupted; the partial file was removed" : "");
 	if (dump->writes && dump->output.error) {
 		if (dump->output.error == EPIPE)
 			die_of_pipe();
-		tool_error("writing '%s' failed after %" PRIu64 " bytes: %s%s", dump->output.path,
+		tool_error("writing '%s' failed after %" PRIu64 " bytes: %s%s", path(dump),
 			   dump->output.written, strerror(dump->output.error), gone);
 		return TOOL_FAILED;
 	}
@@ -312,8 +318,10 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 		output_abandon(&dump->output);
 		if (copy_caught)
 			return die(dump, "");
-		tool_error("'%s' can't be opened for writing: %s", dump->output.path,
-			   strerror(dump->output.error));
+		progress_end(dump->progress);
+		tool_error("'%s' can't be opened for writing: %s%s", path(dump),
+			   strerror(dump->output.error),
+			   request->in_set ? "; nothing of the set stays" : "");
 		return TOOL_FAILED;
 	}
 	status = request->rate ? warm_up(&dump->layout, buffer) : GPUSHARE_OK;
@@ -354,6 +362,7 @@ int copy_dump_bytes(const struct copy_request *request, struct gpushare_buffer *
 	memset(&dump, 0, sizeof(dump));
 	dump.request = request;
 	dump.bytes = bytes;
+	dump.progress = request->progress ? request->progress : &dump.own;
 	if (!layout_find(&request->query, &info, &dump.layout))
 		return TOOL_FAILED;
 	choose_format(&dump);

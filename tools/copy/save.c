@@ -112,8 +112,8 @@ static bool set_open(struct set *set)
 static bool write_entry(struct set *set, struct manifest_entry *entry)
 {
 	struct gpushare_buffer *buffer = copy_attach(set->session, entry->info.name, 0, false);
-	struct copy_request one = {.progress = &set->progress, .in_set = true};
-	char path[PATH_MAX];
+	char path[PATH_MAX], place[PATH_MAX];
+	struct copy_request one = {.progress = &set->progress, .in_set = place};
 	int code;
 
 	if (!buffer)
@@ -123,6 +123,7 @@ static bool write_entry(struct set *set, struct manifest_entry *entry)
 		return !tool_failed(code);
 	entry->has_shape = layout_of_tags(&entry->info, &entry->dtype, &entry->shape);
 	snprintf(path, sizeof(path), "%s/%s", set->staging, entry->file);
+	snprintf(place, sizeof(place), "%s/%s", set->directory, entry->file);
 	one.output = path;
 	one.query.name = entry->info.name;
 	one.query.sha256 = true;
