@@ -69,6 +69,23 @@ made() {
 	made gpushare
 }
 
+@test "make: into another folder, from a source tree that can't be written" {
+	local sealed
+	run unshare -rm true
+	[ "$status" = 0 ] || skip "no mount namespaces here"
+	touch "$WORK/tree/LICENSE"
+	rm -f "$WORK/tree/tools/python/src/gpushare/_abi.py"
+	# shellcheck disable=SC2016 # of the shell that is started
+	sealed='mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+	run -0 unshare -rm sh -c "$sealed" sh "$WORK/tree" env -i PATH="$PATH" HOME="$WORK" make -s -C "$WORK/tree" -j2 \
+		CC="$WORK/cc" OBJCOPY=true CUDA= BUILD="$WORK/elsewhere" products wheel
+	[ -e "$WORK/elsewhere/gpushare" ]
+	[ -e "$WORK/elsewhere/python" ]
+	has "$output" "tools/python/src/gpushare/_abi.py can't be written"
+	build products
+	[ -e "$WORK/tree/tools/python/src/gpushare/_abi.py" ]
+}
+
 @test "make: warnings are errors where it is asked for, and nowhere else" {
 	build build/obj/tools/cli/main.o
 	made obj/tools/cli/main.o

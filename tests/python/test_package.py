@@ -55,6 +55,26 @@ class Package(unittest.TestCase):
         again = self.built("b", next((self.folder / "x").iterdir()))
         self.assertEqual(digests(made), digests(again))
 
+    def test_from_a_tree_that_is_stale_or_has_no_made_module(self):
+        tree = self.folder / "tree"
+        (tree / "include").mkdir(parents=True)
+        shutil.copy(ROOT / "include" / "gpushare.h", tree / "include")
+        shutil.copy(ROOT / "LICENSE", tree)
+        shutil.copytree(TREE, tree / "tools" / "python", ignore=shutil.ignore_patterns("__pycache__", "dist"))
+        made = tree / "tools" / "python" / "src" / "gpushare" / "_abi.py"
+        want = digests(self.built("a"))
+        made.write_text("stale")
+        self.assertEqual(digests(self.built("b", tree / "tools" / "python")), want)
+        self.assertEqual(made.read_text(), "stale")  # the tree may be read-only
+        made.unlink()
+        self.assertEqual(digests(self.built("c", tree / "tools" / "python")), want)
+        self.assertFalse(made.exists())
+        with self.assertRaisesRegex(AssertionError, "ImportError: .*_abi.py is missing.*run make"):
+            run("-c", "import gpushare", env={**CLEAN, "PYTHONPATH": str(made.parent.parent)})
+        shutil.rmtree(tree / "include")
+        with self.assertRaisesRegex(AssertionError, "FileNotFoundError: .*_abi.py"):
+            self.built("d", tree / "tools" / "python")
+
     def test_each_module_is_in_it(self):
         with zipfile.ZipFile(next(self.built("a").glob("*.whl"))) as archive:
             names = set(archive.namelist())

@@ -49,13 +49,17 @@ def metadata():
     return "".join(f"{k}: {v}\n" for k, v in head) + "\n" + (HERE / "README.md").read_text()
 
 
-def modules():
+def abi_module():
     # an sdist has no header, but the module that is made of it
     if abi.HEADER.exists() and not (HERE / "PKG-INFO").exists():
-        made = abi.generate(abi.HEADER.read_text())
-        if not ABI.exists() or ABI.read_text() != made:
-            ABI.write_text(made)
-    return sorted(p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix in (".py", ".typed"))
+        return abi.generate(abi.HEADER.read_text()).encode()
+    return ABI.read_bytes()
+
+
+def modules():
+    """(path below PACKAGE, bytes) of each. The folder, which may be read-only, may have an older _abi.py, or none."""
+    found = [p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix in (".py", ".typed") and p != ABI]
+    return sorted([(p.relative_to(PACKAGE).as_posix(), p.read_bytes()) for p in found] + [(ABI.name, abi_module())])
 
 
 def license_text():
@@ -86,19 +90,20 @@ def digest(data):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    return wheel(wheel_directory, [(f"gpushare/{p.relative_to(PACKAGE).as_posix()}", p.read_bytes())
-                                   for p in modules()])
+    return wheel(wheel_directory, [(f"gpushare/{name}", data) for name, data in modules()])
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    modules()
+    made = abi_module()
+    if not ABI.exists() or ABI.read_bytes() != made:
+        ABI.write_bytes(made)
     return wheel(wheel_directory, [("gpushare.pth", f"{PACKAGE.parent}\n".encode())])
 
 
 def build_sdist(sdist_directory, config_settings=None):
     base = f"gpushare-{version()}"
-    files = [(p.relative_to(HERE).as_posix(), p.read_bytes())
-             for p in [*modules(), HERE / "README.md", HERE / "pyproject.toml", HERE / "backend.py", HERE / "abi.py"]]
+    files = [(f"{PACKAGE.relative_to(HERE).as_posix()}/{name}", data) for name, data in modules()]
+    files += [(name, (HERE / name).read_bytes()) for name in ("README.md", "pyproject.toml", "backend.py", "abi.py")]
     files += [("LICENSE", license_text()), ("PKG-INFO", metadata().encode())]
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:

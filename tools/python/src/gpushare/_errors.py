@@ -2,7 +2,10 @@
 """An exception for each status of the library; the text is the library's own sentence."""
 from typing import Any, Dict, Tuple, Type
 
-from . import _abi
+try:
+    from ._abi import STATUSES
+except ModuleNotFoundError as error:
+    raise ImportError("gpushare/_abi.py is missing: run make in the source tree, which makes it") from error
 
 
 class GpushareError(Exception):
@@ -26,7 +29,7 @@ def _class_name(status: str) -> str:
 
 
 BY_CODE: Dict[int, Type[GpushareError]] = {}
-for _status, (_code, _text) in _abi.STATUSES.items():
+for _status, (_code, _text) in STATUSES.items():
     if _code < 0:
         BY_CODE[_code] = type(_class_name(_status), (GpushareError, *_ALSO.get(_status, ())), {
             "__doc__": _text + ".", "__module__": "gpushare", "status": _status, "code": _code})
@@ -43,7 +46,7 @@ def __getattr__(name: str) -> Any:
 
 def of(status: str, sentence: str) -> GpushareError:
     """The exception of the status of that name, for errors that this package itself detects."""
-    return BY_CODE[_abi.STATUSES[status][0]](sentence)
+    return BY_CODE[STATUSES[status][0]](sentence)
 
 
 # C names in the library's advice, and their Python forms.
