@@ -82,6 +82,15 @@ verbs() {
 	equal "$lacking" ""
 }
 
+@test "gpushare(1) says what options do without being given, and writes words to type as they are typed" {
+	local page
+	page=$(man -l "$BUILD/man/gpushare.1" 2>/dev/null | tr -s ' \n' ' ')
+	has "$page" "raw, hex, npy (NumPy's file)"
+	has "$page" "default: NAME"
+	has "$page" "ls leaves them out without it"
+	has "$page" "End after N lines (watch)"
+}
+
 @test "gpushare-attach(1) and gpushare-registry(8) have every option" {
 	mapfile -t options < <(options_of gpushare-attach)
 	has "${options[*]}" --into
