@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "aside.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "common/tool.h"
 
 #define LIST_PATIENCE_MS 10000
+#define EVERY_MS 5
 
 void *aside_room(size_t size)
 {
@@ -42,10 +44,9 @@ static void be_quiet(void)
 enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int patience_ms,
 			int *out_code)
 {
-	struct pollfd end = {.events = POLLIN};
+	uint64_t until = tool_now_ms() + patience_ms;
 	int status = 0;
-	pid_t pid = fork();
-	bool hung;
+	pid_t pid = fork(), ended;
 
 	if (pid < 0)
 		return ASIDE_FAILED;
@@ -55,16 +56,16 @@ enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int pat
 		work(facts);
 		_exit(0);
 	}
-	end.fd = pidfd_open(pid, 0); /* -1 before Linux 5.3: wait, however long it takes */
-	hung = end.fd >= 0 && poll(&end, 1, (int)patience_ms) == 0;
-	if (hung)
+	/* Without a pidfd, which Linux before 5.3 and some containers lack. */
+	while (!(ended = waitpid(pid, &status, WNOHANG)) && tool_now_ms() < until)
+		poll(NULL, 0, EVERY_MS);
+	if (!ended) {
 		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0)
-		;
-	if (end.fd >= 0)
-		close(end.fd);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
 	*out_code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-	return hung ? ASIDE_HUNG : WIFSIGNALED(status) ? ASIDE_CRASHED : ASIDE_DONE;
+	return !ended ? ASIDE_HUNG : WIFSIGNALED(status) ? ASIDE_CRASHED : ASIDE_DONE;
 }
 
 struct listing {
