@@ -4,7 +4,8 @@
 /*
  * Write large blocks to a regular file with several threads, while the caller analyses the data. If
  * there are enough CPUs, a tmpfs file is mapped and stored to: write() on tmpfs admits one thread
- * at a time. Other files are written past the page cache (O_DIRECT). Threads: io_uring is no faster (README.md, "Copying").
+ * at a time. Other files are written past the page cache (O_DIRECT). Threads: io_uring is no faster
+ * (README.md, "Copying").
  */
 #include <stdatomic.h>
 #include <stdint.h>

@@ -72,7 +72,8 @@ SUBSTITUTE = -e 's|@PREFIX@|$(PREFIX)|; s|@BINDIR@|$(BINDIR)|; s|@LIBDIR@|$(LIBD
 	-e 's|@TO_LIBDIR@|$(shell realpath -m --relative-to='$(CMAKEDIR)' '$(LIBDIR)')|' \
 	-e '/^@SERVICE@/{r tools/systemd/service.part' -e 'd}' -e '/^@SYSTEM@/{r tools/systemd/system.part' -e 'd}'
 
-$(BUILD)/man/%: tools/man/%.scd tools/man/pages.py $(addprefix tools/,common/environment.h cli/options.c cli/verb_help.c cli/verbs.h) include/gpushare.h registry/state/limit.h registry/config.h
+$(BUILD)/man/%: tools/man/%.scd tools/man/pages.py include/gpushare.h registry/state/limit.h registry/config.h \
+		$(addprefix tools/,common/environment.h cli/options.c cli/verb_help.c cli/verbs.h data/dtype.h)
 	$(call say,SCDOC,$@)
 	@mkdir -p $(@D)
 	$(Q)tools/man/pages.py page $< | scdoc >$@
