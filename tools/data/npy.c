@@ -21,14 +21,14 @@ enum { DESCR = 2, ORDER, SHAPE, END, GROUPS };
 	"^ *['\"](descr['\"] *: *['\"]([^'\"]*)['\"]|fortran_order['\"] *: *(True|False)|" \
 	"shape['\"] *: *(\\([0-9, ]*\\))) *(,|,? *})"
 
-__attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...)
+#define refuse(...) (say_why(__VA_ARGS__), false)
+__attribute__((format(printf, 2, 3))) static void say_why(char *why, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(why, NPY_WHY_MAX, format, arguments);
 	va_end(arguments);
-	return false;
 }
 
 bool npy_is(const void *data, size_t size)
@@ -148,8 +148,9 @@ bool npy_parse(const void *data, size_t size, struct npy *out, char why[NPY_WHY_
 	text = strndup((const char *)data + begin, npy.header_size - begin);
 	if (!text)
 		return refuse(why, "no memory for its header");
-	for (char *c = text; (c = strpbrk(c, "\n\t"));)
-		*c = ' ';
+	for (size_t i = 0; text[i]; i++)
+		if (text[i] == '\n' || text[i] == '\t')
+			text[i] = ' ';
 	if (strlen(text) < npy.header_size - begin)
 		return refuse(why, "its header has a NUL");
 	if (!read_dictionary(text, &npy, why))
