@@ -34,6 +34,8 @@ static void open_pipeline(struct asking *asking)
 	    !session_try_client(session, session_deadline(session)))
 		return;
 	asking->opened++;
+	if (resync_missed(&session->resync))
+		client_tell_anew(session->client);
 	asking->pipeline = client_pipeline_open(session->client);
 	session_give_client(session);
 }
@@ -92,8 +94,7 @@ static bool receive(struct asking *asking, struct session_answer *answer)
 	const reply *got = &asking->pipeline->answer;
 	int64_t began_ms = monotonic_ms();
 
-	if (client_pipeline_receive(asking->pipeline, began_ms + session->timeout_ms,
-				    &answer->fd)) {
+	if (client_pipeline_receive(asking->pipeline, session_deadline(session), &answer->fd)) {
 		session_waited(began_ms);
 		return false;
 	}
@@ -129,6 +130,7 @@ static int take_one(struct asking *asking, size_t index, bool failed)
 {
 	const struct ahead *ahead = ahead_of(asking, index);
 	struct session_answer answer = {.fd = -1, .readings = ahead->readings};
+	int taken;
 
 	if (!ahead->wanted)
 		return GPUSHARE_OK;
@@ -136,7 +138,10 @@ static int take_one(struct asking *asking, size_t index, bool failed)
 		drop_pipeline(asking, index);
 	if (!ahead->sent && (failed || !ask_alone(asking, index, &answer)))
 		return GPUSHARE_OK;
-	return asking->many->take(asking->many->user, index, &answer);
+	taken = asking->many->take(asking->many->user, index, &answer);
+	if (answer.status && !taken) /* it waited: later answers are out of date */
+		drop_pipeline(asking, index + 1);
+	return taken;
 }
 
 int session_ask_many(struct gpushare_session *session, const struct session_many *many,

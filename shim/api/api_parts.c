@@ -29,6 +29,7 @@ static bool make(void *user, size_t index, request *out_request)
 		   &share->buffer.tags_count);
 	session_lock(all->whole->session);
 	share->part_of = all->whole->info.generation;
+	all->whole->has_parts = true;
 	pthread_mutex_unlock(&all->whole->session->lock);
 	return true;
 }
@@ -44,7 +45,6 @@ static int take(void *user, size_t index, const struct session_answer *answer)
 	part->info.generation = all->answer.generation;
 	session_add(all->whole->session, part, answer->readings);
 	all->made[index] = NULL;
-	all->whole->has_parts = true;
 	return GPUSHARE_OK;
 }
 
@@ -142,7 +142,12 @@ static void end_parts(struct gpushare_buffer *whole, uint64_t batch, bool unused
 
 void parts_end(struct gpushare_buffer *whole)
 {
-	if (whole->has_parts)
+	bool any;
+
+	session_lock(whole->session);
+	any = whole->has_parts;
+	pthread_mutex_unlock(&whole->session->lock);
+	if (any)
 		end_parts(whole, 0, false);
 }
 

@@ -47,7 +47,7 @@ struct gpushare_buffer {
 	/* BUFFER_SHARED by gpushare_share_parts(): it ends with this buffer. NULL: by itself. */
 	const struct gpushare_buffer *whole;
 	uint64_t batch; /* of a part: which call of gpushare_share_parts() */
-	bool has_parts; /* some buffer has this one as its `whole` */
+	bool has_parts; /* some buffer may have this one as its `whole` */
 	uint64_t pointer;
 	uint64_t opened;  /* BUFFER_ATTACHED: where its allocation begins in this process */
 	uint64_t address; /* BUFFER_ATTACHED: the buffer's address in its owner's process */
@@ -206,7 +206,8 @@ struct session_many {
 	 * needed. */
 	bool (*make)(void *user, size_t index, request *out_request);
 	/* Take an answer, in order. After the first status that is not OK no request is sent, and
-	 * take() gets the answers that are still to come. */
+	 * take() gets the answers that are still to come. OK for an answer that is a refusal: take()
+	 * has waited, so the later requests are sent again. */
 	int (*take)(void *user, size_t index, const struct session_answer *answer);
 	void *user;
 };

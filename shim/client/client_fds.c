@@ -42,8 +42,7 @@ static int fail_answer(struct client *client, int status)
 				   "process or at all; free some buffers, or raise its 'ulimit -n'",
 				   client->directory);
 	return client_fail(
-	    client,
-	    status < 0 && status != GPUSHARE_E_TIMED_OUT ? status : GPUSHARE_E_PROTOCOL,
+	    client, status < 0 && status != GPUSHARE_E_TIMED_OUT ? status : GPUSHARE_E_PROTOCOL,
 	    "the registry in %s refused a request with a file descriptor (over " GPUSHARE_FDS_SOCKET
 	    "): %s",
 	    client->directory, status_text(status));
@@ -258,8 +257,8 @@ struct client_pipeline *client_pipeline_open(struct client *client)
 	struct client_pipeline *pipeline;
 	int fd = -1;
 
-	/* A resync must come before the first request on a new connection. */
-	if (!client_stands(client) || client->fresh)
+	/* A resync and whatever waits on the main connection must come before a request here. */
+	if (!client_stands(client) || client->fresh || client_is_late(client) || client->unanswered)
 		return NULL;
 	if (connect_fds(client, FDS_ASK, monotonic_ms() + client->timeout_ms, &fd) ||
 	    !(pipeline = malloc(sizeof(*pipeline)))) {

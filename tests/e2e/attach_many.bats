@@ -164,6 +164,65 @@ stat none: E_NOT_FOUND
 attached *: 0"
 }
 
+# owing WORD...: "reader" has executed the words up to touch="$WORK/freed" while the registry was stopped
+owing() {
+	local registry
+	export GPUSHARE_TIMEOUT_MS=$((1000 + SLACK_MS))
+	begin reader "$BIN/api_app" open "$@" touch="$WORK/tried" await="$WORK/end"
+	registry=$(registry_pids)
+	kill -STOP "$registry"
+	until_true has_stopped "$registry"
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	stays 100 runs "$PID" # its next request waits at the registry, too
+	kill -CONT "$registry"
+}
+
+@test "a free that the registry has not heard of comes before the set" {
+	owner
+	owing alloc=a,mine,1Mi touch="$WORK/up" await="$WORK/go" stat=none free=a touch="$WORK/freed" await="$WORK/on" \
+		attachall=bc,mine,m000
+	asks_again
+	touch "$WORK/on"
+	await_file "$WORK/tried"
+	equal "$(tail -n 1 "$WORK/reader.out")" "attachall bc: E_NOT_FOUND"
+}
+
+@test "a free that the registry has not answered comes before the set" {
+	owner
+	owing alloc=a,mine,1Mi touch="$WORK/up" await="$WORK/go" free=a touch="$WORK/freed" attachall=bc,mine,m000
+	await_file "$WORK/tried"
+	equal "$(tail -n 1 "$WORK/reader.out")" "attachall bc: E_NOT_FOUND"
+}
+
+@test "parts that the registry does not know to be freed make room for parts of the same names" {
+	owing make=a,w1,2Mi,vmm make=b,w2,2Mi,vmm parts=a,p1,p2 touch="$WORK/up" await="$WORK/go" stat=none free=a \
+		touch="$WORK/freed" await="$WORK/on" parts=b,p1,p2
+	asks_again
+	touch "$WORK/on"
+	await_file "$WORK/tried"
+	equal "$(tail -n 1 "$WORK/reader.out")" "parts b: OK"
+	equal "$(names | grep '^p')" "p1 1
+p2 1"
+}
+
+@test "names behind one that it waited for are those of after the wait" {
+	local words=(alloc=i,old-ipc,1Mi make=v,old-vmm,2Mi,vmm) before
+	begin before "$BIN/api_app" open "${words[@]}" fill=v,3 touch="$WORK/up" await="$WORK/end"
+	before=$PID
+	start reader "$BIN/api_app" open attachall=abc:30000,late,old-ipc,old-vmm byte=c,5 attached='*' touch="$WORK/read" \
+		await="$WORK/end"
+	until_true waiters 1
+	kill -KILL "$before"
+	until_true has_ended "$before"
+	up after "$BIN/api_app" open "${words[@]}" fill=v,7 alloc=l,late,1Mi
+	await_file "$WORK/read"
+	equal "$(cat "$WORK/reader.out")" "open: OK
+attachall abc: OK
+$(api open attach=c,old-vmm byte=c,5 | tail -n 1)
+attached *: 3"
+}
+
 @test "a forked child can't use the session, and the parent goes on" {
 	owner
 	run -0 --separate-stderr api open attachset=m,40 child=fork,2 attachset=m,40 _exit=0 attachset=m,40 detachset

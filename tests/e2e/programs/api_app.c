@@ -279,6 +279,20 @@ static void do_many(char **argument, int count)
 	}
 }
 
+/* parts=SLOT,NAME...: name parts of the buffer in that slot, of a byte each */
+static void do_parts(char **argument, int count)
+{
+	struct gpushare_part parts[SCRIPT_ARGUMENTS] = {{.name = NULL}};
+	size_t names = (size_t)count - 1;
+
+	for (size_t i = 0; i < names; i++) {
+		parts[i].name = argument[i + 1];
+		parts[i].offset = i;
+		parts[i].size = 1;
+	}
+	say("parts", argument[0], gpushare_share_parts(*buffer_of(argument[0]), parts, names));
+}
+
 /* retag=NAME,COUNT: set the same tag COUNT times, each time to another value */
 static void do_retag(char **argument, int count)
 {
@@ -360,7 +374,7 @@ static const struct script_verb verbs[] = {
     {"walk", 1, 1, do_walk},	 {"inherit", 0, 0, do_inherit},
     {"state", 1, 1, do_state},	 {"tag", 3, 3, do_tag},
     {"retag", 2, 2, do_retag},	 {"attachfor", 2, 3, do_attachfor},
-    {NULL, 0, 0, NULL},
+    {"parts", 2, 8, do_parts},	 {NULL, 0, 0, NULL},
 };
 
 int main(int argc, char **argv)
