@@ -3,13 +3,15 @@
 import io
 import os
 import pickle
+import re
+import subprocess
 import sys
 import threading
 import time
 import unittest
 import warnings
 
-from common import ROOT, Case, Child, gpushare, needs_numpy, needs_sim, numpy
+from common import BUILD, ROOT, Case, Child, gpushare, needs_numpy, needs_sim, numpy
 
 PATTERN = bytes(range(256)) * 64
 
@@ -66,6 +68,38 @@ class Names(Case):
             self.assertEqual([self.attachers(b.name) for b in owned], [1, 2, 1])
             child.say()
             self.until(lambda: not any(self.attachers(b.name) for b in owned), "detached")
+            child.say()
+            child.end()
+        for buffer in owned:
+            buffer.close()
+
+    def test_many_waited_for(self):
+        def attaches():
+            lines = subprocess.run([BUILD / "gpushare", "metrics"], stdout=subprocess.PIPE, check=True, text=True).stdout
+            return int(re.search(r'^gpushare_requests_total{verb="attach"} (\d+)$', lines, re.M)[1])
+
+        owned = [gpushare.alloc(f"set/{i}", 4) for i in range(40)]
+        names = [buffer.name for buffer in owned]
+        before = attaches()
+        with Child("""
+            names = [f"set/{i}" for i in range(40)]
+            try:
+                gpushare.attach_many(names + ["set/never"], wait=2.2)
+            except gpushare.TimedOutError as error:
+                print(error)
+            input()
+            found = gpushare.attach_many(["set/late1", *names, "set/late0"], wait=20)
+            print(*[buffer.name for buffer in found])
+            input()
+        """) as child:
+            self.assertIn('"set/never"', child.hear())
+            self.assertLess(attaches() - before, 100)  # not the whole set each second
+            self.assertEqual({self.attachers(name) for name in names}, {0})
+            child.say()
+            time.sleep(1.2)  # more than one of its turns
+            owned += [gpushare.alloc(f"set/late{i}", 4) for i in range(2)]
+            self.assertEqual(child.hear().split(), ["set/late1", *names, "set/late0"])
+            self.assertEqual({self.attachers(buffer.name) for buffer in owned}, {1})
             child.say()
             child.end()
         for buffer in owned:

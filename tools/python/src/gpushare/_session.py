@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # checkers have this module; nothing has to be installed
 
 _FLAG = {text: bit for bit, text in _abi.FLAGS.values()}
 _WAIT_MOST = (1 << 32) - 1
-T = TypeVar("T")
 
 
 def _visited(name: str, *arguments: Any) -> List[Any]:
@@ -118,9 +117,7 @@ class Session(_native.Closing):
         told = None if dtype is None else dtype_of(dtype)
         asked = None if shape is None else shape_of(shape)
         text = _native.text(name)
-        handle = _wait_interruptibly(
-            options, lambda: _native.call_out("gpushare_attach", self.handle, text, ctypes.byref(options)))
-        return self._attached(self._holding(handle), wait > 0, told, asked)
+        return self._attached(self._wait_interruptibly(text, options), wait > 0, told, asked)
 
     def attach_many(self, names: Iterable[str], *, wait: float = 0, device: Optional[int] = None,
                     host_only: bool = False, passive: bool = False, read_only: bool = False) -> List[Buffer]:
@@ -131,15 +128,44 @@ class Session(_native.Closing):
         Errors: as attach(), for the first name that fails.
         """
         options = _native.make(
-            _abi.AttachOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), on_device=device is not None,
-            device=-1 if device is None else device, host_only=host_only, passive=passive, read_only=read_only)
+            _abi.AttachOptions, on_device=device is not None, device=-1 if device is None else device,
+            host_only=host_only, passive=passive, read_only=read_only)
+        wait_ms = _native.milliseconds(wait, _WAIT_MOST)
+        deadline = time.monotonic() + wait_ms / 1000
         texts = [_native.text(name) for name in names]
         array = (ctypes.c_char_p * len(texts))(*texts)
         handles = (ctypes.c_void_p * len(texts))()
-        _wait_interruptibly(options, lambda: _native.call("gpushare_attach_many", self.handle, array, len(texts),
-                                                          ctypes.byref(options), handles))
+        there: List[_native.Hold] = []  # released when the set has been attached
+        try:
+            while True:
+                options.wait_ms = 0
+                try:
+                    _native.call("gpushare_attach_many", self.handle, array, len(texts), ctypes.byref(options), handles)
+                    break
+                except (_errors.CLASSES["NotFoundError"], _errors.CLASSES["TimedOutError"]):
+                    if not wait_ms:
+                        raise
+                there.clear()
+                for text in texts:
+                    options.wait_ms = max(1, int((deadline - time.monotonic()) * 1000))
+                    there.append(self._wait_interruptibly(text, options))
+        finally:
+            for hold in there:
+                hold.give_back()
         holds = [self._holding(handle or 0) for handle in handles]
         return [self._attached(hold, wait > 0, None, None) for hold in holds]
+
+    def _wait_interruptibly(self, text: bytes, options: Any) -> _native.Hold:
+        """Attach; wait in turns of at most a second, so that Ctrl-C takes effect."""
+        left = options.wait_ms
+        while True:
+            options.wait_ms = min(left, 1000)
+            left -= options.wait_ms
+            try:
+                return self._holding(_native.call_out("gpushare_attach", self.handle, text, ctypes.byref(options)))
+            except (_errors.CLASSES["NotFoundError"], _errors.CLASSES["TimedOutError"]):
+                if not left:
+                    raise
 
     def _holding(self, handle: int) -> _native.Hold:
         return _native.Hold(handle, "gpushare_detach", (self._hold,))
@@ -339,19 +365,6 @@ class Session(_native.Closing):
         options = _native.make(_abi.EventOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), device=-1)
         handle = _native.call_out("gpushare_event_open", self.handle, _native.text(name), ctypes.byref(options))
         return Event(handle, name, self._hold)
-
-
-def _wait_interruptibly(options: Any, attach: "Callable[[], T]") -> "T":
-    """Attach; wait in turns of at most a second, so that Ctrl-C takes effect."""
-    left = options.wait_ms
-    while True:
-        options.wait_ms = min(left, 1000)
-        left -= options.wait_ms
-        try:
-            return attach()
-        except (_errors.CLASSES["NotFoundError"], _errors.CLASSES["TimedOutError"]):
-            if not left:
-                raise
 
 
 _lock = threading.Lock()
