@@ -69,21 +69,27 @@ attachset m: OK"
 @test "one name is refused: the sentence says which, and none of the others stays attached" {
 	owner
 	gpushare rm m050
-	start reader "$BIN/api_app" open attachset=m,100 attachall=abc,ipc,none,vmm attachall=ab,vmm,m050 \
-		touch="$WORK/refused" await="$WORK/go" attachset=m,50 detachset touch="$WORK/again" await="$WORK/end"
+	start reader "$BIN/api_app" open attachset=m,50 detachset touch="$WORK/first" await="$WORK/on" attachset=m,100 \
+		attachall=abc,ipc,none,vmm attachall=ab,vmm,m050 touch="$WORK/refused" await="$WORK/go" attachset=m,50 detachset \
+		touch="$WORK/again" await="$WORK/end"
+	await_file "$WORK/first"
+	sockets=$(ls -l "/proc/$PID/fd" | grep -c 'socket:') # CUDA's own, too
+	touch "$WORK/on"
 	await_file "$WORK/refused"
 	equal "$(api open attached='*')" "open: OK
 attached *: 0"
 	equal "$(cat "$WORK/reader.out")" "open: OK
+attachset m: OK
+detachset: OK
 attachset m: E_NOT_FOUND
 attachall abc: E_NOT_FOUND
 attachall ab: E_NOT_FOUND"
 	has "$(sed -n 1p "$WORK/reader.err")" m050
 	has "$(sed -n 2p "$WORK/reader.err")" none
-	equal "$(ls -l "/proc/$PID/fd" | grep -c 'socket:')" 1
+	equal "$(ls -l "/proc/$PID/fd" | grep -c 'socket:')" "$sockets"
 	touch "$WORK/go"
 	await_file "$WORK/again"
-	has "$(cat "$WORK/reader.out")" $'attachset m: OK\ndetachset: OK'
+	equal "$(tail -n 2 "$WORK/reader.out")" $'attachset m: OK\ndetachset: OK'
 }
 
 @test "the driver refuses one: none of the others stays attached" {
