@@ -166,8 +166,9 @@ API_PUBLIC int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t se
 	status = order_reclaim(ordering->page, sequence, timeout_ms);
 	if (status)
 		return api_fail(status,
-				"%" PRIu64 " of '%s' was not released by all who consume it within "
-				"%d ms",
+				"publication %" PRIu64
+				" of '%s': after %d ms, not all consumers had "
+				"released it",
 				sequence, buffer->info.name, timeout_ms);
 	return GPUSHARE_OK;
 }

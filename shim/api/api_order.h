@@ -50,9 +50,10 @@ struct ordering {
 	pthread_mutex_t release; /* held by the thread that uses `releasing` */
 	/* Of each slot that was left: the last number that streams will release; 0: none. */
 	uint64_t left[ORDER_SLOTS];
-	_Atomic uint64_t waited;    /* the highest number that a stream waits for */
-	_Atomic uint64_t reclaimed; /* the highest release that a stream waits for */
-	_Atomic uint32_t pending;   /* enqueued host functions that have not run */
+	_Atomic uint64_t waited; /* the highest publication that a stream was told to wait for */
+	_Atomic uint64_t
+	    reclaimed; /* the highest number whose release a stream was told to wait for */
+	_Atomic uint32_t pending; /* enqueued host functions that have not run */
 	_Atomic bool captured; /* a graph uses this, and may be launched until the process ends */
 	cu_event probe;	       /* its query fails if the context has failed; NULL: none */
 };

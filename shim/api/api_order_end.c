@@ -82,10 +82,10 @@ bool ordering_is_unheard(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* Under the session's lock. Writes into the page when the slot can be used again: after the last
- * release that streams were given. That isn't known if another thread may be about to give one
- * (`busy`), or if a graph releases. stream_release() sets `captured` before it checks the slot, so
- * no capture is missed. */
+/* Under the session's lock. Sets the slot's `final`, which tells the registry after which release
+ * another consumer may have the slot: the last one that was enqueued in a stream. It is not known,
+ * so ORDER_UNSETTLED, if another thread may be enqueueing one (`busy`), or if a graph releases.
+ * stream_release() sets `captured` before it checks the slot, so no capture is missed. */
 static void leave_slot(struct ordering *ordering, bool busy)
 {
 	uint32_t slot = atomic_load(&ordering->slot);

@@ -190,7 +190,8 @@ static int open_file(const struct gpushare_buffer *buffer, struct map_memory *me
 
 	if (fd < 0)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"the program closed the file descriptor of its memory");
+				"this process has closed the file descriptor that the library held "
+				"for the memory");
 	memory->address = vmm_host_map_file(fd, size, buffer->elsewhere, buffer->read_only);
 	if (!memory->address && buffer->elsewhere)
 		memory->address = vmm_host_map_file(fd, size, 0, buffer->read_only);

@@ -36,7 +36,7 @@ struct live {
 	unsigned int pool;   /* pools_number() of its pool, also if attached; 0: none */
 	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: host memory of vmm_host.h */
 	bool managed;	     /* unified, and the program asked for managed memory */
-	uint32_t mode;	     /* from the rule, else from the record; 0: neither has one */
+	uint32_t mode; /* access, as in chmod: the rule's, else the registry's; 0: none is set */
 	char group[RULES_GROUP_MAX + 1];
 	uint32_t flags, ttl_s;	    /* from the rule; attached memory: from the record */
 	struct vmm_mapping mapping; /* LIVE_IPC: only its pointer, from cuIpcOpenMemHandle */

@@ -68,8 +68,8 @@ static inline bool lookup_passes(const void *real)
 	       lookup_is_in_other(real);
 }
 
-/* An exported entry has found `real` as its next definition: hook the libcuda that holds `real`.
- * False: no libcuda holds it. */
+/* Call this when a function that the preload exports has found the next one of the same name,
+ * `real`, as RTLD_NEXT would. Hooks the libcuda that has `real` in it. False: none has. */
 bool lookup_meet(const void *real);
 
 /* Does `place` lie in a libcuda? */

@@ -179,12 +179,13 @@ static bool set_write(struct set *set)
 	return good && write_manifest(set) && !copy_caught;
 }
 
-/* Paths of one file: staged (`from`), final (`to`), and the saved old file (`was`). The index after
- * the last entry is the manifest's. */
+/* Paths of one file: staged (`from`), final (`to`), and where an old file of that name is kept
+ * meanwhile (`was`). */
 struct places {
 	char from[PATH_MAX], to[PATH_MAX], was[PATH_MAX];
 };
 
+/* `i` is an index of manifest.entries; manifest.count stands for the manifest itself. */
 static struct places find_places(const struct set *set, size_t i)
 {
 	struct places at;

@@ -44,12 +44,13 @@ static void say_cuda(struct libraries *all, const char *path, const struct elf_f
 	if (file->has_runtime)
 		doctor_ok(AREA, "%s has the CUDA runtime in it (static)", name_of(path));
 	if (file->has_tables && all->simulated)
-		doctor_fail(AREA,
-			    "link it with 'nvcc -cudart shared', or with libcudart_static.a of "
-			    "the driver's folder",
-			    "%s can't run on the simulated driver: NVIDIA's own runtime asks for "
-			    "tables of NVIDIA's driver",
-			    name_of(path));
+		doctor_fail(
+		    AREA,
+		    "link it with 'nvcc -cudart shared', or with libcudart_static.a of "
+		    "the driver's folder",
+		    "%s can't run on the simulated driver: NVIDIA's own runtime, which is in "
+		    "it, calls cuGetExportTable(), and only NVIDIA's driver has those tables",
+		    name_of(path));
 	if (driver)
 		doctor_ok(AREA, "%s calls the driver itself, and links %s", name_of(path), driver);
 	else if (file->names_driver && !file->has_runtime)
@@ -158,7 +159,8 @@ void doctor_libraries(const char *interpreter, const char *path, const struct do
 		read_line(&all, line);
 	if (code && !all.seen_shim)
 		doctor_fail(AREA, "see whether it starts at all",
-			    "its loader does not say what it loads: %.200s", said);
+			    "the dynamic loader failed to list the program's libraries: %.200s",
+			    said);
 	else
 		say_end(&all);
 }

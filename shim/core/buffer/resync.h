@@ -13,12 +13,12 @@
 
 #include "client/client.h"
 
-/* Identifies a buffer in its owner's tables. */
+/* Identifies a buffer in the tables of the resync's user: the preload, or a session of the API. */
 struct resync_ref {
 	uint64_t generation; /* 0: its Share was not answered */
-	uint64_t key;	     /* for the owner's use */
+	uint64_t key;	     /* by which the user finds the buffer */
 	bool attached;
-	bool object; /* for the owner's use */
+	bool object; /* the preload's key is an object's handle, not a pointer */
 	bool anew;   /* wanted: share it under a new generation */
 };
 

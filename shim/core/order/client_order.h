@@ -50,7 +50,7 @@ int order_wait_number(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64
 
 void order_release(struct order_page *page, uint32_t slot, uint64_t sequence);
 
-/* From now on no consumer joins for `sequence` or below. */
+/* From this call on, a consumer that joins gets only what is published after `sequence`. */
 void order_stop_joins(struct order_page *page, uint64_t sequence);
 /* The first slot from *at on whose consumer has not released `sequence`; NULL: none. */
 struct order_slot *order_next_behind(struct order_page *page, uint64_t sequence, uint32_t *at);
