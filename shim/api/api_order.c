@@ -167,8 +167,8 @@ API_PUBLIC int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t se
 	if (status)
 		return api_fail(status,
 				"publication %" PRIu64
-				" of '%s': after %d ms, not all consumers had "
-				"released it",
+				" of '%s' was not released by all its consumers "
+				"within %d ms",
 				sequence, buffer->info.name, timeout_ms);
 	return GPUSHARE_OK;
 }

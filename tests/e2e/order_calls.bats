@@ -79,7 +79,7 @@ release b: OK
 reclaim b: OK" hold=h stream=f stream=r join=b publish=b publish=b acquire=b,1,h release=b,1,h release=b,2,f \
 		release=b,1,f reclaim=b,1,30 reclaim=b,2,r publish=b,r sequence=b letgo=h,soon release=b,2 sync=r sequence=b \
 		reclaim=b,2,0 publish=b publish=b release=b,4 release=b,1,f sync=f reclaim=b,4,0 release=b,5,f sync=f reclaim=b,5,0
-	has "$stderr" "publication 1 of 'x': after 30 ms, not all consumers had released it"
+	has "$stderr" "publication 1 of 'x' was not released by all its consumers within 30 ms"
 	says "join b: 1
 publish b: 1
 publish b: 2
