@@ -106,7 +106,7 @@ static bool settle(const struct gpushare_buffer *buffer)
 	cu_result result;
 
 	if (!driver || device_enter_relaxed(driver, buffer->context, &scope) != GPUSHARE_OK)
-		return true; /* if the context was destroyed, all work in it has ended */
+		return true; /* no work can be waited for in a context that can't be entered */
 	result = deferred_stand_in(driver); /* waits like cuMemFree, invalidates no capture */
 	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
 		result = driver->cuCtxSynchronize();
