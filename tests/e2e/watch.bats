@@ -292,6 +292,7 @@ withdraw y"
 	until_true grep -qs serving "$WORK/old.err"
 	watching w
 	act app alloc=a,x,1Mi
+	await_told w "share x" # the old registry does not wait for its watchers
 	start new gpushare-registry --dir "$GPUSHARE_DIR" --replace --foreground
 	finish "$old"
 	until_true has_told w restart
