@@ -2,8 +2,9 @@
 /*
  * dlsym(handle, symbol): ask lookup_dlsym(handle, symbol, caller). It returns two words: the
  * answer, and the real dlsym to go on to, or 0. Going on is a tail jump with the caller's own
- * registers and return address: RTLD_NEXT and RTLD_DEFAULT depend on who called (FACTS.md).
- * The hints do nothing where the processor has no branch protection; a jump by x16 may land on the
+ * registers and return address: RTLD_NEXT and RTLD_DEFAULT depend on the caller
+ * (tests/gpu/FACTS.md).
+ * On a processor without branch protection the hints do nothing. A jump by x16 may land on the
  * "bti c" of a function.
  */
 	.text
@@ -44,7 +45,8 @@ dlsym:
 	ret
 	.cfi_endproc
 	.size dlsym, . - dlsym
-/* Tells the linker so: one file without this note takes the protection from the whole library. */
+/* Declares the branch protection: if one file lacks this note, the linker leaves it out of the
+ * library. */
 	.section .note.gnu.property, "a"
 	.p2align 3
 	.word 4, 16, 5

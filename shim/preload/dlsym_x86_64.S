@@ -2,7 +2,8 @@
 /*
  * dlsym(handle, symbol): ask lookup_dlsym(handle, symbol, caller). It returns two words: the
  * answer, and the real dlsym to go on to, or 0. Going on is a tail jump with the caller's own
- * registers and return address: RTLD_NEXT and RTLD_DEFAULT depend on who called (FACTS.md).
+ * registers and return address: RTLD_NEXT and RTLD_DEFAULT depend on the caller
+ * (tests/gpu/FACTS.md).
  */
 	.text
 	.globl dlsym

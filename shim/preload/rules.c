@@ -44,7 +44,8 @@ static bool copy_rank(char to[24], const char *rank)
 	return true;
 }
 
-/* A bad rank affects only rules with %r in their template. */
+/* If the rank is not a number, `values->rank` is "": only a template with %r then fails, in
+ * render(). */
 static const char *value_of(char letter, const struct values *values)
 {
 	switch (letter) {
@@ -119,7 +120,8 @@ static bool selects(const struct rule *rule, const struct rules_allocation *allo
 	       (!rule->glob.from || is_from(&rule->glob, allocation->from));
 }
 
-/* nth=2 allows one match and nth=2-3 two, even if rules_return() has lowered `seen`. */
+/* A rule without %i takes one allocation. A rule with %i takes as many as nth has numbers, even if
+ * rules_return() has lowered `seen`. */
 static bool is_spent(const struct rule *rule)
 {
 	uint64_t most = rule->repeats ? rule->nth.to - rule->nth.from + 1 : 1;

@@ -41,12 +41,12 @@ enum rules_api {
 #undef A
 };
 
-/* A coming allocation, as far as selectors test it. */
+/* An allocation that is about to be made: the values that selectors test. */
 struct rules_allocation {
 	uint64_t size;		/* bytes requested by the program */
 	int device;		/* CUDA ordinal in this process */
 	enum rules_api driver;	/* the driver call */
-	enum rules_api runtime; /* runtime call that made it; RULES_API_NONE: none seen */
+	enum rules_api runtime; /* runtime call around it; RULES_API_NONE: none seen */
 	const char *from;	/* caller's object file; NULL or "": unknown, no from= matches */
 };
 

@@ -15,7 +15,8 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 #undef A
 
 /* X(kind, name, set, wants): an option of the grammar. `set` returns NULL or an error sentence,
- * mostly `wants`. KEEPING is NAMING that also requires keep. */
+ * mostly `wants`. Kinds: ATTACHING is for GPUSHARE_ATTACH only, NAMING for GPUSHARE_NAME only.
+ * KEEPING is NAMING that also requires keep. LATER is not supported yet. */
 #define OPTIONS(X) \
 	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
 	X(ANYWHERE, size, set_size, "size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi") \

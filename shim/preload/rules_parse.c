@@ -108,7 +108,7 @@ static bool parse_rule(const struct rules_parser *parser, struct rules_part text
 			return false;
 	}
 	if (rule->keeping.from && !(rule->flags & GPUSHARE_FLAG_KEEP))
-		return rules_fail(parser, rule->keeping, "this goes with \"keep\" only");
+		return rules_fail(parser, rule->keeping, "this option needs \"keep\"");
 	if (rule->unified && !is_managed(rule->api))
 		return rules_fail(parser, whole,
 				  "\"unified\" is for managed memory (cudaMallocManaged) only");

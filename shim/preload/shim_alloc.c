@@ -92,7 +92,7 @@ static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t oth
 	return true;
 }
 
-/* The driver has chosen the pitch. It stays valid if other memory of whole blocks replaces this
+/* The pitch that the driver has chosen stays valid if new memory of whole blocks replaces this
  * memory. */
 static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
@@ -143,8 +143,8 @@ void buffers_give_back(const struct driver *driver, cu_deviceptr pointer)
 	driver->cuMemFree_v2(pointer);
 }
 
-/* Mapped memory is made while the pitched memory exists. If there is no room for both, the pitched
- * memory stays. */
+/* Make the mapped memory before the pitched memory is freed. If there is no room for both, the
+ * program keeps the pitched memory. */
 static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
 	cu_deviceptr mapped;

@@ -23,7 +23,7 @@ struct pending {
 	cu_context context; /* of the stream and the event */
 	cu_event event;
 	bool busy; /* a thread is working on this entry */
-	bool told; /* the registry knows the end; only the handle is left to close */
+	bool told; /* the registry knows of the end; the IPC handle is still open */
 };
 
 static struct {
@@ -43,14 +43,15 @@ bool async_waits(void)
 	return atomic_load_explicit(&queue.waiting, memory_order_acquire) != 0;
 }
 
-/* An attachment whose end the registry doesn't know. The program's own buffers are not reported: a
- * name that the registry still has then ends, and its attachers keep the memory. */
+/* Must a resync report this entry? Yes for an attachment whose end the registry doesn't know. The
+ * program's own buffers are not reported, so the registry ends their names; their attachers keep
+ * the memory. */
 static bool is_reported(const struct pending *one)
 {
 	return !one->told && one->entry.kind != LIVE_OWN;
 }
 
-/* Before this the entry was on no list. If a resync has read the lists meanwhile, it missed the
+/* Until now the entry was on no list. If a resync has read the lists meanwhile, it has missed the
  * entry and must be repeated. */
 static void append(struct pending *made)
 {
@@ -119,8 +120,8 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* Pick the first entry that is not busy and has this `told`. Mark it busy. `pointer` is that of the
- * entry; 0: any. */
+/* Find the first entry that is not busy and has this `told` and this `pointer` (0: any). Mark it
+ * busy. */
 static struct pending *pick(bool told, uint64_t pointer)
 {
 	struct pending *one;
@@ -137,7 +138,7 @@ static struct pending *pick(bool told, uint64_t pointer)
 	return one;
 }
 
-/* Behind the others, so that an entry that waits long doesn't keep them from being asked about. */
+/* Move the entry to the end of the list, so that all entries are checked in turn. */
 static void put_back(struct pending *one)
 {
 	if (!lock_take(&queue.lock))
@@ -148,8 +149,8 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* Attached memory is detached. Memory of the program that has a name has attachers, so its free is
- * deferred. Without a name it is freed. */
+/* Detach attached memory. Memory of the program without a name is freed. If it has a name, others
+ * have it attached, so its free is deferred. */
 static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
 {
 	if (one->entry.kind == LIVE_OWN) {

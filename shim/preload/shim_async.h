@@ -19,15 +19,15 @@ bool async_any(void);
 /* Does any entry wait for its stream? One atomic load. */
 bool async_waits(void);
 
-/* End `entry` once `stream` has done the work that it holds now. If the result is not CU_OK,
+/* End `entry` once `stream` has done the work that is queued on it now. If the result is not CU_OK,
  * nothing has changed. */
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);
 
 /* End a few entries that are due. errno, context and capture stay unchanged. `waits`: may also wait
  * for the registry; true only in a program call that may concern a name. */
 void async_sweep(bool waits);
-/* The same for the entry of `pointer`, with `waits`: an idle stream has reached the free
- * already. */
+/* The same for the entry of `pointer` only, with `waits`. Call it after async_defer(): an idle
+ * stream has reached the free already. */
 void async_ask(uint64_t pointer);
 
 /* Close the IPC handles of ended entries. Call it only in a program call that waits for the GPU

@@ -80,15 +80,16 @@ static bool fits(const struct claim *claim, const struct link_found *found, size
 		return false;
 	}
 	if (what->base_offset > what->base_size || what->size > what->base_size - what->base_offset)
-		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
+		return refuse(refusal, CU_INVALID_VALUE, "its record in the registry is invalid");
 	if (claim->allocation.driver == RULES_API_cuMemAllocManaged &&
 	    what->backing != GPUSHARE_BACKING_HOST)
 		return refuse(refusal, CU_NOT_SUPPORTED,
 			      "managed memory is for the CPU too, which can't reach a device "
 			      "buffer; share one that was made by a rule with \"unified\"");
 	if (what->backing != GPUSHARE_BACKING_HOST && !is_reached(claim, what))
-		return refuse(refusal, CU_INVALID_DEVICE,
-			      "it is on another GPU, to which the program's has no peer access");
+		return refuse(
+		    refusal, CU_INVALID_DEVICE,
+		    "it is on another GPU, to which the program's GPU has no peer access");
 	return true;
 }
 
@@ -135,7 +136,7 @@ static bool open_fd(const struct claim *claim, const struct link_found *found, s
 	if (unified && found->own)
 		return refuse(refusal, CU_INVALID_VALUE, "this process has shared it itself");
 	if (unified && what->address <= what->base_offset)
-		return refuse(refusal, CU_INVALID_VALUE, "its record makes no sense");
+		return refuse(refusal, CU_INVALID_VALUE, "its record in the registry is invalid");
 	result = (unified ? vmm_host_map : vmm_map)(claim->driver, found->fd, what->base_size,
 						    claim->allocation.device, &wish,
 						    &entry->mapping, &call);
@@ -161,7 +162,7 @@ static bool open_found(const struct claim *claim, const struct link_found *found
 	claim->driver->cuCtxGetCurrent(&entry->context);
 	if (!by_fd && found->what.backing != GPUSHARE_BACKING_IPC)
 		return refuse(refusal, CU_NOT_SUPPORTED,
-			      "its backing is not known to this version");
+			      "this version of gpushare does not know its kind of memory");
 	opened =
 	    by_fd ? open_fd(claim, found, entry, refusal) : open_ipc(claim, found, entry, refusal);
 	if (!opened && found->what.backing != GPUSHARE_BACKING_HOST &&
@@ -169,13 +170,14 @@ static bool open_found(const struct claim *claim, const struct link_found *found
 	    (refusal->result == CU_INVALID_DEVICE || refusal->result == CU_NOT_SUPPORTED ||
 	     refusal->result == CU_PEER_ACCESS_UNSUPPORTED))
 		return refuse(refusal, CU_INVALID_DEVICE,
-			      "its GPU is not visible to this process, and the program's can't "
+			      "its GPU is not visible to this process, and the program's GPU can't "
 			      "reach it");
 	entry->pointer = entry->mapping.pointer + found->what.base_offset;
 	return opened;
 }
 
-/* The same for an object, which belongs to no context. */
+/* open_found() for cuMemCreate, whose memory the program maps itself. Such memory belongs to no
+ * context. */
 static bool import(const struct claim *claim, const struct link_found *found, struct live *entry,
 		   struct refusal *refusal)
 {
@@ -235,7 +237,7 @@ static bool ask(const struct claim *claim, struct link_found *found, struct refu
 typedef bool open_call(const struct claim *claim, const struct link_found *found,
 		       struct live *entry, struct refusal *refusal);
 
-/* Attach the rule's buffer as `entry`, which has the size asked for. */
+/* Attach the rule's buffer as `entry`. entry->size is the size that the program asked for. */
 static bool attach(const struct claim *claim, open_call *open, struct live *entry,
 		   struct refusal *refusal)
 {
@@ -273,7 +275,8 @@ static bool say(const struct claim *claim, const struct refusal *refusal, cu_res
 	return claim->match.must;
 }
 
-/* attach() for a rule that takes the allocation. *out_result: what the program gets if true. */
+/* If a rule takes the allocation, attach its buffer. True: the program's call returns
+ * *out_result. */
 static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_result *out_result)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -334,7 +337,7 @@ void attach_wait(const struct driver *driver, const struct live *entry)
 
 	if (entry->context)
 		scope_push(&scope, entry->context);
-	/* the stand-in's cuMemFree leaves a relaxed capture valid, cuCtxSynchronize doesn't */
+	/* deferred_stand_in() leaves a relaxed capture valid, cuCtxSynchronize doesn't */
 	if (deferred_stand_in(driver) != CU_OK)
 		driver->cuCtxSynchronize();
 }

@@ -11,15 +11,16 @@
 #include "shim_claim.h"
 #include "shim_live.h"
 
-#define BUFFERS_BLOCK ((size_t)2 << 20) /* the driver's unit of mapping (FACTS.md) */
+#define BUFFERS_BLOCK ((size_t)2 << 20) /* the driver's unit of mapping (tests/gpu/FACTS.md) */
 #define BUFFERS_AMPLE 8 /* round up only if 1/BUFFERS_AMPLE of the GPU's memory stays free */
 
-/* shim_alloc.c. buffers_sweep() ends stream-ordered and deferred frees that are due. After an
- * allocation has failed, buffers_make_room() ends all that it can; it returns true if there was
- * any. */
+/* shim_alloc.c. buffers_sweep() ends stream-ordered and deferred frees that are due.
+ * buffers_make_room(), for an allocation that has failed, completes all frees that it can. It
+ * returns true if there was one. */
 void buffers_sweep(void);
 bool buffers_make_room(void);
-/* The result of an allocating call; if memory is short, of a second try after making room. */
+/* Makes `call`, an allocation, and returns its result. If memory is short, makes room and calls
+ * once more. */
 #define BUFFERS_TRY(call) \
 	({ \
 		int error_ = errno; \
@@ -67,8 +68,8 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer);
 /* Has the program freed `pointer`, while the driver still has that memory? Call it only if there is
  * no live entry of `pointer`. */
 bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer);
-/* Wait for the GPU as cuMemFree would, and return its answer. Also return CU_OUT_OF_MEMORY if
- * `context` can't be made current. */
+/* Wait for the GPU as cuMemFree would, and return what cuMemFree would. Also return
+ * CU_OUT_OF_MEMORY if `context` can't be made current. */
 cu_result buffers_stand_in(const struct driver *driver, cu_context context);
 
 /* shim_context.c: the end of all allocations of a context */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_CLAIM_H
 #define GPUSHARE_SHIM_CLAIM_H
-/* A coming allocation, and the rules that take it. */
+/* An allocation that is about to be made, and the rule that takes it. */
 #include "cuda/driver.h"
 #include "shim_site.h"
 #include "shim_state.h"
@@ -35,7 +35,7 @@ static inline bool claim_open(struct claim *claim, enum rules_api call, size_t s
 	return state_may_match(&claim->allocation) && claim_prepare(claim, device, caller);
 }
 
-/* Return true if a rule of that kind takes the allocation: `claim->match` is set. */
+/* Return true if a rule of that kind takes the allocation. Then `claim->match` is set. */
 bool claim_take(struct claim *claim, enum rules_kind kind);
 
 /* Undo claim_take() after the allocation has failed: it uses up no name. */

@@ -13,7 +13,8 @@
 #include "shim_share.h"
 #include "shim_site.h"
 
-/* Return true if a context's end may concern the shim. The thread can't be cancelled then. */
+/* Return true if a context's end may concern the shim. Then the thread can't be cancelled until the
+ * hook returns. */
 static bool is_concerned(void)
 {
 	if (!(live_any() || async_any() || linger_any() || apart_any()) || !process_is_mine())

@@ -18,7 +18,7 @@ cu_result describe_device(const struct driver *driver, cu_device device,
 	return result;
 }
 
-/* What every memory's description has. */
+/* The fields that are the same for each kind of memory. */
 static struct memory begin(const struct live *entry)
 {
 	return (struct memory){.name = entry->name,

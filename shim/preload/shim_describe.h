@@ -15,7 +15,7 @@ cu_result describe_attached(const struct driver *driver, const struct live *entr
 			    struct memory *out, const char **out_call);
 /* Copy the rights from the record for a later resync, unless a rule has given them. */
 void describe_rights(struct live *entry, const record *found);
-/* Note in `entry` what describe_attached() needs of the record. */
+/* Copy into `entry` the parts of the record that describe_attached() needs. */
 void describe_note(struct live *entry, const record *found);
 
 /* Get the UUID by which a record names the GPU. */

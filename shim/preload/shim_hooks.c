@@ -38,7 +38,7 @@ BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
 	return buffers_alloc_managed(real, caller, pointer, size, flags);
 }
 
-/* Calls for managed memory whose effect unified memory has without them: answer CU_OK. */
+/* Calls for managed memory that do nothing for unified memory: return CU_OK for it. */
 #define ADVICE(name, params, args) \
 	BODY(name, ADVICE_PARAMS params) \
 	{ \
@@ -129,8 +129,8 @@ BODY(cuMemPoolDestroy, cu_mem_pool pool)
 	return pools_any() ? pools_destroy(real, pool) : real(pool);
 }
 
-/* Return true if `pointer` may be live or freed memory of the shim, or if any other free is
- * pending. */
+/* Return true if the shim may have `pointer` in its tables of live and freed memory, or if any
+ * other free is pending. */
 static inline bool free_concerns(cu_deviceptr pointer)
 {
 	return live_maybe(pointer) || async_any() || linger_any() || freed_maybe(pointer);
@@ -222,8 +222,8 @@ BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
 	return buffers_close_handle(real, pointer);
 }
 
-/* These are the driver's answers for unified memory, which it doesn't know as managed memory. Any
- * other error stays. */
+/* The driver doesn't know unified memory as managed memory, and returns one of these results for
+ * it. The shim then answers instead. Any other error goes to the program. */
 static inline bool can_answer(cu_result result)
 {
 	return live_any_managed() &&
@@ -320,12 +320,12 @@ void hooks_guard_stacked(void)
 		site_guard();
 }
 
-/* ARGS (a, b) expands to a, b: to pass them behind other arguments. */
+/* ARGS (a, b) expands to a, b: without the parentheses, it can follow other arguments. */
 #define ARGS(...) __VA_ARGS__
 
 /* A hooked call inside a hooked call passes through, because one allocation must count once. Such a
- * call may come from another interposer after the shim, which got its next function from the hooked
- * dlsym. */
+ * call may come from another interposer behind the shim: the hooked dlsym gave it a hook as its
+ * next function. */
 #define RUN(name, real, args) \
 	HOOKS_RUN(real, args, false, \
 		  if (atomic_load_explicit(&hooks_stacked, memory_order_relaxed)) \

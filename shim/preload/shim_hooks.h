@@ -24,7 +24,7 @@ void *hooks_find_next(const void *caller, const char *symbol);
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 
-/* True for a look-up call. It must return hooks even before a driver has started. */
+/* True for cuGetProcAddress, which must return hooks even before a driver has started. */
 #define HOOKS_LOOKS_UP(name) (!__builtin_strncmp(#name, "cuGetProcAddress", 16))
 
 /* A hook that look-ups return in place of a libcuda's own function. */
@@ -40,8 +40,9 @@ void *hooks_find_next(const void *caller, const char *symbol);
 		run(name, driver->name, args); \
 	}
 
-/* The hooks of one call. The exported one calls the next definition after the shim's. The two that
- * look-ups return call their own libcuda. All of them do run(name, real, args). */
+/* Defines the three hooks of one call. The exported symbol forwards to the next definition after
+ * the shim's. Of the two that look-ups return, each forwards to the libcuda whose function it
+ * replaces. All three execute run(name, real, args). */
 #define HOOKS_ENTRIES(name, params, args, run) \
 	SHIM_EXPORT cu_##name##_call name; \
 	cu_result name params \
@@ -59,20 +60,21 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	HOOKS_HOOK(hook_##name, 0, name, params, args, run) \
 	HOOKS_HOOK(second_##name, 1, name, params, args, run)
 
-/* Has an exported hook found another interposer as its next definition? That may call the shim
- * again. */
+/* True once the next definition of an exported hook was another interposer's, which may call the
+ * shim again. */
 extern atomic_bool hooks_stacked;
 
 /* Is a call from `caller` part of the hooked call that set site_here.inside? The flag may be stale:
- * a thread that is cancelled in the driver's part of an unnamed call doesn't clear it. */
+ * a thread that is cancelled inside the driver, in a call that concerns no name, doesn't clear
+ * it. */
 __attribute__((noinline)) bool hooks_is_nested(const void *caller);
 
-/* If another preloaded library may call our hooks, clear site_here.inside when the thread is
- * cancelled, so that no later call of that library takes the flag for its own. */
+/* Call this if another preloaded library may call our hooks. Disables cancellation until the hook
+ * returns: hooks_is_nested() could not recognize the flag of a cancelled thread as stale. */
 __attribute__((noinline)) void hooks_guard_stacked(void);
 
-/* The body of a run(). `what` sets `result`; hooked calls that it makes pass through. If `passes`
- * is true, only the real call is made. */
+/* The body of a run(). The statement `what` sets `result`; hooked calls that it makes pass through.
+ * If `passes` is true, only the real call is made. */
 #define HOOKS_RUN(real, args, passes, what) \
 	do { \
 		cu_result result; \

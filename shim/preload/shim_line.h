@@ -19,9 +19,9 @@ int line_enter(char *why, size_t why_size);
 int line_enter_by(int64_t until_ms, char *why, size_t why_size);
 /*
  * Take the turn without waiting, if a connection is established. Any status but GPUSHARE_OK means
- * no turn. E_TIMED_OUT: another thread has the turn, or a registry listens that may be stopped.
- * E_NO_REGISTRY, E_NOT_READY: see client_probe(). *out_runs: there is no turn, but another registry
- * runs, and line_enter() connects to it.
+ * no turn. E_TIMED_OUT: another thread has the turn, or a registry listens but may be stopped
+ * (SIGSTOP). E_NO_REGISTRY, E_NOT_READY: see client_probe(). *out_runs: there is no turn, but
+ * another registry runs, and line_enter() connects to it.
  */
 int line_enter_standing(bool *out_runs);
 /* End the turn. Then, outside any turn, share again the buffers that the registry has asked for. */
@@ -31,14 +31,15 @@ void line_leave(void);
  * waits for the answer, for the rest of the turn. */
 request *line_ask(pb_size_t verb);
 int line_call(char *why, size_t why_size);
-/* Like line_call(), for a request that gives something back. It gets a moment even if the turn has
- * no time left. It starts no registry, except one that would know the buffer. */
+/* line_call() for a withdraw or a detach. Even if the turn has no time left, the request gets a
+ * quarter of the time limit. A registry is started for it only if the previous one left its
+ * records. */
 int line_give_back(char *why, size_t why_size);
 /* Did the latest failed call get no answer in time? Then the registry may have received it. Needs
  * no turn. */
 bool line_is_unanswered(void);
 /* Get the number of the established connection, as in client->connections; 0: there is none. Needs
- * no turn and doesn't wait. Return false if a thread has the turn: then it is unknown. */
+ * no turn and doesn't wait. Return false if a thread has the turn: then the number is unknown. */
 bool line_standing(unsigned int *out_connection);
 
 #endif

@@ -28,7 +28,7 @@ void linger_keep(const struct driver *driver, const struct live *entry, bool wai
  * the current context; NULL: it is unknown. */
 void linger_pass(const struct driver *driver, const struct live *entry, cu_context current);
 
-/* Tell the registry that the memory ends, even if attached. The caller frees it. */
+/* Tell the registry that the memory ends although others have it attached. The caller frees it. */
 void linger_drop(const struct live *entry);
 
 /* Give back the memory that nobody has attached any more, without waiting for the registry.

@@ -219,7 +219,7 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	}
 	if (status == GPUSHARE_OK && !*out_found && !page->more) {
 		status = GPUSHARE_E_NOT_FOUND;
-		snprintf(why, why_size, "it is shared no more");
+		snprintf(why, why_size, "it is not shared any more");
 	}
 	line_leave();
 	return status;
@@ -301,8 +301,8 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	return status;
 }
 
-/* line_enter_standing(), but no turn if the registry needs a resync: then *out_runs is true. See
- * there. */
+/* line_enter_standing(), except that it takes no turn and sets *out_runs if the registry needs a
+ * resync. */
 static int enter_told(bool *out_runs)
 {
 	int status = line_enter_standing(out_runs);
@@ -392,7 +392,7 @@ int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_si
 	return deferred(line_enter(why, why_size), generations, count, why, why_size);
 }
 
-/* Keep only the generations that nobody has attached any more, says the page of changes. Tell the
+/* Keep only the generations that, by the page of changes, nobody has attached any more. Tell the
  * registry that their memory is given back. */
 static int take_left(uint64_t *generations, size_t *count)
 {

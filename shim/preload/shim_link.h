@@ -23,17 +23,18 @@ struct memory {
 	bool orphan;	       /* the sender is an attacher, not the owner */
 };
 /* Share memory under a name. E_NOT_READY: the request was sent, but not answered in time. The
- * registry may have given the name; the next resync, which does not list it, then ends it. */
+ * registry may have the name now. The next resync does not list it, so the registry then removes
+ * it. */
 int link_share(const struct memory *what, uint64_t *out_generation, unsigned int *out_reading,
 	       char *why, size_t why_size);
 /* Share memory again with a registry that has lost it; for shim_resync.c. */
 int link_share_again(const struct memory *what, int64_t until_ms, uint64_t *out_generation,
 		     char *why, size_t why_size);
-/* Look `name` up, so that a pending resync runs first. After it, a buffer whose share was not
- * answered has a generation, or it has no name. */
+/* Look `name` up, so that a pending resync runs first. After that resync, a buffer whose share was
+ * not answered has a generation, or it has no name. */
 void link_settle(const char *name);
-/* Become the owner of a kept buffer like `what`. E_NOT_FOUND: there is none. The caller closes
- * *out_fd, which is close-on-exec. */
+/* Become the owner of the kept buffer with the name, size, GPU and backing of `what`. E_NOT_FOUND:
+ * there is none. The caller closes *out_fd, which is close-on-exec. */
 int link_adopt(const struct memory *what, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size);
 /* The registry's answer to an attach. */

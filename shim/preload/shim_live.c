@@ -19,7 +19,7 @@ struct key {
 };
 
 struct node {
-	struct live_ended object; /* whose entry is the node's, object or not */
+	struct live_ended object; /* its `entry` is used for each node, object or not */
 	struct key key;
 	unsigned int handles, mappings; /* of an object */
 	UT_hash_handle hh;
@@ -93,7 +93,7 @@ static bool put_in(struct node *made)
 	return true;
 }
 
-/* Drop the object's mappings that are in the table. live_settle_places() counts down those that a
+/* Drop the object's mappings that are in the table. live_settle_places() handles those that a
  * thread has taken out. */
 static void drop_places(struct node *node)
 {
@@ -111,7 +111,7 @@ static void drop_places(struct node *node)
 }
 
 /* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. Returns the
- * old entry's descriptor, for held_drop() after the lock. */
+ * old entry's descriptor: call held_drop() for it after the lock is released. */
 static uint64_t replace(struct node *old, const struct live *entry)
 {
 	struct live *its = &old->object.entry;

@@ -21,7 +21,7 @@ enum live_kind {
 	LIVE_OWN,     /* own memory of the program, made by cuMemAlloc */
 	LIVE_IPC,     /* attached, opened by cuIpcOpenMemHandle */
 	LIVE_VMM,     /* attached, mapped from a file descriptor */
-	LIVE_OPENED,  /* attached, as the program opened one of our IPC handles (shim_ipc.h) */
+	LIVE_OPENED,  /* attached: the program opened one of our IPC handles (shim_ipc.h) */
 	LIVE_OWN_VMM, /* own mapped memory (shim_own.h), or an own object */
 };
 
@@ -80,10 +80,10 @@ bool live_add(const struct live *entry);
 bool live_any(void);
 bool live_any_object(void);
 
-/* Could `pointer` have an entry? One atomic load; no lock. */
+/* A filter for live_maybe(): how many entries have a pointer with this hash. */
 #define LIVE_FILTER_BITS 10
 #define LIVE_FILTER_SIZE (1U << LIVE_FILTER_BITS)
-extern atomic_uint live_filter[LIVE_FILTER_SIZE]; /* counts entries per hash */
+extern atomic_uint live_filter[LIVE_FILTER_SIZE];
 
 /* The driver aligns its memory to 512 bytes: the low 9 bits say nothing. */
 static inline atomic_uint *live_filter_of(uint64_t pointer)
@@ -92,6 +92,7 @@ static inline atomic_uint *live_filter_of(uint64_t pointer)
 			    (64 - LIVE_FILTER_BITS)];
 }
 
+/* Could `pointer` have an entry? One atomic load; no lock. */
 static inline bool live_maybe(uint64_t pointer)
 {
 	return atomic_load_explicit(live_filter_of(pointer), memory_order_acquire) != 0;
@@ -123,8 +124,8 @@ bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 /* Bytes of all entries of the pool with that number (shim_pool.h). */
 uint64_t live_pooled(unsigned int pool);
 
-/* For a resync. live_list(): resync_add() every entry that has a name; false: not now.
- * live_count(): add to out_hold->count how often out_hold->generation is attached, and set its
+/* For a resync. live_list(): resync_add() every entry that has a name; false: that is not possible
+ * now. live_count(): add to out_hold->count how often out_hold->generation is attached, and set its
  * name. The _one calls do that for one entry, which need not be in the table. */
 extern struct resync live_resync;
 bool live_list(struct resync *resync);
@@ -140,7 +141,7 @@ void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold 
 bool live_get(const struct resync_ref *ref, struct live *out_entry);
 bool live_rename(const struct resync_ref *ref, uint64_t to);
 
-/* Of the objects that ended, which are in no table. */
+/* A list of objects that have ended and are in no table any more. */
 struct live_ended {
 	struct live entry;
 	struct live_ended *next;

@@ -67,7 +67,7 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 				      uintptr_t base)
 {
 	static atomic_uintptr_t refused;   /* the latest libcuda that lacks a call */
-	static atomic_ulong refused_while; /* shim_unload.h: when */
+	static atomic_ulong refused_while; /* its generation (shim_unload.h) */
 	const struct unload_search search = unload_begin();
 	struct lookup_library *made;
 	struct driver driver;
@@ -100,7 +100,7 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 	return known;
 }
 
-/* The libcuda that is loaded now where `which` was; NULL: none. */
+/* Library `which`, checked again: the libcuda that is loaded at its address now; NULL: none. */
 static struct lookup_library *stand(unsigned int which)
 {
 	struct lookup_library *known = library_at(which);

@@ -68,8 +68,9 @@ static inline bool lookup_passes(const void *real)
 	       lookup_is_in_other(real);
 }
 
-/* Call this when a function that the preload exports has found the next one of the same name,
- * `real`, as RTLD_NEXT would. Hooks the libcuda that has `real` in it. False: none has. */
+/* An exported hook calls this with `real`, the next definition of its own name. Return true if
+ * `real` lies in a libcuda. If there are rules, that libcuda is then one of the two with hooks, if
+ * it fits. */
 bool lookup_meet(const void *real);
 
 /* Does `place` lie in a libcuda? */

@@ -20,10 +20,10 @@ static bool is_for_all_calls(cu_result result)
 }
 
 /*
- * The error that cuMemAlloc or cuMemFree would return for a stream capture or a sticky error: the
- * calls for mapped memory would not return it. cuEventQuery of an event that was never recorded
- * has no other reason to fail. A capture that forbids cuEventQuery forbids those calls too
- * (cuThreadExchangeStreamCaptureMode; asserted in contract_unsafe.c).
+ * Returns the error that cuMemAlloc or cuMemFree would return because of a stream capture or a
+ * sticky error. The calls that make mapped memory would not return that error. cuEventQuery of an
+ * event that was never recorded has no other reason to fail. A capture that forbids cuEventQuery
+ * forbids those calls too (cuThreadExchangeStreamCaptureMode; asserted in contract_unsafe.c).
  */
 static cu_result ask_at_the_door(const struct driver *driver)
 {
@@ -50,7 +50,7 @@ void own_leave(struct own *own)
 	own->shareable = false;
 	if (!own->why[0])
 		snprintf(own->why, sizeof(own->why),
-			 "there is no room for whole blocks of 2 MiB, which it would take");
+			 "sharing it takes whole blocks of 2 MiB, for which there is no room");
 }
 
 static cu_result make_once(const struct claim *claim, size_t size, struct vmm_mapping *out_mapping)
@@ -153,11 +153,11 @@ void own_close(const struct driver *driver, const struct live *entry)
 	cu_result result = attach_close(driver, entry);
 
 	if (result != CU_OK)
-		state_log("mapped memory of %llu bytes at 0x%llx is not all given back: the driver "
-			  "answered %s",
-			  (unsigned long long)entry->mapping.size,
-			  (unsigned long long)entry->mapping.pointer,
-			  driver_error_name(driver, result));
+		state_log(
+		    "mapped memory of %llu bytes at 0x%llx is not completely freed: the driver "
+		    "answered %s",
+		    (unsigned long long)entry->mapping.size,
+		    (unsigned long long)entry->mapping.pointer, driver_error_name(driver, result));
 }
 
 cu_result own_free(const struct driver *driver, struct live *entry)

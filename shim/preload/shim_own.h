@@ -16,8 +16,8 @@ struct own {
 };
 
 /* True: *out_pointer is the program's memory. False: the caller makes ordinary memory. In either
- * case it calls own_settle() once the program has memory. errno, the current
- * context and stream captures are left as they were. */
+ * case the caller calls own_settle() once the program has memory. errno, the current context and
+ * stream captures are left as they were. */
 bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	      cu_deviceptr *out_pointer, struct own *out);
 

@@ -52,7 +52,8 @@ static struct page *find(uint64_t generation)
 	return found;
 }
 
-/* Under the lock. This doesn't mark the page as gone: the registry does, as it knows of the end. */
+/* Under the lock. This doesn't mark the page as gone: the registry does when it learns of the
+ * end. */
 static void drop_page(struct page *node)
 {
 	order_page_unmap(node->page);
@@ -76,8 +77,8 @@ static void publish_each(void)
 		publish(node);
 }
 
-/* Under the lock: find a buffer whose page is to be asked for over `connection`. If that is 0, no
- * connection stands, and the page would be asked for over the next one. */
+/* Under the lock: find a buffer whose page is to be asked for over `connection`. If `connection` is
+ * 0, there is none, and the request would make the next one. */
 static struct page *find_due(int64_t now_ms, unsigned int connection)
 {
 	struct page *node = pages.nodes;
@@ -156,7 +157,7 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 		return true;
 	question.fd = given;
 	status = link_page(&question, until_ms, &answer, why, sizeof(why));
-	/* A new registry didn't know the buffer, and the resync has told it since: ask again. */
+	/* A new registry didn't know the buffer, and a resync has reported it since: ask again. */
 	if (status == GPUSHARE_E_NOT_FOUND && answer.connection != connection)
 		status = link_page(&question, until_ms, &answer, why, sizeof(why));
 	got = answer.fd;
@@ -283,7 +284,7 @@ void pages_add(const char *name, uint64_t generation)
 	pthread_mutex_unlock(&pages.lock);
 	if (state_publishes(PUBLISH_EXIT))
 		process_on_exit(publish_exiting);
-	/* Half the usual time limit, as the share before this could use all of it. */
+	/* Half the usual time limit, because the share before this may have used all of its own. */
 	ask(generation, monotonic_ms() + client_default_timeout_ms() / 2, false);
 }
 

@@ -2,11 +2,11 @@
 #ifndef GPUSHARE_SHIM_PAGES_H
 #define GPUSHARE_SHIM_PAGES_H
 /*
- * The order pages (order.h) of this process's named buffers, if GPUSHARE_PUBLISH is set: this
- * process publishes the buffers, from the CPU. The registry is asked for a page when a buffer gets
- * its name, and again if the registry was restarted or gave no page. No publication waits for the
- * registry or for another participant. Only pages_publish_freed() touches the GPU. errno stays. In
- * a forked child these calls do nothing.
+ * The stream-sync pages (order_page.h) of this process's named buffers, if GPUSHARE_PUBLISH is set:
+ * this process publishes the buffers, from the CPU. The registry is asked for a page when a buffer
+ * gets its name, and again if the registry was restarted or gave no page. No publication waits for
+ * the registry or for another participant. Only pages_publish_freed() touches the GPU. errno stays.
+ * In a forked child these calls do nothing.
  */
 #include <stdint.h>
 

@@ -18,7 +18,7 @@
 struct pool {
 	cu_mem_pool handle; /* NULL: a free slot */
 	unsigned int number;
-	uint64_t reserved; /* at the last look: what the pool would reserve if it had ours */
+	uint64_t reserved; /* at the last snapshot, as if our memory were the pool's */
 	uint64_t reserved_high, used_high;
 };
 
@@ -141,10 +141,10 @@ static bool look(const struct driver *driver, cu_mem_pool pool, unsigned int num
 }
 
 /*
- * Under the lock: bring `pool` up to date. The driver's pool grows to what is used. A
- * synchronization that has seen a free returns what is over a threshold. We can't see
- * synchronizations, so our part is returned once its stream has passed the free. `keep`: bytes that
- * stay reserved in any case.
+ * Under the lock: bring `pool` up to date. The driver's pool grows with its use. At a
+ * synchronization after a free, the driver releases what exceeds a threshold. The shim can't see
+ * synchronizations, so it counts its part as released once the stream has passed the free. `keep`:
+ * bytes that stay reserved in any case.
  */
 static void settle(struct pool *pool, const struct look *look, uint64_t keep)
 {
@@ -177,7 +177,8 @@ static uint64_t kept_by_threshold(const struct look *look)
 	return look->threshold / PIECE * PIECE;
 }
 
-/* Take a snapshot of the pool, then the lock. NULL: no such pool, or a failure; no lock is held. */
+/* Take a snapshot of the pool, then the lock. NULL: no such pool, or a failure; then no lock is
+ * held. */
 static struct pool *hold(cu_mem_pool handle, struct look *out_now)
 {
 	unsigned int number = handle ? known(handle) : 0;

@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_SHIM_POOL_H
 #define GPUSHARE_SHIM_POOL_H
 /*
- * Memory pools with allocations that are answered with other memory. The pool's statistics include
- * that memory as if it were the pool's: the program gets the driver's number plus ours.
+ * Statistics of memory pools from which the shim answered allocations with other memory. They
+ * include that memory as if it were the pool's: the program gets the driver's number plus ours.
  */
 #include <stdbool.h>
 

@@ -7,7 +7,8 @@
 /* The shim works for this process from now on. In a forked child, calls pass through until exec. */
 void process_claim(void);
 
-/* Run `call` when exit() begins, before process_is_ending() is true. Only the latest is kept. */
+/* Run `call` when exit() begins, before process_is_ending() is true. Only the latest `call` is
+ * kept. */
 void process_on_exit(void (*call)(void));
 
 /* Is this the process that called process_claim()? True while none has. A load or two. */

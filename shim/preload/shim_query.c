@@ -52,7 +52,8 @@ bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry)
 	return find(base, pointer, out_entry);
 }
 
-/* Mapped memory gets one of our handles (shim_ipc.h), if it would have one without the shim. */
+/* Make one of our handles (shim_ipc.h) for mapped memory, if the memory that it replaces would have
+ * one without the shim. */
 static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_handle)
 {
 	struct live settled = *entry;

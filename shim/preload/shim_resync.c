@@ -20,8 +20,8 @@ static bool list(struct resync *resync)
 	return live_list(resync) && async_list(resync);
 }
 
-/* A buffer that is attached at several addresses is told once for each, every time with the total
- * count. The registry takes the last one. */
+/* A buffer that is attached at several addresses is reported once for each, every time with the
+ * total count. The registry takes the last report. */
 static bool hold(struct resync *resync, const struct resync_ref *ref, gpushare_Hold *out_hold)
 {
 	struct live entry;
@@ -62,7 +62,8 @@ static void settle(const struct resync_ref *wanted, const struct live *entry, ui
 static void lose(const struct resync_ref *wanted, const struct live *entry, const char *why)
 {
 	if (!live_is_own(entry)) {
-		state_log("\"%s\" can't be brought back: %s", entry->name, why);
+		state_log("\"%s\" can't be shared again with the new registry: %s", entry->name,
+			  why);
 		return;
 	}
 	live_rename(wanted, 0);
@@ -89,8 +90,8 @@ static cu_result describe(const struct driver *driver, struct live *entry, struc
 	return describe_attached(driver, entry, out, out_call);
 }
 
-/* Try again later: the registry didn't answer; or an unanswered share holds the name, until the
- * resync that is still running ends it. */
+/* Try again later if the registry didn't answer, or if an earlier unanswered share still holds the
+ * name: the resync that is still running will end that. */
 static bool is_for_later(const struct resync_ref *wanted, int status)
 {
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT ||

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_SHIM_RESYNC_H
 #define GPUSHARE_SHIM_SHIM_RESYNC_H
-/* live_resync's calls: what the preload tells a restarted registry and shares again. */
+/* The callbacks of live_resync: what the preload reports to a restarted registry and shares
+ * again. */
 #include "core/buffer/resync.h"
 
 extern const struct resync_calls shim_resync_calls;

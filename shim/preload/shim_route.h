@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_ROUTE_H
 #define GPUSHARE_SHIM_ROUTE_H
-/* A cache of where calls of the program continue. An entry is valid until the caller's object or
- * the target's is unloaded. */
+/* A cache of the functions to which hooks forward the program's calls. An entry is valid until the
+ * caller's object or the target's is unloaded. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -66,7 +66,8 @@ static struct live entry_of(const struct claim *claim, enum live_kind kind, size
 }
 
 /* Record the entry even without a name: queries must return the size that the program asked for.
- * Ask for the page only after that: a resync tells a new registry only what is in the table. */
+ * Request the stream-sync page only after that: a resync reports to a new registry only what is in
+ * the table. */
 static bool remember(const struct live *entry)
 {
 	if (live_add(entry)) {
@@ -260,7 +261,7 @@ static void tell_end(const char *name, uint64_t generation, bool *deferred)
 	(void)quiet;
 	if (!is_to_be_told(name))
 		return;
-	if (!generation) { /* no answer: the next resync omits the name, so the registry drops it */
+	if (!generation) { /* its share was not answered: the resync that this starts drops it */
 		link_settle(name);
 		return;
 	}

@@ -14,8 +14,8 @@
 bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
 		   bool stream_ordered);
 
-/* Share mapped memory that replaces the program's allocation. True: it is in the live table, and
- * shared, or may be: the registry has not answered. False: neither; this is logged. */
+/* Share mapped memory that replaces the program's allocation. True: it is in the live table, and it
+ * is shared or, if the registry has not answered, may be shared. False: neither; this is logged. */
 bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
 		   bool stream_ordered);
 
@@ -24,9 +24,9 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		   cu_deviceptr *out_pointer);
 
-/* Call this before memory is freed or asked for a handle: `key` is the pointer, or the handle of an
- * object. If the registry did not answer its share, this makes another request: after it the entry
- * has a generation, or no name. */
+/* Call this before memory is freed, or before an IPC handle for it is made. `key` is its pointer,
+ * or the handle of an object. If the registry did not answer the memory's share, this makes another
+ * request. After that the entry has a generation, or no name. */
 void share_settle(uint64_t key, bool object);
 /* The same for an object that is mapped in that range. */
 void share_settle_mapped(cu_deviceptr pointer, size_t size);
@@ -34,13 +34,13 @@ void share_settle_mapped(cu_deviceptr pointer, size_t size);
 /* The driver refused to free memory that is withdrawn already: share it and record it again. */
 void share_again(const struct driver *driver, struct live *entry);
 
-/* Put an entry back into the live table that was taken out, but was not withdrawn. */
+/* Put back into the live table an entry that was taken out, but whose name was not withdrawn. */
 void share_keep(const struct live *entry);
 
 /* Share cuMemCreate memory of the program, exported as a file descriptor. A failure is logged. */
 void share_object(const struct claim *claim, cu_mem_handle handle, size_t size);
 
-/* share_adopted() for a program that maps by itself. */
+/* share_adopted() for cuMemCreate, whose memory the program maps itself. */
 bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle);
 
 /* Withdraw a name. This and the next four calls do nothing at exit and in a forked child. */

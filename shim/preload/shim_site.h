@@ -20,7 +20,8 @@ extern __thread struct site site_here __attribute__((tls_model("initial-exec")))
 /*
  * Disable cancellation of this thread until the running hook returns. This is for calls that
  * concern a name: a cancelled thread would leave our locks held, a new buffer without its name, or
- * a freed one with it. Calls that concern no name skip it: it costs about as much as they do.
+ * a freed buffer with its name. Calls that concern no name don't use it, because it costs about as
+ * much as they do.
  */
 void site_guard(void);
 void site_unguard(void); /* when the hook returns */

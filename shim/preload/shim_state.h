@@ -14,7 +14,7 @@ bool state_is_active(void);
 /* Is there a rule left that could take an allocation? Cheap; no lock. */
 bool state_wants(enum rules_kind kind);
 
-/* Set while no rule is left and no log counts allocations: state_may_match() would say false. */
+/* Set while no rule is left and no log counts allocations: state_may_match() would return false. */
 extern atomic_bool state_idle;
 
 /* Could a rule of that kind that can still match concern the allocation? Looks at size and calls

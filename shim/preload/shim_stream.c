@@ -3,9 +3,9 @@
  * Stream-ordered allocations. CUDA makes no IPC handle of them, so a named one is cuMemAlloc memory
  * instead. It is usable at once, which is no later than the program expects. Such memory is freed,
  * and an attached buffer is detached, in stream order.
- * The program may set a pool's access for other GPUs after an allocation, for which it holds too.
- * Such access can't be set for cuMemAlloc memory. So if other GPUs can reach this one, the memory
- * is mapped memory, with access for all of them.
+ * After an allocation, the program may grant other GPUs access to its pool, which then includes
+ * that allocation. Such access can't be granted to cuMemAlloc memory. So if other GPUs can reach
+ * this one, the memory is mapped memory, with access for all of them.
  */
 #include "shim_apart.h"
 #include "shim_async.h"
@@ -139,8 +139,8 @@ static void note_pool(struct claim *claim, const struct buffers_stream *call)
 	claim->pool = pools_number(pool_of(claim, call));
 }
 
-/* One retry at most: buffers_make_room() waits, and may succeed again and again by what other
- * threads free. */
+/* One retry at most: buffers_make_room() waits, and may succeed again and again because other
+ * threads free memory. */
 static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		       bool *out_tried)
 {
@@ -214,8 +214,8 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	return make(call, pointer, size);
 }
 
-/* If async_defer() fails for any reason, wait for the stream. If `stream` is not valid, the wait
- * returns the error. */
+/* Called if async_defer() has failed for any reason: waits for the stream. If `stream` is not
+ * valid, the wait returns the error. */
 static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	_scope_ struct scope scope = scope_enter(driver);

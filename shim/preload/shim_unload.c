@@ -14,7 +14,7 @@
 atomic_ulong unload_state;
 
 static atomic_ulong closes;		    /* calls of dlclose that have begun */
-static atomic_ullong settled;		    /* elf_loads().unloaded that dlclose has handled */
+static atomic_ullong settled;		    /* elf_loads().unloaded, handled by dlclose so far */
 static _Atomic(uintptr_t) objects[OBJECTS]; /* load addresses of dependencies; 0: free */
 static atomic_bool crowded;
 
@@ -132,7 +132,7 @@ SHIM_EXPORT int dlclose(void *handle)
 		atomic_store_explicit(&known, real, memory_order_release);
 	}
 	before = elf_loads(NULL, 0);
-	/* In this order, as unload_begin() reads them in the opposite order. */
+	/* In this order, because unload_begin() reads them in the opposite order. */
 	first = !(atomic_fetch_add(&unload_state, 1) & UNLOAD_CLOSING);
 	atomic_fetch_add(&closes, 1);
 	if (first) /* no other dlclose has unloads left to handle */

@@ -10,7 +10,8 @@
 #include "shim_share.h"
 #include "shim_site.h"
 
-/* One more handle type makes the memory exportable; if that fails, without it. */
+/* Ask for one more handle type, which makes the memory exportable. If that fails, create the memory
+ * as the program asked. */
 static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
 				   const cu_mem_prop *prop, unsigned long long flags)
 {
@@ -56,7 +57,8 @@ static bool concerns_objects(void)
 	return live_any_object() && process_is_mine();
 }
 
-/* Tell the registry that the attached objects of the list have ended, or that the own ones have. */
+/* Tell the registry that objects of the list have ended: the attached ones if `attached`, else the
+ * program's own. */
 static void tell_ended(const struct live_ended *ended, bool attached)
 {
 	for (; ended; ended = ended->next) {
@@ -90,7 +92,8 @@ cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 	return result;
 }
 
-/* Does `pointer` lie in memory that we mapped, and the program takes for plain memory? */
+/* Does `pointer` lie in memory that the shim mapped, and that the program takes for plain
+ * memory? */
 static bool stands_for_plain(cu_deviceptr pointer)
 {
 	struct live entry;

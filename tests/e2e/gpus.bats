@@ -137,11 +137,11 @@ make a: 0"
 		run -0 --separate-stderr attaching $name:must "$BIN/drv_linked" init device=1 cycle=1,2Mi
 		equal "${lines[2]}" "cycle: 1 failed"
 		equal "$(grep gpushare <<<"$stderr" || true)" ""
-		has "$(cat "$GPUSHARE_LOG")" "it is on another GPU, to which the program's has no peer access;"
+		has "$(cat "$GPUSHARE_LOG")" "it is on another GPU, to which the program's GPU has no peer access;"
 		CUDA_VISIBLE_DEVICES=1 run -0 --separate-stderr attaching $name "$BIN/drv_linked" init cycle=1,2Mi
 		equal "${lines[1]}" "cycle: 0 failed"
 		equal "$stderr" ""
-		has "$(cat "$GPUSHARE_LOG")" "its GPU is not visible to this process, and the program's can't reach it;"
+		has "$(cat "$GPUSHARE_LOG")" "its GPU is not visible to this process, and the program's GPU can't reach it;"
 		equal "$(gpus attachfor=a,$name byte=a,5)" "attach $name: OK
 for device 0
 byte a: 7"

@@ -131,5 +131,5 @@ make b: 0"
 	GPUSHARE_SIM_FAIL=cuMemUnmap:1:1:999 GPUSHARE_LOG=$WORK/log named w:unified "$BIN/drv_linked" init \
 		make=a,managed,3Mi drop=a >"$WORK/out"
 	equal "$(tail -n 1 "$WORK/out")" "drop a: 0"
-	grep -Eq "mapped memory of 4194304 bytes at 0x[0-9a-f]+ is not all given back: .*UNKNOWN" "$WORK/log"
+	grep -Eq "mapped memory of 4194304 bytes at 0x[0-9a-f]+ is not completely freed: .*UNKNOWN" "$WORK/log"
 }
