@@ -30,8 +30,8 @@ static inline void api_leave(const int *cancelling)
 
 /*
  * The first line of each public call that takes a lock, asks the registry or calls the driver. If
- * its thread is cancelled meanwhile, it ends at the next cancellation point after the call: during
- * the call it holds locks.
+ * the thread is cancelled during the call, when it may hold locks, it ends at the next cancellation
+ * point after the call.
  */
 #define API_CALL int api_cancelling_ __attribute__((cleanup(api_leave), unused)) = api_enter()
 
@@ -42,7 +42,7 @@ int api_fail(int status, const char *format, ...) __attribute__((format(printf, 
 int api_fail_cuda(const struct driver *driver, cu_result result, const char *call,
 		  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* GPUSHARE_OK, or E_NAME with what is wrong. */
+/* GPUSHARE_OK, or E_NAME with a sentence that says what is wrong. */
 int api_check_name(const char *name);
 
 #endif

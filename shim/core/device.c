@@ -56,7 +56,8 @@ static int device_count(const struct driver *driver, int *out_count)
 	return GPUSHARE_OK;
 }
 
-/* Its ordinal here, or -1 and the list of visible UUIDs. */
+/* Sets *out_ordinal to the GPU's ordinal in this process or, if it is not visible, to -1 and lists
+ * the visible UUIDs. */
 static int device_seek(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		       int *out_ordinal, char out_visible[DEVICE_VISIBLE_TEXT])
 {

@@ -24,17 +24,19 @@ struct devices {
 void device_uuid_text(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[DEVICE_UUID_TEXT]);
 int device_uuid(const struct driver *driver, int ordinal,
 		unsigned char out_uuid[GPUSHARE_UUID_SIZE]);
-/* False, too, if the UUID of `ordinal` is not known. */
+/* Is device `ordinal` the GPU `uuid`? False, too, if the driver doesn't tell its UUID. */
 bool device_is(const struct driver *driver, int ordinal,
 	       const unsigned char uuid[GPUSHARE_UUID_SIZE]);
-/* `wanted`; for -1 the current context's device, or 0 without one. */
+/* Checks that there is a device `wanted`, and sets *out_ordinal to it. If `wanted` is -1: to the
+ * current context's device, or 0 without a context. */
 int device_choose(const struct driver *driver, int wanted, int *out_ordinal);
-/* The device for which memory of GPU `uuid` is to be mapped. *wanted may be another GPU. NULL:
- * that GPU itself if it is visible, else as device_choose() chooses for -1. E_DEVICE if the
- * device is known not to reach that GPU. */
+/* Chooses the device for which memory of GPU `uuid` is to be mapped: *wanted, which may be another
+ * GPU. If `wanted` is NULL: that GPU itself if it is visible, else as device_choose() for -1.
+ * E_DEVICE if the device is known not to reach that GPU. */
 int device_reach(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		 const int *wanted, int *out_ordinal);
-/* The failure to map the memory for `ordinal`: `call` answered `result`. */
+/* Returns the status, and sets the sentence, for this failure: the memory of GPU `uuid` can't be
+ * mapped for `ordinal`, because `call` answered `result`. */
 int device_unreached(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		     int ordinal, const char *call, cu_result result);
 

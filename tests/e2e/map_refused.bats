@@ -108,7 +108,7 @@ $clean"
 		vkEnumeratePhysicalDevices:1:1:-3 E_NOT_SUPPORTED vkEnumeratePhysicalDevices answered VK_ERROR_INITIALIZATION_FAILED
 		vkCreateDevice:1:1:-4 E_NOT_SUPPORTED the GPU was lost
 		vkCreateDevice:1:1:-10 E_LIMIT vkCreateDevice
-		vkAllocateMemory:1:1:-1000072003 E_NOT_SUPPORTED does not take this kind of memory
+		vkAllocateMemory:1:1:-1000072003 E_NOT_SUPPORTED Vulkan does not import this kind of CUDA memory
 		vkAllocateMemory:1:1:-2 E_NO_MEMORY BAR1
 		vkAllocateMemory:1:1:-10 E_LIMIT unmap some
 		vkMapMemory:1:1:-5 E_NO_MEMORY VK_ERROR_MEMORY_MAP_FAILED

@@ -161,7 +161,7 @@ static void list(const struct deferred *deferred, struct asked *asked)
 }
 
 /* False: another thread asks, or has asked a moment ago. If `waits`, no other thread asks until
- * end_to_ask(); else this takes no lock that another thread has. */
+ * end_to_ask(). If not, this doesn't wait for the lock either. */
 static bool begin_to_ask(struct deferred *deferred, bool waits, struct asked *asked)
 {
 	int64_t now_ms = monotonic_ms();
@@ -193,7 +193,7 @@ static void end_to_ask(struct deferred *deferred)
 	pthread_mutex_unlock(&deferred->lock);
 }
 
-/* Called if no registry runs. False: none has come for DEFERRED_ALONE_MS, so none will. */
+/* Called if no registry runs. False: none has started for DEFERRED_ALONE_MS, so wait no longer. */
 static bool may_come(struct deferred *deferred)
 {
 	int64_t now_ms = monotonic_ms();

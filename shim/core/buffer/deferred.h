@@ -38,7 +38,7 @@ struct deferred {
 	int64_t asked_ms;	      /* end of the latest request, answered or not */
 	int64_t looked_ms;	      /* the same for deferred_look() */
 	bool asking;		      /* a thread waits for the answer */
-	int64_t alone_ms;	      /* since when no registry runs; 0: the last one answered */
+	int64_t alone_ms;	      /* since when no registry has run; 0: the last one answered */
 	struct deferred_entry *first; /* the oldest */
 };
 
@@ -68,8 +68,8 @@ bool deferred_fits(const struct deferred *deferred, uint64_t size);
 /* Append a copy of *entry. False: out of memory, or the lock could not be taken. */
 bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry);
 
-/* Does the list hold memory within `size` bytes from `base`: a driver's allocation, or a pointer
- * and 1? */
+/* Does the list hold memory that begins within `size` bytes from `base`? Those are an allocation of
+ * the driver, or a pointer and 1. */
 bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size);
 
 /* All functions below take entries out, oldest first. The caller owns the returned list. */
@@ -85,10 +85,9 @@ void deferred_return(struct deferred *deferred, struct deferred_entry *list);
  * status. E_NOT_READY: no registry runs, but the next one would know. E_TIMED_OUT: the registry
  * may answer later. */
 typedef int deferred_ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count);
-/* The entries that no process has attached any more. All entries, if `ask` fails with another
- * status than those two, or has answered E_NOT_READY for DEFERRED_ALONE_MS. Asks
- * DEFERRED_PAUSE_MS after the last answer at the earliest; one thread at a time, without holding
- * the lock. */
+/* The entries that no process has attached any more. If `ask` fails with another status than those
+ * two, or has answered E_NOT_READY for DEFERRED_ALONE_MS: all entries. Asks DEFERRED_PAUSE_MS after
+ * the last answer at the earliest; one thread at a time, without holding the lock. */
 struct deferred_entry *deferred_take_left(struct deferred *deferred, deferred_ask *ask, void *user);
 /* The same with an `ask` that does not wait. The two functions' pauses are independent. */
 struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *ask, void *user);
@@ -97,8 +96,8 @@ struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *as
 struct deferred_entry *deferred_next(struct deferred_entry *list);
 
 /*
- * Stands in for cuMemFree of memory that is held: gives the same answer, and waits for the GPU's
- * work as that does. It allocates and frees a little memory in the current context, under the
+ * Stands in for cuMemFree of memory that is held: returns the same result, and waits for the GPU's
+ * work as cuMemFree does. It allocates and frees a little memory in the current context, under the
  * program's own capture mode. A cuCtxSynchronize would spoil captures that a cuMemFree leaves
  * alone. CU_OUT_OF_MEMORY: there was no room for the allocation.
  */

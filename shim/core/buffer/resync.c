@@ -99,7 +99,7 @@ static bool forget_wanted(struct resync *resync)
 	return true;
 }
 
-/* Forget what the previous registry wanted: this one may have it. */
+/* Forget what the previous registry wanted: the new one may have it. */
 static bool begin(struct resync *resync, struct client *client)
 {
 	bool listed;
@@ -127,8 +127,8 @@ static void end(struct resync *resync, struct client *client)
 	client_end_resyncing(client);
 }
 
-/* A buffer whose Share was not answered is left out. If the registry has it, the last part ends
- * that. */
+/* A buffer whose Share was not answered is left out. If the registry has that buffer, it ends it
+ * after the last part. */
 static void add_hold(struct resync *resync, const struct resync_ref *ref, gpushare_Resync *part)
 {
 	gpushare_Hold *hold = ref->attached ? &part->attached[part->attached_count]
@@ -184,7 +184,8 @@ static int tell_part(struct resync *resync, struct client *client, int64_t deadl
 	return GPUSHARE_OK;
 }
 
-/* A client_resync. Half of the time is left for the call's own request. */
+/* The client's resync callback. It begins no part in the second half of the call's time: that is
+ * for the call's own request. */
 static int tell(struct client *client, void *owner, int64_t deadline_ms)
 {
 	struct resync *resync = owner;
@@ -222,7 +223,7 @@ void resync_finish(struct resync *resync)
 	empty(&resync->wanted);
 }
 
-/* Starts no share without time for its answer. */
+/* Begins no share for whose answer there is too little time. */
 void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_ms)
 {
 	int64_t last_ms = until_ms - timeout_ms / 4;

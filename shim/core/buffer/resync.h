@@ -5,8 +5,8 @@
  * After a registry restarted or did not answer, the next call that asks it something runs a resync:
  * it reports all that this client shares and has attached. Names and generations are reported
  * before the call's own request. Memory that the registry then wants again is shared after the
- * request, because that takes driver calls. The next call continues with what a call has no time
- * for. The preload has one struct resync, each session of the API another.
+ * request, because that takes driver calls. If a call has not enough time for all of it, the next
+ * call continues. The preload has one struct resync, each session of the API another.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,11 +26,13 @@ struct resync;
 struct resync_calls {
 	/* resync_add() every buffer that has a name. false: not possible now. */
 	bool (*list)(struct resync *resync);
-	/* Fill in its name, and its number of attachments in all. false: it has gone meanwhile. */
+	/* Fill in the buffer's name and the total number of its attachments. false: the buffer has
+	 * gone meanwhile. */
 	bool (*hold)(struct resync *resync, const struct resync_ref *ref, gpushare_Hold *out_hold);
-	/* Share it again by `until_ms`. false: stop sharing; everything is reported again. */
+	/* Share the buffer again by `until_ms`. false: stop sharing; everything is reported
+	 * again. */
 	bool (*share)(struct resync *resync, const struct resync_ref *ref, int64_t until_ms);
-	/* The registry rejected the report. NULL: not reported to anybody. */
+	/* Called if the registry rejects the report. NULL: nobody needs to know. */
 	void (*refused)(const char *why);
 };
 
@@ -81,8 +83,8 @@ void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_
 /*
  * A buffer can be in no table for a while: its Share was just answered, or it is about to be
  * detached or to wait for a stream. A resync that reads the tables meanwhile overlooks it. So the
- * thread notes resync_readings() when that begins. At the end resync_check() has everything
- * reported again if there was a reading in between.
+ * thread notes resync_readings() at the beginning of that time. At its end, resync_check() has
+ * everything reported again if there was a reading in between.
  */
 static inline unsigned int resync_readings(const struct resync *resync)
 {
@@ -105,7 +107,7 @@ static inline unsigned int resync_readings_aside(const struct resync *resync)
 }
 void resync_miss(struct resync *resync);
 void resync_check(struct resync *resync, unsigned int readings);
-/* Was anything missed since the last call of this? */
+/* Was anything missed since the last call of resync_missed()? */
 bool resync_missed(struct resync *resync);
 
 #endif

@@ -177,7 +177,7 @@ __attribute__((target("sse4.1"))) static size_t sse41_lines(char *host, const ch
 	return done;
 }
 
-/* One load per line: the bus brings a line in one piece, and no second load has to find it. The
+/* One load per line: the bus transfers a whole line at once, and no second load needs the line. The
  * lines are kept in registers first, so that no store that misses the cache delays the loads in
  * flight. */
 __attribute__((target("avx512f"))) static size_t avx512_lines(char *host, const char *device,

@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_SHIM_HOST_COPY_H
 #define GPUSHARE_SHIM_HOST_COPY_H
 /*
- * Copies by the CPU to and from device memory that is mapped write-combined. In such memory stores
- * are fast if whole lines bypass the cache, and loads only if a whole line comes at once; so the
- * device's side sets the alignment. No byte is touched, on either side, that was not asked for. A
+ * Copies by the CPU to and from device memory that is mapped write-combined. Stores to such memory
+ * are fast if whole lines bypass the cache. Loads are fast only if each fetches a whole line. So
+ * the copies are aligned to the device's side. No byte outside the given ranges is touched. A
  * naturally aligned word of up to 8 bytes on the device's side is stored in one access.
  */
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 #ifndef GPUSHARE_SHIM_MAP_BACKEND_H
 #define GPUSHARE_SHIM_MAP_BACKEND_H
 /*
- * The ways to map a GPU's memory for the CPU, behind one interface. All mappings are coherent. A backend that can't do it
- * returns a status, after api_fail() with the reason, half a sentence. map.c decides which backend
- * is tried when. It calls open() under its lock, one caller at a time; any thread may call the
- * rest.
+ * The ways to map a GPU's memory for the CPU, behind one interface. All mappings are coherent. If a
+ * backend fails, it returns a status and leaves the reason in api_fail(), as half a sentence that
+ * map.c completes. map.c decides which backend is tried when. It calls open() under its lock, one
+ * caller at a time; any thread may call the rest.
  */
 #include <stdbool.h>
 

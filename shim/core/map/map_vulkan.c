@@ -67,8 +67,8 @@ static int open_as(const struct vulkan_device *device, uint32_t type,
 	return GPUSHARE_OK;
 }
 
-/* Nothing says as which of several types the memory was made: take the first that Vulkan
- * accepts. */
+/* Vulkan may have several memory types that suit, and nothing tells which of them CUDA used: take
+ * the first that Vulkan accepts. */
 static int vulkan_open(const struct map_source *source, struct map_memory *memory)
 {
 	const struct vulkan_device *device;

@@ -10,15 +10,16 @@
 	  "the GPU's window for the CPU (BAR1 in nvidia-smi -q) has no room for it") \
 	E(TOO_MANY_OBJECTS, E_LIMIT, "Vulkan maps no more allocations; unmap some") \
 	E(INVALID_EXTERNAL_HANDLE, E_NOT_SUPPORTED, \
-	  "Vulkan does not take this kind of memory of CUDA's") \
+	  "Vulkan does not import this kind of CUDA memory") \
 	E(EXTENSION_NOT_PRESENT, E_NOT_SUPPORTED, \
 	  "the GPU's Vulkan driver can't import memory (VK_KHR_external_memory_fd)") \
 	E(FEATURE_NOT_PRESENT, E_NOT_SUPPORTED, "the GPU's Vulkan driver can't import memory") \
 	E(INCOMPATIBLE_DRIVER, E_NOT_SUPPORTED, \
-	  "no Vulkan driver was found; in a container the NVIDIA runtime brings it where " \
-	  "NVIDIA_DRIVER_CAPABILITIES has 'graphics'") \
+	  "no Vulkan driver was found; in a container the NVIDIA runtime provides it only if " \
+	  "NVIDIA_DRIVER_CAPABILITIES contains 'graphics'") \
 	E(INITIALIZATION_FAILED, E_NOT_SUPPORTED, "Vulkan does not start here") \
-	E(LAYER_NOT_PRESENT, E_NOT_SUPPORTED, "a Vulkan layer that this machine wants is missing") \
+	E(LAYER_NOT_PRESENT, E_NOT_SUPPORTED, \
+	  "a Vulkan layer that this machine requires is missing") \
 	E(DEVICE_LOST, E_NOT_SUPPORTED, "the GPU was lost; nvidia-smi may say more")
 
 int vulkan_refuse(VkResult result, const char *call)

@@ -16,8 +16,7 @@
 #include "base/fork_check.h"
 #include "base/stay_loaded.h"
 
-/* After all handlers, exit() does no more than this: it closes the streams, by the same code,
- * and ends. */
+/* After the last handler, exit() itself only closes the streams and ends. This does the same. */
 static void end_child(int code, void *unused)
 {
 	(void)unused;
@@ -34,7 +33,7 @@ int vulkan_guard_exit(void)
 	if (!stay_loaded()) { /* an exit handler outlives dlclose(), so its code must stay */
 		reason = dlerror();
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"gpushare's library can't be kept loaded, as Vulkan wants it (%s)",
+				"gpushare's library can't be kept loaded, which Vulkan needs (%s)",
 				reason ? reason : "no reason given");
 	}
 	if (on_exit(end_child, NULL))

@@ -46,7 +46,7 @@ static int find_loader(PFN_vkGetInstanceProcAddr *out_find)
 		reason = dlerror();
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"the Vulkan loader, libvulkan.so.1, can't be loaded (%s); install "
-				"Debian's libvulkan1 or the like",
+				"it (Debian: libvulkan1)",
 				reason ? reason : "no reason given");
 	}
 	*out_find = (PFN_vkGetInstanceProcAddr)dlsym(library, "vkGetInstanceProcAddr");
@@ -138,8 +138,8 @@ static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevic
 	device_uuid_text(uuid, text);
 	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 			"Vulkan shows %u device%s here, and its GPU, %s, is not among them; in a "
-			"container the NVIDIA runtime brings its Vulkan driver where "
-			"NVIDIA_DRIVER_CAPABILITIES has 'graphics'",
+			"container the NVIDIA runtime provides its Vulkan driver only if "
+			"NVIDIA_DRIVER_CAPABILITIES contains 'graphics'",
 			count, count == 1 ? "" : "s", text);
 }
 

@@ -131,8 +131,8 @@ void order_wake_readers(struct order_page *page)
 	wake(&page->published, &page->readers);
 }
 
-/* `page`: what says, beside the word, that nothing more will come; NULL: nothing. It is read before
- * the word, because the publisher's last number is stored before the page is marked gone. */
+/* `page` (may be NULL): the wait also ends if this page is marked gone. The mark is read before the
+ * word, because the publisher stores its last number before the page is marked. */
 static int wait_for(const struct order_page *page, _Atomic uint64_t *word,
 		    _Atomic uint32_t *sleepers, uint64_t number, int timeout_ms,
 		    const struct order_stuck *stuck, uint64_t *out_seen)

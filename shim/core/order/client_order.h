@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_SHIM_CLIENT_ORDER_H
 #define GPUSHARE_SHIM_CLIENT_ORDER_H
 /*
- * The CPU's side of a mapped order page (order_page.h): publish, wait, release, reclaim. Needs no
- * CUDA and asks nobody. The caller must have the role: a publisher asks the registry for
+ * The CPU's side of a mapped stream-sync page (order_page.h): publish, wait, release, reclaim.
+ * Needs no CUDA and asks nobody. The caller must have the role: a publisher asks the registry for
  * ORDER_PUBLISHES first, a consumer for its slot. Safe from any thread, and from several copies of
  * this code in one process.
  */
@@ -35,7 +35,7 @@ static inline int order_publish_now(struct order_page *page, uint64_t *out_seque
 {
 	return order_publish(page, 0, NULL, out_sequence);
 }
-/* `published` was stored elsewhere: wake its sleepers. */
+/* Wake the threads that wait for `published`. For a caller that has stored `published` itself. */
 void order_wake_readers(struct order_page *page);
 /* Take the next number and publish it, in one step: for a buffer whose publications get their
  * number when they run (order_page.late). */
