@@ -17,7 +17,7 @@ static inline void cleanup_close(const int *fd)
 }
 
 #define _cleanup_free_ __attribute__((cleanup(cleanup_free)))
-/* unused: only the cleanup at the end of the scope reads it, which not every tool sees. */
+/* `unused`: often only the cleanup reads the variable, which some tools don't count as a use. */
 #define _cleanup_close_ __attribute__((cleanup(cleanup_close), unused))
 
 #endif

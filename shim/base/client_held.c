@@ -16,7 +16,7 @@ struct held {
 	struct held *next;
 	uint64_t id;
 	int fd;
-	dev_t device; /* with the inode: proof that the fd is still ours */
+	dev_t device; /* with the inode, shows whether the fd is still ours */
 	ino_t inode;
 };
 

@@ -9,7 +9,8 @@
  */
 #include <stdint.h>
 
-/* Hold a duplicate of `fd`. 0: failed; such memory can't be given to a registry again. */
+/* Hold a duplicate of `fd`. 0: failed; then the memory can't be shared again with a registry that
+ * has lost it. */
 uint64_t held_keep(int fd);
 /* A duplicate of the held descriptor, close-on-exec; the caller closes it. -1: there is none
  * (the program may have closed it, or it was dropped). */

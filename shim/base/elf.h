@@ -3,8 +3,8 @@
 #define GPUSHARE_SHIM_ELF_H
 /*
  * Loaded objects and their symbols, read straight from memory. dlopen, dlsym and dlclose would
- * disturb the program's dlerror and the objects' reference counts; this touches neither.
- * Only the base namespace is seen, as DESIGN.md wants it.
+ * disturb the program's dlerror and the objects' reference counts; this touches neither. Objects
+ * that dlmopen() loaded into another namespace are not seen.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,23 +24,23 @@ void *elf_find_vdso(const char *symbol);
  * objects once. False: no such object is loaded. */
 bool elf_find_all(const char *prefix, uintptr_t base, const char *names, size_t count, void *out);
 
-/* Counts the objects that the loader has loaded and unloaded since the process began. Each entry
- * of `bases` that is the load address of a loaded object becomes 0. With a count of 0 only one
- * object is visited. */
+/* Counts the objects that the loader has loaded and unloaded since the process began. Each entry of
+ * `bases` that is the load address of a loaded object becomes 0. If `count` is 0, only one object
+ * is visited. */
 struct elf_loads {
 	unsigned long long loaded, unloaded;
 };
 struct elf_loads elf_loads(uintptr_t *bases, size_t count);
 
 /* The defined function `symbol` in the first object that was loaded after the object that holds
- * `here`: as RTLD_NEXT, but local objects count too. */
+ * `here`: as RTLD_NEXT, but objects loaded with RTLD_LOCAL count too. */
 void *elf_find_after(const void *here, const char *symbol);
 
 /* `symbol` in a loaded library that the object of `caller` names as a dependency, and whose name
  * there begins with `prefix`. NULL if it names none, or if that library lacks the symbol. */
 void *elf_find_needed(const void *caller, const char *prefix, const char *symbol);
 
-/* Was the object that holds `one` loaded before another one, which holds `other`? */
+/* Was the object that holds the address `one` loaded before another object, which holds `other`? */
 bool elf_is_before(const void *one, const void *other);
 
 /* The path of the object that holds `address`; for the program itself, the path by which it was

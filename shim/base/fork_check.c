@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 static atomic_uint given;   /* numbers assigned, in this process and its ancestors */
-static atomic_uint claimed; /* number of the process that claimed; 0: none did */
+static atomic_uint claimed; /* number of the process that fork_check_claim() recorded; 0: none */
 static atomic_int claimed_pid;
 
 /* This process's number, in memory that the kernel zeroes in each forked child, however it was
- * forked. Without that (before Linux 4.14, emulators) only a child of fork() has it zeroed. */
+ * forked. If the kernel can't do that (before Linux 4.14, emulators), empty_in_child() does, but
+ * only in a child of fork(). */
 static _Atomic(atomic_uint *) number;
 static atomic_uint number_not_wiped;
 

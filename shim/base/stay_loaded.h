@@ -4,8 +4,8 @@
 /* Keeps the library or plug-in that holds our code loaded when dlclose() is called. */
 #include <stdbool.h>
 
-/* From then on dlclose() leaves it loaded, because our code may be called later. False:
- * dlerror() has the reason. */
+/* Call this before our code is registered to be called later. From then on dlclose() doesn't unload
+ * it. False: dlerror() has the reason. */
 bool stay_loaded(void);
 
 #endif

@@ -2,11 +2,11 @@
 #ifndef GPUSHARE_SHIM_CUDA_ABI_H
 #define GPUSHARE_SHIM_CUDA_ABI_H
 /*
- * The part of the CUDA Driver API's binary interface that we call or replace, in our own words:
- * types, values and prototypes, one X-macro each. Nothing here needs a toolkit. If a toolkit is
- * found, shim/cuda/cuda_abi_types.c and shim/cuda/cuda_abi_calls.c prove every line against its
- * cuda.h at compile time. The driver table, the simulated driver and the contract tests are made
- * from these lists.
+ * The part of the CUDA Driver API's binary interface that we call or replace, in our own
+ * declarations: types, values and prototypes, one X-macro each. Nothing here needs a toolkit. If a
+ * toolkit is found, shim/cuda/cuda_abi_types.c and shim/cuda/cuda_abi_calls.c prove every line
+ * against its cuda.h at compile time. The driver table, the simulated driver and the contract tests
+ * are made from these lists.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #define CUDA_ABI_IPC_HANDLE_SIZE 64
 #define CUDA_ABI_UUID_SIZE 16
 
-/* name of ours, name in cuda.h, what it is */
+/* T(our name, name in cuda.h, C type) */
 #define CUDA_ABI_SCALARS(T) \
 	T(cu_result, CUresult, int) \
 	T(cu_device, CUdevice, int) \
@@ -105,7 +105,7 @@ typedef struct cu_pool_props {
 } cu_pool_props;
 #endif
 
-/* struct, field: proven offset by offset */
+/* F(our struct, struct in cuda.h, field): the build compares the offsets */
 #define CUDA_ABI_FIELDS(F) \
 	F(cu_ipc_mem_handle, CUipcMemHandle, reserved) \
 	F(cu_ipc_event_handle, CUipcEventHandle, reserved) \
@@ -126,7 +126,7 @@ typedef struct cu_pool_props {
 	F(cu_pool_props, CUmemPoolProps, location) \
 	F(cu_pool_props, CUmemPoolProps, win32SecurityAttributes)
 
-/* name of ours, name in cuda.h, value */
+/* V(our name, name in cuda.h, value) */
 #define CUDA_ABI_RESULTS(V) \
 	V(CU_OK, CUDA_SUCCESS, 0) \
 	V(CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, 1) \

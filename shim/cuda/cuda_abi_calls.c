@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Proof 2 of 2: each prototype of ours, over the toolkit's types, is the toolkit's prototype. */
+/* Proof 2 of 2: with the toolkit's types, each of our prototypes equals the toolkit's. */
 #define __CUDA_API_VERSION_INTERNAL /* declares every version of a call under its own name */
 #include <cuda.h>
 
 #define CUDA_ABI_TYPES_FROM_TOOLKIT
 #include "cuda_abi.h"
 
-/* A call newer than the toolkit is not declared: comparing it with itself keeps one line for all. */
+/* cuda.h does not declare calls newer than itself. Compare such a call with itself, so that one
+ * macro serves all. */
 #if CUDA_VERSION < 11040
 #define cuDeviceGetUuid_v2 ((cu_cuDeviceGetUuid_v2_call *)0)
 #endif
@@ -23,7 +24,7 @@
 #if CUDA_VERSION < 13000
 #define cuCtxSynchronize_v2 ((cu_cuCtxSynchronize_v2_call *)0)
 #endif
-/* The toolkit declares the per-thread twins of some calls under no name of their own. */
+/* cuda.h declares the _ptsz variants of some calls under no name of their own. */
 #define cuMemPrefetchAsync_v2_ptsz ((cu_cuMemPrefetchAsync_v2_ptsz_call *)0)
 #define cuStreamAttachMemAsync_ptsz ((cu_cuStreamAttachMemAsync_ptsz_call *)0)
 #if CUDA_VERSION < 12020

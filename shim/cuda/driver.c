@@ -13,8 +13,7 @@ typedef void *(*dlsym_call)(void *handle, const char *symbol);
 
 static const char *const libc_versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 
-/* dlvsym() asks for a version that an interposer does not have, so it always finds the C
- * library's function. */
+/* An interposer's function has no such version, so dlvsym() always finds the C library's. */
 void *driver_libc(const char *symbol)
 {
 	void *found = NULL;
@@ -24,8 +23,8 @@ void *driver_libc(const char *symbol)
 	return found;
 }
 
-/* A benign race instead of pthread_once(): a once around this deadlocks with a dlopen() whose
- * constructor calls dlsym() (FACTS.md). */
+/* A benign race instead of pthread_once(): that would deadlock with a dlopen() whose constructor
+ * calls dlsym() (tests/gpu/FACTS.md). */
 dlsym_call driver_real_dlsym(void)
 {
 	static _Atomic(dlsym_call) known;
@@ -50,7 +49,8 @@ void driver_fill(struct driver *table, void *library)
 #undef F
 }
 
-/* The calls that every supported driver has; others are checked where they are used. */
+/* The calls that every supported driver has. For other calls, their users check that the driver has
+ * them. */
 /* clang-format off */
 #define NEEDED(N) \
 	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \

@@ -16,11 +16,12 @@ void *driver_libc(const char *symbol);
 /* The C library's own dlsym, past every interposed one; NULL only without a dynamic loader. */
 void *(*driver_real_dlsym(void))(void *handle, const char *symbol);
 
-/* Fill every entry that `library` (a dlopen handle) has; what it lacks is NULL. Keeps dlerror
- * as quiet as dlsym allows: one message may be consumed. */
+/* Fill every entry that `library` (a dlopen handle) has; what it lacks is NULL. Like dlsym(), it
+ * may overwrite a message that waits for dlerror(). */
 void driver_fill(struct driver *table, void *library);
 
-/* The first call that we need of a driver (CUDA 11.8 or later) and `table` lacks; NULL: none. */
+/* The first call that `table` lacks, of those that every supported driver (CUDA 11.8 or later) has;
+ * NULL: none. */
 const char *driver_missing(const struct driver *table);
 
 /* For the API: dlopen("libcuda.so.1") once, cuInit once. NULL with the sentence in `why`: no

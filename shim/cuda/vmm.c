@@ -56,7 +56,7 @@ static cu_result reserve(const struct driver *driver, const struct vmm_wish *wis
 	return CU_OK;
 }
 
-/* In our own range, else where the driver likes: the range is never a reason to fail. */
+/* Reserve in the range of vmm_range.h or, if that fails, anywhere. */
 static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_t *out_pointer)
 {
 	cu_deviceptr pointer = 0;
@@ -80,8 +80,8 @@ static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_
 	return result;
 }
 
-/* Map the handle's memory, or release it. No wish: the memory is made here, and other processes may
- * want it at its address. */
+/* Map the handle's memory; if that fails, release the handle. Without a wish the memory is new, and
+ * other processes may want it at its address. */
 static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
 		       vmm_admit_call *admit, const struct vmm_wish *wish, const char **out_call)
 {

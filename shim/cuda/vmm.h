@@ -26,7 +26,9 @@ struct vmm_wish {
 	bool hold; /* hold the descriptor, to give it to a registry again */
 };
 
-#define VMM_ADDRESS_TAKEN ((cu_result)-1) /* not a CUresult: `must`, and another address came */
+#define VMM_ADDRESS_TAKEN \
+	((cu_result)-1) /* not a CUresult: the wish has `must`, and its address is
+					   * taken */
 
 /* Import `fd`, reserve an address, map the memory, and grant `device` read and write access, or
  * what `wish` says; NULL: no wish. Every visible device that can reach `device` gets the same
@@ -37,7 +39,7 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 		  const char **out_call);
 /* Make memory on `device` that can be exported as a descriptor, and map it for `device` and for
  * every visible device that can reach it. The address is one that is likely to be free in other
- * processes (vmm_range.h). out_mapping->size is what it takes, whole granules. On failure
+ * processes (vmm_range.h). out_mapping->size is `size` rounded up to whole granules. On failure
  * nothing is left. */
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping);
@@ -45,13 +47,13 @@ cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 
 /* Make a descriptor, close-on-exec, of a handle's memory, or of the memory mapped at `pointer`.
- * *out_mapped: it is memory of a handle; set on failure, too. */
+ * *out_mapped: cuMemCreate memory is mapped at `pointer`; set on failure, too. */
 cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out_fd);
 cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
 			bool *out_mapped);
 
-/* For vmm_host.c: vmm_make() and vmm_map() of memory with those properties, to which `admit` grants
- * access. `mapping` has the size. */
+/* For vmm_host.c: vmm_make() with the properties `prop`, and vmm_map(). `admit` grants access. The
+ * caller sets mapping->size. */
 typedef cu_result vmm_admit_call(const struct driver *driver, const struct vmm_mapping *mapping,
 				 cu_device device, bool read_only);
 cu_result vmm_make_of(const struct driver *driver, uint64_t size, cu_device device,

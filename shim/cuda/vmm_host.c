@@ -52,8 +52,8 @@ static cu_result let_in(const struct driver *driver, const struct vmm_mapping *m
 	return driver->cuMemSetAccess(mapping->pointer, mapping->size, &access, 1);
 }
 
-/* Grants access to the CPU, which needs no node number; to the device; and to the others if they
- * can. */
+/* Grants access to the CPU (whatever its node), to the device, and to those other devices that can
+ * have it. */
 static cu_result let_all_in(const struct driver *driver, const struct vmm_mapping *mapping,
 			    cu_device device, bool read_only)
 {
@@ -98,7 +98,7 @@ void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 {
 	void *wanted = (void *)(uintptr_t)address, *got;
 
-	if (address % (uint64_t)sysconf(_SC_PAGESIZE)) { /* older kernels take it for a hint */
+	if (address % (uint64_t)sysconf(_SC_PAGESIZE)) { /* older kernels would take it as a hint */
 		errno = EINVAL;
 		return NULL;
 	}
@@ -106,7 +106,7 @@ void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 		   MAP_SHARED | (wanted ? MAP_FIXED_NOREPLACE : 0), fd, 0);
 	if (got == MAP_FAILED)
 		return NULL;
-	if (wanted && got != wanted) { /* Linux before 4.17 took it for a hint */
+	if (wanted && got != wanted) { /* before Linux 4.17, which ignores MAP_FIXED_NOREPLACE */
 		munmap(got, size);
 		errno = EEXIST;
 		return NULL;
@@ -115,7 +115,7 @@ void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only)
 	return got;
 }
 
-/* Register the memory, so that the GPUs have it at the CPU's address. */
+/* Register the memory, so that the GPUs reach it at the CPU's address. */
 static cu_result enrol(const struct driver *driver, cu_device device, void *address, uint64_t size,
 		       bool read_only, const char **out_call)
 {
@@ -143,7 +143,7 @@ static void *map_own_file(int fd, uint64_t size)
 	return address ? address : vmm_host_map_file(fd, size, 0, false);
 }
 
-/* All its memory is allocated, and its size is sealed. */
+/* Returns a new memfd whose memory is allocated and whose size is sealed; -1: failed. */
 static int new_file(uint64_t size)
 {
 	_cleanup_close_ int fd = memfd_create("gpushare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -264,7 +264,7 @@ cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_de
 	return CU_OK;
 }
 
-/* If the context that it was registered in is gone, only the mapping is left to undo. */
+/* If the context in which the memory was registered is gone, only the mapping is left to undo. */
 cu_result vmm_host_unmap_file(const struct driver *driver, const struct vmm_mapping *mapping)
 {
 	void *address = (void *)(uintptr_t)mapping->pointer;

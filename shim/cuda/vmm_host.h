@@ -11,7 +11,7 @@
  */
 #include "vmm.h"
 
-/* out_mapping->size is what it takes, whole blocks. On failure nothing is left, and *out_call
+/* out_mapping->size is `size` rounded up to whole blocks. On failure nothing is left, and *out_call
  * names the failed call. */
 cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device device,
 			struct vmm_mapping *out_mapping, const char **out_call);

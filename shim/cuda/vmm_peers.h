@@ -2,11 +2,11 @@
 #ifndef GPUSHARE_SHIM_VMM_PEERS_H
 #define GPUSHARE_SHIM_VMM_PEERS_H
 /*
- * Mapped memory for GPUs beside the one it is on. The first mapping that another GPU may use makes
- * the driver connect the two GPUs, for 1 to 4 ms. The connection ends with the last such mapping;
+ * Access of other GPUs to mapped memory. For the first mapping that another GPU may use, the driver
+ * connects the two GPUs, which takes 1 to 4 ms. The connection ends with the last such mapping;
  * while it lasts, each mapping costs 0.1 ms (measured on driver 580: tests/gpu/FACTS.md,
- * peers_keep). A session that attaches one buffer after another keeps the GPUs connected by a
- * granule of its own.
+ * peers_keep). So a session that attaches one buffer after another keeps a small mapping of its
+ * own, and with it the connection.
  */
 #include <stdatomic.h>
 

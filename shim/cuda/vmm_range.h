@@ -14,7 +14,8 @@
 
 /* An address to ask for, for `size` bytes; 0: anywhere. errno is unchanged. */
 uint64_t range_pick(uint64_t size);
-/* The driver gave other addresses each time: from now on range_pick() returns 0 in this process. */
+/* Call this if the driver refuses the picked address each time: from then on range_pick() returns 0
+ * in this process. */
 void range_give_up(void);
 
 #endif
