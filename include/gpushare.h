@@ -5,13 +5,13 @@
  * gpushare: GPU buffers with names, across processes, without a copy.
  *
  * Every call returns GPUSHARE_OK or a negative enum gpushare_status and sets its out_ arguments
- * only on success. gpushare_explain() explains this thread's last failure: the thing, the cause and
- * the next step. Calls are safe from any thread and need no current CUDA context; the current
- * context is the same afterwards. After fork() a child must open a session of its own: calls on an
- * inherited one answer GPUSHARE_E_FORKED. A thread that is cancelled during a call ends after it,
- * at the next cancellation point, except in gpushare_watch_next() and gpushare_event_wait_host(),
- * which are cancelled while they wait. A call's time limit includes its wait for other threads of
- * the session.
+ * only on success. gpushare_explain() explains this thread's last failure: what failed, why, and
+ * what to do. Calls are safe from any thread and need no current CUDA context; the current context
+ * is the same afterwards. After fork() a child must open a session of its own: calls on an
+ * inherited session answer GPUSHARE_E_FORKED. A thread that is cancelled during a call ends after
+ * it, at the next cancellation point, except in gpushare_watch_next() and
+ * gpushare_event_wait_host(), which are cancelled while they wait. A call's time limit includes its
+ * wait for other threads of the session.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ extern "C" {
 
 #define GPUSHARE_NAME_MAX 255	/* bytes of a name, without the final NUL */
 #define GPUSHARE_UUID_SIZE 16	/* bytes of a GPU UUID */
-#define GPUSHARE_COMMAND_MAX 63 /* bytes kept of the owner's command name */
+#define GPUSHARE_COMMAND_MAX 63 /* the owner's command name is cut to this many bytes */
 #define GPUSHARE_TAGS_MAX 4	/* tags of a buffer */
 #define GPUSHARE_TAG_KEY_MAX 31 /* bytes, without the final NUL */
 #define GPUSHARE_TAG_VALUE_MAX 127
@@ -106,7 +106,7 @@ enum gpushare_state {
 #undef X
 };
 
-/* X(name, value, text): what the CPU is to do with the memory */
+/* X(name, value, text): what the CPU may do with the memory */
 #define GPUSHARE_ACCESSES(X) X(READ, 1, "read") X(WRITE, 2, "write")
 
 enum gpushare_access {
@@ -115,7 +115,7 @@ enum gpushare_access {
 #undef X
 };
 
-/* X(name, value, text): how the CPU's loads and stores of mapped memory travel */
+/* X(name, value, text): how the CPU caches mapped memory */
 #define GPUSHARE_CACHINGS(X) \
 	X(WRITE_COMBINED, 1, "write-combined") /* stores in order are fast, loads slow */ \
 	X(CACHED, 2, "cached")
@@ -127,20 +127,20 @@ enum gpushare_caching {
 };
 
 /*
- * X(name, value, text): what a watcher is told. A notice has the buffer's record as it is after the
- * event; if the buffer has gone, as it was last.
+ * X(name, value, text): kinds of notices. A notice has the buffer's record after the event or, if
+ * the buffer has gone, its last record.
  */
 #define GPUSHARE_NOTICES(X) \
-	X(SHARE, 1, "share")	   /* it has its name: it is new, adopted, or its owner is back */ \
+	X(SHARE, 1, "share")	   /* the buffer is new or adopted, or its owner is back */ \
 	X(ATTACH, 2, "attach")	   /* a process attached it, perhaps once more */ \
 	X(DETACH, 3, "detach")	   /* a process detached it, or ended */ \
 	X(PUBLISH, 4, "publish")   /* at most once a second: the latest sequence, and the rate */ \
-	X(WITHDRAW, 5, "withdraw") /* its owner withdrew the name: it is freed */ \
+	X(WITHDRAW, 5, "withdraw") /* its owner withdrew its name and frees it */ \
 	X(UNLINK, 6, "unlink")	   /* its name was unlinked */ \
 	X(DEFERRED, 7, "deferred") /* freed by its owner, and held for its attachers */ \
 	X(OWNER_GONE, 8, "owner-gone") /* its owner ended or freed it, and it is kept (KEEP) */ \
 	X(EXPIRE, 9, "expire")	       /* it was kept, and its ttl_s is over */ \
-	X(REMOVE, 10, "remove") /* without name or owner, it has gone: replaced, lost, or freed */ \
+	X(REMOVE, 10, "remove") /* it had no name or owner, and ended: replaced, lost, or freed */ \
 	X(LOST, 100, "lost") /* notices were missed: see gpushare_notice.lost; about no buffer */ \
 	X(RESTART, 101, "restart") /* another registry: list all buffers again; about no buffer */
 
@@ -150,9 +150,9 @@ enum gpushare_notice_kind {
 #undef X
 };
 
-/* X(name, value, text): what carries the order of a buffer between GPUs */
+/* X(name, value, text): how publications of a buffer are written and waited for */
 #define GPUSHARE_ORDERINGS(X) \
-	X(NONE, 0, "none") /* nothing was published, or waited for, so far */ \
+	X(NONE, 0, "none") /* nothing was published or waited for so far */ \
 	X(HOST, 1, "host") /* the CPU's loads and stores alone */ \
 	X(HOST_FUNCTION, 2, \
 	  "host-functions") /* the CPU, called by streams: no 64-bit stream memory operations */ \
@@ -164,7 +164,7 @@ enum gpushare_ordering {
 #undef X
 };
 
-struct gpushare_session; /* a connection to the registry: what it shares lasts as long as it */
+struct gpushare_session; /* a connection to the registry; its names and attachments end with it */
 struct gpushare_buffer;	 /* a named buffer, mapped into this process */
 struct gpushare_map;	 /* a buffer's memory, mapped for the CPU */
 struct gpushare_mirror;	 /* a pinned host copy of a part of a buffer */
@@ -173,9 +173,9 @@ struct gpushare_watch;	 /* a connection that reports what happens to buffers */
 
 /** struct gpushare_open_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_open_options {
-	const char *directory; /* of the registry; default $GPUSHARE_DIR and so on, see README.md */
+	const char *directory;	 /* of the registry; the default: see gpushare(7) */
 	unsigned int timeout_ms; /* for each registry call; default $GPUSHARE_TIMEOUT_MS or 1000 */
-	int no_autostart;	 /* fail rather than start a registry where none runs */
+	int no_autostart;	 /* if no registry runs, fail instead of starting one */
 };
 
 struct gpushare_attach_options {
@@ -200,8 +200,8 @@ struct gpushare_attach_options {
 
 /** struct gpushare_alloc_options - zero in a field but device: its default; NULL: all defaults */
 struct gpushare_alloc_options {
-	int device; /* CUDA ordinal in this process; -1 (NULL: too) for the current context's
-			 * device, or 0 without one */
+	int device; /* CUDA ordinal in this process; -1, or NULL options: the current context's
+		     * device, or 0 without a context */
 	uint32_t
 	    flags; /* of enum gpushare_flag; KEEP, READONLY and VMM ask for cuMemCreate memory */
 	uint32_t ttl_s; /* with KEEP: seconds to stay after its owner has gone; 0: until removed */
@@ -214,8 +214,8 @@ struct gpushare_alloc_options {
 /** struct gpushare_share_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_share_options {
 	uint32_t mode;	   /* permission bits as of a file, out of 0666; 0: 0600 */
-	const char *group; /* the group of the middle digit, by name or number; the caller is in it.
-			    * NULL: the caller's own */
+	const char *group; /* the group of the middle digit, by name or number; the caller must be
+			    * in it. NULL: the caller's own */
 	int staged;	   /* as GPUSHARE_FLAG_STAGED: see gpushare_commit(); not for events */
 };
 
@@ -248,7 +248,7 @@ struct gpushare_tag {
 	char value[GPUSHARE_TAG_VALUE_MAX + 1]; /* no control characters */
 };
 
-/** struct gpushare_part - a part of a buffer, for gpushare_share_parts() */
+/** struct gpushare_part - a part of a buffer, to be named by gpushare_share_parts() */
 struct gpushare_part {
 	const char *name; /* 1..GPUSHARE_NAME_MAX bytes of [A-Za-z0-9._/-], the first not '-' */
 	size_t offset;	  /* bytes into the buffer */
@@ -316,10 +316,10 @@ struct gpushare_registry_info {
 	uint64_t requests; /* since it was started */
 	uint64_t deferred; /* buffers that their owners have freed and hold for attachers */
 	uint64_t started_unix_ns;
-	uint64_t deferred_bytes; /* of those */
+	uint64_t deferred_bytes; /* of the deferred buffers */
 	uint64_t kept_bytes;	 /* of all buffers with KEEP, whether their owners live or not */
 	uint64_t kept_limit;	 /* bytes; --keep-limit of gpushare-registry, or user_kept_bytes */
-	uint64_t descriptors;	 /* file descriptors that it holds for memory */
+	uint64_t descriptors;	 /* file descriptors that the registry holds for memory */
 	uint64_t hidden;	 /* requests about buffers that their users may not see */
 	char version[32];	 /* of the registry; "": older than this field */
 	int32_t pid;
@@ -347,13 +347,12 @@ struct gpushare_notice {
 };
 
 /**
- * gpushare_open() - connect to the registry, starting it where none runs
+ * gpushare_open() - connect to the registry; if none runs, start one
  * @options: NULL for defaults
  * @out_session: release with gpushare_close()
  *
- * The connection is the lease: when it ends, by gpushare_close() or because the process ends by
- * any means, what was shared through it is withdrawn and what was attached is released.
- * No thread is made. No CUDA call is made.
+ * When the connection ends, by gpushare_close() or because the process ends by any means, the
+ * session's names are withdrawn and its attachments end. No thread is made. No CUDA call is made.
  *
  * Errors:  GPUSHARE_E_NO_REGISTRY, _E_TIMED_OUT, _E_PROTOCOL, _E_DENIED (the directory is another
  *          user's or open to others), _E_NO_MEMORY
@@ -426,7 +425,7 @@ int gpushare_share_with(struct gpushare_session *session, const char *name, uint
  * @out_buffer: release memory and name with gpushare_free()
  *
  * The allocation is whole blocks of 2 MiB, so that the buffer is isolated (gpushare_info.isolated
- * and base_size). If those don't fit, it is exactly @size bytes. gpushare_size() is @size.
+ * and base_size). If whole blocks don't fit, it is exactly @size bytes. gpushare_size() is @size.
  *
  * The rest as gpushare_share(); GPUSHARE_E_NO_MEMORY when the GPU has no room.
  *
@@ -443,16 +442,16 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * here. The registry keeps it for attachers until gpushare_unlink() ('gpushare rm'), the end of its
  * ttl_s, or a new buffer under its name. If the owner has gone, a new buffer replaces it, as a new
  * generation; with adopt, the caller becomes its owner instead: see gpushare_was_adopted(). An
- * adopted buffer is mapped at the address of its creation if that is free here; for same_address of
- * other processes that stays its address. The registry limits what it keeps (--keep-limit). The
- * memory is released when the last process that maps it unmaps it.
+ * adopted buffer is mapped at the address of its creation if that is free here. For same_address in
+ * other processes, that address counts in any case. The registry limits what it keeps
+ * (--keep-limit). The memory is released when the last process that maps it unmaps it.
  * GPUSHARE_FLAG_READONLY: other processes map it for reading only. If they write by calls of this
  * library, these answer GPUSHARE_E_READ_ONLY; the driver refuses their own copies into it. A
  * kernel's store ends its own process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), nobody else's.
- * GPUSHARE_FLAG_VMM: cuMemCreate memory without any of that. If other GPUs reach the GPU of the
- * memory, a session that makes or attaches cuMemCreate memory keeps one granule there (2 MiB) until
- * it is closed. Without it the driver would connect the GPUs again for the first buffer each time,
- * which takes 1 to 4 ms.
+ * GPUSHARE_FLAG_VMM: cuMemCreate memory, neither kept nor read-only. If other GPUs reach the GPU of
+ * the memory, a session that makes or attaches cuMemCreate memory keeps one granule there (2 MiB)
+ * until it is closed. Otherwise the driver would connect the GPUs anew for each first buffer, which
+ * takes 1 to 4 ms.
  * GPUSHARE_FLAG_UNIFIED: pinned host memory, which the CPU and every GPU reach at one address:
  * gpushare_pointer() is valid for both, and is the same in every process that attaches it. Use the
  * flag alone or with KEEP and READONLY. @device selects the NUMA node. The memory is cuMemCreate
@@ -461,7 +460,7 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  *
  * GPUSHARE_FLAG_STAGED: the name is taken, but no other process sees it before gpushare_commit().
  * If the buffer is freed or its owner ends before that, it is gone, even with KEEP. It does not
- * replace a kept buffer: the name of one is taken (_E_EXISTS). Not with adopt.
+ * replace a kept buffer: that buffer's name is taken (_E_EXISTS). Not with adopt.
  *
  * cuMemCreate and unified memory is allocated in whole granules (2 MiB): see
  * gpushare_info.base_size.
@@ -538,10 +537,9 @@ int gpushare_attach(struct gpushare_session *session, const char *name,
  * @out_buffers: room for @count; each as from gpushare_attach(), in the order of @names
  *
  * Each name is attached as by gpushare_attach(), but up to 32 requests are sent before the earlier
- * ones are answered, and CUDA opens one buffer while the registry answers for the next. A caller
- * that has a use for a part of a set attaches the names one by one: half a set is rarely of use,
- * and with one status there is one thing to check. If a name can't be attached, the call detaches
- * those before it.
+ * ones are answered, and CUDA opens one buffer while the registry answers for the next. If a name
+ * can't be attached, the call detaches those before it. A caller that can use a part of a set
+ * attaches the names one by one.
  *
  * Shapes:  flat byte ranges.
  * Units:   milliseconds.
@@ -558,8 +556,8 @@ int gpushare_attach_many(struct gpushare_session *session, const char *const *na
 
 /**
  * gpushare_detach() - end one attachment
- * @buffer: from gpushare_attach() or gpushare_attach_many(); NULL is allowed. The last detach unmaps
- *          and frees the struct.
+ * @buffer: from gpushare_attach() or gpushare_attach_many(); NULL is allowed. The last detach
+ *          unmaps and frees the struct.
  *
  * Work on the buffer must have ended: this does not wait for streams.
  *
@@ -568,17 +566,17 @@ int gpushare_attach_many(struct gpushare_session *session, const char *const *na
 int gpushare_detach(struct gpushare_buffer *buffer);
 
 /**
- * gpushare_free() - end what gpushare_share() or gpushare_alloc() began
+ * gpushare_free() - stop sharing a buffer, and free it if gpushare_alloc() made it
  * @buffer: NULL is allowed; not usable afterwards
  *
  * The name is withdrawn first; then memory from gpushare_alloc() is freed. If other processes still
- * have an ipc buffer attached, it is held for them; a vmm buffer outlives its owner by itself. A
- * session holds 64 buffers and $GPUSHARE_DEFERRED_FREE bytes at most; beyond that the oldest is
- * freed first. A later gpushare_alloc(), gpushare_share() or gpushare_free() frees a held buffer
- * after its last attacher has left. A gpushare_alloc() that finds no room frees all held buffers,
- * and so does gpushare_close(). Memory that was given to gpushare_share() stays the caller's: let
- * the others detach before it is freed. A buffer with GPUSHARE_FLAG_KEEP is unmapped here and stays
- * under its name, without an owner.
+ * have an ipc buffer attached, the session holds it for them; a vmm buffer outlives its owner by
+ * itself. A session holds 64 buffers and $GPUSHARE_DEFERRED_FREE bytes at most; beyond that the
+ * oldest is freed first. A later gpushare_alloc(), gpushare_share() or gpushare_free() frees a held
+ * buffer after its last attacher has left. A gpushare_alloc() that finds no room frees all held
+ * buffers, and so does gpushare_close(). Memory that was given to gpushare_share() stays the
+ * caller's: let the others detach before it is freed. A buffer with GPUSHARE_FLAG_KEEP is unmapped
+ * here and stays under its name, without an owner.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from attach), _E_FORKED, _E_CUDA
  */
@@ -603,11 +601,11 @@ int gpushare_commit(struct gpushare_buffer *buffer);
  * @buffer: vmm memory that this session allocated or shared: see gpushare_info.backing
  * @parts:  @count of them; they may overlap
  *
- * A part is a buffer of its own for all that attach it, and the memory is there once. Each part
- * counts as a descriptor towards the registry's limits. The names are visible at once, even if
- * @buffer is staged: write the contents first. A part has the flags, ttl_s and permissions of
- * @buffer. gpushare_free() of @buffer ends its parts, too; with GPUSHARE_FLAG_KEEP they stay with
- * it. gpushare_unlink() removes the name of one part, or of @buffer, and no other. The memory is
+ * For those that attach it, a part is a buffer of its own; the memory exists once. Each part counts
+ * as a descriptor towards the registry's limits. The names are visible at once, even if @buffer is
+ * staged: write the contents first. A part has the flags, ttl_s and permissions of @buffer.
+ * gpushare_free() of @buffer ends its parts, too; with GPUSHARE_FLAG_KEEP they stay with it.
+ * gpushare_unlink() removes the name of one part, or of @buffer, and no other. The memory is
  * released when @buffer is freed and nobody has it or a part of it attached. A kept part counts its
  * own bytes against the limit on what the registry keeps.
  *
@@ -654,8 +652,8 @@ int gpushare_tag(struct gpushare_session *session, const char *name,
 		 const struct gpushare_tag *tags, size_t count);
 
 /**
- * gpushare_tags() - a buffer's tags as they are now; gpushare_buffer_info() has those at its share
- * or attach
+ * gpushare_tags() - a buffer's tags as they are now; gpushare_buffer_info() has the tags of the
+ * time of its share or attach
  * @out_tags:  room for GPUSHARE_TAGS_MAX
  * @out_count: number of tags that were filled in
  *
@@ -730,16 +728,16 @@ int gpushare_stat_registry(struct gpushare_session *session,
  * @glob:    fnmatch(3) pattern for the names; NULL for all. '*' matches '/' too.
  * @out_watch: end with gpushare_watch_close()
  *
- * Every watcher gets notices of all that happens after this call has returned, in order. Each has a
- * socket of its own, and the registry never waits for it. 1024 notices, and what the socket takes,
- * wait for a slow watcher. If there are more, it loses the oldest, and a LOST notice says how many.
- * When the registry ends, the watch looks for the next one, and gives a RESTART notice when it is
- * there; there are no notices of what happened in between. It starts no registry itself. No thread
- * is made, and memory is bounded (64 KiB).
+ * Every watcher gets notices of all that happens after this call has returned, in order. Each
+ * watcher has a socket of its own, and the registry never waits for it. 1024 notices, and those in
+ * the socket, wait for a slow watcher. If there are more, it loses the oldest, and a LOST notice
+ * says how many. When the registry ends, the watch looks for the next registry, starting none
+ * itself. When there is one, it gives a RESTART notice; what happened in between is not reported.
+ * No thread is made, and memory is bounded (64 KiB).
  *
  * Three file descriptors are held, close-on-exec. After fork() the child can only close its copy;
- * until it does that, calls exec() or ends, the registry has a watcher. While it has one, a
- * registry does not exit because it is idle.
+ * until it does that, calls exec() or ends, the registry still has a watcher. A registry that has a
+ * watcher does not exit when it is idle.
  *
  * Threads: safe from any thread; each watch is one thread's at a time. No CUDA call is made.
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY (or it is too old to send notices),
@@ -766,8 +764,8 @@ int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
  * gpushare_watch_fd() - the descriptor on which poll(2) and epoll(7) may wait for POLLIN; -1 for
  * NULL
  *
- * It stays the same. When it is readable call gpushare_watch_next() with timeout 0, which may
- * answer GPUSHARE_E_TIMED_OUT; use it for nothing else.
+ * It stays the same. When it is readable, call gpushare_watch_next() with timeout 0, which may
+ * answer GPUSHARE_E_TIMED_OUT. Use the descriptor for nothing else.
  */
 int gpushare_watch_fd(const struct gpushare_watch *watch);
 
@@ -845,8 +843,8 @@ int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
  *
  * It waits for earlier GPU work as cuMemcpy does. But while this process has the buffer mapped
  * (gpushare_map()), the CPU makes small copies through the map, and these wait for no stream. Small
- * is up to 4 KiB, or up to 256 KiB for gpushare_copy_to(). So first wait for work that writes the
- * buffer. Only work that is launched after a gpushare_copy_to() is sure to see its bytes.
+ * is up to 4 KiB, or up to 256 KiB for gpushare_copy_to(). So first wait for work that writes it.
+ * Only work that is launched after a gpushare_copy_to() is sure to see its bytes.
  */
 int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
 
@@ -861,13 +859,13 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  * @access: GPUSHARE_READ, GPUSHARE_WRITE or both, of enum gpushare_access
  * @out_map: release with gpushare_unmap()
  *
- * There is no copy: the CPU's loads and stores reach the GPU's memory itself. The map keeps the
- * memory too: it stays when its owner frees it or ends, and when the buffer is detached or its
- * session closed before the map. All maps of a buffer share one mapping of the whole buffer. If the
- * buffer is read-only here, so is the mapping: a store ends in SIGSEGV.
+ * There is no copy: the CPU's loads and stores reach the GPU's memory itself. A map keeps the
+ * memory when its owner frees it or ends, and when the buffer is detached or its session is closed
+ * before the map ends. All maps of a buffer share one mapping of the whole buffer. If the buffer is
+ * read-only here, so is the mapping: a store ends in SIGSEGV.
  *
  * A map of unified memory is that memory itself, at its own address ("host"), cached and coherent,
- * and read-only if the buffer is. With host_only it is at that address if it is free in this
+ * and read-only if the buffer is. With host_only, it is at that address if that is free in this
  * process, else at another one; then CUDA can't attach the buffer here until the map is gone.
  *
  * A map is made by dma-buf if the driver offers that and CUDA has the buffer mapped here, else by
@@ -959,7 +957,7 @@ int gpushare_unmap(struct gpushare_map *map);
  *
  * The GPU makes one copy each way, ordered as cuMemcpy is. Pinning takes longer than copying. So
  * the session keeps the pinned memory of closed mirrors for later ones, until gpushare_close(); it
- * keeps no more than its mirrors had at one time.
+ * keeps at most as much as its mirrors had at one time.
  *
  * Threads: safe; each mirror is one thread's at a time.
  * Errors:  GPUSHARE_E_RANGE, _E_INVALID (no access, or an unknown one), _E_READ_ONLY (WRITE of a
@@ -1024,11 +1022,11 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  * @out_event: end it with gpushare_event_close()
  *
  * It is an event of the current context if that is on @device, else of the device's primary
- * context. It can be recorded only on streams of that context, as CUDA requires, and must be closed,
- * or its session, before that context is destroyed: CUDA crashes if it is given a destroyed context.
- * An event that was never recorded counts as done. Its name ends as a buffer's does: by gpushare_event_close(),
- * gpushare_close(), gpushare_unlink(), or with the process. gpushare_list_events() and 'gpushare
- * events' list events, gpushare_list() does not.
+ * context. CUDA lets only streams of that context record it. Close the event or its session before
+ * that context is destroyed: CUDA crashes if it is given a destroyed context. An event that was
+ * never recorded counts as done. The event's name ends as a buffer's does: by
+ * gpushare_event_close(), gpushare_close(), gpushare_unlink(), or with the process.
+ * gpushare_list_events() and 'gpushare events' list events, gpushare_list() does not.
  *
  * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
  * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (4096 such events
@@ -1076,12 +1074,12 @@ int gpushare_event_open(struct gpushare_session *session, const char *name,
 			struct gpushare_event **out_event);
 
 /**
- * gpushare_event_record() - the event stands for what @stream has been given up to now
+ * gpushare_event_record() - record in the event the work that @stream has been given so far
  * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream
  *
- * Later waits wait for that; waits that have begun wait for what was recorded before. CUDA can't
- * capture an interprocess event: on a stream that is being captured the call is refused, and the
- * capture goes on.
+ * Later waits wait for that work; waits that have begun wait for what was recorded before. CUDA
+ * can't capture an interprocess event: on a stream that is being captured the call is refused, and
+ * the capture goes on.
  *
  * Threads: safe; needs no current CUDA context. The registry is not asked.
  * Errors:  GPUSHARE_E_INVALID (a stream of another context, or none), _E_NOT_SUPPORTED (it is being
@@ -1091,7 +1089,7 @@ int gpushare_event_open(struct gpushare_session *session, const char *name,
 int gpushare_event_record(struct gpushare_event *event, void *stream);
 
 /**
- * gpushare_event_wait() - what @stream is given from now on comes after what was recorded last
+ * gpushare_event_wait() - let @stream wait for what was recorded last before it goes on
  * @stream: a CUstream or cudaStream_t of the event's context; NULL for its default stream, if no
  *          other context is current. For a stream of another GPU open the event there too: see
  *          gpushare_event_options
@@ -1252,7 +1250,7 @@ int gpushare_publish(struct gpushare_buffer *buffer, void *stream, uint64_t *out
 int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *out_sequence);
 
 /**
- * gpushare_acquire() - what the stream is given from now on comes after a publication
+ * gpushare_acquire() - let the stream wait for a publication before it goes on
  * @at_least: its number, or a later one's
  *
  * Makes this process a consumer as gpushare_join() does, if it neither is one nor publishes, unless

@@ -2,10 +2,10 @@
 #ifndef GPUSHARE_HPP
 #define GPUSHARE_HPP
 /*
- * gpushare.h for C++17: what is opened ends with its scope, and what fails throws gpushare::error,
- * which has the status and the sentence. Nothing else is added; get() gives what the C calls take.
- * Objects can be moved, not copied, and may end in any order: a session lasts as long as anything
- * that came from it. After a move only destroying and assigning are allowed.
+ * gpushare.h for C++17: objects are closed at the end of their scope, and a call that fails throws
+ * gpushare::error, which has the status and the sentence. Nothing else is added; get() returns the
+ * handle for C calls. Objects can be moved, not copied, and may end in any order: a session lasts
+ * as long as anything that came from it. After a move only destroying and assigning are allowed.
  */
 #if __cplusplus < 201703L
 #error "gpushare.hpp needs C++17: compile with -std=c++17"
@@ -26,7 +26,7 @@
 namespace gpushare
 {
 
-/* what() is gpushare_explain(), which names the thing, the cause and the next step. */
+/* what() is gpushare_explain(): what failed, why, and what to do. */
 class error : public std::runtime_error
 {
       public:
@@ -53,7 +53,7 @@ inline void check(int status)
 
 namespace detail
 {
-/* What a C call calls with arguments A: no exception may pass the C code in between. */
+/* A callback for C code. It keeps exceptions for end(): none may pass through C code. */
 template <class F, class... A> struct visitor {
 	F &call;
 	std::exception_ptr thrown = nullptr;
@@ -143,7 +143,7 @@ class buffer
 	{
 		check(gpushare_copy_to(handle_, offset, host, length));
 	}
-	/* In order, in pieces of pinned memory: sink(const void *data, std::size_t size). */
+	/* Calls sink(const void *data, std::size_t size) for one piece after another. */
 	template <class Sink>
 	void read(Sink &&sink, std::size_t length, std::size_t offset = 0) const
 	{
@@ -168,7 +168,7 @@ class buffer
 			found[rows[i].key] = rows[i].value;
 		return found;
 	}
-	/* Whether it still stands for its name. */
+	/* Whether the buffer still has its name. */
 	enum ::gpushare_state state() const
 	{
 		enum ::gpushare_state state;
@@ -176,14 +176,14 @@ class buffer
 		return state;
 	}
 
-	/* Publications; the number, 0 where it is not known yet. `stream` is a CUstream. */
+	/* Returns its number, or 0 if that is assigned later. `stream` is a CUstream. */
 	std::uint64_t publish(void *stream) const
 	{
 		std::uint64_t sequence = 0;
 		check(gpushare_publish(handle_, stream, &sequence));
 		return sequence;
 	}
-	/* Of GPUSHARE_FLAG_STAGED: everybody sees it from now on. */
+	/* Shows a buffer of GPUSHARE_FLAG_STAGED to everybody. */
 	void commit() const
 	{
 		check(gpushare_commit(handle_));
@@ -203,7 +203,7 @@ class buffer
 	{
 		check(gpushare_acquire(handle_, stream, at_least));
 	}
-	/* What is published by then; an error of GPUSHARE_E_OWNER_GONE ends a loop. */
+	/* Returns the latest number. Throws GPUSHARE_E_OWNER_GONE if `at_least` will not come. */
 	std::uint64_t acquire(std::uint64_t at_least, int timeout_ms = -1) const
 	{
 		std::uint64_t sequence = 0;
@@ -226,7 +226,7 @@ class buffer
 	{
 		check(gpushare_reclaim_host(handle_, sequence, timeout_ms));
 	}
-	/* The first that is not reclaimed before this process releases it. */
+	/* Returns the first number that is not reclaimed before this process releases it. */
 	std::uint64_t join() const
 	{
 		std::uint64_t first = 0;
@@ -309,7 +309,7 @@ class event
 		check(status);
 		return true;
 	}
-	/* False: not within that time, of which a negative one is none. */
+	/* False: not done within that time; negative: wait without an end. */
 	bool wait_host(int timeout_ms = -1) const
 	{
 		int status = gpushare_event_wait_host(handle_, timeout_ms);
@@ -380,7 +380,7 @@ class session
 		check(gpushare_alloc_with(get(), name.c_str(), size, &options, &made.handle_));
 		return made;
 	}
-	/* Of `count` elements; GPUSHARE_E_INVALID: none, or more bytes than a size_t holds. */
+	/* Throws GPUSHARE_E_INVALID for 0 bytes, or for more than a size_t holds. */
 	buffer alloc_array(const std::string &name, std::size_t count, std::size_t element_size,
 			   const ::gpushare_alloc_options &options) const
 	{
@@ -414,7 +414,7 @@ class session
 	{
 		check(gpushare_unlink(get(), name.c_str()));
 	}
-	/* Set these; "" takes one away. All or none. */
+	/* Sets all of these tags, or none; "" removes a tag. */
 	void tag(const std::string &name, const std::map<std::string, std::string> &tags) const
 	{
 		std::vector<struct ::gpushare_tag> rows(tags.size());
@@ -439,12 +439,12 @@ class session
 	{
 		return listed(gpushare_list_events, glob);
 	}
-	/* Freed by its owner, and held for those who have it attached. */
+	/* Buffers that their owners have freed and hold for attachers. */
 	std::vector<::gpushare_info> list_deferred(const std::string &glob = "*") const
 	{
 		return listed(gpushare_list_deferred, glob);
 	}
-	/* Who has it attached; `generation` 0: of whichever has the name now. */
+	/* Who has a buffer attached; `generation` 0: the buffer that has the name now. */
 	std::vector<::gpushare_holder> holders(const std::string &name,
 					       std::uint64_t generation = 0) const
 	{
@@ -455,7 +455,7 @@ class session
 		    gpushare_holders(get(), name.c_str(), generation, visitor.visit, &visitor));
 		return found;
 	}
-	/* What the registry has to do. */
+	/* The registry's load. */
 	::gpushare_registry_info registry() const
 	{
 		::gpushare_registry_info info;
@@ -473,7 +473,7 @@ class session
 		visitor.end(list(get(), glob.c_str(), visitor.visit, &visitor));
 		return found;
 	}
-	/* What is too long for its room has no end there, and is refused. */
+	/* A text that is too long for its field gets no final NUL, so gpushare_tag() refuses it. */
 	template <std::size_t N> static void put(char (&room)[N], const std::string &text)
 	{
 		text.copy(room, N);
@@ -483,9 +483,9 @@ class session
 };
 
 /*
- * A pinned host copy of a part of a buffer. At its scope's end it is written back if it is for
- * GPUSHARE_WRITE, but not where an exception ends the scope: what is half done stays here. A
- * destructor can't tell of a failure: close() does, and leaves the mirror open with its bytes then.
+ * A pinned host copy of a part of a buffer. At the end of its scope it is written back if it is for
+ * GPUSHARE_WRITE, unless an exception ends the scope: the copy may be half done. A destructor can't
+ * report a failure; close() does, and then leaves the mirror open with its bytes.
  */
 class mirror
 {
@@ -552,7 +552,7 @@ class mirror
 	int exceptions_;
 };
 
-/* The memory itself at an address of the CPU's; it needs neither the buffer nor the session. */
+/* The GPU's memory, mapped for the CPU. A map stays when its buffer and session end. */
 class map
 {
       public:
@@ -617,7 +617,7 @@ class map
 	struct ::gpushare_map *handle_ = nullptr;
 };
 
-/* What happens to buffers, from now on. It outlives its session. */
+/* Reports what happens to buffers from now on. A watch stays when its session ends. */
 class watch
 {
       public:
@@ -638,7 +638,7 @@ class watch
 		gpushare_watch_close(handle_);
 	}
 
-	/* Nothing, where nothing has happened in that time; negative: wait without an end. */
+	/* Empty if nothing has happened in that time; negative: wait without an end. */
 	std::optional<::gpushare_notice> next(int timeout_ms = -1) const
 	{
 		::gpushare_notice notice;
