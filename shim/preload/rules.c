@@ -30,7 +30,7 @@ struct rules *rules_free(struct rules *rules)
 	return NULL;
 }
 
-/* The rank is set by the environment, so accept digits only. */
+/* The rank comes from the environment, so accept digits only. */
 static bool copy_rank(char to[24], const char *rank)
 {
 	size_t digits;
@@ -129,7 +129,7 @@ static bool is_spent(const struct rule *rule)
 	return rule->taken >= most || rule->seen >= rule->nth.to;
 }
 
-/* Count the allocation at this rule. Return true if the rule wants it. */
+/* Count the allocation at this rule. Return true if the rule can take it. */
 static bool select_and_count(struct rule *rule, const struct rules_allocation *allocation)
 {
 	bool was_spent = is_spent(rule);
@@ -139,7 +139,7 @@ static bool select_and_count(struct rule *rule, const struct rules_allocation *a
 	return in_span(++rule->seen, &rule->nth) && !was_spent;
 }
 
-/* Count the allocation without a lock. Return false, without counting, if the rule may want it. */
+/* Count the allocation without a lock. If the rule may take it, return false without counting. */
 static bool count_past(struct rule *rule)
 {
 	uint64_t seen = rule->seen;

@@ -104,14 +104,13 @@ size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation
 bool rules_passed(const struct rules *rules, size_t asked);
 
 /* Undo the counts of rules_match() after the allocation has failed, so that it uses up no name.
- * `allocation` must be the same as there. If others have matched since, an index may stay unused.
- * No index is given twice. */
+ * `allocation` must be the one given to rules_match(). If others have matched since, an index may
+ * stay unused. No index is given twice. */
 void rules_return(struct rules *rules, const struct rules_allocation *allocation,
 		  const struct rules_match *match);
 
-/* Return true if a rule that is not spent may match an allocation of `size` bytes by these calls.
- * It tests size= and api= only, not `device` and `from`. It needs no lock and takes a few
- * nanoseconds. */
+/* Return true if a rule that is not spent may match `allocation`. This tests size= and api= only,
+ * not device= and from=. It needs no lock and takes a few nanoseconds. */
 bool rules_concern(const struct rules *rules, const struct rules_allocation *allocation);
 
 /* Return true if some rule can still match. If not, the caller may stop asking. */

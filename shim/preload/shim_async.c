@@ -189,8 +189,8 @@ static bool set_told(struct pending *one, bool told)
 	return true;
 }
 
-/* Tell the registry that the attachment has ended, as the stream has reached the free. Return false
- * if the registry can't be told now without a wait. */
+/* Tell the registry that the attachment has ended: its stream has reached the free. Return false if
+ * the registry can't be told now. */
 static bool tell(struct pending *one, bool waits)
 {
 	static _Atomic int64_t failed_ms;

@@ -19,7 +19,7 @@ bool attach_object(struct claim *claim, size_t size, cu_mem_handle *out_handle,
  * still use the memory; cuMemUnmap does not (measured). */
 void attach_wait(const struct driver *driver, const struct live *entry);
 
-/* Wait for the GPU if the unmapping call does not, unmap, and give the attachment back. */
+/* Wait for the GPU if the unmapping call does not, unmap, and report the end of the attachment. */
 cu_result attach_end(const struct driver *driver, const struct live *entry);
 
 /* Unmap, or release an object's handle. GPU work on the memory must have ended. */

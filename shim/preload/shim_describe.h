@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_DESCRIBE_H
 #define GPUSHARE_SHIM_DESCRIBE_H
-/* Describes memory as the registry records it, with the handle or file descriptor to send. */
+/* Fills in the description of memory that the registry records, and the handle or file descriptor
+ * to send with it. */
 #include "cuda/driver.h"
 #include "shim_link.h"
 #include "shim_live.h"

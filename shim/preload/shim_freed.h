@@ -2,11 +2,11 @@
 #ifndef GPUSHARE_SHIM_FREED_H
 #define GPUSHARE_SHIM_FREED_H
 /*
- * cuMemAlloc memory that was freed by cuMemFreeAsync instead of the program's own free. The driver
- * accepts a second such free, and then no synchronization of the context ever returns (measured on
- * driver 580). Without the shim, the driver would refuse the program's second free. So the latest
- * of these frees are remembered, each with the driver's id of the allocation. If the driver still
- * reports the same id, the free is not complete.
+ * Remembers cuMemAlloc memory that the shim freed by cuMemFreeAsync in place of the program's free.
+ * The driver accepts a second such free, and then no synchronization of the context ever returns
+ * (measured on driver 580). Without the shim, the driver would refuse the program's second free. So
+ * the shim remembers the latest of these frees, each with the driver's id of the allocation. While
+ * the driver reports the same id, the free is not complete.
  */
 #include <stdatomic.h>
 #include <stdbool.h>

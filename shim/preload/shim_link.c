@@ -92,8 +92,8 @@ int link_share_again(const struct memory *what, int64_t until_ms, uint64_t *out_
 				     : status;
 }
 
-/* Send the request of line_ask(), which gives something back. If no connection was ever made, send
- * nothing: a registry that starts later learns from the resync what is left. */
+/* Send the withdraw or detach of line_ask(). If no connection was ever made, send nothing: a
+ * registry that starts later learns from the resync what is left. */
 static int give_back(char *why, size_t why_size)
 {
 	return line.client->connections ? line_give_back(why, why_size) : GPUSHARE_OK;
@@ -347,7 +347,7 @@ bool link_detach_later(const char *name, uint64_t generation, unsigned int readi
 	detach->generation = generation;
 	posted = !resync_is_read(&live_resync, reading) &&
 		 client_post(line.client, &line.client->request);
-	if (!posted) /* a resync leaves the attachment out, or has to be repeated */
+	if (!posted) /* report the end by a new resync, which leaves the attachment out */
 		client_tell_anew(line.client);
 	line_leave();
 	return true;
@@ -367,7 +367,7 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 {
 	const gpushare_DeferredReply *left;
 
-	if (status == GPUSHARE_E_NO_REGISTRY) /* in the pause after a failure */
+	if (status == GPUSHARE_E_NO_REGISTRY) /* no request is made in the pause after a failure */
 		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
 		return status;

@@ -61,8 +61,8 @@ int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME
 int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *why,
 		  size_t why_size);
 /* Replace `generations` of deferred frees by those of them that nobody has attached any more.
- * E_NOT_READY: see client_await_next(); or the registry failed a moment ago, and is asked again
- * soon. */
+ * E_NOT_READY: see client_await_next(). It is also returned if the registry failed a moment ago:
+ * ask again soon. */
 int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size);
 /* The same without waiting for the registry, from its page of changes. If another registry runs, or
  * if the page was never requested, connect and ask within 100 ms. E_TIMED_OUT: unknown. */
@@ -72,7 +72,7 @@ int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t w
  * can't be told now. */
 void link_withdraw_later(const char *name, uint64_t generation);
 bool link_detach_later(const char *name, uint64_t generation, unsigned int reading);
-/* Give back one attachment. `reading` is resync_readings() from the time when the entry left all
+/* End one attachment. `reading` is resync_readings() from the time when the entry left all
  * lists. */
 int link_detach(const char *name, uint64_t generation, unsigned int reading, char *why,
 		size_t why_size);

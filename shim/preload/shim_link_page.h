@@ -17,8 +17,8 @@ struct link_page_answer {
 	int fd;			 /* of a new page, which the caller closes; else -1 */
 };
 
-/* Request the page of a buffer that this process publishes, until `until_ms`. Return a status; on
- * failure `why` has the sentence. *out_answer is not set if the shim gets no turn. */
+/* Request the page of a buffer that this process publishes. Wait until `until_ms`. Return a status;
+ * on failure `why` has the sentence. *out_answer is not set if the shim gets no turn. */
 int link_page(const struct link_page *page, int64_t until_ms, struct link_page_answer *out_answer,
 	      char *why, size_t why_size);
 

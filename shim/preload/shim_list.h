@@ -4,12 +4,12 @@
 /*
  * The lists of the functions that the shim replaces. Macros only: shim.sym is made from them, too.
  * H(name, (params), (args)): `name` is the driver's exported symbol. Each has three hooks. The
- * exported one calls the function that would have been found without the shim, such as another
- * interposer's. hook_<name> replaces the pointer that dlsym or cuGetProcAddress returns, and calls
- * the replaced function; second_<name> does the same for a second libcuda in the process.
- * The list also has calls that neither allocate nor free. Questions about a pointer: a named
+ * exported symbol calls the function that the program would have found without the shim, such as
+ * another interposer's. hook_<name> replaces the pointer that dlsym or cuGetProcAddress returns,
+ * and calls the replaced function; second_<name> does the same for a second libcuda in the process.
+ * The list also has calls that neither allocate nor free. Queries about a pointer: a named
  * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
- * cuMemRetainAllocationHandle: without it the shim couldn't know when an allocation ends. Advice,
+ * cuMemRetainAllocationHandle: otherwise the shim wouldn't know when an allocation ends. Advice,
  * prefetches and attaching to streams: the driver refuses them for unified memory that stands for
  * managed memory. Statistics of memory pools: they must count named allocations, too.
  */

@@ -158,8 +158,8 @@ void live_add_place(cu_deviceptr pointer, cu_mem_handle handle);
 /* Around cuMemUnmap. live_take_places() takes the mappings of that range out of the table first, as
  * their addresses may be reused as soon as the driver has unmapped them; their objects still count
  * them. live_settle_places() drops them if `gone`, and returns the objects that ended. If the
- * driver refused, as it does for a part of a mapping, it puts them back, and lets the next resync
- * report what live_get() did not find. */
+ * driver refused, as it does for a part of a mapping, live_settle_places() puts them back, and lets
+ * the next resync report what live_get() did not find. */
 struct live_places;
 struct live_places *live_take_places(cu_deviceptr pointer, size_t size);
 struct live_ended *live_settle_places(struct live_places *taken, bool gone);

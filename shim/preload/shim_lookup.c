@@ -48,7 +48,7 @@ static struct lookup_library *library_at(unsigned int which)
 	return atomic_load_explicit(&lookup_libraries[which], memory_order_acquire);
 }
 
-/* Say once why the allocations through a libcuda, which holds `place`, get no name. */
+/* Log once why allocations through the libcuda that holds `place` get no name. */
 static void leave_alone(const void *place, const char *why, const char *more)
 {
 	static atomic_bool told;
@@ -67,7 +67,7 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 				      uintptr_t base)
 {
 	static atomic_uintptr_t refused;   /* the latest libcuda that lacks a call */
-	static atomic_ulong refused_while; /* its generation (shim_unload.h) */
+	static atomic_ulong refused_while; /* the generation at that time (shim_unload.h) */
 	const struct unload_search search = unload_begin();
 	struct lookup_library *made;
 	struct driver driver;
@@ -390,7 +390,7 @@ static struct lookup_answer find(look_up *real, void *handle, const char *symbol
 		return is_only_ours(real, symbol, caller) ? miss(real, handle, symbol, caller)
 							  : go_on;
 	found = find_real(real, handle, symbol, caller, &masked);
-	if (!found) /* if we skipped no export, the caller's own look-up fails */
+	if (!found) /* if we skipped no export, the caller's own look-up fails too */
 		return masked ? miss(real, handle, symbol, caller) : go_on;
 	/* The driver's look-ups in itself are left alone. */
 	if (elf_is_in(found, DRIVER_LIBRARY, &base) && !elf_is_in(caller, DRIVER_LIBRARY, NULL))

@@ -77,7 +77,7 @@ static void publish_each(void)
 		publish(node);
 }
 
-/* Under the lock: find a buffer whose page is to be asked for over `connection`. If `connection` is
+/* Under the lock: find a buffer whose page must be requested over `connection`. If `connection` is
  * 0, there is none, and the request would make the next one. */
 static struct page *find_due(int64_t now_ms, unsigned int connection)
 {
@@ -130,8 +130,8 @@ static bool note_failure(struct page *node, int status, unsigned int connection)
 	return news;
 }
 
-/* If the buffer still exists, ask for its page without holding the lock. False: the registry can't
- * be reached, ask for no more pages now. */
+/* If the buffer still exists, request its page without holding the lock. False: the registry can't
+ * be reached; request no more pages now. */
 static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 {
 	struct link_page_answer answer = {.fd = -1};

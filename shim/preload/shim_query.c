@@ -23,8 +23,8 @@ static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry
 
 #define NOBODYS ((cu_deviceptr)8)
 
-/* The pointer to ask the driver about. Memory in a deferred free still exists for the driver, but
- * the program has freed it: then ask about a pointer that no memory has. */
+/* Returns the pointer to ask the driver about. If `pointer` is in memory of a deferred free, the
+ * driver still knows it, but the program has freed it. Then return a pointer that no memory has. */
 cu_deviceptr buffers_told(cu_deviceptr pointer)
 {
 	const struct driver *driver = linger_any() ? lookup_driver() : NULL;

@@ -19,7 +19,7 @@ struct route {
 
 #define ROUTE_SLOTS 32 /* a power of two */
 
-struct routes { /* by caller; too many callers evict one another */
+struct routes { /* entries by caller; if there are too many callers, they evict one another */
 	struct route slot[ROUTE_SLOTS];
 };
 

@@ -45,9 +45,9 @@ bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle);
 
 /* Withdraw a name. This and the next four calls do nothing at exit and in a forked child. */
 void share_end(const char *name, uint64_t generation);
-/* Detach one attachment, which has been in no table since `entry->reading`. */
+/* End one attachment. Its entry has been in no table since entry->reading. */
 void share_left(const struct live *entry);
-/* The same two without a wait for the registry, for a call of the program that may concern other
+/* The same two, without waiting for the registry: for calls of the program that may concern other
  * memory. False: the registry can't be told now. */
 void share_end_later(const char *name, uint64_t generation);
 bool share_left_later(const struct live *entry);

@@ -28,7 +28,7 @@ struct state {
 	struct rules *rules[KINDS]; /* by enum rules_kind */
 	atomic_bool alive[KINDS];
 	pthread_mutex_t lock; /* protects the rules' counters */
-	bool asks_pid;	      /* some template has %p */
+	bool asks_pid;	      /* a template contains %p */
 	char rank[32];
 	char log[256];
 	_Atomic uint64_t allocations, largest; /* counted only for the log */
@@ -118,7 +118,7 @@ static struct state *state_free(struct state *state)
 	return NULL;
 }
 
-/* Under the lock, or where there are no rules. */
+/* Call it under the lock, or if there are no rules. */
 static void note_idle(const struct state *state)
 {
 	bool idle = !state->log[0];

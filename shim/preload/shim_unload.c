@@ -75,7 +75,7 @@ static int (*find_dlclose(void))(void *)
 }
 
 /*
- * Are all objects still loaded that cached addresses depend on? False also if anything was loaded
+ * Are all objects that cached addresses depend on still loaded? False also if anything was loaded
  * meanwhile: it may have the load address of one that was unloaded.
  */
 static bool all_stand(const struct elf_loads *before)

@@ -2,9 +2,10 @@
 #ifndef GPUSHARE_SHIM_UNLOAD_H
 #define GPUSHARE_SHIM_UNLOAD_H
 /*
- * Cached addresses, and how they become stale when a library is unloaded. Each is cached under a
- * generation. If the exported dlclose unloads an object that a cached address depends on, it begins
- * a new generation. After any other dlclose the cache stays valid. Nothing is kept loaded.
+ * Tells whether cached addresses are still valid after a library was unloaded. Each address is
+ * cached under a generation. If the exported dlclose unloads an object that a cached address
+ * depends on, it begins a new generation. After any other dlclose the cache stays valid. Nothing is
+ * kept loaded.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
