@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* Call this before our code is registered to be called later. From then on dlclose() doesn't unload
- * it. False: dlerror() has the reason. */
+ * that code. False: dlerror() has the reason. */
 bool stay_loaded(void);
 
 #endif

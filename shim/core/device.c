@@ -187,7 +187,8 @@ int device_retain(struct devices *devices, const struct driver *driver, int ordi
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuDevicePrimaryCtxRetain",
 				     "device %d can't be used", ordinal);
-	/* No lock is held over the driver, so another thread may have come first. */
+	/* No lock is held during driver calls, so another thread may have retained the context
+	 * first. */
 	pthread_mutex_lock(&devices->lock);
 	extra = devices->retained[ordinal];
 	if (!extra)

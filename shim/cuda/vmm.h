@@ -14,7 +14,7 @@ struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
 	bool file;	/* a file of vmm_host.h; else a handle's memory */
-	bool read_only; /* of unified memory that the API attached */
+	bool read_only; /* unified memory that the API attached: mapped for reading */
 	uint64_t held;	/* its descriptor, if held: see client_held.h; 0: none */
 };
 

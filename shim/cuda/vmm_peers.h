@@ -33,7 +33,7 @@ struct vmm_links {
 /* Keep `device` connected to the devices that reach it, if any do. Tried once; without room for
  * the granule it does nothing. Any thread. */
 void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_device device);
-/* No thread may call vmm_links_keep() meanwhile. */
+/* Undo vmm_links_keep() for all devices. No thread may call vmm_links_keep() meanwhile. */
 void vmm_links_drop(struct vmm_links *links, const struct driver *driver);
 
 #endif

@@ -4,7 +4,7 @@
 /*
  * Addresses for memory that other processes may want at the same address. A driver gives every
  * process the same addresses in the same order, so an attacher usually finds the owner's address
- * taken. So each owner takes a random address here, in a range that nothing else uses.
+ * taken. So each owner takes a random address here, in a range that programs rarely use.
  */
 #include <stdint.h>
 

@@ -98,7 +98,7 @@ struct deferred_entry *deferred_next(struct deferred_entry *list);
 /*
  * Stands in for cuMemFree of memory that is held: returns the same result, and waits for the GPU's
  * work as cuMemFree does. It allocates and frees a little memory in the current context, under the
- * program's own capture mode. A cuCtxSynchronize would spoil captures that a cuMemFree leaves
+ * thread's present capture mode. A cuCtxSynchronize would spoil captures that a cuMemFree leaves
  * alone. CU_OUT_OF_MEMORY: there was no room for the allocation.
  */
 cu_result deferred_stand_in(const struct driver *driver);

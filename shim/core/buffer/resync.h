@@ -45,7 +45,7 @@ struct resync {
 	const struct resync_calls *calls;
 	void *owner; /* for the use of `calls` */
 	/* used only by the thread that has the client: */
-	unsigned int connection; /* the one reported to, now or last */
+	unsigned int connection; /* number of the connection of this or the latest report */
 	struct resync_list told; /* buffers listed when the resync began */
 	size_t at;		 /* index in `told` of the next to report */
 	atomic_bool goes_on;	 /* a resync is going on; any thread reads it */
@@ -67,7 +67,7 @@ struct resync {
 void resync_by(struct resync *resync, const struct resync_calls *calls, struct client *client);
 void resync_finish(struct resync *resync);
 
-/* For list(). false: out of memory. */
+/* For resync_calls.list(). false: out of memory. */
 bool resync_add(struct resync *resync, const struct resync_ref *ref);
 
 /*

@@ -89,7 +89,7 @@ void host_copy_fence_stores(void)
 	_mm_sfence();
 }
 
-/* A streaming load may be served from a line that was fetched before. */
+/* Needed because a streaming load may be served from a line that was fetched before. */
 static void fence_loads(void)
 {
 	_mm_mfence();
@@ -202,7 +202,7 @@ static void sse41_from(char *host, const char *device, size_t size)
 	streamed_from(host, device, size, sse41_lines);
 }
 
-/* Wider stores gain nothing: each line leaves the CPU whole already. */
+/* Wider stores gain nothing: sse41_to() writes whole lines already. */
 static void avx512_to(char *device, const char *host, size_t size)
 {
 	sse41_to(device, host, size);

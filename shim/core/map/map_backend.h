@@ -11,10 +11,10 @@
 
 #include "core/api_status.h"
 
-/* The memory: a whole allocation of cuMemCreate. */
+/* The memory to map: a whole allocation of cuMemCreate. */
 struct map_source {
 	const unsigned char *device_uuid;
-	uint64_t size; /* as it was created */
+	uint64_t size; /* of the whole allocation */
 	int fd;	       /* its descriptor; stays the caller's */
 	bool read_only;
 	const struct driver *driver; /* NULL: the next three are unset; CUDA has not mapped it

@@ -30,15 +30,16 @@ struct vulkan_device {
 #undef V
 };
 
-/* map_vulkan_start.c: the device of that GPU. The first call makes it; it stays for the
- * process's life, like the instance. One caller at a time. */
+/* map_vulkan_start.c: the Vulkan device of that GPU. The first call makes the device, which stays
+ * until the process ends, as the instance does. One caller at a time. */
 int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_device **out_device);
 
 /* map_vulkan_exit.c: from now on exit() in a forked child runs no exit handler that was
  * registered before, such as Vulkan's. */
 int vulkan_guard_exit(void);
 
-/* map_vulkan_error.c: the status and the reason for `result` of `call`. */
+/* map_vulkan_error.c: returns a status, and sets the reason, for the failure of `call` with
+ * `result`. */
 int vulkan_refuse(VkResult result, const char *call);
 
 #endif

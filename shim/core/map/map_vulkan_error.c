@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "map_vulkan.h"
 
-/* E(result, status, reason): the meaning of Vulkan's errors for a caller who wants memory mapped */
+/* E(result, status, reason): what Vulkan's errors mean for a map of memory */
 #define ERRORS(E) \
 	E(OUT_OF_HOST_MEMORY, E_NO_MEMORY, "the host has no memory for it") \
 	E(OUT_OF_DEVICE_MEMORY, E_NO_MEMORY, \

@@ -77,7 +77,7 @@ static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance)
 	return status;
 }
 
-/* No layers, no window systems: nothing but memory is wanted. */
+/* No layers and no window systems: Vulkan is used for memory only. */
 static int start(void)
 {
 	static const VkApplicationInfo application = {
@@ -143,7 +143,7 @@ static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevic
 			count, count == 1 ? "" : "s", text);
 }
 
-/* Vulkan wants a queue with every device. None is used, so any family will do. */
+/* Vulkan requires a queue in each device. It is not used, so any family will do. */
 static VkResult create_device(VkPhysicalDevice physical, VkDevice *out_device)
 {
 	static const float priority = 1.0f;

@@ -12,8 +12,8 @@
 /* Milliseconds to wait; any negative number: for ever. */
 #define ORDER_FOR_EVER (-1)
 
-/* A wait for this process's own GPU asks this: true if no more numbers will come, which ends the
- * wait. */
+/* A wait for this process's own GPU calls ask(). If it returns true, no more numbers will come, and
+ * the wait ends. */
 struct order_stuck {
 	bool (*ask)(void *user);
 	void *user;
