@@ -3,12 +3,13 @@
  * Clients of a registry that serves several users.
  *
  *   fair_peer look NAME COUNT DIRECTORY IDLE_DIRECTORY
- *       look NAME up at both registries alternately; print
+ *       look NAME up at both registries alternately, and ask for a descriptor; print
  *       `flooded P50_US P90_US idle P50_US P90_US failed COUNT connections COUNT`
  *   fair_peer WAY UID DIRECTORY
  *       become that user and flood the registry by WAY until killed; print `begun` once it floods:
  *       half      10,000 connections that send nothing
- *       failing   look-ups of missing names, many at a time
+ *       failing   look-ups of missing names, many at a time, with 10,000 names of its own
+ *       grouping  shares that name groups which don't exist, many at a time
  *       listing   lists of all names
  *       lingering file descriptors whose close() waits for another process
  *       naming    100,000 names, once
@@ -44,6 +45,7 @@
 #define RELEASED 10000 /* few enough for several rounds while another user looks up */
 #define AT_A_TIME 64
 #define LINGER_S 20
+#define FAILED_MOST 5 /* look-ups; then no more are tried */
 
 static const char *directory;
 static char wire[GPUSHARE_MESSAGE_MAX];
@@ -80,15 +82,20 @@ static struct client *connected(const char *where)
 	return client;
 }
 
-static int dial(const char *socket_name, int type)
+static int dial_at(const char *where, const char *socket_name, int type)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s/%s", directory, socket_name);
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s/%s", where, socket_name);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)))
 		stop("can't connect");
 	return fd;
+}
+
+static int dial(const char *socket_name, int type)
+{
+	return dial_at(directory, socket_name, type);
 }
 
 /* Write a request to `wire` at offset `at`. Return the offset behind it. */
@@ -195,19 +202,60 @@ static void half(void)
 	}
 }
 
-static void failing(void)
+/* A share of memory that has a handle. */
+static request handle_share(void)
 {
-	request look = {.which_verb = gpushare_Request_lookup_tag};
+	request share = {.which_verb = gpushare_Request_share_tag};
+	record *buffer = &share.verb.share.buffer;
+
+	share.verb.share.has_buffer = true;
+	buffer->backing = GPUSHARE_BACKING_IPC;
+	buffer->size = buffer->base_size = 4096;
+	memset(buffer->device_uuid, 0xd, sizeof(buffer->device_uuid));
+	memset(share.verb.share.handle, 0xc3, sizeof(share.verb.share.handle));
+	return share;
+}
+
+/* Connect and share `count` names. With `unlinks`, unlink each name at once: only the buffers stay
+ * until the connection ends. */
+static int share_many(struct reader *reader, uint32_t count, bool unlinks)
+{
+	request share = handle_share();
+	request unlink = {.which_verb = gpushare_Request_withdraw_tag};
+	record *buffer = &share.verb.share.buffer;
+	const uint32_t answers = unlinks ? 2 * AT_A_TIME : AT_A_TIME;
+	int fd = asking(reader);
+
+	for (uint32_t i = 0; i < count; i += AT_A_TIME) {
+		size_t size = 0;
+
+		for (uint32_t more = 0; more < AT_A_TIME; more++) {
+			snprintf(buffer->name, sizeof(buffer->name), "release/%u", i + more);
+			size = put(size, more, &share);
+			strcpy(unlink.verb.withdraw.name, buffer->name);
+			if (unlinks)
+				size = put(size, AT_A_TIME + more, &unlink);
+		}
+		if (write(fd, wire, size) != (ssize_t)size)
+			stop("can't share");
+		for (reader->count = 0; reader->count < answers;)
+			read_some(fd, reader);
+	}
+	return fd;
+}
+
+/* Send the request over several connections, many at a time, over and over. */
+static void ask_over_and_over(const request *what)
+{
 	struct reader readers[FAILING];
 	int fds[FAILING];
 	size_t size = 0;
 
-	memset(look.verb.lookup.name, 'x', GPUSHARE_NAME_MAX);
 	for (int i = 0; i < FAILING; i++)
 		fds[i] = asking(&readers[i]);
 	begun();
 	for (uint32_t i = 0; i < AT_A_TIME; i++)
-		size = put(size, i, &look);
+		size = put(size, i, what);
 	for (;;) {
 		for (int i = 0; i < FAILING; i++) {
 			if (write(fds[i], wire, size) != (ssize_t)size)
@@ -218,6 +266,27 @@ static void failing(void)
 				read_some(fds[i], &readers[i]);
 		}
 	}
+}
+
+/* The user has many names, so that an answer that compares the missing name with them takes long. */
+static void failing(void)
+{
+	request look = {.which_verb = gpushare_Request_lookup_tag};
+	struct reader names;
+
+	share_many(&names, RELEASED, false);
+	memset(look.verb.lookup.name, 'x', GPUSHARE_NAME_MAX);
+	ask_over_and_over(&look);
+}
+
+static void grouping(void)
+{
+	request share = handle_share();
+
+	strcpy(share.verb.share.buffer.name, "grouped");
+	strcpy(share.verb.share.group, "no-such-group");
+	share.verb.share.mode = 0660;
+	ask_over_and_over(&share);
 }
 
 /* Each connection sends requests while its socket accepts more. If the registry closes one, open a
@@ -358,39 +427,6 @@ static void lingering(void)
 	}
 }
 
-/* Connect and share `count` names. With `unlinks`, unlink each name at once: only the buffers stay
- * until the connection ends. */
-static int share_many(struct reader *reader, uint32_t count, bool unlinks)
-{
-	request share = {.which_verb = gpushare_Request_share_tag};
-	request unlink = {.which_verb = gpushare_Request_withdraw_tag};
-	record *buffer = &share.verb.share.buffer;
-	const uint32_t answers = unlinks ? 2 * AT_A_TIME : AT_A_TIME;
-	int fd = asking(reader);
-
-	share.verb.share.has_buffer = true;
-	buffer->backing = GPUSHARE_BACKING_IPC;
-	buffer->size = buffer->base_size = 4096;
-	memset(buffer->device_uuid, 0xd, sizeof(buffer->device_uuid));
-	memset(share.verb.share.handle, 0xc3, sizeof(share.verb.share.handle));
-	for (uint32_t i = 0; i < count; i += AT_A_TIME) {
-		size_t size = 0;
-
-		for (uint32_t more = 0; more < AT_A_TIME; more++) {
-			snprintf(buffer->name, sizeof(buffer->name), "release/%u", i + more);
-			size = put(size, more, &share);
-			strcpy(unlink.verb.withdraw.name, buffer->name);
-			if (unlinks)
-				size = put(size, AT_A_TIME + more, &unlink);
-		}
-		if (write(fd, wire, size) != (ssize_t)size)
-			stop("can't share");
-		for (reader->count = 0; reader->count < answers;)
-			read_some(fd, reader);
-	}
-	return fd;
-}
-
 static void release(bool unlinks)
 {
 	for (bool first = true;; first = false) {
@@ -459,7 +495,22 @@ static int compare(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-static double look_up(struct client *client, const char *name, int *failed)
+/* Ask for the page of changes at fds.sock. The registry serves that socket in its main loop. */
+static bool gets_descriptor(int fds)
+{
+	struct fds_header header = {.version = FDS_VERSION, .verb = FDS_CHANGES};
+	struct pollfd answer = {.fd = fds, .events = POLLIN};
+	size_t size;
+	int got = -1;
+
+	if (fds_send(fds, &header, NULL, 0, -1) || poll(&answer, 1, 1000) != 1 ||
+	    fds_receive(fds, &header, NULL, 0, &size, &got) || header.status)
+		return false;
+	close(got);
+	return got >= 0;
+}
+
+static double look_up(struct client *client, int fds, const char *name, int *failed)
 {
 	double began = now_us();
 
@@ -470,18 +521,24 @@ static double look_up(struct client *client, const char *name, int *failed)
 		fprintf(stderr, "fair_peer: %s\n", client->why);
 		++*failed;
 	}
+	if (!gets_descriptor(fds)) {
+		fprintf(stderr, "fair_peer: no descriptor in time\n");
+		++*failed;
+	}
 	return now_us() - began;
 }
 
 static void look(const char *name, size_t count, const char *flooded, const char *idle)
 {
 	struct client *clients[] = {connected(flooded), connected(idle)};
+	int fds[] = {dial_at(flooded, GPUSHARE_FDS_SOCKET, SOCK_SEQPACKET),
+		     dial_at(idle, GPUSHARE_FDS_SOCKET, SOCK_SEQPACKET)};
 	double *took[] = {calloc(count, sizeof(double)), calloc(count, sizeof(double))};
 	int failed = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && failed < FAILED_MOST; i++) {
 		for (int which = 0; which < 2; which++)
-			took[which][i] = look_up(clients[which], name, &failed);
+			took[which][i] = look_up(clients[which], fds[which], name, &failed);
 		poll(NULL, 0, 1);
 	}
 	for (int which = 0; which < 2; which++)
@@ -496,9 +553,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*flood)(void);
-	} ways[] = {{"half", half},	      {"failing", failing},	{"listing", listing},
-		    {"lingering", lingering}, {"naming", naming},	{"releasing", releasing},
-		    {"resyncing", resyncing}, {"unlinking", unlinking}, {"unread", unread}};
+	} ways[] = {{"half", half},	      {"failing", failing},	{"grouping", grouping},
+		    {"listing", listing},     {"lingering", lingering}, {"naming", naming},
+		    {"releasing", releasing}, {"resyncing", resyncing}, {"unlinking", unlinking},
+		    {"unread", unread}};
 
 	if (argc == 6 && !strcmp(argv[1], "look")) {
 		look(argv[2], strtoul(argv[3], NULL, 10), argv[4], argv[5]);
