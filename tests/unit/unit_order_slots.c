@@ -199,6 +199,10 @@ static void only_its_own_slot_is_resumed(void **state)
 	registry_disconnect(peer_registry, a);
 	assert_int_equal(resumed_slot(foreigner(5, 7), 2), 2);
 	assert_int_equal(resumed_slot(b, 1), 1);
+	/* Without `again` it gets not even its own slot, whose last release is still to come. */
+	leave(b, ORDER_UNSETTLED);
+	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
+	assert_int_equal(peer_answer.body.order.slot, 3);
 }
 
 /* exec() has ended the old program's GPU work, so nothing is pending. */
