@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # tests/run itself: what it counts, and how it reports tests that are skipped, late or silent, and what they leave
-# behind.
+# behind. And CI, which adds such reports up.
 load helpers
 
 setup_more() {
@@ -49,6 +49,14 @@ skipped: good.bats: three: not today
 	has "$output" "FAILED: bad.bats: four: (in test file "
 	has "$output" ", line 1): \`@test \"four\" { echo why it failed; false; }' failed"
 	equal "${lines[-1]}" "2 passed, 1 failed, 1 skipped"
+}
+
+@test "run: a test that fails once has failed, although it would pass the next time" {
+	made flaky <<<"TEST \"once\" { [ -e $WORK/ran ] || ! touch $WORK/ran; }"
+	ran 1
+	has "$output" "FAILED: flaky.bats: once: "
+	equal "${lines[-1]}" "0 passed, 1 failed, 0 skipped"
+	ran 0 # it would pass
 }
 
 @test "run: several files at a time, each told whole and counted once" {
@@ -230,6 +238,30 @@ TEST "three" { skip "faults need the simulated driver"; }'
 	ran 1 GPUSHARE_TEST_GPU=must BUILD="$WORK/build"
 	has "$output" "running on a GPU"
 	equal "${lines[-1]}" "1 passed, 1 failed, 1 skipped"
+}
+
+# In a tree whose make reports one passed test for each goal, and a skipped one for the lint. Nothing here makes a user:
+# $WORK/as_user has what CI runs as one.
+@test "CI: make check as root and as an ordinary user; a lint that is skipped is a failure" {
+	[ -e "$ROOT/.ci/run" ] || skip "no source tree here"
+	mkdir -p "$WORK/tree/.ci" "$WORK/tree/tests" "$WORK/path"
+	cp "$ROOT/.ci/run" "$WORK/tree/.ci"
+	printf '#!/bin/sh\n' | tee "$WORK/tree/tests/deps.sh" "$WORK/path"/{useradd,userdel,chown,git,pkill} >/dev/null
+	printf '#!/bin/sh\nexit 1\n' >"$WORK/path/pgrep"
+	printf '#!/bin/sh\necho 0\n' >"$WORK/path/id"
+	cat >"$WORK/path/make" <<-'END'
+		#!/bin/sh
+		skipped=0
+		case $* in *lint) skipped=1 ;; esac
+		printf 'unit_x: %s\n%s\n' "1 passed, 0 failed, 0 skipped" "1 passed, 0 failed, $skipped skipped"
+	END
+	printf '#!/bin/sh\necho "$*" >>"%s"\nexec make\n' "$WORK/as_user" >"$WORK/path/setpriv"
+	chmod +x "$WORK"/tree/tests/deps.sh "$WORK"/path/*
+	run -1 clean PATH="$WORK/path:$PATH" "$WORK/tree/.ci/run"
+	has "$output" "== check: make check"
+	grep -Eq '^--reuid gpushare-ci-[0-9]+ .* make -C /tmp/gpushare-ci\.[^/]*/gpushare check$' "$WORK/as_user"
+	equal "${lines[-3]}" "FAILED: lint: 1 skipped: a tool is missing"
+	[[ ${lines[-1]} =~ ^[0-9]+\ passed,\ 1\ failed,\ 1\ skipped$ ]]
 }
 
 # linted NAME: run the lint of tests on stdin, where TEST stands for @test. $output has the lines that the lint reports,
