@@ -290,3 +290,44 @@ tag m000: OK"
 attach m199: OK
 make again: OK"
 }
+
+@test "connections that the registry has no descriptors for are closed, and its clients go on" {
+	needs python3
+	(
+		ulimit -n 400
+		exec gpushare-registry --dir "$GPUSHARE_DIR" </dev/null >/dev/null 2>&1 3>&- 8>&-
+	) &
+	STARTED+=($!)
+	until_true listens
+	begin owner "$BIN/api_app" open alloc=a,w,2Mi touch="$WORK/up" await="$WORK/full" alloc=b,v,2Mi touch="$WORK/named" \
+		await="$WORK/end"
+	cat >"$WORK/crowd.py" <<-'END'
+		import select, socket, sys, time
+		crowd = [socket.socket(socket.AF_UNIX) for _ in range(600)]
+		until = time.monotonic() + 3
+		for one in crowd:
+		    one.setblocking(False)
+		    while one.connect_ex(sys.argv[1]) and time.monotonic() < until:
+		        time.sleep(0.001)
+		time.sleep(1)
+		ended = select.poll()
+		for one in crowd:
+		    ended.register(one, select.POLLRDHUP)
+		print(len(crowd) - len(ended.poll(0)), flush=True)
+		sys.stdin.read()
+	END
+	mkfifo "$WORK/leave"
+	start crowd bash -c 'exec python3 "$0" "$1" <>"$2"' "$WORK/crowd.py" "$GPUSHARE_DIR/registry.sock" "$WORK/leave"
+	until_true test -s "$WORK/crowd.out"
+	open=$(cat "$WORK/crowd.out")
+	echo "$open of 600 are open"
+	[ "$open" -ge 200 ]
+	[ "$open" -le $((400 / 3 * 2)) ]
+	touch "$WORK/full"
+	await_file "$WORK/named"
+	has "$(cat "$WORK/owner.out")" "alloc v: OK"
+	kill -KILL "$PID"
+	finish "$PID" || true
+	is_served() { [ "$(names)" = $'v 2097152\nw 2097152' ]; }
+	until_true is_served
+}
