@@ -19,7 +19,7 @@ struct libscols_table *columns_new(const char *separator)
 	return NULL;
 }
 
-/* libsmartcols fills the empty cells at the end of a line with blanks: don't print those. */
+/* Omit the trailing blanks with which libsmartcols fills the last cells of a line. */
 static void print_lines(char *text, bool titles, bool empty)
 {
 	for (char *line; (line = strsep(&text, "\n")) && *line; titles = false) {
@@ -41,7 +41,7 @@ int columns_print(struct libscols_table *table)
 	_cleanup_free_ char *text = NULL;
 	int status = table ? 0 : -1;
 
-	if (empty && titles) /* libsmartcols prints no titles where there is no line */
+	if (empty && titles) /* libsmartcols prints the titles only if there is a line */
 		status = scols_table_new_line(table, NULL) ? 0 : -1;
 	if (!status)
 		status = scols_print_table_to_string(table, &text);

@@ -11,8 +11,8 @@ struct crew {
 	pthread_cond_t begun, ended;
 	void (*work)(void *user, size_t piece);
 	void *user;
-	size_t next, pieces; /* pieces from `next` on are free */
-	size_t busy;	     /* pieces that a thread works on */
+	size_t next, pieces; /* no thread has taken the pieces from `next` on */
+	size_t busy;	     /* number of pieces that threads work on */
 	bool leave;
 	int count;
 	pthread_t threads[CREW_MAX];

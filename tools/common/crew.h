@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_CREW_H
 #define GPUSHARE_TOOLS_CREW_H
-/* A pool of threads that share the pieces of one job at a time. They block all signals. */
+/* A pool of threads that work together on one job at a time. The threads block all signals. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -10,16 +10,16 @@ struct crew;
 #define CREW_MAX 16
 
 /* Start `threads` threads, CREW_MAX at most. If fewer can be created, or none, the crew still
- * works: crew_wait() takes pieces too. NULL: no memory. */
+ * works: the caller of crew_wait() works on pieces too. NULL: no memory. */
 struct crew *crew_new(int threads);
 void crew_free(struct crew *crew); /* NULL is allowed; no job may be running */
-/* Have work(user, 0) to work(user, pieces - 1) called, each by any thread and in any order. Call
- * crew_wait() for the previous job first. */
+/* Start a job: the threads call work(user, piece) once for each piece from 0 to pieces - 1, in any
+ * order. Call crew_wait() for the previous job first. */
 void crew_start(struct crew *crew, void (*work)(void *user, size_t piece), void *user,
 		size_t pieces);
-/* Work on pieces too; return when all are done. */
+/* Work on pieces in this thread too, until all pieces are done. */
 void crew_wait(struct crew *crew);
-/* CPUs that this process may use. */
+/* The number of CPUs that this process may use. */
 int crew_cpus(void);
 
 #endif

@@ -54,7 +54,7 @@ static int32_t parent_of(int32_t pid)
 	int parent = 0;
 
 	read_proc(pid, "stat", text);
-	behind = strrchr(text, ')'); /* the command before it may contain anything */
+	behind = strrchr(text, ')'); /* the last one: the command's name may contain ')' */
 	return behind && sscanf(behind, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
@@ -89,7 +89,7 @@ static enum daemon_starter find_starter(struct daemon *daemon)
 	command[strcspn(command, "\n")] = '\0';
 	if (!strcmp(command, KEEPER_NAME))
 		return DAEMON_BY_KEEPER;
-	if (orphan) /* systemd may be its parent all the same: it adopts orphans */
+	if (orphan) /* before the test for systemd, which adopts orphans */
 		return DAEMON_BY_PROGRAM;
 	if (strcmp(command, "systemd") != 0 || !find_unit(daemon->pid, daemon->unit))
 		return DAEMON_BY_HAND;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_DAEMON_H
 #define GPUSHARE_TOOLS_DAEMON_H
-/* The process that serves a directory, as the kernel knows it. It is not asked, so it may hang. */
+/* Find the registry process that serves a directory, by socket credentials and /proc. This works
+ * even if the process hangs. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* X(name, JSON, text): who started it */
+/* Who started the registry: X(name, value in JSON, text) */
 #define DAEMON_STARTERS(X) \
 	X(UNKNOWN, "unknown", "unknown: /proc doesn't show the process here") \
 	X(SYSTEMD, "systemd", "systemd") \
-	X(KEEPER, "keeper", "its keeper, after the one before had ended") \
-	X(PROGRAM, "program", "a program that needed it; it ends when it is idle") \
+	X(KEEPER, "keeper", "its keeper, after the previous registry had ended") \
+	X(PROGRAM, "program", "a program that needed it; it exits when idle") \
 	X(HAND, "hand", "hand")
 
 enum daemon_starter {
@@ -22,17 +23,18 @@ enum daemon_starter {
 };
 
 struct daemon {
-	int32_t pid; /* 0: in a pid namespace that isn't seen from here */
+	int32_t pid; /* 0: in a pid namespace that is not visible from here */
 	uid_t uid;
 	enum daemon_starter starter;
-	char unit[NAME_MAX + 1]; /* with SYSTEMD: "gpushare-registry.service" */
-	bool of_user;		 /* it is a unit of the user's manager */
-	char log[PATH_MAX];	 /* the file behind its standard error; "": none, or unknown */
+	char unit[NAME_MAX + 1]; /* such as "gpushare-registry.service"; "": not SYSTEMD */
+	bool of_user;		 /* the unit belongs to the user's service manager */
+	char log[PATH_MAX];	 /* regular file that is its standard error; "": none, or unknown */
 };
 
-/* Connect to the socket for descriptors of the daemon in `directory`. -1: errno says why. */
+/* Connect to the registry's socket for file descriptors in `directory`. Returns -1 with errno on
+ * failure. */
 int daemon_connect(const char *directory);
-/* Returns 0, or the errno of what failed: ENOENT, ENOTDIR, ECONNREFUSED if nobody listens there. */
+/* Returns 0 or an errno: ENOENT, ENOTDIR or ECONNREFUSED if no process serves the directory. */
 int daemon_find(const char *directory, struct daemon *out_daemon);
 
 #endif

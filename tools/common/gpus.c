@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A folder for each GPU, named by its place on the PCI bus; nvidia-smi counts in that order. */
+/* A folder for each GPU, named by its PCI bus address. nvidia-smi numbers GPUs in that order. */
 #define FOLDER "/proc/driver/nvidia/gpus"
 #define GPUS_MAX 64
 
@@ -36,7 +36,7 @@ static int is_gpu(const struct dirent *entry)
 	return *entry->d_name != '.';
 }
 
-/* Returns the number of GPUs; 0: none, or of several models. */
+/* Returns the number of GPUs; 0 if there are none, or if their models differ. */
 static int find_gpus(void)
 {
 	struct dirent **entries = NULL;

@@ -5,9 +5,9 @@
 #include "tool.h"
 
 /*
- * "0 H200": the index that nvidia-smi has for the GPU, and its model. False if the driver doesn't
- * list it (a MIG instance, a simulated GPU), or lists several models: CUDA may then count in
- * another order.
+ * Write the GPU's index in nvidia-smi and its model, such as "0 H200". Returns false if the driver
+ * doesn't list the GPU (a MIG instance, a simulated GPU). Returns false, too, if the driver lists
+ * several models: CUDA may then number the GPUs in another order.
  */
 bool gpus_label(const unsigned char uuid[GPUSHARE_UUID_SIZE], char out[TOOL_TEXT_MAX]);
 

@@ -49,8 +49,8 @@ static bool is_publish(const char *text)
 	X("GPUSHARE_TIMEOUT_MS", is_timeout, "milliseconds, from 1 to 3600000") \
 	X("GPUSHARE_DEFERRED_FREE", is_size, "bytes, such as 512Mi, or 0") \
 	X("GPUSHARE_AUTOSTART", is_switch, "0 or 1") \
-	X("GPUSHARE_ORDERING", is_ordering, "'host-functions', or unset") \
-	X("GPUSHARE_PUBLISH", is_publish, "of sync, free and exit, with commas between them")
+	X("GPUSHARE_ORDERING", is_ordering, "only the value 'host-functions'") \
+	X("GPUSHARE_PUBLISH", is_publish, "one or more of sync, free, exit, separated by commas")
 
 static const struct {
 	const char *variable;

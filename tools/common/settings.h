@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_SETTINGS_H
 #define GPUSHARE_TOOLS_SETTINGS_H
-/* Environment variables whose invalid values the library ignores silently. */
+/* Check environment variables: the library itself ignores invalid values silently. */
 
 /* settings_check() calls `bad` for each variable with an invalid value. `wanted`: describes
  * valid values. */

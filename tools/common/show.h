@@ -12,13 +12,14 @@ json_t *show_json(const struct gpushare_info *info);
 json_t *show_registry_json(const struct gpushare_registry_info *info);
 /* Print `value` and release it. NULL: reports out of memory. Returns a tool_exit. */
 int show_dump(json_t *value);
-/* Print all that `list` visits as one JSON array. Returns a tool_exit. */
+/* gpushare_list(), or another call with its parameters */
 typedef int show_list(struct gpushare_session *session, const char *glob,
 		      int (*visit)(const struct gpushare_info *info, void *user), void *user);
+/* Print the records that `list` visits as one JSON array. Returns a tool_exit. */
 int show_list_json(struct gpushare_session *session, show_list *list, const char *glob);
 uint64_t show_since(uint64_t unix_ns);			   /* seconds up to now */
 uint64_t show_age(const struct gpushare_info *info);	   /* seconds */
-void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX]); /* local time; "?": none */
+void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX]); /* local time; "?": out of range */
 const char *show_backing(const struct gpushare_info *info);
 
 #define SHOW_CELL_MAX (GPUSHARE_NAME_MAX + 1)
@@ -27,7 +28,7 @@ void show_owner(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
 void show_holder(const struct gpushare_holder *holder, char out[SHOW_CELL_MAX]);
 /* For example "rw-r----- alice:video". Ids that the host has no name for are printed as numbers. */
 void show_rights(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);
-/* False if the mode is 0600 and this user owns the buffer, so that listings omit the rights. */
+/* False if this user owns the buffer and its mode is 0600. Listings then omit the rights. */
 bool show_has_rights(const struct gpushare_info *info);
 /* For example "dtype=f16 shape=2,3". */
 void show_tags(const struct gpushare_info *info, char out[SHOW_CELL_MAX]);

@@ -34,7 +34,7 @@ static int look(const struct gpushare_info *info, void *user)
 
 	if (++meant->looked > LOOKED_AT)
 		return 1;
-	/* Replacing all of a short name isn't a typing error: "ab" is no suggestion for "x". */
+	/* If every character differs, it is no typing error: don't suggest "ab" for "x". */
 	if (away > meant->most || away >= strlen(meant->name))
 		return 0;
 	for (; at && meant->found[at - 1].distance > away; at--)

@@ -5,9 +5,9 @@
 #include "gpushare.h"
 
 /*
- * Print the error of the last call, as tool_failed() does. If a name is missing, add how long the
- * call waited for it (wait_ms; 0: not at all). Also suggest up to three of the registry's names
- * within max(2, length / 3) edits, closest first. Returns TOOL_FAILED.
+ * Print the error of the last gpushare call. If the error is that `name` does not exist, also print
+ * how long the call waited for it (wait_ms; 0: it did not wait), and suggest up to three existing
+ * names within max(2, length / 3) edits, closest first. Returns TOOL_FAILED.
  */
 int suggest_failed(struct gpushare_session *session, const char *name, unsigned int wait_ms,
 		   int status);

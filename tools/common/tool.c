@@ -213,8 +213,8 @@ bool tool_check_name(const char *name)
 	return !fault;
 }
 
-/* A registry that exits without buffers removes its state file. If the file exists, names may
- * remain. */
+/* A registry that exits without buffers removes its state file. If the file exists, the next
+ * registry may still have names. */
 static bool names_remain(const char *given)
 {
 	char directory[GPUSHARE_PATH_MAX], path[GPUSHARE_PATH_MAX + sizeof("/" GPUSHARE_STATE)];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_TOOL_H
 #define GPUSHARE_TOOLS_TOOL_H
-/* Shared by the command line tools: messages, parsing and formatting of numbers, sessions. */
+/* Used by all verbs: messages, parsing and formatting of numbers, sessions. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,15 +18,15 @@ enum tool_exit {
 #define TOOL_TEXT_MAX 64 /* bytes of a formatted number or name, NUL included */
 
 extern const char *tool_name; /* prefix of every message; main() sets it */
-/* verb whose --help a usage error suggests; NULL: the tool's own --help; main() sets it */
+/* The verb whose --help a usage error suggests; NULL: the tool's own --help. main() sets it. */
 extern const char *tool_verb;
 
 /* Print "<tool>: <message>" on stderr. */
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* As tool_error(), with "; try '<tool> <verb> --help'" appended. Returns TOOL_USAGE. */
+/* Like tool_error(), but append "; try '<tool> <verb> --help'". Returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* getopt_long() whose messages begin with tool and verb. If it returns '?', it has printed the
- * error and which --help to try. */
+/* getopt_long(), but its messages begin with tool and verb. If it returns '?', it has printed the
+ * error, and which --help to try. */
 int tool_getopt(int argc, char **argv, const char *letters, const struct option *options);
 /* Report environment variables that are ignored because their values are invalid. */
 void tool_check_settings(void);
@@ -57,9 +57,9 @@ bool tool_is_pattern(const char *name); /* whether it has a pattern's characters
 /* Whether `name` is a valid buffer name. If not, reports why. It needs no registry. */
 bool tool_check_name(const char *name);
 /*
- * Open a session with the registry in `directory` (NULL: the default). If no registry runs, `start`
- * starts one. Without `start`, it starts one only if an earlier registry left its state file. On
- * failure, reports why and returns NULL.
+ * Open a session with the registry in `directory` (NULL: the default). If no registry runs, start
+ * one if `start` is true, or if an earlier registry left its state file. On failure, reports why and
+ * returns NULL.
  */
 struct gpushare_session *tool_open(const char *directory, bool start);
 void tool_close(struct gpushare_session **session); /* for __attribute__((cleanup)) */
