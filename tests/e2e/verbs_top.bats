@@ -131,10 +131,10 @@ GPU-766d751a [#====               ] names 2 MiB, others 254 MiB, free 768 MiB"
 		see='3 shown by attached' send=P see='3 shown by rate' send=M see='3 shown by size' send=N see='3 shown by name' \
 		send=R see='by name, reversed' see=weights \
 		see=kept send='>' see='3 shown by size' send='<' see='3 shown by name' send=R see='3 shown by name' \
-		send=/ see='Only names with (nothing: all): _' send=wax send='\x7f' see='all): wa_' send=r send='\e' \
+		send=/ see='Only names with (empty: all): _' send=wax send='\x7f' see='all): wa_' send=r send='\e' \
 		unseen='Only names' see='3 shown by name' send=o send='ep\r' see='1 shown by name, only ep' see=kept unseen=weights \
-		send== see='3 shown by name' send=s see='Seconds between' send='soon\r' see="'soon' is no number" \
-		send=d send='0.05\r' unseen='Seconds between' changed changed changed changed send=h see='Keys of gpushare top' see='Any key' \
+		send== see='3 shown by name' send=s see='Seconds between' send='soon\r' see="'soon' is not a number" \
+		send=d send='0.05\r' unseen='Seconds between' changed changed changed changed send=h see='Keys of gpushare top' see='any key' \
 		send=q see='3 shown by name' send=x see='No such key' send='\e[1;5A' unseen='No such key' see='3 shown by name' \
 		send=/ "send=$(printf 'n%.0s' {1..300})\\r" see='0 shown by name, only nnn' send=q end=0 -- gpushare top -d 30
 }

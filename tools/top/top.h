@@ -27,7 +27,7 @@ enum top_sort {
 
 struct top_row {
 	struct gpushare_info info;
-	/* publications a second since the last reading; below 0: unknown, or there are none */
+	/* publications per second since the previous reading; negative: unknown, or never published */
 	double rate;
 	char holders[TOP_HOLDERS_MAX];
 };
@@ -36,8 +36,8 @@ struct top_row {
 
 /* Memory of a GPU that has named buffers, in bytes. */
 struct top_gpu {
-	unsigned char uuid[GPUSHARE_UUID_SIZE]; /* first, for sorting */
-	uint64_t names;	      /* allocations of all named buffers that this user may see */
+	unsigned char uuid[GPUSHARE_UUID_SIZE]; /* the first member, by which by_uuid() sorts */
+	uint64_t names;	      /* held by the named buffers that this user may see */
 	uint64_t total, free; /* of the GPU; total 0: unknown */
 };
 
@@ -49,7 +49,7 @@ struct top_view {
 	size_t gpu_count;
 	struct gpushare_registry_info registry;
 	uint64_t at_ms;
-	double requests; /* per second; below 0: unknown */
+	double requests; /* per second; negative: unknown */
 	int status;	 /* GPUSHARE_OK, or the error of the reading */
 	char why[512];
 };
@@ -59,7 +59,8 @@ struct top_options {
 	const char *glob; /* NULL: all */
 	enum top_sort sort;
 	bool reverse, hide_deferred;
-	/* "": none; without '*', '?' and '[': a part of the name */
+	/* Which names to show: a pattern if it contains '*', '?' or '[', else a part of the name.
+	 * "": all. */
 	char filter[GPUSHARE_NAME_MAX + 1];
 	unsigned int interval_ms;
 	size_t scroll; /* number of rows above the first one shown */
@@ -69,7 +70,7 @@ struct top_options {
  * valid. */
 void top_view_read(struct top_view *view, struct gpushare_session **session,
 		   const struct top_options *options);
-/* Compute the rates from the reading before. `before` may be empty; its rows get sorted. */
+/* Compute the rates since the previous reading, `before`, which may be empty. Sorts its rows. */
 void top_view_rates(struct top_view *view, const struct top_view *before);
 void top_view_arrange(struct top_view *view, const struct top_options *options);
 /* Fill in the `holders` texts of `count` rows from `first` on. */
@@ -80,7 +81,7 @@ void top_view_finish(struct top_view *view);
 const char *top_sort_text(enum top_sort sort);
 bool top_sort_parse(const char *text, enum top_sort *out_sort);
 
-/* Add a buffer to the memory that names hold on its GPU. */
+/* Add a buffer's memory to that held by names on its GPU. */
 void top_memory_add(struct top_view *view, const struct gpushare_info *info);
 /* Sort the GPUs, and ask NVML for their total and free memory. Without NVML these stay 0. */
 void top_memory_ask(struct top_view *view);
@@ -89,7 +90,7 @@ void top_memory_ask(struct top_view *view);
 size_t top_screen_room(const struct top_view *view);
 /* Print the view with all its rows as text on standard output. */
 void top_screen_print(const struct top_view *view, const struct top_options *options);
-/* Draw the view on the terminal, from row options->scroll on. `message` takes the line above the
+/* Draw the view on the terminal, from row options->scroll on, with `message` in the line above the
  * titles. */
 void top_screen_draw(const struct top_view *view, const struct top_options *options,
 		     const char *message);
@@ -99,25 +100,25 @@ enum top_prompt { TOP_NO_PROMPT, TOP_ASK_FILTER, TOP_ASK_INTERVAL };
 struct top_keys {
 	enum top_prompt prompt;
 	char text[GPUSHARE_NAME_MAX + 1]; /* typed so far */
-	char message[128];		  /* answer to the latest key; "": none */
+	char message[128];		  /* about the latest key; "": none */
 	bool quit, help;
 	bool look; /* read the registry now, not at the end of the interval */
 };
-/* Handle a key, as getch() returns it. `room` is the number of rows on the screen, for paging. */
+/* Handle a key from getch(). `room`: the number of rows on the screen, for paging. */
 void top_keys_take(struct top_keys *keys, struct top_options *options, int key, size_t room);
 /* The message line: the open prompt with its text, else `message`. */
 void top_keys_line(const struct top_keys *keys, char out[512]);
 
-/* Start ncurses and block signals. Returns false if standard output is no terminal, or terminfo
- * describes none; then nothing has changed. */
+/* Start ncurses and block signals. If standard output is no terminal, or ncurses can't start, change
+ * nothing and return false. */
 bool top_terminal_begin(void);
 /* Restore the terminal. If a signal ended top (SIGHUP: the input ended), raise it again with its
  * default action. */
 void top_terminal_end(void);
-/* Return the next key, as getch() does. If none is typed yet, wait for one, a signal or the
- * deadline (tool_now_ms()). ERR: none. KEY_RESIZE: the screen must be drawn again. */
+/* Return the next key, as getch() does. If no key is typed yet, wait for a key, a signal or the
+ * deadline (by tool_now_ms()). ERR: no key. KEY_RESIZE: the screen must be drawn again. */
 int top_terminal_key(uint64_t deadline_ms);
-/* A signal or the end of the input ends top. */
+/* Whether a signal or the end of the input ends top. */
 bool top_terminal_ended(void);
 
 #endif

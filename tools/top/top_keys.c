@@ -27,7 +27,7 @@ static void prompt_done(struct top_keys *keys, struct top_options *options)
 		options->interval_ms = ms;
 	} else {
 		snprintf(keys->message, sizeof(keys->message),
-			 "'%.40s' is no number of seconds, 0.05 or more", keys->text);
+			 "'%.40s' is not a number of seconds, 0.05 or more", keys->text);
 	}
 	keys->prompt = TOP_NO_PROMPT;
 	keys->look = true;
@@ -136,7 +136,7 @@ static void command(struct top_keys *keys, struct top_options *options, int key)
 	}
 	if (key >= KEY_MIN) /* a function key */
 		return;
-	snprintf(keys->message, sizeof(keys->message), "No such key; 'h' tells of those there are");
+	snprintf(keys->message, sizeof(keys->message), "No such key; 'h' lists the keys");
 }
 
 void top_keys_take(struct top_keys *keys, struct top_options *options, int key, size_t room)
@@ -157,9 +157,9 @@ void top_keys_take(struct top_keys *keys, struct top_options *options, int key, 
 void top_keys_line(const struct top_keys *keys, char out[512])
 {
 	if (keys->prompt == TOP_ASK_FILTER)
-		snprintf(out, 512, "Only names with (nothing: all): %s_", keys->text);
+		snprintf(out, 512, "Only names with (empty: all): %s_", keys->text);
 	else if (keys->prompt == TOP_ASK_INTERVAL)
-		snprintf(out, 512, "Seconds between two looks: %s_", keys->text);
+		snprintf(out, 512, "Seconds between two readings: %s_", keys->text);
 	else
 		snprintf(out, 512, "%s", keys->message);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* GPU memory: the registry says what each name holds, NVML the rest, without a CUDA context. NVML
- * comes with the driver and is looked for at run time; types and numbers are those of its API
- * reference. */
+/* GPU memory. The registry reports what each name holds. NVML reports total and free memory, without
+ * a CUDA context. NVML comes with the driver, so it is loaded at run time. Source of types and
+ * numbers: NVML API reference. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void ask(struct top_gpu *gpu)
 	void *device;
 
 	tool_format_uuid(gpu->uuid, uuid);
-	/* A part of a GPU (MIG) is called MIG-..., with CUDA's UUID of it. */
+	/* NVML finds a MIG instance by "MIG-" and the UUID that CUDA reports for it. */
 	snprintf(part, sizeof(part), "MIG-%s", uuid + strlen("GPU-"));
 	if (nvml.nvmlDeviceGetHandleByUUID(uuid, &device) != NVML_SUCCESS &&
 	    nvml.nvmlDeviceGetHandleByUUID(part, &device) != NVML_SUCCESS)

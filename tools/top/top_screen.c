@@ -11,7 +11,7 @@
 
 #define HEAD_LINES 6 /* lines above the rows, without those of the GPUs */
 #define BAR 20	     /* characters between the brackets */
-#define GPU_LABEL 12 /* characters of a UUID that are shown */
+#define GPU_LABEL 12 /* shown characters of a UUID */
 
 enum column { NAME, SIZE, GPU, OWNER, ATTACHED, RATE, AGE, STATE, HOLDERS, COLUMNS };
 
@@ -241,7 +241,7 @@ static void put_gpu(struct output *to, const struct top_gpu *gpu)
 	colour(to, GPU_LABEL + 2 + named, full - named, STYLE_YELLOW);
 }
 
-/* How many GPUs' lines are shown: on the terminal, the rows get half of it. */
+/* How many GPUs to show. On a terminal, their lines take at most half of the space for rows. */
 static size_t gpu_lines(const struct top_view *view, bool terminal)
 {
 	size_t most = LINES > HEAD_LINES ? (size_t)(LINES - HEAD_LINES) / 2 : 0;
@@ -301,18 +301,18 @@ void top_screen_help(void)
 #define X(name, text, key) "  " #key "             sort by " text,
 	    TOP_SORTS(X)
 #undef X
-		"  < >             sort by the one before, the next",
-	    "  R               the other way round",
-	    "  o  /            only names that have a part, or match a pattern with * or ?",
-	    "  =               all names again",
-	    "  l               without what is deferred, and with it",
-	    "  d  s            seconds between two looks",
-	    "  space           look now",
+		"  < >             sort by the previous, the next of these",
+	    "  R               reverse the order",
+	    "  o  /            show only names with a given part, or a pattern with * ? [",
+	    "  =               show all names again",
+	    "  l               hide or show deferred frees",
+	    "  d  s            set the seconds between two readings",
+	    "  space           read now",
 	    "  up down, page up, page down, home",
-	    "  h  ?            this",
-	    "  q               end",
+	    "  h  ?            this help",
+	    "  q               quit",
 	    "",
-	    "Any key goes back.",
+	    "Press any key to go back.",
 	};
 
 	struct output to = {.terminal = true};

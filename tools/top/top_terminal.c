@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ncurses, and the signals meanwhile. They are unblocked only in the wait, so that none is lost
- * between checking its flag and waiting, and ncurses's own handlers interrupt nothing. */
+/* ncurses and signals. Signals are unblocked only while top waits for a key. So no signal is lost
+ * between the check of its flag and the wait, and ncurses's handlers interrupt nothing else. */
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #include <term.h> /* last, because its macros have names like `columns` */
 
-/* for the rest of an escape sequence on a slow connection; ncurses's default is a second */
+/* how long to wait for the rest of an escape sequence; ncurses's default is a second */
 #define ESCAPE_MS 50
 
 /* X(signal): signals that end top */
@@ -67,7 +67,7 @@ static bool start_ncurses(void)
 	keypad(stdscr, TRUE);
 	nodelay(stdscr, TRUE);
 	curs_set(0);
-	define_key("\033[A", KEY_UP); /* as a terminal sends it that doesn't know keypad mode */
+	define_key("\033[A", KEY_UP); /* sent by terminals that don't know keypad mode */
 	define_key("\033[B", KEY_DOWN);
 	define_key("\033[H", KEY_HOME);
 	if (terminal_has_colour(STDOUT_FILENO) && start_color() == OK &&
@@ -131,7 +131,7 @@ int top_terminal_key(uint64_t deadline_ms)
 		return key;
 	input.revents = 0;
 	ppoll(&input, 1, &patience, &outside);
-	if (continued) { /* the shell has changed the terminal's modes, also after SIGSTOP */
+	if (continued) { /* the shell has changed the terminal's modes while top was stopped */
 		continued = 0;
 		endwin();
 		return KEY_RESIZE;
