@@ -27,7 +27,7 @@ copy_of() {
 	doctor 0
 	line ok preload "$(realpath "$SHIM")"
 	line ok driver libcuda.so.1
-	line ok driver "it is for CUDA up to 1"
+	line ok driver "it supports CUDA up to 1"
 	line ok driver "GPU 0 is "
 	line ok registry "$GPUSHARE_DIR, chosen by GPUSHARE_DIR"
 	line ok works "names and attaching"
@@ -87,21 +87,21 @@ copy_of() {
 	doctor 1 --dir "$(printf '/long%.0s' {1..40})"
 	line fail registry "--dir"
 	doctor 0 --dir "$WORK/later"
-	line ok registry "it is made when it is needed"
+	line ok registry "it is created when needed"
 	[ ! -e "$WORK/later" ]
 }
 
 @test "doctor: the registry's directory can't be made, or can't be written to" {
 	no_registry_yet
 	doctor 1 --dir "$WORK/none/r"
-	line fail registry "none runs, and $WORK/none/r can't be made or written to: No such file or directory"
-	has "$output" "next: name a directory in GPUSHARE_DIR that you may write to"
+	line fail registry "none runs, and $WORK/none/r can't be created or written to: No such file or directory"
+	has "$output" "next: set GPUSHARE_DIR to a directory that you may write to"
 	[ "$(id -u)" != 0 ] || skip "root may write to any directory"
 	mkdir -m 500 "$WORK/read"
 	doctor 1 --dir "$WORK/read"
-	line fail registry "$WORK/read can't be made or written to: Permission denied"
+	line fail registry "$WORK/read can't be created or written to: Permission denied"
 	doctor 1 --dir "$WORK/read/r"
-	line fail registry "$WORK/read/r can't be made or written to: Permission denied"
+	line fail registry "$WORK/read/r can't be created or written to: Permission denied"
 }
 
 @test "doctor: the environment's rules, LD_PRELOAD, few descriptors" {
@@ -131,7 +131,7 @@ copy_of() {
 	line fail works "no GPU"
 	GPUSHARE_SIM_FAIL=cuInit:1:1:803 doctor 1
 	line fail driver "(803)"
-	has "$output" "next: the library is not the kernel module's"
+	has "$output" "next: libcuda and the kernel module have different versions"
 	GPUSHARE_SIM_FAIL=cuInit:1:1:999 doctor 1
 	line fail driver "(999)"
 	CUDA_VISIBLE_DEVICES=-1 doctor 1
@@ -150,7 +150,7 @@ copy_of() {
 	gcc -shared -fPIC -Wl,-soname,libcuda.so.1 "$WORK/stub.c" -o "$WORK/stubs/libcuda.so.1"
 	LD_LIBRARY_PATH=$WORK/stubs doctor 1
 	line fail driver "$WORK/stubs/libcuda.so.1"
-	line fail driver "it has no cu"
+	line fail driver "it lacks the function cu"
 }
 
 @test "doctor: the simulated driver is said, and what can't run on it" {
@@ -179,7 +179,7 @@ copy_of() {
 @test "doctor: Vulkan shows the GPU, another, none, or isn't there" {
 	needs_sim
 	doctor 0
-	line ok vulkan "GPU 0 is its device 0"
+	line ok vulkan "GPU 0 is Vulkan's device 0"
 	line ok works "gpushare_map()"
 	GPUSHARE_SIM_FAIL=vkCreateInstance:1:1:-9 doctor 0
 	line warn vulkan "VkResult -9"
@@ -192,16 +192,16 @@ copy_of() {
 
 @test "doctor PROGRAM: how it comes to CUDA" {
 	doctor 0 "$BIN/rt_app_static"
-	line ok program "rt_app_static has the CUDA runtime in it (static)"
+	line ok program "rt_app_static contains the CUDA runtime (static)"
 	line ok program "the preload library loads into it"
 	doctor 0 "$BIN/rt_app_shared"
 	line ok program "rt_app_shared links the CUDA runtime as a library, libcudart.so."
 	doctor 0 "$BIN/drv_linked"
-	line ok program "drv_linked calls the driver itself, and links libcuda.so.1"
+	line ok program "drv_linked calls the driver directly, and links libcuda.so.1"
 	doctor 0 "$BIN/drv_lookup"
-	line ok program "drv_lookup calls the driver itself, and loads it when it runs"
+	line ok program "drv_lookup calls the driver directly, and loads it at run time"
 	doctor 0 "$BIN/tool_reaper"
-	line warn program "nothing that it links uses CUDA"
+	line warn program "no library that it links uses CUDA"
 	PATH=$BIN:$PATH doctor 0 rt_app_static
 	line ok program "it is $(realpath "$BIN/rt_app_static")"
 }
@@ -223,7 +223,7 @@ copy_of() {
 	head -c 100 "$BIN/rt_app_static" >"$WORK/cut"
 	chmod +x "$WORK/cut"
 	doctor 1 "$WORK/cut"
-	line fail program "broken"
+	line fail program "truncated or damaged"
 	cp "$BIN/rt_app_static" "$WORK/not"
 	chmod -x "$WORK/not"
 	[ "$(id -u)" = 0 ] || doctor 1 "$WORK/not"
@@ -275,7 +275,7 @@ copy_of() {
 	gcc "$WORK/m.c" -L"$WORK" -lodd -Wl,-rpath,lib/stubs -o "$WORK/odd"
 	doctor 1 "$WORK/odd"
 	line fail program "it needs libodd.so, which is not found"
-	line fail program "folder of stubs: lib/stubs"
+	line fail program "folder of link-time stubs: lib/stubs"
 	gcc "$WORK/m.c" -L"$WORK" -lodd -Wl,--disable-new-dtags,-rpath,"$WORK" -o "$WORK/old"
 	doctor 0 "$WORK/old"
 	line warn program "has an RPATH"

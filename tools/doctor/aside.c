@@ -25,8 +25,8 @@ void *aside_room(size_t size)
 	return room == MAP_FAILED ? NULL : room;
 }
 
-/* A driver may print to standard output or error, and doctor's own output must stay clean. Threads
- * that the driver creates inherit this mask: only fault signals stay unblocked. */
+/* Keep the driver's own messages out of doctor's output. Block all signals but faults, also for the
+ * threads that the driver creates. */
 static void be_quiet(void)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
@@ -56,7 +56,7 @@ enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int pat
 		work(facts);
 		_exit(0);
 	}
-	/* Without a pidfd, which Linux before 5.3 and some containers lack. */
+	/* Poll: Linux before 5.3 and some containers have no pidfd to wait for. */
 	while (!(ended = waitpid(pid, &status, WNOHANG)) && tool_now_ms() < until)
 		poll(NULL, 0, EVERY_MS);
 	if (!ended) {

@@ -34,7 +34,7 @@ void doctor_say(enum verdict verdict, const char *area, const char *next, const 
 	if (vasprintf(&text, format, arguments) < 0)
 		text = NULL;
 	va_end(arguments);
-	/* Paths, and texts of drivers and loaders, may hold any bytes. */
+	/* Paths, and messages of drivers and loaders, may contain any bytes. */
 	if (text)
 		tool_printable(text, text, strlen(text) + 1);
 	if (step)
@@ -78,7 +78,7 @@ int doctor_print(bool json)
 	int printed;
 
 	if (lost) {
-		tool_error("no memory for all that was found");
+		tool_error("no memory for the list of checks");
 		return TOOL_FAILED;
 	}
 	if (!json)

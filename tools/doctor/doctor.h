@@ -54,11 +54,11 @@ struct driver_facts {
 struct doctor_found {
 	bool registry; /* a registry runs, or could be started */
 	int gpus;
-	bool vmm;		     /* all GPUs have cuMemCreate memory with file descriptors */
-	bool alone;		     /* a GPU's compute mode admits one process at most */
-	bool simulated;		     /* it is the driver of tests/sim, without a GPU */
-	int mapped;		     /* number of GPUs that Vulkan shows too */
-	char shim[PATH_MAX];	     /* path of the preload library; "": none */
+	bool vmm;	     /* all GPUs can export cuMemCreate memory as file descriptors */
+	bool alone;	     /* the compute mode of a GPU admits one process at most */
+	bool simulated;	     /* the driver is that of tests/sim, without a GPU */
+	int mapped;	     /* number of GPUs that are Vulkan devices too */
+	char shim[PATH_MAX]; /* path of the preload library; "": none */
 	struct driver_facts *driver; /* NULL: it did not answer */
 };
 

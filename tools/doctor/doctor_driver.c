@@ -20,7 +20,7 @@
 #define OLDEST 11000		       /* CUDA 11 */
 #define SIMULATED "gpushare simulated" /* in the device names of tests/sim */
 
-/* X(name): the driver's functions that are called */
+/* X(name): the driver functions that this file calls */
 #define ASKED(X) \
 	X(cuInit) \
 	X(cuDriverGetVersion) \
@@ -100,9 +100,8 @@ static void ask(void *room)
 	X(100, \
 	  "see what CUDA_VISIBLE_DEVICES hides; in a container, give it the GPUs (--gpus all)") \
 	X(802, "start nvidia-fabricmanager, or wait for it: the GPUs' links are not up yet") \
-	X(803, \
-	  "the library is not the kernel module's: reboot after a driver's update, or give the " \
-	  "container the host's libcuda") \
+	X(803, "libcuda and the kernel module have different versions: reboot after a driver's " \
+	       "update, or give the container the host's libcuda") \
 	X(804, "remove CUDA's forward compatibility package (cuda-compat): this GPU or driver " \
 	       "can't use it") \
 	X(999, "see 'dmesg' for NVRM and Xid; /dev/nvidia-uvm may be missing (nvidia-modprobe " \
@@ -135,7 +134,7 @@ static void say_gpu(const struct driver_gpu *gpu, int ordinal, struct doctor_fou
 	if (!gpu->compute_mode)
 		return;
 	found->alone = true;
-	doctor_fail(AREA, "nvidia-smi -c DEFAULT, or run MPS",
+	doctor_fail(AREA, "run 'nvidia-smi -c DEFAULT', or use MPS",
 		    "GPU %d is in a compute mode in which %s can have a context on it", ordinal,
 		    gpu->compute_mode == 2 ? "no process" : "only one process at a time");
 }
@@ -149,7 +148,7 @@ static void say_module(void)
 		return;
 	if (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = '\0';
-		doctor_ok(AREA, "the kernel's: %s", line);
+		doctor_ok(AREA, "the kernel module: %s", line);
 	}
 	fclose(file);
 	if (access("/dev/nvidiactl", R_OK | W_OK))
@@ -180,16 +179,16 @@ static void say_loaded(const struct driver_facts *facts)
 	bool stub = strstr(facts->path, "/stubs/") != NULL;
 
 	doctor_say(stub ? VERDICT_FAIL : VERDICT_OK, AREA,
-		   stub ? "take the stubs' folder out of LD_LIBRARY_PATH: it is for linking alone"
+		   stub ? "remove the stubs' folder from LD_LIBRARY_PATH: it is only for linking"
 			: NULL,
 		   LIBRARY " is %s", facts->path);
 	if (facts->old)
-		doctor_fail(AREA, "install a driver of CUDA 11 or later", "it has no %s",
-			    facts->words);
+		doctor_fail(AREA, "install a driver of CUDA 11 or later",
+			    "it lacks the function %s", facts->words);
 	else
 		doctor_say(facts->version >= OLDEST ? VERDICT_OK : VERDICT_FAIL, AREA,
 			   facts->version >= OLDEST ? NULL : "install a driver of CUDA 11 or later",
-			   "it is for CUDA up to %d.%d", facts->version / 1000,
+			   "it supports CUDA up to %d.%d", facts->version / 1000,
 			   facts->version % 1000 / 10);
 }
 
@@ -203,7 +202,7 @@ static void say_facts(const struct driver_facts *facts, struct doctor_found *fou
 	if (facts->old)
 		return;
 	if (facts->init) {
-		doctor_fail(AREA, init_next(facts->init), "it can't start: cuInit answers %s (%d)",
+		doctor_fail(AREA, init_next(facts->init), "it can't start: cuInit returns %s (%d)",
 			    facts->init_name, facts->init);
 		return;
 	}
@@ -229,20 +228,21 @@ void doctor_driver(struct doctor_found *found)
 
 	say_module();
 	if (!facts) {
-		doctor_fail(AREA, "free some memory", "no memory to ask it");
+		doctor_fail(AREA, "free some memory", "no memory for the check of the driver");
 		return;
 	}
 	end = aside_do(ask, facts, PATIENCE_MS, &number);
 	if (end == ASIDE_DONE)
 		found->driver = facts;
 	if (end == ASIDE_HUNG)
-		doctor_fail(AREA, "see 'dmesg' for Xid; a GPU may want a reset",
+		doctor_fail(AREA, "see 'dmesg' for Xid; a GPU may need a reset",
 			    "it does not answer within %d seconds", PATIENCE_MS / 1000);
 	else if (end == ASIDE_CRASHED)
 		doctor_fail(AREA, "see whether nvidia-smi works",
-			    "it crashes when it is asked (signal %d)", number);
+			    "it crashes during this check (signal %d)", number);
 	else if (end == ASIDE_FAILED)
-		doctor_fail(AREA, "see 'ulimit -u'", "no process can be made to ask it");
+		doctor_fail(AREA, "see 'ulimit -u'",
+			    "no process can be created for the check of the driver");
 	else
 		say_facts(facts, found);
 }

@@ -25,10 +25,10 @@ void doctor_shim(struct doctor_found *found)
 
 	if (!beside_shim(found->shim, why)) {
 		*found->shim = '\0';
-		doctor_fail("preload", "install it, or name it in GPUSHARE_SHIM", "%s", why);
+		doctor_fail("preload", "install it, or set GPUSHARE_SHIM to its path", "%s", why);
 	} else if (elf_file_read(found->shim, &file) != ELF_FILE_OK ||
 		   file.machine != elf_file_own_machine()) {
-		doctor_fail("preload", "install it anew",
+		doctor_fail("preload", "install it again",
 			    "%s is damaged, or not a library for this machine's architecture",
 			    found->shim);
 	} else if (strpbrk(found->shim, " :")) {
@@ -50,14 +50,14 @@ static void check_rules(enum rules_kind kind, const char *variable)
 		return;
 	rules_free(rules_parse(kind, variable, text, error, sizeof(error)));
 	if (*error)
-		doctor_fail(AREA, "mend it, or unset it", "%s", error);
+		doctor_fail(AREA, "correct it, or unset it", "%s", error);
 	else
 		doctor_ok(AREA, "%s is '%s'", variable, text);
 }
 
 static void say_setting(const char *variable, const char *value, const char *wanted)
 {
-	doctor_warn(AREA, "mend it, or unset it", "%s is '%s', which is ignored: it takes %s",
+	doctor_warn(AREA, "correct it, or unset it", "%s is '%s', which is ignored: it takes %s",
 		    variable, value, wanted);
 }
 
@@ -68,11 +68,14 @@ static void check_preload(const char *shim_name)
 	if (!text || !*text)
 		doctor_ok(AREA, "LD_PRELOAD is empty; 'gpushare run' sets it for one program");
 	else if (strstr(text, shim_name))
-		doctor_ok(AREA, "LD_PRELOAD has it for every program started here: '%s'", text);
+		doctor_ok(AREA,
+			  "LD_PRELOAD has the preload library for every program started here: '%s'",
+			  text);
 	else
 		doctor_warn(
 		    AREA,
-		    "'gpushare run' puts its own before that; if names don't come, try without",
+		    "'gpushare run' puts the preload library before it; if buffers get no names, "
+		    "try without it",
 		    "LD_PRELOAD has another library: '%s'", text);
 }
 
@@ -97,7 +100,7 @@ static void check_descriptors(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FEW_DESCRIPTORS)
 		return;
-	doctor_warn(AREA, "raise it: ulimit -n",
+	doctor_warn(AREA, "raise the limit with 'ulimit -n'",
 		    "a process may have %llu descriptors here, and each kept, read-only or mapped "
 		    "buffer takes one",
 		    (unsigned long long)limit.rlim_cur);
@@ -108,8 +111,8 @@ void doctor_environment(void)
 	if (getauxval(AT_SECURE))
 		doctor_warn(
 		    AREA, "run it without set-uid and capabilities",
-		    "this program was started with more rights than its user (AT_SECURE): no "
-		    "variable of gpushare's counts");
+		    "this program was started with more rights than its user (AT_SECURE): it "
+		    "ignores all variables of gpushare");
 	check_preload("libgpushare_shim");
 	check_system_preload();
 #define X(kind, variable) check_rules(kind, variable);

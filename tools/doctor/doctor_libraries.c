@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of the libraries that a program's loader lists without starting it: how each uses CUDA. */
+/* Checks of how a program and its libraries use CUDA. The loader lists the libraries without
+ * starting the program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,19 +43,20 @@ static void say_cuda(struct libraries *all, const char *path, const struct elf_f
 		doctor_ok(AREA, "%s links the CUDA runtime as a library, %s", name_of(path),
 			  runtime);
 	if (file->has_runtime)
-		doctor_ok(AREA, "%s has the CUDA runtime in it (static)", name_of(path));
+		doctor_ok(AREA, "%s contains the CUDA runtime (static)", name_of(path));
 	if (file->has_tables && all->simulated)
 		doctor_fail(
 		    AREA,
 		    "link it with 'nvcc -cudart shared', or with libcudart_static.a of "
-		    "the driver's folder",
-		    "%s can't run on the simulated driver: NVIDIA's own runtime, which is in "
-		    "it, calls cuGetExportTable(), and only NVIDIA's driver has those tables",
+		    "the simulated driver's folder",
+		    "%s can't run on the simulated driver: it contains NVIDIA's own runtime, which "
+		    "calls cuGetExportTable(), and only NVIDIA's driver has those tables",
 		    name_of(path));
 	if (driver)
-		doctor_ok(AREA, "%s calls the driver itself, and links %s", name_of(path), driver);
+		doctor_ok(AREA, "%s calls the driver directly, and links %s", name_of(path),
+			  driver);
 	else if (file->names_driver && !file->has_runtime)
-		doctor_ok(AREA, "%s calls the driver itself, and loads it when it runs",
+		doctor_ok(AREA, "%s calls the driver directly, and loads it at run time",
 			  name_of(path));
 }
 
@@ -71,7 +73,7 @@ static void say_oddities(const char *path, const struct elf_file *file)
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		if (strstr(paths[i], "/stubs"))
 			doctor_fail(AREA, "link it without that RPATH",
-				    "%s looks for libraries in a folder of stubs: %s",
+				    "%s looks for libraries in a folder of link-time stubs: %s",
 				    name_of(path), paths[i]);
 		else if (*paths[i] && (*paths[i] != '/' && *paths[i] != '$'))
 			doctor_warn(AREA, "link it with $ORIGIN in its place",
@@ -89,8 +91,8 @@ static void say_file(struct libraries *all, const char *path)
 
 	if (begins(name_of(path), DRIVER) || begins(name_of(path), RUNTIME)) {
 		if (strstr(path, "/stubs/"))
-			doctor_fail(AREA, "take the stubs' folder out of LD_LIBRARY_PATH",
-				    "it would load %s, which is for linking alone", path);
+			doctor_fail(AREA, "remove the stubs' folder from LD_LIBRARY_PATH",
+				    "it would load %s, a stub that is only for linking", path);
 		return;
 	}
 	if (elf_file_read(path, &file) != ELF_FILE_OK)
@@ -111,12 +113,12 @@ static void read_line(struct libraries *all, char *line)
 	arrow = strstr(path, " => ");
 	if (arrow && begins(arrow + 4, "not found")) {
 		*arrow = '\0';
-		doctor_fail(AREA, "install it, or have its folder in LD_LIBRARY_PATH",
+		doctor_fail(AREA, "install it, or add its folder to LD_LIBRARY_PATH",
 			    "it needs %s, which is not found", path);
 		return;
 	}
 	if (strstr(path, "cannot be preloaded"))
-		doctor_fail(AREA, "see what it says", "%s", path);
+		doctor_fail(AREA, "see the loader's message", "%s", path);
 	path = arrow ? arrow + 4 : path;
 	end = strstr(path, " (0x");
 	if (*path != '/' || !end)
@@ -133,13 +135,14 @@ static void say_end(const struct libraries *all)
 	if (all->seen_shim)
 		doctor_ok(AREA, "the preload library loads into it");
 	else if (*all->shim)
-		doctor_fail(AREA, "see what LD_DEBUG=libs says",
+		doctor_fail(AREA, "run it with LD_DEBUG=libs to see why",
 			    "the preload library does not load into it");
 	if (!all->seen_cuda)
 		doctor_warn(
 		    AREA,
-		    "fine if it loads CUDA when it runs, as Python does: the preload sees that too",
-		    "nothing that it links uses CUDA");
+		    "no problem if it loads CUDA at run time, as Python does: the preload library "
+		    "sees that too",
+		    "no library that it links uses CUDA");
 }
 
 void doctor_libraries(const char *interpreter, const char *path, const struct doctor_found *found)
@@ -150,7 +153,7 @@ void doctor_libraries(const char *interpreter, const char *path, const struct do
 	int code;
 
 	if (!said) {
-		doctor_fail(AREA, "free some memory", "no memory for its list");
+		doctor_fail(AREA, "free some memory", "no memory for the list of its libraries");
 		return;
 	}
 	say_file(&all, path);

@@ -26,7 +26,8 @@ static bool find(const char *program, char out[PATH_MAX])
 	return false;
 }
 
-/* Find a script's interpreter; of "/usr/bin/env NAME", find NAME. Return false if there is none. */
+/* Find a script's interpreter; if it is "/usr/bin/env NAME", find NAME. Return false if there is
+ * none. */
 static bool script_interpreter(const char *path, char out[PATH_MAX])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -66,8 +67,8 @@ static void check_rights(const char *path)
 	else if (getuid() && getxattr(path, "security.capability", NULL, 0) > 0)
 		what = "given capabilities";
 	if (what)
-		doctor_fail(AREA, "take that away (chmod u-s,g-s; setcap -r), or run a copy of it",
-			    "it is %s: the loader takes no LD_PRELOAD for it (AT_SECURE)", what);
+		doctor_fail(AREA, "remove that (chmod u-s,g-s; setcap -r), or run a copy of it",
+			    "it is %s: the loader ignores LD_PRELOAD for it (AT_SECURE)", what);
 	else if (is.st_mode & (S_ISUID | S_ISGID))
 		doctor_warn(AREA, "chmod u-s,g-s",
 			    "it is set-uid or set-gid: for other users it can't be preloaded");
@@ -87,7 +88,7 @@ static bool check_machine(const struct elf_file *file)
 	return false;
 }
 
-/* Check that its loader is the one that loaded this program. */
+/* Check that the program has the same loader as this one. */
 static bool check_loader(const struct elf_file *file)
 {
 	char theirs[PATH_MAX], ours[PATH_MAX];
@@ -108,14 +109,14 @@ static bool check_loader(const struct elf_file *file)
 	}
 	if (!realpath(file->interpreter, theirs)) {
 		doctor_fail(AREA, "install the C library that it is for",
-			    "its loader %s is not there", file->interpreter);
+			    "its loader %s does not exist", file->interpreter);
 		return false;
 	}
 	if (elf_file_read("/proc/self/exe", &own) == ELF_FILE_OK &&
 	    realpath(own.interpreter, ours) && !strcmp(theirs, ours))
 		return true;
 	doctor_warn(AREA, "try it: GPUSHARE_NAME=x%%i gpushare run",
-		    "it brings a C library of its own (%s), which may be too old for the preload "
+		    "it has its own C library (loader %s), which may be too old for the preload "
 		    "library",
 		    theirs);
 	return false;
@@ -127,16 +128,15 @@ static bool read_program(const char *path, struct elf_file *file)
 	case ELF_FILE_OK:
 		return true;
 	case ELF_FILE_UNREADABLE:
-		doctor_fail(AREA, "see who may read it", "%s can't be read: %s", path,
+		doctor_fail(AREA, "check its permissions", "%s can't be read: %s", path,
 			    strerror(errno));
 		return false;
 	case ELF_FILE_NOT_ELF:
-		doctor_fail(AREA, "give the program that runs it",
+		doctor_fail(AREA, "name the program that runs it",
 			    "%s is neither a program nor a script", path);
 		return false;
 	case ELF_FILE_BROKEN:
-		doctor_fail(AREA, "build or copy it again",
-			    "%s is broken: it ends before it should", path);
+		doctor_fail(AREA, "build or copy it again", "%s is truncated or damaged", path);
 	}
 	return false;
 }

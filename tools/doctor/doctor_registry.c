@@ -20,7 +20,7 @@
 #define AREA "registry"
 #define PROGRAM "gpushare-registry"
 
-/* The setting that the path comes from, in the order of directory_find(). */
+/* The name of the setting from which directory_find() takes the path. */
 static const char *path_source(const char *given)
 {
 	const char *variable = getenv("GPUSHARE_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
@@ -29,17 +29,17 @@ static const char *path_source(const char *given)
 		return "--dir";
 	if (variable && *variable)
 		return "GPUSHARE_DIR";
-	return runtime && *runtime ? "XDG_RUNTIME_DIR" : "the user's number";
+	return runtime && *runtime ? "XDG_RUNTIME_DIR" : "the user's id";
 }
 
-/* directory_check() puts the next step behind "; " in its sentence. */
+/* In the message of directory_check(), the next step follows "; ". */
 static void say_bad_directory(char *why)
 {
 	char *next = strstr(why, "; ");
 
 	if (next)
 		*next = '\0';
-	doctor_fail(AREA, next ? next + 2 : "name another directory in GPUSHARE_DIR", "%s", why);
+	doctor_fail(AREA, next ? next + 2 : "set GPUSHARE_DIR to another directory", "%s", why);
 }
 
 static bool check_directory(const char *given, char path[GPUSHARE_PATH_MAX])
@@ -49,14 +49,14 @@ static bool check_directory(const char *given, char path[GPUSHARE_PATH_MAX])
 	int status = directory_find(given, path);
 
 	if (status) {
-		doctor_fail(AREA, "name a shorter one in GPUSHARE_DIR",
+		doctor_fail(AREA, "set GPUSHARE_DIR to a shorter path",
 			    "the directory given by %s can't be used: %s", path_source(given),
 			    gpushare_status_text(status));
 		return false;
 	}
 	status = directory_check(path, &trust, why, sizeof(why));
 	if (status == GPUSHARE_E_NOT_FOUND)
-		doctor_ok(AREA, "its directory is %s, chosen by %s; it is made when it is needed",
+		doctor_ok(AREA, "its directory is %s, chosen by %s; it is created when needed",
 			  path, path_source(given));
 	else if (status)
 		say_bad_directory(why);
@@ -75,7 +75,7 @@ static bool program_find(char out[PATH_MAX])
 	return !access(given, X_OK);
 }
 
-/* Return 0 if a registry could be started there, else the errno of the access that fails. */
+/* Return 0 if this user can write to the directory or create it, else an errno. */
 static int can_serve(const char *path)
 {
 	char parent[GPUSHARE_PATH_MAX];
@@ -100,19 +100,21 @@ static void say_none(const char *path, struct doctor_found *found)
 	int error = can_serve(path);
 
 	if (error) {
-		doctor_fail(AREA, "name a directory in GPUSHARE_DIR that you may write to",
-			    "none runs, and %s can't be made or written to: %s", path,
+		doctor_fail(AREA, "set GPUSHARE_DIR to a directory that you may write to",
+			    "none runs, and %s can't be created or written to: %s", path,
 			    strerror(error));
 	} else if (autostart && !strcmp(autostart, "0")) {
 		doctor_fail(
 		    AREA, "start " PROGRAM ", or unset GPUSHARE_AUTOSTART",
-		    "none runs in %s, and GPUSHARE_AUTOSTART=0 keeps one from being started", path);
+		    "none runs in %s, and GPUSHARE_AUTOSTART=0 forbids programs to start one",
+		    path);
 	} else if (!program_find(program)) {
-		doctor_fail(AREA, "install it beside this program, or name it in GPUSHARE_REGISTRY",
-			    "none runs in %s, and " PROGRAM " was not found to be started", path);
+		doctor_fail(AREA,
+			    "install it beside this program, or set GPUSHARE_REGISTRY to its path",
+			    "none runs in %s, and the program " PROGRAM " was not found", path);
 	} else {
 		found->registry = true;
-		doctor_ok(AREA, "none runs; the first who needs it starts %s", program);
+		doctor_ok(AREA, "none runs; the first program that needs one starts %s", program);
 	}
 }
 
@@ -122,13 +124,15 @@ static void say_running(const struct gpushare_registry_info *info)
 	char age[TOOL_TEXT_MAX];
 
 	tool_format_age(show_since(info->started_unix_ns), age);
-	doctor_say(
-	    same ? VERDICT_OK : VERDICT_WARN, AREA,
-	    same ? NULL : "install the same version on both sides; what runs ends when it is idle",
-	    "one runs: version %s%s%s, pid %" PRId32 ", for %s, with %" PRIu64 " names and %" PRIu64
-	    " attachments",
-	    *info->version ? info->version : "before 0.1.0", same ? "" : ", and this program is ",
-	    same ? "" : gpushare_version(), info->pid, age, info->names, info->attachments);
+	doctor_say(same ? VERDICT_OK : VERDICT_WARN, AREA,
+		   same ? NULL
+			: "install one version of both programs; a registry that a program "
+			  "started exits when idle",
+		   "one runs: version %s%s%s, pid %" PRId32 ", for %s, with %" PRIu64
+		   " names and %" PRIu64 " attachments",
+		   *info->version ? info->version : "before 0.1.0",
+		   same ? "" : ", and this program is ", same ? "" : gpushare_version(), info->pid,
+		   age, info->names, info->attachments);
 }
 
 static void check_descriptors(const char *path)
@@ -136,9 +140,9 @@ static void check_descriptors(const char *path)
 	_cleanup_close_ int fd = daemon_connect(path);
 
 	if (fd >= 0)
-		doctor_ok(AREA, "descriptors go over " GPUSHARE_FDS_SOCKET);
+		doctor_ok(AREA, "its socket for file descriptors, " GPUSHARE_FDS_SOCKET ", works");
 	else
-		doctor_fail(AREA, "end the registry; the next one makes it anew",
+		doctor_fail(AREA, "end the registry; the next one creates the socket again",
 			    GPUSHARE_FDS_SOCKET
 			    " can't be reached (%s): no kept, read-only or mapped "
 			    "buffers",
@@ -163,7 +167,7 @@ void doctor_registry(const char *directory, struct doctor_found *found)
 		return;
 	}
 	if (status) {
-		doctor_fail(AREA, "end what listens there, and try again", "%s",
+		doctor_fail(AREA, "end the process that listens there, and try again", "%s",
 			    gpushare_explain());
 		return;
 	}

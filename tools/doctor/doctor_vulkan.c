@@ -16,7 +16,7 @@
 
 struct facts {
 	bool loaded, instance;
-	char words[DOCTOR_WORDS_MAX]; /* why it can't be loaded */
+	char words[DOCTOR_WORDS_MAX]; /* why the Vulkan loader can't be used */
 	int result;
 	uint32_t count;
 	struct {
@@ -108,15 +108,14 @@ static void say_gpus(const struct facts *facts, struct doctor_found *found)
 
 		if (at >= 0) {
 			found->mapped++;
-			doctor_ok(AREA, "GPU %d is its device %d%s%s", i, at,
+			doctor_ok(AREA, "GPU %d is Vulkan's device %d%s%s", i, at,
 				  *facts->devices[at].name ? ", " : "", facts->devices[at].name);
 		} else {
-			doctor_warn(
-			    AREA,
-			    "in a container, have 'graphics' in NVIDIA_DRIVER_CAPABILITIES; "
-			    "else install the driver's Vulkan part (nvidia_icd.json)",
-			    "GPU %d is not among the %u devices that Vulkan shows", i,
-			    (unsigned int)facts->count);
+			doctor_warn(AREA,
+				    "in a container, add 'graphics' to NVIDIA_DRIVER_CAPABILITIES; "
+				    "else install the driver's Vulkan part (nvidia_icd.json)",
+				    "GPU %d is not among the %u devices that Vulkan shows", i,
+				    (unsigned int)facts->count);
 		}
 	}
 	if (!found->gpus)
@@ -131,19 +130,20 @@ void doctor_vulkan(struct doctor_found *found)
 	enum aside_end end = facts ? aside_do(ask, facts, PATIENCE_MS, &number) : ASIDE_FAILED;
 
 	if (end == ASIDE_HUNG || end == ASIDE_CRASHED)
-		doctor_warn(AREA, "see what vulkaninfo says",
-			    "Vulkan %s when it is asked (signal %d)",
+		doctor_warn(AREA, "see whether vulkaninfo works",
+			    "Vulkan %s during this check (signal %d)",
 			    end == ASIDE_HUNG ? "hangs" : "crashes", number);
 	else if (end == ASIDE_FAILED)
-		doctor_warn(AREA, "see 'ulimit -u'", "no process can be made to ask for Vulkan");
+		doctor_warn(AREA, "see 'ulimit -u'",
+			    "no process can be created for the check of Vulkan");
 	else if (!facts->loaded)
-		doctor_warn(AREA, "install libvulkan1 or the like",
+		doctor_warn(AREA, "install the Vulkan loader, in Debian libvulkan1",
 			    "the Vulkan loader can't be used: %s", facts->words);
 	else if (!facts->instance)
 		doctor_warn(
 		    AREA,
-		    "install the driver's Vulkan part (nvidia_icd.json); in a container, have "
-		    "'graphics' in NVIDIA_DRIVER_CAPABILITIES",
+		    "install the driver's Vulkan part (nvidia_icd.json); in a container, add "
+		    "'graphics' to NVIDIA_DRIVER_CAPABILITIES",
 		    "Vulkan does not start (VkResult %d)", facts->result);
 	else
 		say_gpus(facts, found);

@@ -9,21 +9,21 @@ static void say_sharing(const struct doctor_found *found)
 	if (found->gpus && found->registry && !found->alone)
 		doctor_ok(AREA, "names and attaching, in the same process or another");
 	else
-		doctor_fail(AREA, "mend what failed above", "no sharing of GPU memory: %s",
+		doctor_fail(AREA, "repair what failed above", "no sharing of GPU memory: %s",
 			    !found->gpus       ? "no GPU"
 			    : !found->registry ? "no registry"
-					       : "a GPU is one process's alone");
+					       : "a GPU admits one process only");
 }
 
 static void say_vmm(const struct doctor_found *found)
 {
 	if (found->vmm)
-		doctor_ok(
-		    AREA,
-		    "'keep', 'readonly', 'vmm' and 'unified' of rules and gpushare_alloc_with()");
+		doctor_ok(AREA, "the options 'keep', 'readonly', 'vmm' and 'unified' of rules, and "
+				"gpushare_alloc_with()");
 	else
-		doctor_warn(AREA, "use names without those options",
-			    "no 'keep', 'readonly' or 'vmm': no cuMemCreate memory here");
+		doctor_warn(
+		    AREA, "use names without those options",
+		    "no 'keep', 'readonly' or 'vmm': cuMemCreate memory can't be shared here");
 }
 
 static void say_map(const struct doctor_found *found)
@@ -33,8 +33,9 @@ static void say_map(const struct doctor_found *found)
 				"get and put without CUDA");
 	else
 		doctor_warn(AREA, "use mirrors and copies, or install the driver's Vulkan part",
-			    "no gpushare_map() of %s GPU's memory: Vulkan does not show %s",
-			    found->mapped ? "every" : "any", found->mapped ? "them all" : "it");
+			    "no gpushare_map() for the memory of %s: Vulkan does not show %s",
+			    found->mapped ? "every GPU" : "any GPU",
+			    found->mapped ? "them all" : "it");
 }
 
 void doctor_works(const struct doctor_found *found)

@@ -30,7 +30,7 @@ struct bytes {
 	size_t size;
 };
 
-/* Return `size` bytes from `offset` on, or NULL if the file ends before. */
+/* Return the `size` bytes at `offset`, or NULL if the file is too short. */
 static const void *part(const struct bytes *file, uint64_t offset, uint64_t size)
 {
 	if (offset > file->size || size > file->size - offset)

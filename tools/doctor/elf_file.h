@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TOOLS_ELF_FILE_H
 #define GPUSHARE_TOOLS_ELF_FILE_H
 /* Read a program or library file without loading it: its loader, its libraries, its use of CUDA.
- * The input may be any bytes; none outside the file are read. */
+ * The file may contain any bytes; the parser reads none outside of it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,10 +18,10 @@ struct elf_file {
 	char rpath[ELF_FILE_TEXT_MAX], runpath[ELF_FILE_TEXT_MAX];
 	char needed[ELF_FILE_NEEDED_MAX][128];
 	size_t needed_count;
-	bool has_runtime;   /* contains the CUDA runtime, by the texts in it */
-	bool has_tables;    /* that runtime is NVIDIA's: it uses the driver's export tables */
-	bool names_driver;  /* contains the text "libcuda.so", to load it by */
-	bool calls_dlmopen; /* the name is in its dynamic strings */
+	bool has_runtime;   /* contains strings of the CUDA runtime */
+	bool has_tables;    /* the runtime is NVIDIA's: it uses the driver's export tables */
+	bool names_driver;  /* contains the string "libcuda.so", so it may load the driver */
+	bool calls_dlmopen; /* the name dlmopen is in its dynamic strings */
 	bool calls_dlvsym;
 };
 
@@ -32,8 +32,8 @@ enum elf_file_status {
 	ELF_FILE_BROKEN, /* begins like ELF, but is truncated or inconsistent */
 };
 
-/* Unless the result is ELF_FILE_OK, *out means nothing. For another byte order or 32 bits, only
- * `machine` and `is_64` are set. */
+/* *out is valid only if the result is ELF_FILE_OK. For another byte order or 32 bits, only `machine`
+ * and `is_64` are set. */
 enum elf_file_status elf_file_read(const char *path, struct elf_file *out);
 /* elf_file_read() of bytes in memory. */
 enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, struct elf_file *out);
