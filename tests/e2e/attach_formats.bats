@@ -235,7 +235,7 @@ needs_numpy() {
 		"word|3 1 1 0 4 255|scaled 0..65535 to 0..255" \
 		"short|3 1 1 0 128 255|scaled -128..127 to 0..255" \
 		"same|2 1 1 0 0|scaled 3..3 to 0..255" \
-		"none|2 1 1 0 0|has no finite value: all is written as 0"; do
+		"none|2 1 1 0 0|has no finite value: all pixels are 0"; do
 		IFS='|' read -r name pixels words <<<"$line"
 		gpushare restore "$WORK/$name.npy" "$name"
 		[ "$name" != brain ] || gpushare tag brain dtype=bf16 shape=2x3
@@ -263,7 +263,7 @@ needs_numpy() {
 	put matrix
 	mkdir "$WORK/out"
 	run -1 --separate-stderr gpushare get matrix --format png --shape 6 -o "$WORK/out/file"
-	equal "$stderr" "gpushare: 'matrix' has shape 6, but a PNG needs HxW, HxWx3 or HxWx4: say which, as in --shape 480x640x3"
+	equal "$stderr" "gpushare: 'matrix' has shape 6, but a PNG needs HxW, HxWx3 or HxWx4: give one, as in --shape 480x640x3"
 	for words in "--shape 1x2x3x1" "--shape 3x1x2" "--head 3" "--shape 2x0x3 --length 0" "--shape 2x3x3"; do
 		# shellcheck disable=SC2086 # options
 		run -1 --separate-stderr gpushare get matrix --format png $words -o "$WORK/out/file"

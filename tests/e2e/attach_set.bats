@@ -62,8 +62,8 @@ ${long:0:200-${#end}}$end.bin"
 	produce
 	gpushare-attach '*' -o "$WORK/set"
 	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
-	has "$stderr" "there is a 'a/bias' already"
-	has "$stderr" "there is a 'other' already"
+	has "$stderr" "a buffer 'a/bias' exists already"
+	has "$stderr" "a buffer 'other' exists already"
 	end_producer
 	run -0 --separate-stderr gpushare-attach --restore "$WORK/set"
 	equal "$output$stderr" ""
@@ -149,14 +149,14 @@ ${long:0:200-${#end}}$end.bin"
 	produce
 	gpushare-attach a/bias other -o "$WORK/set"
 	cp "$WORK/set/manifest.json" "$WORK/good"
-	for change in '.buffers[0].file = "../good"|not one of this directory' \
-		'.buffers[0].file = "/etc/passwd"|not one of this directory' \
-		'.buffers[0].file = ".."|not one of this directory' \
-		'.buffers[0].file = ".hidden"|not one of this directory' \
-		'.buffers[0].file = ""|not one of this directory' '.buffers[0].file = "a\u0000b"|line ' \
-		'.buffers[0].name = "a\u0000b"|line ' '.buffers[0].name = ""|no name of a buffer' \
+	for change in '.buffers[0].file = "../good"|not a file name in this directory' \
+		'.buffers[0].file = "/etc/passwd"|not a file name in this directory' \
+		'.buffers[0].file = ".."|not a file name in this directory' \
+		'.buffers[0].file = ".hidden"|not a file name in this directory' \
+		'.buffers[0].file = ""|not a file name in this directory' '.buffers[0].file = "a\u0000b"|line ' \
+		'.buffers[0].name = "a\u0000b"|line ' '.buffers[0].name = ""|not a valid buffer name' \
 		'.buffers[0].size = -1|size, generation' '.buffers[0].size = "24"|Expected integer' \
-		'.buffers[0].sha256 = "x"|or sha256' '.buffers[0].format = "zip"|format that is not known' \
+		'.buffers[0].sha256 = "x"|or sha256' '.buffers[0].format = "zip"|is neither raw nor npy' \
 		'.buffers[0].shape = [1.5]|the shape' '.buffers[0].shape = [range(33)|1]|the shape' \
 		'.buffers[0].tags = {"k": 1}|the tags' \
 		'.buffers[0].tags = {"a": "", "b": "", "c": "", "d": "", "e": ""}|the tags' \
@@ -170,13 +170,13 @@ ${long:0:200-${#end}}$end.bin"
 		'[]|no list "buffers"'; do
 		jq "${change%|*}" "$WORK/good" >"$WORK/set/manifest.json"
 		run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
-		has "$stderr" "makes no sense: "
+		has "$stderr" "is not a valid manifest: "
 		has "$stderr" "${change##*|}"
 		equal "$(lines "$stderr")" 1
 	done
 	sed '0,/"size"/s/.*"size".*/&&/' "$WORK/good" >"$WORK/set/manifest.json"
 	run -1 --separate-stderr gpushare-attach --restore "$WORK/set"
-	has "$stderr" "makes no sense: line "
+	has "$stderr" "is not a valid manifest: line "
 	run -1 --separate-stderr gpushare-attach --restore "$WORK/set/"
 	has "$stderr" "'$WORK/set/manifest.json'"
 	head -c 100 "$WORK/good" >"$WORK/set/manifest.json"
@@ -309,7 +309,7 @@ ${long:0:200-${#end}}$end.bin"
 	gpushare rm other
 	gpushare-attach --restore "$WORK/long" other
 	run -1 gpushare-attach --diff "$WORK/set" other
-	equal "$output" "$WORK/set/other.bin ends first: 1025 bytes, 1024"
+	equal "$output" "$WORK/set/other.bin ends first: 1025 bytes of the buffer, 1024 of the file"
 	if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
 		run -2 env GPUSHARE_SIM_FAIL=cuMemcpyDtoHAsync:1:1 gpushare-attach --diff "$WORK/set"
 		has "$output" "a/bias: only in" # the rest is looked at all the same
@@ -317,7 +317,7 @@ ${long:0:200-${#end}}$end.bin"
 	gpushare rm other
 	echo '{' >"$WORK/set/manifest.json"
 	run -2 --separate-stderr gpushare-attach --diff "$WORK/set"
-	has "$stderr" "manifest.json' makes no sense: "
+	has "$stderr" "manifest.json' is not a valid manifest: "
 	rm "$WORK/set/manifest.json"
 	run -2 --separate-stderr gpushare-attach --diff "$WORK/set"
 	has "$stderr" "manifest.json' can't be read: "

@@ -79,9 +79,9 @@ f.seek(19000003); f.write(bytes([old[0] ^ 8, old[1] ^ 1]))' "$WORK/large"
 	head -c 20 "$WORK/values" >"$WORK/short"
 	{ cat "$WORK/values" && echo; } >"$WORK/long"
 	run -1 gpushare-attach values --diff "$WORK/short"
-	equal "$output" "$WORK/short ends first: 32 bytes, 20"
+	equal "$output" "$WORK/short ends first: 32 bytes of the buffer, 20 of the file"
 	run -1 gpushare-attach values --diff "$WORK/long"
-	equal "$output" "values ends first: 32 bytes, 33"
+	equal "$output" "values ends first: 32 bytes of the buffer, 33 of the file"
 	run -0 gpushare-attach values --length 20 --diff "$WORK/short"
 	run -2 gpushare-attach values --diff /dev/null # no file to compare with
 }

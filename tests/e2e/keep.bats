@@ -361,7 +361,7 @@ make d: OK"
 	equal "$(gpushare ls --json | jq -c '.[] | [.name, .keep, .readonly, .owner_alive, .ttl_s, .ttl_left_s > 0, .owner_pid]')" \
 		"[\"both\",true,true,false,90,true,$OWNER]
 [\"kept\",true,false,false,0,false,$OWNER]"
-	has "$(gpushare stat both)" "read-only:   yes, but for its owner"
+	has "$(gpushare stat both)" "read-only:   yes, except for its owner"
 	has "$(gpushare stat both)" ", which has freed it or ended"
 	has "$(gpushare stat kept)" "kept:        until 'gpushare rm kept'"
 }

@@ -87,7 +87,7 @@ verbs() {
 	page=$(man -l "$BUILD/man/gpushare.1" 2>/dev/null | tr -s ' \n' ' ')
 	has "$page" "raw, hex, npy (NumPy's file)"
 	has "$page" "default: NAME"
-	has "$page" "ls leaves them out without it"
+	has "$page" "ls omits them by default"
 	has "$page" "End after N lines (watch)"
 }
 

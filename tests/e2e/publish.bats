@@ -123,7 +123,7 @@ has_size() {
 		fill=x,9 wait=device save=x,"$WORK/second" touch="$WORK/at3" await="$WORK/end"
 	step 1
 	run -1 --separate-stderr gpushare-attach w --wait-for 1 --timeout 0.2 -o "$WORK/dump"
-	has "$stderr" "1 of 'w' was not published within 0.2 s; the last was 0"
+	has "$stderr" "publication 1 of 'w' did not come within 0.2 s; the last was 0"
 	has "$stderr" "GPUSHARE_PUBLISH=sync"
 	[ ! -e "$WORK/dump" ]
 	start waiter gpushare-attach w --wait-for 1 --timeout 20 -o "$WORK/dump"
@@ -190,7 +190,7 @@ has_size() {
 	equal "$code" $((128 + 15))
 	cmp "$WORK/f.out" "$WORK/saved"
 	run -1 --separate-stderr gpushare-attach w --follow --timeout 0.1
-	has "$stderr" "2 of 'w' was not published within 0.1 s; the last was 1"
+	has "$stderr" "publication 2 of 'w' did not come within 0.1 s; the last was 1"
 }
 
 @test "follow: progress on a terminal after a second, with an end where one is known" {

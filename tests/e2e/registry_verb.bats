@@ -41,14 +41,14 @@ directory: $GPUSHARE_DIR"
 	[ -z "${EMULATOR:-}" ] || skip "an emulated program can't start one"
 	GPUSHARE_AUTOSTART=0 verb 0 start
 	pid=$(registry_pids)
-	has "$output" "started: pid $pid serves $GPUSHARE_DIR; it ends after 60 s without use"
+	has "$output" "started: pid $pid serves $GPUSHARE_DIR; it exits after 60 s without use"
 	verb 0 start
 	has "$output" "already running: pid $pid serves $GPUSHARE_DIR, started by a program"
 	equal "$(registry_pids)" "$pid"
 	GPUSHARE_REGISTRY=/nonexistent verb 1 start --dir "$WORK/other"
 	has "$stderr" "gpushare-registry was not found"
 	verb 1 start --dir /run/gpushare/system
-	has "$stderr" "belongs to a unit: 'systemctl start gpushare-registry'"
+	has "$stderr" "the directory of a systemd unit: start it with 'systemctl start gpushare-registry'"
 }
 
 @test "status: who serves, since when, started by whom, and what it has" {
@@ -118,7 +118,7 @@ two 2097152"
 	[[ ${lines[0]} =~ ^state:\ +does\ not\ answer$ ]]
 	has "$output" "$pid, uid"
 	verb 1 stop
-	has "$stderr" "what would be lost is not known; --force stops pid $pid all the same"
+	has "$stderr" "it is not known whether kept buffers would be lost; --force stops pid $pid anyway"
 	verb 1 stop --force
 	has "$stderr" "has not ended within 5 s; 'kill -KILL $pid' ends it"
 	kill -CONT "$pid"

@@ -31,7 +31,7 @@ array() {
 	run -1 --separate-stderr gpushare put "$WORK/two.npy" weights --offset 0
 	has "$stderr" "holds 8 bytes, and there are 1048576 bytes from offset 0 of 'weights'; nothing was written"
 	run -1 --separate-stderr gpushare put "$WORK/own" weights --format npy
-	has "$stderr" "is no .npy file; nothing was written"
+	has "$stderr" "is not a .npy file; nothing was written"
 }
 
 @test "save, diff and restore: a set, and one file" {
@@ -53,7 +53,7 @@ array() {
 	run -2 --separate-stderr gpushare diff "$WORK/set" nobody
 	has "$stderr" "has no 'nobody'"
 	run -1 --separate-stderr gpushare restore "$WORK/set"
-	has "$stderr" "there is a 'weights' already"
+	has "$stderr" "a buffer 'weights' exists already"
 	touch "$WORK/look"
 	down
 	gpushare restore "$WORK/set"
@@ -101,7 +101,7 @@ a_second_has_passed() {
 
 @test "follow: a publication by number, for as long as told" {
 	run -1 --separate-stderr gpushare follow weights --count 1 --wait-for 1 --timeout 0.1 -o "$WORK/a"
-	has "$stderr" "gpushare: 1 of 'weights' was not published within 0.1 s; the last was 0"
+	has "$stderr" "gpushare: publication 1 of 'weights' did not come within 0.1 s; the last was 0"
 	app=$PID
 	start f gpushare follow weights --wait-for 1
 	gone=$PID
@@ -129,7 +129,7 @@ a_second_has_passed() {
 		has "$stderr" "try 'gpushare ${words%% *} --help'"
 	done
 	run -2 --separate-stderr gpushare get a --format f32
-	equal "$stderr" "gpushare: --format wants raw, hex, npy, text or png (--dtype says the type), not 'f32'; try 'gpushare get --help'"
+	equal "$stderr" "gpushare: --format wants raw, hex, npy, text or png (--dtype gives the type), not 'f32'; try 'gpushare get --help'"
 }
 
 @test "gpushare alone is enough, and gpushare-attach is its second name" {

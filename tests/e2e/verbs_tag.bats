@@ -69,9 +69,9 @@ note=a = "b"'
 @test "types and shapes that are none are refused; what readers will stumble over is said" {
 	shared
 	run -2 --separate-stderr gpushare tag weights dtype=float33
-	has "$stderr" "dtype=float33 is none of the types that there are: f16 bf16"
+	has "$stderr" "dtype=float33 is not a known type; the types are: f16 bf16"
 	run -2 --separate-stderr gpushare tag weights dtype=f32 shape=many
-	has "$stderr" "shape=many is no shape; one is 2,3 or 2x3"
+	has "$stderr" "shape=many is not a shape such as 2,3 or 2x3"
 	equal "$(gpushare tag weights)" ""
 	gpushare tag weights dtype=f32
 	run -0 --separate-stderr gpushare tag weights shape=3,3

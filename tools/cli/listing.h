@@ -4,9 +4,9 @@
 /* The columns of `gpushare ls`. */
 
 enum listing_flag {
-	LISTING_BUFFERS = 1, /* shown of buffers if -o doesn't choose */
-	LISTING_EVENTS = 2,  /* the same of events */
-	LISTING_IF_ANY = 4,  /* unless -o asks for it, shown if a cell has text */
+	LISTING_BUFFERS = 1, /* by default, shown for buffers */
+	LISTING_EVENTS = 2,  /* by default, shown for events */
+	LISTING_IF_ANY = 4,  /* by default, hidden if all its cells are empty */
 	LISTING_NUMBER = 8,  /* aligned to the right */
 };
 
@@ -14,7 +14,7 @@ enum listing_flag {
 #define LISTING_SIZE (LISTING_BUFFERS | LISTING_NUMBER)
 #define LISTING_MORE (LISTING_BUFFERS | LISTING_IF_ANY)
 
-/* X(title, flags, what it is sorted by before the text, how verb_ls.c writes the cell) */
+/* X(title, flags, number to sort by (by text if equal), how verb_ls.c writes the cell) */
 #define LISTING_COLUMNS(X) \
 	X(NAME, LISTING_ALL, 0, strcpy(cell, info->name)) \
 	X(SIZE, LISTING_SIZE, info->size, put_size(listing, info->size, cell)) \

@@ -22,7 +22,7 @@ static const char verb_names[] =
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* X(word that is no verb, the verb that does it) */
+/* X(word that a user may try, the verb to suggest) */
 #define MEANT(X) \
 	X("attach", "get") \
 	X("cat", "get") \
@@ -49,7 +49,7 @@ static const char *const other_words[][2] = {
 #undef X
 };
 
-/* Whether each letter of one is in the other, as after two keys in the wrong order. */
+/* Whether both words have the same length and letters, as if keys were typed in the wrong order. */
 static bool same_letters(const char *a, const char *b)
 {
 	size_t length = strlen(a);
@@ -57,8 +57,8 @@ static bool same_letters(const char *a, const char *b)
 	return strlen(b) == length && strspn(a, b) == length && strspn(b, a) == length;
 }
 
-/* The verb, "help" or "version" that is meant by a word: by the list above, or a third of its letters
- * away, or less. NULL: none. */
+/* Find the verb to suggest for a word that is no verb: from the list above, else the closest verb,
+ * "help" or "version", if at most a third of the letters differ. NULL: none. */
 static const char *find_meant(const char *word)
 {
 	static const char *const near[] = {
@@ -103,7 +103,7 @@ static int run_verb(int argc, char **argv)
 	return tool_usage("there is no verb '%s'; the verbs are%s", argv[0], verb_names);
 }
 
-/* The second name of this program. */
+/* main() under this program's second name. */
 static int attach_main(int argc, char **argv)
 {
 	tool_name = argv[0] = (char *)ATTACH_NAME;
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 		return attach_main(argc, argv);
 	tool_name = "gpushare";
 	if (!verb)
-		return tool_usage("which verb? one of%s", verb_names);
+		return tool_usage("a verb is missing; the verbs are%s", verb_names);
 	if (!strcmp(verb, "help") && argc > 2)
 		return verb_help(strcmp(argv[2], "list") ? argv[2] : "ls");
 	if (!strcmp(verb, "--help") || !strcmp(verb, "-h") || !strcmp(verb, "help"))

@@ -9,7 +9,7 @@
 #include "verbs.h"
 
 #define OPTIONS_MAX 32
-#define FIRST 256 /* getopt_long()'s value for the first option, above all letters */
+#define FIRST 256 /* getopt_long() returns FIRST + index for a long option: above all letters */
 #define INTERVAL_MS 1000
 #define INTERVAL_LEAST_MS 50
 
@@ -74,7 +74,7 @@ static bool dtype(const char *value, void *out)
 	return given && (!before || before == given);
 }
 
-/* gpushare-attach also takes a type: text of that type. */
+/* gpushare-attach also accepts an element type: it means text of that type. */
 static bool format(const char *value, void *out)
 {
 	static const char *const names[] = {
@@ -128,72 +128,77 @@ static bool mode(const char *value, void *out)
 
 const struct option_line option_lines[] = {
     {"--name", "RULES", text, AT(name), 0, "",
-     "names for the allocations that these rules match, as by GPUSHARE_NAME"},
+     "name the allocations that these rules match; sets GPUSHARE_NAME"},
     {"--attach", "RULES", text, AT(attach), 0, "",
-     "other programs' buffers for the allocations that these rules match, as by GPUSHARE_ATTACH"},
+     "for the allocations that these rules match, use other programs' buffers; sets "
+     "GPUSHARE_ATTACH"},
     {"-l", "", flag, AT(uuids), 0, "",
-     "on a terminal, the GPU's UUID in place of its index and model"},
-    {"-q", "", flag, AT(names), 0, "", "the names alone, one a line"},
-    {"-o", "COLUMNS", text, AT(columns), 0, "", "these columns, such as NAME,SIZE; in this order"},
+     "on a terminal, show the GPU's UUID in place of its index and model"},
+    {"-q", "", flag, AT(names), 0, "", "print only the names, one per line"},
+    {"-o", "COLUMNS", text, AT(columns), 0, "",
+     "show these columns in this order, such as NAME,SIZE"},
     {"--sort", "COLUMN", text, AT(order), 0, "",
-     "by this column, shown or not; from the largest down if '-' stands before it; default: NAME"},
-    {"--bytes", "", flag, AT(bytes), 0, "", "sizes in bytes on a terminal too"},
-    {"--no-headers", "", flag, AT(untitled), 0, "", "without the line of titles"},
+     "sort by this column, shown or not; -COLUMN: largest first; default: NAME"},
+    {"--bytes", "", flag, AT(bytes), 0, "", "print sizes in bytes, on a terminal too"},
+    {"--no-headers", "", flag, AT(untitled), 0, "", "omit the line of titles"},
     {"--deferred", "", flag, AT(deferred), 0, "",
-     "buffers that their owner has freed, and that are held for their attachers"},
+     "list buffers that their owners have freed, and that are held for their attachers"},
     {"--events", "", flag, AT(events), 0, "",
-     "named events in place of buffers; ls leaves them out without it"},
+     "list named events in place of buffers; ls omits them by default"},
     {"-d", "SECONDS", interval, AT(top.interval_ms), 0, "seconds, 0.05 or more",
-     "seconds between two looks; default: 1"},
-    {"-n", "N", looks, AT(looks), 0, "a number of looks",
-     "that many looks as plain text, then end; without a terminal, default: 1"},
+     "seconds between two readings; default: 1"},
+    {"-n", "N", looks, AT(looks), 0, "a number of 1 or more",
+     "print N readings as plain text, and exit; default without a terminal: 1"},
     {"--sort", "KEY", sort_key, AT(top.sort), 0, "size, age, attached, rate or name",
-     "by size, age, attached, rate or name; default: size"},
+     "sort by size, age, attached, rate or name; default: size"},
     {"--count", "N", number, COPY(count), 0, "a number of 1 or more",
      "end after N lines (watch) or publications (follow)"},
     {"-o", "FILE", text, COPY(output), 0, "",
-     "to FILE; '-' is standard output, raw on a terminal too"},
+     "write to FILE; '-' is standard output, raw bytes on a terminal too"},
     {"--format", "FORMAT", format, QUERY(format), 0,
-     "raw, hex, npy, text or png (--dtype says the type)",
+     "raw, hex, npy, text or png (--dtype gives the type)",
      "one of raw, hex, npy (NumPy's file), text (values with their index), and png"},
     {"--dtype", "TYPE", dtype, QUERY(dtype), 0, "one type of elements, such as f16",
-     DTYPES(TYPE_WORD) "(else the tag dtype, or u8)"},
+     DTYPES(TYPE_WORD) "(default: the tag dtype, else u8)"},
     {"--shape", "SHAPE", shape, QUERY(shape), QUERY(has_shape), "extents, as in 2x3 or 2,3",
-     "2x3 or 2,3; else the tag shape, or one dimension"},
+     "2x3 or 2,3; default: the tag shape, else one dimension"},
     {"--head", "N", size, QUERY(head), QUERY(has_head), "a number",
-     "only the first N elements; of raw and hex, bytes"},
+     "only the first N elements; with raw and hex, bytes"},
     {"--offset", "N", size, QUERY(offset), QUERY(has_offset), "bytes",
-     "begin N bytes into the buffer; K M G T are powers of 1000, Ki of 1024"},
+     "begin N bytes into the buffer; K M G T are powers of 1000, Ki Mi Gi Ti of 1024"},
     {"--length", "N", size, QUERY(length), QUERY(has_length), "bytes",
-     "only N bytes; else up to the end"},
-    {"--stats", "", flag, QUERY(stats), 0, "", "print least, most, mean, zeros and NaNs"},
+     "only N bytes; default: up to the end"},
+    {"--stats", "", flag, QUERY(stats), 0, "",
+     "print minimum, maximum, mean, and numbers of zeros and NaNs"},
     {"--plot", "", flag, QUERY(plot), 0, "",
      "draw a histogram, and the means along the first axis"},
     {"--sha256", "", flag, QUERY(sha256), 0, "", "print the SHA-256 of the bytes"},
     {"--rate", "", flag, COPY(rate), 0, "",
-     "say how long the copy took, without CUDA's start and the pinning of memory"},
+     "print how long the copy took, not counting CUDA's start and the pinning of memory"},
     {"--wait", "SECONDS", seconds, COPY(wait_ms), 0, "seconds",
      "wait that long for NAME to appear"},
     {"--wait-for", "SEQ", publication, COPY(wait_for), 0, "a publication's number, from 1 on",
      "begin with publication SEQ, or a later one"},
     {"--timeout", "SECONDS", seconds, COPY(timeout_ms), COPY(has_timeout), "seconds",
-     "wait no longer than that for a publication"},
+     "wait at most that long for a publication"},
     {"--device", "N", device, COPY(device), 0, "the number of a GPU", "restore to that GPU"},
     {"--mode", "OCTAL", mode, COPY(mode), 0, "octal digits of read and write bits, such as 640",
-     "permission bits, such as 640; else as it was saved"},
-    {"--group", "GROUP", text, COPY(group), 0, "", "for that group, by its name or number"},
+     "permission bits, such as 640; default: as saved"},
+    {"--group", "GROUP", text, COPY(group), 0, "",
+     "the group of the restored buffers, by name or number"},
     {"--diff", "PATH", text, QUERY(diff), 0, "",
      "compare with a file, or with a set: 'gpushare diff'"},
     {"--follow", "", flag, AT(follows), 0, "", "get each publication: 'gpushare follow'"},
     {"--into", "FILE", text, COPY(input), 0, "",
      "copy FILE into the buffer as it is: 'gpushare put'"},
-    {"--in", "FILE", text, COPY(input), 0, "", "the same with the array in a .npy file"},
+    {"--in", "FILE", text, COPY(input), 0, "",
+     "copy the array of a .npy file into the buffer: 'gpushare put'"},
     {"--restore", "PATH", text, COPY(input), 0, "",
-     "make buffers of a set or a file: 'gpushare restore'"},
-    {"--force", "", flag, AT(force), 0, "", "stop it although kept buffers are lost"},
+     "create buffers from a set or a file: 'gpushare restore'"},
+    {"--force", "", flag, AT(force), 0, "", "stop: even if kept buffers would be lost"},
     {"--json", "", flag, AT(json), 0, "", "as JSON, with every field"},
     {"--dir", "DIR", option_is_directory, AT(directory), 0, "a directory",
-     "where the registry is; else $GPUSHARE_DIR and so on"},
+     "the registry's directory; default: $GPUSHARE_DIR and so on"},
     {NULL, NULL, NULL, 0, 0, NULL, NULL},
 };
 
@@ -212,12 +217,12 @@ bool option_is_of(const struct option_line *line, const char *usage)
 	return usage_find(usage, line->name, &word) && !strcmp(word.argument, line->argument);
 }
 
-/* Make getopt_long()'s tables of the options that the usage has; their values are FIRST and the
- * index in option_lines. */
+/* Fill getopt_long()'s tables with the options in the usage text. The value of a long option is
+ * FIRST plus its index in option_lines. */
 static void make_table(const char *usage, struct option *table, char *letters)
 {
 	if (usage_find(usage, "--", NULL))
-		*letters++ = '+'; /* the operands behind are another program's */
+		*letters++ = '+'; /* stop at the first operand: the rest is another program's */
 	for (int i = 0; option_lines[i].name; i++) {
 		const char *name = option_lines[i].name;
 		int has = *option_lines[i].argument ? required_argument : no_argument;
@@ -275,7 +280,7 @@ int options_parse_glob(int argc, char **argv, struct options *out)
 
 	if (code < 0 && argc - optind > 1)
 		return tool_usage(
-		    "one GLOB at a time; quote it, so that the shell leaves it alone");
+		    "one GLOB at a time; quote it, so that the shell does not expand it");
 	out->glob = argv[optind];
 	return code;
 }

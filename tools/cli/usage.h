@@ -13,16 +13,17 @@
 
 struct usage_word {
 	char text[USAGE_WORD_MAX];     /* without brackets and dots */
-	char argument[USAGE_WORD_MAX]; /* of an option such as --dir DIR; "": it has none */
+	char argument[USAGE_WORD_MAX]; /* an option's argument, such as DIR; "": it takes none */
 	bool option;
 	bool again; /* ends in "...": may be repeated */
 };
 
 /* Parse the next word. Return the position after it; NULL at the end. */
 const char *usage_next(const char *at, struct usage_word *word);
-/* Whether the usage has the option; --output is -o. `word`: NULL, or gets it. */
+/* Whether the usage text has the option (--output means -o). If so and `word` is not NULL, *word
+ * describes the option. */
 bool usage_find(const char *usage, const char *option, struct usage_word *word);
-/* Print "usage: COMMAND USAGE" in lines that fit a terminal. */
+/* Print `begin` ("usage: COMMAND") and the usage text, in lines that fit a terminal. */
 void usage_print(const char *begin, const char *usage);
 
 #endif

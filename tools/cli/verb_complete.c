@@ -22,7 +22,7 @@ static const char verbs[] =
 #undef X
 	"--help\n--version\n";
 
-/* What to print for each placeholder in the arguments of VERBS. */
+/* What to print for each placeholder in the usage texts. */
 static const struct {
 	const char *word, *what;
 } kinds[] = {
@@ -80,7 +80,7 @@ static void offer_names(const char *directory)
 		gpushare_list(session, NULL, print_name, NULL);
 }
 
-/* "start|stop": one of these words. */
+/* Print each word of a list such as "start|stop". */
 static void offer_words(const char *words)
 {
 	for (size_t length; *words; words += length + (words[length] == '|')) {

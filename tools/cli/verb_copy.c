@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* get, put, save, restore, diff, follow; and gpushare-attach, one option of which chooses one. */
+/* get, put, save, restore, diff, follow; and gpushare-attach, where an option chooses the verb. */
 #include <getopt.h>
 #include <limits.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static int parse(int argc, char **argv, struct options *out)
 	return code;
 }
 
-/* Refuse what goes beyond the options of both usages. Return -1 to go on, else the exit code. */
+/* Refuse options that are in neither of the two usage texts. `what`: the request, for the message.
+ * Returns -1 to continue, else the exit code. */
 static int check(const struct options *options, const char *usage, const char *also,
 		 const char *what)
 {
@@ -42,7 +43,7 @@ static int with_session(const struct copy_request *request, bool start,
 	return session ? copy(request, session) : TOOL_FAILED;
 }
 
-/* --wait starts a registry: without it, the buffer must exist already. */
+/* Start a registry only with --wait: otherwise the buffer must exist already. */
 static int with_buffer(const struct copy_request *request, bool write,
 		       int (*copy)(const struct copy_request *, struct gpushare_buffer *))
 {
@@ -68,12 +69,13 @@ static int run_view(const struct copy_request *given,
 	struct query *query = &request.query;
 	int code;
 
-	/* on a terminal, --dtype asks for values */
+	/* on a terminal, --dtype without --format means text */
 	if (query->dtype && !query->format && !request.output && !analysis_wanted(query) &&
 	    isatty(STDOUT_FILENO))
 		query->format = FORMAT_TEXT;
 	if (request.output && !strcmp(request.output, "-") && analysis_wanted(query))
-		return tool_usage("-o - and what is found would both be on standard output");
+		return tool_usage("with -o -, the bytes and the results would both go to standard "
+				  "output");
 	code = with_buffer(&request, false, copy);
 	return query->diff ? as_cmp(code) : code;
 }
@@ -97,7 +99,7 @@ static int run_put(const struct options *options)
 {
 	return is_for_files(options->copy.query.format)
 		   ? with_buffer(&options->copy, true, copy_put)
-		   : tool_usage("a file to put is raw or npy");
+		   : tool_usage("put accepts only --format raw or npy");
 }
 
 static int run_save(const struct options *options)
@@ -106,7 +108,7 @@ static int run_save(const struct options *options)
 
 	return is_for_files(request->query.format)
 		   ? with_session(request, request->wait_ms, copy_save)
-		   : tool_usage("what is saved is raw or npy");
+		   : tool_usage("save accepts only --format raw or npy");
 }
 
 static int run_restore(const struct options *options)
@@ -123,12 +125,12 @@ static int run_diff(const struct options *options)
 		return request->name_count == 1 ? run_get(options)
 						: tool_usage("a file is compared with one NAME");
 	code = check(options, "[--diff PATH] [--wait SECONDS] [--dir DIR]", "",
-		     "what a set's directory is compared with, whole buffers");
+		     "the comparison with a set, which is of whole buffers");
 	return code < 0 ? as_cmp(with_session(request, request->wait_ms, copy_diff_set)) : code;
 }
 
-/* `first`: offset of what gets the operand before the names; 0: there is none. `least`, `most`:
- * how many names. */
+/* `first`: offset of the member for an operand before the names; 0: no such operand. `least`,
+ * `most`: how many names are allowed. */
 static int run(int argc, char **argv, size_t first, int least, int most,
 	       int (*verb)(const struct options *options))
 {
@@ -140,7 +142,7 @@ static int run(int argc, char **argv, size_t first, int least, int most,
 		return code;
 	if (first) {
 		if (!request->name_count--)
-			return tool_usage("%s what?", argv[0]);
+			return tool_usage("the operands of %s are missing", argv[0]);
 		*(const char **)((char *)request + first) = *request->names++;
 		request->query.name = *request->names;
 	}
@@ -193,10 +195,10 @@ static int attach_put(struct options *options, const char *option, enum format f
 static int attach_save(const struct options *options)
 {
 	const char *output = options->copy.output;
-	int code = check(options, verb_usage("save"), "-o", "a set, of whole buffers");
+	int code = check(options, verb_usage("save"), "-o", "a set, which is of whole buffers");
 
 	if (code < 0 && (!output || !strcmp(output, "-")))
-		code = tool_usage("one NAME at a time, or -o DIR for them");
+		code = tool_usage("one NAME at a time; -o DIR/ saves many");
 	return code < 0 ? run_save(options) : code;
 }
 
@@ -208,7 +210,7 @@ static int attach_view(struct options *options)
 	if (!options->copy.name_count)
 		return tool_usage("which buffer? NAME is missing");
 	if (!follows && !options->copy.wait_for) {
-		code = check(options, verb_usage("get"), "--diff", "one copy of a buffer");
+		code = check(options, verb_usage("get"), "--diff", "a single copy of a buffer");
 		return code < 0 ? run_get(options) : code;
 	}
 	if (!follows)

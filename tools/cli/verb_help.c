@@ -10,70 +10,71 @@
 /* X(verb, command line, explanation) */
 #define EXAMPLES(X) \
 	X("run", "gpushare run --name weights,kv -- ./serve", \
-	  "the first two buffers that it allocates are 'weights' and 'kv'") \
+	  "its first two allocations get the names 'weights' and 'kv'") \
 	X("run", "gpushare run --name 'seg%i:size=64Mi-' -- python3 train.py", \
-	  "each of 64 MiB and more is seg0, seg1, ...") \
+	  "allocations of 64 MiB and more get the names seg0, seg1, ...") \
 	X("run", "gpushare run --attach weights:wait=30 -- ./other", \
-	  "its allocation of that size is the buffer 'weights', once that is there") \
+	  "its first allocation is the buffer 'weights', for which it waits up to 30 s") \
 	X("ls", "gpushare ls", "all names") \
-	X("ls", "gpushare ls 'llama/*'", "those below llama; quoted, so that the shell leaves it") \
+	X("ls", "gpushare ls 'llama/*'", \
+	  "names below llama; quoted, so that the shell does not expand the pattern") \
 	X("ls", "gpushare ls --sort -SIZE -o NAME,SIZE,OWNER", \
 	  "the largest first, in three columns") \
 	X("ls", "gpushare ls --json | jq '.[] | select(.attachments == 0).name'", \
 	  "names that nobody has attached") \
-	X("ls", "gpushare ls --deferred", "memory that is freed and not free yet") \
+	X("ls", "gpushare ls --deferred", "freed buffers that are held for their attachers") \
 	X("stat", "gpushare stat weights", "its owner, its size, and who has it attached") \
 	X("stat", "gpushare stat", "the registry's numbers") \
-	X("top", "gpushare top", "all buffers, the largest first; 'h' there tells the keys") \
-	X("top", "gpushare top --sort attached 'llama/*'", "those below llama, by attachments") \
+	X("top", "gpushare top", "all buffers, the largest first; 'h' lists the keys") \
+	X("top", "gpushare top --sort attached 'llama/*'", "names below llama, by attachments") \
 	X("top", "gpushare top -n 1 | head", "once, as plain text") \
-	X("watch", "gpushare watch 'llama/*'", "a line for whatever happens to those below llama") \
+	X("watch", "gpushare watch 'llama/*'", "a line for each event of names below llama") \
 	X("watch", "gpushare watch --count 1 weights && ./reader", \
-	  "start it once something happens") \
+	  "start the reader after the first event of 'weights'") \
 	X("watch", \
 	  "gpushare watch --json | jq -r 'select(.kind == \"owner-gone\") | .buffer.name'", \
 	  "buffers whose owners have ended") \
-	X("events", "gpushare events", "all events that have a name, and whose they are") \
-	X("get", "gpushare get weights", "its first bytes in hex, on a terminal") \
-	X("get", "gpushare get weights -o weights.bin", "all of it to a file") \
-	X("get", "gpushare get weights | sha256sum", "all of it into a pipe") \
+	X("events", "gpushare events", "all named events and their owners") \
+	X("get", "gpushare get weights", "on a terminal, its first bytes in hex") \
+	X("get", "gpushare get weights -o weights.bin", "all bytes to a file") \
+	X("get", "gpushare get weights | sha256sum", "all bytes into a pipe") \
 	X("put", "gpushare put weights.bin weights", \
-	  "the file into the buffer, which is as large") \
+	  "copy the file into the buffer; both have the same size") \
 	X("put", "head -c 4096 /dev/zero | gpushare put - weights --offset 1Mi", \
-	  "a part of it, from standard input") \
+	  "fill a part of the buffer from standard input") \
 	X("get", "gpushare get weights --format text --dtype f32 --head 8", \
-	  "its first values; the tag dtype would do as well") \
-	X("get", "gpushare get weights --plot", "what its values look like") \
-	X("get", "gpushare get weights --stats", "least, most, mean, zeros and NaNs") \
+	  "its first values; if it has a tag dtype, --dtype is not needed") \
+	X("get", "gpushare get weights --plot", "a histogram of its values") \
+	X("get", "gpushare get weights --stats", "minimum, maximum, mean, zeros and NaNs") \
 	X("get", "gpushare get weights --format npy -o w.npy", "for numpy.load()") \
 	X("get", "gpushare get frame --format png --shape 480x640x3 -o f.png", "a picture") \
 	X("save", "gpushare save saved/ 'llama/*' kv", "a file for each, and a manifest.json") \
-	X("restore", "gpushare restore saved/", "the same buffers again, kept") \
+	X("restore", "gpushare restore saved/", "create the same buffers again, as kept ones") \
 	X("restore", "gpushare restore w.npy weights", \
-	  "a buffer of one file, tagged as that says") \
-	X("diff", "gpushare diff w.npy weights", "has it changed since?") \
-	X("diff", "gpushare diff saved/", "which of them have changed since?") \
+	  "create a buffer from one file, with dtype and shape of the file as tags") \
+	X("diff", "gpushare diff w.npy weights", "does the buffer differ from the file?") \
+	X("diff", "gpushare diff saved/", "which buffers differ from the saved set?") \
 	X("follow", "gpushare follow frame -o frame.%s", \
-	  "each publication to a file; %s is its number, see GPUSHARE_PUBLISH") \
+	  "each publication to its own file; %s is its number, see GPUSHARE_PUBLISH") \
 	X("follow", "gpushare follow frame --count 1 --wait-for 3 --timeout 60 -o frame.bin", \
-	  "the third one, or a later one, once it is there") \
+	  "the third publication, or a later one; wait for it up to 60 s") \
 	X(ATTACH_NAME, "gpushare-attach weights -o weights.bin", "'gpushare get'") \
 	X(ATTACH_NAME, "gpushare-attach 'llama/*' -o saved/", "'gpushare save'") \
 	X("tag", "gpushare tag weights", "its tags") \
-	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "say what it holds") \
-	X("tag", "gpushare tag weights step=7 -draft", "set one, take another away") \
+	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "describe its elements") \
+	X("tag", "gpushare tag weights step=7 -draft", "set the tag step, remove the tag draft") \
 	X("rm", "gpushare rm weights", "nobody can attach it by that name any more") \
 	X("rm", "gpushare rm 'llama/*' kv", "all below llama, and kv") \
 	X("registry", "gpushare registry status || gpushare registry start", \
-	  "one that is there before the first program") \
-	X("registry", "gpushare registry stop", "end it, unless kept buffers would be lost") \
+	  "start a registry if none runs") \
+	X("registry", "gpushare registry stop", "stop it, unless kept buffers would be lost") \
 	X("metrics", "gpushare metrics >new; mv new /var/lib/node_exporter/gpushare.prom", \
 	  "for node_exporter's textfile collector, from a timer") \
 	X("metrics", "gpushare metrics --json", "the same numbers as JSON") \
 	X("doctor", "gpushare doctor", "driver, GPUs, registry, Vulkan: what works here") \
-	X("doctor", "gpushare doctor ./app", "and whether names would work for ./app") \
+	X("doctor", "gpushare doctor ./app", "the same, and whether ./app can have named buffers") \
 	X("doctor", "gpushare doctor --json | jq '.checks[] | select(.status != \"ok\")'", \
-	  "only what is amiss")
+	  "only the warnings and failures")
 
 static const struct line {
 	const char *verb, *words, *text;
@@ -88,8 +89,9 @@ static const struct line verbs[] = {
     VERBS(X)
 #undef X
 	{ATTACH_NAME, ATTACH_USAGE,
-	 "copy buffers out, or a file into one: the second name of gpushare, with options for "
-	 "verbs"},
+	 "copy buffers to files, or a file into a buffer: a second name of gpushare, with an "
+	 "option "
+	 "for each verb"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -120,7 +122,7 @@ static void help_options(const char *arguments)
 		snprintf(words, sizeof(words), "%s %s", one->name, one->argument);
 		printf("  %-18s %s\n", words, one->help);
 	}
-	printf("  %-18s %s\n", "--help", "this");
+	printf("  %-18s %s\n", "--help", "print this help");
 }
 
 int verb_help(const char *verb)
@@ -145,7 +147,7 @@ int verb_help(const char *verb)
 	return tool_flush(TOOL_DONE);
 }
 
-/* What follows the options in a verb's arguments, with a blank before it, if there is anything. */
+/* The operands in a verb's usage text, which follow the options; begins with a blank, or is "". */
 static const char *operands(const char *arguments)
 {
 	const char *at = arguments;
@@ -163,10 +165,11 @@ int verb_help_all(void)
 		if (strcmp(verbs[i].verb, ATTACH_NAME) != 0)
 			printf("  %s [OPTION]...%s\n      %s\n", verbs[i].verb,
 			       operands(verbs[i].words), verbs[i].text);
-	printf("\n  --help, --version; 'gpushare VERB --help' has options and examples\n\n"
-	       "DIR is where the registry is; otherwise $GPUSHARE_DIR and so on.\n"
-	       "RULES is what GPUSHARE_NAME and GPUSHARE_ATTACH hold, for example 'weights,kv' or\n"
-	       "'seg%%i:size=1Mi-'. Exit: 0 done, 1 the request failed, 2 it was not understood;\n"
-	       "'run' becomes the program, or exits 127 (not found) or 126 (can't be run).\n");
+	printf(
+	    "\n  --help, --version; 'gpushare VERB --help' has options and examples\n\n"
+	    "DIR is the registry's directory; default: $GPUSHARE_DIR and so on.\n"
+	    "RULES are those of GPUSHARE_NAME and GPUSHARE_ATTACH, for example 'weights,kv' or\n"
+	    "'seg%%i:size=1Mi-'. Exit status: 0 done, 1 the request failed, 2 the command line is\n"
+	    "wrong; of 'run', the program's, or 127 (not found) or 126 (can't be run).\n");
 	return tool_flush(TOOL_DONE);
 }

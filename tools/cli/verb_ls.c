@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare ls, and gpushare events, which is ls --events. */
+/* gpushare ls, and gpushare events, which means ls --events. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -31,11 +31,12 @@ static const struct {
 
 struct listing {
 	struct options options;
-	bool human; /* for a terminal */
+	bool human; /* standard output is a terminal */
 	struct libscols_table *table;
-	/* of the table, from left to right; what it is sorted by may stand behind the shown ones */
+	/* The table's columns, from left to right. If the column to sort by is not shown, it comes
+	 * last, hidden. */
 	enum column columns[COLUMNS + 1];
-	bool any[COLUMNS + 1]; /* whether a cell of it has text */
+	bool any[COLUMNS + 1]; /* whether a cell of the column has text */
 	int count, shown, sorted;
 };
 
@@ -69,7 +70,7 @@ static void put_rights(const struct listing *listing, const struct gpushare_info
 		show_rights(info, cell);
 }
 
-/* Write a cell's text. Returns what it is sorted by before the text. */
+/* Write a cell's text. Returns the number to sort by before the text. */
 static uint64_t put_cell(const struct listing *listing, enum column column,
 			 const struct gpushare_info *info, char cell[SHOW_CELL_MAX])
 {
@@ -87,7 +88,7 @@ static uint64_t put_cell(const struct listing *listing, enum column column,
 	return 0;
 }
 
-/* A cell's user data is what put_cell() returned. */
+/* Compare two cells by their numbers from put_cell(), which are their user data, then by text. */
 static int compare(struct libscols_cell *a, struct libscols_cell *b, void *descending)
 {
 	uintptr_t left = (uintptr_t)scols_cell_get_userdata(a);
@@ -137,7 +138,7 @@ static int unknown_column(const char *title, size_t length)
 			  titles);
 }
 
-/* Take the columns of -o, such as "NAME,SIZE". Returns -1, or the exit code. */
+/* Take the columns of -o, such as "NAME,SIZE". Returns -1 to continue, else the exit code. */
 static int choose_columns(struct listing *listing)
 {
 	const char *at = listing->options.columns;
@@ -166,7 +167,8 @@ static void take_default(struct listing *listing)
 			listing->columns[listing->count++] = (enum column)i;
 }
 
-/* Find the column of --sort among the shown ones, or add it. Returns -1, or the exit code. */
+/* Find the column of --sort among the shown ones, or add it. Returns -1 to continue, else the exit
+ * code. */
 static int take_sort(struct listing *listing)
 {
 	const char *title = listing->options.order + (*listing->options.order == '-');
@@ -199,7 +201,8 @@ static struct libscols_table *make_table(struct listing *listing)
 	return NULL;
 }
 
-/* Hide columns of which -o doesn't speak, and sort. */
+/* Hide a column that was added only for sorting. Without -o, hide optional columns without text.
+ * Then sort. */
 static void arrange(const struct listing *listing)
 {
 	struct libscols_column *column;
@@ -236,19 +239,19 @@ static int print(struct gpushare_session *session, show_list *list, struct listi
 	return columns_print(listing->table);
 }
 
-/* Check what the options ask for together, and choose the columns. Returns -1, or the exit code. */
+/* Check the combination of options, and choose the columns. Returns -1 to continue, else the exit
+ * code. */
 static int settle(struct listing *listing)
 {
 	int code = -1;
 
 	if (listing->options.events && listing->options.deferred)
-		return tool_usage("events have no --deferred");
+		return tool_usage("events have no --deferred: it lists buffers");
 	if (listing->options.json &&
 	    (listing->options.columns || listing->options.order || listing->options.names))
-		return tool_usage(
-		    "--json has every field, by name: it goes without -o, -q, --sort");
+		return tool_usage("--json prints every field: it excludes -o, -q and --sort");
 	if (listing->options.names && listing->options.columns)
-		return tool_usage("-q is the names alone: it goes without -o");
+		return tool_usage("-q prints only the names: it excludes -o");
 	if (listing->options.names) {
 		listing->options.columns = known[NAME].title;
 		listing->options.untitled = true;

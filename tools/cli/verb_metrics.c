@@ -14,19 +14,19 @@
 #define NUMBERS(X) \
 	X(names, gauge, names, "Buffers that have a name.") \
 	X(attachments, gauge, attachments, \
-	  "Attachments that are held, each as often as it was made.") \
+	  "Attachments; a buffer that one process attached twice counts twice.") \
 	X(connections, gauge, connections, "Clients that are connected.") \
 	X(waiters, gauge, waiters, "Requests that wait for a name to appear.") \
 	X(deferred_buffers, gauge, deferred, \
-	  "Buffers freed by their owners and held for who has them attached.") \
+	  "Buffers that their owners have freed, and that are held for their attachers.") \
 	X(deferred_bytes, gauge, deferred_bytes, \
 	  "Bytes of buffers that were freed and are held for their attachers.") \
 	X(kept_bytes, gauge, kept_bytes, \
-	  "Memory of buffers that are to outlive their owners, whether those live or not.") \
+	  "Memory of kept buffers, with or without a living owner.") \
 	X(kept_limit_bytes, gauge, kept_limit, "Limit of kept_bytes.") \
 	X(descriptors, gauge, descriptors, "File descriptors of memory that the registry holds.") \
 	X(lock_held_max_us, gauge, lock_held_max_us, \
-	  "The longest that the registry let others wait for one thing that it did.") \
+	  "The longest time in microseconds for which the registry's lock was held.") \
 	X(hidden_total, counter, hidden, "Requests for a name that the user may not see.")
 
 /* X(name, type, array of gpushare_count, label, member that holds the value, help text) */
@@ -39,13 +39,13 @@
 	X(refusals_total, counter, by_status, "status", count, \
 	  "Requests that the registry has refused, by status.") \
 	X(limits_reached_total, counter, by_limit, "limit", count, \
-	  "Refusals for a limit that was reached, by its key in registry.conf.") \
+	  "Requests refused because a limit was reached, by its key in registry.conf.") \
 	X(drops_total, counter, by_drop, "why", count, \
-	  "Connections that the registry has closed, or not let in.") \
+	  "Connections that the registry has closed or refused, by reason.") \
 	X(audit_lines_total, counter, by_audit, "outcome", count, \
-	  "Lines of the audit, by what became of them.")
+	  "Lines of the audit, by outcome: written, lost or left out.")
 
-/* Escape backslashes, quotes and newlines for a label's value. `out` needs twice the room of
+/* Escape backslashes, quotes and newlines for a label's value. `out` must be twice as large as
  * `from`, the NUL included. */
 static void escape(const char *from, char *out)
 {
@@ -90,7 +90,7 @@ static void print_registry(FILE *to, const struct gpushare_registry_info *info)
 		info->started_unix_ns / 1000000000, info->started_unix_ns / 1000000 % 1000);
 }
 
-/* NULL: there is no registry; prints gpushare_up 0 and nothing else. */
+/* If `info` is NULL, no registry can be reached: print only gpushare_up 0. */
 static void metrics_print(FILE *to, const struct gpushare_registry_info *info)
 {
 	print_number(to, "up", "gauge", info != NULL, "Whether the registry can be reached.");
@@ -127,8 +127,7 @@ int verb_metrics(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	if (optind != argc)
-		return tool_usage("metrics are of all names: '%s' is one word too many",
-				  argv[optind]);
+		return tool_usage("metrics takes no operands: '%s' is one too many", argv[optind]);
 	status = read_registry(options.directory, &info);
 	if (status) {
 		tool_failed(status);

@@ -19,14 +19,14 @@
 #include "options.h"
 #include "verbs.h"
 
-#define EXIT_NOT_RUNNING 3    /* as systemctl status */
-#define STOP_MS 5000	      /* as gpushare-registry --replace waits */
+#define EXIT_NOT_RUNNING 3    /* the exit code of systemctl status */
+#define STOP_MS 5000	      /* gpushare-registry --replace waits as long */
 #define UNITS "/run/gpushare" /* directories there belong to units of the system */
 
 struct call {
 	char path[GPUSHARE_PATH_MAX];
 	bool runs;
-	struct daemon daemon; /* if it runs */
+	struct daemon daemon; /* valid if `runs` */
 	struct options options;
 };
 
@@ -61,16 +61,16 @@ static int registry_start(struct call *call)
 		return tool_flush(TOOL_DONE);
 	}
 	if (!strncmp(call->path, UNITS "/", sizeof(UNITS))) {
-		tool_error("no registry runs for %s, which belongs to a unit: 'systemctl start "
-			   "gpushare-registry', or gpushare-registry@USER",
+		tool_error("no registry serves %s, the directory of a systemd unit: start it with "
+			   "'systemctl start gpushare-registry', or gpushare-registry@USER",
 			   call->path);
 		return TOOL_FAILED;
 	}
-	unsetenv("GPUSHARE_AUTOSTART"); /* it is asked for */
+	unsetenv("GPUSHARE_AUTOSTART"); /* 0 must not forbid this start */
 	session = tool_open(call->path, true);
 	if (!session || daemon_find(call->path, &call->daemon))
 		return TOOL_FAILED;
-	printf("started: pid %d serves %s; it ends after " GPUSHARE_IDLE_EXIT_S
+	printf("started: pid %d serves %s; it exits after " GPUSHARE_IDLE_EXIT_S
 	       " s without use, unless buffers are kept\n",
 	       call->daemon.pid, call->path);
 	return tool_flush(TOOL_DONE);
@@ -80,10 +80,10 @@ static int registry_start(struct call *call)
 
 struct loss {
 	uint64_t count, bytes;
-	char name[GPUSHARE_NAME_MAX + 1]; /* of one of them */
+	char name[GPUSHARE_NAME_MAX + 1]; /* of one buffer that would be lost */
 };
 
-/* Names of living processes return with the next registry. What was kept for nobody doesn't. */
+/* Living processes give their names to the next registry. Kept buffers without an owner are lost. */
 static int count_loss(const struct gpushare_info *info, void *user)
 {
 	struct loss *loss = user;
@@ -96,7 +96,7 @@ static int count_loss(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-/* Returns TOOL_DONE if nothing is lost; else it says what. */
+/* Returns TOOL_DONE if no buffer would be lost. Otherwise reports the loss. */
 static int check_loss(const struct call *call)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
@@ -108,8 +108,10 @@ static int check_loss(const struct call *call)
 		status = gpushare_list(session, NULL, count_loss, &loss);
 	if (status) {
 		tool_failed(status);
-		tool_error("what would be lost is not known; --force stops pid %d all the same",
-			   call->daemon.pid);
+		tool_error(
+		    "it is not known whether kept buffers would be lost; --force stops pid %d "
+		    "anyway",
+		    call->daemon.pid);
 		return TOOL_FAILED;
 	}
 	if (!loss.count)
@@ -121,7 +123,7 @@ static int check_loss(const struct call *call)
 	return TOOL_FAILED;
 }
 
-/* Send SIGTERM, and wait for the end. */
+/* Send SIGTERM to the pidfd `process`, and wait until the process has ended. */
 static int terminate(const struct call *call, int process)
 {
 	int32_t pid = call->daemon.pid;
@@ -139,8 +141,8 @@ static int terminate(const struct call *call, int process)
 	return TOOL_FAILED;
 }
 
-/* A keeper that still holds something would start the next registry a second later. It ends with
- * its socket's file. */
+/* A keeper that holds descriptors would start another registry a second later. Removing its socket
+ * ends it. */
 static void end_keeper(const char *directory)
 {
 	char path[GPUSHARE_PATH_MAX + sizeof("/" KEEPER_SOCKET)];
@@ -159,7 +161,7 @@ static int registry_stop(struct call *call)
 		printf("not running: no registry serves %s\n", call->path);
 		return tool_flush(TOOL_DONE);
 	}
-	/* found again: then it lived when its pidfd was opened */
+	/* If the same pid still serves now, the pidfd refers to the registry. */
 	process = call->daemon.pid ? pidfd_open(call->daemon.pid, 0) : -1;
 	if (process < 0 || daemon_find(call->path, &again) || again.pid != call->daemon.pid) {
 		tool_error(
@@ -255,7 +257,7 @@ static int become(char *const words[])
 	return TOOL_FAILED;
 }
 
-/* Say where the log is, and become the program that prints it. */
+/* Report where the log is, and execute the program that prints it. */
 static int registry_log(struct call *call)
 {
 	struct daemon *daemon = &call->daemon;
@@ -273,7 +275,7 @@ static int registry_log(struct call *call)
 		return become(file);
 	}
 	if (!call->runs)
-		tool_error("no registry serves %s; what a unit's wrote is in the journal: "
+		tool_error("no registry serves %s; if a unit served it, the log is in the journal: "
 			   "'journalctl --user-unit gpushare-registry'",
 			   call->path);
 	else
@@ -287,7 +289,7 @@ static int registry_log(struct call *call)
 static const struct action {
 	const char *name;
 	int (*run)(struct call *call);
-	bool force, json; /* whether it has these options */
+	bool force, json; /* whether the action accepts these options */
 } actions[] = {
 #define X(word, before, force, json) {#word, registry_##word, force, json},
     REGISTRY_ACTIONS(X)

@@ -30,7 +30,7 @@ static bool set_variable(const char *name, const char *value)
 	return false;
 }
 
-/* Put the preload library before those that are in LD_PRELOAD already. */
+/* Put the preload library before the previous value of LD_PRELOAD. */
 static bool set_preload(const char *shim)
 {
 	const char *before = getenv("LD_PRELOAD");
@@ -81,7 +81,7 @@ int verb_run(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	if (optind == argc)
-		return tool_usage("run what? APP is missing");
+		return tool_usage("the operand APP is missing");
 #define X(field, kind, variable, option) \
 	if (!check_rules(kind, option, run.field)) \
 		return TOOL_USAGE;

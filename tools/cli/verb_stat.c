@@ -15,17 +15,17 @@ static void put_life(struct columns_fields *fields, const struct gpushare_info *
 
 	if (info->missing)
 		columns_field(fields, "missing",
-			      "it can't be attached: after the registry's restart nobody has "
-			      "brought its memory back so far");
+			      "it can't be attached: since the registry's restart, no process that "
+			      "has its memory has reconnected");
 	if (info->flags & GPUSHARE_FLAG_READONLY)
-		columns_field(fields, "read-only", "yes, but for its owner");
+		columns_field(fields, "read-only", "yes, except for its owner");
 	if (!(info->flags & GPUSHARE_FLAG_KEEP))
 		return;
 	tool_format_age(info->owner_alive ? info->ttl_s : info->ttl_left_s, text);
 	if (!info->ttl_s)
 		columns_field(fields, "kept", "until 'gpushare rm %s'", info->name);
 	else if (info->owner_alive)
-		columns_field(fields, "kept", "for %s after its owner has gone", text);
+		columns_field(fields, "kept", "for %s after its owner has ended", text);
 	else
 		columns_field(fields, "kept", "for %s more", text);
 }
@@ -51,9 +51,9 @@ static void put_extent(struct columns_fields *fields, const struct gpushare_info
 		      info->base_size);
 	columns_field(fields, "isolated", "%s",
 		      info->isolated ? "yes"
-				     : "no: who attaches maps all of its last 2 MiB block, with "
-				       "other memory of the owner in it; make it a multiple of 2 "
-				       "MiB, or use gpushare_alloc()");
+				     : "no: its last block of 2 MiB also holds other memory of the "
+				       "owner, which attachers map too; to avoid this, allocate a "
+				       "multiple of 2 MiB, or use gpushare_alloc()");
 }
 
 static void put_tags(struct columns_fields *fields, const struct gpushare_info *info)
@@ -85,7 +85,7 @@ static int stat_print(struct gpushare_session *session, const struct gpushare_in
 	columns_field(&fields, "rights", "%s", text);
 	put_life(&fields, info);
 	columns_field(&fields, "attachments", "%" PRIu32, info->attachers);
-	/* Ignores errors: a registry of an older version may not know the request. */
+	/* Ignore errors: a registry of an older version may not know this request. */
 	gpushare_holders(session, info->name, info->generation, put_holder, &fields);
 	put_tags(&fields, info);
 	if (info->sequence)

@@ -16,7 +16,7 @@ struct tagging {
 	size_t count;
 };
 
-/* Add KEY=VALUE, or -KEY, which becomes an empty value: that removes the tag. */
+/* Add KEY=VALUE; or for -KEY, add an empty value, which removes the tag. */
 static int add(struct tagging *tagging, const char *word)
 {
 	struct gpushare_tag *tag = &tagging->tags[tagging->count];
@@ -25,15 +25,14 @@ static int add(struct tagging *tagging, const char *word)
 	size_t length = equals ? (size_t)(equals - key) : strlen(key);
 
 	if (away == (equals != NULL) || !length || (equals && !equals[1]))
-		return tool_usage("'%s' is neither KEY=VALUE nor -KEY, which takes a tag away",
-				  word);
+		return tool_usage("'%s' is neither KEY=VALUE nor -KEY, which removes a tag", word);
 	if (length > GPUSHARE_TAG_KEY_MAX ||
 	    (equals && strlen(equals + 1) > GPUSHARE_TAG_VALUE_MAX))
 		return tool_usage(
 		    "'%.64s...' is too long: a KEY has up to %d bytes, a VALUE up to %d", word,
 		    GPUSHARE_TAG_KEY_MAX, GPUSHARE_TAG_VALUE_MAX);
 	if (tagging->count == GPUSHARE_TAGS_MAX)
-		return tool_usage("%d tags at a time, which is also all that a buffer can have",
+		return tool_usage("at most %d tags at a time; no buffer can have more",
 				  GPUSHARE_TAGS_MAX);
 	memcpy(tag->key, key, length);
 	if (equals)
@@ -42,7 +41,8 @@ static int add(struct tagging *tagging, const char *word)
 	return TOOL_DONE;
 }
 
-/* Without getopt, which would take -KEY for options. Returns -1 to continue, else the exit code. */
+/* Doesn't use getopt(), which would take -KEY for options. Returns -1 to continue, else the exit
+ * code. */
 static int parse(int argc, char **argv, struct tagging *tagging)
 {
 	for (int i = 1; i < argc; i++) {
@@ -67,7 +67,7 @@ static int parse(int argc, char **argv, struct tagging *tagging)
 		else if (!tagging->name && *word != '-')
 			tagging->name = word;
 		else if (!tagging->name)
-			return tool_usage("the NAME comes before '%s'", word);
+			return tool_usage("the NAME must come before '%s'", word);
 		else
 			code = add(tagging, word);
 		if (directory && !option_is_directory(directory, &tagging->directory))
@@ -94,14 +94,14 @@ static int check(const struct tagging *tagging)
 	struct shape shape;
 
 	if (type && !dtype_parse(type))
-		return tool_usage("dtype=%s is none of the types that there are: "
+		return tool_usage("dtype=%s is not a known type; the types are: "
 #define X(id, alias, ...) alias " "
 				  DTYPES(X)
 #undef X
 				      "and float32 and so on",
 				  type);
 	if (text && !shape_parse(text, &shape))
-		return tool_usage("shape=%s is no shape; one is 2,3 or 2x3", text);
+		return tool_usage("shape=%s is not a shape such as 2,3 or 2x3", text);
 	return -1;
 }
 

@@ -17,7 +17,7 @@ struct top {
 	uint64_t looks;
 };
 
-/* Read the registry's state. The last reading becomes `before`, which the rates need. */
+/* Read the registry's state. The previous reading becomes `before`, for the rates. */
 static void look(struct top *top)
 {
 	struct top_view old = top->before;

@@ -8,14 +8,14 @@
  */
 #include "common/tool.h"
 
-/* Of get and follow: which bytes, and how they are shown. */
+/* Options of get and follow: which bytes to read, and how to show them. */
 #define VIEW_OPTIONS \
 	" [--format FORMAT] [--dtype TYPE] [--shape SHAPE] [--head N] [--offset N] [--length N] " \
 	"[--stats] [--sha256] [--wait SECONDS] [--dir DIR] NAME"
 
 #define LIST_OPTIONS "[-l] [-q] [-o COLUMNS] [--sort COLUMN] [--bytes] [--no-headers] "
 
-/* X(word, what separates it from the one before, whether it has --force, and --json) */
+/* X(word, separator before it in the usage text, whether it accepts --force, and --json) */
 #define REGISTRY_ACTIONS(X) \
 	X(start, "", false, false) \
 	X(stop, "|", true, false) \
@@ -26,18 +26,18 @@
 
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
-	  "run a program whose GPU buffers get names, or are other programs' buffers") \
+	  "run a program, and name its GPU buffers, or give it other programs' named buffers") \
 	X(ls, LIST_OPTIONS "[--deferred] [--events] [--json] [--dir DIR] [GLOB]", \
-	  "list the buffers that have a name, or those that were freed and are held for others, " \
-	  "or the events that have a name") \
+	  "list named buffers, or freed buffers that are held for their attachers, or named " \
+	  "events") \
 	X(events, LIST_OPTIONS "[--json] [--dir DIR] [GLOB]", \
-	  "ls --events: the events by which processes wait for each other's work") \
+	  "list named events, with which processes wait for each other's GPU work; 'ls --events'") \
 	X(stat, "[--json] [--dir DIR] [NAME]", \
-	  "show all that is known of one buffer, or the registry's numbers") \
+	  "show everything known about one buffer, or the registry's numbers") \
 	X(watch, "[--count N] [--json] [--dir DIR] [GLOB]", \
-	  "print a line for each event of a buffer, until it is interrupted") \
+	  "print a line for each event of a buffer, until interrupted") \
 	X(top, "[-d SECONDS] [-n N] [--sort KEY] [--json] [--dir DIR] [GLOB]", \
-	  "watch who owns and who holds what, as top(1) watches processes") \
+	  "show repeatedly which processes own and hold which buffers, like top(1)") \
 	X(get, "[-o FILE] [--rate] [--plot]" VIEW_OPTIONS, \
 	  "copy a buffer to a file or into a pipe, or look at its values") \
 	X(put, \
@@ -46,26 +46,24 @@
 	X(save, "[--format FORMAT] [--rate] [--wait SECONDS] [--dir DIR] DIR NAME...", \
 	  "copy buffers, or all that a pattern matches, to a directory, with a manifest") \
 	X(restore, "[--device N] [--mode OCTAL] [--group GROUP] [--dir DIR] PATH [NAME]...", \
-	  "make kept buffers of what was saved, all or those of NAME, or of a file") \
+	  "create kept buffers from a saved set (all of it, or only each NAME), or from a file") \
 	X(diff, \
 	  "[--dtype TYPE] [--shape SHAPE] [--head N] [--offset N] [--length N] [--wait SECONDS] " \
 	  "[--dir DIR] PATH [NAME]...", \
-	  "compare a buffer with a file, or buffers with what was saved; exit as cmp does") \
+	  "compare a buffer with a file, or buffers with a saved set; exit status as cmp") \
 	X(follow, "[-o FILE] [--count N] [--wait-for SEQ] [--timeout SECONDS]" VIEW_OPTIONS, \
 	  "get each publication of a buffer, until its owner has ended") \
 	X(tag, "[--json] [--dir DIR] NAME [KEY=VALUE | -KEY]...", \
-	  "show a buffer's tags, set some, take some away") \
+	  "show, set or remove a buffer's tags") \
 	X(rm, "[--dir DIR] NAME...", \
-	  "take names away, or all that a pattern matches; the memory stays as it is, what is " \
-	  "kept without an owner goes") \
+	  "remove names, or all that a pattern matches; owner and attachers keep the memory") \
 	X(registry, "[--force] [--json] [--dir DIR] " REGISTRY_WORDS, \
-	  "start the registry of a directory, stop it, say whether it runs, print its log") \
-	X(metrics, "[--json] [--dir DIR]", \
-	  "print the registry's numbers as Prometheus reads them") \
+	  "start or stop the registry of a directory, show whether it runs, or print its log") \
+	X(metrics, "[--json] [--dir DIR]", "print the registry's numbers in Prometheus' format") \
 	X(doctor, "[--json] [--dir DIR] [PROGRAM]", \
-	  "say what works here and what doesn't, and why; of a program too")
+	  "show what works here and what doesn't, and why; with PROGRAM, also for that program")
 
-/* gpushare-attach has options for what the verbs that copy do. */
+/* gpushare-attach has an option for each verb that copies. */
 #define ATTACH_NAME "gpushare-attach"
 #define ATTACH_USAGE \
 	"[-o FILE] [--rate] [--diff PATH] [--follow] [--count N] [--wait-for SEQ] [--timeout " \
@@ -78,9 +76,9 @@
 VERBS(X)
 #undef X
 
-/* As a verb; argv[0] is ATTACH_NAME. */
+/* gpushare-attach; argv[0] is ATTACH_NAME. */
 int verb_attach(int argc, char **argv);
-/* The arguments of a verb; NULL: there is none of that name. */
+/* The usage text of a verb; NULL: there is no such verb. */
 const char *verb_usage(const char *verb);
 /* Print usage, options and examples of one verb, or the list of all verbs. Returns a tool_exit. */
 int verb_help(const char *verb);

@@ -15,7 +15,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Threads in addition to the caller's. A few requests at once keep a disk busy. */
+/* Numbers of threads in addition to the caller's. A few requests at once keep a disk busy. */
 #define DISK_THREADS 3
 #define MEMORY_THREADS 7
 #define MEMORY_CPUS 4 /* with fewer, write() on tmpfs is faster */

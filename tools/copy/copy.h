@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_COPY_H
 #define GPUSHARE_TOOLS_COPY_H
-/* Copies between buffers and files: what a command line asks for, and a function for each verb. */
+/* Copies between buffers and files: the request of a command line, and a function for each verb. */
 #include <signal.h>
 
 #include "common/tool.h"
@@ -16,8 +16,9 @@ struct copy_request {
 	const char *registry; /* its directory; NULL: the default */
 	unsigned int wait_ms;
 	bool rate;
-	struct progress *progress; /* of several copies together; NULL: each has its own */
-	/* The path of a file of save, which removes the set before a signal ends the process. */
+	struct progress *progress; /* shared by several copies; NULL: the copy has its own */
+	/* Not NULL: save makes this copy, for a set. Final path of the file, for messages. After a
+	 * signal, the copy only fails, because save has to remove the set before the process ends. */
 	const char *in_set;
 	uint64_t count;	   /* follow ends after so many publications; 0: never */
 	uint64_t wait_for; /* number of a publication; 0: none was given */
@@ -30,7 +31,7 @@ struct copy_request {
 
 #define COPY_SEQUENCE_MAX (UINT64_C(1) << 61)
 
-/* Attach through CUDA, or without it where CUDA can't be used. `write`: for writing too. Return
+/* Attach through CUDA, or without CUDA if it can't be used. `write`: attach for writing too. Returns
  * NULL after reporting the error. */
 struct gpushare_buffer *copy_attach(struct gpushare_session *session, const char *name,
 				    unsigned int wait_ms, bool write);
@@ -38,7 +39,7 @@ struct gpushare_buffer *copy_attach(struct gpushare_session *session, const char
 /* These report errors and return a tool_exit. A dump that compares with a file, and
  * copy_diff_set(), may return ANALYSIS_DIFFERS instead. */
 int copy_dump(const struct copy_request *request, struct gpushare_buffer *buffer);
-/* copy_dump() for a range whose bytes were copied before. */
+/* copy_dump() from `bytes`, an earlier copy of the range. */
 int copy_dump_bytes(const struct copy_request *request, struct gpushare_buffer *buffer,
 		    const void *bytes);
 int copy_follow(const struct copy_request *request, struct gpushare_buffer *buffer);
@@ -47,18 +48,19 @@ int copy_save(const struct copy_request *request, struct gpushare_session *sessi
 int copy_restore(const struct copy_request *request, struct gpushare_session *session);
 int copy_diff_set(const struct copy_request *request, struct gpushare_session *session);
 
-/* Whether query.diff is the directory of a saved set, or looks as if it was meant to be one. */
+/* Whether query.diff is a directory, or is missing and was probably meant as a set's directory. */
 bool copy_is_diff_of_set(const struct copy_request *request);
-/* Read the manifest in `directory`; *out gets the entries that the names select. Return false after
- * reporting the error. */
 struct manifest;
+/* Read the manifest in `directory`. *out gets the entries that request->names select. Returns false
+ * after reporting the error. */
 bool copy_read_set(const struct copy_request *request, const char *directory, struct manifest *out);
 
 /* From now on SIGINT, SIGTERM and SIGHUP only set copy_caught. The second signal of a kind ends the
  * process. Ignored signals stay ignored. */
 void copy_catch_signals(void);
 extern volatile sig_atomic_t copy_caught; /* number of the caught signal; 0: none */
-/* End by that signal, so that the parent process sees it. Print `words` first; "": nothing. */
+/* Print `words`, unless they are "", and end the process by the caught signal, so that its parent
+ * sees the signal. */
 void copy_die(const char *words);
 
 #endif

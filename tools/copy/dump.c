@@ -20,13 +20,13 @@
 
 struct dump {
 	const struct copy_request *request;
-	const unsigned char *bytes; /* copied before; NULL: read them from the buffer */
+	const unsigned char *bytes; /* an earlier copy of the range; NULL: read the buffer */
 	struct layout layout;
 	enum format format;
 	uint64_t whole; /* bytes of the range; `layout.length` may be a part of it */
 	bool writes;	/* the bytes are written, not only analysed */
 	struct output output;
-	FILE *text; /* for view and image: into `output` */
+	FILE *text; /* stream into `output`, for view and image */
 	struct view view;
 	struct range range; /* for a plot, or a scaled image */
 	struct image image;
@@ -65,7 +65,7 @@ static bool is_text(const struct dump *dump)
 	return dump->format == FORMAT_HEX || dump->format == FORMAT_TEXT;
 }
 
-/* Of dump->text; 0: it failed, or a signal ends the making of a PNG. */
+/* The write function of dump->text. Returns 0 on failure. Fails after a signal, to stop libpng. */
 static ssize_t put_text(void *user, const char *data, size_t size)
 {
 	struct dump *dump = user;
@@ -73,7 +73,7 @@ static ssize_t put_text(void *user, const char *data, size_t size)
 	return !copy_caught && output_write(&dump->output, data, size) ? (ssize_t)size : 0;
 }
 
-/* What fails without an error of the output lacks memory. */
+/* If a step failed and the output has no error, the cause is a lack of memory. */
 static bool result(struct dump *dump, bool good)
 {
 	if (!good && !dump->output.error)
@@ -146,7 +146,7 @@ static int measure_chunk(const void *data, size_t size, void *user)
 	struct dump *dump = user;
 
 	range_add(&dump->range, dump->layout.dtype, data, size);
-	if (dump->progress == &dump->own) /* a shared one counts one pass for each copy */
+	if (dump->progress == &dump->own) /* a shared progress counts one pass for each copy */
 		progress_add(dump->progress, size);
 	return copy_caught != 0;
 }
@@ -190,7 +190,7 @@ static bool dump_end(struct dump *dump)
 	return result(dump, (!text || !fclose(text)) && good);
 }
 
-/* A pass of its own finds the extremes: they must be known before the first element. */
+/* Plots and scaled images need the extremes before the first element: another pass finds them. */
 static unsigned int passes(const struct dump *dump)
 {
 	return dump->request->query.plot || is_scaled(dump) ? 2 : 1;
@@ -221,20 +221,20 @@ static int dump_bytes(struct dump *dump, struct gpushare_buffer *buffer)
 	return copy_caught ? GPUSHARE_E_CANCELLED : status;
 }
 
-/* The reader of the pipe closed it: end by SIGPIPE, as a program that doesn't ignore SIGPIPE. */
+/* The pipe's reader has closed it: end by SIGPIPE, like programs that don't ignore SIGPIPE. */
 static void die_of_pipe(void)
 {
 	signal(SIGPIPE, SIG_DFL);
 	raise(SIGPIPE);
 }
 
-/* The output's path. A file of a set has another name until the set is complete. */
+/* The final path of the output. A file of a set has another path until the set is complete. */
 static const char *path(const struct dump *dump)
 {
 	return dump->request->in_set ? dump->request->in_set : dump->output.path;
 }
 
-/* Within a set, save ends by the signal when it has removed the set. */
+/* End by the caught signal. Within a set only return, because save removes the set first. */
 static int die(const struct dump *dump, const char *words)
 {
 	if (!dump->request->in_set)
@@ -261,7 +261,7 @@ static int dump_failed(struct dump *dump, int status)
 	}
 	if (dump->analysis.error) {
 		tool_error("%s '%s' failed: %s%s",
-			   dump->request->query.diff ? "comparing with" : "looking at",
+			   dump->request->query.diff ? "comparing with" : "analysing",
 			   dump->request->query.diff ? dump->request->query.diff
 						     : dump->request->query.name,
 			   strerror(dump->analysis.error), gone);
@@ -301,8 +301,7 @@ static void say_scale(const struct dump *dump)
 	const char *nans = range->nans ? ", NaN as 0" : "";
 
 	if (range->least > range->most)
-		tool_error("'%s' has no finite value: all is written as 0",
-			   dump->request->query.name);
+		tool_error("'%s' has no finite value: all pixels are 0", dump->request->query.name);
 	else
 		tool_error("'%s' scaled %g..%g to 0..255%s", dump->request->query.name,
 			   range->least, range->most, nans);

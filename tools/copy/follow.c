@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dump publications, each whole or not at all. */
+/* Dump publications. If one is overwritten before it is copied, none of it is dumped. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +19,15 @@ struct follow {
 	const struct copy_request *request;
 	struct gpushare_buffer *buffer;
 	struct layout layout;
-	unsigned char *bytes; /* of one publication */
+	unsigned char *bytes; /* copy of one publication */
 	uint64_t done;	      /* publications that were dumped */
 	uint64_t missed;
 	uint64_t next; /* sequence of the next publication to dump */
 	struct progress progress;
 };
 
-/* Return GPUSHARE_OK and the sequence of the newest publication, `at_least` or later, or return the
- * error that ends the wait. */
+/* Wait until the newest publication has the number `at_least` or a higher one. *out_sequence: its
+ * number. Returns GPUSHARE_OK, or the error that ended the wait. */
 static int wait_for(struct follow *follow, uint64_t at_least, uint64_t *out_sequence)
 {
 	unsigned int left = follow->request->timeout_ms;
@@ -68,8 +68,8 @@ static int take_part(const void *data, size_t size, void *user)
 	return part->differs || copy_caught;
 }
 
-/* Copy the range, or compare it with the copy. *out_whole: all bytes belong to `sequence`, because
- * nothing was published since. */
+/* Copy the range, or compare it with the copy. *out_whole: nothing was published since, and no byte
+ * differs from the copy, so all bytes belong to `sequence`. */
 static int take_once(struct follow *follow, uint64_t sequence, bool compares, bool *out_whole)
 {
 	struct part part = {
@@ -89,9 +89,9 @@ static int take_once(struct follow *follow, uint64_t sequence, bool compares, bo
 	return status;
 }
 
-/* A publisher that uses gpushare.h does not overwrite the buffer before gpushare_release_host()
- * below. An unmodified program (GPUSHARE_PUBLISH) may overwrite it while it is read. So it is read
- * twice and compared: a difference means that the program has written in between. */
+/* Copy a publication, and check the copy. A publisher that uses gpushare_reclaim() does not overwrite
+ * the buffer before gpushare_release_host() below. An unmodified program (GPUSHARE_PUBLISH) may
+ * write at any time. So read the buffer twice: if the bytes differ, the program has written. */
 static int take(struct follow *follow, uint64_t sequence, bool *out_whole)
 {
 	int status, released;
@@ -104,7 +104,7 @@ static int take(struct follow *follow, uint64_t sequence, bool *out_whole)
 	return status ? status : released;
 }
 
-/* Return `pattern` with the sequence in place of each %s, to be freed; NULL: no memory. */
+/* Return `pattern` with the sequence in place of each %s. The caller frees it. NULL: no memory. */
 static char *name_output(const char *pattern, uint64_t sequence)
 {
 	char *name = NULL;
@@ -146,8 +146,8 @@ static bool is_enough(const struct follow *follow)
 	return follow->request->count && follow->done >= follow->request->count;
 }
 
-/* Dump each publication from `follow->next` on. Return a status; *out_code: the dump's exit
- * code. */
+/* Dump each publication from `follow->next` on. Returns a status. *out_code: the exit code of the
+ * last dump. */
 static int follow_from(struct follow *follow, int *out_code)
 {
 	uint64_t sequence = 0;
@@ -170,14 +170,16 @@ static int follow_from(struct follow *follow, int *out_code)
 	return GPUSHARE_OK;
 }
 
-/* Report the whole --timeout. gpushare_acquire_host() knows only the last slice of it. */
+/* Report that no publication came within --timeout. The message of gpushare_acquire_host() would
+ * name only the last slice of that time. */
 static int say_late(const struct follow *follow)
 {
 	const struct copy_request *request = follow->request;
 	uint64_t last = 0;
 
 	(void)gpushare_sequence(follow->buffer, &last);
-	tool_error("%" PRIu64 " of '%s' was not published within %g s; the last was %" PRIu64 "%s",
+	tool_error("publication %" PRIu64 " of '%s' did not come within %g s; the last was %" PRIu64
+		   "%s",
 		   follow->next, request->query.name, request->timeout_ms / 1000.0, last,
 		   last ? ""
 			: ": nothing is published before its owner runs with "
@@ -188,7 +190,7 @@ static int say_late(const struct follow *follow)
 static int conclude(const struct follow *follow, int status)
 {
 	const struct copy_request *request = follow->request;
-	/* The owner's end is an error if one publication was asked for by number, and never came. */
+	/* With --wait-for and --count, the owner's end is an error if no publication came. */
 	bool lacking = request->wait_for && request->count && !follow->done;
 	bool gone = status == GPUSHARE_E_OWNER_GONE && !lacking;
 

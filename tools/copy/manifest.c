@@ -12,7 +12,7 @@
 #include "common/show.h"
 #include "protocol.h"
 
-#define NAME_ROOM 200 /* bytes of a buffer's name in a file's; a temporary suffix fits too */
+#define NAME_ROOM 200 /* bytes of a file name without suffixes: a temporary one must fit, too */
 
 static const struct {
 	uint32_t flag;
@@ -91,8 +91,8 @@ static json_t *tags_json(const struct gpushare_info *info)
 	return object;
 }
 
-/* Write the group only if its rights differ from those of others. Prefer the group's name: its
- * number may differ on another host. */
+/* Write the group only if its rights differ from the rights of other users. Prefer the group's name:
+ * its number may differ on another host. */
 static void rights_json(json_t *object, const struct gpushare_info *info)
 {
 	const struct group *group = NULL;
@@ -190,7 +190,7 @@ static bool read_tags(json_t *object, struct gpushare_info *info, char *why)
 		if (info->tag_count == GPUSHARE_TAGS_MAX || !json_is_string(value) ||
 		    strlen(key) > GPUSHARE_TAG_KEY_MAX ||
 		    json_string_length(value) > GPUSHARE_TAG_VALUE_MAX)
-			return refuse(why, "the tags of \"%s\" are too many or too long",
+			return refuse(why, "the tags of \"%s\" are too many, or one is not valid",
 				      info->name);
 		memcpy(tag->key, key, strlen(key) + 1);
 		memcpy(tag->value, json_string_value(value), json_string_length(value) + 1);
@@ -231,7 +231,7 @@ static bool read_rights(json_t *object, struct manifest_entry *entry, char *why)
 
 	if (json_unpack(object, "{s?s, s?s}", "mode", &text, "group", &group) ||
 	    strlen(group) > MANIFEST_GROUP_MAX)
-		return refuse(why, "the mode or group of \"%s\" is no text, or too long",
+		return refuse(why, "the mode or group of \"%s\" is not a string, or is too long",
 			      entry->info.name);
 	strcpy(entry->group, group);
 	if (!text)
@@ -259,15 +259,15 @@ static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
 			   "generation", &generation, "ttl_s", &ttl))
 		return refuse(why, "an entry: %s", error.text);
 	if (!name_is_valid(name))
-		return refuse(why, "\"%.64s\" is no name of a buffer", name);
+		return refuse(why, "\"%.64s\" is not a valid buffer name", name);
 	if (strcmp(format, "npy") != 0 && strcmp(format, "raw") != 0)
-		return refuse(why, "\"%s\" is in a format that is not known", name);
+		return refuse(why, "the format of \"%s\" is neither raw nor npy", name);
 	if (size <= 0 || generation < 0 || ttl < 0 || ttl > UINT32_MAX || !digest_is_valid(sha256))
 		return refuse(why, "the size, generation, ttl_s or sha256 of \"%s\" is not valid",
 			      name);
 	if (!*file || strlen(file) > NAME_MAX || strchr(file, '/') || *file == '.' ||
 	    text_control(file))
-		return refuse(why, "the file of \"%s\" is not one of this directory", name);
+		return refuse(why, "the file of \"%s\" is not a file name in this directory", name);
 	strcpy(info->name, name);
 	strcpy(entry->file, file);
 	strcpy(entry->sha256, sha256);

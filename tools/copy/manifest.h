@@ -19,7 +19,7 @@ struct manifest_entry {
 	struct gpushare_info
 	    info; /* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
 	char group[MANIFEST_GROUP_MAX +
-		   1]; /* name or number, set by manifest_parse() alone; "": none was saved */
+		   1]; /* name or number, set only by manifest_parse(); "": none was saved */
 	char file[NAME_MAX + 1];
 	bool npy;	  /* a header comes before the bytes */
 	enum dtype dtype; /* DTYPE_NONE: unknown */
@@ -38,12 +38,12 @@ bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry)
 void manifest_finish(struct manifest *manifest);
 /* Return the JSON text, which the caller frees; NULL: no memory. */
 char *manifest_format(const struct manifest *manifest);
-/* Return false with the reason in `why`. Each parsed entry has a valid name, size and SHA-256. Its
- * file is in the manifest's directory, never elsewhere. */
+/* On failure, returns false and writes the reason to `why`. Each parsed entry has a valid name, size
+ * and SHA-256, and its file is a file name without a folder. */
 bool manifest_parse(const char *text, size_t size, struct manifest *out,
 		    char why[MANIFEST_WHY_MAX]);
-/* Make a file's name from a buffer's. "%" and two hex digits replace each "/" and a leading ".". A
- * long name is cut and gets the generation as a suffix. */
+/* Make a file name from the buffer's name. "%" and two hex digits replace each "/" and a leading
+ * ".". A long name is cut, and gets the generation as a suffix. */
 void manifest_name_file(const struct gpushare_info *info, bool npy, char out[NAME_MAX + 1]);
 
 #endif

@@ -32,8 +32,8 @@ static bool output_name_partial(struct output *output)
 	return output_fail(output, ENAMETOOLONG);
 }
 
-/* Open an O_TMPFILE file, which disappears however this process ends. Returns -1 if /proc is
- * missing, since output_link() needs it to name the file. */
+/* Open an O_TMPFILE file, which disappears however this process ends. Returns -1 without /proc, too:
+ * output_link() needs /proc to give the file a name. */
 static int output_open_unnamed(const struct output *output)
 {
 	const char *slash = strrchr(output->path, '/');
@@ -53,7 +53,7 @@ static int output_open_unnamed(const struct output *output)
 	return -1;
 }
 
-/* `mode`: the mode of the file to be replaced; for a new file, 0666 less the umask. */
+/* `mode`: that of the file to replace; for a new file, 0666 without the umask's bits. */
 static bool output_open_partial(struct output *output, mode_t mode)
 {
 	output->fd = output_open_unnamed(output);
@@ -195,8 +195,8 @@ static bool output_close(struct output *output)
 	return bad ? output_fail(output, errno) : true;
 }
 
-/* Link the unnamed file to a temporary name. close() of a duplicate comes first: if it reports a
- * late write error, the file gets no name. */
+/* Link the unnamed file to a temporary name. First close a duplicate: if close() reports a late
+ * write error, the file gets no name. */
 static bool output_link(struct output *output)
 {
 	int copy = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);

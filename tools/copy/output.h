@@ -2,9 +2,10 @@
 #ifndef GPUSHARE_TOOLS_OUTPUT_H
 #define GPUSHARE_TOOLS_OUTPUT_H
 /*
- * The destination of a dump. A regular file is written to an unnamed file, or to a temporary file
- * beside the target if the file system lacks O_TMPFILE. output_commit() renames it over the target,
- * so an existing file stays until the new one is complete. Other destinations are written in place.
+ * The destination of a dump. A new regular file has no name while it is written (O_TMPFILE), or a
+ * temporary name beside the target if the file system lacks O_TMPFILE. output_commit() renames it
+ * to the target's name, so an existing file stays until the new one is complete. Devices and pipes
+ * are written in place.
  */
 #include <limits.h>
 #include <signal.h>
@@ -19,7 +20,7 @@ struct output {
 	bool opened;		/* output_open() opened `fd`, so output_close() closes it */
 	bool unnamed;		/* `fd` is an O_TMPFILE file without a name */
 	char path[PATH_MAX];	/* for messages, and the target of the rename */
-	char partial[PATH_MAX]; /* temporary file's path; "": written in place, or unnamed */
+	char partial[PATH_MAX]; /* path of the temporary file; "": there is none */
 	uint64_t written;
 	int error;			   /* errno of the first failure */
 	const volatile sig_atomic_t *stop; /* not 0: don't retry an interrupted write */
@@ -27,8 +28,8 @@ struct output {
 	size_t pending; /* bytes between output_start() and output_wait() */
 };
 
-/* NULL or "-": standard output. On failure, all functions but output_abandon() return false and
- * set output->error. They print nothing. */
+/* `path`: NULL and "-" mean standard output. On failure, all functions but output_abandon() return
+ * false and set output->error. They print nothing. */
 bool output_open(struct output *output, const char *path, const volatile sig_atomic_t *stop);
 /* Announce `size` bytes in total: reserves disk space now, and lets threads write large files. */
 bool output_reserve(struct output *output, uint64_t size);

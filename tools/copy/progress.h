@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_PROGRESS_H
 #define GPUSHARE_TOOLS_PROGRESS_H
-/* A progress line on a terminal for operations over a second: bar, bytes done, per cent, rate,
- * time left; without a known end, bytes done and rate. */
+/* A progress line on a terminal, for operations that take over a second: bar, bytes done, per cent,
+ * rate, time left. If the total is unknown: bytes done and rate. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #define PROGRESS_TEXT 128
 
 struct progress {
-	unsigned int passes; /* how often progress_add() is told of each byte */
+	unsigned int passes; /* how often progress_add() counts each byte */
 	uint64_t total;	     /* in all passes; 0: unknown */
 	uint64_t done;	     /* in all passes */
 	uint64_t began_ms;
@@ -23,7 +23,7 @@ struct progress {
 /* `size` is that of one pass; 0: unknown. */
 void progress_begin(struct progress *progress, unsigned int passes, uint64_t size);
 void progress_add(struct progress *progress, uint64_t size);
-void progress_end(struct progress *progress); /* erases the line, up to the next progress_add() */
+void progress_end(struct progress *progress); /* erase the line; progress_add() draws it again */
 
 double progress_seconds(void); /* CLOCK_MONOTONIC */
 /* "1073741824 bytes in 0.021 s, 51.13 GB/s" */

@@ -15,8 +15,8 @@
 #include "progress.h"
 
 struct into {
-	const char *path;     /* for messages */
-	struct source source; /* `why` says why it can't be read */
+	const char *path; /* for messages */
+	struct source source;
 	struct progress progress;
 	int error;  /* errno of a failed read */
 	bool ended; /* the file became shorter during the copy */
@@ -36,8 +36,8 @@ static int into_chunk(void *data, size_t size, void *user)
 	return part < 0 || (size_t)part < size;
 }
 
-/* The size of a pipe's contents is unknown, and it must be known before anything is written. So
- * copy the contents to an unnamed temporary file; stop once they exceed `limit`. */
+/* Copy a pipe's contents to an unnamed temporary file, because put must know their size before it
+ * writes to the buffer. Stop once the size exceeds `limit`. */
 static bool into_gather(int from, uint64_t limit, struct progress *progress, int *out_fd,
 			uint64_t *out_size)
 {
@@ -72,8 +72,8 @@ static bool into_gather(int from, uint64_t limit, struct progress *progress, int
 	return true;
 }
 
-/* Standard input, a pipe or a device: the bytes as they are. If there are more than
- * request->length, the size is some number above that. */
+/* Open standard input, a pipe or a device as raw bytes. If a pipe has more than query.length bytes,
+ * source.size is some number above query.length. */
 static bool open_stream(const struct copy_request *request, bool standard, struct into *into)
 {
 	struct source *source = &into->source;
@@ -143,7 +143,7 @@ static bool may_write(const struct copy_request *request, const struct gpushare_
 {
 	if (!gpushare_is_read_only(buffer))
 		return true;
-	tool_error("'%s' is read-only here: its owner lets others read alone; nothing was "
+	tool_error("'%s' is read-only here: its owner lets others only read; nothing was "
 		   "written",
 		   request->query.name);
 	return false;
@@ -167,7 +167,7 @@ static bool find_range(struct copy_request *request, struct gpushare_buffer *buf
 	return true;
 }
 
-/* Tags stay as they are: an array must have the dtype and shape that they say. */
+/* Whether the array has the dtype and shape of the buffer's tags, which put does not change. */
 static bool npy_fits(const struct copy_request *request, const struct gpushare_info *info,
 		     const struct npy *npy)
 {
@@ -188,7 +188,8 @@ static bool npy_fits(const struct copy_request *request, const struct gpushare_i
 	return false;
 }
 
-/* A part is filled as far as the file goes. The whole buffer, and an array, must be filled. */
+/* Whether the file fits the range. A raw file may be shorter than a part of a buffer, but not shorter
+ * than the whole buffer. An array must have exactly the size of the range. */
 static bool fits(const struct copy_request *request, bool part, const struct gpushare_info *info,
 		 const struct into *into)
 {
@@ -196,7 +197,7 @@ static bool fits(const struct copy_request *request, bool part, const struct gpu
 	uint64_t size = source->size, room = request->query.length;
 
 	if (request->query.format == FORMAT_NPY && !source->is_npy)
-		tool_error("'%s' is no .npy file; nothing was written", into->path);
+		tool_error("'%s' is not a .npy file; nothing was written", into->path);
 	else if (size > room)
 		tool_error("'%s' holds more than the %" PRIu64 " bytes from offset %" PRIu64
 			   " of '%s'; nothing was written",
@@ -207,7 +208,7 @@ static bool fits(const struct copy_request *request, bool part, const struct gpu
 			   into->path, size, room, request->query.offset, info->name);
 	else if (size < room && !part)
 		tool_error("'%s' holds %" PRIu64 " bytes, and '%s' has %" PRIu64
-			   "; nothing was written: --offset 0 fills its beginning alone",
+			   "; nothing was written: --offset 0 fills only its beginning",
 			   into->path, size, info->name, room);
 	else /* tags describe the whole buffer, not a part of it */
 		return !source->is_npy || room < info->size ||

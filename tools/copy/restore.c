@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Make buffers from a saved set or from one file. All of them are restored, or none. */
+/* Create buffers from a saved set or from one file: all of them, or none. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,10 +18,11 @@
 struct restore {
 	const struct copy_request *request;
 	struct gpushare_session *session;
-	struct manifest manifest;	  /* the buffers to restore */
-	struct gpushare_buffer **buffers; /* of `manifest`, staged until all are filled */
-	size_t made, seen;		  /* of `buffers`: allocated; committed */
-	bool verify;			  /* a set: its manifest has checksums */
+	struct manifest manifest; /* the buffers to restore */
+	struct gpushare_buffer *
+	    *buffers;	   /* for the manifest's entries; staged until all are filled */
+	size_t made, seen; /* how many of `buffers` are allocated; are committed */
+	bool verify;	   /* the input is a set, whose manifest has checksums */
 	struct progress progress;
 	struct source source;
 	struct sha256_ctx digest;
@@ -42,7 +43,7 @@ static bool read_file(struct restore *restore)
 	struct source source;
 
 	if (request->name_count != 1 || strlen(request->query.name) > GPUSHARE_NAME_MAX) {
-		tool_error("'%s' is a file: say the one NAME that it is to have", request->input);
+		tool_error("'%s' is a file: give one NAME for the buffer", request->input);
 		return false;
 	}
 	if (!source_open(&source, request->input, false, true)) {
@@ -72,7 +73,7 @@ static bool is_free(struct restore *restore, const char *name)
 		return true;
 	if (status)
 		return !tool_failed(status);
-	tool_error("there is a '%s' already; 'gpushare rm %s' removes it", name, name);
+	tool_error("a buffer '%s' exists already; 'gpushare rm %s' removes it", name, name);
 	return false;
 }
 
@@ -90,7 +91,7 @@ static bool open_source(struct restore *restore, const struct manifest_entry *en
 	if (source->is_npy == entry->npy && source->size == entry->info.size)
 		return true;
 	tool_error("'%s' holds %" PRIu64 " bytes of data, and the manifest says %" PRIu64 "%s",
-		   path, source->size, entry->info.size, entry->npy ? " behind a header" : "");
+		   path, source->size, entry->info.size, entry->npy ? " after a header" : "");
 	close(source->fd);
 	return false;
 }
@@ -174,7 +175,7 @@ static bool restore_entry(struct restore *restore, const struct manifest_entry *
 	return good;
 }
 
-/* Make the names visible, after all buffers were filled. */
+/* Make the names visible to other processes. Call this after all buffers were filled. */
 static bool show_all(struct restore *restore)
 {
 	while (restore->seen < restore->made) {
@@ -187,8 +188,8 @@ static bool show_all(struct restore *restore)
 	return true;
 }
 
-/* gpushare_free() drops buffers that are not committed. Committed buffers stay as kept ones, or are
- * unlinked after a failure. */
+/* Free all buffers. gpushare_free() drops uncommitted ones; committed ones stay, because they are
+ * kept. After a failure, unlink those too. */
 static bool leave_all(struct restore *restore, bool good)
 {
 	for (size_t i = 0; i < restore->made; i++) {

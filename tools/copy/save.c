@@ -22,7 +22,7 @@ struct set {
 	struct manifest manifest;
 	char directory[PATH_MAX / 2];
 	char staging[PATH_MAX / 2 + 32];
-	bool made; /* this process made the directory */
+	bool made; /* this process created `directory` */
 	struct progress progress;
 };
 
@@ -44,7 +44,7 @@ static bool add_pattern(struct set *set, const char *pattern)
 	if (status)
 		return !tool_failed(status);
 	if (set->manifest.count == before)
-		tool_error("no buffer is called '%s'; 'gpushare ls' tells what there is", pattern);
+		tool_error("no buffer's name matches '%s'; 'gpushare ls' lists the names", pattern);
 	return set->manifest.count > before;
 }
 
@@ -98,7 +98,7 @@ static bool set_open(struct set *set)
 	else if (!mkdir(set->directory, 0777))
 		set->made = true;
 	if ((size_t)length >= sizeof(set->directory) || (!set->made && errno != EEXIST)) {
-		tool_error("'%s' can't be made: %s", set->request->output, strerror(errno));
+		tool_error("'%s' can't be created: %s", set->request->output, strerror(errno));
 		return false;
 	}
 	snprintf(set->staging, sizeof(set->staging), "%s/.gpushare.XXXXXX", set->directory);
@@ -179,8 +179,8 @@ static bool set_write(struct set *set)
 	return good && write_manifest(set) && !copy_caught;
 }
 
-/* Paths of one file: staged (`from`), final (`to`), and where an old file of that name is kept
- * meanwhile (`was`). */
+/* Paths of one file: staged (`from`), final (`to`), and of the old file with that name (`was`), until
+ * all files are in place. */
 struct places {
 	char from[PATH_MAX], to[PATH_MAX], was[PATH_MAX];
 };
@@ -198,8 +198,8 @@ static struct places find_places(const struct set *set, size_t i)
 	return at;
 }
 
-/* Save the old file, because placing a later file may fail. A hard link keeps the name present all
- * the time. If linkat() fails, rename the file instead. */
+/* Keep the old file until all new files are in place. Use a hard link, so that the name exists all
+ * the time. If linkat() fails, rename the file. */
 static bool put_aside(const struct places *at)
 {
 	struct stat there;

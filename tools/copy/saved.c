@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Read a saved set by its manifest, and compare a saved set with today's buffers. */
+/* Read the manifest of a saved set, and compare a saved set with existing buffers. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -25,7 +25,8 @@ static bool read_whole(const char *path, char **out_text, size_t *out_size)
 		return false;
 	}
 	if (source.size > MANIFEST_SIZE_MAX) {
-		tool_error("'%s' is no manifest: it has over %zu bytes", path, MANIFEST_SIZE_MAX);
+		tool_error("'%s' is not a manifest: it has over %zu bytes", path,
+			   MANIFEST_SIZE_MAX);
 	} else {
 		*out_text = malloc(source.size + 1);
 		got = *out_text ? source_read(source.fd, *out_text, source.size) : -1;
@@ -46,7 +47,7 @@ static bool is_wanted(const struct copy_request *request, const char *name)
 	return !request->name_count;
 }
 
-/* Keep only the entries that the names select. If a name selects none, fail. */
+/* Keep only the entries that the names select. Fail if a name selects no entry. */
 static bool choose(const struct copy_request *request, const char *directory,
 		   struct manifest *manifest)
 {
@@ -89,7 +90,7 @@ bool copy_read_set(const struct copy_request *request, const char *directory, st
 	if (!read_whole(path, &text, &size))
 		return false;
 	if (!manifest_parse(text, size, out, why)) {
-		tool_error("'%s' makes no sense: %s", path, why);
+		tool_error("'%s' is not a valid manifest: %s", path, why);
 		return false;
 	}
 	return choose(request, directory, out);
@@ -133,7 +134,7 @@ static int diff_entry(const struct copy_request *request, struct gpushare_sessio
 	return code == TOOL_DONE && status ? tool_failed(status) : code;
 }
 
-/* Compare all entries. In the exit code, a failure counts for more than a difference. */
+/* Compare all entries. If one comparison fails and another finds a difference, report the failure. */
 int copy_diff_set(const struct copy_request *request, struct gpushare_session *session)
 {
 	struct copy_request all = *request;

@@ -18,8 +18,7 @@ bool analysis_wanted(const struct query *query)
 	return query->stats || query->sha256 || query->diff || query->plot;
 }
 
-/* Of a .npy file, compare only the data. If --dtype names another type than the file's, refuse
- * it. */
+/* Open the file of --diff, at its data. Refuse a .npy file whose type is not that of --dtype. */
 static bool open_theirs(struct analysis *analysis)
 {
 	const char *path = analysis->query->diff;
@@ -34,7 +33,7 @@ static bool open_theirs(struct analysis *analysis)
 	analysis->npy = source.is_npy;
 	analysis->theirs = source.size;
 	if (source.is_npy && dtype && dtype != source.npy.dtype) {
-		tool_error("'%s' holds %s, and %s was asked for", path,
+		tool_error("'%s' holds %s, but --dtype is %s", path,
 			   dtype_traits(source.npy.dtype)->name, dtype_traits(dtype)->name);
 		return false;
 	}
@@ -171,7 +170,7 @@ static int report_difference(const struct analysis *analysis)
 		       compare->elements, compare->done / each, compare->bytes);
 	}
 	if (analysis->theirs != layout->length)
-		printf("%s ends first: %" PRIu64 " bytes, %" PRIu64 "\n",
+		printf("%s ends first: %" PRIu64 " bytes of the buffer, %" PRIu64 " of the file\n",
 		       analysis->theirs < layout->length ? path : name, layout->length,
 		       analysis->theirs);
 	return compare->bytes || analysis->theirs != layout->length ? ANALYSIS_DIFFERS : TOOL_DONE;

@@ -8,7 +8,7 @@
 #include "layout.h"
 #include "stats.h"
 
-/* Returned beside tool_exit if the file of --diff differs. */
+/* A result in addition to enum tool_exit: the file of --diff differs. */
 #define ANALYSIS_DIFFERS 3
 
 struct analysis {
@@ -24,15 +24,15 @@ struct analysis {
 	struct compare compare;
 	int fd; /* the file of --diff; -1: none */
 	bool npy;
-	uint64_t theirs; /* bytes of data in that file */
+	uint64_t theirs; /* bytes of data in the file of --diff */
 	int error;	 /* errno of a failed read or allocation */
 	unsigned char *room;
 	size_t room_size;
 };
 
 bool analysis_wanted(const struct query *query);
-/* Return false after reporting that --diff's file can't be read, or is a .npy file of another type.
- * Call analysis_end() in either case. */
+/* Fails if the file of --diff can't be read, or is a .npy file of another type. Returns false after
+ * reporting that. Call analysis_end() in any case. */
 bool analysis_begin(struct analysis *analysis, const struct query *query,
 		    const struct layout *layout);
 bool analysis_add(struct analysis *analysis, const void *data, size_t size);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "elements are read as a GPU writes them: the least byte first"
+#error "a GPU's elements are little-endian"
 #endif
 
 static const struct dtype_traits all[DTYPE_COUNT] = {

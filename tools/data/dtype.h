@@ -16,7 +16,7 @@ enum dtype_kind {
 
 /*
  * X(id, short name, NumPy's name, NPY descr, bytes, kind, width of the longest text). NumPy has no
- * bfloat16: it is written as two raw bytes, "<V2". Arrays of ml_dtypes are saved as that, too.
+ * bfloat16: it is written as two raw bytes, "<V2". NumPy saves arrays of ml_dtypes' bfloat16 so, too.
  */
 #define DTYPES(X) \
 	X(F16, "f16", "float16", "<f2", 2, REAL, 11) \
@@ -58,10 +58,9 @@ const struct dtype_traits *dtype_traits(enum dtype dtype);
 /* Parse either name, or PyTorch's ("torch.float32"). Return DTYPE_NONE for any other text. */
 enum dtype dtype_parse(const char *text);
 
-/* The element at `data`, which need not be aligned, as a number: rounded if it is an integer above
- * 2^53. */
+/* The element at `data` as a number. Integers above 2^53 are rounded. `data` need not be aligned. */
 double dtype_real(enum dtype dtype, const void *data);
-/* Format it. A real gets as many digits as reading the same value back takes. */
+/* Format the element at `data`. A real gets enough digits to read the same value back. */
 void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX]);
 
 static inline float dtype_from_bits(uint32_t bits)

@@ -24,7 +24,8 @@ struct image {
 };
 
 bool image_is_shape(const struct shape *shape);
-bool image_fits(const struct shape *shape); /* one that is an image's */
+/* Whether an image is within the limits. The shape must pass image_is_shape(). */
+bool image_fits(const struct shape *shape);
 bool image_is_scaled(enum dtype dtype);
 /* Return false if there is no memory. Call image_free() in any case. */
 bool image_begin(struct image *image, enum dtype dtype, const struct shape *shape,

@@ -21,7 +21,7 @@ static bool read_dtype(const struct gpushare_info *info, enum dtype *dtype)
 
 	if (!type || (*dtype = dtype_parse(type)))
 		return true;
-	tool_error("'%s' is tagged dtype=%s, which is none of the known types; say which with "
+	tool_error("'%s' is tagged dtype=%s, which is not a known type; give the type with "
 		   "--dtype",
 		   info->name, type);
 	return false;
@@ -34,8 +34,8 @@ static bool read_shape(const struct gpushare_info *info, struct shape *shape, bo
 	*has_shape = text && shape_parse(text, shape);
 	if (!text || *has_shape)
 		return true;
-	tool_error("'%s' is tagged shape=%s, which is no shape; say which with --shape", info->name,
-		   text);
+	tool_error("'%s' is tagged shape=%s, which is not a shape; give the shape with --shape",
+		   info->name, text);
 	return false;
 }
 
@@ -112,7 +112,7 @@ static bool fits(const struct layout *layout, const struct shape *shape, const c
 			   source, text, dtype_traits(layout->dtype)->name, size, layout->length,
 			   name);
 	else
-		tool_error("%s %s of %s is more than any memory", source, text,
+		tool_error("%s %s of %s is larger than any memory", source, text,
 			   dtype_traits(layout->dtype)->name);
 	return false;
 }
@@ -128,8 +128,8 @@ static bool find_elements(const struct query *query, const struct gpushare_info 
 	uint64_t size = 0;
 	size_t each;
 
-	/* An option makes its tag irrelevant, even an invalid one. With --dtype, an invalid shape
-	 * tag is ignored too. */
+	/* An option replaces its tag, even an invalid tag. With --dtype, also ignore an invalid
+	 * shape tag. */
 	if (!query->dtype && !read_dtype(info, &dtype))
 		return false;
 	if (query->dtype && tag_of(info, LAYOUT_SHAPE_TAG))
@@ -139,7 +139,7 @@ static bool find_elements(const struct query *query, const struct gpushare_info 
 	layout->dtype = query->dtype ? query->dtype : dtype ? dtype : DTYPE_U8;
 	each = dtype_traits(layout->dtype)->size;
 	if (layout->length % each) {
-		tool_error("%" PRIu64 " bytes of '%s' are no multiple of the %zu of a %s",
+		tool_error("%" PRIu64 " bytes of '%s' are not a multiple of the %zu bytes of a %s",
 			   layout->length, info->name, each, dtype_traits(layout->dtype)->name);
 		return false;
 	}
@@ -180,11 +180,11 @@ static bool check_image(const struct query *query, const struct layout *layout)
 		if (image_fits(&layout->shape))
 			return true;
 		tool_error("'%s' has shape %s, but a PNG has up to %d pixels each way, and %d Mi "
-			   "in all: take a part, by --offset and --shape",
+			   "in all: select a part with --offset and --shape",
 			   query->name, text, IMAGE_EXTENT_MAX, (int)(IMAGE_PIXELS_MAX >> 20));
 		return false;
 	}
-	tool_error("'%s' has shape %s, but a PNG needs HxW, HxWx3 or HxWx4: say which, "
+	tool_error("'%s' has shape %s, but a PNG needs HxW, HxWx3 or HxWx4: give one, "
 		   "as in --shape 480x640x3",
 		   query->name, text);
 	return false;
@@ -204,7 +204,7 @@ bool layout_find(const struct query *query, const struct gpushare_info *info, st
 	if (query->has_head && query->head < layout.count) {
 		layout.count = query->head;
 		layout.length = layout.count * dtype_traits(layout.dtype)->size;
-		/* Text keeps the whole shape, because its indices depend on that. */
+		/* Text keeps the whole shape, because it shows indices of the whole array. */
 		if (query->format == FORMAT_NPY || query->format == FORMAT_PNG || query->stats ||
 		    query->plot)
 			layout.shape = shape_line(layout.count);

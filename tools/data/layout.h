@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_LAYOUT_H
 #define GPUSHARE_TOOLS_LAYOUT_H
-/* Find which bytes of a buffer a query means, and their element type and shape: from options,
- * else from tags. */
+/* Find the bytes of a buffer that a query selects, and their element type and shape: from the
+ * options, else from the buffer's tags. */
 #include "common/tool.h"
 #include "dtype.h"
 #include "shape.h"
@@ -10,7 +10,7 @@
 #define LAYOUT_DTYPE_TAG "dtype"
 #define LAYOUT_SHAPE_TAG "shape"
 
-/* X(name, text): output formats. An element type's name is accepted too: TEXT with that type. */
+/* X(name, text): output formats */
 #define FORMATS(X) X(RAW, "raw") X(HEX, "hex") X(NPY, "npy") X(TEXT, "text") X(PNG, "png")
 
 enum format {
@@ -20,7 +20,7 @@ enum format {
 #undef X
 };
 
-/* Which bytes of a buffer are read, as which elements, and for which output. */
+/* What to read of a buffer, as which elements, and what to make of it. */
 struct query {
 	const char *name;	 /* of the buffer; NULL: none was given */
 	uint64_t offset, length; /* bytes */
@@ -32,7 +32,7 @@ struct query {
 	uint64_t head; /* elements */
 	bool has_head;
 	bool stats, sha256, plot;
-	char *out_sha256; /* gets the SHA-256, DIGEST_TEXT_MAX bytes; NULL: it is printed */
+	char *out_sha256; /* DIGEST_TEXT_MAX bytes for the SHA-256; NULL: print it */
 	const char *diff; /* file to compare with; NULL: none */
 	bool diff_in_set; /* `diff` is a file of a set: refuse symbolic links */
 };
@@ -45,17 +45,17 @@ struct layout {
 };
 
 /* Read dtype and shape from the tags. If a tag is missing, its output stays unchanged. *has_shape:
- * there is a shape tag. Return false after reporting a tag that makes no sense. */
+ * there is a shape tag. Returns false after reporting a tag that can't be parsed. */
 bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
 		      bool *has_shape);
-/* Find dtype and shape of the whole buffer from its tags, without reporting errors. Return false if
- * the tags say nothing that fits its size. */
+/* Find dtype and shape of the whole buffer from its tags, without reporting errors. Returns false if
+ * there are no such tags, or if they don't fit the buffer's size. */
 bool layout_of_tags(const struct gpushare_info *info, enum dtype *out_dtype,
 		    struct shape *out_shape);
 /* Return false after reporting why the query doesn't fit the buffer. */
 bool layout_find(const struct query *query, const struct gpushare_info *info, struct layout *out);
-/* Write tags for dtype and shape to `out`, 2 at most; return how many. A shape whose text is too
- * long for a tag is left out. */
+/* Write the tags dtype and shape to `out`. Returns their number. Omits a shape that is too long for a
+ * tag. */
 size_t layout_make_tags(enum dtype dtype, const struct shape *shape, struct gpushare_tag *out);
 
 #endif

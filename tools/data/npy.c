@@ -15,7 +15,7 @@ static const char magic[] = "\x93NUMPY";
 /* where the dictionary begins in version 1.0: after magic, version, length */
 #define BEGIN (MAGIC_SIZE + 4)
 
-/* What ENTRY finds in the dictionary: one of the three values, and the end. */
+/* ENTRY matches one entry of the dictionary. Its groups: one of the three values, and the end. */
 enum { DESCR = 2, ORDER, SHAPE, END, GROUPS };
 #define ENTRY \
 	"^ *['\"](descr['\"] *: *['\"]([^'\"]*)['\"]|fortran_order['\"] *: *(True|False)|" \
@@ -54,8 +54,8 @@ static bool read_descr(char *descr, struct npy *npy, char *why)
 	for (char *c = descr; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
-	return refuse(why, "its elements are '%.16s', which is none of the known types%s", descr,
-		      *descr == '>' ? " (the bytes are in the other order)" : "");
+	return refuse(why, "its elements are '%.16s', which is not a known type%s", descr,
+		      *descr == '>' ? " (big-endian)" : "");
 }
 
 /* Find the three values, and end each with a NUL. */
@@ -73,15 +73,15 @@ static bool find_values(const regex_t *entry, char *at, char *values[GROUPS], ch
 			if (found[i].rm_so < 0)
 				continue;
 			if (values[i])
-				return refuse(why, "its header has a key too many");
+				return refuse(why, "its header has the same key twice");
 			values[i] = at + found[i].rm_so;
 			at[found[i].rm_eo] = '\0';
 		}
 		at += found[END].rm_eo;
 	}
 	if (!good || at[strspn(at, " ")])
-		return refuse(why, "its elements are structures, or its header is no dictionary as "
-				   "NumPy writes it");
+		return refuse(why, "its elements are structures, or its header is not a dictionary "
+				   "as NumPy writes it");
 	if (!values[DESCR] || !values[ORDER] || !values[SHAPE])
 		return refuse(why, "its header lacks descr, fortran_order or shape");
 	return true;
@@ -103,7 +103,8 @@ static bool read_dictionary(char *text, struct npy *npy, char *why)
 		return refuse(why, "its shape is not valid, or has over %d dimensions",
 			      SHAPE_RANK_MAX);
 	if (*values[ORDER] == 'T' && npy->shape.rank > 1)
-		return refuse(why, "it is in Fortran order: numpy.ascontiguousarray() first");
+		return refuse(why,
+			      "it is in Fortran order: convert it with numpy.ascontiguousarray()");
 	return true;
 }
 
@@ -114,11 +115,11 @@ static bool find_text(const unsigned char *data, size_t size, size_t *out_begin,
 	size_t begin, length;
 
 	if (!npy_is(data, size))
-		return refuse(why, "it is no .npy file");
+		return refuse(why, "it is not a .npy file");
 	if (size < BEGIN)
 		return refuse(why, "it ends in its header");
 	if (data[6] < 1 || data[6] > 3 || data[7])
-		return refuse(why, "it is of version %u.%u, and 1.0 to 3.0 are known", data[6],
+		return refuse(why, "its version is %u.%u, but only 1.0 to 3.0 are known", data[6],
 			      data[7]);
 	begin = data[6] == 1 ? BEGIN : BEGIN + 2;
 	if (size < begin)
@@ -127,7 +128,7 @@ static bool find_text(const unsigned char *data, size_t size, size_t *out_begin,
 	if (data[6] > 1)
 		length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
 	if (length > NPY_HEADER_MAX - begin)
-		return refuse(why, "its header has %zu bytes, and %zu is the limit", length,
+		return refuse(why, "its header has %zu bytes, but the limit is %zu", length,
 			      NPY_HEADER_MAX - begin);
 	if (length > size - begin)
 		return refuse(why, "it ends in its header");
@@ -156,7 +157,7 @@ bool npy_parse(const void *data, size_t size, struct npy *out, char why[NPY_WHY_
 	if (!read_dictionary(text, &npy, why))
 		return false;
 	if (!shape_size(&npy.shape, dtype_traits(npy.dtype)->size, &npy.data_size))
-		return refuse(why, "its shape has more elements than there can be");
+		return refuse(why, "its shape is larger than any memory");
 	*out = npy;
 	return true;
 }

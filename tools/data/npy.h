@@ -27,8 +27,8 @@ struct npy {
 
 /* Whether the first `size` bytes of a file begin with the .npy magic. */
 bool npy_is(const void *data, size_t size);
-/* Parse the header from the first `size` bytes of a file. Returns false with the reason in
- * `why`. The caller checks that data_size bytes follow the header. */
+/* Parse the header from the first `size` bytes of a file. On failure, returns false and writes the
+ * reason to `why`. The caller checks that data_size bytes follow the header. */
 bool npy_parse(const void *data, size_t size, struct npy *out, char why[NPY_WHY_MAX]);
 /* Write a header, padded so that the data begins at a multiple of `align` (64 to 4096). Returns
  * its size in bytes. `out` has room for NPY_FORMAT_MAX. */

@@ -70,7 +70,7 @@ static double mean(const struct plot *plot, int dot)
 	return plot->sums[dot] / (double)plot->counts[dot];
 }
 
-/* How many dots stand above each other. A slice with a finite value has one at least. */
+/* The height of column `dot` in dots: at least 1 if its slices have a finite value. */
 static int height(const struct plot *plot, const struct range *means, int dot)
 {
 	if (dot >= plot->dots || !plot->counts[dot])
@@ -78,7 +78,7 @@ static int height(const struct plot *plot, const struct range *means, int dot)
 	return 1 + (int)lround(range_part(means, mean(plot, dot)) * (HIGH - 1));
 }
 
-/* Unicode's braille patterns are U+2800 and a bit for each dot. */
+/* A braille character of Unicode is U+2800 plus a bit for each dot. */
 static void print_row(const struct plot *plot, const struct range *means, int row, FILE *out)
 {
 	static const unsigned char bits[4][2] = {{0x40, 0x80}, {4, 0x20}, {2, 0x10}, {1, 8}};

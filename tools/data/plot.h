@@ -24,12 +24,13 @@ struct plot {
 	uint64_t counts[PLOT_DOTS];
 };
 
-/* `range`: of all values. If a buffer changes afterwards, its values count as the nearest one. */
+/* `range`: of all values. Values outside, which a buffer may get meanwhile, count as its nearest
+ * end. */
 void plot_begin(struct plot *plot, enum dtype dtype, const struct shape *shape,
 		const struct range *range, int width);
-/* Add whole elements, no more in all than the shape has. */
+/* Add whole elements, in total at most as many as the shape has. */
 void plot_add(struct plot *plot, const void *data, size_t size);
-/* `colour`, `plain`: escape sequences around what is drawn, or "". */
+/* `colour`, `plain`: escape sequences before and after each bar or row of dots, or "". */
 void plot_print(const struct plot *plot, const char *colour, const char *plain, FILE *out);
 
 #endif

@@ -17,7 +17,8 @@ void range_add(struct range *range, enum dtype dtype, const void *data, size_t s
 	}
 }
 
-/* Halves: the difference of two doubles may be infinite. fmax() makes 0 of a NaN. */
+/* Halve the values, because the difference of two doubles may be infinite. fmax() turns a NaN into
+ * 0. */
 double range_part(const struct range *range, double value)
 {
 	double half = range->most / 2 - range->least / 2;

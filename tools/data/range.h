@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_RANGE_H
 #define GPUSHARE_TOOLS_RANGE_H
-/* The least and the most finite value, and where others lie between them. */
+/* The smallest and the largest finite value, and the position of a value between them. */
 #include <math.h>
 
 #include "dtype.h"
@@ -15,7 +15,8 @@ struct range {
 
 /* Add whole elements. */
 void range_add(struct range *range, enum dtype dtype, const void *data, size_t size);
-/* 0 for the least value to 1 for the most, also for values outside; 0 for a NaN. */
+/* The position of `value` in the range, from 0 (the smallest value or below) to 1 (the largest or
+ * above); 0 for a NaN. */
 double range_part(const struct range *range, double value);
 
 #endif

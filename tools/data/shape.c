@@ -110,7 +110,7 @@ void shape_index(const struct shape *shape, uint64_t at, char out[SHAPE_TEXT_MAX
 	int used = snprintf(out, SHAPE_TEXT_MAX, "[");
 
 	for (int i = shape->rank - 1; i >= 0; i--) {
-		/* The first index takes the whole rest: `at` may lie past the last element. */
+		/* The first index is not reduced, because `at` may be past the last element. */
 		index[i] = i ? at % shape->extent[i] : at;
 		at /= shape->extent[i];
 	}

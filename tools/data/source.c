@@ -51,7 +51,7 @@ static bool source_look(struct source *source, int fd, uint64_t file_size, bool 
 		source->size = source->npy.data_size;
 		if (source->size != file_size - source->npy.header_size) {
 			snprintf(source->why, sizeof(source->why),
-				 "its header tells of %" PRIu64 " bytes, and %" PRIu64 " follow",
+				 "its header describes %" PRIu64 " bytes, but %" PRIu64 " follow",
 				 source->size, file_size - source->npy.header_size);
 			return false;
 		}
@@ -69,13 +69,13 @@ bool source_open(struct source *source, const char *path, bool raw, bool follow)
 
 	*source = (struct source){.fd = -1};
 	if (fd < 0 && errno == ELOOP && !follow)
-		return source_fail(source, "it is a symbolic link, which a set has none of");
+		return source_fail(source, "it is a symbolic link, which a set can't contain");
 	if (fd < 0 || fstat(fd, &there))
 		return source_fail(source, strerror(errno));
 	if (S_ISDIR(there.st_mode))
 		return source_fail(source, strerror(EISDIR));
 	if (!S_ISREG(there.st_mode))
-		return source_fail(source, "it is no regular file");
+		return source_fail(source, "it is not a regular file");
 	if (!source_look(source, fd, (uint64_t)there.st_size, raw))
 		return false;
 	source->fd = fd;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_SOURCE_H
 #define GPUSHARE_TOOLS_SOURCE_H
-/* A regular file with a buffer's bytes: raw, or after a .npy header. source_open() checks the
- * header. */
+/* A regular file with bytes for a buffer: a raw file, or a .npy file, whose header source_open()
+ * checks. */
 #include <sys/types.h>
 
 #include "npy.h"
@@ -16,8 +16,8 @@ struct source {
 	char why[NPY_WHY_MAX]; /* why source_open() failed */
 };
 
-/* `raw`: don't look for a .npy header. */
-/* `follow`: allow `path` to be a symbolic link. */
+/* `raw`: don't look for a .npy header. `follow`: allow `path` to be a symbolic link. On failure,
+ * returns false with the reason in source->why. */
 bool source_open(struct source *source, const char *path, bool raw, bool follow);
 /* Read `size` bytes, fewer only at the end of the file. Returns the number read; -1 with errno. */
 ssize_t source_read(int fd, void *data, size_t size);

@@ -20,11 +20,11 @@ struct stats {
 void stats_begin(struct stats *stats, enum dtype dtype);
 /* Add `count` elements. `data` need not be aligned. */
 void stats_add(struct stats *stats, const void *data, size_t count);
-/* Add the statistics of the elements after these, which were computed separately. */
+/* Add the statistics of the elements that follow. */
 void stats_merge(struct stats *stats, const struct stats *behind);
-/* NaN if there is no element but NaNs, or if there are infinities of both signs. */
+/* NaN if all elements are NaNs, or if there are infinities of both signs. */
 double stats_mean(const struct stats *stats);
-/* Format minimum and maximum; "none" if there is no element but NaNs. */
+/* Format minimum and maximum; "none" if all elements are NaNs. */
 void stats_extremes(const struct stats *stats, char least[DTYPE_TEXT_MAX],
 		    char most[DTYPE_TEXT_MAX]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_VIEW_H
 #define GPUSHARE_TOOLS_VIEW_H
-/* Streams bytes as text: values with their index, or hex with their offset. */
+/* Write a stream of bytes as text: values with their index, or hex with their offset. */
 #include <stdio.h>
 
 #include "dtype.h"
