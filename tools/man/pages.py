@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The manual, from what stands elsewhere already.
+"""Make the manual from the sources: pages in scdoc, X-macro lists, and comments of gpushare.h.
 
 pages.py page FILE.scd  FILE for scdoc on stdout: @VERSION@, @ENVIRONMENT@, @LIMITS@, @SETTINGS@ and
                         @EXAMPLES VERB@, @OPTIONS VERB@ replaced
-pages.py conf           registry.conf on stdout, with every key and none of them set
+pages.py conf           registry.conf on stdout, with every key, commented out
 pages.py calls DIR      gpushare.h(3), and a page for each call, from the comments of gpushare.h
 """
 import os
@@ -14,7 +14,7 @@ import textwrap
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-# What a comment's paragraph begins with, and the section that it becomes.
+# The first word of a comment's paragraph, and the section of the page for it.
 SECTIONS = {
     "Shapes": "NOTES", "Units": "NOTES", "Threads": "NOTES", "Errors": "ERRORS",
     "Source": "NOTES", "Return": "RETURN VALUE",
@@ -32,7 +32,7 @@ VERSION = re.search(r'#define GPUSHARE_VERSION "(.*)"', HEADER)[1]
 
 
 def strip(comment):
-    """A comment's lines without its stars."""
+    """The lines of a comment without the stars."""
     return [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in comment.strip().split("\n")]
 
 
@@ -87,14 +87,14 @@ def calls():
 
 
 def check(all_calls):
-    """Each call has a comment: a page is made of it."""
+    """Exit if a call has no comment, from which its page would be made."""
     lacking = set(re.findall(r"\b(gpushare_[a-z_]+)\(", HEADER)) - {call.name for call in all_calls}
     if lacking:
         sys.exit("gpushare.h: no comment of its own: " + ", ".join(sorted(lacking)))
 
 
 def structs():
-    """Name to definition, of those that a caller fills in or reads."""
+    """The definitions of the public structs, by name."""
     found = re.findall(r"^(struct (gpushare_\w+) \{.*?^\};)", HEADER, re.S | re.M)
     return {name: text for text, name in found}
 
@@ -175,28 +175,28 @@ def write_calls(directory):
 
 
 def entries(path, macro, pattern):
-    """Those lines of a list of ours, an X-macro, as the pattern has them."""
+    """The lines of an X-macro list, as the groups of `pattern`."""
     text = re.sub(r"\\\n", "", read(path))
     body = re.search(r"#define %s\(.*" % macro, text)[0]
     return re.findall(pattern, re.sub(r'"\s*"', "", body))
 
 
 def environment():
-    """The list of environment.h, each as scdoc has a term and its text."""
+    """The list of environment.h as scdoc terms with their texts."""
     found = entries("tools/common/environment.h", "ENVIRONMENT", r'X\((GPUSHARE_\w+),\s*"([^"]*)",\s*"([^"]*)"\)')
     escaped = [(name, what.replace("_", "\\_"), default.replace("_", "\\_")) for name, what, default in found]
     return "\n\n".join(f"*{name}*\n\t{what}. Without it: {default}." for name, what, default in escaped)
 
 
 def examples(verb):
-    """Those of the verb's --help."""
+    """The examples of the verb's --help."""
     found = entries("tools/cli/verb_help.c", "EXAMPLES", r'X\("([a-z]+)",\s*"((?:\\.|[^"])*)",\s*"([^"]*)"\)')
     lines = [f"{words}\n    {text}" for of, words, text in found if of == verb]
     return "\n".join(["```", *lines, "```"]).replace('\\"', '"')
 
 
 def options(verb):
-    """Those of the verb's --help, but for the ones that most verbs have."""
+    """The options of the verb's --help, without --json and --dir."""
     verbs = re.sub(r'"\s*"', "", re.sub(r"\\\n", "", read("tools/cli/verbs.h")))
     usage = re.search(r'X\(%s,\s*(\w*)\s*"([^"]*)"\s*(\w*)' % verb, verbs)
     shared = [re.search(r'#define %s\s+"(.*)"' % name, verbs)[1] for name in usage.group(1, 3) if name.endswith("_OPTIONS")]
@@ -215,7 +215,7 @@ def options(verb):
 
 
 def settings():
-    """(keys, presets, text) of all that registry.conf may set, limits first."""
+    """(keys, defaults, text) of all keys of registry.conf: the limits, and the others."""
     limits, others = [], []
     for key, of_all, of_user, what in entries("registry/state/limit.h", "LIMITS", r'X\((\w+), (\d+), (\d+), "([^"]*)"'):
         text = f"how many {what} at most: of all users together, and of each"
@@ -231,7 +231,7 @@ def settings():
 
 
 def terms(entries_of):
-    """As scdoc has a term and its text."""
+    """Keys as scdoc terms with their texts and defaults."""
     name = lambda keys: ", ".join(f"*{key}*" for key in keys).replace("_", "\\_")
     return "\n\n".join(
         f"{name(keys)}\n\t{text[0].upper()}{text[1:]}. Without it: {' and '.join(presets)}."
@@ -241,7 +241,7 @@ def terms(entries_of):
 def conf():
     out = ["# SPDX-License-Identifier: MIT",
            "# What gpushare-registry(8) reads as /etc/gpushare/registry.conf; registry.conf(5) says more.",
-           "# Every key is here, with what holds without it."]
+           "# Every key is here, commented out, with its default."]
     for keys, presets, text in sum(settings(), []):
         lines = textwrap.wrap(text[0].upper() + text[1:] + ".", 100)
         out += [""] + ["# " + line for line in lines]
