@@ -63,7 +63,7 @@ class Sharing(Case):
                     self.assertEqual(array.asked, [-1])
                     self.assertEqual(_dlpack.read(b.__dlpack__(stream=1)).pointer, source.pointer)  # the array's own
                     self.assertEqual(array.asked, [-1, 1])
-                    with self.assertRaisesRegex(BufferError, "take that array"):
+                    with self.assertRaisesRegex(BufferError, "use that array"):
                         b.view("uint8", (1,)).__dlpack__()
 
     def test_refused_with_a_sentence(self):

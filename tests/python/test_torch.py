@@ -133,12 +133,12 @@ class Torch(Case):
     def test_what_is_none_is_refused(self):
         with self.assertRaisesRegex(TypeError, "module or a state dict, not int"):
             share(3, "x")
-        with self.assertRaisesRegex(TypeError, "'a' is no tensor but str"):
+        with self.assertRaisesRegex(TypeError, "'a' is not a tensor but str"):
             share({"a": "b"}, "x")
         with self.assertRaises(gpushare.NotFoundError):
             attach("x")
         with gpushare.alloc("x", 4096):
-            with self.assertRaisesRegex(ValueError, "no state dict"):
+            with self.assertRaisesRegex(ValueError, "not a state dict"):
                 gpushare.attach("x").write(b"x" * 4096)
                 attach("x")
 
@@ -161,7 +161,7 @@ class Torch(Case):
 
     def test_a_set_whose_owner_is_there_is_not_replaced_by_chance(self):
         first = share({"a": torch.tensor([1.0])}, "t")
-        with self.assertRaisesRegex(gpushare.ExistsError, "taken by pid .*; replace=True takes its place"):
+        with self.assertRaisesRegex(gpushare.ExistsError, "taken by pid .*; replace=True replaces it"):
             share({"a": torch.tensor([2.0])}, "t")
         self.assertEqual(attach("t")["a"].array.tolist(), [1.0])
         second = share({"a": torch.tensor([2.0])}, "t", replace=True)
@@ -342,11 +342,11 @@ class Torch(Case):
             gpushare.torch.share_state_dict(big, "k", keep=True)
         """, MANY, path=[FAKE]) as child:
             self.assertEqual(child.hear(), "half")
-            with self.assertRaisesRegex(gpushare.OwnerGoneError, "'k' is not whole: its list is not written"):
+            with self.assertRaisesRegex(gpushare.OwnerGoneError, "'k' is incomplete: its list is not written"):
                 attach("k")
             child.kill()
         self.until(lambda: not gpushare.stat("k").owner_alive)
-        with self.assertRaisesRegex(gpushare.OwnerGoneError, "not whole.*share it again"):
+        with self.assertRaisesRegex(gpushare.OwnerGoneError, "incomplete.*share it again"):
             attach("k")
         share({"b": torch.tensor(numpy.full(MANY, 3))}, "k", keep=True).close()
         self.assertEqual((self.names(), int(attach("k")["b"].array[7])), (["k", "k/b"], 3))
@@ -369,7 +369,7 @@ class Torch(Case):
     def test_a_list_that_is_being_written_is_none_so_far(self):
         with gpushare.alloc("w", 4096, tags={"kind": "state-dict"}) as begun:
             begun.write(b"\xff" * 4096)  # of whoever had the memory before
-            with self.assertRaisesRegex(gpushare.OwnerGoneError, "not whole: its list is not written"):
+            with self.assertRaisesRegex(gpushare.OwnerGoneError, "incomplete: its list is not written"):
                 attach("w")
 
     def test_a_gpu_without_room_for_both_gives_the_older_set_up(self):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Make src/gpushare/_abi.py: the C API for ctypes, out of include/gpushare.h.
+"""Generate src/gpushare/_abi.py, the C API for ctypes, from include/gpushare.h.
 
-abi.py   what belongs there, to stdout; `make` puts it there, and backend.py into a wheel.
+abi.py   print the module; `make` writes it to its place, and backend.py into a wheel
 """
 import pathlib
 import re
@@ -17,7 +17,7 @@ SCALARS = {
     "uint8_t": "c_uint8", "uint16_t": "c_uint16", "double": "c_double", "float": "c_float",
 }
 
-# Structs that _info.py makes records of, and their fields that are something else there than in C. None: omitted.
+# Structs for which _info.py has a record class, and the types of fields that differ from C. None: omit the field.
 RECORDS = {
     "gpushare_info": {
         "device_uuid": "str", "backing": "str", "flags": "Tuple[str, ...]", "tags": "Dict[str, str]", "tag_count": None,
@@ -28,7 +28,7 @@ RECORDS = {
 
 
 def plain(text):
-    """Without comments, directives and continued lines."""
+    """The text without comments, directives and continued lines."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     text = text.replace("\\\n", " ")
     return re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
@@ -45,7 +45,7 @@ def lists(text):
 
 
 def numbers(text):
-    """#define GPUSHARE_NAME_MAX 255 and its like."""
+    """The numbers of lines such as #define GPUSHARE_NAME_MAX 255."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     return {n: int(v, 0) for n, v in
             re.findall(r"^#define (GPUSHARE_\w+)[ \t]+(-?\w+)[ \t]*$", text, flags=re.M)
@@ -70,7 +70,7 @@ class Header:
             code, flags=re.M)
 
     def type(self, text):
-        """The ctypes expression for a C type without a name."""
+        """The ctypes expression for a C type."""
         text = " ".join(text.replace("const", " ").replace("*", " * ").split())
         stars = text.count("*")
         base = text.replace("*", "").strip()
@@ -91,7 +91,7 @@ class Header:
         return kind
 
     def split(self, text):
-        """(type, name) of a declaration: "const char *name" and the like."""
+        """(type, name) of a declaration such as "const char *name"."""
         match = re.fullmatch(r"\s*(.*?[\s*])(\w+)\s*", text, flags=re.S)
         return match.group(1), match.group(2)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Builds the wheel and the sdist: the same bytes from the same files, with nothing but Python.
+"""Build the wheel and the sdist, reproducibly, with no other package.
 
-backend.py [DIRECTORY]   both, into DIRECTORY (dist); `make wheel`
-A PEP 517 and PEP 660 backend too: `pip install tools/python`, also with --no-index and -e.
-SOURCE_DATE_EPOCH is the time that files in them have; default 1980.
+backend.py [DIRECTORY]   build both into DIRECTORY (default: dist); `make wheel` calls this
+This file is also a PEP 517 and PEP 660 backend: `pip install tools/python`, also with --no-index and -e.
+SOURCE_DATE_EPOCH: the time of the files in both; default 1980.
 """
 import base64
 import gzip
@@ -23,8 +23,8 @@ import abi
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE / "src" / "gpushare"
 ABI = PACKAGE / "_abi.py"
-LICENSES = (HERE / "LICENSE", HERE.parent.parent / "LICENSE")  # of an sdist; of the repository
-OLDEST = 315532800  # 1980: a zip file knows no earlier time
+LICENSES = (HERE / "LICENSE", HERE.parent.parent / "LICENSE")  # in an sdist; in the repository
+OLDEST = 315532800  # 1980: the earliest time in a zip file
 TAG = "py3-none-any"
 
 
@@ -50,14 +50,15 @@ def metadata():
 
 
 def abi_module():
-    # an sdist has no header, but the module that is made of it
+    # an sdist lacks the header, but has the generated module
     if abi.HEADER.exists() and not (HERE / "PKG-INFO").exists():
         return abi.generate(abi.HEADER.read_text()).encode()
     return ABI.read_bytes()
 
 
 def modules():
-    """(path below PACKAGE, bytes) of each. The folder, which may be read-only, may have an older _abi.py, or none."""
+    """(path below PACKAGE, bytes) of each module. Don't use the folder's _abi.py: it may be old or missing, and the
+    folder may be read-only."""
     found = [p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix in (".py", ".typed") and p != ABI]
     return sorted([(p.relative_to(PACKAGE).as_posix(), p.read_bytes()) for p in found] + [(ABI.name, abi_module())])
 
@@ -67,7 +68,7 @@ def license_text():
 
 
 def wheel(directory, files):
-    """Write one that holds `files`, (name, bytes) pairs; its file name."""
+    """Write a wheel with `files`, which are (name, bytes) pairs. Returns its file name."""
     base = f"gpushare-{version()}"
     info = f"{base}.dist-info"
     wheel_text = f"Wheel-Version: 1.0\nGenerator: gpushare\nRoot-Is-Purelib: true\nTag: {TAG}\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# make wheel   the Python package's wheel and sdist, in $(BUILD)/python: nothing is fetched
-# The ctypes form of include/gpushare.h is made in the package, so that Python can use the package of this tree.
+# make wheel   the wheel and sdist of the Python package, in $(BUILD)/python, without a download
+# _abi.py is generated inside the source package, so that Python can use the package from this tree.
 ABI := tools/python/src/gpushare/_abi.py
 $(ABI): tools/python/abi.py include/gpushare.h
 	$(call say,ABI,$@)

@@ -6,8 +6,8 @@
     gpushare.share("activations", tensor)       # this process's tensor, under a name
     gpushare.alloc("frame", (480, 640), "float32", unified=True)
 
-The package calls the installed libgpushare.so.0 through ctypes; GPUSHARE_LIBRARY names another file.
-A failed call raises the exception of its status, with the library's message.
+The package calls the installed libgpushare.so.0 through ctypes. The environment variable GPUSHARE_LIBRARY names
+another file. A failed call raises an exception for its status, with the library's message.
 """
 from typing import Any, List
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bytes of a buffer as an array: element type, shape, and the protocols by which other libraries use it."""
+"""A part of a buffer as an array: element type, shape, and the protocols by which other libraries use it."""
 import ctypes
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
@@ -11,11 +11,11 @@ _READ, _WRITE = _abi.ACCESSES["READ"][0], _abi.ACCESSES["WRITE"][0]
 
 
 class Array(_host.Shaped):
-    """A C-contiguous part of a buffer. It makes no copy, and keeps the buffer while it lives."""
+    """A C-contiguous part of a buffer, without a copy. The Array keeps the buffer's memory."""
 
     _hold: _native.Hold
     _info: Info
-    _source: Any = None  # the array that was shared, where this is all of it
+    _source: Any = None  # the array that share() was called with
     _on_cpu = False
     _may_read = False
     _written_on: Optional[int] = None
@@ -24,7 +24,7 @@ class Array(_host.Shaped):
         self._hold, self._info, self._dtype = hold, info, dtype
         self.shape: Shape = shape
         self.offset = offset
-        """Bytes into the buffer."""
+        """Bytes from the buffer's start."""
         if self.nbytes + offset > info.size:
             raise _errors.of("E_RANGE", f"{shape} of {dtype.name} from offset {offset} run past the end of "
                                         f"'{info.name}', which has {info.size} bytes")
@@ -69,11 +69,11 @@ class Array(_host.Shaped):
 
     def view(self, dtype: Optional[DTypeLike] = None, shape: Union[None, int, Sequence[int]] = None,
              offset: int = 0, *, promise_read_only: bool = False) -> "Array":
-        """The same memory with another element type, shape or start, `offset` bytes from this array's start.
+        """The same memory with another element type or shape, or from `offset` bytes after this array's start.
 
-        Without `shape`, a view with another element type or an offset has one dimension, up to this array's
-        end. `promise_read_only`: DLPack consumers that can't be told "read-only" get a read-only buffer too.
-        The caller promises that they don't store into it.
+        Without `shape`, a view with another element type or an offset has one dimension, up to this array's end.
+        `promise_read_only`: export a read-only buffer also to DLPack consumers of versions before 1.0, which have no
+        read-only flag. The caller promises that they don't store into it.
         """
         self._open()
         kind = self._dtype if dtype is None else dtype_of(dtype)
@@ -96,16 +96,16 @@ class Array(_host.Shaped):
 
     @property
     def cpu(self) -> "Array":
-        """Unified memory as a CPU array, for consumers that ask DLPack for the memory's device."""
+        """Unified memory as an array whose DLPack device is the CPU."""
         if not self.unified:
-            raise _errors.of("E_NOT_SUPPORTED", f"'{self.name}' lies in the GPU's memory; map(), mirror() and "
-                                                f"read() are the CPU's ways to it")
+            raise _errors.of("E_NOT_SUPPORTED", f"'{self.name}' lies in the GPU's memory; the CPU reaches it by map(), "
+                                                f"mirror() and read()")
         made = self._like(self._dtype, self.shape, self.offset, self._may_read)
         made._on_cpu = True
         return made
 
     def written_on(self, stream: Any) -> "Array":
-        """Say on which stream this process writes the memory, so that a consumer waits only for that stream."""
+        """Declare the stream on which this process writes the memory, so that consumers wait only for that stream."""
         self._written_on = _driver.stream_handle(stream)
         return self
 
@@ -120,25 +120,25 @@ class Array(_host.Shaped):
                    dl_device: Optional[Tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
         """A DLPack capsule.
 
-        `stream`: -1 waits for nothing. Other values name the consumer's stream: None and 1 the legacy default
-        stream, 2 the thread's. That stream then sees what this process has written: the call waits for this
-        process's GPU work, or orders the stream of written_on() before the consumer's. For other processes'
-        work, call acquire().
+        `stream`: -1 waits for nothing. Other values name the consumer's stream: None and 1 mean the legacy default
+        stream, 2 the thread's. Work on that stream then sees what this process has written: the call waits for this
+        process's GPU work, or orders the stream of written_on() before the consumer's. For other processes' work, call
+        acquire().
         """
         place = self._place(dl_device)
         if copy:
-            raise BufferError(f"'{self.name}' is there to be shared: let the consumer copy it")
+            raise BufferError(f"'{self.name}' is exported without a copy: let the consumer copy it")
         if self._source is not None and self._is_source(place):
             return self._source.__dlpack__(**({} if stream is None else {"stream": stream}))
         versioned = max_version is not None and max_version[0] >= 1
         if self.read_only and not versioned and not self._may_read:
-            raise BufferError(f"'{self.name}' is read-only here, which DLPack before 1.0 can't say, and a store "
-                              f"would end this process's CUDA context; if there will be none, take "
+            raise BufferError(f"'{self.name}' is read-only here, DLPack before 1.0 has no read-only flag, and a store "
+                              f"would end this process's CUDA context; if the consumer does not store into it, use "
                               f".view(promise_read_only=True)")
         if place[0] == _dlpack.CUDA:
             self._ready(stream)
         elif stream is not None and stream != -1:
-            raise BufferError("a stream for the CPU's memory; it takes none")
+            raise BufferError("a stream was given, but the memory is the CPU's, which has no streams")
         else:
             _driver.settle(self.device)
         return self._capsule(place[0], versioned)
@@ -154,24 +154,24 @@ class Array(_host.Shaped):
     def _is_source(self, place: Tuple[int, int]) -> bool:
         if place[0] != _dlpack.CUDA or self.offset or self.nbytes != self._info.size or not hasattr(
                 self._source, "__dlpack__"):
-            raise BufferError(f"'{self.name}' is memory of an array of this process: take that array")
+            raise BufferError(f"'{self.name}' is memory of an array of this process: use that array")
         return True
 
     def _place(self, wanted: Optional[Tuple[int, int]]) -> Tuple[int, int]:
         own = self.__dlpack_device__()
         if self.device < 0:
-            raise BufferError(f"'{self.name}' is attached without CUDA: map() it, and take the map")
+            raise BufferError(f"'{self.name}' is attached without CUDA: map() it, and use the map")
         if wanted is None or tuple(wanted) == own:
             return own
         if self.unified and wanted[0] in (_dlpack.CPU, _dlpack.CUDA_HOST):
             return wanted[0], 0
         if self.unified and tuple(wanted) == (_dlpack.CUDA, self.device):
             return _dlpack.CUDA, self.device
-        raise BufferError(f"'{self.name}' is for DLPack's device {own} here, not for {tuple(wanted)}"
+        raise BufferError(f"'{self.name}' can be exported to DLPack's device {own} here, not to {tuple(wanted)}"
                           + ("" if self.unified else "; read() and mirror() copy it to the host"))
 
     def _exported(self) -> int:
-        """The handle, for a consumer that queues GPU work on the memory: releasing it waits for that work."""
+        """The handle, for a consumer that may queue GPU work on the memory. The release waits for that work."""
         hold = self._open()
         device = _native.library().gpushare_device(hold.handle)
         if hold.before is None and device >= 0:
@@ -194,9 +194,9 @@ class Array(_host.Shaped):
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:
         if self._on_cpu or self.device < 0:
-            raise AttributeError(f"'{self.name}' is an array of the CPU's here")
+            raise AttributeError(f"'{self.name}' is an array in CPU memory here")
         if self._dtype.typestr is None:
-            raise AttributeError(f"the CUDA array interface has no {self._dtype.name}; DLPack has")
+            raise AttributeError(f"the CUDA array interface has no {self._dtype.name}; use DLPack, which has it")
         self._exported()
         if self._written_on is None:
             _driver.settle(self.device)
@@ -222,7 +222,7 @@ class Array(_host.Shaped):
         return _host.array_interface(self._memory(), self._dtype, self.shape)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """NumPy's last resort: without this method, it would make an array that holds this object."""
+        """NumPy uses this if all else fails. Without this method, it would make an array of one object."""
         try:
             self._memory()
         except AttributeError as error:
@@ -285,16 +285,16 @@ class Array(_host.Shaped):
             return length
 
     def stream(self, sink: Callable[[memoryview], Any], offset: int = 0, length: Optional[int] = None) -> None:
-        """Call sink(chunk) in order while the library copies the next chunk.
+        """Call sink(chunk) for each chunk, in order, while the library copies the next chunk.
 
-        The chunk is valid only during the call; a file's write is a good sink. An exception in sink() ends the
+        The chunk is valid only during the call. `sink` can be a file's write method. An exception in sink() ends the
         transfer, and stream() raises it. Units: bytes. Errors: RangeError.
         """
         at, length = self._range(offset, length)
         _stream("gpushare_read", self.handle, at, length, sink, read_only=True)
 
     def feed(self, source: Callable[[memoryview], Any], offset: int = 0, length: Optional[int] = None) -> None:
-        """Call source(chunk) in order; it must fill the whole chunk. The opposite direction of stream().
+        """Fill the buffer: call source(chunk) for each chunk, in order. source() must fill the whole chunk.
 
         Units: bytes. Errors: RangeError, ReadOnlyError.
         """
@@ -304,15 +304,15 @@ class Array(_host.Shaped):
     # Maps and mirrors.
 
     def map(self, *, write: bool = False, read: bool = True, need_coherent: bool = False) -> _host.Map:
-        """The memory itself at a CPU address, for vmm and unified buffers.
+        """Map the memory of a vmm or unified buffer for the CPU, without a copy.
 
-        `need_coherent`: always met, as every map is coherent. Shapes: the array's.
+        `need_coherent` has no effect, because every map is coherent. Shapes: the array's.
         Errors: NotSupportedError (other memory; no way to map it here), ReadOnlyError.
         """
         options = _native.make(_abi.MapOptions, need_coherent=need_coherent)
         map_ = _native.call_out("gpushare_map_with", self._open().handle, self.offset, self.nbytes,
                                 _READ * read | _WRITE * write, ctypes.byref(options))
-        # a map keeps an attachment; it doesn't keep an owned buffer, whose name would stay
+        # A map keeps an attachment. It doesn't keep an owned buffer, because that would keep the name, too.
         hold = _native.Hold(map_, "gpushare_unmap", (self._hold,) if self._hold.is_attachment else ())
         address = _native.library().gpushare_map_data(map_)
         return _host.Map(hold, address, self._dtype, self.shape, not write)
@@ -335,7 +335,7 @@ class Array(_host.Shaped):
 
 
 class _Borrowed:
-    """Context manager: the address of an object's read-only bytes, valid in the with block."""
+    """Context manager: gives the address of a memoryview's read-only bytes, which is valid in the with block."""
 
     def __init__(self, flat: memoryview):
         self.flat = flat
@@ -359,7 +359,7 @@ def _stream(name: str, handle: int, at: int, length: int, user: Callable[[memory
             with view.toreadonly() if read_only else view as chunk:
                 user(chunk)
             return 0
-        except BaseException as error:  # it goes through C, and out of the call below
+        except BaseException as error:  # can't pass through C: stop the call, and raise it below
             raised.append(error)
             return 1
 

@@ -18,7 +18,7 @@ def layout_tags(dtype: DType, shape: Shape) -> Dict[str, str]:
 
 
 def all_tags(dtype: DType, shape: Shape, tags: Optional[Mapping[str, str]]) -> Dict[str, str]:
-    """`tags`, and those of the layout. Plain bytes need none, and a shape that is too long for a tag gets none."""
+    """`tags`, and the tags dtype and shape. Plain bytes don't need these two. Omits both if the shape is too long."""
     layout = {} if dtype == BYTES and len(shape) == 1 else layout_tags(dtype, shape)
     if len(layout.get("shape", "")) > _abi.TAG_VALUE_MAX:
         layout = {}
@@ -42,15 +42,15 @@ def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None
 
 
 def _layout(name: str, size: int, dtype: DType, text: Optional[str]) -> Shape:
-    """The shape of `size` bytes with these tags; ValueError if they don't fit. A scalar's shape is empty."""
+    """The shape of `size` bytes with these tags; InvalidError if they don't fit. A scalar's shape text is empty."""
     if text or size == dtype.itemsize:
         shape = shape_from_text(text or "")
     else:
         shape = (size // dtype.itemsize,)
     needed = count(shape) * dtype.itemsize
     if needed > size or not needed:
-        raise _errors.of("E_INVALID", f"'{name}': dtype {dtype.name} and shape {shape} are {needed} bytes, and the "
-                                      f"buffer has {size}; tags that change both are set in one call")
+        raise _errors.of("E_INVALID", f"'{name}': dtype {dtype.name} and shape {shape} are {needed} bytes, but the "
+                                      f"buffer has {size}; to change both tags, set them in one call")
     return shape
 
 
@@ -62,7 +62,7 @@ def is_layout(tags: Mapping[str, Any]) -> bool:
 def check_layout(info: Info, tags: Mapping[str, Any]) -> None:
     """Raise InvalidError if the layout with these tags set doesn't fit the buffer's size.
 
-    An element type that this package doesn't know has no size here, so it passes.
+    Accepts an element type that this package doesn't know, because its size is unknown.
     """
     dtype, shape = ({**info.tags, **tags}.get(key) for key in ("dtype", "shape"))
     try:
@@ -86,21 +86,21 @@ def tagged_layout(info: Info) -> Tuple[DType, Shape]:
         return dtype, _layout(info.name, info.size, dtype, tags.get("shape"))
     except ValueError as error:
         warnings.warn(f"'{info.name}' has {info.size} bytes and is tagged dtype={tags['dtype']}, "
-                      f"shape={tags.get('shape')}: {error}; taken as bytes", stacklevel=3)
+                      f"shape={tags.get('shape')}: {error}; using it as bytes", stacklevel=3)
         return BYTES, (info.size,)
 
 
 class Buffer(Array, Ordered):
-    """A named buffer: memory of attach(), share() or alloc(). As an array it is the whole buffer.
+    """A named buffer, made by attach(), share() or alloc(). As an Array it is the whole buffer.
 
-    A name made by alloc() or share() exists while the Buffer or a view() of it lives. The memory stays while
-    either of them lives, or anything that a consumer made from them; the last one to end releases it. close()
-    and leaving a with block drop the Buffer's part earlier; what consumers made before then stays valid.
+    A name made by alloc() or share() exists while the Buffer or a view() of it lives. The memory stays while the
+    Buffer, a view(), or any object that a consumer made from them lives. close() and the end of a with block release
+    the Buffer earlier; objects that consumers have made from it stay valid.
 
-    The Buffer takes its dtype and shape from the tags when it is made. They change when its session sets the
-    tags dtype or shape. They don't change if attach() was given a dtype or shape, nor in view()s, tensors and
-    arrays of the Buffer. `tags` shows at once what another session or process sets; dtype and shape follow it
-    only in the Buffer of the next attach().
+    The Buffer takes its dtype and shape from the tags when it is made. They change when its session sets the tags
+    dtype or shape. They don't change if attach() was given a dtype or shape, nor in view()s, tensors and arrays of the
+    Buffer. If another session or process sets tags, `tags` has them at once, but dtype and shape follow only in the
+    Buffer of the next attach().
     """
 
     def __init__(self, hold: _native.Hold, session: Any, info: Info, dtype: DType, shape: Shape, *,
@@ -122,19 +122,19 @@ class Buffer(Array, Ordered):
 
     @property
     def generation(self) -> int:
-        """(name, generation) identifies the buffer; the pair is never used again."""
+        """Together with the name, this number identifies the buffer. The pair is never used again."""
         return self._info.generation
 
     @property
     def info(self) -> Info:
-        """The buffer's record as it was at share or attach."""
+        """The buffer's record from the time when it was shared or attached."""
         struct = _native.make(_abi.Info)
         _native.call("gpushare_buffer_info", self.handle, ctypes.byref(struct))
         return Info(struct)
 
     @property
     def state(self) -> str:
-        """The state, as the registry answers: "shared", "kept", "withdrawn" or "replaced"."""
+        """The state, which the registry is asked for: "shared", "kept", "withdrawn" or "replaced"."""
         out = ctypes.c_int()
         _native.call("gpushare_state", self.handle, ctypes.byref(out))
         return state_text(out.value)
@@ -146,10 +146,10 @@ class Buffer(Array, Ordered):
 
     @property
     def tags(self) -> Dict[str, str]:
-        """The tags as they are now.
+        """The present tags.
 
-        Assigning sets only the tags that it names: buffer.tags = {"step": "3"}. A dtype and shape that need
-        more bytes than the buffer has are refused.
+        An assignment sets only the given tags: buffer.tags = {"step": "3"}. A dtype and shape that need more bytes
+        than the buffer has are refused.
         """
         rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
         _native.call("gpushare_tags", self.handle, rows, ctypes.byref(out))
@@ -160,24 +160,25 @@ class Buffer(Array, Ordered):
         self.session._tag(self.name, tags)
 
     def commit(self) -> None:
-        """Make a staged buffer's name visible to other processes, once its contents and tags are complete.
+        """Make a staged buffer's name visible to other processes. Call this when its contents and tags are complete.
 
-        The caller waits for its own GPU work first, if others are to see the results. Errors: NotFoundError.
+        This does not wait for GPU work: wait for your own before, if other processes must see its results.
+        Errors: NotFoundError.
         """
         _native.call("gpushare_commit", self.handle)
-        self._info = self.info  # a registry that is new since then may have given it another generation
+        self._info = self.info  # if the registry was restarted, the buffer may have another generation
 
     def share_parts(self, parts: Mapping[str, Array],
                     tags: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> None:
         """Give names to parts of this buffer: {"llama/norm": llama.view("float16", 4096, offset=512)}.
 
-        For vmm memory that this session owns. Each part is tagged with its element type and shape, and with the
-        `tags` of its name. The names are visible at once, and end with this Buffer; those of a kept buffer stay with
-        it. See gpushare_share_parts().
+        The buffer must be vmm memory that this session owns. Each part is tagged with its element type and shape, and
+        with the `tags` for its name. All names become visible together. They end with this Buffer, but stay with a
+        kept buffer. See gpushare_share_parts().
 
-        Shapes: each view's, in one piece. Units: bytes.
-        Errors: ExistsError, RangeError, InvalidError, NotSupportedError (other memory), LimitError; then no part has
-        got a name. ValueError for a view of another buffer.
+        Shapes: each view's, contiguous. Units: bytes.
+        Errors: ExistsError, RangeError, InvalidError, NotSupportedError (other memory), LimitError; ValueError for a
+        view of another buffer. After an error, no part has a name.
         """
         rows, kept = (_abi.Part * max(len(parts), 1))(), []
         for row, (name, part) in zip(rows, parts.items()):
@@ -190,11 +191,11 @@ class Buffer(Array, Ordered):
         _native.call("gpushare_share_parts", self.handle, rows, len(parts))
 
     def unlink(self) -> None:
-        """Remove the name; the memory and attachments stay as they are."""
+        """Remove the name. The memory and attachments stay as they are."""
         _native.call("gpushare_unlink", self.session.handle, _native.text(self.name))
 
     def close(self) -> None:
-        """Release the Buffer. Views, tensors and arrays of it stay valid, and keep the memory while they live."""
+        """Release the Buffer. Its views, tensors and arrays stay valid, and keep the memory while they live."""
         if not self.closed:
             self.closed = True
             self._hold, self._source = _GONE, None
@@ -223,6 +224,6 @@ def _attach_again(directory: Optional[str], name: str, generation: int, dtype: s
     from ._session import session_of
     buffer = session_of(directory).attach(name, dtype=DTYPES[dtype], shape=shape)
     if buffer.generation != generation:
-        raise _errors.of("E_OWNER_GONE", f"'{name}' is another buffer's name now: generation {buffer.generation}, "
+        raise _errors.of("E_OWNER_GONE", f"'{name}' is now the name of another buffer: generation {buffer.generation}, "
                                          f"not {generation}")
     return buffer

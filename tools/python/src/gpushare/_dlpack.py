@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""DLPack capsules: our own, whose tensors the library makes and frees, and other libraries', which are read.
+"""DLPack capsules: make our own, whose tensors the library makes and frees; read those of other libraries.
 
-Our capsules have no destructor. It would be Python code; if an exception makes a consumer drop the capsule,
-the destructor would run during that exception and lose it. Instead this module keeps each capsule until its
-consumer has renamed it, or until nobody else refers to it; in the second case the module frees its tensor.
+Our capsules have no destructor. A destructor would be Python code: if an exception makes a consumer drop the capsule,
+the destructor would run during that exception and lose it. Instead this module keeps a reference to each capsule until
+the consumer has renamed the capsule, or nobody else refers to it. In the second case the module frees the tensor.
 """
 import ctypes
 import gc
@@ -16,7 +16,7 @@ from ._dtypes import DType, Shape, dtype_from_dlpack
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 READ_ONLY = 1
-PLAIN, VERSIONED = b"dltensor", b"dltensor_versioned"  # kept: capsules have the pointers
+PLAIN, VERSIONED = b"dltensor", b"dltensor_versioned"  # global, because capsules keep pointers to these bytes
 
 
 class _Tensor(ctypes.Structure):
@@ -44,7 +44,7 @@ _get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
 _lock = threading.Lock()
 _pending: List[Tuple[Any, bytes]] = []
 _pid = os.getpid()
-_QUIET = 3  # references to a capsule that sweep() alone has: the list's, its own, the call's
+_QUIET = 3  # references if there are no others: from _pending, from sweep(), from the call of getrefcount()
 
 
 def _end(capsule: Any, name: bytes) -> None:
@@ -56,14 +56,14 @@ def _end(capsule: Any, name: bytes) -> None:
 
 
 def sweep() -> None:
-    """Forget capsules that were consumed; free the tensors of those that nobody else refers to."""
+    """Forget capsules that were consumed. Free the tensors of capsules to which nobody else refers."""
     global _pid
     if not _pending or not _lock.acquire(blocking=False):
         return
     dropped = []
     try:
         if _pid != os.getpid():
-            _pid = os.getpid()  # the parent ends them
+            _pid = os.getpid()  # forked: the capsules belong to the parent
             _pending.clear()
         for index in range(len(_pending) - 1, -1, -1):
             capsule, name = _pending[index]
@@ -88,7 +88,7 @@ gc.callbacks.append(_on_gc)
 
 
 def capsule(address: int, versioned: bool) -> Any:
-    """A new capsule for what gpushare_dlpack() made."""
+    """A new capsule for a tensor that gpushare_dlpack() made."""
     name = VERSIONED if versioned else PLAIN
     sweep()
     made = _new(address, name, None)
@@ -98,7 +98,7 @@ def capsule(address: int, versioned: bool) -> Any:
 
 
 class Foreign(NamedTuple):
-    """Memory of another library's array; the object `keep` keeps it alive."""
+    """Memory of another library's array. A reference to `keep` keeps the memory."""
 
     pointer: int
     shape: Shape
@@ -112,16 +112,16 @@ class Foreign(NamedTuple):
 
 
 def read(made: Any) -> Foreign:
-    """The tensor that a capsule describes. The capsule is not consumed: a reference to it keeps the memory."""
+    """The tensor that a capsule describes. This doesn't consume the capsule; a reference to it keeps the memory."""
     if _is_valid(made, VERSIONED):
         versioned = _Versioned.from_address(_get(made, VERSIONED))
         if versioned.major != 1:
-            raise BufferError(f"a DLPack tensor of version {versioned.major}.{versioned.minor}; 1 is understood")
+            raise BufferError(f"the DLPack tensor has version {versioned.major}.{versioned.minor}; only 1 is supported")
         tensor, read_only = versioned.tensor, bool(versioned.flags & READ_ONLY)
     elif _is_valid(made, PLAIN):
         tensor, read_only = _Plain.from_address(_get(made, PLAIN)).tensor, False
     else:
-        raise BufferError(f"{made!r} is no DLPack capsule, or was consumed")
+        raise BufferError(f"{made!r} is not a DLPack capsule, or was consumed")
     bits = tensor.bits * tensor.lanes
     return Foreign((tensor.data or 0) + tensor.byte_offset, tuple(tensor.shape[:tensor.ndim]),
                    tuple(tensor.strides[:tensor.ndim]) if tensor.strides else None,

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The few CUDA driver calls that waiting needs. libgpushare has loaded the driver before the first of them."""
+"""The few CUDA driver calls that are needed to wait for GPU work. libgpushare has loaded the driver before."""
 import ctypes
 import os
 import threading
 from typing import Any, Dict, Optional, Tuple
 
 _CAPTURE_UNSUPPORTED = 900  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-_CAPTURE_IMPLICIT = 906  # ..._IMPLICIT: of the legacy stream, while another is captured
+_CAPTURE_IMPLICIT = 906  # CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the legacy stream, while another is captured
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
-LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, as DLPack's too
+LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD; DLPack has the same numbers
 _lock = threading.Lock()
 _driver: Any = None
 _contexts: Dict[Tuple[int, int], ctypes.c_void_p] = {}
@@ -28,7 +28,7 @@ def _call(name: str, *arguments: Any) -> int:
 
 
 def _context(device: int) -> Optional[ctypes.c_void_p]:
-    """The device's primary context, which frameworks use too; retained once per process."""
+    """The device's primary context, which frameworks use too. It is retained once per process."""
     key = os.getpid(), device
     with _lock:
         if key not in _contexts:
@@ -42,7 +42,7 @@ def _context(device: int) -> Optional[ctypes.c_void_p]:
 
 
 class _Current:
-    """Context manager: makes a device's primary context current, and afterwards the previous one."""
+    """Context manager: makes a device's primary context current, and at the end restores the previous one."""
 
     def __init__(self, device: int):
         self.context = _context(device)
@@ -62,7 +62,7 @@ class _Current:
 
 
 def is_capturing(stream: int) -> bool:
-    """True if the stream is being captured: its work runs later, so there is nothing to wait for."""
+    """True if the stream is being captured. Its work then runs later, so it can't be waited for."""
     status = ctypes.c_int()
     code = _call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
     return code == _CAPTURE_IMPLICIT or (code == 0 and bool(status.value))
@@ -77,7 +77,7 @@ def settle(device: int) -> bool:
 
 
 def order(device: int, before: int, after: Optional[int]) -> None:
-    """Make stream `after` wait for the work that is queued on `before` now; None makes the CPU wait."""
+    """Make stream `after` wait for the work that is queued on stream `before`. If `after` is None, the CPU waits."""
     with _Current(device) as entered:
         if not entered:
             return
@@ -94,7 +94,7 @@ def order(device: int, before: int, after: Optional[int]) -> None:
 
 
 def stream_handle(stream: Any) -> int:
-    """The CUstream of a number or of a stream of torch, CuPy or Numba; None is the legacy default stream."""
+    """The CUstream of a number, or of a stream of torch, CuPy or Numba. None means the legacy default stream."""
     if stream is None:
         return 0
     if hasattr(stream, "__cuda_stream__"):

@@ -6,8 +6,8 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 
 class DType(NamedTuple):
-    """name: as in numpy and torch; code, bits: DLPack's; typestr: numpy's, or None if numpy has no such
-    type; format: a memoryview's, or None."""
+    """An element type. `name`: in numpy and torch; `code`, `bits`: in DLPack; `typestr`: in numpy, or None if numpy has
+    no such type; `format`: in a memoryview, or None."""
 
     name: str
     code: int
@@ -38,7 +38,7 @@ BYTES = DTYPES["uint8"]
 _BY_TYPESTR = {d.typestr: d for d in DTYPES.values() if d.typestr}
 _BY_CODE = {(d.code, d.bits): d for d in DTYPES.values()}
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "bool_": "bool"}
-# Short names of gpushare-attach, which a tag may use; NumPy's "i8" is another type.
+# Short names of gpushare-attach, which tags may use. Not for dtype_of(): in NumPy "i8" is another type.
 _SHORT = {kind + str(bits): name + str(bits) for kind, name, sizes in (
     ("f", "float", (16, 32, 64)), ("bf", "bfloat", (16,)), ("i", "int", (8, 16, 32, 64)), ("u", "uint", (8, 16, 32, 64)))
     for bits in sizes}
@@ -58,17 +58,17 @@ def dtype_of(what: DTypeLike) -> DType:
         "|" + name) or _BY_TYPESTR.get("<" + name) or (
         _BY_TYPESTR.get("<" + name[1:]) if name[:1] in "=|" else None)
     if not found:
-        raise ValueError(f"{what!r} is no element type that buffers have; they are: {', '.join(DTYPES)}")
+        raise ValueError(f"{what!r} is not an element type of buffers; these are: {', '.join(DTYPES)}")
     return found
 
 
 def dtype_from_tag(text: str) -> DType:
-    """The element type of a tag's text, as gpushare-attach or dtype_of() reads it."""
+    """The element type of a tag's text: a short name of gpushare-attach, or a name that dtype_of() accepts."""
     return dtype_of(_SHORT.get(text, text))
 
 
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> Optional[DType]:
-    """The element type of DLPack's numbers; None if it has no name here."""
+    """The element type for DLPack's numbers; None if this package has no name for it."""
     return _BY_CODE.get((code, bits)) if lanes == 1 else None
 
 
@@ -82,7 +82,7 @@ def shape_of(what: Union[int, Sequence[int]]) -> Shape:
     sizes: Any = (what,) if hasattr(what, "__index__") else what
     shape = tuple(int(s.__index__()) for s in sizes)
     if any(s < 0 for s in shape):
-        raise ValueError(f"a shape of {shape}")
+        raise ValueError(f"the shape {shape} has a negative size")
     return shape
 
 
@@ -92,26 +92,26 @@ def count(shape: Shape) -> int:
 
 
 def shape_text(shape: Shape) -> str:
-    """The shape as a tag's text: "2,3", and "" for a scalar."""
+    """The text of the shape for a tag: "2,3"; for a scalar, ""."""
     return ",".join(map(str, shape))
 
 
 def shape_from_text(text: str) -> Shape:
-    """The shape of a tag's text, in the forms that gpushare-attach reads: "2,3", "2x3", "(2, 3)", "[2, 3]".
+    """The shape for a tag's text, in the forms that gpushare-attach reads: "2,3", "2x3", "(2, 3)", "[2, 3]".
 
     Any other text raises ValueError.
     """
     found = _SHAPE.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is no shape")
+        raise ValueError(f"{text!r} is not a shape")
     sizes = re.findall("[0-9]+", text)
     if len(sizes) > 64 or any(len(size) > 20 for size in sizes):
-        raise ValueError(f"{text!r} is no shape")
+        raise ValueError(f"{text!r} is not a shape")
     return tuple(map(int, sizes))
 
 
 def strides_are_compact(shape: Shape, strides: Optional[Sequence[int]]) -> bool:
-    """True for C order without gaps. `strides` counts elements; None means compact."""
+    """True if the strides are those of C order without gaps. They count elements; None means compact."""
     if strides is None:
         return True
     expected = 1

@@ -5,7 +5,7 @@ from typing import Any, Dict, Tuple, Type
 try:
     from ._abi import STATUSES
 except ModuleNotFoundError as error:
-    raise ImportError("gpushare/_abi.py is missing: run make in the source tree, which makes it") from error
+    raise ImportError("gpushare/_abi.py is missing: to create it, run make in the source tree") from error
 
 
 class GpushareError(Exception):
@@ -54,7 +54,7 @@ _WORDS = {"GPUSHARE_FLAG_VMM": "gpushare.alloc(..., vmm=True)", "gpushare_mirror
 
 
 def from_code(code: int, sentence: str) -> GpushareError:
-    """The exception for a status number; a number that this package does not know gives a plain GpushareError."""
+    """The exception for a status number; for a number that this package does not know, a plain GpushareError."""
     for theirs, ours in _WORDS.items():
         sentence = sentence.replace(theirs, ours)
     kind = BY_CODE.get(code)
@@ -66,4 +66,4 @@ def from_code(code: int, sentence: str) -> GpushareError:
 
 
 class LibraryError(GpushareError, ImportError):
-    """libgpushare.so.0 was not found, or is not what it should be."""
+    """libgpushare.so.0 was not found, or is not the gpushare library."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Other libraries' device arrays: where their memory lies, by DLPack or the CUDA array interface."""
+"""Find the memory of other libraries' device arrays, by DLPack or the CUDA array interface."""
 from typing import Any
 
 from . import _dlpack
@@ -10,14 +10,14 @@ def _by_dlpack(array: Any) -> _dlpack.Foreign:
     device_type = int(array.__dlpack_device__()[0])
     if device_type not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
         raise ValueError(
-            f"the {_kind(array)} lies on DLPack's device type {device_type}, not in a GPU's memory: move it "
-            f"there, or gpushare.alloc() a buffer, unified if the CPU is to reach it, and copy it in")
+            f"the {_kind(array)} is on DLPack's device type {device_type}, not in a GPU's memory: move it to a GPU, "
+            f"or copy it into a buffer of gpushare.alloc() (unified=True: memory for CPU and GPU)")
     if getattr(array, "requires_grad", False):
         array = array.detach()
     if device_type == _dlpack.CUDA:
         try:
             return _dlpack.read(array.__dlpack__(stream=-1))
-        except (TypeError, RuntimeError):  # some take no stream, and JAX takes -1 for the handle of one
+        except (TypeError, RuntimeError):  # some libraries accept no stream; JAX takes -1 for a stream's handle
             pass
     return _dlpack.read(array.__dlpack__())
 
@@ -25,7 +25,7 @@ def _by_dlpack(array: Any) -> _dlpack.Foreign:
 def _by_interface(array: Any) -> _dlpack.Foreign:
     told = array.__cuda_array_interface__
     if told.get("mask") is not None:
-        raise ValueError(f"the {_kind(array)} has a mask, and buffers have none")
+        raise ValueError(f"the {_kind(array)} has a mask, which buffers can't have")
     try:
         dtype = dtype_of(told["typestr"])
     except ValueError:
@@ -48,7 +48,7 @@ def _kind(array: Any) -> str:
 
 
 def locate(array: Any) -> _dlpack.Foreign:
-    """A device array's memory. ValueError or TypeError, with a sentence, for what can't be shared."""
+    """A device array's memory. Raises ValueError or TypeError if the array can't be shared."""
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         found = _by_dlpack(array)
     elif hasattr(array, "__cuda_array_interface__"):
@@ -62,5 +62,5 @@ def locate(array: Any) -> _dlpack.Foreign:
     if not count(found.shape):
         raise ValueError(f"the {_kind(array)} has no elements: its shape is {found.shape}")
     if "bool" in str(getattr(array, "dtype", "")) and found.itemsize == 1:
-        found = found._replace(dtype=DTYPES["bool"])  # older ones send it as uint8
+        found = found._replace(dtype=DTYPES["bool"])  # older libraries export bool as uint8
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Host memory from the library, as memoryviews and arrays that keep it as long as they live."""
+"""Host memory from the library, as memoryviews and arrays. They keep the memory mapped as long as they live."""
 import ctypes
 from typing import Any, Dict, Optional
 
@@ -8,31 +8,31 @@ from ._dtypes import BYTES, DType, Shape, count
 
 
 def memory(hold: _native.Hold, address: int, size: int, read_only: bool) -> memoryview:
-    """Bytes at an address. The view, and whatever is made of it, keeps `hold`."""
+    """Bytes at an address. The view, and every object made from it, holds a reference to `hold`."""
     block = (ctypes.c_ubyte * size).from_address(address)
-    block._gpushare_hold = hold  # type: ignore[attr-defined]  # a ctypes array is what a memoryview's `obj` keeps
+    block._gpushare_hold = hold  # type: ignore[attr-defined]  # the memoryview refers to the ctypes array
     view = memoryview(block).cast("B")
     return view.toreadonly() if read_only else view
 
 
 def shaped(view: memoryview, dtype: DType, shape: Shape) -> memoryview:
-    """The same memory as elements; BufferError if a memoryview has no such type."""
+    """The same memory as elements of that type and shape; BufferError if a memoryview can't have them."""
     if dtype.format is None:
-        raise BufferError(f"a memoryview has no elements of {dtype.name}; take `memory`, the bytes")
+        raise BufferError(f"a memoryview can't have elements of {dtype.name}; use `memory`, the bytes")
     if not count(shape):
-        raise BufferError("a memoryview can't have a dimension of 0; take `memory`")
-    plain: Any = view  # memoryview's types know a fixed set of formats
+        raise BufferError("a memoryview can't have a dimension of 0; use `memory`, the bytes")
+    plain: Any = view  # the type annotations of memoryview.cast() have a fixed set of formats
     made: memoryview = view if (dtype, shape) == (BYTES, view.shape) else plain.cast(dtype.format, shape)
     return made
 
 
 def array_interface(view: memoryview, dtype: DType, shape: Shape) -> Dict[str, Any]:
-    """numpy's protocol. The array's base is the view, so it keeps the memory and nothing else."""
+    """The array interface of numpy. The array's base is the view, so the array keeps only the memory."""
     return {"version": 3, "shape": shape, "typestr": dtype.typestr or f"|V{dtype.itemsize}", "data": view}
 
 
 class Shaped:
-    """The base of what has an element type and a shape."""
+    """Base class of objects with an element type and a shape."""
 
     _dtype: DType
     shape: Shape
@@ -69,8 +69,8 @@ class Shaped:
 
 
 class HostMemory(_native.Closing, Shaped):
-    """The common part of maps and mirrors: bytes on the host. They stay while the object is open and while a
-    view of it lives."""
+    """Base class of Map and Mirror: bytes on the host. The bytes stay while the object is open, or a view of it
+    lives."""
 
     def __init__(self, hold: _native.Hold, address: int, dtype: DType, shape: Shape, read_only: bool):
         self._hold = hold
@@ -79,7 +79,7 @@ class HostMemory(_native.Closing, Shaped):
 
     @property
     def memory(self) -> memoryview:
-        """The bytes. Stays valid after close(), for as long as the memoryview lives."""
+        """The bytes. The memoryview stays valid after close()."""
         return memory(self._open(), self._address, self.nbytes, self.read_only)
 
     @property
@@ -93,8 +93,8 @@ class HostMemory(_native.Closing, Shaped):
 class Map(HostMemory):
     """A buffer's memory at a CPU address, without a copy. See gpushare_map().
 
-    `with buffer.map() as m:` flushes a writable map at the block's end. Arrays and memoryviews of the map stay
-    valid: the mapping ends with the last of them, even if the buffer ended before.
+    `with buffer.map() as m:` flushes a writable map at the block's end. Arrays and memoryviews of the map stay valid
+    after that: the mapping ends with the last of them, even if the buffer ended earlier.
     """
 
     _what = "map"
@@ -131,8 +131,8 @@ class Mirror(HostMemory):
     """A pinned host copy of a part of a buffer. See gpushare_mirror_open().
 
     `with buffer.mirror(write=True) as m:` writes the copy back at the block's end. If an exception ends the
-    block, the copy is not written back, so nothing half done is published. Views of the mirror stay readable;
-    stores into them after the end are lost.
+    block, the copy is not written back, so no incomplete data is published. After the block, views of the mirror stay
+    readable; stores into them are lost.
     """
 
     _what = "mirror"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the registry knows of a buffer, as a plain object."""
+"""Records of the registry as Python objects: a buffer, a process that holds one, the registry's load."""
 import ctypes
 import time
 import uuid
@@ -61,7 +61,8 @@ class Record:
 class Info(Record, _abi.InfoRecord):
     """struct gpushare_info: a buffer; sizes and offsets in bytes, times in seconds or nanoseconds.
 
-    `device_uuid` is as nvidia-smi writes it; `backing` is "ipc", "vmm" or "host"; `flags` are of "keep", "readonly", ...
+    `device_uuid` is a text as in nvidia-smi; `backing` is "ipc", "vmm" or "host"; `flags` are words: "keep",
+    "readonly", ...
     """
 
     _TRUTHS = ("owner_alive", "deferred", "missing", "isolated")
@@ -69,7 +70,7 @@ class Info(Record, _abi.InfoRecord):
 
     @property
     def is_new(self) -> bool:
-        """True if tags may still follow: a name that was never staged gets them a moment after it appears."""
+        """True if the buffer is so new that it may have no tags yet, because it was never staged."""
         return abs(time.time_ns() - self.created_unix_ns) < _TAGS_AFTER_NS
 
     def _convert(self, name: str, value: Any) -> Any:

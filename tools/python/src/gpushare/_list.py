@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The list of a state dict, which begins its buffer, and the names of the tensors behind it."""
+"""The list of tensors at the beginning of a state dict's buffer, and the names of the tensors after it."""
 import hashlib
 import json
 import re
@@ -14,14 +14,14 @@ from ._session import Session
 _MAGIC = b"gpushare state 2"
 HEADER = struct.Struct("<16sQ32s8x")  # magic, bytes of the list, their SHA-256
 KIND = "state-dict"
-_ALIGN = 256  # bytes: as cudaMalloc's
+_ALIGN = 256  # bytes: the alignment of cudaMalloc
 
 
 class Row(NamedTuple):
-    """A tensor that is to be listed."""
+    """A tensor, for lay_out()."""
 
     key: str
-    dtype: str  # torch's, without "torch."
+    dtype: str  # name in torch, without "torch."
     shape: Tuple[int, ...]
     size: int  # bytes
     identity: Any  # equal for tied weights
@@ -31,8 +31,8 @@ class Entry(NamedTuple):
     """One key of the list."""
 
     key: str
-    name: str  # of its part of the buffer; "": it has no elements
-    offset: int  # bytes: in the list from the end of the list, in memory from the buffer's start
+    name: str  # name of its part of the buffer; "": the tensor has no elements
+    offset: int  # bytes from the buffer's start; in the JSON of the list, from the end of the list
     size: int
     dtype: str
     shape: Tuple[int, ...]
@@ -43,7 +43,7 @@ def _aligned(size: int) -> int:
 
 
 def lay_out(name: str, rows: Iterable[Row]) -> Tuple[List[Entry], bytes, int]:
-    """The entries for these tensors, the list without its header, and the bytes of it all."""
+    """The entries for these tensors, the JSON of the list, and the size of the whole buffer."""
     taken, end, entries = {name}, 0, []
     places: Dict[Any, Tuple[str, int]] = {}
     for row in rows:
@@ -62,13 +62,13 @@ def _placed(entries: Iterable[Entry], length: int) -> List[Entry]:
 
 
 def key_tag(key: str) -> Dict[str, str]:
-    """The tag for a tensor's key, if it fits."""
+    """The tag with a tensor's key; no tag if the key doesn't fit into one."""
     fits = key.isprintable() and 0 < len(key.encode()) <= _abi.TAG_VALUE_MAX
     return {"key": key} if fits else {}
 
 
 def names_of(name: str, key: str) -> Tuple[str, str]:
-    """A key's buffer name, and its second choice if the first is too long or belongs to another key."""
+    """The buffer name for a key, and the name to use if that one is too long or belongs to another key."""
     made = f"{name}/" + re.sub(r"[^A-Za-z0-9._/-]", "_", key)
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     return made, f"{made[:_abi.NAME_MAX - 17]}-{digest}"
@@ -77,8 +77,8 @@ def names_of(name: str, key: str) -> Tuple[str, str]:
 def buffer_name(name: str, key: str, taken: Set[str]) -> str:
     """The buffer name for a key, such as "llama/layers.0.weight".
 
-    Characters that a name can't have become "_". If the name is too long, or another key has it already, a part
-    of the key's digest ends it.
+    Characters that a name can't have become "_". If the name is too long, or another key has it already, the name
+    ends in a part of the key's digest.
     """
     made, other = names_of(name, key)
     if len(made) > _abi.NAME_MAX or made in taken:
@@ -95,7 +95,7 @@ def write_list(buffer: Buffer, written: bytes) -> None:
 
 
 def read_list(buffer: Buffer) -> Optional[List[Entry]]:
-    """The entries of the list; None if its writing is incomplete."""
+    """The entries of the list; None if the list is not completely written."""
     if buffer.nbytes <= HEADER.size:
         raise _no_list(buffer)
     magic, length, digest = HEADER.unpack(buffer.view("uint8").read(0, HEADER.size))
@@ -103,7 +103,7 @@ def read_list(buffer: Buffer) -> Optional[List[Entry]]:
         return None
     if magic != _MAGIC or length > buffer.nbytes - HEADER.size:
         if buffer.tags.get("kind") == KIND or buffer.info.is_new:
-            return None  # it is about to be: that was in the memory before
+            return None  # the list is not written yet: these bytes were in the memory before
         raise _no_list(buffer)
     body = bytes(buffer.view("uint8").read(HEADER.size, length))
     if hashlib.sha256(body).digest() != digest:
@@ -112,11 +112,11 @@ def read_list(buffer: Buffer) -> Optional[List[Entry]]:
 
 
 def _no_list(buffer: Buffer) -> ValueError:
-    return ValueError(f"'{buffer.name}' is a buffer, but no state dict: share_state_dict() makes those")
+    return ValueError(f"'{buffer.name}' is a buffer, but not a state dict of share_state_dict()")
 
 
 def infos_of(session: Session, name: str) -> List[Info]:
-    """The buffers of a state dict, complete or not, the list first; found by the keys in their tags and in the list."""
+    """The records of a state dict, complete or not: its buffer, then its parts, found by the keys in tags and list."""
     keys = _listed_keys(session, name)
     listed = {made for key in keys for made in names_of(name, key)}
     return [*session.ls(glob_of(name)), *(
@@ -125,7 +125,7 @@ def infos_of(session: Session, name: str) -> List[Info]:
 
 
 def _listed_keys(session: Session, name: str) -> List[str]:
-    """The keys of an existing list. A key that is too long for a tag is found only there."""
+    """The keys of an existing list. Keys that are too long for a tag are only in the list."""
     try:
         if session.stat(name).tags.get("kind") != KIND:
             return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libgpushare.so.0, found and loaded at the first call, and what its calls and handles need."""
+"""Find and load libgpushare.so.0 at the first call; call its functions; own its handles."""
 import atexit
 import ctypes
 import glob
@@ -11,7 +11,7 @@ from typing import Any, List, Optional, Tuple, Type, TypeVar
 from . import _abi, _errors
 
 SONAME = "libgpushare.so.0"
-SPARE = 4096  # behind each struct: a newer library may know of more fields
+SPARE = 4096  # zeros after each struct, because the structs of a newer library may be longer
 _library: Optional[ctypes.CDLL] = None
 _lock = threading.Lock()
 _exiting = False
@@ -19,7 +19,7 @@ _exiting = False
 
 @atexit.register
 def _at_exit() -> None:
-    """Stop releasing handles one by one: the process's end releases them all."""
+    """From now on, don't release handles one by one: the end of the process releases them all."""
     global _exiting
     _exiting = True
 
@@ -53,7 +53,7 @@ def _load() -> ctypes.CDLL:
             why = why or str(error)
             continue
         if not hasattr(library, "gpushare_version"):
-            raise _errors.LibraryError(f"{path} is no gpushare library: it has no gpushare_version()")
+            raise _errors.LibraryError(f"{path} is not the gpushare library: it has no gpushare_version()")
         _bind(library)
         return library
     raise _errors.LibraryError(
@@ -76,7 +76,7 @@ def has(*names: str) -> bool:
 
 
 def function(name: str) -> Any:
-    """The library's call of that name; NotSupportedError if it has none."""
+    """The library's function of that name; NotSupportedError if the library lacks it."""
     if not has(name):
         raise _errors.of("E_NOT_SUPPORTED", f"this {SONAME} ({version()}) has no {name}()")
     return getattr(library(), name)
@@ -126,7 +126,7 @@ def make(kind: Type[S], **values: Any) -> S:
 
 
 def text(value: Any) -> bytes:
-    """A name or a pattern as bytes for the library, which itself refuses most invalid names, with a message."""
+    """A name or a pattern as bytes for the library. The library itself checks the name."""
     if isinstance(value, bytes):
         data = value
     elif isinstance(value, str):
@@ -134,20 +134,21 @@ def text(value: Any) -> bytes:
     else:
         raise TypeError(f"a name is a str, not {type(value).__name__}")
     if b"\0" in data:
-        raise _errors.of("E_NAME", f"{value!r} holds a NUL, and no name does")
+        raise _errors.of("E_NAME", f"{value!r} contains a NUL, which no name may contain")
     return data
 
 
 def milliseconds(seconds: Optional[float], most: int) -> int:
-    """Milliseconds for a time in seconds; None, without a limit, gives -1."""
+    """Convert seconds to milliseconds, at most `most`. None, which means no limit, gives -1."""
     if seconds is None:
         return -1
     if not 0 <= seconds < 1 << 31:
-        raise ValueError(f"a time of {seconds} seconds")
+        raise ValueError(f"a time of {seconds} seconds is not possible")
     return min(int(seconds * 1000 + 0.999), most)
 
 
-_later: List[Tuple[Any, str, int, Tuple[Any, ...]]] = []  # what a capture forbade to wait for
+# Handles to release later: a stream capture forbade to wait for their GPU work.
+_later: List[Tuple[Any, str, int, Tuple[Any, ...]]] = []
 
 
 def _give(before: Any, end: str, handle: int, keep: Tuple[Any, ...]) -> int:
@@ -165,17 +166,17 @@ class Hold:
     def __init__(self, handle: int, end: str, keep: Tuple[Any, ...] = ()):
         self.handle = handle
         self._end = end
-        self.keep = keep  # what must be there as long; goes afterwards
+        self.keep = keep  # objects that must outlive the handle
         self._pid = os.getpid()
-        self.before: Any = None  # called first, to wait; False: that can't be now
+        self.before: Any = None  # called before the release, to wait for GPU work; returns False if it can't wait now
 
     @property
     def is_attachment(self) -> bool:
-        """True for an attachment: of another process's buffer, or of this process's own by its name."""
+        """True if the handle is an attachment, not an owned buffer."""
         return self._end == "gpushare_detach"
 
     def give_back(self) -> int:
-        """Release the handle now, even if others refer to it. Returns the status."""
+        """Release the handle now, even if other objects refer to this Hold. Returns the status."""
         if not self.handle or _exiting or self._pid != os.getpid():
             return 0
         handle, self.handle = self.handle, 0
@@ -190,7 +191,7 @@ class Hold:
 
 
 class Closing:
-    """The base of what has a handle of the library until it is closed."""
+    """Base class of objects that have a handle of the library until they are closed."""
 
     _hold: Optional[Hold]
     _what = "object"
@@ -211,7 +212,7 @@ class Closing:
         return self._hold is None
 
     def close(self) -> None:
-        """Release it; what was made of it stays valid."""
+        """Release the object. Objects that were made from it stay valid."""
         self._hold = None
 
     def __enter__(self: "C") -> "C":

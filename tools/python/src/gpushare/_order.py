@@ -13,10 +13,10 @@ def _stream(stream: Any) -> ctypes.c_void_p:
 
 
 class Ordered:
-    """The ordering methods of buffers. NotSupportedError if the library is too old for them.
+    """The ordering methods of buffers. They raise NotSupportedError if the library is too old for them.
 
-    Sequences are 1, 2, 3, ... A stream is a number (CUstream) or a stream of torch, CuPy or Numba; None is the
-    legacy default stream.
+    Publications are numbered 1, 2, 3, ...: their sequences. A stream is a number (CUstream) or a stream of torch, CuPy
+    or Numba; None is the legacy default stream.
     """
 
     @property
@@ -30,11 +30,11 @@ class Ordered:
         return out.value
 
     def publish(self, stream: Any = None) -> int:
-        """In stream order, publish what was written before as the next sequence. Returns its number."""
+        """Publish the buffer, in stream order, as the next sequence. Returns the sequence."""
         return self._number("gpushare_publish", _stream(stream))
 
     def publish_host(self) -> int:
-        """Publish from the CPU, after this process's earlier publishes on streams. Returns the sequence's number."""
+        """Publish from the CPU, after this process's earlier publishes on streams. Returns the sequence."""
         return self._number("gpushare_publish_host")
 
     def acquire(self, stream: Any = None, at_least: int = 1) -> None:
@@ -68,11 +68,11 @@ class Ordered:
         _native.call("gpushare_reclaim_host", self.handle, sequence, _native.milliseconds(timeout, _WAIT_MOST))
 
     def join(self) -> int:
-        """Become a consumer that producers wait for. Returns the first sequence for which they wait."""
+        """Become a consumer for which producers wait. Returns the first sequence for which they wait."""
         return self._number("gpushare_join")
 
     def leave(self) -> None:
-        """Stop being a consumer that producers wait for."""
+        """Stop being a consumer for which producers wait."""
         _native.call("gpushare_leave", self.handle)
 
     @property
@@ -87,7 +87,7 @@ class Ordered:
         return str(_native.function("gpushare_ordering_text")(kind).decode())
 
     def order_status(self) -> None:
-        """Raise OwnerGoneError if nothing more will be published; the streams that waited no longer wait."""
+        """Raise OwnerGoneError if nothing more will be published. Streams that waited for it then continue."""
         _native.call("gpushare_order_status", self.handle)
 
 
@@ -103,11 +103,11 @@ class Event(_native.Closing):
         _native.call("gpushare_event_record", self.handle, _stream(stream))
 
     def wait(self, stream: Any = None) -> None:
-        """Make the stream wait for the work that was recorded last."""
+        """Make the stream wait for the latest recorded work."""
         _native.call("gpushare_event_wait", self.handle, _stream(stream))
 
     def query(self) -> bool:
-        """True if the work that was recorded last is done."""
+        """True if the latest recorded work is done."""
         code = _native.function("gpushare_event_query")(self.handle)
         if code == _abi.STATUSES["E_NOT_READY"][0]:
             return False
@@ -115,7 +115,7 @@ class Event(_native.Closing):
         return True
 
     def wait_host(self, timeout: Optional[float] = None) -> None:
-        """Make this thread wait for the work that was recorded last.
+        """Make this thread wait for the latest recorded work.
 
         `timeout`: seconds; None waits without a limit.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files in the safetensors format: a header, checked as it may come from anyone, and tensors read without a copy."""
+"""Files in the safetensors format. The header is checked, because the file may be untrusted."""
 import json
 import os
 import struct
@@ -14,7 +14,7 @@ HEADER_MAX = 100_000_000
 _LENGTH = struct.Struct("<Q")
 _DIMENSIONS_MAX = 64
 _PIECE = 2 << 20  # bytes of one read: a quarter of the library's chunks
-_DTYPES = {  # the file's name: torch's, and bytes per element
+_DTYPES = {  # name in the file: (name in torch, bytes per element)
     "BOOL": ("bool", 1), "U8": ("uint8", 1), "I8": ("int8", 1), "U16": ("uint16", 2), "I16": ("int16", 2),
     "U32": ("uint32", 4), "I32": ("int32", 4), "U64": ("uint64", 8), "I64": ("int64", 8), "F16": ("float16", 2),
     "BF16": ("bfloat16", 2), "F32": ("float32", 4), "F64": ("float64", 8), "C64": ("complex64", 8),
@@ -26,9 +26,9 @@ class Row(NamedTuple):
     """A tensor of the file."""
 
     key: str
-    dtype: str  # torch's
+    dtype: str  # name in torch
     shape: Tuple[int, ...]
-    begin: int  # bytes into the file
+    begin: int  # bytes from the file's start
     size: int
 
 
@@ -36,7 +36,7 @@ def _unique(pairs: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{key!r} comes twice")
+            raise ValueError(f"{key!r} is there twice")
         found[key] = value
     return found
 
@@ -46,7 +46,7 @@ def _is_numbers(value: Any) -> bool:
 
 
 class File:
-    """An open file. A context manager, which closes it."""
+    """An open file. As a context manager, it closes the file at the end."""
 
     def __init__(self, path: Any):
         self.path = os.fsdecode(path)
@@ -61,36 +61,36 @@ class File:
 
     @property
     def identity(self) -> str:
-        """Text for a tag that changes with the file: its size and the time of its last change, not its path."""
+        """A text that changes with the file, for a tag: the file's size and the time of its last change."""
         return f"{self._was.st_size}-{self._was.st_mtime_ns}"
 
     def _wrong(self, why: str) -> ValueError:
-        return ValueError(f"'{self.path}' is no valid .safetensors file: {why}; get the file again")
+        return ValueError(f"'{self.path}' is not a valid .safetensors file: {why}; get the file again")
 
     def rows(self) -> List[Row]:
-        """The tensors, as the checked header describes them, in the order of their bytes."""
+        """Check the header. Returns the tensors that it describes, in the order of their bytes."""
         size = self._was.st_size
         length = _LENGTH.unpack(self._read(0, _LENGTH.size))[0] if size >= _LENGTH.size else 0
         if not 2 <= length <= min(HEADER_MAX, size - _LENGTH.size):
-            raise self._wrong(f"its header would have {length} bytes, and the file has {size}")
+            raise self._wrong(f"its header would have {length} bytes, but the file has {size}")
         end = _LENGTH.size + length
         found = [self._row(key, told, end) for key, told in self._header(length).items() if key != "__metadata__"]
         found.sort(key=lambda row: (row.begin, row.size))
         for row in found:
             if row.begin != end:
-                raise self._wrong(f"{row.key!r} begins at byte {row.begin}, and the tensor before it ends at {end}")
+                raise self._wrong(f"{row.key!r} begins at byte {row.begin}, but the tensor before it ends at {end}")
             end += row.size
         if end != size:
-            raise self._wrong(f"its tensors end at byte {end}, and the file has {size} bytes")
+            raise self._wrong(f"its tensors end at byte {end}, but the file has {size} bytes")
         return found
 
     def _header(self, length: int) -> Dict[str, Any]:
         try:
             header = json.loads(self._read(_LENGTH.size, length), object_pairs_hook=_unique)
         except (ValueError, RecursionError) as error:
-            raise self._wrong(f"its header is no JSON: {error}") from None
+            raise self._wrong(f"its header is not JSON: {error}") from None
         if not isinstance(header, dict):
-            raise self._wrong("its header is no JSON object")
+            raise self._wrong("its header is not a JSON object")
         return header
 
     def _read(self, at: int, length: int) -> bytes:
@@ -113,17 +113,18 @@ class File:
         return Row(key, dtype, shape, begin + first, last - first)
 
     def _fill(self, view: memoryview, at: int) -> None:
-        """Read bytes of the file from `at` on, until the view is full."""
+        """Fill the view with bytes of the file, from byte `at` on."""
         while view:
             got = os.preadv(self._file.fileno(), [view], at)
             if not got:
-                raise self._wrong(f"it ends at byte {at}; it was cut off while it was read")
+                raise self._wrong(f"it ends at byte {at}: it became shorter while it was read")
             at, view = at + got, view[got:]
 
     def read_into(self, array: Array, rows: Iterable[Row], places: Mapping[str, int]) -> None:
-        """Read all tensors to their `places` in the array, which ascend, in one stream through pinned memory.
+        """Read all tensors to their places in the array, in one stream through pinned memory.
 
-        A few threads read, because one alone does not keep a fast disk busy.
+        `places`: offsets in the array by key; they must ascend in the order of `rows`. A few threads read, because one
+        thread does not keep a fast disk busy.
         """
         rows = [row for row in rows if row.size]
         if not rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sessions: a connection to the registry, and the lease on all that is shared and attached through it."""
+"""Sessions: connections to the registry. What a session shares and attaches lasts as long as its connection."""
 import ctypes
 import os
 import threading
@@ -24,7 +24,7 @@ _WAIT_MOST = (1 << 32) - 1
 
 
 def _visited(name: str, *arguments: Any) -> List[Any]:
-    """The list of what a listing call visits. The callback's type is the last but one of the call's types."""
+    """The records that a listing call visits. The callback is the last argument but one of such a call."""
     found: List[Any] = []
     kind = {"gpushare_holders": Holder}.get(name, Info)
 
@@ -44,7 +44,7 @@ def _info_of(handle: int) -> Info:
 
 
 def _await_tags(handle: int, info: Info) -> None:
-    """Wait for the tags of a new name: one that was never staged gets them a moment after it appears."""
+    """Wait for the tags of a new name. A name that was never staged gets its tags a moment after it appears."""
     while "dtype" not in info.tags and info.is_new:
         time.sleep(0.002)
         rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
@@ -58,11 +58,12 @@ def _group(group: Union[None, int, str]) -> Optional[bytes]:
 
 
 class Session(_native.Closing):
-    """A connection to the registry, which is started if none runs. See gpushare_open().
+    """A connection to the registry. Starts a registry if none runs. See gpushare_open().
 
-    `directory`: the registry's directory, by default $GPUSHARE_DIR and so on; `timeout`: seconds for each of its
-    answers. The session ends with close(), with a with block, or with the last reference to it and to what it made;
-    what it made stays valid after close(), and the lease lasts until the last of that has ended.
+    `directory`: the registry's directory, by default $GPUSHARE_DIR and so on. `timeout`: seconds to wait for each
+    answer of the registry. The session ends with close(), at the end of a with block, or with the last reference to
+    it. Buffers and other objects that it made stay valid after close(): the connection lasts until the last of them
+    ends.
     """
 
     _what = "session"
@@ -76,13 +77,13 @@ class Session(_native.Closing):
             no_autostart=not autostart)
         self._hold = _native.Hold(_native.call_out("gpushare_open", ctypes.byref(options)), "gpushare_close")
         self._lock = threading.Lock()
-        self._tagged: "weakref.WeakSet[Buffer]" = weakref.WeakSet()  # whose layout is that of the tags
+        self._tagged: "weakref.WeakSet[Buffer]" = weakref.WeakSet()  # Buffers whose dtype and shape follow the tags
 
     # Buffers.
 
     def _own(self, handle: int, kind: DType, shape: Shape, tags: Optional[Mapping[str, str]], staged: bool,
              keep: Any = None) -> Buffer:
-        """Set the tags of an owned buffer, and then commit it, unless it is to stay staged."""
+        """Make the Buffer of an owned buffer: set its tags, then commit it, unless `staged`."""
         hold = _native.Hold(handle, "gpushare_free", (self._hold, keep))
         info = _info_of(handle)
         if tags and is_layout(tags):
@@ -102,10 +103,11 @@ class Session(_native.Closing):
                shape: Union[None, int, Sequence[int]] = None) -> Buffer:
         """Map a named buffer of another process into this one. See gpushare_attach().
 
-        `wait`: seconds for the name to appear; `device`: map it for that GPU; `read_only`: the right to read it
-        suffices. `dtype` and `shape`: the element type and shape; by default, those of the buffer's tags now.
+        `wait`: how many seconds to wait for the name to appear; `device`: map the buffer for that GPU; `read_only`:
+        attach for reading, which needs only the right to read. `dtype` and `shape`: the element type and shape; by
+        default, those of the buffer's present tags.
 
-        Shapes: sizes, a size, or () for a scalar. Units: seconds.
+        Shapes: a sequence of sizes, one size, or () for a scalar. Units: seconds.
         Errors: NotFoundError, TimedOutError, DeniedError, DeviceError, OwnerGoneError, ReadOnlyError, NoDriverError;
         RangeError if dtype and shape need more bytes than the buffer has.
         """
@@ -121,9 +123,9 @@ class Session(_native.Closing):
 
     def attach_many(self, names: Iterable[str], *, wait: float = 0, device: Optional[int] = None,
                     host_only: bool = False, passive: bool = False, read_only: bool = False) -> List[Buffer]:
-        """attach() each of these names, or none. Faster than one after another. See gpushare_attach_many().
+        """Attach all of these names, or none. Faster than several attach(). See gpushare_attach_many().
 
-        `wait`: seconds for all of the names to appear. Each Buffer has the element type and shape of its tags.
+        `wait`: how many seconds to wait for all names. Each Buffer has the element type and shape of its tags.
 
         Errors: as attach(), for the first name that fails.
         """
@@ -135,7 +137,7 @@ class Session(_native.Closing):
         texts = [_native.text(name) for name in names]
         array = (ctypes.c_char_p * len(texts))(*texts)
         handles = (ctypes.c_void_p * len(texts))()
-        there: List[_native.Hold] = []  # released when the set has been attached
+        there: List[_native.Hold] = []  # attachments of single names, released when all are attached together
         try:
             while True:
                 options.wait_ms = 0
@@ -156,7 +158,7 @@ class Session(_native.Closing):
         return [self._attached(hold, wait > 0, None, None) for hold in holds]
 
     def _wait_interruptibly(self, text: bytes, options: Any) -> _native.Hold:
-        """Attach; wait in turns of at most a second, so that Ctrl-C takes effect."""
+        """Attach one name. Wait at most a second at a time, so that Ctrl-C takes effect."""
         left = options.wait_ms
         while True:
             options.wait_ms = min(left, 1000)
@@ -182,7 +184,7 @@ class Session(_native.Closing):
         return Buffer(hold, self, info, kind, wanted, tagged=told is None and asked is None)
 
     def _refresh_tags(self, info: Info) -> None:
-        """Take the tags from the registry: a buffer attached here before has a record as old as that attachment."""
+        """Take the tags from the registry: if the buffer was attached here before, `info` is as old as that."""
         try:
             now = self.stat(info.name)
         except _errors.GpushareError:
@@ -197,14 +199,15 @@ class Session(_native.Closing):
               tags: Optional[Mapping[str, str]] = None, staged: bool = False) -> Buffer:
         """Allocate memory and give it a name, tagged with its element type and shape, and with `tags`.
 
-        Others see the name once it has its tags. `staged`: they see it only after commit(), and the buffer can't
-        take the place of a kept one. `keep`: the buffer stays when this process frees it, exits or is killed, for
-        `ttl` seconds (0: until removed). `adopt`, with `keep`: take over a kept buffer of that name and size.
-        `read_only`: others can only read it. `vmm`: memory that the CPU can map(), too. `unified`: host memory with
-        one address for the CPU and the GPU. `mode`, for example 0o640, and `group`: which other users may have it,
-        if the registry serves other users. See gpushare_alloc_with().
+        Other processes see the name once it has its tags. `staged`: they see it only after commit(), and the buffer
+        can't replace a kept one. `keep`: the buffer stays when this process frees it, exits or is killed, for `ttl`
+        seconds (0: until removed). `adopt`, with `keep`: take over a kept buffer of that name and size. `read_only`:
+        other processes can only read it. `vmm`: memory that the CPU can map(), too. `unified`: host memory with one
+        address for the CPU and the GPU. `mode`, for example 0o640, and `group`: which other users may access it, if
+        the registry serves other users. See gpushare_alloc_with().
 
-        Shapes: sizes, a size, or () for a scalar; not 0. Units: ttl in seconds; `mode` as of a file.
+        Shapes: a sequence of sizes, one size, or () for a scalar; no size is 0. Units: ttl in seconds; `mode` as of a
+        file.
         Errors: ExistsError, NoMemoryError, InvalidError, LimitError, NotSupportedError, NoDriverError.
         """
         kind, wanted = dtype_of(dtype), shape_of(shape)
@@ -217,7 +220,7 @@ class Session(_native.Closing):
             return _native.call_out("gpushare_alloc_with", self.handle, _native.text(name),
                                     count(wanted) * kind.itemsize, ctypes.byref(options))
 
-        # adopt without keep is not staged: the library refuses it, with its own message
+        # adopt without keep is an error: call without staging, so that the library's message is about adopt
         handle = make(staged) if staged or (adopt and not keep) else self._staging(name, make)
         return self._own(handle, kind, wanted, tags, staged)
 
@@ -225,11 +228,11 @@ class Session(_native.Closing):
               group: Union[None, int, str] = None, staged: bool = False) -> Buffer:
         """Give a device array's memory a name.
 
-        The array is one of PyTorch, CuPy, JAX, Numba or anything else with DLPack or the CUDA array interface, and
-        is contiguous. The Buffer keeps the array while it lives. `staged`: as in alloc().
+        The array must be contiguous, and of PyTorch, CuPy, JAX, Numba or another library with DLPack or the CUDA array
+        interface. The Buffer holds a reference to the array. `staged`: as in alloc().
 
-        Shapes: the array's. Errors: TypeError and ValueError for what is no such array; NotShareableError (managed and
-        stream-ordered memory), ExistsError, LimitError.
+        Shapes: the array's. Errors: TypeError and ValueError for another object or array; NotShareableError (managed
+        and stream-ordered memory), ExistsError, LimitError.
         """
         found = _foreign.locate(array)
         kind = found.dtype or BYTES
@@ -244,8 +247,8 @@ class Session(_native.Closing):
                       group: Union[None, int, str] = None, staged: bool = False) -> Buffer:
         """Give `size` bytes of device memory at `pointer` a name.
 
-        The Buffer keeps the object `keep` while it lives. The call waits for this process's GPU work, so that
-        attachers find what was written. `staged`: as in alloc().
+        The Buffer holds a reference to the object `keep`. The call waits for this process's GPU work, so that
+        attachers see its results. `staged`: as in alloc().
 
         Units: bytes. Errors: NotShareableError, RangeError, ExistsError, LimitError.
         """
@@ -272,10 +275,10 @@ class Session(_native.Closing):
         return True
 
     def _staging(self, name: str, make: Callable[[bool], int]) -> int:
-        """Call make(True) to make a staged buffer, which other processes don't see; return its handle.
+        """Call make(True) to make a staged buffer, which other processes don't see. Returns the buffer's handle.
 
-        A buffer that takes the place of a kept one can't be staged. If the name exists, call make(False) at once:
-        an attempt to stage would first allocate more memory.
+        A buffer that replaces a kept one can't be staged. If the name exists, call make(False) at once, because an
+        attempt to stage would first allocate more memory.
         """
         if self.is_there(name):
             return make(False)
@@ -289,10 +292,11 @@ class Session(_native.Closing):
         _native.call("gpushare_unlink", self.handle, _native.text(name))
 
     def tag(self, /, name: str, **tags: Optional[str]) -> Dict[str, str]:
-        """Set tags of a name; None removes a tag. Returns the name's tags, so tag(name) only reads them.
+        """Set tags of a name; None removes a tag. Returns all tags of the name, so tag(name) only reads them.
 
-        InvalidError (a ValueError) if dtype and shape would need more bytes than the buffer has. This session's
-        Buffers of that name get the new dtype and shape; see Buffer for those of other sessions.
+        This session's Buffers of that name get the new dtype and shape; see Buffer for those of other sessions.
+
+        Errors: InvalidError (a ValueError) if dtype and shape would need more bytes than the buffer has.
         """
         if tags:
             self._tag(name, tags)
@@ -319,12 +323,12 @@ class Session(_native.Closing):
     def ls(self, glob: Optional[str] = None, *, deferred: bool = False) -> List[Info]:
         """The buffers whose names match `glob` (None: all), sorted by name. '*' matches '/' too.
 
-        `deferred`: list instead the buffers that their owners freed and hold for attachers.
+        `deferred`: list the buffers that their owners have freed, and that are held for their attachers.
         """
         return _visited("gpushare_list_deferred" if deferred else "gpushare_list", self.handle,
                         None if glob is None else _native.text(glob))
 
-    list = ls  # the same; `ls` is the shell's word
+    list = ls
 
     def stat(self, name: str) -> Info:
         """The registry's record of one name. Units: bytes, seconds, nanoseconds. Errors: NotFoundError."""
@@ -348,7 +352,7 @@ class Session(_native.Closing):
 
     def event_create(self, name: str, *, device: Optional[int] = None, mode: int = 0,
                      group: Union[None, int, str] = None) -> Event:
-        """Make a CUDA event that other processes find by its name; `mode` and `group`: which users, as in share().
+        """Make a CUDA event that other processes can open by its name. `mode` and `group`: which users may open it.
 
         Errors: ExistsError, NoMemoryError, NotSupportedError.
         """
@@ -372,7 +376,7 @@ _sessions: Dict[Optional[str], Session] = {}
 
 
 def session_of(directory: Optional[str] = None) -> Session:
-    """This process's session with that registry; None: the one that the environment names."""
+    """This process's session with the registry in `directory`; None: the directory that the environment names."""
     with _lock:
         session = _sessions.get(directory)
         if session is None or session.closed:
@@ -381,7 +385,7 @@ def session_of(directory: Optional[str] = None) -> Session:
 
 
 def _forget() -> None:
-    """Drop the sessions in a forked child: they are the parent's."""
+    """Drop the sessions in a forked child: they belong to the parent."""
     global _lock
     _lock = threading.Lock()
     _sessions.clear()
@@ -391,7 +395,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _of_default(method: "Callable[Concatenate[Session, P], R]") -> "Callable[P, R]":
-    """A Session method as a function that uses this process's own session."""
+    """A Session method as a function that uses this process's default session."""
     def function(*arguments: "P.args", **named: "P.kwargs") -> "R":
         return method(session_of(), *arguments, **named)
     function.__name__ = function.__qualname__ = method.__name__

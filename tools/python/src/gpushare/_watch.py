@@ -10,7 +10,7 @@ _KINDS = {number: text for number, text in _abi.NOTICES.values()}
 
 
 class Notice(Record):
-    """struct gpushare_notice: one thing that happened; `kind` is a word ("share", "publish", ...)."""
+    """struct gpushare_notice: one event of a buffer. `kind` is a word ("share", "publish", ...)."""
 
     kind: str
     pid: int
@@ -19,7 +19,7 @@ class Notice(Record):
     lost: int
     published: int
     rate: int
-    info: Optional[Info]  # None: it is about no buffer
+    info: Optional[Info]  # None: the notice is about no buffer
 
     def _convert(self, name: str, value: Any) -> Any:
         if name == "kind":
@@ -30,7 +30,7 @@ class Notice(Record):
 
 
 class Watch(_native.Closing):
-    """Notices, one after the other: for notice in session.watch("frames/*"). See gpushare_watch()."""
+    """An iterator of notices: for notice in session.watch("frames/*"). See gpushare_watch()."""
 
     _what = "watch"
 
@@ -42,7 +42,7 @@ class Watch(_native.Closing):
         """The next notice; None if none arrives within `timeout` seconds (None: wait without a limit)."""
         struct = _native.make(_abi.Notice)
         while True:
-            # wait in turns of at most a second, so that Ctrl-C takes effect
+            # wait at most a second at a time, so that Ctrl-C takes effect
             turn = 1.0 if timeout is None else min(timeout, 1.0)
             try:
                 _native.call("gpushare_watch_next", self.handle, _native.milliseconds(turn, 1000),
@@ -55,7 +55,7 @@ class Watch(_native.Closing):
                         return None
 
     def fileno(self) -> int:
-        """A file descriptor for select and asyncio: readable when next(0) is worth a try."""
+        """A file descriptor for select and asyncio. It is readable when next(0) may return a notice."""
         return int(_native.library().gpushare_watch_fd(self.handle))
 
     def __iter__(self) -> Iterator[Notice]:

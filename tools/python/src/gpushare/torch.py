@@ -7,12 +7,12 @@
     gpushare.torch.load_safetensors("model.safetensors", "llama", model)   # each; one of them reads the file
 
 A state dict is one buffer, "llama": a list of its tensors, then the tensors. Each tensor also has a name of its own,
-such as "llama/layers.0.weight", for every other way to attach. That name stands for a part of the buffer and is
-tagged with the tensor's element type, shape and key. Tied weights are stored once. The buffer is read-only for every
-process but the one that made it.
+such as "llama/layers.0.weight", so that it can be attached alone. That name stands for a part of the buffer and is
+tagged with the tensor's element type, shape and key. Tied weights are stored once. All processes except the one that
+made the buffer can only read it.
 
-Other processes see a name only when its contents are complete. If a kept set is replaced, "llama" is the new buffer
-before that, and attach_state_dict() waits for its list, which is written last.
+Other processes see a name only when its contents are complete. There is one exception: if a kept set is replaced,
+"llama" is the new buffer while it is being filled. attach_state_dict() then waits for the list, which is written last.
 """
 import time
 from typing import Any, Dict, Iterator, List, Mapping, Optional
@@ -28,9 +28,9 @@ from ._session import Session, session_of
 
 
 class StateDict(Dict[str, Any]):
-    """Keys and tensors, and the buffer that holds the tensors. The tensors keep the memory.
+    """A dict of keys and tensors, with the buffer that holds the tensors. The tensors keep the memory.
 
-    The names that share_state_dict() made stay as long as the StateDict; kept ones stay longer.
+    Names that share_state_dict() made exist as long as the StateDict. Names of kept buffers stay longer.
     """
 
     name: str = ""
@@ -38,17 +38,17 @@ class StateDict(Dict[str, Any]):
     buffers: List[Buffer]
 
     def close(self) -> None:
-        """Release the buffer, and with it the names. Tensors that are still referenced stay valid."""
+        """Release the buffer, and with it the names. Tensors to which the program still refers stay valid."""
         for buffer in self.buffers:
             buffer.close()
         self.clear()
 
 
 def tensor(array: Array, stream: Any = None) -> Any:
-    """A torch tensor of a buffer, read-only ones included: its element type and shape are the array's.
+    """A torch tensor of an array, with its element type and shape. Read-only buffers are possible, too.
 
-    `stream`: the consumer's, as in Array.__dlpack__(); by default the device's current stream of torch. If the buffer
-    is read-only, a kernel that stores into the tensor ends this process's CUDA context.
+    `stream`: the consumer's stream, as in Array.__dlpack__(); by default torch's current stream of the device. If the
+    buffer is read-only, a kernel that stores into the tensor ends this process's CUDA context.
     """
     if stream is None and array.device >= 0:
         stream = torch.cuda.current_stream(array.device).cuda_stream or _driver.LEGACY
@@ -62,12 +62,12 @@ def _states(source: Any) -> Dict[str, Any]:
         raise TypeError(f"share_state_dict() takes a module or a state dict, not {type(source).__name__}")
     for key, value in states.items():
         if not isinstance(value, torch.Tensor):
-            raise TypeError(f"the state {key!r} is no tensor but {type(value).__name__}; leave it out")
+            raise TypeError(f"the state {key!r} is not a tensor but {type(value).__name__}; omit it")
     return {key: value.detach() for key, value in states.items()}
 
 
 def _row(key: str, value: Any) -> _list.Row:
-    """What the list needs of a tensor. Tied weights are the same memory with the same type, shape and strides."""
+    """The row of a tensor for the list. Tied weights are the same memory with the same type, shape and strides."""
     dtype, shape = str(value.dtype).rsplit(".", 1)[-1], tuple(value.shape)
     size = value.numel() * value.element_size()
     place = value.data_ptr() if size else id(value)
@@ -75,7 +75,7 @@ def _row(key: str, value: Any) -> _list.Row:
 
 
 def _tensors(buffer: Buffer, entries: List[_list.Entry]) -> Dict[str, Any]:
-    """The tensors of a list, by key; tied ones are one object. Empty ones are on the CPU."""
+    """The tensors of a list, by key. Tied weights are one object. Tensors without elements are on the CPU."""
     raw = tensor(buffer.view("uint8"))
     made: Dict[Any, Any] = {}
     found = {}
@@ -92,7 +92,7 @@ def _tensors(buffer: Buffer, entries: List[_list.Entry]) -> Dict[str, Any]:
 
 
 class _Set:
-    """A state dict that is being made: a buffer that no other process can use before publish()."""
+    """A state dict that is being filled. No other process can use its buffer before publish()."""
 
     def __init__(self, session: Session, name: str, rows: List[_list.Row], *, keep: bool, tags: Mapping[str, str] = {},
                  **options: Any):
@@ -105,9 +105,9 @@ class _Set:
         self.buffer = self._alloc(size)
 
     def _alloc(self, size: int) -> Buffer:
-        """Replace an older kept buffer, which can't be staged, or stage a new one.
+        """Allocate the buffer. It is staged, unless it replaces an older kept buffer.
 
-        If the GPU has no room for both, remove the older set first.
+        If the GPU has no room for both buffers, remove the older set first.
         """
         if any(info.name == self.name for info in self.old):
             try:
@@ -117,29 +117,30 @@ class _Set:
         return self.session.alloc(self.name, size, staged=True, **self.options)
 
     def __enter__(self) -> "_Set":
-        self.buffer.write(bytes(_list.HEADER.size))  # what was in the memory before is no list
+        self.buffer.write(bytes(_list.HEADER.size))  # old contents of the memory must not look like a list
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        """After an exception, leave nothing of the new set."""
+        """After an exception, remove the new set."""
         if kind is None:
             return
         if self.keep:
             _unlink(self.session, [self.name, *self.named])
         hold = self.buffer._hold
         self.buffer.close()
-        hold.give_back()  # now: the exception's frames refer to it
+        hold.give_back()  # release it now: the frames of the exception still refer to it
 
     def first(self) -> Iterator[_list.Entry]:
-        """The entries that are not tied to an earlier one and have elements."""
+        """The entries that have elements, only the first one of tied weights."""
         return iter({entry.name: entry for entry in reversed(self.entries) if entry.name}.values())
 
     def publish(self) -> None:
-        """The tensors are complete: name them, remove the rest of an older set, and write the list."""
+        """Name the tensors, remove the rest of an older set, and write the list. Call this when the tensors are
+        complete."""
         _driver.settle(self.buffer.device)
         parts, keys = {}, {}
         for entry in self.first():
-            known = entry.dtype in DTYPES  # else it travels as bytes
+            known = entry.dtype in DTYPES  # else the part is shared as bytes
             parts[entry.name] = self.buffer.view(entry.dtype if known else "uint8",
                                                  entry.shape if known else entry.size, entry.offset)
             keys[entry.name] = _list.key_tag(entry.key)
@@ -165,17 +166,16 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
                      assign: bool = False) -> StateDict:
     """Copy a module's state dict, or any mapping of names to tensors, into one named buffer.
 
-    Tensors outside the GPU are copied to `device`, by default the device of the first tensor that is on a GPU.
-    `keep`: the set stays when this process ends, for `ttl` seconds (0: until removed by remove_state_dict()). If an
-    earlier set was kept and its process has ended, the call replaces it. The earlier one is removed first if the GPU
-    has no room for both. If the replacement breaks off, attach_state_dict() says so. `replace`: remove the name from
-    the state dict that has it; its attachers keep it. `assign`: let the module use the shared copy, so that its own
-    memory is freed.
+    The buffer is on `device`, by default that of the first tensor on a GPU. `keep`: the set stays when this process
+    ends, for `ttl` seconds (0: until removed by remove_state_dict()). If an earlier set was kept and its process has
+    ended, the call replaces it; if the GPU has no room for both, it removes the earlier set first. If the replacement
+    fails, attach_state_dict() reports that. `replace`: remove the name from the state dict that has it; its attachers
+    keep the memory. `assign`: let the module use the shared copy, so that its own memory is freed.
 
-    Keep the result: the names end with it. If the call fails, nothing of the new state dict is left.
+    Keep a reference to the result: the names end with it. If the call fails, nothing of the new state dict is left.
 
-    Shapes: as the tensors', which become contiguous. Units: ttl in seconds.
-    Errors: TypeError for what is no tensor; ExistsError, NoMemoryError, LimitError and other GpushareErrors.
+    Shapes: those of the tensors; the copies are contiguous. Units: ttl in seconds.
+    Errors: TypeError if a value is not a tensor; ExistsError, NoMemoryError, LimitError and other GpushareErrors.
     """
     states = _states(source)
     session = session or session_of()
@@ -191,7 +191,7 @@ def share_state_dict(source: Any, name: str, *, session: Optional[Session] = Non
             made.publish()
     except _errors.ExistsError as error:
         if session.is_there(name):
-            raise _errors.of("E_EXISTS", f"{error}; replace=True takes its place") from None
+            raise _errors.of("E_EXISTS", f"{error}; replace=True replaces it") from None
         raise
     result.generation = made.buffer.generation
     if assign:
@@ -209,7 +209,7 @@ def _unlink(session: Session, names: List[str]) -> None:
 
 
 def remove_state_dict(name: str, *, session: Optional[Session] = None) -> None:
-    """Remove the names of a state dict, and no other names below it. Its attachers keep it."""
+    """Remove the names of a state dict, but no other names below it. Attachers keep the memory."""
     session = session or session_of()
     for info in _list.infos_of(session, name):
         try:
@@ -226,15 +226,16 @@ def _assign(module: Any, states: Mapping[str, Any]) -> None:
 
 def attach_state_dict(name: str, module: Any = None, *, session: Optional[Session] = None, wait: float = 0,
                       device: Optional[int] = None) -> StateDict:
-    """The state dict that another process shared: tensors of its memory, without a copy, read-only.
+    """Attach the state dict that another process shared: read-only tensors of its memory, without a copy.
 
-    `wait`: seconds for the whole state dict to appear. `module`: load the state dict into it, by assignment, with
-    requires_grad off; a module built on the "meta" device takes no memory before that. `device`: the CUDA ordinal of
-    the GPU to map it for; by default its own.
+    `wait`: how many seconds to wait for the whole state dict. `module`: load the state dict into this module, by
+    assignment, with requires_grad off; a module built on the "meta" device takes no memory before that. `device`: the
+    CUDA ordinal of the GPU for which to map the memory; by default the GPU that has it.
 
-    Shapes: as the tensors that were shared. Units: seconds.
-    Errors: NotFoundError and TimedOutError; OwnerGoneError if the list is incomplete after `wait`, and after a second
-    at least; ValueError if the name is another buffer's; RuntimeError of torch if the keys are not the module's.
+    Shapes: those of the shared tensors. Units: seconds.
+    Errors: NotFoundError and TimedOutError; OwnerGoneError if the list is still incomplete after `wait` seconds (at
+    least one second); ValueError if the name is that of another buffer; RuntimeError of torch if the keys are not the
+    module's.
     """
     session = session or session_of()
     deadline = time.monotonic() + max(wait, 1.0)
@@ -245,8 +246,8 @@ def attach_state_dict(name: str, module: Any = None, *, session: Optional[Sessio
         if entries is not None:
             break
         if time.monotonic() >= deadline:
-            raise _errors.of("E_OWNER_GONE", f"the state dict '{name}' is not whole: its list is not written; "
-                             "it is being replaced, which wait= waits for, or that broke off: share it again then")
+            raise _errors.of("E_OWNER_GONE", f"the state dict '{name}' is incomplete: its list is not written; if it "
+                             "is being replaced, give wait= more seconds; if its replacement failed, share it again")
         del buffer
         time.sleep(0.01)
     result = _result(buffer, _tensors(buffer, entries))
@@ -258,19 +259,19 @@ def attach_state_dict(name: str, module: Any = None, *, session: Optional[Sessio
 def load_safetensors(path: Any, name: str, module: Any = None, *, session: Optional[Session] = None,
                      device: Optional[int] = None, keep: bool = False, ttl: int = 0,
                      wait: float = 600) -> StateDict:
-    """The tensors of a .safetensors file, in GPU memory once for all processes of the host.
+    """Load the tensors of a .safetensors file into GPU memory, once for all processes of the host.
 
-    The first process reads the file through pinned memory into the buffer, and has its names as after
-    share_state_dict(). The others, also those that start meanwhile, attach it. If the first one ends while it reads,
-    another one reads. `keep` and `ttl`: see share_state_dict(); without `keep`, a process that starts after the first
-    has ended reads again. `module` and `device`: see attach_state_dict(). `wait`: for how long to wait while another
-    process reads.
+    All processes make this call. The first process reads the file through pinned memory into the buffer, and owns the
+    names, as after share_state_dict(). The other processes wait and attach the buffer. If the first process ends while
+    it reads, another process reads. `keep` and `ttl`: see share_state_dict(); without `keep`, a process that starts
+    after the first one has ended reads the file again. `module` and `device`: see attach_state_dict(). `wait`: how
+    many seconds to wait while another process reads.
 
-    The file's header is checked before anything is allocated; the file may come from anyone.
+    The file may be untrusted: its header is checked before anything is allocated.
 
     Shapes: as in the file. Units: seconds.
-    Errors: OSError; ValueError if the file is no valid .safetensors file, or `name` is another file's; TimedOutError;
-    NoMemoryError and other GpushareErrors.
+    Errors: OSError; ValueError if the file is not a valid .safetensors file, or if `name` holds another file;
+    TimedOutError; NoMemoryError and other GpushareErrors.
     """
     session = session or session_of()
     deadline, patience = time.monotonic() + wait, 0.0
@@ -283,7 +284,7 @@ def load_safetensors(path: Any, name: str, module: Any = None, *, session: Optio
                 break
             except (_errors.NotFoundError, _errors.TimedOutError):
                 pass
-            try:  # other processes can't see the claim, but can't make it either; it ends with this process
+            try:  # only one process can have this name, and the name ends with the process: so one process reads
                 claim = session.alloc(f"{name}/_reading", 1, device=device, staged=True)
             except _errors.ExistsError:
                 if time.monotonic() >= deadline:
@@ -311,9 +312,9 @@ def _load(file: _safetensors.File, session: Session, name: str, **options: Any) 
 def _check_source(found: StateDict, file: _safetensors.File) -> None:
     was = found.buffers[0].tags.get("file")
     if was != file.identity:
-        raise ValueError(f"'{file.path}' is not what '{found.name}' holds: "
+        raise ValueError(f"'{found.name}' does not hold '{file.path}', but "
                          f"{'an older version, or another file' if was else 'a state dict that a process shared'}; "
-                         "take another name, or remove_state_dict() first")
+                         "use another name, or call remove_state_dict() first")
 
 
 __all__ = ["StateDict", "attach_state_dict", "buffer_name", "load_safetensors", "remove_state_dict",
