@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reader.c in C++17: all ends with its scope, and what fails throws.
+ * reader.c in C++17: objects are released at the end of their scope, and failures throw.
  *
  *	c++ -std=c++17 reader.cpp $(pkg-config --cflags --libs gpushare) -o reader && ./reader greeting
  */
@@ -21,7 +21,7 @@ try {
 
 	std::printf("reader: \"%s\" reads \"%s\"\n", argument[1], mirror.as<char>());
 	std::snprintf(mirror.as<char>(), buffer.size(), "hello from C++");
-	mirror.close(); // written back; tells whether it was
+	mirror.close(); // writes the mirror back to the buffer; throws on failure
 } catch (const std::exception &error) {
 	std::fprintf(stderr, "reader: %s\n", error.what());
 	return 1;

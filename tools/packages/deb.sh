@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Packs what was built into Debian packages, in $DEBDIR. Called by make deb, which says BUILD, DEBDIR,
-# ARCH, VERSION and SOURCE_DATE_EPOCH. DEBFULLNAME and DEBEMAIL are who makes them. Needs debhelper, no network,
-# no root.
+# Pack the build into Debian packages, in $DEBDIR. `make deb` calls this with BUILD, DEBDIR, ARCH, VERSION and
+# SOURCE_DATE_EPOCH. DEBFULLNAME and DEBEMAIL: the packages' maintainer. Needs debhelper, but neither network nor root.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -24,7 +23,7 @@ rm -rf "$tree" "$log" "$out"/*.deb
 mkdir -p "$tree"
 cp -r tools/packages/debian "$tree/"
 who="${DEBFULLNAME:-The gpushare authors} <${DEBEMAIL:-gpushare@example.org}>"
-# The Python package comes along where there is one.
+# Add the Python package if its source is there.
 if [ -d tools/python/src/gpushare ]; then
 	echo | cat - tools/packages/python/control >>"$tree/debian/control"
 	cp tools/packages/python/python3-gpushare.* "$tree/debian/"
@@ -44,7 +43,7 @@ fi
 if compgen -G 'tools/completions/_*' >/dev/null; then
 	echo usr/share/zsh >>"$tree/debian/gpushare.install"
 fi
-# Of the machine's own compiler flags and of a make around this one nothing is wanted.
+# Don't pass on the user's compiler flags, nor the flags of a make that called this script.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES CFLAGS LDFLAGS
 if ! (cd "$tree" && env "DEB_HOST_ARCH=$arch" DEB_RULES_REQUIRES_ROOT=no DEB_BUILD_OPTIONS=noautodbgsym \
 	"SOURCE=$root" "BUILD=$build" "ARCH=$ARCH" debian/rules binary) >"$log" 2>&1; then

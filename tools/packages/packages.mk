@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # make install, uninstall, man, deb. Included by the Makefile.
-# Install directories: GNU's variables, in capitals or in small letters, as GNU has them.
+# Install directories: the variables of the GNU Coding Standards, in capitals or in small letters.
 PREFIX ?= $(or $(prefix),/usr/local)
 EXEC_PREFIX ?= $(or $(exec_prefix),$(PREFIX))
 BINDIR ?= $(or $(bindir),$(EXEC_PREFIX)/bin)
@@ -9,7 +9,7 @@ INCLUDEDIR ?= $(or $(includedir),$(PREFIX)/include)
 DATAROOTDIR ?= $(or $(datarootdir),$(PREFIX)/share)
 MANDIR ?= $(or $(mandir),$(DATAROOTDIR)/man)
 DOCDIR ?= $(or $(docdir),$(DATAROOTDIR)/doc/gpushare)
-# What others read has its place from them, below the prefix; not below the library's folder.
+# Files for other programs: below the prefix, where those programs look, and not below LIBDIR.
 SYSTEMDDIR ?= $(PREFIX)/lib/systemd
 TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
@@ -77,7 +77,7 @@ $(BUILD)/man/%: tools/man/%.scd tools/man/pages.py include/gpushare.h registry/s
 	$(call say,SCDOC,$@)
 	@mkdir -p $(@D)
 	$(Q)tools/man/pages.py page $< | scdoc >$@
-# All calls' pages are made at once.
+# One run of pages.py makes the pages of all calls.
 $(BUILD)/man/.calls: tools/man/pages.py include/gpushare.h
 	$(call say,MAN,"$(@D)/*.3")
 	@mkdir -p $(@D)
