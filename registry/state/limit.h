@@ -57,8 +57,6 @@
  * can't see whether their processes live. */
 #define LIMIT_UNSEEN_S 30
 
-#define LIMIT_KEY_MAX 23 /* bytes of a key; Count.what in registry.options has room for it */
-
 enum limit {
 #define X(key, ...) LIMIT_##key,
 	LIMITS(X)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "state/users.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "os/closer.h"
@@ -10,30 +9,29 @@
 GPUSHARE_BACKINGS(X)
 #undef X
 
-const struct limit_kind limit_kinds[] = {
-#define X(key, all, user, what, helps) {#key, what, helps, UINT64_C(all), UINT64_C(user)},
+const struct limit_text limit_texts[] = {
+#define X(key, all, user, what, helps) {what, helps},
     LIMITS(X)
 #undef X
 };
 
+const char *const limit_keys[] = {
+#define X(key, ...) [LIMIT_##key] = #key, [LIMIT_KINDS + LIMIT_##key] = "user_" #key,
+    LIMITS(X)
+#undef X
+	[2 * LIMIT_KINDS] = "message_bytes",
+};
+
 void limits_init(struct limits *limits)
 {
-	for (int what = 0; what < LIMIT_KINDS; what++) {
-		limits->of_all[what] = limit_kinds[what].of_all;
-		limits->of_user[what] = limit_kinds[what].of_user;
-	}
+#define X(key, all, user, what, helps) \
+	limits->of_all[LIMIT_##key] = UINT64_C(all); \
+	limits->of_user[LIMIT_##key] = UINT64_C(user);
+	LIMITS(X)
+#undef X
 	limits->message_bytes = GPUSHARE_MESSAGE_MAX;
 	limits->together = UINT64_MAX;
 	limits->spare = LIMIT_CONNECTIONS_SPARE;
-}
-
-void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1])
-{
-	if (index == 2 * LIMIT_KINDS)
-		snprintf(out_key, LIMIT_KEY_MAX + 1, "message_bytes");
-	else
-		snprintf(out_key, LIMIT_KEY_MAX + 1, "%s%s", index < LIMIT_KINDS ? "" : "user_",
-			 limit_kinds[index % LIMIT_KINDS].key);
 }
 
 bool users_are_full(const struct users *users)
@@ -142,13 +140,16 @@ void user_charge(struct user *user, struct entry *entry)
 	charge(&user->all->total, entry, 1);
 }
 
-void user_uncharge(struct entry *entry)
+struct user *user_uncharge(struct entry *entry)
 {
-	if (!entry->user)
-		return;
-	charge(&entry->user->own, entry, UINT64_MAX);
-	charge(&entry->user->all->total, entry, UINT64_MAX);
+	struct user *user = entry->user;
+
+	if (user) {
+		charge(&user->own, entry, UINT64_MAX);
+		charge(&user->all->total, entry, UINT64_MAX);
+	}
 	entry->user = NULL;
+	return user;
 }
 
 struct fdref *fdref_new(struct users *users, struct user *user, int fd)

@@ -89,17 +89,15 @@ struct users {
 	uint64_t fds; /* descriptors that are held: struct fdref */
 };
 
-/* For each limit: its key, two texts for the error message (after the number, and on what
- * helps), and the defaults. */
-extern const struct limit_kind {
-	const char *key, *what, *helps;
-	uint64_t of_all, of_user;
-} limit_kinds[LIMIT_KINDS];
+/* For each limit, two texts for the error message: after the number, and on what helps. */
+extern const struct limit_text {
+	const char *what, *helps;
+} limit_texts[LIMIT_KINDS];
+/* The keys in registry.conf, by their index in account.limits. */
+extern const char *const limit_keys[COUNTS_LIMITS];
 
 /* Set the defaults. */
 void limits_init(struct limits *limits);
-/* The key in registry.conf of the limit with that index in account.limits. */
-void limit_key(unsigned int index, char out_key[LIMIT_KEY_MAX + 1]);
 
 /* Whether there are as many connections and descriptors as the process may open. */
 bool users_are_full(const struct users *users);
@@ -122,8 +120,8 @@ unsigned int user_reached(const struct user *user, enum limit what, uint64_t mor
 /* Charge a user for an entry: its name or deferred free, its tags and its kept bytes, also while
  * it has no owner. Uncharge the entry before any of these change. */
 void user_charge(struct user *user, struct entry *entry);
-/* Undo user_charge(). Nothing happens if the entry is not charged. */
-void user_uncharge(struct entry *entry);
+/* Undo user_charge(). Returns the user that was charged; NULL: none. */
+struct user *user_uncharge(struct entry *entry);
 
 /*
  * A reference-counted file descriptor that the registry holds for a buffer, a stream-sync page or

@@ -162,22 +162,21 @@ int check_limit(const struct call *call, struct user *user, enum limit what, uin
 	unsigned int index = state_limit(state, user, what, more);
 	bool own = index > LIMIT_KINDS;
 	uint64_t limit = (own ? state->users.limits.of_user : state->users.limits.of_all)[what];
-	const struct limit_kind *kind = &limit_kinds[what];
-	char key[LIMIT_KEY_MAX + 1];
+	const struct limit_text *text = &limit_texts[what];
 
 	if (!index)
 		return GPUSHARE_OK;
-	limit_key(index - 1, key);
 	if (what == LIMIT_kept_bytes)
 		return refuse(call, GPUSHARE_E_LIMIT,
 			      "it would keep %" PRIu64 " bytes more; this user keeps %" PRIu64
 			      ", and %s may keep %" PRIu64 " (%s in registry.conf); %s",
 			      more, user->own.held[what], own ? "one user" : "all users together",
-			      limit, key, kind->helps);
+			      limit, limit_keys[index - 1], text->helps);
 	return refuse(call, GPUSHARE_E_LIMIT,
 		      "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
 		      "registry.conf); %s",
-		      limit, kind->what, own ? " of one user" : "", key, kind->helps);
+		      limit, text->what, own ? " of one user" : "", limit_keys[index - 1],
+		      text->helps);
 }
 
 int check_tag_limit(const struct call *call, struct user *user, const struct entry *entry,

@@ -21,8 +21,6 @@ static gpushare_Count *add(gpushare_Count *counts, pb_size_t *count, const char 
  * they occurred. */
 static void stat_counts(const struct account *counts, gpushare_StatReply *to)
 {
-	char key[LIMIT_KEY_MAX + 1];
-
 	for (pb_size_t verb = 0; verb < COUNTS_VERBS; verb++) {
 		const char *name = verb ? request_verb(verb) : "unknown";
 
@@ -34,10 +32,8 @@ static void stat_counts(const struct account *counts, gpushare_StatReply *to)
 			ADD(to, by_status, status ? status_name(-status) : "unknown",
 			    counts->statuses[status]);
 	}
-	for (unsigned int i = 0; i < COUNTS_LIMITS; i++) {
-		limit_key(i, key);
-		ADD(to, by_limit, key, counts->limits[i]);
-	}
+	for (unsigned int i = 0; i < COUNTS_LIMITS; i++)
+		ADD(to, by_limit, limit_keys[i], counts->limits[i]);
 #define X(name, why) ADD(to, by_drop, #name, counts->drops[DROP_##name]);
 	DROPS(X)
 #undef X
