@@ -49,7 +49,7 @@ bool order_may(const struct entry *entry, const struct session *session)
 	if (!entry)
 		return false;
 	return (entry->session == session && has_owner(entry)) ||
-	       session_find_attachment(session, entry->name, entry->info.generation);
+	       session_find_attachment(session, entry->info.generation);
 }
 
 /* The index does not show publications, so the buffer leaves it: clients ask the registry from
@@ -261,7 +261,7 @@ static bool may_stay(const struct order *order, const struct entry *entry,
 		     const struct session *session)
 {
 	return entry ? order_may(entry, session)
-		     : order->awaited_ns && session_find_generation(session, order->generation);
+		     : order->awaited_ns && session_find_attachment(session, order->generation);
 }
 
 void order_check(struct registry *registry, uint64_t generation)

@@ -148,12 +148,6 @@ static void begin(struct order_page *page, const struct process *peer)
 	order_begin(page, participant_number(peer));
 }
 
-static void emit_roles(struct registry *registry, struct participant *participant)
-{
-	state_emit(&registry->state,
-		   &(struct change){.kind = CHANGE_ROLES, .participant = participant});
-}
-
 static int take_roles(struct registry *registry, struct participant *participant, uint32_t roles,
 		      uint32_t slot)
 {
@@ -167,7 +161,7 @@ static int take_roles(struct registry *registry, struct participant *participant
 	}
 	participant->roles |= roles;
 	participant_sign(participant);
-	emit_roles(registry, participant);
+	state_emit(&registry->state, .kind = CHANGE_ROLES, .participant = participant);
 	return GPUSHARE_OK;
 }
 
@@ -214,7 +208,7 @@ void participant_part(struct registry *registry, struct participant *participant
 		order->under_way_ns = clock_ns() + COOL_NS;
 	}
 	participant->roles &= ~roles;
-	emit_roles(registry, participant);
+	state_emit(&registry->state, .kind = CHANGE_ROLES, .participant = participant);
 	if (!participant->roles)
 		participant_free(participant);
 }

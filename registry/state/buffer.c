@@ -21,20 +21,6 @@ bool buffer_has_gone(const struct state *state, const char *name, uint64_t gener
 	return generation > state->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
 }
 
-/* Report a change of a buffer that stays. */
-static void changed(struct state *state, enum change_kind kind, struct entry *entry,
-		    struct session *session)
-{
-	state_emit(state, &(struct change){.kind = kind, .entry = entry, .session = session});
-}
-
-/* Report a change of a buffer that is about to be removed, or has lost its name. */
-static void going(struct state *state, enum change_kind kind, struct entry *entry,
-		  enum departure how)
-{
-	state_emit(state, &(struct change){.kind = kind, .how = how, .entry = entry});
-}
-
 /* Whether the owner attaches its own memory, which doesn't count. A buffer shared by descriptor
  * counts: there the owner makes another mapping, as any attacher does. */
 static bool is_own(const struct session *session, const struct entry *entry)
@@ -54,7 +40,7 @@ static void join_all(struct state *state, struct entry *entry)
 {
 	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
 		struct attachment *attachment =
-		    session_find_attachment(session, entry->name, entry->info.generation);
+		    session_find_attachment(session, entry->info.generation);
 
 		if (attachment)
 			buffer_join(session, attachment, entry);
@@ -77,42 +63,44 @@ static void own(struct entry *entry, struct session *session)
 /* Remove the entry from its session, or from state.kept if it has none. */
 static void disown(struct state *state, struct entry *entry)
 {
-	struct session *session = entry->session;
-
-	if (!session) {
+	if (entry->session)
+		DL_DELETE(entry->session->entries, entry);
+	else
 		tree_remove(&state->kept, &entry->kept, entry);
-		return;
-	}
-	if (session->unheard == entry)
-		session->unheard = entry->next;
-	DL_DELETE(session->entries, entry);
 }
 
-/* Complete and report an entry that has just got its name. `again`: as for buffer_add(). */
-static void start(struct state *state, struct entry *entry, struct session *session, uint64_t again)
+/* Remove a buffer that `made` replaces. Its record and its place in the index are overwritten. */
+static void replace(struct state *state, struct entry *old, struct entry *made)
 {
-	generation_pass(state, again);
-	store_number(&state->store, entry, again ? again : ++state->generation);
-	if (!entry->info.mode)
-		entry->info.mode = ACCESS_MODE_DEFAULT;
-	entry->info.attachers = 0;
-	entry->info.missing = entry->info.deferred = entry->unsynced = false;
-	entry->info.created_unix_ns = state->unix_ns;
-	own(entry, session);
-	if (again)
-		join_all(state, entry);
-	changed(state, CHANGE_SHARE, entry, session);
+	made->record_slot = old->record_slot;
+	made->indexed = old->indexed;
+	disown(state, old);
+	store_remove(&state->store, old);
 }
 
 struct entry *buffer_add(struct state *state, struct session *session, const record *info,
-			 const uint8_t *handle, uint64_t again)
+			 const uint8_t *handle, uint64_t again, struct entry *old)
 {
 	struct entry *entry = entry_new(info, handle);
 
 	if (!entry)
 		return NULL;
+	if (old && !old->nameless)
+		state_emit(state, .kind = CHANGE_REPLACE, .entry = old, .session = session);
+	if (old)
+		replace(state, old, entry);
+	generation_pass(state, again);
+	store_number(&state->store, entry, again ? again : ++state->generation);
 	store_name(&state->store, entry);
-	start(state, entry, session, again);
+	if (!entry->info.mode)
+		entry->info.mode = ACCESS_MODE_DEFAULT;
+	entry->info.attachers = 0;
+	entry->info.missing = entry->info.deferred = false;
+	entry->info.created_unix_ns = state->unix_ns;
+	own(entry, session);
+	if (again)
+		join_all(state, entry);
+	state_emit(state, .kind = CHANGE_SHARE, .entry = entry, .session = session);
 	return entry;
 }
 
@@ -120,45 +108,42 @@ void buffer_hold(struct state *state, struct entry *entry, struct fdref *fdref)
 {
 	entry->fdref = fdref;
 	entry->info.missing = false;
-	changed(state, CHANGE_HOLD, entry, entry->session);
+	state_emit(state, .kind = CHANGE_HOLD, .entry = entry, .session = entry->session);
 }
 
 bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *tags, pb_size_t count)
 {
-	struct user *user = entry->user;
-	bool tagged;
+	struct user *user = user_uncharge(entry);
+	bool tagged = entry_tag(entry, tags, count);
 
-	user_uncharge(entry);
-	tagged = entry_tag(entry, tags, count);
 	user_charge(user, entry);
 	if (!tagged)
 		return false;
-	changed(state, CHANGE_UPDATE, entry, entry->session);
+	state_emit(state, .kind = CHANGE_UPDATE, .entry = entry, .session = entry->session);
 	return true;
 }
 
 void buffer_commit(struct state *state, struct entry *entry)
 {
-	struct user *user = entry->user;
+	struct user *user = user_uncharge(entry);
 
-	user_uncharge(entry);
 	entry->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 	user_charge(user, entry);
 	/* Attachments made while the buffer was staged were marked quiet. The buffer is public now:
 	 * send notices about them too. */
 	for (struct session *session = state->sessions.by_id; session; session = session->hh.next) {
 		struct attachment *attachment =
-		    session_find_attachment(session, entry->name, entry->info.generation);
+		    session_find_attachment(session, entry->info.generation);
 
 		if (attachment)
 			attachment->quiet = false;
 	}
-	changed(state, CHANGE_COMMIT, entry, entry->session);
+	state_emit(state, .kind = CHANGE_COMMIT, .entry = entry, .session = entry->session);
 }
 
 void buffer_end(struct state *state, struct entry *entry)
 {
-	going(state, CHANGE_FREE, entry, DEPARTURE_WITHDRAWN);
+	state_emit(state, .kind = CHANGE_FREE, .entry = entry);
 	disown(state, entry);
 	store_remove(&state->store, entry);
 }
@@ -166,7 +151,7 @@ void buffer_end(struct state *state, struct entry *entry)
 void buffer_remove(struct state *state, struct entry *entry, enum departure how)
 {
 	tombstone_add(state, entry, how);
-	going(state, CHANGE_REMOVE, entry, how);
+	state_emit(state, .kind = CHANGE_REMOVE, .entry = entry, .how = how);
 	disown(state, entry);
 	store_remove(&state->store, entry);
 }
@@ -211,7 +196,7 @@ void buffer_orphan(struct state *state, struct entry *entry, const struct proces
 	disown(state, entry);
 	entry_part(entry, owner);
 	buffer_load_kept(state, entry);
-	changed(state, CHANGE_ORPHAN, entry, NULL);
+	state_emit(state, .kind = CHANGE_ORPHAN, .entry = entry);
 	buffer_lose(state, entry);
 }
 
@@ -233,27 +218,7 @@ void buffer_return(struct state *state, struct entry *entry, struct session *ses
 	entry->info.flags = flags;
 	entry->info.ttl_s = ttl_s;
 	own(entry, session);
-	changed(state, CHANGE_RETURN, entry, session);
-}
-
-struct entry *buffer_remake(struct state *state, struct entry *entry, struct session *session,
-			    const record *info, const uint8_t *handle)
-{
-	struct entry *made = entry_new(info, handle);
-	uint64_t again = entry->nameless ? entry->info.generation : 0;
-
-	if (!made)
-		return NULL;
-	if (!again)
-		changed(state, CHANGE_REPLACE, entry, session);
-	disown(state, entry);
-	user_uncharge(entry);
-	store_number(&state->store, entry, 0);
-	entry_become(entry, made); /* the entry keeps its place in the store */
-	if (again)
-		store_name(&state->store, entry);
-	start(state, entry, session, again);
-	return entry;
+	state_emit(state, .kind = CHANGE_RETURN, .entry = entry, .session = session);
 }
 
 bool buffer_is_alike(const struct entry *entry, const record *info)
@@ -273,26 +238,24 @@ void buffer_defer(struct state *state, struct entry *entry, enum departure how, 
 	entry->info.deferred = how != DEPARTURE_UNLINKED && !unsynced;
 	entry->unsynced = unsynced;
 	user_charge(user, entry);
-	going(state, CHANGE_DEFER, entry, how);
+	state_emit(state, .kind = CHANGE_DEFER, .entry = entry, .how = how);
 }
 
 void buffer_confirm(struct state *state, struct entry *entry)
 {
-	struct user *user = entry->user;
+	struct user *user = user_uncharge(entry);
 
-	user_uncharge(entry);
 	entry->info.deferred = true;
 	entry->unsynced = false;
 	user_charge(user, entry);
-	changed(state, CHANGE_CONFIRM, entry, entry->session);
+	state_emit(state, .kind = CHANGE_CONFIRM, .entry = entry, .session = entry->session);
 }
 
 struct attachment *buffer_attach(struct state *state, struct session *session, const char *name,
 				 uint64_t generation, unsigned int count)
 {
-	/* The name may have been removed, or may be another buffer's by now. */
-	struct entry *entry = buffer_find(state, name, generation);
-	struct attachment *attachment = session_find_attachment(session, name, generation);
+	struct entry *entry = store_find_generation(&state->store, generation);
+	struct attachment *attachment = session_find_attachment(session, generation);
 	unsigned int before = attachment ? attachment->count : 0;
 	bool counted;
 
@@ -306,10 +269,8 @@ struct attachment *buffer_attach(struct state *state, struct session *session, c
 	counted = entry && !attachment->own;
 	if (counted)
 		entry->info.attachers += count - before;
-	state_emit(state, &(struct change){.kind = count > before ? CHANGE_ATTACH : CHANGE_DETACH,
-					   .entry = entry,
-					   .session = session,
-					   .attachment = attachment});
+	state_emit(state, .kind = count > before ? CHANGE_ATTACH : CHANGE_DETACH, .entry = entry,
+		   .session = session, .attachment = attachment);
 	if (count)
 		return attachment;
 	free(attachment);

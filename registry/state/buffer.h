@@ -15,10 +15,11 @@ struct entry *buffer_find(const struct state *state, const char *name, uint64_t 
  * False: the registry never knew it, or lost its memory in a restart. */
 bool buffer_has_gone(const struct state *state, const char *name, uint64_t generation);
 
-/* Add a buffer. `again`: the generation that it had before; 0: give it a new one. NULL: out of
- * memory. */
+/* Add a buffer. `again`: the generation that it had before; 0: give it a new one. `old`: the buffer
+ * that it replaces, which is a kept one of the same name, or the nameless one of generation `again`;
+ * NULL: none. NULL: out of memory, nothing changed. */
 struct entry *buffer_add(struct state *state, struct session *session, const record *info,
-			 const uint8_t *handle, uint64_t again);
+			 const uint8_t *handle, uint64_t again, struct entry *old);
 /* Set the buffer's descriptor. The entry takes over the reference. */
 void buffer_hold(struct state *state, struct entry *entry, struct fdref *fdref);
 /* Replace the tags. false: out of memory, nothing changed. */
@@ -39,10 +40,6 @@ bool buffer_lose(struct state *state, struct entry *entry);
 /* Give an ownerless kept buffer `session` as its owner, with these flags and ttl. */
 void buffer_return(struct state *state, struct entry *entry, struct session *session,
 		   uint32_t flags, uint32_t ttl_s);
-/* Replace a kept buffer by a new one with a new generation, or give a buffer without a name its name
- * again. NULL: out of memory, nothing changed. */
-struct entry *buffer_remake(struct state *state, struct entry *entry, struct session *session,
-			    const record *info, const uint8_t *handle);
 /* Whether `info` has the buffer's size, backing and device. */
 bool buffer_is_alike(const struct entry *entry, const record *info);
 /* Iterate over the buffers kept without an owner, by deadline: the one after `entry` (NULL: the
@@ -64,8 +61,7 @@ void buffer_end(struct state *state, struct entry *entry);
 
 /* Set the number of the session's attachments of that generation, which the registry may not
  * know. With 0, which needs an attachment, it is freed, and a buffer whose memory is missing may be
- * removed, too. NULL: 0, or out of memory, or the session has that generation attached under another
- * name. */
+ * removed, too. NULL: 0, or out of memory. */
 struct attachment *buffer_attach(struct state *state, struct session *session, const char *name,
 				 uint64_t generation, unsigned int count);
 /* Count an attachment that exists already, e.g. one from a record, among the attachers of

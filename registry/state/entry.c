@@ -66,16 +66,6 @@ bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count)
 	return true;
 }
 
-void entry_become(struct entry *entry, struct entry *made)
-{
-	free(entry->tags);
-	entry->tags = made->tags;
-	entry->tags_count = made->tags_count;
-	entry->info = made->info;
-	memcpy(entry->handle, made->handle, sizeof(entry->handle));
-	free(made);
-}
-
 struct entry *entry_new(const record *info, const uint8_t *handle)
 {
 	struct entry *entry = calloc(1, sizeof(*entry) + strlen(info->name) + 1);
@@ -89,7 +79,6 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 #define F(type, field) entry->info.field = info->field;
 	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
-	entry->info.generation = 0; /* set by store_number() */
 	entry->info.deferred = info->deferred;
 	strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));

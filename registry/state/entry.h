@@ -59,9 +59,6 @@ void entry_free(struct entry *entry);
 const struct process *entry_owner(const struct entry *entry);
 /* The owner's session ends: keep a copy of *owner. */
 void entry_part(struct entry *entry, const struct process *owner);
-/* Turn the entry into another buffer of the same name: move the contents of `made` here, and
- * free it. */
-void entry_become(struct entry *entry, struct entry *made);
 /* Replace the tags. false: out of memory, nothing changed. */
 bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count);
 /* Fill in a record, without the handle. Unused tags, and the bytes after a string's NUL, stay

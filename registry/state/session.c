@@ -81,7 +81,7 @@ void session_free(struct sessions *sessions, struct session *session)
 	free(session);
 }
 
-struct attachment *session_find_generation(const struct session *session, uint64_t generation)
+struct attachment *session_find_attachment(const struct session *session, uint64_t generation)
 {
 	return TREE_FOUND(struct attachment, node, tree_find(&session->attachments, &generation));
 }
@@ -91,23 +91,11 @@ struct attachment *session_next(const struct session *session, uint64_t generati
 	return TREE_FOUND(struct attachment, node, tree_above(&session->attachments, &generation));
 }
 
-struct attachment *session_find_attachment(const struct session *session, const char *name,
-					   uint64_t generation)
+static struct attachment *attachment_new(struct session *session, const char *name,
+					 uint64_t generation)
 {
-	struct attachment *found = session_find_generation(session, generation);
+	struct attachment *attachment = calloc(1, sizeof(*attachment) + strlen(name) + 1);
 
-	return found && !strcmp(found->name, name) ? found : NULL;
-}
-
-/* Find the attachment, or make one with count 0. NULL: see session_set(). */
-static struct attachment *attachment_of(struct session *session, const char *name,
-					uint64_t generation)
-{
-	struct attachment *attachment = session_find_generation(session, generation);
-
-	if (attachment)
-		return strcmp(attachment->name, name) ? NULL : attachment;
-	attachment = calloc(1, sizeof(*attachment) + strlen(name) + 1);
 	if (!attachment)
 		return NULL;
 	attachment->generation = generation;
@@ -120,8 +108,10 @@ static struct attachment *attachment_of(struct session *session, const char *nam
 struct attachment *session_set(struct session *session, const char *name, uint64_t generation,
 			       unsigned int count)
 {
-	struct attachment *attachment = attachment_of(session, name, generation);
+	struct attachment *attachment = session_find_attachment(session, generation);
 
+	if (!attachment)
+		attachment = attachment_new(session, name, generation);
 	if (!attachment)
 		return NULL;
 	user_take(session->user, LIMIT_attachments, attachment->count);

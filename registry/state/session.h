@@ -44,11 +44,9 @@ struct session {
 	/* a resync is under way; its end removes what the client did not mention */
 	bool resyncing;
 	/* Number of its latest resync. Entries and attachments that the resync mentioned have it
-	 * in `synced`. */
+	 * in `synced`; such entries are behind all others. */
 	unsigned int round;
-	/* Progress of the end of a resync: the first entry that is still to be checked, and the
-	 * generation up to which attachments have been checked. */
-	struct entry *unheard;
+	/* Progress of the end of a resync: attachments up to this generation have been checked. */
 	uint64_t heard;
 	uint64_t record_slot;	       /* see persist/save.h */
 	struct connection *connection; /* server/connection.h; NULL: none */
@@ -85,14 +83,11 @@ struct session *session_find_key(const struct sessions *sessions,
 void session_free(struct sessions *sessions, struct session *session);
 
 /* Set the number of attachments, whatever it was. With 0, the attachment is no longer the session's,
- * and the caller frees it. NULL: out of memory, or the session has that generation attached under
- * another name. */
+ * and the caller frees it. NULL: out of memory. */
 struct attachment *session_set(struct session *session, const char *name, uint64_t generation,
 			       unsigned int count);
-struct attachment *session_find_attachment(const struct session *session, const char *name,
-					   uint64_t generation);
-/* The attachment of that generation under any name. NULL: none. */
-struct attachment *session_find_generation(const struct session *session, uint64_t generation);
+/* NULL: none. */
+struct attachment *session_find_attachment(const struct session *session, uint64_t generation);
 /* The first attachment above that generation; NULL: none. */
 struct attachment *session_next(const struct session *session, uint64_t generation);
 

@@ -47,14 +47,9 @@ const struct tombstone *tombstone_find(const struct state *state, const char *na
 	return NULL;
 }
 
-void state_emit(struct state *state, const struct change *change)
-{
-	state->observe(state->context, change);
-}
-
 void state_leave(struct state *state, struct session *session)
 {
-	state_emit(state, &(struct change){.kind = CHANGE_LEAVE, .session = session});
+	state_emit(state, .kind = CHANGE_LEAVE, .session = session);
 	if (!session->disconnected)
 		session_disconnect(&state->sessions, session);
 	session->ending = true;
@@ -140,8 +135,8 @@ void state_see(struct state *state, struct session *session)
 {
 	struct entry *entry;
 
-	state_emit(state, &(struct change){.kind = CHANGE_SEEN, .session = session});
+	state_emit(state, .kind = CHANGE_SEEN, .session = session);
 	DL_FOREACH (session->entries, entry) {
-		state_emit(state, &(struct change){.kind = CHANGE_UPDATE, .entry = entry});
+		state_emit(state, .kind = CHANGE_UPDATE, .entry = entry);
 	}
 }

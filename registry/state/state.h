@@ -110,7 +110,9 @@ void tombstone_add(struct state *state, const struct entry *entry, enum departur
 const struct tombstone *tombstone_find(const struct state *state, const char *name);
 
 void state_init(struct state *state);
-void state_emit(struct state *state, const struct change *change);
+/* Report a change: state_emit(state, .kind = CHANGE_FREE, .entry = entry). */
+#define state_emit(state, ...) \
+	((state)->observe((state)->context, &(const struct change){__VA_ARGS__}))
 
 /* Begin to end a session whose connection has ended. Peers no longer find it, nor its buffers
  * unless these stay kept. state_end_one() removes what it has. */

@@ -42,18 +42,15 @@ void store_unname(struct store *store, struct entry *entry)
 
 void store_number(struct store *store, struct entry *entry, uint64_t generation)
 {
-	if (entry->info.generation)
-		tree_remove(&store->generations, &entry->by_generation, &entry->info.generation);
 	entry->info.generation = generation;
-	if (generation)
-		tree_insert(&store->generations, &entry->by_generation, &generation);
+	tree_insert(&store->generations, &entry->by_generation, &generation);
 }
 
 void store_remove(struct store *store, struct entry *entry)
 {
 	user_uncharge(entry);
 	store_unname(store, entry);
-	store_number(store, entry, 0);
+	tree_remove(&store->generations, &entry->by_generation, &entry->info.generation);
 	entry_free(entry);
 }
 

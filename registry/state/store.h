@@ -14,7 +14,7 @@ void store_init(struct store *store);
 void store_name(struct store *store, struct entry *entry);
 void store_unname(struct store *store, struct entry *entry);
 void store_remove(struct store *store, struct entry *entry);
-/* Set the buffer's generation; 0: none. */
+/* Give the entry, which has none, its generation. */
 void store_number(struct store *store, struct entry *entry, uint64_t generation);
 
 struct entry *store_find(const struct store *store, const char *name);

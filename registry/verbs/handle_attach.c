@@ -37,26 +37,18 @@ int handle_lookup(struct call *call)
 	return GPUSHARE_OK;
 }
 
-/* Check that the buffer is of the kind that the peer asks for, memory or event. Check also that
- * this session has not attached the same generation under another name. */
-static int check_meant(const struct call *call, const struct entry *entry)
+/* Check that the buffer is of the kind that the peer asks for, memory or event. */
+static int check_kind(const struct call *call, const struct entry *entry)
 {
-	const struct known *info = &entry->info;
 	bool event = call->ask->verb.attach.event;
-	const struct attachment *had = session_find_generation(call->session, info->generation);
 
-	if ((info->backing == GPUSHARE_BACKING_EVENT) != event)
+	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != event)
 		return refuse(call, GPUSHARE_E_INVALID,
 			      event ? "\"%s\" is a buffer, no event; attach it with "
 				      "gpushare_attach()"
 				    : "\"%s\" is an event, no buffer; open it with "
 				      "gpushare_event_open()",
 			      entry->name);
-	if (had && strcmp(had->name, entry->name) != 0)
-		return refuse(call, GPUSHARE_E_INVALID,
-			      "this connection has said that generation %" PRIu64
-			      " is \"%s\", not \"%s\"; detach it first",
-			      info->generation, had->name, entry->name);
 	return GPUSHARE_OK;
 }
 
@@ -73,7 +65,7 @@ int handle_attach(struct call *call)
 		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
 	status = check_limit(call, session->user, LIMIT_attachments, 1);
 	if (!status)
-		status = check_meant(call, entry);
+		status = check_kind(call, entry);
 	if (!status)
 		status =
 		    check_attach(call, entry, call->ask->verb.attach.read_only, &body->read_only);
@@ -84,7 +76,7 @@ int handle_attach(struct call *call)
 		return HANDLE_ELSEWHERE;
 	if (entry->fdref)
 		call_give(call, entry->fdref);
-	had = session_find_generation(session, entry->info.generation);
+	had = session_find_attachment(session, entry->info.generation);
 	if (!buffer_attach(call->state, session, call->name, entry->info.generation,
 			   had ? had->count + 1 : 1))
 		return GPUSHARE_E_NO_MEMORY;
@@ -99,8 +91,7 @@ int handle_attach(struct call *call)
 int handle_detach(struct call *call)
 {
 	uint64_t generation = call->ask->verb.detach.generation;
-	struct attachment *attachment =
-	    session_find_attachment(call->session, call->name, generation);
+	struct attachment *attachment = session_find_attachment(call->session, generation);
 
 	if (!attachment)
 		return refuse(call, GPUSHARE_E_NOT_FOUND,
@@ -147,7 +138,7 @@ int handle_holders(struct call *call)
 	if (!entry)
 		return explain_other(call, wanted->generation);
 	for (const struct session *each = call->state->sessions.by_id; each; each = each->hh.next) {
-		attachment = session_find_attachment(each, call->name, entry->info.generation);
+		attachment = session_find_attachment(each, entry->info.generation);
 		if (attachment && each->id > wanted->after)
 			page_insert(&call->answer->body.holders, each, attachment);
 	}

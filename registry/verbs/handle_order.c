@@ -27,7 +27,7 @@ static bool is_awaited(const struct call *call)
 static int check_entry(const struct call *call, const struct entry *entry)
 {
 	const gpushare_Order *ask = &call->ask->verb.order;
-	bool attached = session_find_attachment(call->session, call->name, ask->generation);
+	bool attached = session_find_attachment(call->session, ask->generation);
 
 	if (entry && order_may(entry, call->session) &&
 	    (access_of(call->session, entry) & ACCESS_READ))

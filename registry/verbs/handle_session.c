@@ -147,8 +147,15 @@ static void begin(struct session *session, bool first)
 		return;
 	session->resyncing = true;
 	session->round++;
-	session->unheard = session->entries;
 	session->heard = 0;
+}
+
+/* The entry is checked in this round: put it behind those that are not. */
+static void pass_by(struct session *session, struct entry *entry)
+{
+	DL_DELETE(session->entries, entry);
+	DL_APPEND(session->entries, entry);
+	entry->synced = session->round;
 }
 
 static void want(const struct call *call, const gpushare_Hold *hold)
@@ -176,33 +183,31 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 	if (!entry || entry->session != session || entry->info.missing)
 		want(call, hold);
 	if (entry && entry->session == session)
-		entry->synced = session->round;
+		pass_by(session, entry);
 }
 
 /* Whether the session may claim an attachment that the registry doesn't know. A known buffer needs
- * the right to read. With --system, nobody may claim an unknown buffer: a client could attach
- * another user's buffer this way. */
-static bool may_hold(const struct call *call, const struct entry *entry)
+ * its name and the right to read. With --system, nobody may claim an unknown buffer: a client could
+ * attach another user's buffer this way. */
+static bool may_hold(const struct call *call, const gpushare_Hold *hold, const struct entry *entry)
 {
-	return entry ? access_of(call->session, entry) & ACCESS_READ : !call->registry->is_system;
+	if (!entry)
+		return !call->registry->is_system;
+	return !strcmp(entry->name, hold->name) && access_of(call->session, entry) & ACCESS_READ;
 }
 
 static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 {
 	struct registry *registry = call->registry;
 	struct session *session = call->session;
-	const struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
-	const struct attachment *before = session_find_generation(session, hold->generation);
+	const struct entry *entry = store_find_generation(&call->state->store, hold->generation);
+	const struct attachment *before = session_find_attachment(session, hold->generation);
 	unsigned int had = before ? before->count : 0;
 	struct attachment *attachment;
 	int status;
 
-	if (!hold->count || !hold->generation || (!before && !may_hold(call, entry)))
+	if (!hold->count || !hold->generation || (!before && !may_hold(call, hold, entry)))
 		return GPUSHARE_OK;
-	if (before && strcmp(before->name, hold->name) != 0)
-		return refuse(call, GPUSHARE_E_INVALID,
-			      "generation %" PRIu64 " is \"%s\", not \"%s\"", hold->generation,
-			      before->name, hold->name);
 	status = check_limit(call, session->user, LIMIT_attachments,
 			     hold->count > had ? hold->count - had : 0);
 	if (status)
@@ -234,11 +239,11 @@ static bool end(const struct call *call)
 	struct attachment *attachment;
 	struct entry *entry;
 
-	while ((entry = session->unheard)) {
+	while ((entry = session->entries) && entry->synced != session->round) {
 		if (piece_is_over(&piece))
 			return false;
-		session->unheard = entry->next;
-		if (!entry->nameless && entry->synced != session->round)
+		pass_by(session, entry);
+		if (!entry->nameless)
 			end_entry(call, entry);
 	}
 	while ((attachment = session_next(session, session->heard))) {

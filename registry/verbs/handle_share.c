@@ -190,14 +190,9 @@ static struct entry *adopt(const struct call *call, const struct sharing *sharin
 static struct entry *enter(const struct call *call, const struct sharing *sharing)
 {
 	const gpushare_Share *share = &sharing->share;
-	struct entry *entry = sharing->nameless;
+	struct entry *entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
+					 share->again, sharing->nameless);
 
-	if (entry)
-		entry =
-		    buffer_remake(call->state, entry, call->session, &share->buffer, share->handle);
-	else
-		entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
-				   share->again);
 	if (entry && share->orphan) /* its owner is unknown, and no longer exists */
 		buffer_orphan(call->state, entry, &call->session->user->nobody);
 	return entry;
@@ -214,8 +209,8 @@ static struct entry *carry_out(const struct call *call, const struct sharing *sh
 	if (sharing->adopts)
 		return adopt(call, sharing);
 	if (!share->again)
-		return buffer_remake(call->state, entry, call->session, &share->buffer,
-				     share->handle);
+		return buffer_add(call->state, call->session, &share->buffer, share->handle, 0,
+				  entry);
 	if (!entry->session && !share->orphan)
 		buffer_return(call->state, entry, call->session, entry->info.flags,
 			      entry->info.ttl_s);

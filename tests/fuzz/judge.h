@@ -19,7 +19,7 @@ static uint32_t judge_attachers(const struct registry *registry, const struct en
 	for (const struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		const struct attachment *attachment =
-		    session_find_attachment(session, entry->name, entry->info.generation);
+		    session_find_attachment(session, entry->info.generation);
 
 		if (attachment && !attachment->own)
 			count += attachment->count;

@@ -223,7 +223,7 @@ inline share(c, keep) {
 		take(x);
 		keeps = keeps | (keep << x);
 		enter(x, s)
-	:: named && !owner[named] && next < LAST -> /* buffer_remake() */
+	:: named && !owner[named] && next < LAST -> /* buffer_add() */
 		promised = promised & ~BIT(named);
 		x = named;
 		drop(x);
