@@ -13,6 +13,7 @@ struct call {
 	const request *ask;
 	const char *name; /* request_name(ask) */
 	reply *answer;
+	bool again; /* the request has waited, or is done in part */
 };
 
 /* One handler for each verb. It returns a status or HANDLE_*. If that is OK or HANDLE_ELSEWHERE,

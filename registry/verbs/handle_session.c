@@ -282,7 +282,7 @@ int handle_resync(struct call *call)
 		status = pass(call, resync->attached, resync->attached_count);
 	if (status)
 		return status;
-	begin(call->session, resync->first);
+	begin(call->session, resync->first && !call->again);
 	for (pb_size_t i = 0; i < resync->shared_count; i++)
 		sync_shared(call, &resync->shared[i]);
 	for (pb_size_t i = 0; !status && i < resync->attached_count; i++)

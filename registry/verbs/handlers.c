@@ -112,7 +112,13 @@ static void begin_answer(reply *answer)
 int handle_request(struct registry *registry, struct session *session, const request *ask,
 		   bool again, reply *answer)
 {
-	struct call call = {registry, &registry->state, session, ask, request_name(ask), answer};
+	struct call call = {.registry = registry,
+			    .state = &registry->state,
+			    .session = session,
+			    .ask = ask,
+			    .name = request_name(ask),
+			    .answer = answer,
+			    .again = again};
 	int status;
 
 	begin_answer(answer);
@@ -163,7 +169,12 @@ int handle_fault(struct registry *registry, struct session *session, size_t size
 void handle_timeout(struct registry *registry, struct session *session, const request *ask,
 		    reply *answer)
 {
-	struct call call = {registry, &registry->state, session, ask, request_name(ask), answer};
+	struct call call = {.registry = registry,
+			    .state = &registry->state,
+			    .session = session,
+			    .ask = ask,
+			    .name = request_name(ask),
+			    .answer = answer};
 
 	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
 	explain_missing(&call, GPUSHARE_E_TIMED_OUT);

@@ -9,6 +9,8 @@ struct registry *peer_registry;
 reply peer_answer;
 int peer_goes = -1, peer_came = -1;
 
+#define PIECES_MOST 10000 /* then the request counts as one that never ends */
+
 struct session *peer_new(uint32_t id, int32_t pid, const char *command)
 {
 	struct process process = {.pid = pid, .uid = 1000, .started = (uint64_t)pid * 10};
@@ -38,7 +40,7 @@ int peer_ask(struct session *session, const request *what)
 {
 	struct users *users = &peer_registry->state.users;
 	struct passing passing = {.came = NULL};
-	int status, fd = peer_goes;
+	int status, fd = peer_goes, pieces = 0;
 
 	peer_goes = peer_came = -1;
 	if (fd >= 0 && !(passing.came = fdref_new(users, session->user, fd))) {
@@ -46,9 +48,9 @@ int peer_ask(struct session *session, const request *what)
 		return peer_answer.status = GPUSHARE_E_NO_MEMORY;
 	}
 	peer_registry->passing = &passing;
-	do
-		status = handle_request(peer_registry, session, what, false, &peer_answer);
-	while (status == HANDLE_MORE); /* how many pieces there are depends on the machine */
+	do /* how many pieces there are depends on the machine */
+		status = handle_request(peer_registry, session, what, pieces > 0, &peer_answer);
+	while (status == HANDLE_MORE && ++pieces < PIECES_MOST);
 	peer_registry->passing = NULL;
 	peer_came = passing.goes ? passing.goes->fd : -1;
 	if (passing.came)

@@ -3,10 +3,12 @@
 #include "unit.h"
 
 #include "configured.h"
+#include "peer.h"
 #include "persist/records.h"
 #include "raw_peer.h"
 
 #define KEEP GPUSHARE_FLAG_KEEP
+#define MANY 100000 /* buffers, far more than one piece of work looks at */
 #define FAR 5000000 /* distance to a generation that no buffer has had */
 
 static int me, other; /* two client processes */
@@ -230,7 +232,33 @@ static void another_boot_or_version_is_not_heeded(void **state)
 	}
 }
 
+/* A client that has little to say resyncs in one message. The registry checks in pieces what the
+ * message left out, and each piece goes on behind the one before. */
+static void a_resync_in_one_message_ends(void **state)
+{
+	static const uint8_t handle[GPUSHARE_HANDLE_SIZE];
+	struct session *owner = peer_new(1, 11, "owner"), *attacher = peer_new(2, 12, "attacher");
+	request what = {.which_verb = gpushare_Request_resync_tag,
+			.verb.resync = {.first = true, .last = true}};
+	struct state *all = &peer_registry->state;
+	record info = {.backing = GPUSHARE_BACKING_IPC, .size = 1, .base_size = 1};
+
+	for (int i = 0; i < MANY; i++) {
+		struct entry *entry;
+
+		snprintf(info.name, sizeof(info.name), "n%d", i);
+		entry = buffer_add(all, owner, &info, handle, 0, NULL);
+		assert_non_null(entry);
+		buffer_attach(all, attacher, entry->name, entry->info.generation, 1);
+		buffer_defer(all, entry, DEPARTURE_WITHDRAWN, false);
+	}
+	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
+	assert_int_equal(all->users.total.held[LIMIT_deferred], MANY);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, raw_peers_tear_down)
 UNIT_MAIN(TEST(a_generation_is_one_names), TEST(a_share_again_is_checked_like_any),
 	  TEST(too_many_attachments_are_refused), TEST(who_was_given_up_takes_over_nothing),
-	  TEST(a_key_is_one_processs), TEST(another_boot_or_version_is_not_heeded))
+	  TEST(a_key_is_one_processs), TEST(another_boot_or_version_is_not_heeded),
+	  cmocka_unit_test_setup_teardown(a_resync_in_one_message_ends, peer_set_up,
+					  peer_tear_down))
