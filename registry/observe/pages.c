@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/log.h"
 #include "state/entry.h"
 
@@ -37,16 +37,14 @@ static void *page_open(const char *name, size_t size, bool (*begin)(void *page),
 	return NULL;
 }
 
-/* Begin at a random number, so that no count equals one of an earlier registry. */
+/* Begin at the time since boot, so that no count equals one of an earlier registry: there is less than
+ * one change in a nanosecond. */
 static bool begin_changes(void *memory)
 {
 	struct changes_page *page = memory;
-	uint64_t first;
 
-	if (getrandom(&first, sizeof(first), GRND_NONBLOCK) != (ssize_t)sizeof(first))
-		return false;
 	for (size_t i = 0; i < CHANGES_SLOTS; i++)
-		atomic_store(&page->count[i], first);
+		atomic_store(&page->count[i], (uint64_t)clock_read_ns(CLOCK_BOOTTIME));
 	return true;
 }
 

@@ -225,8 +225,8 @@ int instance_open(struct instance *place, const char *given, enum instance_acces
 		log_error("%s", why);
 		return status;
 	}
-	directory_socket(place->directory, place->socket);
-	directory_fds_socket(place->directory, place->fds_socket);
+	directory_join(place->directory, GPUSHARE_SOCKET, place->socket);
+	directory_join(place->directory, GPUSHARE_FDS_SOCKET, place->fds_socket);
 	snprintf(place->lock_path, sizeof(place->lock_path), "%s/" INSTANCE_LOCK, place->directory);
 	status = take_place(place, replace);
 	if (!status)

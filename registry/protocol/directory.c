@@ -225,7 +225,7 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 {
 	char socket[GPUSHARE_PATH_MAX];
 
-	if (directory_socket(path, socket))
+	if (directory_join(path, GPUSHARE_SOCKET, socket))
 		return fail(GPUSHARE_E_INVALID, why, why_size,
 			    "%s is too long for a socket address (at most %zu bytes)", path,
 			    DIRECTORY_MAX);
@@ -240,20 +240,10 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 }
 
 /* Without printf(), which takes two kilobytes of stack, as a program's thread calls this. */
-static int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX])
+int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX])
 {
 	if (!path || !*path || strlen(path) > DIRECTORY_MAX)
 		return GPUSHARE_E_INVALID;
 	stpcpy(stpcpy(stpcpy(out_path, path), "/"), file);
 	return GPUSHARE_OK;
-}
-
-int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
-{
-	return directory_join(path, GPUSHARE_SOCKET, out_socket);
-}
-
-int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX])
-{
-	return directory_join(path, GPUSHARE_FDS_SOCKET, out_socket);
 }

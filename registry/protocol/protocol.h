@@ -177,8 +177,9 @@ int directory_check(const char *path, struct directory_trust *out_trust, char *w
 		    size_t why_size);
 /* OK if root owns the folder, or if only root can have put it there. */
 int directory_check_place(const char *path, char *why, size_t why_size);
-int directory_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
-int directory_fds_socket(const char *path, char out_socket[GPUSHARE_PATH_MAX]);
+/* The path of a file in the directory, whose name is no longer than GPUSHARE_SOCKET. E_INVALID: too
+ * long. */
+int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX]);
 
 /* status.c */
 const char *status_text(int status);

@@ -68,7 +68,8 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 	char path[GPUSHARE_PATH_MAX];
 	int fd;
 
-	directory_fds_socket(client->directory, path); /* fits: the main socket's path did */
+	directory_join(client->directory, GPUSHARE_FDS_SOCKET,
+		       path); /* fits: the main socket's path did */
 	while ((fd = client_dial(path, SOCK_SEQPACKET)) == -EAGAIN) {
 		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline_ms)
 			return fail_transfer(client, GPUSHARE_E_TIMED_OUT);

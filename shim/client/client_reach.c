@@ -99,7 +99,8 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 	int64_t start_ms = 0; /* when to start one, or another: the first may be killed */
 
 	client->dial_error = 0;
-	if (!client->directory[0] || directory_socket(client->directory, path) != GPUSHARE_OK)
+	if (!client->directory[0] ||
+	    directory_join(client->directory, GPUSHARE_SOCKET, path) != GPUSHARE_OK)
 		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
 				   "the registry's directory has too long a path; set GPUSHARE_DIR "
 				   "to a shorter one");

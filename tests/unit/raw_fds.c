@@ -58,7 +58,8 @@ int raw_fds_dial(void)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	assert_int_equal(directory_fds_socket(raw_here.directory, to.sun_path), GPUSHARE_OK);
+	assert_int_equal(directory_join(raw_here.directory, GPUSHARE_FDS_SOCKET, to.sun_path),
+			 GPUSHARE_OK);
 	assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
 	return fd;
 }

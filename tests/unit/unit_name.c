@@ -169,12 +169,12 @@ static void a_long_directory_is_refused(void **state)
 	path[94] = '\0';
 	assert_int_equal(directory_find(path, out), GPUSHARE_E_INVALID);
 	assert_string_equal(out, "untouched");
-	assert_int_equal(directory_socket(path, out), GPUSHARE_E_INVALID);
+	assert_int_equal(directory_join(path, GPUSHARE_SOCKET, out), GPUSHARE_E_INVALID);
 	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_INVALID);
 	assert_non_null(strstr(why, "too long"));
 	path[93] = '\0';
 	assert_int_equal(directory_find(path, out), GPUSHARE_OK);
-	assert_int_equal(directory_socket(path, out), GPUSHARE_OK);
+	assert_int_equal(directory_join(path, GPUSHARE_SOCKET, out), GPUSHARE_OK);
 	assert_int_equal(strlen(out), GPUSHARE_PATH_MAX - 1);
 	assert_string_equal(out + 93, "/registry.sock");
 	setenv("XDG_RUNTIME_DIR", path, 1);

@@ -22,7 +22,7 @@ int daemon_connect(const char *directory)
 
 	if (fd < 0)
 		return -1;
-	if (directory_fds_socket(directory, to.sun_path))
+	if (directory_join(directory, GPUSHARE_FDS_SOCKET, to.sun_path))
 		errno = ENAMETOOLONG;
 	else if (!connect(fd, (const struct sockaddr *)&to, sizeof(to)))
 		return fd;
