@@ -40,6 +40,7 @@ static struct {
 	struct server server;
 	struct fds_server fds_server;
 	int signals;
+	int watches; /* readable when a watched process has ended: os/process.h */
 	/* inotify: readable when a file of the folder was removed; -1: not available */
 	int folder;
 	int keeper;	 /* the keeper's connection: readable when it was killed; -1: none */
@@ -82,11 +83,10 @@ static void fit_limits(struct limits *limits)
 	struct rlimit files, raised;
 	uint64_t fds;
 
-	if (getrlimit(RLIMIT_NOFILE, &files))
-		return;
+	getrlimit(RLIMIT_NOFILE, &files);
 	raised = (struct rlimit){files.rlim_max, files.rlim_max};
 	fds = setrlimit(RLIMIT_NOFILE, &raised) ? files.rlim_cur : files.rlim_max;
-	watch_limit((int)(fds / 2 < INT_MAX ? fds / 2 : INT_MAX));
+	self.watches = watch_open((int)(fds / 2 < INT_MAX ? fds / 2 : INT_MAX));
 	limits->spare = fds / 16 < limits->spare ? fds / 16 : limits->spare;
 	limits->together = fds / 3 * 2;
 	clamp(limits, LIMIT_connections, fds / 3 * 2 - limits->spare);
@@ -270,7 +270,7 @@ static void serve(void)
 	    {.fd = self.signals, .events = POLLIN},
 	    {.fd = self.fds_server.events, .events = POLLIN},
 	    {.fd = self.server.wake, .events = POLLIN},
-	    {.fd = self.server.watches, .events = POLLIN},
+	    {.fd = self.watches, .events = POLLIN},
 	    {.fd = self.folder, .events = POLLIN},
 	    {.fd = -1, .events = POLLIN},
 	};
@@ -332,6 +332,10 @@ static bool make_registry(void)
 	registry->state.users.limits.silent_ns = (int64_t)settings->silent_s * NS_PER_S;
 	registry->is_system = self.options.is_system;
 	fit_limits(&registry->state.users.limits);
+	if (self.watches < 0) {
+		log_error("can't watch processes: %s", strerror(errno));
+		return false;
+	}
 	return audit_open(&registry->audit, settings->audit, settings->audit_rate,
 			  self.instance.directory) &&
 	       restore_open(registry, self.instance.directory);

@@ -148,19 +148,16 @@ bool process_lives(const struct process *process)
 	       !(process->stack && stat.stack && stat.stack != process->stack);
 }
 
-static int watch_most = INT_MAX; /* set before other threads start */
+static int watches = -1, watch_most;
 
-void watch_limit(int fd)
+int watch_open(int most)
 {
-	watch_most = fd;
+	watch_most = most;
+	watches = epoll_create1(EPOLL_CLOEXEC);
+	return watches;
 }
 
-int watch_open(void)
-{
-	return epoll_create1(EPOLL_CLOEXEC);
-}
-
-int watch_add(int watches, int32_t pid, uint32_t id)
+int watch_add(int32_t pid, uint32_t id)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = id};
 	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
@@ -169,9 +166,7 @@ int watch_add(int watches, int32_t pid, uint32_t id)
 		return -1;
 	if (fd <= watch_most && !epoll_ctl(watches, EPOLL_CTL_ADD, fd, &event))
 		return fd;
-	if (fd > watch_most)
-		errno = EMFILE;
-	close(fd); /* leaves errno */
+	close(fd);
 	return -1;
 }
 
@@ -188,7 +183,7 @@ bool watch_ended(int watch)
 	return watch >= 0 && poll(&event, 1, 0) == 1;
 }
 
-bool watch_next(int watches, uint32_t *out_id)
+bool watch_next(uint32_t *out_id)
 {
 	struct epoll_event event;
 

@@ -45,17 +45,16 @@ bool process_is_awaited(void);
 /* Watching for the end of processes, by pidfd. A connection's end isn't enough: a child that a
  * peer forked keeps its connection open. */
 
-/* A descriptor that turns readable when a watched process ends; -1 and errno. */
-int watch_open(void);
-/* Watches take no descriptor above `fd`. Higher ones are left to connections, whose end reports
- * most deaths. */
-void watch_limit(int fd);
-/* Returns what watch_remove() takes; -1 and errno if the process can't be watched. */
-int watch_add(int watches, int32_t pid, uint32_t id);
+/* Call it once, before other threads start. Watches take no descriptor above `most`. Higher ones are
+ * left to connections, whose end reports most deaths. Returns a descriptor that turns readable when a
+ * watched process ends; -1 and errno. */
+int watch_open(int most);
+/* Returns what watch_remove() takes; -1 if the process can't be watched. */
+int watch_add(int32_t pid, uint32_t id);
 void watch_remove(int watch);
 /* Whether the process has ended; false if unknown. */
 bool watch_ended(int watch);
 /* Gets the id of one more process that has ended, each once. false: there is none. */
-bool watch_next(int watches, uint32_t *out_id);
+bool watch_next(uint32_t *out_id);
 
 #endif

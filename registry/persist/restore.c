@@ -23,13 +23,18 @@ static bool lives(const struct registry *registry, const struct session *session
 	return process_lives(&session->peer);
 }
 
+/* Let the watches report the end of the sessions' processes, and end those whose process is dead. A
+ * process may have ended before watch_add(), and another one may have its pid. */
 static void end_dead(struct registry *registry)
 {
 	struct session *session, *after;
 
 	HASH_ITER (hh, registry->state.sessions.by_id, session, after) {
-		if (session_has_nothing(session) || !lives(registry, session))
-			registry_disconnect(registry, session);
+		session->watch = watch_add(session->peer.pid, session->id);
+		if (!session_has_nothing(session) && lives(registry, session))
+			continue;
+		watch_remove(session->watch);
+		registry_disconnect(registry, session);
 	}
 }
 
@@ -114,21 +119,6 @@ bool restore_open(struct registry *registry, const char *directory)
 	registry_unlock(registry);
 	registry->held_most_ns = 0; /* no client waits for the lock at the start */
 	return true;
-}
-
-void restore_watch(struct registry *registry, int watches)
-{
-	struct session *session, *after;
-
-	HASH_ITER (hh, registry->state.sessions.by_id, session, after) {
-		session->watch = watch_add(watches, session->peer.pid, session->id);
-		/* The process may have ended before watch_add(), and another one may have its
-		 * pid. */
-		if (!lives(registry, session)) {
-			watch_remove(session->watch);
-			registry_disconnect(registry, session);
-		}
-	}
 }
 
 /* Whether no watch tells when this disconnected session has to end, so that the registry has to

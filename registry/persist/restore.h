@@ -12,9 +12,6 @@
 /* Take over what a predecessor left in the directory, and write records from now on. false: it
  * failed, which is logged. */
 bool restore_open(struct registry *registry, const char *directory);
-/* Let `watches` report the end of disconnected sessions' processes; see os/process.h. Ends sessions
- * whose process is dead. */
-void restore_watch(struct registry *registry, int watches);
 /* Whether the main loop has to call restore_next_dead() regularly. */
 bool restore_looks(const struct registry *registry);
 /* The id of a disconnected session that has nothing left, or whose process can't be watched and has

@@ -178,7 +178,7 @@ static void welcome(struct connection *connection)
 	registry_unlock(server->registry);
 	process_read(connection->pid, connection->uid, &peer);
 	identity_read(&who, &peer, connection->gid);
-	watch = watch_add(server->watches, peer.pid, connection->id);
+	watch = watch_add(peer.pid, connection->id);
 	registry_lock(server->registry);
 	if (!connection->ended)
 		session = registry_connect(server->registry, connection->id, &peer);

@@ -115,7 +115,7 @@ static bool bury_one(struct server *server)
 	uint32_t id;
 
 	registry_lock(registry);
-	if (!watch_next(server->watches, &id))
+	if (!watch_next(&id))
 		id = restore_next_dead(registry);
 	session = id ? session_find(&registry->state.sessions, id) : NULL;
 	if (session && session->connection)
@@ -182,18 +182,14 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 	*server = (struct server){
 	    .registry = registry,
 	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-	    .watches = watch_open(),
 	    .turns = PTHREAD_MUTEX_INITIALIZER,
 	    .workers = workers_most(),
 	};
 	registry->wake = server->wake;
-	if (server->wake < 0 || server->watches < 0) {
+	if (server->wake < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 		return false;
 	}
-	registry_lock(registry);
-	restore_watch(registry, server->watches);
-	registry_unlock(registry);
 	result = listen_on(server, path);
 	if (result)
 		log_error("can't listen on %s: %s", path, nng_strerror(result));
