@@ -88,7 +88,7 @@ static const char *find_closest(const char *key)
 
 		if (away > most || away >= strlen(key))
 			continue;
-		most = away ? away - 1 : 0;
+		most = away - 1;
 		found = list[i].key;
 	}
 	return found;
@@ -176,7 +176,7 @@ static bool is_plain(struct parser *parser)
 static bool is_new_key(struct parser *parser, const char *key)
 {
 	const struct setting *which = find(key);
-	const char *closest = find_closest(key);
+	const char *closest = which ? NULL : find_closest(key);
 	unsigned int *line = which ? &parser->lines[which - list] : NULL;
 
 	if (!which && closest)
@@ -262,20 +262,20 @@ static const char *distrust(int fd)
 
 bool config_read(const char *path, struct settings *settings, FILE *say)
 {
-	const char *name = path ? path : CONFIG_FILE, *why = NULL;
+	const char *name = path ? path : CONFIG_FILE, *why;
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 	unsigned int faults = 0;
+	FILE *file;
 
 	if (fd < 0 && !path && errno == ENOENT)
 		return true;
-	if (!file)
-		why = errno == ELOOP ? "it is a link, and none is followed" : strerror(errno);
-	else
-		why = distrust(fd);
-	if (!why)
+	why = fd >= 0	       ? distrust(fd)
+	      : errno == ELOOP ? "it is a link, and none is followed"
+			       : strerror(errno);
+	file = why ? NULL : fdopen(fd, "r");
+	if (file)
 		faults = config_parse(name, file, settings, say);
-	if (!why && ferror(file))
+	if (!why && (!file || ferror(file)))
 		why = strerror(errno);
 	if (why)
 		fprintf(say, "gpushare-registry: can't use %s: %s\n", name, why);

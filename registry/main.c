@@ -46,8 +46,9 @@ static struct {
 	int keeper;	 /* the keeper's connection: readable when it was killed; -1: none */
 	int64_t look_ns; /* when look_around() is due */
 	uint64_t served; /* number of sessions and requests at the last look_around() */
-	int64_t idle_ns; /* idle_since_ns() */
-	uint64_t sessions_ever;
+	int64_t
+	    idle_ns; /* since when there is no session and nothing is kept; INT64_MAX: there is */
+	int64_t leave_ns; /* when to leave because of idleness; INT64_MAX: not idle, or no limit */
 } self;
 
 /* Signals come through a descriptor. nng's threads, which start later, inherit the mask. */
@@ -122,36 +123,16 @@ static void report_ready(void)
 		close(fd);
 }
 
-/* Since when there is no session and nothing is kept; INT64_MAX: there is something. */
-static int64_t idle_since_ns(void)
-{
-	const struct state *state = &self.registry->state;
-	bool busy, came;
-
-	registry_lock(self.registry);
-	busy = state->sessions.by_id || state->kept.root;
-	came = state->sessions.ever != self.sessions_ever;
-	self.sessions_ever = state->sessions.ever;
-	registry_unlock(self.registry);
-	if (busy)
-		self.idle_ns = INT64_MAX;
-	else if (came || self.idle_ns == INT64_MAX)
-		self.idle_ns = clock_ns();
-	return self.idle_ns;
-}
-
-/* When to leave because of idleness; INT64_MAX: not idle, or no limit. */
 static int64_t idle_until_ns(void)
 {
-	int64_t since = idle_since_ns();
 	uint64_t limit_s = self.options.settings.idle_exit_s;
 
-	if (!limit_s || since == INT64_MAX)
+	if (!limit_s || self.idle_ns == INT64_MAX)
 		return INT64_MAX;
 	/* Mostly the parent is pid 1 by now. Another parent may be waiting for this process. */
 	if (self.options.orphan && process_is_awaited())
 		limit_s = 1;
-	return since + (int64_t)limit_s * NS_PER_S;
+	return self.idle_ns + (int64_t)limit_s * NS_PER_S;
 }
 
 /* Under the lock. Whether something wakes the main loop for everything that look_around()
@@ -165,27 +146,39 @@ static bool may_rest(void)
 }
 
 /*
- * false: the folder was removed, and nobody is connected. If nothing happened since the last call,
- * the next call is only due when somebody takes the lock or a file of the folder is removed: an
- * idle registry sleeps.
+ * false: leave: nothing happens any more, or the folder was removed and nobody is connected. If
+ * nothing happened since the last call, the next call is only due when somebody takes the lock, a
+ * file of the folder is removed or it is time to leave: an idle registry sleeps.
  */
 static bool look_around(void)
 {
 	const struct state *state = &self.registry->state;
-	bool rests, alone, writes;
+	bool rests, alone, busy, writes;
 	uint64_t served;
+	int64_t now;
 
 	registry_lock(self.registry);
+	now = clock_ns();
 	writes = save_tend(self.registry);
 	alone = !state->users.total.held[LIMIT_connections];
+	busy = state->sessions.by_id || state->kept.root;
 	served = state->sessions.ever + state->users.total.requests;
 	self.registry->rests = rests = served == self.served && may_rest();
+	if (busy || served != self.served || self.idle_ns == INT64_MAX)
+		self.idle_ns = busy ? INT64_MAX : now;
 	self.served = served;
 	self.look_ns = rests ? INT64_MAX : clock_ns() + (writes ? PIECE_NS : LOOK_MS * NS_PER_MS);
 	registry_unlock(self.registry);
+	self.leave_ns = idle_until_ns();
 	if (rests)
-		malloc_trim(0); /* returns memory that was freed in the arenas of nng's threads */
-	return !alone || !instance_is_lost(&self.instance);
+		malloc_trim(0);	  /* returns memory that was freed in the arenas of nng's threads */
+	if (now >= self.leave_ns) /* a client that connects just now starts another registry */
+		log_line("idle: leaving");
+	else if (alone && instance_is_lost(&self.instance))
+		log_line("%s has gone: leaving", self.instance.directory);
+	else
+		return true;
+	return false;
 }
 
 /* Without the lock: a write may wait for a disk. */
@@ -258,7 +251,7 @@ static void wait_for(struct pollfd *events, size_t count, int64_t next_ns)
 	eventfd_t ignored;
 
 	poll(events, count, clock_timeout_ms(next_ns));
-	eventfd_read(self.server.wake, &ignored);
+	eventfd_read(self.registry->wake, &ignored);
 	drain(self.folder);
 	if (self.look_ns == INT64_MAX)
 		self.look_ns = clock_ns() + LOOK_MS * NS_PER_MS;
@@ -269,26 +262,19 @@ static void serve(void)
 	struct pollfd events[] = {
 	    {.fd = self.signals, .events = POLLIN},
 	    {.fd = self.fds_server.events, .events = POLLIN},
-	    {.fd = self.server.wake, .events = POLLIN},
+	    {.fd = self.registry->wake, .events = POLLIN},
 	    {.fd = self.watches, .events = POLLIN},
 	    {.fd = self.folder, .events = POLLIN},
 	    {.fd = -1, .events = POLLIN},
 	};
 
-	self.idle_ns = INT64_MAX;
+	self.idle_ns = self.leave_ns = INT64_MAX;
 	while (!self.fds_server.replaced) {
-		int64_t next = tick(), leave_ns = idle_until_ns();
+		int64_t next = tick();
 
-		/* a client that connects just now starts another registry */
-		if (clock_ns() >= leave_ns) {
-			log_line("idle: leaving");
+		if (clock_ns() >= clock_sooner(self.look_ns, self.leave_ns) && !look_around())
 			return;
-		}
-		if (clock_ns() >= self.look_ns && !look_around()) {
-			log_line("%s has gone: leaving", self.instance.directory);
-			return;
-		}
-		next = clock_sooner(next, clock_sooner(leave_ns, self.look_ns));
+		next = clock_sooner(next, clock_sooner(self.look_ns, self.leave_ns));
 		events[5].fd = self.keeper;
 		wait_for(events, sizeof(events) / sizeof(*events), next);
 		if (events[0].revents && !take_signal()) {

@@ -23,8 +23,7 @@ static struct {
 	struct sockaddr_un to;
 	socklen_t to_size; /* 0: no service manager */
 	uint64_t store_size;
-	char *names; /* of the descriptors that it passed */
-	const char *next_name;
+	const char *next_name; /* of the descriptors that it passed; NULL: no more */
 	int fd, end_fd;
 } manager;
 
@@ -115,8 +114,7 @@ static void find_descriptors(void)
 
 	if (number_of("LISTEN_PID") != getpid() || count <= 0 || count > 1 << 20)
 		return;
-	manager.names = strdup(names ? names : "");
-	manager.next_name = manager.names;
+	manager.next_name = strdup(names ? names : "");
 	manager.fd = FIRST_FD;
 	manager.end_fd = FIRST_FD + (int)count;
 	for (int fd = manager.fd; fd < manager.end_fd; fd++)
@@ -190,8 +188,5 @@ int notify_take(uint64_t *out_generation)
 			manager.store_size = UINT64_MAX;
 		return fd;
 	}
-	free(manager.names);
-	manager.names = NULL;
-	manager.next_name = NULL;
 	return -1;
 }

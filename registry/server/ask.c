@@ -18,7 +18,7 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 	ask->fault = codec_decode_request(bytes, size, &ask->request);
 	ask->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	ask->waits = 0;
-	ask->counted = ask->audited = ask->ready = false;
+	ask->audited = ask->ready = false;
 	if (ask->fault || ask->request.which_verb != gpushare_Request_share_tag || !*share->group)
 		return false;
 	if (!name_is_number(share->group))
@@ -64,9 +64,8 @@ int ask_serve(struct registry *registry, struct ask *ask)
 	if (status)
 		return status;
 	registry->group = ask->group;
-	status =
-	    handle_request(registry, ask->session, &ask->request, ask->counted, &registry->reply);
-	ask->counted = true;
+	status = handle_request(registry, ask->session, &ask->request, ask->waits != 0,
+				&registry->reply);
 	if (!status)
 		show(registry, ask);
 	return status;

@@ -22,10 +22,8 @@ struct ask {
 	struct identity_group group;
 	request request;
 
-	bool counted; /* already, in account.requests */
-
-	/* While it is parked: */
-	int waits; /* HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN */
+	/* Since it was parked for the first time: */
+	int waits; /* HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN; 0: it was not */
 	/* HANDLE_WAIT: when the request times out; HANDLE_MORE: when its next piece is due */
 	int64_t due_ns;
 	bool ready;   /* its name appeared */

@@ -16,7 +16,6 @@
 #include "os/socket_access.h"
 #include "server/ask.h"
 
-#define QUEUE_MOST 64	 /* messages of a closed connection that are looked at */
 #define DEAF_MS 100	 /* pause after accept4() failed, e.g. for lack of descriptors */
 #define RUN_MOST 64	 /* messages and connections before the main loop does something else */
 #define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
@@ -242,42 +241,24 @@ bool fds_answer(struct fds_server *server, const struct fds_connection *connecti
 	return stays;
 }
 
-/* Whether a message with descriptors is in the queue of a socket that is shut down. Takes out the
- * messages before it. `room` fits only the credentials that every message has, so descriptors set
- * MSG_CTRUNC. The end of the queue has no credentials. */
-static bool has_descriptors(int fd)
+/* Whether a message is in the queue of a socket that is shut down: it may have descriptors. Every
+ * message has credentials, the end of the queue has none. */
+static bool has_message(int fd)
 {
+	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(struct ucred))];
+	struct msghdr message = {.msg_control = room, .msg_controllen = sizeof(room)};
 	int on = 1;
 
-	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
-		return true;
-	for (int i = 0; i < QUEUE_MOST; i++) {
-		_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(struct ucred))] = "";
-		struct iovec byte = {(char[1]){0}, 1};
-		struct msghdr message = {.msg_iov = &byte,
-					 .msg_iovlen = 1,
-					 .msg_control = room,
-					 .msg_controllen = sizeof(room)};
-		ssize_t got = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
-		const struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
-		bool theirs = header && header->cmsg_type == SCM_CREDENTIALS;
-
-		/* an emulated kernel may not report the truncation */
-		if (got >= 0 && (message.msg_flags & MSG_CTRUNC || (got > 0 && !theirs)))
-			return true;
-		if (!theirs)
-			return false;
-		recv(fd, NULL, 0, MSG_DONTWAIT);
-	}
-	return true;
+	return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ||
+	       (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) >= 0 && message.msg_controllen);
 }
 
-/* Tell the peer at once by shutdown(). If descriptors are in the queue, closing may take long, so
+/* Tell the peer at once by shutdown(). If a message is in the queue, closing may take long, so
  * another thread does it. */
 static void close_socket(struct user *user, int fd)
 {
 	shutdown(fd, SHUT_RDWR);
-	if (has_descriptors(fd))
+	if (has_message(fd))
 		refuse(user, &fd, 1);
 	else
 		close(fd);

@@ -87,7 +87,7 @@ void server_end_session(struct server *server, struct session *session)
 	/* This session is first in the list, and mostly ends completely here. */
 	registry_end(server->registry, clock_ns() + PIECE_NS);
 	if (server->registry->state.ending || !server->registry->state.sessions.by_id)
-		eventfd_write(server->wake, 1);
+		eventfd_write(server->registry->wake, 1);
 }
 
 /* End one more piece of the ending sessions. Returns when the next piece is due. In between, others
@@ -181,12 +181,11 @@ bool server_open(struct server *server, struct registry *registry, const char *p
 
 	*server = (struct server){
 	    .registry = registry,
-	    .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	    .turns = PTHREAD_MUTEX_INITIALIZER,
 	    .workers = workers_most(),
 	};
-	registry->wake = server->wake;
-	if (server->wake < 0) {
+	registry->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (registry->wake < 0) {
 		log_error("can't make a file descriptor to wait on: %s", strerror(errno));
 		return false;
 	}

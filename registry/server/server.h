@@ -11,7 +11,6 @@ struct server {
 	nng_stream_listener *listener;
 	nng_aio *accepting;
 	bool pausing;	      /* for the accept callback only: the last accept failed */
-	int wake;	      /* eventfd: wakes the main loop */
 	int64_t ending_at_ns; /* for the main loop only: when to continue with ending sessions */
 
 	/* Protects the fields up to `kicked`. May be locked while the registry's lock is held, but
@@ -28,7 +27,7 @@ struct server {
 /* Listen at `path`, which must be free. false: it failed, which is logged. */
 bool server_open(struct server *server, struct registry *registry, const char *path);
 /* Do what is due: parked requests, kept names whose time is up, peers that died. Returns when to
- * call it again at the latest. If it has to be called earlier, server->wake or watch_open()'s
+ * call it again at the latest. If it has to be called earlier, registry->wake or watch_open()'s
  * descriptor turns readable. */
 int64_t server_tick(struct server *server);
 
