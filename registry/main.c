@@ -81,7 +81,7 @@ static void clamp(struct limits *limits, enum limit what, uint64_t most)
  * Watching a peer's death takes one more, in the lower half. */
 static void fit_limits(struct limits *limits)
 {
-	struct rlimit files, raised;
+	struct rlimit files = {RLIM_INFINITY, RLIM_INFINITY}, raised;
 	uint64_t fds;
 
 	getrlimit(RLIMIT_NOFILE, &files);

@@ -426,7 +426,7 @@ bool load_records(struct registry *registry)
 
 		for (; each; each = session_next(session, each->generation)) {
 			generation_pass(&registry->state, each->generation);
-			entry = buffer_find(&registry->state, each->name, each->generation);
+			entry = store_find_generation(&registry->state.store, each->generation);
 			if (entry)
 				buffer_join(session, each, entry);
 		}

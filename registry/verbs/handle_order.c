@@ -16,8 +16,9 @@ static bool is_awaited(const struct call *call)
 	uint64_t generation = call->ask->verb.order.generation;
 	const struct order *order = order_find(registry, generation);
 
-	if (call_find(call, 0) || call_find_gone(call) ||
-	    buffer_has_gone(call->state, call->name, generation))
+	/* A wrong name for a generation that is here must not skip the checks of its buffer. */
+	if (store_find_generation(&call->state->store, generation) || call_find(call, 0) ||
+	    call_find_gone(call) || buffer_has_gone(call->state, call->name, generation))
 		return false;
 	return clock_ns() < registry->unseen_until_ns || (order && order->awaited_ns);
 }

@@ -380,6 +380,31 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	order_page_unmap(page);
 }
 
+/* A peer that may only read can't become publisher by asking for the generation under a name that
+ * no buffer has. */
+static void a_wrong_name_gives_no_rights(void **state)
+{
+	struct process who = {.pid = getpid(), .uid = 2000, .started = 5};
+	struct session *reader = registry_connect(peer_registry, 9, &who);
+	struct entry *entry = store_find(&peer_registry->state.store, "x");
+	request attach = raw_attach("x");
+	uint64_t id;
+
+	reader->greeted = true;
+	peer_registry->is_system = true;
+	peer_registry->unseen_until_ns = INT64_MAX; /* the registry has just started */
+	peer_registry->state.since = generation;    /* and lost its records; the owner is back */
+	entry->info.mode = 0666;
+	assert_int_equal(ordered_ask(owner, "x", 0), GPUSHARE_OK);
+	id = peer_answer.body.order.id;
+	assert_int_equal(peer_ask(reader, &attach), GPUSHARE_OK);
+	entry->info.mode = 0644;
+	assert_int_equal(ordered_bring(reader, "x", ORDER_PUBLISHES, id, 0, -1), GPUSHARE_E_DENIED);
+	assert_int_equal(ordered_bring(reader, "y", ORDER_PUBLISHES, id, 0, -1),
+			 GPUSHARE_E_NOT_FOUND);
+	assert_int_equal(ordered_ask(owner, "x", ORDER_PUBLISHES), GPUSHARE_OK);
+}
+
 /* Count the slots whose process was found to have ended. All slots of the pages are in use. */
 static int left_slots(struct order_page *const pages[])
 {
@@ -450,7 +475,7 @@ static void a_join_and_a_reclaim_agree(void **state)
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, peer_tear_down)
-UNIT_MAIN(T(a_slot_is_free_when_its_process_has_ended),
+UNIT_MAIN(T(a_wrong_name_gives_no_rights), T(a_slot_is_free_when_its_process_has_ended),
 	  T(a_slot_is_free_when_the_last_release_has_come),
 	  T(an_unsettled_slot_of_an_invisible_process_is_kept), T(only_its_own_slot_is_resumed),
 	  T(a_program_ends_with_exec), T(a_process_that_can_not_be_read_may_live),

@@ -98,6 +98,23 @@ static void a_generation_is_one_names(void **state)
 	assert_true(raw_shared(next, "t") > far + 2 * FAR);
 }
 
+/* A client that resyncs an attachment under a wrong name counts as attacher of the generation, after
+ * a restart of the registry too. */
+static void an_attacher_of_a_generation_is_counted_once(void **state)
+{
+	uint64_t far = raw_shared(me, "x") + FAR;
+
+	assert_int_equal(resync_of(other, "v", far, 1), GPUSHARE_OK);
+	assert_int_equal(share_again(me, "y", far), GPUSHARE_OK);
+	assert_int_equal(raw_seen(me, "y")->attachers, 1);
+	raw_daemon_again(SIGKILL);
+	come_back(&me, true);
+	come_back(&other, true);
+	assert_int_equal(raw_seen(me, "y")->attachers, 1);
+	assert_int_equal(raw_say(other, raw_detach("v", far)), GPUSHARE_OK);
+	assert_int_equal(raw_seen(me, "y")->attachers, 0);
+}
+
 static void a_share_again_is_checked_like_any(void **state)
 {
 	request what = raw_fds_share("x");
@@ -257,8 +274,9 @@ static void a_resync_in_one_message_ends(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, raw_peers_tear_down)
-UNIT_MAIN(TEST(a_generation_is_one_names), TEST(a_share_again_is_checked_like_any),
-	  TEST(too_many_attachments_are_refused), TEST(who_was_given_up_takes_over_nothing),
-	  TEST(a_key_is_one_processs), TEST(another_boot_or_version_is_not_heeded),
+UNIT_MAIN(TEST(a_generation_is_one_names), TEST(an_attacher_of_a_generation_is_counted_once),
+	  TEST(a_share_again_is_checked_like_any), TEST(too_many_attachments_are_refused),
+	  TEST(who_was_given_up_takes_over_nothing), TEST(a_key_is_one_processs),
+	  TEST(another_boot_or_version_is_not_heeded),
 	  cmocka_unit_test_setup_teardown(a_resync_in_one_message_ends, peer_set_up,
 					  peer_tear_down))
