@@ -202,12 +202,6 @@ static void sse41_from(char *host, const char *device, size_t size)
 	streamed_from(host, device, size, sse41_lines);
 }
 
-/* Wider stores gain nothing: sse41_to() writes whole lines already. */
-static void avx512_to(char *device, const char *host, size_t size)
-{
-	sse41_to(device, host, size);
-}
-
 static void avx512_from(char *host, const char *device, size_t size)
 {
 	streamed_from(host, device, size, avx512_lines);
@@ -274,7 +268,7 @@ static bool pairs_usable(void)
 #endif
 
 const struct host_copy_way host_copy_ways[] = {
-#define W(name) {#name, name##_usable, name##_to, name##_from},
+#define W(name, to) {#name, name##_usable, to, name##_from},
     HOST_COPY_WAYS(W)
 #undef W
 	{NULL, NULL, NULL, NULL},
