@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gpushare.h"
+#include "protocol.h"
 #include "rules_internal.h"
 
 typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
@@ -19,7 +20,8 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
  * KEEPING is NAMING that also requires keep. LATER is not supported yet. */
 #define OPTIONS(X) \
 	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
-	X(ANYWHERE, size, set_size, "size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi") \
+	X(ANYWHERE, size, set_size, \
+	  "size wants N, N-M or N-, in bytes or with K M G T Ki Mi Gi Ti") \
 	X(ANYWHERE, device, set_device, "device wants a CUDA device number, counted from 0") \
 	X(ANYWHERE, api, set_api, api_wants) \
 	X(ANYWHERE, from, set_from, "from wants a file name or path, in which * ? [ ] are wild") \
@@ -94,24 +96,14 @@ static const char *take_number(struct rules_part *part, uint64_t *out, const cha
 
 static const char *take_bytes(struct rules_part *part, uint64_t *out, const char *wants)
 {
-	static const char units[] = "KMG";
-	const char *fault = take_number(part, out, wants);
-	const char *unit;
-	uint64_t step = 1000;
+	const char *end;
 
-	if (fault || part->length == 0)
-		return fault;
-	unit = memchr(units, *part->from, sizeof(units) - 1);
-	if (!unit)
-		return NULL;
-	rules_skip(part, 1);
-	if (starts_with(part, 'i')) {
-		rules_skip(part, 1);
-		step = 1024;
-	}
-	for (const char *u = units; u <= unit; u++)
-		if (__builtin_mul_overflow(*out, step, out))
-			return too_large;
+	if (!starts_with_digit(part))
+		return wants;
+	end = text_size(part->from, out); /* it stops at the part's end, a `:`, `,` or NUL */
+	if (!end)
+		return too_large;
+	rules_skip(part, (size_t)(end - part->from));
 	return NULL;
 }
 

@@ -76,6 +76,7 @@ static const struct matching {
     {"w:size=3Mi", "3000000@0 3145728@0", "- w"},
     {"w:size=2G", "2147483648@0 2000000000@0", "- w"},
     {"w:size=2Gi", "2000000000@0 2147483648@0", "- w"},
+    {"w:size=2Ti", "2000000000000@0 2199023255552@0", "- w"},
     {"w%i:size=1Ki-1Mi", "1023@0 1024@0 1048576@0 1048577@0", "- w0 w1 -"},
     {"w:device=1", "1@0 1@1 1@1", "- w -"},
     {"w%i:device=0", "1@0 1@1 1@0", "w0 - w1"},
@@ -916,7 +917,7 @@ static const struct refusal {
 };
 
 #define NTH "nth wants N or A-B, counted from 1"
-#define SIZE "size wants N, N-M or N-, in bytes or with K M G Ki Mi Gi"
+#define SIZE "size wants N, N-M or N-, in bytes or with K M G T Ki Mi Gi Ti"
 #define DEVICE "device wants a CUDA device number, counted from 0"
 #define WAIT "wait wants seconds, such as 30 or 0.5"
 #define A(name, driver) " " #name
@@ -947,7 +948,7 @@ static const struct value {
     {"size=", SIZE},
     {"size=ten", SIZE},
     {"size=-5", SIZE},
-    {"size=5T", SIZE},
+    {"size=5P", SIZE},
     {"size=5k", SIZE},
     {"size=5i", SIZE},
     {"size=5KiB", SIZE},
