@@ -113,7 +113,7 @@ typedef const char *take_call(struct rules_part *part, uint64_t *out, const char
 static const char *take_span(struct rules_part value, take_call *take, bool may_be_open,
 			     struct rules_span *out, const char *wants)
 {
-	struct rules_span span;
+	struct rules_span span = {0};
 	const char *fault = take(&value, &span.from, wants);
 
 	if (fault)
