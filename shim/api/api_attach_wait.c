@@ -51,7 +51,7 @@ int attach_await(struct gpushare_session *session, const char *name, const struc
 					name, way->wait_ms);
 		status = client_await_name(&options, name, (uint32_t)(way->deadline_ms - now), why,
 					   sizeof(why));
-		api_waited_ms = 0; /* the wait has a limit of its own */
+		api_excuse(api_waited_ms); /* the wait has a limit of its own */
 		status = !status || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_LIMIT
 			     ? attach_ask(session, name, way->kind, out_answer)
 			     : api_fail(status, "%s", why);

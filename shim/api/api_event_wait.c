@@ -289,7 +289,7 @@ API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeou
 		if (at_ns - begin_ns < SPIN_NS)
 			continue;
 		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns, api_cancelling_);
-		api_waited_ms = 0; /* the wait has a limit of its own */
+		api_excuse(api_waited_ms); /* the wait has a limit of its own */
 		pause_ns = pause_ns < NAP_MAX_NS / 2 ? 2 * pause_ns : NAP_MAX_NS;
 	}
 	return status;

@@ -9,6 +9,7 @@ struct ahead {
 	bool wanted; /* make() said so */
 	bool sent;   /* its answer is to come through the pipeline */
 	unsigned int readings;
+	int64_t waited_ms; /* api_waited_ms before it was sent */
 };
 
 struct asking {
@@ -74,6 +75,7 @@ static void send_ahead(struct asking *asking, size_t done)
 		struct ahead *ahead = ahead_of(asking, asking->made);
 
 		ahead->readings = resync_readings_aside(&asking->session->resync);
+		ahead->waited_ms = api_waited_ms;
 		ahead->sent = false;
 		ahead->wanted = many->make(many->user, asking->made, &asking->ask);
 		if (!ahead->wanted)
@@ -87,18 +89,20 @@ static void send_ahead(struct asking *asking, size_t done)
 }
 
 /* False: the pipeline is of no use any more. */
-static bool receive(struct asking *asking, struct session_answer *answer)
+static bool receive(struct asking *asking, const struct ahead *ahead, struct session_answer *answer)
 {
 	const struct session_many *many = asking->many;
 	struct gpushare_session *session = asking->session;
 	const reply *got = &asking->pipeline->answer;
 	int64_t began_ms = monotonic_ms();
+	int status =
+	    client_pipeline_receive(asking->pipeline, session_deadline(session), &answer->fd);
 
-	if (client_pipeline_receive(asking->pipeline, session_deadline(session), &answer->fd)) {
-		session_waited(began_ms);
+	session_waited(began_ms);
+	if (status)
 		return false;
-	}
-	api_waited_ms = 0;
+	/* An answer that was there already may be as old as its request. */
+	api_excuse(asking->pipeline->waited ? api_waited_ms : ahead->waited_ms);
 	answer->status = got->status;
 	if (!got->status)
 		answer->status =
@@ -134,7 +138,7 @@ static int take_one(struct asking *asking, size_t index, bool failed)
 
 	if (!ahead->wanted)
 		return GPUSHARE_OK;
-	if (ahead->sent && !receive(asking, &answer))
+	if (ahead->sent && !receive(asking, ahead, &answer))
 		drop_pipeline(asking, index);
 	if (!ahead->sent && (failed || !ask_alone(asking, index, &answer)))
 		return GPUSHARE_OK;

@@ -82,7 +82,7 @@ void session_waited(int64_t began_ms)
 
 int64_t session_deadline(const struct gpushare_session *session)
 {
-	int64_t left_ms = session->timeout_ms - api_waited_ms;
+	int64_t left_ms = session->timeout_ms - (api_waited_ms - api_excused_ms);
 
 	return monotonic_ms() + (left_ms > 0 ? left_ms : 0);
 }
@@ -141,7 +141,7 @@ static void see_client(struct gpushare_session *session)
 
 static void session_answered(struct gpushare_session *session)
 {
-	api_waited_ms = 0;
+	api_excuse(api_waited_ms);
 	session->taken_ms = monotonic_ms();
 }
 

@@ -155,6 +155,7 @@ struct client_pipeline {
 	int fd;
 	struct fds_header header;
 	reply answer; /* the latest */
+	bool waited;  /* it was not there yet when it was asked for */
 	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
 };
 /* Connects nothing but fds.sock. NULL: not now; client_call() says why, or makes a pipeline

@@ -288,9 +288,11 @@ int client_pipeline_receive(struct client_pipeline *pipeline, int64_t deadline_m
 	int status;
 
 	*out_fd = -1;
+	pipeline->waited = false;
 	while ((status = fds_receive(pipeline->fd, &header, pipeline->bytes,
 				     sizeof(pipeline->bytes), &size, out_fd)) ==
 	       GPUSHARE_E_TIMED_OUT) {
+		pipeline->waited = true;
 		if ((status = client_wait(pipeline->fd, POLLIN, deadline_ms)))
 			break;
 	}

@@ -7,7 +7,7 @@
 
 #include "protocol.h"
 
-_Thread_local int64_t api_waited_ms;
+_Thread_local int64_t api_waited_ms, api_excused_ms;
 static _Thread_local char sentence[API_SENTENCE_MAX];
 
 int api_fail(int status, const char *format, ...)

@@ -10,15 +10,21 @@
 #define API_SENTENCE_MAX 512 /* bytes, NUL included */
 #define API_PUBLIC __attribute__((visibility("default")))
 
-/* Milliseconds that this thread's call has waited for the session's lock: part of its time
- * limit. */
-extern _Thread_local int64_t api_waited_ms;
+/* Milliseconds that this thread has waited for the registry, or for another thread that asks it. The
+ * call's time limit is for those after api_excused_ms: the registry has answered since then. */
+extern _Thread_local int64_t api_waited_ms, api_excused_ms;
+
+static inline void api_excuse(int64_t waited_ms)
+{
+	if (api_excused_ms < waited_ms)
+		api_excused_ms = waited_ms;
+}
 
 static inline int api_enter(void)
 {
 	int cancelling;
 
-	api_waited_ms = 0;
+	api_excuse(api_waited_ms);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
 	return cancelling;
 }

@@ -132,6 +132,24 @@ attached *: 2"
 	has "$stderr" "'ipc' is cudaMalloc memory"
 }
 
+@test "answers of before the registry hung give its calls no second time limit" {
+	local limit_ms=4000 begin
+	PAUSE_AT=cuIpcOpenMemHandle
+	owner
+	export GPUSHARE_TIMEOUT_MS=$limit_ms
+	# the second attach of "ipc" asks for a page; what is attached when "none" is refused is given back
+	paused attachall=abc,ipc,ipc,none
+	kill -STOP "$(registry_pids)"
+	begin=${EPOCHREALTIME/./}
+	touch "$WORK/p.go"
+	wait "$PID"
+	begin=$(((${EPOCHREALTIME/./} - begin) / 1000))
+	kill -CONT "$(registry_pids)"
+	has "$(<"$WORK/app.out")" "attachall abc: E_NOT_FOUND"
+	[ "$begin" -ge $((limit_ms * 9 / 10)) ] || { echo "$begin ms: it did not wait"; false; }
+	[ "$begin" -lt $((limit_ms * 3 / 2)) ] || { echo "$begin ms"; false; }
+}
+
 @test "the registry ends while the first buffer is opened: its successor has them all" {
 	PAUSE_AT=cuIpcOpenMemHandle
 	owner
