@@ -251,8 +251,10 @@ static void wait_for(struct pollfd *events, size_t count, int64_t next_ns)
 	eventfd_t ignored;
 
 	poll(events, count, clock_timeout_ms(next_ns));
-	eventfd_read(self.registry->wake, &ignored);
-	drain(self.folder);
+	if (events[2].revents)
+		eventfd_read(self.registry->wake, &ignored);
+	if (events[4].revents)
+		drain(self.folder);
 	if (self.look_ns == INT64_MAX)
 		self.look_ns = clock_ns() + LOOK_MS * NS_PER_MS;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -113,8 +114,17 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	return stays;
 }
 
-/* The session that the message's header names, if the sender is the session's process. NULL: none.
- * The registry's lock must be held, as in take_in() and handle(). */
+/* A resync by a sender that has left must come after its last request: docs/protocol.md. */
+static bool has_left(const struct message *message)
+{
+	struct pollfd one = {.fd = message->from->fd};
+
+	return poll(&one, 1, 0) > 0 && one.revents & POLLHUP;
+}
+
+/* The session that the message's header names, if the sender is the session's process and has not
+ * closed its connection. NULL: none. The registry's lock must be held, as in take_in() and
+ * handle(). */
 static struct session *session_of(const struct registry *registry, const struct message *message)
 {
 	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
@@ -124,7 +134,7 @@ static struct session *session_of(const struct registry *registry, const struct 
 	if (registry->leaving || !session || !session->greeted ||
 	    memcmp(session->key, header->session, sizeof(session->key)) ||
 	    !memcmp(session->key, none, sizeof(none)) || session->peer.pid != message->from->pid ||
-	    session->peer.uid != message->from->user->uid)
+	    session->peer.uid != message->from->user->uid || has_left(message))
 		return NULL;
 	return session;
 }
@@ -187,8 +197,8 @@ static void check_verb(struct ask *ask)
 		ask->fault = GPUSHARE_E_PROTOCOL;
 }
 
-/* false: close the connection: its session is unknown, or the peer doesn't read. The client then
- * connects again. */
+/* false: close the connection: its session is unknown, or the peer doesn't read or has left. The
+ * client then connects again. */
 static bool answer_ask(struct fds_server *server, struct message *message)
 {
 	static const struct fds_header header = {.version = FDS_VERSION, .verb = FDS_ASK};
@@ -277,6 +287,36 @@ static void connection_close(struct fds_server *server, struct fds_connection *c
 	free(connection);
 }
 
+/* Close a connection that its peer may be about to use. The peer's requests fail to be sent from now
+ * on, so it connects again; those that it has sent are answered. */
+static void connection_dismiss(struct fds_server *server, struct fds_connection *connection)
+{
+	shutdown(connection->fd, SHUT_RD);
+	for (int i = 0; i < RUN_MOST && fds_answer(server, connection); i++)
+		;
+	connection_close(server, connection);
+}
+
+/* Kept connections take no room from sessions: if there are many, the new one takes the place of
+ * the one that the user has not used for longest. */
+static void make_room(struct fds_server *server, const struct user *user)
+{
+	struct fds_connection *one;
+	bool crowded;
+
+	registry_lock(server->registry);
+	crowded = user_is_crowded(user);
+	registry_unlock(server->registry);
+	if (!crowded)
+		return;
+	DL_FOREACH (server->connections, one) {
+		if (one->user == user && one->asked) {
+			connection_dismiss(server, one);
+			return;
+		}
+	}
+}
+
 /* Set a new deadline and append the connection, so that the list is sorted by deadlines. */
 static void connection_stays(struct fds_server *server, struct fds_connection *connection)
 {
@@ -290,6 +330,7 @@ static void connection_read(struct fds_server *server, struct fds_connection *co
 		connection_close(server, connection);
 		return;
 	}
+	connection->asked = true;
 	DL_DELETE(server->connections, connection);
 	connection_stays(server, connection);
 }
@@ -315,6 +356,7 @@ static void connection_new(struct fds_server *server, int fd)
 		free(connection);
 		return;
 	}
+	make_room(server, user);
 	*connection = (struct fds_connection){.fd = fd, .pid = peer.pid, .user = user};
 	connection_stays(server, connection);
 	if (!watch_fd(server, EPOLL_CTL_ADD, fd, connection, EPOLLIN))
@@ -343,8 +385,6 @@ void fds_server_run(struct fds_server *server)
 	for (int i = 0; i < RUN_MOST && epoll_wait(server->events, &event, 1, 0) == 1; i++) {
 		if (event.data.ptr == server)
 			accept_one(server);
-		else if (event.events & EPOLLHUP) /* the peer relies on it: docs/protocol.md */
-			connection_close(server, event.data.ptr);
 		else
 			connection_read(server, event.data.ptr);
 	}
@@ -356,9 +396,11 @@ int64_t fds_server_tick(struct fds_server *server)
 	int64_t now = clock_ns(), next = INT64_MAX;
 
 	while (server->connections && server->connections->deadline_ns <= now) {
-		connection_close(server, server->connections);
+		bool silent = !server->connections->asked;
+
+		connection_dismiss(server, server->connections);
 		registry_lock(registry);
-		registry->state.users.total.drops[DROP_silent]++;
+		registry->state.users.total.drops[DROP_silent] += silent;
 		registry_unlock(registry);
 	}
 	if (server->deaf_until_ns && server->deaf_until_ns <= now) {

@@ -13,6 +13,7 @@ struct fds_connection {
 	int fd;
 	int32_t pid;
 	struct user *user;
+	bool asked;
 	int64_t deadline_ns;
 	struct fds_connection *prev, *next;
 };

@@ -41,8 +41,7 @@
 
 /* Connections over the limit that still get an error message instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
-/* How long a connection to fds.sock may be silent. A client needs such a connection for one
- * message only. */
+/* How long a connection to fds.sock may be silent. Its client connects again when it needs to. */
 #define LIMIT_FDS_SILENT_MS 5000
 
 /* Refused descriptors of one user that wait to be closed. At this number the registry receives

@@ -75,6 +75,15 @@ bool user_opens(struct user *user)
 	return true;
 }
 
+bool user_is_crowded(const struct user *user)
+{
+	const struct users *all = user->all;
+	uint64_t spare = all->limits.spare;
+
+	return user->sockets > user->own.held[LIMIT_connections] + spare ||
+	       all->sockets > all->total.held[LIMIT_connections] + spare;
+}
+
 void user_closes(struct user *user)
 {
 	user->sockets--;

@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 
 #include "raw_fds.h"
+#include "server/fds.h"
 #include "state/limit.h"
 
 /* Ask with a header taken from another process. Returns 0 if the connection was closed. */
@@ -302,6 +303,106 @@ static void silence_ends(void **state)
 	close(own);
 }
 
+/* A registry in this process, for the tests to share; a session, and both ends of its connection to
+ * fds.sock. */
+static struct {
+	struct fds_server server;
+	struct fds_connection *connection;
+	struct session *session;
+	int near;
+} inside;
+
+static int begin_inside(void **state)
+{
+	const struct process peer = {.pid = 10, .uid = 1000, .started = 100};
+	static struct registry *registry;
+	struct user *user;
+	int ends[2];
+
+	registry = registry ? registry : registry_new();
+	user = user_of(&registry->state.users, peer.uid);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	assert_true(user_opens(user));
+	inside.server = (struct fds_server){.registry = registry, .listener = -1, .events = -1};
+	inside.session = registry_connect(registry, 3, &peer);
+	inside.session->greeted = true;
+	memset(inside.session->key, 7, sizeof(inside.session->key));
+	inside.near = ends[0];
+	inside.connection = calloc(1, sizeof(*inside.connection));
+	*inside.connection = (struct fds_connection){.fd = ends[1], .pid = peer.pid, .user = user};
+	DL_APPEND(inside.server.connections, inside.connection);
+	return 0;
+}
+
+static int end_inside(void **state)
+{
+	close(inside.near);
+	return 0;
+}
+
+static void send_inside(void)
+{
+	struct fds_header header = {
+	    .version = FDS_VERSION, .verb = FDS_ASK, .connection = inside.session->id};
+	request ask = raw_share("x");
+	uint8_t body[gpushare_Request_size];
+	size_t size;
+
+	memcpy(header.session, inside.session->key, sizeof(header.session));
+	assert_int_equal(codec_encode_request(&ask, body, sizeof(body), &size), GPUSHARE_OK);
+	assert_int_equal(fds_send(inside.near, &header, body, size, -1), GPUSHARE_OK);
+}
+
+static bool is_done(void)
+{
+	return store_find(&inside.server.registry->state.store, "x") != NULL;
+}
+
+/* The registry is about to read the request, after the sender was still there. */
+static void a_request_whose_sender_leaves_as_it_is_read_is_not_done(void **state)
+{
+	send_inside();
+	shutdown(inside.near, SHUT_RDWR);
+	assert_false(fds_answer(&inside.server, inside.connection));
+	assert_false(is_done());
+	close(inside.connection->fd);
+	free(inside.connection);
+}
+
+/* The client learns from its next send that it has to connect again. */
+static void a_request_that_arrives_as_silence_ends_is_answered(void **state)
+{
+	send_inside();
+	fds_server_tick(&inside.server); /* the deadline is 0 */
+	assert_null(inside.server.connections);
+	assert_true(is_done());
+	assert_int_equal(raw_fds_hear(inside.near), GPUSHARE_OK);
+	assert_int_equal(send(inside.near, "", 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+}
+
+/* In a crowd, a new connection takes the place of the one that has not been used for longest. */
+static void kept_connections_make_room(void **state)
+{
+	int own = raw_connect(&raw_here), others[LIMIT_CONNECTIONS_SPARE - 1];
+	int kept[] = {raw_fds_dial(), raw_fds_dial()}; /* [1] is used before and after [0] */
+
+	raw_fds_settled();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(raw_fds_say_with(kept[i != 1], own, raw_attach("x"), NULL, 0),
+				 GPUSHARE_E_NOT_FOUND);
+	for (int i = 0; i < LIMIT_CONNECTIONS_SPARE - 1; i++) {
+		assert_false(raw_is_closed(kept[0], 0));
+		others[i] = raw_fds_dial();
+	}
+	assert_true(raw_is_closed(kept[0], LIMIT_FDS_SILENT_MS / 2));
+	assert_int_equal(raw_fds_say_with(kept[1], own, raw_attach("x"), NULL, 0),
+			 GPUSHARE_E_NOT_FOUND);
+	fds_close(others, LIMIT_CONNECTIONS_SPARE - 1);
+	fds_close(kept, 2);
+	close(own);
+}
+
 static long long daemon_cpu_ms(void)
 {
 	struct timespec used;
@@ -355,4 +456,9 @@ UNIT_MAIN(with_daemon(who_asks_is_known), with_daemon(nonsense_gets_a_status_and
 	  with_daemon(a_file_system_that_never_answers_holds_up_nobody),
 	  with_daemon(only_memory_is_taken_in), with_daemon(silence_ends),
 	  with_daemon(a_request_whose_sender_has_left_is_not_done),
+	  cmocka_unit_test_setup_teardown(a_request_whose_sender_leaves_as_it_is_read_is_not_done,
+					  begin_inside, end_inside),
+	  cmocka_unit_test_setup_teardown(a_request_that_arrives_as_silence_ends_is_answered,
+					  begin_inside, end_inside),
+	  with_daemon(kept_connections_make_room),
 	  with_daemon(a_daemon_without_descriptors_recovers))
