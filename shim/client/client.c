@@ -36,7 +36,7 @@ struct client *client_new(const struct client_options *options)
 
 	if (!client)
 		return NULL;
-	client->socket.fd = client->events = client->goes = client->came = -1;
+	client->socket.fd = client->fds.fd = client->events = client->goes = client->came = -1;
 	/* Each is below malloc's mmap threshold: a mapping in a hole beside a library would move
 	 * the libraries that are loaded later. */
 	client->out = malloc(GPUSHARE_MESSAGE_MAX);
@@ -89,25 +89,30 @@ bool client_is_silent(const struct client *client)
 	return client->socket.fd < 0 || !client->ready || client_is_late(client);
 }
 
-void client_disconnect(struct client *client)
+/* A forked child may hold the fd too: end the connection and its epoll entry explicitly. */
+void client_close_socket(const struct client *client, struct client_socket *socket)
 {
-	if (client_socket_is_ours(&client->socket)) {
-		/* A forked child may hold the fd too: end the connection and its epoll entry
-		 * explicitly. */
+	if (client_socket_is_ours(socket)) {
 		if (client->process == fork_check_number()) {
 			if (client->events >= 0)
-				epoll_ctl(client->events, EPOLL_CTL_DEL, client->socket.fd, NULL);
-			shutdown(client->socket.fd, SHUT_RDWR);
+				epoll_ctl(client->events, EPOLL_CTL_DEL, socket->fd, NULL);
+			shutdown(socket->fd, SHUT_RDWR);
 		}
-		close(client->socket.fd);
+		close(socket->fd);
 	}
-	client->socket.fd = -1;
+	socket->fd = -1;
+}
+
+void client_disconnect(struct client *client)
+{
+	client_close_socket(client, &client->socket);
+	client_close_socket(client, &client->fds);
 	client->greeted = client->ready = false;
 	client->hello = 0;
 	client->out_size = client->in_size = 0;
 	client->unanswered = client->ahead = 0;
 	client_drop_pages(client);
-	client_drop_late(client);
+	client->late.verb = 0;
 }
 
 int client_take_fd(struct client *client)

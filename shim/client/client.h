@@ -39,8 +39,7 @@ struct client_late {
 	bool stands;	/* don't undo it when its answer arrives */
 	bool adopts;
 	char name[GPUSHARE_NAME_MAX + 1];
-	uint32_t id;		     /* 0: the answer arrives on `socket` */
-	struct client_socket socket; /* connected to fds.sock */
+	uint32_t id; /* 0: the answer arrives on client->fds */
 };
 
 /* The registry's shared pages, mapped read-only, for the current connection. An answer of that
@@ -54,6 +53,7 @@ struct client_pages {
 
 struct client {
 	struct client_socket socket; /* fd -1: not connected */
+	struct client_socket fds;    /* kept connection to fds.sock; fd -1: none */
 	unsigned int process;	     /* fork_check_number() of the process that made this */
 	int server;		     /* registry's pid in our pid namespace; 0: not visible */
 	uint32_t next_id;

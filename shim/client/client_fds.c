@@ -48,16 +48,17 @@ static int fail_answer(struct client *client, int status)
 	    client->directory, status_text(status));
 }
 
-/* Does the main connection end within `within_ms`? When a registry is killed, fds.sock may end
- * first. If the connection outlived one such wait, later calls don't wait: after a chroot() each
- * allocation would. */
-static bool is_ending(struct client *client, int within_ms)
+/* Does the main connection end within `within_ms`, and by the deadline? When a registry is killed,
+ * fds.sock may end first. If the connection outlived one such wait, later calls don't wait: after a
+ * chroot() each allocation would. */
+static bool is_ending(struct client *client, int within_ms, int64_t deadline_ms)
 {
-	int64_t now_ms = monotonic_ms();
+	int64_t until_ms = monotonic_ms() + within_ms;
 	bool outlived = client->outlived == client->connections;
 
-	if (client_wait(client->socket.fd, POLLRDHUP, outlived ? now_ms : now_ms + within_ms) ==
-	    GPUSHARE_OK)
+	if (until_ms > deadline_ms)
+		until_ms = deadline_ms;
+	if (client_wait(client->socket.fd, POLLRDHUP, outlived ? 0 : until_ms) == GPUSHARE_OK)
 		return true;
 	client->outlived = client->connections;
 	return false;
@@ -82,7 +83,7 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 		return client_fail(
 		    client, fd == -EACCES ? GPUSHARE_E_DENIED : status_from_errno(-fd),
 		    "the registry's socket %s can't be connected to: %s", path, strerror(-fd));
-	if (is_ending(client, ENDING_MS))
+	if (is_ending(client, ENDING_MS, deadline_ms))
 		return fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
 	return client_fail(client, GPUSHARE_E_NOT_SUPPORTED,
 			   "the registry in %s takes no file descriptors; it is older than "
@@ -100,16 +101,21 @@ static bool is_one_registry(const struct client *client, int fd)
 	       !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) && one.pid == other.pid;
 }
 
-static int connect_fds(struct client *client, enum fds_verb verb, int64_t deadline_ms, int *out_fd)
+/* If another registry serves the directory now, the main connection is useless, too. */
+static int connect_fds(struct client *client, int64_t deadline_ms, int *out_fd)
 {
 	int fd = -1, status = dial(client, deadline_ms, &fd);
 
 	if (!status)
 		status = client_check_peer(client, fd);
-	if (!status && verb != FDS_ASK &&
-	    !is_one_registry(client, fd)) /* for FDS_ASK the session_key proves it */
+	if (!status && !is_one_registry(client, fd)) {
+		client_disconnect(client);
 		status = fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
-	*out_fd = fd;
+	}
+	if (!status)
+		*out_fd = fd;
+	else if (fd >= 0)
+		close(fd);
 	return status;
 }
 
@@ -142,9 +148,9 @@ static int receive(struct client *client, int fd, enum fds_verb verb, size_t roo
 	struct fds_header header;
 	int status;
 
-	while ((status = fds_receive(fd, &header, client->in, room, out_size, out_came)) ==
-	       GPUSHARE_E_TIMED_OUT) {
-		if ((status = client_wait(fd, POLLIN, deadline_ms)))
+	while (!(status = client_wait(fd, POLLIN, deadline_ms))) {
+		status = fds_receive(fd, &header, client->in, room, out_size, out_came);
+		if (status != GPUSHARE_E_TIMED_OUT)
 			break;
 	}
 	if (!status && header.verb != verb)
@@ -162,7 +168,7 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 	size_t size;
 
 	if (!status)
-		status = connect_fds(client, verb, deadline_ms, &fd);
+		status = connect_fds(client, deadline_ms, &fd);
 	if (!status)
 		status = send_ask(client, fd, verb, 0, -1, deadline_ms);
 	if (!status)
@@ -176,31 +182,41 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 
 /* The registry may have done the request. If it has ended, the connection is useless; else
  * resync. */
-static int doubt(struct client *client, int fd, int status, int within_ms)
+static int doubt(struct client *client, int status, int within_ms, int64_t deadline_ms)
 {
-	bool ended = status == GPUSHARE_E_NO_REGISTRY &&
-		     ((fd >= 0 && !is_one_registry(client, fd)) || is_ending(client, within_ms));
-
-	if (ended)
+	client_close_socket(client, &client->fds);
+	if (client->socket.fd < 0)
+		return status;
+	if (status == GPUSHARE_E_NO_REGISTRY && is_ending(client, within_ms, deadline_ms))
 		client_disconnect(client);
 	else
 		client_tell_anew(client);
 	return status;
 }
 
-static void note_late(struct client *client, const request *question, int *fd)
+/* Send `size` bytes at client->out over the connection of earlier requests, or over a new one if
+ * the registry has closed that. */
+static int send_kept(struct client *client, size_t size, int64_t deadline_ms)
 {
-	struct client_socket socket;
+	int status = GPUSHARE_E_NO_REGISTRY, fd;
 
-	if (!client_socket_of(*fd, &socket))
-		return;
-	client_note_late(client, question)->socket = socket;
-	*fd = -1;
+	if (client_socket_is_ours(&client->fds))
+		status = send_ask(client, client->fds.fd, FDS_ASK, size, client->goes, deadline_ms);
+	if (status != GPUSHARE_E_NO_REGISTRY)
+		return status;
+	client_close_socket(client, &client->fds);
+	status = connect_fds(client, deadline_ms, &fd);
+	if (status)
+		return status;
+	if (!client_socket_of(fd, &client->fds)) {
+		close(fd);
+		return fail_transfer(client, GPUSHARE_E_IO);
+	}
+	return send_ask(client, fd, FDS_ASK, size, client->goes, deadline_ms);
 }
 
 int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms)
 {
-	_cleanup_close_ int fd = -1;
 	size_t size = 0;
 	int status = client_settle(client, deadline_ms);
 
@@ -211,33 +227,31 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 	if (status)
 		return client_fail(client, status,
 				   "a request is too large for the protocol, or can't be encoded");
-	status = connect_fds(client, FDS_ASK, deadline_ms, &fd);
-	if (!status)
-		status = send_ask(client, fd, FDS_ASK, size, client->goes, deadline_ms);
+	status = send_kept(client, size, deadline_ms);
 	if (status)
-		return status == GPUSHARE_E_NO_REGISTRY ? doubt(client, fd, status, ENDING_ASKED_MS)
-							: status;
+		return status == GPUSHARE_E_NO_REGISTRY
+			   ? doubt(client, status, ENDING_ASKED_MS, deadline_ms)
+			   : status;
 	client->asked = true;
-	status =
-	    receive(client, fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size, &client->came, deadline_ms);
+	status = receive(client, client->fds.fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size,
+			 &client->came, deadline_ms);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		note_late(client, question, &fd);
+		client_note_late(client, question, 0);
 	else if (!status)
 		status = client_decode(client, client->in, size);
 	else
-		return doubt(client, fd, status, ENDING_ASKED_MS);
+		return doubt(client, status, ENDING_ASKED_MS, deadline_ms);
 	return status ? status : client_reply_status(client);
 }
 
 int client_settle_fds(struct client *client, int64_t deadline_ms)
 {
-	const struct client_socket *socket = &client->late.socket;
 	size_t size;
 	int came = -1, status = GPUSHARE_E_NO_REGISTRY;
 
-	if (client_socket_is_ours(socket))
-		status = receive(client, socket->fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size, &came,
-				 deadline_ms);
+	if (client_socket_is_ours(&client->fds))
+		status = receive(client, client->fds.fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size,
+				 &came, deadline_ms);
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return status;
 	if (came >= 0)
@@ -248,8 +262,8 @@ int client_settle_fds(struct client *client, int64_t deadline_ms)
 		client_undo(client);
 		return GPUSHARE_OK;
 	}
-	client_drop_late(client);
-	doubt(client, -1, status, ENDING_MS);
+	client->late.verb = 0;
+	doubt(client, status, ENDING_MS, deadline_ms);
 	return client->socket.fd < 0 ? status : GPUSHARE_OK;
 }
 
@@ -261,7 +275,7 @@ struct client_pipeline *client_pipeline_open(struct client *client)
 	/* A resync and whatever waits on the main connection must come before a request here. */
 	if (!client_stands(client) || client->fresh || client_is_late(client) || client->unanswered)
 		return NULL;
-	if (connect_fds(client, FDS_ASK, monotonic_ms() + client->timeout_ms, &fd) ||
+	if (connect_fds(client, monotonic_ms() + client->timeout_ms, &fd) ||
 	    !(pipeline = malloc(sizeof(*pipeline)))) {
 		fds_close(&fd, fd >= 0);
 		return NULL;

@@ -14,6 +14,8 @@ int client_fail(struct client *client, int status, const char *format, ...)
 /* The sentence for a transfer that failed while the registry was `doing` something. Returns
  * E_TIMED_OUT or E_PROTOCOL if `status` is that, else E_NO_REGISTRY. */
 int client_fail_transfer(struct client *client, int status, const char *doing);
+/* Close the socket, if it is open and ours. */
+void client_close_socket(const struct client *client, struct client_socket *socket);
 /* Has the registry closed the connection? Sends nothing. */
 bool client_has_ended(const struct client *client);
 
@@ -31,17 +33,15 @@ bool client_socket_of(int fd, struct client_socket *out_socket);
  * first and undoes what the registry did: the owner's tables don't have the buffer.
  */
 bool client_is_late(const struct client *client);
-/* The caller fills in the result's id, or its socket. */
-struct client_late *client_note_late(struct client *client, const request *question);
+/* `id`: of the request; 0: it was sent to fds.sock. */
+void client_note_late(struct client *client, const request *question, uint32_t id);
 /* The late answer has arrived in client->reply: undo its request. */
 void client_undo(struct client *client);
-/* Forget the late request. Closes its socket. */
-void client_drop_late(struct client *client);
 
-/* client_fds.c: the registry's other socket; each call connects anew. As client_exchange(), but
- * sends client->goes with the question and receives client->came with the answer. */
+/* client_fds.c: the registry's other socket. As client_exchange(), but over client->fds; sends
+ * client->goes with the question and receives client->came with the answer. */
 int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms);
-/* Receive the late answer on client->late.socket. */
+/* Receive the late answer on client->fds. */
 int client_settle_fds(struct client *client, int64_t deadline_ms);
 /* Get the descriptor of a page, FDS_CHANGES or FDS_INDEX; the caller closes it. Takes
  * client->timeout_ms at most. */

@@ -4,7 +4,6 @@
  * undone. A Withdraw or Detach may stand: its caller counts the buffer as given back.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "client_internal.h"
 
@@ -13,19 +12,18 @@ bool client_is_late(const struct client *client)
 	return client->late.verb != 0;
 }
 
-struct client_late *client_note_late(struct client *client, const request *question)
+void client_note_late(struct client *client, const request *question, uint32_t id)
 {
 	const gpushare_Share *share = &question->verb.share;
 	struct client_late *late = &client->late;
 	const char *name = request_name(question);
 
-	*late = (struct client_late){.verb = question->which_verb, .socket.fd = -1};
+	*late = (struct client_late){.verb = question->which_verb, .id = id};
 	if (late->verb == gpushare_Request_share_tag) {
 		late->adopts = share->adopt;
 		late->stands = share->again || (client->shares_late && !share->adopt);
 	}
 	memcpy(late->name, name, strnlen(name, sizeof(late->name) - 1));
-	return late;
 }
 
 /* False: there is nothing to undo. */
@@ -57,14 +55,7 @@ void client_undo(struct client *client)
 {
 	bool undoes = reverse(&client->late, &client->reply, &client->own);
 
-	client_drop_late(client);
+	client->late.verb = 0;
 	if (undoes && !client_post(client, &client->own))
 		client_tell_anew(client);
-}
-
-void client_drop_late(struct client *client)
-{
-	if (client_is_late(client) && client_socket_is_ours(&client->late.socket))
-		close(client->late.socket.fd);
-	client->late = (struct client_late){.socket.fd = -1};
 }

@@ -189,7 +189,7 @@ static int take_answer(struct client *client, uint32_t id, bool *out_mine, int64
 	*out_mine = found == id;
 	if (found == client->ahead)
 		client->ahead = 0;
-	late = !*out_mine && found == client->late.id;
+	late = !*out_mine && client_is_late(client) && found == client->late.id;
 	if (client->unanswered < (*out_mine || !id ? 1u : 2u))
 		return GPUSHARE_E_PROTOCOL;
 	client->unanswered--;
@@ -294,7 +294,7 @@ int client_exchange(struct client *client, const request *question, int64_t dead
 	client->asked |= question == &client->request;
 	status = client_await(client, id, &answered, deadline);
 	if (!answered && client->socket.fd >= 0)
-		client_note_late(client, question)->id = id;
+		client_note_late(client, question, id);
 	return status;
 }
 

@@ -188,14 +188,15 @@ free a: 0"
 	wait "$OWNER"
 }
 
-# late_api SITE NTH WORDS...: run api_app; the answer to its NTH question of that kind (of rehearse) comes too late
+# late_api SITE NTH WORDS...: run api_app; the answer to its NTH question of that kind (of rehearse) comes too late, or
+# its NTH call there fails as $ERRNO says, such as e104
 late_api() {
 	local fault=(FAULT_OF=libgpushare.so.0 LD_PRELOAD="$BIN/lib_fault.so") site
 	env FAULT_RECORD="$WORK/sites.api" "${fault[@]}" "$BIN/api_app" open make=x,x,1Mi,vmm make=y,y,1Mi,staged commit=y \
 		attach=b,theirs detach=b </dev/null \
 		>/dev/null 2>&1
 	site=$(grep -m 1 "^$1@" "$WORK/sites.api")
-	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$2=late" FAULT_HIT="$WORK/hit" "${fault[@]}" \
+	env GPUSHARE_TIMEOUT_MS=$UNTOLD FAULT_AT="$site#$2=${ERRNO:-late}" FAULT_HIT="$WORK/hit" "${fault[@]}" \
 		"$BIN/api_app" open "${@:3}" >"$WORK/out" 2>"$WORK/err" </dev/null
 	[ -e "$WORK/hit" ]
 	rm "$WORK/hit"
@@ -230,6 +231,13 @@ make w: E_TIMED_OUT
 what w: flags 1 ttl 0 owner gone"
 	equal "$(shown w generation)" "$generation"
 	has "$(api open make=a,w,1Mi,keep+adopt byte=a,5)" "byte a: 42"
+}
+
+@test "where fds.sock ends and the registry does not, the call ends within its time" {
+	ERRNO=e104 late_api recvmsg 1 touch="$WORK/begun" make=a,w,1Mi,vmm touch="$WORK/over"
+	has "$(<"$WORK/out")" "make w: E_NO_REGISTRY"
+	awk -v begun="$(stat -c %.3Y "$WORK/begun")" -v over="$(stat -c %.3Y "$WORK/over")" -v limit_ms=$((UNTOLD + 400)) \
+		'BEGIN { print (over - begun) * 1000; exit !((over - begun) * 1000 < limit_ms) }'
 }
 
 @test "a commit whose answer came too late has committed or not, and can be made again" {

@@ -124,6 +124,39 @@ order() {
 	grep -oE "\b($(IFS='|' && echo "$*"))\b" "$WORK/log" | tr '\n' ' '
 }
 
+@test "one connection for several attaches; a new one after silence, and to the next registry" {
+	local step sockets=()
+	begin owner "$BIN/api_app" open make=a,v1,2Mi,vmm fill=a,7 make=b,v2,2Mi,vmm make=c,v3,2Mi,vmm make=d,v4,2Mi,vmm \
+		touch="$WORK/up" await="$WORK/end"
+	await_file "$WORK/up"
+	start guest "$BIN/api_app" open attach=a,v1 touch="$WORK/1" await="$WORK/go1" attach=b,v2 touch="$WORK/2" \
+		await="$WORK/go2" attach=c,v3 touch="$WORK/3" await="$WORK/go3" attach=d,v4 byte=a,4 touch="$WORK/4" \
+		await="$WORK/go4"
+	guest=$PID
+	for step in 1 2 3 4; do
+		await_file "$WORK/$step"
+		sockets[step]=$(find "/proc/$guest/fd" -lname 'socket:*' -printf '%l\n' | sort)
+		case $step in
+		2) sleep 6 ;; # the registry closes a connection after 5 s of silence
+		3) kill_registry ;;
+		esac
+		touch "$WORK/go$step"
+	done
+	finish "$guest"
+	equal "$(grep -v '^touch\|^await' "$WORK/guest.out")" "open: OK
+attach v1: OK
+attach v2: OK
+attach v3: OK
+attach v4: OK
+byte a: 35"
+	equal "${sockets[2]}" "${sockets[1]}"
+	equal "$(comm -12 <(echo "${sockets[3]}") <(echo "${sockets[2]}") | wc -l)" 1 # the session's
+	equal "$(comm -12 <(echo "${sockets[4]}") <(echo "${sockets[3]}") | wc -l)" 0
+	for step in 1 2 3 4; do
+		equal "$(wc -l <<<"${sockets[step]}")" 2
+	done
+}
+
 @test "a context that ends takes an attached mapping along, behind its work and not before" {
 	needs_sim
 	up_named owner weights "$BIN/drv_linked" init make=a,vmm,2Mi fill=a,7
