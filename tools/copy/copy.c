@@ -45,18 +45,25 @@ static bool is_cudas(int status)
 
 /* Prefer CUDA: its copy engine is fastest. Without CUDA the CPU may still reach the memory, but
  * slower. */
+int copy_attach_quietly(struct gpushare_session *session, const char *name, unsigned int wait_ms,
+			bool write, struct gpushare_buffer **out)
+{
+	struct gpushare_attach_options wanted = {.wait_ms = wait_ms, .read_only = !write};
+	int status = gpushare_attach(session, name, &wanted, out);
+
+	if (!is_cudas(status))
+		return status;
+	tool_error("%s; going on without CUDA", gpushare_explain());
+	wanted.host_only = 1;
+	return gpushare_attach(session, name, &wanted, out);
+}
+
 struct gpushare_buffer *copy_attach(struct gpushare_session *session, const char *name,
 				    unsigned int wait_ms, bool write)
 {
-	struct gpushare_attach_options wanted = {.wait_ms = wait_ms, .read_only = !write};
 	struct gpushare_buffer *buffer = NULL;
-	int status = gpushare_attach(session, name, &wanted, &buffer);
+	int status = copy_attach_quietly(session, name, wait_ms, write, &buffer);
 
-	if (is_cudas(status)) {
-		tool_error("%s; going on without CUDA", gpushare_explain());
-		wanted.host_only = 1;
-		status = gpushare_attach(session, name, &wanted, &buffer);
-	}
 	if (status)
 		suggest_failed(session, name, wait_ms, status);
 	return buffer;

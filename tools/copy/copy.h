@@ -24,15 +24,20 @@ struct copy_request {
 	uint64_t wait_for; /* number of a publication; 0: none was given */
 	unsigned int timeout_ms;
 	bool has_timeout;
-	int device;	   /* of restore; -1: gpushare_alloc_with() chooses */
-	uint32_t mode;	   /* of restore; 0: as saved */
-	const char *group; /* of restore; NULL: as saved, or with `mode` the caller's */
+	/* Of restore and pull: */
+	int device;	   /* -1: gpushare_alloc_with() chooses */
+	uint32_t mode;	   /* 0: as it was */
+	const char *group; /* NULL: as it was, or with `mode` the caller's */
+	bool readonly;	   /* false: as it was */
 };
 
 #define COPY_SEQUENCE_MAX (UINT64_C(1) << 61)
 
-/* Attach through CUDA, or without CUDA if it can't be used. `write`: attach for writing too. Returns
- * NULL after reporting the error. */
+/* Attach through CUDA, or without CUDA if it can't be used, which is reported. `write`: attach for
+ * writing too. Returns a status; gpushare_explain() says more. */
+int copy_attach_quietly(struct gpushare_session *session, const char *name, unsigned int wait_ms,
+			bool write, struct gpushare_buffer **out);
+/* Like copy_attach_quietly(), but returns NULL after reporting the error. */
 struct gpushare_buffer *copy_attach(struct gpushare_session *session, const char *name,
 				    unsigned int wait_ms, bool write);
 

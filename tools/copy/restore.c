@@ -14,15 +14,14 @@
 #include "data/source.h"
 #include "manifest.h"
 #include "progress.h"
+#include "staged.h"
 
 struct restore {
 	const struct copy_request *request;
 	struct gpushare_session *session;
 	struct manifest manifest; /* the buffers to restore */
-	struct gpushare_buffer *
-	    *buffers;	   /* for the manifest's entries; staged until all are filled */
-	size_t made, seen; /* how many of `buffers` are allocated; are committed */
-	bool verify;	   /* the input is a set, whose manifest has checksums */
+	struct staged staged;	  /* the buffers of `manifest` */
+	bool verify;		  /* the input is a set, whose manifest has checksums */
 	struct progress progress;
 	struct source source;
 	struct sha256_ctx digest;
@@ -60,20 +59,6 @@ static bool read_file(struct restore *restore)
 	if (manifest_add(&restore->manifest, &entry))
 		return true;
 	tool_error("no memory to plan the restore of '%s'", entry.info.name);
-	return false;
-}
-
-/* restore never replaces a buffer: the user has to remove it first. */
-static bool is_free(struct restore *restore, const char *name)
-{
-	struct gpushare_info there;
-	int status = gpushare_stat(restore->session, name, &there);
-
-	if (status == GPUSHARE_E_NOT_FOUND)
-		return true;
-	if (status)
-		return !tool_failed(status);
-	tool_error("a buffer '%s' exists already; 'gpushare rm %s' removes it", name, name);
 	return false;
 }
 
@@ -147,60 +132,14 @@ static bool fill(struct restore *restore, const struct manifest_entry *entry,
 
 static bool restore_entry(struct restore *restore, const struct manifest_entry *entry)
 {
-	const struct gpushare_info *info = &entry->info;
-	uint32_t unified = info->backing == GPUSHARE_BACKING_HOST ? GPUSHARE_FLAG_UNIFIED : 0;
-	const struct copy_request *request = restore->request;
-	const struct gpushare_alloc_options options = {
-	    .device = request->device,
-	    .flags = GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED | unified |
-		     (info->flags & GPUSHARE_FLAG_READONLY),
-	    .ttl_s = info->ttl_s,
-	    .mode = request->mode ? request->mode : info->mode,
-	    .group = request->group || request->mode ? request->group : entry->group,
-	};
 	struct gpushare_buffer *buffer;
-	int status;
 	bool good;
 
 	if (!open_source(restore, entry))
 		return false;
-	status = gpushare_alloc_with(restore->session, info->name, info->size, &options, &buffer);
-	if (status) {
-		close(restore->source.fd);
-		return !tool_failed(status);
-	}
-	restore->buffers[restore->made++] = buffer;
-	good = fill(restore, entry, buffer);
+	buffer = staged_add(&restore->staged, restore->request, &entry->info, entry->group);
+	good = buffer && fill(restore, entry, buffer);
 	close(restore->source.fd);
-	return good;
-}
-
-/* Make the names visible to other processes. Call this after all buffers were filled. */
-static bool show_all(struct restore *restore)
-{
-	while (restore->seen < restore->made) {
-		int status = gpushare_commit(restore->buffers[restore->seen]);
-
-		if (status)
-			return !tool_failed(status);
-		restore->seen++;
-	}
-	return true;
-}
-
-/* Free all buffers. gpushare_free() drops uncommitted ones; committed ones stay, because they are
- * kept. After a failure, unlink those too. */
-static bool leave_all(struct restore *restore, bool good)
-{
-	for (size_t i = 0; i < restore->made; i++) {
-		int status = gpushare_free(restore->buffers[i]);
-
-		if (good && status)
-			good = !tool_failed(status);
-	}
-	for (size_t i = 0; !good && i < restore->seen; i++)
-		gpushare_unlink(restore->session, restore->manifest.entries[i].info.name);
-	free(restore->buffers);
 	return good;
 }
 
@@ -211,14 +150,10 @@ static bool restore_all(struct restore *restore)
 	bool good = true;
 
 	for (size_t i = 0; i < manifest->count; i++) { /* report all names that are taken */
-		good &= is_free(restore, manifest->entries[i].info.name);
+		good &= staged_is_free(restore->session, manifest->entries[i].info.name);
 		total += manifest->entries[i].info.size;
 	}
-	restore->buffers = calloc(manifest->count + 1, sizeof(struct gpushare_buffer *));
-	if (!restore->buffers) {
-		tool_error("no memory for %zu buffers", manifest->count);
-		return false;
-	}
+	good &= staged_begin(&restore->staged, restore->session, manifest->count);
 	if (!good)
 		return false;
 	copy_catch_signals();
@@ -226,7 +161,7 @@ static bool restore_all(struct restore *restore)
 	for (size_t i = 0; good && i < manifest->count; i++)
 		good = restore_entry(restore, &manifest->entries[i]);
 	progress_end(&restore->progress);
-	return good && !copy_caught && show_all(restore);
+	return good && !copy_caught && staged_show(&restore->staged);
 }
 
 int copy_restore(const struct copy_request *request, struct gpushare_session *session)
@@ -241,9 +176,10 @@ int copy_restore(const struct copy_request *request, struct gpushare_session *se
 	}
 	good = (S_ISDIR(there.st_mode) ? read_set(&restore) : read_file(&restore)) &&
 	       restore_all(&restore);
-	good = leave_all(&restore, good);
+	good = staged_end(&restore.staged, good);
 	manifest_finish(&restore.manifest);
 	if (!good && copy_caught)
-		copy_die(restore.made ? "interrupted; what had been restored was removed" : "");
+		copy_die(restore.staged.made ? "interrupted; what had been restored was removed"
+					     : "");
 	return good ? TOOL_DONE : TOOL_FAILED;
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_STAGED_H
+#define GPUSHARE_TOOLS_STAGED_H
+/* Kept buffers that are made together: no other process sees one before all of them are complete.
+ * What fails is reported. */
+#include "copy.h"
+
+struct staged_buffer {
+	struct gpushare_buffer *buffer;
+	char name[GPUSHARE_NAME_MAX + 1];
+};
+
+struct staged {
+	struct gpushare_session *session;
+	struct staged_buffer *buffers;
+	size_t made, seen; /* of `buffers`: allocated; committed */
+};
+
+/* Room for `count` buffers. staged_end() also follows a failure. */
+bool staged_begin(struct staged *staged, struct gpushare_session *session, size_t count);
+/* Whether the name is free: a buffer is never replaced. */
+bool staged_is_free(struct gpushare_session *session, const char *name);
+/* Allocate a buffer with the name, size, kind and permissions of `like`, which options of the
+ * request replace. `group`: by name or number, if the request has none; NULL: the caller's. Returns
+ * NULL on failure. */
+struct gpushare_buffer *staged_add(struct staged *staged, const struct copy_request *request,
+				   const struct gpushare_info *like, const char *group);
+/* Take back the buffer that was added last. */
+void staged_drop(struct staged *staged);
+/* Make the names visible, after all buffers were filled. */
+bool staged_show(struct staged *staged);
+/* Leave the buffers to the registry; unless `good`, remove all of them. Returns `good`, or false. */
+bool staged_end(struct staged *staged, bool good);
+
+#endif
