@@ -93,8 +93,8 @@ SHIM := $(call objects,shim/preload/*.c shim/preload/dlsym_$(ARCH).S) $(CLIENT)
 SHIM_FOLDERS := $(addprefix shim/,base cuda client core core/buffer core/order core/copy core/map api preload)
 REGISTRY_FOLDERS := registry $(addprefix registry/,state observe os order fdstore persist verbs server)
 REGISTRY := $(call objects,$(addsuffix /*.c,$(REGISTRY_FOLDERS))) $(BUILD)/obj/gen/state.pb.o $(PROTOCOL)
-TOOLS_FOLDERS := $(addprefix tools/,common data copy doctor top cli)
-TOOLS_ALL := $(call objects,$(addsuffix /*.c,$(TOOLS_FOLDERS)))
+TOOLS_FOLDERS := $(addprefix tools/,common data copy doctor top node cli)
+TOOLS_ALL := $(call objects,$(addsuffix /*.c,$(TOOLS_FOLDERS))) $(BUILD)/obj/gen/node.pb.o
 PROOF := $(if $(CUDA),$(patsubst %.c,$(BUILD)/obj/%.o,$(PROVEN)))
 SIM := $(addprefix $(BUILD)/sim/,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so libcudart_static.a libvulkan.so.1 libnvidia-ml.so.1)
 
@@ -116,13 +116,18 @@ $(BUILD)/gen/registry.pb.c: registry/protocol/registry.proto registry/protocol/r
 	@mkdir -p $(@D)
 	$(Q)cd registry/protocol && $(PROTOC) -I. --plugin=protoc-gen-nanopb=$(NANOPB) \
 		--nanopb_out=$(abspath $(@D)) registry.proto
-$(BUILD)/gen/state.pb.c: registry/persist/state.proto registry/persist/state.options $(wildcard registry/protocol/registry.[po]*)
-	$(call say,NANOPB,$@)
-	@mkdir -p $(@D)
-	$(Q)cd registry/persist && $(PROTOC) -I. -I../protocol --plugin=protoc-gen-nanopb=$(NANOPB) --nanopb_opt=-I../protocol \
-		--nanopb_out=$(abspath $(@D)) state.proto
-$(BUILD)/gen/registry.pb.h: $(BUILD)/gen/registry.pb.c ;
-$(BUILD)/gen/state.pb.h: $(BUILD)/gen/state.pb.c ;
+# imports(name, folder): a schema that imports the registry's
+define imports
+$(BUILD)/gen/$(1).pb.c: $(2)/$(1).proto $(2)/$(1).options $(wildcard registry/protocol/registry.[po]*)
+	$$(call say,NANOPB,$$@)
+	@mkdir -p $$(@D)
+	$$(Q)$$(PROTOC) -I$(2) -Iregistry/protocol --plugin=protoc-gen-nanopb=$$(NANOPB) \
+		--nanopb_opt="-I$(2) -Iregistry/protocol" --nanopb_out=$$(abspath $$(@D)) $(1).proto
+endef
+$(eval $(call imports,state,registry/persist))
+$(eval $(call imports,node,tools/node))
+PB_HEADERS := $(patsubst %,$(BUILD)/gen/%.pb.h,registry state node)
+$(PB_HEADERS): %.h: %.c ;
 
 # Record the flags in the build folder: other flags or a changed makefile rebuild it.
 FLAGS_NOW = $(CC) $(CFLAGS) $(SANITIZE) $(COVERAGE) $(CUDA) $(WERROR)
@@ -151,7 +156,7 @@ $(BUILD)/obj/registry/%.o $(BUILD)/obj/shim/%.o $(BUILD)/obj/tests/unit/%.o: SAN
 # on stacks that the sanitizer does not know.
 $(addprefix $(BUILD)/obj/shim/,cuda/driver.o preload/shim_lookup.o preload/shim_route.o preload/shim_unload.o client/autostart.o): SANFLAGS := $(COUNTED)
 $(BUILD)/obj/shim/cuda/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
-$(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
+$(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(PB_HEADERS)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VISIBILITY) -c $< -o $@
@@ -166,7 +171,7 @@ $(BUILD)/obj/shim/client/autostart.o: ALL_CFLAGS += $(if $(COVERAGE),-fno-builti
 $(BUILD)/coverage/%.o: tests/coverage_%.c $(BUILD)/.flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARN) -fPIC -fvisibility=hidden -DCOUNTS='"$(abspath $(BUILD))/counts"' -c $< -o $@
-$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags | $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/.flags | $(PB_HEADERS)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c $< -o $@
@@ -199,7 +204,7 @@ $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
 $(BUILD)/gpushare: $(TOOLS_ALL) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL) $(BUILD)/libgpushare.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) $(PNG_LIB) -lsmartcols $(CURSES_LIB) $(ALL_LDFLAGS) -lm -ldl -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) $(PNG_LIB) -lsmartcols $(CURSES_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -lm -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/gpushare
 	$(Q)ln -sf $(<F) $@
 

@@ -61,6 +61,7 @@ test  python3-pyte       python  pyte
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
 test  procps             command pkill
+test  openssl            command openssl
 lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
 lint  clang-format       command clang-format

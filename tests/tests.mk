@@ -97,7 +97,8 @@ $(FUZZ_TESTS): $(BUILD)/tests/unit_fuzz_%: $(addprefix $(BUILD)/obj/tests/fuzz/,
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(filter %.o,$^) $(UNIT_LIBS) -o $@
 # The fuzzers link only the code that they can reach, because clang compiles it slowly.
-FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c $(addprefix tools/data/,npy*.c dtype.c shape.c)))
+FUZZED := $(sort $(REGISTRY) $(CLIENT) $(call objects,shim/preload/rules*.c $(addprefix tools/data/,npy*.c dtype.c shape.c) \
+	tools/node/message.c) $(BUILD)/obj/gen/node.pb.o)
 $(BUILD)/libfuzzed.a: $(FUZZED) $(BUILD)/.linked
 	$(Q)rm -f $@ && $(AR) rcs $@ $(parts)
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/libfuzzed.a
@@ -285,7 +286,7 @@ lint:
 	@tests/lint.sh
 # Run scan-build's analyzer without the lint's limit on states.
 analyze:
-	@[ -e $(BUILD)/gen/registry.pb.h ] || $(MAKE) -s --no-print-directory $(BUILD)/gen/registry.pb.h $(BUILD)/gen/state.pb.h
+	@[ -e $(BUILD)/gen/node.pb.h ] || $(MAKE) -s --no-print-directory $(PB_HEADERS)
 	@tests/analyze/run.sh
 # fuzz runs all fuzzers together for a minute, fuzz-long runs each for an hour. FUZZ_SECONDS: seconds of each fuzzer.
 fuzz:

@@ -402,3 +402,22 @@ w 2097152"
 	refused "can't open $WORK/link to other users" "$WORK/link"
 	refused "No such file or directory" "$WORK/none/none"
 }
+
+@test "gpushare node: others get what its user may read, and of the rest it is said that there is none" {
+	serve
+	owner mine make=a,secret,2Mi,vmm make=b,open,2Mi,vmm+mode:644 fill=b,7
+	start node "$WORK/as" "$OTHER" gpushare node --listen tcp://127.0.0.1:0 --trusted-network lo
+	until_true grep -qs 'listening on' "$WORK/node.err"
+	node=$(sed -n 's/.*listening on //p' "$WORK/node.err")
+	bytes=$(as "$OTHER" gpushare get open | sha256sum)
+	mkdir -m 700 "$WORK/r2"
+	export GPUSHARE_DIR=$WORK/r2
+	gpushare pull "$node:open"
+	equal "$(gpushare get open | sha256sum)" "$bytes"
+	run -1 --separate-stderr gpushare pull "$node:secret"
+	has "$stderr" "no buffer is named \"secret\""
+	gpushare rm open
+	gpushare pull "$node:*"
+	equal "$(gpushare ls -q)" open
+	gpushare registry stop --force
+}

@@ -163,7 +163,7 @@ a"
 	for words in "-o fly" "-o NAME," "--sort fly" "--sort -fly"; do
 		# shellcheck disable=SC2086 # words
 		run -2 --separate-stderr gpushare ls $words
-		has "$stderr" "; the columns are NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION"
+		has "$stderr" "; the columns are NODE NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION"
 	done
 	for words in "--json -q" "--json -o NAME" "--json --sort SIZE" "-q -o SIZE" "--events --deferred"; do
 		# shellcheck disable=SC2086 # words

@@ -27,7 +27,7 @@ files() {
 	equal "$(files "$DEST" | sed -E 's:^(p/share/)(bash-completion|zsh)/.*:\1\2:; s:^(m/man.|d/examples|l/cmake)/.*:\1:' | sort -u)" \
 		"$({
 			printf '%s\n' b/gpushare{,-attach,-registry} i/gpushare.h{,pp} l/cmake l/libgpushare{.a,.so,.so.0,_shim.so} \
-				l/pkgconfig/gpushare.pc s/system/gpushare-registry.service s/system/gpushare-registry@.service s/user/gpushare-registry.service \
+				l/pkgconfig/gpushare.pc s/system/gpushare-registry.service s/system/gpushare-registry@.service s/user/gpushare-{node,registry}.service \
 				t/gpushare.conf d/examples m/man3 p/share/gpushare/grafana.json
 			! command -v scdoc >/dev/null || printf '%s\n' m/man{1,5,7,8}
 			[ ! -d "$ROOT/tools/completions" ] || printf '%s\n' p/share/{bash-completion,zsh}

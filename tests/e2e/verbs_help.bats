@@ -45,6 +45,7 @@ verbs() {
 			FORMAT) value=raw ;;
 			TYPE) value=f32 ;;
 			OCTAL) value=640 ;;
+			KEY=VALUE) value=key=value ;;
 			*) value=1 ;;
 			esac
 			# shellcheck disable=SC2086 # nothing where there is no argument
@@ -150,9 +151,9 @@ named_buffers() {
 	equal "$(complete_words rm weights '')" "_odd..//name- weights "
 	equal "$(complete_words top --sort '')" "size age attached rate name "
 	equal "$(complete_words ls --deferred -)" \
-		"-l -q -o --sort --bytes --no-headers --deferred --events --json --dir --help "
+		"-l -q -o --sort --bytes --no-headers --deferred --events --nodes --tls --json --dir --help "
 	equal "$(complete_words ls --sort '')" \
-		"NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION "
+		"NODE NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION "
 	equal "$(complete_words ls -o '')" "$(complete_words ls --sort '')"
 	equal "$(complete_words ls --dir '')" ":dirs "
 	equal "$(complete_words ls --dir /nonexistent '')" ""

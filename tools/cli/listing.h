@@ -16,6 +16,7 @@ enum listing_flag {
 
 /* X(title, flags, number to sort by (by text if equal), how verb_ls.c writes the cell) */
 #define LISTING_COLUMNS(X) \
+	X(NODE, LISTING_MORE, 0, strcpy(cell, listing->node ? listing->node : "")) \
 	X(NAME, LISTING_ALL, 0, strcpy(cell, info->name)) \
 	X(SIZE, LISTING_SIZE, info->size, put_size(listing, info->size, cell)) \
 	X(HELD, LISTING_SIZE, info->base_size, put_size(listing, info->base_size, cell)) \

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "node/node.h"
 #include "protocol.h"
 #include "verbs.h"
 
@@ -124,6 +125,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (argc && !strcmp(slash ? slash + 1 : argv[0], ATTACH_NAME))
 		return attach_main(argc, argv);
+	if (argc && !strcmp(argv[0], NODE_WORKER))
+		return node_worker(argc, argv);
 	tool_name = "gpushare";
 	if (!verb)
 		return tool_usage("a verb is missing; the verbs are%s", verb_names);

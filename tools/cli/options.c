@@ -121,6 +121,23 @@ static bool mode(const char *value, void *out)
 	return *value >= '0' && *value <= '7' && !*end && found && !(found & ~0666ul);
 }
 
+/* The option may be repeated: `out` is the list's first place. */
+static bool tag(const char *value, void *out)
+{
+	struct options *options = (void *)((char *)out - offsetof(struct options, tags));
+	struct gpushare_tag *one = &options->tags[options->tag_count];
+	const char *equals = strchr(value, '=');
+	size_t length = equals ? (size_t)(equals - value) : 0;
+
+	if (options->tag_count == GPUSHARE_TAGS_MAX || !length || length > GPUSHARE_TAG_KEY_MAX ||
+	    strlen(equals + 1) > GPUSHARE_TAG_VALUE_MAX)
+		return false;
+	memcpy(one->key, value, length);
+	strcpy(one->value, equals + 1);
+	options->tag_count++;
+	return true;
+}
+
 #define AT(member) offsetof(struct options, member)
 #define COPY(member) AT(copy.member)
 #define QUERY(member) AT(copy.query.member)
@@ -181,11 +198,12 @@ const struct option_line option_lines[] = {
      "begin with publication SEQ, or a later one"},
     {"--timeout", "SECONDS", seconds, COPY(timeout_ms), COPY(has_timeout), "seconds",
      "wait at most that long for a publication"},
-    {"--device", "N", device, COPY(device), 0, "the number of a GPU", "restore to that GPU"},
+    {"--device", "N", device, COPY(device), 0, "the number of a GPU",
+     "create the buffers on that GPU"},
     {"--mode", "OCTAL", mode, COPY(mode), 0, "octal digits of read and write bits, such as 640",
-     "permission bits, such as 640; default: as saved"},
+     "permission bits, such as 640; default: as in the source (pull: without the group's)"},
     {"--group", "GROUP", text, COPY(group), 0, "",
-     "the group of the restored buffers, by name or number"},
+     "the group of the new buffers, by name or number"},
     {"--diff", "PATH", text, QUERY(diff), 0, "",
      "compare with a file, or with a set: 'gpushare diff'"},
     {"--follow", "", flag, AT(follows), 0, "", "get each publication: 'gpushare follow'"},
@@ -195,6 +213,17 @@ const struct option_line option_lines[] = {
      "copy the array of a .npy file into the buffer: 'gpushare put'"},
     {"--restore", "PATH", text, COPY(input), 0, "",
      "create buffers from a set or a file: 'gpushare restore'"},
+    {"--listen", "ADDRESS", text, AT(listen), 0, "",
+     "tls://HOST:PORT or tcp://HOST:PORT; default: tls://0.0.0.0:7411"},
+    {"--tls", "DIR", option_is_directory, AT(tls), 0, "a directory",
+     "where ca.pem and node.pem (certificate and key) are; default: ~/.config/gpushare"},
+    {"--trusted-network", "IFACE", text, AT(trusted), 0, "",
+     "allow tcp://, without TLS, on an address of this network interface"},
+    {"--as", "NAME", text, AT(as), 0, "", "call it NAME here; default: as it is called there"},
+    {"--readonly", "", flag, COPY(readonly), 0, "", "other processes may only read it"},
+    {"--tag", "KEY=VALUE", tag, AT(tags), 0, "KEY=VALUE, up to 4 times",
+     "set this tag too; may be repeated"},
+    {"--nodes", "", flag, AT(nodes), 0, "", "buffers of all nodes in $GPUSHARE_NODES"},
     {"--force", "", flag, AT(force), 0, "", "stop: even if kept buffers would be lost"},
     {"--json", "", flag, AT(json), 0, "", "as JSON, with every field"},
     {"--dir", "DIR", option_is_directory, AT(directory), 0, "a directory",

@@ -13,7 +13,12 @@ struct options {
 	const char *columns, *order; /* of ls: columns to show, column to sort by */
 	bool uuids, names, bytes, untitled, deferred, events, follows;
 	struct top_options top;
-	uint64_t looks; /* of top: number of readings; 0: not given */
+	uint64_t looks;			    /* of top: number of readings; 0: not given */
+	const char *listen, *tls, *trusted; /* of node; `tls` also of pull, nodes and ls */
+	const char *as;			    /* of pull, like `tags` */
+	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];
+	size_t tag_count;
+	bool nodes; /* of ls */
 	struct copy_request copy;
 };
 

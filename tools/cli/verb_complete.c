@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "data/layout.h"
+#include "node/address.h"
 #include "top/top.h"
 #include "usage.h"
 #include "listing.h"
@@ -80,6 +81,19 @@ static void offer_names(const char *directory)
 		gpushare_list(session, NULL, print_name, NULL);
 }
 
+/* Print "a:" for each node in the file of nodes. */
+static void offer_nodes(void)
+{
+	char why[NODES_WHY_MAX];
+	struct nodes nodes;
+
+	if (!nodes_read(&nodes, why))
+		return;
+	for (size_t i = 0; i < nodes.count; i++)
+		printf("%s:\t%s\n", nodes.list[i].name, nodes.list[i].address.text);
+	nodes_free(&nodes);
+}
+
 /* Print each word of a list such as "start|stop". */
 static void offer_words(const char *words)
 {
@@ -95,6 +109,8 @@ static void offer(const char *what, const char *directory)
 		offer_words(what);
 	if (!strcmp(what, "NAME") || !strcmp(what, "GLOB"))
 		offer_names(directory);
+	if (!strcmp(what, "NODE:NAME"))
+		offer_nodes();
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(what, kinds[i].word))
 			fputs(kinds[i].what, stdout);

@@ -60,6 +60,14 @@
 	  "the third publication, or a later one; wait for it up to 60 s") \
 	X(ATTACH_NAME, "gpushare-attach weights -o weights.bin", "'gpushare get'") \
 	X(ATTACH_NAME, "gpushare-attach 'llama/*' -o saved/", "'gpushare save'") \
+	X("pull", "gpushare pull a:weights --as weights-of-a", "a copy of node a's 'weights'") \
+	X("pull", "gpushare pull 'a:llama/*'", "all below llama, complete or not at all") \
+	X("nodes", "gpushare nodes", "which nodes there are, and how far away") \
+	X("ls", "gpushare ls --nodes 'weights*'", "those of all nodes, asked at the same time") \
+	X("node", "gpushare node --tls ~/certificates", \
+	  "for those that have a certificate of the CA there") \
+	X("node", "gpushare node --listen tcp://10.0.0.1:7411 --trusted-network eth1", \
+	  "without TLS: whoever reaches eth1's network reads all that you may read") \
 	X("tag", "gpushare tag weights", "its tags") \
 	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "describe its elements") \
 	X("tag", "gpushare tag weights step=7 -draft", "set the tag step, remove the tag draft") \

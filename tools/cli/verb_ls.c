@@ -12,6 +12,7 @@
 #include "common/columns.h"
 #include "common/gpus.h"
 #include "common/show.h"
+#include "node/node.h"
 
 enum column {
 #define X(title, flags, number, put) title,
@@ -38,6 +39,7 @@ struct listing {
 	enum column columns[COLUMNS + 1];
 	bool any[COLUMNS + 1]; /* whether a cell of the column has text */
 	int count, shown, sorted;
+	const char *node; /* the rows' node; NULL: this host */
 };
 
 static void put_number(uint64_t number, char cell[SHOW_CELL_MAX])
@@ -222,6 +224,63 @@ static void arrange(const struct listing *listing)
 	scols_sort_table(listing->table, column);
 }
 
+static int print_nodes(const struct nodes *nodes, const struct node_answers *answers,
+		       struct listing *listing)
+{
+	bool good;
+
+	listing->human = isatty(STDOUT_FILENO);
+	listing->table = make_table(listing);
+	good = listing->table != NULL;
+	for (size_t i = 0; good && i < nodes->count; i++) {
+		listing->node = answers[i].node->name;
+		for (size_t j = 0; good && j < answers[i].count; j++)
+			good = !add_row(&answers[i].infos[j], listing);
+	}
+	if (good) {
+		arrange(listing);
+		return columns_print(listing->table);
+	}
+	scols_unref_table(listing->table);
+	return columns_print(NULL);
+}
+
+static int print_nodes_json(const struct nodes *nodes, const struct node_answers *answers)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < nodes->count; i++)
+		for (size_t j = 0; j < answers[i].count; j++) {
+			json_t *one = show_json(&answers[i].infos[j]);
+
+			json_object_set_new(one, "node", json_string(answers[i].node->name));
+			json_array_append_new(all, one);
+		}
+	return show_dump(all);
+}
+
+static int ls_nodes(struct listing *listing)
+{
+	const struct options *options = &listing->options;
+	char why[NODES_WHY_MAX];
+	struct node_answers *answers;
+	struct nodes nodes;
+	int code = TOOL_FAILED;
+
+	if (!nodes_read(&nodes, why)) {
+		tool_error("%s", why);
+		return TOOL_FAILED;
+	}
+	answers = nodes_ask(&nodes, options->tls, true, options->glob);
+	if (answers) {
+		code = options->json ? print_nodes_json(&nodes, answers)
+				     : print_nodes(&nodes, answers, listing);
+		code = nodes_report(&nodes, answers, code);
+	}
+	nodes_free_answers(&nodes, answers);
+	return code;
+}
+
 static int print(struct gpushare_session *session, show_list *list, struct listing *listing)
 {
 	int status;
@@ -247,6 +306,9 @@ static int settle(struct listing *listing)
 
 	if (listing->options.events && listing->options.deferred)
 		return tool_usage("events have no --deferred: it lists buffers");
+	if (listing->options.nodes && (listing->options.events || listing->options.deferred))
+		return tool_usage(
+		    "--nodes lists named buffers only: it excludes --events and --deferred");
 	if (listing->options.json &&
 	    (listing->options.columns || listing->options.order || listing->options.names))
 		return tool_usage("--json prints every field: it excludes -o, -q and --sort");
@@ -276,6 +338,8 @@ static int ls(int argc, char **argv, bool events)
 		code = settle(&listing);
 	if (code >= 0)
 		return code;
+	if (listing.options.nodes)
+		return ls_nodes(&listing);
 	session = tool_open(listing.options.directory, false);
 	if (!session)
 		return TOOL_FAILED;

@@ -27,7 +27,9 @@
 #define VERBS(X) \
 	X(run, "[--name RULES] [--attach RULES] [--dir DIR] [--] APP [ARG]...", \
 	  "run a program, and name its GPU buffers, or give it other programs' named buffers") \
-	X(ls, LIST_OPTIONS "[--deferred] [--events] [--json] [--dir DIR] [GLOB]", \
+	X(ls, \
+	  LIST_OPTIONS \
+	  "[--deferred] [--events] [--nodes] [--tls DIR] [--json] [--dir DIR] [GLOB]", \
 	  "list named buffers, or freed buffers that are held for their attachers, or named " \
 	  "events") \
 	X(events, LIST_OPTIONS "[--json] [--dir DIR] [GLOB]", \
@@ -53,10 +55,17 @@
 	  "compare a buffer with a file, or buffers with a saved set; exit status as cmp") \
 	X(follow, "[-o FILE] [--count N] [--wait-for SEQ] [--timeout SECONDS]" VIEW_OPTIONS, \
 	  "get each publication of a buffer, until its owner has ended") \
+	X(pull, \
+	  "[--as NAME] [--readonly] [--mode OCTAL] [--group GROUP] [--tag KEY=VALUE] " \
+	  "[--device N] [--rate] [--tls DIR] [--dir DIR] NODE:NAME", \
+	  "make kept copies of another node's buffers, one or all that a pattern matches") \
+	X(nodes, "[--json] [--tls DIR]", "list the nodes of $GPUSHARE_NODES, and which answer") \
+	X(node, "[--listen ADDRESS] [--tls DIR] [--trusted-network IFACE] [--dir DIR]", \
+	  "let other hosts list and pull this user's buffers, until a signal ends it") \
 	X(tag, "[--json] [--dir DIR] NAME [KEY=VALUE | -KEY]...", \
 	  "show, set or remove a buffer's tags") \
 	X(rm, "[--dir DIR] NAME...", \
-	  "remove names, or all that a pattern matches; owner and attachers keep the memory") \
+	  "remove names, or all that a pattern matches; the memory of an owner or attacher stays") \
 	X(registry, "[--force] [--json] [--dir DIR] " REGISTRY_WORDS, \
 	  "start or stop the registry of a directory, show whether it runs, or print its log") \
 	X(metrics, "[--json] [--dir DIR]", "print the registry's numbers in Prometheus' format") \

@@ -31,6 +31,8 @@
 	  "a file, or stderr: the preload library writes there a line for each buffer that it " \
 	  "shares or attaches, or can't share, with the reason", \
 	  "nothing is logged") \
+	X(GPUSHARE_NODES, "the file that lists nodes, for gpushare pull, nodes and ls --nodes", \
+	  "$XDG_CONFIG_HOME/gpushare/nodes, else ~/.config/gpushare/nodes") \
 	X(GPUSHARE_REGISTRY, "path of the registry's program", \
 	  "gpushare-registry beside the library, in ../bin or ../../bin from there, or on PATH") \
 	X(GPUSHARE_SHIM, "path of the preload library, for gpushare run", \

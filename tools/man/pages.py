@@ -204,7 +204,7 @@ def options(verb):
     dtypes = " ".join(entries("tools/data/dtype.h", "DTYPES", r'X\(\w+, "(\w+)"'))
     found = []
     for name, argument, types, text in re.findall(
-            r'\{"(-[\w-]+)", "([A-Z]*)", [^"]*"[^"]*",\s*(DTYPES\(TYPE_WORD\))?\s*"([^"]*)"\}', lines):
+            r'\{"(-[\w-]+)", "([A-Z=]*)", [^"]*"[^"]*",\s*(DTYPES\(TYPE_WORD\))?\s*"([^"]*)"\}', lines):
         words = f"{name} {argument}".strip()
         if f"[{words}]" not in usage[2] + " ".join(shared) or name in ("--json", "--dir"):
             continue

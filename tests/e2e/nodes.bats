@@ -1,0 +1,316 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# gpushare node, nodes, pull and ls --nodes: what goes from one registry to another, and to whom.
+load helpers
+load between
+
+setup_more() {
+	needs jq
+	between_setup
+}
+
+teardown_more() {
+	between_teardown
+}
+
+@test "pull: the same bytes, tags and mode, kept and complete; a set keeps its names" {
+	serve a
+	source_of a weights 20000001
+	source_of a llama/0 5000000
+	source_of a llama/1 3
+	on a gpushare tag weights dtype=u8 step=7
+	on a gpushare restore --mode 640 "$WORK/llama/0" other
+	refute grep restore <<<"$(gpushare pull --help)"
+	run -0 --separate-stderr gpushare pull a:weights --as mine --tag from=a --rate
+	has "$stderr" "gpushare: 20000001 bytes in "
+	received mine weights
+	equal "$(shown mine tags | jq -cS .)" '{"dtype":"u8","from":"a","step":"7"}'
+	equal "$(shown mine mode) $(shown mine keep) $(shown mine readonly)" "0600 true false"
+	gpushare pull a:other --readonly
+	equal "$(shown other mode) $(shown other readonly)" "0600 true" # the group here is another
+	gpushare pull a:other --group "$(id -g)" --as grouped
+	equal "$(shown grouped mode)" 0640
+	gpushare pull a:weights --mode 644
+	equal "$(shown weights mode)" 0644
+	gpushare pull 'a:llama/*'
+	received llama/0
+	received llama/1
+	equal "$(gpushare ls -q)" $'grouped\nllama/0\nllama/1\nmine\nother\nweights'
+}
+
+@test "pull: by address; what the source's rule said of it travels; a source that is published once" {
+	serve a
+	on a up app "$BIN/api_app" open make=a,ro,1Mi,keep+readonly fill=a,9 publish=a
+	gpushare pull "$ADDRESS:ro"
+	equal "$(shown ro readonly) $(shown ro size)" "true 1048576"
+	equal "$(gpushare get ro | sha256sum)" "$(on a gpushare get ro | sha256sum)"
+	down
+}
+
+@test "pull: a kept buffer whose publisher has ended" {
+	serve a
+	for last in "" reclaim=a,1,0; do
+		on a "$BIN/api_app" open make=a,k,1Mi,keep fill=a,9 publish=a $last
+		gpushare pull a:k
+		equal "$(gpushare get k | sha256sum)" "$(on a gpushare get k | sha256sum)"
+		gpushare rm k
+		on a gpushare rm k
+	done
+}
+
+@test "pull: a name that is taken, missing or wrong, and a node that is unknown or ended" {
+	serve a
+	source_of a weights 1000
+	source_of a also 1000
+	on r gpushare restore "$WORK/also" weights
+	run -1 --separate-stderr gpushare pull a:weights
+	has "$stderr" "a buffer 'weights' exists already; 'gpushare rm weights' removes it"
+	run -1 gpushare pull 'a:*'
+	equal "$(gpushare ls -q)" weights
+	run -1 --separate-stderr gpushare pull a:nothing
+	has "$stderr" "node 'a': no buffer is named \"nothing\""
+	run -1 --separate-stderr gpushare pull 'a:no*'
+	has "$stderr" "node 'a' has no buffer that 'no*' matches"
+	run -1 --separate-stderr gpushare pull a:-x
+	has "$stderr" "'-x' is not a buffer name"
+	run -1 --separate-stderr gpushare pull "a:$(printf '%0300d' 0)*"
+	has "$stderr" "the pattern has more than 255 characters"
+	run -1 --separate-stderr gpushare pull weights
+	has "$stderr" "'weights' is not NODE:NAME"
+	run -1 --separate-stderr gpushare pull z:weights
+	has "$stderr" "there is no node 'z' in the file of nodes"
+	run -2 --separate-stderr gpushare pull 'a:*' --as x
+	has "$stderr" "--as is for one NAME"
+	run -2 --separate-stderr gpushare pull a:weights --tag nonsense
+	has "$stderr" "--tag wants KEY=VALUE"
+	kill -KILL "$NODE_PID"
+	until_true has_ended "$NODE_PID"
+	run -1 --separate-stderr gpushare pull a:also
+	has "$stderr" "node 'a': $ADDRESS: no node listens there"
+	equal "$(gpushare ls -q)" weights
+}
+
+@test "the file of nodes: comments and blank lines, and the number of a line that is wrong" {
+	printf '# of the lab\n\na tls://127.0.0.1:1 # first\nb tcp://[::1]:2\n' >"$WORK/nodes"
+	run -1 --separate-stderr gpushare nodes
+	equal "$(awk '{ print $1, $2, $3 }' <<<"$output")" $'NODE ADDRESS STATE\na tls://127.0.0.1:1 down\nb tcp://[::1]:2 down'
+	for line in "a" "a http://h:1" "a tls://h:65536" "a tls://h" "a:b tls://h:1" "a tls://h:1 more"; do
+		echo "$line" >"$WORK/nodes"
+		run -1 --separate-stderr gpushare ls --nodes
+		has "$stderr" "$WORK/nodes:1: a line is 'name address'"
+	done
+	rm "$WORK/nodes"
+	run -1 --separate-stderr gpushare nodes
+	has "$stderr" "$WORK/nodes, can't be read: No such file"
+	printf 'b\xff tcp://127.0.0.1:1\nb tcp://127.0.0.1:1\n' >"$WORK/nodes"
+	run -1 --separate-stderr gpushare nodes --json
+	has "$stderr" "a name in the file of nodes, or a path, isn't UTF-8"
+	equal "$(jq -r '.[].node' <<<"$output")" b
+	GPUSHARE_NODES=$WORK run -1 --separate-stderr gpushare nodes
+	has "$stderr" "$WORK, can't be read: Is a directory"
+	GPUSHARE_NODES=$(printf '%05000d' 0) run -1 --separate-stderr gpushare nodes
+	has "$stderr" "the path in GPUSHARE_NODES is too long"
+	run -1 --separate-stderr gpushare pull tls://nosuchhost.invalid:1:x
+	has "$stderr" "node 'tls://nosuchhost.invalid:1': tls://nosuchhost.invalid:1: "
+	refute grep -q "Address invalid" <<<"$stderr"
+	run -1 --separate-stderr env -u HOME -u XDG_CONFIG_HOME gpushare pull tls://127.0.0.1:1:x
+	has "$stderr" "HOME is not set; --tls says where ca.pem and node.pem are"
+}
+
+@test "nodes and ls --nodes: all are asked; one that is down is named, and the others are shown" {
+	serve c
+	serve a
+	source_of a weights 1000
+	source_of c weights 2000
+	source_of c kv 3000
+	run -0 gpushare nodes
+	equal "$(sed 1d <<<"$output" | awk '{ print $1, $3, $4 }')" $'c up 0.1.0\na up 0.1.0'
+	run -0 gpushare ls --nodes -o NODE,NAME,SIZE 'w*'
+	equal "$(sed 1d <<<"$output" | tr -s ' ')" $'c weights 2000\na weights 1000'
+	equal "$(gpushare ls --nodes --sort -SIZE --no-headers | awk '{ print $1, $2 }')" $'c kv\nc weights\na weights'
+	refute grep -q NODE <<<"$(gpushare ls)"
+	kill -KILL "$NODE_PID"
+	until_true has_ended "$NODE_PID"
+	run -1 --separate-stderr gpushare ls --nodes --json
+	equal "$(jq -r '.[] | .node + " " + .name' <<<"$output")" $'c kv\nc weights'
+	has "$stderr" "node 'a': $ADDRESS: no node listens there"
+	run -1 --separate-stderr gpushare nodes --json
+	equal "$(jq -c '[.[] | .node, .up]' <<<"$output")" '["c",true,"a",false]'
+	run -2 gpushare ls --nodes --deferred
+}
+
+@test "a node without a registry, and one whose registry begins later" {
+	serve a
+	run -1 --separate-stderr gpushare pull a:weights
+	has "$stderr" "node 'a': no registry"
+	source_of a weights 1000
+	gpushare pull a:weights
+	received weights
+}
+
+# refused TLS: a puller with those files gets nothing, and b has no buffer
+refused() {
+	run -1 --separate-stderr timeout 8 gpushare pull --tls "$1" a:weights
+	has "$stderr" "node 'a'"
+	equal "$(gpushare ls -q)" ""
+	equal "$(workers)" ""
+}
+
+@test "certificates: of another CA, expired, or none is refused on both sides, and a key that others can read" {
+	needs faketime
+	serve a
+	source_of a weights 1000
+	authority "$WORK/foreign"
+	certificate "$WORK/foreign"
+	cp -r "$WORK/foreign" "$WORK/mixed" # accepts the node, and is not accepted
+	cp "$TLS/ca.pem" "$WORK/mixed"
+	cp -r "$TLS" "$WORK/expired"
+	certificate "$WORK/expired" faketime '90 days ago'
+	refused "$WORK/foreign"
+	refused "$WORK/mixed"
+	has "$stderr" "are ca.pem and node.pem in $WORK/mixed of the node's CA"
+	refused "$WORK/expired"
+	run -1 timeout 8 openssl s_client -connect "${ADDRESS#tls://}" -CAfile "$TLS/ca.pem" -ign_eof
+	equal "$(workers)" ""
+	gpushare pull a:weights
+	received weights
+	gpushare rm weights
+	: >"$WORK/nodes"
+	kill -KILL "$NODE_PID"
+	serve a --listen tls://127.0.0.1:0 --tls "$WORK/expired"
+	refused "$TLS"
+	has "$stderr" "during the TLS handshake"
+	chmod 666 "$TLS/ca.pem"
+	run -1 --separate-stderr gpushare pull a:weights
+	has "$stderr" "$TLS/ca.pem: others may change it; 'chmod go-w' it"
+	chmod 644 "$TLS/ca.pem"
+	chmod 640 "$TLS/node.pem"
+	run -1 --separate-stderr gpushare pull a:weights
+	has "$stderr" "$TLS/node.pem: others may read this private key; 'chmod 600' it"
+	run -1 --separate-stderr gpushare node
+	has "$stderr" "'chmod 600' it"
+	rm "$TLS/node.pem"
+	run -1 --separate-stderr gpushare node
+	has "$stderr" "$TLS/node.pem: No such file"
+	(umask 077 && cp "$TLS/node.crt" "$TLS/node.pem")
+	run -1 --separate-stderr gpushare node
+	has "$stderr" "$TLS/node.pem: no certificate with its private key can be read from it"
+	rm "$TLS/ca.pem"
+	run -1 --separate-stderr gpushare node
+	has "$stderr" "$TLS/ca.pem: No such file"
+	run -1 --separate-stderr env -u HOME -u XDG_CONFIG_HOME gpushare node
+	has "$stderr" "HOME is not set; --tls DIR says where ca.pem and node.pem are"
+}
+
+@test "a node's certificate is for 'gpushare': one of the same CA for another name is refused" {
+	cp -r "$TLS" "$WORK/other"
+	NAME=mail certificate "$WORK/other"
+	serve a --listen tls://127.0.0.1:0 --tls "$WORK/other"
+	source_of a weights 1000
+	refused "$TLS"
+}
+
+@test "without TLS: only on an address of the interface that is called trusted" {
+	run -1 --separate-stderr gpushare node --listen tcp://127.0.0.1:0
+	has "$stderr" "whoever reaches it may read all that you may read; --trusted-network IFACE"
+	run -1 --separate-stderr gpushare node --listen tcp://0.0.0.0:0 --trusted-network lo
+	has "$stderr" "tcp://0.0.0.0:0 is not an address of the interface 'lo'"
+	run -1 gpushare node --listen tcp://127.0.0.1:0 --trusted-network eth999
+	run -2 gpushare node --listen udp://127.0.0.1:0
+	serve a --listen tcp://127.0.0.1:0 --trusted-network lo
+	source_of a weights 20000000
+	gpushare pull a:weights
+	received weights
+	serve a --listen tcp://127.0.0.1:0 --trusted-network lo # two nodes of one registry
+	equal "$(gpushare ls --nodes --no-headers | wc -l)" 2
+}
+
+@test "without TLS: a peer that the host reaches by another interface is closed" {
+	needs ip
+	local interface address
+	read -r interface address < <(ip -br -4 addr | awk '$1 != "lo" && $3 { sub("@.*", "", $1); sub("/.*", "", $3); print $1, $3 }') ||
+		skip "there is no interface but lo"
+	serve a --listen "tcp://$address:0" --trusted-network "$interface"
+	source_of a weights 1000
+	gpushare pull a:weights
+	received weights
+	# its source address is one of lo
+	run -0 timeout 8 /usr/bin/python3 -c "import socket; s = socket.create_connection(('$address', ${ADDRESS##*:}),
+		source_address=('127.0.0.1', 0)); s.sendall(b'\0\0\0\4\x0a\2\x08\1'); print(len(s.recv(99)))"
+	equal "$output" 0
+	has "$(cat "$WORK/a.err")" "127.0.0.1 is not of the network of '$interface'"
+}
+
+# send HEX: send bytes to the node, and read what it answers until it closes
+send() {
+	local port=${ADDRESS##*:}
+	exec 7<>"/dev/tcp/127.0.0.1/$port"
+	# shellcheck disable=SC2059
+	printf "$1" >&7 || true
+	timeout 15 cat <&7 | od -An -tx1 | tr -d ' \n'
+	exec 7>&-
+}
+
+@test "junk bytes: before and after the handshake they end one connection, and nothing else" {
+	serve c --listen tls://127.0.0.1:0
+	equal "$(send 'GET / HTTP/1.0\r\n\r\n')" ""
+	equal "$(workers)" ""
+	runs "$NODE_PID"
+	serve a --listen tcp://127.0.0.1:0 --trusted-network lo
+	source_of a weights 100000
+	equal "$(send '\xff\xff\xff\xff')" ""                  # a message of 4 GiB
+	equal "$(send '\0\0\0\0')" ""                          # an empty one
+	equal "$(send '\0\0\0\x03\x0a\x7f\x01')" ""            # one whose field ends behind it
+	equal "$(send '\0\0\0\x06\x2a\x04\x0a\x02AB')" ""         # a Close whose token has 2 bytes
+	equal "$(send '\0\0\0\x05\x1a\x03\x0a\x01-')" ""       # an Open of '-'
+	has "$(send '\0\0\0\x04\x0a\x02\x08\x63\0\0\0\0')" 08f1ffffffffffffffff01 # a Hello of protocol 99: E_NOT_SUPPORTED
+	# a Read of a token that nobody has given
+	has "$(send '\0\0\0\x16\x22\x14\x0a\x10AAAAAAAAAAAAAAAA\x18\x01\0\0\0\0')" 08fbffffffffffffffff01
+	until_true has_workers 0
+	gpushare pull a:weights
+	received weights
+}
+
+@test "an idle node: no CUDA, no calls of the system; and its worker ends with the connection" {
+	serve a
+	source_of a weights 1000
+	gpushare pull a:weights
+	until_true has_workers 0
+	refute grep -q libcuda "/proc/$NODE_PID/maps"
+	switches() { cat /proc/"$NODE_PID"/task/*/status | sed -n 's/^\(non\)\?voluntary_ctxt_switches:\s*//p' | paste -sd +; }
+	before=$(($(switches)))
+	sleep 2
+	equal "$(($(switches)))" "$before"
+}
+
+@test "silent connections: the oldest is closed for a new one, and all after 10 s" {
+	serve a
+	source_of a weights 1000
+	local fd fds=()
+	for ((i = 0; i < 200; i++)); do
+		exec {fd}<>"/dev/tcp/127.0.0.1/${ADDRESS##*:}"
+		fds+=("$fd")
+	done
+	gpushare pull a:weights
+	received weights
+	few() {
+		(($(find "/proc/$NODE_PID/fd" -lname 'socket:*' | wc -l) <= $1))
+	}
+	until_true few 135
+	until_true few 5
+	for fd in "${fds[@]}"; do exec {fd}>&-; done
+}
+
+@test "a node with 128 connections says so to the next puller" {
+	serve a --listen tcp://127.0.0.1:0 --trusted-network lo
+	local fd fds=()
+	for ((i = 0; i < 128; i++)); do
+		exec {fd}<>"/dev/tcp/127.0.0.1/${ADDRESS##*:}"
+		printf '\0\0\0\004\012\002\010\001' >&"$fd"
+		fds+=("$fd")
+	done
+	for fd in "${fds[@]}"; do read -r -N 4 -u "$fd" -t 10 _ || true; done
+	run -1 --separate-stderr gpushare pull a:weights
+	has "$stderr" "node 'a': it serves 128 connections already"
+	for fd in "${fds[@]}"; do exec {fd}>&-; done
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "address.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+
+#define BLANKS " \t\r\n"
+
+bool address_parse(const char *text, struct address *out)
+{
+	const char *host = text + strlen("tls://"), *port = strrchr(text, ':');
+	size_t length;
+
+	*out = (struct address){.tls = !strncmp(text, "tls://", 6)};
+	if ((!out->tls && strncmp(text, "tcp://", 6) != 0) || strlen(text) >= ADDRESS_MAX)
+		return false;
+	if (!port || port <= host || !port[1] || strspn(port + 1, "0123456789") != strlen(port + 1))
+		return false;
+	if (strlen(port + 1) > 5 || atoi(port + 1) > UINT16_MAX)
+		return false;
+	strcpy(out->text, text);
+	snprintf(out->url, sizeof(out->url), "%s%s", out->tls ? "tls+tcp" : "tcp", text + 3);
+	length = (size_t)(port - host);
+	if (*host == '[' && host[length - 1] == ']') {
+		host++;
+		length -= 2;
+	}
+	memcpy(out->host, host, length);
+	return length != 0;
+}
+
+/* One question to the resolver. Its thread owns it if the answer comes too late. */
+struct look_up {
+	char host[ADDRESS_MAX];
+	struct addrinfo *found; /* NULL: none */
+	int error;
+};
+
+static void look_up(struct look_up *question, int flags)
+{
+	const struct addrinfo hints = {.ai_flags = flags, .ai_socktype = SOCK_STREAM};
+
+	question->error = getaddrinfo(question->host, NULL, &hints, &question->found);
+}
+
+static void *look_up_thread(void *user)
+{
+	look_up(user, 0);
+	return NULL;
+}
+
+/* False: there was no answer in time. */
+static bool look_up_in_time(struct look_up *question)
+{
+	struct timespec until;
+	pthread_t thread;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ADDRESS_LOOK_UP_S;
+	if (pthread_create(&thread, NULL, look_up_thread, question)) {
+		question->error = EAI_MEMORY;
+		return true;
+	}
+	if (!pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+		return true;
+	pthread_detach(thread);
+	return false;
+}
+
+static bool take_found(struct address *address, const struct look_up *question)
+{
+	char host[NI_MAXHOST];
+
+	if (question->error || getnameinfo(question->found->ai_addr, question->found->ai_addrlen,
+					   host, sizeof(host), NULL, 0, NI_NUMERICHOST))
+		return false;
+	snprintf(address->url, sizeof(address->url), "%s://%s%.60s%s%s",
+		 address->tls ? "tls+tcp" : "tcp", strchr(host, ':') ? "[" : "", host,
+		 strchr(host, ':') ? "]" : "", strrchr(address->text, ':'));
+	return true;
+}
+
+bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
+{
+	struct look_up *question = calloc(1, sizeof(*question));
+	const char *reason = "out of memory";
+	bool found = false;
+
+	if (question) {
+		strcpy(question->host, address->host);
+		look_up(question, AI_NUMERICHOST);
+		if (question->error && !look_up_in_time(question)) {
+			question = NULL; /* its thread still has it */
+			reason = "no name server answered in time";
+		}
+	}
+	if (question) {
+		found = take_found(address, question);
+		reason = gai_strerror(question->error);
+		if (question->found)
+			freeaddrinfo(question->found);
+	}
+	free(question);
+	if (!found)
+		snprintf(why, NODES_WHY_MAX, "%s: %s", address->text, reason);
+	return found;
+}
+
+bool address_is_of(const struct address *address, const char *interface)
+{
+	struct ifaddrs *all, *one;
+	char host[NI_MAXHOST];
+	bool found = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (one = all; one && !found; one = one->ifa_next) {
+		int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+		socklen_t size =
+		    family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+
+		if ((family == AF_INET || family == AF_INET6) && !strcmp(one->ifa_name, interface))
+			found = !getnameinfo(one->ifa_addr, size, host, sizeof(host), NULL, 0,
+					     NI_NUMERICHOST) &&
+				!strcmp(host, address->host);
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+bool nodes_folder(char out[PATH_MAX])
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+	if (config && *config == '/')
+		return snprintf(out, PATH_MAX, "%s/gpushare", config) < PATH_MAX;
+	return home && snprintf(out, PATH_MAX, "%s/.config/gpushare", home) < PATH_MAX;
+}
+
+static bool find_file(char out[PATH_MAX], char why[NODES_WHY_MAX])
+{
+	const char *given = getenv("GPUSHARE_NODES");
+	char folder[PATH_MAX];
+
+	if (given && *given) {
+		if (snprintf(out, PATH_MAX, "%s", given) < PATH_MAX)
+			return true;
+		snprintf(why, NODES_WHY_MAX, "the path in GPUSHARE_NODES is too long");
+		return false;
+	}
+	if (nodes_folder(folder) && snprintf(out, PATH_MAX, "%s/nodes", folder) < PATH_MAX)
+		return true;
+	snprintf(why, NODES_WHY_MAX, "GPUSHARE_NODES is not set: it names the file of nodes");
+	return false;
+}
+
+/* One line. False: it is neither empty nor a name and an address. */
+static bool add_line(struct nodes *nodes, char *line)
+{
+	char *rest, *name, *address;
+	struct node *node = &nodes->list[nodes->count];
+
+	line[strcspn(line, "#")] = '\0';
+	name = strtok_r(line, BLANKS, &rest);
+	address = name ? strtok_r(NULL, BLANKS, &rest) : NULL;
+	if (!name)
+		return true;
+	if (!address || strtok_r(NULL, BLANKS, &rest) || nodes->count == NODES_MAX ||
+	    strlen(name) >= NODE_NAME_MAX || strpbrk(name, ":/*?[") ||
+	    !address_parse(address, &node->address))
+		return false;
+	strcpy(node->name, name);
+	nodes->count++;
+	return true;
+}
+
+static bool refuse_file(const char *path, char why[NODES_WHY_MAX])
+{
+	snprintf(why, NODES_WHY_MAX,
+		 "the file of nodes, %s, can't be read: %s; GPUSHARE_NODES says where it is", path,
+		 strerror(errno));
+	return false;
+}
+
+static bool read_lines(struct nodes *out, FILE *file, const char *path, char why[NODES_WHY_MAX])
+{
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+
+	for (int number = 1; getline(&line, &room, file) > 0; number++)
+		if (!add_line(out, line)) {
+			snprintf(why, NODES_WHY_MAX,
+				 "%s:%d: a line is 'name address', the address tls://HOST:PORT or "
+				 "tcp://HOST:PORT, and there are %d lines at most",
+				 path, number, NODES_MAX);
+			return false;
+		}
+	return !ferror(file) || refuse_file(path, why);
+}
+
+bool nodes_read(struct nodes *out, char why[NODES_WHY_MAX])
+{
+	char path[PATH_MAX];
+	FILE *file;
+	bool good;
+
+	*out = (struct nodes){.count = 0};
+	if (!find_file(path, why))
+		return false;
+	file = fopen(path, "re");
+	if (!file)
+		return refuse_file(path, why);
+	out->list = calloc(NODES_MAX + 1, sizeof(*out->list));
+	if (!out->list)
+		snprintf(why, NODES_WHY_MAX, "no memory for the nodes in %s", path);
+	good = out->list && read_lines(out, file, path, why);
+	fclose(file);
+	if (!good)
+		nodes_free(out);
+	return good;
+}
+
+void nodes_free(struct nodes *nodes)
+{
+	free(nodes->list);
+	*nodes = (struct nodes){.count = 0};
+}
+
+bool nodes_find(const char *which, struct node *out, char why[NODES_WHY_MAX])
+{
+	struct nodes nodes;
+
+	if (address_parse(which, &out->address)) {
+		snprintf(out->name, sizeof(out->name), "%.63s", which);
+		return true;
+	}
+	if (!nodes_read(&nodes, why))
+		return false;
+	for (size_t i = 0; i < nodes.count; i++)
+		if (!strcmp(nodes.list[i].name, which)) {
+			*out = nodes.list[i];
+			nodes_free(&nodes);
+			return true;
+		}
+	nodes_free(&nodes);
+	snprintf(why, NODES_WHY_MAX,
+		 "there is no node '%.64s' in the file of nodes; 'gpushare nodes' lists them",
+		 which);
+	return false;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "message.h"
+
+#include <pb_decode.h>
+#include <pb_encode.h>
+#include <string.h>
+
+#include "protocol.h"
+
+_Static_assert(gpushare_node_Ask_size <= NODE_MESSAGE_MAX, "an Ask fits a message");
+_Static_assert(gpushare_node_Answer_size <= NODE_MESSAGE_MAX, "an Answer fits a message");
+_Static_assert(sizeof(((gpushare_node_Read *)0)->token) == NODE_TOKEN_SIZE, "node.options");
+_Static_assert(sizeof(((gpushare_node_Opened *)0)->token) == NODE_TOKEN_SIZE, "node.options");
+
+static size_t write_message(const pb_msgdesc_t *fields, const void *message, uint8_t *to)
+{
+	pb_ostream_t stream = pb_ostream_from_buffer(to + NODE_HEADER_SIZE, NODE_MESSAGE_MAX);
+
+	if (!pb_encode(&stream, fields, message) || !stream.bytes_written)
+		return 0;
+	for (int i = 0; i < NODE_HEADER_SIZE; i++)
+		to[i] = (uint8_t)(stream.bytes_written >> (8 * (NODE_HEADER_SIZE - 1 - i)));
+	return NODE_HEADER_SIZE + stream.bytes_written;
+}
+
+size_t message_write_ask(const node_ask *ask, uint8_t to[NODE_HEADER_SIZE + NODE_MESSAGE_MAX])
+{
+	return write_message(gpushare_node_Ask_fields, ask, to);
+}
+
+size_t message_write_answer(const node_answer *answer,
+			    uint8_t to[NODE_HEADER_SIZE + NODE_MESSAGE_MAX])
+{
+	return write_message(gpushare_node_Answer_fields, answer, to);
+}
+
+bool message_size(const uint8_t header[NODE_HEADER_SIZE], size_t *out_size)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < NODE_HEADER_SIZE; i++)
+		size = size << 8 | header[i];
+	*out_size = size;
+	return size && size <= NODE_MESSAGE_MAX;
+}
+
+static bool read_message(const pb_msgdesc_t *fields, const uint8_t *from, size_t size, void *out)
+{
+	pb_istream_t stream = pb_istream_from_buffer(from, size);
+
+	return pb_decode(&stream, fields, out);
+}
+
+bool message_read_ask(const uint8_t *from, size_t size, node_ask *out)
+{
+	if (!read_message(gpushare_node_Ask_fields, from, size, out))
+		return false;
+	switch (out->which_verb) {
+	case gpushare_node_Ask_open_tag:
+		return name_is_valid(out->verb.open.name);
+	case gpushare_node_Ask_read_tag:
+		return out->verb.read.length && out->verb.read.length <= NODE_PIECE_MAX;
+	}
+	return out->which_verb != 0;
+}
+
+static bool buffer_is_valid(const gpushare_Buffer *buffer)
+{
+	for (pb_size_t i = 0; i < buffer->tags_count; i++)
+		if (!*buffer->tags[i].key || text_control((char *)buffer->tags[i].key) ||
+		    text_control((char *)buffer->tags[i].value))
+			return false;
+	return name_is_valid(buffer->name);
+}
+
+bool message_read_answer(const uint8_t *from, size_t size, node_answer *out)
+{
+	if (!read_message(gpushare_node_Answer_fields, from, size, out) || out->status > 0)
+		return false;
+	if (out->status)
+		return !out->which_body;
+	switch (out->which_body) {
+	case gpushare_node_Answer_page_tag:
+		for (pb_size_t i = 0; i < out->body.page.buffers_count; i++)
+			if (!buffer_is_valid(&out->body.page.buffers[i]))
+				return false;
+		break;
+	case gpushare_node_Answer_opened_tag:
+		return out->body.opened.has_buffer && buffer_is_valid(&out->body.opened.buffer) &&
+		       out->body.opened.buffer.size;
+	case gpushare_node_Answer_bytes_tag:
+		return out->body.bytes.length && out->body.bytes.length <= NODE_PIECE_MAX;
+	}
+	return out->which_body != 0;
+}
+
+/* Fields that have the same name in both structs. */
+#define SAME(X) \
+	X(generation) \
+	X(size) \
+	X(base_offset) \
+	X(base_size) \
+	X(owner_uid) \
+	X(owner_pid) \
+	X(owner_started) \
+	X(attachers) \
+	X(created_unix_ns) X(flags) X(ttl_s) X(ttl_left_s) X(sequence) X(mode) X(owner_gid)
+
+void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out)
+{
+	*out = (gpushare_Buffer){
+	    .backing = info->backing,
+	    .ordering = info->ordering,
+	    .owner_gone = !info->owner_alive,
+	    .missing = info->missing != 0,
+	    .tags_count = (pb_size_t)info->tag_count,
+	};
+#define X(field) out->field = info->field;
+	SAME(X)
+#undef X
+	memcpy(out->name, info->name, sizeof(out->name));
+	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
+	memcpy(out->owner_command, info->owner_command, sizeof(out->owner_command));
+	for (uint32_t i = 0; i < info->tag_count; i++) {
+		memcpy(out->tags[i].key, info->tags[i].key, sizeof(out->tags[i].key));
+		memcpy(out->tags[i].value, info->tags[i].value, sizeof(out->tags[i].value));
+	}
+}
+
+void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out)
+{
+	*out = (struct gpushare_info){
+	    .backing = (enum gpushare_backing)buffer->backing,
+	    .ordering = (enum gpushare_ordering)buffer->ordering,
+	    .owner_alive = !buffer->owner_gone,
+	    .missing = buffer->missing,
+	    .tag_count = buffer->tags_count,
+	};
+#define X(field) out->field = buffer->field;
+	SAME(X)
+#undef X
+	memcpy(out->name, buffer->name, sizeof(out->name));
+	memcpy(out->device_uuid, buffer->device_uuid, sizeof(out->device_uuid));
+	memcpy(out->owner_command, buffer->owner_command, sizeof(out->owner_command));
+	for (uint32_t i = 0; i < out->tag_count; i++) {
+		memcpy(out->tags[i].key, buffer->tags[i].key, sizeof(out->tags[i].key));
+		memcpy(out->tags[i].value, buffer->tags[i].value, sizeof(out->tags[i].value));
+	}
+}

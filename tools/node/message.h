@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUSHARE_TOOLS_MESSAGE_H
+#define GPUSHARE_TOOLS_MESSAGE_H
+/* Messages between pullers and nodes: node.proto, encoded and decoded with all bounds checked. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpushare.h"
+#include "node.pb.h"
+
+#define NODE_PROTOCOL 1
+#define NODE_HEADER_SIZE 4
+#define NODE_MESSAGE_MAX 65536 /* bytes after the header */
+#define NODE_TOKEN_SIZE 16
+#define NODE_PIECE_MAX ((size_t)4 << 20) /* bytes of one Read */
+#define NODE_READS_MAX 8		 /* Reads that a puller sends before it has their answers */
+#define NODE_LIST_MAX 100000		 /* buffers that a puller takes from one List */
+
+typedef gpushare_node_Ask node_ask;
+typedef gpushare_node_Answer node_answer;
+
+/* The header and the message. Returns their size; 0: a field is out of its bounds. */
+size_t message_write_ask(const node_ask *ask, uint8_t to[NODE_HEADER_SIZE + NODE_MESSAGE_MAX]);
+size_t message_write_answer(const node_answer *answer,
+			    uint8_t to[NODE_HEADER_SIZE + NODE_MESSAGE_MAX]);
+/* The size of the message behind a header. False: it is too large, or 0. */
+bool message_size(const uint8_t header[NODE_HEADER_SIZE], size_t *out_size);
+/* The message without its header. False: it makes no sense; *out is undefined then. */
+bool message_read_ask(const uint8_t *from, size_t size, node_ask *out);
+bool message_read_answer(const uint8_t *from, size_t size, node_answer *out);
+
+/* A buffer's record on the wire, and as gpushare.h has it. */
+void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out);
+void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out);
+
+#endif

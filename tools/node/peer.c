@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "peer.h"
+
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/tool.h"
+
+static int fail(struct peer *peer, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int fail(struct peer *peer, int status, const char *format, ...)
+{
+	int used = snprintf(peer->why, sizeof(peer->why), "node '%s': ", peer->node->name);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(peer->why + used, sizeof(peer->why) - (size_t)used, format, arguments);
+	va_end(arguments);
+	return status;
+}
+
+static int fail_stream(struct peer *peer, int error)
+{
+	peer->error = error;
+	return fail(peer, stream_is_silence(error) ? GPUSHARE_E_TIMED_OUT : GPUSHARE_E_IO, "%s",
+		    stream_error_text(error));
+}
+
+int peer_receive(struct peer *peer, void *to, size_t size)
+{
+	int error = stream_receive(peer->stream, to, size);
+
+	return error ? fail_stream(peer, error) : GPUSHARE_OK;
+}
+
+static int send_ask(struct peer *peer, const node_ask *ask)
+{
+	size_t size = message_write_ask(ask, peer->message);
+	int error = size ? stream_send(peer->stream, peer->message, size) : 0;
+
+	if (!size)
+		return fail(peer, GPUSHARE_E_INVALID, "a field of the request is too long");
+	return error ? fail_stream(peer, error) : GPUSHARE_OK;
+}
+
+static int receive_any(struct peer *peer)
+{
+	uint8_t header[NODE_HEADER_SIZE];
+	size_t size = 0;
+	int status = peer_receive(peer, header, sizeof(header));
+
+	if (!status && message_size(header, &size))
+		status = peer_receive(peer, peer->message, size);
+	if (status)
+		return status;
+	if (!size || size > NODE_MESSAGE_MAX ||
+	    !message_read_answer(peer->message, size, peer->answer))
+		return fail(peer, GPUSHARE_E_PROTOCOL, "its answer makes no sense");
+	return GPUSHARE_OK;
+}
+
+/* Receive an answer that has that body. Of an open buffer, a Hello says that the node goes on. */
+static int receive_answer(struct peer *peer, pb_size_t body)
+{
+	bool waits =
+	    body == gpushare_node_Answer_opened_tag || body == gpushare_node_Answer_bytes_tag;
+	int status;
+
+	do
+		status = receive_any(peer);
+	while (waits && !status && peer->answer->which_body == gpushare_node_Answer_hello_tag);
+	if (status)
+		return status;
+	if (!peer->answer->status && peer->answer->which_body != body)
+		return fail(peer, GPUSHARE_E_PROTOCOL, "its answer makes no sense");
+	if (!peer->answer->status)
+		return GPUSHARE_OK;
+	tool_printable(peer->answer->message, peer->answer->message, sizeof(peer->answer->message));
+	return fail(peer, peer->answer->status, "%s",
+		    *peer->answer->message ? peer->answer->message
+					   : gpushare_status_text(peer->answer->status));
+}
+
+static int ask(struct peer *peer, const node_ask *question, pb_size_t body)
+{
+	int status = send_ask(peer, question);
+
+	return status ? status : receive_answer(peer, body);
+}
+
+int peer_hello(struct peer *peer)
+{
+	node_ask question = {.which_verb = gpushare_node_Ask_hello_tag,
+			     .verb.hello = {.protocol = NODE_PROTOCOL}};
+	int status;
+
+	strcpy(question.verb.hello.version, GPUSHARE_VERSION);
+	status = ask(peer, &question, gpushare_node_Answer_hello_tag);
+	if (status)
+		return status;
+	tool_printable(peer->answer->body.hello.version, peer->version, sizeof(peer->version));
+	return GPUSHARE_OK;
+}
+
+int peer_open(struct peer *peer, const struct node *node, const char *folder)
+{
+	char default_folder[PATH_MAX] = "", why[NODES_WHY_MAX];
+	struct address address = node->address;
+	int status;
+
+	*peer = (struct peer){.node = node};
+	peer->answer = malloc(sizeof(*peer->answer));
+	peer->message = malloc(NODE_HEADER_SIZE + NODE_MESSAGE_MAX);
+	if (!peer->answer || !peer->message)
+		return fail(peer, GPUSHARE_E_NO_MEMORY, "out of memory");
+	if (!folder && !nodes_folder(default_folder) && address.tls)
+		return fail(peer, GPUSHARE_E_INVALID,
+			    "HOME is not set; --tls says where ca.pem and node.pem are");
+	if (!address_look_up(&address, why) ||
+	    !stream_dial(&address, folder ? folder : default_folder, &peer->stream, why))
+		return fail(peer, GPUSHARE_E_IO, "%s", why);
+	status = peer_hello(peer);
+	if (status == GPUSHARE_E_IO && node->address.tls)
+		/* the side that refuses the other's certificate ends the handshake without a word */
+		fail(peer, status,
+		     "%s during the TLS handshake; are ca.pem and node.pem in %s of the node's CA, "
+		     "the node's for 'gpushare', and both certificates valid today?",
+		     stream_error_text(peer->error), folder ? folder : default_folder);
+	return status;
+}
+
+/* The next name that a node lists. It may be any, so only those that were asked for are taken, each
+ * once. */
+static int check_listed(struct peer *peer, const char *glob, const char *before, const char *name)
+{
+	if (glob && fnmatch(glob, name, 0) != 0)
+		return fail(peer, GPUSHARE_E_PROTOCOL, "it lists '%s', which '%s' doesn't match",
+			    name, glob);
+	if (strcmp(before, name) >= 0)
+		return fail(peer, GPUSHARE_E_PROTOCOL, "it lists '%s' twice or out of order", name);
+	return GPUSHARE_OK;
+}
+
+int peer_list(struct peer *peer, const char *glob,
+	      int (*visit)(const struct gpushare_info *info, void *user), void *user)
+{
+	node_ask question = {.which_verb = gpushare_node_Ask_list_tag};
+	const gpushare_node_Page *page = &peer->answer->body.page;
+	struct gpushare_info info = {.name = ""};
+	char before[sizeof(info.name)];
+	size_t count = 0;
+	int status;
+
+	if (glob && strlen(glob) >= sizeof(question.verb.list.glob))
+		return fail(peer, GPUSHARE_E_INVALID, "the pattern is too long");
+	strcpy(question.verb.list.glob, glob ? glob : "");
+	status = ask(peer, &question, gpushare_node_Answer_page_tag);
+	while (!status) {
+		for (pb_size_t i = 0; i < page->buffers_count; i++) {
+			strcpy(before, info.name);
+			message_get_info(&page->buffers[i], &info);
+			status = check_listed(peer, glob, before, info.name);
+			if (status)
+				return status;
+			if (visit(&info, user))
+				return fail(peer, GPUSHARE_E_NO_MEMORY, "out of memory");
+		}
+		count += page->buffers_count;
+		if (count > NODE_LIST_MAX)
+			return fail(peer, GPUSHARE_E_LIMIT,
+				    "it lists more than %d buffers; a narrower pattern may help",
+				    NODE_LIST_MAX);
+		if (page->last)
+			return GPUSHARE_OK;
+		if (!page->buffers_count)
+			return fail(peer, GPUSHARE_E_PROTOCOL, "it sent an empty page");
+		status = receive_answer(peer, gpushare_node_Answer_page_tag);
+	}
+	return status;
+}
+
+int peer_begin(struct peer *peer, const char *name, struct gpushare_info *out_info,
+	       uint8_t token[NODE_TOKEN_SIZE])
+{
+	node_ask question = {.which_verb = gpushare_node_Ask_open_tag};
+	const gpushare_node_Opened *opened = &peer->answer->body.opened;
+	int status;
+
+	strcpy(question.verb.open.name, name);
+	status = ask(peer, &question, gpushare_node_Answer_opened_tag);
+	if (status)
+		return status;
+	if (strcmp(opened->buffer.name, name) != 0)
+		return fail(peer, GPUSHARE_E_PROTOCOL, "it opened another buffer than '%s'", name);
+	message_get_info(&opened->buffer, out_info);
+	memcpy(token, opened->token, NODE_TOKEN_SIZE);
+	return GPUSHARE_OK;
+}
+
+int peer_send_read(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
+		   uint32_t length)
+{
+	node_ask question = {.which_verb = gpushare_node_Ask_read_tag,
+			     .verb.read = {.offset = offset, .length = length}};
+
+	memcpy(question.verb.read.token, token, NODE_TOKEN_SIZE);
+	return send_ask(peer, &question);
+}
+
+int peer_receive_read(struct peer *peer, uint32_t length)
+{
+	int status = receive_answer(peer, gpushare_node_Answer_bytes_tag);
+
+	if (!status && peer->answer->body.bytes.length != length)
+		return fail(peer, GPUSHARE_E_PROTOCOL, "it sent another number of bytes");
+	return status;
+}
+
+int peer_end(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
+	     const struct gpushare_info *info, bool *out_same)
+{
+	node_ask question = {.which_verb = gpushare_node_Ask_close_tag};
+	int status;
+
+	memcpy(question.verb.close.token, token, NODE_TOKEN_SIZE);
+	status = ask(peer, &question, gpushare_node_Answer_closed_tag);
+	if (!status)
+		*out_same = peer->answer->body.closed.generation == info->generation &&
+			    peer->answer->body.closed.sequence == info->sequence;
+	return status;
+}
+
+void peer_close(struct peer *peer)
+{
+	stream_free(peer->stream);
+	free(peer->answer);
+	free(peer->message);
+	*peer = (struct peer){.node = peer->node};
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare pull: copy buffers of another node. All of them are made, or none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "copy/progress.h"
+#include "copy/staged.h"
+#include "node.h"
+#include "peer.h"
+
+#define TORN_MAX 3 /* how often a buffer that was published meanwhile is read again */
+
+struct puller {
+	const struct pull *pull;
+	struct node node;
+	struct peer peer;
+	struct gpushare_info *infos; /* the buffers there; of a single one only the name is known */
+	size_t count, room;
+	struct staged staged;
+	struct progress progress;
+	bool counts;	/* `progress` has begun */
+	double seconds; /* of the readings that were whole */
+};
+
+/* One reading of one buffer. */
+struct reading {
+	struct puller *puller;
+	uint8_t token[NODE_TOKEN_SIZE];
+	uint64_t size, asked, answered; /* bytes */
+	uint32_t left;			/* bytes of the piece that is being received */
+	double began;			/* when the first byte was wanted; 0: not yet */
+	int status;
+};
+
+static bool fail(const struct puller *puller)
+{
+	tool_error("%s", puller->peer.why);
+	return false;
+}
+
+static int add_info(const struct gpushare_info *info, void *user)
+{
+	struct puller *puller = user;
+
+	if (puller->count == puller->room) {
+		size_t room = puller->room ? 2 * puller->room : 16;
+		void *more = reallocarray(puller->infos, room, sizeof(*info));
+
+		if (!more)
+			return 1;
+		puller->infos = more;
+		puller->room = room;
+	}
+	puller->infos[puller->count++] = *info;
+	return 0;
+}
+
+/* Find which buffers are meant: those that a pattern matches now, or the one of that name. */
+static bool find(struct puller *puller, const char *name)
+{
+	struct gpushare_info single = {.size = 0};
+
+	if (!tool_is_pattern(name)) {
+		strcpy(single.name, name);
+		return !add_info(&single, puller);
+	}
+	if (peer_list(&puller->peer, name, add_info, puller))
+		return fail(puller);
+	if (!puller->count)
+		tool_error("node '%s' has no buffer that '%s' matches", puller->node.name, name);
+	return puller->count != 0;
+}
+
+/* Keep NODE_READS_MAX requests under way, and receive the head of the next piece. */
+static int next_piece(struct reading *reading)
+{
+	struct peer *peer = &reading->puller->peer;
+	uint64_t ahead = NODE_READS_MAX * (uint64_t)NODE_PIECE_MAX;
+	uint64_t rest = reading->size - reading->answered;
+	uint32_t expected = (uint32_t)(rest < NODE_PIECE_MAX ? rest : NODE_PIECE_MAX);
+	int status = GPUSHARE_OK;
+
+	while (!status && reading->asked < reading->size &&
+	       reading->asked < reading->answered + ahead) {
+		rest = reading->size - reading->asked;
+		rest = rest < NODE_PIECE_MAX ? rest : NODE_PIECE_MAX;
+		status = peer_send_read(peer, reading->token, reading->asked, (uint32_t)rest);
+		reading->asked += rest;
+	}
+	if (!status)
+		status = peer_receive_read(peer, expected);
+	reading->left = expected;
+	reading->answered += expected;
+	return status;
+}
+
+/* For gpushare_write(). */
+static int take(void *data, size_t size, void *user)
+{
+	struct reading *reading = user;
+
+	if (!reading->began)
+		reading->began = progress_seconds();
+	for (uint8_t *to = data; size;) {
+		size_t part;
+
+		if (!reading->left)
+			reading->status = next_piece(reading);
+		if (reading->status)
+			return 1;
+		part = size < reading->left ? size : reading->left;
+		reading->status = peer_receive(&reading->puller->peer, to, part);
+		if (reading->status)
+			return 1;
+		progress_add(&reading->puller->progress, part);
+		to += part;
+		size -= part;
+		reading->left -= (uint32_t)part;
+	}
+	return 0;
+}
+
+/* The buffer's tags there, and those of the command line. */
+static bool set_tags(struct puller *puller, const struct gpushare_info *info)
+{
+	const struct pull *pull = puller->pull;
+	int status = gpushare_tag(puller->staged.session, info->name, info->tags, info->tag_count);
+
+	if (!status && pull->tag_count)
+		status =
+		    gpushare_tag(puller->staged.session, info->name, pull->tags, pull->tag_count);
+	return !status || !tool_failed(status);
+}
+
+/* Read a buffer once into a staged one. *out_same: the source did not change meanwhile. */
+static bool read_once(struct puller *puller, const char *name, bool *out_same)
+{
+	struct reading reading = {.puller = puller};
+	struct gpushare_info there, here;
+	struct gpushare_buffer *buffer;
+	int status;
+
+	if (peer_begin(&puller->peer, name, &there, reading.token))
+		return fail(puller);
+	if (!puller->counts)
+		progress_begin(&puller->progress, 1, there.size);
+	puller->counts = true;
+	here = there;
+	strcpy(here.name, puller->pull->as ? puller->pull->as : name);
+	if (!puller->pull->copy.mode && !puller->pull->copy.group)
+		here.mode &= ~060u; /* its group there isn't the group here */
+	buffer = staged_add(&puller->staged, &puller->pull->copy, &here, NULL);
+	if (!buffer || !set_tags(puller, &here))
+		return false;
+	reading.size = there.size;
+	status = gpushare_write(buffer, 0, there.size, take, &reading);
+	if (reading.status)
+		return fail(puller);
+	if (status)
+		return !tool_failed(status);
+	if (peer_end(&puller->peer, reading.token, &there, out_same))
+		return fail(puller);
+	if (*out_same)
+		puller->seconds += progress_seconds() - reading.began;
+	else
+		puller->progress.done -= there.size;
+	return true;
+}
+
+static bool pull_one(struct puller *puller, const char *name)
+{
+	bool same = false;
+
+	for (int i = 0; i <= TORN_MAX; i++) {
+		if (!read_once(puller, name, &same))
+			return false;
+		if (same)
+			return true;
+		staged_drop(&puller->staged);
+	}
+	tool_error("'%s' of node '%s' was published during each of %d readings; pull it while its "
+		   "publisher pauses",
+		   name, puller->node.name, TORN_MAX + 1);
+	return false;
+}
+
+static bool pull_all(struct puller *puller)
+{
+	uint64_t total = 0;
+	bool good = true;
+
+	for (size_t i = 0; i < puller->count; i++) {
+		const struct gpushare_info *info = &puller->infos[i];
+
+		good &= staged_is_free(puller->staged.session,
+				       puller->pull->as ? puller->pull->as : info->name);
+		total += info->size;
+	}
+	if (!good)
+		return false;
+	if (total)
+		progress_begin(&puller->progress, 1, total);
+	puller->counts = total != 0;
+	for (size_t i = 0; good && i < puller->count; i++)
+		good = pull_one(puller, puller->infos[i].name);
+	progress_end(&puller->progress);
+	if (!good)
+		return false;
+	copy_catch_signals(); /* until here a signal ends the process, and leaves nothing */
+	return staged_show(&puller->staged) && !copy_caught;
+}
+
+static void print_rate(const struct puller *puller)
+{
+	char text[PROGRESS_TEXT];
+
+	progress_rate(puller->progress.done, puller->seconds, text);
+	tool_error("%s", text);
+}
+
+static bool check(const char *name)
+{
+	if (!tool_is_pattern(name))
+		return tool_check_name(name);
+	if (strlen(name) > GPUSHARE_NAME_MAX)
+		tool_error("the pattern has more than %d characters", GPUSHARE_NAME_MAX);
+	return strlen(name) <= GPUSHARE_NAME_MAX;
+}
+
+/* Split NODE:NAME, and find the node. */
+static bool parse(struct puller *puller, const char *operand, const char **out_name)
+{
+	const char *colon = strrchr(operand, ':');
+	char which[ADDRESS_MAX], why[NODES_WHY_MAX];
+
+	if (!colon || !colon[1] || colon == operand || (size_t)(colon - operand) >= sizeof(which)) {
+		tool_error("'%s' is not NODE:NAME", operand);
+		return false;
+	}
+	if (!check(colon + 1))
+		return false;
+	memcpy(which, operand, (size_t)(colon - operand));
+	which[colon - operand] = '\0';
+	*out_name = colon + 1;
+	if (nodes_find(which, &puller->node, why))
+		return true;
+	tool_error("%s", why);
+	return false;
+}
+
+int node_pull(const struct pull *pull, struct gpushare_session *session)
+{
+	struct puller puller = {.pull = pull};
+	const char *name;
+	bool good;
+
+	if (!parse(&puller, pull->copy.names[0], &name))
+		return TOOL_FAILED;
+	good = !peer_open(&puller.peer, &puller.node, pull->folder) || fail(&puller);
+	good = good && find(&puller, name) && staged_begin(&puller.staged, session, puller.count) &&
+	       pull_all(&puller);
+	good = staged_end(&puller.staged, good);
+	if (good && pull->copy.rate)
+		print_rate(&puller);
+	peer_close(&puller.peer);
+	free(puller.infos);
+	if (!good && copy_caught)
+		copy_die("interrupted; what had been pulled was removed");
+	return good ? TOOL_DONE : TOOL_FAILED;
+}

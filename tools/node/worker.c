@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process that serves one connection, on standard input. It begins after the TLS handshake and
+ * ends with the connection, so that only it has a session, a CUDA context and memory of a GPU.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "copy/copy.h"
+#include "message.h"
+#include "node.h"
+
+#define ALIVE_MS 3000	    /* between messages that say that the worker goes on */
+#define ALIVE_MAX 20	    /* how many wait for a puller that allocates */
+#define PUBLICATION_MS 5000 /* to wait for a publisher that writes */
+#define READINGS_MAX 4	    /* of a buffer that its publisher writes meanwhile */
+
+struct worker {
+	struct gpushare_session *session;
+	const char *directory;
+	struct gpushare_buffer *buffer; /* NULL: none is open */
+	uint8_t token[NODE_TOKEN_SIZE];
+	struct gpushare_info info; /* of `buffer` */
+	node_answer answer;
+	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
+	uint8_t *piece;	  /* NODE_PIECE_MAX bytes; NULL: not needed yet */
+	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it was never published */
+	uint64_t taken;	  /* bytes of `copy` that were copied, or compared */
+	bool compares;	  /* the copy with the buffer */
+	bool torn;	  /* they differ */
+	bool unread;	  /* the puller has not yet asked for bytes of the open buffer */
+	uint64_t said_ms; /* when the last message was sent */
+	char why[GPUSHARE_NAME_MAX + 128]; /* of a failure of our own; "": none */
+};
+
+static bool receive(void *to, size_t size)
+{
+	return recv(STDIN_FILENO, to, size, MSG_WAITALL) == (ssize_t)size;
+}
+
+static bool send_all(const void *from, size_t size)
+{
+	for (const char *at = from; size;) {
+		ssize_t sent = send(STDIN_FILENO, at, size, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0)
+			return false;
+		at += sent;
+		size -= (size_t)sent;
+	}
+	return true;
+}
+
+static bool send_answer(struct worker *worker)
+{
+	size_t size = message_write_answer(&worker->answer, worker->message);
+
+	worker->said_ms = tool_now_ms();
+	return size && send_all(worker->message, size);
+}
+
+static bool refuse(struct worker *worker, int status, const char *message)
+{
+	worker->answer = (node_answer){.status = status};
+	strncpy(worker->answer.message, message, sizeof(worker->answer.message) - 1);
+	return send_answer(worker);
+}
+
+static bool refuse_call(struct worker *worker, int status)
+{
+	return refuse(worker, status, *worker->why ? worker->why : gpushare_explain());
+}
+
+/* The registry may have been started after this process. */
+static int open_session(struct worker *worker)
+{
+	const struct gpushare_open_options options = {.directory = worker->directory,
+						      .no_autostart = 1};
+
+	return worker->session ? GPUSHARE_OK : gpushare_open(&options, &worker->session);
+}
+
+static bool send_hello(struct worker *worker)
+{
+	gpushare_node_Hello *ours = &worker->answer.body.hello;
+
+	worker->answer.which_body = gpushare_node_Answer_hello_tag;
+	ours->protocol = NODE_PROTOCOL;
+	strcpy(ours->version, GPUSHARE_VERSION);
+	return send_answer(worker);
+}
+
+static bool hello(struct worker *worker, const gpushare_node_Hello *theirs)
+{
+	if (theirs->protocol != NODE_PROTOCOL)
+		return refuse(worker, GPUSHARE_E_NOT_SUPPORTED,
+			      "this node is of gpushare " GPUSHARE_VERSION
+			      ", and speaks another version of the protocol");
+	return send_hello(worker);
+}
+
+static int add_to_page(const struct gpushare_info *info, void *user)
+{
+	struct worker *worker = user;
+	gpushare_node_Page *page = &worker->answer.body.page;
+
+	message_put_info(info, &page->buffers[page->buffers_count++]);
+	if (page->buffers_count < sizeof(page->buffers) / sizeof(*page->buffers))
+		return 0;
+	if (!send_answer(worker))
+		return 1;
+	page->buffers_count = 0;
+	return 0;
+}
+
+static bool list(struct worker *worker, const gpushare_node_List *ask)
+{
+	int status = open_session(worker);
+
+	worker->answer.which_body = gpushare_node_Answer_page_tag;
+	if (!status)
+		status = gpushare_list(worker->session, *ask->glob ? ask->glob : NULL, add_to_page,
+				       worker);
+	if (status == GPUSHARE_E_CANCELLED)
+		return false;
+	if (status)
+		return refuse_call(worker, status);
+	worker->answer.body.page.last = true;
+	return send_answer(worker);
+}
+
+static void detach(struct worker *worker)
+{
+	gpushare_detach(worker->buffer);
+	worker->buffer = NULL;
+	free(worker->copy);
+	worker->copy = NULL;
+}
+
+/* Attach the buffer and get its record. Between the two, another buffer may take the name. */
+static int attach(struct worker *worker, const char *name)
+{
+	struct gpushare_info own;
+
+	for (;;) { /* the node ends a worker whose puller has given up */
+		int status = copy_attach_quietly(worker->session, name, 0, false, &worker->buffer);
+
+		if (!status)
+			status = gpushare_buffer_info(worker->buffer, &own);
+		if (!status)
+			status = gpushare_stat(worker->session, name, &worker->info);
+		if (status || own.generation == worker->info.generation)
+			return status;
+		detach(worker);
+	}
+}
+
+/* For gpushare_read(): copy the bytes, or compare them with the copy. */
+static int take_part(const void *data, size_t size, void *user)
+{
+	struct worker *worker = user;
+
+	if (worker->compares)
+		worker->torn |= memcmp(worker->copy + worker->taken, data, size) != 0;
+	else
+		memcpy(worker->copy + worker->taken, data, size);
+	worker->taken += size;
+	if (!worker->torn && tool_now_ms() - worker->said_ms > ALIVE_MS)
+		return !send_hello(worker);
+	return worker->torn;
+}
+
+static int take_all(struct worker *worker, bool compares)
+{
+	int status;
+
+	worker->taken = 0;
+	worker->compares = compares;
+	status = gpushare_read(worker->buffer, 0, worker->info.size, take_part, worker);
+	return worker->torn ? GPUSHARE_OK : status;
+}
+
+static int fail(struct worker *worker, int status, const char *what)
+{
+	snprintf(worker->why, sizeof(worker->why), "'%s' %s", worker->info.name, what);
+	return status;
+}
+
+/* Copy the newest publication. Publishers that call gpushare_reclaim() don't write meanwhile. Others
+ * may write at any time, so the buffer is read twice, as `gpushare follow` does. */
+static int take_publication(struct worker *worker)
+{
+	uint64_t first, now = 0;
+	int status = gpushare_join(worker->buffer, &first);
+
+	if (status)
+		return status;
+	worker->copy = malloc(worker->info.size);
+	if (!worker->copy)
+		return fail(worker, GPUSHARE_E_NO_MEMORY, "is too large for the node's memory");
+	worker->torn = true;
+	for (int i = 0; !status && worker->torn && i < READINGS_MAX; i++) {
+		worker->torn = false;
+		status = gpushare_acquire_host(worker->buffer, first, PUBLICATION_MS,
+					       &worker->info.sequence);
+		if (status == GPUSHARE_E_OWNER_GONE) /* what it has written remains as it is */
+			status = gpushare_sequence(worker->buffer, &worker->info.sequence);
+		if (!status)
+			status = take_all(worker, false);
+		if (!status)
+			status = take_all(worker, true);
+		if (!status)
+			status = gpushare_sequence(worker->buffer, &now);
+		worker->torn |= now != worker->info.sequence;
+	}
+	if (!status && worker->torn)
+		return fail(worker, GPUSHARE_E_TIMED_OUT,
+			    "was published during each of 4 readings; pull it while its publisher "
+			    "pauses");
+	if (!status)
+		(void)gpushare_leave(worker->buffer);
+	return status;
+}
+
+static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
+{
+	gpushare_node_Opened *opened = &worker->answer.body.opened;
+	int status = open_session(worker);
+
+	*worker->why = '\0';
+	if (worker->buffer)
+		return refuse(worker, GPUSHARE_E_INVALID, "another buffer is open");
+	if (!worker->piece)
+		worker->piece = malloc(NODE_PIECE_MAX);
+	if (!worker->piece)
+		return refuse(worker, GPUSHARE_E_NO_MEMORY, "the node is out of memory");
+	if (!status)
+		status = attach(worker, ask->name);
+	if (!status && worker->info.sequence)
+		status = take_publication(worker);
+	if (!status && getrandom(worker->token, sizeof(worker->token), 0) != sizeof(worker->token))
+		return false;
+	if (status) {
+		bool sent = refuse_call(worker, status);
+
+		detach(worker);
+		return sent;
+	}
+	worker->answer.which_body = gpushare_node_Answer_opened_tag;
+	opened->has_buffer = true;
+	message_put_info(&worker->info, &opened->buffer);
+	memcpy(opened->token, worker->token, sizeof(worker->token));
+	worker->unread = true;
+	return send_answer(worker);
+}
+
+/* A puller that has no valid token is broken, or no puller. */
+static bool has_token(const struct worker *worker, const uint8_t *token)
+{
+	return worker->buffer && !memcmp(token, worker->token, NODE_TOKEN_SIZE);
+}
+
+static bool read_piece(struct worker *worker, const gpushare_node_Read *ask)
+{
+	const uint8_t *from = worker->piece;
+	int status = GPUSHARE_OK;
+
+	if (!has_token(worker, ask->token))
+		return refuse(worker, GPUSHARE_E_DENIED, "this token is not of an open buffer");
+	if (worker->copy && ask->offset <= worker->info.size &&
+	    ask->length <= worker->info.size - ask->offset)
+		from = worker->copy + ask->offset;
+	else /* it also refuses what is beyond the end */
+		status =
+		    gpushare_copy_from(worker->buffer, ask->offset, worker->piece, ask->length);
+	if (status)
+		return refuse_call(worker, status);
+	worker->answer.which_body = gpushare_node_Answer_bytes_tag;
+	worker->answer.body.bytes.length = ask->length;
+	return send_answer(worker) && send_all(from, ask->length);
+}
+
+static bool close_buffer(struct worker *worker, const gpushare_node_Close *ask)
+{
+	struct gpushare_info now = {.generation = 0};
+
+	if (!has_token(worker, ask->token))
+		return refuse(worker, GPUSHARE_E_DENIED, "this token is not of an open buffer");
+	if (gpushare_stat(worker->session, worker->info.name, &now))
+		now = (struct gpushare_info){.generation = 0};
+	worker->answer.which_body = gpushare_node_Answer_closed_tag;
+	worker->answer.body.closed.generation = now.generation;
+	worker->answer.body.closed.sequence = worker->copy ? worker->info.sequence : now.sequence;
+	detach(worker);
+	return send_answer(worker);
+}
+
+/* While a puller allocates, say that the worker goes on: a silent connection is closed. */
+static bool wait_for_ask(struct worker *worker)
+{
+	struct pollfd asks = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	for (int i = 0; worker->unread && i < ALIVE_MAX && !poll(&asks, 1, ALIVE_MS); i++) {
+		memset(&worker->answer, 0, sizeof(worker->answer));
+		if (!send_hello(worker))
+			return false;
+	}
+	worker->unread = false;
+	return true;
+}
+
+/* False: the connection has ended, or should. */
+static bool serve_one(struct worker *worker)
+{
+	uint8_t header[NODE_HEADER_SIZE];
+	node_ask ask;
+	size_t size;
+
+	if (!wait_for_ask(worker) || !receive(header, sizeof(header)) ||
+	    !message_size(header, &size) || !receive(worker->message, size) ||
+	    !message_read_ask(worker->message, size, &ask))
+		return false;
+	memset(&worker->answer, 0, sizeof(worker->answer));
+	switch (ask.which_verb) {
+	case gpushare_node_Ask_hello_tag:
+		return hello(worker, &ask.verb.hello);
+	case gpushare_node_Ask_list_tag:
+		return list(worker, &ask.verb.list);
+	case gpushare_node_Ask_open_tag:
+		return open_buffer(worker, &ask.verb.open);
+	case gpushare_node_Ask_read_tag:
+		return read_piece(worker, &ask.verb.read);
+	case gpushare_node_Ask_close_tag:
+		return close_buffer(worker, &ask.verb.close);
+	}
+	return false;
+}
+
+int node_worker(int argc, char **argv)
+{
+	struct worker *worker = calloc(1, sizeof(*worker));
+
+	tool_name = NODE_WORKER;
+	prctl(PR_SET_NAME, NODE_WORKER); /* else it would be that of /proc/self/exe */
+	if (!worker)
+		return TOOL_FAILED;
+	worker->directory = argc > 1 && *argv[1] ? argv[1] : NULL;
+	while (serve_one(worker))
+		;
+	gpushare_close(worker->session);
+	free(worker->piece);
+	free(worker);
+	return TOOL_DONE;
+}
