@@ -181,14 +181,19 @@ bool output_write(struct output *output, const void *data, size_t size)
 	return output_start(output, data, size) && output_wait(output);
 }
 
-static bool output_close(struct output *output)
+static void output_settle(struct output *output)
 {
-	bool bad;
-
 	if (output->pending)
 		bulk_wait(&output->bulk);
 	output->pending = 0;
 	bulk_end(&output->bulk);
+}
+
+static bool output_close(struct output *output)
+{
+	bool bad;
+
+	output_settle(output);
 	bad = output->opened && close(output->fd);
 	output->fd = -1;
 	output->opened = false;
@@ -226,14 +231,15 @@ static bool output_link(struct output *output)
 
 bool output_commit(struct output *output)
 {
-	if (output->unnamed && !output_link(output))
-		return false;
-	if (!output_close(output))
+	/* Nothing that takes long stands between the link and rename(): if the process is killed
+	 * there, the temporary name stays. */
+	output_settle(output);
+	if (output->unnamed ? !output_link(output) : !output_close(output))
 		return false;
 	if (*output->partial && rename(output->partial, output->path))
 		return output_fail(output, errno);
 	*output->partial = '\0';
-	return true;
+	return output_close(output);
 }
 
 bool output_abandon(struct output *output)
