@@ -81,7 +81,8 @@ bool user_is_crowded(const struct user *user)
 	uint64_t spare = all->limits.spare;
 
 	return user->sockets > user->own.held[LIMIT_connections] + spare ||
-	       all->sockets > all->total.held[LIMIT_connections] + spare;
+	       all->sockets > all->limits.of_all[LIMIT_connections] + spare ||
+	       all->sockets + all->fds + spare > all->limits.together;
 }
 
 void user_closes(struct user *user)

@@ -107,7 +107,8 @@ struct user *user_of(struct users *users, uint32_t uid);
 /* Count one more socket of that user, or one less. false: too many, and not counted. */
 bool user_opens(struct user *user);
 void user_closes(struct user *user);
-/* Does the user, or do all together, have more sockets without a session than are spare? */
+/* Does the user have more sockets without a session than are spare, or all nearly as many sockets
+ * and descriptors as there may be? */
 bool user_is_crowded(const struct user *user);
 void user_add(struct user *user, enum limit what, uint64_t more);
 void user_take(struct user *user, enum limit what, uint64_t fewer);

@@ -18,6 +18,7 @@ struct asking {
 	size_t count, made;		  /* make() was called for requests 0 to made - 1 */
 	struct client_pipeline *pipeline; /* NULL: none so far, or the last one broke */
 	unsigned int opened;
+	bool deaf; /* the registry takes no more through `pipeline`; it has answered what it took */
 	struct ahead ahead[CLIENT_AHEAD]; /* of the latest made, each at index % CLIENT_AHEAD */
 	request ask;
 };
@@ -45,6 +46,7 @@ static void open_pipeline(struct asking *asking)
 static void drop_pipeline(struct asking *asking, size_t done)
 {
 	asking->pipeline = client_pipeline_close(asking->pipeline);
+	asking->deaf = false;
 	for (; done < asking->made; done++) {
 		if (ahead_of(asking, done)->sent)
 			resync_miss(&asking->session->resync);
@@ -53,13 +55,16 @@ static void drop_pipeline(struct asking *asking, size_t done)
 }
 
 /* A request that can't be sent now is asked for alone, in its turn. */
-static void send_one(struct asking *asking, size_t done, struct ahead *ahead)
+static void send_one(struct asking *asking, struct ahead *ahead)
 {
-	int status = client_pipeline_send(asking->pipeline, &asking->ask);
+	int status;
 
+	if (asking->deaf)
+		return;
+	ahead->waited_ms = api_waited_ms;
+	status = client_pipeline_send(asking->pipeline, &asking->ask);
 	ahead->sent = !status;
-	if (status && status != GPUSHARE_E_TIMED_OUT)
-		drop_pipeline(asking, done);
+	asking->deaf = status && status != GPUSHARE_E_TIMED_OUT;
 }
 
 /* Fill the window when half of it is empty: each message may wake the registry. If no pipeline can
@@ -75,7 +80,6 @@ static void send_ahead(struct asking *asking, size_t done)
 		struct ahead *ahead = ahead_of(asking, asking->made);
 
 		ahead->readings = resync_readings_aside(&asking->session->resync);
-		ahead->waited_ms = api_waited_ms;
 		ahead->sent = false;
 		ahead->wanted = many->make(many->user, asking->made, &asking->ask);
 		if (!ahead->wanted)
@@ -84,7 +88,7 @@ static void send_ahead(struct asking *asking, size_t done)
 			open_pipeline(asking);
 		opens = false;
 		if (asking->pipeline)
-			send_one(asking, done, ahead);
+			send_one(asking, ahead);
 	}
 }
 
@@ -138,7 +142,7 @@ static int take_one(struct asking *asking, size_t index, bool failed)
 
 	if (!ahead->wanted)
 		return GPUSHARE_OK;
-	if (ahead->sent && !receive(asking, ahead, &answer))
+	if (ahead->sent ? !receive(asking, ahead, &answer) : asking->deaf)
 		drop_pipeline(asking, index);
 	if (!ahead->sent && (failed || !ask_alone(asking, index, &answer)))
 		return GPUSHARE_OK;

@@ -54,13 +54,14 @@ static int fail_answer(struct client *client, int status)
 static bool is_ending(struct client *client, int within_ms, int64_t deadline_ms)
 {
 	int64_t until_ms = monotonic_ms() + within_ms;
-	bool outlived = client->outlived == client->connections;
+	bool outlived = client->outlived == client->connections, whole = until_ms <= deadline_ms;
 
-	if (until_ms > deadline_ms)
+	if (!whole)
 		until_ms = deadline_ms;
 	if (client_wait(client->socket.fd, POLLRDHUP, outlived ? 0 : until_ms) == GPUSHARE_OK)
 		return true;
-	client->outlived = client->connections;
+	if (whole)
+		client->outlived = client->connections;
 	return false;
 }
 
@@ -85,6 +86,8 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 		    "the registry's socket %s can't be connected to: %s", path, strerror(-fd));
 	if (is_ending(client, ENDING_MS, deadline_ms))
 		return fail_transfer(client, GPUSHARE_E_NO_REGISTRY);
+	if (monotonic_ms() >= deadline_ms)
+		return fail_transfer(client, GPUSHARE_E_TIMED_OUT);
 	return client_fail(client, GPUSHARE_E_NOT_SUPPORTED,
 			   "the registry in %s takes no file descriptors; it is older than "
 			   "gpushare " GPUSHARE_VERSION ": end it and try again",
