@@ -248,15 +248,20 @@ static int print_nodes(const struct nodes *nodes, const struct node_answers *ans
 static int print_nodes_json(const struct nodes *nodes, const struct node_answers *answers)
 {
 	json_t *all = json_array();
+	int code = TOOL_DONE, printed;
 
 	for (size_t i = 0; i < nodes->count; i++)
 		for (size_t j = 0; j < answers[i].count; j++) {
 			json_t *one = show_json(&answers[i].infos[j]);
 
-			json_object_set_new(one, "node", json_string(answers[i].node->name));
+			if (json_object_set_new(one, "node", json_string(answers[i].node->name)))
+				code = TOOL_FAILED;
 			json_array_append_new(all, one);
 		}
-	return show_dump(all);
+	if (code)
+		tool_error("a name in the file of nodes isn't UTF-8");
+	printed = show_dump(all);
+	return code ? code : printed;
 }
 
 static int ls_nodes(struct listing *listing)

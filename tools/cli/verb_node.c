@@ -30,13 +30,15 @@ int verb_pull(int argc, char **argv)
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct options options;
 	struct pull pull;
+	const char *name;
 	int code = options_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;
 	if (argc - optind != 1)
 		return tool_usage("pull wants one NODE:NAME; quote a pattern, such as 'a:llama/*'");
-	if (options.as && tool_is_pattern(argv[optind]))
+	name = strrchr(argv[optind], ':'); /* an address may have brackets */
+	if (options.as && name && tool_is_pattern(name))
 		return tool_usage("--as is for one NAME; what a pattern matches keeps its names");
 	if (options.as && !tool_check_name(options.as))
 		return TOOL_FAILED;

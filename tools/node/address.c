@@ -38,7 +38,7 @@ bool address_parse(const char *text, struct address *out)
 	return length != 0;
 }
 
-/* One question to the resolver. Its thread owns it if the answer comes too late. */
+/* One question to the resolver. If the answer comes too late, its thread keeps it for ever. */
 struct look_up {
 	char host[ADDRESS_MAX];
 	struct addrinfo *found; /* NULL: none */
@@ -78,10 +78,16 @@ static bool look_up_in_time(struct look_up *question)
 
 static bool take_found(struct address *address, const struct look_up *question)
 {
+	const struct addrinfo *one = question->found;
 	char host[NI_MAXHOST];
 
-	if (question->error || getnameinfo(question->found->ai_addr, question->found->ai_addrlen,
-					   host, sizeof(host), NULL, 0, NI_NUMERICHOST))
+	/* Only one address is dialled. A node listens on IPv4 unless told otherwise. */
+	while (one && one->ai_family != AF_INET)
+		one = one->ai_next;
+	if (!one)
+		one = question->found;
+	if (question->error ||
+	    getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST))
 		return false;
 	snprintf(address->url, sizeof(address->url), "%s://%s%.60s%s%s",
 		 address->tls ? "tls+tcp" : "tcp", strchr(host, ':') ? "[" : "", host,
@@ -105,7 +111,7 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 	}
 	if (question) {
 		found = take_found(address, question);
-		reason = gai_strerror(question->error);
+		reason = gai_strerror(question->error ? question->error : EAI_FAIL);
 		if (question->found)
 			freeaddrinfo(question->found);
 	}

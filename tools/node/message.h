@@ -30,6 +30,9 @@ bool message_size(const uint8_t header[NODE_HEADER_SIZE], size_t *out_size);
 bool message_read_ask(const uint8_t *from, size_t size, node_ask *out);
 bool message_read_answer(const uint8_t *from, size_t size, node_answer *out);
 
+/* Send all bytes to a socket. False: the connection has ended, or its time limit is over. */
+bool message_send(int fd, const void *from, size_t size);
+
 /* A buffer's record on the wire, and as gpushare.h has it. */
 void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out);
 void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out);

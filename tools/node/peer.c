@@ -124,7 +124,7 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
 	    !stream_dial(&address, folder ? folder : default_folder, &peer->stream, why))
 		return fail(peer, GPUSHARE_E_IO, "%s", why);
 	status = peer_hello(peer);
-	if (status == GPUSHARE_E_IO && node->address.tls)
+	if (status == GPUSHARE_E_IO && peer->error && node->address.tls)
 		/* the side that refuses the other's certificate ends the handshake without a word */
 		fail(peer, status,
 		     "%s during the TLS handshake; are ca.pem and node.pem in %s of the node's CA, "
@@ -137,7 +137,7 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
  * once. */
 static int check_listed(struct peer *peer, const char *glob, const char *before, const char *name)
 {
-	if (glob && fnmatch(glob, name, 0) != 0)
+	if (glob && *glob && fnmatch(glob, name, 0) != 0)
 		return fail(peer, GPUSHARE_E_PROTOCOL, "it lists '%s', which '%s' doesn't match",
 			    name, glob);
 	if (strcmp(before, name) >= 0)

@@ -48,21 +48,6 @@ struct server {
 	int count;
 };
 
-static bool write_all(int fd, const void *from, size_t size)
-{
-	for (const char *at = from; size;) {
-		ssize_t sent = send(fd, at, size, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return false;
-		at += sent;
-		size -= (size_t)sent;
-	}
-	return true;
-}
-
 /* End both directions. */
 static void end(struct connection *connection)
 {
@@ -83,6 +68,9 @@ static bool start_worker(struct connection *connection)
 	error = posix_spawn_file_actions_init(&actions);
 	if (!error) {
 		error = posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+		if (!error) /* other threads' sockets, too, of which nng may not be done yet */
+			error =
+			    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 		if (!error)
 			error = posix_spawn(&connection->pid, "/proc/self/exe", &actions, NULL,
 					    words, environ);
@@ -133,7 +121,7 @@ static void pass_asks(struct connection *connection, char *part)
 	size_t got;
 
 	while (!stream_receive_some(connection->stream, part, NODE_MESSAGE_MAX, &got) &&
-	       write_all(connection->worker, part, got))
+	       message_send(connection->worker, part, got))
 		;
 	end(connection);
 }
@@ -169,12 +157,13 @@ static void *serve(void *user)
 	bool spoke = part && !stream_receive_some(connection->stream, part, NODE_MESSAGE_MAX, &got);
 
 	pthread_mutex_lock(&connection->server->lock);
+	spoke = spoke && !connection->closed;
 	connection->spoke = spoke;
 	pthread_mutex_unlock(&connection->server->lock);
 	if (spoke && connection->refused)
 		refuse(connection);
 	else if (spoke && start_worker(connection)) {
-		if (write_all(connection->worker, part, got) &&
+		if (message_send(connection->worker, part, got) &&
 		    !pthread_create(&answers, NULL, pass_answers, connection)) {
 			pass_asks(connection, part);
 			pthread_join(answers, NULL);
@@ -193,7 +182,7 @@ static bool make_room(struct server *server)
 
 	if (server->count < CONNECTIONS_MAX)
 		return true;
-	while (oldest && (oldest->spoke || oldest->closed))
+	while (oldest && (oldest->spoke || oldest->closed || oldest->refused))
 		oldest = oldest->next;
 	if (!oldest)
 		return false;

@@ -46,27 +46,12 @@ static bool receive(void *to, size_t size)
 	return recv(STDIN_FILENO, to, size, MSG_WAITALL) == (ssize_t)size;
 }
 
-static bool send_all(const void *from, size_t size)
-{
-	for (const char *at = from; size;) {
-		ssize_t sent = send(STDIN_FILENO, at, size, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return false;
-		at += sent;
-		size -= (size_t)sent;
-	}
-	return true;
-}
-
 static bool send_answer(struct worker *worker)
 {
 	size_t size = message_write_answer(&worker->answer, worker->message);
 
 	worker->said_ms = tool_now_ms();
-	return size && send_all(worker->message, size);
+	return size && message_send(STDIN_FILENO, worker->message, size);
 }
 
 static bool refuse(struct worker *worker, int status, const char *message)
@@ -165,6 +150,15 @@ static int attach(struct worker *worker, const char *name)
 	}
 }
 
+/* Sends a Hello, but not to a peer that doesn't read: the publisher would have to wait for it. */
+static void say_alive(struct worker *worker)
+{
+	struct pollfd peer = {.fd = STDIN_FILENO, .events = POLLOUT};
+
+	if (poll(&peer, 1, 0) == 1 && !(peer.revents & (POLLERR | POLLHUP)))
+		(void)send_hello(worker); /* if it fails, so does the answer */
+}
+
 /* For gpushare_read(): copy the bytes, or compare them with the copy. */
 static int take_part(const void *data, size_t size, void *user)
 {
@@ -175,8 +169,8 @@ static int take_part(const void *data, size_t size, void *user)
 	else
 		memcpy(worker->copy + worker->taken, data, size);
 	worker->taken += size;
-	if (!worker->torn && tool_now_ms() - worker->said_ms > ALIVE_MS)
-		return !send_hello(worker);
+	if (tool_now_ms() - worker->said_ms > ALIVE_MS)
+		say_alive(worker);
 	return worker->torn;
 }
 
@@ -205,6 +199,7 @@ static int take_publication(struct worker *worker)
 
 	if (status)
 		return status;
+	say_alive(worker); /* CUDA's start may have taken long */
 	worker->copy = malloc(worker->info.size);
 	if (!worker->copy)
 		return fail(worker, GPUSHARE_E_NO_MEMORY, "is too large for the node's memory");
@@ -251,10 +246,10 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 	if (!status && getrandom(worker->token, sizeof(worker->token), 0) != sizeof(worker->token))
 		return false;
 	if (status) {
-		bool sent = refuse_call(worker, status);
-
-		detach(worker);
-		return sent;
+		if (!*worker->why)
+			snprintf(worker->why, sizeof(worker->why), "%s", gpushare_explain());
+		detach(worker); /* first: a publisher waits for who has joined */
+		return refuse_call(worker, status);
 	}
 	worker->answer.which_body = gpushare_node_Answer_opened_tag;
 	opened->has_buffer = true;
@@ -287,7 +282,7 @@ static bool read_piece(struct worker *worker, const gpushare_node_Read *ask)
 		return refuse_call(worker, status);
 	worker->answer.which_body = gpushare_node_Answer_bytes_tag;
 	worker->answer.body.bytes.length = ask->length;
-	return send_answer(worker) && send_all(from, ask->length);
+	return send_answer(worker) && message_send(STDIN_FILENO, from, ask->length);
 }
 
 static bool close_buffer(struct worker *worker, const gpushare_node_Close *ask)
@@ -346,6 +341,18 @@ static bool serve_one(struct worker *worker)
 	return false;
 }
 
+/* A copy of a publication may fill the host's memory. The kernel then ends this process, not the
+ * publisher. */
+static void be_first_without_memory(void)
+{
+	FILE *score = fopen("/proc/self/oom_score_adj", "we");
+
+	if (score) {
+		fputs("1000", score);
+		fclose(score);
+	}
+}
+
 int node_worker(int argc, char **argv)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
@@ -355,6 +362,7 @@ int node_worker(int argc, char **argv)
 	if (!worker)
 		return TOOL_FAILED;
 	worker->directory = argc > 1 && *argv[1] ? argv[1] : NULL;
+	be_first_without_memory();
 	while (serve_one(worker))
 		;
 	gpushare_close(worker->session);
