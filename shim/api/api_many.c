@@ -164,6 +164,7 @@ int session_ask_many(struct gpushare_session *session, const struct session_many
 	asking.count = count;
 	asking.pipeline = NULL;
 	asking.opened = 0;
+	asking.deaf = false;
 	asking.made = count == 1; /* there is nothing to send it ahead of */
 	asking.ahead[0] = (struct ahead){.wanted = true};
 	for (size_t done = 0; done < (status ? asking.made : count); done++) {

@@ -249,7 +249,7 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 
 int client_settle_fds(struct client *client, int64_t deadline_ms)
 {
-	size_t size;
+	size_t size = 0;
 	int came = -1, status = GPUSHARE_E_NO_REGISTRY;
 
 	if (client_socket_is_ours(&client->fds))

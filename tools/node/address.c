@@ -81,13 +81,14 @@ static bool take_found(struct address *address, const struct look_up *question)
 	const struct addrinfo *one = question->found;
 	char host[NI_MAXHOST];
 
+	if (question->error || !one)
+		return false;
 	/* Only one address is dialled. A node listens on IPv4 unless told otherwise. */
 	while (one && one->ai_family != AF_INET)
 		one = one->ai_next;
 	if (!one)
 		one = question->found;
-	if (question->error ||
-	    getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST))
+	if (getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST))
 		return false;
 	snprintf(address->url, sizeof(address->url), "%s://%s%.60s%s%s",
 		 address->tls ? "tls+tcp" : "tcp", strchr(host, ':') ? "[" : "", host,
