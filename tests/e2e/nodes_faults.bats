@@ -155,7 +155,7 @@ publisher() {
 	kill -KILL "$NODE_PID"
 	: >"$WORK/nodes"
 	export PAUSE_FILE=$WORK/p
-	PAUSE_AT=cuMemImport LD_PRELOAD="$BIN/lib_pause.so" serve a
+	PAUSE_AT=cuMemImport LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_pause.so" serve a
 	source_of a next 5000
 	on a gpushare tag weights of=weights
 	touch "$WORK/p.armed"
@@ -172,7 +172,7 @@ publisher() {
 }
 
 @test "a puller that takes 13 s to allocate is waited for" {
-	PAUSE_FILE=$WORK/p PAUSE_AT=cuMemCreate LD_PRELOAD="$BIN/lib_pause.so" start pull gpushare pull a:weights
+	PAUSE_FILE=$WORK/p PAUSE_AT=cuMemCreate LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_pause.so" start pull gpushare pull a:weights
 	PULLER=$PID
 	touch "$WORK/p.armed"
 	await_file "$WORK/p.paused"
