@@ -234,8 +234,8 @@ static int print_nodes(const struct nodes *nodes, const struct node_answers *ans
 	good = listing->table != NULL;
 	for (size_t i = 0; good && i < nodes->count; i++) {
 		listing->node = answers[i].node->name;
-		for (size_t j = 0; good && j < answers[i].count; j++)
-			good = !add_row(&answers[i].infos[j], listing);
+		for (size_t j = 0; good && j < answers[i].infos.count; j++)
+			good = !add_row(&answers[i].infos.list[j], listing);
 	}
 	if (good) {
 		arrange(listing);
@@ -251,8 +251,8 @@ static int print_nodes_json(const struct nodes *nodes, const struct node_answers
 	int code = TOOL_DONE, printed;
 
 	for (size_t i = 0; i < nodes->count; i++)
-		for (size_t j = 0; j < answers[i].count; j++) {
-			json_t *one = show_json(&answers[i].infos[j]);
+		for (size_t j = 0; j < answers[i].infos.count; j++) {
+			json_t *one = show_json(&answers[i].infos.list[j]);
 
 			if (json_object_set_new(one, "node", json_string(answers[i].node->name)))
 				code = TOOL_FAILED;

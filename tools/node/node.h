@@ -29,6 +29,13 @@ struct pull {
 };
 int node_pull(const struct pull *pull, struct gpushare_session *session);
 
+struct node_infos {
+	struct gpushare_info *list;
+	size_t count, room;
+};
+/* False: out of memory. */
+bool node_infos_add(struct node_infos *infos, const struct gpushare_info *info);
+
 /* What a node has answered. */
 struct node_answers {
 	const struct node *node;
@@ -36,8 +43,7 @@ struct node_answers {
 	char why[NODES_WHY_MAX + 128]; /* a sentence, if status isn't GPUSHARE_OK */
 	char version[32];
 	double round_trip_s;
-	struct gpushare_info *infos;
-	size_t count, room;
+	struct node_infos infos;
 };
 /* Ask all nodes at once; *out gets one for each, in the file's order. `lists`: for the buffers that
  * `glob` matches (NULL: all). Returns NULL after it has reported why. */

@@ -18,23 +18,6 @@ struct asking {
 	pthread_t thread;
 };
 
-static int add_info(const struct gpushare_info *info, void *user)
-{
-	struct node_answers *answers = user;
-
-	if (answers->count == answers->room) {
-		size_t room = answers->room ? 2 * answers->room : 64;
-		void *more = reallocarray(answers->infos, room, sizeof(*info));
-
-		if (!more)
-			return 1;
-		answers->infos = more;
-		answers->room = room;
-	}
-	answers->infos[answers->count++] = *info;
-	return 0;
-}
-
 static void *ask_one(void *user)
 {
 	struct asking *asking = user;
@@ -48,9 +31,9 @@ static void *ask_one(void *user)
 		answers->status = peer_hello(&peer);
 	answers->round_trip_s = progress_seconds() - began;
 	if (!answers->status && asking->lists)
-		answers->status = peer_list(&peer, asking->glob, add_info, answers);
+		answers->status = peer_list(&peer, asking->glob, &answers->infos);
 	if (answers->status) /* part of a list says nothing about the rest */
-		answers->count = 0;
+		answers->infos.count = 0;
 	memcpy(answers->version, peer.version, sizeof(answers->version));
 	memcpy(answers->why, peer.why, sizeof(answers->why));
 	peer_close(&peer);
@@ -110,7 +93,7 @@ int nodes_report(const struct nodes *nodes, const struct node_answers *answers, 
 void nodes_free_answers(struct nodes *nodes, struct node_answers *answers)
 {
 	for (size_t i = 0; answers && i < nodes->count; i++)
-		free(answers[i].infos);
+		free(answers[i].infos.list);
 	free(answers);
 	nodes_free(nodes);
 }

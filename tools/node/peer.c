@@ -145,8 +145,22 @@ static int check_listed(struct peer *peer, const char *glob, const char *before,
 	return GPUSHARE_OK;
 }
 
-int peer_list(struct peer *peer, const char *glob,
-	      int (*visit)(const struct gpushare_info *info, void *user), void *user)
+bool node_infos_add(struct node_infos *infos, const struct gpushare_info *info)
+{
+	if (infos->count == infos->room) {
+		size_t room = infos->room ? 2 * infos->room : 16;
+		void *more = reallocarray(infos->list, room, sizeof(*info));
+
+		if (!more)
+			return false;
+		infos->list = more;
+		infos->room = room;
+	}
+	infos->list[infos->count++] = *info;
+	return true;
+}
+
+int peer_list(struct peer *peer, const char *glob, struct node_infos *infos)
 {
 	node_ask question = {.which_verb = gpushare_node_Ask_list_tag};
 	const gpushare_node_Page *page = &peer->answer->body.page;
@@ -166,7 +180,7 @@ int peer_list(struct peer *peer, const char *glob,
 			status = check_listed(peer, glob, before, info.name);
 			if (status)
 				return status;
-			if (visit(&info, user))
+			if (!node_infos_add(infos, &info))
 				return fail(peer, GPUSHARE_E_NO_MEMORY, "out of memory");
 		}
 		count += page->buffers_count;

@@ -6,6 +6,7 @@
 
 #include "address.h"
 #include "message.h"
+#include "node.h"
 #include "stream.h"
 
 struct peer {
@@ -22,8 +23,7 @@ struct peer {
  * of the TLS files; NULL: the default. Call peer_close() in any case. */
 int peer_open(struct peer *peer, const struct node *node, const char *folder);
 int peer_hello(struct peer *peer);
-int peer_list(struct peer *peer, const char *glob,
-	      int (*visit)(const struct gpushare_info *info, void *user), void *user);
+int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
 /* Attach a buffer there. `token` is for peer_send_read() and peer_end(). */
 int peer_begin(struct peer *peer, const char *name, struct gpushare_info *out_info,
 	       uint8_t token[NODE_TOKEN_SIZE]);

@@ -15,8 +15,7 @@ struct puller {
 	const struct pull *pull;
 	struct node node;
 	struct peer peer;
-	struct gpushare_info *infos; /* the buffers there; of a single one only the name is known */
-	size_t count, room;
+	struct node_infos infos; /* the buffers there; of a single one only the name is known */
 	struct staged staged;
 	struct progress progress;
 	bool counts;	/* `progress` has begun */
@@ -39,23 +38,6 @@ static bool fail(const struct puller *puller)
 	return false;
 }
 
-static int add_info(const struct gpushare_info *info, void *user)
-{
-	struct puller *puller = user;
-
-	if (puller->count == puller->room) {
-		size_t room = puller->room ? 2 * puller->room : 16;
-		void *more = reallocarray(puller->infos, room, sizeof(*info));
-
-		if (!more)
-			return 1;
-		puller->infos = more;
-		puller->room = room;
-	}
-	puller->infos[puller->count++] = *info;
-	return 0;
-}
-
 /* Find which buffers are meant: those that a pattern matches now, or the one of that name. */
 static bool find(struct puller *puller, const char *name)
 {
@@ -63,13 +45,13 @@ static bool find(struct puller *puller, const char *name)
 
 	if (!tool_is_pattern(name)) {
 		strcpy(single.name, name);
-		return !add_info(&single, puller);
+		return node_infos_add(&puller->infos, &single);
 	}
-	if (peer_list(&puller->peer, name, add_info, puller))
+	if (peer_list(&puller->peer, name, &puller->infos))
 		return fail(puller);
-	if (!puller->count)
+	if (!puller->infos.count)
 		tool_error("node '%s' has no buffer that '%s' matches", puller->node.name, name);
-	return puller->count != 0;
+	return puller->infos.count != 0;
 }
 
 /* Keep NODE_READS_MAX requests under way, and receive the head of the next piece. */
@@ -190,8 +172,8 @@ static bool pull_all(struct puller *puller)
 	uint64_t total = 0;
 	bool good = true;
 
-	for (size_t i = 0; i < puller->count; i++) {
-		const struct gpushare_info *info = &puller->infos[i];
+	for (size_t i = 0; i < puller->infos.count; i++) {
+		const struct gpushare_info *info = &puller->infos.list[i];
 
 		good &= staged_is_free(puller->staged.session,
 				       puller->pull->as ? puller->pull->as : info->name);
@@ -202,8 +184,8 @@ static bool pull_all(struct puller *puller)
 	if (total)
 		progress_begin(&puller->progress, 1, total);
 	puller->counts = total != 0;
-	for (size_t i = 0; good && i < puller->count; i++)
-		good = pull_one(puller, puller->infos[i].name);
+	for (size_t i = 0; good && i < puller->infos.count; i++)
+		good = pull_one(puller, puller->infos.list[i].name);
 	progress_end(&puller->progress);
 	if (!good)
 		return false;
@@ -258,13 +240,13 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	if (!parse(&puller, pull->copy.names[0], &name))
 		return TOOL_FAILED;
 	good = !peer_open(&puller.peer, &puller.node, pull->folder) || fail(&puller);
-	good = good && find(&puller, name) && staged_begin(&puller.staged, session, puller.count) &&
-	       pull_all(&puller);
+	good = good && find(&puller, name) &&
+	       staged_begin(&puller.staged, session, puller.infos.count) && pull_all(&puller);
 	good = staged_end(&puller.staged, good);
 	if (good && pull->copy.rate)
 		print_rate(&puller);
 	peer_close(&puller.peer);
-	free(puller.infos);
+	free(puller.infos.list);
 	if (!good && copy_caught)
 		copy_die("interrupted; what had been pulled was removed");
 	return good ? TOOL_DONE : TOOL_FAILED;
