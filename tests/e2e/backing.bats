@@ -4,8 +4,6 @@
 # at an ordinary pointer, and the program can't tell.
 load helpers
 
-PROGRAMS=(rt_app_static rt_app_shared rt_thread_static drv_linked "drv_lookup dlsym" "drv_lookup gpa2_t")
-
 # ways PROGRAM: set WAYS to the ways of allocating for which rules can give mapped memory
 ways() {
 	WAYS=(alloc pitch async pool)
@@ -23,29 +21,52 @@ backings() {
 	gpushare ls --json | jq -r '.. | objects | select(.name?) | "\(.name) \(.backing) \(.size)"' | sort
 }
 
-@test "every way to allocate is mapped memory under its name, and nothing else of it shows" {
+# every_way PROGRAM: each way to allocate is mapped memory under its name, and nothing else of it shows
+every_way() {
 	needs jq
-	for program in "${PROGRAMS[@]}"; do
-		program "$program"
-		ways "$program"
-		for way in "${WAYS[@]}"; do
-			echo "$program $way"
-			script=(init make=a,"$way",2Mi fill=a,3 byte=a,5 make=b,"$way",3000000 fill=b,4)
-			same_as_bare "${PROGRAM[@]}" "${script[@]}" byte=b,9 drop=a drop=b drop=b exit=3
-			rm -f "$WORK"/{up,free,freed,end}
-			begin_named app 'w%i:vmm' "${PROGRAM[@]}" "${script[@]}" touch="$WORK/up" await="$WORK/free" \
-				byte=a,6 drop=a drop=b touch="$WORK/freed" await="$WORK/end"
-			equal "$(backings | cut -d' ' -f1,2)" "w0 vmm
+	program "$1"
+	ways "$1"
+	for way in "${WAYS[@]}"; do
+		echo "$way"
+		script=(init make=a,"$way",2Mi fill=a,3 byte=a,5 make=b,"$way",3000000 fill=b,4)
+		same_as_bare "${PROGRAM[@]}" "${script[@]}" byte=b,9 drop=a drop=b drop=b exit=3
+		rm -f "$WORK"/{up,free,freed,end}
+		begin_named app 'w%i:vmm' "${PROGRAM[@]}" "${script[@]}" touch="$WORK/up" await="$WORK/free" \
+			byte=a,6 drop=a drop=b touch="$WORK/freed" await="$WORK/end"
+		equal "$(backings | cut -d' ' -f1,2)" "w0 vmm
 w1 vmm"
-			equal "$(api open attach=b,w0 byte=b,5 put=b,6,77 | tail -n 2)" "byte b: 38
+		equal "$(api open attach=b,w0 byte=b,5 put=b,6,77 | tail -n 2)" "byte b: 38
 put b: OK"
-			touch "$WORK/free"
-			await_file "$WORK/freed"
-			equal "$(tail -n 3 "$WORK/app.out" | head -n 1)" "byte a: 77"
-			equal "$(names)" ""
-			down
-		done
+		touch "$WORK/free"
+		await_file "$WORK/freed"
+		equal "$(tail -n 3 "$WORK/app.out" | head -n 1)" "byte a: 77"
+		equal "$(names)" ""
+		down
 	done
+}
+
+@test "every way to allocate is mapped memory under its name: static cudart" {
+	every_way rt_app_static
+}
+
+@test "every way to allocate is mapped memory under its name: shared cudart" {
+	every_way rt_app_shared
+}
+
+@test "every way to allocate is mapped memory under its name: a stream per thread" {
+	every_way rt_thread_static
+}
+
+@test "every way to allocate is mapped memory under its name: a program linked with libcuda" {
+	every_way drv_linked
+}
+
+@test "every way to allocate is mapped memory under its name: dlsym" {
+	every_way "drv_lookup dlsym"
+}
+
+@test "every way to allocate is mapped memory under its name: cuGetProcAddress" {
+	every_way "drv_lookup gpa2_t"
 }
 
 @test "the size asked for is told to the program and to others, the rounding by ls" {

@@ -125,7 +125,7 @@ order() {
 }
 
 @test "one connection for several attaches; a new one after silence, and to the next registry" {
-	local step sockets=()
+	local step count sockets=()
 	begin owner "$BIN/api_app" open make=a,v1,2Mi,vmm fill=a,7 make=b,v2,2Mi,vmm make=c,v3,2Mi,vmm make=d,v4,2Mi,vmm \
 		touch="$WORK/up" await="$WORK/end"
 	await_file "$WORK/up"
@@ -149,12 +149,16 @@ attach v2: OK
 attach v3: OK
 attach v4: OK
 byte a: 35"
-	equal "${sockets[2]}" "${sockets[1]}"
-	equal "$(comm -12 <(echo "${sockets[3]}") <(echo "${sockets[2]}") | wc -l)" 1 # the session's
-	equal "$(comm -12 <(echo "${sockets[4]}") <(echo "${sockets[3]}") | wc -l)" 0
-	for step in 1 2 3 4; do
-		equal "$(wc -l <<<"${sockets[step]}")" 2
+	# All have the session's socket and that of fds.sock; a real driver may have some of its own.
+	count=$(wc -l <<<"${sockets[1]}")
+	[ "$count" -ge 2 ]
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" != sim ] || equal "$count" 2
+	for step in 2 3 4; do
+		equal "$(wc -l <<<"${sockets[step]}")" "$count"
 	done
+	equal "${sockets[2]}" "${sockets[1]}"
+	equal "$(comm -12 <(echo "${sockets[3]}") <(echo "${sockets[2]}") | wc -l)" $((count - 1))
+	equal "$(comm -12 <(echo "${sockets[4]}") <(echo "${sockets[3]}") | wc -l)" $((count - 2))
 }
 
 @test "a context that ends takes an attached mapping along, behind its work and not before" {
