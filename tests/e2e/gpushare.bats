@@ -108,9 +108,11 @@ on_terminal() {
 }
 
 @test "ls: rounded sizes on a terminal alone, exact ones by --bytes" {
+	local gpu='GPU-[0-9a-f]{8}'
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || gpu='(GPU-[0-9a-f]{8}|[0-9]+ [^ ].*)' # NVML has a number and a name
 	two_names
 	run -0 on_terminal
-	[[ ${lines[1]} =~ ^kv/0\ +2\ MiB\ +2\ MiB\ +GPU-[0-9a-f]{8}\ +rt_app_static\[$PID\]\ +0\  ]]
+	[[ ${lines[1]} =~ ^kv/0\ +2\ MiB\ +2\ MiB\ +$gpu\ +rt_app_static\[$PID\]\ +0\  ]]
 	run -0 on_terminal --bytes
 	[[ ${lines[1]} =~ ^kv/0\ +2097152\ +2097152\ +GPU- ]]
 	[[ $(gpushare ls -l) =~ kv/0\ +2097152\ +2097152\ +GPU-[-0-9a-f]{36}\  ]]
