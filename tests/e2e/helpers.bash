@@ -199,6 +199,12 @@ kill_registry() {
 	done
 }
 
+# serves PID: the lock file has PID, and a registry answers
+serves() {
+	[ "$(cat "$GPUSHARE_DIR/registry.lock" 2>/dev/null)" = "$1" ] &&
+		GPUSHARE_AUTOSTART=0 api open 2>/dev/null | grep -qx 'open: OK'
+}
+
 # end_registry: kill the registry and its keeper and remove their files; only the clients' own knowledge is left
 end_registry() {
 	local pid

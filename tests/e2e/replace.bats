@@ -8,12 +8,6 @@ replace() {
 	start "$1" gpushare-registry --dir "$GPUSHARE_DIR" --replace --foreground
 }
 
-# serves PID: the lock file has PID, and a registry answers.
-serves() {
-	[ "$(cat "$GPUSHARE_DIR/registry.lock" 2>/dev/null)" = "$1" ] &&
-		GPUSHARE_AUTOSTART=0 api open 2>/dev/null | grep -qx 'open: OK'
-}
-
 @test "where nobody serves it just starts" {
 	no_registry_yet
 	replace new
