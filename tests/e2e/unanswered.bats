@@ -108,7 +108,8 @@ w 1048576"
 	for rule in w w:vmm w:keep; do
 		late 1 "$rule:size=1Mi,next:size=2Mi" alloc=a,1Mi fill=a,7 byte=a,5 touch="$WORK/up" await="$WORK/go" \
 			alloc=b,2Mi touch="$WORK/named" await="$WORK/end"
-		kill -KILL "$(registry_pids)"
+		kill_registry
+		start_registry # the program waits for no more than $UNTOLD ms
 		go_on named
 		same_as_owner a w
 		owner_ends
