@@ -16,12 +16,12 @@
 
 #define BLANKS " \t"
 #define NUMBER_MAX 9007199254740992 /* 2^53: JSON has no larger integers */
-#define CLOSE_ENOUGH 3		    /* edits between a mistyped key and the one that was meant */
+#define CLOSE_ENOUGH 3		    /* find_closest() suggests a key within this edit distance */
 
 struct setting {
 	const char *key;
 	uint64_t least, most;
-	/* the check of a word; NULL: the setting is a number */
+	/* checks a text value; NULL: the setting is a number */
 	const char *(*fault)(const char *word);
 	size_t offset; /* in struct settings */
 };
@@ -52,8 +52,8 @@ struct parser {
 	FILE *say;
 	struct settings *settings;
 	unsigned int line, faults;
-	unsigned int lines[KEYS]; /* where each key was set; 0: nowhere */
-	const char *text;	  /* of the line */
+	unsigned int lines[KEYS]; /* the line that sets each key; 0: none */
+	const char *text;	  /* the current line */
 };
 
 void config_init(struct settings *settings)
@@ -125,7 +125,7 @@ const char *config_set(struct settings *settings, const char *key, const char *v
 	return why;
 }
 
-/* `at` is in the line's text. */
+/* `at` points into parser->text and gives the column. */
 __attribute__((format(printf, 3, 4))) static void fault(struct parser *parser, const char *at,
 							const char *format, ...)
 {
@@ -166,8 +166,8 @@ static bool is_plain(struct parser *parser)
 
 		if ((byte >= ' ' && byte < 0x7f) || byte == '\t')
 			continue;
-		fault(parser, at, "byte 0x%02x is none of plain text's%s", byte,
-		      byte == '\r' ? " (a line ends with a line feed alone)" : "");
+		fault(parser, at, "byte 0x%02x is not plain text%s", byte,
+		      byte == '\r' ? " (end lines with a line feed only)" : "");
 		return false;
 	}
 	return true;
@@ -180,11 +180,11 @@ static bool is_new_key(struct parser *parser, const char *key)
 	unsigned int *line = which ? &parser->lines[which - list] : NULL;
 
 	if (!which && closest)
-		fault(parser, key, "\"%s\" is no key; did you mean \"%s\"?", key, closest);
+		fault(parser, key, "\"%s\" is not a key; did you mean \"%s\"?", key, closest);
 	else if (!which)
-		fault(parser, key, "\"%s\" is no key; registry.conf(5) has them all", key);
+		fault(parser, key, "\"%s\" is not a key; registry.conf(5) lists all keys", key);
 	else if (*line)
-		fault(parser, key, "%s comes twice; line %u has it already", key, *line);
+		fault(parser, key, "%s is already set in line %u", key, *line);
 	if (!which || *line)
 		return false;
 	*line = parser->line;
@@ -229,10 +229,10 @@ unsigned int config_parse(const char *name, FILE *from, struct settings *setting
 		text[size] = '\0';
 		length = strlen(text);
 		if (length > CONFIG_LINE_MAX)
-			fault(&parser, text + CONFIG_LINE_MAX, "the line goes on past %d bytes",
+			fault(&parser, text + CONFIG_LINE_MAX, "the line is longer than %d bytes",
 			      CONFIG_LINE_MAX);
 		else if (length < (size_t)size)
-			fault(&parser, text + length, "byte 0x00 is none of plain text's");
+			fault(&parser, text + length, "byte 0x00 is not plain text");
 		else
 			parse_line(&parser, text);
 	}
@@ -240,8 +240,8 @@ unsigned int config_parse(const char *name, FILE *from, struct settings *setting
 	return parser.faults;
 }
 
-/* Why the registry must not trust the file; NULL: it may. If it runs as root, only root may have
- * written the file. */
+/* Returns why the registry must not trust the file, or NULL. If it runs as root, only root may be
+ * able to write to the file. */
 static const char *distrust(int fd)
 {
 	struct stat is;
@@ -249,14 +249,14 @@ static const char *distrust(int fd)
 	if (fstat(fd, &is))
 		return strerror(errno);
 	if (!S_ISREG(is.st_mode))
-		return "it is no plain file";
+		return "it is not a regular file";
 	if (geteuid() != 0)
 		return NULL;
 	if (is.st_uid != 0)
-		return "it is not root's, and the registry runs as root";
+		return "it does not belong to root, but the registry runs as root";
 	if (is.st_mode & (S_IWGRP | S_IWOTH))
-		return "others than root may write to it (chmod go-w), and the registry runs as "
-		       "root";
+		return "users other than root may write to it (chmod go-w), but the registry "
+		       "runs as root";
 	return NULL;
 }
 
@@ -269,9 +269,7 @@ bool config_read(const char *path, struct settings *settings, FILE *say)
 
 	if (fd < 0 && !path && errno == ENOENT)
 		return true;
-	why = fd >= 0	       ? distrust(fd)
-	      : errno == ELOOP ? "it is a link, and none is followed"
-			       : strerror(errno);
+	why = fd >= 0 ? distrust(fd) : errno == ELOOP ? "it is a symbolic link" : strerror(errno);
 	file = why ? NULL : fdopen(fd, "r");
 	if (file)
 		faults = config_parse(name, file, settings, say);

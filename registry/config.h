@@ -11,25 +11,25 @@
 
 #define CONFIG_FILE "/etc/gpushare/registry.conf"
 #define CONFIG_LINE_MAX 1024
-#define CONFIG_FAULTS_MAX 20 /* config_parse() reports no more */
+#define CONFIG_FAULTS_MAX 20 /* config_parse() stops after so many */
 #define CONFIG_WHY_MAX 160
 
-/* N(key, least, most, preset, text): numbers. W(key, check, preset, text): words. */
+/* N(key, least, most, preset, text): numbers. W(key, check, preset, text): text. */
 #define SETTINGS(N, W) \
 	N(message_bytes, 8192, 65536, 65536, \
-	  "how many bytes one request has at most; beyond 65536 the connection is closed") \
+	  "largest size of a request, in bytes; more than 65536 bytes close the connection") \
 	N(silent_s, 1, 3600, 10, \
-	  "seconds in which a connection has to say hello, to end a message that it has begun, " \
-	  "and to read what it is sent") \
+	  "seconds that a client has to send Hello, to finish a message that it has begun, and " \
+	  "to " \
+	  "read an answer") \
 	N(idle_exit_s, 0, 31536000, 0, \
-	  "leave after so many seconds without a connection, if nothing is kept; 0: never") \
+	  "exit after so many seconds without a connection, if no buffer is kept; 0: never") \
 	W(audit, audit_fault, "off", \
-	  "where a line for each share, attach, refusal and removal goes: off; journal; a file " \
-	  "by its absolute path; or a file's name alone, for one in the registry's directory") \
+	  "where to write a line for each share, attach, refusal and removal: off; journal; the " \
+	  "absolute path of a file; or NAME.log, for a file in the registry's directory") \
 	N(audit_rate, 1, 1000000, 1000, \
-	  "how many of these lines a second each user may cause, and how many at once; lines " \
-	  "beyond " \
-	  "that are left out, and a line says how many")
+	  "largest number of audit lines per second, and in one burst, for each user; further " \
+	  "lines are left out, and one line reports how many")
 
 struct settings {
 	struct limits limits;
@@ -46,8 +46,8 @@ bool config_number(const char *text, uint64_t *out_number);
 /* Returns NULL if the value was set. Otherwise returns what is wrong with it, perhaps in `why`. */
 const char *config_set(struct settings *settings, const char *key, const char *value,
 		       char why[CONFIG_WHY_MAX]);
-/* Reads the file called `name` over *settings. Each fault is a line to `say`, "name:line:column:
- * cause". Returns their number; *settings is valid either way. */
+/* Reads settings from the file called `name` into *settings. Writes a line "name:line:column:
+ * cause" to `say` for each fault. Returns the number of faults; *settings is valid in any case. */
 unsigned int config_parse(const char *name, FILE *from, struct settings *settings, FILE *say);
 /* NULL: CONFIG_FILE, which may be missing. false: the faults were written to `say`. */
 bool config_read(const char *path, struct settings *settings, FILE *say);

@@ -47,16 +47,16 @@ static struct {
 	int64_t look_ns; /* when look_around() is due */
 	uint64_t served; /* number of sessions and requests at the last look_around() */
 	int64_t
-	    idle_ns; /* since when there is no session and nothing is kept; INT64_MAX: there is */
-	int64_t leave_ns; /* when to leave because of idleness; INT64_MAX: not idle, or no limit */
+	    idle_ns; /* when the last session and the last kept buffer ended; INT64_MAX: not idle */
+	int64_t leave_ns; /* when to exit because of --idle-exit; INT64_MAX: never */
 } self;
 
-/* Signals come through a descriptor. nng's threads, which start later, inherit the mask. */
+/* Signals are read from a descriptor. nng's threads start later and inherit the mask. */
 static int open_signals(void)
 {
 	sigset_t ending;
 
-	signal(SIGHUP, SIG_IGN); /* it is blocked: signalfd gets it all the same */
+	signal(SIGHUP, SIG_IGN); /* a blocked signal reaches the signalfd even if ignored */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN); /* the registry doesn't wait for its keeper */
 	sigemptyset(&ending);
@@ -67,7 +67,7 @@ static int open_signals(void)
 	return signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* With several users, none gets more than half. */
+/* With --system, no user gets more than half. */
 static void clamp(struct limits *limits, enum limit what, uint64_t most)
 {
 	uint64_t *of_all = &limits->of_all[what], *of_user = &limits->of_user[what];
@@ -78,7 +78,7 @@ static void clamp(struct limits *limits, enum limit what, uint64_t most)
 }
 
 /* Fits the limits to RLIMIT_NOFILE. A connection takes a descriptor, and so do some buffers.
- * Watching a peer's death takes one more, in the lower half. */
+ * Watching a peer's process takes another one, whose number is in the lower half. */
 static void fit_limits(struct limits *limits)
 {
 	struct rlimit files = {RLIM_INFINITY, RLIM_INFINITY}, raised;
@@ -94,7 +94,7 @@ static void fit_limits(struct limits *limits)
 	clamp(limits, LIMIT_descriptors, fds / 2);
 }
 
-static void let_go_of_stdio(void)
+static void redirect_stdio(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -106,8 +106,7 @@ static void let_go_of_stdio(void)
 		close(null);
 }
 
-/* Close the descriptor last: whoever sees it closed finds the daemon with the descriptors that it
- * keeps. */
+/* Close the descriptor last: when the program that reads it sees the end, stdio is redirected. */
 static void report_ready(void)
 {
 	static const char ready[] = "READY=1\n";
@@ -116,7 +115,7 @@ static void report_ready(void)
 	log_line("serving %s", self.instance.socket);
 	notify_say("READY=1");
 	if (!self.options.foreground)
-		let_go_of_stdio();
+		redirect_stdio();
 	if (fd >= 0 && write(fd, ready, sizeof(ready) - 1) < 0)
 		log_line("can't write to fd %d: %s", fd, strerror(errno));
 	if (fd >= 0)
@@ -129,14 +128,13 @@ static int64_t idle_until_ns(void)
 
 	if (!limit_s || self.idle_ns == INT64_MAX)
 		return INT64_MAX;
-	/* Mostly the parent is pid 1 by now. Another parent may be waiting for this process. */
+	/* Usually the parent is pid 1 by now. Any other parent may be waiting for this process. */
 	if (self.options.orphan && process_is_awaited())
 		limit_s = 1;
 	return self.idle_ns + (int64_t)limit_s * NS_PER_S;
 }
 
-/* Under the lock. Whether something wakes the main loop for everything that look_around()
- * checks. */
+/* Call it with the lock held. Whether each thing that look_around() checks wakes the main loop. */
 static bool may_rest(void)
 {
 	const struct registry *registry = self.registry;
@@ -146,9 +144,9 @@ static bool may_rest(void)
 }
 
 /*
- * false: leave: nothing happens any more, or the folder was removed and nobody is connected. If
- * nothing happened since the last call, the next call is only due when somebody takes the lock, a
- * file of the folder is removed or it is time to leave: an idle registry sleeps.
+ * false: exit, because the registry is idle, or because the folder was removed and nobody is
+ * connected. If nothing happened since the last call, the next call is due when a thread takes the
+ * lock, a file of the folder is removed or it is time to exit: an idle registry sleeps.
  */
 static bool look_around(void)
 {
@@ -171,11 +169,11 @@ static bool look_around(void)
 	registry_unlock(self.registry);
 	self.leave_ns = idle_until_ns();
 	if (rests)
-		malloc_trim(0);	  /* returns memory that was freed in the arenas of nng's threads */
+		malloc_trim(0);	  /* free() returns none to the kernel: see main() */
 	if (now >= self.leave_ns) /* a client that connects just now starts another registry */
 		log_line("idle: leaving");
 	else if (alone && instance_is_lost(&self.instance))
-		log_line("%s has gone: leaving", self.instance.directory);
+		log_line("%s was removed: leaving", self.instance.directory);
 	else
 		return true;
 	return false;
@@ -199,7 +197,7 @@ static void write_audit(void)
 	registry_unlock(self.registry);
 }
 
-/* Everything that is due. Returns when to be called again at the latest. */
+/* Do what is due. Returns the latest time of the next call. */
 static int64_t tick(void)
 {
 	int64_t next = clock_sooner(server_tick(&self.server), fds_server_tick(&self.fds_server));
@@ -224,8 +222,8 @@ static bool take_signal(void)
 	return signal.ssi_signo == SIGHUP;
 }
 
-/* Becomes readable when a file of the folder, or the folder, was removed or moved. look_around()
- * finds out which. */
+/* Returns a descriptor that becomes readable when the folder or a file in it is removed or moved;
+ * look_around() checks which. -1: not available. */
 static int watch_folder(const char *directory)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -339,7 +337,7 @@ static int open_instance(void)
 	/* With --orphan, the program that starts the registry has made the folder. If it was
 	 * removed since, don't make it again. */
 	if (self.options.orphan && directory && access(directory, F_OK)) {
-		log_error("%s has gone: %s", directory, strerror(errno));
+		log_error("%s was removed: %s", directory, strerror(errno));
 		return GPUSHARE_E_NOT_FOUND;
 	}
 	return instance_open(&self.instance, directory, as, self.options.replace);
@@ -380,14 +378,14 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	log_enable(self.options.foreground);
-	/* No arenas of nng's threads, which keep some of what is freed. free(), which runs under the
-	 * lock, keeps memory, too: look_around() gives it back. */
+	/* One arena: those of nng's threads would keep some freed memory. free() runs under the
+	 * lock and must be fast, so it returns no memory to the kernel; look_around() does. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	umask(077);
 	if (self.options.keeper)
 		return keeper_run(self.options.directory);
-	/* a keeper executes the program by a descriptor, whose number would be the name */
+	/* a keeper executes the program by a descriptor; its number would be the process's name */
 	if (self.options.orphan)
 		prctl(PR_SET_NAME, "gpushare-registry");
 	notify_init(!self.options.orphan);

@@ -12,8 +12,8 @@
 #include "persist/records.h"
 #include "persist/save.h"
 
-/* Not in the index are: a staged buffer; with --system, a buffer that not everybody may read;
- * and a buffer with a stream-sync page, because clients publish there without the registry. */
+/* The index leaves out a staged buffer; with --system, a buffer that not everybody may read; and a
+ * buffer with a stream-sync page, because clients publish there without the registry. */
 void registry_show(struct registry *registry, struct entry *entry)
 {
 	if (order_find(registry, entry->info.generation) || entry_is_staged(entry->info.flags) ||
@@ -169,7 +169,7 @@ static void observe_attachment(struct registry *registry, const struct change *c
 	notice *notice;
 
 	save_attachment(registry, change->session, attachment);
-	/* the owner reads in the changes page that the last one left */
+	/* the owner reads in the changes page whether the last attacher has left */
 	if (entry && entry->nameless)
 		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
 	else if (entry)
@@ -177,7 +177,7 @@ static void observe_attachment(struct registry *registry, const struct change *c
 	if (entry) {
 		notify(registry, kind, entry, peer->pid);
 	} else if (!attachment->quiet && (notice = begin(registry, kind, NULL, peer->pid))) {
-		/* The owner isn't known any more, so only the attacher's user gets the notice. */
+		/* The owner is unknown, so only the attacher's user gets the notice. */
 		strcpy(notice->buffer.name, attachment->name);
 		notice->buffer.generation = attachment->generation;
 		notice->buffer.owner_uid = peer->uid;
@@ -237,7 +237,7 @@ static void notify_rate(struct registry *registry, struct order *order, int64_t 
 	notice *notice;
 
 	order->rated = published;
-	if (rises && elapsed_ns) /* first the cheap test: few of many pages are published to */
+	if (rises && elapsed_ns) /* first the cheap test: most pages have no new publication */
 		entry = store_find_generation(&registry->state.store, order->generation);
 	if (!entry ||
 	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry_owner(entry)->pid)))

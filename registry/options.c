@@ -30,9 +30,10 @@ static void print_usage(FILE *to)
 	for (size_t i = 0; i < COUNT; i++)
 		fprintf(to, "  --%s%s%s\n        %s\n", list[i].name, list[i].argument ? " " : "",
 			list[i].argument ? list[i].argument : "", list[i].text);
-	fprintf(to, "\nIt stays in the process that started it, and starts none but its keeper.\n"
-		    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 another one serves the "
-		    "directory.\n");
+	fprintf(to, "\nThe registry does not fork into the background. It starts one process, its "
+		    "keeper.\n"
+		    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 another registry serves "
+		    "the directory.\n");
 }
 
 static int fail_usage(const char *what, const char *value)
@@ -42,7 +43,7 @@ static int fail_usage(const char *what, const char *value)
 	return EXIT_USAGE;
 }
 
-/* Options override the file. Returns as options_parse(). */
+/* Options override the file. Returns the same as options_parse(). */
 static int read_settings(struct options *options, const char *config)
 {
 	const struct {
@@ -81,7 +82,7 @@ static int print_settings(const struct settings *settings)
 	return 1;
 }
 
-/* false: getopt_long() said why. */
+/* false: getopt_long() has printed the error. */
 static bool read_words(struct options *options, int argc, char **argv)
 {
 	struct option known[COUNT + 1] = {0};
@@ -127,9 +128,9 @@ int options_parse(struct options *options, int argc, char **argv)
 	if (options->ready_fd)
 		options->ready = (int)fd;
 	if (options->group && !options->is_system)
-		return fail_usage("--group goes with --system", options->group);
+		return fail_usage("--group needs --system", options->group);
 	if (optind < argc)
-		return fail_usage("no arguments are wanted", argv[optind]);
+		return fail_usage("unexpected argument", argv[optind]);
 	if (options->keeper)
 		return -1;
 	status = read_settings(options, options->config_file);

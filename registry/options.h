@@ -6,40 +6,44 @@
 #include "config.h"
 #include "os/socket_access.h"
 
-/* F(name, field, text): flags. V(name, argument, field, text): words. gpushare-registry(8) has
- * them all. */
+/* F(name, field, text): flags. V(name, argument, field, text): options with an argument.
+ * gpushare-registry(8) describes them. */
 #define OPTIONS(F, V) \
 	F("foreground", foreground, \
-	  "log to stderr; without it nothing is logged and stdio is let go of") \
+	  "log to stderr; without it, log nothing and redirect stdin, stdout and stderr to " \
+	  "/dev/null") \
 	V("dir", "DIR", directory, \
-	  "serve there; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
+	  "serve this directory; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, " \
+	  "/tmp/gpushare-UID") \
 	V("idle-exit", "SECONDS", idle_exit, \
-	  "leave after so long without a connection; default 0: never") \
+	  "exit after so many seconds without a connection, if no buffer is kept; default 0: " \
+	  "never") \
 	V("keep-limit", "BYTES", keep_limit, \
-	  "memory that names with keep may hold altogether, of all users and of each; default 1 " \
-	  "TiB") \
+	  "limit the memory of all kept buffers together, and of each user's; default 1 TiB") \
 	V("config", "FILE", config_file, \
-	  "read that file instead of " CONFIG_FILE "; what stands here goes before what it says") \
+	  "read this file instead of " CONFIG_FILE "; the command line overrides it") \
 	F("check-config", check_config, \
-	  "say what is wrong with the file, or print what holds with it, and end") \
+	  "print the file's errors or, if there are none, the resulting settings; then exit") \
 	F("orphan", orphan, \
-	  "for programs, which start it so: where init is not its parent, leave after 1 s " \
-	  "without a connection, for the parent may wait until its children have ended") \
+	  "for programs that start the registry: if its parent is not init, exit after 1 s " \
+	  "without " \
+	  "a connection, because the parent may wait for the end of its children") \
 	F("replace", replace, \
-	  "ask the one that serves the directory to leave, and take over what it remembers") \
+	  "ask the registry that serves the directory to exit, and take over its state") \
 	F("system", is_system, \
-	  "serve all users, each by what a buffer's owner, group and mode let him do; default " \
-	  "directory " DOOR_DIRECTORY) \
+	  "serve all users; a buffer's owner, group and mode define who may use it; default " \
+	  "directory " SYSTEM_DIRECTORY) \
 	V("group", "NAME", group, "with --system: serve only the users of this group") \
 	V("ready-fd", "N", ready_fd, \
-	  "write READY=1 to this file descriptor, and close it, when it listens") \
+	  "when the registry listens, write READY=1 to this file descriptor, and close it") \
 	F("keeper", keeper, \
-	  "be the process that keeps file descriptors for the registry of --dir, which starts it") \
+	  "for a registry that starts its keeper: hold file descriptors for the registry of " \
+	  "--dir") \
 	F("tidy", tidy, \
-	  "for a keeper, which starts it so where no registry may serve unasked: end what nobody " \
-	  "has any more, serve nobody, and leave") \
+	  "for a keeper that must not start a serving registry: remove the buffers of processes " \
+	  "that have ended, serve no client, and exit") \
 	F("version", version, "print the version") \
-	F("help", help, "print this")
+	F("help", help, "print this help")
 
 struct options {
 #define F(name, field, text) bool field;
@@ -47,11 +51,11 @@ struct options {
 	OPTIONS(F, V)
 #undef F
 #undef V
-	struct settings settings; /* the file's; options override them */
+	struct settings settings; /* from the file and the options, which override it */
 	int ready;		  /* ready_fd's number; -1: none */
 };
 
-/* Returns the exit status to leave with at once; -1: go on. */
+/* Returns the status to exit with at once; -1: continue. */
 int options_parse(struct options *options, int argc, char **argv);
 
 #endif

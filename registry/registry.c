@@ -45,8 +45,8 @@ struct registry *registry_new(void)
 	return registry;
 }
 
-/* A thread that has just unlocked a mutex mostly gets it before a thread that it woke. With two, it
- * queues behind that thread: no thread waits while another one has the lock over and over. */
+/* If a thread unlocks a mutex and locks it again, it usually gets it before the thread that it
+ * woke. The second mutex makes it queue behind that thread, so no thread starves. */
 void registry_lock(struct registry *registry)
 {
 	pthread_mutex_lock(&registry->queue);

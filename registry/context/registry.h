@@ -48,7 +48,7 @@ struct registry {
 	struct passing *passing;
 	bool leaving;		   /* shutting down: requests are no longer answered */
 	struct order *orders;	   /* by generation: order/order.h */
-	struct order *marking;	   /* orders whose marks are repeated */
+	struct order *marking;	   /* list of orders whose marks are being repeated */
 	bool loading;		   /* the predecessor's records are being read */
 	uint64_t loaded_namespace; /* pid namespace of those records; 0: it is ours */
 	struct ask *asks;	   /* parked requests: server/ask.h */

@@ -20,7 +20,7 @@
 #define AGAIN_MS 20	 /* between two tries, if the other side is too busy */
 #define START_MS 1000	 /* between two starts of a keeper */
 #define PATIENCE_MS 1000 /* how long fdstore_close() tries to send */
-/* a keeper that does not answer in time is given up, with what it holds */
+/* a keeper that does not answer in time is abandoned, with its descriptors */
 #define ANSWER_MS 2000
 
 struct item {
@@ -164,7 +164,7 @@ static void lose_side(struct fdstore *store)
 	end_keeper(store);
 	if (store->manager)
 		return;
-	log_line("the keeper has gone");
+	log_line("the keeper has ended");
 	DL_FOREACH_SAFE (store->owed, item, after) {
 		if (item->fd < 0)
 			settle(store, item);
@@ -249,7 +249,8 @@ static bool take_next(const struct fdstore *store, uint64_t *generation, int *ou
 	return false;
 }
 
-/* If there is a service manager, it gets all of it, and the keeper ends. */
+/* Take over the keeper's descriptors. If there is a service manager, it gets them, and the keeper
+ * ends. */
 static void inherit_from_keeper(struct fdstore *store)
 {
 	uint64_t generation = 0;

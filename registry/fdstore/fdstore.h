@@ -28,7 +28,7 @@ void fdstore_settle(struct fdstore *store);
  * descriptor that can't be stored is logged, and won't survive.
  */
 void fdstore_put(struct fdstore *store, uint64_t generation, int fd);
-/* Drop a descriptor. Only fdstore_flush() tells the other side: call it when no record refers to
+/* Drop a descriptor. The other side drops it in fdstore_flush(): call that when no record refers to
  * the descriptor, because until then a successor must find both. */
 void fdstore_drop(struct fdstore *store, uint64_t generation);
 void fdstore_flush(struct fdstore *store);

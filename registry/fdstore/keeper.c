@@ -28,11 +28,12 @@
 #define AGAIN_MS 20
 #define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */
 #define SELF "/proc/self/exe"
-#define LOOK_MS 400	      /* between two checks that the socket's file exists */
-#define RESTART_MS 1000	      /* a client or service manager mostly starts one sooner */
-#define TIDY_MS 10000	      /* the same for --tidy: a supervisor mostly starts one sooner */
-#define RESTART_MOST_MS 60000 /* the longest time until a restart; it doubles each time, */
-#define STABLE_MS 10000	      /* unless the registry has run this long */
+#define LOOK_MS 400 /* between two checks that the socket's file exists */
+/* until a start; a client or service manager usually starts one sooner */
+#define RESTART_MS 1000
+#define TIDY_MS 10000	      /* the same for --tidy; a supervisor usually starts one sooner */
+#define RESTART_MOST_MS 60000 /* the longest time until a start; it doubles each time, */
+#define STABLE_MS 10000	      /* unless the last registry has run this long */
 #define EXIT_USAGE 2
 
 extern char **environ;
@@ -160,7 +161,7 @@ static struct keeper {
 	struct stat socket; /* our socket's file, to notice when `path` is another one */
 	struct kept *kept;
 	int registry;	  /* its registry's connection; -1: none */
-	int64_t came_ns;  /* when it connected */
+	int64_t came_ns;  /* when that registry connected */
 	int64_t start_ns; /* no registry is started before then */
 	int64_t delay_ns;
 	bool restarts; /* false: it starts registries with --tidy */
@@ -238,7 +239,7 @@ static bool give_next(uint64_t after)
 	return !status;
 }
 
-/* Do what one message asks for; it came with `count` descriptors. false: it makes no sense. */
+/* Handle one message, which came with `count` descriptors. false: it is invalid. */
 static bool obey(const char *message, const int *fds, size_t count)
 {
 	uint64_t generation;
@@ -289,8 +290,8 @@ static void registry_gone(void)
 	keeper.start_ns = now + keeper.delay_ns;
 }
 
-/* Accept the next registry. Until all messages of the one before are read, it waits in the
- * backlog. */
+/* Accept the next registry. It waits in the backlog until all messages of its predecessor are
+ * read. */
 static void admit(void)
 {
 	int fd = accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC);
@@ -305,7 +306,7 @@ static void admit(void)
 	keeper.came_ns = clock_ns();
 }
 
-/* The file at this path may be an upgrade, or somebody else's. -1: it must not be started. */
+/* The file at this path may be an upgrade, or another user's. -1: it must not be started. */
 static int open_program(void)
 {
 	int fd = open(keeper.program, O_PATH | O_CLOEXEC);
@@ -394,7 +395,8 @@ int keeper_run(const char *directory)
 
 	if (!directory || getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) ||
 	    !listens) {
-		log_error("--keeper is for a registry that starts its keeper, not for people");
+		log_error(
+		    "only a registry uses --keeper, to start its keeper; don't use it yourself");
 		return EXIT_USAGE;
 	}
 	keeper.directory = directory;
@@ -404,7 +406,7 @@ int keeper_run(const char *directory)
 	if (lstat(keeper.path, &keeper.socket))
 		return 0; /* our socket is gone: no registry would find us */
 	stand_alone();
-	listen(STDIN_FILENO, BACKLOG); /* again: from now on SO_PEERCRED says this process's pid */
+	listen(STDIN_FILENO, BACKLOG); /* again: from now on SO_PEERCRED reports this process */
 	admit();		       /* the registry that started us waits there */
 	serve();
 	leave(0);

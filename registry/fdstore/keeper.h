@@ -14,7 +14,7 @@
 
 /* A connection to the keeper of that folder, if it is this user's; -1: there is none. */
 int keeper_connect(const char *directory);
-/* Start one, in place of any other, and connect to it. -1: errno says why. */
+/* Start a keeper, which replaces any other, and connect to it. -1: errno says why. */
 int keeper_start(const char *directory);
 /* Whether the keeper still runs. It never sends anything unasked, so a readable connection means
  * that it has ended. */

@@ -27,12 +27,12 @@ static struct {
 	int fd, end_fd;
 } manager;
 
-/* X(name): variables for one process and not for its children. */
+/* X(name): variables that are meant for this process and not for its children. */
 #define VARIABLES(X) \
 	X(NOTIFY_SOCKET) X(FDSTORE) X(LISTEN_PID) X(LISTEN_PIDFDID) X(LISTEN_FDS) X(LISTEN_FDNAMES)
 
-/* FDPOLL=0: otherwise the service manager drops a descriptor that poll() shows as closed, and
- * memory may look so. */
+/* FDPOLL=0: otherwise the service manager drops a descriptor that poll() reports as closed, and
+ * poll() may report memory so. */
 size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t generation)
 {
 	return (size_t)snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD PREFIX "%" PRIu64, verb,
@@ -163,7 +163,7 @@ void notify_say(const char *word)
 	int fd = notify_connect();
 
 	if (manager.to_size && (fd < 0 || send(fd, word, strlen(word), MSG_NOSIGNAL) < 0))
-		log_line("can't tell the service manager %s: %s", word, strerror(errno));
+		log_line("can't send %s to the service manager: %s", word, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
@@ -184,7 +184,7 @@ int notify_take(uint64_t *out_generation)
 			manager.next_name++;
 		if (!name_is_ours(name, out_generation) || fcntl(fd, F_GETFD) < 0)
 			continue;
-		if (!manager.store_size) /* without $FDSTORE, but it kept this one */
+		if (!manager.store_size) /* $FDSTORE is not set, but it stored this one */
 			manager.store_size = UINT64_MAX;
 		return fd;
 	}

@@ -17,7 +17,7 @@
 #include "os/log.h"
 #include "state/access.h"
 
-#define LINES_MAX (1 << 18) /* bytes between two turns of the main loop */
+#define LINES_MAX (1 << 18) /* bytes of lines between two turns of the main loop */
 #define WRITE_MS 200	    /* how long writing a batch of lines may take */
 #define JOURNAL_WAIT_MS 20  /* for room in journald's queue, once for each audit_write() */
 
@@ -30,7 +30,7 @@ struct line {
 	uint64_t generation, size, count; /* 0: the line doesn't have it */
 };
 
-/* Clients choose `words`, and nothing in them may end the line or the quotes. */
+/* Clients choose `words`: escape what could end the line or the quotes. */
 static void put_quoted(FILE *to, const char *key, const char *words)
 {
 	fprintf(to, " %s=\"", key);
@@ -45,7 +45,7 @@ static void put_quoted(FILE *to, const char *key, const char *words)
 	fputc('"', to);
 }
 
-/* The readable part of a line. A valid name has nothing to escape. */
+/* Write the text of a line, without its time. A valid name needs no escaping. */
 static void put_line(FILE *to, const struct line *line)
 {
 	fprintf(to, "%s uid=%" PRIu32, line->verb, line->who.uid);
@@ -66,7 +66,7 @@ static void put_line(FILE *to, const struct line *line)
 		put_quoted(to, "why", line->why);
 }
 
-/* For a file, or for journald's socket: systemd.journal-fields(7). */
+/* Add the line as text for a file, or as fields for journald (systemd.journal-fields(7)). */
 static void add(struct audit *audit, const struct line *line)
 {
 	uint64_t now_ns = clock_unix_ns();
@@ -111,7 +111,7 @@ static bool may_add(struct audit *audit, struct user *user)
 	return true;
 }
 
-/* true: the user has no left-out lines that are still to be reported. */
+/* Returns whether all left-out lines of the user are reported. */
 static bool report_left_out(struct audit *audit, struct user *user)
 {
 	struct line line = {.verb = "left_out", .name = "", .outcome = "", .count = user->left_out};
@@ -142,13 +142,14 @@ static void record_line(struct audit *audit, const struct line *line)
 	audit->owing = true;
 }
 
-/* Asking for what doesn't exist is no refusal. */
+/* A name that doesn't exist, or not in time, is no refusal. */
 static bool is_refusal(int status)
 {
 	return status < 0 && status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
 }
 
-/* Whether the name exists and the peer may not see it, not even after its owner commits it. */
+/* Whether the name exists but is hidden from the peer. A staged buffer that the peer will see after
+ * the commit is not hidden. */
 static bool is_hidden(const struct audit *audit, const struct session *session, const char *name)
 {
 	const struct entry *entry = store_find(audit->store, name);
@@ -158,7 +159,7 @@ static bool is_hidden(const struct audit *audit, const struct session *session, 
 		 access_rights(entry, &session->who) & ACCESS_SEE);
 }
 
-/* true: the peer may not know that the name exists. */
+/* Returns whether the name exists but is hidden from the peer. */
 static bool record_refusal(struct audit *audit, const struct session *session, const request *ask,
 			   int status, const char *why)
 {
@@ -209,7 +210,7 @@ void audit_request(struct audit *audit, const struct session *session, const req
 bool audit_wait(struct audit *audit, const struct session *session, const request *ask)
 {
 	return record_refusal(audit, session, ask, GPUSHARE_E_TIMED_OUT,
-			      "it waits for a name that it may not see");
+			      "the peer waits for a name that it may not see");
 }
 
 void audit_refused(struct audit *audit, const struct process *who, const char *verb, int status)
@@ -325,11 +326,12 @@ static int open_file(const char *path, const char **why)
 	struct stat is;
 
 	if (fd < 0 || fstat(fd, &is))
-		*why = errno == ELOOP ? "it is a link, and none is followed" : strerror(errno);
+		*why = errno == ELOOP ? "it is a symbolic link" : strerror(errno);
 	else if (S_ISBLK(is.st_mode) ||
 		 (S_ISREG(is.st_mode) &&
 		  (is.st_uid != geteuid() || is.st_mode & (S_IWGRP | S_IWOTH) || is.st_nlink > 1)))
-		*why = "it must be this user's own, not writable by others, and no hard link";
+		*why = "it must belong to this user, be writable by nobody else, and have no "
+		       "second hard link";
 	else
 		return fd;
 	if (fd >= 0)
@@ -337,7 +339,7 @@ static int open_file(const char *path, const char **why)
 	return -1;
 }
 
-/* Each line is sent to the path, because journald may be restarted. */
+/* The socket stays unconnected: each line is sent to the path, because journald may restart. */
 static int open_journal(const char **why)
 {
 	const struct timeval wait = {.tv_usec = JOURNAL_WAIT_MS * 1000};
@@ -381,8 +383,8 @@ void audit_reopen(struct audit *audit)
 		return;
 	fd = open_file(audit->path, &why);
 	if (fd < 0) {
-		log_error("can't open %s again: %s; the audit goes on in the old file", audit->path,
-			  why);
+		log_error("can't open %s again: %s; the audit continues in the old file",
+			  audit->path, why);
 		return;
 	}
 	close(audit->fd);

@@ -24,7 +24,7 @@ struct audit {
 	    *lines; /* a memory stream: lines not taken so far, each with a final NUL; NULL: none */
 	char *text; /* the bytes behind `lines` */
 	size_t size;
-	bool owing; /* some user has left_out lines that are still to be reported */
+	bool owing; /* some user has left-out lines that are not reported yet */
 
 	/* Used by the main loop only. */
 	int fd;
@@ -35,7 +35,8 @@ struct audit {
 
 /* Why `word` is no value of the setting `audit`; NULL: it is one. */
 const char *audit_fault(const char *word);
-/* `word` is the setting; a file's name without a slash is in `directory`. false: logged. */
+/* `word` is the setting; a file name without a slash is in `directory`. false: failed, and
+ * logged. */
 bool audit_open(struct audit *audit, const char *word, uint64_t rate, const char *directory);
 /* Call on SIGHUP, in the main loop: the file was renamed. */
 void audit_reopen(struct audit *audit);

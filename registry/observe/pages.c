@@ -18,8 +18,8 @@
 #endif
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* Memory that `begin` has prepared, and that from now on only this process can map for writing.
- * NULL: not available. It may stay mapped then, because a lock in it may be held. */
+/* Create shared memory, let `begin` prepare it, and seal it against further writable mappings.
+ * NULL: not available. The memory may stay mapped then, because a lock in it may be held. */
 static void *page_open(const char *name, size_t size, bool (*begin)(void *page), int *out_fd)
 {
 	void *page = MAP_FAILED;
@@ -30,7 +30,7 @@ static void *page_open(const char *name, size_t size, bool (*begin)(void *page),
 		page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page != MAP_FAILED && begin(page) && !fcntl(fd, F_ADD_SEALS, SEALS))
 		return page;
-	log_line("can't make the page %s: clients have to ask instead", name);
+	log_line("can't create the page %s: clients send requests instead", name);
 	if (fd >= 0)
 		close(fd);
 	*out_fd = -1;
@@ -73,7 +73,8 @@ void changes_left(struct changes *changes, uint64_t generation, bool left)
 		atomic_store(at, 0);
 }
 
-/* Whether the C library has told the kernel of its robust locks. An emulator may not know them. */
+/* Whether the C library has registered its robust locks with the kernel. An emulator may not
+ * support them. */
 static bool kernel_marks_deaths(void)
 {
 	void *head = NULL;
@@ -84,9 +85,9 @@ static bool kernel_marks_deaths(void)
 
 /*
  * A robust mutex that is never unlocked: when its thread ends, for whatever reason, the kernel
- * changes the word that readers look at. On the machines that we know, that word is the first of
- * the C library's struct and holds the thread's id. If it doesn't, readers couldn't notice the end,
- * and there is no index.
+ * changes the word that readers look at. In the C libraries that we know, that word is the first of
+ * pthread_mutex_t and holds the thread's id. Otherwise readers can't notice the end, and there is
+ * no index.
  */
 static bool begin_index(void *memory)
 {

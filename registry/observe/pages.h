@@ -9,7 +9,7 @@ struct entry;
 
 /* Counters by which clients see, without a request, that a name may have another buffer by now. */
 struct changes {
-	struct changes_page *page; /* NULL: there is none, and clients ask each time */
+	struct changes_page *page; /* NULL: there is none, and clients ask the registry each time */
 	int fd;			   /* the page's; nobody else can map it for writing */
 };
 
@@ -22,11 +22,11 @@ void changes_left(struct changes *changes, uint64_t generation, bool left);
 
 /* The index, from its writer's side. */
 struct indexer {
-	struct index_page *page; /* NULL: there is none, and clients ask */
+	struct index_page *page; /* NULL: there is none, and clients send requests */
 	int fd;			 /* the page's; nobody else can map it for writing */
 	uint32_t used;		 /* slots 0 to used - 1 have been given out */
-	uint32_t left;		 /* list of those that are free again, from 1; 0: none */
-	uint32_t *next;		 /* by slot: the next one in that list */
+	uint32_t left;		 /* first of the slots that are free again, from 1; 0: none */
+	uint32_t *next;		 /* by slot: the next free one */
 };
 
 /* Clients stop using the index when the thread that calls this ends. */

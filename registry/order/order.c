@@ -52,8 +52,8 @@ bool order_may(const struct entry *entry, const struct session *session)
 	       session_find_attachment(session, entry->info.generation);
 }
 
-/* The index does not show publications, so the buffer leaves it: clients ask the registry from
- * now on. */
+/* The index has no publications, so remove the buffer from it: from now on, clients ask the
+ * registry. */
 static struct order *order_new(struct registry *registry, uint64_t generation)
 {
 	struct order *order = calloc(1, sizeof(*order));
@@ -195,7 +195,7 @@ int order_open(struct registry *registry, uint64_t generation, bool make, struct
 	*out_order = order;
 	if (!make || order->page)
 		return GPUSHARE_OK;
-	if (order->participants) /* with another page they would not see each other */
+	if (order->participants) /* they have the lost page, and would not see the new one */
 		return GPUSHARE_E_TIMED_OUT;
 	status = make_page(registry, order);
 	if (status)
@@ -223,8 +223,8 @@ uint32_t order_free_slot(const struct order *order, int64_t now_ns)
 	return at < ORDER_SLOTS ? at + 1 : 0;
 }
 
-/* Call for a page that came from a predecessor or a participant. Participants that only the page
- * knows of have some time to resume. */
+/* Call for a page that came from a predecessor or a participant. Participants without a record have
+ * some time to resume. */
 static void look_over(struct registry *registry, struct order *order)
 {
 	const struct participant *participant;
@@ -336,7 +336,7 @@ static uint32_t top_of(const struct order *order)
 	return top < ORDER_SLOTS ? top : ORDER_SLOTS;
 }
 
-/* Whether the slot's consumer, which only the page knows of, still has time to resume. */
+/* Whether the slot's consumer has no record, but still has time to resume. */
 static bool is_awaited(const struct order *order, uint32_t at)
 {
 	return order->awaited_ns && atomic_load(&order->page->slot[at].state) == ORDER_SLOT_ACTIVE;
@@ -466,7 +466,7 @@ void order_restore(struct registry *registry)
 	}
 }
 
-void order_let_go(struct registry *registry)
+void order_unmap_all(struct registry *registry)
 {
 	for (struct order *order = registry->orders; order; order = order->hh.next) {
 		stop_marking(registry, order);

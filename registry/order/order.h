@@ -26,7 +26,7 @@ struct order {
 	/* the page's descriptor; NULL: there is no page, or it is lost and a participant may
 	 * bring it back */
 	struct fdref *fdref;
-	struct order_page *page; /* NULL: the same, or a successor has it: order_let_go() */
+	struct order_page *page; /* NULL: none, or order_unmap_all() */
 	struct participant *participants;
 	bool left;	/* the publisher has left, and nobody else publishes */
 	bool gone;	/* the page says that nothing more will be published */
@@ -35,7 +35,7 @@ struct order {
 	int64_t under_way_ns;  /* until then a new publisher waits for the GPU of the last one */
 	int64_t mark_until_ns; /* marks are repeated at least until then; 0: not in that list */
 	int64_t again_ns;      /* when marks are repeated next */
-	/* until then participants that only the page knows of may resume; 0: none are awaited */
+	/* until then, participants without a record may resume; 0: none are awaited */
 	int64_t awaited_ns;
 	struct order *prev, *next; /* list of orders whose marks are repeated */
 	uint32_t looked;	   /* slot whose process is checked next, modulo the slots used */
@@ -71,17 +71,17 @@ void order_end_session(struct registry *registry, struct session *session);
 void order_mark_again(struct registry *registry, struct order *order);
 /* The lowest slot that nobody has and no GPU still writes to, from 1 on; 0: none. */
 uint32_t order_free_slot(const struct order *order, int64_t now_ns);
-/* Repeats marks, and looks which processes have ended, for PIECE_NS at most. Returns when to be
- * called next; INT64_MAX: no mark is to be repeated. */
+/* Repeats marks, and checks which processes have ended, for PIECE_NS at most. Returns the time of
+ * the next call; INT64_MAX: no mark must be repeated. */
 int64_t order_tick(struct registry *registry, int64_t now_ns);
 
-/* Fills in the fields that only the page knows. */
+/* Fills in the fields that come from the page. */
 void order_describe(const struct registry *registry, const struct entry *entry, record *out_info);
 /* Call when the records have been read: takes the pages from the fd store and ends the orders of
  * unknown buffers. */
 void order_restore(struct registry *registry);
 /* Unmaps all pages: a successor has them from now on. */
-void order_let_go(struct registry *registry);
+void order_unmap_all(struct registry *registry);
 
 /* participant.c. NULL: the session is no participant of this order. */
 struct participant *participant_find(const struct order *order, const struct session *session);
@@ -89,7 +89,7 @@ struct participant *participant_find(const struct order *order, const struct ses
  * free. */
 int participant_add(struct registry *registry, struct order *order, struct session *session,
 		    uint32_t roles, uint32_t slot, uint64_t *out_first);
-/* Takes roles away (UINT32_MAX: all), and with the last one the participant. */
+/* Removes roles (UINT32_MAX: all). If none is left, frees the participant. */
 void participant_part(struct registry *registry, struct participant *participant, uint32_t roles);
 /* A publisher in another process than the session's (`session` NULL: any publisher). NULL: there
  * is none. */
@@ -98,7 +98,7 @@ const struct participant *participant_rival(const struct order *order,
 /* Whether another process has to wait until the last publisher's GPU has finished. */
 bool participant_is_under_way(const struct registry *registry, const struct order *order,
 			      const struct session *session);
-/* From the records. NULL: out of memory, or the record makes no sense. */
+/* Restores a participant from a record. NULL: out of memory, or the record is invalid. */
 struct participant *participant_load(struct registry *registry, struct session *session,
 				     uint64_t generation, uint32_t roles, uint32_t slot);
 /* Writes participant_number(), which identifies the participant's process, into the page. */

@@ -45,7 +45,7 @@ static inline int clock_timeout_ms(int64_t then_ns)
 }
 
 /* Long work under the registry's lock is done in pieces of PIECE_NS, so that no piece holds the
- * lock for a millisecond. Between two pieces, others have the lock for as long. */
+ * lock for a millisecond. Between two pieces, other threads can have the lock for as long. */
 #define PIECE_NS (NS_PER_MS / 2) /* half a millisecond: finishing a piece takes time, too */
 
 struct piece {
@@ -58,7 +58,8 @@ static inline struct piece piece_begin(void)
 	return (struct piece){.until_ns = clock_ns() + PIECE_NS};
 }
 
-/* Call before each thing. Never true before the first one, so each piece makes progress. */
+/* Call it before each step. It is never true before the first step, so each piece makes
+ * progress. */
 static inline bool piece_is_over(struct piece *piece)
 {
 	bool over = piece->begun && clock_ns() >= piece->until_ns;

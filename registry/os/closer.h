@@ -8,14 +8,13 @@
 struct closer;
 
 /*
- * Does not wait. `place` chooses the closer: NULL: the one that all of this process share; else the
- * one there, or a new one if that is NULL. One thread at a time may use a place; the registry's lock
- * protects the shared one. If no closer can be started or memory is out, it closes `fd` at once, and
- * may wait.
+ * Queue `fd` to be closed, without waiting. *place is the closer; if it is NULL, a new one is
+ * started and stored there. `place` NULL: the closer that all callers of this process share. One
+ * thread at a time may use a place; the registry's lock protects the shared one. If no closer can
+ * be started or memory is out, `fd` is closed at once, which may wait.
  */
 void closer_add(struct closer **place, int fd);
-/* The number of descriptors that wait, without the one that is being closed. `closer` may be
- * NULL. */
+/* The number of queued descriptors, without the one that is being closed. `closer` may be NULL. */
 size_t closer_count(struct closer *closer);
 
 #endif

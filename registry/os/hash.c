@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hash that Go and wyhash use for short keys: the number is hidden by a secret and multiplied
- * to 128 bits, which are folded. uthash's own function has no secret, and clients choose generations
- * when they resync. A few dozen crafted generations would permanently stop a table from growing.
+ * This is the hash that Go and wyhash use for short keys: the key is XORed with a secret and
+ * multiplied, and the two halves of the 128-bit product are XORed. uthash's own function has no
+ * secret, and clients choose generations when they resync. A few dozen crafted generations would
+ * permanently stop a table from growing.
  */
 #include "os/hash.h"
 

@@ -15,8 +15,8 @@ struct identity {
 	size_t count;
 };
 
-/* `gid` is SO_PEERCRED's. Supplementary groups are those in /proc, if that still is the process
- * that connected, with the same user and group. */
+/* `gid` is SO_PEERCRED's. Supplementary groups are read from /proc, if the pid still belongs to the
+ * process that connected, with the same user and group. */
 void identity_read(struct identity *identity, const struct process *peer, uint32_t gid);
 void identity_finish(struct identity *identity);
 bool identity_is_in(const struct identity *identity, uint32_t gid);
@@ -24,12 +24,12 @@ bool identity_is_in(const struct identity *identity, uint32_t gid);
 /* A group's name, as a request gives it, and what was found. */
 struct identity_group {
 	char name[64];
-	int status; /* GPUSHARE_OK; E_NOT_FOUND: no such group; E_IO: can't be found out now */
+	int status; /* GPUSHARE_OK; E_NOT_FOUND: no such group; E_IO: not looked up, or it failed */
 	uint32_t gid;
 };
 
-/* Find a group by name or number. A look-up by name may take long, so never call this under a
- * lock. Without `may_look_up` a name gets E_IO. */
+/* Find a group by name or number. A look-up by name may take long, so never call this under a lock.
+ * Without `may_look_up`, a name that isn't a number gets E_IO. */
 void identity_find_group(const char *name, bool may_look_up, struct identity_group *out_group);
 
 #endif

@@ -17,15 +17,15 @@
 #include "os/log.h"
 
 #define INSTANCE_LOCK "registry.lock"
-#define INSTANCE_WAIT_MS 2000 /* for a daemon that is starting or leaving to make that clear */
-#define REPLACE_WAIT_MS 5000  /* for one that was asked to leave */
+#define INSTANCE_WAIT_MS 2000 /* for a daemon that has the lock to listen, or to exit */
+#define REPLACE_WAIT_MS 5000  /* for a daemon that was asked to exit */
 #define INSTANCE_RETRY_MS 5
 
-/* The running daemon, as its fds.sock shows it. */
+/* What we know of the daemon that listens at fds.sock. */
 struct running {
 	int fd;		 /* the connection on which it was asked; -1: none */
 	int asked;	 /* pid of the daemon that was asked last; 0: none */
-	const char *why; /* why it may still be running, for the log */
+	const char *why; /* why it has not exited, for the error message */
 };
 
 /* Whether `path` still is that file. true if unknown. */
@@ -38,12 +38,12 @@ static bool is_file(const char *path, const struct stat *file)
 	return is.st_ino == file->st_ino && is.st_dev == file->st_dev;
 }
 
-/* Whether the lock that we are about to hold is the one that others find. */
-static bool lock_has_name(const struct instance *place)
+/* Whether the lock file that we have open is still the one that other daemons open. */
+static bool lock_has_name(const struct instance *instance)
 {
 	struct stat held;
 
-	return !fstat(place->lock, &held) && is_file(place->lock_path, &held);
+	return !fstat(instance->lock, &held) && is_file(instance->lock_path, &held);
 }
 
 static void write_holder(int lock)
@@ -55,7 +55,7 @@ static void write_holder(int lock)
 		log_line("can't write the pid to %s: %s", INSTANCE_LOCK, strerror(errno));
 }
 
-static int say_served(const struct instance *place, const struct running *running, bool replace)
+static int say_served(const struct instance *instance, const struct running *running, bool replace)
 {
 	char who[32] = "";
 
@@ -63,11 +63,11 @@ static int say_served(const struct instance *place, const struct running *runnin
 		snprintf(who, sizeof(who), " (pid %d)", running->asked);
 	if (replace)
 		log_error(
-		    "the registry%s that serves %s does not leave (%s); end it with 'kill', or "
-		    "'kill -KILL' where it hangs",
-		    who, place->directory, running->why);
+		    "the registry%s that serves %s does not exit (%s); end it with 'kill', or "
+		    "with 'kill -KILL' if it hangs",
+		    who, instance->directory, running->why);
 	else
-		log_error("a registry%s already serves %s", who, place->directory);
+		log_error("a registry%s already serves %s", who, instance->directory);
 	return INSTANCE_SERVED;
 }
 
@@ -104,10 +104,10 @@ static bool ask(struct running *running, const char *fds_socket, uint32_t verb)
 	return true;
 }
 
-enum place_state { FREE, LEAVES, STAYS };
+enum running_state { FREE, LEAVES, STAYS };
 
-/* Does not wait: a daemon that has not answered so far may leave. */
-static enum place_state look(struct running *running, const char *fds_socket, bool replace)
+/* Does not wait. A daemon that has not answered so far counts as LEAVES. */
+static enum running_state look(struct running *running, const char *fds_socket, bool replace)
 {
 	struct fds_header answer;
 	int unasked = -1, status;
@@ -126,65 +126,65 @@ static enum place_state look(struct running *running, const char *fds_socket, bo
 			   ? LEAVES
 			   : STAYS;
 	fds_close(&unasked, unasked >= 0);
-	running->why = answer.status ? status_text(answer.status) : "it said that it would";
+	running->why = answer.status ? status_text(answer.status) : "it agreed to exit";
 	return replace && !answer.status ? LEAVES : STAYS;
 }
 
 /*
- * A daemon that has the lock and no socket has not begun to listen, or is about to leave. A daemon
- * that was killed has both until the kernel has ended its last thread, but it does not answer. If a
- * daemon listens without the lock, somebody has removed its lock file.
+ * A daemon that has the lock and no socket has not begun to listen, or is about to exit. A daemon
+ * that was killed has the lock and the socket until the kernel has ended its last thread, but it
+ * does not answer. If a daemon listens without the lock, its lock file was removed.
  */
-static int take_lock(const struct instance *place, struct running *running, bool replace)
+static int take_lock(const struct instance *instance, struct running *running, bool replace)
 {
 	int64_t until_ns = clock_ns() + (replace ? REPLACE_WAIT_MS : INSTANCE_WAIT_MS) * NS_PER_MS;
 
 	for (;;) {
-		bool locked = !flock(place->lock, LOCK_EX | LOCK_NB);
-		enum place_state is = LEAVES;
+		bool locked = !flock(instance->lock, LOCK_EX | LOCK_NB);
+		enum running_state is = LEAVES;
 
 		if (!locked && errno != EWOULDBLOCK) {
-			log_error("can't lock %s: %s", place->lock_path, strerror(errno));
+			log_error("can't lock %s: %s", instance->lock_path, strerror(errno));
 			return GPUSHARE_E_IO;
 		}
-		if (locked || replace || !access(place->socket, F_OK))
-			is = look(running, place->fds_socket, replace);
+		if (locked || replace || !access(instance->socket, F_OK))
+			is = look(running, instance->fds_socket, replace);
 		if (locked && is == FREE)
 			break;
 		if (clock_ns() >= until_ns || is == STAYS)
-			return say_served(place, running, replace);
+			return say_served(instance, running, replace);
 		poll(NULL, 0, INSTANCE_RETRY_MS);
 	}
-	write_holder(place->lock);
+	write_holder(instance->lock);
 	return GPUSHARE_OK;
 }
 
-static int open_lock(struct instance *place)
+static int open_lock(struct instance *instance)
 {
-	place->lock = open(place->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (place->lock >= 0)
+	instance->lock = open(instance->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (instance->lock >= 0)
 		return GPUSHARE_OK;
-	log_error("can't open %s: %s", place->lock_path, strerror(errno));
+	log_error("can't open %s: %s", instance->lock_path, strerror(errno));
 	return status_from_errno(errno);
 }
 
-static int take_place(struct instance *place, bool replace)
+static int open_and_lock(struct instance *instance, bool replace)
 {
 	struct running running = {.fd = -1, .why = "nobody listens at " GPUSHARE_FDS_SOCKET};
 	int status;
 
 	do {
-		if (place->lock >= 0) /* somebody removed it while we waited */
-			close(place->lock);
-		status = open_lock(place);
+		if (instance->lock >= 0) /* somebody removed it while we waited */
+			close(instance->lock);
+		status = open_lock(instance);
 		if (!status)
-			status = take_lock(place, &running, replace);
-	} while (!status && !lock_has_name(place));
+			status = take_lock(instance, &running, replace);
+	} while (!status && !lock_has_name(instance));
 	hang_up(&running);
 	return status;
 }
 
-/* Removes only a socket, because another file may be somebody's. */
+/* Removes nothing but a socket: the registry did not make another file. */
 static int remove_stale(const char *path)
 {
 	struct stat is;
@@ -192,7 +192,7 @@ static int remove_stale(const char *path)
 	if (lstat(path, &is) < 0)
 		return GPUSHARE_OK;
 	if (!S_ISSOCK(is.st_mode)) {
-		log_error("%s is in the way and is no socket; remove it", path);
+		log_error("%s exists and is not a socket; remove it", path);
 		return GPUSHARE_E_EXISTS;
 	}
 	if (unlink(path) < 0) {
@@ -202,15 +202,15 @@ static int remove_stale(const char *path)
 	return GPUSHARE_OK;
 }
 
-int instance_open(struct instance *place, const char *given, enum instance_access access,
+int instance_open(struct instance *instance, const char *given, enum instance_access access,
 		  bool replace)
 {
 	char why[512];
 	int status;
 
-	*place = (struct instance){.lock = -1};
-	status = directory_find(given || access != INSTANCE_SYSTEM ? given : DOOR_DIRECTORY,
-				place->directory);
+	*instance = (struct instance){.lock = -1};
+	status = directory_find(given || access != INSTANCE_SYSTEM ? given : SYSTEM_DIRECTORY,
+				instance->directory);
 	if (status) {
 		log_error(
 		    "the directory's path is too long for a socket; choose a shorter one with "
@@ -218,42 +218,43 @@ int instance_open(struct instance *place, const char *given, enum instance_acces
 		return status;
 	}
 	if (access == INSTANCE_SYSTEM)
-		status = socket_access_prepare(place->directory, why, sizeof(why));
+		status = socket_access_prepare(instance->directory, why, sizeof(why));
 	else if (access == INSTANCE_USER)
-		status = directory_prepare(place->directory, why, sizeof(why));
+		status = directory_prepare(instance->directory, why, sizeof(why));
 	if (status) {
 		log_error("%s", why);
 		return status;
 	}
-	directory_join(place->directory, GPUSHARE_SOCKET, place->socket);
-	directory_join(place->directory, GPUSHARE_FDS_SOCKET, place->fds_socket);
-	snprintf(place->lock_path, sizeof(place->lock_path), "%s/" INSTANCE_LOCK, place->directory);
-	status = take_place(place, replace);
+	directory_join(instance->directory, GPUSHARE_SOCKET, instance->socket);
+	directory_join(instance->directory, GPUSHARE_FDS_SOCKET, instance->fds_socket);
+	snprintf(instance->lock_path, sizeof(instance->lock_path), "%s/" INSTANCE_LOCK,
+		 instance->directory);
+	status = open_and_lock(instance, replace);
 	if (!status)
-		status = remove_stale(place->socket);
+		status = remove_stale(instance->socket);
 	if (!status)
-		status = remove_stale(place->fds_socket);
-	if (status && place->lock >= 0) {
-		close(place->lock);
-		place->lock = -1;
+		status = remove_stale(instance->fds_socket);
+	if (status && instance->lock >= 0) {
+		close(instance->lock);
+		instance->lock = -1;
 	}
 	return status;
 }
 
-void instance_listens(struct instance *place)
+void instance_listens(struct instance *instance)
 {
-	stat(place->socket, &place->listens);
+	stat(instance->socket, &instance->listens);
 }
 
-bool instance_is_lost(const struct instance *place)
+bool instance_is_lost(const struct instance *instance)
 {
-	return !is_file(place->socket, &place->listens);
+	return !is_file(instance->socket, &instance->listens);
 }
 
-void instance_clear(const struct instance *place)
+void instance_clear(const struct instance *instance)
 {
-	if (instance_is_lost(place))
+	if (instance_is_lost(instance))
 		return; /* the files there may be another daemon's */
-	unlink(place->socket);
-	unlink(place->fds_socket);
+	unlink(instance->socket);
+	unlink(instance->fds_socket);
 }

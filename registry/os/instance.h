@@ -27,18 +27,18 @@ enum instance_access {
 
 /*
  * Find and make the directory (`given` as for directory_find()), take its lock, remove what an
- * earlier daemon left. INSTANCE_SERVED: another daemon serves it and, with `replace`, did not
- * leave. A failure is logged.
+ * earlier daemon left. INSTANCE_SERVED: another daemon serves it and, with `replace`, did not exit.
+ * A failure is logged.
  */
-int instance_open(struct instance *place, const char *given, enum instance_access access,
+int instance_open(struct instance *instance, const char *given, enum instance_access access,
 		  bool replace);
 /* Call when the socket exists. instance_is_lost() compares its file later. */
-void instance_listens(struct instance *place);
+void instance_listens(struct instance *instance);
 /* Whether the socket's file was removed or replaced, e.g. with the directory: clients can't find
  * us any more. */
-bool instance_is_lost(const struct instance *place);
+bool instance_is_lost(const struct instance *instance);
 /* Remove the sockets. The lock file stays: if it were removed and made again, two daemons could
  * lock it. */
-void instance_clear(const struct instance *place);
+void instance_clear(const struct instance *instance);
 
 #endif

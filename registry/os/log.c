@@ -29,7 +29,7 @@ void log_write(bool always, const char *format, ...)
 	va_end(arguments);
 	if (length >= room)
 		length = room - 1;
-	/* A peer's text must not begin a line of its own. */
+	/* Text from a peer must not begin a new line. */
 	for (char *at = line; (at = text_control(at));)
 		*at = '?';
 	line[length++] = '\n';

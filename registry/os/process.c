@@ -59,7 +59,7 @@ void process_read(int32_t pid, uint32_t uid, struct process *out_process)
 		process.started = stat.started;
 		process.stack = stat.stack;
 		strcpy(process.command, stat.command);
-		/* Protobuf strings must be UTF-8, and terminals show it. */
+		/* Protobuf strings must be UTF-8, and tools print the command on terminals. */
 		for (char *c = process.command; *c; c++) {
 			if (*c < ' ' || *c > '~')
 				*c = '?';
@@ -141,7 +141,7 @@ bool process_lives(const struct process *process)
 	if (process->pid <= 0)
 		return false;
 	errno = 0;
-	/* e.g. this process has no descriptor left: the peer may live */
+	/* another error, e.g. no free descriptor here, does not mean that the peer is dead */
 	if (!read_stat(process->pid, &stat))
 		return errno != ENOENT && errno != ESRCH;
 	return stat.started == process->started && (!is_dead(stat.state) || stat.threads > 1) &&

@@ -10,7 +10,7 @@
 struct process {
 	int32_t pid; /* 0: in another pid namespace */
 	uint32_t uid;
-	uint64_t started; /* clock ticks after boot, because pids are reused; 0: unknown */
+	uint64_t started; /* in clock ticks since boot: pids are reused; 0: unknown */
 	char command[GPUSHARE_COMMAND_MAX + 1]; /* printable ASCII; "": unknown */
 	/* From Hello.self: distinguishes processes of other pid namespaces. */
 	uint64_t own_namespace, own_started; /* 0: unknown */
@@ -21,19 +21,19 @@ struct process {
 void process_read(int32_t pid, uint32_t uid, struct process *out_process);
 /* This process's pid namespace; 0: unknown. */
 uint64_t process_namespace(void);
-/* The pid is one of that namespace, not of ours: forget it. Only what the process says of itself
- * identifies it then. */
+/* Forget the pid, which is one of that namespace and not of ours. From then on, only what the
+ * process says of itself identifies it. */
 void process_forget_pid(struct process *process, uint64_t pid_namespace);
 void process_says(struct process *process, uint64_t pid_namespace, int32_t pid, uint64_t started);
 bool process_is_same(const struct process *a, const struct process *b);
 /* Compares only what the processes say of themselves. */
 bool process_says_same(const struct process *a, const struct process *b);
-/* `a` and `b` are one process: whether it called exec() in between. false if unknown. */
+/* Whether the process called exec() between the readings `a` and `b`. false if unknown. */
 bool process_is_other_program(const struct process *a, const struct process *b);
 /* Whether the process exists and hasn't begun to exit. */
 bool process_runs(const struct process *process);
-/* Whether the kernel hasn't released all of the process and it still runs the same program. true
- * if that can't be read, false in another pid namespace. */
+/* Whether a thread of the process exists and still runs the same program. true if that can't be
+ * read, false in another pid namespace. */
 bool process_lives(const struct process *process);
 /*
  * Whether the parent may be a program that waits for this process to end: it is neither pid 1 nor a
@@ -45,16 +45,16 @@ bool process_is_awaited(void);
 /* Watching for the end of processes, by pidfd. A connection's end isn't enough: a child that a
  * peer forked keeps its connection open. */
 
-/* Call it once, before other threads start. Watches take no descriptor above `most`. Higher ones are
- * left to connections, whose end reports most deaths. Returns a descriptor that turns readable when a
- * watched process ends; -1 and errno. */
+/* Call it once, before other threads start. Watches take no descriptor above `most`. Higher ones
+ * are left to connections, because the end of a connection reports most deaths, too. Returns a
+ * descriptor that turns readable when a watched process ends; -1 and errno. */
 int watch_open(int most);
-/* Returns what watch_remove() takes; -1 if the process can't be watched. */
+/* Returns the watch; -1 if the process can't be watched. */
 int watch_add(int32_t pid, uint32_t id);
 void watch_remove(int watch);
 /* Whether the process has ended; false if unknown. */
 bool watch_ended(int watch);
-/* Gets the id of one more process that has ended, each once. false: there is none. */
+/* Set *out_id to the id of a process that has ended. Reports each once. false: there is no more. */
 bool watch_next(uint32_t *out_id);
 
 #endif

@@ -29,8 +29,8 @@ static bool is_for_group(void)
 	return only_gid != IDENTITY_NO_GROUP;
 }
 
-/* Only this user can write to the folder, so `path` is no link. The group is set before the
- * mode, so that no other group ever has access. */
+/* Only this user can write to the folder, so `path` is not a symbolic link. The group is set before
+ * the mode, so that no other group ever has access. */
 bool socket_access_open(const char *path)
 {
 	if (!is_system)
@@ -69,8 +69,8 @@ int socket_access_prepare(const char *path, char *why, size_t why_size)
 
 	if (opened && (is.st_uid != geteuid() || is.st_mode & 022)) {
 		snprintf(why, why_size,
-			 "%s belongs to uid %u and has mode %03o; it must be uid %u's, and nobody "
-			 "else may write there",
+			 "%s belongs to uid %u and has mode %03o; it must belong to uid %u, and "
+			 "nobody else may write to it",
 			 path, is.st_uid, is.st_mode & 0777, geteuid());
 		close(fd);
 		return GPUSHARE_E_DENIED;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DOOR_DIRECTORY "/run/gpushare/system" /* of --system, without --dir */
+#define SYSTEM_DIRECTORY "/run/gpushare/system" /* of --system, without --dir */
 
 /* Call before anything is opened; the default is this user alone. `gid` IDENTITY_NO_GROUP:
  * everybody. */
@@ -16,8 +16,8 @@ void socket_access_set(bool for_system, uint32_t gid);
 bool socket_access_open(const char *path);
 /* A descriptor that listens there; -1: errno. */
 int socket_access_listen(const char *path, int type);
-/* Makes or takes over the folder of a registry for all users, and marks it. A status; `why` is
- * its sentence. */
+/* Make or take over the folder of a registry for all users, and mark it. Returns a status; on
+ * failure, `why` is the error message. */
 int socket_access_prepare(const char *path, char *why, size_t why_size);
 
 #endif

@@ -147,7 +147,7 @@ struct records *records_close(struct records *records, bool keep)
 static void put_off(struct records *records, int error)
 {
 	if (!records->retry_ns)
-		log_line("can't write %s: %s; a restart of the registry may lose what is shared",
+		log_line("can't write %s: %s; a restart of the registry may lose shared buffers",
 			 RECORDS_FILE, strerror(error));
 	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
 }
@@ -385,7 +385,7 @@ static bool scan(struct records *records, struct list *list)
 
 		records->end += head.units;
 		if (!is_whole(frame, &head)) {
-			log_line("a record of %s is not whole, and left out", RECORDS_FILE);
+			log_line("%s has a damaged record, which is ignored", RECORDS_FILE);
 			free_slot(records, found.slot, head.units);
 		} else if (!head.size) {
 			free_add(&records->free[head.units], found.slot);
@@ -415,7 +415,7 @@ static int open_left(const struct records *records)
 	}
 	if (!fstat(fd, &is) && S_ISREG(is.st_mode) && is.st_uid == geteuid())
 		return fd;
-	log_line("%s is no file of ours, and not read", RECORDS_FILE);
+	log_line("%s is not a regular file of this user, and is ignored", RECORDS_FILE);
 	close(fd);
 	return -1;
 }

@@ -23,8 +23,8 @@ static bool lives(const struct registry *registry, const struct session *session
 	return process_lives(&session->peer);
 }
 
-/* Let the watches report the end of the sessions' processes, and end those whose process is dead. A
- * process may have ended before watch_add(), and another one may have its pid. */
+/* Watch the sessions' processes, and end the sessions whose process is dead. A process may have
+ * ended before watch_add(), and another one may have its pid. */
 static void end_dead(struct registry *registry)
 {
 	struct session *session, *after;
@@ -121,8 +121,8 @@ bool restore_open(struct registry *registry, const char *directory)
 	return true;
 }
 
-/* Whether no watch tells when this disconnected session has to end, so that the registry has to
- * look itself. */
+/* Whether no watch reports when this disconnected session must end, so that the registry must
+ * check. */
 static bool is_looked_at(const struct session *session)
 {
 	return session->disconnected && !session->ending &&
@@ -163,7 +163,7 @@ void restore_leave(struct registry *registry)
 	keep = registry->state.store.generations.root;
 	if (keep && !records_stand(registry->records))
 		save_all(registry);
-	order_let_go(registry);
+	order_unmap_all(registry);
 	registry->records = records_close(registry->records, keep);
 	fdstore_close(registry->fdstore, keep);
 	registry->fdstore = NULL; /* connections that end later must not use it */

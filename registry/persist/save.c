@@ -120,7 +120,7 @@ static bool begin(struct registry *registry)
 	return true;
 }
 
-/* The three functions below return false if the piece of work is used up. */
+/* The three functions below return false if the time of the piece is over. */
 
 static bool put_entries(struct registry *registry, struct piece *piece)
 {
@@ -197,7 +197,7 @@ bool save_tend(struct registry *registry)
 	    !(records_are_begun(registry->records) || records_want_all(registry->records)))
 		return false;
 	/* While the old file has its name, a successor would read it, so it must not get outdated:
-	 * write all in one piece. These are few records: see records_want_all(). */
+	 * write all records in one piece. They are few: see records_want_all(). */
 	if (records_stand(registry->records))
 		piece.until_ns = INT64_MAX;
 	return put_piece(registry, &piece);
@@ -217,7 +217,7 @@ static bool is_of_now(const gpushare_Header *header)
 	return header->version == RECORDS_VERSION && *boot && !strcmp(header->boot, boot);
 }
 
-/* Records are read from the oldest on, so a record that the thing had already is out of date. */
+/* Records are read from the oldest on, so a record that the thing already has is outdated. */
 static void keep_record(struct registry *registry, uint64_t *record_slot, uint64_t slot)
 {
 	records_drop(registry->records, record_slot);
@@ -242,41 +242,41 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 
 /* If the records are from another pid namespace, a process that sent no Hello.self is known by its
  * pid in that namespace, even if it runs in one that is nested in it. */
-static struct process process_of(const struct registry *registry, const gpushare_Session *told)
+static struct process process_of(const struct registry *registry, const gpushare_Session *saved)
 {
 	struct process process = {
-	    .pid = told->pid,
-	    .uid = told->uid,
-	    .started = told->started,
-	    .stack = told->stack,
-	    .own_namespace = told->own_namespace,
-	    .own_pid = told->own_pid,
-	    .own_started = told->own_started,
+	    .pid = saved->pid,
+	    .uid = saved->uid,
+	    .started = saved->started,
+	    .stack = saved->stack,
+	    .own_namespace = saved->own_namespace,
+	    .own_pid = saved->own_pid,
+	    .own_started = saved->own_started,
 	};
 
-	strcpy(process.command, told->command);
+	strcpy(process.command, saved->command);
 	if (registry->loaded_namespace)
 		process_forget_pid(&process, registry->loaded_namespace);
 	return process;
 }
 
-/* The functions below return where the restored thing notes its record's slot. NULL: it can't be
- * restored, and the caller drops the record. */
+/* The functions below return the record_slot of what they restored. NULL: it can't be restored, and
+ * the caller drops the record. */
 
-/* Two records of one key are of one process, before and after it was seen with another identity.
- * Either will do. */
-static uint64_t *load_session(struct registry *registry, const gpushare_Session *told)
+/* Two records with one key are of one process, whose identity was seen differently. Either will
+ * do. */
+static uint64_t *load_session(struct registry *registry, const gpushare_Session *saved)
 {
-	const struct process peer = process_of(registry, told);
+	const struct process peer = process_of(registry, saved);
 	struct session *session;
 
-	if (session_find_key(&registry->state.sessions, told->key))
+	if (session_find_key(&registry->state.sessions, saved->key))
 		return NULL;
 	session = registry_connect(
 	    registry, DISCONNECTED_FIRST + registry->state.sessions.disconnected_ever++, &peer);
 	if (!session)
 		return NULL;
-	memcpy(session->key, told->key, sizeof(session->key));
+	memcpy(session->key, saved->key, sizeof(session->key));
 	session_disconnect(&registry->state.sessions, session);
 	return &session->record_slot;
 }

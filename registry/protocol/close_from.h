@@ -8,8 +8,8 @@
 
 #define CLOSE_FROM_MOST (1u << 20) /* bound for a process without a limit */
 
-/* Calls the kernel directly. Before Linux 5.9 there is no close_range(): this closes one by one, up
- * to the hard limit. The soft limit may have been lowered since they were opened. */
+/* Calls the kernel directly. Before Linux 5.9, which added close_range(), closes one by one, up to
+ * the hard limit: the soft limit may have been lowered since the descriptors were opened. */
 static inline void close_from(unsigned int first)
 {
 	struct rlimit files = {.rlim_max = CLOSE_FROM_MOST};

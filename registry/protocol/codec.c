@@ -117,7 +117,7 @@ static bool notice_is_valid(const notice *told)
 	return !told->kind || (told->has_buffer && name_is_valid(told->buffer.name));
 }
 
-/* Clients print and compare names, so a broken registry must not get an invalid one through. */
+/* Clients print and compare names, so refuse an invalid one of a broken registry. */
 static bool reply_names_are_valid(const reply *message)
 {
 	switch (message->which_body) {
@@ -163,9 +163,9 @@ int codec_decode_request(const uint8_t *from, size_t size, request *out_message)
 
 /*
  * nanopb looks each field up in a table, and encodes a submessage once for its length and once more
- * for its bytes. For a page of a list that takes several times as long as the functions below,
- * which nanopb's lists of fields expand to. They write a submessage's length behind its bytes, in as
- * many bytes as the largest length needs.
+ * for its bytes. For a page of a list, that takes several times as long as the functions below,
+ * which are made from nanopb's lists of fields. They write a submessage's length after its bytes,
+ * into as many bytes as the largest length needs.
  */
 static uint8_t *put_varint(uint8_t *to, uint64_t value)
 {

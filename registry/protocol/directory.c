@@ -124,8 +124,8 @@ static int directory_examine_place(int fd, const struct stat *is, const char *pa
 	if (!above.st_uid && !(above.st_mode & 022))
 		return GPUSHARE_OK;
 	return fail(GPUSHARE_E_DENIED, why, why_size,
-		    "%s belongs to uid %u, and others than root may write to the directory above "
-		    "it, and so put another one there; use one below /run",
+		    "%s belongs to uid %u, but users other than root may write to the directory "
+		    "above it, and so replace it; use a directory below /run",
 		    path, (unsigned)is->st_uid);
 }
 
@@ -134,7 +134,7 @@ static bool directory_is_system(const struct stat *is)
 	return is->st_mode & DIRECTORY_SYSTEM_MARK && !(is->st_mode & 022);
 }
 
-/* Opens the directory. Returns a status; if it isn't OK, `why` is the sentence for it. */
+/* Opens the directory. Returns a status; if it isn't OK, `why` is the error message. */
 static int directory_look(const char *path, int *out_fd, struct stat *out_is, char *why,
 			  size_t why_size)
 {
@@ -199,7 +199,7 @@ static int directory_check_own(const char *path, char *why, size_t why_size)
 		return status;
 	return fail(
 	    GPUSHARE_E_NO_REGISTRY, why, why_size,
-	    "no registry serves %s, which is one for all users: its administrator starts it "
+	    "no registry serves %s, a directory for all users; an administrator must start it "
 	    "(gpushare-registry --system --dir %s)",
 	    path, path);
 }
@@ -218,7 +218,8 @@ static int directory_unmade(const char *path, char *why, size_t why_size)
 			    path, above, above);
 	errno = error;
 	return fail(status_from_errno(error), why, why_size,
-		    "can't make %s: %m; use one where you may make it, such as " OWN_EXAMPLE, path);
+		    "can't make %s: %m; use a directory that you may make, such as " OWN_EXAMPLE,
+		    path);
 }
 
 int directory_prepare(const char *path, char *why, size_t why_size)
@@ -239,7 +240,7 @@ int directory_prepare(const char *path, char *why, size_t why_size)
 	return directory_check_own(path, why, why_size);
 }
 
-/* Without printf(), which takes two kilobytes of stack, as a program's thread calls this. */
+/* Doesn't use printf(), which takes 2 KB of stack, because a program's thread may have little. */
 int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX])
 {
 	if (!path || !*path || strlen(path) > DIRECTORY_MAX)

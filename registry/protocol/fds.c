@@ -12,8 +12,8 @@ _Static_assert(sizeof(struct fds_header) == 12 + GPUSHARE_SESSION_KEY_SIZE,
 
 #define ROOM(fds) CMSG_SPACE((fds) * sizeof(int))
 
-/* Room for all descriptors that the kernel allows in one message, and for one, or two with the
- * padding: a client passes one at most, on the stack of the program's thread. */
+/* One has room for all descriptors that the kernel allows in a message. The other has room for one,
+ * or two with the padding: clients pass one at most, and use the stack of a program's thread. */
 union control {
 	struct cmsghdr header;
 	char bytes[ROOM(FDS_KERNEL_MAX)];
@@ -46,7 +46,7 @@ void fds_close(const int *fds, size_t count)
 		close(fds[count]);
 }
 
-/* `room`: zeroed, and large enough. */
+/* `room` must be zeroed and large enough. */
 static int send_parts(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
 		      const int *fds, size_t count)
 {
@@ -110,17 +110,18 @@ static size_t collect(struct msghdr *header, int *fds, size_t most)
 	return count;
 }
 
-/* The status of a message of `size` bytes that came, with room for `most` descriptors. */
+/* The status of a received message of `size` bytes, if there was room for `most` descriptors. */
 static int judge(size_t size, size_t count, size_t most, int flags)
 {
 	if (size == 0 && count == 0)
 		return GPUSHARE_E_NO_REGISTRY; /* the peer has closed the connection */
-	if (flags & MSG_CTRUNC)		       /* if not all came, this process may open no more */
+	/* too many for the room, or this process may open no more */
+	if (flags & MSG_CTRUNC)
 		return count == most ? GPUSHARE_E_PROTOCOL : GPUSHARE_E_LIMIT;
 	return flags & MSG_TRUNC || count > FDS_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-/* The descriptors that came, `most` at most, are the caller's, also if this fails. */
+/* The caller owns the received descriptors (`most` at most), even if this fails. */
 static int receive(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
 		   size_t most, size_t *out_size, int *out_fds, size_t *out_count)
 {

@@ -5,13 +5,12 @@
 
 #define TRIES 8 /* to read a record that the registry is changing */
 
-_Static_assert(offsetof(struct index_record, tags) % 8 == 0, "words of the one part or the other");
-_Static_assert(sizeof(((struct index_record *)0)->tags) % 8 == 0,
-	       "no byte of the last is undefined");
+_Static_assert(offsetof(struct index_record, tags) % 8 == 0, "no word has bytes of both parts");
+_Static_assert(sizeof(((struct index_record *)0)->tags) % 8 == 0, "the last word is whole");
 _Static_assert(offsetof(struct index_record, name) == 0, "read_slot() begins with it");
-_Static_assert(sizeof(((struct index_record *)0)->name) % 8 == 0, "and goes on behind it");
+_Static_assert(sizeof(((struct index_record *)0)->name) % 8 == 0, "and continues after it");
 
-/* Hashes eight bytes at a time, and the rest with zeros behind. */
+/* Hashes eight bytes at a time; the last ones are padded with zeros. */
 uint64_t index_hash(const char *name)
 {
 	size_t length = strlen(name);

@@ -65,7 +65,7 @@ struct index_slot {
 	_Atomic uint64_t words[INDEX_HEAD_WORDS];
 } __attribute__((aligned(64)));
 
-/* Apart from the records, because few have tags. */
+/* Separate from the records, because few have tags. */
 struct index_tags {
 	_Atomic uint64_t words[INDEX_TAG_WORDS];
 } __attribute__((aligned(64)));
@@ -73,7 +73,7 @@ struct index_tags {
 struct index_page {
 	uint32_t version;
 	uint32_t size;		 /* of this struct: clients check that theirs is the same */
-	_Atomic uint32_t closed; /* not 0: the writer serves no more */
+	_Atomic uint32_t closed; /* not 0: the writer no longer serves */
 	uint32_t owner_is;	 /* value of `owner` while the writer lives; 0: unknown */
 	union {
 		/* The kernel changes it when the writer dies: observe/pages.c. */
@@ -91,7 +91,8 @@ static inline size_t index_bucket(uint64_t hash)
 {
 	return hash % INDEX_BUCKETS;
 }
-/* The upper half is that of the hash, and never 0. The lower half is the slot. */
+/* The upper half is that of the hash, with bit 0 set so that it is never 0. The lower half is the
+ * slot. */
 static inline uint64_t index_mark(uint64_t hash, uint32_t slot)
 {
 	return (hash >> 32 | 1) << 32 | slot;

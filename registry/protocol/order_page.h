@@ -7,10 +7,10 @@
  * first asks for it. Processes, their GPUs and the registry read and write it. Readers trust a
  * value to be a number and no more, so a false one harms only users of this buffer.
  *
- * A GPU waits for `word >= value` by the sign of the difference. So a word plus ORDER_GONE_BIT lets
- * all waiters through, and readers remove that bit. A publisher's own streams wait for each other
- * by the lower half of the word, which that bit doesn't change. They must not be let through,
- * because a number that one of them writes stands for all numbers before it.
+ * A GPU waits for `word >= value` by the sign of the difference. So setting ORDER_GONE_BIT in a
+ * word releases all waiters; readers mask that bit. A publisher's own streams wait for each other
+ * on the lower half of the word, which that bit doesn't change. They must not be released, because
+ * a number that one of them writes implies all numbers before it.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #define ORDER_MAGIC UINT64_C(0x67707573686f7264)
 #define ORDER_VERSION 1u
 #define ORDER_PAGE_SIZE 16384
-#define ORDER_LINE 64 /* of a cache: words of different writers are in different lines */
+#define ORDER_LINE 64 /* a cache line: words of different writers are in different lines */
 #define ORDER_HEADER 1024
 #define ORDER_SLOTS ((ORDER_PAGE_SIZE - ORDER_HEADER) / ORDER_LINE)
 #define ORDER_GONE_BIT (UINT64_C(1) << 62)
@@ -36,8 +36,8 @@ enum order_state {
 
 enum order_slot_state { ORDER_SLOT_UNUSED = 0, ORDER_SLOT_ACTIVE = 1, ORDER_SLOT_LEFT = 2 };
 
-/* Values of order_page.turn. Older programs know only the first two. They wake nobody when they
- * give the turn back. */
+/* Values of order_page.turn. Older versions know only the first two, and wake nobody when they
+ * release the turn. */
 enum order_turn { ORDER_TURN_FREE = 0, ORDER_TURN_TAKEN = 1, ORDER_TURN_WAITED_FOR = 2 };
 
 /* The slot of a consumer. */
@@ -60,20 +60,21 @@ struct order_page {
 	uint64_t id; /* random; no other page has it */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t published;
-	_Atomic uint32_t readers; /* not 0: wake those that sleep until `published` grows */
+	_Atomic uint32_t readers; /* not 0: threads sleep until `published` grows; wake them */
 
-	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the publisher gave this number out last */
-	_Atomic uint32_t turn;			    /* enum order_turn: held to give a number out */
-	/* Not 0: a publication was captured in a graph, so a number is given out when the GPU runs
+	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the last number that was assigned */
+	/* enum order_turn: a lock for assigning numbers */
+	_Atomic uint32_t turn;
+	/* Not 0: a publication was captured in a graph, so its number is assigned when the GPU runs
 	 * it. */
 	_Atomic uint32_t late;
-	_Atomic uint64_t late_after;	  /* the last number that was given out before that */
+	_Atomic uint64_t late_after;	  /* the last number that was assigned before that */
 	_Atomic uint64_t publisher;	  /* the publishing process, as in order_slot.process */
 	_Atomic uint64_t publisher_stack; /* as order_slot.stack */
 
 	/* No consumer may join for this number or a lower one. */
 	_Alignas(ORDER_LINE) _Atomic uint64_t reclaimed;
-	_Atomic uint32_t reclaimers; /* not 0: some sleep until a slot's `released` grows */
+	_Atomic uint32_t reclaimers; /* not 0: threads sleep until a slot's `released` grows */
 	_Atomic uint32_t top;	     /* no slot at or above it was ever used */
 
 	_Alignas(ORDER_LINE) _Atomic uint32_t state; /* enum order_state */
@@ -83,7 +84,7 @@ struct order_page {
 };
 _Static_assert(sizeof(struct order_slot) == ORDER_LINE, "one line a slot");
 _Static_assert(offsetof(struct order_page, slot) == ORDER_HEADER, "the slots follow the header");
-_Static_assert(sizeof(struct order_page) == ORDER_PAGE_SIZE, "all of it, and no more");
+_Static_assert(sizeof(struct order_page) == ORDER_PAGE_SIZE, "the slots fill the page");
 
 static inline uint64_t order_number(uint64_t word)
 {
@@ -129,8 +130,8 @@ void order_rejoin(struct order_page *page, uint32_t slot, uint64_t process);
  * last published one. */
 void order_begin(struct order_page *page, uint64_t publisher);
 
-/* Let waiters through that wait for a publication, or for that slot. True: the mark was not set, or
- * was overwritten. */
+/* Set the mark that releases all waiters for a publication, or for that slot. True: the mark was
+ * missing, because it is new or was overwritten. */
 bool order_mark_gone(struct order_page *page);
 bool order_mark_left(struct order_page *page, uint32_t slot);
 

@@ -77,9 +77,8 @@ size_t sp_ids_size(const uint8_t *from, size_t size);
  * message each way: a header in the host's byte order and a body. FDS_ASK carries a Request and its
  * Reply, each with at most one descriptor. The header names a connection to registry.sock by
  * HelloReply.connection and .session. The Request belongs to that connection, and doesn't wait for
- * a name. The other verbs have no body. FDS_REPLACE asks a daemon to leave; its lock is free when
- * it has left. FDS_CHANGES and FDS_INDEX return a descriptor of the page of changes and of the
- * index (index.h).
+ * a name. The other verbs have no body. FDS_REPLACE asks a daemon to exit, which frees its lock.
+ * FDS_CHANGES and FDS_INDEX return a descriptor of the page of changes and of the index (index.h).
  */
 #define FDS_VERSION 2
 #define FDS_MAX 128 /* descriptors of one message */
@@ -104,9 +103,11 @@ struct fds_header {
 /* Sends a whole message, with `fd` (-1: none), without waiting. OK; E_TIMED_OUT: the socket isn't
  * ready; E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors in flight; E_IO. */
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
-/* Receives a message, without waiting. Errors are those of fds_send(), but E_LIMIT: this process
- * may open no more descriptors; and E_PROTOCOL: it is no message, or its body is longer than
- * `room`. The descriptor (-1: none) is close-on-exec. If this fails, no descriptor stays open. */
+/*
+ * Receives a message, without waiting. Errors are those of fds_send(), but E_LIMIT: this process
+ * may open no more descriptors; and E_PROTOCOL: it is not a valid message, or its body is longer
+ * than `room`. The descriptor (-1: none) is close-on-exec. If this fails, no descriptor stays open.
+ */
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
 		size_t *out_size, int *out_fd);
 /* As fds_receive(), but all `*out_count` descriptors stay open even if this fails. */
@@ -123,10 +124,10 @@ bool backing_is_fd(uint32_t backing);
 bool backing_is_known(uint32_t backing);
 
 /*
- * index.c: the page of changes, which the registry writes and clients map for reading. The registry increments the
- * count at a name's slot before it tells anybody that the name has gone or has another generation. When the last
- * attacher of a deferred free leaves, the registry writes its generation to left[generation % CHANGES_SLOTS], where
- * a later generation may overwrite it.
+ * index.c: the page of changes, which the registry writes and clients map for reading. Before any
+ * answer shows that a name was removed or has another generation, the registry increments the count
+ * at the name's slot. When the last attacher of a deferred free leaves, the registry writes its
+ * generation to left[generation % CHANGES_SLOTS], where a later generation may overwrite it.
  */
 #define CHANGES_SLOTS 512
 struct changes_page {
@@ -135,9 +136,9 @@ struct changes_page {
 };
 size_t changes_slot(const char *name);
 
-/* Bytes that count as held under a name: the allocation for a buffer that fills it but for the rest
- * of a granule (2 MiB, of cuMemCreate memory: FACTS.md), its own bytes for a part of an allocation,
- * which other names may share. */
+/* Bytes that a name is charged for. If the buffer fills its allocation, apart from less than a
+ * granule of cuMemCreate (2 MiB: FACTS.md), they are the allocation's. Otherwise it is a part of an
+ * allocation, which other names may share, and they are its own. */
 static inline uint64_t held_bytes(uint64_t size, uint64_t base_size)
 {
 	return base_size - size < (uint64_t)2 << 20 ? base_size : size;
@@ -146,7 +147,7 @@ static inline uint64_t held_bytes(uint64_t size, uint64_t base_size)
 /* text.c */
 bool name_is_valid(const char *name);	  /* 1..255 of [A-Za-z0-9._/-], not '-' first */
 const char *name_fault(const char *name); /* why it is invalid; NULL: it is valid */
-bool name_is_number(const char *group);	  /* a group is given by its number */
+bool name_is_number(const char *group);	  /* it begins with a digit, so it is a gid */
 /* Returns the first byte of a control character, as strpbrk() does; NULL: there is none. Control
  * characters are the bytes 0 to 31 and 127, and C1: U+0080 to U+009F in UTF-8, and the bytes 0x80
  * to 0x9f outside of a UTF-8 character. A terminal may obey any of them. */

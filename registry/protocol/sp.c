@@ -6,7 +6,7 @@
 
 #include "protocol.h"
 
-#define SP_MESSAGE 0x01 /* the old draft says 0; nng 1.5.2 sends and wants 1 */
+#define SP_MESSAGE 0x01 /* the old draft says 0; nng 1.5.2 sends and expects 1 */
 
 void sp_greeting(uint8_t to[SP_GREETING_SIZE], uint16_t protocol)
 {

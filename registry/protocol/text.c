@@ -83,8 +83,8 @@ static unsigned int least(unsigned int a, unsigned int b, unsigned int c)
 	return less < c ? less : c;
 }
 
-/* Wagner and Fischer's table, a row at a time: row[j] is the distance between the part of `a` so far and the
- * first j bytes of `b`. */
+/* Wagner and Fischer's table, one row at a time: row[j] is the distance between the bytes of `a` so
+ * far and the first j bytes of `b`. */
 unsigned int edit_distance(const char *a, const char *b, unsigned int most)
 {
 	unsigned int row[GPUSHARE_NAME_MAX + 1];

@@ -76,7 +76,7 @@ size_t ask_encode(struct registry *registry, uint8_t *to, size_t room)
 	size_t size = 0;
 
 	if (codec_encode_reply(&registry->reply, to, room, &size)) {
-		log_line("could not encode an answer: the client is told that memory is short");
+		log_line("can't encode an answer; the client gets \"out of memory\" instead");
 		registry->reply = (reply){0};
 		registry->reply.status = explain(&registry->reply, GPUSHARE_E_NO_MEMORY,
 						 "the registry is out of memory");

@@ -119,19 +119,20 @@ void connection_end(struct connection *connection)
 		server_end_session(connection->server, connection->session);
 }
 
-/* The peer did not do its part in time: end the connection. The registry's lock must be held. */
+/* The peer did not send or read in time: end the connection. The registry's lock must be held. */
 static void end_late(struct connection *connection)
 {
 	enum drop why = connection->sends ? DROP_deaf : connection->asked ? DROP_half : DROP_silent;
-	static const char *const sentences[DROP_KINDS] = {
-	    [DROP_silent] = "it said nothing",
-	    [DROP_half] = "it did not end its message",
-	    [DROP_deaf] = "it did not read",
+	static const char *const causes[DROP_KINDS] = {
+	    [DROP_silent] = "no complete request",
+	    [DROP_half] = "an unfinished request",
+	    [DROP_deaf] = "unread answers",
 	};
 
 	if (!connection->ended) {
 		connection->server->registry->state.users.total.drops[why]++;
-		log_line("dropped: uid %u, %s", connection->uid, sentences[why]);
+		log_line("closed a connection of uid %u: %s, and the time is over", connection->uid,
+			 causes[why]);
 	}
 	connection_end(connection);
 }

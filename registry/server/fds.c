@@ -17,7 +17,7 @@
 #include "os/socket_access.h"
 #include "server/ask.h"
 
-#define DEAF_MS 100	 /* pause after accept4() failed, e.g. for lack of descriptors */
+#define PAUSE_MS 100	 /* pause after accept4() failed, e.g. for lack of descriptors */
 #define RUN_MOST 64	 /* messages and connections before the main loop does something else */
 #define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
 
@@ -114,7 +114,8 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	return stays;
 }
 
-/* A resync by a sender that has left must come after its last request: docs/protocol.md. */
+/* After a client closes a connection, it may resync. The registry must not handle a request of the
+ * closed connection after that. */
 static bool has_left(const struct message *message)
 {
 	struct pollfd one = {.fd = message->from->fd};
@@ -139,7 +140,7 @@ static struct session *session_of(const struct registry *registry, const struct 
 	return session;
 }
 
-/* Put the descriptor that came into *out_came, for the handler to take. `welcome`: it is memory. */
+/* Put the received descriptor into *out_came, for the handler to take. `welcome`: it is memory. */
 static int take_in(struct registry *registry, struct session *session, struct message *message,
 		   bool welcome, struct fdref **out_came)
 {
@@ -150,9 +151,10 @@ static int take_in(struct registry *registry, struct session *session, struct me
 	if (!message->count)
 		return GPUSHARE_OK;
 	if (!welcome)
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "the registry takes memory (a memfd, a dma-buf, memory of NVIDIA's "
-			       "driver), not a socket or a directory or another file");
+		return explain(
+		    answer, GPUSHARE_E_INVALID,
+		    "the descriptor must be memory (a memfd, a dma-buf, memory of NVIDIA's "
+		    "driver), not a socket, a directory or another file");
 	status = check_descriptor(registry, session->user, answer);
 	if (status)
 		return status;
@@ -297,8 +299,8 @@ static void connection_dismiss(struct fds_server *server, struct fds_connection 
 	connection_close(server, connection);
 }
 
-/* Kept connections take no room from sessions: if there are many, the new one takes the place of
- * the one that the user has not used for longest. */
+/* If the user has many kept connections, close the one that was unused for longest: they must take
+ * no room from sessions. */
 static void make_room(struct fds_server *server, const struct user *user)
 {
 	struct fds_connection *one;
@@ -372,7 +374,7 @@ static void accept_one(struct fds_server *server)
 	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
 		/* EMFILE, ENFILE, ENOBUFS, ENOMEM: the next call would fail at once, too. Pause the
 		 * listener. */
-		server->deaf_until_ns = clock_ns() + DEAF_MS * NS_PER_MS;
+		server->paused_until_ns = clock_ns() + PAUSE_MS * NS_PER_MS;
 		watch_fd(server, EPOLL_CTL_MOD, server->listener, server, 0);
 	}
 }
@@ -403,13 +405,13 @@ int64_t fds_server_tick(struct fds_server *server)
 		registry->state.users.total.drops[DROP_silent] += silent;
 		registry_unlock(registry);
 	}
-	if (server->deaf_until_ns && server->deaf_until_ns <= now) {
-		server->deaf_until_ns = 0;
+	if (server->paused_until_ns && server->paused_until_ns <= now) {
+		server->paused_until_ns = 0;
 		watch_fd(server, EPOLL_CTL_MOD, server->listener, server, EPOLLIN);
 	}
 	if (server->connections)
 		next = server->connections->deadline_ns;
-	return server->deaf_until_ns ? clock_sooner(next, server->deaf_until_ns) : next;
+	return server->paused_until_ns ? clock_sooner(next, server->paused_until_ns) : next;
 }
 
 bool fds_server_open(struct fds_server *server, struct registry *registry, const char *path)

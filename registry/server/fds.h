@@ -23,7 +23,7 @@ struct fds_server {
 	int listener;
 	int events;			    /* epoll: the listener and the connections */
 	struct fds_connection *connections; /* the one that was silent for longest is first */
-	int64_t deaf_until_ns;		    /* the listener is paused until then; 0: it is not */
+	int64_t paused_until_ns;	    /* the listener is paused until then; 0: it is not */
 	bool replaced;			    /* another daemon takes over */
 	uint8_t body[GPUSHARE_MESSAGE_MAX]; /* of the message being handled, then of its answer */
 };

@@ -108,7 +108,7 @@ static int64_t end_more(struct server *server)
 }
 
 /* End one more session whose process has ended, or whose time to reconnect is over. false: none. */
-static bool bury_one(struct server *server)
+static bool end_dead_session(struct server *server)
 {
 	struct registry *registry = server->registry;
 	struct session *session;
@@ -131,7 +131,7 @@ int64_t server_tick(struct server *server)
 	struct registry *registry = server->registry;
 	int64_t next, now;
 
-	while (bury_one(server))
+	while (end_dead_session(server))
 		;
 	next = end_more(server);
 	registry_lock(registry);

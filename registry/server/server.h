@@ -26,8 +26,8 @@ struct server {
 
 /* Listen at `path`, which must be free. false: it failed, which is logged. */
 bool server_open(struct server *server, struct registry *registry, const char *path);
-/* Do what is due: parked requests, kept names whose time is up, peers that died. Returns when to
- * call it again at the latest. If it has to be called earlier, registry->wake or watch_open()'s
+/* Do what is due: parked requests, kept names whose ttl is over, peers that died. Returns the
+ * latest time of the next call. If a call is due earlier, registry->wake or watch_open()'s
  * descriptor turns readable. */
 int64_t server_tick(struct server *server);
 
@@ -35,7 +35,7 @@ int64_t server_tick(struct server *server);
  * refusal is counted, logged and audited. *out_user is NULL only if memory is out. When an admitted
  * connection closes, call user_closes() under the lock. */
 bool server_admit(struct registry *registry, uint32_t uid, int32_t pid, struct user **out_user);
-/* Log and audit a refusal. `what` is what the peer wanted: "connect" or "descriptors". */
+/* Log and audit a refusal. `what` was refused: "connect" or "descriptors". */
 void server_refused(struct registry *registry, uint32_t uid, int32_t pid, const char *what,
 		    int status);
 /* Drop the session's parked requests now; its names and attachments end soon. The registry's lock

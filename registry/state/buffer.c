@@ -21,8 +21,9 @@ bool buffer_has_gone(const struct state *state, const char *name, uint64_t gener
 	return generation > state->since && !(tombstone && tombstone->how == DEPARTURE_LOST);
 }
 
-/* Whether the owner attaches its own memory, which doesn't count. A buffer shared by descriptor
- * counts: there the owner makes another mapping, as any attacher does. */
+/* Whether the session attaches memory of its own process. Such an attachment doesn't count, because
+ * it makes no mapping. If the buffer is shared by descriptor, the owner maps it as any attacher
+ * does. */
 static bool is_own(const struct session *session, const struct entry *entry)
 {
 	return entry->session && process_is_same(&session->peer, entry_owner(entry)) &&

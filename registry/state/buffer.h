@@ -42,8 +42,8 @@ void buffer_return(struct state *state, struct entry *entry, struct session *ses
 		   uint32_t flags, uint32_t ttl_s);
 /* Whether `info` has the buffer's size, backing and device. */
 bool buffer_is_alike(const struct entry *entry, const record *info);
-/* Iterate over the buffers kept without an owner, by deadline: the one after `entry` (NULL: the
- * first). NULL: there is no more. */
+/* Iterate over the buffers kept without an owner, by deadline. Returns the one after `entry` (NULL:
+ * the first). NULL: there is no more. */
 struct entry *buffer_next_kept(const struct state *state, const struct entry *entry);
 /* Enter a buffer into state.kept, without an owner. It emits no change, so records are loaded
  * with it. */

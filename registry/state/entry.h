@@ -27,7 +27,9 @@ struct entry {
 	struct known info; /* buffer.c maintains info.attachers */
 	bool nameless;
 	bool unsynced; /* without a name because its owner's resync did not mention it */
-	bool part; /* of another entry's buffer: its descriptor is that one's, and counts again */
+	/* a part of another entry's buffer: it shares that entry's descriptor, which is charged
+	 * again */
+	bool part;
 	pb_size_t tags_count;
 	gpushare_Tag *tags;
 	/* only ever copied into an AttachReply and its record */
@@ -54,8 +56,8 @@ struct entry {
 /* The entry has no owner, and is in no store. NULL: out of memory. */
 struct entry *entry_new(const record *info, const uint8_t *handle);
 void entry_free(struct entry *entry);
-/* The session's peer, or what entry_part() was given. Without memory for that, it is the user's
- * `nobody`. */
+/* The session's peer, or the copy that entry_part() made. If there was no memory for the copy, the
+ * user's `nobody`. */
 const struct process *entry_owner(const struct entry *entry);
 /* The owner's session ends: keep a copy of *owner. */
 void entry_part(struct entry *entry, const struct process *owner);

@@ -6,22 +6,22 @@
 
 /*
  * Limits of all users together and of each user; a request beyond one gets E_LIMIT. X(key, limit of
- * all, limit of one user, text after the number, text on what helps). registry.conf calls them KEY
+ * all, limit of one user, text after the number, remedy). registry.conf calls them KEY
  * and user_KEY. users.h counts against them.
  */
 #define LIMITS(X) \
 	X(names, 4000000, 1000000, "names are shared", "free or unlink some") \
 	X(kept_bytes, 1099511627776, 1099511627776, "bytes are kept", \
-	  "'gpushare ls' shows what is kept, 'gpushare rm NAME' lets go of it") \
+	  "'gpushare ls' lists kept buffers, 'gpushare rm NAME' removes one") \
 	X(descriptors, 100000, 50000, "descriptors are held", \
-	  "free some buffers that are not cudaMalloc's, or raise its 'ulimit -n' and the limit") \
+	  "free some buffers that are not cudaMalloc memory, or raise the registry's 'ulimit -n' " \
+	  "and the limit") \
 	X(attachments, 4000000, 1000000, "attachments are held", "detach some") \
 	X(connections, 40000, 10000, "connections are open", "end some programs") \
 	X(waiters, 1024, 256, "requests wait for a name", "ask again without waiting") \
 	X(watchers, 4096, 1024, "watchers listen", "end some of them") \
-	X(deferred, 4000000, 1000000, "buffers have no name any more", \
-	  "who has them attached must let go of them") \
-	X(tags, 16000000, 4000000, "tags are set", "take some away")
+	X(deferred, 4000000, 1000000, "freed buffers are still attached", "detach some of them") \
+	X(tags, 16000000, 4000000, "tags are set", "remove some")
 
 /* Notices queued for one subscriber. If the queue is full, the oldest is dropped. */
 #define LIMIT_EVENTS 1024
@@ -39,7 +39,7 @@
 #define LIMIT_TOMBSTONES 1024
 #define LIMIT_TOMBSTONE_S 600
 
-/* Connections over the limit that still get an error message instead of a closed socket. */
+/* Connections beyond the limit that get an error message instead of a closed socket. */
 #define LIMIT_CONNECTIONS_SPARE 100
 /* How long a connection to fds.sock may be silent. Its client connects again when it needs to. */
 #define LIMIT_FDS_SILENT_MS 5000
@@ -67,7 +67,8 @@ enum limit {
 struct limits {
 	uint64_t of_all[LIMIT_KINDS], of_user[LIMIT_KINDS];
 	uint64_t message_bytes;
-	int64_t silent_ns; /* time that a connection has to say hello, end a message or read */
+	/* time that a connection has to send Hello, finish a message or read an answer */
+	int64_t silent_ns;
 	uint64_t together; /* connections and descriptors together; UINT64_MAX: no limit */
 	uint64_t spare;	   /* LIMIT_CONNECTIONS_SPARE, or less if RLIMIT_NOFILE is low */
 };

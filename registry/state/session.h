@@ -35,7 +35,7 @@ struct session {
 	struct user *user;
 	struct identity who;	     /* has groups only if connection.c has read them */
 	int watch;		     /* see os/process.h */
-	struct list_rest *list_rest; /* of a List that is half made: handle_list.c; NULL: none */
+	struct list_rest *list_rest; /* of a List that was interrupted: handle_list.c; NULL: none */
 	bool greeted;
 	bool given_up;	   /* its client has resumed on another connection: handle_hello() */
 	bool disconnected; /* restored after a restart: it has no connection */

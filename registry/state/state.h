@@ -44,7 +44,7 @@ enum change_kind {
 	CHANGE_REPLACE, /* `session` is about to replace it by a new generation */
 	CHANGE_REMOVE,	/* about to be removed; `how` says why */
 	/* Changes of `entry`, which has no name: */
-	/* it has lost its name (`how`); others have it attached, or its owner is not told */
+	/* it has lost its name (`how`); it is still attached, or its owner does not know */
 	CHANGE_DEFER,
 	CHANGE_CONFIRM, /* its owner holds the memory for its attachers */
 	CHANGE_FREE,	/* about to be removed; while records are read, it may have a name */
@@ -72,7 +72,7 @@ struct change {
 #define GENERATION_SANE (UINT64_MAX / 2)
 /* The highest generation that the registry accepts from a client. Counting on from there never
  * reaches GENERATION_SANE. */
-#define GENERATION_TOLD (GENERATION_SANE / 2)
+#define GENERATION_CLIENT_MAX (GENERATION_SANE / 2)
 
 struct state {
 	int64_t now_ns;	  /* CLOCK_MONOTONIC, when the lock was taken */
@@ -106,7 +106,7 @@ static inline void generation_pass(struct state *state, uint64_t used)
 }
 
 void tombstone_add(struct state *state, const struct entry *entry, enum departure how);
-/* The latest of that name; NULL: none, or too long ago. */
+/* The latest tombstone of that name; NULL: none, or too old. */
 const struct tombstone *tombstone_find(const struct state *state, const char *name);
 
 void state_init(struct state *state);

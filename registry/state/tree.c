@@ -18,7 +18,7 @@ void tree_insert(struct tree *tree, struct tree_node *node, const void *key)
 	*at = node;
 	end[0] = &node->child[0];
 	end[1] = &node->child[1];
-	while (rest) { /* split what was here into what is below and above the node */
+	while (rest) { /* split the old subtree into the keys below and above the node */
 		int below = tree->compare(key, rest) > 0;
 
 		*end[!below] = rest;
@@ -72,7 +72,7 @@ struct tree_node *tree_above(const struct tree *tree, const void *key)
 	return found;
 }
 
-/* `key` NULL: all nodes from here on are above it. */
+/* `key` NULL: all nodes below `node` in the tree are above the key. */
 static bool walk_from(const struct tree *tree, struct tree_node *node, const void *key, bool at,
 		      bool (*visit)(void *context, struct tree_node *node), void *context)
 {

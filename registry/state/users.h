@@ -75,7 +75,7 @@ struct user {
 	uint64_t sockets; /* its connections to either socket, also those without a session */
 	/* server/connection.c: connections that wait for a turn */
 	struct connection *todo;
-	bool looks_up_group; /* one connection does; no other may meanwhile */
+	bool looks_up_group; /* a connection looks up a group; others wait for it */
 	struct user *prev, *next;
 	struct closer *closer; /* closes descriptors that fds.sock refused; NULL: none so far */
 	UT_hash_handle hh;
@@ -104,11 +104,11 @@ bool users_are_full(const struct users *users);
 
 /* NULL: out of memory. */
 struct user *user_of(struct users *users, uint32_t uid);
-/* Count one more socket of that user, or one less. false: too many, and not counted. */
+/* Count one more socket of that user, or one less. false: too many; it is not counted. */
 bool user_opens(struct user *user);
 void user_closes(struct user *user);
-/* Does the user have more sockets without a session than are spare, or all nearly as many sockets
- * and descriptors as there may be? */
+/* Whether the user has more than limits.spare sockets without a session, or all users together have
+ * nearly as many sockets or descriptors as they may. */
 bool user_is_crowded(const struct user *user);
 void user_add(struct user *user, enum limit what, uint64_t more);
 void user_take(struct user *user, enum limit what, uint64_t fewer);

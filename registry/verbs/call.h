@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_CALL_H
 #define GPUSHARE_REGISTRY_CALL_H
-/* Shared by the handlers: the request being carried out, its checks, and the error sentences. */
+/* Shared by the handlers: the request being handled, its checks, and the error messages. */
 #include "os/log.h"
 #include "state/access.h"
 #include "verbs/handlers.h"
@@ -17,13 +17,13 @@ struct call {
 };
 
 /* One handler for each verb. It returns a status or HANDLE_*. If that is OK or HANDLE_ELSEWHERE,
- * the caller selects the answer's body. A handler may return E_NO_MEMORY without a sentence: the
+ * the caller selects the answer's body. A handler may return E_NO_MEMORY without a message: the
  * caller adds one. */
 #define X(verb) int handle_##verb(struct call *call);
 REQUEST_VERBS(X)
 #undef X
 
-/* Put a sentence into the answer. Evaluates to the status. */
+/* Put an error message into the answer. Evaluates to the status. */
 #define refuse(call, ...) explain((call)->answer, __VA_ARGS__)
 /* Log what the peer did. */
 #define call_log(call, what, format, ...) \
@@ -44,18 +44,18 @@ struct entry *call_find(const struct call *call, uint64_t generation);
 const struct tombstone *call_find_gone(const struct call *call);
 
 /*
- * handle_withdraw.c. Take away a buffer that its owner has freed, or left out of a resync. A kept
- * buffer stays, without an owner. If `defers`, and others have a buffer of a CUDA IPC handle
- * attached, its free is deferred unless a limit is reached. Otherwise the buffer is removed.
- * Returns whether the free is deferred. `unsynced`: a resync left the buffer out, so the owner
- * doesn't know that the free is deferred.
+ * handle_withdraw.c. Withdraw a buffer that its owner has freed, or left out of a resync. A kept
+ * buffer stays, without an owner. If `defers`, and a buffer with a CUDA IPC handle is attached, its
+ * free is deferred unless a limit is reached. Otherwise the buffer is removed. Returns whether the
+ * free is deferred. `unsynced`: a resync left the buffer out, so the owner doesn't know that the
+ * free is deferred.
  */
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced);
 
 /* Whether the peer may read the sums over all users. If not, it gets those of its own user only. */
 bool may_know_all(const struct call *call);
 
-/* check.c. Each check returns OK, or a status after putting its sentence into the answer. */
+/* check.c. Each check returns OK, or a status after putting its message into the answer. */
 /* Validates a Share, and writes its mode and group into share->buffer. `with_fd`: a descriptor came
  * with the request, or will come with it at fds.sock. */
 int check_share(const struct call *call, gpushare_Share *share, bool with_fd);
@@ -74,11 +74,11 @@ int check_attach(const struct call *call, const struct entry *entry, bool read_o
 /* The answer has a descriptor, so the request must have come to fds.sock. */
 int check_socket(const struct call *call);
 
-/* explain.c. Each puts a sentence into the answer and returns its status. */
+/* explain.c. Each puts an error message into the answer and returns its status. */
 int explain_taken(const struct call *call, const struct entry *entry);
-/* The owner, group and mode of `entry` don't grant the right. Returns E_DENIED. `may` and `cure` are
- * parts of the sentence: `may` completes "uid N ...", for example "may only read it"; `cure` says
- * what helps. */
+/* The owner, group and mode of `entry` don't grant the right. Returns E_DENIED. `may` and `cure`
+ * are parts of the message: `may` completes "uid N ...", for example "may only read it"; `cure` is
+ * the remedy. */
 int explain_rights(const struct call *call, const struct entry *entry, const char *may,
 		   const char *cure);
 /* Why the request's name is not available. Returns `status`. */

@@ -31,7 +31,7 @@ int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, repl
 		for (pb_size_t j = 0; j < i; j++) {
 			if (!strcmp(tags[j].key, tag->key))
 				return explain(answer, GPUSHARE_E_INVALID,
-					       "\"%s\": tag %s comes twice", name, tag->key);
+					       "\"%s\": tag %s is given twice", name, tag->key);
 		}
 	}
 	return GPUSHARE_OK;
@@ -39,7 +39,7 @@ int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, repl
 
 int check_generation(const struct call *call, const char *name, uint64_t generation)
 {
-	if (generation <= GENERATION_TOLD)
+	if (generation <= GENERATION_CLIENT_MAX)
 		return GPUSHARE_OK;
 	return refuse(call, GPUSHARE_E_INVALID, "\"%s\" can't have had generation %" PRIu64, name,
 		      generation);
@@ -48,7 +48,7 @@ int check_generation(const struct call *call, const char *name, uint64_t generat
 #define KINDS (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_READONLY)
 
 /* Only a buffer with a descriptor can be kept or be read-only. Returns the contradiction as the end
- * of a sentence, or NULL. */
+ * of the message, or NULL. */
 static const char *contradiction(const gpushare_Share *share, bool with_fd)
 {
 	const record *info = &share->buffer;
@@ -57,9 +57,9 @@ static const char *contradiction(const gpushare_Share *share, bool with_fd)
 	bool handle = !all_zero(share->handle, sizeof(share->handle));
 
 	if (event && (info->size || info->base_offset || info->base_size))
-		return "is an event, and has bytes";
+		return "is an event, but has a size or an offset";
 	if (!event && !info->size)
-		return "has no bytes";
+		return "has size 0";
 	if (all_zero(info->device_uuid, sizeof(info->device_uuid)))
 		return "names no GPU";
 	if (flags & KINDS && !fd)
@@ -70,11 +70,11 @@ static const char *contradiction(const gpushare_Share *share, bool with_fd)
 	if (!entry_is_kept(flags) && share->adopt)
 		return "is to be adopted, but not kept; add keep";
 	if (entry_is_staged(flags) && (share->adopt || share->orphan))
-		return "can't be staged: others know it already";
+		return "can't be staged: other processes see it already";
 	if (share->orphan && (!share->again || !entry_is_kept(flags)))
-		return "is brought back without its owner, but also without keep or its generation";
+		return "is brought back by an attacher, but without keep or its generation";
 	if (share->part_of && (share->again || share->adopt))
-		return "is a part of a buffer, and brought back or adopted; it can be one of these";
+		return "is a part of a buffer, so it can't be brought back or adopted";
 	if (share->again && share->adopt)
 		return "is brought back or adopted, not both";
 	if (fd && !with_fd && !share->adopt)
@@ -82,7 +82,7 @@ static const char *contradiction(const gpushare_Share *share, bool with_fd)
 	if (!fd && !handle)
 		return "comes without a handle";
 	if (with_fd && handle)
-		return "comes with a handle and a file descriptor; its backing has one of them";
+		return "comes with a handle and a file descriptor; its backing uses one of them";
 	return NULL;
 }
 
@@ -103,8 +103,8 @@ static int check_group(const struct call *call, gpushare_Share *share)
 			      call->name, share->group);
 	if (session->peer.uid && !identity_is_in(&session->who, group->gid))
 		return refuse(call, GPUSHARE_E_DENIED,
-			      "\"%s\": this process of uid %u is not in the group '%s'%s; name "
-			      "one that 'id' shows",
+			      "\"%s\": this process of uid %u is not in the group '%s'%s; use "
+			      "a group that 'id' lists",
 			      call->name, session->peer.uid, share->group,
 			      session->who.count ? "" : ", or the registry can't see its groups");
 	share->buffer.owner_gid = group->gid;
@@ -115,7 +115,7 @@ static int check_rights(const struct call *call, gpushare_Share *share)
 {
 	if (share->mode & ~ACCESS_MODE)
 		return refuse(call, GPUSHARE_E_INVALID,
-			      "\"%s\": mode %04o is none; it is made of read and write bits, as "
+			      "\"%s\": mode %04o is invalid; use only read and write bits, such as "
 			      "0600, 0640 or 0666",
 			      call->name, (unsigned int)share->mode);
 	share->buffer.mode = share->mode ? share->mode : ACCESS_MODE_DEFAULT;
@@ -173,10 +173,8 @@ int check_limit(const struct call *call, struct user *user, enum limit what, uin
 			      more, user->own.held[what], own ? "one user" : "all users together",
 			      limit, limit_keys[index - 1], text->helps);
 	return refuse(call, GPUSHARE_E_LIMIT,
-		      "%" PRIu64 " %s, which is all that this registry takes%s (%s in "
-		      "registry.conf); %s",
-		      limit, text->what, own ? " of one user" : "", limit_keys[index - 1],
-		      text->helps);
+		      "%" PRIu64 " %s, which is the limit%s (%s in registry.conf); %s", limit,
+		      text->what, own ? " for one user" : "", limit_keys[index - 1], text->helps);
 }
 
 int check_tag_limit(const struct call *call, struct user *user, const struct entry *entry,
@@ -193,8 +191,8 @@ int check_descriptor(struct registry *registry, struct user *user, reply *answer
 
 	if (users_are_full(&registry->state.users))
 		return explain(answer, GPUSHARE_E_LIMIT,
-			       "this registry has as many connections and file descriptors as the "
-			       "kernel lets it have; free some buffers, or raise its 'ulimit -n'");
+			       "this registry has as many connections and file descriptors as its "
+			       "'ulimit -n' allows; free some buffers, or raise that limit");
 	return check_limit(&call, user, LIMIT_descriptors, 1);
 }
 
@@ -218,7 +216,7 @@ int check_attach(const struct call *call, const struct entry *entry, bool read_o
 				      "its owner can share it with another mode");
 	if (!may_write && entry->info.backing == GPUSHARE_BACKING_EVENT)
 		return explain_rights(call, entry, "may only read it",
-				      "whoever opens an event can record it too: its owner can "
+				      "an event can't be opened for reading only: its owner can "
 				      "share it with another mode");
 	if (!may_write && !backing_is_fd(entry->info.backing))
 		return explain_rights(call, entry, "may only read it",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Error sentences: each says which buffer, why, and what to do next. None reveals what the peer may
- * not see. */
+/* Error messages: each names the buffer, the cause and the next step. None reveals what the peer
+ * may not see. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -124,6 +124,6 @@ int explain_rights(const struct call *call, const struct entry *entry, const cha
 int explain_protocol(reply *answer)
 {
 	return explain(answer, GPUSHARE_E_PROTOCOL,
-		       "this registry (gpushare %s, protocol %d) can't make sense of the request",
+		       "this registry (gpushare %s, protocol %d) doesn't understand the request",
 		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
 }

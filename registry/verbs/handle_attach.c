@@ -44,9 +44,9 @@ static int check_kind(const struct call *call, const struct entry *entry)
 
 	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != event)
 		return refuse(call, GPUSHARE_E_INVALID,
-			      event ? "\"%s\" is a buffer, no event; attach it with "
+			      event ? "\"%s\" is a buffer, not an event; attach it with "
 				      "gpushare_attach()"
-				    : "\"%s\" is an event, no buffer; open it with "
+				    : "\"%s\" is an event, not a buffer; open it with "
 				      "gpushare_event_open()",
 			      entry->name);
 	return GPUSHARE_OK;

@@ -39,7 +39,7 @@ static bool is_wanted(struct listing *listing, const struct entry *entry)
 	if ((entry->info.backing == GPUSHARE_BACKING_EVENT) != list->events ||
 	    entry->info.deferred != list->deferred)
 		return false;
-	listing->work += strlen(list->glob) * strlen(entry->name); /* at most */
+	listing->work += strlen(list->glob) * strlen(entry->name); /* an upper bound */
 	return !*list->glob || !fnmatch(list->glob, entry->name, 0);
 }
 

@@ -16,7 +16,7 @@ static bool is_awaited(const struct call *call)
 	uint64_t generation = call->ask->verb.order.generation;
 	const struct order *order = order_find(registry, generation);
 
-	/* A wrong name for a generation that is here must not skip the checks of its buffer. */
+	/* A wrong name for a known generation must not skip the checks of its buffer. */
 	if (store_find_generation(&call->state->store, generation) || call_find(call, 0) ||
 	    call_find_gone(call) || buffer_has_gone(call->state, call->name, generation))
 		return false;
@@ -76,17 +76,19 @@ static int check_publisher(const struct call *call, const struct entry *entry,
 static int explain_failed(const struct call *call, int status)
 {
 	if (status == GPUSHARE_E_LIMIT)
-		return refuse(call, status,
-			      "\"%s\" can't be ordered: a buffer has %d consumers at most, and one "
-			      "that left counts until its GPU is done; or the registry has no "
-			      "file descriptor left (descriptors and user_descriptors in "
-			      "registry.conf)",
-			      call->name, (int)ORDER_SLOTS);
+		return refuse(
+		    call, status,
+		    "can't join the stream sync of \"%s\": it has %d consumers, the limit "
+		    "(one that left counts until its GPU is done), or the registry has "
+		    "no file descriptor left (descriptors and user_descriptors in "
+		    "registry.conf)",
+		    call->name, (int)ORDER_SLOTS);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return refuse(call, status,
-			      "the order of \"%s\" was lost with the registry's keeper, and its "
-			      "participants have not brought it back yet; try again",
-			      call->name);
+		return refuse(
+		    call, status,
+		    "the stream-sync page of \"%s\" was lost with the registry's keeper, and its "
+		    "participants have not brought it back yet; try again",
+		    call->name);
 	return status;
 }
 

@@ -11,8 +11,7 @@
 #include "os/log.h"
 #include "verbs/call.h"
 
-/* The old session keeps nothing. The sessions swap their keys: no client knows the one that `from`
- * gets. */
+/* `from` keeps nothing. The sessions swap their keys: no client knows the one that `from` gets. */
 static void move_all(struct session *from, struct session *to)
 {
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
@@ -133,8 +132,8 @@ int handle_subscribe(struct call *call)
 		return status;
 	if (session->watcher->ask)
 		return refuse(call, GPUSHARE_E_INVALID,
-			      "this connection waits for notices already; subscribe again when "
-			      "they have come");
+			      "this connection already waits for notices; subscribe again after "
+			      "that answer");
 	return events_take(session->watcher, &call->answer->body.subscribe) ? GPUSHARE_OK
 									    : HANDLE_LISTEN;
 }
@@ -223,15 +222,16 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 	return GPUSHARE_OK;
 }
 
-/* The client has freed the buffer, or another of its threads is about to withdraw it. `unsynced`
- * keeps the record, so that this withdraw can still defer the free. */
+/* The client has freed the buffer, or another of its threads is about to send a Withdraw. For this,
+ * keep the record (`unsynced`), so that the Withdraw can still defer the free. */
 static void end_entry(const struct call *call, struct entry *entry)
 {
 	call_log(call, "withdraw", "\"%s\": no longer reported after a reconnect", entry->name);
 	withdraw(call, entry, true, true);
 }
 
-/* End what the client did not name, for the time of one piece (os/clock.h). false: there is more. */
+/* Remove what the client did not name, for the time of one piece (os/clock.h). false: there is
+ * more. */
 static bool end(const struct call *call)
 {
 	struct session *session = call->session;

@@ -28,7 +28,7 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 		return refuse(
 		    call, GPUSHARE_E_NOT_FOUND,
 		    "\"%s\" can't be a part of generation %" PRIu64
-		    ", which is no vmm buffer that this connection shares; share that first",
+		    ", which is not a vmm buffer of this connection; share that buffer first",
 		    call->name, share->part_of);
 	if (!strcmp(call->name, whole->name)) /* it would replace what it is a part of */
 		return refuse(call, GPUSHARE_E_EXISTS,
@@ -110,7 +110,7 @@ static int check_standing(const struct call *call, const struct sharing *sharing
 
 /* If the buffer is known to be gone, only its owner may bring it back. With --system, only its
  * tombstone proves the owner, and attachers can't bring back an ownerless buffer. With --system,
- * nobody can claim a generation that was never given. */
+ * nobody can claim a generation that was never assigned. */
 static bool may_bring_back(const struct call *call, const gpushare_Share *share)
 {
 	const struct registry *registry = call->registry;

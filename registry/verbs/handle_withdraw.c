@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* withdraw: removes a name, and defers the free if others have the buffer attached. deferred: says
- * which deferred frees are due. */
+/* withdraw: removes a name, and defers the free if others have the buffer attached. deferred:
+ * returns which deferred frees are due. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ bool withdraw(const struct call *call, struct entry *entry, bool defers, bool un
 	return false;
 }
 
-/* Nobody tells the owner about the unlink. Keep the record without a name, so that the owner can't
+/* The owner does not learn of the unlink. Keep the record without a name, so that the owner can't
  * bring the buffer back by a resync. */
 static void unlink_entry(const struct call *call, struct entry *entry)
 {

@@ -149,14 +149,13 @@ int handle_fault(struct registry *registry, struct session *session, size_t size
 	if (size > registry->state.users.limits.message_bytes) {
 		user_count(session->user, limits[COUNTS_LIMITS - 1]);
 		status = explain(answer, GPUSHARE_E_LIMIT,
-				 "the request has %zu bytes, where %" PRIu64
-				 " are all that this registry takes (message_bytes in "
-				 "registry.conf)",
+				 "the request has %zu bytes; the limit is %" PRIu64
+				 " (message_bytes in registry.conf)",
 				 size, registry->state.users.limits.message_bytes);
 	} else if (fault == GPUSHARE_E_NAME) {
-		status = explain(
-		    answer, fault,
-		    "the request holds no valid name: 1 to 255 bytes of A-Z a-z 0-9 . _ / -");
+		status = explain(answer, fault,
+				 "the request has an invalid name; a name is 1 to 255 bytes of A-Z "
+				 "a-z 0-9 . _ / -");
 	} else {
 		status = explain_protocol(answer);
 	}

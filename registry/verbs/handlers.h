@@ -8,12 +8,12 @@
 #define HANDLE_WAIT 1	   /* no such name: call again when it appears, else handle_timeout() */
 #define HANDLE_MORE 2	   /* a Resync or List is half done: call again after others had the lock */
 #define HANDLE_LISTEN 3	   /* a Subscribe waits for notices, in session->watcher->ask */
-#define HANDLE_ELSEWHERE 4 /* the answer says only that the request belongs to fds.sock */
+#define HANDLE_ELSEWHERE 4 /* the answer only redirects the client to fds.sock */
 
 /*
  * Carry out `ask` of `session`. Returns a status or one of the results above. *answer has the
- * status, its sentence and the body. With HANDLE_WAIT, _MORE and _LISTEN there is nothing to send.
- * `again`: the request has waited, and is counted already.
+ * status, the error message and the body. With HANDLE_WAIT, _MORE and _LISTEN there is nothing to
+ * send. `again`: the request has waited, and is counted already.
  */
 int handle_request(struct registry *registry, struct session *session, const request *ask,
 		   bool again, reply *answer);
@@ -33,10 +33,10 @@ uint32_t handle_wait_ms(const request *ask);
 /* Whether a request makes its name visible to others, who may be waiting for it. */
 bool handle_shows(const request *ask);
 
-/* Put a sentence into the answer. Returns `status`. */
+/* Put an error message into the answer. Returns `status`. */
 int explain(reply *answer, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Whether this user may have one more descriptor. OK, or E_LIMIT with its sentence. */
+/* Whether this user may have one more descriptor. OK, or E_LIMIT with a message. */
 int check_descriptor(struct registry *registry, struct user *user, reply *answer);
 
 #endif

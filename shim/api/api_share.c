@@ -166,7 +166,7 @@ int share_check_rights(const char *name, uint32_t mode, const char *group,
 	*out_rights = (struct api_rights){.mode = mode};
 	if (mode & ~0666u)
 		return api_fail(GPUSHARE_E_INVALID,
-				"'%s': mode %04o is none; it is made of read and write bits, as "
+				"'%s': mode %04o is invalid; use only read and write bits, such as "
 				"0600, 0640 or 0666",
 				name, mode);
 	if (!group || !*group)

@@ -132,8 +132,8 @@ owner() {
 	while IFS='|' read -r words sentence; do
 		has "$(as "$OWNER" api_app open make=a,w,2Mi,vmm+"$words" 2>&1)" "$sentence"
 	done <<-END
-		mode:700|mode 0700 is none
-		mode:10000|made of read and write bits
+		mode:700|mode 0700 is invalid
+		mode:10000|use only read and write bits
 		mode:660+group:no-such-group|no group 'no-such-group'
 		mode:660+group:12x|no group '12x'
 		mode:660+group:4294967295|no group
@@ -200,7 +200,7 @@ owner() {
 	finish "$denied" || true
 	has "$(cat "$WORK/denied.out")" "attach w: E_DENIED"
 	until_true grep -q "^[^ ]* attach uid=$MEMBER .* name=\"w\" outcome=E_DENIED" "$WORK/sys/audit.log"
-	until_true grep -qE "^[^ ]* (attach|lookup) uid=$OTHER .* name=\"w\" outcome=E_DENIED why=\"it waits" "$WORK/sys/audit.log"
+	until_true grep -qE "^[^ ]* (attach|lookup) uid=$OTHER .* name=\"w\" outcome=E_DENIED why=\"the peer waits" "$WORK/sys/audit.log"
 	count=$(gpushare stat --json | jq .hidden)
 	[ "$count" -ge 1 ]
 	refute has_ended "$hidden" # another one's name does not wake it
@@ -244,7 +244,7 @@ evhost a: OK"
 		has "$(as "$user" api_app open evopen=a,secret)" "evopen secret: E_NOT_FOUND"
 	done
 	has "$(as "$OTHER" api_app open evopen=a,team)" "evopen team: E_NOT_FOUND"
-	has "$(as "$OTHER" api_app open evopen=a,seen 2>&1)" "whoever opens an event can record it too"
+	has "$(as "$OTHER" api_app open evopen=a,seen 2>&1)" "an event can't be opened for reading only"
 	equal "$(as "$OTHER" gpushare events --json | jq -c '[.[] | [.name, .mode]]')" '[["seen","0664"]]'
 	equal "$(as "$MEMBER" gpushare events --json | jq -r '.[].name' | paste -sd ' ')" "seen team"
 	has "$(as "$OTHER" api_app open evmake=a,x,0,660,$TEAM 2>&1)" "is not in the group"
@@ -311,10 +311,10 @@ s/team 0640 $TEAM"
 	as "$OWNER" mkdir "$WORK/open/fake"
 	export GPUSHARE_DIR=$WORK/open/fake
 	run -1 as "$OWNER" gpushare-registry --dir "$GPUSHARE_DIR" --system
-	has "$output" "others than root may write to the directory above it"
+	has "$output" "users other than root may write to the directory above it"
 	as "$OWNER" chmod 1755 "$GPUSHARE_DIR"
 	run -1 as "$OTHER" gpushare ls
-	has "$output" "others than root may write to the directory above it"
+	has "$output" "users other than root may write to the directory above it"
 	as "$OWNER" ln -s "$WORK/sys" "$WORK/open/link"
 	serve_at=$WORK/sys
 	GPUSHARE_DIR=$serve_at serve
@@ -343,7 +343,7 @@ is_told() {
 	kill -KILL "$service"
 	until_true has_ended "$service"
 	run -1 as "$OTHER" gpushare ls
-	has "$output" "its administrator starts it"
+	has "$output" "an administrator must start it"
 }
 
 @test "no ticket, handle or lease is in what the registry logs" {

@@ -36,7 +36,7 @@ refused_to_start() {
 	[ ! -e "$GPUSHARE_DIR/registry.sock" ]
 }
 
-@test "a line for each share, attach, refusal and removal; a renamed file is let go of with SIGHUP" {
+@test "a line for each share, attach, refusal and removal; a renamed file is closed on SIGHUP" {
 	serve -- 'audit = audit.log'
 	up owner "$BIN/api_app" open alloc=a,weights,1Mi
 	begin other "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
@@ -128,7 +128,7 @@ attach x: OK"
 @test "an audit that can't be opened: the registry doesn't start" {
 	no_registry_yet
 	ln -s "$WORK/target" "$GPUSHARE_DIR/audit.log"
-	refused_to_start 'audit = audit.log' "it is a link, and none is followed"
+	refused_to_start 'audit = audit.log' "it is a symbolic link"
 	[ ! -e "$WORK/target" ]
 	rm "$GPUSHARE_DIR/audit.log"
 	refused_to_start 'audit = /nowhere/at/all.log' "can't write the audit to /nowhere/at/all.log: No such file"
@@ -136,10 +136,10 @@ attach x: OK"
 	: >"$WORK/one"
 	chmod 600 "$WORK/one"
 	ln "$WORK/one" "$WORK/two"
-	refused_to_start "audit = $WORK/two" "no hard link"
+	refused_to_start "audit = $WORK/two" "no second hard link"
 	rm "$WORK/one"
 	chmod 620 "$WORK/two"
-	refused_to_start "audit = $WORK/two" "not writable by others"
+	refused_to_start "audit = $WORK/two" "be writable by nobody else"
 	mkfifo "$WORK/fifo"
 	refused_to_start "audit = $WORK/fifo" "No such device" # nobody reads it
 }

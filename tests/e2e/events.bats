@@ -186,8 +186,8 @@ attach step: E_INVALID
 evopen weights: E_INVALID
 evmake weights: E_EXISTS
 alloc step: E_EXISTS"
-	has "$(cat "$WORK/err")" '"step" is an event, no buffer'
-	has "$(cat "$WORK/err")" '"weights" is a buffer, no event'
+	has "$(cat "$WORK/err")" '"step" is an event, not a buffer'
+	has "$(cat "$WORK/err")" '"weights" is a buffer, not an event'
 	run -1 --separate-stderr gpushare-attach step
 	has "$stderr" "is an event"
 	GPUSHARE_LOG=$WORK/log run -0 --separate-stderr attaching step "$BIN/rt_app_static" init alloc=a,1Mi fill=a,7 byte=a,4

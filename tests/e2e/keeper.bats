@@ -90,7 +90,7 @@ let_go() {
 
 @test "a registry that is started for a folder which has gone meanwhile does not make it again" {
 	run -1 --separate-stderr gpushare-registry --dir "$WORK/gone" --orphan --foreground
-	has "$stderr" "$WORK/gone has gone: No such file or directory"
+	has "$stderr" "$WORK/gone was removed: No such file or directory"
 	[ ! -e "$WORK/gone" ]
 }
 

@@ -21,7 +21,7 @@ ends_soon() {
 	serve idle
 	rm -rf "$GPUSHARE_DIR"
 	ends_soon "$PID"
-	has "$(cat "$WORK/idle.err")" "has gone: leaving"
+	has "$(cat "$WORK/idle.err")" "was removed: leaving"
 	mkdir -m 700 "$GPUSHARE_DIR"
 	serve keeping
 	api open make=a,kept,2Mi,keep >/dev/null
@@ -35,7 +35,7 @@ ends_soon() {
 	no_registry_yet
 	echo mine >"$GPUSHARE_DIR/registry.sock"
 	run -1 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"
-	has "$stderr" "is in the way"
+	has "$stderr" "exists and is not a socket"
 	equal "$(cat "$GPUSHARE_DIR/registry.sock")" mine
 }
 

@@ -25,7 +25,7 @@ sample() {
 	serve
 	up owner "$BIN/api_app" open alloc=a,one,1Mi alloc=b,two,1Mi alloc=c,three,1Mi
 	equal "$(grep -c E_LIMIT "$WORK/owner.out")" 1
-	has "$(cat "$WORK/owner.err")" "2 names are shared, which is all that this registry takes of one user (user_names in registry.conf)"
+	has "$(cat "$WORK/owner.err")" "2 names are shared, which is the limit for one user (user_names in registry.conf)"
 	gpushare tag one k=v
 	run -1 --separate-stderr gpushare tag two k=v
 	has "$stderr" user_tags
@@ -108,8 +108,8 @@ turned_away() {
 	for more in "" --check-config; do
 		# shellcheck disable=SC2086 # none is no word
 		run -2 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR" --config "$WORK/registry.conf" $more
-		equal "$stderr" "$WORK/registry.conf:2:3: \"nmaes\" is no key; did you mean \"names\"?
-$WORK/registry.conf:3:1: names comes twice; line 1 has it already
+		equal "$stderr" "$WORK/registry.conf:2:3: \"nmaes\" is not a key; did you mean \"names\"?
+$WORK/registry.conf:3:1: names is already set in line 1
 $WORK/registry.conf:4:9: audit wants off, journal, an absolute path, or a file's name that ends in .log: 'nowhere'"
 		equal "$output" ""
 	done
@@ -163,10 +163,10 @@ settings() {
 		faults "$text"
 		[[ $stderr == "$sentence"* && $stderr != *$'\n'* ]] || { echo "$text: $stderr"; false; }
 	done <<-'END'
-		nmaes = 1|f:1:1: "nmaes" is no key; did you mean "names"?
-		\n  zzzzzzzz = 1|f:2:3: "zzzzzzzz" is no key; registry.conf(5)
+		nmaes = 1|f:1:1: "nmaes" is not a key; did you mean "names"?
+		\n  zzzzzzzz = 1|f:2:3: "zzzzzzzz" is not a key; registry.conf(5)
 		names = 1\nx\nuser_names = 1|f:2:2: '=' is missing
-		names = 1\n\nnames = 1|f:3:1: names comes twice; line 1 has it
+		names = 1\n\nnames = 1|f:3:1: names is already set in line 1
 		names = 0|f:1:9: names wants a number from 1 to
 		names =   -1|f:1:11: names wants
 		names =|f:1:8: names wants
@@ -178,11 +178,11 @@ settings() {
 		names = 16777217Ti|f:1:9: names wants
 		silent_s = 3601|f:1:12: silent_s wants a number from 1 to 3600
 		message_bytes = 1Ki|f:1:17: message_bytes wants a number from 8192
-		= 1|f:1:1: "" is no key
-		names = 1\r\n|f:1:10: byte 0x0d is none of plain text's
-		names = \033[2J|f:1:9: byte 0x1b is none
-		n\303\244mes = 1|f:1:2: byte 0xc3 is none
-		names = 1\0|f:1:10: byte 0x00 is none
+		= 1|f:1:1: "" is not a key
+		names = 1\r\n|f:1:10: byte 0x0d is not plain text
+		names = \033[2J|f:1:9: byte 0x1b is not plain text
+		n\303\244mes = 1|f:1:2: byte 0xc3 is not plain text
+		names = 1\0|f:1:10: byte 0x00 is not plain text
 		audit =|f:1:8: audit wants off, journal, an absolute path
 		audit = registry.state|f:1:9: audit wants off
 		audit = a/b.log|f:1:9: audit wants off
@@ -200,7 +200,7 @@ settings() {
 	settings "audit = /$long"
 	has "$output" "audit = /$long"
 	faults "audit = /${long}x\n"
-	equal "$stderr" "f:1:1025: the line goes on past 1024 bytes"
+	equal "$stderr" "f:1:1025: the line is longer than 1024 bytes"
 }
 
 @test "no link, no fifo, no folder; for root, no file that others can write to" {
@@ -208,20 +208,20 @@ settings() {
 	conf 'names = 5'
 	ln -s registry.conf "$WORK/link"
 	use link
-	has "$output" "it is a link"
+	has "$output" "it is a symbolic link"
 	use r
-	has "$output" "no plain file"
+	has "$output" "not a regular file"
 	mkfifo "$WORK/fifo"
 	use fifo
-	has "$output" "no plain file"
+	has "$output" "not a regular file"
 	[ "$(id -u)" = 0 ] || return 0
 	chmod 664 "$WORK/registry.conf"
 	use registry.conf
-	has "$output" "others than root may write"
+	has "$output" "users other than root may write"
 	chmod 602 "$WORK/registry.conf"
 	use registry.conf
 	chmod 644 "$WORK/registry.conf"
 	chown 4711 "$WORK/registry.conf"
 	use registry.conf
-	has "$output" "it is not root's"
+	has "$output" "it does not belong to root"
 }

@@ -62,7 +62,7 @@ free b: 0"
 	took=$(($(date +%s%3N) - began))
 	[ $took -ge 5000 ] && [ $took -le $((6000 + SLACK_MS)) ] || { echo "$took ms"; false; }
 	equal "$(lines "$stderr")" 1
-	has "$stderr" "the registry (pid $old) that serves $GPUSHARE_DIR does not leave (it does not answer)"
+	has "$stderr" "the registry (pid $old) that serves $GPUSHARE_DIR does not exit (it does not answer)"
 	kill -CONT "$old"
 	until_true serves "$old"
 	stays 300 serves "$old"

@@ -85,7 +85,7 @@ end_owner() {
 	serves() { grep -q serving "$WORK/registry.err"; }
 	until_true serves
 	equal "$(names)" "first 1048576"
-	has "$(cat "$WORK/registry.err")" "is not whole"
+	has "$(cat "$WORK/registry.err")" "damaged record"
 }
 
 @test "ended by a signal: what is shared stays for the next one, and nothing where nothing is" {

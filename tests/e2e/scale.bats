@@ -283,7 +283,7 @@ tag m000: OK"
 	equal "$(grep -c 'share m[0-9]*: E_LIMIT' "$WORK/owner.out")" 100
 	equal "$(tail -n 1 "$WORK/owner.out")" "share ipc: OK"
 	has "$(cat "$WORK/owner.err")" "descriptors"
-	has "$(cat "$WORK/owner.err")" "raise its 'ulimit -n'"
+	has "$(cat "$WORK/owner.err")" "raise the registry's 'ulimit -n'"
 	equal "$(lines "$(names)")" 201
 	gpushare rm m007
 	equal "$(api open attach=a,m199 make=b,again,2Mi,vmm)" "open: OK

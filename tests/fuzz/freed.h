@@ -42,7 +42,7 @@ static inline void registry_free(struct registry *registry)
 	struct order *order, *after;
 	struct entry *kept;
 
-	order_let_go(registry);
+	order_unmap_all(registry);
 	registry->records = records_close(registry->records, true);
 	while (registry->state.sessions.by_id)
 		registry_disconnect(registry, registry->state.sessions.by_id);

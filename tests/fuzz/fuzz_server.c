@@ -48,7 +48,8 @@ static const char *name_of(struct fuzz_bytes *from)
 /* Return a generation that was given, the next one, 0, or an impossible one. */
 static uint64_t generation_of(struct fuzz_bytes *from)
 {
-	static const uint64_t strange[] = {0, 1, UINT64_MAX, GENERATION_TOLD, GENERATION_TOLD + 1};
+	static const uint64_t strange[] = {0, 1, UINT64_MAX, GENERATION_CLIENT_MAX,
+					   GENERATION_CLIENT_MAX + 1};
 	uint8_t byte = fuzz_byte(from);
 
 	world.has_told |= byte >= 192;

@@ -194,7 +194,7 @@ static void nonsense_is_answered(void **state)
 	assert_true(raw_send_bytes(fd, 1, unknown, 5));
 	assert_true(raw_receive(fd, 1, &raw_answer, RAW_TIMEOUT_MS));
 	assert_int_equal(raw_answer.status, GPUSHARE_E_PROTOCOL);
-	raw_assert_sentence("can't make sense");
+	raw_assert_sentence("doesn't understand");
 	assert_true(raw_send_bytes(fd, 2, "", 0));
 	assert_true(raw_receive(fd, 2, &raw_answer, RAW_TIMEOUT_MS));
 	assert_int_equal(raw_answer.status, GPUSHARE_E_PROTOCOL);

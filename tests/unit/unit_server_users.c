@@ -384,7 +384,7 @@ static void a_message_is_too_long(void **state)
 	assert_true(raw_write(fd, body, sizeof(body)));
 	assert_true(raw_receive(fd, 7, &raw_answer, RAW_TIMEOUT_MS));
 	assert_int_equal(raw_answer.status, GPUSHARE_E_LIMIT);
-	raw_assert_sentence("8193 bytes, where 8192 are all");
+	raw_assert_sentence("8193 bytes; the limit is 8192");
 	raw_assert_sentence("message_bytes");
 	assert_int_equal(configured_limits(fd, "message_bytes"), 1);
 	assert_int_equal(raw_say(fd, raw_share("a")), GPUSHARE_OK);

@@ -179,10 +179,10 @@ static void a_bad_share_is_refused(void **state)
 	refused(INVALID, "with a handle and a file", file, raw_fds_share, share->handle[0] = 1);
 	refused(INVALID, "with a handle and a file", file, raw_share, );
 	refused(INVALID, "", file, raw_share, memset(share->handle, 0, 64));
-	refused(INVALID, "has bytes", -1, event_of, info->size = 1);
-	refused(INVALID, "has bytes", -1, event_of, info->base_size = 512);
-	refused(INVALID, "has bytes", -1, event_of, info->base_offset = 1);
-	refused(INVALID, "has no bytes", -1, event_of, info->backing = GPUSHARE_BACKING_IPC);
+	refused(INVALID, "has a size", -1, event_of, info->size = 1);
+	refused(INVALID, "has a size", -1, event_of, info->base_size = 512);
+	refused(INVALID, "has a size", -1, event_of, info->base_offset = 1);
+	refused(INVALID, "has size 0", -1, event_of, info->backing = GPUSHARE_BACKING_IPC);
 	refused(INVALID, "can't be kept", -1, event_of, info->flags = GPUSHARE_FLAG_KEEP);
 	refused(INVALID, "without a handle", -1, event_of, memset(share->handle, 0, 64));
 	refused(INVALID, "without a handle", file, event_of, memset(share->handle, 0, 64));
@@ -215,7 +215,7 @@ static void a_part_is_of_a_buffer_of_its_connection(void **state)
 	info->size = 1;
 	share->part_of = whole.generation + 1;
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_NOT_FOUND);
-	raw_assert_sentence("no vmm buffer that this connection shares");
+	raw_assert_sentence("not a vmm buffer of this connection");
 	share->part_of = whole.generation;
 	assert_int_equal(raw_say(other, what), GPUSHARE_E_NOT_FOUND);
 	info->base_offset = whole.size;
@@ -228,7 +228,7 @@ static void a_part_is_of_a_buffer_of_its_connection(void **state)
 	share->again = 1;
 	info->size = whole.size - 1;
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_INVALID);
-	raw_assert_sentence("it can be one of these");
+	raw_assert_sentence("it can't be brought back or adopted");
 	share->again = 0;
 	strcpy(info->name, "whole");
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_EXISTS);
