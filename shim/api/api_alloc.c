@@ -216,8 +216,7 @@ static int adopt_ask(const struct gpushare_buffer *buffer, gpushare_ShareReply *
 		       given->size == size && given->base_offset <= given->base_size &&
 		       size <= given->base_size - given->base_offset))
 		return status;
-	return api_fail(GPUSHARE_E_PROTOCOL,
-			"the registry gave another buffer for '%s' than was asked for",
+	return api_fail(GPUSHARE_E_PROTOCOL, "the registry answered with another buffer than '%s'",
 			buffer->info.name);
 }
 
@@ -283,16 +282,16 @@ static int alloc_check(const char *name, const struct gpushare_alloc_options *op
 				options->flags & ~FLAGS_KNOWN);
 	if (options->flags & GPUSHARE_FLAG_VMM && options->flags & GPUSHARE_FLAG_UNIFIED)
 		return api_fail(GPUSHARE_E_INVALID,
-				"'%s': VMM is the GPU's memory and UNIFIED the host's; say one of "
-				"them",
+				"'%s': VMM is the GPU's memory and UNIFIED the host's; use one of "
+				"the two flags",
 				name);
 	if (options->adopt && options->flags & GPUSHARE_FLAG_STAGED)
 		return api_fail(GPUSHARE_E_INVALID,
 				"'%s': others already see an adopted buffer, so it can't be STAGED",
 				name);
 	if (!keep && (options->ttl_s || options->adopt))
-		return api_fail(GPUSHARE_E_INVALID, "'%s': %s goes with GPUSHARE_FLAG_KEEP only",
-				name, options->adopt ? "adopt" : "ttl_s");
+		return api_fail(GPUSHARE_E_INVALID, "'%s': %s needs GPUSHARE_FLAG_KEEP", name,
+				options->adopt ? "adopt" : "ttl_s");
 	return GPUSHARE_OK;
 }
 
@@ -356,5 +355,5 @@ API_PUBLIC int gpushare_alloc_array(struct gpushare_session *session, const char
 	if (!__builtin_mul_overflow(count, element_size, &size) && size)
 		return gpushare_alloc_with(session, name, size, options, out_buffer);
 	return api_fail(GPUSHARE_E_INVALID, "%zu elements of %zu bytes are %s", count, element_size,
-			count && element_size ? "more than any address can have" : "no bytes");
+			count && element_size ? "more than an address space can hold" : "0 bytes");
 }

@@ -23,7 +23,7 @@ struct attaching {
 	const char *const *names;
 	const struct attach_way *way;
 	struct attaching_one *each;
-	gpushare_AttachReply reply; /* to the name at hand */
+	gpushare_AttachReply reply; /* to the current name */
 	bool failed;		    /* one was not attached */
 };
 
@@ -32,7 +32,7 @@ static void attach_watch(struct gpushare_session *session, const char *name,
 {
 	one->is_watched = false;
 	if (!session_look_client(session))
-		return; /* the request that comes next fails by the same */
+		return; /* the next request fails for the same reason */
 	one->is_watched = client_read_changes(session->client, name, &one->change);
 	session_give_client(session);
 }
@@ -53,8 +53,8 @@ static bool attach_is_current(const struct gpushare_buffer *seen, const char *na
 	       !strcmp(seen->info.name, name);
 }
 
-/* Under the lock. If the buffer is detached and the registry is still to be told (`owed`), continue
- * that attachment. */
+/* Under the lock. If the buffer is detached, but the registry doesn't know (`owed`), continue that
+ * attachment. */
 static void attach_count_warm(struct gpushare_buffer *seen)
 {
 	if (seen->count) {
@@ -86,19 +86,20 @@ static struct gpushare_buffer *attach_warm(struct gpushare_session *session, con
 	return seen;
 }
 
-/* The registry passes on what the owner said, so check it as far as possible. */
+/* The owner's process has sent this data, so check it as far as possible. */
 static int attach_check(const record *from)
 {
 	if (!backing_is_known(from->backing))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"'%s' has backing %" PRIu32 ", which gpushare %s does not know",
+				"'%s' has backing %" PRIu32
+				", which gpushare %s does not support; use its owner's version",
 				from->name, from->backing, GPUSHARE_VERSION);
 	if (!from->size || from->base_offset > from->base_size ||
 	    from->size > from->base_size - from->base_offset)
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry says that '%s' is %" PRIu64
+				"the registry's record of '%s' is invalid: %" PRIu64
 				" bytes at offset %" PRIu64 " of an allocation of %" PRIu64
-				" bytes, which is impossible: share it again",
+				" bytes; share it again",
 				from->name, from->size, from->base_offset, from->base_size);
 	return GPUSHARE_OK;
 }
@@ -129,8 +130,8 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 static int attach_misplaced(const record *from)
 {
 	return api_fail(GPUSHARE_E_ADDRESS_TAKEN,
-			"'%s' is attached here already, but not at 0x%" PRIx64
-			", where its owner has it; detach it first",
+			"'%s' is already attached here, but not at its owner's address, 0x%" PRIx64
+			"; detach it first",
 			from->name, from->address);
 }
 
@@ -209,8 +210,8 @@ static int make(struct gpushare_session *session, const struct attach_answer *an
 	    !answer->reply.own)
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
-		    "'%s' is cudaMalloc memory, which the driver maps where it likes; only "
-		    "vmm buffers can be had at their owner's address",
+		    "'%s' is cudaMalloc memory, whose address the driver chooses; only vmm "
+		    "buffers can be attached at their owner's address",
 		    answer->reply.buffer.name);
 	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)
@@ -324,7 +325,7 @@ static int attach_end(void *user, size_t index, const struct session_answer *got
 
 	if (!status)
 		answer.reply = all->reply;
-	if (all->failed) { /* this name is not wanted any more */
+	if (all->failed) { /* an earlier name failed, so undo this attach */
 		fds_close(&answer.fd, answer.fd >= 0);
 		if (!status)
 			attach_undo(all->session, &answer);
@@ -379,11 +380,11 @@ static int attach_check_call(const struct gpushare_session *session, const char 
 	for (size_t i = 0; !status && i < count; i++)
 		status = api_check_name(names[i]);
 	if (!status && count && !out_buffers)
-		status = api_fail(GPUSHARE_E_INVALID, "no room is given for a buffer");
+		status = api_fail(GPUSHARE_E_INVALID, "out_buffers is NULL");
 	if (!status && count && options->host_only && (options->same_address || options->on_device))
 		status = api_fail(GPUSHARE_E_INVALID,
-				  "'%s': host_only gives no device address, so same_address and "
-				  "on_device don't go with it",
+				  "'%s': host_only gives no device address, so it excludes "
+				  "same_address and on_device",
 				  names[0]);
 	return status;
 }

@@ -58,7 +58,8 @@ API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
 
 	if (!status && buffer_is_attached(buffer))
 		status =
-		    api_fail(GPUSHARE_E_INVALID, "'%s' is attached here; who shared it commits it",
+		    api_fail(GPUSHARE_E_INVALID,
+			     "'%s' is attached here; only the process that shared it can commit it",
 			     buffer->info.name);
 	if (status)
 		return status;
@@ -66,7 +67,7 @@ API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
 	if (!session_take(buffer->session, lock))
 		return api_fail(GPUSHARE_E_TIMED_OUT,
 				"another thread commits a buffer, and the registry has not "
-				"answered that in time");
+				"answered it in time");
 	memcpy(ask.verb.commit.name, buffer->info.name, sizeof(ask.verb.commit.name));
 	if (is_staged(buffer))
 		status = commit(buffer, &ask);

@@ -43,13 +43,14 @@ static int check_place(const struct gpushare_buffer *buffer, int device_type)
 		return GPUSHARE_OK;
 	if (device_type != DLPACK_CPU && device_type != DLPACK_CUDA_HOST)
 		return api_fail(GPUSHARE_E_INVALID,
-				"a tensor of '%s' is for DLPack's device type 1, 2 or 3, not %d",
+				"'%s' can't be a tensor of DLPack device type %d; use 1 (CPU), 2 "
+				"(CUDA) or 3 (CUDA host)",
 				buffer->info.name, device_type);
 	if (unified)
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-			"'%s' lies in the GPU's memory, which is no tensor of the CPU's; "
-			"gpushare_map() or gpushare_mirror_open() are for that",
+			"'%s' is in the GPU's memory, so it can't be a tensor of the CPU; use "
+			"gpushare_map() or gpushare_mirror_open()",
 			buffer->info.name);
 }
 
@@ -63,7 +64,7 @@ static int check_shape(const struct gpushare_buffer *buffer,
 	if (!length ||
 	    (options->bits && (options->bits * (options->lanes ? options->lanes : 1)) % 8))
 		return api_fail(GPUSHARE_E_INVALID,
-				"a tensor's element of %u bits is not made of whole bytes",
+				"a tensor's element of %u bits is not a whole number of bytes",
 				(unsigned int)options->bits);
 	if (options->ndim < 0 || options->ndim > NDIM_MAX || (options->ndim && !options->shape))
 		return api_fail(GPUSHARE_E_INVALID,
@@ -74,7 +75,7 @@ static int check_shape(const struct gpushare_buffer *buffer,
 			return api_fail(GPUSHARE_E_INVALID, "dimension %d of a tensor is %lld", i,
 					(long long)options->shape[i]);
 		if (__builtin_mul_overflow(length, (size_t)options->shape[i], &length))
-			return api_fail(GPUSHARE_E_INVALID, "no buffer is as large as that shape");
+			return api_fail(GPUSHARE_E_INVALID, "that shape is larger than any buffer");
 		/* one dimension of 0 leaves no bytes, whatever the others are */
 		if (__builtin_mul_overflow(stride, options->shape[i] ? options->shape[i] : 1,
 					   &stride))
@@ -227,7 +228,7 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 	return GPUSHARE_OK;
 }
 
-/* A buffer that the program has not given back. Its count is 1 from now on, so that one call ends
+/* Find a buffer that the program has not given back, and set its count to 1, so that one call ends
  * it. NULL: there is none. */
 static struct gpushare_buffer *left(struct gpushare_session *session)
 {

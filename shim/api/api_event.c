@@ -37,14 +37,13 @@ int event_context(struct gpushare_session *session, int device, cu_context *out_
 static int event_check_flags(const char *name, unsigned int flags)
 {
 	if (flags & ~(unsigned int)EVENT_FLAGS)
-		return api_fail(GPUSHARE_E_INVALID, "'%s': there are no event flags 0x%x", name,
+		return api_fail(GPUSHARE_E_INVALID, "'%s': unknown event flags 0x%x", name,
 				flags & ~(unsigned int)EVENT_FLAGS);
 	if (flags && !(flags & CU_EVENT_NO_TIMING))
-		return api_fail(
-		    GPUSHARE_E_INVALID,
-		    "'%s' would keep time, which no event between processes does: "
-		    "CUDA answers CUDA_ERROR_INVALID_VALUE; add CU_EVENT_DISABLE_TIMING",
-		    name);
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' would record times, which an interprocess event can't do "
+				"(CUDA_ERROR_INVALID_VALUE); add CU_EVENT_DISABLE_TIMING",
+				name);
 	return GPUSHARE_OK;
 }
 
@@ -52,17 +51,16 @@ static int event_refused(const struct driver *driver, cu_result result, const ch
 			 const char *name)
 {
 	if (result == CU_OUT_OF_MEMORY)
-		return api_fail_cuda(
-		    driver, result, call,
-		    "no event for '%s': a process has at most 4096 that others can "
-		    "open; close some",
-		    name);
+		return api_fail_cuda(driver, result, call,
+				     "can't create an event for '%s': a process has at most 4096 "
+				     "interprocess events; close some",
+				     name);
 	if (result == CU_NOT_SUPPORTED)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' can't be shared: CUDA IPC events are not supported on this "
 				"GPU (%s)",
 				name, call);
-	return api_fail_cuda(driver, result, call, "no event for '%s'", name);
+	return api_fail_cuda(driver, result, call, "can't create an event for '%s'", name);
 }
 
 /* Create the event in the source's context; source->pointer becomes the CUevent. */

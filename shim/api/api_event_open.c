@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 
-/* What cuIpcOpenEventHandle's answers mean. */
+/* Translate the errors of cuIpcOpenEventHandle. */
 static int open_refused(const struct driver *driver, cu_result result, const record *from)
 {
 	const char *answer = driver_error_name(driver, result);

@@ -65,7 +65,7 @@ static int check_stream(const struct gpushare_buffer *buffer, cu_stream stream, 
 	if (!status && captured)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' can't be %s that stream: it is being captured, and CUDA "
-				"captures no interprocess event; do it before or after the graph",
+				"captures no interprocess event; do it before or after the capture",
 				buffer->info.name, what);
 	return status;
 }
@@ -191,7 +191,7 @@ static int ask_driver(const struct gpushare_buffer *buffer)
 		return GPUSHARE_OK;
 	if (result == CU_NOT_READY)
 		return GPUSHARE_E_NOT_READY;
-	return api_fail_cuda(driver, result, "cuEventQuery", "'%s' does not say whether it is done",
+	return api_fail_cuda(driver, result, "cuEventQuery", "can't query whether '%s' is done",
 			     buffer->info.name);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 
-/* Whether the page ends after what was asked for; else the listing would never end. */
+/* Whether the page has made progress; else the listing would never end. */
 static bool goes_on(const gpushare_List *list, const gpushare_ListReply *page)
 {
 	return list->deferred ? page->after_generation > list->after_generation
@@ -24,7 +24,7 @@ static int list_page(struct gpushare_session *session, request *ask, gpushare_Li
 		return status;
 	if (!goes_on(list, out_page))
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry says that there is more, but not after which name");
+				"the registry announces another page, but not where it begins");
 	memcpy(list->after, out_page->after, sizeof(list->after));
 	list->after_generation = out_page->after_generation;
 	return GPUSHARE_OK;

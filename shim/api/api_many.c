@@ -18,7 +18,8 @@ struct asking {
 	size_t count, made;		  /* make() was called for requests 0 to made - 1 */
 	struct client_pipeline *pipeline; /* NULL: none so far, or the last one broke */
 	unsigned int opened;
-	bool deaf; /* the registry takes no more through `pipeline`; it has answered what it took */
+	bool
+	    send_failed; /* a request could not be sent through `pipeline`; answers may still come */
 	struct ahead ahead[CLIENT_AHEAD]; /* of the latest made, each at index % CLIENT_AHEAD */
 	request ask;
 };
@@ -46,7 +47,7 @@ static void open_pipeline(struct asking *asking)
 static void drop_pipeline(struct asking *asking, size_t done)
 {
 	asking->pipeline = client_pipeline_close(asking->pipeline);
-	asking->deaf = false;
+	asking->send_failed = false;
 	for (; done < asking->made; done++) {
 		if (ahead_of(asking, done)->sent)
 			resync_miss(&asking->session->resync);
@@ -54,17 +55,17 @@ static void drop_pipeline(struct asking *asking, size_t done)
 	}
 }
 
-/* A request that can't be sent now is asked for alone, in its turn. */
+/* A request that can't be sent now is sent alone later, in its order. */
 static void send_one(struct asking *asking, struct ahead *ahead)
 {
 	int status;
 
-	if (asking->deaf)
+	if (asking->send_failed)
 		return;
 	ahead->waited_ms = api_waited_ms;
 	status = client_pipeline_send(asking->pipeline, &asking->ask);
 	ahead->sent = !status;
-	asking->deaf = status && status != GPUSHARE_E_TIMED_OUT;
+	asking->send_failed = status && status != GPUSHARE_E_TIMED_OUT;
 }
 
 /* Fill the window when half of it is empty: each message may wake the registry. If no pipeline can
@@ -92,7 +93,7 @@ static void send_ahead(struct asking *asking, size_t done)
 	}
 }
 
-/* False: the pipeline is of no use any more. */
+/* False: the pipeline is broken. */
 static bool receive(struct asking *asking, const struct ahead *ahead, struct session_answer *answer)
 {
 	const struct session_many *many = asking->many;
@@ -121,7 +122,7 @@ static bool receive(struct asking *asking, const struct ahead *ahead, struct ses
 	return true;
 }
 
-/* Ask for one alone. False: no request is needed any more. */
+/* Send one request alone. False: no request is needed any more. */
 static bool ask_alone(struct asking *asking, size_t index, struct session_answer *answer)
 {
 	const struct session_many *many = asking->many;
@@ -142,7 +143,7 @@ static int take_one(struct asking *asking, size_t index, bool failed)
 
 	if (!ahead->wanted)
 		return GPUSHARE_OK;
-	if (ahead->sent ? !receive(asking, ahead, &answer) : asking->deaf)
+	if (ahead->sent ? !receive(asking, ahead, &answer) : asking->send_failed)
 		drop_pipeline(asking, index);
 	if (!ahead->sent && (failed || !ask_alone(asking, index, &answer)))
 		return GPUSHARE_OK;
@@ -164,7 +165,7 @@ int session_ask_many(struct gpushare_session *session, const struct session_many
 	asking.count = count;
 	asking.pipeline = NULL;
 	asking.opened = 0;
-	asking.deaf = false;
+	asking.send_failed = false;
 	asking.made = count == 1; /* there is nothing to send it ahead of */
 	asking.ahead[0] = (struct ahead){.wanted = true};
 	for (size_t done = 0; done < (status ? asking.made : count); done++) {

@@ -27,11 +27,11 @@ static int check(const struct gpushare_buffer *buffer, size_t offset, size_t len
 				"0 bytes of '%s' can't be mapped; 1 or more can",
 				buffer->info.name);
 	if (!backing_is_fd(buffer->info.backing))
-		return api_fail(
-		    GPUSHARE_E_NOT_SUPPORTED,
-		    "'%s' is cudaMalloc memory, which the CPU can't map: let it be made by a rule "
-		    "with 'map', or with GPUSHARE_FLAG_VMM; gpushare_mirror_open() works as it is",
-		    buffer->info.name);
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is cudaMalloc memory, which the CPU can't map: allocate it "
+				"by a rule with "
+				"'map' or with GPUSHARE_FLAG_VMM, or use gpushare_mirror_open()",
+				buffer->info.name);
 	return GPUSHARE_OK;
 }
 
@@ -98,8 +98,8 @@ static int check_part(const struct gpushare_map *map, size_t offset, size_t leng
 		return api_fail(GPUSHARE_E_INVALID, "the map is NULL; get one from gpushare_map()");
 	if (!fork_check_is_mine())
 		return api_fail(GPUSHARE_E_FORKED,
-				"the map of '%s' is the process's that this one was forked from; "
-				"its address is not there in this process",
+				"the map of '%s' belongs to the parent process; it does not exist "
+				"in this forked child",
 				map->view->name);
 	if (offset <= map->size && length <= map->size - offset)
 		return GPUSHARE_OK;

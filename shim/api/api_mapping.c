@@ -12,7 +12,7 @@
 #include "map.h"
 #include "cuda/vmm_host.h"
 
-/* What cuIpcOpenMemHandle's answers mean is decided here and nowhere else. */
+/* The only place that translates errors of cuIpcOpenMemHandle. */
 static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
 {
 	switch (result) {
@@ -63,12 +63,13 @@ static int mapping_verify(const struct driver *driver, const record *from, cu_de
 
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemGetAddressRange_v2",
-				     "the mapping of '%s' can't be measured", from->name);
+				     "the size of the mapping of '%s' is unknown", from->name);
 	if (from->base_offset + from->size > size - (opened - base))
-		return api_fail(
-		    GPUSHARE_E_PROTOCOL,
-		    "'%s' is said to end at byte %" PRIu64 " of an allocation that has only %zu",
-		    from->name, from->base_offset + from->size, size - (size_t)(opened - base));
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry says that '%s' ends at byte %" PRIu64
+				" of an allocation of only %zu bytes",
+				from->name, from->base_offset + from->size,
+				size - (size_t)(opened - base));
 	return GPUSHARE_OK;
 }
 
@@ -128,9 +129,9 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 	if (result == VMM_ADDRESS_TAKEN)
 		return api_fail(
 		    GPUSHARE_E_ADDRESS_TAKEN,
-		    "'%s' can't be mapped at 0x%" PRIx64 ", where its owner has it: that "
-		    "address is taken here; attach it before other memory is made, or without "
-		    "same_address",
+		    "'%s' can't be mapped at its owner's address, 0x%" PRIx64
+		    ", which is taken here; attach it before other memory is allocated, or "
+		    "without same_address",
 		    from->name, from->address);
 	if (mapping_is_unreached(buffer, result))
 		return device_unreached(driver, from->device_uuid, buffer->device, call, result);
@@ -148,7 +149,7 @@ static bool mapping_is_read_only(const gpushare_AttachReply *answer)
 	       ((answer->buffer.flags & GPUSHARE_FLAG_READONLY) && !answer->own);
 }
 
-/* At which address to map, and with which access. */
+/* Choose the mapping's address and access. */
 static int mapping_wish(const gpushare_AttachReply *answer,
 			const struct gpushare_attach_options *options, struct vmm_wish *out_wish)
 {
@@ -158,7 +159,7 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 
 	if (options->same_address && !known)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"the address that the owner of '%s' has it at is not known",
+				"the address of '%s' in its owner's process is unknown",
 				from->name);
 	*out_wish = (struct vmm_wish){
 	    .address = there && known ? from->address - from->base_offset : 0,
@@ -218,11 +219,10 @@ int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer
 	const record *from = &answer->reply.buffer;
 
 	if (!backing_is_fd(from->backing))
-		return api_fail(
-		    GPUSHARE_E_NOT_SUPPORTED,
-		    "'%s' is cudaMalloc memory, of which there is nothing without CUDA; "
-		    "let it be made by a rule with 'map', or with GPUSHARE_FLAG_VMM",
-		    from->name);
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' is cudaMalloc memory, which can't be mapped without CUDA; "
+				"allocate it by a rule with 'map' or with GPUSHARE_FLAG_VMM",
+				from->name);
 	buffer->kind = BUFFER_ATTACHED;
 	buffer->host_only = true;
 	buffer->device = -1;
@@ -233,7 +233,7 @@ int mapping_open_host(struct gpushare_buffer *buffer, const struct attach_answer
 	    !vmm_host_is_file(answer->fd, from->base_size))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' is unified memory that its owner's CUDA driver made "
-				"(cuMemCreate at a NUMA node), and nothing but CUDA maps that; "
+				"(cuMemCreate at a NUMA node), which only CUDA can map; "
 				"attach it without host_only",
 				from->name);
 	if (from->backing == GPUSHARE_BACKING_HOST && from->address > from->base_offset)

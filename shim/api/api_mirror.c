@@ -81,10 +81,11 @@ static int pinned_make(const struct gpushare_buffer *buffer, struct pinned *pinn
 		return status;
 	result = driver->cuMemHostAlloc(&pinned->data, pinned->size, CU_HOST_ALLOC_PORTABLE);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, "cuMemHostAlloc",
-				     "there are no %zu bytes of pinned host memory to mirror '%s' "
-				     "in; mirror it in parts",
-				     pinned->size, buffer->info.name);
+		return api_fail_cuda(
+		    driver, result, "cuMemHostAlloc",
+		    "can't allocate %zu bytes of pinned host memory to mirror '%s'; "
+		    "mirror it in parts",
+		    pinned->size, buffer->info.name);
 	return GPUSHARE_OK;
 }
 
@@ -142,8 +143,8 @@ static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, siz
 		return api_fail(GPUSHARE_E_INVALID, "out_mirror is NULL");
 	if (buffer->host_only)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"'%s' is attached host_only, and a mirror takes CUDA; "
-				"gpushare_map() does without",
+				"'%s' is attached host_only, and a mirror needs CUDA; use "
+				"gpushare_map()",
 				buffer->info.name);
 	return GPUSHARE_OK;
 }

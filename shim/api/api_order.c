@@ -10,8 +10,8 @@ static int check_stream(const struct gpushare_buffer *buffer)
 	if (!buffer->host_only)
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_INVALID,
-			"'%s' is attached host_only, and no stream of CUDA's works on it; use the "
-			"call that ends in _host",
+			"'%s' is attached host_only, so CUDA streams can't use it; use the call "
+			"that ends in _host",
 			buffer->info.name);
 }
 
@@ -87,8 +87,8 @@ API_PUBLIC int gpushare_acquire_host(struct gpushare_buffer *buffer, uint64_t at
 		return ordering_fail_gone(ordering, at_least);
 	if (status)
 		return api_fail(status,
-				"%" PRIu64 " of '%s' was not published within %d ms; the last was "
-				"%" PRIu64,
+				"publication %" PRIu64
+				" of '%s' did not come within %d ms; the last was %" PRIu64,
 				at_least, buffer->info.name, timeout_ms,
 				order_published(ordering->page));
 	return GPUSHARE_OK;
@@ -184,7 +184,7 @@ API_PUBLIC int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first
 		return status;
 	slot = atomic_load(&ordering->slot);
 	if (!slot)
-		return api_fail(GPUSHARE_E_INVALID, "'%s' was just left by another thread",
+		return api_fail(GPUSHARE_E_INVALID, "another thread has just left '%s'",
 				buffer->info.name);
 	if (out_first)
 		*out_first =

@@ -10,9 +10,9 @@
 #include "api_session.h"
 #include "core/order/client_order.h"
 
-/* The last number that a stream of this process was given to write. The next number is written
- * after it. */
-struct order_lane {
+/* The last number that a stream of this process has to write. The next number is written after
+ * it. */
+struct order_tail {
 	_Atomic uint64_t last;
 	unsigned long long stream; /* cuStreamGetId() of that stream, if `known` */
 	bool known;
@@ -35,7 +35,8 @@ struct ordering {
 	bool lost;		 /* the registry has another page of that buffer */
 	pthread_mutex_t telling; /* held by the thread that tells the registry about roles */
 	bool asking;		 /* under the session's lock: a thread has `telling` */
-	uint32_t leaving;	 /* under the session's lock: ended roles still to be told */
+	/* under the session's lock: ended roles that the registry doesn't know */
+	uint32_t leaving;
 
 	/* api_order_stream.c */
 	pthread_mutex_t opening; /* held by the thread that sets the next fields */
@@ -46,9 +47,9 @@ struct ordering {
 	    at; /* the page's device address; set last: if not 0, it is registered */
 	struct ordering *next_view; /* in api_order_retire.c's list */
 	bool retired;		    /* the session no longer uses it */
-	struct order_lane publishing, releasing;
+	struct order_tail publishing, releasing;
 	pthread_mutex_t release; /* held by the thread that uses `releasing` */
-	/* Of each slot that was left: the last number that streams will release; 0: none. */
+	/* Per slot that was left: the last number that streams will release; 0: none. */
 	uint64_t left[ORDER_SLOTS];
 	_Atomic uint64_t waited; /* the highest publication that a stream was told to wait for */
 	_Atomic uint64_t
@@ -70,11 +71,10 @@ int ordering_ask(struct ordering *ordering, uint32_t roles);
 int ordering_leave(struct ordering *ordering, uint32_t roles);
 /* Whether that status means that no registry answered. */
 bool ordering_is_unheard(int status);
-/* Tell the registry about ended roles that it has not heard of. The caller has the turn
- * (`telling`). */
+/* Tell the registry about ended roles that it doesn't know. The caller holds the lock `telling`. */
 int ordering_tell_leave(struct ordering *ordering);
-/* Take the turn (`telling`). One thread at a time tells the registry, so that changes arrive in
- * their order. E_TIMED_OUT: another thread still has the turn. */
+/* Take the lock `telling`. One thread at a time tells the registry, so that changes arrive in their
+ * order. E_TIMED_OUT: another thread still holds the lock. */
 int ordering_take_turn(struct ordering *ordering);
 void ordering_give_turn(struct ordering *ordering);
 /* The buffer ends. Call this before the registry is told about its end. */
@@ -92,7 +92,7 @@ void ordering_free(struct ordering *ordering);
 /* Take a lock of the ordering that is held over driver calls. E_TIMED_OUT: another thread has held
  * it for session->driver_ms. */
 int ordering_take_at_driver(const struct ordering *ordering, pthread_mutex_t *lock);
-/* The same for the page's own turn; order_give_turn() gives it back. */
+/* The same for the page's turn, a lock in the page; order_give_turn() releases it. */
 int ordering_take_page_turn(const struct ordering *ordering);
 /* Set the error sentence of both; returns E_TIMED_OUT. */
 int ordering_fail_at_driver(const struct ordering *ordering);
@@ -110,14 +110,14 @@ int stream_release(const struct gpushare_buffer *buffer, struct ordering *orderi
 		   cu_stream stream, uint64_t sequence);
 int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *ordering,
 		   cu_stream stream, uint64_t sequence);
-/* Release by the CPU, after all that streams were given to release before. */
+/* Release by the CPU, after all releases that streams have to write. */
 int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence);
 /* A callback of struct order_stuck; `ordering` is a struct ordering. True: its CUDA context has
  * failed. */
 bool stream_has_failed(void *ordering);
 /* Leave the session's slot, and take slot `next`; 0: none. The caller holds the session's lock. */
 void stream_leave_slot(struct ordering *ordering, uint32_t next);
-/* Note that streams will still release up to `last` in a slot that was left. The caller holds the
+/* Record that streams will still release up to `last` in a slot that was left. The caller holds the
  * session's lock. */
 void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last);
 /* The session no longer uses the ordering. True: streams have used it, so it is kept for them and

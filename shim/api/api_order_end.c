@@ -13,9 +13,10 @@
 
 static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, const char *where)
 {
-	return api_fail(GPUSHARE_E_TIMED_OUT,
-			"another thread has been at the order of '%s' for %u ms; is %s held up?",
-			ordering->name, waited_ms, where);
+	return api_fail(
+	    GPUSHARE_E_TIMED_OUT,
+	    "another thread has used the stream-sync page of '%s' for %u ms; does %s hang?",
+	    ordering->name, waited_ms, where);
 }
 
 int ordering_fail_at_driver(const struct ordering *ordering)
@@ -82,10 +83,12 @@ bool ordering_is_unheard(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* Under the session's lock. Sets the slot's `final`, which tells the registry after which release
- * another consumer may have the slot: the last one that was enqueued in a stream. It is not known,
- * so ORDER_UNSETTLED, if another thread may be enqueueing one (`busy`), or if a graph releases.
- * stream_release() sets `captured` before it checks the slot, so no capture is missed. */
+/*
+ * Under the session's lock. Set the slot's `final`, which tells the registry after which release
+ * another consumer may have the slot: the last one that was enqueued in a stream. If another thread
+ * may be enqueueing one (`busy`), or a graph releases, the last one is unknown: ORDER_UNSETTLED.
+ * stream_release() sets `captured` before it checks the slot, so no capture is missed.
+ */
 static void leave_slot(struct ordering *ordering, bool busy)
 {
 	uint32_t slot = atomic_load(&ordering->slot);
@@ -232,10 +235,10 @@ void ordering_forget(struct gpushare_buffer *buffer)
 		free_kept(ordering);
 }
 
-/* Under the session's lock. Whether this thread should tell the registry, as no other thread does.
- * Either the registry of this connection was not told about the ordering, or it has not heard of an
- * ended role and answers at present. */
-static bool is_untold(const struct gpushare_session *session, const struct ordering *ordering)
+/* Under the session's lock. Whether this thread should tell the registry, because no other thread
+ * does. Either the registry of this connection doesn't know the ordering, or it doesn't know an
+ * ended role and currently answers. */
+static bool is_unsynced(const struct gpushare_session *session, const struct ordering *ordering)
 {
 	if (ordering->asking)
 		return false;
@@ -245,20 +248,20 @@ static bool is_untold(const struct gpushare_session *session, const struct order
 }
 
 /* Under the session's lock. */
-static struct ordering *find_untold(const struct gpushare_session *session)
+static struct ordering *find_unsynced(const struct gpushare_session *session)
 {
 	struct ordering *ordering;
 
 	LL_FOREACH (session->orderings, ordering) {
-		if (!ordering->lost && is_untold(session, ordering))
+		if (!ordering->lost && is_unsynced(session, ordering))
 			break;
 	}
 	return ordering;
 }
 
 /* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
- * If the registry doesn't know the buffer, no process publishes it any more. False: no registry
- * answered, so stop. */
+ * If the registry doesn't know the buffer, mark it as gone: no process publishes it any more.
+ * False: no registry answered, so stop. */
 static bool tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
@@ -282,13 +285,13 @@ static bool tell_again(struct ordering *ordering)
 /* Take an ordering to tell the registry about. `mine`: this thread has set `ordering_busy`; else
  * NULL if another thread has. The critical section that finds no ordering clears `ordering_busy`,
  * so another thread finds later ones. */
-static struct ordering *take_untold(struct gpushare_session *session, bool mine)
+static struct ordering *take_unsynced(struct gpushare_session *session, bool mine)
 {
 	struct ordering *ordering = NULL;
 
 	session_lock(session);
 	if (mine || !session->ordering_busy) {
-		ordering = find_untold(session);
+		ordering = find_unsynced(session);
 		session->ordering_busy = ordering;
 	}
 	if (ordering)
@@ -297,7 +300,7 @@ static struct ordering *take_untold(struct gpushare_session *session, bool mine)
 	return ordering;
 }
 
-static void leave_untold(struct gpushare_session *session)
+static void leave_unsynced(struct gpushare_session *session)
 {
 	session_lock(session);
 	session->ordering_busy = false;
@@ -306,15 +309,15 @@ static void leave_untold(struct gpushare_session *session)
 
 void session_order_again(struct gpushare_session *session)
 {
-	struct ordering *ordering = take_untold(session, false);
+	struct ordering *ordering = take_unsynced(session, false);
 	char why[API_SENTENCE_MAX];
 
 	if (!ordering)
 		return;
 	snprintf(why, sizeof(why), "%s", gpushare_explain());
 	while (ordering && tell_again(ordering))
-		ordering = take_untold(session, true);
+		ordering = take_unsynced(session, true);
 	if (ordering)
-		leave_untold(session);
+		leave_unsynced(session);
 	api_fail(GPUSHARE_OK, "%s", why);
 }

@@ -76,8 +76,8 @@ static int fail_page(const struct gpushare_buffer *buffer, int status)
 {
 	return api_fail(status,
 			status == GPUSHARE_E_NO_MEMORY
-			    ? "no memory to order '%s'"
-			    : "the registry gave no valid stream-sync page for '%s'",
+			    ? "no memory for the stream sync of '%s'"
+			    : "the registry sent no valid stream-sync page for '%s'",
 			buffer->info.name);
 }
 
@@ -121,7 +121,7 @@ static struct ordering *find(const struct gpushare_session *session, uint64_t ge
 	return ordering;
 }
 
-/* Under the session's lock: note the registry's answer. Roles that another thread ended meanwhile
+/* Under the session's lock: record the registry's answer. Roles that another thread ended meanwhile
  * (`leaving`) stay ended, and the registry is told about them later. */
 static void note_roles(struct ordering *ordering, uint32_t roles, const gpushare_OrderReply *answer,
 		       unsigned int connection)
@@ -185,8 +185,8 @@ static int fail_lost(struct ordering *ordering)
 {
 	order_mark_gone(ordering->page);
 	return api_fail(GPUSHARE_E_OWNER_GONE,
-			"the registry was restarted and has lost the order of '%s'; detach it, and "
-			"attach it again",
+			"the registry was restarted and has lost the stream-sync page of '%s'; "
+			"detach the buffer, and attach it again",
 			ordering->name);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frees the orderings that streams have used. CUDA doesn't tell when no stream needs one any more:
- * a waiting stream may have been destroyed, and a graph may be launched late. So an ordering is
- * retired first. It is freed later, when all numbers that streams wait for or write have arrived.
+ * Frees the orderings that streams have used. CUDA doesn't report when no stream needs one any
+ * more: a waiting stream may have been destroyed, and a graph may be launched late. So an ordering
+ * is retired first. It is freed later, when all numbers that streams wait for or write have
+ * arrived.
  */
 #include "api_order_stream.h"
 #include "base/fork_check.h"
@@ -63,7 +64,7 @@ void stream_leave_slot(struct ordering *ordering, uint32_t next)
 	stream_note_left(ordering, slot, atomic_exchange(&ordering->releasing.last, 0));
 }
 
-/* Whether a stream has still to write a number that it was given. Graphs don't count. */
+/* Whether a stream still has to write a number. Graphs don't count. */
 static bool is_written_to(const struct ordering *ordering)
 {
 	bool late = has_late_publication(ordering) || has_late_release(ordering);
@@ -84,8 +85,8 @@ static bool is_quiet(const struct ordering *ordering)
 	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
 }
 
-/* Whether this one prevents the freeing of any other. Freeing waits for the GPU, and so also for
- * streams that wait or have still to write here. Such streams may depend on this thread. */
+/* Whether no ordering may be freed because of this one. Freeing waits for the GPU, and so also for
+ * streams that wait or still have to write here. Such streams may depend on this thread. */
 static bool is_held_up(const struct ordering *ordering)
 {
 	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));

@@ -6,8 +6,8 @@
 
 #define FIRST_HANDLE 3 /* lower handles name default streams, those of the current context */
 
-/* The stream's context. A context must be current, or CUDA may not tell. NULL: a default stream, or
- * CUDA doesn't tell. */
+/* The stream's context. CUDA may answer only if a context is current. NULL: a default stream, or
+ * CUDA doesn't answer. */
 static cu_context context_of(const struct driver *driver, cu_stream stream)
 {
 	cu_context its = NULL;
@@ -98,8 +98,8 @@ static int see_capture(struct ordering *ordering, cu_stream stream, bool *out_ca
 	*out_captured = status == CU_CAPTURE_ACTIVE;
 	if (*out_captured && !has_words(ordering))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"this GPU has no 64-bit stream memory operations, so that the "
-				"order of '%s' can't be captured into a graph",
+				"this GPU has no 64-bit stream memory operations, so the stream "
+				"sync of '%s' can't be captured into a graph",
 				ordering->name);
 	if (*out_captured)
 		atomic_store(&ordering->captured, true);
@@ -118,13 +118,13 @@ static int stream_begin(const struct gpushare_buffer *buffer, struct ordering *o
 	return status ? status : see_capture(ordering, stream, out_captured);
 }
 
-static bool is_same_stream(const struct order_lane *lane, unsigned long long id, uint64_t before)
+static bool is_same_stream(const struct order_tail *tail, unsigned long long id, uint64_t before)
 {
-	return lane->known && lane->stream == id &&
-	       atomic_load_explicit(&lane->last, memory_order_relaxed) == before;
+	return tail->known && tail->stream == id &&
+	       atomic_load_explicit(&tail->last, memory_order_relaxed) == before;
 }
 
-/* An id that tells a stream from an earlier one with the same handle. False: the driver has
+/* An id that distinguishes a stream from an earlier one with the same handle. False: the driver has
  * none. */
 static bool stream_id(const struct ordering *ordering, cu_stream stream, unsigned long long *out_id)
 {
@@ -133,9 +133,9 @@ static bool stream_id(const struct ordering *ordering, cu_stream stream, unsigne
 }
 
 /* Let the stream write `number` to the word of `slot` (0: `published`), after its earlier work and
- * after `before`. The caller has the lane's turn. E_NOT_READY: give the turn back, wait for
+ * after `before`. The caller holds the lock for `tail`. E_NOT_READY: release the lock, wait for
  * `before` on the CPU, and try again. */
-static int write_next(struct ordering *ordering, struct order_lane *lane, cu_stream stream,
+static int write_next(struct ordering *ordering, struct order_tail *tail, cu_stream stream,
 		      uint32_t slot, uint64_t before, uint64_t number)
 {
 	_Atomic uint64_t *word = order_word(ordering->page, slot);
@@ -144,16 +144,16 @@ static int write_next(struct ordering *ordering, struct order_lane *lane, cu_str
 	int status = GPUSHARE_OK;
 
 	if (!order_reaches(atomic_load(word), before) &&
-	    !(known && is_same_stream(lane, id, before)))
+	    !(known && is_same_stream(tail, id, before)))
 		status = words ? wait_number(ordering, stream, word, before) : GPUSHARE_E_NOT_READY;
 	if (!status)
 		status = words ? write_word(ordering, stream, word, number)
 			       : host_store(ordering, stream, slot, number);
 	if (status)
 		return status;
-	lane->known = known;
-	lane->stream = id;
-	atomic_store(&lane->last, number);
+	tail->known = known;
+	tail->stream = id;
+	atomic_store(&tail->last, number);
 	return GPUSHARE_OK;
 }
 
@@ -180,11 +180,10 @@ int stream_call(const struct ordering *ordering, cu_stream stream, void (*functi
 	cu_result result;
 
 	if (!stay_loaded())
-		return api_fail(
-		    GPUSHARE_E_NOT_SUPPORTED,
-		    "'%s' can't be ordered by a host function: gpushare's library can't "
-		    "be kept loaded for it",
-		    ordering->name);
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' can't use a host function: gpushare's library can't be kept "
+				"loaded for it",
+				ordering->name);
 	result = ordering->driver->cuLaunchHostFunc(stream, function, user);
 	return result == CU_OK ? GPUSHARE_OK : stream_fail(ordering, result, "cuLaunchHostFunc");
 }
@@ -221,8 +220,8 @@ static int publish_late(struct ordering *ordering, cu_stream stream, bool captur
 	return status;
 }
 
-/* Only the publishing process takes the page's turn, and nothing but the driver's enqueuing is done
- * in it. E_NOT_READY: number *out_before must be published first. */
+/* Only the publishing process takes the page's turn, and holds it only while the driver enqueues.
+ * E_NOT_READY: number *out_before must be published first. */
 static int publish_in_turn(struct ordering *ordering, cu_stream stream, bool captured,
 			   uint64_t *out_before, uint64_t *out_sequence)
 {
@@ -324,7 +323,7 @@ static int release_check(const struct ordering *ordering, uint32_t slot)
 {
 	return atomic_load(&ordering->slot) == slot
 		   ? GPUSHARE_OK
-		   : api_fail(GPUSHARE_E_INVALID, "'%s' was just left by another thread",
+		   : api_fail(GPUSHARE_E_INVALID, "another thread has just left '%s'",
 			      ordering->name);
 }
 
@@ -341,30 +340,30 @@ static int release_take(struct ordering *ordering, uint32_t slot)
 	return status;
 }
 
-/* Give the lock back. If the session left the slot meanwhile, note in ordering->left the last release
- * that streams have still to write to it, and reset releasing.last for the next slot of this
- * ordering. */
+/* Give the lock back. If the session left the slot meanwhile, record in ordering->left the last
+ * release that streams still have to write to it, and reset releasing.last for the next slot of
+ * this ordering. */
 static void release_give(struct ordering *ordering, uint32_t slot)
 {
-	struct order_lane *lane = &ordering->releasing;
+	struct order_tail *tail = &ordering->releasing;
 	struct gpushare_session *session = ordering->session;
 
 	/* If the slot is not left, the thread that leaves it later reads `last`. */
 	if (atomic_load(&ordering->slot) != slot) {
 		session_lock(session);
-		stream_note_left(ordering, slot, atomic_exchange(&lane->last, 0));
+		stream_note_left(ordering, slot, atomic_exchange(&tail->last, 0));
 		pthread_mutex_unlock(&session->lock);
 	}
 	pthread_mutex_unlock(&ordering->release);
 }
 
-/* First wait until streams have written the numbers they were given: a late write of a lower number
- * would take this release back. If another thread gives a stream a release meanwhile, wait for that
- * too, unless it covers `sequence`. */
+/* First wait until streams have written their numbers: a late write of a lower number would undo
+ * this release. If another thread enqueues a release meanwhile, wait for that too, unless it covers
+ * `sequence`. */
 int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t sequence)
 {
-	struct order_lane *lane = &ordering->releasing;
-	uint64_t last, now = atomic_load(&lane->last);
+	struct order_tail *tail = &ordering->releasing;
+	uint64_t last, now = atomic_load(&tail->last);
 	int status;
 
 	for (;;) {
@@ -373,14 +372,14 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 		status = release_take(ordering, slot);
 		if (status)
 			return status;
-		now = atomic_load(&lane->last);
+		now = atomic_load(&tail->last);
 		if (now == last || now >= sequence)
 			break;
 		release_give(ordering, slot);
 	}
 	if (now == last) {
 		if (last)
-			order_raise(&lane->last, sequence);
+			order_raise(&tail->last, sequence);
 		order_release(ordering->page, slot - 1, sequence);
 	}
 	release_give(ordering, slot);
@@ -391,20 +390,20 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream stream,
 			   uint64_t sequence, uint64_t *out_before)
 {
-	struct order_lane *lane = &ordering->releasing;
+	struct order_tail *tail = &ordering->releasing;
 	uint64_t before;
 	int status = release_take(ordering, slot);
 
 	if (status)
 		return status;
 	/* If streams have nothing to release, begin after what the CPU has released. */
-	if (!atomic_load(&lane->last))
-		raise_to(&lane->last, order_number(atomic_load(order_word(ordering->page, slot))));
-	*out_before = before = atomic_load(&lane->last);
+	if (!atomic_load(&tail->last))
+		raise_to(&tail->last, order_number(atomic_load(order_word(ordering->page, slot))));
+	*out_before = before = atomic_load(&tail->last);
 	if (before < sequence)
-		status = write_next(ordering, lane, stream, slot, before, sequence);
+		status = write_next(ordering, tail, stream, slot, before, sequence);
 	if (!status)
-		raise_to(&lane->last, sequence);
+		raise_to(&tail->last, sequence);
 	release_give(ordering, slot);
 	return status;
 }

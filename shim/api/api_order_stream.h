@@ -19,8 +19,7 @@ cu_event view_probe(const struct driver *driver);
 
 /* api_order_retire.c: add an ordering to the list of those that streams may still use. */
 void view_add(struct ordering *ordering);
-/* The word with the published number if `slot` is 0; else the word with what consumer `slot`, from
- * 1 on, has released. */
+/* The page's `published` if `slot` is 0; else `released` of consumer `slot`, from 1 on. */
 static inline _Atomic uint64_t *order_word(struct order_page *page, uint32_t slot)
 {
 	return slot ? &page->slot[slot - 1].released : &page->published;

@@ -11,8 +11,8 @@ int stream_fail(const struct ordering *ordering, cu_result result, const char *c
 			     ordering->name);
 }
 
-/* Does the GPU have 64-bit stream memory operations? GPUSHARE_ORDERING=host-functions denies it, to
- * test host functions on any GPU. */
+/* Does the GPU have 64-bit stream memory operations? With GPUSHARE_ORDERING=host-functions the
+ * answer is no, to test host functions on any GPU. */
 static bool has_words(const struct driver *driver)
 {
 	const char *wanted = secure_getenv("GPUSHARE_ORDERING");

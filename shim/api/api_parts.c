@@ -59,7 +59,7 @@ static int check_part(const struct gpushare_buffer *whole, const struct gpushare
 	if (!part->size || part->size > whole->info.size ||
 	    part->offset > whole->info.size - part->size)
 		return api_fail(part->size ? GPUSHARE_E_RANGE : GPUSHARE_E_INVALID,
-				"%zu bytes from offset %zu for '%s' are no part of '%s', which has "
+				"%zu bytes from offset %zu for '%s' are not within '%s', which has "
 				"%zu bytes",
 				part->size, part->offset, part->name, whole->info.name,
 				(size_t)whole->info.size);
@@ -68,7 +68,7 @@ static int check_part(const struct gpushare_buffer *whole, const struct gpushare
 	return tags_write(part->name, part->tags, part->tag_count, tags, &count);
 }
 
-/* What a resync says of the part is what the registry says of it. */
+/* Make the part with the registry's data, because a resync shares it again from here. */
 static struct gpushare_buffer *new_part(const struct parts *all, const struct gpushare_part *part)
 {
 	struct gpushare_buffer *whole = all->whole;

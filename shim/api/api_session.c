@@ -147,7 +147,7 @@ static void session_answered(struct gpushare_session *session)
 
 void session_give_client(struct gpushare_session *session)
 {
-	if (session->taken_ms) { /* 0: session_look_client() took it, and made no request */
+	if (session->taken_ms) { /* 0: taken by session_look_client(), which makes no request */
 		session_waited(session->taken_ms);
 		session->client->timeout_ms = session->timeout_ms;
 		session_lock(session);
@@ -195,8 +195,8 @@ int session_read_answer(const struct gpushare_session *session, const reply *ans
 {
 	if (answer->which_body != body)
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry in %s answered another question than was asked; do "
-				"its version and %s agree?",
+				"the registry in %s sent the wrong kind of answer; is its version "
+				"%s, too?",
 				session->client->directory, GPUSHARE_VERSION);
 	memcpy(out_body, &answer->body, body_size);
 	return GPUSHARE_OK;
@@ -485,8 +485,8 @@ static void session_give_back(struct gpushare_session *session)
 	}
 	session_deferred_empty(session);
 	session_deferred_empty_events(session);
-	/* A registry that starts later would take the session for one that is still to connect, as
-	 * long as this process lives. */
+	/* Otherwise a registry that starts later would expect this session to reconnect, as long as
+	 * this process lives. */
 	if (!client_stands(session->client))
 		session_tell(session, &stat);
 }
@@ -496,7 +496,7 @@ API_PUBLIC int gpushare_close(struct gpushare_session *session)
 	API_CALL;
 	if (!session)
 		return GPUSHARE_OK;
-	/* In a forked child the CUDA side and the session_key are the parent's. */
+	/* In a forked child, the CUDA objects and the session's key belong to the parent. */
 	if (session->process == fork_check_number()) {
 		mirror_drop_all(session);
 		if (dlpack_holds(session))

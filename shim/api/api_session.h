@@ -36,7 +36,7 @@ struct gpushare_buffer {
 	enum buffer_kind kind;
 	/* Open attaches that the registry has counted; 1 if it is shared or allocated here. */
 	unsigned int count;
-	unsigned int warm; /* open attaches that the registry was not told of */
+	unsigned int warm; /* open attaches that the registry has not counted */
 	/* The name's count in struct changes_page, read before the registry answered. */
 	uint64_t change;
 	bool is_watched;    /* `change` is valid */
@@ -292,8 +292,9 @@ struct attach_way {
 	int64_t deadline_ms; /* when that has passed */
 };
 
-/* api_attach_wait.c. attach_deadline(): way->deadline_ms, now. attach_request(): write the request. attach_ask(): ask the registry.
- * attach_await(): the same for a name that was not found: wait for it. */
+/* api_attach_wait.c. attach_deadline(): way->deadline_ms for a wait that begins now.
+ * attach_request(): write the request. attach_ask(): ask the registry. attach_await(): the same for
+ * a name that was not found: wait for it. */
 int64_t attach_deadline(uint32_t wait_ms);
 void attach_request(const char *name, enum attach_kind kind, request *out_request);
 int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
@@ -303,8 +304,8 @@ int attach_await(struct gpushare_session *session, const char *name, const struc
 /* api_attach.c: the work of gpushare_detach(). */
 int session_end_attached(struct gpushare_buffer *buffer);
 /* Get the buffer after the registry has answered attach_ask() with `status`; wait for the name if
- * `way` says so. If the session has attached it as way->options ask, it is that buffer, counted once
- * more. Otherwise way->make() makes it. Closes the answer's descriptor. */
+ * `way` says so. If the session has already attached it with the same way->options, count that
+ * buffer once more. Otherwise way->make() makes it. Closes the answer's descriptor. */
 int attach_finish(struct gpushare_session *session, const char *name, const struct attach_way *way,
 		  int status, struct attach_answer *answer, struct gpushare_buffer **out_buffer);
 

@@ -172,7 +172,7 @@ int share_check_rights(const char *name, uint32_t mode, const char *group,
 	if (!group || !*group)
 		return GPUSHARE_OK;
 	if (strlen(group) >= sizeof(out_rights->group))
-		return api_fail(GPUSHARE_E_INVALID, "'%s': no group has so long a name", name);
+		return api_fail(GPUSHARE_E_INVALID, "'%s': the group's name is too long", name);
 	strcpy(out_rights->group, group);
 	return GPUSHARE_OK;
 }

@@ -27,7 +27,7 @@ static const char *source_kind(const struct driver *driver, const struct source 
 	    type == CU_MEMORY_HOST)
 		return "host memory";
 	if (!source_attribute_set(driver, CU_ATTRIBUTE_CONTEXT, source->pointer))
-		return "stream-ordered memory (cudaMallocAsync), or virtual";
+		return "stream-ordered memory (cudaMallocAsync), or virtual memory";
 	return "memory that cudaMalloc did not make (stream-ordered or virtual)";
 }
 
@@ -49,12 +49,14 @@ int source_locate(struct gpushare_session *session, const struct driver *driver,
 	if (result == CU_INVALID_VALUE)
 		return api_fail(
 		    GPUSHARE_E_NOT_SHAREABLE,
-		    "0x%" PRIx64 " is no address that CUDA knows in this process: plain "
-		    "host memory, or freed; allocate with cudaMalloc or gpushare_alloc()",
+		    "CUDA does not know the address 0x%" PRIx64
+		    " in this process: it is plain host memory, or was freed; allocate with "
+		    "cudaMalloc or gpushare_alloc()",
 		    source->pointer);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuPointerGetAttribute",
-				     "the GPU behind 0x%" PRIx64 " is not known", source->pointer);
+				     "can't find the GPU of the memory at 0x%" PRIx64,
+				     source->pointer);
 	if (driver->cuPointerGetAttribute(&source->context, CU_ATTRIBUTE_CONTEXT,
 					  source->pointer) != CU_OK)
 		source->context = NULL;
@@ -90,7 +92,7 @@ static int source_measure(const struct driver *driver, struct source *source)
 		return source_refuse(driver, source);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemGetAddressRange_v2",
-				     "the allocation around 0x%" PRIx64 " is not known",
+				     "can't find the allocation of the memory at 0x%" PRIx64,
 				     source->pointer);
 	offset = source->pointer - source->base;
 	if (source->pointer < source->base || offset >= source->base_size ||
@@ -120,7 +122,7 @@ static int source_export_fd(const struct driver *driver, struct source *source)
 				     "no file descriptor for the memory at 0x%" PRIx64,
 				     source->pointer);
 	return api_fail(GPUSHARE_E_NOT_SHAREABLE,
-			"the memory at 0x%" PRIx64 " is of cuMemCreate without a POSIX file "
+			"the memory at 0x%" PRIx64 " is cuMemCreate memory without a POSIX file "
 			"descriptor handle; request one: requestedHandleTypes = "
 			"CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR",
 			source->pointer);

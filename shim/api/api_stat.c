@@ -56,7 +56,7 @@ API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
 		return status;
 	answer = malloc(sizeof(*answer));
 	if (!answer)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for what the registry tells");
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for the registry's counters");
 	status = session_ask(session, &ask, gpushare_Reply_stat_tag, answer, sizeof(*answer));
 	if (!status)
 		stat_read(answer, out_info);

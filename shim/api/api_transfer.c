@@ -30,8 +30,8 @@ int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t l
 	if (write && buffer->read_only)
 		return api_fail(
 		    GPUSHARE_E_READ_ONLY,
-		    "'%s' is read-only here: its owner, %s (process %d), lets others read "
-		    "alone; write it there",
+		    "'%s' is read-only here: its owner, %s (process %d), lets other processes "
+		    "only read; write it there",
 		    buffer->info.name, buffer->info.owner_command, (int)buffer->info.owner_pid);
 	if (offset <= buffer->info.size && length <= buffer->info.size - offset)
 		return GPUSHARE_OK;
@@ -48,7 +48,7 @@ int transfer_check_access(const struct gpushare_buffer *buffer, size_t offset, s
 	if (status || (access && !(access & ~(unsigned int)(GPUSHARE_READ | GPUSHARE_WRITE))))
 		return status;
 	return api_fail(GPUSHARE_E_INVALID,
-			"access 0x%x to '%s' is none; it is GPUSHARE_READ, GPUSHARE_WRITE or both",
+			"access 0x%x to '%s' is invalid; use GPUSHARE_READ, GPUSHARE_WRITE or both",
 			access, buffer->info.name);
 }
 

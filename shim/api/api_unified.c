@@ -165,8 +165,8 @@ static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 			return GPUSHARE_OK;
 		unified_drop(buffer->mapping.pointer);
 		return api_fail(GPUSHARE_E_READ_ONLY,
-				"'%s' is mapped for reading in this process, at the one address "
-				"that it has; detach it first",
+				"'%s' is already mapped read-only in this process, at its only "
+				"address; detach it first",
 				from->name);
 	}
 	result = vmm_host_map(driver, fd, from->base_size, (cu_device)buffer->device, &wish,
@@ -187,8 +187,8 @@ int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool
 	if (from->address <= from->base_offset)
 		return api_fail(
 		    GPUSHARE_E_PROTOCOL,
-		    "the registry gave no address for '%s', which has the same one in each "
-		    "process",
+		    "the registry sent no address for '%s', which needs the same address in "
+		    "each process",
 		    from->name);
 	buffer->read_only = read_only;
 	buffer->pointer = from->address;

@@ -20,9 +20,9 @@
 #define PATIENCE_MS 500 /* for a connection's greeting: see open_in_time() in client.c */
 
 /*
- * A watch has a client of its own. Its calls never block: the deadlines that they get have passed.
- * If the connection is lost, the client connects again. One Subscribe request is always pending, so
- * that the registry has a request to answer with notices.
+ * A watch has a client of its own. Its calls never block, because their deadlines have passed
+ * already. If the connection is lost, the client connects again. One Subscribe request is always
+ * pending, so that the registry has a request to answer with notices.
  */
 struct gpushare_watch {
 	int pid;			  /* process that opened it, for messages */
@@ -60,8 +60,9 @@ static int refuse(struct gpushare_watch *watch)
 {
 	hang_up(watch);
 	return api_fail(GPUSHARE_E_PROTOCOL,
-			"what speaks at " GPUSHARE_SOCKET " in %s is no registry, or of a "
-			"version that %s does not know",
+			"the program at " GPUSHARE_SOCKET
+			" in %s is not a registry, or has a version "
+			"that %s does not know",
 			watch->client->directory, GPUSHARE_VERSION);
 }
 
@@ -319,11 +320,10 @@ static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
 		if (watch->registry || (status && status != GPUSHARE_E_TIMED_OUT))
 			return watch->registry ? GPUSHARE_OK : status;
 		if (monotonic_ms() >= deadline_ms)
-			return api_fail(
-			    watch->reached ? status : GPUSHARE_E_NO_REGISTRY,
-			    "nobody tells notices at " GPUSHARE_SOCKET
-			    " in %s; the registry there may be older than %s, or stopped",
-			    watch->client->directory, GPUSHARE_VERSION);
+			return api_fail(watch->reached ? status : GPUSHARE_E_NO_REGISTRY,
+					"no registry sends notices at " GPUSHARE_SOCKET
+					" in %s; the one there may be older than %s, or stopped",
+					watch->client->directory, GPUSHARE_VERSION);
 		status = wait_until(watch, deadline_ms);
 		if (status)
 			return status;
@@ -370,7 +370,7 @@ static int open_client(struct gpushare_watch *watch, const char *directory)
 	    client_keep_clear(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (client->events < 0 || watch->timer < 0 ||
 	    epoll_ctl(client->events, EPOLL_CTL_ADD, watch->timer, &event))
-		return api_fail(GPUSHARE_E_LIMIT, "no file descriptors to watch %s with: %s",
+		return api_fail(GPUSHARE_E_LIMIT, "can't create file descriptors to watch %s: %s",
 				directory, strerror(errno));
 	return GPUSHARE_OK;
 }

@@ -37,8 +37,8 @@ static int claim(const char *name)
 		return GPUSHARE_OK;
 	return api_fail(
 	    GPUSHARE_E_FORKED,
-	    "'%s' can't be mapped in this process: process %d, which it was forked from, "
-	    "has mapped buffers, and Vulkan does not survive that; exec() a program",
+	    "'%s' can't be mapped in this process: it was forked from process %d, which has "
+	    "mapped buffers, and Vulkan does not work after fork(); exec() a program",
 	    name, whose);
 }
 
@@ -122,10 +122,10 @@ static int settle(const struct map_source *source, const struct map_memory *memo
 		return GPUSHARE_OK;
 	memory->backend->close(memory);
 	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-			"it is read-only here, and its mapping can't be made so");
+			"it is read-only here, and its mapping can't be made read-only");
 }
 
-/* The reasons of backends that were tried in vain are no failure of the call. */
+/* If one backend succeeds, discard the error sentences of those that failed before. */
 static int open_memory(const struct map_source *source, const char *name, struct map_memory *out)
 {
 	char before[API_SENTENCE_MAX];
@@ -142,9 +142,8 @@ static int open_memory(const struct map_source *source, const char *name, struct
 		return api_fail(GPUSHARE_OK, "%s", before);
 	return api_fail(
 	    status,
-	    "'%s' can't be mapped for the CPU: %s; gpushare_mirror_open() does without, "
-	    "where CUDA works",
-	    name, gpushare_explain());
+	    "'%s' can't be mapped for the CPU: %s; if CUDA works, use gpushare_mirror_open()", name,
+	    gpushare_explain());
 }
 
 static int open_device(const struct gpushare_buffer *buffer, struct map_memory *out)

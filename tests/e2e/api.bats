@@ -249,7 +249,7 @@ share w: E_NOT_SHAREABLE
 share w: E_NOT_SHAREABLE
 share w: E_NOT_SHAREABLE"
 	equal "$(lines "$stderr")" 9
-	for words in "is managed" "is stream-ordered memory (cudaMallocAsync)," "is host memory" "is no address that CUDA knows in this process"; do
+	for words in "is managed" "is stream-ordered memory (cudaMallocAsync)," "is host memory" "CUDA does not know the address"; do
 		has "$stderr" "$words"
 	done
 }

@@ -20,7 +20,7 @@ field() {
 	awk -v name="$1" '$1 == name { print $2 }' <<<"$output"
 }
 
-@test "--stats: least, most, mean, zeros, NaNs" {
+@test "--stats: minimum, maximum, mean, zeros, NaNs" {
 	put values
 	run -0 --separate-stderr gpushare-attach values --stats --dtype f32
 	equal "$stderr" ""

@@ -196,7 +196,7 @@ alloc step: E_EXISTS"
 	has "$(cat "$WORK/log")" "is an event"
 	equal "$(api open evmake=e,keeps-time,1 2>"$WORK/err")" "open: OK
 evmake keeps-time: E_INVALID"
-	has "$(cat "$WORK/err")" "keep time"
+	has "$(cat "$WORK/err")" "record times"
 }
 
 @test "from another /dev/shm: the sentence says why" {
@@ -229,7 +229,7 @@ evclose e: OK
 evmake e: OK
 evmake e: E_EXISTS
 evquery e: OK"
-	has "$stderr" "keep time"
+	has "$stderr" "record times"
 	has "$stderr" "0x8"
 }
 

@@ -295,7 +295,7 @@ attach w: OK
 attach w: E_ADDRESS_TAKEN
 stat w: OK
 size 2097152 offset 0 base 2097152 attachers 1 mine 0 uid 1"
-	has "$stderr" "attached here already"
+	has "$stderr" "already attached here"
 	run -0 --separate-stderr api open make=a,v,2Mi,vmm attach=b,v,0,same attach=b,v,0,prefer put=b,3,4 byte=a,3 stat=v
 	equal "$output" "open: OK
 make v: OK
@@ -305,7 +305,7 @@ put b: OK
 byte a: 4
 stat v: OK
 size 2097152 offset 0 base 2097152 attachers 1 mine 1 uid 1"
-	has "$stderr" "that address is taken here"
+	has "$stderr" "which is taken here"
 	run -0 --separate-stderr api open attach=b,ipc,0,same attach=b,ipc,0,prefer
 	equal "$output" "open: OK
 attach ipc: E_NOT_SUPPORTED
@@ -323,7 +323,7 @@ make w: E_INVALID
 make w: E_INVALID
 make w: E_INVALID
 make w: E_INVALID"
-	has "$stderr" "'w': ttl_s goes with GPUSHARE_FLAG_KEEP only"
+	has "$stderr" "'w': ttl_s needs GPUSHARE_FLAG_KEEP"
 	has "$stderr" "unknown flags 0x40"
 }
 

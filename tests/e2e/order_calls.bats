@@ -37,7 +37,7 @@ ordering w: host" publish=z join=z release=b,1 release=b,1,d acquire=b,1,0 acqui
 		leave=b make=v,y,4096,vmm attach=w,y,0,host publish=w,d acquire=w,1,d publish=v sequence=w ordering=w
 	has "$stderr" "the buffer is NULL"
 	has "$stderr" "has not joined 'x'"
-	has "$stderr" "1 of 'x' was not published within 30 ms; the last was 0"
+	has "$stderr" "publication 1 of 'x' did not come within 30 ms; the last was 0"
 	has "$stderr" "neither published nor waited for"
 	has "$stderr" "the call that ends in _host"
 }
@@ -101,7 +101,7 @@ reclaim b: OK" hold=h join=b publish=b publish=b release=b,1,h aside=release,b,2
 			leave=b letgo=h rejoin
 		equal "$(tail -n 2 <<<"$output" | sort)" "leave b: OK
 release b: E_INVALID"
-		has "$stderr" "left by another thread"
+		has "$stderr" "another thread has just left"
 	done
 }
 
@@ -414,7 +414,7 @@ orderstatus b: E_OWNER_GONE"
 acquire b: E_OWNER_GONE
 publish b: E_OWNER_GONE
 attach x: OK"
-	has "$(<"$WORK/owner.err")" "has lost the order of 'x'"
+	has "$(<"$WORK/owner.err")" "has lost the stream-sync page of 'x'"
 }
 
 @test "consumers come and go more often than a buffer takes: each leave is one request, and gives its place back" {
@@ -467,7 +467,7 @@ attach x: OK"
 	until_true has_ended "$reader"
 	took_ms touch "$WORK/go"
 	until_true grep -q TIMED_OUT "$WORK/app.out"
-	has "$(<"$WORK/app.err")" "another thread has been at the order of 'x' for 10000 ms; is the GPU's driver held up?"
+	has "$(<"$WORK/app.err")" "another thread has used the stream-sync page of 'x' for 10000 ms; does the GPU's driver hang?"
 	exec 9<>"$WORK/log"
 	finish "$app"
 	exec 9<&-

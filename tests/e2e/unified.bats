@@ -183,7 +183,7 @@ array w: E_INVALID
 array w: E_INVALID
 array w: E_INVALID
 make w: E_INVALID"
-	has "$stderr" "4611686018427387904 elements of 4 bytes are more than any address can have"
+	has "$stderr" "4611686018427387904 elements of 4 bytes are more than an address space can hold"
 	equal "$(api open array=a,w,1000,24,unified size=a array=b,v,1000,24, size=b array=c,u,0x2000000000000,8,unified)" "open: OK
 array w: OK
 size a: 24000
@@ -299,6 +299,6 @@ attach loose: E_NOT_SUPPORTED
 attach huge: E_NOT_SUPPORTED
 more than at the mark: 0 fds, 0 mappings, 0 bytes
 byte a: 9"
-	has "$stderr" "gave no address"
+	has "$stderr" "sent no address"
 	has "$stderr" "cuMemImport"
 }

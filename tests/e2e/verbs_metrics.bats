@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# gpushare metrics: the registry's numbers as Prometheus reads them.
+# gpushare metrics: the registry's numbers in Prometheus' format.
 load helpers
 
 # metrics: each sample, checked and printed by a parser of the Prometheus format

@@ -238,7 +238,7 @@ static void make_array()
 	buffer.copy_from(&seen, sizeof(seen), 999 * sizeof(float));
 	MUST(seen == 2.5f);
 	MUST(thrown([&] { client.alloc_array("y", SIZE_MAX / 2, 4, options); },
-		    "more than any address can have") == GPUSHARE_E_INVALID);
+		    "more than an address space can hold") == GPUSHARE_E_INVALID);
 	std::printf("an array\n");
 }
 
