@@ -28,6 +28,7 @@ static const struct {
 	const char *word, *what;
 } kinds[] = {
     {"DIR", ":dirs\n"},
+    {"SET", ":dirs\n"},
     {"FILE", ":files\n"},
     {"PATH", ":files\n"},
     {"APP", ":commands\n"},

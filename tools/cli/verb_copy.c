@@ -149,7 +149,7 @@ static int run(int argc, char **argv, size_t first, int least, int most,
 	if (request->name_count < least)
 		return tool_usage("which buffer? NAME is missing");
 	if (request->name_count > most)
-		return tool_usage("one NAME at a time; 'gpushare save DIR NAME...' copies many");
+		return tool_usage("one NAME at a time; 'gpushare save SET NAME...' copies many");
 	return verb(&options);
 }
 

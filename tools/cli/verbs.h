@@ -45,8 +45,8 @@
 	X(put, \
 	  "[--format FORMAT] [--offset N] [--length N] [--wait SECONDS] [--dir DIR] FILE NAME", \
 	  "copy a file into a buffer") \
-	X(save, "[--format FORMAT] [--rate] [--wait SECONDS] [--dir DIR] DIR NAME...", \
-	  "copy buffers, or all that a pattern matches, to a directory, with a manifest") \
+	X(save, "[--format FORMAT] [--rate] [--wait SECONDS] [--dir DIR] SET NAME...", \
+	  "copy buffers, or all that a pattern matches, to the directory SET, with a manifest") \
 	X(restore, "[--device N] [--mode OCTAL] [--group GROUP] [--dir DIR] PATH [NAME]...", \
 	  "create kept buffers from a saved set (all of it, or only each NAME), or from a file") \
 	X(diff, \
