@@ -47,7 +47,7 @@ static struct {
 	int64_t look_ns; /* when look_around() is due */
 	uint64_t served; /* number of sessions and requests at the last look_around() */
 	int64_t
-	    idle_ns; /* when the last session and the last kept buffer ended; INT64_MAX: not idle */
+	    idle_ns; /* since when no session, kept buffer or request exists; INT64_MAX: one does */
 	int64_t leave_ns; /* when to exit because of --idle-exit; INT64_MAX: never */
 } self;
 

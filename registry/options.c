@@ -30,8 +30,7 @@ static void print_usage(FILE *to)
 	for (size_t i = 0; i < COUNT; i++)
 		fprintf(to, "  --%s%s%s\n        %s\n", list[i].name, list[i].argument ? " " : "",
 			list[i].argument ? list[i].argument : "", list[i].text);
-	fprintf(to, "\nThe registry does not fork into the background. It starts one process, its "
-		    "keeper.\n"
+	fprintf(to, "\nIt does not fork into the background. It starts one process, its keeper.\n"
 		    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 another registry serves "
 		    "the directory.\n");
 }

@@ -6,18 +6,14 @@
 #include "config.h"
 #include "os/socket_access.h"
 
-/* F(name, field, text): flags. V(name, argument, field, text): options with an argument.
- * gpushare-registry(8) describes them. */
+/* F(name, field, text): flags. V(name, argument, field, text): options with an argument. */
 #define OPTIONS(F, V) \
 	F("foreground", foreground, \
-	  "log to stderr; without it, log nothing and redirect stdin, stdout and stderr to " \
-	  "/dev/null") \
+	  "log to stderr; without it, log nothing and redirect stdio to /dev/null") \
 	V("dir", "DIR", directory, \
-	  "serve this directory; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, " \
-	  "/tmp/gpushare-UID") \
+	  "serve DIR; default $GPUSHARE_DIR, $XDG_RUNTIME_DIR/gpushare, /tmp/gpushare-UID") \
 	V("idle-exit", "SECONDS", idle_exit, \
-	  "exit after so many seconds without a connection, if no buffer is kept; default 0: " \
-	  "never") \
+	  "exit after so long without a connection, if no buffer is kept; default 0: never") \
 	V("keep-limit", "BYTES", keep_limit, \
 	  "limit the memory of all kept buffers together, and of each user's; default 1 TiB") \
 	V("config", "FILE", config_file, \
@@ -27,7 +23,7 @@
 	F("orphan", orphan, \
 	  "for programs that start the registry: if its parent is not init, exit after 1 s " \
 	  "without " \
-	  "a connection, because the parent may wait for the end of its children") \
+	  "a connection, because the parent may wait for its end") \
 	F("replace", replace, \
 	  "ask the registry that serves the directory to exit, and take over its state") \
 	F("system", is_system, \
@@ -36,9 +32,7 @@
 	V("group", "NAME", group, "with --system: serve only the users of this group") \
 	V("ready-fd", "N", ready_fd, \
 	  "when the registry listens, write READY=1 to this file descriptor, and close it") \
-	F("keeper", keeper, \
-	  "for a registry that starts its keeper: hold file descriptors for the registry of " \
-	  "--dir") \
+	F("keeper", keeper, "for a registry that starts its keeper: hold its file descriptors") \
 	F("tidy", tidy, \
 	  "for a keeper that must not start a serving registry: remove the buffers of processes " \
 	  "that have ended, serve no client, and exit") \

@@ -249,8 +249,7 @@ static bool take_next(const struct fdstore *store, uint64_t *generation, int *ou
 	return false;
 }
 
-/* Take over the keeper's descriptors. If there is a service manager, it gets them, and the keeper
- * ends. */
+/* If there is a service manager, it gets all of the keeper's descriptors, and the keeper ends. */
 static void inherit_from_keeper(struct fdstore *store)
 {
 	uint64_t generation = 0;

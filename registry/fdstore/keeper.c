@@ -28,9 +28,8 @@
 #define AGAIN_MS 20
 #define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */
 #define SELF "/proc/self/exe"
-#define LOOK_MS 400 /* between two checks that the socket's file exists */
-/* until a start; a client or service manager usually starts one sooner */
-#define RESTART_MS 1000
+#define LOOK_MS 400	      /* between two checks that the socket's file exists */
+#define RESTART_MS 1000	      /* a client or service manager usually starts one sooner */
 #define TIDY_MS 10000	      /* the same for --tidy; a supervisor usually starts one sooner */
 #define RESTART_MOST_MS 60000 /* the longest time until a start; it doubles each time, */
 #define STABLE_MS 10000	      /* unless the last registry has run this long */
@@ -395,8 +394,7 @@ int keeper_run(const char *directory)
 
 	if (!directory || getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) ||
 	    !listens) {
-		log_error(
-		    "only a registry uses --keeper, to start its keeper; don't use it yourself");
+		log_error("--keeper is only for a registry that starts its keeper");
 		return EXIT_USAGE;
 	}
 	keeper.directory = directory;

@@ -148,8 +148,7 @@ static bool is_refusal(int status)
 	return status < 0 && status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
 }
 
-/* Whether the name exists but is hidden from the peer. A staged buffer that the peer will see after
- * the commit is not hidden. */
+/* Whether the name exists but is hidden from the peer, even after its owner commits it. */
 static bool is_hidden(const struct audit *audit, const struct session *session, const char *name)
 {
 	const struct entry *entry = store_find(audit->store, name);
@@ -330,8 +329,7 @@ static int open_file(const char *path, const char **why)
 	else if (S_ISBLK(is.st_mode) ||
 		 (S_ISREG(is.st_mode) &&
 		  (is.st_uid != geteuid() || is.st_mode & (S_IWGRP | S_IWOTH) || is.st_nlink > 1)))
-		*why = "it must belong to this user, be writable by nobody else, and have no "
-		       "second hard link";
+		*why = "it must be this user's own, not writable by others, without a hard link";
 	else
 		return fd;
 	if (fd >= 0)

@@ -35,7 +35,7 @@ struct audit {
 
 /* Why `word` is no value of the setting `audit`; NULL: it is one. */
 const char *audit_fault(const char *word);
-/* `word` is the setting; a file name without a slash is in `directory`. false: failed, and
+/* `word` is the setting; a name without a slash is in `directory`. false: failed, which is
  * logged. */
 bool audit_open(struct audit *audit, const char *word, uint64_t rate, const char *directory);
 /* Call on SIGHUP, in the main loop: the file was renamed. */

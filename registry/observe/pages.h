@@ -24,7 +24,7 @@ void changes_left(struct changes *changes, uint64_t generation, bool left);
 struct indexer {
 	struct index_page *page; /* NULL: there is none, and clients send requests */
 	int fd;			 /* the page's; nobody else can map it for writing */
-	uint32_t used;		 /* slots 0 to used - 1 have been given out */
+	uint32_t used;		 /* slots 0 to used - 1 were used at least once */
 	uint32_t left;		 /* first of the slots that are free again, from 1; 0: none */
 	uint32_t *next;		 /* by slot: the next free one */
 };

@@ -41,7 +41,7 @@ struct order {
 	uint32_t looked;	   /* slot whose process is checked next, modulo the slots used */
 	struct {
 		bool taken;	 /* by a participant */
-		int64_t free_ns; /* not given out before then; INT64_MAX: its process may live */
+		int64_t free_ns; /* not assigned before then; INT64_MAX: its process may live */
 	} slot[ORDER_SLOTS];
 };
 
@@ -60,11 +60,10 @@ void order_free(struct registry *registry, struct order *order);
 /* Call when the buffer, its owner or its attachments have changed: ends participants that have
  * lost the right. */
 void order_check(struct registry *registry, uint64_t generation);
-/* Call when the buffer has a new owner, who may publish. */
+/* Call when the buffer has a new owner, which may publish. */
 void order_adopt(struct registry *registry, uint64_t generation);
 /* Call when the buffer is removed. */
 void order_end(struct registry *registry, uint64_t generation);
-/* Ends all participants of the session. */
 void order_end_session(struct registry *registry, struct session *session);
 
 /* Repeats the marks of the order for LIMIT_ORDER_SETTLE_MS. */

@@ -73,8 +73,8 @@ bool participant_lives(const struct registry *registry, uint64_t number, uint64_
 				  : number && !participant_has_ended(number, stack);
 }
 
-/* Clears the stack first: even if this is interrupted, no number has another process's stack
- * beside it. */
+/* Clears the stack first: even if this is interrupted, no number is paired with another process's
+ * stack. */
 static void sign(_Atomic uint64_t *number, _Atomic uint64_t *stack, const struct process *peer)
 {
 	atomic_store(stack, 0);
@@ -226,8 +226,8 @@ const struct participant *participant_rival(const struct order *order,
 	return NULL;
 }
 
-/* The last publisher has given out numbers that are not published, or one of its graphs may
- * publish at any time. */
+/* The last publisher has assigned numbers that are not published, or one of its graphs may publish
+ * at any time. */
 static bool is_under_way(const struct order_page *page)
 {
 	return atomic_load(&page->turn) || atomic_load(&page->late) ||

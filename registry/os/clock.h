@@ -58,8 +58,7 @@ static inline struct piece piece_begin(void)
 	return (struct piece){.until_ns = clock_ns() + PIECE_NS};
 }
 
-/* Call it before each step. It is never true before the first step, so each piece makes
- * progress. */
+/* Call it before each step. Never true before the first one, so each piece makes progress. */
 static inline bool piece_is_over(struct piece *piece)
 {
 	bool over = piece->begun && clock_ns() >= piece->until_ns;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * This is the hash that Go and wyhash use for short keys: the key is XORed with a secret and
- * multiplied, and the two halves of the 128-bit product are XORed. uthash's own function has no
- * secret, and clients choose generations when they resync. A few dozen crafted generations would
- * permanently stop a table from growing.
+ * The hash that Go and wyhash use for short keys: a number XOR a secret is multiplied, and the
+ * halves of the 128-bit product are XORed. uthash's own function has no secret, and clients choose
+ * generations when they resync. A few dozen crafted generations would permanently stop a table from
+ * growing.
  */
 #include "os/hash.h"
 

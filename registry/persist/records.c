@@ -37,7 +37,7 @@ struct records {
 	uint64_t stamp;
 	int64_t retry_ns;  /* clock_ns() of the next try after a failed write; 0: none failed */
 	uint64_t before;   /* slot numbers that earlier files used */
-	unsigned int end;  /* the first slot behind the last one of the file */
+	unsigned int end;  /* the first slot after the last one of the file */
 	unsigned int used; /* units in slots that hold a record */
 	struct free_slots free[RECORDS_UNITS_MAX + 1]; /* by their size in units */
 };

@@ -20,7 +20,6 @@ void save_attachment(struct registry *registry, struct session *session,
 void save_session(struct registry *registry, struct session *session);
 /* Write a participant's roles. Without roles, drop its record. */
 void save_participant(struct registry *registry, struct participant *participant);
-/* Write the header. */
 void save_header(struct registry *registry);
 
 /* To be called before an answer: removes dropped descriptors from the fd store. */

@@ -218,8 +218,7 @@ static int directory_unmade(const char *path, char *why, size_t why_size)
 			    path, above, above);
 	errno = error;
 	return fail(status_from_errno(error), why, why_size,
-		    "can't make %s: %m; use a directory that you may make, such as " OWN_EXAMPLE,
-		    path);
+		    "can't make %s: %m; use another directory, such as " OWN_EXAMPLE, path);
 }
 
 int directory_prepare(const char *path, char *why, size_t why_size)

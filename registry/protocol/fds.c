@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fds.sock: messages with file descriptors beside them. */
+/* fds.sock: messages that carry file descriptors. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -115,8 +115,7 @@ static int judge(size_t size, size_t count, size_t most, int flags)
 {
 	if (size == 0 && count == 0)
 		return GPUSHARE_E_NO_REGISTRY; /* the peer has closed the connection */
-	/* too many for the room, or this process may open no more */
-	if (flags & MSG_CTRUNC)
+	if (flags & MSG_CTRUNC)		       /* no more room, or this process may open no more */
 		return count == most ? GPUSHARE_E_PROTOCOL : GPUSHARE_E_LIMIT;
 	return flags & MSG_TRUNC || count > FDS_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }

@@ -91,8 +91,7 @@ static inline size_t index_bucket(uint64_t hash)
 {
 	return hash % INDEX_BUCKETS;
 }
-/* The upper half is that of the hash, with bit 0 set so that it is never 0. The lower half is the
- * slot. */
+/* The upper half is that of the hash, but never 0: its bit 0 is set. The lower half is the slot. */
 static inline uint64_t index_mark(uint64_t hash, uint32_t slot)
 {
 	return (hash >> 32 | 1) << 32 | slot;
@@ -105,7 +104,7 @@ static inline uint32_t index_slot_of(uint64_t mark)
 /* Whether the index is valid now: its writer lives and serves. False if that is unknown. */
 bool index_is_live(const struct index_page *page);
 /* Finds the record of a name; it has no address. false: not found, ask the registry. Any number of
- * threads may call it while the registry writes to the page. Bytes behind the NUL of the name, and
+ * threads may call it while the registry writes to the page. Bytes after the NUL of the name, and
  * unused tags, are not set. */
 bool index_find(const struct index_page *page, const char *name, struct index_record *out_record);
 

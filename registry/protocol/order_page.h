@@ -2,10 +2,10 @@
 #ifndef GPUSHARE_REGISTRY_PROTOCOL_ORDER_PAGE_H
 #define GPUSHARE_REGISTRY_PROTOCOL_ORDER_PAGE_H
 /*
- * The stream-sync page of one buffer: shared host memory that says what was published, who consumes
- * it, and what each consumer has released. The registry makes it (a sealed memfd) when a client
- * first asks for it. Processes, their GPUs and the registry read and write it. Readers trust a
- * value to be a number and no more, so a false one harms only users of this buffer.
+ * The stream-sync page of one buffer: shared host memory that says what was published, and what
+ * each consumer has released. The registry makes it (a sealed memfd) when a client first asks for
+ * it. Processes, their GPUs and the registry read and write it. Readers trust a value to be a
+ * number and no more, so a false one harms only users of this buffer.
  *
  * A GPU waits for `word >= value` by the sign of the difference. So setting ORDER_GONE_BIT in a
  * word releases all waiters; readers mask that bit. A publisher's own streams wait for each other
@@ -63,8 +63,7 @@ struct order_page {
 	_Atomic uint32_t readers; /* not 0: threads sleep until `published` grows; wake them */
 
 	_Alignas(ORDER_LINE) _Atomic uint64_t next; /* the last number that was assigned */
-	/* enum order_turn: a lock for assigning numbers */
-	_Atomic uint32_t turn;
+	_Atomic uint32_t turn;			    /* enum order_turn: locks `next` */
 	/* Not 0: a publication was captured in a graph, so its number is assigned when the GPU runs
 	 * it. */
 	_Atomic uint32_t late;

@@ -67,7 +67,6 @@ static void append(struct connection *connection)
 	DL_APPEND(user->todo, connection);
 }
 
-/* List the connection for a turn. */
 static void list(struct connection *connection)
 {
 	pthread_mutex_lock(&connection->server->turns);
@@ -131,8 +130,7 @@ static void end_late(struct connection *connection)
 
 	if (!connection->ended) {
 		connection->server->registry->state.users.total.drops[why]++;
-		log_line("closed a connection of uid %u: %s, and the time is over", connection->uid,
-			 causes[why]);
+		log_line("closed on timeout: uid %u, %s", connection->uid, causes[why]);
 	}
 	connection_end(connection);
 }

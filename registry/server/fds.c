@@ -114,8 +114,7 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	return stays;
 }
 
-/* After a client closes a connection, it may resync. The registry must not handle a request of the
- * closed connection after that. */
+/* A client that closes its connection may resync: no earlier request may be handled after that. */
 static bool has_left(const struct message *message)
 {
 	struct pollfd one = {.fd = message->from->fd};
@@ -151,10 +150,9 @@ static int take_in(struct registry *registry, struct session *session, struct me
 	if (!message->count)
 		return GPUSHARE_OK;
 	if (!welcome)
-		return explain(
-		    answer, GPUSHARE_E_INVALID,
-		    "the descriptor must be memory (a memfd, a dma-buf, memory of NVIDIA's "
-		    "driver), not a socket, a directory or another file");
+		return explain(answer, GPUSHARE_E_INVALID,
+			       "the descriptor must be memory (a memfd, a dma-buf, of NVIDIA's "
+			       "driver), not a socket, a directory or another file");
 	status = check_descriptor(registry, session->user, answer);
 	if (status)
 		return status;

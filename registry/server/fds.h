@@ -2,10 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_SERVER_FDS_H
 #define GPUSHARE_REGISTRY_SERVER_FDS_H
 /*
- * fds.sock: requests with a file descriptor beside them or beside their answer. The main loop
- * serves it and never blocks: accepted descriptors are memory of this kernel or of the GPU's
- * driver. Another thread closes refused descriptors, because their close() may wait for another
- * process.
+ * fds.sock: requests that carry a file descriptor, or whose answer does. The main loop serves it
+ * and never blocks: accepted descriptors are memory of this kernel or of the GPU's driver. Another
+ * thread closes refused descriptors, because their close() may wait for another process.
  */
 #include "server/server.h"
 

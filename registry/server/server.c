@@ -84,7 +84,7 @@ void server_end_session(struct server *server, struct session *session)
 		session->connection->session = NULL;
 	session->connection = NULL;
 	state_leave(&server->registry->state, session);
-	/* This session is first in the list, and mostly ends completely here. */
+	/* This session is first in the list, and usually ends completely here. */
 	registry_end(server->registry, clock_ns() + PIECE_NS);
 	if (server->registry->state.ending || !server->registry->state.sessions.by_id)
 		eventfd_write(server->registry->wake, 1);

@@ -34,8 +34,8 @@ void buffer_remove(struct state *state, struct entry *entry, enum departure how)
 bool buffer_part(struct state *state, struct entry *entry, enum departure how);
 /* Keep the buffer without an owner. Its last owner was *owner. */
 void buffer_orphan(struct state *state, struct entry *entry, const struct process *owner);
-/* If the buffer's memory is missing, and neither an owner nor an attacher is left who could
- * bring it back, remove the buffer and return true. */
+/* If the buffer's memory is missing, and neither an owner nor an attacher is left to bring it back,
+ * remove the buffer and return true. */
 bool buffer_lose(struct state *state, struct entry *entry);
 /* Give an ownerless kept buffer `session` as its owner, with these flags and ttl. */
 void buffer_return(struct state *state, struct entry *entry, struct session *session,

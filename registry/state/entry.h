@@ -27,9 +27,7 @@ struct entry {
 	struct known info; /* buffer.c maintains info.attachers */
 	bool nameless;
 	bool unsynced; /* without a name because its owner's resync did not mention it */
-	/* a part of another entry's buffer: it shares that entry's descriptor, which is charged
-	 * again */
-	bool part;
+	bool part; /* of another entry's buffer: shares its descriptor, which is charged again */
 	pb_size_t tags_count;
 	gpushare_Tag *tags;
 	/* only ever copied into an AttachReply and its record */

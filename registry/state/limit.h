@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_LIMIT_H
 #define GPUSHARE_REGISTRY_LIMIT_H
-/* Limits of a registry. */
 #include <stdint.h>
 
 /*
@@ -14,13 +13,12 @@
 	X(kept_bytes, 1099511627776, 1099511627776, "bytes are kept", \
 	  "'gpushare ls' lists kept buffers, 'gpushare rm NAME' removes one") \
 	X(descriptors, 100000, 50000, "descriptors are held", \
-	  "free some buffers that are not cudaMalloc memory, or raise the registry's 'ulimit -n' " \
-	  "and the limit") \
+	  "free some vmm or unified buffers, or raise the registry's 'ulimit -n' and the limit") \
 	X(attachments, 4000000, 1000000, "attachments are held", "detach some") \
 	X(connections, 40000, 10000, "connections are open", "end some programs") \
 	X(waiters, 1024, 256, "requests wait for a name", "ask again without waiting") \
 	X(watchers, 4096, 1024, "watchers listen", "end some of them") \
-	X(deferred, 4000000, 1000000, "freed buffers are still attached", "detach some of them") \
+	X(deferred, 4000000, 1000000, "buffers without a name are held", "detach some of them") \
 	X(tags, 16000000, 4000000, "tags are set", "remove some")
 
 /* Notices queued for one subscriber. If the queue is full, the oldest is dropped. */
@@ -67,7 +65,7 @@ enum limit {
 struct limits {
 	uint64_t of_all[LIMIT_KINDS], of_user[LIMIT_KINDS];
 	uint64_t message_bytes;
-	/* time that a connection has to send Hello, finish a message or read an answer */
+	/* time to send Hello, finish a message or read an answer */
 	int64_t silent_ns;
 	uint64_t together; /* connections and descriptors together; UINT64_MAX: no limit */
 	uint64_t spare;	   /* LIMIT_CONNECTIONS_SPARE, or less if RLIMIT_NOFILE is low */

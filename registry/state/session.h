@@ -43,8 +43,8 @@ struct session {
 	bool ending;
 	/* a resync is under way; its end removes what the client did not mention */
 	bool resyncing;
-	/* Number of its latest resync. Entries and attachments that the resync mentioned have it
-	 * in `synced`; such entries are behind all others. */
+	/* Number of its latest resync. Entries and attachments that the resync mentioned have it in
+	 * `synced`; such entries are last in the list. */
 	unsigned int round;
 	/* Progress of the end of a resync: attachments up to this generation have been checked. */
 	uint64_t heard;

@@ -19,8 +19,8 @@ enum departure {
 	DEPARTURE_UNLINKED,   /* somebody with the right to do so unlinked it */
 };
 
-/* Tombstones: who had a name that was removed, and why it was removed. Only the latest ones are
- * kept, and only for a while. */
+/* Tombstones: the owner of a removed name, and why it was removed. Only the latest ones are kept,
+ * and only for a while. */
 struct tombstone {
 	char name[GPUSHARE_NAME_MAX + 1]; /* "": none */
 	struct process owner;
@@ -87,8 +87,8 @@ struct state {
 	/*
 	 * The latest generation. Generations are never reused, not even over a restart of the
 	 * registry. They begin at the microseconds since boot, and fewer than one in a microsecond
-	 * are given out. Nothing with a generation outlives the kernel, so another boot may begin
-	 * anew.
+	 * are assigned. Nothing with a generation outlives the kernel, so another boot may start
+	 * again.
 	 */
 	uint64_t generation;
 	/* The registry knows all generations above this one: if it doesn't have one, it removed
@@ -98,7 +98,7 @@ struct state {
 	void *context;
 };
 
-/* Generation `used` is in use: give out only higher ones. */
+/* Generation `used` is in use: assign only higher ones. */
 static inline void generation_pass(struct state *state, uint64_t used)
 {
 	if (used > state->generation && used <= GENERATION_SANE)
@@ -120,7 +120,7 @@ void state_leave(struct state *state, struct session *session);
 /* Remove one entry or attachment of a session that has left. false: nothing is left, and the
  * session can be freed. */
 bool state_end_one(struct state *state, struct session *session);
-/* Move the session that is being removed behind the other ending ones. */
+/* Move the session that is being removed after the other ending ones. */
 void state_end_others(struct state *state);
 /* If the session that has this name is ending, remove the name now. */
 void state_end_name(struct state *state, const char *name);

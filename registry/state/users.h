@@ -21,11 +21,11 @@ struct connection;
 
 /* X(name, why): connections that were closed or refused */
 #define DROPS(X) \
-	X(stranger, "not a user whom this registry serves") \
-	X(crowd, "more connections than the limit, and some to hear of it") \
-	X(silent, "a connection that did not say hello in time") \
-	X(half, "a message that was begun and not ended in time") \
-	X(deaf, "a peer that did not read what it was sent in time")
+	X(stranger, "a user that this registry does not serve") \
+	X(crowd, "beyond the limit of connections and its spare ones") \
+	X(silent, "no Hello in time") \
+	X(half, "a message that was not finished in time") \
+	X(deaf, "answers that were not read in time")
 
 enum drop {
 #define X(name, why) DROP_##name,
@@ -37,7 +37,7 @@ enum drop {
 /* X(name, what): audit lines */
 #define AUDITED(X) \
 	X(written, "lines that were written") \
-	X(left_out, "lines that were left out, as there were too many") \
+	X(left_out, "lines that were left out, because there were too many") \
 	X(lost, "lines that could not be written")
 
 enum audited {
@@ -96,7 +96,6 @@ extern const struct limit_text {
 /* The keys in registry.conf, by their index in account.limits. */
 extern const char *const limit_keys[COUNTS_LIMITS];
 
-/* Set the defaults. */
 void limits_init(struct limits *limits);
 
 /* Whether there are as many connections and descriptors as the process may open. */

@@ -76,19 +76,17 @@ static int check_publisher(const struct call *call, const struct entry *entry,
 static int explain_failed(const struct call *call, int status)
 {
 	if (status == GPUSHARE_E_LIMIT)
-		return refuse(
-		    call, status,
-		    "can't join the stream sync of \"%s\": it has %d consumers, the limit "
-		    "(one that left counts until its GPU is done), or the registry has "
-		    "no file descriptor left (descriptors and user_descriptors in "
-		    "registry.conf)",
-		    call->name, (int)ORDER_SLOTS);
+		return refuse(call, status,
+			      "\"%s\" has no free slot or no page: a buffer has at most %d "
+			      "consumers, and one that left counts until its GPU is done; or "
+			      "the registry has no file descriptor left (descriptors and "
+			      "user_descriptors in registry.conf)",
+			      call->name, (int)ORDER_SLOTS);
 	if (status == GPUSHARE_E_TIMED_OUT)
-		return refuse(
-		    call, status,
-		    "the stream-sync page of \"%s\" was lost with the registry's keeper, and its "
-		    "participants have not brought it back yet; try again",
-		    call->name);
+		return refuse(call, status,
+			      "the stream-sync page of \"%s\" was lost with the keeper, and its "
+			      "participants have not brought it back yet; try again",
+			      call->name);
 	return status;
 }
 

@@ -149,7 +149,7 @@ static void begin(struct session *session, bool first)
 	session->heard = 0;
 }
 
-/* The entry is checked in this round: put it behind those that are not. */
+/* The entry is checked in this round: put it after those that are not. */
 static void pass_by(struct session *session, struct entry *entry)
 {
 	DL_DELETE(session->entries, entry);

@@ -153,7 +153,6 @@ static int explain_unadoptable(const struct call *call, const struct sharing *sh
 	return explain_unlike(call, sharing, GPUSHARE_E_NOT_FOUND);
 }
 
-/* Check whether the Share may be carried out. */
 static int check_sharing(const struct call *call, const struct sharing *sharing)
 {
 	const gpushare_Share *share = &sharing->share;

@@ -27,7 +27,7 @@ static int withdraw_nameless(const struct call *call, struct entry *entry)
 
 bool withdraw(const struct call *call, struct entry *entry, bool defers, bool unsynced)
 {
-	/* Memory behind a descriptor outlives its owner, so its free is never deferred. Without a
+	/* Memory with a descriptor outlives its owner, so its free is never deferred. Without a
 	 * descriptor, no buffer is kept. */
 	bool deferred = defers && !backing_is_fd(entry->info.backing) && entry->info.attachers;
 

@@ -30,7 +30,7 @@ void handle_timeout(struct registry *registry, struct session *session, const re
 
 /* How long a request may wait for its name; 0: it doesn't wait. */
 uint32_t handle_wait_ms(const request *ask);
-/* Whether a request makes its name visible to others, who may be waiting for it. */
+/* Whether a request makes its name visible to others, which may wait for it. */
 bool handle_shows(const request *ask);
 
 /* Put an error message into the answer. Returns `status`. */

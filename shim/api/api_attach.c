@@ -91,8 +91,7 @@ static int attach_check(const record *from)
 {
 	if (!backing_is_known(from->backing))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"'%s' has backing %" PRIu32
-				", which gpushare %s does not support; use its owner's version",
+				"'%s' has backing %" PRIu32 ", which gpushare %s does not support",
 				from->name, from->backing, GPUSHARE_VERSION);
 	if (!from->size || from->base_offset > from->base_size ||
 	    from->size > from->base_size - from->base_offset)

@@ -58,8 +58,7 @@ API_PUBLIC int gpushare_commit(struct gpushare_buffer *buffer)
 
 	if (!status && buffer_is_attached(buffer))
 		status =
-		    api_fail(GPUSHARE_E_INVALID,
-			     "'%s' is attached here; only the process that shared it can commit it",
+		    api_fail(GPUSHARE_E_INVALID, "'%s' is attached here; its owner can commit it",
 			     buffer->info.name);
 	if (status)
 		return status;

@@ -43,8 +43,7 @@ static int check_place(const struct gpushare_buffer *buffer, int device_type)
 		return GPUSHARE_OK;
 	if (device_type != DLPACK_CPU && device_type != DLPACK_CUDA_HOST)
 		return api_fail(GPUSHARE_E_INVALID,
-				"'%s' can't be a tensor of DLPack device type %d; use 1 (CPU), 2 "
-				"(CUDA) or 3 (CUDA host)",
+				"a tensor of '%s' can have DLPack's device type 1, 2 or 3, not %d",
 				buffer->info.name, device_type);
 	if (unified)
 		return GPUSHARE_OK;

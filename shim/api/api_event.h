@@ -17,7 +17,6 @@ static inline cu_event event_of(const struct gpushare_buffer *buffer)
 	return (cu_event)(uintptr_t)buffer->pointer;
 }
 
-/* Checks the arguments. */
 int event_check(const struct gpushare_session *session, const char *name,
 		struct gpushare_event *const *out_event);
 /* The current context if it is on that device. Else the device's primary context, which the session

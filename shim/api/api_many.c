@@ -18,8 +18,7 @@ struct asking {
 	size_t count, made;		  /* make() was called for requests 0 to made - 1 */
 	struct client_pipeline *pipeline; /* NULL: none so far, or the last one broke */
 	unsigned int opened;
-	bool
-	    send_failed; /* a request could not be sent through `pipeline`; answers may still come */
+	bool send_failed; /* of the last request to `pipeline`; answers may still come */
 	struct ahead ahead[CLIENT_AHEAD]; /* of the latest made, each at index % CLIENT_AHEAD */
 	request ask;
 };

@@ -97,7 +97,6 @@ static int mapping_import(struct gpushare_buffer *buffer, const gpushare_AttachR
 	return GPUSHARE_OK;
 }
 
-/* The status for a failed vmm_map(). */
 static int mapping_refused_fd(const struct driver *driver, cu_result result, const char *call,
 			      const record *from)
 {

@@ -81,11 +81,10 @@ static int pinned_make(const struct gpushare_buffer *buffer, struct pinned *pinn
 		return status;
 	result = driver->cuMemHostAlloc(&pinned->data, pinned->size, CU_HOST_ALLOC_PORTABLE);
 	if (result != CU_OK)
-		return api_fail_cuda(
-		    driver, result, "cuMemHostAlloc",
-		    "can't allocate %zu bytes of pinned host memory to mirror '%s'; "
-		    "mirror it in parts",
-		    pinned->size, buffer->info.name);
+		return api_fail_cuda(driver, result, "cuMemHostAlloc",
+				     "no %zu bytes of pinned host memory to mirror '%s'; mirror it "
+				     "in parts",
+				     pinned->size, buffer->info.name);
 	return GPUSHARE_OK;
 }
 
@@ -123,7 +122,6 @@ static void pinned_give(struct gpushare_session *session, struct pinned *pinned)
 	pthread_mutex_unlock(&session->lock);
 }
 
-/* Unpin all that was given back. */
 static void pinned_finish(struct gpushare_session *session)
 {
 	struct pinned *spares = session->spares;

@@ -51,9 +51,9 @@ struct ordering {
 	pthread_mutex_t release; /* held by the thread that uses `releasing` */
 	/* Per slot that was left: the last number that streams will release; 0: none. */
 	uint64_t left[ORDER_SLOTS];
-	_Atomic uint64_t waited; /* the highest publication that a stream was told to wait for */
+	_Atomic uint64_t waited; /* the highest publication for which a stream wait was enqueued */
 	_Atomic uint64_t
-	    reclaimed; /* the highest number whose release a stream was told to wait for */
+	    reclaimed; /* the highest number for whose release a stream wait was enqueued */
 	_Atomic uint32_t pending; /* enqueued host functions that have not run */
 	_Atomic bool captured; /* a graph uses this, and may be launched until the process ends */
 	cu_event probe;	       /* its query fails if the context has failed; NULL: none */
@@ -67,7 +67,7 @@ struct ordering *ordering_seen(const struct gpushare_buffer *buffer);
 /* Add roles to an open ordering. Always asks the registry, and repeats the roles that it has
  * already. */
 int ordering_ask(struct ordering *ordering, uint32_t roles);
-/* End roles. They end here even if the registry can't be told; a later request tells it then. */
+/* End roles, even if the registry doesn't answer: a later request reports it then. */
 int ordering_leave(struct ordering *ordering, uint32_t roles);
 /* Whether that status means that no registry answered. */
 bool ordering_is_unheard(int status);

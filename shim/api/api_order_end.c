@@ -13,10 +13,9 @@
 
 static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, const char *where)
 {
-	return api_fail(
-	    GPUSHARE_E_TIMED_OUT,
-	    "another thread has used the stream-sync page of '%s' for %u ms; does %s hang?",
-	    ordering->name, waited_ms, where);
+	return api_fail(GPUSHARE_E_TIMED_OUT,
+			"another thread has used the page of '%s' for %u ms; does %s hang?",
+			ordering->name, waited_ms, where);
 }
 
 int ordering_fail_at_driver(const struct ordering *ordering)
@@ -83,12 +82,10 @@ bool ordering_is_unheard(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/*
- * Under the session's lock. Set the slot's `final`, which tells the registry after which release
- * another consumer may have the slot: the last one that was enqueued in a stream. If another thread
- * may be enqueueing one (`busy`), or a graph releases, the last one is unknown: ORDER_UNSETTLED.
- * stream_release() sets `captured` before it checks the slot, so no capture is missed.
- */
+/* Under the session's lock. Set the slot's `final`: after that release, the last one that was
+ * enqueued in a stream, another consumer may have the slot. ORDER_UNSETTLED: it is unknown, because
+ * another thread may be enqueueing one (`busy`), or a graph releases. stream_release() sets
+ * `captured` before it checks the slot, so no capture is missed. */
 static void leave_slot(struct ordering *ordering, bool busy)
 {
 	uint32_t slot = atomic_load(&ordering->slot);
@@ -179,8 +176,8 @@ static bool is_to_be_told(const struct ordering *ordering)
 	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
 }
 
-/* Tell the registry after another thread has told it about this ordering. If that thread waits too
- * long for the registry, don't wait for it. */
+/* Tell the registry, but first wait for another thread that tells it about this ordering. If that
+ * thread waits too long for the registry, don't wait for it. */
 static void tell_end(struct ordering *ordering)
 {
 	bool waited = take_turn(ordering);
@@ -260,8 +257,8 @@ static struct ordering *find_unsynced(const struct gpushare_session *session)
 }
 
 /* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
- * If the registry doesn't know the buffer, mark it as gone: no process publishes it any more.
- * False: no registry answered, so stop. */
+ * If the registry doesn't know the buffer, no process publishes it any more. False: no registry
+ * answered, so stop. */
 static bool tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;

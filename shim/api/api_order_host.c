@@ -45,8 +45,7 @@ int host_store(struct ordering *ordering, cu_stream stream, uint32_t slot, uint6
 	int status;
 
 	if (!stored)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for the stream sync of '%s'",
-				ordering->name);
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to sync '%s'", ordering->name);
 	*stored = (struct stored){ordering, slot, number};
 	atomic_fetch_add(&ordering->pending, 1);
 	status = stream_call(ordering, stream, store_here, stored);

@@ -42,8 +42,8 @@ int ordering_fail_publish(const struct ordering *ordering, int status)
 			ordering->name);
 }
 
-/* Whether to ask once more. The request went over a new connection, and the session told that
- * registry only after the request what it has. */
+/* Whether to ask once more: the request was sent over a new connection, and the session's resync
+ * reached that registry only after the request. */
 static bool knows_more(struct gpushare_session *session, unsigned int before, int status)
 {
 	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
@@ -76,7 +76,7 @@ static int fail_page(const struct gpushare_buffer *buffer, int status)
 {
 	return api_fail(status,
 			status == GPUSHARE_E_NO_MEMORY
-			    ? "no memory for the stream sync of '%s'"
+			    ? "no memory to sync '%s'"
 			    : "the registry sent no valid stream-sync page for '%s'",
 			buffer->info.name);
 }

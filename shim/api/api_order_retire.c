@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frees the orderings that streams have used. CUDA doesn't report when no stream needs one any
- * more: a waiting stream may have been destroyed, and a graph may be launched late. So an ordering
- * is retired first. It is freed later, when all numbers that streams wait for or write have
- * arrived.
+ * Frees the orderings that streams have used. CUDA doesn't report that no stream needs one: a
+ * waiting stream may have been destroyed, and a graph may be launched late. So an ordering is
+ * retired first. It is freed later, when all numbers that streams wait for or write have arrived.
  */
 #include "api_order_stream.h"
 #include "base/fork_check.h"

@@ -234,7 +234,7 @@ void session_tell_withdraw(struct gpushare_session *session, const struct gpusha
 void session_add(struct gpushare_session *session, struct gpushare_buffer *buffer,
 		 unsigned int readings);
 enum release {
-	RELEASE_WARM,	 /* the buffer stays; the registry was never told of this attach */
+	RELEASE_WARM,	 /* the buffer stays; the registry has not counted this attach */
 	RELEASE_COUNTED, /* the buffer stays */
 	RELEASE_LAST,	 /* the buffer is off the session's list; the caller ends it */
 	RELEASE_HELD,	 /* in use: the last session_unuse() ends it and reports the detach */
@@ -292,9 +292,9 @@ struct attach_way {
 	int64_t deadline_ms; /* when that has passed */
 };
 
-/* api_attach_wait.c. attach_deadline(): way->deadline_ms for a wait that begins now.
- * attach_request(): write the request. attach_ask(): ask the registry. attach_await(): the same for
- * a name that was not found: wait for it. */
+/* api_attach_wait.c. attach_deadline(): way->deadline_ms. attach_request(): write the request.
+ * attach_ask(): ask the registry. attach_await(): the same for a name that was not found: wait for
+ * it. */
 int64_t attach_deadline(uint32_t wait_ms);
 void attach_request(const char *name, enum attach_kind kind, request *out_request);
 int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,

@@ -47,16 +47,14 @@ int source_locate(struct gpushare_session *session, const struct driver *driver,
 	    &source->device, CU_ATTRIBUTE_DEVICE_ORDINAL, source->pointer);
 
 	if (result == CU_INVALID_VALUE)
-		return api_fail(
-		    GPUSHARE_E_NOT_SHAREABLE,
-		    "CUDA does not know the address 0x%" PRIx64
-		    " in this process: it is plain host memory, or was freed; allocate with "
-		    "cudaMalloc or gpushare_alloc()",
-		    source->pointer);
+		return api_fail(GPUSHARE_E_NOT_SHAREABLE,
+				"CUDA does not know 0x%" PRIx64
+				" in this process: it is plain host memory, or "
+				"was freed; allocate with cudaMalloc or gpushare_alloc()",
+				source->pointer);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuPointerGetAttribute",
-				     "can't find the GPU of the memory at 0x%" PRIx64,
-				     source->pointer);
+				     "can't find the GPU of 0x%" PRIx64, source->pointer);
 	if (driver->cuPointerGetAttribute(&source->context, CU_ATTRIBUTE_CONTEXT,
 					  source->pointer) != CU_OK)
 		source->context = NULL;
@@ -92,8 +90,7 @@ static int source_measure(const struct driver *driver, struct source *source)
 		return source_refuse(driver, source);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemGetAddressRange_v2",
-				     "can't find the allocation of the memory at 0x%" PRIx64,
-				     source->pointer);
+				     "can't find the allocation of 0x%" PRIx64, source->pointer);
 	offset = source->pointer - source->base;
 	if (source->pointer < source->base || offset >= source->base_size ||
 	    source->size > source->base_size - offset)

@@ -75,10 +75,9 @@ API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag
 	if (status)
 		return status;
 	if (answer.buffer.generation != buffer->info.generation)
-		return api_fail(
-		    GPUSHARE_E_NOT_FOUND,
-		    "'%s' is another buffer's name now; the tags of this buffer are gone",
-		    buffer->info.name);
+		return api_fail(GPUSHARE_E_NOT_FOUND,
+				"'%s' is another buffer's name now; this buffer's tags are gone",
+				buffer->info.name);
 	*out_count = tags_read(&answer.buffer, out_tags);
 	return GPUSHARE_OK;
 }
@@ -110,13 +109,11 @@ static int holders_page(const gpushare_HoldersReply *page, const char *name, uin
 		holder_read(&page->holders[i], &holder);
 		if (visit(&holder, user))
 			return api_fail(GPUSHARE_E_CANCELLED,
-					"the caller has ended the list of processes that have '%s'",
-					name);
+					"the caller ended the list of who has '%s'", name);
 	}
 	if (page->more && !page->holders_count)
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry says that more processes have '%s', but lists none",
-				name);
+				"the registry says that more have '%s', but lists none", name);
 	return GPUSHARE_OK;
 }
 
@@ -134,8 +131,7 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
 	page = status ? NULL : malloc(sizeof(*page));
 	if (!status && !page)
-		status = api_fail(GPUSHARE_E_NO_MEMORY,
-				  "no memory to list the processes that have '%s'", name);
+		status = api_fail(GPUSHARE_E_NO_MEMORY, "no memory to list who has '%s'", name);
 	if (status)
 		return status;
 	memcpy(ask.verb.holders.name, name, strlen(name) + 1);

@@ -72,7 +72,7 @@ void staging_finish(struct staging *staging, const struct driver *driver)
 	*staging = (struct staging){.context = NULL};
 }
 
-/* The stream is a blocking one: it is ordered behind the legacy default stream, as cuMemcpy is. */
+/* The stream is a blocking one: it is ordered after the legacy default stream, as cuMemcpy is. */
 static int staging_init(struct staging *staging, const struct driver *driver, cu_context context,
 			size_t size)
 {

@@ -121,8 +121,8 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 		    (!client->connections || client->giving_back))
 			return client_fail(
 			    client, GPUSHARE_E_NO_REGISTRY,
-			    "no registry serves %s, a directory for all users; an administrator "
-			    "must start it (gpushare-registry --system)",
+			    "no registry serves %s, a directory for all users; an "
+			    "administrator must start it (gpushare-registry --system)",
 			    client->directory);
 		if (!may_start && !client->trust.is_system && fd != -EAGAIN)
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,

@@ -249,7 +249,7 @@ share w: E_NOT_SHAREABLE
 share w: E_NOT_SHAREABLE
 share w: E_NOT_SHAREABLE"
 	equal "$(lines "$stderr")" 9
-	for words in "is managed" "is stream-ordered memory (cudaMallocAsync)," "is host memory" "CUDA does not know the address"; do
+	for words in "is managed" "is stream-ordered memory (cudaMallocAsync)," "is host memory" "CUDA does not know 0x"; do
 		has "$stderr" "$words"
 	done
 }

@@ -136,10 +136,10 @@ attach x: OK"
 	: >"$WORK/one"
 	chmod 600 "$WORK/one"
 	ln "$WORK/one" "$WORK/two"
-	refused_to_start "audit = $WORK/two" "no second hard link"
+	refused_to_start "audit = $WORK/two" "without a hard link"
 	rm "$WORK/one"
 	chmod 620 "$WORK/two"
-	refused_to_start "audit = $WORK/two" "be writable by nobody else"
+	refused_to_start "audit = $WORK/two" "not writable by others"
 	mkfifo "$WORK/fifo"
 	refused_to_start "audit = $WORK/fifo" "No such device" # nobody reads it
 }

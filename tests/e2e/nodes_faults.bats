@@ -133,7 +133,7 @@ publisher() {
 	publisher reclaim=a,1,0 put=a,0,99 touch="$WORK/writes" await="$WORK/write" fill=a,9 publish=a
 	await_file "$WORK/writes"
 	run -1 --separate-stderr gpushare pull a:w
-	has "$stderr" "node 'a': 2 of 'w' was not published within 5000 ms; the last was 1"
+	has "$stderr" "node 'a': publication 2 of 'w' did not come within 5000 ms; the last was 1"
 	nothing_left
 	start pull gpushare pull a:w
 	PULLER=$PID

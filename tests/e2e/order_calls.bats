@@ -467,7 +467,7 @@ attach x: OK"
 	until_true has_ended "$reader"
 	took_ms touch "$WORK/go"
 	until_true grep -q TIMED_OUT "$WORK/app.out"
-	has "$(<"$WORK/app.err")" "another thread has used the stream-sync page of 'x' for 10000 ms; does the GPU's driver hang?"
+	has "$(<"$WORK/app.err")" "another thread has used the page of 'x' for 10000 ms; does the GPU's driver hang?"
 	exec 9<>"$WORK/log"
 	finish "$app"
 	exec 9<&-

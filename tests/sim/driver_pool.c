@@ -189,7 +189,7 @@ static cu_result pool_free(cu_deviceptr pointer, cu_stream stream)
 	return CU_OK;
 }
 
-/* The plain calls and their _ptsz twins. The log and the faults name them apart, and to a twin
+/* The plain calls and their _ptsz twins. The log and the faults distinguish them. For a twin,
  * stream 0 is the calling thread's default stream. */
 #define POOL_CALLS(name, stream) \
 	cu_result cuMemAllocAsync##name(cu_deviceptr *pointer, size_t size, cu_stream stream_) \

@@ -3,7 +3,7 @@
  * thread's default stream. */
 #include "driver_stream.h"
 
-/* These twins only need an address of their own, which tells them apart from the plain calls. */
+/* These twins only need an address that differs from the plain call's. */
 #if defined(__x86_64__)
 #define TWIN_JUMP "jmp "
 #elif defined(__aarch64__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The 32-bit calls of CUDA 3.1 and before, and other calls that a _v2 call has replaced. Programs of
- * today look them up at most: a hook must not take them for their successors.
+ * The 32-bit calls of CUDA 3.1 and before, and other calls that a _v2 call has replaced. Current
+ * programs at most look them up, and a hook must not confuse them with their successors.
  */
 #include "driver_sim.h"
 

@@ -274,7 +274,7 @@ static void a_directory_that_cannot_be_made_says_why(void **state)
 	assert_non_null(strstr(why, "; run 'mkdir -p "));
 	assert_non_null(strstr(why, "no/such'"));
 	assert_int_not_equal(directory_prepare("/proc/gpushare", why, sizeof(why)), GPUSHARE_OK);
-	assert_non_null(strstr(why, "; use a directory that you may make"));
+	assert_non_null(strstr(why, "; use another directory"));
 }
 
 static void every_status_has_its_text(void **state)

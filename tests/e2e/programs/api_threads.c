@@ -164,7 +164,8 @@ static void *join_each(void *unused)
 	for (int i = 0; i < turns; i++) {
 		pthread_barrier_wait(&together);
 		if (gpushare_join(buffers[0], NULL))
-			must(strstr(gpushare_explain(), "another thread has just left") != NULL, "join");
+			must(strstr(gpushare_explain(), "another thread has just left") != NULL,
+			     "join");
 		pthread_barrier_wait(&together);
 	}
 	return NULL;
