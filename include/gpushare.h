@@ -1173,15 +1173,15 @@ struct gpushare_dlpack_options {
  * gpushare_free() and gpushare_close(). If one of those has ended the buffer, the deleter unmaps or
  * frees the memory, and first waits as cuCtxSynchronize does. Memory that was given to
  * gpushare_share() stays the caller's. The deleter may be called by any thread, at any time, once;
- * in a forked child it frees the struct.
+ * in a forked child it frees the struct alone.
  *
  * This call waits for nothing: the reader must order its work after the writer's.
  *
  * Shapes:  as in @options, C-contiguous, within the buffer.
  * Units:   elements; offset in bytes.
  * Threads: safe from any thread; needs no current CUDA context.
- * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NOT_SUPPORTED (a host_only buffer; the CPU's device
- *          type, and the buffer is not unified), _E_NO_MEMORY, _E_FORKED
+ * Errors:  GPUSHARE_E_INVALID, _E_RANGE, _E_NOT_SUPPORTED (a host_only buffer; or @options asks
+ *          for the CPU's type and the buffer is not unified), _E_NO_MEMORY, _E_FORKED
  * Source:  DLPack 1.0, dlpack.h.
  */
 int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack_options *options,

@@ -136,7 +136,7 @@ static int check_lost(const struct call *call, const struct sharing *sharing)
 	other = store_find_generation(&call->state->store, again);
 	if (other && other != nameless)
 		return refuse(call, GPUSHARE_E_EXISTS,
-			      "generation %" PRIu64 " is another buffer, not \"%s\"", again,
+			      "the buffer with generation %" PRIu64 " is not \"%s\"", again,
 			      call->name);
 	return check_limits(call, sharing);
 }

@@ -48,7 +48,7 @@ static int list_all(struct gpushare_session *session, request *ask,
 			query_info(&page->buffers[i], &info);
 			if (visit(&info, user))
 				return api_fail(GPUSHARE_E_CANCELLED,
-						"the listing was ended by its caller at '%s'",
+						"the callback ended the listing at '%s'",
 						info.name);
 		}
 	} while (page->more);

@@ -96,13 +96,13 @@ int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
 		if (source && source(chunk, part, user))
 			return api_fail(
 			    GPUSHARE_E_CANCELLED,
-			    "writing '%s' was ended by its caller after %zu of %zu bytes",
+			    "writing '%s' was ended by its callback after %zu of %zu bytes",
 			    buffer->info.name, done, length);
 		view_copy(view, at + done, sink ? chunk : NULL, chunk, part);
 		if (sink && sink(chunk, part, user))
 			return api_fail(
 			    GPUSHARE_E_CANCELLED,
-			    "reading '%s' was ended by its caller after %zu of %zu bytes",
+			    "reading '%s' was ended by its callback after %zu of %zu bytes",
 			    buffer->info.name, done, length);
 	}
 	return GPUSHARE_OK;

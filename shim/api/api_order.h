@@ -23,7 +23,7 @@ struct ordering {
 	struct gpushare_session *session;
 	unsigned int users; /* buffers that use it; under the session's lock */
 	bool held;	    /* the same lock: tell_again() uses it; don't free it */
-	bool ended;	    /* the same lock: no buffer is left, and the registry was told */
+	bool ended;	    /* the same lock: `users` is 0, and the registry knows it */
 	unsigned int process;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;

@@ -147,7 +147,7 @@ static int transfer_failed(const struct transfer *transfer, cu_result result, co
 static int transfer_cancelled(const struct transfer *transfer, const char *verb, size_t done)
 {
 	return api_fail(GPUSHARE_E_CANCELLED,
-			"%s '%s' was ended by its caller after %zu of %zu bytes", verb,
+			"%s '%s' was ended by its callback after %zu of %zu bytes", verb,
 			transfer->buffer->info.name, done, transfer->length);
 }
 

@@ -367,7 +367,8 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 {
 	const gpushare_DeferredReply *left;
 
-	if (status == GPUSHARE_E_NO_REGISTRY) /* no request is made in the pause after a failure */
+	/* The registry did not answer lately; it is asked again later. */
+	if (status == GPUSHARE_E_NO_REGISTRY)
 		return GPUSHARE_E_NOT_READY;
 	if (status != GPUSHARE_OK)
 		return status;

@@ -135,7 +135,7 @@ SHIM_EXPORT int dlclose(void *handle)
 	/* In this order, because unload_begin() reads them in the opposite order. */
 	first = !(atomic_fetch_add(&unload_state, 1) & UNLOAD_CLOSING);
 	atomic_fetch_add(&closes, 1);
-	if (first) /* no other dlclose has unloads left to handle */
+	if (first) /* no other dlclose() runs, so all earlier unloads are handled */
 		atomic_store(&settled, before.unloaded);
 	result = real(handle);
 	look_behind(&before);

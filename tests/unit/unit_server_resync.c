@@ -69,7 +69,7 @@ static void a_generation_is_one_names(void **state)
 	int next;
 
 	assert_int_equal(share_again(me, "y", x), GPUSHARE_E_EXISTS);
-	raw_assert_sentence("is another buffer, not \"y\"");
+	raw_assert_sentence("is not \"y\"");
 	assert_int_equal(share_again(other, "x", x), GPUSHARE_E_EXISTS); /* its owner still lives */
 	assert_int_equal(share_again(me, "x", x + 1), GPUSHARE_E_EXISTS);
 	assert_int_equal(share_again(me, "y", UINT64_MAX), GPUSHARE_E_INVALID);
