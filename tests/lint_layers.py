@@ -38,7 +38,7 @@ MAY = {
     "tools/copy": ["tools/data", *TOOLS],
     "tools/top": TOOLS,
     "tools/doctor": ["shim/preload", "shim/cuda", *TOOLS],
-    "tools/node": ["tools/copy", "tools/data", *TOOLS],
+    "tools/node": ["tools/copy", "shim/cuda", "tools/data", *TOOLS],
     "tools/cli": ["tools/node", "tools/copy", "tools/doctor", "tools/top", "tools/data", "shim/preload", *TOOLS],
 }
 NNG = ["registry/server", "tools/node"]

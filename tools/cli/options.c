@@ -206,7 +206,7 @@ const struct option_line option_lines[] = {
      "the group of the new buffers, by name or number"},
     {"--diff", "PATH", text, QUERY(diff), 0, "",
      "compare with a file, or with a set: 'gpushare diff'"},
-    {"--follow", "", flag, AT(follows), 0, "", "get each publication: 'gpushare follow'"},
+    {"--follow", "", flag, AT(follows), 0, "", "get each publication, until the owner has ended"},
     {"--into", "FILE", text, COPY(input), 0, "",
      "copy FILE into the buffer as it is: 'gpushare put'"},
     {"--in", "FILE", text, COPY(input), 0, "",

@@ -62,6 +62,7 @@
 	X(ATTACH_NAME, "gpushare-attach 'llama/*' -o saved/", "'gpushare save'") \
 	X("pull", "gpushare pull a:weights --as weights-of-a", "a copy of node a's 'weights'") \
 	X("pull", "gpushare pull 'a:llama/*'", "all below llama, complete or not at all") \
+	X("pull", "gpushare pull a:frame --follow", "and each publication, until interrupted") \
 	X("nodes", "gpushare nodes", "which nodes there are, and how far away") \
 	X("ls", "gpushare ls --nodes 'weights*'", "those of all nodes, asked at the same time") \
 	X("node", "gpushare node --tls ~/certificates", \

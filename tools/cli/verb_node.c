@@ -40,11 +40,14 @@ int verb_pull(int argc, char **argv)
 	name = strrchr(argv[optind], ':'); /* an address may have brackets */
 	if (options.as && name && tool_is_pattern(name))
 		return tool_usage("--as is for one NAME; what a pattern matches keeps its names");
+	if (options.follows && name && tool_is_pattern(name))
+		return tool_usage("--follow is for one NAME, not for a pattern");
 	if (options.as && !tool_check_name(options.as))
 		return TOOL_FAILED;
 	pull = (struct pull){.copy = options.copy,
 			     .as = options.as,
 			     .folder = options.tls,
+			     .follows = options.follows,
 			     .tag_count = options.tag_count};
 	memcpy(pull.tags, options.tags, sizeof(pull.tags));
 	pull.copy.names = argv + optind;

@@ -13,19 +13,30 @@ static void catch_signal(int number)
 	copy_caught = number;
 }
 
-void copy_catch_signals(void)
+static void set_signals(const struct sigaction *action)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	/* SA_RESETHAND: the second signal of a kind ends the process. The first may come just
-	 * before a write blocks, and would have no effect. */
-	struct sigaction action = {.sa_handler = catch_signal, .sa_flags = SA_RESETHAND};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		struct sigaction before;
 
 		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
-			sigaction(numbers[i], &action, NULL);
+			sigaction(numbers[i], action, NULL);
 	}
+}
+
+void copy_catch_signals(void)
+{
+	/* SA_RESETHAND: the second signal of a kind ends the process. The first may come just
+	 * before a write blocks, and would have no effect. */
+	set_signals(&(struct sigaction){.sa_handler = catch_signal, .sa_flags = SA_RESETHAND});
+}
+
+void copy_let_signals(void)
+{
+	set_signals(&(struct sigaction){.sa_handler = SIG_DFL});
+	if (copy_caught)
+		copy_die("");
 }
 
 void copy_die(const char *words)

@@ -63,6 +63,8 @@ bool copy_read_set(const struct copy_request *request, const char *directory, st
 /* From now on SIGINT, SIGTERM and SIGHUP only set copy_caught. The second signal of a kind ends the
  * process. Ignored signals stay ignored. */
 void copy_catch_signals(void);
+/* Signals end the process again, also one that was caught. */
+void copy_let_signals(void);
 extern volatile sig_atomic_t copy_caught; /* number of the caught signal; 0: none */
 /* Print `words`, unless they are "", and end the process by the caught signal, so that its parent
  * sees the signal. */

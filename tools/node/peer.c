@@ -197,14 +197,18 @@ int peer_list(struct peer *peer, const char *glob, struct node_infos *infos)
 	return status;
 }
 
-int peer_begin(struct peer *peer, const char *name, struct gpushare_info *out_info,
-	       uint8_t token[NODE_TOKEN_SIZE])
+int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
+	       struct gpushare_info *out_info, uint8_t token[NODE_TOKEN_SIZE])
 {
 	node_ask question = {.which_verb = gpushare_node_Ask_open_tag};
 	const gpushare_node_Opened *opened = &peer->answer->body.opened;
 	int status;
 
 	strcpy(question.verb.open.name, name);
+	if (after) {
+		question.verb.open.generation = after->generation;
+		question.verb.open.sequence = after->sequence;
+	}
 	status = ask(peer, &question, gpushare_node_Answer_opened_tag);
 	if (status)
 		return status;

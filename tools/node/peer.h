@@ -24,9 +24,11 @@ struct peer {
 int peer_open(struct peer *peer, const struct node *node, const char *folder);
 int peer_hello(struct peer *peer);
 int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
-/* Attach a buffer there. `token` is for peer_send_read() and peer_end(). */
-int peer_begin(struct peer *peer, const char *name, struct gpushare_info *out_info,
-	       uint8_t token[NODE_TOKEN_SIZE]);
+/* Attach a buffer there. `after`: wait as long as it takes until another publication than this one
+ * is the newest, which peer_end() need not have ended; NULL: don't. `token` is for peer_send_read()
+ * and peer_end(). */
+int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
+	       struct gpushare_info *out_info, uint8_t token[NODE_TOKEN_SIZE]);
 /* Ask for bytes, without waiting; then receive the answers in the order of the asks, and the bytes
  * behind each by peer_receive(). */
 int peer_send_read(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,

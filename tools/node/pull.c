@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare pull: copy buffers of another node. All of them are made, or none. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "copy/progress.h"
 #include "copy/staged.h"
+#include "pull.h"
 #include "node.h"
 #include "peer.h"
 
 #define TORN_MAX 3 /* how often a buffer that was published meanwhile is read again */
-
-struct puller {
-	const struct pull *pull;
-	struct node node;
-	struct peer peer;
-	struct node_infos infos; /* the buffers there; of a single one only the name is known */
-	struct staged staged;
-	struct progress progress;
-	bool counts;	/* `progress` has begun */
-	double seconds; /* of the readings that were whole */
-};
 
 /* One reading of one buffer. */
 struct reading {
@@ -103,8 +94,22 @@ static int take(void *data, size_t size, void *user)
 	return 0;
 }
 
-/* The buffer's tags there, and those of the command line. */
-static bool set_tags(struct puller *puller, const struct gpushare_info *info)
+int pull_bytes(struct puller *puller, const uint8_t token[NODE_TOKEN_SIZE], uint64_t size,
+	       struct gpushare_buffer *buffer)
+{
+	struct reading reading = {.puller = puller, .size = size};
+	int status;
+
+	memcpy(reading.token, token, sizeof(reading.token));
+	status = gpushare_write(buffer, 0, size, take, &reading);
+	puller->took = progress_seconds() - reading.began;
+	puller->failed_here = status && !reading.status;
+	if (puller->failed_here)
+		snprintf(puller->peer.why, sizeof(puller->peer.why), "%s", gpushare_explain());
+	return reading.status ? reading.status : status;
+}
+
+bool pull_tags(struct puller *puller, const struct gpushare_info *info)
 {
 	const struct pull *pull = puller->pull;
 	int status = gpushare_tag(puller->staged.session, info->name, info->tags, info->tag_count);
@@ -118,12 +123,11 @@ static bool set_tags(struct puller *puller, const struct gpushare_info *info)
 /* Read a buffer once into a staged one. *out_same: the source did not change meanwhile. */
 static bool read_once(struct puller *puller, const char *name, bool *out_same)
 {
-	struct reading reading = {.puller = puller};
+	uint8_t token[NODE_TOKEN_SIZE];
 	struct gpushare_info there, here;
 	struct gpushare_buffer *buffer;
-	int status;
 
-	if (peer_begin(&puller->peer, name, &there, reading.token))
+	if (peer_begin(&puller->peer, name, NULL, &there, token))
 		return fail(puller);
 	if (!puller->counts)
 		progress_begin(&puller->progress, 1, there.size);
@@ -133,18 +137,14 @@ static bool read_once(struct puller *puller, const char *name, bool *out_same)
 	if (!puller->pull->copy.mode && !puller->pull->copy.group)
 		here.mode &= ~060u; /* its group there isn't the group here */
 	buffer = staged_add(&puller->staged, &puller->pull->copy, &here, NULL);
-	if (!buffer || !set_tags(puller, &here))
+	if (!buffer || !pull_tags(puller, &here))
 		return false;
-	reading.size = there.size;
-	status = gpushare_write(buffer, 0, there.size, take, &reading);
-	if (reading.status)
+	if (pull_bytes(puller, token, there.size, buffer) ||
+	    peer_end(&puller->peer, token, &there, out_same))
 		return fail(puller);
-	if (status)
-		return !tool_failed(status);
-	if (peer_end(&puller->peer, reading.token, &there, out_same))
-		return fail(puller);
+	puller->version = there;
 	if (*out_same)
-		puller->seconds += progress_seconds() - reading.began;
+		puller->seconds += puller->took;
 	else
 		puller->progress.done -= there.size;
 	return true;
@@ -190,7 +190,8 @@ static bool pull_all(struct puller *puller)
 	if (!good)
 		return false;
 	copy_catch_signals(); /* until here a signal ends the process, and leaves nothing */
-	return staged_show(&puller->staged) && !copy_caught;
+	return (!puller->pull->follows || follow_begin(puller)) && staged_show(&puller->staged) &&
+	       !copy_caught;
 }
 
 static void print_rate(const struct puller *puller)
@@ -234,6 +235,7 @@ static bool parse(struct puller *puller, const char *operand, const char **out_n
 int node_pull(const struct pull *pull, struct gpushare_session *session)
 {
 	struct puller puller = {.pull = pull};
+	int code = TOOL_DONE;
 	const char *name;
 	bool good;
 
@@ -242,12 +244,14 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	good = !peer_open(&puller.peer, &puller.node, pull->folder) || fail(&puller);
 	good = good && find(&puller, name) &&
 	       staged_begin(&puller.staged, session, puller.infos.count) && pull_all(&puller);
-	good = staged_end(&puller.staged, good);
 	if (good && pull->copy.rate)
 		print_rate(&puller);
+	if (good && pull->follows)
+		code = follow(&puller);
+	good = staged_end(&puller.staged, good);
 	peer_close(&puller.peer);
 	free(puller.infos.list);
 	if (!good && copy_caught)
 		copy_die("interrupted; what had been pulled was removed");
-	return good ? TOOL_DONE : TOOL_FAILED;
+	return good ? code : TOOL_FAILED;
 }

@@ -20,6 +20,7 @@
 
 #define ALIVE_MS 3000	    /* between messages that say that the worker goes on */
 #define ALIVE_MAX 20	    /* how many wait for a puller that allocates */
+#define NAME_MS 500	    /* between two looks whether a buffer still has its name */
 #define PUBLICATION_MS 5000 /* to wait for a publisher that writes */
 #define READINGS_MAX 4	    /* of a buffer that its publisher writes meanwhile */
 
@@ -200,7 +201,8 @@ static int take_publication(struct worker *worker)
 	if (status)
 		return status;
 	say_alive(worker); /* CUDA's start may have taken long */
-	worker->copy = malloc(worker->info.size);
+	if (!worker->copy)
+		worker->copy = malloc(worker->info.size);
 	if (!worker->copy)
 		return fail(worker, GPUSHARE_E_NO_MEMORY, "is too large for the node's memory");
 	worker->torn = true;
@@ -227,21 +229,55 @@ static int take_publication(struct worker *worker)
 	return status;
 }
 
+/* Of another buffer than the one that the puller has, any publication is the next one. */
+static int wait_once(struct worker *worker, const gpushare_node_Open *has)
+{
+	uint64_t after = has->generation == worker->info.generation ? has->sequence : 0, first;
+	int status = gpushare_join(worker->buffer, &first);
+
+	if (!status && first <= after) { /* its publisher need not wait for us */
+		status = gpushare_release_host(worker->buffer, after);
+		first = after + 1;
+	}
+	return status ? status : gpushare_acquire_host(worker->buffer, first, NAME_MS, NULL);
+}
+
+static int wait_for_next(struct worker *worker, const gpushare_node_Open *has)
+{
+	enum gpushare_state state;
+	struct gpushare_info now;
+	int status;
+
+	while ((status = wait_once(worker, has)) == GPUSHARE_E_TIMED_OUT) {
+		if (!gpushare_state(worker->buffer, &state) &&
+		    (state == GPUSHARE_STATE_WITHDRAWN || state == GPUSHARE_STATE_REPLACED))
+			return fail(worker, GPUSHARE_E_NOT_FOUND, "was removed");
+		if (tool_now_ms() - worker->said_ms > ALIVE_MS)
+			say_alive(worker);
+	}
+	if (!status && !gpushare_stat(worker->session, has->name, &now) &&
+	    now.generation == worker->info.generation)
+		worker->info = now; /* its tags may be others */
+	return status;
+}
+
 static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 {
 	gpushare_node_Opened *opened = &worker->answer.body.opened;
 	int status = open_session(worker);
 
 	*worker->why = '\0';
-	if (worker->buffer)
+	if (worker->buffer && (!ask->generation || strcmp(ask->name, worker->info.name) != 0))
 		return refuse(worker, GPUSHARE_E_INVALID, "another buffer is open");
 	if (!worker->piece)
 		worker->piece = malloc(NODE_PIECE_MAX);
 	if (!worker->piece)
 		return refuse(worker, GPUSHARE_E_NO_MEMORY, "the node is out of memory");
-	if (!status)
+	if (!status && !worker->buffer)
 		status = attach(worker, ask->name);
-	if (!status && worker->info.sequence)
+	if (!status && ask->generation)
+		status = wait_for_next(worker, ask);
+	if (!status && (worker->info.sequence || ask->generation))
 		status = take_publication(worker);
 	if (!status && getrandom(worker->token, sizeof(worker->token), 0) != sizeof(worker->token))
 		return false;

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gpushare pull --follow: each publication is received into a buffer that nobody else sees. When it
+ * is whole, and all readers of the last one here have released that, the GPU copies it to the named
+ * buffer, which is then published.
+ */
+#include "pull.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device.h"
+
+#define PING_MS 3000 /* a connection on which no byte moves is closed */
+#define RETRY_MS 500 /* before a node that is lost is tried again; this doubles up to */
+#define RETRY_MAX_MS 30000
+
+struct follower {
+	struct puller *puller;
+	struct gpushare_buffer *shown; /* has the last whole version */
+	struct gpushare_buffer *next;  /* the one that is being received; NULL: none so far */
+	const char *name;	       /* here */
+	uint64_t sequence;	       /* of `shown` here */
+	bool stale;
+	bool failed; /* on this side, which was reported */
+	char said[sizeof(((struct peer *)0)->why)];
+};
+
+bool follow_begin(struct puller *puller)
+{
+	int status = gpushare_publish_host(puller->staged.buffers[0].buffer, NULL);
+
+	return !status || !tool_failed(status);
+}
+
+/* Set or remove the tag that says since when the source has been lost. */
+static void mark(struct follower *follower, bool stale)
+{
+	struct gpushare_tag tag = {.key = "stale"};
+	time_t now = time(NULL);
+	struct tm utc;
+
+	if (stale == follower->stale)
+		return;
+	if (stale)
+		strftime(tag.value, sizeof(tag.value), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+	if (gpushare_tag(follower->puller->staged.session, follower->name, &tag, 1))
+		tool_error("'%s' can't be marked as stale: %s", follower->name, gpushare_explain());
+	follower->stale = stale;
+}
+
+/* Say what was lost, but not again and again. */
+static void lose(struct follower *follower, const char *then)
+{
+	const char *why = follower->puller->peer.why;
+
+	mark(follower, true);
+	if (strcmp(why, follower->said) != 0)
+		tool_error("%s; '%s' is the last whole version%s", why, follower->name, then);
+	strcpy(follower->said, why);
+}
+
+static void find_again(struct follower *follower)
+{
+	if (follower->stale)
+		tool_error("node '%s' answers again", follower->puller->node.name);
+	mark(follower, false);
+	*follower->said = '\0';
+}
+
+/* Readers have the last version until they release it. Meanwhile the node hears of us. */
+static int reclaim(struct follower *follower)
+{
+	int status;
+
+	while ((status = gpushare_reclaim_host(follower->shown, follower->sequence, PING_MS)) ==
+	       GPUSHARE_E_TIMED_OUT)
+		(void)peer_hello(
+		    &follower->puller->peer); /* if it is lost, the next call says so */
+	return status;
+}
+
+/* Show a version that is whole. Reports. */
+static bool show(struct follower *follower, const struct gpushare_info *there)
+{
+	struct gpushare_info here = *there;
+	int status = reclaim(follower);
+
+	strcpy(here.name, follower->name);
+	if (status)
+		return !tool_failed(status);
+	copy_catch_signals(); /* a signal has to wait until it is published */
+	find_again(follower);
+	if (!pull_tags(follower->puller, &here))
+		return false;
+	if (!device_copy(follower->shown, follower->next)) {
+		tool_error("CUDA can't copy the new version to '%s'", follower->name);
+		return false;
+	}
+	status = gpushare_publish_host(follower->shown, &follower->sequence);
+	if (status)
+		return !tool_failed(status);
+	copy_let_signals();
+	return true;
+}
+
+/* Whether the version that was opened can be received. Reports. */
+static bool prepare(struct follower *follower, const struct gpushare_info *there)
+{
+	const struct gpushare_alloc_options options = {.device = gpushare_device(follower->shown),
+						       .flags = GPUSHARE_FLAG_STAGED};
+	size_t size = gpushare_size(follower->shown);
+	char name[32];
+	int status;
+
+	if (there->size != size) {
+		mark(follower, true);
+		tool_error("'%s' of node '%s' has %" PRIu64 " bytes now, and '%s' has %zu: remove "
+			   "that, and pull again",
+			   there->name, follower->puller->node.name, there->size, follower->name,
+			   size);
+		return false;
+	}
+	if (follower->next)
+		return true;
+	snprintf(name, sizeof(name), "pull.%d", (int)getpid());
+	status = gpushare_alloc_with(follower->puller->staged.session, name, size, &options,
+				     &follower->next);
+	return !status || !tool_failed(status);
+}
+
+/* Wait for the next version, and show it. Returns a status of the node's. */
+static int follow_once(struct follower *follower)
+{
+	struct puller *puller = follower->puller;
+	struct gpushare_info there;
+	uint8_t token[NODE_TOKEN_SIZE];
+	int status =
+	    peer_begin(&puller->peer, puller->version.name, &puller->version, &there, token);
+
+	if (status)
+		return status;
+	follower->failed = !prepare(follower, &there);
+	if (follower->failed)
+		return GPUSHARE_OK;
+	progress_begin(&puller->progress, 1, there.size);
+	status = pull_bytes(puller, token, there.size, follower->next);
+	progress_end(&puller->progress);
+	if (puller->failed_here)
+		tool_error("%s", puller->peer.why);
+	follower->failed = puller->failed_here || (!status && !show(follower, &there));
+	puller->version = status ? puller->version : there;
+	return status;
+}
+
+/* Whether nothing was published while the node was lost. */
+static bool is_current(struct puller *puller)
+{
+	const struct gpushare_info *had = &puller->version;
+	struct node_infos infos = {.list = NULL};
+	bool same = !peer_list(&puller->peer, had->name, &infos) && infos.count &&
+		    infos.list->generation == had->generation &&
+		    infos.list->sequence == had->sequence;
+
+	free(infos.list);
+	return same;
+}
+
+static void connect_again(struct follower *follower)
+{
+	struct puller *puller = follower->puller;
+	unsigned int wait_ms = RETRY_MS;
+
+	for (;;) {
+		peer_close(&puller->peer);
+		usleep(1000 * wait_ms);
+		if (!peer_open(&puller->peer, &puller->node, puller->pull->folder))
+			break;
+		lose(follower, "");
+		wait_ms = 2 * wait_ms < RETRY_MAX_MS ? 2 * wait_ms : RETRY_MAX_MS;
+	}
+	if (is_current(puller))
+		find_again(follower);
+}
+
+int follow(struct puller *puller)
+{
+	struct staged_buffer *first = &puller->staged.buffers[0];
+	struct follower follower = {
+	    .puller = puller, .shown = first->buffer, .name = first->name, .sequence = 1};
+	bool gone = false;
+
+	copy_let_signals();
+	while (!gone && !follower.failed) {
+		int status = follow_once(&follower);
+
+		gone = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_OWNER_GONE;
+		if (status && !follower.failed)
+			lose(&follower, gone ? "" : "; trying again until interrupted");
+		if (status && !follower.failed && !gone)
+			connect_again(&follower);
+	}
+	gpushare_free(follower.next);
+	return follower.failed ? TOOL_FAILED : TOOL_DONE;
+}
