@@ -24,7 +24,7 @@ teardown_more() {
 	run -0 --separate-stderr gpushare pull a:weights --as mine --tag from=a --rate
 	has "$stderr" "gpushare: 20000001 bytes in "
 	received mine weights
-	equal "$(shown mine tags | jq -cS .)" '{"dtype":"u8","from":"a","step":"7"}'
+	equal "$(shown mine tags | jq -cS 'del(."copy-of")')" '{"dtype":"u8","from":"a","step":"7"}'
 	equal "$(shown mine mode) $(shown mine keep) $(shown mine readonly)" "0600 true false"
 	gpushare pull a:other --readonly
 	equal "$(shown other mode) $(shown other readonly)" "0600 true" # the group here is another
@@ -149,6 +149,85 @@ teardown_more() {
 	source_of a weights 1000
 	gpushare pull a:weights
 	received weights
+}
+
+# via NAME: pull NAME of a, by way of c
+via() {
+	run -0 --separate-stderr gpushare pull "a:$1" --via c "${@:2}"
+}
+
+@test "pull --via: from the replica, if that has the same version; each other buffer from the node itself" {
+	serve c
+	serve a
+	local name
+	for name in llama/0 llama/1 llama/2; do source_of a $name 3000000; done
+	on c gpushare pull 'a:llama/*'
+	on c gpushare tag llama/0 extra=1
+	# what c has as a copy can't be told from the source, except by bytes that nobody published
+	printf x | on c gpushare put - llama/0 --offset 0
+	on c gpushare rm llama/1
+	on c gpushare restore "$WORK/llama/0" llama/1 # no copy, but the same size
+	on a gpushare rm llama/2
+	on a gpushare restore "$WORK/llama/0" llama/2 # another version
+	via 'llama/*'
+	equal "$stderr" ""
+	equal "$(gpushare get llama/0 | sha256sum)" "$(on c gpushare get llama/0 | sha256sum)" # so it came from c
+	equal "$(shown llama/0 tags | jq -c 'keys')" '["copy-of"]'
+	received llama/1
+	received llama/2 llama/0
+	equal "$(shown llama/0 tags | jq -r '."copy-of"')" "$(on c shown llama/0 tags | jq -r '."copy-of"')"
+	run -1 gpushare pull a:nothing --via c
+	run -2 --separate-stderr gpushare pull a:llama/0 --via c --follow
+	has "$stderr" "--via does not go with --follow"
+}
+
+@test "pull --via: a version that was published since, by the source or in the replica, is not used" {
+	serve c
+	serve a
+	on a begin app "$BIN/api_app" open make=a,w,1Mi,keep fill=a,1 publish=a touch="$WORK/up" await="$WORK/go" \
+		reclaim=a,1,10000 fill=a,2 publish=a touch="$WORK/done" await="$WORK/end"
+	on c gpushare pull a:w
+	on c "$BIN/api_app" open attach=b,w put=b,0,99 # c's copy has another first byte
+	via w --as one
+	cmp -s <(gpushare get one) <(on c gpushare get w)
+	on c "$BIN/api_app" open attach=b,w publish=b # and now that is a publication of its own
+	via w --as two
+	cmp -s <(gpushare get two) <(on a gpushare get w)
+	on c gpushare rm w
+	on c gpushare pull a:w
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	via w --as three
+	cmp -s <(gpushare get three) <(on a gpushare get w)
+	on a begin owned "$BIN/api_app" open make=a,mine,1Mi,keep fill=a,1 touch="$WORK/owned" await="$WORK/end"
+	on c gpushare pull a:mine
+	on c "$BIN/api_app" open attach=b,mine put=b,0,99
+	via mine # its owner may have written it
+	cmp -s <(gpushare get mine) <(on a gpushare get mine)
+}
+
+@test "pull --via: a replica that is down, or ends in mid-transfer" {
+	serve c
+	local replica=$NODE_PID
+	ADDRESS_C=$ADDRESS
+	serve a
+	source_of a weights 64000000
+	on c gpushare pull a:weights
+	ADDRESS=$ADDRESS_C relayed
+	start pull gpushare pull a:weights --via "$RELAY"
+	PULLER=$PID
+	await_file "$WORK/held"
+	kill -KILL "$replica"
+	touch "$WORK/go"
+	finish "$PULLER"
+	received weights
+	has "$(cat "$WORK/pull.err")" "; going on with node 'a'"
+	gpushare rm weights
+	run -0 --separate-stderr gpushare pull a:weights --via c
+	has "$stderr" "node 'c': $ADDRESS_C: no node listens there; going on with node 'a'"
+	received weights
+	run -0 --separate-stderr gpushare pull a:weights --as more --via nobody
+	has "$stderr" "there is no node 'nobody' in the file of nodes"
 }
 
 # refused TLS: a puller with those files gets nothing, and b has no buffer

@@ -220,6 +220,8 @@ const struct option_line option_lines[] = {
     {"--trusted-network", "IFACE", text, AT(trusted), 0, "",
      "allow tcp://, without TLS, on an address of this network interface"},
     {"--as", "NAME", text, AT(as), 0, "", "call it NAME here; default: as it is called there"},
+    {"--via", "NODE", text, AT(via), 0, "",
+     "read from NODE what that has as a copy of the same version"},
     {"--readonly", "", flag, COPY(readonly), 0, "", "other processes may only read it"},
     {"--tag", "KEY=VALUE", tag, AT(tags), 0, "KEY=VALUE, up to 4 times",
      "set this tag too; may be repeated"},

@@ -82,8 +82,8 @@ static void offer_names(const char *directory)
 		gpushare_list(session, NULL, print_name, NULL);
 }
 
-/* Print "a:" for each node in the file of nodes. */
-static void offer_nodes(void)
+/* Print "a", and what comes `after` it, for each node in the file of nodes. */
+static void offer_nodes(const char *after)
 {
 	char why[NODES_WHY_MAX];
 	struct nodes nodes;
@@ -91,7 +91,7 @@ static void offer_nodes(void)
 	if (!nodes_read(&nodes, why))
 		return;
 	for (size_t i = 0; i < nodes.count; i++)
-		printf("%s:\t%s\n", nodes.list[i].name, nodes.list[i].address.text);
+		printf("%s%s\t%s\n", nodes.list[i].name, after, nodes.list[i].address.text);
 	nodes_free(&nodes);
 }
 
@@ -111,7 +111,9 @@ static void offer(const char *what, const char *directory)
 	if (!strcmp(what, "NAME") || !strcmp(what, "GLOB"))
 		offer_names(directory);
 	if (!strcmp(what, "NODE:NAME"))
-		offer_nodes();
+		offer_nodes(":");
+	if (!strcmp(what, "NODE"))
+		offer_nodes("");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(what, kinds[i].word))
 			fputs(kinds[i].what, stdout);

@@ -62,6 +62,8 @@
 	X(ATTACH_NAME, "gpushare-attach 'llama/*' -o saved/", "'gpushare save'") \
 	X("pull", "gpushare pull a:weights --as weights-of-a", "a copy of node a's 'weights'") \
 	X("pull", "gpushare pull 'a:llama/*'", "all below llama, complete or not at all") \
+	X("pull", "gpushare pull 'a:llama/*' --via b", \
+	  "the same, but from b what that has pulled from a") \
 	X("pull", "gpushare pull a:frame --follow", "and each publication, until interrupted") \
 	X("nodes", "gpushare nodes", "which nodes there are, and how far away") \
 	X("ls", "gpushare ls --nodes 'weights*'", "those of all nodes, asked at the same time") \

@@ -42,11 +42,14 @@ int verb_pull(int argc, char **argv)
 		return tool_usage("--as is for one NAME; what a pattern matches keeps its names");
 	if (options.follows && name && tool_is_pattern(name))
 		return tool_usage("--follow is for one NAME, not for a pattern");
+	if (options.follows && options.via)
+		return tool_usage("--via does not go with --follow");
 	if (options.as && !tool_check_name(options.as))
 		return TOOL_FAILED;
 	pull = (struct pull){.copy = options.copy,
 			     .as = options.as,
 			     .folder = options.tls,
+			     .via = options.via,
 			     .follows = options.follows,
 			     .tag_count = options.tag_count};
 	memcpy(pull.tags, options.tags, sizeof(pull.tags));

@@ -56,7 +56,7 @@
 	X(follow, "[-o FILE] [--count N] [--wait-for SEQ] [--timeout SECONDS]" VIEW_OPTIONS, \
 	  "get each publication of a buffer, until its owner has ended") \
 	X(pull, \
-	  "[--as NAME] [--follow] [--readonly] [--mode OCTAL] [--group GROUP] " \
+	  "[--as NAME] [--follow] [--via NODE] [--readonly] [--mode OCTAL] [--group GROUP] " \
 	  "[--tag KEY=VALUE] [--device N] [--rate] [--tls DIR] [--dir DIR] NODE:NAME", \
 	  "make kept copies of another node's buffers, one or all that a pattern matches") \
 	X(nodes, "[--json] [--tls DIR]", "list the nodes of $GPUSHARE_NODES, and which answer") \

@@ -95,7 +95,7 @@ static bool show(struct follower *follower, const struct gpushare_info *there)
 		return !tool_failed(status);
 	copy_catch_signals(); /* a signal has to wait until it is published */
 	find_again(follower);
-	if (!pull_tags(follower->puller, &here))
+	if (!pull_tags(follower->puller, &here, follower->sequence + 1))
 		return false;
 	if (!device_copy(follower->shown, follower->next)) {
 		tool_error("CUDA can't copy the new version to '%s'", follower->name);
@@ -148,7 +148,7 @@ static int follow_once(struct follower *follower)
 	if (follower->failed)
 		return GPUSHARE_OK;
 	progress_begin(&puller->progress, 1, there.size);
-	status = pull_bytes(puller, token, there.size, follower->next);
+	status = pull_bytes(puller, &puller->peer, token, follower->next);
 	progress_end(&puller->progress);
 	if (puller->failed_here)
 		tool_error("%s", puller->peer.why);

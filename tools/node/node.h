@@ -26,7 +26,8 @@ struct pull {
 	const char *folder;			     /* of the TLS files; NULL: the default */
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX]; /* to set, beside those it has there */
 	size_t tag_count;
-	bool follows; /* not with a pattern */
+	const char *via; /* a node that may have copies; NULL: none */
+	bool follows;	 /* not with a pattern */
 };
 int node_pull(const struct pull *pull, struct gpushare_session *session);
 

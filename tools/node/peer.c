@@ -103,6 +103,7 @@ int peer_hello(struct peer *peer)
 	if (status)
 		return status;
 	tool_printable(peer->answer->body.hello.version, peer->version, sizeof(peer->version));
+	strcpy(peer->place, peer->answer->body.hello.place);
 	return GPUSHARE_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "address.h"
 #include "message.h"
 #include "node.h"
+#include "place.h"
 #include "stream.h"
 
 struct peer {
@@ -15,6 +16,7 @@ struct peer {
 	node_answer *answer;	       /* the last one */
 	uint8_t *message;	       /* room for one */
 	char version[32];	       /* of the node */
+	char place[PLACE_MAX];	       /* of its registry; "": not known */
 	int error;		       /* of nng; why the stream failed */
 	char why[NODES_WHY_MAX + 128]; /* a sentence: why the last call failed */
 };

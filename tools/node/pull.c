@@ -16,6 +16,7 @@
 /* One reading of one buffer. */
 struct reading {
 	struct puller *puller;
+	struct peer *peer;
 	uint8_t token[NODE_TOKEN_SIZE];
 	uint64_t size, asked, answered; /* bytes */
 	uint32_t left;			/* bytes of the piece that is being received */
@@ -34,7 +35,9 @@ static bool find(struct puller *puller, const char *name)
 {
 	struct gpushare_info single = {.size = 0};
 
-	if (!tool_is_pattern(name)) {
+	if (puller->pull->via)
+		replica_begin(puller, name);
+	else if (!tool_is_pattern(name)) {
 		strcpy(single.name, name);
 		return node_infos_add(&puller->infos, &single);
 	}
@@ -48,7 +51,7 @@ static bool find(struct puller *puller, const char *name)
 /* Keep NODE_READS_MAX requests under way, and receive the head of the next piece. */
 static int next_piece(struct reading *reading)
 {
-	struct peer *peer = &reading->puller->peer;
+	struct peer *peer = reading->peer;
 	uint64_t ahead = NODE_READS_MAX * (uint64_t)NODE_PIECE_MAX;
 	uint64_t rest = reading->size - reading->answered;
 	uint32_t expected = (uint32_t)(rest < NODE_PIECE_MAX ? rest : NODE_PIECE_MAX);
@@ -83,7 +86,7 @@ static int take(void *data, size_t size, void *user)
 		if (reading->status)
 			return 1;
 		part = size < reading->left ? size : reading->left;
-		reading->status = peer_receive(&reading->puller->peer, to, part);
+		reading->status = peer_receive(reading->peer, to, part);
 		if (reading->status)
 			return 1;
 		progress_add(&reading->puller->progress, part);
@@ -94,68 +97,81 @@ static int take(void *data, size_t size, void *user)
 	return 0;
 }
 
-int pull_bytes(struct puller *puller, const uint8_t token[NODE_TOKEN_SIZE], uint64_t size,
+int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	       struct gpushare_buffer *buffer)
 {
-	struct reading reading = {.puller = puller, .size = size};
+	struct reading reading = {.puller = puller, .peer = peer, .size = gpushare_size(buffer)};
 	int status;
 
 	memcpy(reading.token, token, sizeof(reading.token));
-	status = gpushare_write(buffer, 0, size, take, &reading);
+	status = gpushare_write(buffer, 0, reading.size, take, &reading);
 	puller->took = progress_seconds() - reading.began;
 	puller->failed_here = status && !reading.status;
 	if (puller->failed_here)
-		snprintf(puller->peer.why, sizeof(puller->peer.why), "%s", gpushare_explain());
+		snprintf(peer->why, sizeof(peer->why), "%s", gpushare_explain());
 	return reading.status ? reading.status : status;
 }
 
-bool pull_tags(struct puller *puller, const struct gpushare_info *info)
+bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence)
 {
 	const struct pull *pull = puller->pull;
+	struct gpushare_tag of = place_tag(puller->peer.place, info, sequence);
 	int status = gpushare_tag(puller->staged.session, info->name, info->tags, info->tag_count);
 
 	if (!status && pull->tag_count)
 		status =
 		    gpushare_tag(puller->staged.session, info->name, pull->tags, pull->tag_count);
+	if (!status) /* without room for it, only --via has no use of this copy */
+		(void)gpushare_tag(puller->staged.session, info->name, &of, 1);
 	return !status || !tool_failed(status);
 }
 
 /* Read a buffer once into a staged one. *out_same: the source did not change meanwhile. */
-static bool read_once(struct puller *puller, const char *name, bool *out_same)
+static bool read_once(struct puller *puller, const struct gpushare_info *wanted, bool *out_same)
 {
+	uint64_t done = puller->progress.done;
 	uint8_t token[NODE_TOKEN_SIZE];
-	struct gpushare_info there, here;
+	struct gpushare_info opened, here;
 	struct gpushare_buffer *buffer;
+	bool via = replica_open(puller, wanted, &opened, token);
+	struct peer *peer = via ? &puller->via : &puller->peer;
+	int status;
 
-	if (peer_begin(&puller->peer, name, NULL, &there, token))
+	if (!via && peer_begin(peer, wanted->name, NULL, &opened, token))
 		return fail(puller);
 	if (!puller->counts)
-		progress_begin(&puller->progress, 1, there.size);
+		progress_begin(&puller->progress, 1, opened.size);
 	puller->counts = true;
-	here = there;
-	strcpy(here.name, puller->pull->as ? puller->pull->as : name);
+	puller->version = via ? *wanted : opened;
+	here = puller->version;
+	if (puller->pull->as)
+		strcpy(here.name, puller->pull->as);
 	if (!puller->pull->copy.mode && !puller->pull->copy.group)
 		here.mode &= ~060u; /* its group there isn't the group here */
 	buffer = staged_add(&puller->staged, &puller->pull->copy, &here, NULL);
-	if (!buffer || !pull_tags(puller, &here))
+	if (!buffer || !pull_tags(puller, &here, puller->pull->follows))
 		return false;
-	if (pull_bytes(puller, token, there.size, buffer) ||
-	    peer_end(&puller->peer, token, &there, out_same))
-		return fail(puller);
-	puller->version = there;
+	*out_same = false;
+	status = pull_bytes(puller, peer, token, buffer);
+	if (!status)
+		status = peer_end(peer, token, &opened, out_same);
+	if (status && via && !puller->failed_here)
+		replica_end(puller);
+	else if (status)
+		tool_error("%s", peer->why);
 	if (*out_same)
 		puller->seconds += puller->took;
 	else
-		puller->progress.done -= there.size;
-	return true;
+		puller->progress.done = done;
+	return !status || (via && !puller->failed_here);
 }
 
-static bool pull_one(struct puller *puller, const char *name)
+static bool pull_one(struct puller *puller, const struct gpushare_info *wanted)
 {
 	bool same = false;
 
 	for (int i = 0; i <= TORN_MAX; i++) {
-		if (!read_once(puller, name, &same))
+		if (!read_once(puller, wanted, &same))
 			return false;
 		if (same)
 			return true;
@@ -163,7 +179,7 @@ static bool pull_one(struct puller *puller, const char *name)
 	}
 	tool_error("'%s' of node '%s' was published during each of %d readings; pull it while its "
 		   "publisher pauses",
-		   name, puller->node.name, TORN_MAX + 1);
+		   wanted->name, puller->node.name, TORN_MAX + 1);
 	return false;
 }
 
@@ -185,7 +201,7 @@ static bool pull_all(struct puller *puller)
 		progress_begin(&puller->progress, 1, total);
 	puller->counts = total != 0;
 	for (size_t i = 0; good && i < puller->infos.count; i++)
-		good = pull_one(puller, puller->infos.list[i].name);
+		good = pull_one(puller, &puller->infos.list[i]);
 	progress_end(&puller->progress);
 	if (!good)
 		return false;
@@ -250,7 +266,9 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 		code = follow(&puller);
 	good = staged_end(&puller.staged, good);
 	peer_close(&puller.peer);
+	peer_close(&puller.via);
 	free(puller.infos.list);
+	free(puller.copies.list);
 	if (!good && copy_caught)
 		copy_die("interrupted; what had been pulled was removed");
 	return good ? code : TOOL_FAILED;

@@ -11,6 +11,9 @@ struct puller {
 	struct node node;
 	struct peer peer;
 	struct node_infos infos; /* the buffers there; of a single one only the name is known */
+	struct node via_node;
+	struct peer via;	  /* without a stream: none, or no longer */
+	struct node_infos copies; /* what that has */
 	struct staged staged;
 	struct progress progress;
 	struct gpushare_info version; /* the buffer that was read last, as it was there */
@@ -19,11 +22,19 @@ struct puller {
 	double took, seconds;	      /* the last reading; those that were whole */
 };
 
-/* Read a buffer that peer_begin() opened into one here. Returns a status; peer.why says more. */
-int pull_bytes(struct puller *puller, const uint8_t token[NODE_TOKEN_SIZE], uint64_t size,
+/* Read a buffer that peer_begin() opened into one here. Returns a status; peer->why says more. */
+int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	       struct gpushare_buffer *buffer);
-/* Set the tags of `info`, which are those there, and those of the command line. Reports. */
-bool pull_tags(struct puller *puller, const struct gpushare_info *info);
+/* Set the tags of `info`, which are those there, those of the command line, and the one that says
+ * that publication `sequence` here is a copy. Reports. */
+bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence);
+
+/* Ask pull->via what it has. These report what fails, and then that node isn't asked again. */
+void replica_begin(struct puller *puller, const char *glob);
+/* Open the copy of that version there. False: there is none. */
+bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
+		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE]);
+void replica_end(struct puller *puller); /* why: puller->via.why */
 
 /* Before the first copy is shown: this process is its publisher. Reports. */
 bool follow_begin(struct puller *puller);

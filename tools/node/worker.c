@@ -17,6 +17,8 @@
 #include "copy/copy.h"
 #include "message.h"
 #include "node.h"
+#include "place.h"
+#include "protocol.h"
 
 #define ALIVE_MS 3000	    /* between messages that say that the worker goes on */
 #define ALIVE_MAX 20	    /* how many wait for a puller that allocates */
@@ -88,10 +90,14 @@ static bool send_hello(struct worker *worker)
 
 static bool hello(struct worker *worker, const gpushare_node_Hello *theirs)
 {
+	char directory[GPUSHARE_PATH_MAX];
+
 	if (theirs->protocol != NODE_PROTOCOL)
 		return refuse(worker, GPUSHARE_E_NOT_SUPPORTED,
 			      "this node is of gpushare " GPUSHARE_VERSION
 			      ", and speaks another version of the protocol");
+	if (!directory_find(worker->directory, directory))
+		place_find(directory, worker->answer.body.hello.place);
 	return send_hello(worker);
 }
 

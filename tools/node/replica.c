@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* gpushare pull --via: read from another node what that has as a copy of the same version. */
+#include <string.h>
+
+#include "pull.h"
+
+void replica_end(struct puller *puller)
+{
+	tool_error("%s; going on with node '%s'", puller->via.why, puller->node.name);
+	peer_close(&puller->via);
+}
+
+void replica_begin(struct puller *puller, const char *glob)
+{
+	char why[NODES_WHY_MAX];
+
+	if (!nodes_find(puller->pull->via, &puller->via_node, why))
+		tool_error("%s; going on with node '%s'", why, puller->node.name);
+	else if (peer_open(&puller->via, &puller->via_node, puller->pull->folder) ||
+		 peer_list(&puller->via, glob, &puller->copies))
+		replica_end(puller);
+}
+
+/* If a buffer was never published, its owner may write it, and nobody would know. */
+static bool is_copy(const struct puller *puller, const struct gpushare_info *wanted,
+		    const struct gpushare_info *copy)
+{
+	return (wanted->sequence || !wanted->owner_alive) && copy->size == wanted->size &&
+	       place_is_copy(puller->peer.place, wanted, copy);
+}
+
+static bool is_listed(const struct puller *puller, const struct gpushare_info *wanted)
+{
+	for (size_t i = 0; puller->via.stream && i < puller->copies.count; i++)
+		if (!strcmp(puller->copies.list[i].name, wanted->name))
+			return is_copy(puller, wanted, &puller->copies.list[i]);
+	return false;
+}
+
+/* Between the list and now, another buffer or version may have taken the name. */
+bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
+		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE])
+{
+	if (!is_listed(puller, wanted))
+		return false;
+	if (peer_begin(&puller->via, wanted->name, NULL, out_copy, token)) {
+		replica_end(puller);
+		return false;
+	}
+	if (is_copy(puller, wanted, out_copy))
+		return true;
+	peer_close(&puller->via); /* with it, what it has open */
+	return false;
+}
