@@ -20,7 +20,7 @@ certificate() {
 
 between_setup() {
 	needs openssl
-	export XDG_CONFIG_HOME=$WORK/config GPUSHARE_NODES=$WORK/nodes
+	export XDG_CONFIG_HOME=$WORK/config GPUSHARE_NODES=$WORK/nodes GPUSHARE_SAME_HOST=0
 	TLS=$WORK/config/gpushare
 	authority "$TLS"
 	certificate "$TLS"

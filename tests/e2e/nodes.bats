@@ -230,6 +230,46 @@ via() {
 	has "$stderr" "there is no node 'nobody' in the file of nodes"
 }
 
+# on_this_host ARGUMENT...: pull, by a connection that holds back what is beyond 16 MB: only as on one host it succeeds
+on_this_host() {
+	relayed
+	GPUSHARE_SAME_HOST='' run -0 --separate-stderr timeout 9 gpushare pull "$RELAY:$1" "${@:2}"
+	equal "$stderr" ""
+	[ ! -e "$WORK/held" ]
+}
+
+@test "pull on one host: the GPU copies what the node's registry has, also if it was published" {
+	serve a
+	source_of a weights 64000000
+	on a gpushare tag weights dtype=u8
+	on_this_host weights --tag from=a
+	received weights
+	equal "$(shown weights tags | jq -cS 'del(."copy-of")')" '{"dtype":"u8","from":"a"}'
+	on a begin app "$BIN/api_app" open alloc=a,w,32Mi fill=a,3 publish=a touch="$WORK/up" await="$WORK/go" \
+		reclaim=a,1,9000 touch="$WORK/done" await="$WORK/end"
+	on_this_host w
+	equal "$(gpushare get w | sha256sum)" "$(on a gpushare get w | sha256sum)"
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	has "$(cat "$WORK/app.out")" "reclaim a: OK" # the puller is no reader any more
+	on a up unified "$BIN/api_app" open make=a,u,20Mi,unified fill=a,4
+	on_this_host u
+	equal "$(gpushare get u | sha256sum)" "$(on a gpushare get u | sha256sum)"
+}
+
+@test "pull on one host: what can't be copied by the GPU, or a directory that is another one here: by the connection" {
+	serve a
+	source_of a weights 5000000
+	head -c 5000000 /dev/zero >"$WORK/zeros"
+	on c gpushare restore "$WORK/zeros" weights
+	unset GPUSHARE_SAME_HOST
+	GPUSHARE_SIM_FAIL=cuMemcpy:1:1 gpushare pull a:weights
+	received weights
+	unshare -m true || skip "no mount namespaces here"
+	unshare -m sh -c "mount --bind $WORK/c $WORK/a && gpushare pull a:weights --as same"
+	received same weights
+}
+
 # refused TLS: a puller with those files gets nothing, and b has no buffer
 refused() {
 	run -1 --separate-stderr timeout 8 gpushare pull --tls "$1" a:weights

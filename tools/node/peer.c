@@ -104,6 +104,7 @@ int peer_hello(struct peer *peer)
 		return status;
 	tool_printable(peer->answer->body.hello.version, peer->version, sizeof(peer->version));
 	strcpy(peer->place, peer->answer->body.hello.place);
+	strcpy(peer->directory, peer->answer->body.hello.directory);
 	return GPUSHARE_OK;
 }
 

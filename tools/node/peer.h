@@ -8,17 +8,19 @@
 #include "message.h"
 #include "node.h"
 #include "place.h"
+#include "protocol.h"
 #include "stream.h"
 
 struct peer {
 	const struct node *node;
 	struct stream *stream;
-	node_answer *answer;	       /* the last one */
-	uint8_t *message;	       /* room for one */
-	char version[32];	       /* of the node */
-	char place[PLACE_MAX];	       /* of its registry; "": not known */
-	int error;		       /* of nng; why the stream failed */
-	char why[NODES_WHY_MAX + 128]; /* a sentence: why the last call failed */
+	node_answer *answer;		   /* the last one */
+	uint8_t *message;		   /* room for one */
+	char version[32];		   /* of the node */
+	char place[PLACE_MAX];		   /* of its registry; "": not known */
+	char directory[GPUSHARE_PATH_MAX]; /* of its registry, on its host */
+	int error;			   /* of nng; why the stream failed */
+	char why[NODES_WHY_MAX + 128];	   /* a sentence: why the last call failed */
 };
 
 /* These return a status of gpushare.h; if it isn't GPUSHARE_OK, peer->why has a sentence. `folder`:

@@ -126,44 +126,74 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 	return !status || !tool_failed(status);
 }
 
-/* Read a buffer once into a staged one. *out_same: the source did not change meanwhile. */
+/* Where a buffer is read from: the node itself, its registry on this host, or a replica. */
+enum way { NODE, SAME_HOST, REPLICA };
+
+/* Open a buffer, and say of which version it is. Returns a way, or -1 after reporting why. */
+static int open_source(struct puller *puller, const struct gpushare_info *wanted,
+		       struct gpushare_info *out_opened, uint8_t token[NODE_TOKEN_SIZE])
+{
+	enum way way = NODE;
+
+	if (replica_open(puller, wanted, out_opened, token))
+		way = REPLICA;
+	else if (puller->beside && !gpushare_stat(puller->beside, wanted->name, out_opened))
+		way = SAME_HOST;
+	else if (peer_begin(&puller->peer, wanted->name, NULL, out_opened, token))
+		return fail(puller) - 1;
+	puller->version = way == REPLICA ? *wanted : *out_opened;
+	return way;
+}
+
+/* Make the staged buffer of that version. Reports. */
+static struct gpushare_buffer *make(struct puller *puller)
+{
+	const struct pull *pull = puller->pull;
+	struct gpushare_info here = puller->version;
+	struct gpushare_buffer *buffer;
+
+	if (!puller->counts)
+		progress_begin(&puller->progress, 1, here.size);
+	puller->counts = true;
+	if (pull->as)
+		strcpy(here.name, pull->as);
+	if (!pull->copy.mode && !pull->copy.group)
+		here.mode &= ~060u; /* its group there isn't the group here */
+	buffer = staged_add(&puller->staged, &pull->copy, &here, NULL);
+	return buffer && pull_tags(puller, &here, pull->follows) ? buffer : NULL;
+}
+
+/* Read a buffer once into a staged one. *out_same: the source did not change meanwhile. If not the
+ * node itself has failed, a second reading is from that. */
 static bool read_once(struct puller *puller, const struct gpushare_info *wanted, bool *out_same)
 {
 	uint64_t done = puller->progress.done;
 	uint8_t token[NODE_TOKEN_SIZE];
-	struct gpushare_info opened, here;
-	struct gpushare_buffer *buffer;
-	bool via = replica_open(puller, wanted, &opened, token);
-	struct peer *peer = via ? &puller->via : &puller->peer;
-	int status;
+	struct gpushare_info opened;
+	int way = open_source(puller, wanted, &opened, token), status = GPUSHARE_OK;
+	struct peer *peer = way == REPLICA ? &puller->via : &puller->peer;
+	struct gpushare_buffer *buffer = way < 0 ? NULL : make(puller);
 
-	if (!via && peer_begin(peer, wanted->name, NULL, &opened, token))
-		return fail(puller);
-	if (!puller->counts)
-		progress_begin(&puller->progress, 1, opened.size);
-	puller->counts = true;
-	puller->version = via ? *wanted : opened;
-	here = puller->version;
-	if (puller->pull->as)
-		strcpy(here.name, puller->pull->as);
-	if (!puller->pull->copy.mode && !puller->pull->copy.group)
-		here.mode &= ~060u; /* its group there isn't the group here */
-	buffer = staged_add(&puller->staged, &puller->pull->copy, &here, NULL);
-	if (!buffer || !pull_tags(puller, &here, puller->pull->follows))
+	if (!buffer)
 		return false;
-	*out_same = false;
-	status = pull_bytes(puller, peer, token, buffer);
-	if (!status)
+	*out_same = way == SAME_HOST && same_host_copy(puller, buffer);
+	if (way == SAME_HOST && !*out_same)
+		same_host_end(puller);
+	if (way != SAME_HOST)
+		status = pull_bytes(puller, peer, token, buffer);
+	if (way != SAME_HOST && !status)
 		status = peer_end(peer, token, &opened, out_same);
-	if (status && via && !puller->failed_here)
-		replica_end(puller);
-	else if (status)
+	if (status && (way == NODE || puller->failed_here)) {
 		tool_error("%s", peer->why);
+		return false;
+	}
+	if (status)
+		replica_end(puller);
 	if (*out_same)
 		puller->seconds += puller->took;
 	else
 		puller->progress.done = done;
-	return !status || (via && !puller->failed_here);
+	return true;
 }
 
 static bool pull_one(struct puller *puller, const struct gpushare_info *wanted)
@@ -258,6 +288,8 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	if (!parse(&puller, pull->copy.names[0], &name))
 		return TOOL_FAILED;
 	good = !peer_open(&puller.peer, &puller.node, pull->folder) || fail(&puller);
+	if (good)
+		same_host_begin(&puller);
 	good = good && find(&puller, name) &&
 	       staged_begin(&puller.staged, session, puller.infos.count) && pull_all(&puller);
 	if (good && pull->copy.rate)
@@ -267,6 +299,7 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	good = staged_end(&puller.staged, good);
 	peer_close(&puller.peer);
 	peer_close(&puller.via);
+	same_host_end(&puller);
 	free(puller.infos.list);
 	free(puller.copies.list);
 	if (!good && copy_caught)

@@ -11,6 +11,7 @@ struct puller {
 	struct node node;
 	struct peer peer;
 	struct node_infos infos; /* the buffers there; of a single one only the name is known */
+	struct gpushare_session *beside; /* the node's registry, on this host; NULL: not so */
 	struct node via_node;
 	struct peer via;	  /* without a stream: none, or no longer */
 	struct node_infos copies; /* what that has */
@@ -35,6 +36,12 @@ void replica_begin(struct puller *puller, const char *glob);
 bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
 		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE]);
 void replica_end(struct puller *puller); /* why: puller->via.why */
+
+/* Open the node's registry, if that is on this host, and this user may. */
+void same_host_begin(struct puller *puller);
+void same_host_end(struct puller *puller);
+/* Copy `version` from there. False: that failed, or there is another version by now. */
+bool same_host_copy(struct puller *puller, struct gpushare_buffer *to);
 
 /* Before the first copy is shown: this process is its publisher. Reports. */
 bool follow_begin(struct puller *puller);

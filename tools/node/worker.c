@@ -90,14 +90,14 @@ static bool send_hello(struct worker *worker)
 
 static bool hello(struct worker *worker, const gpushare_node_Hello *theirs)
 {
-	char directory[GPUSHARE_PATH_MAX];
+	gpushare_node_Hello *ours = &worker->answer.body.hello;
 
 	if (theirs->protocol != NODE_PROTOCOL)
 		return refuse(worker, GPUSHARE_E_NOT_SUPPORTED,
 			      "this node is of gpushare " GPUSHARE_VERSION
 			      ", and speaks another version of the protocol");
-	if (!directory_find(worker->directory, directory))
-		place_find(directory, worker->answer.body.hello.place);
+	if (!directory_find(worker->directory, ours->directory))
+		place_find(ours->directory, ours->place);
 	return send_hello(worker);
 }
 
