@@ -270,6 +270,28 @@ on_this_host() {
 	received same weights
 }
 
+# python STATEMENT: run it with the package of the tree
+python() {
+	PYTHONPATH=$ROOT/tools/python/src PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c "import gpushare; $1"
+}
+
+@test "Python's gpushare.pull(): the command's options, and its message as an exception" {
+	[ -x /usr/bin/python3 ] || skip "python3 is not installed"
+	serve a
+	source_of a weights 1000000
+	GPUSHARE_NAME=nonsense=1 python 'gpushare.pull("a:weights", "mine", read_only=True, mode=0o640, group=0, tags={"x": "1"})'
+	received mine weights
+	equal "$(shown mine readonly) $(shown mine mode) $(shown mine tags | jq -r .x)" "true 0640 1"
+	python 'gpushare.pull("a:w*", via="a", tls="'"$TLS"'", directory="'"$GPUSHARE_DIR"'", device=0)'
+	received weights
+	run -1 python 'gpushare.pull("a:nothing")'
+	has "$output" "gpushare._errors.GpushareError: node 'a': no buffer is named \"nothing\""
+	run -1 python 'gpushare.pull("a:w*", "many")'
+	has "$output" "gpushare.InvalidError: --as is for one NAME"
+	PATH=/nowhere run -1 python 'gpushare.pull("a:weights")'
+	has "$output" "gpushare.NotSupportedError: the command gpushare is not on PATH: install it"
+}
+
 # refused TLS: a puller with those files gets nothing, and b has no buffer
 refused() {
 	run -1 --separate-stderr timeout 8 gpushare pull --tls "$1" a:weights

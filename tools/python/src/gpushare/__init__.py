@@ -19,6 +19,7 @@ from ._host import Map, Mirror
 from ._info import Holder, Info, RegistryInfo
 from ._native import version as library_version
 from ._order import Event
+from ._pull import pull
 from ._session import (Session, alloc, attach, attach_many, event_create, event_open, holders, list_ as list, ls,
                        registry, share, share_pointer, stat, tag, unlink, watch)
 from ._watch import Notice, Watch
@@ -27,7 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "Buffer", "Event", "GpushareError", "Holder", "Info", "LibraryError", "Map", "Mirror", "Notice",
     "RegistryInfo", "Session", "Watch", "alloc", "attach", "attach_many", "event_create", "event_open",
-    "holders", "library_version", "list", "ls", "registry", "share", "share_pointer", "stat", "tag", "unlink", "watch",
+    "holders", "library_version", "list", "ls", "pull", "registry", "share", "share_pointer", "stat", "tag", "unlink", "watch",
     *_errors.CLASSES,
 ]
 
