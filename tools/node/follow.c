@@ -4,8 +4,6 @@
  * is whole, and all readers of the last one here have released that, the GPU copies it to the named
  * buffer, which is then published.
  */
-#include "pull.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "device.h"
+#include "pull.h"
 
 #define PING_MS 3000 /* a connection on which no byte moves is closed */
 #define RETRY_MS 500 /* before a node that is lost is tried again; this doubles up to */
@@ -27,15 +25,7 @@ struct follower {
 	uint64_t sequence;	       /* of `shown` here */
 	bool stale;
 	bool failed; /* on this side, which was reported */
-	char said[sizeof(((struct peer *)0)->why)];
 };
-
-bool follow_begin(struct puller *puller)
-{
-	int status = gpushare_publish_host(puller->staged.buffers[0].buffer, NULL);
-
-	return !status || !tool_failed(status);
-}
 
 /* Set or remove the tag that says since when the source has been lost. */
 static void mark(struct follower *follower, bool stale)
@@ -53,34 +43,22 @@ static void mark(struct follower *follower, bool stale)
 	follower->stale = stale;
 }
 
-/* Say what was lost, but not again and again. */
 static void lose(struct follower *follower, const char *then)
 {
-	const char *why = follower->puller->peer.why;
-
 	mark(follower, true);
-	if (strcmp(why, follower->said) != 0)
-		tool_error("%s; '%s' is the last whole version%s", why, follower->name, then);
-	strcpy(follower->said, why);
+	tool_error("%s; '%s' is the last whole version%s", follower->puller->peer.why,
+		   follower->name, then);
 }
 
-static void find_again(struct follower *follower)
-{
-	if (follower->stale)
-		tool_error("node '%s' answers again", follower->puller->node.name);
-	mark(follower, false);
-	*follower->said = '\0';
-}
-
-/* Readers have the last version until they release it. Meanwhile the node hears of us. */
+/* Wait until all readers have released the last version. Meanwhile the node hears of us; if it is
+ * lost, the next call says so. */
 static int reclaim(struct follower *follower)
 {
 	int status;
 
 	while ((status = gpushare_reclaim_host(follower->shown, follower->sequence, PING_MS)) ==
 	       GPUSHARE_E_TIMED_OUT)
-		(void)peer_hello(
-		    &follower->puller->peer); /* if it is lost, the next call says so */
+		(void)peer_hello(&follower->puller->peer);
 	return status;
 }
 
@@ -94,7 +72,7 @@ static bool show(struct follower *follower, const struct gpushare_info *there)
 	if (status)
 		return !tool_failed(status);
 	copy_catch_signals(); /* a signal has to wait until it is published */
-	find_again(follower);
+	mark(follower, false);
 	if (!pull_tags(follower->puller, &here, follower->sequence + 1))
 		return false;
 	if (!device_copy(follower->shown, follower->next)) {
@@ -175,16 +153,14 @@ static void connect_again(struct follower *follower)
 	struct puller *puller = follower->puller;
 	unsigned int wait_ms = RETRY_MS;
 
-	for (;;) {
+	do {
 		peer_close(&puller->peer);
 		usleep(1000 * wait_ms);
-		if (!peer_open(&puller->peer, &puller->node, puller->pull->folder))
-			break;
-		lose(follower, "");
 		wait_ms = 2 * wait_ms < RETRY_MAX_MS ? 2 * wait_ms : RETRY_MAX_MS;
-	}
+	} while (peer_open(&puller->peer, &puller->node, puller->pull->folder));
+	tool_error("node '%s' answers again", puller->node.name);
 	if (is_current(puller))
-		find_again(follower);
+		mark(follower, false);
 }
 
 int follow(struct puller *puller)

@@ -115,7 +115,7 @@ int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NOD
 bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence)
 {
 	const struct pull *pull = puller->pull;
-	struct gpushare_tag of = place_tag(puller->peer.place, info, sequence);
+	struct gpushare_tag of = replica_tag(puller, info, sequence);
 	int status = gpushare_tag(puller->staged.session, info->name, info->tags, info->tag_count);
 
 	if (!status && pull->tag_count)
@@ -215,6 +215,7 @@ static bool pull_one(struct puller *puller, const struct gpushare_info *wanted)
 
 static bool pull_all(struct puller *puller)
 {
+	int status = GPUSHARE_OK;
 	uint64_t total = 0;
 	bool good = true;
 
@@ -236,8 +237,10 @@ static bool pull_all(struct puller *puller)
 	if (!good)
 		return false;
 	copy_catch_signals(); /* until here a signal ends the process, and leaves nothing */
-	return (!puller->pull->follows || follow_begin(puller)) && staged_show(&puller->staged) &&
-	       !copy_caught;
+	if (puller->pull->follows &&
+	    (status = gpushare_publish_host(puller->staged.buffers[0].buffer, NULL)))
+		return !tool_failed(status);
+	return staged_show(&puller->staged) && !copy_caught;
 }
 
 static void print_rate(const struct puller *puller)

@@ -30,6 +30,13 @@ int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NOD
  * that publication `sequence` here is a copy. Reports. */
 bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence);
 
+/* Copy all of `from` by the GPU; it is done when this returns. False: CUDA refuses that. */
+bool device_copy(struct gpushare_buffer *to, struct gpushare_buffer *from);
+
+/* The tag of a copy that is publication `sequence` here: PLACE/GENERATION.SEQUENCE of the source,
+ * and @SEQUENCE, so that it is void after the next publication here. */
+struct gpushare_tag replica_tag(const struct puller *puller, const struct gpushare_info *there,
+				uint64_t sequence);
 /* Ask pull->via what it has. These report what fails, and then that node isn't asked again. */
 void replica_begin(struct puller *puller, const char *glob);
 /* Open the copy of that version there. False: there is none. */
@@ -43,9 +50,8 @@ void same_host_end(struct puller *puller);
 /* Copy `version` from there. False: that failed, or there is another version by now. */
 bool same_host_copy(struct puller *puller, struct gpushare_buffer *to);
 
-/* Before the first copy is shown: this process is its publisher. Reports. */
-bool follow_begin(struct puller *puller);
-/* After that, until the source has gone. Reports, and returns a tool_exit. */
+/* After the first copy was published and shown, until the source has gone. Reports, and returns a
+ * tool_exit. */
 int follow(struct puller *puller);
 
 #endif

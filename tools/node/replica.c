@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare pull --via: read from another node what that has as a copy of the same version. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pull.h"
+
+struct gpushare_tag replica_tag(const struct puller *puller, const struct gpushare_info *there,
+				uint64_t sequence)
+{
+	struct gpushare_tag tag = {.key = "copy-of"};
+
+	if (*puller->peer.place)
+		snprintf(tag.value, sizeof(tag.value), "%s/%" PRIx64 ".%" PRIx64 "@%" PRIx64,
+			 puller->peer.place, there->generation, there->sequence, sequence);
+	return tag;
+}
 
 void replica_end(struct puller *puller)
 {
@@ -21,12 +34,18 @@ void replica_begin(struct puller *puller, const char *glob)
 		replica_end(puller);
 }
 
-/* If a buffer was never published, its owner may write it, and nobody would know. */
 static bool is_copy(const struct puller *puller, const struct gpushare_info *wanted,
 		    const struct gpushare_info *copy)
 {
-	return (wanted->sequence || !wanted->owner_alive) && copy->size == wanted->size &&
-	       place_is_copy(puller->peer.place, wanted, copy);
+	struct gpushare_tag tag = replica_tag(puller, wanted, copy->sequence);
+
+	/* if a buffer was never published, its owner may write it, and nobody would know */
+	if ((!wanted->sequence && wanted->owner_alive) || copy->size != wanted->size)
+		return false;
+	for (uint32_t i = 0; *tag.value && i < copy->tag_count; i++)
+		if (!strcmp(copy->tags[i].key, tag.key))
+			return !strcmp(copy->tags[i].value, tag.value);
+	return false;
 }
 
 static bool is_listed(const struct puller *puller, const struct gpushare_info *wanted)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
 #include "pull.h"
 
 #define PUBLICATION_MS 5000 /* to wait for a publisher that writes */
