@@ -270,6 +270,22 @@ on_this_host() {
 	received same weights
 }
 
+@test "pull on one host: a publisher that writes meanwhile: noticed, and then read by the connection" {
+	serve a
+	on a begin app "$BIN/api_app" open alloc=a,w,4Mi fill=a,3 publish=a touch="$WORK/up" await="$WORK/write" put=a,0,99 \
+		touch="$WORK/wrote" await="$WORK/end"
+	touch "$WORK/p.armed"
+	GPUSHARE_SAME_HOST='' PAUSE_FILE=$WORK/p PAUSE_AT=cuMemcpyDtoHAsync \
+		LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_pause.so" start pull gpushare pull a:w
+	PULLER=$PID
+	await_file "$WORK/p.paused" # the GPU has copied, and the CPU compares
+	touch "$WORK/write"
+	await_file "$WORK/wrote"
+	touch "$WORK/p.go"
+	finish "$PULLER"
+	equal "$(gpushare get w | sha256sum)" "$(on a gpushare get w | sha256sum)"
+}
+
 # python STATEMENT: run it with the package of the tree
 python() {
 	PYTHONPATH=$ROOT/tools/python/src PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c "import gpushare; $1"
