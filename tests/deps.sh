@@ -80,6 +80,10 @@ more  scdoc      command scdoc
 more  mandoc     command mandoc
 more  man-db     command man
 more  zsh        command zsh
+more  libucx-dev header  ucp/api/ucp.h
+more  libucx0    preload libucp.so.0
+more  ucx-utils  command ucx_perftest
+more  iperf3     command iperf3
 more  debhelper  command dh
 more  cmake      command cmake
 "

@@ -166,7 +166,10 @@ $(call each,$(call from,lib_rt),_static.so,-shared $(RT_LIBS) -l:libcudart_stati
 $(call each,$(call from,lib_rt),_shared.so,-shared $(RT_LIBS) -lcudart,$(RT_DEPS))
 $(call each,tests/e2e/programs/lib_sysv.c,.so,-shared -Wl$(comma)--hash-style=sysv)
 $(call each,tests/e2e/programs/lib_mapping.c,.so,-shared $$(SANFLAGS) $(BUILD)/libgpushare.a,$(BUILD)/libgpushare.a)
-$(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) %/lib_sysv.c %/lib_mapping.c,$(call from,lib)),.so,-shared)
+# If libucp is installed, another version of it takes all functions but one from there.
+UCX_LIB := $(if $(findstring /,$(shell $(CC) -print-file-name=libucp.so.0 2>/dev/null)),-Wl$(comma)--no-as-needed -l:libucp.so.0)
+$(call each,tests/e2e/programs/lib_ucx_other.c,.so,-shared $(UCX_LIB))
+$(call each,$(filter-out $(call from,lib_linked) $(call from,lib_rt) $(addprefix %/,lib_sysv.c lib_mapping.c lib_ucx_other.c),$(call from,lib)),.so,-shared)
 # The probe for a GPU is built first, and needs only a compiler.
 $(bin)/probe: tests/gpu/probe.c shim/cuda/cuda_abi.h
 	@mkdir -p $(@D)

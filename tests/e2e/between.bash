@@ -46,6 +46,7 @@ on() {
 serve() {
 	local address=(--listen tls://127.0.0.1:0)
 	[ $# = 1 ] || address=()
+	rm -f "$WORK/$1.err" # of an earlier one
 	on "$1" start "$1" gpushare node "${address[@]}" "${@:2}"
 	NODE_PID=$PID
 	until_true grep -qs 'listening on' "$WORK/$1.err"

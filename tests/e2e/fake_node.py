@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """A node that lists what it likes: fake_node.py VERSION PAGE... prints its port. VERSION is hex. A PAGE is names with
 commas between them; after the page "..." follow ascending names without end. Every other ask is refused, with the
-VERSION as the reason. It serves one connection after the other."""
+VERSION as the reason. It serves one connection after the other. $FAKE_UCX is the version of UCX that it offers."""
+import os
 import socket
 import sys
 from itertools import count
@@ -28,7 +29,8 @@ def page(names, last=False):
 
 def answer(connection, ask):
     if ask[0] >> 3 == HELLO:
-        return send(connection, field(3, b"\x08\x01" + field(2, version)))
+        ucx = os.environ.get("FAKE_UCX", "").encode()
+        return send(connection, field(3, b"\x08\x01" + field(2, version) + field(5, ucx)))
     if ask[0] >> 3 != LIST:
         return send(connection, STATUS_NOT_FOUND + field(2, version))
     for i, names in enumerate(pages):

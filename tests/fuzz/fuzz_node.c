@@ -26,6 +26,9 @@ static void try_ask(const uint8_t *data, size_t size)
 		FUZZ_MUST(name_is_valid(ask.verb.open.name));
 	if (ask.which_verb == gpushare_node_Ask_read_tag)
 		FUZZ_MUST(ask.verb.read.length && ask.verb.read.length <= NODE_PIECE_MAX);
+	if (ask.which_verb == gpushare_node_Ask_connect_tag)
+		FUZZ_MUST(ask.verb.connect.address.size &&
+			  ask.verb.connect.address.size <= sizeof(ask.verb.connect.address.bytes));
 	length = message_write_ask(&ask, first);
 	check_header(length);
 	FUZZ_MUST(message_read_ask(first + NODE_HEADER_SIZE, length - NODE_HEADER_SIZE, &again));

@@ -48,7 +48,8 @@ static cu_result copy_run(uint64_t to, enum side to_side, uint64_t from, enum si
 	state_unlock(&cancelling);
 	if (!good)
 		return CU_INVALID_VALUE;
-	memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
+	if (state.copies)
+		memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
 	return CU_OK;
 }
 

@@ -268,6 +268,10 @@ static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *acc
 				region->seen[device] = (uint8_t)seen[device];
 		if (mprotect((void *)(uintptr_t)start, region->size, map_protection(region)) < 0)
 			return CU_INVALID_VALUE;
+		if (state.populate && map_protection(region) & PROT_READ)
+			madvise((void *)(uintptr_t)start, region->size,
+				map_protection(region) & PROT_WRITE ? MADV_POPULATE_WRITE
+								    : MADV_POPULATE_READ);
 		start += region->size;
 	}
 	return CU_OK;

@@ -168,6 +168,8 @@ struct state {
 	int connections;		/* queues that streams share; 0: one queue per stream */
 	int stream_words;		/* 1: streams can write 64-bit words and wait for them */
 	int peers;			/* 1: devices can access each other's memory */
+	int copies;			/* 0: copies move no bytes */
+	int populate;			/* mapped memory has its pages at once */
 	uint64_t capacity;		/* bytes per device; each process counts only its own use */
 	uint64_t used[SIM_DEVICES_MAX]; /* bytes by ordinal; under the lock */
 	pthread_mutex_t lock;

@@ -103,6 +103,7 @@ static void state_start(void)
 	state.capacity = (uint64_t)4 << 30;
 	state.peers = 1;
 	state.stream_words = 1;
+	state.copies = 1;
 	state.settings_good =
 	    (!memory || !*memory || sim_parse_size(memory, &state.capacity)) &&
 	    state_parse_int("GPUSHARE_SIM_DEVICES", 0, SIM_DEVICES_MAX, &machine) &&
@@ -110,7 +111,9 @@ static void state_start(void)
 	    state_parse_int("GPUSHARE_SIM_SLOT", 0, SIM_ADDRESS_SLOTS - 1, &state.slot) &&
 	    state_parse_int("GPUSHARE_SIM_STREAM_WORDS", 0, 1, &state.stream_words) &&
 	    state_parse_int("GPUSHARE_SIM_CONNECTIONS", 0, 32, &state.connections) &&
-	    state_parse_int("GPUSHARE_SIM_PEERS", 0, 1, &state.peers) && faults_parse();
+	    state_parse_int("GPUSHARE_SIM_PEERS", 0, 1, &state.peers) &&
+	    state_parse_int("GPUSHARE_SIM_COPIES", 0, 1, &state.copies) &&
+	    state_parse_int("GPUSHARE_SIM_POPULATE", 0, 1, &state.populate) && faults_parse();
 	state_select(machine);
 	pthread_atfork(NULL, NULL, state_after_fork);
 }

@@ -218,7 +218,7 @@ const struct option_line option_lines[] = {
     {"--tls", "DIR", option_is_directory, AT(tls), 0, "a directory",
      "where ca.pem and node.pem (certificate and key) are; default: ~/.config/gpushare"},
     {"--trusted-network", "IFACE", text, AT(trusted), 0, "",
-     "allow tcp://, without TLS, on an address of this network interface"},
+     "trust all who reach this interface's network: UCX, and tcp:// addresses there"},
     {"--as", "NAME", text, AT(as), 0, "", "call it NAME here; default: as it is called there"},
     {"--via", "NODE", text, AT(via), 0, "",
      "read from NODE what that has as a copy of the same version"},

@@ -65,6 +65,8 @@
 	X("pull", "gpushare pull 'a:llama/*' --via b", \
 	  "the same, but from b what that has pulled from a") \
 	X("pull", "gpushare pull a:frame --follow", "and each publication, until interrupted") \
+	X("pull", "gpushare pull a:weights --trusted-network eth1", \
+	  "the bytes by UCX, unencrypted, if node a offers it") \
 	X("nodes", "gpushare nodes", "which nodes there are, and how far away") \
 	X("ls", "gpushare ls --nodes 'weights*'", "those of all nodes, asked at the same time") \
 	X("node", "gpushare node --tls ~/certificates", \

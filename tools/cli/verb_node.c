@@ -51,6 +51,7 @@ int verb_pull(int argc, char **argv)
 			     .folder = options.tls,
 			     .via = options.via,
 			     .follows = options.follows,
+			     .interface = options.trusted,
 			     .tag_count = options.tag_count};
 	memcpy(pull.tags, options.tags, sizeof(pull.tags));
 	pull.copy.names = argv + optind;
@@ -64,12 +65,13 @@ int verb_pull(int argc, char **argv)
 	X("ADDRESS", 0, one->node->address.text) \
 	X("STATE", 0, one->status ? "down" : "up") \
 	X("VERSION", 0, one->version) \
-	X("ROUND-TRIP", SCOLS_FL_RIGHT, time)
+	X("ROUND-TRIP", SCOLS_FL_RIGHT, time) \
+	X("ENGINES", 0, engines)
 
 static int print_nodes(const struct nodes *nodes, const struct node_answers *answers)
 {
 	struct libscols_table *table = columns_new("  ");
-	char time[TOOL_TEXT_MAX];
+	char time[TOOL_TEXT_MAX], engines[TOOL_TEXT_MAX];
 
 #define X(title, right, text) scols_table_new_column(table, title, 0, right);
 	if (table) {
@@ -84,6 +86,8 @@ static int print_nodes(const struct nodes *nodes, const struct node_answers *ans
 		snprintf(time, sizeof(time), "%.1f ms", 1000 * one->round_trip_s);
 		if (one->status)
 			*time = '\0';
+		snprintf(engines, sizeof(engines), "%s%s%s", one->status ? "" : "stream",
+			 *one->ucx ? ", ucx " : "", one->ucx);
 #define X(title, right, text) scols_line_set_data(line, column++, text);
 		if (line) {
 			NODES_COLUMNS(X)
@@ -100,8 +104,9 @@ static json_t *node_json(const struct node_answers *one)
 	if (one->status)
 		return json_pack("{s:s, s:s, s:b, s:s}", "node", name, "address", address, "up", 0,
 				 "why", one->why);
-	return json_pack("{s:s, s:s, s:b, s:s, s:f}", "node", name, "address", address, "up", 1,
-			 "version", one->version, "round_trip_ms", 1000 * one->round_trip_s);
+	return json_pack("{s:s, s:s, s:b, s:s, s:f, s:s}", "node", name, "address", address, "up",
+			 1, "version", one->version, "round_trip_ms", 1000 * one->round_trip_s,
+			 "ucx", one->ucx);
 }
 
 static int print_nodes_json(const struct nodes *nodes, const struct node_answers *answers)

@@ -57,7 +57,8 @@
 	  "get each publication of a buffer, until its owner has ended") \
 	X(pull, \
 	  "[--as NAME] [--follow] [--via NODE] [--readonly] [--mode OCTAL] [--group GROUP] " \
-	  "[--tag KEY=VALUE] [--device N] [--rate] [--tls DIR] [--dir DIR] NODE:NAME", \
+	  "[--tag KEY=VALUE] [--device N] [--rate] [--tls DIR] [--trusted-network IFACE] " \
+	  "[--dir DIR] NODE:NAME", \
 	  "make kept copies of another node's buffers, one or all that a pattern matches") \
 	X(nodes, "[--json] [--tls DIR]", "list the nodes of $GPUSHARE_NODES, and which answer") \
 	X(node, "[--listen ADDRESS] [--tls DIR] [--trusted-network IFACE] [--dir DIR]", \

@@ -33,6 +33,8 @@
 	  "nothing is logged") \
 	X(GPUSHARE_NODES, "the file that lists nodes, for gpushare pull, nodes and ls --nodes", \
 	  "$XDG_CONFIG_HOME/gpushare/nodes, else ~/.config/gpushare/nodes") \
+	X(GPUSHARE_UCX, "path of UCX's libucp, for gpushare node and pull; none: don't use it", \
+	  "libucp.so.0 where the loader looks") \
 	X(GPUSHARE_REGISTRY, "path of the registry's program", \
 	  "gpushare-registry beside the library, in ../bin or ../../bin from there, or on PATH") \
 	X(GPUSHARE_SAME_HOST, \

@@ -157,7 +157,7 @@ static void connect_again(struct follower *follower)
 		peer_close(&puller->peer);
 		usleep(1000 * wait_ms);
 		wait_ms = 2 * wait_ms < RETRY_MAX_MS ? 2 * wait_ms : RETRY_MAX_MS;
-	} while (peer_open(&puller->peer, &puller->node, puller->pull->folder));
+	} while (pull_connect(puller));
 	tool_error("node '%s' answers again", puller->node.name);
 	if (is_current(puller))
 		mark(follower, false);

@@ -62,6 +62,8 @@ bool message_read_ask(const uint8_t *from, size_t size, node_ask *out)
 		return name_is_valid(out->verb.open.name);
 	case gpushare_node_Ask_read_tag:
 		return out->verb.read.length && out->verb.read.length <= NODE_PIECE_MAX;
+	case gpushare_node_Ask_connect_tag:
+		return out->verb.connect.address.size != 0;
 	}
 	return out->which_verb != 0;
 }

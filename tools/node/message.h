@@ -17,6 +17,14 @@
 #define NODE_READS_MAX 8		 /* Reads that a puller sends before it has their answers */
 #define NODE_LIST_MAX 100000		 /* buffers that a puller takes from one List */
 
+/* How many of `rest` bytes one part takes: parts cross no multiple of NODE_PIECE_MAX. */
+static inline uint32_t message_part(uint64_t offset, uint64_t rest)
+{
+	uint64_t part = NODE_PIECE_MAX - offset % NODE_PIECE_MAX;
+
+	return (uint32_t)(part < rest ? part : rest);
+}
+
 typedef gpushare_node_Ask node_ask;
 typedef gpushare_node_Answer node_answer;
 

@@ -7,10 +7,11 @@
 #include "copy/copy.h"
 
 struct node_listen {
-	const char *address;   /* NULL: NODE_LISTEN */
-	const char *folder;    /* of the TLS files; NULL: the default */
-	const char *interface; /* a trusted network; NULL: none */
-	const char *registry;  /* its directory; NULL: the default */
+	const char *address; /* NULL: NODE_LISTEN */
+	const char *folder;  /* of the TLS files; NULL: the default */
+	const char
+	    *interface;	      /* a trusted network, for peers without TLS and for UCX; NULL: none */
+	const char *registry; /* its directory; NULL: the default */
 };
 #define NODE_LISTEN "tls://0.0.0.0:7411"
 /* Serves until a signal ends it. */
@@ -24,6 +25,7 @@ struct pull {
 	struct copy_request copy;		     /* names: NODE:NAME, patterns are allowed */
 	const char *as;				     /* NULL: as it is called there */
 	const char *folder;			     /* of the TLS files; NULL: the default */
+	const char *interface;			     /* a trusted network, for UCX; NULL: none */
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX]; /* to set, beside those it has there */
 	size_t tag_count;
 	const char *via; /* a node that may have copies; NULL: none */
@@ -44,6 +46,7 @@ struct node_answers {
 	int status;		       /* of gpushare.h */
 	char why[NODES_WHY_MAX + 128]; /* a sentence, if status isn't GPUSHARE_OK */
 	char version[32];
+	char ucx[16]; /* of its UCX; "": it offers none */
 	double round_trip_s;
 	struct node_infos infos;
 };

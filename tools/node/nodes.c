@@ -35,6 +35,7 @@ static void *ask_one(void *user)
 	if (answers->status) /* part of a list says nothing about the rest */
 		answers->infos.count = 0;
 	memcpy(answers->version, peer.version, sizeof(answers->version));
+	memcpy(answers->ucx, peer.ucx, sizeof(answers->ucx));
 	memcpy(answers->why, peer.why, sizeof(answers->why));
 	peer_close(&peer);
 	return NULL;

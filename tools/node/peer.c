@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/tool.h"
+#include "ucx.h"
 
 static int fail(struct peer *peer, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -105,6 +106,7 @@ int peer_hello(struct peer *peer)
 	tool_printable(peer->answer->body.hello.version, peer->version, sizeof(peer->version));
 	strcpy(peer->place, peer->answer->body.hello.place);
 	strcpy(peer->directory, peer->answer->body.hello.directory);
+	tool_printable(peer->answer->body.hello.ucx, peer->ucx, sizeof(peer->ucx));
 	return GPUSHARE_OK;
 }
 
@@ -240,6 +242,28 @@ int peer_receive_read(struct peer *peer, uint32_t length)
 	return status;
 }
 
+int peer_connect(struct peer *peer, const void *address, size_t size,
+		 const uint8_t token[NODE_TOKEN_SIZE])
+{
+	node_ask question = {.which_verb = gpushare_node_Ask_connect_tag};
+	gpushare_node_Connect *to = &question.verb.connect;
+
+	if (size > sizeof(to->address.bytes))
+		return fail(peer, GPUSHARE_E_LIMIT, "UCX's address is too long");
+	memcpy(to->address.bytes, address, size);
+	to->address.size = (pb_size_t)size;
+	memcpy(to->token, token, NODE_TOKEN_SIZE);
+	return ask(peer, &question, gpushare_node_Answer_hello_tag);
+}
+
+int peer_send_fetch(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE])
+{
+	node_ask question = {.which_verb = gpushare_node_Ask_fetch_tag};
+
+	memcpy(question.verb.fetch.token, token, NODE_TOKEN_SIZE);
+	return send_ask(peer, &question);
+}
+
 int peer_end(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	     const struct gpushare_info *info, bool *out_same)
 {
@@ -256,6 +280,7 @@ int peer_end(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 
 void peer_close(struct peer *peer)
 {
+	ucx_close(peer->worker);
 	stream_free(peer->stream);
 	free(peer->answer);
 	free(peer->message);

@@ -17,6 +17,8 @@ struct peer {
 	node_answer *answer;		   /* the last one */
 	uint8_t *message;		   /* room for one */
 	char version[32];		   /* of the node */
+	char ucx[16];			   /* its UCX, for this connection; "": none */
+	struct ucx *worker;		   /* of fetch_open(); NULL: bytes come by the stream */
 	char place[PLACE_MAX];		   /* of its registry; "": not known */
 	char directory[GPUSHARE_PATH_MAX]; /* of its registry, on its host */
 	int error;			   /* of nng; why the stream failed */
@@ -39,6 +41,11 @@ int peer_send_read(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint
 		   uint32_t length);
 int peer_receive_read(struct peer *peer, uint32_t length);
 int peer_receive(struct peer *peer, void *to, size_t size);
+/* Have the bytes of each peer_send_fetch() sent by UCX, to a worker of that address, as node.proto
+ * says. */
+int peer_connect(struct peer *peer, const void *address, size_t size,
+		 const uint8_t token[NODE_TOKEN_SIZE]);
+int peer_send_fetch(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE]);
 /* Detach it there. *out_same: it has still the name, and nothing was published since. */
 int peer_end(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	     const struct gpushare_info *info, bool *out_same);

@@ -5,11 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "copy/progress.h"
-#include "copy/staged.h"
-#include "pull.h"
+#include "fetch.h"
 #include "node.h"
-#include "peer.h"
+#include "pull.h"
 
 #define TORN_MAX 3 /* how often a buffer that was published meanwhile is read again */
 
@@ -23,6 +21,16 @@ struct reading {
 	double began;			/* when the first byte was wanted; 0: not yet */
 	int status;
 };
+
+int pull_connect(struct puller *puller)
+{
+	const char *interface = puller->pull->interface;
+	int status = peer_open(&puller->peer, &puller->node, puller->pull->folder);
+
+	if (!status && interface)
+		puller->peer.worker = fetch_open(&puller->peer, interface);
+	return status;
+}
 
 static bool fail(const struct puller *puller)
 {
@@ -72,6 +80,25 @@ static int next_piece(struct reading *reading)
 }
 
 /* For gpushare_write(). */
+static int take_by_ucx(void *data, size_t size, void *user)
+{
+	struct reading *reading = user;
+	struct peer *peer = reading->peer;
+
+	if (!reading->began)
+		reading->began = progress_seconds();
+	reading->status =
+	    fetch_some(peer, peer->worker, reading->token, reading->answered, data, size);
+	reading->answered += size;
+	progress_add(&reading->puller->progress, size);
+	if (reading->status) {
+		ucx_close(peer->worker);
+		peer->worker = NULL;
+	}
+	return reading->status;
+}
+
+/* For gpushare_write(). */
 static int take(void *data, size_t size, void *user)
 {
 	struct reading *reading = user;
@@ -104,7 +131,8 @@ int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NOD
 	int status;
 
 	memcpy(reading.token, token, sizeof(reading.token));
-	status = gpushare_write(buffer, 0, reading.size, take, &reading);
+	status =
+	    gpushare_write(buffer, 0, reading.size, peer->worker ? take_by_ucx : take, &reading);
 	puller->took = progress_seconds() - reading.began;
 	puller->failed_here = status && !reading.status;
 	if (puller->failed_here)
@@ -248,7 +276,7 @@ static void print_rate(const struct puller *puller)
 	char text[PROGRESS_TEXT];
 
 	progress_rate(puller->progress.done, puller->seconds, text);
-	tool_error("%s", text);
+	tool_error("%s%s", text, puller->peer.worker && !puller->beside ? " by UCX" : "");
 }
 
 static bool check(const char *name)
@@ -290,7 +318,9 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 
 	if (!parse(&puller, pull->copy.names[0], &name))
 		return TOOL_FAILED;
-	good = !peer_open(&puller.peer, &puller.node, pull->folder) || fail(&puller);
+	if (pull->interface)
+		(void)ucx_version(NULL); /* before there are threads */
+	good = !pull_connect(&puller) || fail(&puller);
 	if (good)
 		same_host_begin(&puller);
 	good = good && find(&puller, name) &&

@@ -23,6 +23,8 @@ struct puller {
 	double took, seconds;	      /* the last reading; those that were whole */
 };
 
+/* Connect to the node. Returns as peer_open() does. */
+int pull_connect(struct puller *puller);
 /* Read a buffer that peer_begin() opened into one here. Returns a status; peer->why says more. */
 int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	       struct gpushare_buffer *buffer);

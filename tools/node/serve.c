@@ -43,6 +43,7 @@ struct connection {
 struct server {
 	const char *directory; /* of the registry; "": the default */
 	const char *interface; /* NULL: peers have TLS */
+	const char *trusted;   /* network for UCX; NULL: none */
 	pthread_mutex_t lock;
 	struct connection *connections; /* the oldest first */
 	int count;
@@ -57,11 +58,15 @@ static void end(struct connection *connection)
 
 static bool start_worker(struct connection *connection)
 {
-	char *words[] = {(char *)NODE_WORKER, (char *)connection->server->directory, NULL};
+	char *words[] = {(char *)NODE_WORKER, (char *)connection->server->directory, NULL, NULL};
+	const char *trusted = connection->server->trusted;
 	const struct timeval takes = {.tv_sec = WORKER_TAKES_S};
 	posix_spawn_file_actions_t actions;
+	char peer[ADDRESS_MAX];
 	int ends[2], error;
 
+	if (trusted && stream_is_by(connection->stream, trusted, peer))
+		words[2] = (char *)trusted;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return false;
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &takes, sizeof(takes));
@@ -253,6 +258,7 @@ static void say_listens(const struct address *address, const struct listener *li
 int node_serve(const struct node_listen *listen)
 {
 	struct server server = {.directory = listen->registry ? listen->registry : "",
+				.trusted = listen->interface,
 				.lock = PTHREAD_MUTEX_INITIALIZER};
 	const char *text = listen->address ? listen->address : NODE_LISTEN;
 	char folder[PATH_MAX] = "", why[NODES_WHY_MAX];

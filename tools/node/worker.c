@@ -19,6 +19,7 @@
 #include "node.h"
 #include "place.h"
 #include "protocol.h"
+#include "ucx.h"
 
 #define ALIVE_MS 3000	    /* between messages that say that the worker goes on */
 #define ALIVE_MAX 20	    /* how many wait for a puller that allocates */
@@ -29,6 +30,8 @@
 struct worker {
 	struct gpushare_session *session;
 	const char *directory;
+	const char *interface;		/* of the trusted network of this connection; NULL: none */
+	struct ucx *ucx;		/* NULL: the puller asked for none */
 	struct gpushare_buffer *buffer; /* NULL: none is open */
 	uint8_t token[NODE_TOKEN_SIZE];
 	struct gpushare_info info; /* of `buffer` */
@@ -36,7 +39,7 @@ struct worker {
 	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
 	uint8_t *piece;	  /* NODE_PIECE_MAX bytes; NULL: not needed yet */
 	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it was never published */
-	uint64_t taken;	  /* bytes of `copy` that were copied, or compared */
+	uint64_t taken;	  /* bytes of `copy` that were copied, or compared; or sent by UCX */
 	bool compares;	  /* the copy with the buffer */
 	bool torn;	  /* they differ */
 	bool unread;	  /* the puller has not yet asked for bytes of the open buffer */
@@ -81,10 +84,12 @@ static int open_session(struct worker *worker)
 static bool send_hello(struct worker *worker)
 {
 	gpushare_node_Hello *ours = &worker->answer.body.hello;
+	const char *ucx = worker->interface ? ucx_version(NULL) : NULL;
 
 	worker->answer.which_body = gpushare_node_Answer_hello_tag;
 	ours->protocol = NODE_PROTOCOL;
 	strcpy(ours->version, GPUSHARE_VERSION);
+	strcpy(ours->ucx, ucx ? ucx : "");
 	return send_answer(worker);
 }
 
@@ -327,6 +332,68 @@ static bool read_piece(struct worker *worker, const gpushare_node_Read *ask)
 	return send_answer(worker) && message_send(STDIN_FILENO, from, ask->length);
 }
 
+static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
+{
+	char why[UCX_WHY_MAX] = "it sends no bytes by UCX on this network";
+	bool good;
+
+	ucx_close(worker->ucx);
+	worker->ucx = worker->interface ? ucx_open(worker->interface, why) : NULL;
+	good = worker->ucx && ucx_connect(worker->ucx, ask->address.bytes, why);
+	if (good) {
+		ucx_start(worker->ucx, ask->token, 0, "", 1);
+		good = ucx_finish(worker->ucx, STDIN_FILENO, UCX_CONNECT_MS);
+		strcpy(why, "by UCX it can't reach this host");
+	}
+	if (good)
+		return send_hello(worker);
+	ucx_close(worker->ucx);
+	worker->ucx = NULL;
+	return refuse(worker, GPUSHARE_E_NOT_SUPPORTED, why);
+}
+
+/* For gpushare_read(): send the bytes by UCX, and say of each part by the stream that it arrived. */
+static int send_parts(const void *data, size_t size, void *user)
+{
+	struct worker *worker = user;
+	uint64_t end = worker->taken + size, at = worker->taken;
+	const uint8_t *from = data;
+	uint32_t part;
+
+	worker->answer.which_body = gpushare_node_Answer_bytes_tag;
+	for (int sending = 0; worker->taken < end; sending--) {
+		for (; sending < UCX_PARTS_MAX && at < end; sending++) {
+			part = message_part(at, end - at);
+			ucx_start(worker->ucx, worker->token, at, from, part);
+			at += part;
+			from += part;
+		}
+		part = message_part(worker->taken, end - worker->taken);
+		worker->answer.body.bytes.length = part;
+		worker->taken += part;
+		if (!ucx_finish(worker->ucx, STDIN_FILENO, UCX_SILENCE_MS) || !send_answer(worker))
+			return 1;
+	}
+	return 0;
+}
+
+static bool fetch(struct worker *worker, const gpushare_node_Fetch *ask)
+{
+	int status;
+
+	if (!has_token(worker, ask->token))
+		return refuse(worker, GPUSHARE_E_DENIED, "this token is not of an open buffer");
+	if (!worker->ucx)
+		return refuse(worker, GPUSHARE_E_INVALID, "no UCX worker is connected");
+	worker->taken = 0;
+	if (worker->copy)
+		return !send_parts(worker->copy, worker->info.size, worker);
+	status = gpushare_read(worker->buffer, 0, worker->info.size, send_parts, worker);
+	if (status == GPUSHARE_E_CANCELLED)
+		return false;
+	return !status || refuse_call(worker, status);
+}
+
 static bool close_buffer(struct worker *worker, const gpushare_node_Close *ask)
 {
 	struct gpushare_info now = {.generation = 0};
@@ -379,6 +446,10 @@ static bool serve_one(struct worker *worker)
 		return read_piece(worker, &ask.verb.read);
 	case gpushare_node_Ask_close_tag:
 		return close_buffer(worker, &ask.verb.close);
+	case gpushare_node_Ask_connect_tag:
+		return connect_ucx(worker, &ask.verb.connect);
+	case gpushare_node_Ask_fetch_tag:
+		return fetch(worker, &ask.verb.fetch);
 	}
 	return false;
 }
@@ -404,9 +475,11 @@ int node_worker(int argc, char **argv)
 	if (!worker)
 		return TOOL_FAILED;
 	worker->directory = argc > 1 && *argv[1] ? argv[1] : NULL;
+	worker->interface = argc > 2 ? argv[2] : NULL;
 	be_first_without_memory();
 	while (serve_one(worker))
 		;
+	ucx_close(worker->ucx); /* it may still read what the session has pinned */
 	gpushare_close(worker->session);
 	free(worker->piece);
 	free(worker);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "fetch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/tool.h"
+
+/* Have the node connect to this worker, which a byte proves. */
+static bool connect_node(struct peer *peer, struct ucx *ucx)
+{
+	static uint8_t byte; /* it may come late */
+	uint8_t token[NODE_TOKEN_SIZE];
+	const void *address;
+	size_t size;
+
+	if (getrandom(token, sizeof(token), 0) != sizeof(token) ||
+	    !ucx_listen(ucx, &address, &size))
+		return false;
+	ucx_expect(ucx, token, 0, &byte, sizeof(byte));
+	return !peer_connect(peer, address, size, token) && ucx_wait(ucx, UCX_CONNECT_MS);
+}
+
+struct ucx *fetch_open(struct peer *peer, const char *interface)
+{
+	char why[UCX_WHY_MAX] = "", far[ADDRESS_MAX];
+	const char *version = ucx_version(why);
+	struct ucx *ucx = NULL;
+
+	if (!version)
+		;
+	else if (!stream_is_by(peer->stream, interface, far))
+		snprintf(why, sizeof(why), "'%.64s' is not the interface to it", interface);
+	else if (!*peer->ucx)
+		snprintf(why, sizeof(why), "it offers none");
+	else if (strcmp(peer->ucx, version) != 0)
+		snprintf(why, sizeof(why), "it has UCX %s, and this host %s", peer->ucx, version);
+	else
+		ucx = ucx_open(interface, why);
+	if (ucx && connect_node(peer, ucx))
+		return ucx;
+	ucx_close(ucx);
+	if (*why)
+		tool_error("node '%s': the stream is used, not UCX: %s", peer->node->name, why);
+	else
+		tool_error("%s; the stream is used, not UCX", peer->why);
+	return NULL;
+}
+
+int fetch_some(struct peer *peer, struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE],
+	       uint64_t offset, void *to, size_t size)
+{
+	int status;
+
+	ucx_expect(ucx, token, offset, to, size);
+	status = offset ? GPUSHARE_OK : peer_send_fetch(peer, token);
+	for (size_t rest = size; !status && rest;) {
+		uint32_t part = message_part(offset, rest);
+
+		status = peer_receive_read(peer, part);
+		offset += part;
+		rest -= part;
+	}
+	if (status || ucx_wait(ucx, UCX_SILENCE_MS))
+		return status;
+	snprintf(peer->why, sizeof(peer->why), "node '%s': its bytes did not come by UCX",
+		 peer->node->name);
+	return GPUSHARE_E_TIMED_OUT;
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+#include "ucx.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/tool.h"
+
+static void *refuse(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void *refuse(char *why, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why, why ? UCX_WHY_MAX : 0, format, arguments);
+	va_end(arguments);
+	return NULL;
+}
+
+#if __has_include(<ucp/api/ucp.h>)
+#include <glob.h>
+#include <ucp/api/ucp.h>
+
+#define LIBRARY "libucp.so.0"
+#define TRANSPORTS "tcp,rc" /* no shared memory, and no CUDA: UCX sees only host memory */
+#define MESSAGE 1	    /* the number of our active message */
+#define CLOSE_MS 1000
+
+#define CALLS(X) \
+	X(ucp_get_version) \
+	X(ucp_config_read) \
+	X(ucp_config_modify) \
+	X(ucp_config_release) \
+	X(ucp_init_version) \
+	X(ucp_cleanup) \
+	X(ucp_worker_create) \
+	X(ucp_worker_destroy) \
+	X(ucp_worker_get_address) \
+	X(ucp_worker_release_address) \
+	X(ucp_worker_get_efd) \
+	X(ucp_worker_arm) \
+	X(ucp_worker_progress) \
+	X(ucp_worker_set_am_recv_handler) \
+	X(ucp_ep_create) \
+	X(ucp_ep_close_nbx) \
+	X(ucp_am_send_nbx) \
+	X(ucp_am_recv_data_nbx) \
+	X(ucp_request_check_status) \
+	X(ucp_request_free) \
+	X(ucs_status_string)
+
+static struct {
+#define X(name) __typeof__(&name) name;
+	CALLS(X)
+#undef X
+} calls;
+
+/* The header of an active message. */
+struct head {
+	uint8_t token[NODE_TOKEN_SIZE];
+	uint64_t offset;
+};
+
+/* One that was sent. UCX reads the header until the receiver has the bytes. */
+struct sent {
+	struct head head;
+	ucs_status_t status;
+};
+
+/* One that was announced: its bytes are still at the sender. */
+struct part {
+	void *message; /* NULL: none */
+	uint64_t offset;
+	size_t size;
+};
+
+/* Where bytes are written that were sent for these offsets. */
+struct expected {
+	uint64_t offset;
+	char *to;
+	size_t size;
+};
+
+struct ucx {
+	ucp_context_h context;
+	ucp_worker_h worker;
+	ucp_address_t *address;
+	ucp_ep_h peer;
+	int events;			 /* can be read when UCX has something to do */
+	struct sent sent[UCX_PARTS_MAX]; /* a ring of `sending` messages */
+	int first, sending;
+	bool failed; /* of sending */
+	int wake;    /* event descriptor for the receiving thread; -1: none, this is a sender */
+	pthread_t thread; /* only it calls UCX, and has `parts` */
+	struct part parts[UCX_PARTS_MAX];
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t received;
+	uint8_t token[NODE_TOKEN_SIZE];
+	struct expected expected;
+	size_t left; /* of the expected bytes */
+	bool broken, ends;
+};
+
+static bool load(char why[UCX_WHY_MAX])
+{
+	static const char *const settings[][2] = {
+	    {"UCX_LOG_LEVEL", "fatal"},	   /* what fails is ours to report */
+	    {"UCX_HANDLE_ERRORS", "none"}, /* signal handlers in this process */
+	    {"UCX_MEM_EVENTS", "n"},	   /* changes the code of mmap() and others */
+	    {"UCX_WARN_UNUSED_ENV_VARS", "n"},
+	};
+	const char *given = getenv("GPUSHARE_UCX"), *path = given ? given : LIBRARY;
+	void *library;
+
+	if (!*path || !strcmp(path, "none"))
+		return refuse(why, "GPUSHARE_UCX turns it off");
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+		setenv(settings[i][0], settings[i][1], 0);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return refuse(why, "the library can't be loaded: %s", dlerror());
+#define X(name) \
+	calls.name = (__typeof__(&name))dlsym(library, #name); \
+	if (!calls.name) \
+		return refuse(why, "%s has no " #name "()", path);
+	CALLS(X)
+#undef X
+	return true;
+}
+
+const char *ucx_version(char *why)
+{
+	static char version[16], reason[UCX_WHY_MAX];
+	unsigned int major, minor, release;
+
+	if (!*version && !*reason && load(reason)) {
+		calls.ucp_get_version(&major, &minor, &release);
+		snprintf(version, sizeof(version), "%u.%u", major, minor);
+	}
+	return *version ? version : refuse(why, "%s", reason);
+}
+
+/* The interface's name, and its RDMA ports, as UCX calls them. */
+static void find_devices(const char *interface, char *out, size_t size)
+{
+	char pattern[256];
+	glob_t found;
+	size_t used = (size_t)snprintf(out, size, "%s", interface);
+
+	snprintf(pattern, sizeof(pattern), "/sys/class/net/%.64s/device/infiniband/*/ports/*",
+		 interface);
+	if (glob(pattern, 0, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc && used < size; i++) {
+		char *port = strstr(found.gl_pathv[i], "/ports/");
+		char *device = memrchr(found.gl_pathv[i], '/', (size_t)(port - found.gl_pathv[i]));
+
+		*port = '\0';
+		used += (size_t)snprintf(out + used, size - used, ",%s:%s", device + 1,
+					 port + strlen("/ports/"));
+	}
+	globfree(&found);
+}
+
+static ucs_status_t open_context(struct ucx *ucx, const char *interface)
+{
+	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+				     .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+	char devices[1024];
+	ucp_config_t *config;
+	ucs_status_t status = calls.ucp_config_read(NULL, NULL, &config);
+
+	if (status != UCS_OK)
+		return status;
+	find_devices(interface, devices, sizeof(devices));
+	status = calls.ucp_config_modify(config, "NET_DEVICES", devices);
+	if (status == UCS_OK)
+		status = calls.ucp_config_modify(config, "TLS", TRANSPORTS);
+	if (status == UCS_OK)
+		status = calls.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
+						&ucx->context);
+	calls.ucp_config_release(config);
+	return status;
+}
+
+struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
+{
+	const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+					    .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+	struct ucx *ucx;
+	ucs_status_t status;
+
+	if (!ucx_version(why))
+		return NULL;
+	ucx = calloc(1, sizeof(*ucx));
+	if (!ucx)
+		return refuse(why, "out of memory");
+	ucx->wake = -1;
+	pthread_mutex_init(&ucx->lock, NULL);
+	pthread_cond_init(&ucx->received, NULL);
+	status = open_context(ucx, interface);
+	if (status == UCS_OK)
+		status = calls.ucp_worker_create(ucx->context, &params, &ucx->worker);
+	if (status == UCS_OK)
+		status = calls.ucp_worker_get_efd(ucx->worker, &ucx->events);
+	if (status == UCS_OK)
+		return ucx;
+	ucx_close(ucx);
+	return refuse(why, "it can't use '%s': %s", interface, calls.ucs_status_string(status));
+}
+
+/* Let UCX work, or wait until it can. False: nothing happened in time, or `other` can be read. */
+static bool work(struct ucx *ucx, int other, int patience_ms)
+{
+	struct pollfd events[] = {{.fd = ucx->events, .events = POLLIN},
+				  {.fd = other, .events = POLLIN}};
+	int count;
+
+	if (calls.ucp_worker_progress(ucx->worker))
+		return true;
+	if (calls.ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY)
+		return true;
+	count = poll(events, 2, patience_ms);
+	return (count < 0 && errno == EINTR) || (count > 0 && !events[1].revents);
+}
+
+static void close_peer(struct ucx *ucx)
+{
+	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+					   .flags = UCP_EP_CLOSE_FLAG_FORCE};
+	void *request = calls.ucp_ep_close_nbx(ucx->peer, &param);
+	uint64_t end_ms = tool_now_ms() + CLOSE_MS;
+
+	if (!request || UCS_PTR_IS_ERR(request))
+		return;
+	while (calls.ucp_request_check_status(request) == UCS_INPROGRESS && tool_now_ms() < end_ms)
+		calls.ucp_worker_progress(ucx->worker);
+	calls.ucp_request_free(request);
+}
+
+static void wake(struct ucx *ucx)
+{
+	eventfd_write(ucx->wake, 1);
+}
+
+void ucx_close(struct ucx *ucx)
+{
+	if (!ucx)
+		return;
+	if (ucx->wake >= 0) {
+		pthread_mutex_lock(&ucx->lock);
+		ucx->ends = true;
+		pthread_mutex_unlock(&ucx->lock);
+		wake(ucx);
+		pthread_join(ucx->thread, NULL);
+		close(ucx->wake);
+		if (ucx->left) /* UCX 1.13 aborts if unfinished requests are destroyed */
+			return;
+	}
+	if (ucx->peer)
+		close_peer(ucx);
+	if (ucx->address)
+		calls.ucp_worker_release_address(ucx->worker, ucx->address);
+	if (ucx->worker)
+		calls.ucp_worker_destroy(ucx->worker);
+	if (ucx->context)
+		calls.ucp_cleanup(ucx->context);
+	pthread_cond_destroy(&ucx->received);
+	pthread_mutex_destroy(&ucx->lock);
+	free(ucx);
+}
+
+static void on_failed(void *user, ucp_ep_h peer, ucs_status_t status)
+{
+	struct ucx *ucx = user;
+
+	(void)peer;
+	(void)status;
+	ucx->failed = true;
+}
+
+bool ucx_connect(struct ucx *ucx, const void *address, char why[UCX_WHY_MAX])
+{
+	const ucp_ep_params_t params = {
+	    .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+			  UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+	    .address = address,
+	    .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+	    .err_handler = {.cb = on_failed, .arg = ucx},
+	};
+	ucs_status_t status = calls.ucp_ep_create(ucx->worker, &params, &ucx->peer);
+
+	return status == UCS_OK || refuse(why, "%s", calls.ucs_status_string(status));
+}
+
+static void on_sent(void *request, ucs_status_t status, void *user)
+{
+	struct sent *sent = user;
+
+	sent->status = status;
+	calls.ucp_request_free(request);
+}
+
+void ucx_start(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
+	       const void *from, size_t size)
+{
+	struct sent *sent = &ucx->sent[(ucx->first + ucx->sending++) % UCX_PARTS_MAX];
+	const ucp_request_param_t param = {
+	    .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+			    UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+	    .flags = UCP_AM_SEND_FLAG_RNDV, /* the receiver chooses where the bytes go */
+	    .cb.send = on_sent,
+	    .user_data = sent,
+	    .memory_type = UCS_MEMORY_TYPE_HOST,
+	};
+	void *request;
+
+	sent->status = UCS_INPROGRESS;
+	sent->head.offset = offset;
+	memcpy(sent->head.token, token, NODE_TOKEN_SIZE);
+	request = calls.ucp_am_send_nbx(ucx->peer, MESSAGE, &sent->head, sizeof(sent->head), from,
+					size, &param);
+	if (!request || UCS_PTR_IS_ERR(request))
+		sent->status = UCS_PTR_STATUS(request);
+}
+
+bool ucx_finish(struct ucx *ucx, int stop, int patience_ms)
+{
+	struct sent *sent = &ucx->sent[ucx->first];
+	uint64_t end_ms = tool_now_ms() + (uint64_t)patience_ms;
+
+	/* UCX 1.13 may never pause while it connects */
+	while (sent->status == UCS_INPROGRESS && !ucx->failed)
+		if (!work(ucx, stop, patience_ms) || tool_now_ms() > end_ms)
+			return false;
+	ucx->first = (ucx->first + 1) % UCX_PARTS_MAX;
+	ucx->sending--;
+	return sent->status == UCS_OK && !ucx->failed;
+}
+
+static void take_received(struct ucx *ucx, ucs_status_t status, size_t size)
+{
+	pthread_mutex_lock(&ucx->lock);
+	ucx->broken |= status != UCS_OK || size > ucx->left;
+	ucx->left -= size > ucx->left ? ucx->left : size;
+	if (!ucx->left || ucx->broken)
+		pthread_cond_signal(&ucx->received);
+	pthread_mutex_unlock(&ucx->lock);
+}
+
+static void on_received(void *request, ucs_status_t status, size_t size, void *user)
+{
+	take_received(user, status, size);
+	calls.ucp_request_free(request);
+}
+
+/* An active message of anybody who knows this worker's address. If it is not of this token, UCX
+ * drops its bytes. */
+static ucs_status_t on_message(void *user, const void *header, size_t header_size, void *data,
+			       size_t size, const ucp_am_recv_param_t *param)
+{
+	struct ucx *ucx = user;
+	struct head head;
+	bool is_ours;
+
+	if (header_size != sizeof(head) || !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
+		return UCS_OK;
+	memcpy(&head, header, sizeof(head));
+	pthread_mutex_lock(&ucx->lock);
+	is_ours = !memcmp(head.token, ucx->token, NODE_TOKEN_SIZE);
+	pthread_mutex_unlock(&ucx->lock);
+	for (int i = 0; is_ours && i < UCX_PARTS_MAX; i++)
+		if (!ucx->parts[i].message) {
+			ucx->parts[i] = (struct part){data, head.offset, size};
+			return UCS_INPROGRESS; /* UCX keeps it */
+		}
+	return UCS_OK;
+}
+
+/* Receive the bytes that are expected now. UCX may call back, so it is called without the lock. */
+static void start_receiving(struct ucx *ucx)
+{
+	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+							   UCP_OP_ATTR_FIELD_USER_DATA |
+							   UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+					   .cb.recv_am = on_received,
+					   .user_data = ucx,
+					   .memory_type = UCS_MEMORY_TYPE_HOST};
+	struct expected now;
+
+	pthread_mutex_lock(&ucx->lock);
+	now = ucx->expected;
+	pthread_mutex_unlock(&ucx->lock);
+	for (struct part *part = ucx->parts; part < ucx->parts + UCX_PARTS_MAX; part++) {
+		uint64_t at = part->offset - now.offset;
+		void *request;
+
+		if (!part->message || at >= now.size || part->size > now.size - at)
+			continue;
+		request = calls.ucp_am_recv_data_nbx(ucx->worker, part->message, now.to + at,
+						     part->size, &param);
+		part->message = NULL;
+		if (!request || UCS_PTR_IS_ERR(request))
+			take_received(ucx, UCS_PTR_STATUS(request), part->size);
+	}
+}
+
+static void *receive(void *user)
+{
+	struct ucx *ucx = user;
+	eventfd_t count;
+	bool ends;
+
+	do {
+		if (!work(ucx, ucx->wake, -1))
+			eventfd_read(ucx->wake, &count);
+		start_receiving(ucx);
+		pthread_mutex_lock(&ucx->lock);
+		ends = ucx->ends;
+		pthread_mutex_unlock(&ucx->lock);
+	} while (!ends);
+	return NULL;
+}
+
+bool ucx_listen(struct ucx *ucx, const void **out_address, size_t *out_size)
+{
+	const ucp_am_handler_param_t handler = {
+	    .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+			  UCP_AM_HANDLER_PARAM_FIELD_ARG,
+	    .id = MESSAGE,
+	    .cb = on_message,
+	    .arg = ucx,
+	};
+
+	if (calls.ucp_worker_get_address(ucx->worker, &ucx->address, out_size) != UCS_OK ||
+	    calls.ucp_worker_set_am_recv_handler(ucx->worker, &handler) != UCS_OK)
+		return false;
+	*out_address = ucx->address;
+	ucx->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ucx->wake >= 0 && !pthread_create(&ucx->thread, NULL, receive, ucx))
+		return true;
+	if (ucx->wake >= 0)
+		close(ucx->wake);
+	ucx->wake = -1;
+	return false;
+}
+
+void ucx_expect(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
+		size_t size)
+{
+	pthread_mutex_lock(&ucx->lock);
+	memcpy(ucx->token, token, NODE_TOKEN_SIZE);
+	ucx->expected = (struct expected){offset, to, size};
+	ucx->left = size;
+	pthread_mutex_unlock(&ucx->lock);
+	wake(ucx);
+}
+
+bool ucx_wait(struct ucx *ucx, int patience_ms)
+{
+	struct timespec until;
+	int error = 0;
+	bool good;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += patience_ms / 1000;
+	pthread_mutex_lock(&ucx->lock);
+	while (ucx->left && !ucx->broken && !error)
+		error = pthread_cond_clockwait(&ucx->received, &ucx->lock, CLOCK_MONOTONIC, &until);
+	good = !ucx->left && !ucx->broken;
+	ucx->expected.size = 0; /* what comes late is not written */
+	pthread_mutex_unlock(&ucx->lock);
+	return good;
+}
+
+#else
+const char *ucx_version(char *why)
+{
+	return refuse(why, "this gpushare was built without UCX's headers");
+}
+
+struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
+{
+	(void)interface;
+	(void)ucx_version(why);
+	return NULL;
+}
+
+void ucx_close(struct ucx *ucx)
+{
+	(void)ucx;
+}
+#endif
