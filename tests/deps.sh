@@ -61,6 +61,7 @@ test  python3-pyte       python  pyte
 test  libjemalloc2       preload libjemalloc.so.2
 test  faketime           preload faketime/libfaketime.so.1
 test  procps             command pkill
+test  libcurl4-openssl-dev$of header curl/curl.h curl
 test  openssl            command openssl
 lint  shellcheck         command shellcheck
 lint  cppcheck           command cppcheck
@@ -86,6 +87,7 @@ more  ucx-utils  command ucx_perftest
 more  iperf3     command iperf3
 more  debhelper  command dh
 more  cmake      command cmake
+more  etcd-server command etcd
 "
 optional= # what is skipped without it
 case ${1:-} in

@@ -78,7 +78,7 @@ teardown_more() {
 	run -1 --separate-stderr gpushare pull weights
 	has "$stderr" "'weights' is not NODE:NAME"
 	run -1 --separate-stderr gpushare pull z:weights
-	has "$stderr" "there is no node 'z' in the file of nodes"
+	has "$stderr" "there is no node 'z' in the list of nodes"
 	run -2 --separate-stderr gpushare pull 'a:*' --as x
 	has "$stderr" "--as is for one NAME"
 	run -1 --separate-stderr gpushare pull 'tcp://[::1]:1:w' --as x # the brackets are no pattern
@@ -436,7 +436,7 @@ send() {
 	source_of a weights 1000
 	gpushare pull a:weights
 	until_true has_workers 0
-	refute grep -q libcuda "/proc/$NODE_PID/maps"
+	refute grep -qE 'libcuda|libcurl' "/proc/$NODE_PID/maps"
 	switches() { cat /proc/"$NODE_PID"/task/*/status | sed -n 's/^\(non\)\?voluntary_ctxt_switches:\s*//p' | paste -sd +; }
 	before=$(($(switches)))
 	sleep 2

@@ -15,7 +15,9 @@ struct options {
 	struct top_options top;
 	uint64_t looks;			    /* of top: number of readings; 0: not given */
 	const char *listen, *tls, *trusted; /* of node; `tls` also of pull, nodes and ls */
-	const char *as, *via;		    /* of pull, like `tags` */
+	const char *announce;		    /* of node */
+	const char *as;			    /* of node and pull */
+	const char *via;		    /* of pull, like `tags` */
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];
 	size_t tag_count;
 	bool nodes; /* of ls */

@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include <getopt.h>
+#include <stdlib.h>
 
 #include "doctor/doctor.h"
+#include "node/address.h"
 #include "options.h"
 #include "verbs.h"
+
+/* The list of other hosts, if the user has named one. */
+static void check_nodes(void)
+{
+	char why[NODES_WHY_MAX];
+	struct nodes nodes;
+
+	if (!getenv("GPUSHARE_NODES"))
+		return;
+	if (nodes_read(&nodes, why))
+		doctor_ok("nodes", "GPUSHARE_NODES lists %zu; 'gpushare nodes' asks them",
+			  nodes.count);
+	else
+		doctor_warn("nodes", "correct it, or name nodes by addresses: tls://HOST:PORT",
+			    "%s", why);
+	nodes_free(&nodes);
+}
 
 int verb_doctor(int argc, char **argv)
 {
@@ -18,6 +37,7 @@ int verb_doctor(int argc, char **argv)
 	doctor_shim(&found);
 	doctor_environment();
 	doctor_registry(options.directory, &found);
+	check_nodes();
 	doctor_driver(&found);
 	doctor_vulkan(&found);
 	doctor_works(&found);

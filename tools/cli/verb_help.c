@@ -73,6 +73,8 @@
 	  "for those that have a certificate of the CA there") \
 	X("node", "gpushare node --listen tcp://10.0.0.1:7411 --trusted-network eth1", \
 	  "without TLS: whoever reaches eth1's network reads all that you may read") \
+	X("node", "GPUSHARE_NODES=etcd://etcd.lab:2379/me gpushare node", \
+	  "registered there by the host's name, for those with the same GPUSHARE_NODES") \
 	X("tag", "gpushare tag weights", "its tags") \
 	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "describe its elements") \
 	X("tag", "gpushare tag weights step=7 -draft", "set the tag step, remove the tag draft") \

@@ -16,7 +16,9 @@ int verb_node(int argc, char **argv)
 	const struct node_listen listen = {.address = options.listen,
 					   .folder = options.tls,
 					   .interface = options.trusted,
-					   .registry = options.directory};
+					   .registry = options.directory,
+					   .announce = options.announce,
+					   .as = options.as};
 
 	if (code >= 0)
 		return code;

@@ -61,7 +61,9 @@
 	  "[--dir DIR] NODE:NAME", \
 	  "make kept copies of another node's buffers, one or all that a pattern matches") \
 	X(nodes, "[--json] [--tls DIR]", "list the nodes of $GPUSHARE_NODES, and which answer") \
-	X(node, "[--listen ADDRESS] [--tls DIR] [--trusted-network IFACE] [--dir DIR]", \
+	X(node, \
+	  "[--listen ADDRESS] [--announce ADDRESS] [--as NODE] [--tls DIR] " \
+	  "[--trusted-network IFACE] [--dir DIR]", \
 	  "let other hosts list and pull this user's buffers, until a signal ends it") \
 	X(tag, "[--json] [--dir DIR] NAME [KEY=VALUE | -KEY]...", \
 	  "show, set or remove a buffer's tags") \

@@ -31,7 +31,10 @@
 	  "a file, or stderr: the preload library writes there a line for each buffer that it " \
 	  "shares or attaches, or can't share, with the reason", \
 	  "nothing is logged") \
-	X(GPUSHARE_NODES, "the file that lists nodes, for gpushare pull, nodes and ls --nodes", \
+	X(GPUSHARE_NODES, \
+	  "the list of nodes, for gpushare pull, nodes, ls --nodes and node: a file, or an etcd " \
+	  "as " \
+	  "etcd://HOST:PORT/PREFIX", \
 	  "$XDG_CONFIG_HOME/gpushare/nodes, else ~/.config/gpushare/nodes") \
 	X(GPUSHARE_UCX, "path of UCX's libucp, for gpushare node and pull; none: don't use it", \
 	  "libucp.so.0 where the loader looks") \

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "etcd.h"
 
 #define BLANKS " \t\r\n"
 
@@ -170,24 +171,29 @@ static bool find_file(char out[PATH_MAX], char why[NODES_WHY_MAX])
 	return false;
 }
 
+bool nodes_add(struct nodes *nodes, const char *name, const char *address)
+{
+	struct node *node = &nodes->list[nodes->count];
+
+	if (nodes->count == NODES_MAX || strlen(name) >= NODE_NAME_MAX || strpbrk(name, ":/*?[") ||
+	    !address_parse(address, &node->address))
+		return false;
+	strcpy(node->name, name);
+	nodes->count++;
+	return true;
+}
+
 /* One line. False: it is neither empty nor a name and an address. */
 static bool add_line(struct nodes *nodes, char *line)
 {
 	char *rest, *name, *address;
-	struct node *node = &nodes->list[nodes->count];
 
 	line[strcspn(line, "#")] = '\0';
 	name = strtok_r(line, BLANKS, &rest);
 	address = name ? strtok_r(NULL, BLANKS, &rest) : NULL;
 	if (!name)
 		return true;
-	if (!address || strtok_r(NULL, BLANKS, &rest) || nodes->count == NODES_MAX ||
-	    strlen(name) >= NODE_NAME_MAX || strpbrk(name, ":/*?[") ||
-	    !address_parse(address, &node->address))
-		return false;
-	strcpy(node->name, name);
-	nodes->count++;
-	return true;
+	return address && !strtok_r(NULL, BLANKS, &rest) && nodes_add(nodes, name, address);
 }
 
 static bool refuse_file(const char *path, char why[NODES_WHY_MAX])
@@ -214,23 +220,28 @@ static bool read_lines(struct nodes *out, FILE *file, const char *path, char why
 	return !ferror(file) || refuse_file(path, why);
 }
 
+static bool read_file(struct nodes *out, const char *path, char why[NODES_WHY_MAX])
+{
+	FILE *file = fopen(path, "re");
+	bool good = file ? read_lines(out, file, path, why) : refuse_file(path, why);
+
+	if (file)
+		fclose(file);
+	return good;
+}
+
 bool nodes_read(struct nodes *out, char why[NODES_WHY_MAX])
 {
 	char path[PATH_MAX];
-	FILE *file;
 	bool good;
 
 	*out = (struct nodes){.count = 0};
 	if (!find_file(path, why))
 		return false;
-	file = fopen(path, "re");
-	if (!file)
-		return refuse_file(path, why);
 	out->list = calloc(NODES_MAX + 1, sizeof(*out->list));
 	if (!out->list)
 		snprintf(why, NODES_WHY_MAX, "no memory for the nodes in %s", path);
-	good = out->list && read_lines(out, file, path, why);
-	fclose(file);
+	good = out->list && (etcd_is(path) ? etcd_read(path, out, why) : read_file(out, path, why));
 	if (!good)
 		nodes_free(out);
 	return good;
@@ -260,7 +271,6 @@ bool nodes_find(const char *which, struct node *out, char why[NODES_WHY_MAX])
 		}
 	nodes_free(&nodes);
 	snprintf(why, NODES_WHY_MAX,
-		 "there is no node '%.64s' in the file of nodes; 'gpushare nodes' lists them",
-		 which);
+		 "there is no node '%.64s' in the list of nodes; 'gpushare nodes' shows it", which);
 	return false;
 }

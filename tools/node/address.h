@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ADDRESS_H
 #define GPUSHARE_TOOLS_ADDRESS_H
-/* Addresses of nodes, and the file that names them. */
+/* Addresses of nodes, and the list that names them. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,11 +34,13 @@ struct nodes {
 	struct node *list;
 	size_t count;
 };
-/* Read $GPUSHARE_NODES, else "nodes" in the user's folder: "name address" a line, '#' begins a
- * comment. False: `why` says what is wrong. */
+/* Read $GPUSHARE_NODES, else "nodes" in the user's folder: an etcd's address, or a file with "name
+ * address" a line, where '#' begins a comment. False: `why` says what is wrong. */
 bool nodes_read(struct nodes *out, char why[NODES_WHY_MAX]);
+/* False: there are NODES_MAX, or the name or the address is not valid. */
+bool nodes_add(struct nodes *nodes, const char *name, const char *address);
 void nodes_free(struct nodes *nodes);
-/* A node by its name in that file, or by its address. False: `why` says what is wrong. */
+/* A node by its name there, or by its address. False: `why` says what is wrong. */
 bool nodes_find(const char *which, struct node *out, char why[NODES_WHY_MAX]);
 
 /* $XDG_CONFIG_HOME/gpushare, else ~/.config/gpushare. False: there is neither variable. */

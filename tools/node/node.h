@@ -7,11 +7,12 @@
 #include "copy/copy.h"
 
 struct node_listen {
-	const char *address; /* NULL: NODE_LISTEN */
-	const char *folder;  /* of the TLS files; NULL: the default */
-	const char
-	    *interface;	      /* a trusted network, for peers without TLS and for UCX; NULL: none */
-	const char *registry; /* its directory; NULL: the default */
+	const char *address;   /* NULL: NODE_LISTEN */
+	const char *folder;    /* of the TLS files; NULL: the default */
+	const char *interface; /* a trusted network, for tcp:// and UCX; NULL: none */
+	const char *registry;  /* its directory; NULL: the default */
+	const char *announce;  /* address for the directory; NULL: the one where it listens */
+	const char *as;	       /* name for the directory; NULL: the host's */
 };
 #define NODE_LISTEN "tls://0.0.0.0:7411"
 /* Serves until a signal ends it. */

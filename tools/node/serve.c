@@ -18,6 +18,7 @@
 #include <utlist.h>
 
 #include "base/cleanup.h"
+#include "etcd.h"
 #include "message.h"
 #include "node.h"
 #include "stream.h"
@@ -249,10 +250,26 @@ static bool is_near(const struct server *server, const struct stream *stream)
 	return false;
 }
 
-static void say_listens(const struct address *address, const struct listener *listener)
+/* Register the node, if the list of nodes is an etcd. `at`: where it listens. */
+static bool join_nodes(const struct node_listen *listen, const struct address *at)
 {
-	tool_error("listening on %.*s:%d", (int)(strrchr(address->text, ':') - address->text),
-		   address->text, listener_port(listener));
+	bool all = !strcmp(at->host, "0.0.0.0") || !strcmp(at->host, "::");
+	char host[HOST_NAME_MAX + 1] = "", reached[ADDRESS_MAX], why[NODES_WHY_MAX];
+	const char *nodes = getenv("GPUSHARE_NODES");
+
+	if (!etcd_is(nodes))
+		return true;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(reached, sizeof(reached), "tls://%s%s", host, strrchr(at->text, ':'));
+	host[strcspn(host, ".")] = '\0';
+	if (etcd_join(nodes, listen->as ? listen->as : host,
+		      listen->announce ? listen->announce
+		      : all && at->tls ? reached
+				       : at->text,
+		      why))
+		return true;
+	tool_error("%s", why);
+	return false;
 }
 
 int node_serve(const struct node_listen *listen)
@@ -261,7 +278,7 @@ int node_serve(const struct node_listen *listen)
 				.trusted = listen->interface,
 				.lock = PTHREAD_MUTEX_INITIALIZER};
 	const char *text = listen->address ? listen->address : NODE_LISTEN;
-	char folder[PATH_MAX] = "", why[NODES_WHY_MAX];
+	char folder[PATH_MAX] = "", at[ADDRESS_MAX + 8], why[NODES_WHY_MAX];
 	struct listener *listener;
 	struct address address;
 
@@ -278,7 +295,11 @@ int node_serve(const struct node_listen *listen)
 		tool_error("%s", why);
 		return TOOL_FAILED;
 	}
-	say_listens(&address, listener);
+	snprintf(at, sizeof(at), "%.*s:%d", (int)(strrchr(address.text, ':') - address.text),
+		 address.text, listener_port(listener));
+	tool_error("listening on %s", at);
+	if (!address_parse(at, &address) || !join_nodes(listen, &address))
+		return TOOL_FAILED;
 	for (;;) {
 		struct stream *stream;
 

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+#include "etcd.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <nettle/base64.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "common/tool.h"
+
+bool etcd_is(const char *text)
+{
+	return text && (!strncmp(text, "etcd://", 7) || !strncmp(text, "etcds://", 8));
+}
+
+#if __has_include(<curl/curl.h>)
+#define CURL_DISABLE_TYPECHECK
+#include <curl/curl.h>
+
+#define LIBRARY "libcurl.so.4"
+#define CONNECT_MS 2000L
+#define ANSWER_MS 5000L
+#define ANSWER_MAX ((size_t)16 << 20)
+#define TEXT_MAX 1024 /* bytes of a key, a value, a token or a password, NUL included */
+#define PREFIX_MAX 512
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+
+/* X(name): functions of libcurl. It is not linked, because it makes each command load thirty
+ * libraries. */
+#define CALLS(X) \
+	X(easy_init) \
+	X(easy_setopt) \
+	X(easy_perform) \
+	X(easy_getinfo) X(easy_strerror) X(easy_cleanup) X(slist_append) X(slist_free_all)
+
+static struct {
+#define X(name) __typeof__(&curl_##name) name;
+	CALLS(X)
+#undef X
+} curl;
+
+struct etcd {
+	CURL *curl;
+	char host[ADDRESS_MAX];	     /* and port */
+	char base[ADDRESS_MAX + 16]; /* URL of the calls */
+	char prefix[PREFIX_MAX];     /* of keys, with a slash at its end */
+	char user[256], password[256];
+	struct curl_slist *login; /* a header with a token; NULL: none yet */
+	char *answer;		  /* ANSWER_MAX bytes */
+	long code;		  /* of HTTP; 0: there was no answer */
+};
+
+static bool refuse(const struct etcd *etcd, const char *reason, char why[NODES_WHY_MAX])
+{
+	char text[TEXT_MAX];
+
+	tool_printable(reason, text, sizeof(text));
+	snprintf(why, NODES_WHY_MAX,
+		 "etcd at %s: %s; an address such as tls://HOST:PORT works without it", etcd->host,
+		 text);
+	return false;
+}
+
+static bool load(char why[NODES_WHY_MAX])
+{
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	bool good = library;
+
+#define X(name) good = good && (curl.name = (__typeof__(curl.name))dlsym(library, "curl_" #name));
+	CALLS(X)
+#undef X
+	if (!good)
+		snprintf(why, NODES_WHY_MAX,
+			 "libcurl, which asks an etcd, is missing: %s; install libcurl4",
+			 dlerror());
+	return good;
+}
+
+static bool parse(struct etcd *etcd, const char *text, char why[NODES_WHY_MAX])
+{
+	char path[PREFIX_MAX - 2] = "", host[ADDRESS_MAX] = "tcp://", more;
+	struct address address;
+
+	if (sscanf(text, "%*[a-z]://%280[^/@]/%509s%c", host + 6, path, &more) != 2 ||
+	    !address_parse(host, &address)) {
+		snprintf(why, NODES_WHY_MAX,
+			 "GPUSHARE_NODES names an etcd by etcd://HOST:PORT/PREFIX, or etcds:// "
+			 "for TLS; user and password are in the file etcd-password");
+		return false;
+	}
+	strcpy(etcd->host, host + 6);
+	snprintf(etcd->base, sizeof(etcd->base), "http%s://%s/v3", text[4] == 's' ? "s" : "",
+		 etcd->host);
+	snprintf(etcd->prefix, sizeof(etcd->prefix), "/%s%s", path,
+		 path[strlen(path) - 1] == '/' ? "" : "/");
+	return true;
+}
+
+/* Find a file in the user's folder. *out_path is "" if there is none. False: others have one of the
+ * rights `others`. */
+static bool find(const char *name, mode_t others, char out_path[PATH_MAX], char why[NODES_WHY_MAX])
+{
+	struct stat found = {.st_mode = 0};
+	char folder[PATH_MAX];
+
+	if (!nodes_folder(folder) ||
+	    snprintf(out_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX ||
+	    stat(out_path, &found))
+		*out_path = '\0';
+	if (found.st_mode & others)
+		snprintf(why, NODES_WHY_MAX, "%.4000s: others have access to it; 'chmod 600' it",
+			 out_path);
+	return !(found.st_mode & others);
+}
+
+static bool read_password(struct etcd *etcd, char why[NODES_WHY_MAX])
+{
+	char path[PATH_MAX];
+	FILE *file;
+	int words;
+
+	if (!find("etcd-password", 077, path, why))
+		return false;
+	file = *path ? fopen(path, "re") : NULL;
+	if (!file)
+		return true;
+	words = fscanf(file, "%255[^:\n]:%255[^\n]", etcd->user, etcd->password);
+	fclose(file);
+	if (words != 2)
+		snprintf(why, NODES_WHY_MAX, "%.4000s: it needs a line 'USER:PASSWORD'", path);
+	return words == 2;
+}
+
+static void etcd_close(struct etcd *etcd)
+{
+	if (etcd->curl)
+		curl.easy_cleanup(etcd->curl);
+	if (etcd->login)
+		curl.slist_free_all(etcd->login);
+	free(etcd->answer);
+}
+
+/* Call etcd_close() in any case. */
+static bool etcd_open(struct etcd *etcd, const char *text, char why[NODES_WHY_MAX])
+{
+	char ca[PATH_MAX], own[PATH_MAX];
+
+	*etcd = (struct etcd){.curl = NULL};
+	if (!parse(etcd, text, why) || !read_password(etcd, why) ||
+	    !find("etcd.pem", 077, own, why) || !find("etcd-ca.pem", 022, ca, why) || !load(why))
+		return false;
+	etcd->answer = malloc(ANSWER_MAX);
+	etcd->curl = etcd->answer ? curl.easy_init() : NULL;
+	if (!etcd->curl)
+		return refuse(etcd, "out of memory", why);
+	curl.easy_setopt(etcd->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+	curl.easy_setopt(etcd->curl, CURLOPT_TIMEOUT_MS, ANSWER_MS);
+	curl.easy_setopt(etcd->curl, CURLOPT_NOSIGNAL, 1L);
+	curl.easy_setopt(etcd->curl, CURLOPT_PROXY, "");
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* don't wait for the resolver, which may take longer than the whole question */
+	curl.easy_setopt(etcd->curl, CURLOPT_QUICK_EXIT, 1L);
+#endif
+	if (*own)
+		curl.easy_setopt(etcd->curl, CURLOPT_SSLCERT, own);
+	if (*ca)
+		curl.easy_setopt(etcd->curl, CURLOPT_CAINFO, ca);
+	return true;
+}
+
+/* NULL: `why` says what is wrong. */
+static json_t *post(struct etcd *etcd, const char *call, const json_t *question,
+		    char why[NODES_WHY_MAX])
+{
+	FILE *file = fmemopen(etcd->answer, ANSWER_MAX, "w");
+	_cleanup_free_ char *text = json_dumps(question, 0);
+	const char *reason = "its answer makes no sense";
+	char url[sizeof(etcd->base) + 32];
+	json_t *answer = NULL;
+	CURLcode error = CURLE_OUT_OF_MEMORY;
+
+	etcd->code = 0;
+	snprintf(url, sizeof(url), "%s/%s", etcd->base, call);
+	if (file && text) {
+		setbuf(file, NULL); /* an answer that is too long must fail */
+		curl.easy_setopt(etcd->curl, CURLOPT_URL, url);
+		curl.easy_setopt(etcd->curl, CURLOPT_POSTFIELDS, text);
+		curl.easy_setopt(etcd->curl, CURLOPT_HTTPHEADER, etcd->login);
+		curl.easy_setopt(etcd->curl, CURLOPT_WRITEDATA, file);
+		error = curl.easy_perform(etcd->curl);
+		curl.easy_getinfo(etcd->curl, CURLINFO_RESPONSE_CODE, &etcd->code);
+	}
+	if (error)
+		reason = error == CURLE_WRITE_ERROR ? "its answer is too long"
+						    : curl.easy_strerror(error);
+	else
+		answer = json_loadb(etcd->answer, (size_t)ftell(file), 0, NULL);
+	if (file)
+		fclose(file);
+	if (answer && etcd->code == 200)
+		return answer;
+	json_unpack(answer, "{s:s}", "message", &reason);
+	refuse(etcd, reason, why);
+	json_decref(answer);
+	return NULL;
+}
+
+static bool log_in(struct etcd *etcd, char why[NODES_WHY_MAX])
+{
+	json_t *names = json_pack("{s:s, s:s}", "name", etcd->user, "password", etcd->password);
+	json_t *answer = post(etcd, "auth/authenticate", names, why);
+	const char *token = "";
+	char header[TEXT_MAX];
+
+	if (answer) {
+		json_unpack(answer, "{s:s}", "token", &token);
+		snprintf(header, sizeof(header), "Authorization: %s", token);
+		etcd->login = curl.slist_append(NULL, header);
+		refuse(etcd, "out of memory", why);
+	}
+	json_decref(answer);
+	json_decref(names);
+	return etcd->login;
+}
+
+/* Frees the question. NULL: `why` says what is wrong. */
+static json_t *ask(struct etcd *etcd, const char *call, json_t *question, char why[NODES_WHY_MAX])
+{
+	bool had = etcd->login;
+	json_t *answer = NULL;
+
+	if (had || !*etcd->user || log_in(etcd, why))
+		answer = post(etcd, call, question, why);
+	if (!answer && had && etcd->code) { /* a token ends after minutes, or with the etcd */
+		curl.slist_free_all(etcd->login);
+		etcd->login = NULL;
+		if (log_in(etcd, why))
+			answer = post(etcd, call, question, why);
+	}
+	json_decref(question);
+	return answer;
+}
+
+/* `text` and `tail` in base64, as the gateway wants keys and values. */
+static json_t *encoded(const char *text, const char *tail)
+{
+	char joined[TEXT_MAX], out[BASE64_ENCODE_RAW_LENGTH(TEXT_MAX)];
+	size_t size = (size_t)snprintf(joined, sizeof(joined), "%s%s", text, tail);
+
+	if (size >= sizeof(joined))
+		return NULL;
+	base64_encode_raw(out, size, (const uint8_t *)joined);
+	return json_stringn(out, BASE64_ENCODE_RAW_LENGTH(size));
+}
+
+static bool decode(const char *from, char out[TEXT_MAX])
+{
+	struct base64_decode_ctx base64;
+	size_t size = TEXT_MAX;
+
+	base64_decode_init(&base64);
+	if (BASE64_DECODE_LENGTH(strlen(from)) >= TEXT_MAX ||
+	    !base64_decode_update(&base64, &size, (uint8_t *)out, strlen(from), from))
+		return false;
+	out[size] = '\0';
+	return strlen(out) == size;
+}
+
+static bool is_name(const char *text)
+{
+	return *text && strlen(text) < NODE_NAME_MAX && strspn(text, LETTERS) == strlen(text);
+}
+
+/* Others may have the right to write to the prefix: only TLS shows whether a node is the user's. */
+static bool is_address(const char *text)
+{
+	struct address address;
+
+	return address_parse(text, &address) && address.tls &&
+	       strspn(text, LETTERS ":/[]") == strlen(text);
+}
+
+/* A key that is no node is left out. */
+static void add(struct nodes *nodes, const char *prefix, json_t *pair)
+{
+	const char *key64 = "", *value64 = "", *address = "";
+	char key[TEXT_MAX], value[TEXT_MAX];
+	json_t *node = NULL;
+
+	json_unpack(pair, "{s:s, s:s}", "key", &key64, "value", &value64);
+	if (decode(key64, key) && decode(value64, value) && !strncmp(key, prefix, strlen(prefix)))
+		node = json_loads(value, 0, NULL);
+	if (!json_unpack(node, "{s:s}", "address", &address) && is_address(address) &&
+	    is_name(key + strlen(prefix)))
+		nodes_add(nodes, key + strlen(prefix), address);
+	json_decref(node);
+}
+
+bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX])
+{
+	json_t *answer = NULL, *pairs;
+	char end[PREFIX_MAX];
+	struct etcd etcd;
+	bool good;
+
+	if (etcd_open(&etcd, text, why)) {
+		strcpy(end, etcd.prefix);
+		end[strlen(end) - 1]++;
+		answer = ask(&etcd, "kv/range",
+			     json_pack("{s:o, s:o}", "key", encoded(etcd.prefix, ""), "range_end",
+				       encoded(end, "")),
+			     why);
+	}
+	pairs = json_object_get(answer, "kvs");
+	good = answer && (json_array_size(pairs) <= NODES_MAX ||
+			  refuse(&etcd, "the prefix has more than 256 keys", why));
+	for (size_t i = 0; good && i < json_array_size(pairs); i++)
+		add(nodes, etcd.prefix, json_array_get(pairs, i));
+	etcd_close(&etcd);
+	json_decref(answer);
+	return good;
+}
+
+/* What the thread keeps in the directory. */
+struct member {
+	struct etcd etcd;
+	char name[NODE_NAME_MAX], address[ADDRESS_MAX];
+	char lease[32]; /* its number; "": none */
+	bool entered;	/* the key is there, with the lease */
+};
+
+/* Put the key, unless another node has it. A node that was killed may have left this one. */
+static bool enter(struct member *member, char why[NODES_WHY_MAX])
+{
+	const char *prefix = member->etcd.prefix, *name = member->name;
+	const struct passwd *user = getpwuid(geteuid());
+	_cleanup_free_ char *value = NULL;
+	json_t *node, *answer;
+
+	node =
+	    json_pack("{s:s, s:s, s:s, s:[s]}", "address", member->address, "user",
+		      user ? user->pw_name : "", "version", GPUSHARE_VERSION, "engines", "stream");
+	value = json_dumps(node, JSON_COMPACT);
+	json_decref(node);
+	for (int i = 0; value && i < 2 && !member->entered; i++) {
+		json_t *is = i ? json_pack("{s:o, s:s, s:o}", "key", encoded(prefix, name),
+					   "target", "VALUE", "value", encoded(value, ""))
+			       : json_pack("{s:o, s:s, s:s}", "key", encoded(prefix, name),
+					   "target", "CREATE", "create_revision", "0");
+
+		answer = ask(&member->etcd, "kv/txn",
+			     json_pack("{s:[o], s:[{s:{s:o, s:o, s:s}}]}", "compare", is, "success",
+				       "request_put", "key", encoded(prefix, name), "value",
+				       encoded(value, ""), "lease", member->lease),
+			     why);
+		if (!answer)
+			return false;
+		member->entered = json_is_true(json_object_get(answer, "succeeded"));
+		json_decref(answer);
+	}
+	if (!member->entered)
+		snprintf(
+		    why, NODES_WHY_MAX,
+		    "not registered: there is another node '%s'; --as gives this one another name",
+		    name);
+	return member->entered;
+}
+
+/* Get a lease, or keep it. A lease that has ended is answered without a TTL. */
+static bool keep_lease(struct member *member, char why[NODES_WHY_MAX])
+{
+	const char *lease = member->lease, *ttl = "";
+	json_t *answer;
+
+	if (*lease) {
+		answer =
+		    ask(&member->etcd, "lease/keepalive", json_pack("{s:s}", "ID", lease), why);
+		if (!answer)
+			return false;
+		if (json_unpack(answer, "{s:{s:s}}", "result", "TTL", &ttl))
+			*member->lease = '\0';
+		json_decref(answer);
+	}
+	if (*lease)
+		return true;
+	member->entered = false;
+	answer = ask(&member->etcd, "lease/grant", json_pack("{s:i}", "TTL", ETCD_TTL_S), why);
+	if (answer && json_unpack(answer, "{s:s}", "ID", &lease))
+		refuse(&member->etcd, "it gave no lease", why);
+	else if (answer)
+		snprintf(member->lease, sizeof(member->lease), "%s", lease);
+	json_decref(answer);
+	return *member->lease;
+}
+
+static void *keep(void *user)
+{
+	char why[NODES_WHY_MAX], said[NODES_WHY_MAX] = "";
+	struct member *member = user;
+
+	for (;;) {
+		if (keep_lease(member, why) && (member->entered || enter(member, why)))
+			snprintf(why, sizeof(why), "registered as '%s' at %s", member->name,
+				 member->address);
+		if (strcmp(why, said) != 0)
+			tool_error("%s", strcpy(said, why));
+		sleep(ETCD_KEEP_ALIVE_S);
+	}
+	return NULL;
+}
+
+bool etcd_join(const char *text, const char *name, const char *address, char why[NODES_WHY_MAX])
+{
+	static struct member member;
+	pthread_t thread;
+
+	if (!is_name(name))
+		snprintf(why, NODES_WHY_MAX, "'%s' can't be a node's name; --as gives it another",
+			 name);
+	else if (!is_address(address))
+		snprintf(why, NODES_WHY_MAX,
+			 "'%s' can't be in an etcd, which wants tls://HOST:PORT; --announce gives "
+			 "it another address",
+			 address);
+	else if (etcd_open(&member.etcd, text, why)) {
+		strcpy(member.name, name);
+		strcpy(member.address, address);
+		return !pthread_create(&thread, NULL, keep, &member) ||
+		       refuse(&member.etcd, "no thread can be started", why);
+	}
+	return false;
+}
+
+#else
+static bool refuse(char why[NODES_WHY_MAX])
+{
+	snprintf(why, NODES_WHY_MAX,
+		 "this gpushare was built without libcurl (Debian: "
+		 "libcurl4-openssl-dev), so it can't ask an etcd");
+	return false;
+}
+
+bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX])
+{
+	(void)text, (void)nodes;
+	return refuse(why);
+}
+
+bool etcd_join(const char *text, const char *name, const char *address, char why[NODES_WHY_MAX])
+{
+	(void)text, (void)name, (void)address;
+	return refuse(why);
+}
+#endif
