@@ -227,7 +227,7 @@ via() {
 	has "$stderr" "node 'c': $ADDRESS_C: no node listens there; going on with node 'a'"
 	received weights
 	run -0 --separate-stderr gpushare pull a:weights --as more --via nobody
-	has "$stderr" "there is no node 'nobody' in the file of nodes"
+	has "$stderr" "there is no node 'nobody' in the list of nodes"
 }
 
 # on_this_host ARGUMENT...: pull, by a connection that holds back what is beyond 16 MB: only as on one host it succeeds

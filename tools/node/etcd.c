@@ -342,9 +342,9 @@ static bool enter(struct member *member, char why[NODES_WHY_MAX])
 	_cleanup_free_ char *value = NULL;
 	json_t *node, *answer;
 
-	node =
-	    json_pack("{s:s, s:s, s:s, s:[s]}", "address", member->address, "user",
-		      user ? user->pw_name : "", "version", GPUSHARE_VERSION, "engines", "stream");
+	/* `gpushare nodes` asks the node itself by what it sends bytes. */
+	node = json_pack("{s:s, s:s, s:s}", "address", member->address, "user",
+			 user ? user->pw_name : "", "version", GPUSHARE_VERSION);
 	value = json_dumps(node, JSON_COMPACT);
 	json_decref(node);
 	for (int i = 0; value && i < 2 && !member->entered; i++) {
