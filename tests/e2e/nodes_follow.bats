@@ -122,7 +122,8 @@ is_stale() {
 	await_file "$WORK/held" # in the second version
 	kill -KILL "$NODE_PID"
 	touch "$WORK/go" # the relay sees the end behind the bytes that are on their way
-	until_true has_said "; 'w' is the last whole version; trying again"
+	took_ms until_true has_said "node 'relay': the connection was closed; 'w' is the last whole version; trying again"
+	((TOOK_MS <= 2000 + SLACK_MS)) || { echo "it took $TOOK_MS ms"; return 1; }
 	equal "$(gpushare get w | sha256sum)" "$(sha256sum <"$WORK/first")"
 	sequence_is 1
 	is_stale

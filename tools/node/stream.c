@@ -18,6 +18,7 @@
 #include "common/tool.h"
 
 #define NODE_TLS_NAME "gpushare" /* the common name of nodes' certificates */
+#define LOOK_MS 100		 /* until the first look at the socket of a call that waits */
 #define GRACE_MS 2000		 /* so that a puller gives up before the node, and says why */
 
 struct stream {
@@ -261,28 +262,42 @@ bool stream_is_by(const struct stream *stream, const char *interface, char out_p
 	return good;
 }
 
+/* nng 1.5's TLS reads ahead. If it finds the end while no call waits, it shuts the socket down, but
+ * forgets that: later receives never end, and later sends succeed. */
+static bool is_shut_down(const struct stream *stream)
+{
+	nng_sockaddr peer;
+
+	return nng_stream_get_addr(stream->stream, NNG_OPT_REMADDR, &peer) != 0;
+}
+
 /* Wait for an aio; if nothing moves in time, close the stream. nng 1.5 never ends a call that waits
  * for the TLS handshake, whatever its timeout, and a receive that times out ends TLS. */
 static int finish(struct stream *stream, nng_aio *aio, sem_t *done, size_t *out_size)
 {
-	uint64_t began_ms = tool_now_ms(), last_ms, end_ms;
+	uint64_t began_ms = tool_now_ms(), look_ms = LOOK_MS; /* that grows: an end is no later */
 	bool late = false;
 	int error;
 
 	for (;;) {
+		uint64_t last_ms = stream->moved_ms > began_ms ? stream->moved_ms : began_ms;
+		uint64_t end_ms = last_ms + stream->silence_ms, until_ms = began_ms + look_ms;
 		struct timespec until;
 
-		last_ms = stream->moved_ms > began_ms ? stream->moved_ms : began_ms;
-		end_ms = last_ms + stream->silence_ms;
-		until = (struct timespec){(time_t)(end_ms / 1000), (long)(end_ms % 1000) * 1000000};
+		until_ms = until_ms < end_ms ? until_ms : end_ms;
+		until =
+		    (struct timespec){(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
 		if (!sem_clockwait(done, CLOCK_MONOTONIC, &until))
 			break;
 		if (errno == EINTR || stream->moved_ms > last_ms)
 			continue;
-		late = true;
-		nng_stream_close(stream->stream);
-		sem_wait(done);
-		break;
+		late = until_ms == end_ms;
+		if (late || is_shut_down(stream)) {
+			nng_stream_close(stream->stream);
+			sem_wait(done);
+			break;
+		}
+		look_ms *= 2;
 	}
 	nng_aio_wait(aio);
 	error = nng_aio_result(aio);
