@@ -198,7 +198,7 @@ publisher() {
 	until_true has_workers 1
 	WORKER=$(workers)
 	kill -STOP "$WORKER"
-	PATIENCE_S=25 until_true is_over "$WORKER"
+	PATIENCE_S=18 until_true is_over "$WORKER"
 }
 
 @test "twenty pulls at once: each complete" {

@@ -25,9 +25,10 @@
 
 #define CONNECTIONS_MAX 128
 #define REFUSED_MAX 16		 /* beyond those; they get an answer */
-#define PART ((size_t)256 << 10) /* bytes that are passed on at once */
-#define WORKER_TAKES_S 12	 /* without taking anything; then the connection ends */
-#define WORKER_END_MS 2000	 /* then it is killed */
+#define PART ((size_t)256 << 10) /* bytes that are passed on at once, from the worker */
+#define ASKS ((size_t)16 << 10) /* and to it: the kernel doesn't split these, each with a timeout */
+#define WORKER_TAKES_S 12	/* without taking anything; then the connection ends */
+#define WORKER_END_MS 2000	/* then it is killed */
 #define RETRY_US 100000
 
 struct connection {
@@ -126,7 +127,7 @@ static void pass_asks(struct connection *connection, char *part)
 {
 	size_t got;
 
-	while (!stream_receive_some(connection->stream, part, NODE_MESSAGE_MAX, &got) &&
+	while (!stream_receive_some(connection->stream, part, ASKS, &got) &&
 	       message_send(connection->worker, part, got))
 		;
 	end(connection);
@@ -157,10 +158,10 @@ static void leave(struct connection *connection)
 static void *serve(void *user)
 {
 	struct connection *connection = user;
-	_cleanup_free_ char *part = malloc(NODE_MESSAGE_MAX);
+	_cleanup_free_ char *part = malloc(ASKS);
 	pthread_t answers;
 	size_t got;
-	bool spoke = part && !stream_receive_some(connection->stream, part, NODE_MESSAGE_MAX, &got);
+	bool spoke = part && !stream_receive_some(connection->stream, part, ASKS, &got);
 
 	pthread_mutex_lock(&connection->server->lock);
 	spoke = spoke && !connection->closed;

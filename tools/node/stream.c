@@ -27,6 +27,7 @@ struct stream {
 	sem_t received, sent;
 	unsigned int silence_ms;   /* without a byte in either direction; then it is closed */
 	_Atomic uint64_t moved_ms; /* when bytes last came or went */
+	atomic_bool closed;	   /* by stream_close() */
 };
 
 struct listener {
@@ -178,7 +179,7 @@ bool stream_dial(const struct address *address, const char *folder, struct strea
 	return good;
 }
 
-static void listener_free(struct listener *listener)
+void listener_free(struct listener *listener)
 {
 	if (listener->listener)
 		nng_stream_listener_free(listener->listener);
@@ -262,13 +263,14 @@ bool stream_is_by(const struct stream *stream, const char *interface, char out_p
 	return good;
 }
 
-/* nng 1.5's TLS reads ahead. If it finds the end while no call waits, it shuts the socket down, but
- * forgets that: later receives never end, and later sends succeed. */
-static bool is_shut_down(const struct stream *stream)
+/* Whether a call may wait in vain: nng 1.5 never ends one that begins on a closed stream. And its
+ * TLS reads ahead: if it finds the end while no call waits, it shuts the socket down, but forgets
+ * that. Later receives never end then, and later sends succeed. */
+static bool is_closed(const struct stream *stream)
 {
 	nng_sockaddr peer;
 
-	return nng_stream_get_addr(stream->stream, NNG_OPT_REMADDR, &peer) != 0;
+	return stream->closed || nng_stream_get_addr(stream->stream, NNG_OPT_REMADDR, &peer) != 0;
 }
 
 /* Wait for an aio; if nothing moves in time, close the stream. nng 1.5 never ends a call that waits
@@ -292,8 +294,9 @@ static int finish(struct stream *stream, nng_aio *aio, sem_t *done, size_t *out_
 		if (errno == EINTR || stream->moved_ms > last_ms)
 			continue;
 		late = until_ms == end_ms;
-		if (late || is_shut_down(stream)) {
+		if (late || is_closed(stream)) {
 			nng_stream_close(stream->stream);
+			nng_aio_abort(aio, NNG_ECLOSED); /* of a closed stream */
 			sem_wait(done);
 			break;
 		}
@@ -372,6 +375,7 @@ const char *stream_error_text(int error)
 
 void stream_close(struct stream *stream)
 {
+	stream->closed = true;
 	nng_stream_close(stream->stream);
 }
 

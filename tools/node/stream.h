@@ -21,6 +21,7 @@ bool stream_dial(const struct address *address, const char *folder, struct strea
 		 char why[NODES_WHY_MAX]);
 bool listener_open(const struct address *address, const char *folder, struct listener **out,
 		   char why[NODES_WHY_MAX]);
+void listener_free(struct listener *listener);
 int listener_port(const struct listener *listener);
 /* Wait for a connection, as long as it takes. False: as above; a later call may succeed. */
 bool listener_accept(struct listener *listener, struct stream **out, char why[NODES_WHY_MAX]);
