@@ -30,7 +30,7 @@ def page(names, last=False):
 def answer(connection, ask):
     if ask[0] >> 3 == HELLO:
         ucx = os.environ.get("FAKE_UCX", "").encode()
-        return send(connection, field(3, b"\x08\x01" + field(2, version) + field(5, ucx)))
+        return send(connection, field(3, b"\x08\x02" + field(2, version) + field(5, ucx)))
     if ask[0] >> 3 != LIST:
         return send(connection, STATUS_NOT_FOUND + field(2, version))
     for i, names in enumerate(pages):
