@@ -165,7 +165,7 @@ static int open_source(struct puller *puller, const struct gpushare_info *wanted
 
 	if (replica_open(puller, wanted, out_opened, token))
 		way = REPLICA;
-	else if (puller->beside && !gpushare_stat(puller->beside, wanted->name, out_opened))
+	else if (same_host_find(puller, wanted->name, out_opened))
 		way = SAME_HOST;
 	else if (peer_begin(&puller->peer, wanted->name, NULL, out_opened, token))
 		return fail(puller) - 1;

@@ -49,6 +49,9 @@ void replica_end(struct puller *puller); /* why: puller->via.why */
 /* Open the node's registry, if that is on this host, and this user may. */
 void same_host_begin(struct puller *puller);
 void same_host_end(struct puller *puller);
+/* The buffer of that name there. False: there is none, or its publisher may write it: only the node
+ * reads that twice, and sees that the two readings differ. */
+bool same_host_find(struct puller *puller, const char *name, struct gpushare_info *out);
 /* Copy `version` from there. False: that failed, or there is another version by now. */
 bool same_host_copy(struct puller *puller, struct gpushare_buffer *to);
 
