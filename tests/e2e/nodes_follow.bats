@@ -68,9 +68,11 @@ is_stale() {
 @test "follow: each publication, for readers here that are attached; SIGINT ends it, and the last one stays" {
 	# shellcheck disable=SC2046
 	producer $(publishes 2) $(publishes 3) await="$WORK/end"
+	on a gpushare tag w frame=1 first=yes
 	following
 	sequence_is 1
 	same
+	on a gpushare tag w frame=2 -first
 	start reader gpushare follow w --count 3 -o "$WORK/got.%s"
 	READER=$PID
 	await_file "$WORK/got.1"
@@ -78,6 +80,7 @@ is_stale() {
 	await_file "$WORK/got.2"
 	sequence_is 2
 	same
+	equal "$(shown w tags | jq -cS 'del(."copy-of")')" '{"frame":"2"}'
 	touch "$WORK/go3"
 	await_file "$WORK/got.3"
 	finish "$READER"
@@ -167,7 +170,10 @@ is_stale() {
 
 # replaced SIZE: node a is lost and comes back with another 'w' of SIZE, which is published when $WORK/anew appears
 replaced() {
+	local worker
+	worker=$(workers)
 	kill -KILL "$NODE_PID"
+	until_true is_over "$worker"
 	until_true has_said "trying again until interrupted"
 	on a gpushare rm w
 	on a begin again "$BIN/api_app" open alloc=a,w,"$1" fill=a,7 touch="$WORK/made" await="$WORK/anew" publish=a await="$WORK/end"
@@ -189,6 +195,16 @@ replaced() {
 	ends 1 "'w' of node 'a' has 4194304 bytes now, and 'w' has 12582912: remove that, and pull again"
 	is_stale
 	equal "$(gpushare get w | wc -c)" 12582912
+}
+
+@test "follow: the GPU can't copy a new version: the follower ends, and its copy is marked" {
+	needs_sim
+	# shellcheck disable=SC2046
+	producer $(publishes 2) await="$WORK/end"
+	GPUSHARE_SIM_FAIL=cuMemcpy:1:1 following
+	touch "$WORK/go2"
+	ends 1 "CUDA can't copy the new version to 'w'"
+	is_stale
 }
 
 @test "follow: a source that was never published; an option that is wrong" {

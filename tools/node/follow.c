@@ -62,6 +62,24 @@ static int reclaim(struct follower *follower)
 	return status;
 }
 
+/* Remove the tags that the last version had there, and the next one has not. */
+static int remove_tags(struct follower *follower, const struct gpushare_info *next)
+{
+	const struct gpushare_info *last = &follower->puller->version;
+	struct gpushare_tag gone[GPUSHARE_TAGS_MAX] = {0};
+	uint32_t count = 0, at;
+
+	for (uint32_t i = 0; i < last->tag_count; i++) {
+		for (at = 0; at < next->tag_count; at++)
+			if (!strcmp(next->tags[at].key, last->tags[i].key))
+				break;
+		if (at == next->tag_count)
+			strcpy(gone[count++].key, last->tags[i].key);
+	}
+	return count ? gpushare_tag(follower->puller->staged.session, follower->name, gone, count)
+		     : GPUSHARE_OK;
+}
+
 /* Show a version that is whole. Reports. */
 static bool show(struct follower *follower, const struct gpushare_info *there)
 {
@@ -73,6 +91,9 @@ static bool show(struct follower *follower, const struct gpushare_info *there)
 		return !tool_failed(status);
 	copy_catch_signals(); /* a signal has to wait until it is published */
 	mark(follower, false);
+	status = remove_tags(follower, there);
+	if (status)
+		return !tool_failed(status);
 	if (!pull_tags(follower->puller, &here, follower->sequence + 1))
 		return false;
 	if (!device_copy(follower->shown, follower->next)) {
@@ -96,7 +117,6 @@ static bool prepare(struct follower *follower, const struct gpushare_info *there
 	int status;
 
 	if (there->size != size) {
-		mark(follower, true);
 		tool_error("'%s' of node '%s' has %" PRIu64 " bytes now, and '%s' has %zu: remove "
 			   "that, and pull again",
 			   there->name, follower->puller->node.name, there->size, follower->name,
@@ -180,6 +200,8 @@ int follow(struct puller *puller)
 		if (status && !follower.failed && !gone)
 			connect_again(&follower);
 	}
+	if (follower.failed)
+		mark(&follower, true);
 	gpushare_free(follower.next);
 	return follower.failed ? TOOL_FAILED : TOOL_DONE;
 }

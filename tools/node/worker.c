@@ -240,6 +240,13 @@ static int take_publication(struct worker *worker)
 	return status;
 }
 
+static bool has_left(void)
+{
+	struct pollfd peer = {.fd = STDIN_FILENO};
+
+	return poll(&peer, 1, 0) == 1; /* it has hung up */
+}
+
 /* Of another buffer than the one that the puller has, any publication is the next one. */
 static int wait_once(struct worker *worker, const gpushare_node_Open *has)
 {
@@ -263,6 +270,8 @@ static int wait_for_next(struct worker *worker, const gpushare_node_Open *has)
 		if (!gpushare_state(worker->buffer, &state) &&
 		    (state == GPUSHARE_STATE_WITHDRAWN || state == GPUSHARE_STATE_REPLACED))
 			return fail(worker, GPUSHARE_E_NOT_FOUND, "was removed");
+		if (has_left()) /* or the node was killed, which would end this process */
+			return GPUSHARE_E_CANCELLED;
 		if (tool_now_ms() - worker->said_ms > ALIVE_MS)
 			say_alive(worker);
 	}
