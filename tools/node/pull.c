@@ -133,6 +133,7 @@ int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NOD
 	memcpy(reading.token, token, sizeof(reading.token));
 	status =
 	    gpushare_write(buffer, 0, reading.size, peer->worker ? take_by_ucx : take, &reading);
+	puller->by_ucx = peer->worker;
 	puller->took = progress_seconds() - reading.began;
 	puller->failed_here = status && !reading.status;
 	if (puller->failed_here)
@@ -157,7 +158,7 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 /* Where a buffer is read from: the node itself, its registry on this host, or a replica. */
 enum way { NODE, SAME_HOST, REPLICA };
 
-/* Open a buffer, and say of which version it is. Returns a way, or -1 after reporting why. */
+/* Open a buffer, and say of which version it is. Returns a way, or -1: puller->peer.why. */
 static int open_source(struct puller *puller, const struct gpushare_info *wanted,
 		       struct gpushare_info *out_opened, uint8_t token[NODE_TOKEN_SIZE])
 {
@@ -168,7 +169,7 @@ static int open_source(struct puller *puller, const struct gpushare_info *wanted
 	else if (same_host_find(puller, wanted->name, out_opened))
 		way = SAME_HOST;
 	else if (peer_begin(&puller->peer, wanted->name, NULL, out_opened, token))
-		return fail(puller) - 1;
+		return -1;
 	puller->version = way == REPLICA ? *wanted : *out_opened;
 	return way;
 }
@@ -200,8 +201,11 @@ static bool read_once(struct puller *puller, const struct gpushare_info *wanted,
 	struct gpushare_info opened;
 	int way = open_source(puller, wanted, &opened, token), status = GPUSHARE_OK;
 	struct peer *peer = way == REPLICA ? &puller->via : &puller->peer;
-	struct gpushare_buffer *buffer = way < 0 ? NULL : make(puller);
+	struct gpushare_buffer *buffer;
 
+	if (way < 0)
+		return fail(puller);
+	buffer = make(puller);
 	if (!buffer)
 		return false;
 	*out_same = way == SAME_HOST && same_host_copy(puller, buffer);
@@ -276,7 +280,7 @@ static void print_rate(const struct puller *puller)
 	char text[PROGRESS_TEXT];
 
 	progress_rate(puller->progress.done, puller->seconds, text);
-	tool_error("%s%s", text, puller->peer.worker && !puller->beside ? " by UCX" : "");
+	tool_error("%s%s", text, puller->by_ucx ? " by UCX" : "");
 }
 
 static bool check(const char *name)

@@ -19,6 +19,7 @@ struct puller {
 	struct progress progress;
 	struct gpushare_info version; /* the buffer that was read last, as it was there */
 	bool counts;		      /* `progress` has begun */
+	bool by_ucx;		      /* the last bytes came by UCX */
 	bool failed_here;	      /* the last failure is not the node's */
 	double took, seconds;	      /* the last reading; those that were whole */
 };
