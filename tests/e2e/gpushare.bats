@@ -114,7 +114,7 @@ on_terminal() {
 	run -0 on_terminal
 	[[ ${lines[1]} =~ ^kv/0\ +2\ MiB\ +2\ MiB\ +$gpu\ +rt_app_static\[$PID\]\ +0\  ]]
 	run -0 on_terminal --bytes
-	[[ ${lines[1]} =~ ^kv/0\ +2097152\ +2097152\ +GPU- ]]
+	[[ ${lines[1]} =~ ^kv/0\ +2097152\ +2097152\ +$gpu\ +rt_app ]]
 	[[ $(gpushare ls -l) =~ kv/0\ +2097152\ +2097152\ +GPU-[-0-9a-f]{36}\  ]]
 }
 
