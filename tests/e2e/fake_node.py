@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """A node that lists what it likes: fake_node.py VERSION PAGE... prints its port. VERSION is hex. A PAGE is names with
 commas between them; after the page "..." follow ascending names without end. Every other ask is refused, with the
-VERSION as the reason. It serves one connection after the other. $FAKE_UCX is the version of UCX that it offers."""
+VERSION as the reason. It serves one connection after the other. $FAKE_UCX is the version of UCX that it offers. With
+$FAKE_CONNECT it claims to have connected, and sends nothing by UCX."""
 import os
 import socket
 import sys
 from itertools import count
 
 version, pages = bytes.fromhex(sys.argv[1]), sys.argv[2:]
-HELLO, LIST = 1, 2
+HELLO, LIST, CONNECT = 1, 2, 7
 STATUS_NOT_FOUND = b"\x08\xff" + b"\xff" * 8 + b"\x01"  # -1, as a varint of 10 bytes
 
 
@@ -28,7 +29,7 @@ def page(names, last=False):
 
 
 def answer(connection, ask):
-    if ask[0] >> 3 == HELLO:
+    if ask[0] >> 3 == HELLO or ask[0] >> 3 == CONNECT and "FAKE_CONNECT" in os.environ:
         ucx = os.environ.get("FAKE_UCX", "").encode()
         return send(connection, field(3, b"\x08\x02" + field(2, version) + field(5, ucx)))
     if ask[0] >> 3 != LIST:

@@ -113,12 +113,17 @@ answers() {
 	by_stream "not UCX: it offers none"
 }
 
-@test "UCX: a node that refuses the puller's UCX worker is asked for the bytes by the stream" {
+@test "UCX: a node that refuses the puller's UCX worker, or sends it nothing, is asked for the bytes by the stream" {
 	serve a --listen tcp://127.0.0.1:0 $LO
 	ucx=$(gpushare nodes --json | jq -r '.[].ucx')
-	FAKE_UCX=$ucx start fake /usr/bin/python3 "$ROOT/tests/e2e/fake_node.py" "$(printf no | od -An -tx1 | tr -d ' ')" a
-	until_true [ -s "$WORK/fake.out" ]
-	run -1 --separate-stderr timeout 8 gpushare pull $LO "tcp://127.0.0.1:$(cat "$WORK/fake.out"):a"
+	for fake in no nothing; do
+		[ $fake = no ] || export FAKE_CONNECT=1
+		FAKE_UCX=$ucx start $fake /usr/bin/python3 "$ROOT/tests/e2e/fake_node.py" 6e6f a
+		until_true [ -s "$WORK/$fake.out" ]
+	done
+	run -1 --separate-stderr timeout 8 gpushare pull $LO "tcp://127.0.0.1:$(cat "$WORK/nothing.out"):a"
+	has "$stderr" ": no byte of it came by UCX; the stream is used, not UCX"
+	run -1 --separate-stderr timeout 8 gpushare pull $LO "tcp://127.0.0.1:$(cat "$WORK/no.out"):a"
 	has "$stderr" ": no; the stream is used, not UCX"
 	equal "$(grep -c ": no$" <<<"$stderr")" 1 # the answer to the Open
 }

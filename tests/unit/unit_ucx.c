@@ -97,6 +97,66 @@ static void test_a_message_beyond_its_place_is_not_received(void **state)
 	disconnect(&pair);
 }
 
+/* Begin to send, and return when the receiver knows of it; but it doesn't get the bytes. */
+static void announce(struct ucx *from, const char *bytes, size_t size)
+{
+	ucx_start(from, good, 0, bytes, size);
+	ucx_start(from, bad, 0, "", 1);
+	while (from->sent[1].status == UCS_INPROGRESS)
+		assert_true(work(from, -1, PATIENCE_MS));
+}
+
+static void test_bytes_that_come_twice_are_not_all(void **state)
+{
+	struct pair pair = connected();
+	char why[UCX_WHY_MAX], got[2000] = "", bytes[1000] = "bytes";
+	struct ucx *slow = ucx_open("lo", why);
+
+	assert_true(ucx_connect(slow, pair.address, why));
+	ucx_expect(pair.to, good, 0, got, 0);
+	announce(slow, bytes, sizeof(bytes));
+	ucx_expect(pair.to, good, 0, got, sizeof(got));
+	ucx_start(pair.from, good, 0, bytes, sizeof(bytes));
+	ucx_start(pair.from, good, 0, bytes, sizeof(bytes));
+	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
+	assert_false(ucx_finish(pair.from, -1, REFUSED_MS));
+	assert_false(ucx_wait(pair.to, 0)); /* a receive is under way, which writes there */
+	ucx_close(slow);
+	disconnect(&pair);
+}
+
+static int count_descriptors(void)
+{
+	glob_t found;
+	int count;
+
+	assert_int_equal(glob("/proc/self/fd/*", 0, NULL, &found), 0);
+	count = (int)found.gl_pathc;
+	globfree(&found);
+	return count;
+}
+
+static void test_a_worker_to_which_nobody_sent_is_closed(void **state)
+{
+	char why[UCX_WHY_MAX], got;
+	int counts[2];
+
+	if (!ucx_version(why))
+		skip();
+	for (int i = 0; i < 2; i++) { /* the first one also opens what all workers share */
+		struct ucx *ucx = ucx_open("lo", why);
+		const void *address;
+		size_t size;
+
+		assert_true(ucx_listen(ucx, &address, &size));
+		ucx_expect(ucx, good, 0, &got, 1);
+		assert_false(ucx_wait(ucx, 0));
+		ucx_close(ucx);
+		counts[i] = count_descriptors();
+	}
+	assert_int_equal(counts[0], counts[1]);
+}
+
 static void test_a_receiver_that_does_nothing_ends_the_wait(void **state)
 {
 	char why[UCX_WHY_MAX];
@@ -221,6 +281,8 @@ static void test_a_peer_cannot_read_memory(void **state)
 
 UNIT_MAIN(UNIT(test_bytes_wait_for_their_place), UNIT(test_bytes_of_another_token_are_dropped),
 	  UNIT(test_a_message_beyond_its_place_is_not_received),
+	  UNIT(test_bytes_that_come_twice_are_not_all),
+	  UNIT(test_a_worker_to_which_nobody_sent_is_closed),
 	  UNIT(test_a_receiver_that_does_nothing_ends_the_wait),
 	  UNIT(test_a_peer_cannot_read_memory))
 #else

@@ -15,6 +15,8 @@ static bool connect_node(struct peer *peer, struct ucx *ucx)
 	const void *address;
 	size_t size;
 
+	snprintf(peer->why, sizeof(peer->why), "node '%s': no byte of it came by UCX",
+		 peer->node->name);
 	if (getrandom(token, sizeof(token), 0) != sizeof(token) ||
 	    !ucx_listen(ucx, &address, &size))
 		return false;

@@ -107,7 +107,8 @@ struct ucx {
 	pthread_cond_t received;
 	uint8_t token[NODE_TOKEN_SIZE];
 	struct expected expected;
-	size_t left; /* of the expected bytes */
+	size_t left;   /* of the expected bytes: no receive of them has begun */
+	int receiving; /* receives that have begun and not ended */
 	bool broken, ends;
 };
 
@@ -264,7 +265,7 @@ void ucx_close(struct ucx *ucx)
 		wake(ucx);
 		pthread_join(ucx->thread, NULL);
 		close(ucx->wake);
-		if (ucx->left) /* UCX 1.13 aborts if unfinished requests are destroyed */
+		if (ucx->receiving) /* UCX 1.13 aborts if unfinished requests are destroyed */
 			return;
 	}
 	if (ucx->peer)
@@ -348,19 +349,19 @@ bool ucx_finish(struct ucx *ucx, int stop, int patience_ms)
 	return sent->status == UCS_OK && !ucx->failed;
 }
 
-static void take_received(struct ucx *ucx, ucs_status_t status, size_t size)
+static void end_receiving(struct ucx *ucx, ucs_status_t status)
 {
 	pthread_mutex_lock(&ucx->lock);
-	ucx->broken |= status != UCS_OK || size > ucx->left;
-	ucx->left -= size > ucx->left ? ucx->left : size;
-	if (!ucx->left || ucx->broken)
-		pthread_cond_signal(&ucx->received);
+	ucx->broken |= status != UCS_OK;
+	ucx->receiving--;
+	pthread_cond_signal(&ucx->received);
 	pthread_mutex_unlock(&ucx->lock);
 }
 
 static void on_received(void *request, ucs_status_t status, size_t size, void *user)
 {
-	take_received(user, status, size);
+	(void)size;
+	end_receiving(user, status);
 	calls.ucp_request_free(request);
 }
 
@@ -387,6 +388,23 @@ static ucs_status_t on_message(void *user, const void *header, size_t header_siz
 	return UCS_OK;
 }
 
+/* Where the bytes of a part go, if they are expected now; else NULL. */
+static void *begin_receiving(struct ucx *ucx, const struct part *part)
+{
+	void *to = NULL;
+	uint64_t at;
+
+	pthread_mutex_lock(&ucx->lock);
+	at = part->offset - ucx->expected.offset;
+	if (part->message && part->size <= ucx->left && at <= ucx->expected.size - part->size) {
+		to = ucx->expected.to + at;
+		ucx->left -= part->size;
+		ucx->receiving++;
+	}
+	pthread_mutex_unlock(&ucx->lock);
+	return to;
+}
+
 /* Receive the bytes that are expected now. UCX may call back, so it is called without the lock. */
 static void start_receiving(struct ucx *ucx)
 {
@@ -396,22 +414,17 @@ static void start_receiving(struct ucx *ucx)
 					   .cb.recv_am = on_received,
 					   .user_data = ucx,
 					   .memory_type = UCS_MEMORY_TYPE_HOST};
-	struct expected now;
 
-	pthread_mutex_lock(&ucx->lock);
-	now = ucx->expected;
-	pthread_mutex_unlock(&ucx->lock);
 	for (struct part *part = ucx->parts; part < ucx->parts + UCX_PARTS_MAX; part++) {
-		uint64_t at = part->offset - now.offset;
-		void *request;
+		void *to = begin_receiving(ucx, part), *request;
 
-		if (!part->message || at >= now.size || part->size > now.size - at)
+		if (!to)
 			continue;
-		request = calls.ucp_am_recv_data_nbx(ucx->worker, part->message, now.to + at,
-						     part->size, &param);
+		request =
+		    calls.ucp_am_recv_data_nbx(ucx->worker, part->message, to, part->size, &param);
 		part->message = NULL;
 		if (!request || UCS_PTR_IS_ERR(request))
-			take_received(ucx, UCS_PTR_STATUS(request), part->size);
+			end_receiving(ucx, UCS_PTR_STATUS(request));
 	}
 }
 
@@ -475,10 +488,10 @@ bool ucx_wait(struct ucx *ucx, int patience_ms)
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += patience_ms / 1000;
 	pthread_mutex_lock(&ucx->lock);
-	while (ucx->left && !ucx->broken && !error)
+	while ((ucx->left || ucx->receiving) && !ucx->broken && !error)
 		error = pthread_cond_clockwait(&ucx->received, &ucx->lock, CLOCK_MONOTONIC, &until);
-	good = !ucx->left && !ucx->broken;
-	ucx->expected.size = 0; /* what comes late is not written */
+	good = !ucx->left && !ucx->receiving && !ucx->broken;
+	ucx->left = 0; /* what comes late is not written */
 	pthread_mutex_unlock(&ucx->lock);
 	return good;
 }
