@@ -86,6 +86,7 @@ listed() {
 	has "$stderr" "there is no node 'z' in the list of nodes"
 	run -0 gpushare doctor
 	has "$output" "GPUSHARE_NODES lists 2;"
+	run -0 env http_proxy=http://127.0.0.1:1 all_proxy=http://127.0.0.1:1 gpushare nodes # proxies aren't asked
 	post kv/range '{"key": "AA==", "range_end": "AA=="}' >"$WORK/keys"
 	equal "$(jq -r '.kvs[] | .key | @base64d' "$WORK/keys" | xargs)" "/lab/nodes/a /lab/nodes/c"
 	equal "$(jq -r '.kvs[1].value | @base64d | fromjson | "\(.address) \(.user) \(.version)"' "$WORK/keys")" \
@@ -265,4 +266,37 @@ listed() {
 	: >"$WORK/lib/libcurl.so.4"
 	LD_LIBRARY_PATH=$WORK/lib:${LD_LIBRARY_PATH:-} run -1 --separate-stderr gpushare nodes
 	has "$stderr" "libcurl, which asks an etcd, is missing: $WORK/lib/libcurl.so.4: file too short; install libcurl4"
+}
+
+# answers STATUS BODY: nodes, of a server that answers each question so
+answers() {
+	[ -z "${FAKE:-}" ] || kill "$FAKE"
+	rm -f "$WORK/fake.out"
+	start fake /usr/bin/python3 -c 'if True:
+		import http.server, sys
+		class Fake(http.server.BaseHTTPRequestHandler):
+			def do_POST(self):
+				self.send_response(int(sys.argv[1]))
+				self.send_header("Location", sys.argv[3])
+				self.end_headers()
+				self.wfile.write(sys.argv[2].encode())
+		server = http.server.HTTPServer(("127.0.0.1", 0), Fake)
+		print(server.server_port, flush=True)
+		server.serve_forever()' "$1" "$2" "$ETCD_URL/v3/kv/range"
+	FAKE=$PID
+	until_true [ -s "$WORK/fake.out" ]
+	GPUSHARE_NODES=etcd://127.0.0.1:$(cat "$WORK/fake.out")/lab/nodes run --separate-stderr gpushare nodes --json
+}
+
+@test "a server that is no etcd, and keys that nobody asked for" {
+	node=$(printf '{"address": "tls://127.0.0.1:1"}' | base64 -w 0)
+	answers 307 '{"kvs": []}'
+	has "$stderr" ": its answer makes no sense"
+	answers 200 '<html>'
+	has "$stderr" ": its answer makes no sense"
+	answers 404 '{"message": "\u001b[31mno"}'
+	refute grep -q $'\e' <<<"$stderr"
+	has "$stderr" "[31mno"
+	answers 200 "{\"kvs\": [1, {\"key\": \"\", \"value\": \"$node\"}, {\"key\": \"$(printf /far/nodes/a | base64)\", \"value\": \"$node\"}]}"
+	equal "$status $(jq -c . <<<"$output")" "0 []"
 }

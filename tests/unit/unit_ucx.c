@@ -91,9 +91,32 @@ static void test_a_message_beyond_its_place_is_not_received(void **state)
 	ucx_expect(pair.to, good, 0, got, 1000);
 	ucx_start(pair.from, good, 0, bytes, 1001);
 	ucx_start(pair.from, good, (uint64_t)-1, bytes, 1000);
+	ucx_start(pair.from, good, 1, bytes, 1000);
 	assert_false(ucx_finish(pair.from, -1, REFUSED_MS));
 	assert_false(ucx_wait(pair.to, REFUSED_MS));
 	assert_string_equal(got, "");
+	disconnect(&pair);
+}
+
+static void test_messages_of_another_form_are_dropped(void **state)
+{
+	struct pair pair = connected();
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS};
+	struct head head = {.offset = 0};
+	char got[1000] = "", bytes[1000] = "bytes";
+
+	memcpy(head.token, good, sizeof(head.token));
+	ucx_expect(pair.to, good, 0, got, sizeof(got));
+	param.flags = UCP_AM_SEND_FLAG_EAGER;
+	(void)calls.ucp_am_send_nbx(pair.from->peer, MESSAGE, &head, sizeof(head), "eager", 6,
+				    &param);
+	param.flags = UCP_AM_SEND_FLAG_RNDV;
+	(void)calls.ucp_am_send_nbx(pair.from->peer, MESSAGE, &head, sizeof(head) - 1, "short", 6,
+				    &param);
+	ucx_start(pair.from, good, 0, bytes, sizeof(bytes));
+	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
+	assert_true(ucx_wait(pair.to, PATIENCE_MS));
+	assert_string_equal(got, "bytes");
 	disconnect(&pair);
 }
 
@@ -281,6 +304,7 @@ static void test_a_peer_cannot_read_memory(void **state)
 
 UNIT_MAIN(UNIT(test_bytes_wait_for_their_place), UNIT(test_bytes_of_another_token_are_dropped),
 	  UNIT(test_a_message_beyond_its_place_is_not_received),
+	  UNIT(test_messages_of_another_form_are_dropped),
 	  UNIT(test_bytes_that_come_twice_are_not_all),
 	  UNIT(test_a_worker_to_which_nobody_sent_is_closed),
 	  UNIT(test_a_receiver_that_does_nothing_ends_the_wait),

@@ -36,7 +36,7 @@ bool ucx_connect(struct ucx *ucx, const void *address, char why[UCX_WHY_MAX]);
 void ucx_start(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
 	       const void *from, size_t size);
 /* Wait until the receiver has the bytes of the oldest ucx_start(). False: the connection failed,
- * nothing moved for `patience_ms`, or the descriptor `stop` can be read. */
+ * it took `patience_ms`, or the descriptor `stop` can be read. */
 bool ucx_finish(struct ucx *ucx, int stop, int patience_ms);
 
 /* The receiving side: a thread of its own receives. */
