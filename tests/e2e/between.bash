@@ -94,3 +94,19 @@ pulling() {
 received() {
 	gpushare get "$1" -o - | cmp - "$WORK/${2:-$1}"
 }
+
+# answers MS: the puller fails within MS milliseconds, and nothing is left
+answers() {
+	local code=0
+	took_ms until_true has_ended "$PULLER"
+	((TOOK_MS <= $1 + SLACK_MS)) || { echo "it took $TOOK_MS ms"; return 1; }
+	finish "$PULLER" || code=$?
+	equal "$code" 1 || return 1
+	nothing_left
+}
+
+# a staged buffer has no name, but its memory is counted
+nothing_left() {
+	equal "$(gpushare ls -q)" "" || return 1
+	until_true [ "$(gpushare stat --json | jq .kept_bytes)" = 0 ]
+}
