@@ -176,6 +176,12 @@ listed() {
 	chmod 600 "$TLS/etcd-password"
 	run -1 --separate-stderr gpushare nodes
 	has "$stderr" "$TLS/etcd-password: it needs a line 'USER:PASSWORD'"
+	if [ "$(id -u)" != 0 ]; then # root reads everything
+		chmod 0 "$TLS/etcd-password"
+		run -1 --separate-stderr gpushare nodes
+		has "$stderr" "$TLS/etcd-password: Permission denied"
+		chmod 600 "$TLS/etcd-password"
+	fi
 	echo me:wrong >"$TLS/etcd-password"
 	run -1 --separate-stderr gpushare nodes
 	has "$stderr" "etcdserver: authentication failed, invalid user ID or password"
@@ -250,6 +256,10 @@ listed() {
 		GPUSHARE_NODES=$nodes run -1 --separate-stderr gpushare nodes
 		has "$stderr" "GPUSHARE_NODES names an etcd by etcd://HOST:PORT/PREFIX"
 		refute grep secret <<<"$stderr"
+	done
+	for option in --announce=tls://10.0.0.1:1 --as=b; do
+		GPUSHARE_NODES=$WORK/nodes run -1 --separate-stderr gpushare node --listen tls://127.0.0.1:0 "$option"
+		has "$stderr" "--announce and --as are for an etcd, and GPUSHARE_NODES names none"
 	done
 	run -1 --separate-stderr gpushare node --listen tls://127.0.0.1:0 --as 'a b'
 	has "$stderr" "'a b' can't be a node's name; --as gives it another"

@@ -2,6 +2,7 @@
 #include "etcd.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <jansson.h>
 #include <nettle/base64.h>
 #include <pthread.h>
@@ -126,9 +127,13 @@ static bool read_password(struct etcd *etcd, char why[NODES_WHY_MAX])
 
 	if (!find("etcd-password", 077, path, why))
 		return false;
-	file = *path ? fopen(path, "re") : NULL;
-	if (!file)
+	if (!*path)
 		return true;
+	file = fopen(path, "re");
+	if (!file) {
+		snprintf(why, NODES_WHY_MAX, "%.4000s: %s", path, strerror(errno));
+		return false;
+	}
 	words = fscanf(file, "%255[^:\n]:%255[^\n]", etcd->user, etcd->password);
 	fclose(file);
 	if (words != 2)
