@@ -282,7 +282,7 @@ python() {
 	[ -x /usr/bin/python3 ] || skip "python3 is not installed"
 	serve a
 	source_of a weights 1000000
-	GPUSHARE_NAME=nonsense=1 python 'gpushare.pull("a:weights", "mine", read_only=True, mode=0o640, group=0, tags={"x": "1"})'
+	GPUSHARE_NAME=nonsense=1 python 'gpushare.pull("a:weights", "mine", read_only=True, mode=0o640, group='"$(id -g)"', tags={"x": "1"})'
 	received mine weights
 	equal "$(shown mine readonly) $(shown mine mode) $(shown mine tags | jq -r .x)" "true 0640 1"
 	python 'gpushare.pull("a:w*", via="a", tls="'"$TLS"'", directory="'"$GPUSHARE_DIR"'", device=0)'
