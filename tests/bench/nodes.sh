@@ -7,6 +7,7 @@ build=$(realpath "$1") mib=${2:-1024} rounds=${3:-5}
 work=$(mktemp -d)
 export PATH=$build:$PATH LD_LIBRARY_PATH=$build/sim GPUSHARE_NODES=$work/nodes
 export GPUSHARE_SIM_POPULATE=1 # as a GPU's, memory has its pages before the bytes come
+export GPUSHARE_SAME_HOST=0
 TLS=$work/tls here=127.0.0.1 interface=lo at=() from=() began=()
 
 finish() {
