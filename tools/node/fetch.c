@@ -64,7 +64,7 @@ int fetch_some(struct peer *peer, struct ucx *ucx, const uint8_t token[NODE_TOKE
 		offset += part;
 		rest -= part;
 	}
-	if (status || ucx_wait(ucx, UCX_SILENCE_MS))
+	if (status || ucx_wait(ucx, NODE_SILENCE_MS))
 		return status;
 	snprintf(peer->why, sizeof(peer->why), "node '%s': its bytes did not come by UCX",
 		 peer->node->name);

@@ -258,9 +258,9 @@ static bool join_nodes(const struct node_listen *listen, const struct address *a
 	char host[HOST_NAME_MAX + 1] = "", reached[ADDRESS_MAX], why[NODES_WHY_MAX];
 	const char *nodes = getenv("GPUSHARE_NODES");
 
-	if (!etcd_is(nodes) && !listen->announce && !listen->as)
-		return true;
 	if (!etcd_is(nodes)) {
+		if (!listen->announce && !listen->as)
+			return true;
 		tool_error("--announce and --as are for an etcd, and GPUSHARE_NODES names none");
 		return false;
 	}

@@ -15,13 +15,12 @@
 
 #define UCX_WHY_MAX 480
 #define UCX_CONNECT_MS 3000
-#define UCX_SILENCE_MS 10000
 #define UCX_PARTS_MAX 8
 
 struct ucx;
 
-/* "1.13" if libucp is of that version. NULL: `why`, which may be NULL, says why there is none. The first call sets
- * variables of the environment, so no other thread may read it meanwhile. */
+/* "1.13" if libucp is of that version. NULL: `why`, which may be NULL, says why there is none. The
+ * first call sets variables of the environment, so no other thread may read it meanwhile. */
 const char *ucx_version(char *why);
 
 /* A worker that uses only that network interface. NULL: `why` says what is wrong. */

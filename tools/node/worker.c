@@ -19,6 +19,7 @@
 #include "node.h"
 #include "place.h"
 #include "protocol.h"
+#include "stream.h"
 #include "ucx.h"
 
 #define ALIVE_MS 3000	    /* between messages that say that the worker goes on */
@@ -37,12 +38,12 @@ struct worker {
 	struct gpushare_info info; /* of `buffer` */
 	node_answer answer;
 	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
-	uint8_t *piece;	  /* NODE_PIECE_MAX bytes; NULL: not needed yet */
+	uint8_t *piece;	  /* NODE_PIECE_MAX bytes; NULL: none was needed */
 	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it was never published */
 	uint64_t taken;	  /* bytes of `copy` that were copied, or compared; or sent by UCX */
 	bool compares;	  /* the copy with the buffer */
 	bool torn;	  /* they differ */
-	bool unread;	  /* the puller has not yet asked for bytes of the open buffer */
+	bool unread;	  /* the puller has asked for no bytes of the open buffer */
 	uint64_t said_ms; /* when the last message was sent */
 	char why[GPUSHARE_NAME_MAX + 128]; /* of a failure of our own; "": none */
 };
@@ -380,7 +381,7 @@ static int send_parts(const void *data, size_t size, void *user)
 		part = message_part(worker->taken, end - worker->taken);
 		worker->answer.body.bytes.length = part;
 		worker->taken += part;
-		if (!ucx_finish(worker->ucx, STDIN_FILENO, UCX_SILENCE_MS) || !send_answer(worker))
+		if (!ucx_finish(worker->ucx, STDIN_FILENO, NODE_SILENCE_MS) || !send_answer(worker))
 			return 1;
 	}
 	return 0;
