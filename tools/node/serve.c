@@ -24,8 +24,8 @@
 #include "stream.h"
 
 #define CONNECTIONS_MAX 128
-#define REFUSED_MAX 16		 /* beyond those; they get an answer */
-#define PART ((size_t)256 << 10) /* bytes that are passed on at once, from the worker */
+#define REFUSED_MAX 16		/* beyond those; they get an answer */
+#define PART (1 << 20)		/* bytes that are passed on at once, from the worker */
 #define ASKS ((size_t)16 << 10) /* and to it: the kernel doesn't split these, each with a timeout */
 #define WORKER_TAKES_S 12	/* without taking anything; then the connection ends */
 #define WORKER_END_MS 2000	/* then it is killed */
@@ -63,6 +63,7 @@ static bool start_worker(struct connection *connection)
 	char *words[] = {(char *)NODE_WORKER, (char *)connection->server->directory, NULL, NULL};
 	const char *trusted = connection->server->trusted;
 	const struct timeval takes = {.tv_sec = WORKER_TAKES_S};
+	const int room = PART;
 	posix_spawn_file_actions_t actions;
 	char peer[ADDRESS_MAX];
 	int ends[2], error;
@@ -72,6 +73,7 @@ static bool start_worker(struct connection *connection)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return false;
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &takes, sizeof(takes));
+	setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	error = posix_spawn_file_actions_init(&actions);
 	if (!error) {
 		error = posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
