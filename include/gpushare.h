@@ -298,7 +298,7 @@ struct gpushare_holder {
 	int own;	/* 1: the owner's own process, not counted in gpushare_info.attachers */
 };
 
-/** struct gpushare_count - how many of one kind */
+/** struct gpushare_count - a count of the registry, under the name `what` */
 struct gpushare_count {
 	char what[24];
 	uint64_t count;

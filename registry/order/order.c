@@ -223,8 +223,8 @@ uint32_t order_free_slot(const struct order *order, int64_t now_ns)
 	return at < ORDER_SLOTS ? at + 1 : 0;
 }
 
-/* Call for a page that came from a predecessor or a participant. Participants without a record have
- * some time to resume. */
+/* Call this after a page came from the fd store or from a participant. Participants that the page
+ * shows, but no record does, get AWAIT_NS to resume their roles. */
 static void look_over(struct registry *registry, struct order *order)
 {
 	const struct participant *participant;

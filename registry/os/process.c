@@ -150,9 +150,9 @@ bool process_lives(const struct process *process)
 
 static int watches = -1, watch_most;
 
-int watch_open(int most)
+int watch_open(int highest)
 {
-	watch_most = most;
+	watch_most = highest;
 	watches = epoll_create1(EPOLL_CLOEXEC);
 	return watches;
 }

@@ -45,10 +45,10 @@ bool process_is_awaited(void);
 /* Watching for the end of processes, by pidfd. A connection's end isn't enough: a child that a
  * peer forked keeps its connection open. */
 
-/* Call it once, before other threads start. Watches take no descriptor above `most`. Higher ones
- * are left to connections, because the end of a connection reports most deaths, too. Returns a
- * descriptor that turns readable when a watched process ends; -1 and errno. */
-int watch_open(int most);
+/* Call it once, before other threads start. Watches take no descriptor above `highest`; the rest is
+ * for connections. Without a watch, a process's death shows in most cases by the end of its
+ * connection. Returns a descriptor that turns readable when a watched process ends; -1 and errno. */
+int watch_open(int highest);
 /* Returns the watch; -1 if the process can't be watched. */
 int watch_add(int32_t pid, uint32_t id);
 void watch_remove(int watch);

@@ -46,8 +46,8 @@ struct order_slot {
 	_Atomic uint32_t state;
 	/* The process that has the slot, or had it last, as a number of participant_number(). */
 	_Atomic uint64_t process;
-	/* Set by a consumer that leaves: one more than the last number that its streams will
-	 * release here, or ORDER_UNSETTLED. 0: not set. */
+	/* Set by a consumer that leaves: 1 + the last number that its streams will write to
+	 * `released`, or ORDER_UNSETTLED. 0: not set. */
 	_Atomic uint64_t final;
 	/* Address of the stack of the process's program, which exec() changes; 0: unknown. */
 	_Atomic uint64_t stack;

@@ -104,8 +104,9 @@ struct fds_header {
  * ready; E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors in flight; E_IO. */
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
 /*
- * Receives a message, without waiting. Errors are those of fds_send(), but E_LIMIT: this process
- * may open no more descriptors; and E_PROTOCOL: it is invalid, or its body is longer than `room`.
+ * Receives a message, without waiting. Errors are those of fds_send(), with two differences.
+ * E_LIMIT: this process may open no more descriptors. E_PROTOCOL: the message is invalid, or its body
+ * is longer than `room`.
  * The descriptor (-1: none) is close-on-exec. If this fails, no descriptor stays open.
  */
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,

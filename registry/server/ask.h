@@ -36,8 +36,8 @@ struct ask {
 bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size);
 
 /* Call all functions below with the registry's lock held. */
-/* The dispatcher of both sockets. If it returns OK, a failure or HANDLE_ELSEWHERE, the answer is in
- * registry->reply. Otherwise the caller has to park the request. */
+/* The dispatcher of both sockets. HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN: there is no answer yet,
+ * and the caller has to park the request. Otherwise the answer is in registry->reply. */
 int ask_serve(struct registry *registry, struct ask *ask);
 /* Encode registry->reply. If that fails, encode an answer that says so. Returns its size in
  * bytes. */

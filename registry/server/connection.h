@@ -52,7 +52,8 @@ struct connection {
 	bool ended;
 };
 
-/* Make a connection of the stream, which it takes over, and list it for its first turn. */
+/* Make a connection that owns the stream, and put it on server->todo. On failure the stream is
+ * freed. */
 void connection_open(struct server *server, nng_stream *stream);
 
 /* Give turns to some connections in server->todo, unless enough threads do that. To be called in a

@@ -8,6 +8,13 @@
 
 #define ROLES ((uint32_t)(ORDER_CONSUMES | ORDER_PUBLISHES))
 
+static const char *const role_names[ROLES + 1] = {
+    [0] = "nothing",
+    [ORDER_CONSUMES] = "consumer",
+    [ORDER_PUBLISHES] = "publisher",
+    [ROLES] = "consumer and publisher",
+};
+
 /* Whether a buffer that the registry doesn't know may be from before its restart, so that its owner
  * may still resync. */
 static bool is_awaited(const struct call *call)
@@ -133,7 +140,7 @@ static int join(const struct call *call, const struct entry *entry, struct order
 	participant = participant_find(order, call->session);
 	body->id = order->page->id;
 	body->slot = participant ? participant->slot : 0;
-	call_log(call, "order", "\"%s\", roles %" PRIu32 ", slot %" PRIu32, call->name, ask->roles,
+	call_log(call, "order", "\"%s\" as %s, slot %" PRIu32, call->name, role_names[ask->roles],
 		 body->slot);
 	return GPUSHARE_OK;
 }

@@ -100,7 +100,7 @@ struct gpushare_session {
 	pthread_mutex_t committing; /* held by the thread that asks the registry to commit */
 	struct client *client;
 	int64_t taken_ms;	 /* when the client was taken; 0: by session_look_client() */
-	struct client_seen seen; /* the client at the latest session_give_client() */
+	struct client_seen seen; /* what the client was like at the latest session_give_client() */
 	unsigned int timeout_ms; /* limit of a call, set by gpushare_open() */
 	/* Limit for a wait on a thread that is in a driver call, which may be slow. */
 	unsigned int driver_ms;

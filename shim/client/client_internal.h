@@ -56,9 +56,11 @@ int client_connect_by(struct client *client, int64_t deadline_ms);
 /* client_reach.c: dial until the deadline. If nobody listens, start a registry; if that doesn't
  * listen within CLIENT_START_MS, start another. */
 int client_reach(struct client *client, int64_t deadline_ms, int *out_fd);
-/* Registries that ended, or closed the connection, before they answered. */
+/* How often the connection has ended before the answer to one request came. */
 struct client_endings {
-	int all, in_row, server; /* in_row: closes in a row by `server`, the latest */
+	int all;
+	int in_row; /* by the same registry, one after the other */
+	int server; /* pid of the latest of these registries */
 };
 /* The registry `client->server` has closed the connection: count it. True: a short wait is over,
  * send the request again. False: give up, because the deadline has passed, this registry has closed

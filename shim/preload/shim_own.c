@@ -40,7 +40,7 @@ static cu_result ask_at_the_door(const struct driver *driver)
 
 static bool fail(const struct driver *driver, cu_result result, const char *what, struct own *out)
 {
-	snprintf(out->why, sizeof(out->why), "%s answered %s", what,
+	snprintf(out->why, sizeof(out->why), "%s failed with %s", what,
 		 driver_error_name(driver, result));
 	return false;
 }
@@ -111,7 +111,7 @@ bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	result = ask_at_the_door(claim->driver);
 	errno = error;
 	if (result != CU_OK)
-		return fail(claim->driver, result, "the driver", out);
+		return fail(claim->driver, result, "a driver call", out);
 	out->made = make(claim, size, stream_ordered, out_pointer, out);
 	return out->made;
 }
@@ -126,8 +126,10 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 	if (own->made)
 		return true;
 	if (own->why[0])
-		state_log("\"%s\" is ordinary memory, %s: %s", claim->match.name,
-			  own->shareable ? "shared by an IPC handle" : "and not shared", own->why);
+		state_log("\"%s\" is %s: %s", claim->match.name,
+			  own->shareable ? "shared by an IPC handle, not as mapped memory"
+					 : "not shared",
+			  own->why);
 	return !own->shareable || share_pointer(claim, pointer, size, stream_ordered);
 }
 

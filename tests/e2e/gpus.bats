@@ -95,7 +95,7 @@ byte a: 8"
 	plain=$("$BIN/drv_linked" "${script[@]}")
 	export GPUSHARE_LOG=$WORK/log GPUSHARE_SIM_FAIL=cuMemCreate:1:9:801
 	equal "$(named 'w%i' "$BIN/drv_linked" "${script[@]}" 2>&1)" "$plain"
-	has "$(cat "$WORK/log")" '"w0" is ordinary memory, and not shared: making mapped memory answered CUDA_ERROR_NOT_SUPPORTED'
+	has "$(cat "$WORK/log")" '"w0" is not shared: making mapped memory failed with CUDA_ERROR_NOT_SUPPORTED'
 }
 
 @test "by a rule: an unmodified program on another GPU, or that sees only another, gets the buffer" {

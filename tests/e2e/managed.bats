@@ -114,7 +114,7 @@ peek a: 56"
 	equal "$(tail -n 2 <<<"$output")" "byte a: 4
 drop a: 0"
 	equal "$stderr" ""
-	equal "$(grep -c '"w" is ordinary memory, and not shared' "$WORK/log")" 1
+	equal "$(grep -c '"w" is not shared: ' "$WORK/log")" 1
 	export GPUSHARE_SIM_FAIL=cuMemHostRegister:1:1:2,cuMemAllocManaged:1:1:2
 	up_named app w:unified "$BIN/drv_linked" init make=a,managed,2Mi make=b,managed,4Mi
 	equal "$(grep make "$WORK/app.out")" "make a: 2

@@ -257,7 +257,7 @@ w1 2097152"
 	export GPUSHARE_LOG=$WORK/log
 	up_named app kv:nth=3,mib:size=2Mi "$BIN/drv_linked" init alloc=a,1Mi alloc=b,2Mi alloc=c,1Mi
 	equal "$(names)" "mib 2097152"
-	grep -q '"kv" is ordinary memory, and not shared: sharing it takes whole blocks of 2 MiB, for which there is no room' "$WORK/log"
+	grep -q '"kv" is not shared: sharing it takes whole blocks of 2 MiB, for which there is no room' "$WORK/log"
 }
 
 @test "a named allocation has its blocks to itself; the size is the one asked for" {

@@ -89,7 +89,7 @@ judge_records() {
 		return
 	fi
 	shared=$(grep -c 'is shared' "$scratch/$1.log")
-	ordinary=$(grep -c 'is ordinary memory' "$scratch/$1.log")
+	ordinary=$(grep -cE 'not as mapped memory|is not shared: ' "$scratch/$1.log")
 	case $want in
 	all) wanted=$(sed -n 's/^allocations: //p' "$scratch/bare.out") ;;
 	none) wanted=0 ;;

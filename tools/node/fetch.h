@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_FETCH_H
 #define GPUSHARE_TOOLS_FETCH_H
-/* The puller's side of UCX: the bytes of a node, while the stream says how far it is. */
+/* The puller's side of UCX. The bytes come by UCX; by the stream the node says of each part that it
+ * was sent. */
 #include "peer.h"
 #include "ucx.h"
 

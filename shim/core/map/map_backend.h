@@ -21,7 +21,7 @@ struct map_source {
 				      * here, or only for another GPU than its own */
 	cu_context context;
 	int device;
-	uint64_t pointer; /* of all of it, where CUDA has mapped it here */
+	uint64_t pointer; /* of the whole allocation, as CUDA has mapped it in this process */
 };
 
 struct map_memory {

@@ -105,7 +105,7 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 
 	if (!driver)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"this process has not mapped the buffer on its own GPU");
+				"this process has not mapped the buffer on the GPU that holds it");
 	if (!driver->cuMemGetHandleForAddressRange ||
 	    !offers(driver, source->device, (cu_device_attribute)CU_DEVICE_DMA_BUF) ||
 	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))
