@@ -140,8 +140,7 @@ listed() {
 @test "a lost lease, and a name that another node has" {
 	joins a
 	lease=$(post lease/leases '{}' | jq -r '.leases[0].ID')
-	post lease/revoke "{\"ID\": \"$lease\"}" >/dev/null
-	listed ""
+	post lease/revoke "{\"ID\": \"$lease\"}" >/dev/null # it ends the key, too
 	until_true listed a
 	on c start c gpushare node --listen tls://127.0.0.1:0 --as a
 	until_true grep -q "not registered: there is another node 'a'; --as gives this one another name" "$WORK/c.err"
@@ -150,6 +149,12 @@ listed() {
 	kill -KILL "$NODE_PID"
 	post kv/deleterange "{\"key\": \"$(printf /lab/nodes/a | base64)\"}" >/dev/null # as when its lease ends
 	until_true grep -q "registered as 'a'" "$WORK/c.err"
+}
+
+@test "a key that somebody removed is there again at the next renewal" {
+	joins a
+	equal "$(post kv/deleterange "{\"key\": \"$(printf /lab/nodes/a | base64 -w 0)\"}" | jq -r .deleted)" 1
+	until_true listed a
 }
 
 @test "a node that was killed and is started again has its name at once" {

@@ -335,28 +335,23 @@ bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX])
 struct member {
 	struct etcd etcd;
 	char name[NODE_NAME_MAX], address[ADDRESS_MAX];
+	char *value;	/* of the key */
 	char lease[32]; /* its number; "": none */
-	bool entered;	/* the key is there, with the lease */
 };
 
-/* Put the key, unless another node has it. A node that was killed may have left this one. */
+/* Put the key, unless another node has it: if it has our value, or if there is none. It has our
+ * value each time but the first, unless somebody has removed it. */
 static bool enter(struct member *member, char why[NODES_WHY_MAX])
 {
-	const char *prefix = member->etcd.prefix, *name = member->name;
-	const struct passwd *user = getpwuid(geteuid());
-	_cleanup_free_ char *value = NULL;
-	json_t *node, *answer;
+	const char *prefix = member->etcd.prefix, *name = member->name, *value = member->value;
+	bool entered = false;
+	json_t *answer;
 
-	/* `gpushare nodes` asks the node itself by what it sends bytes. */
-	node = json_pack("{s:s, s:s, s:s}", "address", member->address, "user",
-			 user ? user->pw_name : "", "version", GPUSHARE_VERSION);
-	value = json_dumps(node, JSON_COMPACT);
-	json_decref(node);
-	for (int i = 0; value && i < 2 && !member->entered; i++) {
-		json_t *is = i ? json_pack("{s:o, s:s, s:o}", "key", encoded(prefix, name),
-					   "target", "VALUE", "value", encoded(value, ""))
-			       : json_pack("{s:o, s:s, s:s}", "key", encoded(prefix, name),
-					   "target", "CREATE", "create_revision", "0");
+	for (int i = 0; i < 2 && !entered; i++) {
+		json_t *is = i ? json_pack("{s:o, s:s, s:s}", "key", encoded(prefix, name),
+					   "target", "CREATE", "create_revision", "0")
+			       : json_pack("{s:o, s:s, s:o}", "key", encoded(prefix, name),
+					   "target", "VALUE", "value", encoded(value, ""));
 
 		answer = ask(&member->etcd, "kv/txn",
 			     json_pack("{s:[o], s:[{s:{s:o, s:o, s:s}}]}", "compare", is, "success",
@@ -365,15 +360,15 @@ static bool enter(struct member *member, char why[NODES_WHY_MAX])
 			     why);
 		if (!answer)
 			return false;
-		member->entered = json_is_true(json_object_get(answer, "succeeded"));
+		entered = json_is_true(json_object_get(answer, "succeeded"));
 		json_decref(answer);
 	}
-	if (!member->entered)
+	if (!entered)
 		snprintf(
 		    why, NODES_WHY_MAX,
 		    "not registered: there is another node '%s'; --as gives this one another name",
 		    name);
-	return member->entered;
+	return entered;
 }
 
 /* Get a lease, or keep it. A lease that has ended is answered without a TTL. */
@@ -393,7 +388,6 @@ static bool keep_lease(struct member *member, char why[NODES_WHY_MAX])
 	}
 	if (*lease)
 		return true;
-	member->entered = false;
 	answer = ask(&member->etcd, "lease/grant", json_pack("{s:i}", "TTL", ETCD_TTL_S), why);
 	if (answer && json_unpack(answer, "{s:s}", "ID", &lease))
 		refuse(&member->etcd, "it gave no lease", why);
@@ -409,7 +403,7 @@ static void *keep(void *user)
 	struct member *member = user;
 
 	for (;;) {
-		if (keep_lease(member, why) && (member->entered || enter(member, why)))
+		if (keep_lease(member, why) && enter(member, why))
 			snprintf(why, sizeof(why), "registered as '%s' at %s", member->name,
 				 member->address);
 		if (strcmp(why, said) != 0)
@@ -417,6 +411,18 @@ static void *keep(void *user)
 		sleep(ETCD_KEEP_ALIVE_S);
 	}
 	return NULL;
+}
+
+/* JSON. `gpushare nodes` asks the node itself by what it sends bytes. NULL: out of memory. */
+static char *value_of(const char *address)
+{
+	const struct passwd *user = getpwuid(geteuid());
+	json_t *node = json_pack("{s:s, s:s, s:s}", "address", address, "user",
+				 user ? user->pw_name : "", "version", GPUSHARE_VERSION);
+	char *value = json_dumps(node, JSON_COMPACT);
+
+	json_decref(node);
+	return value;
 }
 
 bool etcd_join(const char *text, const char *name, const char *address, char why[NODES_WHY_MAX])
@@ -435,8 +441,9 @@ bool etcd_join(const char *text, const char *name, const char *address, char why
 	else if (etcd_open(&member.etcd, text, why)) {
 		strcpy(member.name, name);
 		strcpy(member.address, address);
-		return !pthread_create(&thread, NULL, keep, &member) ||
-		       refuse(&member.etcd, "no thread can be started", why);
+		member.value = value_of(address);
+		return (member.value && !pthread_create(&thread, NULL, keep, &member)) ||
+		       refuse(&member.etcd, "there is no memory for it", why);
 	}
 	return false;
 }
