@@ -75,6 +75,16 @@ fails() {
 	received weights
 }
 
+@test "UCX: the two sides may have other sizes of TCP segments, as users set them" {
+	UCX_TCP_RX_SEG_SIZE=16K serve a --listen tcp://127.0.0.1:0 $LO
+	source_of a weights 20000001
+	by_ucx weights
+	received weights
+	gpushare rm weights
+	UCX_TCP_RX_SEG_SIZE=32K by_ucx weights
+	received weights
+}
+
 @test "UCX: nodes shows who offers it" {
 	serve c
 	serve a --listen tcp://127.0.0.1:0 $LO

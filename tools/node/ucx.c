@@ -35,7 +35,6 @@ static void *refuse(char *why, const char *format, ...)
 #define TRANSPORTS "tcp,rc" /* no shared memory, and no CUDA: UCX sees only host memory */
 #define MESSAGE 1	    /* the number of our active message */
 #define CLOSE_MS 1000
-#define SEGMENT "UCX_TCP_RX_SEG_SIZE" /* both sides must have the same */
 
 #define CALLS(X) \
 	X(ucp_get_version) \
@@ -120,7 +119,7 @@ static bool load(char why[UCX_WHY_MAX])
 	    {"UCX_HANDLE_ERRORS", "none"}, /* signal handlers in this process */
 	    {"UCX_MEM_EVENTS", "n"},	   /* changes the code of mmap() and others */
 	    {"UCX_WARN_UNUSED_ENV_VARS", "n"},
-	    {SEGMENT, "512K"}, /* sent at a time by TCP; 64K is half as fast */
+	    {"UCX_TCP_RX_SEG_SIZE", "512K"}, /* with its own 64K, TCP is half as fast */
 	};
 	const char *given = getenv("GPUSHARE_UCX"), *path = given ? given : LIBRARY;
 	void *library;
@@ -128,7 +127,7 @@ static bool load(char why[UCX_WHY_MAX])
 	if (!*path || !strcmp(path, "none"))
 		return refuse(why, "GPUSHARE_UCX turns it off");
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
-		setenv(settings[i][0], settings[i][1], !strcmp(settings[i][0], SEGMENT));
+		setenv(settings[i][0], settings[i][1], 0);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library)
 		return refuse(why, "the library can't be loaded: %s", dlerror());
