@@ -146,3 +146,19 @@ two 2097152"
 	done
 	equal "$(gpushare --complete registry '' | tr '\n' ' ')" "start stop status log "
 }
+
+@test "--foreground: a line for what each client did, with its user, process and program" {
+	start registry gpushare-registry --foreground --dir "$GPUSHARE_DIR"
+	await_file "$GPUSHARE_DIR/registry.sock"
+	api open alloc=a,w,2Mi tag=w,dtype,u8 publish=a attach=b,w detach=b unlink=w free=a >"$WORK/app.out"
+	until_true grep -q " end: " "$WORK/registry.err"
+	equal "$(sed -n "s/^gpushare-registry: \([a-z]*\): uid $(id -u) pid [1-9][0-9]* (api_app), /\1 /p" "$WORK/registry.err" |
+		sed 's/generation [0-9]*/generation N/; s/^hello .*/hello/')" 'hello
+share "w", generation N, 2097152 bytes
+tag "w", 1 tags
+order "w" as publisher, slot 0
+attach "w"
+detach "w"
+unlink "w"
+end 0 names withdrawn, 0 kept, 0 attachments released'
+}
