@@ -144,6 +144,28 @@ memory_is() {
 	[ "$(registry_kib)" -le "$1" ]
 }
 
+# come_and_go COUNT: so many connections, one after the other, each of which gets a session
+come_and_go() {
+	/usr/bin/python3 - "$1" "$GPUSHARE_DIR/registry.sock" <<-'END'
+		import socket, sys
+		for _ in range(int(sys.argv[1])):
+		    peer = socket.socket(socket.AF_UNIX)
+		    peer.connect(sys.argv[2])
+		    peer.sendall(b"\0SP\0\0\x30\0\0")  # an SP REQ
+		    peer.recv(8, socket.MSG_WAITALL)
+	END
+}
+
+@test "twenty thousand connections that came and went leave no memory behind" {
+	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}" ] || skip "the sanitizers keep what is freed"
+	local before
+	api open >/dev/null
+	come_and_go 4000
+	before=$(registry_kib)
+	come_and_go 20000
+	until_true memory_is $((before + 256)) || { echo "$before KiB, then $(registry_kib)"; return 1; }
+}
+
 @test "ten thousand names at once, of cudaMalloc memory: listed within a second, found, gone with their memory" {
 	needs jq
 	local before full
