@@ -16,7 +16,7 @@ struct held {
 	struct held *next;
 	uint64_t id;
 	int fd;
-	dev_t device; /* with the inode, shows whether the fd is still ours */
+	dev_t device; /* device and inode show whether the program has replaced `fd` */
 	ino_t inode;
 };
 
@@ -24,7 +24,7 @@ static struct {
 	pthread_mutex_t lock; /* held for a few instructions */
 	struct held *first;
 	uint64_t last_id;
-	bool forks;
+	bool forks; /* the fork handlers are registered */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool is_ours(const struct held *held)

@@ -21,7 +21,7 @@ struct object {
 struct search {
 	const char *prefix; /* of the file name; NULL: any */
 	uintptr_t after;    /* search after the object that holds this address; 0: all */
-	bool passed;
+	bool passed;	    /* that object was visited */
 	const char *symbol; /* NULL: find the object that holds `address` */
 	uintptr_t address;  /* only if `symbol` is NULL */
 	void *found;
@@ -299,7 +299,7 @@ bool elf_is_before(const void *one, const void *other)
 	return order.before;
 }
 
-#define NEEDED_MAX 4 /* libraries of one prefix that one object may name */
+#define NEEDED_MAX 4 /* dependencies of one object whose names have one prefix */
 
 struct dependency {
 	uintptr_t caller;

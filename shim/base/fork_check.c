@@ -12,8 +12,8 @@ static atomic_uint claimed; /* number of the process that fork_check_claim() rec
 static atomic_int claimed_pid;
 
 /* This process's number, in memory that the kernel zeroes in each forked child, however it was
- * forked. If the kernel can't do that (before Linux 4.14, emulators), empty_in_child() does, but
- * only in a child of fork(). */
+ * forked. If the kernel can't do that (before Linux 4.14, in emulators), empty_in_child() zeroes
+ * the number, but only in a child of fork(). */
 static _Atomic(atomic_uint *) number;
 static atomic_uint number_not_wiped;
 

@@ -2,8 +2,9 @@
 #ifndef GPUSHARE_SHIM_MONOTONIC_H
 #define GPUSHARE_SHIM_MONOTONIC_H
 /*
- * The clock by which the kernel measures waits. It bypasses the C library's clock_gettime(): a
- * preloaded libfaketime fakes that, and a deadline made from it may lie years ahead.
+ * CLOCK_MONOTONIC, by which the kernel measures waits, read without the C library's
+ * clock_gettime(). A preloaded libfaketime fakes that function: a deadline made from it may lie
+ * years ahead.
  */
 #include <stdint.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LOCK_H
 #define GPUSHARE_SHIM_LOCK_H
-/* Locks with a time limit: in a forked child the holder may not exist. */
+/* Takes locks with a time limit: a forked child may lack the thread that holds the lock. */
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -15,7 +15,7 @@ static inline bool lock_take_within(pthread_mutex_t *lock, unsigned int ms)
 		return true;
 #ifdef __SANITIZE_THREAD__
 	/* gcc 12's thread sanitizer doesn't know pthread_mutex_clocklock(), and reports races on
-	 * what it guards. */
+	 * the data that such a lock guards. */
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += ms / 1000 + 1;
 	return !pthread_mutex_timedlock(lock, &until);

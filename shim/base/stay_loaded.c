@@ -7,7 +7,7 @@
 
 static atomic_bool stays;
 
-/* The program itself, whose name is empty, is never unloaded. */
+/* The program itself, whose l_name is empty, is never unloaded. */
 bool stay_loaded(void)
 {
 	struct link_map *here;

@@ -20,20 +20,20 @@
 
 #define PROGRAM "gpushare-registry"
 #define STACK_SIZE 65536
-#define FDS_LEAST 32 /* a registry has about 24 before the first client */
+#define FDS_LEAST 32 /* a registry has about 24 open before its first client connects */
 
 extern char **environ;
 
-/* Everything that the child needs, made beforehand: it may only call the kernel. */
+/* Everything that the child needs, made before the clone: the child may only make system calls. */
 struct launch {
 	char program[PATH_MAX];
 	char self[PATH_MAX]; /* the path of this library or program */
 	char *arguments[8];
 	char **environment;
 	char *inner_stack;
-	int said; /* the registry's standard error until it listens; -1: /dev/null */
-	sigset_t nothing;
-	int error; /* errno of a failed exec: the child writes it here (CLONE_VM) */
+	int said;	  /* the registry's standard error until it listens; -1: /dev/null */
+	sigset_t nothing; /* empty: the registry's signal mask */
+	int error;	  /* errno of a failed exec: the child writes it here (CLONE_VM) */
 };
 
 static bool try_program(struct launch *launch, const char *folder, int folder_length,
@@ -76,8 +76,8 @@ static int visit_self(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
-/* The path that this code was loaded from. dladdr() would wait for a thread in dlopen(), whose
- * constructors may wait for us. */
+/* The path that this code was loaded from. dladdr() would wait for the loader's lock. A thread in
+ * dlopen() may hold that lock, and run a constructor that waits for us. */
 static bool find_self(char out[PATH_MAX])
 {
 	const char *path = NULL;
@@ -105,7 +105,7 @@ static bool find_program(struct launch *launch)
 	return find_on_path(launch);
 }
 
-/* The daemon: a session of its own, none of the program's fds, default signals. */
+/* Runs the registry: a session of its own, default signals, none of the program's fds. */
 static int become_registry(void *argument)
 {
 	struct launch *launch = argument;
@@ -134,7 +134,7 @@ static int become_registry(void *argument)
 static int spawn_registry(void *argument)
 {
 	struct launch *launch = argument;
-	/* No CLONE_FILES: the daemon gets a table of its own to close. */
+	/* No CLONE_FILES: the daemon closes all fds, in a table of its own. */
 	int child = clone(become_registry, launch->inner_stack + STACK_SIZE, CLONE_VM | CLONE_VFORK,
 			  launch);
 
@@ -162,10 +162,10 @@ static char **registry_environment(void)
 }
 
 /*
- * Two clones with CLONE_VM|CLONE_VFORK: no page table is copied, which is slow in a CUDA process.
- * The exit signal is 0, so no SIGCHLD is sent and wait(NULL) of the program doesn't see the
- * go-between; we reap it ourselves with __WCLONE. Signals are blocked throughout: a handler must
- * not run in the child, which shares our memory.
+ * Two clones with CLONE_VM|CLONE_VFORK: copying the page tables, as fork() does, is slow in a CUDA
+ * process. The exit signal is 0, so no SIGCHLD is sent and the program's wait(NULL) doesn't see the
+ * intermediate process; we reap it ourselves with __WCLONE. Signals are blocked throughout: a
+ * handler must not run in the child, which shares our memory.
  */
 static int run_clones(struct launch *launch, char *stack)
 {
@@ -186,19 +186,18 @@ static int run_clones(struct launch *launch, char *stack)
 	return error ? error : launch->error;
 }
 
-/* A registry raises its soft limit to the hard one, but could not report that the hard limit is
- * too low. */
+/* A registry raises its soft limit of descriptors to the hard limit. If the hard limit is too low,
+ * the registry can't report that, so check it here. */
 static bool has_fds(const char *directory, char *why, size_t why_size)
 {
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_max >= FDS_LEAST)
 		return true;
-	snprintf(
-	    why, why_size,
-	    "no registry runs for %s, and one that is started here may have only %llu file "
-	    "descriptors (ulimit -Hn), of which it needs %d; start gpushare-registry elsewhere",
-	    directory, (unsigned long long)files.rlim_max, FDS_LEAST);
+	snprintf(why, why_size,
+		 "no registry runs for %s, and one that is started here may have only %llu file "
+		 "descriptors (ulimit -Hn), but needs %d; start gpushare-registry elsewhere",
+		 directory, (unsigned long long)files.rlim_max, FDS_LEAST);
 	return false;
 }
 
@@ -214,10 +213,11 @@ int autostart_registry(const char *directory, int said, char *why, size_t why_si
 		return GPUSHARE_E_NO_MEMORY;
 	}
 	if (getauxval(AT_SECURE)) {
-		snprintf(why, why_size,
-			 "no registry runs for %s, and a program that has other rights than its "
-			 "caller (set-uid) starts none; start gpushare-registry as its user",
-			 directory);
+		snprintf(
+		    why, why_size,
+		    "no registry runs for %s, and a program that has other rights than its "
+		    "caller (set-uid) starts none; start gpushare-registry as its effective user",
+		    directory);
 		return GPUSHARE_E_NO_REGISTRY;
 	}
 	if (!has_fds(directory, why, why_size))

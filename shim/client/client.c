@@ -37,8 +37,8 @@ struct client *client_new(const struct client_options *options)
 	if (!client)
 		return NULL;
 	client->socket.fd = client->fds.fd = client->events = client->goes = client->came = -1;
-	/* Each is below malloc's mmap threshold: a mapping in a hole beside a library would move
-	 * the libraries that are loaded later. */
+	/* Each is smaller than malloc's mmap threshold: a mapping made for it could fill a hole
+	 * between libraries, and libraries loaded later would get other addresses. */
 	client->out = malloc(GPUSHARE_MESSAGE_MAX);
 	client->in = malloc(GPUSHARE_MESSAGE_MAX);
 	client->timeout_ms =
@@ -47,7 +47,7 @@ struct client *client_new(const struct client_options *options)
 	client->shares_late = options->shares_late;
 	snprintf(client->who, sizeof(client->who), "%s " GPUSHARE_VERSION, options->who);
 	client->process = fork_check_number();
-	/* client_connect() reports an unusable path: it finds the directory empty. */
+	/* If the path is unusable, the directory is "", and client_connect() reports that. */
 	if (directory_find(options->directory, client->directory) != GPUSHARE_OK)
 		client->directory[0] = '\0';
 	return client->out && client->in ? client : client_free(client);
@@ -178,7 +178,7 @@ static int greet(struct client *client, int64_t deadline)
 }
 
 /* If the deadline passes, the connection stays and the next call continues. The session moves to
- * this connection as soon as the registry reads the hello, and would end with it. */
+ * this connection when the registry reads the hello, and would end with the connection. */
 static int open_up(struct client *client, int64_t deadline)
 {
 	int status = greet(client, deadline);
@@ -201,7 +201,7 @@ static bool join_events(struct client *client)
 	       !epoll_ctl(client->events, EPOLL_CTL_ADD, client->socket.fd, &event);
 }
 
-/* `fd` is connected; its peer is not verified. */
+/* `fd` is connected; its peer is not verified yet. */
 static int begin(struct client *client, int fd)
 {
 	int status;
@@ -271,7 +271,7 @@ static int connect_again(struct client *client, int64_t deadline)
 	return status;
 }
 
-/* A connection that waits for the hello's answer stays. */
+/* A connection on which the hello is not answered yet stays. */
 bool client_drop_ended(struct client *client)
 {
 	if (!client_socket_is_ours(&client->socket) || client_has_ended(client))
@@ -362,10 +362,10 @@ int client_ask_aside(struct client *client, int64_t deadline_ms)
 	return status;
 }
 
-/* True: don't send this Detach. A resync that was answered during this call has left out the
- * attachment already, so a Detach would end another attachment of the same buffer. If that resync
- * began in an earlier call, that may still have reported the attachment: ask for another whole
- * resync. */
+/* True: don't send this Detach. A part of a resync was answered during this call. The attachment
+ * has ended, because the resync did not report it: the Detach would end another attachment of the
+ * buffer. If the resync began in an earlier call, an earlier part may have reported the attachment:
+ * ask for another whole resync. */
 static bool is_told(struct client *client)
 {
 	if (!client->told || client->request.which_verb != gpushare_Request_detach_tag)
@@ -448,7 +448,7 @@ static int ask(struct client *client, int64_t deadline)
 	return exchange(client, deadline);
 }
 
-/* The request gives a buffer back, and no registry has received it. */
+/* True: the request gives a buffer back, and no registry has received that request. */
 static bool is_untold(const struct client *client)
 {
 	pb_size_t verb = client->request.which_verb;
@@ -466,8 +466,8 @@ int client_call(struct client *client, unsigned int extra_ms)
 	client->asked = false;
 	drop_fd(client);
 	status = client_connect(client);
-	/* If the connection ends during the request, its registry has ended. Ask its successor,
-	 * after a resync, and so on until the deadline, but not a registry that closes each
+	/* If the connection ends during the request, the registry has ended. Ask the next registry,
+	 * after a resync, and so on until the deadline. Give up on a registry that closes each
 	 * connection. */
 	while (status == GPUSHARE_OK) {
 		status = ask(client, deadline);
@@ -480,8 +480,8 @@ int client_call(struct client *client, unsigned int extra_ms)
 	if (is_untold(client))
 		client_tell_anew(client);
 	client->goes = -1;
-	/* E_LIMIT: the request may be done, but its descriptor had no room here. A resync at
-	 * once, without that buffer, undoes it. */
+	/* E_LIMIT: the registry may have done the request, but this process had no room for the
+	 * answer's descriptor. A resync at once, without that buffer, undoes the request. */
 	if (status == GPUSHARE_E_LIMIT && client->socket.fd >= 0 && client->fresh && client->resync)
 		(void)client->resync(client, client->owner, deadline);
 	return status;

@@ -2,8 +2,10 @@
 #ifndef GPUSHARE_SHIM_CLIENT_H
 #define GPUSHARE_SHIM_CLIENT_H
 /*
- * The registry client: plain blocking calls with a deadline over one socket, no thread, no nng.
- * Used by the shim and by the API. One client serves one caller at a time: callers lock.
+ * The registry client: blocking calls with a deadline over one socket, without a thread and without
+ * nng. The requests are the verbs of registry.proto: Hello, Share, Withdraw, Attach, Detach and
+ * others. The preload and the API use this. One thread at a time uses a client: callers hold a
+ * lock.
  */
 #include "protocol.h"
 
@@ -19,15 +21,15 @@ struct client_options {
 };
 
 /*
- * The client's owner reports to a registry what it shares and has attached: the resync.
- * client_call() calls this before the first request on a new connection, and again until
- * `client->fresh` is false. The function sends its requests by client_ask_aside(), until the
- * deadline. If it returns anything but OK, the request is not sent.
+ * A resync: the client's owner (the preload, or a session of the API) reports to a registry what it
+ * shares and has attached. While `client->fresh` is true, from each connection after the first
+ * until the resync is complete, client_call() calls this before its own request, which it sends
+ * only after OK. The function sends its requests by client_ask_aside(), until the deadline.
  */
 struct client;
 typedef int client_resync(struct client *client, void *owner, int64_t deadline_ms);
 
-/* The device and inode prove that the fd is still ours. */
+/* The device and inode show whether the program has replaced the fd by another file. */
 struct client_socket {
 	int fd;
 	unsigned long long device, inode;
@@ -36,14 +38,14 @@ struct client_socket {
 /* A request whose caller has given up: see client_late.c. */
 struct client_late {
 	pb_size_t verb; /* 0: there is no late request */
-	bool stands;	/* don't undo it when its answer arrives */
-	bool adopts;
+	bool stands;	/* don't undo the request when its answer arrives */
+	bool adopts;	/* a Share that adopts the buffer */
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint32_t id; /* 0: the answer arrives on client->fds */
 };
 
-/* The registry's shared pages, mapped read-only, for the current connection. An answer of that
- * connection is out of date once the pages show a change. */
+/* The registry's shared pages, mapped read-only, for the current connection. An answer that came
+ * over that connection is out of date once the pages show a change. */
 struct client_pages {
 	const struct changes_page *changes; /* NULL: none */
 	const struct index_page *index;	    /* index.h */
@@ -53,15 +55,15 @@ struct client_pages {
 
 struct client {
 	struct client_socket socket; /* fd -1: not connected */
-	struct client_socket fds;    /* kept connection to fds.sock; fd -1: none */
-	unsigned int process;	     /* fork_check_number() of the process that made this */
-	int server;		     /* registry's pid in our pid namespace; 0: not visible */
+	struct client_socket fds; /* connection to fds.sock, kept for later requests; fd -1: none */
+	unsigned int process;	  /* fork_check_number() of the process that made this */
+	int server;		  /* registry's pid in our pid namespace; 0: not visible */
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
-	bool giving_back; /* start a registry only if it would know the buffers given back */
+	bool giving_back; /* start a registry only if it would know the buffers to give back */
 	bool shares_late;
-	bool greeted, ready; /* on this connection: its greeting and the hello's answer came */
+	bool greeted, ready; /* on this connection: the greeting, the hello's answer arrived */
 	uint32_t hello;	     /* request id of the hello; 0: not sent */
 	uint8_t *out, *in;   /* GPUSHARE_MESSAGE_MAX bytes each: unsent output, unread input */
 	size_t out_size, in_size;
@@ -79,7 +81,7 @@ struct client {
 	bool begins;		      /* the next Resync part is the first */
 	unsigned int connections;     /* made so far */
 	uint8_t session_key[16];      /* of the latest connection, to resume; all zero: none */
-	uint32_t connection;	      /* the registry's number for it */
+	uint32_t connection;	      /* the registry's number for the latest connection */
 	client_resync *resync;
 	void *owner;
 	char who[64];
@@ -115,9 +117,9 @@ void client_tell_anew(struct client *client);
 /* Send client->aside, a part of a resync, and receive the answer into client->reply. Returns the
  * answer's status, or a transport status. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
-/* For the last part of a Resync, which must have room for one more buffer. If the waiting
- * request is a Withdraw with a deferred free, its buffer is no longer in the owner's tables.
- * This adds it to the part, so that the registry keeps it until the Withdraw arrives. */
+/* For the last part of a Resync, which must have room for one more buffer. If the waiting request
+ * is a Withdraw with a deferred free, its buffer is no longer in the owner's tables. This adds that
+ * buffer to the part, so that the registry keeps it until the Withdraw arrives. */
 void client_tell_rest(const struct client *client, gpushare_Resync *part);
 
 /* Connect, starting a registry where none runs, and say hello. OK when connected already. */
@@ -136,12 +138,12 @@ void client_disconnect(struct client *client);
 
 /*
  * Send client->request, receive into client->reply, within timeout_ms + extra_ms altogether.
- * Connects first if needed. If the registry ends meanwhile, its successor is asked, and so on; one
- * registry at most CLIENT_TRIES times. Returns the reply's own status, or a transport status
+ * Connects first if needed. If the registry ends meanwhile, the next registry is asked, and so on;
+ * one registry at most CLIENT_TRIES times. Returns the reply's own status, or a transport status
  * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why explains either. A request that
  * carries a descriptor (client->goes), or whose answer does, is sent to fds.sock; client->goes is
- * -1 afterwards. A slow registry keeps its connection: the next call receives the late answer
- * first.
+ * -1 afterwards. After E_TIMED_OUT the connection stays: the next call first receives the late
+ * answer.
  */
 int client_call(struct client *client, unsigned int extra_ms);
 /*
@@ -155,25 +157,26 @@ struct client_pipeline {
 	int fd;
 	struct fds_header header;
 	reply answer; /* the latest */
-	bool waited;  /* it was not there yet when it was asked for */
+	bool waited;  /* the answer had not arrived when client_pipeline_receive() was called */
 	uint8_t bytes[GPUSHARE_MESSAGE_MAX];
 };
-/* Connects nothing but fds.sock. NULL: not now; client_call() says why, or makes a pipeline
- * possible. */
+/* Connects to fds.sock only; the main connection must exist. NULL: not possible now; the next
+ * client_call() fails too and says why, or makes a pipeline possible. */
 struct client_pipeline *client_pipeline_open(struct client *client);
-/* Never waits. OK; E_TIMED_OUT: there is no room for it now; else: the connection is useless. */
+/* Never waits. E_TIMED_OUT: the socket has no room now. Other failures: the connection is
+ * useless. */
 int client_pipeline_send(struct client_pipeline *pipeline, const request *question);
 /* Receive the next answer, in the order of the requests, and its descriptor (-1: none), which is
- * then the caller's. OK: it is in pipeline->answer, and may be a refusal. Otherwise no more answers
- * can be received. */
+ * then the caller's. OK: the answer is in pipeline->answer, and may be a refusal. Otherwise no more
+ * answers can be received. */
 int client_pipeline_receive(struct client_pipeline *pipeline, int64_t deadline_ms, int *out_fd);
-/* The registry carries out no request that it finds after this. Requests that are not answered may
- * be done: a resync must undo them. NULL is allowed. Returns NULL. */
+/* The registry carries out no request that it reads after this. It may have carried out requests
+ * whose answers were not received: a resync must undo those. NULL is allowed. Returns NULL. */
 struct client_pipeline *client_pipeline_close(struct client_pipeline *pipeline);
 /* Wait up to `wait_ms` for the name, over a connection of its own: other connections stay usable
  * meanwhile. The name may be gone again on return, or have no memory yet. On a failure `why` has
- * the sentence. Before E_NO_REGISTRY and before E_LIMIT (too many requests wait) it pauses, so that
- * the caller can try again at once. */
+ * the sentence. Before it returns E_NO_REGISTRY or E_LIMIT (too many requests wait), it pauses, so
+ * that the caller can try again at once. */
 int client_await_name(const struct client_options *options, const char *name, unsigned int wait_ms,
 		      char *why, size_t why_size);
 /* The descriptor that came with the latest call's answer, close-on-exec; the caller owns it from
@@ -187,15 +190,15 @@ int client_take_fd(struct client *client);
  */
 uint32_t client_post(struct client *client, const request *question);
 
-/* Fetches the page of changes, once per connection. There may be none. */
+/* Fetches the registry's page of changes, once per connection. The registry may have none. */
 void client_fetch_changes(struct client *client);
 bool client_has_asked_changes(const struct client *client);
 /* The change count of `name` on that page. False: there is no page, or its registry has ended. */
 bool client_read_changes(const struct client *client, const char *name, uint64_t *out_count);
-/* Does the page say that the last attacher of a deferred free, `generation`, has left? */
+/* Does that page say that the deferred free of buffer `generation` has no attacher left? */
 bool client_has_left(const struct client *client, uint64_t generation);
-/* The registry's current answer to a lookup, without an address, from the index. False: ask the
- * registry, and then call client_has_looked_up(), which fetches the index once that pays off. */
+/* The registry's answer to a lookup as of now, without an address, from the index page. False: ask
+ * the registry, then call client_has_looked_up(), which fetches the page once that pays off. */
 bool client_look_up(const struct client *client, const char *name, record *out_found);
 void client_has_looked_up(struct client *client);
 

@@ -10,7 +10,7 @@
 #include "client_internal.h"
 #include "base/monotonic.h"
 
-#define ENDING_MS 100 /* from the end of fds.sock to the end of the main connection */
+#define ENDING_MS 100 /* longest time from the end of fds.sock to the end of the main connection */
 #define ENDING_ASKED_MS \
 	1000 /* the same after an interrupted request, which the next registry gets */
 
@@ -33,14 +33,15 @@ static int fail_transfer(struct client *client, int status)
 	}
 }
 
-/* The registry rejected the message itself. Its E_TIMED_OUT is an answer, not a missing one. */
+/* The registry rejected the message. Its E_TIMED_OUT must not look like a missing answer. */
 static int fail_answer(struct client *client, int status)
 {
 	if (status == GPUSHARE_E_LIMIT)
-		return client_fail(client, status,
-				   "the registry in %s takes no more file descriptors, of this "
-				   "process or at all; free some buffers, or raise its 'ulimit -n'",
-				   client->directory);
+		return client_fail(
+		    client, status,
+		    "the registry in %s takes no more file descriptors, of this process or at "
+		    "all; free some buffers, or raise the registry's 'ulimit -n'",
+		    client->directory);
 	return client_fail(
 	    client, status < 0 && status != GPUSHARE_E_TIMED_OUT ? status : GPUSHARE_E_PROTOCOL,
 	    "the registry in %s refused a request with a file descriptor (over " GPUSHARE_FDS_SOCKET
@@ -49,8 +50,8 @@ static int fail_answer(struct client *client, int status)
 }
 
 /* Does the main connection end within `within_ms`, and by the deadline? When a registry is killed,
- * fds.sock may end first. If the connection outlived one such wait, later calls don't wait: after a
- * chroot() each allocation would. */
+ * fds.sock may end first. If the connection outlived one such wait, later calls don't wait:
+ * otherwise each allocation would wait after a chroot(), which hides fds.sock. */
 static bool is_ending(struct client *client, int within_ms, int64_t deadline_ms)
 {
 	int64_t until_ms = monotonic_ms() + within_ms;
@@ -94,7 +95,7 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 			   client->directory);
 }
 
-/* The directory may have been removed under one registry, and another registry started there. */
+/* False: the directory was removed under one registry, and another registry started there. */
 static bool is_one_registry(const struct client *client, int fd)
 {
 	struct ucred one, other;
@@ -183,8 +184,8 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 	return status;
 }
 
-/* The registry may have done the request. If it has ended, the connection is useless; else
- * resync. */
+/* The registry may have done the request. If the registry has ended, the main connection is
+ * useless; else a resync is needed. */
 static int doubt(struct client *client, int status, int within_ms, int64_t deadline_ms)
 {
 	client_close_socket(client, &client->fds);

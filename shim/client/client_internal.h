@@ -4,7 +4,7 @@
 /* Between the client's files: deadlines, sockets, sentences. */
 #include "client.h"
 
-#define CLIENT_PATIENCE_MS 250 /* for a first connection's greeting; doubles with each connection */
+#define CLIENT_PATIENCE_MS 250 /* for the greeting on the first connection; doubles with each one */
 #define CLIENT_RETRY_MS 5      /* between two tries to connect while a registry starts or is busy */
 #define CLIENT_START_MS 500    /* for a started registry to listen, before another is started */
 
@@ -12,7 +12,7 @@
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The sentence for a transfer that failed while the registry was `doing` something. Returns
- * E_TIMED_OUT or E_PROTOCOL if `status` is that, else E_NO_REGISTRY. */
+ * `status` if that is E_TIMED_OUT or E_PROTOCOL, else E_NO_REGISTRY. */
 int client_fail_transfer(struct client *client, int status, const char *doing);
 /* Close the socket, if it is open and ours. */
 void client_close_socket(const struct client *client, struct client_socket *socket);
@@ -70,14 +70,14 @@ bool client_outlives(const struct client *client, struct client_endings *endings
 
 /*
  * Move `fd` to a number that the program's dup2() to a fixed number is unlikely to hit. Returns
- * `fd` itself if the descriptor limit is lower. Never returns 0, 1 or 2: a program that has closed
- * those may write to them. -1 and errno on failure.
+ * `fd` itself if the descriptor limit is too low for that. Never returns 0, 1 or 2: a program that
+ * has closed those may write to them. -1 and errno on failure.
  */
 #define CLIENT_FDS_FROM 256
 int client_keep_clear(int fd);
 /* A connected socket of that type, or a negative errno. Never blocks. */
 int client_dial(const char *path, int type);
-/* The socket's other end must be ours or root's: a directory check alone leaves a race. */
+/* The peer must be root or the directory's user: a check of the directory alone leaves a race. */
 int client_check_peer(struct client *client, int fd);
 
 /* client_wire.c. Wait for `events`; OK, E_TIMED_OUT, or E_IO for a poll that failed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Late answers. The caller was told that its request failed, so what the registry did must be
- * undone. A Withdraw or Detach may stand: its caller counts the buffer as given back.
+ * undone. A late Withdraw or Detach is not undone: its caller counts the buffer as given back.
  */
 #include <string.h>
 

@@ -30,9 +30,9 @@ void client_drop_pages(struct client *client)
 }
 
 /*
- * The page comes over a second socket, yet from the registry that answers the requests: a successor
- * opens its sockets only after this registry has ended, and the connection for requests is still
- * open.
+ * The page comes over a second connection, but from the registry that answers the requests: that
+ * registry still runs, because the connection for requests is open, and a successor opens its
+ * sockets only after it has ended.
  */
 static const void *fetch(struct client *client, enum fds_verb verb, size_t size)
 {
@@ -113,7 +113,7 @@ bool client_look_up(const struct client *client, const char *name, record *out_f
 	const struct index_page *page = client->pages.index;
 	struct index_record found;
 
-	/* If the registry ends after the record was read, it was right when it was read. */
+	/* If the registry ends now, the record was still right when it was read. */
 	if (!page || !index_is_live(page) || !index_find(page, name, &found))
 		return false;
 	expand(&found, out_found);

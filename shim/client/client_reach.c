@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connects to the registry's socket, which may have to be waited for, and checks whose it is. */
+/* Connects to the registry's socket, waiting for it if needed, and checks who runs the registry. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -51,7 +51,7 @@ int client_dial(const char *path, int type)
 	return taken;
 }
 
-/* `*said`: a file for the registry's messages until it listens; all tries share it. */
+/* `*said`: a file for the messages of the registries that are started, until one listens. */
 static int start_registry(struct client *client, int *said)
 {
 	int status = directory_prepare(client->directory, client->why, sizeof(client->why));
@@ -96,7 +96,7 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 	char path[GPUSHARE_PATH_MAX], reason[REASON_MAX];
 	_cleanup_close_ int said = -1;
 	bool may_start = client->autostart && (!client->giving_back || is_remembered(client));
-	int64_t start_ms = 0; /* when to start one, or another: the first may be killed */
+	int64_t start_ms = 0; /* when to start one, or another if the first was killed */
 
 	client->dial_error = 0;
 	if (!client->directory[0] ||
@@ -122,7 +122,7 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 			return client_fail(
 			    client, GPUSHARE_E_NO_REGISTRY,
 			    "no registry serves %s, a directory for all users; an "
-			    "administrator must start it (gpushare-registry --system)",
+			    "administrator must start one (gpushare-registry --system)",
 			    client->directory);
 		if (!may_start && !client->trust.is_system && fd != -EAGAIN)
 			return client_fail(client, GPUSHARE_E_NO_REGISTRY,

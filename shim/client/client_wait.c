@@ -9,8 +9,8 @@
 #define NAP_MS 20	/* pause before another try if the wait ended at once */
 #define FULL_NAP_MS 100 /* the same if the registry has no room for a wait */
 
-/* A client_resync: the registry was replaced. Don't repeat the request, which has the whole wait:
- * the caller tries again with the time that is left. */
+/* Called in place of a resync, after the registry was replaced. Don't repeat the request, which
+ * asks for the whole wait: the caller tries again with the time that is left. */
 static int give_up(struct client *client, void *owner, int64_t deadline_ms)
 {
 	(void)client;

@@ -174,8 +174,8 @@ static void ask_ahead(struct client *client, const uint8_t *page, size_t size)
 	client->ahead = client_post(client, &client->own);
 }
 
-/* Receive one answer. *out_mine: it answers request `id`, and is in client->reply. The answer to
- * the late request is undone; any other is discarded. */
+/* Receive one answer. *out_mine: it answers request `id`, and is in client->reply. If it answers
+ * the late request, that request is undone. Any other answer is discarded. */
 static int take_answer(struct client *client, uint32_t id, bool *out_mine, int64_t deadline)
 {
 	bool late;

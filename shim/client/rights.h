@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* *out_group is "" for this process's own group. With no group, or one that this process may not
- * name, the registry would take "" for its own group: so *mode loses the group's bits. */
+/* Sets *out_group to the group's number, or to "" for this process's own group. If this process may
+ * not name the group, or `gid` is none, sets it to "", too, and clears the group's bits of *mode,
+ * so that this process's own group gets no rights. */
 static inline void rights_name_group(uint32_t gid, uint32_t *mode, char *out_group, size_t size)
 {
 	*out_group = '\0';

@@ -10,8 +10,8 @@
 #define API_SENTENCE_MAX 512 /* bytes, NUL included */
 #define API_PUBLIC __attribute__((visibility("default")))
 
-/* Milliseconds that this thread has waited for the registry, or for another thread that asks it. The
- * call's time limit is for those after api_excused_ms: the registry has answered since then. */
+/* api_waited_ms: how long this thread has waited for the registry, or for another thread's request.
+ * api_excused_ms: the part before this call or the latest answer, which the time limit excludes. */
 extern _Thread_local int64_t api_waited_ms, api_excused_ms;
 
 static inline void api_excuse(int64_t waited_ms)
@@ -35,16 +35,16 @@ static inline void api_leave(const int *cancelling)
 }
 
 /*
- * The first line of each public call that takes a lock, asks the registry or calls the driver. If
- * the thread is cancelled during the call, when it may hold locks, it ends at the next cancellation
- * point after the call.
+ * The first line of each public function that takes a lock, asks the registry or calls the driver.
+ * It disables cancellation until the function returns, because the thread may hold locks. A thread
+ * that is cancelled meanwhile ends at its next cancellation point.
  */
 #define API_CALL int api_cancelling_ __attribute__((cleanup(api_leave), unused)) = api_enter()
 
-/* Keep the sentence for this thread; returns `status`, so that callers can return it at once. */
+/* Set this thread's sentence for gpushare_explain(). Returns `status`. */
 int api_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same for a CUDA call: E_NO_MEMORY or E_CUDA, ": <call> answered <error>" appended. */
+/* The same for a failed CUDA call: E_NO_MEMORY or E_CUDA; appends ": <call> answered <error>". */
 int api_fail_cuda(const struct driver *driver, cu_result result, const char *call,
 		  const char *format, ...) __attribute__((format(printf, 4, 5)));
 

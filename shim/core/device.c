@@ -56,8 +56,8 @@ static int device_count(const struct driver *driver, int *out_count)
 	return GPUSHARE_OK;
 }
 
-/* Sets *out_ordinal to the GPU's ordinal in this process or, if it is not visible, to -1 and lists
- * the visible UUIDs. */
+/* Sets *out_ordinal to the ordinal of GPU `uuid` in this process. If that GPU is not visible, sets
+ * *out_ordinal to -1 and lists the visible GPUs' UUIDs in `out_visible`. */
 static int device_seek(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		       int *out_ordinal, char out_visible[DEVICE_VISIBLE_TEXT])
 {
@@ -134,9 +134,9 @@ int device_reach(const struct driver *driver, const unsigned char uuid[GPUSHARE_
 		return status;
 	if (home >= 0 && home != chosen && !device_can_peer(driver, chosen, home))
 		return api_fail(GPUSHARE_E_DEVICE,
-				"the buffer is on device %d of this process, whose memory device "
-				"%d can't reach: the two have no peer access; attach it for device "
-				"%d",
+				"the buffer is on device %d of this process, and device %d can't "
+				"reach that memory: the two have no peer access; attach it for "
+				"device %d",
 				home, chosen, home);
 	*out_ordinal = chosen;
 	return GPUSHARE_OK;

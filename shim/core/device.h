@@ -3,8 +3,8 @@
 #define GPUSHARE_SHIM_DEVICE_H
 /*
  * GPUs as this process sees them: UUID and ordinal, retained primary contexts, and a scope that
- * makes a context current and restores the caller's afterwards. Failures are statuses, explained by
- * api_fail().
+ * makes a context current and restores the caller's afterwards. Functions that fail return a
+ * status, and have set the sentence by api_fail().
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "gpushare.h"
 
 #define DEVICE_MAX 64
-#define DEVICE_UUID_TEXT 41 /* "GPU-" and 36 more, NUL included */
+#define DEVICE_UUID_TEXT 41 /* "GPU-", 36 characters and the NUL */
 
 /* The primary contexts that one session keeps; each is retained once. */
 struct devices {
@@ -28,11 +28,11 @@ int device_uuid(const struct driver *driver, int ordinal,
 bool device_is(const struct driver *driver, int ordinal,
 	       const unsigned char uuid[GPUSHARE_UUID_SIZE]);
 /* Checks that there is a device `wanted`, and sets *out_ordinal to it. If `wanted` is -1: to the
- * current context's device, or 0 without a context. */
+ * current context's device, or to 0 if there is no current context. */
 int device_choose(const struct driver *driver, int wanted, int *out_ordinal);
-/* Chooses the device for which memory of GPU `uuid` is to be mapped: *wanted, which may be another
- * GPU. If `wanted` is NULL: that GPU itself if it is visible, else as device_choose() for -1.
- * E_DEVICE if the device is known not to reach that GPU. */
+/* Sets *out_ordinal to the device for which memory of GPU `uuid` is to be mapped. That is *wanted,
+ * which may be another GPU. If `wanted` is NULL: GPU `uuid` itself if it is visible, else as
+ * device_choose() for -1. E_DEVICE if the device is known to have no peer access to GPU `uuid`. */
 int device_reach(const struct driver *driver, const unsigned char uuid[GPUSHARE_UUID_SIZE],
 		 const int *wanted, int *out_ordinal);
 /* Returns the status, and sets the sentence, for this failure: the memory of GPU `uuid` can't be
@@ -51,12 +51,12 @@ void device_release_all(struct devices *devices, const struct driver *driver);
 struct device_scope {
 	const struct driver *driver;  /* NULL: nothing was pushed */
 	const struct driver *relaxed; /* NULL: the capture mode was not changed */
-	cu_capture_mode mode;
+	cu_capture_mode mode;	      /* the thread's mode before */
 };
 
 int device_enter(const struct driver *driver, cu_context context, struct device_scope *scope);
-/* The same, with this thread's capture mode relaxed: a stream capture neither forbids the calls that
- * follow nor is invalidated by them. Source: cuThreadExchangeStreamCaptureMode. */
+/* device_enter() with this thread's capture mode relaxed: a stream capture neither forbids the
+ * calls that follow nor is invalidated by them. Source: cuThreadExchangeStreamCaptureMode. */
 int device_enter_relaxed(const struct driver *driver, cu_context context,
 			 struct device_scope *scope);
 void device_leave(struct device_scope *scope);

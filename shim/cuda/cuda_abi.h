@@ -216,8 +216,8 @@ enum cu_abi_values {
 
 /*
  * F(since, version, name, params): `name` is the exported symbol; `since` is the first CUDA whose
- * cuda.h declares it (the proof skips it below that); `version` is the cuGetProcAddress version
- * from which the bare name means this symbol (0: not reachable by a bare name).
+ * cuda.h declares it (the proof skips it below that); `version` is the lowest for which
+ * cuGetProcAddress returns this symbol by its name without suffix (_v2, ...); 0: none.
  */
 #define CUDA_ABI_CALLS(F) \
 	F(2000, 2000, cuInit, (unsigned int flags)) \

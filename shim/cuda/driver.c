@@ -23,8 +23,8 @@ void *driver_libc(const char *symbol)
 	return found;
 }
 
-/* A benign race instead of pthread_once(): that would deadlock with a dlopen() whose constructor
- * calls dlsym() (tests/gpu/FACTS.md). */
+/* Threads may race here: all store the same value. pthread_once() would deadlock with a dlopen()
+ * whose constructor calls dlsym() (tests/gpu/FACTS.md). */
 dlsym_call driver_real_dlsym(void)
 {
 	static _Atomic(dlsym_call) known;
@@ -49,8 +49,8 @@ void driver_fill(struct driver *table, void *library)
 #undef F
 }
 
-/* The calls that every supported driver has. For other calls, their users check that the driver has
- * them. */
+/* The calls that every supported driver has. Code that uses another call checks first that the
+ * driver has it. */
 /* clang-format off */
 #define NEEDED(N) \
 	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \

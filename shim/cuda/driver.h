@@ -16,8 +16,8 @@ void *driver_libc(const char *symbol);
 /* The C library's own dlsym, past every interposed one; NULL only without a dynamic loader. */
 void *(*driver_real_dlsym(void))(void *handle, const char *symbol);
 
-/* Fill every entry that `library` (a dlopen handle) has; what it lacks is NULL. Like dlsym(), it
- * may overwrite a message that waits for dlerror(). */
+/* Look up every entry in `library` (a dlopen handle); a call that the library lacks is NULL. Like
+ * dlsym(), it may overwrite a message that waits for dlerror(). */
 void driver_fill(struct driver *table, void *library);
 
 /* The first call that `table` lacks, of those that every supported driver (CUDA 11.8 or later) has;

@@ -2,15 +2,15 @@
 #ifndef GPUSHARE_SHIM_QUIET_H
 #define GPUSHARE_SHIM_QUIET_H
 /*
- * Our waits and writes in a thread of the program: errno is restored afterwards. A thread that is
- * cancelled meanwhile ends later, at a cancellation point of the program, after our locks are
- * released.
+ * A scope for our waits and writes in a thread of the program: it restores errno at its end, and
+ * disables cancellation meanwhile. A thread that is cancelled ends at a later cancellation point of
+ * the program, after our locks are released.
  */
 #include <errno.h>
 #include <pthread.h>
 
 struct quiet {
-	int error, cancelling;
+	int error, cancelling; /* errno and cancel state of the thread before */
 };
 
 static inline struct quiet quiet_enter(void)

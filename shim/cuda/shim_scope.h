@@ -2,8 +2,8 @@
 #ifndef GPUSHARE_SHIM_SCOPE_H
 #define GPUSHARE_SHIM_SCOPE_H
 /*
- * Our driver calls in a thread of the program: the current context, the capture mode and errno are
- * restored afterwards.
+ * A scope for our driver calls in a thread of the program: at its end, the current context, the
+ * capture mode and errno are as before.
  */
 #include <stdbool.h>
 
@@ -18,8 +18,8 @@ struct scope {
 };
 
 /*
- * Relaxed: a stream capture in progress anywhere in the program neither forbids our calls nor is
- * invalidated by them. Source: cuThreadExchangeStreamCaptureMode.
+ * The thread's capture mode becomes relaxed: a stream capture in progress anywhere in the program
+ * neither forbids our calls nor is invalidated by them. Source: cuThreadExchangeStreamCaptureMode.
  */
 static inline struct scope scope_enter(const struct driver *driver)
 {

@@ -10,7 +10,7 @@
 
 #define RANGE_TRIES 3
 
-/* The address is reserved: map the memory there, and grant access. */
+/* Map the memory at mapping->pointer, which is reserved, and grant access. */
 static cu_result map_at(const struct driver *driver, const struct vmm_mapping *mapping,
 			cu_device device, vmm_admit_call *admit, bool read_only,
 			const char **out_call)
@@ -29,7 +29,7 @@ static cu_result map_at(const struct driver *driver, const struct vmm_mapping *m
 	return result;
 }
 
-/* The driver takes an address as a hint: it may return another one, or fail. */
+/* The driver takes `wanted` as a hint: it may return another address, or fail. */
 static cu_result reserve_at(const struct driver *driver, uint64_t size, uint64_t wanted,
 			    cu_deviceptr *out_pointer)
 {
@@ -80,8 +80,8 @@ static cu_result reserve_own(const struct driver *driver, uint64_t size, uint64_
 	return result;
 }
 
-/* Map the handle's memory; if that fails, release the handle. Without a wish the memory is new, and
- * other processes may want it at its address. */
+/* Map the handle's memory; if that fails, release the handle. `wish` is NULL for new memory: then
+ * choose an address that other processes can probably use for it. */
 static cu_result place(const struct driver *driver, struct vmm_mapping *mapping, cu_device device,
 		       vmm_admit_call *admit, const struct vmm_wish *wish, const char **out_call)
 {

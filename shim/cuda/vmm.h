@@ -3,8 +3,7 @@
 #define GPUSHARE_SHIM_VMM_H
 /*
  * cuMemCreate memory: made here or imported from a file descriptor, mapped at an address, and
- * unmapped. If the table lacks a driver call that is needed, the result is CU_NOT_SUPPORTED. No
- * context need be current.
+ * unmapped. `driver` must have all calls that driver_missing() checks. No context need be current.
  */
 #include <stdbool.h>
 
@@ -13,12 +12,12 @@
 struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
-	bool file;	/* a file of vmm_host.h; else a handle's memory */
+	bool file;	/* the memory is a memfd of vmm_host.h, and has no `handle` */
 	bool read_only; /* unified memory that the API attached: mapped for reading */
-	uint64_t held;	/* its descriptor, if held: see client_held.h; 0: none */
+	uint64_t held;	/* number of its descriptor in the table of client_held.h; 0: none */
 };
 
-/* How it should be mapped. */
+/* How a descriptor's memory is to be mapped. */
 struct vmm_wish {
 	uint64_t address; /* 0: anywhere */
 	bool must;	  /* fail if that address is taken */
@@ -52,8 +51,8 @@ cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out
 cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
 			bool *out_mapped);
 
-/* For vmm_host.c: vmm_make() with the properties `prop`, and vmm_map(). `admit` grants access. The
- * caller sets mapping->size. */
+/* For vmm_host.c, which has its own `admit` to grant access: vmm_make_of() is vmm_make() with the
+ * properties `prop`; vmm_import() is vmm_map(), but the caller has set mapping->size. */
 typedef cu_result vmm_admit_call(const struct driver *driver, const struct vmm_mapping *mapping,
 				 cu_device device, bool read_only);
 cu_result vmm_make_of(const struct driver *driver, uint64_t size, cu_device device,

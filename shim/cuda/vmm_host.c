@@ -11,7 +11,7 @@
 #include "base/client_held.h"
 #include "vmm_range.h"
 
-#define BLOCK ((uint64_t)2 << 20)
+#define BLOCK ((uint64_t)2 << 20)   /* the size of a memfd is a multiple of this */
 #define LARGEST ((uint64_t)1 << 46) /* half of a 47-bit address space */
 #define RANGE_TRIES 3
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)

@@ -4,10 +4,10 @@
 /*
  * Memory of the host that the CPU and the GPUs reach at one address, the same in every process. It
  * is cuMemCreate memory at the device's NUMA node. If the driver makes none, it is a file without a
- * name (memfd) that each process maps and registers. A forked child has neither.
+ * name (memfd) that each process maps and registers. A forked child has no access to either.
  *
  * The device's context must be current: cuMemHostRegister needs one. vmm_unmap() takes both kinds;
- * for a file the context that it was registered in must be current, if it still exists.
+ * for a file, the context that registered the memory must be current, if that context still exists.
  */
 #include "vmm.h"
 
@@ -24,7 +24,7 @@ cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_de
 		       const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		       const char **out_call);
 
-/* Is `fd` such a file, of `size` bytes? Its size is sealed then: nobody can truncate it. */
+/* Is `fd` such a memfd, of `size` bytes? Its size is sealed then: nobody can truncate it. */
 bool vmm_host_is_file(int fd, uint64_t size);
 /* Map the file without CUDA, at `address`, or anywhere for 0. NULL: errno has the reason, EEXIST
  * if the address is taken. Unmap it by munmap(). */

@@ -25,13 +25,13 @@ cu_result vmm_admit(const struct driver *driver, const struct vmm_mapping *mappi
 /* Zero-initialized: no device is connected. */
 struct vmm_links {
 	struct vmm_link {
-		_Atomic bool tried, kept;
+		_Atomic bool tried, kept; /* vmm_links_keep() ran; `mapping` exists */
 		struct vmm_mapping mapping;
 	} of[VMM_DEVICES_MAX];
 };
 
-/* Keep `device` connected to the devices that reach it, if any do. Tried once; without room for
- * the granule it does nothing. Any thread. */
+/* Keep `device` connected to the devices that reach it, if any do. Only the first call for a device
+ * tries; without GPU memory for the small mapping it does nothing. Any thread. */
 void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_device device);
 /* Undo vmm_links_keep() for all devices. No thread may call vmm_links_keep() meanwhile. */
 void vmm_links_drop(struct vmm_links *links, const struct driver *driver);

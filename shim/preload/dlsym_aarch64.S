@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlsym(handle, symbol): ask lookup_dlsym(handle, symbol, caller). It returns two words: the
- * answer, and the real dlsym to go on to, or 0. Going on is a tail jump with the caller's own
- * registers and return address: RTLD_NEXT and RTLD_DEFAULT depend on the caller
- * (tests/gpu/FACTS.md).
- * On a processor without branch protection the hints do nothing. A jump by x16 may land on the
- * "bti c" of a function.
+ * dlsym(handle, symbol) calls lookup_dlsym(handle, symbol, caller), which returns two words. If the
+ * second is 0, the first is dlsym's result. If not, the second is the address of the real dlsym,
+ * and this dlsym tail-jumps there, with its caller's arguments and return address: the results for
+ * RTLD_NEXT and RTLD_DEFAULT depend on the return address (tests/gpu/FACTS.md).
+ *
+ * On a processor
+ * without branch protection the hints do nothing. A jump by x16 may land on the "bti c" of a
+ * function.
  */
 	.text
 	.globl dlsym
@@ -45,8 +47,8 @@ dlsym:
 	ret
 	.cfi_endproc
 	.size dlsym, . - dlsym
-/* Declares the branch protection: if one file lacks this note, the linker leaves it out of the
- * library. */
+/* Declares the branch protection. If one object file lacks this note, the linker leaves the note
+ * out of the library. */
 	.section .note.gnu.property, "a"
 	.p2align 3
 	.word 4, 16, 5

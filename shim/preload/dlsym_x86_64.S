@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlsym(handle, symbol): ask lookup_dlsym(handle, symbol, caller). It returns two words: the
- * answer, and the real dlsym to go on to, or 0. Going on is a tail jump with the caller's own
- * registers and return address: RTLD_NEXT and RTLD_DEFAULT depend on the caller
- * (tests/gpu/FACTS.md).
+ * dlsym(handle, symbol) calls lookup_dlsym(handle, symbol, caller), which returns two words. If the
+ * second is 0, the first is dlsym's result. If not, the second is the address of the real dlsym,
+ * and this dlsym tail-jumps there, with its caller's arguments and return address: the results for
+ * RTLD_NEXT and RTLD_DEFAULT depend on the return address (tests/gpu/FACTS.md).
  */
 	.text
 	.globl dlsym

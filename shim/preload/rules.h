@@ -14,10 +14,10 @@ enum rules_kind {
 
 #define RULES_GROUP_MAX 63 /* bytes of group= */
 
-/* Only its counters change after parsing. Callers lock, unless a function says otherwise. */
+/* Only the counters change after parsing. Callers hold a lock, unless a function needs none. */
 struct rules;
 
-/* A(name, driver): a call that api= accepts. `driver` is the driver call that it makes. So
+/* A(name, driver): a call that api= accepts. `driver` is the driver call that this call makes. So
  * api=cuMemAlloc also matches memory from cudaMalloc. The shim sees a runtime call only if the
  * program uses a shared CUDA runtime. With a static runtime it sees only the driver call. */
 #define RULES_APIS(A) \
@@ -85,11 +85,11 @@ struct rules *rules_free(struct rules *rules); /* NULL is allowed; returns NULL 
 
 /*
  * Test the rules from the `first` on, in order, against one allocation. Every rule counts it if all
- * selectors but nth match. The first rule that takes it fills `out`; then return true. A rule whose
- * template has no %i takes one allocation and is then spent: a name can be given once. nth counts,
- * from 1, the allocations that match the rule's other selectors, whether or not another rule takes
- * them. %i is the rule's own count of matches, from 0. A rule doesn't match if its template expands
- * to more than 255 bytes or to an illegal name.
+ * selectors but nth match. Return true if a rule takes it: the first such rule fills `out`. A rule
+ * whose template has no %i takes one allocation and is then spent: a name can be given once. nth
+ * counts, from 1, the allocations that match the rule's other selectors, whether or not another
+ * rule takes them. %i is the rule's own count of matches, from 0. A rule doesn't match if its
+ * template expands to more than 255 bytes or to an illegal name.
  */
 bool rules_match(struct rules *rules, size_t first, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out);

@@ -33,7 +33,7 @@ struct rule {
 	uint32_t flags, ttl_s, mode;
 	struct rules_part group; /* group= */
 	bool vmm, adopt, unified;
-	struct rules_part keeping; /* an option that requires keep; NULL: none */
+	struct rules_part keeping; /* the text of an option that requires keep; NULL: none */
 
 	/* Changed under the callers' lock, except that rules_pass() increments `seen`
 	 * without it. */

@@ -32,8 +32,8 @@ void buffers_sweep(void)
 	linger_sweep(false);
 }
 
-/* linger_empty() does deferred frees with calls that wait for the GPU. So first wait, until a
- * deadline, for the frees in stream order. */
+/* linger_empty() carries out deferred frees by calls that wait for all GPU work. So first wait,
+ * until a deadline, for the stream-ordered frees. */
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -60,8 +60,8 @@ bool buffers_has_room(const struct driver *driver, size_t size)
 }
 
 /* A process that opens an IPC handle maps whole blocks, so named memory must share no block with
- * other memory. If rounding up to whole blocks doesn't fit, allocate the requested size, without a
- * name. */
+ * other memory. If the GPU has no room for the size rounded up to blocks, allocate the requested
+ * size, without a name. */
 static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *real,
 			    cu_deviceptr *pointer, size_t size, struct own *own)
 {
@@ -77,7 +77,7 @@ static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *re
 	return BUFFERS_TRY(real(pointer, size));
 }
 
-/* Replace the memory by new memory of `other_size` bytes. Return false if there is no room. */
+/* Replace *pointer by new memory of `other_size` bytes. Return false if there is no room. */
 static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t other_size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -143,8 +143,8 @@ void buffers_give_back(const struct driver *driver, cu_deviceptr pointer)
 	driver->cuMemFree_v2(pointer);
 }
 
-/* Make the mapped memory before the pitched memory is freed. If there is no room for both, the
- * program keeps the pitched memory. */
+/* Make mapped memory (cuMemCreate) in its place before the pitched memory is freed. If there is no
+ * room for both, the program keeps the pitched memory. */
 static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
 {
 	cu_deviceptr mapped;

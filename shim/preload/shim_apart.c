@@ -16,7 +16,7 @@ struct own_stream {
 	cu_context context; /* NULL: this slot is free */
 	cu_stream stream;
 	cu_event reached; /* recorded behind all work of the stream */
-	bool owes;	  /* memory freed in it may not have been released */
+	bool owes;	  /* memory freed in the stream may not have been released yet */
 };
 
 static struct {
@@ -51,7 +51,7 @@ static bool find(cu_context context, struct own_stream *out)
 	return found != NULL;
 }
 
-/* Return false if the table is full, or if another thread has entered the context first. */
+/* Return false if the table is full, or if another thread has added that context first. */
 static bool enter(const struct own_stream *made)
 {
 	struct own_stream *place = NULL;

@@ -2,13 +2,15 @@
 #ifndef GPUSHARE_SHIM_APART_H
 #define GPUSHARE_SHIM_APART_H
 /*
- * One stream of the shim's own per context, in which it frees memory with cuMemFreeAsync.
- * The shim never destroys the stream. The driver releases memory freed in it when the context is
- * next synchronized. If the stream is destroyed before, the memory stays until a cuMemFree or the
- * end of the context (measured on driver 580).
+ * One stream of the shim's own per context, in which the shim calls cuMemFreeAsync. The shim never
+ * destroys the stream. The driver releases memory freed in it when the context is next
+ * synchronized. If the stream is destroyed before, the memory stays until a cuMemFree or the end of
+ * the context (measured on driver 580).
+ *
  * The stream never waits for a stream of the program. Streams share hardware queues
  * (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default). A wait in such a queue blocks other streams of the
- * program behind it. One of them may have to run before the awaited stream can go on.
+ * program behind it. One of the blocked streams may have to run before the awaited stream can go
+ * on: a deadlock.
  */
 #include <stdbool.h>
 
@@ -26,8 +28,8 @@ cu_result apart_free(const struct driver *driver, cu_context context, cu_devicep
 bool apart_any(void);
 
 /* Wait for the frees of apart_free(), to make room after an allocation has failed. Wait until
- * `until_ms`, but some milliseconds at least. A stream-ordered allocation would have waited for
- * such a free in its stream. Return true if some memory was released. */
+ * `until_ms`, but some milliseconds at least. Without the shim, a stream-ordered allocation would
+ * have waited in its stream for such a free. Return true if some memory was released. */
 bool apart_drain(const struct driver *driver, int64_t until_ms);
 
 /* Forget the stream of `context`, which is about to end. */

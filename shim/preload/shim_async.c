@@ -15,7 +15,7 @@
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
 
-#define SWEEP_MAX 8 /* entries that one program call asks about */
+#define SWEEP_MAX 8 /* entries that one call of the program checks */
 
 struct pending {
 	struct pending *next;
@@ -149,8 +149,8 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* Detach attached memory. Memory of the program without a name is freed. If it has a name, others
- * have it attached, so its free is deferred. */
+/* Detach attached memory. Free the program's own memory if it has no name. If it has one, other
+ * processes have it attached, so defer the free. */
 static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
 {
 	if (one->entry.kind == LIVE_OWN) {
@@ -189,8 +189,8 @@ static bool set_told(struct pending *one, bool told)
 	return true;
 }
 
-/* Tell the registry that the attachment has ended: its stream has reached the free. Return false if
- * the registry can't be told now. */
+/* Tell the registry that the attachment has ended, because the stream has reached its free. Return
+ * false if the registry can't be told now. */
 static bool tell(struct pending *one, bool waits)
 {
 	static _Atomic int64_t failed_ms;
@@ -214,15 +214,15 @@ static bool is_due(const struct driver *driver, const struct pending *one, struc
 	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
 }
 
-/* Return true if the registry must know the end before the mapping is closed. Otherwise, in a call
- * that may wait, end_entry() tells it after closing. */
+/* Must the registry be told of an attachment's end before the mapping is closed? Yes for IPC, and
+ * in a call that may not wait. In all other cases end_entry() tells it after closing. */
 static bool is_told_first(const struct pending *one, bool waits)
 {
 	return one->entry.kind == LIVE_IPC ||
 	       (!waits && one->entry.kind != LIVE_OWN && one->entry.kind != LIVE_OWN_VMM);
 }
 
-/* cuIpcCloseMemHandle waits for all GPU work (measured). So an IPC mapping stays here until
+/* cuIpcCloseMemHandle waits for all GPU work (measured). So an IPC mapping stays in the queue until
  * async_close(), which runs in a call that waits anyway. */
 static bool end_if_due(const struct driver *driver, struct pending *one, bool waits)
 {

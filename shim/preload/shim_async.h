@@ -2,14 +2,15 @@
 #ifndef GPUSHARE_SHIM_ASYNC_H
 #define GPUSHARE_SHIM_ASYNC_H
 /*
- * Buffers that the program has freed in stream order. An entry ends once its stream has reached the
- * free. Then an attached buffer is detached. A buffer of the program that others have attached
- * becomes a deferred free (shim_linger.h). A buffer of the program without a name is freed.
+ * A list of buffers that the program has freed in stream order (cuMemFreeAsync). An entry ends once
+ * its stream has reached the free. Then an attached buffer is detached. A buffer of the program
+ * that others have attached becomes a deferred free (shim_linger.h). A buffer of the program
+ * without a name is freed.
+ *
  * The shim has no thread. The program's next allocation or free ends the entries that are due. An
  * allocation that fails for lack of memory waits for them. No stream of the shim waits for one of
- * the program (shim_apart.h).
- * Memory opened from an IPC handle stays mapped until the program frees something with cuMemFree:
- * closing the handle waits for all GPU work.
+ * the program (shim_apart.h). Memory opened from an IPC handle stays mapped until the program frees
+ * something with cuMemFree: closing the handle waits for all GPU work.
  */
 #include "shim_live.h"
 
@@ -19,15 +20,15 @@ bool async_any(void);
 /* Does any entry wait for its stream? One atomic load. */
 bool async_waits(void);
 
-/* End `entry` once `stream` has done the work that is queued on it now. If the result is not CU_OK,
- * nothing has changed. */
+/* End `entry` once `stream` has done all work that is queued in the stream now. If the result is
+ * not CU_OK, nothing has changed. */
 cu_result async_defer(const struct driver *driver, const struct live *entry, cu_stream stream);
 
 /* End a few entries that are due. errno, context and capture stay unchanged. `waits`: may also wait
  * for the registry; true only in a program call that may concern a name. */
 void async_sweep(bool waits);
-/* The same for the entry of `pointer` only, with `waits`. Call it after async_defer(): an idle
- * stream has reached the free already. */
+/* async_sweep(true) for the entry of `pointer` only. Call it after async_defer(): an idle stream
+ * has reached the free already. */
 void async_ask(uint64_t pointer);
 
 /* Close the IPC handles of ended entries. Call it only in a program call that waits for the GPU
@@ -38,8 +39,8 @@ void async_close(void);
  * has ended. */
 bool async_drain(int64_t until_ms);
 
-/* Is there an entry of `pointer`? Then the program has freed it. But if it attached the buffer more
- * than once, one attachment may remain: call live_take() first. */
+/* Is there an entry of `pointer`? If so, the program has freed `pointer`. But a buffer that the
+ * program attached more than once may still be attached: call live_take() first. */
 bool async_holds(uint64_t pointer);
 
 /* live_pooled() for the entries that wait for their streams. */

@@ -108,8 +108,8 @@ static bool open_ipc(const struct claim *claim, const struct link_found *found, 
 	if (result == CU_INVALID_CONTEXT)
 		return refuse(
 		    refusal, result,
-		    "CUDA takes its owner, who has the same pid in another container, for "
-		    "this process; start either with another pid, or share it as vmm");
+		    "CUDA takes the owner, which has the same pid in another container, for "
+		    "this process; start one of them with another pid, or share it as vmm");
 	if (result != CU_OK)
 		return refuse_call(refusal, driver, result, "cuIpcOpenMemHandle");
 	entry->kind = LIVE_IPC;
@@ -323,7 +323,7 @@ cu_result attach_close(const struct driver *driver, const struct live *entry)
 	}
 	if (live_is_mapped(entry) && !entry->mapping.file)
 		return vmm_unmap(driver, &entry->mapping);
-	/* cuMemFree needs no current context; cuIpcCloseMemHandle and cuMemHostUnregister do */
+	/* unlike cuMemFree, cuMemHostUnregister and cuIpcCloseMemHandle need a context */
 	if (entry->context)
 		scope_push(&scope, entry->context);
 	if (entry->mapping.file)

@@ -22,7 +22,7 @@ void attach_wait(const struct driver *driver, const struct live *entry);
 /* Wait for the GPU if the unmapping call does not, unmap, and report the end of the attachment. */
 cu_result attach_end(const struct driver *driver, const struct live *entry);
 
-/* Unmap, or release an object's handle. GPU work on the memory must have ended. */
+/* Unmap the memory, or release an object's handle (shim_live.h). GPU work on it must have ended. */
 cu_result attach_close(const struct driver *driver, const struct live *entry);
 
 #endif

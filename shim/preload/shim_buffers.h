@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_BUFFERS_H
 #define GPUSHARE_SHIM_BUFFERS_H
-/* The program's driver calls that rules may concern. Each function takes the driver call to make,
- * and behaves as the driver would without the shim: result, errno, current context and order. None
- * holds a lock during a driver call. */
+/* The program's driver calls that rules may concern. Each function takes the real driver call,
+ * `real`. The program's result, errno, current context and order of work are as they would be
+ * without the shim. No function holds a lock during a driver call. */
 #include <errno.h>
 #include <stdbool.h>
 
@@ -55,7 +55,7 @@ struct buffers_stream {
 	cu_cuMemAllocFromPoolAsync_call *pooled;
 	cu_mem_pool pool;
 	cu_stream stream; /* as given */
-	cu_stream meant;  /* stream 0 of a _ptsz call as CU_STREAM_PER_THREAD */
+	cu_stream meant;  /* CU_STREAM_PER_THREAD for stream 0 of a _ptsz call, else `stream` */
 };
 cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
 			      const void *caller, cu_deviceptr *pointer, size_t size);
@@ -92,11 +92,11 @@ cu_result buffers_open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr 
 			      const cu_ipc_mem_handle *handle, unsigned int flags);
 cu_result buffers_close_handle(cu_cuIpcCloseMemHandle_call *real, cu_deviceptr pointer);
 
-/* shim_query.c: a program's questions about a pointer. buffers_range() and buffers_attribute()
+/* shim_query.c: the program's queries about a pointer. buffers_range() and buffers_attribute()
  * correct the driver's answer in place. buffers_handle() returns true if it answers instead of the
  * driver. */
 cu_deviceptr buffers_told(cu_deviceptr pointer); /* the pointer to ask the driver about */
-/* Copy the entry whose memory `pointer` lies in. errno stays unchanged. */
+/* Copy the live entry (shim_live.h) of the memory that holds `pointer`. errno stays unchanged. */
 bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry);
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result);
 void buffers_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size);

@@ -6,8 +6,8 @@
 #include "shim_lookup.h"
 #include "shim_process.h"
 
-/* Note which object called the runtime or, if no runtime call was seen, the driver. Return false if
- * it is NCCL. */
+/* Note which object file called the runtime or, if no runtime call was seen, the driver. Return
+ * false if that file is NCCL. */
 static bool find_caller(struct claim *claim, const void *caller)
 {
 	claim->allocation.from = site_path(site_here.runtime ? site_here.caller : caller);

@@ -21,8 +21,8 @@ bool claim_prepare(struct claim *claim, int device, const void *caller);
 /*
  * Return true if a rule may concern an allocation of `size` bytes by `call`, made at the address
  * `caller`. Nearly all calls get false after a few loads. CLAIM_CURRENT_DEVICE means the current
- * context's device. If there is none, return false: the driver refuses the allocation. errno stays
- * unchanged.
+ * context's device. If no context is current, return false: the driver refuses the allocation.
+ * errno stays unchanged.
  */
 static inline bool claim_open(struct claim *claim, enum rules_api call, size_t size, int device,
 			      const void *caller)
@@ -38,7 +38,7 @@ static inline bool claim_open(struct claim *claim, enum rules_api call, size_t s
 /* Return true if a rule of that kind takes the allocation. Then `claim->match` is set. */
 bool claim_take(struct claim *claim, enum rules_kind kind);
 
-/* Undo claim_take() after the allocation has failed: it uses up no name. */
+/* Undo claim_take() after the allocation has failed, so that it uses up no name. */
 void claim_return(const struct claim *claim, enum rules_kind kind);
 
 #endif

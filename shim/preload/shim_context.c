@@ -28,8 +28,8 @@ struct withdrawn {
 	struct live entry;
 };
 
-/* Withdraw the names of the program's own memory before that memory ends. Return a list, to share
- * it again if the context doesn't end. The list lacks an entry if its malloc() fails. */
+/* Withdraw the names of the program's own memory before that memory ends. Return a list of that
+ * memory, to share it again if the context doesn't end. An entry is missing if malloc() fails. */
 static struct withdrawn *end_names(cu_context context)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -92,8 +92,8 @@ struct ending {
 	const struct driver *driver; /* NULL: the shim is not concerned */
 	cu_context context;
 	struct withdrawn *names;
-	struct pending *waiting;
-	struct deferred_entry *lingering;
+	struct pending *waiting;	  /* frees in stream order */
+	struct deferred_entry *lingering; /* deferred frees */
 };
 
 static struct ending begin(const struct driver *driver, cu_context context)

@@ -51,7 +51,7 @@ static cu_result describe_plain(const struct driver *driver, struct live *entry,
 	return CU_OK;
 }
 
-/* The driver doesn't export imported memory again: use the descriptor that is held, if there is
+/* The driver doesn't export imported memory again: use the descriptor in mapping.held, if there is
  * one. Other memory is exported by its handle. If the program has released the handle, get one from
  * the address of the mapping. */
 static cu_result export_fd(const struct driver *driver, const struct live *entry, int *out_fd)

@@ -7,8 +7,8 @@
 #include "shim_link.h"
 #include "shim_live.h"
 
-/* Describe memory of this process. Its context must be current; entry->context is set if it is
- * NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
+/* Describe memory of this process. The memory's context must be current; entry->context is set if
+ * it is NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
 cu_result describe_own(const struct driver *driver, struct live *entry, struct memory *out,
 		       const char **out_call);
 /* Describe an attached buffer for a registry that lost it. Mapped memory only. */

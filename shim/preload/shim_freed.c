@@ -4,7 +4,7 @@
 #include "base/shim_lock.h"
 #include "cuda/shim_quiet.h"
 
-#define FREED_MAX 64 /* beyond it the oldest is forgotten */
+#define FREED_MAX 64 /* if there are more, the oldest is forgotten */
 
 static struct {
 	pthread_mutex_t lock; /* never held during a driver call */

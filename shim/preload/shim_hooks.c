@@ -38,7 +38,7 @@ BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
 	return buffers_alloc_managed(real, caller, pointer, size, flags);
 }
 
-/* Calls for managed memory that do nothing for unified memory: return CU_OK for it. */
+/* Advice on managed memory. Unified memory (host memory in its place) needs none: return CU_OK. */
 #define ADVICE(name, params, args) \
 	BODY(name, ADVICE_PARAMS params) \
 	{ \
@@ -320,12 +320,12 @@ void hooks_guard_stacked(void)
 		site_guard();
 }
 
-/* ARGS (a, b) expands to a, b: without the parentheses, it can follow other arguments. */
+/* ARGS (a, b) expands to a, b: without the parentheses, the list can follow other arguments. */
 #define ARGS(...) __VA_ARGS__
 
 /* A hooked call inside a hooked call passes through, because one allocation must count once. Such a
- * call may come from another interposer behind the shim: the hooked dlsym gave it a hook as its
- * next function. */
+ * call may come from another interposer behind the shim: the hooked dlsym gave that interposer a
+ * hook as the next function to call. */
 #define RUN(name, real, args) \
 	HOOKS_RUN(real, args, false, \
 		  if (atomic_load_explicit(&hooks_stacked, memory_order_relaxed)) \

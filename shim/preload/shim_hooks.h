@@ -60,8 +60,8 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	HOOKS_HOOK(hook_##name, 0, name, params, args, run) \
 	HOOKS_HOOK(second_##name, 1, name, params, args, run)
 
-/* True once the next definition of an exported hook was another interposer's, which may call the
- * shim again. */
+/* True once an exported hook has found another interposer's function as its next definition. Such a
+ * function may call the shim again. */
 extern atomic_bool hooks_stacked;
 
 /* Is a call from `caller` part of the hooked call that set site_here.inside? The flag may be stale:
@@ -70,7 +70,7 @@ extern atomic_bool hooks_stacked;
 __attribute__((noinline)) bool hooks_is_nested(const void *caller);
 
 /* Call this if another preloaded library may call our hooks. Disables cancellation until the hook
- * returns: hooks_is_nested() could not recognize the flag of a cancelled thread as stale. */
+ * returns: hooks_is_nested() could not tell that a cancelled thread's flag is stale. */
 __attribute__((noinline)) void hooks_guard_stacked(void);
 
 /* The body of a run(). The statement `what` sets `result`; hooked calls that it makes pass through.

@@ -19,7 +19,7 @@ struct wire { /* the 64 bytes of a handle */
 	uint64_t magic;
 	uint64_t generation;
 	uint64_t check;
-	char name[IPC_NAME]; /* without a zero byte: the beginning of the name */
+	char name[IPC_NAME]; /* padded with zeros; if it has none, the name may be longer */
 };
 _Static_assert(sizeof(struct wire) == sizeof(cu_ipc_mem_handle), "the handle's 64 bytes");
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_IPC_H
 #define GPUSHARE_SHIM_IPC_H
-/* IPC handles for mapped memory: the driver makes none for it. The 64 bytes name the buffer. They
- * are no secret: a process that opens a handle asks the registry for the buffer, like any
- * attacher. */
+/* IPC handles for cuMemCreate memory, for which the driver makes none. The 64 bytes name the
+ * buffer. They are no secret: a process that opens a handle asks the registry for the buffer, like
+ * any attacher. */
 #include <stdbool.h>
 
 #include "cuda/driver.h"

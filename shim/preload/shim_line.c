@@ -26,7 +26,7 @@ static struct {
 	unsigned int limit_ms;	/* time limit of one turn */
 	int64_t began_ms;	/* start of this turn */
 	int64_t quiet_until_ms; /* no call before this, after a transport failure */
-	int64_t pause_ms;
+	int64_t pause_ms;	/* length of the latest pause; 0: reached since then */
 	atomic_bool unanswered; /* the latest transport failure was a missing answer */
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -169,7 +169,7 @@ static void note(bool reached)
 	turn.quiet_until_ms = monotonic_ms() + turn.pause_ms;
 }
 
-/* Limit the client to the rest of the turn. */
+/* Limit the client to the time that is left in this turn. */
 static struct client *limited(void)
 {
 	int64_t left_ms = line.until_ms - monotonic_ms();
@@ -216,7 +216,7 @@ int line_give_back(char *why, size_t why_size)
 	status = client_call(limited(), 0);
 	line.client->giving_back = false;
 	if (status != GPUSHARE_OK && client_is_silent(line.client)) {
-		note(false); /* otherwise keep the pause of an earlier failure */
+		note(false); /* a success doesn't end the pause of an earlier failure */
 		note_unanswered(status);
 	}
 	return say(status, why, why_size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_LINE_H
 #define GPUSHARE_SHIM_LINE_H
-/* The shim's one connection to the registry. One thread at a time has its turn on it, from
- * line_enter() to line_leave(). After a transport failure the shim makes no call for a while. */
+/* The shim's one connection to the registry. The turn is the lock of that connection, held from
+ * line_enter() to line_leave(). After a transport failure the shim sends no request for a while. */
 #include "client/client.h"
 
 struct line {
@@ -13,15 +13,15 @@ struct line {
 extern struct line line; /* only for the thread that has the turn */
 
 /* Wait for the turn. The wait and the calls of the turn share one deadline. E_TIMED_OUT,
- * E_NO_REGISTRY, E_NO_MEMORY: there is no turn, and `why` says the reason. */
+ * E_NO_REGISTRY, E_NO_MEMORY: the caller has no turn, and `why` says the reason. */
 int line_enter(char *why, size_t why_size);
 /* The same, with `until_ms` as the latest deadline. */
 int line_enter_by(int64_t until_ms, char *why, size_t why_size);
 /*
  * Take the turn without waiting, if a connection is established. Any status but GPUSHARE_OK means
- * no turn. E_TIMED_OUT: another thread has the turn, or a registry listens but may be stopped
- * (SIGSTOP). E_NO_REGISTRY, E_NOT_READY: see client_probe(). *out_runs: there is no turn, but
- * another registry runs, and line_enter() connects to it.
+ * no turn. E_TIMED_OUT: another thread has the turn, the shim has sent no request yet, or a
+ * registry listens but may be stopped (SIGSTOP). E_NO_REGISTRY, E_NOT_READY: see client_probe().
+ * *out_runs is true if another registry runs, to which line_enter() would connect.
  */
 int line_enter_standing(bool *out_runs);
 /* End the turn. Then, outside any turn, share again the buffers that the registry has asked for. */
@@ -35,8 +35,8 @@ int line_call(char *why, size_t why_size);
  * quarter of the time limit. A registry is started for it only if the previous one left its
  * records. */
 int line_give_back(char *why, size_t why_size);
-/* Did the latest failed call get no answer in time? Then the registry may have received it. Needs
- * no turn. */
+/* Did the latest failed call get no answer in time? If so, the registry may have received the
+ * request. Needs no turn. */
 bool line_is_unanswered(void);
 /* Get the number of the established connection, as in client->connections; 0: there is none. Needs
  * no turn and doesn't wait. Return false if a thread has the turn: then the number is unknown. */

@@ -20,15 +20,15 @@ bool linger_holds(uint64_t base, uint64_t size);
  * its memory must stay, and linger_keep() or linger_drop() must follow. */
 bool linger_withdraw(const struct live *entry);
 
-/* Add `entry` to the deferred frees. Give back at once what exceeds their limits. `waits`: the
- * program's call waits for the GPU anyway; else give back without a wait. */
+/* Add `entry` to the deferred frees. Give back at once what exceeds their limits. `waits`: giving
+ * back may wait for the GPU, because the program's call does anyway. */
 void linger_keep(const struct driver *driver, const struct live *entry, bool waits);
 
 /* Free `entry`, which nobody has attached, at once, and without a wait if possible. `current` is
  * the current context; NULL: it is unknown. */
 void linger_pass(const struct driver *driver, const struct live *entry, cu_context current);
 
-/* Tell the registry that the memory ends although others have it attached. The caller frees it. */
+/* Tell the registry that the memory, which others have attached, ends. The caller then frees it. */
 void linger_drop(const struct live *entry);
 
 /* Give back the memory that nobody has attached any more, without waiting for the registry.

@@ -10,11 +10,10 @@
 #include "shim_line.h"
 #include "shim_live.h"
 
-#define REACH_MS 100 /* for a call to a registry that client_probe() has found running */
+#define REACH_MS 100 /* time limit of a call to a registry that client_probe() has found running */
 #define RETRY_MS 100 /* between two tries to attach while no registry answers */
 
-/* Return true if the request was sent, but not answered: the registry may have done it all the
- * same. */
+/* Return true if the request was sent, but not answered: the registry may have carried it out. */
 static bool is_unanswered(int status)
 {
 	return status != GPUSHARE_OK && line.client->asked && client_is_silent(line.client);
@@ -188,8 +187,9 @@ void link_settle(const char *name)
 	line_leave();
 }
 
-/* Search the page of names that follows `after`, and advance `after`. E_NOT_FOUND: the last page
- * lacks it, too. */
+/* Request the page of the list that follows the name `after`, and search it for `generation`.
+ * Advance `after`: if found, to that buffer's name. E_NOT_FOUND: not found, and this was the last
+ * page. */
 static int find_in_page(const char *glob, char *after, uint64_t generation, bool *out_found,
 			char *why, size_t why_size)
 {
@@ -239,9 +239,9 @@ int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME
 	return status;
 }
 
-/* Return true if others have the buffer attached, or may have it. They may after a timeout. A
- * registry that answers again knows the attachers, and treats a buffer that a resync leaves out as
- * freed. */
+/* Return true if others have the buffer attached, or if that is unknown after a timeout. The
+ * registry knows the attachers: once it answers again, a resync leaves the buffer out, and the
+ * registry treats the buffer as freed. */
 static bool is_held(int status, const reply *answer)
 {
 	if (status != GPUSHARE_OK)
@@ -293,7 +293,7 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
 	put_text(detach->name, sizeof(detach->name), name);
 	detach->generation = generation;
-	/* A resync since `reading` may have left the attachment out already: repeat it. */
+	/* A resync since `reading` may have left the attachment out: start another one then. */
 	if (resync_is_read(&live_resync, reading))
 		client_tell_anew(line.client);
 	status = give_back(why, why_size);
@@ -301,8 +301,8 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 	return status;
 }
 
-/* line_enter_standing(), except that it takes no turn and sets *out_runs if the registry needs a
- * resync. */
+/* line_enter_standing(). But if the registry needs a resync, this takes no turn and sets
+ * *out_runs. */
 static int enter_told(bool *out_runs)
 {
 	int status = line_enter_standing(out_runs);

@@ -13,8 +13,8 @@
  * stack. */
 struct memory {
 	const char *name;
-	const char *group; /* "": for none */
-	uint64_t address, size, base_offset, base_size;
+	const char *group;				/* "": for none */
+	uint64_t address, size, base_offset, base_size; /* base: the whole allocation */
 	uint32_t backing, flags, ttl_s, mode;
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
 	int fd;		       /* the caller keeps it open and closes it; -1: none */
@@ -33,8 +33,9 @@ int link_share_again(const struct memory *what, int64_t until_ms, uint64_t *out_
 /* Look `name` up, so that a pending resync runs first. After that resync, a buffer whose share was
  * not answered has a generation, or it has no name. */
 void link_settle(const char *name);
-/* Become the owner of the kept buffer with the name, size, GPU and backing of `what`. E_NOT_FOUND:
- * there is none. The caller closes *out_fd, which is close-on-exec. */
+/* Become the owner of the buffer that outlived its owner (keep) and has the name, size, GPU and
+ * backing of `what`. E_NOT_FOUND: there is none. The caller closes *out_fd, which is
+ * close-on-exec. */
 int link_adopt(const struct memory *what, record *out_record, int *out_fd,
 	       unsigned int *out_reading, char *why, size_t why_size);
 /* The registry's answer to an attach. */
@@ -55,9 +56,9 @@ int link_await(const char *name, int status, int64_t until_ms, char *why, size_t
 /* Find the whole name of the buffer with that generation, among the names that match `glob`. */
 int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
 	      char *why, size_t why_size);
-/* Withdraw a name. `deferred` may be NULL. Else it is set to true if others have the buffer
- * attached, so that its memory must be held for them. It is also set if the registry has not
- * answered: others may have the buffer attached. */
+/* Withdraw a name. *deferred (`deferred` may be NULL) becomes true if others have the buffer
+ * attached, so that its memory must be held for them, or if the registry has not answered, because
+ * others may have the buffer attached. */
 int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *why,
 		  size_t why_size);
 /* Replace `generations` of deferred frees by those of them that nobody has attached any more.

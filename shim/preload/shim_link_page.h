@@ -12,8 +12,8 @@ struct link_page {
 };
 
 struct link_page_answer {
-	unsigned int connection; /* the connection that was used; also set if the request failed */
-	uint64_t id;		 /* the page's; it differs from the old one for a new page */
+	unsigned int connection; /* its number; also set if the request failed */
+	uint64_t id;		 /* the page's; a new page has another id than the old one */
 	int fd;			 /* of a new page, which the caller closes; else -1 */
 };
 

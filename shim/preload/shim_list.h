@@ -7,9 +7,10 @@
  * exported symbol calls the function that the program would have found without the shim, such as
  * another interposer's. hook_<name> replaces the pointer that dlsym or cuGetProcAddress returns,
  * and calls the replaced function; second_<name> does the same for a second libcuda in the process.
+ *
  * The list also has calls that neither allocate nor free. Queries about a pointer: a named
  * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
- * cuMemRetainAllocationHandle: otherwise the shim wouldn't know when an allocation ends. Advice,
+ * cuMemRetainAllocationHandle: the memory then lives until the new handle is released, too. Advice,
  * prefetches and attaching to streams: the driver refuses them for unified memory that stands for
  * managed memory. Statistics of memory pools: they must count named allocations, too.
  */

@@ -36,7 +36,7 @@ struct live_places { /* where an object is mapped */
 static struct {
 	pthread_mutex_t lock;
 	atomic_size_t count;   /* entries with a pointer */
-	atomic_size_t objects; /* the others */
+	atomic_size_t objects; /* entries without a pointer: objects */
 	atomic_size_t managed; /* entries of managed memory */
 	size_t shifted;	       /* entries that begin behind the start of their mapping */
 	struct node *nodes;
@@ -51,7 +51,7 @@ static bool is_shifted(const struct live *entry)
 	return entry->kind != LIVE_OWN && entry->pointer != entry->mapping.pointer;
 }
 
-/* Count an entry in; `more` is -1 to count it out. */
+/* Add `more`, which is 1 or -1, to the counts that include this entry. */
 static void count(const struct live *entry, int more)
 {
 	if (live_is_object(entry)) {
@@ -111,7 +111,7 @@ static void drop_places(struct node *node)
 }
 
 /* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. Returns the
- * old entry's descriptor: call held_drop() for it after the lock is released. */
+ * old entry's mapping.held, for held_drop() after the lock is released. */
 static uint64_t replace(struct node *old, const struct live *entry)
 {
 	struct live *its = &old->object.entry;
@@ -476,7 +476,7 @@ static void end_if_unheld(struct node *node, struct live_ended **ended)
 	LL_PREPEND(*ended, &node->object);
 }
 
-/* free() releases the whole node. */
+/* Each list member is the first member of a struct node, which free() releases as a whole. */
 void live_free_ended(struct live_ended *ended)
 {
 	struct live_ended *each, *next;

@@ -3,9 +3,9 @@
 #define GPUSHARE_SHIM_LIVE_H
 /*
  * The live table: memory of the program that the preload shared, tried to share, or attached. An
- * entry is found by the program's pointer. cuMemCreate memory, an object, is found by its handle:
- * the program maps it itself. An object lives until its last handle is released and its last
- * mapping is removed, whichever is later.
+ * entry is found by the program's pointer. Memory that the program got from cuMemCreate and maps
+ * itself is called an object here, and is found by its handle. An object lives until its last
+ * handle is released and its last mapping is removed, whichever is later.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -40,7 +40,7 @@ struct live {
 	char group[RULES_GROUP_MAX + 1];
 	uint32_t flags, ttl_s;	    /* from the rule; attached memory: from the record */
 	struct vmm_mapping mapping; /* LIVE_IPC: only its pointer, from cuIpcOpenMemHandle */
-	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* LIVE_IPC: the owner's; LIVE_OWN: its own */
+	uint8_t handle[GPUSHARE_HANDLE_SIZE]; /* IPC handle; LIVE_IPC: the owner's */
 	uint64_t whole, address;	      /* attached memory: buffer size, owner's pointer */
 	uint8_t uuid[GPUSHARE_UUID_SIZE];     /* attached memory: the owner's GPU */
 	uint64_t generation;		      /* 0 with a name: see live_is_unsettled() */
@@ -112,10 +112,10 @@ bool live_take(uint64_t pointer, struct live *out_entry);
 bool live_take_opened(uint64_t pointer, struct live *out_entry);
 bool live_open_again(uint64_t generation, struct live *out_entry);
 
-/* Take any entry of that context out, whatever its count: LIVE_OWN if `own`, else another kind. */
+/* Take out one entry of that context, whatever its count: LIVE_OWN if `own`, else another kind. */
 bool live_take_of(cu_context context, bool own, struct live *out_entry);
 
-/* Clear the name of any named LIVE_OWN_VMM entry of that context. *out_entry still has the name. */
+/* Clear the name of one named LIVE_OWN_VMM entry of that context. *out_entry still has the name. */
 bool live_unname_of(cu_context context, struct live *out_entry);
 
 /* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */
@@ -136,8 +136,8 @@ void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold 
 /* Find a named entry by generation and key: a pointer, or the handle of an object. live_get()
  * copies it. If the program has released all handles of an object, live_get() sets mapping.pointer:
  * the memory can be exported by that address. While the last mapping of such an object is being
- * unmapped, live_get() doesn't find it. live_rename() gives it the generation `to`; if `to` is 0,
- * it clears the name. */
+ * unmapped, live_get() doesn't find it. live_rename() sets the entry's generation to `to`; if `to`
+ * is 0, it clears the entry's name instead. */
 bool live_get(const struct resync_ref *ref, struct live *out_entry);
 bool live_rename(const struct resync_ref *ref, uint64_t to);
 
@@ -148,8 +148,8 @@ struct live_ended {
 };
 void live_free_ended(struct live_ended *ended);
 
-/* Count one handle less, or one more. live_drop_handle() returns the object if no handle and no
- * mapping is left; NULL: none ended. The caller calls live_free_ended(). */
+/* An object has one handle less, or one more. live_drop_handle() returns the object if no handle
+ * and no mapping is left; NULL: none ended. The caller calls live_free_ended(). */
 struct live_ended *live_drop_handle(cu_mem_handle handle);
 void live_add_handle(cu_mem_handle handle);
 

@@ -18,7 +18,7 @@
 
 #define DRIVER_LIBRARY "libcuda.so"
 
-/* One string: an array of pointers would need a relocation for each in every process. */
+/* One string: an array of pointers would need a relocation for each name in every process. */
 #define F(since, version, name, params) #name "\0"
 static const char driver_names[] = CUDA_ABI_CALLS(F);
 #undef F
@@ -157,7 +157,7 @@ bool lookup_meet(const void *real)
 	return true;
 }
 
-/* Once true, this stays true. */
+/* Has cuInit run in this libcuda? Once true, this stays true. */
 static bool has_started(struct lookup_library *library)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
@@ -308,10 +308,10 @@ static bool is_ours(const void *pointer)
 typedef void *look_up(void *handle, const char *symbol);
 
 /*
- * Find the next dlsym behind ours: that of another preloaded library, or the C library's. It was
- * loaded with the program and is never unloaded. This calls nothing but the loader: a starting
- * sanitizer looks up its own string functions through our dlsym, and an interposed dl_iterate_phdr
- * looks up the real one.
+ * Find the next dlsym behind ours: that of another preloaded library, or the C library's. That
+ * library was loaded with the program and is never unloaded. This function calls nothing but the
+ * loader: a starting sanitizer looks up its own string functions through our dlsym, and an
+ * interposed dl_iterate_phdr looks up the real one.
  */
 static look_up *find_dlsym(void)
 {
@@ -355,7 +355,8 @@ static void *find_real(look_up *real, void *handle, const char *symbol, const vo
 
 /*
  * Only the shim defines `symbol`: return NULL, and leave the message in dlerror that the caller
- * would get without us. The scope may include the shim, so look `symbol` up with a space added.
+ * would get without us. The scope may include the shim, so look up `symbol` with a space added,
+ * which no object defines.
  */
 static struct lookup_answer miss(look_up *real, void *handle, const char *symbol,
 				 const void *caller)

@@ -17,8 +17,8 @@ struct lookup_answer lookup_dlsym(void *handle, const char *symbol, void *caller
 
 /*
  * The libcudas of this process that are hooked, each with its own set of hooks. In one process,
- * only the libcuda that cuInit starts first works (contract_lookup): it is the driver. All our own
- * calls use the driver. The program's calls into the other libcuda pass through.
+ * only the libcuda that cuInit starts first works (contract_lookup): that one is called the driver.
+ * All our own calls use the driver. The program's calls into the other libcuda pass through.
  */
 #define LOOKUP_HOOKED 2
 
@@ -69,8 +69,8 @@ static inline bool lookup_passes(const void *real)
 }
 
 /* An exported hook calls this with `real`, the next definition of its own name. Return true if
- * `real` lies in a libcuda. If there are rules, that libcuda is then one of the two with hooks, if
- * it fits. */
+ * `real` lies in a libcuda. If so, and if there are rules, that libcuda gets hooks, unless
+ * LOOKUP_HOOKED others have them or it is too old. */
 bool lookup_meet(const void *real);
 
 /* Does `place` lie in a libcuda? */

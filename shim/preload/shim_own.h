@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_SHIM_OWN_H
 #define GPUSHARE_SHIM_OWN_H
 /*
- * If a rule says keep, readonly, vmm or unified, the allocation is mapped memory at an
- * ordinary-looking pointer. With adopt it may be the kept buffer that an earlier program left under
- * the name.
+ * If a rule says keep, readonly, map, vmm or unified, the program gets mapped memory (cuMemCreate,
+ * or a memfd) in place of the memory that it asked for. With adopt it may get the kept buffer that
+ * an earlier program left under the name.
  */
 #include "shim_claim.h"
 #include "shim_live.h"
@@ -21,7 +21,7 @@ struct own {
 bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	      cu_deviceptr *out_pointer, struct own *out);
 
-/* Give ordinary memory no name: there is no room to round it up to whole blocks. */
+/* Ordinary memory gets no name, because there is no room to round it up to whole blocks. */
 void own_leave(struct own *own);
 
 /* If the memory is ordinary, log why it is not mapped memory, and share it if the rule allows that.

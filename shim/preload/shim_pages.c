@@ -28,10 +28,10 @@
 struct page {
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
-	struct order_page *page; /* NULL: none was given */
+	struct order_page *page; /* NULL: the registry has given none */
 	uint64_t held;		 /* held_keep() of its fd, for a registry that lost the page */
-	unsigned int connection; /* over which it was last asked for */
-	int64_t ask_ms;		 /* ask no earlier; INT64_MAX: never over that connection */
+	unsigned int connection; /* number of the one that the latest request used */
+	int64_t ask_ms;		 /* request no earlier; INT64_MAX: never over that connection */
 	UT_hash_handle hh;
 };
 
@@ -39,8 +39,8 @@ static struct {
 	pthread_mutex_t lock; /* never held over a call that may wait */
 	struct page *nodes;
 	atomic_size_t count;
-	atomic_flag asking;
-	int64_t look_ms; /* under the lock: when to check the connection next */
+	atomic_flag asking; /* a thread runs ask_for_all() */
+	int64_t look_ms;    /* under the lock: when to check the connection next */
 } pages = {.lock = PTHREAD_MUTEX_INITIALIZER, .asking = ATOMIC_FLAG_INIT};
 
 /* Under the lock. */
@@ -78,7 +78,7 @@ static void publish_each(void)
 }
 
 /* Under the lock: find a buffer whose page must be requested over `connection`. If `connection` is
- * 0, there is none, and the request would make the next one. */
+ * 0, no connection stands, and the request would make one. */
 static struct page *find_due(int64_t now_ms, unsigned int connection)
 {
 	struct page *node = pages.nodes;
@@ -284,7 +284,8 @@ void pages_add(const char *name, uint64_t generation)
 	pthread_mutex_unlock(&pages.lock);
 	if (state_publishes(PUBLISH_EXIT))
 		process_on_exit(publish_exiting);
-	/* Half the usual time limit, because the share before this may have used all of its own. */
+	/* Half the usual time limit, because the share just before this may have used its whole
+	 * limit. */
 	ask(generation, monotonic_ms() + client_default_timeout_ms() / 2, false);
 }
 

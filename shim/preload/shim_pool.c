@@ -19,7 +19,7 @@ struct pool {
 	cu_mem_pool handle; /* NULL: a free slot */
 	unsigned int number;
 	uint64_t reserved; /* at the last snapshot, as if our memory were the pool's */
-	uint64_t reserved_high, used_high;
+	uint64_t reserved_high, used_high; /* high-water marks, including our memory */
 };
 
 static struct {
@@ -33,7 +33,7 @@ static struct {
 struct look {
 	uint64_t used, used_high, reserved, reserved_high, threshold; /* from the driver */
 	uint64_t ours;	 /* our memory that is not freed */
-	uint64_t behind; /* ours, whose free its stream has not reached */
+	uint64_t behind; /* our memory that is freed, but whose stream has not reached the free */
 };
 
 static uint64_t most(uint64_t one, uint64_t other)
@@ -143,8 +143,8 @@ static bool look(const struct driver *driver, cu_mem_pool pool, unsigned int num
 /*
  * Under the lock: bring `pool` up to date. The driver's pool grows with its use. At a
  * synchronization after a free, the driver releases what exceeds a threshold. The shim can't see
- * synchronizations, so it counts its part as released once the stream has passed the free. `keep`:
- * bytes that stay reserved in any case.
+ * synchronizations, so it counts its own memory as released once the stream has passed the free.
+ * `keep`: bytes that stay reserved in any case.
  */
 static void settle(struct pool *pool, const struct look *look, uint64_t keep)
 {

@@ -2,14 +2,14 @@
 #ifndef GPUSHARE_SHIM_POOL_H
 #define GPUSHARE_SHIM_POOL_H
 /*
- * Statistics of memory pools from which the shim answered allocations with other memory. They
- * include that memory as if it were the pool's: the program gets the driver's number plus ours.
+ * Statistics of memory pools. The shim answers some allocations from a pool with other memory, and
+ * the statistics include it as if it were the pool's: the driver's number plus ours.
  */
 #include <stdbool.h>
 
 #include "cuda/driver.h"
 
-/* Is there any such pool? One atomic load. */
+/* Is there a pool with such allocations? One atomic load. */
 bool pools_any(void);
 
 /* The pool's number in struct live; a new pool gets one. 0: `pool` is NULL, or there are too many
@@ -18,8 +18,8 @@ unsigned int pools_number(cu_mem_pool pool);
 /* NULL: the pool is destroyed, or `number` is 0. */
 cu_mem_pool pools_handle(unsigned int number);
 
-/* Count an allocation from that pool that was answered with other memory, which is in the live
- * table already. errno stays. */
+/* Call this after the program got other memory for an allocation from that pool. That memory is in
+ * the live table already. errno stays. */
 void pools_grow(unsigned int number);
 
 /* The replaced calls. Each calls `real` and returns its result. */

@@ -28,7 +28,7 @@ void process_claim(void)
 	static atomic_flag registered = ATOMIC_FLAG_INIT;
 	int whose;
 
-	/* Registered late, so that it runs before all handlers and destructors that are older. */
+	/* The later a handler is registered, the earlier it runs: before all older ones. */
 	if (fork_check_claim(&whose) && !atomic_flag_test_and_set(&registered))
 		atexit(on_exit_begun);
 }

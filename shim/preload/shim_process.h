@@ -11,7 +11,7 @@ void process_claim(void);
  * kept. */
 void process_on_exit(void (*call)(void));
 
-/* Is this the process that called process_claim()? True while none has. A load or two. */
+/* Is this the process that called process_claim()? Also true while none has. A load or two. */
 bool process_is_mine(void);
 
 /* exit() is running: the registry notices the end by itself, and no call of ours may wait. */

@@ -76,8 +76,8 @@ static void lose(const struct resync_ref *wanted, const struct live *entry, cons
 		  why);
 }
 
-/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end.
- * *out_call is NULL if it can't. */
+/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end. For
+ * any other such buffer, *out_call is NULL. */
 static cu_result describe(const struct driver *driver, struct live *entry, struct memory *out,
 			  const char **out_call)
 {
@@ -108,8 +108,8 @@ __attribute__((noinline)) static bool is_still_there(const struct resync_ref *wa
 	return live_get(wanted, &now);
 }
 
-/* The exported memory is the entry's only if the entry still exists after the export: once it is
- * freed, its handle may be reused. False: share no more now. */
+/* The exported memory is the entry's only if the entry still exists after the export: once the
+ * memory is freed, the driver may reuse its handle or address. False: share no more now. */
 static bool share(struct resync *resync, const struct resync_ref *wanted, int64_t until_ms)
 {
 	const struct driver *driver = lookup_driver();

@@ -12,7 +12,7 @@
 
 struct route {
 	atomic_uint sequence;	 /* odd: being written */
-	atomic_ulong generation; /* shim_unload.h */
+	atomic_ulong generation; /* in which it is valid: shim_unload.h */
 	_Atomic(const void *) caller;
 	_Atomic(void *) real;
 };
@@ -23,7 +23,7 @@ struct routes { /* entries by caller; if there are too many callers, they evict 
 	struct route slot[ROUTE_SLOTS];
 };
 
-/* NULL: not cached, or another thread is writing; the caller then searches. */
+/* NULL: there is no valid entry for `caller`, or another thread is writing; search then. */
 static inline void *route_read(struct route *route, const void *caller, unsigned long generation)
 {
 	unsigned int before = atomic_load_explicit(&route->sequence, memory_order_acquire);

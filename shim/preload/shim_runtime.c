@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CUDA runtime's allocating calls. They are exported only to record the caller and the runtime
- * call for the driver call below. Nothing is replaced here.
+ * call, for the hook of the driver call that the runtime makes. No call is replaced here.
  */
 #include <gnu/libc-version.h>
 #include <stddef.h>
@@ -27,8 +27,9 @@ static bool is_interposer(const void *found)
 }
 
 /*
- * An interposer first, then the runtime that the caller was linked with: two major versions may be
- * loaded, and one that an RTLD_LOCAL plug-in has loaded is in no other object's scope.
+ * Takes an interposer's function first, then that of the runtime that the caller was linked with:
+ * two major versions may be loaded, and one that an RTLD_LOCAL plug-in has loaded is in no other
+ * object's scope.
  */
 static void *find_real(const void *caller, const char *symbol)
 {

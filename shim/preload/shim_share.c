@@ -261,7 +261,7 @@ static void tell_end(const char *name, uint64_t generation, bool *deferred)
 	(void)quiet;
 	if (!is_to_be_told(name))
 		return;
-	if (!generation) { /* its share was not answered: the resync that this starts drops it */
+	if (!generation) { /* its share was not answered: a resync drops the name */
 		link_settle(name);
 		return;
 	}

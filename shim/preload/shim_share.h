@@ -24,9 +24,9 @@ bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping,
 bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 		   cu_deviceptr *out_pointer);
 
-/* Call this before memory is freed, or before an IPC handle for it is made. `key` is its pointer,
- * or the handle of an object. If the registry did not answer the memory's share, this makes another
- * request. After that the entry has a generation, or no name. */
+/* Call this before memory is freed, or before an IPC handle for it is made. `key` is the memory's
+ * pointer, or the handle of an object (shim_live.h). If the registry did not answer the memory's
+ * share, this makes another request. After that the entry has a generation, or no name. */
 void share_settle(uint64_t key, bool object);
 /* The same for an object that is mapped in that range. */
 void share_settle_mapped(cu_deviceptr pointer, size_t size);
@@ -47,8 +47,8 @@ bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle);
 void share_end(const char *name, uint64_t generation);
 /* End one attachment. Its entry has been in no table since entry->reading. */
 void share_left(const struct live *entry);
-/* The same two, without waiting for the registry: for calls of the program that may concern other
- * memory. False: the registry can't be told now. */
+/* share_end() and share_left() without waiting for the registry: for calls of the program that may
+ * concern other memory. share_left_later() returns false if the registry can't be told now. */
 void share_end_later(const char *name, uint64_t generation);
 bool share_left_later(const struct live *entry);
 

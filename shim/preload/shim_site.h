@@ -7,14 +7,14 @@
 #include "rules.h"
 
 struct site {
-	bool inside;		/* a hook of ours is running: hooks that it reaches pass through */
+	bool inside;		/* a hook of ours is running: hooks called by it pass through */
 	bool guarded;		/* site_guard() was called in that hook */
 	int cancelling;		/* if guarded: the program's cancellation state */
-	enum rules_api runtime; /* the runtime's call around it; RULES_API_NONE: none was seen */
+	enum rules_api runtime; /* runtime call that makes this one; RULES_API_NONE: none */
 	const void *caller;	/* of the runtime's call */
 };
 
-/* Initial-exec TLS is never allocated, so it works in every thread at any time. */
+/* Initial-exec TLS is never allocated lazily, so it works in every thread at any time. */
 extern __thread struct site site_here __attribute__((tls_model("initial-exec")));
 
 /*

@@ -32,8 +32,8 @@ struct state {
 	char rank[32];
 	char log[256];
 	_Atomic uint64_t allocations, largest; /* counted only for the log */
-	int pid;			       /* a forked child logs nothing at its exit */
-	uint64_t deferred;
+	int pid;	   /* a forked child, which has another one, logs nothing at its exit */
+	uint64_t deferred; /* $GPUSHARE_DEFERRED_FREE, in bytes */
 	unsigned int publishes; /* bits of enum publish_when */
 };
 

@@ -24,7 +24,7 @@ bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocat
 /* $GPUSHARE_DEFERRED_FREE, in bytes. */
 uint64_t state_deferred(void);
 
-/* Is a bit of `when` in GPUSHARE_PUBLISH? False without a GPUSHARE_NAME rule. Cheap; no lock. */
+/* Does GPUSHARE_PUBLISH name any of `when`? False without a GPUSHARE_NAME rule. Cheap; no lock. */
 bool state_publishes(enum publish_when when);
 
 /* state_concerns() of either kind. Call it once for each allocation: it counts them for the log,

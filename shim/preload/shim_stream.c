@@ -51,8 +51,8 @@ static bool is_capturing(const struct driver *driver, cu_stream stream)
 	return ask_capturing(driver, stream, &captures) != CU_OK || captures;
 }
 
-/* Is the stream another context's? Its memory may be another device's, and cuMemAlloc only gives
- * memory of the current context. */
+/* Does the stream belong to another context? Memory allocated in that stream may be another
+ * device's, but cuMemAlloc gives memory of the current context only. */
 static bool is_elsewhere(const struct driver *driver, cu_stream stream)
 {
 	cu_context its = NULL, current = NULL;
@@ -82,9 +82,9 @@ static bool is_default(const struct claim *claim, cu_mem_pool pool)
 }
 
 /*
- * May the pool's memory be replaced? Not if the pool is another device's or the host's: one small
- * allocation tells. Not if the pool is exportable: the program may export its memory by itself
- * (cuMemPoolExportPointer).
+ * May the pool's memory be replaced? Not if the pool is another device's or the host's, which one
+ * small allocation shows. Not if the pool is exportable: the program may export its memory by
+ * itself (cuMemPoolExportPointer).
  */
 static bool pool_is_ours(const struct claim *claim, const struct buffers_stream *call,
 			 const char **out_why)
@@ -241,7 +241,7 @@ static cu_result close_in_order(const struct driver *driver, struct live *entry,
 	if (result != CU_OK)
 		live_add(entry); /* not freed: put it back */
 	else
-		async_sweep(true); /* an idle stream has reached it already */
+		async_sweep(true); /* an idle stream has reached the free already */
 	errno = error;
 	return result;
 }

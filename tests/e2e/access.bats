@@ -343,7 +343,7 @@ is_told() {
 	kill -KILL "$service"
 	until_true has_ended "$service"
 	run -1 as "$OTHER" gpushare ls
-	has "$output" "an administrator must start it"
+	has "$output" "an administrator must start one"
 }
 
 @test "no ticket, handle or lease is in what the registry logs" {

@@ -76,7 +76,7 @@ byte b: E_NOT_SUPPORTED"
 	up owner env GPUSHARE_SIM_DEVICES=2 CUDA_VISIBLE_DEVICES=1 "$BIN/api_app" open make=a,w,2Mi,vmm fill=a,7
 	run --separate-stderr hostly attach=b,w,0,host map=m,b,0,1,r
 	has "$output" "map m: E_NOT_SUPPORTED"
-	has "$stderr" "Vulkan shows 1 device here, and its GPU, GPU-$(shown w gpu | cut -d - -f 2-), is not among them"
+	has "$stderr" "Vulkan shows 1 device here, and the buffer's GPU, GPU-$(shown w gpu | cut -d - -f 2-), is not among them"
 	GPUSHARE_SIM_DEVICES=2 run --separate-stderr hostly attach=b,w,0,host map=m,b,5,1,r load=m,0
 	has "$output" "load m: 42"
 	run --separate-stderr env GPUSHARE_SIM_DEVICES=2 GPUSHARE_SIM_VULKAN=small-bar "$BIN/api_app" open attach=b,w,0,host map=m,b,0,1,r

@@ -74,7 +74,7 @@ struct asked {
 	size_t count;
 };
 
-/* Which entries to take: all, those over the limits, those of a context, or those asked about. */
+/* Which entries to take: all, those over the limits, those of a context, or those in `asked`. */
 struct wanted {
 	enum { ALL, OVER, CONTEXT, ASKED } what;
 	cu_context context;
@@ -160,8 +160,9 @@ static void list(const struct deferred *deferred, struct asked *asked)
 	}
 }
 
-/* False: another thread asks, or has asked a moment ago. If `waits`, no other thread asks until
- * end_to_ask(). If not, this doesn't wait for the lock either. */
+/* False: another thread asks, or the pause since the latest request is not over. If `waits`, the
+ * caller waits for the answer, and no other such caller begins before end_to_ask(). If not, this
+ * doesn't wait for the lock. */
 static bool begin_to_ask(struct deferred *deferred, bool waits, struct asked *asked)
 {
 	int64_t now_ms = monotonic_ms();

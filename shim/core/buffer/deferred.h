@@ -19,13 +19,13 @@
 #define DEFERRED_MAX 64			   /* buffers; registry.options has the same limit */
 #define DEFERRED_BYTES (UINT64_C(1) << 30) /* the default; see $GPUSHARE_DEFERRED_FREE */
 #define DEFERRED_PAUSE_MS 50		   /* between two requests to the registry */
-#define DEFERRED_ALONE_MS 30000		   /* wait for a registry after one that was killed */
+#define DEFERRED_ALONE_MS 30000 /* how long to wait for the next registry after one was killed */
 
 struct deferred_entry {
 	struct deferred_entry *next;
-	uint64_t pointer; /* device pointer, or a CUevent */
-	uint64_t size;	  /* bytes of GPU memory; 0: an event */
-	uint64_t generation;
+	uint64_t pointer;    /* device pointer, or a CUevent */
+	uint64_t size;	     /* bytes of GPU memory; 0: an event */
+	uint64_t generation; /* the registry's number for the buffer */
 	cu_context context;
 	char name[GPUSHARE_NAME_MAX + 1]; /* of the freed buffer */
 };
@@ -35,10 +35,10 @@ struct deferred {
 	atomic_size_t count;
 	uint64_t bytes;
 	_Atomic(uint64_t) limit;
-	int64_t asked_ms;	      /* end of the latest request, answered or not */
-	int64_t looked_ms;	      /* the same for deferred_look() */
-	bool asking;		      /* a thread waits for the answer */
-	int64_t alone_ms;	      /* since when no registry has run; 0: the last one answered */
+	int64_t asked_ms;  /* end of the latest deferred_take_left() request, answered or not */
+	int64_t looked_ms; /* beginning of the latest deferred_look() request */
+	bool asking;	   /* a thread waits for the answer */
+	int64_t alone_ms;  /* since when no registry was found; 0: the latest answered */
 	struct deferred_entry *first; /* the oldest */
 };
 
@@ -68,8 +68,8 @@ bool deferred_fits(const struct deferred *deferred, uint64_t size);
 /* Append a copy of *entry. False: out of memory, or the lock could not be taken. */
 bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry);
 
-/* Does the list hold memory that begins within `size` bytes from `base`? Those are an allocation of
- * the driver, or a pointer and 1. */
+/* Does the list hold memory that begins in the `size` bytes from `base` on? Callers pass a whole
+ * allocation of the driver, or a pointer and 1. */
 bool deferred_holds(struct deferred *deferred, uint64_t base, uint64_t size);
 
 /* All functions below take entries out, oldest first. The caller owns the returned list. */
@@ -82,12 +82,12 @@ struct deferred_entry *deferred_take_of(struct deferred *deferred, cu_context co
 void deferred_return(struct deferred *deferred, struct deferred_entry *list);
 
 /* Reduces `generations`, in place, to those that no process has attached any more; returns a
- * status. E_NOT_READY: no registry runs, but the next one would know. E_TIMED_OUT: the registry
- * may answer later. */
+ * status. E_NOT_READY: no registry runs, but the next one will know the buffers. E_TIMED_OUT: the
+ * registry may answer later. */
 typedef int deferred_ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count);
-/* The entries that no process has attached any more. If `ask` fails with another status than those
- * two, or has answered E_NOT_READY for DEFERRED_ALONE_MS: all entries. Asks DEFERRED_PAUSE_MS after
- * the last answer at the earliest; one thread at a time, without holding the lock. */
+/* The entries that no process has attached any more. All entries if `ask` has returned E_NOT_READY
+ * for DEFERRED_ALONE_MS, or fails otherwise. Calls `ask` DEFERRED_PAUSE_MS after its latest return
+ * at the earliest, in one thread at a time, without the lock. */
 struct deferred_entry *deferred_take_left(struct deferred *deferred, deferred_ask *ask, void *user);
 /* The same with an `ask` that does not wait. The two functions' pauses are independent. */
 struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *ask, void *user);
@@ -96,10 +96,10 @@ struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *as
 struct deferred_entry *deferred_next(struct deferred_entry *list);
 
 /*
- * Stands in for cuMemFree of memory that is held: returns the same result, and waits for the GPU's
- * work as cuMemFree does. It allocates and frees a little memory in the current context, under the
- * thread's present capture mode. A cuCtxSynchronize would spoil captures that a cuMemFree leaves
- * alone. CU_OUT_OF_MEMORY: there was no room for the allocation.
+ * Called in place of cuMemFree for memory whose free is deferred: returns the same result, and
+ * waits for the GPU's work as cuMemFree does. It allocates and frees a little memory in the current
+ * context, under the thread's present capture mode. cuCtxSynchronize would invalidate stream
+ * captures that cuMemFree leaves alone. CU_OUT_OF_MEMORY: there was no room for the allocation.
  */
 cu_result deferred_stand_in(const struct driver *driver);
 

@@ -7,7 +7,7 @@
 #include "base/monotonic.h"
 #include "base/shim_lock.h"
 
-#define PART 8 /* buffers per Resync; each of its lists has room for them */
+#define PART 8 /* buffers per Resync message: both of its lists have room for that many */
 
 static bool put(struct resync_list *list, const struct resync_ref *ref)
 {
@@ -99,7 +99,7 @@ static bool forget_wanted(struct resync *resync)
 	return true;
 }
 
-/* Forget what the previous registry wanted: the new one may have it. */
+/* Forget what the previous registry wanted: the new one says itself what it wants. */
 static bool begin(struct resync *resync, struct client *client)
 {
 	bool listed;
@@ -127,8 +127,8 @@ static void end(struct resync *resync, struct client *client)
 	client_end_resyncing(client);
 }
 
-/* A buffer whose Share was not answered is left out. If the registry has that buffer, it ends it
- * after the last part. */
+/* A buffer whose Share was not answered is left out. If the registry has that buffer, it removes
+ * the buffer after the last part. */
 static void add_hold(struct resync *resync, const struct resync_ref *ref, gpushare_Resync *part)
 {
 	gpushare_Hold *hold = ref->attached ? &part->attached[part->attached_count]
@@ -223,7 +223,7 @@ void resync_finish(struct resync *resync)
 	empty(&resync->wanted);
 }
 
-/* Begins no share for whose answer there is too little time. */
+/* Begins no share in the last quarter of `timeout_ms`: the registry's answer needs that time. */
 void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_ms)
 {
 	int64_t last_ms = until_ms - timeout_ms / 4;

@@ -2,11 +2,11 @@
 #ifndef GPUSHARE_SHIM_RESYNC_H
 #define GPUSHARE_SHIM_RESYNC_H
 /*
- * After a registry restarted or did not answer, the next call that asks it something runs a resync:
- * it reports all that this client shares and has attached. Names and generations are reported
- * before the call's own request. Memory that the registry then wants again is shared after the
- * request, because that takes driver calls. If a call has not enough time for all of it, the next
- * call continues. The preload has one struct resync, each session of the API another.
+ * After a registry restarted or did not answer, the next call to it runs a resync: it reports all
+ * that this client shares and has attached. Names and generations (the registry's numbers for
+ * buffers) are reported before the call's own request. Memory that the registry then wants again is
+ * shared after the request, because that takes driver calls. If a call has too little time for all
+ * this, the next one continues. The preload has one struct resync, each session of the API another.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,11 +15,11 @@
 
 /* Identifies a buffer in the tables of the resync's user: the preload, or a session of the API. */
 struct resync_ref {
-	uint64_t generation; /* 0: its Share was not answered */
-	uint64_t key;	     /* by which the user finds the buffer */
+	uint64_t generation; /* 0: the registry has not answered its Share */
+	uint64_t key;	     /* by which the preload or session finds the buffer */
 	bool attached;
 	bool object; /* the preload's key is an object's handle, not a pointer */
-	bool anew;   /* wanted: share it under a new generation */
+	bool anew;   /* in `wanted`: share it under a new generation */
 };
 
 struct resync;
@@ -44,18 +44,18 @@ struct resync_list {
 struct resync {
 	const struct resync_calls *calls;
 	void *owner; /* for the use of `calls` */
-	/* used only by the thread that has the client: */
-	unsigned int connection; /* number of the connection of this or the latest report */
+	/* used only by the thread that holds the client's lock: */
+	unsigned int connection; /* client->connections at the beginning of the latest resync */
 	struct resync_list told; /* buffers listed when the resync began */
-	size_t at;		 /* index in `told` of the next to report */
-	atomic_bool goes_on;	 /* a resync is going on; any thread reads it */
+	size_t at;		 /* index in `told` of the next buffer to report */
+	atomic_bool goes_on;	 /* a resync has begun and not ended; any thread reads this */
 	/* used by any thread: */
-	pthread_mutex_t lock; /* held for a few instructions */
-	struct resync_list wanted;
-	atomic_size_t wants;  /* count of `wanted` */
-	atomic_flag sharing;  /* a thread is sharing them again */
-	atomic_uint readings; /* two per reading of the owner's tables */
-	atomic_bool missed;
+	pthread_mutex_t lock;	   /* held for a few instructions */
+	struct resync_list wanted; /* buffers that the registry wants to be shared again */
+	atomic_size_t wants;	   /* count of `wanted` */
+	atomic_flag sharing;	   /* a thread is sharing the wanted buffers */
+	atomic_uint readings; /* counts beginnings and ends of readings of the owner's tables */
+	atomic_bool missed;   /* everything must be reported again */
 };
 
 /* clang-format off */
@@ -71,8 +71,8 @@ void resync_finish(struct resync *resync);
 bool resync_add(struct resync *resync, const struct resync_ref *ref);
 
 /*
- * Does the registry want any memory again? If so, resync_share() shares it until `until_ms`; a call
- * may take `timeout_ms`. One thread at a time does it; the caller holds no lock.
+ * Does the registry want any memory again? resync_share() shares it until `until_ms`, one thread at
+ * a time; `timeout_ms` is the limit of a whole call. The caller holds no lock.
  */
 static inline bool resync_wants(const struct resync *resync)
 {
@@ -82,9 +82,9 @@ void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_
 
 /*
  * A buffer can be in no table for a while: its Share was just answered, or it is about to be
- * detached or to wait for a stream. A resync that reads the tables meanwhile overlooks it. So the
- * thread notes resync_readings() at the beginning of that time. At its end, resync_check() has
- * everything reported again if there was a reading in between.
+ * detached, or its free is about to wait for a stream. A resync that reads the tables meanwhile
+ * misses the buffer. So the thread takes resync_readings() at the beginning of that time. At the
+ * end, resync_check() has everything reported again if the tables were read in between.
  */
 static inline unsigned int resync_readings(const struct resync *resync)
 {
@@ -96,8 +96,8 @@ static inline bool resync_is_read(const struct resync *resync, unsigned int read
 
 	return now != readings || now % 2; /* odd: a reading is going on */
 }
-/* For a request that does not wait for the client: another thread's resync may have been sent before
- * it and arrive after it. If one is going on, resync_check() reports everything again. */
+/* For a request sent without the client's lock: another thread's resync, sent before it, may arrive
+ * after it. If a resync is going on, resync_check() of this value has everything reported again. */
 static inline unsigned int resync_readings_aside(const struct resync *resync)
 {
 	unsigned int readings = resync_readings(resync);

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-#define LINE 64
+#define LINE 64	 /* bytes of a cache line */
 #define LINES 16 /* line loads that the CPU can have in flight over the bus */
 
 static size_t over(const char *pointer, size_t alignment)
@@ -17,7 +17,7 @@ static size_t over(const char *pointer, size_t alignment)
 	return (uintptr_t)pointer & (alignment - 1);
 }
 
-/* Bytes up to the device side's next line boundary, or all. */
+/* Bytes from `device` to its next cache line boundary, but at most `size`. */
 static size_t up_to_line(const char *device, size_t size)
 {
 	size_t head = (LINE - over(device, LINE)) % LINE;
@@ -25,7 +25,7 @@ static size_t up_to_line(const char *device, size_t size)
 	return head < size ? head : size;
 }
 
-/* One access of the device's side, as wide as the type and aligned to it. */
+/* One access to device memory, as wide as the type and aligned to it; `host` may be unaligned. */
 #define WORD(type) \
 	static inline void store_##type(char *device, const char *host) \
 	{ \
@@ -44,7 +44,7 @@ WORD(uint32_t)
 WORD(uint64_t)
 #undef WORD
 
-/* Accesses widen to 8 bytes as the device side's alignment allows, then narrow again. */
+/* The accesses widen to 8 bytes as the device address becomes aligned, then narrow for the rest. */
 #define ONE(access, type) \
 	access##_##type(to, from); \
 	to += sizeof(type), from += sizeof(type), size -= sizeof(type)
@@ -125,9 +125,9 @@ static void load_any(char *host, const char *device)
 	_mm_storeu_si128((__m128i *)(host), _mm_stream_load_si128((__m128i *)(device)))
 
 /*
- * Each ordinary load is a round trip over the bus. So one such load copies the bytes before the
- * aligned part, and one those after it, both overlapping it. `lines` copies whole lines and returns
- * how many bytes it copied.
+ * Each ordinary load is a round trip over the bus. So one such load of 16 bytes copies the
+ * unaligned beginning, and one the unaligned end; both overlap the aligned part between them.
+ * `lines` copies whole lines and returns how many bytes it copied.
  */
 __attribute__((target("sse4.1"))) static void
 streamed_from(char *host, const char *device, size_t size,
@@ -177,9 +177,9 @@ __attribute__((target("sse4.1"))) static size_t sse41_lines(char *host, const ch
 	return done;
 }
 
-/* One load per line: the bus transfers a whole line at once, and no second load needs the line. The
- * lines are kept in registers first, so that no store that misses the cache delays the loads in
- * flight. */
+/* One load per line: the bus transfers a whole line at once, and no second load needs the line.
+ * LINES lines are loaded into registers before the first of them is stored: a store that misses the
+ * cache would delay loads in flight. */
 __attribute__((target("avx512f"))) static size_t avx512_lines(char *host, const char *device,
 							      size_t size)
 {

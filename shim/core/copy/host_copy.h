@@ -4,24 +4,24 @@
 /*
  * Copies by the CPU to and from device memory that is mapped write-combined. Stores to such memory
  * are fast if whole lines bypass the cache. Loads are fast only if each fetches a whole line. So
- * the copies are aligned to the device's side. No byte outside the given ranges is touched. A
- * naturally aligned word of up to 8 bytes on the device's side is stored in one access.
+ * the copies are aligned to the device address, not the host's. No byte outside the given ranges is
+ * touched. A naturally aligned word of up to 8 bytes of device memory is stored in one access.
  */
 #include <stdbool.h>
 #include <stddef.h>
 
-/* When it returns, the stores are on their way to the GPU: work that is launched afterwards sees
+/* When this returns, the stores are on their way to the GPU: work that is launched afterwards sees
  * them. */
 void host_copy_to(void *device, const void *host, size_t size);
 /* Loads see what the GPU wrote before the call. */
 void host_copy_from(void *host, const void *device, size_t size);
-/* Completes the CPU's stores to write-combined memory: they stay in its buffers until a fence. */
+/* Completes stores to write-combined memory, which may stay in the CPU's buffers until a fence. */
 void host_copy_fence_stores(void);
 
-/* W(name), most preferred first. host_copy_to() and host_copy_from() take the first that the CPU
- * can run, chosen once. */
+/* W(name, to): the implementations, most preferred first; `to` is a store function, NAME_from()
+ * loads. host_copy_to() and host_copy_from() use the first one that the CPU can run. */
 #if defined(__x86_64__)
-/* Wider stores than sse41_to() gain nothing: each line leaves the CPU whole already. */
+/* avx512 uses sse41_to(): wider stores gain nothing, as each line leaves the CPU whole anyway. */
 #define HOST_COPY_WAYS(W) W(avx512, sse41_to) W(sse41, sse41_to) W(words, words_to)
 #elif defined(__aarch64__)
 #define HOST_COPY_WAYS(W) W(pairs, pairs_to) W(words, words_to)

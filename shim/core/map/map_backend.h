@@ -4,8 +4,8 @@
 /*
  * The ways to map a GPU's memory for the CPU, behind one interface. All mappings are coherent. If a
  * backend fails, it returns a status and leaves the reason in api_fail(), as half a sentence that
- * map.c completes. map.c decides which backend is tried when. It calls open() under its lock, one
- * caller at a time; any thread may call the rest.
+ * map.c completes. map.c decides which backend is tried when. It calls open() under its lock, in
+ * one thread at a time; close() may be called by any thread at any time.
  */
 #include <stdbool.h>
 
@@ -15,13 +15,14 @@
 struct map_source {
 	const unsigned char *device_uuid;
 	uint64_t size; /* of the whole allocation */
-	int fd;	       /* its descriptor; stays the caller's */
+	int fd;	       /* its descriptor, which the caller closes */
 	bool read_only;
-	const struct driver *driver; /* NULL: the next three are unset; CUDA has not mapped it
-				      * here, or only for another GPU than its own */
+	/* The memory's CUDA mapping in this process, for the GPU that holds the memory. `driver` is
+	 * NULL, and the next three are unset, if there is none. */
+	const struct driver *driver;
 	cu_context context;
 	int device;
-	uint64_t pointer; /* of the whole allocation, as CUDA has mapped it in this process */
+	uint64_t pointer; /* device address of the whole allocation in this process */
 };
 
 struct map_memory {
@@ -29,7 +30,7 @@ struct map_memory {
 	void *address; /* of the first byte; page-aligned */
 	uint64_t size;
 	enum gpushare_caching caching;
-	const void *owner; /* this and the next: for the backend's use */
+	const void *owner; /* owner and handle: for the backend's use */
 	uint64_t handle;
 };
 
@@ -39,7 +40,7 @@ struct map_backend {
 	void (*close)(const struct map_memory *memory);
 };
 
-/* B(name): in the order in which they are tried */
+/* B(name): the backends, in the order in which they are tried */
 #define MAP_BACKENDS(B) B(dmabuf) B(vulkan)
 
 #define B(name) extern const struct map_backend map_##name;

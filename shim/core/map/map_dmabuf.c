@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps through a dma-buf: memory that CUDA has mapped in this process, if the driver's dma-buf
- * supports mmap (CUDA 13.3). Older drivers make the dma-buf and refuse the mmap (errno 524, driver
- * 580).
+ * Maps memory for the CPU by mmap() of a dma-buf. CUDA must have mapped the memory in this process,
+ * and the driver must support mmap() of dma-bufs (CUDA 13.3). Older drivers make the dma-buf, but
+ * refuse mmap() (errno 524, driver 580).
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 /* CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED of CUDA 13.3. Older drivers and toolkits don't know
  * it. */
 #define DEVICE_DMA_BUF_MMAP ((cu_device_attribute)152)
-#define PROOF_SIZE ((uint64_t)1) /* rounded up to a granule */
+#define PROOF_SIZE ((uint64_t)1) /* vmm_make() rounds it up to the allocation granularity */
 
 static bool offers(const struct driver *driver, int device, cu_device_attribute attribute)
 {
@@ -76,15 +76,15 @@ static int prove(const struct map_source *source)
 
 	if (proven ||
 	    vmm_make(source->driver, PROOF_SIZE, (cu_device)source->device, &mapping) != CU_OK)
-		return GPUSHARE_OK; /* a full GPU has no room to prove it, but can be mapped */
+		return GPUSHARE_OK; /* a GPU too full for the test can still be mapped */
 	status = prove_on(source->driver, &mapping);
 	vmm_unmap(source->driver, &mapping);
 	proven = !status;
 	return status;
 }
 
-/* From CUDA's documentation of the attribute: cached if CPU and GPU share page tables (Arm with
- * NVLink), else write-combined. */
+/* As CUDA documents it: the mapping is cached if CPU and GPU share page tables (Arm with NVLink),
+ * else write-combined. */
 static enum gpushare_caching caching(const struct driver *driver, int device)
 {
 #ifdef __aarch64__
@@ -111,7 +111,7 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "the driver has no dma-buf mmap");
 	if (driver->cuCtxPushCurrent_v2(source->context) != CU_OK)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "its CUDA context is not usable");
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "the buffer's context is not usable");
 	scope.driver = driver;
 	status = prove(source);
 	if (!status)

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Types that aren't coherent are left out: they would need flushes, and no GPU of NVIDIA has
- * one. */
+/* Non-coherent types are left out: they would need flushes, and no GPU of NVIDIA has such a
+ * type. */
 static bool type_suits(const struct vulkan_device *device, uint32_t type)
 {
 	const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |

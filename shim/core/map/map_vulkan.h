@@ -30,8 +30,8 @@ struct vulkan_device {
 #undef V
 };
 
-/* map_vulkan_start.c: the Vulkan device of that GPU. The first call makes the device, which stays
- * until the process ends, as the instance does. One caller at a time. */
+/* map_vulkan_start.c: the Vulkan device of GPU `uuid`, made by the first call. It stays until the
+ * process ends, as the Vulkan instance does. Callers must hold a lock. */
 int vulkan_device(const unsigned char uuid[VK_UUID_SIZE], const struct vulkan_device **out_device);
 
 /* map_vulkan_exit.c: from now on exit() in a forked child runs no exit handler that was

@@ -3,11 +3,11 @@
 
 /* E(result, status, reason): what Vulkan's errors mean for a map of memory */
 #define ERRORS(E) \
-	E(OUT_OF_HOST_MEMORY, E_NO_MEMORY, "the host has no memory for it") \
+	E(OUT_OF_HOST_MEMORY, E_NO_MEMORY, "the host has no memory for the mapping") \
 	E(OUT_OF_DEVICE_MEMORY, E_NO_MEMORY, \
-	  "the GPU's window for the CPU (BAR1 in nvidia-smi -q) has no room for it") \
+	  "the GPU's window for the CPU (BAR1 in nvidia-smi -q) has no room for the mapping") \
 	E(MEMORY_MAP_FAILED, E_NO_MEMORY, \
-	  "the GPU's window for the CPU (BAR1 in nvidia-smi -q) has no room for it") \
+	  "the GPU's window for the CPU (BAR1 in nvidia-smi -q) has no room for the mapping") \
 	E(TOO_MANY_OBJECTS, E_LIMIT, "Vulkan maps no more allocations; unmap some") \
 	E(INVALID_EXTERNAL_HANDLE, E_NOT_SUPPORTED, \
 	  "Vulkan does not import this kind of CUDA memory") \

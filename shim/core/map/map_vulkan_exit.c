@@ -16,7 +16,7 @@
 #include "base/fork_check.h"
 #include "base/stay_loaded.h"
 
-/* After the last handler, exit() itself only closes the streams and ends. This does the same. */
+/* Like exit() after the last exit handler: closes the stdio streams and ends the process. */
 static void end_child(int code, void *unused)
 {
 	(void)unused;

@@ -71,7 +71,7 @@ static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance)
 #undef V
 	status = missing ? api_fail(GPUSHARE_E_NOT_SUPPORTED, "the Vulkan loader is too old: no %s",
 				    missing)
-			 : vulkan_guard_exit(); /* for a fork while a device is made */
+			 : vulkan_guard_exit(); /* for a child forked while a device is made */
 	if (status && destroy)
 		destroy(instance, NULL);
 	return status;
@@ -137,13 +137,13 @@ static int find_physical(const unsigned char uuid[VK_UUID_SIZE], VkPhysicalDevic
 	}
 	device_uuid_text(uuid, text);
 	return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-			"Vulkan shows %u device%s here, and its GPU, %s, is not among them; in a "
-			"container the NVIDIA runtime provides its Vulkan driver only if "
-			"NVIDIA_DRIVER_CAPABILITIES contains 'graphics'",
+			"Vulkan shows %u device%s here, and the buffer's GPU, %s, is not among "
+			"them; in a container the NVIDIA runtime provides its Vulkan driver only "
+			"if NVIDIA_DRIVER_CAPABILITIES contains 'graphics'",
 			count, count == 1 ? "" : "s", text);
 }
 
-/* Vulkan requires a queue in each device. It is not used, so any family will do. */
+/* Vulkan requires a queue in each device. The queue is not used, so any family will do. */
 static VkResult create_device(VkPhysicalDevice physical, VkDevice *out_device)
 {
 	static const float priority = 1.0f;

@@ -23,7 +23,7 @@ static inline void relax(void)
 #endif
 }
 
-/* The low half of the word, which each new number changes. */
+/* A futex has 32 bits: this is the low half of the word, which each new number changes. */
 static uint32_t *futex_of(_Atomic uint64_t *word)
 {
 	return (uint32_t *)(void *)word;
@@ -37,8 +37,8 @@ static void wake(_Atomic uint64_t *word, _Atomic uint32_t *sleepers)
 	syscall(SYS_futex, futex_of(word), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Sleep until the word differs from `seen`, or for `ns`. A thread that stores to the word reads
- * `sleepers` afterwards. */
+/* Sleep until the word differs from `seen`, at most `ns`. A thread that stores to the word reads
+ * `sleepers` after its store, so it wakes this one. */
 static void nap(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t seen, long ns)
 {
 	const struct timespec length = {0, ns};
@@ -47,11 +47,11 @@ static void nap(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t see
 	syscall(SYS_futex, futex_of(word), FUTEX_WAIT, (uint32_t)seen, &length, NULL, 0);
 }
 
-/* A wait: SPIN_LOOKS looks in a row, then sleeps that grow. */
+/* A wait reads its word SPIN_LOOKS times in a row, then with growing sleeps in between. */
 struct patience {
 	unsigned int looks;
 	long nap_ns;
-	int64_t until_ms; /* INT64_MAX: no end; INT64_MIN: no wait; 0: not computed */
+	int64_t until_ms; /* INT64_MAX: no end; INT64_MIN: no wait; 0: not computed yet */
 };
 
 static struct patience patience_for(int timeout_ms)
@@ -101,8 +101,8 @@ static bool try_turn(struct order_page *page)
 	return false;
 }
 
-/* The sleeps are limited, because an older copy of this code in the process wakes nobody. No
- * FUTEX_PRIVATE_FLAG: a process that maps the page twice has two addresses for it. */
+/* Each sleep is limited, because an older version of this code, in another library of the process,
+ * wakes nobody. No FUTEX_PRIVATE_FLAG: the process may have mapped the page at two addresses. */
 bool order_take_turn(struct order_page *page, unsigned int within_ms)
 {
 	const struct timespec length = {0, NAP_LONGEST_NS};
@@ -178,7 +178,7 @@ uint64_t order_publish_late(struct order_page *page)
 	return sequence;
 }
 
-/* Take back the number that was assigned last and is not published. */
+/* Undo the assignment of number `sequence`, if it was the last: the next call assigns it again. */
 static void give_back(struct order_page *page, unsigned int turn_ms, uint64_t sequence)
 {
 	if (!order_take_turn(page, turn_ms))

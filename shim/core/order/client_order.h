@@ -2,31 +2,32 @@
 #ifndef GPUSHARE_SHIM_CLIENT_ORDER_H
 #define GPUSHARE_SHIM_CLIENT_ORDER_H
 /*
- * The CPU's side of a mapped stream-sync page (order_page.h): publish, wait, release, reclaim.
- * Needs no CUDA and asks nobody. The caller must have the role: a publisher asks the registry for
- * ORDER_PUBLISHES first, a consumer for its slot. Safe from any thread, and from several copies of
- * this code in one process.
+ * What the CPU does on a buffer's stream-sync page, shared memory that holds the numbers of its
+ * publications (order_page.h): publish, wait, release, reclaim. Needs no CUDA, and sends no
+ * request. The registry must have given the caller its role before: ORDER_PUBLISHES to a publisher,
+ * a slot to a consumer. Safe from any thread, and from several copies of this code in one process.
  */
 #include "order_page.h"
 
 /* Milliseconds to wait; any negative number: for ever. */
 #define ORDER_FOR_EVER (-1)
 
-/* A wait for this process's own GPU calls ask(). If it returns true, no more numbers will come, and
- * the wait ends. */
+/* A wait for a number that this process's own GPU is to store calls ask(). If ask() returns true,
+ * the GPU will store no more numbers, and the wait ends with E_CUDA. */
 struct order_stuck {
 	bool (*ask)(void *user);
 	void *user;
 };
 
-/* Within a process, the calls that assign numbers take turns. A call keeps its turn while the
- * driver enqueues. False: the turn was not given back within `within_ms`. */
+/* The turn is a lock in the page: of a process's threads, only its holder assigns numbers, and
+ * keeps it while the driver enqueues work. False: the turn was not free within `within_ms`. */
 bool order_take_turn(struct order_page *page, unsigned int within_ms);
 void order_give_turn(struct order_page *page);
 
-/* Publish after all that was published or given to a stream before. OK; E_OWNER_GONE: ordering
- * has ended, or another process publishes; E_CUDA: `stuck` (may be NULL) returned true;
- * E_TIMED_OUT: no turn within `turn_ms`, which is not 0. On failure no number is lost. */
+/* Publish the next number after all that were assigned before, by the CPU or a stream. OK;
+ * E_OWNER_GONE: ordering has ended, or another process publishes; E_CUDA: `stuck` (may be NULL)
+ * returned true; E_TIMED_OUT: no turn within `turn_ms`, which is not 0. A failed call gives its
+ * number back if it was the last. */
 int order_publish(struct order_page *page, unsigned int turn_ms, const struct order_stuck *stuck,
 		  uint64_t *out_sequence);
 /* The same without waiting. E_NOT_READY: an earlier number is not published, or another thread
@@ -43,8 +44,8 @@ uint64_t order_publish_late(struct order_page *page);
 
 /* Wait until at_least is published. OK; E_OWNER_GONE: it never will be; E_TIMED_OUT. */
 int order_wait(struct order_page *page, uint64_t at_least, int timeout_ms, uint64_t *out_sequence);
-/* The same for one word of a page; only the word's ORDER_GONE_BIT ends it with E_OWNER_GONE, not
- * the page's state. E_CUDA: `stuck` (may be NULL) returned true. */
+/* The same for one word of a page. E_OWNER_GONE: the word has ORDER_GONE_BIT; the page's state is
+ * not read. E_CUDA: `stuck` (may be NULL) returned true. */
 int order_wait_number(_Atomic uint64_t *word, _Atomic uint32_t *sleepers, uint64_t number,
 		      int timeout_ms, const struct order_stuck *stuck);
 
