@@ -3,8 +3,7 @@
 #define GPUSHARE_SHIM_MONOTONIC_H
 /*
  * CLOCK_MONOTONIC, by which the kernel measures waits, read without the C library's
- * clock_gettime(). A preloaded libfaketime fakes that function: a deadline made from it may lie
- * years ahead.
+ * clock_gettime(). A preloaded libfaketime fakes that: a deadline made from it may be years away.
  */
 #include <stdint.h>
 #include <time.h>

@@ -22,9 +22,10 @@ struct client_options {
 
 /*
  * A resync: the client's owner (the preload, or a session of the API) reports to a registry what it
- * shares and has attached. While `client->fresh` is true, from each connection after the first
- * until the resync is complete, client_call() calls this before its own request, which it sends
- * only after OK. The function sends its requests by client_ask_aside(), until the deadline.
+ * shares and has attached. While `client->fresh` is true, client_call() calls this before its own
+ * request, which it sends only after OK: on each connection after the first, and after
+ * client_tell_anew(), until the resync is complete. The function sends its requests by
+ * client_ask_aside(), until the deadline.
  */
 struct client;
 typedef int client_resync(struct client *client, void *owner, int64_t deadline_ms);

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /* Sets *out_group to the group's number, or to "" for this process's own group. If this process may
- * not name the group, or `gid` is none, sets it to "", too, and clears the group's bits of *mode,
- * so that this process's own group gets no rights. */
+ * not name the group, or `gid` is none, sets it to "", too, and clears the group's bits of *mode
+ * (0600 if no others were set), so that this process's own group gets no rights. */
 static inline void rights_name_group(uint32_t gid, uint32_t *mode, char *out_group, size_t size)
 {
 	*out_group = '\0';

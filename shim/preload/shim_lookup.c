@@ -355,8 +355,8 @@ static void *find_real(look_up *real, void *handle, const char *symbol, const vo
 
 /*
  * Only the shim defines `symbol`: return NULL, and leave the message in dlerror that the caller
- * would get without us. The scope may include the shim, so look up `symbol` with a space added,
- * which no object defines.
+ * would get without us. The scope may include the shim, so look up `symbol` with a space added: no
+ * object defines that.
  */
 static struct lookup_answer miss(look_up *real, void *handle, const char *symbol,
 				 const void *caller)

@@ -24,7 +24,7 @@ struct order_stuck {
 bool order_take_turn(struct order_page *page, unsigned int within_ms);
 void order_give_turn(struct order_page *page);
 
-/* Publish the next number after all that were assigned before, by the CPU or a stream. OK;
+/* Wait until all numbers assigned before are published, then publish the next one. OK;
  * E_OWNER_GONE: ordering has ended, or another process publishes; E_CUDA: `stuck` (may be NULL)
  * returned true; E_TIMED_OUT: no turn within `turn_ms`, which is not 0. A failed call gives its
  * number back if it was the last. */
