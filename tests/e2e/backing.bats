@@ -193,10 +193,10 @@ fallen() {
 		for call in cuMemGetAllocationGranularity cuMemCreate cuMemAddressReserve cuMemMap cuMemSetAccess; do
 			echo "$call"
 			fallen w:vmm "ipc 700" "$call:1:2" # twice: an address is asked for in two ways
-			has "$(cat "$WORK/log")" '"w" is ordinary memory, shared by an IPC handle'
+			has "$(cat "$WORK/log")" '"w" is shared by an IPC handle, not as mapped memory: '
 			for rule in keep readonly; do
 				fallen w:$rule "" "$call:1:2"
-				has "$(cat "$WORK/log")" '"w" is ordinary memory, and not shared'
+				has "$(cat "$WORK/log")" '"w" is not shared: '
 			done
 		done
 		fallen w:vmm "" cuMemExportToShareableHandle:1:1

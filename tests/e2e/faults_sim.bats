@@ -34,7 +34,7 @@ alloc b: 0"
 		"$BIN/drv_linked" init alloc=a,1Mi
 	equal "$(tail -n 1 "$WORK/app.out")" "alloc a: 0"
 	equal "$(names)" ""
-	grep -q '"weights" is ordinary memory, and not shared: sharing it takes whole blocks of 2 MiB, for which there is no room' "$WORK/log"
+	grep -q '"weights" is not shared: sharing it takes whole blocks of 2 MiB, for which there is no room' "$WORK/log"
 }
 
 @test "a copy into a buffer is there when the call returns: it waits, and says when it can't" {

@@ -14,8 +14,8 @@ load helpers
 				fill=a,3 byte=a,4 make=b,pitch,64Ki fill=b,5 byte=b,4 make=c,pool,4Ki fill=c,3 drop=c drop=b drop=a \
 				release
 			equal "$stderr" ""
-			grep -q '"w0" is ordinary memory, and not shared: .*no room' "$WORK/log"
-			grep -q '"w3002" is ordinary memory, and not shared: .*no room' "$WORK/log"
+			grep -q '"w0" is not shared: .*no room' "$WORK/log"
+			grep -q '"w3002" is not shared: .*no room' "$WORK/log"
 		done
 	done
 }
