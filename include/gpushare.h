@@ -8,10 +8,9 @@
  * only on success. gpushare_explain() explains this thread's last failure: what failed, why, and
  * what to do. Calls are safe from any thread and need no current CUDA context; the current context
  * is the same afterwards. After fork() a child must open a session of its own: calls on an
- * inherited session answer GPUSHARE_E_FORKED. A thread that is cancelled during a call ends after
- * it, at the next cancellation point, except in gpushare_watch_next() and
- * gpushare_event_wait_host(), which are cancelled while they wait. A call's time limit includes its
- * wait for other threads of the session.
+ * inherited session answer GPUSHARE_E_FORKED. A call is completed even if its thread is cancelled,
+ * except for gpushare_watch_next() and gpushare_event_wait_host(), which can be cancelled while
+ * they wait. A call's time limit includes its wait for other threads of the session.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -182,7 +181,7 @@ struct gpushare_attach_options {
 	unsigned int wait_ms; /* how long to wait for the name to appear; 0: don't */
 	int same_address; /* map it at the owner's address, or fail with GPUSHARE_E_ADDRESS_TAKEN.
 			   * Pointers that the owner stored in the buffer are then valid here.
-			   * For vmm buffers; for an adopted one, the address of its creation */
+			   * Only for vmm buffers; of an adopted one, the address of its creation */
 	int prefer_same_address; /* the same, but at another address if that is taken */
 	int on_device; /* map it for `device`, by peer access if the buffer is on another GPU.
 			* 0: map it for its own GPU. If that is not visible here, map it for the
@@ -214,7 +213,7 @@ struct gpushare_alloc_options {
 /** struct gpushare_share_options - zero in a field means its default; NULL: all defaults */
 struct gpushare_share_options {
 	uint32_t mode;	   /* permission bits as of a file, out of 0666; 0: 0600 */
-	const char *group; /* the group of the middle digit, by name or number; the caller must be
+	const char *group; /* for the middle digit of mode, by name or number; the caller must be
 			    * in it. NULL: the caller's own */
 	int staged;	   /* as GPUSHARE_FLAG_STAGED: see gpushare_commit(); not for events */
 };
@@ -283,12 +282,12 @@ struct gpushare_info {
 	uint32_t mode;			 /* permissions: see gpushare_share_options */
 	uint32_t owner_gid;		 /* 2^32 - 1: no group */
 	int isolated; /* 1: attachers map nothing but this allocation. 0: it is a cudaMalloc
-		       * allocation that is no multiple of 2 MiB: others share its last block */
+		       * allocation that is no multiple of 2 MiB: its last block has other memory */
 	uint32_t tag_count;
 	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];
 };
 
-/** struct gpushare_holder - a process that has a buffer attached, once for each connection */
+/** struct gpushare_holder - a process that has a buffer attached; one for each connection */
 struct gpushare_holder {
 	int32_t pid; /* as the registry's pid namespace numbers it; 0: not visible there */
 	uint32_t uid;
@@ -305,9 +304,9 @@ struct gpushare_count {
 	uint64_t bytes; /* for counts of memory */
 };
 
-/** struct gpushare_registry_info - a registry's load, for all its clients together. If the
- * registry serves several users, a caller who is neither root nor the registry's own user gets
- * only the counts of what he may see, and of what he has and asks for himself */
+/** struct gpushare_registry_info - a registry's load, for all its clients together. If the registry
+ * serves several users, a caller who is neither root nor the registry's own user gets only counts
+ * of what this caller may see, has or asks for */
 struct gpushare_registry_info {
 	uint64_t names;
 	uint64_t attachments;
@@ -324,7 +323,7 @@ struct gpushare_registry_info {
 	char version[32];	 /* of the registry; "": older than this field */
 	int32_t pid;
 	uint32_t lock_held_max_us; /* the longest time that one operation made others wait */
-	/* Each array ends at the first entry whose `what` is empty. */
+	/* Each array ends at the first entry with an empty `what` (examples in quotes). */
 	struct gpushare_count by_verb[GPUSHARE_COUNTS_MAX];    /* requests answered: "attach" */
 	struct gpushare_count by_status[GPUSHARE_COUNTS_MAX];  /* refusals: "E_NOT_FOUND" */
 	struct gpushare_count by_backing[GPUSHARE_COUNTS_MAX]; /* names: "ipc", with their bytes */
@@ -336,10 +335,10 @@ struct gpushare_registry_info {
 /** struct gpushare_notice - one thing that happened */
 struct gpushare_notice {
 	enum gpushare_notice_kind kind;
-	int32_t pid;	  /* of the process that did it; 0: none, or not visible to the registry */
-	uint64_t serial;  /* counts all notices of one registry, of other names too */
-	uint64_t unix_ns; /* when */
-	uint64_t lost;	  /* LOST: how many notices were missed, of whatever names */
+	int32_t pid; /* of the process that caused it; 0: none, or not visible to the registry */
+	uint64_t serial;	   /* counts all notices of one registry, of other names too */
+	uint64_t unix_ns;	   /* when */
+	uint64_t lost;		   /* LOST: how many notices were missed, of whatever names */
 	uint64_t published;	   /* PUBLISH: the latest sequence */
 	uint64_t rate;		   /* PUBLISH: publications a second */
 	struct gpushare_info info; /* zero for LOST and RESTART; a DETACH from a buffer that has
@@ -411,8 +410,8 @@ int gpushare_share(struct gpushare_session *session, const char *name, uint64_t 
  * bypasses the library can write to memory that it may read. Memory of cudaMalloc can't be mapped
  * for reading only, and is refused to a user who may only read.
  *
- * Errors:  as gpushare_share(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such group),
- *          _E_DENIED (the caller is not in it)
+ * Errors:  as gpushare_share(), and GPUSHARE_E_INVALID (not a valid mode), _E_NOT_FOUND (no such
+ *          group), _E_DENIED (the caller is not in it)
  */
 int gpushare_share_with(struct gpushare_session *session, const char *name, uint64_t pointer,
 			size_t size, const struct gpushare_share_options *options,
@@ -438,20 +437,20 @@ int gpushare_alloc(struct gpushare_session *session, const char *name, int devic
  * gpushare_alloc_with() - allocate device memory with options, and give it a name
  * @options: NULL is gpushare_alloc() with device -1
  *
- * GPUSHARE_FLAG_KEEP: gpushare_free(), gpushare_close() and the end of this process only unmap it
- * here. The registry keeps it for attachers until gpushare_unlink() ('gpushare rm'), the end of its
- * ttl_s, or a new buffer under its name. If the owner has gone, a new buffer replaces it, as a new
- * generation; with adopt, the caller becomes its owner instead: see gpushare_was_adopted(). An
- * adopted buffer is mapped at the address of its creation if that is free here. For same_address in
- * other processes, that address counts in any case. The registry limits what it keeps
- * (--keep-limit). The memory is released when the last process that maps it unmaps it.
- * GPUSHARE_FLAG_READONLY: other processes map it for reading only. If they write by calls of this
- * library, these answer GPUSHARE_E_READ_ONLY; the driver refuses their own copies into it. A
+ * GPUSHARE_FLAG_KEEP: gpushare_free(), gpushare_close() and the end of this process only unmap the
+ * buffer here. The registry keeps it for attachers until gpushare_unlink() ('gpushare rm'), the end
+ * of its ttl_s, or a new buffer under its name. If the owner has gone, a new buffer replaces it, as
+ * a new generation; with adopt, the caller becomes its owner instead: see gpushare_was_adopted().
+ * An adopted buffer is mapped at the address of its creation if that is free here. same_address in
+ * other processes always means that address. The registry limits what it keeps (--keep-limit). The
+ * memory is released when the last process that maps it unmaps it.
+ * GPUSHARE_FLAG_READONLY: other processes map it for reading only. Calls of this library that would
+ * write to it answer GPUSHARE_E_READ_ONLY there; the driver refuses other copies into it. A
  * kernel's store ends its own process's CUDA context (CUDA_ERROR_ILLEGAL_ADDRESS), nobody else's.
  * GPUSHARE_FLAG_VMM: cuMemCreate memory, neither kept nor read-only. If other GPUs reach the GPU of
  * the memory, a session that makes or attaches cuMemCreate memory keeps one granule there (2 MiB)
- * until it is closed. Otherwise the driver would connect the GPUs anew for each first buffer, which
- * takes 1 to 4 ms.
+ * until it is closed. Without that granule, the driver would connect the GPUs anew for each first
+ * buffer, in 1 to 4 ms.
  * GPUSHARE_FLAG_UNIFIED: pinned host memory, which the CPU and every GPU reach at one address:
  * gpushare_pointer() is valid for both, and is the same in every process that attaches it. Use the
  * flag alone or with KEEP and READONLY. @device selects the NUMA node. The memory is cuMemCreate
@@ -479,7 +478,7 @@ int gpushare_alloc_with(struct gpushare_session *session, const char *name, size
 /**
  * gpushare_alloc_array() - gpushare_alloc_with() for @count elements of @element_size bytes
  *
- * Errors:  as gpushare_alloc_with(), and GPUSHARE_E_INVALID where those are 0 bytes or more than a
+ * Errors:  as gpushare_alloc_with(), and GPUSHARE_E_INVALID if those are 0 bytes, or more than a
  *          size_t holds
  */
 int gpushare_alloc_array(struct gpushare_session *session, const char *name, size_t count,
@@ -495,20 +494,20 @@ int gpushare_alloc_array(struct gpushare_session *session, const char *name, siz
  *
  * Attaching an ipc buffer that this process owns gives the owner's own address; a vmm buffer is
  * mapped again, and stays when its owner frees it or ends. Attaching the same buffer twice gives
- * the same struct, address and mapping, and is counted. A session that attaches a buffer repeatedly
- * asks the registry for the first attaches only, and only these count in gpushare_info.attachers.
- * If another process owns the buffer and made it with GPUSHARE_FLAG_READONLY, it is mapped for
- * reading only: see gpushare_is_read_only(). The GPU is found by its UUID, whatever
- * CUDA_VISIBLE_DEVICES says on either side. If it is not visible here, or with on_device, another
- * GPU of the machine reaches the memory by peer access; without peer access the call fails with
- * GPUSHARE_E_DEVICE. Unified memory is mapped at its owner's address or not at all, once in a
- * process for all its sessions, and any GPU can use it. A buffer that is attached already keeps its
- * mapping: see gpushare_device(). With host_only no CUDA call is made, now or later; attachments
- * with and without it are separate, even in one session. For each attached vmm or unified buffer
- * one file descriptor is held. It is close-on-exec, numbered 256 or more if the limit allows, and
- * closed in a forked child. If the program closes it, a vmm buffer can't be mapped by
- * gpushare_map() any more, and the memory can't be given again to a registry that has lost it;
- * nothing else fails.
+ * the same struct, address and mapping: detach it twice, too. A session that attaches a buffer
+ * repeatedly asks the registry for the first attaches only, and only these count in
+ * gpushare_info.attachers. If another process owns the buffer and made it with
+ * GPUSHARE_FLAG_READONLY, it is mapped for reading only: see gpushare_is_read_only(). The GPU is
+ * found by its UUID, whatever CUDA_VISIBLE_DEVICES says on either side. If it is not visible here,
+ * or with on_device, another GPU of the machine reaches the memory by peer access; without peer
+ * access the call fails with GPUSHARE_E_DEVICE. Unified memory is mapped at its owner's address or
+ * not at all, once in a process for all its sessions, and any GPU can use it. A buffer that is
+ * attached already keeps its mapping: see gpushare_device(). With host_only no CUDA call is made,
+ * now or later; attachments with and without it are separate, even in one session. For each
+ * attached vmm or unified buffer one file descriptor is held. It is close-on-exec, numbered 256 or
+ * more if the limit allows, and closed in a forked child. If the program closes it, a vmm buffer
+ * can't be mapped by gpushare_map() any more, and the memory can't be given again to a registry
+ * that has lost it; nothing else fails.
  *
  * With read_only, gpushare_is_read_only() is 1. A vmm or unified buffer is then mapped for reading
  * only; for memory of cudaMalloc, only this library's own writes are refused. Attachments with and
@@ -575,7 +574,7 @@ int gpushare_detach(struct gpushare_buffer *buffer);
  * oldest is freed first. A later gpushare_alloc(), gpushare_share() or gpushare_free() frees a held
  * buffer after its last attacher has left. A gpushare_alloc() that finds no room frees all held
  * buffers, and so does gpushare_close(). Memory that was given to gpushare_share() stays the
- * caller's: let the others detach before it is freed. A buffer with GPUSHARE_FLAG_KEEP is unmapped
+ * caller's: let the others detach before you free it. A buffer with GPUSHARE_FLAG_KEEP is unmapped
  * here and stays under its name, without an owner.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from attach), _E_FORKED, _E_CUDA
@@ -739,7 +738,7 @@ int gpushare_stat_registry(struct gpushare_session *session,
  * until it does that, calls exec() or ends, the registry still has a watcher. A registry that has a
  * watcher does not exit when it is idle.
  *
- * Threads: safe from any thread; each watch is one thread's at a time. No CUDA call is made.
+ * Threads: safe from any thread; use a watch in one thread at a time. No CUDA call is made.
  * Errors:  GPUSHARE_E_INVALID, _E_FORKED, _E_NO_REGISTRY (or it is too old to send notices),
  *          _E_DENIED, _E_TIMED_OUT, _E_LIMIT (file descriptors), _E_NO_MEMORY
  */
@@ -753,9 +752,9 @@ int gpushare_watch(struct gpushare_session *session, const char *glob,
  *
  * It takes no CPU time while it waits. It also waits while no registry runs.
  *
- * Errors:  GPUSHARE_E_TIMED_OUT (there is none), _E_INVALID, _E_FORKED, _E_PROTOCOL (what listens
- *          there is no registry, or another version's; the next call connects anew), _E_DENIED
- *          (another user's), _E_IO
+ * Errors:  GPUSHARE_E_TIMED_OUT (there is none), _E_INVALID, _E_FORKED, _E_PROTOCOL (the listener
+ *          is no registry, or of another version; the next call connects anew), _E_DENIED (another
+ *          user's registry), _E_IO
  */
 int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 			struct gpushare_notice *out_notice);
@@ -843,8 +842,8 @@ int gpushare_write(struct gpushare_buffer *buffer, size_t offset, size_t length,
  *
  * It waits for earlier GPU work as cuMemcpy does. But while this process has the buffer mapped
  * (gpushare_map()), the CPU makes small copies through the map, and these wait for no stream. Small
- * is up to 4 KiB, or up to 256 KiB for gpushare_copy_to(). So first wait for work that writes it.
- * Only work that is launched after a gpushare_copy_to() is sure to see its bytes.
+ * is up to 4 KiB, or up to 256 KiB for gpushare_copy_to(). So first wait for work that writes the
+ * buffer. Only work that is launched after a gpushare_copy_to() is sure to see its bytes.
  */
 int gpushare_copy_from(struct gpushare_buffer *buffer, size_t offset, void *host, size_t length);
 
@@ -871,10 +870,9 @@ int gpushare_copy_to(struct gpushare_buffer *buffer, size_t offset, const void *
  * A map is made by dma-buf if the driver offers that and CUDA has the buffer mapped here, else by
  * Vulkan. Vulkan needs libvulkan.so.1, a Vulkan driver of that GPU, and the GPU's memory visible to
  * the CPU (its BAR). The process's first map starts Vulkan, which takes 0.3 to 0.8 s; Vulkan stays
- * loaded. The first map by dma-buf also proves, on memory of its own, that stores arrive. If
- * neither works, or the GPU has no coherent memory for the CPU, the answer is
- * GPUSHARE_E_NOT_SUPPORTED with the reason. A mirror (gpushare_mirror_open) works wherever CUDA
- * does.
+ * loaded. The first map by dma-buf also tests, on other memory, that stores arrive. If neither
+ * works, or the GPU has no coherent memory for the CPU, the answer is GPUSHARE_E_NOT_SUPPORTED with
+ * the reason. A mirror (gpushare_mirror_open) works wherever CUDA does.
  *
  * Work that is given to the GPU after a store and gpushare_map_flush(), which also completes
  * write-combined stores, sees the store. A kernel that runs already may see it or not. The CPU sees
@@ -922,7 +920,7 @@ void *gpushare_map_data(const struct gpushare_map *map);
 /** gpushare_map_size() - bytes: the length that was asked for; 0 for NULL */
 size_t gpushare_map_size(const struct gpushare_map *map);
 
-/** gpushare_map_info() - how it was made; errors: GPUSHARE_E_INVALID */
+/** gpushare_map_info() - how a map was made; errors: GPUSHARE_E_INVALID */
 int gpushare_map_info(const struct gpushare_map *map, struct gpushare_map_info *out_info);
 
 /**
@@ -949,7 +947,7 @@ int gpushare_unmap(struct gpushare_map *map);
 
 /**
  * gpushare_mirror_open() - a copy of a part of a buffer in pinned host memory
- * @buffer: any buffer; after its detach or free it stays mapped until its mirrors have ended, too
+ * @buffer: any buffer; its memory stays mapped after detach or free, until its mirrors have ended
  * @offset, @length: bytes, within the buffer; a @length of 0 is allowed and copies nothing
  * @access: of enum gpushare_access: READ fills the copy now, WRITE writes it back when it is
  *          closed. WRITE without READ: the copy's first contents are undefined, so write all bytes
@@ -959,7 +957,7 @@ int gpushare_unmap(struct gpushare_map *map);
  * the session keeps the pinned memory of closed mirrors for later ones, until gpushare_close(); it
  * keeps at most as much as its mirrors had at one time.
  *
- * Threads: safe; each mirror is one thread's at a time.
+ * Threads: safe; use a mirror in one thread at a time.
  * Errors:  GPUSHARE_E_RANGE, _E_INVALID (no access, or an unknown one), _E_READ_ONLY (WRITE of a
  *          buffer that is read-only here), _E_NO_MEMORY (the sentence has the size: mirror it in
  *          parts), _E_CUDA, _E_FORKED
@@ -996,7 +994,7 @@ int gpushare_mirror_close(struct gpushare_mirror *mirror);
 /** gpushare_mirror_drop() - end a mirror without writing back; NULL is allowed */
 void gpushare_mirror_drop(struct gpushare_mirror *mirror);
 
-/** gpushare_mirror_scope_end() - gpushare_mirror_drop() of *@mirror: what a scope's end calls */
+/** gpushare_mirror_scope_end() - for the macro below: gpushare_mirror_drop() of *@mirror */
 void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
 
 /*
@@ -1004,7 +1002,7 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  *
  *	gpushare_mirror_scope struct gpushare_mirror *mirror = NULL;
  *
- * The mirror is dropped there, so that an early return publishes nothing half done. Call
+ * The scope's end drops the mirror, so that an early return writes nothing half done back. Call
  * gpushare_mirror_sync() to write it back; the result says whether that worked. Don't close or drop
  * it yourself.
  */
@@ -1017,8 +1015,8 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  *           share one set of names, in which each name is taken once
  * @device:  CUDA ordinal in this process; -1 for the current context's device, or 0 without one
  * @flags:   0, or CUDA's own: CU_EVENT_DISABLE_TIMING, optionally with CU_EVENT_BLOCKING_SYNC and
- *           CU_EVENT_INTERPROCESS, which is added anyway. Other flags without DISABLE_TIMING are
- *           refused, as CUDA refuses them: an interprocess event has no timing
+ *           CU_EVENT_INTERPROCESS, which is added anyway. Without DISABLE_TIMING, the other two are
+ *           refused, as by CUDA: an interprocess event has no timing
  * @out_event: end it with gpushare_event_close()
  *
  * It is an event of the current context if that is on @device, else of the device's primary
@@ -1029,8 +1027,8 @@ void gpushare_mirror_scope_end(struct gpushare_mirror **mirror);
  * gpushare_list_events() and 'gpushare events' list events, gpushare_list() does not.
  *
  * Threads: safe from any thread; needs no current CUDA context; spoils no stream capture.
- * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (4096 such events
- *          are what a process can have), _E_LIMIT, _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_TIMED_OUT,
+ * Errors:  GPUSHARE_E_NAME, _E_INVALID (flags, device), _E_EXISTS, _E_NO_MEMORY (a process can have
+ *          4096 such events), _E_LIMIT, _E_NOT_SUPPORTED, _E_NO_REGISTRY, _E_TIMED_OUT,
  *          _E_NO_DRIVER, _E_CUDA, _E_FORKED
  * Source:  CUDA Driver API, cuEventCreate, cuIpcGetEventHandle.
  */
@@ -1045,8 +1043,8 @@ int gpushare_event_create(struct gpushare_session *session, const char *name, in
  * read and the right to write. CUDA's handle of an event lets its holder record as well as wait, so
  * a user who may only read gets GPUSHARE_E_DENIED.
  *
- * Errors:  as gpushare_event_create(), and GPUSHARE_E_INVALID (such a mode), _E_NOT_FOUND (no such
- *          group), _E_DENIED (a group that this process is not in)
+ * Errors:  as gpushare_event_create(), and GPUSHARE_E_INVALID (not a valid mode), _E_NOT_FOUND (no
+ *          such group), _E_DENIED (a group that this process is not in)
  */
 int gpushare_event_create_with(struct gpushare_session *session, const char *name, int device,
 			       unsigned int flags, const struct gpushare_share_options *options,
@@ -1058,8 +1056,8 @@ int gpushare_event_create_with(struct gpushare_session *session, const char *nam
  * @out_event: end it with gpushare_event_close()
  *
  * An event that was opened can be recorded too; the owner and all others then wait for that. In the
- * process that created the event this gives the event itself; CUDA alone refuses that
- * (CUDA_ERROR_INVALID_CONTEXT). Opening it twice in a session gives the same struct, and is
+ * process that created the event this gives the event itself; cuIpcOpenEventHandle would refuse
+ * that (CUDA_ERROR_INVALID_CONTEXT). Opening it twice in a session gives the same struct, and is
  * counted. The processes must share one /dev/shm, by which CUDA shares events. If they don't, as in
  * separate containers, the answer is GPUSHARE_E_CUDA (CUDA_ERROR_MAP_FAILED).
  *
@@ -1109,18 +1107,18 @@ int gpushare_event_record(struct gpushare_event *event, void *stream);
 int gpushare_event_wait(struct gpushare_event *event, void *stream);
 
 /**
- * gpushare_event_query() - is what was recorded last done?
+ * gpushare_event_query() - whether the work that was recorded last is done
  *
  * Threads: as gpushare_event_wait(); spoils no stream capture.
  *
- * Return: GPUSHARE_OK: it is; GPUSHARE_E_NOT_READY: it is not; _E_OWNER_GONE: it is not, and the
- *         owner is gone, so it may never be done; _E_INVALID, _E_CUDA, _E_FORKED.
+ * Return: GPUSHARE_OK: done; GPUSHARE_E_NOT_READY: not done; _E_OWNER_GONE: not done, and as the
+ *         owner is gone, perhaps never; _E_INVALID, _E_CUDA, _E_FORKED.
  */
 int gpushare_event_query(struct gpushare_event *event);
 
 /**
  * gpushare_event_wait_host() - wait on the CPU for what was recorded last
- * @timeout_ms: milliseconds; 0: only look; negative: as long as it takes
+ * @timeout_ms: milliseconds; 0: only look; negative: no limit
  *
  * It asks the driver without a pause for some 50 us, then with pauses that grow to 1 ms, and checks
  * whether the owner is gone.
@@ -1133,7 +1131,7 @@ int gpushare_event_query(struct gpushare_event *event);
 int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms);
 
 /**
- * gpushare_event_close() - undo one open; the last close, and the creator's, end the event here
+ * gpushare_event_close() - undo one open; the last close, or the creator's, ends the event here
  * @event: NULL is allowed; not usable afterwards
  *
  * The creator's close removes the name. The event itself stays in the creator's session until no
@@ -1147,14 +1145,14 @@ int gpushare_event_close(struct gpushare_event *event);
 /** gpushare_event_handle() - the CUevent, for your own CUDA calls in its context; NULL for NULL */
 void *gpushare_event_handle(const struct gpushare_event *event);
 
-/** gpushare_event_info() - what was known of the event when it was created or opened: its size is
- * 0, its backing EVENT; errors: GPUSHARE_E_INVALID */
+/** gpushare_event_info() - the event's record as it was at create or open: its size is 0, its
+ * backing EVENT; errors: GPUSHARE_E_INVALID */
 int gpushare_event_info(const struct gpushare_event *event, struct gpushare_info *out_info);
 
 /** struct gpushare_dlpack_options - a C-contiguous tensor over a buffer; device_type, code, bits
  * and lanes are as in DLPack's DLDevice and DLDataType */
 struct gpushare_dlpack_options {
-	int device_type; /* 2 or 0: CUDA's; of a unified buffer also 1, the CPU's, or 3, pinned */
+	int device_type; /* 2 or 0: CUDA; for a unified buffer also 1 (CPU) or 3 (pinned memory) */
 	unsigned char code;   /* of the element's type; with bits 0 it is uint8 */
 	unsigned char bits;   /* of a lane; bits times lanes is a multiple of 8 */
 	unsigned short lanes; /* 0 means 1 */
@@ -1173,7 +1171,7 @@ struct gpushare_dlpack_options {
  * gpushare_free() and gpushare_close(). If one of those has ended the buffer, the deleter unmaps or
  * frees the memory, and first waits as cuCtxSynchronize does. Memory that was given to
  * gpushare_share() stays the caller's. The deleter may be called by any thread, at any time, once;
- * in a forked child it frees the struct alone.
+ * in a forked child it frees only the struct.
  *
  * This call waits for nothing: the reader must order its work after the writer's.
  *
@@ -1190,10 +1188,10 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
 /*
  * The order of what one process writes into a buffer and others read: publications, numbered 1, 2,
  * 3 and so on, in a page of host memory that belongs to the buffer. The first process that
- * publishes is the buffer's publisher: its owner, or another process that may write it. Other
- * processes that try are told which one it is. Any number of processes consume, each at its own
- * pace; the publisher may wait until all of them are done with a number. A ring of K frames: see
- * tests/demo/ring_producer.c and ring_consumer.c.
+ * publishes is the buffer's publisher: its owner, or another process that may write it. Another
+ * process that publishes gets GPUSHARE_E_DENIED, whose sentence names the publisher. Any number of
+ * processes consume, each at its own pace; the publisher may wait until all of them are done with a
+ * number. A ring of K frames: see tests/demo/ring_producer.c and ring_consumer.c.
  *
  * The calls with a stream return at once; what they do happens in the stream's order. `stream` is a
  * CUstream or cudaStream_t of any context; NULL: the legacy default stream of the current context,
@@ -1202,8 +1200,8 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * asks the registry, and so do the first that publishes and the first that joins; later calls
  * don't.
  *
- * GPUSHARE_E_TIMED_OUT means that another thread's call on the same buffer took too long. For one
- * with a stream, too long is ten seconds or the session's time limit, whichever is more. Nothing
+ * GPUSHARE_E_TIMED_OUT means that another thread's call on the same buffer took too long. For a
+ * call with a stream, that is ten seconds or the session's time limit, whichever is more. Nothing
  * was done then, even if the registry or the driver is only slow: call again. For gpushare_leave()
  * see there.
  *
@@ -1212,17 +1210,17 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * gpushare_release(), if an earlier number is another stream's or the CPU's and is not done. None
  * of these calls can be captured then. gpushare_ordering() says which way is used.
  *
- * When the publisher has gone (it detaches or frees the buffer, ends, is killed), waits for it end.
- * Waits for what was not published end with GPUSHARE_E_OWNER_GONE, and streams that wait are
- * released, a moment after the registry hears of it. gpushare_order_status() then says so, and
- * gpushare_sequence() says up to which number the data is complete. The publisher's own streams
- * still publish in order what they were given. Nothing waits for a consumer that has gone.
+ * When the publisher has gone (it detaches or frees the buffer, ends, is killed), waits for what it
+ * has not published end with GPUSHARE_E_OWNER_GONE, and streams that wait for that are released, a
+ * moment after the registry notices. gpushare_order_status() then says so, and gpushare_sequence()
+ * says up to which number the data is complete. The publisher's own streams still publish in order
+ * what they were given. Nothing waits for a consumer that has gone.
  */
 
 /**
  * gpushare_publish() - publish what the stream was given so far, once it is done
  * @stream:       see above; it may be capturing
- * @out_sequence: its number; may be NULL. 0 if that is assigned later, see below
+ * @out_sequence: the publication's number; 0 if that is assigned later, see below; may be NULL
  *
  * The publication comes after what other streams of this process published before. If the call is
  * captured into a graph, each launch publishes once and takes its number then, by a host function.
@@ -1256,8 +1254,8 @@ int gpushare_publish_host(struct gpushare_buffer *buffer, uint64_t *out_sequence
  * Makes this process a consumer as gpushare_join() does, if it neither is one nor publishes, unless
  * the buffer was attached as passive. Captured into a graph, each launch waits for that number.
  *
- * Errors:  GPUSHARE_E_OWNER_GONE (it will not come), _E_LIMIT (no room for a consumer more), and as
- *          gpushare_publish()
+ * Errors:  GPUSHARE_E_OWNER_GONE (it will not come), _E_LIMIT (no room for another consumer), and
+ *          as gpushare_publish()
  * Source:  CUDA Driver API, cuStreamWaitValue64, cuStreamWaitEvent, cuEventQuery.
  */
 int gpushare_acquire(struct gpushare_buffer *buffer, void *stream, uint64_t at_least);
@@ -1306,30 +1304,31 @@ int gpushare_reclaim_host(struct gpushare_buffer *buffer, uint64_t sequence, int
  * gpushare_join() - be a consumer for whom the publisher waits
  * @out_first: nothing from this number on is reclaimed before this process releases it; may be NULL
  *
- * If this process has joined already, @out_first is the number after the last that it released. A
- * buffer takes 240 processes.
+ * If this process has joined already, @out_first is the number after the last that it released. At
+ * most 240 processes can join a buffer.
  *
  * Errors:  GPUSHARE_E_LIMIT, and as gpushare_acquire()
  */
 int gpushare_join(struct gpushare_buffer *buffer, uint64_t *out_first);
 
 /**
- * gpushare_leave() - be a consumer no more; the publisher does not wait for this process
+ * gpushare_leave() - end gpushare_join(): the publisher no longer waits for this process
  *
- * Errors:  those of a first call. After _E_TIMED_OUT and _E_NO_REGISTRY this process is no consumer
- *          all the same, and the registry hears of it at the next request.
+ * Errors:  those of a first call on the buffer. Even after _E_TIMED_OUT and _E_NO_REGISTRY this
+ *          process is no consumer; the registry learns of it at the next request.
  */
 int gpushare_leave(struct gpushare_buffer *buffer);
 
-/** gpushare_sequence() - the number published last; 0: none. Errors: those of a first call */
+/** gpushare_sequence() - the number published last; 0: none. Errors: those of a first call on the
+ * buffer */
 int gpushare_sequence(struct gpushare_buffer *buffer, uint64_t *out_published);
 
 /** gpushare_order_status() - GPUSHARE_OK: more may be published; GPUSHARE_E_OWNER_GONE: nothing
- * more will be, and streams that waited for it were released. Errors: those of a first call */
+ * more will be, and streams that waited for it were released. Errors: as gpushare_sequence() */
 int gpushare_order_status(struct gpushare_buffer *buffer);
 
 /** gpushare_ordering() - how this process orders the buffer or, if it used no stream, how the
- * publisher does; asks nobody. NONE before the first of the calls above */
+ * publisher does; no registry call. NONE before the first of the calls above */
 enum gpushare_ordering gpushare_ordering(struct gpushare_buffer *buffer);
 
 /** gpushare_ordering_text() - an ordering in a word; never NULL */

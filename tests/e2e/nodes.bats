@@ -315,7 +315,7 @@ refused() {
 	certificate "$WORK/expired" faketime '90 days ago'
 	refused "$WORK/foreign"
 	refused "$WORK/mixed"
-	has "$stderr" "are ca.pem and node.pem in $WORK/mixed of the node's CA"
+	has "$stderr" "check that the CA of $WORK/mixed/ca.pem signed both certificates"
 	refused "$WORK/expired"
 	run -1 timeout 8 openssl s_client -connect "${ADDRESS#tls://}" -CAfile "$TLS/ca.pem" -ign_eof
 	equal "$(workers)" ""
@@ -385,7 +385,7 @@ refused() {
 	run -0 timeout 8 /usr/bin/python3 -c "import socket; s = socket.create_connection(('$address', ${ADDRESS##*:}),
 		source_address=('127.0.0.1', 0)); s.sendall(b'\0\0\0\4\x0a\2\x08\1'); print(len(s.recv(99)))"
 	equal "$output" 0
-	has "$(cat "$WORK/a.err")" "127.0.0.1 is not of the network of '$interface'"
+	has "$(cat "$WORK/a.err")" "refused 127.0.0.1, which is not on the network of '$interface'"
 }
 
 # send HEX: send bytes to the node, and read what it answers until it closes

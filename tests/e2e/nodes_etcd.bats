@@ -85,7 +85,7 @@ listed() {
 	run -1 --separate-stderr gpushare pull z:weights
 	has "$stderr" "there is no node 'z' in the list of nodes"
 	run -0 gpushare doctor
-	has "$output" "GPUSHARE_NODES lists 2;"
+	has "$output" "GPUSHARE_NODES lists 2 nodes;"
 	run -0 env http_proxy=http://127.0.0.1:1 all_proxy=http://127.0.0.1:1 gpushare nodes # proxies aren't asked
 	post kv/range '{"key": "AA==", "range_end": "AA=="}' >"$WORK/keys"
 	equal "$(jq -r '.kvs[] | .key | @base64d' "$WORK/keys" | xargs)" "/lab/nodes/a /lab/nodes/c"
@@ -109,7 +109,7 @@ listed() {
 	finish "$PULLER"
 	received weights
 	run -1 --separate-stderr gpushare pull a:weights --as again
-	has "$stderr" "etcd at 127.0.0.1:$PORT: Couldn't connect to server; an address such as tls://HOST:PORT works without it"
+	has "$stderr" "etcd at 127.0.0.1:$PORT: Couldn't connect to server; a node's address, tls://HOST:PORT, works without etcd"
 	gpushare pull "$ADDRESS:weights" --as again
 	received again weights
 	run -0 gpushare doctor
@@ -267,14 +267,13 @@ listed() {
 		has "$stderr" "--announce and --as are for an etcd, and GPUSHARE_NODES names none"
 	done
 	run -1 --separate-stderr gpushare node --listen tls://127.0.0.1:0 --as 'a b'
-	has "$stderr" "'a b' can't be a node's name; --as gives it another"
+	has "$stderr" "'a b' can't be a node's name; --as gives this node another name"
 	run -1 --separate-stderr gpushare node --listen tls://127.0.0.1:0 --announce 10.0.0.1
-	has "$stderr" "'10.0.0.1' can't be in an etcd, which wants tls://HOST:PORT; --announce gives it another address"
+	has "$stderr" "the address in an etcd must be tls://HOST:PORT, not '10.0.0.1'; --announce sets that address"
 	run -1 --separate-stderr gpushare node --listen tls://127.0.0.1:0 --announce 'tls://a b:1'
-	has "$stderr" "'tls://a b:1' can't be in an etcd"
+	has "$stderr" "must be tls://HOST:PORT, not 'tls://a b:1'"
 	run -1 --separate-stderr gpushare node --listen tcp://127.0.0.1:0 --trusted-network lo
-	has "$stderr" "'tcp://127.0.0.1:"
-	has "$stderr" "' can't be in an etcd"
+	has "$stderr" "the address in an etcd must be tls://HOST:PORT, not 'tcp://127.0.0.1:"
 	on a start all gpushare node --listen tls://0.0.0.0:0
 	until_true grep -q "registered as '$(hostname -s)' at tls://$(hostname):[1-9]" "$WORK/all.err"
 	mkdir "$WORK/lib"

@@ -225,7 +225,7 @@ lied() {
 
 @test "a node that lists other names, one twice, pages that are empty, or names without end" {
 	faked 30 llama1,evil-name
-	lied "it lists 'evil-name', which 'llama*' doesn't match"
+	lied "it lists 'evil-name', which doesn't match 'llama*'"
 	faked 30 llama1,llama2 llama2
 	lied "it lists 'llama2' twice or out of order"
 	faked 30 llama2,llama1

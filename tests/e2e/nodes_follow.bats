@@ -192,7 +192,7 @@ replaced() {
 	rm "$WORK/anew"
 	replaced 4Mi
 	touch "$WORK/anew"
-	ends 1 "'w' of node 'a' has 4194304 bytes now, and 'w' has 12582912: remove that, and pull again"
+	ends 1 "'w' of node 'a' has 4194304 bytes now, and 'w' has 12582912: remove the latter, and pull again"
 	is_stale
 	equal "$(gpushare get w | wc -c)" 12582912
 }

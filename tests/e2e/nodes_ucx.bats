@@ -99,22 +99,22 @@ fails() {
 	serve a --listen tcp://127.0.0.1:0 $LO
 	source_of a weights 5000000
 	NETWORK='' by_stream "5000000 bytes in"
-	by_stream "the stream is used, not UCX: it has UCX 1." env GPUSHARE_UCX="$BIN/lib_ucx_other.so"
-	has "$stderr" ", and this host 1.99"
+	by_stream "the stream is used, not UCX: the node has UCX 1." env GPUSHARE_UCX="$BIN/lib_ucx_other.so"
+	has "$stderr" ", this host 1.99"
 	for off in none ""; do
-		by_stream "not UCX: GPUSHARE_UCX turns it off" env GPUSHARE_UCX="$off"
+		by_stream "not UCX: GPUSHARE_UCX turns UCX off" env GPUSHARE_UCX="$off"
 	done
 	by_stream "not UCX: the library can't be loaded: $WORK/none.so: " env GPUSHARE_UCX="$WORK/none.so"
 	by_stream "has no ucp_" env GPUSHARE_UCX="$BIN/lib_pause.so"
-	NETWORK="--trusted-network eth999" by_stream "not UCX: 'eth999' is not the interface to it"
+	NETWORK="--trusted-network eth999" by_stream "not UCX: 'eth999' is not the interface to the node"
 	kill "$NODE_PID"
 	: >"$WORK/nodes"
 	GPUSHARE_UCX=none serve a --listen tls://127.0.0.1:0 $LO
-	by_stream "node 'a': the stream is used, not UCX: it offers none"
+	by_stream "node 'a': the stream is used, not UCX: the node offers no UCX"
 	kill "$NODE_PID"
 	: >"$WORK/nodes"
 	serve a # trusts nobody
-	by_stream "not UCX: it offers none"
+	by_stream "not UCX: the node offers no UCX"
 }
 
 @test "UCX: a node that refuses the puller's UCX worker, or sends it nothing, is asked for the bytes by the stream" {
@@ -126,7 +126,7 @@ fails() {
 		until_true [ -s "$WORK/$fake.out" ]
 	done
 	run -1 --separate-stderr timeout 8 gpushare pull $LO "tcp://127.0.0.1:$(cat "$WORK/nothing.out"):a"
-	has "$stderr" ": no byte of it came by UCX; the stream is used, not UCX"
+	has "$stderr" ": its test byte did not come by UCX; the stream is used, not UCX"
 	run -1 --separate-stderr timeout 8 gpushare pull $LO "tcp://127.0.0.1:$(cat "$WORK/no.out"):a"
 	has "$stderr" ": no; the stream is used, not UCX"
 	equal "$(grep -c ": no$" <<<"$stderr")" 1 # the answer to the Open

@@ -121,7 +121,7 @@ static bool mode(const char *value, void *out)
 	return *value >= '0' && *value <= '7' && !*end && found && !(found & ~0666ul);
 }
 
-/* The option may be repeated: `out` is the list's first place. */
+/* The option may be repeated. `out` is the first element of options.tags. */
 static bool tag(const char *value, void *out)
 {
 	struct options *options = (void *)((char *)out - offsetof(struct options, tags));
@@ -180,7 +180,7 @@ const struct option_line option_lines[] = {
     {"--shape", "SHAPE", shape, QUERY(shape), QUERY(has_shape), "extents, as in 2x3 or 2,3",
      "2x3 or 2,3; default: the tag shape, else one dimension"},
     {"--head", "N", size, QUERY(head), QUERY(has_head), "a number",
-     "only the first N elements; with raw and hex, bytes"},
+     "only the first N elements (raw and hex: N bytes)"},
     {"--offset", "N", size, QUERY(offset), QUERY(has_offset), "bytes",
      "begin N bytes into the buffer; K M G T are powers of 1000, Ki Mi Gi Ti of 1024"},
     {"--length", "N", size, QUERY(length), QUERY(has_length), "bytes",
@@ -193,11 +193,11 @@ const struct option_line option_lines[] = {
     {"--rate", "", flag, COPY(rate), 0, "",
      "print how long the copy took, not counting CUDA's start and the pinning of memory"},
     {"--wait", "SECONDS", seconds, COPY(wait_ms), 0, "seconds",
-     "wait that long for NAME to appear"},
+     "wait up to SECONDS for NAME to appear"},
     {"--wait-for", "SEQ", publication, COPY(wait_for), 0, "a publication's number, from 1 on",
      "begin with publication SEQ, or a later one"},
     {"--timeout", "SECONDS", seconds, COPY(timeout_ms), COPY(has_timeout), "seconds",
-     "wait at most that long for a publication"},
+     "wait up to SECONDS for a publication"},
     {"--device", "N", device, COPY(device), 0, "the number of a GPU",
      "create the buffers on that GPU"},
     {"--mode", "OCTAL", mode, COPY(mode), 0, "octal digits of read and write bits, such as 640",
@@ -218,22 +218,22 @@ const struct option_line option_lines[] = {
     {"--tls", "DIR", option_is_directory, AT(tls), 0, "a directory",
      "where ca.pem and node.pem (certificate and key) are; default: ~/.config/gpushare"},
     {"--trusted-network", "IFACE", text, AT(trusted), 0, "",
-     "trust all who reach this interface's network: UCX, and tcp:// addresses there"},
+     "trust everybody on this interface's network: allow UCX and tcp:// there"},
     {"--announce", "ADDRESS", text, AT(announce), 0, "",
-     "the address for the etcd; default: where it listens, with the host's name for 0.0.0.0"},
+     "the node's address in the etcd; default: --listen's, with the host's name for 0.0.0.0"},
     {"--as", "NODE", text, AT(as), 0, "",
      "the node's name in the etcd; default: the host's, up to the first dot"},
-    {"--as", "NAME", text, AT(as), 0, "", "call it NAME here; default: as it is called there"},
+    {"--as", "NAME", text, AT(as), 0, "", "name of the copy; default: the name on the node"},
     {"--via", "NODE", text, AT(via), 0, "",
-     "read from NODE what that has as a copy of the same version"},
-    {"--readonly", "", flag, COPY(readonly), 0, "", "other processes may only read it"},
+     "if NODE has a copy of the same version, read that copy"},
+    {"--readonly", "", flag, COPY(readonly), 0, "", "other processes may only read the copies"},
     {"--tag", "KEY=VALUE", tag, AT(tags), 0, "KEY=VALUE, up to 4 times",
      "set this tag too; may be repeated"},
-    {"--nodes", "", flag, AT(nodes), 0, "", "buffers of all nodes in $GPUSHARE_NODES"},
-    {"--force", "", flag, AT(force), 0, "", "stop: even if kept buffers would be lost"},
-    {"--json", "", flag, AT(json), 0, "", "as JSON, with every field"},
+    {"--nodes", "", flag, AT(nodes), 0, "", "list the buffers of all nodes in $GPUSHARE_NODES"},
+    {"--force", "", flag, AT(force), 0, "", "with stop: even if kept buffers would be lost"},
+    {"--json", "", flag, AT(json), 0, "", "print JSON, with every field"},
     {"--dir", "DIR", option_is_directory, AT(directory), 0, "a directory",
-     "the registry's directory; default: $GPUSHARE_DIR and so on"},
+     "the registry's directory; default: $GPUSHARE_DIR, else see gpushare(7)"},
     {NULL, NULL, NULL, 0, 0, NULL, NULL},
 };
 

@@ -14,7 +14,7 @@ struct options {
 	bool uuids, names, bytes, untitled, deferred, events, follows;
 	struct top_options top;
 	uint64_t looks;			    /* of top: number of readings; 0: not given */
-	const char *listen, *tls, *trusted; /* of node; `tls` also of pull, nodes and ls */
+	const char *listen, *tls, *trusted; /* of node, pull (not `listen`), nodes and ls (`tls`) */
 	const char *announce;		    /* of node */
 	const char *as;			    /* of node and pull */
 	const char *via;		    /* of pull, like `tags` */

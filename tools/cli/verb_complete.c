@@ -82,7 +82,7 @@ static void offer_names(const char *directory)
 		gpushare_list(session, NULL, print_name, NULL);
 }
 
-/* Print "a", and what comes `after` it, for each node in the file of nodes. */
+/* For each node in the list of nodes, print its name followed by `after`. */
 static void offer_nodes(const char *after)
 {
 	char why[NODES_WHY_MAX];

@@ -7,7 +7,7 @@
 #include "options.h"
 #include "verbs.h"
 
-/* The list of other hosts, if the user has named one. */
+/* Check the list of nodes, if GPUSHARE_NODES is set. */
 static void check_nodes(void)
 {
 	char why[NODES_WHY_MAX];
@@ -16,11 +16,12 @@ static void check_nodes(void)
 	if (!getenv("GPUSHARE_NODES"))
 		return;
 	if (nodes_read(&nodes, why))
-		doctor_ok("nodes", "GPUSHARE_NODES lists %zu; 'gpushare nodes' asks them",
+		doctor_ok("nodes", "GPUSHARE_NODES lists %zu nodes; 'gpushare nodes' asks them",
 			  nodes.count);
 	else
-		doctor_warn("nodes", "correct it, or name nodes by addresses: tls://HOST:PORT",
-			    "%s", why);
+		doctor_warn("nodes",
+			    "correct the list, or name nodes by addresses: tls://HOST:PORT", "%s",
+			    why);
 	nodes_free(&nodes);
 }
 

@@ -10,11 +10,11 @@
 /* X(verb, command line, explanation) */
 #define EXAMPLES(X) \
 	X("run", "gpushare run --name weights,kv -- ./serve", \
-	  "its first two allocations get the names 'weights' and 'kv'") \
+	  "./serve's first two allocations get the names 'weights' and 'kv'") \
 	X("run", "gpushare run --name 'seg%i:size=64Mi-' -- python3 train.py", \
 	  "allocations of 64 MiB and more get the names seg0, seg1, ...") \
 	X("run", "gpushare run --attach weights:wait=30 -- ./other", \
-	  "its first allocation is the buffer 'weights', for which it waits up to 30 s") \
+	  "./other's first allocation is the buffer 'weights', after a wait of up to 30 s") \
 	X("ls", "gpushare ls", "all names") \
 	X("ls", "gpushare ls 'llama/*'", \
 	  "names below llama; quoted, so that the shell does not expand the pattern") \
@@ -58,23 +58,24 @@
 	  "each publication to its own file; %s is its number, see GPUSHARE_PUBLISH") \
 	X("follow", "gpushare follow frame --count 1 --wait-for 3 --timeout 60 -o frame.bin", \
 	  "the third publication, or a later one; wait for it up to 60 s") \
-	X(ATTACH_NAME, "gpushare-attach weights -o weights.bin", "'gpushare get'") \
-	X(ATTACH_NAME, "gpushare-attach 'llama/*' -o saved/", "'gpushare save'") \
+	X(ATTACH_NAME, "gpushare-attach weights -o weights.bin", "the same as 'gpushare get'") \
+	X(ATTACH_NAME, "gpushare-attach 'llama/*' -o saved/", "the same as 'gpushare save'") \
 	X("pull", "gpushare pull a:weights --as weights-of-a", "a copy of node a's 'weights'") \
-	X("pull", "gpushare pull 'a:llama/*'", "all below llama, complete or not at all") \
+	X("pull", "gpushare pull 'a:llama/*'", "all buffers below llama, or none of them") \
 	X("pull", "gpushare pull 'a:llama/*' --via b", \
-	  "the same, but from b what that has pulled from a") \
-	X("pull", "gpushare pull a:frame --follow", "and each publication, until interrupted") \
+	  "the same, but read b's copies of a's buffers") \
+	X("pull", "gpushare pull a:frame --follow", \
+	  "pull it, and then each publication, until interrupted") \
 	X("pull", "gpushare pull a:weights --trusted-network eth1", \
-	  "the bytes by UCX, unencrypted, if node a offers it") \
-	X("nodes", "gpushare nodes", "which nodes there are, and how far away") \
-	X("ls", "gpushare ls --nodes 'weights*'", "those of all nodes, asked at the same time") \
+	  "the bytes by UCX, unencrypted, if node a offers UCX") \
+	X("nodes", "gpushare nodes", "which nodes there are, which answer, and how fast") \
+	X("ls", "gpushare ls --nodes 'weights*'", "the buffers with such names on all nodes") \
 	X("node", "gpushare node --tls ~/certificates", \
-	  "for those that have a certificate of the CA there") \
+	  "for pullers whose certificate the CA in ~/certificates has signed") \
 	X("node", "gpushare node --listen tcp://10.0.0.1:7411 --trusted-network eth1", \
 	  "without TLS: whoever reaches eth1's network reads all that you may read") \
 	X("node", "GPUSHARE_NODES=etcd://etcd.lab:2379/me gpushare node", \
-	  "registered there by the host's name, for those with the same GPUSHARE_NODES") \
+	  "registered in the etcd by the host's name, for pullers with the same GPUSHARE_NODES") \
 	X("tag", "gpushare tag weights", "its tags") \
 	X("tag", "gpushare tag weights dtype=f16 shape=4096,4096", "describe its elements") \
 	X("tag", "gpushare tag weights step=7 -draft", "set the tag step, remove the tag draft") \
@@ -182,9 +183,10 @@ int verb_help_all(void)
 			       operands(verbs[i].words), verbs[i].text);
 	printf(
 	    "\n  --help, --version; 'gpushare VERB --help' has options and examples\n\n"
-	    "DIR is the registry's directory; default: $GPUSHARE_DIR and so on.\n"
+	    "DIR is the registry's directory; default: $GPUSHARE_DIR, else see gpushare(7).\n"
 	    "RULES are those of GPUSHARE_NAME and GPUSHARE_ATTACH, for example 'weights,kv' or\n"
 	    "'seg%%i:size=1Mi-'. Exit status: 0 done, 1 the request failed, 2 the command line is\n"
-	    "wrong; of 'run', the program's, or 127 (not found) or 126 (can't be run).\n");
+	    "wrong. 'run' ends with the program's status, or 127 (not found) or 126 (can't be "
+	    "run).\n");
 	return tool_flush(TOOL_DONE);
 }

@@ -41,7 +41,7 @@ int verb_pull(int argc, char **argv)
 		return tool_usage("pull wants one NODE:NAME; quote a pattern, such as 'a:llama/*'");
 	name = strrchr(argv[optind], ':'); /* an address may have brackets */
 	if (options.as && name && tool_is_pattern(name))
-		return tool_usage("--as is for one NAME; what a pattern matches keeps its names");
+		return tool_usage("--as is for one NAME, not for a pattern");
 	if (options.follows && name && tool_is_pattern(name))
 		return tool_usage("--follow is for one NAME, not for a pattern");
 	if (options.follows && options.via)

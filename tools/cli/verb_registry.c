@@ -141,8 +141,8 @@ static int terminate(const struct call *call, int process)
 	return TOOL_FAILED;
 }
 
-/* A keeper that holds descriptors would start another registry a second later. Removing its socket
- * ends it. */
+/* A keeper process that holds descriptors would start another registry a second later. The keeper
+ * ends if its socket is removed. */
 static void end_keeper(const char *directory)
 {
 	char path[GPUSHARE_PATH_MAX + sizeof("/" KEEPER_SOCKET)];

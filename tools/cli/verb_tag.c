@@ -98,7 +98,7 @@ static int check(const struct tagging *tagging)
 #define X(id, alias, ...) alias " "
 				  DTYPES(X)
 #undef X
-				      "and float32 and so on",
+				      "and long names such as float32",
 				  type);
 	if (text && !shape_parse(text, &shape))
 		return tool_usage("shape=%s is not a shape such as 2,3 or 2x3", text);

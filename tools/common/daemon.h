@@ -28,7 +28,7 @@ struct daemon {
 	enum daemon_starter starter;
 	char unit[NAME_MAX + 1]; /* such as "gpushare-registry.service"; "": not SYSTEMD */
 	bool of_user;		 /* the unit belongs to the user's service manager */
-	char log[PATH_MAX];	 /* regular file that is its standard error; "": none, or unknown */
+	char log[PATH_MAX];	 /* regular file for its standard error; "": none, or unknown */
 };
 
 /* Connect to the registry's socket for file descriptors in `directory`. Returns -1 with errno on

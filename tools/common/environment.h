@@ -41,8 +41,8 @@
 	X(GPUSHARE_REGISTRY, "path of the registry's program", \
 	  "gpushare-registry beside the library, in ../bin or ../../bin from there, or on PATH") \
 	X(GPUSHARE_SAME_HOST, \
-	  "0: gpushare pull copies from a node on this host by the connection, as from any other", \
-	  "it attaches the buffer here, and the GPU copies it") \
+	  "0: gpushare pull uses the connection to a node even if the node is on this host", \
+	  "if the node is on this host, the GPU copies the buffer") \
 	X(GPUSHARE_SHIM, "path of the preload library, for gpushare run", \
 	  "libgpushare_shim.so beside gpushare, or in ../lib and below") \
 	X(GPUSHARE_LIBRARY, "path of the library, for the Python package", \

@@ -17,8 +17,8 @@ struct copy_request {
 	unsigned int wait_ms;
 	bool rate;
 	struct progress *progress; /* shared by several copies; NULL: the copy has its own */
-	/* Not NULL: save makes this copy, for a set. Final path of the file, for messages. After a
-	 * signal, the copy only fails, because save has to remove the set before the process ends. */
+	/* Not NULL: the file's final path, for messages, in a set that save writes. After a signal
+	 * the copy only fails: save removes the set before the process ends. */
 	const char *in_set;
 	uint64_t count;	   /* follow ends after so many publications; 0: never */
 	uint64_t wait_for; /* number of a publication; 0: none was given */
@@ -26,9 +26,9 @@ struct copy_request {
 	bool has_timeout;
 	/* Of restore and pull: */
 	int device;	   /* -1: gpushare_alloc_with() chooses */
-	uint32_t mode;	   /* 0: as it was */
-	const char *group; /* NULL: as it was, or with `mode` the caller's */
-	bool readonly;	   /* false: as it was */
+	uint32_t mode;	   /* 0: the source's */
+	const char *group; /* NULL: the source's, or with `mode` the caller's */
+	bool readonly;	   /* false: as the source was */
 };
 
 #define COPY_SEQUENCE_MAX (UINT64_C(1) << 61)
@@ -63,7 +63,7 @@ bool copy_read_set(const struct copy_request *request, const char *directory, st
 /* From now on SIGINT, SIGTERM and SIGHUP only set copy_caught. The second signal of a kind ends the
  * process. Ignored signals stay ignored. */
 void copy_catch_signals(void);
-/* Signals end the process again, also one that was caught. */
+/* From now on signals end the process again. If one was caught, it ends the process now. */
 void copy_let_signals(void);
 extern volatile sig_atomic_t copy_caught; /* number of the caught signal; 0: none */
 /* Print `words`, unless they are "", and end the process by the caught signal, so that its parent

@@ -202,7 +202,7 @@ static int conclude(const struct follow *follow, int status)
 		tool_error("missed %" PRIu64
 			   " publication%s of '%s': %s overwritten before %s copied",
 			   follow->missed, follow->missed == 1 ? "" : "s", request->query.name,
-			   follow->missed == 1 ? "was" : "were",
+			   follow->missed == 1 ? "it was" : "they were",
 			   follow->missed == 1 ? "it was" : "they were");
 	if (status == GPUSHARE_E_TIMED_OUT)
 		return say_late(follow);

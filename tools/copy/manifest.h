@@ -16,10 +16,10 @@
 #define MANIFEST_GROUP_MAX 63 /* bytes of a group's name */
 
 struct manifest_entry {
-	struct gpushare_info
-	    info; /* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
-	char group[MANIFEST_GROUP_MAX +
-		   1]; /* name or number, set only by manifest_parse(); "": none was saved */
+	/* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags */
+	struct gpushare_info info;
+	/* a group's name or number, set only by manifest_parse(); "": none was saved */
+	char group[MANIFEST_GROUP_MAX + 1];
 	char file[NAME_MAX + 1];
 	bool npy;	  /* a header comes before the bytes */
 	enum dtype dtype; /* DTYPE_NONE: unknown */

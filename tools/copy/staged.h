@@ -2,7 +2,7 @@
 #ifndef GPUSHARE_TOOLS_STAGED_H
 #define GPUSHARE_TOOLS_STAGED_H
 /* Kept buffers that are made together: no other process sees one before all of them are complete.
- * What fails is reported. */
+ * These functions report errors. */
 #include "copy.h"
 
 struct staged_buffer {
@@ -16,20 +16,20 @@ struct staged {
 	size_t made, seen; /* of `buffers`: allocated; committed */
 };
 
-/* Room for `count` buffers. staged_end() also follows a failure. */
+/* Make room for `count` buffers. Call staged_end() even if this fails. */
 bool staged_begin(struct staged *staged, struct gpushare_session *session, size_t count);
 /* Whether the name is free: a buffer is never replaced. */
 bool staged_is_free(struct gpushare_session *session, const char *name);
-/* Allocate a buffer with the name, size, kind and permissions of `like`, which options of the
- * request replace. `group`: by name or number, if the request has none; NULL: the caller's. Returns
- * NULL on failure. */
+/* Allocate a buffer with the name, size, kind and permissions of `like`; options of the request
+ * take precedence. `group`, used if the request has none: name or number; NULL: the caller's.
+ * Returns NULL on failure. */
 struct gpushare_buffer *staged_add(struct staged *staged, const struct copy_request *request,
 				   const struct gpushare_info *like, const char *group);
 /* Take back the buffer that was added last. */
 void staged_drop(struct staged *staged);
 /* Make the names visible, after all buffers were filled. */
 bool staged_show(struct staged *staged);
-/* Leave the buffers to the registry; unless `good`, remove all of them. Returns `good`, or false. */
+/* If `good`, leave the buffers to the registry; if not, remove them. Returns `good`, or false. */
 bool staged_end(struct staged *staged, bool good);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* End the digest, begun and fed by nettle's functions, and write it as hex. */
 void digest_end(struct sha256_ctx *digest, char out[DIGEST_TEXT_MAX]);
-/* 64 hexadecimal digits, as digest_end() writes them. */
+/* Whether the text is 64 hexadecimal digits, as digest_end() writes them. */
 bool digest_is_valid(const char *text);
 
 #endif

@@ -16,7 +16,7 @@ enum dtype_kind {
 
 /*
  * X(id, short name, NumPy's name, NPY descr, bytes, kind, width of the longest text). NumPy has no
- * bfloat16: it is written as two raw bytes, "<V2". NumPy saves arrays of ml_dtypes' bfloat16 so, too.
+ * bfloat16: it is written as two raw bytes, "<V2", as numpy.save() does with ml_dtypes' bfloat16.
  */
 #define DTYPES(X) \
 	X(F16, "f16", "float16", "<f2", 2, REAL, 11) \

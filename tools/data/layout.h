@@ -20,7 +20,7 @@ enum format {
 #undef X
 };
 
-/* What to read of a buffer, as which elements, and what to make of it. */
+/* What to read of a buffer, as which elements, and what to output. */
 struct query {
 	const char *name;	 /* of the buffer; NULL: none was given */
 	uint64_t offset, length; /* bytes */

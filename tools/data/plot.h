@@ -24,8 +24,8 @@ struct plot {
 	uint64_t counts[PLOT_DOTS];
 };
 
-/* `range`: of all values. Values outside, which a buffer may get meanwhile, count as its nearest
- * end. */
+/* `range`: of all values, found before. If the buffer was changed since, values outside of the
+ * range count as its nearest end. */
 void plot_begin(struct plot *plot, enum dtype dtype, const struct shape *shape,
 		const struct range *range, int width);
 /* Add whole elements, in total at most as many as the shape has. */

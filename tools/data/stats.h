@@ -20,7 +20,7 @@ struct stats {
 void stats_begin(struct stats *stats, enum dtype dtype);
 /* Add `count` elements. `data` need not be aligned. */
 void stats_add(struct stats *stats, const void *data, size_t count);
-/* Add the statistics of the elements that follow. */
+/* Add the statistics of elements that come after those of `stats`. */
 void stats_merge(struct stats *stats, const struct stats *behind);
 /* NaN if all elements are NaNs, or if there are infinities of both signs. */
 double stats_mean(const struct stats *stats);

@@ -36,7 +36,7 @@ int doctor_print(bool json);
 
 /* What the CUDA driver reports, asked in a child process (aside.h). */
 struct driver_facts {
-	bool loaded, old; /* old: a function that gpushare needs is missing; `words` names it */
+	bool loaded, old; /* old: lacks a function that gpushare needs, named in `words` */
 	char words[DOCTOR_WORDS_MAX];
 	char path[PATH_MAX];
 	int version, init;

@@ -72,11 +72,10 @@ static void check_preload(const char *shim_name)
 			  "LD_PRELOAD has the preload library for every program started here: '%s'",
 			  text);
 	else
-		doctor_warn(
-		    AREA,
-		    "'gpushare run' puts the preload library before it; if buffers get no names, "
-		    "try without it",
-		    "LD_PRELOAD has another library: '%s'", text);
+		doctor_warn(AREA,
+			    "'gpushare run' puts the preload library first; if buffers get no "
+			    "names, try without the other",
+			    "LD_PRELOAD has another library: '%s'", text);
 }
 
 static void check_system_preload(void)

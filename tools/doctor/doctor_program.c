@@ -82,7 +82,7 @@ static bool check_machine(const struct elf_file *file)
 	if (file->machine == elf_file_own_machine() && file->is_64)
 		return true;
 	doctor_fail(AREA, "build it for this machine",
-		    "it is for %s%s, and the preload library for %s",
+		    "it is for %s%s, but the preload library is for %s",
 		    elf_file_machine(file->machine),
 		    file->machine == elf_file_own_machine() ? " with 32 bits" : "", own);
 	return false;
@@ -103,12 +103,12 @@ static bool check_loader(const struct elf_file *file)
 	}
 	if (strstr(file->interpreter, "ld-musl")) {
 		doctor_fail(AREA, "use a build of it for glibc",
-			    "it is for musl (%s), and the preload library for glibc",
+			    "it is for musl (%s), but the preload library is for glibc",
 			    file->interpreter);
 		return false;
 	}
 	if (!realpath(file->interpreter, theirs)) {
-		doctor_fail(AREA, "install the C library that it is for",
+		doctor_fail(AREA, "install the C library for which it was built",
 			    "its loader %s does not exist", file->interpreter);
 		return false;
 	}
@@ -132,7 +132,7 @@ static bool read_program(const char *path, struct elf_file *file)
 			    strerror(errno));
 		return false;
 	case ELF_FILE_NOT_ELF:
-		doctor_fail(AREA, "name the program that runs it",
+		doctor_fail(AREA, "give doctor the program that runs this file",
 			    "%s is neither a program nor a script", path);
 		return false;
 	case ELF_FILE_BROKEN:

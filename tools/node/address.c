@@ -39,7 +39,7 @@ bool address_parse(const char *text, struct address *out)
 	return length != 0;
 }
 
-/* One question to the resolver. If the answer comes too late, its thread keeps it for ever. */
+/* One question to the resolver. Not freed if the answer is late: the thread may still write it. */
 struct look_up {
 	char host[ADDRESS_MAX];
 	struct addrinfo *found; /* NULL: none */
@@ -107,7 +107,7 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 		strcpy(question->host, address->host);
 		look_up(question, AI_NUMERICHOST);
 		if (question->error && !look_up_in_time(question)) {
-			question = NULL; /* its thread still has it */
+			question = NULL; /* its thread may still write it */
 			reason = "no name server answered in time";
 		}
 	}
@@ -167,7 +167,7 @@ static bool find_file(char out[PATH_MAX], char why[NODES_WHY_MAX])
 	}
 	if (nodes_folder(folder) && snprintf(out, PATH_MAX, "%s/nodes", folder) < PATH_MAX)
 		return true;
-	snprintf(why, NODES_WHY_MAX, "GPUSHARE_NODES is not set: it names the file of nodes");
+	snprintf(why, NODES_WHY_MAX, "no file of nodes: neither GPUSHARE_NODES nor HOME is set");
 	return false;
 }
 
@@ -199,8 +199,8 @@ static bool add_line(struct nodes *nodes, char *line)
 static bool refuse_file(const char *path, char why[NODES_WHY_MAX])
 {
 	snprintf(why, NODES_WHY_MAX,
-		 "the file of nodes, %s, can't be read: %s; GPUSHARE_NODES says where it is", path,
-		 strerror(errno));
+		 "the file of nodes, %s, can't be read: %s; GPUSHARE_NODES=FILE names another",
+		 path, strerror(errno));
 	return false;
 }
 
@@ -271,6 +271,7 @@ bool nodes_find(const char *which, struct node *out, char why[NODES_WHY_MAX])
 		}
 	nodes_free(&nodes);
 	snprintf(why, NODES_WHY_MAX,
-		 "there is no node '%.64s' in the list of nodes; 'gpushare nodes' shows it", which);
+		 "there is no node '%.64s' in the list of nodes, which 'gpushare nodes' shows",
+		 which);
 	return false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ADDRESS_H
 #define GPUSHARE_TOOLS_ADDRESS_H
-/* Addresses of nodes, and the list that names them. */
+/* Addresses of nodes, and the list of nodes. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,15 +15,15 @@
 /* "tls://HOST:PORT" or "tcp://HOST:PORT"; HOST may be an IPv6 address in brackets. */
 struct address {
 	char text[ADDRESS_MAX];
-	char url[ADDRESS_MAX + 4]; /* the same, as nng has it */
+	char url[ADDRESS_MAX + 4]; /* the same in nng's syntax */
 	char host[ADDRESS_MAX];	   /* without brackets */
 	bool tls;
 };
 bool address_parse(const char *text, struct address *out);
-/* Put the numeric address of the host into the url. nng looks up names in four threads without a
- * deadline of ours, so one slow name server delays all nodes. False: `why` says what is wrong. */
+/* Look up the host, and put its numeric address into `url`. nng's own look-up has four threads and
+ * no deadline, so one slow name server would delay all nodes. False: see `why`. */
 bool address_look_up(struct address *address, char why[NODES_WHY_MAX]);
-/* Whether the host is a numeric address of that network interface. */
+/* Whether `host` is a numeric address of that network interface. */
 bool address_is_of(const struct address *address, const char *interface);
 
 struct node {
@@ -34,16 +34,16 @@ struct nodes {
 	struct node *list;
 	size_t count;
 };
-/* Read $GPUSHARE_NODES, else "nodes" in the user's folder: an etcd's address, or a file with "name
- * address" a line, where '#' begins a comment. False: `why` says what is wrong. */
+/* Read the list of nodes from $GPUSHARE_NODES (a file or an etcd's address), by default from the
+ * file "nodes" in nodes_folder(). Lines: "name address", # begins a comment. False: see `why`. */
 bool nodes_read(struct nodes *out, char why[NODES_WHY_MAX]);
-/* False: there are NODES_MAX, or the name or the address is not valid. */
+/* False: the list has NODES_MAX nodes already, or the name or the address is not valid. */
 bool nodes_add(struct nodes *nodes, const char *name, const char *address);
 void nodes_free(struct nodes *nodes);
-/* A node by its name there, or by its address. False: `why` says what is wrong. */
+/* Find a node by its name in the list, or by its address, without the list. False: see `why`. */
 bool nodes_find(const char *which, struct node *out, char why[NODES_WHY_MAX]);
 
-/* $XDG_CONFIG_HOME/gpushare, else ~/.config/gpushare. False: there is neither variable. */
+/* $XDG_CONFIG_HOME/gpushare, else ~/.config/gpushare. False: neither variable is set. */
 bool nodes_folder(char out[PATH_MAX]);
 
 #endif

@@ -4,7 +4,7 @@
 #include "cuda/cuda_abi.h"
 #include "pull.h"
 
-/* X(call): the driver's, which the library has loaded and initialized */
+/* X(call): calls of the CUDA driver, which libgpushare has loaded and initialized */
 #define CALLS(X) \
 	X(cuDeviceGet) \
 	X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemcpy) X(cuCtxSynchronize)

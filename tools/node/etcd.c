@@ -31,8 +31,8 @@ bool etcd_is(const char *text)
 #define PREFIX_MAX 512
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 
-/* X(name): functions of libcurl. It is not linked, because it makes each command load thirty
- * libraries. */
+/* X(name): functions of libcurl, which is loaded at run time. If it were linked, each command would
+ * load thirty libraries. */
 #define CALLS(X) \
 	X(easy_init) \
 	X(easy_setopt) \
@@ -47,13 +47,13 @@ static struct {
 
 struct etcd {
 	CURL *curl;
-	char host[ADDRESS_MAX];	     /* and port */
+	char host[ADDRESS_MAX];	     /* host and port */
 	char base[ADDRESS_MAX + 16]; /* URL of the calls */
 	char prefix[PREFIX_MAX];     /* of keys, with a slash at its end */
 	char user[256], password[256];
 	struct curl_slist *login; /* a header with a token; NULL: none yet */
 	char *answer;		  /* ANSWER_MAX bytes */
-	long code;		  /* of HTTP; 0: there was no answer */
+	long code;		  /* HTTP status; 0: there was no answer */
 };
 
 static bool refuse(const struct etcd *etcd, const char *reason, char why[NODES_WHY_MAX])
@@ -62,8 +62,8 @@ static bool refuse(const struct etcd *etcd, const char *reason, char why[NODES_W
 
 	tool_printable(reason, text, sizeof(text));
 	snprintf(why, NODES_WHY_MAX,
-		 "etcd at %s: %s; an address such as tls://HOST:PORT works without it", etcd->host,
-		 text);
+		 "etcd at %s: %s; a node's address, tls://HOST:PORT, works without etcd",
+		 etcd->host, text);
 	return false;
 }
 
@@ -102,8 +102,8 @@ static bool parse(struct etcd *etcd, const char *text, char why[NODES_WHY_MAX])
 	return true;
 }
 
-/* Find a file in the user's folder. *out_path is "" if there is none. False: others have one of the
- * rights `others`. */
+/* Find a file in nodes_folder(). *out_path is "" if there is none. False: group or others have one
+ * of the permissions `others`. */
 static bool find(const char *name, mode_t others, char out_path[PATH_MAX], char why[NODES_WHY_MAX])
 {
 	struct stat found = {.st_mode = 0};
@@ -241,7 +241,7 @@ static json_t *ask(struct etcd *etcd, const char *call, json_t *question, char w
 
 	if (had || !*etcd->user || log_in(etcd, why))
 		answer = post(etcd, call, question, why);
-	if (!answer && had && etcd->code) { /* a token ends after minutes, or with the etcd */
+	if (!answer && had && etcd->code) { /* a token expires, or etcd restarts */
 		curl.slist_free_all(etcd->login);
 		etcd->login = NULL;
 		if (log_in(etcd, why))
@@ -251,7 +251,7 @@ static json_t *ask(struct etcd *etcd, const char *call, json_t *question, char w
 	return answer;
 }
 
-/* `text` and `tail` in base64, as the gateway wants keys and values. */
+/* `text` followed by `tail` in base64, the gateway's form of keys and values. */
 static json_t *encoded(const char *text, const char *tail)
 {
 	char joined[TEXT_MAX], out[BASE64_ENCODE_RAW_LENGTH(TEXT_MAX)];
@@ -281,7 +281,7 @@ static bool is_name(const char *text)
 	return *text && strlen(text) < NODE_NAME_MAX && strspn(text, LETTERS) == strlen(text);
 }
 
-/* Others may have the right to write to the prefix: only TLS shows whether a node is the user's. */
+/* Others may be able to write to the prefix: only TLS proves that a node belongs to this user. */
 static bool is_address(const char *text)
 {
 	struct address address;
@@ -290,7 +290,7 @@ static bool is_address(const char *text)
 	       strspn(text, LETTERS ":/[]") == strlen(text);
 }
 
-/* A key that is no node is left out. */
+/* Keys that don't describe a node are skipped. */
 static void add(struct nodes *nodes, const char *prefix, json_t *pair)
 {
 	const char *key64 = "", *value64 = "", *address = "";
@@ -331,16 +331,16 @@ bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX])
 	return good;
 }
 
-/* What the thread keeps in the directory. */
+/* What the thread of etcd_join() keeps registered. */
 struct member {
 	struct etcd etcd;
 	char name[NODE_NAME_MAX], address[ADDRESS_MAX];
 	char *value;	/* of the key */
-	char lease[32]; /* its number; "": none */
+	char lease[32]; /* number of the lease; "": none */
 };
 
-/* Put the key, unless another node has it: if it has our value, or if there is none. It has our
- * value each time but the first, unless somebody has removed it. */
+/* Put the key if it has our value (always after the first call, unless somebody has removed it), or
+ * if it doesn't exist. If it has another value, it is another node's. */
 static bool enter(struct member *member, char why[NODES_WHY_MAX])
 {
 	const char *prefix = member->etcd.prefix, *name = member->name, *value = member->value;
@@ -371,7 +371,7 @@ static bool enter(struct member *member, char why[NODES_WHY_MAX])
 	return entered;
 }
 
-/* Get a lease, or keep it. A lease that has ended is answered without a TTL. */
+/* Get a lease, or renew it. For a lease that has expired, the answer has no TTL. */
 static bool keep_lease(struct member *member, char why[NODES_WHY_MAX])
 {
 	const char *lease = member->lease, *ttl = "";
@@ -413,7 +413,7 @@ static void *keep(void *user)
 	return NULL;
 }
 
-/* JSON. `gpushare nodes` asks the node itself by what it sends bytes. NULL: out of memory. */
+/* The key's value, in JSON. `gpushare nodes` asks the node itself about UCX. NULL: no memory. */
 static char *value_of(const char *address)
 {
 	const struct passwd *user = getpwuid(geteuid());
@@ -431,19 +431,19 @@ bool etcd_join(const char *text, const char *name, const char *address, char why
 	pthread_t thread;
 
 	if (!is_name(name))
-		snprintf(why, NODES_WHY_MAX, "'%s' can't be a node's name; --as gives it another",
-			 name);
+		snprintf(why, NODES_WHY_MAX,
+			 "'%s' can't be a node's name; --as gives this node another name", name);
 	else if (!is_address(address))
 		snprintf(why, NODES_WHY_MAX,
-			 "'%s' can't be in an etcd, which wants tls://HOST:PORT; --announce gives "
-			 "it another address",
+			 "the address in an etcd must be tls://HOST:PORT, not '%s'; --announce "
+			 "sets that address",
 			 address);
 	else if (etcd_open(&member.etcd, text, why)) {
 		strcpy(member.name, name);
 		strcpy(member.address, address);
 		member.value = value_of(address);
 		return (member.value && !pthread_create(&thread, NULL, keep, &member)) ||
-		       refuse(&member.etcd, "there is no memory for it", why);
+		       refuse(&member.etcd, "out of memory", why);
 	}
 	return false;
 }

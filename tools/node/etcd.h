@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ETCD_H
 #define GPUSHARE_TOOLS_ETCD_H
-/* The optional directory of nodes: an etcd, from 3.4 on, asked by its JSON gateway. Each node has
- * one key, PREFIX/NAME, with a lease. libcurl is loaded by the first of these calls. */
+/* An etcd (3.4 or later) as the list of nodes: each has one key, PREFIX/NAME, with a lease.
+ * Requests go to etcd's JSON gateway by libcurl, which the first call loads. */
 #include "address.h"
 
 #define ETCD_TTL_S 15
@@ -13,7 +13,7 @@ bool etcd_is(const char *text);
 /* Add the nodes to *nodes, in the order of their names; keys that are no nodes are left out.
  * False: `why` says what is wrong. */
 bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX]);
-/* Keep this node in the directory until the process ends, by a thread, which reports changes on
+/* Start a thread that keeps this node registered until the process ends, and reports changes on
  * stderr. False: `why` says what is wrong. */
 bool etcd_join(const char *text, const char *name, const char *address, char why[NODES_WHY_MAX]);
 

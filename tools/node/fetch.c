@@ -7,15 +7,15 @@
 
 #include "common/tool.h"
 
-/* Have the node connect to this worker, which a byte proves. */
+/* Have the node connect to this worker, and wait for the byte that tests the connection. */
 static bool connect_node(struct peer *peer, struct ucx *ucx)
 {
-	static uint8_t byte; /* it may come late */
+	static uint8_t byte; /* static, because it may come late */
 	uint8_t token[NODE_TOKEN_SIZE];
 	const void *address;
 	size_t size;
 
-	snprintf(peer->why, sizeof(peer->why), "node '%s': no byte of it came by UCX",
+	snprintf(peer->why, sizeof(peer->why), "node '%s': its test byte did not come by UCX",
 		 peer->node->name);
 	if (getrandom(token, sizeof(token), 0) != sizeof(token) ||
 	    !ucx_listen(ucx, &address, &size))
@@ -33,11 +33,11 @@ struct ucx *fetch_open(struct peer *peer, const char *interface)
 	if (!version)
 		;
 	else if (!stream_is_by(peer->stream, interface, far))
-		snprintf(why, sizeof(why), "'%.64s' is not the interface to it", interface);
+		snprintf(why, sizeof(why), "'%.64s' is not the interface to the node", interface);
 	else if (!*peer->ucx)
-		snprintf(why, sizeof(why), "it offers none");
+		snprintf(why, sizeof(why), "the node offers no UCX");
 	else if (strcmp(peer->ucx, version) != 0)
-		snprintf(why, sizeof(why), "it has UCX %s, and this host %s", peer->ucx, version);
+		snprintf(why, sizeof(why), "the node has UCX %s, this host %s", peer->ucx, version);
 	else
 		ucx = ucx_open(interface, why);
 	if (ucx && connect_node(peer, ucx))

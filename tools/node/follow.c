@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpushare pull --follow: each publication is received into a buffer that nobody else sees. When it
- * is whole, and all readers of the last one here have released that, the GPU copies it to the named
- * buffer, which is then published.
+ * gpushare pull --follow: each publication is received into a hidden buffer. When the publication
+ * is complete, and all readers here have released the last one, the GPU copies the hidden buffer to
+ * the named buffer. Then the named buffer is published.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,21 +13,21 @@
 
 #include "pull.h"
 
-#define PING_MS 3000 /* a connection on which no byte moves is closed */
-#define RETRY_MS 500 /* before a node that is lost is tried again; this doubles up to */
+#define PING_MS 3000 /* between Hellos: a silent connection would be closed */
+#define RETRY_MS 500 /* before a lost node is tried again; doubles up to RETRY_MAX_MS */
 #define RETRY_MAX_MS 30000
 
 struct follower {
 	struct puller *puller;
-	struct gpushare_buffer *shown; /* has the last whole version */
-	struct gpushare_buffer *next;  /* the one that is being received; NULL: none so far */
-	const char *name;	       /* here */
-	uint64_t sequence;	       /* of `shown` here */
-	bool stale;
-	bool failed; /* on this side, which was reported */
+	struct gpushare_buffer *shown; /* the named one: the last complete version */
+	struct gpushare_buffer *next;  /* the hidden one; NULL: not made yet */
+	const char *name;	       /* of `shown` */
+	uint64_t sequence;	       /* newest publication of `shown` */
+	bool stale;		       /* `shown` has the tag 'stale' */
+	bool failed;		       /* on this host; it was reported */
 };
 
-/* Set or remove the tag that says since when the source has been lost. */
+/* Set or remove the tag 'stale', the time at which the source was lost. */
 static void mark(struct follower *follower, bool stale)
 {
 	struct gpushare_tag tag = {.key = "stale"};
@@ -50,8 +50,8 @@ static void lose(struct follower *follower, const char *then)
 		   follower->name, then);
 }
 
-/* Wait until all readers have released the last version. Meanwhile the node hears of us; if it is
- * lost, the next call says so. */
+/* Wait until all readers have released the last version. Meanwhile send Hellos; if one fails, so
+ * does the next call on the connection. */
 static int reclaim(struct follower *follower)
 {
 	int status;
@@ -62,7 +62,7 @@ static int reclaim(struct follower *follower)
 	return status;
 }
 
-/* Remove the tags that the last version had there, and the next one has not. */
+/* Remove the tags that the source had at the last version, and no longer has. */
 static int remove_tags(struct follower *follower, const struct gpushare_info *next)
 {
 	const struct gpushare_info *last = &follower->puller->version;
@@ -80,7 +80,7 @@ static int remove_tags(struct follower *follower, const struct gpushare_info *ne
 		     : GPUSHARE_OK;
 }
 
-/* Show a version that is whole. Reports. */
+/* Copy the complete version to the named buffer, and publish it. Reports errors. */
 static bool show(struct follower *follower, const struct gpushare_info *there)
 {
 	struct gpushare_info here = *there;
@@ -89,7 +89,7 @@ static bool show(struct follower *follower, const struct gpushare_info *there)
 	strcpy(here.name, follower->name);
 	if (status)
 		return !tool_failed(status);
-	copy_catch_signals(); /* a signal has to wait until it is published */
+	copy_catch_signals(); /* a signal has to wait until the version is published */
 	mark(follower, false);
 	status = remove_tags(follower, there);
 	if (status)
@@ -107,7 +107,7 @@ static bool show(struct follower *follower, const struct gpushare_info *there)
 	return true;
 }
 
-/* Whether the version that was opened can be received. Reports. */
+/* Check the opened version's size, and make the hidden buffer if there is none. Reports errors. */
 static bool prepare(struct follower *follower, const struct gpushare_info *there)
 {
 	const struct gpushare_alloc_options options = {.device = gpushare_device(follower->shown),
@@ -117,8 +117,8 @@ static bool prepare(struct follower *follower, const struct gpushare_info *there
 	int status;
 
 	if (there->size != size) {
-		tool_error("'%s' of node '%s' has %" PRIu64 " bytes now, and '%s' has %zu: remove "
-			   "that, and pull again",
+		tool_error("'%s' of node '%s' has %" PRIu64
+			   " bytes now, and '%s' has %zu: remove the latter, and pull again",
 			   there->name, follower->puller->node.name, there->size, follower->name,
 			   size);
 		return false;
@@ -131,7 +131,7 @@ static bool prepare(struct follower *follower, const struct gpushare_info *there
 	return !status || !tool_failed(status);
 }
 
-/* Wait for the next version, and show it. Returns a status of the node's. */
+/* Wait for the next version, and show it. Returns the status of the calls to the node. */
 static int follow_once(struct follower *follower)
 {
 	struct puller *puller = follower->puller;

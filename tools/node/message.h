@@ -17,7 +17,7 @@
 #define NODE_READS_MAX 8		 /* Reads that a puller sends before it has their answers */
 #define NODE_LIST_MAX 100000		 /* buffers that a puller takes from one List */
 
-/* How many of `rest` bytes one part takes: parts cross no multiple of NODE_PIECE_MAX. */
+/* Size of the part at `offset`, `rest` at most: no part crosses a multiple of NODE_PIECE_MAX. */
 static inline uint32_t message_part(uint64_t offset, uint64_t rest)
 {
 	uint64_t part = NODE_PIECE_MAX - offset % NODE_PIECE_MAX;
@@ -28,20 +28,20 @@ static inline uint32_t message_part(uint64_t offset, uint64_t rest)
 typedef gpushare_node_Ask node_ask;
 typedef gpushare_node_Answer node_answer;
 
-/* The header and the message. Returns their size; 0: a field is out of its bounds. */
+/* Write header and message to `to`. Returns their size; 0: a field is out of its bounds. */
 size_t message_write_ask(const node_ask *ask, uint8_t to[NODE_HEADER_SIZE + NODE_MESSAGE_MAX]);
 size_t message_write_answer(const node_answer *answer,
 			    uint8_t to[NODE_HEADER_SIZE + NODE_MESSAGE_MAX]);
 /* The size of the message behind a header. False: it is too large, or 0. */
 bool message_size(const uint8_t header[NODE_HEADER_SIZE], size_t *out_size);
-/* The message without its header. False: it makes no sense; *out is undefined then. */
+/* Decode a message, given without its header. False: it is not valid; *out is undefined then. */
 bool message_read_ask(const uint8_t *from, size_t size, node_ask *out);
 bool message_read_answer(const uint8_t *from, size_t size, node_answer *out);
 
-/* Send all bytes to a socket. False: the connection has ended, or its time limit is over. */
+/* Send all bytes to a socket. False: the connection has ended, or its send timeout has passed. */
 bool message_send(int fd, const void *from, size_t size);
 
-/* A buffer's record on the wire, and as gpushare.h has it. */
+/* Convert a buffer's record between gpushare.h's struct and the message. */
 void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out);
 void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All nodes of the file, asked at the same time. */
+/* Ask all nodes of the list at the same time. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "node.h"
 #include "peer.h"
 
-#define STACK_SIZE ((size_t)256 << 10) /* of a thread for each node */
+#define STACK_SIZE ((size_t)256 << 10) /* bytes; each node has a thread */
 
 /* What one thread asks. */
 struct asking {
@@ -27,7 +27,7 @@ static void *ask_one(void *user)
 
 	answers->status = peer_open(&peer, answers->node, asking->folder);
 	began = progress_seconds();
-	if (!answers->status) /* the first hello also makes the connection and starts a worker */
+	if (!answers->status) /* the one in peer_open() also waited for the worker's start */
 		answers->status = peer_hello(&peer);
 	answers->round_trip_s = progress_seconds() - began;
 	if (!answers->status && asking->lists)

@@ -64,7 +64,7 @@ static int receive_any(struct peer *peer)
 	return GPUSHARE_OK;
 }
 
-/* Receive an answer that has that body. Of an open buffer, a Hello says that the node goes on. */
+/* Receive an answer with that body. Hellos before Opened or Bytes say that the node lives. */
 static int receive_answer(struct peer *peer, pb_size_t body)
 {
 	bool waits =
@@ -129,20 +129,20 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
 		return fail(peer, GPUSHARE_E_IO, "%s", why);
 	status = peer_hello(peer);
 	if (status == GPUSHARE_E_IO && peer->error && node->address.tls)
-		/* the side that refuses the other's certificate ends the handshake without a word */
+		/* a side that rejects a certificate ends the handshake without giving a reason */
 		fail(peer, status,
-		     "%s during the TLS handshake; are ca.pem and node.pem in %s of the node's CA, "
-		     "the node's for 'gpushare', and both certificates valid today?",
+		     "%s during the TLS handshake; check that the CA of %s/ca.pem signed both "
+		     "certificates, the node's for 'gpushare', and that both are valid today",
 		     stream_error_text(peer->error), folder ? folder : default_folder);
 	return status;
 }
 
-/* The next name that a node lists. It may be any, so only those that were asked for are taken, each
- * once. */
+/* Check the next name that a node lists. The node isn't trusted: accept only names that `glob`
+ * matches, each once. */
 static int check_listed(struct peer *peer, const char *glob, const char *before, const char *name)
 {
 	if (glob && *glob && fnmatch(glob, name, 0) != 0)
-		return fail(peer, GPUSHARE_E_PROTOCOL, "it lists '%s', which '%s' doesn't match",
+		return fail(peer, GPUSHARE_E_PROTOCOL, "it lists '%s', which doesn't match '%s'",
 			    name, glob);
 	if (strcmp(before, name) >= 0)
 		return fail(peer, GPUSHARE_E_PROTOCOL, "it lists '%s' twice or out of order", name);
@@ -238,7 +238,7 @@ int peer_receive_read(struct peer *peer, uint32_t length)
 	int status = receive_answer(peer, gpushare_node_Answer_bytes_tag);
 
 	if (!status && peer->answer->body.bytes.length != length)
-		return fail(peer, GPUSHARE_E_PROTOCOL, "it sent another number of bytes");
+		return fail(peer, GPUSHARE_E_PROTOCOL, "it sent more or fewer bytes than asked");
 	return status;
 }
 

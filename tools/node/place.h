@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_PLACE_H
 #define GPUSHARE_TOOLS_PLACE_H
-/* Which registry a node is of. */
+/* An identifier for the registry that a node serves. */
 
 #define PLACE_MAX 72 /* NUL included */
 
-/* "BOOT-ID/DEVICE.INODE" of a directory: no other registry has that, on any host, and in one boot
- * no registry of a directory gives a generation twice. "": there is no such directory. */
+/* "BOOT-ID/DEVICE.INODE" of a registry's directory: unique among all hosts. With a generation,
+ * which a directory reuses only after a boot, it identifies a buffer. "": no such directory. */
 void place_find(const char *directory, char out[PLACE_MAX]);
 #endif

@@ -18,7 +18,7 @@ struct reading {
 	uint8_t token[NODE_TOKEN_SIZE];
 	uint64_t size, asked, answered; /* bytes */
 	uint32_t left;			/* bytes of the piece that is being received */
-	double began;			/* when the first byte was wanted; 0: none was */
+	double began;			/* when the first byte was asked for; 0: not yet */
 	int status;
 };
 
@@ -56,7 +56,7 @@ static bool find(struct puller *puller, const char *name)
 	return puller->infos.count != 0;
 }
 
-/* Keep NODE_READS_MAX requests under way, and receive the head of the next piece. */
+/* Keep NODE_READS_MAX requests under way, and receive the answer that precedes the next piece. */
 static int next_piece(struct reading *reading)
 {
 	struct peer *peer = reading->peer;
@@ -150,7 +150,7 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 	if (!status && pull->tag_count)
 		status =
 		    gpushare_tag(puller->staged.session, info->name, pull->tags, pull->tag_count);
-	if (!status) /* without room for it, only --via has no use of this copy */
+	if (!status) /* if there is no room for this tag, only --via can't use the copy */
 		(void)gpushare_tag(puller->staged.session, info->name, &of, 1);
 	return !status || !tool_failed(status);
 }
@@ -158,7 +158,7 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 /* Where a buffer is read from: the node itself, its registry on this host, or a replica. */
 enum way { NODE, SAME_HOST, REPLICA };
 
-/* Open a buffer, and say of which version it is. Returns a way, or -1: puller->peer.why. */
+/* Open a buffer, and set puller->version. Returns a way, or -1 (reason: puller->peer.why). */
 static int open_source(struct puller *puller, const struct gpushare_info *wanted,
 		       struct gpushare_info *out_opened, uint8_t token[NODE_TOKEN_SIZE])
 {
@@ -174,7 +174,7 @@ static int open_source(struct puller *puller, const struct gpushare_info *wanted
 	return way;
 }
 
-/* Make the staged buffer of that version. Reports. */
+/* Make a staged buffer for puller->version. Reports errors. */
 static struct gpushare_buffer *make(struct puller *puller)
 {
 	const struct pull *pull = puller->pull;
@@ -187,13 +187,13 @@ static struct gpushare_buffer *make(struct puller *puller)
 	if (pull->as)
 		strcpy(here.name, pull->as);
 	if (!pull->copy.mode && !pull->copy.group)
-		here.mode &= ~060u; /* its group there isn't the group here */
+		here.mode &= ~060u; /* the source's group means nothing on this host */
 	buffer = staged_add(&puller->staged, &pull->copy, &here, NULL);
 	return buffer && pull_tags(puller, &here, pull->follows) ? buffer : NULL;
 }
 
-/* Read a buffer once into a staged one. *out_same: the source did not change meanwhile. If not the
- * node itself has failed, a second reading is from that. */
+/* Read a buffer once into a staged one. *out_same: the source did not change meanwhile. If a
+ * replica or the registry on this host failed, the next reading is from the node. */
 static bool read_once(struct puller *puller, const struct gpushare_info *wanted, bool *out_same)
 {
 	uint64_t done = puller->progress.done;
@@ -268,7 +268,7 @@ static bool pull_all(struct puller *puller)
 	progress_end(&puller->progress);
 	if (!good)
 		return false;
-	copy_catch_signals(); /* until here a signal ends the process, and leaves nothing */
+	copy_catch_signals(); /* until here a signal ends the process, and leaves no buffer */
 	if (puller->pull->follows &&
 	    (status = gpushare_publish_host(puller->staged.buffers[0].buffer, NULL)))
 		return !tool_failed(status);
@@ -323,7 +323,7 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 	if (!parse(&puller, pull->copy.names[0], &name))
 		return TOOL_FAILED;
 	if (pull->interface)
-		(void)ucx_version(NULL); /* before there are threads */
+		(void)ucx_version(NULL); /* it uses setenv(), so before there are threads */
 	good = !pull_connect(&puller) || fail(&puller);
 	if (good)
 		same_host_begin(&puller);

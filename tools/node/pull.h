@@ -10,54 +10,54 @@ struct puller {
 	const struct pull *pull;
 	struct node node;
 	struct peer peer;
-	struct node_infos infos; /* the buffers there; of a single one only the name is known */
-	struct gpushare_session *beside; /* the node's registry, on this host; NULL: not so */
+	struct node_infos infos;	 /* to pull; for a single buffer, only `name` may be set */
+	struct gpushare_session *beside; /* the node's registry; NULL: not on this host */
 	struct node via_node;
-	struct peer via;	  /* without a stream: none, or no longer */
-	struct node_infos copies; /* what that has */
+	struct peer via;	  /* no stream: no --via, or it failed */
+	struct node_infos copies; /* the buffers of `via` */
 	struct staged staged;
 	struct progress progress;
-	struct gpushare_info version; /* the buffer that was read last, as it was there */
+	struct gpushare_info version; /* the source's record at the last reading */
 	bool counts;		      /* `progress` has begun */
 	bool by_ucx;		      /* the last bytes came by UCX */
-	bool failed_here;	      /* the last failure is not the node's */
-	double took, seconds;	      /* the last reading; those that were whole */
+	bool failed_here;	      /* the last failure was on this host */
+	double took, seconds;	      /* for the last reading; for all complete ones */
 };
 
-/* Connect to the node. Returns as peer_open() does. */
+/* Connect to the node. Returns the status of peer_open(). */
 int pull_connect(struct puller *puller);
-/* Read a buffer that peer_begin() opened into one here. Returns a status; peer->why says more. */
+/* Fill `buffer` from the buffer that peer_begin() opened. Returns a status; reason: peer->why. */
 int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	       struct gpushare_buffer *buffer);
-/* Set the tags of `info`, which are those there, those of the command line, and the one that says
- * that publication `sequence` here is a copy. Reports. */
+/* Set tags of the buffer info->name here: the source's (info->tags), those of the command line, and
+ * replica_tag() for publication `sequence`. Reports errors. */
 bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence);
 
-/* Copy all of `from` by the GPU; it is done when this returns. False: CUDA refuses that. */
+/* Copy all of `from` to `to` by the GPU, and wait for the end. False: CUDA failed. */
 bool device_copy(struct gpushare_buffer *to, struct gpushare_buffer *from);
 
-/* The tag of a copy that is publication `sequence` here: PLACE/GENERATION.SEQUENCE of the source,
- * and @SEQUENCE, so that it is void after the next publication here. */
+/* The tag of a copy of `there`: PLACE/GENERATION.SEQUENCE of the source, then @ and the copy's own
+ * sequence, so that the tag is void after the copy's next publication. */
 struct gpushare_tag replica_tag(const struct puller *puller, const struct gpushare_info *there,
 				uint64_t sequence);
-/* Ask pull->via what it has. These report what fails, and then that node isn't asked again. */
+/* List the buffers of pull->via. If requests to that node fail, report that, and ask no more. */
 void replica_begin(struct puller *puller, const char *glob);
-/* Open the copy of that version there. False: there is none. */
+/* Open the copy of `wanted` on that node. False: the node has none. */
 bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
 		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE]);
-void replica_end(struct puller *puller); /* why: puller->via.why */
+void replica_end(struct puller *puller); /* report via.why, close via */
 
-/* Open the node's registry, if that is on this host, and this user may. */
+/* Open a session with the node's registry, if that is on this host and lets this user in. */
 void same_host_begin(struct puller *puller);
 void same_host_end(struct puller *puller);
-/* The buffer of that name there. False: there is none, or its publisher may write it: only the node
- * reads that twice, and sees that the two readings differ. */
+/* Find the buffer in the node's registry. False: there is none, or it has a publisher, which may
+ * write during a copy. The node reads such a buffer twice, and compares. */
 bool same_host_find(struct puller *puller, const char *name, struct gpushare_info *out);
-/* Copy `version` from there. False: that failed, or there is another version by now. */
+/* Copy puller->version from that registry. False: that failed, or the source has changed. */
 bool same_host_copy(struct puller *puller, struct gpushare_buffer *to);
 
-/* After the first copy was published and shown, until the source has gone. Reports, and returns a
- * tool_exit. */
+/* Copy each later publication of the source, until the source is gone. Call this after the first
+ * copy was published. Reports errors, and returns a tool_exit. */
 int follow(struct puller *puller);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare pull --via: read from another node what that has as a copy of the same version. */
+/* gpushare pull --via: if another node has a copy of the wanted version, read that copy. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static bool is_copy(const struct puller *puller, const struct gpushare_info *wan
 {
 	struct gpushare_tag tag = replica_tag(puller, wanted, copy->sequence);
 
-	/* if a buffer was never published, its owner may write it, and nobody would know */
+	/* without publications, its owner can change it without a new sequence number */
 	if ((!wanted->sequence && wanted->owner_alive) || copy->size != wanted->size)
 		return false;
 	for (uint32_t i = 0; *tag.value && i < copy->tag_count; i++)
@@ -56,7 +56,7 @@ static bool is_listed(const struct puller *puller, const struct gpushare_info *w
 	return false;
 }
 
-/* Between the list and now, another buffer or version may have taken the name. */
+/* Since peer_list(), another buffer or version may have taken the name, so check again. */
 bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
 		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE])
 {
@@ -68,6 +68,6 @@ bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
 	}
 	if (is_copy(puller, wanted, out_copy))
 		return true;
-	peer_close(&puller->via); /* with it, what it has open */
+	peer_close(&puller->via); /* this also closes the buffer that was opened */
 	return false;
 }

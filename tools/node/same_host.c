@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gpushare pull from a node of this host: attach the source here, and let the GPU copy it. Whatever
- * fails, the caller goes on with the connection. */
+/* gpushare pull from a node of this host: attach the source here, and let the GPU copy it. If a
+ * step fails, the caller reads over the connection instead. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpushare node: accepts connections, and passes bytes between each and a worker process of its
- * own. A connection's first bytes end its TLS handshake; only then its worker is started.
+ * gpushare node: accepts connections, and passes bytes between each and its worker process. A
+ * worker is started after the connection's first bytes, when the TLS handshake is complete.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,11 +24,11 @@
 #include "stream.h"
 
 #define CONNECTIONS_MAX 128
-#define REFUSED_MAX 16		/* beyond those; they get an answer */
-#define PART (1 << 20)		/* bytes that are passed on at once, from the worker */
-#define ASKS ((size_t)16 << 10) /* and to it: the kernel doesn't split these, each with a timeout */
-#define WORKER_TAKES_S 12	/* without taking anything; then the connection ends */
-#define WORKER_END_MS 2000	/* then it is killed */
+#define REFUSED_MAX 16		/* connections beyond CONNECTIONS_MAX that get an answer */
+#define PART (1 << 20)		/* bytes that are passed on at a time to the puller */
+#define ASKS ((size_t)16 << 10) /* to the worker: of larger ones the kernel times each part */
+#define WORKER_TAKES_S 12	/* for a worker that reads nothing; then the connection ends */
+#define WORKER_END_MS 2000	/* for a worker to exit; then it is killed */
 #define RETRY_US 100000
 
 struct connection {
@@ -36,16 +36,16 @@ struct connection {
 	struct stream *stream;
 	int worker; /* socket to the worker process */
 	pid_t pid;
-	bool spoke; /* it has sent its first bytes: it may be the user's */
+	bool spoke; /* its first bytes have come: it has ended the handshake */
 	bool closed;
-	bool refused; /* there are too many */
+	bool refused; /* there are too many: it only gets an answer */
 	struct connection *prev, *next;
 };
 
 struct server {
 	const char *directory; /* of the registry; "": the default */
-	const char *interface; /* NULL: peers have TLS */
-	const char *trusted;   /* network for UCX; NULL: none */
+	const char *interface; /* of all peers, for tcp://; NULL: TLS is used */
+	const char *trusted;   /* interface for UCX; NULL: none */
 	pthread_mutex_t lock;
 	struct connection *connections; /* the oldest first */
 	int count;
@@ -77,7 +77,7 @@ static bool start_worker(struct connection *connection)
 	error = posix_spawn_file_actions_init(&actions);
 	if (!error) {
 		error = posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
-		if (!error) /* other threads' sockets, too, of which nng may not be done yet */
+		if (!error) /* close all: nng may have sockets that aren't close-on-exec yet */
 			error =
 			    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 		if (!error)
@@ -95,7 +95,7 @@ static bool start_worker(struct connection *connection)
 	return true;
 }
 
-/* The worker ends when its socket does, unless a call of the driver hangs. */
+/* The worker exits when its socket is closed. If a call of the driver hangs, kill it. */
 static void end_worker(struct connection *connection)
 {
 	int process = pidfd_open(connection->pid, 0);
@@ -184,7 +184,7 @@ static void *serve(void *user)
 	return NULL;
 }
 
-/* If there are too many, close the oldest connection that has said nothing. False: all have. */
+/* If there are too many, close the oldest connection that has sent nothing. False: none. */
 static bool make_room(struct server *server)
 {
 	struct connection *oldest = server->connections;
@@ -200,7 +200,7 @@ static bool make_room(struct server *server)
 	return true;
 }
 
-/* Takes the stream over. */
+/* Takes ownership of `stream`. */
 static void begin(struct server *server, struct stream *stream)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
@@ -242,14 +242,14 @@ static bool may_listen(const struct node_listen *listen, const struct address *a
 	return false;
 }
 
-/* An address of the interface can also be reached by others of this host's interfaces. */
+/* Check the peer, too: other interfaces of this host also accept packets for this address. */
 static bool is_near(const struct server *server, const struct stream *stream)
 {
 	char peer[ADDRESS_MAX] = "a peer";
 
 	if (stream_is_by(stream, server->interface, peer))
 		return true;
-	tool_error("%s is not of the network of '%s'", peer, server->interface);
+	tool_error("refused %s, which is not on the network of '%s'", peer, server->interface);
 	return false;
 }
 
@@ -311,7 +311,7 @@ int node_serve(const struct node_listen *listen)
 		struct stream *stream;
 
 		if (!listener_accept(listener, &stream, why))
-			usleep(RETRY_US); /* descriptors or memory, which may come back */
+			usleep(RETRY_US); /* out of descriptors or memory; that may pass */
 		else if (!server.interface || is_near(&server, stream))
 			begin(&server, stream);
 		else

@@ -18,14 +18,14 @@
 #include "common/tool.h"
 
 #define NODE_TLS_NAME "gpushare" /* the common name of nodes' certificates */
-#define LOOK_MS 100		 /* until the first look at the socket of a call that waits */
-#define GRACE_MS 2000		 /* so that a puller gives up before the node, and says why */
+#define LOOK_MS 100		 /* until a call that waits checks is_closed() the first time */
+#define GRACE_MS 2000		 /* a node waits longer, so that the puller reports a timeout */
 
 struct stream {
 	nng_stream *stream;
 	nng_aio *receive, *send;
 	sem_t received, sent;
-	unsigned int silence_ms;   /* without a byte in either direction; then it is closed */
+	unsigned int silence_ms;   /* without a byte in either direction: close the stream */
 	_Atomic uint64_t moved_ms; /* when bytes last came or went */
 	atomic_bool closed;	   /* by stream_close() */
 };
@@ -41,7 +41,7 @@ static bool refuse(char why[NODES_WHY_MAX], const char *what, const char *reason
 	return false;
 }
 
-/* Whether the file is there, and others have none of the rights `mode`. */
+/* Whether the file exists, and group and others have none of the permissions `mode`. */
 static bool check_file(const char *path, mode_t mode, const char *reason, char why[NODES_WHY_MAX])
 {
 	struct stat found;
@@ -51,7 +51,7 @@ static bool check_file(const char *path, mode_t mode, const char *reason, char w
 	return !(found.st_mode & mode) || refuse(why, path, reason);
 }
 
-/* Sets the TLS configuration by `set`, for a dialer or a listener. */
+/* Make a TLS configuration. `set` gives it to `of`, a dialer or a listener. */
 static bool configure_tls(nng_tls_mode mode, const char *folder, void *of,
 			  int (*set)(void *of, void *config), char why[NODES_WHY_MAX])
 {
@@ -66,7 +66,7 @@ static bool configure_tls(nng_tls_mode mode, const char *folder, void *of,
 	if (snprintf(ca, sizeof(ca), "%s/ca.pem", folder) >= PATH_MAX ||
 	    snprintf(own, sizeof(own), "%s/node.pem", folder) >= PATH_MAX)
 		return refuse(why, folder, "the path is too long");
-	/* the key lets a process be this user on all nodes; the CA says who else may be */
+	/* all nodes trust the key as this user, and every certificate that the CA has signed */
 	if (!check_file(ca, 022, "others may change it; 'chmod go-w' it", why) ||
 	    !check_file(own, 077, "others may read this private key; 'chmod 600' it", why))
 		return false;
@@ -117,7 +117,7 @@ static void on_sent(void *user)
 	sem_post(&stream->sent);
 }
 
-/* Takes the stream over, also on failure. NULL: no memory. */
+/* Takes ownership of `of`, also on failure. NULL: no memory. */
 static struct stream *wrap(nng_stream *of, unsigned int silence_ms)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
@@ -137,7 +137,7 @@ static struct stream *wrap(nng_stream *of, unsigned int silence_ms)
 	return NULL;
 }
 
-/* The stream that a dial or an accept has made. */
+/* Wait for a dial or an accept to end, and take its stream. */
 static bool take(nng_aio *aio, unsigned int silence_ms, struct stream **out, const char *what,
 		 char why[NODES_WHY_MAX])
 {
@@ -251,7 +251,7 @@ bool stream_is_by(const struct stream *stream, const char *interface, char out_p
 		memcpy(&to->sin6_addr, peer.s_in6.sa_addr, sizeof(to->sin6_addr));
 	}
 	getnameinfo((struct sockaddr *)&at, size, out_peer, ADDRESS_MAX, NULL, 0, NI_NUMERICHOST);
-	/* connected, an UDP socket has the address that the kernel would answer from */
+	/* a connected UDP socket has the source address that the kernel uses for this peer */
 	probe = socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	good = probe >= 0 && !connect(probe, (struct sockaddr *)&at, size) &&
 	       !getsockname(probe, (struct sockaddr *)&at, &size) &&
@@ -263,9 +263,9 @@ bool stream_is_by(const struct stream *stream, const char *interface, char out_p
 	return good;
 }
 
-/* Whether a call may wait in vain: nng 1.5 never ends one that begins on a closed stream. And its
- * TLS reads ahead: if it finds the end while no call waits, it shuts the socket down, but forgets
- * that. Later receives never end then, and later sends succeed. */
+/* Whether a call may never end: nng 1.5 doesn't end a call that begins on a closed stream. Also,
+ * its TLS reads ahead. If TLS finds the end while no call waits, it shuts the socket down, but
+ * doesn't note that: later receives never end, and later sends succeed. */
 static bool is_closed(const struct stream *stream)
 {
 	nng_sockaddr peer;
@@ -273,11 +273,11 @@ static bool is_closed(const struct stream *stream)
 	return stream->closed || nng_stream_get_addr(stream->stream, NNG_OPT_REMADDR, &peer) != 0;
 }
 
-/* Wait for an aio; if nothing moves in time, close the stream. nng 1.5 never ends a call that waits
- * for the TLS handshake, whatever its timeout, and a receive that times out ends TLS. */
+/* Wait for an aio; if no byte moves in time, close the stream. Don't use nng 1.5's own timeout: the
+ * TLS handshake ignores it, and a receive that times out ends TLS. */
 static int finish(struct stream *stream, nng_aio *aio, sem_t *done, size_t *out_size)
 {
-	uint64_t began_ms = tool_now_ms(), look_ms = LOOK_MS; /* that grows: an end is no later */
+	uint64_t began_ms = tool_now_ms(), look_ms = LOOK_MS; /* until the next check; it doubles */
 	bool late = false;
 	int error;
 
@@ -296,7 +296,7 @@ static int finish(struct stream *stream, nng_aio *aio, sem_t *done, size_t *out_
 		late = until_ms == end_ms;
 		if (late || is_closed(stream)) {
 			nng_stream_close(stream->stream);
-			nng_aio_abort(aio, NNG_ECLOSED); /* of a closed stream */
+			nng_aio_abort(aio, NNG_ECLOSED); /* nng doesn't: see is_closed() */
 			sem_wait(done);
 			break;
 		}
@@ -364,7 +364,7 @@ const char *stream_error_text(int error)
 	switch (error) {
 	case NNG_ETIMEDOUT:
 		return "nothing came for 10 s";
-	case NNG_ECONNREFUSED: /* nng says that also of TLS that was ended properly */
+	case NNG_ECONNREFUSED: /* nng's error also for a proper end of TLS */
 	case NNG_ECLOSED:
 	case NNG_ECONNRESET:
 	case NNG_ECONNSHUT:

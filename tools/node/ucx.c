@@ -71,20 +71,20 @@ struct head {
 	uint64_t offset;
 };
 
-/* One that was sent. UCX reads the header until the receiver has the bytes. */
+/* A message that was sent. UCX may read `head` until the receiver has the bytes. */
 struct sent {
 	struct head head;
 	ucs_status_t status;
 };
 
-/* One that was announced: its bytes are still at the sender. */
+/* A message that was announced: its bytes are still at the sender. */
 struct part {
-	void *message; /* NULL: none */
+	void *message; /* UCX's handle; NULL: this entry is free */
 	uint64_t offset;
 	size_t size;
 };
 
-/* Where bytes are written that were sent for these offsets. */
+/* The bytes from `offset` on are to be written to `to`. */
 struct expected {
 	uint64_t offset;
 	char *to;
@@ -96,36 +96,36 @@ struct ucx {
 	ucp_worker_h worker;
 	ucp_address_t *address;
 	ucp_ep_h peer;
-	int events;			 /* can be read when UCX has something to do */
-	struct sent sent[UCX_PARTS_MAX]; /* a ring of `sending` messages */
+	int events;			 /* descriptor: readable when UCX has work */
+	struct sent sent[UCX_PARTS_MAX]; /* a ring: `sending` of them from `first` on */
 	int first, sending;
-	bool failed; /* of sending */
-	int wake;    /* event descriptor for the receiving thread; -1: none, this is a sender */
-	pthread_t thread; /* only it calls UCX, and has `parts` */
+	bool failed;	  /* the connection to the receiver failed */
+	int wake;	  /* eventfd that wakes the receiving thread; -1: this is a sender */
+	pthread_t thread; /* while it runs, only it calls UCX and uses `parts` */
 	struct part parts[UCX_PARTS_MAX];
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of the members below */
 	pthread_cond_t received;
 	uint8_t token[NODE_TOKEN_SIZE];
 	struct expected expected;
-	size_t left;   /* of the expected bytes: no receive of them has begun */
-	int receiving; /* receives that have begun and not ended */
-	bool broken, ends;
+	size_t left;	   /* expected bytes whose receive has not begun */
+	int receiving;	   /* receives that have begun and not ended */
+	bool broken, ends; /* a receive failed; the thread has to end */
 };
 
 static bool load(char why[UCX_WHY_MAX])
 {
 	static const char *const settings[][2] = {
-	    {"UCX_LOG_LEVEL", "fatal"},	   /* what fails is ours to report */
-	    {"UCX_HANDLE_ERRORS", "none"}, /* signal handlers in this process */
-	    {"UCX_MEM_EVENTS", "n"},	   /* changes the code of mmap() and others */
+	    {"UCX_LOG_LEVEL", "fatal"},	   /* we report errors ourselves */
+	    {"UCX_HANDLE_ERRORS", "none"}, /* no signal handlers in this process */
+	    {"UCX_MEM_EVENTS", "n"},	   /* no patches of mmap() and others */
 	    {"UCX_WARN_UNUSED_ENV_VARS", "n"},
-	    {"UCX_TCP_RX_SEG_SIZE", "512K"}, /* with its own 64K, TCP is half as fast */
+	    {"UCX_TCP_RX_SEG_SIZE", "512K"}, /* with UCX's default of 64K, TCP is half as fast */
 	};
 	const char *given = getenv("GPUSHARE_UCX"), *path = given ? given : LIBRARY;
 	void *library;
 
 	if (!*path || !strcmp(path, "none"))
-		return refuse(why, "GPUSHARE_UCX turns it off");
+		return refuse(why, "GPUSHARE_UCX turns UCX off");
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		setenv(settings[i][0], settings[i][1], 0);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -152,7 +152,7 @@ const char *ucx_version(char *why)
 	return *version ? version : refuse(why, "%s", reason);
 }
 
-/* The interface's name, and its RDMA ports, as UCX calls them. */
+/* The interface's name and its RDMA ports, as UCX names them: "eth0,mlx5_0:1". */
 static void find_devices(const char *interface, char *out, size_t size)
 {
 	char pattern[256];
@@ -218,10 +218,10 @@ struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
 	if (status == UCS_OK)
 		return ucx;
 	ucx_close(ucx);
-	return refuse(why, "it can't use '%s': %s", interface, calls.ucs_status_string(status));
+	return refuse(why, "UCX can't use '%s': %s", interface, calls.ucs_status_string(status));
 }
 
-/* Let UCX work, or wait until it can. False: nothing happened in time, or `other` can be read. */
+/* Let UCX work, or wait until it can. False: the time is over, or `other` is readable. */
 static bool work(struct ucx *ucx, int other, int patience_ms)
 {
 	struct pollfd events[] = {{.fd = ucx->events, .events = POLLIN},
@@ -266,7 +266,7 @@ void ucx_close(struct ucx *ucx)
 		wake(ucx);
 		pthread_join(ucx->thread, NULL);
 		close(ucx->wake);
-		if (ucx->receiving) /* UCX 1.13 aborts if unfinished requests are destroyed */
+		if (ucx->receiving) /* leak: UCX 1.13 aborts if unfinished requests are destroyed */
 			return;
 	}
 	if (ucx->peer)
@@ -341,7 +341,7 @@ bool ucx_finish(struct ucx *ucx, int stop, int patience_ms)
 	struct sent *sent = &ucx->sent[ucx->first];
 	uint64_t end_ms = tool_now_ms() + (uint64_t)patience_ms;
 
-	/* UCX 1.13 may never pause while it connects */
+	/* while UCX 1.13 connects, work() may never wait: check the time in each round */
 	while (sent->status == UCS_INPROGRESS && !ucx->failed)
 		if (!work(ucx, stop, patience_ms) || tool_now_ms() > end_ms)
 			return false;
@@ -366,8 +366,8 @@ static void on_received(void *request, ucs_status_t status, size_t size, void *u
 	calls.ucp_request_free(request);
 }
 
-/* An active message of anybody who knows this worker's address. If it is not of this token, UCX
- * drops its bytes. */
+/* Anybody who knows this worker's address can send an active message. For a message without the
+ * expected token, return UCS_OK: UCX then drops its bytes. */
 static ucs_status_t on_message(void *user, const void *header, size_t header_size, void *data,
 			       size_t size, const ucp_am_recv_param_t *param)
 {
@@ -384,7 +384,7 @@ static ucs_status_t on_message(void *user, const void *header, size_t header_siz
 	for (int i = 0; is_ours && i < UCX_PARTS_MAX; i++)
 		if (!ucx->parts[i].message) {
 			ucx->parts[i] = (struct part){data, head.offset, size};
-			return UCS_INPROGRESS; /* UCX keeps it */
+			return UCS_INPROGRESS; /* UCX keeps `data` */
 		}
 	return UCS_OK;
 }
@@ -406,7 +406,7 @@ static void *begin_receiving(struct ucx *ucx, const struct part *part)
 	return to;
 }
 
-/* Receive the bytes that are expected now. UCX may call back, so it is called without the lock. */
+/* Receive the parts that are expected now. UCX may call on_received() at once: hold no lock. */
 static void start_receiving(struct ucx *ucx)
 {
 	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -492,7 +492,7 @@ bool ucx_wait(struct ucx *ucx, int patience_ms)
 	while ((ucx->left || ucx->receiving) && !ucx->broken && !error)
 		error = pthread_cond_clockwait(&ucx->received, &ucx->lock, CLOCK_MONOTONIC, &until);
 	good = !ucx->left && !ucx->receiving && !ucx->broken;
-	ucx->left = 0; /* what comes late is not written */
+	ucx->left = 0; /* begin no receive of a part that comes late */
 	pthread_mutex_unlock(&ucx->lock);
 	return good;
 }

@@ -2,10 +2,10 @@
 #ifndef GPUSHARE_TOOLS_UCX_H
 #define GPUSHARE_TOOLS_UCX_H
 /*
- * Bytes by UCX, on a trusted network only: active messages with rendezvous from one worker to
- * another. libucp is loaded at run time. UCX encrypts nothing and asks nobody who they are, so the
- * addresses and tokens go over the stream. It never gets UCP_FEATURE_RMA, with which a peer could
- * read any memory of this process.
+ * Send or receive bytes by UCX, on a trusted network only: active messages with rendezvous from one
+ * worker to another. libucp is loaded at run time. UCX neither encrypts nor authenticates, so the
+ * peers exchange addresses and tokens over the stream. UCP_FEATURE_RMA is never requested, because
+ * it would let a peer read any memory of this process.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,36 +19,36 @@
 
 struct ucx;
 
-/* "1.13" if libucp is of that version. NULL: `why`, which may be NULL, says why there is none. The
- * first call sets variables of the environment, so no other thread may read it meanwhile. */
+/* libucp's version, such as "1.13". NULL: UCX can't be used; the reason is in `why` (NULL: not
+ * wanted). The first call uses setenv(): no other thread may read the environment then. */
 const char *ucx_version(char *why);
 
-/* A worker that uses only that network interface. NULL: `why` says what is wrong. */
+/* Open a worker that uses only this network interface. NULL: the reason is in `why`. */
 struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX]);
-/* NULL is allowed. Afterwards no memory is read or written any more. */
+/* NULL is allowed. From then on UCX doesn't use the memory of ucx_start() and ucx_expect(). */
 void ucx_close(struct ucx *ucx);
 
-/* The sending side, in one thread. `token` says for what the bytes are, and `offset` where they
- * belong there. */
+/* The sending side: ucx_connect(), ucx_start() and ucx_finish(), in one thread. `address` is from
+ * the receiver's ucx_listen(). */
 bool ucx_connect(struct ucx *ucx, const void *address, char why[UCX_WHY_MAX]);
-/* Begin to send; at most UCX_PARTS_MAX at a time. */
+/* Begin to send a part of the buffer with that token; at most UCX_PARTS_MAX may be unfinished. */
 void ucx_start(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
 	       const void *from, size_t size);
 /* Wait until the receiver has the bytes of the oldest ucx_start(). False: the connection failed,
- * it took `patience_ms`, or the descriptor `stop` can be read. */
+ * `patience_ms` have passed, or the descriptor `stop` is readable. */
 bool ucx_finish(struct ucx *ucx, int stop, int patience_ms);
 
-/* The receiving side: a thread of its own receives. */
+/* The receiving side: start a thread that receives. *out_address is valid until ucx_close(). */
 bool ucx_listen(struct ucx *ucx, const void **out_address, size_t *out_size);
-/* Have the bytes of that token and those offsets written to `to`. Bytes of other tokens are
- * dropped, and those of other offsets wait. */
+/* Receive `size` bytes from `offset` on into `to`, from messages with this token. Messages with
+ * another token are dropped; those with other offsets wait for a later ucx_expect(). */
 void ucx_expect(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
 		size_t size);
-/* Wait until all of them were written. False: the connection failed, or it took too long. */
+/* Wait until all expected bytes are written. False: a receive failed, or the time is over. */
 bool ucx_wait(struct ucx *ucx, int patience_ms);
 
 #if !__has_include(<ucp/api/ucp.h>)
-/* Without UCX's headers these don't exist: without a struct ucx, nobody calls them. */
+/* Without UCX's headers these are not defined; ucx_open() fails, so nothing calls them. */
 #pragma weak ucx_connect
 #pragma weak ucx_start
 #pragma weak ucx_finish

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that serves one connection, on standard input. It begins after the TLS handshake and
- * ends with the connection, so that only it has a session, a CUDA context and memory of a GPU.
+ * The process that serves one connection; standard input is a socket to the node. It begins after
+ * the TLS handshake and ends with the connection, so the node itself has no CUDA context.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,30 +22,30 @@
 #include "stream.h"
 #include "ucx.h"
 
-#define ALIVE_MS 3000	    /* between messages that say that the worker goes on */
-#define ALIVE_MAX 20	    /* how many wait for a puller that allocates */
-#define NAME_MS 500	    /* between two looks whether a buffer still has its name */
-#define PUBLICATION_MS 5000 /* to wait for a publisher that writes */
-#define READINGS_MAX 4	    /* of a buffer that its publisher writes meanwhile */
+#define ALIVE_MS 3000	    /* between Hellos, which say that the worker is alive */
+#define ALIVE_MAX 20	    /* Hellos while the puller allocates memory */
+#define NAME_MS 500	    /* between two checks whether a buffer still has its name */
+#define PUBLICATION_MS 5000 /* to wait while a publisher writes */
+#define READINGS_MAX 4	    /* attempts, if the publisher writes meanwhile */
 
 struct worker {
 	struct gpushare_session *session;
 	const char *directory;
-	const char *interface;		/* of the trusted network of this connection; NULL: none */
-	struct ucx *ucx;		/* NULL: the puller asked for none */
+	const char *interface;		/* trusted, and used by the connection; NULL: none */
+	struct ucx *ucx;		/* connected to the puller's; NULL: none */
 	struct gpushare_buffer *buffer; /* NULL: none is open */
 	uint8_t token[NODE_TOKEN_SIZE];
 	struct gpushare_info info; /* of `buffer` */
 	node_answer answer;
 	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
-	uint8_t *piece;	  /* NODE_PIECE_MAX bytes; NULL: none was needed */
-	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it was never published */
-	uint64_t taken;	  /* bytes of `copy` that were copied, or compared; or sent by UCX */
-	bool compares;	  /* the copy with the buffer */
-	bool torn;	  /* they differ */
+	uint8_t *piece;	  /* NODE_PIECE_MAX bytes; NULL: not needed so far */
+	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it has none */
+	uint64_t taken;	  /* bytes that were copied, compared, or sent by UCX */
+	bool compares;	  /* take_part() compares `copy` with `buffer` */
+	bool torn;	  /* `copy` and `buffer` differ */
 	bool unread;	  /* the puller has asked for no bytes of the open buffer */
 	uint64_t said_ms; /* when the last message was sent */
-	char why[GPUSHARE_NAME_MAX + 128]; /* of a failure of our own; "": none */
+	char why[GPUSHARE_NAME_MAX + 128]; /* "": gpushare_explain() has the reason */
 };
 
 static bool receive(void *to, size_t size)
@@ -73,7 +73,7 @@ static bool refuse_call(struct worker *worker, int status)
 	return refuse(worker, status, *worker->why ? worker->why : gpushare_explain());
 }
 
-/* The registry may have been started after this process. */
+/* Tries it at each request: the registry may have been started after this process. */
 static int open_session(struct worker *worker)
 {
 	const struct gpushare_open_options options = {.directory = worker->directory,
@@ -145,7 +145,7 @@ static void detach(struct worker *worker)
 	worker->copy = NULL;
 }
 
-/* Attach the buffer and get its record. Between the two, another buffer may take the name. */
+/* Attach the buffer and get its record. If meanwhile another buffer takes the name, try again. */
 static int attach(struct worker *worker, const char *name)
 {
 	struct gpushare_info own;
@@ -163,7 +163,7 @@ static int attach(struct worker *worker, const char *name)
 	}
 }
 
-/* Sends a Hello, but not to a peer that doesn't read: the publisher would have to wait for it. */
+/* Send a Hello, unless the peer doesn't read: the publisher would have to wait for such a peer. */
 static void say_alive(struct worker *worker)
 {
 	struct pollfd peer = {.fd = STDIN_FILENO, .events = POLLOUT};
@@ -222,7 +222,7 @@ static int take_publication(struct worker *worker)
 		worker->torn = false;
 		status = gpushare_acquire_host(worker->buffer, first, PUBLICATION_MS,
 					       &worker->info.sequence);
-		if (status == GPUSHARE_E_OWNER_GONE) /* what it has written remains as it is */
+		if (status == GPUSHARE_E_OWNER_GONE) /* the last publication is final */
 			status = gpushare_sequence(worker->buffer, &worker->info.sequence);
 		if (!status)
 			status = take_all(worker, false);
@@ -245,16 +245,16 @@ static bool has_left(void)
 {
 	struct pollfd peer = {.fd = STDIN_FILENO};
 
-	return poll(&peer, 1, 0) == 1; /* it has hung up */
+	return poll(&peer, 1, 0) == 1; /* the connection has ended */
 }
 
-/* Of another buffer than the one that the puller has, any publication is the next one. */
+/* If the puller has a version of another buffer, any publication is the next one. */
 static int wait_once(struct worker *worker, const gpushare_node_Open *has)
 {
 	uint64_t after = has->generation == worker->info.generation ? has->sequence : 0, first;
 	int status = gpushare_join(worker->buffer, &first);
 
-	if (!status && first <= after) { /* its publisher need not wait for us */
+	if (!status && first <= after) { /* don't let the publisher wait for us */
 		status = gpushare_release_host(worker->buffer, after);
 		first = after + 1;
 	}
@@ -271,14 +271,14 @@ static int wait_for_next(struct worker *worker, const gpushare_node_Open *has)
 		if (!gpushare_state(worker->buffer, &state) &&
 		    (state == GPUSHARE_STATE_WITHDRAWN || state == GPUSHARE_STATE_REPLACED))
 			return fail(worker, GPUSHARE_E_NOT_FOUND, "was removed");
-		if (has_left()) /* or the node was killed, which would end this process */
+		if (has_left()) /* the puller has gone, or the node was killed */
 			return GPUSHARE_E_CANCELLED;
 		if (tool_now_ms() - worker->said_ms > ALIVE_MS)
 			say_alive(worker);
 	}
 	if (!status && !gpushare_stat(worker->session, has->name, &now) &&
 	    now.generation == worker->info.generation)
-		worker->info = now; /* its tags may be others */
+		worker->info = now; /* its tags may have changed */
 	return status;
 }
 
@@ -305,7 +305,7 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 	if (status) {
 		if (!*worker->why)
 			snprintf(worker->why, sizeof(worker->why), "%s", gpushare_explain());
-		detach(worker); /* first: a publisher waits for who has joined */
+		detach(worker); /* before the answer: the publisher waits for us */
 		return refuse_call(worker, status);
 	}
 	worker->answer.which_body = gpushare_node_Answer_opened_tag;
@@ -316,7 +316,7 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 	return send_answer(worker);
 }
 
-/* A puller that has no valid token is broken, or no puller. */
+/* A correct puller always has the token of the open buffer. */
 static bool has_token(const struct worker *worker, const uint8_t *token)
 {
 	return worker->buffer && !memcmp(token, worker->token, NODE_TOKEN_SIZE);
@@ -332,7 +332,7 @@ static bool read_piece(struct worker *worker, const gpushare_node_Read *ask)
 	if (worker->copy && ask->offset <= worker->info.size &&
 	    ask->length <= worker->info.size - ask->offset)
 		from = worker->copy + ask->offset;
-	else /* it also refuses what is beyond the end */
+	else /* gpushare_copy_from() refuses ranges beyond the end */
 		status =
 		    gpushare_copy_from(worker->buffer, ask->offset, worker->piece, ask->length);
 	if (status)
@@ -353,7 +353,7 @@ static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
 	if (good) {
 		ucx_start(worker->ucx, ask->token, 0, "", 1);
 		good = ucx_finish(worker->ucx, STDIN_FILENO, UCX_CONNECT_MS);
-		strcpy(why, "by UCX it can't reach this host");
+		strcpy(why, "it can't reach this host by UCX");
 	}
 	if (good)
 		return send_hello(worker);
@@ -362,7 +362,7 @@ static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
 	return refuse(worker, GPUSHARE_E_NOT_SUPPORTED, why);
 }
 
-/* For gpushare_read(): send the bytes by UCX, and say of each part by the stream that it arrived. */
+/* For gpushare_read(): send the bytes by UCX; answer over the stream for each part that arrived. */
 static int send_parts(const void *data, size_t size, void *user)
 {
 	struct worker *worker = user;
@@ -419,7 +419,7 @@ static bool close_buffer(struct worker *worker, const gpushare_node_Close *ask)
 	return send_answer(worker);
 }
 
-/* While a puller allocates, say that the worker goes on: a silent connection is closed. */
+/* While a puller allocates memory, send Hellos, because a silent connection would be closed. */
 static bool wait_for_ask(struct worker *worker)
 {
 	struct pollfd asks = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -464,8 +464,8 @@ static bool serve_one(struct worker *worker)
 	return false;
 }
 
-/* A copy of a publication may fill the host's memory. The kernel then ends this process, not the
- * publisher. */
+/* A copy of a publication may fill the host's memory. Have the kernel kill this process then, and
+ * not the publisher. */
 static void be_first_without_memory(void)
 {
 	FILE *score = fopen("/proc/self/oom_score_adj", "we");
@@ -481,7 +481,7 @@ int node_worker(int argc, char **argv)
 	struct worker *worker = calloc(1, sizeof(*worker));
 
 	tool_name = NODE_WORKER;
-	prctl(PR_SET_NAME, NODE_WORKER); /* else it would be that of /proc/self/exe */
+	prctl(PR_SET_NAME, NODE_WORKER); /* else the process would be called "exe" */
 	if (!worker)
 		return TOOL_FAILED;
 	worker->directory = argc > 1 && *argv[1] ? argv[1] : NULL;
@@ -489,7 +489,7 @@ int node_worker(int argc, char **argv)
 	be_first_without_memory();
 	while (serve_one(worker))
 		;
-	ucx_close(worker->ucx); /* it may still read what the session has pinned */
+	ucx_close(worker->ucx); /* first: UCX may still read memory that the session has pinned */
 	gpushare_close(worker->session);
 	free(worker->piece);
 	free(worker);

@@ -36,7 +36,7 @@ struct top_row {
 
 /* Memory of a GPU that has named buffers, in bytes. */
 struct top_gpu {
-	unsigned char uuid[GPUSHARE_UUID_SIZE]; /* the first member, by which by_uuid() sorts */
+	unsigned char uuid[GPUSHARE_UUID_SIZE]; /* by_uuid() needs it as first member */
 	uint64_t names;	      /* held by the named buffers that this user may see */
 	uint64_t total, free; /* of the GPU; total 0: unknown */
 };
@@ -70,7 +70,8 @@ struct top_options {
  * valid. */
 void top_view_read(struct top_view *view, struct gpushare_session **session,
 		   const struct top_options *options);
-/* Compute the rates since the previous reading, `before`, which may be empty. Sorts its rows. */
+/* Compute the rates since the previous reading, `before`, which may be empty. Sorts before->rows by
+ * generation. */
 void top_view_rates(struct top_view *view, const struct top_view *before);
 void top_view_arrange(struct top_view *view, const struct top_options *options);
 /* Fill in the `holders` texts of `count` rows from `first` on. */

@@ -134,7 +134,7 @@ class Buffer(Array, Ordered):
 
     @property
     def state(self) -> str:
-        """The state, which the registry is asked for: "shared", "kept", "withdrawn" or "replaced"."""
+        """The state, as the registry says now: "shared", "kept", "withdrawn" or "replaced"."""
         out = ctypes.c_int()
         _native.call("gpushare_state", self.handle, ctypes.byref(out))
         return state_text(out.value)

@@ -87,7 +87,7 @@ class Ordered:
         return str(_native.function("gpushare_ordering_text")(kind).decode())
 
     def order_status(self) -> None:
-        """Raise OwnerGoneError if nothing more will be published. Streams that waited for it then continue."""
+        """Raise OwnerGoneError if nothing more will be published. Streams that waited for more then continue."""
         _native.call("gpushare_order_status", self.handle)
 
 

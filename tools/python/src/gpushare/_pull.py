@@ -15,14 +15,14 @@ def _refuse(code: int, sentence: str) -> _errors.GpushareError:
 def pull(source: str, name: Optional[str] = None, *, via: Optional[str] = None, read_only: bool = False, mode: int = 0,
          group: Union[None, int, str] = None, tags: Optional[Mapping[str, str]] = None, device: Optional[int] = None,
          tls: Optional[str] = None, directory: Optional[str] = None) -> None:
-    """Make kept copies of another node's buffers, complete or not at all; attach() has them then.
+    """Make kept copies of another node's buffers: all of them, or none. attach() finds them then.
 
-    `source` is "NODE:NAME", or "NODE:PATTERN" for all that match. `name`: what to call a single one here; None: as it
-    is called there. `via`: a node that may have pulled the same version, to read from. `tags` are set in addition.
-    `read_only`, `mode` and `group` replace those of the source. `tls`: the directory of ca.pem and node.pem.
-    `directory`: of the registry here. It runs the command `gpushare`, which must be installed, and waits for it.
+    `source` is "NODE:NAME", or "NODE:PATTERN" for all that match. `name`: the name of a single copy; None: the name on
+    the node. `via`: a node that may have pulled the same version, to read from. `tags` are set in addition to those of
+    the source. `read_only`, `mode` and `group` replace those of the source. `tls`: the directory of ca.pem and
+    node.pem. `directory`: of the registry here. This runs the command `gpushare`, and waits until it has ended.
 
-    Units: bits of `mode` as of a file; a CUDA ordinal. Threads: safe. Errors: InvalidError (arguments),
+    Units: `mode` in bits as of a file; `device` is a CUDA ordinal. Threads: safe. Errors: InvalidError (arguments),
     NotSupportedError (no such command), GpushareError with the command's sentence for all else. Source: gpushare(1).
     """
     command: List[str] = ["gpushare", "pull", *(["--readonly"] if read_only else [])]
@@ -32,7 +32,7 @@ def pull(source: str, name: Optional[str] = None, *, via: Optional[str] = None, 
         command += [option, str(value)] if value is not None else []
     for key, text in (tags or {}).items():
         command += ["--tag", f"{key}={text}"]
-    # rules for this program's allocations are not for those of the command
+    # the rules for this program's allocations must not apply to the command's
     environment = {key: value for key, value in os.environ.items() if key not in ("GPUSHARE_NAME", "GPUSHARE_ATTACH")}
     try:
         done = subprocess.run([*command, "--", source], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -60,7 +60,7 @@ def _group(group: Union[None, int, str]) -> Optional[bytes]:
 class Session(_native.Closing):
     """A connection to the registry. Starts a registry if none runs. See gpushare_open().
 
-    `directory`: the registry's directory, by default $GPUSHARE_DIR and so on. `timeout`: seconds to wait for each
+    `directory`: the registry's directory, by default as gpushare(7) says. `timeout`: seconds to wait for each
     answer of the registry. The session ends with close(), at the end of a with block, or with the last reference to
     it. Buffers and other objects that it made stay valid after close(): the connection lasts until the last of them
     ends.
@@ -184,7 +184,7 @@ class Session(_native.Closing):
         return Buffer(hold, self, info, kind, wanted, tagged=told is None and asked is None)
 
     def _refresh_tags(self, info: Info) -> None:
-        """Take the tags from the registry: if the buffer was attached here before, `info` is as old as that."""
+        """Get the current tags: if the buffer was attached here before, `info` is from that time."""
         try:
             now = self.stat(info.name)
         except _errors.GpushareError:

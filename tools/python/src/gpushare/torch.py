@@ -45,7 +45,7 @@ class StateDict(Dict[str, Any]):
 
 
 def tensor(array: Array, stream: Any = None) -> Any:
-    """A torch tensor of an array, with its element type and shape. Read-only buffers are possible, too.
+    """A torch tensor of an array, with the array's element type and shape. The buffer may be read-only.
 
     `stream`: the consumer's stream, as in Array.__dlpack__(); by default torch's current stream of the device. If the
     buffer is read-only, a kernel that stores into the tensor ends this process's CUDA context.
@@ -105,7 +105,7 @@ class _Set:
         self.buffer = self._alloc(size)
 
     def _alloc(self, size: int) -> Buffer:
-        """Allocate the buffer. It is staged, unless it replaces an older kept buffer.
+        """Allocate the buffer, as a staged one unless it replaces an older kept buffer.
 
         If the GPU has no room for both buffers, remove the older set first.
         """
