@@ -25,7 +25,8 @@ const char *ucx_version(char *why);
 
 /* Open a worker that uses only this network interface. NULL: the reason is in `why`. */
 struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX]);
-/* NULL is allowed. From then on UCX doesn't use the memory of ucx_start() and ucx_expect(). */
+/* NULL is allowed. From then on UCX over TCP doesn't use the memory of ucx_start() and
+ * ucx_expect(). Over RDMA (never tried) a receive that has not ended may still write. */
 void ucx_close(struct ucx *ucx);
 
 /* The sending side: ucx_connect(), ucx_start() and ucx_finish(), in one thread. `address` is from
