@@ -156,7 +156,8 @@ static void end_keeper(struct fdstore *store)
 	store->side = -1;
 }
 
-/* Everything that the keeper held is lost, and owed to the next keeper. */
+/* The connection has ended. What a keeper held is lost: queue all our descriptors for the next
+ * keeper, and forget removals that were to be sent. A service manager keeps what it holds. */
 static void lose_side(struct fdstore *store)
 {
 	struct item *item, *after;

@@ -24,7 +24,7 @@
 #define ORDER_HEADER 1024
 #define ORDER_SLOTS ((ORDER_PAGE_SIZE - ORDER_HEADER) / ORDER_LINE)
 #define ORDER_GONE_BIT (UINT64_C(1) << 62)
-#define ORDER_UNSETTLED UINT64_MAX /* in order_slot.final: a graph may release at any time */
+#define ORDER_UNSETTLED UINT64_MAX /* in order_slot.final: unknown, more may be released */
 
 /* Roles of a process for a buffer: bits of Order.roles. */
 enum order_role { ORDER_CONSUMES = 1, ORDER_PUBLISHES = 2 };

@@ -47,7 +47,7 @@ enum change_kind {
 	/* it has lost its name (`how`); it is still attached, or its owner does not know */
 	CHANGE_DEFER,
 	CHANGE_CONFIRM, /* its owner holds the memory for its attachers */
-	CHANGE_FREE,	/* about to be removed; while records are read, it may have a name */
+	CHANGE_FREE, /* about to be removed; only this one may have a name, while records are read */
 	/* Changes of `attachment`, of `session` to `entry` (NULL: the registry has no such
 	 * buffer): */
 	CHANGE_ATTACH, /* its count has grown */

@@ -43,13 +43,14 @@ static int open_refused(const struct driver *driver, cu_result result, const rec
 				"(%s): open it on its own GPU",
 				from->name, answer);
 	case CU_NOT_SUPPORTED:
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"'%s' can't be opened: CUDA IPC events are not supported here",
-				from->name);
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "the event '%s' can't be opened: CUDA IPC events are not supported here",
+		    from->name);
 	default:
 		return api_fail_cuda(driver, result, "cuIpcOpenEventHandle",
-				     "'%s' of process %" PRId32 " can't be opened", from->name,
-				     from->owner_pid);
+				     "the event '%s' of process %" PRId32 " can't be opened",
+				     from->name, from->owner_pid);
 	}
 }
 

@@ -84,8 +84,9 @@ static bool is_quiet(const struct ordering *ordering)
 	       !order_next_behind(ordering->page, atomic_load(&ordering->reclaimed), &at);
 }
 
-/* Whether no ordering may be freed because of this one. Freeing waits for the GPU, and so also for
- * streams that wait or still have to write here. Such streams may depend on this thread. */
+/* Whether this ordering forbids freeing any ordering. A free waits for the whole GPU, so also for
+ * streams that wait on this ordering's page, or have still to write to it. Those streams may need
+ * this thread to go on. */
 static bool is_held_up(const struct ordering *ordering)
 {
 	return !is_quiet(ordering) || (ordering->retired && is_written_to(ordering));

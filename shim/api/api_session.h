@@ -94,8 +94,8 @@ struct gpushare_session {
 	/* Guards what follows, except what `asking` guards. Never held during a CUDA call or a
 	 * registry request. */
 	pthread_mutex_t lock;
-	/* Guards `client` with its index and changes pages, and `taken_ms`:
-	 * session_try_client(). */
+	/* Guards `client` with its two mapped pages (index, changes), and `taken_ms`. Taken by
+	 * session_try_client() and session_look_client(). */
 	pthread_mutex_t asking;
 	pthread_mutex_t committing; /* held by the thread that asks the registry to commit */
 	struct client *client;

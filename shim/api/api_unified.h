@@ -18,7 +18,7 @@ int unified_add(const struct gpushare_buffer *buffer);
 bool unified_use(uint64_t base, uint64_t generation, struct vmm_mapping *out_mapping);
 int unified_drop(uint64_t base);
 bool unified_has(uint64_t base, uint64_t generation);
-/* A restarted registry knows the buffer that is mapped at `base` by another generation, `to`. */
+/* A restarted registry has given the buffer at `base` another generation, `to`. */
 void unified_rename(uint64_t base, uint64_t generation, uint64_t to);
 
 #endif

@@ -198,7 +198,7 @@ bool client_has_asked_changes(const struct client *client);
 bool client_read_changes(const struct client *client, const char *name, uint64_t *out_count);
 /* Does that page say that the deferred free of buffer `generation` has no attacher left? */
 bool client_has_left(const struct client *client, uint64_t generation);
-/* The registry's answer to a lookup as of now, without an address, from the index page. False: ask
+/* Answer a lookup from the index page, as the registry would, but without the address. False: ask
  * the registry, then call client_has_looked_up(), which fetches the page once that pays off. */
 bool client_look_up(const struct client *client, const char *name, record *out_found);
 void client_has_looked_up(struct client *client);

@@ -277,7 +277,7 @@ struct freeing {
 	cu_cuMemFreeAsync_call *real;
 	cu_stream stream; /* as given */
 	cu_stream meant;
-	bool follows; /* the driver says that no capture, here or elsewhere, forbids the free */
+	bool follows; /* cuStreamIsCapturing() succeeded, so no capture anywhere forbids the free */
 };
 
 /* cuMemFreeAsync takes cuMemAlloc memory too, in stream order (CUDA C++ Programming Guide, "Stream

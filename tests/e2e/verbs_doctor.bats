@@ -255,7 +255,7 @@ copy_of() {
 	chown 0:0 "$WORK/true"
 	chmod 4755 "$WORK/true"
 	doctor 0 "$WORK/true"
-	line warn program "for other users"
+	line warn program "if another user runs it"
 }
 
 @test "doctor PROGRAM: a script's interpreter, a library that is missing, odd paths" {

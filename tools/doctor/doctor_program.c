@@ -71,7 +71,8 @@ static void check_rights(const char *path)
 			    "it is %s: the loader ignores LD_PRELOAD for it (AT_SECURE)", what);
 	else if (is.st_mode & (S_ISUID | S_ISGID))
 		doctor_warn(AREA, "chmod u-s,g-s",
-			    "it is set-uid or set-gid: for other users it can't be preloaded");
+			    "it is set-uid or set-gid: if another user runs it, the loader ignores "
+			    "LD_PRELOAD");
 }
 
 static bool check_machine(const struct elf_file *file)

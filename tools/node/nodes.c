@@ -27,7 +27,8 @@ static void *ask_one(void *user)
 
 	answers->status = peer_open(&peer, answers->node, asking->folder);
 	began = progress_seconds();
-	if (!answers->status) /* the one in peer_open() also waited for the worker's start */
+	if (!answers
+		 ->status) /* to time it: the first hello, in peer_open(), waited for the worker, too */
 		answers->status = peer_hello(&peer);
 	answers->round_trip_s = progress_seconds() - began;
 	if (!answers->status && asking->lists)
