@@ -27,8 +27,8 @@ static void *ask_one(void *user)
 
 	answers->status = peer_open(&peer, answers->node, asking->folder);
 	began = progress_seconds();
-	if (!answers
-		 ->status) /* to time it: the first hello, in peer_open(), waited for the worker, too */
+	/* to time a Hello: the first, in peer_open(), waited for the worker's start, too */
+	if (!answers->status)
 		answers->status = peer_hello(&peer);
 	answers->round_trip_s = progress_seconds() - began;
 	if (!answers->status && asking->lists)

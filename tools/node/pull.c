@@ -18,7 +18,7 @@ struct reading {
 	uint8_t token[NODE_TOKEN_SIZE];
 	uint64_t size, asked, answered; /* bytes */
 	uint32_t left;			/* bytes of the piece that is being received */
-	double began;			/* when the first byte was asked for; 0: not yet */
+	double began;			/* when the first byte was asked for; 0: none was */
 	int status;
 };
 
