@@ -14,7 +14,7 @@ if [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ]; then
 fi
 # Added to each time limit, for a machine that runs more test files than it has cores. It does not depend on the load.
 SLACK_MS=500
-[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}${EMULATOR:-}" ] || SLACK_MS=1500 # instruments and emulators are slow
+[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}${SANITIZE:-}${EMULATOR:-}" ] || SLACK_MS=4000 # instruments and emulators are slow
 # How many seconds until_true polls. A GPU serves one process at a time, so tests there take longer.
 PATIENCE=20
 [ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || PATIENCE=60
@@ -24,7 +24,7 @@ setup() {
 	mkdir -m 700 "$WORK/r"
 	export GPUSHARE_DIR=$WORK/r
 	unset GPUSHARE_NAME GPUSHARE_ATTACH GPUSHARE_TIMEOUT_MS GPUSHARE_AUTOSTART XDG_RUNTIME_DIR
-	export GPUSHARE_TIMEOUT_MS=3000 # a busy machine's registry answers later; tests of the limit set their own
+	export GPUSHARE_TIMEOUT_MS=10000 # a busy machine's registry answers late; tests of this limit set it themselves
 	PATH=$BUILD:$PATH
 	STARTED=()
 	[ -z "${EMULATOR:-}" ] || start_registry

@@ -11,10 +11,10 @@ setup_more() {
 	[ -z "${GPUSHARE_TEST_ASAN_PRELOAD:-}" ] || skip "an instrumented library in a python that is not"
 }
 
-# module NAME...: run these modules of tests/python
+# module NAME...: run these modules of tests/python, until the first failure: it may leave names that make others fail
 module() {
 	cd "$ROOT/tests/python" || return 1
-	run "$PYTHON" -X faulthandler -m unittest "$@"
+	run "$PYTHON" -X faulthandler -m unittest --failfast "$@"
 	echo "$output"
 	[ "$status" = 0 ]
 }
