@@ -114,7 +114,7 @@ static struct gpushare_buffer *attach_seen(struct gpushare_session *session, con
 
 	*out_misplaced = false;
 	DL_FOREACH (session->buffers, seen) {
-		/* The generation first: it rules out most, at a cache line for each. */
+		/* Compare the generation first: it rules out most, at one cache line a buffer. */
 		if (seen->info.generation != from->generation || !buffer_is_attached(seen) ||
 		    !attach_is_alike(seen, options) || strcmp(seen->info.name, from->name))
 			continue;

@@ -14,7 +14,8 @@
 #define ASK_MS 500     /* between two requests if the name's count of changes can't be read */
 #define SILENT_MS 5000 /* the same if the registry did not answer */
 #define FIRST_HANDLE 3 /* lower handles name default streams, those of the current context */
-#define LEGACY 1 /* this and 0 are the legacy stream: never captured, and asking is an error */
+/* This and 0 are the legacy stream. It is never captured; cuStreamIsCapturing() may refuse it. */
+#define LEGACY 1
 
 /* Whether the stream is of that context. For recording, a default stream always is. For waiting, a
  * default stream belongs to the current context, if there is one. */
@@ -48,7 +49,7 @@ static int see_capture(const struct gpushare_buffer *buffer, cu_stream stream, b
 }
 
 /* Drivers crash if an interprocess event is used with a stream of another context (580.159). They
- * can't capture such an event: trying to wait for one ends the capture. */
+ * can't capture such an event: trying to wait for one invalidates the capture. */
 static int check_stream(const struct gpushare_buffer *buffer, cu_stream stream, bool waits)
 {
 	const char *what = waits ? "waited for by" : "recorded on";

@@ -67,8 +67,9 @@ static void send_one(struct asking *asking, struct ahead *ahead)
 	asking->send_failed = status && status != GPUSHARE_E_TIMED_OUT;
 }
 
-/* Fill the window when half of it is empty: each message may wake the registry. If no pipeline can
- * be opened, asking for half a window of requests alone may connect and resync. */
+/* Fill the window when half of it is empty, not after each answer: each message may wake the
+ * registry. If no pipeline can be opened, this window's requests are sent alone. That may connect
+ * and resync, so the next call tries again to open one. */
 static void send_ahead(struct asking *asking, size_t done)
 {
 	const struct session_many *many = asking->many;
@@ -165,7 +166,7 @@ int session_ask_many(struct gpushare_session *session, const struct session_many
 	asking.pipeline = NULL;
 	asking.opened = 0;
 	asking.send_failed = false;
-	asking.made = count == 1; /* there is nothing to send it ahead of */
+	asking.made = count == 1; /* take_one() sends a single request alone */
 	asking.ahead[0] = (struct ahead){.wanted = true};
 	for (size_t done = 0; done < (status ? asking.made : count); done++) {
 		if (!status)

@@ -39,7 +39,7 @@ static int copy_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 	return GPUSHARE_OK;
 }
 
-/* Copy at offset `at` of the allocation: from the GPU to `to`, or if that is NULL, from `from`. */
+/* Copy from offset `at` of the allocation to `to`; if `to` is NULL, from `from` to that offset. */
 static void view_copy(const struct map_view *view, uint64_t at, void *to, const void *from,
 		      size_t length)
 {

@@ -44,8 +44,8 @@ static void pinned_unpin(const struct driver *driver, struct pinned *list)
 }
 
 /* Take the smallest spare that is large enough. If there is none, return NULL, and all spares in
- * *out_useless, to be unpinned. A session thus never has more memory pinned than it used at one
- * time. */
+ * *out_useless, to be unpinned. So when the session pins more memory, all that it has pinned is in
+ * use. */
 static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
 				  struct pinned **out_useless)
 {

@@ -23,7 +23,7 @@ struct ordering {
 	struct gpushare_session *session;
 	unsigned int users; /* buffers that use it; under the session's lock */
 	bool held;	    /* the same lock: tell_again() uses it; don't free it */
-	bool ended;	    /* the same lock: `users` is 0, and the registry knows it */
+	bool ended;	    /* the same lock: ordering_end() has told the registry, if needed */
 	unsigned int process;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
@@ -94,8 +94,9 @@ void ordering_free(struct ordering *ordering);
 int ordering_take_at_driver(const struct ordering *ordering, pthread_mutex_t *lock);
 /* The same for the page's turn, a lock in the page; order_give_turn() releases it. */
 int ordering_take_page_turn(const struct ordering *ordering);
-/* Set the error sentence of both; returns E_TIMED_OUT. */
+/* Set the error sentence of these two; returns E_TIMED_OUT. */
 int ordering_fail_at_driver(const struct ordering *ordering);
+/* Set the error sentence: publication `at_least` will not come. Returns E_OWNER_GONE. */
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
 /* Set the error sentence if nothing can be published. E_OWNER_GONE: the ordering has ended. Any
  * other status: an earlier number will never be published. */
@@ -123,8 +124,8 @@ void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last);
 /* The session no longer uses the ordering. True: streams have used it, so it is kept for them and
  * freed later. False: no stream has used it, and the caller frees it. */
 bool stream_keep(struct ordering *ordering);
-/* The session ends. Free its orderings that no stream needs; an ordering that can't be freed keeps
- * its CUDA context. */
+/* The session ends. Free its orderings that no stream needs. An ordering that can only be freed
+ * later keeps its CUDA context. */
 void stream_sweep(struct gpushare_session *session);
 
 #endif

@@ -82,10 +82,10 @@ bool ordering_is_unheard(int status)
 	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
-/* Under the session's lock. Set the slot's `final`: after that release, the last one that was
- * enqueued in a stream, another consumer may have the slot. ORDER_UNSETTLED: it is unknown, because
- * another thread may be enqueueing one (`busy`), or a graph releases. stream_release() sets
- * `captured` before it checks the slot, so no capture is missed. */
+/* Under the session's lock. Set the slot's `final` to 1 + the last release that was enqueued in a
+ * stream; after that release another consumer may have the slot. ORDER_UNSETTLED: the last one is
+ * unknown, because another thread may be enqueueing one (`busy`), or a graph releases.
+ * stream_release() sets `captured` before it checks the slot, so no capture is missed. */
 static void leave_slot(struct ordering *ordering, bool busy)
 {
 	uint32_t slot = atomic_load(&ordering->slot);

@@ -42,8 +42,8 @@ int ordering_fail_publish(const struct ordering *ordering, int status)
 			ordering->name);
 }
 
-/* Whether to ask once more: the request was sent over a new connection, and the session's resync
- * reached that registry only after the request. */
+/* Whether to ask once more: the request was sent over a new connection, and the session may have
+ * shared the buffer again with that registry only after the request. */
 static bool knows_more(struct gpushare_session *session, unsigned int before, int status)
 {
 	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
@@ -54,8 +54,8 @@ static bool knows_more(struct gpushare_session *session, unsigned int before, in
 	return more;
 }
 
-/* If the registry doesn't know a buffer that is attached here, the buffer has ended: E_OWNER_GONE
- * in place of E_NOT_FOUND. The error sentence stays the registry's. */
+/* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in
+ * place of E_NOT_FOUND. The error sentence stays the registry's. */
 static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
 		     gpushare_OrderReply *out_answer, int fd, int *out_fd)
 {

@@ -178,8 +178,9 @@ bool stream_keep(struct ordering *ordering)
 	return true;
 }
 
-/* The page of an ordering that streams may still reach is registered in its context. So that
- * context stays retained until the process ends. */
+/* An ordering that is freed later needs its context then, to unregister the page. So that context
+ * stays retained until the process ends. An ordering that a graph has captured is never freed, and
+ * its context is not retained for it. */
 void stream_sweep(struct gpushare_session *session)
 {
 	struct ordering *each;

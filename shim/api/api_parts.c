@@ -68,7 +68,7 @@ static int check_part(const struct gpushare_buffer *whole, const struct gpushare
 	return tags_write(part->name, part->tags, part->tag_count, tags, &count);
 }
 
-/* Make the part with the registry's data, because a resync shares it again from here. */
+/* Fill in what the registry takes from the whole: a resync shares the part again from this. */
 static struct gpushare_buffer *new_part(const struct parts *all, const struct gpushare_part *part)
 {
 	struct gpushare_buffer *whole = all->whole;
@@ -116,7 +116,8 @@ static int check(const struct gpushare_buffer *buffer, const struct gpushare_par
 	return status;
 }
 
-/* Withdraw the parts that one call made; batch 0: all. `unused`: kept ones don't stay. */
+/* Withdraw the parts that one call made; batch 0: all. `unused`: the registry removes them even if
+ * they have the KEEP flag. */
 static void end_parts(struct gpushare_buffer *whole, uint64_t batch, bool unused)
 {
 	request tell = {.which_verb = gpushare_Request_withdraw_tag};

@@ -68,8 +68,8 @@ const struct driver *session_driver(struct gpushare_session *session)
 	return driver;
 }
 
-/* False for a while after the registry did not answer; then requests that can be left out should not
- * be sent. */
+/* False for a while after the registry did not answer: then the caller leaves out requests that
+ * aren't needed. */
 static bool session_is_heard(const struct gpushare_session *session)
 {
 	return !client_is_silent(session->client) || session->silent_until_ms <= monotonic_ms();
@@ -386,7 +386,7 @@ int session_unuse(struct gpushare_buffer *buffer)
 	return status;
 }
 
-/* Mapped unified memory keeps its descriptor here: vmm_unmap() drops it with the mapping, which
+/* Don't drop the descriptor of mapped unified memory: vmm_unmap() does that with the mapping, which
  * other buffers may use too. */
 void buffer_free(struct gpushare_buffer *buffer)
 {
@@ -485,8 +485,9 @@ static void session_give_back(struct gpushare_session *session)
 	}
 	session_deferred_empty(session);
 	session_deferred_empty_events(session);
-	/* Otherwise a registry that starts later would expect this session to reconnect, as long as
-	 * this process lives. */
+	/* Without a connection, connect once more: the registry sees the session end. A registry
+	 * that knows the session from its state file would otherwise expect it to reconnect, as
+	 * long as this process lives. */
 	if (!client_stands(session->client))
 		session_tell(session, &stat);
 }

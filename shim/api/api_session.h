@@ -44,7 +44,8 @@ struct gpushare_buffer {
 	bool owed;	    /* the last session_unuse() tells the registry of a detach */
 	/* Freed while other processes have, or may have, it attached: the memory is kept. */
 	bool deferred;
-	/* BUFFER_SHARED by gpushare_share_parts(): it ends with this buffer. NULL: by itself. */
+	/* Of a part by gpushare_share_parts(): the buffer that contains it; the part ends with that
+	 * buffer. NULL: this is no part. */
 	const struct gpushare_buffer *whole;
 	uint64_t batch; /* of a part: which call of gpushare_share_parts() */
 	bool has_parts; /* some buffer may have this one as its `whole` */
@@ -53,8 +54,8 @@ struct gpushare_buffer {
 	uint64_t address; /* BUFFER_ATTACHED: the buffer's address in its owner's process */
 	/* Freed, or not shared again after a registry's restart: resync leaves it out. */
 	bool lost;
-	/* Only of memory that was imported from a descriptor, or made so that it can be exported
-	 * as one. Else its size is 0. */
+	/* Only of memory that was mapped from a descriptor, or made so that it can be exported as
+	 * one; else its size is 0. host_only: only `held` is set. */
 	struct vmm_mapping mapping;
 	/* host_only and unified: the allocation's address in processes with CUDA; 0: not known. */
 	uint64_t elsewhere;
@@ -110,7 +111,7 @@ struct gpushare_session {
 	 * of one there. */
 	uint64_t attached;
 	struct resync resync;
-	/* Set when the registry did not answer; until then, skip requests that aren't needed. */
+	/* The registry did not answer: until this time, skip requests that aren't needed. */
 	_Atomic int64_t silent_until_ms;
 	struct staging staging; /* kept from one transfer to the next */
 	struct devices devices;
@@ -122,14 +123,15 @@ struct gpushare_session {
 	struct gpushare_mirror *mirrors; /* open mirrors */
 	struct pinned *spares;		 /* pinned memory of closed mirrors, for reuse */
 	unsigned int tensors;		 /* DLPack tensors whose deleter has not run */
-	/* gpushare_close() was called while tensors were left; the last one's end closes it. */
+	/* gpushare_close() was called while tensors were left: the end of the last one closes the
+	 * session. */
 	bool closed;
 };
 
 /* GPUSHARE_OK, E_INVALID or E_FORKED. */
 int session_check(const struct gpushare_session *session);
 int session_check_buffer(const struct gpushare_buffer *buffer);
-/* The same, and the name, or the pattern (NULL: none). */
+/* The same, and check the name, or the pattern (NULL: no pattern). */
 int session_check_name(const struct gpushare_session *session, const char *name);
 int session_check_glob(const struct gpushare_session *session, const char *glob);
 
@@ -149,8 +151,8 @@ static inline bool buffer_is_event(const struct gpushare_buffer *buffer)
  * forked child. */
 void buffer_free(struct gpushare_buffer *buffer);
 
-/* Return the driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). The session of a buffer has one,
- * unless it has only host_only buffers. */
+/* Return the driver, or NULL after api_fail(GPUSHARE_E_NO_DRIVER). Once the session has a buffer
+ * that is not host_only, session->driver is set. */
 const struct driver *session_driver(struct gpushare_session *session);
 
 static inline void session_lock(struct gpushare_session *session)
@@ -178,14 +180,14 @@ void session_give_client(struct gpushare_session *session);
  * copied to `out_body`; 0: no struct is expected. */
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,
 		void *out_body, size_t body_size);
-/* session_ask(), which also stores resync_readings() as of the answer, for resync_check(), and sends
- * descriptor `fd`; `fd` stays the caller's (-1: none). A descriptor in the answer is stored in
- * *out_fd, close-on-exec, and is the caller's (-1: none). `out_fd` may be NULL. */
+/* session_ask(), which also sends descriptor `fd` (-1: none); it stays the caller's. *out_readings
+ * is resync_readings() as of the answer, for resync_check(). If the status is OK, *out_fd is the
+ * answer's descriptor, close-on-exec and now the caller's; -1: none. `out_fd` may be NULL. */
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd);
-/* Copy the `body` of an answer that is no refusal, as session_ask() does. E_PROTOCOL: it has
- * another. */
+/* Copy the `body` of an answer that is no refusal, as session_ask() does. E_PROTOCOL: the answer
+ * has another body. */
 int session_read_answer(const struct gpushare_session *session, const reply *answer, pb_size_t body,
 			void *out_body, size_t body_size);
 
@@ -195,8 +197,9 @@ int session_read_answer(const struct gpushare_session *session, const reply *ans
  */
 struct session_answer {
 	int status;
-	int fd;		       /* the taker's; -1: none, as with a status that is not OK */
-	unsigned int readings; /* as of before the request was sent */
+	int fd; /* the taker's; -1: none, as with a status that is not OK */
+	/* As of before the request was sent ahead; as of the answer if it was sent alone. */
+	unsigned int readings;
 };
 struct session_many {
 	pb_size_t body; /* of the answers that are no refusals; it is stored in *out_body */
@@ -205,9 +208,10 @@ struct session_many {
 	/* Write the request, perhaps a second time if it was not answered. False: none is
 	 * needed. */
 	bool (*make)(void *user, size_t index, request *out_request);
-	/* Take an answer, in order. After the first status that is not OK no request is sent, and
-	 * take() gets the answers that are still to come. OK for an answer that is a refusal: take()
-	 * has waited, so the later requests are sent again. */
+	/* Take an answer, in the order of the requests. Once this has returned another status than
+	 * OK, no request is sent, but it still gets the answers to requests that were sent. If it
+	 * returns OK for a refusal, it has waited for the name: the answers to later requests are
+	 * out of date, and these requests are sent again. */
 	int (*take)(void *user, size_t index, const struct session_answer *answer);
 	void *user;
 };
@@ -216,16 +220,16 @@ int session_ask_many(struct gpushare_session *session, const struct session_many
 		     size_t count);
 /* How many connections the client had made at the latest session_give_client(). */
 unsigned int session_connections(struct gpushare_session *session);
-/* Send a request that gives something back, even if the connection has ended: the registry that runs
- * next may know the names. A registry is started only if that one would know them. If the registry
- * did not answer lately, don't wait for it again on each call; a later resync reports the change.
- * Sets no error sentence. session_tell_of() also returns the status, client_await_next()'s, and the
- * answer's `body` as session_ask() does. `readings`: as for session_tell_detach(); NULL: none. */
+/* Send a request that gives something back. If the connection has ended, send it to the next
+ * registry, which may know the names; start a registry only if it would know them. If the registry
+ * did not answer lately, send nothing: a later resync reports the change. Sets no error sentence.
+ * session_tell_of() also returns client_await_next()'s status, and the answer's `body` as
+ * session_ask() does. `readings`: as for session_tell_detach(); NULL: none. */
 int session_tell_of(struct gpushare_session *session, const request *tell,
 		    const unsigned int *readings, pb_size_t body, void *out_body, size_t body_size);
 void session_tell(struct gpushare_session *session, const request *tell);
-/* Tell the registry of a detach. `readings`: resync_readings() when the attach was counted down, or
- * when it was answered if it failed afterwards; for resync_check(). */
+/* Tell the registry of a detach. `readings`, for resync_check(): resync_readings() when the attach
+ * was counted down. For an attach that failed after the registry's answer: as of that answer. */
 void session_tell_detach(struct gpushare_session *session, const struct gpushare_info *info,
 			 unsigned int readings);
 void session_tell_withdraw(struct gpushare_session *session, const struct gpushare_info *info);
@@ -278,7 +282,7 @@ void share_keep_rights(struct gpushare_buffer *buffer);
 /* The work of gpushare_free(). */
 int session_end_shared(struct gpushare_buffer *buffer);
 
-/* Make a buffer of the registry's answer. It must not be on the session's list. */
+/* Make a buffer from the registry's answer. The caller puts it on the session's list. */
 typedef int attach_make(struct gpushare_session *session, const struct attach_answer *answer,
 			const void *options, struct gpushare_buffer **out_buffer);
 enum attach_kind { ATTACH_MEMORY, ATTACH_READ_ONLY, ATTACH_EVENT };
@@ -355,8 +359,8 @@ void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);
 
-/* api_tags.c. tags_write(): into a request. Keys and values that don't end within their arrays must
- * not be encoded. tags_read(): copy the record's tags; return how many there are. */
+/* api_tags.c. tags_write(): into a request. E_INVALID: a key or value doesn't end within its array.
+ * tags_read(): copy the record's tags; return how many there are. */
 int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
 	       gpushare_Tag out_tags[GPUSHARE_TAGS_MAX], pb_size_t *out_count);
 uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAGS_MAX]);

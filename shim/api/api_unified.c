@@ -91,8 +91,8 @@ void unified_rename(uint64_t base, uint64_t generation, uint64_t to)
 	pthread_mutex_unlock(&table.lock);
 }
 
-/* A CPU map may outlive its session, and with it the context. Memory that is registered with CUDA
- * is unregistered by this call, or has been with its context. */
+/* A CPU map may outlive its session, and so the context that the session retained. CUDA has then
+ * unregistered the memory, with the context. */
 static int end(const struct placed *placed)
 {
 	const struct driver *driver = placed->driver;

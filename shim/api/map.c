@@ -47,8 +47,8 @@ static uint64_t base_of(const struct gpushare_buffer *buffer)
 	return buffer->pointer - buffer->info.base_offset;
 }
 
-/* Whether the view is where a map of the buffer has to be: unified memory has one address, except for
- * a host_only buffer. */
+/* Whether the view is where a map of the buffer has to be: unified memory has one address, except
+ * for a host_only buffer. */
 static bool lies_well(const struct map_view *view, const struct gpushare_buffer *buffer)
 {
 	return buffer->info.backing != GPUSHARE_BACKING_HOST || buffer->host_only ||

@@ -24,8 +24,8 @@ void map_view_close(struct map_view *view);
 /* Get the view only if there is one; else NULL. map_view_close() gives it back. */
 struct map_view *map_view_seen(const struct gpushare_buffer *buffer);
 
-/* api_map_copy.c: the copies of api_transfer.c for a host_only buffer, with checked arguments. One of `to` and
- * `from`, and one of `sink` and `source`, is set. */
+/* api_map_copy.c: the copies of api_transfer.c for a host_only buffer, with checked arguments. One
+ * of `to` and `from`, and one of `sink` and `source`, is set. */
 int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 	     size_t length);
 int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
