@@ -45,8 +45,8 @@ static int alloc_plain(struct gpushare_session *session, const struct driver *dr
 		result = alloc_blocks(driver, &pointer, source->size);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
-				     "device %d has no %zu bytes for '%s'", source->device,
-				     source->size, name);
+				     "can't allocate %zu bytes on device %d for '%s'", source->size,
+				     source->device, name);
 	source->pointer = pointer;
 	return GPUSHARE_OK;
 }
@@ -99,9 +99,9 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 				"for: %s is not supported",
 				source->device, unified ? "unified" : "mapped", name, call);
 	if (result != CU_OK)
-		return api_fail_cuda(driver, result, call, "%s %d has no %zu bytes for '%s'",
-				     unified ? "the host of device" : "device", source->device,
-				     source->size, name);
+		return api_fail_cuda(
+		    driver, result, call, "can't allocate %zu bytes on %s %d for '%s'",
+		    source->size, unified ? "the host of device" : "device", source->device, name);
 	if (!unified)
 		vmm_links_keep(&session->links, driver, (cu_device)source->device);
 	source->pointer = source->base = source->mapping.pointer;

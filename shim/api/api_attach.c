@@ -209,8 +209,8 @@ static int make(struct gpushare_session *session, const struct attach_answer *an
 	    !answer->reply.own)
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
-		    "'%s' is cudaMalloc memory, whose address the driver chooses; only vmm "
-		    "buffers can be attached at their owner's address",
+		    "'%s' is cudaMalloc memory, whose address the driver chooses; only vmm and "
+		    "unified buffers can be attached at their owner's address",
 		    answer->reply.buffer.name);
 	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)

@@ -172,7 +172,8 @@ static int mapping_wish(const gpushare_AttachReply *answer,
 /* The buffer's backing needs a file descriptor, but the registry sent none. */
 static int mapping_missing_fd(const record *from)
 {
-	return api_fail(GPUSHARE_E_PROTOCOL, "no file descriptor came for '%s'", from->name);
+	return api_fail(GPUSHARE_E_PROTOCOL, "the registry sent no file descriptor for '%s'",
+			from->name);
 }
 
 static int mapping_import_fd(struct gpushare_buffer *buffer, const struct attach_answer *answer,

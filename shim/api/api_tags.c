@@ -103,17 +103,19 @@ static int holders_page(const gpushare_HoldersReply *page, const char *name, uin
 		if (page->holders[i].connection <= *after)
 			return api_fail(
 			    GPUSHARE_E_PROTOCOL,
-			    "the registry lists the processes that have '%s' in the wrong order",
+			    "the registry's list of the processes that have '%s' is out of order",
 			    name);
 		*after = page->holders[i].connection;
 		holder_read(&page->holders[i], &holder);
 		if (visit(&holder, user))
-			return api_fail(GPUSHARE_E_CANCELLED,
-					"the caller ended the list of who has '%s'", name);
+			return api_fail(
+			    GPUSHARE_E_CANCELLED,
+			    "the callback ended the list of the processes that have '%s'", name);
 	}
 	if (page->more && !page->holders_count)
 		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry says that more have '%s', but lists none", name);
+				"the registry says that more processes have '%s', but lists none",
+				name);
 	return GPUSHARE_OK;
 }
 
@@ -131,7 +133,8 @@ API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *na
 		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
 	page = status ? NULL : malloc(sizeof(*page));
 	if (!status && !page)
-		status = api_fail(GPUSHARE_E_NO_MEMORY, "no memory to list who has '%s'", name);
+		status = api_fail(GPUSHARE_E_NO_MEMORY,
+				  "no memory to list the processes that have '%s'", name);
 	if (status)
 		return status;
 	memcpy(ask.verb.holders.name, name, strlen(name) + 1);
