@@ -90,8 +90,7 @@ cu_result capture_spoil(cu_stream stream)
 	return CU_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-/* For a dependency on work from before or beside the capture: the capture is invalidated. Under the
- * lock. */
+/* For a dependency on work outside the capture: the capture is invalidated. Under the lock. */
 cu_result capture_cross(struct capture *capture)
 {
 	capture->invalid = true;

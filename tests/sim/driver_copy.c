@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and fills: done in the call, unless the stream is blocked by a wait or is being
- * captured. */
+/* Copies and fills. A fill is done in the call. So is a copy, unless its stream is blocked by a
+ * wait or is being captured. */
 
 #include "driver_work.h"
 

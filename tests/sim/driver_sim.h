@@ -247,7 +247,7 @@ int address_memfd(uint64_t size);
 uint64_t address_nonce(void);
 
 /* driver_block.c: memfds of 2 MiB multiples, divided in 512-byte steps. Under the lock. */
-struct control { /* behind the data of every memfd: identifies it to an importer */
+struct control { /* behind the data of a block's or object's memfd: identifies it to an importer */
 	uint64_t magic;
 	uint64_t nonce;
 	uint64_t size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libnvidia-ml.so.1: what `gpushare top` asks NVML. Results as in NVML's API reference. The memory
- * in use is a setting, because each process of the simulated driver has the whole of it.
+ * in use is a setting, because the simulated driver counts only what its own process uses.
  */
 #include <stdio.h>
 #include <stdlib.h>

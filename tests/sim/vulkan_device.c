@@ -24,7 +24,8 @@ static void check_signals(void)
 	pthread_sigmask(SIG_BLOCK, NULL, &now);
 	if (!sigismember(&now, SIGTERM) || !sigismember(&now, SIGCHLD) ||
 	    sigismember(&now, SIGSEGV))
-		vulkan_misused("its threads would take the program's signals");
+		vulkan_misused("SIGTERM and SIGCHLD must be blocked, and SIGSEGV must not, "
+			       "because its threads inherit the signal mask");
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateInstance(const VkInstanceCreateInfo *info,
@@ -88,7 +89,7 @@ VKAPI_ATTR void VKAPI_CALL vulkan_GetPhysicalDeviceProperties2(VkPhysicalDevice 
 {
 	vulkan_check(physical, "physical device");
 	if (out->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2)
-		vulkan_misused("properties of another sType");
+		vulkan_misused("properties with a wrong sType");
 	for (VkBaseOutStructure *next = out->pNext; next; next = next->pNext)
 		if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)
 			sim_uuid(physical->physical,
@@ -147,7 +148,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_CreateDevice(VkPhysicalDevice physical,
 	    info->queueCreateInfoCount != 1 || info->pQueueCreateInfos[0].queueFamilyIndex != 1 ||
 	    info->pQueueCreateInfos[0].queueCount != 1 ||
 	    !info->pQueueCreateInfos[0].pQueuePriorities)
-		vulkan_misused("a device wants one queue of a family that has one");
+		vulkan_misused("a device needs one queue, of a family that has queues");
 	if (info->enabledExtensionCount != 1 ||
 	    strcmp(info->ppEnabledExtensionNames[0], VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME))
 		vulkan_misused("a device without " VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);

@@ -48,7 +48,7 @@ static bool recognise(int fd, uint64_t size, int physical)
 static VkResult take(VkDeviceMemory memory, const VkImportMemoryFdInfoKHR *from)
 {
 	if (!from || from->handleType != VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT)
-		vulkan_misused("memory of CUDA's comes as an opaque descriptor");
+		vulkan_misused("memory must be imported from an opaque file descriptor");
 	if (fcntl(from->fd, F_GETFD) < 0)
 		vulkan_misused("descriptor %d is not open", from->fd);
 	if (!recognise(from->fd, memory->size, memory->device->physical))
@@ -68,7 +68,7 @@ static VkResult allocate(VkDevice device, const VkMemoryAllocateInfo *info, VkDe
 	vulkan_types(&types);
 	if (info->sType != VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO || !info->allocationSize ||
 	    info->memoryTypeIndex >= types.memoryTypeCount)
-		vulkan_misused("memory of size %llu, type %u",
+		vulkan_misused("size %llu, type %u or sType of an allocation is wrong",
 			       (unsigned long long)info->allocationSize, info->memoryTypeIndex);
 	memory = result == VK_SUCCESS ? calloc(1, sizeof(*memory)) : NULL;
 	if (!memory)
@@ -127,7 +127,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vulkan_MapMemory(VkDevice device, VkDeviceMemory 
 	vulkan_check(device, "device");
 	vulkan_check(memory, "memory");
 	if (memory->mapped || offset || size != VK_WHOLE_SIZE || flags)
-		vulkan_misused("all of a memory is mapped, and once");
+		vulkan_misused("memory must be mapped whole, and only once");
 	if (!(memory->flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
 		vulkan_misused("memory was mapped that the host can't see");
 	if (result != VK_SUCCESS)
