@@ -15,8 +15,8 @@ struct source {
 	unsigned char uuid[GPUSHARE_UUID_SIZE];
 	enum gpushare_backing backing;
 	cu_ipc_mem_handle handle;   /* ipc */
-	int fd;			    /* vmm: source_finish() closes it; else -1 */
-	struct vmm_mapping mapping; /* vmm that we made; else its size is 0 */
+	int fd;			    /* vmm, unified: source_finish() closes it; else -1 */
+	struct vmm_mapping mapping; /* vmm or unified that we made; else its size is 0 */
 	uint32_t flags, ttl_s;
 	struct api_rights rights;
 };
