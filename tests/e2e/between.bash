@@ -90,7 +90,7 @@ pulling() {
 	[ -n "$WORKER" ]
 }
 
-# received: bytes of NAME here equal the source's
+# received NAME [SOURCE]: b's buffer NAME has the bytes of $WORK/SOURCE (NAME)
 received() {
 	gpushare get "$1" -o - | cmp - "$WORK/${2:-$1}"
 }

@@ -39,20 +39,20 @@ teardown() {
 	for pid in "${STARTED[@]}" $(registry_pids); do
 		! is_ours "$pid" || kill -KILL "$pid" 2>/dev/null || true
 	done
-	for pid in $(keeper_pids); do # after those who would start another
+	for pid in $(keeper_pids); do # after the registries: a registry starts a killed keeper again
 		kill -KILL "$pid" 2>/dev/null || true
 	done
 	if type teardown_more >/dev/null 2>&1; then teardown_more; fi
 	rm -rf "$WORK"
 }
 
-# A process that is killed writes no counts of what it has run.
+# For a coverage build: a process that is killed writes no coverage counts, so the daemons get SIGTERM.
 let_daemons_end() {
 	local pid
 	for pid in "${STARTED[@]}"; do
 		! is_ours "$pid" || kill -KILL "$pid" 2>/dev/null || true
 	done
-	for pid in $(registry_pids) $(keeper_pids); do # a keeper starts a registry again
+	for pid in $(registry_pids) $(keeper_pids); do # keepers too: they would start a registry again
 		kill -TERM "$pid" 2>/dev/null || continue
 		PATIENCE_S=3 until_true is_over "$pid" || true
 	done
