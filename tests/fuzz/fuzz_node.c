@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes from a puller or a node: a message that is understood has all its fields within bounds, and is
- * the same when it is written and understood again. */
+/* Bytes from a puller or a node. If a message can be decoded, all its fields are within bounds, and
+ * encoding and decoding it again gives the same message. */
 #include "../../tools/node/message.h"
 #include "fuzz.h"
 #include "protocol.h"

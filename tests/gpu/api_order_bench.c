@@ -145,7 +145,7 @@ static void call_costs(const struct side *side, int leads, uint64_t from)
 	fflush(stdout);
 }
 
-/* CPU time of the driver's own calls that publishing and acquiring are made of: their lower bound. */
+/* CPU time of the driver calls that publishing and acquiring make: the lower bound of theirs. */
 static void driver_costs(const struct side *side)
 {
 	cu_deviceptr at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One registry round trip, from this process: `api_round_trip NAME COUNT` prints median, p99 in us. */
+/* A registry round trip from this process: `api_round_trip NAME COUNT` prints median, p99 in us. */
 #include <gpushare.h>
 
 #include "gpu_driver.h"

@@ -225,7 +225,7 @@ static double set_us(const char *const *names)
 	return started;
 }
 
-/* The handles come over a session of their own: the other has nothing attached before each round. */
+/* The handles come over a separate session: the other one has nothing attached before a round. */
 static void set(const struct bare_calls *calls, size_t rounds)
 {
 	static double theirs[COST_ROUNDS_MAX], mine[COST_ROUNDS_MAX], ratio[COST_ROUNDS_MAX];

@@ -98,8 +98,8 @@ static void a_generation_is_one_names(void **state)
 	assert_true(raw_shared(next, "t") > far + 2 * FAR);
 }
 
-/* A client that resyncs an attachment under a wrong name counts as attacher of the generation, after
- * a restart of the registry too. */
+/* A client that resyncs an attachment under a wrong name counts as attacher of the generation. This
+ * also holds after a restart of the registry. */
 static void an_attacher_of_a_generation_is_counted_once(void **state)
 {
 	uint64_t far = raw_shared(me, "x") + FAR;

@@ -38,7 +38,7 @@ static void do_mbyte(char **argument, int count)
 	printf("mbyte %s: %d\n", argument[0], data[script_number(argument[1])]);
 }
 
-/* Print whether the mirror and the buffer's bytes from OFFSET on are the same: mirrors=M,B,OFFSET */
+/* mirrors=M,B,OFFSET: print whether mirror M and buffer B's bytes from OFFSET on are the same */
 static void do_mirrors(char **argument, int count)
 {
 	struct gpushare_mirror *mirror = *mirror_of(argument[0]);

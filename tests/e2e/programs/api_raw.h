@@ -58,9 +58,9 @@ static void *raw_enter(int ordinal)
 	return library;
 }
 
-/* raw=SLOT,SIZE[,KIND]: allocate memory by the driver, in device 0's primary context; here: in the
- * current one; vmm and private: by cuMemCreate, with and without a handle type; static: no memory of
- * CUDA's */
+/* raw=SLOT,SIZE[,KIND]: allocate by cuMemAlloc in device 0's primary context. KIND: here: in the
+ * current context; managed, async, host: by another call; vmm, private: by cuMemCreate, with and
+ * without a handle type; static: memory that CUDA doesn't know */
 static void do_raw(char **argument, int count)
 {
 	static char outside[4096];

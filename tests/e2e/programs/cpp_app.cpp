@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * gpushare.hpp at work. `create FILE FILE` and `get` are the two processes of vineyard's published
- * example of GPU memory sharing; `scopes`, `map` and `lost` say how things end,
- * `tell` what is known of buffers, `stream` their bytes in pieces, `watch` what happens to them, `array` what the CPU has at a buffer's own pointer, `events` what is recorded and waited for. Prints what it found.
+ * Tests gpushare.hpp. `create UP END` and `get` are the two processes of vineyard's published
+ * example of GPU memory sharing. Each other verb is a test in one process, and prints a line at its
+ * end: `scopes`, `map`, `array`, `events`, `tell`, `stream`, `watch`, `order`, `lost`.
  */
 #include <cstdint>
 #include <cstdio>
@@ -55,7 +55,7 @@ static void await(const char *path)
 		usleep(1000);
 }
 
-/* The first process: create, compose the content from host code, keep it until FILE, delete. */
+/* The first process: allocate, fill by the CPU, and free once the file `end` exists. */
 static void create(const char *up, const char *end)
 {
 	gpushare::session client;
@@ -84,7 +84,7 @@ static void create(const char *up, const char *end)
 	std::printf("deleted\n");
 }
 
-/* The second: get, read from the CPU, compare every byte; writing is refused. */
+/* The second process: attach, read by the CPU, compare every byte. Writing is refused. */
 static void get()
 {
 	gpushare::session client;
@@ -147,7 +147,7 @@ static void end_mirrors(const gpushare::buffer &buffer)
 	MUST(!one.data() && first_byte(buffer) == 'e');
 }
 
-/* What came from a session keeps it; nothing is left of any. */
+/* Buffers and mirrors keep their session open. After the last of them nothing is left. */
 static void end_scopes()
 {
 	gpushare::session client;
@@ -178,7 +178,7 @@ static void end_scopes()
 	std::printf("all ended\n");
 }
 
-/* A write-back that fails is an exception, and the copy is still there. */
+/* A failed write-back throws, and the mirror still has the bytes. */
 static void lose_write_back()
 {
 	gpushare::session client;
@@ -193,7 +193,7 @@ static void lose_write_back()
 	std::printf("not lost\n");
 }
 
-/* Of memory that is mapped, what the CPU stores is what the GPU has. */
+/* In a map, the CPU and the GPU see each other's stores. The map outlives buffer and session. */
 static void map_memory()
 {
 	gpushare_alloc_options options = {};
@@ -222,7 +222,7 @@ static void map_memory()
 	std::printf("mapped\n");
 }
 
-/* The host's memory, which the CPU has at the pointer itself. */
+/* Unified memory: the CPU uses it at the device pointer. */
 static void make_array()
 {
 	gpushare_alloc_options options = {};
@@ -242,7 +242,7 @@ static void make_array()
 	std::printf("an array\n");
 }
 
-/* One that is recorded here and opened twice ends with the last of its scopes. */
+/* An opened event works until it is closed, even after its creator has closed it. */
 static void use_events()
 {
 	gpushare::session client;
@@ -269,7 +269,7 @@ static void use_events()
 	std::printf("events\n");
 }
 
-/* Tags, who has it, what it is; of a staged one nobody else hears before. */
+/* Tags, holders and states. A staged buffer gets its tags before others see it. */
 static void tell_of()
 {
 	gpushare::session client, other;
@@ -302,7 +302,7 @@ static void tell_of()
 	std::printf("told\n");
 }
 
-/* In pieces; what the caller throws on the way comes out, and ends it. */
+/* Writes and reads in pieces. An exception of the callback ends the call and reaches its caller. */
 static void stream_bytes()
 {
 	static constexpr std::size_t size = 20 << 20;
@@ -340,7 +340,7 @@ static void stream_bytes()
 	std::printf("streamed\n");
 }
 
-/* What happens to a buffer of another session, told to one that has ended. */
+/* Notices about buffers of another session. The watch outlives the session that opened it. */
 static void watch_buffers()
 {
 	auto told = [] {
@@ -365,7 +365,7 @@ static void watch_buffers()
 	std::printf("watched\n");
 }
 
-/* By the CPU, in one process: the calls' own tests are in C. */
+/* By the CPU and by a stream, in one process: the calls' own tests are in C. */
 static void publish_and_acquire()
 {
 	gpushare::session client;

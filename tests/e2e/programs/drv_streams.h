@@ -67,7 +67,8 @@ static void verb_gosoon(char **argument, int count)
 	pthread_detach(thread);
 }
 
-/* goby=LETTER,OTHER: let the stream continue by a write of the GPU in stream OTHER; wait for that write only */
+/* goby=LETTER,OTHER: let the stream continue by a write of the GPU in stream OTHER; wait only for
+ * that write */
 static void verb_goby(char **argument, int count)
 {
 	uint32_t *flag = drv_flag(argument[0]);

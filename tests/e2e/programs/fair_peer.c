@@ -268,7 +268,7 @@ static void ask_over_and_over(const request *what)
 	}
 }
 
-/* The user has many names, so that an answer that compares the missing name with them takes long. */
+/* The user has many names: an answer that compares the missing name with all of them takes long. */
 static void failing(void)
 {
 	request look = {.which_verb = gpushare_Request_lookup_tag};

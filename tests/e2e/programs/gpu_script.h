@@ -102,8 +102,8 @@ static void verb_free(char **argument, int count)
 	gpu_say("free", argument[0], code);
 }
 
-/* fill=SLOT,SEED. A write from pageable memory may return before the bytes have arrived, a read does not: other
- * processes see the pattern from then on. */
+/* fill=SLOT,SEED: write a pattern. A write from pageable memory may return before the bytes have
+ * arrived. So read a byte afterwards: then other processes see the pattern. */
 static void verb_fill(char **argument, int count)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);

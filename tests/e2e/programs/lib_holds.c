@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preloaded into a daemon: measures what threads do between taking a mutex and releasing one, which
- * waiting for a condition does, too. The file $LIB_HOLDS gets the most bytes written by pwrite()
- * there, and the microseconds of CPU time of the longest and of the second longest time. Other load on the machine hardly changes these, but a
- * hypervisor's own work can count as CPU time of whoever runs meanwhile: work that is really that
- * long comes again, so the second longest time tells.
+ * Preloaded into a daemon: measures what its threads do while they hold a mutex. A hold begins when
+ * a mutex is taken, and ends when one is released or a wait for a condition begins. The file
+ * $LIB_HOLDS gets the most bytes that a hold has written by pwrite(), and the CPU time of the
+ * longest and of the second longest hold in microseconds. Other load hardly changes CPU times, but
+ * a hypervisor's work can count as CPU time of the running thread. Long work of the daemon itself
+ * comes again, so tests use the second longest time.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded: $PROC_NVIDIA takes the place of /proc/driver/nvidia, where the driver of real GPUs lists them. */
+/* Preloaded: $PROC_NVIDIA takes the place of /proc/driver/nvidia, where a real driver lists GPUs. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A name server that doesn't answer: looking up a name takes a minute, a numeric address no time. */
+/* Preloaded: emulates a name server that doesn't answer. Looking up a name takes a minute, and a
+ * numeric address no time. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>

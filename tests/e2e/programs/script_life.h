@@ -191,8 +191,8 @@ static void verb_catch(char **argument, int count)
 	       strcmp(argument[1], "exit") ? life_on__exit : life_on_exit);
 }
 
-/* signals: print the thread's signal mask and the process's signal dispositions from /proc, without those of the C
- * library's own signals (32 and 33), which it catches as it needs them */
+/* signals: print the thread's signal mask and the process's signal dispositions from /proc, without
+ * those of the C library's own signals (32 and 33), which it catches as it needs them */
 static void verb_signals(char **argument, int count)
 {
 	FILE *file = fopen("/proc/thread-self/status", "r");
