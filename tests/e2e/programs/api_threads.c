@@ -171,7 +171,8 @@ static void *join_each(void *unused)
 	return NULL;
 }
 
-/* Whichever came last, a process that is a consumer is waited for, and one that left is not. */
+/* A join and a leave run at the same time. Whichever takes effect last: a reclaim waits for this
+ * process exactly if it is a consumer then. */
 static void *leave_each(void *unused)
 {
 	struct gpushare_buffer *buffer = buffers[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded: $PROC_NVIDIA takes the place of /proc/driver/nvidia, where a real driver lists GPUs. */
+/* Preloaded: $PROC_NVIDIA replaces /proc/driver/nvidia, where a real driver lists the GPUs. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
