@@ -247,7 +247,7 @@ ${long:0:200-${#end}}$end.bin"
 		run -1 --separate-stderr sh -c 'ulimit -f 10000; exec "$@"' sh gpushare-attach '*' -o "$WORK/disk/set"
 	fi
 	has "$stderr" "writing '$WORK/disk/set/a%2Fweights.bin' failed after"
-	has "$stderr" "; nothing of the set stays"
+	has "$stderr" "; the incomplete set is removed"
 	equal "$(lines "$stderr")" 1
 	equal "$(ls -A "$WORK/disk")" ""
 }

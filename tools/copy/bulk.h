@@ -5,7 +5,7 @@
  * Write large blocks to a regular file with several threads, while the caller analyses the data. A
  * tmpfs file is mapped, if there are enough CPUs, because write() on tmpfs admits one thread at a
  * time. Other files are written past the page cache (O_DIRECT). io_uring in place of threads is no
- * faster (README.md, "Copying").
+ * faster (tools/README.md, "Copying").
  */
 #include <stdatomic.h>
 #include <stdint.h>

@@ -10,8 +10,9 @@
 struct copy_request {
 	char **names; /* for save, restore and diff of a set: patterns are allowed */
 	int name_count;
-	struct query query;   /* `query.name` is names[0] */
-	const char *output;   /* NULL: standard output, as a hex view on a terminal; "-": raw */
+	struct query query; /* `query.name` is names[0] */
+	/* NULL: standard output, as a hex view on a terminal; "-": raw; of save: the directory */
+	const char *output;
 	const char *input;    /* of put: "-" is standard input; of restore: the file or directory */
 	const char *registry; /* its directory; NULL: the default */
 	unsigned int wait_ms;
@@ -25,16 +26,17 @@ struct copy_request {
 	unsigned int timeout_ms;
 	bool has_timeout;
 	/* Of restore and pull: */
-	int device;	   /* -1: gpushare_alloc_with() chooses */
-	uint32_t mode;	   /* 0: the source's */
-	const char *group; /* NULL: the source's, or with `mode` the caller's */
-	bool readonly;	   /* false: as the source was */
+	int device;    /* -1: gpushare_alloc_with() chooses */
+	uint32_t mode; /* 0: the source's */
+	/* NULL: if restore is called without `mode`, the saved group; otherwise the caller's */
+	const char *group;
+	bool readonly; /* false: as the source was */
 };
 
 #define COPY_SEQUENCE_MAX (UINT64_C(1) << 61)
 
-/* Attach through CUDA, or without CUDA if it can't be used, which is reported. `write`: attach for
- * writing too. Returns a status; gpushare_explain() says more. */
+/* Attach through CUDA. If CUDA can't be used, report that and attach without it. `write`: attach
+ * for writing too. Returns a status; gpushare_explain() says more. */
 int copy_attach_quietly(struct gpushare_session *session, const char *name, unsigned int wait_ms,
 			bool write, struct gpushare_buffer **out);
 /* Like copy_attach_quietly(), but returns NULL after reporting the error. */

@@ -245,7 +245,7 @@ static int die(const struct dump *dump, const char *words)
 static int dump_failed(struct dump *dump, int status)
 {
 	bool removed = dump->writes && output_abandon(&dump->output);
-	const char *gone = dump->request->in_set ? "; nothing of the set stays"
+	const char *gone = dump->request->in_set ? "; the incomplete set is removed"
 			   : removed		 ? "; the partial file was removed"
 						 : "";
 
@@ -320,7 +320,7 @@ static int dump_run(struct dump *dump, struct gpushare_buffer *buffer)
 		progress_end(dump->progress);
 		tool_error("'%s' can't be opened for writing: %s%s", path(dump),
 			   strerror(dump->output.error),
-			   request->in_set ? "; nothing of the set stays" : "");
+			   request->in_set ? "; the incomplete set is removed" : "");
 		return TOOL_FAILED;
 	}
 	status = request->rate ? warm_up(&dump->layout, buffer) : GPUSHARE_OK;

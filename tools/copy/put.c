@@ -188,8 +188,8 @@ static bool npy_fits(const struct copy_request *request, const struct gpushare_i
 	return false;
 }
 
-/* Whether the file fits the range. A raw file may be shorter than a part of a buffer, but not shorter
- * than the whole buffer. An array must have exactly the size of the range. */
+/* Whether the file fits the range. `part`: --offset or --length was given; only then a raw file may
+ * be shorter than the range. An array must have exactly the size of the range. */
 static bool fits(const struct copy_request *request, bool part, const struct gpushare_info *info,
 		 const struct into *into)
 {

@@ -154,8 +154,8 @@ static bool write_manifest(struct set *set)
 	    output_write(&output, "\n", 1) && output_commit(&output))
 		return true;
 	if (!copy_caught)
-		tool_error("writing to '%s' failed: %s; nothing of the set stays", set->directory,
-			   strerror(output.error));
+		tool_error("writing to '%s' failed: %s; the incomplete set is removed",
+			   set->directory, strerror(output.error));
 	output_abandon(&output);
 	return false;
 }
@@ -223,7 +223,7 @@ static bool place(const struct set *set, size_t i)
 		return true;
 	why = errno;
 	(void)rename(at.was, at.to); /* if both are links to one file, rename() does nothing */
-	tool_error("'%s' can't be put in place: %s; nothing of the set stays", at.to,
+	tool_error("'%s' can't be put in place: %s; the incomplete set is removed", at.to,
 		   strerror(why));
 	return false;
 }
@@ -268,6 +268,6 @@ int copy_save(const struct copy_request *request, struct gpushare_session *sessi
 	}
 	manifest_finish(&set.manifest);
 	if (!good && copy_caught)
-		copy_die("interrupted; nothing of the set stays");
+		copy_die("interrupted; the incomplete set was removed");
 	return good ? TOOL_DONE : TOOL_FAILED;
 }

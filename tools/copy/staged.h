@@ -21,8 +21,8 @@ bool staged_begin(struct staged *staged, struct gpushare_session *session, size_
 /* Whether the name is free: a buffer is never replaced. */
 bool staged_is_free(struct gpushare_session *session, const char *name);
 /* Allocate a buffer with the name, size, kind and permissions of `like`; options of the request
- * take precedence. `group`, used if the request has none: name or number; NULL: the caller's.
- * Returns NULL on failure. */
+ * take precedence. `group`: name or number; NULL or "": the caller's. It is used only if the
+ * request has neither group nor mode. Returns NULL on failure. */
 struct gpushare_buffer *staged_add(struct staged *staged, const struct copy_request *request,
 				   const struct gpushare_info *like, const char *group);
 /* Take back the buffer that was added last. */

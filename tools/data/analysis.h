@@ -30,6 +30,7 @@ struct analysis {
 	size_t room_size;
 };
 
+/* Whether the query has --stats, --sha256, --diff or --plot. The caller draws the plot. */
 bool analysis_wanted(const struct query *query);
 /* Fails if the file of --diff can't be read, or is a .npy file of another type. Returns false after
  * reporting that. Call analysis_end() in any case. */

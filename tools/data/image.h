@@ -32,7 +32,7 @@ bool image_begin(struct image *image, enum dtype dtype, const struct shape *shap
 		 const struct range *range);
 /* Feed whole elements. */
 void image_feed(struct image *image, const void *data, size_t size);
-/* Write the file to `out`. Return false if there is no memory. */
+/* Write the file to `out`. Return false if there is no memory, or if writing fails. */
 bool image_end(struct image *image, FILE *out);
 void image_free(struct image *image);
 

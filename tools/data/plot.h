@@ -24,8 +24,8 @@ struct plot {
 	uint64_t counts[PLOT_DOTS];
 };
 
-/* `range`: of all values, found before. If the buffer was changed since, values outside of the
- * range count as its nearest end. */
+/* `range`: that of all values, from an earlier pass. If the buffer has changed since then, the
+ * histogram counts a value outside of the range in its nearest bin. */
 void plot_begin(struct plot *plot, enum dtype dtype, const struct shape *shape,
 		const struct range *range, int width);
 /* Add whole elements, in total at most as many as the shape has. */

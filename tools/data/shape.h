@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHAPE_RANK_MAX 32 /* NumPy's limit */
+#define SHAPE_RANK_MAX 32 /* the limit of NumPy 1; NumPy 2 allows 64 */
 /* for shape_text() and shape_index(), NUL included */
 #define SHAPE_TEXT_MAX (SHAPE_RANK_MAX * 21 + 3)
 

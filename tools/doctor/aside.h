@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ASIDE_H
 #define GPUSHARE_TOOLS_ASIDE_H
-/* Run code that may hang or crash in a child process. */
+/* A child process for code that may hang or crash. */
 #include <stdbool.h>
 #include <stddef.h>
 

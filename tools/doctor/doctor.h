@@ -36,8 +36,8 @@ int doctor_print(bool json);
 
 /* What the CUDA driver reports, asked in a child process (aside.h). */
 struct driver_facts {
-	bool loaded, old; /* old: lacks a function that gpushare needs, named in `words` */
-	char words[DOCTOR_WORDS_MAX];
+	bool loaded, old;	      /* old: lacks a function that gpushare needs */
+	char words[DOCTOR_WORDS_MAX]; /* why it isn't loaded, or the missing function's name */
 	char path[PATH_MAX];
 	int version, init;
 	char init_name[64]; /* "CUDA_ERROR_NO_DEVICE" */

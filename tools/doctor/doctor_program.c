@@ -116,7 +116,7 @@ static bool check_loader(const struct elf_file *file)
 	if (elf_file_read("/proc/self/exe", &own) == ELF_FILE_OK &&
 	    realpath(own.interpreter, ours) && !strcmp(theirs, ours))
 		return true;
-	doctor_warn(AREA, "try it: GPUSHARE_NAME=x%%i gpushare run",
+	doctor_warn(AREA, "try it: gpushare run --name x%i -- APP",
 		    "it has its own C library (loader %s), which may be too old for the preload "
 		    "library",
 		    theirs);

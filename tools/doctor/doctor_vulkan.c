@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of Vulkan, through which the CPU reaches a GPU's memory. */
+/* Checks of Vulkan, one of the two ways (the other: dma-buf) in which gpushare_map() maps a GPU's
+ * memory for the CPU. */
 #define VK_NO_PROTOTYPES
 #include <dlfcn.h>
 #include <stdio.h>

@@ -110,8 +110,8 @@ void top_keys_take(struct top_keys *keys, struct top_options *options, int key, 
 /* The message line: the open prompt with its text, else `message`. */
 void top_keys_line(const struct top_keys *keys, char out[512]);
 
-/* Start ncurses and block signals. If standard output is no terminal, or ncurses can't start, change
- * nothing and return false. */
+/* Start ncurses and block signals. If standard output is no terminal, or ncurses can't start, block
+ * none and return false. */
 bool top_terminal_begin(void);
 /* Restore the terminal. If a signal ended top (SIGHUP: the input ended), raise it again with its
  * default action. */
