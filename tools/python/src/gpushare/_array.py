@@ -54,7 +54,7 @@ class Array(_host.Shaped):
 
     @property
     def read_only(self) -> bool:
-        """True if this process maps the buffer read-only: a kernel's store would end the CUDA context."""
+        """True if this process may only read. If a kernel stores into vmm or unified memory, its CUDA context ends."""
         return bool(_native.library().gpushare_is_read_only(self.handle))
 
     @property
@@ -133,7 +133,7 @@ class Array(_host.Shaped):
         versioned = max_version is not None and max_version[0] >= 1
         if self.read_only and not versioned and not self._may_read:
             raise BufferError(f"'{self.name}' is read-only here, DLPack before 1.0 has no read-only flag, and a store "
-                              f"would end this process's CUDA context; if the consumer does not store into it, use "
+                              f"may end this process's CUDA context; if the consumer does not store into it, use "
                               f".view(promise_read_only=True)")
         if place[0] == _dlpack.CUDA:
             self._ready(stream)

@@ -173,8 +173,9 @@ class Buffer(Array, Ordered):
         """Give names to parts of this buffer: {"llama/norm": llama.view("float16", 4096, offset=512)}.
 
         The buffer must be vmm memory that this session owns. Each part is tagged with its element type and shape, and
-        with the `tags` for its name. All names become visible together. They end with this Buffer, but stay with a
-        kept buffer. See gpushare_share_parts().
+        with the `tags` for its name. Other processes see the names at once, one after the other, even if this Buffer is
+        staged: write the contents first. The names end with this Buffer, but stay with a kept buffer. See
+        gpushare_share_parts().
 
         Shapes: each view's, contiguous. Units: bytes.
         Errors: ExistsError, RangeError, InvalidError, NotSupportedError (other memory), LimitError; ValueError for a

@@ -109,7 +109,7 @@ class Map(HostMemory):
         self.caching = {v: t for v, t in _abi.CACHINGS.values()}.get(info.caching, "")
         """"write-combined" (loads are slow) or "cached"."""
         self.coherent = bool(info.coherent)
-        """False: flush() and invalidate() are needed."""
+        """Always True."""
         self.atom_size = info.atom_size
 
     def flush(self, offset: int = 0, length: Optional[int] = None) -> None:

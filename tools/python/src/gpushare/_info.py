@@ -61,8 +61,8 @@ class Record:
 class Info(Record, _abi.InfoRecord):
     """struct gpushare_info: a buffer; sizes and offsets in bytes, times in seconds or nanoseconds.
 
-    `device_uuid` is a text as in nvidia-smi; `backing` is "ipc", "vmm" or "host"; `flags` are words: "keep",
-    "readonly", ...
+    `device_uuid` is a text as in nvidia-smi; `backing` is "ipc", "vmm" or "host", and "event" for a named event;
+    `flags` are words: "keep", "readonly", ...
     """
 
     _TRUTHS = ("owner_alive", "deferred", "missing", "isolated")
@@ -70,7 +70,7 @@ class Info(Record, _abi.InfoRecord):
 
     @property
     def is_new(self) -> bool:
-        """True if the buffer is so new that it may have no tags yet, because it was never staged."""
+        """True if the buffer is so new that it may have no tags yet: a name that was never staged gets them later."""
         return abs(time.time_ns() - self.created_unix_ns) < _TAGS_AFTER_NS
 
     def _convert(self, name: str, value: Any) -> Any:

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
     key: str
     name: str  # name of its part of the buffer; "": the tensor has no elements
-    offset: int  # bytes from the buffer's start; in the JSON of the list, from the end of the list
+    offset: int  # bytes from the buffer's start; in the JSON of the list, from the first tensor's start
     size: int
     dtype: str
     shape: Tuple[int, ...]

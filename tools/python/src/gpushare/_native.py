@@ -147,7 +147,7 @@ def milliseconds(seconds: Optional[float], most: int) -> int:
     return min(int(seconds * 1000 + 0.999), most)
 
 
-# Handles to release later: a stream capture forbade to wait for their GPU work.
+# Handles to release later: a stream capture forbade waiting for their GPU work.
 _later: List[Tuple[Any, str, int, Tuple[Any, ...]]] = []
 
 

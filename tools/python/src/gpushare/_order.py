@@ -30,7 +30,11 @@ class Ordered:
         return out.value
 
     def publish(self, stream: Any = None) -> int:
-        """Publish the buffer, in stream order, as the next sequence. Returns the sequence."""
+        """Publish the buffer, in stream order, as the next sequence. Returns the sequence.
+
+        In a stream that is being captured, and after the first such call, it returns 0: each publication takes its
+        sequence when the stream or the graph reaches it.
+        """
         return self._number("gpushare_publish", _stream(stream))
 
     def publish_host(self) -> int:
@@ -38,13 +42,16 @@ class Ordered:
         return self._number("gpushare_publish_host")
 
     def acquire(self, stream: Any = None, at_least: int = 1) -> None:
-        """Make the stream wait until a sequence of `at_least` or more is published."""
+        """Make the stream wait until a sequence of `at_least` or more is published.
+
+        This makes the process a consumer, as join() does, unless attach() was called with passive=True.
+        """
         _native.call("gpushare_acquire", self.handle, _stream(stream), at_least)
 
     def acquire_host(self, at_least: int = 1, timeout: Optional[float] = None) -> int:
         """Make this thread wait until a sequence of `at_least` or more is published. Returns the current sequence.
 
-        `timeout`: seconds; None waits without a limit.
+        This makes the process a consumer, as acquire() does. `timeout`: seconds; None waits without a limit.
         """
         return self._number("gpushare_acquire_host", at_least, _native.milliseconds(timeout, _WAIT_MOST))
 

@@ -19,8 +19,9 @@ def pull(source: str, name: Optional[str] = None, *, via: Optional[str] = None, 
 
     `source` is "NODE:NAME", or "NODE:PATTERN" for all that match. `name`: the name of a single copy; None: the name on
     the node. `via`: a node that may have pulled the same version, to read from. `tags` are set in addition to those of
-    the source. `read_only`, `mode` and `group` replace those of the source. `tls`: the directory of ca.pem and
-    node.pem. `directory`: of the registry here. This runs the command `gpushare`, and waits until it has ended.
+    the source. `read_only`, `mode`: set in place of the source's. `group`: the group of the copy; the source's is not
+    copied, so without `mode` and `group` no group has rights. `tls`: the directory of ca.pem and node.pem. `directory`:
+    of the registry here. This runs the command `gpushare`, and waits until it has ended.
 
     Units: `mode` in bits as of a file; `device` is a CUDA ordinal. Threads: safe. Errors: InvalidError (arguments),
     NotSupportedError (no such command), GpushareError with the command's sentence for all else. Source: gpushare(1).

@@ -201,10 +201,10 @@ class Session(_native.Closing):
 
         Other processes see the name once it has its tags. `staged`: they see it only after commit(), and the buffer
         can't replace a kept one. `keep`: the buffer stays when this process frees it, exits or is killed, for `ttl`
-        seconds (0: until removed). `adopt`, with `keep`: take over a kept buffer of that name and size. `read_only`:
-        other processes can only read it. `vmm`: memory that the CPU can map(), too. `unified`: host memory with one
-        address for the CPU and the GPU. `mode`, for example 0o640, and `group`: which other users may access it, if
-        the registry serves other users. See gpushare_alloc_with().
+        seconds (0: until removed). `adopt`, with `keep`: take over a kept buffer of that name, size and GPU.
+        `read_only`: other processes can only read it. `vmm`: memory that the CPU can map(), too. `unified`: host memory
+        with one address for the CPU and the GPU. `mode`, for example 0o640, and `group`: which other users may access
+        it, if the registry serves other users. See gpushare_alloc_with().
 
         Shapes: a sequence of sizes, one size, or () for a scalar; no size is 0. Units: ttl in seconds; `mode` as of a
         file.
@@ -323,7 +323,7 @@ class Session(_native.Closing):
     def ls(self, glob: Optional[str] = None, *, deferred: bool = False) -> List[Info]:
         """The buffers whose names match `glob` (None: all), sorted by name. '*' matches '/' too.
 
-        `deferred`: list the buffers that their owners have freed, and that are held for their attachers.
+        `deferred`: instead list the buffers that their owners have freed and hold for attachers, sorted by generation.
         """
         return _visited("gpushare_list_deferred" if deferred else "gpushare_list", self.handle,
                         None if glob is None else _native.text(glob))
@@ -337,7 +337,11 @@ class Session(_native.Closing):
         return Info(struct)
 
     def holders(self, name: str, generation: int = 0) -> List[Holder]:
-        """The processes that have a buffer attached. `generation`: of a deferred free. Errors: NotFoundError."""
+        """The processes that have a buffer attached.
+
+        `generation`: the buffer's, also that of a deferred free; 0: the buffer that has the name now.
+        Errors: NotFoundError.
+        """
         return _visited("gpushare_holders", self.handle, _native.text(name), generation)
 
     def registry(self) -> RegistryInfo:

@@ -48,7 +48,8 @@ def tensor(array: Array, stream: Any = None) -> Any:
     """A torch tensor of an array, with the array's element type and shape. The buffer may be read-only.
 
     `stream`: the consumer's stream, as in Array.__dlpack__(); by default torch's current stream of the device. If the
-    buffer is read-only, a kernel that stores into the tensor ends this process's CUDA context.
+    buffer is read-only, no kernel may store into the tensor: a store into vmm or unified memory ends this process's
+    CUDA context.
     """
     if stream is None and array.device >= 0:
         stream = torch.cuda.current_stream(array.device).cuda_stream or _driver.LEGACY
