@@ -93,9 +93,9 @@ def tagged_layout(info: Info) -> Tuple[DType, Shape]:
 class Buffer(Array, Ordered):
     """A named buffer, made by attach(), share() or alloc(). As an Array it is the whole buffer.
 
-    A name made by alloc() or share() exists while the Buffer or a view() of it lives. The memory stays while the
-    Buffer, a view(), or any object that a consumer made from them lives. close() and the end of a with block release
-    the Buffer earlier; objects that consumers have made from it stay valid.
+    A name made by alloc() or share() exists while the Buffer or a view() of it lives, or longer with keep. The memory
+    stays while the Buffer, a view(), or any object that a consumer made from them lives. close() and the end of a with
+    block release the Buffer earlier; objects that consumers have made from it stay valid.
 
     The Buffer takes its dtype and shape from the tags when it is made. They change when its session sets the tags
     dtype or shape. They don't change if attach() was given a dtype or shape, nor in view()s, tensors and arrays of the
