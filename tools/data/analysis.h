@@ -15,8 +15,8 @@ struct analysis {
 	const struct query *query;
 	const struct layout *layout;
 	struct stats stats;
-	struct crew *crew; /* for --stats; NULL: not started */
-	const unsigned char *data;
+	struct crew *crew;	   /* for --stats; NULL: not started */
+	const unsigned char *data; /* the chunk that the crew works on */
 	size_t size;
 	struct stats *parts; /* one for each piece of `data` */
 	size_t part_room;
@@ -24,9 +24,9 @@ struct analysis {
 	struct compare compare;
 	int fd; /* the file of --diff; -1: none */
 	bool npy;
-	uint64_t theirs; /* bytes of data in the file of --diff */
-	int error;	 /* errno of a failed read or allocation */
-	unsigned char *room;
+	uint64_t theirs;     /* bytes of data in the file of --diff */
+	int error;	     /* errno of a failed read or allocation */
+	unsigned char *room; /* for the bytes of that file */
 	size_t room_size;
 };
 
