@@ -18,7 +18,6 @@
 /* Limits for a registry, however much it has handled. */
 #define JUDGE_MEMORY_KIB 4096
 #define JUDGE_THREADS 2
-#define JUDGE_LISTENERS 22 /* old ones, where the machine is busy: registry/probe.h */
 #define JUDGE_STATE_BYTES (9L << 17)
 
 /* What one kill left, or may have left, under a name with the keep flag. */
@@ -180,8 +179,6 @@ static void judge_growth(void)
 	if (now.threads > judge.at_start.threads + JUDGE_THREADS)
 		judge_fault("the registry has %ld threads, at the start it had %ld", now.threads,
 			    judge.at_start.threads);
-	if (now.listeners > judge.at_start.listeners + JUDGE_LISTENERS)
-		judge_fault("the registry listens at %ld sockets", now.listeners);
 	if (now.state_bytes > JUDGE_STATE_BYTES)
 		judge_fault("registry.state has %ld bytes", now.state_bytes);
 }

@@ -11,7 +11,6 @@
 /* X(field, its text in reports) */
 #define SIZES(X) \
 	X(fds, "descriptors") \
-	X(listeners, "sockets listened at") \
 	X(keeper_fds, "descriptors of its keeper") \
 	X(anonymous_kib, "KiB of memory") \
 	X(threads, "threads") \
@@ -95,26 +94,6 @@ static pid_t sizes_keeper(const char *directory)
 	return pid;
 }
 
-/* A listening socket that failed, or seemed to, stays open beside its successor. */
-static int sizes_listeners(const char *directory)
-{
-	FILE *file = fopen("/proc/net/unix", "r");
-	size_t length = strlen(directory);
-	char line[512], path[400];
-	unsigned int flags;
-	int count = 0;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%*s %*s %*s %x %*s %*s %*s %399s", &flags, path) == 2 &&
-		    flags & 0x10000 && !strncmp(path, directory, length) && path[length] == '/' &&
-		    !strstr(path, "keeper"))
-			count++;
-	}
-	if (file)
-		fclose(file);
-	return count;
-}
-
 static long sizes_file(const char *directory, const char *name)
 {
 	struct stat about;
@@ -154,8 +133,7 @@ static struct sizes sizes_now(const char *directory)
 	struct sizes now = {.pid = sizes_registry(directory)};
 	pid_t keeper = sizes_keeper(directory);
 
-	now.listeners = sizes_listeners(directory);
-	now.fds = sizes_fds(now.pid) - now.listeners;
+	now.fds = sizes_fds(now.pid);
 	now.keeper_fds = keeper ? sizes_fds(keeper) : 0;
 	now.anonymous_kib = sizes_status(now.pid, "RssAnon:");
 	now.threads = sizes_status(now.pid, "Threads:");

@@ -92,6 +92,15 @@ registry_pids() {
 	grep -lsaP "gpushare-registry\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
+# How many descriptors the registry has. With the first one that it gives its keeper it gets one more: their connection.
+registry_fds() {
+	find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l
+}
+
+fds_are() {
+	[ "$(registry_fds)" -le "$1" ]
+}
+
 # Pids of the keepers of this test's directory.
 keeper_pids() {
 	grep -lsaP "gpushare-registry\x00--keeper\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3

@@ -23,15 +23,6 @@ rules() {
 	echo "$1:must"
 }
 
-# The registry's descriptors except its listening sockets: a socket that stopped accepting stays open beside its
-# replacement.
-registry_fds() {
-	local all listening
-	all=$(find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l)
-	listening=$(awk -v "dir=$GPUSHARE_DIR/" '$4 == "00010000" && index($8, dir) == 1' /proc/net/unix | wc -l)
-	echo $((all - listening))
-}
-
 registry_mappings() {
 	wc -l <"/proc/$(registry_pids)/maps"
 }
@@ -84,7 +75,6 @@ unchanged_by() {
 	fds=$(registry_fds) mappings=$(registry_mappings)
 	touch "$WORK/go"
 	await_file "$WORK/cycled"
-	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
 	until_true fds_are "$fds"
 	echo "mappings of the registry: $mappings, then $(registry_mappings)"
 	# The heap may take two more mappings per thread. A sanitizer's heap has a mapping for each size.
@@ -200,8 +190,7 @@ gone m9999: E_NOT_FOUND"
 	kill -KILL "$PID"
 	equal "$(api open gone="$PID",m9999,$((1000 + SLACK_MS)) list)" "open: OK
 gone m9999: E_NOT_FOUND"
-	fds_are() { [ "$(registry_fds)" -le "$1" ]; }
-	until_true fds_are "$before"
+	until_true fds_are $((before + 1))
 }
 
 ten_thousand_are_there() {

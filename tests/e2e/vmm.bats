@@ -7,10 +7,6 @@ owner() {
 	up owner "$BIN/api_app" open "$@"
 }
 
-registry_fds() {
-	find "/proc/$(registry_pids)/fd" -mindepth 1 | wc -l
-}
-
 @test "share, attach from elsewhere, change, see the change" {
 	begin owner "$BIN/api_app" open raw=p,4Mi,vmm share=a,weights,p,0,4Mi fill=a,7 touch="$WORK/up" \
 		await="$WORK/changed" byte=a,5 free=a list close
@@ -114,8 +110,7 @@ attach w: OK"
 	equal "$(lines "$(names)")" 301
 	[ "$(registry_fds)" -ge $((before + 300)) ]
 	kill -KILL "$PID"
-	few_again() { [ "$(registry_fds)" -le $((before + 1)) ]; } # it stays connected to its keeper
-	until_true few_again
+	until_true fds_are $((before + 1))
 	equal "$(names)" "ipc 1048576"
 }
 
