@@ -802,7 +802,7 @@ size_t gpushare_size(const struct gpushare_buffer *buffer);
  * its own GPU unless it was attached for another one; -1 for NULL, host_only */
 int gpushare_device(const struct gpushare_buffer *buffer);
 
-/** gpushare_is_read_only() - 1: mapped for reading only in this process; 0 for NULL */
+/** gpushare_is_read_only() - 1: attached for reading only, see gpushare_attach(); 0 for NULL */
 int gpushare_is_read_only(const struct gpushare_buffer *buffer);
 
 /** gpushare_was_adopted() - 1: gpushare_alloc_with() took over what was kept; 0 for NULL */

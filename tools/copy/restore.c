@@ -75,8 +75,9 @@ static bool open_source(struct restore *restore, const struct manifest_entry *en
 	}
 	if (source->is_npy == entry->npy && source->size == entry->info.size)
 		return true;
-	tool_error("'%s' holds %" PRIu64 " bytes of data, and the manifest says %" PRIu64 "%s",
-		   path, source->size, entry->info.size, entry->npy ? " after a header" : "");
+	tool_error("'%s' holds %" PRIu64 " bytes of data, and %s %" PRIu64 "%s", path, source->size,
+		   restore->verify ? "the manifest says" : "just now held", entry->info.size,
+		   entry->npy ? " after a header" : "");
 	close(source->fd);
 	return false;
 }

@@ -30,7 +30,6 @@ static bool open_theirs(struct analysis *analysis)
 		return false;
 	}
 	analysis->fd = source.fd;
-	analysis->npy = source.is_npy;
 	analysis->theirs = source.size;
 	if (source.is_npy && dtype && dtype != source.npy.dtype) {
 		tool_error("'%s' holds %s, but --dtype is %s", path,

@@ -22,8 +22,7 @@ struct analysis {
 	size_t part_room;
 	struct sha256_ctx digest;
 	struct compare compare;
-	int fd; /* the file of --diff; -1: none */
-	bool npy;
+	int fd;		     /* the file of --diff; -1: none */
 	uint64_t theirs;     /* bytes of data in the file of --diff */
 	int error;	     /* errno of a failed read or allocation */
 	unsigned char *room; /* for the bytes of that file */

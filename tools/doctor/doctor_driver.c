@@ -48,7 +48,9 @@ static bool find_calls(void *library, struct calls *calls, struct driver_facts *
 	calls->uuid = (cu_cuDeviceGetUuid_v2_call *)dlsym(library, "cuDeviceGetUuid_v2");
 	if (!calls->uuid)
 		calls->uuid = (cu_cuDeviceGetUuid_v2_call *)dlsym(library, "cuDeviceGetUuid");
-	return !*facts->words && calls->uuid;
+	if (!calls->uuid)
+		snprintf(facts->words, sizeof(facts->words), "cuDeviceGetUuid");
+	return !*facts->words;
 }
 
 static void ask_gpu(const struct calls *calls, int ordinal, struct driver_gpu *gpu)
@@ -134,7 +136,9 @@ static void say_gpu(const struct driver_gpu *gpu, int ordinal, struct doctor_fou
 	if (!gpu->compute_mode)
 		return;
 	found->alone = true;
-	doctor_fail(AREA, "run 'nvidia-smi -c DEFAULT', or use MPS",
+	doctor_fail(AREA,
+		    gpu->compute_mode == 2 ? "run 'nvidia-smi -c DEFAULT'"
+					   : "run 'nvidia-smi -c DEFAULT', or use MPS",
 		    "GPU %d is in a compute mode in which %s can have a context on it", ordinal,
 		    gpu->compute_mode == 2 ? "no process" : "only one process at a time");
 }

@@ -12,7 +12,7 @@ static void say_sharing(const struct doctor_found *found)
 		doctor_fail(AREA, "repair what failed above", "no sharing of GPU memory: %s",
 			    !found->gpus       ? "no GPU"
 			    : !found->registry ? "no registry"
-					       : "a GPU admits one process only");
+					       : "a GPU's compute mode forbids it");
 }
 
 static void say_vmm(const struct doctor_found *found)

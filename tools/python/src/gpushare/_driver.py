@@ -76,13 +76,13 @@ def settle(device: int) -> bool:
         return not entered or _call("cuCtxSynchronize") != _CAPTURE_UNSUPPORTED
 
 
-def order(device: int, before: int, after: Optional[int]) -> None:
-    """Make stream `after` wait for the work that is queued on stream `before`. If `after` is None, the CPU waits."""
+def order(device: int, before: int, after: int) -> None:
+    """Make stream `after` wait for the work that is queued on stream `before`. If that fails, the CPU waits."""
     with _Current(device) as entered:
         if not entered:
             return
         event = ctypes.c_void_p()
-        if (after is not None and hasattr(_open(), "cuStreamWaitEvent")
+        if (hasattr(_open(), "cuStreamWaitEvent")
                 and not _call("cuEventCreate", ctypes.byref(event), _NO_TIMING)):
             failed = (_call("cuEventRecord", event, ctypes.c_void_p(before))
                       or _call("cuStreamWaitEvent", ctypes.c_void_p(after), event, 0))
