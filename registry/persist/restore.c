@@ -113,7 +113,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	}
 	if (registry->state.store.names.root)
 		log_line("restored: %" PRIu64 " names, %u of them without their memory, %u "
-			 "processes",
+			 "sessions",
 			 registry->state.users.total.held[LIMIT_names], missing,
 			 (unsigned int)registry->state.sessions.disconnected);
 	registry_unlock(registry);

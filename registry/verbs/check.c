@@ -168,8 +168,9 @@ int check_limit(const struct call *call, struct user *user, enum limit what, uin
 		return GPUSHARE_OK;
 	if (what == LIMIT_kept_bytes)
 		return refuse(call, GPUSHARE_E_LIMIT,
-			      "it would keep %" PRIu64 " bytes more; this user keeps %" PRIu64
-			      ", and %s may keep %" PRIu64 " (%s in registry.conf); %s",
+			      "this buffer would keep %" PRIu64
+			      " bytes more; this user keeps %" PRIu64 ", and %s may keep %" PRIu64
+			      " (%s in registry.conf); %s",
 			      more, user->own.held[what], own ? "one user" : "all users together",
 			      limit, limit_keys[index - 1], text->helps);
 	return refuse(call, GPUSHARE_E_LIMIT,
