@@ -45,8 +45,8 @@ struct registry *registry_new(void)
 	return registry;
 }
 
-/* If a thread unlocks a mutex and locks it again, it usually gets it before the thread that it
- * woke. The second mutex makes it queue behind that thread, so no thread starves. */
+/* A thread that unlocks a mutex and locks it again usually gets it before the thread that it woke.
+ * `queue` prevents that: the thread that holds `queue` gets `lock` next. */
 void registry_lock(struct registry *registry)
 {
 	pthread_mutex_lock(&registry->queue);

@@ -17,7 +17,7 @@ struct passing {
 };
 
 struct registry {
-	/* protects everything below; never held over a call that may block */
+	/* protects everything below; never held over a call that waits for a client */
 	pthread_mutex_t lock;
 	pthread_mutex_t queue; /* held by the thread that gets `lock` next: registry_lock() */
 	int64_t locked_ns;     /* when the lock was taken last */

@@ -29,10 +29,10 @@
 #define SEND_BUFFER (4 << 20) /* for a burst of descriptors; the kernel gives less */
 #define SELF "/proc/self/exe"
 #define LOOK_MS 400	      /* between two checks that the socket's file exists */
-#define RESTART_MS 1000	      /* a client or service manager usually starts one sooner */
+#define RESTART_MS 1000	      /* until it starts a registry; others usually start one sooner */
 #define TIDY_MS 10000	      /* the same for --tidy; a supervisor usually starts one sooner */
-#define RESTART_MOST_MS 60000 /* the longest time until a start; it doubles each time, */
-#define STABLE_MS 10000	      /* unless the last registry has run this long */
+#define RESTART_MOST_MS 60000 /* with each start, that time doubles, up to this */
+#define STABLE_MS 10000	      /* a registry that was connected this long resets the time */
 #define EXIT_USAGE 2
 
 extern char **environ;

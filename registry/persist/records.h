@@ -76,7 +76,7 @@ void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)]);
 /* Make a frame: a record with its head, as in its slot. Returns its size in bytes; 0: the record
  * can't be encoded. */
 size_t records_frame(const gpushare_State *what, uint64_t stamp, uint8_t to[RECORDS_FRAME_MAX]);
-/* Fill in the size and the sum of a frame whose record follows the head. Returns the frame's size. */
+/* Write the head, with its sum, before the frame's record. Returns the frame's size in bytes. */
 size_t records_seal(uint8_t *frame, const struct records_head *head);
 
 #endif

@@ -213,8 +213,8 @@ static enum taken take_greeting(struct connection *connection)
 	return TAKEN;
 }
 
-/* The host's name service may take long. Let it block at most one thread for each user, and let
- * another thread work meanwhile. */
+/* The host's name service may take long. Let it block at most one thread for each user: the user's
+ * other look-ups fail meanwhile. Another thread gives turns instead. */
 static void find_group(struct connection *connection, struct ask *ask)
 {
 	struct server *server = connection->server;

@@ -36,7 +36,7 @@ struct connection {
 	bool sends; /* `aio` sends; else it receives */
 
 	/* Protected by server->turns: */
-	bool waits;			/* `aio` is under way */
+	bool waits;			/* `aio` is under way; its turn sets it without the lock */
 	bool listed;			/* in server->todo */
 	bool busy, again;		/* a turn is under way; another one follows */
 	struct connection *prev, *next; /* in user->todo */

@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_REGISTRY_SERVER_FDS_H
 #define GPUSHARE_REGISTRY_SERVER_FDS_H
 /*
- * fds.sock: requests that carry a file descriptor, or whose answer does. The main loop serves it
- * and never blocks: accepted descriptors are memory of this kernel or of the GPU's driver. Another
- * thread closes refused descriptors, because their close() may wait for another process.
+ * fds.sock: requests that carry a file descriptor, or whose answer does. The main loop serves it.
+ * No descriptor may block it: those that it keeps are memory of this kernel or of the GPU's driver,
+ * and another thread closes the others, because their close() may wait for another process.
  */
 #include "server/server.h"
 

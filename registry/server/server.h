@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_SERVER_SERVER_H
 #define GPUSHARE_REGISTRY_SERVER_SERVER_H
-/* registry.sock: its listener, and the work that becomes due. It serves until the process ends. */
+/* registry.sock: its listener, and the work that becomes due. It is open until the process ends. */
 #include <nng/nng.h>
 
 #include "context/registry.h"

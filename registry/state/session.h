@@ -38,7 +38,7 @@ struct session {
 	struct list_rest *list_rest; /* of a List that was interrupted: handle_list.c; NULL: none */
 	bool greeted;
 	bool given_up;	   /* its client has resumed on another connection: handle_hello() */
-	bool disconnected; /* restored after a restart: it has no connection */
+	bool disconnected; /* it has no connection: restored after a restart, or ending */
 	/* its connection has ended; what it has is removed in pieces: state_leave() */
 	bool ending;
 	/* a resync is under way; its end removes what the client did not mention */
@@ -82,7 +82,7 @@ struct session *session_find_key(const struct sessions *sessions,
 /* Its entries and attachments must be gone. */
 void session_free(struct sessions *sessions, struct session *session);
 
-/* Set the number of attachments, whatever it was. With 0, the attachment is no longer the session's,
+/* Set the number of attachments, whatever it was. With 0, the session no longer has the attachment,
  * and the caller frees it. NULL: out of memory. */
 struct attachment *session_set(struct session *session, const char *name, uint64_t generation,
 			       unsigned int count);
