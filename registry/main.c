@@ -43,11 +43,10 @@ static struct {
 	int watches; /* readable when a watched process has ended: os/process.h */
 	/* inotify: readable when a file of the folder was removed; -1: not available */
 	int folder;
-	int keeper;	 /* the keeper's connection: readable when it was killed; -1: none */
-	int64_t look_ns; /* when look_around() is due */
-	uint64_t served; /* number of sessions and requests at the last look_around() */
-	int64_t
-	    idle_ns; /* since when no session, kept buffer or request exists; INT64_MAX: one does */
+	int keeper;	  /* the keeper's connection: readable when it was killed; -1: none */
+	int64_t look_ns;  /* when look_around() is due */
+	uint64_t served;  /* number of sessions and requests at the last look_around() */
+	int64_t idle_ns;  /* when the registry became idle; INT64_MAX: it isn't */
 	int64_t leave_ns; /* when to exit because of --idle-exit; INT64_MAX: never */
 } self;
 

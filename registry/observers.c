@@ -82,8 +82,7 @@ static void release(struct registry *registry, struct entry *entry)
 	entry->fdref = NULL;
 }
 
-/* Begin a notice with the public data of `entry`, which may be NULL. Returns NULL if no notice is to
- * be sent. */
+/* Begin a notice with the public data of `entry`, which may be NULL. NULL: send no notice. */
 static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 		     const struct entry *entry, int32_t pid)
 {
@@ -205,8 +204,8 @@ void registry_observe(void *context, const struct change *change)
 		break;
 	case CHANGE_LEAVE:
 		/*
-		 * First the session's record: if the registry is killed in between, its successor
-		 * must not keep the session until the process, which may live on, has ended.
+		 * Drop the session's record first. If the registry is killed right after, its
+		 * successor must not restore the session, although the process may live on.
 		 */
 		records_drop(registry->records, &change->session->record_slot);
 		events_leave(&registry->events, change->session);

@@ -217,7 +217,7 @@ static void flush(struct fdstore *store, bool all)
 		else if (is_lost(store, status))
 			lose_side(store);
 		else
-			return; /* the keeper or systemd is busy, or too many descriptors are in flight */
+			return; /* it is busy, or too many descriptors are in flight */
 	}
 }
 

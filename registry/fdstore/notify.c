@@ -31,8 +31,8 @@ static struct {
 #define VARIABLES(X) \
 	X(NOTIFY_SOCKET) X(FDSTORE) X(LISTEN_PID) X(LISTEN_PIDFDID) X(LISTEN_FDS) X(LISTEN_FDNAMES)
 
-/* FDPOLL=0: otherwise the service manager drops a descriptor that poll() reports as closed, and
- * poll() may report memory so. */
+/* FDPOLL=0: otherwise the service manager drops a descriptor when poll() reports an error or
+ * hang-up, and poll() may report that for memory. */
 size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t generation)
 {
 	return (size_t)snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD PREFIX "%" PRIu64, verb,

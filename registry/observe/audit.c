@@ -17,7 +17,7 @@
 #include "os/log.h"
 #include "state/access.h"
 
-#define LINES_MAX (1 << 18) /* bytes of lines between two turns of the main loop */
+#define LINES_MAX (1 << 18) /* bytes of lines that wait for the main loop */
 #define WRITE_MS 200	    /* how long writing a batch of lines may take */
 #define JOURNAL_WAIT_MS 20  /* for room in journald's queue, once for each audit_write() */
 
@@ -142,7 +142,7 @@ static void record_line(struct audit *audit, const struct line *line)
 	audit->owing = true;
 }
 
-/* A name that doesn't exist, or not in time, is no refusal. */
+/* A name that doesn't exist, or doesn't appear in time, is no refusal. */
 static bool is_refusal(int status)
 {
 	return status < 0 && status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;

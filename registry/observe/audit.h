@@ -20,8 +20,8 @@ struct audit {
 	uint64_t rate;	 /* lines a second for each user; 0: no audit */
 
 	/* Under the registry's lock. */
-	FILE
-	    *lines; /* a memory stream: lines not taken so far, each with a final NUL; NULL: none */
+	/* a memory stream: lines not taken so far, each with a final NUL; NULL: none */
+	FILE *lines;
 	char *text; /* the bytes behind `lines` */
 	size_t size;
 	bool owing; /* some user has left-out lines that are not reported yet */

@@ -37,8 +37,8 @@ static void *page_open(const char *name, size_t size, bool (*begin)(void *page),
 	return NULL;
 }
 
-/* Begin at the time since boot, so that no count equals one of an earlier registry: there is less than
- * one change in a nanosecond. */
+/* Begin at the nanoseconds since boot. There is less than one change in a nanosecond, so no count
+ * equals one of an earlier registry. */
 static bool begin_changes(void *memory)
 {
 	struct changes_page *page = memory;

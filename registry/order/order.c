@@ -37,8 +37,8 @@ static struct entry *entry_of(const struct registry *registry, const struct orde
 	return store_find_generation(&registry->state.store, order->generation);
 }
 
-/* Whether the buffer has an owner's session, perhaps disconnected since a restart, and was not freed
- * or left out of a resync. */
+/* Whether the buffer has its owner's session, perhaps a disconnected one, and was neither freed nor
+ * left out of a resync. */
 static bool has_owner(const struct entry *entry)
 {
 	return entry && entry->session && !entry->info.deferred && !entry->unsynced;

@@ -26,14 +26,14 @@ struct order {
 	/* the page's descriptor; NULL: there is no page, or it is lost and a participant may
 	 * bring it back */
 	struct fdref *fdref;
-	struct order_page *page; /* NULL: none, or order_unmap_all() */
+	struct order_page *page; /* NULL: none, or unmapped by order_unmap_all() */
 	struct participant *participants;
 	bool left;	/* the publisher has left, and nobody else publishes */
 	bool gone;	/* the page says that nothing more will be published */
 	bool ended;	/* the buffer was removed; the page is only kept to repeat its marks */
 	uint64_t rated; /* number of publications when the rate was computed last */
 	int64_t under_way_ns;  /* until then a new publisher waits for the GPU of the last one */
-	int64_t mark_until_ns; /* marks are repeated at least until then; 0: not in that list */
+	int64_t mark_until_ns; /* marks are repeated at least until then; 0: they aren't */
 	int64_t again_ns;      /* when marks are repeated next */
 	/* until then, participants without a record may resume; 0: none are awaited */
 	int64_t awaited_ns;

@@ -46,15 +46,15 @@ bool process_is_awaited(void);
  * peer forked keeps its connection open. */
 
 /* Call it once, before other threads start. Watches take no descriptor above `highest`; the rest is
- * for connections. Without a watch, a process's death shows in most cases by the end of its
- * connection. Returns a descriptor that turns readable when a watched process ends; -1 and errno. */
+ * for connections. Without a watch, a process's death usually shows by the end of its connection.
+ * Returns a descriptor that turns readable when a watched process ends; -1 and errno. */
 int watch_open(int highest);
 /* Returns the watch; -1 if the process can't be watched. */
 int watch_add(int32_t pid, uint32_t id);
 void watch_remove(int watch);
 /* Whether the process has ended; false if unknown. */
 bool watch_ended(int watch);
-/* Set *out_id to the id of a process that has ended. Reports each once. false: there is no more. */
+/* Set *out_id to watch_add()'s id of a process that has ended. Reports each once. false: none. */
 bool watch_next(uint32_t *out_id);
 
 #endif

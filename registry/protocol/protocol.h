@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_PROTOCOL_H
 #define GPUSHARE_REGISTRY_PROTOCOL_H
-/* What daemon and clients share: sizes, socket names, codec, SP framing, descriptors, names, the folder. */
+/* What daemon and clients share: sizes, socket names, codec, framing, descriptors, the folder. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,9 +105,9 @@ struct fds_header {
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
 /*
  * Receives a message, without waiting. Errors are those of fds_send(), with two differences.
- * E_LIMIT: this process may open no more descriptors. E_PROTOCOL: the message is invalid, or its body
- * is longer than `room`.
- * The descriptor (-1: none) is close-on-exec. If this fails, no descriptor stays open.
+ * E_LIMIT: this process may open no more descriptors. E_PROTOCOL: the message is invalid, or its
+ * body is longer than `room`. The descriptor (-1: none) is close-on-exec. If this fails, none stays
+ * open.
  */
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
 		size_t *out_size, int *out_fd);

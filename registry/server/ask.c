@@ -196,7 +196,7 @@ int64_t asks_resume(struct registry *registry)
 		int64_t ask_ns = due_ns(ask);
 
 		if (ask_ns <= now_ns) {
-			if (piece_is_over(&piece)) /* requests that had their turn are behind it */
+			if (piece_is_over(&piece)) /* those resumed in this call are behind it */
 				return clock_ns() + PIECE_NS;
 			ask_ns = resume(registry, ask);
 		}

@@ -45,7 +45,7 @@ size_t ask_encode(struct registry *registry, uint8_t *to, size_t room);
 /* Answer a request of registry.sock, or park it. Takes `ask`, which was allocated with malloc(). */
 void ask_handle(struct registry *registry, struct ask *ask);
 /* Resume parked requests that are due, for one piece of work. Returns when the next one is due;
- * INT64_MAX: unknown. */
+ * INT64_MAX: none has a time. */
 int64_t asks_resume(struct registry *registry);
 /* Forget the parked requests of a session that ends. */
 void asks_drop(struct registry *registry, const struct session *session);

@@ -287,8 +287,8 @@ static void connection_close(struct fds_server *server, struct fds_connection *c
 	free(connection);
 }
 
-/* Close a connection that its peer may be about to use. The peer's requests fail to be sent from now
- * on, so it connects again; those that it has sent are answered. */
+/* Close a connection that its peer may be about to use. First answer the requests in its queue. The
+ * peer can't send more: it gets EPIPE, and connects again. */
 static void connection_dismiss(struct fds_server *server, struct fds_connection *connection)
 {
 	shutdown(connection->fd, SHUT_RD);

@@ -15,9 +15,9 @@ struct entry *buffer_find(const struct state *state, const char *name, uint64_t 
  * False: the registry never knew it, or lost its memory in a restart. */
 bool buffer_has_gone(const struct state *state, const char *name, uint64_t generation);
 
-/* Add a buffer. `again`: the generation that it had before; 0: give it a new one. `old`: the buffer
- * that it replaces, which is a kept one of the same name, or the nameless one of generation `again`;
- * NULL: none. NULL: out of memory, nothing changed. */
+/* Add a buffer. `again`: the generation that it had before; 0: give it a new one. `old` (may be
+ * NULL): the buffer that it replaces: a kept one of the same name, or the nameless one of
+ * generation `again`. Returns NULL if memory is out; then nothing has changed. */
 struct entry *buffer_add(struct state *state, struct session *session, const record *info,
 			 const uint8_t *handle, uint64_t again, struct entry *old);
 /* Set the buffer's descriptor. The entry takes over the reference. */

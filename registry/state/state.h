@@ -44,10 +44,10 @@ enum change_kind {
 	CHANGE_REPLACE, /* `session` is about to replace it by a new generation */
 	CHANGE_REMOVE,	/* about to be removed; `how` says why */
 	/* Changes of `entry`, which has no name: */
-	/* it has lost its name (`how`); it is still attached, or its owner does not know */
+	/* it has lost its name (`how`); it is attached, or its owner doesn't know of the loss */
 	CHANGE_DEFER,
 	CHANGE_CONFIRM, /* its owner holds the memory for its attachers */
-	CHANGE_FREE, /* about to be removed; only this one may have a name, while records are read */
+	CHANGE_FREE,	/* about to be removed; while records are read, it may have a name */
 	/* Changes of `attachment`, of `session` to `entry` (NULL: the registry has no such
 	 * buffer): */
 	CHANGE_ATTACH, /* its count has grown */

@@ -21,7 +21,7 @@ int handle_request(struct registry *registry, struct session *session, const req
  * codec's status. OK: it is neither. */
 int handle_fault(struct registry *registry, struct session *session, size_t size, int fault,
 		 reply *answer);
-/* Count and audit an answer that the caller has made. `ask` is NULL if the request could not be decoded. */
+/* Count and audit an answer that the caller has made. `ask` NULL: the request can't be decoded. */
 void handle_answered(struct registry *registry, struct session *session, const request *ask,
 		     const reply *answer);
 /* Answer a waiting request whose time is up. */
