@@ -254,7 +254,7 @@ static bool obey(const char *message, const int *fds, size_t count)
 	return true;
 }
 
-/* Read all that the registry has sent. false: its connection has ended. */
+/* Read all that the registry has sent. false: its connection has ended, or must be closed. */
 static bool hear(void)
 {
 	char message[NOTIFY_MESSAGE + 1];

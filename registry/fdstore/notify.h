@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_NOTIFY_H
 /*
  * The protocol of the fd store: sd_notify(3) and sd_listen_fds(3). The service manager speaks it at
- * $NOTIFY_SOCKET, and so does our keeper. It is implemented here because libsystemd would be one
+ * $NOTIFY_SOCKET, our keeper at keeper.sock. It is implemented here because libsystemd would be one
  * more dependency, for four messages.
  */
 #include <stdbool.h>

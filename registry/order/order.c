@@ -456,8 +456,7 @@ void order_restore(struct registry *registry)
 	HASH_ITER (hh, registry->orders, order, after) {
 		if (order->page)
 			look_over(registry, order);
-		/* Without a record of the buffer, a predecessor was waiting for its owner to
-		 * resume. */
+		/* If the records may lack the buffer (`since`), its owner may still resume. */
 		if (entry_of(registry, order) || (order->page && order->participants &&
 						  order->generation <= registry->state.since))
 			order_check(registry, order->generation);

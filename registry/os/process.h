@@ -36,9 +36,9 @@ bool process_runs(const struct process *process);
  * read, false in another pid namespace. */
 bool process_lives(const struct process *process);
 /*
- * Whether the parent may be a program that waits for this process to end: it is neither pid 1 nor a
- * service manager. A program may have become the parent without knowing it (PR_SET_CHILD_SUBREAPER,
- * as compute-sanitizer does).
+ * Whether the parent may be a program that waits for this process to end: it is neither pid 1 nor
+ * systemd. A program may have become the parent without knowing it (PR_SET_CHILD_SUBREAPER, as
+ * compute-sanitizer does).
  */
 bool process_is_awaited(void);
 

@@ -241,7 +241,7 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 }
 
 /* If the records are from another pid namespace, a process that sent no Hello.self is known by its
- * pid in that namespace, even if it runs in one that is nested in it. */
+ * pid there. That holds even if the process runs in a nested namespace. */
 static struct process process_of(const struct registry *registry, const gpushare_Session *saved)
 {
 	struct process process = {

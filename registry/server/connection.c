@@ -12,7 +12,7 @@
 #define UNSENT_MOST (64 << 10) /* bytes of unsent answers; then no further request is handled */
 #define ROOM_LEAST 512
 #define ROOM_KEPT 4096	    /* bytes; an empty buffer with more room is freed */
-#define ID_MOST 0x7fffffffu /* disconnected sessions have higher ids */
+#define ID_MOST 0x7fffffffu /* restored sessions have higher ids */
 #define TURNS_MOST 16	    /* in one callback: nng frees nothing before the callback ends */
 
 /* false: out of memory, nothing changed. */

@@ -59,9 +59,9 @@ void buffer_confirm(struct state *state, struct entry *entry);
  * tombstone. */
 void buffer_end(struct state *state, struct entry *entry);
 
-/* Set the number of the session's attachments of that generation, which the registry may not
- * know. With 0, which needs an attachment, it is freed, and a buffer whose memory is missing may be
- * removed, too. NULL: 0, or out of memory. */
+/* Set the number of the session's attachments of that generation, even if no such buffer is known.
+ * 0 frees the attachment, which must exist, and may remove a buffer whose memory is missing. NULL:
+ * the number is 0, or memory is out. */
 struct attachment *buffer_attach(struct state *state, struct session *session, const char *name,
 				 uint64_t generation, unsigned int count);
 /* Count an attachment that exists already, e.g. one from a record, among the attachers of

@@ -61,7 +61,7 @@ enum limit {
 	    LIMIT_KINDS,
 };
 
-/* In a struct, so that a test and an administrator can set them lower. */
+/* In a struct, because registry.conf and tests may change them. */
 struct limits {
 	uint64_t of_all[LIMIT_KINDS], of_user[LIMIT_KINDS];
 	uint64_t message_bytes;

@@ -27,7 +27,7 @@ struct attachment {
 
 struct session {
 	/* The id of its connection: later ones have higher ids, until ids wrap after 2^31
-	 * connections. Disconnected sessions have the highest. */
+	 * connections. Sessions restored from records have the highest. */
 	uint32_t id;
 	/* The secret by which its client may resume the session; all zero: the client can't. */
 	uint8_t key[GPUSHARE_SESSION_KEY_SIZE];
@@ -64,7 +64,7 @@ struct session {
 struct sessions {
 	struct session *by_id;
 	uint64_t ever;
-	uint32_t disconnected, disconnected_ever; /* disconnected sessions: now, and ever */
+	uint32_t disconnected, disconnected_ever; /* sessions: disconnected now, restored so far */
 };
 
 /* NULL: out of memory. */

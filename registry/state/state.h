@@ -31,11 +31,11 @@ struct tombstone {
 };
 
 /* Changes, for the state's one observer. It is called under the lock, before any client gets an
- * answer, and must not change a buffer or session itself. */
+ * answer, and must not add or remove a buffer, an attachment or a session. */
 enum change_kind {
 	/* Changes of `entry`, which has a name: */
 	CHANGE_SHARE, /* `session` has shared it */
-	/* it was kept without an owner; `session` owns it now, with its flags, mode and group */
+	/* it was kept without an owner; `session` owns it now; flags, mode and group may be new */
 	CHANGE_RETURN,
 	CHANGE_HOLD,	/* its descriptor has been set */
 	CHANGE_UPDATE,	/* its tags, or the data on its owner's process, are new */
@@ -124,8 +124,8 @@ bool state_end_one(struct state *state, struct session *session);
 void state_end_others(struct state *state);
 /* If the session that has this name is ending, remove the name now. */
 void state_end_name(struct state *state, const char *name);
-/* user_reached(), and count a refusal. First, a part of what ending sessions have is removed to
- * make room. */
+/* As user_reached(). If the limit is reached, remove a part of what ending sessions have to make
+ * room. If that isn't enough, count a refusal. */
 unsigned int state_limit(struct state *state, struct user *user, enum limit what, uint64_t more);
 /* The data on the session's process is new: report that, and an update of each of its buffers. */
 void state_see(struct state *state, struct session *session);
