@@ -66,7 +66,7 @@ static int open_signals(void)
 	return signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* With --system, no user gets more than half. */
+/* With --system, no user gets more than half of `most`. */
 static void clamp(struct limits *limits, enum limit what, uint64_t most)
 {
 	uint64_t *of_all = &limits->of_all[what], *of_user = &limits->of_user[what];
@@ -77,7 +77,7 @@ static void clamp(struct limits *limits, enum limit what, uint64_t most)
 }
 
 /* Fits the limits to RLIMIT_NOFILE. A connection takes a descriptor, and so do some buffers.
- * Watching a peer's process takes another one, whose number is in the lower half. */
+ * Watching a peer's process takes one, too, with a number in the lower half of RLIMIT_NOFILE. */
 static void fit_limits(struct limits *limits)
 {
 	struct rlimit files = {RLIM_INFINITY, RLIM_INFINITY}, raised;

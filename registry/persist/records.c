@@ -19,8 +19,8 @@
 #define RECORDS_NEW RECORDS_FILE ".new"
 #define STAMP_SANE (UINT64_MAX / 2)
 #define HEAD sizeof(struct records_head)
-/* Rewrite a file of more than LARGE units if fewer than FEW of them hold records: so few that they
- * are written in one piece. */
+/* Rewrite a file of more than LARGE units if fewer than FEW units hold records. So few are written
+ * in one piece. */
 #define LARGE 65536
 #define FEW 512
 

@@ -169,8 +169,8 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 	struct session *session = call->session;
 	struct entry *entry = buffer_find(call->state, hold->name, hold->generation);
 
-	/* If the buffer was unlinked, don't ask for it: only its free is still to come. If an
-	 * earlier resync left it out (`unsynced`), ask for it to give it its name back. */
+	/* If the buffer was unlinked, don't ask for it: it must not come back. If an earlier
+	 * resync left it out (`unsynced`), ask for it, to give it its name back. */
 	if (entry && entry->nameless) {
 		if (entry->session != session || entry->unsynced)
 			want(call, hold);
@@ -222,8 +222,8 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 	return GPUSHARE_OK;
 }
 
-/* The client has freed the buffer, or another of its threads is about to send a Withdraw. For this,
- * keep the record (`unsynced`), so that the Withdraw can still defer the free. */
+/* The client has freed the buffer, or another of its threads is about to send a Withdraw. Keep the
+ * record (`unsynced`), so that this Withdraw can still defer the free. */
 static void end_entry(const struct call *call, struct entry *entry)
 {
 	call_log(call, "withdraw", "\"%s\": no longer reported after a reconnect", entry->name);
