@@ -287,8 +287,5 @@ int handle_resync(struct call *call)
 		sync_shared(call, &resync->shared[i]);
 	for (pb_size_t i = 0; !status && i < resync->attached_count; i++)
 		status = sync_attached(call, &resync->attached[i]);
-	if (status || !resync->last || end(call))
-		return status;
-	status = check_limit(call, call->session->user, LIMIT_waiters, 1);
-	return status ? status : HANDLE_MORE;
+	return status || !resync->last || end(call) ? status : HANDLE_MORE;
 }

@@ -250,7 +250,8 @@ static void another_boot_or_version_is_not_heeded(void **state)
 }
 
 /* A client that has little to say resyncs in one message. The registry checks in pieces what the
- * message left out, and each piece goes on behind the one before. */
+ * message left out, and each piece goes on behind the one before. That is no wait for a name: it goes
+ * on, too, if the user can't have one more of these. */
 static void a_resync_in_one_message_ends(void **state)
 {
 	static const uint8_t handle[GPUSHARE_HANDLE_SIZE];
@@ -269,6 +270,7 @@ static void a_resync_in_one_message_ends(void **state)
 		buffer_attach(all, attacher, entry->name, entry->info.generation, 1);
 		buffer_defer(all, entry, DEPARTURE_WITHDRAWN, false);
 	}
+	user_add(owner->user, LIMIT_waiters, all->users.limits.of_user[LIMIT_waiters]);
 	assert_int_equal(peer_ask(owner, &what), GPUSHARE_OK);
 	assert_int_equal(all->users.total.held[LIMIT_deferred], MANY);
 }
