@@ -294,7 +294,7 @@ static bool set_access(void)
 	if (!self.options.is_system)
 		return true;
 	if (self.options.group)
-		identity_find_group(self.options.group, true, &group);
+		identity_find_group(self.options.group, &group);
 	if (group.status)
 		log_error("there is no group '%s'", self.options.group);
 	socket_access_set(true, group.gid);

@@ -124,13 +124,10 @@ static int find_by_name(const char *name, uint32_t *out_gid)
 	return !error || error == ENOENT || error == ESRCH ? GPUSHARE_E_NOT_FOUND : GPUSHARE_E_IO;
 }
 
-void identity_find_group(const char *name, bool may_look_up, struct identity_group *out_group)
+void identity_find_group(const char *name, struct identity_group *out_group)
 {
 	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
 	snprintf(out_group->name, sizeof(out_group->name), "%s", name);
-	if (name_is_number(name))
-		out_group->status = find_by_number(name, &out_group->gid);
-	else
-		out_group->status =
-		    may_look_up ? find_by_name(name, &out_group->gid) : GPUSHARE_E_IO;
+	out_group->status = name_is_number(name) ? find_by_number(name, &out_group->gid)
+						 : find_by_name(name, &out_group->gid);
 }

@@ -24,12 +24,11 @@ bool identity_is_in(const struct identity *identity, uint32_t gid);
 /* A group's name, as a request gives it, and what was found. */
 struct identity_group {
 	char name[64];
-	int status; /* GPUSHARE_OK; E_NOT_FOUND: no such group; E_IO: not looked up, or it failed */
+	int status; /* GPUSHARE_OK; E_NOT_FOUND: no such group; E_IO: the look-up failed */
 	uint32_t gid;
 };
 
-/* Find a group by name or number. A look-up by name may take long, so never call this under a lock.
- * Without `may_look_up`, a name that isn't a number gets E_IO. */
-void identity_find_group(const char *name, bool may_look_up, struct identity_group *out_group);
+/* Find a group by name or number. By name it may take long: then never call it under a lock. */
+void identity_find_group(const char *name, struct identity_group *out_group);
 
 #endif

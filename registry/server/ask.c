@@ -23,7 +23,7 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 		return false;
 	if (!name_is_number(share->group))
 		return true;
-	identity_find_group(share->group, false, &ask->group);
+	identity_find_group(share->group, &ask->group);
 	return false;
 }
 

@@ -32,7 +32,7 @@ struct ask {
 };
 
 /* Decode a request. Call it without the lock. true: the caller has to look up the group that the
- * request names (identity_find_group()), or the request gets E_IO. */
+ * request names by identity_find_group(). */
 bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size);
 
 /* Call all functions below with the registry's lock held. */

@@ -52,6 +52,14 @@ static void bytes_skip(struct bytes *bytes, size_t count)
 	*bytes = (struct bytes){0};
 }
 
+/* `turns` must be locked. */
+static void leave_delayed(struct connection *connection)
+{
+	if (connection->delayed)
+		DL_DELETE(connection->user->delayed, connection);
+	connection->delayed = false;
+}
+
 /* List the connection for a turn. Users take turns, so that no user waits for all connections of
  * another one. `turns` must be locked. */
 static void append(struct connection *connection)
@@ -61,6 +69,7 @@ static void append(struct connection *connection)
 	connection->again = connection->busy;
 	if (connection->listed || connection->busy)
 		return;
+	leave_delayed(connection);
 	connection->listed = true;
 	if (!user->todo)
 		DL_APPEND(connection->server->todo, user);
@@ -198,6 +207,7 @@ static void welcome(struct connection *connection)
 enum taken {
 	TAKEN,
 	PART,	/* more bytes are needed */
+	LATER,	/* the user's other connection looks up a group: this one is on user->delayed */
 	BROKEN, /* the peer isn't nng's REQ, or memory is out */
 };
 
@@ -213,26 +223,34 @@ static enum taken take_greeting(struct connection *connection)
 	return TAKEN;
 }
 
-/* The host's name service may take long. Let it block at most one thread for each user: the user's
- * other look-ups fail meanwhile. Another thread gives turns instead. */
-static void find_group(struct connection *connection, struct ask *ask)
+/* The host's name service may take long. Let it block at most one thread for each user, and let
+ * another thread work meanwhile. false: it blocks one already, so handle the request later. */
+static bool find_group(struct connection *connection, struct ask *ask)
 {
 	struct server *server = connection->server;
 	struct user *user = connection->user;
-	bool looks;
+	struct connection *other, *after;
 
 	pthread_mutex_lock(&server->turns);
+	if (user->looks_up_group) {
+		connection->delayed = true;
+		DL_APPEND(user->delayed, connection);
+		pthread_mutex_unlock(&server->turns);
+		return false;
+	}
 	server->working--;
-	looks = !user->looks_up_group;
 	user->looks_up_group = true;
 	pthread_mutex_unlock(&server->turns);
 	connections_kick(server);
-	identity_find_group(ask->request.verb.share.group, looks, &ask->group);
+	identity_find_group(ask->request.verb.share.group, &ask->group);
 	pthread_mutex_lock(&server->turns);
 	server->working++;
-	if (looks)
-		user->looks_up_group = false;
+	user->looks_up_group = false;
+	DL_FOREACH_SAFE (user->delayed, other, after) {
+		append(other);
+	}
 	pthread_mutex_unlock(&server->turns);
+	return true;
 }
 
 static enum taken take_message(struct connection *connection)
@@ -240,6 +258,7 @@ static enum taken take_message(struct connection *connection)
 	struct registry *registry = connection->server->registry;
 	const uint8_t *at = connection->in.at + connection->in_at;
 	size_t size = connection->in.size - connection->in_at, whole, ids_size;
+	bool later;
 	struct ask *ask;
 	long length;
 
@@ -262,13 +281,16 @@ static enum taken take_message(struct connection *connection)
 	ask->connection = connection;
 	ask->ids_size = ids_size;
 	memcpy(ask->ids, at, ids_size);
-	connection->in_at += whole;
 	connection->begun_ns = 0;
 	connection->asked = true;
 	registry_unlock(registry);
-	if (ask_read(ask, at + ids_size, size - ids_size))
-		find_group(connection, ask);
+	later = ask_read(ask, at + ids_size, size - ids_size) && !find_group(connection, ask);
 	registry_lock(registry);
+	if (later) {
+		free(ask);
+		return LATER;
+	}
+	connection->in_at += whole;
 	ask->session = connection->session;
 	ask_handle(registry, ask);
 	return TAKEN;
@@ -281,9 +303,9 @@ static bool may_handle(const struct connection *connection)
 	       connection->pending.size + connection->out.size - connection->out_at < UNSENT_MOST;
 }
 
-/* Handle the messages that have arrived, for the time of one piece (os/clock.h). true: the next
- * message is incomplete. */
-static bool take_in(struct connection *connection)
+/* Handle the messages that have arrived, for the time of one piece (os/clock.h). Returns what the
+ * last one was; TAKEN: there may be more. */
+static enum taken take_in(struct connection *connection)
 {
 	struct piece piece = piece_begin();
 	enum taken taken = TAKEN;
@@ -299,7 +321,7 @@ static bool take_in(struct connection *connection)
 	}
 	if (taken == BROKEN || !bytes_reserve(&connection->in, connection->wanted))
 		connection_end(connection);
-	return taken == PART;
+	return taken;
 }
 
 /* If all of `out` is sent, send the pending answers next. The registry's lock must be held. */
@@ -390,6 +412,9 @@ static bool close_connection(struct connection *connection)
 		nng_stream_close(connection->stream);
 		return false;
 	}
+	pthread_mutex_lock(&connection->server->turns);
+	leave_delayed(connection);
+	pthread_mutex_unlock(&connection->server->turns);
 	registry_lock(connection->server->registry);
 	user_closes(connection->user);
 	registry_unlock(connection->server->registry);
@@ -402,7 +427,8 @@ static bool close_connection(struct connection *connection)
 static bool turn(struct connection *connection)
 {
 	struct registry *registry = connection->server->registry;
-	bool wants = false, more, sending, unsent, ended;
+	enum taken taken = LATER;
+	bool more, sending, unsent, ended;
 
 	registry_lock(registry);
 	connection->turning = true;
@@ -414,18 +440,18 @@ static bool turn(struct connection *connection)
 		connection_end(connection);
 	}
 	if (connection->ready)
-		wants = take_in(connection);
+		taken = take_in(connection);
 	sending = !connection->ready && connection->sends;
 	if (!sending)
 		fill_out(connection);
-	more = connection->pending.size || (connection->ready && !wants && !connection->in_pieces);
+	more = connection->pending.size || (taken == TAKEN && !connection->in_pieces);
 	ended = connection->ended;
 	connection->turning = false;
 	registry_unlock(registry);
 	if (ended)
 		return close_connection(connection);
 	unsent = !sending && send_out(connection);
-	if (connection->ready && (unsent || wants))
+	if (connection->ready && (unsent || taken == PART))
 		wait_on(connection, unsent);
 	if (!sending && !unsent && more)
 		list(connection);

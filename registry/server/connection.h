@@ -39,7 +39,8 @@ struct connection {
 	bool waits;			/* `aio` is under way; its turn sets it without the lock */
 	bool listed;			/* in server->todo */
 	bool busy, again;		/* a turn is under way; another one follows */
-	struct connection *prev, *next; /* in user->todo */
+	bool delayed;			/* in user->delayed */
+	struct connection *prev, *next; /* in user->todo or user->delayed */
 
 	/* Protected by the registry's lock: */
 	struct session *session; /* NULL: before the peer's greeting, and after the session's end */

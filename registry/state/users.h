@@ -75,7 +75,8 @@ struct user {
 	uint64_t sockets; /* its connections to either socket, also those without a session */
 	/* server/connection.c: connections that wait for a turn */
 	struct connection *todo;
-	bool looks_up_group; /* a connection looks up a group; meanwhile its others get E_IO */
+	bool looks_up_group;	    /* one of its connections looks up a group, */
+	struct connection *delayed; /* and these have to, too */
 	struct user *prev, *next;
 	struct closer *closer; /* closes descriptors that fds.sock refused; NULL: none so far */
 	UT_hash_handle hh;

@@ -357,3 +357,18 @@ answers() {
 	ln -s "$GPUSHARE_DIR" "$WORK/link"
 	equal "$(api open="$WORK/link")" "open: E_DENIED"
 }
+
+@test "processes of one user that name a group at the same time all get it, however slow the look-up is" {
+	local i slow pids=()
+	slow="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_slow_names.so"
+	start registry env LD_PRELOAD="$slow" gpushare-registry --foreground --dir "$GPUSHARE_DIR"
+	until_true [ -S "$GPUSHARE_DIR/registry.sock" ]
+	for i in 1 2 3 4 5; do
+		start "p$i" "$BIN/api_app" open raw=a,2Mi share="s,w$i,a,0,4096,mode:640+group:$(id -gn)"
+		pids+=("$PID")
+	done
+	for i in 1 2 3 4 5; do
+		finish "${pids[i - 1]}"
+		has "$(cat "$WORK/p$i.out")" "share w$i: OK"
+	done
+}
