@@ -139,7 +139,8 @@ static bool may_rest(void)
 	const struct registry *registry = self.registry;
 
 	return self.folder >= 0 && !registry->state.ending && !registry->audit.owing &&
-	       !restore_looks(registry) && records_stand(registry->records);
+	       !restore_looks(registry) && records_stand(registry->records) &&
+	       !(registry->fdstore && fdstore_owes(registry->fdstore));
 }
 
 /*

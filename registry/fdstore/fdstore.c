@@ -362,6 +362,11 @@ int64_t fdstore_tick(struct fdstore *store, int *out_keeper)
 	return store->side >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS : store->start_ns;
 }
 
+bool fdstore_owes(const struct fdstore *store)
+{
+	return store->owed;
+}
+
 void fdstore_close(struct fdstore *store, bool keep)
 {
 	struct item *item, *after;

@@ -38,6 +38,8 @@ void fdstore_flush(struct fdstore *store);
  * means that the keeper has ended.
  */
 int64_t fdstore_tick(struct fdstore *store, int *out_keeper);
+/* Whether the other side has still to be told something. */
+bool fdstore_owes(const struct fdstore *store);
 /* `keep`: leave all descriptors for a successor. Otherwise drop all, and the keeper ends. */
 void fdstore_close(struct fdstore *store, bool keep);
 

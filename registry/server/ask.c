@@ -192,6 +192,7 @@ int64_t asks_resume(struct registry *registry)
 	int64_t next_ns = INT64_MAX, now_ns = clock_ns();
 	struct ask *ask, *after;
 
+	registry->events.news = false; /* a new notice from now on wakes the main loop */
 	DL_FOREACH_SAFE (registry->asks, ask, after) {
 		int64_t ask_ns = due_ns(ask);
 
@@ -202,7 +203,6 @@ int64_t asks_resume(struct registry *registry)
 		}
 		next_ns = ask_ns < next_ns ? ask_ns : next_ns;
 	}
-	registry->events.news = false;
 	return next_ns;
 }
 
