@@ -31,8 +31,8 @@
 #define LOOK_MS 400	      /* between two checks that the socket's file exists */
 #define RESTART_MS 1000	      /* until it starts a registry; others usually start one sooner */
 #define TIDY_MS 10000	      /* the same for --tidy; a supervisor usually starts one sooner */
-#define RESTART_MOST_MS 60000 /* with each start, that time doubles, up to this */
-#define STABLE_MS 10000	      /* a registry that was connected this long resets the time */
+#define RESTART_MOST_MS 60000 /* the time before a start doubles with each start, up to this; */
+#define STABLE_MS 10000	      /* after a registry was connected this long, it is short again */
 #define EXIT_USAGE 2
 
 extern char **environ;

@@ -23,8 +23,9 @@ static int list_page(struct gpushare_session *session, request *ask, gpushare_Li
 	if (status || !out_page->more)
 		return status;
 	if (!goes_on(list, out_page))
-		return api_fail(GPUSHARE_E_PROTOCOL,
-				"the registry announces another page, but not where it begins");
+		return api_fail(
+		    GPUSHARE_E_PROTOCOL,
+		    "the registry says that its list goes on, but not after which name");
 	memcpy(list->after, out_page->after, sizeof(list->after));
 	list->after_generation = out_page->after_generation;
 	return GPUSHARE_OK;

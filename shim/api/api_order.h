@@ -39,7 +39,7 @@ struct ordering {
 	uint32_t leaving;
 
 	/* api_order_stream.c */
-	pthread_mutex_t opening; /* held by the thread that sets the next fields */
+	pthread_mutex_t opening; /* held by the thread that sets `driver` to `at` */
 	_Atomic(const struct driver *) driver;
 	cu_context context;	/* in which the page is registered */
 	_Atomic uint32_t means; /* enum gpushare_ordering; 0: no stream was used so far */

@@ -9,11 +9,11 @@ struct map_view {
 	struct map_view *next;
 	unsigned int users;
 	struct map_memory memory;
-	/* the buffer; a generation is unique within one registry only */
+	/* Which buffer it is. Another registry may use the same generation, so `directory` counts. */
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	bool read_only;
-	char directory[];
+	char directory[]; /* the registry's */
 };
 
 /* Get the view of the buffer's whole allocation, and make it if there is none. map_view_close()

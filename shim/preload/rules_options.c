@@ -100,7 +100,8 @@ static const char *take_bytes(struct rules_part *part, uint64_t *out, const char
 
 	if (!starts_with_digit(part))
 		return wants;
-	end = text_size(part->from, out); /* it stops at the part's end, a `:`, `,` or NUL */
+	/* text_size() ends within the part, because `:`, `,` or NUL follows the part. */
+	end = text_size(part->from, out);
 	if (!end)
 		return too_large;
 	rules_skip(part, (size_t)(end - part->from));

@@ -214,8 +214,9 @@ static bool is_due(const struct driver *driver, const struct pending *one, struc
 	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
 }
 
-/* Must the registry be told of an attachment's end before the mapping is closed? Yes for IPC, and
- * in a call that may not wait. In all other cases end_entry() tells it after closing. */
+/* Must the registry be told that an attachment has ended before its mapping is closed? Yes for IPC,
+ * and for any attachment in a call that must not wait. Otherwise end_entry() tells it after closing.
+ * The program's own memory is no attachment. */
 static bool is_told_first(const struct pending *one, bool waits)
 {
 	return one->entry.kind == LIVE_IPC ||

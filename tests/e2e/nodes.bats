@@ -106,7 +106,7 @@ teardown_more() {
 	has "$stderr" "$WORK/nodes, can't be read: No such file"
 	printf 'b\xff tcp://127.0.0.1:1\nb tcp://127.0.0.1:1\n' >"$WORK/nodes"
 	run -1 --separate-stderr gpushare nodes --json
-	has "$stderr" "a name in the file of nodes, or a path, isn't UTF-8"
+	has "$stderr" "a node's name or address in the list of nodes isn't UTF-8"
 	equal "$(jq -r '.[].node' <<<"$output")" b
 	GPUSHARE_NODES=$WORK run -1 --separate-stderr gpushare nodes
 	has "$stderr" "$WORK, can't be read: Is a directory"

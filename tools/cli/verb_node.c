@@ -120,7 +120,7 @@ static int print_nodes_json(const struct nodes *nodes, const struct node_answers
 		if (json_array_append_new(all, node_json(&answers[i])))
 			code = TOOL_FAILED;
 	if (code)
-		tool_error("a name in the file of nodes, or a path, isn't UTF-8");
+		tool_error("a node's name or address in the list of nodes isn't UTF-8");
 	printed = show_dump(all);
 	return code ? code : printed;
 }

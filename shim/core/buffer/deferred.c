@@ -46,7 +46,8 @@ bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry)
 		return false;
 	}
 	*made = *entry;
-	if (!deferred->first) { /* the caller has just asked the registry */
+	if (!deferred->first) {
+		/* The caller has just asked the registry: the next question has time. */
 		deferred->asked_ms = deferred->looked_ms = monotonic_ms();
 		deferred->alone_ms = 0;
 	}
