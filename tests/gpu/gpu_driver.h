@@ -13,8 +13,8 @@
 #define GPU_CALLS(N) \
 	N(cuInit) N(cuDeviceGet) N(cuDevicePrimaryCtxRetain) N(cuCtxSetCurrent) N(cuMemAlloc_v2) \
 	N(cuMemFree_v2) N(cuMemHostAlloc) N(cuMemFreeHost) N(cuMemcpyDtoH_v2) N(cuMemcpyHtoD_v2) \
-	N(cuMemsetD8_v2) N(cuCtxSynchronize) N(cuMemHostRegister_v2) N(cuMemHostGetDevicePointer_v2) \
-	N(cuStreamWaitValue64_v2) N(cuStreamWriteValue64_v2)
+	N(cuMemsetD8_v2) N(cuCtxSynchronize) N(cuMemHostRegister_v2) \
+	N(cuMemHostGetDevicePointer_v2) N(cuStreamWaitValue64_v2) N(cuStreamWriteValue64_v2)
 /* clang-format on */
 
 static struct {

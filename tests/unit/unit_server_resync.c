@@ -250,8 +250,8 @@ static void another_boot_or_version_is_not_heeded(void **state)
 }
 
 /* A client that has little to say resyncs in one message. The registry checks in pieces what the
- * message left out, and each piece goes on behind the one before. That is no wait for a name: it goes
- * on, too, if the user can't have one more of these. */
+ * message left out, and each piece goes on behind the one before. That is no wait for a name: it
+ * goes on, too, if the user can't have one more of these. */
 static void a_resync_in_one_message_ends(void **state)
 {
 	static const uint8_t handle[GPUSHARE_HANDLE_SIZE];

@@ -83,7 +83,7 @@ struct loss {
 	char name[GPUSHARE_NAME_MAX + 1]; /* of one buffer that would be lost */
 };
 
-/* Living processes give their names to the next registry. Kept buffers without an owner are lost. */
+/* Living processes give their names to the next registry. Kept buffers of ended ones are lost. */
 static int count_loss(const struct gpushare_info *info, void *user)
 {
 	struct loss *loss = user;

@@ -58,8 +58,8 @@ bool tool_is_pattern(const char *name); /* whether it has a pattern's characters
 bool tool_check_name(const char *name);
 /*
  * Open a session with the registry in `directory` (NULL: the default). If no registry runs, start
- * one if `start` is true, or if an earlier registry left its state file. On failure, reports why and
- * returns NULL.
+ * one if `start` is true, or if an earlier registry left its state file. On failure, reports why
+ * and returns NULL.
  */
 struct gpushare_session *tool_open(const char *directory, bool start);
 void tool_close(struct gpushare_session **session); /* for __attribute__((cleanup)) */

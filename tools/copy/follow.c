@@ -89,9 +89,10 @@ static int take_once(struct follow *follow, uint64_t sequence, bool compares, bo
 	return status;
 }
 
-/* Copy a publication, and check the copy. A publisher that uses gpushare_reclaim() does not overwrite
- * the buffer before gpushare_release_host() below. An unmodified program (GPUSHARE_PUBLISH) may
- * write at any time. So read the buffer twice: if the bytes differ, the program has written. */
+/* Copy a publication, and check the copy. A publisher that uses gpushare_reclaim() does not
+ * overwrite the buffer before gpushare_release_host() below. An unmodified program
+ * (GPUSHARE_PUBLISH) may write at any time. So read the buffer twice: if the bytes differ, the
+ * program has written. */
 static int take(struct follow *follow, uint64_t sequence, bool *out_whole)
 {
 	int status, released;

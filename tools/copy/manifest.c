@@ -91,8 +91,8 @@ static json_t *tags_json(const struct gpushare_info *info)
 	return object;
 }
 
-/* Write the group only if its rights differ from the rights of other users. Prefer the group's name:
- * its number may differ on another host. */
+/* Write the group only if its rights differ from the rights of other users. Prefer the group's
+ * name: its number may differ on another host. */
 static void rights_json(json_t *object, const struct gpushare_info *info)
 {
 	const struct group *group = NULL;

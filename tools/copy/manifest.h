@@ -39,8 +39,8 @@ bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry)
 void manifest_finish(struct manifest *manifest);
 /* Return the JSON text, which the caller frees; NULL: no memory. */
 char *manifest_format(const struct manifest *manifest);
-/* On failure, returns false and writes the reason to `why`. Each parsed entry has a valid name, size
- * and SHA-256, and its file is a file name without a folder. */
+/* On failure, returns false and writes the reason to `why`. Each parsed entry has a valid name,
+ * size and SHA-256, and its file is a file name without a folder. */
 bool manifest_parse(const char *text, size_t size, struct manifest *out,
 		    char why[MANIFEST_WHY_MAX]);
 /* Make a file name from the buffer's name. "%" and two hex digits replace each "/" and a leading

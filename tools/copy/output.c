@@ -32,8 +32,8 @@ static bool output_name_partial(struct output *output)
 	return output_fail(output, ENAMETOOLONG);
 }
 
-/* Open an O_TMPFILE file, which disappears however this process ends. Returns -1 without /proc, too:
- * output_link() needs /proc to give the file a name. */
+/* Open an O_TMPFILE file, which disappears however this process ends. Returns -1 without /proc,
+ * too: output_link() needs /proc to give the file a name. */
 static int output_open_unnamed(const struct output *output)
 {
 	const char *slash = strrchr(output->path, '/');

@@ -179,8 +179,8 @@ static bool set_write(struct set *set)
 	return good && write_manifest(set) && !copy_caught;
 }
 
-/* Paths of one file: where it is written first (`from`), where it is moved then (`to`), and where the
- * old file of that name is kept until all new files are in place (`was`). */
+/* Paths of one file: where it is written first (`from`), where it is moved then (`to`), and where
+ * the old file of that name is kept until all new files are in place (`was`). */
 struct places {
 	char from[PATH_MAX], to[PATH_MAX], was[PATH_MAX];
 };

@@ -58,7 +58,7 @@ const struct dtype_traits *dtype_traits(enum dtype dtype);
 /* Parse either name, or PyTorch's ("torch.float32"). Return DTYPE_NONE for any other text. */
 enum dtype dtype_parse(const char *text);
 
-/* The element at `data` as a number. Integers above 2^53 are rounded. `data` need not be aligned. */
+/* The element at `data`, aligned or not, as a number. Integers above 2^53 are rounded. */
 double dtype_real(enum dtype dtype, const void *data);
 /* Format the element at `data`. A real gets enough digits to read the same value back. */
 void dtype_text(enum dtype dtype, const void *data, char out[DTYPE_TEXT_MAX]);

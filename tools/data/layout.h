@@ -48,14 +48,14 @@ struct layout {
  * there is a shape tag. Returns false after reporting a tag that can't be parsed. */
 bool layout_read_tags(const struct gpushare_info *info, enum dtype *dtype, struct shape *shape,
 		      bool *has_shape);
-/* Find dtype and shape of the whole buffer from its tags, without reporting errors. Returns false if
- * there are no such tags, or if they don't fit the buffer's size. */
+/* Find dtype and shape of the whole buffer from its tags, without reporting errors. Returns false
+ * if there are no such tags, or if they don't fit the buffer's size. */
 bool layout_of_tags(const struct gpushare_info *info, enum dtype *out_dtype,
 		    struct shape *out_shape);
 /* Return false after reporting why the query doesn't fit the buffer. */
 bool layout_find(const struct query *query, const struct gpushare_info *info, struct layout *out);
-/* Write the tags dtype and shape to `out`. Returns their number. Omits a shape that is too long for a
- * tag. */
+/* Write the tags dtype and shape to `out`. Returns their number. Omits a shape that is too long for
+ * a tag. */
 size_t layout_make_tags(enum dtype dtype, const struct shape *shape, struct gpushare_tag *out);
 
 #endif

@@ -12,16 +12,16 @@ enum aside_end {
 	ASIDE_FAILED,  /* the child could not be created */
 };
 
-/* Call work(facts) in a child process. If `facts` is memory from aside_room(), this process can read
- * what the child wrote there, however the child ends. *out_code: the child's exit code, or the
+/* Call work(facts) in a child process. If `facts` is memory from aside_room(), this process can
+ * read what the child wrote there, however the child ends. *out_code: the child's exit code, or the
  * signal that killed it. */
 enum aside_end aside_do(void (*work)(void *facts), void *facts, unsigned int patience_ms,
 			int *out_code);
 /* Return zeroed memory that child processes share; NULL: no memory. It is never freed. */
 void *aside_room(size_t size);
-/* Let `loader` list the libraries that `program` loads, without starting the program. `out` gets the
- * list, at most `room` bytes with the NUL. `preload`: value of LD_PRELOAD; "": none. Returns the
- * loader's exit code, 128 + N if signal N ended it, or -1 if no process could be created. */
+/* Let `loader` list the libraries that `program` loads, without starting the program. `out` gets
+ * the list, at most `room` bytes with the NUL. `preload`: value of LD_PRELOAD; "": none. Returns
+ * the loader's exit code, 128 + N if signal N ended it, or -1 if no process could be created. */
 int aside_list(const char *loader, const char *program, const char *preload, char *out,
 	       size_t room);
 

@@ -32,8 +32,8 @@ enum elf_file_status {
 	ELF_FILE_BROKEN, /* begins like ELF, but is truncated or inconsistent */
 };
 
-/* *out is valid only if the result is ELF_FILE_OK. For another byte order or 32 bits, only `machine`
- * and `is_64` are set. */
+/* *out is valid only if the result is ELF_FILE_OK. For another byte order or 32 bits, only
+ * `machine` and `is_64` are set. */
 enum elf_file_status elf_file_read(const char *path, struct elf_file *out);
 /* elf_file_read() of bytes in memory. */
 enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, struct elf_file *out);

@@ -2,7 +2,8 @@
 /*
  * reader.c in C++17: objects are released at the end of their scope, and failures throw.
  *
- *	c++ -std=c++17 reader.cpp $(pkg-config --cflags --libs gpushare) -o reader && ./reader greeting
+ *	c++ -std=c++17 reader.cpp $(pkg-config --cflags --libs gpushare) -o reader && ./reader
+ *greeting
  */
 #include <cstdio>
 #include <gpushare.hpp>

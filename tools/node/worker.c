@@ -203,8 +203,8 @@ static int fail(struct worker *worker, int status, const char *what)
 	return status;
 }
 
-/* Copy the newest publication. Publishers that call gpushare_reclaim() don't write meanwhile. Others
- * may write at any time, so the buffer is read twice, as `gpushare follow` does. */
+/* Copy the newest publication. Publishers that call gpushare_reclaim() don't write meanwhile.
+ * Others may write at any time, so the buffer is read twice, as `gpushare follow` does. */
 static int take_publication(struct worker *worker)
 {
 	uint64_t first, now = 0;

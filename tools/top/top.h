@@ -27,7 +27,7 @@ enum top_sort {
 
 struct top_row {
 	struct gpushare_info info;
-	/* publications per second since the previous reading; negative: unknown, or never published */
+	/* publications a second since the previous reading; negative: unknown, never published */
 	double rate;
 	char holders[TOP_HOLDERS_MAX];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* GPU memory. The registry reports what each name holds. NVML reports total and free memory, without
- * a CUDA context. NVML comes with the driver, so it is loaded at run time. Source of types and
- * numbers: NVML API reference. */
+/* GPU memory. The registry reports what each name holds. NVML reports total and free memory,
+ * without a CUDA context. NVML comes with the driver, so it is loaded at run time. Source of types
+ * and numbers: NVML API reference. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -283,7 +283,8 @@ static void tell_of()
 	made.commit();
 	MUST(other.stat("x").mode == 0640);
 	gpushare::buffer attached = other.attach("x");
-	MUST((attached.tags() == std::map<std::string, std::string>{{"dtype", "f32"}, {"step", "7"}}));
+	const std::map<std::string, std::string> given = {{"dtype", "f32"}, {"step", "7"}};
+	MUST(attached.tags() == given);
 	client.tag("x", {{"step", ""}});
 	MUST(attached.tags().size() == 1);
 	for (std::size_t size : {GPUSHARE_TAG_VALUE_MAX + 1, 1000})

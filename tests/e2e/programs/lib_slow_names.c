@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Preloaded: emulates slow name services. Looking up a host's name takes a minute, a numeric address
- * no time; looking up a group's name takes 200 ms. */
+/* Preloaded: emulates slow name services. Looking up a host's name takes a minute, a numeric
+ * address no time; looking up a group's name takes 200 ms. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <grp.h>
