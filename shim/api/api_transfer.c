@@ -27,6 +27,11 @@ int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t l
 
 	if (status)
 		return status;
+	if (write && buffer->asked_read_only)
+		return api_fail(GPUSHARE_E_READ_ONLY,
+				"'%s' is read-only here: it was attached with read_only; attach it "
+				"without, or write it elsewhere",
+				buffer->info.name);
 	if (write && buffer->read_only)
 		return api_fail(
 		    GPUSHARE_E_READ_ONLY,

@@ -208,7 +208,12 @@ byte b: 35
 byte b: 200
 put b: E_READ_ONLY
 byte b: 200"
-	has "$stderr" "'w' is read-only here"
+	has "$stderr" "'w' is read-only here: its owner"
+	begin other "$BIN/api_app" open make=o,x,3Mi,vmm touch="$WORK/x" await="$WORK/go"
+	run -0 --separate-stderr api open attach=b,x,0,r put=b,5,1
+	has "$stderr" "'x' is read-only here: it was attached with read_only"
+	touch "$WORK/go"
+	finish "$PID"
 	echo new >"$WORK/new"
 	run -1 --separate-stderr gpushare-attach w --into "$WORK/new"
 	has "$stderr" "read-only"
