@@ -67,6 +67,11 @@ nothing_new() {
 	NO_TMPFILE=1 run -1 env LD_PRELOAD="$refuse" sh -c 'ulimit -f 10000; exec "$@"' sh \
 		"$BUILD/gpushare-attach" big -o "$WORK/out/file"
 	nothing_new ""
+	for what in NO_DIRECT NO_TMPFILE; do
+		head -c 100 /dev/zero | env $what=1 TMPDIR="$WORK/out" LD_PRELOAD="$refuse" gpushare put - big --offset 7
+		[ "$(gpushare get big -o - --offset 7 --length 100 | tr -d '\0' | wc -c)" = 0 ]
+		nothing_new ""
+	done
 }
 
 @test "the driver fails while it is dumped: said, and what was there stays" {

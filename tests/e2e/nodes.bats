@@ -217,6 +217,7 @@ via() {
 	start pull gpushare pull a:weights --via "$RELAY"
 	PULLER=$PID
 	await_file "$WORK/held"
+	kill -KILL "$(workers)" # as if node a had closed the connection, which was silent for 12 s
 	kill -KILL "$replica"
 	touch "$WORK/go"
 	finish "$PULLER"

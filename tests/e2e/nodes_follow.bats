@@ -81,8 +81,10 @@ is_stale() {
 	sequence_is 2
 	same
 	equal "$(shown w tags | jq -cS 'del(."copy-of")')" '{"frame":"2"}'
+	on a gpushare tag w a=1 b=2 c=3
 	touch "$WORK/go3"
 	await_file "$WORK/got.3"
+	equal "$(shown w tags | jq -cS)" '{"a":"1","b":"2","c":"3","frame":"2"}'
 	finish "$READER"
 	cmp "$WORK/got.3" <(on a gpushare get w -o -)
 	equal "$(for i in 1 2 3; do sha256sum <"$WORK/got.$i"; done | sort -u | wc -l)" 3
@@ -115,6 +117,7 @@ is_stale() {
 @test "follow: the node is lost in mid-transfer: the last whole version stays, marked; then it is followed again" {
 	# shellcheck disable=SC2046
 	producer $(publishes 2) touch="$WORK/done" await="$WORK/end"
+	on a gpushare tag w a=1 b=2 c=3 # beside the tag copy-of there is no room
 	relayed
 	echo "relay $RELAY" >>"$WORK/nodes"
 	start pull gpushare pull relay:w --follow

@@ -87,7 +87,11 @@ static json_t *tags_json(const struct gpushare_info *info)
 	json_t *object = json_object();
 
 	for (uint32_t i = 0; object && i < info->tag_count; i++)
-		json_object_set_new(object, info->tags[i].key, json_string(info->tags[i].value));
+		if (json_object_set_new(object, info->tags[i].key,
+					json_string(info->tags[i].value))) {
+			json_decref(object);
+			object = NULL; /* a value isn't UTF-8, or no memory */
+		}
 	return object;
 }
 

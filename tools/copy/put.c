@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,13 +45,18 @@ static bool into_gather(int from, uint64_t limit, struct progress *progress, int
 	static char room[1 << 20];
 	_cleanup_close_ int fd = -1;
 	const char *directory = getenv("TMPDIR");
+	char path[PATH_MAX];
 	uint64_t size = 0;
 	ssize_t part;
 
-	fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC,
-		  0600);
-	if (fd < 0)
-		return false;
+	directory = directory && *directory ? directory : "/tmp";
+	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0) { /* not every file system has O_TMPFILE */
+		snprintf(path, sizeof(path), "%s/gpushare.XXXXXX", directory);
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd < 0 || unlink(path))
+			return false;
+	}
 	while (size <= limit && (part = source_read(from, room, sizeof(room))) != 0) {
 		if (part < 0)
 			return false;

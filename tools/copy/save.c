@@ -146,7 +146,7 @@ static bool write_manifest(struct set *set)
 	struct output output;
 
 	if (!text) {
-		tool_error("no memory for the manifest");
+		tool_error("the manifest can't be made: a tag isn't UTF-8, or there is no memory");
 		return false;
 	}
 	snprintf(path, sizeof(path), "%s/%s", set->staging, MANIFEST_FILE);

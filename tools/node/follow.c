@@ -30,15 +30,22 @@ struct follower {
 /* Set or remove the tag 'stale', the time at which the source was lost. */
 static void mark(struct follower *follower, bool stale)
 {
-	struct gpushare_tag tag = {.key = "stale"};
+	struct gpushare_session *session = follower->puller->staged.session;
+	struct gpushare_tag tags[] = {{.key = "copy-of"}, {.key = "stale"}};
 	time_t now = time(NULL);
 	struct tm utc;
+	int status;
 
 	if (stale == follower->stale)
 		return;
 	if (stale)
-		strftime(tag.value, sizeof(tag.value), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-	if (gpushare_tag(follower->puller->staged.session, follower->name, &tag, 1))
+		strftime(tags[1].value, sizeof(tags[1].value), "%Y-%m-%dT%H:%M:%SZ",
+			 gmtime_r(&now, &utc));
+	status = gpushare_tag(session, follower->name, tags + 1, 1);
+	if (status ==
+	    GPUSHARE_E_LIMIT) /* then rather without the tag that `pull --via` looks for */
+		status = gpushare_tag(session, follower->name, tags, 2);
+	if (status)
 		tool_error("'%s' can't be marked as stale: %s", follower->name, gpushare_explain());
 	follower->stale = stale;
 }
@@ -62,12 +69,13 @@ static int reclaim(struct follower *follower)
 	return status;
 }
 
-/* Remove the tags that the source had at the last version, and no longer has. */
+/* Remove the tags that the source had at the last version, and no longer has. Also remove
+ * `copy-of`, which may have no room beside the next version's tags. */
 static int remove_tags(struct follower *follower, const struct gpushare_info *next)
 {
 	const struct gpushare_info *last = &follower->puller->version;
-	struct gpushare_tag gone[GPUSHARE_TAGS_MAX] = {0};
-	uint32_t count = 0, at;
+	struct gpushare_tag gone[GPUSHARE_TAGS_MAX] = {{.key = "copy-of"}};
+	uint32_t count = last->tag_count < GPUSHARE_TAGS_MAX, at;
 
 	for (uint32_t i = 0; i < last->tag_count; i++) {
 		for (at = 0; at < next->tag_count; at++)
@@ -191,6 +199,7 @@ int follow(struct puller *puller)
 	bool gone = false;
 
 	copy_let_signals();
+	(void)pull_reach(puller); /* if it fails, so does the next request */
 	while (!gone && !follower.failed) {
 		int status = follow_once(&follower);
 

@@ -32,6 +32,14 @@ int pull_connect(struct puller *puller)
 	return status;
 }
 
+int pull_reach(struct puller *puller)
+{
+	if (!puller->elsewhere || !peer_hello(&puller->peer))
+		return GPUSHARE_OK;
+	peer_close(&puller->peer);
+	return pull_connect(puller);
+}
+
 static bool fail(const struct puller *puller)
 {
 	tool_error("%s", puller->peer.why);
@@ -168,8 +176,10 @@ static int open_source(struct puller *puller, const struct gpushare_info *wanted
 		way = REPLICA;
 	else if (same_host_find(puller, wanted->name, out_opened))
 		way = SAME_HOST;
-	else if (peer_begin(&puller->peer, wanted->name, NULL, out_opened, token))
+	else if (pull_reach(puller) ||
+		 peer_begin(&puller->peer, wanted->name, NULL, out_opened, token))
 		return -1;
+	puller->elsewhere = way != NODE;
 	puller->version = way == REPLICA ? *wanted : *out_opened;
 	return way;
 }
@@ -315,7 +325,7 @@ static bool parse(struct puller *puller, const char *operand, const char **out_n
 
 int node_pull(const struct pull *pull, struct gpushare_session *session)
 {
-	struct puller puller = {.pull = pull};
+	struct puller puller = {.pull = pull, .elsewhere = true};
 	int code = TOOL_DONE;
 	const char *name;
 	bool good;

@@ -18,6 +18,7 @@ struct puller {
 	struct staged staged;
 	struct progress progress;
 	struct gpushare_info version; /* the source's record at the last reading */
+	bool elsewhere; /* the last bytes did not come by `peer`: it was silent meanwhile */
 	bool counts;		      /* `progress` has begun */
 	bool by_ucx;		      /* the last bytes came by UCX */
 	bool failed_here;	      /* the last failure was on this host */
@@ -26,6 +27,8 @@ struct puller {
 
 /* Connect to the node. Returns the status of peer_open(). */
 int pull_connect(struct puller *puller);
+/* If the node has closed the connection because it was silent, connect again. The same status. */
+int pull_reach(struct puller *puller);
 /* Fill `buffer` from the buffer that peer_begin() opened. Returns a status; reason: peer->why. */
 int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	       struct gpushare_buffer *buffer);

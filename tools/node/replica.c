@@ -60,6 +60,8 @@ static bool is_listed(const struct puller *puller, const struct gpushare_info *w
 bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
 		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE])
 {
+	bool same;
+
 	if (!is_listed(puller, wanted))
 		return false;
 	if (peer_begin(&puller->via, wanted->name, NULL, out_copy, token)) {
@@ -68,6 +70,7 @@ bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
 	}
 	if (is_copy(puller, wanted, out_copy))
 		return true;
-	peer_close(&puller->via); /* this also closes the buffer that was opened */
+	if (peer_end(&puller->via, token, out_copy, &same))
+		replica_end(puller);
 	return false;
 }
