@@ -276,7 +276,8 @@ static bool say(const struct claim *claim, const struct refusal *refusal, cu_res
 }
 
 /* If a rule takes the allocation, attach its buffer. True: the program's call returns
- * *out_result. */
+ * *out_result. A rule that fails the allocation stays for the next one: a program may try again, and
+ * must not get other memory then. */
 static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_result *out_result)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -286,7 +287,12 @@ static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_
 	if (!claim_take(claim, RULES_ATTACH))
 		return false;
 	*out_result = CU_OK;
-	return attach(claim, open, entry, &refusal) || say(claim, &refusal, out_result);
+	if (attach(claim, open, entry, &refusal))
+		return true;
+	if (!say(claim, &refusal, out_result))
+		return false;
+	claim_return(claim, RULES_ATTACH);
+	return true;
 }
 
 bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,

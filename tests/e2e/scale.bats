@@ -40,7 +40,7 @@ remake: 2 failed"
 	has "$stderr" "the first to fail is number 0: it begins with 7"
 	has "$stderr" "the first to fail is number 0: alloc_with: E_EXISTS: "
 	run -0 --separate-stderr attaching none:must "$BIN/drv_linked" init cycle=2,2Mi
-	has "$output" "cycle: 1 failed"
+	has "$output" "cycle: 2 failed"
 	has "$stderr" "the first to fail is number 0: alloc: "
 }
 

@@ -312,17 +312,17 @@ ordinary() {
 			rm -f "$WORK/log"
 			equal "$(attaching nobody:must "${PROGRAM[@]}" init make=a,$way,2Mi make=b,$way,2Mi \
 				2>"$WORK/said" | tail -n 2)" "make a: 2
-make b: 0"
-			refusals 1
+make b: 2"
+			refusals 2
 			equal "$(attaching weights:must "${PROGRAM[@]}" init make=a,$way,4Mi 2>"$WORK/said" |
 				tail -n 1)" "make a: 2"
-			refusals 2
+			refusals 3
 			equal "$(attaching weights:must "${PROGRAM[@]}" init make=a,$way,2Mi byte=a,5 |
 				tail -n 1)" "byte a: 42"
 		done
 		equal "$(attaching weights:must "${PROGRAM[@]}" init make=a,managed,2Mi 2>"$WORK/said" |
 			tail -n 1)" "make a: 801"
-		refusals 3
+		refusals 4
 	done
 	equal "$(attachers weights)" 0
 }
