@@ -140,7 +140,7 @@ static bool may_rest(void)
 
 	return self.folder >= 0 && !registry->state.ending && !registry->audit.owing &&
 	       !restore_looks(registry) && records_stand(registry->records) &&
-	       !(registry->fdstore && fdstore_owes(registry->fdstore));
+	       !fdstore_owes(registry->fdstore);
 }
 
 /*
@@ -203,8 +203,7 @@ static int64_t tick(void)
 	int64_t next = clock_sooner(server_tick(&self.server), fds_server_tick(&self.fds_server));
 
 	registry_lock(self.registry);
-	if (self.registry->fdstore)
-		next = clock_sooner(next, fdstore_tick(self.registry->fdstore, &self.keeper));
+	next = clock_sooner(next, fdstore_tick(self.registry->fdstore, &self.keeper));
 	registry_unlock(self.registry);
 	write_audit();
 	return next;

@@ -75,7 +75,7 @@ static void release(struct registry *registry, struct entry *entry)
 		return;
 	if (registry->fdstore)
 		fdstore_drop(registry->fdstore, entry->info.generation);
-	if (entry->part && entry->fdref->user)
+	if (entry->part)
 		user_take(entry->fdref->user, LIMIT_descriptors, 1);
 	entry->part = false;
 	fdref_release(&registry->state.users, entry->fdref);

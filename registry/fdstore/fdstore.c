@@ -268,6 +268,7 @@ static void inherit_from_keeper(struct fdstore *store)
 struct fdstore *fdstore_open(const char *directory)
 {
 	struct fdstore *store = calloc(1, sizeof(*store));
+	unsigned int count;
 	uint64_t generation;
 	int fd;
 
@@ -282,8 +283,9 @@ struct fdstore *fdstore_open(const char *directory)
 	if (store->side >= 0)
 		inherit_from_keeper(store);
 	flush(store, true);
-	if (store->items)
-		log_line("took over %u file descriptors", HASH_COUNT(store->items));
+	count = HASH_COUNT(store->items);
+	if (count)
+		log_line("took over %u file descriptors", count);
 	return store;
 }
 

@@ -145,7 +145,7 @@ static void record_line(struct audit *audit, const struct line *line)
 /* A name that doesn't exist, or doesn't appear in time, is no refusal. */
 static bool is_refusal(int status)
 {
-	return status < 0 && status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
+	return status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
 }
 
 /* Whether the name exists but is hidden from the peer, even after its owner commits it. */
@@ -222,8 +222,7 @@ void audit_refused(struct audit *audit, const struct process *who, const char *v
 	    .why = status_text(status),
 	};
 
-	if (is_refusal(status))
-		record_line(audit, &line);
+	record_line(audit, &line);
 }
 
 void audit_removal(struct audit *audit, const struct entry *entry, const struct process *by,

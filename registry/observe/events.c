@@ -40,9 +40,8 @@ static bool may_see(const struct watcher *watcher, const notice *told)
 {
 	const record *info = &told->buffer;
 
-	return !told->has_buffer ||
-	       access_grants(info->owner_uid, info->owner_gid, info->mode, &watcher->session->who) &
-		   ACCESS_SEE;
+	return access_grants(info->owner_uid, info->owner_gid, info->mode, &watcher->session->who) &
+	       ACCESS_SEE;
 }
 
 /* Copy events->notice. NULL: out of memory, which subscribers see by the gap in the serials. */

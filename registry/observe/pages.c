@@ -218,7 +218,7 @@ void indexer_update(struct indexer *indexer, const struct entry *entry)
 {
 	struct index_record what;
 
-	if (!entry->indexed || !indexer->page)
+	if (!entry->indexed)
 		return;
 	describe(entry, &what);
 	write_slot(indexer->page, slot_of(indexer, entry), &what);
@@ -230,7 +230,7 @@ void indexer_remove(struct indexer *indexer, struct entry *entry)
 	static const struct index_record none;
 	uint32_t slot;
 
-	if (!entry->indexed || !indexer->page)
+	if (!entry->indexed)
 		return;
 	slot = slot_of(indexer, entry);
 	write_slot(indexer->page, slot, &none);

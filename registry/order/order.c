@@ -46,8 +46,6 @@ static bool has_owner(const struct entry *entry)
 
 bool order_may(const struct entry *entry, const struct session *session)
 {
-	if (!entry)
-		return false;
 	return (entry->session == session && has_owner(entry)) ||
 	       session_find_attachment(session, entry->info.generation);
 }
@@ -82,8 +80,6 @@ static void stop_marking(struct registry *registry, struct order *order)
 
 void order_free(struct registry *registry, struct order *order)
 {
-	while (order->participants)
-		participant_part(registry, order->participants, UINT32_MAX);
 	stop_marking(registry, order);
 	order_page_unmap(order->page);
 	if (order->fdref) {
@@ -130,7 +126,7 @@ static int make_page(struct registry *registry, struct order *order)
 	uint64_t id;
 	int fd;
 
-	if (entry && state_limit(&registry->state, entry->user, LIMIT_descriptors, 1))
+	if (state_limit(&registry->state, entry->user, LIMIT_descriptors, 1))
 		return GPUSHARE_E_LIMIT;
 	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
 		return GPUSHARE_E_NO_MEMORY;
@@ -270,7 +266,7 @@ void order_check(struct registry *registry, uint64_t generation)
 	const struct entry *entry = store_find_generation(&registry->state.store, generation);
 	struct participant *participant, *after;
 
-	if (!order || registry->loading)
+	if (!order)
 		return;
 	DL_FOREACH_SAFE (order->participants, participant, after) {
 		if (!may_stay(order, entry, participant->session))
@@ -292,7 +288,7 @@ void order_end(struct registry *registry, uint64_t generation)
 {
 	struct order *order = order_find(registry, generation);
 
-	if (!order || registry->loading)
+	if (!order)
 		return;
 	while (order->participants)
 		participant_part(registry, order->participants, UINT32_MAX);
@@ -388,8 +384,6 @@ static bool mark_repeatedly(struct registry *registry, struct order *order, stru
 {
 	if (order->awaited_ns && order->awaited_ns <= now_ns)
 		stop_awaiting(registry, order);
-	if (!order->page)
-		return false;
 	look_at_processes(registry, order, piece, now_ns);
 	return mark(order, now_ns) || order->awaited_ns || now_ns < order->mark_until_ns;
 }

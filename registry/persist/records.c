@@ -170,7 +170,7 @@ bool records_stand(const struct records *records)
 
 bool records_want_all(const struct records *records)
 {
-	return !records->begun && clock_ns() >= records->retry_ns &&
+	return clock_ns() >= records->retry_ns &&
 	       (!records_stand(records) || (records->end > LARGE && records->used < FEW));
 }
 
@@ -271,7 +271,7 @@ void records_drop(struct records *records, uint64_t *slot)
 	    records && records_has(records, *slot) ? (unsigned int)(*slot - records->before) : 0;
 
 	*slot = 0;
-	if (!was || was >= records->end)
+	if (!was)
 		return;
 	if (pread(records->file, &head, HEAD, place_of(was)) != (ssize_t)HEAD || !head.size ||
 	    !head.units || head.units > RECORDS_UNITS_MAX)
@@ -290,7 +290,7 @@ void records_put(struct records *records, const gpushare_State *what, uint64_t *
 	size_t size;
 
 	*slot = 0;
-	if (records->file < 0)
+	if (!records_are_kept(records))
 		return;
 	size = records_frame(what, ++records->stamp, frame);
 	if (!size) {

@@ -26,8 +26,7 @@ void save_session(struct registry *registry, struct session *session)
 	saved->own_namespace = peer->own_namespace;
 	saved->own_pid = peer->own_pid;
 	saved->own_started = peer->own_started;
-	if (records_are_kept(registry->records))
-		records_put(registry->records, &what, &session->record_slot);
+	records_put(registry->records, &what, &session->record_slot);
 }
 
 static void need_session(struct registry *registry, struct session *session)
@@ -102,8 +101,6 @@ void save_header(struct registry *registry)
 	gpushare_State what = {.which_change = gpushare_State_header_tag};
 	gpushare_Header *header = &what.change.header;
 
-	if (!records_are_kept(registry->records))
-		return;
 	header->version = RECORDS_VERSION;
 	header->since = registry->state.since;
 	header->pid_namespace = registry->pid_namespace;
@@ -193,8 +190,7 @@ bool save_tend(struct registry *registry)
 {
 	struct piece piece = piece_begin();
 
-	if (!registry->records ||
-	    !(records_are_begun(registry->records) || records_want_all(registry->records)))
+	if (!records_are_begun(registry->records) && !records_want_all(registry->records))
 		return false;
 	/* While the old file has its name, a successor would read it, so it must not get outdated:
 	 * write all records in one piece. They are few: see records_want_all(). */

@@ -41,7 +41,7 @@ static int directory_normalise(const char *from, char out_path[GPUSHARE_PATH_MAX
 	if (*from != '/' && !getcwd(here, sizeof(here)))
 		return errno == ERANGE ? GPUSHARE_E_INVALID : status_from_errno(errno);
 	wanted = snprintf(path, sizeof(path), "%s%s%s", here, *here ? "/" : "", from);
-	if (wanted < 0 || (size_t)wanted >= sizeof(path))
+	if ((size_t)wanted >= sizeof(path))
 		return GPUSHARE_E_INVALID;
 	length = (size_t)wanted;
 	while (length > 1 && path[length - 1] == '/')
@@ -69,7 +69,7 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX])
 		length = snprintf(path, sizeof(path), "%s/gpushare", runtime);
 	else
 		length = snprintf(path, sizeof(path), "/tmp/gpushare-%u", (unsigned)geteuid());
-	if (length < 0 || (size_t)length >= sizeof(path))
+	if ((size_t)length >= sizeof(path))
 		return GPUSHARE_E_INVALID;
 	return directory_normalise(path, out_path);
 }

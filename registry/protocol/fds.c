@@ -80,8 +80,7 @@ int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, s
 	struct iovec parts[] = {part(bytes, size)};
 	union control room = {.header = {0}};
 
-	return count > FDS_MAX ? GPUSHARE_E_LIMIT
-			       : send_parts(socket, parts, 1, &room.header, fds, count);
+	return send_parts(socket, parts, 1, &room.header, fds, count);
 }
 
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd)

@@ -114,8 +114,8 @@ int fds_receive(int socket, struct fds_header *out_header, void *body, size_t ro
 /* As fds_receive(), but all `*out_count` descriptors stay open even if this fails. */
 int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t room,
 		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count);
-/* For messages of other programs, without a struct fds_header. E_PROTOCOL: longer than the room for
- * it. */
+/* For messages of other programs, without a struct fds_header. `count` is FDS_MAX at most.
+ * E_PROTOCOL: longer than the room for it. */
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
 int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
 		      int out_fds[FDS_MAX], size_t *out_count);

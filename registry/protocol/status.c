@@ -4,28 +4,27 @@
 
 #include "protocol.h"
 
+static const struct {
+	const char *name, *text;
+} statuses[] = {
+#define X(name, value, text) [-(value)] = {#name, text},
+    GPUSHARE_STATUSES(X)
+#undef X
+};
+
+static bool is_known(int status)
+{
+	return status <= 0 && status > -(int)(sizeof(statuses) / sizeof(*statuses));
+}
+
 const char *status_text(int status)
 {
-	switch (status) {
-#define X(name, value, text) \
-	case value: \
-		return text;
-		GPUSHARE_STATUSES(X)
-#undef X
-	}
-	return "unknown status";
+	return is_known(status) ? statuses[-status].text : "unknown status";
 }
 
 const char *status_name(int status)
 {
-	switch (status) {
-#define X(name, value, text) \
-	case value: \
-		return #name;
-		GPUSHARE_STATUSES(X)
-#undef X
-	}
-	return "unknown";
+	return is_known(status) ? statuses[-status].name : "unknown";
 }
 
 int status_from_errno(int error)

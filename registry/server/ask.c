@@ -27,12 +27,6 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 	return false;
 }
 
-static void wake(const struct registry *registry)
-{
-	if (registry->wake >= 0)
-		eventfd_write(registry->wake, 1);
-}
-
 /* A share or commit may have made its name appear. Let requests that wait for the name and may see
  * it go on. Write one audit line for each of the others. */
 static void show(struct registry *registry, const struct ask *shown)
@@ -53,7 +47,7 @@ static void show(struct registry *registry, const struct ask *shown)
 			continue;
 		}
 		ask->ready = true;
-		wake(registry);
+		eventfd_write(registry->wake, 1);
 	}
 }
 
@@ -170,7 +164,7 @@ void ask_handle(struct registry *registry, struct ask *ask)
 		ask->due_ns = clock_ns() + handle_wait_ms(&ask->request) * NS_PER_MS;
 	}
 	if (must_wait(status))
-		wake(registry);
+		eventfd_write(registry->wake, 1);
 	settle(registry, ask, status);
 }
 

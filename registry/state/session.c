@@ -73,9 +73,7 @@ struct session *session_find_key(const struct sessions *sessions,
 void session_free(struct sessions *sessions, struct session *session)
 {
 	HASH_DEL(sessions->by_id, session);
-	sessions->disconnected -= session->disconnected;
-	if (!session->disconnected)
-		user_take(session->user, LIMIT_connections, 1);
+	sessions->disconnected--;
 	identity_finish(&session->who);
 	free(session->list_rest);
 	free(session);

@@ -79,7 +79,7 @@ bool session_has_nothing(const struct session *session);
 struct session *session_find(const struct sessions *sessions, uint32_t id);
 struct session *session_find_key(const struct sessions *sessions,
 				 const uint8_t key[GPUSHARE_SESSION_KEY_SIZE]);
-/* Its entries and attachments must be gone. */
+/* It must be disconnected, and its entries and attachments gone. */
 void session_free(struct sessions *sessions, struct session *session);
 
 /* Set the number of attachments, whatever it was. With 0, the session no longer has the attachment,

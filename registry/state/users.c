@@ -8,6 +8,9 @@
 #define X(name, value, text) _Static_assert((value) < COUNTS_BACKINGS, "each has a place");
 GPUSHARE_BACKINGS(X)
 #undef X
+#define X(name, value, text) _Static_assert(-(value) < COUNTS_STATUSES, "each has a place");
+GPUSHARE_STATUSES(X)
+#undef X
 
 const struct limit_text limit_texts[] = {
 #define X(key, all, user, what, helps) {what, helps},
@@ -104,12 +107,12 @@ void user_take(struct user *user, enum limit what, uint64_t fewer)
 
 void user_refused(struct user *user, int status)
 {
-	user_count(user, statuses[-status < COUNTS_STATUSES ? -status : 0]);
+	user_count(user, statuses[-status]);
 }
 
 void user_answered(struct user *user, pb_size_t verb, int status)
 {
-	user_count(user, verbs[verb < COUNTS_VERBS ? verb : 0]);
+	user_count(user, verbs[verb]);
 	if (status < 0)
 		user_refused(user, status);
 }

@@ -30,8 +30,7 @@ REQUEST_VERBS(X)
 	log_line("%s: uid %u pid %d (%s), " format, what, (call)->session->peer.uid, \
 		 (call)->session->peer.pid, (call)->session->peer.command, __VA_ARGS__)
 
-/* Take the descriptor that came with the request. The caller gets the reference. NULL: the request
- * had none. */
+/* Take the descriptor that came with the request, which had one. The caller gets the reference. */
 struct fdref *call_take(const struct call *call);
 /* Return a descriptor with the answer, for a request that came to fds.sock. Adds a reference. If
  * the handler's status isn't OK, the server releases it and sends none. */

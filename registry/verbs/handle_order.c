@@ -102,8 +102,10 @@ static bool take_back(const struct call *call, struct order *order)
 {
 	const struct passing *passing = call->registry->passing;
 
-	return passing && passing->came && order_give_back(call->registry, order, passing->came) &&
-	       call_take(call);
+	if (!passing || !passing->came || !order_give_back(call->registry, order, passing->came))
+		return false;
+	call_take(call);
+	return true;
 }
 
 /* Also OK if the buffer or the participant is gone. */

@@ -57,8 +57,7 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 static void hold_part(const struct call *call, struct entry *part, const struct entry *whole)
 {
 	part->part = true;
-	if (whole->fdref->user)
-		user_add(whole->fdref->user, LIMIT_descriptors, 1);
+	user_add(whole->fdref->user, LIMIT_descriptors, 1);
 	buffer_hold(call->state, part, fdref_again(whole->fdref));
 }
 
@@ -274,7 +273,7 @@ int handle_share(struct call *call)
 	entry = carry_out(call, &sharing);
 	if (!entry)
 		return GPUSHARE_E_NO_MEMORY;
-	if (sharing.whole && !entry->fdref)
+	if (sharing.whole)
 		hold_part(call, entry, sharing.whole);
 	else if (backing_is_fd(entry->info.backing) && !entry->fdref)
 		buffer_hold(call->state, entry, call_take(call));

@@ -27,10 +27,9 @@ static void stat_counts(const struct account *counts, gpushare_StatReply *to)
 		if (name)
 			ADD(to, by_verb, name, counts->verbs[verb]);
 	}
-	for (int status = 0; status < COUNTS_STATUSES; status++) {
+	for (int status = 1; status < COUNTS_STATUSES; status++) {
 		if (counts->statuses[status])
-			ADD(to, by_status, status ? status_name(-status) : "unknown",
-			    counts->statuses[status]);
+			ADD(to, by_status, status_name(-status), counts->statuses[status]);
 	}
 	for (unsigned int i = 0; i < COUNTS_LIMITS; i++)
 		ADD(to, by_limit, limit_keys[i], counts->limits[i]);

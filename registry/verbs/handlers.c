@@ -24,8 +24,7 @@ _Static_assert(sizeof(verbs) / sizeof(*verbs) <= COUNTS_VERBS, "each verb is cou
 
 uint32_t handle_wait_ms(const request *ask)
 {
-	uint32_t wait_ms =
-	    ask->which_verb == gpushare_Request_lookup_tag ? ask->verb.lookup.wait_ms : 0;
+	uint32_t wait_ms = ask->verb.lookup.wait_ms;
 
 	return wait_ms < LIMIT_WAIT_MS ? wait_ms : LIMIT_WAIT_MS;
 }
@@ -39,10 +38,9 @@ bool handle_shows(const request *ask)
 struct fdref *call_take(const struct call *call)
 {
 	struct passing *passing = call->registry->passing;
-	struct fdref *came = passing ? passing->came : NULL;
+	struct fdref *came = passing->came;
 
-	if (came)
-		passing->came = NULL;
+	passing->came = NULL;
 	return came;
 }
 
@@ -82,13 +80,11 @@ static int dispatch(struct call *call)
 	if (call->session->given_up) /* the client no longer reads answers of this connection */
 		return refuse(call, GPUSHARE_E_DENIED,
 			      "this process has moved to another connection");
-	if (verb >= sizeof(verbs) / sizeof(*verbs) || !verbs[verb].handle)
-		return explain_protocol(call->answer);
 	state_end_name(call->state, call->name);
 	status = verbs[verb].handle(call);
 	if (status == GPUSHARE_OK || status == HANDLE_ELSEWHERE)
 		call->answer->which_body = verbs[verb].body;
-	if (status == GPUSHARE_E_NO_MEMORY && !*call->answer->message)
+	if (status == GPUSHARE_E_NO_MEMORY)
 		refuse(call, status, "the registry is out of memory");
 	return status;
 }
@@ -130,7 +126,7 @@ int handle_request(struct registry *registry, struct session *session, const req
 	answer->status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	if (status <= GPUSHARE_OK)
 		handle_answered(registry, session, ask, answer);
-	if (status == HANDLE_ELSEWHERE && !again) { /* it is counted at fds.sock */
+	if (status == HANDLE_ELSEWHERE) { /* it is counted at fds.sock */
 		session->user->own.requests--;
 		registry->state.users.total.requests--;
 	}

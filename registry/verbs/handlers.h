@@ -28,7 +28,7 @@ void handle_answered(struct registry *registry, struct session *session, const r
 void handle_timeout(struct registry *registry, struct session *session, const request *ask,
 		    reply *answer);
 
-/* How long a request may wait for its name; 0: it doesn't wait. */
+/* How long a Lookup may wait for its name; 0: it does not wait. */
 uint32_t handle_wait_ms(const request *ask);
 /* Whether a request makes its name visible to others, which may wait for it. */
 bool handle_shows(const request *ask);
