@@ -277,11 +277,42 @@ static void a_directory_that_cannot_be_made_says_why(void **state)
 	assert_non_null(strstr(why, "; use another directory"));
 }
 
+static void control_characters_are_found_in_any_text(void **state)
+{
+	static const struct {
+		const char *text;
+		int at; /* of the control character; -1: none */
+	} is[] = {
+	    {"plain ~", -1},
+	    {"a\nb", 1},
+	    {"\x7f", 0},
+	    {"\u00c0\u20ac\U0001f600", -1},
+	    {"\xc2\x85", 0}, /* a C1 control character, and its last byte alone */
+	    {"a\x85", 1},
+	    /* malformed: a terminal may obey any byte of it */
+	    {"\xc2\n", 1},
+	    {"\xe0\x9f\xbf", 1},
+	    {"\xe0\x85\x80", 1},
+	    {"\xf0\x8f\xbf\xbf", 1},
+	    {"\xf5\x9f\xbf\xbf", 1},
+	    {"\xff\xfe", -1},
+	};
+
+	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
+		const char *found = text_control(is[i].text);
+
+		assert_int_equal(found ? found - is[i].text : -1, is[i].at);
+	}
+}
+
 static void every_status_has_its_text(void **state)
 {
-#define X(name, value, text) assert_string_equal(status_text(GPUSHARE_##name), text);
+#define X(name, value, text) \
+	assert_string_equal(status_text(GPUSHARE_##name), text); \
+	assert_string_equal(status_name(GPUSHARE_##name), #name);
 	GPUSHARE_STATUSES(X)
 #undef X
+	assert_string_equal(status_name(-9999), "unknown");
 	assert_string_equal(status_text(-9999), "unknown status");
 	assert_string_equal(status_text(1), "unknown status");
 }
@@ -320,7 +351,7 @@ static void distances(void **state)
 	    {"weight", "weights", 2, 1},  {"kitten", "sitting", 5, 3},
 	    {"kitten", "sitting", 2, 3},  {"", "abc", 5, 3},
 	    {"abcdef", "uvwxyz", 3, 4},	  {"", "", 2, 0},
-	    {A51 A51, "weights", 2, 3},
+	    {A51 A51, "weights", 2, 3},	  {A51 A51 A51 A51 A51 "a", "a", 300, 301},
 	};
 
 	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
@@ -349,5 +380,6 @@ UNIT_MAIN(UNIT(only_the_alphabet_is_a_name), UNIT(a_name_has_a_length_and_a_firs
 	  in_place(a_long_directory_is_refused), in_place(the_directory_is_made),
 	  in_place(what_is_not_ones_own_folder_is_refused),
 	  UNIT(a_system_directory_is_nobodys_to_close),
-	  in_place(a_directory_that_cannot_be_made_says_why), UNIT(every_status_has_its_text),
+	  in_place(a_directory_that_cannot_be_made_says_why),
+	  UNIT(control_characters_are_found_in_any_text), UNIT(every_status_has_its_text),
 	  UNIT(errnos_become_statuses), UNIT(distances))

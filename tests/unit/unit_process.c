@@ -36,6 +36,38 @@ static void a_process_is_told_from_its_successor(void **state)
 	process_read(0, 5, &child);
 	assert_int_equal(child.uid, 5);
 	assert_false(process_runs(&child));
+	assert_false(process_lives(&child));
+	assert_int_equal(watch_add(0, 1), -1);
+	assert_false(watch_ended(-1));
 }
 
-UNIT_MAIN(UNIT(a_process_is_told_from_its_successor))
+/* A process that can't be read now, because no descriptor is free, counts as living. */
+static void no_free_descriptor_ends_nobody(void **state)
+{
+	struct rlimit before, none;
+	struct process me;
+	bool lives, runs;
+
+	process_read(getpid(), getuid(), &me);
+	getrlimit(RLIMIT_NOFILE, &before);
+	none = (struct rlimit){0, before.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	lives = process_lives(&me);
+	runs = process_runs(&me);
+	setrlimit(RLIMIT_NOFILE, &before);
+	assert_true(lives);
+	assert_false(runs);
+}
+
+/* Protobuf strings must be UTF-8, and tools print them on terminals. */
+static void a_command_has_only_printable_ascii(void **state)
+{
+	struct process me;
+
+	prctl(PR_SET_NAME, "a\x7f\x01\xc3\xbc~ b");
+	process_read(getpid(), getuid(), &me);
+	assert_string_equal(me.command, "a????~ b");
+}
+
+UNIT_MAIN(UNIT(a_process_is_told_from_its_successor), UNIT(no_free_descriptor_ends_nobody),
+	  UNIT(a_command_has_only_printable_ascii))
