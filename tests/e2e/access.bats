@@ -70,8 +70,10 @@ owner() {
 	as "$MEMBER" gpushare ls
 	run -1 as "$OTHER" gpushare ls
 	has "$output" "Permission denied"
-	run -1 "$WORK/bin/gpushare-registry" --dir "$WORK/t" --system --group no-such-group
-	has "$output" "no group 'no-such-group'"
+	for group in no-such-group 12x 4294967295 99999999999999999999; do
+		run -1 "$WORK/bin/gpushare-registry" --dir "$WORK/t" --system --group "$group"
+		has "$output" "no group '$group'"
+	done
 	run -2 "$WORK/bin/gpushare-registry" --dir "$WORK/t" --group "$TEAM"
 }
 

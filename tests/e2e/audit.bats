@@ -37,7 +37,7 @@ refused_to_start() {
 }
 
 @test "a line for each share, attach, refusal and removal; a renamed file is closed on SIGHUP" {
-	serve -- 'audit = audit.log'
+	serve --foreground -- 'audit = audit.log'
 	up owner "$BIN/api_app" open alloc=a,weights,1Mi
 	begin other "$BIN/api_app" open attach=w,weights touch="$WORK/has" await="$WORK/end"
 	until_true grep -q '^[^ ]* attach ' "$GPUSHARE_DIR/audit.log"
@@ -58,6 +58,12 @@ remove uid=$UID pid=N command=\"gpushare\" name=\"weights\" generation=N size=10
 	grep -q 'E_EXISTS why="\\x22weights\\x22 is taken by pid [0-9]* (api_app)' "$GPUSHARE_DIR/audit.log"
 	equal "$(sample written)" 6
 	equal "$(sample lost)" 0
+	mv "$GPUSHARE_DIR/audit.log" "$WORK/after.log"
+	mkdir "$GPUSHARE_DIR/audit.log"
+	kill -HUP "$(registry_pids)"
+	until_true grep -q "can't open $GPUSHARE_DIR/audit.log again: Is a directory; the audit continues" "$WORK/registry.err"
+	api open alloc=y,later,1Mi >/dev/null
+	until_true grep -q 'name="later"' "$WORK/after.log"
 }
 
 @test "what a program calls itself ends no quotes" {

@@ -237,7 +237,7 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 		equal "$output" ""
 		[ -n "$stderr" ]
 	done
-	for words in --bogus extra "--idle-exit -1" "--idle-exit 1s" --ready-fd --dir; do
+	for words in --bogus extra "--idle-exit -1" "--idle-exit 1s" --ready-fd "--ready-fd x" "--ready-fd 2147483648" --dir; do
 		# shellcheck disable=SC2086 # words
 		run -2 --separate-stderr gpushare-registry $words
 		has "$stderr" "usage: gpushare-registry"
@@ -251,8 +251,10 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 	run -0 gpushare --version
 	[[ $output =~ ^gpushare\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
 	version=${output#* }
-	run -0 gpushare-registry --help
-	has "$output" "--idle-exit SECONDS"
+	for help in --help -h; do
+		run -0 gpushare-registry "$help"
+		has "$output" "--idle-exit SECONDS"
+	done
 	run -0 gpushare-registry --version
 	has "$output" "$version"
 }

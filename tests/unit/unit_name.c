@@ -154,6 +154,10 @@ static void a_relative_directory_is_pinned(void **state)
 	assert_found("sub/", want);
 	setenv("GPUSHARE_DIR", "sub", 1);
 	assert_found(NULL, want);
+	assert_int_equal(mkdir("gone", 0700), 0);
+	assert_int_equal(chdir("gone"), 0);
+	assert_int_equal(rmdir("../gone"), 0);
+	assert_int_equal(directory_find("sub", want), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(chdir(here), 0);
 }
 
@@ -177,6 +181,9 @@ static void a_long_directory_is_refused(void **state)
 	assert_int_equal(directory_join(path, GPUSHARE_SOCKET, out), GPUSHARE_OK);
 	assert_int_equal(strlen(out), GPUSHARE_PATH_MAX - 1);
 	assert_string_equal(out + 93, "/registry.sock");
+	setenv("XDG_RUNTIME_DIR", path, 1);
+	assert_int_equal(directory_find(NULL, out), GPUSHARE_E_INVALID);
+	path[93] = 'd';
 	setenv("XDG_RUNTIME_DIR", path, 1);
 	assert_int_equal(directory_find(NULL, out), GPUSHARE_E_INVALID);
 }

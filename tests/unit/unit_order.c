@@ -264,13 +264,42 @@ static void a_taken_name_ends_nothing(void **state)
 	assert_int_equal(join(a, 0), GPUSHARE_E_NOT_FOUND);
 }
 
+static int unlike_page(uint64_t magic, uint32_t version, uint32_t slots)
+{
+	int fd = order_page_make(generation, 77);
+	struct order_page *made;
+
+	assert_int_equal(order_page_map(fd, generation, &made), GPUSHARE_OK);
+	made->magic = magic;
+	made->version = version;
+	made->slots = slots;
+	order_page_unmap(made);
+	return fd;
+}
+
+static int short_page(void)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	return fd;
+}
+
 static void what_is_brought_is_taken_where_it_is_a_page(void **state)
 {
-	int fds[] = {-1, raw_fds_make(), order_page_make(generation + 1, 77),
+	int fds[] = {-1,
+		     raw_fds_make(),
+		     order_page_make(generation + 1, 77),
+		     unlike_page(0, 0, 0),
+		     unlike_page(ORDER_MAGIC, ORDER_VERSION + 1, ORDER_SLOTS),
+		     unlike_page(ORDER_MAGIC, ORDER_VERSION, ORDER_SLOTS + 1),
+		     short_page(),
 		     order_page_make(generation, 77)};
+	const int last = sizeof(fds) / sizeof(*fds) - 1;
 
-	for (int i = 0; i < 4; i++) {
-		assert_int_equal(bring(owner, ORDER_CONSUMES, 77, 5, fds[i]), i == 3 ? 77 : 0);
+	for (int i = 0; i <= last; i++) {
+		assert_int_equal(bring(owner, ORDER_CONSUMES, 77, 5, fds[i]), i == last ? 77 : 0);
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}

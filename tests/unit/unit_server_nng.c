@@ -179,6 +179,17 @@ static void what_is_no_message_ends_the_connection(void **state)
 		close(stranger);
 		close(fd);
 	}
+	/* ids without an end, and more of them than the daemon remembers */
+	for (size_t i = 0; i < 2; i++) {
+		uint8_t ids[SP_HEADER_SIZE + 40 * SP_ID_SIZE] = {0};
+		int fd = raw_connect(&raw_here);
+
+		sp_length(ids, 40 * SP_ID_SIZE);
+		ids[sizeof(ids) - SP_ID_SIZE] = i ? 0x80 : 0;
+		assert_true(raw_write(fd, ids, sizeof(ids)));
+		assert_true(raw_is_closed(fd, RAW_TIMEOUT_MS));
+		close(fd);
+	}
 	close(other);
 	raw_assert_serves();
 }

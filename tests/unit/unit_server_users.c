@@ -185,6 +185,20 @@ static void nobody_tells_himself_into_what_is_not_his(void **state)
 	assert_int_equal(attachers(owner, "w"), 1);
 }
 
+static void only_root_and_its_user_end_the_registry(void **state)
+{
+	const struct fds_header replace = {.version = FDS_VERSION, .verb = FDS_REPLACE};
+	int fd = raw_fds_dialer(member);
+
+	assert_int_equal(raw_fds_ask(fd, replace, NULL, 0), GPUSHARE_E_DENIED);
+	close(fd);
+	assert_int_equal(raw_stat(root).pid, raw_here.pid);
+	fd = raw_fds_dial();
+	assert_int_equal(raw_fds_ask(fd, replace, NULL, 0), GPUSHARE_OK);
+	close(fd);
+	assert_int_equal(raw_daemon_wait(&raw_here, RAW_TIMEOUT_MS), 0);
+}
+
 static void nobody_brings_back_what_was_anothers(void **state)
 {
 	uint64_t generation = share(owner, "w", 0644, 0);
@@ -406,6 +420,7 @@ int main(void)
 	    TEST(what_may_not_be_seen_does_not_exist),
 	    TEST(publishing_needs_the_right_to_write),
 	    TEST(nobody_tells_himself_into_what_is_not_his),
+	    TEST(only_root_and_its_user_end_the_registry),
 	    TEST(nobody_brings_back_what_was_anothers),
 	    TEST(the_index_has_what_all_may_read),
 	    TEST(a_pages_end_tells_of_nothing_hidden),

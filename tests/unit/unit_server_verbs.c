@@ -125,6 +125,21 @@ static void whom_the_kernel_tells_is_not_asked(void **state)
 	assert_false(owns(liar, "w"));
 }
 
+static void a_connection_waits_for_notices_once(void **state)
+{
+	request subscribe = {.which_verb = gpushare_Request_subscribe_tag};
+
+	assert_int_equal(raw_say(owner, subscribe), GPUSHARE_OK); /* the welcome */
+	assert_true(raw_send(owner, 1, &subscribe));
+	assert_true(raw_send(owner, 2, &subscribe));
+	assert_true(raw_receive(owner, 2, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.status, GPUSHARE_E_INVALID);
+	raw_assert_sentence("already waits for notices");
+	raw_shared(other, "x");
+	assert_true(raw_receive(owner, 1, &raw_answer, RAW_TIMEOUT_MS));
+	assert_int_equal(raw_answer.body.subscribe.notices_count, 1);
+}
+
 static request event_of(const char *name)
 {
 	request what = raw_share(name);
@@ -152,6 +167,7 @@ static void a_bad_share_is_refused(void **state)
 	gpushare_Share *share = &what.verb.share;
 	record *info = &share->buffer;
 
+#define STAGED (GPUSHARE_FLAG_KEEP | GPUSHARE_FLAG_STAGED)
 #define refused(status, words, file, make, ...) \
 	do { \
 		what = make("x"); \
@@ -172,12 +188,25 @@ static void a_bad_share_is_refused(void **state)
 	refused(INVALID, "", -1, part_of, info->flags = GPUSHARE_FLAG_READONLY);
 	refused(INVALID, "", -1, part_of, info->ttl_s = 5);
 	refused(INVALID, "", -1, part_of, share->adopt = true);
+	refused(INVALID, "mode 1000 is invalid", -1, part_of, share->mode = 01000);
+	refused(INVALID, "mode 0111 is invalid", -1, part_of, share->mode = 0111);
+	refused(INVALID, "can't have had generation", -1, part_of, share->again = UINT64_MAX);
+	refused(INVALID, "tag a is given twice", -1, part_of, info->tags_count = 2,
+		strcpy(info->tags[0].key, "a"), strcpy(info->tags[1].key, "a"));
 	refused(INVALID, "", -1, part_of, memset(info->device_uuid, 0, 16));
 	refused(INVALID, "", -1, part_of, memset(share->handle, 0, 64));
 	refused(INVALID, "", -1, part_of, info->tags_count = 1);
 	refused(INVALID, "without its file descriptor", -1, raw_fds_share, );
 	refused(INVALID, "with a handle and a file", file, raw_fds_share, share->handle[0] = 1);
 	refused(INVALID, "with a handle and a file", file, raw_share, );
+	refused(INVALID, "see it already", file, raw_fds_share, info->flags = STAGED,
+		share->adopt = true);
+	refused(INVALID, "see it already", file, raw_fds_share, info->flags = STAGED,
+		share->orphan = true, share->again = 1);
+	refused(INVALID, "brought back by an attacher", file, raw_fds_share, share->orphan = true,
+		share->again = 1);
+	refused(INVALID, "brought back or adopted, not both", file, raw_fds_share,
+		info->flags = GPUSHARE_FLAG_KEEP, share->adopt = true, share->again = 1);
 	refused(INVALID, "", file, raw_share, memset(share->handle, 0, 64));
 	refused(INVALID, "has a size", -1, event_of, info->size = 1);
 	refused(INVALID, "has a size", -1, event_of, info->base_size = 512);
@@ -230,6 +259,10 @@ static void a_part_is_of_a_buffer_of_its_connection(void **state)
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_INVALID);
 	raw_assert_sentence("it can't be brought back or adopted");
 	share->again = 0;
+	share->adopt = true;
+	info->flags = GPUSHARE_FLAG_KEEP;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_INVALID);
+	share->adopt = false;
 	strcpy(info->name, "whole");
 	assert_int_equal(raw_say(owner, what), GPUSHARE_E_EXISTS);
 	raw_assert_sentence("a part needs another");
@@ -310,7 +343,7 @@ static void the_log_holds_no_control_characters(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 UNIT_MAIN(TEST(hello_is_wanted_first), TEST(a_handle_leaves_only_to_who_attaches),
 	  TEST(the_registry_fills_in_its_own), TEST(whom_the_kernel_tells_is_not_asked),
-	  TEST(a_bad_share_is_refused), TEST(a_part_is_of_a_buffer_of_its_connection),
-	  TEST(a_list_has_what_fits_its_pattern),
+	  TEST(a_connection_waits_for_notices_once), TEST(a_bad_share_is_refused),
+	  TEST(a_part_is_of_a_buffer_of_its_connection), TEST(a_list_has_what_fits_its_pattern),
 	  cmocka_unit_test_setup_teardown(the_log_holds_no_control_characters, raw_make_folder,
 					  raw_tear_down))
