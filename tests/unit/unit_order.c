@@ -280,8 +280,12 @@ static int unlike_page(uint64_t magic, uint32_t version, uint32_t slots)
 static int short_page(void)
 {
 	int fd = memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int whole = order_page_make(generation, 77);
+	uint8_t begin[4096];
 
-	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(pread(whole, begin, sizeof(begin), 0), sizeof(begin));
+	assert_int_equal(write(fd, begin, sizeof(begin)), sizeof(begin));
+	close(whole);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	return fd;
 }
