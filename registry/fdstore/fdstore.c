@@ -322,10 +322,8 @@ void fdstore_settle(struct fdstore *store)
 
 void fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 {
-	struct item *item = item_find(store, generation), *again = NULL;
+	struct item *item, *again = NULL;
 
-	if (item)
-		drop(store, item);
 	if (is_full(store)) {
 		say_full(generation);
 		return;

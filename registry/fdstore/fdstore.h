@@ -23,9 +23,9 @@ bool fdstore_next(const struct fdstore *store, uint64_t *generation);
 /* Drop the descriptors that nobody took, at the other side too. */
 void fdstore_settle(struct fdstore *store);
 /*
- * Store a descriptor. The caller owns `fd` and keeps it open until fdstore_drop(), because it is
- * sent again if the keeper is killed. The same holds for a descriptor from fdstore_take(). A
- * descriptor that can't be stored is logged, and won't survive.
+ * Store a descriptor of a generation that has none. The caller owns `fd` and keeps it open until
+ * fdstore_drop(), because it is sent again if the keeper is killed. The same holds for a descriptor
+ * from fdstore_take(). A descriptor that can't be stored is logged, and won't survive.
  */
 void fdstore_put(struct fdstore *store, uint64_t generation, int fd);
 /* Drop a descriptor. The other side drops it in fdstore_flush(): call that when no record refers to

@@ -194,7 +194,7 @@ void participant_part(struct registry *registry, struct participant *participant
 	struct order_page *page = order->page;
 
 	roles &= participant->roles;
-	if ((roles & ORDER_CONSUMES) && participant->slot) {
+	if (roles & ORDER_CONSUMES) {
 		order->slot[participant->slot - 1].taken = false;
 		order->slot[participant->slot - 1].free_ns = INT64_MAX;
 		if (page)

@@ -437,8 +437,8 @@ bool records_read(struct records *records,
 	for (size_t i = 0; well && i < list.count; i++) {
 		pb_istream_t stream;
 
-		well = records->file >= 0 && read_slot(records, list.found[i].slot, frame, &head) &&
-		       head.size && is_whole(frame, &head);
+		well = read_slot(records, list.found[i].slot, frame, &head) && head.size &&
+		       is_whole(frame, &head);
 		if (!well)
 			break;
 		stream = pb_istream_from_buffer(frame + HEAD, head.size);

@@ -53,8 +53,6 @@ static void on_accepted(void *argument)
 	struct server *server = argument;
 	int result = nng_aio_result(server->accepting);
 
-	if (result == NNG_ECLOSED || result == NNG_ECANCELED)
-		return;
 	if (!result && !server->pausing)
 		connection_open(server, nng_aio_get_output(server->accepting, 0));
 	server->pausing = result;
