@@ -49,16 +49,17 @@ teardown() {
 # For a coverage build: a process that is killed writes no coverage counts, so the daemons get SIGTERM: first those that a
 # test started, perhaps in a container, which must not be killed before.
 let_daemons_end() {
-	local pid each
-	local -A daemons=()
+	local pid each found daemons=
 	for pid in "${STARTED[@]}"; do
 		is_ours "$pid" || continue
+		found=
 		for each in "$pid" $(cat "/proc/$pid/task/$pid/children" 2>/dev/null); do
-			! grep -qsx gpushare-regist "/proc/$each/comm" || daemons[$pid]+=" $each"
+			! grep -qsx gpushare-regist "/proc/$each/comm" || found+=" $each"
 		done
-		[ -n "${daemons[$pid]:-}" ] || kill -KILL "$pid" 2>/dev/null || true
+		daemons+=$found
+		[ -n "$found" ] || kill -KILL "$pid" 2>/dev/null || true
 	done
-	for pid in ${daemons[@]} $(registry_pids) $(keeper_pids); do # keepers too: they would start a registry again
+	for pid in $daemons $(registry_pids) $(keeper_pids); do # keepers too: they would start a registry again
 		kill -TERM "$pid" 2>/dev/null || continue
 		PATIENCE_S=3 until_true is_over "$pid" || true
 	done

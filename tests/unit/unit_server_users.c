@@ -207,15 +207,30 @@ static void nobody_brings_back_what_was_anothers(void **state)
 	what.verb.share.again = generation;
 	assert_int_equal(raw_say(other, what), GPUSHARE_E_EXISTS);
 	assert_int_equal(raw_say(owner, raw_withdraw("w", generation)), GPUSHARE_OK);
+	share(owner, "later", 0, 0); /* else the generation counts as never assigned */
 	assert_int_equal(raw_say(other, what), GPUSHARE_E_NOT_FOUND);
+	strcpy(what.verb.share.buffer.name, "never"); /* no tombstone says whose it was */
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_NOT_FOUND);
+	strcpy(what.verb.share.buffer.name, "w");
+	what.verb.share.again = generation + 1000000; /* never assigned */
+	assert_int_equal(raw_say(owner, what), GPUSHARE_E_NOT_FOUND);
+	what.verb.share.again = generation;
+	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
+	assert_true(raw_answer.body.share.generation == generation);
+	assert_int_equal(raw_say(owner, raw_withdraw("w", generation)), GPUSHARE_OK);
+	assert_int_equal(raw_say(owner, raw_withdraw("later", 0)), GPUSHARE_OK);
 	/* Kept memory that is older than the records has no known owner. Without its descriptor
 	 * both sockets refuse it. */
-	what = raw_fds_share("w");
+	what = raw_fds_share("old");
 	what.verb.share.again = 7;
 	what.verb.share.orphan = true;
 	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
 	assert_int_equal(raw_say(other, what), GPUSHARE_E_INVALID);
 	assert_int_equal(raw_fds_say(other, what, -1), GPUSHARE_E_INVALID);
+	assert_int_equal(raw_fds_give(other, what), GPUSHARE_E_NOT_FOUND);
+	strcpy(what.verb.share.buffer.name, "w");
+	what.verb.share.again = generation;
+	assert_int_equal(raw_fds_give(owner, what), GPUSHARE_E_NOT_FOUND);
 	assert_int_equal(raw_stat(root).names, 0);
 }
 
