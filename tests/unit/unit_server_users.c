@@ -234,6 +234,37 @@ static void nobody_brings_back_what_was_anothers(void **state)
 	assert_int_equal(raw_stat(root).names, 0);
 }
 
+/* Adopt "k" in a new process of its user. */
+static void adopt(uint32_t mode, uint32_t group)
+{
+	request what = raw_fds_share("k");
+
+	while (!raw_seen(root, "k")->owner_gone)
+		raw_sleep_ms(1);
+	what.verb.share.adopt = true;
+	what.verb.share.buffer.flags = GPUSHARE_FLAG_KEEP;
+	what.verb.share.mode = mode;
+	if (group)
+		snprintf(what.verb.share.group, sizeof(what.verb.share.group), "%u", group);
+	owner = raw_peer(OWNER, TEAM);
+	assert_int_equal(raw_fds_say(owner, what, -1), GPUSHARE_OK);
+	assert_true(raw_answer.body.share.adopted);
+	close(raw_fds_came);
+}
+
+static void who_adopts_a_buffer_may_give_it_other_rights(void **state)
+{
+	assert_int_equal(share_fd(owner, "k", GPUSHARE_FLAG_KEEP, 0, 0), GPUSHARE_OK);
+	raw_peer_end(owner);
+	adopt(0640, TEAM);
+	assert_int_equal(raw_seen(member, "k")->mode, 0640);
+	assert_int_equal(raw_seen(member, "k")->owner_gid, TEAM);
+	raw_peer_end(owner);
+	adopt(0, 0); /* these stay */
+	assert_int_equal(raw_seen(member, "k")->mode, 0640);
+	assert_int_equal(raw_seen(member, "k")->owner_gid, TEAM);
+}
+
 static void the_index_has_what_all_may_read(void **state)
 {
 	const struct index_page *page = raw_fds_page(FDS_INDEX, sizeof(*page));
@@ -437,6 +468,7 @@ int main(void)
 	    TEST(nobody_tells_himself_into_what_is_not_his),
 	    TEST(only_root_and_its_user_end_the_registry),
 	    TEST(nobody_brings_back_what_was_anothers),
+	    TEST(who_adopts_a_buffer_may_give_it_other_rights),
 	    TEST(the_index_has_what_all_may_read),
 	    TEST(a_pages_end_tells_of_nothing_hidden),
 	    SMALL(parts_count_as_descriptors),
