@@ -384,8 +384,6 @@ void fdstore_close(struct fdstore *store, bool keep)
 		settle(store, item);
 	}
 	HASH_ITER (hh, store->items, item, after) {
-		if (item->own)
-			closer_add(NULL, item->fd);
 		HASH_DEL(store->items, item);
 		free(item);
 	}

@@ -162,10 +162,9 @@ static bool is_hidden(const struct audit *audit, const struct session *session, 
 static bool record_refusal(struct audit *audit, const struct session *session, const request *ask,
 			   int status, const char *why)
 {
-	const char *verb = ask ? request_verb(ask->which_verb) : NULL;
 	bool hidden = ask && is_hidden(audit, session, request_name(ask));
 	struct line line = {
-	    .verb = verb ? verb : "request",
+	    .verb = ask ? request_verb(ask->which_verb) : "request",
 	    .who = session->peer,
 	    .name = ask ? request_name(ask) : "",
 	    .outcome = status_name(hidden ? GPUSHARE_E_DENIED : status),
