@@ -63,6 +63,14 @@ owner() {
 	equal "$(as "$OTHER" gpushare ls | wc -l)" 1
 }
 
+@test "without --dir it serves /run/gpushare/system" {
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	# shellcheck disable=SC2016 # the inner shell's
+	run -0 --separate-stderr env -u GPUSHARE_DIR timeout 30 unshare -m sh -c '
+		mount -t tmpfs none /run && mkdir -m 755 /run/gpushare && exec "$1" --system --foreground --idle-exit 1' sh "$WORK/bin/gpushare-registry"
+	has "$stderr" "serving /run/gpushare/system/registry.sock"
+}
+
 @test "a group's registry: its members and nobody else" {
 	serve --group "$TEAM"
 	equal "$(stat -c '%a %g' "$GPUSHARE_DIR")" "1750 $TEAM"

@@ -242,6 +242,13 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 		run -2 --separate-stderr gpushare-registry $words
 		has "$stderr" "usage: gpushare-registry"
 	done
+	for words in --keeper "--keeper --dir $WORK"; do
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr gpushare-registry $words
+		has "$stderr" "--keeper is only for a registry that starts its keeper"
+	done
+	run -1 --separate-stderr gpushare-registry --dir "/$(printf 'd%.0s' {1..100})"
+	has "$stderr" "too long for a socket; choose a shorter one with --dir"
 	equal "$(registry_pids)" ""
 }
 

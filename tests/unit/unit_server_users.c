@@ -161,6 +161,9 @@ static void publishing_needs_the_right_to_write(void **state)
 	assert_int_equal(holders(member, "w", 0), GPUSHARE_OK);
 	assert_int_equal(order(member, "w", generation, ORDER_PUBLISHES), GPUSHARE_E_DENIED);
 	raw_assert_sentence("publishing needs the right to write");
+	assert_int_equal(share_fd(owner, "other", 0, 0602, 0), GPUSHARE_OK);
+	assert_int_equal(attach(other, "other", false), GPUSHARE_E_DENIED);
+	raw_assert_sentence("may not read it");
 	/* A buffer that is read-only for everybody needs only the right to read. */
 	assert_int_equal(share_fd(owner, "r", GPUSHARE_FLAG_READONLY, 0644, 0), GPUSHARE_OK);
 	assert_int_equal(attach(other, "r", false), GPUSHARE_OK);
@@ -348,6 +351,8 @@ static void parts_count_as_descriptors(void **state)
 	assert_int_equal(raw_stat(owner).descriptors, 2);
 	strcpy(part->buffer.name, "q");
 	assert_limited(owner, raw_say(owner, what), "user_descriptors");
+	assert_int_equal(order(owner, "w", part->part_of, 0), GPUSHARE_E_LIMIT);
+	raw_assert_sentence("no free slot or no page");
 	assert_int_equal(raw_say(owner, raw_withdraw("p", 0)), GPUSHARE_OK);
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
 	assert_int_equal(raw_stat(owner).descriptors, 2);
