@@ -100,8 +100,7 @@ void registry_end(struct registry *registry, int64_t until_ns)
 
 void registry_disconnect(struct registry *registry, struct session *session)
 {
-	if (!session->ending)
-		state_leave(&registry->state, session);
+	state_leave(&registry->state, session);
 	registry_end(registry, INT64_MAX);
 }
 

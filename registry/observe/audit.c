@@ -128,10 +128,11 @@ static bool report_left_out(struct audit *audit, struct user *user)
 
 static void record_line(struct audit *audit, const struct line *line)
 {
-	struct user *user = audit->rate ? user_of(audit->users, line->who.uid) : NULL;
+	struct user *user;
 
 	if (!audit->rate)
 		return;
+	user = user_of(audit->users, line->who.uid);
 	if (user && report_left_out(audit, user) && may_add(audit, user)) {
 		add(audit, line);
 		return;

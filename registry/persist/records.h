@@ -60,7 +60,7 @@ bool records_are_begun(const struct records *records);
 bool records_has(const struct records *records, uint64_t slot);
 /* Whether to write all records again, between records_begin() and records_commit(). That is so if
  * the file was removed, if a write failed more than RECORDS_RETRY_S ago, or if the file is far too
- * large for its records. Ask regularly. */
+ * large for its records. Ask regularly, but not between the two. */
 bool records_want_all(const struct records *records);
 /* Whether the file is complete and still has its name, so that a successor finds it. */
 bool records_stand(const struct records *records);
