@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "configured.h"
+#include "order_page.h"
 #include "peer.h"
 #include "persist/records.h"
 #include "raw_peer.h"
@@ -211,23 +212,115 @@ static void a_key_is_one_processs(void **state)
 	close(back);
 }
 
-/* Append a header to the records file of the killed daemon. */
-static void append_header(uint32_t version, const char *boot)
+/* Append a record to the file of the killed daemon, as its latest. */
+static void append(const gpushare_State *what)
 {
-	gpushare_State begin = {.which_change = gpushare_State_header_tag};
+	static uint64_t stamp = 1u << 20;
 	uint8_t frame[RECORDS_FRAME_MAX];
 	int file = open(raw_in_folder(RECORDS_FILE), O_RDWR | O_CLOEXEC);
 	struct stat is;
 	size_t size;
 
-	begin.change.header.version = version;
-	strcpy(begin.change.header.boot, boot);
-	size = records_frame(&begin, 1u << 20, frame);
+	size = records_frame(what, ++stamp, frame);
 	assert_int_equal(fstat(file, &is), 0);
 	assert_int_equal(pwrite(file, frame, size,
 				(is.st_size + RECORDS_UNIT - 1) / RECORDS_UNIT * RECORDS_UNIT),
 			 size);
 	close(file);
+}
+
+static void append_header(uint32_t version, const char *boot)
+{
+	gpushare_State begin = {.which_change = gpushare_State_header_tag};
+
+	begin.change.header.version = version;
+	strcpy(begin.change.header.boot, boot);
+	append(&begin);
+}
+
+static void append_attachment(const uint8_t *key, const char *name, uint64_t generation,
+			      uint32_t count)
+{
+	gpushare_State what = {.which_change = gpushare_State_attachment_tag};
+
+	memcpy(what.change.attachment.key, key, GPUSHARE_SESSION_KEY_SIZE);
+	strcpy(what.change.attachment.name, name);
+	what.change.attachment.generation = generation;
+	what.change.attachment.count = count;
+	append(&what);
+}
+
+static void append_participant(const uint8_t *key, uint64_t generation, uint32_t roles,
+			       uint32_t slot)
+{
+	gpushare_State what = {
+	    .which_change = gpushare_State_participant_tag,
+	    .change.participant = {.generation = generation, .roles = roles, .slot = slot}};
+
+	memcpy(what.change.participant.key, key, GPUSHARE_SESSION_KEY_SIZE);
+	append(&what);
+}
+
+static void records_without_sense_are_ignored(void **state)
+{
+	static const uint8_t nobody[GPUSHARE_SESSION_KEY_SIZE] = {1};
+	const uint8_t *key = raw_hellos[other].session;
+	gpushare_State twice = {.which_change = gpushare_State_session_tag};
+	uint64_t x = raw_shared(me, "x");
+
+	raw_attached(other, "x");
+	raw_daemon_end(SIGKILL);
+	append_attachment(nobody, "x", x, 7);
+	append_attachment(key, "-x", x, 7);
+	append_attachment(key, "x", 0, 7);
+	append_attachment(key, "x", x, 0);
+	append_participant(nobody, x, ORDER_PUBLISHES, 0);
+	append_participant(key, 0, ORDER_PUBLISHES, 0);
+	append_participant(key, x, 0, 1);
+	append_participant(key, x, ORDER_CONSUMES, ORDER_SLOTS + 1);
+	memcpy(twice.change.session.key, key, GPUSHARE_SESSION_KEY_SIZE);
+	append(&twice);
+	raw_daemon_start(&raw_here, NULL);
+	come_back(&other, true);
+	come_back(&me, true);
+	assert_int_equal(raw_seen(me, "x")->attachers, 1);
+	assert_int_equal(raw_stat(me).attachments, 1);
+	assert_int_equal(raw_fds_say(me, raw_order("x", x, ORDER_PUBLISHES), -1), GPUSHARE_OK);
+	close(raw_fds_came);
+}
+
+/* The page is lost, but not the record of a consumer's role. Until the consumer brings the page,
+ * nobody gets another one. */
+static void a_lost_page_is_waited_for(void **state)
+{
+	const uint8_t *key = raw_hellos[other].session;
+	uint64_t x = raw_shared(me, "x");
+	request what = raw_order("x", x, ORDER_CONSUMES);
+	int page = order_page_make(x, 77), next;
+
+	raw_attached(other, "x");
+	raw_daemon_end(SIGKILL);
+	append_participant(key, x, ORDER_CONSUMES, 2);
+	append_participant(key, x, ORDER_CONSUMES, 3); /* newer */
+	raw_daemon_start(&raw_here, NULL);
+	come_back(&me, true);
+	assert_int_equal(raw_fds_say(me, what, -1), GPUSHARE_E_TIMED_OUT);
+	raw_assert_sentence("was lost with the keeper");
+	come_back(&other, true);
+	what.verb.order.again = 77;
+	assert_int_equal(raw_fds_say(other, what, page), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.order.id, 77);
+	assert_int_equal(raw_answer.body.order.slot, 3);
+	assert_int_equal(raw_fds_say(me, raw_order("x", x, ORDER_CONSUMES), -1), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.order.id, 77);
+	assert_int_equal(raw_answer.body.order.slot, 1);
+	close(raw_fds_came);
+	next = raw_peer(0, 0);
+	raw_attached(next, "x");
+	assert_int_equal(raw_fds_say(next, raw_order("x", x, ORDER_CONSUMES), -1), GPUSHARE_OK);
+	assert_int_equal(raw_answer.body.order.slot, 2);
+	close(raw_fds_came);
+	close(page);
 }
 
 static void another_boot_or_version_is_not_heeded(void **state)
@@ -279,6 +372,7 @@ static void a_resync_in_one_message_ends(void **state)
 UNIT_MAIN(TEST(a_generation_is_one_names), TEST(an_attacher_of_a_generation_is_counted_once),
 	  TEST(a_share_again_is_checked_like_any), TEST(too_many_attachments_are_refused),
 	  TEST(who_was_given_up_takes_over_nothing), TEST(a_key_is_one_processs),
-	  TEST(another_boot_or_version_is_not_heeded),
+	  TEST(another_boot_or_version_is_not_heeded), TEST(records_without_sense_are_ignored),
+	  TEST(a_lost_page_is_waited_for),
 	  cmocka_unit_test_setup_teardown(a_resync_in_one_message_ends, peer_set_up,
 					  peer_tear_down))
