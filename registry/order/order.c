@@ -266,7 +266,7 @@ void order_check(struct registry *registry, uint64_t generation)
 	const struct entry *entry = store_find_generation(&registry->state.store, generation);
 	struct participant *participant, *after;
 
-	if (!order)
+	if (!order || registry->loading) /* attachments may be read later */
 		return;
 	DL_FOREACH_SAFE (order->participants, participant, after) {
 		if (!may_stay(order, entry, participant->session))
@@ -288,7 +288,7 @@ void order_end(struct registry *registry, uint64_t generation)
 {
 	struct order *order = order_find(registry, generation);
 
-	if (!order)
+	if (!order || registry->loading)
 		return;
 	while (order->participants)
 		participant_part(registry, order->participants, UINT32_MAX);
