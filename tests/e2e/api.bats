@@ -344,6 +344,19 @@ answers() {
 	[ "$(grep -c ' E_INVALID$' <<<"$output")" -gt 40 ]
 }
 
+@test "NULL for a result, a list or a callback: E_INVALID, and the sentence names it; the words for all values" {
+	run -0 "$BIN/api_timely" results
+	equal "$(grep -v ' E_INVALID: [a-z_ ]* is NULL' <<<"$output")" "gpushare_stat(session, NULL, &info) E_NAME: '' is not a \
+buffer name: it is NULL
+of NULL: 0 0 0 -1 0 0 -1 none"
+	[ "$(grep -c ' E_INVALID: ' <<<"$output")" -gt 30 ]
+	run -0 "$BIN/api_timely" texts
+	equal "$output" "SHARED=shared KEPT=kept WITHDRAWN=withdrawn REPLACED=replaced unknown
+SHARE=share ATTACH=attach DETACH=detach PUBLISH=publish WITHDRAW=withdraw UNLINK=unlink DEFERRED=deferred \
+OWNER_GONE=owner-gone EXPIRE=expire REMOVE=remove LOST=lost RESTART=restart unknown
+NONE=none HOST=host HOST_FUNCTION=host-functions STREAM=stream-memory-operations unknown"
+}
+
 @test "no registry and none to be started: E_NO_REGISTRY" {
 	export GPUSHARE_AUTOSTART=0
 	equal "$(api within=$((1000 + SLACK_MS)) open)" "open: E_NO_REGISTRY"

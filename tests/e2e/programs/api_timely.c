@@ -4,7 +4,8 @@
  * gpushare_stat() in a loop, all in one session. Prints how many milliseconds the slowest call
  * took. `api_timely` prints the calls that it knows. `api_timely forked` makes each call once in a
  * forked child and then in the parent, and prints what they return. `api_timely nothing` makes each
- * with NULL for its session or object.
+ * with NULL for its session or object, `api_timely results` with NULL for a result, a list or a
+ * callback. `api_timely texts` prints the words for all values of each enum and for one other.
  */
 #include <gpushare.h>
 #include <pthread.h>
@@ -401,6 +402,80 @@ static void give_nothing(void)
 	}
 }
 
+/* X(call): the result, the list or the callback is NULL */
+#define MISSING(X) \
+	X(gpushare_open(NULL, NULL)) \
+	X(gpushare_share(session, "x", gpushare_pointer(b), SIZE, NULL)) \
+	X(gpushare_alloc(session, "x", -1, SIZE, NULL)) \
+	X(gpushare_attach(session, "w0", NULL, NULL)) \
+	X(gpushare_attach_many(session, NULL, 1, NULL, &b)) \
+	X(gpushare_attach_many(session, &name, 1, NULL, NULL)) \
+	X(gpushare_share_parts(b, NULL, 1)) \
+	X(gpushare_tag(session, "w0", NULL, 1)) \
+	X(gpushare_tags(b, NULL, &size)) \
+	X(gpushare_tags(b, tags, NULL)) \
+	X(gpushare_holders(session, "w0", 0, NULL, NULL)) \
+	X(gpushare_stat(session, "w0", NULL)) \
+	X(gpushare_stat(session, NULL, &info)) \
+	X(gpushare_list(session, NULL, NULL, NULL)) \
+	X(gpushare_stat_registry(session, NULL)) \
+	X(gpushare_watch(session, NULL, NULL)) \
+	X(gpushare_watch_next(watch.watch, 0, NULL)) \
+	X(gpushare_state(b, NULL)) \
+	X(gpushare_buffer_info(b, NULL)) \
+	X(gpushare_buffer_info(NULL, &info)) \
+	X(gpushare_read(b, 0, 1, NULL, NULL)) \
+	X(gpushare_write(b, 0, 1, NULL, NULL)) \
+	X(gpushare_copy_from(b, 0, NULL, 1)) \
+	X(gpushare_copy_to(b, 0, NULL, 1)) \
+	X(gpushare_map(b, 0, SIZE, GPUSHARE_READ, NULL)) \
+	X(gpushare_map_info(NULL, NULL)) \
+	X(gpushare_mirror_open(b, 0, SIZE, GPUSHARE_READ, NULL)) \
+	X(gpushare_event_create(session, "x", -1, 0, NULL)) \
+	X(gpushare_event_info(event.event, NULL)) \
+	X(gpushare_event_info(NULL, &info)) \
+	X(gpushare_dlpack(b, &whole, NULL)) \
+	X(gpushare_sequence(b, NULL))
+
+static void give_no_result(void)
+{
+	struct thing own_one = {.name = "own"}, event = {.name = "event"}, watch = {.name = ""};
+	struct gpushare_tag tags[GPUSHARE_TAGS_MAX];
+	const char *name = "w0";
+	struct gpushare_info info;
+	struct gpushare_buffer *b;
+	size_t size;
+
+	own(&own_one, 0);
+	b = own_one.buffer;
+	must(!gpushare_event_create(session, "event", -1, 0, &event.event), "event_create");
+	must(!gpushare_watch(session, NULL, &watch.watch), "watch");
+#define X(call) printf("%s %s: %s\n", #call, status_name(call), gpushare_explain());
+	MISSING(X)
+#undef X
+	printf("of NULL: %zu %zu %zu %d %d %d %d %s\n", gpushare_size(NULL),
+	       gpushare_map_size(NULL), gpushare_mirror_size(NULL), gpushare_device(NULL),
+	       gpushare_is_read_only(NULL), gpushare_was_adopted(NULL), gpushare_watch_fd(NULL),
+	       gpushare_ordering_text(gpushare_ordering(NULL)));
+	must(!gpushare_close(session), "close");
+}
+
+static void print_texts(void)
+{
+#define X(name, value, text) printf("%s=%s ", #name, gpushare_state_text(value));
+	GPUSHARE_STATES(X)
+#undef X
+	printf("%s\n", gpushare_state_text(99));
+#define X(name, value, text) printf("%s=%s ", #name, gpushare_notice_text(value));
+	GPUSHARE_NOTICES(X)
+#undef X
+	printf("%s\n", gpushare_notice_text(99));
+#define X(name, value, text) printf("%s=%s ", #name, gpushare_ordering_text(value));
+	GPUSHARE_ORDERINGS(X)
+#undef X
+	printf("%s\n", gpushare_ordering_text(99));
+}
+
 int main(int count, char **argument)
 {
 	pthread_t threads[CALLERS + ASKERS];
@@ -416,9 +491,13 @@ int main(int count, char **argument)
 		return 0;
 	if (!strcmp(argument[1], "nothing"))
 		return give_nothing(), 0;
+	if (!strcmp(argument[1], "texts"))
+		return print_texts(), 0;
 	must(!gpushare_open(NULL, &session), "open");
 	if (!strcmp(argument[1], "forked"))
 		return fork_all(), 0;
+	if (!strcmp(argument[1], "results"))
+		return give_no_result(), 0;
 	must(call != NULL, "the call");
 	warm_up();
 	for (int i = 0; i < CALLERS * ROUNDS; i++)
