@@ -53,7 +53,7 @@ void driver_fill(struct driver *table, void *library)
  * driver has it. */
 /* clang-format off */
 #define NEEDED(N) \
-	N(cuInit) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \
+	N(cuInit) N(cuGetErrorName) N(cuDeviceGet) N(cuDeviceGetCount) N(cuDeviceGetUuid_v2) \
 	N(cuDeviceGetAttribute) N(cuDeviceCanAccessPeer) N(cuDeviceGetMemPool) \
 	N(cuDeviceGetDefaultMemPool) N(cuDevicePrimaryCtxRetain) \
 	N(cuDevicePrimaryCtxRelease_v2) N(cuDevicePrimaryCtxGetState) N(cuCtxPushCurrent_v2) \
@@ -148,16 +148,5 @@ const char *driver_error_name(const struct driver *driver, cu_result result)
 {
 	const char *text = NULL;
 
-	if (driver && driver->cuGetErrorName && driver->cuGetErrorName(result, &text) == CU_OK &&
-	    text)
-		return text;
-	switch (result) {
-#define V(ours, theirs, value) \
-	case value: \
-		return #theirs;
-		CUDA_ABI_RESULTS(V)
-#undef V
-	default:
-		return "an unknown CUDA error";
-	}
+	return driver->cuGetErrorName(result, &text) == CU_OK ? text : "an unknown CUDA error";
 }

@@ -28,7 +28,7 @@ const char *driver_missing(const struct driver *table);
  * library, a call we need is missing (named), or cuInit failed (named). Thread-safe. */
 const struct driver *driver_open(char *why, size_t why_size);
 
-/* The name of `result`, such as "CUDA_ERROR_INVALID_VALUE", from the driver or our own list; never
+/* The name of `result`, such as "CUDA_ERROR_INVALID_VALUE", as the driver says it; never
  * NULL. */
 const char *driver_error_name(const struct driver *driver, cu_result result);
 

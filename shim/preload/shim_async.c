@@ -18,7 +18,7 @@
 #define SWEEP_MAX 8 /* entries that one call of the program checks */
 
 struct pending {
-	struct pending *next;
+	struct pending *prev, *next;
 	struct live entry;
 	cu_context context; /* of the stream and the event */
 	cu_event event;
@@ -55,7 +55,7 @@ static bool is_reported(const struct pending *one)
  * entry and must be repeated. */
 static void append(struct pending *made)
 {
-	LL_APPEND(queue.first, made);
+	DL_APPEND(queue.first, made);
 	if (is_reported(made) && made->entry.name[0])
 		resync_check(&live_resync, made->entry.reading);
 	atomic_fetch_add_explicit(&queue.waiting, !made->told, memory_order_release);
@@ -65,7 +65,7 @@ static void append(struct pending *made)
 /* Under the lock. */
 static void unlink_one(struct pending *gone)
 {
-	LL_DELETE(queue.first, gone);
+	DL_DELETE(queue.first, gone);
 	atomic_fetch_sub_explicit(&queue.waiting, !gone->told, memory_order_release);
 	atomic_fetch_sub_explicit(&queue.count, 1, memory_order_release);
 }
@@ -144,8 +144,8 @@ static void put_back(struct pending *one)
 	if (!lock_take(&queue.lock))
 		return;
 	one->busy = false;
-	LL_DELETE(queue.first, one);
-	LL_APPEND(queue.first, one);
+	DL_DELETE(queue.first, one);
+	DL_APPEND(queue.first, one);
 	pthread_mutex_unlock(&queue.lock);
 }
 

@@ -30,13 +30,6 @@ static void append(struct deferred *deferred, struct deferred_entry *entry)
 	atomic_fetch_add_explicit(&deferred->count, 1, memory_order_release);
 }
 
-static void unlink_one(struct deferred *deferred, struct deferred_entry *entry)
-{
-	LL_DELETE(deferred->first, entry);
-	deferred->bytes -= entry->size;
-	atomic_fetch_sub_explicit(&deferred->count, 1, memory_order_release);
-}
-
 bool deferred_put(struct deferred *deferred, const struct deferred_entry *entry)
 {
 	struct deferred_entry *made = malloc(sizeof(*made));
@@ -109,16 +102,22 @@ static bool is_wanted(const struct deferred *deferred, const struct deferred_ent
 
 static struct deferred_entry *take(struct deferred *deferred, struct wanted wanted)
 {
-	struct deferred_entry *taken = NULL, *entry, *next;
+	struct deferred_entry *taken = NULL, **end = &taken, **link = &deferred->first, *entry;
 
 	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
 		return NULL;
-	LL_FOREACH_SAFE (deferred->first, entry, next) {
-		if (!is_wanted(deferred, entry, &wanted))
+	while ((entry = *link)) {
+		if (!is_wanted(deferred, entry, &wanted)) {
+			link = &entry->next;
 			continue;
-		unlink_one(deferred, entry);
-		LL_APPEND(taken, entry);
+		}
+		*link = entry->next;
+		*end = entry;
+		end = &entry->next;
+		deferred->bytes -= entry->size;
+		atomic_fetch_sub_explicit(&deferred->count, 1, memory_order_release);
 	}
+	*end = NULL;
 	pthread_mutex_unlock(&deferred->lock);
 	return taken;
 }
