@@ -35,7 +35,7 @@ setup() {
 teardown() {
 	local pid
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || [ -z "${output:-}" ] || printf -- '--- output: %s\n' "$(tail -n 40 <<<"$output")"
-	[ -z "${COVERAGE:-}" ] || let_daemons_end
+	[ -z "${COVERAGE:-}" ] || let_all_end
 	for pid in "${STARTED[@]}" $(registry_pids); do
 		! is_ours "$pid" || kill -KILL "$pid" 2>/dev/null || true
 	done
@@ -46,10 +46,11 @@ teardown() {
 	rm -rf "$WORK"
 }
 
-# For a coverage build: a process that is killed writes no coverage counts, so the daemons get SIGTERM: first those that a
-# test started, perhaps in a container, which must not be killed before.
-let_daemons_end() {
+# For a coverage build: a process that is killed writes no coverage counts. So programs that wait for "end" get it, and
+# the daemons get SIGTERM: first those that a test started, perhaps in a container, which must not be killed before.
+let_all_end() {
 	local pid each found daemons=
+	touch "$WORK/end"
 	for pid in "${STARTED[@]}"; do
 		is_ours "$pid" || continue
 		found=
@@ -57,7 +58,7 @@ let_daemons_end() {
 			! grep -qsx gpushare-regist "/proc/$each/comm" || found+=" $each"
 		done
 		daemons+=$found
-		[ -n "$found" ] || kill -KILL "$pid" 2>/dev/null || true
+		[ -n "$found" ] || PATIENCE_S=1 until_true has_ended "$pid" || kill -KILL "$pid" 2>/dev/null || true
 	done
 	for pid in $daemons $(registry_pids) $(keeper_pids); do # keepers too: they would start a registry again
 		kill -TERM "$pid" 2>/dev/null || continue
