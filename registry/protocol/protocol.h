@@ -137,6 +137,12 @@ struct changes_page {
 };
 size_t changes_slot(const char *name);
 
+/* Do `size` bytes from `offset` on lie within `whole` bytes? */
+static inline bool span_fits(uint64_t offset, uint64_t size, uint64_t whole)
+{
+	return offset <= whole && size <= whole - offset;
+}
+
 /* Bytes that a name is charged for. If the buffer fills its allocation, apart from less than a
  * granule of cuMemCreate (2 MiB: FACTS.md), they are the allocation's. Otherwise it is a part of an
  * allocation, which other names may share, and they are its own. */

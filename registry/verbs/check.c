@@ -140,7 +140,7 @@ int check_share(const struct call *call, gpushare_Share *share, bool with_fd)
 	wrong = contradiction(share, with_fd);
 	if (wrong)
 		return refuse(call, GPUSHARE_E_INVALID, "\"%s\" %s", info->name, wrong);
-	if (info->size > info->base_size || info->base_offset > info->base_size - info->size)
+	if (!span_fits(info->base_offset, info->size, info->base_size))
 		return refuse(call, GPUSHARE_E_RANGE,
 			      "\"%s\" reaches past the end of its allocation", info->name);
 	status = check_generation(call, info->name, share->again);

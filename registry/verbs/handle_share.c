@@ -34,7 +34,7 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 		return refuse(call, GPUSHARE_E_EXISTS,
 			      "\"%s\" is the name of the whole buffer; a part needs another",
 			      call->name);
-	if (own.size > whole->info.size || own.base_offset > whole->info.size - own.size)
+	if (!span_fits(own.base_offset, own.size, whole->info.size))
 		return refuse(call, GPUSHARE_E_RANGE,
 			      "\"%s\" reaches past the end of \"%s\", which has %" PRIu64 " bytes",
 			      call->name, whole->name, whole->info.size);

@@ -212,9 +212,9 @@ static int adopt_ask(const struct gpushare_buffer *buffer, gpushare_ShareReply *
 	ask.verb.share.adopt = true;
 	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, out_answer,
 				     sizeof(*out_answer), out_readings, -1, out_fd);
-	if (status || (*out_fd >= 0 && out_answer->adopted && out_answer->has_buffer &&
-		       given->size == size && given->base_offset <= given->base_size &&
-		       size <= given->base_size - given->base_offset))
+	if (status ||
+	    (*out_fd >= 0 && out_answer->adopted && out_answer->has_buffer && given->size == size &&
+	     span_fits(given->base_offset, size, given->base_size)))
 		return status;
 	return api_fail(GPUSHARE_E_PROTOCOL, "the registry answered with another buffer than '%s'",
 			buffer->info.name);

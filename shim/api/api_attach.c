@@ -93,8 +93,7 @@ static int attach_check(const record *from)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' has backing %" PRIu32 ", which gpushare %s does not support",
 				from->name, from->backing, GPUSHARE_VERSION);
-	if (!from->size || from->base_offset > from->base_size ||
-	    from->size > from->base_size - from->base_offset)
+	if (!from->size || !span_fits(from->base_offset, from->size, from->base_size))
 		return api_fail(GPUSHARE_E_PROTOCOL,
 				"the registry's record of '%s' is invalid: %" PRIu64
 				" bytes at offset %" PRIu64 " of an allocation of %" PRIu64

@@ -5,7 +5,7 @@
 #include <utlist.h>
 
 struct used {
-	struct used *next;
+	struct used *prev, *next;
 	unsigned int users;
 	const struct driver *driver;
 	cu_event event;
@@ -34,9 +34,9 @@ int event_add(const struct driver *driver, cu_event event, cu_context context, b
 	if (!made)
 		return api_fail(GPUSHARE_E_NO_MEMORY,
 				"no memory to add an event to the library's table");
-	*made = (struct used){NULL, 1, driver, event, context, kept};
+	*made = (struct used){NULL, NULL, 1, driver, event, context, kept};
 	pthread_mutex_lock(&table.lock);
-	LL_PREPEND(table.first, made);
+	DL_PREPEND(table.first, made);
 	pthread_mutex_unlock(&table.lock);
 	return GPUSHARE_OK;
 }
@@ -81,7 +81,7 @@ int event_drop(uint64_t event)
 	if (last && --last->users)
 		last = NULL;
 	if (last)
-		LL_DELETE(table.first, last);
+		DL_DELETE(table.first, last);
 	pthread_mutex_unlock(&table.lock);
 	status = last ? end(last) : GPUSHARE_OK;
 	free(last);

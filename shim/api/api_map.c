@@ -101,7 +101,7 @@ static int check_part(const struct gpushare_map *map, size_t offset, size_t leng
 				"the map of '%s' belongs to the parent process; it does not exist "
 				"in this forked child",
 				map->view->name);
-	if (offset <= map->size && length <= map->size - offset)
+	if (span_fits(offset, length, map->size))
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_RANGE,
 			"%zu bytes from offset %zu run past the end of the map of '%s', which has "

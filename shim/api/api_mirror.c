@@ -16,14 +16,14 @@
  * for the next mirror that it is large enough for.
  */
 struct pinned {
-	struct pinned *next;
+	struct pinned *prev, *next;
 	cu_context context;
 	size_t size; /* bytes of data */
 	void *data;
 };
 
 struct gpushare_mirror {
-	struct gpushare_mirror *next; /* in the session's list */
+	struct gpushare_mirror *prev, *next; /* in the session's list */
 	struct gpushare_buffer *buffer;
 	size_t offset, length;
 	unsigned int access;
@@ -58,7 +58,7 @@ static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
 			best = each;
 	}
 	if (best) {
-		LL_DELETE(session->spares, best);
+		DL_DELETE(session->spares, best);
 	} else {
 		*out_useless = session->spares;
 		session->spares = NULL;
@@ -118,7 +118,7 @@ static int pinned_take(const struct gpushare_buffer *buffer, size_t size,
 static void pinned_give(struct gpushare_session *session, struct pinned *pinned)
 {
 	session_lock(session);
-	LL_PREPEND(session->spares, pinned);
+	DL_PREPEND(session->spares, pinned);
 	pthread_mutex_unlock(&session->lock);
 }
 
@@ -152,7 +152,7 @@ static void mirror_add(struct gpushare_mirror *mirror)
 	struct gpushare_session *session = mirror->buffer->session;
 
 	session_lock(session);
-	LL_PREPEND(session->mirrors, mirror);
+	DL_PREPEND(session->mirrors, mirror);
 	pthread_mutex_unlock(&session->lock);
 }
 
@@ -161,7 +161,7 @@ static void mirror_unlist(struct gpushare_mirror *mirror)
 	struct gpushare_session *session = mirror->buffer->session;
 
 	session_lock(session);
-	LL_DELETE(session->mirrors, mirror);
+	DL_DELETE(session->mirrors, mirror);
 	pthread_mutex_unlock(&session->lock);
 }
 

@@ -19,7 +19,7 @@ struct order_tail {
 };
 
 struct ordering {
-	struct ordering *next; /* of the session */
+	struct ordering *prev, *next; /* of the session */
 	struct gpushare_session *session;
 	unsigned int users; /* buffers that use it; under the session's lock */
 	bool held;	    /* the same lock: tell_again() uses it; don't free it */
@@ -45,8 +45,8 @@ struct ordering {
 	_Atomic uint32_t means; /* enum gpushare_ordering; 0: no stream was used so far */
 	_Atomic cu_deviceptr
 	    at; /* the page's device address; set last: if not 0, it is registered */
-	struct ordering *next_view; /* in api_order_retire.c's list */
-	bool retired;		    /* the session no longer uses it */
+	struct ordering *prev_view, *next_view; /* in api_order_retire.c's list */
+	bool retired;				/* the session no longer uses it */
 	struct order_tail publishing, releasing;
 	pthread_mutex_t release; /* held by the thread that uses `releasing` */
 	/* Per slot that was left: the last number that streams will release; 0: none. */

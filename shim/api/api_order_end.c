@@ -149,19 +149,13 @@ int ordering_leave(struct ordering *ordering, uint32_t roles)
 	return status;
 }
 
-/* Under the session's lock. */
-static void unlist(struct ordering *ordering)
-{
-	LL_DELETE(ordering->session->orderings, ordering);
-}
-
 /* Under the session's lock. True: the ordering has no buffer left. */
 static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
 {
 	atomic_store(&buffer->ordering, NULL);
 	if (--ordering->users)
 		return false;
-	unlist(ordering);
+	DL_DELETE(ordering->session->orderings, ordering);
 	return true;
 }
 

@@ -164,12 +164,10 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 	session_lock(session);
 	seen = find(session, made->generation);
 	if (!seen) {
-		made->next = session->orderings;
-		session->orderings = made;
+		DL_PREPEND(session->orderings, made);
+		note_roles(made, ask->roles, &answer, connection);
 	}
 	*out_ordering = seen ? seen : made;
-	if (!seen)
-		note_roles(made, ask->roles, &answer, connection);
 	use(buffer, *out_ordering);
 	pthread_mutex_unlock(&session->lock);
 	if (!seen)

@@ -27,7 +27,7 @@ void view_add(struct ordering *ordering)
 		views.process = fork_check_number();
 		views.first = NULL;
 	}
-	LL_PREPEND2(views.first, ordering, next_view);
+	DL_PREPEND2(views.first, ordering, prev_view, next_view);
 	pthread_mutex_unlock(&views.lock);
 }
 
@@ -112,7 +112,7 @@ static struct ordering *take_quiet(const struct gpushare_session *session)
 			quiet = each;
 	}
 	if (quiet)
-		LL_DELETE2(views.first, quiet, next_view);
+		DL_DELETE2(views.first, quiet, prev_view, next_view);
 	return quiet;
 }
 

@@ -56,8 +56,7 @@ static int check_part(const struct gpushare_buffer *whole, const struct gpushare
 
 	if (status)
 		return status;
-	if (!part->size || part->size > whole->info.size ||
-	    part->offset > whole->info.size - part->size)
+	if (!part->size || !span_fits(part->offset, part->size, whole->info.size))
 		return api_fail(part->size ? GPUSHARE_E_RANGE : GPUSHARE_E_INVALID,
 				"%zu bytes from offset %zu for '%s' are not within '%s', which has "
 				"%zu bytes",

@@ -92,8 +92,7 @@ static int source_measure(const struct driver *driver, struct source *source)
 		return api_fail_cuda(driver, result, "cuMemGetAddressRange_v2",
 				     "can't find the allocation of 0x%" PRIx64, source->pointer);
 	offset = source->pointer - source->base;
-	if (source->pointer < source->base || offset >= source->base_size ||
-	    source->size > source->base_size - offset)
+	if (!span_fits(offset, source->size, source->base_size))
 		return api_fail(GPUSHARE_E_RANGE,
 				"%zu bytes from offset %" PRIu64
 				" do not fit the allocation of %zu "

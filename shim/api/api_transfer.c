@@ -38,7 +38,7 @@ int transfer_check(const struct gpushare_buffer *buffer, size_t offset, size_t l
 		    "'%s' is read-only here: its owner, %s (process %d), lets other processes "
 		    "only read; write it there",
 		    buffer->info.name, buffer->info.owner_command, (int)buffer->info.owner_pid);
-	if (offset <= buffer->info.size && length <= buffer->info.size - offset)
+	if (span_fits(offset, length, buffer->info.size))
 		return GPUSHARE_OK;
 	return api_fail(GPUSHARE_E_RANGE,
 			"%zu bytes from offset %zu run past the end of '%s', which has %zu bytes",

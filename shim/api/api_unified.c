@@ -8,7 +8,7 @@
 #include "cuda/vmm_host.h"
 
 struct placed {
-	struct placed *next;
+	struct placed *prev, *next;
 	unsigned int users;
 	const struct driver *driver;
 	cu_context context;
@@ -63,7 +63,7 @@ int unified_add(const struct gpushare_buffer *buffer)
 	    .generation = buffer->info.generation,
 	};
 	pthread_mutex_lock(&table.lock);
-	LL_PREPEND(table.first, made);
+	DL_PREPEND(table.first, made);
 	pthread_mutex_unlock(&table.lock);
 	return GPUSHARE_OK;
 }
@@ -121,7 +121,7 @@ int unified_drop(uint64_t base)
 	if (last && --last->users)
 		last = NULL;
 	if (last)
-		LL_DELETE(table.first, last);
+		DL_DELETE(table.first, last);
 	pthread_mutex_unlock(&table.lock);
 	status = last ? end(last) : GPUSHARE_OK;
 	pthread_mutex_unlock(&table.placing);

@@ -247,7 +247,7 @@ static int open_view(struct gpushare_buffer *buffer, struct map_view **out_view)
 	memcpy(view->name, buffer->info.name, sizeof(view->name));
 	memcpy(view->directory, directory, length);
 	pthread_mutex_lock(&maps.views_lock);
-	LL_PREPEND(maps.views, view);
+	DL_PREPEND(maps.views, view);
 	pthread_mutex_unlock(&maps.views_lock);
 	*out_view = view;
 	view = NULL;
@@ -281,7 +281,7 @@ void map_view_close(struct map_view *view)
 	pthread_mutex_lock(&maps.views_lock);
 	last = --view->users == 0;
 	if (last)
-		LL_DELETE(maps.views, view);
+		DL_DELETE(maps.views, view);
 	pthread_mutex_unlock(&maps.views_lock);
 	if (!last)
 		return;

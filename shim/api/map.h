@@ -6,7 +6,7 @@
 #include "core/map/map_backend.h"
 
 struct map_view {
-	struct map_view *next;
+	struct map_view *prev, *next;
 	unsigned int users;
 	struct map_memory memory;
 	/* Which buffer it is. Another registry may use the same generation, so `directory` counts. */

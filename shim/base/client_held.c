@@ -13,7 +13,7 @@
 #define OUT_OF_THE_WAY 256 /* above the numbers that a program's own descriptors usually have */
 
 struct held {
-	struct held *next;
+	struct held *prev, *next;
 	uint64_t id;
 	int fd;
 	dev_t device; /* device and inode show whether the program has replaced `fd` */
@@ -79,7 +79,7 @@ static uint64_t put_in(struct held *made)
 	forks = table.forks;
 	table.forks = true;
 	id = made->id = ++table.last_id;
-	LL_PREPEND(table.first, made);
+	DL_PREPEND(table.first, made);
 	pthread_mutex_unlock(&table.lock);
 	if (!forks)
 		pthread_atfork(before_fork, in_parent, in_child);
@@ -128,7 +128,7 @@ void held_drop(uint64_t held)
 	pthread_mutex_lock(&table.lock);
 	LL_SEARCH_SCALAR(table.first, gone, id, held);
 	if (gone)
-		LL_DELETE(table.first, gone);
+		DL_DELETE(table.first, gone);
 	pthread_mutex_unlock(&table.lock);
 	if (gone && is_ours(gone))
 		close(gone->fd);

@@ -9,7 +9,6 @@
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
-#include "shim_process.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
 #include "shim_site.h"
@@ -39,8 +38,7 @@ bool buffers_make_room(void)
 	_quiet_ struct quiet quiet = quiet_enter();
 	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
 	bool made = async_waits() && async_drain(until_ms);
-	const struct driver *driver =
-	    apart_any() && process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
+	const struct driver *driver = apart_any() ? lookup_driver_to_end() : NULL;
 
 	(void)quiet;
 	if (driver && apart_drain(driver, until_ms))
@@ -54,9 +52,8 @@ bool buffers_has_room(const struct driver *driver, size_t size)
 	size_t rounded = buffers_rounded(size), room, total;
 
 	(void)scope;
-	return rounded == size ||
-	       (driver->cuMemGetInfo_v2 && driver->cuMemGetInfo_v2(&room, &total) == CU_OK &&
-		room >= rounded && room - rounded >= total / BUFFERS_AMPLE);
+	return rounded == size || (driver->cuMemGetInfo_v2(&room, &total) == CU_OK &&
+				   room >= rounded && room - rounded >= total / BUFFERS_AMPLE);
 }
 
 /* A process that opens an IPC handle maps whole blocks, so named memory must share no block with

@@ -11,7 +11,6 @@
 #include "shim_linger.h"
 #include "base/shim_lock.h"
 #include "shim_lookup.h"
-#include "shim_process.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
 
@@ -240,14 +239,9 @@ static bool end_if_due(const struct driver *driver, struct pending *one, bool wa
 	return true;
 }
 
-static const struct driver *driver_to_end(void)
-{
-	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
-}
-
 static size_t sweep(size_t most, bool waits)
 {
-	const struct driver *driver = driver_to_end();
+	const struct driver *driver = lookup_driver_to_end();
 	size_t left = atomic_load(&queue.waiting), ended = 0;
 	struct pending *one;
 
@@ -266,7 +260,7 @@ void async_sweep(bool waits)
 
 void async_ask(uint64_t pointer)
 {
-	const struct driver *driver = driver_to_end();
+	const struct driver *driver = lookup_driver_to_end();
 	struct pending *one = driver ? pick(false, pointer) : NULL;
 
 	if (one)
@@ -275,7 +269,7 @@ void async_ask(uint64_t pointer)
 
 void async_close(void)
 {
-	const struct driver *driver = driver_to_end();
+	const struct driver *driver = lookup_driver_to_end();
 	struct pending *one;
 
 	while (driver && (one = pick(true, 0))) {
@@ -292,7 +286,7 @@ bool async_drain(int64_t until_ms)
 	size_t ended = 0;
 
 	(void)quiet;
-	while (async_waits() && process_is_mine() && !process_is_ending()) {
+	while (async_waits() && lookup_driver_to_end()) {
 		/* only the entries that wait now, not later ones */
 		size_t now = sweep(atomic_load(&queue.waiting), true);
 

@@ -79,7 +79,7 @@ static bool fits(const struct claim *claim, const struct link_found *found, size
 		refusal->result = CU_OUT_OF_MEMORY;
 		return false;
 	}
-	if (what->base_offset > what->base_size || what->size > what->base_size - what->base_offset)
+	if (!span_fits(what->base_offset, what->size, what->base_size))
 		return refuse(refusal, CU_INVALID_VALUE, "its record in the registry is invalid");
 	if (claim->allocation.driver == RULES_API_cuMemAllocManaged &&
 	    what->backing != GPUSHARE_BACKING_HOST)

@@ -95,8 +95,8 @@ static cu_result map(const struct driver *driver, const struct link_found *answe
 
 	if (answer->own)
 		return CU_INVALID_CONTEXT;
-	if (found->backing != GPUSHARE_BACKING_VMM || found->base_offset > found->base_size ||
-	    found->size > found->base_size - found->base_offset)
+	if (found->backing != GPUSHARE_BACKING_VMM ||
+	    !span_fits(found->base_offset, found->size, found->base_size))
 		return CU_INVALID_HANDLE;
 	result = driver->cuCtxGetDevice(&device);
 	if (result == CU_OK)

@@ -7,16 +7,10 @@
 #include "shim_buffers.h"
 #include "shim_link.h"
 #include "shim_lookup.h"
-#include "shim_process.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
 
 static struct deferred deferred = DEFERRED_INITIALIZER;
-
-static const struct driver *driver_to_end(void)
-{
-	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
-}
 
 bool linger_any(void)
 {
@@ -125,7 +119,7 @@ typedef struct deferred_entry *take_call(struct deferred *deferred, deferred_ask
 
 static void sweep(take_call *take, deferred_ask *by, bool waits)
 {
-	const struct driver *driver = deferred_any(&deferred) ? driver_to_end() : NULL;
+	const struct driver *driver = deferred_any(&deferred) ? lookup_driver_to_end() : NULL;
 	struct deferred_entry *left;
 	struct quiet quiet;
 
@@ -149,7 +143,7 @@ void linger_ask(bool waits)
 
 bool linger_empty(void)
 {
-	const struct driver *driver = deferred_any(&deferred) ? driver_to_end() : NULL;
+	const struct driver *driver = deferred_any(&deferred) ? lookup_driver_to_end() : NULL;
 	struct deferred_entry *all = driver ? deferred_take_all(&deferred) : NULL;
 	struct quiet quiet = quiet_enter();
 

@@ -187,15 +187,37 @@ void link_settle(const char *name)
 	line_leave();
 }
 
-/* Request the page of the list that follows the name `after`, and search it for `generation`.
- * Advance `after`: if found, to that buffer's name. E_NOT_FOUND: not found, and this was the last
- * page. */
+/* Search a page for `generation`. Advance `after`: if found, to that buffer's name. */
+static int search(const gpushare_ListReply *page, uint64_t generation, char *after, bool *out_found,
+		  char *why, size_t why_size)
+{
+	char before[GPUSHARE_NAME_MAX + 1];
+
+	strcpy(before, after);
+	for (pb_size_t i = 0; i < page->buffers_count; i++) {
+		strcpy(after, page->buffers[i].name);
+		*out_found = page->buffers[i].generation == generation;
+		if (*out_found)
+			return GPUSHARE_OK;
+	}
+	if (!page->more) {
+		put_text(why, why_size, "it is not shared any more");
+		return GPUSHARE_E_NOT_FOUND;
+	}
+	if (strcmp(page->after, after) > 0)
+		strcpy(after, page->after);
+	if (strcmp(after, before) > 0)
+		return GPUSHARE_OK;
+	put_text(why, why_size, "the registry says there is more, but lists nothing");
+	return GPUSHARE_E_PROTOCOL;
+}
+
+/* Request the page of the list that follows the name `after`, and search it. E_NOT_FOUND: not
+ * found, and this was the last page. */
 static int find_in_page(const char *glob, char *after, uint64_t generation, bool *out_found,
 			char *why, size_t why_size)
 {
-	const gpushare_ListReply *page;
 	gpushare_List *list;
-	char before[GPUSHARE_NAME_MAX + 1];
 	int status = line_enter(why, why_size);
 
 	if (status != GPUSHARE_OK)
@@ -203,24 +225,10 @@ static int find_in_page(const char *glob, char *after, uint64_t generation, bool
 	list = &line_ask(gpushare_Request_list_tag)->verb.list;
 	put_text(list->glob, sizeof(list->glob), glob);
 	put_text(list->after, sizeof(list->after), after);
-	memcpy(before, after, sizeof(before));
 	status = line_call(why, why_size);
-	page = &line.client->reply.body.list;
-	for (pb_size_t i = 0; status == GPUSHARE_OK && !*out_found && i < page->buffers_count;
-	     i++) {
-		*out_found = page->buffers[i].generation == generation;
-		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->buffers[i].name);
-	}
-	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(page->after, after) > 0)
-		snprintf(after, GPUSHARE_NAME_MAX + 1, "%s", page->after);
-	if (status == GPUSHARE_OK && !*out_found && page->more && strcmp(after, before) <= 0) {
-		status = GPUSHARE_E_PROTOCOL;
-		snprintf(why, why_size, "the registry says there is more, but lists nothing");
-	}
-	if (status == GPUSHARE_OK && !*out_found && !page->more) {
-		status = GPUSHARE_E_NOT_FOUND;
-		snprintf(why, why_size, "it is not shared any more");
-	}
+	if (status == GPUSHARE_OK)
+		status = search(&line.client->reply.body.list, generation, after, out_found, why,
+				why_size);
 	line_leave();
 	return status;
 }

@@ -446,10 +446,9 @@ bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry)
 		return false;
 	HASH_ITER (hh, table.nodes, node, next) {
 		const struct live *entry = &node->object.entry;
+		uint64_t offset = pointer - entry->pointer;
 
-		if (entry->managed && pointer >= entry->pointer &&
-		    pointer - entry->pointer < entry->size &&
-		    size <= entry->size - (pointer - entry->pointer))
+		if (entry->managed && offset < entry->size && size <= entry->size - offset)
 			found = node;
 	}
 	if (found)

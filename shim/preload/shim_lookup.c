@@ -12,6 +12,7 @@
 #include "cuda/shim_quiet.h"
 #include "base/elf.h"
 #include "shim_hooks.h"
+#include "shim_process.h"
 #include "shim_route.h"
 #include "shim_state.h"
 #include "shim_unload.h"
@@ -237,6 +238,11 @@ const struct driver *lookup_driver(void)
 			    unload_now()
 		   ? &known->driver
 		   : find_driver();
+}
+
+const struct driver *lookup_driver_to_end(void)
+{
+	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 }
 
 static void *replace(void *pointer, unsigned int which)

@@ -11,7 +11,6 @@
 #include "shim_live.h"
 #include "shim_lookup.h"
 #include "shim_pages.h"
-#include "shim_process.h"
 #include "cuda/shim_scope.h"
 #include "shim_state.h"
 
@@ -165,6 +164,6 @@ const struct resync_calls shim_resync_calls = {
 
 void shim_resync_share(int64_t until_ms)
 {
-	if (process_is_mine() && !process_is_ending() && lookup_driver())
+	if (lookup_driver_to_end())
 		resync_share(&live_resync, until_ms, client_default_timeout_ms());
 }
