@@ -37,6 +37,28 @@ undisturbed() {
 	done
 }
 
+@test "every kind of free and question, in a child and at the very end: the same output" {
+	needs_sim # a real driver's child may crash
+	local made calls word later=()
+	made=(init ctxnew=B stream=s poolnew=p make=a,alloc,3Mi make=b,async,2Mi,s make=c,pool:p,2Mi,s make=d,vmm,2Mi
+		make=e,managed,2Mi make=f,pitch,1Mi)
+	calls=(told=a range=b range=d range=e ipcget=a,"$WORK/h" ipcclose=a retain=d handle=d pool=p prefetch=e,4096 drop=a,alloc
+		drop=b,async,s drop=d,vmm drop=e,managed freeasync=f,s pooltrim=p,0 poolset=p,6,0 pooldestroy=p primary=reset
+		ctxdestroy=B alloc=g,3Mi make=h,async,3Mi,s make=i,vmm,2Mi errno)
+	for word in "${calls[@]}"; do
+		later=(later="${word/=/,}" "${later[@]}") # the latest handler runs first
+	done
+	for program in drv_linked "drv_lookup gpa2"; do
+		program "$program"
+		for how in fork double; do
+			alike "${PROGRAM[@]}" "${made[@]}" child=$how,${#calls[@]} "${calls[@]}" "${calls[@]:0:8}" exit=5
+		done
+		alike "${PROGRAM[@]}" "${later[@]}" "${made[@]}" exit=5
+		untouched 'w%i:vmm' "${PROGRAM[@]}" "${made[@]}" child=fork,${#calls[@]} "${calls[@]}" exit=5
+		untouched 'w%i:keep' "${PROGRAM[@]}" "${later[@]}" "${made[@]}" exit=5
+	done
+}
+
 @test "programs begun anew after CUDA has begun: the same output, the parent's name stands" {
 	for program in rt_app_static "drv_lookup gpa2"; do
 		program "$program"

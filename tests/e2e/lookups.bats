@@ -27,6 +27,16 @@ missing() {
 	missing default
 }
 
+@test "no driver loaded: each name that the preload exports is a miss" {
+	local name script=()
+	for name in $(nm -D --defined-only "$PRELOAD" | awk '$3 ~ /^cu/ { print $3 }'); do
+		script+=(find={default,self,next},"$name")
+	done
+	three_ways "$BIN/drv_loader" "${script[@]}"
+	equal "$(grep -c 'undefined symbol: cu' <<<"$plain")" ${#script[@]}
+	[ ${#script[@]} -gt 150 ]
+}
+
 @test "no driver loaded: a miss in the program's own handle" {
 	missing self
 }
@@ -171,6 +181,12 @@ w1 2097152" "$BIN/drv_loader" open=p,"$BIN/lib_linked_plugin.so" call=p,plugin_i
 	equal "$(named 'w%i' "$BIN/drv_loader" "${script[@]}" | grep shim)" \
 		"owner cuMemAlloc_v2: libgpushare_shim.so
 owner cuMemFree_v2: libgpushare_shim.so"
+	script=(open=c,libcuda.so.1)
+	for name in cuStreamSynchronize cuStreamSynchronize_ptsz cuCtxSynchronize cuEventSynchronize; do
+		script+=(owner=c,$name)
+	done
+	equal "$(named 'w%i' "$BIN/drv_loader" "${script[@]}" | grep -c shim)" 0
+	equal "$(GPUSHARE_PUBLISH=sync named 'w%i' "$BIN/drv_loader" "${script[@]}" | grep -c ': libgpushare_shim.so$')" 4
 }
 
 @test "cuGetProcAddress, all that can be asked: codes, status, and the pointer that dlsym gives" {

@@ -11,7 +11,7 @@
 #include "script.h"
 
 #define LIFE_WORD 512
-#define LIFE_HANDLERS 4
+#define LIFE_HANDLERS 32
 
 /* verb, argument ... -> verb=argument,... */
 static void life_word(char *to, char **argument, int count)
