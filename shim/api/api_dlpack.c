@@ -23,11 +23,11 @@ struct tensor {
 
 static const struct gpushare_dlpack_options BYTES = {0};
 
-static size_t element_size(const struct gpushare_dlpack_options *options)
+static size_t element_bits(const struct gpushare_dlpack_options *options)
 {
 	size_t bits = options->bits ? options->bits : 8;
 
-	return bits * (options->lanes ? options->lanes : 1) / 8;
+	return bits * (options->lanes ? options->lanes : 1);
 }
 
 static int check_place(const struct gpushare_buffer *buffer, int device_type)
@@ -57,11 +57,10 @@ static int check_place(const struct gpushare_buffer *buffer, int device_type)
 static int check_shape(const struct gpushare_buffer *buffer,
 		       const struct gpushare_dlpack_options *options)
 {
-	size_t length = element_size(options);
+	size_t length = element_bits(options) / 8;
 	int64_t stride = 1;
 
-	if (!length ||
-	    (options->bits && (options->bits * (options->lanes ? options->lanes : 1)) % 8))
+	if (element_bits(options) % 8)
 		return api_fail(GPUSHARE_E_INVALID,
 				"a tensor's element of %u bits is not a whole number of bytes",
 				(unsigned int)options->bits);
@@ -105,7 +104,7 @@ static bool settle(const struct gpushare_buffer *buffer)
 	const struct driver *driver = buffer->session->driver;
 	cu_result result;
 
-	if (!driver || device_enter_relaxed(driver, buffer->context, &scope) != GPUSHARE_OK)
+	if (device_enter_relaxed(driver, buffer->context, &scope) != GPUSHARE_OK)
 		return true; /* no work can be waited for in a context that can't be entered */
 	result = deferred_stand_in(driver); /* waits like cuMemFree, invalidates no capture */
 	if (result != CU_OK && result != CU_STREAM_CAPTURE_UNSUPPORTED)
@@ -131,10 +130,11 @@ static void tensor_end(struct tensor *tensor)
 	if (stays)
 		buffer->users--;
 	pthread_mutex_unlock(&session->lock);
-	if (!stays && !settle(buffer))
-		return; /* during a capture: the buffer stays until the process ends */
-	if (!stays)
+	if (!stays) {
+		if (!settle(buffer))
+			return; /* during a capture: the buffer stays until the process ends */
 		(void)session_unuse(buffer);
+	}
 	session_lock(session);
 	close = --session->tensors == 0 && session->closed;
 	pthread_mutex_unlock(&session->lock);

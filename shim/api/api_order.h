@@ -79,8 +79,8 @@ int ordering_take_turn(struct ordering *ordering);
 void ordering_give_turn(struct ordering *ordering);
 /* The buffer ends. Call this before the registry is told about its end. */
 void ordering_end(struct gpushare_buffer *buffer);
-/* Drop the buffer's ordering without telling the registry. In a forked child, this frees memory and
- * descriptor only. */
+/* In a forked child, where ordering_end() is not called: free the ordering's memory and descriptor
+ * with its last buffer. */
 void ordering_forget(struct gpushare_buffer *buffer);
 /* Tell a restarted registry about roles, and send it pages that it has lost. The caller holds no
  * lock. */

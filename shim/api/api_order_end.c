@@ -2,7 +2,6 @@
 /* Ends roles, frees orderings with their last buffer, and tells a restarted registry about
  * orderings. */
 #include "api_order.h"
-#include "base/fork_check.h"
 #include "base/monotonic.h"
 #include "base/shim_lock.h"
 
@@ -218,12 +217,8 @@ void ordering_forget(struct gpushare_buffer *buffer)
 {
 	struct ordering *ordering = atomic_load(&buffer->ordering);
 
-	if (!ordering || !drop(buffer, ordering))
-		return;
-	if (ordering->process != fork_check_number())
+	if (ordering && drop(buffer, ordering))
 		ordering_free(ordering);
-	else
-		free_kept(ordering);
 }
 
 /* Under the session's lock. Whether this thread should tell the registry, because no other thread

@@ -73,10 +73,11 @@ static bool copy_of(struct gpushare_session *session, uint64_t generation,
 
 	session_lock(session);
 	found = find(session, generation);
-	if (found)
+	if (found) {
 		*out_copy = *found;
-	if (found && found->whole)
-		out_copy->mapping.held = found->whole->mapping.held;
+		if (found->whole)
+			out_copy->mapping.held = found->whole->mapping.held;
+	}
 	pthread_mutex_unlock(&session->lock);
 	return found != NULL;
 }

@@ -91,12 +91,39 @@ int client_await_next(const struct client *client, int status)
 									 : status;
 }
 
+/* Nobody listens at `path`. Start a registry, unless one was started just now, or the registry of
+ * all users is expected back. *start_ms: when to start one, or another if the first was killed. */
+static int start_if_due(struct client *client, const char *path, bool may_start, int64_t *start_ms,
+			int *said)
+{
+	int status;
+
+	if (client->trust.is_system) {
+		if (client->connections && !client->giving_back)
+			return GPUSHARE_OK;
+		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
+				   "no registry serves %s, a directory for all users; an "
+				   "administrator must start one (gpushare-registry --system)",
+				   client->directory);
+	}
+	if (!may_start)
+		return client_fail(client, GPUSHARE_E_NO_REGISTRY,
+				   "no registry listens on %s and autostart is off; start "
+				   "gpushare-registry --dir %s",
+				   path, client->directory);
+	if (monotonic_ms() < *start_ms)
+		return GPUSHARE_OK;
+	status = start_registry(client, said);
+	*start_ms = monotonic_ms() + CLIENT_START_MS;
+	return status;
+}
+
 int client_reach(struct client *client, int64_t deadline, int *out_fd)
 {
 	char path[GPUSHARE_PATH_MAX], reason[REASON_MAX];
 	_cleanup_close_ int said = -1;
 	bool may_start = client->autostart && (!client->giving_back || is_remembered(client));
-	int64_t start_ms = 0; /* when to start one, or another if the first was killed */
+	int64_t start_ms = 0;
 
 	client->dial_error = 0;
 	if (!client->directory[0] ||
@@ -105,36 +132,22 @@ int client_reach(struct client *client, int64_t deadline, int *out_fd)
 				   "the registry's directory has too long a path; set GPUSHARE_DIR "
 				   "to a shorter one");
 	for (;;) {
-		int status, fd = client_dial(path, SOCK_STREAM);
+		int status = GPUSHARE_OK, fd = client_dial(path, SOCK_STREAM);
 
 		if (fd >= 0) {
 			*out_fd = fd;
 			return GPUSHARE_OK;
 		}
 		client->dial_error = -fd;
-		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)
-			return client_fail(
+		if (fd == -ENOENT || fd == -ECONNREFUSED)
+			status = start_if_due(client, path, may_start, &start_ms, &said);
+		else if (fd != -EAGAIN)
+			status = client_fail(
 			    client, fd == -EACCES ? GPUSHARE_E_DENIED : GPUSHARE_E_NO_REGISTRY,
 			    "the registry's socket %s can't be connected to: %s", path,
 			    strerror(-fd));
-		if (client->trust.is_system && fd != -EAGAIN &&
-		    (!client->connections || client->giving_back))
-			return client_fail(
-			    client, GPUSHARE_E_NO_REGISTRY,
-			    "no registry serves %s, a directory for all users; an "
-			    "administrator must start one (gpushare-registry --system)",
-			    client->directory);
-		if (!may_start && !client->trust.is_system && fd != -EAGAIN)
-			return client_fail(client, GPUSHARE_E_NO_REGISTRY,
-					   "no registry listens on %s and autostart is off; start "
-					   "gpushare-registry --dir %s",
-					   path, client->directory);
-		if (fd != -EAGAIN && !client->trust.is_system && monotonic_ms() >= start_ms) {
-			status = start_registry(client, &said);
-			if (status != GPUSHARE_OK)
-				return status;
-			start_ms = monotonic_ms() + CLIENT_START_MS;
-		}
+		if (status != GPUSHARE_OK)
+			return status;
 		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline)
 			return client_fail(
 			    client, GPUSHARE_E_NO_REGISTRY,

@@ -114,17 +114,12 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
 		  const char **out_call)
 {
-	static const struct vmm_wish none;
 	struct vmm_mapping mapping = {.size = size};
-	const char *call;
-	cu_result result =
-	    vmm_import(driver, fd, device, vmm_admit, wish ? wish : &none, &mapping, &call);
+	cu_result result = vmm_import(driver, fd, device, vmm_admit, wish, &mapping, out_call);
 
-	if (result != CU_OK) {
-		*out_call = call;
+	if (result != CU_OK)
 		return result;
-	}
-	if (wish && wish->hold)
+	if (wish->hold)
 		mapping.held = held_keep(fd);
 	*out_mapping = mapping;
 	return CU_OK;
@@ -142,7 +137,7 @@ cu_result vmm_make_of(const struct driver *driver, uint64_t size, cu_device devi
 	*out_call = "cuMemGetAllocationGranularity";
 	if (result != CU_OK)
 		return result;
-	if (!size || !granule || size > UINT64_MAX - granule)
+	if (size > UINT64_MAX - granule)
 		return CU_INVALID_VALUE;
 	mapping.size = (size + granule - 1) / granule * granule;
 	*out_call = "cuMemCreate";

@@ -30,7 +30,7 @@ struct vmm_wish {
 					   * taken */
 
 /* Import `fd`, reserve an address, map the memory, and grant `device` read and write access, or
- * what `wish` says; NULL: no wish. Every visible device that can reach `device` gets the same
+ * what `wish` says. Every visible device that can reach `device` gets the same
  * access. `size` is a multiple of the granularity; the fd stays the caller's. On failure nothing
  * is left, and *out_call names the failed call. */
 cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,

@@ -87,7 +87,7 @@ bool vmm_host_is_file(int fd, uint64_t size)
 {
 	int error = errno, seals = fcntl(fd, F_GET_SEALS);
 	struct stat is;
-	bool good = seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &is) && is.st_size >= 0 &&
+	bool good = seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &is) &&
 		    (uint64_t)is.st_size == size;
 
 	errno = error;
@@ -196,8 +196,8 @@ cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device de
 	cu_result result = CU_NOT_SUPPORTED;
 
 	*out_call = "cuMemCreate";
-	if (!size || size > LARGEST)
-		return size ? CU_OUT_OF_MEMORY : CU_INVALID_VALUE;
+	if (size > LARGEST)
+		return CU_OUT_OF_MEMORY;
 	if (node >= 0)
 		result = make_at_node(driver, device, node, size, &mapping, out_call);
 	if (result != CU_OK && result != CU_OUT_OF_MEMORY)

@@ -56,6 +56,11 @@ bool buffers_has_room(const struct driver *driver, size_t size)
 				   room >= rounded && room - rounded >= total / BUFFERS_AMPLE);
 }
 
+static cu_result make_plain(cu_cuMemAlloc_v2_call *real, cu_deviceptr *pointer, size_t size)
+{
+	return BUFFERS_TRY(real(pointer, size));
+}
+
 /* A process that opens an IPC handle maps whole blocks, so named memory must share no block with
  * other memory. If the GPU has no room for the size rounded up to blocks, allocate the requested
  * size, without a name. */
@@ -66,12 +71,12 @@ static cu_result make_alone(const struct claim *claim, cu_cuMemAlloc_v2_call *re
 	int error = errno;
 
 	if (rounded == size)
-		return BUFFERS_TRY(real(pointer, size));
+		return make_plain(real, pointer, size);
 	if (buffers_has_room(claim->driver, size) && real(pointer, rounded) == CU_OK)
 		return CU_OK;
 	errno = error;
 	own_leave(own);
-	return BUFFERS_TRY(real(pointer, size));
+	return make_plain(real, pointer, size);
 }
 
 /* Replace *pointer by new memory of `other_size` bytes. Return false if there is no room. */
@@ -117,14 +122,14 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	buffers_sweep();
 	if (!pointer || !size ||
 	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
-		return BUFFERS_TRY(real(pointer, size));
+		return make_plain(real, pointer, size);
 	if (attach_pointer(&claim, size, pointer, &result))
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
-		return BUFFERS_TRY(real(pointer, size));
+		return make_plain(real, pointer, size);
 	if (!own_make(&claim, size, false, pointer, &own))
 		result = own.shareable ? make_alone(&claim, real, pointer, size, &own)
-				       : BUFFERS_TRY(real(pointer, size));
+				       : make_plain(real, pointer, size);
 	if (result == CU_OK)
 		settle(&claim, &own, pointer, size);
 	else

@@ -35,13 +35,11 @@ bool freed_is_listed(cu_deviceptr pointer)
 static void set(unsigned int place, cu_deviceptr pointer, unsigned long long id)
 {
 	bool had = atomic_load_explicit(&freed.pointers[place], memory_order_relaxed);
+	bool has = pointer;
 
 	freed.ids[place] = id;
 	atomic_store_explicit(&freed.pointers[place], pointer, memory_order_release);
-	if (pointer && !had)
-		atomic_fetch_add_explicit(&freed_count, 1, memory_order_release);
-	if (!pointer && had)
-		atomic_fetch_sub_explicit(&freed_count, 1, memory_order_release);
+	atomic_fetch_add_explicit(&freed_count, (unsigned int)(has - had), memory_order_release);
 }
 
 /* Return the driver's id of the allocation; 0: the driver knows none, or can't tell. If
@@ -53,8 +51,6 @@ static unsigned long long ask(const struct driver *driver, cu_deviceptr pointer)
 	unsigned long long id;
 
 	(void)quiet;
-	if (!pointer)
-		return 0;
 	for (int tries = 0; tries < 2; tries++)
 		if (driver->cuPointerGetAttribute(&id, CU_ATTRIBUTE_BUFFER_ID, pointer) == CU_OK)
 			return id;

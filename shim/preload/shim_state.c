@@ -128,9 +128,11 @@ static void note_idle(const struct state *state)
 	atomic_store_explicit(&state_idle, idle, memory_order_relaxed);
 }
 
-/* No pthread_once, no lock: the first thread that stores its state wins, and prints the errors. */
+/* No pthread_once, no lock: the first thread that stores its state wins, and prints the errors. If
+ * there is no memory for one, there are no rules. */
 static struct state *state_get(void)
 {
+	static struct state none;
 	struct state *known = atomic_load_explicit(&current, memory_order_acquire);
 	char errors[VARIABLES][512];
 	struct state *made;
@@ -151,21 +153,19 @@ static struct state *state_get(void)
 				put_line(STDERR_FILENO, errors[i]);
 	}
 	quiet_leave(&quiet);
-	return made;
+	return made ? made : &none;
 }
 
 bool state_is_active(void)
 {
 	const struct state *state = state_get();
 
-	return state && (state->rules[RULES_NAME] || state->rules[RULES_ATTACH]);
+	return state->rules[RULES_NAME] || state->rules[RULES_ATTACH];
 }
 
 bool state_wants(enum rules_kind kind)
 {
-	struct state *state = state_get();
-
-	return state && atomic_load_explicit(&state->alive[kind], memory_order_relaxed);
+	return atomic_load_explicit(&state_get()->alive[kind], memory_order_relaxed);
 }
 
 static bool concerns(const struct state *state, enum rules_kind kind,
@@ -177,9 +177,7 @@ static bool concerns(const struct state *state, enum rules_kind kind,
 
 bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation)
 {
-	const struct state *state = state_get();
-
-	return state && concerns(state, kind, allocation);
+	return concerns(state_get(), kind, allocation);
 }
 
 static void count(struct state *state, uint64_t size)
@@ -195,8 +193,6 @@ bool state_may_match(const struct rules_allocation *allocation)
 {
 	struct state *state = state_get();
 
-	if (!state)
-		return false;
 	if (state->log[0])
 		count(state, allocation->size);
 	return concerns(state, RULES_NAME, allocation) || concerns(state, RULES_ATTACH, allocation);
@@ -204,16 +200,12 @@ bool state_may_match(const struct rules_allocation *allocation)
 
 uint64_t state_deferred(void)
 {
-	const struct state *state = state_get();
-
-	return state ? state->deferred : 0;
+	return state_get()->deferred;
 }
 
 bool state_publishes(enum publish_when when)
 {
-	const struct state *state = state_get();
-
-	return state && (state->publishes & when);
+	return state_get()->publishes & when;
 }
 
 static void note_alive(struct state *state, enum rules_kind kind)
@@ -231,8 +223,6 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	bool matched;
 	size_t passed;
 
-	if (!state || !state->rules[kind])
-		return false;
 	passed = rules_pass(state->rules[kind], allocation);
 	if (rules_passed(state->rules[kind], passed) || !lock_take(&state->lock))
 		return false;
@@ -252,7 +242,7 @@ void state_return(enum rules_kind kind, const struct rules_allocation *allocatio
 {
 	struct state *state = state_get();
 
-	if (!state || !lock_take(&state->lock))
+	if (!lock_take(&state->lock))
 		return;
 	rules_return(state->rules[kind], allocation, match);
 	note_alive(state, kind);

@@ -27,6 +27,12 @@ static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *han
 	return real(handle, size, prop, flags);
 }
 
+static cu_result create_plain(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
+			      const cu_mem_prop *prop, unsigned long long flags)
+{
+	return BUFFERS_TRY(real(handle, size, prop, flags));
+}
+
 /* Host memory is left alone: NCCL and other libraries make it for their own purposes. */
 cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_handle *handle,
 			 size_t size, const cu_mem_prop *prop, unsigned long long flags)
@@ -37,11 +43,11 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	buffers_sweep();
 	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
 	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
-		return BUFFERS_TRY(real(handle, size, prop, flags));
+		return create_plain(real, handle, size, prop, flags);
 	if (attach_object(&claim, size, handle, &result))
 		return result;
 	if (!claim_take(&claim, RULES_NAME))
-		return BUFFERS_TRY(real(handle, size, prop, flags));
+		return create_plain(real, handle, size, prop, flags);
 	if (claim.match.adopt && share_adopted_object(&claim, handle))
 		return CU_OK;
 	result = create_exportable(real, handle, size, prop, flags);

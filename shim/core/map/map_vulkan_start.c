@@ -57,16 +57,20 @@ static int find_loader(PFN_vkGetInstanceProcAddr *out_find)
 			"libvulkan.so.1 is no Vulkan loader: it has no vkGetInstanceProcAddr");
 }
 
+static PFN_vkVoidFunction need(PFN_vkVoidFunction found, const char *name, const char **out_missing)
+{
+	if (!found)
+		*out_missing = name;
+	return found;
+}
+
 static int fill_instance(PFN_vkGetInstanceProcAddr find, VkInstance instance)
 {
 	PFN_vkDestroyInstance destroy = (PFN_vkDestroyInstance)find(instance, "vkDestroyInstance");
 	const char *missing = NULL;
 	int status;
 
-#define V(name) \
-	vulkan.name = (PFN_vk##name)find(instance, "vk" #name); \
-	if (!vulkan.name) \
-		missing = "vk" #name;
+#define V(name) vulkan.name = (PFN_vk##name)need(find(instance, "vk" #name), "vk" #name, &missing);
 	VULKAN_INSTANCE_CALLS(V)
 #undef V
 	status = missing ? api_fail(GPUSHARE_E_NOT_SUPPORTED, "the Vulkan loader is too old: no %s",
@@ -177,9 +181,8 @@ static int fill_device(struct vulkan_device *device)
 	int status = vulkan_guard_exit(); /* registered after the handlers of the new device */
 
 #define V(name) \
-	device->name = (PFN_vk##name)vulkan.GetDeviceProcAddr(device->device, "vk" #name); \
-	if (!device->name) \
-		missing = "vk" #name;
+	device->name = (PFN_vk##name)need(vulkan.GetDeviceProcAddr(device->device, "vk" #name), \
+					  "vk" #name, &missing);
 	VULKAN_DEVICE_CALLS(V)
 #undef V
 	if (!status && missing)

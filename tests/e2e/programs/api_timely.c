@@ -385,6 +385,9 @@ static void fork_all(void)
 		       status_name(gpushare_attach(session, "w0", NULL, &buffer)));
 		fflush(stdout);
 		must(!gpushare_close(session), "close");
+		if (getenv("COVERAGE"))
+			exit(
+			    0); /* _exit() writes no counts; a real driver may not survive exit() */
 		_exit(0);
 	}
 	must(waitpid(child, &status, 0) == child && !status, "the child");
