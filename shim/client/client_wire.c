@@ -94,12 +94,12 @@ static int flush(struct client *client)
 		ssize_t sent = send(client->socket.fd, client->out, client->out_size,
 				    MSG_NOSIGNAL | MSG_DONTWAIT);
 
-		if (sent < 0 && errno == EAGAIN)
-			return GPUSHARE_OK;
-		if (sent < 0 && errno != EINTR)
-			return GPUSHARE_E_NO_REGISTRY;
-		if (sent > 0)
+		if (sent >= 0)
 			skip(client->out, &client->out_size, (size_t)sent);
+		else if (errno == EAGAIN)
+			return GPUSHARE_OK;
+		else if (errno != EINTR)
+			return GPUSHARE_E_NO_REGISTRY;
 	}
 	return GPUSHARE_OK;
 }

@@ -33,8 +33,7 @@ static struct {
 /* A forked child closes its copy of the socket: the parent's session must end with the parent. */
 static void drop_in_child(void)
 {
-	if (line.client)
-		client_disconnect(line.client);
+	client_disconnect(line.client);
 }
 
 static bool take_turn(int64_t until_ms)
@@ -106,9 +105,9 @@ int line_enter_standing(bool *out_runs)
 	if (pthread_mutex_trylock(&turn.lock))
 		return GPUSHARE_E_TIMED_OUT;
 	line.until_ms = 0; /* line_leave() gets no time to share buffers again */
-	if (line.client && client_stands(line.client))
+	if (client_stands(line.client))
 		return GPUSHARE_OK;
-	status = line.client ? client_probe(line.client) : GPUSHARE_E_TIMED_OUT;
+	status = client_probe(line.client);
 	pthread_mutex_unlock(&turn.lock);
 	*out_runs = status == GPUSHARE_OK;
 	return status == GPUSHARE_OK ? GPUSHARE_E_TIMED_OUT : status;
@@ -125,14 +124,9 @@ void line_leave(void)
 
 bool line_standing(unsigned int *out_connection)
 {
-	const struct client *client;
-
 	if (pthread_mutex_trylock(&turn.lock))
 		return false;
-	client = line.client;
-	*out_connection = 0;
-	if (client && client_stands(client))
-		*out_connection = client->connections;
+	*out_connection = client_stands(line.client) ? line.client->connections : 0;
 	pthread_mutex_unlock(&turn.lock);
 	return true;
 }

@@ -45,17 +45,20 @@ static void settle(const struct resync_ref *wanted, const struct live *entry, ui
 	bool stands = generation == wanted->generation ? live_get(wanted, &now)
 						       : live_rename(wanted, generation);
 
-	if (stands && wanted->generation && generation != wanted->generation)
+	if (!stands) {
+		if (live_is_own(entry))
+			link_withdraw(entry->name, generation, NULL, why, sizeof(why));
+		return;
+	}
+	if (generation != wanted->generation) {
 		pages_end(wanted->generation);
-	if (stands && generation != wanted->generation)
 		pages_add(entry->name, generation);
-	if (stands && !wanted->generation)
+	}
+	if (wanted->generation)
+		state_log("\"%s\" is known to the registry again", entry->name);
+	else
 		state_log("\"%s\" is shared: %llu bytes", entry->name,
 			  (unsigned long long)entry->size);
-	else if (stands)
-		state_log("\"%s\" is known to the registry again", entry->name);
-	else if (live_is_own(entry))
-		link_withdraw(entry->name, generation, NULL, why, sizeof(why));
 }
 
 static void lose(const struct resync_ref *wanted, const struct live *entry, const char *why)
@@ -129,10 +132,11 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 		scope_push(&scope, entry.context);
 	result = describe(driver, &entry, &what, &call);
 	if (result != CU_OK) {
-		snprintf(why, sizeof(why), "%s answered %s", call ? call : "",
+		if (!call || !is_still_there(wanted))
+			return true;
+		snprintf(why, sizeof(why), "%s answered %s", call,
 			 driver_error_name(driver, result));
-		if (call && is_still_there(wanted))
-			lose(wanted, &entry, why);
+		lose(wanted, &entry, why);
 		return true;
 	}
 	fd = what.fd;

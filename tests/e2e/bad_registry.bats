@@ -120,6 +120,21 @@ w 65536"
 	[ "$(lines "$output")" = 1 ]
 }
 
+@test "a time limit that is no number from 1 to 3600000 is one of a second" {
+	local value pids=()
+	start_registry
+	kill -STOP "$(registry_pids)"
+	for value in 0 3600001 12x -1 99999999999999999999 300; do
+		start "limit$value" env GPUSHARE_TIMEOUT_MS="$value" "$BIN/api_app" open
+		pids+=("$PID")
+	done
+	for PID in "${pids[@]}"; do
+		finish "$PID"
+	done
+	equal "$(cat "$WORK"/limit*.err | grep -o '([0-9]* ms)' | sort | uniq -c | xargs)" "5 (1000 ms) 1 (300 ms)"
+	kill -CONT "$(registry_pids)"
+}
+
 @test "dies in the middle of a call of a preloaded program" {
 	export GPUSHARE_AUTOSTART=0
 	expected=$("$BIN/rt_app_static" init alloc=a,1Mi fill=a,3 byte=a,1 free=a)

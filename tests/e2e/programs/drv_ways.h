@@ -268,8 +268,10 @@ static void verb_range(char **argument, int count)
 {
 	cu_deviceptr pointer = gpu_slot(argument[0])->pointer, base = 0, start = 0;
 	size_t size = 0, range = 0;
-	int code = DRV(cuMemGetAddressRange_v2)(&base, &size, pointer);
+	int code = DRV(cuMemGetAddressRange_v2)(&base, NULL, pointer); /* each may be NULL */
 
+	if (!code)
+		code = DRV(cuMemGetAddressRange_v2)(NULL, &size, pointer);
 	gpu_say("range", argument[0], code);
 	if (code)
 		return;
