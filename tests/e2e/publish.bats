@@ -310,6 +310,17 @@ has_size() {
 	equal "$(cat "$WORK/app.err")" ""
 }
 
+@test "a wait that fails publishes nothing" {
+	needs_sim
+	export GPUSHARE_SIM_FAIL=cuStreamSynchronize:1:99:999,cuCtxSynchronize:1:99:999,cuEventSynchronize:1:99:999
+	publishing sync w app "$BIN/rt_app_static" init alloc=x,1Mi wait=stream wait=thread wait=device wait=event \
+		touch="$WORK/at1" await="$WORK/end"
+	step 1
+	equal "$(grep -c '^wait [a-z]*: 999' "$WORK/app.out")" 4
+	equal "$(sequence w)" 0
+	end_program
+}
+
 @test "a value that is none is one line, and the program runs as without it" {
 	for value in nonsense sync,nonsense ,sync sync, SYNC; do
 		run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" GPUSHARE_PUBLISH=$value GPUSHARE_NAME=w \

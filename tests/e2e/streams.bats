@@ -16,6 +16,21 @@ PROGRAMS=(rt_app_static rt_app_shared rt_thread_static drv_linked "drv_lookup gp
 	done
 }
 
+@test "freed in a stream that may be captured or not: cudaMalloc memory is the driver's to free, mapped memory stays" {
+	needs_sim
+	local words=(init stream=s make=a,alloc,2Mi fill=a,7 drop=a,async,s byte=a,1 drop=a,alloc)
+	local fault=cuStreamIsCapturing:1:1:999
+	program drv_linked
+	GPUSHARE_SIM_FAIL=$fault untouched 'w%i' "${PROGRAM[@]}" "${words[@]}"
+	equal "$(GPUSHARE_SIM_FAIL=$fault named 'w%i:vmm' "${PROGRAM[@]}" "${words[@]}" | tail -n 3)" "drop a: 999
+byte a: 14
+drop a: 0"
+	up_named owner weights "$BIN/drv_linked" init make=a,alloc,2Mi fill=a,7
+	equal "$(GPUSHARE_SIM_FAIL=$fault attaching weights "${PROGRAM[@]}" init stream=s make=a,alloc,2Mi drop=a,async,s \
+		drop=a,alloc | tail -n 2)" "drop a: 1
+drop a: 0"
+}
+
 @test "freed behind a stream that stands still: at once, and the memory stays until it goes on" {
 	for program in "${PROGRAMS[@]}"; do
 		program "$program"
