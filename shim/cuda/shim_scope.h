@@ -25,14 +25,14 @@ static inline struct scope scope_enter(const struct driver *driver)
 {
 	struct scope scope = {.driver = driver, .mode = CU_CAPTURE_RELAXED, .quiet = quiet_enter()};
 
-	scope.exchanged = driver && driver->cuThreadExchangeStreamCaptureMode(&scope.mode) == CU_OK;
+	scope.exchanged = driver->cuThreadExchangeStreamCaptureMode(&scope.mode) == CU_OK;
 	return scope;
 }
 
 /* Also makes `context` current. False: that failed, and nothing is changed. */
 static inline bool scope_push(struct scope *scope, cu_context context)
 {
-	scope->pushed = scope->driver && scope->driver->cuCtxPushCurrent_v2(context) == CU_OK;
+	scope->pushed = scope->driver->cuCtxPushCurrent_v2(context) == CU_OK;
 	return scope->pushed;
 }
 
