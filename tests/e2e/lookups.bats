@@ -28,8 +28,9 @@ missing() {
 }
 
 @test "no driver loaded: each name that the preload exports is a miss" {
-	local name script=()
-	for name in $(nm -D --defined-only "$PRELOAD" | awk '$3 ~ /^cu/ { print $3 }'); do
+	local name exports script=()
+	exports=$(nm -D --defined-only "$PRELOAD" | awk '$3 ~ /^cu/ { print $3 }')
+	for name in $exports; do
 		script+=(find={default,self,next},"$name")
 	done
 	three_ways "$BIN/drv_loader" "${script[@]}"

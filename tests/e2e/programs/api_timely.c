@@ -460,6 +460,7 @@ static void give_no_result(void)
 	       gpushare_map_size(NULL), gpushare_mirror_size(NULL), gpushare_device(NULL),
 	       gpushare_is_read_only(NULL), gpushare_was_adopted(NULL), gpushare_watch_fd(NULL),
 	       gpushare_ordering_text(gpushare_ordering(NULL)));
+	gpushare_watch_close(watch.watch);
 	must(!gpushare_close(session), "close");
 }
 
