@@ -155,6 +155,8 @@ $(BUILD)/obj/registry/%.o $(BUILD)/obj/shim/%.o $(BUILD)/obj/tests/unit/%.o: SAN
 # These objects are not instrumented: the sanitizer calls our dlsym before its own start is complete, and autostart runs
 # on stacks that the sanitizer does not know.
 $(addprefix $(BUILD)/obj/shim/,cuda/driver.o preload/shim_lookup.o preload/shim_route.o preload/shim_unload.o client/autostart.o): SANFLAGS := $(COUNTED)
+# utlist asserts, but the shim must never abort a program.
+$(BUILD)/obj/shim/%.o: ALL_CFLAGS += -DNDEBUG
 $(BUILD)/obj/shim/cuda/cuda_abi_%.o: ALL_CFLAGS += -isystem $(CUDA)/include
 $(BUILD)/obj/%.o: %.c $(BUILD)/.flags $(FLUSH) | $(PB_HEADERS)
 	$(call say,CC,$<)

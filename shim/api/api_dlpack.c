@@ -96,14 +96,16 @@ static int check(const struct gpushare_buffer *buffer,
 	return status || options == &BYTES ? status : check_shape(buffer, options);
 }
 
-/* Wait for the GPU's work on the buffer before its memory is freed. False: a stream capture
- * prevents the wait. */
+/* Wait for the GPU's work on the buffer before its memory is freed or unmapped. False: a stream
+ * capture prevents the wait. */
 static bool settle(const struct gpushare_buffer *buffer)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
 	cu_result result;
 
+	if (buffer->kind != BUFFER_ALLOCATED && buffer->kind != BUFFER_ATTACHED)
+		return true; /* the memory is the program's, its context may have ended */
 	if (device_enter_relaxed(driver, buffer->context, &scope) != GPUSHARE_OK)
 		return true; /* no work can be waited for in a context that can't be entered */
 	result = deferred_stand_in(driver); /* waits like cuMemFree, invalidates no capture */
@@ -227,8 +229,7 @@ API_PUBLIC int gpushare_dlpack(struct gpushare_buffer *buffer,
 	return GPUSHARE_OK;
 }
 
-/* Find a buffer that the program has not given back, and set its count to 1, so that one call ends
- * it. NULL: there is none. */
+/* Find a buffer that the program has not given back. NULL: there is none. */
 static struct gpushare_buffer *left(struct gpushare_session *session)
 {
 	struct gpushare_buffer *buffer;
@@ -236,10 +237,6 @@ static struct gpushare_buffer *left(struct gpushare_session *session)
 	session_lock(session);
 	for (buffer = session->buffers; buffer && !buffer->count; buffer = buffer->next)
 		;
-	if (buffer) {
-		buffer->count = 1;
-		buffer->warm = 0;
-	}
 	pthread_mutex_unlock(&session->lock);
 	return buffer;
 }

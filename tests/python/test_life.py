@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The ends of interpreters, of forked children, and of processes that are killed."""
+import ctypes
 import os
 import unittest
 
@@ -117,6 +118,18 @@ class Forks(Case):
             self.skipTest(said)  # a host that gives the CPU no way in
         self.assertEqual((code, said, complaints), (4, "child\n3 42 False\nchild\n0 42 True\n", ""))
         self.until(lambda: not self.names(), "all gone")
+
+    def test_gpushare_close_with_a_tensor_ends_all_other_attachments(self):
+        with Child("a, b = gpushare.alloc('x', 64), gpushare.alloc('y', 64); print('up'); input()") as child:
+            child.hear()
+            library, session, tensor = ctypes.CDLL(os.environ["GPUSHARE_LIBRARY"]), ctypes.c_void_p(), ctypes.c_void_p()
+            self.assertEqual(library.gpushare_open(None, ctypes.byref(session)), 0)
+            for name in (b"x", b"x", b"x", b"y"):
+                buffer = ctypes.c_void_p()
+                self.assertEqual(library.gpushare_attach(session, name, None, ctypes.byref(buffer)), 0)
+            self.assertEqual(library.gpushare_dlpack(buffer, None, ctypes.byref(tensor)), 0)
+            library.gpushare_close(session)
+            self.assertEqual((self.attachers("x"), self.attachers("y")), (0, 1))
 
 
 if __name__ == "__main__":
