@@ -34,7 +34,10 @@ spdx() {
 # Versions of the formatter differ; CI has version 14.
 formatted() {
 	[[ $(clang-format --version) =~ version\ 14\. ]] || echo "this is $(clang-format --version), not 14"
-	git ls-files -z '*.c' '*.h' '*.cu' | xargs -0 clang-format --dry-run -Werror
+	git ls-files -z '*.c' '*.h' '*.cu' | xargs -0 clang-format --dry-run -Werror || return 1
+	# It leaves comments as they are, and what it is told to.
+	git ls-files -z '*.c' '*.h' '*.cu' '*.cpp' '*.hpp' | xargs -0 expand |
+		awk 'length > 100 { print "a line of C over 100 columns: " $0; bad = 1 } END { exit bad }'
 }
 
 mapfile -t scripts < <(grep -lE '^#!.*(ba|env )?sh' -r .ci tests tools -I 2>/dev/null)

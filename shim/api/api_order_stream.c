@@ -396,7 +396,7 @@ static int release_in_turn(struct ordering *ordering, uint32_t slot, cu_stream s
 
 	if (status)
 		return status;
-	/* If no stream has released anything in this slot, begin after what the CPU has released. */
+	/* If no stream has released anything in this slot, begin after the CPU's last release. */
 	if (!atomic_load(&tail->last))
 		raise_to(&tail->last, order_number(atomic_load(order_word(ordering->page, slot))));
 	*out_before = before = atomic_load(&tail->last);

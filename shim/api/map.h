@@ -9,7 +9,7 @@ struct map_view {
 	struct map_view *prev, *next;
 	unsigned int users;
 	struct map_memory memory;
-	/* Which buffer it is. Another registry may use the same generation, so `directory` counts. */
+	/* Which buffer it is: another registry may use the same generation */
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
 	bool read_only;

@@ -58,7 +58,8 @@ void driver_fill(struct driver *table, void *library)
 	N(cuDeviceGetDefaultMemPool) N(cuDevicePrimaryCtxRetain) \
 	N(cuDevicePrimaryCtxRelease_v2) N(cuDevicePrimaryCtxGetState) N(cuCtxPushCurrent_v2) \
 	N(cuCtxPopCurrent_v2) N(cuCtxGetCurrent) N(cuCtxGetDevice) N(cuCtxSynchronize) \
-	N(cuThreadExchangeStreamCaptureMode) N(cuMemGetInfo_v2) N(cuMemAlloc_v2) N(cuMemFree_v2) N(cuMemFreeAsync) \
+	N(cuThreadExchangeStreamCaptureMode) N(cuMemGetInfo_v2) N(cuMemAlloc_v2) \
+	N(cuMemFree_v2) N(cuMemFreeAsync) \
 	N(cuMemPoolGetAttribute) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) \
 	N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) \
 	N(cuIpcGetEventHandle) N(cuIpcOpenEventHandle) N(cuMemHostAlloc) N(cuMemFreeHost) \

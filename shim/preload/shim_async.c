@@ -214,8 +214,8 @@ static bool is_due(const struct driver *driver, const struct pending *one, struc
 }
 
 /* Must the registry be told that an attachment has ended before its mapping is closed? Yes for IPC,
- * and for any attachment in a call that must not wait. Otherwise end_entry() tells it after closing.
- * The program's own memory is no attachment. */
+ * and for any attachment in a call that must not wait. Otherwise end_entry() tells it after
+ * closing. The program's own memory is no attachment. */
 static bool is_told_first(const struct pending *one, bool waits)
 {
 	return one->entry.kind == LIVE_IPC ||

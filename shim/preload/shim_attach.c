@@ -276,8 +276,8 @@ static bool say(const struct claim *claim, const struct refusal *refusal, cu_res
 }
 
 /* If a rule takes the allocation, attach its buffer. True: the program's call returns
- * *out_result. A rule that fails the allocation stays for the next one: a program may try again, and
- * must not get other memory then. */
+ * *out_result. A rule that fails the allocation stays for the next one: a program may try again,
+ * and must not get other memory then. */
 static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_result *out_result)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);

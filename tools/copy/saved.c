@@ -134,7 +134,7 @@ static int diff_entry(const struct copy_request *request, struct gpushare_sessio
 	return code == TOOL_DONE && status ? tool_failed(status) : code;
 }
 
-/* Compare all entries. If one comparison fails and another finds a difference, report the former. */
+/* Compare all entries. A comparison that fails is reported rather than a difference. */
 int copy_diff_set(const struct copy_request *request, struct gpushare_session *session)
 {
 	struct copy_request all = *request;

@@ -46,8 +46,8 @@ struct deferred {
 #define DEFERRED_INITIALIZER {.lock = PTHREAD_MUTEX_INITIALIZER}
 /* clang-format on */
 
-/* Parse a text like $GPUSHARE_DEFERRED_FREE: bytes with K M G T (1000s), Ki Mi Gi Ti (1024s); 0: hold
- * nothing. DEFERRED_BYTES for NULL, and for a text that does not parse. */
+/* Parse a text like $GPUSHARE_DEFERRED_FREE: bytes with K M G T (1000s), Ki Mi Gi Ti (1024s); 0:
+ * hold nothing. DEFERRED_BYTES for NULL, and for a text that does not parse. */
 uint64_t deferred_parse(const char *text);
 
 /* Is the list not empty? One atomic load. */

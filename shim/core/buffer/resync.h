@@ -60,7 +60,8 @@ struct resync {
 
 /* clang-format off */
 /* The first connection needs no report. */
-#define RESYNC_INITIALIZER {.connection = 1, .lock = PTHREAD_MUTEX_INITIALIZER, .sharing = ATOMIC_FLAG_INIT}
+#define RESYNC_INITIALIZER \
+	{.connection = 1, .lock = PTHREAD_MUTEX_INITIALIZER, .sharing = ATOMIC_FLAG_INIT}
 /* clang-format on */
 
 /* From now on the client's resync uses `calls`. */
