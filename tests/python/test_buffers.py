@@ -4,11 +4,13 @@ import io
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 import unittest
+import unittest.mock
 import warnings
 
 from common import BUILD, ROOT, Case, Child, gpushare, needs_numpy, needs_sim, numpy
@@ -366,6 +368,25 @@ class Copies(Case):
             b.stream(kept.append, 0, 16)
             with self.assertRaises(ValueError):
                 bytes(kept[0])  # its memory has gone
+
+    def test_an_interrupted_transfer_raises(self):
+        """The signal nearly always arrives while the library copies, not while Python code runs."""
+        seen = []
+
+        def interrupt(*_):
+            seen.append(1)
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        with gpushare.alloc("x", 96 << 20) as b, unittest.mock.patch("sys.unraisablehook"):
+            for transfer in (b.stream, b.feed) * 3:
+                seen.clear()
+                with self.assertRaises(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, 0.004)
+                    transfer(lambda chunk: None)
+                    while not seen:
+                        time.sleep(0.001)
 
     @needs_numpy
     def test_arrays_go_in_and_out(self):

@@ -351,22 +351,25 @@ class _Borrowed:
 
 def _stream(name: str, handle: int, at: int, length: int, user: Callable[[memoryview], Any],
             read_only: bool) -> None:
-    raised = []
+    raised, done = [], 0
 
     def visit(data: int, size: int, _: Any) -> int:
+        nonlocal done
         try:
             view = memoryview((ctypes.c_ubyte * size).from_address(data)).cast("B")
             with view.toreadonly() if read_only else view as chunk:
                 user(chunk)
+            done += size
             return 0
         except BaseException as error:  # can't pass through C: stop the call, and raise it below
             raised.append(error)
             return 1
 
     callback = _abi.FUNCTIONS[name][1][3](visit)
-    try:
-        _native.call(name, handle, at, length, callback, None)
-    except _errors.GpushareError:
-        if raised:
-            raise raised.pop() from None
-        raise
+    code = _native.function(name)(handle, at, length, callback, None)
+    if raised:
+        raise raised.pop()
+    if done != length and code in (0, _abi.STATUSES["E_CANCELLED"][0]):
+        # A signal handler raised before the first line of visit(): ctypes dropped the exception and called no user().
+        raise KeyboardInterrupt(f"a signal interrupted the transfer of {length} bytes")
+    _native.check(code)
