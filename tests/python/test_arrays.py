@@ -4,6 +4,7 @@ import ctypes
 import gc
 import sys
 import unittest
+import weakref
 
 from common import Case, Child, Memory, gpushare, needs_numpy, needs_sim, numpy
 from gpushare import _abi, _dlpack, _driver, _native
@@ -159,6 +160,36 @@ class DLPack(Case):
             b.close()
             del b
             self.assertEqual(self.attachers("x"), 0)
+
+    def test_a_closed_buffer_keeps_the_memory_of_cuda_array_interface_consumers(self):
+        with Child("b = gpushare.alloc('x', 8); print('up'); input()") as child:
+            child.hear()
+            b = gpushare.attach("x")
+            view = b.view("uint16")
+            view.__cuda_array_interface__
+            b.close()
+            del b
+            self.assertEqual(self.attachers("x"), 1)
+            del view
+            self.assertEqual(self.attachers("x"), 0)
+            pending = len(_dlpack._pending)
+            with gpushare.attach("x") as b:
+                for _ in range(5):
+                    self.assertEqual(b.__cuda_array_interface__["data"][0], b.pointer)
+            self.assertEqual(len(_dlpack._pending), pending + 1)
+            self.assertEqual(self.attachers("x"), 1)
+            del b
+            self.assertEqual(self.attachers("x"), 0)
+        memory = Memory(64)
+        source = weakref.ref(memory)
+        with gpushare.share("y", memory) as b:
+            b.__cuda_array_interface__
+        self.assertEqual(self.names(), [])
+        del memory
+        self.assertIsNotNone(source())
+        source().free()
+        del b
+        self.assertIsNone(source())
 
     def test_nothing_is_left_of_many(self):
         with gpushare.alloc("x", 64) as b:

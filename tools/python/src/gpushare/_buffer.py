@@ -108,6 +108,7 @@ class Buffer(Array, Ordered):
         super().__init__(hold, info, dtype, shape)
         self.session = session
         self.closed = False
+        self._lent: Any = None
         if tagged:
             session._follow(self)
 
@@ -191,6 +192,13 @@ class Buffer(Array, Ordered):
             row.tags, row.tag_count = kept[-1], len(told)
         _native.call("gpushare_share_parts", self.handle, rows, len(parts))
 
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
+        interface = super().__cuda_array_interface__
+        if self._lent is None:  # consumers refer to this Buffer alone: after close() it must keep the memory for them
+            self._lent = self._capsule(_dlpack.CUDA, True), self._hold.keep
+        return interface
+
     def unlink(self) -> None:
         """Remove the name. The memory and attachments stay as they are."""
         _native.call("gpushare_unlink", self.session.handle, _native.text(self.name))
@@ -209,6 +217,7 @@ class Buffer(Array, Ordered):
         self.close()
 
     def __del__(self) -> None:
+        self._lent = None
         if not _native._exiting:
             _dlpack.sweep()
 
