@@ -191,6 +191,33 @@ class DLPack(Case):
         del b
         self.assertIsNone(source())
 
+    def test_counts_of_references_as_of_python_3_14(self):
+        """From 3.14 on, getrefcount() doesn't count its own argument."""
+        with Child("""
+            count = sys.getrefcount
+
+            def in_one_place():
+                pending = [(object(), b"")]
+                capsule, _ = pending[0]
+                return counted(capsule)
+
+            def counted(thing):
+                return count(thing) - more
+            more = 0
+            more = in_one_place() - 2
+            sys.getrefcount = counted
+            import importlib
+            importlib.reload(gpushare._dlpack)
+            b = gpushare.alloc("x", 8)
+            capsule = b.__dlpack__()
+            gpushare._dlpack.sweep()
+            print(len(gpushare._dlpack._pending))
+            del capsule
+            gpushare._dlpack.sweep()
+            print(len(gpushare._dlpack._pending))
+        """) as child:
+            self.assertEqual((child.hear(), child.hear()), ("1", "0"))
+
     def test_nothing_is_left_of_many(self):
         with gpushare.alloc("x", 64) as b:
             def once():

@@ -44,7 +44,16 @@ _get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
 _lock = threading.Lock()
 _pending: List[Tuple[Any, bytes]] = []
 _pid = os.getpid()
-_QUIET = 3  # references if there are no others: from _pending, from sweep(), from the call of getrefcount()
+
+
+def _quiet_count() -> int:
+    """What getrefcount() says in sweep() if nobody else refers to a capsule. From Python 3.14 on it is 2, before 3."""
+    pending = [(object(), b"")]
+    capsule, _ = pending[0]
+    return sys.getrefcount(capsule)
+
+
+_QUIET = _quiet_count()
 
 
 def _end(capsule: Any, name: bytes) -> None:
