@@ -369,6 +369,24 @@ class Copies(Case):
             with self.assertRaises(ValueError):
                 bytes(kept[0])  # its memory has gone
 
+    def test_a_call_of_another_thread_ends_before_its_buffer(self):
+        for transfer in ("stream", "feed"):
+            inside, closed = threading.Event(), threading.Event()
+            b = gpushare.alloc("x", 8)
+            thread = threading.Thread(target=getattr(b, transfer), args=[lambda _: (inside.set(), closed.wait(20))])
+            thread.start()
+            self.assertTrue(inside.wait(20))
+            b.close()
+            self.assertEqual(self.names(), ["x"])
+            closed.set()
+            thread.join()
+            self.assertEqual(self.names(), [])
+        session = gpushare.Session()
+        handle = session.handle
+        session.close()
+        self.assertEqual(gpushare._native.library().gpushare_unlink(handle, b"never"),
+                         gpushare._abi.STATUSES["E_NOT_FOUND"][0])
+
     def test_an_interrupted_transfer_raises(self):
         """The signal nearly always arrives while the library copies, not while Python code runs."""
         seen = []

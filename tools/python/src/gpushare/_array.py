@@ -38,8 +38,8 @@ class Array(_host.Shaped):
 
     @property
     def handle(self) -> int:
-        """The library's struct gpushare_buffer, for library calls that this package does not wrap."""
-        return self._open().handle
+        """The library's struct gpushare_buffer, for library calls that this package does not wrap. Keeps the buffer."""
+        return self._open().lend()
 
     @property
     def device(self) -> int:
@@ -176,7 +176,7 @@ class Array(_host.Shaped):
         device = _native.library().gpushare_device(hold.handle)
         if hold.before is None and device >= 0:
             hold.before = lambda: _driver.settle(device)
-        return hold.handle
+        return hold.lend()
 
     def _ready(self, stream: Any) -> None:
         if stream == -1:
@@ -310,7 +310,7 @@ class Array(_host.Shaped):
         Errors: NotSupportedError (other memory; no way to map it here), ReadOnlyError.
         """
         options = _native.make(_abi.MapOptions, need_coherent=need_coherent)
-        map_ = _native.call_out("gpushare_map_with", self._open().handle, self.offset, self.nbytes,
+        map_ = _native.call_out("gpushare_map_with", self.handle, self.offset, self.nbytes,
                                 _READ * read | _WRITE * write, ctypes.byref(options))
         # A map keeps an attachment. It doesn't keep an owned buffer, because that would keep the name, too.
         hold = _native.Hold(map_, "gpushare_unmap", (self._hold,) if self._hold.is_attachment else ())
@@ -322,7 +322,7 @@ class Array(_host.Shaped):
 
         Shapes: the array's. Errors: ReadOnlyError, NoMemoryError.
         """
-        opened = _native.call_out("gpushare_mirror_open", self._open().handle, self.offset, self.nbytes,
+        opened = _native.call_out("gpushare_mirror_open", self.handle, self.offset, self.nbytes,
                                   _READ * read | _WRITE * write)
         hold = _native.Hold(opened, "gpushare_mirror_drop", self._hold.keep)
         address = _native.library().gpushare_mirror_data(opened)

@@ -204,7 +204,10 @@ class Buffer(Array, Ordered):
         _native.call("gpushare_unlink", self.session.handle, _native.text(self.name))
 
     def close(self) -> None:
-        """Release the Buffer. Its views, tensors and arrays stay valid, and keep the memory while they live."""
+        """Release the Buffer. Its views, tensors and arrays stay valid, and keep the memory while they live.
+
+        If another thread is in a call with the Buffer, its end releases the Buffer.
+        """
         if not self.closed:
             self.closed = True
             self._hold, self._source = _GONE, None

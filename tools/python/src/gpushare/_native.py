@@ -158,6 +158,12 @@ def _give(before: Any, end: str, handle: int, keep: Tuple[Any, ...]) -> int:
     return getattr(library(), end)(handle) or 0
 
 
+class Handle(int):
+    """A handle as a number that refers to its Hold. While a call has it as an argument, close() does not release it."""
+
+    hold: "Hold"
+
+
 class Hold:
     """A handle of the library, released once: when the last reference to the Hold ends."""
 
@@ -174,6 +180,12 @@ class Hold:
     def is_attachment(self) -> bool:
         """True if the handle is an attachment, not an owned buffer."""
         return self._end == "gpushare_detach"
+
+    def lend(self) -> Handle:
+        """The handle, for a call."""
+        handle = Handle(self.handle)
+        handle.hold = self
+        return handle
 
     def give_back(self) -> int:
         """Release the handle now, even if other objects refer to this Hold. Returns the status."""
@@ -203,8 +215,8 @@ class Closing:
 
     @property
     def handle(self) -> int:
-        """The library's own handle, for library calls that this package does not wrap."""
-        return self._open().handle
+        """The library's own handle, for library calls that this package does not wrap. Keeps the object open."""
+        return self._open().lend()
 
     @property
     def closed(self) -> bool:
@@ -212,7 +224,7 @@ class Closing:
         return self._hold is None
 
     def close(self) -> None:
-        """Release the object. Objects that were made from it stay valid."""
+        """Release the object. Objects that were made from it stay valid, and calls of other threads complete."""
         self._hold = None
 
     def __enter__(self: "C") -> "C":
