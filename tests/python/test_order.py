@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Publish and acquire, named events and notices; without them in the library, its error."""
+import contextlib
 import os
+import pathlib
+import select
+import signal
 import socket
 import tempfile
 import threading
@@ -66,6 +70,41 @@ class Order(Case):
                 self.assertEqual(child.hear(), str(at))
             self.assertIn(b.ordering, ("host-functions", "stream-memory-operations"))
             b.order_status()
+
+
+@unittest.skipUnless(ORDER and EVENTS, "the library has no publish, or no named events")
+class Interrupts(Case):
+    def test_ctrl_c_ends_each_wait(self):
+        waits = ("b.acquire_host()", "b.reclaim_host(b.publish_host())", "event.wait_host()",
+                 "gpushare.event_open('never', wait=60)", "gpushare.attach('never', wait=60)",
+                 "gpushare.watch('never').next()")
+        with contextlib.ExitStack() as stack:
+            children = [stack.enter_context(Child(f"""
+                import signal
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                b = gpushare.alloc("x{number}", 8)
+                consumer = gpushare.Session().attach("x{number}")
+                consumer.join()
+                event = gpushare.event_create("e{number}")
+                if "event.wait" in sys.argv[1]:
+                    b.acquire(None, 1)  # the legacy stream waits
+                    event.record()
+                print("waits", flush=True)
+                try:
+                    eval(sys.argv[1])
+                except KeyboardInterrupt:
+                    print("interrupted", flush=True)
+                    sys.stdin.readline()
+                """, wait)) for number, wait in enumerate(waits)]
+            for child in children:
+                self.assertEqual(child.hear(), "waits")
+            for child, wait in zip(children, waits):
+                self.until(lambda: pathlib.Path(f"/proc/{child.process.pid}/stat").read_text().split()[2] == "S", wait)
+                child.process.send_signal(signal.SIGINT)
+            for child, wait in zip(children, waits):
+                self.assertTrue(select.select([child.process.stdout], [], [], 20)[0], wait)
+                self.assertEqual(child.hear(), "interrupted", wait)
+                child.kill()
 
 
 @unittest.skipUnless(EVENTS, "the library has no named events")

@@ -6,7 +6,7 @@ import glob
 import os
 import sys
 import threading
-from typing import Any, List, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, List, Optional, Tuple, Type, TypeVar
 
 from . import _abi, _errors
 
@@ -145,6 +145,24 @@ def milliseconds(seconds: Optional[float], most: int) -> int:
     if not 0 <= seconds < 1 << 31:
         raise ValueError(f"a time of {seconds} seconds is not possible")
     return min(int(seconds * 1000 + 0.999), most)
+
+
+T = TypeVar("T")
+
+
+def in_slices(left: int, wait: Callable[[int], T], *also_early: Type[BaseException]) -> T:
+    """Call wait(milliseconds), for at most a second at a time, so that Ctrl-C takes effect.
+
+    `left`: milliseconds in all; -1: no limit. Waits again after TimedOutError and `also_early`; at the end raises them.
+    """
+    while True:
+        turn = 1000 if left < 0 else min(left, 1000)
+        left -= turn if left > 0 else 0
+        try:
+            return wait(turn)
+        except (_errors.CLASSES["TimedOutError"], *also_early):
+            if not left:
+                raise
 
 
 # Handles to release later: a stream capture forbade waiting for their GPU work.

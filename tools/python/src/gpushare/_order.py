@@ -53,7 +53,8 @@ class Ordered:
 
         This makes the process a consumer, as acquire() does. `timeout`: seconds; None waits without a limit.
         """
-        return self._number("gpushare_acquire_host", at_least, _native.milliseconds(timeout, _WAIT_MOST))
+        return _native.in_slices(_native.milliseconds(timeout, _WAIT_MOST),
+                                 lambda turn: self._number("gpushare_acquire_host", at_least, turn))
 
     def release(self, stream: Any = None, sequence: int = 0) -> None:
         """In stream order, say that this process is done with everything up to `sequence`."""
@@ -72,7 +73,8 @@ class Ordered:
 
         `timeout`: seconds; None waits without a limit.
         """
-        _native.call("gpushare_reclaim_host", self.handle, sequence, _native.milliseconds(timeout, _WAIT_MOST))
+        _native.in_slices(_native.milliseconds(timeout, _WAIT_MOST),
+                          lambda turn: _native.call("gpushare_reclaim_host", self.handle, sequence, turn))
 
     def join(self) -> int:
         """Become a consumer for which producers wait. Returns the first sequence for which they wait."""
@@ -126,4 +128,5 @@ class Event(_native.Closing):
 
         `timeout`: seconds; None waits without a limit.
         """
-        _native.call("gpushare_event_wait_host", self.handle, _native.milliseconds(timeout, _WAIT_MOST))
+        _native.in_slices(_native.milliseconds(timeout, _WAIT_MOST),
+                          lambda turn: _native.call("gpushare_event_wait_host", self.handle, turn))

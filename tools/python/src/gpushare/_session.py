@@ -158,16 +158,10 @@ class Session(_native.Closing):
         return [self._attached(hold, wait > 0, None, None) for hold in holds]
 
     def _wait_interruptibly(self, text: bytes, options: Any) -> _native.Hold:
-        """Attach one name. Wait at most a second at a time, so that Ctrl-C takes effect."""
-        left = options.wait_ms
-        while True:
-            options.wait_ms = min(left, 1000)
-            left -= options.wait_ms
-            try:
-                return self._holding(_native.call_out("gpushare_attach", self.handle, text, ctypes.byref(options)))
-            except (_errors.CLASSES["NotFoundError"], _errors.CLASSES["TimedOutError"]):
-                if not left:
-                    raise
+        def wait(turn: int) -> _native.Hold:
+            options.wait_ms = turn
+            return self._holding(_native.call_out("gpushare_attach", self.handle, text, ctypes.byref(options)))
+        return _native.in_slices(options.wait_ms, wait, _errors.CLASSES["NotFoundError"])
 
     def _holding(self, handle: int) -> _native.Hold:
         return _native.Hold(handle, "gpushare_detach", (self._hold,))
@@ -370,9 +364,11 @@ class Session(_native.Closing):
 
         Errors: NotFoundError, TimedOutError, InvalidError (a buffer's name), DeniedError, OwnerGoneError.
         """
-        options = _native.make(_abi.EventOptions, wait_ms=_native.milliseconds(wait, _WAIT_MOST), device=-1)
-        handle = _native.call_out("gpushare_event_open", self.handle, _native.text(name), ctypes.byref(options))
-        return Event(handle, name, self._hold)
+        def open_in(turn: int) -> Event:
+            options = _native.make(_abi.EventOptions, wait_ms=turn, device=-1)
+            handle = _native.call_out("gpushare_event_open", self.handle, _native.text(name), ctypes.byref(options))
+            return Event(handle, name, self._hold)
+        return _native.in_slices(_native.milliseconds(wait, _WAIT_MOST), open_in, _errors.CLASSES["NotFoundError"])
 
 
 _lock = threading.Lock()

@@ -41,18 +41,12 @@ class Watch(_native.Closing):
     def next(self, timeout: Optional[float] = None) -> Optional[Notice]:
         """The next notice; None if none arrives within `timeout` seconds (None: wait without a limit)."""
         struct = _native.make(_abi.Notice)
-        while True:
-            # wait at most a second at a time, so that Ctrl-C takes effect
-            turn = 1.0 if timeout is None else min(timeout, 1.0)
-            try:
-                _native.call("gpushare_watch_next", self.handle, _native.milliseconds(turn, 1000),
-                             ctypes.byref(struct))
-                return Notice(struct)
-            except _errors.CLASSES["TimedOutError"]:
-                if timeout is not None:
-                    timeout -= turn
-                    if timeout <= 0:
-                        return None
+        try:
+            _native.in_slices(_native.milliseconds(timeout, (1 << 31) - 1), lambda turn: _native.call(
+                "gpushare_watch_next", self.handle, turn, ctypes.byref(struct)))
+        except _errors.CLASSES["TimedOutError"]:
+            return None
+        return Notice(struct)
 
     def fileno(self) -> int:
         """A file descriptor for select and asyncio. It is readable when next(0) may return a notice."""
