@@ -62,6 +62,10 @@ class DLPack(Case):
             self.assertEqual(b.view("uint8").shape, (64,))
             self.assertEqual(b.view(shape=(2, 8)).shape, (2, 8))
             self.assertEqual(part.view(offset=2).shape, (2,))
+            self.assertEqual(b.view(offset=64).shape, (0,))
+            for offset in (-1, 65, 80):
+                with self.assertRaisesRegex(gpushare.RangeError, f"from offset {offset} are more than the 64 bytes"):
+                    b.view(offset=offset)
             scalar = b.view("float64", ())
             self.assertEqual((told(scalar.__dlpack__()).shape, scalar.nbytes), ((), 8))
             with self.assertRaises(TypeError):

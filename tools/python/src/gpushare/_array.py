@@ -80,7 +80,7 @@ class Array(_host.Shaped):
         if shape is None and not offset and (dtype is None or kind == self._dtype):
             wanted: Shape = self.shape
         elif shape is None:
-            wanted = ((self.nbytes - offset) // kind.itemsize,)
+            wanted = (max(self.nbytes - offset, 0) // kind.itemsize,)
         else:
             wanted = shape_of(shape)
         if offset < 0 or offset + count(wanted) * kind.itemsize > self.nbytes:
