@@ -6,6 +6,7 @@ import pathlib
 import struct
 import sys
 import tempfile
+import threading
 import unittest
 import unittest.mock
 
@@ -188,6 +189,34 @@ class Safetensors(Case):
                     with self.assertRaisesRegex(ValueError, why):
                         load(self.path, "llama", keep=keep)
                 self.assertEqual(self.names(), [])
+
+    def test_no_thread_reads_into_a_chunk_after_an_error(self):
+        read, entered, left, reading = os.preadv, threading.Event(), threading.Event(), []
+
+        def fail_first(fd, views, at):
+            if len(views[0]) < 2 << 20:  # the header's
+                return read(fd, views, at)
+            if at < 2 << 20:
+                self.assertTrue(entered.wait(20))
+                raise OSError("no such sector")
+            reading.append(at)
+            entered.set()
+            left.wait(0.3)  # until feed() has returned, if it doesn't wait for this read
+            reading.remove(at)
+            return read(fd, views, at)
+
+        def feed(array, *arguments):
+            try:
+                feed_array(array, *arguments)
+            finally:
+                still.append(list(reading))
+                left.set()
+
+        feed_array, still = gpushare._array.Array.feed, []
+        with unittest.mock.patch("os.preadv", fail_first), unittest.mock.patch("gpushare._array.Array.feed", feed):
+            with self.assertRaisesRegex(OSError, "no such sector"):
+                load(self.written(), "llama")
+        self.assertEqual(still, [[]])
 
     def test_an_empty_file_of_tensors(self):
         found = load(self.written([]), "none")

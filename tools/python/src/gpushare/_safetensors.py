@@ -3,7 +3,7 @@
 import json
 import os
 import struct
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Tuple
 
 from ._array import Array
@@ -142,9 +142,13 @@ class File:
                     part[:] = bytes(len(part))
                 else:
                     part = chunk[:row.size - done]
-                    pieces = range(0, len(part), _PIECE)
-                    list(threads.map(self._fill, [part[i:i + _PIECE] for i in pieces],
-                                     [row.begin + done + i for i in pieces]))
+                    jobs = [threads.submit(self._fill, part[i:i + _PIECE], row.begin + done + i)
+                            for i in range(0, len(part), _PIECE)]
+                    try:
+                        for job in jobs:
+                            job.result()
+                    finally:  # after an exception, the session may use the chunk for another transfer
+                        wait(jobs)
                     if done + len(part) == row.size:
                         row = next(left, row)
                 at, chunk = at + len(part), chunk[len(part):]
