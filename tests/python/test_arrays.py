@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What other libraries see of a buffer: DLPack, the CUDA array interface, the array interface, the buffer protocol."""
+import collections
 import ctypes
 import gc
 import sys
 import unittest
+import unittest.mock
 import weakref
 
 from common import Case, Child, Memory, gpushare, needs_numpy, needs_sim, numpy
@@ -115,6 +117,30 @@ class DLPack(Case):
                 _driver.settle = settle
             gpushare.attach("x").close()
             self.assertEqual(self.attachers("x"), 0)
+
+    def test_what_waits_is_released_once_if_another_hold_ends_meanwhile(self):
+        released = collections.Counter()
+        library = unittest.mock.Mock(end=lambda handle: released.update([handle]))
+
+        class Later(list):
+            """Each access releases another Hold, as the garbage collector may."""
+
+            def __getitem__(self, index):
+                got = super().__getitem__(index)
+                _native.Hold(next(numbers, 0), "end").give_back()
+                return got
+
+            def pop(self, index):
+                got = super().pop(index)
+                _native.Hold(next(numbers, 0), "end").give_back()
+                return got
+
+        numbers = iter(range(100, 102))
+        later = Later((None, "end", number, ()) for number in range(1, 5))
+        with unittest.mock.patch.object(_native, "_later", later), \
+                unittest.mock.patch.object(_native, "library", lambda: library):
+            _native.Hold(5, "end").give_back()
+        self.assertEqual([released[number] for number in range(1, 6)], [1] * 5)
 
     def test_places(self):
         with gpushare.alloc("x", 8) as b:

@@ -211,8 +211,11 @@ class Hold:
             return 0
         handle, self.handle = self.handle, 0
         keep, self.keep = self.keep, ()
-        retry, _later[:] = _later[:], []
-        for waiting in retry:
+        for _ in range(len(_later)):
+            try:
+                waiting = _later.pop(0)  # atomic: other threads, and the garbage collector in this one, run this too
+            except IndexError:
+                break
             _give(*waiting)
         return _give(self.before, self._end, handle, keep)
 
