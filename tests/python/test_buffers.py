@@ -247,6 +247,12 @@ class Names(Case):
             attached.write(bytes(range(24)))
             self.assertEqual(attached.read(), bytes(range(24)))
 
+    def test_an_interrupted_list_raises(self):
+        with gpushare.alloc("x", 1), unittest.mock.patch("sys.unraisablehook"):
+            with unittest.mock.patch("gpushare._session.Info", side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    gpushare.ls()
+
     def test_waiting_for_a_name(self):
         threading.Timer(0.2, lambda: made.append(gpushare.alloc("late", (3,), "int32"))).start()
         made = []

@@ -351,25 +351,15 @@ class _Borrowed:
 
 def _stream(name: str, handle: int, at: int, length: int, user: Callable[[memoryview], Any],
             read_only: bool) -> None:
-    raised, done = [], 0
+    done = 0
 
-    def visit(data: int, size: int, _: Any) -> int:
+    def take(data: int, size: int) -> None:
         nonlocal done
-        try:
-            view = memoryview((ctypes.c_ubyte * size).from_address(data)).cast("B")
-            with view.toreadonly() if read_only else view as chunk:
-                user(chunk)
-            done += size
-            return 0
-        except BaseException as error:  # can't pass through C: stop the call, and raise it below
-            raised.append(error)
-            return 1
+        view = memoryview((ctypes.c_ubyte * size).from_address(data)).cast("B")
+        with view.toreadonly() if read_only else view as chunk:
+            user(chunk)
+        done += size
 
-    callback = _abi.FUNCTIONS[name][1][3](visit)
-    code = _native.function(name)(handle, at, length, callback, None)
-    if raised:
-        raise raised.pop()
-    if done != length and code in (0, _abi.STATUSES["E_CANCELLED"][0]):
-        # A signal handler raised before the first line of visit(): ctypes dropped the exception and called no user().
+    _native.call_visiting(name, take, handle, at, length)
+    if done != length:  # see call_visiting()
         raise KeyboardInterrupt(f"a signal interrupted the transfer of {length} bytes")
-    _native.check(code)

@@ -108,6 +108,32 @@ def call_out(name: str, *arguments: Any) -> int:
     return out.value or 0
 
 
+def call_visiting(name: str, body: Callable[..., Any], *arguments: Any) -> None:
+    """Make a call whose last two arguments are a callback and its user data. Raises what body() raises.
+
+    If a signal handler raises on entry to the callback, ctypes drops the exception, body() does not run, and the
+    library gets a random answer. If that is 0, the library goes on: then only the caller can know that something is
+    missing.
+    """
+    raised = []
+
+    def visit(*told: Any) -> int:
+        try:
+            body(*told[:-1])
+            return 0
+        except BaseException as error:  # can't pass through C: stop the call, and raise it below
+            raised.append(error)
+            return 1
+
+    visiting = function(name)
+    code = visiting(*arguments, visiting.argtypes[-2](visit), None)
+    if raised:
+        raise raised.pop()
+    if code == _abi.STATUSES["E_CANCELLED"][0]:
+        raise KeyboardInterrupt(f"a signal interrupted {name}()")
+    check(code)
+
+
 def version() -> str:
     """The version of the loaded library."""
     return str(library().gpushare_version().decode())

@@ -24,16 +24,11 @@ _WAIT_MOST = (1 << 32) - 1
 
 
 def _visited(name: str, *arguments: Any) -> List[Any]:
-    """The records that a listing call visits. The callback is the last argument but one of such a call."""
+    """The records that a listing call visits."""
     found: List[Any] = []
     kind = {"gpushare_holders": Holder}.get(name, Info)
 
-    def visit(struct: Any, _: Any) -> int:
-        found.append(kind(struct[0]))
-        return 0
-
-    callback = _native.function(name).argtypes[-2](visit)
-    _native.call(name, *arguments, callback, None)
+    _native.call_visiting(name, lambda struct: found.append(kind(struct[0])), *arguments)
     return found
 
 
