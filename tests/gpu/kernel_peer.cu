@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaches kernel_app's buffer by name through the C API and works on it with kernels of its own. */
+/* Attaches kernel_app's buffer by name through the C API, and runs its own kernels on it. */
 #include <gpushare.h>
 
 #include "kernel_pattern.h"
