@@ -30,7 +30,7 @@ struct events {
 	struct watcher *watchers;
 	uint64_t registry; /* in each notice: when the registry was started */
 	uint64_t serial;   /* of the latest, sent or not */
-	/* when publications were counted last; 0: not since the first subscriber */
+	/* when the rates of publications were last made; 0: not since there are subscribers */
 	int64_t rated_ns;
 	bool news;     /* a subscriber has a new notice; the main loop resets it */
 	notice notice; /* the notice being made */

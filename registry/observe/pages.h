@@ -25,8 +25,8 @@ struct indexer {
 	struct index_page *page; /* NULL: there is none, and clients send requests */
 	int fd;			 /* the page's; nobody else can map it for writing */
 	uint32_t used;		 /* slots 0 to used - 1 were used at least once */
-	uint32_t left;		 /* first of the slots that are free again, from 1; 0: none */
-	uint32_t *next;		 /* by slot: the next free one */
+	uint32_t left;		 /* head of the list of freed slots: slot + 1; 0: it is empty */
+	uint32_t *next;		 /* by slot: the next one of that list, as `left` */
 };
 
 /* Clients stop using the index when the thread that calls this ends. */

@@ -70,8 +70,8 @@ void order_end_session(struct registry *registry, struct session *session);
 void order_mark_again(struct registry *registry, struct order *order);
 /* The lowest slot that nobody has and no GPU still writes to, from 1 on; 0: none. */
 uint32_t order_free_slot(const struct order *order, int64_t now_ns);
-/* Repeats marks, and checks which processes have ended, for PIECE_NS at most. Returns the time of
- * the next call; INT64_MAX: no mark must be repeated. */
+/* Repeats marks that are due, and checks which processes have ended. Works for PIECE_NS at most.
+ * Returns when to call it next; INT64_MAX: there is no mark to repeat. */
 int64_t order_tick(struct registry *registry, int64_t now_ns);
 
 /* Fills in the fields that come from the page. */
@@ -84,7 +84,8 @@ void order_unmap_all(struct registry *registry);
 
 /* participant.c. NULL: the session is no participant of this order. */
 struct participant *participant_find(const struct order *order, const struct session *session);
-/* Adds roles. `slot`: the one to resume, 0: a new one. OK, E_NO_MEMORY, E_LIMIT: no slot is
+/* Adds roles. `slot`, of a consumer: the one to resume; 0: a new one. *out_first: the first number
+ * that the consumer has still to release; 0: it has no slot. OK, E_NO_MEMORY, E_LIMIT: no slot is
  * free. */
 int participant_add(struct registry *registry, struct order *order, struct session *session,
 		    uint32_t roles, uint32_t slot, uint64_t *out_first);

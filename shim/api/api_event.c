@@ -136,9 +136,10 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 	if (!status)
 		status = event_check_flags(name, flags);
 	if (!status && options && options->staged)
-		status = api_fail(GPUSHARE_E_INVALID,
-				  "'%s': an event has no contents to wait for, and can't be staged",
-				  name);
+		status = api_fail(
+		    GPUSHARE_E_INVALID,
+		    "'%s': an event can't be staged, because it has no contents to fill in first",
+		    name);
 	if (!status && options)
 		status = share_check_rights(name, options->mode, options->group, &source.rights);
 	if (status)

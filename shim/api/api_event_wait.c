@@ -284,7 +284,8 @@ API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeou
 		if (status != GPUSHARE_E_NOT_READY)
 			return status;
 		if (at_ns >= end_ns)
-			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' was not done within %d ms",
+			return api_fail(GPUSHARE_E_TIMED_OUT,
+					"the work before the event '%s' did not end within %d ms",
 					event->named.info.name, timeout_ms);
 		status = GPUSHARE_OK;
 		if (at_ns - begin_ns < SPIN_NS)

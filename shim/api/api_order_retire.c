@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frees the orderings that streams have used. CUDA doesn't report that no stream needs one: a
- * waiting stream may have been destroyed, and a graph may be launched late. So an ordering is
- * retired first. It is freed later, when all numbers that streams wait for or write have arrived.
+ * Frees the orderings that streams have used. CUDA can't tell whether a stream still uses one. So
+ * an ordering that its session no longer uses is only marked as retired. Retired ones are freed
+ * later, in batches, when no stream waits on any page and none has still to write to a retired one.
+ * An ordering that a graph has captured is never freed: the graph may be launched at any time.
  */
 #include "api_order_stream.h"
 #include "base/fork_check.h"

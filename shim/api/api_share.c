@@ -102,7 +102,7 @@ struct gpushare_buffer *share_new(struct gpushare_session *session, const char *
 	struct gpushare_buffer *buffer = calloc(1, sizeof(*buffer));
 
 	if (!buffer) {
-		api_fail(GPUSHARE_E_NO_MEMORY, "no memory to share '%s'", name);
+		api_fail(GPUSHARE_E_NO_MEMORY, "out of host memory while sharing '%s'", name);
 		return NULL;
 	}
 	buffer->session = session;

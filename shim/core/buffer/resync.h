@@ -19,7 +19,7 @@ struct resync_ref {
 	uint64_t key;	     /* by which the preload or session finds the buffer */
 	bool attached;
 	bool object; /* the preload's key is an object's handle, not a pointer */
-	bool anew;   /* in `wanted`: share it under a new generation */
+	bool anew;   /* in resync.wanted: share it under a new generation */
 };
 
 struct resync;
