@@ -42,7 +42,7 @@
 	N(cuMemcpyDtoH_v2) N(cuMemcpyHtoDAsync_v2) N(cuMemcpyDtoHAsync_v2) N(cuStreamCreate) \
 	N(cuStreamSynchronize) N(cuStreamDestroy_v2) N(cuStreamGetCtx) N(cuStreamWaitEvent) \
 	N(cuLaunchHostFunc) N(cuEventCreate) N(cuEventRecord) N(cuEventQuery) \
-	N(cuEventSynchronize) N(cuEventDestroy_v2)
+	N(cuEventSynchronize) N(cuEventDestroy_v2) N(cuMemGetInfo_v2)
 /* clang-format on */
 
 #define N(name) __attribute__((visibility("default"))) cu_##name##_call name;

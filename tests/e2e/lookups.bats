@@ -29,7 +29,7 @@ missing() {
 
 @test "no driver loaded: each name that the preload exports is a miss" {
 	local name exports script=()
-	exports=$(nm -D --defined-only "$PRELOAD" | awk '$3 ~ /^cu/ { print $3 }')
+	exports=$(readelf --dyn-syms -W "$SHIM" | awk '$7 != "UND" && $8 ~ /^cu/ { sub(/@.*/, "", $8); print $8 }')
 	for name in $exports; do
 		script+=(find={default,self,next},"$name")
 	done
