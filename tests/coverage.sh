@@ -5,7 +5,8 @@
 # call, takes it at least once, in any process that is not killed: a killed process writes no counts. coverage_flush.c
 # says where the other counts are written.
 # Only two kinds of branches are left out: those that the compiler adds to a line without any, and those in macros of
-# uthash and utlist. Without a FILTER, less than the floors is a failure. The output shows failed tests; `make check` judges them.
+# uthash and utlist. Without a FILTER, less than the floors is a failure. The output shows failed tests; `make check`
+# judges them.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 declare -A floor=([registry]=88 [shim]=88 [both]=88)

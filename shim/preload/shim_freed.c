@@ -35,11 +35,13 @@ bool freed_is_listed(cu_deviceptr pointer)
 static void set(unsigned int place, cu_deviceptr pointer, unsigned long long id)
 {
 	bool had = atomic_load_explicit(&freed.pointers[place], memory_order_relaxed);
-	bool has = pointer;
 
 	freed.ids[place] = id;
 	atomic_store_explicit(&freed.pointers[place], pointer, memory_order_release);
-	atomic_fetch_add_explicit(&freed_count, (unsigned int)(has - had), memory_order_release);
+	if (pointer && !had)
+		atomic_fetch_add_explicit(&freed_count, 1, memory_order_release);
+	if (!pointer && had)
+		atomic_fetch_sub_explicit(&freed_count, 1, memory_order_release);
 }
 
 /* Return the driver's id of the allocation; 0: the driver knows none, or can't tell. If

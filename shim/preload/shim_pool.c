@@ -111,7 +111,7 @@ static unsigned int known(cu_mem_pool pool)
 	unsigned int number = 0;
 	struct pool *found;
 
-	if (!lock_take(&pools.lock))
+	if (!process_is_mine() || !lock_take(&pools.lock))
 		return 0;
 	found = find(pool, 0);
 	if (found)

@@ -153,7 +153,7 @@ void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, voi
 	struct live entry;
 	bool pooled;
 
-	if (!is_asked_of_us((int)attribute) || !buffers_find_around(pointer, &entry))
+	if (!is_asked_of_us((int)attribute) || !value || !buffers_find_around(pointer, &entry))
 		return;
 	pooled = entry.stream_ordered || entry.pool;
 	if ((int)attribute == CU_ATTRIBUTE_RANGE_SIZE)
