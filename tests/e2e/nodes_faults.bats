@@ -136,6 +136,7 @@ publisher() {
 }
 
 @test "another buffer takes the name while the node attaches: the bytes and the record are of one" {
+	needs_sim
 	[ -z "${SANITIZE:-}" ] || skip "commands that serve() runs are not free of leaks"
 	kill -KILL "$NODE_PID"
 	: >"$WORK/nodes"
@@ -157,6 +158,7 @@ publisher() {
 }
 
 @test "a puller that takes 13 s to allocate is waited for" {
+	needs_sim
 	PAUSE_FILE=$WORK/p PAUSE_AT=cuMemCreate LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_pause.so" start pull gpushare pull a:weights
 	PULLER=$PID
 	touch "$WORK/p.armed"
@@ -192,7 +194,7 @@ publisher() {
 		start "pull$i" gpushare pull a:small --as "copy$i"
 		pids+=("$PID")
 	done
-	for ((i = 0; i < 100; i++)); do finish "${pids[i]}"; done
+	for ((i = 0; i < 100; i++)); do finish "${pids[i]}" || { cat "$WORK/pull$i.err"; return 1; }; done
 	for ((i = 0; i < 100; i++)); do received "copy$i" small; done
 	until_true has_workers 0
 }

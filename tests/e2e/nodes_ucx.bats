@@ -34,6 +34,7 @@ by_ucx() {
 
 # paused NAME: begin to pull NAME, and stop when the first bytes are here. WORKER is the node's.
 paused() {
+	needs_sim
 	rm -f "$WORK"/p.*
 	touch "$WORK/p.armed"
 	PAUSE_FILE=$WORK/p PAUSE_AT=cuMemcpyHtoDAsync \
