@@ -81,7 +81,7 @@ byte a: 42"
 	GPUSHARE_SHIM=/nonexistent run -1 --separate-stderr "$WORK/alone/gpushare" run -- touch "$WORK/started"
 	has "$stderr" /nonexistent
 	[ ! -e "$WORK/started" ]
-	GPUSHARE_SHIM=$SHIM run -0 env ${GPUSHARE_TEST_ASAN_PRELOAD:+ASAN_OPTIONS=verify_asan_link_order=0} \
+	GPUSHARE_SHIM=$SHIM run -0 env ${GPUSHARE_TEST_ASAN_PRELOAD:+"ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0"} \
 		"$WORK/alone/gpushare" run -- true
 }
 

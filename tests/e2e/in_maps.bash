@@ -16,7 +16,7 @@ needs_map() {
 
 # hostly WORD...: run api_app in a process where the simulated driver fails cuInit; a real driver ignores the fault
 hostly() {
-	env ASAN_OPTIONS=handle_segv=0 GPUSHARE_SIM_FAIL="cuInit:1:99:100${FAULT:+,$FAULT}" "$BIN/api_app" open "$@" </dev/null
+	env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0" GPUSHARE_SIM_FAIL="cuInit:1:99:100${FAULT:+,$FAULT}" "$BIN/api_app" open "$@" </dev/null
 }
 
 # owner RULE WORD...: start an unmodified program with a 4 MiB buffer of pattern 7; OWNER is its pid

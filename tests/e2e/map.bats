@@ -241,7 +241,7 @@ unmap m: OK"
 	# A dma-buf of a read-only buffer gives no write access either.
 	up reader "$BIN/api_app" open make=a,fixed,2Mi,vmm+readonly fill=a,7
 	script=(open attach=b,fixed map=m,b,5,1,rw map=m,b,5,1,r mapped=m load=m,0 store=m,0,1)
-	GPUSHARE_SIM_DMABUF=mmap run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" "${script[@]::7}"
+	GPUSHARE_SIM_DMABUF=mmap run -139 env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0" "$BIN/api_app" "${script[@]::7}"
 	equal "$(GPUSHARE_SIM_DMABUF=mmap api "${script[@]::6}" | tail -n 4)" "map m: E_READ_ONLY
 map m: OK
 mapped m: 1 bytes by dma-buf, write-combined, coherent, atom 1

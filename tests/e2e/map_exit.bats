@@ -12,7 +12,7 @@ bounded() {
 
 # mapping WORD...: like hostly, with the owner's buffer w mapped as m, and unmapped after WORD...; the exit code is 7
 mapping() {
-	run -7 bounded env ASAN_OPTIONS=handle_segv=0 GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open \
+	run -7 bounded env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0" GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open \
 		attach=b,w,0,host map=m,b,0,4Mi,rw "$@" load=m,5 unmap=m map=n,b,5,1,rw load=n,0 exit=7 </dev/null
 	output=$(sed '1,/^map m/d; /^load m: 42$/,$d' <<<"$output")
 }
