@@ -375,15 +375,11 @@ static bool is_told(struct client *client)
 	return true;
 }
 
-/* Does a descriptor go with the request, or come with its answer? An Attach is assumed to be
- * like the previous one. */
-static bool is_for_fds(const struct client *client)
+/* Can a descriptor go with the request, or come with its answer? An Attach goes to fds.sock whatever
+ * the memory: which door a buffer needs isn't known, and the answer comes sooner there. */
+static bool is_for_fds(const request *question, bool goes)
 {
-	const request *question = &client->request;
-
-	if (question->which_verb == gpushare_Request_attach_tag)
-		return client->attached_by_fds;
-	return client->goes >= 0 ||
+	return goes || question->which_verb == gpushare_Request_attach_tag ||
 	       (question->which_verb == gpushare_Request_share_tag && question->verb.share.adopt) ||
 	       (question->which_verb == gpushare_Request_order_tag && !question->verb.order.again &&
 		!question->verb.order.leave);
@@ -414,25 +410,16 @@ static bool names_group(const request *question)
 	       !name_is_number(group);
 }
 
-/* The registry's answer says whether the attached memory comes as a descriptor, over fds.sock. */
 static int exchange(struct client *client, int64_t deadline)
 {
+	const request *question = &client->request;
 	int status = GPUSHARE_OK;
-	bool for_fds = is_for_fds(client);
 
-	if (for_fds && names_group(&client->request)) {
+	if (!is_for_fds(question, client->goes >= 0))
+		return client_exchange(client, question, deadline);
+	if (names_group(question))
 		status = find_group(client, deadline);
-	} else if (!for_fds) {
-		status = client_exchange(client, &client->request, deadline);
-		for_fds = status == GPUSHARE_OK &&
-			  client->reply.which_body == gpushare_Reply_attach_tag &&
-			  client->reply.body.attach.at_fds;
-	}
-	if (for_fds && status == GPUSHARE_OK)
-		status = client_exchange_fds(client, &client->request, deadline);
-	if (status == GPUSHARE_OK && client->request.which_verb == gpushare_Request_attach_tag)
-		client->attached_by_fds = client->came >= 0;
-	return status;
+	return status ? status : client_exchange_fds(client, question, deadline);
 }
 
 /* Ask over the current connection, after any resync that is due. */

@@ -96,7 +96,6 @@ struct client {
 	int dial_error; /* errno of the latest connect(); 0: it succeeded */
 	int goes;	/* a descriptor to send with `request`; stays the caller's; -1: none */
 	int came;	/* received with `reply`; -1: none. See client_take_fd(). */
-	bool attached_by_fds; /* the latest Attach's answer had a descriptor */
 };
 
 /* $GPUSHARE_TIMEOUT_MS where it is a whole number of 1 to 3600000, else 1000. */

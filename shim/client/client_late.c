@@ -42,7 +42,7 @@ static bool reverse(const struct client_late *late, const reply *answer, request
 		out->verb.withdraw.unused = !late->adopts;
 		return true;
 	}
-	if (answer->which_body == gpushare_Reply_attach_tag && !attached->at_fds) {
+	if (answer->which_body == gpushare_Reply_attach_tag) {
 		out->which_verb = gpushare_Request_detach_tag;
 		memcpy(out->verb.detach.name, late->name, sizeof(late->name));
 		out->verb.detach.generation = attached->buffer.generation;

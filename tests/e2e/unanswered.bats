@@ -253,7 +253,7 @@ what w: flags 1 ttl 0 owner alive"
 
 @test "an attach that the API gave up on counts nothing, nor one whose name came later; a detach counts once" {
 	up owner "$BIN/api_app" open alloc=a,theirs,1Mi
-	late_api 'ask\.4' 1 attach=b,theirs stat=theirs attach=b,theirs attach=c,theirs stat=theirs detach=b detach=c stat=theirs
+	late_api 'fds\.1' 1 attach=b,theirs stat=theirs attach=b,theirs attach=c,theirs stat=theirs detach=b detach=c stat=theirs
 	equal "$(sed 's/ mine.*//' "$WORK/out")" "open: OK
 attach theirs: E_TIMED_OUT
 stat theirs: OK
