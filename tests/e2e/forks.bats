@@ -86,7 +86,7 @@ undisturbed() {
 		begin_named app 'w%p-%i' "$BIN/rt_app_static" child="$how",7,stays init pid="$WORK/pid" \
 			alloc=a,1Mi alloc=b,2Mi touch="$WORK/child" await="$WORK/end" free=a \
 			init alloc=a,3Mi touch="$WORK/up" await="$WORK/end" reap
-		await_file "$WORK/child"
+		await_file "$WORK/up"
 		child=$(cat "$WORK/pid")
 		STARTED+=("$child")
 		equal "$(names | sort)" "$(printf '%s\n' "w$PID-0 3145728" "w$child-0 1048576" \
@@ -106,7 +106,7 @@ undisturbed() {
 		fill=a,9 byte=a,1 free=a
 	begin_named app 'w%p' "$BIN/rt_app_static" child=fork,4,stays init alloc=a,1Mi touch="$WORK/child" \
 		await="$WORK/end" init pid="$WORK/pid" alloc=a,2Mi touch="$WORK/up" await="$WORK/die" _exit=0
-	await_file "$WORK/child"
+	await_file "$WORK/up"
 	equal "$(lines "$(names)")" 2
 	touch "$WORK/die"
 	finish "$PID"
