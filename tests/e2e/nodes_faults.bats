@@ -189,13 +189,15 @@ publisher() {
 
 @test "a hundred pulls at once: each complete" {
 	source_of a small 1000000
-	local pids=() i
-	for ((i = 0; i < 100; i++)); do
+	local pids=() count=100 i
+	# A GPU has no room for the contexts of a hundred pullers and as many workers, and starts them one at a time.
+	[ "${GPUSHARE_TEST_DRIVER:-sim}" = sim ] || count=10
+	for ((i = 0; i < count; i++)); do
 		start "pull$i" gpushare pull a:small --as "copy$i"
 		pids+=("$PID")
 	done
-	for ((i = 0; i < 100; i++)); do finish "${pids[i]}" || { cat "$WORK/pull$i.err"; return 1; }; done
-	for ((i = 0; i < 100; i++)); do received "copy$i" small; done
+	for ((i = 0; i < count; i++)); do finish "${pids[i]}" || { cat "$WORK/pull$i.err"; return 1; }; done
+	for ((i = 0; i < count; i++)); do received "copy$i" small; done
 	until_true has_workers 0
 }
 
