@@ -331,8 +331,8 @@ void fdstore_put(struct fdstore *store, uint64_t generation, int fd)
 	item = item_new(store, generation, fd, false);
 	if (!item)
 		return;
-	/* If a removal of this generation is owed, send that first: a service manager would keep
-	 * two descriptors of one name. */
+	/* If the removal of an older descriptor of this generation is still to be sent, send it
+	 * first. Otherwise a service manager would keep both under the same name. */
 	DL_SEARCH_SCALAR(store->owed, again, generation, generation);
 	owe(store, item, again);
 	flush(store, again);

@@ -103,8 +103,8 @@ bool participant_may_release(const struct registry *registry, const struct order
 	return (number & INVISIBLE) && atomic_load(&slot->final) == ORDER_UNSETTLED;
 }
 
-/* The page may have been signed by a registry in another pid namespace, with another number for
- * this process. 0: no process. */
+/* Is `number`, read from the page, one of the numbers that `peer` may have? A registry in another
+ * pid namespace may have written another number for it. True also for 0 (no process). */
 static bool is_number_of(uint64_t number, const struct process *peer)
 {
 	const struct process own = {.pid = peer->own_pid, .started = peer->own_started};

@@ -35,8 +35,8 @@ struct connection {
 	bool came;  /* `aio` has ended, and its result was not taken */
 	bool sends; /* `aio` sends; else it receives */
 
-	/* Protected by server->turns: */
-	bool waits;			/* `aio` is under way; its turn sets it without the lock */
+	/* Protected by server->turns; but the connection's turn sets `waits` without it. */
+	bool waits;			/* `aio` is under way */
 	bool listed;			/* in server->todo */
 	bool busy, again;		/* a turn is under way; another one follows */
 	bool delayed;			/* in user->delayed */

@@ -150,9 +150,10 @@ static int take_in(struct registry *registry, struct session *session, struct me
 	if (!message->count)
 		return GPUSHARE_OK;
 	if (!welcome)
-		return explain(answer, GPUSHARE_E_INVALID,
-			       "the descriptor must be memory (a memfd, a dma-buf, of NVIDIA's "
-			       "driver), not a socket, a directory or another file");
+		return explain(
+		    answer, GPUSHARE_E_INVALID,
+		    "the descriptor must be one of memory (a memfd, a dma-buf, or one of "
+		    "NVIDIA's driver), not of a socket, a directory or another file");
 	status = check_descriptor(registry, session->user, answer);
 	if (status)
 		return status;

@@ -191,7 +191,7 @@ static struct entry *enter(const struct call *call, const struct sharing *sharin
 	struct entry *entry = buffer_add(call->state, call->session, &share->buffer, share->handle,
 					 share->again, sharing->nameless);
 
-	if (entry && share->orphan) /* its owner is unknown, and no longer exists */
+	if (entry && share->orphan) /* its owner, whoever it was, is gone */
 		buffer_orphan(call->state, entry, &call->session->user->nobody);
 	return entry;
 }

@@ -375,8 +375,8 @@ static bool is_told(struct client *client)
 	return true;
 }
 
-/* Can a descriptor go with the request, or come with its answer? An Attach goes to fds.sock whatever
- * the memory: which door a buffer needs isn't known, and the answer comes sooner there. */
+/* Can a descriptor go with the request, or come with its answer? An Attach goes to fds.sock in any
+ * case: what memory the buffer has isn't known, and the answer comes sooner there. */
 static bool is_for_fds(const request *question, bool goes)
 {
 	return goes || question->which_verb == gpushare_Request_attach_tag ||

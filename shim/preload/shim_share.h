@@ -48,7 +48,8 @@ void share_end(const char *name, uint64_t generation);
 /* End one attachment. Its entry has been in no table since entry->reading. */
 void share_left(const struct live *entry);
 /* share_end() and share_left() without waiting for the registry: for calls of the program that may
- * concern other memory. share_left_later() returns false if the registry can't be told now. */
+ * have nothing to do with this memory, and so must not be delayed. share_left_later() returns false
+ * if the registry can't be told now. */
 void share_end_later(const char *name, uint64_t generation);
 bool share_left_later(const struct live *entry);
 

@@ -36,7 +36,8 @@ static int is_gpu(const struct dirent *entry)
 	return *entry->d_name != '.';
 }
 
-/* Returns the number of GPUs; 0 if there are none, or if their models differ. */
+/* Returns the number of GPUs; 0 if there are none or more than GPUS_MAX, or if their models
+ * differ. */
 static int find_gpus(void)
 {
 	struct dirent **entries = NULL;

@@ -30,9 +30,9 @@ struct peer {
 int peer_open(struct peer *peer, const struct node *node, const char *folder);
 int peer_hello(struct peer *peer);
 int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
-/* Open a buffer of the node. If `after` isn't NULL, wait, without a time limit, until the newest
- * publication is another one; the buffer may then be open already. `token` is for peer_send_read(),
- * peer_send_fetch() and peer_end(). */
+/* Open a buffer of the node. If `after` isn't NULL, first wait, without a time limit, until the
+ * newest publication is not the one in `after`; in this case the buffer may be open already.
+ * `token` is for peer_send_read(), peer_send_fetch() and peer_end(). */
 int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
 	       struct gpushare_info *out_info, uint8_t token[NODE_TOKEN_SIZE]);
 /* peer_send_read() asks for bytes without waiting. Later, for each of these requests in their

@@ -97,7 +97,7 @@ struct ucx {
 	ucp_address_t *address;
 	ucp_ep_h peer;
 	int events;			 /* descriptor: readable when UCX has work */
-	struct sent sent[UCX_PARTS_MAX]; /* a ring: `sending` of them from `first` on */
+	struct sent sent[UCX_PARTS_MAX]; /* a ring; `sending` are in use, from `first` on */
 	int first, sending;
 	bool failed;	  /* the connection to the receiver failed */
 	int wake;	  /* eventfd that wakes the receiving thread; -1: this is a sender */

@@ -22,7 +22,7 @@ bool deferred_fits(const struct deferred *deferred, uint64_t size)
 	return size <= atomic_load_explicit(&deferred->limit, memory_order_relaxed);
 }
 
-/* The caller holds the lock, as for all functions here that don't take it. */
+/* The caller holds the lock. */
 static void append(struct deferred *deferred, struct deferred_entry *entry)
 {
 	LL_APPEND(deferred->first, entry);

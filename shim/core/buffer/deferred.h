@@ -16,7 +16,7 @@
 #include "cuda/driver.h"
 #include "gpushare.h"
 
-#define DEFERRED_MAX 64			   /* buffers; registry.options has the same limit */
+#define DEFERRED_MAX 64 /* buffers; as Deferred.generations in registry.options */
 #define DEFERRED_BYTES (UINT64_C(1) << 30) /* the default; see $GPUSHARE_DEFERRED_FREE */
 #define DEFERRED_PAUSE_MS 50		   /* between two requests to the registry */
 #define DEFERRED_ALONE_MS 30000 /* how long to wait for the next registry after one was killed */
