@@ -37,7 +37,7 @@ static void pinned_unpin(const struct driver *driver, struct pinned *list)
 	LL_FOREACH_SAFE (list, pinned, next) {
 		_device_scope_ struct device_scope scope = {NULL};
 
-		if (device_enter(driver, pinned->context, &scope) == GPUSHARE_OK)
+		if (device_enter_relaxed(driver, pinned->context, &scope) == GPUSHARE_OK)
 			driver->cuMemFreeHost(pinned->data);
 		free(pinned);
 	}
@@ -76,7 +76,7 @@ static int pinned_make(const struct gpushare_buffer *buffer, struct pinned *pinn
 	cu_result result;
 
 	if (!status)
-		status = device_enter(driver, pinned->context, &scope);
+		status = device_enter_relaxed(driver, pinned->context, &scope);
 	if (status)
 		return status;
 	result = driver->cuMemHostAlloc(&pinned->data, pinned->size, CU_HOST_ALLOC_PORTABLE);

@@ -64,7 +64,7 @@ void staging_finish(struct staging *staging, const struct driver *driver)
 
 	if (!staging->context)
 		return;
-	if (device_enter(driver, staging->context, &scope) == GPUSHARE_OK) {
+	if (device_enter_relaxed(driver, staging->context, &scope) == GPUSHARE_OK) {
 		for (int i = 0; i < 2; i++) {
 			if (staging->host[i])
 				driver->cuMemFreeHost(staging->host[i]);
@@ -238,7 +238,7 @@ static int transfer_enter(const struct gpushare_buffer *buffer, struct device_sc
 	    driver->cuPointerGetAttribute(&context, CU_ATTRIBUTE_CONTEXT, buffer->pointer);
 
 	if (result == CU_OK)
-		return device_enter(driver, buffer->context, scope);
+		return device_enter_relaxed(driver, buffer->context, scope);
 	return api_fail_cuda(driver, result, "cuPointerGetAttribute",
 			     "the memory of '%s' is no longer there: the program has freed it, or "
 			     "destroyed its context",
