@@ -67,6 +67,12 @@ class Tensor:
             return self._like(self.array.view(what.numpy), what)
         return self._like(self.array.reshape(what))
 
+    def as_strided(self, shape, stride, offset):
+        end = offset + (sum((n - 1) * s for n, s in zip(shape, stride)) + 1)
+        assert 0 <= offset and end <= self.array.size
+        return self._like(numpy.lib.stride_tricks.as_strided(
+            self.array[offset:end], shape, [s * self.array.itemsize for s in stride]))
+
     def copy_(self, other):
         assert self.dtype is other.dtype
         self.array[...] = other.array

@@ -53,12 +53,13 @@ def lay_out(name: str, rows: Iterable[Row]) -> Tuple[List[Entry], bytes, int]:
             end = _aligned(end + row.size)
         entries.append(Entry(row.key, *place, row.size, row.dtype, row.shape))
     body = json.dumps([entry._asdict() for entry in entries], separators=(",", ":")).encode()
-    return _placed(entries, len(body)), body, _aligned(HEADER.size + len(body)) + end
+    start = _start(len(body))
+    return [entry._replace(offset=start + entry.offset) for entry in entries], body, start + end
 
 
-def _placed(entries: Iterable[Entry], length: int) -> List[Entry]:
-    start = _aligned(HEADER.size + length)
-    return [entry._replace(offset=start + entry.offset) for entry in entries]
+def _start(length: int) -> int:
+    """Where the first tensor begins, after a list of `length` bytes."""
+    return _aligned(HEADER.size + length)
 
 
 def key_tag(key: str) -> Dict[str, str]:
@@ -108,7 +109,9 @@ def read_list(buffer: Buffer) -> Optional[List[Entry]]:
     body = bytes(buffer.view("uint8").read(HEADER.size, length))
     if hashlib.sha256(body).digest() != digest:
         return None
-    return _placed((Entry(**row)._replace(shape=tuple(row["shape"])) for row in json.loads(body)), length)
+    start = _start(length)
+    return [Entry(row["key"], row["name"], start + row["offset"], row["size"], row["dtype"], tuple(row["shape"]))
+            for row in json.loads(body)]
 
 
 def _no_list(buffer: Buffer) -> ValueError:

@@ -15,7 +15,7 @@ Other processes see a name only when its contents are complete. There is one exc
 "llama" is the new buffer while it is being filled. attach_state_dict() then waits for the list, which is written last.
 """
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import torch
 
@@ -75,9 +75,18 @@ def _row(key: str, value: Any) -> _list.Row:
     return _list.Row(key, dtype, shape, size, (str(value.device), place, dtype, shape, tuple(value.stride())))
 
 
+def _strides(shape: Sequence[int]) -> List[int]:
+    """In elements, of a contiguous tensor."""
+    strides = [1] * len(shape)
+    for at in range(len(shape) - 1, 0, -1):
+        strides[at - 1] = strides[at] * shape[at]
+    return strides
+
+
 def _tensors(buffer: Buffer, entries: List[_list.Entry]) -> Dict[str, Any]:
     """The tensors of a list, by key. Tied weights are one object. Tensors without elements are on the CPU."""
     raw = tensor(buffer.view("uint8"))
+    typed: Dict[str, Any] = {}  # the whole buffer, with each of the element types
     made: Dict[Any, Any] = {}
     found = {}
     for entry in entries:
@@ -87,7 +96,10 @@ def _tensors(buffer: Buffer, entries: List[_list.Entry]) -> Dict[str, Any]:
             continue
         place = entry[1:]
         if place not in made:
-            made[place] = raw[entry.offset:entry.offset + entry.size].view(kind).view(entry.shape)
+            if entry.dtype not in typed:
+                typed[entry.dtype] = raw.view(kind)  # the list aligns all tensors, and the buffer's end
+            of = typed[entry.dtype]
+            made[place] = of.as_strided(entry.shape, _strides(entry.shape), entry.offset // of.element_size())
         found[entry.key] = made[place]
     return found
 
