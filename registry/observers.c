@@ -73,11 +73,8 @@ static void release(struct registry *registry, struct entry *entry)
 {
 	if (!entry->fdref)
 		return;
-	if (registry->fdstore)
-		fdstore_drop(registry->fdstore, entry->info.generation);
-	if (entry->part)
-		user_take(entry->fdref->user, LIMIT_descriptors, 1);
-	entry->part = false;
+	if (!--entry->fdref->buffers && registry->fdstore)
+		fdstore_drop(registry->fdstore, entry->stored);
 	fdref_release(&registry->state.users, entry->fdref);
 	entry->fdref = NULL;
 }
@@ -130,8 +127,8 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 	const struct effect *effect = &effects[change->kind];
 	struct entry *entry = change->entry;
 
-	if (effect->what & PUT && registry->fdstore)
-		fdstore_put(registry->fdstore, entry->info.generation, entry->fdref->fd);
+	if (effect->what & PUT && registry->fdstore && entry->fdref->buffers == 1)
+		fdstore_put(registry->fdstore, entry->stored, entry->fdref->fd);
 	if (effect->what & RELEASE)
 		release(registry, entry);
 	if (effect->what & SAVE)

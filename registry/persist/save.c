@@ -58,6 +58,7 @@ void save_entry(struct registry *registry, struct entry *entry)
 		saved->deadline_boot_ns = entry->deadline_ns + boot_ns;
 	saved->nameless = entry->nameless;
 	saved->unsynced = entry->unsynced;
+	saved->stored = entry->stored;
 	records_put(registry->records, &what, &entry->record_slot);
 }
 
@@ -310,6 +311,7 @@ static struct entry *fill(const struct registry *registry, struct session *sessi
 	}
 	entry->info.attachers = 0;
 	entry->info.missing = false;
+	entry->stored = saved->stored ? saved->stored : saved->buffer.generation;
 	entry->info.deferred = saved->buffer.deferred && saved->nameless;
 	entry->unsynced = saved->unsynced && saved->nameless;
 	entry->deadline_ns =

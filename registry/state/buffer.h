@@ -22,6 +22,8 @@ struct entry *buffer_add(struct state *state, struct session *session, const rec
 			 const uint8_t *handle, uint64_t again, struct entry *old);
 /* Set the buffer's descriptor. The entry takes over the reference. */
 void buffer_hold(struct state *state, struct entry *entry, struct fdref *fdref);
+/* Let a part have the descriptor of `whole`. */
+void buffer_hold_part(struct state *state, struct entry *part, const struct entry *whole);
 /* Replace the tags. false: out of memory, nothing changed. */
 bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *tags,
 		pb_size_t count);

@@ -27,12 +27,12 @@ struct entry {
 	struct known info; /* buffer.c maintains info.attachers */
 	bool nameless;
 	bool unsynced; /* without a name because its owner's resync did not mention it */
-	bool part; /* of another entry's buffer: shares its descriptor, which is charged again */
 	pb_size_t tags_count;
 	gpushare_Tag *tags;
 	/* only ever copied into an AttachReply and its record */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
 	struct fdref *fdref;	 /* its descriptor; NULL: it has none */
+	uint64_t stored;	 /* the generation under which the fd store has the descriptor */
 	struct session *session; /* NULL: kept without an owner */
 	struct process *parted;	 /* a copy of a former session's peer; NULL: none */
 	struct user *user;	 /* the user it is charged to: users.h; NULL: none */

@@ -134,7 +134,8 @@ struct user *user_uncharge(struct entry *entry);
 struct fdref {
 	int fd;
 	unsigned int references;
-	struct user *user; /* the user it is charged to; NULL: none */
+	unsigned int buffers; /* entries that have it: a buffer and its parts */
+	struct user *user;    /* the user it is charged to; NULL: none */
 };
 
 /* The caller owns the reference. NULL: out of memory, and the caller still owns `fd`. */

@@ -50,15 +50,7 @@ static int take_whole(const struct call *call, struct sharing *sharing)
 	sharing->with_fd = true;
 	share->mode = whole->info.mode;
 	share->group[0] = '\0';
-	/* the fd store holds one for each generation */
-	return check_descriptor(call->registry, call->session->user, call->answer);
-}
-
-static void hold_part(const struct call *call, struct entry *part, const struct entry *whole)
-{
-	part->part = true;
-	user_add(whole->fdref->user, LIMIT_descriptors, 1);
-	buffer_hold(call->state, part, fdref_again(whole->fdref));
+	return GPUSHARE_OK;
 }
 
 static int check_limits(const struct call *call, const struct sharing *sharing)
@@ -274,7 +266,7 @@ int handle_share(struct call *call)
 	if (!entry)
 		return GPUSHARE_E_NO_MEMORY;
 	if (sharing.whole)
-		hold_part(call, entry, sharing.whole);
+		buffer_hold_part(call->state, entry, sharing.whole);
 	else if (backing_is_fd(entry->info.backing) && !entry->fdref)
 		buffer_hold(call->state, entry, call_take(call));
 	body->generation = entry->info.generation;

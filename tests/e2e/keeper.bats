@@ -10,7 +10,7 @@ in_folder() {
 
 teardown_more() {
 	local tag pid
-	for tag in dead ttl lives off brief hangs; do
+	for tag in dead ttl lives off brief hangs parts; do
 		for pid in $(in_folder "$tag" registry_pids) $(in_folder "$tag" keeper_pids); do
 			kill -KILL "$pid" 2>/dev/null || true
 		done
@@ -236,4 +236,21 @@ z 2097152"
 	equal "$(api open attach=a,y attach=b,z)" "open: OK
 attach y: OK
 attach z: OK"
+}
+
+@test "a buffer and its parts take one descriptor, until the last of them ends, also after the registry was killed" {
+	local bytes
+	begin parts make=a,w,4Mi,keep fill=a,7 parts=a,p1,p2
+	keeps_one parts
+	bytes=$(in_folder parts gpushare get p2 -o - | sha256sum)
+	end_registry parts
+	in_folder parts gpushare rm w
+	keeps_one parts
+	end_registry parts
+	equal "$(in_folder parts gpushare get p2 -o - | sha256sum)" "$bytes"
+	in_folder parts gpushare rm p1
+	keeps_one parts
+	equal "$(in_folder parts gpushare get p2 -o - | sha256sum)" "$bytes"
+	in_folder parts gpushare rm p2
+	until_true let_go parts
 }

@@ -336,26 +336,26 @@ static void assert_limited(int peer, int status, const char *key)
 	assert_int_equal(configured_limits(root, key), 1);
 }
 
-/* The fd store holds a descriptor for each part. */
-static void parts_count_as_descriptors(void **state)
+static void a_part_has_the_descriptor_of_its_whole(void **state)
 {
 	request what = {.which_verb = gpushare_Request_share_tag};
 	gpushare_Share *part = &what.verb.share;
 
 	assert_int_equal(share_fd(owner, "w", 0, 0, 0), GPUSHARE_OK);
 	part->part_of = raw_seen(owner, "w")->generation;
+	assert_int_equal(share_fd(owner, "v", 0, 0, 0), GPUSHARE_OK);
+	assert_int_equal(order(owner, "w", part->part_of, 0), GPUSHARE_E_LIMIT);
+	raw_assert_sentence("no free slot or no page");
+	assert_int_equal(raw_say(owner, raw_withdraw("v", 0)), GPUSHARE_OK);
 	part->has_buffer = true;
 	part->buffer.size = 1;
 	strcpy(part->buffer.name, "p");
 	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	assert_int_equal(raw_stat(owner).descriptors, 2);
-	strcpy(part->buffer.name, "q");
-	assert_limited(owner, raw_say(owner, what), "user_descriptors");
-	assert_int_equal(order(owner, "w", part->part_of, 0), GPUSHARE_E_LIMIT);
-	raw_assert_sentence("no free slot or no page");
+	assert_int_equal(raw_stat(owner).descriptors, 1);
+	assert_int_equal(raw_say(owner, raw_withdraw("w", 0)), GPUSHARE_OK);
+	assert_int_equal(raw_stat(owner).descriptors, 1);
 	assert_int_equal(raw_say(owner, raw_withdraw("p", 0)), GPUSHARE_OK);
-	assert_int_equal(raw_say(owner, what), GPUSHARE_OK);
-	assert_int_equal(raw_stat(owner).descriptors, 2);
+	assert_int_equal(raw_stat(owner).descriptors, 0);
 }
 
 static void attachments_have_a_limit(void **state)
@@ -476,7 +476,7 @@ int main(void)
 	    TEST(who_adopts_a_buffer_may_give_it_other_rights),
 	    TEST(the_index_has_what_all_may_read),
 	    TEST(a_pages_end_tells_of_nothing_hidden),
-	    SMALL(parts_count_as_descriptors),
+	    SMALL(a_part_has_the_descriptor_of_its_whole),
 	    SMALL(attachments_have_a_limit),
 	    SMALL(waiters_and_watchers_have_limits),
 	    SMALL(deferred_has_a_limit),
