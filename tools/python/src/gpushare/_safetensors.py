@@ -4,7 +4,7 @@ import json
 import os
 import struct
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
 
 from ._array import Array
 from ._dtypes import count
@@ -133,7 +133,8 @@ class File:
         start, left = places[rows[0].key], iter(rows)
         row, at = next(left), start
 
-        def fill(chunk: memoryview) -> None:
+        def parts(chunk: memoryview) -> Iterator[Tuple[memoryview, int]]:
+            """What to read into the chunk, with the place in the file. Fills the gaps between tensors."""
             nonlocal row, at
             while chunk:
                 done = at - places[row.key]
@@ -142,16 +143,19 @@ class File:
                     part[:] = bytes(len(part))
                 else:
                     part = chunk[:row.size - done]
-                    jobs = [threads.submit(self._fill, part[i:i + _PIECE], row.begin + done + i)
-                            for i in range(0, len(part), _PIECE)]
-                    try:
-                        for job in jobs:
-                            job.result()
-                    finally:  # after an exception, the session may use the chunk for another transfer
-                        wait(jobs)
+                    for i in range(0, len(part), _PIECE):
+                        yield part[i:i + _PIECE], row.begin + done + i
                     if done + len(part) == row.size:
                         row = next(left, row)
                 at, chunk = at + len(part), chunk[len(part):]
+
+        def fill(chunk: memoryview) -> None:
+            jobs = [threads.submit(self._fill, *part) for part in parts(chunk)]
+            try:
+                for job in jobs:
+                    job.result()
+            finally:  # after an exception, the session may use the chunk for another transfer
+                wait(jobs)
 
         with ThreadPoolExecutor(4) as threads:
             array.feed(fill, start, places[rows[-1].key] + rows[-1].size - start)
