@@ -121,7 +121,7 @@ static bool selects(const struct rule *rule, const struct rules_allocation *allo
 }
 
 /* A rule without %i takes one allocation. A rule with %i takes as many as nth has numbers, even if
- * rules_return() has lowered `seen`. */
+ * rules_uncount() has lowered `seen`. */
 static bool is_spent(const struct rule *rule)
 {
 	uint64_t most = rule->repeats ? rule->nth.to - rule->nth.from + 1 : 1;
@@ -215,26 +215,23 @@ bool rules_match(struct rules *rules, size_t first, const struct rules_allocatio
 
 /* If `index` is the last one given out, the next match gets it again. An older index stays unused:
  * indices only ever increase. */
-static void give_back(struct rule *rule, uint64_t index)
+void rules_return(struct rules *rules, size_t rule, uint64_t index)
 {
-	if (rule->taken > 0)
-		rule->taken--;
-	if (index + 1 == rule->next)
-		rule->next--;
+	struct rule *its = &rules->rule[rule];
+
+	if (its->taken > 0)
+		its->taken--;
+	if (index + 1 == its->next)
+		its->next--;
 }
 
-void rules_return(struct rules *rules, const struct rules_allocation *allocation,
-		  const struct rules_match *match)
+void rules_uncount(struct rules *rules, const struct rules_allocation *allocation)
 {
 	for (size_t i = 0; rules && i < rules->count; i++) {
 		struct rule *rule = &rules->rule[i];
 
-		if (!selects(rule, allocation))
-			continue;
-		if (rule->seen > 0)
+		if (selects(rule, allocation) && rule->seen > 0)
 			rule->seen--;
-		if (i == match->rule)
-			give_back(rule, match->index);
 	}
 }
 

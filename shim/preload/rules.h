@@ -68,7 +68,7 @@ struct rules_match {
 	bool adopt;
 	bool vmm;	/* vmm, or implied by keep, readonly, map, unified */
 	bool unified;	/* unified: managed memory in host memory */
-	size_t rule;	/* index of the rule, from 0; for rules_return() */
+	size_t rule;	/* index of the rule, from 0 */
 	uint64_t index; /* value of %i */
 };
 
@@ -104,11 +104,14 @@ bool rules_match(struct rules *rules, size_t first, const struct rules_allocatio
 size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation);
 bool rules_passed(const struct rules *rules, size_t asked);
 
-/* Undo the counts of rules_match() after the allocation has failed, so that it uses up no name.
- * `allocation` must be the one given to rules_match(). If others have matched since, an index may
- * stay unused. No index is given twice. */
-void rules_return(struct rules *rules, const struct rules_allocation *allocation,
-		  const struct rules_match *match);
+/* Undo a match (`rule` and `index` of struct rules_match), so that it uses up no name. The
+ * allocation stays counted. If others have matched since, an index may stay unused. No index is
+ * given twice. */
+void rules_return(struct rules *rules, size_t rule, uint64_t index);
+
+/* Undo the counting of an allocation that has failed, whether or not a rule took it. `allocation`
+ * must be the one given to rules_pass() and rules_match(). */
+void rules_uncount(struct rules *rules, const struct rules_allocation *allocation);
 
 /* Return true if a rule that is not spent may match `allocation`. This tests size= and api= only,
  * not device= and from=. It needs no lock and takes a few nanoseconds. */

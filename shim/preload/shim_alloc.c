@@ -112,12 +112,25 @@ static void settle(const struct claim *claim, const struct own *own, cu_devicept
 		replace(claim, pointer, size);
 }
 
+static cu_result make_named(const struct claim *claim, cu_cuMemAlloc_v2_call *real,
+			    cu_deviceptr *pointer, size_t size)
+{
+	cu_result result = CU_OK;
+	struct own own;
+
+	if (!own_make(claim, size, false, pointer, &own))
+		result = own.shareable ? make_alone(claim, real, pointer, size, &own)
+				       : make_plain(real, pointer, size);
+	if (result == CU_OK)
+		settle(claim, &own, pointer, size);
+	return result;
+}
+
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
 			size_t size)
 {
 	struct claim claim;
-	cu_result result = CU_OK;
-	struct own own;
+	cu_result result;
 
 	buffers_sweep();
 	if (!pointer || !size ||
@@ -125,15 +138,10 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 		return make_plain(real, pointer, size);
 	if (attach_pointer(&claim, size, pointer, &result))
 		return result;
-	if (!claim_take(&claim, RULES_NAME))
-		return make_plain(real, pointer, size);
-	if (!own_make(&claim, size, false, pointer, &own))
-		result = own.shareable ? make_alone(&claim, real, pointer, size, &own)
-				       : make_plain(real, pointer, size);
-	if (result == CU_OK)
-		settle(&claim, &own, pointer, size);
-	else
-		claim_return(&claim, RULES_NAME);
+	result = claim_take(&claim, RULES_NAME) ? make_named(&claim, real, pointer, size)
+						: make_plain(real, pointer, size);
+	if (result != CU_OK)
+		claim_fail(&claim);
 	return result;
 }
 

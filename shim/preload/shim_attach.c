@@ -291,7 +291,7 @@ static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_
 		return true;
 	if (!say(claim, &refusal, out_result))
 		return false;
-	claim_return(claim, RULES_ATTACH);
+	claim_fail(claim);
 	return true;
 }
 

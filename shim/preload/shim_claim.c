@@ -2,6 +2,7 @@
 #include "shim_claim.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "shim_lookup.h"
 #include "shim_process.h"
@@ -37,6 +38,7 @@ bool claim_prepare(struct claim *claim, int device, const void *caller)
 
 	if (!process_is_mine() || process_is_ending())
 		return false;
+	memset(claim->records, 0, sizeof(claim->records));
 	site_guard();
 	error = errno;
 	prepared = find_device(claim, device) && find_caller(claim, caller);
@@ -46,18 +48,41 @@ bool claim_prepare(struct claim *claim, int device, const void *caller)
 
 bool claim_take(struct claim *claim, enum rules_kind kind)
 {
+	struct claim_record *record = &claim->records[kind];
 	int error = errno;
-	bool taken = state_concerns(kind, &claim->allocation) &&
-		     state_match(kind, &claim->allocation, &claim->match);
 
+	record->counted = state_concerns(kind, &claim->allocation);
+	record->taken = record->counted && state_match(kind, &claim->allocation, &claim->match);
+	if (record->taken) {
+		record->rule = claim->match.rule;
+		record->index = claim->match.index;
+	}
 	errno = error;
-	return taken;
+	return record->taken;
 }
 
-void claim_return(const struct claim *claim, enum rules_kind kind)
+void claim_leave(struct claim *claim, enum rules_kind kind)
+{
+	struct claim_record *record = &claim->records[kind];
+	int error = errno;
+
+	if (record->taken)
+		state_return(kind, record->rule, record->index);
+	record->taken = false;
+	errno = error;
+}
+
+void claim_fail(struct claim *claim)
 {
 	int error = errno;
 
-	state_return(kind, &claim->allocation, &claim->match);
+	for (int kind = RULES_NAME; kind <= RULES_ATTACH; kind++) {
+		struct claim_record *record = &claim->records[kind];
+
+		claim_leave(claim, (enum rules_kind)kind);
+		if (record->counted)
+			state_uncount((enum rules_kind)kind, &claim->allocation);
+		record->counted = false;
+	}
 	errno = error;
 }

@@ -8,11 +8,19 @@
 
 #define CLAIM_CURRENT_DEVICE (-1)
 
+/* What one kind of rules has recorded of an allocation. */
+struct claim_record {
+	bool counted, taken;
+	size_t rule; /* the one that took it, and its %i */
+	uint64_t index;
+};
+
 struct claim {
 	const struct driver *driver;
 	struct rules_allocation allocation;
-	struct rules_match match; /* of the last claim_take() that returned true */
-	unsigned int pool;	  /* pools_number() of stream-ordered memory; 0: none */
+	struct rules_match match;	/* of the last claim_take() that returned true */
+	struct claim_record records[2]; /* by enum rules_kind */
+	unsigned int pool;		/* pools_number() of stream-ordered memory; 0: none */
 };
 
 /* The rest of claim_open(), for an allocation that a rule may concern. */
@@ -38,7 +46,10 @@ static inline bool claim_open(struct claim *claim, enum rules_api call, size_t s
 /* Return true if a rule of that kind takes the allocation. Then `claim->match` is set. */
 bool claim_take(struct claim *claim, enum rules_kind kind);
 
-/* Undo claim_take() after the allocation has failed, so that it uses up no name. */
-void claim_return(const struct claim *claim, enum rules_kind kind);
+/* The rule can't have the allocation: undo claim_take(), but leave the allocation counted. */
+void claim_leave(struct claim *claim, enum rules_kind kind);
+
+/* The allocation has failed: it uses up no name, and no rule of either kind has counted it. */
+void claim_fail(struct claim *claim);
 
 #endif

@@ -39,8 +39,6 @@ static cu_result make_unified(cu_cuMemAllocManaged_call *real, const struct clai
 		result = make_managed(real, pointer, size, flags);
 	if (result == CU_OK)
 		own_settle(claim, &own, *pointer, size, false);
-	else
-		claim_return(claim, RULES_NAME);
 	return result;
 }
 
@@ -49,21 +47,22 @@ cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *cal
 {
 	struct claim claim;
 	cu_result result;
+	bool taken;
 
 	if (!pointer || !size || flags < FLAGS_LEAST || flags > FLAGS_MOST ||
 	    !claim_open(&claim, RULES_API_cuMemAllocManaged, size, CLAIM_CURRENT_DEVICE, caller))
 		return make_managed(real, pointer, size, flags);
 	if (attach_pointer(&claim, size, pointer, &result))
 		return result;
-	if (!claim_take(&claim, RULES_NAME))
-		return make_managed(real, pointer, size, flags);
-	if (claim.match.unified)
-		return make_unified(real, &claim, pointer, size, flags);
-	result = make_managed(real, pointer, size, flags);
-	if (result == CU_OK)
-		refuse(&claim);
+	taken = claim_take(&claim, RULES_NAME);
+	if (taken && claim.match.unified)
+		result = make_unified(real, &claim, pointer, size, flags);
 	else
-		claim_return(&claim, RULES_NAME);
+		result = make_managed(real, pointer, size, flags);
+	if (result != CU_OK)
+		claim_fail(&claim);
+	else if (taken && !claim.match.unified)
+		refuse(&claim);
 	return result;
 }
 

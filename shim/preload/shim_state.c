@@ -237,14 +237,24 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	return matched;
 }
 
-void state_return(enum rules_kind kind, const struct rules_allocation *allocation,
-		  const struct rules_match *match)
+void state_return(enum rules_kind kind, size_t rule, uint64_t index)
 {
 	struct state *state = state_get();
 
 	if (!lock_take(&state->lock))
 		return;
-	rules_return(state->rules[kind], allocation, match);
+	rules_return(state->rules[kind], rule, index);
+	note_alive(state, kind);
+	pthread_mutex_unlock(&state->lock);
+}
+
+void state_uncount(enum rules_kind kind, const struct rules_allocation *allocation)
+{
+	struct state *state = state_get();
+
+	if (!lock_take(&state->lock))
+		return;
+	rules_uncount(state->rules[kind], allocation);
 	note_alive(state, kind);
 	pthread_mutex_unlock(&state->lock);
 }

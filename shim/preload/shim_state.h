@@ -31,11 +31,11 @@ bool state_publishes(enum publish_when when);
  * which at exit names the rules that matched none. Need not be called while state_idle is set. */
 bool state_may_match(const struct rules_allocation *allocation);
 
-/* rules_match() and rules_return() under the rules' lock. */
+/* rules_match(), rules_return() and rules_uncount() under the rules' lock. */
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
 		 struct rules_match *out);
-void state_return(enum rules_kind kind, const struct rules_allocation *allocation,
-		  const struct rules_match *match);
+void state_return(enum rules_kind kind, size_t rule, uint64_t index);
+void state_uncount(enum rules_kind kind, const struct rules_allocation *allocation);
 
 /* Write a line to GPUSHARE_LOG, a file or "stderr". Without that variable, do nothing. */
 __attribute__((format(printf, 1, 2))) void state_log(const char *format, ...);

@@ -173,10 +173,8 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 		if (own.shareable)
 			own_leave(&own);
 	}
-	if (result != CU_OK) {
-		claim_return(claim, RULES_NAME);
+	if (result != CU_OK)
 		return result;
-	}
 	*pointer = made;
 	/* false: there was no memory to record `made`, so no later call would recognize it. Give
 	 * the program the driver's own stream-ordered memory instead. */
@@ -185,33 +183,61 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 	return CU_OK;
 }
 
+/* An allocation that can't be replaced takes no buffer, but the rules count it. */
+static bool attach_in_order(struct claim *claim, const struct buffers_stream *call,
+			    cu_deviceptr *pointer, size_t size, cu_result *out_result)
+{
+	const char *why;
+
+	if (!state_wants(RULES_ATTACH))
+		return false;
+	if (!is_ours_to_replace(claim, call, &why)) {
+		claim_take(claim, RULES_ATTACH);
+		claim_leave(claim, RULES_ATTACH);
+		return false;
+	}
+	if (!attach_pointer(claim, size, pointer, out_result))
+		return false;
+	pools_grow(claim->pool);
+	return true;
+}
+
+/* The same for names: the memory can't be replaced, so it gets none. */
+static bool take_name(struct claim *claim, const struct buffers_stream *call)
+{
+	const char *why;
+
+	if (!claim_take(claim, RULES_NAME))
+		return false;
+	if (is_ours_to_replace(claim, call, &why))
+		return true;
+	if (why)
+		share_refuse(claim, why);
+	claim_leave(claim, RULES_NAME);
+	return false;
+}
+
 cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
 			      const void *caller, cu_deviceptr *pointer, size_t size)
 {
 	struct claim claim;
 	cu_result result;
-	const char *why;
 
 	buffers_sweep();
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
 	note_pool(&claim, call);
-	if (state_wants(RULES_ATTACH) && is_ours_to_replace(&claim, call, &why) &&
-	    attach_pointer(&claim, size, pointer, &result)) {
-		pools_grow(claim.pool);
+	if (attach_in_order(&claim, call, pointer, size, &result))
 		return result;
-	}
-	if (!claim_take(&claim, RULES_NAME))
-		return make(call, pointer, size);
-	if (is_ours_to_replace(&claim, call, &why)) {
+	if (take_name(&claim, call)) {
 		result = make_named(&claim, call, pointer, size);
 		pools_grow(claim.pool);
-		return result;
+	} else {
+		result = make(call, pointer, size);
 	}
-	if (why)
-		share_refuse(&claim, why);
-	claim_return(&claim, RULES_NAME);
-	return make(call, pointer, size);
+	if (result != CU_OK)
+		claim_fail(&claim);
+	return result;
 }
 
 /* Called if async_defer() has failed for any reason: waits for the stream. If `stream` is not

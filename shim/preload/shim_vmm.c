@@ -33,6 +33,20 @@ static cu_result create_plain(cu_cuMemCreate_call *real, cu_mem_handle *handle, 
 	return BUFFERS_TRY(real(handle, size, prop, flags));
 }
 
+static cu_result create_named(const struct claim *claim, cu_cuMemCreate_call *real,
+			      cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
+			      unsigned long long flags)
+{
+	cu_result result;
+
+	if (claim->match.adopt && share_adopted_object(claim, handle))
+		return CU_OK;
+	result = create_exportable(real, handle, size, prop, flags);
+	if (result == CU_OK)
+		share_object(claim, *handle, size);
+	return result;
+}
+
 /* Host memory is left alone: NCCL and other libraries make it for their own purposes. */
 cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_handle *handle,
 			 size_t size, const cu_mem_prop *prop, unsigned long long flags)
@@ -46,15 +60,11 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 		return create_plain(real, handle, size, prop, flags);
 	if (attach_object(&claim, size, handle, &result))
 		return result;
-	if (!claim_take(&claim, RULES_NAME))
-		return create_plain(real, handle, size, prop, flags);
-	if (claim.match.adopt && share_adopted_object(&claim, handle))
-		return CU_OK;
-	result = create_exportable(real, handle, size, prop, flags);
-	if (result == CU_OK)
-		share_object(&claim, *handle, size);
-	else
-		claim_return(&claim, RULES_NAME);
+	result = claim_take(&claim, RULES_NAME)
+		     ? create_named(&claim, real, handle, size, prop, flags)
+		     : create_plain(real, handle, size, prop, flags);
+	if (result != CU_OK)
+		claim_fail(&claim);
 	return result;
 }
 

@@ -29,6 +29,39 @@ alloc b: 0"
 	equal "$(names)" "weights 2097152"
 }
 
+@test "an allocation that fails is counted by no rule, by every way to allocate" {
+	local call way rule fault program=("$BIN/drv_linked" init)
+	while read -r way call; do
+		rule=w:nth=2
+		[ "$way" != managed ] || rule=w:nth=2:unified
+		fault=$call:1:1:2
+		up app env GPUSHARE_SIM_FAIL="$fault" LD_PRELOAD="$PRELOAD" GPUSHARE_NAME="$rule,other:size=1" "${program[@]}" \
+			make=a,"$way",2Mi make=b,"$way",2Mi make=c,"$way",4Mi fill=c,7
+		equal "$way: $(grep '^make' "$WORK/app.out" | xargs)" "$way: make a: 2 make b: 0 make c: 0"
+		equal "$way: $(names)" "$way: w 4194304"
+		if [ "$way" != managed ] && [ "$way" != vmm ]; then
+			equal "$way: $(GPUSHARE_SIM_FAIL=$fault attaching w:nth=2 "${program[@]}" make=a,"$way",4Mi \
+				make=b,"$way",4Mi make=c,"$way",4Mi byte=c,5 | tail -n 1)" "$way: byte c: 42"
+		fi
+		down
+	done <<<"alloc cuMemAlloc
+pitch cuMemAllocPitch
+managed cuMemAllocManaged
+async cuMemAllocAsync
+pool cuMemAllocFromPoolAsync
+vmm cuMemCreate"
+}
+
+@test "an attachment whose ordinary memory then fails is tried again by the next allocation" {
+	local log=$WORK/log
+	equal "$(GPUSHARE_LOG=$log GPUSHARE_SIM_FAIL=cuMemAlloc:1:1:2 attaching nobody "$BIN/drv_linked" init alloc=a,1Mi \
+		alloc=b,1Mi alloc=c,1Mi)" "init: 0
+alloc a: 2
+alloc b: 0
+alloc c: 0"
+	equal "$(grep -c '"nobody" is not attached' "$log")" 2
+}
+
 @test "whole blocks don't fit: the program gets what it asked for without the name, and the log says so" {
 	up app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
 		"$BIN/drv_linked" init alloc=a,1Mi

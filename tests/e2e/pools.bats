@@ -80,6 +80,24 @@ like_bare() {
 	like_bare poolnew=p,exportable make=a,pool:p,2Mi,s frompool=a,p pool=p drop=a,pool,s go=s pool=p
 }
 
+@test "memory that is left alone is counted, but takes no name and no buffer" {
+	program drv_linked
+	script=(poolnew=p,exportable make=a,pool:p,2Mi make=b,pool:p,2Mi make=c,pool,4Mi fill=c,7)
+	while read -r rule named; do
+		up_named app "$rule" "${PROGRAM[@]}" init "${script[@]}"
+		equal "$(names)" "$named"
+		down
+	done <<<"w:nth=3 w 4194304
+w%i:nth=2-3 w0 4194304
+w:nth=2"
+	up_named app weights "${PROGRAM[@]}" init alloc=a,4Mi fill=a,7
+	for rule in weights:nth=3 weights; do
+		equal "$(attaching "$rule" "${PROGRAM[@]}" init "${script[@]:0:3}" make=c,pool,4Mi byte=c,5 | tail -n 1)" "byte c: 42"
+	done
+	equal "$(attaching weights:nth=2 "${PROGRAM[@]}" init "${script[@]:0:3}" make=c,pool,4Mi fill=c,1 byte=c,5 | tail -n 1)" \
+		"$("${PROGRAM[@]}" init "${script[@]:0:3}" make=c,pool,4Mi fill=c,1 byte=c,5 | tail -n 1)"
+}
+
 @test "the driver fails in between: the program reads what it would read without us" {
 	needs_sim
 	program drv_linked

@@ -55,6 +55,13 @@ static bool ask_lightly(struct rules *rules, const struct rules_allocation *allo
 	return !rules_passed(rules, asked) && rules_match(rules, asked, allocation, &process, out);
 }
 
+static void give_back(struct rules *rules, const struct rules_allocation *allocation,
+		      const struct rules_match *match)
+{
+	rules_return(rules, match->rule, match->index);
+	rules_uncount(rules, allocation);
+}
+
 static void allocate(enum rules_kind kind, struct rules *always, struct rules *lightly,
 		     struct fuzz_bytes *from)
 {
@@ -72,8 +79,8 @@ static void allocate(enum rules_kind kind, struct rules *always, struct rules *l
 	FUZZ_MUST(!strcmp(one.name, other.name) && one.rule == other.rule &&
 		  one.index == other.index);
 	if (fuzz_byte(from) % 4 == 0) {
-		rules_return(always, &allocation, &one);
-		rules_return(lightly, &allocation, &other);
+		give_back(always, &allocation, &one);
+		give_back(lightly, &allocation, &other);
 	}
 }
 

@@ -39,6 +39,15 @@ static const char *name_of(struct rules *rules, uint64_t size, int device)
 	return match.name;
 }
 
+/* The allocation has failed. The name "-": no rule had taken it. */
+static void fail_match(struct rules *rules, const struct rules_allocation *allocation,
+		       const struct rules_match *match)
+{
+	if (strcmp(match->name, "-") != 0)
+		rules_return(rules, match->rule, match->index);
+	rules_uncount(rules, allocation);
+}
+
 static void no_text_is_no_rules(void **state)
 {
 	char error[8] = "before";
@@ -503,7 +512,7 @@ static void concern_looks_at_size_and_api_of_rules_that_are_not_spent(void **sta
 		/* a used-up rule concerns nothing until its match is returned */
 		if (rules_match(rules, 0, &what, &process, &match)) {
 			assert_false(rules_concern(rules, &what));
-			rules_return(rules, &what, &match);
+			fail_match(rules, &what, &match);
 			assert_true(rules_concern(rules, &what));
 		}
 		rules_free(rules);
@@ -573,6 +582,12 @@ static const struct {
     {"a:size=2,b:nth=2:size=1", "A1 B2 b C1 D1", "- a b -"},
     /* after the failure the Nth is one that came meanwhile: no later one gets the name */
     {"w:nth=1", "A B a C", "w - -"},
+    /* an allocation that no rule took fails: nth hasn't counted it */
+    {"w:nth=2", "A a B C", "- - w"},
+    {"w:nth=2", "A a B b C D", "- - - w"},
+    {"w%i:nth=2-3", "A a B C D E", "- - w0 w1 -"},
+    {"a:size=2,b:nth=2:size=1", "A1 a B2 C1 D1", "- a - b"},
+    {"w:nth=2", "A B a C", "- w -"},
     /* nth stands for one allocation, whatever was returned */
     {"big:size=2,b%i:nth=2", "A2 B1 a C1 D1", "big b0 - -"},
     {"big:size=2,b%i:nth=2-3", "A2 B1 a C1 D1", "big b0 b1 -"},
@@ -587,7 +602,7 @@ static void run_script(struct rules *rules, const char *script, char *names)
 		int slot = tolower(*at) - 'a';
 
 		if (islower(*at)) {
-			rules_return(rules, &whats[slot], &matches[slot]);
+			fail_match(rules, &whats[slot], &matches[slot]);
 		} else if (isupper(*at)) {
 			matches[slot] = (struct rules_match){.name = "-"};
 			whats[slot].size = isdigit(at[1]) ? (uint64_t)(at[1] - '0') : 1;
@@ -613,6 +628,22 @@ static void what_failed_is_given_to_the_next(void **state)
 	}
 }
 
+static void a_match_that_is_returned_stays_counted(void **state)
+{
+	const struct rules_allocation what = {.size = 1};
+	struct rules *rules = parsed(RULES_NAME, "w%i:nth=2-3,once");
+	struct rules_match match;
+
+	assert_string_equal(name_of(rules, 1, 0), "once");
+	assert_true(rules_match(rules, 0, &what, &process, &match));
+	assert_string_equal(match.name, "w0");
+	rules_return(rules, match.rule, match.index);
+	assert_string_equal(name_of(rules, 1, 0), "w0"); /* the third */
+	assert_string_equal(name_of(rules, 1, 0), "");
+	assert_false(rules_alive(rules));
+	rules_free(rules);
+}
+
 static void a_return_counts_only_where_the_selectors_held(void **state)
 {
 	struct rules_allocation app = {.size = 1, .driver = RULES_API_cuMemAlloc, .from = "./app"};
@@ -628,7 +659,7 @@ static void a_return_counts_only_where_the_selectors_held(void **state)
 	assert_true(rules_match(rules, 0, &lib, &process, &match));
 	assert_true(rules_match(rules, 0, &lib, &process, &failed));
 	assert_string_equal(failed.name, "any3");
-	rules_return(rules, &lib, &failed); /* the counts are now any: 3, d: 1, a: 2, f: 1 */
+	fail_match(rules, &lib, &failed); /* the counts are now any: 3, d: 1, a: 2, f: 1 */
 	assert_true(rules_match(rules, 0, &app, &process, &match));
 	assert_string_equal(match.name, "any3"); /* any: 4, a: 3 */
 	assert_true(rules_match(rules, 0, &lib, &process, &match));
@@ -666,7 +697,7 @@ static void return_in_order(const int order[LIVE], int count)
 		assert_true(rules_match(rules, 0, &what, &process, &matches[i]));
 	assert_false(rules_alive(rules));
 	for (int i = 0; i < count; i++)
-		rules_return(rules, &what, &matches[order[i]]);
+		fail_match(rules, &what, &matches[order[i]]);
 	for (int i = 0; i < count; i++)
 		assert_true(rules_match(rules, 0, &what, &process, &matches[order[i]]));
 	assert_false(rules_match(rules, 0, &what, &process, &more));
@@ -720,7 +751,7 @@ static void match_once(struct crowd *crowd, int round)
 		crowd->kept[match.index]++;
 		crowd->kept_count++;
 	} else {
-		rules_return(crowd->rules, &what, &match);
+		fail_match(crowd->rules, &what, &match);
 		crowd->failures++;
 	}
 	pthread_mutex_unlock(&crowd->lock);
@@ -1084,7 +1115,7 @@ UNIT_MAIN(UNIT(no_text_is_no_rules), UNIT(allocations_get_the_names_that_the_rul
 	  UNIT(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
 	  UNIT(of_many_rules_each_takes_its_own),
 	  UNIT(who_counts_without_a_lock_leaves_the_wanted_ones),
-	  UNIT(what_failed_is_given_to_the_next),
+	  UNIT(what_failed_is_given_to_the_next), UNIT(a_match_that_is_returned_stays_counted),
 	  UNIT(a_return_counts_only_where_the_selectors_held),
 	  UNIT(returns_in_any_order_leave_room_for_as_many),
 	  UNIT(threads_never_share_an_index_and_askers_need_no_lock),
