@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Synchronous allocations: cuMemAlloc and cuMemAllocPitch. shim_managed.c has managed memory. */
-#include "client/client.h"
 #include "base/monotonic.h"
 #include "shim_apart.h"
 #include "shim_async.h"
@@ -36,7 +35,7 @@ void buffers_sweep(void)
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	int64_t until_ms = monotonic_ms() + client_default_timeout_ms();
+	int64_t until_ms = monotonic_ms() + state_timeout_ms();
 	bool made = async_waits() && async_drain(until_ms);
 	const struct driver *driver = apart_any() ? lookup_driver_to_end() : NULL;
 

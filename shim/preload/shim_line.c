@@ -10,6 +10,7 @@
 #include "shim_live.h"
 #include "base/shim_lock.h"
 #include "shim_resync.h"
+#include "shim_state.h"
 
 /* Pauses after a failure. A call that fails at once costs little, and the registry may be
  * restarting: try again soon. After a failure that took SLOW_MS or more, pause much longer. */
@@ -45,8 +46,10 @@ static bool take_turn(int64_t until_ms)
 
 static bool have_client(void)
 {
-	const struct client_options options = {
-	    .who = "shim", .autostart = true, .shares_late = true};
+	const struct client_options options = {.who = "shim",
+					       .timeout_ms = state_timeout_ms(),
+					       .autostart = true,
+					       .shares_late = true};
 
 	if (line.client)
 		return true;
@@ -94,7 +97,7 @@ int line_enter_by(int64_t until_ms, char *why, size_t why_size)
 
 int line_enter(char *why, size_t why_size)
 {
-	return line_enter_by(monotonic_ms() + client_default_timeout_ms(), why, why_size);
+	return line_enter_by(monotonic_ms() + state_timeout_ms(), why, why_size);
 }
 
 int line_enter_standing(bool *out_runs)
@@ -214,4 +217,10 @@ int line_give_back(char *why, size_t why_size)
 		note_unanswered(status);
 	}
 	return say(status, why, why_size);
+}
+
+void line_fetch_changes(void)
+{
+	if (monotonic_ms() < line.until_ms)
+		client_fetch_changes(limited());
 }

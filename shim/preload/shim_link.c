@@ -283,7 +283,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 		*deferred = is_held(status, &line.client->reply);
 	/* link_deferred_left() reads the page of changes without a request. */
 	if (deferred && *deferred && status == GPUSHARE_OK)
-		client_fetch_changes(line.client);
+		line_fetch_changes();
 	line_leave();
 	return status;
 }
@@ -390,7 +390,7 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 	if (status == GPUSHARE_OK) {
 		*count = left->generations_count;
 		memcpy(generations, left->generations, *count * sizeof(*generations));
-		client_fetch_changes(line.client);
+		line_fetch_changes();
 	}
 	line_leave();
 	return status;

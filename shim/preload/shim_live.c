@@ -111,14 +111,15 @@ static void drop_places(struct node *node)
 }
 
 /* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. Returns the
- * old entry's mapping.held, for held_drop() after the lock is released. */
+ * old entry's mapping.held, for held_drop() after the lock is released; 0 if the new entry, of the
+ * same memory, has it too. */
 static uint64_t replace(struct node *old, const struct live *entry)
 {
 	struct live *its = &old->object.entry;
 	bool again = its->kind == LIVE_IPC && entry->kind == LIVE_IPC &&
 		     its->generation == entry->generation;
 	unsigned int before = again ? its->count : 0;
-	uint64_t held = its->mapping.held;
+	uint64_t held = its->mapping.held == entry->mapping.held ? 0 : its->mapping.held;
 
 	count(entry, 1);
 	count(its, -1);

@@ -187,7 +187,7 @@ static bool is_look_due(int64_t now_ms)
  * the others this returns at once. */
 static void ask_for_all(bool publishes)
 {
-	int64_t now_ms = monotonic_ms(), until_ms = now_ms + client_default_timeout_ms();
+	int64_t now_ms = monotonic_ms(), until_ms = now_ms + state_timeout_ms();
 	uint64_t generation;
 	unsigned int connection;
 
@@ -286,7 +286,7 @@ void pages_add(const char *name, uint64_t generation)
 		process_on_exit(publish_exiting);
 	/* Half the usual time limit, because the share just before this may have used its whole
 	 * limit. */
-	ask(generation, monotonic_ms() + client_default_timeout_ms() / 2, false);
+	ask(generation, monotonic_ms() + state_timeout_ms() / 2, false);
 }
 
 void pages_end(uint64_t generation)

@@ -169,5 +169,5 @@ const struct resync_calls shim_resync_calls = {
 void shim_resync_share(int64_t until_ms)
 {
 	if (lookup_driver_to_end())
-		resync_share(&live_resync, until_ms, client_default_timeout_ms());
+		resync_share(&live_resync, until_ms, state_timeout_ms());
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "client/client.h"
 #include "core/buffer/deferred.h"
 #include "base/shim_lock.h"
 #include "shim_process.h"
@@ -34,6 +35,7 @@ struct state {
 	_Atomic uint64_t allocations, largest; /* counted only for the log */
 	int pid;	   /* a forked child, which has another one, logs nothing at its exit */
 	uint64_t deferred; /* $GPUSHARE_DEFERRED_FREE, in bytes */
+	unsigned int timeout_ms;
 	unsigned int publishes; /* bits of enum publish_when */
 };
 
@@ -107,6 +109,7 @@ static struct state *state_new(char errors[VARIABLES][512])
 	made->publishes = when_parse(secure_getenv("GPUSHARE_PUBLISH"), errors[KINDS], 512);
 	if (!made->rules[RULES_NAME])
 		made->publishes = 0;
+	made->timeout_ms = client_default_timeout_ms();
 	return made;
 }
 
@@ -201,6 +204,11 @@ bool state_may_match(const struct rules_allocation *allocation)
 uint64_t state_deferred(void)
 {
 	return state_get()->deferred;
+}
+
+unsigned int state_timeout_ms(void)
+{
+	return state_get()->timeout_ms;
 }
 
 bool state_publishes(enum publish_when when)

@@ -24,6 +24,9 @@ bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocat
 /* $GPUSHARE_DEFERRED_FREE, in bytes. */
 uint64_t state_deferred(void);
 
+/* $GPUSHARE_TIMEOUT_MS, as client_default_timeout_ms(). */
+unsigned int state_timeout_ms(void);
+
 /* Does GPUSHARE_PUBLISH name any of `when`? False without a GPUSHARE_NAME rule. Cheap; no lock. */
 bool state_publishes(enum publish_when when);
 

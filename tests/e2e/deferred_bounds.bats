@@ -223,6 +223,22 @@ go_on_and_leave() {
 	leave
 }
 
+@test "the registry answers the free late, and nothing else: one time limit for both" {
+	mkdir -m 700 "$WORK/f"
+	[ -n "${EMULATOR:-}" ] || start_registry
+	start slow "$BIN/tool_fake_registry" "$WORK/f" deaf "$GPUSHARE_DIR" 3 # hello, share, withdraw
+	await_file "$WORK/f/ready"
+	begin_named app w env GPUSHARE_DIR="$WORK/f" GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=4000 "$BIN/drv_linked" \
+		init alloc=a,2Mi fill=a,7 touch="$WORK/up" await="$WORK/go" within=$((4000 + SLACK_MS)) free=a touch="$WORK/freed" \
+		await="$WORK/end"
+	held w
+	touch "$WORK/go"
+	await_file "$WORK/freed"
+	equal "$(deferred)" "w 1"
+	equal "$(said 'free a')" 0
+	equal "$(grep late "$WORK/app.out" || true)" ""
+}
+
 @test "calls that no rule names don't wait for the registry that knows who has the memory" {
 	paced rt_app_static true leave "4
 0"

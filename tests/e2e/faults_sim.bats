@@ -127,6 +127,21 @@ drop b: 0"
 	done
 }
 
+@test "a context whose end fails keeps adopted memory, which the next registry gets too" {
+	named w:keep "$BIN/drv_linked" init alloc=a,2Mi fill=a,7
+	begin_named app w:keep:adopt,x:size=1Mi env GPUSHARE_SIM_FAIL=cuCtxDestroy:1:1:999 "$BIN/drv_linked" init \
+		ctxnew=B make=a,alloc,2Mi ctxdestroy=B touch="$WORK/up" await="$WORK/go" alloc=b,1Mi touch="$WORK/asked" \
+		await="$WORK/end"
+	has "$(<"$WORK/app.out")" "ctxdestroy B: 999"
+	equal "$(names)" "w 2097152"
+	restart_registry
+	touch "$WORK/go"
+	await_file "$WORK/asked"
+	equal "$(names)" "w 2097152
+x 1048576"
+	equal "$(api open attach=b,w byte=b,5 | tail -n 1)" "byte b: 42"
+}
+
 @test "opening the handle fails: the API says which call, the consumer has ordinary memory" {
 	up_named producer weights "$BIN/rt_app_static" init alloc=a,1Mi
 	export GPUSHARE_SIM_FAIL=cuIpcOpenMemHandle_v2:1:99:999

@@ -326,6 +326,15 @@ unseen() {
 	equal "$plain" static
 }
 
+@test "a time limit that the program sets later is not read" {
+	up_named app w:size=2Mi "$BIN/drv_linked" init alloc=b,2Mi
+	down
+	kill -STOP "$(registry_pids)"
+	GPUSHARE_TIMEOUT_MS=700 took_ms named w:size=2Mi "$BIN/drv_linked" init alloc=a,1Mi setenv=GPUSHARE_TIMEOUT_MS,1 alloc=b,2Mi
+	kill -CONT "$(registry_pids)"
+	[ "$TOOK_MS" -ge 700 ]
+}
+
 @test "past us without harm: a set-uid program" {
 	needs setpriv
 	[ "$(id -u)" = 0 ] || skip "only root makes a set-uid program of another user"

@@ -144,7 +144,7 @@ w 1048576"
 	up_named producer 'w%i' "$BIN/drv_linked" init hoard=1,176,2Mi
 	for i in {1..176}; do words+=(make=a,async,2Mi,s drop=a,async,s); done # attached until the stream goes on
 	mkdir -m 700 "$WORK/f"
-	start slow "$BIN/tool_fake_registry" "$WORK/f" slow "$GPUSHARE_DIR" 178
+	start slow "$BIN/tool_fake_registry" "$WORK/f" slow "$GPUSHARE_DIR" 2 # hello, share
 	await_file "$WORK/f/ready"
 	begin app env GPUSHARE_DIR="$WORK/f" GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=2000 GPUSHARE_LOG="$WORK/log" \
 		LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=2Mi' GPUSHARE_NAME=own:size=3Mi,x%i:size=5Mi "$BIN/drv_linked" init \
@@ -154,6 +154,7 @@ w 1048576"
 	touch "$WORK/on"
 	await_file "$WORK/told"
 	has "$(names)" "own 3145728"
+	equal "$(grep -c '"w.*" is attached' "$WORK/log")" 176
 	equal "$(grep -c '"own" is shared' "$WORK/log")" 1
 }
 

@@ -249,7 +249,7 @@ static void only_memory_is_taken_in(void **state)
 	close(fds[0]);
 	fds[0] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);
-	raw_assert_sentence("not a socket, a directory");
+	raw_assert_sentence("not of a socket, a directory");
 	close(fds[0]);
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(raw_fds_say(own, raw_fds_share("x"), fds[0]), GPUSHARE_E_INVALID);

@@ -165,6 +165,12 @@ static void verb_ignore(char **argument, int count)
 	signal((int)script_number(argument[0]), SIG_IGN);
 }
 
+/* setenv=NAME,VALUE */
+static void verb_setenv(char **argument, int count)
+{
+	setenv(argument[0], argument[1], 1);
+}
+
 /* mutter=TEXT: print TEXT without a newline, so that it stays in the buffer of stdout */
 static void verb_mutter(char **argument, int count)
 {
@@ -290,6 +296,7 @@ static const struct script_verb life_verbs[] = {
     {"wasread", 0, 0, verb_wasread},
     {"pid", 1, 1, verb_pid},
     {"mutter", 1, 1, verb_mutter},
+    {"setenv", 2, 2, verb_setenv},
     {NULL, 0, 0, NULL},
 };
 

@@ -12,10 +12,12 @@
  * dies: exits                               closes: closes the connection before the greeting
  * slow REAL NTH: forwards every request to the registry in REAL and returns the answer, one
  *                connection at a time. The answer to its NTH request takes 2500 ms, and each later
- *                one 100 ms.
+ *                one 100 ms. Requests on fds.sock are not counted and not delayed.
+ * deaf REAL NTH: the same, but requests on fds.sock get no answer
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,12 +39,24 @@ static void nap(long ms)
 	nanosleep(&pause, NULL);
 }
 
-static struct sockaddr_un address_of(const char *directory)
+static struct sockaddr_un address_of(const char *directory, const char *name)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/registry.sock", directory);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/%s", directory, name);
 	return address;
+}
+
+static int listen_at(const char *directory, const char *name, int type)
+{
+	struct sockaddr_un address = address_of(directory, name);
+	int fd = socket(AF_UNIX, type, 0);
+
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 8)) {
+		fprintf(stderr, "fake registry: %s: %s\n", address.sun_path, strerror(errno));
+		exit(1);
+	}
+	return fd;
 }
 
 static int put(int fd, const void *bytes, size_t size)
@@ -148,7 +162,7 @@ static int message(int from, int to)
 /* `*left`: requests until the slow one, itself included */
 static void serve_slowly(int peer, const char *directory, int *left)
 {
-	const struct sockaddr_un to = address_of(directory);
+	const struct sockaddr_un to = address_of(directory, "registry.sock");
 	int real = socket(AF_UNIX, SOCK_STREAM, 0);
 	unsigned char bytes[8];
 
@@ -167,20 +181,71 @@ static void serve_slowly(int peer, const char *directory, int *left)
 	close(peer);
 }
 
+struct passing {
+	int peer, real;
+};
+
+/* Forward each request on one connection to fds.sock, and its answer; without descriptors. */
+static void *pass(void *argument)
+{
+	const struct passing passing = *(const struct passing *)argument;
+	char bytes[65536];
+	ssize_t size;
+
+	free(argument);
+	while ((size = recv(passing.peer, bytes, sizeof(bytes), 0)) > 0 &&
+	       !put(passing.real, bytes, (size_t)size) &&
+	       (size = recv(passing.real, bytes, sizeof(bytes), 0)) > 0 &&
+	       !put(passing.peer, bytes, (size_t)size))
+		;
+	close(passing.real);
+	close(passing.peer);
+	return NULL;
+}
+
+static int fds_fd;
+
+static void *pass_all(void *real)
+{
+	const struct sockaddr_un to = address_of(real, "fds.sock");
+
+	for (;;) {
+		struct passing *passing = malloc(sizeof(*passing));
+		pthread_t thread;
+
+		passing->peer = accept(fds_fd, NULL, NULL);
+		passing->real = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		if (connect(passing->real, (const struct sockaddr *)&to, sizeof(to)) ||
+		    pthread_create(&thread, NULL, pass, passing)) {
+			perror("the real registry's fds.sock");
+			exit(1);
+		}
+		pthread_detach(thread);
+	}
+	return NULL;
+}
+
+/* Listen on fds.sock. `real`: where to forward the requests; NULL: leave them unanswered. */
+static void serve_fds(const char *directory, char *real)
+{
+	pthread_t thread;
+
+	fds_fd = listen_at(directory, "fds.sock", SOCK_SEQPACKET);
+	if (real && pthread_create(&thread, NULL, pass_all, real))
+		exit(1);
+}
+
 int main(int argc, char **argv)
 {
-	struct sockaddr_un address;
 	char ready[256];
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0), left;
+	int fd, left;
 
 	if (argc != 3 && argc != 5)
 		return 2;
 	left = argc == 5 ? atoi(argv[4]) : 0;
-	address = address_of(argv[1]);
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 8)) {
-		fprintf(stderr, "fake registry: %s: %s\n", address.sun_path, strerror(errno));
-		return 1;
-	}
+	if (argc == 5)
+		serve_fds(argv[1], strcmp(argv[2], "deaf") ? argv[3] : NULL);
+	fd = listen_at(argv[1], "registry.sock", SOCK_STREAM);
 	snprintf(ready, sizeof(ready), "%s/ready", argv[1]);
 	close(open(ready, O_CREAT | O_WRONLY, 0600));
 	for (;;) {
