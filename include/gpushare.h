@@ -1201,9 +1201,10 @@ int gpushare_dlpack(struct gpushare_buffer *buffer, const struct gpushare_dlpack
  * don't.
  *
  * GPUSHARE_E_TIMED_OUT means that another thread's call on the same buffer took too long. For a
- * call with a stream, that is ten seconds or the session's time limit, whichever is more. Nothing
- * was done then, even if the registry or the driver is only slow: call again. For gpushare_leave()
- * see there.
+ * call with a stream, that is ten seconds or the session's time limit, whichever is more. Or the
+ * registry was restarted, and its clients have not told it about the buffer yet. Nothing was done
+ * then, even if the registry or the driver is only slow: call again. For gpushare_leave() see
+ * there.
  *
  * If a GPU has no 64-bit stream memory operations, host functions store the numbers. Then
  * gpushare_acquire() and gpushare_reclaim() wait on the CPU. So do gpushare_publish() and

@@ -247,7 +247,7 @@ static struct ordering *find_unsynced(const struct gpushare_session *session)
 
 /* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
  * If the registry doesn't know the buffer, no process publishes it any more. False: no registry
- * answered, so stop. */
+ * answered, or the buffer is still to be shared with a new one; so stop. */
 static bool tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;

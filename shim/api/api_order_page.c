@@ -42,34 +42,67 @@ int ordering_fail_publish(const struct ordering *ordering, int status)
 			ordering->name);
 }
 
-/* Whether to ask once more: the request was sent over a new connection, and the session may have
- * shared the buffer again with that registry only after the request. */
-static bool knows_more(struct gpushare_session *session, unsigned int before, int status)
+/* What the session knew before a request. */
+struct before {
+	unsigned int connections;
+	bool pending; /* resync_is_pending() */
+};
+
+static struct before look(struct gpushare_session *session)
 {
-	bool more = status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT;
+	/* In this order: a new connection is counted after its resync. */
+	struct before before = {.connections = session_connections(session)};
+
+	before.pending = resync_is_pending(&session->resync);
+	return before;
+}
+
+/* Whether the session may have shared the buffer again with a new registry after the request. */
+static bool may_be_early(struct gpushare_session *session, const struct before *before)
+{
+	return before->pending || session_connections(session) != before->connections ||
+	       resync_is_pending(&session->resync);
+}
+
+static bool is_connected(struct gpushare_session *session)
+{
+	bool connected;
 
 	session_lock(session);
-	more = more && session->seen.connected && session->seen.connections != before;
+	connected = session->seen.connected;
 	pthread_mutex_unlock(&session->lock);
-	return more;
+	return connected;
 }
 
 /* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in
- * place of E_NOT_FOUND. The error sentence stays the registry's. */
+ * place of E_NOT_FOUND, with the registry's error sentence. But another thread may be about to
+ * share the buffer with a new registry. */
 static int ask_order(struct gpushare_session *session, const gpushare_Order *order,
 		     gpushare_OrderReply *out_answer, int fd, int *out_fd)
 {
 	request ask = {.which_verb = gpushare_Request_order_tag};
-	unsigned int before = session_connections(session), readings;
+	unsigned int readings;
+	struct before before;
+	bool again = false;
 	int status;
 
 	ask.verb.order = *order;
-	status = session_ask_passing(session, &ask, gpushare_Reply_order_tag, out_answer,
-				     sizeof(*out_answer), &readings, fd, out_fd);
-	if (knows_more(session, before, status))
+	do {
+		before = look(session);
 		status = session_ask_passing(session, &ask, gpushare_Reply_order_tag, out_answer,
 					     sizeof(*out_answer), &readings, fd, out_fd);
-	return status == GPUSHARE_E_NOT_FOUND ? GPUSHARE_E_OWNER_GONE : status;
+		again = !again &&
+			(status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT) &&
+			is_connected(session) && may_be_early(session, &before);
+	} while (again);
+	if (status != GPUSHARE_E_NOT_FOUND)
+		return status;
+	if (!may_be_early(session, &before))
+		return GPUSHARE_E_OWNER_GONE;
+	return api_fail(GPUSHARE_E_TIMED_OUT,
+			"the registry was restarted, and this process has not shared '%s' with it "
+			"again yet; try again",
+			order->name);
 }
 
 static int fail_page(const struct gpushare_buffer *buffer, int status)

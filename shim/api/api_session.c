@@ -468,8 +468,7 @@ static void session_give_back(struct gpushare_session *session)
 	static const request stat = {.which_verb = gpushare_Request_stat_tag};
 	struct gpushare_buffer *buffer;
 
-	atomic_flag_test_and_set(
-	    &session->resync.sharing); /* prevents sharing again from here on */
+	atomic_store(&session->resync.sharing, true); /* prevents sharing again from here on */
 	DL_FOREACH (session->buffers, buffer) {
 		ordering_end(buffer);
 	}

@@ -400,6 +400,28 @@ orderstatus b: OK
 orderstatus b: E_OWNER_GONE"
 }
 
+@test "a request while another thread shares the buffer with the next registry: the publisher is not gone" {
+	needs_sim
+	[ "${SANITIZE:-}" != thread ] || skip "the thread sanitizer's build has nothing to preload"
+	start_registry
+	begin owner env LD_PRELOAD="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_pause.so" \
+		PAUSE_AT=cuIpcGetMemHandle PAUSE_FILE="$WORK/p" "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" \
+		await="$WORK/go" aside=stat,other await="$WORK/p.paused" stat=none orderstatus=b join=b touch="$WORK/p.go" \
+		rejoin orderstatus=b join=b publish=b
+	owner=$PID
+	restart_registry
+	touch "$WORK/p.armed" "$WORK/go"
+	finish "$owner"
+	equal "$(sed 1,3d "$WORK/owner.out")" "stat none: E_NOT_FOUND
+orderstatus b: OK
+join b: E_TIMED_OUT
+stat other: E_NOT_FOUND
+orderstatus b: OK
+join b: 1
+publish b: 2"
+	has "$(<"$WORK/owner.err")" "has not shared 'x' with it again"
+}
+
 @test "a registry that made another page meanwhile: who has the lost one is told to attach again" {
 	start_registry
 	begin owner "$BIN/api_app" open alloc=a,x,4096 another attach=b,x publish=b touch="$WORK/up" await="$WORK/lost" state=a \

@@ -51,6 +51,14 @@ bool resync_missed(struct resync *resync)
 	return atomic_exchange_explicit(&resync->missed, false, memory_order_acq_rel);
 }
 
+/* resync_share() sets `sharing` before it takes a buffer from `wanted`, and `missed` before it
+ * clears `sharing`. So the order of these reads matters. */
+bool resync_is_pending(const struct resync *resync)
+{
+	return atomic_load(&resync->goes_on) || resync_wants(resync) ||
+	       atomic_load(&resync->sharing) || atomic_load(&resync->missed);
+}
+
 static void count_reading(struct resync *resync)
 {
 	atomic_fetch_add_explicit(&resync->readings, 1, memory_order_acq_rel);
@@ -229,7 +237,7 @@ void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_
 	int64_t last_ms = until_ms - timeout_ms / 4;
 	struct resync_ref wanted;
 
-	if (!resync_wants(resync) || atomic_flag_test_and_set(&resync->sharing))
+	if (!resync_wants(resync) || atomic_exchange(&resync->sharing, true))
 		return;
 	while (monotonic_ms() < last_ms && take_wanted(resync, &wanted)) {
 		if (resync->calls->share(resync, &wanted, until_ms))
@@ -237,5 +245,5 @@ void resync_share(struct resync *resync, int64_t until_ms, unsigned int timeout_
 		resync_miss(resync);
 		break;
 	}
-	atomic_flag_clear(&resync->sharing);
+	atomic_store(&resync->sharing, false);
 }

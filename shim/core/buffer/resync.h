@@ -53,16 +53,16 @@ struct resync {
 	pthread_mutex_t lock;	   /* held for a few instructions */
 	struct resync_list wanted; /* buffers that the registry wants to be shared again */
 	atomic_size_t wants;	   /* count of `wanted` */
-	atomic_flag sharing;	   /* a thread is sharing the wanted buffers */
+	atomic_bool sharing;	   /* a thread is sharing the wanted buffers */
 	atomic_uint readings; /* counts beginnings and ends of readings of the owner's tables */
 	atomic_bool missed;   /* everything must be reported again */
 };
 
-/* clang-format off */
 /* The first connection needs no report. */
 #define RESYNC_INITIALIZER \
-	{.connection = 1, .lock = PTHREAD_MUTEX_INITIALIZER, .sharing = ATOMIC_FLAG_INIT}
-/* clang-format on */
+	{ \
+		.connection = 1, .lock = PTHREAD_MUTEX_INITIALIZER \
+	}
 
 /* From now on the client's resync uses `calls`. */
 void resync_by(struct resync *resync, const struct resync_calls *calls, struct client *client);
@@ -110,5 +110,8 @@ void resync_miss(struct resync *resync);
 void resync_check(struct resync *resync, unsigned int readings);
 /* Was anything missed since the last call of resync_missed()? */
 bool resync_missed(struct resync *resync);
+/* Whether the registry may lack a buffer that is still to be reported or shared again. Then its
+ * E_NOT_FOUND is not final. */
+bool resync_is_pending(const struct resync *resync);
 
 #endif
