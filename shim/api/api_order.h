@@ -27,7 +27,7 @@ struct ordering {
 	unsigned int process;
 	char name[GPUSHARE_NAME_MAX + 1];
 	uint64_t generation;
-	int fd;
+	uint64_t held_fd; /* held_keep() of the page's, for a registry that lost the page */
 	struct order_page *page;
 	_Atomic uint32_t roles;	 /* enum order_role */
 	_Atomic uint32_t slot;	 /* the consumer's slot, from 1 on; 0: none */
@@ -86,7 +86,7 @@ void ordering_forget(struct gpushare_buffer *buffer);
  * lock. */
 void session_order_again(struct gpushare_session *session);
 
-/* Free the struct, unmap the page and close its descriptor. */
+/* Free the struct, unmap the page and drop its descriptor. */
 void ordering_free(struct ordering *ordering);
 
 /* Take a lock of the ordering that is held over driver calls. E_TIMED_OUT: another thread has held

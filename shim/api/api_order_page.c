@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/client_held.h"
 #include "base/fork_check.h"
 
 static bool is_mine(const struct ordering *ordering)
@@ -132,7 +133,7 @@ static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **
 	ordering->process = fork_check_number();
 	memcpy(ordering->name, buffer->info.name, sizeof(ordering->name));
 	ordering->generation = buffer->info.generation;
-	ordering->fd = fd;
+	ordering->held_fd = held_keep(fd);
 	*out_ordering = ordering;
 	return GPUSHARE_OK;
 }
@@ -140,7 +141,7 @@ static int make(const struct gpushare_buffer *buffer, int fd, struct ordering **
 void ordering_free(struct ordering *ordering)
 {
 	order_page_unmap(ordering->page);
-	close(ordering->fd);
+	held_drop(ordering->held_fd);
 	free(ordering);
 }
 
@@ -184,16 +185,13 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 	struct ordering *made = NULL, *seen;
 	gpushare_OrderReply answer;
 	unsigned int connection = session_connections(session);
-	int fd = -1;
+	_cleanup_close_ int fd = -1;
 	int status = ask_order(session, ask, &answer, -1, &fd);
 
+	if (!status)
+		status = make(buffer, fd, &made);
 	if (status)
 		return status;
-	status = make(buffer, fd, &made);
-	if (status) {
-		close(fd);
-		return status;
-	}
 	session_lock(session);
 	seen = find(session, made->generation);
 	if (!seen) {
@@ -236,8 +234,11 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 	ask.slot = atomic_load(&ordering->slot);
 	memcpy(ask.name, ordering->name, sizeof(ask.name));
 	status = ask_order(session, &ask, &answer, -1, NULL);
-	if (!status && !answer.id) /* the registry has lost the page: send it */
-		status = ask_order(session, &ask, &answer, ordering->fd, NULL);
+	if (!status && !answer.id) { /* the registry has lost the page: send it */
+		_cleanup_close_ int fd = held_open(ordering->held_fd);
+
+		status = ask_order(session, &ask, &answer, fd, NULL);
+	}
 	if (status)
 		return status;
 	session_lock(session);

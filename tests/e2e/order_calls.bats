@@ -439,6 +439,26 @@ attach x: OK"
 	has "$(<"$WORK/owner.err")" "has lost the stream-sync page of 'x'"
 }
 
+@test "a program that uses all low descriptor numbers itself: the page is given back, and none of them is closed" {
+	needs_sim # a real driver has descriptors of its own there
+	start_registry
+	begin owner "$BIN/api_app" raw=r,4096 open share=b,x,r,0,4096 publish=b seize="$WORK/own",256 touch="$WORK/up" \
+		await="$WORK/go" stat=none orderstatus=b publish=b another attach=c,x sequence=c detach=c free=b seized
+	owner=$PID
+	restart_registry
+	touch "$WORK/go"
+	finish "$owner"
+	equal "$(sed 1,3d "$WORK/owner.out")" "stat none: E_NOT_FOUND
+orderstatus b: OK
+publish b: 2
+another: OK
+attach x: OK
+sequence c: 2
+detach c: OK
+free b: OK
+seized: 0 closed"
+}
+
 @test "consumers come and go more often than a buffer takes: each leave is one request, and gives its place back" {
 	requests() { gpushare metrics | sed -n 's/^gpushare_requests_total{verb="order"} //p'; }
 	begin app "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/go" stream=s join=b leave=b \

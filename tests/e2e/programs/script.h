@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -249,6 +250,33 @@ static void verb_closefrom(char **argument, int count)
 		close(fd);
 }
 
+static struct stat script_seized;
+static int script_seized_below;
+
+/* seize=FILE,BELOW: replace every file descriptor from 3 to below BELOW by FILE. seized: print how
+ * many of these have been closed since then. */
+static void verb_seize(char **argument, int count)
+{
+	int file = open(argument[0], O_RDWR | O_CREAT, 0600);
+
+	script_seized_below = (int)script_number(argument[1]);
+	if (file < 0 || fstat(file, &script_seized))
+		script_stop("seize: the file can't be opened");
+	for (int fd = 3; fd < script_seized_below; fd++)
+		if (dup2(file, fd) < 0)
+			script_stop("dup2 failed");
+}
+
+static void verb_seized(char **argument, int count)
+{
+	int closed = 0;
+	struct stat is;
+
+	for (int fd = 3; fd < script_seized_below; fd++)
+		closed += fstat(fd, &is) || is.st_ino != script_seized.st_ino;
+	printf("seized: %d closed\n", closed);
+}
+
 /* cramp=SIZE: let the address space grow by at most SIZE from now on */
 static void verb_cramp(char **argument, int count)
 {
@@ -300,6 +328,8 @@ static const struct script_verb script_verbs[] = {
     {"census", 0, 0, verb_census},
     {"sockets", 1, 3, verb_sockets},
     {"closefrom", 1, 1, verb_closefrom},
+    {"seize", 2, 2, verb_seize},
+    {"seized", 0, 0, verb_seized},
     {"cramp", 1, 1, verb_cramp},
     {"pend", 1, 1, verb_pend},
     {"dlerror", 0, 0, verb_dlerror},
