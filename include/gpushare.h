@@ -558,7 +558,9 @@ int gpushare_attach_many(struct gpushare_session *session, const char *const *na
  * @buffer: from gpushare_attach() or gpushare_attach_many(); NULL is allowed. The last detach
  *          unmaps and frees the struct.
  *
- * Work on the buffer must have ended: this does not wait for streams.
+ * Work on the buffer must have ended: this does not wait for streams. After the last detach this
+ * process is neither publisher nor consumer of the buffer, even while a mirror or a tensor keeps
+ * the memory. A publisher may then overwrite it.
  *
  * Errors:  GPUSHARE_E_INVALID (the buffer came from share or alloc), _E_FORKED, _E_CUDA
  */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "api_order.h"
 #include "api_session.h"
 #include "api_unified.h"
 
@@ -439,8 +438,6 @@ int session_end_attached(struct gpushare_buffer *buffer)
 
 	if (what == RELEASE_WARM)
 		return GPUSHARE_OK;
-	if (what == RELEASE_LAST)
-		ordering_end(buffer);
 	/* Unmap first: once the registry knows, the owner may free. */
 	if (what == RELEASE_LAST && buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);

@@ -79,6 +79,11 @@ int ordering_take_turn(struct ordering *ordering);
 void ordering_give_turn(struct ordering *ordering);
 /* The buffer ends. Call this before the registry is told about its end. */
 void ordering_end(struct gpushare_buffer *buffer);
+/* The two halves of ordering_end(). ordering_drop(): the caller holds the session's lock. The
+ * ordering, if this was its last buffer; else NULL. ordering_finish(): `ordering` may be NULL.
+ * `memory_stays`: the registry is told about the buffer's end only later. */
+struct ordering *ordering_drop(struct gpushare_buffer *buffer);
+void ordering_finish(struct ordering *ordering, bool memory_stays);
 /* In a forked child, where ordering_end() is not called: free the ordering's memory and descriptor
  * with its last buffer. */
 void ordering_forget(struct gpushare_buffer *buffer);

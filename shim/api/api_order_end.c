@@ -148,25 +148,25 @@ int ordering_leave(struct ordering *ordering, uint32_t roles)
 	return status;
 }
 
-/* Under the session's lock. True: the ordering has no buffer left. */
-static bool drop(struct gpushare_buffer *buffer, struct ordering *ordering)
+struct ordering *ordering_drop(struct gpushare_buffer *buffer)
 {
-	atomic_store(&buffer->ordering, NULL);
-	if (--ordering->users)
-		return false;
+	struct ordering *ordering = atomic_exchange(&buffer->ordering, NULL);
+
+	if (!ordering || --ordering->users)
+		return NULL;
 	DL_DELETE(ordering->session->orderings, ordering);
-	return true;
+	return ordering;
 }
 
-/* Whether the registry must be told before the buffer ends. A publisher's role ends by the detach
- * or withdrawal that follows. But if streams take their numbers late, they must find the role ended
- * before that, as another process may publish afterwards. */
-static bool is_to_be_told(const struct ordering *ordering)
+/* Whether the registry must be told before the buffer ends. If a detach or withdrawal follows at
+ * once, that ends a publisher's role. But if streams take their numbers late, they must find the
+ * role ended before that, as another process may publish afterwards. */
+static bool is_to_be_told(const struct ordering *ordering, bool memory_stays)
 {
 	uint32_t roles = atomic_load(&ordering->roles);
 
 	return ordering->leaving || (roles & ORDER_CONSUMES) ||
-	       ((roles & ORDER_PUBLISHES) && atomic_load(&ordering->page->late));
+	       ((roles & ORDER_PUBLISHES) && (memory_stays || atomic_load(&ordering->page->late)));
 }
 
 /* Tell the registry, but first wait for another thread that tells it about this ordering. If that
@@ -192,18 +192,23 @@ static void free_kept(struct ordering *ordering)
 
 void ordering_end(struct gpushare_buffer *buffer)
 {
-	struct ordering *ordering = atomic_load(&buffer->ordering);
-	struct gpushare_session *session = buffer->session;
-	bool last, held;
+	struct ordering *ordering;
+
+	session_lock(buffer->session);
+	ordering = ordering_drop(buffer);
+	pthread_mutex_unlock(&buffer->session->lock);
+	ordering_finish(ordering, false);
+}
+
+void ordering_finish(struct ordering *ordering, bool memory_stays)
+{
+	struct gpushare_session *session;
+	bool held;
 
 	if (!ordering)
 		return;
-	session_lock(session);
-	last = drop(buffer, ordering);
-	pthread_mutex_unlock(&session->lock);
-	if (!last)
-		return;
-	if (is_to_be_told(ordering))
+	session = ordering->session;
+	if (is_to_be_told(ordering, memory_stays))
 		tell_end(ordering);
 	session_lock(session);
 	held = ordering->held; /* then tell_again() frees it */
@@ -215,9 +220,9 @@ void ordering_end(struct gpushare_buffer *buffer)
 
 void ordering_forget(struct gpushare_buffer *buffer)
 {
-	struct ordering *ordering = atomic_load(&buffer->ordering);
+	struct ordering *ordering = ordering_drop(buffer);
 
-	if (ordering && drop(buffer, ordering))
+	if (ordering)
 		ordering_free(ordering);
 }
 

@@ -323,6 +323,7 @@ static enum release session_count_down(struct gpushare_buffer *buffer)
 enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer,
 			     unsigned int *out_readings)
 {
+	struct ordering *ended = NULL;
 	enum release what;
 
 	session_lock(session);
@@ -334,7 +335,10 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 		buffer->lost = true; /* freed: a resync must leave it out */
 	if (what == RELEASE_LAST)
 		DL_DELETE(session->buffers, buffer);
+	if (what == RELEASE_LAST || what == RELEASE_HELD)
+		ended = ordering_drop(buffer); /* here, as a held buffer may be attached again */
 	pthread_mutex_unlock(&session->lock);
+	ordering_finish(ended, what == RELEASE_HELD);
 	return what;
 }
 

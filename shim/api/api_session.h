@@ -243,8 +243,8 @@ enum release {
 	RELEASE_LAST,	 /* the buffer is off the session's list; the caller ends it */
 	RELEASE_HELD,	 /* in use: the last session_unuse() ends it and reports the detach */
 };
-/* End one attach or the share; return what that did. *out_readings is resync_readings() as of
- * then. */
+/* End one attach or the share, and with the last one the process's roles (api_order.h); return what
+ * that did. *out_readings is resync_readings() as of then. */
 enum release session_release(struct gpushare_session *session, struct gpushare_buffer *buffer,
 			     unsigned int *out_readings);
 /* Keep the memory in place until session_unuse(), even if the buffer is detached or freed

@@ -459,6 +459,37 @@ free b: OK
 seized: 0 closed"
 }
 
+@test "a detach ends the roles, also while a mirror keeps the memory; attached again, it joins again" {
+	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/detached" reclaim=b,1,5000 \
+		touch="$WORK/go" await="$WORK/joined" publish=b reclaim=b,2,0 free=b touch="$WORK/freed"
+	owner=$PID
+	begin other "$BIN/api_app" open attach=b,x join=b mirror=m,b,0,4096,r detach=b touch="$WORK/detached" await="$WORK/go" \
+		attach=c,x join=c mclose=m touch="$WORK/joined" await="$WORK/freed" detach=c \
+		alloc=y,y,4096 another attach=d,y publish=d mirror=n,d,0,4096,r detach=d acquire=y,2,5000 publish=y mclose=n
+	finish "$PID"
+	finish "$owner"
+	equal "$(sed 1,3d "$WORK/owner.out")" "reclaim b: OK
+publish b: 2
+reclaim b: E_TIMED_OUT
+free b: OK"
+	equal "$(sed 1,2d "$WORK/other.out")" "join b: 1
+mirror m: OK
+detach b: OK
+attach x: OK
+join c: 2
+mclose m: OK
+detach c: OK
+alloc y: OK
+another: OK
+attach y: OK
+publish d: 1
+mirror n: OK
+detach d: OK
+acquire y: E_OWNER_GONE
+publish y: 2
+mclose n: OK"
+}
+
 @test "consumers come and go more often than a buffer takes: each leave is one request, and gives its place back" {
 	requests() { gpushare metrics | sed -n 's/^gpushare_requests_total{verb="order"} //p'; }
 	begin app "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/go" stream=s join=b leave=b \
