@@ -43,38 +43,6 @@ int ordering_fail_publish(const struct ordering *ordering, int status)
 			ordering->name);
 }
 
-/* What the session knew before a request. */
-struct before {
-	unsigned int connections;
-	bool pending; /* resync_is_pending() */
-};
-
-static struct before look(struct gpushare_session *session)
-{
-	/* In this order: a new connection is counted after its resync. */
-	struct before before = {.connections = session_connections(session)};
-
-	before.pending = resync_is_pending(&session->resync);
-	return before;
-}
-
-/* Whether the session may have shared the buffer again with a new registry after the request. */
-static bool may_be_early(struct gpushare_session *session, const struct before *before)
-{
-	return before->pending || session_connections(session) != before->connections ||
-	       resync_is_pending(&session->resync);
-}
-
-static bool is_connected(struct gpushare_session *session)
-{
-	bool connected;
-
-	session_lock(session);
-	connected = session->seen.connected;
-	pthread_mutex_unlock(&session->lock);
-	return connected;
-}
-
 /* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in
  * place of E_NOT_FOUND, with the registry's error sentence. But another thread may be about to
  * share the buffer with a new registry. */
@@ -83,22 +51,15 @@ static int ask_order(struct gpushare_session *session, const gpushare_Order *ord
 {
 	request ask = {.which_verb = gpushare_Request_order_tag};
 	unsigned int readings;
-	struct before before;
-	bool again = false;
+	bool early;
 	int status;
 
 	ask.verb.order = *order;
-	do {
-		before = look(session);
-		status = session_ask_passing(session, &ask, gpushare_Reply_order_tag, out_answer,
-					     sizeof(*out_answer), &readings, fd, out_fd);
-		again = !again &&
-			(status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_TIMED_OUT) &&
-			is_connected(session) && may_be_early(session, &before);
-	} while (again);
+	status = session_ask_early(session, &ask, gpushare_Reply_order_tag, out_answer,
+				   sizeof(*out_answer), &readings, fd, out_fd, &early);
 	if (status != GPUSHARE_E_NOT_FOUND)
 		return status;
-	if (!may_be_early(session, &before))
+	if (!early)
 		return GPUSHARE_E_OWNER_GONE;
 	return api_fail(GPUSHARE_E_TIMED_OUT,
 			"the registry was restarted, and this process has not shared '%s' with it "

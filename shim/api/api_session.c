@@ -202,9 +202,26 @@ int session_read_answer(const struct gpushare_session *session, const reply *ans
 	return GPUSHARE_OK;
 }
 
-int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
-			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
-			int *out_fd)
+/* How far the session has reported its buffers to the registry. */
+struct reports {
+	struct client_seen client;
+	bool pending; /* resync_is_pending() */
+};
+
+static struct reports see_reports(struct gpushare_session *session)
+{
+	struct reports reports;
+
+	session_lock(session);
+	reports.client = session->seen; /* a new connection is counted after its resync */
+	pthread_mutex_unlock(&session->lock);
+	reports.pending = resync_is_pending(&session->resync);
+	return reports;
+}
+
+static int ask_once(struct gpushare_session *session, const request *ask, pb_size_t body,
+		    void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+		    int *out_fd)
 {
 	struct client *client = session->client;
 	int64_t until_ms = session_deadline(session);
@@ -222,6 +239,39 @@ int session_ask_passing(struct gpushare_session *session, const request *ask, pb
 	*out_readings = resync_readings(&session->resync);
 	leave(session, until_ms);
 	return status;
+}
+
+int session_ask_early(struct gpushare_session *session, const request *ask, pb_size_t body,
+		      void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+		      int *out_fd, bool *out_early)
+{
+	struct reports before, now = see_reports(session);
+	bool again = false;
+	int status;
+
+	do {
+		before = now;
+		status =
+		    ask_once(session, ask, body, out_body, body_size, out_readings, fd, out_fd);
+		*out_early = false;
+		if (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT)
+			break;
+		now = see_reports(session);
+		*out_early = before.pending || now.pending ||
+			     before.client.connections != now.client.connections;
+		again = !again && *out_early && now.client.connected;
+	} while (again);
+	return status;
+}
+
+int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
+			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+			int *out_fd)
+{
+	bool early;
+
+	return session_ask_early(session, ask, body, out_body, body_size, out_readings, fd, out_fd,
+				 &early);
 }
 
 int session_ask(struct gpushare_session *session, const request *ask, pb_size_t body,

@@ -186,6 +186,12 @@ int session_ask(struct gpushare_session *session, const request *ask, pb_size_t 
 int session_ask_passing(struct gpushare_session *session, const request *ask, pb_size_t body,
 			void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 			int *out_fd);
+/* session_ask_passing(), which calls this. If the registry was restarted, and may have answered
+ * before the session shared its buffers with it again, this asks once more. *out_early: the last
+ * answer, too, may be too early, so an E_NOT_FOUND is not final. */
+int session_ask_early(struct gpushare_session *session, const request *ask, pb_size_t body,
+		      void *out_body, size_t body_size, unsigned int *out_readings, int fd,
+		      int *out_fd, bool *out_early);
 /* Copy the `body` of an answer that is no refusal, as session_ask() does. E_PROTOCOL: the answer
  * has another body. */
 int session_read_answer(const struct gpushare_session *session, const reply *answer, pb_size_t body,

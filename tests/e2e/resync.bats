@@ -73,6 +73,19 @@ close: OK"
 	equal "$(names)" "k 2097152"
 }
 
+@test "the call that reports a session's names knows them itself" {
+	local call
+	for call in 'stat=v stat v: OK' 'state=a state a: shared' 'tag=v,step,1 tag v: OK' 'attach=b,v attach v: OK' \
+		'parts=a,p parts a: OK' 'parts=a,p,q,r parts a: OK'; do
+		begin app "$BIN/api_app" open make=a,v,2Mi,vmm touch="$WORK/up" await="$WORK/go" "${call%% *}"
+		restart_registry
+		go
+		finish "$PID"
+		equal "$(sed -n 3p "$WORK/app.out")" "${call#* }"
+		rm "$WORK"/{up,go}
+	done
+}
+
 @test "an attach that waits outlasts it" {
 	attaching 'w:wait=20' "$BIN/rt_app_static" init alloc=a,1Mi await="$WORK/up" byte=a,1 free=a \
 		>"$WORK/rule.out" 2>"$WORK/rule.err" &
