@@ -14,6 +14,7 @@ from ._session import Session
 _MAGIC = b"gpushare state 2"
 HEADER = struct.Struct("<16sQ32s8x")  # magic, bytes of the list, their SHA-256
 KIND = "state-dict"
+_NO_NAME = re.compile(r"[^A-Za-z0-9._/-]")  # what a name can't have
 _ALIGN = 256  # bytes: the alignment of cudaMalloc
 
 
@@ -52,9 +53,9 @@ def lay_out(name: str, rows: Iterable[Row]) -> Tuple[List[Entry], bytes, int]:
             place = places[row.identity] = (buffer_name(name, row.key, taken) if row.size else "", end)
             end = _aligned(end + row.size)
         entries.append(Entry(row.key, *place, row.size, row.dtype, row.shape))
-    body = json.dumps([entry._asdict() for entry in entries], separators=(",", ":")).encode()
+    body = json.dumps([dict(zip(Entry._fields, entry)) for entry in entries], separators=(",", ":")).encode()
     start = _start(len(body))
-    return [entry._replace(offset=start + entry.offset) for entry in entries], body, start + end
+    return [Entry(key, name, start + offset, *rest) for key, name, offset, *rest in entries], body, start + end
 
 
 def _start(length: int) -> int:
@@ -68,11 +69,19 @@ def key_tag(key: str) -> Dict[str, str]:
     return {"key": key} if fits else {}
 
 
+def _name_of(name: str, key: str) -> str:
+    return f"{name}/" + _NO_NAME.sub("_", key)
+
+
+def _other_name(made: str, key: str) -> str:
+    """The name to use if _name_of() is too long or belongs to another key."""
+    return f"{made[:_abi.NAME_MAX - 17]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
 def names_of(name: str, key: str) -> Tuple[str, str]:
-    """The buffer name for a key, and the name to use if that one is too long or belongs to another key."""
-    made = f"{name}/" + re.sub(r"[^A-Za-z0-9._/-]", "_", key)
-    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return made, f"{made[:_abi.NAME_MAX - 17]}-{digest}"
+    """The two names that a key may have."""
+    made = _name_of(name, key)
+    return made, _other_name(made, key)
 
 
 def buffer_name(name: str, key: str, taken: Set[str]) -> str:
@@ -81,9 +90,9 @@ def buffer_name(name: str, key: str, taken: Set[str]) -> str:
     Characters that a name can't have become "_". If the name is too long, or another key has it already, the name
     ends in a part of the key's digest.
     """
-    made, other = names_of(name, key)
+    made = _name_of(name, key)
     if len(made) > _abi.NAME_MAX or made in taken:
-        made = other
+        made = _other_name(made, key)
     taken.add(made)
     return made
 
