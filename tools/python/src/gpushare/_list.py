@@ -55,7 +55,7 @@ def lay_out(name: str, rows: Iterable[Row]) -> Tuple[List[Entry], bytes, int]:
         entries.append(Entry(row.key, *place, row.size, row.dtype, row.shape))
     body = json.dumps([dict(zip(Entry._fields, entry)) for entry in entries], separators=(",", ":")).encode()
     start = _start(len(body))
-    return [Entry(key, name, start + offset, *rest) for key, name, offset, *rest in entries], body, start + end
+    return [entry._replace(offset=start + entry.offset) for entry in entries], body, start + end
 
 
 def _start(length: int) -> int:
