@@ -262,8 +262,8 @@ class DLPack(Case):
 
             once()
             first, second = once(), once()
-            self.assertLess(second[0] - first[0], 200)
-            self.assertLess(second[1] - first[1], 50)
+            self.assertLess(second[0] - first[0], 400)  # what is left each time is there 500 times
+            self.assertLess(second[1] - first[1], 400)
             self.assertLess(len(_dlpack._pending), 3)
 
     @needs_numpy
