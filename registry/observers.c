@@ -137,7 +137,7 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 		records_drop(registry->records, &entry->record_slot);
 	if (effect->what & MARK)
 		changes_mark(&registry->changes, entry->name);
-	if (effect->what & SHOW && !entry->nameless)
+	if (effect->what & SHOW && !entry->info.nameless)
 		registry_show(registry, entry);
 	if (effect->what & HIDE)
 		indexer_remove(&registry->index, entry);
@@ -166,7 +166,7 @@ static void observe_attachment(struct registry *registry, const struct change *c
 
 	save_attachment(registry, change->session, attachment);
 	/* the owner reads in the changes page whether the last attacher has left */
-	if (entry && entry->nameless)
+	if (entry && entry->info.nameless)
 		changes_left(&registry->changes, entry->info.generation, !entry->info.attachers);
 	else if (entry)
 		indexer_update(&registry->index, entry);

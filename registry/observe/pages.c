@@ -139,9 +139,9 @@ static void describe(const struct entry *entry, struct index_record *out)
 	out->owner_uid = owner->uid;
 	out->owner_pid = owner->pid;
 	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
-	out->tags_count = entry->tags_count;
-	if (entry->tags_count)
-		memcpy(out->tags, entry->tags, entry->tags_count * sizeof(*entry->tags));
+	out->tags_count = entry->info.tags_count;
+	if (entry->info.tags_count)
+		memcpy(out->tags, entry->tags, entry->info.tags_count * sizeof(*entry->tags));
 }
 
 static void write_words(_Atomic uint64_t *words, const void *from, size_t count)

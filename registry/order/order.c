@@ -41,7 +41,7 @@ static struct entry *entry_of(const struct registry *registry, const struct orde
  * left out of a resync. */
 static bool has_owner(const struct entry *entry)
 {
-	return entry && entry->session && !entry->info.deferred && !entry->unsynced;
+	return entry && entry->session && !entry->info.deferred && !entry->info.unsynced;
 }
 
 bool order_may(const struct entry *entry, const struct session *session)

@@ -91,7 +91,7 @@ static void take_descriptors(struct registry *registry)
 
 	for (entry = store_next(&registry->state.store, 0); entry;
 	     entry = store_next(&registry->state.store, entry->info.generation)) {
-		if (!backing_is_fd(entry->info.backing) || entry->nameless)
+		if (!backing_is_fd(entry->info.backing) || entry->info.nameless)
 			continue;
 		entry->fdref = take(registry, entry, &all);
 		entry->info.missing = !entry->fdref;
@@ -148,7 +148,7 @@ bool restore_open(struct registry *registry, const char *directory)
 		save_all(registry);
 	for (entry = store_next(&registry->state.store, 0); entry;
 	     entry = store_next(&registry->state.store, entry->info.generation)) {
-		if (!entry->nameless)
+		if (!entry->info.nameless)
 			registry_show(registry, entry);
 	}
 	if (registry->state.store.names.root)

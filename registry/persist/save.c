@@ -44,7 +44,7 @@ void save_entry(struct registry *registry, struct entry *entry)
 	/* If the buffer travels as a descriptor, write its record only once that is in the fd
 	 * store. A successor must find both. */
 	if (!records_are_kept(registry->records) ||
-	    (backing_is_fd(entry->info.backing) && !entry->nameless && !entry->fdref &&
+	    (backing_is_fd(entry->info.backing) && !entry->info.nameless && !entry->fdref &&
 	     !entry->info.missing))
 		return;
 	if (entry->session) {
@@ -56,8 +56,8 @@ void save_entry(struct registry *registry, struct entry *entry)
 	memcpy(saved->handle, entry->handle, sizeof(saved->handle));
 	if (entry->deadline_ns != INT64_MAX)
 		saved->deadline_boot_ns = entry->deadline_ns + boot_ns;
-	saved->nameless = entry->nameless;
-	saved->unsynced = entry->unsynced;
+	saved->nameless = entry->info.nameless;
+	saved->unsynced = entry->info.unsynced;
 	saved->stored = entry->stored;
 	records_put(registry->records, &what, &entry->record_slot);
 }
@@ -313,7 +313,7 @@ static struct entry *fill(const struct registry *registry, struct session *sessi
 	entry->info.missing = false;
 	entry->stored = saved->stored ? saved->stored : saved->buffer.generation;
 	entry->info.deferred = saved->buffer.deferred && saved->nameless;
-	entry->unsynced = saved->unsynced && saved->nameless;
+	entry->info.unsynced = saved->unsynced && saved->nameless;
 	entry->deadline_ns =
 	    saved->deadline_boot_ns ? saved->deadline_boot_ns - boot_ns : INT64_MAX;
 	return entry;

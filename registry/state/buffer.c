@@ -85,7 +85,7 @@ struct entry *buffer_add(struct state *state, struct session *session, const rec
 
 	if (!entry)
 		return NULL;
-	if (old && !old->nameless)
+	if (old && !old->info.nameless)
 		state_emit(state, .kind = CHANGE_REPLACE, .entry = old, .session = session);
 	if (old)
 		replace(state, old, entry);
@@ -248,7 +248,7 @@ void buffer_defer(struct state *state, struct entry *entry, enum departure how, 
 	store_unname(&state->store, entry);
 	entry->info.missing = false;
 	entry->info.deferred = how != DEPARTURE_UNLINKED && !unsynced;
-	entry->unsynced = unsynced;
+	entry->info.unsynced = unsynced;
 	user_charge(user, entry);
 	state_emit(state, .kind = CHANGE_DEFER, .entry = entry, .how = how);
 }
@@ -258,7 +258,7 @@ void buffer_confirm(struct state *state, struct entry *entry)
 	struct user *user = user_uncharge(entry);
 
 	entry->info.deferred = true;
-	entry->unsynced = false;
+	entry->info.unsynced = false;
 	user_charge(user, entry);
 	state_emit(state, .kind = CHANGE_CONFIRM, .entry = entry, .session = entry->session);
 }

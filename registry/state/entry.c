@@ -45,9 +45,9 @@ void entry_describe(const struct entry *entry, record *out_info)
 	out_info->deferred = from->deferred;
 	out_info->ttl_left_s = out_info->ordering = 0;
 	out_info->sequence = 0;
-	out_info->tags_count = entry->tags_count;
-	if (entry->tags_count)
-		memcpy(out_info->tags, entry->tags, entry->tags_count * sizeof(*entry->tags));
+	out_info->tags_count = entry->info.tags_count;
+	if (entry->info.tags_count)
+		memcpy(out_info->tags, entry->tags, entry->info.tags_count * sizeof(*entry->tags));
 }
 
 bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count)
@@ -62,7 +62,7 @@ bool entry_tag(struct entry *entry, const gpushare_Tag *tags, pb_size_t count)
 	}
 	free(entry->tags);
 	entry->tags = copy;
-	entry->tags_count = count;
+	entry->info.tags_count = count;
 	return true;
 }
 
@@ -82,7 +82,7 @@ struct entry *entry_new(const record *info, const uint8_t *handle)
 	entry->info.deferred = info->deferred;
 	strcpy(entry->name, info->name);
 	memcpy(entry->handle, handle, sizeof(entry->handle));
-	entry->nameless = true;
+	entry->info.nameless = true;
 	entry->deadline_ns = INT64_MAX;
 	return entry;
 }

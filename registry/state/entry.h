@@ -12,7 +12,7 @@ struct session;
 struct user;
 
 /* The fields of a record, except those of the owner and those that change by themselves, such as
- * the remaining ttl. */
+ * the remaining ttl. The last members are the entry's own; here they take no further bytes. */
 struct known {
 	uint8_t device_uuid[GPUSHARE_UUID_SIZE];
 	uint64_t address;
@@ -20,15 +20,15 @@ struct known {
 	INDEX_FIELDS(F, INDEX_LEAVE_OUT)
 #undef F
 	bool deferred;
+	bool nameless;
+	bool unsynced; /* without a name because its owner's resync did not mention it */
+	pb_size_t tags_count;
 };
 
 struct entry {
 	struct tree_node by_generation;
-	struct known info; /* buffer.c maintains info.attachers */
-	bool nameless;
-	bool unsynced; /* without a name because its owner's resync did not mention it */
-	pb_size_t tags_count;
-	gpushare_Tag *tags;
+	struct known info;  /* buffer.c maintains info.attachers */
+	gpushare_Tag *tags; /* info.tags_count */
 	/* only ever copied into an AttachReply and its record */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
 	struct fdref *fdref;	 /* its descriptor; NULL: it has none */
@@ -85,7 +85,7 @@ static inline bool entry_stays(uint32_t flags)
 /* Bytes that count against the limit kept_bytes, with or without an owner. */
 static inline uint64_t entry_kept_bytes(const struct entry *entry)
 {
-	return entry_is_kept(entry->info.flags) && !entry->nameless
+	return entry_is_kept(entry->info.flags) && !entry->info.nameless
 		   ? held_bytes(entry->info.size, entry->info.base_size)
 		   : 0;
 }

@@ -61,7 +61,7 @@ static void end_entry(struct state *state, struct entry *entry)
 {
 	struct session *session = entry->session;
 
-	if (entry->nameless)
+	if (entry->info.nameless)
 		buffer_end(state, entry);
 	else if (buffer_part(state, entry, DEPARTURE_OWNER_GONE))
 		session->ended.kept++;

@@ -29,15 +29,15 @@ void store_init(struct store *store)
 
 void store_name(struct store *store, struct entry *entry)
 {
-	entry->nameless = false;
+	entry->info.nameless = false;
 	tree_insert(&store->names, &entry->place, entry->name);
 }
 
 void store_unname(struct store *store, struct entry *entry)
 {
-	if (!entry->nameless)
+	if (!entry->info.nameless)
 		tree_remove(&store->names, &entry->place, entry->name);
-	entry->nameless = true;
+	entry->info.nameless = true;
 }
 
 void store_number(struct store *store, struct entry *entry, uint64_t generation)
@@ -68,7 +68,7 @@ struct entry *store_find_deferred(const struct store *store, uint64_t generation
 {
 	struct entry *entry = store_find_generation(store, generation);
 
-	return entry && entry->nameless ? entry : NULL;
+	return entry && entry->info.nameless ? entry : NULL;
 }
 
 struct entry *store_next(const struct store *store, uint64_t generation)

@@ -135,12 +135,12 @@ unsigned int user_reached(const struct user *user, enum limit what, uint64_t mor
 static void charge(struct account *account, const struct entry *entry, uint64_t times)
 {
 	const struct known *info = &entry->info;
-	bool shown = entry->nameless ? info->deferred : !entry_is_staged(info->flags);
-	struct buffers *buffers = (entry->nameless ? account->deferred : account->named) +
+	bool shown = entry->info.nameless ? info->deferred : !entry_is_staged(info->flags);
+	struct buffers *buffers = (entry->info.nameless ? account->deferred : account->named) +
 				  info->backing % COUNTS_BACKINGS;
 
-	account->held[entry->nameless ? LIMIT_deferred : LIMIT_names] += times;
-	account->held[LIMIT_tags] += times * entry->tags_count;
+	account->held[entry->info.nameless ? LIMIT_deferred : LIMIT_names] += times;
+	account->held[LIMIT_tags] += times * entry->info.tags_count;
 	account->held[LIMIT_kept_bytes] += times * entry_kept_bytes(entry);
 	buffers->count += shown ? times : 0;
 	buffers->bytes += shown ? times * held_bytes(info->size, info->base_size) : 0;

@@ -181,7 +181,7 @@ int check_limit(const struct call *call, struct user *user, enum limit what, uin
 int check_tag_limit(const struct call *call, struct user *user, const struct entry *entry,
 		    pb_size_t count)
 {
-	pb_size_t had = entry && entry->user == user ? entry->tags_count : 0;
+	pb_size_t had = entry && entry->user == user ? entry->info.tags_count : 0;
 
 	return count > had ? check_limit(call, user, LIMIT_tags, count - had) : GPUSHARE_OK;
 }

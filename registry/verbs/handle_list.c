@@ -50,7 +50,7 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 	const struct call *call = listing->call;
 	gpushare_ListReply *page = listing->page;
 
-	if (entry->nameless != listing->list->deferred || !access_sees(call->session, entry)) {
+	if (entry->info.nameless != listing->list->deferred || !access_sees(call->session, entry)) {
 		/* Ending the page here would reveal hidden names. Interrupt the work instead. */
 		if (++listing->hidden == LIMIT_LIST_HIDDEN)
 			listing->rest = entry;

@@ -171,8 +171,8 @@ static void sync_shared(const struct call *call, const gpushare_Hold *hold)
 
 	/* If the buffer was unlinked, don't ask for it: it must not come back. If an earlier
 	 * resync left it out (`unsynced`), ask for it, to give it its name back. */
-	if (entry && entry->nameless) {
-		if (entry->session != session || entry->unsynced)
+	if (entry && entry->info.nameless) {
+		if (entry->session != session || entry->info.unsynced)
 			want(call, hold);
 		return;
 	}
@@ -243,7 +243,7 @@ static bool end(const struct call *call)
 		if (piece_is_over(&piece))
 			return false;
 		pass_by(session, entry);
-		if (!entry->nameless)
+		if (!entry->info.nameless)
 			end_entry(call, entry);
 	}
 	while ((attachment = session_next(session, session->heard))) {

@@ -121,7 +121,7 @@ static int check_lost(const struct call *call, const struct sharing *sharing)
 	const struct entry *nameless = sharing->nameless, *other;
 	uint64_t again = sharing->share.again;
 
-	if ((nameless && (!nameless->unsynced || nameless->session != call->session)) ||
+	if ((nameless && (!nameless->info.unsynced || nameless->session != call->session)) ||
 	    !may_bring_back(call, &sharing->share))
 		return explain_missing(call, GPUSHARE_E_NOT_FOUND);
 	other = store_find_generation(&call->state->store, again);

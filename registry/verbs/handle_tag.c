@@ -40,7 +40,7 @@ int handle_tag(struct call *call)
 	status = check_owner(call, entry, "tag");
 	if (status)
 		return status;
-	all.count = entry->tags_count;
+	all.count = entry->info.tags_count;
 	if (all.count)
 		memcpy(all.tags, entry->tags, all.count * sizeof(*all.tags));
 	for (pb_size_t i = 0; i < wanted->tags_count; i++)

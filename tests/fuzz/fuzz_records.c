@@ -92,7 +92,8 @@ static void compare(const struct entry *one, const struct entry *other)
 	FUZZ_MUST(!one->session ||
 		  !memcmp(one->session->key, other->session->key, GPUSHARE_SESSION_KEY_SIZE));
 	FUZZ_MUST(one->info.attachers == other->info.attachers);
-	FUZZ_MUST(one->unsynced == other->unsynced && one->info.deferred == other->info.deferred);
+	FUZZ_MUST(one->info.unsynced == other->info.unsynced &&
+		  one->info.deferred == other->info.deferred);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

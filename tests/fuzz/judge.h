@@ -41,8 +41,8 @@ static size_t judge_lists(const struct registry *registry, size_t *out_nameless)
 	     session = session->hh.next) {
 		DL_FOREACH (session->entries, entry) {
 			FUZZ_MUST(entry->session == session);
-			++*(entry->nameless ? out_nameless : &named);
-			FUZZ_MUST((entry->nameless
+			++*(entry->info.nameless ? out_nameless : &named);
+			FUZZ_MUST((entry->info.nameless
 				       ? store_find_deferred(&registry->state.store,
 							     entry->info.generation)
 				       : store_find(&registry->state.store, entry->name)) == entry);
@@ -94,7 +94,7 @@ static void judge_tallies(const struct registry *registry)
 	}
 	for (entry = store_next(&registry->state.store, 0); entry;
 	     entry = store_next(&registry->state.store, entry->info.generation)) {
-		if (!entry->nameless)
+		if (!entry->info.nameless)
 			continue;
 		deferred.count += entry->info.deferred;
 		deferred.bytes +=
@@ -126,17 +126,17 @@ static void judge_registry(const struct registry *registry)
 		kept_bytes += entry_is_kept(entry->info.flags)
 				  ? held_bytes(entry->info.size, entry->info.base_size)
 				  : 0;
-		tags += entry->tags_count;
+		tags += entry->info.tags_count;
 		last = entry;
 	}
 	FUZZ_MUST(kept_bytes == registry->state.users.total.held[LIMIT_kept_bytes]);
 	for (entry = store_next(&registry->state.store, 0); entry;
 	     entry = store_next(&registry->state.store, entry->info.generation)) {
-		if (!entry->nameless)
+		if (!entry->info.nameless)
 			continue;
 		FUZZ_MUST(entry->info.generation > before && entry->session && !entry->fdref);
 		FUZZ_MUST(entry->info.attachers == judge_attachers(registry, entry));
-		tags += entry->tags_count;
+		tags += entry->info.tags_count;
 		before = entry->info.generation;
 	}
 	FUZZ_MUST(tags == registry->state.users.total.held[LIMIT_tags]);
