@@ -13,6 +13,8 @@
 #include "persist/save.h"
 #include "order/order.h"
 
+#define SPIN_NS 10000 /* about the time that a thread takes to sleep and to be woken */
+
 static void set_time(struct registry *registry)
 {
 	registry->locked_ns = registry->state.now_ns = clock_ns();
@@ -45,12 +47,27 @@ struct registry *registry_new(void)
 	return registry;
 }
 
+/* Most requests hold the lock for a few microseconds, so try for a while before sleeping. */
+static void lock_soon(pthread_mutex_t *mutex)
+{
+	int64_t until_ns;
+
+	if (!pthread_mutex_trylock(mutex))
+		return;
+	until_ns = clock_ns() + SPIN_NS;
+	while (clock_ns() < until_ns) {
+		if (!pthread_mutex_trylock(mutex))
+			return;
+	}
+	pthread_mutex_lock(mutex);
+}
+
 /* A thread that unlocks a mutex and locks it again usually gets it before the thread that it woke.
  * `queue` prevents that: the thread that holds `queue` gets `lock` next. */
 void registry_lock(struct registry *registry)
 {
-	pthread_mutex_lock(&registry->queue);
-	pthread_mutex_lock(&registry->lock);
+	lock_soon(&registry->queue);
+	lock_soon(&registry->lock);
 	pthread_mutex_unlock(&registry->queue);
 	set_time(registry);
 	if (registry->rests)
