@@ -24,14 +24,14 @@ static void say(const char *what, const char *name, int status)
 		fprintf(stderr, "%s\n", gpushare_explain());
 }
 
-static void do_open(char **argument, int count)
+VERB(open, 0, 1)
 {
 	struct gpushare_open_options options = {.directory = count ? argument[0] : NULL};
 
 	say("open", "", gpushare_open(&options, &session));
 }
 
-static void do_close(char **argument, int count)
+VERB(close, 0, 0)
 {
 	say("close", "", gpushare_close(session));
 	session = NULL;
@@ -43,7 +43,7 @@ static int print_one(const struct gpushare_info *info, void *user)
 	return 0;
 }
 
-static void do_list(char **argument, int count)
+VERB(list, 0, 1)
 {
 	int status = gpushare_list(session, count ? argument[0] : NULL, print_one, NULL);
 
@@ -56,13 +56,13 @@ static int stop_at_once(const struct gpushare_info *info, void *user)
 	return 1;
 }
 
-static void do_liststop(char **argument, int count)
+VERB(liststop, 0, 0)
 {
 	say("liststop", "", gpushare_list(session, NULL, stop_at_once, NULL));
 }
 
 /* stat=NAME: print what doesn't differ from run to run; mine says whether this process owns it */
-static void do_stat(char **argument, int count)
+VERB(stat, 1, 1)
 {
 	struct gpushare_info info;
 	int status = gpushare_stat(session, argument[0], &info);
@@ -75,13 +75,13 @@ static void do_stat(char **argument, int count)
 		       info.owner_pid == getpid(), info.owner_uid == getuid());
 }
 
-static void do_unlink(char **argument, int count)
+VERB(unlink, 1, 1)
 {
 	say("unlink", argument[0], gpushare_unlink(session, argument[0]));
 }
 
 /* alloc=SLOT,NAME,SIZE */
-static void do_alloc(char **argument, int count)
+VERB(alloc, 3, 3)
 {
 	say("alloc", argument[1],
 	    gpushare_alloc(session, argument[1], -1, script_number(argument[2]),
@@ -89,7 +89,7 @@ static void do_alloc(char **argument, int count)
 }
 
 /* make=SLOT,NAME,SIZE,OPTIONS: see keep_options() */
-static void do_make(char **argument, int count)
+VERB(make, 4, 4)
 {
 	struct gpushare_alloc_options options = keep_options(argument[3]);
 	struct gpushare_buffer **slot = buffer_of(argument[0]);
@@ -101,13 +101,13 @@ static void do_make(char **argument, int count)
 		printf("adopted\n");
 }
 
-static void do_commit(char **argument, int count)
+VERB(commit, 1, 1)
 {
 	say("commit", argument[0], gpushare_commit(*buffer_of(argument[0])));
 }
 
 /* what=NAME: print its flags, its ttl, and whether its owner is alive */
-static void do_what(char **argument, int count)
+VERB(what, 1, 1)
 {
 	struct gpushare_info info;
 	int status = gpushare_stat(session, argument[0], &info);
@@ -120,7 +120,7 @@ static void do_what(char **argument, int count)
 }
 
 /* tag=NAME,KEY,VALUE */
-static void do_tag(char **argument, int count)
+VERB(tag, 3, 3)
 {
 	struct gpushare_tag tag = {0};
 
@@ -129,18 +129,18 @@ static void do_tag(char **argument, int count)
 	say("tag", argument[0], gpushare_tag(session, argument[0], &tag, 1));
 }
 
-static void do_link(char **argument, int count)
+VERB(link, 1, 1)
 {
 	printf("link %s: %d\n", argument[0], keep_link(*buffer_of(argument[0])));
 }
 
-static void do_walk(char **argument, int count)
+VERB(walk, 1, 1)
 {
 	printf("walk %s: %ld\n", argument[0], keep_walk(*buffer_of(argument[0])));
 }
 
 /* attach=SLOT,NAME[,WAIT_MS[,same|prefer|host|read]] */
-static void do_attach(char **argument, int count)
+VERB(attach, 2, 4)
 {
 	struct gpushare_attach_options options = {0};
 
@@ -158,7 +158,7 @@ static void do_attach(char **argument, int count)
 }
 
 /* attachfor=SLOT,NAME[,DEVICE]: with DEVICE, map it for that device (on_device) */
-static void do_attachfor(char **argument, int count)
+VERB(attachfor, 2, 3)
 {
 	const struct gpushare_attach_options options = {
 	    .on_device = count > 2,
@@ -171,17 +171,17 @@ static void do_attachfor(char **argument, int count)
 		printf("for device %d\n", gpushare_device(*buffer_of(argument[0])));
 }
 
-static void do_detach(char **argument, int count)
+VERB(detach, 1, 1)
 {
 	say("detach", argument[0], gpushare_detach(*buffer_of(argument[0])));
 }
 
-static void do_free(char **argument, int count)
+VERB(free, 1, 1)
 {
 	say("free", argument[0], gpushare_free(*buffer_of(argument[0])));
 }
 
-static void do_state(char **argument, int count)
+VERB(state, 1, 1)
 {
 	enum gpushare_state state;
 	int status = gpushare_state(*buffer_of(argument[0]), &state);
@@ -193,7 +193,7 @@ static void do_state(char **argument, int count)
 }
 
 /* same=SLOT,SLOT: print whether both have the same address */
-static void do_same(char **argument, int count)
+VERB(same, 2, 2)
 {
 	printf("same: %s\n", gpushare_pointer(*buffer_of(argument[0])) ==
 				     gpushare_pointer(*buffer_of(argument[1]))
@@ -201,12 +201,12 @@ static void do_same(char **argument, int count)
 				 : "no");
 }
 
-static void do_size(char **argument, int count)
+VERB(size, 1, 1)
 {
 	printf("size %s: %zu\n", argument[0], gpushare_size(*buffer_of(argument[0])));
 }
 
-static void do_fill(char **argument, int count)
+VERB(fill, 2, 2)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	unsigned char *bytes =
@@ -216,7 +216,7 @@ static void do_fill(char **argument, int count)
 	free(bytes);
 }
 
-static void do_put(char **argument, int count)
+VERB(put, 3, 3)
 {
 	unsigned char byte = (unsigned char)script_number(argument[2]);
 
@@ -224,7 +224,7 @@ static void do_put(char **argument, int count)
 	    gpushare_copy_to(*buffer_of(argument[0]), script_number(argument[1]), &byte, 1));
 }
 
-static void do_byte(char **argument, int count)
+VERB(byte, 2, 2)
 {
 	unsigned char byte = 0;
 	int status =
@@ -236,7 +236,7 @@ static void do_byte(char **argument, int count)
 		printf("byte %s: %d\n", argument[0], byte);
 }
 
-static void do_save(char **argument, int count)
+VERB(save, 2, 2)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	unsigned char *bytes = script_pattern_new(0, gpushare_size(buffer));
@@ -248,7 +248,7 @@ static void do_save(char **argument, int count)
 
 /* share=SLOT,NAME,RAW,OFFSET,SIZE[,OPTIONS]: of the options only mode and group count. @B in place
  * of RAW: the memory of the buffer in slot B */
-static void do_share(char **argument, int count)
+VERB(share, 5, 6)
 {
 	uint64_t pointer = *argument[2] == '@' ? gpushare_pointer(*buffer_of(argument[2] + 1))
 					       : *raw_of(argument[2]);
@@ -263,7 +263,7 @@ static void do_share(char **argument, int count)
 }
 
 /* many=RAW,COUNT: share COUNT parts of one allocation, as m000, m001, ... */
-static void do_many(char **argument, int count)
+VERB(many, 2, 2)
 {
 	uint64_t pointer = *raw_of(argument[0]);
 	struct gpushare_buffer *one;
@@ -280,7 +280,7 @@ static void do_many(char **argument, int count)
 }
 
 /* parts=SLOT,NAME...: name parts of the buffer in that slot, of a byte each */
-static void do_parts(char **argument, int count)
+VERB(parts, 2, 8)
 {
 	struct gpushare_part parts[SCRIPT_ARGUMENTS] = {{.name = NULL}};
 	size_t names = (size_t)count - 1;
@@ -294,7 +294,7 @@ static void do_parts(char **argument, int count)
 }
 
 /* retag=NAME,COUNT: set the same tag COUNT times, each time to another value */
-static void do_retag(char **argument, int count)
+VERB(retag, 2, 2)
 {
 	struct gpushare_tag tag = {.key = "step"};
 	int status = 0;
@@ -310,7 +310,7 @@ static void do_retag(char **argument, int count)
  * gone=PID,NAME,LIMIT_MS: wait until the process ends, then until the name has gone. Print `late`
  * if that takes more than LIMIT_MS from the end of the process.
  */
-static void do_gone(char **argument, int count)
+VERB(gone, 3, 3)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, (pid_t)script_number(argument[0]), 0);
 	long limit_ms = (long)script_number(argument[2]), ended_ms, took_ms;
@@ -334,7 +334,7 @@ static void do_gone(char **argument, int count)
 }
 
 /* inherit: print what a call on the inherited session returns in a forked child */
-static void do_inherit(char **argument, int count)
+VERB(inherit, 0, 0)
 {
 	struct gpushare_info info;
 	pid_t child = fork();
@@ -358,37 +358,7 @@ static void do_inherit(char **argument, int count)
 #include "api_turns.h"
 #include "api_unified.h"
 
-static const struct script_verb verbs[] = {
-    {"open", 0, 1, do_open},	 {"close", 0, 0, do_close},
-    {"list", 0, 1, do_list},	 {"liststop", 0, 0, do_liststop},
-    {"stat", 1, 1, do_stat},	 {"unlink", 1, 1, do_unlink},
-    {"alloc", 3, 3, do_alloc},	 {"attach", 2, 4, do_attach},
-    {"detach", 1, 1, do_detach}, {"free", 1, 1, do_free},
-    {"same", 2, 2, do_same},	 {"size", 1, 1, do_size},
-    {"fill", 2, 2, do_fill},	 {"put", 3, 3, do_put},
-    {"byte", 2, 2, do_byte},	 {"save", 2, 2, do_save},
-    {"raw", 2, 3, do_raw},	 {"share", 5, 6, do_share},
-    {"gone", 3, 3, do_gone},	 {"many", 2, 2, do_many},
-    {"make", 4, 4, do_make},	 {"what", 1, 1, do_what},
-    {"commit", 1, 1, do_commit}, {"link", 1, 1, do_link},
-    {"walk", 1, 1, do_walk},	 {"inherit", 0, 0, do_inherit},
-    {"state", 1, 1, do_state},	 {"tag", 3, 3, do_tag},
-    {"retag", 2, 2, do_retag},	 {"attachfor", 2, 3, do_attachfor},
-    {"parts", 2, 8, do_parts},	 {NULL, 0, 0, NULL},
-};
-
 int main(int argc, char **argv)
 {
-	child_use(argv);
-	script_use(life_verbs);
-	script_use(map_verbs);
-	script_use(unified_verbs);
-	script_use(mirror_verbs);
-	script_use(stream_verbs);
-	script_use(event_verbs);
-	script_use(ordering_verbs);
-	script_use(set_verbs);
-	script_use(turn_verbs);
-	script_use(marks_verbs);
-	return script_run(verbs, argv + 1);
+	return script_run(argv + 1);
 }

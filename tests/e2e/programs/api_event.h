@@ -12,7 +12,7 @@ static struct gpushare_event **event_of(const char *slot)
 }
 
 /* evmake=SLOT,NAME[,FLAGS[,MODE[,GROUP]]]: the mode in octal digits */
-static void do_evmake(char **argument, int count)
+VERB(evmake, 2, 5)
 {
 	unsigned int flags = count > 2 ? (unsigned int)script_number(argument[2]) : 0;
 	const struct gpushare_share_options options = {
@@ -26,7 +26,7 @@ static void do_evmake(char **argument, int count)
 }
 
 /* evopen=SLOT,NAME[,WAIT_MS] */
-static void do_evopen(char **argument, int count)
+VERB(evopen, 2, 3)
 {
 	struct gpushare_event_options options = {0};
 
@@ -37,7 +37,7 @@ static void do_evopen(char **argument, int count)
 }
 
 /* evrecord=SLOT[,S]: without S on the default stream */
-static void do_evrecord(char **argument, int count)
+VERB(evrecord, 1, 2)
 {
 	say("evrecord", argument[0],
 	    gpushare_event_record(*event_of(argument[0]),
@@ -45,41 +45,35 @@ static void do_evrecord(char **argument, int count)
 }
 
 /* evwait=SLOT[,S] */
-static void do_evwait(char **argument, int count)
+VERB(evwait, 1, 2)
 {
 	say("evwait", argument[0],
 	    gpushare_event_wait(*event_of(argument[0]), count > 1 ? stream_of(argument[1]) : NULL));
 }
 
-static void do_evquery(char **argument, int count)
+VERB(evquery, 1, 1)
 {
 	say("evquery", argument[0], gpushare_event_query(*event_of(argument[0])));
 }
 
 /* evhost=SLOT,TIMEOUT_MS */
-static void do_evhost(char **argument, int count)
+VERB(evhost, 2, 2)
 {
 	say("evhost", argument[0],
 	    gpushare_event_wait_host(*event_of(argument[0]), (int)script_number(argument[1])));
 }
 
-static void do_evclose(char **argument, int count)
+VERB(evclose, 1, 1)
 {
 	say("evclose", argument[0], gpushare_event_close(*event_of(argument[0])));
 }
 
-static void do_evsame(char **argument, int count)
+VERB(evsame, 2, 2)
 {
 	printf("evsame: %s\n", gpushare_event_handle(*event_of(argument[0])) ==
 				       gpushare_event_handle(*event_of(argument[1]))
 				   ? "yes"
 				   : "no");
 }
-
-static const struct script_verb event_verbs[] = {
-    {"evmake", 2, 5, do_evmake},   {"evopen", 2, 3, do_evopen},	  {"evrecord", 1, 2, do_evrecord},
-    {"evwait", 1, 2, do_evwait},   {"evquery", 1, 1, do_evquery}, {"evhost", 2, 2, do_evhost},
-    {"evclose", 1, 1, do_evclose}, {"evsame", 2, 2, do_evsame},	  {NULL, 0, 0, NULL},
-};
 
 #endif

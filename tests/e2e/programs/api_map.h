@@ -11,7 +11,7 @@ static struct gpushare_map **map_of(const char *slot)
 }
 
 /* map=SLOT,BUFFER,OFFSET,LENGTH,r|w|rw[,coherent] */
-static void do_map(char **argument, int count)
+VERB(map, 5, 6)
 {
 	const struct gpushare_map_options options = {.need_coherent = count > 5};
 	unsigned int access = (strchr(argument[4], 'r') ? GPUSHARE_READ : 0) |
@@ -29,7 +29,7 @@ static void do_map(char **argument, int count)
 }
 
 /* mapped=SLOT: print the map's size, backend, caching, coherence and atom */
-static void do_mapped(char **argument, int count)
+VERB(mapped, 1, 1)
 {
 	static const char *const cachings[] = {
 #define X(name, value, text) [value] = text,
@@ -49,14 +49,14 @@ static void do_mapped(char **argument, int count)
 }
 
 /* store=SLOT,OFFSET,VALUE and load=SLOT,OFFSET: write or read a byte by the CPU */
-static void do_store(char **argument, int count)
+VERB(store, 3, 3)
 {
 	volatile unsigned char *data = gpushare_map_data(*map_of(argument[0]));
 
 	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
 }
 
-static void do_load(char **argument, int count)
+VERB(load, 2, 2)
 {
 	const volatile unsigned char *data = gpushare_map_data(*map_of(argument[0]));
 
@@ -67,7 +67,7 @@ static const volatile unsigned char *map_address;
 
 /* address=SLOT: print whether the map has an address here, and remember that address. peek=OFFSET
  * reads from the remembered address, even in a child where there is no map. */
-static void do_address(char **argument, int count)
+VERB(address, 1, 1)
 {
 	const void *data = gpushare_map_data(*map_of(argument[0]));
 
@@ -76,13 +76,13 @@ static void do_address(char **argument, int count)
 		map_address = data;
 }
 
-static void do_peek(char **argument, int count)
+VERB(peek, 1, 1)
 {
 	printf("peek: %d\n", map_address[script_number(argument[0])]);
 }
 
 /* apart=SLOT,SLOT: print the distance of their addresses */
-static void do_apart(char **argument, int count)
+VERB(apart, 2, 2)
 {
 	const char *one = gpushare_map_data(*map_of(argument[0]));
 	const char *other = gpushare_map_data(*map_of(argument[1]));
@@ -90,27 +90,27 @@ static void do_apart(char **argument, int count)
 	printf("apart: %td\n", other - one);
 }
 
-static void do_flush(char **argument, int count)
+VERB(flush, 3, 3)
 {
 	say("flush", argument[0],
 	    gpushare_map_flush(*map_of(argument[0]), script_number(argument[1]),
 			       script_number(argument[2])));
 }
 
-static void do_invalidate(char **argument, int count)
+VERB(invalidate, 3, 3)
 {
 	say("invalidate", argument[0],
 	    gpushare_map_invalidate(*map_of(argument[0]), script_number(argument[1]),
 				    script_number(argument[2])));
 }
 
-static void do_unmap(char **argument, int count)
+VERB(unmap, 1, 1)
 {
 	say("unmap", argument[0], gpushare_unmap(*map_of(argument[0])));
 }
 
 /* fdlimit=MORE: allow at most MORE more file descriptors from now on */
-static void do_fdlimit(char **argument, int count)
+VERB(fdlimit, 1, 1)
 {
 	int next = dup(0);
 	struct rlimit limit = {.rlim_max = 1024};
@@ -136,7 +136,7 @@ static int give_ones(void *data, size_t size, void *user)
 
 /* sum=BUFFER: add up all its bytes by gpushare_read(); ones=BUFFER: set all to 1 by
  * gpushare_write() */
-static void do_sum(char **argument, int count)
+VERB(sum, 1, 1)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	uint64_t sum = 0;
@@ -148,7 +148,7 @@ static void do_sum(char **argument, int count)
 		printf("sum %s: %llu\n", argument[0], (unsigned long long)sum);
 }
 
-static void do_ones(char **argument, int count)
+VERB(ones, 1, 1)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 
@@ -156,20 +156,12 @@ static void do_ones(char **argument, int count)
 }
 
 /* where=BUFFER: print whether it has an address, and its device */
-static void do_where(char **argument, int count)
+VERB(where, 1, 1)
 {
 	const struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 
 	printf("where %s: %s, device %d\n", argument[0],
 	       gpushare_pointer(buffer) ? "an address" : "no address", gpushare_device(buffer));
 }
-
-static const struct script_verb map_verbs[] = {
-    {"map", 5, 6, do_map},     {"mapped", 1, 1, do_mapped},   {"store", 3, 3, do_store},
-    {"load", 2, 2, do_load},   {"address", 1, 1, do_address}, {"peek", 1, 1, do_peek},
-    {"apart", 2, 2, do_apart}, {"flush", 3, 3, do_flush},     {"invalidate", 3, 3, do_invalidate},
-    {"unmap", 1, 1, do_unmap}, {"fdlimit", 1, 1, do_fdlimit}, {"sum", 1, 1, do_sum},
-    {"ones", 1, 1, do_ones},   {"where", 1, 1, do_where},     {NULL, 0, 0, NULL},
-};
 
 #endif

@@ -12,7 +12,7 @@ static struct gpushare_mirror **mirror_of(const char *slot)
 }
 
 /* mirror=M,BUFFER,OFFSET,LENGTH,r|w|rw */
-static void do_mirror(char **argument, int count)
+VERB(mirror, 5, 5)
 {
 	unsigned int access = (strchr(argument[4], 'r') ? GPUSHARE_READ : 0) |
 			      (strchr(argument[4], 'w') ? GPUSHARE_WRITE : 0);
@@ -23,7 +23,7 @@ static void do_mirror(char **argument, int count)
 }
 
 /* mput=M,OFFSET,BYTE[,COUNT] and mbyte=M,OFFSET: write or read the host copy */
-static void do_mput(char **argument, int count)
+VERB(mput, 3, 4)
 {
 	unsigned char *data = gpushare_mirror_data(*mirror_of(argument[0]));
 
@@ -31,7 +31,7 @@ static void do_mput(char **argument, int count)
 	       count > 3 ? script_number(argument[3]) : 1);
 }
 
-static void do_mbyte(char **argument, int count)
+VERB(mbyte, 2, 2)
 {
 	const unsigned char *data = gpushare_mirror_data(*mirror_of(argument[0]));
 
@@ -39,7 +39,7 @@ static void do_mbyte(char **argument, int count)
 }
 
 /* mirrors=M,B,OFFSET: print whether mirror M and buffer B's bytes from OFFSET on are the same */
-static void do_mirrors(char **argument, int count)
+VERB(mirrors, 3, 3)
 {
 	struct gpushare_mirror *mirror = *mirror_of(argument[0]);
 	size_t size = gpushare_mirror_size(mirror);
@@ -54,25 +54,19 @@ static void do_mirrors(char **argument, int count)
 	free(bytes);
 }
 
-static void do_msync(char **argument, int count)
+VERB(msync, 1, 1)
 {
 	say("msync", argument[0], gpushare_mirror_sync(*mirror_of(argument[0])));
 }
 
-static void do_mclose(char **argument, int count)
+VERB(mclose, 1, 1)
 {
 	say("mclose", argument[0], gpushare_mirror_close(*mirror_of(argument[0])));
 }
 
-static void do_mdrop(char **argument, int count)
+VERB(mdrop, 1, 1)
 {
 	gpushare_mirror_drop(*mirror_of(argument[0]));
 }
-
-static const struct script_verb mirror_verbs[] = {
-    {"mirror", 5, 5, do_mirror},   {"mput", 3, 4, do_mput},   {"mbyte", 2, 2, do_mbyte},
-    {"mirrors", 3, 3, do_mirrors}, {"msync", 1, 1, do_msync}, {"mclose", 1, 1, do_mclose},
-    {"mdrop", 1, 1, do_mdrop},	   {NULL, 0, 0, NULL},
-};
 
 #endif

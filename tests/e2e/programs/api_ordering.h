@@ -15,7 +15,7 @@ static void say_number(const char *what, const char *slot, int status, uint64_t 
 }
 
 /* publish=B[,S]: without S by the CPU */
-static void do_publish(char **argument, int count)
+VERB(publish, 1, 2)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	uint64_t number = 4711;
@@ -28,7 +28,7 @@ static void do_publish(char **argument, int count)
 }
 
 /* acquire=B,NUMBER,S or acquire=B,NUMBER,MS: by a stream, or by the CPU within MS milliseconds */
-static void do_acquire(char **argument, int count)
+VERB(acquire, 3, 3)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	uint64_t number = script_number(argument[1]);
@@ -44,7 +44,7 @@ static void do_acquire(char **argument, int count)
 }
 
 /* release=B,NUMBER[,S] */
-static void do_release(char **argument, int count)
+VERB(release, 2, 3)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	uint64_t number = script_number(argument[1]);
@@ -55,7 +55,7 @@ static void do_release(char **argument, int count)
 }
 
 /* reclaim=B,NUMBER,S or reclaim=B,NUMBER,MS */
-static void do_reclaim(char **argument, int count)
+VERB(reclaim, 3, 3)
 {
 	struct gpushare_buffer *buffer = *buffer_of(argument[0]);
 	uint64_t number = script_number(argument[1]);
@@ -66,7 +66,7 @@ static void do_reclaim(char **argument, int count)
 		   : gpushare_reclaim(buffer, stream_of(argument[2]), number));
 }
 
-static void do_join(char **argument, int count)
+VERB(join, 1, 1)
 {
 	uint64_t first = 0;
 	int status = gpushare_join(*buffer_of(argument[0]), &first);
@@ -74,12 +74,12 @@ static void do_join(char **argument, int count)
 	say_number("join", argument[0], status, first);
 }
 
-static void do_leave(char **argument, int count)
+VERB(leave, 1, 1)
 {
 	say("leave", argument[0], gpushare_leave(*buffer_of(argument[0])));
 }
 
-static void do_sequence(char **argument, int count)
+VERB(sequence, 1, 1)
 {
 	uint64_t number = 0;
 	int status = gpushare_sequence(*buffer_of(argument[0]), &number);
@@ -87,23 +87,15 @@ static void do_sequence(char **argument, int count)
 	say_number("sequence", argument[0], status, number);
 }
 
-static void do_orderstatus(char **argument, int count)
+VERB(orderstatus, 1, 1)
 {
 	say("orderstatus", argument[0], gpushare_order_status(*buffer_of(argument[0])));
 }
 
-static void do_ordering(char **argument, int count)
+VERB(ordering, 1, 1)
 {
 	printf("ordering %s: %s\n", argument[0],
 	       gpushare_ordering_text(gpushare_ordering(*buffer_of(argument[0]))));
 }
-
-static const struct script_verb ordering_verbs[] = {
-    {"publish", 1, 2, do_publish},   {"acquire", 3, 3, do_acquire},
-    {"release", 2, 3, do_release},   {"reclaim", 3, 3, do_reclaim},
-    {"join", 1, 1, do_join},	     {"leave", 1, 1, do_leave},
-    {"sequence", 1, 1, do_sequence}, {"orderstatus", 1, 1, do_orderstatus},
-    {"ordering", 1, 1, do_ordering}, {NULL, 0, 0, NULL},
-};
 
 #endif

@@ -61,7 +61,7 @@ static void *raw_enter(int ordinal)
 /* raw=SLOT,SIZE[,KIND]: allocate by cuMemAlloc in device 0's primary context. KIND: here: in the
  * current context; managed, async, host: by another call; vmm, private: by cuMemCreate, with and
  * without a handle type; static: memory that CUDA doesn't know */
-static void do_raw(char **argument, int count)
+VERB(raw, 2, 3)
 {
 	static char outside[4096];
 	const char *kind = count > 2 ? argument[2] : "";

@@ -30,7 +30,7 @@ static int set_attach(const char *const *names, size_t count,
 }
 
 /* attachall=SLOTS[:WAIT_MS[:host]],NAME...: a letter of SLOTS for each name */
-static void do_attachall(char **argument, int count)
+VERB(attachall, 2, 8)
 {
 	struct gpushare_attach_options options = {0};
 	struct gpushare_buffer *made[SCRIPT_ARGUMENTS];
@@ -48,7 +48,7 @@ static void do_attachall(char **argument, int count)
 }
 
 /* attachset=PREFIX,COUNT: the names of "many" */
-static void do_attachset(char **argument, int count)
+VERB(attachset, 2, 2)
 {
 	static char names[SET_MAX][32];
 	const char *all[SET_MAX];
@@ -69,7 +69,7 @@ static void do_attachset(char **argument, int count)
 	}
 }
 
-static void do_detachset(char **argument, int count)
+VERB(detachset, 0, 0)
 {
 	int status = GPUSHARE_OK;
 
@@ -87,7 +87,7 @@ static int set_add(const struct gpushare_info *info, void *user)
 }
 
 /* attached=GLOB: print how often all of its buffers are attached, by any process */
-static void do_attached(char **argument, int count)
+VERB(attached, 1, 1)
 {
 	unsigned int attachers = 0;
 	int status = gpushare_list(session, argument[0], set_add, &attachers);
@@ -97,13 +97,5 @@ static void do_attached(char **argument, int count)
 	else
 		printf("attached %s: %u\n", argument[0], attachers);
 }
-
-static const struct script_verb set_verbs[] = {
-    {"attachall", 2, 8, do_attachall},
-    {"attachset", 2, 2, do_attachset},
-    {"detachset", 0, 0, do_detachset},
-    {"attached", 1, 1, do_attached},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

@@ -64,14 +64,14 @@ static cu_stream stream_of(const char *letter)
 }
 
 /* stream=S: create it in the current context. It does not wait for the default stream. */
-static void do_stream(char **argument, int count)
+VERB(stream, 1, 1)
 {
 	stream_open();
 	CU(cuStreamCreate(&one_of(argument[0])->stream, CU_STREAM_NONBLOCKING));
 }
 
 /* hold[=S]: make the stream wait, and create it if there is none; without S: h */
-static void do_hold(char **argument, int count)
+VERB(hold, 0, 1)
 {
 	struct one_stream *one = one_of(count ? argument[0] : "h");
 
@@ -92,7 +92,7 @@ static void *let_go_later(void *stream)
 }
 
 /* letgo[=S[,soon]]: let it continue; soon: a moment later, in another thread */
-static void do_letgo(char **argument, int count)
+VERB(letgo, 0, 2)
 {
 	struct one_stream *one = one_of(count ? argument[0] : "h");
 	pthread_t thread;
@@ -103,23 +103,23 @@ static void do_letgo(char **argument, int count)
 		script_stop("no thread");
 }
 
-static void do_sync(char **argument, int count)
+VERB(sync, 1, 1)
 {
 	CU(cuStreamSynchronize(stream_of(argument[0])));
 }
 
 /* capture=S, endcapture=S, launch=S: capture its work as a graph; run that once, on the stream */
-static void do_capture(char **argument, int count)
+VERB(capture, 1, 1)
 {
 	CU(cuStreamBeginCapture_v2(stream_of(argument[0]), (cu_capture_mode)CU_CAPTURE_GLOBAL));
 }
 
-static void do_endcapture(char **argument, int count)
+VERB(endcapture, 1, 1)
 {
 	CU(cuStreamEndCapture(stream_of(argument[0]), &one_of(argument[0])->graph));
 }
 
-static void do_launch(char **argument, int count)
+VERB(launch, 1, 1)
 {
 	cu_result (*instantiate)(graph_exec *, cu_graph, unsigned long long);
 	cu_result (*launch)(graph_exec, cu_stream);
@@ -133,7 +133,7 @@ static void do_launch(char **argument, int count)
 
 /* context[=new|end|none|same]: make device 0's primary context current, a new one, or none;
  * destroy the new one; print whether the current one is that of the last context= */
-static void do_context(char **argument, int count)
+VERB(context, 0, 1)
 {
 	static cu_context made, last;
 	cu_context now = NULL;
@@ -153,19 +153,5 @@ static void do_context(char **argument, int count)
 		CU(cuCtxSetCurrent(NULL)); /* pops one */
 	last = now;
 }
-
-static const struct script_verb stream_verbs[] = {
-    {"stream", 1, 1, do_stream},
-    {"hold", 0, 1, do_hold},
-    {"letgo", 0, 2, do_letgo},
-    {"sync", 1, 1, do_sync},
-    /* of graphs */
-    {"capture", 1, 1, do_capture},
-    {"endcapture", 1, 1, do_endcapture},
-    {"launch", 1, 1, do_launch},
-    /* of the context */
-    {"context", 0, 1, do_context},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

@@ -30,7 +30,7 @@ static void cycle_attach(struct tally *tally, uint64_t turn, const char *name, u
 }
 
 /* cycle=COUNT,NAME,BYTE: COUNT times, attach, check that the first byte is BYTE, and detach */
-static void do_cycle(char **argument, int count)
+VERB(cycle, 3, 3)
 {
 	struct tally tally = {0};
 
@@ -40,7 +40,7 @@ static void do_cycle(char **argument, int count)
 }
 
 /* remake=COUNT,NAME,SIZE,OPTIONS: COUNT times, allocate and free */
-static void do_remake(char **argument, int count)
+VERB(remake, 4, 4)
 {
 	struct gpushare_alloc_options options = keep_options(argument[3]);
 	struct gpushare_buffer *buffer;
@@ -53,11 +53,5 @@ static void do_remake(char **argument, int count)
 			went_well(&tally, i, "free", gpushare_free(buffer));
 	printf("remake: %d failed\n", tally.failed);
 }
-
-static const struct script_verb turn_verbs[] = {
-    {"cycle", 3, 3, do_cycle},
-    {"remake", 4, 4, do_remake},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

@@ -7,14 +7,14 @@
 
 /* cpuput=SLOT,OFFSET,VALUE and cpubyte=SLOT,OFFSET: write or read a byte by the CPU, at
  * gpushare_pointer() */
-static void do_cpuput(char **argument, int count)
+VERB(cpuput, 3, 3)
 {
 	volatile unsigned char *data = (void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
 
 	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
 }
 
-static void do_cpubyte(char **argument, int count)
+VERB(cpubyte, 2, 2)
 {
 	const volatile unsigned char *data =
 	    (const void *)(uintptr_t)gpushare_pointer(*buffer_of(argument[0]));
@@ -28,8 +28,8 @@ static int read_by_cpu(void *to, uint64_t from, size_t size)
 	return 0;
 }
 
-/* cpuwalk=SLOT: follow by the CPU the list that do_link() wrote */
-static void do_cpuwalk(char **argument, int count)
+/* cpuwalk=SLOT: follow by the CPU the list that link= wrote */
+VERB(cpuwalk, 1, 1)
 {
 	printf("cpuwalk %s: %ld\n", argument[0],
 	       nodes_walk(gpushare_pointer(*buffer_of(argument[0])), read_by_cpu));
@@ -37,7 +37,7 @@ static void do_cpuwalk(char **argument, int count)
 
 /* pointer=SLOT,FILE: save its address to FILE. In another process, block=FILE maps a page at that
  * address, and at=SLOT,FILE prints whether SLOT is there. */
-static void do_pointer(char **argument, int count)
+VERB(pointer, 2, 2)
 {
 	uint64_t pointer = gpushare_pointer(*buffer_of(argument[0]));
 
@@ -55,7 +55,7 @@ static uint64_t pointer_from(const char *path)
 	return pointer;
 }
 
-static void do_block(char **argument, int count)
+VERB(block, 1, 1)
 {
 	void *wanted = (void *)(uintptr_t)pointer_from(argument[0]);
 
@@ -64,7 +64,7 @@ static void do_block(char **argument, int count)
 		script_stop("block: it is taken");
 }
 
-static void do_at(char **argument, int count)
+VERB(at, 2, 2)
 {
 	printf("at %s: %s\n", argument[0],
 	       gpushare_pointer(*buffer_of(argument[0])) == pointer_from(argument[1])
@@ -73,7 +73,7 @@ static void do_at(char **argument, int count)
 }
 
 /* mapat=MAP,FILE: as at=, for a map */
-static void do_mapat(char **argument, int count)
+VERB(mapat, 2, 2)
 {
 	printf("mapat %s: %s\n", argument[0],
 	       (uintptr_t)gpushare_map_data(*map_of(argument[0])) == pointer_from(argument[1])
@@ -82,7 +82,7 @@ static void do_mapat(char **argument, int count)
 }
 
 /* array=SLOT,NAME,COUNT,SIZE,OPTIONS */
-static void do_array(char **argument, int count)
+VERB(array, 5, 5)
 {
 	struct gpushare_alloc_options options = keep_options(argument[4]);
 
@@ -92,7 +92,7 @@ static void do_array(char **argument, int count)
 }
 
 /* another: open another session and use it from now on */
-static void do_another(char **argument, int count)
+VERB(another, 0, 0)
 {
 	static struct gpushare_session *earlier[8]; /* they stay open */
 	static size_t used;
@@ -104,7 +104,7 @@ static void do_another(char **argument, int count)
 }
 
 /* backing=NAME */
-static void do_backing(char **argument, int count)
+VERB(backing, 1, 1)
 {
 	struct gpushare_info info;
 	int status = gpushare_stat(session, argument[0], &info);
@@ -115,19 +115,5 @@ static void do_backing(char **argument, int count)
 		printf("backing %s: %d, %llu of %llu\n", argument[0], (int)info.backing,
 		       (unsigned long long)info.size, (unsigned long long)info.base_size);
 }
-
-static const struct script_verb unified_verbs[] = {
-    {"cpuput", 3, 3, do_cpuput},
-    {"cpubyte", 2, 2, do_cpubyte},
-    {"cpuwalk", 1, 1, do_cpuwalk},
-    {"pointer", 2, 2, do_pointer},
-    {"block", 1, 1, do_block},
-    {"at", 2, 2, do_at},
-    {"mapat", 2, 2, do_mapat},
-    {"array", 5, 5, do_array},
-    {"another", 0, 0, do_another},
-    {"backing", 1, 1, do_backing},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

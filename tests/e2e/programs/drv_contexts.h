@@ -13,13 +13,13 @@ static cu_context *drv_context_of(const char *letter)
 }
 
 /* ctxnew=LETTER: create a context; the driver makes it current */
-static void verb_ctxnew(char **argument, int count)
+VERB(ctxnew, 1, 1)
 {
 	gpu_say("ctxnew", argument[0], DRV(cuCtxCreate_v2)(drv_context_of(argument[0]), 0, 0));
 }
 
 /* ctxdestroy=LETTER[,v1] */
-static void verb_ctxdestroy(char **argument, int count)
+VERB(ctxdestroy, 1, 2)
 {
 	cu_context context = *drv_context_of(argument[0]);
 
@@ -28,7 +28,7 @@ static void verb_ctxdestroy(char **argument, int count)
 }
 
 /* ctxset=LETTER, ctxset=primary, ctxset=none */
-static void verb_ctxset(char **argument, int count)
+VERB(ctxset, 1, 1)
 {
 	cu_context context = argument[0][1] ? NULL : *drv_context_of(argument[0]);
 
@@ -38,7 +38,7 @@ static void verb_ctxset(char **argument, int count)
 }
 
 /* primary=retain, primary=release[,v1], primary=reset[,v1] */
-static void verb_primary(char **argument, int count)
+VERB(primary, 1, 2)
 {
 	int code;
 
@@ -54,15 +54,9 @@ static void verb_primary(char **argument, int count)
 }
 
 /* nullout=SIZE: allocate with NULL as the place for the pointer */
-static void verb_nullout(char **argument, int count)
+VERB(nullout, 1, 1)
 {
 	gpu_say("nullout", argument[0], DRV(cuMemAlloc_v2)(NULL, script_number(argument[0])));
 }
-
-static const struct script_verb drv_context_verbs[] = {
-    {"ctxnew", 1, 1, verb_ctxnew},   {"ctxdestroy", 1, 2, verb_ctxdestroy},
-    {"ctxset", 1, 1, verb_ctxset},   {"primary", 1, 2, verb_primary},
-    {"nullout", 1, 1, verb_nullout}, {NULL, 0, 0, NULL},
-};
 
 #endif

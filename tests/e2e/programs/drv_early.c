@@ -13,8 +13,8 @@ DRV_CALLS(N)
 
 int main(int argc, char **argv)
 {
-	drv_use(argv);
+	drv_use();
 	printf("early: %d\n", early_code);
 	*gpu_slot("e") = (struct gpu_slot){.pointer = early_pointer, .size = 3 << 20};
-	return script_run(gpu_verbs, argv + 1);
+	return script_run(argv + 1);
 }

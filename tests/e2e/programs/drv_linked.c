@@ -11,6 +11,6 @@ DRV_CALLS(N)
 
 int main(int argc, char **argv)
 {
-	drv_use(argv);
-	return script_run(gpu_verbs, argv + 1);
+	drv_use();
+	return script_run(argv + 1);
 }

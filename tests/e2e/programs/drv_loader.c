@@ -45,7 +45,7 @@ static void *handle_of(const char *name)
 }
 
 /* open=H,PATH[,global|deep|new] */
-static void verb_open(char **argument, int count)
+VERB(open, 2, 3)
 {
 	struct library *library = library_of(argument[0]);
 	const char *how = count > 2 ? argument[2] : "";
@@ -69,7 +69,7 @@ static void verb_open(char **argument, int count)
 }
 
 /* close=H: print whether the library was unloaded or stays loaded */
-static void verb_close(char **argument, int count)
+VERB(close, 1, 1)
 {
 	struct library *library = library_of(argument[0]);
 	int result = dlclose(library->handle);
@@ -82,7 +82,7 @@ static void verb_close(char **argument, int count)
 }
 
 /* block=H: map a page at the closed library's address, so that it can't load there again */
-static void verb_block(char **argument, int count)
+VERB(block, 1, 1)
 {
 	void *place = (void *)library_of(argument[0])->base;
 
@@ -92,7 +92,7 @@ static void verb_block(char **argument, int count)
 }
 
 /* find=H,NAME: print whether dlsym() finds it, or the text of dlerror() */
-static void verb_find(char **argument, int count)
+VERB(find, 2, 2)
 {
 	void *handle = handle_of(argument[0]);
 	void *found;
@@ -107,7 +107,7 @@ static void verb_find(char **argument, int count)
 }
 
 /* owner=H,NAME: print the file that the function found is from */
-static void verb_owner(char **argument, int count)
+VERB(owner, 2, 2)
 {
 	void *found = dlsym(handle_of(argument[0]), argument[1]);
 	Dl_info info;
@@ -119,7 +119,7 @@ static void verb_owner(char **argument, int count)
 }
 
 /* long=H,LENGTH: look up a name of LENGTH bytes that begins with a driver call's name */
-static void verb_long(char **argument, int count)
+VERB(long, 2, 2)
 {
 	size_t length = script_number(argument[1]);
 	char *name = malloc(length + 1);
@@ -140,7 +140,7 @@ static void verb_long(char **argument, int count)
 }
 
 /* call=H,NAME */
-static void verb_call(char **argument, int count)
+VERB(call, 2, 2)
 {
 	int (*found)(void) = dlsym(handle_of(argument[0]), argument[1]);
 
@@ -151,7 +151,7 @@ static void verb_call(char **argument, int count)
 }
 
 /* both=H,H,COUNT: COUNT look-ups in the two alternately; print whether the heap grows */
-static void verb_both(char **argument, int count)
+VERB(both, 3, 3)
 {
 	void *handles[2] = {handle_of(argument[0]), handle_of(argument[1])};
 	size_t turns = script_number(argument[2]), before, grown;
@@ -183,7 +183,7 @@ static void *find_plain(void *handle, const char *name)
 
 /* use=H[,libc]: with libc, look up by the C library's own dlsym, which dlvsym() finds even if a
  * preloaded library replaces dlsym */
-static void verb_use(char **argument, int count)
+VERB(use, 1, 2)
 {
 	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 	void *(*find)(void *, const char *) = count > 1 ? NULL : find_plain;
@@ -209,7 +209,7 @@ static void *race_find(void *unused)
 
 /* race=PATH,MICROSECONDS: load PATH, whose constructor looks up symbols. After the delay, another
  * thread makes its first look-up. */
-static void verb_race(char **argument, int count)
+VERB(race, 2, 2)
 {
 	pthread_t thread;
 	void *library, *found;
@@ -224,16 +224,8 @@ static void verb_race(char **argument, int count)
 	printf("race: %s, %s\n", library ? "loaded" : dlerror(), found ? "found" : "missing");
 }
 
-static const struct script_verb own_verbs[] = {
-    {"open", 2, 3, verb_open}, {"close", 1, 1, verb_close}, {"block", 1, 1, verb_block},
-    {"find", 2, 2, verb_find}, {"owner", 2, 2, verb_owner}, {"long", 2, 2, verb_long},
-    {"call", 2, 2, verb_call}, {"use", 1, 2, verb_use},	    {"race", 2, 2, verb_race},
-    {"both", 3, 3, verb_both}, {NULL, 0, 0, NULL},
-};
-
 int main(int argc, char **argv)
 {
-	drv_use(argv);
-	script_use(own_verbs);
-	return script_run(gpu_verbs, argv + 1);
+	drv_use();
+	return script_run(argv + 1);
 }

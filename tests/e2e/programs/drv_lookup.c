@@ -99,6 +99,6 @@ int main(int argc, char **argv)
 	DRV_CALLS_CONTEXTS(N)
 #undef N
 	child_prefix = 2;
-	drv_use(argv);
-	return script_run(gpu_verbs, argv + 2);
+	drv_use();
+	return script_run(argv + 2);
 }

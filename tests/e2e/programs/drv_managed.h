@@ -5,14 +5,14 @@
 #include "drv_streams.h"
 
 /* poke=SLOT,OFFSET,VALUE and peek=SLOT,OFFSET: write or read a byte by the CPU */
-static void verb_poke(char **argument, int count)
+VERB(poke, 3, 3)
 {
 	volatile unsigned char *data = (void *)(uintptr_t)gpu_slot(argument[0])->pointer;
 
 	data[script_number(argument[1])] = (unsigned char)script_number(argument[2]);
 }
 
-static void verb_peek(char **argument, int count)
+VERB(peek, 2, 2)
 {
 	const volatile unsigned char *data =
 	    (const void *)(uintptr_t)gpu_slot(argument[0])->pointer;
@@ -22,7 +22,7 @@ static void verb_peek(char **argument, int count)
 
 /* about=SLOT[,OFFSET]: print the attributes of that pointer, without what differs from run to run.
  * `!`: cuPointerGetAttribute and cuPointerGetAttributes return different values. */
-static void verb_about(char **argument, int count)
+VERB(about, 1, 2)
 {
 	cu_pointer_attribute asked[] = {
 	    CU_ATTRIBUTE_CONTEXT,
@@ -62,7 +62,7 @@ static void verb_about(char **argument, int count)
 }
 
 /* prefetch=SLOT,SIZE and advise=SLOT,SIZE: for device 0, by both versions of the call */
-static void verb_prefetch(char **argument, int count)
+VERB(prefetch, 2, 2)
 {
 	cu_deviceptr at = gpu_slot(argument[0])->pointer;
 	const cu_mem_location here = {CU_LOCATION_DEVICE, 0};
@@ -72,7 +72,7 @@ static void verb_prefetch(char **argument, int count)
 	printf(" %d\n", DRV(cuMemPrefetchAsync_v2)(at, size, here, 0, NULL));
 }
 
-static void verb_advise(char **argument, int count)
+VERB(advise, 2, 2)
 {
 	enum { SET_PREFERRED_LOCATION = 3 };
 	cu_deviceptr at = gpu_slot(argument[0])->pointer;
@@ -84,7 +84,7 @@ static void verb_advise(char **argument, int count)
 }
 
 /* attachmem=SLOT,LETTER: attach all of it to that stream */
-static void verb_attachmem(char **argument, int count)
+VERB(attachmem, 2, 2)
 {
 	enum { SINGLE = 4 };
 
@@ -94,17 +94,10 @@ static void verb_attachmem(char **argument, int count)
 }
 
 /* freeasync=SLOT,LETTER */
-static void verb_freeasync(char **argument, int count)
+VERB(freeasync, 2, 2)
 {
 	gpu_say("freeasync", argument[0],
 		DRV(cuMemFreeAsync)(gpu_slot(argument[0])->pointer, drv_stream(argument[1])));
 }
-
-static const struct script_verb drv_managed_verbs[] = {
-    {"poke", 3, 3, verb_poke},		 {"peek", 2, 2, verb_peek},
-    {"about", 1, 2, verb_about},	 {"prefetch", 2, 2, verb_prefetch},
-    {"advise", 2, 2, verb_advise},	 {"attachmem", 2, 2, verb_attachmem},
-    {"freeasync", 2, 2, verb_freeasync}, {NULL, 0, 0, NULL},
-};
 
 #endif

@@ -4,8 +4,6 @@
 
 int main(int argc, char **argv)
 {
-	static const struct script_verb none[] = {{NULL, 0, 0, NULL}};
-
 	printf("static\n");
-	return script_run(none, argv + 1);
+	return script_run(argv + 1);
 }

@@ -13,7 +13,7 @@ static cu_stream drv_stream(const char *letter)
 }
 
 /* stream=LETTER: create one that doesn't wait for the default stream */
-static void verb_stream(char **argument, int count)
+VERB(stream, 1, 1)
 {
 	gpu_say("stream", argument[0],
 		DRV(cuStreamCreate)(&drv_streams[(unsigned char)argument[0][0] & 127],
@@ -33,7 +33,7 @@ static uint32_t *drv_flag(const char *letter)
 }
 
 /* stall=LETTER: let the stream's later work wait for go= or gosoon= */
-static void verb_stall(char **argument, int count)
+VERB(stall, 1, 1)
 {
 	uint32_t *flag = drv_flag(argument[0]);
 
@@ -44,7 +44,7 @@ static void verb_stall(char **argument, int count)
 }
 
 /* go=LETTER: let the stream continue, and wait until all its work is done */
-static void verb_go(char **argument, int count)
+VERB(go, 1, 1)
 {
 	__atomic_store_n(drv_flag(argument[0]), 1, __ATOMIC_SEQ_CST);
 	gpu_say("go", argument[0], DRV(cuStreamSynchronize)(drv_stream(argument[0])));
@@ -58,7 +58,7 @@ static void *drv_let_go(void *flag)
 }
 
 /* gosoon=LETTER: let the stream continue after 50 ms, without waiting here */
-static void verb_gosoon(char **argument, int count)
+VERB(gosoon, 1, 1)
 {
 	pthread_t thread;
 
@@ -69,7 +69,7 @@ static void verb_gosoon(char **argument, int count)
 
 /* goby=LETTER,OTHER: let the stream continue by a write of the GPU in stream OTHER; wait only for
  * that write */
-static void verb_goby(char **argument, int count)
+VERB(goby, 2, 2)
 {
 	uint32_t *flag = drv_flag(argument[0]);
 	int code = DRV(cuStreamWriteValue64_v2)(drv_stream(argument[1]), (uintptr_t)flag, 1, 0);
@@ -83,14 +83,14 @@ static void verb_goby(char **argument, int count)
 }
 
 /* capture=LETTER[,relaxed] */
-static void verb_capture(char **argument, int count)
+VERB(capture, 1, 2)
 {
 	gpu_say("capture", argument[0],
 		DRV(cuStreamBeginCapture_v2)(drv_stream(argument[0]),
 					     count > 1 ? CU_CAPTURE_RELAXED : CU_CAPTURE_GLOBAL));
 }
 
-static void verb_endcapture(char **argument, int count)
+VERB(endcapture, 1, 1)
 {
 	cu_graph graph = NULL;
 	int code = DRV(cuStreamEndCapture)(drv_stream(argument[0]), &graph);
@@ -99,16 +99,5 @@ static void verb_endcapture(char **argument, int count)
 	if (graph)
 		DRV(cuGraphDestroy)(graph);
 }
-
-static const struct script_verb drv_stream_verbs[] = {
-    {"stream", 1, 1, verb_stream},
-    {"stall", 1, 1, verb_stall},
-    {"go", 1, 1, verb_go},
-    {"gosoon", 1, 1, verb_gosoon},
-    {"goby", 2, 2, verb_goby},
-    {"capture", 1, 2, verb_capture},
-    {"endcapture", 1, 1, verb_endcapture},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

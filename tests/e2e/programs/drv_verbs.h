@@ -63,18 +63,10 @@ static int drv_read(void *to, uint64_t from, size_t size)
 	return DRV(cuMemcpyDtoH_v2)(to, from, size);
 }
 
-static void drv_use(char **argv)
+static void drv_use(void)
 {
 	gpu = (struct gpu){drv_init,  drv_device, drv_alloc,	 drv_pitch,    drv_free,
 			   drv_write, drv_read,	  drv_ways_make, drv_ways_drop};
-	child_use(argv);
-	script_use(life_verbs);
-	script_use(many_verbs);
-	script_use(drv_way_verbs);
-	script_use(drv_stream_verbs);
-	script_use(drv_context_verbs);
-	script_use(drv_managed_verbs);
-	script_use(marks_verbs);
 }
 
 #endif

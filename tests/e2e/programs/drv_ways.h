@@ -126,7 +126,7 @@ static int drv_ways_drop(struct gpu_slot *slot, const char *way, char stream)
 }
 
 /* poolnew=LETTER[,exportable]: create a pool on the current device */
-static void verb_poolnew(char **argument, int count)
+VERB(poolnew, 1, 2)
 {
 	cu_pool_props props = {.allocType = CU_ALLOCATION_PINNED,
 			       .handleTypes = count > 1 ? CU_HANDLE_POSIX_FD : 0,
@@ -136,7 +136,7 @@ static void verb_poolnew(char **argument, int count)
 		DRV(cuMemPoolCreate)(&drv_pools[(unsigned char)argument[0][0] & 127], &props));
 }
 
-static void verb_pooldestroy(char **argument, int count)
+VERB(pooldestroy, 1, 1)
 {
 	cu_result result = DRV(cuMemPoolDestroy)(drv_pool(argument[0]));
 
@@ -155,7 +155,7 @@ static unsigned long long drv_pool_number(cu_mem_pool pool, int attribute)
 }
 
 /* pool=LETTER: print its statistics */
-static void verb_pool(char **argument, int count)
+VERB(pool, 1, 1)
 {
 	cu_mem_pool pool = drv_pool(argument[0]);
 
@@ -166,7 +166,7 @@ static void verb_pool(char **argument, int count)
 }
 
 /* poolset=LETTER,ATTRIBUTE,VALUE: ATTRIBUTE is a number of enum CUmemPool_attribute */
-static void verb_poolset(char **argument, int count)
+VERB(poolset, 3, 3)
 {
 	cu_pool_attribute attribute = (cu_pool_attribute)script_number(argument[1]);
 	cu_uint64 value = script_number(argument[2]);
@@ -177,7 +177,7 @@ static void verb_poolset(char **argument, int count)
 }
 
 /* pooltrim=LETTER,SIZE */
-static void verb_pooltrim(char **argument, int count)
+VERB(pooltrim, 2, 2)
 {
 	errno = GPU_ERRNO;
 	gpu_say("pooltrim", argument[0],
@@ -185,7 +185,7 @@ static void verb_pooltrim(char **argument, int count)
 }
 
 /* poolaccess=LETTER,DEVICE,FLAGS */
-static void verb_poolaccess(char **argument, int count)
+VERB(poolaccess, 3, 3)
 {
 	cu_mem_access access = {
 	    .location = {.type = CU_LOCATION_DEVICE, .id = (int)script_number(argument[1])},
@@ -196,7 +196,7 @@ static void verb_poolaccess(char **argument, int count)
 }
 
 /* frompool=SLOT,LETTER: print 0 if the driver says that the memory is from that pool, else -1 */
-static void verb_frompool(char **argument, int count)
+VERB(frompool, 2, 2)
 {
 	cu_mem_pool pool = NULL;
 	int code =
@@ -206,7 +206,7 @@ static void verb_frompool(char **argument, int count)
 }
 
 /* memset=SLOT,VALUE,SIZE: set bytes by the current device */
-static void verb_memset(char **argument, int count)
+VERB(memset, 3, 3)
 {
 	gpu_say("memset", argument[0],
 		DRV(cuMemsetD8_v2)(gpu_slot(argument[0])->pointer,
@@ -215,7 +215,7 @@ static void verb_memset(char **argument, int count)
 }
 
 /* remap=SLOT: unmap and release the memory, and map new memory at the same address */
-static void verb_remap(char **argument, int count)
+VERB(remap, 1, 1)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	int result = drv_unmap(slot);
@@ -224,13 +224,13 @@ static void verb_remap(char **argument, int count)
 }
 
 /* handle=SLOT: release the handle of what is mapped there */
-static void verb_handle(char **argument, int count)
+VERB(handle, 1, 1)
 {
 	gpu_say("handle", argument[0], DRV(cuMemRelease)(gpu_slot(argument[0])->object));
 }
 
 /* retain=SLOT: get one more handle of what is mapped there, and release it */
-static void verb_retain(char **argument, int count)
+VERB(retain, 1, 1)
 {
 	void *pointer = (void *)(uintptr_t)gpu_slot(argument[0])->pointer;
 	cu_mem_handle handle = 0;
@@ -244,7 +244,7 @@ static void verb_retain(char **argument, int count)
 #define DRV_HOST_NUMA 3 /* CU_MEM_LOCATION_TYPE_HOST_NUMA */
 
 /* hostmem=SLOT,SIZE: create memory of the first NUMA node */
-static void verb_hostmem(char **argument, int count)
+VERB(hostmem, 2, 2)
 {
 	const cu_mem_prop prop = {.type = CU_ALLOCATION_PINNED,
 				  .location = {.type = DRV_HOST_NUMA}};
@@ -256,7 +256,7 @@ static void verb_hostmem(char **argument, int count)
 }
 
 /* unmap=SLOT,SIZE: unmap the first SIZE bytes */
-static void verb_unmap(char **argument, int count)
+VERB(unmap, 2, 2)
 {
 	gpu_say("unmap", argument[0],
 		DRV(cuMemUnmap)(gpu_slot(argument[0])->pointer, script_number(argument[1])));
@@ -264,7 +264,7 @@ static void verb_unmap(char **argument, int count)
 
 /* range=SLOT: print the allocation's size and the slot's offset in it, from cuMemGetAddressRange
  * and from the pointer attributes */
-static void verb_range(char **argument, int count)
+VERB(range, 1, 1)
 {
 	cu_deviceptr pointer = gpu_slot(argument[0])->pointer, base = 0, start = 0;
 	size_t size = 0, range = 0;
@@ -283,7 +283,7 @@ static void verb_range(char **argument, int count)
 
 /* told=SLOT: print what three calls return that ask the driver about the pointer; `nothing`: the
  * last one has set the range's start to 0 */
-static void verb_told(char **argument, int count)
+VERB(told, 1, 1)
 {
 	cu_deviceptr pointer = gpu_slot(argument[0])->pointer, start = 1;
 	cu_pointer_attribute wanted[] = {(cu_pointer_attribute)CU_ATTRIBUTE_RANGE_START};
@@ -306,14 +306,14 @@ static size_t drv_room(void)
 }
 
 /* taken=LABEL: print by how many MiB free memory has shrunk since `mark` */
-static void verb_taken(char **argument, int count)
+VERB(taken, 1, 1)
 {
 	printf("taken %s: %lld\n", argument[0],
 	       ((long long)marks_then.free_bytes - (long long)drv_room()) >> 20);
 }
 
 /* brim=SIZE: allocate until little more than SIZE bytes are free */
-static void verb_brim(char **argument, int count)
+VERB(brim, 1, 1)
 {
 	size_t left = script_number(argument[0]), room = drv_room(), piece = room;
 	cu_deviceptr pointer;
@@ -329,7 +329,7 @@ static void verb_brim(char **argument, int count)
 }
 
 /* ipcget=SLOT,FILE: save the driver's IPC handle of it, as a program without gpushare does */
-static void verb_ipcget(char **argument, int count)
+VERB(ipcget, 2, 2)
 {
 	cu_ipc_mem_handle handle;
 	int code = DRV(cuIpcGetMemHandle)(&handle, gpu_slot(argument[0])->pointer);
@@ -340,7 +340,7 @@ static void verb_ipcget(char **argument, int count)
 }
 
 /* ipcopen=SLOT,FILE,SIZE */
-static void verb_ipcopen(char **argument, int count)
+VERB(ipcopen, 3, 3)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	FILE *file = fopen(argument[1], "rb");
@@ -357,33 +357,9 @@ static void verb_ipcopen(char **argument, int count)
 	gpu_say("ipcopen", argument[0], code);
 }
 
-static void verb_ipcclose(char **argument, int count)
+VERB(ipcclose, 1, 1)
 {
 	gpu_say("ipcclose", argument[0], DRV(cuIpcCloseMemHandle)(gpu_slot(argument[0])->pointer));
 }
-
-static const struct script_verb drv_way_verbs[] = {
-    {"poolnew", 1, 2, verb_poolnew},
-    {"pooldestroy", 1, 1, verb_pooldestroy},
-    {"pool", 1, 1, verb_pool},
-    {"poolset", 3, 3, verb_poolset},
-    {"pooltrim", 2, 2, verb_pooltrim},
-    {"poolaccess", 3, 3, verb_poolaccess},
-    {"frompool", 2, 2, verb_frompool},
-    {"memset", 3, 3, verb_memset},
-    {"remap", 1, 1, verb_remap},
-    {"range", 1, 1, verb_range},
-    {"handle", 1, 1, verb_handle},
-    {"retain", 1, 1, verb_retain},
-    {"hostmem", 2, 2, verb_hostmem},
-    {"unmap", 2, 2, verb_unmap},
-    {"ipcget", 2, 2, verb_ipcget},
-    {"ipcopen", 3, 3, verb_ipcopen},
-    {"ipcclose", 1, 1, verb_ipcclose},
-    {"told", 1, 1, verb_told},
-    {"brim", 1, 1, verb_brim},
-    {"taken", 1, 1, verb_taken},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

@@ -11,7 +11,7 @@
 #define MANY_POINTERS 8192
 
 /* make=SLOT,WAY,SIZE[,STREAM] */
-static void verb_make(char **argument, int count)
+VERB(make, 3, 4)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	int code;
@@ -24,7 +24,7 @@ static void verb_make(char **argument, int count)
 }
 
 /* drop=SLOT[,WAY[,STREAM]]: free it by the way of its allocation, or by WAY */
-static void verb_drop(char **argument, int count)
+VERB(drop, 1, 3)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 
@@ -35,21 +35,21 @@ static void verb_drop(char **argument, int count)
 }
 
 /* at=SLOT,FROM,OFFSET: let SLOT point into FROM's memory */
-static void verb_at(char **argument, int count)
+VERB(at, 3, 3)
 {
 	*gpu_slot(argument[0]) = *gpu_slot(argument[1]);
 	gpu_slot(argument[0])->pointer += script_number(argument[2]);
 }
 
 /* foreign=SLOT,ADDRESS: let SLOT be a pointer that no allocation returned */
-static void verb_foreign(char **argument, int count)
+VERB(foreign, 2, 2)
 {
 	gpu_slot(argument[0])->pointer = script_number(argument[1]);
 }
 
 /* again=SLOT,NEW,TRIES: allocate NEW by the way and size of SLOT, which has been freed. Free NEW
  * and try again, TRIES times at most, until it has SLOT's address. */
-static void verb_again(char **argument, int count)
+VERB(again, 3, 3)
 {
 	struct gpu_slot *was = gpu_slot(argument[0]), *now = gpu_slot(argument[1]);
 	uint64_t tries = script_number(argument[2]);
@@ -67,7 +67,7 @@ static void verb_again(char **argument, int count)
 }
 
 /* apart=SLOT,SLOT: print whether they are in different 2 MiB blocks */
-static void verb_apart(char **argument, int count)
+VERB(apart, 2, 2)
 {
 	printf("apart %s %s: %s\n", argument[0], argument[1],
 	       gpu_slot(argument[0])->pointer >> 21 == gpu_slot(argument[1])->pointer >> 21
@@ -108,7 +108,7 @@ static void *many_hoard(void *number)
 }
 
 /* hoard=THREADS,COUNT,SIZE: each thread makes COUNT allocations and keeps them */
-static void verb_hoard(char **argument, int count)
+VERB(hoard, 3, 3)
 {
 	many_each = (int)script_number(argument[1]);
 	many_size = script_number(argument[2]);
@@ -119,7 +119,7 @@ static void verb_hoard(char **argument, int count)
 }
 
 /* release: free what hoard= and churn= have kept */
-static void verb_release(char **argument, int count)
+VERB(release, 0, 0)
 {
 	int failed = 0;
 
@@ -159,7 +159,7 @@ static void *many_churn(void *number)
 }
 
 /* churn=THREADS,ROUNDS,SIZE,FILE: random allocations and frees; write to FILE how many are left */
-static void verb_churn(char **argument, int count)
+VERB(churn, 4, 4)
 {
 	char text[16];
 	int live = 0;
@@ -199,7 +199,7 @@ static void many_storm_child(int number, uint64_t inherited)
 }
 
 /* storm=CHILDREN,SIZE: one thread allocates and frees in a loop while the other forks children */
-static void verb_storm(char **argument, int count)
+VERB(storm, 2, 2)
 {
 	int children = (int)script_number(argument[0]), bad = 0, late = 0, status;
 	uint64_t kept = 0;
@@ -269,7 +269,7 @@ static void many_pace_end(struct many_pace *pace)
 }
 
 /* paced=LABEL,ROUNDS,SIZE: allocate and free once per millisecond; print how many calls waited */
-static void verb_paced(char **argument, int count)
+VERB(paced, 3, 3)
 {
 	struct many_pace pace = {.waited = 0};
 	uint64_t rounds = script_number(argument[1]), pointer;
@@ -315,7 +315,7 @@ static void many_turn(struct tally *tally, uint64_t turn, size_t size, const cha
 }
 
 /* cycle=COUNT,SIZE[,BYTE]: COUNT times, allocate, check that the first byte is BYTE, and free */
-static void verb_cycle(char **argument, int count)
+VERB(cycle, 2, 3)
 {
 	struct tally tally = {0};
 
@@ -323,15 +323,5 @@ static void verb_cycle(char **argument, int count)
 		many_turn(&tally, i, script_number(argument[1]), count > 2 ? argument[2] : NULL);
 	printf("cycle: %d failed\n", tally.failed);
 }
-
-static const struct script_verb many_verbs[] = {
-    {"make", 3, 4, verb_make},	 {"drop", 1, 3, verb_drop},
-    {"at", 3, 3, verb_at},	 {"foreign", 2, 2, verb_foreign},
-    {"again", 3, 3, verb_again}, {"apart", 2, 2, verb_apart},
-    {"hoard", 3, 3, verb_hoard}, {"release", 0, 0, verb_release},
-    {"churn", 4, 4, verb_churn}, {"storm", 2, 2, verb_storm},
-    {"paced", 3, 3, verb_paced}, {"cycle", 2, 3, verb_cycle},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

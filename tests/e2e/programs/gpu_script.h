@@ -55,23 +55,23 @@ static void gpu_say(const char *verb, const char *slot, int code)
 	putchar('\n');
 }
 
-static void verb_init(char **argument, int count)
+VERB(init, 0, 0)
 {
 	printf("init: %d\n", gpu.init());
 }
 
-static void verb_device(char **argument, int count)
+VERB(device, 1, 1)
 {
 	printf("device %s: %d\n", argument[0], gpu.device((int)script_number(argument[0])));
 }
 
-static void verb_errno(char **argument, int count)
+VERB(errno, 0, 0)
 {
 	gpu_shows_errno = true;
 }
 
 /* alloc=SLOT,SIZE */
-static void verb_alloc(char **argument, int count)
+VERB(alloc, 2, 2)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	int code;
@@ -83,7 +83,7 @@ static void verb_alloc(char **argument, int count)
 }
 
 /* pitch=SLOT,WIDTH,HEIGHT: print the size of the whole allocation; the device decides it */
-static void verb_pitch(char **argument, int count)
+VERB(pitch, 3, 3)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	size_t height = script_number(argument[2]), pitch = 0;
@@ -93,7 +93,7 @@ static void verb_pitch(char **argument, int count)
 	printf("pitch %s: %d %zu\n", argument[0], code, slot->size);
 }
 
-static void verb_free(char **argument, int count)
+VERB(free, 1, 1)
 {
 	int code;
 
@@ -104,7 +104,7 @@ static void verb_free(char **argument, int count)
 
 /* fill=SLOT,SEED: write a pattern. A write from pageable memory may return before the bytes have
  * arrived. So read a byte afterwards: then other processes see the pattern. */
-static void verb_fill(char **argument, int count)
+VERB(fill, 2, 2)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	unsigned char *bytes = script_pattern_new(script_number(argument[1]), slot->size);
@@ -119,7 +119,7 @@ static void verb_fill(char **argument, int count)
 }
 
 /* put=SLOT,OFFSET,VALUE */
-static void verb_put(char **argument, int count)
+VERB(put, 3, 3)
 {
 	unsigned char byte = (unsigned char)script_number(argument[2]);
 
@@ -129,7 +129,7 @@ static void verb_put(char **argument, int count)
 }
 
 /* byte=SLOT,OFFSET */
-static void verb_byte(char **argument, int count)
+VERB(byte, 2, 2)
 {
 	unsigned char byte = 0;
 	int code = gpu.read(&byte, gpu_slot(argument[0])->pointer + script_number(argument[1]), 1);
@@ -141,7 +141,7 @@ static void verb_byte(char **argument, int count)
 }
 
 /* save=SLOT,FILE */
-static void verb_save(char **argument, int count)
+VERB(save, 2, 2)
 {
 	struct gpu_slot *slot = gpu_slot(argument[0]);
 	unsigned char *bytes = script_pattern_new(0, slot->size);
@@ -152,12 +152,12 @@ static void verb_save(char **argument, int count)
 }
 
 /* link=SLOT, walk=SLOT: see nodes.h */
-static void verb_link(char **argument, int count)
+VERB(link, 1, 1)
 {
 	gpu_say("link", argument[0], nodes_link(gpu_slot(argument[0])->pointer, gpu.write));
 }
 
-static void verb_walk(char **argument, int count)
+VERB(walk, 1, 1)
 {
 	printf("walk %s: %ld\n", argument[0], nodes_walk(gpu_slot(argument[0])->pointer, gpu.read));
 }
@@ -170,7 +170,7 @@ static void *gpu_alloc_from_thread(void *size)
 }
 
 /* threads=COUNT,SIZE: COUNT threads allocate at the same time */
-static void verb_threads(char **argument, int count)
+VERB(threads, 2, 2)
 {
 	int threads = (int)script_number(argument[0]), failed = 0;
 	void *size = (void *)(uintptr_t)script_number(argument[1]), *code;
@@ -187,15 +187,5 @@ static void verb_threads(char **argument, int count)
 	}
 	printf("threads: %d failed\n", failed);
 }
-
-static const struct script_verb gpu_verbs[] = {
-    {"init", 0, 0, verb_init},	     {"device", 1, 1, verb_device},
-    {"errno", 0, 0, verb_errno},     {"alloc", 2, 2, verb_alloc},
-    {"pitch", 3, 3, verb_pitch},     {"free", 1, 1, verb_free},
-    {"fill", 2, 2, verb_fill},	     {"put", 3, 3, verb_put},
-    {"byte", 2, 2, verb_byte},	     {"save", 2, 2, verb_save},
-    {"threads", 2, 2, verb_threads}, {"link", 1, 1, verb_link},
-    {"walk", 1, 1, verb_walk},	     {NULL, 0, 0, NULL},
-};
 
 #endif

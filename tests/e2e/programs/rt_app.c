@@ -153,12 +153,12 @@ static int runtime_drop(struct gpu_slot *slot, const char *way, char stream)
 	return (int)cudaFree(pointer);
 }
 
-static void verb_devicereset(char **argument, int count)
+VERB(devicereset, 0, 0)
 {
 	printf("devicereset: %d\n", (int)cudaDeviceReset());
 }
 
-static void verb_nullout(char **argument, int count)
+VERB(nullout, 1, 1)
 {
 	gpu_say("nullout", argument[0], (int)cudaMalloc(NULL, script_number(argument[0])));
 }
@@ -179,7 +179,7 @@ static int wait_for_event(void)
 }
 
 /* wait=device, wait=stream, wait=thread (the thread's own default stream), wait=event */
-static void verb_wait(char **argument, int count)
+VERB(wait, 1, 1)
 {
 	int code = -1;
 
@@ -205,7 +205,7 @@ static void *wait_often(void *count)
 }
 
 /* waits=THREADS,COUNT: each thread synchronizes the default stream COUNT times */
-static void verb_waits(char **argument, int count)
+VERB(waits, 2, 2)
 {
 	uint64_t threads = script_number(argument[0]), often = script_number(argument[1]);
 	pthread_t thread[16];
@@ -217,25 +217,10 @@ static void verb_waits(char **argument, int count)
 		pthread_join(thread[i], NULL);
 }
 
-static const struct script_verb runtime_verbs[] = {
-    {"wait", 1, 1, verb_wait},
-    {"waits", 2, 2, verb_waits},
-    {"devicereset", 0, 0, verb_devicereset},
-    {"nullout", 1, 1, verb_nullout},
-    {NULL, 0, 0, NULL},
-};
-
 int main(int argc, char **argv)
 {
 	gpu =
 	    (struct gpu){runtime_init,	runtime_device, runtime_alloc, runtime_pitch, runtime_free,
 			 runtime_write, runtime_read,	runtime_make,  runtime_drop};
-	child_use(argv);
-	script_use(life_verbs);
-	script_use(many_verbs);
-	script_use(drv_way_verbs);
-	script_use(drv_stream_verbs);
-	script_use(marks_verbs);
-	script_use(runtime_verbs);
-	return script_run(gpu_verbs, argv + 1);
+	return script_run(argv + 1);
 }

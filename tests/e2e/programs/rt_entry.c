@@ -65,5 +65,5 @@ int main(int argc, char **argv)
 			   .free = entry_free,
 			   .write = entry_write,
 			   .read = entry_read};
-	return script_run(gpu_verbs, argv + 2);
+	return script_run(argv + 2);
 }

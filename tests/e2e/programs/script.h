@@ -25,18 +25,32 @@
 #include <unistd.h>
 
 #define SCRIPT_ARGUMENTS 8
-#define SCRIPT_TABLES 16
 
 struct script_verb {
 	const char *name;
 	int least, most; /* arguments */
 	void (*run)(char **argument, int count);
+	struct script_verb *next;
 };
 
+static struct script_verb *script_verbs;
+
+/* Define the verb `word`, which takes `least` to `most` arguments. The function's body follows. */
+#define VERB(word, least, most) \
+	static void verb_##word(char **argument, int count); \
+	__attribute__((constructor)) static void verb_##word##_add(void) \
+	{ \
+		static struct script_verb verb = {#word, least, most, verb_##word, NULL}; \
+\
+		verb.next = script_verbs; \
+		script_verbs = &verb; \
+	} \
+	static void verb_##word(char **argument, int count)
+
 static volatile sig_atomic_t script_sigchlds;
-static long script_limit_ms;				       /* 0: none */
-static char **script_at;				       /* the next word */
-static const struct script_verb *script_tables[SCRIPT_TABLES]; /* searched in order */
+static long script_limit_ms; /* 0: none */
+static char **script_words;
+static char **script_at; /* the next word */
 
 __attribute__((noreturn)) static inline void script_stop(const char *what)
 {
@@ -98,17 +112,17 @@ static inline void script_save(const char *path, const void *bytes, size_t size)
 		script_stop("can't save");
 }
 
-static void verb_touch(char **argument, int count)
+VERB(touch, 1, 1)
 {
 	script_save(argument[0], "", 0);
 }
 
-static void verb_remove(char **argument, int count)
+VERB(remove, 1, 1)
 {
 	unlink(argument[0]);
 }
 
-static void verb_await(char **argument, int count)
+VERB(await, 1, 1)
 {
 	long deadline = script_now_ms() + 240000; /* less than a test's limit on a GPU */
 
@@ -120,28 +134,28 @@ static void verb_await(char **argument, int count)
 }
 
 /* within=MS: every later verb that takes longer prints `late` */
-static void verb_within(char **argument, int count)
+VERB(within, 1, 1)
 {
 	script_limit_ms = (long)script_number(argument[0]);
 }
 
-static void verb_exit(char **argument, int count)
+VERB(exit, 1, 1)
 {
 	exit((int)script_number(argument[0]));
 }
 
-static void verb__exit(char **argument, int count)
+VERB(_exit, 1, 1)
 {
 	_exit((int)script_number(argument[0]));
 }
 
-static void verb_abort(char **argument, int count)
+VERB(abort, 0, 0)
 {
 	abort();
 }
 
 /* fork=exit, fork=_exit: fork a child that ends at once in that way, and reap it */
-static void verb_fork(char **argument, int count)
+VERB(fork, 1, 1)
 {
 	pid_t child = fork();
 	int status = -1;
@@ -158,7 +172,7 @@ static void verb_fork(char **argument, int count)
 
 /* forkhold=FILE[,raw]: fork a child that keeps all that it inherited until it is killed; its pid
  * goes to FILE. raw: by the clone system call, so that no handler of pthread_atfork() runs. */
-static void verb_forkhold(char **argument, int count)
+VERB(forkhold, 1, 2)
 {
 	pid_t child = count > 1 ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
 	char part[512], text[16];
@@ -177,7 +191,7 @@ static void script_on_sigchld(int number)
 	script_sigchlds++;
 }
 
-static void verb_sigchld(char **argument, int count)
+VERB(sigchld, 0, 0)
 {
 	struct sigaction action = {.sa_handler = script_on_sigchld};
 
@@ -185,7 +199,7 @@ static void verb_sigchld(char **argument, int count)
 }
 
 /* children: print how many SIGCHLDs have arrived, and what waitpid() finds */
-static void verb_children(char **argument, int count)
+VERB(children, 0, 0)
 {
 	pid_t child = waitpid(-1, NULL, WNOHANG);
 
@@ -214,7 +228,7 @@ static bool script_is_unix_socket(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_UNIX;
 }
 
-static void verb_census(char **argument, int count)
+VERB(census, 0, 0)
 {
 	int sockets = 0;
 
@@ -226,7 +240,7 @@ static void verb_census(char **argument, int count)
 
 /* sockets=close: close every Unix socket. sockets=steal,FILE[,BELOW]: replace every Unix socket by
  * FILE; with BELOW, only file descriptors below that number, and print how many. */
-static void verb_sockets(char **argument, int count)
+VERB(sockets, 1, 3)
 {
 	int file = count > 1 ? open(argument[1], O_RDWR | O_CREAT, 0600) : -1;
 	int below = count > 2 ? (int)script_number(argument[2]) : 1024, found = 0;
@@ -244,7 +258,7 @@ static void verb_sockets(char **argument, int count)
 		printf("sockets below %d: %d\n", below, found);
 }
 
-static void verb_closefrom(char **argument, int count)
+VERB(closefrom, 1, 1)
 {
 	for (int fd = (int)script_number(argument[0]); fd < 1024; fd++)
 		close(fd);
@@ -255,7 +269,7 @@ static int script_seized_below;
 
 /* seize=FILE,BELOW: replace every file descriptor from 3 to below BELOW by FILE. seized: print how
  * many of these have been closed since then. */
-static void verb_seize(char **argument, int count)
+VERB(seize, 2, 2)
 {
 	int file = open(argument[0], O_RDWR | O_CREAT, 0600);
 
@@ -267,7 +281,7 @@ static void verb_seize(char **argument, int count)
 			script_stop("dup2 failed");
 }
 
-static void verb_seized(char **argument, int count)
+VERB(seized, 0, 0)
 {
 	int closed = 0;
 	struct stat is;
@@ -278,7 +292,7 @@ static void verb_seized(char **argument, int count)
 }
 
 /* cramp=SIZE: let the address space grow by at most SIZE from now on */
-static void verb_cramp(char **argument, int count)
+VERB(cramp, 1, 1)
 {
 	struct rlimit limit = {.rlim_max = RLIM_INFINITY};
 	unsigned long pages = 0;
@@ -292,14 +306,14 @@ static void verb_cramp(char **argument, int count)
 		script_stop("setrlimit failed");
 }
 
-static void verb_chroot(char **argument, int count)
+VERB(chroot, 1, 1)
 {
 	if (chroot(argument[0]) || chdir("/"))
 		script_stop("chroot failed");
 }
 
 /* pend=NAME: leave an error message pending for dlerror() */
-static void verb_pend(char **argument, int count)
+VERB(pend, 1, 1)
 {
 	dlerror();
 	if (dlsym(RTLD_DEFAULT, argument[0]))
@@ -307,61 +321,17 @@ static void verb_pend(char **argument, int count)
 }
 
 /* dlerror: print the pending error message */
-static void verb_dlerror(char **argument, int count)
+VERB(dlerror, 0, 0)
 {
 	const char *text = dlerror();
 
 	printf("dlerror: %s\n", text ? text : "nothing");
 }
 
-static const struct script_verb script_verbs[] = {
-    {"touch", 1, 1, verb_touch},
-    {"await", 1, 1, verb_await},
-    {"within", 1, 1, verb_within},
-    {"exit", 1, 1, verb_exit},
-    {"_exit", 1, 1, verb__exit},
-    {"abort", 0, 0, verb_abort},
-    {"fork", 1, 1, verb_fork},
-    {"forkhold", 1, 2, verb_forkhold},
-    {"sigchld", 0, 0, verb_sigchld},
-    {"children", 0, 0, verb_children},
-    {"census", 0, 0, verb_census},
-    {"sockets", 1, 3, verb_sockets},
-    {"closefrom", 1, 1, verb_closefrom},
-    {"seize", 2, 2, verb_seize},
-    {"seized", 0, 0, verb_seized},
-    {"cramp", 1, 1, verb_cramp},
-    {"pend", 1, 1, verb_pend},
-    {"dlerror", 0, 0, verb_dlerror},
-    {"remove", 1, 1, verb_remove},
-    {"chroot", 1, 1, verb_chroot},
-    {NULL, 0, 0, NULL},
-};
-
-static inline void script_use(const struct script_verb *verbs)
-{
-	int i = 0;
-
-	while (i < SCRIPT_TABLES && script_tables[i])
-		i++;
-	if (i == SCRIPT_TABLES)
-		script_stop("too many tables of verbs");
-	script_tables[i] = verbs;
-}
-
-static inline const struct script_verb *script_find(const char *name)
-{
-	for (int i = 0; i < SCRIPT_TABLES && script_tables[i]; i++)
-		for (const struct script_verb *verb = script_tables[i]; verb->name; verb++)
-			if (!strcmp(verb->name, name))
-				return verb;
-	return NULL;
-}
-
 static inline void script_do(const char *word)
 {
 	char text[1024], *argument[SCRIPT_ARGUMENTS], *rest;
-	const struct script_verb *verb;
+	const struct script_verb *verb = script_verbs;
 	long began_ms = script_now_ms();
 	int count = 0;
 
@@ -373,7 +343,8 @@ static inline void script_do(const char *word)
 		*rest++ = '\0';
 	for (char *one; rest && count < SCRIPT_ARGUMENTS && (one = strsep(&rest, ","));)
 		argument[count++] = one;
-	verb = script_find(text);
+	while (verb && strcmp(verb->name, text))
+		verb = verb->next;
 	if (!verb || count < verb->least || count > verb->most) {
 		fprintf(stderr, "script: no such verb, or wrong arguments: %s\n", word);
 		exit(99);
@@ -384,11 +355,10 @@ static inline void script_do(const char *word)
 }
 
 /* Execute `words`. Return the program's exit code. */
-static inline int script_run(const struct script_verb *own, char **words)
+static inline int script_run(char **words)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	script_use(own);
-	script_use(script_verbs);
+	script_words = words;
 	for (script_at = words; *script_at;)
 		script_do(*script_at++);
 	return 0;

@@ -18,8 +18,7 @@
 #define CHILD_WORDS 64
 
 extern char **environ;
-static char **child_argv;    /* the program's own */
-static int child_prefix = 1; /* how many of child_argv come before the script */
+static int child_prefix = 1; /* how many of the program's arguments come before the script */
 static int child_gate[2];    /* a pipe that is closed when the grandchild ends */
 
 static void child_words(int count)
@@ -53,7 +52,7 @@ static void child_make_argv(char **out, int count)
 	if (count + child_prefix >= CHILD_WORDS)
 		script_stop("child: too many words");
 	for (; used < child_prefix; used++)
-		out[used] = child_argv[used];
+		out[used] = script_words[used - child_prefix];
 	for (int i = 0; i < count && script_at[i]; i++)
 		out[used++] = script_at[i];
 	out[used] = NULL;
@@ -103,7 +102,7 @@ static void child_say(const char *how, int status)
 		printf("child %s: %d\n", how, WEXITSTATUS(status));
 }
 
-static void verb_child(char **argument, int count)
+VERB(child, 2, 3)
 {
 	int words = (int)script_number(argument[1]), status = -1;
 	pid_t child = child_start(argument[0], words);
@@ -127,7 +126,7 @@ static void verb_child(char **argument, int count)
 }
 
 /* become=COUNT: this process executes the program again, with the next COUNT words */
-static void verb_become(char **argument, int count)
+VERB(become, 1, 1)
 {
 	char *argv[CHILD_WORDS];
 
@@ -137,26 +136,12 @@ static void verb_become(char **argument, int count)
 }
 
 /* reap: wait for every child that stayed */
-static void verb_reap(char **argument, int count)
+VERB(reap, 0, 0)
 {
 	int status;
 
 	while (waitpid(-1, &status, 0) > 0)
 		child_say("reaped", status);
-}
-
-static const struct script_verb child_verbs[] = {
-    {"child", 2, 3, verb_child},
-    {"become", 1, 1, verb_become},
-    {"reap", 0, 0, verb_reap},
-    {NULL, 0, 0, NULL},
-};
-
-/* Call it before script_run(). */
-static inline void child_use(char **argv)
-{
-	child_argv = argv;
-	script_use(child_verbs);
 }
 
 #endif

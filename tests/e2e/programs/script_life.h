@@ -29,7 +29,7 @@ static void *life_do(void *word)
 	return NULL;
 }
 
-static void verb_thread(char **argument, int count)
+VERB(thread, 1, 8)
 {
 	char word[LIFE_WORD];
 	pthread_t thread;
@@ -41,7 +41,7 @@ static void verb_thread(char **argument, int count)
 }
 
 /* repeat=COUNT,WORDS: execute the next WORDS words COUNT times */
-static void verb_repeat(char **argument, int count)
+VERB(repeat, 2, 2)
 {
 	uint64_t words = script_number(argument[1]);
 	char **first = script_at;
@@ -63,7 +63,7 @@ static void *life_do_aside(void *word)
 }
 
 /* aside=WORD: execute WORD in a thread while the script goes on; rejoin: wait for that thread */
-static void verb_aside(char **argument, int count)
+VERB(aside, 1, 8)
 {
 	char *word = malloc(LIFE_WORD);
 
@@ -74,13 +74,13 @@ static void verb_aside(char **argument, int count)
 		script_stop("pthread_create failed");
 }
 
-static void verb_rejoin(char **argument, int count)
+VERB(rejoin, 0, 0)
 {
 	pthread_join(life_aside, NULL);
 }
 
 /* cancel=WORD: execute WORD in a thread, and cancel the thread after 300 ms */
-static void verb_cancel(char **argument, int count)
+VERB(cancel, 1, 8)
 {
 	char word[LIFE_WORD];
 	pthread_t thread;
@@ -107,7 +107,7 @@ static void life_at_exit(void)
 }
 
 /* later=WORD: register an atexit handler that executes WORD */
-static void verb_later(char **argument, int count)
+VERB(later, 1, 8)
 {
 	if (life_laters == LIFE_HANDLERS)
 		script_stop("too many handlers");
@@ -116,7 +116,7 @@ static void verb_later(char **argument, int count)
 }
 
 /* last=WORD: execute WORD in a destructor of the program */
-static void verb_last(char **argument, int count)
+VERB(last, 1, 8)
 {
 	life_word(life_destructor, argument, count);
 }
@@ -133,7 +133,7 @@ static void life_library_end(void)
 }
 
 /* liblast=LIBRARY,WORD: execute WORD in the destructor of lib_ending.so, whose path is LIBRARY */
-static void verb_liblast(char **argument, int count)
+VERB(liblast, 2, 8)
 {
 	void *library = dlopen(argument[0], RTLD_NOW);
 	void (*at_end)(void (*call)(void)) = library ? dlsym(library, "ending_call") : NULL;
@@ -144,35 +144,35 @@ static void verb_liblast(char **argument, int count)
 	at_end(life_library_end);
 }
 
-static void verb_quick_exit(char **argument, int count)
+VERB(quick_exit, 1, 1)
 {
 	quick_exit((int)script_number(argument[0]));
 }
 
-static void verb_raise(char **argument, int count)
+VERB(raise, 1, 1)
 {
 	kill(getpid(), (int)script_number(argument[0]));
 }
 
 /* A shell's background job ignores SIGINT: default=2 undoes that. */
-static void verb_default(char **argument, int count)
+VERB(default, 1, 1)
 {
 	signal((int)script_number(argument[0]), SIG_DFL);
 }
 
-static void verb_ignore(char **argument, int count)
+VERB(ignore, 1, 1)
 {
 	signal((int)script_number(argument[0]), SIG_IGN);
 }
 
 /* setenv=NAME,VALUE */
-static void verb_setenv(char **argument, int count)
+VERB(setenv, 2, 2)
 {
 	setenv(argument[0], argument[1], 1);
 }
 
 /* mutter=TEXT: print TEXT without a newline, so that it stays in the buffer of stdout */
-static void verb_mutter(char **argument, int count)
+VERB(mutter, 1, 1)
 {
 	fputs(argument[0], stdout);
 }
@@ -190,7 +190,7 @@ static void life_on__exit(int number)
 }
 
 /* catch=SIGNAL,exit|_exit,CODE: install a handler that ends the process in that way */
-static void verb_catch(char **argument, int count)
+VERB(catch, 3, 3)
 {
 	life_code = (int)script_number(argument[2]);
 	signal((int)script_number(argument[0]),
@@ -199,7 +199,7 @@ static void verb_catch(char **argument, int count)
 
 /* signals: print the thread's signal mask and the process's signal dispositions from /proc, without
  * those of the C library's own signals (32 and 33), which it catches as it needs them */
-static void verb_signals(char **argument, int count)
+VERB(signals, 0, 0)
 {
 	FILE *file = fopen("/proc/thread-self/status", "r");
 	char line[256];
@@ -222,7 +222,7 @@ static void life_on_tick(int number)
 
 /* ticking=MICROSECONDS: get SIGALRM at that interval; it interrupts system calls (no SA_RESTART).
  * ticking=0: wait until it has arrived once, and stop it. */
-static void verb_ticking(char **argument, int count)
+VERB(ticking, 1, 1)
 {
 	struct sigaction action = {.sa_handler = life_on_tick};
 	long us = (long)script_number(argument[0]);
@@ -247,7 +247,7 @@ static void *life_read(void *unused)
 }
 
 /* reading: start a thread that waits in read() */
-static void verb_reading(char **argument, int count)
+VERB(reading, 0, 0)
 {
 	if (pipe(life_pipe) || pthread_create(&life_reader, NULL, life_read, NULL))
 		script_stop("reading: failed");
@@ -255,7 +255,7 @@ static void verb_reading(char **argument, int count)
 
 /* wasread: write a byte for that thread. If a signal has interrupted its read(), it has printed the
  * error instead. */
-static void verb_wasread(char **argument, int count)
+VERB(wasread, 0, 0)
 {
 	ssize_t size = write(life_pipe[1], "x", 1);
 
@@ -266,7 +266,7 @@ static void verb_wasread(char **argument, int count)
 }
 
 /* pid=FILE: save the process's pid */
-static void verb_pid(char **argument, int count)
+VERB(pid, 1, 1)
 {
 	char part[512], text[16];
 
@@ -275,29 +275,5 @@ static void verb_pid(char **argument, int count)
 	if (rename(part, argument[0]))
 		script_stop("rename failed");
 }
-
-static const struct script_verb life_verbs[] = {
-    {"thread", 1, 8, verb_thread},
-    {"repeat", 2, 2, verb_repeat},
-    {"aside", 1, 8, verb_aside},
-    {"rejoin", 0, 0, verb_rejoin},
-    {"cancel", 1, 8, verb_cancel},
-    {"later", 1, 8, verb_later},
-    {"last", 1, 8, verb_last},
-    {"liblast", 2, 8, verb_liblast},
-    {"quick_exit", 1, 1, verb_quick_exit},
-    {"raise", 1, 1, verb_raise},
-    {"default", 1, 1, verb_default},
-    {"catch", 3, 3, verb_catch},
-    {"ignore", 1, 1, verb_ignore},
-    {"signals", 0, 0, verb_signals},
-    {"ticking", 1, 1, verb_ticking},
-    {"reading", 0, 0, verb_reading},
-    {"wasread", 0, 0, verb_wasread},
-    {"pid", 1, 1, verb_pid},
-    {"mutter", 1, 1, verb_mutter},
-    {"setenv", 2, 2, verb_setenv},
-    {NULL, 0, 0, NULL},
-};
 
 #endif

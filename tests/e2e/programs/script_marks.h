@@ -46,14 +46,14 @@ static struct marks marks_now(void)
 	return (struct marks){script_count("/proc/self/fd"), marks_mappings(), marks_free_bytes()};
 }
 
-static void verb_mark(char **argument, int count)
+VERB(mark, 0, 0)
 {
 	marks_now(); /* the first call may itself allocate something that stays */
 	marks_then = marks_now();
 }
 
 /* marked: print how much more the process holds than at the mark; 0 if it holds less */
-static void verb_marked(char **argument, int count)
+VERB(marked, 0, 0)
 {
 	struct marks now = marks_now();
 
@@ -62,11 +62,5 @@ static void verb_marked(char **argument, int count)
 	       now.mappings > marks_then.mappings ? now.mappings - marks_then.mappings : 0,
 	       now.free_bytes < marks_then.free_bytes ? marks_then.free_bytes - now.free_bytes : 0);
 }
-
-static const struct script_verb marks_verbs[] = {
-    {"mark", 0, 0, verb_mark},
-    {"marked", 0, 0, verb_marked},
-    {NULL, 0, 0, NULL},
-};
 
 #endif
