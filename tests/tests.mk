@@ -140,10 +140,10 @@ $(foreach v,11.0 12,$(call each,$(wildcard tests/gpu/rt_*.c) \
 	$(addprefix tests/e2e/programs/,rt_app.c rt_thread.c),_$(basename $(v)),-L$(BUILD)/sim -l:libcudart.so.$(v) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../lib',$(BUILD)/sim/libcudart.so.$(v)))
 $(call each,tests/e2e/programs/drv_linked.c,,-L$(BUILD)/sim -Wl$(comma)--no-as-needed -lcuda,$(BUILD)/sim/libcuda.so)
-$(call each,tests/e2e/programs/drv_early.c,,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN' \
-	-l:lib_linked_early.so -lcuda,$(BUILD)/sim/libcuda.so $(bin)/lib_linked_early.so)
+$(call each,tests/e2e/programs/drv_linked.c,_early,-L$(BUILD)/sim -L$(bin) -Wl$(comma)-rpath$(comma)'$$$$ORIGIN' \
+	-Wl$(comma)--no-as-needed -l:lib_linked_early.so -lcuda,$(BUILD)/sim/libcuda.so $(bin)/lib_linked_early.so)
 $(call each,tests/e2e/programs/drv_static.c,,-static)
-$(call each,$(filter-out %/drv_linked.c %/drv_early.c %/drv_static.c,$(call from,drv)) $(call from,app),)
+$(call each,$(filter-out %/drv_linked.c %/drv_static.c,$(call from,drv)) $(call from,app),)
 $(call each,$(call from,tool),,$$(SANFLAGS))
 $(call each,$(call from,api) $(call from,host) $(addprefix tests/demo/,retoucher.c ring_producer.c ring_consumer.c),,$$(SANFLAGS) -L$(BUILD) \
 	-Wl$(comma)-rpath$(comma)'$$$$ORIGIN/../..' -lgpushare,$(BUILD)/libgpushare.so)

@@ -39,7 +39,7 @@ unloads_driver() {
 
 @test "an allocation from a constructor that runs before ours" {
 	recorded "w0 3145728
-w1 1048576" "$BIN/drv_early" init alloc=a,1Mi fill=e,3 byte=e,1
+w1 1048576" "$BIN/drv_linked_early" early init alloc=a,1Mi fill=e,3 byte=e,1
 	equal "$(head -n 2 <<<"$plain")" "early: 0
 init: 0"
 	# The constructor of another preloaded library allocates, with that library before and behind the shim.

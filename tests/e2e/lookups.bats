@@ -256,7 +256,7 @@ owner cuMemFree_v2: libgpushare_shim.so"
 @test "cudaGetDriverEntryPoint: one name a buffer, whatever its flags" {
 	for kind in static shared; do
 		for flags in 0 1 2; do
-			recorded "w0 1048576" "$BIN/rt_entry_$kind" $flags init alloc=a,1Mi fill=a,3 byte=a,1
+			recorded "w0 1048576" "$BIN/rt_app_$kind" entries=$flags init make=a,entry-alloc,1Mi fill=a,3 byte=a,1
 			equal "$(grep -c ': 0$' <<<"$plain")" 3
 		done
 	done

@@ -9,6 +9,19 @@ DRV_CALLS(N)
 #define DRV(call) call
 #include "drv_verbs.h"
 
+/* early: for drv_linked_early, which is also linked against lib_linked_early.so, whose constructor has
+ * allocated slot e before main() */
+VERB(early, 0, 0)
+{
+	const int *code = dlsym(RTLD_DEFAULT, "early_code");
+	const cu_deviceptr *pointer = dlsym(RTLD_DEFAULT, "early_pointer");
+
+	if (!code || !pointer)
+		script_stop("early: no such library");
+	printf("early: %d\n", *code);
+	*gpu_slot("e") = (struct gpu_slot){.pointer = *pointer, .size = 3 << 20};
+}
+
 int main(int argc, char **argv)
 {
 	drv_use();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A library whose constructor allocates. A program that links it runs that constructor before the
  * constructors of preloaded libraries. */
-#include "early.h"
+#include "cuda/cuda_abi.h"
 
 int early_code = -1;
 cu_deviceptr early_pointer;

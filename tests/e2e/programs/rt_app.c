@@ -19,13 +19,21 @@ static struct {
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* cudaGetDriverEntryPoint */
 
+static unsigned long long entry_flags = cudaEnableDefault;
+
+/* entries=FLAGS, before init: 0, 1 (legacy stream), 2 (per-thread default stream) */
+VERB(entries, 1, 1)
+{
+	entry_flags = script_number(argument[0]);
+}
+
 static void find_entry(void **call, const char *symbol)
 {
 	enum cudaDriverEntryPointQueryResult status;
 	char bare[64];
 
 	snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(symbol, "_"), symbol);
-	if (cudaGetDriverEntryPoint(bare, call, cudaEnableDefault, &status) || status || !*call)
+	if (cudaGetDriverEntryPoint(bare, call, entry_flags, &status) || status || !*call)
 		*call = (void *)drv_not_found;
 }
 
