@@ -204,7 +204,7 @@ cu_result cuStreamBeginCapture_v2(cu_stream stream, cu_capture_mode mode)
 	ANSWER(cuStreamBeginCapture_v2, NEED_CONTEXT, capture_begin(stream, (int)mode));
 }
 
-static cu_result capture_end(cu_stream stream, cu_graph *graph)
+CALL(cuStreamEndCapture, NEED_CONTEXT, (cu_stream stream, cu_graph *graph), (stream, graph))
 {
 	if (!graph)
 		return CU_INVALID_VALUE;
@@ -233,12 +233,8 @@ static cu_result capture_end(cu_stream stream, cu_graph *graph)
 	return result;
 }
 
-cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph)
-{
-	ANSWER(cuStreamEndCapture, NEED_CONTEXT, capture_end(stream, graph));
-}
-
-static cu_result capture_status(cu_stream stream, cu_capture_status *status)
+CALL(cuStreamIsCapturing, NEED_CONTEXT, (cu_stream stream, cu_capture_status *status),
+     (stream, status))
 {
 	int answer = CU_CAPTURE_NONE;
 
@@ -257,12 +253,7 @@ static cu_result capture_status(cu_stream stream, cu_capture_status *status)
 	return CU_OK;
 }
 
-cu_result cuStreamIsCapturing(cu_stream stream, cu_capture_status *status)
-{
-	ANSWER(cuStreamIsCapturing, NEED_CONTEXT, capture_status(stream, status));
-}
-
-static cu_result capture_exchange(cu_capture_mode *mode)
+CALL(cuThreadExchangeStreamCaptureMode, NEED_INIT, (cu_capture_mode * mode), (mode))
 {
 	if (!mode || (int)*mode < CU_CAPTURE_GLOBAL || (int)*mode > CU_CAPTURE_RELAXED)
 		return CU_INVALID_VALUE;
@@ -272,12 +263,7 @@ static cu_result capture_exchange(cu_capture_mode *mode)
 	return CU_OK;
 }
 
-cu_result cuThreadExchangeStreamCaptureMode(cu_capture_mode *mode)
-{
-	ANSWER(cuThreadExchangeStreamCaptureMode, NEED_INIT, capture_exchange(mode));
-}
-
-static cu_result capture_destroy(cu_graph graph)
+CALL(cuGraphDestroy, NEED_INIT, (cu_graph graph), (graph))
 {
 	cu_graph *link = &graphs;
 
@@ -291,9 +277,4 @@ static cu_result capture_destroy(cu_graph graph)
 	ops_free(&graph->ops);
 	free(graph);
 	return CU_OK;
-}
-
-cu_result cuGraphDestroy(cu_graph graph)
-{
-	ANSWER(cuGraphDestroy, NEED_INIT, capture_destroy(graph));
 }

@@ -103,7 +103,8 @@ static cu_result context_push(cu_context context)
 	return CU_OK;
 }
 
-static cu_result context_create(cu_context *context, unsigned int flags, cu_device device)
+CALL(cuCtxCreate_v2, NEED_INIT, (cu_context * context, unsigned int flags, cu_device device),
+     (context, flags, device))
 {
 	if (!context || (flags & ~CONTEXT_FLAGS))
 		return CU_INVALID_VALUE;
@@ -120,11 +121,6 @@ static cu_result context_create(cu_context *context, unsigned int flags, cu_devi
 	state_unlock(&cancelling);
 	*context = made;
 	return context_push(made);
-}
-
-cu_result cuCtxCreate_v2(cu_context *context, unsigned int flags, cu_device device)
-{
-	ANSWER(cuCtxCreate_v2, NEED_INIT, context_create(context, flags, device));
 }
 
 /* A primary context is refused. The context is popped if it is current in the calling thread; other
@@ -155,7 +151,7 @@ cu_result cuCtxPushCurrent_v2(cu_context context)
 	ANSWER(cuCtxPushCurrent_v2, NEED_INIT, context_push(context));
 }
 
-static cu_result context_pop(cu_context *context)
+CALL(cuCtxPopCurrent_v2, NEED_INIT, (cu_context * context), (context))
 {
 	if (!current.depth)
 		return CU_INVALID_CONTEXT;
@@ -165,12 +161,7 @@ static cu_result context_pop(cu_context *context)
 	return CU_OK;
 }
 
-cu_result cuCtxPopCurrent_v2(cu_context *context)
-{
-	ANSWER(cuCtxPopCurrent_v2, NEED_INIT, context_pop(context));
-}
-
-static cu_result context_set(cu_context context)
+CALL(cuCtxSetCurrent, NEED_INIT, (cu_context context), (context))
 {
 	if (context && !context_known(context))
 		return CU_INVALID_CONTEXT;
@@ -179,12 +170,7 @@ static cu_result context_set(cu_context context)
 	return context ? context_push(context) : CU_OK;
 }
 
-cu_result cuCtxSetCurrent(cu_context context)
-{
-	ANSWER(cuCtxSetCurrent, NEED_INIT, context_set(context));
-}
-
-static cu_result context_get(cu_context *context)
+CALL(cuCtxGetCurrent, NEED_INIT, (cu_context * context), (context))
 {
 	if (!context)
 		return CU_INVALID_VALUE;
@@ -192,22 +178,12 @@ static cu_result context_get(cu_context *context)
 	return CU_OK;
 }
 
-cu_result cuCtxGetCurrent(cu_context *context)
-{
-	ANSWER(cuCtxGetCurrent, NEED_INIT, context_get(context));
-}
-
-static cu_result context_get_device(cu_device *device)
+CALL(cuCtxGetDevice, NEED_CONTEXT, (cu_device * device), (device))
 {
 	if (!device)
 		return CU_INVALID_VALUE;
 	*device = context_device();
 	return CU_OK;
-}
-
-cu_result cuCtxGetDevice(cu_device *device)
-{
-	ANSWER(cuCtxGetDevice, NEED_CONTEXT, context_get_device(device));
 }
 
 static cu_result context_synchronize(void)

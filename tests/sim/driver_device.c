@@ -21,7 +21,7 @@ enum {
 	DEVICE_LAST = 200,
 };
 
-static cu_result device_get(cu_device *device, int ordinal)
+CALL(cuDeviceGet, NEED_INIT, (cu_device * device, int ordinal), (device, ordinal))
 {
 	if (!device)
 		return CU_INVALID_VALUE;
@@ -31,12 +31,7 @@ static cu_result device_get(cu_device *device, int ordinal)
 	return CU_OK;
 }
 
-cu_result cuDeviceGet(cu_device *device, int ordinal)
-{
-	ANSWER(cuDeviceGet, NEED_INIT, device_get(device, ordinal));
-}
-
-static cu_result device_count(int *count)
+CALL(cuDeviceGetCount, NEED_INIT, (int *count), (count))
 {
 	if (!count)
 		return CU_INVALID_VALUE;
@@ -44,12 +39,7 @@ static cu_result device_count(int *count)
 	return CU_OK;
 }
 
-cu_result cuDeviceGetCount(int *count)
-{
-	ANSWER(cuDeviceGetCount, NEED_INIT, device_count(count));
-}
-
-static cu_result device_name(char *name, int length, cu_device device)
+CALL(cuDeviceGetName, NEED_INIT, (char *name, int length, cu_device device), (name, length, device))
 {
 	if (!name || length <= 0)
 		return CU_INVALID_VALUE;
@@ -59,12 +49,7 @@ static cu_result device_name(char *name, int length, cu_device device)
 	return CU_OK;
 }
 
-cu_result cuDeviceGetName(char *name, int length, cu_device device)
-{
-	ANSWER(cuDeviceGetName, NEED_INIT, device_name(name, length, device));
-}
-
-static cu_result device_uuid(cu_uuid *uuid, cu_device device)
+CALL(cuDeviceGetUuid_v2, NEED_INIT, (cu_uuid * uuid, cu_device device), (uuid, device))
 {
 	if (!uuid)
 		return CU_INVALID_VALUE;
@@ -74,12 +59,7 @@ static cu_result device_uuid(cu_uuid *uuid, cu_device device)
 	return CU_OK;
 }
 
-cu_result cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device)
-{
-	ANSWER(cuDeviceGetUuid_v2, NEED_INIT, device_uuid(uuid, device));
-}
-
-static cu_result device_total(size_t *bytes, cu_device device)
+CALL(cuDeviceTotalMem_v2, NEED_INIT, (size_t * bytes, cu_device device), (bytes, device))
 {
 	if (!bytes)
 		return CU_INVALID_VALUE;
@@ -89,12 +69,8 @@ static cu_result device_total(size_t *bytes, cu_device device)
 	return CU_OK;
 }
 
-cu_result cuDeviceTotalMem_v2(size_t *bytes, cu_device device)
-{
-	ANSWER(cuDeviceTotalMem_v2, NEED_INIT, device_total(bytes, device));
-}
-
-static cu_result device_attribute(int *value, cu_device_attribute attribute, cu_device device)
+CALL(cuDeviceGetAttribute, NEED_INIT, (int *value, cu_device_attribute attribute, cu_device device),
+     (value, attribute, device))
 {
 	if (!value || (int)attribute <= 0 || (int)attribute > DEVICE_LAST)
 		return CU_INVALID_VALUE;
@@ -141,12 +117,8 @@ static cu_result device_attribute(int *value, cu_device_attribute attribute, cu_
 	return CU_OK;
 }
 
-cu_result cuDeviceGetAttribute(int *value, cu_device_attribute attribute, cu_device device)
-{
-	ANSWER(cuDeviceGetAttribute, NEED_INIT, device_attribute(value, attribute, device));
-}
-
-static cu_result device_peer(int *can, cu_device device, cu_device peer)
+CALL(cuDeviceCanAccessPeer, NEED_INIT, (int *can, cu_device device, cu_device peer),
+     (can, device, peer))
 {
 	if (!can)
 		return CU_INVALID_VALUE;
@@ -154,9 +126,4 @@ static cu_result device_peer(int *can, cu_device device, cu_device peer)
 		return CU_INVALID_DEVICE;
 	*can = device != peer && state.peers;
 	return CU_OK;
-}
-
-cu_result cuDeviceCanAccessPeer(int *can, cu_device device, cu_device peer)
-{
-	ANSWER(cuDeviceCanAccessPeer, NEED_INIT, device_peer(can, device, peer));
 }

@@ -29,7 +29,7 @@ cu_event event_add(const struct cu_event_opaque *model)
 }
 
 /* As in CUDA, an interprocess event must be created without timing. */
-static cu_result event_create(cu_event *event, unsigned int flags)
+CALL(cuEventCreate, NEED_CONTEXT, (cu_event * event, unsigned int flags), (event, flags))
 {
 	struct cu_event_opaque model = {.context = context_current(), .flags = flags};
 	bool shared = flags & CU_EVENT_SHARED;
@@ -50,11 +50,6 @@ static cu_result event_create(cu_event *event, unsigned int flags)
 	return CU_OK;
 }
 
-cu_result cuEventCreate(cu_event *event, unsigned int flags)
-{
-	ANSWER(cuEventCreate, NEED_CONTEXT, event_create(event, flags));
-}
-
 static bool event_is_elsewhere(const struct cu_event_opaque *event,
 			       const struct cu_stream_opaque *its)
 {
@@ -69,7 +64,7 @@ static cu_result event_crash(const struct cu_event_opaque *event)
 	return CU_INVALID_HANDLE;
 }
 
-static cu_result event_record(cu_event event, cu_stream stream)
+CALL(cuEventRecord, NEED_CONTEXT, (cu_event event, cu_stream stream), (event, stream))
 {
 	STATE_LOCKED;
 	cu_event found = event_find(event);
@@ -91,17 +86,12 @@ static cu_result event_record(cu_event event, cu_stream stream)
 	return CU_OK;
 }
 
-cu_result cuEventRecord(cu_event event, cu_stream stream)
-{
-	ANSWER(cuEventRecord, NEED_CONTEXT, event_record(event, stream));
-}
-
 static bool event_over(const struct cu_event_opaque *event)
 {
 	return event->slot ? slot_over(event->slot) : wait_over(event->after);
 }
 
-static cu_result event_query(cu_event event)
+CALL(cuEventQuery, NEED_NO_CAPTURE, (cu_event event), (event))
 {
 	STATE_LOCKED;
 	const struct cu_event_opaque *found = event_find(event);
@@ -113,11 +103,6 @@ static cu_result event_query(cu_event event)
 	return event_over(found) ? CU_OK : CU_NOT_READY;
 }
 
-cu_result cuEventQuery(cu_event event)
-{
-	ANSWER(cuEventQuery, NEED_NO_CAPTURE, event_query(event));
-}
-
 /* Return a wait for `first` and for the event. Take over the reference to `first`. */
 static struct wait *event_wait(const struct cu_event_opaque *event, struct wait *first)
 {
@@ -125,7 +110,7 @@ static struct wait *event_wait(const struct cu_event_opaque *event, struct wait 
 			   : wait_new(first, wait_hold(event->after), 0, 0);
 }
 
-static cu_result event_synchronize(cu_event event)
+CALL(cuEventSynchronize, NEED_CONTEXT, (cu_event event), (event))
 {
 	int cancelling = state_lock();
 	cu_event found = event_find(event);
@@ -143,11 +128,6 @@ static cu_result event_synchronize(cu_event event)
 	return CU_OK;
 }
 
-cu_result cuEventSynchronize(cu_event event)
-{
-	ANSWER(cuEventSynchronize, NEED_CONTEXT, event_synchronize(event));
-}
-
 /* A captured stream can wait only for an event that was recorded in the same capture. A stream
  * outside can't wait for such an event here; a real driver adds that stream to the capture. */
 static cu_result event_in_capture(cu_event event, cu_stream stream)
@@ -157,7 +137,8 @@ static cu_result event_in_capture(cu_event event, cu_stream stream)
 	return event->captured == stream->capture ? CU_OK : CU_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-static cu_result event_stream_wait(cu_stream stream, cu_event event, unsigned int flags)
+CALL(cuStreamWaitEvent, NEED_CONTEXT, (cu_stream stream, cu_event event, unsigned int flags),
+     (stream, event, flags))
 {
 	if (flags)
 		return CU_INVALID_VALUE;
@@ -188,11 +169,6 @@ static cu_result event_stream_wait(cu_stream stream, cu_event event, unsigned in
 	return CU_OK;
 }
 
-cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned int flags)
-{
-	ANSWER(cuStreamWaitEvent, NEED_CONTEXT, event_stream_wait(stream, event, flags));
-}
-
 static void event_remove(cu_event event)
 {
 	cu_event *link = &events;
@@ -206,18 +182,13 @@ static void event_remove(cu_event event)
 	free(event);
 }
 
-static cu_result event_destroy(cu_event event)
+CALL(cuEventDestroy_v2, NEED_CONTEXT, (cu_event event), (event))
 {
 	STATE_LOCKED;
 	if (!event_find(event))
 		return CU_INVALID_HANDLE;
 	event_remove(event);
 	return CU_OK;
-}
-
-cu_result cuEventDestroy_v2(cu_event event)
-{
-	ANSWER(cuEventDestroy_v2, NEED_CONTEXT, event_destroy(event));
 }
 
 void event_end(cu_context context)

@@ -54,7 +54,9 @@ cu_result host_free(struct region *region)
 	return CU_OK;
 }
 
-static cu_result host_managed(cu_deviceptr *pointer, size_t size, unsigned int flags)
+CALL_LOGGED(cuMemAllocManaged, NEED_NO_CAPTURE,
+	    (cu_deviceptr * pointer, size_t size, unsigned int flags), (pointer, size, flags),
+	    answer_ == CU_OK ? *pointer : 0, size)
 {
 	uint64_t start;
 
@@ -68,13 +70,8 @@ static cu_result host_managed(cu_deviceptr *pointer, size_t size, unsigned int f
 	return result;
 }
 
-cu_result cuMemAllocManaged(cu_deviceptr *pointer, size_t size, unsigned int flags)
-{
-	ANSWER_LOGGED(cuMemAllocManaged, NEED_NO_CAPTURE, host_managed(pointer, size, flags),
-		      answer_ == CU_OK ? *pointer : 0, size);
-}
-
-static cu_result host_alloc(void **pointer, size_t size, unsigned int flags)
+CALL_LOGGED(cuMemHostAlloc, NEED_NO_CAPTURE, (void **pointer, size_t size, unsigned int flags),
+	    (pointer, size, flags), answer_ == CU_OK ? (uintptr_t)*pointer : 0, size)
 {
 	uint64_t start;
 
@@ -86,13 +83,7 @@ static cu_result host_alloc(void **pointer, size_t size, unsigned int flags)
 	return result;
 }
 
-cu_result cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
-{
-	ANSWER_LOGGED(cuMemHostAlloc, NEED_NO_CAPTURE, host_alloc(pointer, size, flags),
-		      answer_ == CU_OK ? (uintptr_t)*pointer : 0, size);
-}
-
-static cu_result host_free_pointer(void *pointer)
+CALL_LOGGED(cuMemFreeHost, NEED_CONTEXT, (void *pointer), (pointer), (uintptr_t)pointer, 0)
 {
 	if (!pointer)
 		return CU_OK;
@@ -103,13 +94,8 @@ static cu_result host_free_pointer(void *pointer)
 	return host_free(region);
 }
 
-cu_result cuMemFreeHost(void *pointer)
-{
-	ANSWER_LOGGED(cuMemFreeHost, NEED_CONTEXT, host_free_pointer(pointer), (uintptr_t)pointer,
-		      0);
-}
-
-static cu_result host_register(void *pointer, size_t size, unsigned int flags)
+CALL_LOGGED(cuMemHostRegister_v2, NEED_NO_CAPTURE, (void *pointer, size_t size, unsigned int flags),
+	    (pointer, size, flags), (uintptr_t)pointer, size)
 {
 	uint64_t start = (uintptr_t)pointer;
 
@@ -129,14 +115,9 @@ static cu_result host_register(void *pointer, size_t size, unsigned int flags)
 	return region_add(&region) ? CU_OK : CU_OUT_OF_MEMORY;
 }
 
-cu_result cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags)
-{
-	ANSWER_LOGGED(cuMemHostRegister_v2, NEED_NO_CAPTURE, host_register(pointer, size, flags),
-		      (uintptr_t)pointer, size);
-}
-
 /* Unified addressing: a host pointer is also its device pointer. */
-static cu_result host_device_pointer(cu_deviceptr *device, const void *pointer, unsigned int flags)
+CALL(cuMemHostGetDevicePointer_v2, NEED_CONTEXT,
+     (cu_deviceptr * device, void *pointer, unsigned int flags), (device, pointer, flags))
 {
 	if (!device || flags)
 		return CU_INVALID_VALUE;
@@ -148,14 +129,8 @@ static cu_result host_device_pointer(cu_deviceptr *device, const void *pointer, 
 	return CU_OK;
 }
 
-cu_result cuMemHostGetDevicePointer_v2(cu_deviceptr *device, void *pointer, unsigned int flags)
-{
-	ANSWER(cuMemHostGetDevicePointer_v2, NEED_CONTEXT,
-	       host_device_pointer(device, pointer, flags));
-}
-
 /* As the real driver does, wait first for the work of all streams. */
-static cu_result host_unregister(void *pointer)
+CALL_LOGGED(cuMemHostUnregister, NEED_CONTEXT, (void *pointer), (pointer), (uintptr_t)pointer, 0)
 {
 	wait_for_all();
 	STATE_LOCKED;
@@ -164,10 +139,4 @@ static cu_result host_unregister(void *pointer)
 		return (cu_result)HOST_NOT_REGISTERED;
 	region_remove(region);
 	return CU_OK;
-}
-
-cu_result cuMemHostUnregister(void *pointer)
-{
-	ANSWER_LOGGED(cuMemHostUnregister, NEED_CONTEXT, host_unregister(pointer),
-		      (uintptr_t)pointer, 0);
 }

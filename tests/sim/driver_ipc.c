@@ -46,7 +46,8 @@ static uint64_t ipc_own_start(void)
 	return started;
 }
 
-static cu_result ipc_get(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
+CALL_LOGGED(cuIpcGetMemHandle, NEED_CONTEXT, (cu_ipc_mem_handle * handle, cu_deviceptr pointer),
+	    (handle, pointer), pointer, 0)
 {
 	if (!handle)
 		return CU_INVALID_VALUE;
@@ -70,11 +71,6 @@ static cu_result ipc_get(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 	block->exported = true;
 	memcpy(handle, &wire, sizeof(wire));
 	return CU_OK;
-}
-
-cu_result cuIpcGetMemHandle(cu_ipc_mem_handle *handle, cu_deviceptr pointer)
-{
-	ANSWER_LOGGED(cuIpcGetMemHandle, NEED_CONTEXT, ipc_get(handle, pointer), pointer, 0);
 }
 
 static bool ipc_wire_good(const struct wire *wire)
@@ -260,7 +256,7 @@ static struct region *ipc_opened(cu_deviceptr pointer)
 }
 
 /* Like cuMemFree, wait first for the work of all streams, even if it does not use this memory. */
-static cu_result ipc_close(cu_deviceptr pointer)
+CALL_LOGGED(cuIpcCloseMemHandle, NEED_CONTEXT, (cu_deviceptr pointer), (pointer), pointer, 0)
 {
 	int cancelling = state_lock();
 	bool good = ipc_opened(pointer);
@@ -275,9 +271,4 @@ static cu_result ipc_close(cu_deviceptr pointer)
 	if (!--region->references)
 		ipc_release(region);
 	return CU_OK;
-}
-
-cu_result cuIpcCloseMemHandle(cu_deviceptr pointer)
-{
-	ANSWER_LOGGED(cuIpcCloseMemHandle, NEED_CONTEXT, ipc_close(pointer), pointer, 0);
 }

@@ -197,7 +197,8 @@ static uint64_t shm_device(void)
 	return stat("/dev/shm", &is) ? 0 : (uint64_t)is.st_dev;
 }
 
-static cu_result ipc_event_get(cu_ipc_event_handle *handle, cu_event event)
+CALL_LOGGED(cuIpcGetEventHandle, NEED_CONTEXT, (cu_ipc_event_handle * handle, cu_event event),
+	    (handle, event), 0, 0)
 {
 	if (!handle)
 		return CU_INVALID_VALUE;
@@ -217,11 +218,6 @@ static cu_result ipc_event_get(cu_ipc_event_handle *handle, cu_event event)
 	};
 	memcpy(handle, &wire, sizeof(wire));
 	return CU_OK;
-}
-
-cu_result cuIpcGetEventHandle(cu_ipc_event_handle *handle, cu_event event)
-{
-	ANSWER_LOGGED(cuIpcGetEventHandle, NEED_CONTEXT, ipc_event_get(handle, event), 0, 0);
 }
 
 /* Return the owner's page, or the reason why it can't be opened. A page that is already mapped is

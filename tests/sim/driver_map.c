@@ -65,7 +65,8 @@ cu_result cuMemAddressReserve(cu_deviceptr *pointer, size_t size, size_t alignme
 		      answer_ == CU_OK ? *pointer : 0, size);
 }
 
-static cu_result map_unreserve(uint64_t start, uint64_t size)
+CALL_LOGGED(cuMemAddressFree, NEED_INIT, (cu_deviceptr start, size_t size), (start, size), start,
+	    size)
 {
 	struct reservation **link = &reservations;
 
@@ -79,11 +80,6 @@ static cu_result map_unreserve(uint64_t start, uint64_t size)
 	munmap((void *)(uintptr_t)start, reservation->size);
 	free(reservation);
 	return CU_OK;
-}
-
-cu_result cuMemAddressFree(cu_deviceptr pointer, size_t size)
-{
-	ANSWER_LOGGED(cuMemAddressFree, NEED_INIT, map_unreserve(pointer, size), pointer, size);
 }
 
 static const struct reservation *map_reserved(uint64_t start, uint64_t size)
@@ -182,7 +178,7 @@ static bool map_cuts_none(uint64_t start, uint64_t end)
 }
 
 /* Unlike cuMemFree, unmapping waits for no work. */
-static cu_result map_unmap(uint64_t start, uint64_t size)
+CALL_LOGGED(cuMemUnmap, NEED_INIT, (cu_deviceptr start, size_t size), (start, size), start, size)
 {
 	uint64_t end = start + size;
 	struct region *region;
@@ -202,11 +198,6 @@ static cu_result map_unmap(uint64_t start, uint64_t size)
 		vmm_unref(object);
 	}
 	return CU_OK;
-}
-
-cu_result cuMemUnmap(cu_deviceptr pointer, size_t size)
-{
-	ANSWER_LOGGED(cuMemUnmap, NEED_INIT, map_unmap(pointer, size), pointer, size);
 }
 
 static bool map_is_cpu(const cu_mem_access *access)
@@ -239,7 +230,9 @@ static cu_result map_access_good(const cu_mem_access *access, const struct objec
 	return object->host && map_is_cpu(access) ? CU_OK : CU_NOT_SUPPORTED;
 }
 
-static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *access, size_t count)
+CALL_LOGGED(cuMemSetAccess, NEED_INIT,
+	    (cu_deviceptr start, size_t size, const cu_mem_access *access, size_t count),
+	    (start, size, access, count), start, size)
 {
 	if (!access || !count || !size)
 		return CU_INVALID_VALUE;
@@ -275,11 +268,4 @@ static cu_result map_set(uint64_t start, uint64_t size, const cu_mem_access *acc
 		start += region->size;
 	}
 	return CU_OK;
-}
-
-cu_result cuMemSetAccess(cu_deviceptr pointer, size_t size, const cu_mem_access *access,
-			 size_t count)
-{
-	ANSWER_LOGGED(cuMemSetAccess, NEED_INIT, map_set(pointer, size, access, count), pointer,
-		      size);
 }

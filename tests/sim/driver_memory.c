@@ -65,8 +65,11 @@ cu_result cuMemAlloc_v2(cu_deviceptr *pointer, size_t size)
 		      answer_ == CU_OK ? *pointer : 0, size);
 }
 
-static cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
-			      unsigned int element)
+CALL_LOGGED(cuMemAllocPitch_v2, NEED_NO_CAPTURE,
+	    (cu_deviceptr * pointer, size_t *pitch, size_t width, size_t height,
+	     unsigned int element),
+	    (pointer, pitch, width, height, element), answer_ == CU_OK ? *pointer : 0,
+	    answer_ == CU_OK ? *pitch * height : 0)
 {
 	size_t row, size;
 
@@ -81,14 +84,6 @@ static cu_result memory_pitch(cu_deviceptr *pointer, size_t *pitch, size_t width
 	if (result == CU_OK)
 		*pitch = row;
 	return result;
-}
-
-cu_result cuMemAllocPitch_v2(cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
-			     unsigned int element)
-{
-	ANSWER_LOGGED(cuMemAllocPitch_v2, NEED_NO_CAPTURE,
-		      memory_pitch(pointer, pitch, width, height, element),
-		      answer_ == CU_OK ? *pointer : 0, answer_ == CU_OK ? *pitch * height : 0);
 }
 
 /* Under the lock. */
@@ -135,7 +130,7 @@ cu_result cuMemFree_v2(cu_deviceptr pointer)
 	ANSWER_LOGGED(cuMemFree_v2, NEED_NO_DEAD, memory_free(pointer), pointer, 0);
 }
 
-static cu_result memory_info(size_t *free_bytes, size_t *total)
+CALL(cuMemGetInfo_v2, NEED_CONTEXT, (size_t * free_bytes, size_t *total), (free_bytes, total))
 {
 	if (!free_bytes || !total)
 		return CU_INVALID_VALUE;
@@ -145,9 +140,4 @@ static cu_result memory_info(size_t *free_bytes, size_t *total)
 	*free_bytes = state.capacity - state.used[device] + block_cached(device);
 	*total = state.capacity;
 	return CU_OK;
-}
-
-cu_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
-{
-	ANSWER(cuMemGetInfo_v2, NEED_CONTEXT, memory_info(free_bytes, total));
 }

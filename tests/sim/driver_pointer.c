@@ -17,7 +17,8 @@ static bool pointer_is_host(const struct region *region)
 	return region->kind == REGION_HOST || region->kind == REGION_REGISTERED;
 }
 
-static cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
+CALL(cuMemGetAddressRange_v2, NEED_CONTEXT,
+     (cu_deviceptr * base, size_t *size, cu_deviceptr pointer), (base, size, pointer))
 {
 	STATE_LOCKED;
 	const struct region *region = region_find(pointer);
@@ -28,11 +29,6 @@ static cu_result pointer_range(cu_deviceptr *base, size_t *size, cu_deviceptr po
 	if (size)
 		*size = region->size;
 	return CU_OK;
-}
-
-cu_result cuMemGetAddressRange_v2(cu_deviceptr *base, size_t *size, cu_deviceptr pointer)
-{
-	ANSWER(cuMemGetAddressRange_v2, NEED_CONTEXT, pointer_range(base, size, pointer));
 }
 
 /* The width of the caller's variable depends on the attribute, so copy exactly `size` bytes. */
@@ -107,19 +103,15 @@ static cu_result pointer_describe(void *value, cu_pointer_attribute attribute, u
 	}
 }
 
-static cu_result pointer_attribute(void *value, cu_pointer_attribute attribute,
-				   cu_deviceptr pointer)
+CALL(cuPointerGetAttribute, NEED_INIT,
+     (void *value, cu_pointer_attribute attribute, cu_deviceptr pointer),
+     (value, attribute, pointer))
 {
 	if (!value)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
 	const struct region *region = region_find(pointer);
 	return region ? pointer_describe(value, attribute, pointer, region) : CU_INVALID_VALUE;
-}
-
-cu_result cuPointerGetAttribute(void *value, cu_pointer_attribute attribute, cu_deviceptr pointer)
-{
-	ANSWER(cuPointerGetAttribute, NEED_INIT, pointer_attribute(value, attribute, pointer));
 }
 
 /* Return the width in bytes of an attribute that cuPointerGetAttributes supports by CUDA's
@@ -151,8 +143,9 @@ static size_t pointer_width(int attribute)
 
 /* A pointer that CUDA does not know, or that lacks the attribute, is no error here: the value is
  * 0. */
-static cu_result pointer_attributes(unsigned int count, const cu_pointer_attribute *attributes,
-				    void **values, cu_deviceptr pointer)
+CALL(cuPointerGetAttributes, NEED_INIT,
+     (unsigned int count, cu_pointer_attribute *attributes, void **values, cu_deviceptr pointer),
+     (count, attributes, values, pointer))
 {
 	if (!count || !attributes || !values)
 		return CU_INVALID_VALUE;
@@ -168,11 +161,4 @@ static cu_result pointer_attributes(unsigned int count, const cu_pointer_attribu
 			pointer_describe(values[i], attributes[i], pointer, region);
 	}
 	return CU_OK;
-}
-
-cu_result cuPointerGetAttributes(unsigned int count, cu_pointer_attribute *attributes,
-				 void **values, cu_deviceptr pointer)
-{
-	ANSWER(cuPointerGetAttributes, NEED_INIT,
-	       pointer_attributes(count, attributes, values, pointer));
 }

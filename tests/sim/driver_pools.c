@@ -141,7 +141,7 @@ cu_result cuDeviceGetMemPool(cu_mem_pool *pool, cu_device device)
 	ANSWER(cuDeviceGetMemPool, NEED_INIT, pool_default(pool, device));
 }
 
-static cu_result pool_create(cu_mem_pool *pool, const cu_pool_props *props)
+CALL(cuMemPoolCreate, NEED_INIT, (cu_mem_pool * pool, const cu_pool_props *props), (pool, props))
 {
 	if (!pool || !props || (int)props->allocType != CU_ALLOCATION_PINNED ||
 	    ((int)props->handleTypes & ~CU_HANDLE_POSIX_FD) ||
@@ -162,14 +162,9 @@ static cu_result pool_create(cu_mem_pool *pool, const cu_pool_props *props)
 	return CU_OK;
 }
 
-cu_result cuMemPoolCreate(cu_mem_pool *pool, const cu_pool_props *props)
-{
-	ANSWER(cuMemPoolCreate, NEED_INIT, pool_create(pool, props));
-}
-
 /* Never free the pool: regions allocated from it point to it. `pools_ended` keeps it reachable for
  * leak checkers. */
-static cu_result pool_destroy(cu_mem_pool pool)
+CALL(cuMemPoolDestroy, NEED_INIT, (cu_mem_pool pool), (pool))
 {
 	STATE_LOCKED;
 	if (!pool_good(pool) || !pool->made)
@@ -181,11 +176,6 @@ static cu_result pool_destroy(cu_mem_pool pool)
 	pool->next = pools_ended;
 	pools_ended = pool;
 	return CU_OK;
-}
-
-cu_result cuMemPoolDestroy(cu_mem_pool pool)
-{
-	ANSWER(cuMemPoolDestroy, NEED_INIT, pool_destroy(pool));
 }
 
 static uint64_t *pool_number(cu_mem_pool pool, int attribute)
@@ -263,7 +253,7 @@ cu_result cuMemPoolSetAttribute(cu_mem_pool pool, cu_pool_attribute attribute, v
 }
 
 /* With less than `keep` bytes reserved it does nothing (CUDA Driver API, cuMemPoolTrimTo). */
-static cu_result pool_trim(cu_mem_pool pool, uint64_t keep)
+CALL(cuMemPoolTrimTo, NEED_INIT, (cu_mem_pool pool, size_t keep), (pool, keep))
 {
 	STATE_LOCKED;
 	if (!pool_good(pool))
@@ -273,13 +263,9 @@ static cu_result pool_trim(cu_mem_pool pool, uint64_t keep)
 	return CU_OK;
 }
 
-cu_result cuMemPoolTrimTo(cu_mem_pool pool, size_t keep)
-{
-	ANSWER(cuMemPoolTrimTo, NEED_INIT, pool_trim(pool, keep));
-}
-
-static cu_result pool_get_access(cu_access_flags *flags, cu_mem_pool pool,
-				 const cu_mem_location *location)
+CALL(cuMemPoolGetAccess, NEED_INIT,
+     (cu_access_flags * flags, cu_mem_pool pool, cu_mem_location *location),
+     (flags, pool, location))
 {
 	STATE_LOCKED;
 	if (!flags || !location || !pool_good(pool))
@@ -292,11 +278,6 @@ static cu_result pool_get_access(cu_access_flags *flags, cu_mem_pool pool,
 	if (location->id == pool_device(pool) || pool->seen[location->id])
 		*flags = (cu_access_flags)CU_ACCESS_READ_WRITE;
 	return CU_OK;
-}
-
-cu_result cuMemPoolGetAccess(cu_access_flags *flags, cu_mem_pool pool, cu_mem_location *location)
-{
-	ANSWER(cuMemPoolGetAccess, NEED_INIT, pool_get_access(flags, pool, location));
 }
 
 /* Access is read-write or none, and the pool's own device can't lose it. A change also applies to
@@ -314,7 +295,8 @@ static cu_result pool_access_good(cu_mem_pool pool, const cu_mem_access *access)
 	return state_reaches(device, state.physical[pool_device(pool)]) ? CU_OK : CU_INVALID_DEVICE;
 }
 
-static cu_result pool_set_access(cu_mem_pool pool, const cu_mem_access *access, size_t count)
+CALL(cuMemPoolSetAccess, NEED_INIT, (cu_mem_pool pool, const cu_mem_access *access, size_t count),
+     (pool, access, count))
 {
 	STATE_LOCKED;
 	if (!access || !count || !pool_good(pool))
@@ -328,9 +310,4 @@ static cu_result pool_set_access(cu_mem_pool pool, const cu_mem_access *access, 
 	for (size_t i = 0; i < count; i++)
 		pool->seen[access[i].location.id] = (int)access[i].flags != 0;
 	return CU_OK;
-}
-
-cu_result cuMemPoolSetAccess(cu_mem_pool pool, const cu_mem_access *access, size_t count)
-{
-	ANSWER(cuMemPoolSetAccess, NEED_INIT, pool_set_access(pool, access, count));
 }

@@ -18,7 +18,8 @@ bool primary_is(cu_context context)
 	return false;
 }
 
-static cu_result primary_retain(cu_context *context, cu_device device)
+CALL(cuDevicePrimaryCtxRetain, NEED_INIT, (cu_context * context, cu_device device),
+     (context, device))
 {
 	if (!context)
 		return CU_INVALID_VALUE;
@@ -30,11 +31,6 @@ static cu_result primary_retain(cu_context *context, cu_device device)
 	primaries[device].active = true;
 	*context = &primaries[device];
 	return CU_OK;
-}
-
-cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
-{
-	ANSWER(cuDevicePrimaryCtxRetain, NEED_INIT, primary_retain(context, device));
 }
 
 /* Threads that have the context current keep it. The next retain makes the same context usable
@@ -89,7 +85,8 @@ cu_result cuDevicePrimaryCtxReset(cu_device device)
 	ANSWER_LOGGED(cuDevicePrimaryCtxReset, NEED_INIT, primary_reset(device), 0, 0);
 }
 
-static cu_result primary_state(cu_device device, unsigned int *flags, int *active)
+CALL(cuDevicePrimaryCtxGetState, NEED_INIT, (cu_device device, unsigned int *flags, int *active),
+     (device, flags, active))
 {
 	if (!flags || !active)
 		return CU_INVALID_VALUE;
@@ -99,9 +96,4 @@ static cu_result primary_state(cu_device device, unsigned int *flags, int *activ
 	*flags = 0;
 	*active = primaries[device].active;
 	return CU_OK;
-}
-
-cu_result cuDevicePrimaryCtxGetState(cu_device device, unsigned int *flags, int *active)
-{
-	ANSWER(cuDevicePrimaryCtxGetState, NEED_INIT, primary_state(device, flags, active));
 }

@@ -119,8 +119,9 @@ cu_result cuGetProcAddress(const char *symbol, void **pointer, int version, cu_u
 
 #if SIM_CUDA >= 12000
 /* A symbol that is not found is no error here: *pointer becomes NULL, and the status says why. */
-static cu_result proc_get_v2(const char *bare, void **pointer, int version, cu_uint64 flags,
-			     cu_proc_status *status)
+CALL(cuGetProcAddress_v2, NEED_NOTHING,
+     (const char *bare, void **pointer, int version, cu_uint64 flags, cu_proc_status *status),
+     (bare, pointer, version, flags, status))
 {
 	cu_result result = proc_get(bare, pointer, version, flags, status);
 
@@ -128,12 +129,5 @@ static cu_result proc_get_v2(const char *bare, void **pointer, int version, cu_u
 		return result;
 	*pointer = NULL;
 	return CU_OK;
-}
-
-cu_result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, cu_uint64 flags,
-			      cu_proc_status *status)
-{
-	ANSWER(cuGetProcAddress_v2, NEED_NOTHING,
-	       proc_get_v2(symbol, pointer, version, flags, status));
 }
 #endif

@@ -156,6 +156,23 @@ bool faults_lacks(const char *symbol, size_t bare_length);
 		return faults_leave(CALL_##name, answer_, pointer, size); \
 	} while (0)
 
+/* An exported call: ANSWER or ANSWER_LOGGED with the function body that follows. `arguments` are the
+ * names of `parameters`. */
+#define CALL(name, need, parameters, arguments) \
+	static cu_result name##_answer parameters; \
+	cu_result name parameters \
+	{ \
+		ANSWER(name, need, name##_answer arguments); \
+	} \
+	static cu_result name##_answer parameters
+#define CALL_LOGGED(name, need, parameters, arguments, pointer, size) \
+	static cu_result name##_answer parameters; \
+	cu_result name parameters \
+	{ \
+		ANSWER_LOGGED(name, need, name##_answer arguments, pointer, size); \
+	} \
+	static cu_result name##_answer parameters
+
 /* driver_state.c: state of the process: settings, initialisation, fork, and the only lock. */
 struct state {
 	bool settings_good;

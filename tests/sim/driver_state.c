@@ -202,17 +202,12 @@ cu_result cuInit(unsigned int flags)
 	ANSWER(cuInit, NEED_NOTHING, state.forked ? CU_NOT_INITIALIZED : state_init(flags));
 }
 
-static cu_result state_version(int *version)
+CALL(cuDriverGetVersion, NEED_NOTHING, (int *version), (version))
 {
 	if (!version)
 		return CU_INVALID_VALUE;
 	*version = SIM_CUDA;
 	return CU_OK;
-}
-
-cu_result cuDriverGetVersion(int *version)
-{
-	ANSWER(cuDriverGetVersion, NEED_NOTHING, state_version(version));
 }
 
 static const char *state_error_name(cu_result error)
@@ -242,7 +237,7 @@ cu_result cuGetErrorName(cu_result error, const char **text)
 }
 
 /* The error's name without its prefix serves as its description. */
-static cu_result state_error_words(cu_result error, const char **text)
+CALL(cuGetErrorString, NEED_NOTHING, (cu_result error, const char **text), (error, text))
 {
 	static const char prefix[] = "CUDA_ERROR_";
 	cu_result result = state_error_text(error, text);
@@ -250,9 +245,4 @@ static cu_result state_error_words(cu_result error, const char **text)
 	if (result == CU_OK && strncmp(*text, prefix, sizeof(prefix) - 1) == 0)
 		*text += sizeof(prefix) - 1;
 	return result;
-}
-
-cu_result cuGetErrorString(cu_result error, const char **text)
-{
-	ANSWER(cuGetErrorString, NEED_NOTHING, state_error_words(error, text));
 }

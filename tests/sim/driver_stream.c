@@ -80,7 +80,7 @@ struct wait *stream_tail(cu_stream stream)
 	return tail;
 }
 
-static cu_result stream_create(cu_stream *stream, unsigned int flags)
+CALL(cuStreamCreate, NEED_CONTEXT, (cu_stream * stream, unsigned int flags), (stream, flags))
 {
 	struct cu_stream_opaque model = {
 	    .context = context_current(),
@@ -95,11 +95,6 @@ static cu_result stream_create(cu_stream *stream, unsigned int flags)
 		return CU_OUT_OF_MEMORY;
 	*stream = made;
 	return CU_OK;
-}
-
-cu_result cuStreamCreate(cu_stream *stream, unsigned int flags)
-{
-	ANSWER(cuStreamCreate, NEED_CONTEXT, stream_create(stream, flags));
 }
 
 static void stream_remove(cu_stream stream)
@@ -117,7 +112,7 @@ static void stream_remove(cu_stream stream)
 }
 
 /* Work that is queued in the stream still completes. */
-static cu_result stream_destroy(cu_stream stream)
+CALL(cuStreamDestroy_v2, NEED_CONTEXT, (cu_stream stream), (stream))
 {
 	STATE_LOCKED;
 	cu_stream found = stream_find(stream);
@@ -125,11 +120,6 @@ static cu_result stream_destroy(cu_stream stream)
 		return CU_INVALID_HANDLE;
 	stream_remove(found);
 	return CU_OK;
-}
-
-cu_result cuStreamDestroy_v2(cu_stream stream)
-{
-	ANSWER(cuStreamDestroy_v2, NEED_CONTEXT, stream_destroy(stream));
 }
 
 void stream_end(cu_context context)
@@ -143,7 +133,7 @@ void stream_end(cu_context context)
 	}
 }
 
-static cu_result stream_synchronize(cu_stream stream)
+CALL(cuStreamSynchronize, NEED_NO_CAPTURE, (cu_stream stream), (stream))
 {
 	int cancelling = state_lock();
 	cu_stream found = stream_find(stream);
@@ -157,12 +147,7 @@ static cu_result stream_synchronize(cu_stream stream)
 	return result;
 }
 
-cu_result cuStreamSynchronize(cu_stream stream)
-{
-	ANSWER(cuStreamSynchronize, NEED_NO_CAPTURE, stream_synchronize(stream));
-}
-
-static cu_result stream_context(cu_stream stream, cu_context *context)
+CALL(cuStreamGetCtx, NEED_CONTEXT, (cu_stream stream, cu_context *context), (stream, context))
 {
 	if (!context)
 		return CU_INVALID_VALUE;
@@ -172,11 +157,6 @@ static cu_result stream_context(cu_stream stream, cu_context *context)
 		return CU_INVALID_HANDLE;
 	*context = found->context ? found->context : context_current();
 	return CU_OK;
-}
-
-cu_result cuStreamGetCtx(cu_stream stream, cu_context *context)
-{
-	ANSWER(cuStreamGetCtx, NEED_CONTEXT, stream_context(stream, context));
 }
 
 /* Work on the legacy stream would come after work of blocking streams that is only captured. Refuse

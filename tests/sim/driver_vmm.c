@@ -140,7 +140,7 @@ cu_result cuMemCreate(cu_mem_handle *handle, size_t size, const cu_mem_prop *pro
 		      answer_ == CU_OK ? *handle : 0, size);
 }
 
-static cu_result vmm_release(cu_mem_handle handle)
+CALL_LOGGED(cuMemRelease, NEED_INIT, (cu_mem_handle handle), (handle), handle, 0)
 {
 	STATE_LOCKED;
 	struct object *object = vmm_find(handle);
@@ -151,13 +151,9 @@ static cu_result vmm_release(cu_mem_handle handle)
 	return CU_OK;
 }
 
-cu_result cuMemRelease(cu_mem_handle handle)
-{
-	ANSWER_LOGGED(cuMemRelease, NEED_INIT, vmm_release(handle), handle, 0);
-}
-
 /* Return a handle for a mapping's memory. The caller must release it like any other. */
-static cu_result vmm_retain(cu_mem_handle *handle, const void *pointer)
+CALL_LOGGED(cuMemRetainAllocationHandle, NEED_INIT, (cu_mem_handle * handle, void *pointer),
+	    (handle, pointer), answer_ == CU_OK ? *handle : 0, 0)
 {
 	if (!handle)
 		return CU_INVALID_VALUE;
@@ -169,12 +165,6 @@ static cu_result vmm_retain(cu_mem_handle *handle, const void *pointer)
 	object->handles++;
 	*handle = (uintptr_t)object;
 	return CU_OK;
-}
-
-cu_result cuMemRetainAllocationHandle(cu_mem_handle *handle, void *pointer)
-{
-	ANSWER_LOGGED(cuMemRetainAllocationHandle, NEED_INIT, vmm_retain(handle, pointer),
-		      answer_ == CU_OK ? *handle : 0, 0);
 }
 
 /* An unknown handle ends the process, as on a real driver. */

@@ -34,7 +34,9 @@ cu_result cuStreamWaitValue64_v2(cu_stream stream, cu_deviceptr address, cu_uint
 	ANSWER(cuStreamWaitValue64_v2, NEED_CONTEXT, word_wait(stream, address, value, 8, flags));
 }
 
-static cu_result word_write(cu_stream stream, uint64_t address, uint64_t value, unsigned int flags)
+CALL(cuStreamWriteValue64_v2, NEED_CONTEXT,
+     (cu_stream stream, cu_deviceptr address, cu_uint64 value, unsigned int flags),
+     (stream, address, value, flags))
 {
 	struct op op = {.kind = OP_WRITE, .to = address, .value = value};
 
@@ -51,13 +53,8 @@ static cu_result word_write(cu_stream stream, uint64_t address, uint64_t value, 
 	return work_submit(found, &op);
 }
 
-cu_result cuStreamWriteValue64_v2(cu_stream stream, cu_deviceptr address, cu_uint64 value,
-				  unsigned int flags)
-{
-	ANSWER(cuStreamWriteValue64_v2, NEED_CONTEXT, word_write(stream, address, value, flags));
-}
-
-static cu_result word_call(cu_stream stream, void (*function)(void *user), void *user)
+CALL(cuLaunchHostFunc, NEED_CONTEXT, (cu_stream stream, void (*function)(void *user), void *user),
+     (stream, function, user))
 {
 	struct op op = {.kind = OP_CALL, .function = function, .user = user};
 
@@ -68,11 +65,6 @@ static cu_result word_call(cu_stream stream, void (*function)(void *user), void 
 	return found ? work_submit(found, &op) : CU_INVALID_HANDLE;
 }
 
-cu_result cuLaunchHostFunc(cu_stream stream, void (*function)(void *user), void *user)
-{
-	ANSWER(cuLaunchHostFunc, NEED_CONTEXT, word_call(stream, function, user));
-}
-
 struct cu_graph_exec_opaque {
 	struct cu_graph_exec_opaque *next;
 	struct ops ops;
@@ -80,7 +72,8 @@ struct cu_graph_exec_opaque {
 
 static cu_graph_exec execs;
 
-static cu_result exec_make(cu_graph_exec *exec, cu_graph graph, unsigned long long flags)
+CALL(cuGraphInstantiateWithFlags, NEED_CONTEXT,
+     (cu_graph_exec * exec, cu_graph graph, unsigned long long flags), (exec, graph, flags))
 {
 	if (!exec || flags)
 		return CU_INVALID_VALUE;
@@ -99,11 +92,6 @@ static cu_result exec_make(cu_graph_exec *exec, cu_graph graph, unsigned long lo
 	return CU_OK;
 }
 
-cu_result cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsigned long long flags)
-{
-	ANSWER(cuGraphInstantiateWithFlags, NEED_CONTEXT, exec_make(exec, graph, flags));
-}
-
 static cu_graph_exec *exec_find(cu_graph_exec exec)
 {
 	cu_graph_exec *link = &execs;
@@ -113,7 +101,7 @@ static cu_graph_exec *exec_find(cu_graph_exec exec)
 	return link;
 }
 
-static cu_result exec_launch(cu_graph_exec exec, cu_stream stream)
+CALL(cuGraphLaunch, NEED_CONTEXT, (cu_graph_exec exec, cu_stream stream), (exec, stream))
 {
 	STATE_LOCKED;
 	const struct cu_graph_exec_opaque *found = *exec_find(exec);
@@ -123,12 +111,7 @@ static cu_result exec_launch(cu_graph_exec exec, cu_stream stream)
 	return its ? ops_launch(&found->ops, its) : CU_INVALID_HANDLE;
 }
 
-cu_result cuGraphLaunch(cu_graph_exec exec, cu_stream stream)
-{
-	ANSWER(cuGraphLaunch, NEED_CONTEXT, exec_launch(exec, stream));
-}
-
-static cu_result exec_destroy(cu_graph_exec exec)
+CALL(cuGraphExecDestroy, NEED_INIT, (cu_graph_exec exec), (exec))
 {
 	STATE_LOCKED;
 	cu_graph_exec *link = exec_find(exec), found = *link;
@@ -140,12 +123,7 @@ static cu_result exec_destroy(cu_graph_exec exec)
 	return CU_OK;
 }
 
-cu_result cuGraphExecDestroy(cu_graph_exec exec)
-{
-	ANSWER(cuGraphExecDestroy, NEED_INIT, exec_destroy(exec));
-}
-
-static cu_result stream_number(cu_stream stream, unsigned long long *id)
+CALL(cuStreamGetId, NEED_CONTEXT, (cu_stream stream, unsigned long long *id), (stream, id))
 {
 	if (!id)
 		return CU_INVALID_VALUE;
@@ -155,9 +133,4 @@ static cu_result stream_number(cu_stream stream, unsigned long long *id)
 		return CU_INVALID_HANDLE;
 	*id = found->id;
 	return CU_OK;
-}
-
-cu_result cuStreamGetId(cu_stream stream, unsigned long long *id)
-{
-	ANSWER(cuStreamGetId, NEED_CONTEXT, stream_number(stream, id));
 }
