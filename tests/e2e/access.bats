@@ -188,8 +188,7 @@ owner() {
 @test "a restart keeps whose it is" {
 	serve
 	owner team make=a,w,2Mi,keep+mode:640+group:$TEAM fill=a,7
-	kill -KILL "$REGISTRY"
-	until_true has_ended "$REGISTRY"
+	kill_now "$REGISTRY"
 	serve
 	equal "$(gpushare ls --json | jq -r '.[] | .mode + " " + (.owner_gid | tostring) + " " + (.owner_uid | tostring)')" \
 		"0640 $TEAM $OWNER"
@@ -350,8 +349,7 @@ is_told() {
 	# The registry's own user sees the sums of all users, but only the names that other users see too.
 	until_true is_told "$MEMBER" "[1,2]" # the programs before are gone
 	until_true is_told "$OTHER" "[0,1]"
-	kill -KILL "$service"
-	until_true has_ended "$service"
+	kill_now "$service"
 	run -1 as "$OTHER" gpushare ls
 	has "$output" "an administrator must start one"
 }

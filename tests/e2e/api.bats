@@ -277,21 +277,17 @@ requests() {
 		repeat=50,2 attach=b,x stat=x touch="$WORK/done" await="$WORK/again" repeat=50,1 detach=b touch="$WORK/back" \
 		await="$WORK/gone" attach=c,x stat=x byte=b,4 touch="$WORK/missed" await="$WORK/new" attach=c,x size=c size=b \
 		detach=c repeat=3,1 detach=b
-	reader=$PID
 	attaches=$(requests attach)
 	lookups=$(requests lookup)
-	touch "$WORK/counted"
-	await_file "$WORK/done"
+	resume counted done
 	equal "$(requests attach) $(requests lookup)" "$attaches $lookups"
 	equal "$(attachers x)" 3
-	touch "$WORK/again"
-	await_file "$WORK/back"
+	resume again back
 	equal "$(attachers x)" 3 # those that the registry does not know of go first
 	gpushare rm x
-	touch "$WORK/gone"
-	await_file "$WORK/missed"
+	resume gone missed
 	begin other "$BIN/api_app" open alloc=a,x,2Mi touch="$WORK/new" await="$WORK/end"
-	finish "$reader"
+	finish reader
 	equal "$(grep -v '^attach x: OK\|^stat x: OK\|^size .* offset\|^open' "$WORK/reader.out" | uniq -c | tr -s ' ')" " 50 detach b: OK
  1 attach x: E_NOT_FOUND
  1 stat x: E_NOT_FOUND
@@ -308,13 +304,11 @@ requests() {
 	start_registry
 	begin app "$BIN/api_app" open alloc=a,x,1Mi repeat=4,1 stat=x touch="$WORK/up" await="$WORK/killed" stat=x \
 		touch="$WORK/asked" await="$WORK/next" repeat=3,1 stat=x
-	app=$PID
 	kill_registry
-	touch "$WORK/killed"
-	await_file "$WORK/asked"
+	resume killed asked
 	start_registry
 	touch "$WORK/next"
-	finish "$app"
+	finish app
 	equal "$(grep '^stat' "$WORK/app.out" | uniq -c | tr -s ' ')" " 4 stat x: OK
  1 stat x: E_NO_REGISTRY
  3 stat x: OK"

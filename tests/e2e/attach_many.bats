@@ -56,8 +56,7 @@ close: OK"
 		await="$WORK/go" attachset=m,100 touch="$WORK/again" await="$WORK/end"
 	await_file "$WORK/often"
 	asked=$(attaches)
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	equal "$(attaches)" "$asked"
 	equal "$(cat "$WORK/reader.out")" "open: OK
 attachset m: OK
@@ -74,8 +73,7 @@ attachset m: OK"
 		touch="$WORK/again" await="$WORK/end"
 	await_file "$WORK/first"
 	sockets=$(ls -l "/proc/$PID/fd" | grep -c 'socket:') # CUDA's own, too
-	touch "$WORK/on"
-	await_file "$WORK/refused"
+	resume on refused
 	equal "$(api open attached='*')" "open: OK
 attached *: 0"
 	equal "$(cat "$WORK/reader.out")" "open: OK
@@ -87,8 +85,7 @@ attachall ab: E_NOT_FOUND"
 	has "$(sed -n 1p "$WORK/reader.err")" m050
 	has "$(sed -n 2p "$WORK/reader.err")" none
 	equal "$(ls -l "/proc/$PID/fd" | grep -c 'socket:')" "$sockets"
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	equal "$(tail -n 2 "$WORK/reader.out")" $'attachset m: OK\ndetachset: OK'
 }
 
@@ -102,8 +99,7 @@ attachall ab: E_NOT_FOUND"
 attached *: 0"
 	has "$(cat "$WORK/reader.out")" "attachset m: E_NO_MEMORY"
 	has "$(cat "$WORK/reader.err")" m039
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	has "$(cat "$WORK/reader.out")" $'attachset m: OK\ndetachset: OK'
 }
 
@@ -113,8 +109,7 @@ attached *: 0"
 		attachall=de:100,ipc,never attached='*' touch="$WORK/waited" await="$WORK/end"
 	until_true waiters 1
 	api open alloc=l,late,1Mi touch="$WORK/late" await="$WORK/there" >/dev/null
-	touch "$WORK/go"
-	await_file "$WORK/waited"
+	resume go waited
 	equal "$(grep attach "$WORK/reader.out")" "attachall abc: OK
 attached *: 3
 attachall de: E_TIMED_OUT
@@ -155,8 +150,7 @@ attached *: 2"
 	owner
 	paused attachset=m,100 attachset=m,100 attached='m*' detachset touch="$WORK/attached" await="$WORK/end"
 	kill_registry
-	touch "$WORK/p.go"
-	await_file "$WORK/attached"
+	resume p.go attached
 	equal "$(cat "$WORK/app.out")" "open: OK
 attachset m: OK
 attachset m: OK
@@ -174,14 +168,11 @@ attached m*: 100"
 	paused within=$((2 * GPUSHARE_TIMEOUT_MS + 500 + SLACK_MS)) attachset=m,100 touch="$WORK/timed" await="$WORK/go" \
 		stat=none attached='*' touch="$WORK/again" await="$WORK/end"
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
-	touch "$WORK/p.go"
-	await_file "$WORK/timed"
+	halt "$registry"
+	resume p.go timed
 	kill -CONT "$registry"
 	asks_again
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	equal "$(cat "$WORK/app.out")" "open: OK
 attachset m: E_TIMED_OUT
 stat none: E_NOT_FOUND
@@ -194,10 +185,8 @@ owing() {
 	export GPUSHARE_TIMEOUT_MS=$((1000 + SLACK_MS))
 	begin reader "$BIN/api_app" open "$@" touch="$WORK/tried" await="$WORK/end"
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	halt "$registry"
+	resume go freed
 	stays 100 runs "$PID" # its next request waits at the registry, too
 	kill -CONT "$registry"
 }
@@ -207,8 +196,7 @@ owing() {
 	owing alloc=a,mine,1Mi touch="$WORK/up" await="$WORK/go" stat=none free=a touch="$WORK/freed" await="$WORK/on" \
 		attachall=bc,mine,m000
 	asks_again
-	touch "$WORK/on"
-	await_file "$WORK/tried"
+	resume on tried
 	equal "$(tail -n 1 "$WORK/reader.out")" "attachall bc: E_NOT_FOUND"
 }
 
@@ -223,8 +211,7 @@ owing() {
 	owing make=a,w1,2Mi,vmm make=b,w2,2Mi,vmm parts=a,p1,p2 touch="$WORK/up" await="$WORK/go" stat=none free=a \
 		touch="$WORK/freed" await="$WORK/on" parts=b,p1,p2
 	asks_again
-	touch "$WORK/on"
-	await_file "$WORK/tried"
+	resume on tried
 	equal "$(tail -n 1 "$WORK/reader.out")" "parts b: OK"
 	equal "$(names | grep '^p')" "p1 1
 p2 1"
@@ -237,8 +224,7 @@ p2 1"
 	start reader "$BIN/api_app" open attachall=abc:30000,late,old-ipc,old-vmm byte=c,5 attached='*' touch="$WORK/read" \
 		await="$WORK/end"
 	until_true waiters 1
-	kill -KILL "$before"
-	until_true has_ended "$before"
+	kill_now "$before"
 	up after "$BIN/api_app" open "${words[@]}" fill=v,7 alloc=l,late,1Mi
 	await_file "$WORK/read"
 	equal "$(cat "$WORK/reader.out")" "open: OK

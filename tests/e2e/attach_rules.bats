@@ -10,8 +10,7 @@ setup_more() {
 }
 
 produce() {
-	touch "$WORK/produce"
-	await_file "$WORK/up"
+	resume produce up
 }
 
 @test "wait= ends after its time: ordinary memory" {
@@ -50,12 +49,9 @@ byte c: 35"
 	produce
 	begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/rt_app_static" init \
 		alloc=a,1Mi touch="$WORK/attached" await="$WORK/go" free=a alloc=b,1Mi free=b exit=7
-	consumer=$PID
 	kill -KILL "$producer"
 	touch "$WORK/go"
-	code=0
-	finish "$consumer" || code=$?
-	equal "$code" 7
+	ends_with 7 consumer
 	equal "$(cat "$WORK/consumer.out")" "init: 0
 alloc a: 0
 free a: 0

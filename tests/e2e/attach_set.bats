@@ -14,8 +14,7 @@ teardown_more() {
 }
 
 produce() {
-	touch "$WORK/produce"
-	await_file "$WORK/up"
+	resume produce up
 }
 
 end_producer() {

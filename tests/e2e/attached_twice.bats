@@ -16,11 +16,9 @@ gives_back_one() {
 	await_file "$WORK/up"
 	equal "$(attachers one)" 2
 	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/left"
+	resume go left
 	equal "$(attachers one)" 1
-	touch "$WORK/free"
-	await_file "$WORK/freed"
+	resume free freed
 	has "$(gpushare ls --deferred)" "one"
 	down
 }

@@ -240,16 +240,12 @@ witness() {
 @test "killed between two calls: the next one starts another" {
 	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/killed" \
 		alloc=b,2Mi fill=b,3 byte=b,1 touch="$WORK/again" await="$WORK/end" free=a free=b exit=5
-	app=$PID
 	first=$(registry_pids)
 	kill -KILL "$first"
-	touch "$WORK/killed"
-	await_file "$WORK/again"
+	resume killed again
 	has "$(names)" "w1 2097152"
 	touch "$WORK/end"
-	code=0
-	finish "$app" || code=$?
-	equal "$code" 5
+	ends_with 5 app
 	equal "$(cat "$WORK/app.out")" "init: 0
 alloc a: 0
 alloc b: 0
@@ -262,10 +258,9 @@ free b: 0"
 @test "killed between two calls of the API: a status, then a session that works" {
 	begin app "$BIN/api_app" open alloc=a,one,1Mi touch="$WORK/up" await="$WORK/killed" \
 		within=$LIMIT_MS stat=none free=a close open alloc=b,two,1Mi list free=b close
-	app=$PID
 	kill -KILL "$(registry_pids)"
 	touch "$WORK/killed"
-	finish "$app"
+	finish app
 	equal "$(grep -v '^stat\|^free a' "$WORK/app.out")" "open: OK
 alloc one: OK
 close: OK
@@ -280,15 +275,11 @@ close: OK"
 @test "stopped, not dead: the API times out, the program runs on" {
 	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" \
 		await="$WORK/stopped" within=$LIMIT_MS alloc=b,1Mi free=a free=b exit=5
-	app=$PID
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
+	halt "$registry"
 	equal "$(api within=$LIMIT_MS open)" "open: E_TIMED_OUT"
 	touch "$WORK/stopped"
-	code=0
-	finish "$app" || code=$?
-	equal "$code" 5
+	ends_with 5 app
 	equal "$(cat "$WORK/app.out")" "init: 0
 alloc a: 0
 alloc b: 0

@@ -191,8 +191,7 @@ make vmm: OK" ]
 	equal "$(inside "$BIN/api_app" open attach=a,vmm byte=a,5)" "open: OK
 attach vmm: OK
 byte a: 42"
-	kill -KILL "$first"
-	until_true has_ended "$first"
+	kill_now "$first"
 	# Here nothing_named starts a new registry, on the host. The container's pids mean nothing to that registry: a
 	# session whose end it can't see has 30 s to reconnect.
 	PATIENCE_S=45 until_true nothing_named
@@ -206,13 +205,11 @@ byte a: 42"
 	begin owner "$BIN/api_app" open make=a,vmm,2Mi,vmm fill=a,7 touch="$WORK/up" await="$WORK/go" list \
 		touch="$WORK/again" await="$WORK/end"
 	owner=$PID
-	kill -KILL "$first"
-	until_true has_ended "$first"
+	kill_now "$first"
 	rm "$GPUSHARE_DIR/registry.sock"
 	start_inside
 	equal "$(names)" "vmm 2097152"
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	equal "$(api open attach=a,vmm byte=a,5 | tail -n 1)" "byte a: 42"
 	kill -KILL "$owner"
 	until_true nothing_named

@@ -130,8 +130,7 @@ fresh_registry() {
 			touch="$WORK/up" await="$WORK/free" ticking=200 release ticking=0 \
 			touch="$WORK/freed" await="$WORK/end"
 		equal "$(lines "$(names)")" 300
-		touch "$WORK/free"
-		await_file "$WORK/freed"
+		resume free freed
 		equal "$(names)" ""
 		down
 		rm -f "$WORK"/{up,free,freed,end}
@@ -144,9 +143,7 @@ fresh_registry() {
 		alloc=a,1Mi touch="$WORK/up" await="$WORK/never"
 	registry=$(registry_pids)
 	kill -INT -- "-$PID"
-	code=0
-	finish "$PID" || code=$?
-	equal "$code" 130
+	ends_with 130 "$PID"
 	until_true nothing_named
 	equal "$(registry_pids)" "$registry"
 }

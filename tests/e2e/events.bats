@@ -42,7 +42,6 @@ evclose e: OK"
 	held_maker
 	begin middle "$BIN/api_app" open hold letgo evopen=e,step evmake=f,next evwait=e,h evrecord=f,h \
 		evquery=f touch="$WORK/row" await="$WORK/end"
-	middle=$PID
 	start last "$BIN/api_app" open evopen=f,next evquery=f touch="$WORK/go" evhost=f,20000 evclose=f
 	finish "$PID"
 	equal "$(grep -c 'evquery f: E_NOT_READY' "$WORK/last.out" "$WORK/middle.out" | cut -d : -f 2)" "1
@@ -50,16 +49,15 @@ evclose e: OK"
 	equal "$(tail -n 2 "$WORK/last.out")" "evhost f: OK
 evclose f: OK"
 	touch "$WORK/end"
-	finish "$middle"
+	finish middle
 	finish "$maker"
 }
 
 @test "open before it is there, and again: one event, counted; one's own is that event" {
 	begin early "$BIN/api_app" open touch="$WORK/asking" evopen=e,late,30000 evopen=f,late evsame=e,f \
 		evclose=e evquery=f evclose=f
-	early=$PID
 	maker evmake=e,late evopen=f,late evsame=e,f evclose=f evquery=e touch="$WORK/up" await="$WORK/end"
-	finish "$early"
+	finish early
 	equal "$(tail -n 5 "$WORK/early.out")" "evopen late: OK
 evsame: yes
 evclose e: OK
@@ -75,9 +73,8 @@ evquery e: OK"
 	held_maker
 	begin waiter "$BIN/api_app" open evopen=e,step within=$((3000 + SLACK_MS)) touch="$WORK/waiting" \
 		evhost=e,60000 evquery=e evwait=e evhost=e,-1 evclose=e evopen=e,step
-	waiter=$PID
 	kill -KILL "$maker"
-	finish "$waiter"
+	finish waiter
 	equal "$(tail -n 6 "$WORK/waiter.out")" "evhost e: E_OWNER_GONE
 evquery e: E_OWNER_GONE
 evwait e: E_OWNER_GONE
@@ -89,16 +86,13 @@ evopen step: E_NOT_FOUND"
 
 @test "what was done before its owner went is done" {
 	held_maker
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	resume go done
 	begin waiter "$BIN/api_app" open evopen=e,step touch="$WORK/open" await="$WORK/gone" evquery=e \
 		evhost=e,1000 evwait=e
-	waiter=$PID
-	kill -KILL "$maker"
-	until_true has_ended "$maker"
+	kill_now "$maker"
 	until_true gone step
 	touch "$WORK/gone"
-	finish "$waiter"
+	finish waiter
 	equal "$(tail -n 3 "$WORK/waiter.out")" "evquery e: OK
 evhost e: OK
 evwait e: OK"
@@ -113,8 +107,7 @@ gone() {
 		touch="$WORK/closed" await="$WORK/go" letgo await="$WORK/end"
 	start waiter "$BIN/api_app" open evopen=e,step touch="$WORK/open" await="$WORK/closed" evquery=e \
 		evopen=f,step evquery=f evsame=e,f touch="$WORK/go" evhost=e,20000 evclose=e
-	waiter=$PID
-	finish "$waiter"
+	finish waiter
 	equal "$(tail -n 6 "$WORK/waiter.out")" "evquery e: E_NOT_READY
 evopen step: OK
 evquery f: OK
@@ -135,7 +128,6 @@ two_connected() {
 	held_maker
 	before=$(generation)
 	begin waiter "$BIN/api_app" open evopen=e,step touch="$WORK/waiting" evhost=e,60000 evclose=e
-	waiter=$PID
 	kill_registry
 	[ -z "${EMULATOR:-}" ] || start_registry
 	equal "$(api open evopen=e,step evquery=e evclose=e)" "open: OK
@@ -145,7 +137,7 @@ evclose e: OK"
 	equal "$(generation)" "$before"
 	until_true two_connected # that is, who waits has asked the new one
 	touch "$WORK/go"
-	finish "$waiter"
+	finish waiter
 	equal "$(tail -n 2 "$WORK/waiter.out")" "evhost e: OK
 evclose e: OK"
 }
@@ -276,10 +268,9 @@ evhost e: OK"
 	begin waiter "$BIN/api_app" open evopen=d,done evopen=l,left evopen=u,unlinked touch="$WORK/open" await="$WORK/gone" \
 		evquery=u evhost=u,60 touch="$WORK/go" within=$((2000 + SLACK_MS)) evhost=l,20000 await="$WORK/closed" evquery=l \
 		evwait=l evquery=u evhost=u,-1 evquery=d evwait=d evhost=d,0
-	waiter=$PID
 	gpushare rm unlinked
 	touch "$WORK/gone"
-	finish "$waiter"
+	finish waiter
 	equal "$(sed 1,4d "$WORK/waiter.out")" "evquery u: E_NOT_READY
 evhost u: E_TIMED_OUT
 evhost l: E_OWNER_GONE

@@ -135,8 +135,7 @@ drop b: 0"
 	has "$(<"$WORK/app.out")" "ctxdestroy B: 999"
 	equal "$(names)" "w 2097152"
 	restart_registry
-	touch "$WORK/go"
-	await_file "$WORK/asked"
+	resume go asked
 	equal "$(names)" "w 2097152
 x 1048576"
 	equal "$(api open attach=b,w byte=b,5 | tail -n 1)" "byte b: 42"

@@ -13,8 +13,7 @@ undisturbed() {
 		await="$WORK/end" free=a touch="$WORK/freed" await="$WORK/over"
 	equal "$(names)" "weights 1048576"
 	equal "$(api open attach=b,weights byte=b,1 | tail -n 1)" "byte b: 16"
-	touch "$WORK/end"
-	await_file "$WORK/freed"
+	resume end freed
 	equal "$(names)" ""
 	touch "$WORK/over"
 	finish "$PID"
@@ -127,8 +126,7 @@ undisturbed() {
 		# storm= leaves one allocation, of 64 KiB.
 		equal "$(names | cut -d' ' -f2 | sort -n | uniq -c | tr -s ' ')" " 10 4096
  1 65536"
-		touch "$WORK/end"
-		await_file "$WORK/freed"
+		resume end freed
 		equal "$(names)" "w0 65536"
 		touch "$WORK/over"
 		finish "$PID"
@@ -144,10 +142,8 @@ release: 0 failed"
 		within=$((500 + SLACK_MS)) child=fork,2 alloc=b,1Mi exit=0 child=clone,2 free=a _exit=0 \
 		child=fork,1 _exit=0 touch="$WORK/done"
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
-	touch "$WORK/go"
-	await_file "$WORK/done"
+	halt "$registry"
+	resume go done
 	kill -CONT "$registry"
 	finish "$PID"
 	has "$(cat "$WORK/app.out")" "child fork: 0"
@@ -158,13 +154,10 @@ release: 0 failed"
 	begin_named app 'w%p' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
 		become=5 init alloc=b,2Mi touch="$WORK/again" await="$WORK/end" exit=6
 	equal "$(names)" "w$PID 1048576"
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names)" "w$PID 2097152"
 	touch "$WORK/end"
-	code=0
-	finish "$PID" || code=$?
-	equal "$code" 6
+	ends_with 6 "$PID"
 	equal "$(cat "$WORK/app.err")" ""
 }
 
@@ -177,7 +170,5 @@ release: 0 failed"
 	await_file "$WORK/again"
 	equal "$(names)" "w$PID 2097152"
 	touch "$WORK/end"
-	code=0
-	finish "$PID" || code=$?
-	equal "$code" 6
+	ends_with 6 "$PID"
 }

@@ -24,8 +24,7 @@ found() {
 	session alloc=a,one,1Mi make=b,two,1Mi,vmm alloc=c,stays,1Mi touch="$WORK/up" await="$WORK/go" \
 		free=a free=b touch="$WORK/freed" await="$WORK/end" close
 	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	found "stays 1048576"
 	down
 	has "$(cat "$WORK/app.out")" "free a: OK
@@ -37,8 +36,7 @@ free b: OK"
 	session alloc=a,one,1Mi make=b,two,1Mi,vmm alloc=c,three,1Mi touch="$WORK/up" await="$WORK/go" \
 		within=$((1000 + SLACK_MS)) close touch="$WORK/closed" await="$WORK/end"
 	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/closed"
+	resume go closed
 	found ""
 	down
 }
@@ -51,8 +49,7 @@ free b: OK"
 	await_file "$WORK/up"
 	equal "$(attachers one)" 1
 	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/closed"
+	resume go closed
 	equal "$(attachers one)" 0
 	down
 }
@@ -62,8 +59,7 @@ free b: OK"
 	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi alloc=b,2Mi touch="$WORK/up" await="$WORK/go" \
 		free=a touch="$WORK/freed" await="$WORK/end" free=b
 	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	found "w1 2097152"
 	down
 }
@@ -74,8 +70,7 @@ free b: OK"
 		await="$WORK/end"
 	kill_registry
 	rm -rf "$GPUSHARE_DIR"
-	touch "$WORK/go"
-	await_file "$WORK/closed"
+	resume go closed
 	[ ! -e "$GPUSHARE_DIR" ]
 	equal "$(registry_pids)" ""
 	down

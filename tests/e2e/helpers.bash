@@ -27,6 +27,7 @@ setup() {
 	export GPUSHARE_TIMEOUT_MS=10000 # a busy machine's registry answers late; tests of this limit set it themselves
 	PATH=$BUILD:$PATH
 	STARTED=()
+	declare -gA PIDS=()
 	[ -z "${EMULATOR:-}" ] || start_registry
 	countdown_stands
 	if type setup_more >/dev/null 2>&1; then setup_more; fi
@@ -88,10 +89,7 @@ listens() {
 no_registry_yet() {
 	local pid
 	[ -n "${EMULATOR:-}" ] || return 0
-	for pid in $(registry_pids); do
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-	done
+	for pid in $(registry_pids); do kill_now "$pid"; done
 	rm -f "$GPUSHARE_DIR"/*
 }
 
@@ -114,12 +112,13 @@ keeper_pids() {
 	grep -lsaP "gpushare-registry\x00--keeper\x00--dir\x00\Q$GPUSHARE_DIR\E\x00" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
-# start TAG COMMAND...: run COMMAND in the background; PID is its pid, $WORK/TAG.out and .err are its output
+# start TAG COMMAND...: run COMMAND in the background; PID and PIDS[TAG] are its pid, $WORK/TAG.out and .err its output
 start() {
 	local tag=$1
 	shift
 	"$@" </dev/null >"$WORK/$tag.out" 2>"$WORK/$tag.err" 3>&- 8>&- &
 	PID=$!
+	PIDS[$tag]=$PID
 	STARTED+=("$PID")
 }
 
@@ -206,6 +205,11 @@ attachers() {
 	api open stat="$1" | sed -n 's/.* attachers \([0-9]*\) .*/\1/p'
 }
 
+# owner_gone NAME: NAME is kept, and the registry has noticed that its owner has ended
+owner_gone() {
+	[[ $(api open what="$1") == *"owner gone"* ]]
+}
+
 # kill_registry [SIGNAL]: kill the registry and wait for its end. Its files stay. The next client that asks starts
 # a new registry.
 kill_registry() {
@@ -222,13 +226,18 @@ serves() {
 		GPUSHARE_AUTOSTART=0 api open 2>/dev/null | grep -qx 'open: OK'
 }
 
-# end_registry: kill the registry and its keeper and remove their files; only the clients' own knowledge is left
-end_registry() {
+# kill_registries: kill the registry and its keeper, and wait for their end. Their files stay.
+kill_registries() {
 	local pid
 	for pid in $(registry_pids) $(keeper_pids); do
-		kill -KILL "$pid"
+		kill -KILL "$pid" 2>/dev/null || true # the other has ended with it
 		until_true is_over "$pid"
 	done
+}
+
+# end_registry: the same, and remove their files; only the clients' own knowledge is left
+end_registry() {
+	kill_registries
 	rm -f "$GPUSHARE_DIR"/*
 }
 
@@ -236,6 +245,24 @@ end_registry() {
 restart_registry() {
 	end_registry
 	start_registry
+}
+
+# kill_now PID: kill it and wait for its end
+kill_now() {
+	kill -KILL "$1"
+	until_true is_over "$1"
+}
+
+# halt PID: stop it and wait until it has stopped
+halt() {
+	kill -STOP "$1"
+	until_true has_stopped "$1"
+}
+
+# resume FILE DONE: make $WORK/FILE, for which a program waits, and wait until the program has made $WORK/DONE
+resume() {
+	touch "$WORK/$1"
+	await_file "$WORK/$2"
 }
 
 # await_file FILE [SECONDS]: wait until FILE exists, at most SECONDS (1.5 times PATIENCE)
@@ -303,12 +330,19 @@ asks_again() {
 	sleep 1.2
 }
 
-# finish PID: return the exit code of a process that start() started; kill it if it does not end in time
+# finish TAG, finish PID: return the exit code of a process that start() started; kill it if it does not end in time
 finish() {
-	local code=0
-	until_true has_ended "$1" || kill -KILL "$1"
-	wait "$1" || code=$?
+	local code=0 pid=${PIDS[$1]:-$1}
+	until_true has_ended "$pid" || kill -KILL "$pid"
+	wait "$pid" || code=$?
 	return "$code"
+}
+
+# ends_with CODE PID: it ends in time, with this exit code
+ends_with() {
+	local code=0
+	finish "$2" || code=$?
+	equal "$code" "$1"
 }
 
 equal() {

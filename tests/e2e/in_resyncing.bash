@@ -17,8 +17,7 @@ teardown_more() {
 replace_registry() {
 	local registry
 	registry=$(registry_pids)
-	kill -KILL "$registry"
-	until_true is_over "$registry"
+	kill_now "$registry"
 	rm -f "$GPUSHARE_DIR"/{registry,fds}.sock
 	start_registry
 }

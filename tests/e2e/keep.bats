@@ -12,8 +12,7 @@ owner() {
 # kill_owner NAME: kill the owner and wait until the registry has noticed
 kill_owner() {
 	kill -KILL "$OWNER"
-	is_gone() { [[ $(api open "what=$1") == *"owner gone"* ]]; }
-	until_true is_gone "$1"
+	until_true owner_gone "$1"
 }
 
 @test "killed: name and contents stay, for every reader, until rm" {
@@ -138,14 +137,13 @@ make w: E_EXISTS"
 	first=$(shown w generation)
 	begin reader "$BIN/api_app" open attach=b,w touch="$WORK/attached" await="$WORK/replaced" byte=b,4 \
 		attach=c,w byte=c,4 detach=b detach=c
-	reader=$PID
 	kill_owner w
 	owner make=a,w,4Mi,keep fill=a,50
 	[ "$(shown w generation)" -gt "$first" ]
 	equal "$(names)" "w 4194304"
 	equal "$(shown w attachers)" 0
 	touch "$WORK/replaced"
-	finish "$reader"
+	finish reader
 	equal "$(tail -n 5 "$WORK/reader.out")" "byte b: 35
 attach w: OK
 byte c: 78
@@ -272,8 +270,7 @@ walk b: 4950"
 attach w: OK
 walk b: 4950"
 		kill -KILL "$PID"
-		is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
-		until_true is_gone
+		until_true owner_gone w
 		equal "$(named w:nth=2:keep:adopt "$BIN/$program" init alloc=x,2Mi alloc=a,1Mi walk=a)" "init: 0
 alloc x: 0
 alloc a: 0
@@ -460,17 +457,12 @@ what x: flags 1 ttl 0 owner alive"
 @test "staged: committed after the registry forgot it; what makes no sense" {
 	begin app "$BIN/api_app" open make=a,x,1Mi,keep+staged touch="$WORK/made" await="$WORK/go" commit=a what=x unlink=x \
 		make=b,x,1Mi,keep+staged+adopt commit=z alloc=c,y,1Mi commit=c
-	app=$PID
 	run -0 --separate-stderr api open make=a,x,1Mi,keep
 	has "$stderr" "is taken by"
-	for pid in $(registry_pids) $(keeper_pids); do
-		kill -KILL "$pid"
-		until_true is_over "$pid"
-	done
-	rm -f "$GPUSHARE_DIR"/*
+	end_registry
 	[ -z "${EMULATOR:-}" ] || start_registry
 	touch "$WORK/go"
-	finish "$app"
+	finish app
 	equal "$(sed 1,2d "$WORK/app.out")" "commit a: OK
 what x: flags 1 ttl 0 owner alive
 unlink x: OK
@@ -503,11 +495,7 @@ make w: E_EXISTS"
 
 # lose: kill the registry and its keeper, which have all descriptors. The next registry knows the names.
 lose() {
-	local pid
-	for pid in $(registry_pids) $(keeper_pids); do
-		kill -KILL "$pid" 2>/dev/null || true # the other has ended with it
-		until_true is_over "$pid"
-	done
+	kill_registries
 	[ -z "${EMULATOR:-}" ] || start_registry
 }
 
@@ -523,8 +511,7 @@ having() {
 	having list
 	kill_owner w
 	lose
-	touch "$WORK/go"
-	await_file "$WORK/told"
+	resume go told
 	equal "$(api open what=w attach=b,w byte=b,4)" "open: OK
 what w: flags 1 ttl 0 owner gone
 attach w: OK
@@ -541,11 +528,9 @@ attach w: OK"
 @test "lost, and nobody has it any more, or its name was removed before: it does not come back" {
 	owner make=a,w,2Mi,keep
 	having detach=b
-	kill -KILL "$OWNER"
-	until_true is_over "$OWNER"
+	kill_now "$OWNER"
 	lose
-	touch "$WORK/go"
-	await_file "$WORK/told"
+	resume go told
 	run -0 --separate-stderr api open stat=w attach=b,w
 	equal "$output" "open: OK
 stat w: E_NOT_FOUND
@@ -556,8 +541,7 @@ attach w: E_NOT_FOUND"
 	having list
 	gpushare rm w
 	lose
-	touch "$WORK/go"
-	await_file "$WORK/told"
+	resume go told
 	equal "$(names)" ""
 	finish_having
 }

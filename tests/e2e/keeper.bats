@@ -29,15 +29,13 @@ begin() {
 end_registry() {
 	local pid
 	pid=$(in_folder "$1" registry_pids)
-	kill -KILL "$pid"
-	until_true has_ended "$pid"
+	kill_now "$pid"
 }
 
 # kill_both TAG PID: kill the registry, then the owner
 kill_both() {
 	end_registry "$1"
-	kill -KILL "$2"
-	until_true has_ended "$2"
+	kill_now "$2"
 }
 
 # keeps TAG: how many descriptors of clients the keeper holds

@@ -145,7 +145,6 @@ alloc c: 0"
 		GPUSHARE_SIM_MEMORY=8Mi start_named app "w%i$backing" "$BIN/drv_loader" open=c,libcuda.so.1 open=d,"$BUILD/sim/old/libcuda.so.1" use=c \
 			use=d init alloc=a,2Mi alloc=b,4Mi fill=a,5 touch="$WORK/up" await="$WORK/go" use=c free=a use=d free=a \
 			touch="$WORK/freed" await="$WORK/end" alloc=c,4Mi free=c primary=reset
-		app=$PID
 		await_file "$WORK/up"
 		begin other env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=w0:must "$BIN/drv_linked" init alloc=x,2Mi byte=x,1 \
 			touch="$WORK/seen" await="$WORK/freed" byte=x,1 free=x touch="$WORK/bye"
@@ -155,7 +154,7 @@ alloc c: 0"
 		equal "$(grep ^byte "$WORK/other.out" | uniq -c | tr -s ' ')" " 2 byte x: 12"
 		equal "$(names)" "w1 4194304"
 		touch "$WORK/end"
-		finish "$app"
+		finish app
 		equal "$(sed -n '/^free/,$p' "$WORK/app.out")" "free a: 3
 free a: 0
 alloc c: 0

@@ -19,14 +19,11 @@ byte b: 42
 put b: OK
 byte b: 49
 detach b: OK"
-	touch "$WORK/changed"
-	await_file "$WORK/saved"
+	resume changed saved
 	gpushare-attach weights -o "$WORK/dump"
 	cmp "$WORK/own" "$WORK/dump"
 	touch "$WORK/end"
-	local code=0
-	finish "$app" || code=$?
-	equal "$code" 3
+	ends_with 3 "$app"
 	equal "$(cat "$WORK/app.out")" "init: 0
 alloc a: 0
 fill a: 0

@@ -33,18 +33,16 @@ managed_life=(init stream=s make=a,managed,3000000 poke=a,5,77 byte=a,5 fill=a,3
 		rm -f "$WORK"/{up,go,freed,end}
 		begin_named app w:unified "$BIN/drv_linked" init alloc=x,2Mi make=a,managed,3Mi fill=a,7 touch="$WORK/up" \
 			await="$WORK/go" peek=a,9 byte=a,9 drop=a touch="$WORK/freed" await="$WORK/end"
-		app=$PID
 		equal "$(names)" "w 3145728"
 		equal "$(api open backing=w attach=b,w cpubyte=b,4 byte=b,4 cpuput=b,9,99 | tail -n 4)" \
 			"backing w: 3, 3145728 of 4194304
 attach w: OK
 cpubyte b: 35
 byte b: 35"
-		touch "$WORK/go"
-		await_file "$WORK/freed"
+		resume go freed
 		equal "$(names)" ""
 		touch "$WORK/end"
-		finish "$app"
+		finish app
 		equal "$(tail -n 3 "$WORK/app.out")" "peek a: 99
 byte a: 99
 drop a: 0"
@@ -67,14 +65,12 @@ drop a: 0"
 		rm -f "$WORK/up"
 		begin_named app w:unified:readonly "$BIN/drv_linked" init ctxnew=B make=a,managed,2Mi fill=a,7 \
 			touch="$WORK/up" await="$WORK/go" ctxdestroy=B touch="$WORK/gone" await="$WORK/end"
-		app=$PID
 		has "$(api open attach=b,w cpubyte=b,4 put=b,1,1)" "put b: E_READ_ONLY"
-		touch "$WORK/go"
-		await_file "$WORK/gone"
+		resume go gone
 		equal "$(tail -n 1 "$WORK/app.out")" "ctxdestroy B: 0"
 		equal "$(names)" ""
 		touch "$WORK/end"
-		finish "$app"
+		finish app
 		rm -f "$WORK"/{go,gone,end}
 	done
 }
@@ -85,7 +81,6 @@ drop a: 0"
 		rm -f "$WORK"/{up,end}
 		begin_named app w:unified "$BIN/drv_linked" init make=a,managed,2Mi fill=a,7 touch="$WORK/up" await="$WORK/end" \
 			peek=a,6 peek=a,7
-		app=$PID
 		equal "$(attaching w:must "$BIN/drv_linked" init make=a,managed,2Mi peek=a,4 byte=a,4 poke=a,6,60 about=a \
 			prefetch=a,2Mi drop=a 2>&1)" "init: 0
 make a: 0
@@ -100,7 +95,7 @@ free a: 0"
 		has "$(cat "$WORK/log")" '"w" is not attached'
 		equal "$(api open stat=w | tail -n 1)" "size 2097152 offset 0 base 2097152 attachers 0 mine 0 uid 1"
 		touch "$WORK/end"
-		finish "$app"
+		finish app
 		equal "$(tail -n 2 "$WORK/app.out")" "peek a: 60
 peek a: 56"
 	done

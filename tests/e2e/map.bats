@@ -69,8 +69,7 @@ load p: 9"
 	owner w:map
 	begin guest "$BIN/api_app" open attach=b,w,0,host map=m,b,0,4Mi,rw touch="$WORK/mapped" \
 		await="$WORK/killed" load=m,5 store=m,6,77 load=m,6 load=m,4194303 unmap=m
-	kill -KILL "$OWNER"
-	until_true has_ended "$OWNER"
+	kill_now "$OWNER"
 	touch "$WORK/killed"
 	finish "$PID"
 	equal "$(tail -n 4 "$WORK/guest.out")" "load m: 42

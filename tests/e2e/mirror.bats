@@ -101,11 +101,10 @@ close: OK" mirror=m,b,0,77777,rw mirror=m,b,0,77777,rw mirror=m,b,0,77777,rw mpu
 	begin owner "$BIN/api_app" open alloc=x,x,4096 alloc=y,y,4096 fill=x,7 fill=y,7 touch="$WORK/up" await="$WORK/detached" \
 		stat=x touch="$WORK/seen" await="$WORK/closed" stat=x byte=x,4 mirror=m,y,0,4096,rw free=y stat=y mput=m,0,3 \
 		mclose=m touch="$WORK/third" await="$WORK/dropped" byte=x,4
-	owner=$PID
 	api open attach=b,x mirror=m,b,0,4096,rw detach=b attach=c,x mirror=n,c,0,10,rw mput=m,0,50,4096 mclose=m detach=c \
 		touch="$WORK/detached" await="$WORK/seen" mdrop=n touch="$WORK/closed" await="$WORK/third" attach=b,x \
 		mirror=m,b,0,4096,rw mput=m,0,99,4096 detach=b close touch="$WORK/dropped" >"$WORK/other"
-	finish "$owner"
+	finish owner
 	equal "$(grep -c ': E_' "$WORK/other")" 0
 	equal "$(sed 1,5d "$WORK/owner.out" | sed 's/ offset.*attachers/ attachers/; s/ mine.*//')" "stat x: OK
 size 4096 attachers 1

@@ -9,17 +9,12 @@ setup_more() {
 		alloc=c,plain,1Mi
 }
 
-kill_owner() {
-	kill -KILL "$PID"
-	is_gone() { [ "$(shown weights owner_alive)" != true ]; }
-	until_true is_gone
-}
-
 # Makes the CUDA calls fail that create or retain a context.
 no_context=cuDevicePrimaryCtxRetain:1:99:2,cuCtxCreate:1:99:2
 
 @test "a kept buffer whose owner is gone is dumped, whole and in parts, and filled" {
-	kill_owner
+	kill -KILL "$PID"
+	until_true owner_gone weights
 	export GPUSHARE_SIM_FAIL=$no_context
 	run -0 --separate-stderr gpushare-attach weights -o "$WORK/a"
 	equal "$output" ""

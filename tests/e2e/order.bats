@@ -217,8 +217,7 @@ has_no() {
 	handed_over() { [[ $(gpushare stat ring) =~ published:\ *[1-9][0-9] ]]; }
 	until_true handed_over
 	kill_registry
-	kill -KILL "$PRODUCER"
-	until_true has_ended "$PRODUCER"
+	kill_now "$PRODUCER"
 	run ! has_ended "$ONE"
 	gpushare ls >/dev/null
 	finish "$ONE"
@@ -295,14 +294,13 @@ has_no() {
 	STARTED+=("$RING")
 	exec 7>"$WORK/key"
 	start one "$BIN/ring_consumer" frames
-	ONE=$PID
 	start two "$BIN/ring_consumer" frames
 	await_words one "from frame 1 on"
 	await_words two "from frame 1 on"
 	echo >&7
 	exec 7>&-
 	finish "$RING"
-	finish "$ONE"
+	finish one
 	finish "$PID"
 	has "$(cat "$WORK/ring.out")" "300 frames were read"
 	has "$(cat "$WORK/one.out")" "300 frames, whole and in order"

@@ -166,13 +166,12 @@ reclaim b: OK" stream=s join=b publish=b,s acquire=b,1,5000 capture=s release=b,
 @test "a graph that releases is launched after its consumer left: no other consumer's frame is released" {
 	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/joined" publish=b \
 		touch="$WORK/published" await="$WORK/launched" reclaim=b,2,100 touch="$WORK/tried" reclaim=b,2,20000
-	owner=$PID
 	begin first "$BIN/api_app" open attach=b,x join=b stream=s capture=s acquire=b,2,s release=b,2,s endcapture=s \
 		leave=b touch="$WORK/left" await="$WORK/published" launch=s sync=s touch="$WORK/launched" await="$WORK/tried"
 	# The lowest free place is given out first, and the one that was left is not free.
 	start second "$BIN/api_app" open attach=b,x join=b touch="$WORK/joined" await="$WORK/tried" release=b,2
 	finish "$PID"
-	finish "$owner"
+	finish owner
 	equal "$(grep release "$WORK/first.out")" "release b: OK"
 	equal "$(grep reclaim "$WORK/owner.out")" "reclaim b: E_TIMED_OUT
 reclaim b: OK"
@@ -296,8 +295,7 @@ detach b: OK"
 			stream=s publish=b,s sync=s sequence=b leave=b free=b touch="$WORK/freed"
 		owner=$PID
 		GPUSHARE_ORDERING=$how publisher hold=h publish=b,h touch="$WORK/given" await="$WORK/end"
-		kill -KILL "$PUBLISHER"
-		until_true is_over "$PUBLISHER"
+		kill_now "$PUBLISHER"
 		until_true nobody_attached
 		touch "$WORK/go"
 		finish "$owner"
@@ -327,19 +325,14 @@ nobody_attached() {
 	begin app "$BIN/api_app" open alloc=b,x,4096 touch="$WORK/up" await="$WORK/go" publish=b join=b touch="$WORK/late" \
 		await="$WORK/on" publish=b join=b touch="$WORK/joined" await="$WORK/again" publish=b publish=b,d acquire=b,3,5000 \
 		release=b,3 reclaim=b,3,0
-	app=$PID
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
-	touch "$WORK/go"
-	await_file "$WORK/late"
+	halt "$registry"
+	resume go late
 	kill -CONT "$registry"
-	touch "$WORK/on"
-	await_file "$WORK/joined"
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
+	resume on joined
+	halt "$registry"
 	touch "$WORK/again"
-	finish "$app"
+	finish app
 	kill -CONT "$registry"
 	equal "$(sed 1,2d "$WORK/app.out")" "publish b: E_TIMED_OUT
 join b: E_TIMED_OUT
@@ -357,13 +350,11 @@ reclaim b: OK"
 	start_registry
 	begin app "$BIN/api_app" open alloc=b,x,4096 publish=b join=b reclaim=b,1,0 touch="$WORK/up" await="$WORK/go" leave=b \
 		reclaim=b,1,0 touch="$WORK/left" await="$WORK/on" leave=b publish=b reclaim=b,2,0
-	app=$PID
 	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/left"
+	resume go left
 	start_registry
 	touch "$WORK/on"
-	finish "$app"
+	finish app
 	equal "$(sed 1,3d "$WORK/app.out")" "join b: 1
 reclaim b: E_TIMED_OUT
 leave b: E_NO_REGISTRY
@@ -377,17 +368,15 @@ reclaim b: OK"
 	start_registry
 	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/go" stat=x publish=b \
 		touch="$WORK/published" await="$WORK/on" stat=x free=b
-	owner=$PID
 	publisher stream=s acquire=b,2,s touch="$WORK/waits" await="$WORK/lost" stat=none orderstatus=b stat=none orderstatus=b \
 		touch="$WORK/go" sync=s orderstatus=b sequence=b acquire=b,3,s touch="$WORK/again" await="$WORK/lost2" stat=none \
 		orderstatus=b touch="$WORK/on" sync=s orderstatus=b
 	restart_registry
-	touch "$WORK/lost"
-	await_file "$WORK/again"
+	resume lost again
 	restart_registry
 	touch "$WORK/lost2"
 	finish "$PUBLISHER"
-	finish "$owner"
+	finish owner
 	equal "$(sed 1,3d "$WORK/publisher.out")" "stat none: E_NOT_FOUND
 orderstatus b: OK
 stat none: E_NOT_FOUND
@@ -408,10 +397,9 @@ orderstatus b: E_OWNER_GONE"
 		PAUSE_AT=cuIpcGetMemHandle PAUSE_FILE="$WORK/p" "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" \
 		await="$WORK/go" aside=stat,other await="$WORK/p.paused" stat=none orderstatus=b join=b touch="$WORK/p.go" \
 		rejoin orderstatus=b join=b publish=b
-	owner=$PID
 	restart_registry
 	touch "$WORK/p.armed" "$WORK/go"
-	finish "$owner"
+	finish owner
 	equal "$(sed 1,3d "$WORK/owner.out")" "stat none: E_NOT_FOUND
 orderstatus b: OK
 join b: E_TIMED_OUT
@@ -426,12 +414,10 @@ publish b: 2"
 	start_registry
 	begin owner "$BIN/api_app" open alloc=a,x,4096 another attach=b,x publish=b touch="$WORK/up" await="$WORK/lost" state=a \
 		touch="$WORK/known" await="$WORK/taken" join=b acquire=b,2,1000 publish=b attach=c,x
-	owner=$PID
 	restart_registry
-	touch "$WORK/lost"
-	await_file "$WORK/known"
+	resume lost known
 	publisher join=b touch="$WORK/taken" await="$WORK/end"
-	finish "$owner"
+	finish owner
 	equal "$(sed 1,6d "$WORK/owner.out")" "join b: E_OWNER_GONE
 acquire b: E_OWNER_GONE
 publish b: E_OWNER_GONE
@@ -444,10 +430,9 @@ attach x: OK"
 	start_registry
 	begin owner "$BIN/api_app" raw=r,4096 open share=b,x,r,0,4096 publish=b seize="$WORK/own",256 touch="$WORK/up" \
 		await="$WORK/go" stat=none orderstatus=b publish=b another attach=c,x sequence=c detach=c free=b seized
-	owner=$PID
 	restart_registry
 	touch "$WORK/go"
-	finish "$owner"
+	finish owner
 	equal "$(sed 1,3d "$WORK/owner.out")" "stat none: E_NOT_FOUND
 orderstatus b: OK
 publish b: 2
@@ -462,12 +447,11 @@ seized: 0 closed"
 @test "a detach ends the roles, also while a mirror keeps the memory; attached again, it joins again" {
 	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/detached" reclaim=b,1,5000 \
 		touch="$WORK/go" await="$WORK/joined" publish=b reclaim=b,2,0 free=b touch="$WORK/freed"
-	owner=$PID
 	begin other "$BIN/api_app" open attach=b,x join=b mirror=m,b,0,4096,r detach=b touch="$WORK/detached" await="$WORK/go" \
 		attach=c,x join=c mclose=m touch="$WORK/joined" await="$WORK/freed" detach=c \
 		alloc=y,y,4096 another attach=d,y publish=d mirror=n,d,0,4096,r detach=d acquire=y,2,5000 publish=y mclose=n
 	finish "$PID"
-	finish "$owner"
+	finish owner
 	equal "$(sed 1,3d "$WORK/owner.out")" "reclaim b: OK
 publish b: 2
 reclaim b: E_TIMED_OUT
@@ -495,13 +479,11 @@ mclose n: OK"
 	begin app "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/go" stream=s join=b leave=b \
 		touch="$WORK/left" await="$WORK/on" repeat=150,7 join=b release=b,1,s sync=s leave=b join=b release=b,1 leave=b \
 		free=b
-	app=$PID
 	before=$(requests)
-	touch "$WORK/go"
-	await_file "$WORK/left"
+	resume go left
 	equal "$(requests)" $((before + 2))
 	touch "$WORK/on"
-	finish "$app"
+	finish app
 	equal "$(sed 1,4d "$WORK/app.out" | sort | uniq -c | xargs)" \
 		"1 free b: OK 300 join b: 1 301 leave b: OK 300 release b: OK"
 }
@@ -535,14 +517,12 @@ mclose n: OK"
 	STARTED+=("$reader")
 	begin app env GPUSHARE_SIM_LOG="$WORK/log" "$BIN/api_app" open alloc=b,x,4096 stream=s publish=b touch="$WORK/up" \
 		await="$WORK/go" aside=publish,b,s publish=b,s touch="$WORK/told" rejoin
-	app=$PID
-	kill -KILL "$reader"
-	until_true has_ended "$reader"
+	kill_now "$reader"
 	took_ms touch "$WORK/go"
 	until_true grep -q TIMED_OUT "$WORK/app.out"
 	has "$(<"$WORK/app.err")" "another thread has used the page of 'x' for 10000 ms; does the GPU's driver hang?"
 	exec 9<>"$WORK/log"
-	finish "$app"
+	finish app
 	exec 9<&-
 	equal "$(sed 1,3d "$WORK/app.out")" "publish b: E_TIMED_OUT
 publish b: 2"

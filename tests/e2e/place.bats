@@ -7,8 +7,7 @@ load helpers
 # serve TAG: start a registry; PID is its pid
 serve() {
 	start "$1" gpushare-registry --dir "$GPUSHARE_DIR" --foreground --idle-exit 60
-	serves() { grep -qs serving "$WORK/$1.err"; }
-	until_true serves "$1"
+	until_true grep -qs serving "$WORK/$1.err"
 }
 
 # ends_soon PID: the process ends within 2 s, long before the idle timeout of a minute
@@ -46,8 +45,7 @@ ends_soon() {
 		await="$WORK/end" free=a close
 	rm -rf "$GPUSHARE_DIR"
 	stays 1200 runs "$registry"
-	touch "$WORK/go"
-	await_file "$WORK/asked"
+	resume go asked
 	has "$(cat "$WORK/app.out")" "stat w: OK"
 	down
 	ends_soon "$registry"
@@ -57,7 +55,6 @@ ends_soon() {
 	serve first
 	first=$PID
 	begin app "$BIN/api_app" open make=a,w,1Mi,vmm touch="$WORK/up" await="$WORK/end"
-	app=$PID
 	rm -rf "$GPUSHARE_DIR"
 	mkdir -m 700 "$GPUSHARE_DIR"
 	serve second
@@ -65,7 +62,7 @@ ends_soon() {
 	equal "$(names)" ""
 	api open make=a,kept,1Mi,keep >/dev/null
 	touch "$WORK/end"
-	finish "$app"
+	finish app
 	ends_soon "$first"
 	[ -S "$GPUSHARE_DIR/registry.sock" ]
 	[ -S "$GPUSHARE_DIR/fds.sock" ]
@@ -75,8 +72,7 @@ attach w: OK"
 	# The first registry has not ended its successor's keeper.
 	one() { [ "$(keeper_pids | wc -w)" = 1 ]; }
 	until_true one
-	kill -KILL "$second"
-	until_true has_ended "$second"
+	kill_now "$second"
 	equal "$(names)" "kept 1048576"
 }
 
@@ -95,8 +91,7 @@ attach w: OK"
 	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground --replace
 	second=$PID
 	finish "$first"
-	serves() { grep -qs serving "$WORK/second.err"; }
-	until_true serves
+	until_true grep -qs serving "$WORK/second.err"
 	equal "$(names)" "w 1048576"
 	equal "$(registry_pids)" "$second"
 }
@@ -113,8 +108,7 @@ attach w: OK"
 	rm -rf "$GPUSHARE_DIR"
 	mkdir -m 700 "$GPUSHARE_DIR"
 	rm "$WORK/hold"
-	serves() { grep -qs serving "$WORK/second.err"; }
-	until_true serves
+	until_true grep -qs serving "$WORK/second.err"
 	equal "$(cat "$GPUSHARE_DIR/registry.lock")" "$PID"
 	run -3 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR"
 }
@@ -122,8 +116,7 @@ attach w: OK"
 # comes_while_stopped: start a second registry, in PID, while the first one, in $first, is stopped. The first one has
 # the lock and listens but does nothing, like a killed registry whose last thread still runs.
 comes_while_stopped() {
-	kill -STOP "$first"
-	until_true has_stopped "$first"
+	halt "$first"
 	rm -f "$WORK/second.err" # of one before
 	start second gpushare-registry --dir "$GPUSHARE_DIR" --foreground
 	says_nothing() { runs "$PID" && [ ! -s "$WORK/second.err" ]; }
@@ -135,15 +128,13 @@ comes_while_stopped() {
 	first=$PID
 	comes_while_stopped
 	kill -KILL "$first"
-	serves() { grep -qs serving "$WORK/second.err"; }
-	until_true serves
+	until_true grep -qs serving "$WORK/second.err"
 }
 
 @test "killed, its lock held on by what it was starting: the next one waits for that, and serves" {
 	needs flock
 	serve first
-	kill -KILL "$PID"
-	until_true has_ended "$PID"
+	kill_now "$PID"
 	touch "$WORK/hold"
 	start holder flock "$GPUSHARE_DIR/registry.lock" \
 		sh -c "touch '$WORK/held'; while [ -e '$WORK/hold' ]; do sleep 0.01; done"
@@ -152,8 +143,7 @@ comes_while_stopped() {
 	says_nothing() { runs "$PID" && [ ! -s "$WORK/second.err" ]; }
 	stays 300 says_nothing
 	rm "$WORK/hold"
-	serves() { grep -qs serving "$WORK/second.err"; }
-	until_true serves
+	until_true grep -qs serving "$WORK/second.err"
 }
 
 @test "one that is only slow has the place: who comes is told so when it answers, and after 2 s in any case" {

@@ -127,9 +127,8 @@ has_size() {
 	has "$stderr" "GPUSHARE_PUBLISH=sync"
 	[ ! -e "$WORK/dump" ]
 	start waiter gpushare-attach w --wait-for 1 --timeout 20 -o "$WORK/dump"
-	waiter=$PID
 	step 2
-	finish "$waiter"
+	finish waiter
 	cmp "$WORK/dump" "$WORK/first"
 	step 3
 	gpushare-attach w --wait-for 2 -o "$WORK/dump"
@@ -185,9 +184,7 @@ has_size() {
 	follow f w
 	until_true has_size "$WORK/f.out" 1048576
 	kill -TERM "$FOLLOWER"
-	code=0
-	finish "$FOLLOWER" || code=$?
-	equal "$code" $((128 + 15))
+	ends_with $((128 + 15)) "$FOLLOWER"
 	cmp "$WORK/f.out" "$WORK/saved"
 	run -1 --separate-stderr gpushare-attach w --follow --timeout 0.1
 	has "$stderr" "publication 2 of 'w' did not come within 0.1 s; the last was 1"
@@ -212,9 +209,8 @@ has_size() {
 	start producer bash -c 'exec "$1" produce ring 1 100000000 host <>"$2"' bash "$BIN/api_order" "$WORK/go"
 	until_true is_shared ring
 	start f gpushare-attach --follow ring --count 20 -o "$WORK/ring.%s"
-	FOLLOWER=$PID
 	echo >"$WORK/go"
-	finish "$FOLLOWER"
+	finish f
 	equal "$(cat "$WORK/f.err")" ""
 	first=$(find "$WORK" -name 'ring.*' | sed 's/.*ring\.//' | sort -n | head -n 1)
 	for ((n = first; n < first + 20; n++)); do # what order_crew.h puts into a frame
@@ -230,8 +226,7 @@ has_size() {
 		step 1
 		equal "$(sequence w)" 0
 		follow f w -o "$WORK/dump.%s"
-		kill -STOP "$FOLLOWER" # it may well look only when all is over
-		until_true has_stopped "$FOLLOWER"
+		halt "$FOLLOWER" # it may well look only when all is over
 		step 2
 		kill -CONT "$FOLLOWER"
 		finish "$FOLLOWER"
@@ -251,8 +246,7 @@ has_size() {
 		touch "$WORK/go1"
 		nothing_published() { has_sequence w 0 && [ ! -e "$WORK/dump.1" ]; }
 		stays 300 nothing_published
-		touch "$WORK/go2"
-		await_file "$WORK/at2"
+		resume go2 at2
 		await_file "$WORK/dump.1"
 		finish "$FOLLOWER"
 		rm "$WORK"/dump.*
@@ -284,9 +278,7 @@ has_size() {
 		step 1
 		follow f w -o "$WORK/dump.%s"
 		touch "$WORK/end"
-		code=0
-		finish "$app" || code=$?
-		equal "$code" 3
+		ends_with 3 "$app"
 		finish "$FOLLOWER"
 		if [ $ending = exit=3 ]; then
 			cmp "$WORK/dump.1" "$WORK/saved"
@@ -373,10 +365,9 @@ has_size() {
 	step 3
 	equal "$(sequence w)" 5
 	start f gpushare-attach --follow w -o "$WORK/w.%s"
-	follower=$PID
 	await_file "$WORK/w.5"
 	kill -KILL "$app"
-	finish "$follower"
+	finish f
 	equal "$(cat "$WORK/f.err")" ""
 }
 

@@ -48,8 +48,7 @@ one_record_each() {
 	begin_named app 'w%i' "${PROGRAM[@]}" init "${make[@]}" touch="$WORK/up" await="$WORK/free" \
 		"${drop[@]}" touch="$WORK/freed" await="$WORK/end"
 	has_ways "$@"
-	touch "$WORK/free"
-	await_file "$WORK/freed"
+	resume free freed
 	equal "$(names)" ""
 	down
 }
@@ -318,7 +317,6 @@ apart a c: yes"
 		await="$WORK/look" byte=a,6 touch="$WORK/seen" await="$WORK/end"
 	begin consumer env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=weights "$BIN/drv_linked" init alloc=a,2Mi \
 		ipcget=a,"$WORK/handle" touch="$WORK/got" await="$WORK/free" free=a
-	consumer=$PID
 	equal "$("$BIN/drv_linked" init ipcopen=b,"$WORK/handle",2Mi byte=b,5 put=b,6,9 ipcclose=b)" "init: 0
 ipcopen b: 0
 byte b: 42
@@ -326,7 +324,7 @@ put b: 0
 ipcclose b: 0"
 	touch "$WORK/look" "$WORK/free"
 	await_file "$WORK/seen"
-	finish "$consumer"
+	finish consumer
 	equal "$(tail -n 1 "$WORK/producer.out")" "byte a: 9"
 	equal "$(cat "$WORK/consumer.out")" "init: 0
 alloc a: 0

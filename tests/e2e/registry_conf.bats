@@ -60,18 +60,16 @@ turned_away() {
 	start waiter "$BIN/api_app" open attach=a,nobody,60000
 	until_true waiters 1
 	start api "$BIN/api_app" open attach=a,one,60000
-	api=$PID
 	until_true turned_away 0
 	up owner "$BIN/api_app" open alloc=a,one,1Mi
-	finish "$api"
+	finish api
 	has "$(cat "$WORK/api.out")" "attach one: OK"
 	down
 	before=$(sample 'gpushare_limits_reached_total{limit="user_waiters"}')
 	start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=two:wait=60:must "$BIN/drv_linked" init alloc=a,1Mi
-	app=$PID
 	until_true turned_away "$before"
 	up owner "$BIN/api_app" open alloc=a,two,1Mi
-	finish "$app"
+	finish app
 	has "$(cat "$WORK/app.out")" "alloc a: 0"
 }
 

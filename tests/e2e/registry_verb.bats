@@ -111,8 +111,7 @@ two 2097152"
 @test "one that does not answer: status and stop say so, and --force says how to end it" {
 	by_hand
 	pid=$(registry_pids)
-	kill -STOP "$pid"
-	until_true has_stopped "$pid"
+	halt "$pid"
 	export GPUSHARE_TIMEOUT_MS=300
 	verb 1 status
 	[[ ${lines[0]} =~ ^state:\ +does\ not\ answer$ ]]

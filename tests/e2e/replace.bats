@@ -36,8 +36,7 @@ replace() {
 	replace new
 	until_true has_ended "$old"
 	until_true serves "$PID"
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	has "$(names)" "w1 2097152"
 	equal "$(registry_pids)" "$PID"
 	touch "$WORK/end"
@@ -55,8 +54,7 @@ free b: 0"
 	start old gpushare-registry --dir "$GPUSHARE_DIR" --foreground
 	old=$PID
 	until_true serves "$old"
-	kill -STOP "$old"
-	until_true has_stopped "$old"
+	halt "$old"
 	began=$(date +%s%3N)
 	run -3 --separate-stderr gpushare-registry --dir "$GPUSHARE_DIR" --replace --foreground
 	took=$(($(date +%s%3N) - began))

@@ -11,11 +11,6 @@ owner() {
 	await_file "$WORK/$1.up"
 }
 
-end_owner() {
-	kill -KILL "$1"
-	until_true has_ended "$1"
-}
-
 @test "killed: an ipc buffer of a living program is attached at once, though that does nothing" {
 	needs jq
 	owner one weights alloc=a,2Mi fill=a,7
@@ -29,7 +24,7 @@ end_owner() {
 		run ! named weights "$BIN/rt_app_static" init alloc=a,1Mi must=none
 	done
 	# The new registry still notices the end of the owner.
-	end_owner "$PID"
+	kill_now "$PID"
 	until_true nothing_named
 	run -1 --separate-stderr gpushare-attach weights
 	has "$stderr" "exited"
@@ -50,7 +45,7 @@ end_owner() {
 	first=$PID
 	owner two stays alloc=a,1Mi
 	kill_registry
-	end_owner "$first"
+	kill_now "$first"
 	one_stays() { [ "$(names)" = "stays 1048576" ]; }
 	until_true one_stays # a process with a GPU takes its time to end
 	run -1 --separate-stderr gpushare-attach lost
@@ -68,10 +63,10 @@ end_owner() {
 	kill_registry
 	equal "$(attachers weights)" 2
 	kill_registry
-	end_owner "$PID"
+	kill_now "$PID"
 	one_is_left() { [ "$(attachers weights)" = 1 ]; }
 	until_true one_is_left
-	end_owner "${STARTED[1]}"
+	kill_now "${STARTED[1]}"
 	is_alone() { [ "$(attachers weights)" = 0 ]; }
 	until_true is_alone
 }
@@ -82,8 +77,7 @@ end_owner() {
 	kill_registry
 	truncate -s -3 "$GPUSHARE_DIR/registry.state"
 	start registry gpushare-registry --dir "$GPUSHARE_DIR" --foreground
-	serves() { grep -q serving "$WORK/registry.err"; }
-	until_true serves
+	until_true grep -q serving "$WORK/registry.err"
 	equal "$(names)" "first 1048576"
 	has "$(cat "$WORK/registry.err")" "damaged record"
 }
@@ -101,7 +95,7 @@ end_owner() {
 		[ -s "$GPUSHARE_DIR/registry.state" ]
 		equal "$(names)" "weights 2097152"
 	done
-	end_owner "$PID"
+	kill_now "$PID"
 	until_true nothing_named
 	kill_registry TERM
 	[ ! -e "$GPUSHARE_DIR/registry.state" ]
@@ -117,7 +111,7 @@ end_owner() {
 	registry=$PID
 	stays 2000 runs "$registry" || { cat "$WORK/registry.err"; false; }
 	equal "$(names)" "weights 1048576"
-	end_owner "$program"
+	kill_now "$program"
 	until_true has_ended "$registry"
 	has "$(cat "$WORK/registry.err")" "idle: leaving"
 	[ ! -e "$GPUSHARE_DIR/registry.state" ]
@@ -185,7 +179,7 @@ b 1048576"
 		equal "$(api open attach=a,kept byte=a,4 attach=b,own byte=b,4 | grep byte)" "byte a: 35
 byte b: 37"
 	done
-	end_owner "$PID"
+	kill_now "$PID"
 	is_alone() { [ "$(names)" = "kept 2097152" ]; }
 	until_true is_alone
 	gpushare rm kept
@@ -197,18 +191,9 @@ byte b: 37"
 	begin_named app 'w%i' "$BIN/rt_app_static" init alloc=a,1Mi touch="$WORK/up" await="$WORK/go" \
 		become=4 init touch="$WORK/again" await="$WORK/end" exit=0
 	kill_registry
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 	equal "$(names)" ""
 	kill -0 "$PID"
-}
-
-kill_both() {
-	local pid
-	for pid in $(registry_pids) $(keeper_pids); do
-		kill -KILL "$pid"
-		until_true has_ended "$pid"
-	done
 }
 
 @test "killed with its keeper: what nobody has brought back so far is listed as missing" {
@@ -217,7 +202,7 @@ kill_both() {
 		alloc=b,1Mi touch="$WORK/again" await="$WORK/end"
 	owner=$PID
 	equal "$(shown w missing)" false
-	kill_both
+	kill_registries
 	equal "$(names)" "w 2097152"
 	equal "$(shown w missing)" true
 	has "$(gpushare ls)" "missing,kept"
@@ -231,19 +216,17 @@ make w: E_EXISTS
 attach w: E_TIMED_OUT" # its owner lives
 	has "${stderr_lines[-1]}" "nobody has brought its memory back yet"
 	start waiter "$BIN/api_app" open attach=a,w,20000 byte=a,4
-	waiter=$PID
 	until_true waiters 1
-	touch "$WORK/go"
-	await_file "$WORK/again"
-	finish "$waiter"
+	resume go again
+	finish waiter
 	has "$(cat "$WORK/waiter.out")" "byte a: 35"
 	equal "$(shown w missing)" false
-	kill_both
+	kill_registries
 	equal "$(names | sort)" $'v 1048576\nw 2097152'
 	equal "$(shown w missing)" true
 	start watch gpushare watch
 	until_true grep -qs watching "$WORK/watch.err"
-	end_owner "$owner" # who alone could have brought it back
+	kill_now "$owner" # who alone could have brought it back
 	told() { [ "$(awk '$3 == "w" { print $2, $3 }' "$WORK/watch.out")" = $'owner-gone w\nremove w' ]; }
 	until_true told
 }

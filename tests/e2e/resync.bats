@@ -51,7 +51,6 @@ v 2097152"
 	begin app "$BIN/api_app" open alloc=a,i,1Mi fill=a,3 save=a,"$WORK/a" make=b,k,2Mi,keep fill=b,4 \
 		save=b,"$WORK/b" raw=r,2Mi share=c,s,r,4096,1Mi many=r,60 evmake=e,event touch="$WORK/up" await="$WORK/go" \
 		within=$LIMIT_MS stat=i touch="$WORK/again" await="$WORK/end" byte=a,1 free=a free=c close
-	APP=$PID
 	restart_registry
 	go
 	await_file "$WORK/again"
@@ -65,7 +64,7 @@ s 1048576"
 		cmp "$WORK/read" "$WORK/${name#*:}"
 	done
 	touch "$WORK/end"
-	finish "$APP"
+	finish app
 	equal "$(tail -n 4 "$WORK/app.out")" "byte a: 10
 free a: OK
 free c: OK
@@ -117,14 +116,11 @@ free a: 0"
 	needs jq
 	begin owner "$BIN/api_app" open make=a,w,1Mi,vmm fill=a,3 touch="$WORK/up" await="$WORK/go" list \
 		touch="$WORK/told" await="$WORK/end"
-	owner=$PID
 	begin reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w:nth=1,w:nth=2,x:size=2Mi' "$BIN/rt_app_static" init \
 		alloc=a,1Mi alloc=b,1Mi touch="$WORK/attached" await="$WORK/told" alloc=x,2Mi free=x byte=a,1 \
 		byte=b,1 touch="$WORK/read" await="$WORK/end" free=a free=b
-	reader=$PID
 	begin mirrors "$BIN/api_app" open attach=b,w mirror=m,b,0,16,r detach=b touch="$WORK/mirrored" await="$WORK/told" list \
 		touch="$WORK/listed2" await="$WORK/end" mclose=m
-	mirrors=$PID
 	begin session "$BIN/api_app" open attach=b,w attach=c,w touch="$WORK/attached2" await="$WORK/told" list \
 		touch="$WORK/listed" await="$WORK/end" byte=b,1 detach=b detach=c
 	session=$PID
@@ -136,16 +132,15 @@ free a: 0"
 	await_file "$WORK/listed2"
 	await_file "$WORK/read"
 	equal "$(shown w attachers)" "$before"
-	kill -KILL "$session"
-	until_true has_ended "$session"
+	kill_now "$session"
 	is_less() { [ "$(shown w attachers)" = "$1" ]; }
 	until_true is_less 3
 	touch "$WORK/end"
-	finish "$mirrors"
-	finish "$reader"
+	finish mirrors
+	finish reader
 	has "$(cat "$WORK/reader.out")" "byte a: 10
 byte b: 10"
-	finish "$owner"
+	finish owner
 }
 
 @test "freed behind a stream that stands still: attached until the stream goes on, for the next registry too" {
@@ -166,30 +161,27 @@ byte b: 10"
 	owner=$PID
 	start session "$BIN/api_app" open attach=b,api attach=c,plain touch="$WORK/attached" await="$WORK/go" list \
 		touch="$WORK/listed" await="$WORK/end" byte=b,1
-	session=$PID
 	start reader env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='rule:size=2Mi,plain:size=8Mi,x:size=4Mi' "$BIN/rt_app_static" init \
 		alloc=a,2Mi alloc=c,8Mi touch="$WORK/attached2" await="$WORK/go" alloc=x,4Mi touch="$WORK/read" \
 		await="$WORK/end" byte=a,1
-	reader=$PID
 	await_file "$WORK/attached"
 	await_file "$WORK/attached2"
 	kill -KILL "$owner"
-	is_gone() { [[ $(api open "what=$1") == *"owner gone"* ]]; }
-	until_true is_gone api
+	until_true owner_gone api
 	restart_registry
 	go
 	await_file "$WORK/listed"
 	await_file "$WORK/read"
 	equal "$(names | sort)" "api 1048576
 rule 2097152"
-	is_gone api
+	owner_gone api
 	gpushare-attach api -o "$WORK/read1"
 	cmp "$WORK/read1" "$WORK/a"
 	gpushare-attach rule -o "$WORK/read2"
 	cmp "$WORK/read2" "$WORK/b"
 	touch "$WORK/end"
-	finish "$session"
-	finish "$reader"
+	finish session
+	finish reader
 	equal "$(names | sort)" "api 1048576
 rule 2097152"
 	gpushare rm api
@@ -202,18 +194,16 @@ rule 2097152"
 	owner=$PID
 	begin session env GPUSHARE_SIM_FAIL=cuInit:1:99:100 "$BIN/api_app" open attach=b,w,0,host touch="$WORK/attached" \
 		await="$WORK/go" list touch="$WORK/listed" await="$WORK/end" byte=b,1
-	session=$PID
 	kill -KILL "$owner"
-	is_gone() { GONE=$(api open what=w); [[ $GONE == *"owner gone"* ]]; }
-	until_true is_gone
+	until_true owner_gone w
 	restart_registry
 	go
 	await_file "$WORK/listed"
-	until_true is_gone || { echo "$GONE"; cat "$WORK"/session.*; return 1; }
+	until_true owner_gone w || { api open what=w; cat "$WORK"/session.*; return 1; }
 	gpushare-attach w -o "$WORK/read"
 	cmp "$WORK/read" "$WORK/a"
 	touch "$WORK/end"
-	finish "$session"
+	finish session
 	gpushare rm w
 }
 
@@ -225,8 +215,7 @@ rule 2097152"
 	go
 	await_file "$WORK/forked"
 	equal "$(names)" ""
-	touch "$WORK/on"
-	await_file "$WORK/again"
+	resume on again
 	equal "$(names | sort)" "w0 1048576
 w1 2097152"
 	touch "$WORK/end"

@@ -19,8 +19,7 @@ load in_resyncing
 	await_file "$WORK/done"
 	restart_registry
 	asks_again
-	touch "$WORK/end"
-	await_file "$WORK/again"
+	resume end again
 	has "$(names)" "v 1048576"
 	has "$(names)" "late 3145728"
 	gpushare-attach v -o "$WORK/read"
@@ -35,14 +34,12 @@ load in_resyncing
 	app 'w%i' "${words[@]}"
 	restart_registry
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
+	halt "$registry"
 	go
 	await_file "$WORK/on"
 	kill -CONT "$registry"
 	asks_again
-	touch "$WORK/end"
-	await_file "$WORK/again"
+	resume end again
 	has "$(names)" "w0 1048576"
 	has "$(names)" "w3 1048576"
 	touch "$WORK/end2"
@@ -56,14 +53,12 @@ load in_resyncing
 		"$BIN/rt_app_static" init alloc=a,1Mi alloc=b,1Mi touch="$WORK/attached" await="$WORK/go" free=a free=b \
 		touch="$WORK/freed" await="$WORK/on" alloc=c,2Mi touch="$WORK/told" await="$WORK/end"
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
+	halt "$registry"
 	go
 	await_file "$WORK/freed"
 	kill -CONT "$registry"
 	asks_again
-	touch "$WORK/on"
-	await_file "$WORK/told"
+	resume on told
 	equal "$(attachers w0) $(attachers w1)" "0 0"
 }
 
@@ -90,7 +85,6 @@ v 3145728"
 @test "a name of a session that another process has taken meanwhile: it stays the other's, the session goes on" {
 	begin app "$BIN/api_app" open alloc=a,w,1Mi fill=a,3 touch="$WORK/up" await="$WORK/go" stat=none stat=none byte=a,1 \
 		free=a alloc=b,late,1Mi touch="$WORK/again" await="$WORK/end"
-	app=$PID
 	restart_registry
 	begin thief "$BIN/api_app" open alloc=a,w,3Mi touch="$WORK/taken" await="$WORK/end"
 	go
@@ -99,19 +93,17 @@ v 3145728"
 w 3145728"
 	has "$(<"$WORK/app.out")" $'byte a: 10\nfree a: OK'
 	touch "$WORK/end"
-	finish "$app"
+	finish app
 }
 
 @test "stopped before a session tells it: one wait, and none for each buffer when the session closes" {
 	begin app "$BIN/api_app" open alloc=a,a,4096 alloc=b,b,4096 alloc=c,c,4096 alloc=d,d,4096 touch="$WORK/up" \
 		await="$WORK/go" within=$LIMIT_MS stat=none close
-	app=$PID
 	restart_registry
 	registry=$(registry_pids)
-	kill -STOP "$registry"
-	until_true has_stopped "$registry"
+	halt "$registry"
 	go
-	finish "$app"
+	finish app
 	kill -CONT "$registry"
 	equal "$(tail -n 2 "$WORK/app.out")" "stat none: E_TIMED_OUT
 close: OK"
@@ -123,7 +115,6 @@ close: OK"
 	app 'w%i' "${words[@]}"
 	begin reader "$BIN/api_app" open attach=b,w0 touch="$WORK/attached" await="$WORK/freed" byte=b,1 \
 		touch="$WORK/read" await="$WORK/end" detach=b
-	reader=$PID
 	replace_registry
 	go
 	await_file "$WORK/read"
@@ -131,7 +122,7 @@ close: OK"
 	has "$(gpushare ls --deferred)" "w0"
 	has "$(cat "$WORK/reader.out")" "byte b: 10"
 	touch "$WORK/end"
-	finish "$reader"
+	finish reader
 	app_ends "${words[@]}"
 }
 
@@ -182,8 +173,7 @@ c 4194304"
 	await_file "$WORK/without"
 	start_registry
 	sleep 0.1
-	touch "$WORK/on"
-	await_file "$WORK/again"
+	resume on again
 	equal "$(names | sort)" "w0 1048576
 w2 4194304"
 	touch "$WORK/end"
@@ -199,8 +189,7 @@ w2 4194304"
 	await_file "$WORK/again"
 	equal "$(names)" "late0 2097152"
 	replace_registry
-	touch "$WORK/end"
-	await_file "$WORK/last"
+	resume end last
 	equal "$(names | sort)" "late0 2097152
 late1 2097152"
 	touch "$WORK/over"

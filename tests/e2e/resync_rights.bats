@@ -9,10 +9,8 @@ ended_owner() {
 	rm -f "$WORK/made" "$WORK/end"
 	begin owner "$BIN/api_app" open "make=a,w,2Mi,$1" fill=a,3 touch="$WORK/made" await="$WORK/end"
 	kill -KILL "$PID"
-	until_true is_gone
+	until_true owner_gone w
 }
-
-is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
 
 # tells COMMAND...: start COMMAND, restart the registry, and wait until COMMAND has reported its buffers to the new one
 tells() {
@@ -20,8 +18,7 @@ tells() {
 	start teller "$@"
 	await_file "$WORK/up"
 	restart_registry
-	touch "$WORK/go"
-	await_file "$WORK/again"
+	resume go again
 }
 
 # program_tells VARIABLE=RULES: the same by a preloaded program with two allocations, of 2Mi and 4Mi

@@ -73,8 +73,7 @@ unchanged_by() {
 	local fds mappings
 	await_file "$WORK/warm"
 	fds=$(registry_fds) mappings=$(registry_mappings)
-	touch "$WORK/go"
-	await_file "$WORK/cycled"
+	resume go cycled
 	until_true fds_are "$fds"
 	echo "mappings of the registry: $mappings, then $(registry_mappings)"
 	# The heap may take two more mappings per thread. A sanitizer's heap has a mapping for each size.
@@ -246,8 +245,7 @@ tag m000: OK"
 	PATIENCE_S=60 until_true only_w
 	stays 2000 test -s "$GPUSHARE_DIR/registry.state"
 	registry=$(registry_pids)
-	kill -KILL "$registry"
-	until_true has_ended "$registry"
+	kill_now "$registry"
 	start_registry
 	has "$(api open attach=a,w)" "attach w: OK" # its owner asks nothing meanwhile
 }
@@ -273,8 +271,7 @@ tag m000: OK"
 	echo "of $size bytes at most $most at a time"
 	[ "$most" -lt $((size / 10)) ]
 	registry=$(registry_pids)
-	kill -KILL "$registry"
-	until_true has_ended "$registry"
+	kill_now "$registry"
 	rm "$GPUSHARE_DIR/registry.sock"
 	start_registry
 	gpushare ls >"$WORK/list"
@@ -334,8 +331,7 @@ make again: OK"
 	echo "$open of 600 are open"
 	[ "$open" -ge 200 ]
 	[ "$open" -le $((400 / 3 * 2)) ]
-	touch "$WORK/full"
-	await_file "$WORK/named"
+	resume full named
 	has "$(cat "$WORK/owner.out")" "alloc v: OK"
 	kill -KILL "$PID"
 	finish "$PID" || true

@@ -13,8 +13,7 @@ asked() {
 	exec 9>"$WORK/go"
 	until_true grep -q open "$WORK/asked.out"
 	REGISTRY=$(registry_pids)
-	kill -STOP "$REGISTRY"
-	until_true has_stopped "$REGISTRY"
+	halt "$REGISTRY"
 	exec 9>&-
 	finish "$PID"
 	kill -CONT "$REGISTRY"
@@ -61,8 +60,7 @@ timely() {
 	for call in "$@"; do
 		until_true grep -q open "$WORK/$call.timely" || { cat "$WORK/$call.err"; return 1; }
 	done
-	kill -STOP "$REGISTRY"
-	until_true has_stopped "$REGISTRY"
+	halt "$REGISTRY"
 	exec 9>&-
 	for call in "${pids[@]}"; do
 		finish "$call" || { grep -H '' "$WORK"/*.err "$WORK"/*.timely; return 1; }
@@ -167,10 +165,8 @@ stack_taken() {
 	# Reporting a buffer to the next registry and attaching one take little stack, too.
 	begin again env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME='w%i:map' "$BIN/app_stack" 16384 hold touch="$WORK/up" \
 		await="$WORK/next" malloc touch="$WORK/told" await="$WORK/end"
-	again=$PID
 	kill_registry
-	touch "$WORK/next"
-	await_file "$WORK/told"
+	resume next told
 	has "$(names)" "w0 "
 	GPUSHARE_ATTACH=w0 run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" "$BIN/app_stack" 16384 malloc </dev/null
 	read -r first later <<<"$(stack_taken <<<"$output")"
@@ -178,7 +174,7 @@ stack_taken() {
 	[ "$first" -lt 7000 ]
 	[ "$later" -lt 7600 ]
 	touch "$WORK/end"
-	finish "$again"
+	finish again
 	read -r first later <<<"$(stack_taken <"$WORK/again.out")"
 	echo "telling a registry: $later bytes"
 	[ "$later" -lt 7000 ]

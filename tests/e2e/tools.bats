@@ -16,14 +16,12 @@ teardown_more() {
 }
 
 produce() {
-	touch "$WORK/produce"
-	await_file "$WORK/up"
+	resume produce up
 }
 
 # Save the current content of the producer's buffer to $WORK/after.
 look() {
-	touch "$WORK/changed"
-	await_file "$WORK/saved"
+	resume changed saved
 }
 
 # no_trace: the directory out/ has no file and no partial file
@@ -83,10 +81,9 @@ no_trace() {
 
 @test "--wait waits, and ends in time" {
 	start waiter "$BUILD/gpushare-attach" weights --wait 30 --length 3 -o "$WORK/a"
-	waiter=$PID
 	# The name may appear before the producer has filled the buffer, so check only the size.
 	produce
-	finish "$waiter"
+	finish waiter
 	equal "$(stat -c %s "$WORK/a")" 3
 	begin=$(date +%s%N)
 	run -1 gpushare-attach nobody --wait 0.3
@@ -207,9 +204,7 @@ no_trace() {
 	# Once a byte has arrived, the tool is writing; it blocks when the pipe is full.
 	head -c 1 <&8 >/dev/null
 	kill -TERM "$PID"
-	code=0
-	finish "$PID" || code=$?
-	equal "$code" 143
+	ends_with 143 "$PID"
 	detached() { api open stat=weights | grep -q 'attachers 0 '; }
 	until_true detached
 }

@@ -3,21 +3,9 @@
 # Buffers in host memory, at one address for the CPU and the GPU, in every process.
 load helpers
 
-# owner WORDS...: start api_app; it carries out WORDS and waits until it is ended
+# owner WORDS...: start api_app; it carries out WORDS and waits until `down` lets it finish
 owner() {
 	up owner "$BIN/api_app" open "$@"
-	OWNER=$PID
-}
-
-end_owner() {
-	touch "$WORK/end"
-	finish "$OWNER"
-}
-
-kill_owner() {
-	kill -KILL "$OWNER"
-	is_gone() { [[ $(api open what=w) == *"owner gone"* ]]; }
-	until_true is_gone
 }
 
 @test "what one CPU or GPU stores, each of the others has, at one address" {
@@ -40,7 +28,7 @@ size b: 3145728
 detach b: OK"
 		equal "$(api open attach=b,w cpubyte=b,17 cpubyte=b,18 | tail -n 2)" "cpubyte b: 50
 cpubyte b: 51"
-		end_owner
+		down
 		equal "$(names)" ""
 	done
 }
@@ -89,7 +77,7 @@ load m: 78"
 			has "$output" "attachers 0"
 			has "$stderr" "without host_only"
 		fi
-		end_owner
+		down
 	done
 }
 
@@ -101,7 +89,7 @@ load m: 78"
 		has "$output" "attach w: E_ADDRESS_TAKEN"
 		has "$output" "attachers 0"
 		has "$stderr" "in every process"
-		end_owner
+		down
 	done
 }
 
@@ -126,7 +114,7 @@ free a: OK"
 detach c: OK
 stat w: OK
 size 2097152 offset 0 base 2097152 attachers 0 mine 0 uid 1"
-		end_owner
+		down
 	done
 }
 
@@ -145,7 +133,7 @@ map m: OK
 load m: 35"
 		run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" open attach=b,w cpuput=b,4,1
 		[ "$kind" = 1 ] || run -139 env ASAN_OPTIONS=handle_segv=0 "$BIN/api_app" open attach=b,w,0,host map=m,b,0,9,r store=m,4,1
-		end_owner
+		down
 	done
 }
 
@@ -153,7 +141,8 @@ load m: 35"
 	for kind in $(unified_kinds); do
 		export GPUSHARE_SIM_HOST_NUMA=$kind
 		owner make=a,w,2Mi,unified+keep fill=a,7 pointer=a,"$WORK/at"
-		kill_owner
+		kill -KILL "$PID"
+		until_true owner_gone w
 		equal "$(api open attach=b,w at=b,"$WORK/at" byte=b,4 cpuput=b,5,8 | tail -n 2)" "at b: there
 byte b: 35"
 		run -0 api open block="$WORK/at" make=a,w,2Mi,unified+keep+adopt
@@ -229,7 +218,7 @@ attach w: OK
 cpubyte b: 35"
 			has "$stderr" "$call"
 		done
-		end_owner
+		down
 	done
 }
 
@@ -263,7 +252,7 @@ cpubyte b: 35"
 attach w: OK
 byte b: 35
 where b: an address, device 0"
-		end_owner
+		down
 	done
 }
 

@@ -9,15 +9,6 @@ fresh() {
 	rm -f "$WORK"/{up,go,on,again,end,ready,told}
 }
 
-kill_owner() {
-	kill -KILL "$1"
-	until_true has_ended "$1"
-}
-
-is_gone() {
-	[[ $(api open what=w) == *"owner gone"* ]]
-}
-
 @test "kept: killed registries give it back, at its address, with what it holds" {
 	for kind in $(unified_kinds); do
 		fresh "$kind"
@@ -53,12 +44,11 @@ cpubyte a: 103"
 		begin reader "$BIN/api_app" open attach=b,w map=m,b,0,9,rw touch="$WORK/up" await="$WORK/go" cpubyte=b,4 \
 			byte=b,4 store=m,4,9 byte=b,4 state=b make=c,w,2Mi,unified cpuput=c,4,50 cpubyte=b,4 byte=c,4 \
 			detach=b load=m,4 unmap=m free=c list
-		reader=$PID
-		kill_owner "$owner"
+		kill_now "$owner"
 		until_true nothing_named
 		replace_registry
 		touch "$WORK/go"
-		finish "$reader"
+		finish reader
 		equal "$(tail -n +4 "$WORK/reader.out")" "cpubyte b: 35
 byte b: 35
 byte b: 9
@@ -79,8 +69,8 @@ free c: OK"
 		begin owner env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:unified:keep "$BIN/drv_linked" init make=a,managed,2Mi \
 			fill=a,7 poke=a,5,99 touch="$WORK/up" await="$WORK/end"
 		api open attach=b,w pointer=b,"$WORK/at" >/dev/null
-		kill_owner "$PID"
-		until_true is_gone
+		kill_now "$PID"
+		until_true owner_gone w
 		replace_registry
 		begin next env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:unified:keep:adopt "$BIN/drv_linked" init make=a,managed,2Mi \
 			peek=a,5 byte=a,4 touch="$WORK/up" await="$WORK/end" drop=a
@@ -103,12 +93,10 @@ drop a: 0"
 		begin app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=w:size=3Mi:unified,k:size=2Mi:unified:keep:adopt,late \
 			"$BIN/drv_linked" init make=a,managed,3Mi fill=a,7 make=b,managed,2Mi touch="$WORK/up" \
 			await="$WORK/go" alloc=x,4Mi touch="$WORK/again" await="$WORK/end" peek=a,6 peek=b,6 drop=a drop=b
-		app=$PID
 		api open attach=b,w pointer=b,"$WORK/at" attach=c,k pointer=c,"$WORK/at2" >/dev/null
 		restart_registry
 		equal "$(names)" ""
-		touch "$WORK/go"
-		await_file "$WORK/again"
+		resume go again
 		equal "$(names | sort)" "k 2097152
 late 4194304
 w 3145728"
@@ -124,7 +112,7 @@ attach k: OK
 at c: there
 cpubyte c: 37"
 		touch "$WORK/end"
-		finish "$app"
+		finish app
 		equal "$(tail -n 4 "$WORK/app.out")" "peek a: 60
 peek b: 61
 drop a: 0
@@ -140,17 +128,15 @@ drop b: 0"
 		begin app "$BIN/api_app" open make=a,w,2Mi,unified fill=a,7 touch="$WORK/up" await="$WORK/go" list \
 			touch="$WORK/again" await="$WORK/end" another attach=b,w same=a,b map=m,b,0,9,r load=m,6 unmap=m \
 			detach=b free=a
-		app=$PID
 		restart_registry
-		touch "$WORK/go"
-		await_file "$WORK/again"
+		resume go again
 		equal "$(api open backing=w attach=b,w cpubyte=b,4 byte=b,4 cpuput=b,6,60 | tail -n 4)" \
 			"backing w: 3, 2097152 of 2097152
 attach w: OK
 cpubyte b: 35
 byte b: 35"
 		touch "$WORK/end"
-		finish "$app"
+		finish app
 		equal "$(tail -n 8 "$WORK/app.out")" "another: OK
 attach w: OK
 same: yes
@@ -169,13 +155,12 @@ brings_back() {
 	owner=$PID
 	begin reader "$@"
 	reader=$PID
-	kill_owner "$owner"
-	until_true is_gone
+	kill_now "$owner"
+	until_true owner_gone w
 	restart_registry
-	touch "$WORK/go"
-	await_file "$WORK/told"
+	resume go told
 	equal "$(names)" "w 2097152"
-	is_gone
+	owner_gone w
 	equal "$(api open backing=w attach=b,w at=b,"$WORK/at" cpubyte=b,4 byte=b,4 | tail -n 5)" \
 		"backing w: 3, 2097152 of 2097152
 attach w: OK
@@ -209,16 +194,13 @@ byte b: 35"
 		fresh "$kind"
 		begin app env LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=r:unified "$BIN/drv_linked" init make=a,managed,2Mi fill=a,7 \
 			touch="$WORK/up" await="$WORK/go" drop=a touch="$WORK/again" await="$WORK/end"
-		app=$PID
 		rm "$WORK/up"
 		begin reader "$BIN/api_app" open make=a,w,2Mi,unified cpuput=a,4,1 another attach=b,w attach=c,r free=a list \
 			touch="$WORK/up" await="$WORK/on" cpubyte=b,4 cpubyte=c,4 byte=c,4 state=c detach=b detach=c
-		reader=$PID
-		touch "$WORK/go"
-		await_file "$WORK/again"
+		resume go again
 		equal "$(gpushare ls --json | jq -c .)" "[]"
 		touch "$WORK/on"
-		finish "$reader"
+		finish reader
 		equal "$(tail -n 8 "$WORK/reader.out")" "free a: OK
 r 2097152
 cpubyte b: 1
@@ -228,7 +210,7 @@ state c: withdrawn
 detach b: OK
 detach c: OK"
 		touch "$WORK/end"
-		finish "$app"
+		finish app
 		equal "$(tail -n 1 "$WORK/app.out")" "drop a: 0"
 	done
 }

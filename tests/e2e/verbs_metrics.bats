@@ -69,8 +69,7 @@ x_total{a="b \\ \" \n",c=""} 1.5e3'
 	started=$(sample gpushare_start_time_seconds)
 	[ "${started%.*}" -gt $(($(date +%s) - 300)) ]
 	[ "${started%.*}" -le "$(date +%s)" ]
-	touch "$WORK/more"
-	await_file "$WORK/freed"
+	resume more freed
 	metrics >"$WORK/samples"
 	equal "$(sample gpushare_deferred_buffers)" 1
 	equal "$(sample gpushare_deferred_bytes)" 2097152

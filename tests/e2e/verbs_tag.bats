@@ -110,8 +110,7 @@ note=a = "b"'
 	gpushare tag kept what=state
 	for pid in $(registry_pids); do kill -KILL "$pid"; done
 	equal "$(gpushare tag kept)" "what=state"
-	kill -KILL "$OWNER"
-	until_true has_ended "$OWNER"
+	kill_now "$OWNER"
 	until_true eval '[ "$(shown kept owner_alive)" = false ]'
 	equal "$(gpushare tag kept)" "what=state"
 	gpushare tag kept what=left

@@ -33,8 +33,7 @@ on_terminal() {
 	grep -Eq "^kept .* kept" <<<"$output"
 	equal "$(gpushare top -n 3 -d 0.05 | grep -c '^gpushare top')" 3
 	gpushare top -n 2 -d 0.05 | grep -q 'requests: [0-9]* ([0-9.]*/s)'
-	touch "$WORK/more"
-	await_file "$WORK/freed"
+	resume more freed
 	gpushare top | grep -Eq "^weights .* deferred +api_app\[$HOLDER\]$"
 }
 

@@ -34,11 +34,10 @@ close: OK"
 	owner=$PID
 	begin guest "$BIN/api_app" open attach=b,weights touch="$WORK/attached" await="$WORK/killed" byte=b,4 \
 		put=b,4194303,9 byte=b,4194303 detach=b
-	guest=$PID
 	kill -KILL "$owner"
 	has "$(api open gone="$owner,weights,1000" stat=weights)" "stat weights: E_NOT_FOUND"
 	touch "$WORK/killed"
-	finish "$guest"
+	finish guest
 	equal "$(cat "$WORK/guest.out")" "open: OK
 attach weights: OK
 byte b: 35
@@ -177,8 +176,7 @@ byte a: 35"
 		unmap=a,2Mi handle=b touch="$WORK/gone" await="$WORK/end"
 	equal "$(names)" "w0 2097152
 w1 2097152"
-	touch "$WORK/go"
-	await_file "$WORK/gone"
+	resume go gone
 	equal "$(names)" ""
 }
 
@@ -189,8 +187,7 @@ w1 2097152"
 		touch="$WORK/gone" await="$WORK/end"
 	equal "$(tail -n 1 "$WORK/app.out")" "unmap a: 1"
 	equal "$(names)" "w0 4194304"
-	touch "$WORK/go"
-	await_file "$WORK/gone"
+	resume go gone
 	equal "$(tail -n 1 "$WORK/app.out")" "unmap a: 0"
 	equal "$(names)" ""
 }

@@ -46,8 +46,7 @@ nobody_connected() {
 	api open attach=a,x detach=a >/dev/null
 	begin holder "$BIN/api_app" open attach=a,x touch="$WORK/held" await="$WORK/leave" detach=a
 	holder=$PID
-	touch "$WORK/go"
-	await_file "$WORK/freed"
+	resume go freed
 	touch "$WORK/leave"
 	finish "$holder"
 	touch "$WORK/end"
@@ -109,8 +108,7 @@ has_published() {
 	start producer "$BIN/api_order" produce ring 2 100000000 host
 	producer=$PID
 	until_true has_published 4
-	kill -STOP "$producer"
-	until_true has_stopped "$producer"
+	halt "$producer"
 	told_last() { has_told w " published=$(gpushare stat ring | sed -n 's/^published: *\([0-9]*\).*/\1/p') "; }
 	until_true told_last # what was published in the last second is told once more
 	seen=$(wc -l <"$WORK/w.out")
@@ -167,14 +165,13 @@ unlink kv/1"
 	watching second
 	second=$PID
 	start piped bash -c "gpushare watch 2>'$WORK/piped.watch' | head -n 1"
-	piped=$PID
 	until_true grep -qs watching "$WORK/piped.watch"
 	api open alloc=a,x,1Mi free=a alloc=a,y,1Mi free=a >/dev/null
 	finish "$counted"
 	equal "$(told counted)" "share x
 withdraw x
 share y"
-	finish "$piped"
+	finish piped
 	kill -INT "$first"
 	finish "$first"
 	kill -TERM "$second"
@@ -201,8 +198,7 @@ share y"
 	watching slow
 	slow=$PID
 	watching quick
-	kill -STOP "$slow"
-	until_true has_stopped "$slow"
+	halt "$slow"
 	# Each batch is smaller than the queue of a quick subscriber. All batches together exceed a socket's buffer and
 	# the queue. One process sends them all, to be quick: the registry disconnects a subscriber that does not read
 	# for a minute.
@@ -288,13 +284,12 @@ withdraw y"
 @test "the registry is replaced: nothing is missed afterwards" {
 	no_registry_yet
 	start old gpushare-registry --dir "$GPUSHARE_DIR" --foreground
-	old=$PID
 	until_true grep -qs serving "$WORK/old.err"
 	watching w
 	act app alloc=a,x,1Mi
 	await_told w "share x" # the old registry does not wait for its watchers
 	start new gpushare-registry --dir "$GPUSHARE_DIR" --replace --foreground
-	finish "$old"
+	finish old
 	until_true has_told w restart
 	api open alloc=a,y,1Mi free=a >/dev/null
 	await_told w "share x
