@@ -289,10 +289,8 @@ s/team 0640 $TEAM"
 	as "$OWNER" gpushare-attach --restore "$WORK/home/save/set/s%2Fown.bin" one --mode 660 --group "$TEAM"
 	equal "$(gpushare ls --json | jq -r '.[] | .mode + " " + (.owner_gid | tostring)')" "0660 $TEAM"
 	has "$(as "$MEMBER" api_app open attach=a,one)" "attach one: OK"
-	for words in "--mode 640 one" "--group $TEAM one" "--restore x --mode 0" "--restore x --mode 1777" "--restore x --mode rw"; do
-		# shellcheck disable=SC2086 # words
-		run -2 as "$OWNER" gpushare-attach $words
-	done
+	misused '' "as $OWNER gpushare-attach" "--mode 640 one" "--group $TEAM one" "--restore x --mode 0" \
+		"--restore x --mode 1777" "--restore x --mode rw"
 	run -2 as "$OWNER" gpushare put "$WORK/before" one --mode 640
 }
 

@@ -325,14 +325,10 @@ tty() {
 }
 
 @test "words that make no sense: exit code 2, one line, no registry" {
-	for words in "--format f33" "--format" "--dtype float" "--shape 2x" "--shape 4294967296x4294967297" \
-		"--head x" "--format f32 --dtype f16" "--dtype f16 --format f32" "--into f --format npy" "--in f --into f" \
-		"--restore f --stats" "-o - --stats" "--stats -o - --sha256" "--device x" "--in f -o g"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare-attach name $words
-		equal "$output" ""
-		[ -n "$stderr" ]
-	done
+	misused '' "gpushare-attach name" "--format f33" "--format" "--dtype float" "--shape 2x" \
+		"--shape 4294967296x4294967297" "--head x" "--format f32 --dtype f16" "--dtype f16 --format f32" \
+		"--into f --format npy" "--in f --into f" "--restore f --stats" "-o - --stats" "--stats -o - --sha256" \
+		"--device x" "--in f -o g"
 	equal "$(registry_pids)" ""
 }
 

@@ -19,16 +19,6 @@ setup_more() {
 	has "$(cat "$WORK/log")" cuIpcGetMemHandle
 }
 
-@test "an allocation that fails is answered as it failed, and the next has the name" {
-	GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 untouched weights "$BIN/drv_linked" init alloc=a,4Mi alloc=b,1Mi
-	up app env GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
-		"$BIN/drv_linked" init alloc=a,4Mi alloc=b,2Mi
-	equal "$(head -n 3 "$WORK/app.out")" "init: 0
-alloc a: 2
-alloc b: 0"
-	equal "$(names)" "weights 2097152"
-}
-
 @test "an allocation that fails is counted by no rule, by every way to allocate" {
 	local call way rule fault program=("$BIN/drv_linked" init)
 	while read -r way call; do
@@ -60,14 +50,6 @@ alloc a: 2
 alloc b: 0
 alloc c: 0"
 	equal "$(grep -c '"nobody" is not attached' "$log")" 2
-}
-
-@test "whole blocks don't fit: the program gets what it asked for without the name, and the log says so" {
-	up app env GPUSHARE_LOG="$WORK/log" GPUSHARE_SIM_FAIL=cuMemAlloc_v2:1:1:2 LD_PRELOAD="$PRELOAD" GPUSHARE_NAME=weights \
-		"$BIN/drv_linked" init alloc=a,1Mi
-	equal "$(tail -n 1 "$WORK/app.out")" "alloc a: 0"
-	equal "$(names)" ""
-	grep -q '"weights" is not shared: sharing it takes whole blocks of 2 MiB, for which there is no room' "$WORK/log"
 }
 
 @test "a copy into a buffer is there when the call returns: it waits, and says when it can't" {

@@ -49,12 +49,7 @@ byte a: 42"
 }
 
 @test "run without a program, or with an option that there is not: exit code 2" {
-	for words in "" "--name w" "--name w --" "--nonsense -- true" "--name"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare_run $words
-		equal "$output" ""
-		[ -n "$stderr" ]
-	done
+	misused '' gpushare_run "" "--name w" "--name w --" "--nonsense -- true" "--name"
 }
 
 @test "run with rules that don't parse: exit code 2, the part marked, the program not started" {
@@ -162,17 +157,9 @@ c
 a"
 	equal "$(gpushare ls --no-headers -o NAME,SIZE c)" "c     65536"
 	equal "$(gpushare ls -q nobody)" ""
-	for words in "-o fly" "-o NAME," "--sort fly" "--sort -fly"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare ls $words
-		has "$stderr" "; the columns are NODE NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION"
-	done
-	for words in "--json -q" "--json -o NAME" "--json --sort SIZE" "-q -o SIZE" "--events --deferred"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare ls $words
-		equal "$output" ""
-		[ -n "$stderr" ]
-	done
+	misused "; the columns are NODE NAME SIZE HELD GPU OWNER ATTACHMENTS AGE RIGHTS STATE TAGS BACKING GENERATION" \
+		"gpushare ls" "-o fly" "-o NAME," "--sort fly" "--sort -fly"
+	misused '' "gpushare ls" "--json -q" "--json -o NAME" "--json --sort SIZE" "-q -o SIZE" "--events --deferred"
 }
 
 @test "attachments: the same word and number in ls, stat, watch and JSON" {
@@ -231,22 +218,10 @@ weights 1048576 $PID rt_app_static $(id -u) ipc 0"
 }
 
 @test "usage errors are exit code 2" {
-	for words in "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --deferred" "rm" "rm --json a"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare $words
-		equal "$output" ""
-		[ -n "$stderr" ]
-	done
-	for words in --bogus extra "--idle-exit -1" "--idle-exit 1s" --ready-fd "--ready-fd x" "--ready-fd 2147483648" --dir; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare-registry $words
-		has "$stderr" "usage: gpushare-registry"
-	done
-	for words in --keeper "--keeper --dir $WORK"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare-registry $words
-		has "$stderr" "--keeper is only for a registry that starts its keeper"
-	done
+	misused '' gpushare "" "fly" "ls a b" "ls --nonsense" "stat a b" "stat --deferred" "rm" "rm --json a"
+	misused "usage: gpushare-registry" gpushare-registry --bogus extra "--idle-exit -1" "--idle-exit 1s" --ready-fd \
+		"--ready-fd x" "--ready-fd 2147483648" --dir
+	misused "--keeper is only for a registry that starts its keeper" gpushare-registry --keeper "--keeper --dir $WORK"
 	run -1 --separate-stderr gpushare-registry --dir "/$(printf 'd%.0s' {1..100})"
 	has "$stderr" "too long for a socket; choose a shorter one with --dir"
 	equal "$(registry_pids)" ""

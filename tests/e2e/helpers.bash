@@ -376,6 +376,22 @@ untouched() {
 	stderr=$(diff "$WORK/plain.err" "$WORK/with.err" | sed -n 's/^[<>] //p') || true
 }
 
+# misused TEXT COMMAND WORDS...: with each of WORDS, which are split, COMMAND ends with exit code 2, without output, and
+# with a message that contains TEXT
+misused() {
+	local words
+	local -
+	set -f
+	for words in "${@:3}"; do
+		echo "$2 $words"
+		# shellcheck disable=SC2086 # words
+		run -2 --separate-stderr $2 $words
+		equal "$output" ""
+		[ -n "$stderr" ]
+		has "$stderr" "$1"
+	done
+}
+
 needs() {
 	command -v "$1" >/dev/null || skip "$1 is not installed"
 }

@@ -137,12 +137,7 @@ two 2097152"
 }
 
 @test "words that are none are exit code 2" {
-	for words in "" restart "start stop" "start --force" "status --force" "stop --json" "log --json"; do
-		# shellcheck disable=SC2086 # words
-		verb 2 $words
-		equal "$output" ""
-		[ -n "$stderr" ]
-	done
+	misused '' "gpushare registry" "" restart "start stop" "start --force" "status --force" "stop --json" "log --json"
 	equal "$(gpushare --complete registry '' | tr '\n' ' ')" "start stop status log "
 }
 

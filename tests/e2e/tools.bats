@@ -227,13 +227,8 @@ no_trace() {
 }
 
 @test "usage errors are exit code 2, with one line and no output" {
-	for words in "" "one two" "--offset weights" "w --offset x" "w --length -1" "w --wait soon" \
-		"w --nonsense" "-o a --into b w" "w -o"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare-attach $words
-		equal "$output" ""
-		[ -n "$stderr" ]
-	done
+	misused '' gpushare-attach "" "one two" "--offset weights" "w --offset x" "w --length -1" "w --wait soon" \
+		"w --nonsense" "-o a --into b w" "w -o"
 	equal "$(registry_pids)" ""
 }
 

@@ -83,13 +83,8 @@ note=a = "b"'
 }
 
 @test "tag: words that are none are exit code 2, before anybody is asked" {
-	for words in "" "--json" "w x" "w =1" "w a=" "w -a=1" "w -" "-a w" "w a=1 --deferred" "w --dir" \
-		"w a=1 b=1 c=1 d=1 e=1" "w $(printf 'k%.0s' {1..32})=1" "w k=$(printf 'v%.0s' {1..128})"; do
-		# shellcheck disable=SC2086 # words
-		run -2 --separate-stderr gpushare tag $words
-		equal "$output" ""
-		[ -n "$stderr" ]
-	done
+	misused '' "gpushare tag" "" "--json" "w x" "w =1" "w a=" "w -a=1" "w -" "-a w" "w a=1 --deferred" "w --dir" \
+		"w a=1 b=1 c=1 d=1 e=1" "w $(printf 'k%.0s' {1..32})=1" "w k=$(printf 'v%.0s' {1..128})"
 	equal "$(registry_pids)" "$([ -z "${EMULATOR:-}" ] || registry_pids)"
 }
 
