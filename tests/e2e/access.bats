@@ -380,15 +380,6 @@ share wide"
 	equal "$(jq -s '.[1].serial - .[0].serial' "$WORK/watch.out")" 1
 }
 
-@test "a user's own registry starts in a new directory under any umask" {
-	export GPUSHARE_DIR=$WORK/home/own
-	# shellcheck disable=SC2016 # the inner shell's
-	equal "$(umask 0777 && as "$OTHER" api_app open alloc=a,w,2Mi list)" "open: OK
-alloc w: OK
-w 2097152"
-	equal "$(stat -c '%a %u' "$GPUSHARE_DIR")" "700 $OTHER"
-}
-
 @test "a folder that others could write to is refused" {
 	refused() { # WORDS [FOLDER]
 		run -1 "$WORK/bin/gpushare-registry" --dir "${2:-$GPUSHARE_DIR}" --system

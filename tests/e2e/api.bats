@@ -357,12 +357,43 @@ NONE=none HOST=host HOST_FUNCTION=host-functions STREAM=stream-memory-operations
 	equal "$(ls -A "$GPUSHARE_DIR")" ""
 }
 
-@test "a directory that others may write, or that is a link, is refused" {
-	chmod 777 "$GPUSHARE_DIR"
-	equal "$(api open)" "open: E_DENIED"
+@test "its directory is made for its user alone, under any umask" {
+	[ -z "${EMULATOR:-}" ] || skip "qemu-user starts no registry from a client"
+	export GPUSHARE_DIR=$WORK/made
+	equal "$(umask 0777 && api open)" "open: OK"
+	equal "$(stat -c %a "$GPUSHARE_DIR")" 700
+	equal "$(api open)" "open: OK"
+}
+
+# refused DIRECTORY STATUS WORDS: no session is opened there; WORDS say why
+refused() {
+	run -0 --separate-stderr api open="$1"
+	equal "$output" "open: $2"
+	has "$stderr" "$3"
+}
+
+@test "a directory that is not the user's alone is refused, and left as it is; one that can't be made, too" {
+	for mode in 710 750 701 755 777; do
+		chmod $mode "$GPUSHARE_DIR"
+		refused "$GPUSHARE_DIR" E_DENIED "run 'chmod 700 $GPUSHARE_DIR'"
+		equal "$(stat -c %a "$GPUSHARE_DIR")" $mode
+	done
+	chmod 1777 "$GPUSHARE_DIR" # like /tmp
+	refused "$GPUSHARE_DIR" E_DENIED "(mode 1777); use a directory of your own"
 	chmod 700 "$GPUSHARE_DIR"
 	ln -s "$GPUSHARE_DIR" "$WORK/link"
-	equal "$(api open="$WORK/link")" "open: E_DENIED"
+	touch "$WORK/file"
+	for file in link link/ file; do refused "$WORK/$file" E_DENIED "symbolic link"; done
+	for directory in / /tmp /var/tmp /usr/lib /etc; do
+		refused "$directory" E_DENIED "; use a directory of your own, such as GPUSHARE_DIR="
+		[[ $stderr != *chmod* ]]
+	done
+	refused "$WORK/no/such" E_NOT_FOUND "can't make $WORK/no/such: there is no $WORK/no; run 'mkdir -p $WORK/no'"
+	refused /proc/gpushare E_NOT_FOUND "; use another directory"
+	[ "$(id -u)" = 0 ] || return 0 # only root can give a directory away
+	mkdir -m 700 "$WORK/theirs"
+	chown 12345 "$WORK/theirs"
+	refused "$WORK/theirs" E_DENIED "uid 12345"
 }
 
 @test "processes of one user that name a group at the same time all get it, however slow the look-up is" {

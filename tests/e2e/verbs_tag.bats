@@ -50,12 +50,13 @@ note=a = "b"'
 	run -1 --separate-stderr gpushare tag weights a=9 "c=$(printf 'x\302\2332J')" # CSI, as one character
 	has "$stderr" "control character"
 	# a key's character; C1 as a byte, in UTF-8, overlong, after a cut character
-	for bad in a/b=9 $'c=a\x7fb' $'c=\x9bm' $'c=b\xc2\x9bm' $'c=\xe0\x82\x9bm' $'c=\xe2\x9bm' $'c=\xf0\x9f\x9b'; do
+	for bad in a/b=9 $'c=a\nb' $'c=a\x7fb' $'c=\x9bm' $'c=b\xc2\x9bm' $'c=\xe0\x82\x9bm' $'c=\xe2\x9bm' $'c=\xf0\x9f\x9b' \
+		$'c=\xc2\n' $'c=\xe0\x9f\xbf' $'c=\xf0\x8f\xbf\xbf' $'c=\xf5\x9f\xbf\xbf'; do
 		run -1 --separate-stderr gpushare tag weights a=9 "$bad"
 		equal "$(gpushare tag weights | tr '\n' ' ')" "a=1 b=2 c=3 "
 	done
 	# No control characters, though most contain a byte of 0x80 to 0x9f; the last is not UTF-8.
-	gpushare tag kept $'a=\xc3\x80\xc3\x9f' $'b=\xe6\x97\xa5\xe6\x9c\xac' $'c=\xf0\x9f\x98\x80' $'d=\xe9t\xe9'
+	gpushare tag kept $'a=\xc3\x80\xc3\x9f' $'b=\xe6\x97\xa5\xe6\x9c\xac' $'c=\xf0\x9f\x98\x80' $'d=\xe9t\xe9\xff\xfe'
 	equal "$(gpushare tag kept | wc -l)" 4
 	gpushare tag kept -a -b e=5 f=6 # two go, so two fit
 	equal "$(gpushare tag kept | cut -c 1 | paste -sd '')" cdef

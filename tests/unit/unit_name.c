@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Names, the directory, the SP framing, status codes. */
+/* Names, the directory, message headers, status codes. */
 #include "unit.h"
 
 #include "protocol.h"
-
-static struct directory_trust trust;
 
 static void only_the_alphabet_is_a_name(void **state)
 {
@@ -46,33 +44,6 @@ static void a_name_has_a_length_and_a_first_byte(void **state)
 	}
 }
 
-static void the_greeting_is_nngs(void **state)
-{
-	static const uint8_t req[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
-	uint8_t to[SP_GREETING_SIZE];
-
-	sp_greeting(to, SP_REQ);
-	assert_memory_equal(to, req, sizeof(req));
-	assert_true(sp_greeting_is(to, SP_REQ));
-	assert_false(sp_greeting_is(to, SP_REP));
-	for (int i = 0; i < SP_GREETING_SIZE; i++) {
-		to[i] ^= 0x80;
-		assert_false(sp_greeting_is(to, SP_REQ));
-		to[i] ^= 0x80;
-	}
-}
-
-static void the_header_is_nngs(void **state)
-{
-	static const uint8_t want[] = {1, 0, 0, 0, 0, 0, 0, 1, 6, 0x80, 0, 0x12, 0x34};
-	uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE];
-
-	sp_header(to, 0x1234, 0x102);
-	assert_memory_equal(to, want, sizeof(want));
-	assert_int_equal(sp_header_body_size(to), 0x102);
-	assert_int_equal(sp_id(to + SP_HEADER_SIZE), 0x80001234);
-}
-
 static void a_header_without_sense_is_refused(void **state)
 {
 	uint8_t to[SP_HEADER_SIZE + SP_ID_SIZE];
@@ -105,14 +76,6 @@ static int make_scratch(void **state)
 static int remove_scratch(void **state)
 {
 	return rmdir(scratch);
-}
-
-static const char *in_scratch(const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", scratch, name);
-	return path;
 }
 
 static void assert_found(const char *given, const char *want)
@@ -188,143 +151,7 @@ static void a_long_directory_is_refused(void **state)
 	assert_int_equal(directory_find(NULL, out), GPUSHARE_E_INVALID);
 }
 
-static void the_directory_is_made(void **state)
-{
-	const char *path = in_scratch("made");
-	mode_t before = umask(0777); /* clears all bits: must not matter */
-	struct stat is;
-	char why[256] = "";
-
-	assert_int_equal(directory_check(path, &trust, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
-	assert_non_null(strstr(why, "does not exist"));
-	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_OK);
-	umask(before);
-	assert_int_equal(stat(path, &is), 0);
-	assert_int_equal(is.st_mode & 07777, 0700);
-	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_OK);
-	assert_int_equal(directory_check(path, &trust, why, sizeof(why)), GPUSHARE_OK);
-	rmdir(path);
-}
-
-enum { FOLDER, LINK, FILE_ONLY, ANOTHERS };
-
-/* The folder must also be left unchanged. */
-static void what_is_not_ones_own_folder_is_refused(void **state)
-{
-	static const struct {
-		int kind;
-		mode_t mode;
-		const char *why;
-	} is[] = {
-	    {FOLDER, 0710, "chmod 700"},
-	    {FOLDER, 0750, "chmod 700"},
-	    {FOLDER, 0701, "chmod 700"},
-	    {FOLDER, 0755, "chmod 700"},
-	    {FOLDER, 01777, "(mode 1777); use a directory of your own"}, /* like /tmp */
-	    {LINK, 0700, "symbolic link"},
-	    {FILE_ONLY, 0700, ""},
-	    {ANOTHERS, 0700, "uid 12345"},
-	};
-	const char *path = in_scratch("theirs");
-	char target[128], slashed[136], why[256];
-
-	snprintf(target, sizeof(target), "%s/target", scratch);
-	snprintf(slashed, sizeof(slashed), "%s/", path); /* open() would follow the link */
-	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
-		const char *real = is[i].kind == LINK ? target : path;
-		struct stat found;
-
-		if (is[i].kind == ANOTHERS && geteuid())
-			continue; /* only root can give a folder away */
-		if (is[i].kind == FILE_ONLY)
-			fclose(fopen(path, "w"));
-		else
-			assert_int_equal(mkdir(real, 0700), 0);
-		assert_int_equal(chmod(real, is[i].mode), 0);
-		if (is[i].kind == LINK)
-			assert_int_equal(symlink(target, path), 0);
-		if (is[i].kind == ANOTHERS)
-			assert_int_equal(chown(path, 12345, 12345), 0);
-		assert_int_equal(directory_check(slashed, &trust, why, sizeof(why)),
-				 GPUSHARE_E_DENIED);
-		assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_DENIED);
-		assert_non_null(strstr(why, is[i].why));
-		assert_int_equal(stat(path, &found), 0);
-		assert_int_equal(found.st_mode & 07777, is[i].mode);
-		assert_int_equal(remove(path), 0);
-		if (is[i].kind == LINK)
-			assert_int_equal(remove(target), 0);
-	}
-}
-
-static void a_system_directory_is_nobodys_to_close(void **state)
-{
-	static const char *const paths[] = {"/", "/tmp", "/var/tmp", "/usr/lib", "/etc"};
-	char why[256];
-
-	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		assert_int_equal(directory_check(paths[i], &trust, why, sizeof(why)),
-				 GPUSHARE_E_DENIED);
-		assert_null(strstr(why, "chmod"));
-		assert_non_null(
-		    strstr(why, "; use a directory of your own, such as GPUSHARE_DIR="));
-	}
-}
-
-static void a_directory_that_cannot_be_made_says_why(void **state)
-{
-	const char *path = in_scratch("no/such/parent");
-	char why[256];
-
-	assert_int_equal(directory_prepare(path, why, sizeof(why)), GPUSHARE_E_NOT_FOUND);
-	assert_non_null(strstr(why, path));
-	assert_non_null(strstr(why, "; run 'mkdir -p "));
-	assert_non_null(strstr(why, "no/such'"));
-	assert_int_not_equal(directory_prepare("/proc/gpushare", why, sizeof(why)), GPUSHARE_OK);
-	assert_non_null(strstr(why, "; use another directory"));
-}
-
-static void control_characters_are_found_in_any_text(void **state)
-{
-	static const struct {
-		const char *text;
-		int at; /* of the control character; -1: none */
-	} is[] = {
-	    {"plain ~", -1},
-	    {"a\nb", 1},
-	    {"\x7f", 0},
-	    {"\u00c0\u20ac\U0001f600", -1},
-	    {"\xc2\x85", 0}, /* a C1 control character, and its last byte alone */
-	    {"a\x85", 1},
-	    /* malformed: a terminal may obey any byte of it */
-	    {"\xc2\n", 1},
-	    {"\xe0\x9f\xbf", 1},
-	    {"\xe0\x85\x80", 1},
-	    {"\xf0\x8f\xbf\xbf", 1},
-	    {"\xf5\x9f\xbf\xbf", 1},
-	    {"\xff\xfe", -1},
-	};
-
-	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
-		const char *found = text_control(is[i].text);
-
-		assert_int_equal(found ? found - is[i].text : -1, is[i].at);
-	}
-}
-
-static void every_status_has_its_text(void **state)
-{
-#define X(name, value, text) \
-	assert_string_equal(status_text(GPUSHARE_##name), text); \
-	assert_string_equal(status_name(GPUSHARE_##name), #name);
-	GPUSHARE_STATUSES(X)
-#undef X
-	assert_string_equal(status_name(-9999), "unknown");
-	assert_string_equal(status_text(-9999), "unknown status");
-	assert_string_equal(status_text(1), "unknown status");
-}
-
-static void errnos_become_statuses(void **state)
+static void statuses(void **state)
 {
 	assert_int_equal(status_from_errno(0), GPUSHARE_OK);
 	assert_int_equal(status_from_errno(EACCES), GPUSHARE_E_DENIED);
@@ -333,20 +160,11 @@ static void errnos_become_statuses(void **state)
 	assert_int_equal(status_from_errno(EMFILE), GPUSHARE_E_LIMIT);
 	for (int error = 1; error < 134; error++)
 		assert_true(status_from_errno(error) < 0);
+	assert_string_equal(status_name(-9999), "unknown");
+	assert_string_equal(status_text(1), "unknown status");
 }
 
 #define in_place(test) cmocka_unit_test_setup_teardown(test, make_scratch, remove_scratch)
-
-static void a_message_has_an_id_of_each_hop(void **state)
-{
-	static const uint8_t hops[] = {0, 0, 0, 7, 0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 1, 0x80};
-
-	assert_int_equal(sp_ids_size(hops, sizeof(hops)), 12);
-	assert_int_equal(sp_ids_size(hops + 8, 5), 4);
-	assert_int_equal(sp_ids_size(hops, 11), 0); /* the last id is incomplete */
-	assert_int_equal(sp_ids_size(hops, 8), 0);
-	assert_int_equal(sp_ids_size(hops, 0), 0);
-}
 
 static void distances(void **state)
 {
@@ -381,12 +199,6 @@ static void distances(void **state)
 }
 
 UNIT_MAIN(UNIT(only_the_alphabet_is_a_name), UNIT(a_name_has_a_length_and_a_first_byte),
-	  UNIT(the_greeting_is_nngs), UNIT(the_header_is_nngs),
-	  UNIT(a_header_without_sense_is_refused), UNIT(a_message_has_an_id_of_each_hop),
-	  in_place(the_directory_is_found_in_order), in_place(a_relative_directory_is_pinned),
-	  in_place(a_long_directory_is_refused), in_place(the_directory_is_made),
-	  in_place(what_is_not_ones_own_folder_is_refused),
-	  UNIT(a_system_directory_is_nobodys_to_close),
-	  in_place(a_directory_that_cannot_be_made_says_why),
-	  UNIT(control_characters_are_found_in_any_text), UNIT(every_status_has_its_text),
-	  UNIT(errnos_become_statuses), UNIT(distances))
+	  UNIT(a_header_without_sense_is_refused), in_place(the_directory_is_found_in_order),
+	  in_place(a_relative_directory_is_pinned), in_place(a_long_directory_is_refused),
+	  UNIT(statuses), UNIT(distances))
