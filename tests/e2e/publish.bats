@@ -314,12 +314,20 @@ has_size() {
 }
 
 @test "a value that is none is one line, and the program runs as without it" {
-	for value in nonsense sync,nonsense ,sync sync, SYNC; do
-		run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" GPUSHARE_PUBLISH=$value GPUSHARE_NAME=w \
+	for value in '>>>nonsense<<<' 'sync,>>>nonsense<<<' '>>><<<,sync' 'sync,>>><<<' '>>>SYNC<<<' '>>><<<,' '>>> sync<<<' \
+		'sync,>>>fre<<<,exit' '>>>syncs<<<'; do
+		run -0 --separate-stderr env LD_PRELOAD="$PRELOAD" GPUSHARE_PUBLISH="${value//[<>]/}" GPUSHARE_NAME=w \
 			"$BIN/rt_app_static" init alloc=x,1Mi wait=device
 		equal "$(lines "$stderr")" 1
 		has "$stderr" "gpushare: GPUSHARE_PUBLISH: "
-		has "$stderr" ">>>"
+		has "$stderr" "$value"
+	done
+	GPUSHARE_PUBLISH=$(printf 'x%.0s' {1..4095}) run -0 --separate-stderr named w "$BIN/rt_app_static" init alloc=x,1Mi
+	equal "$(lines "$stderr")" 1
+	has "$stderr" "<<<"
+	for value in '' free,sync,sync; do
+		GPUSHARE_PUBLISH=$value run -0 --separate-stderr named w "$BIN/rt_app_static" init alloc=x,1Mi
+		equal "$stderr" ""
 	done
 	GPUSHARE_PUBLISH=nonsense publishing nonsense w app "$BIN/rt_app_static" init alloc=x,1Mi \
 		wait=device touch="$WORK/at1" await="$WORK/end"

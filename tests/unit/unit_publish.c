@@ -1,57 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* GPUSHARE_PUBLISH: parsing its words, and publishing without waiting. */
+/* Publishing without waiting, as the preload does. */
 #include "unit.h"
 
 #include "core/order/client_order.h"
 #include "gpushare.h"
-#include "preload/shim_when.h"
-
-static void parses_words(void **state)
-{
-	static const struct {
-		const char *text;
-		unsigned int bits;
-	} good[] = {
-	    {NULL, 0},
-	    {"", 0},
-	    {"sync", PUBLISH_SYNC},
-	    {"free", PUBLISH_FREE},
-	    {"exit", PUBLISH_EXIT},
-	    {"exit,sync", PUBLISH_EXIT | PUBLISH_SYNC},
-	    {"sync,free,exit", PUBLISH_SYNC | PUBLISH_FREE | PUBLISH_EXIT},
-	    {"sync,sync", PUBLISH_SYNC},
-	};
-	char error[512];
-
-	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-		assert_int_equal(when_parse(good[i].text, error, sizeof(error)), good[i].bits);
-		assert_string_equal(error, "");
-	}
-}
-
-static void refuses_words(void **state)
-{
-	static const struct {
-		const char *text, *marked;
-	} bad[] = {
-	    {"x", ">>>x<<<"},	      {",", ">>><<<,"},
-	    {"sync,", "sync,>>><<<"}, {"sync,fre,exit", "sync,>>>fre<<<,exit"},
-	    {"syncs", ">>>syncs<<<"}, {"Sync", ">>>Sync<<<"},
-	    {" sync", ">>> sync<<<"},
-	};
-	char error[512], longest[4096];
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		assert_int_equal(when_parse(bad[i].text, error, sizeof(error)), 0);
-		assert_non_null(strstr(error, "gpushare: GPUSHARE_PUBLISH: "));
-		assert_non_null(strstr(error, bad[i].marked));
-		assert_null(strchr(error, '\n'));
-	}
-	memset(longest, 'x', sizeof(longest) - 1);
-	longest[sizeof(longest) - 1] = '\0';
-	assert_int_equal(when_parse(longest, error, sizeof(error)), 0);
-	assert_non_null(strstr(error, "<<<"));
-}
 
 static struct order_page *page_begin(void)
 {
@@ -136,5 +88,5 @@ static void ends_with_the_page(void **state)
 	order_page_unmap(page);
 }
 
-UNIT_MAIN(UNIT(parses_words), UNIT(refuses_words), UNIT(begins_anew), UNIT(publishes_now),
-	  UNIT(waits_for_nobody), UNIT(publishes_late_numbers), UNIT(ends_with_the_page))
+UNIT_MAIN(UNIT(begins_anew), UNIT(publishes_now), UNIT(waits_for_nobody),
+	  UNIT(publishes_late_numbers), UNIT(ends_with_the_page))
