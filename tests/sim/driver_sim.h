@@ -156,8 +156,8 @@ bool faults_lacks(const char *symbol, size_t bare_length);
 		return faults_leave(CALL_##name, answer_, pointer, size); \
 	} while (0)
 
-/* An exported call: ANSWER or ANSWER_LOGGED with the function body that follows. `arguments` are the
- * names of `parameters`. */
+/* An exported call: ANSWER or ANSWER_LOGGED with the function body that follows. `arguments` names
+ * the `parameters`. */
 #define CALL(name, need, parameters, arguments) \
 	static cu_result name##_answer parameters; \
 	cu_result name parameters \

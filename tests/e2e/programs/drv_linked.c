@@ -9,8 +9,8 @@ DRV_CALLS(N)
 #define DRV(call) call
 #include "drv_verbs.h"
 
-/* early: for drv_linked_early, which is also linked against lib_linked_early.so, whose constructor has
- * allocated slot e before main() */
+/* early: take over slot e, which the constructor of lib_linked_early.so has allocated before main().
+ * Only drv_linked_early is linked against that library. */
 VERB(early, 0, 0)
 {
 	const int *code = dlsym(RTLD_DEFAULT, "early_code");
