@@ -60,8 +60,8 @@ cudaError_t cudaFree(void *pointer)
 	RUNTIME_RUN(RUNTIME_LEGACY, cuMemFree, (uintptr_t)pointer);
 }
 
-static cudaError_t memory_alloc_async(void **pointer, size_t size, cudaStream_t stream,
-				      enum runtime_stream mode)
+RUNTIME_TWINS(cudaMallocAsync, _ptsz, (void **pointer, size_t size, cudaStream_t stream),
+	      (pointer, size, stream))
 {
 	if (!pointer)
 		return runtime_note(cudaErrorInvalidValue);
@@ -70,18 +70,9 @@ static cudaError_t memory_alloc_async(void **pointer, size_t size, cudaStream_t 
 	RUNTIME_RUN(mode, cuMemAllocAsync, (cu_deviceptr *)pointer, size, (cu_stream)stream);
 }
 
-cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
-{
-	return memory_alloc_async(pointer, size, stream, RUNTIME_LEGACY);
-}
-
-cudaError_t cudaMallocAsync_ptsz(void **pointer, size_t size, cudaStream_t stream)
-{
-	return memory_alloc_async(pointer, size, stream, RUNTIME_PER_THREAD);
-}
-
-static cudaError_t memory_alloc_pool(void **pointer, size_t size, cudaMemPool_t pool,
-				     cudaStream_t stream, enum runtime_stream mode)
+RUNTIME_TWINS(cudaMallocFromPoolAsync, _ptsz,
+	      (void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream),
+	      (pointer, size, pool, stream))
 {
 	if (!pointer)
 		return runtime_note(cudaErrorInvalidValue);
@@ -91,26 +82,9 @@ static cudaError_t memory_alloc_pool(void **pointer, size_t size, cudaMemPool_t 
 		    (cu_stream)stream);
 }
 
-cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool,
-				    cudaStream_t stream)
+RUNTIME_TWINS(cudaFreeAsync, _ptsz, (void *pointer, cudaStream_t stream), (pointer, stream))
 {
-	return memory_alloc_pool(pointer, size, pool, stream, RUNTIME_LEGACY);
-}
-
-cudaError_t cudaMallocFromPoolAsync_ptsz(void **pointer, size_t size, cudaMemPool_t pool,
-					 cudaStream_t stream)
-{
-	return memory_alloc_pool(pointer, size, pool, stream, RUNTIME_PER_THREAD);
-}
-
-cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
-{
-	RUNTIME_RUN(RUNTIME_LEGACY, cuMemFreeAsync, (uintptr_t)pointer, (cu_stream)stream);
-}
-
-cudaError_t cudaFreeAsync_ptsz(void *pointer, cudaStream_t stream)
-{
-	RUNTIME_RUN(RUNTIME_PER_THREAD, cuMemFreeAsync, (uintptr_t)pointer, (cu_stream)stream);
+	RUNTIME_RUN(mode, cuMemFreeAsync, (uintptr_t)pointer, (cu_stream)stream);
 }
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *pointer)

@@ -94,6 +94,21 @@ cudaError_t runtime_ready(const struct runtime_table **table, enum runtime_strea
 cudaError_t runtime_note(cudaError_t error);
 #pragma GCC visibility pop
 
+/* A call, and its twin for the per-thread default stream, with the function body that follows.
+ * `mode` says there which stream 0 is. `arguments` names the `parameters`. */
+#define RUNTIME_TWINS(name, suffix, parameters, arguments) \
+	static cudaError_t name##_by(enum runtime_stream mode, RUNTIME_LISTED parameters); \
+	cudaError_t name parameters \
+	{ \
+		return name##_by(RUNTIME_LEGACY, RUNTIME_LISTED arguments); \
+	} \
+	cudaError_t name##suffix parameters \
+	{ \
+		return name##_by(RUNTIME_PER_THREAD, RUNTIME_LISTED arguments); \
+	} \
+	static cudaError_t name##_by(enum runtime_stream mode, RUNTIME_LISTED parameters)
+#define RUNTIME_LISTED(...) __VA_ARGS__
+
 /* Body of a call that makes one driver call. If the driver lacks the entry point, it is too old. */
 #define RUNTIME_RUN(stream, name, ...) \
 	do { \

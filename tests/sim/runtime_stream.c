@@ -12,14 +12,9 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream)
 	return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+RUNTIME_TWINS(cudaStreamSynchronize, _ptsz, (cudaStream_t stream), (stream))
 {
-	RUNTIME_RUN(RUNTIME_LEGACY, cuStreamSynchronize, (cu_stream)stream);
-}
-
-cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream)
-{
-	RUNTIME_RUN(RUNTIME_PER_THREAD, cuStreamSynchronize, (cu_stream)stream);
+	RUNTIME_RUN(mode, cuStreamSynchronize, (cu_stream)stream);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -27,19 +22,17 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	RUNTIME_RUN(RUNTIME_LEGACY, cuStreamDestroy, (cu_stream)stream);
 }
 
-#define STREAM_CAPTURE(suffix, mode) \
-	cudaError_t cudaStreamBeginCapture##suffix(cudaStream_t stream, \
-						   enum cudaStreamCaptureMode way) \
-	{ \
-		RUNTIME_RUN(mode, cuStreamBeginCapture, (cu_stream)stream, (cu_capture_mode)way); \
-	} \
-\
-	cudaError_t cudaStreamEndCapture##suffix(cudaStream_t stream, cudaGraph_t *graph) \
-	{ \
-		RUNTIME_RUN(mode, cuStreamEndCapture, (cu_stream)stream, (cu_graph *)graph); \
-	}
-STREAM_CAPTURE(, RUNTIME_LEGACY)
-STREAM_CAPTURE(_ptsz, RUNTIME_PER_THREAD)
+RUNTIME_TWINS(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode way),
+	      (stream, way))
+{
+	RUNTIME_RUN(mode, cuStreamBeginCapture, (cu_stream)stream, (cu_capture_mode)way);
+}
+
+RUNTIME_TWINS(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t *graph),
+	      (stream, graph))
+{
+	RUNTIME_RUN(mode, cuStreamEndCapture, (cu_stream)stream, (cu_graph *)graph);
+}
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
@@ -51,14 +44,9 @@ cudaError_t cudaEventCreate(cudaEvent_t *event)
 	RUNTIME_RUN(RUNTIME_LEGACY, cuEventCreate, (cu_event *)event, cudaEventDefault);
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+RUNTIME_TWINS(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), (event, stream))
 {
-	RUNTIME_RUN(RUNTIME_LEGACY, cuEventRecord, (cu_event)event, (cu_stream)stream);
-}
-
-cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream)
-{
-	RUNTIME_RUN(RUNTIME_PER_THREAD, cuEventRecord, (cu_event)event, (cu_stream)stream);
+	RUNTIME_RUN(mode, cuEventRecord, (cu_event)event, (cu_stream)stream);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
