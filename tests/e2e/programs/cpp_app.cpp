@@ -394,30 +394,17 @@ static void publish_and_acquire()
 
 int main(int argc, char **argv)
 try {
+	const std::map<std::string, void (*)()> verbs{
+	    {"get", get},	     {"scopes", end_scopes},   {"map", map_memory},
+	    {"array", make_array},   {"events", use_events},   {"tell", tell_of},
+	    {"stream", stream_bytes}, {"watch", watch_buffers}, {"order", publish_and_acquire},
+	    {"lost", lose_write_back}};
 	const std::string verb = argc > 1 ? argv[1] : "";
 
 	if (verb == "create" && argc == 4)
 		create(argv[2], argv[3]);
-	else if (verb == "get")
-		get();
-	else if (verb == "scopes")
-		end_scopes();
-	else if (verb == "map")
-		map_memory();
-	else if (verb == "array")
-		make_array();
-	else if (verb == "events")
-		use_events();
-	else if (verb == "tell")
-		tell_of();
-	else if (verb == "stream")
-		stream_bytes();
-	else if (verb == "watch")
-		watch_buffers();
-	else if (verb == "order")
-		publish_and_acquire();
-	else if (verb == "lost")
-		lose_write_back();
+	else if (verbs.count(verb))
+		verbs.at(verb)();
 	else
 		return 2;
 	return 0;

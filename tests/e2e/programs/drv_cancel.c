@@ -4,62 +4,22 @@
  * SIZE bytes in a loop until it is cancelled, at a moment that differs from thread to thread. Each
  * holds another HELD bytes. When it ends, its cleanup handlers free what it holds.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
-#include "cuda/cuda_abi.h"
+#include "app_driver.h"
 
-#define CALLS(N) \
-	N(cuInit) \
-	N(cuDeviceGet) \
-	N(cuDevicePrimaryCtxRetain) \
-	N(cuCtxSetCurrent) \
-	N(cuMemAlloc_v2) \
-	N(cuMemFree_v2) \
-	N(cuMemGetAddressRange_v2)
+#define MUST(call) must(call, #call)
 
-static struct {
-#define N(call) cu_##call##_call *call;
-	CALLS(N)
-#undef N
-} drv;
-
-static cu_context context;
+static cu_cuMemGetAddressRange_v2_call *range_of;
 static size_t size, held_size;
 static atomic_uint turns;
-
-static void must(int good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "drv_cancel: %s\n", what);
-	exit(1);
-}
-#define MUST(call) must((call) == CU_OK, #call)
-
-static void start_cuda(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	cu_device device;
-
-	must(library != NULL, "libcuda.so.1");
-#define N(call) must((drv.call = (cu_##call##_call *)dlsym(library, #call)) != NULL, #call);
-	CALLS(N)
-#undef N
-	MUST(drv.cuInit(0));
-	MUST(drv.cuDeviceGet(&device, 0));
-	MUST(drv.cuDevicePrimaryCtxRetain(&context, device));
-	MUST(drv.cuCtxSetCurrent(context));
-}
 
 static void give_back(void *pointer)
 {
 	if (*(cu_deviceptr *)pointer)
-		MUST(drv.cuMemFree_v2(*(cu_deviceptr *)pointer));
+		MUST(release(*(cu_deviceptr *)pointer));
 }
 
 static void *work(void *unused)
@@ -67,17 +27,17 @@ static void *work(void *unused)
 	cu_deviceptr pointer = 0, held = 0, base;
 	size_t room;
 
-	MUST(drv.cuCtxSetCurrent(context));
+	MUST(set_current(context));
 	if (held_size)
-		MUST(drv.cuMemAlloc_v2(&held, held_size));
+		MUST(alloc(&held, held_size));
 	pthread_cleanup_push(give_back, &held);
 	pthread_cleanup_push(give_back, &pointer);
 	for (;;) {
-		MUST(drv.cuMemAlloc_v2(&pointer, size));
-		MUST(drv.cuMemGetAddressRange_v2(&base, &room, pointer));
+		MUST(alloc(&pointer, size));
+		MUST(range_of(&base, &room, pointer));
 		base = pointer;
 		pointer = 0;
-		MUST(drv.cuMemFree_v2(base));
+		MUST(release(base));
 		atomic_fetch_add(&turns, 1);
 		pthread_testcancel();
 	}
@@ -91,28 +51,29 @@ int main(int count, char **argument)
 	long threads = count > 2 ? strtol(argument[1], NULL, 10) : 0;
 	cu_deviceptr pointer;
 
-	must(threads > 0, "COUNT SIZE");
+	must(threads <= 0, "COUNT SIZE");
 	size = strtoul(argument[2], NULL, 10);
 	held_size = count > 3 ? strtoul(argument[3], NULL, 10) : 0;
-	start_cuda();
+	range_of = (cu_cuMemGetAddressRange_v2_call *)find(start(), "cuMemGetAddressRange_v2");
+	MUST(set_current(context));
 	for (long i = 0; i < threads; i++) {
 		struct timespec moment = {0, i * 7919 % 1000 * 2000};
 		unsigned int before = turns;
 		pthread_t thread;
 		void *result;
 
-		must(!pthread_create(&thread, NULL, work, NULL), "pthread_create");
+		MUST(pthread_create(&thread, NULL, work, NULL));
 		while (turns == before)
 			sched_yield();
 		nanosleep(&moment, NULL);
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
-		must(result == PTHREAD_CANCELED, "a thread that was not cancelled");
+		must(result != PTHREAD_CANCELED, "a thread that was not cancelled");
 	}
-	MUST(drv.cuMemAlloc_v2(&pointer, size));
+	MUST(alloc(&pointer, size));
 	printf("allocates\n");
 	fflush(stdout);
 	getchar();
-	MUST(drv.cuMemFree_v2(pointer));
+	MUST(release(pointer));
 	return 0;
 }

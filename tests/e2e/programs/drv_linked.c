@@ -9,7 +9,7 @@ DRV_CALLS(N)
 #define DRV(call) call
 #include "drv_verbs.h"
 
-/* early: take over slot e, which the constructor of lib_linked_early.so has allocated before main().
+/* early: take over slot e, which the constructor of lib_linked_early.so allocated before main().
  * Only drv_linked_early is linked against that library. */
 VERB(early, 0, 0)
 {
