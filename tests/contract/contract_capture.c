@@ -54,16 +54,6 @@ static cu_result synchronize(void)
 	return driver->cuStreamSynchronize(capture_stream);
 }
 
-static cu_result alloc_relaxed(void)
-{
-	cu_result answer;
-
-	capture_exchange(CU_CAPTURE_RELAXED);
-	answer = alloc();
-	CHECK(capture_exchange(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
-	return answer;
-}
-
 /* --- cases --- */
 
 static void spoils(cu_result (*call)(void))
@@ -126,15 +116,6 @@ static void relaxed_capture(int peer)
 	EXPECT(CU_OK, alloc());
 	EXPECT(CU_OK, capture_elsewhere(alloc));
 	capture_ends_well();
-}
-
-static void another_thread(int peer)
-{
-	driver = contract_context(0);
-	capture_begin(CU_CAPTURE_GLOBAL);
-	EXPECT(CU_OK, capture_elsewhere(alloc_relaxed));
-	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, capture_elsewhere(alloc));
-	capture_ends_invalidated();
 }
 
 static void thread_local_capture(int peer)
@@ -212,7 +193,6 @@ UNIT_MAIN(ALONE(cuMemAlloc_spoils_a_global_capture, cuMemAlloc_spoils),
 	  ALONE(cuMemCreate_is_allowed, vmm_is_allowed),
 	  ALONE(a_relaxed_thread_may_do_all, relaxed_thread),
 	  ALONE(a_relaxed_capture_forbids_nothing, relaxed_capture),
-	  ALONE(a_global_capture_concerns_other_threads, another_thread),
 	  ALONE(a_thread_local_capture_concerns_its_thread_only, thread_local_capture),
 	  ALONE(stream_ordered_allocation_is_captured, stream_ordered),
 	  ALONE(a_captured_stream_frees_nothing_from_before, memory_from_before),
