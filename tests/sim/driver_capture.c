@@ -172,9 +172,10 @@ struct ops *graph_ops(cu_graph graph)
 	return found ? &found->ops : NULL;
 }
 
-static cu_result capture_begin(cu_stream stream, int mode)
+CALL(cuStreamBeginCapture_v2, NEED_CONTEXT, (cu_stream stream, cu_capture_mode mode),
+     (stream, mode))
 {
-	if (mode < CU_CAPTURE_GLOBAL || mode > CU_CAPTURE_RELAXED)
+	if ((int)mode < CU_CAPTURE_GLOBAL || (int)mode > CU_CAPTURE_RELAXED)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
 	cu_stream found = stream_find(stream);
@@ -191,17 +192,12 @@ static cu_result capture_begin(cu_stream stream, int mode)
 	*capture = (struct capture){
 	    .next = captures,
 	    .context = context_current(),
-	    .mode = mode,
+	    .mode = (int)mode,
 	    .thread = pthread_self(),
 	};
 	captures = capture;
 	found->capture = capture;
 	return CU_OK;
-}
-
-cu_result cuStreamBeginCapture_v2(cu_stream stream, cu_capture_mode mode)
-{
-	ANSWER(cuStreamBeginCapture_v2, NEED_CONTEXT, capture_begin(stream, (int)mode));
 }
 
 CALL(cuStreamEndCapture, NEED_CONTEXT, (cu_stream stream, cu_graph *graph), (stream, graph))

@@ -41,10 +41,12 @@ static int dmabuf_make(const struct object *object)
 }
 
 /* Only whole mappings are supported here, since a memfd's descriptor can't start at an offset. */
-static cu_result dmabuf_handle(int *handle, uint64_t start, uint64_t size, int type,
-			       unsigned long long flags)
+CALL_LOGGED(cuMemGetHandleForAddressRange, NEED_CONTEXT,
+	    (void *handle, cu_deviceptr start, size_t size, cu_range_handle_type type,
+	     unsigned long long flags),
+	    (handle, start, size, type, flags), start, size)
 {
-	if (!handle || type != CU_RANGE_DMA_BUF_FD || flags || !size || start % DMABUF_PAGE ||
+	if (!handle || (int)type != CU_RANGE_DMA_BUF_FD || flags || !size || start % DMABUF_PAGE ||
 	    size % DMABUF_PAGE)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
@@ -54,13 +56,6 @@ static cu_result dmabuf_handle(int *handle, uint64_t start, uint64_t size, int t
 	int fd = dmabuf_make(region->owner);
 	if (fd < 0)
 		return CU_OPERATING_SYSTEM;
-	*handle = fd;
+	*(int *)handle = fd;
 	return CU_OK;
-}
-
-cu_result cuMemGetHandleForAddressRange(void *handle, cu_deviceptr pointer, size_t size,
-					cu_range_handle_type type, unsigned long long flags)
-{
-	ANSWER_LOGGED(cuMemGetHandleForAddressRange, NEED_CONTEXT,
-		      dmabuf_handle(handle, pointer, size, (int)type, flags), pointer, size);
 }

@@ -254,12 +254,13 @@ static cu_result ipc_event_page(const struct wire *wire, struct page **out_page)
 	return CU_OK;
 }
 
-static cu_result ipc_event_open(cu_event *event, const cu_ipc_event_handle *handle)
+CALL_LOGGED(cuIpcOpenEventHandle, NEED_CONTEXT, (cu_event * event, cu_ipc_event_handle handle),
+	    (event, handle), 0, 0)
 {
 	struct wire wire;
 	struct page *page;
 
-	memcpy(&wire, handle, sizeof(wire));
+	memcpy(&wire, &handle, sizeof(wire));
 	if (!event || wire.magic != PAGE_MAGIC || wire.pid <= 0 || wire.index >= PAGE_SLOTS)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
@@ -283,9 +284,4 @@ static cu_result ipc_event_open(cu_event *event, const cu_ipc_event_handle *hand
 		return CU_OUT_OF_MEMORY;
 	*event = made;
 	return CU_OK;
-}
-
-cu_result cuIpcOpenEventHandle(cu_event *event, cu_ipc_event_handle handle)
-{
-	ANSWER_LOGGED(cuIpcOpenEventHandle, NEED_CONTEXT, ipc_event_open(event, &handle), 0, 0);
 }

@@ -196,30 +196,27 @@ static uint64_t *pool_number(cu_mem_pool pool, int attribute)
 	}
 }
 
-static cu_result pool_get(cu_mem_pool pool, int attribute, void *value)
+CALL(cuMemPoolGetAttribute, NEED_INIT, (cu_mem_pool pool, cu_pool_attribute attribute, void *value),
+     (pool, attribute, value))
 {
 	STATE_LOCKED;
 	if (!pool_good(pool) || !value)
 		return CU_INVALID_VALUE;
-	if (attribute >= POOL_REUSE_FIRST && attribute <= POOL_REUSE_LAST) {
-		int reuses = !pool->reuse_not[attribute];
+	if ((int)attribute >= POOL_REUSE_FIRST && (int)attribute <= POOL_REUSE_LAST) {
+		int reuses = !pool->reuse_not[(int)attribute];
 		memcpy(value, &reuses, sizeof(reuses));
 		return CU_OK;
 	}
-	const uint64_t *number = pool_number(pool, attribute);
+	const uint64_t *number = pool_number(pool, (int)attribute);
 	if (!number)
 		return CU_INVALID_VALUE;
 	memcpy(value, number, sizeof(*number));
 	return CU_OK;
 }
 
-cu_result cuMemPoolGetAttribute(cu_mem_pool pool, cu_pool_attribute attribute, void *value)
-{
-	ANSWER(cuMemPoolGetAttribute, NEED_INIT, pool_get(pool, (int)attribute, value));
-}
-
 /* A high-water mark can only be set to 0. It then becomes the current value. */
-static cu_result pool_set(cu_mem_pool pool, int attribute, const void *value)
+CALL(cuMemPoolSetAttribute, NEED_INIT, (cu_mem_pool pool, cu_pool_attribute attribute, void *value),
+     (pool, attribute, value))
 {
 	uint64_t number = 0;
 	int reuses;
@@ -227,29 +224,24 @@ static cu_result pool_set(cu_mem_pool pool, int attribute, const void *value)
 	STATE_LOCKED;
 	if (!pool_good(pool) || !value)
 		return CU_INVALID_VALUE;
-	if (attribute >= POOL_REUSE_FIRST && attribute <= POOL_REUSE_LAST) {
+	if ((int)attribute >= POOL_REUSE_FIRST && (int)attribute <= POOL_REUSE_LAST) {
 		memcpy(&reuses, value, sizeof(reuses));
-		pool->reuse_not[attribute] = !reuses;
+		pool->reuse_not[(int)attribute] = !reuses;
 		return CU_OK;
 	}
-	if (attribute != CU_POOL_THRESHOLD && attribute != CU_POOL_RESERVED_HIGH &&
-	    attribute != CU_POOL_USED_HIGH)
+	if ((int)attribute != CU_POOL_THRESHOLD && (int)attribute != CU_POOL_RESERVED_HIGH &&
+	    (int)attribute != CU_POOL_USED_HIGH)
 		return CU_INVALID_VALUE;
 	memcpy(&number, value, sizeof(number));
-	if (attribute == CU_POOL_THRESHOLD)
+	if ((int)attribute == CU_POOL_THRESHOLD)
 		pool->threshold = number;
 	else if (number)
 		return CU_INVALID_VALUE;
-	else if (attribute == CU_POOL_RESERVED_HIGH)
+	else if ((int)attribute == CU_POOL_RESERVED_HIGH)
 		pool->reserved_high = pool->reserved;
 	else
 		pool->used_high = pool->used;
 	return CU_OK;
-}
-
-cu_result cuMemPoolSetAttribute(cu_mem_pool pool, cu_pool_attribute attribute, void *value)
-{
-	ANSWER(cuMemPoolSetAttribute, NEED_INIT, pool_set(pool, (int)attribute, value));
 }
 
 /* With less than `keep` bytes reserved it does nothing (CUDA Driver API, cuMemPoolTrimTo). */

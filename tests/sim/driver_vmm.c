@@ -59,19 +59,14 @@ static bool vmm_prop_good(const cu_mem_prop *prop)
 	}
 }
 
-static cu_result vmm_granularity(size_t *granularity, const cu_mem_prop *prop, int option)
+CALL(cuMemGetAllocationGranularity, NEED_INIT,
+     (size_t * granularity, const cu_mem_prop *prop, cu_granularity_flags option),
+     (granularity, prop, option))
 {
-	if (!granularity || !vmm_prop_good(prop) || option < 0 || option > 1)
+	if (!granularity || !vmm_prop_good(prop) || (int)option < 0 || (int)option > 1)
 		return CU_INVALID_VALUE;
 	*granularity = SIM_BLOCK;
 	return CU_OK;
-}
-
-cu_result cuMemGetAllocationGranularity(size_t *granularity, const cu_mem_prop *prop,
-					cu_granularity_flags option)
-{
-	ANSWER(cuMemGetAllocationGranularity, NEED_INIT,
-	       vmm_granularity(granularity, prop, (int)option));
 }
 
 static bool vmm_mark(const struct object *object, int physical)
@@ -168,10 +163,11 @@ CALL_LOGGED(cuMemRetainAllocationHandle, NEED_INIT, (cu_mem_handle * handle, voi
 }
 
 /* An unknown handle ends the process, as on a real driver. */
-static cu_result vmm_export(void *shareable, cu_mem_handle handle, int type,
-			    unsigned long long flags)
+CALL_LOGGED(cuMemExportToShareableHandle, NEED_INIT,
+	    (void *shareable, cu_mem_handle handle, cu_handle_type type, unsigned long long flags),
+	    (shareable, handle, type, flags), handle, 0)
 {
-	if (!shareable || flags || type != CU_HANDLE_POSIX_FD)
+	if (!shareable || flags || (int)type != CU_HANDLE_POSIX_FD)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
 	const struct object *object = vmm_known(handle);
@@ -186,13 +182,6 @@ static cu_result vmm_export(void *shareable, cu_mem_handle handle, int type,
 	return CU_OK;
 }
 
-cu_result cuMemExportToShareableHandle(void *shareable, cu_mem_handle handle, cu_handle_type type,
-				       unsigned long long flags)
-{
-	ANSWER_LOGGED(cuMemExportToShareableHandle, NEED_INIT,
-		      vmm_export(shareable, handle, (int)type, flags), handle, 0);
-}
-
 /* Return true if a simulated driver's cuMemCreate or the simulated Vulkan made this memfd. */
 static bool vmm_recognise(int fd, struct control *control)
 {
@@ -205,12 +194,14 @@ static bool vmm_recognise(int fd, struct control *control)
 	       control->magic == CONTROL_OBJECT && control->size == (uint64_t)end;
 }
 
-static cu_result vmm_import(cu_mem_handle *handle, void *shareable, int type)
+CALL_LOGGED(cuMemImportFromShareableHandle, NEED_INIT,
+	    (cu_mem_handle * handle, void *shareable, cu_handle_type type),
+	    (handle, shareable, type), answer_ == CU_OK ? *handle : 0, 0)
 {
 	int fd = (int)(intptr_t)shareable;
 	struct control control;
 
-	if (!handle || type != CU_HANDLE_POSIX_FD)
+	if (!handle || (int)type != CU_HANDLE_POSIX_FD)
 		return CU_INVALID_VALUE;
 	if (!vmm_recognise(fd, &control))
 		return CU_INVALID_VALUE;
@@ -232,11 +223,4 @@ static cu_result vmm_import(cu_mem_handle *handle, void *shareable, int type)
 	}
 	*handle = (uintptr_t)object;
 	return CU_OK;
-}
-
-cu_result cuMemImportFromShareableHandle(cu_mem_handle *handle, void *shareable,
-					 cu_handle_type type)
-{
-	ANSWER_LOGGED(cuMemImportFromShareableHandle, NEED_INIT,
-		      vmm_import(handle, shareable, (int)type), answer_ == CU_OK ? *handle : 0, 0);
 }
