@@ -31,6 +31,10 @@ static void of_plain(int peer)
 	driver = contract_context(0);
 	pointer = contract_filled(SIZE, 1);
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer + CONTRACT_BLOCK));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer + STEP));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2((uintptr_t)&pointer));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(NOBODYS));
+	EXPECT(CU_OK, driver->cuMemFree_v2(0));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFreeAsync(pointer + STEP, NULL));
 	EXPECT(CU_INVALID_VALUE, driver->cuIpcCloseMemHandle(pointer));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemUnmap(pointer, SIZE));
@@ -38,6 +42,7 @@ static void of_plain(int peer)
 	EXPECT(CU_OK, driver->cuMemFreeAsync(0, NULL));
 	CHECK(contract_holds(pointer, SIZE, 1));
 	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFreeAsync(pointer, NULL));
 }
 
