@@ -28,6 +28,23 @@ await_words() {
 	until_true grep -q "$2" "$WORK/$1.out"
 }
 
+# hears TAG [COUNT]: this consumer ends when its producer is gone, after COUNT frames
+hears() {
+	finish "$1"
+	has "$(cat "$WORK/$1.out")" "${2:+consumed $2, }then the owner is gone"
+}
+
+# at_once COMMAND...: COMMAND succeeds in less than two seconds
+at_once() {
+	took_ms "$@"
+	[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
+}
+
+# run_on TAG...: none of these has ended
+run_on() {
+	for tag in "$@"; do runs "${PIDS[$tag]}" || return; done
+}
+
 # tell_all PID...: print what these processes and the registry are doing, and their order pages
 tell_all() {
 	local pid fd
@@ -115,16 +132,12 @@ has_no() {
 		by $how
 		produce 4 100 $way 8
 		consume one 4 host
-		ONE=$PID
 		consume two 4 stream
-		TWO=$PID
 		touch "$WORK/go"
 		await_words producer "written 8"
 		kill -KILL "$PRODUCER"
-		finish "$ONE"
-		finish "$TWO"
-		has "$(cat "$WORK/one.out")" "consumed 7, then the owner is gone"
-		has "$(cat "$WORK/two.out")" "consumed 7, then the owner is gone"
+		hears one 7
+		hears two 7
 	done
 }
 
@@ -133,19 +146,13 @@ has_no() {
 		by $how
 		produce 4 100 held 8
 		consume one 4 host
-		ONE=$PID
 		consume two 4 stream
-		TWO=$PID
 		touch "$WORK/go"
 		await_words producer "published 8"
-		both_wait() { runs "$ONE" && runs "$TWO"; }
-		stays 300 both_wait
+		stays 300 run_on one two
 		kill -KILL "$PRODUCER"
-		took_ms finish "$TWO"
-		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
-		finish "$ONE"
-		has "$(cat "$WORK/one.out")" "consumed 7, then the owner is gone"
-		has "$(cat "$WORK/two.out")" "consumed 7, then the owner is gone"
+		at_once hears two 7
+		hears one 7
 	done
 }
 
@@ -154,16 +161,13 @@ has_no() {
 		by $how
 		produce 2 50 $way
 		consume stays 2 host
-		STAYS=$PID
 		consume holds 2 stream 5
 		touch "$WORK/go"
 		await_words holds "holding 5"
 		stays 300 runs "$PRODUCER"
 		kill -KILL "$PID"
-		took_ms finish "$PRODUCER"
-		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
-		finish "$STAYS"
-		has "$(cat "$WORK/stays.out")" "consumed 50, then the owner is gone"
+		at_once finish producer
+		hears stays 50
 	done
 }
 
@@ -172,56 +176,43 @@ has_no() {
 		by $how
 		produce 4 3 $way
 		consume cpu 4 host
-		CPU=$PID
 		consume gpu 4 stream
-		GPU=$PID
 		touch "$WORK/go"
-		finish "$PRODUCER"
-		took_ms finish "$GPU"
-		[ "$TOOK_MS" -lt $((2000 + SLACK_MS)) ]
-		finish "$CPU"
-		has "$(cat "$WORK/gpu.out")" "consumed 3, then the owner is gone"
-		has "$(cat "$WORK/cpu.out")" "consumed 3, then the owner is gone"
+		finish producer
+		at_once hears gpu 3
+		hears cpu 3
 	done
 }
 
 @test "the registry is killed: hand-overs go on, and a death after that is heard of" {
 	produce 2 100000000 stream
 	consume one 2 host
-	ONE=$PID
 	consume two 2 stream
-	TWO=$PID
 	touch "$WORK/go"
 	for _ in 1 2 3; do
 		kill_registry
-		both_run() { runs "$ONE" && runs "$TWO" && runs "$PRODUCER"; }
-		stays 100 both_run
+		stays 100 run_on one two producer
 		gpushare ls >/dev/null
 		before=$(api open stat=ring | grep -c ring)
 		equal "$before" 1
 	done
-	run ! has_ended "$ONE"
-	run ! has_ended "$TWO"
+	run_on one two
 	kill -KILL "$PRODUCER"
-	finish "$ONE"
-	finish "$TWO"
-	has "$(cat "$WORK/one.out")" "then the owner is gone"
-	has "$(cat "$WORK/two.out")" "then the owner is gone"
+	hears one
+	hears two
 }
 
 @test "a producer dies while there is no registry: the next one hears of it" {
 	produce 2 100000000 host
 	consume one 2 stream
-	ONE=$PID
 	touch "$WORK/go"
 	handed_over() { [[ $(gpushare stat ring) =~ published:\ *[1-9][0-9] ]]; }
 	until_true handed_over
 	kill_registry
 	kill_now "$PRODUCER"
-	run ! has_ended "$ONE"
+	run_on one
 	gpushare ls >/dev/null
-	finish "$ONE"
-	has "$(cat "$WORK/one.out")" "then the owner is gone"
+	hears one
 }
 
 @test "who comes and goes in the middle, on a ring of one, reads whole frames too" {
@@ -301,7 +292,7 @@ has_no() {
 	exec 7>&-
 	finish "$RING"
 	finish one
-	finish "$PID"
+	finish two
 	has "$(cat "$WORK/ring.out")" "300 frames were read"
 	has "$(cat "$WORK/one.out")" "300 frames, whole and in order"
 	has "$(cat "$WORK/two.out")" "300 frames, whole and in order"
