@@ -125,7 +125,7 @@ CALL(cuCtxCreate_v2, NEED_INIT, (cu_context * context, unsigned int flags, cu_de
 
 /* A primary context is refused. The context is popped if it is current in the calling thread; other
  * threads keep it on their stack. */
-static cu_result context_destroy(cu_context context)
+CALL_LOGGED(cuCtxDestroy_v2, NEED_INIT, (cu_context context), (context), (uintptr_t)context, 0)
 {
 	STATE_LOCKED;
 	if (!context_made(context))
@@ -136,14 +136,10 @@ static cu_result context_destroy(cu_context context)
 	return CU_OK;
 }
 
-cu_result cuCtxDestroy_v2(cu_context context)
-{
-	ANSWER_LOGGED(cuCtxDestroy_v2, NEED_INIT, context_destroy(context), (uintptr_t)context, 0);
-}
-
 cu_result cuCtxDestroy(cu_context context)
 {
-	ANSWER_LOGGED(cuCtxDestroy, NEED_INIT, context_destroy(context), (uintptr_t)context, 0);
+	ANSWER_LOGGED(cuCtxDestroy, NEED_INIT, cuCtxDestroy_v2_answer(context), (uintptr_t)context,
+		      0);
 }
 
 cu_result cuCtxPushCurrent_v2(cu_context context)
@@ -186,7 +182,7 @@ CALL(cuCtxGetDevice, NEED_CONTEXT, (cu_device * device), (device))
 	return CU_OK;
 }
 
-static cu_result context_synchronize(void)
+CALL(cuCtxSynchronize, NEED_CONTEXT, (void), ())
 {
 	cu_result result = capture_conflict(context_current());
 
@@ -197,13 +193,8 @@ static cu_result context_synchronize(void)
 	return result;
 }
 
-cu_result cuCtxSynchronize(void)
-{
-	ANSWER(cuCtxSynchronize, NEED_CONTEXT, context_synchronize());
-}
-
 /* The call waits for the work of all contexts, whatever `context` is. */
 cu_result cuCtxSynchronize_v2(cu_context context)
 {
-	ANSWER(cuCtxSynchronize_v2, NEED_CONTEXT, context_synchronize());
+	ANSWER(cuCtxSynchronize_v2, NEED_CONTEXT, cuCtxSynchronize_answer());
 }

@@ -204,14 +204,15 @@ static cu_result ipc_open_new(cu_deviceptr *pointer, const struct wire *wire)
 	return CU_OK;
 }
 
-static cu_result ipc_open(cu_deviceptr *pointer, const cu_ipc_mem_handle *handle,
-			  unsigned int flags)
+CALL_LOGGED(cuIpcOpenMemHandle_v2, NEED_CONTEXT,
+	    (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags),
+	    (pointer, handle, flags), answer_ == CU_OK ? *pointer : 0, 0)
 {
 	struct wire wire;
 
 	if (!pointer || flags != CU_IPC_LAZY_PEER_ACCESS)
 		return CU_INVALID_VALUE;
-	memcpy(&wire, handle, sizeof(wire));
+	memcpy(&wire, &handle, sizeof(wire));
 	if (!ipc_wire_good(&wire))
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
@@ -225,15 +226,10 @@ static cu_result ipc_open(cu_deviceptr *pointer, const cu_ipc_mem_handle *handle
 	return CU_OK;
 }
 
-cu_result cuIpcOpenMemHandle_v2(cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
-{
-	ANSWER_LOGGED(cuIpcOpenMemHandle_v2, NEED_CONTEXT, ipc_open(pointer, &handle, flags),
-		      answer_ == CU_OK ? *pointer : 0, 0);
-}
-
 cu_result cuIpcOpenMemHandle(cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
 {
-	ANSWER_LOGGED(cuIpcOpenMemHandle, NEED_CONTEXT, ipc_open(pointer, &handle, flags),
+	ANSWER_LOGGED(cuIpcOpenMemHandle, NEED_CONTEXT,
+		      cuIpcOpenMemHandle_v2_answer(pointer, handle, flags),
 		      answer_ == CU_OK ? *pointer : 0, 0);
 }
 

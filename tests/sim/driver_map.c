@@ -18,7 +18,7 @@ static struct reservation *reservations;
  * takes the addresses from a pool of its own and ignores the wanted address. It rounds any other
  * reservation up to MAP_WHOLE, and uses the wanted address if that is free.
  */
-static void map_round(uint64_t *size, uint64_t *alignment, uint64_t *want)
+static void map_round(uint64_t *size, uint64_t *alignment, cu_deviceptr *want)
 {
 	if (*size < MAP_WHOLE && *alignment < MAP_WHOLE) {
 		*alignment = *alignment < SIM_BLOCK ? SIM_BLOCK : *alignment;
@@ -30,10 +30,12 @@ static void map_round(uint64_t *size, uint64_t *alignment, uint64_t *want)
 	*alignment = *alignment < MAP_WHOLE ? MAP_WHOLE : *alignment;
 }
 
-static cu_result map_reserve(cu_deviceptr *pointer, uint64_t size, uint64_t alignment,
-			     uint64_t want)
+CALL_LOGGED(cuMemAddressReserve, NEED_INIT,
+	    (cu_deviceptr * pointer, size_t size, size_t alignment, cu_deviceptr want,
+	     unsigned long long flags),
+	    (pointer, size, alignment, want, flags), answer_ == CU_OK ? *pointer : 0, size)
 {
-	if (!pointer || !size || size % SIM_BLOCK || size > (uint64_t)1 << 46 ||
+	if (flags || !pointer || !size || size % SIM_BLOCK || size > (uint64_t)1 << 46 ||
 	    (alignment & (alignment - 1)))
 		return CU_INVALID_VALUE;
 	if (want && alignment && want % alignment)
@@ -55,14 +57,6 @@ static cu_result map_reserve(cu_deviceptr *pointer, uint64_t size, uint64_t alig
 	reservations = reservation;
 	*pointer = reservation->start;
 	return CU_OK;
-}
-
-cu_result cuMemAddressReserve(cu_deviceptr *pointer, size_t size, size_t alignment,
-			      cu_deviceptr want, unsigned long long flags)
-{
-	ANSWER_LOGGED(cuMemAddressReserve, NEED_INIT,
-		      flags ? CU_INVALID_VALUE : map_reserve(pointer, size, alignment, want),
-		      answer_ == CU_OK ? *pointer : 0, size);
 }
 
 CALL_LOGGED(cuMemAddressFree, NEED_INIT, (cu_deviceptr start, size_t size), (start, size), start,
@@ -103,9 +97,12 @@ bool map_reservation(uint64_t address, uint64_t *start, uint64_t *size)
 	return true;
 }
 
-static cu_result map_map(uint64_t start, uint64_t size, uint64_t offset, cu_mem_handle handle)
+CALL_LOGGED(cuMemMap, NEED_INIT,
+	    (cu_deviceptr start, size_t size, size_t offset, cu_mem_handle handle,
+	     unsigned long long flags),
+	    (start, size, offset, handle, flags), start, size)
 {
-	if (!size || start % SIM_BLOCK || size % SIM_BLOCK || offset % SIM_BLOCK)
+	if (flags || !size || start % SIM_BLOCK || size % SIM_BLOCK || offset % SIM_BLOCK)
 		return CU_INVALID_VALUE;
 	STATE_LOCKED;
 	struct object *object = vmm_find(handle);
@@ -129,14 +126,6 @@ static cu_result map_map(uint64_t start, uint64_t size, uint64_t offset, cu_mem_
 		return CU_OUT_OF_MEMORY;
 	object->mappings++;
 	return CU_OK;
-}
-
-cu_result cuMemMap(cu_deviceptr pointer, size_t size, size_t offset, cu_mem_handle handle,
-		   unsigned long long flags)
-{
-	ANSWER_LOGGED(cuMemMap, NEED_INIT,
-		      flags ? CU_INVALID_VALUE : map_map(pointer, size, offset, handle), pointer,
-		      size);
 }
 
 /* Return true if the range consists of whole mappings without a gap. */

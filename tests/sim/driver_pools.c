@@ -121,7 +121,7 @@ void pool_synced(void)
 		pool_sync(pool);
 }
 
-static cu_result pool_default(cu_mem_pool *pool, cu_device device)
+CALL(cuDeviceGetDefaultMemPool, NEED_INIT, (cu_mem_pool * pool, cu_device device), (pool, device))
 {
 	if (!pool)
 		return CU_INVALID_VALUE;
@@ -131,14 +131,9 @@ static cu_result pool_default(cu_mem_pool *pool, cu_device device)
 	return CU_OK;
 }
 
-cu_result cuDeviceGetDefaultMemPool(cu_mem_pool *pool, cu_device device)
-{
-	ANSWER(cuDeviceGetDefaultMemPool, NEED_INIT, pool_default(pool, device));
-}
-
 cu_result cuDeviceGetMemPool(cu_mem_pool *pool, cu_device device)
 {
-	ANSWER(cuDeviceGetMemPool, NEED_INIT, pool_default(pool, device));
+	ANSWER(cuDeviceGetMemPool, NEED_INIT, cuDeviceGetDefaultMemPool_answer(pool, device));
 }
 
 CALL(cuMemPoolCreate, NEED_INIT, (cu_mem_pool * pool, const cu_pool_props *props), (pool, props))

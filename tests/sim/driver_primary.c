@@ -42,7 +42,7 @@ static void primary_end(cu_device device)
 	address_again();
 }
 
-static cu_result primary_release(cu_device device)
+CALL_LOGGED(cuDevicePrimaryCtxRelease_v2, NEED_INIT, (cu_device device), (device), 0, 0)
 {
 	if (!state_device_good(device))
 		return CU_INVALID_DEVICE;
@@ -54,19 +54,15 @@ static cu_result primary_release(cu_device device)
 	return CU_OK;
 }
 
-cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
-{
-	ANSWER_LOGGED(cuDevicePrimaryCtxRelease_v2, NEED_INIT, primary_release(device), 0, 0);
-}
-
 cu_result cuDevicePrimaryCtxRelease(cu_device device)
 {
-	ANSWER_LOGGED(cuDevicePrimaryCtxRelease, NEED_INIT, primary_release(device), 0, 0);
+	ANSWER_LOGGED(cuDevicePrimaryCtxRelease, NEED_INIT,
+		      cuDevicePrimaryCtxRelease_v2_answer(device), 0, 0);
 }
 
 /* Release everything in the context, but keep its reference count: each retain still needs its
  * release. */
-static cu_result primary_reset(cu_device device)
+CALL_LOGGED(cuDevicePrimaryCtxReset_v2, NEED_INIT, (cu_device device), (device), 0, 0)
 {
 	if (!state_device_good(device))
 		return CU_INVALID_DEVICE;
@@ -75,14 +71,10 @@ static cu_result primary_reset(cu_device device)
 	return CU_OK;
 }
 
-cu_result cuDevicePrimaryCtxReset_v2(cu_device device)
-{
-	ANSWER_LOGGED(cuDevicePrimaryCtxReset_v2, NEED_INIT, primary_reset(device), 0, 0);
-}
-
 cu_result cuDevicePrimaryCtxReset(cu_device device)
 {
-	ANSWER_LOGGED(cuDevicePrimaryCtxReset, NEED_INIT, primary_reset(device), 0, 0);
+	ANSWER_LOGGED(cuDevicePrimaryCtxReset, NEED_INIT, cuDevicePrimaryCtxReset_v2_answer(device),
+		      0, 0);
 }
 
 CALL(cuDevicePrimaryCtxGetState, NEED_INIT, (cu_device device, unsigned int *flags, int *active),

@@ -94,9 +94,12 @@ static struct object *vmm_object(const struct object *model)
 	return object;
 }
 
-static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop)
+CALL_LOGGED(cuMemCreate, NEED_INIT,
+	    (cu_mem_handle * handle, size_t size, const cu_mem_prop *prop,
+	     unsigned long long flags),
+	    (handle, size, prop, flags), answer_ == CU_OK ? *handle : 0, size)
 {
-	if (!handle || !size || size % SIM_BLOCK || !vmm_prop_good(prop))
+	if (flags || !handle || !size || size % SIM_BLOCK || !vmm_prop_good(prop))
 		return CU_INVALID_VALUE;
 	if ((int)prop->requestedHandleTypes & VMM_FABRIC)
 		return CU_NOT_PERMITTED; /* as on a machine without IMEX channels */
@@ -125,14 +128,6 @@ static cu_result vmm_create(cu_mem_handle *handle, size_t size, const cu_mem_pro
 	}
 	*handle = (uintptr_t)object;
 	return CU_OK;
-}
-
-cu_result cuMemCreate(cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
-		      unsigned long long flags)
-{
-	ANSWER_LOGGED(cuMemCreate, NEED_INIT,
-		      flags ? CU_INVALID_VALUE : vmm_create(handle, size, prop),
-		      answer_ == CU_OK ? *handle : 0, size);
 }
 
 CALL_LOGGED(cuMemRelease, NEED_INIT, (cu_mem_handle handle), (handle), handle, 0)
