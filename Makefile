@@ -76,8 +76,8 @@ ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -MD -MP -ffile-pre
 ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS) $(COUNTED_LINK) -pthread -Wl,--as-needed
 SO_LDFLAGS = -shared -Wl,--gc-sections -Wl,-z,now -Wl,-Bsymbolic-functions -Wl,--exclude-libs,ALL -Wl,-z,defs
 NANOPB_LIB := $(call archive,protobuf-nanopb,-lprotobuf-nanopb)
-NNG := $(if $(findstring -l:,$(call archive,mbedtls)),$(call archive,nng))
-NNG_LIBS := $(if $(NNG),-l:libnng.a -l:libmbedtls.a -l:libmbedx509.a -l:libmbedcrypto.a,-lnng)
+TLS_LIBS := $(foreach part,mbedtls mbedx509 mbedcrypto,$(call archive,$(part),-l$(part)))
+NNG_LIBS := $(if $(findstring -l:,$(TLS_LIBS)),$(call archive,nng,-lnng),-lnng) $(TLS_LIBS)
 JANSSON_LIB := $(call archive,jansson,-ljansson)
 CURSES_LIB := $(call archive,ncursesw,-lncursesw) $(call archive,tinfo,-ltinfo)
 NETTLE_LIB := $(call archive,nettle,-lnettle)
@@ -206,7 +206,7 @@ $(BUILD)/gpushare-registry: $(REGISTRY)
 	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -o $@
 $(BUILD)/gpushare: $(TOOLS_ALL) $(call objects,shim/preload/rules*.c shim/preload/shim_when.c) $(PROTOCOL) $(BUILD)/libgpushare.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) $(PNG_LIB) -lsmartcols $(CURSES_LIB) $(NNG_LIBS) $(ALL_LDFLAGS) -lm -ldl -o $@
+	$(Q)$(CC) $(parts) $(NANOPB_LIB) $(JANSSON_LIB) $(NETTLE_LIB) $(PNG_LIB) -lsmartcols $(CURSES_LIB) $(TLS_LIBS) $(ALL_LDFLAGS) -lm -ldl -o $@
 $(BUILD)/gpushare-attach: $(BUILD)/gpushare
 	$(Q)ln -sf $(<F) $@
 

@@ -29,7 +29,6 @@ bool address_parse(const char *text, struct address *out)
 	if (strlen(port + 1) > 5 || atoi(port + 1) > UINT16_MAX)
 		return false;
 	strcpy(out->text, text);
-	snprintf(out->url, sizeof(out->url), "%s%s", out->tls ? "tls+tcp" : "tcp", text + 3);
 	length = (size_t)(port - host);
 	if (*host == '[' && host[length - 1] == ']') {
 		host++;
@@ -41,7 +40,7 @@ bool address_parse(const char *text, struct address *out)
 
 /* One question to the resolver. Not freed if the answer is late: the thread may still write it. */
 struct look_up {
-	char host[ADDRESS_MAX];
+	struct address of;
 	struct addrinfo *found; /* NULL: none */
 	int error;
 };
@@ -50,7 +49,8 @@ static void look_up(struct look_up *question, int flags)
 {
 	const struct addrinfo hints = {.ai_flags = flags, .ai_socktype = SOCK_STREAM};
 
-	question->error = getaddrinfo(question->host, NULL, &hints, &question->found);
+	question->error = getaddrinfo(question->of.host, strrchr(question->of.text, ':') + 1,
+				      &hints, &question->found);
 }
 
 static void *look_up_thread(void *user)
@@ -77,24 +77,16 @@ static bool look_up_in_time(struct look_up *question)
 	return false;
 }
 
-static bool take_found(struct address *address, const struct look_up *question)
+static void take_found(struct address *address, const struct addrinfo *found)
 {
-	const struct addrinfo *one = question->found;
-	char host[NI_MAXHOST];
+	const struct addrinfo *one = found;
 
-	if (question->error || !one)
-		return false;
 	/* Only one address is dialled. A node listens on IPv4 unless told otherwise. */
 	while (one && one->ai_family != AF_INET)
 		one = one->ai_next;
-	if (!one)
-		one = question->found;
-	if (getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST))
-		return false;
-	snprintf(address->url, sizeof(address->url), "%s://%s%.60s%s%s",
-		 address->tls ? "tls+tcp" : "tcp", strchr(host, ':') ? "[" : "", host,
-		 strchr(host, ':') ? "]" : "", strrchr(address->text, ':'));
-	return true;
+	one = one ? one : found;
+	memcpy(&address->at, one->ai_addr, one->ai_addrlen);
+	address->at_size = one->ai_addrlen;
 }
 
 bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
@@ -104,7 +96,7 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 	bool found = false;
 
 	if (question) {
-		strcpy(question->host, address->host);
+		question->of = *address;
 		look_up(question, AI_NUMERICHOST);
 		if (question->error && !look_up_in_time(question)) {
 			question = NULL; /* its thread may still write it */
@@ -112,10 +104,12 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 		}
 	}
 	if (question) {
-		found = take_found(address, question);
-		reason = gai_strerror(question->error ? question->error : EAI_FAIL);
-		if (question->found)
+		found = !question->error;
+		reason = gai_strerror(question->error);
+		if (found) {
+			take_found(address, question->found);
 			freeaddrinfo(question->found);
+		}
 	}
 	free(question);
 	if (!found)

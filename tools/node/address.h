@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 #define ADDRESS_LOOK_UP_S 10
 #define ADDRESS_MAX 288 /* bytes of an address, NUL included */
@@ -15,13 +16,13 @@
 /* "tls://HOST:PORT" or "tcp://HOST:PORT"; HOST may be an IPv6 address in brackets. */
 struct address {
 	char text[ADDRESS_MAX];
-	char url[ADDRESS_MAX + 4]; /* the same in nng's syntax */
-	char host[ADDRESS_MAX];	   /* without brackets */
+	char host[ADDRESS_MAX]; /* without brackets */
 	bool tls;
+	struct sockaddr_storage at; /* found by address_look_up() */
+	socklen_t at_size;
 };
 bool address_parse(const char *text, struct address *out);
-/* Look up the host, and put its numeric address into `url`. nng's own look-up has four threads and
- * no deadline, so one slow name server would delay all nodes. False: see `why`. */
+/* Look up the host, ADDRESS_LOOK_UP_S at most. False: see `why`. */
 bool address_look_up(struct address *address, char why[NODES_WHY_MAX]);
 /* Whether `host` is a numeric address of that network interface. */
 bool address_is_of(const struct address *address, const char *interface);

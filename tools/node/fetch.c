@@ -32,7 +32,7 @@ struct ucx *fetch_open(struct peer *peer, const char *interface)
 
 	if (!version)
 		;
-	else if (!stream_is_by(peer->stream, interface, far))
+	else if (!stream_is_by(stream_fd(peer->stream), interface, far))
 		snprintf(why, sizeof(why), "'%.64s' is not the interface to the node", interface);
 	else if (!*peer->ucx)
 		snprintf(why, sizeof(why), "the node offers no UCX");

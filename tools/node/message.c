@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "message.h"
 
-#include <errno.h>
 #include <pb_decode.h>
 #include <pb_encode.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "protocol.h"
 
@@ -152,19 +150,4 @@ void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out)
 		memcpy(out->tags[i].key, buffer->tags[i].key, sizeof(out->tags[i].key));
 		memcpy(out->tags[i].value, buffer->tags[i].value, sizeof(out->tags[i].value));
 	}
-}
-
-bool message_send(int fd, const void *from, size_t size)
-{
-	for (const char *at = from; size;) {
-		ssize_t sent = send(fd, at, size, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return false;
-		at += sent;
-		size -= (size_t)sent;
-	}
-	return true;
 }

@@ -38,9 +38,6 @@ bool message_size(const uint8_t header[NODE_HEADER_SIZE], size_t *out_size);
 bool message_read_ask(const uint8_t *from, size_t size, node_ask *out);
 bool message_read_answer(const uint8_t *from, size_t size, node_answer *out);
 
-/* Send all bytes to a socket. False: the connection has ended, or its send timeout has passed. */
-bool message_send(int fd, const void *from, size_t size);
-
 /* Convert a buffer's record between gpushare.h's struct and the message. */
 void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out);
 void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out);

@@ -18,8 +18,9 @@ struct node_listen {
 /* Serves until a signal ends it. */
 int node_serve(const struct node_listen *listen);
 
-/* The process of one connection. argv[1]: the registry's directory; argv[2]: interface for UCX. */
+/* The process of one connection, which node_serve() starts. */
 #define NODE_WORKER "gpushare-worker"
+#define NODE_TOLD_FD 3 /* a pipe: a worker writes its pid when its peer has ended the handshake */
 int node_worker(int argc, char **argv);
 
 struct pull {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "peer.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static int fail(struct peer *peer, int status, const char *format, ...)
 static int fail_stream(struct peer *peer, int error)
 {
 	peer->error = error;
-	return fail(peer, stream_is_silence(error) ? GPUSHARE_E_TIMED_OUT : GPUSHARE_E_IO, "%s",
+	return fail(peer, error == ETIMEDOUT ? GPUSHARE_E_TIMED_OUT : GPUSHARE_E_IO, "%s",
 		    stream_error_text(error));
 }
 
@@ -124,8 +125,9 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
 	if (!folder && !nodes_folder(default_folder) && address.tls)
 		return fail(peer, GPUSHARE_E_INVALID,
 			    "HOME is not set; --tls says where ca.pem and node.pem are");
-	if (!address_look_up(&address, why) ||
-	    !stream_dial(&address, folder ? folder : default_folder, &peer->stream, why))
+	if (address_look_up(&address, why))
+		peer->stream = stream_dial(&address, folder ? folder : default_folder, why);
+	if (!peer->stream)
 		return fail(peer, GPUSHARE_E_IO, "%s", why);
 	status = peer_hello(peer);
 	if (status == GPUSHARE_E_IO && peer->error && node->address.tls)

@@ -21,7 +21,7 @@ struct peer {
 	struct ucx *worker;		   /* of fetch_open(); NULL: bytes come over the stream */
 	char place[PLACE_MAX];		   /* of the node's registry; "": not known */
 	char directory[GPUSHARE_PATH_MAX]; /* of the node's registry, on its host */
-	int error;			   /* nng's, if the stream failed */
+	int error;			   /* an errno, if the stream failed */
 	char why[NODES_WHY_MAX + 128];	   /* a sentence: why the last call failed */
 };
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpushare node: accepts connections, and passes bytes between each and its worker process. A
- * worker is started after the connection's first bytes, when the TLS handshake is complete.
+ * gpushare node: accepts connections, and starts a worker process for each. The worker has the
+ * connection. The node only counts bytes, and kills workers whose connections are silent.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,26 +20,25 @@
 
 #include "base/cleanup.h"
 #include "etcd.h"
-#include "message.h"
 #include "node.h"
 #include "stream.h"
 
 #define CONNECTIONS_MAX 128
-#define REFUSED_MAX 16		/* connections beyond CONNECTIONS_MAX that get an answer */
-#define PART (1 << 20)		/* bytes that are passed on at a time to the puller */
-#define ASKS ((size_t)16 << 10) /* to the worker: of larger ones the kernel times each part */
-#define WORKER_TAKES_S 12	/* for a worker that reads nothing; then the connection ends */
-#define WORKER_END_MS 2000	/* for a worker to exit; then it is killed */
+#define REFUSED_MAX 16 /* connections beyond CONNECTIONS_MAX that get an answer */
+#define REFUSAL "it serves 128 connections already"
+/* without a byte: longer than a puller waits, so that the puller reports a timeout */
+#define SILENCE_MS (NODE_SILENCE_MS + 2000)
+#define LOOK_MS 1000 /* between two checks for silence */
 #define RETRY_US 100000
 
 struct connection {
-	struct server *server;
-	struct stream *stream;
-	int worker; /* socket to the worker process */
+	int fd; /* the socket; the worker has it too */
 	pid_t pid;
-	bool spoke; /* its first bytes have come: it has ended the handshake */
-	bool closed;
+	bool spoke;   /* its peer has ended the handshake */
 	bool refused; /* there are too many: it only gets an answer */
+	bool killed;
+	uint64_t moved;	   /* bytes that came, or went and were acknowledged */
+	uint64_t moved_ms; /* when `moved` last changed */
 	struct connection *prev, *next;
 };
 
@@ -46,184 +46,168 @@ struct server {
 	const char *directory; /* of the registry; "": the default */
 	const char *interface; /* of all peers, for tcp://; NULL: TLS is used */
 	const char *trusted;   /* interface for UCX; NULL: none */
-	pthread_mutex_t lock;
+	const char *folder;    /* of the TLS files; "": no TLS */
+	int listener;
 	struct connection *connections; /* the oldest first */
 	int count;
 };
 
-/* End both directions. */
-static void end(struct connection *connection)
+static int told[2]; /* a pipe: see NODE_TOLD_FD */
+
+/* Wake serve(). */
+static void on_child(int number)
 {
-	shutdown(connection->worker, SHUT_RDWR);
-	stream_close(connection->stream);
+	const pid_t none = 0;
+	int error = errno;
+
+	(void)number;
+	(void)!write(told[1], &none, sizeof(none));
+	errno = error;
 }
 
-static bool start_worker(struct connection *connection)
+static bool start_worker(const struct server *server, struct connection *connection)
 {
-	char *words[] = {(char *)NODE_WORKER, (char *)connection->server->directory, NULL, NULL};
-	const char *trusted = connection->server->trusted;
-	const struct timeval takes = {.tv_sec = WORKER_TAKES_S};
-	const int room = PART;
-	posix_spawn_file_actions_t actions;
 	char peer[ADDRESS_MAX];
-	int ends[2], error;
+	bool near = server->trusted && stream_is_by(connection->fd, server->trusted, peer);
+	const char *const words[] = {NODE_WORKER,
+				     server->directory,
+				     near ? server->trusted : "",
+				     server->folder,
+				     connection->refused ? REFUSAL : "",
+				     NULL};
+	posix_spawn_file_actions_t actions;
+	int error = posix_spawn_file_actions_init(&actions);
 
-	if (trusted && stream_is_by(connection->stream, trusted, peer))
-		words[2] = (char *)trusted;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-		return false;
-	setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &takes, sizeof(takes));
-	setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	error = posix_spawn_file_actions_init(&actions);
 	if (!error) {
-		error = posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
-		if (!error) /* close all: nng may have sockets that aren't close-on-exec yet */
+		error = posix_spawn_file_actions_adddup2(&actions, connection->fd, STDIN_FILENO);
+		if (!error)
+			error = posix_spawn_file_actions_adddup2(&actions, told[1], NODE_TOLD_FD);
+		if (!error) /* libcurl's sockets may not be close-on-exec */
 			error =
-			    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+			    posix_spawn_file_actions_addclosefrom_np(&actions, NODE_TOLD_FD + 1);
 		if (!error)
 			error = posix_spawn(&connection->pid, "/proc/self/exe", &actions, NULL,
-					    words, environ);
+					    (char *const *)words, environ);
 		posix_spawn_file_actions_destroy(&actions);
 	}
-	close(ends[1]);
-	if (error) {
+	if (error)
 		tool_error("a worker process can't be started: %s", strerror(error));
-		close(ends[0]);
-		return false;
+	return !error;
+}
+
+static void end(struct connection *connection)
+{
+	connection->killed = true;
+	kill(connection->pid, SIGKILL);
+}
+
+/* Release the connections whose workers have ended. */
+static void reap(struct server *server)
+{
+	struct connection *one;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		DL_SEARCH_SCALAR(server->connections, one, pid, pid);
+		DL_DELETE(server->connections, one);
+		server->count--;
+		close(one->fd);
+		free(one);
 	}
-	connection->worker = ends[0];
-	return true;
 }
 
-/* The worker exits when its socket is closed. If a call of the driver hangs, kill it. */
-static void end_worker(struct connection *connection)
+/* Kill the worker of a silent connection: its peer may be stopped or cut off, or the worker hangs
+ * in a call of the driver. */
+static void watch(struct connection *connection)
 {
-	int process = pidfd_open(connection->pid, 0);
-	struct pollfd ended = {.fd = process, .events = POLLIN};
+	struct tcp_info info = {.tcpi_state = 0};
+	socklen_t size = sizeof(info);
+	uint64_t moved, now_ms = tool_now_ms();
 
-	if (process < 0 || poll(&ended, 1, WORKER_END_MS) != 1)
-		kill(connection->pid, SIGKILL);
-	while (waitpid(connection->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	if (process >= 0)
-		close(process);
-	close(connection->worker);
-}
-
-/* From the worker to the puller. */
-static void *pass_answers(void *user)
-{
-	struct connection *connection = user;
-	_cleanup_free_ char *part = malloc(PART);
-	ssize_t got;
-
-	while (part && (got = read(connection->worker, part, PART)) > 0)
-		if (stream_send(connection->stream, part, (size_t)got))
-			break;
-	end(connection);
-	return NULL;
-}
-
-/* From the puller to the worker. */
-static void pass_asks(struct connection *connection, char *part)
-{
-	size_t got;
-
-	while (!stream_receive_some(connection->stream, part, ASKS, &got) &&
-	       message_send(connection->worker, part, got))
-		;
-	end(connection);
-}
-
-static void refuse(struct connection *connection)
-{
-	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
-	node_answer answer = {.status = GPUSHARE_E_LIMIT};
-
-	snprintf(answer.message, sizeof(answer.message), "it serves %d connections already",
-		 CONNECTIONS_MAX);
-	stream_send(connection->stream, message, message_write_answer(&answer, message));
-}
-
-static void leave(struct connection *connection)
-{
-	struct server *server = connection->server;
-
-	pthread_mutex_lock(&server->lock);
-	DL_DELETE(server->connections, connection);
-	server->count--;
-	pthread_mutex_unlock(&server->lock);
-	stream_free(connection->stream);
-	free(connection);
-}
-
-static void *serve(void *user)
-{
-	struct connection *connection = user;
-	_cleanup_free_ char *part = malloc(ASKS);
-	pthread_t answers;
-	size_t got;
-	bool spoke = part && !stream_receive_some(connection->stream, part, ASKS, &got);
-
-	pthread_mutex_lock(&connection->server->lock);
-	spoke = spoke && !connection->closed;
-	connection->spoke = spoke;
-	pthread_mutex_unlock(&connection->server->lock);
-	if (spoke && connection->refused)
-		refuse(connection);
-	else if (spoke && start_worker(connection)) {
-		if (message_send(connection->worker, part, got) &&
-		    !pthread_create(&answers, NULL, pass_answers, connection)) {
-			pass_asks(connection, part);
-			pthread_join(answers, NULL);
-		}
+	getsockopt(connection->fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+	moved = info.tcpi_bytes_acked + info.tcpi_bytes_received;
+	if (moved != connection->moved)
+		connection->moved_ms = now_ms;
+	connection->moved = moved;
+	if (now_ms - connection->moved_ms > SILENCE_MS && !connection->killed)
 		end(connection);
-		end_worker(connection);
-	}
-	leave(connection);
-	return NULL;
 }
 
-/* If there are too many, close the oldest connection that has sent nothing. False: none. */
+/* If there are too many, end the oldest connection that has sent nothing. False: none. */
 static bool make_room(struct server *server)
 {
 	struct connection *oldest = server->connections;
 
 	if (server->count < CONNECTIONS_MAX)
 		return true;
-	while (oldest && (oldest->spoke || oldest->closed || oldest->refused))
+	while (oldest && (oldest->spoke || oldest->killed || oldest->refused))
 		oldest = oldest->next;
-	if (!oldest)
-		return false;
-	oldest->closed = true;
-	stream_close(oldest->stream);
-	return true;
+	if (oldest)
+		end(oldest);
+	return oldest;
 }
 
-/* Takes ownership of `stream`. */
-static void begin(struct server *server, struct stream *stream)
+/* Check the peer, too: other interfaces of this host also accept packets for this address. */
+static bool is_near(const struct server *server, int fd)
 {
-	struct connection *connection = calloc(1, sizeof(*connection));
-	pthread_attr_t detached;
-	pthread_t thread;
-	bool room;
+	char peer[ADDRESS_MAX] = "a peer";
 
-	if (!connection) {
-		stream_free(stream);
+	if (!server->interface || stream_is_by(fd, server->interface, peer))
+		return true;
+	tool_error("refused %s, which is not on the network of '%s'", peer, server->interface);
+	return false;
+}
+
+static void accept_one(struct server *server)
+{
+	_cleanup_close_ int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+	struct connection *connection;
+
+	if (fd < 0)
+		usleep(RETRY_US); /* out of descriptors or memory; that may pass */
+	if (fd < 0 || !is_near(server, fd) || !(connection = calloc(1, sizeof(*connection))))
+		return;
+	*connection =
+	    (struct connection){.fd = fd, .refused = !make_room(server), .moved_ms = tool_now_ms()};
+	if ((connection->refused && server->count >= CONNECTIONS_MAX + REFUSED_MAX) ||
+	    !start_worker(server, connection)) {
+		free(connection);
 		return;
 	}
-	*connection = (struct connection){.server = server, .stream = stream, .worker = -1};
-	pthread_mutex_lock(&server->lock);
-	connection->refused = !make_room(server);
-	room = !connection->refused || server->count < CONNECTIONS_MAX + REFUSED_MAX;
 	DL_APPEND(server->connections, connection);
 	server->count++;
-	pthread_mutex_unlock(&server->lock);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	if (!room || pthread_create(&thread, &detached, serve, connection))
-		leave(connection);
-	pthread_attr_destroy(&detached);
+	fd = -1;
+}
+
+/* Read the pids of workers whose peers have ended the handshake, and the zeros of on_child(). */
+static void read_told(struct server *server)
+{
+	pid_t pids[64];
+	ssize_t size = read(told[0], pids, sizeof(pids));
+	struct connection *one;
+
+	for (ssize_t i = 0; i < size / (ssize_t)sizeof(*pids); i++)
+		DL_FOREACH (server->connections, one)
+			one->spoke |= one->pid == pids[i];
+}
+
+static void serve(struct server *server)
+{
+	struct pollfd events[] = {{.fd = server->listener, .events = POLLIN},
+				  {.fd = told[0], .events = POLLIN}};
+	struct connection *one;
+
+	for (;;) {
+		if (poll(events, 2, server->connections ? LOOK_MS : -1) < 0)
+			continue; /* a signal: the pipe is readable */
+		if (events[1].revents)
+			read_told(server);
+		reap(server);
+		DL_FOREACH (server->connections, one)
+			watch(one);
+		if (events[0].revents)
+			accept_one(server);
+	}
 }
 
 static bool may_listen(const struct node_listen *listen, const struct address *address)
@@ -239,17 +223,6 @@ static bool may_listen(const struct node_listen *listen, const struct address *a
 			   listen->interface);
 	else
 		return true;
-	return false;
-}
-
-/* Check the peer, too: other interfaces of this host also accept packets for this address. */
-static bool is_near(const struct server *server, const struct stream *stream)
-{
-	char peer[ADDRESS_MAX] = "a peer";
-
-	if (stream_is_by(stream, server->interface, peer))
-		return true;
-	tool_error("refused %s, which is not on the network of '%s'", peer, server->interface);
 	return false;
 }
 
@@ -283,38 +256,38 @@ int node_serve(const struct node_listen *listen)
 {
 	struct server server = {.directory = listen->registry ? listen->registry : "",
 				.trusted = listen->interface,
-				.lock = PTHREAD_MUTEX_INITIALIZER};
+				.folder = ""};
+	const struct sigaction child = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
 	const char *text = listen->address ? listen->address : NODE_LISTEN;
 	char folder[PATH_MAX] = "", at[ADDRESS_MAX + 8], why[NODES_WHY_MAX];
-	struct listener *listener;
 	struct address address;
+	int port;
 
 	if (!address_parse(text, &address))
 		return tool_usage("--listen wants tls://HOST:PORT or tcp://HOST:PORT, not '%s'",
 				  text);
 	if (!may_listen(listen, &address))
 		return TOOL_FAILED;
-	if (!address.tls)
-		server.interface = listen->interface;
 	if (!listen->folder)
 		nodes_folder(folder);
-	if (!listener_open(&address, listen->folder ? listen->folder : folder, &listener, why)) {
+	if (address.tls)
+		server.folder = listen->folder ? listen->folder : folder;
+	else
+		server.interface = listen->interface;
+	if ((address.tls && !stream_check(server.folder, why)) || !address_look_up(&address, why) ||
+	    (server.listener = stream_listen(&address, &port, why)) < 0) {
 		tool_error("%s", why);
 		return TOOL_FAILED;
 	}
 	snprintf(at, sizeof(at), "%.*s:%d", (int)(strrchr(address.text, ':') - address.text),
-		 address.text, listener_port(listener));
+		 address.text, port);
 	tool_error("listening on %s", at);
 	if (!address_parse(at, &address) || !join_nodes(listen, &address))
 		return TOOL_FAILED;
-	for (;;) {
-		struct stream *stream;
-
-		if (!listener_accept(listener, &stream, why))
-			usleep(RETRY_US); /* out of descriptors or memory; that may pass */
-		else if (!server.interface || is_near(&server, stream))
-			begin(&server, stream);
-		else
-			stream_free(stream);
+	if (pipe2(told, O_CLOEXEC) || sigaction(SIGCHLD, &child, NULL)) {
+		tool_error("no pipe for workers: %s", strerror(errno));
+		return TOOL_FAILED;
 	}
+	serve(&server);
+	return TOOL_FAILED;
 }

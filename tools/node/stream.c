@@ -2,37 +2,28 @@
 #include "stream.h"
 
 #include <errno.h>
+#include <mbedtls/net_sockets.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/version.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <nng/nng.h>
-#include <nng/supplemental/tls/tls.h>
-#include <semaphore.h>
-#include <stdatomic.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "common/tool.h"
-
 #define NODE_TLS_NAME "gpushare" /* the common name of nodes' certificates */
-#define LOOK_MS 100		 /* until a call that waits checks is_closed() the first time */
-#define GRACE_MS 2000		 /* a node waits longer, so that the puller reports a timeout */
+#define BACKLOG 128
 
 struct stream {
-	nng_stream *stream;
-	nng_aio *receive, *send;
-	sem_t received, sent;
-	unsigned int silence_ms;   /* without a byte in either direction: close the stream */
-	_Atomic uint64_t moved_ms; /* when bytes last came or went */
-	atomic_bool closed;	   /* by stream_close() */
-};
-
-struct listener {
-	nng_stream_listener *listener;
-	nng_aio *accept;
+	int fd;
+	bool tls;
+	mbedtls_ssl_context ssl;
+	mbedtls_ssl_config config;
+	mbedtls_x509_crt ca, own;
+	mbedtls_pk_context key;
 };
 
 static bool refuse(char why[NODES_WHY_MAX], const char *what, const char *reason)
@@ -51,14 +42,43 @@ static bool check_file(const char *path, mode_t mode, const char *reason, char w
 	return !(found.st_mode & mode) || refuse(why, path, reason);
 }
 
-/* Make a TLS configuration. `set` gives it to `of`, a dialer or a listener. */
-static bool configure_tls(nng_tls_mode mode, const char *folder, void *of,
-			  int (*set)(void *of, void *config), char why[NODES_WHY_MAX])
+static int draw(void *user, unsigned char *out, size_t size)
+{
+	(void)user;
+	arc4random_buf(out, size);
+	return 0;
+}
+
+static int parse_key(mbedtls_pk_context *key, const char *path)
+{
+#if MBEDTLS_VERSION_MAJOR >= 3
+	return mbedtls_pk_parse_keyfile(key, path, NULL, draw, NULL);
+#else
+	return mbedtls_pk_parse_keyfile(key, path, NULL);
+#endif
+}
+
+static int receive_raw(void *user, unsigned char *to, size_t size)
+{
+	const struct stream *stream = user;
+	ssize_t got = TEMP_FAILURE_RETRY(recv(stream->fd, to, size, 0));
+
+	return got < 0 ? MBEDTLS_ERR_NET_RECV_FAILED : got ? (int)got : MBEDTLS_ERR_SSL_CONN_EOF;
+}
+
+static int send_raw(void *user, const unsigned char *from, size_t size)
+{
+	const struct stream *stream = user;
+	ssize_t sent = TEMP_FAILURE_RETRY(send(stream->fd, from, size, MSG_NOSIGNAL));
+
+	return sent < 0 ? MBEDTLS_ERR_NET_RECV_FAILED : (int)sent;
+}
+
+/* Read the certificates, and configure TLS. `side`: MBEDTLS_SSL_IS_SERVER or _CLIENT. */
+static bool configure_tls(struct stream *stream, int side, const char *folder,
+			  char why[NODES_WHY_MAX])
 {
 	char ca[PATH_MAX], own[PATH_MAX];
-	nng_tls_config *config;
-	const char *file = ca;
-	int error;
 
 	if (!*folder)
 		return refuse(why, "TLS",
@@ -70,187 +90,126 @@ static bool configure_tls(nng_tls_mode mode, const char *folder, void *of,
 	if (!check_file(ca, 022, "others may change it; 'chmod go-w' it", why) ||
 	    !check_file(own, 077, "others may read this private key; 'chmod 600' it", why))
 		return false;
-	error = nng_tls_config_alloc(&config, mode);
-	if (error)
-		return refuse(why, "TLS", nng_strerror(error));
-	error = nng_tls_config_ca_file(config, ca);
-	if (!error) {
-		file = own;
-		error = nng_tls_config_cert_key_file(config, own, NULL);
-	}
-	if (!error)
-		error = nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED);
-	if (!error && mode == NNG_TLS_MODE_CLIENT) /* mbedTLS from 3.6.3 on wants a name */
-		error = nng_tls_config_server_name(config, NODE_TLS_NAME);
-	if (!error)
-		error = set(of, config);
-	nng_tls_config_free(config);
-	if (error == NNG_ECRYPTO)
-		return refuse(why, file,
-			      file == ca
-				  ? "no certificate can be read from it"
-				  : "no certificate with its private key can be read from it");
-	return !error || refuse(why, file, nng_strerror(error));
+	if (mbedtls_x509_crt_parse_file(&stream->ca, ca))
+		return refuse(why, ca, "no certificate can be read from it");
+	if (mbedtls_x509_crt_parse_file(&stream->own, own) || parse_key(&stream->key, own))
+		return refuse(why, own, "no certificate with its private key can be read from it");
+	mbedtls_ssl_config_defaults(&stream->config, side, MBEDTLS_SSL_TRANSPORT_STREAM,
+				    MBEDTLS_SSL_PRESET_DEFAULT);
+	mbedtls_ssl_conf_rng(&stream->config, draw, NULL);
+	mbedtls_ssl_conf_authmode(&stream->config, MBEDTLS_SSL_VERIFY_REQUIRED);
+	mbedtls_ssl_conf_ca_chain(&stream->config, &stream->ca, NULL);
+#if MBEDTLS_VERSION_MAJOR >= 3 /* its TLS 1.3 would also return tickets from mbedtls_ssl_read() */
+	mbedtls_ssl_conf_max_tls_version(&stream->config, MBEDTLS_SSL_VERSION_TLS1_2);
+#endif
+	if (mbedtls_ssl_conf_own_cert(&stream->config, &stream->own, &stream->key) ||
+	    mbedtls_ssl_setup(&stream->ssl, &stream->config) ||
+	    (side == MBEDTLS_SSL_IS_CLIENT &&
+	     mbedtls_ssl_set_hostname(&stream->ssl, NODE_TLS_NAME)))
+		return refuse(why, "TLS", strerror(ENOMEM));
+	mbedtls_ssl_set_bio(&stream->ssl, stream, send_raw, receive_raw, NULL);
+	return true;
 }
 
-static int set_dialer(void *of, void *config)
-{
-	return nng_stream_dialer_set_ptr(of, NNG_OPT_TLS_CONFIG, config);
-}
-
-static int set_listener(void *of, void *config)
-{
-	return nng_stream_listener_set_ptr(of, NNG_OPT_TLS_CONFIG, config);
-}
-
-static void on_received(void *user)
-{
-	struct stream *stream = user;
-
-	sem_post(&stream->received);
-}
-
-static void on_sent(void *user)
-{
-	struct stream *stream = user;
-
-	sem_post(&stream->sent);
-}
-
-/* Takes ownership of `of`, also on failure. NULL: no memory. */
-static struct stream *wrap(nng_stream *of, unsigned int silence_ms)
+/* `folder` NULL: without TLS. Takes ownership of `fd`, also on failure. */
+static struct stream *wrap(int fd, int side, const char *folder, char why[NODES_WHY_MAX])
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 
 	if (!stream) {
-		nng_stream_free(of);
+		close(fd);
+		refuse(why, "the connection", strerror(ENOMEM));
 		return NULL;
 	}
-	stream->stream = of;
-	sem_init(&stream->sent, 0, 0);
-	stream->silence_ms = silence_ms;
-	sem_init(&stream->received, 0, 0);
-	if (!nng_aio_alloc(&stream->receive, on_received, stream) &&
-	    !nng_aio_alloc(&stream->send, on_sent, stream))
+	*stream = (struct stream){.fd = fd, .tls = folder};
+	mbedtls_ssl_init(&stream->ssl);
+	mbedtls_ssl_config_init(&stream->config);
+	mbedtls_x509_crt_init(&stream->ca);
+	mbedtls_x509_crt_init(&stream->own);
+	mbedtls_pk_init(&stream->key);
+	if (!folder || configure_tls(stream, side, folder, why))
 		return stream;
 	stream_free(stream);
 	return NULL;
 }
 
-/* Wait for a dial or an accept to end, and take its stream. */
-static bool take(nng_aio *aio, unsigned int silence_ms, struct stream **out, const char *what,
-		 char why[NODES_WHY_MAX])
+bool stream_check(const char *folder, char why[NODES_WHY_MAX])
 {
-	int error;
+	struct stream *stream = wrap(-1, MBEDTLS_SSL_IS_SERVER, folder, why);
 
-	nng_aio_wait(aio);
-	error = nng_aio_result(aio);
-	if (error)
-		return refuse(why, what,
-			      error == NNG_ECONNREFUSED ? "no node listens there"
-							: stream_error_text(error));
-	*out = wrap(nng_aio_get_output(aio, 0), silence_ms);
-	return *out || refuse(why, what, nng_strerror(NNG_ENOMEM));
+	stream_free(stream);
+	return stream;
 }
 
-bool stream_dial(const struct address *address, const char *folder, struct stream **out,
-		 char why[NODES_WHY_MAX])
+struct stream *stream_of(int fd, const char *folder)
 {
-	nng_stream_dialer *dialer;
-	nng_aio *aio;
-	int error = nng_stream_dialer_alloc(&dialer, address->url);
-	bool good;
+	char why[NODES_WHY_MAX];
 
-	if (error)
-		return refuse(why, address->text, nng_strerror(error));
-	error = nng_aio_alloc(&aio, NULL, NULL);
-	if (error) {
-		nng_stream_dialer_free(dialer);
-		return refuse(why, address->text, nng_strerror(error));
+	return wrap(fd, MBEDTLS_SSL_IS_SERVER, folder, why);
+}
+
+static int open_socket(const struct address *address)
+{
+	int fd = socket(address->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+
+	if (fd >= 0) /* small messages precede large ones; accept() passes this on */
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	return fd;
+}
+
+struct stream *stream_dial(const struct address *address, const char *folder,
+			   char why[NODES_WHY_MAX])
+{
+	const struct timeval silence = {.tv_sec = NODE_SILENCE_MS / 1000};
+	int fd = open_socket(address), error;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence)); /* of connect(), too */
+	if (fd >= 0 && !connect(fd, (const struct sockaddr *)&address->at, address->at_size))
+		return wrap(fd, MBEDTLS_SSL_IS_CLIENT, address->tls ? folder : NULL, why);
+	error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+	refuse(why, address->text,
+	       error == ECONNREFUSED ? "no node listens there" : stream_error_text(error));
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+int stream_listen(const struct address *address, int *out_port, char why[NODES_WHY_MAX])
+{
+	struct sockaddr_storage at;
+	socklen_t size = sizeof(at);
+	char port[NI_MAXSERV];
+	int fd = open_socket(address), yes = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (address->at.ss_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
+	if (fd >= 0 && !bind(fd, (const struct sockaddr *)&address->at, address->at_size) &&
+	    !listen(fd, BACKLOG) && !getsockname(fd, (struct sockaddr *)&at, &size) &&
+	    !getnameinfo((struct sockaddr *)&at, size, NULL, 0, port, sizeof(port),
+			 NI_NUMERICSERV)) {
+		*out_port = atoi(port);
+		return fd;
 	}
-	nng_aio_set_timeout(aio, NODE_SILENCE_MS);
-	good = !address->tls || configure_tls(NNG_TLS_MODE_CLIENT, folder, dialer, set_dialer, why);
-	if (good) {
-		nng_stream_dialer_dial(dialer, aio);
-		good = take(aio, NODE_SILENCE_MS, out, address->text, why);
-	}
-	nng_aio_free(aio);
-	nng_stream_dialer_free(dialer);
-	return good;
+	refuse(why, address->text, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
-void listener_free(struct listener *listener)
+bool stream_is_by(int fd, const char *interface, char out_peer[ADDRESS_MAX])
 {
-	if (listener->listener)
-		nng_stream_listener_free(listener->listener);
-	if (listener->accept)
-		nng_aio_free(listener->accept);
-	free(listener);
-}
-
-bool listener_open(const struct address *address, const char *folder, struct listener **out,
-		   char why[NODES_WHY_MAX])
-{
-	struct listener *listener = calloc(1, sizeof(*listener));
-	int error =
-	    listener ? nng_stream_listener_alloc(&listener->listener, address->url) : NNG_ENOMEM;
-	bool good =
-	    !error && (!address->tls || configure_tls(NNG_TLS_MODE_SERVER, folder,
-						      listener->listener, set_listener, why));
-
-	if (good) {
-		error = nng_aio_alloc(&listener->accept, NULL, NULL);
-		if (!error)
-			error = nng_stream_listener_listen(listener->listener);
-	}
-	if (error)
-		good = refuse(why, address->text, nng_strerror(error));
-	if (good)
-		*out = listener;
-	else if (listener)
-		listener_free(listener);
-	return good;
-}
-
-int listener_port(const struct listener *listener)
-{
-	int port = 0;
-
-	nng_stream_listener_get_int(listener->listener, NNG_OPT_TCP_BOUND_PORT, &port);
-	return port;
-}
-
-bool listener_accept(struct listener *listener, struct stream **out, char why[NODES_WHY_MAX])
-{
-	nng_stream_listener_accept(listener->listener, listener->accept);
-	return take(listener->accept, NODE_SILENCE_MS + GRACE_MS, out, "a connection", why);
-}
-
-bool stream_is_by(const struct stream *stream, const char *interface, char out_peer[ADDRESS_MAX])
-{
-	struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
+	struct sockaddr_storage at;
 	struct address here = {.host = ""};
 	socklen_t size = sizeof(at);
-	nng_sockaddr peer;
 	int probe;
 	bool good;
 
-	if (nng_stream_get_addr(stream->stream, NNG_OPT_REMADDR, &peer))
+	if (getpeername(fd, (struct sockaddr *)&at, &size) ||
+	    getnameinfo((struct sockaddr *)&at, size, out_peer, ADDRESS_MAX, NULL, 0,
+			NI_NUMERICHOST))
 		return false;
-	if (peer.s_family == NNG_AF_INET) {
-		struct sockaddr_in *to = (struct sockaddr_in *)&at;
-
-		*to = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = peer.s_in.sa_port};
-		to->sin_addr.s_addr = peer.s_in.sa_addr;
-	} else {
-		struct sockaddr_in6 *to = (struct sockaddr_in6 *)&at;
-
-		*to = (struct sockaddr_in6){.sin6_family = AF_INET6,
-					    .sin6_port = peer.s_in6.sa_port,
-					    .sin6_scope_id = peer.s_in6.sa_scope};
-		memcpy(&to->sin6_addr, peer.s_in6.sa_addr, sizeof(to->sin6_addr));
-	}
-	getnameinfo((struct sockaddr *)&at, size, out_peer, ADDRESS_MAX, NULL, 0, NI_NUMERICHOST);
 	/* a connected UDP socket has the source address that the kernel uses for this peer */
 	probe = socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	good = probe >= 0 && !connect(probe, (struct sockaddr *)&at, size) &&
@@ -263,133 +222,74 @@ bool stream_is_by(const struct stream *stream, const char *interface, char out_p
 	return good;
 }
 
-/* Whether a call may never end: nng 1.5 doesn't end a call that begins on a closed stream. Also,
- * its TLS reads ahead. If TLS finds the end while no call waits, it shuts the socket down, but
- * doesn't note that: later receives never end, and later sends succeed. */
-static bool is_closed(const struct stream *stream)
+int stream_fd(const struct stream *stream)
 {
-	nng_sockaddr peer;
-
-	return stream->closed || nng_stream_get_addr(stream->stream, NNG_OPT_REMADDR, &peer) != 0;
+	return stream->fd;
 }
 
-/* Wait for an aio; if no byte moves in time, close the stream. Don't use nng 1.5's own timeout: the
- * TLS handshake ignores it, and a receive that times out ends TLS. */
-static int finish(struct stream *stream, nng_aio *aio, sem_t *done, size_t *out_size)
+/* The errno for a failed call of `stream`, which returned `result`. */
+static int error_of(const struct stream *stream, int result)
 {
-	uint64_t began_ms = tool_now_ms(), look_ms = LOOK_MS; /* until the next check; it doubles */
-	bool late = false;
-	int error;
-
-	for (;;) {
-		uint64_t last_ms = stream->moved_ms > began_ms ? stream->moved_ms : began_ms;
-		uint64_t end_ms = last_ms + stream->silence_ms, until_ms = began_ms + look_ms;
-		struct timespec until;
-
-		until_ms = until_ms < end_ms ? until_ms : end_ms;
-		until =
-		    (struct timespec){(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
-		if (!sem_clockwait(done, CLOCK_MONOTONIC, &until))
-			break;
-		if (errno == EINTR || stream->moved_ms > last_ms)
-			continue;
-		late = until_ms == end_ms;
-		if (late || is_closed(stream)) {
-			nng_stream_close(stream->stream);
-			nng_aio_abort(aio, NNG_ECLOSED); /* nng doesn't: see is_closed() */
-			sem_wait(done);
-			break;
-		}
-		look_ms *= 2;
-	}
-	nng_aio_wait(aio);
-	error = nng_aio_result(aio);
-	*out_size = error ? 0 : nng_aio_count(aio);
-	if (!error)
-		stream->moved_ms = tool_now_ms();
-	return error && late ? NNG_ETIMEDOUT : error;
-}
-
-int stream_receive_some(struct stream *stream, void *to, size_t room, size_t *out_size)
-{
-	nng_iov part = {.iov_buf = to, .iov_len = room};
-
-	nng_aio_set_iov(stream->receive, 1, &part);
-	nng_stream_recv(stream->stream, stream->receive);
-	return finish(stream, stream->receive, &stream->received, out_size);
+	if (!result || (stream->tls && result != MBEDTLS_ERR_NET_RECV_FAILED))
+		return ECONNRESET;
+	return errno == EAGAIN ? ETIMEDOUT : errno;
 }
 
 int stream_receive(struct stream *stream, void *to, size_t size)
 {
-	size_t part;
+	for (unsigned char *at = to; size;) {
+		int got = stream->tls ? mbedtls_ssl_read(&stream->ssl, at, size)
+				      : (int)TEMP_FAILURE_RETRY(recv(stream->fd, at, size, 0));
 
-	for (char *at = to; size; at += part, size -= part) {
-		int error = stream_receive_some(stream, at, size, &part);
-
-		if (error)
-			return error;
+		if (got <= 0)
+			return error_of(stream, got);
+		at += got;
+		size -= (size_t)got;
 	}
 	return 0;
-}
-
-static int send_some(struct stream *stream, const void *from, size_t size, size_t *out_size)
-{
-	nng_iov part = {.iov_buf = (void *)from, .iov_len = size};
-
-	nng_aio_set_iov(stream->send, 1, &part);
-	nng_stream_send(stream->stream, stream->send);
-	return finish(stream, stream->send, &stream->sent, out_size);
 }
 
 int stream_send(struct stream *stream, const void *from, size_t size)
 {
-	size_t part;
+	for (const unsigned char *at = from; size;) {
+		int sent = stream->tls ? mbedtls_ssl_write(&stream->ssl, at, size)
+				       : send_raw(stream, at, size);
 
-	for (const char *at = from; size; at += part, size -= part) {
-		int error = send_some(stream, at, size, &part);
-
-		if (error)
-			return error;
+		if (sent <= 0)
+			return error_of(stream, sent);
+		at += sent;
+		size -= (size_t)sent;
 	}
 	return 0;
 }
 
-bool stream_is_silence(int error)
+bool stream_is_ready(struct stream *stream, int patience_ms)
 {
-	return error == NNG_ETIMEDOUT;
+	struct pollfd bytes = {.fd = stream->fd, .events = POLLIN};
+
+	return (stream->tls && mbedtls_ssl_get_bytes_avail(&stream->ssl)) ||
+	       poll(&bytes, 1, patience_ms);
 }
 
 const char *stream_error_text(int error)
 {
-	switch (error) {
-	case NNG_ETIMEDOUT:
+	if (error == ETIMEDOUT)
 		return "nothing came for 10 s";
-	case NNG_ECONNREFUSED: /* nng's error also for a proper end of TLS */
-	case NNG_ECLOSED:
-	case NNG_ECONNRESET:
-	case NNG_ECONNSHUT:
-		return "the connection was closed";
-	}
-	return nng_strerror(error);
-}
-
-void stream_close(struct stream *stream)
-{
-	stream->closed = true;
-	nng_stream_close(stream->stream);
+	return error == ECONNRESET || error == EPIPE ? "the connection was closed"
+						     : strerror(error);
 }
 
 void stream_free(struct stream *stream)
 {
 	if (!stream)
 		return;
-	nng_stream_close(stream->stream);
-	nng_stream_free(stream->stream);
-	if (stream->receive)
-		nng_aio_free(stream->receive);
-	if (stream->send)
-		nng_aio_free(stream->send);
-	sem_destroy(&stream->received);
-	sem_destroy(&stream->sent);
+	mbedtls_ssl_free(&stream->ssl);
+	mbedtls_ssl_config_free(&stream->config);
+	mbedtls_x509_crt_free(&stream->ca);
+	mbedtls_x509_crt_free(&stream->own);
+	mbedtls_pk_free(&stream->key);
+	shutdown(stream->fd, SHUT_RDWR); /* the node has another descriptor of the socket */
+	if (stream->fd >= 0)
+		close(stream->fd);
 	free(stream);
 }

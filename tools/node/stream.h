@@ -2,9 +2,9 @@
 #ifndef GPUSHARE_TOOLS_STREAM_H
 #define GPUSHARE_TOOLS_STREAM_H
 /*
- * An nng stream. One thread may send while another receives. A call fails if no byte moves for
- * NODE_SILENCE_MS. With TLS, the first send or receive does the handshake, and each side needs a
- * certificate that the CA in its TLS folder has signed.
+ * A TCP connection between a puller and a node, with TLS or without, for one thread. With TLS, the
+ * first send or receive does the handshake, and each side needs a certificate that the CA in its
+ * TLS folder has signed.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,30 +14,30 @@
 #define NODE_SILENCE_MS 10000
 
 struct stream;
-struct listener;
 
-/* On failure these return false and set `why`. `folder` has ca.pem and node.pem, for TLS. */
-bool stream_dial(const struct address *address, const char *folder, struct stream **out,
-		 char why[NODES_WHY_MAX]);
-bool listener_open(const struct address *address, const char *folder, struct listener **out,
-		   char why[NODES_WHY_MAX]);
-void listener_free(struct listener *listener);
-int listener_port(const struct listener *listener);
-/* Wait for a connection, without a time limit. After a failure, a later call may succeed. */
-bool listener_accept(struct listener *listener, struct stream **out, char why[NODES_WHY_MAX]);
+/* Connect to a node. Later calls fail with ETIMEDOUT if no byte moves for NODE_SILENCE_MS. On
+ * failure this and the next two return NULL, -1 or false, and set `why`. `folder` has ca.pem and
+ * node.pem, for TLS. */
+struct stream *stream_dial(const struct address *address, const char *folder,
+			   char why[NODES_WHY_MAX]);
+/* Listen there. Returns a socket for accept(). *out_port: the port, also if the address has 0. */
+int stream_listen(const struct address *address, int *out_port, char why[NODES_WHY_MAX]);
+/* Whether the files for TLS can be used. */
+bool stream_check(const char *folder, char why[NODES_WHY_MAX]);
+/* The node's side of the accepted socket `fd`, without time limits. `folder` NULL: without TLS.
+ * Returns NULL on failure. */
+struct stream *stream_of(int fd, const char *folder);
+void stream_free(struct stream *stream); /* closes the socket; NULL is allowed */
 
 /* Whether this host sends to the peer through `interface`. `out_peer` gets the peer's address. */
-bool stream_is_by(const struct stream *stream, const char *interface, char out_peer[ADDRESS_MAX]);
+bool stream_is_by(int fd, const char *interface, char out_peer[ADDRESS_MAX]);
+int stream_fd(const struct stream *stream);
 
-/* Receive 1 to `room` bytes. This and the next two return 0 or an error of nng. */
-int stream_receive_some(struct stream *stream, void *to, size_t room, size_t *out_size);
+/* These return 0 or an errno. */
 int stream_receive(struct stream *stream, void *to, size_t size);
 int stream_send(struct stream *stream, const void *from, size_t size);
-/* Whether the error means that no byte moved in time. */
-bool stream_is_silence(int error);
+/* Wait until bytes have come, or the end of the connection. False: none within `patience_ms`. */
+bool stream_is_ready(struct stream *stream, int patience_ms);
 const char *stream_error_text(int error);
-/* Calls that wait in other threads then return an error. */
-void stream_close(struct stream *stream);
-void stream_free(struct stream *stream); /* NULL is allowed */
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that serves one connection; standard input is a socket to the node. It begins after
- * the TLS handshake and ends with the connection, so the node itself has no CUDA context.
+ * The process that serves one connection, from the TLS handshake on; standard input is its socket.
+ * So the node itself has no CUDA context, and a peer reaches no process of another peer.
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -29,6 +29,9 @@
 #define READINGS_MAX 4	    /* attempts, if the publisher writes meanwhile */
 
 struct worker {
+	struct stream *stream;
+	const char *refusal; /* the answer to the first Ask, and the end; "": serve */
+	bool told;	     /* by tell_node() */
 	struct gpushare_session *session;
 	const char *directory;
 	const char *interface;		/* trusted, and used by the connection; NULL: none */
@@ -48,17 +51,12 @@ struct worker {
 	char why[GPUSHARE_NAME_MAX + 128]; /* "": gpushare_explain() has the reason */
 };
 
-static bool receive(void *to, size_t size)
-{
-	return recv(STDIN_FILENO, to, size, MSG_WAITALL) == (ssize_t)size;
-}
-
 static bool send_answer(struct worker *worker)
 {
 	size_t size = message_write_answer(&worker->answer, worker->message);
 
 	worker->said_ms = tool_now_ms();
-	return size && message_send(STDIN_FILENO, worker->message, size);
+	return size && !stream_send(worker->stream, worker->message, size);
 }
 
 static bool refuse(struct worker *worker, int status, const char *message)
@@ -241,13 +239,6 @@ static int take_publication(struct worker *worker)
 	return status;
 }
 
-static bool has_left(void)
-{
-	struct pollfd peer = {.fd = STDIN_FILENO};
-
-	return poll(&peer, 1, 0) == 1; /* the connection has ended */
-}
-
 /* If the puller has a version of another buffer, any publication is the next one. */
 static int wait_once(struct worker *worker, const gpushare_node_Open *has)
 {
@@ -271,7 +262,7 @@ static int wait_for_next(struct worker *worker, const gpushare_node_Open *has)
 		if (!gpushare_state(worker->buffer, &state) &&
 		    (state == GPUSHARE_STATE_WITHDRAWN || state == GPUSHARE_STATE_REPLACED))
 			return fail(worker, GPUSHARE_E_NOT_FOUND, "was removed");
-		if (has_left()) /* the puller has gone, or the node was killed */
+		if (stream_is_ready(worker->stream, 0)) /* the puller has gone */
 			return GPUSHARE_E_CANCELLED;
 		if (tool_now_ms() - worker->said_ms > ALIVE_MS)
 			say_alive(worker);
@@ -339,7 +330,7 @@ static bool read_piece(struct worker *worker, const gpushare_node_Read *ask)
 		return refuse_call(worker, status);
 	worker->answer.which_body = gpushare_node_Answer_bytes_tag;
 	worker->answer.body.bytes.length = ask->length;
-	return send_answer(worker) && message_send(STDIN_FILENO, from, ask->length);
+	return send_answer(worker) && !stream_send(worker->stream, from, ask->length);
 }
 
 static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
@@ -422,15 +413,24 @@ static bool close_buffer(struct worker *worker, const gpushare_node_Close *ask)
 /* While a puller allocates memory, send Hellos, because a silent connection would be closed. */
 static bool wait_for_ask(struct worker *worker)
 {
-	struct pollfd asks = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	for (int i = 0; worker->unread && i < ALIVE_MAX && !poll(&asks, 1, ALIVE_MS); i++) {
+	for (int i = 0; worker->unread && i < ALIVE_MAX; i++) {
+		if (stream_is_ready(worker->stream, ALIVE_MS))
+			break;
 		memset(&worker->answer, 0, sizeof(worker->answer));
 		if (!send_hello(worker))
 			return false;
 	}
 	worker->unread = false;
 	return true;
+}
+
+/* Tell the node, once, that the peer has ended the handshake. False: the node has ended. */
+static bool tell_node(struct worker *worker)
+{
+	const pid_t pid = getpid();
+
+	worker->told = worker->told || write(NODE_TOLD_FD, &pid, sizeof(pid)) == sizeof(pid);
+	return worker->told;
 }
 
 /* False: the connection has ended, or should. */
@@ -440,10 +440,14 @@ static bool serve_one(struct worker *worker)
 	node_ask ask;
 	size_t size;
 
-	if (!wait_for_ask(worker) || !receive(header, sizeof(header)) ||
-	    !message_size(header, &size) || !receive(worker->message, size) ||
-	    !message_read_ask(worker->message, size, &ask))
+	if (!wait_for_ask(worker) || stream_receive(worker->stream, header, sizeof(header)) ||
+	    !message_size(header, &size) || stream_receive(worker->stream, worker->message, size) ||
+	    !message_read_ask(worker->message, size, &ask) || !tell_node(worker))
 		return false;
+	if (*worker->refusal) {
+		refuse(worker, GPUSHARE_E_LIMIT, worker->refusal);
+		return false;
+	}
 	memset(&worker->answer, 0, sizeof(worker->answer));
 	switch (ask.which_verb) {
 	case gpushare_node_Ask_hello_tag:
@@ -476,21 +480,26 @@ static void be_first_without_memory(void)
 	}
 }
 
+/* argv: registry's directory, interface for UCX, folder of the TLS files, refusal; each may be "". */
 int node_worker(int argc, char **argv)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 
 	tool_name = NODE_WORKER;
 	prctl(PR_SET_NAME, NODE_WORKER); /* else the process would be called "exe" */
-	if (!worker)
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!worker || argc != 5)
 		return TOOL_FAILED;
-	worker->directory = argc > 1 && *argv[1] ? argv[1] : NULL;
-	worker->interface = argc > 2 ? argv[2] : NULL;
+	worker->directory = *argv[1] ? argv[1] : NULL;
+	worker->interface = *argv[2] ? argv[2] : NULL;
+	worker->stream = stream_of(STDIN_FILENO, *argv[3] ? argv[3] : NULL);
+	worker->refusal = argv[4];
 	be_first_without_memory();
-	while (serve_one(worker))
+	while (worker->stream && serve_one(worker))
 		;
 	ucx_close(worker->ucx); /* first: UCX may still read memory that the session has pinned */
 	gpushare_close(worker->session);
+	stream_free(worker->stream);
 	free(worker->piece);
 	free(worker);
 	return TOOL_DONE;
