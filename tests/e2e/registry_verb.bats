@@ -20,8 +20,8 @@ by_hand() {
 @test "none runs: status says so with 3, stop has nothing to do, log nothing to show; none is started" {
 	needs jq
 	verb 3 status
-	equal "$output" "state:     not running
-directory: $GPUSHARE_DIR"
+	equal "$output" "state:       not running
+directory:   $GPUSHARE_DIR"
 	verb 3 status --json
 	equal "$(jq -c . <<<"$output")" "{\"running\":false,\"directory\":\"$GPUSHARE_DIR\"}"
 	verb 0 stop

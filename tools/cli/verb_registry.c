@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "common/columns.h"
 #include "common/daemon.h"
 #include "common/show.h"
 #include "protocol.h"
@@ -201,31 +200,29 @@ static int status_print(const struct call *call, const struct gpushare_registry_
 {
 	const struct daemon *daemon = &call->daemon;
 	const char *log = *daemon->log ? daemon->log : "none";
-	struct columns_fields fields = columns_fields();
 	char since[TOOL_TEXT_MAX], age[TOOL_TEXT_MAX];
 
-	columns_field(&fields, "state", "%s",
-		      !call->runs ? "not running"
-		      : info	  ? "running"
-				  : "does not answer");
-	columns_field(&fields, "directory", "%s", call->path);
+	tool_field("state", "%s",
+		   !call->runs ? "not running"
+		   : info      ? "running"
+			       : "does not answer");
+	tool_field("directory", "%s", call->path);
 	if (!call->runs)
-		return columns_fields_print(&fields);
-	columns_field(&fields, "pid", "%d, uid %u", daemon->pid, (unsigned int)daemon->uid);
-	columns_field(&fields, "started by", "%s%s%s%s", starter_text(daemon, false),
-		      *daemon->unit ? ": " : "", daemon->unit,
-		      daemon->of_user ? ", of the user's manager" : "");
-	columns_field(&fields, "log", "%s", *daemon->unit ? "the journal" : log);
+		return tool_flush(TOOL_DONE);
+	tool_field("pid", "%d, uid %u", daemon->pid, (unsigned int)daemon->uid);
+	tool_field("started by", "%s%s%s%s", starter_text(daemon, false), *daemon->unit ? ": " : "",
+		   daemon->unit, daemon->of_user ? ", of the user's manager" : "");
+	tool_field("log", "%s", *daemon->unit ? "the journal" : log);
 	if (!info)
-		return columns_fields_print(&fields);
+		return tool_flush(TOOL_DONE);
 	show_time(info->started_unix_ns, since);
 	tool_format_age(show_since(info->started_unix_ns), age);
-	columns_field(&fields, "since", "%s (%s ago)", since, age);
-	columns_field(&fields, "version", "%s", info->version);
-	columns_field(&fields, "names", "%" PRIu64, info->names);
-	columns_field(&fields, "attachments", "%" PRIu64, info->attachments);
-	columns_field(&fields, "connections", "%" PRIu64, info->connections);
-	return columns_fields_print(&fields);
+	tool_field("since", "%s (%s ago)", since, age);
+	tool_field("version", "%s", info->version);
+	tool_field("names", "%" PRIu64, info->names);
+	tool_field("attachments", "%" PRIu64, info->attachments);
+	tool_field("connections", "%" PRIu64, info->connections);
+	return tool_flush(TOOL_DONE);
 }
 
 static int registry_status(struct call *call)

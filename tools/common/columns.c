@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "columns.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,38 +51,4 @@ int columns_print(struct libscols_table *table)
 	}
 	print_lines(text, titles, empty);
 	return tool_flush(TOOL_DONE);
-}
-
-struct columns_fields columns_fields(void)
-{
-	struct columns_fields fields = {.table = columns_new(" ")};
-
-	fields.failed = !fields.table || scols_table_enable_noheadings(fields.table, 1) ||
-			!scols_table_new_column(fields.table, NULL, 0, 0) ||
-			!scols_table_new_column(fields.table, NULL, 0, 0);
-	return fields;
-}
-
-void columns_field(struct columns_fields *fields, const char *label, const char *format, ...)
-{
-	struct libscols_line *line =
-	    fields->failed ? NULL : scols_table_new_line(fields->table, NULL);
-	char *text = NULL, *titled = NULL;
-	va_list arguments;
-
-	va_start(arguments, format);
-	fields->failed = !line || vasprintf(&text, format, arguments) < 0 ||
-			 asprintf(&titled, "%s:", label) < 0 ||
-			 scols_line_set_data(line, 0, titled) || scols_line_set_data(line, 1, text);
-	va_end(arguments);
-	free(text);
-	free(titled);
-}
-
-int columns_fields_print(struct columns_fields *fields)
-{
-	if (!fields->failed)
-		return columns_print(fields->table);
-	scols_unref_table(fields->table);
-	return columns_print(NULL);
 }

@@ -13,18 +13,40 @@
 #include "protocol.h"
 #include "settings.h"
 
+#define FIELD_LABEL 12 /* columns of a label and the blanks after its colon */
+
 const char *tool_name = "gpushare", *tool_verb;
 
-/* The message may contain text from files or other processes, so replace control characters. */
-static void say(const char *format, va_list arguments)
+/* The text may come from files or other processes, so replace control characters. The caller frees
+ * it. NULL: out of memory. */
+static char *safe_text(const char *format, va_list arguments)
 {
-	_cleanup_free_ char *text = NULL;
+	char *text = NULL;
 
 	if (vasprintf(&text, format, arguments) < 0)
-		text = NULL;
-	for (char *at = text ? text_control(text) : NULL; at; at = text_control(at))
+		return NULL;
+	for (char *at = text_control(text); at; at = text_control(at))
 		*at = '?';
+	return text;
+}
+
+static void say(const char *format, va_list arguments)
+{
+	_cleanup_free_ char *text = safe_text(format, arguments);
+
 	fprintf(stderr, "%s: %s", tool_name, text ? text : strerror(ENOMEM));
+}
+
+void tool_field(const char *label, const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	text = safe_text(format, arguments);
+	va_end(arguments);
+	printf("%s:%*s%s\n", label, (int)(FIELD_LABEL - strlen(label)), "",
+	       text ? text : strerror(ENOMEM));
 }
 
 void tool_error(const char *format, ...)

@@ -25,6 +25,8 @@ extern const char *tool_verb;
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Like tool_error(), but append "; try '<tool> <verb> --help'". Returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Print the line "label: text" on stdout, with aligned texts. Control characters become '?'. */
+void tool_field(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* getopt_long(), but its messages begin with tool and verb. If it returns '?', it has printed the
  * error, and which --help to try. */
 int tool_getopt(int argc, char **argv, const char *letters, const struct option *options);
