@@ -188,7 +188,7 @@ static int take_sort(struct listing *listing)
 
 static struct libscols_table *make_table(struct listing *listing)
 {
-	struct libscols_table *table = columns_new("  ");
+	struct libscols_table *table = columns_new();
 	bool good = table && !scols_table_enable_noheadings(table, listing->options.untitled);
 
 	for (int i = 0; i < listing->count; i++) {

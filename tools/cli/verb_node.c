@@ -72,7 +72,7 @@ int verb_pull(int argc, char **argv)
 
 static int print_nodes(const struct nodes *nodes, const struct node_answers *answers)
 {
-	struct libscols_table *table = columns_new("  ");
+	struct libscols_table *table = columns_new();
 	char time[TOOL_TEXT_MAX], engines[TOOL_TEXT_MAX];
 
 #define X(title, right, text) scols_table_new_column(table, title, 0, right);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "columns.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,47 +9,51 @@
 #include "terminal.h"
 #include "tool.h"
 
-struct libscols_table *columns_new(const char *separator)
+struct libscols_table *columns_new(void)
 {
 	struct libscols_table *table = scols_new_table();
 
-	if (!table || !scols_table_set_column_separator(table, separator))
+	if (!table || !scols_table_set_column_separator(table, "  "))
 		return table;
 	scols_unref_table(table);
 	return NULL;
 }
 
-/* Omit the trailing blanks with which libsmartcols fills the last cells of a line. */
-static void print_lines(char *text, bool titles, bool empty)
+char *columns_text(struct libscols_table *table)
 {
-	for (char *line; (line = strsep(&text, "\n")) && *line; titles = false) {
-		size_t length = strlen(line);
+	char *text = NULL, *to;
 
-		while (length && line[length - 1] == ' ')
-			length--;
-		printf("%s%.*s%s\n", titles ? terminal_style(STYLE_BOLD) : "", (int)length, line,
-		       titles ? terminal_style(STYLE_PLAIN) : "");
-		if (empty)
-			return;
-	}
+	/* libsmartcols prints the titles only if there is a line */
+	if (table && scols_table_is_empty(table) && !scols_table_is_noheadings(table))
+		scols_table_new_line(table, NULL);
+	if (table && scols_print_table_to_string(table, &text))
+		text = NULL;
+	scols_unref_table(table);
+	to = text;
+	for (const char *from = text; from && *from; *to++ = *from++)
+		while (*from == '\n' && to > text && to[-1] == ' ')
+			to--;
+	while (to > text && isspace((unsigned char)to[-1]))
+		to--;
+	if (text)
+		*to = '\0';
+	return text;
 }
 
 int columns_print(struct libscols_table *table)
 {
 	bool titles = table && !scols_table_is_noheadings(table);
-	bool empty = table && scols_table_is_empty(table);
-	_cleanup_free_ char *text = NULL;
-	int status = table ? 0 : -1;
+	_cleanup_free_ char *text = columns_text(table);
+	size_t length = titles && text ? strcspn(text, "\n") : 0;
 
-	if (empty && titles) /* libsmartcols prints the titles only if there is a line */
-		status = scols_table_new_line(table, NULL) ? 0 : -1;
-	if (!status)
-		status = scols_print_table_to_string(table, &text);
-	scols_unref_table(table);
-	if (status) {
+	if (!text) {
 		tool_error("no memory for the table");
 		return TOOL_FAILED;
 	}
-	print_lines(text, titles, empty);
+	if (length)
+		printf("%s%.*s%s", terminal_style(STYLE_BOLD), (int)length, text,
+		       terminal_style(STYLE_PLAIN));
+	if (*text)
+		puts(text + length);
 	return tool_flush(TOOL_DONE);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_COLUMNS_H
 #define GPUSHARE_TOOLS_COLUMNS_H
-/* Tables on standard output, drawn by libsmartcols. */
+/* Tables, drawn by libsmartcols. */
 #include <libsmartcols/libsmartcols.h>
 
-/* A new table. It prints `separator` between columns. NULL: out of memory. */
-struct libscols_table *columns_new(const char *separator);
-/* Print the table, and release it. An empty table prints its titles. If `table` is NULL, report out
- * of memory. Returns a tool_exit. */
+struct libscols_table *columns_new(void); /* NULL: out of memory */
+/* The table as text, without blanks at the ends of lines, and no newline at its end. Releases the table. The caller frees the
+ * text. NULL: out of memory. An empty table has its titles. */
+char *columns_text(struct libscols_table *table);
+/* Print the table, and release it. If `table` is NULL, report out of memory. Returns a tool_exit. */
 int columns_print(struct libscols_table *table);
 
 #endif

@@ -6,6 +6,8 @@
 
 #include <curses.h>
 
+#include "base/cleanup.h"
+#include "common/columns.h"
 #include "common/terminal.h"
 #include "top.h"
 
@@ -89,56 +91,39 @@ static enum style style_of(const struct top_row *row)
 	return STYLE_PLAIN;
 }
 
-/* Each column's width: that of its longest cell or its title; 0: the column is omitted. */
-static void measure(const struct top_view *view, size_t first, size_t end, int widths[COLUMNS])
+static void add_row(struct libscols_table *table, const struct top_row *row, bool any[COLUMNS])
 {
+	struct libscols_line *line = scols_table_new_line(table, NULL);
 	cells one;
 
-	memset(widths, 0, COLUMNS * sizeof(*widths));
-	for (size_t i = first; i < end; i++) {
-		fill(&view->rows[i], one);
-		for (int column = 0; column < COLUMNS; column++)
-			if ((int)strlen(one[column]) > widths[column])
-				widths[column] = (int)strlen(one[column]);
+	fill(row, one);
+	for (size_t column = 0; column < COLUMNS; column++) {
+		scols_line_set_data(line, column, one[column]);
+		any[column] |= *one[column] != '\0';
 	}
-	for (int column = 0; column < COLUMNS; column++) {
-		int title = (int)strlen(columns[column].title);
-
-		if (widths[column] < title && (widths[column] || !columns[column].optional))
-			widths[column] = title;
-	}
-}
-
-/* Format a row's line; row NULL: the titles. */
-static void format_row(const struct top_row *row, const int widths[COLUMNS],
-		       char out[LINE_MAX_BYTES])
-{
-	char *to = out;
-	cells one;
-
-	if (row)
-		fill(row, one);
-	for (int column = 0; column < COLUMNS; column++)
-		if (widths[column])
-			to += sprintf(to, "%s%*s", to == out ? "" : "  ",
-				      columns[column].right ? widths[column] : -widths[column],
-				      row ? one[column] : columns[column].title);
-	while (to > out && to[-1] == ' ')
-		*--to = '\0';
 }
 
 static void put_rows(struct output *to, const struct top_view *view, size_t first, size_t room)
 {
 	size_t end = first + room < view->count ? first + room : view->count;
-	char line[LINE_MAX_BYTES];
-	int widths[COLUMNS];
+	struct libscols_table *table = columns_new();
+	_cleanup_free_ char *text = NULL;
+	bool any[COLUMNS] = {false};
+	enum style style = STYLE_BOLD;
+	char *rest, *line;
 
-	measure(view, first, end, widths);
-	format_row(NULL, widths, line);
-	put(to, STYLE_BOLD, line);
-	for (size_t i = first; i < end; i++) {
-		format_row(&view->rows[i], widths, line);
-		put(to, style_of(&view->rows[i]), line);
+	for (int i = 0; i < COLUMNS; i++)
+		scols_table_new_column(table, columns[i].title, 0,
+				       columns[i].right ? SCOLS_FL_RIGHT : 0);
+	for (size_t i = first; i < end; i++)
+		add_row(table, &view->rows[i], any);
+	for (size_t i = 0; i < COLUMNS; i++)
+		if (columns[i].optional && !any[i])
+			scols_column_set_flags(scols_table_get_column(table, i), SCOLS_FL_HIDDEN);
+	rest = text = columns_text(table);
+	while ((line = strsep(&rest, "\n")) && *line) {
+		put(to, style, line);
+		style = first < end ? style_of(&view->rows[first++]) : STYLE_PLAIN;
 	}
 }
 
