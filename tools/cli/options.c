@@ -26,7 +26,7 @@ static bool text(const char *value, void *out)
 	return true;
 }
 
-bool option_is_directory(const char *value, void *out)
+static bool directory(const char *value, void *out)
 {
 	return *value && text(value, out);
 }
@@ -215,7 +215,7 @@ const struct option_line option_lines[] = {
      "create buffers from a set or a file: 'gpushare restore'"},
     {"--listen", "ADDRESS", text, AT(listen), 0, "",
      "tls://HOST:PORT or tcp://HOST:PORT; default: tls://0.0.0.0:7411"},
-    {"--tls", "DIR", option_is_directory, AT(tls), 0, "a directory",
+    {"--tls", "DIR", directory, AT(tls), 0, "a directory",
      "where ca.pem and node.pem (certificate and key) are; default: ~/.config/gpushare"},
     {"--trusted-network", "IFACE", text, AT(trusted), 0, "",
      "trust everybody on this interface's network: allow UCX and tcp:// there"},
@@ -232,7 +232,7 @@ const struct option_line option_lines[] = {
     {"--nodes", "", flag, AT(nodes), 0, "", "list the buffers of all nodes in $GPUSHARE_NODES"},
     {"--force", "", flag, AT(force), 0, "", "with stop: even if kept buffers would be lost"},
     {"--json", "", flag, AT(json), 0, "", "print JSON, with every field"},
-    {"--dir", "DIR", option_is_directory, AT(directory), 0, "a directory",
+    {"--dir", "DIR", directory, AT(directory), 0, "a directory",
      "the registry's directory; default: $GPUSHARE_DIR, else see gpushare(7)"},
     {NULL, NULL, NULL, 0, 0, NULL, NULL},
 };

@@ -37,7 +37,6 @@ extern const struct option_line {
 
 /* Whether the usage text has the option, with that argument. */
 bool option_is_of(const struct option_line *line, const char *usage);
-bool option_is_directory(const char *value, void *out);
 /* Whether the option was given. */
 bool options_have(const struct options *options, const char *name);
 /*

@@ -10,8 +10,6 @@
 #include "verbs.h"
 
 struct tagging {
-	const char *directory, *name;
-	bool json;
 	struct gpushare_tag tags[2 * GPUSHARE_TAGS_MAX];
 	size_t count;
 };
@@ -41,41 +39,24 @@ static int add(struct tagging *tagging, const char *word)
 	return TOOL_DONE;
 }
 
-/* Doesn't use getopt(), which would take -KEY for options. Returns -1 to continue, else the exit
- * code. */
-static int parse(int argc, char **argv, struct tagging *tagging)
+/* Take the words -KEY that follow NAME out of argv, because getopt() would take them for options.
+ * Returns TOOL_DONE, or the exit code. */
+static int take_removals(int *argc, char **argv, struct tagging *tagging)
 {
-	for (int i = 1; i < argc; i++) {
-		const char *word = argv[i];
-		const char *directory = NULL;
-		int code = TOOL_DONE;
+	bool named = false;
+	int kept = 1, code = TOOL_DONE;
 
-		if (!strcmp(word, "--help") || (!tagging->name && !strcmp(word, "-h")))
-			return verb_help(argv[0]);
-		if (!strcmp(word, "--json"))
-			tagging->json = true;
-		else if (!strncmp(word, "--dir=", 6))
-			directory = word + 6;
-		else if (!strcmp(word, "--dir") && i + 1 < argc)
-			directory = argv[++i];
-		else if (!strcmp(word, "--") && !tagging->name && i + 1 < argc)
-			tagging->name = argv[++i];
-		else if (!strncmp(word, "--", 2))
-			return tool_usage(strcmp(word, "--dir") ? "tag has no option '%s'"
-								: "'%s' wants a directory",
-					  word);
-		else if (!tagging->name && *word != '-')
-			tagging->name = word;
-		else if (!tagging->name)
-			return tool_usage("the NAME must come before '%s'", word);
-		else
-			code = add(tagging, word);
-		if (directory && !option_is_directory(directory, &tagging->directory))
-			code = tool_usage("--dir wants a directory, not ''");
-		if (code)
-			return code;
+	for (int i = 1; i < *argc && !code; i++) {
+		if (named && argv[i][0] == '-' && argv[i][1] != '-') {
+			code = add(tagging, argv[i]);
+			continue;
+		}
+		named |= *argv[i] != '-' && strcmp(argv[i - 1], "--dir") != 0;
+		argv[kept++] = argv[i];
 	}
-	return tagging->name ? -1 : tool_usage("tag wants a NAME");
+	argv[kept] = NULL;
+	*argc = kept;
+	return code;
 }
 
 static const char *value_of(const struct tagging *tagging, const char *key)
@@ -135,28 +116,39 @@ static int print(const struct gpushare_info *info)
 int verb_tag(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
-	struct tagging tagging = {.name = NULL};
+	struct tagging tagging = {.count = 0};
+	struct options options;
 	struct gpushare_info info;
-	int status = GPUSHARE_OK, code = parse(argc, argv, &tagging);
+	const char *name;
+	int status = GPUSHARE_OK, code = take_removals(&argc, argv, &tagging);
 
-	if (code < 0)
-		code = check(&tagging);
+	if (!code)
+		code = options_parse(argc, argv, &options);
 	if (code >= 0)
 		return code;
-	if (!tool_check_name(tagging.name))
+	name = argv[optind];
+	if (!name)
+		return tool_usage("tag wants a NAME");
+	for (int i = optind + 1; i < argc; i++)
+		if (add(&tagging, argv[i]))
+			return TOOL_USAGE;
+	code = check(&tagging);
+	if (code >= 0)
+		return code;
+	if (!tool_check_name(name))
 		return TOOL_FAILED;
-	session = tool_open(tagging.directory, false);
+	session = tool_open(options.directory, false);
 	if (!session)
 		return TOOL_FAILED;
 	if (tagging.count)
-		status = gpushare_tag(session, tagging.name, tagging.tags, tagging.count);
+		status = gpushare_tag(session, name, tagging.tags, tagging.count);
 	if (!status)
-		status = gpushare_stat(session, tagging.name, &info);
+		status = gpushare_stat(session, name, &info);
 	if (status)
-		return suggest_failed(session, tagging.name, 0, status);
+		return suggest_failed(session, name, 0, status);
 	if (tagging.count)
 		warn(&tagging, &info);
-	if (tagging.json)
+	if (options.json)
 		return show_dump(show_tags_json(&info));
 	return tagging.count ? TOOL_DONE : print(&info);
 }
