@@ -41,7 +41,7 @@ MAY = {
     "tools/node": ["tools/copy", "shim/cuda", "tools/data", *TOOLS],
     "tools/cli": ["tools/node", "tools/copy", "tools/doctor", "tools/top", "tools/data", "shim/preload", *TOOLS],
 }
-NNG = ["registry/server", "tools/node"]
+NNG = ["registry/server"]
 FOLDERS = ["registry/protocol", "include", "shim", "tools", "registry"]  # as the compiler is told; gen/ is made
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|<(nng/[^>]+)>)')
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "fetch.h"
-
+/* The puller's side of a transfer by UCX. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "common/tool.h"
+#include "pull.h"
 
 /* Have the node connect to this worker, and wait for the byte that tests the connection. */
 static bool connect_node(struct peer *peer, struct ucx *ucx)
@@ -50,12 +49,12 @@ struct ucx *fetch_open(struct peer *peer, const char *interface)
 	return NULL;
 }
 
-int fetch_some(struct peer *peer, struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE],
-	       uint64_t offset, void *to, size_t size)
+int fetch_some(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
+	       size_t size)
 {
 	int status;
 
-	ucx_expect(ucx, token, offset, to, size);
+	ucx_expect(peer->worker, token, offset, to, size);
 	status = offset ? GPUSHARE_OK : peer_send_fetch(peer, token);
 	for (size_t rest = size; !status && rest;) {
 		uint32_t part = message_part(offset, rest);
@@ -64,7 +63,7 @@ int fetch_some(struct peer *peer, struct ucx *ucx, const uint8_t token[NODE_TOKE
 		offset += part;
 		rest -= part;
 	}
-	if (status || ucx_wait(ucx, NODE_SILENCE_MS))
+	if (status || ucx_wait(peer->worker, NODE_SILENCE_MS))
 		return status;
 	snprintf(peer->why, sizeof(peer->why), "node '%s': its bytes did not come by UCX",
 		 peer->node->name);

@@ -3,7 +3,9 @@
 
 #include <pb_decode.h>
 #include <pb_encode.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "protocol.h"
 
@@ -150,4 +152,18 @@ void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out)
 		memcpy(out->tags[i].key, buffer->tags[i].key, sizeof(out->tags[i].key));
 		memcpy(out->tags[i].value, buffer->tags[i].value, sizeof(out->tags[i].value));
 	}
+}
+
+void place_find(const char *directory, char out[PLACE_MAX])
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	struct stat at;
+	char boot[37];
+
+	*out = '\0';
+	if (file && fscanf(file, "%36s", boot) == 1 && !stat(directory, &at))
+		snprintf(out, PLACE_MAX, "%s/%jx.%jx", boot, (uintmax_t)at.st_dev,
+			 (uintmax_t)at.st_ino);
+	if (file)
+		fclose(file);
 }

@@ -38,6 +38,11 @@ bool message_size(const uint8_t header[NODE_HEADER_SIZE], size_t *out_size);
 bool message_read_ask(const uint8_t *from, size_t size, node_ask *out);
 bool message_read_answer(const uint8_t *from, size_t size, node_answer *out);
 
+#define PLACE_MAX 72 /* NUL included */
+/* "BOOT-ID/DEVICE.INODE" of a registry's directory: unique among all hosts. With a generation,
+ * which a directory reuses only after a boot, it identifies a buffer. "": no such directory. */
+void place_find(const char *directory, char out[PLACE_MAX]);
+
 /* Convert a buffer's record between gpushare.h's struct and the message. */
 void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out);
 void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out);

@@ -7,7 +7,6 @@
 #include "address.h"
 #include "message.h"
 #include "node.h"
-#include "place.h"
 #include "protocol.h"
 #include "stream.h"
 

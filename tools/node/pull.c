@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "fetch.h"
 #include "node.h"
 #include "pull.h"
 
@@ -95,8 +94,7 @@ static int take_by_ucx(void *data, size_t size, void *user)
 
 	if (!reading->began)
 		reading->began = progress_seconds();
-	reading->status =
-	    fetch_some(peer, peer->worker, reading->token, reading->answered, data, size);
+	reading->status = fetch_some(peer, reading->token, reading->answered, data, size);
 	reading->answered += size;
 	progress_add(&reading->puller->progress, size);
 	if (reading->status) {

@@ -5,6 +5,7 @@
 #include "copy/progress.h"
 #include "copy/staged.h"
 #include "peer.h"
+#include "ucx.h"
 
 struct puller {
 	const struct pull *pull;
@@ -35,6 +36,16 @@ int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NOD
 /* Set tags of the buffer info->name here: the source's (info->tags), those of the command line, and
  * replica_tag() for publication `sequence`. Reports errors. */
 bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence);
+
+/* Open a UCX worker on `interface`, and have the node connect to it. Returns NULL after reporting
+ * the reason; then receive the bytes over the stream. */
+struct ucx *fetch_open(struct peer *peer, const char *interface);
+/* Receive `size` bytes of the open buffer by UCX, from `offset` on. Both ends are multiples of
+ * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes; for each
+ * part that has arrived, the node sends an Answer over the stream. Returns as peer.h's functions
+ * do. After a failure, UCX may write to `to` until ucx_close(). */
+int fetch_some(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
+	       size_t size);
 
 /* Copy all of `from` to `to` by the GPU, and wait for the end. False: CUDA failed. */
 bool device_copy(struct gpushare_buffer *to, struct gpushare_buffer *from);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare pull from a node of this host: attach the source here, and let the GPU copy it. If a
  * step fails, the caller reads over the connection instead. */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/cuda_abi.h"
 #include "pull.h"
 
 void same_host_begin(struct puller *puller)
@@ -50,4 +52,28 @@ bool same_host_copy(struct puller *puller, struct gpushare_buffer *to)
 	if (good)
 		progress_add(&puller->progress, gpushare_size(to));
 	return good;
+}
+
+/* X(call): calls of the CUDA driver, which libgpushare has loaded and initialized */
+#define CALLS(X) \
+	X(cuDeviceGet) \
+	X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemcpy) X(cuCtxSynchronize)
+
+bool device_copy(struct gpushare_buffer *to, struct gpushare_buffer *from)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	cu_context context;
+	cu_device device;
+
+#define X(name) cu_##name##_call *name = driver ? (cu_##name##_call *)dlsym(driver, #name) : NULL;
+	CALLS(X)
+#undef X
+#define X(name) name &&
+	return CALLS(X) cuDeviceGet(&device, gpushare_device(to)) == CU_OK &&
+	       cuDevicePrimaryCtxRetain(&context, device) == CU_OK &&
+	       cuCtxSetCurrent(context) == CU_OK &&
+	       cuMemcpy(gpushare_pointer(to), gpushare_pointer(from), gpushare_size(from)) ==
+		   CU_OK &&
+	       cuCtxSynchronize() == CU_OK;
+#undef X
 }

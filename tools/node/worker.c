@@ -17,7 +17,6 @@
 #include "copy/copy.h"
 #include "message.h"
 #include "node.h"
-#include "place.h"
 #include "protocol.h"
 #include "stream.h"
 #include "ucx.h"
