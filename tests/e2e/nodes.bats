@@ -412,8 +412,8 @@ send() {
 	equal "$(send '\0\0\0\x06\x2a\x04\x0a\x02AB')" ""         # a Close whose token has 2 bytes
 	equal "$(send '\0\0\0\x05\x1a\x03\x0a\x01-')" ""       # an Open of '-'
 	has "$(send '\0\0\0\x04\x0a\x02\x08\x01\0\0\0\0')" 08f1ffffffffffffffff01 # a Hello of protocol 1: E_NOT_SUPPORTED
-	# a Read of a token that nobody has given
-	has "$(send '\0\0\0\x16\x22\x14\x0a\x10AAAAAAAAAAAAAAAA\x18\x01\0\0\0\0')" 08fbffffffffffffffff01
+	# a Fetch of a token that nobody has given
+	has "$(send '\0\0\0\x14\x42\x12\x0a\x10AAAAAAAAAAAAAAAA\0\0\0\0')" 08fbffffffffffffffff01
 	until_true has_workers 0
 	gpushare pull a:weights
 	received weights
@@ -454,7 +454,7 @@ send() {
 	local fd fds=()
 	for ((i = 0; i < 128; i++)); do
 		exec {fd}<>"/dev/tcp/127.0.0.1/${ADDRESS##*:}"
-		printf '\0\0\0\004\012\002\010\002' >&"$fd"
+		printf '\0\0\0\004\012\002\010\003' >&"$fd"
 		fds+=("$fd")
 	done
 	for fd in "${fds[@]}"; do read -r -N 4 -u "$fd" -t 10 _ || true; done

@@ -24,8 +24,6 @@ static void try_ask(const uint8_t *data, size_t size)
 		return;
 	if (ask.which_verb == gpushare_node_Ask_open_tag)
 		FUZZ_MUST(name_is_valid(ask.verb.open.name));
-	if (ask.which_verb == gpushare_node_Ask_read_tag)
-		FUZZ_MUST(ask.verb.read.length && ask.verb.read.length <= NODE_PIECE_MAX);
 	if (ask.which_verb == gpushare_node_Ask_connect_tag)
 		FUZZ_MUST(ask.verb.connect.address.size &&
 			  ask.verb.connect.address.size <= sizeof(ask.verb.connect.address.bytes));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The puller's side of a transfer by UCX. */
+/* The puller's side of a transfer, by the stream or by UCX. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -50,22 +50,32 @@ struct ucx *fetch_open(struct peer *peer, const char *interface)
 }
 
 int fetch_some(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
-	       size_t size)
+	       size_t size, struct progress *progress)
 {
 	int status;
 
-	ucx_expect(peer->worker, token, offset, to, size);
+	if (peer->worker)
+		ucx_expect(peer->worker, token, offset, to, size);
 	status = offset ? GPUSHARE_OK : peer_send_fetch(peer, token);
-	for (size_t rest = size; !status && rest;) {
-		uint32_t part = message_part(offset, rest);
+	for (uint8_t *at = to, *end = at + size; !status && at < end;) {
+		uint32_t part = message_part(offset, (uint64_t)(end - at));
 
-		status = peer_receive_read(peer, part);
+		status = peer_receive_part(peer, part);
+		if (!status && !peer->worker)
+			status = peer_receive(peer, at, part);
+		if (!status)
+			progress_add(progress, part);
 		offset += part;
-		rest -= part;
+		at += part;
 	}
-	if (status || ucx_wait(peer->worker, NODE_SILENCE_MS))
-		return status;
-	snprintf(peer->why, sizeof(peer->why), "node '%s': its bytes did not come by UCX",
-		 peer->node->name);
-	return GPUSHARE_E_TIMED_OUT;
+	if (!status && peer->worker && !ucx_wait(peer->worker, NODE_SILENCE_MS)) {
+		snprintf(peer->why, sizeof(peer->why), "node '%s': its bytes did not come by UCX",
+			 peer->node->name);
+		status = GPUSHARE_E_TIMED_OUT;
+	}
+	if (status) { /* UCX may still write to `to` */
+		ucx_close(peer->worker);
+		peer->worker = NULL;
+	}
+	return status;
 }

@@ -11,7 +11,7 @@
 
 _Static_assert(gpushare_node_Ask_size <= NODE_MESSAGE_MAX, "an Ask fits a message");
 _Static_assert(gpushare_node_Answer_size <= NODE_MESSAGE_MAX, "an Answer fits a message");
-_Static_assert(sizeof(((gpushare_node_Read *)0)->token) == NODE_TOKEN_SIZE, "node.options");
+_Static_assert(sizeof(((gpushare_node_Fetch *)0)->token) == NODE_TOKEN_SIZE, "node.options");
 _Static_assert(sizeof(((gpushare_node_Opened *)0)->token) == NODE_TOKEN_SIZE, "node.options");
 
 static size_t write_message(const pb_msgdesc_t *fields, const void *message, uint8_t *to)
@@ -60,8 +60,6 @@ bool message_read_ask(const uint8_t *from, size_t size, node_ask *out)
 	switch (out->which_verb) {
 	case gpushare_node_Ask_open_tag:
 		return name_is_valid(out->verb.open.name);
-	case gpushare_node_Ask_read_tag:
-		return out->verb.read.length && out->verb.read.length <= NODE_PIECE_MAX;
 	case gpushare_node_Ask_connect_tag:
 		return out->verb.connect.address.size != 0;
 	}

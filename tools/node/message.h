@@ -9,12 +9,11 @@
 #include "gpushare.h"
 #include "node.pb.h"
 
-#define NODE_PROTOCOL 2
+#define NODE_PROTOCOL 3
 #define NODE_HEADER_SIZE 4
 #define NODE_MESSAGE_MAX 65536 /* bytes after the header */
 #define NODE_TOKEN_SIZE 16
-#define NODE_PIECE_MAX ((size_t)4 << 20) /* bytes of one Read */
-#define NODE_READS_MAX 8		 /* Reads that a puller sends before it has their answers */
+#define NODE_PIECE_MAX ((size_t)4 << 20) /* bytes of one part of a Fetch */
 #define NODE_LIST_MAX 100000		 /* buffers that a puller takes from one List */
 
 /* Size of the part at `offset`, `rest` at most: no part crosses a multiple of NODE_PIECE_MAX. */

@@ -225,22 +225,12 @@ int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *
 	return GPUSHARE_OK;
 }
 
-int peer_send_read(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
-		   uint32_t length)
-{
-	node_ask question = {.which_verb = gpushare_node_Ask_read_tag,
-			     .verb.read = {.offset = offset, .length = length}};
-
-	memcpy(question.verb.read.token, token, NODE_TOKEN_SIZE);
-	return send_ask(peer, &question);
-}
-
-int peer_receive_read(struct peer *peer, uint32_t length)
+int peer_receive_part(struct peer *peer, uint32_t length)
 {
 	int status = receive_answer(peer, gpushare_node_Answer_bytes_tag);
 
 	if (!status && peer->answer->body.bytes.length != length)
-		return fail(peer, GPUSHARE_E_PROTOCOL, "it sent more or fewer bytes than asked");
+		return fail(peer, GPUSHARE_E_PROTOCOL, "it sent parts of another size");
 	return status;
 }
 
@@ -260,7 +250,8 @@ int peer_connect(struct peer *peer, const void *address, size_t size,
 
 int peer_send_fetch(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE])
 {
-	node_ask question = {.which_verb = gpushare_node_Ask_fetch_tag};
+	node_ask question = {.which_verb = gpushare_node_Ask_fetch_tag,
+			     .verb.fetch.by_ucx = peer->worker != NULL};
 
 	memcpy(question.verb.fetch.token, token, NODE_TOKEN_SIZE);
 	return send_ask(peer, &question);

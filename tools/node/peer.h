@@ -31,20 +31,17 @@ int peer_hello(struct peer *peer);
 int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
 /* Open a buffer of the node. If `after` isn't NULL, first wait, without a time limit, until the
  * newest publication is not the one in `after`; in this case the buffer may be open already.
- * `token` is for peer_send_read(), peer_send_fetch() and peer_end(). */
+ * `token` is for peer_send_fetch() and peer_end(). */
 int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
 	       struct gpushare_info *out_info, uint8_t token[NODE_TOKEN_SIZE]);
-/* peer_send_read() asks for bytes without waiting. Later, for each of these requests in their
- * order, call peer_receive_read() for the answer, then peer_receive() for the bytes. */
-int peer_send_read(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
-		   uint32_t length);
-int peer_receive_read(struct peer *peer, uint32_t length);
-int peer_receive(struct peer *peer, void *to, size_t size);
-/* peer_connect() gives the node the address of our UCX worker. Each peer_send_fetch() has the node
- * send the open buffer there. node.proto describes both. */
+/* Give the node the address of our UCX worker: see node.proto. */
 int peer_connect(struct peer *peer, const void *address, size_t size,
 		 const uint8_t token[NODE_TOKEN_SIZE]);
+/* Have the node send the open buffer, by UCX if there is peer->worker. Then call
+ * peer_receive_part() for each part, and, without UCX, peer_receive() for its bytes. */
 int peer_send_fetch(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE]);
+int peer_receive_part(struct peer *peer, uint32_t length);
+int peer_receive(struct peer *peer, void *to, size_t size);
 /* Close the open buffer. *out_same: it has its name, and nothing was published since `info`. */
 int peer_end(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	     const struct gpushare_info *info, bool *out_same);

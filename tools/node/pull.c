@@ -15,9 +15,8 @@ struct reading {
 	struct puller *puller;
 	struct peer *peer;
 	uint8_t token[NODE_TOKEN_SIZE];
-	uint64_t size, asked, answered; /* bytes */
-	uint32_t left;			/* bytes of the piece that is being received */
-	double began;			/* when the first byte was asked for; 0: none was */
+	uint64_t done; /* bytes */
+	double began;  /* when the first byte was asked for; 0: none was */
 	int status;
 };
 
@@ -63,47 +62,6 @@ static bool find(struct puller *puller, const char *name)
 	return puller->infos.count != 0;
 }
 
-/* Keep NODE_READS_MAX requests under way, and receive the answer that precedes the next piece. */
-static int next_piece(struct reading *reading)
-{
-	struct peer *peer = reading->peer;
-	uint64_t ahead = NODE_READS_MAX * (uint64_t)NODE_PIECE_MAX;
-	uint64_t rest = reading->size - reading->answered;
-	uint32_t expected = (uint32_t)(rest < NODE_PIECE_MAX ? rest : NODE_PIECE_MAX);
-	int status = GPUSHARE_OK;
-
-	while (!status && reading->asked < reading->size &&
-	       reading->asked < reading->answered + ahead) {
-		rest = reading->size - reading->asked;
-		rest = rest < NODE_PIECE_MAX ? rest : NODE_PIECE_MAX;
-		status = peer_send_read(peer, reading->token, reading->asked, (uint32_t)rest);
-		reading->asked += rest;
-	}
-	if (!status)
-		status = peer_receive_read(peer, expected);
-	reading->left = expected;
-	reading->answered += expected;
-	return status;
-}
-
-/* For gpushare_write(). */
-static int take_by_ucx(void *data, size_t size, void *user)
-{
-	struct reading *reading = user;
-	struct peer *peer = reading->peer;
-
-	if (!reading->began)
-		reading->began = progress_seconds();
-	reading->status = fetch_some(peer, reading->token, reading->answered, data, size);
-	reading->answered += size;
-	progress_add(&reading->puller->progress, size);
-	if (reading->status) {
-		ucx_close(peer->worker);
-		peer->worker = NULL;
-	}
-	return reading->status;
-}
-
 /* For gpushare_write(). */
 static int take(void *data, size_t size, void *user)
 {
@@ -111,34 +69,20 @@ static int take(void *data, size_t size, void *user)
 
 	if (!reading->began)
 		reading->began = progress_seconds();
-	for (uint8_t *to = data; size;) {
-		size_t part;
-
-		if (!reading->left)
-			reading->status = next_piece(reading);
-		if (reading->status)
-			return 1;
-		part = size < reading->left ? size : reading->left;
-		reading->status = peer_receive(reading->peer, to, part);
-		if (reading->status)
-			return 1;
-		progress_add(&reading->puller->progress, part);
-		to += part;
-		size -= part;
-		reading->left -= (uint32_t)part;
-	}
-	return 0;
+	reading->status = fetch_some(reading->peer, reading->token, reading->done, data, size,
+				     &reading->puller->progress);
+	reading->done += size;
+	return reading->status;
 }
 
 int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
 	       struct gpushare_buffer *buffer)
 {
-	struct reading reading = {.puller = puller, .peer = peer, .size = gpushare_size(buffer)};
+	struct reading reading = {.puller = puller, .peer = peer};
 	int status;
 
 	memcpy(reading.token, token, sizeof(reading.token));
-	status =
-	    gpushare_write(buffer, 0, reading.size, peer->worker ? take_by_ucx : take, &reading);
+	status = gpushare_write(buffer, 0, gpushare_size(buffer), take, &reading);
 	puller->by_ucx = peer->worker;
 	puller->took = progress_seconds() - reading.began;
 	puller->failed_here = status && !reading.status;

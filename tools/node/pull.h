@@ -40,12 +40,11 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 /* Open a UCX worker on `interface`, and have the node connect to it. Returns NULL after reporting
  * the reason; then receive the bytes over the stream. */
 struct ucx *fetch_open(struct peer *peer, const char *interface);
-/* Receive `size` bytes of the open buffer by UCX, from `offset` on. Both ends are multiples of
- * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes; for each
- * part that has arrived, the node sends an Answer over the stream. Returns as peer.h's functions
- * do. After a failure, UCX may write to `to` until ucx_close(). */
+/* Receive `size` bytes of the open buffer, from `offset` on. Both ends are multiples of
+ * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes. Returns
+ * as peer.h's functions do. */
 int fetch_some(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
-	       size_t size);
+	       size_t size, struct progress *progress);
 
 /* Copy all of `from` to `to` by the GPU, and wait for the end. False: CUDA failed. */
 bool device_copy(struct gpushare_buffer *to, struct gpushare_buffer *from);

@@ -40,9 +40,9 @@ struct worker {
 	struct gpushare_info info; /* of `buffer` */
 	node_answer answer;
 	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
-	uint8_t *piece;	  /* NODE_PIECE_MAX bytes; NULL: not needed so far */
 	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it has none */
-	uint64_t taken;	  /* bytes that were copied, compared, or sent by UCX */
+	uint64_t taken;	  /* bytes that were copied, compared or sent */
+	bool by_ucx;	  /* the current Fetch is */
 	bool compares;	  /* take_part() compares `copy` with `buffer` */
 	bool torn;	  /* `copy` and `buffer` differ */
 	bool unread;	  /* the puller has asked for no bytes of the open buffer */
@@ -280,10 +280,6 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 	*worker->why = '\0';
 	if (worker->buffer && (!ask->generation || strcmp(ask->name, worker->info.name) != 0))
 		return refuse(worker, GPUSHARE_E_INVALID, "another buffer is open");
-	if (!worker->piece)
-		worker->piece = malloc(NODE_PIECE_MAX);
-	if (!worker->piece)
-		return refuse(worker, GPUSHARE_E_NO_MEMORY, "the node is out of memory");
 	if (!status && !worker->buffer)
 		status = attach(worker, ask->name);
 	if (!status && ask->generation)
@@ -312,26 +308,6 @@ static bool has_token(const struct worker *worker, const uint8_t *token)
 	return worker->buffer && !memcmp(token, worker->token, NODE_TOKEN_SIZE);
 }
 
-static bool read_piece(struct worker *worker, const gpushare_node_Read *ask)
-{
-	const uint8_t *from = worker->piece;
-	int status = GPUSHARE_OK;
-
-	if (!has_token(worker, ask->token))
-		return refuse(worker, GPUSHARE_E_DENIED, "this token is not of an open buffer");
-	if (worker->copy && ask->offset <= worker->info.size &&
-	    ask->length <= worker->info.size - ask->offset)
-		from = worker->copy + ask->offset;
-	else /* gpushare_copy_from() refuses ranges beyond the end */
-		status =
-		    gpushare_copy_from(worker->buffer, ask->offset, worker->piece, ask->length);
-	if (status)
-		return refuse_call(worker, status);
-	worker->answer.which_body = gpushare_node_Answer_bytes_tag;
-	worker->answer.body.bytes.length = ask->length;
-	return send_answer(worker) && !stream_send(worker->stream, from, ask->length);
-}
-
 static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
 {
 	char why[UCX_WHY_MAX] = "it sends no bytes by UCX on this network";
@@ -352,26 +328,34 @@ static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
 	return refuse(worker, GPUSHARE_E_NOT_SUPPORTED, why);
 }
 
-/* For gpushare_read(): send the bytes by UCX; answer over the stream for each part that arrived. */
+/* Send one part, and its Bytes; by UCX, when the part has arrived. */
+static bool send_part(struct worker *worker, const uint8_t *from, uint32_t part)
+{
+	worker->answer.body.bytes.length = part;
+	worker->taken += part;
+	if (worker->by_ucx)
+		return ucx_finish(worker->ucx, STDIN_FILENO, NODE_SILENCE_MS) &&
+		       send_answer(worker);
+	return send_answer(worker) && !stream_send(worker->stream, from, part);
+}
+
+/* For gpushare_read(). By UCX, up to UCX_PARTS_MAX parts are on their way. */
 static int send_parts(const void *data, size_t size, void *user)
 {
 	struct worker *worker = user;
-	uint64_t end = worker->taken + size, at = worker->taken;
+	uint64_t begin = worker->taken, end = begin + size, at = begin;
 	const uint8_t *from = data;
 	uint32_t part;
 
 	worker->answer.which_body = gpushare_node_Answer_bytes_tag;
-	for (int sending = 0; worker->taken < end; sending--) {
-		for (; sending < UCX_PARTS_MAX && at < end; sending++) {
+	for (int sending = 0; worker->taken < end; sending -= worker->by_ucx) {
+		for (; worker->by_ucx && sending < UCX_PARTS_MAX && at < end; sending++) {
 			part = message_part(at, end - at);
-			ucx_start(worker->ucx, worker->token, at, from, part);
+			ucx_start(worker->ucx, worker->token, at, from + (at - begin), part);
 			at += part;
-			from += part;
 		}
 		part = message_part(worker->taken, end - worker->taken);
-		worker->answer.body.bytes.length = part;
-		worker->taken += part;
-		if (!ucx_finish(worker->ucx, STDIN_FILENO, NODE_SILENCE_MS) || !send_answer(worker))
+		if (!send_part(worker, from + (worker->taken - begin), part))
 			return 1;
 	}
 	return 0;
@@ -383,8 +367,9 @@ static bool fetch(struct worker *worker, const gpushare_node_Fetch *ask)
 
 	if (!has_token(worker, ask->token))
 		return refuse(worker, GPUSHARE_E_DENIED, "this token is not of an open buffer");
-	if (!worker->ucx)
+	if (ask->by_ucx && !worker->ucx)
 		return refuse(worker, GPUSHARE_E_INVALID, "no UCX worker is connected");
+	worker->by_ucx = ask->by_ucx;
 	worker->taken = 0;
 	if (worker->copy)
 		return !send_parts(worker->copy, worker->info.size, worker);
@@ -455,8 +440,6 @@ static bool serve_one(struct worker *worker)
 		return list(worker, &ask.verb.list);
 	case gpushare_node_Ask_open_tag:
 		return open_buffer(worker, &ask.verb.open);
-	case gpushare_node_Ask_read_tag:
-		return read_piece(worker, &ask.verb.read);
 	case gpushare_node_Ask_close_tag:
 		return close_buffer(worker, &ask.verb.close);
 	case gpushare_node_Ask_connect_tag:
@@ -499,7 +482,6 @@ int node_worker(int argc, char **argv)
 	ucx_close(worker->ucx); /* first: UCX may still read memory that the session has pinned */
 	gpushare_close(worker->session);
 	stream_free(worker->stream);
-	free(worker->piece);
 	free(worker);
 	return TOOL_DONE;
 }
