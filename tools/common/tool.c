@@ -149,25 +149,13 @@ bool tool_parse_size(const char *text, uint64_t *out_size)
 
 bool tool_parse_seconds(const char *text, unsigned int *out_ms)
 {
-	uint64_t ms = 0, unit = 1000;
-	bool fraction = false;
+	size_t length = strspn(text, "0123456789.");
+	char *end;
+	double ms = strtod(text, &end) * 1000 + 1e-6; /* 1.001 * 1000 is less than 1001 */
 
-	if (*text < '0' || *text > '9')
+	if (!length || text[length] || *text == '.' || text[length - 1] == '.' || *end ||
+	    ms > UINT32_MAX)
 		return false;
-	for (; *text; text++) {
-		if (*text == '.' && !fraction && text[1]) {
-			fraction = true;
-			continue;
-		}
-		if (*text < '0' || *text > '9')
-			return false;
-		if (!fraction)
-			ms = ms * 10 + (uint64_t)(*text - '0') * 1000;
-		else
-			ms += (uint64_t)(*text - '0') * (unit /= 10);
-		if (ms > UINT32_MAX)
-			return false;
-	}
 	*out_ms = (unsigned int)ms;
 	return true;
 }
