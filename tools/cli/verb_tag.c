@@ -117,7 +117,7 @@ int verb_tag(int argc, char **argv)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct tagging tagging = {.count = 0};
-	struct options options;
+	struct options options = {.given = 0};
 	struct gpushare_info info;
 	const char *name;
 	int status = GPUSHARE_OK, code = take_removals(&argc, argv, &tagging);

@@ -5,10 +5,11 @@
 #include <libsmartcols/libsmartcols.h>
 
 struct libscols_table *columns_new(void); /* NULL: out of memory */
-/* The table as text, without blanks at the ends of lines, and no newline at its end. Releases the table. The caller frees the
- * text. NULL: out of memory. An empty table has its titles. */
+/* The table as text, without blanks at the ends of lines, and no newline at its end. Releases the
+ * table. The caller frees the text. NULL: out of memory. An empty table has its titles. */
 char *columns_text(struct libscols_table *table);
-/* Print the table, and release it. If `table` is NULL, report out of memory. Returns a tool_exit. */
+/* Print the table, and release it. If `table` is NULL, report out of memory. Returns a
+ * tool_exit. */
 int columns_print(struct libscols_table *table);
 
 #endif

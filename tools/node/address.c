@@ -84,7 +84,8 @@ static void take_found(struct address *address, const struct addrinfo *found)
 	/* Only one address is dialled. A node listens on IPv4 unless told otherwise. */
 	while (one && one->ai_family != AF_INET)
 		one = one->ai_next;
-	one = one ? one : found;
+	if (!one)
+		one = found;
 	memcpy(&address->at, one->ai_addr, one->ai_addrlen);
 	address->at_size = one->ai_addrlen;
 }
@@ -104,7 +105,7 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 		}
 	}
 	if (question) {
-		found = !question->error;
+		found = !question->error && question->found;
 		reason = gai_strerror(question->error);
 		if (found) {
 			take_found(address, question->found);

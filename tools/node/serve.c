@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "etcd.h"
@@ -39,7 +38,6 @@ struct connection {
 	bool killed;
 	uint64_t moved;	   /* bytes that came, or went and were acknowledged */
 	uint64_t moved_ms; /* when `moved` last changed */
-	struct connection *prev, *next;
 };
 
 struct server {
@@ -48,7 +46,7 @@ struct server {
 	const char *trusted;   /* interface for UCX; NULL: none */
 	const char *folder;    /* of the TLS files; "": no TLS */
 	int listener;
-	struct connection *connections; /* the oldest first */
+	struct connection connections[CONNECTIONS_MAX + REFUSED_MAX]; /* the oldest first */
 	int count;
 };
 
@@ -104,16 +102,17 @@ static void end(struct connection *connection)
 /* Release the connections whose workers have ended. */
 static void reap(struct server *server)
 {
-	struct connection *one;
-	pid_t pid;
+	int kept = 0;
 
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-		DL_SEARCH_SCALAR(server->connections, one, pid, pid);
-		DL_DELETE(server->connections, one);
-		server->count--;
-		close(one->fd);
-		free(one);
+	for (int i = 0; i < server->count; i++) {
+		const struct connection *one = &server->connections[i];
+
+		if (waitpid(one->pid, NULL, WNOHANG) == one->pid)
+			close(one->fd);
+		else
+			server->connections[kept++] = *one;
 	}
+	server->count = kept;
 }
 
 /* Kill the worker of a silent connection: its peer may be stopped or cut off, or the worker hangs
@@ -136,15 +135,15 @@ static void watch(struct connection *connection)
 /* If there are too many, end the oldest connection that has sent nothing. False: none. */
 static bool make_room(struct server *server)
 {
-	struct connection *oldest = server->connections;
+	for (int i = 0; i < server->count && server->count >= CONNECTIONS_MAX; i++) {
+		struct connection *one = &server->connections[i];
 
-	if (server->count < CONNECTIONS_MAX)
-		return true;
-	while (oldest && (oldest->spoke || oldest->killed || oldest->refused))
-		oldest = oldest->next;
-	if (oldest)
-		end(oldest);
-	return oldest;
+		if (!one->spoke && !one->killed && !one->refused) {
+			end(one);
+			return true;
+		}
+	}
+	return server->count < CONNECTIONS_MAX;
 }
 
 /* Check the peer, too: other interfaces of this host also accept packets for this address. */
@@ -161,20 +160,16 @@ static bool is_near(const struct server *server, int fd)
 static void accept_one(struct server *server)
 {
 	_cleanup_close_ int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
-	struct connection *connection;
+	struct connection *new = &server->connections[server->count];
 
 	if (fd < 0)
 		usleep(RETRY_US); /* out of descriptors or memory; that may pass */
-	if (fd < 0 || !is_near(server, fd) || !(connection = calloc(1, sizeof(*connection))))
+	if (fd < 0 || !is_near(server, fd))
 		return;
-	*connection =
+	*new =
 	    (struct connection){.fd = fd, .refused = !make_room(server), .moved_ms = tool_now_ms()};
-	if ((connection->refused && server->count >= CONNECTIONS_MAX + REFUSED_MAX) ||
-	    !start_worker(server, connection)) {
-		free(connection);
+	if (!start_worker(server, new))
 		return;
-	}
-	DL_APPEND(server->connections, connection);
 	server->count++;
 	fd = -1;
 }
@@ -184,27 +179,25 @@ static void read_told(struct server *server)
 {
 	pid_t pids[64];
 	ssize_t size = read(told[0], pids, sizeof(pids));
-	struct connection *one;
 
 	for (ssize_t i = 0; i < size / (ssize_t)sizeof(*pids); i++)
-		DL_FOREACH (server->connections, one)
-			one->spoke |= one->pid == pids[i];
+		for (int j = 0; j < server->count; j++)
+			server->connections[j].spoke |= server->connections[j].pid == pids[i];
 }
 
 static void serve(struct server *server)
 {
-	struct pollfd events[] = {{.fd = server->listener, .events = POLLIN},
-				  {.fd = told[0], .events = POLLIN}};
-	struct connection *one;
+	struct pollfd events[] = {{.fd = server->listener}, {.fd = told[0], .events = POLLIN}};
 
 	for (;;) {
-		if (poll(events, 2, server->connections ? LOOK_MS : -1) < 0)
+		events[0].events = server->count < CONNECTIONS_MAX + REFUSED_MAX ? POLLIN : 0;
+		if (poll(events, 2, server->count ? LOOK_MS : -1) < 0)
 			continue; /* a signal: the pipe is readable */
 		if (events[1].revents)
 			read_told(server);
 		reap(server);
-		DL_FOREACH (server->connections, one)
-			watch(one);
+		for (int i = 0; i < server->count; i++)
+			watch(&server->connections[i]);
 		if (events[0].revents)
 			accept_one(server);
 	}

@@ -200,7 +200,7 @@ int stream_listen(const struct address *address, int *out_port, char why[NODES_W
 
 bool stream_is_by(int fd, const char *interface, char out_peer[ADDRESS_MAX])
 {
-	struct sockaddr_storage at;
+	struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
 	struct address here = {.host = ""};
 	socklen_t size = sizeof(at);
 	int probe;

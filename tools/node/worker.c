@@ -462,15 +462,15 @@ static void be_first_without_memory(void)
 	}
 }
 
-/* argv: registry's directory, interface for UCX, folder of the TLS files, refusal; each may be "". */
+/* argv: registry's directory, interface for UCX, folder of TLS files, refusal; each may be "". */
 int node_worker(int argc, char **argv)
 {
-	struct worker *worker = calloc(1, sizeof(*worker));
+	struct worker *worker = argc == 5 ? calloc(1, sizeof(*worker)) : NULL;
 
 	tool_name = NODE_WORKER;
 	prctl(PR_SET_NAME, NODE_WORKER); /* else the process would be called "exe" */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!worker || argc != 5)
+	if (!worker)
 		return TOOL_FAILED;
 	worker->directory = *argv[1] ? argv[1] : NULL;
 	worker->interface = *argv[2] ? argv[2] : NULL;

@@ -120,7 +120,8 @@ static void put_rows(struct output *to, const struct top_view *view, size_t firs
 	for (size_t i = 0; i < COLUMNS; i++)
 		if (columns[i].optional && !any[i])
 			scols_column_set_flags(scols_table_get_column(table, i), SCOLS_FL_HIDDEN);
-	rest = text = columns_text(table);
+	text = columns_text(table);
+	rest = text;
 	while ((line = strsep(&rest, "\n")) && *line) {
 		put(to, style, line);
 		style = first < end ? style_of(&view->rows[first++]) : STYLE_PLAIN;
