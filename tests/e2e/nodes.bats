@@ -304,6 +304,19 @@ refused() {
 	until_true has_workers 0
 }
 
+# speak VERSION: connect to the node by that version of TLS, with a good certificate
+speak() {
+	timeout 8 openssl s_client -connect "${ADDRESS#tls://}" -CAfile "$TLS/ca.pem" -cert "$TLS/node.pem" -key "$TLS/node.pem" \
+		-cipher DEFAULT@SECLEVEL=0 "-$1" <<<Q
+}
+
+@test "a node speaks TLS 1.2, and nothing older" {
+	serve a
+	run -0 speak tls1_2
+	has "$output" "Protocol  : TLSv1.2"
+	for version in tls1 tls1_1; do run -1 speak "$version"; done
+}
+
 @test "certificates: of another CA, expired, or none is refused on both sides, and a key that others can read" {
 	needs faketime
 	serve a

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,8 +46,7 @@ static bool check_file(const char *path, mode_t mode, const char *reason, char w
 static int draw(void *user, unsigned char *out, size_t size)
 {
 	(void)user;
-	arc4random_buf(out, size);
-	return 0;
+	return getrandom(out, size, 0) == (ssize_t)size ? 0 : -1;
 }
 
 static int parse_key(mbedtls_pk_context *key, const char *path)
@@ -101,6 +101,9 @@ static bool configure_tls(struct stream *stream, int side, const char *folder,
 	mbedtls_ssl_conf_ca_chain(&stream->config, &stream->ca, NULL);
 #if MBEDTLS_VERSION_MAJOR >= 3 /* its TLS 1.3 would also return tickets from mbedtls_ssl_read() */
 	mbedtls_ssl_conf_max_tls_version(&stream->config, MBEDTLS_SSL_VERSION_TLS1_2);
+#else /* by default it also speaks TLS 1.0 and 1.1 */
+	mbedtls_ssl_conf_min_version(&stream->config, MBEDTLS_SSL_MAJOR_VERSION_3,
+				     MBEDTLS_SSL_MINOR_VERSION_3);
 #endif
 	if (mbedtls_ssl_conf_own_cert(&stream->config, &stream->own, &stream->key) ||
 	    mbedtls_ssl_setup(&stream->ssl, &stream->config) ||
