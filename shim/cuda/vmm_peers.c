@@ -23,13 +23,6 @@ static size_t find_peers(const struct driver *driver, cu_device device,
 	return found;
 }
 
-bool vmm_has_peers(const struct driver *driver, cu_device device)
-{
-	cu_mem_access peers[VMM_DEVICES_MAX];
-
-	return find_peers(driver, device, peers, CU_ACCESS_READ_WRITE) != 0;
-}
-
 cu_result vmm_admit(const struct driver *driver, const struct vmm_mapping *mapping,
 		    cu_device device, bool read_only)
 {

@@ -14,9 +14,6 @@
 
 #define VMM_DEVICES_MAX 64
 
-/* Can another visible device reach `device`? */
-bool vmm_has_peers(const struct driver *driver, cu_device device);
-
 /* Grant access to `device` and to the devices that can reach it: in one call, or one by one if
  * the driver refuses one of them. */
 cu_result vmm_admit(const struct driver *driver, const struct vmm_mapping *mapping,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Synchronous allocations: cuMemAlloc and cuMemAllocPitch. shim_managed.c has managed memory. */
 #include "base/monotonic.h"
-#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -23,11 +22,10 @@ size_t buffers_rounded(size_t size)
 
 void buffers_sweep(void)
 {
-	if (!async_waits() && !linger_any())
+	if (!async_waits())
 		return;
 	site_guard();
 	async_sweep(false);
-	linger_sweep(false);
 }
 
 /* linger_empty() carries out deferred frees by calls that wait for all GPU work. So first wait,
@@ -35,13 +33,9 @@ void buffers_sweep(void)
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	int64_t until_ms = monotonic_ms() + state_timeout_ms();
-	bool made = async_waits() && async_drain(until_ms);
-	const struct driver *driver = apart_any() ? lookup_driver_to_end() : NULL;
+	bool made = async_waits() && async_drain(monotonic_ms() + state_timeout_ms());
 
 	(void)quiet;
-	if (driver && apart_drain(driver, until_ms))
-		made = true;
 	return linger_empty() || made;
 }
 
@@ -107,7 +101,7 @@ static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size
 static void settle(const struct claim *claim, const struct own *own, cu_deviceptr *pointer,
 		   size_t size)
 {
-	if (!own_settle(claim, own, *pointer, size, false) && buffers_rounded(size) != size)
+	if (!own_settle(claim, own, *pointer, size) && buffers_rounded(size) != size)
 		replace(claim, pointer, size);
 }
 
@@ -144,7 +138,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	return result;
 }
 
-void buffers_give_back(const struct driver *driver, cu_deviceptr pointer)
+static void give_back(const struct driver *driver, cu_deviceptr pointer)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
@@ -160,7 +154,7 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	struct own own;
 
 	if (own_make(claim, size, false, &mapped, &own)) {
-		buffers_give_back(claim->driver, *pointer);
+		give_back(claim->driver, *pointer);
 		*pointer = mapped;
 	} else if (own.shareable && !replace_alone(claim, pointer, size)) {
 		own_leave(&own);

@@ -119,16 +119,15 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 	return CU_OK;
 }
 
-/* Find the first entry that is not busy and has this `told` and this `pointer` (0: any). Mark it
- * busy. */
-static struct pending *pick(bool told, uint64_t pointer)
+/* Find the first entry that is not busy and has this `told`. Mark it busy. */
+static struct pending *pick(bool told)
 {
 	struct pending *one;
 
 	if (!lock_take(&queue.lock))
 		return NULL;
 	LL_FOREACH (queue.first, one) {
-		if (!one->busy && one->told == told && (!pointer || one->entry.pointer == pointer))
+		if (!one->busy && one->told == told)
 			break;
 	}
 	if (one)
@@ -148,15 +147,12 @@ static void put_back(struct pending *one)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* Detach attached memory. Free the program's own memory if it has no name. If it has one, other
- * processes have it attached, so defer the free. */
-static void end_entry(const struct driver *driver, const struct pending *one, cu_context current)
+/* Unmap mapped memory of the program, detach attached memory. Other processes have the program's
+ * cuMemAlloc memory attached: defer its free. If that fails, its context keeps it. */
+static void end_entry(const struct driver *driver, const struct pending *one)
 {
 	if (one->entry.kind == LIVE_OWN) {
-		if (one->entry.name[0])
-			linger_keep(driver, &one->entry, false);
-		else
-			linger_pass(driver, &one->entry, current);
+		linger_keep(&one->entry);
 		return;
 	}
 	attach_close(driver, &one->entry);
@@ -165,14 +161,14 @@ static void end_entry(const struct driver *driver, const struct pending *one, cu
 }
 
 /* Take the entry off the list first: after the free the driver may reuse the address. */
-static void finish(const struct driver *driver, struct pending *one, cu_context current)
+static void finish(const struct driver *driver, struct pending *one)
 {
 	if (!lock_take(&queue.lock))
 		return;
 	unlink_one(one);
 	one->entry.reading = resync_readings(&live_resync);
 	pthread_mutex_unlock(&queue.lock);
-	end_entry(driver, one, current);
+	end_entry(driver, one);
 	driver->cuEventDestroy_v2(one->event);
 	free(one);
 }
@@ -235,7 +231,7 @@ static bool end_if_due(const struct driver *driver, struct pending *one, bool wa
 	if (one->entry.kind == LIVE_IPC)
 		put_back(one);
 	else
-		finish(driver, one, one->context);
+		finish(driver, one);
 	return true;
 }
 
@@ -247,7 +243,7 @@ static size_t sweep(size_t most, bool waits)
 
 	if (left > most)
 		left = most;
-	while (driver && left-- && (one = pick(false, 0)))
+	while (driver && left-- && (one = pick(false)))
 		ended += end_if_due(driver, one, waits);
 	return ended;
 }
@@ -258,25 +254,16 @@ void async_sweep(bool waits)
 		sweep(SWEEP_MAX, waits);
 }
 
-void async_ask(uint64_t pointer)
-{
-	const struct driver *driver = lookup_driver_to_end();
-	struct pending *one = driver ? pick(false, pointer) : NULL;
-
-	if (one)
-		end_if_due(driver, one, true);
-}
-
 void async_close(void)
 {
 	const struct driver *driver = lookup_driver_to_end();
 	struct pending *one;
 
-	while (driver && (one = pick(true, 0))) {
+	while (driver && (one = pick(true))) {
 		_scope_ struct scope scope = scope_enter(driver);
 
 		scope_push(&scope, one->context);
-		finish(driver, one, NULL);
+		finish(driver, one);
 	}
 }
 
@@ -378,8 +365,8 @@ static void end_behind(const struct driver *driver, cu_context context, struct p
 	if (live_is_mapped(&one->entry) && one->entry.context == context)
 		one->entry.context = NULL; /* CUDA crashes if it is given a destroyed context */
 	if (live_is_mapped(&one->entry) || one->entry.context != context)
-		end_entry(driver, one, NULL);
-	else if (one->entry.kind == LIVE_OWN && one->entry.name[0])
+		end_entry(driver, one);
+	else if (one->entry.kind == LIVE_OWN)
 		share_end(one->entry.name, one->entry.generation);
 	else if (one->entry.kind != LIVE_OWN && !one->told)
 		share_left(&one->entry);

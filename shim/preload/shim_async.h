@@ -3,13 +3,15 @@
 #define GPUSHARE_SHIM_ASYNC_H
 /*
  * A list of buffers that the program has freed in stream order (cuMemFreeAsync). An entry ends once
- * its stream has reached the free. Then an attached buffer is detached. A buffer of the program
- * that others have attached becomes a deferred free (shim_linger.h). A buffer of the program
- * without a name is freed.
+ * its stream has reached the free. Then mapped memory of the program is unmapped, and an attached
+ * buffer is detached. A cuMemAlloc buffer of the program that others have attached becomes a
+ * deferred free (shim_linger.h).
  *
  * The shim has no thread. The program's next allocation or free ends the entries that are due. An
- * allocation that fails for lack of memory waits for them. No stream of the shim waits for one of
- * the program (shim_apart.h). Memory opened from an IPC handle stays mapped until the program frees
+ * allocation that fails for lack of memory waits for them. The shim has no stream, either: streams
+ * share hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default), and one that waits in a queue
+ * blocks the streams behind it. One of these may have to run before the awaited stream can go on: a
+ * deadlock. Memory opened from an IPC handle stays mapped until the program frees
  * something with cuMemFree: closing the handle waits for all GPU work.
  */
 #include "shim_live.h"
@@ -27,10 +29,6 @@ cu_result async_defer(const struct driver *driver, const struct live *entry, cu_
 /* End a few entries that are due. errno, context and capture stay unchanged. `waits`: may also wait
  * for the registry; true only in a program call that may concern a name. */
 void async_sweep(bool waits);
-/* async_sweep(true) for the entry of `pointer` only. Call it after async_defer(): an idle stream
- * has reached the free already. */
-void async_ask(uint64_t pointer);
-
 /* Close the IPC handles of ended entries. Call it only in a program call that waits for the GPU
  * anyway. */
 void async_close(void);

@@ -14,9 +14,8 @@
 #define BUFFERS_BLOCK ((size_t)2 << 20) /* the driver's unit of mapping (tests/gpu/FACTS.md) */
 #define BUFFERS_AMPLE 8 /* round up only if 1/BUFFERS_AMPLE of the GPU's memory stays free */
 
-/* shim_alloc.c. buffers_sweep() ends stream-ordered and deferred frees that are due.
- * buffers_make_room(), for an allocation that has failed, completes all frees that it can. It
- * returns true if there was one. */
+/* shim_alloc.c. buffers_sweep() ends stream-ordered frees that are due. buffers_make_room(), for an
+ * allocation that has failed, completes all frees that it can. It returns true if there was one. */
 void buffers_sweep(void);
 bool buffers_make_room(void);
 /* Makes `call`, an allocation, and returns its result. If memory is short, makes room and calls
@@ -39,7 +38,6 @@ bool buffers_make_room(void);
  * already, it returns true without looking. */
 size_t buffers_rounded(size_t size);
 bool buffers_has_room(const struct driver *driver, size_t size);
-void buffers_give_back(const struct driver *driver, cu_deviceptr pointer);
 cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_deviceptr *pointer,
 			size_t size);
 cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *caller,
@@ -67,7 +65,7 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer);
 /* Has the program freed `pointer`, while the driver still has that memory? Call it only if there is
  * no live entry of `pointer`. */
-bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer);
+bool buffers_has_freed(cu_deviceptr pointer);
 /* Wait for the GPU as cuMemFree would, and return what cuMemFree would. Also return
  * CU_OUT_OF_MEMORY if `context` can't be made current. */
 cu_result buffers_stand_in(const struct driver *driver, cu_context context);

@@ -2,7 +2,6 @@
 /* When a context ends, its memory ends, too: so do the names and attachments in it. */
 #include <stdlib.h>
 
-#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
@@ -17,7 +16,7 @@
  * hook returns. */
 static bool is_concerned(void)
 {
-	if (!(live_any() || async_any() || linger_any() || apart_any()) || !process_is_mine())
+	if (!(live_any() || async_any() || linger_any()) || !process_is_mine())
 		return false;
 	site_guard();
 	return true;

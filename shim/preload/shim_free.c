@@ -2,7 +2,6 @@
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
-#include "shim_freed.h"
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
@@ -34,10 +33,8 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 
 	pages_publish_freed(driver, entry);
 	attached = linger_withdraw(entry);
-	if (attached && buffers_stand_in(driver, entry->context) == CU_OK) {
-		linger_keep(driver, entry, true);
+	if (attached && buffers_stand_in(driver, entry->context) == CU_OK && linger_keep(entry))
 		return CU_OK;
-	}
 	if (attached)
 		linger_drop(entry);
 	result = real(entry->pointer); /* the program gets the driver's answer */
@@ -46,9 +43,9 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 	return result;
 }
 
-bool buffers_has_freed(const struct driver *driver, cu_deviceptr pointer)
+bool buffers_has_freed(cu_deviceptr pointer)
 {
-	return async_holds(pointer) || linger_holds(pointer, 1) || freed_holds(driver, pointer);
+	return async_holds(pointer) || linger_holds(pointer, 1);
 }
 
 cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
@@ -65,7 +62,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	share_settle(pointer, false);
 	ours = live_take(pointer, &entry);
 	if (!ours) {
-		if (buffers_has_freed(driver, pointer))
+		if (buffers_has_freed(pointer))
 			return CU_INVALID_VALUE;
 		result = real(pointer);
 	} else if (entry.kind == LIVE_OWN_VMM) {
@@ -75,8 +72,10 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	} else {
 		result = free_own(real, driver, &entry);
 	}
-	if (pointer && result == CU_OK && async_any())
+	if (!pointer || result != CU_OK)
+		return result; /* the driver has not waited for the GPU */
+	if (async_any())
 		async_close();
-	(ours ? linger_ask : linger_sweep)(pointer && result == CU_OK);
+	(ours ? linger_ask : linger_sweep)();
 	return result;
 }

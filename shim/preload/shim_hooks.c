@@ -6,7 +6,6 @@
 #include "shim_async.h"
 #include "shim_buffers.h"
 #include "base/elf.h"
-#include "shim_freed.h"
 #include "shim_ipc.h"
 #include "shim_linger.h"
 #include "shim_live.h"
@@ -129,11 +128,11 @@ BODY(cuMemPoolDestroy, cu_mem_pool pool)
 	return pools_any() ? pools_destroy(real, pool) : real(pool);
 }
 
-/* Return true if the shim may have `pointer` in its tables of live and freed memory, or if any
- * other free is pending. */
+/* Return true if the shim may have `pointer` in its table of live memory, or if any other free is
+ * pending. */
 static inline bool free_concerns(cu_deviceptr pointer)
 {
-	return live_maybe(pointer) || async_any() || linger_any() || freed_maybe(pointer);
+	return live_maybe(pointer) || async_any() || linger_any();
 }
 
 BODY(cuMemFree_v2, cu_deviceptr pointer)

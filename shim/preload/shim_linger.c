@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "shim_apart.h"
 #include "shim_buffers.h"
 #include "shim_link.h"
 #include "shim_lookup.h"
@@ -39,51 +38,30 @@ void linger_drop(const struct live *entry)
 	share_end(entry->name, entry->generation);
 }
 
-/* `context` must be current. */
-static cu_result free_here(const struct driver *driver, cu_context context, uint64_t pointer,
-			   bool waits)
-{
-	cu_result result = waits ? CU_NOT_SUPPORTED : apart_free(driver, context, pointer);
-
-	return result == CU_OK ? result : driver->cuMemFree_v2(pointer);
-}
-
-void linger_pass(const struct driver *driver, const struct live *entry, cu_context current)
-{
-	_scope_ struct scope scope = scope_enter(driver);
-
-	if (entry->context == current || scope_push(&scope, entry->context))
-		free_here(driver, entry->context, entry->pointer, false);
-}
-
-static void give_back(const struct driver *driver, const struct deferred_entry *entry, bool waits)
+static void give_back(const struct driver *driver, const struct deferred_entry *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
 
 	if (!scope_push(&scope, entry->context))
 		return; /* the context has ended, and its memory with it */
-	result = free_here(driver, entry->context, entry->pointer, waits);
+	result = driver->cuMemFree_v2(entry->pointer);
 	state_log("\"%s\" is given back: %s", entry->name,
 		  result == CU_OK ? "it was held for those who had it attached"
 				  : driver_error_name(driver, result));
 }
 
-/* Give memory back although it may still be attached. If the program's call waits for the GPU
- * anyway, it may also wait for the registry. */
-static void give_up(const struct driver *driver, const struct deferred_entry *entry, bool waits)
+/* Give memory back although it may still be attached. */
+static void give_up(const struct driver *driver, struct deferred_entry *list,
+		    void (*end)(const char *name, uint64_t generation))
 {
-	give_back(driver, entry, waits);
-	(waits ? share_end : share_end_later)(entry->name, entry->generation);
+	for (; list; list = deferred_next(list)) {
+		give_back(driver, list);
+		end(list->name, list->generation);
+	}
 }
 
-static void give_up_all(const struct driver *driver, struct deferred_entry *list, bool waits)
-{
-	for (; list; list = deferred_next(list))
-		give_up(driver, list, waits);
-}
-
-void linger_keep(const struct driver *driver, const struct live *entry, bool waits)
+bool linger_keep(const struct live *entry)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 	struct deferred_entry kept = {.pointer = entry->pointer,
@@ -93,10 +71,10 @@ void linger_keep(const struct driver *driver, const struct live *entry, bool wai
 
 	(void)quiet;
 	strcpy(kept.name, entry->name);
-	state_log("\"%s\" is held for those who have it attached", kept.name);
 	if (!deferred_put(&deferred, &kept))
-		give_up(driver, &kept, waits);
-	give_up_all(driver, deferred_take_over(&deferred), waits);
+		return false;
+	state_log("\"%s\" is held for those who have it attached", kept.name);
+	return true;
 }
 
 static int ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
@@ -117,7 +95,7 @@ static int look(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
 
 typedef struct deferred_entry *take_call(struct deferred *deferred, deferred_ask *ask, void *user);
 
-static void sweep(take_call *take, deferred_ask *by, bool waits)
+static void sweep(take_call *take, deferred_ask *by)
 {
 	const struct driver *driver = deferred_any(&deferred) ? lookup_driver_to_end() : NULL;
 	struct deferred_entry *left;
@@ -126,19 +104,20 @@ static void sweep(take_call *take, deferred_ask *by, bool waits)
 	if (!driver)
 		return;
 	quiet = quiet_enter();
+	give_up(driver, deferred_take_over(&deferred), share_end_later);
 	for (left = take(&deferred, by, NULL); left; left = deferred_next(left))
-		give_back(driver, left, waits);
+		give_back(driver, left);
 	quiet_leave(&quiet);
 }
 
-void linger_sweep(bool waits)
+void linger_sweep(void)
 {
-	sweep(deferred_look, look, waits);
+	sweep(deferred_look, look);
 }
 
-void linger_ask(bool waits)
+void linger_ask(void)
 {
-	sweep(deferred_take_left, ask, waits);
+	sweep(deferred_take_left, ask);
 }
 
 bool linger_empty(void)
@@ -147,14 +126,13 @@ bool linger_empty(void)
 	struct deferred_entry *all = driver ? deferred_take_all(&deferred) : NULL;
 	struct quiet quiet = quiet_enter();
 
-	give_up_all(driver, all, true);
+	give_up(driver, all, share_end);
 	quiet_leave(&quiet);
 	return all != NULL;
 }
 
 struct deferred_entry *linger_take_of(cu_context context)
 {
-	apart_forget(context);
 	return deferred_take_of(&deferred, context);
 }
 

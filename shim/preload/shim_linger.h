@@ -3,9 +3,9 @@
 #define GPUSHARE_SHIM_LINGER_H
 /*
  * The preload's deferred frees: named cuMemAlloc memory that the program has freed while other
- * processes have it attached. The shim has no thread: the program's next allocation or free gives
- * back memory whose last attacher has left. If an allocation fails for lack of memory, all deferred
- * frees are done.
+ * processes have it attached. The shim has no thread: the program's next cuMemFree, which waits for
+ * the GPU anyway, gives back memory whose last attacher has left. If an allocation fails for lack
+ * of memory, all deferred frees are done.
  */
 #include "core/buffer/deferred.h"
 #include "shim_live.h"
@@ -20,22 +20,18 @@ bool linger_holds(uint64_t base, uint64_t size);
  * its memory must stay, and linger_keep() or linger_drop() must follow. */
 bool linger_withdraw(const struct live *entry);
 
-/* Add `entry` to the deferred frees. Give back at once what exceeds their limits. `waits`: giving
- * back may wait for the GPU, because the program's call does anyway. */
-void linger_keep(const struct driver *driver, const struct live *entry, bool waits);
-
-/* Free `entry`, which nobody has attached, at once, and without a wait if possible. `current` is
- * the current context; NULL: it is unknown. */
-void linger_pass(const struct driver *driver, const struct live *entry, cu_context current);
+/* Add `entry` to the deferred frees. False: out of memory, or the lock timed out. */
+bool linger_keep(const struct live *entry);
 
 /* Tell the registry that the memory, which others have attached, ends. The caller then frees it. */
 void linger_drop(const struct live *entry);
 
-/* Give back the memory that nobody has attached any more, without waiting for the registry.
- * `waits`: as for linger_keep(). errno, context and captures stay unchanged. */
-void linger_sweep(bool waits);
+/* Give back the memory that nobody has attached any more, without waiting for the registry, and
+ * what exceeds the limits. Call it only in a program call that has waited for the GPU. errno,
+ * context and captures stay unchanged. */
+void linger_sweep(void);
 /* The same, but ask the registry. Call it only in a program call that asks the registry anyway. */
-void linger_ask(bool waits);
+void linger_ask(void);
 
 /* Give back all deferred frees. Return true if there was one. */
 bool linger_empty(void);

@@ -38,7 +38,7 @@ static cu_result make_unified(cu_cuMemAllocManaged_call *real, const struct clai
 	if (!own_make(claim, size, false, pointer, &own))
 		result = make_managed(real, pointer, size, flags);
 	if (result == CU_OK)
-		own_settle(claim, &own, *pointer, size, false);
+		own_settle(claim, &own, *pointer, size);
 	return result;
 }
 

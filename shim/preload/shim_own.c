@@ -5,7 +5,6 @@
 
 #include "shim_attach.h"
 #include "shim_buffers.h"
-#include "shim_linger.h"
 #include "shim_pages.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
@@ -116,13 +115,11 @@ bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	return out->made;
 }
 
-bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
-		bool stream_ordered)
+bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
 	(void)quiet;
-	linger_ask(false); /* the share, here or before, asks the registry anyway */
 	if (own->made)
 		return true;
 	if (own->why[0])
@@ -130,7 +127,7 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 			  own->shareable ? "shared by an IPC handle, not as mapped memory"
 					 : "not shared",
 			  own->why);
-	return !own->shareable || share_pointer(claim, pointer, size, stream_ordered);
+	return !own->shareable || share_pointer(claim, pointer, size);
 }
 
 /* cuMemFree works without a current context; ask_at_the_door() needs one. */

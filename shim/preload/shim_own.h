@@ -26,8 +26,8 @@ void own_leave(struct own *own);
 
 /* If the memory is ordinary, log why it is not mapped memory, and share it if the rule allows that.
  * False: see share_pointer(). */
-bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size,
-		bool stream_ordered);
+bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer,
+		size_t size);
 
 /* Unmap and release mapped memory. GPU work on it must have ended. A failure is only logged: to the
  * program the memory is freed. */

@@ -78,8 +78,8 @@ static bool has_context(void)
 	return driver && driver->cuCtxGetCurrent(&context) == CU_OK && context;
 }
 
-/* cuIpcGetMemHandle refuses memory that was opened from a handle, so return the owner's handle.
- * Stream-ordered memory has no handle without the shim either. */
+/* cuIpcGetMemHandle refuses memory that was opened from a handle, so return the owner's
+ * handle. */
 bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_result *out_result)
 {
 	struct live entry;
@@ -88,9 +88,8 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 	if (!find(pointer, pointer, &entry) &&
 	    !(buffers_find_around(pointer, &entry) && live_is_mapped(&entry)))
 		return false;
-	*out_result = CU_INVALID_VALUE;
 	if (entry.kind == LIVE_OWN)
-		return entry.stream_ordered;
+		return false;
 	if (live_is_mapped(&entry)) {
 		if (!has_context())
 			return false;

@@ -85,11 +85,10 @@ static bool remember(const struct live *entry)
 	return false;
 }
 
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
-		   bool stream_ordered)
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN, size, stream_ordered);
+	struct live entry = entry_of(claim, LIVE_OWN, size, false);
 
 	(void)scope;
 	entry.pointer = pointer;

@@ -11,8 +11,7 @@
  * asked for. If the memory can't be shared, that is logged, and the program keeps it. False: there
  * was no memory to record `size`, so queries return the size of the allocation. errno stays.
  */
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size,
-		   bool stream_ordered);
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size);
 
 /* Share mapped memory that replaces the program's allocation. True: it is in the live table, and it
  * is shared or, if the registry has not answered, may be shared. False: neither; this is logged. */

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream-ordered allocations. CUDA makes no IPC handle of them, so a named one is cuMemAlloc memory
+ * Stream-ordered allocations. CUDA makes no IPC handle of them, so a named one is mapped memory
  * instead. It is usable at once, which is no later than the program expects. Such memory is freed,
  * and an attached buffer is detached, in stream order.
  * After an allocation, the program may grant other GPUs access to its pool, which then includes
- * that allocation. Such access can't be granted to cuMemAlloc memory. So if other GPUs can reach
- * this one, the memory is mapped memory, with access for all of them.
+ * that allocation. So all GPUs that can reach this one have access to the mapped memory.
  */
-#include "shim_apart.h"
 #include "shim_async.h"
 #include "shim_attach.h"
 #include "shim_buffers.h"
-#include "shim_freed.h"
 #include "shim_linger.h"
 #include "shim_lookup.h"
 #include "shim_own.h"
@@ -20,7 +17,6 @@
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
 #include "shim_site.h"
-#include "cuda/vmm_peers.h"
 
 static inline cu_result go_on(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
 {
@@ -123,14 +119,6 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 	       !is_elsewhere(claim->driver, call->meant) && pool_is_ours(claim, call, out_why);
 }
 
-static bool has_peers(const struct claim *claim)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-
-	(void)scope;
-	return vmm_has_peers(claim->driver, claim->allocation.device);
-}
-
 static void note_pool(struct claim *claim, const struct buffers_stream *call)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
@@ -139,48 +127,20 @@ static void note_pool(struct claim *claim, const struct buffers_stream *call)
 	claim->pool = pools_number(pool_of(claim, call));
 }
 
-/* One retry at most: buffers_make_room() waits, and may succeed again and again because other
- * threads free memory. */
-static bool make_plain(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
-		       bool *out_tried)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-	const struct driver *driver = claim->driver;
-
-	(void)scope;
-	*out_tried = buffers_has_room(driver, size);
-	if (!*out_tried)
-		return false;
-	size = buffers_rounded(size);
-	return driver->cuMemAlloc_v2(out_pointer, size) == CU_OK ||
-	       (buffers_make_room() && driver->cuMemAlloc_v2(out_pointer, size) == CU_OK);
-}
-
 static cu_result make_named(struct claim *claim, const struct buffers_stream *call,
 			    cu_deviceptr *pointer, size_t size)
 {
 	cu_result result = CU_OK;
-	bool must_map = has_peers(claim), made_mapped, tried = false;
-	cu_deviceptr made;
 	struct own own;
 
-	claim->match.vmm = claim->match.vmm || must_map;
-	made_mapped = own_make(claim, size, true, &made, &own);
-	own.shareable = own.shareable && !must_map;
-	if (!made_mapped && !(own.shareable && make_plain(claim, size, &made, &tried))) {
-		/* after make_plain(), don't make room a second time */
-		result = tried ? go_on(call, &made, size) : make(call, &made, size);
-		if (own.shareable)
-			own_leave(&own);
+	claim->match.vmm = true;
+	if (!own_make(claim, size, true, pointer, &own)) {
+		own.shareable = false;
+		result = make(call, pointer, size);
 	}
-	if (result != CU_OK)
-		return result;
-	*pointer = made;
-	/* false: there was no memory to record `made`, so no later call would recognize it. Give
-	 * the program the driver's own stream-ordered memory instead. */
-	if (!own_settle(claim, &own, made, size, true) && make(call, pointer, size) == CU_OK)
-		buffers_give_back(claim->driver, made);
-	return CU_OK;
+	if (result == CU_OK)
+		own_settle(claim, &own, *pointer, size);
+	return result;
 }
 
 /* An allocation that can't be replaced takes no buffer, but the rules count it. */
@@ -284,61 +244,19 @@ static bool linger_behind(const struct driver *driver, const struct live *entry,
 	return true;
 }
 
-/* Free the memory in a stream of our own once `stream` has reached this point: at once, or in a
- * later call of the program. */
-static bool free_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
-{
-	_scope_ struct scope scope = scope_enter(driver);
-	struct live unnamed = *entry;
-
-	unnamed.name[0] = '\0';
-	if (!scope_push(&scope, entry->context) || !apart_open(driver, entry->context) ||
-	    async_defer(driver, &unnamed, stream) != CU_OK)
-		return false;
-	async_ask(entry->pointer);
-	return true;
-}
-
-struct freeing {
-	cu_cuMemFreeAsync_call *real;
-	cu_stream stream; /* as given */
-	cu_stream meant;
-	bool follows; /* cuStreamIsCapturing() succeeded, so no capture anywhere forbids the free */
-};
-
 /* cuMemFreeAsync takes cuMemAlloc memory too, in stream order (CUDA C++ Programming Guide, "Stream
- * Ordered Memory Allocator"; measured). But if that stream is destroyed before its context is
- * synchronized, such memory is never freed (shim_apart.h), while stream-ordered memory would be. So
- * memory in place of stream-ordered memory is freed in a stream of our own. If that fails, the
- * program gets the result of its own call. */
-static cu_result free_plain(const struct freeing *call, const struct driver *driver,
-			    const struct live *entry)
-{
-	struct freed one;
-	cu_result result;
-
-	if (!entry->stream_ordered)
-		return call->real(entry->pointer, call->stream);
-	if (call->follows && free_behind(driver, entry, call->meant))
-		return CU_OK;
-	one = freed_put(driver, entry->pointer);
-	result = call->real(entry->pointer, call->stream);
-	if (result != CU_OK)
-		freed_forget(&one);
-	return result;
-}
-
-static cu_result free_in_order(const struct freeing *call, const struct driver *driver,
-			       struct live *entry)
+ * Ordered Memory Allocator"; measured). */
+static cu_result free_plain_in_order(cu_cuMemFreeAsync_call *real, const struct driver *driver,
+				     struct live *entry, cu_stream stream, cu_stream meant)
 {
 	bool attached = linger_withdraw(entry);
 	cu_result result;
 
-	if (attached && linger_behind(driver, entry, call->meant))
+	if (attached && linger_behind(driver, entry, meant))
 		return CU_OK;
 	if (attached)
 		linger_drop(entry);
-	result = free_plain(call, driver, entry);
+	result = real(entry->pointer, stream);
 	if (result != CU_OK)
 		share_again(driver, entry);
 	return result;
@@ -363,7 +281,6 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 			     cu_stream meant)
 {
 	const struct driver *driver = lookup_driver();
-	struct freeing call = {.real = real, .stream = stream, .meant = meant};
 	cu_result asked = CU_OK;
 	bool known, captures = false;
 	struct live entry;
@@ -389,12 +306,10 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	if (known)
 		share_settle(pointer, false);
 	if (!known || !live_take(pointer, &entry))
-		return buffers_has_freed(driver, pointer) ? CU_INVALID_VALUE
-							  : real(pointer, stream);
+		return buffers_has_freed(pointer) ? CU_INVALID_VALUE : real(pointer, stream);
 	switch (entry.kind) {
 	case LIVE_OWN:
-		call.follows = asked == CU_OK;
-		return free_in_order(&call, driver, &entry);
+		return free_plain_in_order(real, driver, &entry, stream, meant);
 	case LIVE_OWN_VMM:
 		return free_mapped_in_order(driver, &entry, meant);
 	default:

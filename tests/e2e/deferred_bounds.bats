@@ -277,7 +277,9 @@ go_on_and_leave() {
 	begin owner "$BIN/api_app" open alloc=a,x,4Mi make=b,y,6Mi,vmm touch="$WORK/made" await="$WORK/over"
 	for way in attached freed; do
 		rm -f "$WORK"/{up,held,go,freed,leave,left,again,done,end}
-		words=(init stream=s paced=before,$ROUNDS,1Mi make=a,async,4Mi,s make=b,async,6Mi,s "${UP[@]}"
+		make=async,
+		[ $way = attached ] || make=alloc,
+		words=(init stream=s paced=before,$ROUNDS,1Mi make=a,${make}4Mi make=b,${make}6Mi "${UP[@]}"
 			stall=s drop=a,async,s drop=b,async,s "${FREED[@]}" go=s paced=behind,$ROUNDS,1Mi "${END[@]}")
 		if [ $way = attached ]; then
 			start app env LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH=x:size=4Mi,y:size=6Mi "${PROGRAM[@]}" "${words[@]}"

@@ -174,14 +174,11 @@ reused() {
 }
 
 @test "an address that comes again after cuMemFreeAsync does not answer to the old name" {
-	reused async drop=a
+	reused alloc drop=a,async
 }
 
 @test "an address that comes again after its context does not answer to the old name" {
 	BEFORE=ctxnew=B reused alloc ctxdestroy=B ctxset=primary
-	# The preload remembers what it freed itself, to refuse a second free. This one is no second free.
-	untouched w:nth=1 "$BIN/drv_linked" init make=a,async,2Mi drop=a primary=reset primary=retain ctxset=primary \
-		make=b,alloc,2Mi drop=b make=b,alloc,2Mi drop=b,async drop=b
 }
 
 @test "another object mapped at an address does not answer to the old name" {

@@ -148,8 +148,8 @@ w 1048576"
 	await_file "$WORK/f/ready"
 	begin app env GPUSHARE_DIR="$WORK/f" GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=2000 GPUSHARE_LOG="$WORK/log" \
 		LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=2Mi' GPUSHARE_NAME=own:size=3Mi,x%i:size=5Mi "$BIN/drv_linked" init \
-		stream=s stall=s "${words[@]}" make=b,async,3Mi touch="$WORK/lost" await="$WORK/on" \
-		repeat=8,2 make=c,async,5Mi drop=c touch="$WORK/told" await="$WORK/over"
+		stream=s stall=s "${words[@]}" make=b,alloc,3Mi touch="$WORK/lost" await="$WORK/on" \
+		repeat=8,2 make=c,alloc,5Mi drop=c,async touch="$WORK/told" await="$WORK/over"
 	asks_again
 	touch "$WORK/on"
 	await_file "$WORK/told"

@@ -7,7 +7,7 @@
 # Those that compare how much of the whole GPU is free, or use something up of it (cuMemGetInfo, the verbs
 # mark and marked, api_chaos), or that hold calls which the driver makes to a time limit: a GPU serves one
 # process at a time. Nothing else is run beside them.
-ALONE=(bad_registry.bats resync.bats chaos.bats contract_apart contract_context contract_event contract_deferred full.bats deferred_bounds.bats
+ALONE=(bad_registry.bats resync.bats chaos.bats contract_context contract_event contract_deferred full.bats deferred_bounds.bats
 	scale.bats soak.bats threads.bats)
 
 wanted() {
