@@ -2,6 +2,7 @@
 #include "shim_pages.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@
 #include "base/monotonic.h"
 #include "shim_buffers.h"
 #include "shim_line.h"
-#include "shim_link_page.h"
 #include "base/shim_lock.h"
 #include "shim_process.h"
 #include "cuda/shim_quiet.h"
@@ -93,22 +93,69 @@ static struct page *find_due(int64_t now_ms, unsigned int connection)
 	return node;
 }
 
-/* Under the lock: take in the registry's answer. True: the buffer has a new page. */
-static bool install(struct page *node, const struct link_page_answer *answer)
+/* A request for the page of a buffer, and the registry's answer. */
+struct question {
+	char name[GPUSHARE_NAME_MAX + 1];
+	uint64_t generation;
+	uint64_t has;		 /* the id of the page that this process has; 0: none */
+	uint64_t id;		 /* answer: the page's; a new page has another id */
+	unsigned int connection; /* the number of the one used, also if the request failed */
+	int fd;			 /* answer: of a new page; -1: none */
+};
+
+/* Under the lock: take in the answer. True: the buffer has a new page. */
+static bool install(struct page *node, const struct question *answered)
 {
-	node->connection = answer->connection;
+	node->connection = answered->connection;
 	node->ask_ms = 0;
-	if (node->page && node->page->id != answer->id) {
+	if (node->page && node->page->id != answered->id) {
 		order_mark_gone(node->page);
 		drop_page(node);
 		return false;
 	}
-	if (node->page || order_page_map(answer->fd, node->generation, &node->page)) {
+	if (node->page || order_page_map(answered->fd, node->generation, &node->page)) {
 		node->ask_ms = node->page ? 0 : INT64_MAX;
 		return false;
 	}
-	node->held = held_keep(answer->fd);
+	node->held = held_keep(answered->fd);
 	return true;
+}
+
+/* `given`: the page that this process has, to give it back to the registry; else -1. */
+static int send(struct question *question, int given, char *why, size_t why_size)
+{
+	gpushare_Order *order = &line_ask(gpushare_Request_order_tag)->verb.order;
+	int status;
+
+	memcpy(order->name, question->name, sizeof(order->name));
+	order->generation = question->generation;
+	order->roles = ORDER_PUBLISHES;
+	order->again = question->has;
+	line.client->goes = given;
+	status = line_call(why, why_size);
+	if (!status && line.client->reply.which_body != gpushare_Reply_order_tag) {
+		snprintf(why, why_size, "the registry answered another question");
+		status = GPUSHARE_E_PROTOCOL;
+	}
+	question->id = line.client->reply.body.order.id;
+	return status;
+}
+
+/* Send the request. If the registry has lost the page, give it `given`; -1: it can't be given. */
+static int put(struct question *question, int given, int64_t until_ms, char *why, size_t why_size)
+{
+	int status = line_enter_by(until_ms, why, why_size);
+
+	if (status)
+		return status;
+	status = send(question, -1, why, why_size);
+	if (!status && question->has && !question->id && given >= 0)
+		status = send(question, given, why, why_size);
+	if (!status)
+		question->fd = client_take_fd(line.client);
+	question->connection = line.client->connections;
+	line_leave();
+	return status;
 }
 
 static bool is_unheard(int status)
@@ -134,8 +181,7 @@ static bool note_failure(struct page *node, int status, unsigned int connection)
  * be reached; request no more pages now. */
 static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 {
-	struct link_page_answer answer = {.fd = -1};
-	struct link_page question = {.generation = generation};
+	struct question question = {.generation = generation, .fd = -1};
 	_cleanup_close_ int given = -1, got = -1;
 	struct page *node;
 	unsigned int connection = 0;
@@ -148,25 +194,24 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 	node = find(generation);
 	if (node) {
 		memcpy(question.name, node->name, sizeof(question.name));
-		question.id = node->page ? node->page->id : 0;
+		question.has = node->page ? node->page->id : 0;
 		given = node->page ? held_open(node->held) : -1;
 		connection = node->connection;
 	}
 	pthread_mutex_unlock(&pages.lock);
 	if (!node)
 		return true;
-	question.fd = given;
-	status = link_page(&question, until_ms, &answer, why, sizeof(why));
+	status = put(&question, given, until_ms, why, sizeof(why));
 	/* A new registry didn't know the buffer, and a resync has reported it since: ask again. */
-	if (status == GPUSHARE_E_NOT_FOUND && answer.connection != connection)
-		status = link_page(&question, until_ms, &answer, why, sizeof(why));
-	got = answer.fd;
+	if (status == GPUSHARE_E_NOT_FOUND && question.connection != connection)
+		status = put(&question, given, until_ms, why, sizeof(why));
+	got = question.fd;
 	if (!lock_take(&pages.lock))
 		return false;
 	node = find(generation);
 	if (node && status)
-		news = note_failure(node, status, answer.connection);
-	else if (node && install(node, &answer) && publishes)
+		news = note_failure(node, status, question.connection);
+	else if (node && install(node, &question) && publishes)
 		publish(node);
 	pthread_mutex_unlock(&pages.lock);
 	if (news)
