@@ -22,10 +22,11 @@ struct name {
 
 struct rules *rules_free(struct rules *rules)
 {
-	if (rules) {
-		free(rules->text);
-		free(rules->given);
-	}
+	if (!rules)
+		return NULL;
+	for (size_t i = 0; i < rules->count; i++)
+		free(rules->rule[i].glob);
+	free(rules->text);
 	free(rules);
 	return NULL;
 }
@@ -94,14 +95,14 @@ static bool in_span(uint64_t number, const struct rules_span *span)
 }
 
 /* A glob without a slash is matched with the file name only, in any directory. */
-static bool is_from(const struct rules_part *glob, const char *path)
+static bool is_from(const char *glob, const char *path)
 {
 	const char *slash;
 
 	if (!path || !*path)
 		return false;
-	slash = memchr(glob->from, '/', glob->length) ? NULL : strrchr(path, '/');
-	return fnmatch(glob->from, slash ? slash + 1 : path, 0) == 0;
+	slash = strchr(glob, '/') ? NULL : strrchr(path, '/');
+	return fnmatch(glob, slash ? slash + 1 : path, 0) == 0;
 }
 
 /* The selectors that need neither a lock nor the caller's path. */
@@ -117,7 +118,7 @@ static bool selects(const struct rule *rule, const struct rules_allocation *allo
 {
 	return concerns(rule, allocation) &&
 	       (rule->device < 0 || rule->device == allocation->device) &&
-	       (!rule->glob.from || is_from(&rule->glob, allocation->from));
+	       (!rule->glob || is_from(rule->glob, allocation->from));
 }
 
 /* A rule without %i takes one allocation. A rule with %i takes as many as nth has numbers, even if

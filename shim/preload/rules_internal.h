@@ -21,9 +21,9 @@ struct rules_part {
 /* The first part is set by parsing and then constant; the second part holds the counters. Functions
  * without a lock read only the first part, `seen` and `taken`. */
 struct rule {
-	struct rules_part text; /* the whole rule, in rules.given */
+	struct rules_part text; /* the whole rule */
 	struct rules_part template;
-	struct rules_part glob; /* from=; zero-terminated after parsing */
+	char *glob; /* from=; NULL: not given */
 	struct rules_span nth, size;
 	int device;	    /* -1: any */
 	enum rules_api api; /* RULES_API_NONE: any */
@@ -43,8 +43,7 @@ struct rule {
 };
 
 struct rules {
-	char *text;  /* the templates and globs point into it */
-	char *given; /* the text as given: without the zero bytes that end globs in `text` */
+	char *text; /* the parts of the rules point into it */
 	size_t count;
 	struct rule rule[];
 };

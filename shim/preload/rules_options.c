@@ -184,8 +184,8 @@ static const char *set_from(struct rule *rule, struct rules_part value, const ch
 {
 	if (value.length == 0)
 		return wants;
-	rule->glob = value;
-	return NULL;
+	rule->glob = strndup(value.from, value.length);
+	return rule->glob ? NULL : "out of memory";
 }
 
 /* Round fractions of a millisecond up, so that a wait above 0 never becomes 0. */

@@ -90,14 +90,16 @@ static bool is_managed(enum rules_api api)
 
 static bool parse_rule(const struct rules_parser *parser, struct rules_part text, struct rule *rule)
 {
-	struct rules_part whole = text, piece;
+	const struct rules_part whole = text;
+	struct rules_part piece;
 	unsigned int given = 0;
 	bool more = cut(&text, ':', &piece);
 	const char *fault = has_blank(&piece) ? "rules can't hold blanks" : template_fault(piece);
 
 	if (fault)
 		return rules_fail(parser, piece, "%s", fault);
-	*rule = (struct rule){.template = piece,
+	*rule = (struct rule){.text = whole,
+			      .template = piece,
 			      .repeats = memmem(piece.from, piece.length, "%i", 2),
 			      .nth = {1, UINT64_MAX},
 			      .size = {0, UINT64_MAX},
@@ -128,25 +130,10 @@ static bool parse_all(const struct rules_parser *parser, struct rules *rules)
 			return rules_fail(parser, piece,
 					  more ? "an empty rule"
 					       : "nothing follows the last comma");
-		if (!parse_rule(parser, piece, &rules->rule[rules->count]))
+		if (!parse_rule(parser, piece, &rules->rule[rules->count++]))
 			return false;
-		rules->rule[rules->count].text = (struct rules_part){
-		    rules->given + (piece.from - parser->text.from), piece.length};
-		rules->count++;
 	}
 	return true;
-}
-
-/* fnmatch() needs zero-terminated globs. End them only when nothing can fail any more: error lines
- * show the separators. */
-static void end_globs(struct rules *rules)
-{
-	for (size_t i = 0; i < rules->count; i++) {
-		const struct rules_part *glob = &rules->rule[i].glob;
-
-		if (glob->from)
-			rules->text[glob->from + glob->length - rules->text] = '\0';
-	}
 }
 
 /* Allocate room for as many rules as the text can hold, and copy the text. */
@@ -161,8 +148,7 @@ static struct rules *make_room(const char *text)
 	if (!rules)
 		return NULL;
 	rules->text = strdup(text);
-	rules->given = strdup(text);
-	return rules->text && rules->given ? rules : rules_free(rules);
+	return rules->text ? rules : rules_free(rules);
 }
 
 struct rules *rules_parse(enum rules_kind kind, const char *variable, const char *text, char *error,
@@ -184,6 +170,5 @@ struct rules *rules_parse(enum rules_kind kind, const char *variable, const char
 	parser.text = (struct rules_part){rules->text, strlen(rules->text)};
 	if (!parse_all(&parser, rules))
 		return rules_free(rules);
-	end_globs(rules);
 	return rules;
 }
