@@ -129,7 +129,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	if (!pointer || !size ||
 	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
 		return make_plain(real, pointer, size);
-	if (attach_pointer(&claim, size, pointer, &result))
+	if (claim_take(&claim, RULES_ATTACH) && attach_pointer(&claim, size, pointer, &result))
 		return result;
 	result = claim_take(&claim, RULES_NAME) ? make_named(&claim, real, pointer, size)
 						: make_plain(real, pointer, size);
@@ -178,7 +178,7 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 	size = *pitch * height;
 	if (!claim_open(&claim, RULES_API_cuMemAllocPitch, size, CLAIM_CURRENT_DEVICE, caller))
 		return result;
-	if (attach_pointer(&claim, size, &attached, &answer)) {
+	if (claim_take(&claim, RULES_ATTACH) && attach_pointer(&claim, size, &attached, &answer)) {
 		claim.driver->cuMemFree_v2(*pointer);
 		if (answer == CU_OK)
 			*pointer = attached;

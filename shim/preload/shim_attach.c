@@ -275,7 +275,7 @@ static bool say(const struct claim *claim, const struct refusal *refusal, cu_res
 	return claim->match.must;
 }
 
-/* If a rule takes the allocation, attach its buffer. True: the program's call returns
+/* Attach the buffer of the rule that has taken the allocation. True: the program's call returns
  * *out_result. A rule that fails the allocation stays for the next one: a program may try again,
  * and must not get other memory then. */
 static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_result *out_result)
@@ -284,8 +284,6 @@ static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_
 	struct refusal refusal = {.result = CU_OK};
 
 	(void)scope;
-	if (!claim_take(claim, RULES_ATTACH))
-		return false;
 	*out_result = CU_OK;
 	if (attach(claim, open, entry, &refusal))
 		return true;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_ATTACH_H
 #define GPUSHARE_SHIM_ATTACH_H
-/* GPUSHARE_ATTACH: answers an allocation that a rule takes with a named buffer. */
+/* GPUSHARE_ATTACH: answers an allocation with a named buffer, once claim_take() has given it to a
+ * rule. */
 #include "shim_claim.h"
 #include "shim_live.h"
 
 /* Return true if the program's call is answered: with `*out_result`, and on CU_OK with
- * `*out_pointer` to `size` bytes or more. Return false to allocate as usual: no rule took the
- * allocation, or its buffer can't be attached (logged). */
+ * `*out_pointer` to `size` bytes or more. Return false to allocate as usual: the buffer can't be
+ * attached (logged). */
 bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 		    cu_result *out_result);
 

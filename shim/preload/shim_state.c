@@ -166,11 +166,6 @@ bool state_is_active(void)
 	return state->rules[RULES_NAME] || state->rules[RULES_ATTACH];
 }
 
-bool state_wants(enum rules_kind kind)
-{
-	return atomic_load_explicit(&state_get()->alive[kind], memory_order_relaxed);
-}
-
 static bool concerns(const struct state *state, enum rules_kind kind,
 		     const struct rules_allocation *allocation)
 {

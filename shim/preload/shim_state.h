@@ -11,9 +11,6 @@
 /* Was any rule given? If not, the program gets the driver's own pointers instead of hooks. */
 bool state_is_active(void);
 
-/* Is there a rule left that could take an allocation? Cheap; no lock. */
-bool state_wants(enum rules_kind kind);
-
 /* Set while no rule is left and no log counts allocations: state_may_match() would return false. */
 extern atomic_bool state_idle;
 

@@ -143,37 +143,19 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 	return result;
 }
 
-/* An allocation that can't be replaced takes no buffer, but the rules count it. */
-static bool attach_in_order(struct claim *claim, const struct buffers_stream *call,
-			    cu_deviceptr *pointer, size_t size, cu_result *out_result)
+/* Return true if a rule of that kind takes the allocation. If the memory can't be replaced, the
+ * rules count the allocation, but none takes it. */
+static bool take(struct claim *claim, enum rules_kind kind, const struct buffers_stream *call)
 {
 	const char *why;
 
-	if (!state_wants(RULES_ATTACH))
-		return false;
-	if (!is_ours_to_replace(claim, call, &why)) {
-		claim_take(claim, RULES_ATTACH);
-		claim_leave(claim, RULES_ATTACH);
-		return false;
-	}
-	if (!attach_pointer(claim, size, pointer, out_result))
-		return false;
-	pools_grow(claim->pool);
-	return true;
-}
-
-/* The same for names: the memory can't be replaced, so it gets none. */
-static bool take_name(struct claim *claim, const struct buffers_stream *call)
-{
-	const char *why;
-
-	if (!claim_take(claim, RULES_NAME))
+	if (!claim_take(claim, kind))
 		return false;
 	if (is_ours_to_replace(claim, call, &why))
 		return true;
-	if (why)
+	if (why && kind == RULES_NAME)
 		share_refuse(claim, why);
-	claim_leave(claim, RULES_NAME);
+	claim_leave(claim, kind);
 	return false;
 }
 
@@ -187,9 +169,11 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
 	note_pool(&claim, call);
-	if (attach_in_order(&claim, call, pointer, size, &result))
+	if (take(&claim, RULES_ATTACH, call) && attach_pointer(&claim, size, pointer, &result)) {
+		pools_grow(claim.pool);
 		return result;
-	if (take_name(&claim, call)) {
+	}
+	if (take(&claim, RULES_NAME, call)) {
 		result = make_named(&claim, call, pointer, size);
 		pools_grow(claim.pool);
 	} else {

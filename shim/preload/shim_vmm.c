@@ -58,7 +58,7 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
 	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
 		return create_plain(real, handle, size, prop, flags);
-	if (attach_object(&claim, size, handle, &result))
+	if (claim_take(&claim, RULES_ATTACH) && attach_object(&claim, size, handle, &result))
 		return result;
 	result = claim_take(&claim, RULES_NAME)
 		     ? create_named(&claim, real, handle, size, prop, flags)
