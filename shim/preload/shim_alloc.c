@@ -111,7 +111,7 @@ static cu_result make_named(const struct claim *claim, cu_cuMemAlloc_v2_call *re
 	cu_result result = CU_OK;
 	struct own own;
 
-	if (!own_make(claim, size, false, pointer, &own))
+	if (!own_make(claim, size, pointer, &own))
 		result = own.shareable ? make_alone(claim, real, pointer, size, &own)
 				       : make_plain(real, pointer, size);
 	if (result == CU_OK)
@@ -153,7 +153,7 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	cu_deviceptr mapped;
 	struct own own;
 
-	if (own_make(claim, size, false, &mapped, &own)) {
+	if (own_make(claim, size, &mapped, &own)) {
 		give_back(claim->driver, *pointer);
 		*pointer = mapped;
 	} else if (own.shareable && !replace_alone(claim, pointer, size)) {

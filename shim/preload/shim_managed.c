@@ -35,7 +35,7 @@ static cu_result make_unified(cu_cuMemAllocManaged_call *real, const struct clai
 	cu_result result = CU_OK;
 	struct own own;
 
-	if (!own_make(claim, size, false, pointer, &own))
+	if (!own_make(claim, size, pointer, &own))
 		result = make_managed(real, pointer, size, flags);
 	if (result == CU_OK)
 		own_settle(claim, &own, *pointer, size);

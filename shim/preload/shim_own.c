@@ -72,15 +72,14 @@ static cu_result make_mapped(const struct claim *claim, size_t size,
 	return result;
 }
 
-static bool make(const struct claim *claim, size_t size, bool stream_ordered,
-		 cu_deviceptr *out_pointer, struct own *out)
+static bool make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer, struct own *out)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct vmm_mapping mapping;
 	cu_result result;
 
 	(void)scope;
-	if (claim->match.adopt && share_adopted(claim, size, stream_ordered, out_pointer))
+	if (claim->match.adopt && share_adopted(claim, size, out_pointer))
 		return true;
 	if (!claim->match.unified && !buffers_has_room(claim->driver, size)) {
 		own_leave(out);
@@ -89,7 +88,7 @@ static bool make(const struct claim *claim, size_t size, bool stream_ordered,
 	result = make_mapped(claim, size, &mapping);
 	if (result != CU_OK)
 		return fail(claim->driver, result, "making mapped memory", out);
-	if (share_mapping(claim, &mapping, size, stream_ordered)) {
+	if (share_mapping(claim, &mapping, size)) {
 		*out_pointer = mapping.pointer;
 		return true;
 	}
@@ -98,8 +97,7 @@ static bool make(const struct claim *claim, size_t size, bool stream_ordered,
 	return false;
 }
 
-bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
-	      cu_deviceptr *out_pointer, struct own *out)
+bool own_make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer, struct own *out)
 {
 	cu_result result;
 	int error = errno;
@@ -111,7 +109,7 @@ bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
 	errno = error;
 	if (result != CU_OK)
 		return fail(claim->driver, result, "a driver call", out);
-	out->made = make(claim, size, stream_ordered, out_pointer, out);
+	out->made = make(claim, size, out_pointer, out);
 	return out->made;
 }
 

@@ -18,8 +18,7 @@ struct own {
 /* True: *out_pointer is the program's memory. False: the caller makes ordinary memory. In either
  * case the caller calls own_settle() once the program has memory. errno, the current context and
  * stream captures are left as they were. */
-bool own_make(const struct claim *claim, size_t size, bool stream_ordered,
-	      cu_deviceptr *out_pointer, struct own *out);
+bool own_make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer, struct own *out);
 
 /* Ordinary memory gets no name, because there is no room to round it up to whole blocks. */
 void own_leave(struct own *own);

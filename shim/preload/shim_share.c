@@ -47,14 +47,15 @@ static void enter(const struct driver *driver, struct live *entry)
 }
 
 /* The entry for memory that the rule names. */
-static struct live entry_of(const struct claim *claim, enum live_kind kind, size_t size,
-			    bool stream_ordered)
+static struct live entry_of(const struct claim *claim, enum live_kind kind, size_t size)
 {
+	enum rules_api call = claim->allocation.driver;
 	struct live entry = {.size = size,
 			     .kind = kind,
 			     .count = 1,
 			     .device = claim->allocation.device,
-			     .stream_ordered = stream_ordered,
+			     .stream_ordered = call == RULES_API_cuMemAllocAsync ||
+					       call == RULES_API_cuMemAllocFromPoolAsync,
 			     .pool = claim->pool,
 			     .mode = claim->match.mode,
 			     .flags = claim->match.flags,
@@ -88,7 +89,7 @@ static bool remember(const struct live *entry)
 bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN, size, false);
+	struct live entry = entry_of(claim, LIVE_OWN, size);
 
 	(void)scope;
 	entry.pointer = pointer;
@@ -96,10 +97,9 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 	return remember(&entry);
 }
 
-bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
-		   bool stream_ordered)
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size)
 {
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, stream_ordered);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
 
 	entry.pointer = mapping->pointer;
 	entry.mapping = *mapping;
@@ -185,10 +185,9 @@ static bool adopt_as(const struct claim *claim, struct live *entry, bool object)
 	return true;
 }
 
-bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
-		   cu_deviceptr *out_pointer)
+bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
 {
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, stream_ordered);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
 
 	entry.unified = entry.managed = claim->match.unified;
 	if (!adopt_as(claim, &entry, false))
@@ -200,7 +199,7 @@ bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
 bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, 0, false);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, 0);
 
 	(void)scope;
 	if (!adopt_as(claim, &entry, true))
@@ -230,7 +229,7 @@ void share_again(const struct driver *driver, struct live *entry)
 void share_object(const struct claim *claim, cu_mem_handle handle, size_t size)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size, false);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
 
 	(void)scope;
 	entry.mapping.handle = handle;

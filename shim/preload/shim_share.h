@@ -15,13 +15,11 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 
 /* Share mapped memory that replaces the program's allocation. True: it is in the live table, and it
  * is shared or, if the registry has not answered, may be shared. False: neither; this is logged. */
-bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size,
-		   bool stream_ordered);
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size);
 
 /* Adopt the kept buffer that an earlier program left under the name, and map it at its old address
  * if that is possible. False: there is none of that size on that GPU, or it can't be adopted. */
-bool share_adopted(const struct claim *claim, size_t size, bool stream_ordered,
-		   cu_deviceptr *out_pointer);
+bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_pointer);
 
 /* Call this before memory is freed, or before an IPC handle for it is made. `key` is the memory's
  * pointer, or the handle of an object (shim_live.h). If the registry did not answer the memory's

@@ -134,7 +134,7 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 	struct own own;
 
 	claim->match.vmm = true;
-	if (!own_make(claim, size, true, pointer, &own)) {
+	if (!own_make(claim, size, pointer, &own)) {
 		own.shareable = false;
 		result = make(call, pointer, size);
 	}
@@ -184,7 +184,7 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	return result;
 }
 
-/* Called if async_defer() has failed for any reason: waits for the stream. If `stream` is not
+/* Called if defer() has failed for any reason: waits for the stream. If `stream` is not
  * valid, the wait returns the error. */
 static cu_result close_now(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
@@ -201,31 +201,27 @@ static cu_result close_now(const struct driver *driver, const struct live *entry
 	return result;
 }
 
-static cu_result close_in_order(const struct driver *driver, struct live *entry, cu_stream stream)
+/* End `entry` once the stream has reached this point: at once if the stream is idle. */
+static cu_result defer(const struct driver *driver, const struct live *entry, cu_stream stream)
 {
 	int error = errno;
 	cu_result result = async_defer(driver, entry, stream);
+
+	if (result == CU_OK)
+		async_sweep(true);
+	errno = error;
+	return result;
+}
+
+static cu_result close_in_order(const struct driver *driver, struct live *entry, cu_stream stream)
+{
+	cu_result result = defer(driver, entry, stream);
 
 	if (result != CU_OK)
 		result = close_now(driver, entry, stream);
 	if (result != CU_OK)
 		live_add(entry); /* not freed: put it back */
-	else
-		async_sweep(true); /* an idle stream has reached the free already */
-	errno = error;
 	return result;
-}
-
-/* Start the deferred free once the stream has reached this point. */
-static bool linger_behind(const struct driver *driver, const struct live *entry, cu_stream stream)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-
-	(void)quiet;
-	if (async_defer(driver, entry, stream) != CU_OK)
-		return false;
-	async_sweep(true);
-	return true;
 }
 
 /* cuMemFreeAsync takes cuMemAlloc memory too, in stream order (CUDA C++ Programming Guide, "Stream
@@ -236,7 +232,7 @@ static cu_result free_plain_in_order(cu_cuMemFreeAsync_call *real, const struct 
 	bool attached = linger_withdraw(entry);
 	cu_result result;
 
-	if (attached && linger_behind(driver, entry, meant))
+	if (attached && defer(driver, entry, meant) == CU_OK)
 		return CU_OK;
 	if (attached)
 		linger_drop(entry);
