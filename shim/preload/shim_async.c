@@ -297,7 +297,7 @@ bool async_holds(uint64_t pointer)
 	return one != NULL;
 }
 
-uint64_t async_pooled(unsigned int pool)
+uint64_t async_pooled(cu_mem_pool pool)
 {
 	const struct pending *one;
 	uint64_t sum = 0;

@@ -20,7 +20,7 @@ struct claim {
 	struct rules_allocation allocation;
 	struct rules_match match;	/* of the last claim_take() that returned true */
 	struct claim_record records[2]; /* by enum rules_kind */
-	unsigned int pool;		/* pools_number() of stream-ordered memory; 0: none */
+	cu_mem_pool pool;		/* of stream-ordered memory; NULL: none */
 };
 
 /* The rest of claim_open(), for an allocation that a rule may concern. */
@@ -37,7 +37,7 @@ static inline bool claim_open(struct claim *claim, enum rules_api call, size_t s
 {
 	if (atomic_load_explicit(&state_idle, memory_order_relaxed))
 		return false;
-	claim->pool = 0;
+	claim->pool = NULL;
 	claim->allocation =
 	    (struct rules_allocation){.size = size, .driver = call, .runtime = site_here.runtime};
 	return state_may_match(&claim->allocation) && claim_prepare(claim, device, caller);

@@ -33,7 +33,7 @@ struct live {
 	cu_context context;  /* the entry ends when this context does */
 	cu_device device;    /* of the allocation; 0: LIVE_OPENED, attached objects */
 	bool stream_ordered; /* own memory that the program asked for in stream order */
-	unsigned int pool;   /* pools_number() of its pool, also if attached; 0: none */
+	cu_mem_pool pool;    /* that it stands for memory of, also if attached; NULL: none */
 	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: host memory of vmm_host.h */
 	bool managed;	     /* unified, and the program asked for managed memory */
 	uint32_t mode; /* access, as in chmod: the rule's, else the registry's; 0: none is set */
@@ -121,8 +121,10 @@ bool live_unname_of(cu_context context, struct live *out_entry);
 /* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 
-/* Bytes of all entries of the pool with that number (shim_pool.h). */
-uint64_t live_pooled(unsigned int pool);
+/* Bytes of all entries of that pool. live_forget_pool(): it is destroyed, and another pool may get
+ * the same handle. */
+uint64_t live_pooled(cu_mem_pool pool);
+void live_forget_pool(cu_mem_pool pool);
 
 /* For a resync. live_list(): resync_add() every entry that has a name; false: that is not possible
  * now. live_count(): add to out_hold->count how often out_hold->generation is attached, and set its

@@ -17,15 +17,13 @@
 
 struct pool {
 	cu_mem_pool handle; /* NULL: a free slot */
-	unsigned int number;
-	uint64_t reserved; /* at the last snapshot, as if our memory were the pool's */
+	uint64_t reserved;  /* at the last snapshot, as if our memory were the pool's */
 	uint64_t reserved_high, used_high; /* high-water marks, including our memory */
 };
 
 static struct {
 	pthread_mutex_t lock; /* never held over a driver call */
 	atomic_uint count;
-	unsigned int numbers;
 	struct pool known[POOLS_MAX];
 } pools = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -51,73 +49,28 @@ bool pools_any(void)
 	return atomic_load_explicit(&pools.count, memory_order_acquire) != 0;
 }
 
-/* Under the lock. */
-static struct pool *find(cu_mem_pool handle, unsigned int number)
+/* Under the lock. NULL: it is not there. find(NULL) returns a free slot. */
+static struct pool *find(cu_mem_pool handle)
 {
 	for (int i = 0; i < POOLS_MAX; i++)
-		if (pools.known[i].handle &&
-		    (number ? pools.known[i].number == number : pools.known[i].handle == handle))
+		if (pools.known[i].handle == handle)
 			return &pools.known[i];
 	return NULL;
 }
 
-static struct pool *enter(cu_mem_pool handle)
+/* Do nothing if the pool is known, or if there are too many. */
+static void enter(cu_mem_pool handle)
 {
-	for (int i = 0; i < POOLS_MAX; i++) {
-		struct pool *made = &pools.known[i];
+	struct pool *made;
 
-		if (made->handle)
-			continue;
-		*made = (struct pool){.handle = handle, .number = ++pools.numbers};
+	if (!lock_take(&pools.lock))
+		return;
+	made = find(handle) ? NULL : find(NULL);
+	if (made) {
+		*made = (struct pool){.handle = handle};
 		atomic_fetch_add_explicit(&pools.count, 1, memory_order_release);
-		return made;
 	}
-	return NULL;
-}
-
-unsigned int pools_number(cu_mem_pool pool)
-{
-	unsigned int number = 0;
-	struct pool *found;
-
-	if (!pool || !lock_take(&pools.lock))
-		return 0;
-	found = find(pool, 0);
-	if (!found)
-		found = enter(pool);
-	if (found)
-		number = found->number;
 	pthread_mutex_unlock(&pools.lock);
-	return number;
-}
-
-cu_mem_pool pools_handle(unsigned int number)
-{
-	cu_mem_pool handle = NULL;
-	struct pool *found;
-
-	if (!number || !lock_take(&pools.lock))
-		return NULL;
-	found = find(NULL, number);
-	if (found)
-		handle = found->handle;
-	pthread_mutex_unlock(&pools.lock);
-	return handle;
-}
-
-/* The pool's number; 0: it has none. */
-static unsigned int known(cu_mem_pool pool)
-{
-	unsigned int number = 0;
-	struct pool *found;
-
-	if (!process_is_mine() || !lock_take(&pools.lock))
-		return 0;
-	found = find(pool, 0);
-	if (found)
-		number = found->number;
-	pthread_mutex_unlock(&pools.lock);
-	return number;
 }
 
 static bool ask(const struct driver *driver, cu_mem_pool pool, int attribute, uint64_t *out)
@@ -125,8 +78,7 @@ static bool ask(const struct driver *driver, cu_mem_pool pool, int attribute, ui
 	return driver->cuMemPoolGetAttribute(pool, (cu_pool_attribute)attribute, out) == CU_OK;
 }
 
-static bool look(const struct driver *driver, cu_mem_pool pool, unsigned int number,
-		 struct look *out)
+static bool look(const struct driver *driver, cu_mem_pool pool, struct look *out)
 {
 	if (!driver || !ask(driver, pool, CU_POOL_USED, &out->used) ||
 	    !ask(driver, pool, CU_POOL_USED_HIGH, &out->used_high) ||
@@ -135,8 +87,8 @@ static bool look(const struct driver *driver, cu_mem_pool pool, unsigned int num
 	    !ask(driver, pool, CU_POOL_THRESHOLD, &out->threshold))
 		return false;
 	async_drain(0); /* one pass, no wait */
-	out->behind = async_pooled(number);
-	out->ours = live_pooled(number);
+	out->behind = async_pooled(pool);
+	out->ours = live_pooled(pool);
 	return true;
 }
 
@@ -177,28 +129,43 @@ static uint64_t kept_by_threshold(const struct look *look)
 	return look->threshold / PIECE * PIECE;
 }
 
+static bool is_known(cu_mem_pool handle)
+{
+	bool known;
+
+	if (!process_is_mine() || !lock_take(&pools.lock))
+		return false;
+	known = find(handle);
+	pthread_mutex_unlock(&pools.lock);
+	return known;
+}
+
 /* Take a snapshot of the pool, then the lock. NULL: no such pool, or a failure; then no lock is
  * held. */
 static struct pool *hold(cu_mem_pool handle, struct look *out_now)
 {
-	unsigned int number = handle ? known(handle) : 0;
 	struct pool *found;
 
-	if (!number || !look(lookup_driver(), handle, number, out_now) || !lock_take(&pools.lock))
+	if (!handle || !is_known(handle) || !look(lookup_driver(), handle, out_now) ||
+	    !lock_take(&pools.lock))
 		return NULL;
-	found = find(NULL, number);
+	found = find(handle);
 	if (!found)
 		pthread_mutex_unlock(&pools.lock);
 	return found;
 }
 
-void pools_grow(unsigned int number)
+void pools_grow(cu_mem_pool pool)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
+	struct pool *found;
 	struct look now;
-	struct pool *found = hold(pools_handle(number), &now);
 
 	(void)quiet;
+	if (!pool)
+		return;
+	enter(pool);
+	found = hold(pool, &now);
 	if (!found)
 		return;
 	settle(found, &now, most(kept_by_threshold(&now), found->reserved));
@@ -268,28 +235,22 @@ cu_result pools_trim(cu_cuMemPoolTrimTo_call *real, cu_mem_pool pool, size_t kee
 	return result;
 }
 
-/* Remove the pool first: once `real` has destroyed it, another pool may get the same handle. */
 cu_result pools_destroy(cu_cuMemPoolDestroy_call *real, cu_mem_pool pool)
 {
-	struct pool taken = {.handle = NULL}, *found;
-	cu_result result;
+	cu_result result = real(pool);
+	struct pool *found;
 
 	site_guard();
-	if (process_is_mine() && lock_take(&pools.lock)) {
-		found = find(pool, 0);
-		if (found) {
-			taken = *found;
-			found->handle = NULL;
-			atomic_fetch_sub_explicit(&pools.count, 1, memory_order_release);
-		}
-		pthread_mutex_unlock(&pools.lock);
+	if (result != CU_OK || !process_is_mine())
+		return result;
+	live_forget_pool(pool);
+	if (!lock_take(&pools.lock))
+		return result;
+	found = find(pool);
+	if (found) {
+		found->handle = NULL;
+		atomic_fetch_sub_explicit(&pools.count, 1, memory_order_release);
 	}
-	result = real(pool);
-	if (taken.handle && result != CU_OK && lock_take(&pools.lock)) {
-		found = enter(pool);
-		if (found)
-			*found = taken;
-		pthread_mutex_unlock(&pools.lock);
-	}
+	pthread_mutex_unlock(&pools.lock);
 	return result;
 }

@@ -12,15 +12,9 @@
 /* Is there a pool with such allocations? One atomic load. */
 bool pools_any(void);
 
-/* The pool's number in struct live; a new pool gets one. 0: `pool` is NULL, or there are too many
- * pools. Numbers are never reused. */
-unsigned int pools_number(cu_mem_pool pool);
-/* NULL: the pool is destroyed, or `number` is 0. */
-cu_mem_pool pools_handle(unsigned int number);
-
 /* Call this after the program got other memory for an allocation from that pool. That memory is in
- * the live table already. errno stays. */
-void pools_grow(unsigned int number);
+ * the live table already. NULL is ignored. errno stays. */
+void pools_grow(cu_mem_pool pool);
 
 /* The replaced calls. Each calls `real` and returns its result. */
 cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,

@@ -7,7 +7,6 @@
 #include "shim_ipc.h"
 #include "shim_linger.h"
 #include "shim_lookup.h"
-#include "shim_pool.h"
 #include "shim_process.h"
 #include "shim_share.h"
 #include "shim_site.h"
@@ -160,7 +159,7 @@ void buffers_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, voi
 	else if ((int)attribute == CU_ATTRIBUTE_RANGE_START)
 		*(cu_deviceptr *)value = entry.pointer;
 	else if ((int)attribute == CU_ATTRIBUTE_MEMPOOL)
-		*(cu_mem_pool *)value = pools_handle(entry.pool);
+		*(cu_mem_pool *)value = entry.pool;
 	else if (!pooled && entry.kind != LIVE_OWN_VMM)
 		return;
 	else if ((int)attribute == CU_ATTRIBUTE_CONTEXT)

@@ -60,9 +60,11 @@ static bool is_elsewhere(const struct driver *driver, cu_stream stream)
 /* NULL: the driver doesn't tell. */
 static cu_mem_pool pool_of(const struct claim *claim, const struct buffers_stream *call)
 {
+	_scope_ struct scope scope = scope_enter(claim->driver);
 	const struct driver *driver = claim->driver;
 	cu_mem_pool pool = NULL;
 
+	(void)scope;
 	if (call->pooled)
 		return call->pool;
 	return driver->cuDeviceGetMemPool(&pool, claim->allocation.device) == CU_OK ? pool : NULL;
@@ -86,7 +88,7 @@ static bool pool_is_ours(const struct claim *claim, const struct buffers_stream 
 			 const char **out_why)
 {
 	const struct driver *driver = claim->driver;
-	cu_mem_pool pool = pool_of(claim, call);
+	cu_mem_pool pool = claim->pool;
 	uint64_t travels = 0;
 	unsigned int type = 0;
 	cu_deviceptr probe;
@@ -117,14 +119,6 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 	*out_why = NULL;
 	return !is_capturing(claim->driver, call->meant) &&
 	       !is_elsewhere(claim->driver, call->meant) && pool_is_ours(claim, call, out_why);
-}
-
-static void note_pool(struct claim *claim, const struct buffers_stream *call)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-
-	(void)scope;
-	claim->pool = pools_number(pool_of(claim, call));
 }
 
 static cu_result make_named(struct claim *claim, const struct buffers_stream *call,
@@ -168,7 +162,7 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	buffers_sweep();
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
-	note_pool(&claim, call);
+	claim.pool = pool_of(&claim, call);
 	if (take(&claim, RULES_ATTACH, call) && attach_pointer(&claim, size, pointer, &result)) {
 		pools_grow(claim.pool);
 		return result;
