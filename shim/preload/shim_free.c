@@ -36,7 +36,7 @@ static cu_result free_own(cu_cuMemFree_v2_call *real, const struct driver *drive
 	if (attached && buffers_stand_in(driver, entry->context) == CU_OK && linger_keep(entry))
 		return CU_OK;
 	if (attached)
-		linger_drop(entry);
+		share_end(entry->name, entry->generation);
 	result = real(entry->pointer); /* the program gets the driver's answer */
 	if (result != CU_OK && result != CU_DEINITIALIZED)
 		share_again(driver, entry);

@@ -17,6 +17,9 @@
 
 atomic_bool hooks_stacked;
 
+/* ARGS (a, b) expands to a, b: without the parentheses, the list can follow other arguments. */
+#define ARGS(...) __VA_ARGS__
+
 #define BODY(name, ...) \
 	static inline cu_result body_##name( \
 	    cu_##name##_call *real, __attribute__((unused)) const void *caller, __VA_ARGS__)
@@ -39,33 +42,12 @@ BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
 
 /* Advice on managed memory. Unified memory (host memory in its place) needs none: return CU_OK. */
 #define ADVICE(name, params, args) \
-	BODY(name, ADVICE_PARAMS params) \
+	BODY(name, ARGS params) \
 	{ \
 		return managed_is(pointer, size) ? CU_OK : real args; \
 	}
-#define ADVICE_PARAMS(...) __VA_ARGS__
-#define PREFETCH(name) \
-	ADVICE(name, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
-	       (pointer, size, to, stream))
-#define PREFETCH_V2(name) \
-	ADVICE(name, \
-	       (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
-		cu_stream stream), \
-	       (pointer, size, to, flags, stream))
-#define ATTACH(name) \
-	ADVICE(name, (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
-	       (stream, pointer, size, flags))
-PREFETCH(cuMemPrefetchAsync)
-PREFETCH(cuMemPrefetchAsync_ptsz)
-PREFETCH_V2(cuMemPrefetchAsync_v2)
-PREFETCH_V2(cuMemPrefetchAsync_v2_ptsz)
-ADVICE(cuMemAdvise, (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device),
-       (pointer, size, advice, device))
-ADVICE(cuMemAdvise_v2,
-       (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_mem_location location),
-       (pointer, size, advice, location))
-ATTACH(cuStreamAttachMemAsync)
-ATTACH(cuStreamAttachMemAsync_ptsz)
+SHIM_ADVICE(ADVICE)
+#undef ADVICE
 
 static inline cu_result alloc_async(cu_cuMemAllocAsync_call *real, const void *caller,
 				    cu_deviceptr *pointer, size_t size, cu_stream stream,
@@ -318,9 +300,6 @@ void hooks_guard_stacked(void)
 	if (state_is_active())
 		site_guard();
 }
-
-/* ARGS (a, b) expands to a, b: without the parentheses, the list can follow other arguments. */
-#define ARGS(...) __VA_ARGS__
 
 /* A hooked call inside a hooked call passes through, because one allocation must count once. Such a
  * call may come from another interposer behind the shim: the hooked dlsym gave that interposer a

@@ -33,11 +33,6 @@ bool linger_withdraw(const struct live *entry)
 	return false;
 }
 
-void linger_drop(const struct live *entry)
-{
-	share_end(entry->name, entry->generation);
-}
-
 static void give_back(const struct driver *driver, const struct deferred_entry *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);

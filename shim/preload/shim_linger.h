@@ -17,14 +17,11 @@ bool linger_any(void);
 bool linger_holds(uint64_t base, uint64_t size);
 
 /* Withdraw the name of `entry`, which is about to be freed. Return true if others have it attached:
- * its memory must stay, and linger_keep() or linger_drop() must follow. */
+ * its memory must stay, and linger_keep() must follow; or share_end(), to free it all the same. */
 bool linger_withdraw(const struct live *entry);
 
 /* Add `entry` to the deferred frees. False: out of memory, or the lock timed out. */
 bool linger_keep(const struct live *entry);
-
-/* Tell the registry that the memory, which others have attached, ends. The caller then frees it. */
-void linger_drop(const struct live *entry);
 
 /* Give back the memory that nobody has attached any more, without waiting for the registry, and
  * what exceeds the limits. Call it only in a program call that has waited for the GPU. errno,

@@ -187,63 +187,50 @@ void link_settle(const char *name)
 	line_leave();
 }
 
-/* Search a page for `generation`. Advance `after`: if found, to that buffer's name. */
-static int search(const gpushare_ListReply *page, uint64_t generation, char *after, bool *out_found,
+/* Search a page that follows the name `after`. *out_name: the buffer's name; "": it may be on the
+ * page that follows the new `after`. */
+static int search(const gpushare_ListReply *page, uint64_t generation, char *after, char *out_name,
 		  char *why, size_t why_size)
 {
-	char before[GPUSHARE_NAME_MAX + 1];
-
-	strcpy(before, after);
+	*out_name = '\0';
 	for (pb_size_t i = 0; i < page->buffers_count; i++) {
-		strcpy(after, page->buffers[i].name);
-		*out_found = page->buffers[i].generation == generation;
-		if (*out_found)
-			return GPUSHARE_OK;
+		if (page->buffers[i].generation != generation)
+			continue;
+		strcpy(out_name, page->buffers[i].name);
+		return GPUSHARE_OK;
 	}
 	if (!page->more) {
 		put_text(why, why_size, "it is not shared any more");
 		return GPUSHARE_E_NOT_FOUND;
 	}
-	if (strcmp(page->after, after) > 0)
-		strcpy(after, page->after);
-	if (strcmp(after, before) > 0)
-		return GPUSHARE_OK;
-	put_text(why, why_size, "the registry says there is more, but lists nothing");
-	return GPUSHARE_E_PROTOCOL;
-}
-
-/* Request the page of the list that follows the name `after`, and search it. E_NOT_FOUND: not
- * found, and this was the last page. */
-static int find_in_page(const char *glob, char *after, uint64_t generation, bool *out_found,
-			char *why, size_t why_size)
-{
-	gpushare_List *list;
-	int status = line_enter(why, why_size);
-
-	if (status != GPUSHARE_OK)
-		return status;
-	list = &line_ask(gpushare_Request_list_tag)->verb.list;
-	put_text(list->glob, sizeof(list->glob), glob);
-	put_text(list->after, sizeof(list->after), after);
-	status = line_call(why, why_size);
-	if (status == GPUSHARE_OK)
-		status = search(&line.client->reply.body.list, generation, after, out_found, why,
-				why_size);
-	line_leave();
-	return status;
+	if (strcmp(page->after, after) <= 0) {
+		put_text(why, why_size, "the registry says there is more, but lists nothing");
+		return GPUSHARE_E_PROTOCOL;
+	}
+	strcpy(after, page->after);
+	return GPUSHARE_OK;
 }
 
 int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
 	      char *why, size_t why_size)
 {
-	char name[GPUSHARE_NAME_MAX + 1] = "";
-	bool found = false;
-	int status = GPUSHARE_OK;
+	char after[GPUSHARE_NAME_MAX + 1] = "";
+	gpushare_List *list;
+	int status;
 
-	while (status == GPUSHARE_OK && !found)
-		status = find_in_page(glob, name, generation, &found, why, why_size);
-	if (status == GPUSHARE_OK)
-		memcpy(out_name, name, sizeof(name));
+	do {
+		status = line_enter(why, why_size);
+		if (status != GPUSHARE_OK)
+			return status;
+		list = &line_ask(gpushare_Request_list_tag)->verb.list;
+		put_text(list->glob, sizeof(list->glob), glob);
+		put_text(list->after, sizeof(list->after), after);
+		status = line_call(why, why_size);
+		if (status == GPUSHARE_OK)
+			status = search(&line.client->reply.body.list, generation, after, out_name,
+					why, why_size);
+		line_leave();
+	} while (status == GPUSHARE_OK && !*out_name);
 	return status;
 }
 

@@ -10,18 +10,12 @@
  *
  * The list also has calls that neither allocate nor free. Queries about a pointer: a named
  * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
- * cuMemRetainAllocationHandle: the memory then lives until the new handle is released, too. Advice,
- * prefetches and attaching to streams: the driver refuses them for unified memory that stands for
- * managed memory. Statistics of memory pools: they must count named allocations, too.
+ * cuMemRetainAllocationHandle: the memory then lives until the new handle is released, too.
+ * Statistics of memory pools: they must count named allocations, too. SHIM_ADVICE is the part with
+ * advice, prefetches and attaching to streams: the driver refuses them for unified memory that
+ * stands for managed memory.
  */
-#define SHIM_HOOKS(H) \
-	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
-	H(cuMemAllocPitch_v2, \
-	  (cu_deviceptr * pointer, size_t * pitch, size_t width, size_t height, \
-	   unsigned int element), \
-	  (pointer, pitch, width, height, element)) \
-	H(cuMemAllocManaged, (cu_deviceptr * pointer, size_t size, unsigned int flags), \
-	  (pointer, size, flags)) \
+#define SHIM_ADVICE(H) \
 	H(cuMemPrefetchAsync, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
 	  (pointer, size, to, stream)) \
 	H(cuMemPrefetchAsync_ptsz, \
@@ -46,7 +40,17 @@
 	  (stream, pointer, size, flags)) \
 	H(cuStreamAttachMemAsync_ptsz, \
 	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
-	  (stream, pointer, size, flags)) \
+	  (stream, pointer, size, flags))
+
+#define SHIM_HOOKS(H) \
+	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
+	H(cuMemAllocPitch_v2, \
+	  (cu_deviceptr * pointer, size_t * pitch, size_t width, size_t height, \
+	   unsigned int element), \
+	  (pointer, pitch, width, height, element)) \
+	H(cuMemAllocManaged, (cu_deviceptr * pointer, size_t size, unsigned int flags), \
+	  (pointer, size, flags)) \
+	SHIM_ADVICE(H) \
 	H(cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream), \
 	  (pointer, size, stream)) \
 	H(cuMemAllocAsync_ptsz, (cu_deviceptr * pointer, size_t size, cu_stream stream), \

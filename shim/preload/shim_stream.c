@@ -229,7 +229,7 @@ static cu_result free_plain_in_order(cu_cuMemFreeAsync_call *real, const struct 
 	if (attached && defer(driver, entry, meant) == CU_OK)
 		return CU_OK;
 	if (attached)
-		linger_drop(entry);
+		share_end(entry->name, entry->generation);
 	result = real(entry->pointer, stream);
 	if (result != CU_OK)
 		share_again(driver, entry);
