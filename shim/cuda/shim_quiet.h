@@ -27,6 +27,7 @@ static inline void quiet_leave(const struct quiet *quiet)
 	errno = quiet->error;
 }
 
-#define _quiet_ __attribute__((cleanup(quiet_leave)))
+/* `unused`: see base/cleanup.h */
+#define _quiet_ __attribute__((cleanup(quiet_leave), unused))
 
 #endif

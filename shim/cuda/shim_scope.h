@@ -47,6 +47,6 @@ static inline void scope_leave(struct scope *scope)
 	quiet_leave(&scope->quiet);
 }
 
-#define _scope_ __attribute__((cleanup(scope_leave)))
+#define _scope_ __attribute__((cleanup(scope_leave), unused))
 
 #endif

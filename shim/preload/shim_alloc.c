@@ -35,7 +35,6 @@ bool buffers_make_room(void)
 	_quiet_ struct quiet quiet = quiet_enter();
 	bool made = async_waits() && async_drain(monotonic_ms() + state_timeout_ms());
 
-	(void)quiet;
 	return linger_empty() || made;
 }
 
@@ -44,7 +43,6 @@ bool buffers_has_room(const struct driver *driver, size_t size)
 	_scope_ struct scope scope = scope_enter(driver);
 	size_t rounded = buffers_rounded(size), room, total;
 
-	(void)scope;
 	return rounded == size || (driver->cuMemGetInfo_v2(&room, &total) == CU_OK &&
 				   room >= rounded && room - rounded >= total / BUFFERS_AMPLE);
 }
@@ -79,7 +77,6 @@ static bool replace(const struct claim *claim, cu_deviceptr *pointer, size_t oth
 	const struct driver *driver = claim->driver;
 	cu_deviceptr other;
 
-	(void)scope;
 	if (driver->cuMemAlloc_v2(&other, other_size) != CU_OK)
 		return false;
 	driver->cuMemFree_v2(*pointer);
@@ -142,7 +139,6 @@ static void give_back(const struct driver *driver, cu_deviceptr pointer)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	(void)scope;
 	driver->cuMemFree_v2(pointer);
 }
 

@@ -283,7 +283,6 @@ static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct refusal refusal = {.result = CU_OK};
 
-	(void)scope;
 	*out_result = CU_OK;
 	if (attach(claim, open, entry, &refusal))
 		return true;

@@ -35,7 +35,6 @@ static struct withdrawn *end_names(cu_context context)
 	struct withdrawn *ended = NULL, *one;
 	struct live entry;
 
-	(void)quiet;
 	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry)) {
 		share_end(entry.name, entry.generation);
 		one = malloc(sizeof(*one));
@@ -61,7 +60,6 @@ static void settle_names(const struct driver *driver, struct withdrawn *ended, b
 	_quiet_ struct quiet quiet = quiet_enter();
 	struct withdrawn *next;
 
-	(void)quiet;
 	for (; ended; ended = next) {
 		next = ended->next;
 		if (stays)
@@ -144,7 +142,6 @@ static cu_context primary_of(const struct driver *driver, cu_device device)
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_context context = NULL;
 
-	(void)scope;
 	if (!is_active(driver, device) ||
 	    driver->cuDevicePrimaryCtxRetain(&context, device) != CU_OK)
 		return NULL;

@@ -17,7 +17,6 @@ cu_result buffers_stand_in(const struct driver *driver, cu_context context)
 	cu_result result;
 	cu_context left;
 
-	(void)quiet;
 	if (driver->cuCtxPushCurrent_v2(context) != CU_OK)
 		return CU_OUT_OF_MEMORY;
 	result = deferred_stand_in(driver);

@@ -149,7 +149,6 @@ cu_result ipc_open(const struct driver *driver, cu_deviceptr *out_pointer,
 	struct wire wire;
 	cu_result result;
 
-	(void)scope;
 	memcpy(&wire, handle, sizeof(wire));
 	result = driver->cuCtxGetCurrent(&entry.context);
 	if (result != CU_OK)

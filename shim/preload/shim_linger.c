@@ -20,7 +20,6 @@ bool linger_holds(uint64_t base, uint64_t size)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	return deferred_holds(&deferred, base, size);
 }
 
@@ -64,7 +63,6 @@ bool linger_keep(const struct live *entry)
 				      .generation = entry->generation,
 				      .context = entry->context};
 
-	(void)quiet;
 	strcpy(kept.name, entry->name);
 	if (!deferred_put(&deferred, &kept))
 		return false;

@@ -164,7 +164,6 @@ static bool has_started(struct lookup_library *library)
 	_quiet_ struct quiet quiet = quiet_enter();
 	cu_context context;
 
-	(void)quiet;
 	if (!atomic_load_explicit(&library->started, memory_order_relaxed) &&
 	    library->driver.cuCtxGetCurrent(&context) == CU_OK)
 		atomic_store_explicit(&library->started, true, memory_order_relaxed);

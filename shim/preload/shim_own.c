@@ -78,7 +78,6 @@ static bool make(const struct claim *claim, size_t size, cu_deviceptr *out_point
 	struct vmm_mapping mapping;
 	cu_result result;
 
-	(void)scope;
 	if (claim->match.adopt && share_adopted(claim, size, out_pointer))
 		return true;
 	if (!claim->match.unified && !buffers_has_room(claim->driver, size)) {
@@ -117,7 +116,6 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	if (own->made)
 		return true;
 	if (own->why[0])
@@ -136,7 +134,6 @@ static cu_result ask_to_free(const struct driver *driver, const struct live *ent
 	cu_result result;
 	bool pushed;
 
-	(void)quiet;
 	driver->cuCtxGetCurrent(&current);
 	pushed = !current && entry->context && driver->cuCtxPushCurrent_v2(entry->context) == CU_OK;
 	result = ask_at_the_door(driver);

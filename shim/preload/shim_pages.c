@@ -261,7 +261,6 @@ void pages_publish(void)
 	_quiet_ struct quiet quiet = quiet_enter();
 	bool look;
 
-	(void)quiet;
 	if (!is_any() || !lock_take(&pages.lock))
 		return;
 	publish_each();
@@ -276,7 +275,6 @@ void pages_publish_ended(uint64_t generation)
 	_quiet_ struct quiet quiet = quiet_enter();
 	struct page *node;
 
-	(void)quiet;
 	if (!state_publishes(PUBLISH_FREE) || !is_any() || !lock_take(&pages.lock))
 		return;
 	node = find(generation);
@@ -297,7 +295,6 @@ static void publish_exiting(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	if (!is_any() || !lock_take_within(&pages.lock, EXIT_LOCK_MS))
 		return;
 	publish_each();
@@ -310,7 +307,6 @@ void pages_add(const char *name, uint64_t generation)
 	struct page *made;
 	size_t before;
 
-	(void)quiet;
 	if (!generation || !state_publishes(PUBLISH_SYNC | PUBLISH_FREE | PUBLISH_EXIT))
 		return;
 	made = calloc(1, sizeof(*made));

@@ -161,7 +161,6 @@ void pools_grow(cu_mem_pool pool)
 	struct pool *found;
 	struct look now;
 
-	(void)quiet;
 	if (!pool)
 		return;
 	enter(pool);
@@ -186,7 +185,6 @@ cu_result pools_get(cu_cuMemPoolGetAttribute_call *real, cu_mem_pool pool,
 	struct look now;
 	uint64_t sum;
 
-	(void)quiet;
 	found = result == CU_OK && is_statistic((int)attribute) ? hold(pool, &now) : NULL;
 	if (!found)
 		return result;
@@ -206,7 +204,6 @@ cu_result pools_set(cu_cuMemPoolSetAttribute_call *real, cu_mem_pool pool,
 	struct pool *found;
 	struct look now;
 
-	(void)quiet;
 	found = result == CU_OK && is_statistic((int)attribute) ? hold(pool, &now) : NULL;
 	if (!found)
 		return result;
@@ -226,7 +223,6 @@ cu_result pools_trim(cu_cuMemPoolTrimTo_call *real, cu_mem_pool pool, size_t kee
 	struct pool *found;
 	struct look now;
 
-	(void)quiet;
 	found = result == CU_OK ? hold(pool, &now) : NULL;
 	if (!found)
 		return result;

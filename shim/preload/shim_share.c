@@ -91,7 +91,6 @@ bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct live entry = entry_of(claim, LIVE_OWN, size);
 
-	(void)scope;
 	entry.pointer = pointer;
 	enter(claim->driver, &entry);
 	return remember(&entry);
@@ -201,7 +200,6 @@ bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle)
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct live entry = entry_of(claim, LIVE_OWN_VMM, 0);
 
-	(void)scope;
 	if (!adopt_as(claim, &entry, true))
 		return false;
 	*out_handle = entry.mapping.handle;
@@ -212,7 +210,6 @@ void share_keep(const struct live *entry)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	remember(entry);
 }
 
@@ -220,7 +217,6 @@ void share_again(const struct driver *driver, struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	(void)scope;
 	if (entry->name[0])
 		enter(driver, entry);
 	remember(entry);
@@ -231,7 +227,6 @@ void share_object(const struct claim *claim, cu_mem_handle handle, size_t size)
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
 
-	(void)scope;
 	entry.mapping.handle = handle;
 	entry.mapping.size = size;
 	enter(claim->driver, &entry);
@@ -256,7 +251,6 @@ static void tell_end(const char *name, uint64_t generation, bool *deferred)
 	char why[512];
 	int status;
 
-	(void)quiet;
 	if (!is_to_be_told(name))
 		return;
 	if (!generation) { /* its share was not answered: a resync drops the name */
@@ -272,7 +266,6 @@ static void settle(const struct live *entry)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	if (is_to_be_told(entry->name))
 		link_settle(entry->name);
 }
@@ -305,7 +298,6 @@ void share_left(const struct live *entry)
 	char why[512];
 	int status;
 
-	(void)quiet;
 	if (!is_to_be_told(entry->name))
 		return;
 	status = link_detach(entry->name, entry->generation, entry->reading, why, sizeof(why));
@@ -316,7 +308,6 @@ void share_end_later(const char *name, uint64_t generation)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	if (is_to_be_told(name))
 		link_withdraw_later(name, generation);
 }
@@ -325,7 +316,6 @@ bool share_left_later(const struct live *entry)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	return !is_to_be_told(entry->name) ||
 	       link_detach_later(entry->name, entry->generation, entry->reading);
 }
@@ -342,6 +332,5 @@ void share_refuse(const struct claim *claim, const char *why)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
-	(void)quiet;
 	state_log("\"%s\" is not shared: %s", claim->match.name, why);
 }

@@ -64,7 +64,6 @@ static cu_mem_pool pool_of(const struct claim *claim, const struct buffers_strea
 	const struct driver *driver = claim->driver;
 	cu_mem_pool pool = NULL;
 
-	(void)scope;
 	if (call->pooled)
 		return call->pool;
 	return driver->cuDeviceGetMemPool(&pool, claim->allocation.device) == CU_OK ? pool : NULL;
@@ -115,7 +114,6 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 
-	(void)scope;
 	*out_why = NULL;
 	return !is_capturing(claim->driver, call->meant) &&
 	       !is_elsewhere(claim->driver, call->meant) && pool_is_ours(claim, call, out_why);
@@ -185,7 +183,6 @@ static cu_result close_now(const struct driver *driver, const struct live *entry
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result = driver->cuStreamSynchronize(stream);
 
-	(void)scope;
 	if (result == CU_OK && entry->kind == LIVE_OWN_VMM)
 		own_close(driver, entry);
 	else if (result == CU_OK)
