@@ -209,22 +209,13 @@ static bool is_due(const struct driver *driver, const struct pending *one, struc
 	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
 }
 
-/* Must the registry be told that an attachment has ended before its mapping is closed? Yes for IPC,
- * and for any attachment in a call that must not wait. Otherwise end_entry() tells it after
- * closing. The program's own memory is no attachment. */
-static bool is_told_first(const struct pending *one, bool waits)
-{
-	return one->entry.kind == LIVE_IPC ||
-	       (!waits && one->entry.kind != LIVE_OWN && one->entry.kind != LIVE_OWN_VMM);
-}
-
 /* cuIpcCloseMemHandle waits for all GPU work (measured). So an IPC mapping stays in the queue until
  * async_close(), which runs in a call that waits anyway. */
 static bool end_if_due(const struct driver *driver, struct pending *one, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 
-	if (!is_due(driver, one, &scope) || (is_told_first(one, waits) && !tell(one, waits))) {
+	if (!is_due(driver, one, &scope) || (!live_is_own(&one->entry) && !tell(one, waits))) {
 		put_back(one);
 		return false;
 	}
@@ -272,7 +263,6 @@ bool async_drain(int64_t until_ms)
 	_quiet_ struct quiet quiet = quiet_enter();
 	size_t ended = 0;
 
-	(void)quiet;
 	while (async_waits() && lookup_driver_to_end()) {
 		/* only the entries that wait now, not later ones */
 		size_t now = sweep(atomic_load(&queue.waiting), true);
