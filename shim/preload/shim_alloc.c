@@ -98,7 +98,7 @@ static bool replace_alone(const struct claim *claim, cu_deviceptr *pointer, size
 static void settle(const struct claim *claim, const struct own *own, cu_deviceptr *pointer,
 		   size_t size)
 {
-	if (!own_settle(claim, own, *pointer, size) && buffers_rounded(size) != size)
+	if (!own_settle(claim, own, *pointer) && buffers_rounded(size) != size)
 		replace(claim, pointer, size);
 }
 
@@ -108,7 +108,7 @@ static cu_result make_named(const struct claim *claim, cu_cuMemAlloc_v2_call *re
 	cu_result result = CU_OK;
 	struct own own;
 
-	if (!own_make(claim, size, pointer, &own))
+	if (!own_make(claim, pointer, &own))
 		result = own.shareable ? make_alone(claim, real, pointer, size, &own)
 				       : make_plain(real, pointer, size);
 	if (result == CU_OK)
@@ -126,7 +126,7 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	if (!pointer || !size ||
 	    !claim_open(&claim, RULES_API_cuMemAlloc, size, CLAIM_CURRENT_DEVICE, caller))
 		return make_plain(real, pointer, size);
-	if (claim_take(&claim, RULES_ATTACH) && attach_pointer(&claim, size, pointer, &result))
+	if (claim_take(&claim, RULES_ATTACH) && attach_buffer(&claim, pointer, &result))
 		return result;
 	result = claim_take(&claim, RULES_NAME) ? make_named(&claim, real, pointer, size)
 						: make_plain(real, pointer, size);
@@ -149,7 +149,7 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	cu_deviceptr mapped;
 	struct own own;
 
-	if (own_make(claim, size, &mapped, &own)) {
+	if (own_make(claim, &mapped, &own)) {
 		give_back(claim->driver, *pointer);
 		*pointer = mapped;
 	} else if (own.shareable && !replace_alone(claim, pointer, size)) {
@@ -174,7 +174,7 @@ cu_result buffers_alloc_pitch(cu_cuMemAllocPitch_v2_call *real, const void *call
 	size = *pitch * height;
 	if (!claim_open(&claim, RULES_API_cuMemAllocPitch, size, CLAIM_CURRENT_DEVICE, caller))
 		return result;
-	if (claim_take(&claim, RULES_ATTACH) && attach_pointer(&claim, size, &attached, &answer)) {
+	if (claim_take(&claim, RULES_ATTACH) && attach_buffer(&claim, &attached, &answer)) {
 		claim.driver->cuMemFree_v2(*pointer);
 		if (answer == CU_OK)
 			*pointer = attached;

@@ -234,13 +234,10 @@ static bool ask(const struct claim *claim, struct link_found *found, struct refu
 	return status == GPUSHARE_OK;
 }
 
-typedef bool open_call(const struct claim *claim, const struct link_found *found,
-		       struct live *entry, struct refusal *refusal);
-
 /* Attach the rule's buffer as `entry`. entry->size is the size that the program asked for. */
-static bool attach(const struct claim *claim, open_call *open, struct live *entry,
-		   struct refusal *refusal)
+static bool attach(const struct claim *claim, struct live *entry, struct refusal *refusal)
 {
+	bool object = claim->allocation.driver == RULES_API_cuMemCreate;
 	struct link_found found = {.own = false};
 	_cleanup_close_ int fd = -1;
 
@@ -251,7 +248,8 @@ static bool attach(const struct claim *claim, open_call *open, struct live *entr
 	entry->generation = found.what.generation;
 	entry->reading = found.reading;
 	describe_note(entry, &found.what);
-	if (fits(claim, &found, entry->size, refusal) && open(claim, &found, entry, refusal)) {
+	if (fits(claim, &found, entry->size, refusal) &&
+	    (object ? import : open_found)(claim, &found, entry, refusal)) {
 		if (live_add(entry)) {
 			state_log("\"%s\" is attached: %llu of %llu bytes asked for", entry->name,
 				  (unsigned long long)entry->size,
@@ -275,44 +273,22 @@ static bool say(const struct claim *claim, const struct refusal *refusal, cu_res
 	return claim->match.must;
 }
 
-/* Attach the buffer of the rule that has taken the allocation. True: the program's call returns
- * *out_result. A rule that fails the allocation stays for the next one: a program may try again,
- * and must not get other memory then. */
-static bool answer(struct claim *claim, open_call *open, struct live *entry, cu_result *out_result)
+/* A rule that fails the allocation stays for the next one: a program may try again, and must not
+ * get other memory then. */
+bool attach_buffer(struct claim *claim, cu_deviceptr *out_memory, cu_result *out_result)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct live entry = {.size = claim->allocation.size};
 	struct refusal refusal = {.result = CU_OK};
 
-	*out_result = CU_OK;
-	if (attach(claim, open, entry, &refusal))
+	if (attach(claim, &entry, &refusal)) {
+		*out_memory = live_is_object(&entry) ? entry.mapping.handle : entry.pointer;
+		*out_result = CU_OK;
 		return true;
+	}
 	if (!say(claim, &refusal, out_result))
 		return false;
 	claim_fail(claim);
-	return true;
-}
-
-bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
-		    cu_result *out_result)
-{
-	struct live entry = {.size = size};
-
-	if (!answer(claim, open_found, &entry, out_result))
-		return false;
-	if (*out_result == CU_OK)
-		*out_pointer = entry.pointer;
-	return true;
-}
-
-bool attach_object(struct claim *claim, size_t size, cu_mem_handle *out_handle,
-		   cu_result *out_result)
-{
-	struct live entry = {.size = size};
-
-	if (!answer(claim, import, &entry, out_result))
-		return false;
-	if (*out_result == CU_OK)
-		*out_handle = entry.mapping.handle;
 	return true;
 }
 

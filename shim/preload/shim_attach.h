@@ -7,14 +7,9 @@
 #include "shim_live.h"
 
 /* Return true if the program's call is answered: with `*out_result`, and on CU_OK with
- * `*out_pointer` to `size` bytes or more. Return false to allocate as usual: the buffer can't be
- * attached (logged). */
-bool attach_pointer(struct claim *claim, size_t size, cu_deviceptr *out_pointer,
-		    cu_result *out_result);
-
-/* The same for cuMemCreate: the program maps *out_handle itself. */
-bool attach_object(struct claim *claim, size_t size, cu_mem_handle *out_handle,
-		   cu_result *out_result);
+ * *out_memory, which is a pointer; for cuMemCreate it is a handle, and the program maps the memory
+ * itself. Return false to allocate as usual: the buffer can't be attached (logged). */
+bool attach_buffer(struct claim *claim, cu_deviceptr *out_memory, cu_result *out_result);
 
 /* Wait for the GPU in the entry's context. cuMemFree and cuIpcCloseMemHandle wait for work that may
  * still use the memory; cuMemUnmap does not (measured). */

@@ -35,10 +35,10 @@ static cu_result make_unified(cu_cuMemAllocManaged_call *real, const struct clai
 	cu_result result = CU_OK;
 	struct own own;
 
-	if (!own_make(claim, size, pointer, &own))
+	if (!own_make(claim, pointer, &own))
 		result = make_managed(real, pointer, size, flags);
 	if (result == CU_OK)
-		own_settle(claim, &own, *pointer, size);
+		own_settle(claim, &own, *pointer);
 	return result;
 }
 
@@ -52,7 +52,7 @@ cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *cal
 	if (!pointer || !size || flags < FLAGS_LEAST || flags > FLAGS_MOST ||
 	    !claim_open(&claim, RULES_API_cuMemAllocManaged, size, CLAIM_CURRENT_DEVICE, caller))
 		return make_managed(real, pointer, size, flags);
-	if (claim_take(&claim, RULES_ATTACH) && attach_pointer(&claim, size, pointer, &result))
+	if (claim_take(&claim, RULES_ATTACH) && attach_buffer(&claim, pointer, &result))
 		return result;
 	taken = claim_take(&claim, RULES_NAME);
 	if (taken && claim.match.unified)

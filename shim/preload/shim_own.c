@@ -52,8 +52,9 @@ void own_leave(struct own *own)
 			 "sharing it takes whole blocks of 2 MiB, for which there is no room");
 }
 
-static cu_result make_once(const struct claim *claim, size_t size, struct vmm_mapping *out_mapping)
+static cu_result make_once(const struct claim *claim, struct vmm_mapping *out_mapping)
 {
+	size_t size = claim->allocation.size;
 	const char *call;
 
 	if (claim->match.unified)
@@ -62,32 +63,31 @@ static cu_result make_once(const struct claim *claim, size_t size, struct vmm_ma
 	return vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
 }
 
-static cu_result make_mapped(const struct claim *claim, size_t size,
-			     struct vmm_mapping *out_mapping)
+static cu_result make_mapped(const struct claim *claim, struct vmm_mapping *out_mapping)
 {
-	cu_result result = make_once(claim, size, out_mapping);
+	cu_result result = make_once(claim, out_mapping);
 
 	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
-		result = make_once(claim, size, out_mapping);
+		result = make_once(claim, out_mapping);
 	return result;
 }
 
-static bool make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer, struct own *out)
+static bool make(const struct claim *claim, cu_deviceptr *out_pointer, struct own *out)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
 	struct vmm_mapping mapping;
 	cu_result result;
 
-	if (claim->match.adopt && share_adopted(claim, size, out_pointer))
+	if (claim->match.adopt && share_adopted(claim, out_pointer))
 		return true;
-	if (!claim->match.unified && !buffers_has_room(claim->driver, size)) {
+	if (!claim->match.unified && !buffers_has_room(claim->driver, claim->allocation.size)) {
 		own_leave(out);
 		return false;
 	}
-	result = make_mapped(claim, size, &mapping);
+	result = make_mapped(claim, &mapping);
 	if (result != CU_OK)
 		return fail(claim->driver, result, "making mapped memory", out);
-	if (share_mapping(claim, &mapping, size)) {
+	if (share_mapping(claim, &mapping)) {
 		*out_pointer = mapping.pointer;
 		return true;
 	}
@@ -96,7 +96,7 @@ static bool make(const struct claim *claim, size_t size, cu_deviceptr *out_point
 	return false;
 }
 
-bool own_make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer, struct own *out)
+bool own_make(const struct claim *claim, cu_deviceptr *out_pointer, struct own *out)
 {
 	cu_result result;
 	int error = errno;
@@ -108,11 +108,11 @@ bool own_make(const struct claim *claim, size_t size, cu_deviceptr *out_pointer,
 	errno = error;
 	if (result != CU_OK)
 		return fail(claim->driver, result, "a driver call", out);
-	out->made = make(claim, size, out_pointer, out);
+	out->made = make(claim, out_pointer, out);
 	return out->made;
 }
 
-bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer, size_t size)
+bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr pointer)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
 
@@ -123,7 +123,7 @@ bool own_settle(const struct claim *claim, const struct own *own, cu_deviceptr p
 			  own->shareable ? "shared by an IPC handle, not as mapped memory"
 					 : "not shared",
 			  own->why);
-	return !own->shareable || share_pointer(claim, pointer, size);
+	return !own->shareable || share_pointer(claim, pointer);
 }
 
 /* cuMemFree works without a current context; ask_at_the_door() needs one. */

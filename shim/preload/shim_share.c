@@ -47,10 +47,10 @@ static void enter(const struct driver *driver, struct live *entry)
 }
 
 /* The entry for memory that the rule names. */
-static struct live entry_of(const struct claim *claim, enum live_kind kind, size_t size)
+static struct live entry_of(const struct claim *claim, enum live_kind kind)
 {
 	enum rules_api call = claim->allocation.driver;
-	struct live entry = {.size = size,
+	struct live entry = {.size = claim->allocation.size,
 			     .kind = kind,
 			     .count = 1,
 			     .device = claim->allocation.device,
@@ -86,19 +86,19 @@ static bool remember(const struct live *entry)
 	return false;
 }
 
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size)
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN, size);
+	struct live entry = entry_of(claim, LIVE_OWN);
 
 	entry.pointer = pointer;
 	enter(claim->driver, &entry);
 	return remember(&entry);
 }
 
-bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size)
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping)
 {
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM);
 
 	entry.pointer = mapping->pointer;
 	entry.mapping = *mapping;
@@ -130,15 +130,15 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 }
 
 static cu_result open_adopted(const struct claim *claim, int fd, const record *found,
-			      struct live *entry, bool object, const char **out_call)
+			      struct live *entry, const char **out_call)
 {
 	const struct vmm_wish wish = {.hold = true, .address = found->address};
 	const struct driver *driver = claim->driver;
 	cu_result result = CU_NOT_SUPPORTED;
 
-	if (object) {
+	if (claim->allocation.driver == RULES_API_cuMemCreate) {
 		*out_call = "cuMemImportFromShareableHandle";
-		entry->size = entry->mapping.size = found->size;
+		entry->mapping.size = found->size;
 		if (found->base_size == found->size)
 			result = driver->cuMemImportFromShareableHandle(
 			    &entry->mapping.handle, (void *)(intptr_t)fd,
@@ -156,53 +156,35 @@ static cu_result open_adopted(const struct claim *claim, int fd, const record *f
 	return result;
 }
 
-static bool adopt_as(const struct claim *claim, struct live *entry, bool object)
+bool share_adopted(const struct claim *claim, cu_deviceptr *out_memory)
 {
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM);
 	_cleanup_close_ int fd = -1;
 	const char *call;
 	cu_result result;
 	record found;
 
-	if (!adopt(claim, &found, &fd, &entry->reading))
+	entry.unified = entry.managed = claim->match.unified;
+	if (!adopt(claim, &found, &fd, &entry.reading))
 		return false;
-	describe_rights(entry, &found);
-	entry->generation = found.generation;
-	result = open_adopted(claim, fd, &found, entry, object, &call);
+	describe_rights(&entry, &found);
+	entry.generation = found.generation;
+	result = open_adopted(claim, fd, &found, &entry, &call);
 	if (result != CU_OK) {
-		state_log("\"%s\" is not adopted: %s answered %s", entry->name, call,
+		state_log("\"%s\" is not adopted: %s answered %s", entry.name, call,
 			  result == VMM_ADDRESS_TAKEN ? "that its address is taken"
 						      : driver_error_name(claim->driver, result));
-		share_end(entry->name, entry->generation); /* the registry keeps the buffer */
+		share_end(entry.name, entry.generation); /* the registry keeps the buffer */
 		return false;
 	}
-	if (!remember(entry)) {
-		attach_close(claim->driver, entry);
+	if (!remember(&entry)) {
+		attach_close(claim->driver, &entry);
 		return false;
 	}
 	state_log("\"%s\" is adopted: the program has the kept memory, with its contents",
-		  entry->name);
-	return true;
-}
-
-bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_pointer)
-{
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
-
-	entry.unified = entry.managed = claim->match.unified;
-	if (!adopt_as(claim, &entry, false))
-		return false;
-	*out_pointer = entry.pointer;
-	return true;
-}
-
-bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, 0);
-
-	if (!adopt_as(claim, &entry, true))
-		return false;
-	*out_handle = entry.mapping.handle;
+		  entry.name);
+	*out_memory = live_is_object(&entry) ? entry.mapping.handle : entry.pointer;
 	return true;
 }
 
@@ -222,13 +204,13 @@ void share_again(const struct driver *driver, struct live *entry)
 	remember(entry);
 }
 
-void share_object(const struct claim *claim, cu_mem_handle handle, size_t size)
+void share_object(const struct claim *claim, cu_mem_handle handle)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN_VMM, size);
+	struct live entry = entry_of(claim, LIVE_OWN_VMM);
 
 	entry.mapping.handle = handle;
-	entry.mapping.size = size;
+	entry.mapping.size = entry.size;
 	enter(claim->driver, &entry);
 	if (entry.name[0])
 		remember(&entry);

@@ -7,19 +7,21 @@
 #include "shim_live.h"
 
 /*
- * Share cuMemAlloc memory of the program under `claim->match.name`. `size` is what the program
- * asked for. If the memory can't be shared, that is logged, and the program keeps it. False: there
- * was no memory to record `size`, so queries return the size of the allocation. errno stays.
+ * Share cuMemAlloc memory of the program under `claim->match.name`. If the memory can't be shared,
+ * that is logged, and the program keeps it. False: there was no memory to record its size, so
+ * queries return the size of the allocation. errno stays.
  */
-bool share_pointer(const struct claim *claim, cu_deviceptr pointer, size_t size);
+bool share_pointer(const struct claim *claim, cu_deviceptr pointer);
 
 /* Share mapped memory that replaces the program's allocation. True: it is in the live table, and it
  * is shared or, if the registry has not answered, may be shared. False: neither; this is logged. */
-bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping, size_t size);
+bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping);
 
 /* Adopt the kept buffer that an earlier program left under the name, and map it at its old address
- * if that is possible. False: there is none of that size on that GPU, or it can't be adopted. */
-bool share_adopted(const struct claim *claim, size_t size, cu_deviceptr *out_pointer);
+ * if that is possible. False: there is none of that size on that GPU, or it can't be adopted.
+ * *out_memory is a pointer; for cuMemCreate it is a handle, and the program maps the memory
+ * itself. */
+bool share_adopted(const struct claim *claim, cu_deviceptr *out_memory);
 
 /* Call this before memory is freed, or before an IPC handle for it is made. `key` is the memory's
  * pointer, or the handle of an object (shim_live.h). If the registry did not answer the memory's
@@ -35,10 +37,7 @@ void share_again(const struct driver *driver, struct live *entry);
 void share_keep(const struct live *entry);
 
 /* Share cuMemCreate memory of the program, exported as a file descriptor. A failure is logged. */
-void share_object(const struct claim *claim, cu_mem_handle handle, size_t size);
-
-/* share_adopted() for cuMemCreate, whose memory the program maps itself. */
-bool share_adopted_object(const struct claim *claim, cu_mem_handle *out_handle);
+void share_object(const struct claim *claim, cu_mem_handle handle);
 
 /* Withdraw a name. This and the next four calls do nothing at exit and in a forked child. */
 void share_end(const char *name, uint64_t generation);

@@ -126,12 +126,12 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 	struct own own;
 
 	claim->match.vmm = true;
-	if (!own_make(claim, size, pointer, &own)) {
+	if (!own_make(claim, pointer, &own)) {
 		own.shareable = false;
 		result = make(call, pointer, size);
 	}
 	if (result == CU_OK)
-		own_settle(claim, &own, *pointer, size);
+		own_settle(claim, &own, *pointer);
 	return result;
 }
 
@@ -161,7 +161,7 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api 
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
 		return make(call, pointer, size);
 	claim.pool = pool_of(&claim, call);
-	if (take(&claim, RULES_ATTACH, call) && attach_pointer(&claim, size, pointer, &result)) {
+	if (take(&claim, RULES_ATTACH, call) && attach_buffer(&claim, pointer, &result)) {
 		pools_grow(claim.pool);
 		return result;
 	}

@@ -39,11 +39,11 @@ static cu_result create_named(const struct claim *claim, cu_cuMemCreate_call *re
 {
 	cu_result result;
 
-	if (claim->match.adopt && share_adopted_object(claim, handle))
+	if (claim->match.adopt && share_adopted(claim, handle))
 		return CU_OK;
 	result = create_exportable(real, handle, size, prop, flags);
 	if (result == CU_OK)
-		share_object(claim, *handle, size);
+		share_object(claim, *handle);
 	return result;
 }
 
@@ -58,7 +58,7 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
 	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
 		return create_plain(real, handle, size, prop, flags);
-	if (claim_take(&claim, RULES_ATTACH) && attach_object(&claim, size, handle, &result))
+	if (claim_take(&claim, RULES_ATTACH) && attach_buffer(&claim, handle, &result))
 		return result;
 	result = claim_take(&claim, RULES_NAME)
 		     ? create_named(&claim, real, handle, size, prop, flags)
