@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* When a context ends, its memory ends, too: so do the names and attachments in it. */
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "shim_async.h"
 #include "shim_attach.h"
@@ -22,73 +23,56 @@ static bool is_concerned(void)
 	return true;
 }
 
-struct withdrawn {
-	struct withdrawn *next;
-	struct live entry;
-};
-
-/* Withdraw the names of the program's own memory before that memory ends. Return a list of that
- * memory, to share it again if the context doesn't end. An entry is missing if malloc() fails. */
-static struct withdrawn *end_names(cu_context context)
+/* Take out the program's own memory, and withdraw its names, before it ends. */
+static struct live_ended *end_names(cu_context context)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
-	struct withdrawn *ended = NULL, *one;
-	struct live entry;
+	struct live_ended *own = live_take_of(context, true), *each;
 
-	while (live_take_of(context, true, &entry) || live_unname_of(context, &entry)) {
-		share_end(entry.name, entry.generation);
-		one = malloc(sizeof(*one));
-		if (!one)
-			continue;
-		*one = (struct withdrawn){ended, entry};
-		ended = one;
+	LL_FOREACH (own, each) {
+		share_end(each->entry.name, each->entry.generation);
 	}
-	return ended;
+	return own;
 }
 
-static void share_in_context(const struct driver *driver, struct live *entry)
+/* The context stays: share the memory of the list again. Free the list. */
+static void share_all(const struct driver *driver, cu_context context, struct live_ended *own)
 {
 	_scope_ struct scope scope = scope_enter(driver);
+	struct live_ended *each, *next;
 
-	scope_push(&scope, entry->context);
-	share_again(driver, entry);
-}
-
-/* If the context stays, share the list's memory again. Free the list. */
-static void settle_names(const struct driver *driver, struct withdrawn *ended, bool stays)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-	struct withdrawn *next;
-
-	for (; ended; ended = next) {
-		next = ended->next;
-		if (stays)
-			share_in_context(driver, &ended->entry);
-		free(ended);
+	scope_push(&scope, context);
+	LL_FOREACH_SAFE (own, each, next) {
+		share_again(driver, &each->entry);
+		free(each);
 	}
 }
 
-/* End attachments after the context has ended. Mapped memory, also the program's own, belongs to no
- * context and must be unmapped. GPU work on it has ended with the context. */
-static void end_mappings(const struct driver *driver, cu_context context)
+/* The context has ended: unmap mapped memory, which belongs to no context, and end the attachments
+ * of the list. GPU work on them has ended with the context. Free the list. */
+static void end_all(const struct driver *driver, struct live_ended *list)
 {
-	struct live entry;
+	_quiet_ struct quiet quiet = quiet_enter();
+	struct live_ended *each, *next;
 
-	while (live_take_of(context, false, &entry)) {
-		entry.context = NULL; /* CUDA crashes if it is given a destroyed context */
-		if (live_is_mapped(&entry))
-			attach_close(driver, &entry);
-		if (entry.kind == LIVE_OPENED)
-			entry.count = 1; /* one attachment, even if opened more often */
-		for (unsigned int i = 0; i < entry.count; i++)
-			share_left(&entry);
+	LL_FOREACH_SAFE (list, each, next) {
+		struct live *entry = &each->entry;
+
+		entry->context = NULL; /* CUDA crashes if it is given a destroyed context */
+		if (live_is_mapped(entry))
+			attach_close(driver, entry);
+		if (entry->kind == LIVE_OPENED)
+			entry->count = 1; /* one attachment, even if opened more often */
+		for (unsigned int i = 0; !live_is_own(entry) && i < entry->count; i++)
+			share_left(entry);
+		free(each);
 	}
 }
 
 struct ending {
 	const struct driver *driver; /* NULL: the shim is not concerned */
 	cu_context context;
-	struct withdrawn *names;
+	struct live_ended *own;
 	struct pending *waiting;	  /* frees in stream order */
 	struct deferred_entry *lingering; /* deferred frees */
 };
@@ -101,7 +85,7 @@ static struct ending begin(const struct driver *driver, cu_context context)
 		return ending;
 	ending.waiting = async_take_of(context);
 	ending.lingering = linger_take_of(context);
-	ending.names = end_names(context);
+	ending.own = end_names(context);
 	return ending;
 }
 
@@ -109,15 +93,17 @@ static cu_result conclude(const struct ending *ending, cu_result result)
 {
 	if (!ending->driver)
 		return result;
-	settle_names(ending->driver, ending->names, result != CU_OK);
 	if (result != CU_OK) {
+		if (ending->own)
+			share_all(ending->driver, ending->context, ending->own);
 		async_return(ending->waiting);
 		linger_return(ending->lingering);
 		return result;
 	}
 	async_end(ending->driver, ending->context, ending->waiting);
 	linger_end(ending->lingering);
-	end_mappings(ending->driver, ending->context);
+	end_all(ending->driver, ending->own);
+	end_all(ending->driver, live_take_of(ending->context, false));
 	return result;
 }
 

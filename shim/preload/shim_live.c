@@ -72,6 +72,14 @@ static void take_out(struct node *node)
 	count(&node->object.entry, -1);
 }
 
+/* Move the node from the table to the list. */
+static void move_out(struct node *node, struct live_ended **list)
+{
+	take_out(node);
+	node->object.entry.reading = resync_readings(&live_resync);
+	LL_PREPEND(*list, &node->object);
+}
+
 static struct node *find_node(uint64_t value, bool object)
 {
 	const struct key key = {value, object};
@@ -245,47 +253,22 @@ bool live_open_again(uint64_t generation, struct live *out_entry)
 	return found != NULL;
 }
 
-bool live_take_of(cu_context context, bool own, struct live *out_entry)
+struct live_ended *live_take_of(cu_context context, bool own)
 {
-	struct node *node, *next, *gone = NULL;
+	struct live_ended *taken = NULL;
+	struct node *node, *next;
 
 	if (!live_any() || !lock_take(&table.lock))
-		return false;
+		return NULL;
 	HASH_ITER (hh, table.nodes, node, next) {
 		const struct live *entry = &node->object.entry;
 
-		if (live_is_object(entry) || entry->context != context ||
-		    (entry->kind == LIVE_OWN) != own)
-			continue;
-		copy_out(node, out_entry);
-		take_out(node);
-		gone = node;
-		break;
+		if (!live_is_object(entry) && entry->context == context &&
+		    live_is_own(entry) == own)
+			move_out(node, &taken);
 	}
 	pthread_mutex_unlock(&table.lock);
-	free(gone);
-	return gone != NULL;
-}
-
-bool live_unname_of(cu_context context, struct live *out_entry)
-{
-	struct node *node, *next, *found = NULL;
-
-	if (!live_any() || !lock_take(&table.lock))
-		return false;
-	HASH_ITER (hh, table.nodes, node, next) {
-		struct live *entry = &node->object.entry;
-
-		if (live_is_object(entry) || entry->context != context ||
-		    entry->kind != LIVE_OWN_VMM || !entry->name[0])
-			continue;
-		found = node;
-		*out_entry = *entry;
-		entry->name[0] = '\0';
-		break;
-	}
-	pthread_mutex_unlock(&table.lock);
-	return found != NULL;
+	return taken;
 }
 
 /* One driver allocation may hold several entries: take the last that is not above `pointer`. */
@@ -479,11 +462,8 @@ static struct live_places *find_place(cu_deviceptr pointer)
 /* Under the lock: if it has no handle and no mapping, move the object from the table to `ended`. */
 static void end_if_unheld(struct node *node, struct live_ended **ended)
 {
-	if (node->handles || node->mappings)
-		return;
-	take_out(node);
-	node->object.entry.reading = resync_readings(&live_resync);
-	LL_PREPEND(*ended, &node->object);
+	if (!node->handles && !node->mappings)
+		move_out(node, ended);
 }
 
 /* Each list member is the first member of a struct node, which free() releases as a whole. */

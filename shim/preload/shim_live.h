@@ -112,12 +112,6 @@ bool live_take(uint64_t pointer, struct live *out_entry);
 bool live_take_opened(uint64_t pointer, struct live *out_entry);
 bool live_open_again(uint64_t generation, struct live *out_entry);
 
-/* Take out one entry of that context, whatever its count: LIVE_OWN if `own`, else another kind. */
-bool live_take_of(cu_context context, bool own, struct live *out_entry);
-
-/* Clear the name of one named LIVE_OWN_VMM entry of that context. *out_entry still has the name. */
-bool live_unname_of(cu_context context, struct live *out_entry);
-
 /* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */
 bool live_find(uint64_t base, uint64_t pointer, struct live *out_entry);
 
@@ -143,12 +137,17 @@ void live_count_one(const struct live *entry, unsigned int count, gpushare_Hold 
 bool live_get(const struct resync_ref *ref, struct live *out_entry);
 bool live_rename(const struct resync_ref *ref, uint64_t to);
 
-/* A list of objects that have ended and are in no table any more. */
+/* A list of entries that are in no table any more. */
 struct live_ended {
 	struct live entry;
 	struct live_ended *next;
 };
+/* Free a list of objects that have ended. */
 void live_free_ended(struct live_ended *ended);
+
+/* Take out all entries of that context, whatever their counts, but no objects: those of the
+ * program's own memory if `own`, else the attachments. The caller frees each by free(). */
+struct live_ended *live_take_of(cu_context context, bool own);
 
 /* An object has one handle less, or one more. live_drop_handle() returns the object if no handle
  * and no mapping is left; NULL: none ended. The caller calls live_free_ended(). */
