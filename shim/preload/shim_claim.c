@@ -51,8 +51,8 @@ bool claim_take(struct claim *claim, enum rules_kind kind)
 	struct claim_record *record = &claim->records[kind];
 	int error = errno;
 
-	record->counted = state_concerns(kind, &claim->allocation);
-	record->taken = record->counted && state_match(kind, &claim->allocation, &claim->match);
+	record->counted = true;
+	record->taken = state_match(kind, &claim->allocation, &claim->match);
 	if (record->taken) {
 		record->rule = claim->match.rule;
 		record->index = claim->match.index;

@@ -173,11 +173,6 @@ static bool concerns(const struct state *state, enum rules_kind kind,
 	       rules_concern(state->rules[kind], allocation);
 }
 
-bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation)
-{
-	return concerns(state_get(), kind, allocation);
-}
-
 static void count(struct state *state, uint64_t size)
 {
 	uint64_t largest = atomic_load_explicit(&state->largest, memory_order_relaxed);

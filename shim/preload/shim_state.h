@@ -14,10 +14,6 @@ bool state_is_active(void);
 /* Set while no rule is left and no log counts allocations: state_may_match() would return false. */
 extern atomic_bool state_idle;
 
-/* Could a rule of that kind that can still match concern the allocation? Looks at size and calls
- * only; no lock. */
-bool state_concerns(enum rules_kind kind, const struct rules_allocation *allocation);
-
 /* $GPUSHARE_DEFERRED_FREE, in bytes. */
 uint64_t state_deferred(void);
 
@@ -27,8 +23,9 @@ unsigned int state_timeout_ms(void);
 /* Does GPUSHARE_PUBLISH name any of `when`? False without a GPUSHARE_NAME rule. Cheap; no lock. */
 bool state_publishes(enum publish_when when);
 
-/* state_concerns() of either kind. Call it once for each allocation: it counts them for the log,
- * which at exit names the rules that matched none. Need not be called while state_idle is set. */
+/* Could a rule that can still match concern the allocation? Looks at size and calls only; no lock.
+ * Call it once for each allocation: it counts them for the log, which at exit names the rules that
+ * matched none. Need not be called while state_idle is set. */
 bool state_may_match(const struct rules_allocation *allocation);
 
 /* rules_match(), rules_return() and rules_uncount() under the rules' lock. */
