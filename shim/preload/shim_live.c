@@ -578,24 +578,3 @@ struct live_ended *live_settle_places(struct live_places *taken, bool gone)
 	pthread_mutex_unlock(&table.lock);
 	return ended;
 }
-
-bool live_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation, struct live *out_entry)
-{
-	struct live_places *place, *next;
-	bool found = false;
-
-	if (!lock_take(&table.lock))
-		return false;
-	HASH_ITER (hh, table.places, place, next) {
-		const struct live *entry = &place->node->object.entry;
-
-		if (place->pointer < pointer || place->pointer - pointer >= size ||
-		    entry->generation != generation || !entry->name[0])
-			continue;
-		*out_entry = *entry;
-		found = true;
-		break;
-	}
-	pthread_mutex_unlock(&table.lock);
-	return found;
-}

@@ -164,8 +164,5 @@ void live_add_place(cu_deviceptr pointer, cu_mem_handle handle);
 struct live_places;
 struct live_places *live_take_places(cu_deviceptr pointer, size_t size);
 struct live_ended *live_settle_places(struct live_places *taken, bool gone);
-/* live_get() for an object that is mapped in that range. */
-bool live_get_mapped(cu_deviceptr pointer, size_t size, uint64_t generation,
-		     struct live *out_entry);
 
 #endif

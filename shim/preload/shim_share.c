@@ -244,29 +244,15 @@ static void tell_end(const char *name, uint64_t generation, bool *deferred)
 	say_untold(name, status, why);
 }
 
-static void settle(const struct live *entry)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-
-	if (is_to_be_told(entry->name))
-		link_settle(entry->name);
-}
-
 void share_settle(uint64_t key, bool object)
 {
 	const struct resync_ref unsettled = {.key = key, .object = object};
 	struct live entry;
 
-	if (live_get(&unsettled, &entry))
-		settle(&entry);
-}
-
-void share_settle_mapped(cu_deviceptr pointer, size_t size)
-{
-	struct live entry;
-
-	if (live_get_mapped(pointer, size, 0, &entry))
-		settle(&entry);
+	if (!live_get(&unsettled, &entry) || !is_to_be_told(entry.name))
+		return;
+	_quiet_ struct quiet quiet = quiet_enter();
+	link_settle(entry.name);
 }
 
 void share_end(const char *name, uint64_t generation)

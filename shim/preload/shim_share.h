@@ -27,8 +27,6 @@ bool share_adopted(const struct claim *claim, cu_deviceptr *out_memory);
  * pointer, or the handle of an object (shim_live.h). If the registry did not answer the memory's
  * share, this makes another request. After that the entry has a generation, or no name. */
 void share_settle(uint64_t key, bool object);
-/* The same for an object that is mapped in that range. */
-void share_settle_mapped(cu_deviceptr pointer, size_t size);
 
 /* The driver refused to free memory that is withdrawn already: share it and record it again. */
 void share_again(const struct driver *driver, struct live *entry);

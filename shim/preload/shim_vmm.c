@@ -153,7 +153,6 @@ cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t s
 		return CU_INVALID_VALUE;
 	if (concerns_objects()) {
 		site_guard();
-		share_settle_mapped(pointer, size);
 		taken = live_take_places(pointer, size);
 	}
 	result = real(pointer, size);
