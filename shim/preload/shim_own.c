@@ -159,7 +159,7 @@ cu_result own_free(const struct driver *driver, struct live *entry)
 	cu_result result = ask_to_free(driver, entry);
 
 	if (result != CU_OK) {
-		share_keep(entry);
+		live_add(entry); /* not freed: put it back */
 		return result;
 	}
 	pages_publish_freed(driver, entry);

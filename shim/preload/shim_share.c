@@ -188,13 +188,6 @@ bool share_adopted(const struct claim *claim, cu_deviceptr *out_memory)
 	return true;
 }
 
-void share_keep(const struct live *entry)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-
-	remember(entry);
-}
-
 void share_again(const struct driver *driver, struct live *entry)
 {
 	_scope_ struct scope scope = scope_enter(driver);

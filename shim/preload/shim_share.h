@@ -31,9 +31,6 @@ void share_settle(uint64_t key, bool object);
 /* The driver refused to free memory that is withdrawn already: share it and record it again. */
 void share_again(const struct driver *driver, struct live *entry);
 
-/* Put back into the live table an entry that was taken out, but whose name was not withdrawn. */
-void share_keep(const struct live *entry);
-
 /* Share cuMemCreate memory of the program, exported as a file descriptor. A failure is logged. */
 void share_object(const struct claim *claim, cu_mem_handle handle);
 
