@@ -28,8 +28,7 @@ void buffers_sweep(void)
 	async_sweep(false);
 }
 
-/* linger_empty() carries out deferred frees by calls that wait for all GPU work. So first wait,
- * until a deadline, for the stream-ordered frees. */
+/* First wait, until a deadline, for the stream-ordered frees: some become deferred frees. */
 bool buffers_make_room(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();

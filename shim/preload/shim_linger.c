@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_linger.h"
 
+#include <poll.h>
 #include <string.h>
 
+#include "base/monotonic.h"
 #include "shim_buffers.h"
 #include "shim_link.h"
 #include "shim_lookup.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
+
+#define FREE_MS 20 /* time limit of a free in an empty stream, which takes microseconds */
 
 static struct deferred deferred = DEFERRED_INITIALIZER;
 
@@ -32,26 +36,67 @@ bool linger_withdraw(const struct live *entry)
 	return false;
 }
 
-static void give_back(const struct driver *driver, const struct deferred_entry *entry)
+/* Has the stream done its work? Waits FREE_MS at most. */
+static bool is_done(const struct driver *driver, cu_stream stream, cu_event event)
+{
+	int64_t until_ms = monotonic_ms() + FREE_MS;
+
+	if (driver->cuEventRecord(event, stream) != CU_OK)
+		return false;
+	while (driver->cuEventQuery(event) == CU_NOT_READY) {
+		if (monotonic_ms() >= until_ms)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
+/* cuMemFree waits for all work of the GPU. So free the memory in a stream of its own: the driver
+ * releases it when that stream is synchronized. If a stream of the program holds up the hardware
+ * queue, leave the stream as it is: if it is destroyed before, the memory is never freed
+ * (contract_deferred). */
+static cu_result free_apart(const struct driver *driver, cu_deviceptr pointer)
+{
+	cu_stream stream = NULL;
+	cu_event event = NULL;
+	cu_result result;
+
+	result = driver->cuEventCreate(&event, CU_EVENT_NO_TIMING);
+	if (result == CU_OK)
+		result = driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING);
+	if (result == CU_OK)
+		result = driver->cuMemFreeAsync(pointer, stream);
+	if (result != CU_OK)
+		result = driver->cuMemFree_v2(pointer);
+	else if (!is_done(driver, stream, event) || driver->cuStreamSynchronize(stream) != CU_OK)
+		stream = NULL;
+	if (event)
+		driver->cuEventDestroy_v2(event);
+	if (stream)
+		driver->cuStreamDestroy_v2(stream);
+	return result;
+}
+
+/* `waited`: the program's call has waited for the GPU. */
+static void give_back(const struct driver *driver, const struct deferred_entry *entry, bool waited)
 {
 	_scope_ struct scope scope = scope_enter(driver);
 	cu_result result;
 
 	if (!scope_push(&scope, entry->context))
 		return; /* the context has ended, and its memory with it */
-	result = driver->cuMemFree_v2(entry->pointer);
+	result = waited ? driver->cuMemFree_v2(entry->pointer) : free_apart(driver, entry->pointer);
 	state_log("\"%s\" is given back: %s", entry->name,
 		  result == CU_OK ? "it was held for those who had it attached"
 				  : driver_error_name(driver, result));
 }
 
 /* Give memory back although it may still be attached. */
-static void give_up(const struct driver *driver, struct deferred_entry *list,
-		    void (*end)(const char *name, uint64_t generation))
+static void give_up(const struct driver *driver, struct deferred_entry *list, bool waited)
 {
 	for (; list; list = deferred_next(list)) {
-		give_back(driver, list);
-		end(list->name, list->generation);
+		give_back(driver, list, waited);
+		(waited ? share_end_later : share_end)(list->name, list->generation);
 	}
 }
 
@@ -97,9 +142,9 @@ static void sweep(take_call *take, deferred_ask *by)
 	if (!driver)
 		return;
 	quiet = quiet_enter();
-	give_up(driver, deferred_take_over(&deferred), share_end_later);
+	give_up(driver, deferred_take_over(&deferred), true);
 	for (left = take(&deferred, by, NULL); left; left = deferred_next(left))
-		give_back(driver, left);
+		give_back(driver, left, true);
 	quiet_leave(&quiet);
 }
 
@@ -119,7 +164,7 @@ bool linger_empty(void)
 	struct deferred_entry *all = driver ? deferred_take_all(&deferred) : NULL;
 	struct quiet quiet = quiet_enter();
 
-	give_up(driver, all, share_end);
+	give_up(driver, all, false);
 	quiet_leave(&quiet);
 	return all != NULL;
 }

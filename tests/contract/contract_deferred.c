@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver's behaviour that deferred frees build on: waiting without a free, and what remains of
- * the memory then.
+ * The driver's behaviour that deferred frees build on: waiting without a free, freeing without a
+ * wait, and what remains of the memory then.
  */
 #include "contract.h"
 
@@ -14,9 +14,10 @@ static atomic_uint *word; /* pinned; the stream waits for it */
 static atomic_bool released;
 
 /* Queue work that is blocked until `*word` is 1. */
-static void held_up(void)
+static cu_event held_up(void)
 {
 	cu_stream stream = NULL;
+	cu_event event = NULL;
 	void *pinned = NULL;
 
 	if (!driver->cuStreamWaitValue32_v2)
@@ -26,6 +27,9 @@ static void held_up(void)
 	word = pinned;
 	atomic_store(word, 0);
 	EXPECT(CU_OK, driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
+	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
+	return event;
 }
 
 static size_t room(void)
@@ -58,6 +62,52 @@ static void small_free(int peer)
 	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
 	CHECK(atomic_load(&released));
 	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* Memory is back once the stream in which it was freed is synchronized, though other work goes
+ * on. */
+static void free_apart(int peer)
+{
+	cu_stream apart = NULL;
+	cu_deviceptr pointer;
+	cu_event event, reached;
+	size_t before;
+
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	event = held_up();
+	before = room();
+	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, apart));
+	reached = contract_recorded(driver, apart);
+	for (int left_ms = 10000; left_ms && driver->cuEventQuery(reached) != CU_OK; left_ms--)
+		usleep(1000);
+	EXPECT(CU_OK, driver->cuEventQuery(reached));
+	EXPECT(CU_OK, driver->cuStreamSynchronize(apart));
+	CHECK(room() >= before + SIZE / 2);
+	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
+	atomic_store(word, 1);
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
+}
+
+/* If the stream is destroyed before its context is synchronized, the memory is not freed. */
+static void free_in_what_goes(int peer)
+{
+	cu_stream apart = NULL;
+	cu_deviceptr pointer, base = 0;
+	size_t size = 0;
+
+	driver = contract_context(0);
+	pointer = contract_filled(SIZE, 1);
+	EXPECT(CU_OK, driver->cuStreamCreate(&apart, CU_STREAM_NONBLOCKING));
+	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, apart));
+	EXPECT(CU_OK, driver->cuStreamDestroy_v2(apart));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	EXPECT(CU_OK, driver->cuMemGetAddressRange_v2(&base, &size, pointer));
+	CHECK(base == pointer && size == SIZE);
+	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
+	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 }
 
 static void owner(int peer)
@@ -98,4 +148,6 @@ static void importer(int peer)
 }
 
 UNIT_MAIN(ALONE(a_small_free_waits_for_all_streams, small_free),
+	  ALONE(a_free_in_a_stream_of_its_own_waits_for_none, free_apart),
+	  ALONE(a_free_in_a_stream_that_is_destroyed_is_none, free_in_what_goes),
 	  PAIR(held_memory_is_read_until_the_last_close_and_given_back_then, owner, importer))

@@ -320,6 +320,18 @@ go_on_and_leave() {
 0"
 }
 
+@test "memory that others have, and a stream that stands: an allocation that finds too little does not wait for it" {
+	needs_sim
+	export GPUSHARE_SIM_MEMORY=12M
+	program drv_linked
+	owner x init stream=s alloc=a,4Mi "${UP[@]}" free=a stall=s alloc=b,10Mi "${END[@]}"
+	held x
+	touch "$WORK/go"
+	await_file "$WORK/done"
+	equal "$(said 'alloc b')" 0
+	equal "$(deferred)" ""
+}
+
 @test "two deferred frees whose generations share a place in the page of changes are both done" {
 	needs_sim
 	program drv_linked
