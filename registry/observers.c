@@ -71,11 +71,8 @@ static const struct {
 
 static void release(struct registry *registry, struct entry *entry)
 {
-	if (!entry->fdref)
-		return;
-	if (!--entry->fdref->buffers && registry->fdstore)
-		fdstore_drop(registry->fdstore, entry->stored);
-	fdref_release(&registry->state.users, entry->fdref);
+	if (entry->fdref && !registry->loading)
+		registry_release(registry, entry->fdref);
 	entry->fdref = NULL;
 }
 
@@ -127,8 +124,8 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 	const struct effect *effect = &effects[change->kind];
 	struct entry *entry = change->entry;
 
-	if (effect->what & PUT && registry->fdstore && entry->fdref->buffers == 1)
-		fdstore_put(registry->fdstore, entry->stored, entry->fdref->fd);
+	if (effect->what & PUT && registry->fdstore)
+		fdstore_put(registry->fdstore, entry->fdref->stored, entry->fdref->fd);
 	if (effect->what & RELEASE)
 		release(registry, entry);
 	if (effect->what & SAVE)

@@ -84,6 +84,13 @@ void registry_unlock(struct registry *registry)
 	pthread_mutex_unlock(&registry->lock);
 }
 
+void registry_release(struct registry *registry, struct fdref *fdref)
+{
+	if (fdref->references == 1 && fdref->stored && registry->fdstore)
+		fdstore_drop(registry->fdstore, fdref->stored);
+	fdref_release(&registry->state.users, fdref);
+}
+
 struct session *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)
 {
 	struct user *user = user_of(&registry->state.users, peer->uid);

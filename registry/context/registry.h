@@ -67,6 +67,8 @@ void registry_unlock(struct registry *registry);
 
 /* All functions below need the lock held. */
 
+/* fdref_release(). Also drops the descriptor from the fd store if this is the last reference. */
+void registry_release(struct registry *registry, struct fdref *fdref);
 /* Create a session. NULL: out of memory. */
 struct session *registry_connect(struct registry *registry, uint32_t id,
 				 const struct process *peer);

@@ -2,7 +2,6 @@
 #include "fdstore/fdstore.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@
 
 struct item {
 	UT_hash_handle hh;
-	uint64_t generation;
+	uint64_t number;
 	/* -1: to be removed from the other side; the item is in no table */
 	int fd;
 	bool own;  /* this store owns the descriptor: nobody has taken it */
@@ -39,29 +38,29 @@ struct fdstore {
 	bool manager;	    /* the other side is the service manager, not a keeper */
 	int side;	    /* the connection to the other side; -1: none */
 	bool said;	    /* it was logged that there is no other side */
-	struct item *items; /* by generation */
+	struct item *items; /* by number */
 	/* to be sent: new descriptors first, removals last, because a restarted registry looks for
 	 * the descriptor as long as registry.state has the buffer's record */
 	struct item *owed;
 	int64_t start_ns; /* no attempt to reach the other side before then */
 };
 
-static struct item *item_find(const struct fdstore *store, uint64_t generation)
+static struct item *item_find(const struct fdstore *store, uint64_t number)
 {
 	struct item *item;
 
-	HASH_FIND(hh, store->items, &generation, sizeof(generation), item);
+	HASH_FIND(hh, store->items, &number, sizeof(number), item);
 	return item;
 }
 
-static struct item *item_new(struct fdstore *store, uint64_t generation, int fd, bool own)
+static struct item *item_new(struct fdstore *store, uint64_t number, int fd, bool own)
 {
 	struct item *item = calloc(1, sizeof(*item));
 
 	if (!item)
 		return NULL;
-	*item = (struct item){.generation = generation, .fd = fd, .own = own};
-	HASH_ADD(hh, store->items, generation, sizeof(generation), item);
+	*item = (struct item){.number = number, .fd = fd, .own = own};
+	HASH_ADD(hh, store->items, number, sizeof(number), item);
 	if (item->hh.tbl)
 		return item;
 	free(item);
@@ -109,32 +108,30 @@ static bool is_full(const struct fdstore *store)
 	return store->manager && HASH_COUNT(store->items) >= notify_store_size();
 }
 
-static void say_full(uint64_t generation)
+static void say_full(void)
 {
-	log_line("the service manager's store of file descriptors is full: the memory of "
-		 "generation %" PRIu64 " is lost when this process ends",
-		 generation);
+	log_line("the service manager's store of file descriptors is full: the memory of a buffer "
+		 "is lost when this process ends");
 }
 
-/* Take over a descriptor of a predecessor. A second one of the same generation is closed. */
-static void inherit(struct fdstore *store, uint64_t generation, int fd)
+/* Take over a descriptor of a predecessor. A second one of the same number is closed. */
+static void inherit(struct fdstore *store, uint64_t number, int fd)
 {
 	bool full = is_full(store);
-	struct item *item =
-	    item_find(store, generation) ? NULL : item_new(store, generation, fd, true);
+	struct item *item = item_find(store, number) ? NULL : item_new(store, number, fd, true);
 
 	if (!item)
 		closer_add(NULL, fd);
 	else if (full)
-		say_full(generation);
+		say_full();
 	else if (store->manager)
 		owe(store, item, false);
 }
 
-static int send_one(const struct fdstore *store, const char *verb, uint64_t generation, int fd)
+static int send_one(const struct fdstore *store, const char *verb, uint64_t number, int fd)
 {
 	char message[NOTIFY_MESSAGE];
-	size_t size = notify_write(message, verb, generation);
+	size_t size = notify_write(message, verb, number);
 
 	return fds_send_bytes(store->side, message, size, &fd, fd >= 0);
 }
@@ -210,7 +207,7 @@ static void flush(struct fdstore *store, bool all)
 
 	while ((item = store->owed) && (all || item->fd >= 0) && has_other_side(store)) {
 		const char *verb = item->fd < 0 ? NOTIFY_REMOVE : NOTIFY_STORE;
-		int status = send_one(store, verb, item->generation, item->fd);
+		int status = send_one(store, verb, item->number, item->fd);
 
 		if (!status)
 			settle(store, item);
@@ -229,20 +226,20 @@ static void flush_patiently(struct fdstore *store)
 		poll(NULL, 0, AGAIN_MS);
 }
 
-/* Take the descriptor after *generation from the keeper, and set *generation. 0: there is no
+/* Take the descriptor after *number from the keeper, and set *number. 0: there is no
  * more. false: the keeper does not answer. */
-static bool take_next(const struct fdstore *store, uint64_t *generation, int *out_fd)
+static bool take_next(const struct fdstore *store, uint64_t *number, int *out_fd)
 {
 	struct pollfd answer = {.fd = store->side, .events = POLLIN};
 	char message[NOTIFY_MESSAGE + 1];
 	int fds[FDS_MAX];
 	size_t size, count;
 
-	if (send_one(store, NOTIFY_NEXT, *generation, -1) || poll(&answer, 1, ANSWER_MS) != 1 ||
+	if (send_one(store, NOTIFY_NEXT, *number, -1) || poll(&answer, 1, ANSWER_MS) != 1 ||
 	    fds_receive_bytes(store->side, message, NOTIFY_MESSAGE, &size, fds, &count))
 		return false;
 	message[size] = '\0';
-	if (notify_read(message, generation) && count == (*generation != 0)) {
+	if (notify_read(message, number) && count == (*number != 0)) {
 		*out_fd = fds[0];
 		return true;
 	}
@@ -253,12 +250,12 @@ static bool take_next(const struct fdstore *store, uint64_t *generation, int *ou
 /* If there is a service manager, it gets all of the keeper's descriptors, and the keeper ends. */
 static void inherit_from_keeper(struct fdstore *store)
 {
-	uint64_t generation = 0;
+	uint64_t number = 0;
 	bool answers;
 	int fd;
 
-	while ((answers = take_next(store, &generation, &fd)) && generation)
-		inherit(store, generation, fd);
+	while ((answers = take_next(store, &number, &fd)) && number)
+		inherit(store, number, fd);
 	if (!answers)
 		log_line("the keeper of %s does not answer", store->directory);
 	if (!answers || store->manager)
@@ -269,15 +266,15 @@ struct fdstore *fdstore_open(const char *directory)
 {
 	struct fdstore *store = calloc(1, sizeof(*store));
 	unsigned int count;
-	uint64_t generation;
+	uint64_t number;
 	int fd;
 
 	if (!store)
 		return NULL;
 	snprintf(store->directory, sizeof(store->directory), "%s", directory);
 	stat(directory, &store->folder);
-	while ((fd = notify_take(&generation)) >= 0)
-		inherit(store, generation, fd);
+	while ((fd = notify_take(&number)) >= 0)
+		inherit(store, number, fd);
 	store->manager = notify_store_size() > 0;
 	store->side = keeper_connect(directory);
 	if (store->side >= 0)
@@ -289,19 +286,19 @@ struct fdstore *fdstore_open(const char *directory)
 	return store;
 }
 
-bool fdstore_next(const struct fdstore *store, uint64_t *generation)
+bool fdstore_next(const struct fdstore *store, uint64_t *number)
 {
-	const struct item *item = *generation ? item_find(store, *generation) : NULL;
+	const struct item *item = *number ? item_find(store, *number) : NULL;
 
 	item = item ? item->hh.next : store->items;
 	if (item)
-		*generation = item->generation;
+		*number = item->number;
 	return item;
 }
 
-int fdstore_take(struct fdstore *store, uint64_t generation)
+int fdstore_take(struct fdstore *store, uint64_t number)
 {
-	struct item *item = item_find(store, generation);
+	struct item *item = item_find(store, number);
 
 	if (!item || !item->own)
 		return -1;
@@ -320,27 +317,27 @@ void fdstore_settle(struct fdstore *store)
 	flush(store, true);
 }
 
-void fdstore_put(struct fdstore *store, uint64_t generation, int fd)
+void fdstore_put(struct fdstore *store, uint64_t number, int fd)
 {
 	struct item *item, *again = NULL;
 
 	if (is_full(store)) {
-		say_full(generation);
+		say_full();
 		return;
 	}
-	item = item_new(store, generation, fd, false);
+	item = item_new(store, number, fd, false);
 	if (!item)
 		return;
-	/* If the removal of an older descriptor of this generation is still to be sent, send it
+	/* If the removal of an older descriptor of this number is still to be sent, send it
 	 * first. Otherwise a service manager would keep both under the same name. */
-	DL_SEARCH_SCALAR(store->owed, again, generation, generation);
+	DL_SEARCH_SCALAR(store->owed, again, number, number);
 	owe(store, item, again);
 	flush(store, again);
 }
 
-void fdstore_drop(struct fdstore *store, uint64_t generation)
+void fdstore_drop(struct fdstore *store, uint64_t number)
 {
-	struct item *item = item_find(store, generation);
+	struct item *item = item_find(store, number);
 
 	if (item)
 		drop(store, item);

@@ -148,7 +148,7 @@ int keeper_start(const char *directory)
 
 struct kept {
 	UT_hash_handle hh;
-	uint64_t generation;
+	uint64_t number;
 	int fd;
 };
 
@@ -184,17 +184,17 @@ static void leave(int number)
 	_exit(0);
 }
 
-static struct kept *find(uint64_t generation)
+static struct kept *find(uint64_t number)
 {
 	struct kept *kept;
 
-	HASH_FIND(hh, keeper.kept, &generation, sizeof(generation), kept);
+	HASH_FIND(hh, keeper.kept, &number, sizeof(number), kept);
 	return kept;
 }
 
-static void drop(uint64_t generation)
+static void drop(uint64_t number)
 {
-	struct kept *kept = find(generation);
+	struct kept *kept = find(number);
 
 	if (!kept)
 		return;
@@ -203,15 +203,15 @@ static void drop(uint64_t generation)
 	free(kept);
 }
 
-static void keep(uint64_t generation, int fd)
+static void keep(uint64_t number, int fd)
 {
 	struct kept *kept = calloc(1, sizeof(*kept));
 
-	drop(generation);
+	drop(number);
 	if (kept) {
-		kept->generation = generation;
+		kept->number = number;
 		kept->fd = fd;
-		HASH_ADD(hh, keeper.kept, generation, sizeof(generation), kept);
+		HASH_ADD(hh, keeper.kept, number, sizeof(number), kept);
 	}
 	if (kept && kept->hh.tbl)
 		return;
@@ -229,7 +229,7 @@ static bool give_next(uint64_t after)
 
 	if (after && kept)
 		kept = kept->hh.next;
-	size = notify_write(message, NOTIFY_STORE, kept ? kept->generation : 0);
+	size = notify_write(message, NOTIFY_STORE, kept ? kept->number : 0);
 	do {
 		status = fds_send_bytes(keeper.registry, message, size, kept ? &kept->fd : NULL,
 					kept != NULL);
@@ -241,16 +241,16 @@ static bool give_next(uint64_t after)
 /* Handle one message, which came with `count` descriptors. false: it is invalid. */
 static bool obey(const char *message, const int *fds, size_t count)
 {
-	uint64_t generation;
+	uint64_t number;
 
-	if (!notify_read(message, &generation))
+	if (!notify_read(message, &number))
 		return false;
 	if (count == 1 && notify_has(message, NOTIFY_STORE))
-		keep(generation, fds[0]);
+		keep(number, fds[0]);
 	else if (!count && notify_has(message, NOTIFY_REMOVE))
-		drop(generation);
+		drop(number);
 	else
-		return !count && notify_has(message, NOTIFY_NEXT) && give_next(generation);
+		return !count && notify_has(message, NOTIFY_NEXT) && give_next(number);
 	return true;
 }
 

@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_KEEPER_H
 /*
  * gpushare-keeper: the fd store if no service manager provides one. A small process that holds
- * descriptors by generation, gives them to the next registry of its user and folder, and starts
+ * descriptors by number, gives them to the next registry of its user and folder, and starts
  * that registry if nobody else does. If no registry may be started unasked, it starts one that only
  * tidies up (--tidy). It ends when it holds nothing and no registry is connected, when its
  * socket's file was removed, or by SIGTERM or SIGINT. Messages: notify.h.

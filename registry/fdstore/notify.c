@@ -33,10 +33,10 @@ static struct {
 
 /* FDPOLL=0: otherwise the service manager drops a descriptor when poll() reports an error or
  * hang-up, and poll() may report that for memory. */
-size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t generation)
+size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t number)
 {
 	return (size_t)snprintf(to, NOTIFY_MESSAGE, "%s\nFDPOLL=0\n" FIELD PREFIX "%" PRIu64, verb,
-				generation);
+				number);
 }
 
 /* The line that begins with `what`; NULL: none. */
@@ -59,7 +59,7 @@ bool notify_has(const char *message, const char *verb)
 }
 
 /* A name ends with ':', a line feed or NUL. */
-static bool name_is_ours(const char *name, uint64_t *out_generation)
+static bool name_is_ours(const char *name, uint64_t *out_number)
 {
 	const char *digits = name + sizeof(PREFIX) - 1;
 	size_t length;
@@ -70,15 +70,15 @@ static bool name_is_ours(const char *name, uint64_t *out_generation)
 	if (!length || length > 20 || !strchr(":\n", digits[length]))
 		return false;
 	errno = 0;
-	*out_generation = strtoull(digits, NULL, 10);
+	*out_number = strtoull(digits, NULL, 10);
 	return !errno;
 }
 
-bool notify_read(const char *message, uint64_t *out_generation)
+bool notify_read(const char *message, uint64_t *out_number)
 {
 	const char *field = find_line(message, FIELD);
 
-	return field && name_is_ours(field + sizeof(FIELD) - 1, out_generation);
+	return field && name_is_ours(field + sizeof(FIELD) - 1, out_number);
 }
 
 static long number_of(const char *variable)
@@ -173,7 +173,7 @@ uint64_t notify_store_size(void)
 	return manager.to_size ? manager.store_size : 0;
 }
 
-int notify_take(uint64_t *out_generation)
+int notify_take(uint64_t *out_number)
 {
 	while (manager.fd < manager.end_fd && manager.next_name) {
 		const char *name = manager.next_name;
@@ -182,7 +182,7 @@ int notify_take(uint64_t *out_generation)
 		manager.next_name = strchr(name, ':');
 		if (manager.next_name)
 			manager.next_name++;
-		if (!name_is_ours(name, out_generation) || fcntl(fd, F_GETFD) < 0)
+		if (!name_is_ours(name, out_number) || fcntl(fd, F_GETFD) < 0)
 			continue;
 		if (!manager.store_size) /* $FDSTORE is not set, but it stored this one */
 			manager.store_size = UINT64_MAX;

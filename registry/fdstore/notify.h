@@ -14,17 +14,17 @@
 
 #define NOTIFY_STORE "FDSTORE=1"
 #define NOTIFY_REMOVE "FDSTOREREMOVE=1"
-/* Only for the keeper: send the descriptor after that generation (0: the first one), as
- * FDSTORE=1. The answer has generation 0 and no descriptor if there is no more. */
+/* Only for the keeper: send the descriptor after that number (0: the first one), as
+ * FDSTORE=1. The answer has number 0 and no descriptor if there is no more. */
 #define NOTIFY_NEXT "GPUSHARE_NEXT=1"
 #define NOTIFY_MESSAGE 128
 
-/* A message: `verb`, and the name of that generation's descriptor. Returns its length. */
-size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t generation);
+/* A message: `verb`, and the name of that number's descriptor. Returns its length. */
+size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t number);
 /* Whether the message, which ends with NUL, has that line. */
 bool notify_has(const char *message, const char *verb);
-/* The generation in the message. false: it names none of ours. */
-bool notify_read(const char *message, uint64_t *out_generation);
+/* The number in the message. false: it names none of ours. */
+bool notify_read(const char *message, uint64_t *out_number);
 
 /* Read the service manager's variables and remove them from the environment, once, before there
  * are threads. `mine` false: the variables are meant for the program that started us. */
@@ -37,6 +37,6 @@ void notify_say(const char *word);
 uint64_t notify_store_size(void);
 /* Take the next of our descriptors that the service manager kept; the caller owns it. -1: there
  * is no more. A descriptor whose name is not one of ours stays open. */
-int notify_take(uint64_t *out_generation);
+int notify_take(uint64_t *out_number);
 
 #endif

@@ -13,9 +13,8 @@
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
 #define AWAIT_NS (LIMIT_UNSEEN_S * NS_PER_S)
 
-/* Key of a page in the fd store; the buffer's own descriptor has the generation alone. */
+/* A page's number in the fd store is its buffer's generation and this bit. */
 #define PAGE (UINT64_C(1) << 63)
-#define KEY(generation) ((generation) | PAGE)
 
 static struct order *find(const struct registry *registry, uint64_t generation)
 {
@@ -82,11 +81,8 @@ void order_free(struct registry *registry, struct order *order)
 {
 	stop_marking(registry, order);
 	order_page_unmap(order->page);
-	if (order->fdref) {
-		if (registry->fdstore)
-			fdstore_drop(registry->fdstore, KEY(order->generation));
-		fdref_release(&registry->state.users, order->fdref);
-	}
+	if (order->fdref)
+		registry_release(registry, order->fdref);
 	HASH_DEL(registry->orders, order);
 	free(order);
 }
@@ -100,8 +96,9 @@ static bool hold(struct registry *registry, struct order *order, struct fdref *f
 		return false;
 	order->fdref = fdref;
 	order->page = page;
+	fdref->stored = order->generation | PAGE;
 	if (is_new && registry->fdstore)
-		fdstore_put(registry->fdstore, KEY(order->generation), fdref->fd);
+		fdstore_put(registry->fdstore, fdref->stored, fdref->fd);
 	return true;
 }
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,70 +36,6 @@ static void end_dead(struct registry *registry)
 		watch_remove(session->watch);
 		registry_disconnect(registry, session);
 	}
-}
-
-/* A descriptor from the fd store, for a buffer and its parts. */
-struct taken {
-	uint64_t stored;
-	struct fdref *fdref;
-	UT_hash_handle hh;
-};
-
-/* A reference for this entry. NULL: the fd store hasn't its descriptor, or memory is out. */
-static struct fdref *take(struct registry *registry, const struct entry *entry, struct taken **all)
-{
-	struct taken *one;
-	int fd;
-
-	HASH_FIND(hh, *all, &entry->stored, sizeof(entry->stored), one);
-	if (one)
-		return fdref_again(one->fdref);
-	fd = fdstore_take(registry->fdstore, entry->stored);
-	if (fd < 0)
-		return NULL;
-	one = malloc(sizeof(*one));
-	if (one)
-		one->fdref = fdref_new(&registry->state.users, entry->user, fd);
-	if (!one || !one->fdref) {
-		fdstore_drop(registry->fdstore, entry->stored);
-		close(fd);
-		free(one);
-		return NULL;
-	}
-	one->stored = entry->stored;
-	HASH_ADD(hh, *all, stored, sizeof(one->stored), one);
-	return one->fdref;
-}
-
-static void free_taken(struct taken **all)
-{
-	struct taken *one, *after;
-
-	HASH_ITER (hh, *all, one, after) {
-		HASH_DEL(*all, one);
-		free(one);
-	}
-}
-
-/* Give buffers that travel as a descriptor their descriptor from the fd store, or mark them as
- * missing. */
-static void take_descriptors(struct registry *registry)
-{
-	struct taken *all = NULL;
-	struct entry *entry;
-
-	for (entry = store_next(&registry->state.store, 0); entry;
-	     entry = store_next(&registry->state.store, entry->info.generation)) {
-		if (!backing_is_fd(entry->info.backing) || entry->info.nameless)
-			continue;
-		entry->fdref = take(registry, entry, &all);
-		entry->info.missing = !entry->fdref;
-		if (entry->fdref)
-			entry->fdref->buffers++;
-		if (!entry->session) /* end_dead() could not save it before it had its descriptor */
-			save_entry(registry, entry);
-	}
-	free_taken(&all);
 }
 
 /* Remove missing buffers that nobody is left to bring back. Returns how many are still missing. */
@@ -139,7 +74,6 @@ bool restore_open(struct registry *registry, const char *directory)
 	goes_on = load_records(registry);
 	order_restore(registry);
 	end_dead(registry);
-	take_descriptors(registry);
 	missing = end_lost(registry);
 	fdstore_settle(registry->fdstore);
 	if (goes_on)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "persist/save.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "order/order.h"
 #include "os/clock.h"
@@ -9,6 +11,7 @@
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
 
+#define NOT_STORED UINT64_MAX
 #define DISCONNECTED_FIRST 0x80000000u /* ids of connections are lower: ID_MOST in connection.c */
 
 void save_session(struct registry *registry, struct session *session)
@@ -58,7 +61,8 @@ void save_entry(struct registry *registry, struct entry *entry)
 		saved->deadline_boot_ns = entry->deadline_ns + boot_ns;
 	saved->nameless = entry->info.nameless;
 	saved->unsynced = entry->info.unsynced;
-	saved->stored = entry->stored;
+	if (backing_is_fd(entry->info.backing))
+		saved->stored = entry->fdref ? entry->fdref->stored : NOT_STORED;
 	records_put(registry->records, &what, &entry->record_slot);
 }
 
@@ -311,7 +315,8 @@ static struct entry *fill(const struct registry *registry, struct session *sessi
 	}
 	entry->info.attachers = 0;
 	entry->info.missing = false;
-	entry->stored = saved->stored ? saved->stored : saved->buffer.generation;
+	if (backing_is_fd(entry->info.backing) && !saved->nameless)
+		entry->stored = saved->stored ? saved->stored : saved->buffer.generation;
 	entry->info.deferred = saved->buffer.deferred && saved->nameless;
 	entry->info.unsynced = saved->unsynced && saved->nameless;
 	entry->deadline_ns =
@@ -407,6 +412,65 @@ static bool read_record(void *context, const gpushare_State *what, uint64_t slot
 	return true;
 }
 
+/* A descriptor from the fd store, for a buffer and its parts. */
+struct taken {
+	uint64_t stored;
+	struct fdref *fdref;
+	UT_hash_handle hh;
+};
+
+/* A reference for an entry of that user. NULL: the fd store hasn't the descriptor, or memory is
+ * out. */
+static struct fdref *take(struct registry *registry, uint64_t stored, struct user *user,
+			  struct taken **all)
+{
+	struct taken *one;
+	int fd;
+
+	HASH_FIND(hh, *all, &stored, sizeof(stored), one);
+	if (one)
+		return fdref_again(one->fdref);
+	fd = registry->fdstore ? fdstore_take(registry->fdstore, stored) : -1;
+	if (fd < 0)
+		return NULL;
+	one = malloc(sizeof(*one));
+	if (one)
+		one->fdref = fdref_new(&registry->state.users, user, fd);
+	if (!one || !one->fdref) {
+		fdstore_drop(registry->fdstore, stored);
+		close(fd);
+		free(one);
+		return NULL;
+	}
+	one->fdref->stored = one->stored = stored;
+	HASH_ADD(hh, *all, stored, sizeof(one->stored), one);
+	return one->fdref;
+}
+
+/* Give buffers that travel as a descriptor their descriptor from the fd store, or mark them as
+ * missing. No new buffer or descriptor gets a number that is in use. */
+static void take_descriptors(struct registry *registry)
+{
+	struct taken *all = NULL, *one, *after;
+	struct entry *entry;
+
+	for (entry = store_next(&registry->state.store, 0); entry;
+	     entry = store_next(&registry->state.store, entry->info.generation)) {
+		generation_pass(&registry->state, entry->info.generation);
+		if (!entry->stored)
+			continue;
+		generation_pass(&registry->state, entry->stored);
+		entry->fdref = take(registry, entry->stored, entry->user, &all);
+		entry->info.missing = !entry->fdref;
+		if (!entry->session) /* its ttl may have begun when its record was read */
+			save_entry(registry, entry);
+	}
+	HASH_ITER (hh, all, one, after) {
+		HASH_DEL(all, one);
+		free(one);
+	}
+}
+
 bool load_records(struct registry *registry)
 {
 	struct entry *entry;
@@ -415,9 +479,7 @@ bool load_records(struct registry *registry)
 	registry->loading = true;
 	goes_on = records_read(registry->records, read_record, registry);
 	registry->loading = false;
-	for (entry = store_next(&registry->state.store, 0); entry;
-	     entry = store_next(&registry->state.store, entry->info.generation))
-		generation_pass(&registry->state, entry->info.generation);
+	take_descriptors(registry);
 	for (struct session *session = registry->state.sessions.by_id; session;
 	     session = session->hh.next) {
 		struct attachment *each = session_next(session, 0);

@@ -181,9 +181,9 @@ static void handle(struct registry *registry, struct message *message, bool welc
 	status = ask_serve(registry, ask);
 	registry->passing = NULL;
 	if (passing->came)
-		fdref_release(&registry->state.users, passing->came);
+		registry_release(registry, passing->came);
 	if (status && passing->goes) {
-		fdref_release(&registry->state.users, passing->goes);
+		registry_release(registry, passing->goes);
 		passing->goes = NULL;
 	}
 }
@@ -224,7 +224,7 @@ static bool answer_ask(struct fds_server *server, struct message *message)
 			 passing.goes ? passing.goes->fd : -1);
 	if (passing.goes) {
 		registry_lock(registry);
-		fdref_release(&registry->state.users, passing.goes);
+		registry_release(registry, passing.goes);
 		registry_unlock(registry);
 	}
 	return sent;

@@ -104,23 +104,18 @@ struct entry *buffer_add(struct state *state, struct session *session, const rec
 	return entry;
 }
 
-static void hold(struct state *state, struct entry *entry, struct fdref *fdref, uint64_t stored)
-{
-	entry->fdref = fdref;
-	entry->stored = stored;
-	entry->info.missing = false;
-	fdref->buffers++;
-	state_emit(state, .kind = CHANGE_HOLD, .entry = entry, .session = entry->session);
-}
-
 void buffer_hold(struct state *state, struct entry *entry, struct fdref *fdref)
 {
-	hold(state, entry, fdref, entry->info.generation);
+	entry->fdref = fdref;
+	entry->info.missing = false;
+	fdref->stored = ++state->generation;
+	state_emit(state, .kind = CHANGE_HOLD, .entry = entry, .session = entry->session);
 }
 
 void buffer_hold_part(struct state *state, struct entry *part, const struct entry *whole)
 {
-	hold(state, part, fdref_again(whole->fdref), whole->stored);
+	part->fdref = fdref_again(whole->fdref);
+	state_emit(state, .kind = CHANGE_UPDATE, .entry = part, .session = part->session);
 }
 
 bool buffer_tag(struct state *state, struct entry *entry, const gpushare_Tag *tags, pb_size_t count)

@@ -31,8 +31,10 @@ struct entry {
 	gpushare_Tag *tags; /* info.tags_count */
 	/* only ever copied into an AttachReply and its record */
 	uint8_t handle[GPUSHARE_HANDLE_SIZE];
-	struct fdref *fdref;	 /* its descriptor; NULL: it has none */
-	uint64_t stored;	 /* the generation under which the fd store has the descriptor */
+	union {
+		struct fdref *fdref; /* its descriptor; NULL: it has none */
+		uint64_t stored;     /* while records are read: fdref->stored */
+	};
 	struct session *session; /* NULL: kept without an owner */
 	struct process *parted;	 /* a copy of a former session's peer; NULL: none */
 	struct user *user;	 /* the user it is charged to: users.h; NULL: none */

@@ -37,8 +37,9 @@ enum change_kind {
 	CHANGE_SHARE, /* `session` has shared it */
 	/* it was kept without an owner; `session` owns it now; flags, mode and group may be new */
 	CHANGE_RETURN,
-	CHANGE_HOLD,	/* its descriptor has been set */
-	CHANGE_UPDATE,	/* its tags, or the data on its owner's process, are new */
+	CHANGE_HOLD, /* its descriptor has been set, and isn't in the fd store */
+	/* its tags, or the data on its owner's process, are new; or it has another's descriptor */
+	CHANGE_UPDATE,
 	CHANGE_COMMIT,	/* its owner `session` has ended its staged state */
 	CHANGE_ORPHAN,	/* its owner has left; it is kept */
 	CHANGE_REPLACE, /* `session` is about to replace it by a new generation */
@@ -87,7 +88,7 @@ struct state {
 	/*
 	 * The latest generation. Generations are never reused, not even over a restart of the
 	 * registry. They begin at the microseconds since boot, and fewer than one in a microsecond
-	 * are assigned. Nothing with a generation outlives the kernel, so another boot may start
+	 * are assigned. Descriptors in the fd store take their numbers from here, too. Nothing with a generation outlives the kernel, so another boot may start
 	 * again.
 	 */
 	uint64_t generation;

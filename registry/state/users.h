@@ -133,9 +133,9 @@ struct user *user_uncharge(struct entry *entry);
  */
 struct fdref {
 	int fd;
-	unsigned int references;
-	unsigned int buffers; /* entries that have it: a buffer and its parts */
-	struct user *user;    /* the user it is charged to; NULL: none */
+	unsigned int references; /* also one for each entry: a buffer and its parts */
+	uint64_t stored;	 /* its number in the fd store; 0: it isn't there */
+	struct user *user;	 /* the user it is charged to; NULL: none */
 };
 
 /* The caller owns the reference. NULL: out of memory, and the caller still owns `fd`. */

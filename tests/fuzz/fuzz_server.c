@@ -259,10 +259,6 @@ static void bury(struct fuzz_bytes *from)
 	uint8_t dead = fuzz_byte(from), lost = fuzz_byte(from);
 	unsigned int at = 0;
 
-	HASH_ITER (hh, world.registry->state.sessions.by_id, session, after) {
-		if (dead & 1u << session->peer.pid % 4)
-			registry_disconnect(world.registry, session);
-	}
 	for (entry = judge_after(world.registry, ""); entry; entry = next, at++) {
 		next = judge_after(world.registry, entry->name);
 		if (!backing_is_fd(entry->info.backing))
@@ -273,6 +269,10 @@ static void bury(struct fuzz_bytes *from)
 		else
 			entry->fdref =
 			    fdref_new(&world.registry->state.users, entry->user, place_again());
+	}
+	HASH_ITER (hh, world.registry->state.sessions.by_id, session, after) {
+		if (dead & 1u << session->peer.pid % 4)
+			registry_disconnect(world.registry, session);
 	}
 }
 

@@ -317,6 +317,71 @@ static void a_busy_manager_gets_it_later(void **state)
 	close(own);
 }
 
+static void share_part(int own, const char *name, uint64_t whole)
+{
+	request what = {.which_verb = gpushare_Request_share_tag};
+
+	what.verb.share.part_of = whole;
+	what.verb.share.has_buffer = true;
+	what.verb.share.buffer.size = 1;
+	strcpy(what.verb.share.buffer.name, name);
+	assert_int_equal(raw_say(own, what), GPUSHARE_OK);
+}
+
+static void share_memory(int own, request what, uint64_t number)
+{
+	int memory = shelf_make(number);
+
+	assert_int_equal(raw_fds_say(own, what, memory), GPUSHARE_OK);
+	close(memory);
+}
+
+static void restart(void)
+{
+	raw_daemon_end(SIGKILL);
+	manager_hear_all();
+	start(NULL);
+}
+
+/* A resync leaves out the whole buffer, and its owner shares it again while a part still uses the
+ * first descriptor. Whichever of the two ends, the other one's descriptor stays stored. */
+static void a_part_outlives_its_whole_that_came_back(void **state)
+{
+	static const char *const names[] = {"p", "w"};
+
+	for (int ends = 0; ends < 2; ends++) {
+		request what = raw_fds_share("w"), told = {0};
+		int own;
+
+		manager.size = "9";
+		start(NULL);
+		own = raw_connect(&raw_here);
+		share_memory(own, what, 1);
+		what.verb.share.again = raw_answer.body.share.generation;
+		share_part(own, "p", what.verb.share.again);
+		raw_tell(&told, "p", raw_answer.body.share.generation, 0);
+		told.verb.resync.last = true;
+		assert_int_equal(raw_say(own, told), GPUSHARE_OK);
+		share_memory(own, what, 2);
+		assert_int_equal(raw_say(own, raw_withdraw(names[ends], 0)), GPUSHARE_OK);
+		restart();
+		assert_int_equal(manager.count, 1);
+		assert_kept(names[!ends], 2u - (unsigned int)ends);
+		/* The next registry gives new descriptors other keys. */
+		keep("k", 3);
+		restart();
+		assert_int_equal(manager.count, 2);
+		assert_kept(names[!ends], 2u - (unsigned int)ends);
+		assert_kept("k", 3);
+		assert_int_equal(withdraw("k"), GPUSHARE_OK);
+		assert_int_equal(withdraw(names[!ends]), GPUSHARE_OK);
+		raw_daemon_end(SIGTERM);
+		manager_hear_all();
+		assert_int_equal(manager.count, 0);
+		close(own);
+	}
+}
+
 static void a_manager_that_is_not_there_harms_nobody(void **state)
 {
 	static const char *const places[] = {"/nowhere/at/all", "/dev/null", "relative", "@", "",
@@ -342,4 +407,5 @@ UNIT_MAIN(with_manager(it_keeps_and_gives_back), with_manager(one_that_came_back
 	  with_manager(what_is_not_meant_for_us_is_left),
 	  with_manager(without_a_store_there_is_a_keeper),
 	  with_manager(a_busy_manager_gets_it_later),
+	  with_manager(a_part_outlives_its_whole_that_came_back),
 	  with_manager(a_manager_that_is_not_there_harms_nobody))
