@@ -125,7 +125,7 @@ static void observe_buffer(struct registry *registry, const struct change *chang
 	struct entry *entry = change->entry;
 
 	if (effect->what & PUT && registry->fdstore)
-		fdstore_put(registry->fdstore, entry->fdref->stored, entry->fdref->fd);
+		fdstore_put(registry->fdstore, entry->fdref);
 	if (effect->what & RELEASE)
 		release(registry, entry);
 	if (effect->what & SAVE)

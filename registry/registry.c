@@ -86,9 +86,10 @@ void registry_unlock(struct registry *registry)
 
 void registry_release(struct registry *registry, struct fdref *fdref)
 {
-	if (fdref->references == 1 && fdref->stored && registry->fdstore)
-		fdstore_drop(registry->fdstore, fdref->stored);
-	fdref_release(&registry->state.users, fdref);
+	if (registry->fdstore)
+		fdstore_release(registry->fdstore, fdref);
+	else
+		fdref_release(&registry->state.users, fdref);
 }
 
 struct session *registry_connect(struct registry *registry, uint32_t id, const struct process *peer)

@@ -19,7 +19,7 @@ MAY = {
     "registry/os": ["registry/protocol", "include"],
     "registry/state": ["registry/os", "registry/protocol", "include", "gen"],
     "registry/observe": ["registry/state", "registry/os", "registry/protocol", "include", "gen"],
-    "registry/fdstore": ["registry/os", "registry/protocol", "include"],
+    "registry/fdstore": ["registry/state", "registry/os", "registry/protocol", "include"],
     "registry/context": ["registry/observe", "registry/state", "registry/os", "registry/protocol", "include"],
     "registry/order": ["registry/context", "registry/fdstore", *BELOW],
     "registry/persist": ["registry/order", "registry/context", "registry/fdstore", *BELOW],

@@ -67,7 +67,7 @@ void registry_unlock(struct registry *registry);
 
 /* All functions below need the lock held. */
 
-/* fdref_release(). Also drops the descriptor from the fd store if this is the last reference. */
+/* fdstore_release(), or fdref_release() without an fd store. */
 void registry_release(struct registry *registry, struct fdref *fdref);
 /* Create a session. NULL: out of memory. */
 struct session *registry_connect(struct registry *registry, uint32_t id,

@@ -2,6 +2,7 @@
 #include "fdstore/fdstore.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,110 +23,77 @@
 /* a keeper that does not answer in time is abandoned, with its descriptors */
 #define ANSWER_MS 2000
 
-struct item {
+/* A descriptor of a predecessor, until fdstore_settle(). */
+struct inherited {
 	UT_hash_handle hh;
 	uint64_t number;
-	/* -1: to be removed from the other side; the item is in no table */
-	int fd;
-	bool own;  /* this store owns the descriptor: nobody has taken it */
-	bool owed; /* still to be sent to the other side */
-	struct item *prev, *next;
+	struct fdref *fdref; /* a reference of its own */
+};
+
+/* A descriptor that the other side has still to drop. */
+struct dropped {
+	uint64_t number;
+	struct dropped *next;
 };
 
 struct fdstore {
+	struct users *users;
 	char directory[GPUSHARE_PATH_MAX];
 	struct stat folder; /* to notice that the directory was removed, or made again by others */
 	bool manager;	    /* the other side is the service manager, not a keeper */
 	int side;	    /* the connection to the other side; -1: none */
 	bool said;	    /* it was logged that there is no other side */
-	struct item *items; /* by number */
-	/* to be sent: new descriptors first, removals last, because a restarted registry looks for
-	 * the descriptor as long as registry.state has the buffer's record */
-	struct item *owed;
-	int64_t start_ns; /* no attempt to reach the other side before then */
+	/* The descriptors; those that are still to be sent are first. Drops are sent after them,
+	 * because a restarted registry looks for a descriptor as long as registry.state has the
+	 * buffer's record. */
+	struct fdref *fdrefs;
+	uint64_t count;
+	struct dropped *dropped;
+	struct inherited *inherited; /* by number */
+	int64_t start_ns;	     /* no attempt to reach the other side before then */
 };
 
-static struct item *item_find(const struct fdstore *store, uint64_t number)
+static struct inherited *find(const struct fdstore *store, uint64_t number)
 {
-	struct item *item;
+	struct inherited *found;
 
-	HASH_FIND(hh, store->items, &number, sizeof(number), item);
-	return item;
+	HASH_FIND(hh, store->inherited, &number, sizeof(number), found);
+	return found;
 }
 
-static struct item *item_new(struct fdstore *store, uint64_t number, int fd, bool own)
+/* If the service manager's store is full, the descriptor isn't sent. */
+static void add(struct fdstore *store, struct fdref *fdref, bool sent)
 {
-	struct item *item = calloc(1, sizeof(*item));
+	bool full = store->manager && store->count >= notify_store_size();
 
-	if (!item)
-		return NULL;
-	*item = (struct item){.number = number, .fd = fd, .own = own};
-	HASH_ADD(hh, store->items, number, sizeof(number), item);
-	if (item->hh.tbl)
-		return item;
-	free(item);
-	return NULL;
-}
-
-static void settle(struct fdstore *store, struct item *item)
-{
-	if (item->owed)
-		DL_DELETE(store->owed, item);
-	item->owed = false;
-	if (item->fd < 0)
-		free(item);
-}
-
-static void owe(struct fdstore *store, struct item *item, bool last)
-{
-	if (item->owed)
-		return;
-	if (last)
-		DL_APPEND(store->owed, item);
+	if (full)
+		log_line("the service manager's store of file descriptors is full: the memory of a "
+			 "buffer is lost when this process ends");
+	fdref->sent = sent || full;
+	if (fdref->sent)
+		DL_APPEND(store->fdrefs, fdref);
 	else
-		DL_PREPEND(store->owed, item);
-	item->owed = true;
-}
-
-/* A descriptor that was never sent needs no removal. */
-static void drop(struct fdstore *store, struct item *item)
-{
-	bool owed = item->owed;
-
-	HASH_DEL(store->items, item);
-	if (item->own)
-		closer_add(NULL, item->fd);
-	settle(store, item);
-	item->fd = -1;
-	if (owed)
-		free(item);
-	else
-		owe(store, item, true);
-}
-
-static bool is_full(const struct fdstore *store)
-{
-	return store->manager && HASH_COUNT(store->items) >= notify_store_size();
-}
-
-static void say_full(void)
-{
-	log_line("the service manager's store of file descriptors is full: the memory of a buffer "
-		 "is lost when this process ends");
+		DL_PREPEND(store->fdrefs, fdref);
+	store->count++;
 }
 
 /* Take over a descriptor of a predecessor. A second one of the same number is closed. */
 static void inherit(struct fdstore *store, uint64_t number, int fd)
 {
-	bool full = is_full(store);
-	struct item *item = item_find(store, number) ? NULL : item_new(store, number, fd, true);
+	struct inherited *one = find(store, number) ? NULL : calloc(1, sizeof(*one));
 
-	if (!item)
+	if (one && (one->fdref = fdref_new(store->users, NULL, fd))) {
+		one->number = one->fdref->stored = number;
+		HASH_ADD(hh, store->inherited, number, sizeof(number), one);
+		if (one->hh.tbl) {
+			add(store, one->fdref, !store->manager);
+			return;
+		}
+		fdref_release(store->users, one->fdref);
+	} else {
 		closer_add(NULL, fd);
-	else if (full)
-		say_full();
-	else if (store->manager)
-		owe(store, item, false);
+	}
+	free(one);
 }
 
 static int send_one(const struct fdstore *store, const char *verb, uint64_t number, int fd)
@@ -153,22 +121,29 @@ static void end_keeper(struct fdstore *store)
 	store->side = -1;
 }
 
+static void forget_drops(struct fdstore *store)
+{
+	struct dropped *one, *after;
+
+	LL_FOREACH_SAFE (store->dropped, one, after) {
+		free(one);
+	}
+	store->dropped = NULL;
+}
+
 /* The connection has ended. What a keeper held is lost: queue all our descriptors for the next
- * keeper, and forget removals that were to be sent. A service manager keeps what it holds. */
+ * keeper, and forget drops that were to be sent. A service manager keeps what it holds. */
 static void lose_side(struct fdstore *store)
 {
-	struct item *item, *after;
+	struct fdref *fdref;
 
 	end_keeper(store);
 	if (store->manager)
 		return;
 	log_line("the keeper has ended");
-	DL_FOREACH_SAFE (store->owed, item, after) {
-		if (item->fd < 0)
-			settle(store, item);
-	}
-	HASH_ITER (hh, store->items, item, after) {
-		owe(store, item, false);
+	forget_drops(store);
+	DL_FOREACH (store->fdrefs, fdref) {
+		fdref->sent = false;
 	}
 }
 
@@ -200,21 +175,39 @@ static bool has_other_side(struct fdstore *store)
 	return store->side >= 0;
 }
 
-/* Send what is owed, but removals only if `all`, until the other side is too busy. */
+static struct fdref *next_unsent(const struct fdstore *store)
+{
+	return store->fdrefs && !store->fdrefs->sent ? store->fdrefs : NULL;
+}
+
+bool fdstore_owes(const struct fdstore *store)
+{
+	return next_unsent(store) || store->dropped;
+}
+
+/* Send what is owed, but drops only if `all`, until the other side is too busy. */
 static void flush(struct fdstore *store, bool all)
 {
-	struct item *item;
+	struct dropped *dropped = NULL;
+	struct fdref *fdref;
 
-	while ((item = store->owed) && (all || item->fd >= 0) && has_other_side(store)) {
-		const char *verb = item->fd < 0 ? NOTIFY_REMOVE : NOTIFY_STORE;
-		int status = send_one(store, verb, item->number, item->fd);
+	while (((fdref = next_unsent(store)) || (all && (dropped = store->dropped))) &&
+	       has_other_side(store)) {
+		int status = fdref ? send_one(store, NOTIFY_STORE, fdref->stored, fdref->fd)
+				   : send_one(store, NOTIFY_REMOVE, dropped->number, -1);
 
-		if (!status)
-			settle(store, item);
-		else if (is_lost(store, status))
-			lose_side(store);
-		else
+		if (status && !is_lost(store, status))
 			return; /* it is busy, or too many descriptors are in flight */
+		if (status) {
+			lose_side(store);
+		} else if (fdref) {
+			fdref->sent = true;
+			DL_DELETE(store->fdrefs, fdref);
+			DL_APPEND(store->fdrefs, fdref);
+		} else {
+			store->dropped = dropped->next;
+			free(dropped);
+		}
 	}
 }
 
@@ -222,7 +215,7 @@ static void flush_patiently(struct fdstore *store)
 {
 	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
 
-	for (flush(store, true); store->owed && clock_ns() < deadline; flush(store, true))
+	for (flush(store, true); fdstore_owes(store) && clock_ns() < deadline; flush(store, true))
 		poll(NULL, 0, AGAIN_MS);
 }
 
@@ -262,15 +255,15 @@ static void inherit_from_keeper(struct fdstore *store)
 		lose_side(store);
 }
 
-struct fdstore *fdstore_open(const char *directory)
+struct fdstore *fdstore_open(const char *directory, struct users *users)
 {
 	struct fdstore *store = calloc(1, sizeof(*store));
-	unsigned int count;
 	uint64_t number;
 	int fd;
 
 	if (!store)
 		return NULL;
+	store->users = users;
 	snprintf(store->directory, sizeof(store->directory), "%s", directory);
 	stat(directory, &store->folder);
 	while ((fd = notify_take(&number)) >= 0)
@@ -280,67 +273,63 @@ struct fdstore *fdstore_open(const char *directory)
 	if (store->side >= 0)
 		inherit_from_keeper(store);
 	flush(store, true);
-	count = HASH_COUNT(store->items);
-	if (count)
-		log_line("took over %u file descriptors", count);
+	if (store->count)
+		log_line("took over %" PRIu64 " file descriptors", store->count);
 	return store;
 }
 
 bool fdstore_next(const struct fdstore *store, uint64_t *number)
 {
-	const struct item *item = *number ? item_find(store, *number) : NULL;
+	const struct inherited *one = *number ? find(store, *number) : NULL;
 
-	item = item ? item->hh.next : store->items;
-	if (item)
-		*number = item->number;
-	return item;
+	one = one ? one->hh.next : store->inherited;
+	if (one)
+		*number = one->number;
+	return one;
 }
 
-int fdstore_take(struct fdstore *store, uint64_t number)
+struct fdref *fdstore_take(const struct fdstore *store, uint64_t number)
 {
-	struct item *item = item_find(store, number);
+	const struct inherited *one = find(store, number);
 
-	if (!item || !item->own)
-		return -1;
-	item->own = false;
-	return item->fd;
+	return one ? fdref_again(one->fdref) : NULL;
 }
 
 void fdstore_settle(struct fdstore *store)
 {
-	struct item *item, *after;
+	struct inherited *one, *after;
 
-	HASH_ITER (hh, store->items, item, after) {
-		if (item->own)
-			drop(store, item);
+	HASH_ITER (hh, store->inherited, one, after) {
+		HASH_DEL(store->inherited, one);
+		fdstore_release(store, one->fdref);
+		free(one);
 	}
 	flush(store, true);
 }
 
-void fdstore_put(struct fdstore *store, uint64_t number, int fd)
+void fdstore_put(struct fdstore *store, struct fdref *fdref)
 {
-	struct item *item, *again = NULL;
-
-	if (is_full(store)) {
-		say_full();
-		return;
-	}
-	item = item_new(store, number, fd, false);
-	if (!item)
-		return;
-	/* If the removal of an older descriptor of this number is still to be sent, send it
-	 * first. Otherwise a service manager would keep both under the same name. */
-	DL_SEARCH_SCALAR(store->owed, again, number, number);
-	owe(store, item, again);
-	flush(store, again);
+	add(store, fdref, false);
+	flush(store, false);
 }
 
-void fdstore_drop(struct fdstore *store, uint64_t number)
+static void drop(struct fdstore *store, struct fdref *fdref)
 {
-	struct item *item = item_find(store, number);
+	struct dropped *one = fdref->sent ? malloc(sizeof(*one)) : NULL;
 
-	if (item)
-		drop(store, item);
+	DL_DELETE(store->fdrefs, fdref);
+	store->count--;
+	if (!one)
+		return;
+	one->number = fdref->stored;
+	LL_PREPEND(store->dropped, one);
+}
+
+void fdstore_release(struct fdstore *store, struct fdref *fdref)
+{
+	if (fdref->references == 1 && fdref->stored)
+		drop(store, fdref);
+	fdref_release(store->users, fdref);
 }
 
 void fdstore_flush(struct fdstore *store)
@@ -354,36 +343,20 @@ int64_t fdstore_tick(struct fdstore *store, int *out_keeper)
 		lose_side(store);
 	flush(store, true);
 	*out_keeper = store->manager ? -1 : store->side;
-	if (!store->owed)
+	if (!fdstore_owes(store))
 		return INT64_MAX;
 	return store->side >= 0 ? clock_ns() + AGAIN_MS * NS_PER_MS : store->start_ns;
 }
 
-bool fdstore_owes(const struct fdstore *store)
-{
-	return store->owed;
-}
-
 void fdstore_close(struct fdstore *store, bool keep)
 {
-	struct item *item, *after;
-
-	if (!keep) {
-		HASH_ITER (hh, store->items, item, after) {
-			drop(store, item);
-		}
-	}
+	while (!keep && store->fdrefs)
+		drop(store, store->fdrefs);
 	if (keep || store->manager)
 		flush_patiently(store);
 	else if (store->side >= 0)
 		end_keeper(store);
-	DL_FOREACH_SAFE (store->owed, item, after) {
-		settle(store, item);
-	}
-	HASH_ITER (hh, store->items, item, after) {
-		HASH_DEL(store->items, item);
-		free(item);
-	}
+	forget_drops(store);
 	if (store->side >= 0)
 		close(store->side);
 	free(store);

@@ -7,30 +7,25 @@
  * functions wait for the other side: fdstore_close() for a second, fdstore_open() for two seconds
  * for each answer of a keeper.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "state/users.h"
 
 struct fdstore;
 
 /* Take over what a predecessor left. NULL: out of memory. */
-struct fdstore *fdstore_open(const char *directory);
-/* Take the descriptor that a predecessor left under that number. The caller owns it from now
- * on; the other side keeps its copy. -1: there is none. */
-int fdstore_take(struct fdstore *store, uint64_t number);
+struct fdstore *fdstore_open(const char *directory, struct users *users);
+/* A reference to the descriptor that a predecessor left under that number, charged to nobody. NULL:
+ * there is none. */
+struct fdref *fdstore_take(const struct fdstore *store, uint64_t number);
 /* Set *number to the next one, in no order; begin with 0. false: there is no more. */
 bool fdstore_next(const struct fdstore *store, uint64_t *number);
 /* Drop the descriptors that nobody took, at the other side too. */
 void fdstore_settle(struct fdstore *store);
-/*
- * Store a descriptor of a number that has none. The caller owns `fd` and keeps it open until
- * fdstore_drop(), because it is sent again if the keeper is killed. The same holds for a descriptor
- * from fdstore_take(). A descriptor that can't be stored is logged, and won't survive.
- */
-void fdstore_put(struct fdstore *store, uint64_t number, int fd);
-/* Drop a descriptor. The other side drops it in fdstore_flush(): call that when no record refers to
- * the descriptor, because until then a successor must find both. */
-void fdstore_drop(struct fdstore *store, uint64_t number);
+/* Store a descriptor under the number fdref->stored, which no other has had. It is sent again if the
+ * keeper is killed. A descriptor that can't be stored is logged, and won't survive. */
+void fdstore_put(struct fdstore *store, struct fdref *fdref);
+/* Release a reference. After the last one, the other side drops the descriptor in fdstore_flush():
+ * call that when no record refers to it, because until then a successor must find both. */
+void fdstore_release(struct fdstore *store, struct fdref *fdref);
 void fdstore_flush(struct fdstore *store);
 /*
  * Replace a keeper that was killed, and send what the other side was too busy for. Returns when to

@@ -13,7 +13,7 @@
 #define COOL_NS (LIMIT_ORDER_SETTLE_MS * NS_PER_MS)
 #define AWAIT_NS (LIMIT_UNSEEN_S * NS_PER_S)
 
-/* A page's number in the fd store is its buffer's generation and this bit. */
+/* Set in the numbers of pages in the fd store. */
 #define PAGE (UINT64_C(1) << 63)
 
 static struct order *find(const struct registry *registry, uint64_t generation)
@@ -87,50 +87,47 @@ void order_free(struct registry *registry, struct order *order)
 	free(order);
 }
 
-/* If this succeeds, the order owns the reference. `is_new`: the fd store doesn't have the page. */
-static bool hold(struct registry *registry, struct order *order, struct fdref *fdref, bool is_new)
+/* If this succeeds, the order owns the reference. */
+static bool hold(struct order *order, struct fdref *fdref)
 {
-	struct order_page *page;
-
-	if (order_page_map(fdref->fd, order->generation, &page))
+	if (order_page_map(fdref->fd, order->generation, &order->page))
 		return false;
 	order->fdref = fdref;
-	order->page = page;
-	fdref->stored = order->generation | PAGE;
-	if (is_new && registry->fdstore)
-		fdstore_put(registry->fdstore, fdref->stored, fdref->fd);
 	return true;
 }
 
-/* `fd` is closed if this fails. */
-static bool hold_fd(struct registry *registry, struct order *order, int fd, bool is_new)
+static bool hold_new(struct registry *registry, struct order *order, struct fdref *fdref)
 {
-	const struct entry *entry = entry_of(registry, order);
-	struct fdref *fdref = fdref_new(&registry->state.users, entry ? entry->user : NULL, fd);
-
-	if (fdref && hold(registry, order, fdref, is_new))
-		return true;
-	if (fdref)
-		fdref_release(&registry->state.users, fdref);
-	else
-		close(fd);
-	return false;
+	if (!hold(order, fdref))
+		return false;
+	fdref->stored = ++registry->state.generation | PAGE;
+	if (registry->fdstore)
+		fdstore_put(registry->fdstore, fdref);
+	return true;
 }
 
 static int make_page(struct registry *registry, struct order *order)
 {
-	const struct entry *entry = entry_of(registry, order);
+	struct user *user = entry_of(registry, order)->user;
+	struct fdref *fdref;
 	uint64_t id;
 	int fd;
 
-	if (state_limit(&registry->state, entry->user, LIMIT_descriptors, 1))
+	if (state_limit(&registry->state, user, LIMIT_descriptors, 1))
 		return GPUSHARE_E_LIMIT;
 	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
 		return GPUSHARE_E_NO_MEMORY;
 	fd = order_page_make(order->generation, id | 1);
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE ? GPUSHARE_E_LIMIT : GPUSHARE_E_NO_MEMORY;
-	return hold_fd(registry, order, fd, true) ? GPUSHARE_OK : GPUSHARE_E_NO_MEMORY;
+	fdref = fdref_new(&registry->state.users, user, fd);
+	if (fdref && hold_new(registry, order, fdref))
+		return GPUSHARE_OK;
+	if (fdref)
+		registry_release(registry, fdref);
+	else
+		close(fd);
+	return GPUSHARE_E_NO_MEMORY;
 }
 
 void order_mark_again(struct registry *registry, struct order *order)
@@ -244,7 +241,7 @@ static void look_over(struct registry *registry, struct order *order)
 
 bool order_give_back(struct registry *registry, struct order *order, struct fdref *fdref)
 {
-	if (order->page || !hold(registry, order, fdref, true))
+	if (order->page || !hold_new(registry, order, fdref))
 		return false;
 	look_over(registry, order);
 	return true;
@@ -415,27 +412,54 @@ void order_describe(const struct registry *registry, const struct entry *entry, 
 	out_info->ordering = page ? atomic_load(&page->means) : 0;
 }
 
-/* Takes the pages of removed buffers too, because their marks must be repeated. */
+/* Let the order have the mapped page, unless it has a later one. */
+static bool hold_left(struct registry *registry, struct order *order, struct fdref *fdref,
+		      struct order_page *page)
+{
+	const struct entry *entry = entry_of(registry, order);
+
+	if (order->fdref && order->fdref->stored > fdref->stored)
+		return false;
+	order_page_unmap(order->page);
+	if (order->fdref)
+		registry_release(registry, order->fdref);
+	order->fdref = fdref;
+	order->page = page;
+	if (entry)
+		fdref_charge(fdref, entry->user);
+	return true;
+}
+
+/* Takes the pages of removed buffers too, because their marks must be repeated. false: the page is
+ * not needed. */
+static bool take_page(struct registry *registry, struct fdref *fdref)
+{
+	struct order_page *page;
+	struct order *order;
+
+	if (order_page_map(fdref->fd, 0, &page))
+		return false;
+	order = order_find(registry, page->generation);
+	if (!order && (page->generation > registry->state.since ||
+		       store_find_generation(&registry->state.store, page->generation)))
+		order = order_new(registry, page->generation);
+	if (order && hold_left(registry, order, fdref, page))
+		return true;
+	order_page_unmap(page);
+	return false;
+}
+
 static void take_pages(struct registry *registry)
 {
-	for (uint64_t key = 0; fdstore_next(registry->fdstore, &key);) {
-		uint64_t generation = key & ~PAGE;
-		struct order *order = order_find(registry, generation);
-		int fd;
+	for (uint64_t number = 0; fdstore_next(registry->fdstore, &number);) {
+		struct fdref *fdref =
+		    number & PAGE ? fdstore_take(registry->fdstore, number) : NULL;
 
-		if (!(key & PAGE) || !(generation > registry->state.since || order ||
-				       store_find_generation(&registry->state.store, generation)))
+		if (!fdref)
 			continue;
-		fd = fdstore_take(registry->fdstore, key);
-		if (fd < 0)
-			continue;
-		if (!order)
-			order = order_new(registry, generation);
-		if (order && hold_fd(registry, order, fd, false))
-			continue;
-		fdstore_drop(registry->fdstore, key);
-		if (!order)
-			close(fd);
+		generation_pass(&registry->state, number & ~PAGE);
+		if (!take_page(registry, fdref))
+			registry_release(registry, fdref);
 	}
 }
 

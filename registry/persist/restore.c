@@ -60,7 +60,7 @@ bool restore_open(struct registry *registry, const char *directory)
 	bool goes_on;
 
 	if (fd >= 0)
-		registry->fdstore = fdstore_open(directory);
+		registry->fdstore = fdstore_open(directory, &registry->state.users);
 	if (registry->fdstore)
 		registry->records = records_open(fd);
 	if (!registry->records) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "persist/save.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "order/order.h"
 #include "os/clock.h"
@@ -412,46 +410,10 @@ static bool read_record(void *context, const gpushare_State *what, uint64_t slot
 	return true;
 }
 
-/* A descriptor from the fd store, for a buffer and its parts. */
-struct taken {
-	uint64_t stored;
-	struct fdref *fdref;
-	UT_hash_handle hh;
-};
-
-/* A reference for an entry of that user. NULL: the fd store hasn't the descriptor, or memory is
- * out. */
-static struct fdref *take(struct registry *registry, uint64_t stored, struct user *user,
-			  struct taken **all)
-{
-	struct taken *one;
-	int fd;
-
-	HASH_FIND(hh, *all, &stored, sizeof(stored), one);
-	if (one)
-		return fdref_again(one->fdref);
-	fd = registry->fdstore ? fdstore_take(registry->fdstore, stored) : -1;
-	if (fd < 0)
-		return NULL;
-	one = malloc(sizeof(*one));
-	if (one)
-		one->fdref = fdref_new(&registry->state.users, user, fd);
-	if (!one || !one->fdref) {
-		fdstore_drop(registry->fdstore, stored);
-		close(fd);
-		free(one);
-		return NULL;
-	}
-	one->fdref->stored = one->stored = stored;
-	HASH_ADD(hh, *all, stored, sizeof(one->stored), one);
-	return one->fdref;
-}
-
 /* Give buffers that travel as a descriptor their descriptor from the fd store, or mark them as
  * missing. No new buffer or descriptor gets a number that is in use. */
 static void take_descriptors(struct registry *registry)
 {
-	struct taken *all = NULL, *one, *after;
 	struct entry *entry;
 
 	for (entry = store_next(&registry->state.store, 0); entry;
@@ -460,14 +422,13 @@ static void take_descriptors(struct registry *registry)
 		if (!entry->stored)
 			continue;
 		generation_pass(&registry->state, entry->stored);
-		entry->fdref = take(registry, entry->stored, entry->user, &all);
+		entry->fdref =
+		    registry->fdstore ? fdstore_take(registry->fdstore, entry->stored) : NULL;
 		entry->info.missing = !entry->fdref;
+		if (entry->fdref)
+			fdref_charge(entry->fdref, entry->user);
 		if (!entry->session) /* its ttl may have begun when its record was read */
 			save_entry(registry, entry);
-	}
-	HASH_ITER (hh, all, one, after) {
-		HASH_DEL(all, one);
-		free(one);
 	}
 }
 

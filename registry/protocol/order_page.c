@@ -69,7 +69,7 @@ int order_page_map(int fd, uint64_t generation, struct order_page **out_page)
 	if (!page)
 		return GPUSHARE_E_NO_MEMORY;
 	if (page->magic != ORDER_MAGIC || page->version != ORDER_VERSION ||
-	    page->slots != ORDER_SLOTS || page->generation != generation) {
+	    page->slots != ORDER_SLOTS || (generation && page->generation != generation)) {
 		order_page_unmap(page);
 		return GPUSHARE_E_PROTOCOL;
 	}

@@ -106,8 +106,8 @@ static inline bool order_slot_is_final(const struct order_slot *slot)
 
 /* Makes a page. Returns its descriptor, sealed so that nobody can make it shorter; -1 and errno. */
 int order_page_make(uint64_t generation, uint64_t id);
-/* Maps a page that came as a descriptor. OK; E_PROTOCOL: it is no page of that generation;
- * E_NO_MEMORY. */
+/* Maps a page that came as a descriptor. OK; E_PROTOCOL: it is no page of that generation (0: of
+ * any); E_NO_MEMORY. */
 int order_page_map(int fd, uint64_t generation, struct order_page **out_page);
 void order_page_unmap(struct order_page *page);
 

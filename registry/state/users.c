@@ -171,11 +171,19 @@ struct fdref *fdref_new(struct users *users, struct user *user, int fd)
 
 	if (!fdref)
 		return NULL;
-	*fdref = (struct fdref){.fd = fd, .references = 1, .user = user};
+	*fdref = (struct fdref){.fd = fd, .references = 1};
 	users->fds++;
 	if (user)
-		user_add(user, LIMIT_descriptors, 1);
+		fdref_charge(fdref, user);
 	return fdref;
+}
+
+void fdref_charge(struct fdref *fdref, struct user *user)
+{
+	if (fdref->user)
+		return;
+	fdref->user = user;
+	user_add(user, LIMIT_descriptors, 1);
 }
 
 void fdref_release(struct users *users, struct fdref *fdref)

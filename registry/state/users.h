@@ -136,10 +136,15 @@ struct fdref {
 	unsigned int references; /* also one for each entry: a buffer and its parts */
 	uint64_t stored;	 /* its number in the fd store; 0: it isn't there */
 	struct user *user;	 /* the user it is charged to; NULL: none */
+	/* fdstore/fdstore.c: all that are in the store, and whether the other side has it */
+	struct fdref *prev, *next;
+	bool sent;
 };
 
 /* The caller owns the reference. NULL: out of memory, and the caller still owns `fd`. */
 struct fdref *fdref_new(struct users *users, struct user *user, int fd);
+/* If it is charged to nobody, charge the user. */
+void fdref_charge(struct fdref *fdref, struct user *user);
 /* Adds a reference. */
 static inline struct fdref *fdref_again(struct fdref *fdref)
 {
