@@ -20,7 +20,6 @@
 #include "os/clock.h"
 #include "os/instance.h"
 #include "os/log.h"
-#include "os/socket_access.h"
 #include "fdstore/fdstore.h"
 #include "fdstore/keeper.h"
 #include "fdstore/notify.h"

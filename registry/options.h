@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "config.h"
-#include "os/socket_access.h"
+#include "os/instance.h"
 
 /* F(name, field, text): flags. V(name, argument, field, text): options with an argument. */
 #define OPTIONS(F, V) \

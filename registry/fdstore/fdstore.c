@@ -13,6 +13,7 @@
 #include "os/clock.h"
 #include "os/closer.h"
 #include "os/hash.h"
+#include "os/instance.h"
 #include "os/log.h"
 #include "fdstore/keeper.h"
 #include "fdstore/notify.h"
@@ -104,18 +105,10 @@ static int send_one(const struct fdstore *store, const char *verb, uint64_t numb
 	return fds_send_bytes(store->side, message, size, &fd, fd >= 0);
 }
 
-static bool has_folder(const struct fdstore *store)
-{
-	struct stat is;
-
-	return !stat(store->directory, &is) && is.st_ino == store->folder.st_ino &&
-	       is.st_dev == store->folder.st_dev;
-}
-
 /* Remove the keeper's socket, too: if the keeper only hangs, a successor must not find it. */
 static void end_keeper(struct fdstore *store)
 {
-	if (has_folder(store))
+	if (is_file(store->directory, &store->folder))
 		keeper_end(store->directory);
 	close(store->side);
 	store->side = -1;
@@ -167,7 +160,7 @@ static bool has_other_side(struct fdstore *store)
 	errno = ENOENT;
 	if (store->manager)
 		store->side = notify_connect();
-	else if (has_folder(store))
+	else if (is_file(store->directory, &store->folder))
 		store->side = keeper_start(store->directory);
 	if (store->side < 0 && !store->said)
 		log_line("no fd store for %s: %s", store->directory, strerror(errno));

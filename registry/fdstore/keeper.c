@@ -13,13 +13,13 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "close_from.h"
 #include "os/clock.h"
 #include "os/closer.h"
 #include "os/hash.h"
+#include "os/instance.h"
 #include "os/log.h"
 #include "fdstore/notify.h"
 
@@ -37,36 +37,18 @@
 
 extern char **environ;
 
-static void address_of(const char *directory, struct sockaddr_un *out)
-{
-	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
-	snprintf(out->sun_path, sizeof(out->sun_path), "%s/" KEEPER_SOCKET, directory);
-}
-
-static int new_socket(void)
-{
-	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-static bool is_own_user(int connection)
-{
-	struct ucred ucred;
-	socklen_t size = sizeof(ucred);
-
-	return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &ucred, &size) &&
-	       ucred.uid == geteuid();
-}
-
 int keeper_connect(const char *directory)
 {
-	struct sockaddr_un to;
-	int fd = new_socket(), most = SEND_BUFFER;
+	char path[GPUSHARE_PATH_MAX];
+	int fd, most = SEND_BUFFER;
+	struct ucred peer;
 
-	address_of(directory, &to);
+	directory_join(directory, KEEPER_SOCKET, path);
+	fd = socket_dial(path, &peer);
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &most, sizeof(most));
-	if (!connect(fd, (const struct sockaddr *)&to, sizeof(to)) && is_own_user(fd))
+	if (peer.uid == geteuid())
 		return fd;
 	close(fd);
 	return -1;
@@ -74,12 +56,12 @@ int keeper_connect(const char *directory)
 
 void keeper_end(const char *directory)
 {
-	struct sockaddr_un at;
+	char path[GPUSHARE_PATH_MAX];
 	struct stat is;
 
-	address_of(directory, &at);
-	if (!lstat(at.sun_path, &is) && S_ISSOCK(is.st_mode) && is.st_uid == geteuid())
-		unlink(at.sun_path);
+	directory_join(directory, KEEPER_SOCKET, path);
+	if (!lstat(path, &is) && S_ISSOCK(is.st_mode) && is.st_uid == geteuid())
+		unlink(path);
 }
 
 bool keeper_lives(int connection)
@@ -123,16 +105,15 @@ int keeper_start(const char *directory)
 {
 	char *const arguments[] = {(char *)"gpushare-registry", (char *)"--keeper", (char *)"--dir",
 				   (char *)(uintptr_t)directory, NULL};
-	int listener = new_socket(), connection = -1, error;
-	struct sockaddr_un at;
+	char path[GPUSHARE_PATH_MAX];
+	int listener, connection = -1, error;
 
+	keeper_end(directory);
+	directory_join(directory, KEEPER_SOCKET, path);
+	listener = socket_listen(path);
 	if (listener < 0)
 		return -1;
-	keeper_end(directory);
-	address_of(directory, &at);
-	if (!fchmod(listener, 0600) && !bind(listener, (const struct sockaddr *)&at, sizeof(at)) &&
-	    !listen(listener, BACKLOG))
-		connection = keeper_connect(directory);
+	connection = keeper_connect(directory);
 	if (connection >= 0 && spawn(SELF, arguments, listener)) {
 		error = errno;
 		keeper_end(directory);
@@ -153,7 +134,7 @@ struct kept {
 };
 
 static struct keeper {
-	char path[GPUSHARE_PATH_MAX + sizeof(KEEPER_SOCKET)];
+	char path[GPUSHARE_PATH_MAX];
 	/* the file that this was started from; an upgrade may replace it */
 	char program[PATH_MAX];
 	const char *directory;
@@ -168,11 +149,7 @@ static struct keeper {
 
 static bool has_name(void)
 {
-	struct stat is;
-
-	if (lstat(keeper.path, &is))
-		return errno != ENOENT && errno != ENOTDIR;
-	return is.st_ino == keeper.socket.st_ino && is.st_dev == keeper.socket.st_dev;
+	return is_file(keeper.path, &keeper.socket);
 }
 
 /* Also runs as a signal handler. The kernel closes the descriptors. */
@@ -294,10 +271,12 @@ static void registry_gone(void)
 static void admit(void)
 {
 	int fd = accept4(STDIN_FILENO, NULL, NULL, SOCK_CLOEXEC);
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
 
 	if (fd < 0)
 		return;
-	if (!is_own_user(fd)) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid()) {
 		close(fd);
 		return;
 	}
@@ -400,7 +379,7 @@ int keeper_run(const char *directory)
 	keeper.directory = directory;
 	keeper.restarts = !autostart || strcmp(autostart, "0") != 0;
 	keeper.delay_ns = least_delay_ns();
-	snprintf(keeper.path, sizeof(keeper.path), "%s/" KEEPER_SOCKET, directory);
+	directory_join(directory, KEEPER_SOCKET, keeper.path);
 	if (lstat(keeper.path, &keeper.socket))
 		return 0; /* our socket is gone: no registry would find us */
 	stand_alone();

@@ -66,10 +66,6 @@ void order_adopt(struct registry *registry, uint64_t generation);
 void order_end(struct registry *registry, uint64_t generation);
 void order_end_session(struct registry *registry, struct session *session);
 
-/* Repeats the marks of the order for LIMIT_ORDER_SETTLE_MS. */
-void order_mark_again(struct registry *registry, struct order *order);
-/* The lowest slot that nobody has and no GPU still writes to, from 1 on; 0: none. */
-uint32_t order_free_slot(const struct order *order, int64_t now_ns);
 /* Repeats marks that are due, and checks which processes have ended. Works for PIECE_NS at most.
  * Returns when to call it next; INT64_MAX: there is no mark to repeat. */
 int64_t order_tick(struct registry *registry, int64_t now_ns);
@@ -82,7 +78,7 @@ void order_restore(struct registry *registry);
 /* Unmaps all pages: a successor has them from now on. */
 void order_unmap_all(struct registry *registry);
 
-/* participant.c. NULL: the session is no participant of this order. */
+/* NULL: the session is no participant of this order. */
 struct participant *participant_find(const struct order *order, const struct session *session);
 /* Adds roles. `slot`, of a consumer: the one to resume; 0: a new one. *out_first: the first number
  * that the consumer has still to release; 0: it has no slot. OK, E_NO_MEMORY, E_LIMIT: no slot is
@@ -101,21 +97,12 @@ bool participant_is_under_way(const struct registry *registry, const struct orde
 /* Restores a participant from a record. NULL: out of memory, or the record is invalid. */
 struct participant *participant_load(struct registry *registry, struct session *session,
 				     uint64_t generation, uint32_t roles, uint32_t slot);
-/* Writes participant_number(), which identifies the participant's process, into the page. */
-void participant_sign(const struct participant *participant);
 /* Replaces the data on the session's process, e.g. when it is now seen in another pid namespace. */
 void participant_see(struct session *session, const struct process *peer);
 void participant_move_all(struct session *from, struct session *to);
 /* The number by which pages identify a process of this host. */
 uint64_t participant_number(const struct process *peer);
-/* Whether the process with this number has a session here. */
-bool participant_is_here(const struct registry *registry, uint64_t number);
 /* Whether the registry can see that process, and it has ended or has called exec(). */
 bool participant_has_ended(uint64_t number, uint64_t stack);
-/* Whether the process with this number and start of its stack (both as in order_slot) lives. If the
- * registry can't see it: whether it has a session here. False if `number` is 0. */
-bool participant_lives(const struct registry *registry, uint64_t number, uint64_t stack);
-/* Whether the process of a slot that is not final may still write to it. */
-bool participant_may_release(const struct registry *registry, const struct order_slot *slot);
 
 #endif

@@ -7,19 +7,112 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "os/socket_access.h"
+#include "os/identity.h"
 #include "os/log.h"
 
 #define INSTANCE_LOCK "registry.lock"
 #define INSTANCE_WAIT_MS 2000 /* for a daemon that has the lock to listen, or to exit */
 #define REPLACE_WAIT_MS 5000  /* for a daemon that was asked to exit */
 #define INSTANCE_RETRY_MS 5
+#define BACKLOG 128
+
+static bool is_system;
+static uint32_t only_gid = IDENTITY_NO_GROUP; /* IDENTITY_NO_GROUP: everybody */
+
+void socket_access_set(bool for_system, uint32_t gid)
+{
+	is_system = for_system;
+	only_gid = gid;
+}
+
+static bool is_for_group(void)
+{
+	return only_gid != IDENTITY_NO_GROUP;
+}
+
+/* Only this user can write to the folder, so `path` is not a symbolic link. The group is set before
+ * the mode, so that no other group ever has access. */
+bool socket_access_open(const char *path)
+{
+	if (!is_system)
+		return true;
+	return (!is_for_group() || !lchown(path, (uid_t)-1, only_gid)) &&
+	       !chmod(path, is_for_group() ? 0660 : 0666);
+}
+
+static int open_socket(const char *path, struct sockaddr_un *out_address)
+{
+	*out_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(out_address->sun_path, sizeof(out_address->sun_path), "%s", path);
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int fail(int fd)
+{
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return -1;
+}
+
+/* The mode is set before bind(), so that the socket is never open to others. */
+int socket_listen(const char *path)
+{
+	struct sockaddr_un at;
+	int fd = open_socket(path, &at);
+
+	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
+	    !listen(fd, BACKLOG))
+		return fd;
+	return fail(fd);
+}
+
+int socket_dial(const char *path, struct ucred *out_peer)
+{
+	struct sockaddr_un to;
+	int fd = open_socket(path, &to);
+	socklen_t size = sizeof(*out_peer);
+
+	if (fd >= 0 && !connect(fd, (const struct sockaddr *)&to, sizeof(to)) &&
+	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out_peer, &size))
+		return fd;
+	return fail(fd);
+}
+
+/* Make or take over the folder of a registry for all users, and mark it. On failure, `why` is the
+ * error message. */
+static int prepare_system(const char *path, char *why, size_t why_size)
+{
+	bool made = !mkdir(path, 0700) || errno == EEXIST;
+	int fd = made ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	int status = GPUSHARE_OK;
+	struct stat is;
+	bool opened = fd >= 0 && !fstat(fd, &is);
+
+	if (opened && (is.st_uid != geteuid() || is.st_mode & 022)) {
+		snprintf(why, why_size,
+			 "%s belongs to uid %u and has mode %03o; it must belong to uid %u, and "
+			 "nobody else may write to it",
+			 path, is.st_uid, is.st_mode & 0777, geteuid());
+		close(fd);
+		return GPUSHARE_E_DENIED;
+	}
+	if (!opened || (is_for_group() && fchown(fd, (uid_t)-1, only_gid)) ||
+	    fchmod(fd, DIRECTORY_SYSTEM_MARK | (is_for_group() ? 0750 : 0755)))
+		status = status_from_errno(errno);
+	if (status)
+		snprintf(why, why_size, "can't open %s to other users: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return status ? status : directory_check_place(path, why, why_size);
+}
 
 /* What we know of the daemon that listens at fds.sock. */
 struct running {
@@ -28,8 +121,7 @@ struct running {
 	const char *why; /* why it has not exited, for the error message */
 };
 
-/* Whether `path` still is that file. true if unknown. */
-static bool is_file(const char *path, const struct stat *file)
+bool is_file(const char *path, const struct stat *file)
 {
 	struct stat is;
 
@@ -83,23 +175,17 @@ static void hang_up(struct running *running)
 static bool ask(struct running *running, const char *fds_socket, uint32_t verb)
 {
 	struct fds_header message = {.version = FDS_VERSION, .verb = verb};
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	struct ucred ucred;
-	socklen_t size = sizeof(ucred);
-	bool listens;
+	struct ucred peer;
 
-	running->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", fds_socket);
-	listens =
-	    running->fd >= 0 &&
-	    (!connect(running->fd, (const struct sockaddr *)&to, sizeof(to)) || errno == EAGAIN);
-	if (!listens || getsockopt(running->fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) ||
-	    ucred.uid != geteuid() || ucred.pid == running->asked ||
+	running->fd = socket_dial(fds_socket, &peer);
+	if (running->fd < 0)
+		return errno == EAGAIN;
+	if (peer.uid != geteuid() || peer.pid == running->asked ||
 	    fds_send(running->fd, &message, NULL, 0, -1)) {
 		hang_up(running);
-		return listens;
+		return true;
 	}
-	running->asked = ucred.pid;
+	running->asked = peer.pid;
 	running->why = "it does not answer";
 	return true;
 }
@@ -218,7 +304,7 @@ int instance_open(struct instance *instance, const char *given, enum instance_ac
 		return status;
 	}
 	if (access == INSTANCE_SYSTEM)
-		status = socket_access_prepare(instance->directory, why, sizeof(why));
+		status = prepare_system(instance->directory, why, sizeof(why));
 	else if (access == INSTANCE_USER)
 		status = directory_prepare(instance->directory, why, sizeof(why));
 	if (status) {

@@ -14,7 +14,7 @@
 #include "os/clock.h"
 #include "os/closer.h"
 #include "os/log.h"
-#include "os/socket_access.h"
+#include "os/instance.h"
 #include "server/ask.h"
 
 #define PAUSE_MS 100	 /* pause after accept4() failed, e.g. for lack of descriptors */
@@ -417,10 +417,10 @@ bool fds_server_open(struct fds_server *server, struct registry *registry, const
 {
 	*server = (struct fds_server){
 	    .registry = registry,
-	    .listener = socket_access_listen(path, SOCK_SEQPACKET),
+	    .listener = socket_listen(path),
 	    .events = epoll_create1(EPOLL_CLOEXEC),
 	};
-	if (server->listener >= 0 && server->events >= 0 &&
+	if (server->listener >= 0 && socket_access_open(path) && server->events >= 0 &&
 	    watch_fd(server, EPOLL_CTL_ADD, server->listener, server, EPOLLIN))
 		return true;
 	log_error("can't listen on %s: %s", path, strerror(errno));

@@ -11,7 +11,7 @@
 #include "order/order.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "os/socket_access.h"
+#include "os/instance.h"
 #include "persist/restore.h"
 #include "server/ask.h"
 #include "server/connection.h"
