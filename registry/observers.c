@@ -76,9 +76,9 @@ static void release(struct registry *registry, struct entry *entry)
 	entry->fdref = NULL;
 }
 
-/* Begin a notice with the public data of `entry`, which may be NULL. NULL: send no notice. */
-static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
-		     const struct entry *entry, int32_t pid)
+/* Make a notice with the public data of `entry`, which may be NULL. NULL: there is none. */
+static notice *notify(struct registry *registry, enum gpushare_notice_kind kind,
+		      const struct entry *entry, int32_t pid)
 {
 	notice *notice;
 
@@ -90,13 +90,6 @@ static notice *begin(struct registry *registry, enum gpushare_notice_kind kind,
 	if (notice && entry)
 		registry_describe(registry, NULL, entry, &notice->buffer);
 	return notice;
-}
-
-static void notify(struct registry *registry, enum gpushare_notice_kind kind,
-		   const struct entry *entry, int32_t pid)
-{
-	if (begin(registry, kind, entry, pid))
-		events_send(&registry->events);
 }
 
 static void depart(struct registry *registry, const struct change *change)
@@ -169,12 +162,11 @@ static void observe_attachment(struct registry *registry, const struct change *c
 		indexer_update(&registry->index, entry);
 	if (entry) {
 		notify(registry, kind, entry, peer->pid);
-	} else if (!attachment->quiet && (notice = begin(registry, kind, NULL, peer->pid))) {
+	} else if (!attachment->quiet && (notice = notify(registry, kind, NULL, peer->pid))) {
 		/* The owner is unknown, so only the attacher's user gets the notice. */
 		strcpy(notice->buffer.name, attachment->name);
 		notice->buffer.generation = attachment->generation;
 		notice->buffer.owner_uid = peer->uid;
-		events_send(&registry->events);
 	}
 	if (change->kind == CHANGE_DETACH)
 		order_check(registry, attachment->generation);
@@ -233,11 +225,10 @@ static void notify_rate(struct registry *registry, struct order *order, int64_t 
 	if (rises && elapsed_ns) /* first the cheap test: most pages have no new publication */
 		entry = store_find_generation(&registry->state.store, order->generation);
 	if (!entry ||
-	    !(notice = begin(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry_owner(entry)->pid)))
+	    !(notice = notify(registry, GPUSHARE_NOTICE_PUBLISH, entry, entry_owner(entry)->pid)))
 		return;
 	notice->published = published;
 	notice->rate = a_second(more, elapsed_ns);
-	events_send(&registry->events);
 }
 
 int64_t registry_rates(struct registry *registry, int64_t now_ns)

@@ -100,7 +100,7 @@ static void move(struct registry *registry, struct ask *ask, bool in)
 		DL_DELETE(registry->asks, ask);
 	ask->connection->parked += in ? 1u : -1u;
 	if (ask->waits == HANDLE_LISTEN)
-		ask->session->watcher->ask = in ? ask : NULL;
+		ask->session->subscribe = in ? ask : NULL;
 	else if (ask->waits == HANDLE_MORE)
 		ask->connection->in_pieces = in;
 	else
@@ -126,10 +126,10 @@ static bool is_parked(const struct registry *registry, const struct ask *one)
 }
 
 /* When to resume the request; INT64_MAX: only when an event makes it ready. */
-static int64_t due_ns(const struct ask *ask)
+static int64_t due_ns(const struct registry *registry, const struct ask *ask)
 {
 	if (ask->waits == HANDLE_LISTEN)
-		return ask->session->watcher->count ? 0 : INT64_MAX;
+		return ask->session->passed < registry->events.serial ? 0 : INT64_MAX;
 	return ask->ready ? 0 : ask->due_ns;
 }
 
@@ -147,7 +147,7 @@ static int64_t settle(struct registry *registry, struct ask *ask, int status)
 	if (status == HANDLE_MORE)
 		ask->due_ns = clock_ns() + PIECE_NS;
 	move(registry, ask, true);
-	return due_ns(ask);
+	return due_ns(registry, ask);
 }
 
 void ask_handle(struct registry *registry, struct ask *ask)
@@ -188,7 +188,7 @@ int64_t asks_resume(struct registry *registry)
 
 	registry->events.news = false; /* a new notice from now on wakes the main loop */
 	DL_FOREACH_SAFE (registry->asks, ask, after) {
-		int64_t ask_ns = due_ns(ask);
+		int64_t ask_ns = due_ns(registry, ask);
 
 		if (ask_ns <= now_ns) {
 			if (piece_is_over(&piece)) /* those resumed in this call are behind it */

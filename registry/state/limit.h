@@ -21,7 +21,7 @@
 	X(deferred, 4000000, 1000000, "buffers without a name are held", "detach some of them") \
 	X(tags, 16000000, 4000000, "tags are set", "remove some")
 
-/* Notices queued for one subscriber. If the queue is full, the oldest is dropped. */
+/* The latest notices, which subscribers can still get. */
 #define LIMIT_EVENTS 1024
 
 #define LIMIT_WAIT_MS (24u * 60 * 60 * 1000) /* a longer wait is shortened to this */

@@ -9,10 +9,10 @@
 #include "state/tree.h"
 #include "state/users.h"
 
+struct ask;
 struct connection;
 struct entry;
 struct list_rest;
-struct watcher;
 
 struct attachment {
 	struct tree_node node; /* in session.attachments, by generation */
@@ -50,8 +50,12 @@ struct session {
 	uint64_t heard;
 	uint64_t record_slot;	       /* see persist/save.h */
 	struct connection *connection; /* server/connection.h; NULL: none */
-	struct watcher *watcher;       /* observe/events.h; NULL: not subscribed */
-	struct entry *entries;	       /* also those without a name */
+	/* observe/events.h: whether it is subscribed, the last notice that it has passed, and how many
+	 * of these it was not allowed to see */
+	bool watches;
+	uint64_t passed, hidden;
+	struct ask *subscribe; /* its parked Subscribe: server/ask.c; NULL: none */
+	struct entry *entries; /* also those without a name */
 	struct tree attachments;
 	struct participant *participants; /* its roles in stream-sync pages: order/order.h */
 	struct session *prev, *next;	  /* list of ending sessions */

@@ -119,23 +119,27 @@ int handle_hello(struct call *call)
 
 int handle_subscribe(struct call *call)
 {
+	gpushare_SubscribeReply *body = &call->answer->body.subscribe;
+	struct events *events = &call->registry->events;
 	struct session *session = call->session;
-	int status = GPUSHARE_OK;
+	int status;
 
-	if (!session->watcher) {
-		status = check_limit(call, session->user, LIMIT_watchers, 1);
-		if (!status)
-			status =
-			    events_enter(&call->registry->events, session, call->state->unix_ns);
-	}
-	if (status)
-		return status;
-	if (session->watcher->ask)
+	if (session->subscribe)
 		return refuse(call, GPUSHARE_E_INVALID,
 			      "this connection already waits for notices; subscribe again after "
 			      "that answer");
-	return events_take(session->watcher, &call->answer->body.subscribe) ? GPUSHARE_OK
-									    : HANDLE_LISTEN;
+	if (session->watches)
+		return events_take(events, session, body) ? GPUSHARE_OK : HANDLE_LISTEN;
+	status = check_limit(call, session->user, LIMIT_watchers, 1);
+	if (!status)
+		status = events_enter(events, session);
+	if (status)
+		return status;
+	body->notices_count = 1;
+	body->notices[0] = (notice){.serial = events->serial,
+				    .unix_ns = call->state->unix_ns,
+				    .registry = events->registry};
+	return GPUSHARE_OK;
 }
 
 /* A new round makes all entries and attachments count as not named. During the round, new shares

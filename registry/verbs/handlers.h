@@ -7,7 +7,7 @@
 /* Results of handle_request() besides a status: */
 #define HANDLE_WAIT 1	   /* no such name: call again when it appears, else handle_timeout() */
 #define HANDLE_MORE 2	   /* a Resync or List is half done: call again after others had the lock */
-#define HANDLE_LISTEN 3	   /* a Subscribe waits for notices, in session->watcher->ask */
+#define HANDLE_LISTEN 3	   /* a Subscribe waits for notices, in session->subscribe */
 #define HANDLE_ELSEWHERE 4 /* the answer only redirects the client to fds.sock */
 
 /*
