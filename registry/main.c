@@ -24,8 +24,7 @@
 #include "fdstore/keeper.h"
 #include "fdstore/notify.h"
 #include "persist/records.h"
-#include "persist/restore.h"
-#include "persist/save.h"
+#include "persist/persist.h"
 #include "server/fds.h"
 #include "server/server.h"
 

@@ -10,7 +10,7 @@
 #include "order/order.h"
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
-#include "persist/save.h"
+#include "persist/persist.h"
 
 /* The index leaves out a staged buffer; with --system, a buffer that not everybody may read; and a
  * buffer with a stream-sync page, because clients publish there without the registry. */

@@ -10,7 +10,7 @@
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
 #include "os/log.h"
-#include "persist/save.h"
+#include "persist/persist.h"
 #include "order/order.h"
 
 #define SPIN_NS 10000 /* about the time that a thread takes to sleep and to be woken */

@@ -30,16 +30,16 @@ struct registry {
 	struct indexer index;
 	struct events events;
 	struct records *records; /* NULL: the registry writes no records */
-	uint64_t record_slot;	 /* of the header record: persist/save.h */
+	uint64_t record_slot;	 /* of the header record: persist/persist.h */
 	struct {
 		uint64_t generation; /* buffers up to this generation have a record */
 		uint32_t session;    /* id of the session being written */
 		/* that session's attachments up to this generation have a record */
 		uint64_t attachment;
-	} saved;		 /* progress while all records are written: persist/save.c */
+	} saved;		 /* progress while all records are written: persist/persist.c */
 	struct fdstore *fdstore; /* NULL: none */
 	/* Deadline for disconnected sessions in other pid namespaces to reconnect:
-	 * persist/restore.c */
+	 * persist/persist.c */
 	int64_t unseen_until_ns;
 	uint64_t pid_namespace; /* the registry's own pid namespace; 0: unknown */
 	struct audit audit;

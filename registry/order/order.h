@@ -15,7 +15,7 @@ struct participant {
 	struct order *order;
 	uint32_t roles;					 /* enum order_role */
 	uint32_t slot;					 /* a consumer's, from 1 on; 0: none */
-	uint64_t record_slot;				 /* see persist/save.h */
+	uint64_t record_slot;				 /* see persist/persist.h */
 	struct participant *prev, *next;		 /* list of the order's participants */
 	struct participant *session_prev, *session_next; /* list of the session's participants */
 };

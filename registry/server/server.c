@@ -12,7 +12,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/instance.h"
-#include "persist/restore.h"
+#include "persist/persist.h"
 #include "server/ask.h"
 #include "server/connection.h"
 

@@ -46,7 +46,7 @@ struct entry {
 	};
 	unsigned int synced;  /* see session.round */
 	unsigned int indexed; /* place in the index, from 1; 0: none */
-	uint64_t record_slot; /* see persist/save.h */
+	uint64_t record_slot; /* see persist/persist.h */
 	int64_t deadline_ns;  /* when a buffer without a session expires; INT64_MAX: never */
 	/* place and name lie together: a search by name reads one cache line of each entry. */
 	struct tree_node place; /* by name */

@@ -21,7 +21,7 @@ struct attachment {
 	bool own;	      /* of the owner's own memory: not counted among the attachers */
 	bool quiet;	      /* of a staged buffer: no notices */
 	unsigned int synced;  /* see session.round */
-	uint64_t record_slot; /* see persist/save.h */
+	uint64_t record_slot; /* see persist/persist.h */
 	char name[];
 };
 
@@ -48,7 +48,7 @@ struct session {
 	unsigned int round;
 	/* Progress of the end of a resync: attachments up to this generation have been checked. */
 	uint64_t heard;
-	uint64_t record_slot;	       /* see persist/save.h */
+	uint64_t record_slot;	       /* see persist/persist.h */
 	struct connection *connection; /* server/connection.h; NULL: none */
 	/* observe/events.h: whether it is subscribed, the last notice that it has passed, and how many
 	 * of these it was not allowed to see */

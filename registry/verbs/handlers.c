@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "persist/save.h"
+#include "persist/persist.h"
 #include "verbs/call.h"
 
 /* The answers to these verbs have no body. */

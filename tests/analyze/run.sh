@@ -53,7 +53,7 @@ misread() {
 	case $place:$2 in
 	registry/state/users.c:*"Use of memory after it is freed"*) ;;
 	registry/fdstore/fdstore.c:*"Use of memory after it is freed"*) ;;
-	registry/persist/restore.c:*"Use of memory after it is freed"*) ;;
+	registry/persist/persist.c:*"Use of memory after it is freed"*) ;;
 	shim/api/api_mirror.c:*"Use of memory after it is freed"*) ;;
 	shim/preload/shim_live.c:*"Use of memory after it is freed"*) ;;
 	shim/preload/shim_live.c:*"'<<' is a garbage value"*) ;; # uthash reads a key of two numbers by bytes

@@ -6,7 +6,7 @@
 #include "freed.h"
 #include "judge.h"
 #include "persist/records.h"
-#include "persist/save.h"
+#include "persist/persist.h"
 #include "place.h"
 
 static void put(int file, const void *bytes, size_t size)

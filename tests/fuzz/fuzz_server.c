@@ -9,9 +9,9 @@
 #include "verbs/handlers.h"
 #include "freed.h"
 #include "judge.h"
-#include "persist/save.h"
+#include "persist/persist.h"
 #include "place.h"
-#include "persist/restore.h"
+#include "persist/persist.h"
 
 #define CLIENTS 4
 #define KNOWN 8 /* generations that an input can refer to */

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_REGISTRY_SAVE_H
-#define GPUSHARE_REGISTRY_SAVE_H
+#ifndef GPUSHARE_REGISTRY_PERSIST_H
+#define GPUSHARE_REGISTRY_PERSIST_H
 /*
  * Writes the state as records (state.proto) at each change, before the registry answers. The next
- * registry reads them. Each session, buffer, attachment and participant, and the registry for its
- * header, has a `record_slot`: where its record is in registry.state, or was in an earlier file of
- * that name (records_has()). 0: it has no record. Call all functions with the registry's lock held.
+ * registry reads them. That one also has the descriptors of the fd store, and clients that will
+ * reconnect. Until its client reconnects, a session of a predecessor is a disconnected session: it
+ * has no connection, and ends with its process.
+ *
+ * Each session, buffer, attachment and participant, and the registry for its header, has a
+ * `record_slot`: where its record is in registry.state, or was in an earlier file of that name
+ * (records_has()). 0: it has no record. Call all functions but restore_open() and restore_leave()
+ * with the registry's lock held.
  */
 #include "context/registry.h"
 
@@ -20,7 +25,6 @@ void save_attachment(struct registry *registry, struct session *session,
 void save_session(struct registry *registry, struct session *session);
 /* Write a participant's roles. Without roles, drop its record. */
 void save_participant(struct registry *registry, struct participant *participant);
-void save_header(struct registry *registry);
 
 /* To be called before an answer: removes dropped descriptors from the fd store. */
 void save_flush(struct registry *registry);
@@ -33,5 +37,16 @@ bool save_tend(struct registry *registry);
  * predecessor's records. Does not check whether processes live. Drops records that can't be
  * restored. false: the caller has to write all records into a new file. */
 bool load_records(struct registry *registry);
+
+/* Take over what a predecessor left in the directory, and write records from now on. false: it
+ * failed, which is logged. */
+bool restore_open(struct registry *registry, const char *directory);
+/* Whether the main loop has to call restore_next_dead() regularly. */
+bool restore_looks(const struct registry *registry);
+/* The id of a disconnected session that has nothing left, or whose process can't be watched and has
+ * ended. 0: none. */
+uint32_t restore_next_dead(const struct registry *registry);
+/* Answer no more requests. Leave what is shared to a successor. */
+void restore_leave(struct registry *registry);
 
 #endif
