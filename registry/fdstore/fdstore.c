@@ -218,18 +218,18 @@ static bool take_next(const struct fdstore *store, uint64_t *number, int *out_fd
 {
 	struct pollfd answer = {.fd = store->side, .events = POLLIN};
 	char message[NOTIFY_MESSAGE + 1];
-	int fds[FDS_MAX];
-	size_t size, count;
+	size_t size;
+	int fd;
 
 	if (send_one(store, NOTIFY_NEXT, *number, -1) || poll(&answer, 1, ANSWER_MS) != 1 ||
-	    fds_receive_bytes(store->side, message, NOTIFY_MESSAGE, &size, fds, &count))
+	    fds_receive(store->side, NULL, message, NOTIFY_MESSAGE, &size, &fd))
 		return false;
 	message[size] = '\0';
-	if (notify_read(message, number) && count == (*number != 0)) {
-		*out_fd = fds[0];
+	if (notify_read(message, number) && (fd >= 0) == (*number != 0)) {
+		*out_fd = fd;
 		return true;
 	}
-	fds_close(fds, count);
+	fds_close(&fd, fd >= 0);
 	return false;
 }
 

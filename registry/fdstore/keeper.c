@@ -215,19 +215,19 @@ static bool give_next(uint64_t after)
 	return !status;
 }
 
-/* Handle one message, which came with `count` descriptors. false: it is invalid. */
-static bool obey(const char *message, const int *fds, size_t count)
+/* Handle one message, which came with `fd` (-1: none). false: it is invalid. */
+static bool obey(const char *message, int fd)
 {
 	uint64_t number;
 
 	if (!notify_read(message, &number))
 		return false;
-	if (count == 1 && notify_has(message, NOTIFY_STORE))
-		keep(number, fds[0]);
-	else if (!count && notify_has(message, NOTIFY_REMOVE))
+	if (fd >= 0 && notify_has(message, NOTIFY_STORE))
+		keep(number, fd);
+	else if (fd < 0 && notify_has(message, NOTIFY_REMOVE))
 		drop(number);
 	else
-		return !count && notify_has(message, NOTIFY_NEXT) && give_next(number);
+		return fd < 0 && notify_has(message, NOTIFY_NEXT) && give_next(number);
 	return true;
 }
 
@@ -235,16 +235,16 @@ static bool obey(const char *message, const int *fds, size_t count)
 static bool hear(void)
 {
 	char message[NOTIFY_MESSAGE + 1];
-	int fds[FDS_MAX], status;
-	size_t size, count;
+	int fd, status;
+	size_t size;
 
-	while (!(status = fds_receive_bytes(keeper.registry, message, sizeof(message) - 1, &size,
-					    fds, &count))) {
+	while (!(status = fds_receive(keeper.registry, NULL, message, sizeof(message) - 1, &size,
+				      &fd))) {
 		message[size] = '\0';
-		if (obey(message, fds, count))
+		if (obey(message, fd))
 			continue;
-		for (size_t at = 0; at < count; at++)
-			closer_add(NULL, fds[at]);
+		if (fd >= 0)
+			closer_add(NULL, fd);
 		return false;
 	}
 	return status == GPUSHARE_E_TIMED_OUT;

@@ -116,20 +116,25 @@ static int judge(size_t size, size_t count, size_t most, int flags)
 		return GPUSHARE_E_NO_REGISTRY; /* the peer has closed the connection */
 	if (flags & MSG_CTRUNC)		       /* no more room, or this process may open no more */
 		return count == most ? GPUSHARE_E_PROTOCOL : GPUSHARE_E_LIMIT;
-	return flags & MSG_TRUNC || count > FDS_MAX ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
+	return flags & MSG_TRUNC ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-/* The caller owns the received descriptors (`most` at most), even if this fails. */
-static int receive(int socket, struct iovec *parts, size_t part_count, struct cmsghdr *room,
-		   size_t most, size_t *out_size, int *out_fds, size_t *out_count)
+/* `out_header` NULL: the message has none. The caller owns the received descriptors (`most` at most),
+ * even if this fails. */
+static int receive(int socket, struct fds_header *out_header, void *body, size_t body_room,
+		   struct cmsghdr *room, size_t most, size_t *out_size, int *out_fds,
+		   size_t *out_count)
 {
+	size_t head = out_header ? sizeof(*out_header) : 0;
+	struct iovec parts[] = {part(out_header, head), part(body, body_room)};
 	struct msghdr header = {
 	    .msg_iov = parts,
-	    .msg_iovlen = part_count,
+	    .msg_iovlen = 2,
 	    .msg_control = room,
 	    .msg_controllen = ROOM(most),
 	};
 	ssize_t size;
+	int status;
 
 	*out_count = 0;
 	do {
@@ -137,42 +142,12 @@ static int receive(int socket, struct iovec *parts, size_t part_count, struct cm
 	} while (size < 0 && errno == EINTR);
 	if (size < 0)
 		return status_from_errno(errno);
-	*out_size = (size_t)size;
 	*out_count = collect(&header, out_fds, most);
-	return judge(*out_size, *out_count, most, header.msg_flags);
-}
-
-int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
-		      int out_fds[FDS_MAX], size_t *out_count)
-{
-	struct iovec parts[] = {part(bytes, room_size)};
-	union control control;
-	int fds[FDS_KERNEL_MAX];
-	size_t size, count;
-	int status = receive(socket, parts, 1, &control.header, FDS_KERNEL_MAX, &size, fds, &count);
-
-	if (status) {
-		fds_close(fds, count);
-		return status;
-	}
-	memcpy(out_fds, fds, count * sizeof(int));
-	*out_size = size;
-	*out_count = count;
-	return GPUSHARE_OK;
-}
-
-static int receive_open(int socket, struct fds_header *out_header, void *body, size_t body_room,
-			struct cmsghdr *room, size_t most, size_t *out_size, int *out_fds,
-			size_t *out_count)
-{
-	struct iovec parts[] = {part(out_header, sizeof(*out_header)), part(body, body_room)};
-	size_t size;
-	int status = receive(socket, parts, 2, room, most, &size, out_fds, out_count);
-
-	if (!status && (size < sizeof(*out_header) || out_header->version != FDS_VERSION))
+	status = judge((size_t)size, *out_count, most, header.msg_flags);
+	if (!status && out_header && ((size_t)size < head || out_header->version != FDS_VERSION))
 		status = GPUSHARE_E_PROTOCOL;
 	if (!status)
-		*out_size = size - sizeof(*out_header);
+		*out_size = (size_t)size - head;
 	return status;
 }
 
@@ -181,8 +156,8 @@ int fds_receive_open(int socket, struct fds_header *out_header, void *body, size
 {
 	union control room;
 
-	return receive_open(socket, out_header, body, body_room, &room.header, FDS_KERNEL_MAX,
-			    out_size, out_fds, out_count);
+	return receive(socket, out_header, body, body_room, &room.header, FDS_KERNEL_MAX, out_size,
+		       out_fds, out_count);
 }
 
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
@@ -191,8 +166,8 @@ int fds_receive(int socket, struct fds_header *out_header, void *body, size_t ro
 	union control_of_one control;
 	int fds[FDS_OF_ONE];
 	size_t count;
-	int status = receive_open(socket, out_header, body, room, &control.header, FDS_OF_ONE,
-				  out_size, fds, &count);
+	int status = receive(socket, out_header, body, room, &control.header, FDS_OF_ONE, out_size,
+			     fds, &count);
 
 	if (!status && count > 1)
 		status = GPUSHARE_E_PROTOCOL;

@@ -81,7 +81,6 @@ size_t sp_ids_size(const uint8_t *from, size_t size);
  * FDS_CHANGES and FDS_INDEX return a descriptor of the page of changes and of the index (index.h).
  */
 #define FDS_VERSION 2
-#define FDS_MAX 128 /* descriptors of one message */
 #define FDS_KERNEL_MAX \
 	253 /* SCM_MAX_FD: if there is room for all and one is missing, the kernel refused it */
 enum fds_verb {
@@ -104,7 +103,7 @@ struct fds_header {
  * ready; E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors in flight; E_IO. */
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
 /*
- * Receives a message, without waiting. Errors are those of fds_send(), with two differences.
+ * Receives a message, without waiting (`out_header` NULL: one without a header). Errors are those of fds_send(), with two differences.
  * E_LIMIT: this process may open no more descriptors. E_PROTOCOL: the message is invalid, or its
  * body is longer than `room`. The descriptor (-1: none) is close-on-exec. If this fails, none stays
  * open.
@@ -114,11 +113,8 @@ int fds_receive(int socket, struct fds_header *out_header, void *body, size_t ro
 /* As fds_receive(), but all `*out_count` descriptors stay open even if this fails. */
 int fds_receive_open(int socket, struct fds_header *out_header, void *body, size_t room,
 		     size_t *out_size, int out_fds[FDS_KERNEL_MAX], size_t *out_count);
-/* For messages of other programs, without a struct fds_header. `count` is FDS_MAX at most.
- * E_PROTOCOL: longer than the room for it. */
+/* Sends a message without a struct fds_header. */
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
-int fds_receive_bytes(int socket, void *bytes, size_t room_size, size_t *out_size,
-		      int out_fds[FDS_MAX], size_t *out_count);
 void fds_close(const int *fds, size_t count);
 /* Whether a backing travels as a descriptor, not as a handle. */
 bool backing_is_fd(uint32_t backing);

@@ -102,7 +102,7 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	assert_int_equal(raw_fds_say(own, raw_withdraw("x", 0), -1), GPUSHARE_E_PROTOCOL);
 #undef refused
 	fd = raw_fds_dial();
-	send_surplus(fd, FDS_MAX + 1);
+	send_surplus(fd, 129);
 	assert_int_equal(raw_fds_hear(fd), GPUSHARE_E_PROTOCOL);
 	assert_int_equal(raw_fds_hear(fd), 1);
 	close(fd);
