@@ -187,12 +187,8 @@ static void write_audit(void)
 	registry_lock(self.registry);
 	lines = audit_take(audit, &size);
 	registry_unlock(self.registry);
-	if (!lines)
-		return;
-	audit_write(audit, lines, size);
-	registry_lock(self.registry);
-	audit_count(audit);
-	registry_unlock(self.registry);
+	if (lines)
+		audit_write(audit, lines, size);
 }
 
 /* Do what is due. Returns the latest time of the next call. */

@@ -278,6 +278,7 @@ static bool write_line(struct audit *audit, const char *line)
 void audit_write(struct audit *audit, char *lines, size_t size)
 {
 	int64_t deadline_ns = clock_ns() + WRITE_MS * NS_PER_MS;
+	bool lost = false;
 	int error = 0;
 
 	for (const char *line = lines; line < lines + size; line += strlen(line) + 1) {
@@ -287,20 +288,13 @@ void audit_write(struct audit *audit, char *lines, size_t size)
 			error = write_line(audit, line) ? 0 : errno;
 		else
 			error = EAGAIN;
-		if (!error)
-			audit->written++;
-		else if (!audit->lost++)
+		audit->users->total.audited[error ? AUDITED_lost : AUDITED_written]++;
+		if (error && !lost)
 			log_error("the audit can't be written: %s; lines are lost",
 				  strerror(error));
+		lost |= error;
 	}
 	free(lines);
-}
-
-void audit_count(struct audit *audit)
-{
-	audit->users->total.audited[AUDITED_written] += audit->written;
-	audit->users->total.audited[AUDITED_lost] += audit->lost;
-	audit->written = audit->lost = 0;
 }
 
 const char *audit_fault(const char *word)

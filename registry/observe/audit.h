@@ -30,7 +30,6 @@ struct audit {
 	int fd;
 	char path[PATH_MAX]; /* "": journald */
 	bool torn;	     /* the file ends with a part of a line */
-	uint64_t written, lost;
 };
 
 /* Why `word` is no value of the setting `audit`; NULL: it is one. */
@@ -46,8 +45,6 @@ void audit_reopen(struct audit *audit);
 char *audit_take(struct audit *audit, size_t *out_size);
 /* Without the lock, in the main loop. */
 void audit_write(struct audit *audit, char *lines, size_t size);
-/* Add what was written and lost since the last call to the counters. Under the lock. */
-void audit_count(struct audit *audit);
 
 /* All functions below need the registry's lock held. */
 

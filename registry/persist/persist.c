@@ -16,6 +16,10 @@
 #define NOT_STORED UINT64_MAX
 #define DISCONNECTED_FIRST 0x80000000u /* ids of connections are lower: ID_MOST in connection.c */
 
+/* Fields of struct process and gpushare_Session */
+#define PROCESS_FIELDS(F) \
+	F(pid) F(uid) F(started) F(stack) F(own_namespace) F(own_pid) F(own_started)
+
 void save_session(struct registry *registry, struct session *session)
 {
 	gpushare_State what = {.which_change = gpushare_State_session_tag};
@@ -23,14 +27,10 @@ void save_session(struct registry *registry, struct session *session)
 	const struct process *peer = &session->peer;
 
 	memcpy(saved->key, session->key, sizeof(saved->key));
-	saved->pid = peer->pid;
-	saved->uid = peer->uid;
-	saved->started = peer->started;
 	strcpy(saved->command, peer->command);
-	saved->stack = peer->stack;
-	saved->own_namespace = peer->own_namespace;
-	saved->own_pid = peer->own_pid;
-	saved->own_started = peer->own_started;
+#define F(field) saved->field = peer->field;
+	PROCESS_FIELDS(F)
+#undef F
 	records_put(registry->records, &what, &session->record_slot);
 }
 
@@ -247,15 +247,9 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
  * pid there. That holds even if the process runs in a nested namespace. */
 static struct process process_of(const struct registry *registry, const gpushare_Session *saved)
 {
-	struct process process = {
-	    .pid = saved->pid,
-	    .uid = saved->uid,
-	    .started = saved->started,
-	    .stack = saved->stack,
-	    .own_namespace = saved->own_namespace,
-	    .own_pid = saved->own_pid,
-	    .own_started = saved->own_started,
-	};
+#define F(field) .field = saved->field,
+	struct process process = {PROCESS_FIELDS(F)};
+#undef F
 
 	strcpy(process.command, saved->command);
 	if (registry->loaded_namespace)
@@ -420,8 +414,7 @@ static void take_descriptors(struct registry *registry)
 {
 	struct entry *entry;
 
-	for (entry = store_next(&registry->state.store, 0); entry;
-	     entry = store_next(&registry->state.store, entry->info.generation)) {
+	STORE_FOREACH (&registry->state.store, entry) {
 		generation_pass(&registry->state, entry->info.generation);
 		if (!entry->stored)
 			continue;
@@ -525,8 +518,7 @@ bool restore_open(struct registry *registry, const char *directory)
 		save_header(registry);
 	else
 		save_all(registry);
-	for (entry = store_next(&registry->state.store, 0); entry;
-	     entry = store_next(&registry->state.store, entry->info.generation)) {
+	STORE_FOREACH (&registry->state.store, entry) {
 		if (!entry->info.nameless)
 			registry_show(registry, entry);
 	}

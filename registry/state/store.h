@@ -23,5 +23,8 @@ struct entry *store_find_generation(const struct store *store, uint64_t generati
 struct entry *store_find_deferred(const struct store *store, uint64_t generation);
 /* The first buffer above that generation, with a name or without. NULL past the end. */
 struct entry *store_next(const struct store *store, uint64_t generation);
+/* All of them; the body must not remove `entry`. */
+#define STORE_FOREACH(store, entry) \
+	for (entry = store_next(store, 0); entry; entry = store_next(store, entry->info.generation))
 
 #endif

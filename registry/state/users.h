@@ -59,7 +59,7 @@ struct account {
 	uint64_t statuses[COUNTS_STATUSES];
 	uint64_t limits[COUNTS_LIMITS];
 	uint64_t drops[DROP_KINDS];
-	uint64_t audited[AUDITED_KINDS];
+	_Atomic uint64_t audited[AUDITED_KINDS]; /* the main loop counts without the lock */
 	uint64_t hidden; /* requests about buffers that the peer may not see */
 };
 

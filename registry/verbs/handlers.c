@@ -105,19 +105,25 @@ static void begin_answer(reply *answer)
 	memset(&answer->body, 0, sizeof(answer->body.subscribe));
 }
 
+static struct call call_of(struct registry *registry, struct session *session, const request *ask,
+			   reply *answer)
+{
+	return (struct call){.registry = registry,
+			     .state = &registry->state,
+			     .session = session,
+			     .ask = ask,
+			     .name = request_name(ask),
+			     .answer = answer};
+}
+
 int handle_request(struct registry *registry, struct session *session, const request *ask,
 		   bool again, reply *answer)
 {
-	struct call call = {.registry = registry,
-			    .state = &registry->state,
-			    .session = session,
-			    .ask = ask,
-			    .name = request_name(ask),
-			    .answer = answer,
-			    .again = again};
+	struct call call = call_of(registry, session, ask, answer);
 	int status;
 
 	begin_answer(answer);
+	call.again = again;
 	if (!again)
 		user_count(session->user, requests);
 	registry->asking = &session->peer;
@@ -164,12 +170,7 @@ int handle_fault(struct registry *registry, struct session *session, size_t size
 void handle_timeout(struct registry *registry, struct session *session, const request *ask,
 		    reply *answer)
 {
-	struct call call = {.registry = registry,
-			    .state = &registry->state,
-			    .session = session,
-			    .ask = ask,
-			    .name = request_name(ask),
-			    .answer = answer};
+	const struct call call = call_of(registry, session, ask, answer);
 
 	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
 	explain_missing(&call, GPUSHARE_E_TIMED_OUT);
