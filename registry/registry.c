@@ -123,12 +123,6 @@ void registry_end(struct registry *registry, int64_t until_ns)
 	save_flush(registry);
 }
 
-void registry_disconnect(struct registry *registry, struct session *session)
-{
-	state_leave(&registry->state, session);
-	registry_end(registry, INT64_MAX);
-}
-
 int64_t registry_expire(struct registry *registry, int64_t now_ns)
 {
 	struct piece piece = piece_begin();

@@ -75,8 +75,6 @@ struct session *registry_connect(struct registry *registry, uint32_t id,
 /* Remove names and attachments of sessions that have left, but stop at `until_ns`: a process may
  * have a million. Names with KEEP stay without an owner. */
 void registry_end(struct registry *registry, int64_t until_ns);
-/* End a session that has not left yet, and finish ending all others that have. */
-void registry_disconnect(struct registry *registry, struct session *session);
 /* Remove kept buffers whose ttl has run out, for PIECE_NS at most. Returns when to call again;
  * INT64_MAX: no buffer expires. */
 int64_t registry_expire(struct registry *registry, int64_t now_ns);

@@ -217,7 +217,7 @@ static void flush_patiently(struct fdstore *store)
 static bool take_next(const struct fdstore *store, uint64_t *number, int *out_fd)
 {
 	struct pollfd answer = {.fd = store->side, .events = POLLIN};
-	char message[NOTIFY_MESSAGE + 1];
+	char message[NOTIFY_MESSAGE + 1], verb[NOTIFY_VERB];
 	size_t size;
 	int fd;
 
@@ -225,7 +225,7 @@ static bool take_next(const struct fdstore *store, uint64_t *number, int *out_fd
 	    fds_receive(store->side, NULL, message, NOTIFY_MESSAGE, &size, &fd))
 		return false;
 	message[size] = '\0';
-	if (notify_read(message, number) && (fd >= 0) == (*number != 0)) {
+	if (notify_read(message, verb, number) && (fd >= 0) == (*number != 0)) {
 		*out_fd = fd;
 		return true;
 	}

@@ -218,16 +218,17 @@ static bool give_next(uint64_t after)
 /* Handle one message, which came with `fd` (-1: none). false: it is invalid. */
 static bool obey(const char *message, int fd)
 {
+	char verb[NOTIFY_VERB];
 	uint64_t number;
 
-	if (!notify_read(message, &number))
+	if (!notify_read(message, verb, &number))
 		return false;
-	if (fd >= 0 && notify_has(message, NOTIFY_STORE))
+	if (fd >= 0 && !strcmp(verb, NOTIFY_STORE))
 		keep(number, fd);
-	else if (fd < 0 && notify_has(message, NOTIFY_REMOVE))
+	else if (fd < 0 && !strcmp(verb, NOTIFY_REMOVE))
 		drop(number);
 	else
-		return fd < 0 && notify_has(message, NOTIFY_NEXT) && give_next(number);
+		return fd < 0 && !strcmp(verb, NOTIFY_NEXT) && give_next(number);
 	return true;
 }
 

@@ -39,25 +39,6 @@ size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t number)
 				number);
 }
 
-/* The line that begins with `what`; NULL: none. */
-static const char *find_line(const char *message, const char *what)
-{
-	const char *at = message;
-
-	while (at && strncmp(at, what, strlen(what)) != 0) {
-		at = strchr(at, '\n');
-		at = at ? at + 1 : NULL;
-	}
-	return at;
-}
-
-bool notify_has(const char *message, const char *verb)
-{
-	const char *line = find_line(message, verb);
-
-	return line && strcspn(line, "\n") == strlen(verb);
-}
-
 /* A name ends with ':', a line feed or NUL. */
 static bool name_is_ours(const char *name, uint64_t *out_number)
 {
@@ -74,11 +55,12 @@ static bool name_is_ours(const char *name, uint64_t *out_number)
 	return !errno;
 }
 
-bool notify_read(const char *message, uint64_t *out_number)
+bool notify_read(const char *message, char out_verb[NOTIFY_VERB], uint64_t *out_number)
 {
-	const char *field = find_line(message, FIELD);
+	const char *name = strstr(message, "\n" FIELD);
 
-	return field && name_is_ours(field + sizeof(FIELD) - 1, out_number);
+	return name && sscanf(message, "%31[^\n]", out_verb) == 1 &&
+	       name_is_ours(name + sizeof("\n" FIELD) - 1, out_number);
 }
 
 static long number_of(const char *variable)

@@ -18,13 +18,12 @@
  * FDSTORE=1. The answer has number 0 and no descriptor if there is no more. */
 #define NOTIFY_NEXT "GPUSHARE_NEXT=1"
 #define NOTIFY_MESSAGE 128
+#define NOTIFY_VERB 32
 
 /* A message: `verb`, and the name of that number's descriptor. Returns its length. */
 size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t number);
-/* Whether the message, which ends with NUL, has that line. */
-bool notify_has(const char *message, const char *verb);
-/* The number in the message. false: it names none of ours. */
-bool notify_read(const char *message, uint64_t *out_number);
+/* The verb and the number of a message of notify_write(), which ends with NUL. false: it is none. */
+bool notify_read(const char *message, char out_verb[NOTIFY_VERB], uint64_t *out_number);
 
 /* Read the service manager's variables and remove them from the environment, once, before there
  * are threads. `mine` false: the variables are meant for the program that started us. */

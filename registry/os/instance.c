@@ -92,26 +92,26 @@ static int prepare_system(const char *path, char *why, size_t why_size)
 {
 	bool made = !mkdir(path, 0700) || errno == EEXIST;
 	int fd = made ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-	int status = GPUSHARE_OK;
 	struct stat is;
 	bool opened = fd >= 0 && !fstat(fd, &is);
+	int status;
 
 	if (opened && (is.st_uid != geteuid() || is.st_mode & 022)) {
+		status = GPUSHARE_E_DENIED;
 		snprintf(why, why_size,
 			 "%s belongs to uid %u and has mode %03o; it must belong to uid %u, and "
 			 "nobody else may write to it",
 			 path, is.st_uid, is.st_mode & 0777, geteuid());
-		close(fd);
-		return GPUSHARE_E_DENIED;
-	}
-	if (!opened || (is_for_group() && fchown(fd, (uid_t)-1, only_gid)) ||
-	    fchmod(fd, DIRECTORY_SYSTEM_MARK | (is_for_group() ? 0750 : 0755)))
+	} else if (!opened || (is_for_group() && fchown(fd, (uid_t)-1, only_gid)) ||
+		   fchmod(fd, DIRECTORY_SYSTEM_MARK | (is_for_group() ? 0750 : 0755))) {
 		status = status_from_errno(errno);
-	if (status)
 		snprintf(why, why_size, "can't open %s to other users: %s", path, strerror(errno));
+	} else {
+		status = directory_examine_place(fd, &is, path, why, why_size);
+	}
 	if (fd >= 0)
 		close(fd);
-	return status ? status : directory_check_place(path, why, why_size);
+	return status;
 }
 
 /* What we know of the daemon that listens at fds.sock. */

@@ -472,8 +472,9 @@ static void end_dead(struct registry *registry)
 		if (!session_has_nothing(session) && lives(registry, session))
 			continue;
 		watch_remove(session->watch);
-		registry_disconnect(registry, session);
+		state_leave(&registry->state, session);
 	}
+	registry_end(registry, INT64_MAX);
 }
 
 /* Remove missing buffers that nobody is left to bring back. Returns how many are still missing. */

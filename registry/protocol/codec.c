@@ -111,40 +111,6 @@ static bool request_names_are_valid(const request *message)
 	return !name || name_is_valid(name);
 }
 
-/* Only the first notice of a subscription has no buffer. */
-static bool notice_is_valid(const notice *told)
-{
-	return !told->kind || (told->has_buffer && name_is_valid(told->buffer.name));
-}
-
-/* Clients print and compare names, so refuse an invalid one of a broken registry. */
-static bool reply_names_are_valid(const reply *message)
-{
-	switch (message->which_body) {
-	case gpushare_Reply_share_tag:
-		return !message->body.share.has_buffer ||
-		       name_is_valid(message->body.share.buffer.name);
-	case gpushare_Reply_lookup_tag:
-		return !message->body.lookup.has_buffer ||
-		       name_is_valid(message->body.lookup.buffer.name);
-	case gpushare_Reply_attach_tag:
-		return message->body.attach.at_fds ||
-		       name_is_valid(message->body.attach.buffer.name);
-	case gpushare_Reply_list_tag:
-		for (pb_size_t i = 0; i < message->body.list.buffers_count; i++) {
-			if (!name_is_valid(message->body.list.buffers[i].name))
-				return false;
-		}
-		return !*message->body.list.after || name_is_valid(message->body.list.after);
-	case gpushare_Reply_subscribe_tag:
-		for (pb_size_t i = 0; i < message->body.subscribe.notices_count; i++) {
-			if (!notice_is_valid(&message->body.subscribe.notices[i]))
-				return false;
-		}
-	}
-	return true;
-}
-
 int codec_encode_request(const request *message, uint8_t *to, size_t room, size_t *out_size)
 {
 	return encode(gpushare_Request_fields, message, to, room, out_size);
@@ -270,8 +236,5 @@ int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message)
 {
 	int status = decode(from, size, gpushare_Reply_fields, out_message);
 
-	if (status)
-		return status;
-	return out_message->status > 0 || !reply_names_are_valid(out_message) ? GPUSHARE_E_PROTOCOL
-									      : GPUSHARE_OK;
+	return status || out_message->status <= 0 ? status : GPUSHARE_E_PROTOCOL;
 }

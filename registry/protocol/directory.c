@@ -109,10 +109,9 @@ static int directory_examine_own(const struct stat *is, const char *path, char *
 	    path, (unsigned)(is->st_mode & 07777));
 }
 
-/* Users can make a directory wherever they may write, and so imitate another user's. So unless root
- * owns the directory, only root may have the right to write to the one above. */
-static int directory_examine_place(int fd, const struct stat *is, const char *path, char *why,
-				   size_t why_size)
+/* Users can make a directory wherever they may write, and so imitate another user's. */
+int directory_examine_place(int fd, const struct stat *is, const char *path, char *why,
+			    size_t why_size)
 {
 	struct stat above;
 
@@ -173,18 +172,6 @@ int directory_check(const char *path, struct directory_trust *out_trust, char *w
 		status = directory_examine_own(&is, path, why, why_size);
 	else if (is.st_uid != geteuid())
 		status = directory_examine_place(fd, &is, path, why, why_size);
-	close(fd);
-	return status;
-}
-
-int directory_check_place(const char *path, char *why, size_t why_size)
-{
-	struct stat is = {0};
-	int fd, status = directory_look(path, &fd, &is, why, why_size);
-
-	if (status)
-		return status;
-	status = directory_examine_place(fd, &is, path, why, why_size);
 	close(fd);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "gpushare.h"
 #include "registry.pb.h"
@@ -179,8 +180,9 @@ struct directory_trust {
 };
 int directory_check(const char *path, struct directory_trust *out_trust, char *why,
 		    size_t why_size);
-/* OK if root owns the folder, or if only root can have put it there. */
-int directory_check_place(const char *path, char *why, size_t why_size);
+/* OK if root owns the folder, which is open as `fd`, or if only root may write to the one above. */
+int directory_examine_place(int fd, const struct stat *is, const char *path, char *why,
+			    size_t why_size);
 /* The path of a file in the directory, whose name is no longer than GPUSHARE_SOCKET. E_INVALID: too
  * long. */
 int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX]);

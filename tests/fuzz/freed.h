@@ -37,6 +37,12 @@ static inline void free_pages(struct changes *changes, struct indexer *index)
 	free(index->next);
 }
 
+static inline void disconnect(struct registry *registry, struct session *session)
+{
+	state_leave(&registry->state, session);
+	registry_end(registry, INT64_MAX);
+}
+
 static inline void registry_free(struct registry *registry)
 {
 	struct order *order, *after;
@@ -45,7 +51,7 @@ static inline void registry_free(struct registry *registry)
 	order_unmap_all(registry);
 	registry->records = records_close(registry->records, true);
 	while (registry->state.sessions.by_id)
-		registry_disconnect(registry, registry->state.sessions.by_id);
+		disconnect(registry, registry->state.sessions.by_id);
 	HASH_ITER (hh, registry->orders, order, after) {
 		order_free(registry, order);
 	}

@@ -164,17 +164,16 @@ static bool turn(struct fuzz_bytes *from)
 /* Descriptor names: read, written, and read again. */
 static void try_names(const uint8_t *data, size_t size)
 {
-	char message[NOTIFY_MESSAGE + 1] = "", written[NOTIFY_MESSAGE];
-	uint64_t generation, again;
+	char message[NOTIFY_MESSAGE + 1] = "", written[NOTIFY_MESSAGE], verb[NOTIFY_VERB];
+	uint64_t number, again;
 
 	if (size)
 		memcpy(message, data, size < NOTIFY_MESSAGE ? size : NOTIFY_MESSAGE);
-	notify_has(message, NOTIFY_STORE);
-	if (!notify_read(message, &generation))
+	if (!notify_read(message, verb, &number))
 		return;
-	FUZZ_MUST(notify_write(written, NOTIFY_STORE, generation) < sizeof(written));
-	FUZZ_MUST(notify_has(written, NOTIFY_STORE));
-	FUZZ_MUST(notify_read(written, &again) && again == generation);
+	FUZZ_MUST(notify_write(written, NOTIFY_STORE, number) < sizeof(written));
+	FUZZ_MUST(notify_read(written, verb, &again) && again == number);
+	FUZZ_MUST(!strcmp(verb, NOTIFY_STORE));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

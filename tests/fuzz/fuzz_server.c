@@ -112,7 +112,7 @@ static void join(unsigned int client, struct fuzz_bytes *from)
 
 static void part(unsigned int client)
 {
-	registry_disconnect(world.registry, world.session[client]);
+	disconnect(world.registry, world.session[client]);
 	world.session[client] = NULL;
 }
 
@@ -272,7 +272,7 @@ static void bury(struct fuzz_bytes *from)
 	}
 	HASH_ITER (hh, world.registry->state.sessions.by_id, session, after) {
 		if (dead & 1u << session->peer.pid % 4)
-			registry_disconnect(world.registry, session);
+			disconnect(world.registry, session);
 	}
 }
 

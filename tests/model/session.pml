@@ -151,7 +151,7 @@ inline part(x) {
 	fi
 }
 
-/* registry_disconnect() */
+/* state_leave() */
 inline end_session(s) {
 	g = 1;
 	do

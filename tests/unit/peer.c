@@ -36,6 +36,12 @@ int peer_tear_down(void **state)
 	return 0;
 }
 
+void peer_end(struct session *session)
+{
+	state_leave(&peer_registry->state, session);
+	registry_end(peer_registry, INT64_MAX);
+}
+
 int peer_ask(struct session *session, const request *what)
 {
 	struct users *users = &peer_registry->state.users;

@@ -17,6 +17,8 @@ int peer_tear_down(void **state);
 
 /* A session of uid 1000 after its Hello. */
 struct session *peer_new(uint32_t id, int32_t pid, const char *command);
+/* End the session, at once. */
+void peer_end(struct session *session);
 /* Send a request as over fds.sock. Return its status; the whole answer is in peer_answer. */
 int peer_ask(struct session *session, const request *what);
 /* Share `name` and return its generation. If the registry refuses, fail the test. */

@@ -119,8 +119,8 @@ static void a_slot_is_free_when_its_process_has_ended(void **state)
 	leave(a, 0);
 	pass(1);
 	assert_int_equal(next_slot(b), 2);
-	assert_int_equal(next_slot(b), 2);     /* it left with nothing pending */
-	registry_disconnect(peer_registry, a); /* its graph may still run */
+	assert_int_equal(next_slot(b), 2); /* it left with nothing pending */
+	peer_end(a);			   /* its graph may still run */
 	pass(60);
 	assert_int_equal(next_slot(b), 2);
 	end_process(1);
@@ -162,10 +162,10 @@ static void an_unsettled_slot_of_an_invisible_process_is_kept(void **state)
 
 	assert_int_equal(joined_slot(a), 1);
 	leave(a, ORDER_UNSETTLED);
-	registry_disconnect(peer_registry, a); /* its graph may still run */
+	peer_end(a); /* its graph may still run */
 	a = foreigner(3, 8);
 	assert_int_equal(joined_slot(a), 2);
-	registry_disconnect(peer_registry, a); /* counts as dead */
+	peer_end(a); /* counts as dead */
 	pass(1);
 	pass(11);
 	assert_int_equal(next_slot(attacher(4)), 2);
@@ -184,7 +184,7 @@ static void only_its_own_slot_is_resumed(void **state)
 	struct session *a = foreigner(2, 7), *b = attacher(3);
 
 	assert_int_equal(joined_slot(a), 1);
-	registry_disconnect(peer_registry, a);
+	peer_end(a);
 	/* Only a reconnecting client may ask for a slot. */
 	what.verb.order.slot = 1;
 	assert_int_equal(peer_ask(b, &what), GPUSHARE_OK);
@@ -196,7 +196,7 @@ static void only_its_own_slot_is_resumed(void **state)
 	leave(b, ORDER_UNSETTLED);
 	a = foreigner(4, 7);
 	assert_int_equal(resumed_slot(a, 1), 2);
-	registry_disconnect(peer_registry, a);
+	peer_end(a);
 	assert_int_equal(resumed_slot(foreigner(5, 7), 2), 2);
 	assert_int_equal(resumed_slot(b, 1), 1);
 	/* Without `again` it gets not even its own slot, whose last release is still to come. */
@@ -216,7 +216,7 @@ static void a_program_ends_with_exec(void **state)
 	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	atomic_store(&page->next, 4);
 	atomic_store(&page->published, 2);
-	registry_disconnect(peer_registry, a);
+	peer_end(a);
 	pass(1);
 	pass(11);
 	assert_int_equal(next_slot(b), 1);
@@ -258,7 +258,7 @@ static void marks_are_made_again(void **state)
 	assert_int_equal(joined_slot(a), 1);
 	assert_int_equal(ordered_ask(a, "x", ORDER_PUBLISHES), GPUSHARE_OK);
 	assert_false(pass(0));
-	registry_disconnect(peer_registry, a);
+	peer_end(a);
 	atomic_store(&page->published, 4);
 	atomic_store(&page->slot[0].released, 2);
 	assert_true(pass(0));
@@ -360,7 +360,7 @@ static void an_owner_who_does_not_come_has_gone(void **state)
 	struct session *a;
 	int fd = strange_page();
 
-	registry_disconnect(peer_registry, owner);
+	peer_end(owner);
 	peer_tear_down(NULL);
 	peer_set_up(NULL);
 	peer_registry->unseen_until_ns = INT64_MAX;
