@@ -116,7 +116,6 @@ static int prepare_system(const char *path, char *why, size_t why_size)
 
 /* What we know of the daemon that listens at fds.sock. */
 struct running {
-	int fd;		 /* the connection on which it was asked; -1: none */
 	int asked;	 /* pid of the daemon that was asked last; 0: none */
 	const char *why; /* why it has not exited, for the error message */
 };
@@ -163,57 +162,39 @@ static int say_served(const struct instance *instance, const struct running *run
 	return INSTANCE_SERVED;
 }
 
-static void hang_up(struct running *running)
-{
-	if (running->fd >= 0)
-		close(running->fd);
-	running->fd = -1;
-}
+enum running_state { FREE, LEAVES, STAYS };
 
 /* Ask the daemon that listens at `fds_socket`, unless it is the one asked last: another one may
- * have started since. running->fd stays -1 if none was asked. false: nobody listens. */
-static bool ask(struct running *running, const char *fds_socket, uint32_t verb)
+ * have started since. Waits for the answer until `until_ns`. */
+static enum running_state ask(struct running *running, const char *fds_socket, bool replace,
+			      int64_t until_ns)
 {
-	struct fds_header message = {.version = FDS_VERSION, .verb = verb};
+	struct fds_header message = {.version = FDS_VERSION,
+				     .verb = replace ? FDS_REPLACE : FDS_CHANGES};
+	int fd, unasked = -1, status = GPUSHARE_E_TIMED_OUT;
 	struct ucred peer;
+	size_t size;
 
-	running->fd = socket_dial(fds_socket, &peer);
-	if (running->fd < 0)
-		return errno == EAGAIN;
+	fd = socket_dial(fds_socket, &peer);
+	if (fd < 0)
+		return errno == EAGAIN ? LEAVES : FREE;
 	if (peer.uid != geteuid() || peer.pid == running->asked ||
-	    fds_send(running->fd, &message, NULL, 0, -1)) {
-		hang_up(running);
-		return true;
+	    fds_send(fd, &message, NULL, 0, -1)) {
+		close(fd);
+		return LEAVES;
 	}
 	running->asked = peer.pid;
 	running->why = "it does not answer";
-	return true;
-}
-
-enum running_state { FREE, LEAVES, STAYS };
-
-/* Does not wait. A daemon that has not answered so far counts as LEAVES. */
-static enum running_state look(struct running *running, const char *fds_socket, bool replace)
-{
-	struct fds_header answer;
-	int unasked = -1, status;
-	size_t size;
-
-	if (running->fd < 0 && !ask(running, fds_socket, replace ? FDS_REPLACE : FDS_CHANGES))
-		return FREE;
-	if (running->fd < 0)
-		return LEAVES;
-	status = fds_receive(running->fd, &answer, NULL, 0, &size, &unasked);
-	if (status == GPUSHARE_E_TIMED_OUT)
-		return LEAVES;
-	hang_up(running);
-	if (status) /* the daemon has ended, or is about to */
+	if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, clock_timeout_ms(until_ns)) == 1)
+		status = fds_receive(fd, &message, NULL, 0, &size, &unasked);
+	close(fd);
+	if (status) /* E_NO_REGISTRY, E_IO: the daemon has ended, or is about to */
 		return replace || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_IO
 			   ? LEAVES
 			   : STAYS;
 	fds_close(&unasked, unasked >= 0);
-	running->why = answer.status ? status_text(answer.status) : "it agreed to exit";
-	return replace && !answer.status ? LEAVES : STAYS;
+	running->why = message.status ? status_text(message.status) : "it agreed to exit";
+	return replace && !message.status ? LEAVES : STAYS;
 }
 
 /*
@@ -234,7 +215,7 @@ static int take_lock(const struct instance *instance, struct running *running, b
 			return GPUSHARE_E_IO;
 		}
 		if (locked || replace || !access(instance->socket, F_OK))
-			is = look(running, instance->fds_socket, replace);
+			is = ask(running, instance->fds_socket, replace, until_ns);
 		if (locked && is == FREE)
 			break;
 		if (clock_ns() >= until_ns || is == STAYS)
@@ -256,7 +237,7 @@ static int open_lock(struct instance *instance)
 
 static int open_and_lock(struct instance *instance, bool replace)
 {
-	struct running running = {.fd = -1, .why = "nobody listens at " GPUSHARE_FDS_SOCKET};
+	struct running running = {.why = "nobody listens at " GPUSHARE_FDS_SOCKET};
 	int status;
 
 	do {
@@ -266,7 +247,6 @@ static int open_and_lock(struct instance *instance, bool replace)
 		if (!status)
 			status = take_lock(instance, &running, replace);
 	} while (!status && !lock_has_name(instance));
-	hang_up(&running);
 	return status;
 }
 
