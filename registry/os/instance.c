@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
-#include "os/identity.h"
+#include "os/process.h"
 #include "os/log.h"
 
 #define INSTANCE_LOCK "registry.lock"

@@ -6,7 +6,7 @@
  * others apply, whichever fits the peer first. A buffer that the peer may neither read nor write
  * does not exist for it.
  */
-#include "os/identity.h"
+#include "os/process.h"
 #include "state/entry.h"
 #include "state/session.h"
 

@@ -3,7 +3,6 @@
 #define GPUSHARE_REGISTRY_SESSION_H
 /* A session: a connection, and everything that ends with it. */
 #include "os/hash.h"
-#include "os/identity.h"
 #include "os/process.h"
 #include "protocol.h"
 #include "state/tree.h"

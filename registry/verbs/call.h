@@ -73,7 +73,7 @@ int check_attach(const struct call *call, const struct entry *entry, bool read_o
 /* The answer has a descriptor, so the request must have come to fds.sock. */
 int check_socket(const struct call *call);
 
-/* explain.c. Each puts an error message into the answer and returns its status. */
+/* Each puts an error message into the answer and returns its status. */
 int explain_taken(const struct call *call, const struct entry *entry);
 /* The owner, group and mode of `entry` don't grant the right. Returns E_DENIED. `may` and `cure`
  * are parts of the message: `may` completes "uid N ...", for example "may only read it"; `cure` is

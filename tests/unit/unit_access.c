@@ -2,7 +2,7 @@
 /* The rights that a mode grants, and the groups of a process. */
 #include "unit.h"
 
-#include "os/identity.h"
+#include "os/process.h"
 #include "state/access.h"
 
 #define OWNER 41001
