@@ -79,7 +79,7 @@ void registry_end(struct registry *registry, int64_t until_ns);
  * INT64_MAX: no buffer expires. */
 int64_t registry_expire(struct registry *registry, int64_t now_ns);
 
-/* observers.c: pass a change of the state to all modules that depend on it, in a fixed order. */
+/* Pass a change of the state to all modules that depend on it, in a fixed order. */
 void registry_observe(void *context, const struct change *change);
 /* While there are subscribers, send notices once a second of what was published. Returns when to
  * call again; INT64_MAX: there is no subscriber. */

@@ -106,7 +106,7 @@ int keeper_start(const char *directory)
 	char *const arguments[] = {(char *)"gpushare-registry", (char *)"--keeper", (char *)"--dir",
 				   (char *)(uintptr_t)directory, NULL};
 	char path[GPUSHARE_PATH_MAX];
-	int listener, connection = -1, error;
+	int listener, connection;
 
 	keeper_end(directory);
 	directory_join(directory, KEEPER_SOCKET, path);
@@ -115,15 +115,11 @@ int keeper_start(const char *directory)
 		return -1;
 	connection = keeper_connect(directory);
 	if (connection >= 0 && spawn(SELF, arguments, listener)) {
-		error = errno;
 		keeper_end(directory);
 		close(connection);
 		connection = -1;
-		errno = error;
 	}
-	error = errno;
 	close(listener);
-	errno = error;
 	return connection;
 }
 

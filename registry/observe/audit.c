@@ -15,7 +15,7 @@
 
 #include "os/clock.h"
 #include "os/log.h"
-#include "state/access.h"
+#include "state/session.h"
 
 #define LINES_MAX (1 << 18) /* bytes of lines that wait for the main loop */
 #define WRITE_MS 200	    /* how long writing a batch of lines may take */

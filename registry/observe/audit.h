@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "state/session.h"
-#include "state/store.h"
+#include "state/entry.h"
 #include "state/users.h"
 
 struct audit {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "state/access.h"
+#include "state/session.h"
 
 int events_enter(struct events *events, struct session *session)
 {

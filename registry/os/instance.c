@@ -52,16 +52,6 @@ static int open_socket(const char *path, struct sockaddr_un *out_address)
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static int fail(int fd)
-{
-	int error = errno;
-
-	if (fd >= 0)
-		close(fd);
-	errno = error;
-	return -1;
-}
-
 /* The mode is set before bind(), so that the socket is never open to others. */
 int socket_listen(const char *path)
 {
@@ -71,7 +61,9 @@ int socket_listen(const char *path)
 	if (fd >= 0 && !fchmod(fd, 0600) && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) &&
 	    !listen(fd, BACKLOG))
 		return fd;
-	return fail(fd);
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 int socket_dial(const char *path, struct ucred *out_peer)
@@ -83,7 +75,9 @@ int socket_dial(const char *path, struct ucred *out_peer)
 	if (fd >= 0 && !connect(fd, (const struct sockaddr *)&to, sizeof(to)) &&
 	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out_peer, &size))
 		return fd;
-	return fail(fd);
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 /* Make or take over the folder of a registry for all users, and mark it. On failure, `why` is the

@@ -47,7 +47,7 @@ bool instance_is_lost(const struct instance *instance);
  * lock it. */
 void instance_clear(const struct instance *instance);
 
-/* Access to the folder and its sockets. state/access.h judges requests. */
+/* Access to the folder and its sockets. state/session.h judges requests. */
 
 /* Call before anything is opened; the default is this user alone. `gid` IDENTITY_NO_GROUP:
  * everybody. */

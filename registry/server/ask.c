@@ -8,7 +8,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "server/connection.h"
-#include "state/access.h"
+#include "state/session.h"
 
 bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 {

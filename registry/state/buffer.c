@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "os/clock.h"
-#include "state/access.h"
+#include "state/session.h"
 
 struct entry *buffer_find(const struct state *state, const char *name, uint64_t generation)
 {

@@ -7,7 +7,7 @@
  * operations on buffers.
  */
 #include "state/session.h"
-#include "state/store.h"
+#include "state/entry.h"
 #include "state/users.h"
 
 /* Why a name was removed. */

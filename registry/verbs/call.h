@@ -3,7 +3,7 @@
 #define GPUSHARE_REGISTRY_CALL_H
 /* Shared by the handlers: the request being handled, its checks, and the error messages. */
 #include "os/log.h"
-#include "state/access.h"
+#include "state/session.h"
 #include "verbs/handlers.h"
 
 struct call {

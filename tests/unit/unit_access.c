@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "os/process.h"
-#include "state/access.h"
+#include "state/session.h"
 
 #define OWNER 41001
 #define TEAM 500
