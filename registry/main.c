@@ -229,23 +229,16 @@ static int watch_folder(const char *directory)
 	return fd;
 }
 
-static void drain(int fd)
-{
-	char events[4096];
-
-	while (fd >= 0 && read(fd, events, sizeof(events)) > 0)
-		;
-}
-
 static void wait_for(struct pollfd *events, size_t count, int64_t next_ns)
 {
 	eventfd_t ignored;
+	char removed[4096];
 
 	poll(events, count, clock_timeout_ms(next_ns));
 	if (events[2].revents)
 		eventfd_read(self.registry->wake, &ignored);
-	if (events[4].revents)
-		drain(self.folder);
+	while (events[4].revents && read(self.folder, removed, sizeof(removed)) > 0)
+		;
 	if (self.look_ns == INT64_MAX)
 		self.look_ns = clock_ns() + LOOK_MS * NS_PER_MS;
 }

@@ -79,10 +79,9 @@ static int spawn(const char *program, char *const arguments[], int input)
 	posix_spawnattr_t with;
 	sigset_t none, all;
 	pid_t pid;
-	int error = posix_spawn_file_actions_init(&files);
+	int error;
 
-	if (error)
-		goto failed;
+	posix_spawn_file_actions_init(&files);
 	sigemptyset(&none);
 	sigfillset(&all);
 	posix_spawnattr_init(&with);
@@ -95,7 +94,6 @@ static int spawn(const char *program, char *const arguments[], int input)
 		error = posix_spawn(&pid, program, &files, &with, arguments, environ);
 	posix_spawnattr_destroy(&with);
 	posix_spawn_file_actions_destroy(&files);
-failed:
 	errno = error;
 	return error ? -1 : 0;
 }

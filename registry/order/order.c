@@ -93,18 +93,11 @@ void order_free(struct registry *registry, struct order *order)
 }
 
 /* If this succeeds, the order owns the reference. */
-static bool hold(struct order *order, struct fdref *fdref)
+static bool hold_new(struct registry *registry, struct order *order, struct fdref *fdref)
 {
 	if (order_page_map(fdref->fd, order->generation, &order->page))
 		return false;
 	order->fdref = fdref;
-	return true;
-}
-
-static bool hold_new(struct registry *registry, struct order *order, struct fdref *fdref)
-{
-	if (!hold(order, fdref))
-		return false;
 	fdref->stored = ++registry->state.generation | PAGE;
 	if (registry->fdstore)
 		fdstore_put(registry->fdstore, fdref);

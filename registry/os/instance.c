@@ -123,14 +123,6 @@ bool is_file(const char *path, const struct stat *file)
 	return is.st_ino == file->st_ino && is.st_dev == file->st_dev;
 }
 
-/* Whether the lock file that we have open is still the one that other daemons open. */
-static bool lock_has_name(const struct instance *instance)
-{
-	struct stat held;
-
-	return !fstat(instance->lock, &held) && is_file(instance->lock_path, &held);
-}
-
 static void write_holder(int lock)
 {
 	char text[16];
@@ -220,27 +212,23 @@ static int take_lock(const struct instance *instance, struct running *running, b
 	return GPUSHARE_OK;
 }
 
-static int open_lock(struct instance *instance)
-{
-	instance->lock = open(instance->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (instance->lock >= 0)
-		return GPUSHARE_OK;
-	log_error("can't open %s: %s", instance->lock_path, strerror(errno));
-	return status_from_errno(errno);
-}
-
 static int open_and_lock(struct instance *instance, bool replace)
 {
 	struct running running = {.why = "nobody listens at " GPUSHARE_FDS_SOCKET};
+	struct stat held;
 	int status;
 
 	do {
 		if (instance->lock >= 0) /* somebody removed it while we waited */
 			close(instance->lock);
-		status = open_lock(instance);
-		if (!status)
-			status = take_lock(instance, &running, replace);
-	} while (!status && !lock_has_name(instance));
+		instance->lock =
+		    open(instance->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (instance->lock < 0) {
+			log_error("can't open %s: %s", instance->lock_path, strerror(errno));
+			return status_from_errno(errno);
+		}
+		status = take_lock(instance, &running, replace);
+	} while (!status && (fstat(instance->lock, &held) || !is_file(instance->lock_path, &held)));
 	return status;
 }
 

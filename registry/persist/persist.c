@@ -115,15 +115,6 @@ static void save_header(struct registry *registry)
 	records_put(registry->records, &what, &registry->record_slot);
 }
 
-static bool begin(struct registry *registry)
-{
-	if (!records_begin(registry->records))
-		return false;
-	memset(&registry->saved, 0, sizeof(registry->saved));
-	save_header(registry);
-	return true;
-}
-
 /* The three functions below return false if the time of the piece is over. */
 
 static bool put_entries(struct registry *registry, struct piece *piece)
@@ -181,8 +172,12 @@ static bool put_piece(struct registry *registry, struct piece *piece)
 {
 	struct records *records = registry->records;
 
-	if (!records_are_begun(records) && !begin(registry))
-		return false;
+	if (!records_are_begun(records)) {
+		if (!records_begin(records))
+			return false;
+		memset(&registry->saved, 0, sizeof(registry->saved));
+		save_header(registry);
+	}
 	if (put_entries(registry, piece) && put_sessions(registry, piece))
 		records_commit(records);
 	return records_are_begun(records);

@@ -128,11 +128,6 @@ int directory_examine_place(int fd, const struct stat *is, const char *path, cha
 		    path, (unsigned)is->st_uid);
 }
 
-static bool directory_is_system(const struct stat *is)
-{
-	return is->st_mode & DIRECTORY_SYSTEM_MARK && !(is->st_mode & 022);
-}
-
 /* Opens the directory. Returns a status; if it isn't OK, `why` is the error message. */
 static int directory_look(const char *path, int *out_fd, struct stat *out_is, char *why,
 			  size_t why_size)
@@ -167,7 +162,8 @@ int directory_check(const char *path, struct directory_trust *out_trust, char *w
 	*out_trust = (struct directory_trust){geteuid(), false};
 	if (status)
 		return status;
-	*out_trust = (struct directory_trust){is.st_uid, directory_is_system(&is)};
+	*out_trust = (struct directory_trust){is.st_uid, is.st_mode & DIRECTORY_SYSTEM_MARK &&
+							     !(is.st_mode & 022)};
 	if (!out_trust->is_system)
 		status = directory_examine_own(&is, path, why, why_size);
 	else if (is.st_uid != geteuid())

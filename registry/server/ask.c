@@ -79,13 +79,6 @@ size_t ask_encode(struct registry *registry, uint8_t *to, size_t room)
 	return size;
 }
 
-static void answer(struct registry *registry, const struct ask *ask)
-{
-	size_t size = ask_encode(registry, registry->wire, sizeof(registry->wire));
-
-	connection_answer(ask->connection, ask->ids, ask->ids_size, registry->wire, size);
-}
-
 static bool must_wait(int status)
 {
 	return status == HANDLE_WAIT || status == HANDLE_MORE || status == HANDLE_LISTEN;
@@ -138,7 +131,9 @@ static int64_t due_ns(const struct registry *registry, const struct ask *ask)
 static int64_t settle(struct registry *registry, struct ask *ask, int status)
 {
 	if (!must_wait(status)) {
-		answer(registry, ask);
+		size_t size = ask_encode(registry, registry->wire, sizeof(registry->wire));
+
+		connection_answer(ask->connection, ask->ids, ask->ids_size, registry->wire, size);
 		free(ask);
 		return INT64_MAX;
 	}

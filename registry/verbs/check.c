@@ -34,11 +34,6 @@ static const char *describe(const struct process *process, char who[WHO_SIZE])
 	return who;
 }
 
-static long long seconds_since(int64_t when_ns)
-{
-	return (clock_ns() - when_ns) / NS_PER_S;
-}
-
 int explain_taken(const struct call *call, const struct entry *entry)
 {
 	bool is_seen = access_sees(call->session, entry);
@@ -80,7 +75,7 @@ static int explain_gone(const struct call *call, int status, const struct tombst
 	return refuse(call, status, "\"%s\" is gone: %s %s %lld s ago", call->name,
 		      describe(&gone->owner, who),
 		      is_alive ? "closed its session" : what[gone->how],
-		      seconds_since(gone->when_ns));
+		      (long long)((clock_ns() - gone->when_ns) / NS_PER_S));
 }
 
 int explain_missing(const struct call *call, int status)

@@ -226,14 +226,6 @@ static int sync_attached(const struct call *call, const gpushare_Hold *hold)
 	return GPUSHARE_OK;
 }
 
-/* The client has freed the buffer, or another of its threads is about to send a Withdraw. Keep the
- * record (`unsynced`), so that this Withdraw can still defer the free. */
-static void end_entry(const struct call *call, struct entry *entry)
-{
-	call_log(call, "withdraw", "\"%s\": no longer reported after a reconnect", entry->name);
-	withdraw(call, entry, true, true);
-}
-
 /* Remove what the client did not name, for the time of one piece (os/clock.h). false: there is
  * more. */
 static bool end(const struct call *call)
@@ -247,8 +239,14 @@ static bool end(const struct call *call)
 		if (piece_is_over(&piece))
 			return false;
 		pass_by(session, entry);
-		if (!entry->info.nameless)
-			end_entry(call, entry);
+		if (entry->info.nameless)
+			continue;
+		/* The client has freed the buffer, or another of its threads is about to send a
+		 * Withdraw. Keep the record (`unsynced`), so that this Withdraw can still defer the
+		 * free. */
+		call_log(call, "withdraw", "\"%s\": no longer reported after a reconnect",
+			 entry->name);
+		withdraw(call, entry, true, true);
 	}
 	while ((attachment = session_next(session, session->heard))) {
 		if (piece_is_over(&piece))
