@@ -122,11 +122,15 @@ static void report_ready(void)
 static int64_t idle_until_ns(void)
 {
 	uint64_t limit_s = self.options.settings.idle_exit_s;
+	struct process parent;
 
 	if (!limit_s || self.idle_ns == INT64_MAX)
 		return INT64_MAX;
-	/* Usually the parent is pid 1 by now. Any other parent may be waiting for this process. */
-	if (self.options.orphan && process_is_awaited())
+	/* Usually the parent is pid 1 or a systemd by now. Any other parent may be waiting for this
+	 * process, or it doesn't know that it is the parent (PR_SET_CHILD_SUBREAPER, as
+	 * compute-sanitizer does). */
+	process_read(self.options.orphan ? getppid() : 0, 0, &parent);
+	if (parent.pid > 1 && strcmp(parent.command, "systemd") != 0)
 		limit_s = 1;
 	return self.idle_ns + (int64_t)limit_s * NS_PER_S;
 }
@@ -335,7 +339,7 @@ static bool open_servers(void)
 	if (!fds_server_open(&self.fds_server, self.registry, self.instance.fds_socket) ||
 	    !server_open(&self.server, self.registry, self.instance.socket))
 		return false;
-	instance_listens(&self.instance);
+	stat(self.instance.socket, &self.instance.listens);
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "os/clock.h"
 #include "fdstore/fdstore.h"
@@ -24,6 +25,7 @@ static void set_time(struct registry *registry)
 struct registry *registry_new(void)
 {
 	struct registry *registry = calloc(1, sizeof(*registry));
+	struct stat is;
 
 	if (!registry)
 		return NULL;
@@ -31,7 +33,7 @@ struct registry *registry_new(void)
 	pthread_mutex_init(&registry->queue, NULL);
 	registry->wake = -1;
 	registry->started_unix_ns = clock_unix_ns();
-	registry->pid_namespace = process_namespace();
+	registry->pid_namespace = stat("/proc/self/ns/pid", &is) ? 0 : is.st_ino;
 	state_init(&registry->state);
 	registry->state.observe = registry_observe;
 	registry->state.context = registry;
@@ -119,7 +121,10 @@ void registry_end(struct registry *registry, int64_t until_ns)
 		DL_DELETE(registry->state.ending, session);
 		session_free(&registry->state.sessions, session);
 	}
-	state_end_others(&registry->state);
+	if (session && session->next) { /* continue with the others */
+		DL_DELETE(registry->state.ending, session);
+		DL_APPEND(registry->state.ending, session);
+	}
 	save_flush(registry);
 }
 

@@ -140,10 +140,11 @@ static void lose_side(struct fdstore *store)
 	}
 }
 
+/* A keeper never sends anything unasked, so a readable connection means that it has ended. */
 static bool is_lost(const struct fdstore *store, int status)
 {
 	if (!store->manager)
-		return !keeper_lives(store->side);
+		return poll(&(struct pollfd){.fd = store->side, .events = POLLIN}, 1, 0) == 1;
 	return status && status != GPUSHARE_E_TIMED_OUT && status != GPUSHARE_E_LIMIT;
 }
 

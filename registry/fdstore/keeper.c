@@ -64,13 +64,6 @@ void keeper_end(const char *directory)
 		unlink(path);
 }
 
-bool keeper_lives(int connection)
-{
-	struct pollfd event = {.fd = connection, .events = POLLIN};
-
-	return poll(&event, 1, 0) != 1;
-}
-
 /* The child starts in a session of its own, so that a signal to our process group does not reach
  * it. -1: errno. */
 static int spawn(const char *program, char *const arguments[], int input)

@@ -16,9 +16,6 @@
 int keeper_connect(const char *directory);
 /* Start a keeper, which replaces any other, and connect to it. -1: errno says why. */
 int keeper_start(const char *directory);
-/* Whether the keeper still runs. It never sends anything unasked, so a readable connection means
- * that it has ended. */
-bool keeper_lives(int connection);
 /* Remove the keeper's socket. The keeper ends, with all that it holds, as soon as it notices. */
 void keeper_end(const char *directory);
 

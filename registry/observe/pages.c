@@ -118,12 +118,6 @@ void indexer_init(struct indexer *indexer)
 		    page_open("gpushare-index", sizeof(*indexer->page), begin_index, &indexer->fd);
 }
 
-void indexer_close(struct indexer *indexer)
-{
-	if (indexer->page)
-		atomic_store(&indexer->page->closed, 1);
-}
-
 static void describe(const struct entry *entry, struct index_record *out)
 {
 	const struct process *owner = entry_owner(entry);

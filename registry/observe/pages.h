@@ -31,8 +31,6 @@ struct indexer {
 
 /* Clients stop using the index when the thread that calls this ends. */
 void indexer_init(struct indexer *indexer);
-/* Tell clients to stop using the index. */
-void indexer_close(struct indexer *indexer);
 /* Write the buffer's current record. If its bucket is full, the buffer isn't in the index. */
 void indexer_put(struct indexer *indexer, struct entry *entry);
 /* The same, but only if the buffer is in the index. */

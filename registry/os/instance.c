@@ -289,11 +289,6 @@ int instance_open(struct instance *instance, const char *given, enum instance_ac
 	return status;
 }
 
-void instance_listens(struct instance *instance)
-{
-	stat(instance->socket, &instance->listens);
-}
-
 bool instance_is_lost(const struct instance *instance)
 {
 	return !is_file(instance->socket, &instance->listens);

@@ -19,7 +19,7 @@ struct instance {
 	char fds_socket[GPUSHARE_PATH_MAX];
 	char lock_path[GPUSHARE_PATH_MAX + 16];
 	int lock;
-	struct stat listens; /* the socket's file, as instance_listens() found it */
+	struct stat listens; /* the socket's file; the caller sets it when the socket listens */
 };
 
 enum instance_access {
@@ -38,8 +38,6 @@ enum instance_access {
  */
 int instance_open(struct instance *instance, const char *given, enum instance_access access,
 		  bool replace);
-/* Call when the socket exists. instance_is_lost() compares its file later. */
-void instance_listens(struct instance *instance);
 /* Whether the socket's file was removed or replaced, e.g. with the directory: clients can't find
  * us any more. */
 bool instance_is_lost(const struct instance *instance);

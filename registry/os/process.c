@@ -72,21 +72,6 @@ void process_read(int32_t pid, uint32_t uid, struct process *out_process)
 	*out_process = process;
 }
 
-bool process_is_awaited(void)
-{
-	struct process parent;
-
-	process_read(getppid(), 0, &parent);
-	return parent.pid > 1 && strcmp(parent.command, "systemd") != 0;
-}
-
-uint64_t process_namespace(void)
-{
-	struct stat is;
-
-	return stat("/proc/self/ns/pid", &is) ? 0 : is.st_ino;
-}
-
 void process_forget_pid(struct process *process, uint64_t pid_namespace)
 {
 	if (process->pid <= 0)

@@ -21,8 +21,6 @@ struct process {
 };
 
 void process_read(int32_t pid, uint32_t uid, struct process *out_process);
-/* This process's pid namespace; 0: unknown. */
-uint64_t process_namespace(void);
 /* Forget the pid, which is one of that namespace and not of ours. From then on, only what the
  * process says of itself identifies it. */
 void process_forget_pid(struct process *process, uint64_t pid_namespace);
@@ -37,13 +35,6 @@ bool process_runs(const struct process *process);
 /* Whether a thread of the process exists and still runs the same program. true if that can't be
  * read, false in another pid namespace. */
 bool process_lives(const struct process *process);
-/*
- * Whether the parent may be a program that waits for this process to end: it is neither pid 1 nor
- * systemd. A program may have become the parent without knowing it (PR_SET_CHILD_SUBREAPER, as
- * compute-sanitizer does).
- */
-bool process_is_awaited(void);
-
 /* Watching for the end of processes, by pidfd. A connection's end isn't enough: a child that a
  * peer forked keeps its connection open. */
 

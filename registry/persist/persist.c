@@ -273,42 +273,34 @@ static uint64_t *load_session(struct registry *registry, const gpushare_Session 
 	return &session->record_slot;
 }
 
-/* false: out of memory. */
-static bool fill_owner(const struct registry *registry, struct entry *entry,
-		       struct session *session, const record *info)
-{
-	struct process process = {
-	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
-
-	entry->session = session;
-	if (session)
-		return true;
-	strcpy(process.command, info->owner_command);
-	if (registry->loaded_namespace)
-		process_forget_pid(&process, registry->loaded_namespace);
-	entry_part(entry, &process);
-	return entry->parted;
-}
-
 /* The entry as it was saved, without its generation, to be put into the store. NULL: out of
  * memory. */
 static struct entry *fill(const struct registry *registry, struct session *session,
 			  const gpushare_Entry *saved)
 {
-	struct entry *entry = entry_new(&saved->buffer, saved->handle);
+	const record *info = &saved->buffer;
+	struct entry *entry = entry_new(info, saved->handle);
 	int64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME) - clock_ns();
+	struct process owner = {
+	    .pid = info->owner_pid, .uid = info->owner_uid, .started = info->owner_started};
 
 	if (!entry)
 		return NULL;
-	if (!fill_owner(registry, entry, session, &saved->buffer)) {
+	entry->session = session;
+	strcpy(owner.command, info->owner_command);
+	if (registry->loaded_namespace)
+		process_forget_pid(&owner, registry->loaded_namespace);
+	if (!session)
+		entry_part(entry, &owner);
+	if (!session && !entry->parted) {
 		entry_free(entry);
 		return NULL;
 	}
 	entry->info.attachers = 0;
 	entry->info.missing = false;
 	if (backing_is_fd(entry->info.backing) && !saved->nameless)
-		entry->stored = saved->stored ? saved->stored : saved->buffer.generation;
-	entry->info.deferred = saved->buffer.deferred && saved->nameless;
+		entry->stored = saved->stored ? saved->stored : info->generation;
+	entry->info.deferred = info->deferred && saved->nameless;
 	entry->info.unsynced = saved->unsynced && saved->nameless;
 	entry->deadline_ns =
 	    saved->deadline_boot_ns ? saved->deadline_boot_ns - boot_ns : INT64_MAX;
@@ -566,7 +558,8 @@ void restore_leave(struct registry *registry)
 	registry_lock(registry);
 	registry->leaving = true;
 	registry_end(registry, INT64_MAX);
-	indexer_close(&registry->index);
+	if (registry->index.page) /* clients must stop using it */
+		atomic_store(&registry->index.page->closed, 1);
 	keep = registry->state.store.generations.root;
 	if (keep && !records_stand(registry->records))
 		save_all(registry);

@@ -32,10 +32,13 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 static void show(struct registry *registry, const struct ask *shown)
 {
 	const char *name = request_name(&shown->request);
-	const struct entry *entry =
-	    handle_shows(&shown->request) ? store_find(&registry->state.store, name) : NULL;
+	const struct entry *entry;
 	struct ask *ask;
 
+	if (shown->request.which_verb != gpushare_Request_share_tag &&
+	    shown->request.which_verb != gpushare_Request_commit_tag)
+		return;
+	entry = store_find(&registry->state.store, name);
 	if (!entry || entry->info.missing)
 		return;
 	DL_FOREACH (registry->asks, ask) {

@@ -84,16 +84,6 @@ bool state_end_one(struct state *state, struct session *session)
 	return true;
 }
 
-void state_end_others(struct state *state)
-{
-	struct session *first = state->ending;
-
-	if (first && first->next) {
-		DL_DELETE(state->ending, first);
-		DL_APPEND(state->ending, first);
-	}
-}
-
 void state_end_name(struct state *state, const char *name)
 {
 	struct entry *entry = state->ending ? store_find(&state->store, name) : NULL;

@@ -121,8 +121,6 @@ void state_leave(struct state *state, struct session *session);
 /* Remove one entry or attachment of a session that has left. false: nothing is left, and the
  * session can be freed. */
 bool state_end_one(struct state *state, struct session *session);
-/* Move the session that is being removed after the other ending ones. */
-void state_end_others(struct state *state);
 /* If the session that has this name is ending, remove the name now. */
 void state_end_name(struct state *state, const char *name);
 /* As user_reached(). If the limit is reached, remove a part of what ending sessions have to make

@@ -37,11 +37,6 @@ void limits_init(struct limits *limits)
 	limits->spare = LIMIT_CONNECTIONS_SPARE;
 }
 
-bool users_are_full(const struct users *users)
-{
-	return users->total.held[LIMIT_connections] + users->fds >= users->limits.together;
-}
-
 struct user *user_of(struct users *users, uint32_t uid)
 {
 	struct user *user;

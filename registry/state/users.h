@@ -99,9 +99,6 @@ extern const char *const limit_keys[COUNTS_LIMITS];
 
 void limits_init(struct limits *limits);
 
-/* Whether there are as many connections and descriptors as the process may open. */
-bool users_are_full(const struct users *users);
-
 /* NULL: out of memory. */
 struct user *user_of(struct users *users, uint32_t uid);
 /* Count one more socket of that user, or one less. false: too many; it is not counted. */

@@ -309,8 +309,9 @@ int check_tag_limit(const struct call *call, struct user *user, const struct ent
 int check_descriptor(struct registry *registry, struct user *user, reply *answer)
 {
 	const struct call call = {.registry = registry, .answer = answer};
+	const struct users *all = &registry->state.users;
 
-	if (users_are_full(&registry->state.users))
+	if (all->total.held[LIMIT_connections] + all->fds >= all->limits.together)
 		return explain(answer, GPUSHARE_E_LIMIT,
 			       "this registry has as many connections and file descriptors as its "
 			       "'ulimit -n' allows; free some buffers, or raise that limit");

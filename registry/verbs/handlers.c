@@ -29,12 +29,6 @@ uint32_t handle_wait_ms(const request *ask)
 	return wait_ms < LIMIT_WAIT_MS ? wait_ms : LIMIT_WAIT_MS;
 }
 
-bool handle_shows(const request *ask)
-{
-	return ask->which_verb == gpushare_Request_share_tag ||
-	       ask->which_verb == gpushare_Request_commit_tag;
-}
-
 struct fdref *call_take(const struct call *call)
 {
 	struct passing *passing = call->registry->passing;

@@ -30,8 +30,6 @@ void handle_timeout(struct registry *registry, struct session *session, const re
 
 /* How long a Lookup may wait for its name; 0: it does not wait. */
 uint32_t handle_wait_ms(const request *ask);
-/* Whether a request makes its name visible to others, which may wait for it. */
-bool handle_shows(const request *ask);
 
 /* Put an error message into the answer. Returns `status`. */
 int explain(reply *answer, int status, const char *format, ...)
