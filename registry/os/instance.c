@@ -123,15 +123,6 @@ bool is_file(const char *path, const struct stat *file)
 	return is.st_ino == file->st_ino && is.st_dev == file->st_dev;
 }
 
-static void write_holder(int lock)
-{
-	char text[16];
-	int length = snprintf(text, sizeof(text), "%d\n", getpid());
-
-	if (ftruncate(lock, 0) || pwrite(lock, text, (size_t)length, 0) != length)
-		log_line("can't write the pid to %s: %s", INSTANCE_LOCK, strerror(errno));
-}
-
 static int say_served(const struct instance *instance, const struct running *running, bool replace)
 {
 	char who[32] = "";
@@ -190,6 +181,8 @@ static enum running_state ask(struct running *running, const char *fds_socket, b
  */
 static int take_lock(const struct instance *instance, struct running *running, bool replace)
 {
+	char holder[16];
+	int length;
 	int64_t until_ns = clock_ns() + (replace ? REPLACE_WAIT_MS : INSTANCE_WAIT_MS) * NS_PER_MS;
 
 	for (;;) {
@@ -208,7 +201,10 @@ static int take_lock(const struct instance *instance, struct running *running, b
 			return say_served(instance, running, replace);
 		poll(NULL, 0, INSTANCE_RETRY_MS);
 	}
-	write_holder(instance->lock);
+	length = snprintf(holder, sizeof(holder), "%d\n", getpid());
+	if (ftruncate(instance->lock, 0) ||
+	    pwrite(instance->lock, holder, (size_t)length, 0) != length)
+		log_line("can't write the pid to %s: %s", INSTANCE_LOCK, strerror(errno));
 	return GPUSHARE_OK;
 }
 

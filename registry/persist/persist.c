@@ -207,14 +207,6 @@ void save_flush(struct registry *registry)
 		fdstore_flush(registry->fdstore);
 }
 
-static bool is_of_now(const gpushare_Header *header)
-{
-	char boot[sizeof(header->boot)];
-
-	records_boot(boot);
-	return header->version == RECORDS_VERSION && *boot && !strcmp(header->boot, boot);
-}
-
 /* Records are read from the oldest on, so a record that the thing already has is outdated. */
 static void keep_record(struct registry *registry, uint64_t *record_slot, uint64_t slot)
 {
@@ -224,7 +216,10 @@ static void keep_record(struct registry *registry, uint64_t *record_slot, uint64
 
 static bool load_header(struct registry *registry, const gpushare_Header *header, uint64_t slot)
 {
-	if (!is_of_now(header)) {
+	char boot[sizeof(header->boot)];
+
+	records_boot(boot);
+	if (header->version != RECORDS_VERSION || !*boot || strcmp(header->boot, boot) != 0) {
 		log_line("%s is from before the last boot or of another version: it is ignored",
 			 RECORDS_FILE);
 		return false;
@@ -363,31 +358,29 @@ static uint64_t *load_participant(struct registry *registry, const gpushare_Part
 	return participant ? &participant->record_slot : NULL;
 }
 
-static uint64_t *load_one(struct registry *registry, const gpushare_State *what)
-{
-	switch (what->which_change) {
-	case gpushare_State_session_tag:
-		return load_session(registry, &what->change.session);
-	case gpushare_State_entry_tag:
-		return load_entry(registry, &what->change.entry);
-	case gpushare_State_attachment_tag:
-		return load_attachment(registry, &what->change.attachment);
-	case gpushare_State_participant_tag:
-		return load_participant(registry, &what->change.participant);
-	}
-	return NULL; /* a kind that this version doesn't know is from a later one */
-}
-
 static bool read_record(void *context, const gpushare_State *what, uint64_t slot)
 {
 	struct registry *registry = context;
-	uint64_t *record_slot;
+	uint64_t *record_slot = NULL;
 
 	if (what->which_change == gpushare_State_header_tag)
 		return load_header(registry, &what->change.header, slot);
 	if (!registry->record_slot)
 		return false; /* the header must come first */
-	record_slot = load_one(registry, what);
+	switch (
+	    what->which_change) { /* a kind that this version doesn't know is from a later one */
+	case gpushare_State_session_tag:
+		record_slot = load_session(registry, &what->change.session);
+		break;
+	case gpushare_State_entry_tag:
+		record_slot = load_entry(registry, &what->change.entry);
+		break;
+	case gpushare_State_attachment_tag:
+		record_slot = load_attachment(registry, &what->change.attachment);
+		break;
+	case gpushare_State_participant_tag:
+		record_slot = load_participant(registry, &what->change.participant);
+	}
 	if (record_slot)
 		keep_record(registry, record_slot, slot);
 	else

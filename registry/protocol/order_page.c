@@ -32,10 +32,7 @@ int order_page_make(uint64_t generation, uint64_t id)
 	if (!ftruncate(fd, ORDER_PAGE_SIZE) && !fcntl(fd, F_ADD_SEALS, SEALS))
 		page = map(fd);
 	if (!page) {
-		int error = errno;
-
 		close(fd);
-		errno = error;
 		return -1;
 	}
 	page->magic = ORDER_MAGIC;

@@ -14,7 +14,6 @@ _Static_assert(sizeof(((gpushare_ListReply *)0)->buffers) == LIMIT_PAGE * sizeof
 struct list_rest {
 	gpushare_ListReply page; /* so far; page.after: the latest name that the peer may see */
 	size_t work;
-	bool looked; /* the List looked at a name that the peer may see */
 	char after[GPUSHARE_NAME_MAX + 1];
 	uint64_t after_generation;
 };
@@ -26,7 +25,6 @@ struct listing {
 	size_t prefix; /* length of the glob's literal prefix, which limits the range of names */
 	pb_size_t limit;
 	size_t work, hidden;
-	bool looked;		  /* an earlier piece looked at a visible record */
 	const struct entry *last; /* the latest visible record of this piece */
 	const struct entry *rest; /* if hidden records end this piece: the last of them */
 	gpushare_ListReply *page;
@@ -57,7 +55,7 @@ static bool list_one(struct listing *listing, const struct entry *entry)
 		return !listing->rest;
 	}
 	listing->work += LIMIT_LIST_LOOK;
-	page->more = (listing->last || listing->looked) && listing->work >= LIMIT_LIST_WORK;
+	page->more = (listing->last || *page->after) && listing->work >= LIMIT_LIST_WORK;
 	if (!page->more && is_wanted(listing, entry)) {
 		page->more = page->buffers_count == listing->limit;
 		if (!page->more)
@@ -113,7 +111,6 @@ static int interrupt(const struct listing *listing, struct list_rest **rest)
 		return GPUSHARE_E_NO_MEMORY;
 	(*rest)->page = *listing->page;
 	(*rest)->work = listing->work;
-	(*rest)->looked = listing->last || listing->looked;
 	strcpy((*rest)->after, listing->rest->name);
 	(*rest)->after_generation = listing->rest->info.generation;
 	return HANDLE_MORE;
@@ -132,7 +129,6 @@ int handle_list(struct call *call)
 		     : list->limit < LIMIT_PAGE ? list->limit
 						: LIMIT_PAGE,
 	    .work = rest ? rest->work : 0,
-	    .looked = rest && rest->looked,
 	    .page = page,
 	};
 
