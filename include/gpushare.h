@@ -731,9 +731,10 @@ int gpushare_stat_registry(struct gpushare_session *session,
  *
  * Every watcher gets notices of all that happens after this call has returned, in order. Each
  * watcher has a socket of its own, and the registry never waits for it. The registry keeps the
- * latest 1024 notices for slow watchers. A watcher that is slower loses the oldest, and a LOST notice
- * says how many. When the registry ends, the watch looks for the next registry, starting none
- * itself. When there is one, it gives a RESTART notice; what happened in between is not reported.
+ * latest 1024 notices for slow watchers. If a watcher is slower, it loses the oldest, and a LOST
+ * notice says how many. When the registry ends, the watch looks for the next registry, starting
+ * none itself. When there is one, it gives a RESTART notice; what happened in between is not
+ * reported.
  * No thread is made, and memory is bounded (64 KiB).
  *
  * Three file descriptors are held, close-on-exec. After fork() the child can only close its copy;

@@ -22,7 +22,7 @@
 
 /* A message: `verb`, and the name of that number's descriptor. Returns its length. */
 size_t notify_write(char to[NOTIFY_MESSAGE], const char *verb, uint64_t number);
-/* The verb and the number of a message of notify_write(), which ends with NUL. false: it is none. */
+/* The verb and number of a message of notify_write(), which ends with NUL. false: it is none. */
 bool notify_read(const char *message, char out_verb[NOTIFY_VERB], uint64_t *out_number);
 
 /* Read the service manager's variables and remove them from the environment, once, before there

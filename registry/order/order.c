@@ -146,8 +146,8 @@ static bool is_free(const struct order *order, uint32_t at, int64_t now_ns)
 	       (order->slot[at].free_ns <= now_ns || order_slot_is_final(&order->page->slot[at]));
 }
 
-/* From 1 on; 0: no slot is free. Lowest first: publishers check all slots up to the highest one ever
- * used. */
+/* From 1 on; 0: no slot is free. Lowest first: publishers check all slots up to the highest one
+ * ever used. */
 static uint32_t free_slot(const struct order *order, int64_t now_ns)
 {
 	uint32_t at = 0;

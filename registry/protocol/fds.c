@@ -119,8 +119,8 @@ static int judge(size_t size, size_t count, size_t most, int flags)
 	return flags & MSG_TRUNC ? GPUSHARE_E_PROTOCOL : GPUSHARE_OK;
 }
 
-/* `out_header` NULL: the message has none. The caller owns the received descriptors (`most` at most),
- * even if this fails. */
+/* `out_header` NULL: the message has none. The caller owns the received descriptors (`most` at
+ * most), even if this fails. */
 static int receive(int socket, struct fds_header *out_header, void *body, size_t body_room,
 		   struct cmsghdr *room, size_t most, size_t *out_size, int *out_fds,
 		   size_t *out_count)

@@ -104,10 +104,10 @@ struct fds_header {
  * ready; E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors in flight; E_IO. */
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
 /*
- * Receives a message, without waiting (`out_header` NULL: one without a header). Errors are those of fds_send(), with two differences.
- * E_LIMIT: this process may open no more descriptors. E_PROTOCOL: the message is invalid, or its
- * body is longer than `room`. The descriptor (-1: none) is close-on-exec. If this fails, none stays
- * open.
+ * Receives a message, without waiting (`out_header` NULL: one without a header). Errors are those
+ * of fds_send(), with two differences. E_LIMIT: this process may open no more descriptors.
+ * E_PROTOCOL: the message is invalid, or its body is longer than `room`. The descriptor (-1: none)
+ * is close-on-exec. If this fails, none stays open.
  */
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
 		size_t *out_size, int *out_fd);

@@ -49,8 +49,8 @@ struct session {
 	uint64_t heard;
 	uint64_t record_slot;	       /* see persist/persist.h */
 	struct connection *connection; /* server/connection.h; NULL: none */
-	/* observe/events.h: whether it is subscribed, the last notice that it has passed, and how many
-	 * of these it was not allowed to see */
+	/* observe/events.h: whether it is subscribed, the last notice that it has passed, and how
+	 * many of these it was not allowed to see */
 	bool watches;
 	uint64_t passed, hidden;
 	struct ask *subscribe; /* its parked Subscribe: server/ask.c; NULL: none */

@@ -88,8 +88,8 @@ struct state {
 	/*
 	 * The latest generation. Generations are never reused, not even over a restart of the
 	 * registry. They begin at the microseconds since boot, and fewer than one in a microsecond
-	 * are assigned. Descriptors in the fd store take their numbers from here, too. Nothing with a generation outlives the kernel, so another boot may start
-	 * again.
+	 * are assigned. Descriptors in the fd store take their numbers from here, too. Nothing with
+	 * a generation outlives the kernel, so another boot may start again.
 	 */
 	uint64_t generation;
 	/* The registry knows all generations above this one: if it doesn't have one, it removed
