@@ -343,24 +343,6 @@ static bool open_servers(void)
 	return true;
 }
 
-/* For --tidy. restore_open() has already ended the sessions of dead processes. */
-static void expire(void)
-{
-	registry_lock(self.registry);
-	while (registry_expire(self.registry, clock_ns()) <= clock_ns() + PIECE_NS)
-		;
-	registry_unlock(self.registry);
-}
-
-/* Connections and the lock end with the process. */
-static void leave(void)
-{
-	notify_say("STOPPING=1");
-	restore_leave(self.registry);
-	write_audit();
-	instance_clear(&self.instance);
-}
-
 int main(int argc, char **argv)
 {
 	int status = options_parse(&self.options, argc, argv);
@@ -391,13 +373,21 @@ int main(int argc, char **argv)
 		instance_clear(&self.instance);
 		return 1;
 	}
-	if (self.options.tidy) {
-		expire();
+	if (self.options
+		.tidy) { /* restore_open() has already ended the sessions of dead processes */
+		registry_lock(self.registry);
+		while (registry_expire(self.registry, clock_ns()) <= clock_ns() + PIECE_NS)
+			;
+		registry_unlock(self.registry);
 	} else {
 		report_ready();
 		serve();
 	}
-	leave();
+	/* Connections and the lock end with the process. */
+	notify_say("STOPPING=1");
+	restore_leave(self.registry);
+	write_audit();
+	instance_clear(&self.instance);
 #ifdef __SANITIZE_ADDRESS__
 	_exit(0); /* the leak checker stops all threads, nng's too, and hangs */
 #endif

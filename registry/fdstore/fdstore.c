@@ -205,14 +205,6 @@ static void flush(struct fdstore *store, bool all)
 	}
 }
 
-static void flush_patiently(struct fdstore *store)
-{
-	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
-
-	for (flush(store, true); fdstore_owes(store) && clock_ns() < deadline; flush(store, true))
-		poll(NULL, 0, AGAIN_MS);
-}
-
 /* Take the descriptor after *number from the keeper, and set *number. 0: there is no
  * more. false: the keeper does not answer. */
 static bool take_next(const struct fdstore *store, uint64_t *number, int *out_fd)
@@ -344,12 +336,17 @@ int64_t fdstore_tick(struct fdstore *store, int *out_keeper)
 
 void fdstore_close(struct fdstore *store, bool keep)
 {
+	int64_t deadline = clock_ns() + PATIENCE_MS * NS_PER_MS;
+
 	while (!keep && store->fdrefs)
 		drop(store, store->fdrefs);
-	if (keep || store->manager)
-		flush_patiently(store);
-	else if (store->side >= 0)
-		end_keeper(store);
+	if (!keep && !store->manager) { /* the drops go with the keeper */
+		forget_drops(store);
+		if (store->side >= 0)
+			end_keeper(store);
+	}
+	for (flush(store, true); fdstore_owes(store) && clock_ns() < deadline; flush(store, true))
+		poll(NULL, 0, AGAIN_MS);
 	forget_drops(store);
 	if (store->side >= 0)
 		close(store->side);

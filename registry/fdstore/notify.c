@@ -103,18 +103,13 @@ static void find_descriptors(void)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* systemd (since 248) sets this variable to the pid that it started, and a child inherits it. So
- * a different pid means that the variables are our parent's. */
-static bool is_ours(void)
+void notify_init(bool mine)
 {
 	const char *pid = getenv("SYSTEMD_EXEC_PID");
 
-	return !pid || strtol(pid, NULL, 10) == getpid();
-}
-
-void notify_init(bool mine)
-{
-	if (mine && is_ours()) {
+	/* systemd (since 248) sets this variable to the pid that it started, and a child inherits
+	 * it. So a different pid means that the variables are our parent's. */
+	if (mine && (!pid || strtol(pid, NULL, 10) == getpid())) {
 		find_manager(getenv("NOTIFY_SOCKET"));
 		find_descriptors();
 	}

@@ -143,12 +143,6 @@ static void record_line(struct audit *audit, const struct line *line)
 	audit->owing = true;
 }
 
-/* A name that doesn't exist, or doesn't appear in time, is no refusal. */
-static bool is_refusal(int status)
-{
-	return status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT;
-}
-
 /* Whether the name exists but is hidden from the peer, even after its owner commits it. */
 static bool is_hidden(const struct audit *audit, const struct session *session, const char *name)
 {
@@ -175,7 +169,8 @@ static bool record_refusal(struct audit *audit, const struct session *session, c
 	if (ask && ask->which_verb == gpushare_Request_share_tag)
 		line.size = ask->verb.share.buffer.size;
 	audit->users->total.hidden += hidden;
-	if (hidden || is_refusal(status))
+	/* A name that doesn't exist, or doesn't appear in time, is no refusal. */
+	if (hidden || (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT))
 		record_line(audit, &line);
 	return hidden;
 }

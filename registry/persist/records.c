@@ -174,19 +174,15 @@ bool records_want_all(const struct records *records)
 	       (!records_stand(records) || (records->end > LARGE && records->used < FEW));
 }
 
-/* Always make a new file. Never follow a link, and never write into a file that another process has
- * open. */
-static int open_new(const struct records *records)
-{
-	unlinkat(records->directory, RECORDS_NEW, 0);
-	return openat(records->directory, RECORDS_NEW,
-		      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
 bool records_begin(struct records *records)
 {
-	int file = open_new(records);
+	int file;
 
+	/* Always make a new file. Never follow a link, and never write into a file that another
+	 * process has open. */
+	unlinkat(records->directory, RECORDS_NEW, 0);
+	file = openat(records->directory, RECORDS_NEW,
+		      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file < 0 && records->file < 0)
 		return fail(records, errno);
 	if (file < 0) {

@@ -90,15 +90,6 @@ void handle_answered(struct registry *registry, struct session *session, const r
 	audit_request(&registry->audit, session, ask, answer);
 }
 
-/* A list's page is far larger than all other bodies, so handle_list() initialises it. */
-static void begin_answer(reply *answer)
-{
-	answer->status = GPUSHARE_OK;
-	*answer->message = '\0';
-	answer->which_body = 0;
-	memset(&answer->body, 0, sizeof(answer->body.subscribe));
-}
-
 static struct call call_of(struct registry *registry, struct session *session, const request *ask,
 			   reply *answer)
 {
@@ -116,7 +107,11 @@ int handle_request(struct registry *registry, struct session *session, const req
 	struct call call = call_of(registry, session, ask, answer);
 	int status;
 
-	begin_answer(answer);
+	answer->status = GPUSHARE_OK;
+	*answer->message = '\0';
+	answer->which_body = 0;
+	/* A list's page is far larger than all other bodies, so handle_list() initialises it. */
+	memset(&answer->body, 0, sizeof(answer->body.subscribe));
 	call.again = again;
 	if (!again)
 		user_count(session->user, requests);
