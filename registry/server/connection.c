@@ -208,7 +208,7 @@ enum taken {
 	TAKEN,
 	PART,	/* more bytes are needed */
 	LATER,	/* the user's other connection looks up a group: this one is on user->delayed */
-	BROKEN, /* the peer isn't nng's REQ, or memory is out */
+	BROKEN, /* the peer is no REQ socket of nng, or memory ran out */
 };
 
 static enum taken take_greeting(struct connection *connection)

@@ -26,7 +26,7 @@ struct listing {
 	pb_size_t limit;
 	size_t work, hidden;
 	const struct entry *last; /* the latest visible record of this piece */
-	const struct entry *rest; /* if hidden records end this piece: the last of them */
+	const struct entry *rest; /* the hidden record at which this piece ended; NULL: none */
 	gpushare_ListReply *page;
 };
 

@@ -210,8 +210,8 @@ int client_await_next(const struct client *client, int status);
 void client_self(gpushare_Self *out_self);
 
 /* autostart.c: start `gpushare-registry --dir DIRECTORY` detached. The program gets no SIGCHLD
- * and no child to reap; the registry gets none of its fds. The program's signal mask is
- * unchanged. `said` is the registry's standard error until it listens; -1: /dev/null. */
+ * and no child to reap; the registry inherits no fd of the program. The program's signal mask is
+ * unchanged. `said`: the registry's standard error until the registry listens; -1: /dev/null. */
 int autostart_registry(const char *directory, int said, char *why, size_t why_size);
 
 #endif

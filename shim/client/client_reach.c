@@ -63,7 +63,7 @@ static int start_registry(struct client *client, int *said)
 	return autostart_registry(client->directory, *said, client->why, sizeof(client->why));
 }
 
-/* The first line in `said`, its program's name replaced by ": "; "" if there is none. */
+/* The first line in `said`, without the program's name at its start; "" if `said` is empty. */
 static const char *read_reason(int said, char reason[REASON_MAX])
 {
 	ssize_t size = said < 0 ? -1 : pread(said, reason, REASON_MAX - 1, 0);

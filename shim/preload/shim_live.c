@@ -459,7 +459,8 @@ static struct live_places *find_place(cu_deviceptr pointer)
 	return found;
 }
 
-/* Under the lock: if it has no handle and no mapping, move the object from the table to `ended`. */
+/* Under the lock: if the object has no handle and no mapping, move it from the table to
+ * `ended`. */
 static void end_if_unheld(struct node *node, struct live_ended **ended)
 {
 	if (!node->handles && !node->mappings)

@@ -24,7 +24,7 @@ static inline unsigned long unload_now(void)
 	return atomic_load_explicit(&unload_state, memory_order_acquire);
 }
 
-/* The generation, also during a dlclose until it unloads something; after that UNLOAD_UNKNOWN. */
+/* The generation. If a dlclose is running and has unloaded something: UNLOAD_UNKNOWN. */
 unsigned long unload_generation(void);
 
 /*

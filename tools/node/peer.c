@@ -241,7 +241,8 @@ int peer_connect(struct peer *peer, const void *address, size_t size,
 	gpushare_node_Connect *to = &question.verb.connect;
 
 	if (size > sizeof(to->address.bytes))
-		return fail(peer, GPUSHARE_E_LIMIT, "UCX's address is too long");
+		return fail(peer, GPUSHARE_E_LIMIT,
+			    "the puller's UCX address is too long to be sent");
 	memcpy(to->address.bytes, address, size);
 	to->address.size = (pb_size_t)size;
 	memcpy(to->token, token, NODE_TOKEN_SIZE);
