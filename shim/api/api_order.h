@@ -34,18 +34,16 @@ struct ordering {
 	unsigned int connection; /* session_connections() when the registry was last told */
 	bool lost;		 /* the registry has another page of that buffer */
 	pthread_mutex_t telling; /* held by the thread that tells the registry about roles */
-	bool asking;		 /* under the session's lock: a thread has `telling` */
 	/* under the session's lock: ended roles that the registry doesn't know */
 	uint32_t leaving;
 
 	/* api_order_stream.c */
-	pthread_mutex_t opening; /* held by the thread that sets `driver` to `at` */
+	pthread_mutex_t opening; /* held by the thread that sets `driver` to `means` */
 	_Atomic(const struct driver *) driver;
-	cu_context context;	/* in which the page is registered */
-	_Atomic uint32_t means; /* enum gpushare_ordering; 0: no stream was used so far */
-	_Atomic cu_deviceptr
-	    at; /* the page's device address; set last: if not 0, it is registered */
-	struct ordering *prev_view, *next_view; /* in api_order_retire.c's list */
+	cu_context context;	 /* in which the page is registered */
+	_Atomic cu_deviceptr at; /* the page's device address; 0: it is not registered */
+	_Atomic uint32_t means;	 /* enum gpushare_ordering; 0: no stream was used so far */
+	struct ordering *prev_view, *next_view; /* in the list of those that streams have used */
 	bool retired;				/* the session no longer uses it */
 	struct order_tail publishing, releasing;
 	pthread_mutex_t release; /* held by the thread that uses `releasing` */
@@ -64,19 +62,8 @@ struct ordering {
 int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering);
 /* The buffer's ordering if this process has opened it; else NULL. Never asks the registry. */
 struct ordering *ordering_seen(const struct gpushare_buffer *buffer);
-/* Add roles to an open ordering. Always asks the registry, and repeats the roles that it has
- * already. */
-int ordering_ask(struct ordering *ordering, uint32_t roles);
 /* End roles, even if the registry doesn't answer: a later request reports it then. */
 int ordering_leave(struct ordering *ordering, uint32_t roles);
-/* Whether that status means that no registry answered. */
-bool ordering_is_unheard(int status);
-/* Tell the registry about ended roles that it doesn't know. The caller holds the lock `telling`. */
-int ordering_tell_leave(struct ordering *ordering);
-/* Take the lock `telling`. One thread at a time tells the registry, so that changes arrive in their
- * order. E_TIMED_OUT: another thread still holds the lock. */
-int ordering_take_turn(struct ordering *ordering);
-void ordering_give_turn(struct ordering *ordering);
 /* The buffer ends. Call this before the registry is told about its end. */
 void ordering_end(struct gpushare_buffer *buffer);
 /* The two halves of ordering_end(). ordering_drop(): the caller holds the session's lock. The
@@ -94,12 +81,8 @@ void session_order_again(struct gpushare_session *session);
 /* Free the struct, unmap the page and drop its descriptor. */
 void ordering_free(struct ordering *ordering);
 
-/* Take a lock of the ordering that is held over driver calls. E_TIMED_OUT: another thread has held
- * it for session->driver_ms. */
-int ordering_take_at_driver(const struct ordering *ordering, pthread_mutex_t *lock);
-/* The same for the page's turn, a lock in the page; order_give_turn() releases it. */
-int ordering_take_page_turn(const struct ordering *ordering);
-/* Set the error sentence of these two; returns E_TIMED_OUT. */
+/* Set the error sentence: another thread has held a lock of the ordering for session->driver_ms.
+ * Returns E_TIMED_OUT. */
 int ordering_fail_at_driver(const struct ordering *ordering);
 /* Set the error sentence: publication `at_least` will not come. Returns E_OWNER_GONE. */
 int ordering_fail_gone(const struct ordering *ordering, uint64_t at_least);
@@ -123,9 +106,6 @@ int stream_release_host(struct ordering *ordering, uint32_t slot, uint64_t seque
 bool stream_has_failed(void *ordering);
 /* Leave the session's slot, and take slot `next`; 0: none. The caller holds the session's lock. */
 void stream_leave_slot(struct ordering *ordering, uint32_t next);
-/* Record that streams will still release up to `last` in a slot that was left. The caller holds the
- * session's lock. */
-void stream_note_left(struct ordering *ordering, uint32_t slot, uint64_t last);
 /* The session no longer uses the ordering. True: streams have used it, so it is kept for them and
  * freed later. False: no stream has used it, and the caller frees it. */
 bool stream_keep(struct ordering *ordering);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Fetches stream-sync pages, shares them among a session's buffers, and asks the registry for
- * roles. */
+/* Fetches stream-sync pages, shares them among a session's buffers, asks the registry for roles,
+ * ends them, and tells a restarted registry about them. */
 #include "api_order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
 #include "base/fork_check.h"
+#include "base/monotonic.h"
 
 static bool is_mine(const struct ordering *ordering)
 {
@@ -41,6 +42,33 @@ int ordering_fail_publish(const struct ordering *ordering, int status)
 			"an earlier publication of '%s' by a stream will not come: its CUDA "
 			"context has failed",
 			ordering->name);
+}
+
+static int fail_busy(const struct ordering *ordering, unsigned int waited_ms, const char *where)
+{
+	return api_fail(GPUSHARE_E_TIMED_OUT,
+			"another thread has used the page of '%s' for %u ms; does %s hang?",
+			ordering->name, waited_ms, where);
+}
+
+int ordering_fail_at_driver(const struct ordering *ordering)
+{
+	return fail_busy(ordering, ordering->session->driver_ms, "the GPU's driver");
+}
+
+/* One thread at a time tells the registry about the ordering, so that changes arrive in their order.
+ * E_TIMED_OUT: another thread still has the lock `telling`. */
+static int take_turn(struct ordering *ordering)
+{
+	return session_take(ordering->session, &ordering->telling)
+		   ? GPUSHARE_OK
+		   : fail_busy(ordering, ordering->session->timeout_ms, "the registry");
+}
+
+/* Whether that status means that no registry answered. */
+static bool is_unheard(int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
 }
 
 /* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in
@@ -138,6 +166,96 @@ static void use(struct gpushare_buffer *buffer, struct ordering *ordering)
 	atomic_store_explicit(&buffer->ordering, ordering, memory_order_release);
 }
 
+static void describe_leave(const struct ordering *ordering, request *out_tell)
+{
+	gpushare_Order *order = &out_tell->verb.order;
+
+	*out_tell = (request){.which_verb = gpushare_Request_order_tag};
+	memcpy(order->name, ordering->name, sizeof(order->name));
+	order->generation = ordering->generation;
+	order->roles = ordering->leaving;
+	order->leave = true;
+}
+
+/* Tell the registry about ended roles that it doesn't know. The caller has the turn. */
+static int tell_leave(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+	uint32_t leaving;
+	request tell;
+	int status;
+
+	session_lock(session);
+	leaving = ordering->leaving;
+	describe_leave(ordering, &tell);
+	pthread_mutex_unlock(&session->lock);
+	if (!leaving)
+		return GPUSHARE_OK;
+	status = session_ask(session, &tell, 0, NULL, 0);
+	if (is_unheard(status))
+		return status;
+	session_lock(session);
+	ordering->leaving &= ~leaving;
+	pthread_mutex_unlock(&session->lock);
+	return status;
+}
+
+/* The registry has another page for the buffer, so new participants don't see this one. */
+static int fail_lost(struct ordering *ordering)
+{
+	order_mark_gone(ordering->page);
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"the registry was restarted and has lost the stream-sync page of '%s'; "
+			"detach the buffer, and attach it again",
+			ordering->name);
+}
+
+static int ask_in_turn(struct ordering *ordering, uint32_t roles)
+{
+	struct gpushare_session *session = ordering->session;
+	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
+	gpushare_OrderReply answer;
+	unsigned int connection;
+	int status = tell_leave(ordering);
+
+	if (is_unheard(status))
+		return status;
+	connection = session_connections(session);
+	ask.roles = atomic_load(&ordering->roles) | roles;
+	ask.slot = atomic_load(&ordering->slot);
+	memcpy(ask.name, ordering->name, sizeof(ask.name));
+	status = ask_order(session, &ask, &answer, -1, NULL);
+	if (!status && !answer.id) { /* the registry has lost the page: send it */
+		_cleanup_close_ int fd = held_open(ordering->held_fd);
+
+		status = ask_order(session, &ask, &answer, fd, NULL);
+	}
+	if (status)
+		return status;
+	session_lock(session);
+	if (answer.id == ordering->page->id)
+		note_roles(ordering, ask.roles, &answer, connection);
+	else
+		ordering->lost = true;
+	pthread_mutex_unlock(&session->lock);
+	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
+}
+
+/* Add roles to an open ordering. Always asks the registry, and repeats the roles that it has
+ * already. */
+static int ask_again(struct ordering *ordering, uint32_t roles)
+{
+	int status = take_turn(ordering);
+
+	if (status)
+		return status;
+	status = ask_in_turn(ordering, roles);
+	pthread_mutex_unlock(&ordering->telling);
+	/* session_ask_passing() calls this too, but it skips an ordering whose turn is taken. */
+	session_order_again(ordering->session);
+	return status;
+}
+
 /* If another thread has opened the ordering meanwhile, that one stays. */
 static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 		    struct ordering **out_ordering)
@@ -166,62 +284,7 @@ static int open_new(struct gpushare_buffer *buffer, const gpushare_Order *ask,
 		return GPUSHARE_OK;
 	ordering_free(made);
 	/* The other thread may have ended the roles that this answer granted. */
-	return ask->roles & ~atomic_load(&seen->roles) ? ordering_ask(seen, ask->roles)
-						       : GPUSHARE_OK;
-}
-
-/* The registry has another page for the buffer, so new participants don't see this one. */
-static int fail_lost(struct ordering *ordering)
-{
-	order_mark_gone(ordering->page);
-	return api_fail(GPUSHARE_E_OWNER_GONE,
-			"the registry was restarted and has lost the stream-sync page of '%s'; "
-			"detach the buffer, and attach it again",
-			ordering->name);
-}
-
-static int ask_in_turn(struct ordering *ordering, uint32_t roles)
-{
-	struct gpushare_session *session = ordering->session;
-	gpushare_Order ask = {.generation = ordering->generation, .again = ordering->page->id};
-	gpushare_OrderReply answer;
-	unsigned int connection;
-	int status = ordering_tell_leave(ordering);
-
-	if (ordering_is_unheard(status))
-		return status;
-	connection = session_connections(session);
-	ask.roles = atomic_load(&ordering->roles) | roles;
-	ask.slot = atomic_load(&ordering->slot);
-	memcpy(ask.name, ordering->name, sizeof(ask.name));
-	status = ask_order(session, &ask, &answer, -1, NULL);
-	if (!status && !answer.id) { /* the registry has lost the page: send it */
-		_cleanup_close_ int fd = held_open(ordering->held_fd);
-
-		status = ask_order(session, &ask, &answer, fd, NULL);
-	}
-	if (status)
-		return status;
-	session_lock(session);
-	if (answer.id == ordering->page->id)
-		note_roles(ordering, ask.roles, &answer, connection);
-	else
-		ordering->lost = true;
-	pthread_mutex_unlock(&session->lock);
-	return ordering->lost ? fail_lost(ordering) : GPUSHARE_OK;
-}
-
-int ordering_ask(struct ordering *ordering, uint32_t roles)
-{
-	int status = ordering_take_turn(ordering);
-
-	if (status)
-		return status;
-	status = ask_in_turn(ordering, roles);
-	ordering_give_turn(ordering);
-	/* session_ask_passing() calls this too, but it skips an ordering whose turn is taken. */
-	session_order_again(ordering->session);
-	return status;
+	return ask->roles & ~atomic_load(&seen->roles) ? ask_again(seen, ask->roles) : GPUSHARE_OK;
 }
 
 int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering **out_ordering)
@@ -246,10 +309,223 @@ int ordering_of(struct gpushare_buffer *buffer, uint32_t roles, struct ordering 
 	}
 	if (ordering) {
 		*out_ordering = ordering;
-		return roles & ~atomic_load(&ordering->roles) ? ordering_ask(ordering, roles)
+		return roles & ~atomic_load(&ordering->roles) ? ask_again(ordering, roles)
 							      : GPUSHARE_OK;
 	}
 	ask.generation = buffer->info.generation;
 	memcpy(ask.name, buffer->info.name, sizeof(ask.name));
 	return open_new(buffer, &ask, out_ordering);
+}
+
+/* Under the session's lock. Set the slot's `final` to 1 + the last release that was enqueued in a
+ * stream; after that release another consumer may have the slot. ORDER_UNSETTLED: the last one is
+ * unknown, because another thread may be enqueueing one (`busy`), or a graph releases.
+ * stream_release() sets `captured` before it checks the slot, so no capture is missed. */
+static void leave_slot(struct ordering *ordering, bool busy)
+{
+	uint32_t slot = atomic_load(&ordering->slot);
+	uint64_t last = atomic_load(&ordering->releasing.last);
+
+	stream_leave_slot(ordering, 0);
+	if (slot)
+		atomic_store(&ordering->page->slot[slot - 1].final,
+			     busy || atomic_load(&ordering->captured) ? ORDER_UNSETTLED : last + 1);
+}
+
+/* End roles in this process; `leaving` has them until the registry is told. */
+static void end_roles(struct ordering *ordering, uint32_t roles)
+{
+	struct gpushare_session *session = ordering->session;
+	bool busy = pthread_mutex_trylock(&ordering->release);
+
+	session_lock(session);
+	roles &= atomic_fetch_and(&ordering->roles, ~roles);
+	ordering->leaving |= roles;
+	if (roles & ORDER_CONSUMES)
+		leave_slot(ordering, busy);
+	pthread_mutex_unlock(&session->lock);
+	if (!busy)
+		pthread_mutex_unlock(&ordering->release);
+}
+
+int ordering_leave(struct ordering *ordering, uint32_t roles)
+{
+	int status = take_turn(ordering);
+
+	end_roles(ordering, roles);
+	if (status)
+		return status; /* a later request tells the registry */
+	status = tell_leave(ordering);
+	pthread_mutex_unlock(&ordering->telling);
+	/* session_ask() calls this too, but it skips an ordering whose turn is taken. */
+	session_order_again(ordering->session);
+	return status;
+}
+
+struct ordering *ordering_drop(struct gpushare_buffer *buffer)
+{
+	struct ordering *ordering = atomic_exchange(&buffer->ordering, NULL);
+
+	if (!ordering || --ordering->users)
+		return NULL;
+	DL_DELETE(ordering->session->orderings, ordering);
+	return ordering;
+}
+
+/* Whether the registry must be told before the buffer ends. If a detach or withdrawal follows at
+ * once, that ends a publisher's role. But if streams take their numbers late, they must find the
+ * role ended before that, as another process may publish afterwards. */
+static bool is_to_be_told(const struct ordering *ordering, bool memory_stays)
+{
+	uint32_t roles = atomic_load(&ordering->roles);
+
+	return ordering->leaving || (roles & ORDER_CONSUMES) ||
+	       ((roles & ORDER_PUBLISHES) && (memory_stays || atomic_load(&ordering->page->late)));
+}
+
+/* Tell the registry, but first wait for another thread that tells it about this ordering. If that
+ * thread waits too long for the registry, don't wait for it. */
+static void tell_end(struct ordering *ordering)
+{
+	bool waited = take_turn(ordering) == GPUSHARE_OK;
+	request tell;
+
+	end_roles(ordering, ORDER_CONSUMES | ORDER_PUBLISHES);
+	describe_leave(ordering, &tell);
+	ordering->leaving = 0; /* no later request repeats it */
+	session_tell(ordering->session, &tell);
+	if (waited)
+		pthread_mutex_unlock(&ordering->telling);
+}
+
+static void free_kept(struct ordering *ordering)
+{
+	if (!stream_keep(ordering))
+		ordering_free(ordering);
+}
+
+void ordering_end(struct gpushare_buffer *buffer)
+{
+	struct ordering *ordering;
+
+	session_lock(buffer->session);
+	ordering = ordering_drop(buffer);
+	pthread_mutex_unlock(&buffer->session->lock);
+	ordering_finish(ordering, false);
+}
+
+void ordering_finish(struct ordering *ordering, bool memory_stays)
+{
+	struct gpushare_session *session;
+	bool held;
+
+	if (!ordering)
+		return;
+	session = ordering->session;
+	if (is_to_be_told(ordering, memory_stays))
+		tell_end(ordering);
+	session_lock(session);
+	held = ordering->held; /* then tell_again() frees it */
+	ordering->ended = true;
+	pthread_mutex_unlock(&session->lock);
+	if (!held)
+		free_kept(ordering);
+}
+
+void ordering_forget(struct gpushare_buffer *buffer)
+{
+	struct ordering *ordering = ordering_drop(buffer);
+
+	if (ordering)
+		ordering_free(ordering);
+}
+
+/* Under the session's lock. Whether this thread should tell the registry, because no other thread
+ * does. Either the registry of this connection doesn't know the ordering, or it doesn't know an
+ * ended role and currently answers. */
+static bool is_unsynced(const struct gpushare_session *session, struct ordering *ordering)
+{
+	bool due = ordering->connection != session->seen.connections ||
+		   (ordering->leaving && session->seen.connected &&
+		    session->silent_until_ms <= monotonic_ms());
+
+	if (!due || ordering->lost || pthread_mutex_trylock(&ordering->telling))
+		return false;
+	pthread_mutex_unlock(&ordering->telling);
+	return true;
+}
+
+/* Under the session's lock. */
+static struct ordering *find_unsynced(const struct gpushare_session *session)
+{
+	struct ordering *ordering;
+
+	LL_FOREACH (session->orderings, ordering) {
+		if (is_unsynced(session, ordering))
+			break;
+	}
+	return ordering;
+}
+
+/* Tell the registry about the ordering again. After a refusal, don't repeat it on this connection.
+ * If the registry doesn't know the buffer, no process publishes it any more. False: no registry
+ * answered, or the buffer is still to be shared with a new one; so stop. */
+static bool tell_again(struct ordering *ordering)
+{
+	struct gpushare_session *session = ordering->session;
+	int status = ask_again(ordering, 0);
+	bool unheard = is_unheard(status), gone;
+
+	session_lock(session);
+	/* If `ended`, the registry doesn't know the buffer because this session has ended it. */
+	if (status == GPUSHARE_E_OWNER_GONE && !ordering->ended)
+		order_mark_gone(ordering->page);
+	if (status && !unheard)
+		ordering->connection = session->seen.connections;
+	ordering->held = false;
+	gone = ordering->ended;
+	pthread_mutex_unlock(&session->lock);
+	if (gone)
+		free_kept(ordering);
+	return !unheard;
+}
+
+/* Take an ordering to tell the registry about. `mine`: this thread has set `ordering_busy`; else
+ * NULL if another thread has. The critical section that finds no ordering clears `ordering_busy`,
+ * so another thread finds later ones. */
+static struct ordering *take_unsynced(struct gpushare_session *session, bool mine)
+{
+	struct ordering *ordering = NULL;
+
+	session_lock(session);
+	if (mine || !session->ordering_busy) {
+		ordering = find_unsynced(session);
+		session->ordering_busy = ordering;
+	}
+	if (ordering)
+		ordering->held = true; /* ordering_end() must not free it */
+	pthread_mutex_unlock(&session->lock);
+	return ordering;
+}
+
+static void leave_unsynced(struct gpushare_session *session)
+{
+	session_lock(session);
+	session->ordering_busy = false;
+	pthread_mutex_unlock(&session->lock);
+}
+
+void session_order_again(struct gpushare_session *session)
+{
+	struct ordering *ordering = take_unsynced(session, false);
+	char why[API_SENTENCE_MAX];
+
+	if (!ordering)
+		return;
+	snprintf(why, sizeof(why), "%s", gpushare_explain());
+	while (ordering && tell_again(ordering))
+		ordering = take_unsynced(session, true);
+	if (ordering)
+		leave_unsynced(session);
+	api_fail(GPUSHARE_OK, "%s", why);
 }
