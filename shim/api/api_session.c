@@ -385,10 +385,10 @@ enum release session_release(struct gpushare_session *session, struct gpushare_b
 		buffer->lost = true; /* freed: a resync must leave it out */
 	if (what == RELEASE_LAST)
 		DL_DELETE(session->buffers, buffer);
-	if (what == RELEASE_LAST || what == RELEASE_HELD)
+	if (!buffer->count)
 		ended = ordering_drop(buffer); /* here, as a held buffer may be attached again */
 	pthread_mutex_unlock(&session->lock);
-	ordering_finish(ended, what == RELEASE_HELD);
+	ordering_finish(ended, what != RELEASE_LAST);
 	return what;
 }
 
@@ -404,7 +404,6 @@ static int session_end(struct gpushare_session *session, struct gpushare_buffer 
 {
 	int status = GPUSHARE_OK;
 
-	ordering_end(buffer);
 	if (buffer->kind == BUFFER_ATTACHED)
 		status = mapping_close(buffer);
 	if (buffer->kind == BUFFER_ALLOCATED &&

@@ -474,6 +474,18 @@ publish y: 2
 mclose n: OK"
 }
 
+@test "the second detach ends the roles, too, while a mirror of the first attach keeps the memory" {
+	begin owner "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/detached" reclaim=b,1,1000 \
+		touch="$WORK/freed"
+	owner=$PID
+	begin other "$BIN/api_app" open attach=b,x mirror=m,b,0,4096,r detach=b attach=c,x join=c detach=c \
+		touch="$WORK/detached" await="$WORK/freed"
+	finish "$PID"
+	finish "$owner"
+	has "$(<"$WORK/other.out")" "join c: 1"
+	has "$(<"$WORK/owner.out")" "reclaim b: OK"
+}
+
 @test "consumers come and go more often than a buffer takes: each leave is one request, and gives its place back" {
 	requests() { gpushare metrics | sed -n 's/^gpushare_requests_total{verb="order"} //p'; }
 	begin app "$BIN/api_app" open alloc=b,x,4096 publish=b touch="$WORK/up" await="$WORK/go" stream=s join=b leave=b \
