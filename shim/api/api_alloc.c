@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocating memory that has a name from the beginning. */
-#include "api_event.h"
 #include "api_source.h"
 #include "api_unified.h"
 

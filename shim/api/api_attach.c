@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/monotonic.h"
 
 struct attaching_one {
 	struct gpushare_buffer *buffer; /* NULL: not attached so far */
@@ -22,16 +23,21 @@ struct attaching {
 	const char *const *names;
 	const struct attach_way *way;
 	struct attaching_one *each;
+	int64_t deadline_ms;	    /* of way->wait_ms */
 	gpushare_AttachReply reply; /* to the current name */
 	bool failed;		    /* one was not attached */
 };
 
-static void attach_watch(struct gpushare_session *session, const char *name,
+/* `fetch`: fetch the page of counts if there is none. */
+static void attach_watch(struct gpushare_session *session, const char *name, bool fetch,
 			 struct attaching_one *one)
 {
 	one->is_watched = false;
-	if (!session_look_client(session))
+	if (!(fetch ? session_try_client(session, session_deadline(session))
+		    : session_look_client(session)))
 		return; /* the next request fails for the same reason */
+	if (fetch)
+		client_fetch_changes(session->client);
 	one->is_watched = client_read_changes(session->client, name, &one->change);
 	session_give_client(session);
 }
@@ -283,17 +289,54 @@ static void attach_undo(struct gpushare_session *session, const struct attach_an
 	session_tell_detach(session, &info, answer->readings);
 }
 
-int attach_finish(struct gpushare_session *session, const char *name, const struct attach_way *way,
-		  int status, struct attach_answer *answer, struct gpushare_buffer **out_buffer)
+static void attach_request(const char *name, enum attach_kind kind, request *out_request)
 {
-	if (status == GPUSHARE_E_NOT_FOUND && way->wait_ms)
-		status = attach_await(session, name, way, answer);
-	if (status)
-		return status;
-	status = answered(session, answer, way, out_buffer);
-	fds_close(&answer->fd, answer->fd >= 0);
-	if (status)
-		attach_undo(session, answer);
+	*out_request = (request){.which_verb = gpushare_Request_attach_tag};
+	memcpy(out_request->verb.attach.name, name, strlen(name) + 1);
+	out_request->verb.attach.event = kind == ATTACH_EVENT;
+	out_request->verb.attach.read_only = kind == ATTACH_READ_ONLY;
+}
+
+static int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
+		      struct attach_answer *out_answer)
+{
+	request ask;
+
+	attach_request(name, kind, &ask);
+	out_answer->fd = -1;
+	return session_ask_passing(session, &ask, gpushare_Reply_attach_tag, &out_answer->reply,
+				   sizeof(out_answer->reply), &out_answer->readings, -1,
+				   &out_answer->fd);
+}
+
+/* Wait for a name that was not found. Between the wait's end and the attach, the name may be
+ * withdrawn and the registry may be replaced: then wait again. Wait again also if too many requests
+ * wait at the registry. */
+static int attach_await(const struct attaching *all, const char *name,
+			struct attach_answer *out_answer)
+{
+	struct gpushare_session *session = all->session;
+	const struct client_options options = {
+	    .directory = session->client->directory,
+	    .who = "api wait",
+	    .timeout_ms = session->timeout_ms,
+	};
+	char why[API_SENTENCE_MAX];
+	int status = GPUSHARE_E_NOT_FOUND;
+
+	while (status == GPUSHARE_E_NOT_FOUND || status == GPUSHARE_E_NO_REGISTRY) {
+		int64_t now = monotonic_ms();
+
+		if (now >= all->deadline_ms)
+			return api_fail(GPUSHARE_E_TIMED_OUT, "'%s' did not appear within %u ms",
+					name, all->way->wait_ms);
+		status = client_await_name(&options, name, (uint32_t)(all->deadline_ms - now), why,
+					   sizeof(why));
+		api_excuse(api_waited_ms); /* the wait has a limit of its own */
+		status = !status || status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_LIMIT
+			     ? attach_ask(session, name, all->way->kind, out_answer)
+			     : api_fail(status, "%s", why);
+	}
 	return status;
 }
 
@@ -304,7 +347,7 @@ static bool attach_begin(void *user, size_t index, request *out_request)
 	const char *name = all->names[index];
 	struct attaching_one *one = &all->each[index];
 
-	attach_watch(all->session, name, one);
+	attach_watch(all->session, name, all->way->kind == ATTACH_EVENT, one);
 	if (one->is_watched)
 		one->buffer = attach_warm(all->session, name, all->way->options, one->change);
 	if (one->buffer)
@@ -322,47 +365,60 @@ static int attach_end(void *user, size_t index, const struct session_answer *got
 
 	if (!status)
 		answer.reply = all->reply;
-	if (all->failed) { /* an earlier name failed, so undo this attach */
+	else if (status == GPUSHARE_E_NOT_FOUND && all->way->wait_ms && !all->failed)
+		status = attach_await(all, all->names[index], &answer);
+	if (!status) {
+		status = all->failed ? GPUSHARE_E_CANCELLED /* an earlier name failed */
+				     : answered(all->session, &answer, all->way, &one->buffer);
 		fds_close(&answer.fd, answer.fd >= 0);
-		if (!status)
+		if (status)
 			attach_undo(all->session, &answer);
-		return status;
+		else
+			attach_remember(one);
 	}
-	status =
-	    attach_finish(all->session, all->names[index], all->way, status, &answer, &one->buffer);
-	if (!status)
-		attach_remember(one);
-	all->failed = status;
+	all->failed |= status != GPUSHARE_OK;
 	return status;
 }
 
-static void detach_all(struct attaching *all, size_t count)
+int attach_all(struct gpushare_session *session, const char *const *names, size_t count,
+	       const struct attach_way *way, struct gpushare_buffer **out_buffers)
 {
-	for (size_t i = 0; i < count; i++)
-		if (all->each[i].buffer)
-			session_end_attached(all->each[i].buffer);
-}
-
-static int attach_all(struct attaching *all, size_t count)
-{
+	struct attaching_one one = {.buffer = NULL};
+	_cleanup_free_ struct attaching_one *more = NULL;
+	struct attaching all;
 	const struct session_many many = {
 	    .body = gpushare_Reply_attach_tag,
-	    .out_body = &all->reply,
-	    .body_size = sizeof(all->reply),
+	    .out_body = &all.reply,
+	    .body_size = sizeof(all.reply),
 	    .make = attach_begin,
 	    .take = attach_end,
-	    .user = all,
+	    .user = &all,
 	};
 	char why[API_SENTENCE_MAX];
-	int status = session_ask_many(all->session, &many, count);
+	int status;
 
+	if (count > 1 && !(more = calloc(count, sizeof(*more))))
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach %zu buffers", count);
+	all.session = session;
+	all.names = names;
+	all.way = way;
+	all.each = more ? more : &one;
+	all.failed = false;
+	all.deadline_ms = way->wait_ms ? monotonic_ms() + 1 + way->wait_ms /* which rounds down */
+				       : 0;
+	status = session_ask_many(session, &many, count);
 	if (status) {
 		snprintf(why, sizeof(why), "%s", gpushare_explain());
-		detach_all(all, count);
+		for (size_t i = 0; i < count; i++)
+			if (all.each[i].buffer)
+				session_end_attached(all.each[i].buffer);
 		return api_fail(status, "%s", why);
 	}
-	for (size_t i = 0; !all->way->options->passive && i < count; i++)
-		atomic_store(&all->each[i].buffer->passive, false);
+	for (size_t i = 0; i < count; i++) {
+		out_buffers[i] = all.each[i].buffer;
+		if (!way->options->passive)
+			atomic_store(&out_buffers[i]->passive, false);
+	}
 	return GPUSHARE_OK;
 }
 
@@ -399,26 +455,10 @@ API_PUBLIC int gpushare_attach_many(struct gpushare_session *session, const char
 	    .make = make,
 	    .make_options = with,
 	    .wait_ms = with->wait_ms,
-	    .deadline_ms = with->wait_ms ? attach_deadline(with->wait_ms) : 0,
 	};
-	struct attaching_one one = {.buffer = NULL};
-	_cleanup_free_ struct attaching_one *more = NULL;
-	struct attaching all;
 	int status = attach_check_call(session, names, count, with, out_buffers);
 
-	if (status || !count)
-		return status;
-	if (count > 1 && !(more = calloc(count, sizeof(*more))))
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to attach %zu buffers", count);
-	all.session = session;
-	all.names = names;
-	all.way = &way;
-	all.each = more ? more : &one;
-	all.failed = false;
-	status = attach_all(&all, count);
-	for (size_t i = 0; !status && i < count; i++)
-		out_buffers[i] = all.each[i].buffer;
-	return status;
+	return status ? status : attach_all(session, names, count, &way, out_buffers);
 }
 
 API_PUBLIC int gpushare_attach(struct gpushare_session *session, const char *name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A session's deferred frees: memory of gpushare_alloc() and events of gpushare_event_create() that
  * other processes have attached when they are freed. */
-#include "api_event.h"
+#include "api_session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,128 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating and closing named events. */
-#include "api_event.h"
+/*
+ * Named events. Session, registry and resync treat an event as a buffer of 0 bytes. Its kind is
+ * BUFFER_ALLOCATED if this session created it, and BUFFER_ATTACHED if it opened it. `pointer` is
+ * the CUevent, and `handle` its IPC handle of 64 bytes.
+ */
 #include "api_source.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "base/cleanup.h"
+#include "base/monotonic.h"
 
 #define EVENT_FLAGS (CU_EVENT_WAITS_BLOCKING | CU_EVENT_NO_TIMING | CU_EVENT_SHARED)
+#define SPIN_NS 50000 /* how long the CPU queries without a pause */
+#define NAP_NS 10000  /* the first pause; each is twice the one before */
+#define NAP_MAX_NS 1000000
+#define ASK_MS 500     /* between two requests if the name's count of changes can't be read */
+#define SILENT_MS 5000 /* the same if the registry did not answer */
+#define FIRST_HANDLE 3 /* lower handles name default streams, those of the current context */
+/* This and 0 are the legacy stream. It is never captured; cuStreamIsCapturing() may refuse it. */
+#define LEGACY 1
 
-int event_check(const struct gpushare_session *session, const char *name,
-		struct gpushare_event *const *out_event)
+struct gpushare_event {
+	struct gpushare_buffer named;
+};
+
+struct used {
+	struct used *prev, *next;
+	unsigned int users;
+	const struct driver *driver;
+	cu_event event;
+	cu_context context;
+	bool kept; /* the context is a primary one, which a session retains */
+};
+
+/* The CUevents of this process. Their last user's event_drop() destroys them. */
+static struct {
+	pthread_mutex_t lock; /* never held over a CUDA call */
+	struct used *first;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Under the lock. */
+static struct used *find(uint64_t event)
+{
+	struct used *found;
+
+	LL_SEARCH_SCALAR(table.first, found, event, (cu_event)(uintptr_t)event);
+	return found;
+}
+
+static int event_add(const struct driver *driver, cu_event event, cu_context context, bool kept)
+{
+	struct used *made = malloc(sizeof(*made));
+
+	if (!made)
+		return api_fail(GPUSHARE_E_NO_MEMORY,
+				"no memory to add an event to the library's table");
+	*made = (struct used){NULL, NULL, 1, driver, event, context, kept};
+	pthread_mutex_lock(&table.lock);
+	DL_PREPEND(table.first, made);
+	pthread_mutex_unlock(&table.lock);
+	return GPUSHARE_OK;
+}
+
+/* Add a user to a CUevent in the table. False: this copy of the library did not create it. */
+static bool event_use(uint64_t event, cu_context *out_context, bool *out_kept)
+{
+	struct used *found;
+
+	pthread_mutex_lock(&table.lock);
+	found = find(event);
+	if (found) {
+		found->users++;
+		*out_context = found->context;
+		*out_kept = found->kept;
+	}
+	pthread_mutex_unlock(&table.lock);
+	return found != NULL;
+}
+
+static int end(const struct used *used)
+{
+	const struct driver *driver = used->driver;
+	_device_scope_ struct device_scope scope = {NULL};
+	cu_result result;
+	int status = device_enter(driver, used->context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuEventDestroy_v2(used->event);
+	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED) /* cuDevicePrimaryCtxReset() */
+		return GPUSHARE_OK;
+	return api_fail_cuda(driver, result, "cuEventDestroy_v2", "the event can't be destroyed");
+}
+
+int event_drop(uint64_t event)
+{
+	struct used *last;
+	int status;
+
+	pthread_mutex_lock(&table.lock);
+	last = find(event);
+	if (last && --last->users)
+		last = NULL;
+	if (last)
+		DL_DELETE(table.first, last);
+	pthread_mutex_unlock(&table.lock);
+	status = last ? end(last) : GPUSHARE_OK;
+	free(last);
+	return status;
+}
+
+static cu_event event_of(const struct gpushare_buffer *buffer)
+{
+	return (cu_event)(uintptr_t)buffer->pointer;
+}
+
+static int event_check(const struct gpushare_session *session, const char *name,
+		       struct gpushare_event *const *out_event)
 {
 	int status = session_check_name(session, name);
 
@@ -18,8 +131,10 @@ int event_check(const struct gpushare_session *session, const char *name,
 	return status;
 }
 
-int event_context(struct gpushare_session *session, int device, cu_context *out_context,
-		  bool *out_kept)
+/* The current context if it is on that device. Else the device's primary context, which the session
+ * retains: *out_kept is true. */
+static int event_context(struct gpushare_session *session, int device, cu_context *out_context,
+			 bool *out_kept)
 {
 	const struct driver *driver = session->driver;
 	cu_context current = NULL;
@@ -156,6 +271,172 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 	return status;
 }
 
+/* Translate the errors of cuIpcOpenEventHandle. */
+static int open_refused(const struct driver *driver, cu_result result, const record *from)
+{
+	const char *answer = driver_error_name(driver, result);
+
+	switch (result) {
+	case CU_INVALID_VALUE:
+	case CU_INVALID_HANDLE:
+	case CU_NOT_PERMITTED:
+		return api_fail(GPUSHARE_E_OWNER_GONE,
+				"'%s' can't be opened: its owner, %s (process %" PRId32
+				"), has closed it or is gone (%s); start the owner again, or wait "
+				"for a new '%s'",
+				from->name, from->owner_command, from->owner_pid, answer,
+				from->name);
+	case CU_MAP_FAILED:
+		return api_fail(
+		    GPUSHARE_E_CUDA,
+		    "'%s' can't be opened: cuIpcOpenEventHandle answered %s. CUDA shares "
+		    "events by /dev/shm, and this process has another one than the "
+		    "owner, process %" PRId32 "; give both containers the same, as "
+		    "docker run --ipc does",
+		    from->name, answer, from->owner_pid);
+	case CU_INVALID_CONTEXT: /* CUDA takes the owner for this process; see mapping_refused() */
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "CUDA confuses the owner of '%s' with this process: it has the same "
+		    "pid, %d, in another container. Start one of them with another pid",
+		    from->name, getpid());
+	case CU_PEER_ACCESS_UNSUPPORTED:
+		return api_fail(GPUSHARE_E_DEVICE,
+				"'%s' is an event of a GPU that this process's GPU can't reach "
+				"(%s): open it on its own GPU",
+				from->name, answer);
+	case CU_NOT_SUPPORTED:
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "the event '%s' can't be opened: CUDA IPC events are not supported here",
+		    from->name);
+	default:
+		return api_fail_cuda(driver, result, "cuIpcOpenEventHandle",
+				     "the event '%s' of process %" PRId32 " can't be opened",
+				     from->name, from->owner_pid);
+	}
+}
+
+/* The device that the options choose; else the owner's GPU if it is visible, else any visible
+ * one. */
+static int open_device(const struct driver *driver, const record *from,
+		       const struct gpushare_event_options *options, int *out_device)
+{
+	int status;
+
+	if (options->on_device)
+		return device_choose(driver, options->device, out_device);
+	status = device_reach(driver, from->device_uuid, NULL, out_device);
+	return status == GPUSHARE_E_DEVICE ? device_choose(driver, -1, out_device) : status;
+}
+
+static int open_import(struct gpushare_buffer *buffer, const gpushare_AttachReply *answer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_ipc_event_handle handle;
+	cu_event event = NULL;
+	cu_result result;
+	bool kept;
+	int status = event_context(buffer->session, buffer->device, &buffer->context, &kept);
+
+	if (!status)
+		status = device_enter_relaxed(driver, buffer->context, &scope);
+	if (status)
+		return status;
+	memcpy(&handle, answer->handle, sizeof(handle));
+	result = driver->cuIpcOpenEventHandle(&event, handle);
+	if (result != CU_OK)
+		return open_refused(driver, result, &answer->buffer);
+	status = event_add(driver, event, buffer->context, kept);
+	if (status)
+		driver->cuEventDestroy_v2(event);
+	buffer->pointer = (uintptr_t)event;
+	return status;
+}
+
+/* CUDA opens no event in the process that created it, so use the creator's CUevent. */
+static int open_own(struct gpushare_buffer *buffer, const record *from)
+{
+	struct gpushare_session *session = buffer->session;
+	cu_context unused;
+	bool kept;
+
+	if (!event_use(from->address, &buffer->context, &kept))
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' was created in this process by another copy of gpushare's "
+				"library, and CUDA opens no event in the process that made it",
+				from->name);
+	buffer->pointer = from->address;
+	if (kept && device_retain(&session->devices, session->driver, buffer->device, &unused)) {
+		event_drop(from->address);
+		return GPUSHARE_E_CUDA;
+	}
+	return GPUSHARE_OK;
+}
+
+/* An attach_make. */
+static int open_make(struct gpushare_session *session, const struct attach_answer *asked,
+		     const void *options, struct gpushare_buffer **out)
+{
+	_cleanup_free_ struct gpushare_buffer *buffer = NULL;
+	const gpushare_AttachReply *answer = &asked->reply;
+	const record *from = &answer->buffer;
+	void *made;
+	int status;
+
+	if (from->backing != GPUSHARE_BACKING_EVENT)
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry's answer says that '%s' is an event, but lacks the "
+				"event's data: restart it with this version",
+				from->name);
+	made = calloc(1, sizeof(struct gpushare_event)); /* begins with its buffer */
+	buffer = made;
+	if (!buffer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to open '%s'", from->name);
+	buffer->session = session;
+	buffer->kind = BUFFER_ATTACHED;
+	buffer->count = 1;
+	query_info(from, &buffer->info);
+	if (answer->own) /* never ask the registry whether this process is gone */
+		buffer->ask_ms = INT64_MAX;
+	status = open_device(session->driver, from, options, &buffer->device);
+	if (!status)
+		status = answer->own ? open_own(buffer, from) : open_import(buffer, answer);
+	if (status)
+		return status;
+	*out = buffer;
+	buffer = NULL;
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_event_open(struct gpushare_session *session, const char *name,
+				   const struct gpushare_event_options *options,
+				   struct gpushare_event **out_event)
+{
+	API_CALL;
+	static const struct gpushare_event_options defaults;
+	static const struct gpushare_attach_options any;
+	const struct attach_way way = {
+	    .kind = ATTACH_EVENT,
+	    .options = &any,
+	    .make = open_make,
+	    .make_options = options ? options : &defaults,
+	    .wait_ms = options ? options->wait_ms : 0,
+	};
+	struct gpushare_buffer *buffer = NULL;
+	int status = event_check(session, name, out_event);
+
+	if (status)
+		return status;
+	if (!session_driver(session))
+		return GPUSHARE_E_NO_DRIVER;
+	status = attach_all(session, &name, 1, &way, &buffer);
+	if (!status)
+		*out_event = (struct gpushare_event *)buffer;
+	return status;
+}
+
 API_PUBLIC int gpushare_event_close(struct gpushare_event *event)
 {
 	API_CALL;
@@ -183,4 +464,284 @@ API_PUBLIC int gpushare_event_info(const struct gpushare_event *event,
 		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", event ? "out_info" : "event");
 	*out_info = event->named.info;
 	return GPUSHARE_OK;
+}
+
+/* Whether the stream is of that context. For recording, a default stream always is. For waiting, a
+ * default stream belongs to the current context, if there is one. */
+static bool is_of(const struct driver *driver, cu_context context, cu_stream stream, bool waits)
+{
+	cu_context its = NULL;
+
+	if ((uintptr_t)stream < FIRST_HANDLE)
+		return !waits || driver->cuCtxGetCurrent(&its) != CU_OK || !its || its == context;
+	return driver->cuStreamGetCtx(stream, &its) != CU_OK || !its || its == context;
+}
+
+/* Ask in the event's context: the per-thread default stream differs between contexts, and without a
+ * context CUDA doesn't answer. */
+static int see_capture(const struct gpushare_buffer *buffer, cu_stream stream, bool *out_captured)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_capture_status answer = CU_CAPTURE_NONE;
+	int status;
+
+	*out_captured = false;
+	if ((uintptr_t)stream <= LEGACY)
+		return GPUSHARE_OK;
+	status = device_enter(driver, buffer->context, &scope);
+	if (status)
+		return status;
+	*out_captured =
+	    driver->cuStreamIsCapturing(stream, &answer) == CU_OK && answer != CU_CAPTURE_NONE;
+	return GPUSHARE_OK;
+}
+
+/* Drivers crash if an interprocess event is used with a stream of another context (580.159). They
+ * can't capture such an event: trying to wait for one invalidates the capture. */
+static int check_stream(const struct gpushare_buffer *buffer, cu_stream stream, bool waits)
+{
+	const char *what = waits ? "waited for by" : "recorded on";
+	const struct driver *driver = buffer->session->driver;
+	bool captured;
+	int status;
+
+	if (!is_of(driver, buffer->context, stream, waits))
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' can't be %s that stream: it is of another CUDA context than "
+				"the one in which the event was made or opened, on device %d",
+				buffer->info.name, what, buffer->device);
+	status = see_capture(buffer, stream, &captured);
+	if (!status && captured)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"'%s' can't be %s that stream: it is being captured, and CUDA "
+				"captures no interprocess event; do it before or after the capture",
+				buffer->info.name, what);
+	return status;
+}
+
+static int wait_check(const struct gpushare_event *event)
+{
+	if (!event)
+		return api_fail(GPUSHARE_E_INVALID, "the event is NULL; get one from "
+						    "gpushare_event_create() or _open()");
+	return session_check(event->named.session);
+}
+
+API_PUBLIC int gpushare_event_record(struct gpushare_event *event, void *stream)
+{
+	API_CALL;
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver;
+	cu_result result;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	driver = event->named.session->driver;
+	status = check_stream(&event->named, stream, false);
+	if (!status)
+		status = device_enter(driver, event->named.context, &scope);
+	if (status)
+		return status;
+	result = driver->cuEventRecord(event_of(&event->named), stream);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_INVALID_HANDLE)
+		return api_fail(
+		    GPUSHARE_E_INVALID,
+		    "'%s' can't be recorded on that stream: the stream is not valid, or "
+		    "not of the CUDA context in which the event was made or opened, on "
+		    "device %d",
+		    event->named.info.name, event->named.device);
+	return api_fail_cuda(driver, result, "cuEventRecord", "'%s' can't be recorded",
+			     event->named.info.name);
+}
+
+/* Whether to ask the registry if the owner still has the event. If the name's count of changes is
+ * that of the registry's last answer, there is no need. Without a count, e.g. after a restart, ask
+ * now and then. *out_known: the count could be read. */
+static bool must_ask(struct gpushare_buffer *buffer, uint64_t *out_change, bool *out_known)
+{
+	struct gpushare_session *session = buffer->session;
+	bool must;
+
+	*out_known = false;
+	if (session_look_client(session)) {
+		*out_known = client_read_changes(session->client, buffer->info.name, out_change);
+		session_give_client(session);
+	}
+	session_lock(session);
+	if (*out_known && buffer->is_watched && buffer->ask_ms != INT64_MAX)
+		must = buffer->change != *out_change;
+	else
+		must = monotonic_ms() >= buffer->ask_ms;
+	pthread_mutex_unlock(&session->lock);
+	return must;
+}
+
+static void remember(struct gpushare_buffer *buffer, int status, uint64_t change, bool is_known)
+{
+	struct gpushare_session *session = buffer->session;
+	bool fetches = !is_known && status == GPUSHARE_OK; /* so that the next look has a count */
+
+	if (fetches && session_try_client(session, session_deadline(session))) {
+		client_fetch_changes(session->client);
+		session_give_client(session);
+	}
+	session_lock(session);
+	buffer->is_watched = is_known && status == GPUSHARE_OK;
+	buffer->change = change;
+	buffer->ask_ms = monotonic_ms() + (status == GPUSHARE_OK ? ASK_MS : SILENT_MS);
+	pthread_mutex_unlock(&session->lock);
+}
+
+/* Whether the owner is gone, so that an unfinished event never finishes. If true, this thread's
+ * error sentence has the reason. */
+static bool owner_is_gone(struct gpushare_buffer *buffer)
+{
+	request question = {.which_verb = gpushare_Request_lookup_tag};
+	gpushare_Lookup *lookup = &question.verb.lookup;
+	gpushare_LookupReply answer;
+	uint64_t change = 0;
+	bool is_known;
+	int status;
+
+	if (!buffer_is_attached(buffer) || !must_ask(buffer, &change, &is_known))
+		return false;
+	memcpy(lookup->name, buffer->info.name, sizeof(lookup->name));
+	lookup->generation = buffer->info.generation;
+	status = session_ask(buffer->session, &question, gpushare_Reply_lookup_tag, &answer,
+			     sizeof(answer));
+	if (status != GPUSHARE_E_NOT_FOUND)
+		remember(buffer, status, change, is_known);
+	return status == GPUSHARE_E_NOT_FOUND;
+}
+
+static int gone(const struct gpushare_buffer *buffer)
+{
+	return api_fail(GPUSHARE_E_OWNER_GONE,
+			"'%s' was recorded and is not done, and its owner is gone: %s",
+			buffer->info.name, gpushare_explain());
+}
+
+/* In relaxed capture mode, the query invalidates no capture by another thread or on this thread's
+ * other streams. */
+static int ask_driver(const struct gpushare_buffer *buffer)
+{
+	_device_scope_ struct device_scope scope = {NULL};
+	const struct driver *driver = buffer->session->driver;
+	cu_result result;
+	int status = device_enter_relaxed(driver, buffer->context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuEventQuery(event_of(buffer));
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_NOT_READY)
+		return GPUSHARE_E_NOT_READY;
+	return api_fail_cuda(driver, result, "cuEventQuery", "can't query whether '%s' is done",
+			     buffer->info.name);
+}
+
+/* Query again after asking the registry: the event may have finished before its owner ended. */
+static int look(struct gpushare_buffer *buffer)
+{
+	int status = ask_driver(buffer);
+
+	if (status != GPUSHARE_E_NOT_READY || !owner_is_gone(buffer))
+		return status;
+	status = ask_driver(buffer);
+	return status == GPUSHARE_E_NOT_READY ? gone(buffer) : status;
+}
+
+API_PUBLIC int gpushare_event_query(struct gpushare_event *event)
+{
+	API_CALL;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	status = look(&event->named);
+	if (status == GPUSHARE_E_NOT_READY)
+		return api_fail(status, "'%s' is not done yet", event->named.info.name);
+	return status;
+}
+
+API_PUBLIC int gpushare_event_wait(struct gpushare_event *event, void *stream)
+{
+	API_CALL;
+	_device_scope_ struct device_scope scope = {NULL};
+	struct gpushare_buffer *buffer;
+	const struct driver *driver;
+	cu_result result;
+	int status = wait_check(event);
+
+	if (status)
+		return status;
+	buffer = &event->named;
+	driver = buffer->session->driver;
+	/* if the owner is gone, the stream would wait for ever */
+	if (owner_is_gone(buffer) && ask_driver(buffer) == GPUSHARE_E_NOT_READY)
+		return gone(buffer);
+	status = check_stream(buffer, stream, true);
+	if (!status)
+		status = device_enter(driver, buffer->context, &scope);
+	if (status)
+		return status;
+	result = driver->cuStreamWaitEvent(stream, event_of(buffer), 0);
+	if (result == CU_OK)
+		return GPUSHARE_OK;
+	if (result == CU_INVALID_HANDLE)
+		return api_fail(GPUSHARE_E_INVALID,
+				"'%s' can't be waited for by that stream: the stream is not valid, "
+				"or of another CUDA context than the event",
+				buffer->info.name);
+	return api_fail_cuda(driver, result, "cuStreamWaitEvent", "'%s' can't be waited for",
+			     buffer->info.name);
+}
+
+static int64_t now_ns(void)
+{
+	const struct timespec now = monotonic_in_ms(0);
+
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* A wait may never end, so the thread can be cancelled here, where it holds no lock. */
+static void nap(int64_t ns, int cancelling)
+{
+	const struct timespec pause = {0, ns > 0 ? ns : 0};
+
+	pthread_setcancelstate(cancelling, NULL);
+	nanosleep(&pause, NULL); /* if a signal ends it, the next query is only earlier */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+API_PUBLIC int gpushare_event_wait_host(struct gpushare_event *event, int timeout_ms)
+{
+	API_CALL;
+	int64_t begin_ns = now_ns(), pause_ns = NAP_NS;
+	int64_t end_ns = timeout_ms < 0 ? INT64_MAX : begin_ns + timeout_ms * INT64_C(1000000);
+	int status = wait_check(event);
+
+	while (!status) {
+		int64_t at_ns = now_ns();
+
+		status = look(&event->named);
+		if (status != GPUSHARE_E_NOT_READY)
+			return status;
+		if (at_ns >= end_ns)
+			return api_fail(GPUSHARE_E_TIMED_OUT,
+					"the work before the event '%s' did not end within %d ms",
+					event->named.info.name, timeout_ms);
+		status = GPUSHARE_OK;
+		if (at_ns - begin_ns < SPIN_NS)
+			continue;
+		nap(pause_ns < end_ns - at_ns ? pause_ns : end_ns - at_ns, api_cancelling_);
+		api_excuse(api_waited_ms); /* the wait has a limit of its own */
+		pause_ns = pause_ns < NAP_MAX_NS / 2 ? 2 * pause_ns : NAP_MAX_NS;
+	}
+	return status;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api_event.h"
 #include "api_unified.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"

@@ -69,7 +69,7 @@ struct gpushare_buffer {
 	bool away;
 	int device; /* CUDA ordinal in this process; -1: host_only */
 	cu_context context;
-	cu_ipc_mem_handle handle; /* of an event (api_event.h): the IPC handle it was shared by */
+	cu_ipc_mem_handle handle; /* of an event (api_event.c): the IPC handle it was shared by */
 	/* Of an event that is not watched: earliest time to ask the registry about its owner. */
 	int64_t ask_ms;
 	struct gpushare_info info;
@@ -298,26 +298,16 @@ struct attach_way {
 	const struct gpushare_attach_options *options;
 	attach_make *make;
 	const void *make_options;
-	uint32_t wait_ms;    /* for a name that doesn't exist so far; 0: don't wait */
-	int64_t deadline_ms; /* when that has passed */
+	uint32_t
+	    wait_ms; /* for a name that doesn't exist so far, for all together; 0: don't wait */
 };
 
-/* api_attach_wait.c. attach_deadline(): way->deadline_ms. attach_request(): write the request.
- * attach_ask(): ask the registry. attach_await(): the same for a name that was not found: wait for
- * it. */
-int64_t attach_deadline(uint32_t wait_ms);
-void attach_request(const char *name, enum attach_kind kind, request *out_request);
-int attach_ask(struct gpushare_session *session, const char *name, enum attach_kind kind,
-	       struct attach_answer *out_answer);
-int attach_await(struct gpushare_session *session, const char *name, const struct attach_way *way,
-		 struct attach_answer *out_answer);
-/* api_attach.c: the work of gpushare_detach(). */
+/* api_attach.c: attach all of the names, or none. If the session has already attached a name with
+ * the same way->options, count that buffer once more. Otherwise way->make() makes it. */
+int attach_all(struct gpushare_session *session, const char *const *names, size_t count,
+	       const struct attach_way *way, struct gpushare_buffer **out_buffers);
+/* The work of gpushare_detach(). */
 int session_end_attached(struct gpushare_buffer *buffer);
-/* Get the buffer after the registry has answered attach_ask() with `status`; wait for the name if
- * `way` says so. If the session has already attached it with the same way->options, count that
- * buffer once more. Otherwise way->make() makes it. Closes the answer's descriptor. */
-int attach_finish(struct gpushare_session *session, const char *name, const struct attach_way *way,
-		  int status, struct attach_answer *answer, struct gpushare_buffer **out_buffer);
 
 /* api_alloc.c: free memory of gpushare_alloc(); the struct stays. alloc_free() is for memory of
  * cuMemAlloc, share_release() for any of it. */
@@ -361,6 +351,9 @@ extern const struct resync_calls session_resync_calls;
 /* Until `until_ms`, share again the buffers that the registry asked for. gpushare_explain() is
  * unchanged afterwards. The caller holds no lock. */
 void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
+
+/* api_event.c: a user of the CUevent ends; the last one's end destroys it. */
+int event_drop(uint64_t event);
 
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);
