@@ -8,7 +8,6 @@
 #include "api_unified.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"
-#include "map.h"
 #include "cuda/vmm_host.h"
 
 /* The only place that translates errors of cuIpcOpenMemHandle. */

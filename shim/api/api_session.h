@@ -341,6 +341,20 @@ int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, 
 		 size_t length);
 void staging_finish(struct staging *staging, const struct driver *driver);
 
+/* api_map.c: a user of the view ends. */
+void map_view_close(struct map_view *view);
+/* The copies of api_transfer.c for a host_only buffer, with checked arguments. One of `to` and
+ * `from`, and one of `sink` and `source`, is set. */
+int map_copy(struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+	     size_t length);
+int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
+	       int (*sink)(const void *data, size_t size, void *user),
+	       int (*source)(void *data, size_t size, void *user), void *user);
+/* Copy by the CPU if the buffer is mapped in this process. False, without a copy: it is not mapped,
+ * is unified, or the GPU copies that length faster. */
+bool map_copy_small(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
+		    size_t length);
+
 /* api_mirror.c. mirror_drop_all(): drop all open mirrors. mirror_forget_all(): only free the
  * structs, for a session of the parent process. */
 void mirror_drop_all(struct gpushare_session *session);

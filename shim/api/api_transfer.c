@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "map.h"
-
 /*
  * Bytes of one copy. The copy engine needs about 0.15 ms for 8 MiB, far more than passing a chunk
  * on costs. Pinning two of them takes only a few milliseconds.

@@ -4,7 +4,7 @@
 /*
  * Unified buffers in this process. Their memory has one address in all processes, so it is mapped
  * here once. All sessions, buffers and maps use that mapping; the last of them unmaps it. Only
- * host_only buffers don't use it: map.c maps their file for itself.
+ * host_only buffers don't use it: api_map.c maps their file for itself.
  */
 #include "api_session.h"
 
