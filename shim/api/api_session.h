@@ -12,7 +12,7 @@
 #include "core/device.h"
 #include "core/buffer/deferred.h"
 #include "core/buffer/resync.h"
-#include "cuda/vmm_peers.h"
+#include "cuda/vmm.h"
 
 #define API_BLOCK ((uint64_t)2 << 20) /* size of the blocks that the driver maps: FACTS.md */
 

@@ -5,13 +5,18 @@
  * cuMemCreate memory: made here or imported from a file descriptor, mapped at an address, and
  * unmapped. `driver` must have all calls that driver_missing() checks. No context need be current.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "driver.h"
 
+#define VMM_DEVICES_MAX 64
+#define VMM_LOCATION_HOST 3 /* CU_MEM_LOCATION_TYPE_HOST_NUMA of CUDA 12.2 */
+
 struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
+	bool host;	/* the memory is the host's, at a NUMA node */
 	bool file;	/* the memory is a memfd of vmm_host.h, and has no `handle` */
 	bool read_only; /* unified memory that the API attached: mapped for reading */
 	uint64_t held;	/* number of its descriptor in the table of client_held.h; 0: none */
@@ -38,7 +43,7 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 		  const char **out_call);
 /* Make memory on `device` that can be exported as a descriptor, and map it for `device` and for
  * every visible device that can reach it. The address is one that is likely to be free in other
- * processes (vmm_range.h). out_mapping->size is `size` rounded up to whole granules. On failure
+ * processes (range_pick()). out_mapping->size is `size` rounded up to whole granules. On failure
  * nothing is left. */
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping);
@@ -51,15 +56,46 @@ cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out
 cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
 			bool *out_mapped);
 
-/* For vmm_host.c, which has its own `admit` to grant access: vmm_make_of() is vmm_make() with the
- * properties `prop`; vmm_import() is vmm_map(), but the caller has set mapping->size. */
-typedef cu_result vmm_admit_call(const struct driver *driver, const struct vmm_mapping *mapping,
-				 cu_device device, bool read_only);
+/* For vmm_host.c: vmm_make_of() is vmm_make() with the properties `prop`; vmm_import() is vmm_map(),
+ * but the caller has set mapping->size and mapping->host. */
 cu_result vmm_make_of(const struct driver *driver, uint64_t size, cu_device device,
-		      const cu_mem_prop *prop, vmm_admit_call *admit,
-		      struct vmm_mapping *out_mapping, const char **out_call);
-cu_result vmm_import(const struct driver *driver, int fd, cu_device device, vmm_admit_call *admit,
+		      const cu_mem_prop *prop, struct vmm_mapping *out_mapping,
+		      const char **out_call);
+cu_result vmm_import(const struct driver *driver, int fd, cu_device device,
 		     const struct vmm_wish *wish, struct vmm_mapping *mapping,
 		     const char **out_call);
+
+/*
+ * Addresses for memory that other processes may want at the same address. A driver gives every
+ * process the same addresses in the same order, so an attacher usually finds the owner's address
+ * taken. So range_pick() gives each owner a random address, in a range that programs rarely use.
+ */
+/* With this alignment the driver reserves the address that is asked for. Without an alignment, it
+ * takes smaller reservations from its own pool and ignores that address (contract_vmm.c). */
+#define RANGE_ALIGNMENT ((uint64_t)32 << 20)
+
+/* An address to ask for, for `size` bytes; 0: anywhere. errno is unchanged. */
+uint64_t range_pick(uint64_t size);
+
+/*
+ * Access of other GPUs. For the first mapping that another GPU may use, the driver connects the two
+ * GPUs, which takes 1 to 4 ms. The connection ends with the last such mapping; while it lasts, each
+ * mapping costs 0.1 ms (measured on driver 580: tests/gpu/FACTS.md, peers_keep). So a session that
+ * attaches one buffer after another keeps a small mapping of its own, and with it the connection.
+ */
+
+/* Zero-initialized: no device is connected. */
+struct vmm_links {
+	struct vmm_link {
+		_Atomic bool tried, kept; /* vmm_links_keep() ran; `mapping` exists */
+		struct vmm_mapping mapping;
+	} of[VMM_DEVICES_MAX];
+};
+
+/* Keep `device` connected to the devices that reach it, if any do. Only the first call for a device
+ * tries; without GPU memory for the small mapping it does nothing. Any thread. */
+void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_device device);
+/* Undo vmm_links_keep() for all devices. No thread may call vmm_links_keep() meanwhile. */
+void vmm_links_drop(struct vmm_links *links, const struct driver *driver);
 
 #endif

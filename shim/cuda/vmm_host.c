@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
-#include "vmm_range.h"
 
 #define BLOCK ((uint64_t)2 << 20)   /* the size of a memfd is a multiple of this */
 #define LARGEST ((uint64_t)1 << 46) /* half of a 47-bit address space */
@@ -17,7 +16,6 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* Values of CUDA 12.2. Older toolkits don't know them and older drivers refuse them. */
-#define LOCATION_HOST_NUMA 3
 #define DEVICE_HOST_NUMA_ID ((cu_device_attribute)134)
 #define DEVICE_HOST_NUMA_VMM ((cu_device_attribute)141)
 /* the result of unregistering memory whose context is destroyed */
@@ -41,46 +39,16 @@ static int find_node(const struct driver *driver, cu_device device)
 	return device_is(driver, device, DEVICE_HOST_NUMA_ID, -1);
 }
 
-static cu_result let_in(const struct driver *driver, const struct vmm_mapping *mapping,
-			int location, int id, bool read_only)
-{
-	const cu_mem_access access = {
-	    .location = {.type = location, .id = id},
-	    .flags = read_only ? CU_ACCESS_READ : CU_ACCESS_READ_WRITE,
-	};
-
-	return driver->cuMemSetAccess(mapping->pointer, mapping->size, &access, 1);
-}
-
-/* Grants access to the CPU (whatever its node), to the device, and to those other devices that can
- * have it. */
-static cu_result let_all_in(const struct driver *driver, const struct vmm_mapping *mapping,
-			    cu_device device, bool read_only)
-{
-	cu_result result = let_in(driver, mapping, LOCATION_HOST_NUMA, 0, read_only);
-	cu_device other;
-	int count = 0;
-
-	if (result == CU_OK)
-		result = let_in(driver, mapping, CU_LOCATION_DEVICE, device, read_only);
-	if (result != CU_OK || driver->cuDeviceGetCount(&count) != CU_OK)
-		return result;
-	for (int ordinal = 0; ordinal < count; ordinal++)
-		if (driver->cuDeviceGet(&other, ordinal) == CU_OK && other != device)
-			let_in(driver, mapping, CU_LOCATION_DEVICE, other, read_only);
-	return CU_OK;
-}
-
 static cu_result make_at_node(const struct driver *driver, cu_device device, int node,
 			      uint64_t size, struct vmm_mapping *out_mapping, const char **out_call)
 {
 	const cu_mem_prop prop = {
 	    .type = CU_ALLOCATION_PINNED,
 	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
-	    .location = {.type = LOCATION_HOST_NUMA, .id = node},
+	    .location = {.type = VMM_LOCATION_HOST, .id = node},
 	};
 
-	return vmm_make_of(driver, size, device, &prop, let_all_in, out_mapping, out_call);
+	return vmm_make_of(driver, size, device, &prop, out_mapping, out_call);
 }
 
 bool vmm_host_is_file(int fd, uint64_t size)
@@ -248,12 +216,11 @@ cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_de
 {
 	const struct vmm_wish there = {
 	    .address = wish->address, .must = true, .read_only = wish->read_only};
-	struct vmm_mapping mapping = {.size = size};
+	struct vmm_mapping mapping = {.size = size, .host = true};
 	int error = errno;
-	cu_result result =
-	    vmm_host_is_file(fd, size)
-		? map_file(driver, fd, device, wish, &mapping, out_call)
-		: vmm_import(driver, fd, device, let_all_in, &there, &mapping, out_call);
+	cu_result result = vmm_host_is_file(fd, size)
+			       ? map_file(driver, fd, device, wish, &mapping, out_call)
+			       : vmm_import(driver, fd, device, &there, &mapping, out_call);
 
 	errno = error;
 	if (result != CU_OK)

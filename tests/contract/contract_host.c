@@ -2,7 +2,7 @@
 /* FACTS.md, "Host access": host memory at one address for CPU and GPU, in two processes. */
 #include "contract.h"
 
-#include "cuda/vmm_range.h"
+#include "cuda/vmm.h"
 
 #define SIZE (2 * CONTRACT_BLOCK)
 #define VALUE 0x5a

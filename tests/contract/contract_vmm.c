@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* FACTS.md, "VMM allocations": legacy handles, lifetime, addresses and protection. */
 #include "contract.h"
-#include "cuda/vmm_range.h"
+#include "cuda/vmm.h"
 
 #define SIZE (2 * CONTRACT_BLOCK)
 #define VALUE 0x5a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver that the loader finds, real or simulated, and memory filled with a value. */
 #include "contract.h"
-#include "cuda/vmm_range.h"
+#include "cuda/vmm.h"
 
 #include <dlfcn.h>
 
