@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocating memory that has a name from the beginning. */
-#include "api_source.h"
+#include "api_share.h"
 #include "api_unified.h"
 
 #include <inttypes.h>

@@ -51,20 +51,15 @@ void session_deferred_sweep(struct gpushare_session *session)
 	}
 }
 
-static void withdraw(struct gpushare_session *session, const char *name, uint64_t generation)
-{
-	struct gpushare_info info = {.generation = generation};
-
-	memcpy(info.name, name, sizeof(info.name));
-	session_tell_withdraw(session, &info);
-}
-
 /* Free the list's entries even if other processes still have them attached. */
 static void give_up(struct gpushare_session *session, struct deferred_entry *list)
 {
 	for (; list; list = deferred_next(list)) {
+		struct gpushare_info info = {.generation = list->generation};
+
 		give_back(session, list);
-		withdraw(session, list->name, list->generation);
+		memcpy(info.name, list->name, sizeof(info.name));
+		session_tell_withdraw(session, &info);
 	}
 }
 
@@ -93,18 +88,21 @@ void session_deferred_finish(struct gpushare_session *session)
 	}
 }
 
-/* Withdraw the name. True: others have the buffer attached, or may have. If no registry answers, a
- * later one counts the buffer as freed, because this session no longer lists it, and knows who has
- * it attached. */
-static bool leave(struct gpushare_session *session, const struct gpushare_info *info)
+/* If no registry answers, a later one counts the buffer as freed, because this session no longer
+ * lists it, and knows who has it attached. */
+bool session_deferred_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer)
 {
 	request ask = {.which_verb = gpushare_Request_withdraw_tag};
 	gpushare_WithdrawReply answer;
 	int status;
 
+	if (!deferred_fits(&session->deferred, buffer->info.base_size)) {
+		session_tell_withdraw(session, &buffer->info);
+		return false;
+	}
 	ask.verb.withdraw.deferred = true;
-	ask.verb.withdraw.generation = info->generation;
-	memcpy(ask.verb.withdraw.name, info->name, sizeof(info->name));
+	ask.verb.withdraw.generation = buffer->info.generation;
+	memcpy(ask.verb.withdraw.name, buffer->info.name, sizeof(buffer->info.name));
 	status = session_tell_of(session, &ask, NULL, gpushare_Reply_withdraw_tag, &answer,
 				 sizeof(answer));
 	return status == GPUSHARE_E_NOT_READY || status == GPUSHARE_E_TIMED_OUT ||
@@ -117,14 +115,6 @@ static bool wait_for_work(const struct driver *driver, cu_context context)
 	_device_scope_ struct device_scope scope = {NULL};
 
 	return !device_enter(driver, context, &scope) && deferred_stand_in(driver) == CU_OK;
-}
-
-bool session_deferred_leave(struct gpushare_session *session, const struct gpushare_buffer *buffer)
-{
-	if (deferred_fits(&session->deferred, buffer->info.base_size))
-		return leave(session, &buffer->info);
-	session_tell_withdraw(session, &buffer->info);
-	return false;
 }
 
 bool session_deferred_put(struct gpushare_session *session, const struct gpushare_buffer *buffer)

@@ -4,7 +4,7 @@
  * BUFFER_ALLOCATED if this session created it, and BUFFER_ATTACHED if it opened it. `pointer` is
  * the CUevent, and `handle` its IPC handle of 64 bytes.
  */
-#include "api_source.h"
+#include "api_share.h"
 
 #include <inttypes.h>
 #include <stdio.h>

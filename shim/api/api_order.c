@@ -236,14 +236,4 @@ API_PUBLIC enum gpushare_ordering gpushare_ordering(struct gpushare_buffer *buff
 	return (enum gpushare_ordering)(means ? means : atomic_load(&ordering->page->means));
 }
 
-API_PUBLIC const char *gpushare_ordering_text(enum gpushare_ordering ordering)
-{
-	switch (ordering) {
-#define X(name, value, text) \
-	case GPUSHARE_ORDERING_##name: \
-		return text;
-		GPUSHARE_ORDERINGS(X)
-#undef X
-	}
-	return "unknown";
-}
+API_TEXTS(gpushare_ordering_text, enum gpushare_ordering, GPUSHARE_ORDERINGS)

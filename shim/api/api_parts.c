@@ -9,8 +9,8 @@
 struct parts {
 	struct gpushare_buffer *whole;
 	const struct gpushare_part *parts;
-	struct gpushare_buffer **made; /* NULL once granted: then on the session's list */
-	uint64_t batch;		       /* marks what this call made */
+	/* With a generation, which is not 0, once granted: then on the session's list. */
+	struct gpushare_buffer **made;
 	gpushare_ShareReply answer;
 };
 
@@ -44,7 +44,6 @@ static int take(void *user, size_t index, const struct session_answer *answer)
 		return answer->status;
 	part->info.generation = all->answer.generation;
 	session_add(all->whole->session, part, answer->readings);
-	all->made[index] = NULL;
 	return GPUSHARE_OK;
 }
 
@@ -79,12 +78,12 @@ static struct gpushare_buffer *new_part(const struct parts *all, const struct gp
 	made->kind = BUFFER_SHARED;
 	made->count = 1;
 	made->whole = whole;
-	made->batch = all->batch;
 	made->pointer = whole->pointer + part->offset;
 	made->device = whole->device;
 	made->context = whole->context;
 	made->rights = whole->rights;
 	made->info = whole->info;
+	made->info.generation = 0;
 	memset(made->info.name, 0, sizeof(made->info.name));
 	strcpy(made->info.name, part->name);
 	made->info.size = part->size;
@@ -115,40 +114,53 @@ static int check(const struct gpushare_buffer *buffer, const struct gpushare_par
 	return status;
 }
 
-/* Withdraw the parts that one call made; batch 0: all. `unused`: the registry removes them even if
- * they have the KEEP flag. */
-static void end_parts(struct gpushare_buffer *whole, uint64_t batch, bool unused)
+/* Withdraw a part that is off the session's list. `unused`: the registry removes it even if it has
+ * the KEEP flag. */
+static void end_part(struct gpushare_buffer *part, bool unused)
 {
 	request tell = {.which_verb = gpushare_Request_withdraw_tag};
+
+	memcpy(tell.verb.withdraw.name, part->info.name, sizeof(part->info.name));
+	tell.verb.withdraw.generation = part->info.generation;
+	tell.verb.withdraw.unused = unused;
+	session_tell(part->session, &tell);
+	buffer_free(part);
+}
+
+void parts_end(struct gpushare_buffer *whole)
+{
 	struct gpushare_session *session = whole->session;
 	struct gpushare_buffer *part, *next, *ended = NULL;
 
 	session_lock(session);
-	DL_FOREACH_SAFE (session->buffers, part, next) {
-		if (part->whole != whole || (batch && part->batch != batch))
+	DL_FOREACH_SAFE (whole->has_parts ? session->buffers : NULL, part, next) {
+		if (part->whole != whole)
 			continue;
 		DL_DELETE(session->buffers, part);
 		DL_PREPEND(ended, part);
 	}
 	pthread_mutex_unlock(&session->lock);
 	DL_FOREACH_SAFE (ended, part, next) {
-		memcpy(tell.verb.withdraw.name, part->info.name, sizeof(part->info.name));
-		tell.verb.withdraw.generation = part->info.generation;
-		tell.verb.withdraw.unused = unused;
-		session_tell(session, &tell);
-		buffer_free(part);
+		end_part(part, false);
 	}
 }
 
-void parts_end(struct gpushare_buffer *whole)
+/* Undo a call that failed. */
+static void end_made(struct parts *all, size_t count)
 {
-	bool any;
+	struct gpushare_session *session = all->whole->session;
+	struct gpushare_buffer *part;
 
-	session_lock(whole->session);
-	any = whole->has_parts;
-	pthread_mutex_unlock(&whole->session->lock);
-	if (any)
-		end_parts(whole, 0, false);
+	for (size_t i = 0; i < count && (part = all->made[i]); i++) {
+		if (!part->info.generation) {
+			buffer_free(part);
+			continue;
+		}
+		session_lock(session);
+		DL_DELETE(session->buffers, part);
+		pthread_mutex_unlock(&session->lock);
+		end_part(part, true);
+	}
 }
 
 static int share_all(struct parts *all, size_t count)
@@ -172,13 +184,10 @@ static int share_all(struct parts *all, size_t count)
 	}
 	if (!status)
 		status = session_ask_many(all->whole->session, &many, count);
-	for (size_t i = 0; i < count; i++)
-		if (all->made[i])
-			buffer_free(all->made[i]);
 	if (!status)
 		return GPUSHARE_OK;
 	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	end_parts(all->whole, all->batch, true);
+	end_made(all, count);
 	return api_fail(status, "%s", why);
 }
 
@@ -186,8 +195,7 @@ API_PUBLIC int gpushare_share_parts(struct gpushare_buffer *buffer,
 				    const struct gpushare_part *parts, size_t count)
 {
 	API_CALL;
-	static _Atomic uint64_t batches;
-	struct parts all = {.whole = buffer, .parts = parts, .batch = ++batches};
+	struct parts all = {.whole = buffer, .parts = parts};
 	int status = check(buffer, parts, count);
 
 	if (status || !count)

@@ -125,17 +125,7 @@ API_PUBLIC int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_stat
 	return GPUSHARE_OK;
 }
 
-API_PUBLIC const char *gpushare_state_text(enum gpushare_state state)
-{
-	switch (state) {
-#define X(name, value, text) \
-	case GPUSHARE_STATE_##name: \
-		return text;
-		GPUSHARE_STATES(X)
-#undef X
-	}
-	return "unknown";
-}
+API_TEXTS(gpushare_state_text, enum gpushare_state, GPUSHARE_STATES)
 
 API_PUBLIC uint64_t gpushare_pointer(const struct gpushare_buffer *buffer)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api_session.h"
-#include "api_source.h"
+#include "api_share.h"
 #include "api_unified.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"

@@ -489,7 +489,6 @@ API_PUBLIC int gpushare_open(const struct gpushare_open_options *options,
 	session->process = fork_check_number();
 	pthread_mutex_init(&session->lock, NULL);
 	pthread_mutex_init(&session->asking, NULL);
-	pthread_mutex_init(&session->committing, NULL);
 	pthread_mutex_init(&session->devices.lock, NULL);
 	session->resync = (struct resync)RESYNC_INITIALIZER;
 	session->resync.owner = session;

@@ -16,6 +16,19 @@
 
 #define API_BLOCK ((uint64_t)2 << 20) /* size of the blocks that the driver maps: FACTS.md */
 
+/* Define a public function that returns the text of a value of one of gpushare.h's lists. */
+#define API_TEXT(name, value, text) \
+	case value: \
+		return text;
+#define API_TEXTS(function, type, LIST) \
+	API_PUBLIC const char *function(type value) \
+	{ \
+		switch ((int)value) { \
+			LIST(API_TEXT) \
+		} \
+		return "unknown"; \
+	}
+
 enum buffer_kind {
 	BUFFER_SHARED,	  /* the caller's memory under a name */
 	BUFFER_ALLOCATED, /* our memory under a name */
@@ -47,7 +60,6 @@ struct gpushare_buffer {
 	/* Of a part by gpushare_share_parts(): the buffer that contains it; the part ends with that
 	 * buffer. NULL: this is no part. */
 	const struct gpushare_buffer *whole;
-	uint64_t batch; /* of a part: which call of gpushare_share_parts() */
 	bool has_parts; /* some buffer may have this one as its `whole` */
 	uint64_t pointer;
 	uint64_t opened;  /* BUFFER_ATTACHED: where its allocation begins in this process */
@@ -62,6 +74,7 @@ struct gpushare_buffer {
 	struct map_view *view; /* host_only: the mapping for copies; NULL until the first copy */
 	bool read_only, adopted, host_only;
 	bool asked_read_only;		     /* the attach asked for read_only */
+	bool staged;			     /* no gpushare_commit() was answered by OK so far */
 	struct api_rights rights;	     /* if it is shared or allocated here */
 	_Atomic bool passive;		     /* acquiring it doesn't make this process a consumer */
 	_Atomic(struct ordering *) ordering; /* NULL until first used; see api_order.h */
@@ -98,7 +111,6 @@ struct gpushare_session {
 	/* Guards `client` with its two mapped pages (index, changes), and `taken_ms`. Taken by
 	 * session_try_client() and session_look_client(). */
 	pthread_mutex_t asking;
-	pthread_mutex_t committing; /* held by the thread that asks the registry to commit */
 	struct client *client;
 	int64_t taken_ms;	 /* when the client was taken; 0: by session_look_client() */
 	struct client_seen seen; /* what the client was like at the latest session_give_client() */

@@ -452,14 +452,4 @@ API_PUBLIC void gpushare_watch_close(struct gpushare_watch *watch)
 		free_watch(watch);
 }
 
-API_PUBLIC const char *gpushare_notice_text(enum gpushare_notice_kind kind)
-{
-	switch (kind) {
-#define X(name, value, text) \
-	case GPUSHARE_NOTICE_##name: \
-		return text;
-		GPUSHARE_NOTICES(X)
-#undef X
-	}
-	return "unknown";
-}
+API_TEXTS(gpushare_notice_text, enum gpushare_notice_kind, GPUSHARE_NOTICES)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUSHARE_SHIM_API_SOURCE_H
-#define GPUSHARE_SHIM_API_SOURCE_H
+#ifndef GPUSHARE_SHIM_API_SHARE_H
+#define GPUSHARE_SHIM_API_SHARE_H
 /* Memory of this process that is about to be shared: its location, and its handle or descriptor. */
 #include "api_session.h"
 
@@ -21,18 +21,12 @@ struct source {
 	struct api_rights rights;
 };
 
-/* E_NOT_SHAREABLE if the memory was attached from another process: that process has to share it. */
-int source_check_foreign(struct gpushare_session *session, uint64_t pointer);
-/* Find device and context from `pointer`. Memory without a context gets its device's primary
- * one. */
-int source_locate(struct gpushare_session *session, const struct driver *driver,
-		  struct source *source);
 /* Find base, base_size and uuid from `pointer`, `size`, device and context; export the handle or
  * fd. */
 int source_export(const struct driver *driver, struct source *source);
 void source_finish(struct source *source);
 
-/* api_share.c. share_check(), share_check_rights(): check a caller's arguments. share_source():
+/* share_check(), share_check_rights(): check a caller's arguments. share_source():
  * export a source with known device and context, and share it. share_enter(): share an exported
  * source. Both add a named buffer to the session. share_new(): the buffer alone, not shared; NULL
  * after api_fail(GPUSHARE_E_NO_MEMORY). */
