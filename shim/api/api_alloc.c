@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocating memory that has a name from the beginning. */
 #include "api_share.h"
-#include "api_unified.h"
+#include "api_used.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,8 +113,7 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 			     "no file descriptor for the memory of '%s'", name);
 }
 
-static int alloc_unmap(const struct driver *driver, cu_context context,
-		       const struct vmm_mapping *mapping)
+int alloc_unmap(const struct driver *driver, cu_context context, const struct vmm_mapping *mapping)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	cu_result result;
@@ -128,19 +127,6 @@ static int alloc_unmap(const struct driver *driver, cu_context context,
 				     "the %" PRIu64 " bytes at 0x%" PRIx64 " can't be freed",
 				     mapping->size, mapping->pointer);
 	return GPUSHARE_OK;
-}
-
-int share_release(const struct gpushare_buffer *buffer)
-{
-	const struct driver *driver = buffer->session->driver;
-
-	if (buffer_is_event(buffer))
-		return event_drop(buffer->pointer);
-	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
-		return unified_drop(buffer->mapping.pointer);
-	if (buffer->mapping.size)
-		return alloc_unmap(driver, buffer->context, &buffer->mapping);
-	return alloc_free(driver, buffer->context, buffer->pointer);
 }
 
 /* Free the memory, but keep the error sentence of what failed before. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "api_session.h"
-#include "api_unified.h"
+#include "api_used.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -190,8 +190,8 @@ static int attach_open(struct gpushare_buffer *buffer, const struct attach_answe
 	if (status)
 		return status;
 	if (answer->reply.own && answer->reply.buffer.backing == GPUSHARE_BACKING_HOST &&
-	    !unified_has(answer->reply.buffer.address - answer->reply.buffer.base_offset,
-			 answer->reply.buffer.generation))
+	    !used_take(answer->reply.buffer.address - answer->reply.buffer.base_offset,
+		       answer->reply.buffer.generation, NULL))
 		return mapping_own(buffer, answer->reply.buffer.address); /* the preload made it */
 	/* With a descriptor, even the owner maps the buffer again, as other processes do. */
 	if (answer->reply.own && !backing_is_fd(answer->reply.buffer.backing))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A session's deferred frees: memory of gpushare_alloc() and events of gpushare_event_create() that
  * other processes have attached when they are freed. */
-#include "api_session.h"
+#include "api_used.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void give_back(struct gpushare_session *session, const struct deferred_en
 	if (entry->size)
 		alloc_free(session->driver, entry->context, entry->pointer);
 	else
-		event_drop(entry->pointer);
+		used_drop(entry->pointer);
 }
 
 void session_deferred_sweep(struct gpushare_session *session)

@@ -5,13 +5,12 @@
  * the CUevent, and `handle` its IPC handle of 64 bytes.
  */
 #include "api_share.h"
+#include "api_used.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "base/monotonic.h"
@@ -30,95 +29,15 @@ struct gpushare_event {
 	struct gpushare_buffer named;
 };
 
-struct used {
-	struct used *prev, *next;
-	unsigned int users;
-	const struct driver *driver;
-	cu_event event;
-	cu_context context;
-	bool kept; /* the context is a primary one, which a session retains */
-};
-
-/* The CUevents of this process. Their last user's event_drop() destroys them. */
-static struct {
-	pthread_mutex_t lock; /* never held over a CUDA call */
-	struct used *first;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Under the lock. */
-static struct used *find(uint64_t event)
+static cu_event event_of(const struct gpushare_buffer *buffer)
 {
-	struct used *found;
-
-	LL_SEARCH_SCALAR(table.first, found, event, (cu_event)(uintptr_t)event);
-	return found;
+	return (cu_event)(uintptr_t)buffer->pointer;
 }
 
 static int event_add(const struct driver *driver, cu_event event, cu_context context, bool kept)
 {
-	struct used *made = malloc(sizeof(*made));
-
-	if (!made)
-		return api_fail(GPUSHARE_E_NO_MEMORY,
-				"no memory to add an event to the library's table");
-	*made = (struct used){NULL, NULL, 1, driver, event, context, kept};
-	pthread_mutex_lock(&table.lock);
-	DL_PREPEND(table.first, made);
-	pthread_mutex_unlock(&table.lock);
-	return GPUSHARE_OK;
-}
-
-/* Add a user to a CUevent in the table. False: this copy of the library did not create it. */
-static bool event_use(uint64_t event, cu_context *out_context, bool *out_kept)
-{
-	struct used *found;
-
-	pthread_mutex_lock(&table.lock);
-	found = find(event);
-	if (found) {
-		found->users++;
-		*out_context = found->context;
-		*out_kept = found->kept;
-	}
-	pthread_mutex_unlock(&table.lock);
-	return found != NULL;
-}
-
-static int end(const struct used *used)
-{
-	const struct driver *driver = used->driver;
-	_device_scope_ struct device_scope scope = {NULL};
-	cu_result result;
-	int status = device_enter(driver, used->context, &scope);
-
-	if (status)
-		return status;
-	result = driver->cuEventDestroy_v2(used->event);
-	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED) /* cuDevicePrimaryCtxReset() */
-		return GPUSHARE_OK;
-	return api_fail_cuda(driver, result, "cuEventDestroy_v2", "the event can't be destroyed");
-}
-
-int event_drop(uint64_t event)
-{
-	struct used *last;
-	int status;
-
-	pthread_mutex_lock(&table.lock);
-	last = find(event);
-	if (last && --last->users)
-		last = NULL;
-	if (last)
-		DL_DELETE(table.first, last);
-	pthread_mutex_unlock(&table.lock);
-	status = last ? end(last) : GPUSHARE_OK;
-	free(last);
-	return status;
-}
-
-static cu_event event_of(const struct gpushare_buffer *buffer)
-{
-	return (cu_event)(uintptr_t)buffer->pointer;
+	return used_add(&(struct used_object){
+	    .key = (uintptr_t)event, .driver = driver, .context = context, .kept = kept});
 }
 
 static int event_check(const struct gpushare_session *session, const char *name,
@@ -226,7 +145,7 @@ static int event_enter(struct gpushare_session *session, const char *name, unsig
 	if (!status)
 		return GPUSHARE_OK;
 	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	event_drop(source->pointer);
+	used_drop(source->pointer);
 	return api_fail(status, "%s", why);
 }
 
@@ -359,17 +278,19 @@ static int open_import(struct gpushare_buffer *buffer, const gpushare_AttachRepl
 static int open_own(struct gpushare_buffer *buffer, const record *from)
 {
 	struct gpushare_session *session = buffer->session;
+	struct used_object used;
 	cu_context unused;
-	bool kept;
 
-	if (!event_use(from->address, &buffer->context, &kept))
+	if (!used_take(from->address, 0, &used))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"'%s' was created in this process by another copy of gpushare's "
 				"library, and CUDA opens no event in the process that made it",
 				from->name);
 	buffer->pointer = from->address;
-	if (kept && device_retain(&session->devices, session->driver, buffer->device, &unused)) {
-		event_drop(from->address);
+	buffer->context = used.context;
+	if (used.kept &&
+	    device_retain(&session->devices, session->driver, buffer->device, &unused)) {
+		used_drop(from->address);
 		return GPUSHARE_E_CUDA;
 	}
 	return GPUSHARE_OK;

@@ -12,7 +12,7 @@
 #include <utlist.h>
 
 #include "api_session.h"
-#include "api_unified.h"
+#include "api_used.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"
 #include "base/fork_check.h"
@@ -227,10 +227,10 @@ static int open_file(const struct gpushare_buffer *buffer, struct map_memory *me
 			"mmap of its memory: %s", strerror(errno));
 }
 
-/* If unified_use() fails, a preloaded library mapped the memory for the program, which frees it. */
+/* If used_take() fails, a preloaded library mapped the memory for the program, which frees it. */
 static int open_host(const struct gpushare_buffer *buffer, struct map_memory *out_memory)
 {
-	struct vmm_mapping used;
+	struct used_object used;
 
 	*out_memory = (struct map_memory){
 	    .backend = &map_host,
@@ -240,7 +240,7 @@ static int open_host(const struct gpushare_buffer *buffer, struct map_memory *ou
 	if (buffer->host_only)
 		return open_file(buffer, out_memory);
 	out_memory->address = (void *)(uintptr_t)base_of(buffer);
-	if (unified_use(base_of(buffer), buffer->info.generation, &used))
+	if (used_take(base_of(buffer), buffer->info.generation, &used))
 		out_memory->handle = base_of(buffer);
 	return GPUSHARE_OK;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api_unified.h"
+#include "api_used.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"
 #include "cuda/vmm_host.h"
@@ -266,7 +266,7 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	int status;
 
 	if (buffer_is_event(buffer))
-		return event_drop(buffer->pointer);
+		return used_drop(buffer->pointer);
 	if (buffer->host_only) {
 		if (buffer->view)
 			map_view_close(buffer->view);
@@ -274,16 +274,15 @@ int mapping_close(const struct gpushare_buffer *buffer)
 	}
 	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
 		return unified_drop(buffer->mapping.pointer);
+	if (buffer->mapping.size)
+		return alloc_unmap(driver, buffer->context, &buffer->mapping);
+	if (buffer->kind == BUFFER_ALLOCATED)
+		return alloc_free(driver, buffer->context, buffer->pointer);
 	status = device_enter(driver, buffer->context, &scope);
 	if (status)
 		return status;
-	if (buffer->mapping.size)
-		result = vmm_unmap(driver, &buffer->mapping);
-	else
-		result = driver->cuIpcCloseMemHandle(buffer->opened);
-	if (result != CU_OK)
-		return api_fail_cuda(driver, result,
-				     buffer->mapping.size ? "cuMemUnmap" : "cuIpcCloseMemHandle",
-				     "'%s' can't be unmapped", buffer->info.name);
-	return GPUSHARE_OK;
+	result = driver->cuIpcCloseMemHandle(buffer->opened);
+	return result == CU_OK ? GPUSHARE_OK
+			       : api_fail_cuda(driver, result, "cuIpcCloseMemHandle",
+					       "'%s' can't be unmapped", buffer->info.name);
 }

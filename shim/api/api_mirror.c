@@ -115,21 +115,6 @@ static int pinned_take(const struct gpushare_buffer *buffer, size_t size,
 	return GPUSHARE_OK;
 }
 
-static void pinned_give(struct gpushare_session *session, struct pinned *pinned)
-{
-	session_lock(session);
-	DL_PREPEND(session->spares, pinned);
-	pthread_mutex_unlock(&session->lock);
-}
-
-static void pinned_finish(struct gpushare_session *session)
-{
-	struct pinned *spares = session->spares;
-
-	session->spares = NULL;
-	pinned_unpin(session->driver, spares);
-}
-
 static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
 			unsigned int access, struct gpushare_mirror *const *out_mirror)
 {
@@ -147,21 +132,16 @@ static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, siz
 	return GPUSHARE_OK;
 }
 
-static void mirror_add(struct gpushare_mirror *mirror)
+/* End a use of pinned memory: NULL, or memory that is kept for later mirrors. `mirror` is taken off
+ * the session's list; NULL: it is not there. */
+static void mirror_give(struct gpushare_session *session, struct gpushare_mirror *mirror,
+			struct pinned *pinned)
 {
-	struct gpushare_session *session = mirror->buffer->session;
-
 	session_lock(session);
-	DL_PREPEND(session->mirrors, mirror);
-	pthread_mutex_unlock(&session->lock);
-}
-
-static void mirror_unlist(struct gpushare_mirror *mirror)
-{
-	struct gpushare_session *session = mirror->buffer->session;
-
-	session_lock(session);
-	DL_DELETE(session->mirrors, mirror);
+	if (mirror)
+		DL_DELETE(session->mirrors, mirror);
+	if (pinned)
+		DL_PREPEND(session->spares, pinned);
 	pthread_mutex_unlock(&session->lock);
 }
 
@@ -185,12 +165,14 @@ API_PUBLIC int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offse
 	if (!status && length && (access & GPUSHARE_READ)) {
 		status = transfer_dma(buffer, offset, mirror->host->data, NULL, length);
 		if (status)
-			pinned_give(buffer->session, mirror->host);
+			mirror_give(buffer->session, NULL, mirror->host);
 	}
 	if (status)
 		return status;
 	session_use(buffer);
-	mirror_add(mirror);
+	session_lock(buffer->session);
+	DL_PREPEND(buffer->session->mirrors, mirror);
+	pthread_mutex_unlock(&buffer->session->lock);
 	*out_mirror = mirror;
 	mirror = NULL;
 	return GPUSHARE_OK;
@@ -251,9 +233,7 @@ static void mirror_end(struct gpushare_mirror *mirror)
 {
 	struct gpushare_buffer *buffer = mirror->buffer;
 
-	mirror_unlist(mirror);
-	if (mirror->host)
-		pinned_give(buffer->session, mirror->host);
+	mirror_give(buffer->session, mirror, mirror->host);
 	free(mirror);
 	session_unuse(buffer);
 }
@@ -290,7 +270,8 @@ void mirror_drop_all(struct gpushare_session *session)
 {
 	while (session->mirrors)
 		mirror_end(session->mirrors);
-	pinned_finish(session);
+	pinned_unpin(session->driver, session->spares);
+	session->spares = NULL;
 }
 
 void mirror_forget_all(struct gpushare_session *session)

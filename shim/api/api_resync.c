@@ -4,7 +4,7 @@
 
 #include "api_session.h"
 #include "api_share.h"
-#include "api_unified.h"
+#include "api_used.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"
 #include "base/monotonic.h"
@@ -132,7 +132,7 @@ static int ask_again(struct gpushare_session *session, const request *ask, int f
 static void rename_to(struct gpushare_buffer *buffer, uint64_t generation)
 {
 	if (buffer->info.backing == GPUSHARE_BACKING_HOST)
-		unified_rename(buffer->mapping.pointer, buffer->info.generation, generation);
+		used_rename(buffer->mapping.pointer, buffer->info.generation, generation);
 	buffer->info.generation = generation;
 	buffer->session->attached++;
 }

@@ -404,11 +404,9 @@ static int session_end(struct gpushare_session *session, struct gpushare_buffer 
 {
 	int status = GPUSHARE_OK;
 
-	if (buffer->kind == BUFFER_ATTACHED)
-		status = mapping_close(buffer);
-	if (buffer->kind == BUFFER_ALLOCATED &&
+	if ((buffer->kind == BUFFER_ATTACHED || buffer->kind == BUFFER_ALLOCATED) &&
 	    !(buffer->deferred && session_deferred_put(session, buffer)))
-		status = share_release(buffer);
+		status = mapping_close(buffer);
 	buffer_free(buffer);
 	return status;
 }
@@ -532,7 +530,7 @@ static void session_give_back(struct gpushare_session *session)
 	}
 	DL_FOREACH (session->buffers, buffer) {
 		if (buffer->kind == BUFFER_ALLOCATED)
-			share_release(buffer);
+			mapping_close(buffer);
 	}
 	session_deferred_empty(session);
 	session_deferred_empty_events(session);

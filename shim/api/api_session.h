@@ -282,7 +282,8 @@ struct attach_answer {
 	unsigned int readings;
 };
 
-/* api_mapping.c: open and close an attachment in CUDA; the struct stays. */
+/* api_mapping.c: open an attachment in CUDA. Close it, or free what the session has allocated; the
+ * struct stays. */
 int mapping_open(struct gpushare_buffer *buffer, const struct attach_answer *answer,
 		 const struct gpushare_attach_options *options);
 /* Open an attachment without CUDA: the buffer gets the descriptor, and no address. */
@@ -321,10 +322,9 @@ int attach_all(struct gpushare_session *session, const char *const *names, size_
 /* The work of gpushare_detach(). */
 int session_end_attached(struct gpushare_buffer *buffer);
 
-/* api_alloc.c: free memory of gpushare_alloc(); the struct stays. alloc_free() is for memory of
- * cuMemAlloc, share_release() for any of it. */
+/* api_alloc.c: free memory of cuMemAlloc; unmap memory of cuMemCreate. */
 int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer);
-int share_release(const struct gpushare_buffer *buffer);
+int alloc_unmap(const struct driver *driver, cu_context context, const struct vmm_mapping *mapping);
 
 /* api_deferred.c: memory that is freed while other processes have it attached. */
 void session_deferred_init(struct gpushare_session *session);
@@ -377,9 +377,6 @@ extern const struct resync_calls session_resync_calls;
 /* Until `until_ms`, share again the buffers that the registry asked for. gpushare_explain() is
  * unchanged afterwards. The caller holds no lock. */
 void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
-
-/* api_event.c: a user of the CUevent ends; the last one's end destroys it. */
-int event_drop(uint64_t event);
 
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);

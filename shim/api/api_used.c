@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "api_unified.h"
+#include "api_used.h"
 
 #include <inttypes.h>
 #include <utlist.h>
@@ -7,97 +7,92 @@
 #include "base/cleanup.h"
 #include "cuda/vmm_host.h"
 
-struct placed {
-	struct placed *prev, *next;
+struct used {
+	struct used *prev, *next;
 	unsigned int users;
-	const struct driver *driver;
-	cu_context context;
-	struct vmm_mapping mapping;
-	uint64_t generation;
+	struct used_object object;
 };
 
-/* A thread holds `placing` while it maps or unmaps. Otherwise it could find an address taken by a
- * mapping that another thread is about to list or to unmap. */
+/* A thread holds `placing` while it maps or unmaps unified memory. Otherwise it could find an
+ * address taken by a mapping that another thread is about to list or to unmap. */
 static struct {
 	pthread_mutex_t placing;
 	pthread_mutex_t lock; /* never held over a CUDA call */
-	struct placed *first;
+	struct used *first;
 } table = {.placing = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Under the lock. */
-static struct placed *find(uint64_t base)
+static struct used *find(uint64_t key)
 {
-	struct placed *found;
+	struct used *found;
 
-	LL_SEARCH_SCALAR(table.first, found, mapping.pointer, base);
+	LL_SEARCH_SCALAR(table.first, found, object.key, key);
 	return found;
 }
 
-bool unified_use(uint64_t base, uint64_t generation, struct vmm_mapping *out_mapping)
+int used_add(const struct used_object *object)
 {
-	struct placed *found;
-
-	pthread_mutex_lock(&table.lock);
-	found = find(base);
-	if (found && found->generation != generation)
-		found = NULL;
-	if (found) {
-		found->users++;
-		*out_mapping = found->mapping;
-	}
-	pthread_mutex_unlock(&table.lock);
-	return found != NULL;
-}
-
-int unified_add(const struct gpushare_buffer *buffer)
-{
-	struct placed *made = malloc(sizeof(*made));
+	struct used *made = malloc(sizeof(*made));
 
 	if (!made)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to map '%s'", buffer->info.name);
-	*made = (struct placed){
-	    .users = 1,
-	    .driver = buffer->session->driver,
-	    .context = buffer->context,
-	    .mapping = buffer->mapping,
-	    .generation = buffer->info.generation,
-	};
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for the library's table of %s",
+				object->mapping.size ? "mappings" : "events");
+	*made = (struct used){.users = 1, .object = *object};
 	pthread_mutex_lock(&table.lock);
 	DL_PREPEND(table.first, made);
 	pthread_mutex_unlock(&table.lock);
 	return GPUSHARE_OK;
 }
 
-bool unified_has(uint64_t base, uint64_t generation)
+bool used_take(uint64_t key, uint64_t generation, struct used_object *out_object)
 {
-	const struct placed *found;
-	bool has;
+	struct used *found;
 
 	pthread_mutex_lock(&table.lock);
-	found = find(base);
-	has = found && found->generation == generation;
+	found = find(key);
+	if (found && found->object.generation != generation)
+		found = NULL;
+	if (found && out_object) {
+		found->users++;
+		*out_object = found->object;
+	}
 	pthread_mutex_unlock(&table.lock);
-	return has;
+	return found != NULL;
 }
 
-void unified_rename(uint64_t base, uint64_t generation, uint64_t to)
+void used_rename(uint64_t base, uint64_t generation, uint64_t to)
 {
-	struct placed *found;
+	struct used *found;
 
 	pthread_mutex_lock(&table.lock);
 	found = find(base);
-	if (found && found->generation == generation)
-		found->generation = to;
+	if (found && found->object.generation == generation)
+		found->object.generation = to;
 	pthread_mutex_unlock(&table.lock);
+}
+
+static int end_event(const struct used_object *object)
+{
+	const struct driver *driver = object->driver;
+	_device_scope_ struct device_scope scope = {NULL};
+	cu_result result;
+	int status = device_enter(driver, object->context, &scope);
+
+	if (status)
+		return status;
+	result = driver->cuEventDestroy_v2((cu_event)(uintptr_t)object->key);
+	if (result == CU_OK || result == CU_CONTEXT_IS_DESTROYED) /* cuDevicePrimaryCtxReset() */
+		return GPUSHARE_OK;
+	return api_fail_cuda(driver, result, "cuEventDestroy_v2", "the event can't be destroyed");
 }
 
 /* A CPU map may outlive its session, and so the context that the session retained. CUDA has then
  * unregistered the memory, with the context. */
-static int end(const struct placed *placed)
+static int end_mapping(const struct used_object *object)
 {
-	const struct driver *driver = placed->driver;
-	bool pushed = driver->cuCtxPushCurrent_v2(placed->context) == CU_OK;
-	cu_result result = vmm_unmap(driver, &placed->mapping);
+	const struct driver *driver = object->driver;
+	bool pushed = driver->cuCtxPushCurrent_v2(object->context) == CU_OK;
+	cu_result result = vmm_unmap(driver, &object->mapping);
 	cu_context left;
 
 	if (pushed)
@@ -105,28 +100,49 @@ static int end(const struct placed *placed)
 	if (result == CU_OK)
 		return GPUSHARE_OK;
 	return api_fail_cuda(driver, result,
-			     placed->mapping.file ? "cuMemHostUnregister" : "cuMemUnmap",
+			     object->mapping.file ? "cuMemHostUnregister" : "cuMemUnmap",
 			     "the %" PRIu64 " bytes at 0x%" PRIx64 " can't be freed",
-			     placed->mapping.size, placed->mapping.pointer);
+			     object->mapping.size, object->mapping.pointer);
 }
 
-int unified_drop(uint64_t base)
+int used_drop(uint64_t key)
 {
-	struct placed *last;
-	int status;
+	struct used *last;
+	int status = GPUSHARE_OK;
 
-	pthread_mutex_lock(&table.placing);
 	pthread_mutex_lock(&table.lock);
-	last = find(base);
+	last = find(key);
 	if (last && --last->users)
 		last = NULL;
 	if (last)
 		DL_DELETE(table.first, last);
 	pthread_mutex_unlock(&table.lock);
-	status = last ? end(last) : GPUSHARE_OK;
-	pthread_mutex_unlock(&table.placing);
+	if (last)
+		status = last->object.mapping.size ? end_mapping(&last->object)
+						   : end_event(&last->object);
 	free(last);
 	return status;
+}
+
+int unified_drop(uint64_t base)
+{
+	int status;
+
+	pthread_mutex_lock(&table.placing);
+	status = used_drop(base);
+	pthread_mutex_unlock(&table.placing);
+	return status;
+}
+
+int unified_add(const struct gpushare_buffer *buffer)
+{
+	return used_add(&(struct used_object){
+	    .key = buffer->mapping.pointer,
+	    .driver = buffer->session->driver,
+	    .context = buffer->context,
+	    .mapping = buffer->mapping,
+	    .generation = buffer->info.generation,
+	});
 }
 
 static int refused(const struct driver *driver, cu_result result, const char *call,
@@ -157,13 +173,15 @@ static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 	    .hold = true, /* for sharing it again with a registry that has lost it */
 	};
 	const char *call = NULL;
+	struct used_object used;
 	cu_result result;
 	int status;
 
-	if (unified_use(wish.address, from->generation, &buffer->mapping)) {
+	if (used_take(wish.address, from->generation, &used)) {
+		buffer->mapping = used.mapping;
 		if (!buffer->mapping.read_only || buffer->read_only)
 			return GPUSHARE_OK;
-		unified_drop(buffer->mapping.pointer);
+		used_drop(buffer->mapping.pointer);
 		return api_fail(GPUSHARE_E_READ_ONLY,
 				"'%s' is already mapped read-only in this process, at its only "
 				"address; detach it first",
