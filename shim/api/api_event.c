@@ -190,52 +190,6 @@ API_PUBLIC int gpushare_event_create_with(struct gpushare_session *session, cons
 	return status;
 }
 
-/* Translate the errors of cuIpcOpenEventHandle. */
-static int open_refused(const struct driver *driver, cu_result result, const record *from)
-{
-	const char *answer = driver_error_name(driver, result);
-
-	switch (result) {
-	case CU_INVALID_VALUE:
-	case CU_INVALID_HANDLE:
-	case CU_NOT_PERMITTED:
-		return api_fail(GPUSHARE_E_OWNER_GONE,
-				"'%s' can't be opened: its owner, %s (process %" PRId32
-				"), has closed it or is gone (%s); start the owner again, or wait "
-				"for a new '%s'",
-				from->name, from->owner_command, from->owner_pid, answer,
-				from->name);
-	case CU_MAP_FAILED:
-		return api_fail(
-		    GPUSHARE_E_CUDA,
-		    "'%s' can't be opened: cuIpcOpenEventHandle answered %s. CUDA shares "
-		    "events by /dev/shm, and this process has another one than the "
-		    "owner, process %" PRId32 "; give both containers the same, as "
-		    "docker run --ipc does",
-		    from->name, answer, from->owner_pid);
-	case CU_INVALID_CONTEXT: /* CUDA takes the owner for this process; see mapping_refused() */
-		return api_fail(
-		    GPUSHARE_E_NOT_SUPPORTED,
-		    "CUDA confuses the owner of '%s' with this process: it has the same "
-		    "pid, %d, in another container. Start one of them with another pid",
-		    from->name, getpid());
-	case CU_PEER_ACCESS_UNSUPPORTED:
-		return api_fail(GPUSHARE_E_DEVICE,
-				"'%s' is an event of a GPU that this process's GPU can't reach "
-				"(%s): open it on its own GPU",
-				from->name, answer);
-	case CU_NOT_SUPPORTED:
-		return api_fail(
-		    GPUSHARE_E_NOT_SUPPORTED,
-		    "the event '%s' can't be opened: CUDA IPC events are not supported here",
-		    from->name);
-	default:
-		return api_fail_cuda(driver, result, "cuIpcOpenEventHandle",
-				     "the event '%s' of process %" PRId32 " can't be opened",
-				     from->name, from->owner_pid);
-	}
-}
-
 /* The device that the options choose; else the owner's GPU if it is visible, else any visible
  * one. */
 static int open_device(const struct driver *driver, const record *from,
@@ -266,7 +220,7 @@ static int open_import(struct gpushare_buffer *buffer, const gpushare_AttachRepl
 	memcpy(&handle, answer->handle, sizeof(handle));
 	result = driver->cuIpcOpenEventHandle(&event, handle);
 	if (result != CU_OK)
-		return open_refused(driver, result, &answer->buffer);
+		return mapping_refused(driver, result, &answer->buffer);
 	status = event_add(driver, event, buffer->context, kept);
 	if (status)
 		driver->cuEventDestroy_v2(event);

@@ -10,39 +10,51 @@
 #include "base/client_held.h"
 #include "cuda/vmm_host.h"
 
-/* The only place that translates errors of cuIpcOpenMemHandle. */
-static int mapping_refused(const struct driver *driver, cu_result result, const record *from)
+/* The only place that translates errors of cuIpcOpenMemHandle and cuIpcOpenEventHandle. */
+int mapping_refused(const struct driver *driver, cu_result result, const record *from)
 {
+	bool event = from->backing == GPUSHARE_BACKING_EVENT;
+	const char *call = event ? "cuIpcOpenEventHandle" : "cuIpcOpenMemHandle_v2";
+	const char *answer = driver_error_name(driver, result);
+
 	switch (result) {
 	case CU_INVALID_VALUE: /* a handle whose block is gone: measured on driver 580 */
 	case CU_INVALID_HANDLE:
 	case CU_NOT_PERMITTED:
 		return api_fail(GPUSHARE_E_OWNER_GONE,
 				"'%s' can't be opened: its owner, %s (process %" PRId32
-				"), has freed it or is gone (%s); start the owner again, or wait "
+				"), has %s it or is gone (%s); start the owner again, or wait "
 				"for a new '%s'",
 				from->name, from->owner_command, from->owner_pid,
-				driver_error_name(driver, result), from->name);
+				event ? "closed" : "freed", answer, from->name);
 	case CU_INVALID_CONTEXT: /* the owner has this process's pid: measured on driver 580 */
 		return api_fail(
 		    GPUSHARE_E_NOT_SUPPORTED,
 		    "CUDA confuses the owner of '%s' with this process: it has the same pid, "
-		    "%d, in another container. Start one of them with another pid, or share it "
-		    "as mapped memory (vmm)",
-		    from->name, getpid());
-	case CU_OUT_OF_MEMORY:
-		return api_fail(GPUSHARE_E_NO_MEMORY,
-				"no room to map the %" PRIu64 " bytes of '%s' (%s)",
-				from->base_size, from->name, driver_error_name(driver, result));
+		    "%d, in another container. Start one of them with another pid%s",
+		    from->name, getpid(), event ? "" : ", or share it as mapped memory (vmm)");
+	case CU_MAP_FAILED:
+		return api_fail(
+		    GPUSHARE_E_CUDA,
+		    "'%s' can't be opened: %s answered %s. CUDA shares events by /dev/shm, "
+		    "and this process has another one than the owner, process %" PRId32
+		    "; give both containers the same, as docker run --ipc does",
+		    from->name, call, answer, from->owner_pid);
+	case CU_PEER_ACCESS_UNSUPPORTED:
+		return api_fail(
+		    GPUSHARE_E_DEVICE,
+		    "'%s' is of a GPU that this process's GPU can't reach (%s): open it on "
+		    "its own GPU",
+		    from->name, answer);
 	case CU_NOT_SUPPORTED:
-		return api_fail(GPUSHARE_E_CUDA,
-				"CUDA IPC is not supported on the GPU of '%s' here: "
-				"cuIpcOpenMemHandle_v2 answered %s",
-				from->name, driver_error_name(driver, result));
+		return api_fail(event ? GPUSHARE_E_NOT_SUPPORTED : GPUSHARE_E_CUDA,
+				"CUDA IPC is not supported on the GPU of '%s' here: %s answered %s",
+				from->name, call, answer);
 	default:
-		return api_fail_cuda(driver, result, "cuIpcOpenMemHandle_v2",
-				     "'%s' of process %" PRId32 " can't be mapped", from->name,
-				     from->owner_pid);
+		return api_fail_cuda(driver, result, call,
+				     "'%s' of process %" PRId32 ", with %" PRIu64
+				     " bytes, can't be opened",
+				     from->name, from->owner_pid, from->base_size);
 	}
 }
 

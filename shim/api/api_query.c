@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* What the registry knows: buffers, one by one and in lists, a page of records at a time; their
+ * tags; the processes that have a buffer attached; its own numbers. */
 #include "api_session.h"
 
 #include <string.h>
@@ -10,6 +12,17 @@
 int query_isolated(const struct gpushare_info *info)
 {
 	return backing_is_fd(info->backing) || info->base_size % API_BLOCK == 0;
+}
+
+/* Copy the record's tags; return how many there are. */
+static uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAGS_MAX])
+{
+	memset(out_tags, 0, GPUSHARE_TAGS_MAX * sizeof(*out_tags));
+	for (pb_size_t i = 0; i < from->tags_count; i++) {
+		memcpy(out_tags[i].key, from->tags[i].key, sizeof(out_tags[i].key));
+		memcpy(out_tags[i].value, from->tags[i].value, sizeof(out_tags[i].value));
+	}
+	return from->tags_count;
 }
 
 void query_info(const record *from, struct gpushare_info *to)
@@ -160,4 +173,283 @@ API_PUBLIC int gpushare_buffer_info(const struct gpushare_buffer *buffer,
 		return api_fail(GPUSHARE_E_INVALID, "%s is NULL", buffer ? "out_info" : "buffer");
 	*out_info = buffer->info;
 	return GPUSHARE_OK;
+}
+
+int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
+	       gpushare_Tag out_tags[GPUSHARE_TAGS_MAX], pb_size_t *out_count)
+{
+	if (count > GPUSHARE_TAGS_MAX)
+		return api_fail(GPUSHARE_E_LIMIT,
+				"%zu tags for '%s', and a buffer has at most %d; set fewer", count,
+				name, GPUSHARE_TAGS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		const struct gpushare_tag *tag = &tags[i];
+
+		if (!memchr(tag->key, '\0', sizeof(tag->key)) ||
+		    !memchr(tag->value, '\0', sizeof(tag->value)))
+			return api_fail(GPUSHARE_E_INVALID,
+					"tag %zu for '%s' is too long: a key has up to %d bytes, a "
+					"value up to %d",
+					i + 1, name, GPUSHARE_TAG_KEY_MAX, GPUSHARE_TAG_VALUE_MAX);
+		strcpy(out_tags[i].key, tag->key);
+		strcpy(out_tags[i].value, tag->value);
+	}
+	*out_count = (pb_size_t)count;
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_tag(struct gpushare_session *session, const char *name,
+			    const struct gpushare_tag *tags, size_t count)
+{
+	API_CALL;
+	request ask = {.which_verb = gpushare_Request_tag_tag};
+	int status = session_check_name(session, name);
+
+	if (!status && count && !tags)
+		status = api_fail(GPUSHARE_E_INVALID, "tags is NULL");
+	if (!status)
+		status = tags_write(name, tags, count, ask.verb.tag.tags, &ask.verb.tag.tags_count);
+	if (status)
+		return status;
+	memcpy(ask.verb.tag.name, name, strlen(name) + 1);
+	return session_ask(session, &ask, 0, NULL, 0);
+}
+
+API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag *out_tags,
+			     size_t *out_count)
+{
+	API_CALL;
+	request ask = {.which_verb = gpushare_Request_lookup_tag};
+	gpushare_LookupReply answer;
+	int status = session_check_buffer(buffer);
+
+	if (!status && (!out_tags || !out_count))
+		status =
+		    api_fail(GPUSHARE_E_INVALID, "%s is NULL", out_tags ? "out_count" : "out_tags");
+	if (status)
+		return status;
+	memcpy(ask.verb.lookup.name, buffer->info.name, sizeof(buffer->info.name));
+	status =
+	    session_ask(buffer->session, &ask, gpushare_Reply_lookup_tag, &answer, sizeof(answer));
+	if (status)
+		return status;
+	if (answer.buffer.generation != buffer->info.generation)
+		return api_fail(GPUSHARE_E_NOT_FOUND,
+				"'%s' is another buffer's name now; this buffer's tags are gone",
+				buffer->info.name);
+	*out_count = tags_read(&answer.buffer, out_tags);
+	return GPUSHARE_OK;
+}
+
+static void holder_read(const gpushare_Holder *from, struct gpushare_holder *to)
+{
+	*to = (struct gpushare_holder){
+	    .pid = from->pid,
+	    .uid = from->uid,
+	    .started = from->started,
+	    .count = from->count,
+	    .own = from->own,
+	};
+	memcpy(to->command, from->command, sizeof(to->command));
+}
+
+static int holders_page(const gpushare_HoldersReply *page, const char *name, uint32_t *after,
+			int (*visit)(const struct gpushare_holder *holder, void *user), void *user)
+{
+	for (pb_size_t i = 0; i < page->holders_count; i++) {
+		struct gpushare_holder holder;
+
+		if (page->holders[i].connection <= *after)
+			return api_fail(
+			    GPUSHARE_E_PROTOCOL,
+			    "the registry's list of the processes that have '%s' is out of order",
+			    name);
+		*after = page->holders[i].connection;
+		holder_read(&page->holders[i], &holder);
+		if (visit(&holder, user))
+			return api_fail(
+			    GPUSHARE_E_CANCELLED,
+			    "the callback ended the list of the processes that have '%s'", name);
+	}
+	if (page->more && !page->holders_count)
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry says that more processes have '%s', but lists none",
+				name);
+	return GPUSHARE_OK;
+}
+
+API_PUBLIC int gpushare_holders(struct gpushare_session *session, const char *name,
+				uint64_t generation,
+				int (*visit)(const struct gpushare_holder *holder, void *user),
+				void *user)
+{
+	API_CALL;
+	request ask = {.which_verb = gpushare_Request_holders_tag};
+	_cleanup_free_ gpushare_HoldersReply *page = NULL;
+	int status = session_check_name(session, name);
+
+	if (!status && !visit)
+		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
+	page = status ? NULL : malloc(sizeof(*page));
+	if (!status && !page)
+		status = api_fail(GPUSHARE_E_NO_MEMORY,
+				  "no memory to list the processes that have '%s'", name);
+	if (status)
+		return status;
+	memcpy(ask.verb.holders.name, name, strlen(name) + 1);
+	ask.verb.holders.generation = generation;
+	do {
+		status =
+		    session_ask(session, &ask, gpushare_Reply_holders_tag, page, sizeof(*page));
+		if (!status)
+			status = holders_page(page, name, &ask.verb.holders.after, visit, user);
+	} while (!status && page->more);
+	return status;
+}
+
+/* Whether the page has made progress; else the listing would never end. */
+static bool goes_on(const gpushare_List *list, const gpushare_ListReply *page)
+{
+	return list->deferred ? page->after_generation > list->after_generation
+			      : strcmp(page->after, list->after) > 0;
+}
+
+/* Fetch the next page; `list` then asks for the one after it. */
+static int list_page(struct gpushare_session *session, request *ask, gpushare_ListReply *out_page)
+{
+	gpushare_List *list = &ask->verb.list;
+	int status =
+	    session_ask(session, ask, gpushare_Reply_list_tag, out_page, sizeof(*out_page));
+
+	if (status || !out_page->more)
+		return status;
+	if (!goes_on(list, out_page))
+		return api_fail(
+		    GPUSHARE_E_PROTOCOL,
+		    "the registry says that its list goes on, but not after which name");
+	memcpy(list->after, out_page->after, sizeof(list->after));
+	list->after_generation = out_page->after_generation;
+	return GPUSHARE_OK;
+}
+
+static int list_all(struct gpushare_session *session, request *ask,
+		    int (*visit)(const struct gpushare_info *info, void *user), void *user)
+{
+	_cleanup_free_ gpushare_ListReply *page = malloc(sizeof(*page));
+
+	if (!page)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to list buffers");
+	do {
+		int status = list_page(session, ask, page);
+
+		if (status)
+			return status;
+		for (pb_size_t i = 0; i < page->buffers_count; i++) {
+			struct gpushare_info info;
+
+			query_info(&page->buffers[i], &info);
+			if (visit(&info, user))
+				return api_fail(GPUSHARE_E_CANCELLED,
+						"the callback ended the listing at '%s'",
+						info.name);
+		}
+	} while (page->more);
+	return GPUSHARE_OK;
+}
+
+static int list(struct gpushare_session *session, const char *glob, gpushare_List which,
+		int (*visit)(const struct gpushare_info *info, void *user), void *user)
+{
+	request ask = {.which_verb = gpushare_Request_list_tag, .verb.list = which};
+	int status = session_check_glob(session, glob);
+
+	if (!status && !visit)
+		status = api_fail(GPUSHARE_E_INVALID, "visit is NULL");
+	if (status)
+		return status;
+	ask.verb.list.limit = sizeof(((gpushare_ListReply *)0)->buffers) / sizeof(record);
+	if (glob)
+		memcpy(ask.verb.list.glob, glob, strlen(glob) + 1);
+	return list_all(session, &ask, visit, user);
+}
+
+API_PUBLIC int gpushare_list(struct gpushare_session *session, const char *glob,
+			     int (*visit)(const struct gpushare_info *info, void *user), void *user)
+{
+	API_CALL;
+	return list(session, glob, (gpushare_List){.events = false}, visit, user);
+}
+
+API_PUBLIC int gpushare_list_deferred(struct gpushare_session *session, const char *glob,
+				      int (*visit)(const struct gpushare_info *info, void *user),
+				      void *user)
+{
+	API_CALL;
+	return list(session, glob, (gpushare_List){.deferred = true}, visit, user);
+}
+
+API_PUBLIC int gpushare_list_events(struct gpushare_session *session, const char *glob,
+				    int (*visit)(const struct gpushare_info *info, void *user),
+				    void *user)
+{
+	API_CALL;
+	return list(session, glob, (gpushare_List){.events = true}, visit, user);
+}
+
+static void counts_read(const gpushare_Count *from, pb_size_t count,
+			struct gpushare_count out_counts[GPUSHARE_COUNTS_MAX])
+{
+	for (pb_size_t i = 0; i < count; i++) {
+		memcpy(out_counts[i].what, from[i].what, sizeof(out_counts[i].what));
+		out_counts[i].count = from[i].count;
+		out_counts[i].bytes = from[i].bytes;
+	}
+}
+
+static void stat_read(const gpushare_StatReply *from, struct gpushare_registry_info *to)
+{
+	*to = (struct gpushare_registry_info){
+	    .names = from->names,
+	    .attachments = from->attachments,
+	    .connections = from->connections,
+	    .waiters = from->waiters,
+	    .requests = from->requests,
+	    .deferred = from->deferred,
+	    .started_unix_ns = from->started_unix_ns,
+	    .deferred_bytes = from->deferred_bytes,
+	    .kept_bytes = from->kept_bytes,
+	    .kept_limit = from->kept_limit,
+	    .descriptors = from->descriptors,
+	    .hidden = from->hidden,
+	    .pid = from->pid,
+	    .lock_held_max_us = (uint32_t)(from->lock_held_max_ns / 1000),
+	};
+	memcpy(to->version, from->version, sizeof(to->version));
+	counts_read(from->by_verb, from->by_verb_count, to->by_verb);
+	counts_read(from->by_status, from->by_status_count, to->by_status);
+	counts_read(from->by_backing, from->by_backing_count, to->by_backing);
+	counts_read(from->by_limit, from->by_limit_count, to->by_limit);
+	counts_read(from->by_drop, from->by_drop_count, to->by_drop);
+	counts_read(from->by_audit, from->by_audit_count, to->by_audit);
+}
+
+API_PUBLIC int gpushare_stat_registry(struct gpushare_session *session,
+				      struct gpushare_registry_info *out_info)
+{
+	API_CALL;
+	request ask = {.which_verb = gpushare_Request_stat_tag};
+	_cleanup_free_ gpushare_StatReply *answer = NULL;
+	int status = session_check(session);
+
+	if (!status && !out_info)
+		status = api_fail(GPUSHARE_E_INVALID, "out_info is NULL");
+	if (status)
+		return status;
+	answer = malloc(sizeof(*answer));
+	if (!answer)
+		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory for the registry's counters");
+	status = session_ask(session, &ask, gpushare_Reply_stat_tag, answer, sizeof(*answer));
+	if (!status)
+		stat_read(answer, out_info);
+	return status;
 }

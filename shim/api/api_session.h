@@ -293,6 +293,8 @@ int mapping_place(struct gpushare_buffer *buffer, const record *from, int fd,
 		  const struct vmm_wish *wish);
 int mapping_own(struct gpushare_buffer *buffer, uint64_t address);
 int mapping_close(const struct gpushare_buffer *buffer);
+/* Return the status, and set the sentence, for an IPC handle that CUDA does not open. */
+int mapping_refused(const struct driver *driver, cu_result result, const record *from);
 
 /* api_share.c: write the buffer's record into a Share request. */
 void share_describe(const struct gpushare_buffer *buffer, gpushare_Share *share);
@@ -381,13 +383,10 @@ void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);
 
-/* api_tags.c. tags_write(): into a request. E_INVALID: a key or value doesn't end within its array.
- * tags_read(): copy the record's tags; return how many there are. */
+/* api_query.c. tags_write(): into a request. E_INVALID: a key or value doesn't end within its
+ * array. */
 int tags_write(const char *name, const struct gpushare_tag *tags, size_t count,
 	       gpushare_Tag out_tags[GPUSHARE_TAGS_MAX], pb_size_t *out_count);
-uint32_t tags_read(const record *from, struct gpushare_tag out_tags[GPUSHARE_TAGS_MAX]);
-
-/* api_query.c */
 void query_info(const record *from, struct gpushare_info *to);
 int query_isolated(const struct gpushare_info *info);
 
