@@ -106,11 +106,16 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
 	result = vmm_host_export(driver, &source->mapping, &source->fd);
-	if (result == CU_OK)
+	if (result != CU_OK)
+		status = api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
+				       "no file descriptor for the memory of '%s'", name);
+	else if (unified)
+		status = unified_add(driver, source->context, &source->mapping, 0);
+	if (!status)
 		return GPUSHARE_OK;
+	source_finish(source);
 	vmm_unmap(driver, &source->mapping);
-	return api_fail_cuda(driver, result, "cuMemExportToShareableHandle",
-			     "no file descriptor for the memory of '%s'", name);
+	return status;
 }
 
 int alloc_unmap(const struct driver *driver, cu_context context, const struct vmm_mapping *mapping)
@@ -135,27 +140,13 @@ static void alloc_undo(const struct driver *driver, const struct source *source)
 	char why[API_SENTENCE_MAX];
 
 	snprintf(why, sizeof(why), "%s", gpushare_explain());
-	if (source->mapping.size)
+	if (source->backing == GPUSHARE_BACKING_HOST)
+		unified_drop(source->mapping.pointer);
+	else if (source->mapping.size)
 		alloc_unmap(driver, source->context, &source->mapping);
 	else
 		alloc_free(driver, source->context, source->pointer);
 	api_fail(GPUSHARE_OK, "%s", why);
-}
-
-/* Count the mapping of unified memory, as only counted mappings can be freed. If that fails, undo
- * all. */
-static int alloc_count(struct gpushare_buffer *buffer)
-{
-	int status = unified_add(buffer);
-	unsigned int readings;
-
-	if (!status)
-		return GPUSHARE_OK;
-	session_tell_withdraw(buffer->session, &buffer->info);
-	alloc_unmap(buffer->session->driver, buffer->context, &buffer->mapping);
-	session_release(buffer->session, buffer, &readings);
-	buffer_free(buffer);
-	return api_fail(status, "no memory to record the mapping");
 }
 
 static int alloc_new(struct gpushare_session *session, const struct driver *driver,
@@ -174,61 +165,47 @@ static int alloc_new(struct gpushare_session *session, const struct driver *driv
 	} else {
 		status = share_source(session, driver, name, BUFFER_ALLOCATED, source, &buffer);
 	}
-	if (status)
+	if (status) {
 		alloc_undo(driver, source);
-	else if (source->backing == GPUSHARE_BACKING_HOST)
-		status = alloc_count(buffer);
-	if (!status)
-		*out_buffer = buffer;
-	return status;
+		return status;
+	}
+	if (source->backing == GPUSHARE_BACKING_HOST)
+		used_rename(source->mapping.pointer, 0, buffer->info.generation);
+	*out_buffer = buffer;
+	return GPUSHARE_OK;
 }
 
-/* Ask to become the owner of the kept buffer of that name. E_NOT_FOUND: there is none, or it is of
+/* Become the owner of the kept buffer of that name, and map it at the address that the last owner
+ * had, if it is free: pointers into the buffer stay valid. ADOPT_NONE: there is none, or it is of
  * another kind. */
-static int adopt_ask(const struct gpushare_buffer *buffer, gpushare_ShareReply *out_answer,
-		     unsigned int *out_readings, int *out_fd)
+static int adopt(struct gpushare_buffer *buffer, unsigned int *out_readings)
 {
+	_device_scope_ struct device_scope scope = {NULL};
+	_cleanup_close_ int fd = -1;
 	request ask = {.which_verb = gpushare_Request_share_tag};
-	const record *given = &out_answer->buffer;
-	uint64_t size = buffer->info.size;
+	gpushare_ShareReply answer;
+	const record *from = &answer.buffer;
+	struct vmm_wish wish = {.hold = true};
 	int status;
 
 	share_describe(buffer, &ask.verb.share);
 	ask.verb.share.adopt = true;
-	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, out_answer,
-				     sizeof(*out_answer), out_readings, -1, out_fd);
-	if (status ||
-	    (*out_fd >= 0 && out_answer->adopted && out_answer->has_buffer && given->size == size &&
-	     span_fits(given->base_offset, size, given->base_size)))
-		return status;
-	return api_fail(GPUSHARE_E_PROTOCOL, "the registry answered with another buffer than '%s'",
-			buffer->info.name);
-}
-
-/* Map at the address that the last owner had, if it is free: pointers into the buffer stay
- * valid. */
-static int adopt_map(struct gpushare_buffer *buffer, const record *from, int fd)
-{
-	_device_scope_ struct device_scope scope = {NULL};
-	struct vmm_wish wish = {.hold = true};
-	int status = device_enter(buffer->session->driver, buffer->context, &scope);
-
-	if (from->address > from->base_offset)
-		wish.address = from->address - from->base_offset;
-	return status ? status : mapping_place(buffer, from, fd, &wish);
-}
-
-static int adopt(struct gpushare_buffer *buffer, unsigned int *out_readings)
-{
-	_cleanup_close_ int fd = -1;
-	gpushare_ShareReply answer;
-	int status = adopt_ask(buffer, &answer, out_readings, &fd);
-
+	status = session_ask_passing(buffer->session, &ask, gpushare_Reply_share_tag, &answer,
+				     sizeof(answer), out_readings, -1, &fd);
 	if (status)
 		return status == GPUSHARE_E_NOT_FOUND ? ADOPT_NONE : status;
-	query_info(&answer.buffer, &buffer->info);
+	if (fd < 0 || !answer.adopted || !answer.has_buffer || from->size != buffer->info.size ||
+	    !span_fits(from->base_offset, from->size, from->base_size))
+		return api_fail(GPUSHARE_E_PROTOCOL,
+				"the registry answered with another buffer than '%s'",
+				buffer->info.name);
+	query_info(from, &buffer->info);
 	share_keep_rights(buffer);
-	status = adopt_map(buffer, &answer.buffer, fd);
+	if (from->address > from->base_offset)
+		wish.address = from->address - from->base_offset;
+	status = device_enter(buffer->session->driver, buffer->context, &scope);
+	if (!status)
+		status = mapping_place(buffer, from, fd, &wish);
 	if (status) /* the registry keeps the buffer, for another adopter */
 		session_tell_withdraw(buffer->session, &buffer->info);
 	return status;

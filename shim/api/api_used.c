@@ -134,14 +134,15 @@ int unified_drop(uint64_t base)
 	return status;
 }
 
-int unified_add(const struct gpushare_buffer *buffer)
+int unified_add(const struct driver *driver, cu_context context, const struct vmm_mapping *mapping,
+		uint64_t generation)
 {
 	return used_add(&(struct used_object){
-	    .key = buffer->mapping.pointer,
-	    .driver = buffer->session->driver,
-	    .context = buffer->context,
-	    .mapping = buffer->mapping,
-	    .generation = buffer->info.generation,
+	    .key = mapping->pointer,
+	    .driver = driver,
+	    .context = context,
+	    .mapping = *mapping,
+	    .generation = generation,
 	});
 }
 
@@ -192,7 +193,7 @@ static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 	if (result != CU_OK)
 		return refused(driver, result, call, from);
 	buffer->mapping.read_only = buffer->read_only;
-	status = unified_add(buffer);
+	status = unified_add(driver, buffer->context, &buffer->mapping, from->generation);
 	if (status)
 		vmm_unmap(driver, &buffer->mapping);
 	return status;

@@ -31,7 +31,9 @@ void used_rename(uint64_t base, uint64_t generation, uint64_t to);
 /* Map the unified memory of `fd` at its address in all processes; if it is mapped already, count one
  * more use. The buffer's device is known and its context current. */
 int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool read_only);
-/* Count the buffer's new mapping of unified memory. */
-int unified_add(const struct gpushare_buffer *buffer);
+/* Count a new mapping of unified memory: the caller is the first to use it. `generation`: of its
+ * buffer; 0 if it has none so far. */
+int unified_add(const struct driver *driver, cu_context context, const struct vmm_mapping *mapping,
+		uint64_t generation);
 
 #endif
