@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cuda/vmm_host.h"
 
 #define ADOPT_NONE 1 /* not a status of gpushare.h */
 #define X(name, value, text) | value

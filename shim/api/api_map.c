@@ -18,7 +18,6 @@
 #include "base/fork_check.h"
 #include "core/copy/host_copy.h"
 #include "core/map/map_backend.h"
-#include "cuda/vmm_host.h"
 
 #define CHUNK ((size_t)1 << 20) /* bytes per sink or source call; stays in the CPU's cache */
 

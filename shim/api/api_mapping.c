@@ -8,7 +8,6 @@
 #include "api_used.h"
 #include "base/cleanup.h"
 #include "base/client_held.h"
-#include "cuda/vmm_host.h"
 
 /* The only place that translates errors of cuIpcOpenMemHandle and cuIpcOpenEventHandle. */
 int mapping_refused(const struct driver *driver, cu_result result, const record *from)

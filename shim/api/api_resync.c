@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/client_held.h"
 #include "base/monotonic.h"
-#include "cuda/vmm_host.h"
 
 static bool is_own(const struct gpushare_buffer *buffer)
 {

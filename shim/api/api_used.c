@@ -5,7 +5,6 @@
 #include <utlist.h>
 
 #include "base/cleanup.h"
-#include "cuda/vmm_host.h"
 
 struct used {
 	struct used *prev, *next;

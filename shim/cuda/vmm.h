@@ -17,7 +17,7 @@ struct vmm_mapping {
 	uint64_t pointer, size;
 	cu_mem_handle handle;
 	bool host;	/* the memory is the host's, at a NUMA node */
-	bool file;	/* the memory is a memfd of vmm_host.h, and has no `handle` */
+	bool file;	/* the memory is a memfd, and has no `handle` */
 	bool read_only; /* unified memory that the API attached: mapped for reading */
 	uint64_t held;	/* number of its descriptor in the table of client_held.h; 0: none */
 };
@@ -47,7 +47,7 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
  * nothing is left. */
 cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
 		   struct vmm_mapping *out_mapping);
-/* Tries every step and returns the first failure. Unmaps memory of vmm_host.h too. */
+/* Tries every step and returns the first failure. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 
 /* Make a descriptor, close-on-exec, of a handle's memory, or of the memory mapped at `pointer`.
@@ -56,14 +56,32 @@ cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out
 cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_fd,
 			bool *out_mapped);
 
-/* For vmm_host.c: vmm_make_of() is vmm_make() with the properties `prop`; vmm_import() is vmm_map(),
- * but the caller has set mapping->size and mapping->host. */
-cu_result vmm_make_of(const struct driver *driver, uint64_t size, cu_device device,
-		      const cu_mem_prop *prop, struct vmm_mapping *out_mapping,
-		      const char **out_call);
-cu_result vmm_import(const struct driver *driver, int fd, cu_device device,
-		     const struct vmm_wish *wish, struct vmm_mapping *mapping,
-		     const char **out_call);
+/*
+ * Memory of the host that the CPU and the GPUs reach at one address, the same in every process. It
+ * is cuMemCreate memory at the device's NUMA node. If the driver makes none, it is a file without a
+ * name (memfd) that each process maps and registers. A forked child has no access to either.
+ *
+ * The device's context must be current: cuMemHostRegister needs one. vmm_unmap() takes both kinds;
+ * for a file, the context that registered the memory must be current, if that context still exists.
+ */
+/* out_mapping->size is `size` rounded up to whole blocks. On failure nothing is left, and *out_call
+ * names the failed call. */
+cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device device,
+			struct vmm_mapping *out_mapping, const char **out_call);
+/* A descriptor for memory that was made here, close-on-exec. */
+cu_result vmm_host_export(const struct driver *driver, const struct vmm_mapping *mapping,
+			  int *out_fd);
+/* Map a descriptor's memory at wish->address, or fail with VMM_ADDRESS_TAKEN; wish->hold as for
+ * vmm_map(). */
+cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
+		       const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
+		       const char **out_call);
+
+/* Is `fd` such a memfd, of `size` bytes? Its size is sealed then: nobody can truncate it. */
+bool vmm_host_is_file(int fd, uint64_t size);
+/* Map the file without CUDA, at `address`, or anywhere for 0. NULL: errno has the reason, EEXIST
+ * if the address is taken. Unmap it by munmap(). */
+void *vmm_host_map_file(int fd, uint64_t size, uint64_t address, bool read_only);
 
 /*
  * Addresses for memory that other processes may want at the same address. A driver gives every

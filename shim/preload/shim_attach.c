@@ -12,7 +12,7 @@
 #include "shim_link.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
-#include "cuda/vmm_host.h"
+#include "cuda/vmm.h"
 
 /* Why a rule's buffer is not used: one line, and the error that the program gets if the rule has
  * `must`. */

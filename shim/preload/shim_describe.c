@@ -5,7 +5,7 @@
 
 #include "base/client_held.h"
 #include "client/rights.h"
-#include "cuda/vmm_host.h"
+#include "cuda/vmm.h"
 
 cu_result describe_device(const struct driver *driver, cu_device device,
 			  uint8_t out_uuid[GPUSHARE_UUID_SIZE])

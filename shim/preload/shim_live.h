@@ -34,7 +34,7 @@ struct live {
 	cu_device device;    /* of the allocation; 0: LIVE_OPENED, attached objects */
 	bool stream_ordered; /* own memory that the program asked for in stream order */
 	cu_mem_pool pool;    /* that it stands for memory of, also if attached; NULL: none */
-	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: host memory of vmm_host.h */
+	bool unified;	     /* LIVE_VMM, LIVE_OWN_VMM: host memory of vmm.h */
 	bool managed;	     /* unified, and the program asked for managed memory */
 	uint32_t mode; /* access, as in chmod: the rule's, else the registry's; 0: none is set */
 	char group[RULES_GROUP_MAX + 1];

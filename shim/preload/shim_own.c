@@ -8,7 +8,7 @@
 #include "shim_pages.h"
 #include "cuda/shim_scope.h"
 #include "shim_share.h"
-#include "cuda/vmm_host.h"
+#include "cuda/vmm.h"
 
 /* Would any call of the program fail like this? The reasons: a stream is captured, the context has
  * a sticky error, or the driver is shut down. */

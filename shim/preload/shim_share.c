@@ -12,7 +12,7 @@
 #include "shim_pages.h"
 #include "shim_process.h"
 #include "cuda/shim_scope.h"
-#include "cuda/vmm_host.h"
+#include "cuda/vmm.h"
 
 /* The registry did not answer, so it may have the name: the entry keeps its name and its memory. */
 static void leave_unsettled(struct live *entry, const char *why)
