@@ -52,11 +52,8 @@ static struct {
 	struct map_view *views;
 } maps = {.opening = PTHREAD_MUTEX_INITIALIZER, .views_lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct map_backend *const backends[] = {
-#define B(name) &map_##name,
-    MAP_BACKENDS(B)
-#undef B
-};
+/* In the order in which they are tried. */
+static const struct map_backend *const backends[] = {&map_dmabuf, &map_vulkan};
 
 static int claim(const char *name)
 {
@@ -213,9 +210,11 @@ static int open_file(const struct gpushare_buffer *buffer, struct map_memory *me
 	uint64_t size = memory->size;
 
 	if (fd < 0)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"this process has closed the file descriptor that the library held "
-				"for the memory");
+		return api_fail(
+		    GPUSHARE_E_NOT_SUPPORTED,
+		    "'%s' can't be mapped for the CPU: this process has closed the file "
+		    "descriptor that the library held for the memory",
+		    buffer->info.name);
 	memory->address = vmm_host_map_file(fd, size, buffer->elsewhere, buffer->read_only);
 	if (!memory->address && buffer->elsewhere)
 		memory->address = vmm_host_map_file(fd, size, 0, buffer->read_only);
@@ -223,11 +222,12 @@ static int open_file(const struct gpushare_buffer *buffer, struct map_memory *me
 	if (memory->address)
 		return GPUSHARE_OK;
 	return api_fail(errno == ENOMEM ? GPUSHARE_E_NO_MEMORY : GPUSHARE_E_NOT_SUPPORTED,
-			"mmap of its memory: %s", strerror(errno));
+			"'%s' can't be mapped for the CPU: mmap of its memory: %s",
+			buffer->info.name, strerror(errno));
 }
 
 /* If used_take() fails, a preloaded library mapped the memory for the program, which frees it. */
-static int open_host(const struct gpushare_buffer *buffer, struct map_memory *out_memory)
+static int open_unified(const struct gpushare_buffer *buffer, struct map_memory *out_memory)
 {
 	struct used_object used;
 
@@ -242,15 +242,6 @@ static int open_host(const struct gpushare_buffer *buffer, struct map_memory *ou
 	if (used_take(base_of(buffer), buffer->info.generation, &used))
 		out_memory->handle = base_of(buffer);
 	return GPUSHARE_OK;
-}
-
-static int open_unified(const struct gpushare_buffer *buffer, struct map_memory *out)
-{
-	int status = open_host(buffer, out);
-
-	return status ? api_fail(status, "'%s' can't be mapped for the CPU: %s", buffer->info.name,
-				 gpushare_explain())
-		      : status;
 }
 
 static int open_view(struct gpushare_buffer *buffer, struct map_view **out_view)
@@ -529,16 +520,10 @@ int map_stream(struct gpushare_buffer *buffer, size_t offset, size_t length,
 	for (size_t done = 0, part; done < length; done += part) {
 		part = length - done < CHUNK ? length - done : CHUNK;
 		if (source && source(chunk, part, user))
-			return api_fail(
-			    GPUSHARE_E_CANCELLED,
-			    "writing '%s' was ended by its callback after %zu of %zu bytes",
-			    buffer->info.name, done, length);
+			return transfer_cancelled(buffer, "writing", done, length);
 		view_copy(view, at + done, sink ? chunk : NULL, chunk, part);
 		if (sink && sink(chunk, part, user))
-			return api_fail(
-			    GPUSHARE_E_CANCELLED,
-			    "reading '%s' was ended by its callback after %zu of %zu bytes",
-			    buffer->info.name, done, length);
+			return transfer_cancelled(buffer, "reading", done, length);
 	}
 	return GPUSHARE_OK;
 }

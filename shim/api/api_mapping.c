@@ -157,27 +157,6 @@ static bool mapping_is_read_only(const gpushare_AttachReply *answer)
 	       ((answer->buffer.flags & GPUSHARE_FLAG_READONLY) && !answer->own);
 }
 
-/* Choose the mapping's address and access. */
-static int mapping_wish(const gpushare_AttachReply *answer,
-			const struct gpushare_attach_options *options, struct vmm_wish *out_wish)
-{
-	const record *from = &answer->buffer;
-	bool there = options->same_address || options->prefer_same_address;
-	bool known = from->address > from->base_offset;
-
-	if (options->same_address && !known)
-		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
-				"the address of '%s' in its owner's process is unknown",
-				from->name);
-	*out_wish = (struct vmm_wish){
-	    .address = there && known ? from->address - from->base_offset : 0,
-	    .must = options->same_address,
-	    .read_only = mapping_is_read_only(answer),
-	    .hold = true, /* for gpushare_map(), and for a registry that lost the descriptor */
-	};
-	return GPUSHARE_OK;
-}
-
 /* The buffer's backing needs a file descriptor, but the registry sent none. */
 static int mapping_missing_fd(const record *from)
 {
@@ -189,13 +168,22 @@ static int mapping_import_fd(struct gpushare_buffer *buffer, const struct attach
 			     const struct gpushare_attach_options *options)
 {
 	const record *from = &answer->reply.buffer;
-	struct vmm_wish wish;
-	int status = mapping_wish(&answer->reply, options, &wish);
+	bool there = options->same_address || options->prefer_same_address;
+	bool known = from->address > from->base_offset;
+	const struct vmm_wish wish = {
+	    .address = there && known ? from->address - from->base_offset : 0,
+	    .must = options->same_address,
+	    .read_only = mapping_is_read_only(&answer->reply),
+	    .hold = true, /* for gpushare_map(), and for a registry that lost the descriptor */
+	};
+	int status;
 
-	if (!status && answer->fd < 0)
-		status = mapping_missing_fd(from);
-	if (!status)
-		status = mapping_place(buffer, from, answer->fd, &wish);
+	if (options->same_address && !known)
+		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
+				"the address of '%s' in its owner's process is unknown",
+				from->name);
+	status = answer->fd < 0 ? mapping_missing_fd(from)
+				: mapping_place(buffer, from, answer->fd, &wish);
 	if (!status)
 		buffer->opened = buffer->mapping.pointer;
 	return status;

@@ -65,12 +65,6 @@ static int take_turn(struct ordering *ordering)
 		   : fail_busy(ordering, ordering->session->timeout_ms, "the registry");
 }
 
-/* Whether that status means that no registry answered. */
-static bool is_unheard(int status)
-{
-	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
-}
-
 /* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in
  * place of E_NOT_FOUND, with the registry's error sentence. But another thread may be about to
  * share the buffer with a new registry. */
@@ -192,7 +186,7 @@ static int tell_leave(struct ordering *ordering)
 	if (!leaving)
 		return GPUSHARE_OK;
 	status = session_ask(session, &tell, 0, NULL, 0);
-	if (is_unheard(status))
+	if (status_is_unheard(status))
 		return status;
 	session_lock(session);
 	ordering->leaving &= ~leaving;
@@ -218,7 +212,7 @@ static int ask_in_turn(struct ordering *ordering, uint32_t roles)
 	unsigned int connection;
 	int status = tell_leave(ordering);
 
-	if (is_unheard(status))
+	if (status_is_unheard(status))
 		return status;
 	connection = session_connections(session);
 	ask.roles = atomic_load(&ordering->roles) | roles;
@@ -474,7 +468,7 @@ static bool tell_again(struct ordering *ordering)
 {
 	struct gpushare_session *session = ordering->session;
 	int status = ask_again(ordering, 0);
-	bool unheard = is_unheard(status), gone;
+	bool unheard = status_is_unheard(status), gone;
 
 	session_lock(session);
 	/* If `ended`, the registry doesn't know the buffer because this session has ended it. */

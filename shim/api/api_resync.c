@@ -156,11 +156,6 @@ static void settle(struct gpushare_session *session, struct gpushare_buffer *cop
 	session_tell_withdraw(session, &copy->info);
 }
 
-static bool is_transport(int status)
-{
-	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
-}
-
 /* Look the buffer up again after the export. If it was freed by then, its handle may belong to
  * other memory. False: the registry did not answer, and the rest is left for a later call. */
 static bool share(struct resync *resync, const struct resync_ref *wanted, int64_t until_ms)
@@ -187,11 +182,11 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 			ask.verb.share.buffer.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 		if (status == GPUSHARE_OK)
 			status = ask_again(session, &ask, source.fd, until_ms, &generation);
-		if (!is_transport(status))
+		if (!status_is_unheard(status))
 			settle(session, &copy, status, generation);
 	}
 	source_finish(&source);
-	return !is_transport(status);
+	return !status_is_unheard(status);
 }
 
 const struct resync_calls session_resync_calls = {

@@ -154,6 +154,12 @@ static inline bool buffer_is_attached(const struct gpushare_buffer *buffer)
 	return buffer->kind == BUFFER_ATTACHED || buffer->kind == BUFFER_OWN;
 }
 
+/* Whether that status means that no registry answered. */
+static inline bool status_is_unheard(int status)
+{
+	return status == GPUSHARE_E_NO_REGISTRY || status == GPUSHARE_E_TIMED_OUT;
+}
+
 static inline bool buffer_is_event(const struct gpushare_buffer *buffer)
 {
 	return buffer->info.backing == GPUSHARE_BACKING_EVENT;
@@ -353,6 +359,9 @@ int transfer_check_access(const struct gpushare_buffer *buffer, size_t offset, s
 			  unsigned int access);
 int transfer_dma(const struct gpushare_buffer *buffer, size_t offset, void *to, const void *from,
 		 size_t length);
+/* Set the sentence for a callback that ended a copy; returns E_CANCELLED. */
+int transfer_cancelled(const struct gpushare_buffer *buffer, const char *verb, size_t done,
+		       size_t length);
 void staging_finish(struct staging *staging, const struct driver *driver);
 
 /* api_map.c: a user of the view ends. */

@@ -147,11 +147,12 @@ static int transfer_failed(const struct transfer *transfer, cu_result result, co
 			     transfer->buffer->info.name);
 }
 
-static int transfer_cancelled(const struct transfer *transfer, const char *verb, size_t done)
+int transfer_cancelled(const struct gpushare_buffer *buffer, const char *verb, size_t done,
+		       size_t length)
 {
 	return api_fail(GPUSHARE_E_CANCELLED,
 			"%s '%s' was ended by its callback after %zu of %zu bytes", verb,
-			transfer->buffer->info.name, done, transfer->length);
+			buffer->info.name, done, length);
 }
 
 static size_t transfer_part(const struct transfer *transfer, size_t done)
@@ -192,7 +193,8 @@ static int transfer_read(const struct transfer *transfer,
 		if (result != CU_OK)
 			return transfer_failed(transfer, result, "cuEventSynchronize", "reading");
 		if (sink(staging->host[slot], part, user))
-			return transfer_cancelled(transfer, "reading", done);
+			return transfer_cancelled(transfer->buffer, "reading", done,
+						  transfer->length);
 	}
 	return GPUSHARE_OK;
 }
@@ -215,7 +217,8 @@ static int transfer_write(const struct transfer *transfer,
 		if (result != CU_OK)
 			return transfer_failed(transfer, result, "cuEventSynchronize", "writing");
 		if (source(staging->host[slot], part, user))
-			return transfer_cancelled(transfer, "writing", done);
+			return transfer_cancelled(transfer->buffer, "writing", done,
+						  transfer->length);
 		result = driver->cuMemcpyHtoDAsync_v2(transfer->at + done, staging->host[slot],
 						      part, staging->stream);
 		if (result == CU_OK)

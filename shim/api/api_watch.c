@@ -290,41 +290,20 @@ static int take_some(struct gpushare_watch *watch)
 	return status;
 }
 
-static int next(struct gpushare_watch *watch, int64_t deadline_ms,
-		struct gpushare_notice *out_notice)
+/* Wait for a notice; if `out_notice` is NULL, for the registry's first one: later ones are delivered
+ * or counted as lost. E_TIMED_OUT, without a message: there was none. */
+static int await(struct gpushare_watch *watch, int64_t deadline_ms,
+		 struct gpushare_notice *out_notice)
 {
 	for (;;) {
 		int status = take_some(watch);
 
-		if (deliver(watch, out_notice))
+		if (out_notice ? deliver(watch, out_notice) : watch->registry != 0)
 			return GPUSHARE_OK;
-		if (status && status != GPUSHARE_E_TIMED_OUT)
-			return status;
-		if (monotonic_ms() >= deadline_ms)
-			return api_fail(GPUSHARE_E_TIMED_OUT,
-					"no change in %s within the time limit",
-					watch->client->directory);
+		if ((status && status != GPUSHARE_E_TIMED_OUT) || monotonic_ms() >= deadline_ms)
+			return status ? status : GPUSHARE_E_TIMED_OUT;
 		if (status)
 			status = wait_until(watch, deadline_ms);
-		if (status)
-			return status;
-	}
-}
-
-/* Wait for the registry's first notice: later ones are delivered or counted as lost. */
-static int await_first(struct gpushare_watch *watch, int64_t deadline_ms)
-{
-	for (;;) {
-		int status = take_one(watch);
-
-		if (watch->registry || (status && status != GPUSHARE_E_TIMED_OUT))
-			return watch->registry ? GPUSHARE_OK : status;
-		if (monotonic_ms() >= deadline_ms)
-			return api_fail(watch->reached ? status : GPUSHARE_E_NO_REGISTRY,
-					"no registry sends notices at " GPUSHARE_SOCKET
-					" in %s; the one there may be older than %s, or stopped",
-					watch->client->directory, GPUSHARE_VERSION);
-		status = wait_until(watch, deadline_ms);
 		if (status)
 			return status;
 	}
@@ -384,7 +363,12 @@ static int open_watch(struct gpushare_watch *watch, struct gpushare_session *ses
 	if (!status)
 		status = open_client(watch, directory);
 	if (!status)
-		status = await_first(watch, deadline_ms);
+		status = await(watch, deadline_ms, NULL);
+	if (status == GPUSHARE_E_TIMED_OUT && watch->client)
+		return api_fail(watch->reached ? status : GPUSHARE_E_NO_REGISTRY,
+				"no registry sends notices at " GPUSHARE_SOCKET
+				" in %s; the one there may be older than %s, or stopped",
+				directory, GPUSHARE_VERSION);
 	if (!status)
 		set_timer(watch);
 	return status;
@@ -435,8 +419,11 @@ API_PUBLIC int gpushare_watch_next(struct gpushare_watch *watch, int timeout_ms,
 				"gpushare_watch() in this process",
 				watch->pid);
 	watch->cancelling = api_cancelling_;
-	status = next(watch, timeout_ms < 0 ? INT64_MAX : monotonic_ms() + timeout_ms, out_notice);
+	status = await(watch, timeout_ms < 0 ? INT64_MAX : monotonic_ms() + timeout_ms, out_notice);
 	set_timer(watch);
+	if (status == GPUSHARE_E_TIMED_OUT)
+		return api_fail(status, "no change in %s within the time limit",
+				watch->client->directory);
 	return status;
 }
 

@@ -40,11 +40,6 @@ struct map_backend {
 	void (*close)(const struct map_memory *memory);
 };
 
-/* B(name): the backends, in the order in which they are tried */
-#define MAP_BACKENDS(B) B(dmabuf) B(vulkan)
-
-#define B(name) extern const struct map_backend map_##name;
-MAP_BACKENDS(B)
-#undef B
+extern const struct map_backend map_dmabuf, map_vulkan;
 
 #endif
