@@ -5,114 +5,117 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "base/cleanup.h"
 #include "base/fork_check.h"
 
 #define PAGE ((size_t)4096)
 
 /*
- * Pinned host memory. It is made in a primary context that the session retains, so it outlives the
- * program's contexts. Any context can copy to and from it. Memory that is given back stays pinned,
- * for the next mirror that it is large enough for.
+ * The pinned host memory is made in a primary context that the session retains, so it outlives the
+ * program's contexts. Any context can copy to and from it. A mirror that has ended stays pinned, as
+ * a spare, for the next mirror that it is large enough for.
  */
-struct pinned {
-	struct pinned *prev, *next;
-	cu_context context;
-	size_t size; /* bytes of data */
-	void *data;
-};
-
 struct gpushare_mirror {
-	struct gpushare_mirror *prev, *next; /* in the session's list */
+	struct gpushare_mirror *prev,
+	    *next; /* in the session's list of open mirrors or of spares */
 	struct gpushare_buffer *buffer;
 	size_t offset, length;
 	unsigned int access;
-	struct pinned *host; /* NULL: the mirror has 0 bytes */
+	cu_context context;
+	size_t size; /* bytes of data; 0: a mirror of 0 bytes, without data */
+	void *data;
 };
 
-static void pinned_unpin(const struct driver *driver, struct pinned *list)
+static void spares_free(const struct driver *driver, struct gpushare_mirror *spares)
 {
-	struct pinned *pinned, *next;
+	struct gpushare_mirror *spare, *next;
 
-	LL_FOREACH_SAFE (list, pinned, next) {
+	LL_FOREACH_SAFE (spares, spare, next) {
 		_device_scope_ struct device_scope scope = {NULL};
 
-		if (device_enter_relaxed(driver, pinned->context, &scope) == GPUSHARE_OK)
-			driver->cuMemFreeHost(pinned->data);
-		free(pinned);
+		if (device_enter_relaxed(driver, spare->context, &scope) == GPUSHARE_OK)
+			driver->cuMemFreeHost(spare->data);
+		free(spare);
 	}
 }
 
-/* Take the smallest spare that is large enough. If there is none, return NULL, and all spares in
- * *out_useless, to be unpinned. So when the session pins more memory, all that it has pinned is in
- * use. */
-static struct pinned *pinned_find(struct gpushare_session *session, size_t size,
-				  struct pinned **out_useless)
+/* Take the smallest spare that is large enough. If there is none, free all spares and return NULL.
+ * So when the session pins more memory, all that it has pinned is in use. */
+static struct gpushare_mirror *spare_take(struct gpushare_session *session, size_t length)
 {
-	struct pinned *best = NULL, *each;
+	struct gpushare_mirror *best = NULL, *useless = NULL, *each;
 
-	*out_useless = NULL;
 	session_lock(session);
 	LL_FOREACH (session->spares, each) {
-		if (each->size >= size && (!best || each->size < best->size))
+		if (each->size >= length && (!best || each->size < best->size))
 			best = each;
 	}
 	if (best) {
 		DL_DELETE(session->spares, best);
 	} else {
-		*out_useless = session->spares;
+		useless = session->spares;
 		session->spares = NULL;
 	}
 	pthread_mutex_unlock(&session->lock);
+	spares_free(session->driver, useless);
 	return best;
 }
 
-static int pinned_make(const struct gpushare_buffer *buffer, struct pinned *pinned)
+static int mirror_pin(const struct gpushare_buffer *buffer, struct gpushare_mirror *mirror)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = buffer->session->driver;
 	int status =
-	    device_retain(&buffer->session->devices, driver, buffer->device, &pinned->context);
+	    device_retain(&buffer->session->devices, driver, buffer->device, &mirror->context);
 	cu_result result;
 
 	if (!status)
-		status = device_enter_relaxed(driver, pinned->context, &scope);
+		status = device_enter_relaxed(driver, mirror->context, &scope);
 	if (status)
 		return status;
-	result = driver->cuMemHostAlloc(&pinned->data, pinned->size, CU_HOST_ALLOC_PORTABLE);
+	result = driver->cuMemHostAlloc(&mirror->data, mirror->size, CU_HOST_ALLOC_PORTABLE);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemHostAlloc",
 				     "no %zu bytes of pinned host memory to mirror '%s'; mirror it "
 				     "in parts",
-				     pinned->size, buffer->info.name);
+				     mirror->size, buffer->info.name);
 	return GPUSHARE_OK;
 }
 
-/* At least `size` bytes, for copies of `buffer`; `size` is not 0. */
-static int pinned_take(const struct gpushare_buffer *buffer, size_t size,
-		       struct pinned **out_pinned)
+/* A mirror with at least `length` bytes, for copies of `buffer`. */
+static int mirror_make(const struct gpushare_buffer *buffer, size_t length,
+		       struct gpushare_mirror **out_mirror)
 {
-	struct pinned *useless;
-	struct pinned *pinned = pinned_find(buffer->session, size, &useless);
-	int status;
+	struct gpushare_mirror *mirror = length ? spare_take(buffer->session, length) : NULL;
+	int status = GPUSHARE_OK;
 
-	pinned_unpin(buffer->session->driver, useless);
-	if (pinned) {
-		*out_pinned = pinned;
-		return GPUSHARE_OK;
+	if (!mirror) {
+		mirror = calloc(1, sizeof(*mirror));
+		if (!mirror)
+			return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to mirror '%s'",
+					buffer->info.name);
+		mirror->size = (length + PAGE - 1) / PAGE * PAGE;
+		if (length)
+			status = mirror_pin(buffer, mirror);
 	}
-	pinned = calloc(1, sizeof(*pinned));
-	if (!pinned)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to mirror '%s'",
-				buffer->info.name);
-	pinned->size = (size + PAGE - 1) / PAGE * PAGE;
-	status = pinned_make(buffer, pinned);
-	if (status) {
-		free(pinned);
-		return status;
-	}
-	*out_pinned = pinned;
-	return GPUSHARE_OK;
+	if (status)
+		free(mirror);
+	else
+		*out_mirror = mirror;
+	return status;
+}
+
+/* Keep the memory for later mirrors. `open`: the mirror is in the list of open ones. */
+static void mirror_spare(struct gpushare_session *session, struct gpushare_mirror *mirror,
+			 bool open)
+{
+	session_lock(session);
+	if (open)
+		DL_DELETE(session->mirrors, mirror);
+	if (mirror->size)
+		DL_PREPEND(session->spares, mirror);
+	else
+		free(mirror);
+	pthread_mutex_unlock(&session->lock);
 }
 
 static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, size_t length,
@@ -132,49 +135,32 @@ static int mirror_check(const struct gpushare_buffer *buffer, size_t offset, siz
 	return GPUSHARE_OK;
 }
 
-/* End a use of pinned memory: NULL, or memory that is kept for later mirrors. `mirror` is taken off
- * the session's list; NULL: it is not there. */
-static void mirror_give(struct gpushare_session *session, struct gpushare_mirror *mirror,
-			struct pinned *pinned)
-{
-	session_lock(session);
-	if (mirror)
-		DL_DELETE(session->mirrors, mirror);
-	if (pinned)
-		DL_PREPEND(session->spares, pinned);
-	pthread_mutex_unlock(&session->lock);
-}
-
 API_PUBLIC int gpushare_mirror_open(struct gpushare_buffer *buffer, size_t offset, size_t length,
 				    unsigned int access, struct gpushare_mirror **out_mirror)
 {
 	API_CALL;
-	_cleanup_free_ struct gpushare_mirror *mirror = NULL;
+	struct gpushare_mirror *mirror = NULL;
 	int status = mirror_check(buffer, offset, length, access, out_mirror);
 
+	if (!status)
+		status = mirror_make(buffer, length, &mirror);
 	if (status)
 		return status;
-	mirror = calloc(1, sizeof(*mirror));
-	if (!mirror)
-		return api_fail(GPUSHARE_E_NO_MEMORY, "no memory to mirror '%s'",
-				buffer->info.name);
-	*mirror = (struct gpushare_mirror){
-	    .buffer = buffer, .offset = offset, .length = length, .access = access};
-	if (length)
-		status = pinned_take(buffer, length, &mirror->host);
-	if (!status && length && (access & GPUSHARE_READ)) {
-		status = transfer_dma(buffer, offset, mirror->host->data, NULL, length);
-		if (status)
-			mirror_give(buffer->session, NULL, mirror->host);
+	mirror->buffer = buffer;
+	mirror->offset = offset;
+	mirror->length = length;
+	mirror->access = access;
+	if (length && (access & GPUSHARE_READ))
+		status = transfer_dma(buffer, offset, mirror->data, NULL, length);
+	if (status) {
+		mirror_spare(buffer->session, mirror, false);
+		return status;
 	}
-	if (status)
-		return status;
 	session_use(buffer);
 	session_lock(buffer->session);
 	DL_PREPEND(buffer->session->mirrors, mirror);
 	pthread_mutex_unlock(&buffer->session->lock);
 	*out_mirror = mirror;
-	mirror = NULL;
 	return GPUSHARE_OK;
 }
 
@@ -184,7 +170,7 @@ API_PUBLIC void *gpushare_mirror_data(const struct gpushare_mirror *mirror)
 
 	if (!mirror)
 		return NULL;
-	return mirror->host ? mirror->host->data : &none;
+	return mirror->size ? mirror->data : &none;
 }
 
 API_PUBLIC size_t gpushare_mirror_size(const struct gpushare_mirror *mirror)
@@ -204,10 +190,9 @@ static int mirror_write(const struct gpushare_mirror *mirror)
 {
 	int status;
 
-	if (!mirror->host)
+	if (!mirror->size)
 		return GPUSHARE_OK;
-	status =
-	    transfer_dma(mirror->buffer, mirror->offset, NULL, mirror->host->data, mirror->length);
+	status = transfer_dma(mirror->buffer, mirror->offset, NULL, mirror->data, mirror->length);
 	if (!status)
 		return GPUSHARE_OK;
 	return api_fail(status, "%s; the mirror is still open and has the bytes",
@@ -233,8 +218,7 @@ static void mirror_end(struct gpushare_mirror *mirror)
 {
 	struct gpushare_buffer *buffer = mirror->buffer;
 
-	mirror_give(buffer->session, mirror, mirror->host);
-	free(mirror);
+	mirror_spare(buffer->session, mirror, true);
 	session_unuse(buffer);
 }
 
@@ -270,22 +254,16 @@ void mirror_drop_all(struct gpushare_session *session)
 {
 	while (session->mirrors)
 		mirror_end(session->mirrors);
-	pinned_unpin(session->driver, session->spares);
+	spares_free(session->driver, session->spares);
 	session->spares = NULL;
 }
 
 void mirror_forget_all(struct gpushare_session *session)
 {
-	struct gpushare_mirror *mirror, *next_mirror;
-	struct pinned *pinned, *next_pinned;
+	struct gpushare_mirror *mirror, *next;
 
-	LL_FOREACH_SAFE (session->mirrors, mirror, next_mirror) {
-		free(mirror->host);
+	DL_CONCAT(session->mirrors, session->spares);
+	LL_FOREACH_SAFE (session->mirrors, mirror, next) {
 		free(mirror);
 	}
-	LL_FOREACH_SAFE (session->spares, pinned, next_pinned) {
-		free(pinned);
-	}
-	session->mirrors = NULL;
-	session->spares = NULL;
 }

@@ -133,7 +133,7 @@ struct gpushare_session {
 	struct ordering *orderings;	 /* of the session's buffers; see api_order.h */
 	bool ordering_busy;		 /* a thread is in session_order_again() */
 	struct gpushare_mirror *mirrors; /* open mirrors */
-	struct pinned *spares;		 /* pinned memory of closed mirrors, for reuse */
+	struct gpushare_mirror *spares;	 /* ended mirrors, whose pinned memory is for reuse */
 	unsigned int tensors;		 /* DLPack tensors whose deleter has not run */
 	/* gpushare_close() was called while tensors were left: the end of the last one closes the
 	 * session. */
@@ -382,12 +382,6 @@ bool map_copy_small(const struct gpushare_buffer *buffer, size_t offset, void *t
  * structs, for a session of the parent process. */
 void mirror_drop_all(struct gpushare_session *session);
 void mirror_forget_all(struct gpushare_session *session);
-
-/* api_resync.c: how a session tells a restarted registry of its buffers and shares them again. */
-extern const struct resync_calls session_resync_calls;
-/* Until `until_ms`, share again the buffers that the registry asked for. gpushare_explain() is
- * unchanged afterwards. The caller holds no lock. */
-void session_share_wanted(struct gpushare_session *session, int64_t until_ms);
 
 /* api_parts.c: end the buffer's parts of gpushare_share_parts(). */
 void parts_end(struct gpushare_buffer *whole);

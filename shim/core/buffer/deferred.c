@@ -106,6 +106,8 @@ static struct deferred_entry *take(struct deferred *deferred, struct wanted want
 
 	if (!deferred_any(deferred) || !lock_take(&deferred->lock))
 		return NULL;
+	if (wanted.what == ASKED)
+		deferred->alone_ms = 0;
 	while ((entry = *link)) {
 		if (!is_wanted(deferred, entry, &wanted)) {
 			link = &entry->next;
@@ -149,22 +151,12 @@ void deferred_return(struct deferred *deferred, struct deferred_entry *list)
 	pthread_mutex_unlock(&deferred->lock);
 }
 
-/* The caller holds the lock. */
-static void list(const struct deferred *deferred, struct asked *asked)
-{
-	const struct deferred_entry *entry;
-
-	LL_FOREACH (deferred->first, entry) {
-		if (asked->count < DEFERRED_MAX)
-			asked->generations[asked->count++] = entry->generation;
-	}
-}
-
 /* False: another thread asks, or the pause since the latest request is not over. If `waits`, the
  * caller waits for the answer, and no other such caller begins before end_to_ask(). If not, this
  * doesn't wait for the lock. */
 static bool begin_to_ask(struct deferred *deferred, bool waits, struct asked *asked)
 {
+	const struct deferred_entry *entry;
 	int64_t now_ms = monotonic_ms();
 	bool due;
 
@@ -178,7 +170,10 @@ static bool begin_to_ask(struct deferred *deferred, bool waits, struct asked *as
 			deferred->asking = true;
 		else
 			deferred->looked_ms = now_ms;
-		list(deferred, asked);
+		LL_FOREACH (deferred->first, entry) {
+			if (asked->count < DEFERRED_MAX)
+				asked->generations[asked->count++] = entry->generation;
+		}
 	}
 	pthread_mutex_unlock(&deferred->lock);
 	return due;
@@ -209,20 +204,11 @@ static bool may_come(struct deferred *deferred)
 	return may;
 }
 
-static struct deferred_entry *take_asked(struct deferred *deferred, const struct asked *asked)
-{
-	if (lock_take(&deferred->lock)) {
-		deferred->alone_ms = 0;
-		pthread_mutex_unlock(&deferred->lock);
-	}
-	return take(deferred, (struct wanted){.what = ASKED, .asked = asked});
-}
-
 static struct deferred_entry *take_by(struct deferred *deferred, int status,
 				      const struct asked *asked)
 {
 	if (status == GPUSHARE_OK)
-		return take_asked(deferred, asked);
+		return take(deferred, (struct wanted){.what = ASKED, .asked = asked});
 	if (status == GPUSHARE_E_TIMED_OUT ||
 	    (status == GPUSHARE_E_NOT_READY && may_come(deferred)))
 		return NULL;
