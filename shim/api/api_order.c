@@ -236,4 +236,4 @@ API_PUBLIC enum gpushare_ordering gpushare_ordering(struct gpushare_buffer *buff
 	return (enum gpushare_ordering)(means ? means : atomic_load(&ordering->page->means));
 }
 
-API_TEXTS(gpushare_ordering_text, enum gpushare_ordering, GPUSHARE_ORDERINGS)
+API_TEXTS(gpushare_ordering_text, enum gpushare_ordering, ordering, GPUSHARE_ORDERINGS)

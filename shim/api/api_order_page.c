@@ -56,8 +56,8 @@ int ordering_fail_at_driver(const struct ordering *ordering)
 	return fail_busy(ordering, ordering->session->driver_ms, "the GPU's driver");
 }
 
-/* One thread at a time tells the registry about the ordering, so that changes arrive in their order.
- * E_TIMED_OUT: another thread still has the lock `telling`. */
+/* One thread at a time tells the registry about the ordering, so that changes arrive in their
+ * order. E_TIMED_OUT: another thread still has the lock `telling`. */
 static int take_turn(struct ordering *ordering)
 {
 	return session_take(ordering->session, &ordering->telling)

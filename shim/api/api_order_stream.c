@@ -702,10 +702,10 @@ int stream_reclaim(const struct gpushare_buffer *buffer, struct ordering *orderi
 }
 
 /*
- * CUDA can't tell whether a stream still uses an ordering. So an ordering that its session no longer
- * uses is only marked as retired. Retired ones are freed later, in batches, when no stream waits on
- * any page and none has still to write to a retired one. An ordering that a graph has captured is
- * never freed: the graph may be launched at any time.
+ * CUDA can't tell whether a stream still uses an ordering. So an ordering that its session no
+ * longer uses is only marked as retired. Retired ones are freed later, in batches, when no stream
+ * waits on any page and none has still to write to a retired one. An ordering that a graph has
+ * captured is never freed: the graph may be launched at any time.
  */
 
 /* Whether a stream still has to write a number. Graphs don't count. */

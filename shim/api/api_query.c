@@ -138,7 +138,7 @@ API_PUBLIC int gpushare_state(struct gpushare_buffer *buffer, enum gpushare_stat
 	return GPUSHARE_OK;
 }
 
-API_TEXTS(gpushare_state_text, enum gpushare_state, GPUSHARE_STATES)
+API_TEXTS(gpushare_state_text, enum gpushare_state, state, GPUSHARE_STATES)
 
 API_PUBLIC uint64_t gpushare_pointer(const struct gpushare_buffer *buffer)
 {

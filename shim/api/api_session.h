@@ -20,10 +20,10 @@
 #define API_TEXT(name, value, text) \
 	case value: \
 		return text;
-#define API_TEXTS(function, type, LIST) \
-	API_PUBLIC const char *function(type value) \
+#define API_TEXTS(function, type, parameter, LIST) \
+	API_PUBLIC const char *function(type parameter) \
 	{ \
-		switch ((int)value) { \
+		switch ((int)(parameter)) { \
 			LIST(API_TEXT) \
 		} \
 		return "unknown"; \

@@ -3,8 +3,8 @@
 #define GPUSHARE_SHIM_API_USED_H
 /*
  * CUDA objects that all sessions, buffers and maps of this process use together; the last use ends
- * the object. Unified memory has one address in all processes, so it is mapped here once. (Only
- * host_only buffers don't use that mapping: api_map.c maps their file for itself.) And CUDA opens no
+ * the object. Unified memory has one address in all processes, so it is mapped here once. Only
+ * host_only buffers don't use that mapping: api_map.c maps their file for itself. And CUDA opens no
  * event in the process that created it.
  */
 #include "api_session.h"
@@ -28,8 +28,8 @@ int unified_drop(uint64_t base);
 /* A restarted registry has given the unified buffer at `base` another generation, `to`. */
 void used_rename(uint64_t base, uint64_t generation, uint64_t to);
 
-/* Map the unified memory of `fd` at its address in all processes; if it is mapped already, count one
- * more use. The buffer's device is known and its context current. */
+/* Map the unified memory of `fd` at its address in all processes; if it is mapped already, count
+ * one more use. The buffer's device is known and its context current. */
 int unified_map(struct gpushare_buffer *buffer, const record *from, int fd, bool read_only);
 /* Count a new mapping of unified memory: the caller is the first to use it. `generation`: of its
  * buffer; 0 if it has none so far. */

@@ -290,8 +290,8 @@ static int take_some(struct gpushare_watch *watch)
 	return status;
 }
 
-/* Wait for a notice; if `out_notice` is NULL, for the registry's first one: later ones are delivered
- * or counted as lost. E_TIMED_OUT, without a message: there was none. */
+/* Wait for a notice; if `out_notice` is NULL, for the registry's first one: later ones are
+ * delivered or counted as lost. E_TIMED_OUT, without a message: there was none. */
 static int await(struct gpushare_watch *watch, int64_t deadline_ms,
 		 struct gpushare_notice *out_notice)
 {
@@ -439,4 +439,4 @@ API_PUBLIC void gpushare_watch_close(struct gpushare_watch *watch)
 		free_watch(watch);
 }
 
-API_TEXTS(gpushare_notice_text, enum gpushare_notice_kind, GPUSHARE_NOTICES)
+API_TEXTS(gpushare_notice_text, enum gpushare_notice_kind, kind, GPUSHARE_NOTICES)

@@ -84,7 +84,8 @@ static cu_result let_in(const struct driver *driver, const struct vmm_mapping *m
 }
 
 /* Grant access to the CPU (whatever its node) if it is the host's memory, to the device, and to the
- * devices that can reach the memory: in one call, or one by one if the driver refuses one of them. */
+ * devices that can reach the memory: in one call, or one by one if the driver refuses one of
+ * them. */
 static cu_result admit(const struct driver *driver, const struct vmm_mapping *mapping,
 		       cu_device device, bool read_only)
 {

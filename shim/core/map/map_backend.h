@@ -4,8 +4,8 @@
 /*
  * The ways to map a GPU's memory for the CPU, behind one interface. All mappings are coherent. If a
  * backend fails, it returns a status and leaves the reason in api_fail(), as half a sentence that
- * api_map.c completes. api_map.c decides which backend is tried when. It calls open() under its lock, in
- * one thread at a time; close() may be called by any thread at any time.
+ * api_map.c completes. api_map.c decides which backend is tried when. It calls open() under its
+ * lock, in one thread at a time; close() may be called by any thread at any time.
  */
 #include <stdbool.h>
 
