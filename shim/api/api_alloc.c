@@ -64,22 +64,13 @@ int alloc_free(const struct driver *driver, cu_context context, uint64_t pointer
 	return GPUSHARE_OK;
 }
 
-static cu_result vmm_of(const struct driver *driver, struct source *source, const char **out_call)
-{
-	cu_device device = (cu_device)source->device;
-
-	*out_call = "cuMemCreate";
-	return source->backing == GPUSHARE_BACKING_HOST
-		   ? vmm_host_make(driver, source->size, device, &source->mapping, out_call)
-		   : vmm_make(driver, source->size, device, &source->mapping);
-}
-
 /* Make memory by cuMemCreate (or unified memory), map it, and export its descriptor. */
 static int alloc_vmm(struct gpushare_session *session, const struct driver *driver,
 		     struct source *source, const char *name)
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	bool unified = source->backing == GPUSHARE_BACKING_HOST;
+	cu_device device = (cu_device)source->device;
 	const char *call;
 	cu_result result;
 	int status = device_enter(driver, source->context, &scope);
@@ -88,9 +79,9 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 		status = device_uuid(driver, source->device, source->uuid);
 	if (status)
 		return status;
-	result = vmm_of(driver, source, &call);
+	result = vmm_make(driver, source->size, device, unified, &source->mapping, &call);
 	if (result == CU_OUT_OF_MEMORY && !unified && session_deferred_empty(session))
-		result = vmm_of(driver, source, &call);
+		result = vmm_make(driver, source->size, device, false, &source->mapping, &call);
 	if (result == CU_NOT_SUPPORTED)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"this driver or device %d can't make %s memory, which '%s' asks "
@@ -101,7 +92,7 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 		    driver, result, call, "can't allocate %zu bytes on %s %d for '%s'",
 		    source->size, unified ? "the host of device" : "device", source->device, name);
 	if (!unified)
-		vmm_links_keep(&session->links, driver, (cu_device)source->device);
+		vmm_links_keep(&session->links, driver, device);
 	source->pointer = source->base = source->mapping.pointer;
 	source->base_size = source->mapping.size;
 	result = vmm_host_export(driver, &source->mapping, &source->fd);

@@ -168,7 +168,7 @@ static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 	const struct driver *driver = buffer->session->driver;
 	const struct vmm_wish wish = {
 	    .address = from->address - from->base_offset,
-	    .must = true,
+	    .host = true,
 	    .read_only = buffer->read_only,
 	    .hold = true, /* for sharing it again with a registry that has lost it */
 	};
@@ -187,8 +187,8 @@ static int place(struct gpushare_buffer *buffer, const record *from, int fd)
 				"address; detach it first",
 				from->name);
 	}
-	result = vmm_host_map(driver, fd, from->base_size, (cu_device)buffer->device, &wish,
-			      &buffer->mapping, &call);
+	result = vmm_map(driver, fd, from->base_size, (cu_device)buffer->device, &wish,
+			 &buffer->mapping, &call);
 	if (result != CU_OK)
 		return refused(driver, result, call, from);
 	buffer->mapping.read_only = buffer->read_only;

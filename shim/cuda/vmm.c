@@ -146,7 +146,7 @@ static cu_result reserve(const struct driver *driver, const struct vmm_wish *wis
 		result = reserve_at(driver, size, 0, &pointer);
 	if (result != CU_OK)
 		return result;
-	if (wish->must && wish->address && pointer != wish->address) {
+	if ((wish->must || wish->host) && wish->address && pointer != wish->address) {
 		driver->cuMemAddressFree(pointer, size);
 		return VMM_ADDRESS_TAKEN;
 	}
@@ -195,69 +195,6 @@ static cu_result place(const struct driver *driver, struct vmm_mapping *mapping,
 	if (result != CU_OK)
 		driver->cuMemRelease(mapping->handle);
 	return result;
-}
-
-static cu_result import(const struct driver *driver, int fd, cu_device device,
-			const struct vmm_wish *wish, struct vmm_mapping *mapping,
-			const char **out_call)
-{
-	cu_result result = driver->cuMemImportFromShareableHandle(
-	    &mapping->handle, (void *)(intptr_t)fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
-
-	*out_call = "cuMemImportFromShareableHandle";
-	return result == CU_OK ? place(driver, mapping, device, wish, out_call) : result;
-}
-
-cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
-		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
-		  const char **out_call)
-{
-	struct vmm_mapping mapping = {.size = size};
-	cu_result result = import(driver, fd, device, wish, &mapping, out_call);
-
-	if (result != CU_OK)
-		return result;
-	if (wish->hold)
-		mapping.held = held_keep(fd);
-	*out_mapping = mapping;
-	return CU_OK;
-}
-
-static cu_result make_of(const struct driver *driver, uint64_t size, cu_device device,
-			 const cu_mem_prop *prop, struct vmm_mapping *out_mapping,
-			 const char **out_call)
-{
-	struct vmm_mapping mapping = {.host = prop->location.type == VMM_LOCATION_HOST};
-	size_t granule = 0;
-	cu_result result = driver->cuMemGetAllocationGranularity(
-	    &granule, prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
-
-	*out_call = "cuMemGetAllocationGranularity";
-	if (result != CU_OK)
-		return result;
-	if (size > UINT64_MAX - granule)
-		return CU_INVALID_VALUE;
-	mapping.size = (size + granule - 1) / granule * granule;
-	*out_call = "cuMemCreate";
-	result = driver->cuMemCreate(&mapping.handle, mapping.size, prop, 0);
-	if (result == CU_OK)
-		result = place(driver, &mapping, device, NULL, out_call);
-	if (result == CU_OK)
-		*out_mapping = mapping;
-	return result;
-}
-
-cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
-		   struct vmm_mapping *out_mapping)
-{
-	const cu_mem_prop prop = {
-	    .type = CU_ALLOCATION_PINNED,
-	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
-	    .location = {.type = CU_LOCATION_DEVICE, .id = device},
-	};
-	const char *call;
-
-	return make_of(driver, size, device, &prop, out_mapping, &call);
 }
 
 cu_result vmm_export(const struct driver *driver, cu_mem_handle handle, int *out_fd)
@@ -334,16 +271,34 @@ static int find_node(const struct driver *driver, cu_device device)
 	return device_is(driver, device, DEVICE_HOST_NUMA_ID, -1);
 }
 
-static cu_result make_at_node(const struct driver *driver, cu_device device, int node,
-			      uint64_t size, struct vmm_mapping *out_mapping, const char **out_call)
+/* Memory of a device or of a NUMA node of the host. */
+static cu_result make_at(const struct driver *driver, uint64_t size, cu_device device,
+			 cu_mem_location where, struct vmm_mapping *out_mapping,
+			 const char **out_call)
 {
 	const cu_mem_prop prop = {
 	    .type = CU_ALLOCATION_PINNED,
 	    .requestedHandleTypes = CU_HANDLE_POSIX_FD,
-	    .location = {.type = VMM_LOCATION_HOST, .id = node},
+	    .location = where,
 	};
+	struct vmm_mapping mapping = {.host = where.type == VMM_LOCATION_HOST};
+	size_t granule = 0;
+	cu_result result = driver->cuMemGetAllocationGranularity(
+	    &granule, &prop, (cu_granularity_flags)CU_GRANULARITY_MINIMUM);
 
-	return make_of(driver, size, device, &prop, out_mapping, out_call);
+	*out_call = "cuMemGetAllocationGranularity";
+	if (result != CU_OK)
+		return result;
+	if (size > UINT64_MAX - granule)
+		return CU_INVALID_VALUE;
+	mapping.size = (size + granule - 1) / granule * granule;
+	*out_call = "cuMemCreate";
+	result = driver->cuMemCreate(&mapping.handle, mapping.size, &prop, 0);
+	if (result == CU_OK)
+		result = place(driver, &mapping, device, NULL, out_call);
+	if (result == CU_OK)
+		*out_mapping = mapping;
+	return result;
 }
 
 bool vmm_host_is_file(int fd, uint64_t size)
@@ -451,23 +406,32 @@ static cu_result make_file(const struct driver *driver, cu_device device,
 	return result;
 }
 
-cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device device,
-			struct vmm_mapping *out_mapping, const char **out_call)
+static cu_result make_host(const struct driver *driver, uint64_t size, cu_device device,
+			   struct vmm_mapping *out_mapping, const char **out_call)
 {
 	struct vmm_mapping mapping = {.size = size};
-	int node = find_node(driver, device);
+	const cu_mem_location node = {VMM_LOCATION_HOST, find_node(driver, device)};
 	cu_result result = CU_NOT_SUPPORTED;
 
 	*out_call = "cuMemCreate";
 	if (size > LARGEST)
 		return CU_OUT_OF_MEMORY;
-	if (node >= 0)
-		result = make_at_node(driver, device, node, size, &mapping, out_call);
+	if (node.id >= 0)
+		result = make_at(driver, size, device, node, &mapping, out_call);
 	if (result != CU_OK && result != CU_OUT_OF_MEMORY)
 		result = make_file(driver, device, &mapping, out_call);
 	if (result == CU_OK)
 		*out_mapping = mapping;
 	return result;
+}
+
+cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device, bool host,
+		   struct vmm_mapping *out_mapping, const char **out_call)
+{
+	const cu_mem_location there = {CU_LOCATION_DEVICE, device};
+
+	return host ? make_host(driver, size, device, out_mapping, out_call)
+		    : make_at(driver, size, device, there, out_mapping, out_call);
 }
 
 cu_result vmm_host_export(const struct driver *driver, const struct vmm_mapping *mapping,
@@ -505,17 +469,26 @@ static cu_result map_file(const struct driver *driver, int fd, cu_device device,
 	return CU_OK;
 }
 
-cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
-		       const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
-		       const char **out_call)
+static cu_result import(const struct driver *driver, int fd, cu_device device,
+			const struct vmm_wish *wish, struct vmm_mapping *mapping,
+			const char **out_call)
 {
-	const struct vmm_wish there = {
-	    .address = wish->address, .must = true, .read_only = wish->read_only};
-	struct vmm_mapping mapping = {.size = size, .host = true};
+	cu_result result = driver->cuMemImportFromShareableHandle(
+	    &mapping->handle, (void *)(intptr_t)fd, (cu_handle_type)CU_HANDLE_POSIX_FD);
+
+	*out_call = "cuMemImportFromShareableHandle";
+	return result == CU_OK ? place(driver, mapping, device, wish, out_call) : result;
+}
+
+cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
+		  const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
+		  const char **out_call)
+{
+	struct vmm_mapping mapping = {.size = size, .host = wish->host};
 	int error = errno;
-	cu_result result = vmm_host_is_file(fd, size)
+	cu_result result = wish->host && vmm_host_is_file(fd, size)
 			       ? map_file(driver, fd, device, wish, &mapping, out_call)
-			       : import(driver, fd, device, &there, &mapping, out_call);
+			       : import(driver, fd, device, wish, &mapping, out_call);
 
 	errno = error;
 	if (result != CU_OK)
@@ -530,6 +503,7 @@ void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_dev
 {
 	cu_mem_access peers[VMM_DEVICES_MAX];
 	struct vmm_link *link;
+	const char *call;
 
 	if (device < 0 || device >= VMM_DEVICES_MAX)
 		return;
@@ -538,7 +512,8 @@ void vmm_links_keep(struct vmm_links *links, const struct driver *driver, cu_dev
 	    atomic_exchange(&link->tried, true) ||
 	    !find_peers(driver, device, false, peers, CU_ACCESS_READ_WRITE))
 		return;
-	atomic_store(&link->kept, vmm_make(driver, 1, device, &link->mapping) == CU_OK);
+	atomic_store(&link->kept,
+		     vmm_make(driver, 1, device, false, &link->mapping, &call) == CU_OK);
 }
 
 void vmm_links_drop(struct vmm_links *links, const struct driver *driver)

@@ -26,6 +26,7 @@ struct vmm_mapping {
 struct vmm_wish {
 	uint64_t address; /* 0: anywhere */
 	bool must;	  /* fail if that address is taken */
+	bool host;	  /* it is memory of the host, which has only that address */
 	bool read_only;
 	bool hold; /* hold the descriptor, to give it to a registry again */
 };
@@ -44,9 +45,9 @@ cu_result vmm_map(const struct driver *driver, int fd, uint64_t size, cu_device 
 /* Make memory on `device` that can be exported as a descriptor, and map it for `device` and for
  * every visible device that can reach it. The address is one that is likely to be free in other
  * processes (range_pick()). out_mapping->size is `size` rounded up to whole granules. On failure
- * nothing is left. */
-cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device,
-		   struct vmm_mapping *out_mapping);
+ * nothing is left, and *out_call names the failed call. `host`: make memory of the host instead. */
+cu_result vmm_make(const struct driver *driver, uint64_t size, cu_device device, bool host,
+		   struct vmm_mapping *out_mapping, const char **out_call);
 /* Tries every step and returns the first failure. */
 cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mapping);
 
@@ -64,19 +65,9 @@ cu_result vmm_export_at(const struct driver *driver, uint64_t pointer, int *out_
  * The device's context must be current: cuMemHostRegister needs one. vmm_unmap() takes both kinds;
  * for a file, the context that registered the memory must be current, if that context still exists.
  */
-/* out_mapping->size is `size` rounded up to whole blocks. On failure nothing is left, and *out_call
- * names the failed call. */
-cu_result vmm_host_make(const struct driver *driver, uint64_t size, cu_device device,
-			struct vmm_mapping *out_mapping, const char **out_call);
 /* A descriptor for memory that was made here, close-on-exec. */
 cu_result vmm_host_export(const struct driver *driver, const struct vmm_mapping *mapping,
 			  int *out_fd);
-/* Map a descriptor's memory at wish->address, or fail with VMM_ADDRESS_TAKEN; wish->hold as for
- * vmm_map(). */
-cu_result vmm_host_map(const struct driver *driver, int fd, uint64_t size, cu_device device,
-		       const struct vmm_wish *wish, struct vmm_mapping *out_mapping,
-		       const char **out_call);
-
 /* Is `fd` such a memfd, of `size` bytes? Its size is sealed then: nobody can truncate it. */
 bool vmm_host_is_file(int fd, uint64_t size);
 /* Map the file without CUDA, at `address`, or anywhere for 0. NULL: errno has the reason, EEXIST

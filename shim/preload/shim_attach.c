@@ -126,7 +126,7 @@ static bool open_fd(const struct claim *claim, const struct link_found *found, s
 	bool unified = what->backing == GPUSHARE_BACKING_HOST;
 	const struct vmm_wish wish = {
 	    .address = unified ? what->address - what->base_offset : 0,
-	    .must = unified,
+	    .host = unified,
 	    .read_only = !found->own && found->read_only,
 	    .hold = what->flags & GPUSHARE_FLAG_KEEP,
 	};
@@ -137,9 +137,8 @@ static bool open_fd(const struct claim *claim, const struct link_found *found, s
 		return refuse(refusal, CU_INVALID_VALUE, "this process has shared it itself");
 	if (unified && what->address <= what->base_offset)
 		return refuse(refusal, CU_INVALID_VALUE, "its record in the registry is invalid");
-	result = (unified ? vmm_host_map : vmm_map)(claim->driver, found->fd, what->base_size,
-						    claim->allocation.device, &wish,
-						    &entry->mapping, &call);
+	result = vmm_map(claim->driver, found->fd, what->base_size, claim->allocation.device, &wish,
+			 &entry->mapping, &call);
 	if (result == VMM_ADDRESS_TAKEN)
 		return refuse(refusal, CU_OUT_OF_MEMORY,
 			      "the address that it has in every process is taken in this one");

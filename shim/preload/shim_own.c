@@ -52,23 +52,15 @@ void own_leave(struct own *own)
 			 "sharing it takes whole blocks of 2 MiB, for which there is no room");
 }
 
-static cu_result make_once(const struct claim *claim, struct vmm_mapping *out_mapping)
-{
-	size_t size = claim->allocation.size;
-	const char *call;
-
-	if (claim->match.unified)
-		return vmm_host_make(claim->driver, size, claim->allocation.device, out_mapping,
-				     &call);
-	return vmm_make(claim->driver, size, claim->allocation.device, out_mapping);
-}
-
 static cu_result make_mapped(const struct claim *claim, struct vmm_mapping *out_mapping)
 {
-	cu_result result = make_once(claim, out_mapping);
+	const char *call;
+	cu_result result = vmm_make(claim->driver, claim->allocation.size, claim->allocation.device,
+				    claim->match.unified, out_mapping, &call);
 
 	if (result == CU_OUT_OF_MEMORY && buffers_make_room())
-		result = make_once(claim, out_mapping);
+		result = vmm_make(claim->driver, claim->allocation.size, claim->allocation.device,
+				  claim->match.unified, out_mapping, &call);
 	return result;
 }
 

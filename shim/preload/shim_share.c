@@ -132,7 +132,8 @@ static bool adopt(const struct claim *claim, record *found, int *out_fd, unsigne
 static cu_result open_adopted(const struct claim *claim, int fd, const record *found,
 			      struct live *entry, const char **out_call)
 {
-	const struct vmm_wish wish = {.hold = true, .address = found->address};
+	const struct vmm_wish wish = {
+	    .hold = true, .address = found->address, .host = entry->unified};
 	const struct driver *driver = claim->driver;
 	cu_result result = CU_NOT_SUPPORTED;
 
@@ -150,8 +151,8 @@ static cu_result open_adopted(const struct claim *claim, int fd, const record *f
 	*out_call = "cuCtxGetCurrent";
 	result = driver->cuCtxGetCurrent(&entry->context);
 	if (result == CU_OK)
-		result = (entry->unified ? vmm_host_map : vmm_map)(
-		    driver, fd, found->base_size, entry->device, &wish, &entry->mapping, out_call);
+		result = vmm_map(driver, fd, found->base_size, entry->device, &wish,
+				 &entry->mapping, out_call);
 	entry->pointer = entry->mapping.pointer;
 	return result;
 }

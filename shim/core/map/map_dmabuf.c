@@ -72,10 +72,11 @@ static int prove(const struct map_source *source)
 {
 	static bool proven; /* once per process: opens are serialized */
 	struct vmm_mapping mapping;
+	const char *call;
 	int status;
 
-	if (proven ||
-	    vmm_make(source->driver, PROOF_SIZE, (cu_device)source->device, &mapping) != CU_OK)
+	if (proven || vmm_make(source->driver, PROOF_SIZE, (cu_device)source->device, false,
+			       &mapping, &call) != CU_OK)
 		return GPUSHARE_OK; /* a GPU too full for the test can still be mapped */
 	status = prove_on(source->driver, &mapping);
 	vmm_unmap(source->driver, &mapping);
