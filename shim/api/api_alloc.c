@@ -39,7 +39,7 @@ static int alloc_plain(struct gpushare_session *session, const struct driver *dr
 	if (status)
 		return status;
 	result = alloc_blocks(driver, &pointer, source->size);
-	if (result == CU_OUT_OF_MEMORY && session_deferred_empty(session))
+	if (result == CU_OUT_OF_MEMORY && session_deferred_empty(session, false))
 		result = alloc_blocks(driver, &pointer, source->size);
 	if (result != CU_OK)
 		return api_fail_cuda(driver, result, "cuMemAlloc_v2",
@@ -80,7 +80,7 @@ static int alloc_vmm(struct gpushare_session *session, const struct driver *driv
 	if (status)
 		return status;
 	result = vmm_make(driver, source->size, device, unified, &source->mapping, &call);
-	if (result == CU_OUT_OF_MEMORY && !unified && session_deferred_empty(session))
+	if (result == CU_OUT_OF_MEMORY && !unified && session_deferred_empty(session, false))
 		result = vmm_make(driver, source->size, device, false, &source->mapping, &call);
 	if (result == CU_NOT_SUPPORTED)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,

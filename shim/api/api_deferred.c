@@ -63,17 +63,14 @@ static void give_up(struct gpushare_session *session, struct deferred_entry *lis
 	}
 }
 
-bool session_deferred_empty(struct gpushare_session *session)
+bool session_deferred_empty(struct gpushare_session *session, bool events)
 {
 	struct deferred_entry *all = deferred_take_all(&session->deferred);
 
 	give_up(session, all);
+	if (events)
+		give_up(session, deferred_take_all(&session->events));
 	return all != NULL;
-}
-
-void session_deferred_empty_events(struct gpushare_session *session)
-{
-	give_up(session, deferred_take_all(&session->events));
 }
 
 void session_deferred_finish(struct gpushare_session *session)

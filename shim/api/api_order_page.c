@@ -12,6 +12,7 @@
 #include "base/client_held.h"
 #include "base/fork_check.h"
 #include "base/monotonic.h"
+#include "base/shim_lock.h"
 
 static bool is_mine(const struct ordering *ordering)
 {
@@ -60,9 +61,12 @@ int ordering_fail_at_driver(const struct ordering *ordering)
  * order. E_TIMED_OUT: another thread still has the lock `telling`. */
 static int take_turn(struct ordering *ordering)
 {
-	return session_take(ordering->session, &ordering->telling)
-		   ? GPUSHARE_OK
-		   : fail_busy(ordering, ordering->session->timeout_ms, "the registry");
+	struct gpushare_session *session = ordering->session;
+	int64_t began_ms = monotonic_ms(), left_ms = session_deadline(session) - began_ms;
+	bool took = lock_take_within(&ordering->telling, left_ms > 0 ? (unsigned int)left_ms : 0);
+
+	session_waited(began_ms);
+	return took ? GPUSHARE_OK : fail_busy(ordering, session->timeout_ms, "the registry");
 }
 
 /* If the registry doesn't know a buffer of this session, the buffer has ended: E_OWNER_GONE in

@@ -51,12 +51,11 @@ static bool gpu_has_words(const struct driver *driver)
 {
 	const char *wanted = secure_getenv("GPUSHARE_ORDERING");
 	cu_device device;
-	int has = 0;
 
 	return driver->cuStreamWaitValue64_v2 && driver->cuStreamWriteValue64_v2 &&
 	       !(wanted && !strcmp(wanted, "host-functions")) &&
 	       driver->cuCtxGetDevice(&device) == CU_OK &&
-	       driver->cuDeviceGetAttribute(&has, CU_DEVICE_STREAM_WORDS, device) == CU_OK && has;
+	       driver_attribute(driver, device, CU_DEVICE_STREAM_WORDS, 0);
 }
 
 /* The buffer's context is current. */

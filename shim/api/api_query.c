@@ -241,31 +241,26 @@ API_PUBLIC int gpushare_tags(struct gpushare_buffer *buffer, struct gpushare_tag
 	return GPUSHARE_OK;
 }
 
-static void holder_read(const gpushare_Holder *from, struct gpushare_holder *to)
-{
-	*to = (struct gpushare_holder){
-	    .pid = from->pid,
-	    .uid = from->uid,
-	    .started = from->started,
-	    .count = from->count,
-	    .own = from->own,
-	};
-	memcpy(to->command, from->command, sizeof(to->command));
-}
-
 static int holders_page(const gpushare_HoldersReply *page, const char *name, uint32_t *after,
 			int (*visit)(const struct gpushare_holder *holder, void *user), void *user)
 {
 	for (pb_size_t i = 0; i < page->holders_count; i++) {
-		struct gpushare_holder holder;
+		const gpushare_Holder *from = &page->holders[i];
+		struct gpushare_holder holder = {
+		    .pid = from->pid,
+		    .uid = from->uid,
+		    .started = from->started,
+		    .count = from->count,
+		    .own = from->own,
+		};
 
-		if (page->holders[i].connection <= *after)
+		if (from->connection <= *after)
 			return api_fail(
 			    GPUSHARE_E_PROTOCOL,
 			    "the registry's list of the processes that have '%s' is out of order",
 			    name);
-		*after = page->holders[i].connection;
-		holder_read(&page->holders[i], &holder);
+		*after = from->connection;
+		memcpy(holder.command, from->command, sizeof(holder.command));
 		if (visit(&holder, user))
 			return api_fail(
 			    GPUSHARE_E_CANCELLED,

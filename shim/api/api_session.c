@@ -91,15 +91,6 @@ int64_t session_deadline(const struct gpushare_session *session)
 	return monotonic_ms() + (left_ms > 0 ? left_ms : 0);
 }
 
-bool session_take(struct gpushare_session *session, pthread_mutex_t *lock)
-{
-	int64_t began_ms = monotonic_ms(), left_ms = session_deadline(session) - began_ms;
-	bool took = lock_take_within(lock, left_ms > 0 ? (unsigned int)left_ms : 0);
-
-	session_waited(began_ms);
-	return took;
-}
-
 bool session_try_client(struct gpushare_session *session, int64_t until_ms)
 {
 	int64_t began_ms = monotonic_ms();
@@ -407,17 +398,12 @@ int session_read_answer(const struct gpushare_session *session, const reply *ans
 }
 
 /* How far the session has reported its buffers to the registry. */
-struct reports {
-	struct client_seen client;
-	bool pending; /* resync_is_pending() */
-};
-
-static struct reports see_reports(struct gpushare_session *session)
+static struct client_seen see_reports(struct gpushare_session *session)
 {
-	struct reports reports;
+	struct client_seen reports;
 
 	session_lock(session);
-	reports.client = session->seen; /* a new connection is counted after its resync */
+	reports = session->seen; /* a new connection is counted after its resync */
 	pthread_mutex_unlock(&session->lock);
 	reports.pending = resync_is_pending(&session->resync);
 	return reports;
@@ -449,7 +435,7 @@ int session_ask_early(struct gpushare_session *session, const request *ask, pb_s
 		      void *out_body, size_t body_size, unsigned int *out_readings, int fd,
 		      int *out_fd, bool *out_early)
 {
-	struct reports before, now = see_reports(session);
+	struct client_seen before, now = see_reports(session);
 	bool again = false;
 	int status;
 
@@ -461,9 +447,8 @@ int session_ask_early(struct gpushare_session *session, const request *ask, pb_s
 		if (status != GPUSHARE_E_NOT_FOUND && status != GPUSHARE_E_TIMED_OUT)
 			break;
 		now = see_reports(session);
-		*out_early = before.pending || now.pending ||
-			     before.client.connections != now.client.connections;
-		again = !again && *out_early && now.client.connected;
+		*out_early = before.pending || now.pending || before.connections != now.connections;
+		again = !again && *out_early && now.connected;
 	} while (again);
 	return status;
 }
@@ -736,8 +721,7 @@ static void session_give_back(struct gpushare_session *session)
 		if (buffer->kind == BUFFER_ALLOCATED)
 			mapping_close(buffer);
 	}
-	session_deferred_empty(session);
-	session_deferred_empty_events(session);
+	session_deferred_empty(session, true);
 	/* Without a connection, connect once more: the registry sees the session end. A registry
 	 * that knows the session from its state file would otherwise expect it to reconnect, as
 	 * long as this process lives. */

@@ -100,6 +100,7 @@ struct staging {
 struct client_seen {
 	unsigned int connections;
 	bool connected;
+	bool pending; /* resync_is_pending(); only for see_reports() */
 };
 
 struct gpushare_session {
@@ -183,8 +184,6 @@ static inline void session_lock(struct gpushare_session *session)
  * asks it. */
 int64_t session_deadline(const struct gpushare_session *session);
 void session_waited(int64_t began_ms);
-/* Take a lock that is held over requests. False: this thread's call has used up its time limit. */
-bool session_take(struct gpushare_session *session, pthread_mutex_t *lock);
 /* session_try_client(): take the client; session_give_client() gives it back. The client's own time
  * limit becomes what is left until `until_ms`. False: another thread kept the client too long;
  * session_fail_client() sets that error. A thread that has taken the client may take the session's
@@ -336,12 +335,10 @@ int alloc_unmap(const struct driver *driver, cu_context context, const struct vm
 
 /* api_deferred.c: memory that is freed while other processes have it attached. */
 void session_deferred_init(struct gpushare_session *session);
-/* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty()
- * and session_deferred_empty_events(): free all of it, attached or not. session_deferred_empty()
- * returns true if there was any. */
+/* session_deferred_sweep(): free what no process has attached any more. session_deferred_empty():
+ * free all memory, attached or not, and `events` too if that is set. True: there was memory. */
 void session_deferred_sweep(struct gpushare_session *session);
-bool session_deferred_empty(struct gpushare_session *session);
-void session_deferred_empty_events(struct gpushare_session *session);
+bool session_deferred_empty(struct gpushare_session *session, bool events);
 /* Drop the lists without freeing the memory. */
 void session_deferred_finish(struct gpushare_session *session);
 /* Withdraw the buffer's name. True: other processes have the memory attached, or may have, so it

@@ -151,3 +151,11 @@ const char *driver_error_name(const struct driver *driver, cu_result result)
 
 	return driver->cuGetErrorName(result, &text) == CU_OK ? text : "an unknown CUDA error";
 }
+
+int driver_attribute(const struct driver *driver, cu_device device, cu_device_attribute attribute,
+		     int without)
+{
+	int value = without;
+
+	return driver->cuDeviceGetAttribute(&value, attribute, device) == CU_OK ? value : without;
+}

@@ -32,4 +32,8 @@ const struct driver *driver_open(char *why, size_t why_size);
  * NULL. */
 const char *driver_error_name(const struct driver *driver, cu_result result);
 
+/* A device's attribute; `without` if the driver doesn't tell it. */
+int driver_attribute(const struct driver *driver, cu_device device, cu_device_attribute attribute,
+		     int without);
+
 #endif

@@ -253,22 +253,12 @@ cu_result vmm_unmap(const struct driver *driver, const struct vmm_mapping *mappi
 	return freed != CU_OK ? freed : released;
 }
 
-static int device_is(const struct driver *driver, cu_device device, cu_device_attribute attribute,
-		     int without)
-{
-	int value = without;
-
-	if (driver->cuDeviceGetAttribute(&value, attribute, device) != CU_OK)
-		return without;
-	return value;
-}
-
 /* The host's NUMA node nearest to the device; -1: the driver makes no memory there. */
 static int find_node(const struct driver *driver, cu_device device)
 {
-	if (!device_is(driver, device, DEVICE_HOST_NUMA_VMM, 0))
+	if (!driver_attribute(driver, device, DEVICE_HOST_NUMA_VMM, 0))
 		return -1;
-	return device_is(driver, device, DEVICE_HOST_NUMA_ID, -1);
+	return driver_attribute(driver, device, DEVICE_HOST_NUMA_ID, -1);
 }
 
 /* Memory of a device or of a NUMA node of the host. */
@@ -340,7 +330,8 @@ static cu_result enrol(const struct driver *driver, cu_device device, void *addr
 	unsigned int flags = CU_HOST_REGISTER_PORTABLE;
 
 	*out_call = "cuMemHostRegister";
-	if (!device_is(driver, device, (cu_device_attribute)CU_DEVICE_HOST_POINTER_REGISTERED, 0)) {
+	if (!driver_attribute(driver, device,
+			      (cu_device_attribute)CU_DEVICE_HOST_POINTER_REGISTERED, 0)) {
 		*out_call = "CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM";
 		return CU_NOT_SUPPORTED;
 	}

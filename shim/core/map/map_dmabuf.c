@@ -19,13 +19,6 @@
 #define DEVICE_DMA_BUF_MMAP ((cu_device_attribute)152)
 #define PROOF_SIZE ((uint64_t)1) /* vmm_make() rounds it up to the allocation granularity */
 
-static bool offers(const struct driver *driver, int device, cu_device_attribute attribute)
-{
-	int value = 0;
-
-	return driver->cuDeviceGetAttribute(&value, attribute, (cu_device)device) == CU_OK && value;
-}
-
 static int map_range(const struct driver *driver, uint64_t pointer, uint64_t size,
 		     void **out_address)
 {
@@ -86,10 +79,10 @@ static int prove(const struct map_source *source)
 
 /* As CUDA documents it: the mapping is cached if CPU and GPU share page tables (Arm with NVLink),
  * else write-combined. */
-static enum gpushare_caching caching(const struct driver *driver, int device)
+static enum gpushare_caching caching(const struct driver *driver, cu_device device)
 {
 #ifdef __aarch64__
-	if (offers(driver, device, (cu_device_attribute)CU_DEVICE_HOST_PAGE_TABLES))
+	if (driver_attribute(driver, device, (cu_device_attribute)CU_DEVICE_HOST_PAGE_TABLES, 0))
 		return GPUSHARE_CACHED;
 #else
 	(void)driver;
@@ -102,14 +95,15 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 {
 	_device_scope_ struct device_scope scope = {NULL};
 	const struct driver *driver = source->driver;
+	cu_device device = (cu_device)source->device;
 	int status;
 
 	if (!driver)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED,
 				"this process has not mapped the buffer on the GPU that holds it");
 	if (!driver->cuMemGetHandleForAddressRange ||
-	    !offers(driver, source->device, (cu_device_attribute)CU_DEVICE_DMA_BUF) ||
-	    !offers(driver, source->device, DEVICE_DMA_BUF_MMAP))
+	    !driver_attribute(driver, device, (cu_device_attribute)CU_DEVICE_DMA_BUF, 0) ||
+	    !driver_attribute(driver, device, DEVICE_DMA_BUF_MMAP, 0))
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "the driver has no dma-buf mmap");
 	if (driver->cuCtxPushCurrent_v2(source->context) != CU_OK)
 		return api_fail(GPUSHARE_E_NOT_SUPPORTED, "the buffer's context is not usable");
@@ -117,7 +111,7 @@ static int dmabuf_open(const struct map_source *source, struct map_memory *memor
 	status = prove(source);
 	if (!status)
 		status = map_range(driver, source->pointer, source->size, &memory->address);
-	memory->caching = caching(driver, source->device);
+	memory->caching = caching(driver, device);
 	return status;
 }
 
