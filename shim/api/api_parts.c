@@ -57,9 +57,9 @@ static int check_part(const struct gpushare_buffer *whole, const struct gpushare
 		return status;
 	if (!part->size || !span_fits(part->offset, part->size, whole->info.size))
 		return api_fail(part->size ? GPUSHARE_E_RANGE : GPUSHARE_E_INVALID,
-				"%zu bytes from offset %zu for '%s' are not within '%s', which has "
-				"%zu bytes",
-				part->size, part->offset, part->name, whole->info.name,
+				"part '%s' (%zu bytes from offset %zu) is empty, or not within "
+				"'%s', which has %zu bytes",
+				part->name, part->size, part->offset, whole->info.name,
 				(size_t)whole->info.size);
 	if (part->tag_count && !part->tags)
 		return api_fail(GPUSHARE_E_INVALID, "the tags of '%s' are NULL", part->name);

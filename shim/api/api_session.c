@@ -722,9 +722,9 @@ static void session_give_back(struct gpushare_session *session)
 			mapping_close(buffer);
 	}
 	session_deferred_empty(session, true);
-	/* Without a connection, connect once more: the registry sees the session end. A registry
-	 * that knows the session from its state file would otherwise expect it to reconnect, as
-	 * long as this process lives. */
+	/* If there is no connection, make one, so that the registry sees it close. Otherwise a
+	 * registry that knows the session from its state file waits for the session to reconnect,
+	 * as long as this process lives. */
 	if (!client_stands(session->client))
 		session_tell(session, &stat);
 }

@@ -85,10 +85,10 @@ void deferred_return(struct deferred *deferred, struct deferred_entry *list);
  * status. E_NOT_READY: no registry runs, but the next one will know the buffers. E_TIMED_OUT: the
  * registry may answer later. */
 typedef int deferred_ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count);
-/* The entries that no process has attached any more. None if `ask` fails with E_TIMED_OUT, or with
- * E_NOT_READY for less than DEFERRED_ALONE_MS. All entries if it fails otherwise. Calls `ask`
- * DEFERRED_PAUSE_MS after its last return at the earliest, in one thread at a time, without the
- * lock. */
+/* The entries that no process has attached any more. None if `ask` fails with E_TIMED_OUT, or has
+ * failed with E_NOT_READY for less than DEFERRED_ALONE_MS. All entries if it fails otherwise. Only
+ * one thread at a time calls `ask`, without the lock. It does so only if DEFERRED_PAUSE_MS have
+ * passed since the last call of `ask` returned. */
 struct deferred_entry *deferred_take_left(struct deferred *deferred, deferred_ask *ask, void *user);
 /* The same with an `ask` that does not wait. The two functions' pauses are independent. */
 struct deferred_entry *deferred_look(struct deferred *deferred, deferred_ask *ask, void *user);
