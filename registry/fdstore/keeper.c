@@ -72,9 +72,12 @@ static int spawn(const char *program, char *const arguments[], int input)
 	posix_spawnattr_t with;
 	sigset_t none, all;
 	pid_t pid;
-	int error;
+	int error = posix_spawn_file_actions_init(&files);
 
-	posix_spawn_file_actions_init(&files);
+	if (error) {
+		errno = error;
+		return -1;
+	}
 	sigemptyset(&none);
 	sigfillset(&all);
 	posix_spawnattr_init(&with);
