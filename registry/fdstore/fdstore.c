@@ -62,16 +62,16 @@ static struct inherited *find(const struct fdstore *store, uint64_t number)
 	return found;
 }
 
-/* If the service manager's store is full, the descriptor isn't sent. */
 static void add(struct fdstore *store, struct fdref *fdref, bool sent)
 {
-	bool full = store->manager && store->count >= notify_store_size();
-
-	if (full)
+	if (store->manager && store->count >= notify_store_size()) {
 		log_line("the service manager's store of file descriptors is full: the memory of a "
 			 "buffer is lost when this process ends");
-	fdref->sent = sent || full;
-	if (fdref->sent)
+		fdref->stored = 0;
+		return;
+	}
+	fdref->sent = sent;
+	if (sent)
 		DL_APPEND(store->fdrefs, fdref);
 	else
 		DL_PREPEND(store->fdrefs, fdref);
@@ -293,8 +293,20 @@ void fdstore_settle(struct fdstore *store)
 	flush(store, true);
 }
 
+/* An earlier page of the same buffer had the same number: its drop must not come after this. */
 void fdstore_put(struct fdstore *store, struct fdref *fdref)
 {
+	struct dropped *earlier;
+
+	LL_SEARCH_SCALAR(store->dropped, earlier, number, fdref->stored);
+	if (earlier) {
+		flush(store, true);
+		LL_SEARCH_SCALAR(store->dropped, earlier, number, fdref->stored);
+	}
+	if (earlier) {
+		LL_DELETE(store->dropped, earlier);
+		free(earlier);
+	}
 	add(store, fdref, false);
 	flush(store, false);
 }

@@ -20,7 +20,7 @@ struct fdref *fdstore_take(const struct fdstore *store, uint64_t number);
 bool fdstore_next(const struct fdstore *store, uint64_t *number);
 /* Drop the descriptors that nobody took, at the other side too. */
 void fdstore_settle(struct fdstore *store);
-/* Store a descriptor under the number fdref->stored, which no other has had. It is sent again if
+/* Store a descriptor under the number fdref->stored, which no other has now. It is sent again if
  * the keeper is killed. A descriptor that can't be stored is logged, and won't survive. */
 void fdstore_put(struct fdstore *store, struct fdref *fdref);
 /* Release a reference. After the last one, the other side drops the descriptor in fdstore_flush():

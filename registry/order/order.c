@@ -98,7 +98,7 @@ static bool hold_new(struct registry *registry, struct order *order, struct fdre
 	if (order_page_map(fdref->fd, order->generation, &order->page))
 		return false;
 	order->fdref = fdref;
-	fdref->stored = ++registry->state.generation | PAGE;
+	fdref->stored = order->generation | PAGE;
 	if (registry->fdstore)
 		fdstore_put(registry->fdstore, fdref);
 	return true;
@@ -696,53 +696,36 @@ void order_describe(const struct registry *registry, const struct entry *entry, 
 	out_info->ordering = page ? atomic_load(&page->means) : 0;
 }
 
-/* Let the order have the mapped page, unless it has a later one. */
-static bool hold_left(struct registry *registry, struct order *order, struct fdref *fdref,
-		      struct order_page *page)
+/* If this succeeds, the order owns the reference. The page itself can't tell its generation: users
+ * may write to it. */
+static bool hold_left(struct registry *registry, struct order *order, struct fdref *fdref)
 {
 	const struct entry *entry = entry_of(registry, order);
 
-	if (order->fdref && order->fdref->stored > fdref->stored)
+	if (order_page_map(fdref->fd, order->generation, &order->page))
 		return false;
-	order_page_unmap(order->page);
-	if (order->fdref)
-		registry_release(registry, order->fdref);
 	order->fdref = fdref;
-	order->page = page;
 	if (entry)
 		fdref_charge(fdref, entry->user);
 	return true;
 }
 
-/* Takes the pages of removed buffers too, because their marks must be repeated. false: the page is
- * not needed. */
-static bool take_page(struct registry *registry, struct fdref *fdref)
-{
-	struct order_page *page;
-	struct order *order;
-
-	if (order_page_map(fdref->fd, 0, &page))
-		return false;
-	order = order_find(registry, page->generation);
-	if (!order && (page->generation > registry->state.since ||
-		       store_find_generation(&registry->state.store, page->generation)))
-		order = order_new(registry, page->generation);
-	if (order && hold_left(registry, order, fdref, page))
-		return true;
-	order_page_unmap(page);
-	return false;
-}
-
+/* Takes the pages of removed buffers too, because their marks must be repeated. */
 static void take_pages(struct registry *registry)
 {
 	for (uint64_t number = 0; fdstore_next(registry->fdstore, &number);) {
-		struct fdref *fdref =
-		    number & PAGE ? fdstore_take(registry->fdstore, number) : NULL;
+		uint64_t generation = number & ~PAGE;
+		struct order *order = order_find(registry, generation);
+		struct fdref *fdref;
 
-		if (!fdref)
+		if (!(number & PAGE) ||
+		    !(generation > registry->state.since || order ||
+		      store_find_generation(&registry->state.store, generation)))
 			continue;
-		generation_pass(&registry->state, number & ~PAGE);
-		if (!take_page(registry, fdref))
+		fdref = fdstore_take(registry->fdstore, number);
+		if (fdref && !order)
+			order = order_new(registry, generation);
+		if (fdref && !(order && hold_left(registry, order, fdref)))
 			registry_release(registry, fdref);
 	}
 }

@@ -3,6 +3,7 @@
  * daemon stores there and what the next daemon gets back. */
 #include "unit.h"
 
+#include "order_page.h"
 #include "raw_fds.h"
 #include "shelf.h"
 
@@ -221,6 +222,21 @@ static void it_keeps_and_gives_back(void **state)
 	assert_int_equal(manager.count, 3);
 }
 
+static void what_was_not_stored_takes_no_room(void **state)
+{
+	manager.size = "1";
+	start(NULL);
+	keep("a", 1);
+	keep("b", 2); /* not stored */
+	assert_int_equal(withdraw("a"), GPUSHARE_OK);
+	keep("c", 3);
+	raw_daemon_end(SIGKILL);
+	manager_hear_all();
+	assert_int_equal(manager.count, 1);
+	start(NULL);
+	assert_kept("c", 3);
+}
+
 /* Before systemd 254 the manager doesn't say how many it keeps. One that gave a descriptor back
  * has a store. */
 static void one_that_came_back_proves_it(void **state)
@@ -381,6 +397,50 @@ static void a_part_outlives_its_whole_that_came_back(void **state)
 	}
 }
 
+/* Attach the buffer. Returns its page, for the publisher. */
+static struct order_page *page_of(int own, const char *name, uint64_t *out_generation)
+{
+	struct order_page *page;
+	request what = raw_attach(name);
+
+	assert_int_equal(raw_fds_say(own, what, -1), GPUSHARE_OK);
+	close(raw_fds_came);
+	*out_generation = raw_answer.body.attach.buffer.generation;
+	what = raw_order(name, *out_generation, ORDER_PUBLISHES);
+	assert_int_equal(raw_fds_say(own, what, -1), GPUSHARE_OK);
+	assert_int_equal(order_page_map(raw_fds_came, 0, &page), GPUSHARE_OK);
+	close(raw_fds_came);
+	return page;
+}
+
+/* Whatever a user writes to the page, the next registry takes it for this buffer's alone. */
+static void a_page_cant_be_passed_off_as_anothers(void **state)
+{
+	struct order_page *mine, *theirs;
+	uint64_t mine_id, generation;
+	int own;
+
+	manager.size = "9";
+	start(NULL);
+	keep("theirs", 1);
+	keep("mine", 2);
+	own = raw_connect(&raw_here);
+	assert_int_equal(raw_fds_say(own, raw_attach("theirs"), -1), GPUSHARE_OK);
+	close(raw_fds_came);
+	generation = raw_answer.body.attach.buffer.generation;
+	mine = page_of(own, "mine", &(uint64_t){0});
+	mine_id = mine->id;
+	mine->generation = generation;
+	order_page_unmap(mine);
+	close(own);
+	restart();
+	own = raw_connect(&raw_here);
+	theirs = page_of(own, "theirs", &generation);
+	assert_true(theirs->id != mine_id);
+	order_page_unmap(theirs);
+	close(own);
+}
+
 static void a_manager_that_is_not_there_harms_nobody(void **state)
 {
 	static const char *const places[] = {"/nowhere/at/all", "/dev/null", "relative", "@", "",
@@ -407,4 +467,6 @@ UNIT_MAIN(with_manager(it_keeps_and_gives_back), with_manager(one_that_came_back
 	  with_manager(without_a_store_there_is_a_keeper),
 	  with_manager(a_busy_manager_gets_it_later),
 	  with_manager(a_part_outlives_its_whole_that_came_back),
+	  with_manager(what_was_not_stored_takes_no_room),
+	  with_manager(a_page_cant_be_passed_off_as_anothers),
 	  with_manager(a_manager_that_is_not_there_harms_nobody))
