@@ -42,6 +42,9 @@ static int take(void *user, size_t index, const struct session_answer *answer)
 	fds_close(&answer->fd, answer->fd >= 0);
 	if (answer->status)
 		return answer->status;
+	if (!all->answer.generation) /* end_made() takes 0 for a part that was not made */
+		return api_fail(GPUSHARE_E_PROTOCOL, "the registry gave '%s' no generation",
+				part->info.name);
 	part->info.generation = all->answer.generation;
 	session_add(all->whole->session, part, answer->readings);
 	return GPUSHARE_OK;

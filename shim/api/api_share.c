@@ -451,6 +451,8 @@ static int commit(struct gpushare_buffer *buffer)
 			buffer->staged = false;
 		if (buffer->staged)
 			buffer->info.flags |= GPUSHARE_FLAG_STAGED;
+		else /* another thread's commit may have failed meanwhile */
+			buffer->info.flags &= ~(uint32_t)GPUSHARE_FLAG_STAGED;
 		pthread_mutex_unlock(&session->lock);
 	} while (status == GPUSHARE_E_NOT_FOUND && session_connections(session) != before &&
 		 --tries);
