@@ -26,7 +26,7 @@ static void connect_pair(struct pair *pair)
 	assert_true(address_look_up(&address, why));
 	pair->puller = stream_dial(&address, "", why);
 	assert_non_null(pair->puller);
-	pair->node = stream_of(accept(pair->listener, NULL, NULL), NULL);
+	pair->node = stream_of(accept(pair->listener, NULL, NULL), NULL, why);
 	assert_non_null(pair->node);
 }
 

@@ -144,10 +144,8 @@ bool stream_check(const char *folder, char why[NODES_WHY_MAX])
 	return stream;
 }
 
-struct stream *stream_of(int fd, const char *folder)
+struct stream *stream_of(int fd, const char *folder, char why[NODES_WHY_MAX])
 {
-	char why[NODES_WHY_MAX];
-
 	return wrap(fd, MBEDTLS_SSL_IS_SERVER, folder, why);
 }
 

@@ -26,7 +26,7 @@ int stream_listen(const struct address *address, int *out_port, char why[NODES_W
 bool stream_check(const char *folder, char why[NODES_WHY_MAX]);
 /* The node's side of the accepted socket `fd`, without time limits. `folder` NULL: without TLS.
  * Returns NULL on failure. */
-struct stream *stream_of(int fd, const char *folder);
+struct stream *stream_of(int fd, const char *folder, char why[NODES_WHY_MAX]);
 void stream_free(struct stream *stream); /* closes the socket; NULL is allowed */
 
 /* Whether this host sends to the peer through `interface`. `out_peer` gets the peer's address. */

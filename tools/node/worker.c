@@ -466,6 +466,7 @@ static void be_first_without_memory(void)
 int node_worker(int argc, char **argv)
 {
 	struct worker *worker = argc == 5 ? calloc(1, sizeof(*worker)) : NULL;
+	char why[NODES_WHY_MAX];
 
 	tool_name = NODE_WORKER;
 	prctl(PR_SET_NAME, NODE_WORKER); /* else the process would be called "exe" */
@@ -474,7 +475,9 @@ int node_worker(int argc, char **argv)
 		return TOOL_FAILED;
 	worker->directory = *argv[1] ? argv[1] : NULL;
 	worker->interface = *argv[2] ? argv[2] : NULL;
-	worker->stream = stream_of(STDIN_FILENO, *argv[3] ? argv[3] : NULL);
+	worker->stream = stream_of(STDIN_FILENO, *argv[3] ? argv[3] : NULL, why);
+	if (!worker->stream)
+		tool_error("%s", why);
 	worker->refusal = argv[4];
 	be_first_without_memory();
 	while (worker->stream && serve_one(worker))
