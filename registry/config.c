@@ -109,10 +109,11 @@ const char *config_set(struct settings *settings, const char *key, const char *v
 	uint64_t number;
 
 	if (which->fault) {
-		const char *fault = which->fault(value);
+		const char *fault = strlen(value) > CONFIG_VALUE_MAX ? "wants at most 1016 bytes"
+								     : which->fault(value);
 
 		if (!fault)
-			strcpy(to, value); /* at most CONFIG_LINE_MAX bytes */
+			strcpy(to, value);
 		return fault;
 	}
 	if (config_number(value, &number) && number >= which->least && number <= which->most) {
@@ -148,11 +149,11 @@ static void trim_end(char *text)
 		text[--length] = '\0';
 }
 
-/* A comment begins the line or follows a blank. */
+/* A comment begins the line or follows a blank or '='. */
 static void cut_comment(char *text)
 {
 	for (char *at = text; (at = strchr(at, '#')); at++) {
-		if (at == text || strchr(BLANKS, at[-1])) {
+		if (at == text || strchr(BLANKS "=", at[-1])) {
 			*at = '\0';
 			return;
 		}

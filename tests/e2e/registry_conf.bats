@@ -181,6 +181,8 @@ settings() {
 		names = \033[2J|f:1:9: byte 0x1b is not plain text
 		n\303\244mes = 1|f:1:2: byte 0xc3 is not plain text
 		names = 1\0|f:1:10: byte 0x00 is not plain text
+		audit =#.log|f:1:8: audit wants off, journal, an absolute path
+		audit=/%01016d|f:1:7: audit wants at most 1016 bytes
 		audit =|f:1:8: audit wants off, journal, an absolute path
 		audit = registry.state|f:1:9: audit wants off
 		audit = a/b.log|f:1:9: audit wants off
