@@ -188,14 +188,19 @@ static void handle(struct registry *registry, struct message *message, bool welc
 	}
 }
 
-/* Refuse verbs that have no descriptor with the request or the answer. The others never wait. */
+/* Refuse verbs that may wait, and those that need no short way. */
 static void check_verb(struct ask *ask)
 {
-	pb_size_t verb = ask->request.which_verb;
-
-	if (!ask->fault && verb != gpushare_Request_attach_tag &&
-	    verb != gpushare_Request_share_tag && verb != gpushare_Request_order_tag)
-		ask->fault = GPUSHARE_E_PROTOCOL;
+	switch (ask->request.which_verb) {
+	case gpushare_Request_attach_tag:
+	case gpushare_Request_detach_tag:
+	case gpushare_Request_share_tag:
+	case gpushare_Request_withdraw_tag:
+	case gpushare_Request_order_tag:
+		break;
+	default:
+		ask->fault = ask->fault ? ask->fault : GPUSHARE_E_PROTOCOL;
+	}
 }
 
 /* false: close the connection: its session is unknown, or the peer doesn't read or has left. The

@@ -375,14 +375,23 @@ static bool is_told(struct client *client)
 	return true;
 }
 
-/* Can a descriptor go with the request, or come with its answer? An Attach goes to fds.sock in any
- * case: what memory the buffer has isn't known, and the answer comes sooner there. */
-static bool is_for_fds(const request *question, bool goes)
+/* Can a descriptor go with the request, or come with its answer? Which memory a buffer has that is
+ * to be attached isn't known. */
+static bool needs_fds(const struct client *client, const request *question)
 {
-	return goes || question->which_verb == gpushare_Request_attach_tag ||
+	return client->goes >= 0 || question->which_verb == gpushare_Request_attach_tag ||
 	       (question->which_verb == gpushare_Request_share_tag && question->verb.share.adopt) ||
 	       (question->which_verb == gpushare_Request_order_tag && !question->verb.order.again &&
 		!question->verb.order.leave);
+}
+
+/* Does fds.sock take the request, too? The answer comes sooner there: one thread fewer has to
+ * wake. */
+static bool suits_fds(const request *question)
+{
+	return question->which_verb == gpushare_Request_share_tag ||
+	       question->which_verb == gpushare_Request_withdraw_tag ||
+	       question->which_verb == gpushare_Request_detach_tag;
 }
 
 /* fds.sock doesn't look up the names of groups; the main socket gives the group's number. */
@@ -410,16 +419,42 @@ static bool names_group(const request *question)
 	       !name_is_number(group);
 }
 
+/* fds.sock may be gone, or refuse this process, while the main connection works: then send the
+ * request over that. */
+static int exchange_quickly(struct client *client, int64_t deadline)
+{
+	const request *question = &client->request;
+	bool asked = client->asked;
+	int status = GPUSHARE_E_NO_REGISTRY;
+
+	client->asked = false;
+	if (client->outlived != client->connections && client_reach_fds(client, deadline))
+		status = client_exchange_fds(client, question, ENDING_MS, deadline);
+	if (!client->asked && client->socket.fd >= 0 && status && status != GPUSHARE_E_TIMED_OUT)
+		status = client_exchange(client, question, deadline);
+	client->asked |= asked;
+	return status;
+}
+
 static int exchange(struct client *client, int64_t deadline)
 {
 	const request *question = &client->request;
 	int status = GPUSHARE_OK;
 
-	if (!is_for_fds(question, client->goes >= 0))
-		return client_exchange(client, question, deadline);
+	if (!needs_fds(client, question))
+		return suits_fds(question) && !names_group(question)
+			   ? exchange_quickly(client, deadline)
+			   : client_exchange(client, question, deadline);
 	if (names_group(question))
 		status = find_group(client, deadline);
-	return status ? status : client_exchange_fds(client, question, deadline);
+	return status ? status : client_exchange_fds(client, question, ENDING_ASKED_MS, deadline);
+}
+
+/* Only fds.sock has ended, and the request can go over the main connection. */
+static bool can_do_without_fds(const struct client *client)
+{
+	return client->socket.fd >= 0 && client->outlived == client->connections &&
+	       !needs_fds(client, &client->request);
 }
 
 /* Ask over the current connection, after any resync that is due. */
@@ -448,6 +483,7 @@ int client_call(struct client *client, unsigned int extra_ms)
 {
 	int64_t deadline = monotonic_ms() + client->timeout_ms + extra_ms;
 	struct client_endings endings = {0};
+	bool without = false;
 	int status;
 
 	client->asked = false;
@@ -458,6 +494,11 @@ int client_call(struct client *client, unsigned int extra_ms)
 	 * connection. */
 	while (status == GPUSHARE_OK) {
 		status = ask(client, deadline);
+		if (status == GPUSHARE_E_NO_REGISTRY && !without && can_do_without_fds(client)) {
+			without = true;
+			status = GPUSHARE_OK;
+			continue;
+		}
 		if (status != GPUSHARE_E_NO_REGISTRY || client->socket.fd >= 0)
 			break;
 		if (!client_outlives(client, &endings, deadline))

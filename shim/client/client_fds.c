@@ -10,10 +10,6 @@
 #include "client_internal.h"
 #include "base/monotonic.h"
 
-#define ENDING_MS 100 /* longest time from the end of fds.sock to the end of the main connection */
-#define ENDING_ASKED_MS \
-	1000 /* the same after an interrupted request, which the next registry gets */
-
 static int fail_transfer(struct client *client, int status)
 {
 	switch (status) {
@@ -198,28 +194,40 @@ static int doubt(struct client *client, int status, int within_ms, int64_t deadl
 	return status;
 }
 
+static int connect_kept(struct client *client, int64_t deadline_ms)
+{
+	int fd, status;
+
+	client_close_socket(client, &client->fds);
+	status = connect_fds(client, deadline_ms, &fd);
+	if (status || client_socket_of(fd, &client->fds))
+		return status;
+	close(fd);
+	return fail_transfer(client, GPUSHARE_E_IO);
+}
+
+bool client_reach_fds(struct client *client, int64_t deadline_ms)
+{
+	return client_socket_is_ours(&client->fds) || !connect_kept(client, deadline_ms);
+}
+
 /* Send `size` bytes at client->out over the connection of earlier requests, or over a new one if
  * the registry has closed that. */
 static int send_kept(struct client *client, size_t size, int64_t deadline_ms)
 {
-	int status = GPUSHARE_E_NO_REGISTRY, fd;
+	int status = GPUSHARE_E_NO_REGISTRY;
 
 	if (client_socket_is_ours(&client->fds))
 		status = send_ask(client, client->fds.fd, FDS_ASK, size, client->goes, deadline_ms);
 	if (status != GPUSHARE_E_NO_REGISTRY)
 		return status;
-	client_close_socket(client, &client->fds);
-	status = connect_fds(client, deadline_ms, &fd);
-	if (status)
-		return status;
-	if (!client_socket_of(fd, &client->fds)) {
-		close(fd);
-		return fail_transfer(client, GPUSHARE_E_IO);
-	}
-	return send_ask(client, fd, FDS_ASK, size, client->goes, deadline_ms);
+	status = connect_kept(client, deadline_ms);
+	return status ? status
+		      : send_ask(client, client->fds.fd, FDS_ASK, size, client->goes, deadline_ms);
 }
 
-int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms)
+int client_exchange_fds(struct client *client, const request *question, int ending_ms,
+			int64_t deadline_ms)
 {
 	size_t size = 0;
 	int status = client_settle(client, deadline_ms);
@@ -234,7 +242,7 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 	status = send_kept(client, size, deadline_ms);
 	if (status)
 		return status == GPUSHARE_E_NO_REGISTRY
-			   ? doubt(client, status, ENDING_ASKED_MS, deadline_ms)
+			   ? doubt(client, status, ending_ms, deadline_ms)
 			   : status;
 	client->asked = true;
 	status = receive(client, client->fds.fd, FDS_ASK, GPUSHARE_MESSAGE_MAX, &size,
@@ -244,7 +252,7 @@ int client_exchange_fds(struct client *client, const request *question, int64_t 
 	else if (!status)
 		status = client_decode(client, client->in, size);
 	else
-		return doubt(client, status, ENDING_ASKED_MS, deadline_ms);
+		return doubt(client, status, ending_ms, deadline_ms);
 	return status ? status : client_reply_status(client);
 }
 

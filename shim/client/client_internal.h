@@ -39,8 +39,15 @@ void client_note_late(struct client *client, const request *question, uint32_t i
 void client_undo(struct client *client);
 
 /* client_fds.c: the registry's other socket. As client_exchange(), but over client->fds; sends
- * client->goes with the question and receives client->came with the answer. */
-int client_exchange_fds(struct client *client, const request *question, int64_t deadline_ms);
+ * client->goes with the question and receives client->came with the answer. If fds.sock ends,
+ * waits `ending_ms` for the end of the main connection. */
+#define ENDING_MS 100 /* longest time from the end of fds.sock to the end of the main connection */
+#define ENDING_ASKED_MS \
+	1000 /* the same after an interrupted request, which the next registry gets */
+int client_exchange_fds(struct client *client, const request *question, int ending_ms,
+			int64_t deadline_ms);
+/* Connect to fds.sock, if client->fds isn't. False: that failed, and client->why says why. */
+bool client_reach_fds(struct client *client, int64_t deadline_ms);
 /* Receive the late answer on client->fds. */
 int client_settle_fds(struct client *client, int64_t deadline_ms);
 /* Get the descriptor of a page, FDS_CHANGES or FDS_INDEX; the caller closes it. Takes

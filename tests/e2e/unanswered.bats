@@ -12,18 +12,13 @@ setup_more() {
 	# Find where the shim asks for a name in this build.
 	env FAULT_RECORD="$WORK/sites" FAULT_OF=libgpushare_shim.so GPUSHARE_NAME=w \
 		LD_PRELOAD="$BIN/lib_fault.so $SHIM" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
-	SITE=$(grep -m 1 '^ask\.2@' "$WORK/sites")
-	env FAULT_RECORD="$WORK/sites" FAULT_OF=libgpushare_shim.so GPUSHARE_NAME=w:vmm \
-		LD_PRELOAD="$BIN/lib_fault.so $SHIM" "$BIN/rt_app_static" init alloc=a,1Mi free=a >/dev/null
-	SITE_FDS=$(grep -m 1 '^fds\.1@' "$WORK/sites")
+	SITE=$(grep -m 1 '^fds\.1@' "$WORK/sites")
 	UNTOLD=$((400 + SLACK_MS / 4)) # ms that an answer may take
 }
 
 # late NTH RULES WORDS...: start a program to whose NTH name the answer comes too late
 late() {
-	local site=$SITE
-	[[ $2 != w:[vk]* ]] || site=$SITE_FDS # mapped memory is named with its descriptor
-	start_named owner "$2" env GPUSHARE_TIMEOUT_MS=$UNTOLD GPUSHARE_LOG="$WORK/log" FAULT_AT="$site#$1=late" \
+	start_named owner "$2" env GPUSHARE_TIMEOUT_MS=$UNTOLD GPUSHARE_LOG="$WORK/log" FAULT_AT="$SITE#$1=late" \
 		FAULT_OF=libgpushare_shim.so FAULT_HIT="$WORK/hit" LD_PRELOAD="${BEFORE:-} $BIN/lib_fault.so $SHIM" \
 		"$BIN/rt_app_static" init "${@:3}"
 	OWNER=$PID
@@ -144,7 +139,7 @@ w 1048576"
 	up_named producer 'w%i' "$BIN/drv_linked" init hoard=1,176,2Mi
 	for i in {1..176}; do words+=(make=a,async,2Mi,s drop=a,async,s); done # attached until the stream goes on
 	mkdir -m 700 "$WORK/f"
-	start slow "$BIN/tool_fake_registry" "$WORK/f" slow "$GPUSHARE_DIR" 2 # hello, share
+	start slow "$BIN/tool_fake_registry" "$WORK/f" slow "$GPUSHARE_DIR" 178 # hello, 176 times attach, share
 	await_file "$WORK/f/ready"
 	begin app env GPUSHARE_DIR="$WORK/f" GPUSHARE_AUTOSTART=0 GPUSHARE_TIMEOUT_MS=2000 GPUSHARE_LOG="$WORK/log" \
 		LD_PRELOAD="$PRELOAD" GPUSHARE_ATTACH='w%i:size=2Mi' GPUSHARE_NAME=own:size=3Mi,x%i:size=5Mi "$BIN/drv_linked" init \
@@ -235,9 +230,25 @@ what w: flags 1 ttl 0 owner gone"
 	has "$(api open make=a,w,1Mi,keep+adopt byte=a,5)" "byte a: 42"
 }
 
+@test "where fds.sock can't be reached, or ends, what needs no descriptor is shared and freed over the other socket" {
+	for fault in "connect e13 2" "recvmsg e104 1" "recvmsg e104 2"; do
+		read -r site ERRNO nth <<<"$fault"
+		late_api "$site" "$nth" alloc=a,w,1Mi stat=w free=a stat=w alloc=a,w,1Mi attach=b,w detach=b
+		equal "$(grep -v '^size' "$WORK/out" | cut -d ' ' -f 1-3)" "open: OK
+alloc w: OK
+stat w: OK
+free a: OK
+stat w: E_NOT_FOUND
+alloc w: OK
+attach w: OK
+detach b: OK"
+		equal "$(names)" ""
+	done
+}
+
 @test "where fds.sock ends and the registry does not, the call ends within its time" {
 	# The first buffer starts the driver, which takes a second on a GPU.
-	ERRNO=e104 late_api recvmsg 1 alloc=b,first,1Mi touch="$WORK/begun" make=a,w,1Mi,vmm touch="$WORK/over"
+	ERRNO=e104 late_api recvmsg 2 alloc=b,first,1Mi touch="$WORK/begun" make=a,w,1Mi,vmm touch="$WORK/over"
 	has "$(<"$WORK/out")" "make w: E_NO_REGISTRY"
 	awk -v begun="$(stat -c %.3Y "$WORK/begun")" -v over="$(stat -c %.3Y "$WORK/over")" -v limit_ms=$((UNTOLD + 400)) \
 		'BEGIN { print (over - begun) * 1000; exit !((over - begun) * 1000 < limit_ms) }'
@@ -274,7 +285,7 @@ size 1048576 offset 0 base 2097152 attachers 0"
 	finish "$owner"
 	has "$(<"$WORK/reader.out")" "attach later: E_TIMED_OUT"
 	has "$(<"$WORK/reader.out")" "attachers 0"
-	late_api 'ask\.5' 1 attach=b,theirs attach=c,theirs detach=b stat=theirs detach=c stat=theirs
+	late_api 'fds\.1' 3 attach=b,theirs attach=c,theirs detach=b stat=theirs detach=c stat=theirs
 	equal "$(grep -o 'attachers .*mine\|TIMED_OUT' "$WORK/out" | cut -d ' ' -f 1,2)" "attachers 1
 attachers 0"
 }

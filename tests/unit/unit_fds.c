@@ -99,7 +99,7 @@ static void nonsense_gets_a_status_and_leaves_nothing(void **state)
 	refused(GPUSHARE_E_PROTOCOL, bad, 1);
 	/* requests that this socket doesn't serve */
 	assert_int_equal(raw_fds_say(own, raw_lookup("x", 0), fds[0]), GPUSHARE_E_PROTOCOL);
-	assert_int_equal(raw_fds_say(own, raw_withdraw("x", 0), -1), GPUSHARE_E_PROTOCOL);
+	assert_int_equal(raw_fds_say(own, raw_lookup("x", 0), -1), GPUSHARE_E_PROTOCOL);
 #undef refused
 	fd = raw_fds_dial();
 	send_surplus(fd, 129);

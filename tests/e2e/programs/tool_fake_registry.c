@@ -10,15 +10,17 @@
  * wrongid: sends an answer with another id than the request's
  * drip: sends an answer by one byte every 50 ms, without an end
  * dies: exits                               closes: closes the connection before the greeting
- * slow REAL NTH: forwards every request to the registry in REAL and returns the answer, one
- *                connection at a time. The answer to its NTH request takes 2500 ms, and each later
- *                one 100 ms. Requests on fds.sock are not counted and not delayed.
- * deaf REAL NTH: the same, but requests on fds.sock get no answer
+ * slow REAL NTH: forwards every request to the registry in REAL and returns the answer; on
+ *                registry.sock, one connection at a time. The answer to its NTH request takes
+ *                2500 ms, and to each later one on registry.sock 100 ms.
+ * deaf REAL NTH: the same, but later requests on fds.sock get no answer
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +31,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "protocol.h"
 
 static const unsigned char greeting[8] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
 
@@ -159,8 +163,18 @@ static int message(int from, int to)
 	return size > sizeof(bytes) ? -1 : relay(from, to, bytes, size);
 }
 
-/* `*left`: requests until the slow one, itself included */
-static void serve_slowly(int peer, const char *directory, int *left)
+static atomic_int left; /* requests until the slow one, itself included */
+static bool deaf;
+
+/* Wait as long as the answer to the next request takes. `later_ms`: to one after the slow one */
+static void delay(long later_ms)
+{
+	int now = --left;
+
+	nap(now > 0 ? 0 : now ? later_ms : 2500);
+}
+
+static void serve_slowly(int peer, const char *directory)
 {
 	const struct sockaddr_un to = address_of(directory, "registry.sock");
 	int real = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -172,7 +186,7 @@ static void serve_slowly(int peer, const char *directory, int *left)
 	}
 	if (!relay(peer, real, bytes, 8) && !relay(real, peer, bytes, 8)) {
 		while (!message(peer, real)) {
-			nap(--*left > 0 ? 0 : *left ? 100 : 2500);
+			delay(100);
 			if (message(real, peer))
 				break;
 		}
@@ -185,18 +199,29 @@ struct passing {
 	int peer, real;
 };
 
-/* Forward each request on one connection to fds.sock, and its answer; without descriptors. */
+/* Forward one request to fds.sock, and its answer; without descriptors. Requests for pages are not
+ * counted. */
+static int pass_message(const struct passing *passing)
+{
+	char bytes[65536];
+	ssize_t size = recv(passing->peer, bytes, sizeof(bytes), 0);
+
+	if (deaf && left <= 0)
+		pause(); /* until this process is killed */
+	if (size <= 0 || put(passing->real, bytes, (size_t)size))
+		return -1;
+	if (((struct fds_header *)bytes)->verb == FDS_ASK)
+		delay(0);
+	size = recv(passing->real, bytes, sizeof(bytes), 0);
+	return size <= 0 ? -1 : put(passing->peer, bytes, (size_t)size);
+}
+
 static void *pass(void *argument)
 {
 	const struct passing passing = *(const struct passing *)argument;
-	char bytes[65536];
-	ssize_t size;
 
 	free(argument);
-	while ((size = recv(passing.peer, bytes, sizeof(bytes), 0)) > 0 &&
-	       !put(passing.real, bytes, (size_t)size) &&
-	       (size = recv(passing.real, bytes, sizeof(bytes), 0)) > 0 &&
-	       !put(passing.peer, bytes, (size_t)size))
+	while (!pass_message(&passing))
 		;
 	close(passing.real);
 	close(passing.peer);
@@ -225,26 +250,26 @@ static void *pass_all(void *real)
 	return NULL;
 }
 
-/* Listen on fds.sock. `real`: where to forward the requests; NULL: leave them unanswered. */
 static void serve_fds(const char *directory, char *real)
 {
 	pthread_t thread;
 
 	fds_fd = listen_at(directory, "fds.sock", SOCK_SEQPACKET);
-	if (real && pthread_create(&thread, NULL, pass_all, real))
+	if (pthread_create(&thread, NULL, pass_all, real))
 		exit(1);
 }
 
 int main(int argc, char **argv)
 {
 	char ready[256];
-	int fd, left;
+	int fd;
 
 	if (argc != 3 && argc != 5)
 		return 2;
 	left = argc == 5 ? atoi(argv[4]) : 0;
+	deaf = !strcmp(argv[2], "deaf");
 	if (argc == 5)
-		serve_fds(argv[1], strcmp(argv[2], "deaf") ? argv[3] : NULL);
+		serve_fds(argv[1], argv[3]);
 	fd = listen_at(argv[1], "registry.sock", SOCK_STREAM);
 	snprintf(ready, sizeof(ready), "%s/ready", argv[1]);
 	close(open(ready, O_CREAT | O_WRONLY, 0600));
@@ -254,7 +279,7 @@ int main(int argc, char **argv)
 		if (peer < 0)
 			continue;
 		if (argc == 5) {
-			serve_slowly(peer, argv[3], &left);
+			serve_slowly(peer, argv[3]);
 			continue;
 		}
 		/* One child per connection: one that hangs must not delay the next. */
