@@ -18,11 +18,10 @@
 /* N(key, least, most, preset, text): numbers. W(key, check, preset, text): text. */
 #define SETTINGS(N, W) \
 	N(message_bytes, 8192, 65536, 65536, \
-	  "largest size of a request, in bytes; more than 65536 bytes close the connection") \
+	  "largest size of a request, in bytes; if one has over 65536, the connection is closed") \
 	N(silent_s, 1, 3600, 10, \
-	  "seconds that a client has to send Hello, to finish a message that it has begun, and " \
-	  "to " \
-	  "read an answer") \
+	  "seconds that a client has to send its first request, to finish a request that it has " \
+	  "begun, and to read an answer") \
 	N(idle_exit_s, 0, 31536000, 0, \
 	  "exit after so many seconds without a connection, if no buffer is kept; 0: never") \
 	W(audit, audit_fault, "off", \

@@ -218,7 +218,7 @@ def settings():
     """(keys, defaults, text) of all keys of registry.conf: the limits, and the others."""
     limits, others = [], []
     for key, of_all, of_user, what in entries("registry/state/limit.h", "LIMITS", r'X\((\w+), (\d+), (\d+), "([^"]*)"'):
-        text = f"how many {what} at most: of all users together, and of each"
+        text = f"how many {what} at most, for all users together and for each user"
         limits.append(([key, f"user_{key}"], [of_all, of_user], text))
     found = entries("registry/config.h", "SETTINGS",
                     r'[NW]\((\w+), (?:(\d+), (\d+)|\w+), "?([^",]*)"?,\s*"([^"]*)"\)')
