@@ -28,9 +28,9 @@
 	X("top", "gpushare top", "all buffers, the largest first; 'h' lists the keys") \
 	X("top", "gpushare top --sort attached 'llama/*'", "names below llama, by attachments") \
 	X("top", "gpushare top -n 1 | head", "once, as plain text") \
-	X("watch", "gpushare watch 'llama/*'", "a line for each event of names below llama") \
+	X("watch", "gpushare watch 'llama/*'", "a line for each change of names below llama") \
 	X("watch", "gpushare watch --count 1 weights && ./reader", \
-	  "start the reader after the first event of 'weights'") \
+	  "start the reader after the first change of 'weights'") \
 	X("watch", \
 	  "gpushare watch --json | jq -r 'select(.kind == \"owner-gone\") | .buffer.name'", \
 	  "buffers whose owners have ended") \
@@ -65,15 +65,15 @@
 	X("pull", "gpushare pull 'a:llama/*' --via b", \
 	  "the same, but read b's copies of a's buffers") \
 	X("pull", "gpushare pull a:frame --follow", \
-	  "pull it, and then each publication, until interrupted") \
+	  "pull it, and then each publication, until a signal") \
 	X("pull", "gpushare pull a:weights --trusted-network eth1", \
 	  "the bytes by UCX, unencrypted, if node a offers UCX") \
 	X("nodes", "gpushare nodes", "which nodes there are, which answer, and how fast") \
 	X("ls", "gpushare ls --nodes 'weights*'", "the buffers with such names on all nodes") \
 	X("node", "gpushare node --tls ~/certificates", \
-	  "for pullers whose certificate the CA in ~/certificates has signed") \
+	  "for pullers with a certificate that the CA in ~/certificates has signed") \
 	X("node", "gpushare node --listen tcp://10.0.0.1:7411 --trusted-network eth1", \
-	  "without TLS: whoever reaches eth1's network reads all that you may read") \
+	  "without TLS: anybody on eth1's network can read all that you may read") \
 	X("node", "GPUSHARE_NODES=etcd://etcd.lab:2379/me gpushare node", \
 	  "registered in the etcd by the host's name, for pullers with the same GPUSHARE_NODES") \
 	X("tag", "gpushare tag weights", "its tags") \

@@ -35,9 +35,9 @@
 	X(events, LIST_OPTIONS "[--json] [--dir DIR] [GLOB]", \
 	  "list named events, with which processes wait for each other's GPU work; 'ls --events'") \
 	X(stat, "[--json] [--dir DIR] [NAME]", \
-	  "show everything known about one buffer, or the registry's numbers") \
+	  "show one buffer's record and attachers, or the registry's numbers") \
 	X(watch, "[--count N] [--json] [--dir DIR] [GLOB]", \
-	  "print a line for each event of a buffer, until interrupted") \
+	  "print a line for each change of a buffer, until a signal") \
 	X(top, "[-d SECONDS] [-n N] [--sort KEY] [--json] [--dir DIR] [GLOB]", \
 	  "show repeatedly which processes own and hold which buffers, like top(1)") \
 	X(get, "[-o FILE] [--rate] [--plot]" VIEW_OPTIONS, \

@@ -43,7 +43,7 @@
 	  "0: gpushare pull reads by the connection to a node, even if the node is on this host", \
 	  "if the node is on this host, the GPU copies the buffer") \
 	X(GPUSHARE_SHIM, "path of the preload library, for gpushare run", \
-	  "libgpushare_shim.so beside gpushare, in ../lib, or in ../lib and the multiarch name") \
+	  "libgpushare_shim.so beside gpushare, in ../lib, or in its multiarch folder") \
 	X(GPUSHARE_LIBRARY, "path of the library, for the Python package", \
 	  "libgpushare.so.0 where the loader looks")
 
