@@ -24,14 +24,15 @@
 
 extern char **environ;
 
-/* Everything that the child needs, made before the clone: the child may only make system calls. */
+/* All that the child needs. The parent prepares it: the child shares the parent's memory, so it may
+ * only make system calls. */
 struct launch {
 	char program[PATH_MAX];
 	char self[PATH_MAX]; /* the path of this library or program */
 	char *arguments[8];
 	char **environment;
 	char *inner_stack;
-	int said;	  /* the registry's standard error until it listens; -1: /dev/null */
+	int said;	  /* fd: the registry's standard error until it listens; -1: /dev/null */
 	sigset_t nothing; /* empty: the registry's signal mask */
 	int error;	  /* errno of a failed exec: the child writes it here (CLONE_VM) */
 };
@@ -76,8 +77,8 @@ static int visit_self(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
-/* The path that this code was loaded from. dladdr() would wait for the loader's lock. A thread in
- * dlopen() may hold that lock, and run a constructor that waits for us. */
+/* Find the path that this code was loaded from. dladdr() can't be used: it waits for the loader's
+ * lock, which a thread in dlopen() may hold while its constructor waits for us. */
 static bool find_self(char out[PATH_MAX])
 {
 	const char *path = NULL;
@@ -86,8 +87,8 @@ static bool find_self(char out[PATH_MAX])
 	return path && realpath(path, out);
 }
 
-/* Tries $GPUSHARE_REGISTRY alone if set; else the directory of this library or program, ../bin
- * and ../../bin from there, and PATH. */
+/* If $GPUSHARE_REGISTRY is set, try nothing else. Otherwise try the directory of this library or
+ * program, ../bin and ../../bin from there, then PATH. */
 static bool find_program(struct launch *launch)
 {
 	const char *given = getenv("GPUSHARE_REGISTRY");
@@ -105,7 +106,8 @@ static bool find_program(struct launch *launch)
 	return find_on_path(launch);
 }
 
-/* Runs the registry: a session of its own, default signals, none of the program's fds. */
+/* Execute the registry in a new session, with default signal handlers and none of the program's
+ * fds. */
 static int become_registry(void *argument)
 {
 	struct launch *launch = argument;
@@ -129,12 +131,12 @@ static int become_registry(void *argument)
 	_exit(127);
 }
 
-/* The intermediate process exits as soon as the daemon runs, so that the daemon is no child of
+/* The intermediate process exits as soon as the daemon runs, so that the daemon is not a child of
  * the program. */
 static int spawn_registry(void *argument)
 {
 	struct launch *launch = argument;
-	/* No CLONE_FILES: the daemon closes all fds, in a table of its own. */
+	/* No CLONE_FILES: the child closes all fds in a table of its own. */
 	int child = clone(become_registry, launch->inner_stack + STACK_SIZE, CLONE_VM | CLONE_VFORK,
 			  launch);
 

@@ -37,8 +37,8 @@ struct client *client_new(const struct client_options *options)
 	if (!client)
 		return NULL;
 	client->socket.fd = client->fds.fd = client->events = client->goes = client->came = -1;
-	/* Each is smaller than malloc's mmap threshold: a mapping made for it could fill a hole
-	 * between libraries, and libraries loaded later would get other addresses. */
+	/* Each is smaller than malloc's mmap threshold. A mapping of its own could fill a hole
+	 * between libraries, and libraries that are loaded later would get other addresses. */
 	client->out = malloc(GPUSHARE_MESSAGE_MAX);
 	client->in = malloc(GPUSHARE_MESSAGE_MAX);
 	client->timeout_ms =
@@ -89,7 +89,8 @@ bool client_is_silent(const struct client *client)
 	return client->socket.fd < 0 || !client->ready || client_is_late(client);
 }
 
-/* A forked child may hold the fd too: end the connection and its epoll entry explicitly. */
+/* While a forked child holds the fd, close() ends neither the connection nor its epoll entry: end
+ * both explicitly. */
 void client_close_socket(const struct client *client, struct client_socket *socket)
 {
 	if (client_socket_is_ours(socket)) {
@@ -177,8 +178,8 @@ static int greet(struct client *client, int64_t deadline)
 	return status == GPUSHARE_OK && !client->hello ? queue_hello(client) : status;
 }
 
-/* If the deadline passes, the connection stays and the next call continues. The session moves to
- * this connection when the registry reads the hello, and would end with the connection. */
+/* Say hello. If the deadline passes, keep the connection; the next call continues on it. Once the
+ * registry has read the hello, the session belongs to this connection and would end with it. */
 static int open_up(struct client *client, int64_t deadline)
 {
 	int status = greet(client, deadline);
@@ -238,9 +239,9 @@ static int dial(struct client *client, int64_t deadline)
 	return status == GPUSHARE_OK ? begin(client, fd) : status;
 }
 
-/* A listener can accept a connection without greeting it, and greet the next one (seen when
- * registries are killed). No request was sent on this connection: drop it, unless the deadline
- * has passed. */
+/* Drop a connection without a greeting after `patience_ms`, unless the deadline has passed; the
+ * caller connects again. When registries are killed, a listener sometimes accepts a connection
+ * without greeting it, and greets the next one. No request was sent before the greeting. */
 static int open_in_time(struct client *client, int64_t deadline, int64_t patience_ms)
 {
 	int64_t until = monotonic_ms() + patience_ms;
@@ -251,8 +252,8 @@ static int open_in_time(struct client *client, int64_t deadline, int64_t patienc
 	return status == GPUSHARE_OK ? open_up(client, deadline) : status;
 }
 
-/* A registry can end before it answers our greeting. Then another one runs, or we start one.
- * Give up on a registry that closes each connection. */
+/* If the registry ends before it greets us or answers the hello, connect to the next registry,
+ * which may have to be started. Give up on a registry that closes each connection. */
 static int connect_again(struct client *client, int64_t deadline)
 {
 	int64_t patience_ms = CLIENT_PATIENCE_MS;
@@ -271,7 +272,7 @@ static int connect_again(struct client *client, int64_t deadline)
 	return status;
 }
 
-/* A connection on which the hello is not answered yet stays. */
+/* Keeps a connection whose hello is not answered yet. */
 bool client_drop_ended(struct client *client)
 {
 	if (!client_socket_is_ours(&client->socket) || client_has_ended(client))
@@ -362,10 +363,10 @@ int client_ask_aside(struct client *client, int64_t deadline_ms)
 	return status;
 }
 
-/* True: don't send this Detach. A part of a resync was answered during this call. The attachment
- * has ended, because the resync did not report it: the Detach would end another attachment of the
- * buffer. If the resync began in an earlier call, an earlier part may have reported the attachment:
- * ask for another whole resync. */
+/* True: the request is a Detach that must not be sent. A part of a resync was answered during this
+ * call. The resync did not report the attachment, so the registry has ended it. The Detach would
+ * end another attachment of the buffer. If the resync began in an earlier call, a part sent then
+ * may have reported the attachment: ask for another whole resync. */
 static bool is_told(struct client *client)
 {
 	if (!client->told || client->request.which_verb != gpushare_Request_detach_tag)
@@ -375,8 +376,8 @@ static bool is_told(struct client *client)
 	return true;
 }
 
-/* Can a descriptor go with the request, or come with its answer? Which memory a buffer has that is
- * to be attached isn't known. */
+/* Can a descriptor go with the request, or come with its answer? Before an attach we don't know
+ * what kind of memory the buffer has. */
 static bool needs_fds(const struct client *client, const request *question)
 {
 	return client->goes >= 0 || question->which_verb == gpushare_Request_attach_tag ||
@@ -385,8 +386,8 @@ static bool needs_fds(const struct client *client, const request *question)
 		!question->verb.order.leave);
 }
 
-/* Does fds.sock take the request, too? The answer comes sooner there: one thread fewer has to
- * wake. */
+/* Of requests without a descriptor: does fds.sock take this one, too? The answer comes sooner
+ * there, because one thread fewer has to wake. */
 static bool suits_fds(const request *question)
 {
 	return question->which_verb == gpushare_Request_share_tag ||
@@ -394,7 +395,7 @@ static bool suits_fds(const request *question)
 	       question->which_verb == gpushare_Request_detach_tag;
 }
 
-/* fds.sock doesn't look up the names of groups; the main socket gives the group's number. */
+/* fds.sock doesn't look up names of groups: get the group's number from the main socket. */
 static int find_group(struct client *client, int64_t deadline)
 {
 	gpushare_Share *share = &client->request.verb.share;
@@ -419,8 +420,8 @@ static bool names_group(const request *question)
 	       !name_is_number(group);
 }
 
-/* fds.sock may be gone, or refuse this process, while the main connection works: then send the
- * request over that. */
+/* Try fds.sock first. If it is gone or refuses this process while the main connection works, send
+ * the request over the main connection. */
 static int exchange_quickly(struct client *client, int64_t deadline)
 {
 	const request *question = &client->request;

@@ -4,8 +4,8 @@
 /*
  * The registry client: blocking calls with a deadline over one socket, without a thread and without
  * nng. The requests are the verbs of registry.proto: Hello, Share, Withdraw, Attach, Detach and
- * others. The preload and the API use this. One thread at a time uses a client: callers hold a
- * lock.
+ * others. The preload and the API use this client. Only one thread may use a client at a time:
+ * callers hold a lock.
  */
 #include "protocol.h"
 
@@ -17,14 +17,14 @@ struct client_options {
 	const char *who;	 /* "shim" or "api", for the registry's log */
 	unsigned int timeout_ms; /* 0: $GPUSHARE_TIMEOUT_MS or 1000 */
 	bool autostart;		 /* start a registry, unless $GPUSHARE_AUTOSTART is 0 */
-	bool shares_late; /* keep a Share that is answered late, until a Resync corrects it */
+	bool shares_late; /* don't undo a Share that is answered late: a resync corrects it */
 };
 
 /*
- * A resync: the client's owner (the preload, or a session of the API) reports to a registry what it
- * shares and has attached. While `client->fresh` is true, client_call() calls this before its own
- * request, which it sends only after OK: on each connection after the first, and after
- * client_tell_anew(), until the resync is complete. The function sends its requests by
+ * A resync: the client's owner (the preload, or a session of the API) reports to the registry all
+ * that it shares and has attached. It is due on each connection after the first, and after
+ * client_tell_anew(). While it is due (`client->fresh`), client_call() first calls this function,
+ * and sends its own request only if that returns OK. The function sends the parts of the resync by
  * client_ask_aside(), until the deadline.
  */
 struct client;
@@ -45,8 +45,8 @@ struct client_late {
 	uint32_t id; /* 0: the answer arrives on client->fds */
 };
 
-/* The registry's shared pages, mapped read-only, for the current connection. An answer that came
- * over that connection is out of date once the pages show a change. */
+/* The registry's shared pages, mapped read-only. They belong to the current connection: an answer
+ * over it is out of date once `changes` shows a change of its name. */
 struct client_pages {
 	const struct changes_page *changes; /* NULL: none */
 	const struct index_page *index;	    /* index.h */
@@ -57,14 +57,15 @@ struct client_pages {
 struct client {
 	struct client_socket socket; /* fd -1: not connected */
 	struct client_socket fds; /* connection to fds.sock, kept for later requests; fd -1: none */
-	unsigned int process;	  /* fork_check_number() of the process that made this */
+	unsigned int process;	  /* fork_check_number() of the process that made the client */
 	int server;		  /* registry's pid in our pid namespace; 0: not visible */
 	uint32_t next_id;
 	unsigned int timeout_ms;
 	bool autostart;
-	bool giving_back; /* start a registry only if it would know the buffers to give back */
+	bool giving_back; /* the request gives buffers back: start a registry only if it would know
+			   * them */
 	bool shares_late;
-	bool greeted, ready; /* on this connection: the greeting, the hello's answer arrived */
+	bool greeted, ready; /* the greeting arrived on this connection; the hello's answer did */
 	uint32_t hello;	     /* request id of the hello; 0: not sent */
 	uint8_t *out, *in;   /* GPUSHARE_MESSAGE_MAX bytes each: unsent output, unread input */
 	size_t out_size, in_size;
@@ -77,11 +78,12 @@ struct client {
 	bool asked;		      /* the latest call's request was sent, answered or not */
 	struct directory_trust trust; /* of the directory: which user may run its registry */
 	bool fresh;		      /* the registry needs a resync from the owner */
-	bool anew;		      /* ...and another whole one after that */
-	bool told, told_anew;	      /* in the latest ask(): a part was answered; a resync began */
+	bool anew;		      /* ...and another whole resync after that */
+	bool told, told_anew;	      /* in the latest ask(): a resync's part was answered; a resync
+				       * began */
 	bool begins;		      /* the next Resync part is the first */
 	unsigned int connections;     /* made so far */
-	uint8_t session_key[16];      /* of the latest connection, to resume; all zero: none */
+	uint8_t session_key[16];      /* of the latest session, to resume it; all zero: none */
 	uint32_t connection;	      /* the registry's number for the latest connection */
 	client_resync *resync;
 	void *owner;
@@ -90,7 +92,7 @@ struct client {
 	char why[512]; /* explains the last failure */
 	request request;
 	request aside; /* a Resync, sent while `request` waits */
-	request own;   /* the client's own: a hello, an undo, a list's next page */
+	request own;   /* one of the client itself: a hello, an undo, a list's next page */
 	reply reply;
 	int events;	/* an epoll instance that includes the socket; -1: none */
 	int dial_error; /* errno of the latest connect(); 0: it succeeded */
@@ -98,7 +100,7 @@ struct client {
 	int came;	/* received with `reply`; -1: none. See client_take_fd(). */
 };
 
-/* $GPUSHARE_TIMEOUT_MS where it is a whole number of 1 to 3600000, else 1000. */
+/* $GPUSHARE_TIMEOUT_MS if it is a whole number from 1 to 3600000, else 1000. */
 unsigned int client_default_timeout_ms(void);
 
 /* Heap-allocated and unconnected; the first call connects. NULL: out of memory. */
@@ -117,42 +119,42 @@ void client_tell_anew(struct client *client);
 /* Send client->aside, a part of a resync, and receive the answer into client->reply. Returns the
  * answer's status, or a transport status. */
 int client_ask_aside(struct client *client, int64_t deadline_ms);
-/* For the last part of a Resync, which must have room for one more buffer. If the waiting request
- * is a Withdraw with a deferred free, its buffer is no longer in the owner's tables. This adds that
- * buffer to the part, so that the registry keeps it until the Withdraw arrives. */
+/* Call this for the last part of a Resync, which must have room for one more buffer. If the waiting
+ * request is a Withdraw with a deferred free, its buffer is no longer in the owner's tables. This
+ * adds that buffer to the part, so that the registry keeps it until the Withdraw arrives. */
 void client_tell_rest(const struct client *client, gpushare_Resync *part);
 
-/* Connect, starting a registry where none runs, and say hello. OK when connected already. */
+/* Connect and say hello; if no registry runs, start one. OK if connected already. */
 int client_connect(struct client *client);
 /* Is there a connection whose registry has answered the hello? Sends nothing and does not wait. */
 bool client_stands(const struct client *client);
 /* Did the latest call fail in transport: no registry, or no answer in time? */
 bool client_is_silent(const struct client *client);
-/* If there is no connection: does a registry listen? Never waits; client_connect() continues
- * what this began. OK: a registry runs and has greeted us. E_TIMED_OUT: a registry listens but
- * has not greeted us. E_NO_REGISTRY or E_NOT_READY (see client_await_next()): no registry
- * listens. */
+/* If there is no connection: does a registry listen? Never waits. client_connect() continues with a
+ * connection that this began. OK: a registry runs and has greeted us. E_TIMED_OUT: a registry
+ * listens but has not greeted us. E_NO_REGISTRY or E_NOT_READY (see client_await_next()): no
+ * registry listens. */
 int client_probe(struct client *client);
 /* Drop the connection. In a forked child this only closes the inherited fds. */
 void client_disconnect(struct client *client);
 
 /*
  * Send client->request, receive into client->reply, within timeout_ms + extra_ms altogether.
- * Connects first if needed. If the registry ends meanwhile, the next registry is asked, and so on;
- * one registry at most CLIENT_TRIES times. Returns the reply's own status, or a transport status
- * (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why explains either. A request that
- * carries a descriptor (client->goes), or whose answer does, is sent to fds.sock; client->goes is
- * -1 afterwards. After E_TIMED_OUT the connection stays: the next call first receives the late
- * answer.
+ * Connects first if needed. If the registry ends meanwhile, the next registry is asked, and so on.
+ * Each registry is asked at most CLIENT_TRIES times in a row. Returns the reply's own status, or a
+ * transport status (E_NO_REGISTRY, E_TIMED_OUT, E_PROTOCOL, E_FORKED); client->why explains either.
+ * A request that carries a descriptor (client->goes), or whose answer may carry one, is sent to
+ * fds.sock. client->goes is -1 afterwards. After E_TIMED_OUT the connection stays: the next call
+ * first receives the late answer.
  */
 int client_call(struct client *client, unsigned int extra_ms);
 /*
- * A pipeline: requests that are sent before the earlier ones are answered, over a connection to
- * fds.sock of its own. Any request that fds.sock takes may go there, with or without a descriptor
- * in its answer. Opening a pipeline needs the client; using it does not, so its user may make
- * driver calls between two answers. One thread uses it at a time.
+ * A pipeline is a separate connection to fds.sock, on which requests are sent before the earlier
+ * ones are answered. Any request that fds.sock takes may go there, with or without a descriptor in
+ * its answer. Only opening a pipeline needs the client. So its user may make driver calls between
+ * two answers while other threads use the client. One thread uses a pipeline at a time.
  */
-#define CLIENT_AHEAD 32 /* requests of one pipeline that are not answered, at most */
+#define CLIENT_AHEAD 32 /* unanswered requests of one pipeline, at most */
 struct client_pipeline {
 	int fd;
 	struct fds_header header;
@@ -170,13 +172,15 @@ int client_pipeline_send(struct client_pipeline *pipeline, const request *questi
  * then the caller's. OK: the answer is in pipeline->answer, and may be a refusal. Otherwise no more
  * answers can be received. */
 int client_pipeline_receive(struct client_pipeline *pipeline, int64_t deadline_ms, int *out_fd);
-/* The registry carries out no request that it reads after this. It may have carried out requests
- * whose answers were not received: a resync must undo those. NULL is allowed. Returns NULL. */
+/* Closes the connection. The registry carries out no request that it reads after this. It may have
+ * carried out requests whose answers were not received: a resync must undo those. NULL is allowed.
+ * Returns NULL. */
 struct client_pipeline *client_pipeline_close(struct client_pipeline *pipeline);
-/* Wait up to `wait_ms` for the name, over a connection of its own: other connections stay usable
- * meanwhile. The name may be gone again on return, or have no memory yet. On a failure `why` has
- * the sentence. Before it returns E_NO_REGISTRY or E_LIMIT (too many requests wait), it pauses, so
- * that the caller can try again at once. */
+/* Wait up to `wait_ms` for the name, over a new connection, so that other connections stay usable
+ * meanwhile. On return the name may be gone again, or its owner may not have shared the memory with
+ * a restarted registry yet. In that second case, and before it returns E_NO_REGISTRY or E_LIMIT
+ * (too many requests wait), the function pauses, so that the caller can try again at once. If it
+ * fails, `why` has the sentence. */
 int client_await_name(const struct client_options *options, const char *name, unsigned int wait_ms,
 		      char *why, size_t why_size);
 /* The descriptor that came with the latest call's answer, close-on-exec; the caller owns it from
@@ -190,10 +194,12 @@ int client_take_fd(struct client *client);
  */
 uint32_t client_post(struct client *client, const request *question);
 
-/* Fetches the registry's page of changes, once per connection. The registry may have none. */
+/* Fetches the registry's page of changes, unless this connection has fetched it. The registry may
+ * have none. */
 void client_fetch_changes(struct client *client);
 bool client_has_asked_changes(const struct client *client);
-/* The change count of `name` on that page. False: there is no page, or its registry has ended. */
+/* The count of changes of `name` on that page. False: there is no page, or its registry has
+ * ended. */
 bool client_read_changes(const struct client *client, const char *name, uint64_t *out_count);
 /* Does that page say that the deferred free of buffer `generation` has no attacher left? */
 bool client_has_left(const struct client *client, uint64_t generation);
@@ -202,8 +208,8 @@ bool client_has_left(const struct client *client, uint64_t generation);
 bool client_look_up(const struct client *client, const char *name, record *out_found);
 void client_has_looked_up(struct client *client);
 
-/* Returns E_NOT_READY for E_NO_REGISTRY if the previous registry left a state file: the next one
- * will know this client's buffers by it. Returns any other status unchanged. */
+/* Returns E_NOT_READY for E_NO_REGISTRY if this client's previous registry left a state file, from
+ * which the next one will know the client's buffers. Returns any other status unchanged. */
 int client_await_next(const struct client *client, int status);
 
 /* This process's pid, start time and pid namespace; 0 for what /proc doesn't say. */

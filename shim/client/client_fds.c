@@ -29,7 +29,8 @@ static int fail_transfer(struct client *client, int status)
 	}
 }
 
-/* The registry rejected the message. Its E_TIMED_OUT must not look like a missing answer. */
+/* The registry rejected the message. Don't return its E_TIMED_OUT: that would mean that no answer
+ * came. */
 static int fail_answer(struct client *client, int status)
 {
 	if (status == GPUSHARE_E_LIMIT)
@@ -68,7 +69,7 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 	int fd;
 
 	directory_join(client->directory, GPUSHARE_FDS_SOCKET,
-		       path); /* fits: the main socket's path did */
+		       path); /* fits: the main socket's longer path did */
 	while ((fd = client_dial(path, SOCK_SEQPACKET)) == -EAGAIN) {
 		if (monotonic_ms() + CLIENT_RETRY_MS >= deadline_ms)
 			return fail_transfer(client, GPUSHARE_E_TIMED_OUT);
@@ -91,7 +92,8 @@ static int dial(struct client *client, int64_t deadline_ms, int *out_fd)
 			   client->directory);
 }
 
-/* False: the directory was removed under one registry, and another registry started there. */
+/* Do both sockets belong to one registry? If not, the directory of a running registry was removed,
+ * and another registry was started there. */
 static bool is_one_registry(const struct client *client, int fd)
 {
 	struct ucred one, other;
@@ -180,8 +182,8 @@ int client_page(struct client *client, enum fds_verb verb, int *out_fd)
 	return status;
 }
 
-/* The registry may have done the request. If the registry has ended, the main connection is
- * useless; else a resync is needed. */
+/* A request failed, but the registry may have carried it out. If the registry has ended, the main
+ * connection is useless; else a resync is needed. */
 static int doubt(struct client *client, int status, int within_ms, int64_t deadline_ms)
 {
 	client_close_socket(client, &client->fds);
@@ -211,8 +213,8 @@ bool client_reach_fds(struct client *client, int64_t deadline_ms)
 	return client_socket_is_ours(&client->fds) || !connect_kept(client, deadline_ms);
 }
 
-/* Send `size` bytes at client->out over the connection of earlier requests, or over a new one if
- * the registry has closed that. */
+/* Send `size` bytes at client->out over client->fds, or over a new connection if the registry has
+ * closed that one. */
 static int send_kept(struct client *client, size_t size, int64_t deadline_ms)
 {
 	int status = GPUSHARE_E_NO_REGISTRY;
@@ -234,7 +236,7 @@ int client_exchange_fds(struct client *client, const request *question, int endi
 
 	if (status)
 		return status;
-	client->next_id++; /* count it like the others, though its answer is not matched by id */
+	client->next_id++; /* count the request like others, although its answer has no id */
 	status = codec_encode_request(question, client->out, GPUSHARE_MESSAGE_MAX, &size);
 	if (status)
 		return client_fail(client, status,
@@ -284,7 +286,8 @@ struct client_pipeline *client_pipeline_open(struct client *client)
 	struct client_pipeline *pipeline;
 	int fd = -1;
 
-	/* A resync and whatever waits on the main connection must come before a request here. */
+	/* A request of the pipeline must not overtake a resync that is due, or requests that are
+	 * unanswered on the main connection. */
 	if (!client_stands(client) || client->fresh || client_is_late(client) || client->unanswered)
 		return NULL;
 	if (connect_fds(client, monotonic_ms() + client->timeout_ms, &fd) ||

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_SHIM_CLIENT_INTERNAL_H
 #define GPUSHARE_SHIM_CLIENT_INTERNAL_H
-/* Between the client's files: deadlines, sockets, sentences. */
+/* Shared by the client's files: deadlines, sockets, error sentences. */
 #include "client.h"
 
-#define CLIENT_PATIENCE_MS 250 /* for the greeting on the first connection; doubles with each one */
-#define CLIENT_RETRY_MS 5      /* between two tries to connect while a registry starts or is busy */
-#define CLIENT_START_MS 500    /* for a started registry to listen, before another is started */
+#define CLIENT_PATIENCE_MS 250 /* to wait for the first connection's greeting; doubled each time */
+#define CLIENT_RETRY_MS 5      /* between tries to connect, while a registry starts or is busy */
+#define CLIENT_START_MS 500    /* to wait until a started registry listens, then start another */
 
 /* Store the sentence in client->why; returns `status`. */
 int client_fail(struct client *client, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The sentence for a transfer that failed while the registry was `doing` something. Returns
+/* As client_fail(), for a transfer that failed while the registry was `doing` something. Returns
  * `status` if that is E_TIMED_OUT or E_PROTOCOL, else E_NO_REGISTRY. */
 int client_fail_transfer(struct client *client, int status, const char *doing);
 /* Close the socket, if it is open and ours. */
@@ -30,7 +30,7 @@ bool client_socket_of(int fd, struct client_socket *out_socket);
 
 /*
  * client_late.c: a request was sent and its caller has given up. The next call receives the answer
- * first and undoes what the registry did: the owner's tables don't have the buffer.
+ * first, and undoes what the registry did, because the owner's tables don't have the buffer.
  */
 bool client_is_late(const struct client *client);
 /* `id`: of the request; 0: it was sent to fds.sock. */
@@ -43,12 +43,12 @@ void client_undo(struct client *client);
  * waits `ending_ms` for the end of the main connection. */
 #define ENDING_MS 100 /* longest time from the end of fds.sock to the end of the main connection */
 #define ENDING_ASKED_MS \
-	1000 /* the same after an interrupted request, which the next registry gets */
+	1000 /* the same for a request that can't go over the main connection instead */
 int client_exchange_fds(struct client *client, const request *question, int ending_ms,
 			int64_t deadline_ms);
-/* Connect to fds.sock, if client->fds isn't. False: that failed, and client->why says why. */
+/* Connect client->fds, unless it is connected. False: that failed, and client->why says why. */
 bool client_reach_fds(struct client *client, int64_t deadline_ms);
-/* Receive the late answer on client->fds. */
+/* Receive the late answer on client->fds and undo its request. */
 int client_settle_fds(struct client *client, int64_t deadline_ms);
 /* Get the descriptor of a page, FDS_CHANGES or FDS_INDEX; the caller closes it. Takes
  * client->timeout_ms at most. */
@@ -66,10 +66,10 @@ int client_reach(struct client *client, int64_t deadline_ms, int *out_fd);
 /* How often the connection has ended before the answer to one request came. */
 struct client_endings {
 	int all;
-	int in_row; /* by the same registry, one after the other */
+	int in_row; /* consecutive ones, by the same registry */
 	int server; /* pid of the latest of these registries */
 };
-/* The registry `client->server` has closed the connection: count it. True: a short wait is over,
+/* The registry `client->server` has closed the connection: count that, and wait a little. True:
  * send the request again. False: give up, because the deadline has passed, this registry has closed
  * too many connections, or the request seems to end each registry that gets it. */
 bool client_outlives(const struct client *client, struct client_endings *endings,
@@ -84,7 +84,8 @@ bool client_outlives(const struct client *client, struct client_endings *endings
 int client_keep_clear(int fd);
 /* A connected socket of that type, or a negative errno. Never blocks. */
 int client_dial(const char *path, int type);
-/* The peer must be root or the directory's user: a check of the directory alone leaves a race. */
+/* The peer must run as root or as the directory's user. A check of the directory alone leaves a
+ * race. */
 int client_check_peer(struct client *client, int fd);
 
 /* client_wire.c. Wait for `events`; OK, E_TIMED_OUT, or E_IO for a poll that failed. */
@@ -95,8 +96,8 @@ int client_wait(int fd, short events, int64_t deadline_ms);
 int client_greet(struct client *client, int64_t deadline_ms);
 /* Append a request to the unsent output. */
 int client_queue(struct client *client, const request *question, uint32_t *out_id);
-/* Wait for the answer to request `id`, in client->reply; returns its status. *out_answered: it
- * arrived. */
+/* Wait for the answer to request `id`, in client->reply; returns its status. *out_answered: the
+ * answer arrived. */
 int client_await(struct client *client, uint32_t id, bool *out_answered, int64_t deadline_ms);
 /* client_queue() and client_await(). A late answer is received first. */
 int client_exchange(struct client *client, const request *question, int64_t deadline_ms);

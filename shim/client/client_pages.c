@@ -30,9 +30,9 @@ void client_drop_pages(struct client *client)
 }
 
 /*
- * The page comes over a second connection, but from the registry that answers the requests: that
- * registry still runs, because the connection for requests is open, and a successor opens its
- * sockets only after it has ended.
+ * The page comes over a second connection, but from the same registry as the answers to requests.
+ * That registry still runs, because the connection for requests is open. A successor opens its
+ * sockets only after that registry has ended.
  */
 static const void *fetch(struct client *client, enum fds_verb verb, size_t size)
 {
@@ -53,7 +53,7 @@ void client_fetch_changes(struct client *client)
 
 	if (client_has_asked_changes(client))
 		return;
-	page = fetch(client, FDS_CHANGES, sizeof(*page)); /* may reset client->pages */
+	page = fetch(client, FDS_CHANGES, sizeof(*page)); /* may drop the pages */
 	client->pages.changes = page;
 	client->pages.has_asked_changes = client->socket.fd >= 0;
 }
@@ -68,7 +68,7 @@ bool client_read_changes(const struct client *client, const char *name, uint64_t
 	const struct changes_page *page = client->pages.changes;
 	char byte;
 
-	/* A running registry sends nothing unasked: anything but EAGAIN means that it has ended. */
+	/* EAGAIN: the registry runs. After an end, an error or unread bytes, ask the registry. */
 	if (!page || !client_socket_is_ours(&client->socket) ||
 	    recv(client->socket.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)
 		return false;
@@ -83,7 +83,7 @@ bool client_has_left(const struct client *client, uint64_t generation)
 	return page && atomic_load(&page->left[generation % CHANGES_SLOTS]) == generation;
 }
 
-/* In seconds, rounded up, as the registry counts. */
+/* Rounded up, as in the registry's answers. */
 static uint32_t seconds_left(int64_t deadline_ns)
 {
 	const struct timespec now = monotonic_now();

@@ -43,7 +43,7 @@ int client_dial(const char *path, int type)
 
 	if (fd < 0)
 		return -errno;
-	strncpy(to.sun_path, path, sizeof(to.sun_path) - 1); /* printf() takes much stack */
+	strncpy(to.sun_path, path, sizeof(to.sun_path) - 1); /* snprintf() uses much stack */
 	if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0)
 		return -errno;
 	taken = fd;
@@ -51,7 +51,7 @@ int client_dial(const char *path, int type)
 	return taken;
 }
 
-/* `*said`: a file for the messages of the registries that are started, until one listens. */
+/* `*said`: a file for the error messages of the registries that are started, until one listens. */
 static int start_registry(struct client *client, int *said)
 {
 	int status = directory_prepare(client->directory, client->why, sizeof(client->why));
@@ -63,7 +63,7 @@ static int start_registry(struct client *client, int *said)
 	return autostart_registry(client->directory, *said, client->why, sizeof(client->why));
 }
 
-/* The first line in `said`, without the program's name at its start; "" if `said` is empty. */
+/* The first line in `said`, from the ": " after the program's name on; "" if `said` is empty. */
 static const char *read_reason(int said, char reason[REASON_MAX])
 {
 	ssize_t size = said < 0 ? -1 : pread(said, reason, REASON_MAX - 1, 0);
@@ -91,8 +91,9 @@ int client_await_next(const struct client *client, int status)
 									 : status;
 }
 
-/* Nobody listens at `path`. Start a registry, unless one was started just now, or the registry of
- * all users is expected back. *start_ms: when to start one, or another if the first was killed. */
+/* No registry listens at `path`. Start one, unless one was started just now, or the registry of all
+ * users is expected to return. *start_ms: the earliest time to start one, or another if that does
+ * not listen by then. */
 static int start_if_due(struct client *client, const char *path, bool may_start, int64_t *start_ms,
 			int *said)
 {

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "client_internal.h"
 
-/* Field 22 of /proc/self/stat. The command, field 2, may hold blanks and parentheses. */
+/* Field 22 of /proc/self/stat. Field 2, the command, may contain blanks and parentheses. */
 static uint64_t self_started(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);

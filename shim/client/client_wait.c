@@ -7,10 +7,10 @@
 #include "client.h"
 
 #define NAP_MS 20	/* pause before another try if the wait ended at once */
-#define FULL_NAP_MS 100 /* the same if the registry has no room for a wait */
+#define FULL_NAP_MS 100 /* the same if the registry has no room for another waiting request */
 
-/* Called in place of a resync, after the registry was replaced. Don't repeat the request, which
- * asks for the whole wait: the caller tries again with the time that is left. */
+/* Called in place of a resync, after the registry was replaced. The request must not be repeated,
+ * because it asks for the whole wait. The caller tries again with the time that is left. */
 static int give_up(struct client *client, void *owner, int64_t deadline_ms)
 {
 	(void)client;

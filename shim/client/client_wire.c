@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests and answers over one stream, with a deadline. If a call gives up, unsent bytes stay at
- * client->out and received bytes at client->in; the next call continues there.
+ * Requests and answers over one stream, with a deadline. If a call gives up at its deadline, unsent
+ * bytes stay at client->out and received bytes at client->in; the next call continues there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -87,7 +87,7 @@ static void skip(uint8_t *bytes, size_t *size, size_t count)
 	memmove(bytes, bytes + count, *size);
 }
 
-/* Write what the socket takes now. */
+/* Write as much of client->out as the socket takes now. */
 static int flush(struct client *client)
 {
 	while (client->out_size) {
@@ -157,8 +157,8 @@ static bool is_ahead(const struct client *client, const request *question)
 	       !strcmp(of->after, list->after) && !strcmp(of->glob, list->glob);
 }
 
-/* `page` is an answer to a List in client->request. Request the next page now: the registry
- * makes it while this one is decoded. */
+/* If `page` answers a List in client->request, request the next page now: the registry makes it
+ * while this one is decoded. */
 static void ask_ahead(struct client *client, const uint8_t *page, size_t size)
 {
 	gpushare_List *next = &client->own.verb.list;
