@@ -15,9 +15,9 @@
 #define GPUSHARE_SOCKET "registry.sock"
 #define GPUSHARE_FDS_SOCKET "fds.sock"
 #define KEEPER_SOCKET \
-	"keeper.sock" /* removing it ends the keeper, and what only the keeper holds */
+	"keeper.sock" /* removing it ends the keeper, and closes what only the keeper holds */
 #define KEEPER_NAME "gpushare-keeper"	/* the keeper's command in /proc */
-#define GPUSHARE_STATE "registry.state" /* what a registry leaves for its successor */
+#define GPUSHARE_STATE "registry.state" /* the file that a registry leaves for its successor */
 #define GPUSHARE_HANDLE_SIZE 64
 #define GPUSHARE_SESSION_KEY_SIZE \
 	16 /* bytes of HelloReply.session, which resumes a lost connection's session */
@@ -35,12 +35,12 @@ typedef gpushare_Buffer record;
  * breaks a bound or a fixed length, and a request with an invalid name. */
 int codec_encode_request(const request *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_request(const uint8_t *from, size_t size, request *out_message);
-/* The message is unchanged afterwards. */
+/* Modifies the message while it runs, and restores it before it returns. */
 int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_size);
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
-/* Decodes from a Reply only how its list continues, not the list's page. False: it has no list. */
+/* Decodes only the PageEnd of a Reply: where its list continues. False: the Reply has no list. */
 bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end);
-/* Fields of Request */
+/* The verbs, which are the fields of Request */
 #define REQUEST_VERBS(X) \
 	X(hello) \
 	X(share) \
@@ -51,7 +51,7 @@ bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end
 	X(list) X(stat) X(deferred) X(resync) X(tag) X(holders) X(order) X(commit) X(subscribe)
 /* e.g. "attach"; NULL: no such verb */
 const char *request_verb(pb_size_t which);
-/* "": the request has none, or several */
+/* "": the request has no name, or several */
 const char *request_name(const request *message);
 
 /* SP (scalability protocols) over AF_UNIX, as nng 1.5.2 speaks it on ipc://. */
@@ -70,20 +70,22 @@ uint32_t sp_id(const uint8_t from[SP_ID_SIZE]);
 /* Writes only the header of a message of `size` bytes. */
 void sp_length(uint8_t to[SP_HEADER_SIZE], size_t size);
 /* Size of the ids at the beginning of a message: one for each device that forwarded it, then the
- * request's, which has the top bit set. 0: the message ends before that. */
+ * request's, which has the top bit set. 0: the message ends before the request's id. */
 size_t sp_ids_size(const uint8_t *from, size_t size);
 
 /*
  * fds.c: requests with file descriptors, which nng can't carry, over fds.sock (SOCK_SEQPACKET). One
  * message each way: a header in the host's byte order and a body. FDS_ASK carries a Request and its
  * Reply, each with at most one descriptor. The header names a connection to registry.sock by
- * HelloReply.connection and .session. The Request belongs to that connection, and doesn't wait for
- * a name. The other verbs have no body. FDS_REPLACE asks a daemon to exit, which frees its lock.
- * FDS_CHANGES and FDS_INDEX return a descriptor of the page of changes and of the index (index.h).
+ * HelloReply.connection and .session; the Request belongs to that connection. No Request here waits
+ * for a name. The other verbs have no body. FDS_REPLACE asks the daemon to exit, which releases its
+ * instance lock. FDS_CHANGES returns a descriptor of the page of changes, FDS_INDEX one of the
+ * index (index.h).
  */
 #define FDS_VERSION 2
 #define FDS_KERNEL_MAX \
-	253 /* SCM_MAX_FD: if there is room for all and one is missing, the kernel refused it */
+	253 /* SCM_MAX_FD, the kernel's limit for one message: if a descriptor is missing although
+	     * there was room for this many, this process may open no more */
 enum fds_verb {
 	FDS_ASK = 1,
 	FDS_REPLACE = 3,
@@ -104,10 +106,10 @@ struct fds_header {
  * ready; E_NO_REGISTRY: the peer has gone; E_LIMIT: too many descriptors in flight; E_IO. */
 int fds_send(int socket, const struct fds_header *header, const void *body, size_t size, int fd);
 /*
- * Receives a message, without waiting (`out_header` NULL: one without a header). Errors are those
- * of fds_send(), with two differences. E_LIMIT: this process may open no more descriptors.
- * E_PROTOCOL: the message is invalid, or its body is longer than `room`. The descriptor (-1: none)
- * is close-on-exec. If this fails, none stays open.
+ * Receives a message, without waiting; if `out_header` is NULL, a message without a header. Errors
+ * are those of fds_send(), but E_LIMIT means that this process may open no more descriptors.
+ * E_PROTOCOL: the message is invalid, or its body is longer than `room`. *out_fd (-1: none) is
+ * close-on-exec. If this fails, no received descriptor stays open.
  */
 int fds_receive(int socket, struct fds_header *out_header, void *body, size_t room,
 		size_t *out_size, int *out_fd);
@@ -117,15 +119,16 @@ int fds_receive_open(int socket, struct fds_header *out_header, void *body, size
 /* Sends a message without a struct fds_header. */
 int fds_send_bytes(int socket, const void *bytes, size_t size, const int *fds, size_t count);
 void fds_close(const int *fds, size_t count);
-/* Whether a backing travels as a descriptor, not as a handle. */
+/* Whether memory of that backing is passed as a descriptor, not as a handle. */
 bool backing_is_fd(uint32_t backing);
 bool backing_is_known(uint32_t backing);
 
 /*
  * index.c: the page of changes, which the registry writes and clients map for reading. Before any
  * answer shows that a name was removed or has another generation, the registry increments the count
- * at the name's slot. When the last attacher of a deferred free leaves, the registry writes its
- * generation to left[generation % CHANGES_SLOTS], where a later generation may overwrite it.
+ * at the name's slot. When the last attacher of a deferred free leaves, the registry writes the
+ * buffer's generation to left[generation % CHANGES_SLOTS], where another generation may overwrite
+ * it.
  */
 #define CHANGES_SLOTS 512
 struct changes_page {
@@ -140,9 +143,9 @@ static inline bool span_fits(uint64_t offset, uint64_t size, uint64_t whole)
 	return offset <= whole && size <= whole - offset;
 }
 
-/* Bytes that a name is charged for. If the buffer fills its allocation, apart from less than a
- * granule of cuMemCreate (2 MiB: FACTS.md), they are the allocation's. Otherwise it is a part of an
- * allocation, which other names may share, and they are its own. */
+/* The bytes that a name is charged for. If less than a granule of cuMemCreate (2 MiB: FACTS.md) of
+ * the allocation is outside of the buffer, they are `base_size`. Otherwise other names may share
+ * the allocation, and they are `size`. */
 static inline uint64_t held_bytes(uint64_t size, uint64_t base_size)
 {
 	return base_size - size < (uint64_t)2 << 20 ? base_size : size;
@@ -160,8 +163,8 @@ char *text_control(const char *text);
  * NULL: there is no number, or it is too large. */
 const char *text_size(const char *text, uint64_t *out_size);
 
-/* How many bytes to insert, remove or replace to turn one word into the other. `most` + 1 if there
- * are more than `most`, or if a word is longer than a name can be. */
+/* How many bytes must be inserted, removed or replaced to turn one word into the other. `most` + 1:
+ * more than `most`, or a word is longer than a name can be. */
 unsigned int edit_distance(const char *a, const char *b, unsigned int most);
 
 /* directory.c. Finds the folder: `given` (may be NULL), else $GPUSHARE_DIR,
@@ -170,21 +173,22 @@ int directory_find(const char *given, char out_path[GPUSHARE_PATH_MAX]);
 /* Makes the directory (0700) if it is missing. Refuses a symbolic link, another owner, and group or
  * world access. If this fails, `why` is set. */
 int directory_prepare(const char *path, char *why, size_t why_size);
-/* Clients trust their own folder, and that of a registry for all users. That one has the mark
- * below, and only its owner can write to it. Its owner is root, or another user if only root can
- * have put the folder there. */
+/* Clients trust their user's own folder, and the folder of a registry for all users. A folder for
+ * all users has the mark below, and only its owner can write to it. The owner is root, the client's
+ * user, or any user if only root can have put the folder there. */
 #define DIRECTORY_SYSTEM_MARK 01000 /* the sticky bit, which nobody sets by mistake */
 struct directory_trust {
-	uint32_t uid;	/* the registry there has to run as this user or root */
+	uint32_t uid;	/* the folder's registry has to run as this user or root */
 	bool is_system; /* the folder is that of a registry for all users */
 };
 int directory_check(const char *path, struct directory_trust *out_trust, char *why,
 		    size_t why_size);
-/* OK if root owns the folder, which is open as `fd`, or if only root may write to the one above. */
+/* `fd` and `is`: the folder. OK if root owns it, or if only root may write to the folder above
+ * it. */
 int directory_examine_place(int fd, const struct stat *is, const char *path, char *why,
 			    size_t why_size);
-/* The path of a file in the directory, whose name is no longer than GPUSHARE_SOCKET. E_INVALID: too
- * long. */
+/* The path of `file` in the directory; `file` is no longer than GPUSHARE_SOCKET. E_INVALID: the
+ * path is too long. */
 int directory_join(const char *path, const char *file, char out_path[GPUSHARE_PATH_MAX]);
 
 /* status.c */

@@ -18,10 +18,10 @@
 #include "server/ask.h"
 
 #define PAUSE_MS 100	 /* pause after accept4() failed, e.g. for lack of descriptors */
-#define RUN_MOST 64	 /* messages and connections before the main loop does something else */
-#define NVIDIA_MAJOR 195 /* /dev/nvidiactl: exported device memory and memory of a NUMA node */
+#define RUN_MOST 64	 /* messages and new connections before the main loop does other work */
+#define NVIDIA_MAJOR 195 /* /dev/nvidiactl: a descriptor of exported GPU or NUMA memory */
 
-/* The message being handled. `fds` came with it and are refused unless a handler takes them. */
+/* The message being handled. `fds` came with it; those that no handler takes are closed. */
 struct message {
 	const struct fds_connection *from;
 	struct fds_header header;
@@ -30,8 +30,9 @@ struct message {
 	size_t count;
 };
 
-/* Let the user's closer thread close descriptors that the user sent, or a connection that may have
- * some in its queue. Without a user, close them here. */
+/* Close descriptors that the user sent, or a connection that may have some in its queue. Closing
+ * may wait for another process, so the user's closer thread does it. Without a user, close them
+ * here. */
 static void refuse(struct user *user, const int *fds, size_t count)
 {
 	while (user && count-- > 0)
@@ -42,8 +43,8 @@ static void refuse(struct user *user, const int *fds, size_t count)
 
 /*
  * Whether the descriptor is of a kind that holds memory: a device file of NVIDIA's, an anonymous
- * inode (such as a dma-buf), or a memfd. Another process may serve its file system, so this must
- * not ask the file system: it takes the cached type, and tries seals, which only files in memory
+ * inode (such as a dma-buf), or a memfd. Its file system may be served by another process, so don't
+ * wait for the file system: take the cached type, and ask for seals, which only files in memory
  * have. Closing these kinds waits for no process.
  */
 static bool is_memory(int fd)
@@ -64,7 +65,7 @@ static bool is_memory(int fd)
 }
 
 /* Carry out a message without a body, whose answer has no body either. Returns the answer's status.
- * *fd is sent with the answer. */
+ * *fd: the descriptor to send with the answer. */
 static int plain(const struct fds_server *server, const struct message *message, int *fd)
 {
 	const struct registry *registry = server->registry;
@@ -75,7 +76,7 @@ static int plain(const struct fds_server *server, const struct message *message,
 	switch (message->header.verb) {
 	case FDS_REPLACE:
 		return uid == geteuid() || !uid ? GPUSHARE_OK : GPUSHARE_E_DENIED;
-	case FDS_CHANGES: /* no lock: the shared pages are made once and stay */
+	case FDS_CHANGES: /* no lock needed: the shared pages are made once and stay */
 		*fd = registry->changes.fd;
 		break;
 	case FDS_INDEX:
@@ -114,7 +115,8 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	return stays;
 }
 
-/* A client that closes its connection may resync: no earlier request may be handled after that. */
+/* Has the sender closed its connection? It may then resync, and after a resync no older request may
+ * be handled. */
 static bool has_left(const struct message *message)
 {
 	struct pollfd one = {.fd = message->from->fd};
@@ -123,8 +125,8 @@ static bool has_left(const struct message *message)
 }
 
 /* The session that the message's header names, if the sender is the session's process and has not
- * closed its connection. NULL: none. The registry's lock must be held, as in take_in() and
- * handle(). */
+ * closed its connection. NULL: none. The caller of this, take_in() and handle() holds the
+ * registry's lock. */
 static struct session *session_of(const struct registry *registry, const struct message *message)
 {
 	static const uint8_t none[GPUSHARE_SESSION_KEY_SIZE];
@@ -188,7 +190,7 @@ static void handle(struct registry *registry, struct message *message, bool welc
 	}
 }
 
-/* Refuse verbs that may wait, and those that need no short way. */
+/* Refuse verbs that may wait, and those that need neither a descriptor nor a fast answer. */
 static void check_verb(struct ask *ask)
 {
 	switch (ask->request.which_verb) {
@@ -203,8 +205,8 @@ static void check_verb(struct ask *ask)
 	}
 }
 
-/* false: close the connection: its session is unknown, or the peer doesn't read or has left. The
- * client then connects again. */
+/* false: close the connection, because its session is unknown, or the peer doesn't read or has
+ * left. The client then connects again. */
 static bool answer_ask(struct fds_server *server, struct message *message)
 {
 	static const struct fds_header header = {.version = FDS_VERSION, .verb = FDS_ASK};
@@ -257,8 +259,8 @@ bool fds_answer(struct fds_server *server, const struct fds_connection *connecti
 	return stays;
 }
 
-/* Whether a message is in the queue of a socket that is shut down: it may have descriptors. Every
- * message has credentials, the end of the queue has none. */
+/* Is a message, which may have descriptors, in the queue of a socket that is shut down? Every
+ * message has credentials; the end of the queue has none. */
 static bool has_message(int fd)
 {
 	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(struct ucred))];
@@ -269,7 +271,7 @@ static bool has_message(int fd)
 	       (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) >= 0 && message.msg_controllen);
 }
 
-/* Tell the peer at once by shutdown(). If a message is in the queue, closing may take long, so
+/* shutdown() tells the peer at once. If a message is in the queue, close() may take long, so
  * another thread does it. */
 static void close_socket(struct user *user, int fd)
 {
@@ -303,8 +305,8 @@ static void connection_dismiss(struct fds_server *server, struct fds_connection 
 	connection_close(server, connection);
 }
 
-/* If the user has many kept connections, close the one that was unused for longest: they must take
- * no room from sessions. */
+/* If the user has many kept connections, close the one that was unused for longest, so that they
+ * take no room from sessions. */
 static void make_room(struct fds_server *server, const struct user *user)
 {
 	struct fds_connection *one;
@@ -341,7 +343,7 @@ static void connection_read(struct fds_server *server, struct fds_connection *co
 	connection_stays(server, connection);
 }
 
-/* data.ptr is the server for the listener, and the connection for a connection. */
+/* `data`: the server if `fd` is its listener, else the connection. */
 static bool watch_fd(struct fds_server *server, int how, int fd, void *data, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = data};
