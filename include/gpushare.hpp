@@ -3,9 +3,10 @@
 #define GPUSHARE_HPP
 /*
  * gpushare.h for C++17: objects are closed at the end of their scope, and a call that fails throws
- * gpushare::error, which has the status and the sentence. Nothing else is added; get() returns the
- * handle for C calls. Objects can be moved, not copied, and may end in any order: a session lasts
- * as long as anything that came from it. After a move only destroying and assigning are allowed.
+ * gpushare::error with the status and the text of gpushare_explain(). Nothing else is added; get()
+ * returns the handle for C calls. Objects can be moved, but not copied. They may end in any order:
+ * a session stays open while a buffer, event or mirror of it exists. A moved-from object can only
+ * be destroyed or assigned to.
  */
 #if __cplusplus < 201703L
 #error "gpushare.hpp needs C++17: compile with -std=c++17"
@@ -53,7 +54,8 @@ inline void check(int status)
 
 namespace detail
 {
-/* A callback for C code. It keeps exceptions for end(): none may pass through C code. */
+/* A callback for C code. No exception may pass through C code, so visit() stores it, and end()
+ * throws it. */
 template <class F, class... A> struct visitor {
 	F &call;
 	std::exception_ptr thrown = nullptr;
@@ -78,7 +80,8 @@ template <class F, class... A> struct visitor {
 };
 } // namespace detail
 
-/* A named buffer: ends by gpushare_detach() or gpushare_free(), whichever it takes. */
+/* A named buffer. The destructor calls gpushare_detach() if it was attached, else
+ * gpushare_free(). */
 class buffer
 {
       public:
@@ -99,7 +102,7 @@ class buffer
 		end_(handle_);
 	}
 
-	/* End it now, and learn of errors. */
+	/* Ends it now; throws if that fails. */
 	void close()
 	{
 		check(end_(std::exchange(handle_, nullptr)));
@@ -143,21 +146,21 @@ class buffer
 	{
 		check(gpushare_copy_to(handle_, offset, host, length));
 	}
-	/* Calls sink(const void *data, std::size_t size) for one piece after another. */
+	/* Calls sink(const void *data, std::size_t size) for each piece, in order. */
 	template <class Sink>
 	void read(Sink &&sink, std::size_t length, std::size_t offset = 0) const
 	{
 		detail::visitor<Sink, const void *, std::size_t> visitor{sink};
 		visitor.end(gpushare_read(handle_, offset, length, visitor.visit, &visitor));
 	}
-	/* source(void *data, std::size_t size) fills all of it. */
+	/* source(void *data, std::size_t size) must fill all `size` bytes. */
 	template <class Source>
 	void write(Source &&source, std::size_t length, std::size_t offset = 0) const
 	{
 		detail::visitor<Source, void *, std::size_t> visitor{source};
 		visitor.end(gpushare_write(handle_, offset, length, visitor.visit, &visitor));
 	}
-	/* As they are now. */
+	/* The tags as they are now. Asks the registry. */
 	std::map<std::string, std::string> tags() const
 	{
 		struct ::gpushare_tag rows[GPUSHARE_TAGS_MAX];
@@ -176,19 +179,20 @@ class buffer
 		return state;
 	}
 
-	/* Returns its number, or 0 if that is assigned later. `stream` is a CUstream. */
+	/* Returns the publication's number, or 0 if that is assigned later. `stream` is a
+	 * CUstream. */
 	std::uint64_t publish(void *stream) const
 	{
 		std::uint64_t sequence = 0;
 		check(gpushare_publish(handle_, stream, &sequence));
 		return sequence;
 	}
-	/* Shows a buffer of GPUSHARE_FLAG_STAGED to everybody. */
+	/* Shows a staged buffer (GPUSHARE_FLAG_STAGED) to other processes. */
 	void commit() const
 	{
 		check(gpushare_commit(handle_));
 	}
-	/* Names for parts of vmm memory of this process: all of them, or none. */
+	/* Gives names to parts of vmm memory of this process: to all of them, or to none. */
 	void share_parts(const ::gpushare_part *parts, std::size_t count) const
 	{
 		check(gpushare_share_parts(handle_, parts, count));
@@ -226,7 +230,7 @@ class buffer
 	{
 		check(gpushare_reclaim_host(handle_, sequence, timeout_ms));
 	}
-	/* Returns the first number that is not reclaimed before this process releases it. */
+	/* Nothing from the returned number on is reclaimed before this process releases it. */
 	std::uint64_t join() const
 	{
 		std::uint64_t first = 0;
@@ -268,7 +272,7 @@ class buffer
 	ending *end_;
 };
 
-/* A named event: ends by gpushare_event_close(). Streams are CUstream or cudaStream_t. */
+/* A named event: the destructor closes it. Streams are CUstream or cudaStream_t. */
 class event
 {
       public:
@@ -287,7 +291,7 @@ class event
 		gpushare_event_close(handle_);
 	}
 
-	/* End it now, and learn of errors. */
+	/* Ends it now; throws if that fails. */
 	void close()
 	{
 		check(gpushare_event_close(std::exchange(handle_, nullptr)));
@@ -300,7 +304,7 @@ class event
 	{
 		check(gpushare_event_wait(handle_, stream));
 	}
-	/* Is what was recorded last done? */
+	/* Is the work that was recorded last done? */
 	bool query() const
 	{
 		int status = gpushare_event_query(handle_);
@@ -309,7 +313,7 @@ class event
 		check(status);
 		return true;
 	}
-	/* False: not done within that time; negative: wait without an end. */
+	/* False: not done within that time. A negative time has no limit. */
 	bool wait_host(int timeout_ms = -1) const
 	{
 		int status = gpushare_event_wait_host(handle_, timeout_ms);
@@ -444,7 +448,8 @@ class session
 	{
 		return listed(gpushare_list_deferred, glob);
 	}
-	/* Who has a buffer attached; `generation` 0: the buffer that has the name now. */
+	/* The processes that have a buffer attached; `generation` 0: the buffer that has the name
+	 * now. */
 	std::vector<::gpushare_holder> holders(const std::string &name,
 					       std::uint64_t generation = 0) const
 	{
@@ -483,9 +488,9 @@ class session
 };
 
 /*
- * A pinned host copy of a part of a buffer. At the end of its scope it is written back if it is for
- * GPUSHARE_WRITE, unless an exception ends the scope: the copy may be half done. A destructor can't
- * report a failure; close() does, and then leaves the mirror open with its bytes.
+ * A pinned host copy of a part of a buffer. If it is for GPUSHARE_WRITE, the destructor writes it
+ * back, unless an exception ends the scope: the copy may be half done. The destructor can't report
+ * a failure. close() can, and then leaves the mirror open with its bytes.
  */
 class mirror
 {
@@ -552,7 +557,7 @@ class mirror
 	int exceptions_;
 };
 
-/* The GPU's memory, mapped for the CPU. A map stays when its buffer and session end. */
+/* A buffer's memory, mapped for the CPU. A map stays valid when its buffer and session end. */
 class map
 {
       public:
@@ -617,7 +622,7 @@ class map
 	struct ::gpushare_map *handle_ = nullptr;
 };
 
-/* Reports what happens to buffers from now on. A watch stays when its session ends. */
+/* Reports what happens to buffers from now on. A watch stays open when its session ends. */
 class watch
 {
       public:
@@ -638,7 +643,7 @@ class watch
 		gpushare_watch_close(handle_);
 	}
 
-	/* Empty if nothing has happened in that time; negative: wait without an end. */
+	/* Empty if nothing happened within that time. A negative time has no limit. */
 	std::optional<::gpushare_notice> next(int timeout_ms = -1) const
 	{
 		::gpushare_notice notice;
