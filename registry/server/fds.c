@@ -43,9 +43,9 @@ static void refuse(struct user *user, const int *fds, size_t count)
 
 /*
  * Whether the descriptor is of a kind that holds memory: a device file of NVIDIA's, an anonymous
- * inode (such as a dma-buf), or a memfd. Its file system may be served by another process, so don't
- * wait for the file system: take the cached type, and ask for seals, which only files in memory
- * have. Closing these kinds waits for no process.
+ * inode (such as a dma-buf), or a memfd. Another process may serve the descriptor's file system, so
+ * this must not ask the file system: it takes the cached type, and tries seals, which only files in
+ * memory have. Closing these kinds waits for no process.
  */
 static bool is_memory(int fd)
 {
