@@ -198,7 +198,8 @@ static bool has_fds(const char *directory, char *why, size_t why_size)
 		return true;
 	snprintf(why, why_size,
 		 "no registry runs for %s, and one that is started here may have only %llu file "
-		 "descriptors (ulimit -Hn), but needs %d; start gpushare-registry elsewhere",
+		 "descriptors (ulimit -Hn), but needs %d; start gpushare-registry where the limit "
+		 "is higher",
 		 directory, (unsigned long long)files.rlim_max, FDS_LEAST);
 	return false;
 }
@@ -215,11 +216,11 @@ int autostart_registry(const char *directory, int said, char *why, size_t why_si
 		return GPUSHARE_E_NO_MEMORY;
 	}
 	if (getauxval(AT_SECURE)) {
-		snprintf(
-		    why, why_size,
-		    "no registry runs for %s, and a program that has other rights than its "
-		    "caller (set-uid) starts none; start gpushare-registry as its effective user",
-		    directory);
+		snprintf(why, why_size,
+			 "no registry runs for %s, and a program that has other rights than its "
+			 "caller (set-uid) starts none; start gpushare-registry as the program's "
+			 "effective user",
+			 directory);
 		return GPUSHARE_E_NO_REGISTRY;
 	}
 	if (!has_fds(directory, why, why_size))

@@ -209,7 +209,7 @@ static int begin(struct client *client, int fd)
 
 	if (!client_socket_of(fd, &client->socket) || !join_events(client)) {
 		status = client_fail(client, GPUSHARE_E_NO_REGISTRY,
-				     "the connection to the registry in %s can't be looked at: %s",
+				     "the connection to the registry in %s can't be set up: %s",
 				     client->directory, strerror(errno));
 		close(fd);
 		client->socket.fd = -1;

@@ -22,10 +22,10 @@ static int fail_transfer(struct client *client, int status)
 		    client, status,
 		    "this process can have or send no more file descriptors; see 'ulimit -n'");
 	default:
-		return client_fail(
-		    client, status,
-		    "a file descriptor could not be sent to the registry in %s: %s; is it open?",
-		    client->directory, status_text(status));
+		return client_fail(client, status,
+				   "a file descriptor can't be sent to the registry in %s: %s; is "
+				   "the descriptor open?",
+				   client->directory, status_text(status));
 	}
 }
 
@@ -36,8 +36,8 @@ static int fail_answer(struct client *client, int status)
 	if (status == GPUSHARE_E_LIMIT)
 		return client_fail(
 		    client, status,
-		    "the registry in %s takes no more file descriptors, of this process or at "
-		    "all; free some buffers, or raise the registry's 'ulimit -n'",
+		    "the registry in %s takes no more file descriptors from this process, or from "
+		    "any; free some buffers, or raise the registry's 'ulimit -n'",
 		    client->directory);
 	return client_fail(
 	    client, status < 0 && status != GPUSHARE_E_TIMED_OUT ? status : GPUSHARE_E_PROTOCOL,

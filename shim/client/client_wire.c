@@ -59,9 +59,10 @@ int client_fail_transfer(struct client *client, int status, const char *doing)
 		    "overloaded? GPUSHARE_TIMEOUT_MS sets the limit",
 		    client->directory, client->timeout_ms, doing);
 	if (status == GPUSHARE_E_PROTOCOL)
-		return client_fail(client, status,
-				   "what answers in %s does not speak the registry's protocol",
-				   client->directory);
+		return client_fail(
+		    client, status,
+		    "the program that answers in %s does not speak the registry's protocol",
+		    client->directory);
 	return client_fail(
 	    client, GPUSHARE_E_NO_REGISTRY,
 	    "the registry in %s closed the connection while %s; it may have been ended: try again",
@@ -225,7 +226,8 @@ int client_greet(struct client *client, int64_t deadline)
 	if (!sp_greeting_is(client->in, SP_REP)) {
 		client_disconnect(client);
 		return client_fail(client, GPUSHARE_E_PROTOCOL,
-				   "what listens in %s is no gpushare registry", client->directory);
+				   "the program that listens in %s is not a gpushare registry",
+				   client->directory);
 	}
 	skip(client->in, &client->in_size, SP_GREETING_SIZE);
 	client->greeted = true;
