@@ -22,14 +22,17 @@
 /* cuGetProcAddress knows each by its name without "_v2". */
 /* clang-format off */
 #define DRIVER_CALLS(N) \
-	N(cuInit) N(cuDriverGetVersion) N(cuGetErrorName) N(cuDeviceGet) N(cuDeviceGetCount) \
+	N(cuDriverGetVersion) N(cuGetErrorName) N(cuDeviceGet) N(cuDeviceGetCount) \
 	N(cuDeviceGetUuid_v2) N(cuDeviceGetAttribute) N(cuDevicePrimaryCtxRetain) \
-	N(cuDevicePrimaryCtxRelease_v2) N(cuCtxPushCurrent_v2) N(cuCtxPopCurrent_v2) \
-	N(cuCtxSetCurrent) N(cuCtxGetCurrent) N(cuCtxGetDevice) N(cuMemAlloc_v2) \
-	N(cuMemFree_v2) N(cuMemAllocAsync) N(cuMemFreeAsync) N(cuMemCreate) N(cuMemRelease) \
-	N(cuMemGetAllocationGranularity) N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) \
-	N(cuIpcGetMemHandle) N(cuIpcOpenMemHandle_v2) N(cuIpcCloseMemHandle) \
-	N(cuStreamIsCapturing) N(cuGetProcAddress) N(cuGetProcAddress_v2)
+	N(cuCtxPopCurrent_v2) N(cuCtxGetCurrent) N(cuCtxGetDevice) N(cuMemAlloc_v2) \
+	N(cuMemAllocAsync) N(cuMemCreate) N(cuMemGetAllocationGranularity) \
+	N(cuMemGetAddressRange_v2) N(cuPointerGetAttribute) N(cuIpcGetMemHandle) \
+	N(cuIpcOpenMemHandle_v2) N(cuStreamIsCapturing) N(cuGetProcAddress) \
+	N(cuGetProcAddress_v2)
+/* Likewise; these only succeed. */
+#define EMPTY_CALLS(N) \
+	N(cuInit) N(cuDevicePrimaryCtxRelease_v2) N(cuCtxPushCurrent_v2) N(cuCtxSetCurrent) \
+	N(cuMemFree_v2) N(cuMemFreeAsync) N(cuMemRelease) N(cuIpcCloseMemHandle)
 /* The preload wants these, too, but calls none of them here. */
 #define NEEDED_CALLS(N) \
 	N(cuDeviceCanAccessPeer) N(cuDeviceGetMemPool) N(cuDeviceGetDefaultMemPool) \
@@ -49,12 +52,16 @@
 DRIVER_CALLS(N)
 #undef N
 
-#define N(name) \
+#define ANSWER(name, result) \
 	__attribute__((visibility("default"))) cu_result name(void); \
 	cu_result name(void) \
 	{ \
-		return CU_NOT_SUPPORTED; \
+		return result; \
 	}
+#define N(name) ANSWER(name, CU_OK)
+EMPTY_CALLS(N)
+#undef N
+#define N(name) ANSWER(name, CU_NOT_SUPPORTED)
 NEEDED_CALLS(N)
 #undef N
 
@@ -88,26 +95,6 @@ cu_result cuMemCreate(cu_mem_handle *handle, size_t size, const cu_mem_prop *pro
 		      unsigned long long flags)
 {
 	return take(handle);
-}
-
-cu_result cuMemFree_v2(cu_deviceptr pointer)
-{
-	return CU_OK;
-}
-
-cu_result cuMemFreeAsync(cu_deviceptr pointer, cu_stream stream)
-{
-	return CU_OK;
-}
-
-cu_result cuMemRelease(cu_mem_handle handle)
-{
-	return CU_OK;
-}
-
-cu_result cuInit(unsigned int flags)
-{
-	return CU_OK;
 }
 
 cu_result cuDriverGetVersion(int *version)
@@ -158,24 +145,9 @@ cu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device)
 	return device ? CU_INVALID_DEVICE : CU_OK;
 }
 
-cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
-{
-	return device ? CU_INVALID_DEVICE : CU_OK;
-}
-
-cu_result cuCtxPushCurrent_v2(cu_context context)
-{
-	return CU_OK;
-}
-
 cu_result cuCtxPopCurrent_v2(cu_context *context)
 {
 	*context = the_context();
-	return CU_OK;
-}
-
-cu_result cuCtxSetCurrent(cu_context context)
-{
 	return CU_OK;
 }
 
@@ -250,11 +222,6 @@ cu_result cuIpcOpenMemHandle_v2(cu_deviceptr *pointer, cu_ipc_mem_handle handle,
 	return CU_OK;
 }
 
-cu_result cuIpcCloseMemHandle(cu_deviceptr pointer)
-{
-	return CU_OK;
-}
-
 cu_result cuStreamIsCapturing(cu_stream stream, cu_capture_status *status)
 {
 	*status = 0;
@@ -278,7 +245,7 @@ cu_result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, c
 		void *pointer;
 	} calls[] = {
 #define N(name) {#name, (void *)name},
-	    DRIVER_CALLS(N)
+	    DRIVER_CALLS(N) EMPTY_CALLS(N)
 #undef N
 	};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Linked against the shared runtime. */
+#include <cuda_runtime_api.h>
+
 #include "calls.h"
-#include "runtime.h"
 
 static int alloc(uint64_t *out_pointer)
 {
