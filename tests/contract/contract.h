@@ -61,6 +61,14 @@ void contract_need_devices(int count);
 cu_deviceptr contract_filled(size_t size, unsigned char value);
 void contract_fill(cu_deviceptr pointer, size_t size, unsigned char value);
 bool contract_holds(cu_deviceptr pointer, size_t size, unsigned char value);
+/* Return a new stream that doesn't synchronize with the legacy default stream. */
+cu_stream contract_stream(void);
+/* Block the stream until 1 is stored in the returned word, which lies in pinned memory. */
+atomic_uint *contract_hold_up(cu_stream stream);
+/* Release the stream later. contract_was_released(): the call before waited for that. */
+void contract_release_later(atomic_uint *word);
+void contract_was_released(void);
+void *contract_pinned(size_t size);
 /* Return a new event, recorded after the present work of `stream`. */
 cu_event contract_recorded(const struct driver *driver, cu_stream stream);
 /* A role: fill three blocks of cuMemAlloc memory with 1, send their IPC handle, and wait. */

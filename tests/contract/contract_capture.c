@@ -75,8 +75,7 @@ static void its_kin_spoil(int peer)
 {
 	driver = contract_context(0);
 	memory = contract_filled(SIZE, 1);
-	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
-	EXPECT(CU_OK, driver->cuEventRecord(event, NULL));
+	event = contract_recorded(driver, NULL);
 	EXPECT(CU_OK, driver->cuEventSynchronize(event));
 	spoils(alloc_pitch);
 	spoils(alloc_managed);
@@ -97,16 +96,6 @@ static void vmm_is_allowed(int peer)
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, SIZE, &prop, 0));
 	capture_ends_well();
 	EXPECT(CU_OK, driver->cuMemRelease(handle));
-}
-
-static void relaxed_thread(int peer)
-{
-	driver = contract_context(0);
-	capture_begin(CU_CAPTURE_GLOBAL);
-	CHECK(capture_exchange(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
-	EXPECT(CU_OK, alloc());
-	CHECK(capture_exchange(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
-	capture_ends_well();
 }
 
 static void relaxed_capture(int peer)
@@ -191,7 +180,6 @@ static void legacy_stream(int peer)
 UNIT_MAIN(ALONE(cuMemAlloc_spoils_a_global_capture, cuMemAlloc_spoils),
 	  ALONE(other_unsafe_calls_spoil_it_too, its_kin_spoil),
 	  ALONE(cuMemCreate_is_allowed, vmm_is_allowed),
-	  ALONE(a_relaxed_thread_may_do_all, relaxed_thread),
 	  ALONE(a_relaxed_capture_forbids_nothing, relaxed_capture),
 	  ALONE(a_thread_local_capture_concerns_its_thread_only, thread_local_capture),
 	  ALONE(stream_ordered_allocation_is_captured, stream_ordered),

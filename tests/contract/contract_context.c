@@ -238,11 +238,9 @@ static void of_a_stream(int peer)
 static void free_behind(void)
 {
 	cu_deviceptr pointer = contract_filled(CONTRACT_BLOCK, 1);
-	cu_stream stream = NULL, behind = NULL;
+	cu_stream stream = contract_stream(), behind = contract_stream();
 	cu_event event = NULL;
 
-	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	EXPECT(CU_OK, driver->cuStreamCreate(&behind, CU_STREAM_NONBLOCKING));
 	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
 	EXPECT(CU_OK, driver->cuEventQuery(event)); /* an event that was never recorded is ready */
 	EXPECT(CU_OK, driver->cuEventRecord(event, stream));

@@ -23,35 +23,6 @@ static void start(void)
 		contract_skip("this driver has no interprocess events");
 }
 
-static cu_stream stream_of_its_own(void)
-{
-	cu_stream stream = NULL;
-
-	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	return stream;
-}
-
-static void *pinned(size_t size)
-{
-	/* static: gcc 12 would warn that a local variable's address is returned */
-	static void *memory;
-
-	EXPECT(CU_OK, driver->cuMemHostAlloc(&memory, size, CU_HOST_ALLOC_PORTABLE));
-	return memory;
-}
-
-/* Block the stream until the caller stores 1 in the returned word. */
-static atomic_uint *hold_up(cu_stream stream)
-{
-	atomic_uint *word = pinned(4096);
-
-	if (!driver->cuStreamWaitValue32_v2)
-		contract_skip("this driver has no cuStreamWaitValue32_v2");
-	atomic_store(word, 0);
-	EXPECT(CU_OK, driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
-	return word;
-}
-
 static cu_event shared_event(void)
 {
 	cu_event event = NULL;
@@ -87,9 +58,9 @@ static void owner_fills(int peer)
 	event = shared_event();
 	memory = contract_filled(SIZE, VALUE - 1);
 	EXPECT(CU_OK, driver->cuIpcGetMemHandle(&offered.memory, memory));
-	bytes = memset(pinned(SIZE), VALUE, SIZE);
-	stream = stream_of_its_own();
-	word = hold_up(stream);
+	bytes = memset(contract_pinned(SIZE), VALUE, SIZE);
+	stream = contract_stream();
+	word = contract_hold_up(stream);
 	EXPECT(CU_OK, driver->cuMemcpyHtoDAsync_v2(memory, bytes, SIZE, stream));
 	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
@@ -103,7 +74,7 @@ static void owner_fills(int peer)
 
 static void importer_copies(int peer)
 {
-	cu_event event, behind = NULL;
+	cu_event event, behind;
 	cu_deviceptr memory = 0;
 	unsigned char *bytes;
 	cu_stream stream;
@@ -112,13 +83,12 @@ static void importer_copies(int peer)
 	event = receive_event(peer);
 	EXPECT(CU_OK,
 	       driver->cuIpcOpenMemHandle_v2(&memory, offered.memory, CU_IPC_LAZY_PEER_ACCESS));
-	bytes = pinned(SIZE);
-	stream = stream_of_its_own();
-	EXPECT(CU_OK, driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING));
+	bytes = contract_pinned(SIZE);
+	stream = contract_stream();
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream, event, 0));
 	EXPECT(CU_OK, driver->cuMemcpyDtoHAsync_v2(bytes, memory, SIZE, stream));
-	EXPECT(CU_OK, driver->cuEventRecord(behind, stream));
+	behind = contract_recorded(driver, stream);
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(behind));
 	contract_tell(peer);
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
@@ -142,7 +112,7 @@ static void owner_waits(int peer)
 	send_event(peer, event);
 	contract_hear(peer);
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
-	stream = stream_of_its_own();
+	stream = contract_stream();
 	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream, event, 0));
 	contract_tell(peer);
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
@@ -159,8 +129,8 @@ static void importer_records(int peer)
 	start();
 	event = receive_event(peer);
 	EXPECT(CU_OK, driver->cuEventQuery(event));
-	stream = stream_of_its_own();
-	word = hold_up(stream);
+	stream = contract_stream();
+	word = contract_hold_up(stream);
 	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
 	contract_tell(peer);
 	contract_hear(peer);
@@ -176,8 +146,8 @@ static void owner_is_killed(int peer)
 
 	start();
 	event = shared_event();
-	stream = stream_of_its_own();
-	hold_up(stream);
+	stream = contract_stream();
+	contract_hold_up(stream);
 	EXPECT(CU_OK, driver->cuEventRecord(event, stream));
 	send_event(peer, event);
 	contract_hear(peer); /* the importer's stream waits for the event */
@@ -186,13 +156,10 @@ static void owner_is_killed(int peer)
 
 static cu_event behind_a_wait_for(cu_event event)
 {
-	cu_stream stream = stream_of_its_own();
-	cu_event behind = NULL;
+	cu_stream stream = contract_stream();
 
 	EXPECT(CU_OK, driver->cuStreamWaitEvent(stream, event, 0));
-	EXPECT(CU_OK, driver->cuEventCreate(&behind, CU_EVENT_NO_TIMING));
-	EXPECT(CU_OK, driver->cuEventRecord(behind, stream));
-	return behind;
+	return contract_recorded(driver, stream);
 }
 
 /* The streams stay blocked. The importer ends all the same: _exit() waits for no stream. */
@@ -281,8 +248,8 @@ static void in_a_capture(int peer)
 	start();
 	before = shared_event();
 	marked = shared_event();
-	stream = stream_of_its_own();
-	word = hold_up(stream);
+	stream = contract_stream();
+	word = contract_hold_up(stream);
 	EXPECT(CU_OK, driver->cuEventRecord(before, stream));
 	capture_begin(CU_CAPTURE_RELAXED);
 	EXPECT(CU_STREAM_CAPTURE_UNSUPPORTED, driver->cuEventRecord(marked, capture_stream));

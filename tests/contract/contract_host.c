@@ -98,19 +98,27 @@ static void no_node_for_the_devices(int peer)
 	CHECK(let_in(pointer, LOCATION_HOST_NUMA, CU_ACCESS_READ_WRITE) != CU_OK);
 }
 
-static void offer(int peer)
+/* Offer memory that the CPU has filled, and wait until the importer has used it. */
+static cu_deviceptr offered(int peer)
 {
 	const struct driver *driver = contract_context(0);
 	cu_mem_handle handle = created();
 	cu_deviceptr pointer = mapped(handle, range_pick(SIZE), CU_ACCESS_READ_WRITE);
 	int fd = -1;
 
-	contract_fill(pointer, SIZE, VALUE);
+	cpu_fills(pointer, VALUE);
 	EXPECT(CU_OK, driver->cuMemExportToShareableHandle(&fd, handle,
 							   (cu_handle_type)CU_HANDLE_POSIX_FD, 0));
 	contract_send(peer, &pointer, sizeof(pointer));
 	contract_send_fd(peer, fd);
 	contract_hear(peer);
+	return pointer;
+}
+
+static void offer(int peer)
+{
+	cu_deviceptr pointer = offered(peer);
+
 	CHECK(cpu_sees(pointer, VALUE + 1) && contract_holds(pointer, SIZE, VALUE + 1));
 	contract_tell(peer);
 }
@@ -140,18 +148,7 @@ static void take(int peer)
 
 static void owner_that_writes(int peer)
 {
-	const struct driver *driver = contract_context(0);
-	cu_mem_handle handle = created();
-	cu_deviceptr pointer = mapped(handle, range_pick(SIZE), CU_ACCESS_READ_WRITE);
-	int fd = -1;
-
-	cpu_fills(pointer, VALUE);
-	EXPECT(CU_OK, driver->cuMemExportToShareableHandle(&fd, handle,
-							   (cu_handle_type)CU_HANDLE_POSIX_FD, 0));
-	contract_send(peer, &pointer, sizeof(pointer));
-	contract_send_fd(peer, fd);
-	contract_hear(peer);
-	CHECK(cpu_sees(pointer, VALUE));
+	CHECK(cpu_sees(offered(peer), VALUE));
 }
 
 static void read_only(int peer)

@@ -85,41 +85,23 @@ static void has_none(cu_deviceptr pointer)
 	EXPECT(CU_INVALID_VALUE, contract_load()->cuIpcGetMemHandle(&handle, pointer));
 }
 
-static void managed_has_none(int peer)
+static void others_have_none(int peer)
 {
+	const struct driver *driver = contract_context(0);
 	cu_deviceptr pointer = 0;
+	void *pinned = contract_pinned(4096);
 
-	EXPECT(CU_OK, contract_context(0)->cuMemAllocManaged(&pointer, SIZE, CU_MANAGED_GLOBAL));
-	has_none(pointer);
-}
-
-static void stream_ordered_has_none(int peer)
-{
-	cu_deviceptr pointer = 0;
-
-	EXPECT(CU_OK, contract_context(0)->cuMemAllocAsync(&pointer, SIZE, NULL));
-	EXPECT(CU_OK, contract_load()->cuCtxSynchronize());
-	has_none(pointer);
-}
-
-static void host_has_none(int peer)
-{
-	void *pinned = NULL;
-
-	EXPECT(CU_OK, contract_context(0)->cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
 	has_none((uintptr_t)pinned);
 	has_none((uintptr_t)&pinned);
-}
-
-static void garbage_has_none(int peer)
-{
-	cu_deviceptr pointer;
-
-	contract_context(0);
 	has_none(0);
 	has_none(0xdead0000dead00);
+	EXPECT(CU_OK, driver->cuMemAllocManaged(&pointer, SIZE, CU_MANAGED_GLOBAL));
+	has_none(pointer);
+	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, NULL));
+	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	has_none(pointer);
 	pointer = contract_filled(SIZE, 1);
-	EXPECT(CU_OK, contract_load()->cuMemFree_v2(pointer));
+	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
 	has_none(pointer);
 }
 
@@ -359,9 +341,7 @@ static void importer_after_exit(int peer)
 
 UNIT_MAIN(PAIR(cuMemAlloc_has_a_handle_and_both_sides_see_stores, owner_of_plain, importer),
 	  PAIR(cuMemAllocPitch_has_a_handle, owner_of_pitched, importer),
-	  ALONE(managed_memory_has_none, managed_has_none),
-	  ALONE(stream_ordered_memory_has_none, stream_ordered_has_none),
-	  ALONE(host_memory_has_none, host_has_none), ALONE(garbage_has_none, garbage_has_none),
+	  ALONE(managed_stream_ordered_and_host_memory_have_none, others_have_none),
 	  PAIR(small_allocations_have_each_their_own, owner_of_small_ones, importer_of_small_ones),
 	  PAIR(an_interior_pointer_yields_the_handle_of_the_base, owner_of_interior,
 	       importer_of_interior),

@@ -43,8 +43,6 @@ static void register_words(void)
 
 static cu_stream set_up(int fd)
 {
-	cu_stream stream = NULL;
-
 	driver = contract_context(0);
 	need_words();
 	if (fd < 0) {
@@ -53,8 +51,7 @@ static cu_stream set_up(int fd)
 	}
 	map_words(fd);
 	register_words();
-	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	return stream;
+	return contract_stream();
 }
 
 static cu_result wait_for(cu_stream stream, size_t word, uint64_t value)
@@ -95,12 +92,8 @@ static void work_stays_in_order(int peer)
 {
 	cu_stream stream = set_up(-1);
 	cu_deviceptr memory = contract_filled(CONTRACT_BLOCK, 1);
-	void *host = NULL;
-	unsigned char *bytes;
+	unsigned char *bytes = memset(contract_pinned(CONTRACT_BLOCK), 9, CONTRACT_BLOCK);
 
-	EXPECT(CU_OK, driver->cuMemHostAlloc(&host, CONTRACT_BLOCK, CU_HOST_ALLOC_PORTABLE));
-	bytes = host;
-	memset(bytes, 9, CONTRACT_BLOCK);
 	EXPECT(CU_OK, wait_for(stream, 0, 1));
 	EXPECT(CU_OK, driver->cuMemcpyHtoDAsync_v2(memory, bytes, CONTRACT_BLOCK, stream));
 	EXPECT(CU_OK, write_to(stream, 1, 1));
@@ -220,19 +213,19 @@ static void memory_is_registered_beside_a_capture(int peer)
 
 static void streams_have_numbers(int peer)
 {
-	cu_stream stream = set_up(-1), other = NULL;
+	cu_stream stream = set_up(-1), other;
 	unsigned long long first = 0, again = 0, second = 0, own = 0;
 
 	if (!driver->cuStreamGetId)
 		contract_skip("this driver has no cuStreamGetId");
-	EXPECT(CU_OK, driver->cuStreamCreate(&other, CU_STREAM_NONBLOCKING));
+	other = contract_stream();
 	EXPECT(CU_OK, driver->cuStreamGetId(stream, &first));
 	EXPECT(CU_OK, driver->cuStreamGetId(stream, &again));
 	EXPECT(CU_OK, driver->cuStreamGetId(other, &second));
 	EXPECT(CU_OK, driver->cuStreamGetId(NULL, &own));
 	CHECK(first == again && first != second && own != first && own != second);
 	EXPECT(CU_OK, driver->cuStreamDestroy_v2(other));
-	EXPECT(CU_OK, driver->cuStreamCreate(&other, CU_STREAM_NONBLOCKING));
+	other = contract_stream();
 	EXPECT(CU_OK, driver->cuStreamGetId(other, &again));
 	CHECK(again != first && again != second);
 }

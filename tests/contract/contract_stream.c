@@ -3,60 +3,19 @@
 #include "contract.h"
 
 #define SIZE (3 * CONTRACT_BLOCK)
-#define HELD_UP_US 20000
 
 static const struct driver *driver;
-static atomic_uint *word; /* pinned; streams wait for it */
-static atomic_bool released;
-
-/* Make a stream that doesn't synchronize with the legacy default stream. */
-static cu_stream stream_of_its_own(void)
-{
-	cu_stream stream = NULL;
-
-	EXPECT(CU_OK, driver->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
-	return stream;
-}
-
-/* Make a stream that is blocked until `*word` is 1. */
-static cu_stream stream_held_up(void)
-{
-	cu_stream stream = stream_of_its_own();
-	void *pinned = NULL;
-
-	if (!driver->cuStreamWaitValue32_v2)
-		contract_skip("this driver has no cuStreamWaitValue32_v2");
-	EXPECT(CU_OK, driver->cuMemHostAlloc(&pinned, 4096, CU_HOST_ALLOC_PORTABLE));
-	word = pinned;
-	atomic_store(word, 0);
-	EXPECT(CU_OK, driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
-	return stream;
-}
-
-static void *release_later(void *unused)
-{
-	usleep(HELD_UP_US); /* a call that doesn't wait would return within this time */
-	atomic_store(&released, true);
-	atomic_store(word, 1);
-	return unused;
-}
-
-static pthread_t releaser(void)
-{
-	pthread_t thread;
-
-	CHECK(pthread_create(&thread, NULL, release_later, NULL) == 0);
-	return thread;
-}
 
 static void behind_a_wait(int peer)
 {
-	cu_stream stream;
 	cu_event before, event;
+	atomic_uint *word;
+	cu_stream stream;
 
 	driver = contract_context(0);
-	before = contract_recorded(driver, stream_of_its_own());
-	stream = stream_held_up();
+	before = contract_recorded(driver, contract_stream());
+	stream = contract_stream();
+	word = contract_hold_up(stream);
 	event = contract_recorded(driver, stream);
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	EXPECT(CU_OK, driver->cuEventSynchronize(before)); /* another stream isn't blocked */
@@ -72,40 +31,44 @@ static void behind_a_wait(int peer)
 static void synchronizing(int peer)
 {
 	cu_stream stream;
-	pthread_t thread;
 
 	driver = contract_context(0);
-	stream = stream_held_up();
-	thread = releaser();
+	stream = contract_stream();
+	contract_release_later(contract_hold_up(stream));
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
-	CHECK(atomic_load(&released));
-	CHECK(pthread_join(thread, NULL) == 0);
+	contract_was_released();
 }
 
+/* Even a free of a few bytes waits, in a block that stays in use. */
 static void freeing(int peer)
 {
-	cu_deviceptr pointer;
-	pthread_t thread;
+	cu_deviceptr pointer[2];
+	atomic_uint *word;
 
 	driver = contract_context(0);
-	pointer = contract_filled(SIZE, 1);
-	stream_held_up();
-	thread = releaser();
-	EXPECT(CU_OK, driver->cuMemFree_v2(pointer));
-	CHECK(atomic_load(&released));
-	CHECK(pthread_join(thread, NULL) == 0);
+	pointer[0] = contract_filled(SIZE, 1);
+	contract_filled(1, 1);
+	for (int i = 0; i < 2; i++) {
+		word = contract_hold_up(contract_stream());
+		EXPECT(CU_OK, driver->cuMemAlloc_v2(&pointer[1], 1));
+		contract_release_later(word);
+		EXPECT(CU_OK, driver->cuMemFree_v2(pointer[i]));
+		contract_was_released();
+	}
 }
 
 static void freeing_in_order(int peer)
 {
 	cu_deviceptr pointer = 0;
+	atomic_uint *word;
 	cu_stream stream;
 	cu_event event;
 
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer, SIZE, NULL));
 	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
-	stream = stream_held_up();
+	stream = contract_stream();
+	word = contract_hold_up(stream);
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
 	event = contract_recorded(driver, stream);
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
@@ -121,7 +84,7 @@ static void in_order(int peer)
 	cu_stream stream;
 
 	driver = contract_context(0);
-	stream = stream_of_its_own();
+	stream = contract_stream();
 	for (int i = 0; i < 2; i++)
 		EXPECT(CU_OK, driver->cuMemAllocAsync(&pointer[i], SIZE, stream));
 	EXPECT(CU_OK, driver->cuStreamSynchronize(stream));
@@ -140,6 +103,7 @@ static void in_order(int peer)
 static void plain_memory_in_order(int peer)
 {
 	cu_deviceptr pointer, other;
+	atomic_uint *word;
 	cu_stream stream;
 
 	driver = contract_context(0);
@@ -148,7 +112,8 @@ static void plain_memory_in_order(int peer)
 	EXPECT(CU_OK, driver->cuMemFreeAsync(other, NULL));
 	EXPECT(CU_OK, driver->cuStreamSynchronize(NULL));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(other));
-	stream = stream_held_up();
+	stream = contract_stream();
+	word = contract_hold_up(stream);
 	EXPECT(CU_OK, driver->cuMemFreeAsync(pointer, stream));
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(contract_recorded(driver, stream)));
 	atomic_store(word, 1);
@@ -161,12 +126,16 @@ static void unmapping(int peer)
 	cu_mem_prop prop = contract_vmm_prop();
 	cu_mem_handle handle = 0;
 	cu_deviceptr pointer;
+	atomic_uint *word;
+	cu_stream stream;
 	cu_event event;
 
 	driver = contract_context(0);
 	EXPECT(CU_OK, driver->cuMemCreate(&handle, CONTRACT_BLOCK, &prop, 0));
 	pointer = contract_vmm_map(handle, CONTRACT_BLOCK, 0, CU_ACCESS_READ_WRITE);
-	event = contract_recorded(driver, stream_held_up());
+	stream = contract_stream();
+	word = contract_hold_up(stream);
+	event = contract_recorded(driver, stream);
 	EXPECT(CU_OK, driver->cuMemUnmap(pointer, CONTRACT_BLOCK));
 	EXPECT(CU_NOT_READY, driver->cuEventQuery(event));
 	atomic_store(word, 1);
@@ -178,16 +147,13 @@ static void importer_that_closes(int peer)
 {
 	cu_ipc_mem_handle handle;
 	cu_deviceptr pointer = 0;
-	pthread_t thread;
 
 	driver = contract_context(0);
 	contract_receive(peer, &handle, sizeof(handle));
 	EXPECT(CU_OK, driver->cuIpcOpenMemHandle_v2(&pointer, handle, CU_IPC_LAZY_PEER_ACCESS));
-	stream_held_up();
-	thread = releaser();
+	contract_release_later(contract_hold_up(contract_stream()));
 	EXPECT(CU_OK, driver->cuIpcCloseMemHandle(pointer));
-	CHECK(atomic_load(&released));
-	CHECK(pthread_join(thread, NULL) == 0);
+	contract_was_released();
 	contract_tell(peer);
 }
 

@@ -193,9 +193,8 @@ static void prepare(int peer)
 	contract_receive(peer, &foreign, sizeof(foreign));
 	memory = contract_filled(SIZE, 1);
 	EXPECT(CU_OK, driver->cuMemCreate(&created, SIZE, &prop, 0));
-	EXPECT(CU_OK, driver->cuStreamCreate(&other, CU_STREAM_NONBLOCKING));
-	EXPECT(CU_OK, driver->cuEventCreate(&event, CU_EVENT_NO_TIMING));
-	EXPECT(CU_OK, driver->cuEventRecord(event, other));
+	other = contract_stream();
+	event = contract_recorded(driver, other);
 	EXPECT(CU_OK, driver->cuEventSynchronize(event));
 }
 
@@ -228,9 +227,9 @@ static cu_result relaxed(void)
 {
 	cu_result result;
 
-	capture_exchange(CU_CAPTURE_RELAXED);
+	CHECK(capture_exchange(CU_CAPTURE_RELAXED) == CU_CAPTURE_GLOBAL);
 	result = its_call();
-	capture_exchange(CU_CAPTURE_GLOBAL);
+	CHECK(capture_exchange(CU_CAPTURE_GLOBAL) == CU_CAPTURE_RELAXED);
 	return result;
 }
 

@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#define HELD_UP_US 20000
+
 static struct driver table;
 static void *library;
 
@@ -46,6 +48,57 @@ const struct driver *contract_context(int ordinal)
 	EXPECT(CU_OK, driver->cuDevicePrimaryCtxRetain(&context, device));
 	EXPECT(CU_OK, driver->cuCtxPushCurrent_v2(context));
 	return driver;
+}
+
+cu_stream contract_stream(void)
+{
+	cu_stream stream = NULL;
+
+	EXPECT(CU_OK, contract_load()->cuStreamCreate(&stream, CU_STREAM_NONBLOCKING));
+	return stream;
+}
+
+void *contract_pinned(size_t size)
+{
+	/* static: gcc 12 would warn that a local variable's address is returned */
+	static void *memory;
+
+	EXPECT(CU_OK, contract_load()->cuMemHostAlloc(&memory, size, CU_HOST_ALLOC_PORTABLE));
+	return memory;
+}
+
+atomic_uint *contract_hold_up(cu_stream stream)
+{
+	const struct driver *driver = contract_load();
+	atomic_uint *word = contract_pinned(4096);
+
+	if (!driver->cuStreamWaitValue32_v2)
+		contract_skip("this driver has no cuStreamWaitValue32_v2");
+	atomic_store(word, 0);
+	EXPECT(CU_OK, driver->cuStreamWaitValue32_v2(stream, (uintptr_t)word, 1, CU_WAIT_GEQ));
+	return word;
+}
+
+static atomic_bool released;
+static pthread_t releaser;
+
+static void *release(void *word)
+{
+	usleep(HELD_UP_US); /* a call that doesn't wait would return within this time */
+	atomic_store(&released, true);
+	atomic_store((atomic_uint *)word, 1);
+	return NULL;
+}
+
+void contract_release_later(atomic_uint *word)
+{
+	CHECK(pthread_create(&releaser, NULL, release, word) == 0);
+}
+
+void contract_was_released(void)
+{
+	CHECK(atomic_exchange(&released, false));
+	CHECK(pthread_join(releaser, NULL) == 0);
 }
 
 cu_event contract_recorded(const struct driver *driver, cu_stream stream)
