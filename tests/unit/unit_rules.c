@@ -60,66 +60,166 @@ static void no_text_is_no_rules(void **state)
 	assert_false(rules_match(NULL, 0, &(struct rules_allocation){.size = 1}, &process, NULL));
 }
 
-/* Allocations in this order, as SIZE@DEVICE, and the names that they get; "-" for none. */
-static const struct matching {
-	const char *rules, *allocations, *names;
-} matchings[] = {
-    {"weights", "1@0 2@0", "weights -"},
-    {"weights,kv", "1@0 2@0 3@0", "weights kv -"},
-    {"a/b.c_D-9", "1@0", "a/b.c_D-9"},
-    {"w%i", "1@0 2@0 3@1", "w0 w1 w2"},
-    {"w%i%i", "1@0 2@0", "w00 w11"},
-    {"%p.%r.%d", "1@7 1@0", "4711.3.7 -"},
-    {"%i", "1@0 1@0", "0 1"},
-    {"w:nth=2", "1@0 2@0 3@0", "- w -"},
-    {"w:nth=1", "1@0 2@0", "w -"},
-    {"w%i:nth=2-3", "1@0 2@0 3@0 4@0", "- w0 w1 -"},
-    {"w:nth=2-3", "1@0 2@0 3@0 4@0", "- w - -"},
-    {"w:size=100", "99@0 101@0 100@0 100@0", "- - w -"},
-    {"w%i:size=10-20", "9@0 10@0 20@0 21@0", "- w0 w1 -"},
-    {"w%i:size=10-", "9@0 10@0 18446744073709551615@0", "- w0 w1"},
-    {"w%i:size=0-10", "0@0 10@0 11@0", "w0 w1 -"},
-    {"w:size=1K", "1024@0 1000@0", "- w"},
-    {"w:size=1Ki", "1000@0 1024@0", "- w"},
-    {"w:size=3M", "3145728@0 3000000@0", "- w"},
-    {"w:size=3Mi", "3000000@0 3145728@0", "- w"},
-    {"w:size=2G", "2147483648@0 2000000000@0", "- w"},
-    {"w:size=2Gi", "2000000000@0 2147483648@0", "- w"},
-    {"w:size=2Ti", "2000000000000@0 2199023255552@0", "- w"},
-    {"w%i:size=1Ki-1Mi", "1023@0 1024@0 1048576@0 1048577@0", "- w0 w1 -"},
-    {"w:device=1", "1@0 1@1 1@1", "- w -"},
-    {"w%i:device=0", "1@0 1@1 1@0", "w0 - w1"},
-    {"w:size=5:device=1:nth=2", "5@0 5@1 4@1 5@1 5@1", "- - - w -"},
+/*
+ * A capital is an allocation: "A", or with its size, device and call as in "A10@1:m". The small
+ * letter is that allocation's failure; followed by a dot, only its match is returned. `names` are
+ * what the capitals get, "-" for none.
+ */
+static const struct {
+	const char *rules, *script, *names;
+} scripts[] = {
+    {"weights", "A B2", "weights -"},
+    {"weights,kv", "A B2 C3", "weights kv -"},
+    {"a/b.c_D-9", "A", "a/b.c_D-9"},
+    {"w%i", "A B2 C3@1", "w0 w1 w2"},
+    {"w%i%i", "A B2", "w00 w11"},
+    {"%p.%r.%d", "A@7 B", "4711.3.7 -"},
+    {"%i", "A B", "0 1"},
+    {"w:nth=2", "A B2 C3", "- w -"},
+    {"w:nth=1", "A B2", "w -"},
+    {"w%i:nth=2-3", "A B2 C3 D4", "- w0 w1 -"},
+    {"w:nth=2-3", "A B2 C3 D4", "- w - -"},
+    {"w:size=100", "A99 B101 C100 D100", "- - w -"},
+    {"w%i:size=10-20", "A9 B10 C20 D21", "- w0 w1 -"},
+    {"w%i:size=10-", "A9 B10 C18446744073709551615", "- w0 w1"},
+    {"w%i:size=0-10", "A0 B10 C11", "w0 w1 -"},
+    {"w:size=1K", "A1024 B1000", "- w"},
+    {"w:size=1Ki", "A1000 B1024", "- w"},
+    {"w:size=3M", "A3145728 B3000000", "- w"},
+    {"w:size=3Mi", "A3000000 B3145728", "- w"},
+    {"w:size=2G", "A2147483648 B2000000000", "- w"},
+    {"w:size=2Gi", "A2000000000 B2147483648", "- w"},
+    {"w:size=2Ti", "A2000000000000 B2199023255552", "- w"},
+    {"w%i:size=1Ki-1Mi", "A1023 B1024 C1048576 D1048577", "- w0 w1 -"},
+    {"w:device=1", "A B@1 C@1", "- w -"},
+    {"w%i:device=0", "A B@1 C", "w0 - w1"},
+    {"w:size=5:device=1:nth=2", "A5 B5@1 C4@1 D5@1 E5@1", "- - - w -"},
     /* nth also counts what another rule has taken, but only what the other selectors match */
-    {"a,b:nth=2", "1@0 2@0 3@0", "a b -"},
-    {"a,b:nth=1", "1@0 2@0", "a -"},
-    {"big:size=100-,rest%i", "5@0 100@0 6@0 100@0", "rest0 big rest1 rest2"},
-    {"rest%i,big:size=100-", "100@0 100@0", "rest0 rest1"},
-    {"a:device=1,b", "1@0 1@1 1@0", "b a -"},
-    {"a,a", "1@0 1@0 1@0", "a a -"},
+    {"a,b:nth=2", "A B2 C3", "a b -"},
+    {"a,b:nth=1", "A B2", "a -"},
+    {"big:size=100-,rest%i", "A5 B100 C6 D100", "rest0 big rest1 rest2"},
+    {"rest%i,big:size=100-", "A100 B100", "rest0 rest1"},
+    {"a:device=1,b", "A B@1 C", "b a -"},
+    {"a,a", "A B C", "a a -"},
+    {"w:api=cuMemAlloc", "A:a B:m C:m", "- w -"},
+    {"w%i:api=cudaMalloc", "A:m B:a C:m D:u", "w0 - w1 -"},
+    {"w:api=cudaMallocAsync:nth=2", "A:a B:m C:m D:a", "- - - w"},
+    {"w%i:api=cuMemAlloc:nth=2-3", "A:m B:a C:m D:u E:m", "- - w0 w1 -"},
+    {"w:from=app:nth=2", "A:m B:u C:a D:m E:m", "- - - w -"},
+    {"w%i:from=libtorch_cuda.so:nth=2-3", "A:a B:m C:a D:a E:a", "- - w0 w1 -"},
+    {"w:from=app:api=cudaMallocAsync", "A:m B:a C:u", "- - -"},
+    {"t%i:from=libtorch*,rest%i", "A:m B:u C:a D:a E:m", "rest0 rest1 t0 t1 rest2"},
+    {"%i.%p.%r.%d:api=cuMemAllocAsync:device=0:size=1-", "A:m B:a", "- 0.4711.3.0"},
+    /* counted even if another rule takes it, but only if the other selectors match */
+    {"first,w:from=app:nth=2", "A:m B:a C:m", "first - w"},
+    {"first,w:api=cuMemAllocAsync:nth=1", "A:a B:m", "first -"},
+    {"w", "A a B C", "w w -"},
+    {"w", "A a A a A a B", "w w w w"},
+    {"w,k", "A B a C D", "w k w -"},
+    {"w,k", "A B b a C D E", "w k w k -"},
+    {"w,k", "A B a b C D E", "w k w k -"},
+    {"w%i", "A B b C", "w0 w1 w1"},
+    {"w%i", "A B a C", "w0 w1 w2"},
+    {"w%i", "A B a b C", "w0 w1 w1"},
+    {"w%i", "A B C c b a D", "w0 w1 w2 w0"},
+    {"w%i", "A B C a b c D", "w0 w1 w2 w2"},
+    {"w%i", "A B C b c D E", "w0 w1 w2 w2 w3"},
+    {"w%i", "A B b C a D", "w0 w1 w1 w2"},
+    {"w:nth=1", "A a B C", "w w -"},
+    {"w:nth=2", "A B b C D", "- w w -"},
+    {"w%i:nth=2-3", "A B C c D E", "- w0 w1 w1 -"},
+    {"w%i:nth=2-3", "A B b C D E", "- w0 w0 w1 -"},
+    {"w%i:nth=2-3", "A B C b D E", "- w0 w1 w2 -"},
+    /* each rule whose selectors match has counted it, and no other */
+    {"a,b:nth=2", "A a B C", "a a b"},
+    {"a,b:nth=2", "A B a C D", "a b a -"},
+    {"a:size=2,b:nth=3", "A2 a B1 C1 D1 E1", "a - - b -"},
+    {"a:size=2,b:nth=2:size=1", "A1 B2 b C1 D1", "- a b -"},
+    /* after the failure the Nth is one that came meanwhile: no later one gets the name */
+    {"w:nth=1", "A B a C", "w - -"},
+    /* an allocation that no rule took fails: nth hasn't counted it */
+    {"w:nth=2", "A a B C", "- - w"},
+    {"w:nth=2", "A a B b C D", "- - - w"},
+    {"w%i:nth=2-3", "A a B C D E", "- - w0 w1 -"},
+    {"a:size=2,b:nth=2:size=1", "A1 a B2 C1 D1", "- a - b"},
+    {"w:nth=2", "A B a C", "- w -"},
+    /* nth stands for one allocation, whatever was returned */
+    {"big:size=2,b%i:nth=2", "A2 B1 a C1 D1", "big b0 - -"},
+    {"big:size=2,b%i:nth=2-3", "A2 B1 a C1 D1", "big b0 b1 -"},
+    /* returned alone, it stays counted */
+    {"w%i:nth=2-3,once", "A B b. C D", "once w0 w0 -"},
+    /* a failure is taken off the rules whose selectors held, and no others */
+    {"any%i:nth=1-4,d:device=1:nth=2,a:api=cuMemAlloc:nth=3,f:from=lib*:nth=4",
+     "A:m B:m C@1:c D@1:c d E:m F@1:c G@1:c H@1:c", "any0 any1 any2 any3 any3 d - f"},
 };
+
+/* The allocation that a script's letter stands for: a program's, a library's, an unknown one. */
+static struct rules_allocation by_call(char letter)
+{
+	switch (letter) {
+	case 'm':
+		return (struct rules_allocation){.driver = RULES_API_cuMemAlloc,
+						 .runtime = RULES_API_cudaMalloc,
+						 .from = "./app"};
+	case 'a':
+		return (struct rules_allocation){.driver = RULES_API_cuMemAllocAsync,
+						 .runtime = RULES_API_cudaMallocAsync,
+						 .from = "/lib/libtorch_cuda.so"};
+	case 'c':
+		return (struct rules_allocation){.driver = RULES_API_cuMemCreate,
+						 .from = "/lib/lib.so"};
+	default:
+		return (struct rules_allocation){.driver = RULES_API_cuMemAlloc};
+	}
+}
+
+/* Read an allocation's size, device and call, all of them optional. */
+static struct rules_allocation read_allocation(const char *at)
+{
+	char *end;
+	uint64_t size = strtoull(at, &end, 10);
+	int device = *end == '@' ? (int)strtol(end + 1, &end, 10) : 0;
+	struct rules_allocation what = by_call(*end == ':' ? end[1] : 'u');
+
+	what.size = isdigit(*at) ? size : 1;
+	what.device = device;
+	return what;
+}
+
+static void run_script(struct rules *rules, const char *script, char *names)
+{
+	struct rules_match matches[26];
+	struct rules_allocation whats[26];
+
+	for (const char *at = script; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+		int slot = tolower(*at) - 'a';
+
+		if (islower(*at) && at[1] == '.') {
+			rules_return(rules, matches[slot].rule, matches[slot].index);
+		} else if (islower(*at)) {
+			fail_match(rules, &whats[slot], &matches[slot]);
+		} else {
+			matches[slot] = (struct rules_match){.name = "-"};
+			whats[slot] = read_allocation(at + 1);
+			rules_match(rules, 0, &whats[slot], &process, &matches[slot]);
+			strcat(strcat(names, *names ? " " : ""), matches[slot].name);
+		}
+	}
+}
 
 static void allocations_get_the_names_that_the_rules_give(void **state)
 {
-	for (size_t i = 0; i < COUNT(matchings); i++) {
-		const struct matching *row = &matchings[i];
-		struct rules *rules = parsed(RULES_NAME, row->rules);
-		const char *rest = row->allocations;
-		char names[256] = "";
+	for (size_t i = 0; i < COUNT(scripts); i++) {
+		for (int kind = RULES_NAME; kind <= RULES_ATTACH; kind++) {
+			struct rules *rules = parsed((enum rules_kind)kind, scripts[i].rules);
+			char names[128] = "";
 
-		while (*rest) {
-			char *end;
-			uint64_t size = strtoull(rest, &end, 10);
-			int device = (int)strtol(end + 1, &end, 10);
-			const char *name = name_of(rules, size, device);
-
-			rest = end + strspn(end, " ");
-			strcat(names, *name ? name : "-");
-			strcat(names, *rest ? " " : "");
+			run_script(rules, scripts[i].script, names);
+			if (strcmp(names, scripts[i].names) != 0)
+				fail_msg("%s: %s: got %s", scripts[i].rules, scripts[i].script,
+					 names);
+			rules_free(rules);
 		}
-		if (strcmp(names, row->names) != 0)
-			fail_msg("%s: %s: got %s", row->rules, row->allocations, names);
-		rules_free(rules);
 	}
 }
 
@@ -181,21 +281,6 @@ static void options_come_with_the_match(void **state)
 		assert_int_equal(match.mode, wanted->mode);
 		assert_string_equal(match.group, wanted->group);
 		rules_free(rules);
-	}
-}
-
-static void what_is_no_mode_or_group_is_refused(void **state)
-{
-	static const char *const texts[] = {
-	    "w:mode",	 "w:mode=",	 "w:mode=0",	"w:mode=649",	"w:mode=755", "w:mode=4600",
-	    "w:mode=rw", "w:mode=00600", "w:mode=-600", "w:mode=0x180", "w:group",    "w:group="};
-
-	for (size_t i = 0; i < COUNT(texts); i++) {
-		char error[512];
-
-		assert_null(rules_parse(RULES_NAME, "V", texts[i], error, sizeof(error)));
-		assert_non_null(strstr(error, texts[i][2] == 'm' ? "mode wants octal digits"
-								 : "group wants the name"));
 	}
 }
 
@@ -423,62 +508,6 @@ static void from_is_a_glob_over_the_callers_file(void **state)
 	setlocale(LC_ALL, "C");
 }
 
-/* Return the allocation that a letter stands for: from a program, a library or an unknown
- * caller. */
-static struct rules_allocation by_letter(char letter)
-{
-	switch (letter) {
-	case 'm':
-		return (struct rules_allocation){.size = 1,
-						 .driver = RULES_API_cuMemAlloc,
-						 .runtime = RULES_API_cudaMalloc,
-						 .from = "./app"};
-	case 'a':
-		return (struct rules_allocation){.size = 1,
-						 .driver = RULES_API_cuMemAllocAsync,
-						 .runtime = RULES_API_cudaMallocAsync,
-						 .from = "/lib/libtorch_cuda.so"};
-	default:
-		return (struct rules_allocation){.size = 1, .driver = RULES_API_cuMemAlloc};
-	}
-}
-
-static const struct {
-	const char *rules, *letters, *names;
-} sequences[] = {
-    {"w:api=cuMemAlloc", "amm", "- w -"},
-    {"w%i:api=cudaMalloc", "mamu", "w0 - w1 -"},
-    {"w:api=cudaMallocAsync:nth=2", "amma", "- - - w"},
-    {"w%i:api=cuMemAlloc:nth=2-3", "mamum", "- - w0 w1 -"},
-    {"w:from=app:nth=2", "muamm", "- - - w -"},
-    {"w%i:from=libtorch_cuda.so:nth=2-3", "amaaa", "- - w0 w1 -"},
-    {"w:from=app:api=cudaMallocAsync", "mau", "- - -"},
-    {"t%i:from=libtorch*,rest%i", "muaam", "rest0 rest1 t0 t1 rest2"},
-    {"%i.%p.%r.%d:api=cuMemAllocAsync:device=0:size=1-", "ma", "- 0.4711.3.0"},
-    /* counted even if another rule takes it, but only if the other selectors match */
-    {"first,w:from=app:nth=2", "mam", "first - w"},
-    {"first,w:api=cuMemAllocAsync:nth=1", "am", "first -"},
-};
-
-static void nth_counts_where_api_and_from_hold(void **state)
-{
-	for (size_t i = 0; i < COUNT(sequences); i++) {
-		struct rules *rules = parsed(RULES_NAME, sequences[i].rules);
-		char names[128] = "";
-
-		for (const char *letter = sequences[i].letters; *letter; letter++) {
-			struct rules_allocation what = by_letter(*letter);
-			struct rules_match match = {.name = "-"};
-
-			rules_match(rules, 0, &what, &process, &match);
-			strcat(strcat(names, *names ? " " : ""), match.name);
-		}
-		if (strcmp(names, sequences[i].names) != 0)
-			fail_msg("%s: %s: got %s", sequences[i].rules, sequences[i].letters, names);
-		rules_free(rules);
-	}
-}
-
 static void concern_looks_at_size_and_api_of_rules_that_are_not_spent(void **state)
 {
 	static const struct {
@@ -549,174 +578,6 @@ static void of_many_rules_each_takes_its_own(void **state)
 	}
 	assert_false(rules_alive(rules));
 	rules_free(rules);
-}
-
-/*
- * A capital is an allocation of one byte, or of as many as the digit after it says; the small
- * letter is its failure. `names` are what the capitals get, "-" for none.
- */
-static const struct {
-	const char *rules, *script, *names;
-} scripts[] = {
-    {"w", "A a B C", "w w -"},
-    {"w", "A a A a A a B", "w w w w"},
-    {"w,k", "A B a C D", "w k w -"},
-    {"w,k", "A B b a C D E", "w k w k -"},
-    {"w,k", "A B a b C D E", "w k w k -"},
-    {"w%i", "A B b C", "w0 w1 w1"},
-    {"w%i", "A B a C", "w0 w1 w2"},
-    {"w%i", "A B a b C", "w0 w1 w1"},
-    {"w%i", "A B C c b a D", "w0 w1 w2 w0"},
-    {"w%i", "A B C a b c D", "w0 w1 w2 w2"},
-    {"w%i", "A B C b c D E", "w0 w1 w2 w2 w3"},
-    {"w%i", "A B b C a D", "w0 w1 w1 w2"},
-    {"w:nth=1", "A a B C", "w w -"},
-    {"w:nth=2", "A B b C D", "- w w -"},
-    {"w%i:nth=2-3", "A B C c D E", "- w0 w1 w1 -"},
-    {"w%i:nth=2-3", "A B b C D E", "- w0 w0 w1 -"},
-    {"w%i:nth=2-3", "A B C b D E", "- w0 w1 w2 -"},
-    /* each rule whose selectors match has counted it, and no other */
-    {"a,b:nth=2", "A a B C", "a a b"},
-    {"a,b:nth=2", "A B a C D", "a b a -"},
-    {"a:size=2,b:nth=3", "A2 a B1 C1 D1 E1", "a - - b -"},
-    {"a:size=2,b:nth=2:size=1", "A1 B2 b C1 D1", "- a b -"},
-    /* after the failure the Nth is one that came meanwhile: no later one gets the name */
-    {"w:nth=1", "A B a C", "w - -"},
-    /* an allocation that no rule took fails: nth hasn't counted it */
-    {"w:nth=2", "A a B C", "- - w"},
-    {"w:nth=2", "A a B b C D", "- - - w"},
-    {"w%i:nth=2-3", "A a B C D E", "- - w0 w1 -"},
-    {"a:size=2,b:nth=2:size=1", "A1 a B2 C1 D1", "- a - b"},
-    {"w:nth=2", "A B a C", "- w -"},
-    /* nth stands for one allocation, whatever was returned */
-    {"big:size=2,b%i:nth=2", "A2 B1 a C1 D1", "big b0 - -"},
-    {"big:size=2,b%i:nth=2-3", "A2 B1 a C1 D1", "big b0 b1 -"},
-};
-
-static void run_script(struct rules *rules, const char *script, char *names)
-{
-	struct rules_match matches[26];
-	struct rules_allocation whats[26];
-
-	for (const char *at = script; *at; at++) {
-		int slot = tolower(*at) - 'a';
-
-		if (islower(*at)) {
-			fail_match(rules, &whats[slot], &matches[slot]);
-		} else if (isupper(*at)) {
-			matches[slot] = (struct rules_match){.name = "-"};
-			whats[slot].size = isdigit(at[1]) ? (uint64_t)(at[1] - '0') : 1;
-			rules_match(rules, 0, &whats[slot], &process, &matches[slot]);
-			strcat(strcat(names, *names ? " " : ""), matches[slot].name);
-		}
-	}
-}
-
-static void what_failed_is_given_to_the_next(void **state)
-{
-	for (size_t i = 0; i < COUNT(scripts); i++) {
-		for (int kind = RULES_NAME; kind <= RULES_ATTACH; kind++) {
-			struct rules *rules = parsed((enum rules_kind)kind, scripts[i].rules);
-			char names[128] = "";
-
-			run_script(rules, scripts[i].script, names);
-			if (strcmp(names, scripts[i].names) != 0)
-				fail_msg("%s: %s: got %s", scripts[i].rules, scripts[i].script,
-					 names);
-			rules_free(rules);
-		}
-	}
-}
-
-static void a_match_that_is_returned_stays_counted(void **state)
-{
-	const struct rules_allocation what = {.size = 1};
-	struct rules *rules = parsed(RULES_NAME, "w%i:nth=2-3,once");
-	struct rules_match match;
-
-	assert_string_equal(name_of(rules, 1, 0), "once");
-	assert_true(rules_match(rules, 0, &what, &process, &match));
-	assert_string_equal(match.name, "w0");
-	rules_return(rules, match.rule, match.index);
-	assert_string_equal(name_of(rules, 1, 0), "w0"); /* the third */
-	assert_string_equal(name_of(rules, 1, 0), "");
-	assert_false(rules_alive(rules));
-	rules_free(rules);
-}
-
-static void a_return_counts_only_where_the_selectors_held(void **state)
-{
-	struct rules_allocation app = {.size = 1, .driver = RULES_API_cuMemAlloc, .from = "./app"};
-	struct rules_allocation lib = {
-	    .size = 1, .device = 1, .driver = RULES_API_cuMemCreate, .from = "/lib/lib.so"};
-	/* each of the last three rules sees only one of the two */
-	struct rules *rules = parsed(
-	    RULES_NAME, "any%i:nth=1-4,d:device=1:nth=2,a:api=cuMemAlloc:nth=3,f:from=lib*:nth=4");
-	struct rules_match match, failed;
-
-	for (int i = 0; i < 2; i++)
-		assert_true(rules_match(rules, 0, &app, &process, &match));
-	assert_true(rules_match(rules, 0, &lib, &process, &match));
-	assert_true(rules_match(rules, 0, &lib, &process, &failed));
-	assert_string_equal(failed.name, "any3");
-	fail_match(rules, &lib, &failed); /* the counts are now any: 3, d: 1, a: 2, f: 1 */
-	assert_true(rules_match(rules, 0, &app, &process, &match));
-	assert_string_equal(match.name, "any3"); /* any: 4, a: 3 */
-	assert_true(rules_match(rules, 0, &lib, &process, &match));
-	assert_string_equal(match.name, "d");
-	assert_false(rules_match(rules, 0, &lib, &process, &match));
-	assert_true(rules_match(rules, 0, &lib, &process, &match));
-	assert_string_equal(match.name, "f");
-	rules_free(rules);
-}
-
-#define LIVE 5
-
-/* Compute the `number`th permutation of LIVE things. */
-static void permutation(int number, int order[LIVE])
-{
-	for (int i = 0; i < LIVE; i++)
-		order[i] = i;
-	for (int left = LIVE; left > 1; number /= left, left--) {
-		int pick = number % left, kept = order[pick];
-
-		order[pick] = order[left - 1];
-		order[left - 1] = kept;
-	}
-}
-
-/* All of nth=1-5 match, and `count` of them fail in this order. Then as many match again, and no
- * more. */
-static void return_in_order(const int order[LIVE], int count)
-{
-	struct rules *rules = parsed(RULES_NAME, "w%i:nth=1-5");
-	struct rules_allocation what = {.size = 1};
-	struct rules_match matches[LIVE], more;
-
-	for (int i = 0; i < LIVE; i++)
-		assert_true(rules_match(rules, 0, &what, &process, &matches[i]));
-	assert_false(rules_alive(rules));
-	for (int i = 0; i < count; i++)
-		fail_match(rules, &what, &matches[order[i]]);
-	for (int i = 0; i < count; i++)
-		assert_true(rules_match(rules, 0, &what, &process, &matches[order[i]]));
-	assert_false(rules_match(rules, 0, &what, &process, &more));
-	assert_false(rules_alive(rules));
-	for (int i = 0; i < LIVE; i++)
-		for (int other = 0; other < i; other++)
-			assert_string_not_equal(matches[i].name, matches[other].name);
-	rules_free(rules);
-}
-
-static void returns_in_any_order_leave_room_for_as_many(void **state)
-{
-	for (int number = 0; number < 1 * 2 * 3 * 4 * 5; number++) {
-		int order[LIVE];
-
-		permutation(number, order);
-		for (int count = 1; count <= LIVE; count++)
-			return_in_order(order, count);
-	}
 }
 
 #define MATCHERS 4
@@ -865,6 +726,9 @@ static void who_counts_without_a_lock_leaves_the_wanted_ones(void **state)
 
 #define TTL "ttl wants whole seconds from 1, such as 3600"
 
+#define MODE "mode wants octal digits of read and write bits, such as 640"
+#define GROUP "group wants the name or number of a group"
+
 #define UNKNOWN \
 	"unknown option, none of nth size device api from wait must keep ttl readonly vmm map " \
 	"adopt " \
@@ -938,6 +802,18 @@ static const struct refusal {
     {0, "a:unified:api=cudaMalloc,b", "\"unified\" is for managed memory (cudaMallocManaged) only",
      ">>>a:unified:api=cudaMalloc<<<,b"},
     {0, "a:keep:adopt=1", "adopt takes no value", "a:keep:>>>adopt=1<<<"},
+    {0, "a:mode", MODE, "a:>>>mode<<<"},
+    {0, "a:mode=", MODE, "a:>>>mode=<<<"},
+    {0, "a:mode=0", MODE, "a:>>>mode=0<<<"},
+    {0, "a:mode=649", MODE, "a:>>>mode=649<<<"},
+    {0, "a:mode=755", MODE, "a:>>>mode=755<<<"},
+    {0, "a:mode=4600", MODE, "a:>>>mode=4600<<<"},
+    {0, "a:mode=rw", MODE, "a:>>>mode=rw<<<"},
+    {0, "a:mode=00600", MODE, "a:>>>mode=00600<<<"},
+    {0, "a:mode=-600", MODE, "a:>>>mode=-600<<<"},
+    {0, "a:mode=0x180", MODE, "a:>>>mode=0x180<<<"},
+    {0, "a:group", GROUP, "a:>>>group<<<"},
+    {0, "a:group=", GROUP, "a:>>>group=<<<"},
     {0, "a:keep:ttl", TTL, "a:keep:>>>ttl<<<"},
     {0, "a:keep:ttl=", TTL, "a:keep:>>>ttl=<<<"},
     {0, "a:keep:ttl=0", TTL, "a:keep:>>>ttl=0<<<"},
@@ -1106,18 +982,15 @@ static void the_error_is_cut_where_there_is_no_room(void **state)
 }
 
 UNIT_MAIN(UNIT(no_text_is_no_rules), UNIT(allocations_get_the_names_that_the_rules_give),
-	  UNIT(options_come_with_the_match), UNIT(what_is_no_mode_or_group_is_refused),
+	  UNIT(options_come_with_the_match),
 	  UNIT(unified_takes_managed_memory_and_passes_over_the_rest),
 	  UNIT(a_rank_is_digits_or_nothing), UNIT(a_name_that_grows_too_long_does_not_match),
 	  UNIT(out_is_untouched_without_a_match), UNIT(rules_are_alive_while_one_can_match),
 	  UNIT(api_holds_for_the_driver_call_and_for_the_runtime_call_around_it),
-	  UNIT(from_is_a_glob_over_the_callers_file), UNIT(nth_counts_where_api_and_from_hold),
+	  UNIT(from_is_a_glob_over_the_callers_file),
 	  UNIT(concern_looks_at_size_and_api_of_rules_that_are_not_spent),
 	  UNIT(of_many_rules_each_takes_its_own),
 	  UNIT(who_counts_without_a_lock_leaves_the_wanted_ones),
-	  UNIT(what_failed_is_given_to_the_next), UNIT(a_match_that_is_returned_stays_counted),
-	  UNIT(a_return_counts_only_where_the_selectors_held),
-	  UNIT(returns_in_any_order_leave_room_for_as_many),
 	  UNIT(threads_never_share_an_index_and_askers_need_no_lock),
 	  UNIT(what_does_not_parse_is_said_in_one_marked_line),
 	  UNIT(values_that_make_no_sense_are_said_with_what_is_wanted),
