@@ -2,6 +2,8 @@
 /* Blocks: each is a memfd of a multiple of 2 MiB, divided into allocations in steps of 512
  * bytes. */
 
+#include <utlist.h>
+
 #include "driver_sim.h"
 
 #define BLOCK_CACHE (UINT64_C(256) << 20) /* bytes per device, kept for later allocations */
@@ -31,11 +33,7 @@ uint64_t block_cached(cu_device device)
 
 static void block_destroy(struct block *block)
 {
-	struct block **link = &blocks[block->device];
-
-	while (*link != block)
-		link = &(*link)->next;
-	*link = block->next;
+	LL_DELETE(blocks[block->device], block);
 	state.used[block->device] -= block->size;
 	munmap((void *)(uintptr_t)block->base, block->size);
 	munmap(block->control, SIM_CONTROL);
@@ -46,10 +44,9 @@ static void block_destroy(struct block *block)
 
 void block_empty_cache(cu_device device)
 {
-	struct block *next;
+	struct block *block, *next;
 
-	for (struct block *block = blocks[device]; block; block = next) {
-		next = block->next;
+	LL_FOREACH_SAFE (blocks[device], block, next) {
 		if (!block->used)
 			block_destroy(block);
 	}
@@ -125,8 +122,7 @@ static struct block *block_new(const struct memory_want *want, uint64_t size)
 		return NULL;
 	}
 	span->size = size;
-	block->next = blocks[want->device];
-	blocks[want->device] = block;
+	LL_PREPEND(blocks[want->device], block);
 	return block;
 }
 
@@ -159,16 +155,15 @@ static struct block *block_find(const struct memory_want *want, uint64_t size)
 
 static uint64_t block_cut(struct block *block, uint64_t size)
 {
-	struct span **link = &block->free;
+	struct span *span = block->free;
 
-	while ((*link)->size < size)
-		link = &(*link)->next;
-	struct span *span = *link;
+	while (span->size < size)
+		span = span->next;
 	uint64_t offset = span->offset;
 	span->offset += size;
 	span->size -= size;
 	if (!span->size) {
-		*link = span->next;
+		LL_DELETE(block->free, span);
 		free(span);
 	}
 	block->used += size;

@@ -5,6 +5,8 @@
  * addresses, and the operations of driver_work.h in a single sequence.
  */
 
+#include <utlist.h>
+
 #include "driver_work.h"
 
 enum { CAPTURE_STATUS_ACTIVE = 1, CAPTURE_STATUS_INVALIDATED = 2 };
@@ -110,11 +112,7 @@ static void capture_empty(struct room *room)
 /* Under the lock, like the next two functions. */
 void capture_discard(struct capture *capture)
 {
-	struct capture **link = &captures;
-
-	while (*link != capture)
-		link = &(*link)->next;
-	*link = capture->next;
+	LL_DELETE(captures, capture);
 	capture_empty(capture->rooms);
 	ops_free(&capture->ops);
 	free(capture);
@@ -261,14 +259,10 @@ CALL(cuThreadExchangeStreamCaptureMode, NEED_INIT, (cu_capture_mode * mode), (mo
 
 CALL(cuGraphDestroy, NEED_INIT, (cu_graph graph), (graph))
 {
-	cu_graph *link = &graphs;
-
 	STATE_LOCKED;
-	while (*link && *link != graph)
-		link = &(*link)->next;
-	if (!*link)
+	if (!graph_ops(graph))
 		return CU_INVALID_VALUE;
-	*link = graph->next;
+	LL_DELETE(graphs, graph);
 	capture_empty(graph->rooms);
 	ops_free(&graph->ops);
 	free(graph);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Events. An event is done once all that its stream had to wait for at the record is over. */
 
+#include <utlist.h>
+
 #include "driver_event.h"
 
 enum { EVENT_FLAGS = CU_EVENT_WAITS_BLOCKING | CU_EVENT_NO_TIMING | CU_EVENT_SHARED };
@@ -171,11 +173,7 @@ CALL(cuStreamWaitEvent, NEED_CONTEXT, (cu_stream stream, cu_event event, unsigne
 
 static void event_remove(cu_event event)
 {
-	cu_event *link = &events;
-
-	while (*link != event)
-		link = &(*link)->next;
-	*link = event->next;
+	LL_DELETE(events, event);
 	if (event->slot && !event->opened)
 		slot_give(event->slot);
 	wait_drop(event->after);

@@ -6,6 +6,7 @@
  * and no file.
  */
 #include <sys/stat.h>
+#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "driver_peer.h"
@@ -149,11 +150,7 @@ static struct import *ipc_map(const struct wire *wire, int fd)
 
 static void ipc_unmap(struct import *import)
 {
-	struct import **link = &imports;
-
-	while (*link != import)
-		link = &(*link)->next;
-	*link = import->next;
+	LL_DELETE(imports, import);
 	munmap((void *)(uintptr_t)import->base, import->size);
 	free(import);
 }

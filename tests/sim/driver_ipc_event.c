@@ -8,6 +8,7 @@
  * records are never reached.
  */
 #include <sys/stat.h>
+#include <utlist.h>
 
 #include "base/cleanup.h"
 #include "driver_event.h"
@@ -113,18 +114,15 @@ static void slot_reach(struct slot *slot, uint64_t number)
 /* Mark the records that are reached. Return true if others are pending. Under the lock. */
 static bool watch_look(void)
 {
-	struct pending **link = &pendings;
+	struct pending *pending, *next;
 
 	wait_look();
-	while (*link) {
-		struct pending *pending = *link;
-		if (!wait_over(pending->after)) {
-			link = &pending->next;
+	LL_FOREACH_SAFE (pendings, pending, next) {
+		if (!wait_over(pending->after))
 			continue;
-		}
 		slot_reach(pending->slot, pending->number);
 		wait_drop(pending->after);
-		*link = pending->next;
+		LL_DELETE(pendings, pending);
 		free(pending);
 	}
 	return pendings != NULL;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* VMM addresses: reservations, the mappings in them, and access to these. */
 
+#include <utlist.h>
+
 #include "driver_vmm.h"
 
 #define MAP_WHOLE ((uint64_t)32 << 20)
@@ -53,8 +55,7 @@ CALL_LOGGED(cuMemAddressReserve, NEED_INIT,
 	}
 	*reservation = model;
 	reservation->start = (uintptr_t)address;
-	reservation->next = reservations;
-	reservations = reservation;
+	LL_PREPEND(reservations, reservation);
 	*pointer = reservation->start;
 	return CU_OK;
 }
@@ -62,15 +63,13 @@ CALL_LOGGED(cuMemAddressReserve, NEED_INIT,
 CALL_LOGGED(cuMemAddressFree, NEED_INIT, (cu_deviceptr start, size_t size), (start, size), start,
 	    size)
 {
-	struct reservation **link = &reservations;
+	struct reservation *reservation;
 
 	STATE_LOCKED;
-	while (*link && (*link)->start != start)
-		link = &(*link)->next;
-	struct reservation *reservation = *link;
+	LL_SEARCH_SCALAR(reservations, reservation, start, start);
 	if (!reservation || reservation->asked != size || region_overlaps(start, size))
 		return CU_INVALID_VALUE;
-	*link = reservation->next;
+	LL_DELETE(reservations, reservation);
 	munmap((void *)(uintptr_t)start, reservation->size);
 	free(reservation);
 	return CU_OK;

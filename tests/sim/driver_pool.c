@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream-ordered memory. */
 
+#include <utlist.h>
+
 #include "driver_stream.h"
 
 /* Memory whose cuMemFreeAsync is queued. The next look at the list releases it once `until` is
@@ -60,14 +62,9 @@ static struct region *pool_region(const struct freed *one)
 	return region && region->generation == one->generation ? region : NULL;
 }
 
-static void pool_end(struct freed **link)
+static void pool_forget(struct freed *one)
 {
-	struct freed *one = *link;
-	struct region *region = pool_region(one);
-
-	if (region)
-		memory_release(region);
-	*link = one->next;
+	LL_DELETE(freed, one);
 	wait_drop(one->until);
 	free(one);
 }
@@ -76,19 +73,22 @@ static void pool_end(struct freed **link)
  * true if such memory is due in `stream`; NULL: in any stream. */
 static bool pool_end_due(cu_stream stream)
 {
-	struct freed **link = &freed, *one;
+	struct freed *one, *next;
 	bool twice = false;
 
 	wait_look();
-	while ((one = *link)) {
-		bool stays = one->again && pool_region(one);
+	LL_FOREACH_SAFE (freed, one, next) {
+		struct region *region = pool_region(one);
 
-		if (wait_over(one->until) && !stays) {
-			pool_end(link);
+		if (!wait_over(one->until))
+			continue;
+		if (one->again && region) {
+			twice = twice || !stream || one->plain == stream;
 			continue;
 		}
-		twice = twice || (wait_over(one->until) && (!stream || one->plain == stream));
-		link = &one->next;
+		if (region)
+			memory_release(region);
+		pool_forget(one);
 	}
 	return twice;
 }
@@ -126,16 +126,11 @@ void pool_synchronize(cu_stream stream)
 
 void pool_keep_of(cu_stream stream)
 {
-	struct freed **link = &freed, *one;
+	struct freed *one, *next;
 
-	while ((one = *link)) {
-		if (one->plain != stream) {
-			link = &one->next;
-			continue;
-		}
-		*link = one->next;
-		wait_drop(one->until);
-		free(one);
+	LL_FOREACH_SAFE (freed, one, next) {
+		if (one->plain == stream)
+			pool_forget(one);
 	}
 }
 

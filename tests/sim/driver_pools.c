@@ -5,6 +5,8 @@
  * only for what is allocated.
  */
 
+#include <utlist.h>
+
 #include "driver_stream.h"
 
 #define POOL_PIECE ((uint64_t)32 << 20) /* bytes: unit of reserving and giving back */
@@ -151,8 +153,7 @@ CALL(cuMemPoolCreate, NEED_INIT, (cu_mem_pool * pool, const cu_pool_props *props
 	made->device = props->location.id;
 	made->handle_types = (int)props->handleTypes;
 	STATE_LOCKED;
-	made->next = pools_made;
-	pools_made = made;
+	LL_PREPEND(pools_made, made);
 	*pool = made;
 	return CU_OK;
 }
@@ -164,12 +165,8 @@ CALL(cuMemPoolDestroy, NEED_INIT, (cu_mem_pool pool), (pool))
 	STATE_LOCKED;
 	if (!pool_good(pool) || !pool->made)
 		return CU_INVALID_VALUE;
-	cu_mem_pool *link = &pools_made;
-	while (*link != pool)
-		link = &(*link)->next;
-	*link = pool->next;
-	pool->next = pools_ended;
-	pools_ended = pool;
+	LL_DELETE(pools_made, pool);
+	LL_PREPEND(pools_ended, pool);
 	return CU_OK;
 }
 

@@ -244,8 +244,7 @@ struct region {
 	void *owner;		       /* block, import or object, by kind */
 	uint32_t generation;	       /* differs from other allocations at the same address */
 	unsigned int references;       /* REGION_IMPORT: number of opens */
-	struct region *left, *right;
-	uint32_t priority;
+	struct region *prev, *next;
 };
 struct region *region_add(const struct region *model);
 void region_remove(struct region *region);

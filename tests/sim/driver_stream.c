@@ -2,6 +2,8 @@
 /* Streams. Work is done before its call returns, unless it comes after a wait for a word in
  * memory. */
 
+#include <utlist.h>
+
 #include "driver_stream.h"
 
 static struct cu_stream_opaque stream_legacy = {.blocking = true, .id = 1};
@@ -99,11 +101,7 @@ CALL(cuStreamCreate, NEED_CONTEXT, (cu_stream * stream, unsigned int flags), (st
 
 static void stream_remove(cu_stream stream)
 {
-	cu_stream *link = &streams;
-
-	while (*link != stream)
-		link = &(*link)->next;
-	*link = stream->next;
+	LL_DELETE(streams, stream);
 	pool_keep_of(stream);
 	wait_drop(stream->last);
 	if (stream->capture)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* VMM memory objects, a memfd each. driver_map.c gives them addresses. */
 #include <sys/stat.h>
+#include <utlist.h>
 
 #include "driver_vmm.h"
 
@@ -29,13 +30,9 @@ struct object *vmm_find(cu_mem_handle handle)
 /* The memory stays while any process has a handle or a mapping of it. */
 void vmm_unref(struct object *object)
 {
-	struct object **link = &objects;
-
 	if (object->handles || object->mappings)
 		return;
-	while (*link != object)
-		link = &(*link)->next;
-	*link = object->next;
+	LL_DELETE(objects, object);
 	if (object->counted)
 		state.used[object->device] -= object->size;
 	close(object->fd);

@@ -5,6 +5,8 @@
  * operations are pending. A wait that was once seen as satisfied stays satisfied.
  */
 
+#include <utlist.h>
+
 #include "driver_work.h"
 
 #define WAIT_INTERVAL_US 50
@@ -24,11 +26,7 @@ static struct wait *waits; /* the oldest first */
 
 static void wait_free(struct wait *wait)
 {
-	struct wait **link = &waits;
-
-	while (*link != wait)
-		link = &(*link)->next;
-	*link = wait->next;
+	LL_DELETE(waits, wait);
 	free(wait);
 }
 
@@ -51,7 +49,6 @@ void wait_drop(struct wait *wait)
 struct wait *wait_new(struct wait *first, struct wait *second, uint64_t address, uint32_t value)
 {
 	struct wait *wait = calloc(1, sizeof(*wait));
-	struct wait **link = &waits;
 
 	if (!wait)
 		return NULL;
@@ -60,9 +57,7 @@ struct wait *wait_new(struct wait *first, struct wait *second, uint64_t address,
 	    .op = {.kind = OP_WAIT, .to = address, .value = value, .width = 4},
 	    .references = 1,
 	};
-	while (*link)
-		link = &(*link)->next;
-	*link = wait;
+	LL_APPEND(waits, wait);
 	return wait;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream memory operations and host functions, and graphs made of these and of copies. */
 
+#include <utlist.h>
+
 #include "driver_work.h"
 
 /* `width` is 4 or 8 bytes. CU_WAIT_GEQ compares by the sign of the difference. */
@@ -92,19 +94,19 @@ CALL(cuGraphInstantiateWithFlags, NEED_CONTEXT,
 	return CU_OK;
 }
 
-static cu_graph_exec *exec_find(cu_graph_exec exec)
+static cu_graph_exec exec_find(cu_graph_exec exec)
 {
-	cu_graph_exec *link = &execs;
+	cu_graph_exec found = execs;
 
-	while (*link && *link != exec)
-		link = &(*link)->next;
-	return link;
+	while (found && found != exec)
+		found = found->next;
+	return found;
 }
 
 CALL(cuGraphLaunch, NEED_CONTEXT, (cu_graph_exec exec, cu_stream stream), (exec, stream))
 {
 	STATE_LOCKED;
-	const struct cu_graph_exec_opaque *found = *exec_find(exec);
+	const struct cu_graph_exec_opaque *found = exec_find(exec);
 	cu_stream its = found ? stream_find(stream) : NULL;
 	if (!found)
 		return CU_INVALID_VALUE;
@@ -114,10 +116,10 @@ CALL(cuGraphLaunch, NEED_CONTEXT, (cu_graph_exec exec, cu_stream stream), (exec,
 CALL(cuGraphExecDestroy, NEED_INIT, (cu_graph_exec exec), (exec))
 {
 	STATE_LOCKED;
-	cu_graph_exec *link = exec_find(exec), found = *link;
+	cu_graph_exec found = exec_find(exec);
 	if (!found)
 		return CU_INVALID_VALUE;
-	*link = found->next;
+	LL_DELETE(execs, found);
 	ops_free(&found->ops);
 	free(found);
 	return CU_OK;
