@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of pointers that are not plain driver memory. */
+/* The tables of pointers and of named cuMemCreate memory that are not plain driver memory, and what
+ * a resync overlooks while an entry enters one. */
 #include "unit.h"
 
+#include "base/client_held.h"
 #include "preload/shim_live.h"
 
-#define STEP 512 /* distance between the driver's addresses */
+#define STEP ((uint64_t)2 << 20) /* distance between the driver's addresses */
 #define ONE ((cu_context)(uintptr_t)16)
 #define TWO ((cu_context)(uintptr_t)32)
 
@@ -18,6 +20,16 @@ static struct live entry_of(uint64_t pointer, enum live_kind kind, uint64_t gene
 			     .generation = generation};
 
 	snprintf(entry.name, sizeof(entry.name), "b%llu", (unsigned long long)generation);
+	entry.reading = resync_readings(&live_resync);
+	return entry;
+}
+
+static struct live object_of(cu_mem_handle handle, uint64_t generation)
+{
+	struct live entry = entry_of(0, LIVE_OWN_VMM, generation);
+
+	entry.mapping.handle = handle;
+	entry.mapping.size = STEP;
 	return entry;
 }
 
@@ -26,6 +38,15 @@ static void add(uint64_t pointer, enum live_kind kind, uint64_t generation)
 	const struct live entry = entry_of(pointer, kind, generation);
 
 	assert_true(live_add(&entry));
+}
+
+static void add_object(cu_mem_handle handle, uint64_t generation)
+{
+	const struct live entry = object_of(handle, generation);
+
+	errno = 77;
+	assert_true(live_add(&entry));
+	assert_int_equal(errno, 77);
 }
 
 /* An entry within the mapping that begins at `base`. */
@@ -70,16 +91,17 @@ static uint64_t found(uint64_t base, uint64_t pointer)
 	return live_find(base, pointer, &out) ? out.generation : 0;
 }
 
-static bool get(uint64_t pointer, uint64_t generation, struct live *out_entry)
+/* `key`: a pointer, or the handle of an object. */
+static bool get(uint64_t key, bool object, uint64_t generation, struct live *out_entry)
 {
-	const struct resync_ref ref = {.key = pointer, .generation = generation};
+	const struct resync_ref ref = {.key = key, .object = object, .generation = generation};
 
 	return live_get(&ref, out_entry);
 }
 
-static bool rename_to(uint64_t pointer, uint64_t generation, uint64_t to)
+static bool rename_to(uint64_t key, bool object, uint64_t generation, uint64_t to)
 {
-	const struct resync_ref ref = {.key = pointer, .generation = generation};
+	const struct resync_ref ref = {.key = key, .object = object, .generation = generation};
 
 	return live_rename(&ref, to);
 }
@@ -92,21 +114,25 @@ static unsigned int attached(uint64_t generation)
 	return hold.count;
 }
 
-/* The driver returns the same address for the same buffer, and counts. */
-static void the_same_buffer_again_is_counted(void **state)
+/* The sum of the generations of the list's objects. */
+static uint64_t sum_of(struct live_ended *ended)
 {
-	struct live out = {.pointer = 7};
+	uint64_t sum = 0;
 
-	assert_false(live_take(STEP, &out) || found(STEP, STEP));
-	assert_int_equal(out.pointer, 7);
-	for (unsigned int i = 0; i < 3; i++)
-		add(STEP, LIVE_IPC, 5);
-	assert_int_equal(attached(5), 3);
-	for (unsigned int left = 3; left--;) {
-		assert_true(live_take(STEP, &out));
-		assert_int_equal(out.count, left);
-	}
-	assert_false(live_take(STEP, &out));
+	for (const struct live_ended *each = ended; each; each = each->next)
+		sum += each->entry.generation;
+	live_free_ended(ended);
+	return sum;
+}
+
+static uint64_t drop(cu_mem_handle handle)
+{
+	return sum_of(live_drop_handle(handle));
+}
+
+static uint64_t unmap(cu_deviceptr pointer, size_t size, bool gone)
+{
+	return sum_of(live_settle_places(live_take_places(pointer, size), gone));
 }
 
 static void another_at_the_address_replaces(void **state)
@@ -245,18 +271,113 @@ static void by_pointer_and_generation(void **state)
 	struct live out = {.generation = 99};
 
 	add(STEP, LIVE_OWN, 1);
-	assert_false(get(2 * STEP, 1, &out) || get(STEP, 2, &out));
-	assert_false(rename_to(2 * STEP, 1, 5) || rename_to(STEP, 2, 5));
+	assert_false(get(2 * STEP, false, 1, &out) || get(STEP, false, 2, &out));
+	assert_false(rename_to(2 * STEP, false, 1, 5) || rename_to(STEP, false, 2, 5));
 	assert_int_equal(out.generation, 99);
-	assert_true(rename_to(STEP, 1, 5) && !get(STEP, 1, &out) && get(STEP, 5, &out));
-	assert_true(rename_to(STEP, 5, 0)); /* now it has no name */
-	assert_false(get(STEP, 5, &out) || rename_to(STEP, 5, 6));
+	assert_true(rename_to(STEP, false, 1, 5) && !get(STEP, false, 1, &out) &&
+		    get(STEP, false, 5, &out));
+	assert_true(rename_to(STEP, false, 5, 0)); /* now it has no name */
+	assert_false(get(STEP, false, 5, &out) || rename_to(STEP, false, 5, 6));
 	assert_true(live_find(STEP, STEP, &out) && !out.name[0]);
 }
 
+/* One unmapping may cover several mappings, and end several objects. The driver may refuse it. */
+static void held_by_handles_and_mappings(void **state)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		add_object(20 + i, 1u << i);
+		live_add_place((i + 1) * STEP, 20 + i);
+	}
+	live_add_place(9 * STEP, 20);
+	live_add_place(8 * STEP, 99); /* a handle of no object */
+	live_add_handle(22);
+	assert_int_equal(drop(20) + drop(21) + drop(22) + drop(99), 0);
+	assert_int_equal(unmap(STEP, 3 * STEP, false), 0); /* the driver refused */
+	assert_int_equal(unmap(4 * STEP, STEP, true), 0);  /* nothing is mapped there */
+	assert_int_equal(unmap(STEP, 3 * STEP, true), 2);
+	assert_int_equal(drop(22), 4);
+	assert_int_equal(unmap(9 * STEP, STEP, true), 1);
+	assert_false(live_any_object());
+}
+
+/* Without a handle, an object is found where it is mapped. */
+static void found_and_renamed(void **state)
+{
+	struct live out = {.generation = 99};
+
+	add_object(51, 1);
+	add_object(52, 2);
+	live_add_place(3 * STEP, 52);
+	live_add_place(2 * STEP, 51);
+	assert_false(get(53, true, 1, &out) || get(51, true, 2, &out));
+	assert_false(rename_to(53, true, 1, 7) || rename_to(51, true, 2, 7));
+	assert_int_equal(out.generation, 99);
+	assert_true(rename_to(51, true, 1, 7) && !get(51, true, 1, &out));
+	assert_true(get(51, true, 7, &out) && !out.mapping.pointer);
+	assert_int_equal(drop(51), 0);
+	assert_true(get(51, true, 7, &out) && out.mapping.pointer == 2 * STEP);
+	assert_true(rename_to(51, true, 7, 0)); /* now it has no name */
+	assert_false(get(51, true, 7, &out) || rename_to(51, true, 7, 8));
+	assert_int_equal(drop(52) + unmap(2 * STEP, 2 * STEP, true), 9);
+}
+
+/* While an object without a handle is being unmapped, a resync has nothing to export it by. */
+static void overlooked_while_it_is_unmapped(void **state)
+{
+	struct live_places *taken;
+	struct live out;
+
+	add_object(71, 1);
+	live_add_place(STEP, 71);
+	assert_int_equal(drop(71), 0);
+	taken = live_take_places(STEP, STEP);
+	assert_false(get(71, true, 1, &out));
+	resync_missed(&live_resync);
+	assert_int_equal(sum_of(live_settle_places(taken, false)), 0); /* the driver refused */
+	assert_true(resync_missed(&live_resync));
+	assert_true(get(71, true, 1, &out) && out.mapping.pointer == STEP);
+	assert_int_equal(unmap(STEP, STEP, true), 1);
+}
+
+/* The driver gives a handle again whose end the table has not seen, or is about to see. */
+static void replaced(void **state)
+{
+	struct live first = object_of(81, 1);
+	struct live_places *taken;
+
+	first.mapping.held = held_keep(STDIN_FILENO);
+	assert_true(first.mapping.held && live_add(&first));
+	live_add_place(STEP, 81);
+	live_add_place(2 * STEP, 81);
+	assert_int_equal(drop(81), 0);
+	taken = live_take_places(2 * STEP, STEP);
+	add_object(81, 2);
+	assert_int_equal(held_open(first.mapping.held), -1);
+	assert_int_equal(unmap(STEP, STEP, true), 0);
+	assert_int_equal(sum_of(live_settle_places(taken, true)), 0);
+	assert_int_equal(drop(81), 2);
+	assert_false(live_any_object());
+}
+
+/* A resync has read the tables between the answer of the registry and the addition. */
+static void added_too_late_for_a_resync(void **state)
+{
+	struct live object = object_of(61, 1), entry = entry_of(STEP, LIVE_OWN, 2), out;
+
+	resync_missed(&live_resync);
+	assert_true(live_add(&object) && live_add(&entry) && !resync_missed(&live_resync));
+	assert_true(live_take(STEP, &out) && drop(61) == 1);
+	atomic_fetch_add(&live_resync.readings, 2);
+	assert_true(live_add(&object) && resync_missed(&live_resync));
+	assert_true(live_add(&entry) && resync_missed(&live_resync));
+	assert_true(live_take(STEP, &out) && drop(61) == 1);
+}
+
 #define EMPTIED(test) cmocka_unit_test_teardown(test, empty)
-UNIT_MAIN(EMPTIED(the_same_buffer_again_is_counted), EMPTIED(another_at_the_address_replaces),
+UNIT_MAIN(EMPTIED(another_at_the_address_replaces),
 	  EMPTIED(neighbours_in_the_filter_are_told_apart), EMPTIED(found_within_a_mapping),
 	  EMPTIED(managed_ranges), EMPTIED(a_context_takes_its_own),
 	  EMPTIED(a_destroyed_pool_has_nothing), EMPTIED(what_was_opened_is_closed),
-	  EMPTIED(by_pointer_and_generation))
+	  EMPTIED(by_pointer_and_generation), UNIT(held_by_handles_and_mappings),
+	  UNIT(found_and_renamed), UNIT(overlooked_while_it_is_unmapped), UNIT(replaced),
+	  UNIT(added_too_late_for_a_resync))
