@@ -29,7 +29,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -58,7 +57,6 @@
 	C(int, eventfd_read, (int fd, eventfd_t *value), (fd, value), -1, EAGAIN) \
 	C(int, eventfd_write, (int fd, eventfd_t value), (fd, value), -1, EAGAIN) \
 	C(int, eventfd, (unsigned int value, int flags), (value, flags), -1, EMFILE) \
-	C(int, execv, (const char *path, char *const arguments[]), (path, arguments), -1, ENOENT) \
 	C(int, execvp, (const char *file, char *const arguments[]), (file, arguments), -1, ENOENT) \
 	C(int, fallocate, (int fd, int mode, off_t offset, off_t size), (fd, mode, offset, size), \
 	  -1, ENOSPC) \
@@ -134,8 +132,6 @@
 	   const sigset_t *signals), \
 	  (fds, count, timeout, signals), -1, ENOMEM) \
 	C(int, pthread_attr_init, (pthread_attr_t * attributes), (attributes), ENOMEM, 0) \
-	C(int, pthread_attr_setdetachstate, (pthread_attr_t * attributes, int state), \
-	  (attributes, state), EINVAL, 0) \
 	C(int, pthread_cond_init, \
 	  (pthread_cond_t * condition, const pthread_condattr_t *attributes), \
 	  (condition, attributes), ENOMEM, 0) \
@@ -167,9 +163,6 @@
 	  EINVAL) \
 	C(int, setenv, (const char *name, const char *value, int replace), (name, value, replace), \
 	  -1, ENOMEM) \
-	C(int, setitimer, \
-	  (__itimer_which_t which, const struct itimerval *time, struct itimerval *before), \
-	  (which, time, before), -1, EINVAL) \
 	C(int, setrlimit, (__rlimit_resource_t what, const struct rlimit *limit), (what, limit), \
 	  -1, EPERM) \
 	C(int, setsockopt, (int fd, int level, int name, const void *from, socklen_t size), \
@@ -182,8 +175,6 @@
 	  (const sigset_t *signals, siginfo_t *which, const struct timespec *timeout), \
 	  (signals, which, timeout), -1, EAGAIN) \
 	C(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1, EMFILE) \
-	C(int, socketpair, (int domain, int type, int protocol, int pair[2]), \
-	  (domain, type, protocol, pair), -1, EMFILE) \
 	C(int, stat, (const char *path, struct stat *is), (path, is), -1, EACCES) \
 	C(int, statvfs, (const char *path, struct statvfs *is), (path, is), -1, EACCES) \
 	C(long, sysconf, (int name), (name), -1, EINVAL) \
@@ -200,8 +191,6 @@
 
 /* The same for calls that move bytes; the byte count is called `size`. */
 #define FAULT_MOVES(C) \
-	C(size_t, fread, (void *to, size_t one, size_t size, FILE *stream), \
-	  (to, one, size, stream), 0, EIO) \
 	C(size_t, fwrite, (const void *from, size_t one, size_t size, FILE *stream), \
 	  (from, one, size, stream), 0, ENOSPC) \
 	C(ssize_t, pread, (int fd, void *to, size_t size, off_t offset), (fd, to, size, offset), \

@@ -52,6 +52,25 @@ await() {
 	return 1
 }
 
+# scene_as NAME: the scene that was set up is also NAME(), for another scene() that calls it
+scene_as() {
+	local scene
+	scene=$(declare -f scene)
+	eval "$1() ${scene#*()}"
+}
+
+# forgets NAME: before what is left is checked, remove the name
+forgets() {
+	local check
+	check=$(declare -f nothing_left)
+	eval "other_names_left() ${check#*()}"
+	FORGOTTEN=$1
+	nothing_left() {
+		"$BUILD/gpushare" rm "$FORGOTTEN" >/dev/null 2>&1
+		other_names_left "$1"
+	}
+}
+
 with_a_registry() {
 	prepare() {
 		start_registry || return 1
@@ -238,17 +257,14 @@ scene_contexts() {
 scene_kept() {
 	each_way 700Ki alloc
 	preloaded GPUSHARE_NAME=k:keep:adopt "$BIN/drv_linked" "${DOINGS[@]}"
-	nothing_left() {
-		"$BUILD/gpushare" rm k >/dev/null 2>&1
-		not_more "$1" && registry_is_as_before
-	}
+	forgets k
 }
 
 # The program's first need of a registry starts one.
 scene_start() {
 	preloaded GPUSHARE_NAME=w%i "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 drop=a exit=7
 	MUST_CALL='clone waitpid execve'
-	eval "first_$(declare -f scene)"
+	scene_as first_scene
 	# end the registry of the run before, or the program would find it
 	scene() {
 		end_registries

@@ -126,10 +126,7 @@ rights_hold() {
 	rm -f "$WORK/home"/*
 	as "$OWNER" env LD_PRELOAD="$TOP/sys/libgpushare_shim.so" GPUSHARE_NAME="ours:vmm:mode=640:group=$TEAM" "$TOP/sys/drv_linked" init \
 		alloc=a,2Mi touch="$WORK/home/up" await="$WORK/home/go" </dev/null >"$WORK/home/owner.out" 2>>"$WORK/clients.err" &
-	for ((tries = 0; tries < 500; tries++)); do
-		[ ! -e "$WORK/home/up" ] || break
-		sleep 0.01
-	done
+	await "$WORK/home/up"
 	seen=$(as "$OTHER" "$TOP/sys/gpushare" ls ours 2>>"$WORK/clients.err")
 	[[ $seen != *ours* ]] || echo "wrong: another user sees what is the group's"
 	! as "$OTHER" "$TOP/sys/gpushare-attach" ours --sha256 >/dev/null 2>>"$WORK/clients.err" || echo "wrong: another user attaches what is the group's"

@@ -23,20 +23,14 @@ scene_api_deferred() {
 
 scene_api_keep() {
 	api keep
-	nothing_left() {
-		"$BUILD/gpushare" rm kept >/dev/null 2>&1
-		not_more "$1" && registry_is_as_before
-	}
+	forgets kept
 }
 
 # next_registry: when the file "up" appears, replace the registry by another one, then make the file "go"
 next_registry() {
 	rm -f "$WORK/up" "$WORK/go"
 	(
-		for ((tries = 0; tries < 1000; tries++)); do
-			[ ! -e "$WORK/up" ] || break
-			sleep 0.01
-		done
+		await "$WORK/up"
 		unset FAULT_AT FAULT_HIT FAULT_LEFT FAULT_RECORD
 		"$BUILD/gpushare-registry" --dir "$GPUSHARE_DIR" --idle-exit 0 --replace --ready-fd 3 3>"$WORK/ready" \
 			</dev/null >/dev/null 2>&1 &
@@ -52,9 +46,7 @@ next_registry() {
 
 # with_a_restart: play the scene in $WORK, and replace the registry during it
 with_a_restart() {
-	local scene
-	scene=$(declare -f scene)
-	eval "plays_on() ${scene#*()}"
+	scene_as plays_on
 	scene() {
 		local code=0
 		next_registry
@@ -78,9 +70,7 @@ scene_restart() {
 	preloaded 'GPUSHARE_NAME=a:nth=1,b:nth=2:vmm,c' "$BIN/drv_linked" init errno make=a,alloc,700Ki make=b,alloc,700Ki \
 		fill=a,3 fill=b,4 touch=up await=go make=c,alloc,700Ki byte=a,4 byte=b,4 drop=a drop=b drop=c exit=7
 	with_a_restart
-	local scene
-	scene=$(declare -f scene)
-	eval "restarts() ${scene#*()}"
+	scene_as restarts
 	scene() {
 		if [ ! -s "$WORK/plain" ]; then
 			: >"$WORK/go"
@@ -95,9 +85,7 @@ scene_deferred() {
 	preloaded GPUSHARE_NAME=mine "$BIN/drv_linked" init errno make=a,alloc,700Ki fill=a,3 byte=a,4 touch=up await=go drop=a \
 		make=b,alloc,700Ki fill=b,3 drop=b make=c,pool,700Ki drop=c exit=7
 	SERVER=("$BIN/api_faults" hold)
-	local scene
-	scene=$(declare -f scene)
-	eval "frees() ${scene#*()}"
+	scene_as frees
 	scene() {
 		local code=0
 		: >"$WORK/go"

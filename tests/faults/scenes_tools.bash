@@ -165,10 +165,7 @@ scene_restore() {
 	after() {
 		"$BUILD/gpushare" ls kept
 	}
-	nothing_left() {
-		"$BUILD/gpushare" rm kept >/dev/null 2>&1
-		registry_is_as_before
-	}
+	forgets kept
 }
 
 scene_rm() {
@@ -181,10 +178,7 @@ scene_rm() {
 	after() {
 		"$BUILD/gpushare" ls kept
 	}
-	nothing_left() {
-		"$BUILD/gpushare" rm kept >/dev/null 2>&1
-		registry_is_as_before
-	}
+	forgets kept
 }
 
 # Attach a buffer whose owner publishes.
