@@ -12,7 +12,7 @@
 const struct ask_kind *ask_find(const char *name)
 {
 	static const struct ask_kind kinds[] = {
-#define K(kind, text) {#kind, text, ask_##kind##_open, ask_##kind, ask_##kind##_close},
+#define K(kind) {#kind, ask_##kind##_open, ask_##kind, ask_##kind##_close},
 	    ASK_KINDS(K)
 #undef K
 	};
@@ -22,6 +22,18 @@ const struct ask_kind *ask_find(const char *name)
 			return &kinds[i];
 	fprintf(stderr, "%s: nothing of that kind\n", name);
 	return NULL;
+}
+
+static int compare(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	return (a > b) - (a < b);
+}
+
+void ask_sort(double *numbers, size_t count)
+{
+	qsort(numbers, count, sizeof(*numbers), compare);
 }
 
 /* Gives every number below `count` once: the step has no divisor in common with `count`. */

@@ -27,31 +27,26 @@ struct asker {
 	unsigned char wire[ASK_WIRE];
 };
 
-/* K(kind, what it is) */
-#define ASK_KINDS(K) \
-	K(echo, "bare SOCK_SEQPACKET echo") \
-	K(nng_echo, "echo by an nng server, plain client") \
-	K(registry, "registry, over its socket") \
-	K(nng, "registry, nng client") \
-	K(index, "registry, by its index") \
-	K(fd_echo, "bare SOCK_SEQPACKET server of descriptors, connected anew") \
-	K(descriptor, "registry, a descriptor from fds.sock")
+/* registry_report.bash says what each is. */
+#define ASK_KINDS(K) K(echo) K(nng_echo) K(registry) K(nng) K(index) K(fd_echo) K(descriptor)
 
 struct ask_kind {
-	const char *name, *text;
+	const char *name;
 	/* Both return false, with a line on stderr, if they fail. */
 	bool (*open)(struct asker *asker);
 	bool (*ask)(struct asker *asker, const char *name);
 	void (*close)(struct asker *asker);
 };
 
-#define K(kind, text) \
+#define K(kind) \
 	bool ask_##kind##_open(struct asker *asker); \
 	bool ask_##kind(struct asker *asker, const char *name); \
 	void ask_##kind##_close(struct asker *asker);
 ASK_KINDS(K)
 #undef K
 
+/* Share `name` over the asker's connection to the registry. */
+bool ask_share(struct asker *asker, const char *name);
 /* Return NULL, with a line on stderr, if there is no such kind. */
 const struct ask_kind *ask_find(const char *name);
 /* Of `count` shared names, return the one at `at` in a scattered order. */
@@ -69,5 +64,8 @@ static inline double ask_us(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
+
+/* Sort the numbers. */
+void ask_sort(double *numbers, size_t count);
 
 #endif

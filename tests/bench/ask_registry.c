@@ -122,24 +122,29 @@ void ask_index_close(struct asker *asker)
 	gpushare_close(asker->session);
 }
 
+bool ask_share(struct asker *asker, const char *name)
+{
+	gpushare_Share *share = &asker->client->request.verb.share;
+
+	asker->client->request = (request){.which_verb = gpushare_Request_share_tag};
+	share->has_buffer = true;
+	share->buffer.size = 1 << 20;
+	share->buffer.base_size = 2 << 20;
+	share->buffer.backing = GPUSHARE_BACKING_IPC;
+	share->buffer.address = 0x7f0000000000;
+	strcpy(share->buffer.name, name);
+	memset(share->buffer.device_uuid, 0xd, sizeof(share->buffer.device_uuid));
+	memset(share->handle, 0xc3, sizeof(share->handle));
+	return says(client_call(asker->client, 0), asker->client->why);
+}
+
 /* Share a name for this client alone. */
 bool ask_descriptor_open(struct asker *asker)
 {
-	gpushare_Share *share;
-
 	if (!ask_registry_open(asker))
 		return false;
 	snprintf(asker->own, sizeof(asker->own), "ordered%d", (int)getpid());
-	asker->client->request = (request){.which_verb = gpushare_Request_share_tag};
-	share = &asker->client->request.verb.share;
-	share->has_buffer = true;
-	share->buffer.size = share->buffer.base_size = 2 << 20;
-	share->buffer.backing = GPUSHARE_BACKING_IPC;
-	share->buffer.address = 0x7f0000000000;
-	strcpy(share->buffer.name, asker->own);
-	memset(share->buffer.device_uuid, 0xd, sizeof(share->buffer.device_uuid));
-	memset(share->handle, 0xc3, sizeof(share->handle));
-	if (!says(client_call(asker->client, 0), asker->client->why))
+	if (!ask_share(asker, asker->own))
 		return false;
 	asker->own_generation = asker->client->reply.body.share.generation;
 	return true;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "ask.h"
-#include "client/client.h"
+#include "gpushare.h"
 
 #define SHARERS 4 /* connections that share at the same time, each in its own process */
 
@@ -25,34 +25,14 @@ static int fail(const char *why)
 	return 1;
 }
 
-static void describe(record *out, const char *name)
-{
-	*out = (record){
-	    .size = 1 << 20,
-	    .base_size = 2 << 20,
-	    .backing = GPUSHARE_BACKING_IPC,
-	    .address = 0x7f0000000000,
-	};
-	strcpy(out->name, name);
-	memset(out->device_uuid, 0xd, sizeof(out->device_uuid));
-}
-
 /* Share the names `first`, `first` + SHARERS, ... */
 static int share_part(size_t first, size_t count)
 {
-	request *ask;
-
 	if (!ask_registry_open(&asker))
 		return 1;
-	ask = &asker.client->request;
-	for (size_t at = first; at < count; at += SHARERS) {
-		*ask = (request){.which_verb = gpushare_Request_share_tag};
-		ask->verb.share.has_buffer = true;
-		describe(&ask->verb.share.buffer, ask_name(at, count));
-		memset(ask->verb.share.handle, 0xc3, sizeof(ask->verb.share.handle));
-		if (client_call(asker.client, 0))
-			return fail(asker.client->why);
-	}
+	for (size_t at = first; at < count; at += SHARERS)
+		if (!ask_share(&asker, ask_name(at, count)))
+			return 1;
 	return 0;
 }
 
@@ -110,13 +90,6 @@ static long list(const char *glob)
 	return count;
 }
 
-static int compare(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
-}
-
 static int do_list(size_t rounds, char **globs)
 {
 	double *times = calloc(rounds + 1, sizeof(*times));
@@ -132,7 +105,7 @@ static int do_list(size_t rounds, char **globs)
 				return 1;
 			times[i] = (ask_us() - started) / 1e3;
 		}
-		qsort(times, rounds, sizeof(*times), compare);
+		ask_sort(times, rounds);
 		printf("%s\t%ld\t%.3f\n", *globs, count, times[rounds / 2]);
 	}
 	free(times);

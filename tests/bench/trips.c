@@ -18,13 +18,6 @@ static const struct ask_kind *kinds[KINDS_MOST];
 static char (*names)[64];
 static size_t names_count;
 
-static int compare(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
-}
-
 /* If a question takes less time than the clock, ask `batch` times between two readings. */
 static bool turn(int which, size_t round, double *times, size_t trips, size_t batch)
 {
@@ -39,7 +32,7 @@ static bool turn(int which, size_t round, double *times, size_t trips, size_t ba
 		if (i >= WARM_UP)
 			times[i - WARM_UP] = (ask_us() - started) / (double)batch;
 	}
-	qsort(times, trips, sizeof(*times), compare);
+	ask_sort(times, trips);
 	printf("%zu\t%s\t%.3f\t%.3f\n", round, kinds[which]->name, times[trips / 2],
 	       times[trips * 99 / 100]);
 	return true;

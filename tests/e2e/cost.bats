@@ -7,16 +7,14 @@ load helpers
 base=${GPUSHARE_TEST_ASAN_PRELOAD:-}
 rule=never:size=512Gi
 
-# footprint RULES PRELOAD: "THREADS FDS RSS PSS ANONYMOUS STEADY" of a program that has used the driver
-footprint() {
-	env LD_PRELOAD="$2" GPUSHARE_NAME="$1" "$BIN/app_footprint" </dev/null
-}
-
-# steady RULES PRELOAD: median of nine STEADY values: resident memory without its random part (see app_footprint), KiB
+# steady RULES PRELOAD: resident memory of a program that has used the driver, without the part that varies from run to
+# run (see app_footprint), KiB: the median of nine
 steady() {
 	local i
-	for ((i = 0; i < 9; i++)); do footprint "$1" "$2" || return 1; done | sort -n -k6 | awk '
-		NR == 5 { print $6 }
+	for ((i = 0; i < 9; i++)); do
+		env LD_PRELOAD="$2" GPUSHARE_NAME="$1" "$BIN/app_footprint" </dev/null || return 1
+	done | sort -n | awk '
+		NR == 5 { print }
 		END { exit NR != 9 }'
 }
 
