@@ -18,17 +18,6 @@ cost_spread() {
 	awk -F'\t' -v n="$1" -v w="$2" '$1 == n && $2 == w { printf "%.2f (%.2f - %.2f)", $3, $4, $5 }' "$scratch/costs"
 }
 
-# aim LIMIT VALUE WORDS: VALUE must be at most LIMIT. On the simulated driver the numbers mean nothing.
-aim() {
-	if [ "$GPUSHARE_TEST_GPU" = no ]; then
-		write "- (simulated driver, no target) $3"
-	elif within "$2" "$1"; then
-		ok "$3"
-	else
-		bad "target missed: $3"
-	fi
-}
-
 # steps NAME: the rows of its table
 steps() {
 	awk -F'\t' -v n="$1" '$1 == n && $2 == "ours" { all = $3 }

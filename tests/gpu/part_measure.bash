@@ -4,17 +4,6 @@
 : "${bin:?}" "${scratch:?}"
 PAIRS=${GPUSHARE_GPU_PAIRS:-10000} PAIR_SIZE=2097152 RUNS=${GPUSHARE_GPU_RUNS:-15}
 
-# target A B WORDS: A must be at most B. On the simulated driver the numbers mean nothing.
-target() {
-	if [ "$GPUSHARE_TEST_GPU" = no ]; then
-		write "- (simulated driver, no target) $3"
-	elif within "$1" "$2"; then
-		ok "$3"
-	else
-		bad "target missed: $3"
-	fi
-}
-
 # what the shim costs
 write "" "## cuMemAlloc + cuMemFree of 2 MiB, $PAIRS pairs a process, $RUNS processes of each kind, interleaved" ""
 
@@ -69,12 +58,12 @@ pairs_report() {
 	done
 	write ""
 	ratio=$(median_of "$scratch/ratio_turn_shim" 1)
-	target "${ratio%% *}" 1.01 "unnamed pair with the shim: $ratio of the bare one in the same process, $(median_of "$scratch/ratio_shim" 1) from process to process (target: 1.01 or less)"
+	aim 1.01 "${ratio%% *}" "unnamed pair with the shim: $ratio of the bare one in the same process, $(median_of "$scratch/ratio_shim" 1) from process to process (target: 1.01 or less)"
 	paste -d' ' "$scratch/pairs_named" "$scratch/pairs_bare" | awk '{ print $2 - $5 }' >"$scratch/share"
 	alloc=$(median_of "$scratch/share" 1)
 	read -r trip _ <"$scratch/round_trip"
 	write "- a registry round trip from C (gpushare_stat): median $trip us, p99 $(cut -d' ' -f2 "$scratch/round_trip") us"
-	target "${alloc%% *}" 30 "a named share over the bare cuMemAlloc: $alloc us (target: one round trip, 30 us)"
+	aim 30 "${alloc%% *}" "a named share over the bare cuMemAlloc: $alloc us (target: one round trip, 30 us)"
 }
 round_trip
 if pairs; then pairs_report; else bad "app_pairs"; fi

@@ -69,3 +69,14 @@ median_of() {
 within() {
 	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a ~ /[0-9]/ && b ~ /[0-9]/ && a + 0 <= b + 0) }'
 }
+
+# aim LIMIT VALUE WORDS: VALUE must be at most LIMIT. On the simulated driver the numbers mean nothing.
+aim() {
+	if [ "$GPUSHARE_TEST_GPU" = no ]; then
+		write "- (simulated driver, no target) $3"
+	elif within "$2" "$1"; then
+		ok "$3"
+	else
+		bad "target missed: $3"
+	fi
+}
