@@ -34,16 +34,8 @@ pairs() {
 	done
 } 2>"$scratch/errors"
 
-# round_trip: a registry's answer to a C program
-round_trip() {
-	start "$BUILD/gpushare" run --name trip -- "$bin/app_hold" 4096
-	heard 1 >/dev/null || { bad "app_hold did not start"; return 1; }
-	"$bin/api_round_trip" trip 5000 >"$scratch/round_trip" 2>"$scratch/errors" || bad "api_round_trip"
-	end || bad "app_hold: exit code $?"
-}
-
 pairs_report() {
-	local kind ratio alloc trip
+	local kind ratio alloc
 	write "| program | pair, mean us (median of runs, least - most) | alloc, median us | free, median us | pair, ratio to the bare run beside it |" "|---|---|---|---|---|"
 	for kind in bare shim rule named; do
 		paste -d' ' "$scratch/pairs_$kind" "$scratch/pairs_bare" | awk '{ print $1 / $4 }' >"$scratch/ratio_$kind"
@@ -61,9 +53,6 @@ pairs_report() {
 	aim 1.01 "${ratio%% *}" "unnamed pair with the shim: $ratio of the bare one in the same process, $(median_of "$scratch/ratio_shim" 1) from process to process (target: 1.01 or less)"
 	paste -d' ' "$scratch/pairs_named" "$scratch/pairs_bare" | awk '{ print $2 - $5 }' >"$scratch/share"
 	alloc=$(median_of "$scratch/share" 1)
-	read -r trip _ <"$scratch/round_trip"
-	write "- a registry round trip from C (gpushare_stat): median $trip us, p99 $(cut -d' ' -f2 "$scratch/round_trip") us"
 	aim 30 "${alloc%% *}" "a named share over the bare cuMemAlloc: $alloc us (target: one round trip, 30 us)"
 }
-round_trip
 if pairs; then pairs_report; else bad "app_pairs"; fi
