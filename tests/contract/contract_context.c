@@ -156,23 +156,28 @@ static cu_result release_it(void)
 
 /*
  * The ended primary context stays current as a destroyed one. Retaining it yields the same context.
- * Its memory is gone; pool memory stays, as it belongs to the device.
+ * Its memory is given back; pool memory stays, as it belongs to the device.
  */
 static void primary_ends(cu_result (*end)(void))
 {
 	cu_context context = retained(), now = NULL;
 	cu_deviceptr pointer = contract_filled(SIZE, 1), ordered = pooled(), fresh = 0;
+	size_t left = free_bytes();
 
 	EXPECT(CU_OK, end());
+	CHECK(is_active() == 0);
+	CHECK(!is_memory(pointer));
 	EXPECT(CU_OK, driver->cuCtxGetCurrent(&now));
 	CHECK(now == context);
 	EXPECT(CU_CONTEXT_IS_DESTROYED, driver->cuMemFree_v2(pointer));
 	EXPECT(CU_CONTEXT_IS_DESTROYED, driver->cuMemAlloc_v2(&fresh, CONTRACT_BLOCK));
 	CHECK(retained() == context);
+	CHECK(is_active() == 1);
+	CHECK(comes_back(left + SIZE));
 	EXPECT(CU_INVALID_VALUE, driver->cuMemFree_v2(pointer));
 	EXPECT(CU_OK, driver->cuMemFreeAsync(ordered, NULL));
-	EXPECT(CU_OK, driver->cuMemAlloc_v2(&fresh, CONTRACT_BLOCK));
-	EXPECT(CU_OK, driver->cuCtxSynchronize());
+	fresh = contract_filled(SIZE, 2);
+	CHECK(contract_holds(fresh, SIZE, 2));
 }
 
 static void back_after_reset(int peer)
@@ -183,25 +188,6 @@ static void back_after_reset(int peer)
 static void back_after_release(int peer)
 {
 	primary_ends(release_it);
-}
-
-static void reset(int peer)
-{
-	cu_deviceptr pointer;
-	size_t left;
-
-	retained();
-	pointer = contract_filled(SIZE, 1);
-	left = free_bytes();
-	EXPECT(CU_OK, driver->cuDevicePrimaryCtxReset_v2(0));
-	CHECK(is_active() == 0);
-	EXPECT(CU_CONTEXT_IS_DESTROYED, driver->cuMemAlloc_v2(&pointer, 512));
-	CHECK(!is_memory(pointer));
-	retained();
-	CHECK(is_active() == 1);
-	CHECK(comes_back(left + SIZE));
-	pointer = contract_filled(SIZE, 2);
-	CHECK(contract_holds(pointer, SIZE, 2));
 }
 
 static void released(int peer)
@@ -216,7 +202,6 @@ static void released(int peer)
 	CHECK(contract_holds(pointer, SIZE, 1));
 	EXPECT(CU_OK, driver->cuDevicePrimaryCtxRelease_v2(0));
 	CHECK(is_active() == 0);
-	CHECK(!is_memory(pointer));
 	EXPECT(CU_INVALID_CONTEXT, driver->cuDevicePrimaryCtxRelease_v2(0));
 }
 
@@ -343,11 +328,10 @@ static void importer_of_the_gone(int peer)
 UNIT_MAIN(ALONE(destroying_a_context_frees_its_memory_and_no_other, destroyed),
 	  ALONE(a_thread_left_with_a_destroyed_context_is_told_so, destroyed_under_a_thread),
 	  ALONE(what_cuMemCreate_made_outlives_the_context, vmm_stays),
-	  ALONE(resetting_the_primary_context_frees_its_memory, reset),
-	  ALONE(the_last_release_of_the_primary_context_frees_its_memory, released),
+	  ALONE(only_the_last_release_ends_the_primary_context, released),
 	  ALONE(a_stream_says_whose_it_is, of_a_stream),
-	  ALONE(a_reset_primary_context_stays_current_and_comes_back, back_after_reset),
-	  ALONE(a_released_primary_context_stays_current_and_comes_back, back_after_release),
+	  ALONE(a_reset_primary_context_frees_its_memory_and_comes_back, back_after_reset),
+	  ALONE(a_released_primary_context_frees_its_memory_and_comes_back, back_after_release),
 	  ALONE(a_contexts_streams_end_with_it, streams_end),
 	  PAIR(importers_keep_what_they_have_open_of_a_destroyed_context, owner_that_destroys,
 	       importer_of_the_gone),
