@@ -108,16 +108,10 @@ static cu_result copy_queue(uint64_t to, enum side to_side, uint64_t from, enum 
 	return result != CU_OK || later ? result : copy_run(to, to_side, from, from_side, size);
 }
 
-#define COPY_TO_DEVICE(name, to, from, size) \
-	ANSWER(name, NEED_CONTEXT, copy_run(to, SIDE_DEVICE, (uintptr_t)(from), SIDE_HOST, size))
-#define COPY_TO_HOST(name, to, from, size) \
-	ANSWER(name, NEED_CONTEXT, copy_run((uintptr_t)(to), SIDE_HOST, from, SIDE_DEVICE, size))
-#define COPY_SIDES(name, to, from, size, side) \
-	ANSWER(name, NEED_CONTEXT, copy_run(to, side, from, side, size))
-
 cu_result cuMemcpyHtoD_v2(cu_deviceptr to, const void *from, size_t size)
 {
-	COPY_TO_DEVICE(cuMemcpyHtoD_v2, to, from, size);
+	ANSWER(cuMemcpyHtoD_v2, NEED_CONTEXT,
+	       copy_run(to, SIDE_DEVICE, (uintptr_t)from, SIDE_HOST, size));
 }
 
 cu_result cuMemcpyHtoDAsync_v2(cu_deviceptr to, const void *from, size_t size, cu_stream stream)
@@ -128,7 +122,8 @@ cu_result cuMemcpyHtoDAsync_v2(cu_deviceptr to, const void *from, size_t size, c
 
 cu_result cuMemcpyDtoH_v2(void *to, cu_deviceptr from, size_t size)
 {
-	COPY_TO_HOST(cuMemcpyDtoH_v2, to, from, size);
+	ANSWER(cuMemcpyDtoH_v2, NEED_CONTEXT,
+	       copy_run((uintptr_t)to, SIDE_HOST, from, SIDE_DEVICE, size));
 }
 
 cu_result cuMemcpyDtoHAsync_v2(void *to, cu_deviceptr from, size_t size, cu_stream stream)
@@ -139,12 +134,12 @@ cu_result cuMemcpyDtoHAsync_v2(void *to, cu_deviceptr from, size_t size, cu_stre
 
 cu_result cuMemcpyDtoD_v2(cu_deviceptr to, cu_deviceptr from, size_t size)
 {
-	COPY_SIDES(cuMemcpyDtoD_v2, to, from, size, SIDE_DEVICE);
+	ANSWER(cuMemcpyDtoD_v2, NEED_CONTEXT, copy_run(to, SIDE_DEVICE, from, SIDE_DEVICE, size));
 }
 
 cu_result cuMemcpy(cu_deviceptr to, cu_deviceptr from, size_t size)
 {
-	COPY_SIDES(cuMemcpy, to, from, size, SIDE_ANY);
+	ANSWER(cuMemcpy, NEED_CONTEXT, copy_run(to, SIDE_ANY, from, SIDE_ANY, size));
 }
 
 cu_result cuMemcpyAsync(cu_deviceptr to, cu_deviceptr from, size_t size, cu_stream stream)

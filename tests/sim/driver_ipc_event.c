@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "driver_event.h"
 #include "driver_peer.h"
+#include "driver_work.h"
 
 #define PAGE_MAGIC UINT64_C(0x6770757369706532)
 #define PAGE_SLOTS 4096u /* events of one process: more are refused */
@@ -138,28 +139,11 @@ static void *watch(void *unused)
 	}
 }
 
-/* The thread blocks all signals, so that it handles none of the program's. */
-static bool watch_start(void)
-{
-	sigset_t all, before;
-	pthread_t thread;
-
-	if (watched)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	watched = !pthread_create(&thread, NULL, watch, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (watched)
-		pthread_detach(thread);
-	return watched;
-}
-
 bool slot_record(struct slot *slot, struct wait *after)
 {
 	struct pending *pending = wait_over(after) ? NULL : malloc(sizeof(*pending));
 
-	if (!wait_over(after) && (!pending || !watch_start())) {
+	if (!wait_over(after) && (!pending || !work_start(watch, &watched))) {
 		wait_drop(after);
 		free(pending);
 		return false;

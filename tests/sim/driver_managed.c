@@ -53,35 +53,29 @@ static cu_result managed_judge(cu_result where, cu_result stream, cu_result rang
 	return stream != CU_OK ? stream : range;
 }
 
-#define MANAGED_CALLS(suffix, stream) \
-	cu_result cuMemPrefetchAsync##suffix(cu_deviceptr pointer, size_t size, cu_device to, \
-					     cu_stream stream_) \
-	{ \
-		ANSWER(cuMemPrefetchAsync##suffix, NEED_CONTEXT, \
-		       managed_judge(managed_place(to), managed_stream(stream), \
-				     managed_range(pointer, size))); \
-	} \
-\
-	cu_result cuMemPrefetchAsync_v2##suffix(cu_deviceptr pointer, size_t size, \
-						cu_mem_location to, unsigned int flags, \
-						cu_stream stream_) \
-	{ \
-		ANSWER(cuMemPrefetchAsync_v2##suffix, NEED_CONTEXT, \
-		       flags ? CU_INVALID_VALUE \
-			     : managed_judge(managed_location(to), managed_stream(stream), \
-					     managed_range(pointer, size))); \
-	} \
-\
-	cu_result cuStreamAttachMemAsync##suffix(cu_stream stream_, cu_deviceptr pointer, \
-						 size_t size, unsigned int flags) \
-	{ \
-		ANSWER(cuStreamAttachMemAsync##suffix, NEED_CONTEXT, \
-		       managed_judge( \
-			   flags == 1 || flags == 2 || flags == 4 ? CU_OK : CU_INVALID_VALUE, \
-			   managed_stream(stream), managed_range(pointer, size ? size : 1))); \
-	}
-MANAGED_CALLS(, stream_)
-MANAGED_CALLS(_ptsz, stream_ ? stream_ : STREAM_PER_THREAD)
+cu_result cuMemPrefetchAsync(cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream)
+{
+	ANSWER(
+	    cuMemPrefetchAsync, NEED_CONTEXT,
+	    managed_judge(managed_place(to), managed_stream(stream), managed_range(pointer, size)));
+}
+
+cu_result cuMemPrefetchAsync_v2(cu_deviceptr pointer, size_t size, cu_mem_location to,
+				unsigned int flags, cu_stream stream)
+{
+	ANSWER(cuMemPrefetchAsync_v2, NEED_CONTEXT,
+	       flags ? CU_INVALID_VALUE
+		     : managed_judge(managed_location(to), managed_stream(stream),
+				     managed_range(pointer, size)));
+}
+
+cu_result cuStreamAttachMemAsync(cu_stream stream, cu_deviceptr pointer, size_t size,
+				 unsigned int flags)
+{
+	ANSWER(cuStreamAttachMemAsync, NEED_CONTEXT,
+	       managed_judge(flags == 1 || flags == 2 || flags == 4 ? CU_OK : CU_INVALID_VALUE,
+			     managed_stream(stream), managed_range(pointer, size ? size : 1)));
+}
 
 cu_result cuMemAdvise(cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device)
 {

@@ -53,3 +53,11 @@ TWIN(cuStreamIsCapturing, (cu_stream stream, cu_capture_status *status), stream,
 TWIN(cuStreamBeginCapture_v2, (cu_stream stream, cu_capture_mode mode), stream, mode)
 TWIN(cuStreamEndCapture, (cu_stream stream, cu_graph *graph), stream, graph)
 TWIN(cuEventRecord, (cu_event event, cu_stream stream), event, stream)
+TWIN(cuMemPrefetchAsync, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream),
+     pointer, size, to, stream)
+TWIN(cuMemPrefetchAsync_v2,
+     (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, cu_stream stream),
+     pointer, size, to, flags, stream)
+TWIN(cuStreamAttachMemAsync,
+     (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), stream, pointer,
+     size, flags)

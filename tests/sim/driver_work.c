@@ -83,21 +83,20 @@ static void *work(void *unused)
 	}
 }
 
-/* The thread blocks all signals, so that it handles none of the program's. */
-static bool work_start(void)
+bool work_start(void *(*run)(void *), bool *runs)
 {
 	sigset_t all, before;
 	pthread_t thread;
 
-	if (working)
+	if (*runs)
 		return true;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	working = !pthread_create(&thread, NULL, work, NULL);
+	*runs = !pthread_create(&thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (working)
+	if (*runs)
 		pthread_detach(thread);
-	return working;
+	return *runs;
 }
 
 bool work_is_held(cu_stream stream)
@@ -121,7 +120,7 @@ static cu_result work_queue(cu_stream stream, const struct op *op)
 	}
 	wait_drop(stream->last);
 	stream->last = made;
-	return op->kind == OP_WAIT || work_start() ? CU_OK : CU_OUT_OF_MEMORY;
+	return op->kind == OP_WAIT || work_start(work, &working) ? CU_OK : CU_OUT_OF_MEMORY;
 }
 
 cu_result work_submit(cu_stream stream, const struct op *op)

@@ -32,6 +32,9 @@ struct ops { /* operations of a capture or a graph, in the order of their captur
 cu_result work_submit(cu_stream stream, const struct op *op);
 /* Return true if new work on the stream must wait. */
 bool work_is_held(cu_stream stream);
+/* Start a thread, unless *runs says that it runs. It blocks all signals, so that it handles none of
+ * the program's. */
+bool work_start(void *(*run)(void *), bool *runs);
 bool ops_add(struct ops *ops, const struct op *op);
 cu_result ops_copy(struct ops *to, const struct ops *from);
 cu_result ops_launch(const struct ops *ops, cu_stream stream);
