@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <link.h>
-#include <sys/auxv.h>
 
 #include "beside.h"
 #include "cuda/cuda_abi.h"
@@ -87,21 +86,6 @@ static void how_many_were_loaded_and_unloaded(void **state)
 		assert_int_equal(now.loaded, before.loaded + i);
 		assert_int_equal(now.unloaded, before.unloaded + i);
 	}
-}
-
-static void which_are_loaded(void **state)
-{
-	void *stubs = beside_load("bin/lib_stubs.so");
-	uintptr_t gone = base_of(dlsym(stubs, "cudaMalloc"));
-	uintptr_t bases[4] = {base_of(dlsym(driver, "cuInit")), 0, gone, 4096};
-
-	elf_loads(bases, 4);
-	assert_int_equal(bases[0] | bases[1] | bases[2], 0);
-	assert_int_equal(bases[3], 4096);
-	dlclose(stubs);
-	bases[2] = gone;
-	elf_loads(bases, 4);
-	assert_int_equal(bases[2], gone);
 }
 
 static void functions_only_and_defined_ones(void **state)
@@ -191,61 +175,7 @@ static void of_several_runtimes_its_own(void **state)
 			 dlsym(runtime[2], "cudaMalloc"));
 }
 
-static void paths(void **state)
-{
-	struct link_map *map;
-	char path[512], cut[8], *heap = malloc(1);
-
-	assert_int_equal(dlinfo(sysv, RTLD_DI_LINKMAP, &map), 0);
-	elf_path(dlsym(sysv, "lib_sysv_second"), path, sizeof(path));
-	assert_string_equal(path, map->l_name);
-	elf_path(map->l_ld, path, sizeof(path)); /* an address in another part of it */
-	assert_string_equal(path, map->l_name);
-	elf_path((const void *)load_all, path, sizeof(path));
-	assert_string_equal(path, (const char *)getauxval(AT_EXECFN));
-	elf_path((const void *)load_all, cut, sizeof(cut));
-	assert_true(strlen(cut) < sizeof(cut) && !strncmp(path, cut, strlen(cut)));
-	elf_path(heap, path, sizeof(path));
-	assert_string_equal(path, "");
-	elf_path(NULL, path, sizeof(path));
-	assert_string_equal(path, "");
-	free(heap);
-}
-
-static void whether_it_is_in(void **state)
-{
-	uintptr_t base = 16;
-
-	assert_false(elf_is_in(dlsym(driver, "cuInit"), "libc.so", &base));
-	assert_false(elf_is_in((const void *)load_all, "libcuda.so", &base));
-	assert_false(elf_is_in(NULL, "libcuda.so", &base));
-	assert_false(elf_is_in(dlsym(driver, "cuInit"), "libnosuch.so", &base));
-	assert_int_equal(base, 16);
-	assert_true(elf_is_in(dlsym(driver, "cuInit"), "libcuda.so", &base));
-	assert_int_equal(base, base_of(dlsym(driver, "cuInit")));
-	assert_true(elf_is_in(dlsym(driver, "cuInit"), "libcuda", NULL));
-}
-
-/* The lookups change neither the program's dlerror() nor the objects' reference counts. */
-static void the_loader_does_not_notice(void **state)
-{
-	void *once = beside_load("bin/lib_lookalikes.so");
-	const void *place = inside(once);
-	char path[512];
-
-	assert_null(dlsym(RTLD_DEFAULT, "no_such_symbol")); /* leaves a message for dlerror() */
-	elf_find_in("lib_lookalikes", "no_such_symbol", NULL);
-	elf_find_needed(place, "libc.so", "getppid");
-	elf_path(place, path, sizeof(path));
-	assert_true(elf_is_in(place, "lib_lookalikes", NULL));
-	assert_non_null(strstr(dlerror(), "no_such_symbol"));
-	assert_int_equal(dlclose(once), 0);
-	assert_null(elf_find_in("lib_lookalikes", "cudnnCreate", NULL));
-}
-
 UNIT_MAIN_BETWEEN(load_all, NULL, UNIT(every_call_of_the_driver), UNIT(all_at_once),
-		  UNIT(how_many_were_loaded_and_unloaded), UNIT(which_are_loaded),
-		  UNIT(functions_only_and_defined_ones), UNIT(a_hash_table_of_the_old_kind),
-		  UNIT(only_behind_an_address), UNIT(what_an_object_needs),
-		  UNIT(of_several_runtimes_its_own), UNIT(paths), UNIT(whether_it_is_in),
-		  UNIT(the_loader_does_not_notice))
+		  UNIT(how_many_were_loaded_and_unloaded), UNIT(functions_only_and_defined_ones),
+		  UNIT(a_hash_table_of_the_old_kind), UNIT(only_behind_an_address),
+		  UNIT(what_an_object_needs), UNIT(of_several_runtimes_its_own))
