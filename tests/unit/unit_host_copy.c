@@ -11,7 +11,6 @@
 #define LOOP ((size_t)1024) /* bytes: no method copies more per loop */
 #define MORE 17
 #define GUARD 0xa5
-#define BIG (((size_t)3 << 20) + 77)
 
 static unsigned char pattern(size_t i)
 {
@@ -118,32 +117,6 @@ static void at_the_edge(const struct host_copy_way *way)
 static void test_edges(void **state)
 {
 	each_way(at_the_edge);
-}
-
-static void big_ones(const struct host_copy_way *way)
-{
-	char *device = fenced(BIG + 200), *host = fenced(BIG + 200), *back = fenced(BIG + 200);
-
-	for (size_t i = 0; i < BIG + 200; i++)
-		host[i] = (char)pattern(i);
-	for (size_t at = 0; at < 67; at += 11) {
-		memset(device, GUARD, BIG + 200);
-		memset(back, GUARD, BIG + 200);
-		way->to(device + at, host + 3 * at % 64, BIG);
-		assert_int_equal(memcmp(device + at, host + 3 * at % 64, BIG), 0);
-		assert_true(is_guard(device, at) && is_guard(device + at + BIG, 200 - at));
-		way->from(back + at % 7, device + at, BIG);
-		assert_int_equal(memcmp(back + at % 7, host + 3 * at % 64, BIG), 0);
-		assert_true(is_guard(back, at % 7) && is_guard(back + at % 7 + BIG, 200 - at % 7));
-	}
-	unfence(device, BIG + 200);
-	unfence(host, BIG + 200);
-	unfence(back, BIG + 200);
-}
-
-static void test_big(void **state)
-{
-	each_way(big_ones);
 }
 
 /* An aligned word is stored in one piece, alone or among others. Another process sees its old or
@@ -257,9 +230,7 @@ static void test_best(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    UNIT(test_all_starts), cmocka_unit_test(test_edges),
-	    UNIT(test_big),	   cmocka_unit_test(test_words),
-	    UNIT(test_best),
+	    UNIT(test_all_starts), UNIT(test_edges), UNIT(test_words), UNIT(test_best),
 #ifdef ALIGNMENT
 	    UNIT(test_alignment),
 #endif
