@@ -12,7 +12,7 @@
 const struct ask_kind *ask_find(const char *name)
 {
 	static const struct ask_kind kinds[] = {
-#define K(kind) {#kind, ask_##kind##_open, ask_##kind, ask_##kind##_close},
+#define K(kind) {#kind, ask_##kind##_open, ask_##kind},
 	    ASK_KINDS(K)
 #undef K
 	};

@@ -32,16 +32,14 @@ struct asker {
 
 struct ask_kind {
 	const char *name;
-	/* Both return false, with a line on stderr, if they fail. */
+	/* Both return false, with a line on stderr, if they fail. The end of the process closes. */
 	bool (*open)(struct asker *asker);
 	bool (*ask)(struct asker *asker, const char *name);
-	void (*close)(struct asker *asker);
 };
 
 #define K(kind) \
 	bool ask_##kind##_open(struct asker *asker); \
-	bool ask_##kind(struct asker *asker, const char *name); \
-	void ask_##kind##_close(struct asker *asker);
+	bool ask_##kind(struct asker *asker, const char *name);
 ASK_KINDS(K)
 #undef K
 

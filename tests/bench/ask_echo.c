@@ -24,11 +24,6 @@ bool ask_echo(struct asker *asker, const char *name)
 	       !memcmp(sent, asker->wire, sizeof(sent));
 }
 
-void ask_echo_close(struct asker *asker)
-{
-	close(asker->fd);
-}
-
 bool ask_nng_echo_open(struct asker *asker)
 {
 	uint8_t greeting[SP_GREETING_SIZE];
@@ -52,11 +47,6 @@ bool ask_nng_echo(struct asker *asker, const char *name)
 	       ask_move(asker->fd, false, asker->wire, header) &&
 	       sp_header_body_size(asker->wire) == ASK_MESSAGE &&
 	       ask_move(asker->fd, false, body, ASK_MESSAGE) && !strncmp(body, name, ASK_MESSAGE);
-}
-
-void ask_nng_echo_close(struct asker *asker)
-{
-	close(asker->fd);
 }
 
 bool ask_fd_echo_open(struct asker *asker)
@@ -93,8 +83,4 @@ bool ask_fd_echo(struct asker *asker, const char *name)
 		close(came);
 	close(fd);
 	return came >= 0;
-}
-
-void ask_fd_echo_close(struct asker *asker)
-{
 }

@@ -33,11 +33,6 @@ bool ask_registry(struct asker *asker, const char *name)
 	       !strcmp(client->reply.body.lookup.buffer.name, name);
 }
 
-void ask_registry_close(struct asker *asker)
-{
-	client_free(asker->client);
-}
-
 /* Send one request and receive its answer with nng's own client. */
 static bool nng_asks(struct asker *asker, const request *what, reply *out_answer)
 {
@@ -99,11 +94,6 @@ bool ask_nng(struct asker *asker, const char *name)
 	return nng_asks(asker, &what, &answer) && !strcmp(answer.body.lookup.buffer.name, name);
 }
 
-void ask_nng_close(struct asker *asker)
-{
-	nng_close((nng_socket){.id = asker->id});
-}
-
 bool ask_index_open(struct asker *asker)
 {
 	return says(gpushare_open(NULL, &asker->session), gpushare_explain());
@@ -115,11 +105,6 @@ bool ask_index(struct asker *asker, const char *name)
 
 	return says(gpushare_stat(asker->session, name, &info), gpushare_explain()) &&
 	       !strcmp(info.name, name);
-}
-
-void ask_index_close(struct asker *asker)
-{
-	gpushare_close(asker->session);
 }
 
 bool ask_share(struct asker *asker, const char *name)
@@ -165,9 +150,4 @@ bool ask_descriptor(struct asker *asker, const char *name)
 	else
 		close(came);
 	return came >= 0;
-}
-
-void ask_descriptor_close(struct asker *asker)
-{
-	client_free(asker->client);
 }

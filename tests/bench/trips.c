@@ -67,8 +67,6 @@ int main(int argc, char **argv)
 				return 1;
 		}
 	}
-	for (int i = 0; i < count; i++)
-		kinds[i]->close(&askers[i]);
 	free(times);
 	free(names);
 	return 0;
