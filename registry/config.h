@@ -12,7 +12,7 @@
 #define CONFIG_FILE "/etc/gpushare/registry.conf"
 #define CONFIG_LINE_MAX 1024
 #define CONFIG_VALUE_MAX 1016 /* after "audit = ": a line that can be read again */
-#define CONFIG_FAULTS_MAX 20 /* config_parse() stops after so many */
+#define CONFIG_FAULTS_MAX 20  /* config_parse() stops after so many */
 #define CONFIG_WHY_MAX 160
 
 /* N(key, least, most, preset, text): numbers. W(key, check, preset, text): text. */
