@@ -31,7 +31,7 @@ def page(names, last=False):
 def answer(connection, ask):
     if ask[0] >> 3 == HELLO or ask[0] >> 3 == CONNECT and "FAKE_CONNECT" in os.environ:
         ucx = os.environ.get("FAKE_UCX", "").encode()
-        return send(connection, field(3, b"\x08\x03" + field(2, version) + field(5, ucx)))
+        return send(connection, field(3, b"\x08\x04" + field(2, version) + field(5, ucx)))
     if ask[0] >> 3 != LIST:
         return send(connection, STATUS_NOT_FOUND + field(2, version))
     for i, names in enumerate(pages):

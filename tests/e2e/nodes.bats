@@ -422,11 +422,11 @@ send() {
 	equal "$(send '\xff\xff\xff\xff')" ""                  # a message of 4 GiB
 	equal "$(send '\0\0\0\0')" ""                          # an empty one
 	equal "$(send '\0\0\0\x03\x0a\x7f\x01')" ""            # one whose field ends behind it
-	equal "$(send '\0\0\0\x06\x2a\x04\x0a\x02AB')" ""         # a Close whose token has 2 bytes
 	equal "$(send '\0\0\0\x05\x1a\x03\x0a\x01-')" ""       # an Open of '-'
 	has "$(send '\0\0\0\x04\x0a\x02\x08\x01\0\0\0\0')" 08f1ffffffffffffffff01 # a Hello of protocol 1: E_NOT_SUPPORTED
-	# a Fetch of a token that nobody has given
-	has "$(send '\0\0\0\x14\x42\x12\x0a\x10AAAAAAAAAAAAAAAA\0\0\0\0')" 08fbffffffffffffffff01
+	has "$(send '\0\0\0\x02\x42\0\0\0\0\0')" 08ffffffffffffffffff01 # a Fetch without an Open: E_INVALID
+	has "$(send '\0\0\0\x02\x2a\0\0\0\0\0')" 08ffffffffffffffffff01 # and a Close
+	equal "$(send '\0\0\0\x0a\x3a\x08\x0a\x02AA\x12\x02BB')" "" # a Connect whose token has 2 bytes
 	until_true has_workers 0
 	gpushare pull a:weights
 	received weights
@@ -467,7 +467,7 @@ send() {
 	local fd fds=()
 	for ((i = 0; i < 128; i++)); do
 		exec {fd}<>"/dev/tcp/127.0.0.1/${ADDRESS##*:}"
-		printf '\0\0\0\004\012\002\010\003' >&"$fd"
+		printf '\0\0\0\004\012\002\010\004' >&"$fd"
 		fds+=("$fd")
 	done
 	for fd in "${fds[@]}"; do read -r -N 4 -u "$fd" -t 10 _ || true; done

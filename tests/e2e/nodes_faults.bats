@@ -181,7 +181,7 @@ publisher() {
 
 @test "a peer that sends without end to a stopped worker is closed after 12 s, and the worker ended" {
 	serve c --listen tcp://127.0.0.1:0 --trusted-network lo
-	start flood timeout 60 bash -c "while :; do printf '\\0\\0\\0\\004\\012\\002\\010\\003'; done >/dev/tcp/127.0.0.1/${ADDRESS##*:}"
+	start flood timeout 60 bash -c "while :; do printf '\\0\\0\\0\\004\\012\\002\\010\\004'; done >/dev/tcp/127.0.0.1/${ADDRESS##*:}"
 	until_true has_workers 1
 	WORKER=$(workers)
 	kill -STOP "$WORKER"

@@ -29,9 +29,9 @@ static struct pair connected(void)
 	pair.to = ucx_open("lo", why);
 	pair.from = ucx_open("lo", why);
 	assert_string_equal(why, "");
-	assert_true(ucx_listen(pair.to, &pair.address, &size));
+	assert_true(ucx_listen(pair.to, good, &pair.address, &size));
 	assert_in_range(size, 1, sizeof(((gpushare_node_Connect *)0)->address.bytes));
-	assert_true(ucx_connect(pair.from, pair.address, why));
+	assert_true(ucx_connect(pair.from, pair.address, good, why));
 	return pair;
 }
 
@@ -48,10 +48,10 @@ static void test_bytes_wait_for_their_place(void **state)
 
 	for (int i = 0; i < 3; i++)
 		memset(bytes[i], 'a' + i, sizeof(bytes[i]));
-	ucx_expect(pair.to, good, 1000, got, 2000);
-	ucx_start(pair.from, good, 2000, bytes[2], 1000);
-	ucx_start(pair.from, good, 0, bytes[0], 1000);
-	ucx_start(pair.from, good, 1000, bytes[1], 1000);
+	ucx_expect(pair.to, 1000, got, 2000);
+	ucx_start(pair.from, 2000, bytes[2], 1000);
+	ucx_start(pair.from, 0, bytes[0], 1000);
+	ucx_start(pair.from, 1000, bytes[1], 1000);
 	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
 	while (pair.from->sent[2].status == UCS_INPROGRESS)
 		assert_true(work(pair.from, -1, PATIENCE_MS));
@@ -59,7 +59,7 @@ static void test_bytes_wait_for_their_place(void **state)
 	assert_memory_equal(got, bytes[1], 1000);
 	assert_memory_equal(got + 1000, bytes[2], 1000);
 	assert_int_equal(pair.from->sent[1].status, UCS_INPROGRESS);
-	ucx_expect(pair.to, good, 0, got, 1000);
+	ucx_expect(pair.to, 0, got, 1000);
 	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
 	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
 	assert_true(ucx_wait(pair.to, PATIENCE_MS));
@@ -72,11 +72,13 @@ static void test_bytes_of_another_token_are_dropped(void **state)
 	struct pair pair = connected();
 	char got[1000] = "", bytes[1000] = "bytes";
 
-	ucx_expect(pair.to, good, 0, got, sizeof(got));
-	ucx_start(pair.from, bad, 0, bytes, sizeof(bytes));
+	ucx_expect(pair.to, 0, got, sizeof(got));
+	memcpy(pair.from->token, bad, NODE_TOKEN_SIZE);
+	ucx_start(pair.from, 0, bytes, sizeof(bytes));
 	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
 	assert_string_equal(got, "");
-	ucx_start(pair.from, good, 0, bytes, sizeof(bytes));
+	memcpy(pair.from->token, good, NODE_TOKEN_SIZE);
+	ucx_start(pair.from, 0, bytes, sizeof(bytes));
 	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
 	assert_true(ucx_wait(pair.to, PATIENCE_MS));
 	assert_string_equal(got, "bytes");
@@ -88,10 +90,10 @@ static void test_a_message_beyond_its_place_is_not_received(void **state)
 	struct pair pair = connected();
 	char got[1001] = "", bytes[1001] = "bytes";
 
-	ucx_expect(pair.to, good, 0, got, 1000);
-	ucx_start(pair.from, good, 0, bytes, 1001);
-	ucx_start(pair.from, good, (uint64_t)-1, bytes, 1000);
-	ucx_start(pair.from, good, 1, bytes, 1000);
+	ucx_expect(pair.to, 0, got, 1000);
+	ucx_start(pair.from, 0, bytes, 1001);
+	ucx_start(pair.from, (uint64_t)-1, bytes, 1000);
+	ucx_start(pair.from, 1, bytes, 1000);
 	assert_false(ucx_finish(pair.from, -1, REFUSED_MS));
 	assert_false(ucx_wait(pair.to, REFUSED_MS));
 	assert_string_equal(got, "");
@@ -106,14 +108,14 @@ static void test_messages_of_another_form_are_dropped(void **state)
 	char got[1000] = "", bytes[1000] = "bytes";
 
 	memcpy(head.token, good, sizeof(head.token));
-	ucx_expect(pair.to, good, 0, got, sizeof(got));
+	ucx_expect(pair.to, 0, got, sizeof(got));
 	param.flags = UCP_AM_SEND_FLAG_EAGER;
 	(void)calls.ucp_am_send_nbx(pair.from->peer, MESSAGE, &head, sizeof(head), "eager", 6,
 				    &param);
 	param.flags = UCP_AM_SEND_FLAG_RNDV;
 	(void)calls.ucp_am_send_nbx(pair.from->peer, MESSAGE, &head, sizeof(head) - 1, "short", 6,
 				    &param);
-	ucx_start(pair.from, good, 0, bytes, sizeof(bytes));
+	ucx_start(pair.from, 0, bytes, sizeof(bytes));
 	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
 	assert_true(ucx_wait(pair.to, PATIENCE_MS));
 	assert_string_equal(got, "bytes");
@@ -123,8 +125,9 @@ static void test_messages_of_another_form_are_dropped(void **state)
 /* Begin to send, and return when the receiver knows of it; but it doesn't get the bytes. */
 static void announce(struct ucx *from, const char *bytes, size_t size)
 {
-	ucx_start(from, good, 0, bytes, size);
-	ucx_start(from, bad, 0, "", 1);
+	ucx_start(from, 0, bytes, size);
+	memcpy(from->token, bad, NODE_TOKEN_SIZE);
+	ucx_start(from, 0, "", 1);
 	while (from->sent[1].status == UCS_INPROGRESS)
 		assert_true(work(from, -1, PATIENCE_MS));
 }
@@ -135,12 +138,12 @@ static void test_bytes_that_come_twice_are_not_all(void **state)
 	char why[UCX_WHY_MAX], got[2000] = "", bytes[1000] = "bytes";
 	struct ucx *slow = ucx_open("lo", why);
 
-	assert_true(ucx_connect(slow, pair.address, why));
-	ucx_expect(pair.to, good, 0, got, 0);
+	assert_true(ucx_connect(slow, pair.address, good, why));
+	ucx_expect(pair.to, 0, got, 0);
 	announce(slow, bytes, sizeof(bytes));
-	ucx_expect(pair.to, good, 0, got, sizeof(got));
-	ucx_start(pair.from, good, 0, bytes, sizeof(bytes));
-	ucx_start(pair.from, good, 0, bytes, sizeof(bytes));
+	ucx_expect(pair.to, 0, got, sizeof(got));
+	ucx_start(pair.from, 0, bytes, sizeof(bytes));
+	ucx_start(pair.from, 0, bytes, sizeof(bytes));
 	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
 	assert_false(ucx_finish(pair.from, -1, REFUSED_MS));
 	assert_false(ucx_wait(pair.to, 0)); /* a receive is under way, which writes there */
@@ -171,8 +174,8 @@ static void test_a_worker_to_which_nobody_sent_is_closed(void **state)
 		const void *address;
 		size_t size;
 
-		assert_true(ucx_listen(ucx, &address, &size));
-		ucx_expect(ucx, good, 0, &got, 1);
+		assert_true(ucx_listen(ucx, good, &address, &size));
+		ucx_expect(ucx, 0, &got, 1);
 		assert_false(ucx_wait(ucx, 0));
 		ucx_close(ucx);
 		counts[i] = count_descriptors();
@@ -189,8 +192,8 @@ static void test_a_receiver_that_does_nothing_ends_the_wait(void **state)
 
 	assert_int_equal(calls.ucp_worker_get_address(silent->worker, &silent->address, &size),
 			 UCS_OK);
-	assert_true(ucx_connect(from, silent->address, why));
-	ucx_start(from, good, 0, "", 1);
+	assert_true(ucx_connect(from, silent->address, good, why));
+	ucx_start(from, 0, "", 1);
 	assert_false(ucx_finish(from, -1, REFUSED_MS));
 	ucx_close(from);
 	ucx_close(silent);
@@ -248,7 +251,7 @@ static void stranger_connect(struct stranger *it, const void *address)
 
 	assert_int_equal(rma.ucp_mem_map(it->ucx.context, &mapping, &it->memory), UCS_OK);
 	assert_int_equal(rma.ucp_rkey_pack(it->ucx.context, it->memory, &packed, &size), UCS_OK);
-	assert_true(ucx_connect(&it->ucx, address, why));
+	assert_true(ucx_connect(&it->ucx, address, bad, why));
 	assert_int_equal(rma.ucp_ep_rkey_unpack(it->ucx.peer, packed, &it->key), UCS_OK);
 }
 

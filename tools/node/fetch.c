@@ -17,9 +17,9 @@ static bool connect_node(struct peer *peer, struct ucx *ucx)
 	snprintf(peer->why, sizeof(peer->why), "node '%s': its test byte did not come by UCX",
 		 peer->node->name);
 	if (getrandom(token, sizeof(token), 0) != sizeof(token) ||
-	    !ucx_listen(ucx, &address, &size))
+	    !ucx_listen(ucx, token, &address, &size))
 		return false;
-	ucx_expect(ucx, token, 0, &byte, sizeof(byte));
+	ucx_expect(ucx, 0, &byte, sizeof(byte));
 	return !peer_connect(peer, address, size, token) && ucx_wait(ucx, UCX_CONNECT_MS);
 }
 
@@ -49,14 +49,13 @@ struct ucx *fetch_open(struct peer *peer, const char *interface)
 	return NULL;
 }
 
-int fetch_some(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
-	       size_t size, struct progress *progress)
+int fetch_some(struct peer *peer, uint64_t offset, void *to, size_t size, struct progress *progress)
 {
 	int status;
 
 	if (peer->worker)
-		ucx_expect(peer->worker, token, offset, to, size);
-	status = offset ? GPUSHARE_OK : peer_send_fetch(peer, token);
+		ucx_expect(peer->worker, offset, to, size);
+	status = offset ? GPUSHARE_OK : peer_send_fetch(peer);
 	for (uint8_t *at = to, *end = at + size; !status && at < end;) {
 		uint32_t part = message_part(offset, (uint64_t)(end - at));
 

@@ -144,9 +144,7 @@ static int follow_once(struct follower *follower)
 {
 	struct puller *puller = follower->puller;
 	struct gpushare_info there;
-	uint8_t token[NODE_TOKEN_SIZE];
-	int status =
-	    peer_begin(&puller->peer, puller->version.name, &puller->version, &there, token);
+	int status = peer_begin(&puller->peer, puller->version.name, &puller->version, &there);
 
 	if (status)
 		return status;
@@ -154,7 +152,7 @@ static int follow_once(struct follower *follower)
 	if (follower->failed)
 		return GPUSHARE_OK;
 	progress_begin(&puller->progress, 1, there.size);
-	status = pull_bytes(puller, &puller->peer, token, follower->next);
+	status = pull_bytes(puller, &puller->peer, follower->next);
 	progress_end(&puller->progress);
 	if (puller->failed_here)
 		tool_error("%s", puller->peer.why);

@@ -11,8 +11,7 @@
 
 _Static_assert(gpushare_node_Ask_size <= NODE_MESSAGE_MAX, "an Ask fits a message");
 _Static_assert(gpushare_node_Answer_size <= NODE_MESSAGE_MAX, "an Answer fits a message");
-_Static_assert(sizeof(((gpushare_node_Fetch *)0)->token) == NODE_TOKEN_SIZE, "node.options");
-_Static_assert(sizeof(((gpushare_node_Opened *)0)->token) == NODE_TOKEN_SIZE, "node.options");
+_Static_assert(sizeof(((gpushare_node_Connect *)0)->token) == NODE_TOKEN_SIZE, "node.options");
 
 static size_t write_message(const pb_msgdesc_t *fields, const void *message, uint8_t *to)
 {

@@ -9,7 +9,7 @@
 #include "gpushare.h"
 #include "node.pb.h"
 
-#define NODE_PROTOCOL 3
+#define NODE_PROTOCOL 4
 #define NODE_HEADER_SIZE 4
 #define NODE_MESSAGE_MAX 65536 /* bytes after the header */
 #define NODE_TOKEN_SIZE 16

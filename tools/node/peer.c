@@ -204,7 +204,7 @@ int peer_list(struct peer *peer, const char *glob, struct node_infos *infos)
 }
 
 int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
-	       struct gpushare_info *out_info, uint8_t token[NODE_TOKEN_SIZE])
+	       struct gpushare_info *out_info)
 {
 	node_ask question = {.which_verb = gpushare_node_Ask_open_tag};
 	const gpushare_node_Opened *opened = &peer->answer->body.opened;
@@ -221,7 +221,6 @@ int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *
 	if (strcmp(opened->buffer.name, name) != 0)
 		return fail(peer, GPUSHARE_E_PROTOCOL, "it opened another buffer than '%s'", name);
 	message_get_info(&opened->buffer, out_info);
-	memcpy(token, opened->token, NODE_TOKEN_SIZE);
 	return GPUSHARE_OK;
 }
 
@@ -249,23 +248,19 @@ int peer_connect(struct peer *peer, const void *address, size_t size,
 	return ask(peer, &question, gpushare_node_Answer_hello_tag);
 }
 
-int peer_send_fetch(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE])
+int peer_send_fetch(struct peer *peer)
 {
 	node_ask question = {.which_verb = gpushare_node_Ask_fetch_tag,
 			     .verb.fetch.by_ucx = peer->worker != NULL};
 
-	memcpy(question.verb.fetch.token, token, NODE_TOKEN_SIZE);
 	return send_ask(peer, &question);
 }
 
-int peer_end(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
-	     const struct gpushare_info *info, bool *out_same)
+int peer_end(struct peer *peer, const struct gpushare_info *info, bool *out_same)
 {
 	node_ask question = {.which_verb = gpushare_node_Ask_close_tag};
-	int status;
+	int status = ask(peer, &question, gpushare_node_Answer_closed_tag);
 
-	memcpy(question.verb.close.token, token, NODE_TOKEN_SIZE);
-	status = ask(peer, &question, gpushare_node_Answer_closed_tag);
 	if (!status)
 		*out_same = peer->answer->body.closed.generation == info->generation &&
 			    peer->answer->body.closed.sequence == info->sequence;

@@ -30,21 +30,19 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder);
 int peer_hello(struct peer *peer);
 int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
 /* Open a buffer of the node. If `after` isn't NULL, first wait, without a time limit, until the
- * newest publication is not the one in `after`; in this case the buffer may be open already.
- * `token` is for peer_send_fetch() and peer_end(). */
+ * newest publication is not the one in `after`; in this case the buffer may be open already. */
 int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
-	       struct gpushare_info *out_info, uint8_t token[NODE_TOKEN_SIZE]);
+	       struct gpushare_info *out_info);
 /* Give the node the address of our UCX worker: see node.proto. */
 int peer_connect(struct peer *peer, const void *address, size_t size,
 		 const uint8_t token[NODE_TOKEN_SIZE]);
 /* Have the node send the open buffer, by UCX if there is peer->worker. Then call
  * peer_receive_part() for each part, and, without UCX, peer_receive() for its bytes. */
-int peer_send_fetch(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE]);
+int peer_send_fetch(struct peer *peer);
 int peer_receive_part(struct peer *peer, uint32_t length);
 int peer_receive(struct peer *peer, void *to, size_t size);
 /* Close the open buffer. *out_same: it has its name, and nothing was published since `info`. */
-int peer_end(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
-	     const struct gpushare_info *info, bool *out_same);
+int peer_end(struct peer *peer, const struct gpushare_info *info, bool *out_same);
 void peer_close(struct peer *peer);
 
 #endif

@@ -14,7 +14,6 @@
 struct reading {
 	struct puller *puller;
 	struct peer *peer;
-	uint8_t token[NODE_TOKEN_SIZE];
 	uint64_t done; /* bytes */
 	double began;  /* when the first byte was asked for; 0: none was */
 	int status;
@@ -69,20 +68,17 @@ static int take(void *data, size_t size, void *user)
 
 	if (!reading->began)
 		reading->began = progress_seconds();
-	reading->status = fetch_some(reading->peer, reading->token, reading->done, data, size,
-				     &reading->puller->progress);
+	reading->status =
+	    fetch_some(reading->peer, reading->done, data, size, &reading->puller->progress);
 	reading->done += size;
 	return reading->status;
 }
 
-int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
-	       struct gpushare_buffer *buffer)
+int pull_bytes(struct puller *puller, struct peer *peer, struct gpushare_buffer *buffer)
 {
 	struct reading reading = {.puller = puller, .peer = peer};
-	int status;
+	int status = gpushare_write(buffer, 0, gpushare_size(buffer), take, &reading);
 
-	memcpy(reading.token, token, sizeof(reading.token));
-	status = gpushare_write(buffer, 0, gpushare_size(buffer), take, &reading);
 	puller->by_ucx = peer->worker;
 	puller->took = progress_seconds() - reading.began;
 	puller->failed_here = status && !reading.status;
@@ -110,16 +106,15 @@ enum way { NODE, SAME_HOST, REPLICA };
 
 /* Open a buffer, and set puller->version. Returns a way, or -1 (reason: puller->peer.why). */
 static int open_source(struct puller *puller, const struct gpushare_info *wanted,
-		       struct gpushare_info *out_opened, uint8_t token[NODE_TOKEN_SIZE])
+		       struct gpushare_info *out_opened)
 {
 	enum way way = NODE;
 
-	if (replica_open(puller, wanted, out_opened, token))
+	if (replica_open(puller, wanted, out_opened))
 		way = REPLICA;
 	else if (same_host_find(puller, wanted->name, out_opened))
 		way = SAME_HOST;
-	else if (pull_reach(puller) ||
-		 peer_begin(&puller->peer, wanted->name, NULL, out_opened, token))
+	else if (pull_reach(puller) || peer_begin(&puller->peer, wanted->name, NULL, out_opened))
 		return -1;
 	puller->elsewhere = way != NODE;
 	puller->version = way == REPLICA ? *wanted : *out_opened;
@@ -149,9 +144,8 @@ static struct gpushare_buffer *make(struct puller *puller)
 static bool read_once(struct puller *puller, const struct gpushare_info *wanted, bool *out_same)
 {
 	uint64_t done = puller->progress.done;
-	uint8_t token[NODE_TOKEN_SIZE];
 	struct gpushare_info opened;
-	int way = open_source(puller, wanted, &opened, token), status = GPUSHARE_OK;
+	int way = open_source(puller, wanted, &opened), status = GPUSHARE_OK;
 	struct peer *peer = way == REPLICA ? &puller->via : &puller->peer;
 	struct gpushare_buffer *buffer;
 
@@ -164,9 +158,9 @@ static bool read_once(struct puller *puller, const struct gpushare_info *wanted,
 	if (way == SAME_HOST && !*out_same)
 		same_host_end(puller);
 	if (way != SAME_HOST)
-		status = pull_bytes(puller, peer, token, buffer);
+		status = pull_bytes(puller, peer, buffer);
 	if (way != SAME_HOST && !status)
-		status = peer_end(peer, token, &opened, out_same);
+		status = peer_end(peer, &opened, out_same);
 	if (status && (way == NODE || puller->failed_here)) {
 		tool_error("%s", peer->why);
 		return false;

@@ -31,8 +31,7 @@ int pull_connect(struct puller *puller);
 /* If the node has closed the connection because it was silent, connect again. The same status. */
 int pull_reach(struct puller *puller);
 /* Fill `buffer` from the buffer that peer_begin() opened. Returns a status; reason: peer->why. */
-int pull_bytes(struct puller *puller, struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE],
-	       struct gpushare_buffer *buffer);
+int pull_bytes(struct puller *puller, struct peer *peer, struct gpushare_buffer *buffer);
 /* Set tags of the buffer info->name here: the source's (info->tags), those of the command line, and
  * replica_tag() for publication `sequence`. Reports errors. */
 bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence);
@@ -43,8 +42,8 @@ struct ucx *fetch_open(struct peer *peer, const char *interface);
 /* Receive `size` bytes of the open buffer, from `offset` on. Both ends are multiples of
  * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes. Returns
  * as peer.h's functions do. */
-int fetch_some(struct peer *peer, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
-	       size_t size, struct progress *progress);
+int fetch_some(struct peer *peer, uint64_t offset, void *to, size_t size,
+	       struct progress *progress);
 
 /* Copy all of `from` to `to` by the GPU, and wait for the end. False: CUDA failed. */
 bool device_copy(struct gpushare_buffer *to, struct gpushare_buffer *from);
@@ -57,7 +56,7 @@ struct gpushare_tag replica_tag(const struct puller *puller, const struct gpusha
 void replica_begin(struct puller *puller, const char *glob);
 /* Open the copy of `wanted` on that node. False: the node has none. */
 bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
-		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE]);
+		  struct gpushare_info *out_copy);
 void replica_end(struct puller *puller); /* report via.why, close via */
 
 /* Open a session with the node's registry, if that is on this host and lets this user in. */

@@ -58,19 +58,19 @@ static bool is_listed(const struct puller *puller, const struct gpushare_info *w
 
 /* Since peer_list(), another buffer or version may have taken the name, so check again. */
 bool replica_open(struct puller *puller, const struct gpushare_info *wanted,
-		  struct gpushare_info *out_copy, uint8_t token[NODE_TOKEN_SIZE])
+		  struct gpushare_info *out_copy)
 {
 	bool same;
 
 	if (!is_listed(puller, wanted))
 		return false;
-	if (peer_begin(&puller->via, wanted->name, NULL, out_copy, token)) {
+	if (peer_begin(&puller->via, wanted->name, NULL, out_copy)) {
 		replica_end(puller);
 		return false;
 	}
 	if (is_copy(puller, wanted, out_copy))
 		return true;
-	if (peer_end(&puller->via, token, out_copy, &same))
+	if (peer_end(&puller->via, out_copy, &same))
 		replica_end(puller);
 	return false;
 }

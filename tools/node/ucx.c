@@ -103,9 +103,9 @@ struct ucx {
 	int wake;	  /* eventfd that wakes the receiving thread; -1: this is a sender */
 	pthread_t thread; /* while it runs, only it calls UCX and uses `parts` */
 	struct part parts[UCX_PARTS_MAX];
-	pthread_mutex_t lock; /* of the members below */
+	uint8_t token[NODE_TOKEN_SIZE]; /* of all messages */
+	pthread_mutex_t lock;		/* of the members below */
 	pthread_cond_t received;
-	uint8_t token[NODE_TOKEN_SIZE];
 	struct expected expected;
 	size_t left;	   /* expected bytes whose receive has not begun */
 	int receiving;	   /* receives that have begun and not ended */
@@ -291,7 +291,8 @@ static void on_failed(void *user, ucp_ep_h peer, ucs_status_t status)
 	ucx->failed = true;
 }
 
-bool ucx_connect(struct ucx *ucx, const void *address, char why[UCX_WHY_MAX])
+bool ucx_connect(struct ucx *ucx, const void *address, const uint8_t token[NODE_TOKEN_SIZE],
+		 char why[UCX_WHY_MAX])
 {
 	const ucp_ep_params_t params = {
 	    .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
@@ -302,6 +303,7 @@ bool ucx_connect(struct ucx *ucx, const void *address, char why[UCX_WHY_MAX])
 	};
 	ucs_status_t status = calls.ucp_ep_create(ucx->worker, &params, &ucx->peer);
 
+	memcpy(ucx->token, token, NODE_TOKEN_SIZE);
 	return status == UCS_OK || refuse(why, "%s", calls.ucs_status_string(status));
 }
 
@@ -313,8 +315,7 @@ static void on_sent(void *request, ucs_status_t status, void *user)
 	calls.ucp_request_free(request);
 }
 
-void ucx_start(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
-	       const void *from, size_t size)
+void ucx_start(struct ucx *ucx, uint64_t offset, const void *from, size_t size)
 {
 	struct sent *sent = &ucx->sent[(ucx->first + ucx->sending++) % UCX_PARTS_MAX];
 	const ucp_request_param_t param = {
@@ -329,7 +330,7 @@ void ucx_start(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t o
 
 	sent->status = UCS_INPROGRESS;
 	sent->head.offset = offset;
-	memcpy(sent->head.token, token, NODE_TOKEN_SIZE);
+	memcpy(sent->head.token, ucx->token, NODE_TOKEN_SIZE);
 	request = calls.ucp_am_send_nbx(ucx->peer, MESSAGE, &sent->head, sizeof(sent->head), from,
 					size, &param);
 	if (!request || UCS_PTR_IS_ERR(request))
@@ -367,21 +368,19 @@ static void on_received(void *request, ucs_status_t status, size_t size, void *u
 }
 
 /* Anybody who knows this worker's address can send an active message. For a message without the
- * expected token, return UCS_OK: UCX then drops its bytes. */
+ * token, return UCS_OK: UCX then drops its bytes. */
 static ucs_status_t on_message(void *user, const void *header, size_t header_size, void *data,
 			       size_t size, const ucp_am_recv_param_t *param)
 {
 	struct ucx *ucx = user;
 	struct head head;
-	bool is_ours;
 
 	if (header_size != sizeof(head) || !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
 		return UCS_OK;
 	memcpy(&head, header, sizeof(head));
-	pthread_mutex_lock(&ucx->lock);
-	is_ours = !memcmp(head.token, ucx->token, NODE_TOKEN_SIZE);
-	pthread_mutex_unlock(&ucx->lock);
-	for (int i = 0; is_ours && i < UCX_PARTS_MAX; i++)
+	if (memcmp(head.token, ucx->token, NODE_TOKEN_SIZE) != 0)
+		return UCS_OK;
+	for (int i = 0; i < UCX_PARTS_MAX; i++)
 		if (!ucx->parts[i].message) {
 			ucx->parts[i] = (struct part){data, head.offset, size};
 			return UCS_INPROGRESS; /* UCX keeps `data` */
@@ -446,7 +445,8 @@ static void *receive(void *user)
 	return NULL;
 }
 
-bool ucx_listen(struct ucx *ucx, const void **out_address, size_t *out_size)
+bool ucx_listen(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], const void **out_address,
+		size_t *out_size)
 {
 	const ucp_am_handler_param_t handler = {
 	    .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -456,6 +456,7 @@ bool ucx_listen(struct ucx *ucx, const void **out_address, size_t *out_size)
 	    .arg = ucx,
 	};
 
+	memcpy(ucx->token, token, NODE_TOKEN_SIZE);
 	if (calls.ucp_worker_get_address(ucx->worker, &ucx->address, out_size) != UCS_OK ||
 	    calls.ucp_worker_set_am_recv_handler(ucx->worker, &handler) != UCS_OK)
 		return false;
@@ -469,11 +470,9 @@ bool ucx_listen(struct ucx *ucx, const void **out_address, size_t *out_size)
 	return false;
 }
 
-void ucx_expect(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
-		size_t size)
+void ucx_expect(struct ucx *ucx, uint64_t offset, void *to, size_t size)
 {
 	pthread_mutex_lock(&ucx->lock);
-	memcpy(ucx->token, token, NODE_TOKEN_SIZE);
 	ucx->expected = (struct expected){offset, to, size};
 	ucx->left = size;
 	pthread_mutex_unlock(&ucx->lock);

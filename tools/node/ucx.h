@@ -29,22 +29,22 @@ struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX]);
  * ucx_expect(). Over RDMA (never tried) a receive that has not ended may still write. */
 void ucx_close(struct ucx *ucx);
 
-/* The sending side: ucx_connect(), ucx_start() and ucx_finish(), in one thread. `address` is from
- * the receiver's ucx_listen(). */
-bool ucx_connect(struct ucx *ucx, const void *address, char why[UCX_WHY_MAX]);
-/* Begin to send a part of the buffer with that token; at most UCX_PARTS_MAX may be unfinished. */
-void ucx_start(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset,
-	       const void *from, size_t size);
+/* The sending side: ucx_connect(), ucx_start() and ucx_finish(), in one thread. `address` and
+ * `token` are of the receiver's ucx_listen(). */
+bool ucx_connect(struct ucx *ucx, const void *address, const uint8_t token[NODE_TOKEN_SIZE],
+		 char why[UCX_WHY_MAX]);
+/* Begin to send a part of the buffer; at most UCX_PARTS_MAX may be unfinished. */
+void ucx_start(struct ucx *ucx, uint64_t offset, const void *from, size_t size);
 /* Wait until the receiver has the bytes of the oldest ucx_start(). False: the connection failed,
  * `patience_ms` have passed, or the descriptor `stop` is readable. */
 bool ucx_finish(struct ucx *ucx, int stop, int patience_ms);
 
 /* The receiving side: start a thread that receives. *out_address is valid until ucx_close(). */
-bool ucx_listen(struct ucx *ucx, const void **out_address, size_t *out_size);
-/* Receive `size` bytes from `offset` on into `to`, from messages with this token. Messages with
- * another token are dropped; those with other offsets wait for a later ucx_expect(). */
-void ucx_expect(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], uint64_t offset, void *to,
-		size_t size);
+bool ucx_listen(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], const void **out_address,
+		size_t *out_size);
+/* Receive `size` bytes from `offset` on into `to`. Messages without the token are dropped; those
+ * with other offsets wait for a later ucx_expect(). */
+void ucx_expect(struct ucx *ucx, uint64_t offset, void *to, size_t size);
 /* Wait until all expected bytes are written. False: a receive failed, or the time is over. */
 bool ucx_wait(struct ucx *ucx, int patience_ms);
 

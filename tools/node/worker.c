@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -36,8 +35,7 @@ struct worker {
 	const char *interface;		/* trusted, and used by the connection; NULL: none */
 	struct ucx *ucx;		/* connected to the puller's; NULL: none */
 	struct gpushare_buffer *buffer; /* NULL: none is open */
-	uint8_t token[NODE_TOKEN_SIZE];
-	struct gpushare_info info; /* of `buffer` */
+	struct gpushare_info info;	/* of `buffer` */
 	node_answer answer;
 	uint8_t message[NODE_HEADER_SIZE + NODE_MESSAGE_MAX];
 	uint8_t *copy;	  /* of a publication of `buffer`; NULL: it has none */
@@ -286,8 +284,6 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 		status = wait_for_next(worker, ask);
 	if (!status && (worker->info.sequence || ask->generation))
 		status = take_publication(worker);
-	if (!status && getrandom(worker->token, sizeof(worker->token), 0) != sizeof(worker->token))
-		return false;
 	if (status) {
 		if (!*worker->why)
 			snprintf(worker->why, sizeof(worker->why), "%s", gpushare_explain());
@@ -297,15 +293,8 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 	worker->answer.which_body = gpushare_node_Answer_opened_tag;
 	opened->has_buffer = true;
 	message_put_info(&worker->info, &opened->buffer);
-	memcpy(opened->token, worker->token, sizeof(worker->token));
 	worker->unread = true;
 	return send_answer(worker);
-}
-
-/* A correct puller always has the token of the open buffer. */
-static bool has_token(const struct worker *worker, const uint8_t *token)
-{
-	return worker->buffer && !memcmp(token, worker->token, NODE_TOKEN_SIZE);
 }
 
 static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
@@ -315,9 +304,9 @@ static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
 
 	ucx_close(worker->ucx);
 	worker->ucx = worker->interface ? ucx_open(worker->interface, why) : NULL;
-	good = worker->ucx && ucx_connect(worker->ucx, ask->address.bytes, why);
+	good = worker->ucx && ucx_connect(worker->ucx, ask->address.bytes, ask->token, why);
 	if (good) {
-		ucx_start(worker->ucx, ask->token, 0, "", 1);
+		ucx_start(worker->ucx, 0, "", 1);
 		good = ucx_finish(worker->ucx, STDIN_FILENO, UCX_CONNECT_MS);
 		strcpy(why, "it can't reach this host by UCX");
 	}
@@ -351,7 +340,7 @@ static int send_parts(const void *data, size_t size, void *user)
 	for (int sending = 0; worker->taken < end; sending -= worker->by_ucx) {
 		for (; worker->by_ucx && sending < UCX_PARTS_MAX && at < end; sending++) {
 			part = message_part(at, end - at);
-			ucx_start(worker->ucx, worker->token, at, from + (at - begin), part);
+			ucx_start(worker->ucx, at, from + (at - begin), part);
 			at += part;
 		}
 		part = message_part(worker->taken, end - worker->taken);
@@ -365,8 +354,8 @@ static bool fetch(struct worker *worker, const gpushare_node_Fetch *ask)
 {
 	int status;
 
-	if (!has_token(worker, ask->token))
-		return refuse(worker, GPUSHARE_E_DENIED, "this token is not of an open buffer");
+	if (!worker->buffer)
+		return refuse(worker, GPUSHARE_E_INVALID, "no buffer is open");
 	if (ask->by_ucx && !worker->ucx)
 		return refuse(worker, GPUSHARE_E_INVALID, "no UCX worker is connected");
 	worker->by_ucx = ask->by_ucx;
@@ -379,12 +368,12 @@ static bool fetch(struct worker *worker, const gpushare_node_Fetch *ask)
 	return !status || refuse_call(worker, status);
 }
 
-static bool close_buffer(struct worker *worker, const gpushare_node_Close *ask)
+static bool close_buffer(struct worker *worker)
 {
 	struct gpushare_info now = {.generation = 0};
 
-	if (!has_token(worker, ask->token))
-		return refuse(worker, GPUSHARE_E_DENIED, "this token is not of an open buffer");
+	if (!worker->buffer)
+		return refuse(worker, GPUSHARE_E_INVALID, "no buffer is open");
 	if (gpushare_stat(worker->session, worker->info.name, &now))
 		now = (struct gpushare_info){.generation = 0};
 	worker->answer.which_body = gpushare_node_Answer_closed_tag;
@@ -441,7 +430,7 @@ static bool serve_one(struct worker *worker)
 	case gpushare_node_Ask_open_tag:
 		return open_buffer(worker, &ask.verb.open);
 	case gpushare_node_Ask_close_tag:
-		return close_buffer(worker, &ask.verb.close);
+		return close_buffer(worker);
 	case gpushare_node_Ask_connect_tag:
 		return connect_ucx(worker, &ask.verb.connect);
 	case gpushare_node_Ask_fetch_tag:
