@@ -4,6 +4,8 @@
 
 #include "unit.h"
 
+#include <sys/eventfd.h>
+
 #if __has_include(<ucp/api/ucp.h>)
 #define PATIENCE_MS 5000
 #define REFUSED_MS 1000
@@ -35,6 +37,30 @@ static struct pair connected(void)
 	return pair;
 }
 
+/* Let both sides work for a moment. */
+static void work_both(struct pair *pair)
+{
+	static int quiet = -1;
+
+	if (quiet < 0)
+		quiet = eventfd(0, EFD_CLOEXEC);
+	(void)ucx_receive(pair->to, quiet, 1);
+	(void)work(pair->from, -1, tool_now_ms() + 1);
+}
+
+/* Like ucx_finish(), and the receiver works meanwhile. */
+static bool finish(struct pair *pair, int patience_ms)
+{
+	uint64_t end_ms = tool_now_ms() + (uint64_t)patience_ms;
+
+	while (!ucx_finish(pair->from, -1, 0))
+		if (tool_now_ms() > end_ms)
+			return false;
+		else
+			work_both(pair);
+	return true;
+}
+
 static void disconnect(struct pair *pair)
 {
 	ucx_close(pair->from);
@@ -52,17 +78,17 @@ static void test_bytes_wait_for_their_place(void **state)
 	ucx_start(pair.from, 2000, bytes[2], 1000);
 	ucx_start(pair.from, 0, bytes[0], 1000);
 	ucx_start(pair.from, 1000, bytes[1], 1000);
-	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
+	assert_true(finish(&pair, PATIENCE_MS));
 	while (pair.from->sent[2].status == UCS_INPROGRESS)
-		assert_true(work(pair.from, -1, PATIENCE_MS));
-	assert_true(ucx_wait(pair.to, PATIENCE_MS));
+		work_both(&pair);
+	assert_true(ucx_receive(pair.to, -1, PATIENCE_MS));
 	assert_memory_equal(got, bytes[1], 1000);
 	assert_memory_equal(got + 1000, bytes[2], 1000);
 	assert_int_equal(pair.from->sent[1].status, UCS_INPROGRESS);
 	ucx_expect(pair.to, 0, got, 1000);
-	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
-	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
-	assert_true(ucx_wait(pair.to, PATIENCE_MS));
+	assert_true(finish(&pair, PATIENCE_MS));
+	assert_true(finish(&pair, PATIENCE_MS));
+	assert_true(ucx_receive(pair.to, -1, PATIENCE_MS));
 	assert_memory_equal(got, bytes[0], 1000);
 	disconnect(&pair);
 }
@@ -75,12 +101,12 @@ static void test_bytes_of_another_token_are_dropped(void **state)
 	ucx_expect(pair.to, 0, got, sizeof(got));
 	memcpy(pair.from->token, bad, NODE_TOKEN_SIZE);
 	ucx_start(pair.from, 0, bytes, sizeof(bytes));
-	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
+	assert_true(finish(&pair, PATIENCE_MS));
 	assert_string_equal(got, "");
 	memcpy(pair.from->token, good, NODE_TOKEN_SIZE);
 	ucx_start(pair.from, 0, bytes, sizeof(bytes));
-	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
-	assert_true(ucx_wait(pair.to, PATIENCE_MS));
+	assert_true(finish(&pair, PATIENCE_MS));
+	assert_true(ucx_receive(pair.to, -1, PATIENCE_MS));
 	assert_string_equal(got, "bytes");
 	disconnect(&pair);
 }
@@ -94,8 +120,8 @@ static void test_a_message_beyond_its_place_is_not_received(void **state)
 	ucx_start(pair.from, 0, bytes, 1001);
 	ucx_start(pair.from, (uint64_t)-1, bytes, 1000);
 	ucx_start(pair.from, 1, bytes, 1000);
-	assert_false(ucx_finish(pair.from, -1, REFUSED_MS));
-	assert_false(ucx_wait(pair.to, REFUSED_MS));
+	assert_false(finish(&pair, REFUSED_MS));
+	assert_false(ucx_receive(pair.to, -1, REFUSED_MS));
 	assert_string_equal(got, "");
 	disconnect(&pair);
 }
@@ -116,20 +142,20 @@ static void test_messages_of_another_form_are_dropped(void **state)
 	(void)calls.ucp_am_send_nbx(pair.from->peer, MESSAGE, &head, sizeof(head) - 1, "short", 6,
 				    &param);
 	ucx_start(pair.from, 0, bytes, sizeof(bytes));
-	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
-	assert_true(ucx_wait(pair.to, PATIENCE_MS));
+	assert_true(finish(&pair, PATIENCE_MS));
+	assert_true(ucx_receive(pair.to, -1, PATIENCE_MS));
 	assert_string_equal(got, "bytes");
 	disconnect(&pair);
 }
 
 /* Begin to send, and return when the receiver knows of it; but it doesn't get the bytes. */
-static void announce(struct ucx *from, const char *bytes, size_t size)
+static void announce(struct pair *pair, struct ucx *from, const char *bytes, size_t size)
 {
 	ucx_start(from, 0, bytes, size);
 	memcpy(from->token, bad, NODE_TOKEN_SIZE);
 	ucx_start(from, 0, "", 1);
 	while (from->sent[1].status == UCS_INPROGRESS)
-		assert_true(work(from, -1, PATIENCE_MS));
+		work_both(&(struct pair){.to = pair->to, .from = from});
 }
 
 static void test_bytes_that_come_twice_are_not_all(void **state)
@@ -140,13 +166,13 @@ static void test_bytes_that_come_twice_are_not_all(void **state)
 
 	assert_true(ucx_connect(slow, pair.address, good, why));
 	ucx_expect(pair.to, 0, got, 0);
-	announce(slow, bytes, sizeof(bytes));
+	announce(&pair, slow, bytes, sizeof(bytes));
 	ucx_expect(pair.to, 0, got, sizeof(got));
 	ucx_start(pair.from, 0, bytes, sizeof(bytes));
 	ucx_start(pair.from, 0, bytes, sizeof(bytes));
-	assert_true(ucx_finish(pair.from, -1, PATIENCE_MS));
-	assert_false(ucx_finish(pair.from, -1, REFUSED_MS));
-	assert_false(ucx_wait(pair.to, 0)); /* a receive is under way, which writes there */
+	assert_true(finish(&pair, PATIENCE_MS));
+	assert_false(finish(&pair, REFUSED_MS));
+	assert_false(ucx_receive(pair.to, -1, 0)); /* a receive is under way, which writes there */
 	ucx_close(slow);
 	disconnect(&pair);
 }
@@ -176,7 +202,7 @@ static void test_a_worker_to_which_nobody_sent_is_closed(void **state)
 
 		assert_true(ucx_listen(ucx, good, &address, &size));
 		ucx_expect(ucx, 0, &got, 1);
-		assert_false(ucx_wait(ucx, 0));
+		assert_false(ucx_receive(ucx, -1, 0));
 		ucx_close(ucx);
 		counts[i] = count_descriptors();
 	}
@@ -220,7 +246,7 @@ static struct stranger stranger_open(void)
 				     .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP};
 	const ucp_worker_params_t single = {.field_mask = 0};
 	void *library = dlopen(LIBRARY, RTLD_NOW);
-	struct stranger it = {.ucx.wake = -1};
+	struct stranger it = {.memory = NULL};
 	ucp_config_t *config;
 
 #define X(name) rma.name = (__typeof__(&name))dlsym(library, #name);
@@ -261,7 +287,7 @@ static void on_got(void *request, ucs_status_t status, void *user)
 }
 
 /* What a read of `secret` by the peer's worker gives: UCS_INPROGRESS, if nothing came. `other` is
- * progressed meanwhile; NULL: it has a thread. */
+ * progressed meanwhile. */
 static ucs_status_t read_secret(struct stranger *it, ucp_worker_h other, const char *secret,
 				char *got, size_t size)
 {
@@ -277,9 +303,8 @@ static ucs_status_t read_secret(struct stranger *it, ucp_worker_h other, const c
 	if (!request || UCS_PTR_IS_ERR(request))
 		return UCS_PTR_STATUS(request);
 	while (status == UCS_INPROGRESS && !it->ucx.failed && tool_now_ms() < end_ms) {
-		(void)work(&it->ucx, -1, 10);
-		if (other)
-			calls.ucp_worker_progress(other);
+		(void)work(&it->ucx, -1, tool_now_ms() + 10);
+		calls.ucp_worker_progress(other);
 	}
 	return it->ucx.failed ? UCS_ERR_CONNECTION_RESET : status;
 }
@@ -293,7 +318,8 @@ static void test_a_peer_cannot_read_memory(void **state)
 	size_t size;
 
 	stranger_connect(&reader, pair.address);
-	assert_int_not_equal(read_secret(&reader, NULL, secret, got, sizeof(got)), UCS_OK);
+	assert_int_not_equal(read_secret(&reader, pair.to->worker, secret, got, sizeof(got)),
+			     UCS_OK);
 	assert_string_equal(got, "");
 	disconnect(&pair);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/tool.h"
 #include "ucx.h"
@@ -32,7 +33,7 @@ static int fail_stream(struct peer *peer, int error)
 		    stream_error_text(error));
 }
 
-int peer_receive(struct peer *peer, void *to, size_t size)
+static int receive(struct peer *peer, void *to, size_t size)
 {
 	int error = stream_receive(peer->stream, to, size);
 
@@ -53,10 +54,17 @@ static int receive_any(struct peer *peer)
 {
 	uint8_t header[NODE_HEADER_SIZE];
 	size_t size = 0;
-	int status = peer_receive(peer, header, sizeof(header));
+	int status;
 
+	if (peer->worker && !stream_is_ready(peer->stream, 0)) {
+		/* the node may wait until this host has received by UCX */
+		(void)ucx_receive(peer->worker, stream_fd(peer->stream), NODE_SILENCE_MS);
+		if (!stream_is_ready(peer->stream, 0))
+			return fail_stream(peer, ETIMEDOUT);
+	}
+	status = receive(peer, header, sizeof(header));
 	if (!status && message_size(header, &size))
-		status = peer_receive(peer, peer->message, size);
+		status = receive(peer, peer->message, size);
 	if (status)
 		return status;
 	if (!size || size > NODE_MESSAGE_MAX ||
@@ -224,36 +232,93 @@ int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *
 	return GPUSHARE_OK;
 }
 
-int peer_receive_part(struct peer *peer, uint32_t length)
+/* Give the node the address of this worker, and wait for the byte that tests the connection. */
+static int connect_node(struct peer *peer)
+{
+	static uint8_t byte; /* static, because it may come late */
+	node_ask question = {.which_verb = gpushare_node_Ask_connect_tag};
+	gpushare_node_Connect *to = &question.verb.connect;
+	const void *address;
+	size_t size;
+	int status;
+
+	if (getrandom(to->token, sizeof(to->token), 0) != sizeof(to->token) ||
+	    !ucx_listen(peer->worker, to->token, &address, &size) ||
+	    size > sizeof(to->address.bytes))
+		return fail(peer, GPUSHARE_E_LIMIT, "this host's UCX has no address to be sent");
+	memcpy(to->address.bytes, address, size);
+	to->address.size = (pb_size_t)size;
+	ucx_expect(peer->worker, 0, &byte, sizeof(byte));
+	status = ask(peer, &question, gpushare_node_Answer_hello_tag);
+	if (!status && !ucx_receive(peer->worker, -1, UCX_CONNECT_MS))
+		return fail(peer, GPUSHARE_E_TIMED_OUT, "its test byte did not come by UCX");
+	return status;
+}
+
+/* UCX may still write to memory of peer_fetch(), so don't use it any more. */
+static void close_ucx(struct peer *peer)
+{
+	ucx_close(peer->worker);
+	peer->worker = NULL;
+}
+
+void peer_use_ucx(struct peer *peer, const char *interface)
+{
+	char why[UCX_WHY_MAX] = "", far[ADDRESS_MAX];
+	const char *version = ucx_version(why);
+
+	if (!version)
+		;
+	else if (!stream_is_by(stream_fd(peer->stream), interface, far))
+		snprintf(why, sizeof(why), "'%.64s' is not the interface to the node", interface);
+	else if (!*peer->ucx)
+		snprintf(why, sizeof(why), "the node offers no UCX");
+	else if (strcmp(peer->ucx, version) != 0)
+		snprintf(why, sizeof(why), "the node has UCX %s, this host %s", peer->ucx, version);
+	else
+		peer->worker = ucx_open(interface, why);
+	if (peer->worker && !connect_node(peer))
+		return;
+	close_ucx(peer);
+	if (*why)
+		tool_error("node '%s': the stream is used, not UCX: %s", peer->node->name, why);
+	else
+		tool_error("%s; the stream is used, not UCX", peer->why);
+}
+
+/* Receive one part to `to`, or its Bytes alone if it comes by UCX. */
+static int receive_part(struct peer *peer, void *to, uint32_t length)
 {
 	int status = receive_answer(peer, gpushare_node_Answer_bytes_tag);
 
 	if (!status && peer->answer->body.bytes.length != length)
 		return fail(peer, GPUSHARE_E_PROTOCOL, "it sent parts of another size");
+	return status || peer->worker ? status : receive(peer, to, length);
+}
+
+int peer_fetch(struct peer *peer, uint64_t offset, void *to, size_t size, struct progress *progress)
+{
+	const node_ask question = {.which_verb = gpushare_node_Ask_fetch_tag,
+				   .verb.fetch.by_ucx = peer->worker != NULL};
+	int status;
+
+	if (peer->worker)
+		ucx_expect(peer->worker, offset, to, size);
+	status = offset ? GPUSHARE_OK : send_ask(peer, &question);
+	for (uint8_t *at = to, *end = at + size; !status && at < end;) {
+		uint32_t part = message_part(offset, (uint64_t)(end - at));
+
+		status = receive_part(peer, at, part);
+		if (!status)
+			progress_add(progress, part);
+		offset += part;
+		at += part;
+	}
+	if (!status && peer->worker && !ucx_receive(peer->worker, -1, NODE_SILENCE_MS))
+		status = fail(peer, GPUSHARE_E_TIMED_OUT, "its bytes did not come by UCX");
+	if (status)
+		close_ucx(peer);
 	return status;
-}
-
-int peer_connect(struct peer *peer, const void *address, size_t size,
-		 const uint8_t token[NODE_TOKEN_SIZE])
-{
-	node_ask question = {.which_verb = gpushare_node_Ask_connect_tag};
-	gpushare_node_Connect *to = &question.verb.connect;
-
-	if (size > sizeof(to->address.bytes))
-		return fail(peer, GPUSHARE_E_LIMIT,
-			    "the puller's UCX address is too long to be sent");
-	memcpy(to->address.bytes, address, size);
-	to->address.size = (pb_size_t)size;
-	memcpy(to->token, token, NODE_TOKEN_SIZE);
-	return ask(peer, &question, gpushare_node_Answer_hello_tag);
-}
-
-int peer_send_fetch(struct peer *peer)
-{
-	node_ask question = {.which_verb = gpushare_node_Ask_fetch_tag,
-			     .verb.fetch.by_ucx = peer->worker != NULL};
-
-	return send_ask(peer, &question);
 }
 
 int peer_end(struct peer *peer, const struct gpushare_info *info, bool *out_same)

@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "address.h"
+#include "copy/progress.h"
 #include "message.h"
 #include "node.h"
 #include "protocol.h"
@@ -17,7 +18,7 @@ struct peer {
 	uint8_t *message;		   /* memory for an encoded message */
 	char version[32];		   /* of the node */
 	char ucx[16];			   /* UCX version offered for this connection; "": none */
-	struct ucx *worker;		   /* of fetch_open(); NULL: bytes come over the stream */
+	struct ucx *worker;		   /* of peer_use_ucx(); NULL: bytes come over the stream */
 	char place[PLACE_MAX];		   /* of the node's registry; "": not known */
 	char directory[GPUSHARE_PATH_MAX]; /* of the node's registry, on its host */
 	int error;			   /* an errno, if the stream failed */
@@ -33,14 +34,13 @@ int peer_list(struct peer *peer, const char *glob, struct node_infos *infos);
  * newest publication is not the one in `after`; in this case the buffer may be open already. */
 int peer_begin(struct peer *peer, const char *name, const struct gpushare_info *after,
 	       struct gpushare_info *out_info);
-/* Give the node the address of our UCX worker: see node.proto. */
-int peer_connect(struct peer *peer, const void *address, size_t size,
-		 const uint8_t token[NODE_TOKEN_SIZE]);
-/* Have the node send the open buffer, by UCX if there is peer->worker. Then call
- * peer_receive_part() for each part, and, without UCX, peer_receive() for its bytes. */
-int peer_send_fetch(struct peer *peer);
-int peer_receive_part(struct peer *peer, uint32_t length);
-int peer_receive(struct peer *peer, void *to, size_t size);
+/* Use UCX on `interface` for the bytes from now on. If that fails, report the reason: the bytes then
+ * come over the stream. */
+void peer_use_ucx(struct peer *peer, const char *interface);
+/* Receive `size` bytes of the open buffer, from `offset` on. Both ends are multiples of
+ * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes. */
+int peer_fetch(struct peer *peer, uint64_t offset, void *to, size_t size,
+	       struct progress *progress);
 /* Close the open buffer. *out_same: it has its name, and nothing was published since `info`. */
 int peer_end(struct peer *peer, const struct gpushare_info *info, bool *out_same);
 void peer_close(struct peer *peer);

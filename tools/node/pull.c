@@ -25,7 +25,7 @@ int pull_connect(struct puller *puller)
 	int status = peer_open(&puller->peer, &puller->node, puller->pull->folder);
 
 	if (!status && interface)
-		puller->peer.worker = fetch_open(&puller->peer, interface);
+		peer_use_ucx(&puller->peer, interface);
 	return status;
 }
 
@@ -69,7 +69,7 @@ static int take(void *data, size_t size, void *user)
 	if (!reading->began)
 		reading->began = progress_seconds();
 	reading->status =
-	    fetch_some(reading->peer, reading->done, data, size, &reading->puller->progress);
+	    peer_fetch(reading->peer, reading->done, data, size, &reading->puller->progress);
 	reading->done += size;
 	return reading->status;
 }

@@ -36,15 +36,6 @@ int pull_bytes(struct puller *puller, struct peer *peer, struct gpushare_buffer 
  * replica_tag() for publication `sequence`. Reports errors. */
 bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t sequence);
 
-/* Open a UCX worker on `interface`, and have the node connect to it. Returns NULL after reporting
- * the reason; then receive the bytes over the stream. */
-struct ucx *fetch_open(struct peer *peer, const char *interface);
-/* Receive `size` bytes of the open buffer, from `offset` on. Both ends are multiples of
- * NODE_PIECE_MAX, or the buffer's end. The call with offset 0 asks the node for all bytes. Returns
- * as peer.h's functions do. */
-int fetch_some(struct peer *peer, uint64_t offset, void *to, size_t size,
-	       struct progress *progress);
-
 /* Copy all of `from` to `to` by the GPU, and wait for the end. False: CUDA failed. */
 bool device_copy(struct gpushare_buffer *to, struct gpushare_buffer *from);
 

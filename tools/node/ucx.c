@@ -4,14 +4,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/tool.h"
 
@@ -99,17 +95,13 @@ struct ucx {
 	int events;			 /* descriptor: readable when UCX has work */
 	struct sent sent[UCX_PARTS_MAX]; /* a ring; `sending` are in use, from `first` on */
 	int first, sending;
-	bool failed;	  /* the connection to the receiver failed */
-	int wake;	  /* eventfd that wakes the receiving thread; -1: this is a sender */
-	pthread_t thread; /* while it runs, only it calls UCX and uses `parts` */
-	struct part parts[UCX_PARTS_MAX];
+	bool failed;			/* the connection to the receiver failed */
 	uint8_t token[NODE_TOKEN_SIZE]; /* of all messages */
-	pthread_mutex_t lock;		/* of the members below */
-	pthread_cond_t received;
+	struct part parts[UCX_PARTS_MAX];
 	struct expected expected;
-	size_t left;	   /* expected bytes whose receive has not begun */
-	int receiving;	   /* receives that have begun and not ended */
-	bool broken, ends; /* a receive failed; the thread has to end */
+	size_t left;   /* expected bytes whose receive has not begun */
+	int receiving; /* receives that have begun and not ended */
+	bool broken;   /* a receive failed */
 };
 
 static bool load(char why[UCX_WHY_MAX])
@@ -207,9 +199,6 @@ struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
 	ucx = calloc(1, sizeof(*ucx));
 	if (!ucx)
 		return refuse(why, "out of memory");
-	ucx->wake = -1;
-	pthread_mutex_init(&ucx->lock, NULL);
-	pthread_cond_init(&ucx->received, NULL);
 	status = open_context(ucx, interface);
 	if (status == UCS_OK)
 		status = calls.ucp_worker_create(ucx->context, &params, &ucx->worker);
@@ -221,18 +210,21 @@ struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
 	return refuse(why, "UCX can't use '%s': %s", interface, calls.ucs_status_string(status));
 }
 
-/* Let UCX work, or wait until it can. False: the time is over, or `other` is readable. */
-static bool work(struct ucx *ucx, int other, int patience_ms)
+/* Let UCX work, or wait until it can. False: it is `end_ms`, or `other` is readable. */
+static bool work(struct ucx *ucx, int other, uint64_t end_ms)
 {
 	struct pollfd events[] = {{.fd = ucx->events, .events = POLLIN},
 				  {.fd = other, .events = POLLIN}};
+	uint64_t now_ms = tool_now_ms();
 	int count;
 
+	if (now_ms >= end_ms) /* while UCX 1.13 connects, it may never have to wait */
+		return false;
 	if (calls.ucp_worker_progress(ucx->worker))
 		return true;
 	if (calls.ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY)
 		return true;
-	count = poll(events, 2, patience_ms);
+	count = poll(events, 2, (int)(end_ms - now_ms));
 	return (count < 0 && errno == EINTR) || (count > 0 && !events[1].revents);
 }
 
@@ -250,25 +242,10 @@ static void close_peer(struct ucx *ucx)
 	calls.ucp_request_free(request);
 }
 
-static void wake(struct ucx *ucx)
-{
-	eventfd_write(ucx->wake, 1);
-}
-
 void ucx_close(struct ucx *ucx)
 {
-	if (!ucx)
+	if (!ucx || ucx->receiving) /* leak: UCX 1.13 aborts if unfinished requests are destroyed */
 		return;
-	if (ucx->wake >= 0) {
-		pthread_mutex_lock(&ucx->lock);
-		ucx->ends = true;
-		pthread_mutex_unlock(&ucx->lock);
-		wake(ucx);
-		pthread_join(ucx->thread, NULL);
-		close(ucx->wake);
-		if (ucx->receiving) /* leak: UCX 1.13 aborts if unfinished requests are destroyed */
-			return;
-	}
 	if (ucx->peer)
 		close_peer(ucx);
 	if (ucx->address)
@@ -277,8 +254,6 @@ void ucx_close(struct ucx *ucx)
 		calls.ucp_worker_destroy(ucx->worker);
 	if (ucx->context)
 		calls.ucp_cleanup(ucx->context);
-	pthread_cond_destroy(&ucx->received);
-	pthread_mutex_destroy(&ucx->lock);
 	free(ucx);
 }
 
@@ -342,9 +317,8 @@ bool ucx_finish(struct ucx *ucx, int stop, int patience_ms)
 	struct sent *sent = &ucx->sent[ucx->first];
 	uint64_t end_ms = tool_now_ms() + (uint64_t)patience_ms;
 
-	/* while UCX 1.13 connects, work() may never wait: check the time in each round */
 	while (sent->status == UCS_INPROGRESS && !ucx->failed)
-		if (!work(ucx, stop, patience_ms) || tool_now_ms() > end_ms)
+		if (!work(ucx, stop, end_ms))
 			return false;
 	ucx->first = (ucx->first + 1) % UCX_PARTS_MAX;
 	ucx->sending--;
@@ -353,11 +327,8 @@ bool ucx_finish(struct ucx *ucx, int stop, int patience_ms)
 
 static void end_receiving(struct ucx *ucx, ucs_status_t status)
 {
-	pthread_mutex_lock(&ucx->lock);
 	ucx->broken |= status != UCS_OK;
 	ucx->receiving--;
-	pthread_cond_signal(&ucx->received);
-	pthread_mutex_unlock(&ucx->lock);
 }
 
 static void on_received(void *request, ucs_status_t status, size_t size, void *user)
@@ -388,24 +359,7 @@ static ucs_status_t on_message(void *user, const void *header, size_t header_siz
 	return UCS_OK;
 }
 
-/* Where the bytes of a part go, if they are expected now; else NULL. */
-static void *begin_receiving(struct ucx *ucx, const struct part *part)
-{
-	void *to = NULL;
-	uint64_t at;
-
-	pthread_mutex_lock(&ucx->lock);
-	at = part->offset - ucx->expected.offset;
-	if (part->message && part->size <= ucx->left && at <= ucx->expected.size - part->size) {
-		to = ucx->expected.to + at;
-		ucx->left -= part->size;
-		ucx->receiving++;
-	}
-	pthread_mutex_unlock(&ucx->lock);
-	return to;
-}
-
-/* Receive the parts that are expected now. UCX may call on_received() at once: hold no lock. */
+/* Receive the parts that are expected now. */
 static void start_receiving(struct ucx *ucx)
 {
 	const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -416,33 +370,20 @@ static void start_receiving(struct ucx *ucx)
 					   .memory_type = UCS_MEMORY_TYPE_HOST};
 
 	for (struct part *part = ucx->parts; part < ucx->parts + UCX_PARTS_MAX; part++) {
-		void *to = begin_receiving(ucx, part), *request;
+		uint64_t at = part->offset - ucx->expected.offset;
+		void *request;
 
-		if (!to)
+		if (!part->message || part->size > ucx->left ||
+		    at > ucx->expected.size - part->size)
 			continue;
-		request =
-		    calls.ucp_am_recv_data_nbx(ucx->worker, part->message, to, part->size, &param);
+		ucx->left -= part->size;
+		ucx->receiving++;
+		request = calls.ucp_am_recv_data_nbx(ucx->worker, part->message,
+						     ucx->expected.to + at, part->size, &param);
 		part->message = NULL;
 		if (!request || UCS_PTR_IS_ERR(request))
 			end_receiving(ucx, UCS_PTR_STATUS(request));
 	}
-}
-
-static void *receive(void *user)
-{
-	struct ucx *ucx = user;
-	eventfd_t count;
-	bool ends;
-
-	do {
-		if (!work(ucx, ucx->wake, -1))
-			eventfd_read(ucx->wake, &count);
-		start_receiving(ucx);
-		pthread_mutex_lock(&ucx->lock);
-		ends = ucx->ends;
-		pthread_mutex_unlock(&ucx->lock);
-	} while (!ends);
-	return NULL;
 }
 
 bool ucx_listen(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], const void **out_address,
@@ -461,39 +402,24 @@ bool ucx_listen(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], const voi
 	    calls.ucp_worker_set_am_recv_handler(ucx->worker, &handler) != UCS_OK)
 		return false;
 	*out_address = ucx->address;
-	ucx->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ucx->wake >= 0 && !pthread_create(&ucx->thread, NULL, receive, ucx))
-		return true;
-	if (ucx->wake >= 0)
-		close(ucx->wake);
-	ucx->wake = -1;
-	return false;
+	return true;
 }
 
 void ucx_expect(struct ucx *ucx, uint64_t offset, void *to, size_t size)
 {
-	pthread_mutex_lock(&ucx->lock);
 	ucx->expected = (struct expected){offset, to, size};
 	ucx->left = size;
-	pthread_mutex_unlock(&ucx->lock);
-	wake(ucx);
 }
 
-bool ucx_wait(struct ucx *ucx, int patience_ms)
+bool ucx_receive(struct ucx *ucx, int other, int patience_ms)
 {
-	struct timespec until;
-	int error = 0;
-	bool good;
+	uint64_t end_ms = tool_now_ms() + (uint64_t)patience_ms;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += patience_ms / 1000;
-	pthread_mutex_lock(&ucx->lock);
-	while ((ucx->left || ucx->receiving) && !ucx->broken && !error)
-		error = pthread_cond_clockwait(&ucx->received, &ucx->lock, CLOCK_MONOTONIC, &until);
-	good = !ucx->left && !ucx->receiving && !ucx->broken;
-	ucx->left = 0; /* begin no receive of a part that comes late */
-	pthread_mutex_unlock(&ucx->lock);
-	return good;
+	do
+		start_receiving(ucx);
+	while ((other >= 0 || ((ucx->left || ucx->receiving) && !ucx->broken)) &&
+	       work(ucx, other, end_ms));
+	return !ucx->left && !ucx->receiving && !ucx->broken;
 }
 
 #else

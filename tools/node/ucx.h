@@ -23,14 +23,13 @@ struct ucx;
  * wanted). The first call uses setenv(): no other thread may read the environment then. */
 const char *ucx_version(char *why);
 
-/* Open a worker that uses only this network interface. NULL: the reason is in `why`. */
+/* Open a worker, for one thread, that uses only this network interface. NULL: the reason is in `why`. */
 struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX]);
 /* NULL is allowed. From then on UCX over TCP doesn't use the memory of ucx_start() and
  * ucx_expect(). Over RDMA (never tried) a receive that has not ended may still write. */
 void ucx_close(struct ucx *ucx);
 
-/* The sending side: ucx_connect(), ucx_start() and ucx_finish(), in one thread. `address` and
- * `token` are of the receiver's ucx_listen(). */
+/* The sending side. `address` and `token` are of the receiver's ucx_listen(). */
 bool ucx_connect(struct ucx *ucx, const void *address, const uint8_t token[NODE_TOKEN_SIZE],
 		 char why[UCX_WHY_MAX]);
 /* Begin to send a part of the buffer; at most UCX_PARTS_MAX may be unfinished. */
@@ -39,14 +38,15 @@ void ucx_start(struct ucx *ucx, uint64_t offset, const void *from, size_t size);
  * `patience_ms` have passed, or the descriptor `stop` is readable. */
 bool ucx_finish(struct ucx *ucx, int stop, int patience_ms);
 
-/* The receiving side: start a thread that receives. *out_address is valid until ucx_close(). */
+/* The receiving side. *out_address is valid until ucx_close(). */
 bool ucx_listen(struct ucx *ucx, const uint8_t token[NODE_TOKEN_SIZE], const void **out_address,
 		size_t *out_size);
-/* Receive `size` bytes from `offset` on into `to`. Messages without the token are dropped; those
- * with other offsets wait for a later ucx_expect(). */
+/* Have ucx_receive() write `size` bytes from `offset` on to `to`. It drops messages without the
+ * token; those with other offsets wait for a later ucx_expect(). */
 void ucx_expect(struct ucx *ucx, uint64_t offset, void *to, size_t size);
-/* Wait until all expected bytes are written. False: a receive failed, or the time is over. */
-bool ucx_wait(struct ucx *ucx, int patience_ms);
+/* Receive until the descriptor `other` is readable; -1: until all expected bytes are written, or a
+ * receive fails. Returns whether all are written. */
+bool ucx_receive(struct ucx *ucx, int other, int patience_ms);
 
 #if !__has_include(<ucp/api/ucp.h>)
 /* Without UCX's headers these are not defined; ucx_open() fails, so nothing calls them. */
@@ -55,7 +55,7 @@ bool ucx_wait(struct ucx *ucx, int patience_ms);
 #pragma weak ucx_finish
 #pragma weak ucx_listen
 #pragma weak ucx_expect
-#pragma weak ucx_wait
+#pragma weak ucx_receive
 #endif
 
 #endif
