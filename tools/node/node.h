@@ -20,7 +20,8 @@ int node_serve(const struct node_listen *listen);
 
 /* The process of one connection, which node_serve() starts. */
 #define NODE_WORKER "gpushare-worker"
-#define NODE_TOLD_FD 3 /* a pipe: a worker writes its pid when its peer has ended the handshake */
+/* The worker sets this option of its socket when its peer has ended the handshake. */
+#define NODE_SPOKE SO_KEEPALIVE
 int node_worker(int argc, char **argv);
 
 struct pull {

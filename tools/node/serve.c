@@ -4,7 +4,6 @@
  * connection. The node only counts bytes, and kills workers whose connections are silent.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +33,6 @@
 struct connection {
 	int fd; /* the socket; the worker has it too */
 	pid_t pid;
-	bool spoke;   /* its peer has ended the handshake */
 	bool refused; /* there are too many: it only gets an answer */
 	bool killed;
 	uint64_t moved;	   /* bytes that came, or went and were acknowledged */
@@ -50,19 +49,6 @@ struct server {
 	int count;
 };
 
-static int told[2]; /* a pipe: see NODE_TOLD_FD */
-
-/* Wake serve(). */
-static void on_child(int number)
-{
-	const pid_t none = 0;
-	int error = errno;
-
-	(void)number;
-	(void)!write(told[1], &none, sizeof(none));
-	errno = error;
-}
-
 static bool start_worker(const struct server *server, struct connection *connection)
 {
 	char peer[ADDRESS_MAX];
@@ -78,11 +64,8 @@ static bool start_worker(const struct server *server, struct connection *connect
 
 	if (!error) {
 		error = posix_spawn_file_actions_adddup2(&actions, connection->fd, STDIN_FILENO);
-		if (!error)
-			error = posix_spawn_file_actions_adddup2(&actions, told[1], NODE_TOLD_FD);
 		if (!error) /* libcurl's sockets may not be close-on-exec */
-			error =
-			    posix_spawn_file_actions_addclosefrom_np(&actions, NODE_TOLD_FD + 1);
+			error = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
 		if (!error)
 			error = posix_spawn(&connection->pid, "/proc/self/exe", &actions, NULL,
 					    (char *const *)words, environ);
@@ -132,13 +115,23 @@ static void watch(struct connection *connection)
 		end(connection);
 }
 
+/* Whether the peer has ended the handshake: the worker sets this option of the socket then. */
+static bool has_spoken(const struct connection *connection)
+{
+	int spoke = 0;
+	socklen_t size = sizeof(spoke);
+
+	getsockopt(connection->fd, SOL_SOCKET, NODE_SPOKE, &spoke, &size);
+	return spoke;
+}
+
 /* If there are too many, end the oldest connection that has sent nothing. False: none. */
 static bool make_room(struct server *server)
 {
 	for (int i = 0; i < server->count && server->count >= CONNECTIONS_MAX; i++) {
 		struct connection *one = &server->connections[i];
 
-		if (!one->spoke && !one->killed && !one->refused) {
+		if (!one->killed && !one->refused && !has_spoken(one)) {
 			end(one);
 			return true;
 		}
@@ -174,27 +167,18 @@ static void accept_one(struct server *server)
 	fd = -1;
 }
 
-/* Read the pids of workers whose peers have ended the handshake, and the zeros of on_child(). */
-static void read_told(struct server *server)
+/* `children`: a signalfd for SIGCHLD */
+static void serve(struct server *server, int children)
 {
-	pid_t pids[64];
-	ssize_t size = read(told[0], pids, sizeof(pids));
-
-	for (ssize_t i = 0; i < size / (ssize_t)sizeof(*pids); i++)
-		for (int j = 0; j < server->count; j++)
-			server->connections[j].spoke |= server->connections[j].pid == pids[i];
-}
-
-static void serve(struct server *server)
-{
-	struct pollfd events[] = {{.fd = server->listener}, {.fd = told[0], .events = POLLIN}};
+	struct pollfd events[] = {{.fd = server->listener}, {.fd = children, .events = POLLIN}};
+	struct signalfd_siginfo child;
 
 	for (;;) {
 		events[0].events = server->count < CONNECTIONS_MAX + REFUSED_MAX ? POLLIN : 0;
 		if (poll(events, 2, server->count ? LOOK_MS : -1) < 0)
-			continue; /* a signal: the pipe is readable */
+			continue;
 		if (events[1].revents)
-			read_told(server);
+			(void)!read(children, &child, sizeof(child));
 		reap(server);
 		for (int i = 0; i < server->count; i++)
 			watch(&server->connections[i]);
@@ -250,11 +234,11 @@ int node_serve(const struct node_listen *listen)
 	struct server server = {.directory = listen->registry ? listen->registry : "",
 				.trusted = listen->interface,
 				.folder = ""};
-	const struct sigaction child = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
 	const char *text = listen->address ? listen->address : NODE_LISTEN;
 	char folder[PATH_MAX] = "", at[ADDRESS_MAX + 8], why[NODES_WHY_MAX];
 	struct address address;
-	int port;
+	sigset_t child;
+	int port, children;
 
 	if (!address_parse(text, &address))
 		return tool_usage("--listen wants tls://HOST:PORT or tcp://HOST:PORT, not '%s'",
@@ -275,12 +259,14 @@ int node_serve(const struct node_listen *listen)
 	snprintf(at, sizeof(at), "%.*s:%d", (int)(strrchr(address.text, ':') - address.text),
 		 address.text, port);
 	tool_error("listening on %s", at);
-	if (!address_parse(at, &address) || !join_nodes(listen, &address))
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL); /* before join_nodes() starts a thread */
+	children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (children < 0)
+		tool_error("no descriptor for ends of workers: %s", strerror(errno));
+	if (children < 0 || !address_parse(at, &address) || !join_nodes(listen, &address))
 		return TOOL_FAILED;
-	if (pipe2(told, O_CLOEXEC) || sigaction(SIGCHLD, &child, NULL)) {
-		tool_error("no pipe for workers: %s", strerror(errno));
-		return TOOL_FAILED;
-	}
-	serve(&server);
+	serve(&server, children);
 	return TOOL_FAILED;
 }

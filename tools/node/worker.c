@@ -397,13 +397,14 @@ static bool wait_for_ask(struct worker *worker)
 	return true;
 }
 
-/* Tell the node, once, that the peer has ended the handshake. False: the node has ended. */
-static bool tell_node(struct worker *worker)
+/* Tell the node, once, that the peer has ended the handshake. */
+static void tell_node(struct worker *worker)
 {
-	const pid_t pid = getpid();
+	const int yes = 1;
 
-	worker->told = worker->told || write(NODE_TOLD_FD, &pid, sizeof(pid)) == sizeof(pid);
-	return worker->told;
+	if (!worker->told)
+		setsockopt(STDIN_FILENO, SOL_SOCKET, NODE_SPOKE, &yes, sizeof(yes));
+	worker->told = true;
 }
 
 /* False: the connection has ended, or should. */
@@ -415,8 +416,9 @@ static bool serve_one(struct worker *worker)
 
 	if (!wait_for_ask(worker) || stream_receive(worker->stream, header, sizeof(header)) ||
 	    !message_size(header, &size) || stream_receive(worker->stream, worker->message, size) ||
-	    !message_read_ask(worker->message, size, &ask) || !tell_node(worker))
+	    !message_read_ask(worker->message, size, &ask))
 		return false;
+	tell_node(worker);
 	if (*worker->refusal) {
 		refuse(worker, GPUSHARE_E_LIMIT, worker->refusal);
 		return false;
