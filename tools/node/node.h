@@ -3,6 +3,8 @@
 #define GPUSHARE_TOOLS_NODE_H
 /* The commands `gpushare node`, `nodes`, `pull` and `ls --nodes`. Functions that return int report
  * errors, and return an enum tool_exit. */
+#include <pthread.h>
+
 #include "address.h"
 #include "copy/copy.h"
 
@@ -43,9 +45,12 @@ struct node_infos {
 /* Append a copy of *info. False: out of memory. */
 bool node_infos_add(struct node_infos *infos, const struct gpushare_info *info);
 
-/* What a node has answered. */
+/* A question to a node, and what it has answered. */
 struct node_answers {
 	const struct node *node;
+	const char *folder, *glob; /* of nodes_ask() */
+	bool lists, threaded;
+	pthread_t thread;
 	int status;		       /* enum gpushare_status */
 	char why[NODES_WHY_MAX + 128]; /* a sentence, if status isn't GPUSHARE_OK */
 	char version[32];

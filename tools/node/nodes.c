@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ask all nodes of the list at the same time. */
-#include <pthread.h>
+/* Ask all nodes of the list at the same time, each in a thread: those that don't answer delay none of
+ * the others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,29 +10,20 @@
 
 #define STACK_SIZE ((size_t)256 << 10) /* bytes; each node has a thread */
 
-/* What one thread asks. */
-struct asking {
-	struct node_answers *answers;
-	const char *folder, *glob;
-	bool lists, threaded;
-	pthread_t thread;
-};
-
 static void *ask_one(void *user)
 {
-	struct asking *asking = user;
-	struct node_answers *answers = asking->answers;
+	struct node_answers *answers = user;
 	struct peer peer;
 	double began;
 
-	answers->status = peer_open(&peer, answers->node, asking->folder);
+	answers->status = peer_open(&peer, answers->node, answers->folder);
 	began = progress_seconds();
 	/* to time a Hello: the first, in peer_open(), waited for the worker's start, too */
 	if (!answers->status)
 		answers->status = peer_hello(&peer);
 	answers->round_trip_s = progress_seconds() - began;
-	if (!answers->status && asking->lists)
-		answers->status = peer_list(&peer, asking->glob, &answers->infos);
+	if (!answers->status && answers->lists)
+		answers->status = peer_list(&peer, answers->glob, &answers->infos);
 	if (answers->status) /* part of a list says nothing about the rest */
 		answers->infos.count = 0;
 	memcpy(answers->version, peer.version, sizeof(answers->version));
@@ -42,43 +33,32 @@ static void *ask_one(void *user)
 	return NULL;
 }
 
-/* A thread for each: nodes that don't answer delay none of the others. */
-static void ask_all(struct asking *all, size_t count)
-{
-	pthread_attr_t small;
-
-	pthread_attr_init(&small);
-	pthread_attr_setstacksize(&small, STACK_SIZE);
-	for (size_t i = 0; i < count; i++)
-		all[i].threaded = !pthread_create(&all[i].thread, &small, ask_one, &all[i]);
-	pthread_attr_destroy(&small);
-	for (size_t i = 0; i < count; i++) {
-		if (all[i].threaded)
-			pthread_join(all[i].thread, NULL);
-		else
-			ask_one(&all[i]);
-	}
-}
-
 struct node_answers *nodes_ask(struct nodes *nodes, const char *folder, bool lists,
 			       const char *glob)
 {
 	struct node_answers *answers = calloc(nodes->count + 1, sizeof(*answers));
-	struct asking *all = calloc(nodes->count + 1, sizeof(*all));
+	pthread_attr_t small;
 
-	if (!answers || !all) {
+	if (!answers) {
 		tool_error("no memory to ask %zu nodes", nodes->count);
-		free(answers);
-		free(all);
 		return NULL;
 	}
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, STACK_SIZE);
 	for (size_t i = 0; i < nodes->count; i++) {
-		answers[i].node = &nodes->list[i];
-		all[i] = (struct asking){
-		    .answers = &answers[i], .folder = folder, .lists = lists, .glob = glob};
+		struct node_answers *one = &answers[i];
+
+		*one = (struct node_answers){
+		    .node = &nodes->list[i], .folder = folder, .lists = lists, .glob = glob};
+		one->threaded = !pthread_create(&one->thread, &small, ask_one, one);
 	}
-	ask_all(all, nodes->count);
-	free(all);
+	pthread_attr_destroy(&small);
+	for (size_t i = 0; i < nodes->count; i++) {
+		if (answers[i].threaded)
+			pthread_join(answers[i].thread, NULL);
+		else
+			ask_one(&answers[i]);
+	}
 	return answers;
 }
 
