@@ -97,58 +97,51 @@ bool message_read_answer(const uint8_t *from, size_t size, node_answer *out)
 	return out->which_body != 0;
 }
 
-/* Fields that have the same name in both structs. */
-#define SAME(X) \
+/* Fields that both structs have. */
+#define NUMBERS(X) \
 	X(generation) \
 	X(size) \
 	X(base_offset) \
 	X(base_size) \
+	X(backing) \
+	X(ordering) \
 	X(owner_uid) \
 	X(owner_pid) \
 	X(owner_started) \
 	X(attachers) \
-	X(created_unix_ns) X(flags) X(ttl_s) X(ttl_left_s) X(sequence) X(mode) X(owner_gid)
+	X(created_unix_ns) \
+	X(flags) X(ttl_s) X(ttl_left_s) X(missing) X(sequence) X(mode) X(owner_gid)
+#define ARRAYS(X) X(name) X(device_uuid) X(owner_command) X(tags)
+
+#define X(field) \
+	_Static_assert(sizeof(((gpushare_Buffer *)0)->field) == \
+			   sizeof(((struct gpushare_info *)0)->field), \
+		       "registry.options");
+ARRAYS(X)
+#undef X
 
 void message_put_info(const struct gpushare_info *info, gpushare_Buffer *out)
 {
-	*out = (gpushare_Buffer){
-	    .backing = info->backing,
-	    .ordering = info->ordering,
-	    .owner_gone = !info->owner_alive,
-	    .missing = info->missing != 0,
-	    .tags_count = (pb_size_t)info->tag_count,
-	};
+	*out = (gpushare_Buffer){.owner_gone = !info->owner_alive,
+				 .tags_count = (pb_size_t)info->tag_count};
 #define X(field) out->field = info->field;
-	SAME(X)
+	NUMBERS(X)
 #undef X
-	memcpy(out->name, info->name, sizeof(out->name));
-	memcpy(out->device_uuid, info->device_uuid, sizeof(out->device_uuid));
-	memcpy(out->owner_command, info->owner_command, sizeof(out->owner_command));
-	for (uint32_t i = 0; i < info->tag_count; i++) {
-		memcpy(out->tags[i].key, info->tags[i].key, sizeof(out->tags[i].key));
-		memcpy(out->tags[i].value, info->tags[i].value, sizeof(out->tags[i].value));
-	}
+#define X(field) memcpy(out->field, info->field, sizeof(out->field));
+	ARRAYS(X)
+#undef X
 }
 
 void message_get_info(const gpushare_Buffer *buffer, struct gpushare_info *out)
 {
-	*out = (struct gpushare_info){
-	    .backing = (enum gpushare_backing)buffer->backing,
-	    .ordering = (enum gpushare_ordering)buffer->ordering,
-	    .owner_alive = !buffer->owner_gone,
-	    .missing = buffer->missing,
-	    .tag_count = buffer->tags_count,
-	};
+	*out = (struct gpushare_info){.owner_alive = !buffer->owner_gone,
+				      .tag_count = buffer->tags_count};
 #define X(field) out->field = buffer->field;
-	SAME(X)
+	NUMBERS(X)
 #undef X
-	memcpy(out->name, buffer->name, sizeof(out->name));
-	memcpy(out->device_uuid, buffer->device_uuid, sizeof(out->device_uuid));
-	memcpy(out->owner_command, buffer->owner_command, sizeof(out->owner_command));
-	for (uint32_t i = 0; i < out->tag_count; i++) {
-		memcpy(out->tags[i].key, buffer->tags[i].key, sizeof(out->tags[i].key));
-		memcpy(out->tags[i].value, buffer->tags[i].value, sizeof(out->tags[i].value));
-	}
+#define X(field) memcpy(out->field, buffer->field, sizeof(out->field));
+	ARRAYS(X)
+#undef X
 }
 
 void place_find(const char *directory, char out[PLACE_MAX])
