@@ -101,24 +101,22 @@ bool pull_tags(struct puller *puller, const struct gpushare_info *info, uint64_t
 	return !status || !tool_failed(status);
 }
 
-/* Where a buffer is read from: the node itself, its registry on this host, or a replica. */
-enum way { NODE, SAME_HOST, REPLICA };
-
-/* Open a buffer, and set puller->version. Returns a way, or -1 (reason: puller->peer.why). */
-static int open_source(struct puller *puller, const struct gpushare_info *wanted,
-		       struct gpushare_info *out_opened)
+/* Open a buffer, and set puller->version. *out_peer: the node itself, or a replica; NULL: it is read
+ * from the node's registry on this host. False: see puller->peer.why. */
+static bool open_source(struct puller *puller, const struct gpushare_info *wanted,
+			struct gpushare_info *out_opened, struct peer **out_peer)
 {
-	enum way way = NODE;
-
+	*out_peer = NULL;
 	if (replica_open(puller, wanted, out_opened))
-		way = REPLICA;
-	else if (same_host_find(puller, wanted->name, out_opened))
-		way = SAME_HOST;
-	else if (pull_reach(puller) || peer_begin(&puller->peer, wanted->name, NULL, out_opened))
-		return -1;
-	puller->elsewhere = way != NODE;
-	puller->version = way == REPLICA ? *wanted : *out_opened;
-	return way;
+		*out_peer = &puller->via;
+	else if (!same_host_find(puller, wanted->name, out_opened)) {
+		*out_peer = &puller->peer;
+		if (pull_reach(puller) || peer_begin(&puller->peer, wanted->name, NULL, out_opened))
+			return false;
+	}
+	puller->elsewhere = *out_peer != &puller->peer;
+	puller->version = *out_peer == &puller->via ? *wanted : *out_opened;
+	return true;
 }
 
 /* Make a staged buffer for puller->version. Reports errors. */
@@ -128,9 +126,8 @@ static struct gpushare_buffer *make(struct puller *puller)
 	struct gpushare_info here = puller->version;
 	struct gpushare_buffer *buffer;
 
-	if (!puller->counts)
+	if (!puller->progress.total) /* of a single buffer */
 		progress_begin(&puller->progress, 1, here.size);
-	puller->counts = true;
 	if (pull->as)
 		strcpy(here.name, pull->as);
 	if (!pull->copy.mode && !pull->copy.group)
@@ -144,24 +141,24 @@ static struct gpushare_buffer *make(struct puller *puller)
 static bool read_once(struct puller *puller, const struct gpushare_info *wanted, bool *out_same)
 {
 	uint64_t done = puller->progress.done;
-	struct gpushare_info opened;
-	int way = open_source(puller, wanted, &opened), status = GPUSHARE_OK;
-	struct peer *peer = way == REPLICA ? &puller->via : &puller->peer;
 	struct gpushare_buffer *buffer;
+	struct gpushare_info opened;
+	int status = GPUSHARE_OK;
+	struct peer *peer;
 
-	if (way < 0)
+	if (!open_source(puller, wanted, &opened, &peer))
 		return fail(puller);
 	buffer = make(puller);
 	if (!buffer)
 		return false;
-	*out_same = way == SAME_HOST && same_host_copy(puller, buffer);
-	if (way == SAME_HOST && !*out_same)
+	*out_same = !peer && same_host_copy(puller, buffer);
+	if (!peer && !*out_same)
 		same_host_end(puller);
-	if (way != SAME_HOST)
+	if (peer)
 		status = pull_bytes(puller, peer, buffer);
-	if (way != SAME_HOST && !status)
+	if (peer && !status)
 		status = peer_end(peer, &opened, out_same);
-	if (status && (way == NODE || puller->failed_here)) {
+	if (status && (peer == &puller->peer || puller->failed_here)) {
 		tool_error("%s", peer->why);
 		return false;
 	}
@@ -206,9 +203,7 @@ static bool pull_all(struct puller *puller)
 	}
 	if (!good)
 		return false;
-	if (total)
-		progress_begin(&puller->progress, 1, total);
-	puller->counts = total != 0;
+	progress_begin(&puller->progress, 1, total);
 	for (size_t i = 0; good && i < puller->infos.count; i++)
 		good = pull_one(puller, &puller->infos.list[i]);
 	progress_end(&puller->progress);

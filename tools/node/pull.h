@@ -20,7 +20,6 @@ struct puller {
 	struct progress progress;
 	struct gpushare_info version; /* the source's record at the last reading */
 	bool elsewhere;	      /* the last bytes did not come by `peer`: it was silent meanwhile */
-	bool counts;	      /* `progress` has begun */
 	bool by_ucx;	      /* the last bytes came by UCX */
 	bool failed_here;     /* the last failure was on this host */
 	double took, seconds; /* for the last reading; for all complete ones */
