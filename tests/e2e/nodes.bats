@@ -111,12 +111,12 @@ teardown_more() {
 	GPUSHARE_NODES=$WORK run -1 --separate-stderr gpushare nodes
 	has "$stderr" "$WORK, can't be read: Is a directory"
 	GPUSHARE_NODES=$(printf '%05000d' 0) run -1 --separate-stderr gpushare nodes
-	has "$stderr" "the path in GPUSHARE_NODES is too long"
+	has "$stderr" ", can't be read: File name too long; GPUSHARE_NODES=FILE names another"
 	run -1 --separate-stderr gpushare pull tls://nosuchhost.invalid:1:x
 	has "$stderr" "node 'tls://nosuchhost.invalid:1': tls://nosuchhost.invalid:1: "
 	refute grep -q "Address invalid" <<<"$stderr"
 	run -1 --separate-stderr env -u HOME -u XDG_CONFIG_HOME gpushare pull tls://127.0.0.1:1:x
-	has "$stderr" "HOME is not set; --tls says where ca.pem and node.pem are"
+	has "$stderr" "HOME is not set; --tls DIR says where ca.pem and node.pem are"
 }
 
 @test "nodes and ls --nodes: all are asked; one that is down is named, and the others are shown" {
@@ -347,7 +347,7 @@ speak() {
 	chmod 644 "$TLS/ca.pem"
 	chmod 640 "$TLS/node.pem"
 	run -1 --separate-stderr gpushare pull a:weights
-	has "$stderr" "$TLS/node.pem: others may read this private key; 'chmod 600' it"
+	has "$stderr" "$TLS/node.pem: others have access to it; 'chmod 600' it"
 	run -1 --separate-stderr gpushare node
 	has "$stderr" "'chmod 600' it"
 	rm "$TLS/node.pem"

@@ -9,12 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "etcd.h"
-
-#define BLANKS " \t\r\n"
 
 bool address_parse(const char *text, struct address *out)
 {
@@ -41,21 +40,17 @@ bool address_parse(const char *text, struct address *out)
 /* One question to the resolver. Not freed if the answer is late: the thread may still write it. */
 struct look_up {
 	struct address of;
+	struct addrinfo hints;
 	struct addrinfo *found; /* NULL: none */
 	int error;
 };
 
-static void look_up(struct look_up *question, int flags)
+static void *look_up(void *user)
 {
-	const struct addrinfo hints = {.ai_flags = flags, .ai_socktype = SOCK_STREAM};
+	struct look_up *question = user;
 
 	question->error = getaddrinfo(question->of.host, strrchr(question->of.text, ':') + 1,
-				      &hints, &question->found);
-}
-
-static void *look_up_thread(void *user)
-{
-	look_up(user, 0);
+				      &question->hints, &question->found);
 	return NULL;
 }
 
@@ -67,7 +62,8 @@ static bool look_up_in_time(struct look_up *question)
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += ADDRESS_LOOK_UP_S;
-	if (pthread_create(&thread, NULL, look_up_thread, question)) {
+	question->hints.ai_flags = 0;
+	if (pthread_create(&thread, NULL, look_up, question)) {
 		question->error = EAI_MEMORY;
 		return true;
 	}
@@ -98,7 +94,9 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 
 	if (question) {
 		question->of = *address;
-		look_up(question, AI_NUMERICHOST);
+		question->hints.ai_socktype = SOCK_STREAM;
+		question->hints.ai_flags = AI_NUMERICHOST; /* needs no thread */
+		look_up(question);
 		if (question->error && !look_up_in_time(question)) {
 			question = NULL; /* its thread may still write it */
 			reason = "no name server answered in time";
@@ -149,21 +147,28 @@ bool nodes_folder(char out[PATH_MAX])
 	return home && snprintf(out, PATH_MAX, "%s/.config/gpushare", home) < PATH_MAX;
 }
 
-static bool find_file(char out[PATH_MAX], char why[NODES_WHY_MAX])
+bool nodes_file(const char *folder, const char *name, mode_t others, char out_path[PATH_MAX],
+		char why[NODES_WHY_MAX])
 {
-	const char *given = getenv("GPUSHARE_NODES");
-	char folder[PATH_MAX];
+	struct stat found = {.st_mode = 0};
+	char standard[PATH_MAX] = "";
 
-	if (given && *given) {
-		if (snprintf(out, PATH_MAX, "%s", given) < PATH_MAX)
-			return true;
-		snprintf(why, NODES_WHY_MAX, "the path in GPUSHARE_NODES is too long");
-		return false;
-	}
-	if (nodes_folder(folder) && snprintf(out, PATH_MAX, "%s/nodes", folder) < PATH_MAX)
-		return true;
-	snprintf(why, NODES_WHY_MAX, "no file of nodes: neither GPUSHARE_NODES nor HOME is set");
-	return false;
+	if (!*folder && nodes_folder(standard))
+		folder = standard;
+	if (!*folder)
+		snprintf(why, NODES_WHY_MAX,
+			 "HOME is not set; --tls DIR says where ca.pem and node.pem are");
+	else if (snprintf(out_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+		snprintf(why, NODES_WHY_MAX, "%.4000s: the path is too long", folder);
+	else if (stat(out_path, &found))
+		snprintf(why, NODES_WHY_MAX, "%.4000s: %s", out_path, strerror(errno));
+	else if (found.st_mode & others)
+		snprintf(why, NODES_WHY_MAX, "%.4000s: %s", out_path,
+			 others & 044 ? "others have access to it; 'chmod 600' it"
+				      : "others may change it; 'chmod go-w' it");
+	if (!found.st_mode)
+		*out_path = '\0';
+	return !(found.st_mode & others);
 }
 
 bool nodes_add(struct nodes *nodes, const char *name, const char *address)
@@ -181,62 +186,62 @@ bool nodes_add(struct nodes *nodes, const char *name, const char *address)
 /* One line. False: it is neither empty nor a name and an address. */
 static bool add_line(struct nodes *nodes, char *line)
 {
-	char *rest, *name, *address;
+	char name[NODE_NAME_MAX + 1], address[ADDRESS_MAX + 1], more;
+	int words;
 
 	line[strcspn(line, "#")] = '\0';
-	name = strtok_r(line, BLANKS, &rest);
-	address = name ? strtok_r(NULL, BLANKS, &rest) : NULL;
-	if (!name)
-		return true;
-	return address && !strtok_r(NULL, BLANKS, &rest) && nodes_add(nodes, name, address);
-}
-
-static bool refuse_file(const char *path, char why[NODES_WHY_MAX])
-{
-	snprintf(why, NODES_WHY_MAX,
-		 "the file of nodes, %s, can't be read: %s; GPUSHARE_NODES=FILE names another",
-		 path, strerror(errno));
-	return false;
-}
-
-static bool read_lines(struct nodes *out, FILE *file, const char *path, char why[NODES_WHY_MAX])
-{
-	_cleanup_free_ char *line = NULL;
-	size_t room = 0;
-
-	for (int number = 1; getline(&line, &room, file) > 0; number++)
-		if (!add_line(out, line)) {
-			snprintf(why, NODES_WHY_MAX,
-				 "%s:%d: a line is 'name address', the address tls://HOST:PORT or "
-				 "tcp://HOST:PORT, and there are %d lines at most",
-				 path, number, NODES_MAX);
-			return false;
-		}
-	return !ferror(file) || refuse_file(path, why);
+	/* one byte more than fits, which nodes_add() refuses */
+	words = sscanf(line, "%64s %288s %c", name, address, &more);
+	return words <= 0 || (words == 2 && nodes_add(nodes, name, address));
 }
 
 static bool read_file(struct nodes *out, const char *path, char why[NODES_WHY_MAX])
 {
+	_cleanup_free_ char *line = NULL;
 	FILE *file = fopen(path, "re");
-	bool good = file ? read_lines(out, file, path, why) : refuse_file(path, why);
+	bool good = file, valid = true;
+	size_t room = 0;
+	int number = 0;
 
+	for (; good && valid && getline(&line, &room, file) > 0; number++)
+		valid = add_line(out, line);
+	good = good && !ferror(file);
+	if (!good)
+		snprintf(why, NODES_WHY_MAX,
+			 "the file of nodes, %.4000s, can't be read: %s; GPUSHARE_NODES=FILE names "
+			 "another",
+			 path, strerror(errno));
+	else if (!valid)
+		snprintf(why, NODES_WHY_MAX,
+			 "%.4000s:%d: a line is 'name address', the address tls://HOST:PORT or "
+			 "tcp://HOST:PORT, and there are %d lines at most",
+			 path, number, NODES_MAX);
 	if (file)
 		fclose(file);
-	return good;
+	return good && valid;
 }
 
 bool nodes_read(struct nodes *out, char why[NODES_WHY_MAX])
 {
-	char path[PATH_MAX];
+	const char *from = getenv("GPUSHARE_NODES");
+	char file[PATH_MAX + sizeof("/nodes")], folder[PATH_MAX];
 	bool good;
 
-	*out = (struct nodes){.count = 0};
-	if (!find_file(path, why))
-		return false;
-	out->list = calloc(NODES_MAX + 1, sizeof(*out->list));
-	if (!out->list)
-		snprintf(why, NODES_WHY_MAX, "no memory for the nodes in %s", path);
-	good = out->list && (etcd_is(path) ? etcd_read(path, out, why) : read_file(out, path, why));
+	*out = (struct nodes){.list = calloc(NODES_MAX + 1, sizeof(*out->list))};
+	if (!from || !*from) {
+		from = NULL;
+		if (nodes_folder(folder)) {
+			sprintf(file, "%s/nodes", folder);
+			from = file;
+		}
+	}
+	if (!from)
+		snprintf(why, NODES_WHY_MAX,
+			 "no file of nodes: neither GPUSHARE_NODES nor HOME is set");
+	else if (!out->list)
+		snprintf(why, NODES_WHY_MAX, "no memory for the list of nodes");
+	good = from && out->list &&
+	       (etcd_is(from) ? etcd_read(from, out, why) : read_file(out, from, why));
 	if (!good)
 		nodes_free(out);
 	return good;

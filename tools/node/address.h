@@ -46,5 +46,9 @@ bool nodes_find(const char *which, struct node *out, char why[NODES_WHY_MAX]);
 
 /* $XDG_CONFIG_HOME/gpushare, else ~/.config/gpushare. False: neither variable is set. */
 bool nodes_folder(char out[PATH_MAX]);
+/* Find a file in `folder` ("": the one of nodes_folder()). If there is none, *out_path is "", and
+ * `why` says so. False: group or others have one of the permissions `others`. */
+bool nodes_file(const char *folder, const char *name, mode_t others, char out_path[PATH_MAX],
+		char why[NODES_WHY_MAX]);
 
 #endif

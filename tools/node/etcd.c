@@ -9,7 +9,6 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "common/tool.h"
@@ -102,30 +101,13 @@ static bool parse(struct etcd *etcd, const char *text, char why[NODES_WHY_MAX])
 	return true;
 }
 
-/* Find a file in nodes_folder(). *out_path is "" if there is none. False: group or others have one
- * of the permissions `others`. */
-static bool find(const char *name, mode_t others, char out_path[PATH_MAX], char why[NODES_WHY_MAX])
-{
-	struct stat found = {.st_mode = 0};
-	char folder[PATH_MAX];
-
-	if (!nodes_folder(folder) ||
-	    snprintf(out_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX ||
-	    stat(out_path, &found))
-		*out_path = '\0';
-	if (found.st_mode & others)
-		snprintf(why, NODES_WHY_MAX, "%.4000s: others have access to it; 'chmod 600' it",
-			 out_path);
-	return !(found.st_mode & others);
-}
-
 static bool read_password(struct etcd *etcd, char why[NODES_WHY_MAX])
 {
 	char path[PATH_MAX];
 	FILE *file;
 	int words;
 
-	if (!find("etcd-password", 077, path, why))
+	if (!nodes_file("", "etcd-password", 077, path, why))
 		return false;
 	if (!*path)
 		return true;
@@ -157,7 +139,8 @@ static bool etcd_open(struct etcd *etcd, const char *text, char why[NODES_WHY_MA
 
 	*etcd = (struct etcd){.curl = NULL};
 	if (!parse(etcd, text, why) || !read_password(etcd, why) ||
-	    !find("etcd.pem", 077, own, why) || !find("etcd-ca.pem", 022, ca, why) || !load(why))
+	    !nodes_file("", "etcd.pem", 077, own, why) ||
+	    !nodes_file("", "etcd-ca.pem", 022, ca, why) || !load(why))
 		return false;
 	etcd->answer = malloc(ANSWER_MAX);
 	etcd->curl = etcd->answer ? curl.easy_init() : NULL;

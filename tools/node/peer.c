@@ -121,7 +121,7 @@ int peer_hello(struct peer *peer)
 
 int peer_open(struct peer *peer, const struct node *node, const char *folder)
 {
-	char default_folder[PATH_MAX] = "", why[NODES_WHY_MAX];
+	char standard[PATH_MAX] = "", why[NODES_WHY_MAX];
 	struct address address = node->address;
 	int status;
 
@@ -130,11 +130,12 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
 	peer->message = malloc(NODE_HEADER_SIZE + NODE_MESSAGE_MAX);
 	if (!peer->answer || !peer->message)
 		return fail(peer, GPUSHARE_E_NO_MEMORY, "out of memory");
-	if (!folder && !nodes_folder(default_folder) && address.tls)
-		return fail(peer, GPUSHARE_E_INVALID,
-			    "HOME is not set; --tls says where ca.pem and node.pem are");
+	if (!folder) {
+		nodes_folder(standard);
+		folder = standard;
+	}
 	if (address_look_up(&address, why))
-		peer->stream = stream_dial(&address, folder ? folder : default_folder, why);
+		peer->stream = stream_dial(&address, folder, why);
 	if (!peer->stream)
 		return fail(peer, GPUSHARE_E_IO, "%s", why);
 	status = peer_hello(peer);
@@ -143,7 +144,7 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
 		fail(peer, status,
 		     "%s during the TLS handshake; check that the CA of %s/ca.pem signed both "
 		     "certificates, the node's for 'gpushare', and that both are valid today",
-		     stream_error_text(peer->error), folder ? folder : default_folder);
+		     stream_error_text(peer->error), folder);
 	return status;
 }
 

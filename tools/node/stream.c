@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define NODE_TLS_NAME "gpushare" /* the common name of nodes' certificates */
@@ -31,16 +30,6 @@ static bool refuse(char why[NODES_WHY_MAX], const char *what, const char *reason
 {
 	snprintf(why, NODES_WHY_MAX, "%.4000s: %s", what, reason);
 	return false;
-}
-
-/* Whether the file exists, and group and others have none of the permissions `mode`. */
-static bool check_file(const char *path, mode_t mode, const char *reason, char why[NODES_WHY_MAX])
-{
-	struct stat found;
-
-	if (stat(path, &found))
-		return refuse(why, path, strerror(errno));
-	return !(found.st_mode & mode) || refuse(why, path, reason);
 }
 
 static int draw(void *user, unsigned char *out, size_t size)
@@ -80,15 +69,9 @@ static bool configure_tls(struct stream *stream, int side, const char *folder,
 {
 	char ca[PATH_MAX], own[PATH_MAX];
 
-	if (!*folder)
-		return refuse(why, "TLS",
-			      "HOME is not set; --tls DIR says where ca.pem and node.pem are");
-	if (snprintf(ca, sizeof(ca), "%s/ca.pem", folder) >= PATH_MAX ||
-	    snprintf(own, sizeof(own), "%s/node.pem", folder) >= PATH_MAX)
-		return refuse(why, folder, "the path is too long");
 	/* all nodes trust the key as this user, and every certificate that the CA has signed */
-	if (!check_file(ca, 022, "others may change it; 'chmod go-w' it", why) ||
-	    !check_file(own, 077, "others may read this private key; 'chmod 600' it", why))
+	if (!nodes_file(folder, "ca.pem", 022, ca, why) || !*ca ||
+	    !nodes_file(folder, "node.pem", 077, own, why) || !*own)
 		return false;
 	if (mbedtls_x509_crt_parse_file(&stream->ca, ca))
 		return refuse(why, ca, "no certificate can be read from it");
@@ -162,17 +145,20 @@ struct stream *stream_dial(const struct address *address, const char *folder,
 			   char why[NODES_WHY_MAX])
 {
 	const struct timeval silence = {.tv_sec = NODE_SILENCE_MS / 1000};
-	int fd = open_socket(address), error;
+	int fd = open_socket(address), error = errno;
+	struct stream *stream = wrap(fd, MBEDTLS_SSL_IS_CLIENT, address->tls ? folder : NULL, why);
 
+	if (!stream)
+		return NULL;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence)); /* of connect(), too */
 	if (fd >= 0 && !connect(fd, (const struct sockaddr *)&address->at, address->at_size))
-		return wrap(fd, MBEDTLS_SSL_IS_CLIENT, address->tls ? folder : NULL, why);
-	error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+		return stream;
+	if (fd >= 0)
+		error = errno == EINPROGRESS ? ETIMEDOUT : errno;
 	refuse(why, address->text,
 	       error == ECONNREFUSED ? "no node listens there" : stream_error_text(error));
-	if (fd >= 0)
-		close(fd);
+	stream_free(stream);
 	return NULL;
 }
 
