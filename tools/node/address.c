@@ -4,13 +4,11 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "etcd.h"
@@ -37,83 +35,31 @@ bool address_parse(const char *text, struct address *out)
 	return length != 0;
 }
 
-/* One question to the resolver. Not freed if the answer is late: the thread may still write it. */
-struct look_up {
-	struct address of;
-	struct addrinfo hints;
-	struct addrinfo *found; /* NULL: none */
-	int error;
-};
-
-static void *look_up(void *user)
+void address_limit_look_ups(void)
 {
-	struct look_up *question = user;
-
-	question->error = getaddrinfo(question->of.host, strrchr(question->of.text, ':') + 1,
-				      &question->hints, &question->found);
-	return NULL;
+	setenv("RES_OPTIONS", "timeout:2 attempts:2", 0); /* of 3 name servers at most */
 }
 
-/* False: there was no answer in time. */
-static bool look_up_in_time(struct look_up *question)
+bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 {
-	struct timespec until;
-	pthread_t thread;
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	const char *port = strrchr(address->text, ':') + 1;
+	struct addrinfo *found, *one;
+	int error = getaddrinfo(address->host, port, &hints, &found);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ADDRESS_LOOK_UP_S;
-	question->hints.ai_flags = 0;
-	if (pthread_create(&thread, NULL, look_up, question)) {
-		question->error = EAI_MEMORY;
-		return true;
+	if (error) {
+		snprintf(why, NODES_WHY_MAX, "%s: %s", address->text, gai_strerror(error));
+		return false;
 	}
-	if (!pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
-		return true;
-	pthread_detach(thread);
-	return false;
-}
-
-static void take_found(struct address *address, const struct addrinfo *found)
-{
-	const struct addrinfo *one = found;
-
 	/* Only one address is dialled. A node listens on IPv4 unless told otherwise. */
-	while (one && one->ai_family != AF_INET)
+	for (one = found; one && one->ai_family != AF_INET;)
 		one = one->ai_next;
 	if (!one)
 		one = found;
 	memcpy(&address->at, one->ai_addr, one->ai_addrlen);
 	address->at_size = one->ai_addrlen;
-}
-
-bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
-{
-	struct look_up *question = calloc(1, sizeof(*question));
-	const char *reason = "out of memory";
-	bool found = false;
-
-	if (question) {
-		question->of = *address;
-		question->hints.ai_socktype = SOCK_STREAM;
-		question->hints.ai_flags = AI_NUMERICHOST; /* needs no thread */
-		look_up(question);
-		if (question->error && !look_up_in_time(question)) {
-			question = NULL; /* its thread may still write it */
-			reason = "no name server answered in time";
-		}
-	}
-	if (question) {
-		found = !question->error && question->found;
-		reason = gai_strerror(question->error);
-		if (found) {
-			take_found(address, question->found);
-			freeaddrinfo(question->found);
-		}
-	}
-	free(question);
-	if (!found)
-		snprintf(why, NODES_WHY_MAX, "%s: %s", address->text, reason);
-	return found;
+	freeaddrinfo(found);
+	return true;
 }
 
 bool address_is_of(const struct address *address, const char *interface)

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define ADDRESS_LOOK_UP_S 10
 #define ADDRESS_MAX 288 /* bytes of an address, NUL included */
 #define NODE_NAME_MAX 64
 #define NODES_MAX 256
@@ -22,7 +21,10 @@ struct address {
 	socklen_t at_size;
 };
 bool address_parse(const char *text, struct address *out);
-/* Look up the host, ADDRESS_LOOK_UP_S at most. False: see `why`. */
+/* Have look-ups end within 10 s if no name server answers, unless the user has set RES_OPTIONS. It
+ * uses setenv(): no other thread may read the environment then. */
+void address_limit_look_ups(void);
+/* Look up the host. False: see `why`. */
 bool address_look_up(struct address *address, char why[NODES_WHY_MAX]);
 /* Whether `host` is a numeric address of that network interface. */
 bool address_is_of(const struct address *address, const char *interface);

@@ -8,7 +8,7 @@
 #include "node.h"
 #include "peer.h"
 
-#define STACK_SIZE ((size_t)256 << 10) /* bytes; each node has a thread */
+#define STACK_SIZE ((size_t)1 << 20) /* bytes; each node has a thread */
 
 static void *ask_one(void *user)
 {
@@ -43,6 +43,7 @@ struct node_answers *nodes_ask(struct nodes *nodes, const char *folder, bool lis
 		tool_error("no memory to ask %zu nodes", nodes->count);
 		return NULL;
 	}
+	address_limit_look_ups();
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, STACK_SIZE);
 	for (size_t i = 0; i < nodes->count; i++) {

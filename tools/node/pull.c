@@ -233,22 +233,20 @@ static bool check(const char *name)
 	return strlen(name) <= GPUSHARE_NAME_MAX;
 }
 
-/* Split NODE:NAME, and find the node. */
-static bool parse(struct puller *puller, const char *operand, const char **out_name)
+/* Split NODE:NAME at the colon, and find the node. */
+static bool parse(struct puller *puller, char *operand, const char **out_name)
 {
-	const char *colon = strrchr(operand, ':');
-	char which[ADDRESS_MAX], why[NODES_WHY_MAX];
+	char *colon = strrchr(operand, ':'), why[NODES_WHY_MAX];
 
-	if (!colon || !colon[1] || colon == operand || (size_t)(colon - operand) >= sizeof(which)) {
+	if (!colon || !colon[1] || colon == operand) {
 		tool_error("'%s' is not NODE:NAME", operand);
 		return false;
 	}
 	if (!check(colon + 1))
 		return false;
-	memcpy(which, operand, (size_t)(colon - operand));
-	which[colon - operand] = '\0';
+	*colon = '\0';
 	*out_name = colon + 1;
-	if (nodes_find(which, &puller->node, why))
+	if (nodes_find(operand, &puller->node, why))
 		return true;
 	tool_error("%s", why);
 	return false;
@@ -263,8 +261,10 @@ int node_pull(const struct pull *pull, struct gpushare_session *session)
 
 	if (!parse(&puller, pull->copy.names[0], &name))
 		return TOOL_FAILED;
+	/* these use setenv(), so before there are threads */
+	address_limit_look_ups();
 	if (pull->interface)
-		(void)ucx_version(NULL); /* it uses setenv(), so before there are threads */
+		(void)ucx_version(NULL);
 	good = !pull_connect(&puller) || fail(&puller);
 	if (good)
 		same_host_begin(&puller);

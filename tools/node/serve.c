@@ -41,8 +41,7 @@ struct connection {
 
 struct server {
 	const char *directory; /* of the registry; "": the default */
-	const char *interface; /* of all peers, for tcp://; NULL: TLS is used */
-	const char *trusted;   /* interface for UCX; NULL: none */
+	const char *trusted;   /* interface for UCX, and of all peers without TLS; NULL: none */
 	const char *folder;    /* of the TLS files; "": no TLS */
 	int listener;
 	struct connection connections[CONNECTIONS_MAX + REFUSED_MAX]; /* the oldest first */
@@ -144,9 +143,9 @@ static bool is_near(const struct server *server, int fd)
 {
 	char peer[ADDRESS_MAX] = "a peer";
 
-	if (!server->interface || stream_is_by(fd, server->interface, peer))
+	if (*server->folder || stream_is_by(fd, server->trusted, peer))
 		return true;
-	tool_error("refused %s, which is not on the network of '%s'", peer, server->interface);
+	tool_error("refused %s, which is not on the network of '%s'", peer, server->trusted);
 	return false;
 }
 
@@ -245,12 +244,10 @@ int node_serve(const struct node_listen *listen)
 				  text);
 	if (!may_listen(listen, &address))
 		return TOOL_FAILED;
-	if (!listen->folder)
+	if (address.tls) {
 		nodes_folder(folder);
-	if (address.tls)
 		server.folder = listen->folder ? listen->folder : folder;
-	else
-		server.interface = listen->interface;
+	}
 	if ((address.tls && !stream_check(server.folder, why)) || !address_look_up(&address, why) ||
 	    (server.listener = stream_listen(&address, &port, why)) < 0) {
 		tool_error("%s", why);
