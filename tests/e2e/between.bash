@@ -110,3 +110,12 @@ nothing_left() {
 	equal "$(gpushare ls -q)" "" || return 1
 	until_true [ "$(gpushare stat --json | jq .kept_bytes)" = 0 ]
 }
+
+# send HEX: send bytes to the last node, and read what it answers until it closes
+send() {
+	exec 7<>"/dev/tcp/127.0.0.1/${ADDRESS##*:}"
+	# shellcheck disable=SC2059
+	printf "$1" >&7 || true
+	timeout 15 cat <&7 | od -An -tx1 | tr -d ' \n'
+	exec 7>&-
+}

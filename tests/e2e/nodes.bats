@@ -402,16 +402,6 @@ speak() {
 	has "$(cat "$WORK/a.err")" "refused 127.0.0.1, which is not on the network of '$interface'"
 }
 
-# send HEX: send bytes to the node, and read what it answers until it closes
-send() {
-	local port=${ADDRESS##*:}
-	exec 7<>"/dev/tcp/127.0.0.1/$port"
-	# shellcheck disable=SC2059
-	printf "$1" >&7 || true
-	timeout 15 cat <&7 | od -An -tx1 | tr -d ' \n'
-	exec 7>&-
-}
-
 @test "junk bytes: before and after the handshake they end one connection, and nothing else" {
 	serve c --listen tls://127.0.0.1:0
 	equal "$(send 'GET / HTTP/1.0\r\n\r\n')" ""

@@ -133,15 +133,6 @@ fails() {
 	equal "$(grep -c ": no$" <<<"$stderr")" 1 # the answer to the Open
 }
 
-# send HEX: send bytes to node a, and read what it answers until it closes
-send() {
-	exec 7<>"/dev/tcp/127.0.0.1/${ADDRESS##*:}"
-	# shellcheck disable=SC2059
-	printf "$1" >&7 || true
-	timeout 15 cat <&7 | od -An -tx1 | tr -d ' \n'
-	exec 7>&-
-}
-
 @test "UCX: an address that is none ends one connection" {
 	serve a --listen tcp://127.0.0.1:0 $LO
 	source_of a weights 100000
