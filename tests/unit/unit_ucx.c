@@ -20,7 +20,7 @@ struct pair {
 
 static struct pair connected(void)
 {
-	char why[UCX_WHY_MAX] = "";
+	char why[NODES_WHY_MAX] = "";
 	struct pair pair;
 	size_t size;
 
@@ -161,7 +161,7 @@ static void announce(struct pair *pair, struct ucx *from, const char *bytes, siz
 static void test_bytes_that_come_twice_are_not_all(void **state)
 {
 	struct pair pair = connected();
-	char why[UCX_WHY_MAX], got[2000] = "", bytes[1000] = "bytes";
+	char why[NODES_WHY_MAX], got[2000] = "", bytes[1000] = "bytes";
 	struct ucx *slow = ucx_open("lo", why);
 
 	assert_true(ucx_connect(slow, pair.address, good, why));
@@ -190,7 +190,7 @@ static int count_descriptors(void)
 
 static void test_a_worker_to_which_nobody_sent_is_closed(void **state)
 {
-	char why[UCX_WHY_MAX], got;
+	char why[NODES_WHY_MAX], got;
 	int counts[2];
 
 	if (!ucx_version(why))
@@ -211,7 +211,7 @@ static void test_a_worker_to_which_nobody_sent_is_closed(void **state)
 
 static void test_a_receiver_that_does_nothing_ends_the_wait(void **state)
 {
-	char why[UCX_WHY_MAX];
+	char why[NODES_WHY_MAX];
 	struct pair pair = connected();
 	struct ucx *silent = ucx_open("lo", why), *from = ucx_open("lo", why);
 	size_t size;
@@ -271,7 +271,7 @@ static void stranger_connect(struct stranger *it, const void *address)
 							    UCP_MEM_MAP_PARAM_FIELD_LENGTH,
 					      .address = own,
 					      .length = sizeof(own)};
-	char why[UCX_WHY_MAX];
+	char why[NODES_WHY_MAX];
 	void *packed;
 	size_t size;
 
@@ -341,7 +341,7 @@ UNIT_MAIN(UNIT(test_bytes_wait_for_their_place), UNIT(test_bytes_of_another_toke
 #else
 static void test_nothing_was_built(void **state)
 {
-	char why[UCX_WHY_MAX];
+	char why[NODES_WHY_MAX];
 
 	assert_null(ucx_version(why));
 	print_message("%s\n", why);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,16 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "etcd.h"
+
+bool nodes_refuse(char *why, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why, why ? NODES_WHY_MAX : 0, format, arguments);
+	va_end(arguments);
+	return false;
+}
 
 bool address_parse(const char *text, struct address *out)
 {
@@ -44,13 +54,11 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	const char *port = strrchr(address->text, ':') + 1;
-	struct addrinfo *found, *one;
+	struct addrinfo *found = NULL, *one;
 	int error = getaddrinfo(address->host, port, &hints, &found);
 
-	if (error) {
-		snprintf(why, NODES_WHY_MAX, "%s: %s", address->text, gai_strerror(error));
-		return false;
-	}
+	if (error || !found)
+		return nodes_refuse(why, "%s: %s", address->text, gai_strerror(error));
 	/* Only one address is dialled. A node listens on IPv4 unless told otherwise. */
 	for (one = found; one && one->ai_family != AF_INET;)
 		one = one->ai_next;
@@ -102,16 +110,15 @@ bool nodes_file(const char *folder, const char *name, mode_t others, char out_pa
 	if (!*folder && nodes_folder(standard))
 		folder = standard;
 	if (!*folder)
-		snprintf(why, NODES_WHY_MAX,
-			 "HOME is not set; --tls DIR says where ca.pem and node.pem are");
+		nodes_refuse(why, "HOME is not set; --tls DIR says where ca.pem and node.pem are");
 	else if (snprintf(out_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
-		snprintf(why, NODES_WHY_MAX, "%.4000s: the path is too long", folder);
+		nodes_refuse(why, "%.4000s: the path is too long", folder);
 	else if (stat(out_path, &found))
-		snprintf(why, NODES_WHY_MAX, "%.4000s: %s", out_path, strerror(errno));
+		nodes_refuse(why, "%.4000s: %s", out_path, strerror(errno));
 	else if (found.st_mode & others)
-		snprintf(why, NODES_WHY_MAX, "%.4000s: %s", out_path,
-			 others & 044 ? "others have access to it; 'chmod 600' it"
-				      : "others may change it; 'chmod go-w' it");
+		nodes_refuse(why, "%.4000s: %s", out_path,
+			     others & 044 ? "others have access to it; 'chmod 600' it"
+					  : "others may change it; 'chmod go-w' it");
 	if (!found.st_mode)
 		*out_path = '\0';
 	return !(found.st_mode & others);
@@ -153,15 +160,16 @@ static bool read_file(struct nodes *out, const char *path, char why[NODES_WHY_MA
 		valid = add_line(out, line);
 	good = good && !ferror(file);
 	if (!good)
-		snprintf(why, NODES_WHY_MAX,
-			 "the file of nodes, %.4000s, can't be read: %s; GPUSHARE_NODES=FILE names "
-			 "another",
-			 path, strerror(errno));
+		nodes_refuse(
+		    why,
+		    "the file of nodes, %.4000s, can't be read: %s; GPUSHARE_NODES=FILE names "
+		    "another",
+		    path, strerror(errno));
 	else if (!valid)
-		snprintf(why, NODES_WHY_MAX,
-			 "%.4000s:%d: a line is 'name address', the address tls://HOST:PORT or "
-			 "tcp://HOST:PORT, and there are %d lines at most",
-			 path, number, NODES_MAX);
+		nodes_refuse(why,
+			     "%.4000s:%d: a line is 'name address', the address tls://HOST:PORT or "
+			     "tcp://HOST:PORT, and there are %d lines at most",
+			     path, number, NODES_MAX);
 	if (file)
 		fclose(file);
 	return good && valid;
@@ -169,28 +177,23 @@ static bool read_file(struct nodes *out, const char *path, char why[NODES_WHY_MA
 
 bool nodes_read(struct nodes *out, char why[NODES_WHY_MAX])
 {
-	const char *from = getenv("GPUSHARE_NODES");
 	char file[PATH_MAX + sizeof("/nodes")], folder[PATH_MAX];
-	bool good;
+	const char *given = getenv("GPUSHARE_NODES"), *from = given && *given ? given : file;
 
-	*out = (struct nodes){.list = calloc(NODES_MAX + 1, sizeof(*out->list))};
-	if (!from || !*from) {
-		from = NULL;
-		if (nodes_folder(folder)) {
-			sprintf(file, "%s/nodes", folder);
-			from = file;
-		}
+	*out = (struct nodes){.count = 0};
+	if (from == file) {
+		if (!nodes_folder(folder))
+			return nodes_refuse(
+			    why, "no file of nodes: neither GPUSHARE_NODES nor HOME is set");
+		sprintf(file, "%s/nodes", folder);
 	}
-	if (!from)
-		snprintf(why, NODES_WHY_MAX,
-			 "no file of nodes: neither GPUSHARE_NODES nor HOME is set");
-	else if (!out->list)
-		snprintf(why, NODES_WHY_MAX, "no memory for the list of nodes");
-	good = from && out->list &&
-	       (etcd_is(from) ? etcd_read(from, out, why) : read_file(out, from, why));
-	if (!good)
-		nodes_free(out);
-	return good;
+	out->list = calloc(NODES_MAX + 1, sizeof(*out->list));
+	if (!out->list)
+		return nodes_refuse(why, "no memory for the list of nodes");
+	if (etcd_is(from) ? etcd_read(from, out, why) : read_file(out, from, why))
+		return true;
+	nodes_free(out);
+	return false;
 }
 
 void nodes_free(struct nodes *nodes)
@@ -216,8 +219,7 @@ bool nodes_find(const char *which, struct node *out, char why[NODES_WHY_MAX])
 			return true;
 		}
 	nodes_free(&nodes);
-	snprintf(why, NODES_WHY_MAX,
-		 "there is no node '%.64s' in the list of nodes, which 'gpushare nodes' shows",
-		 which);
-	return false;
+	return nodes_refuse(
+	    why, "there is no node '%.64s' in the list of nodes, which 'gpushare nodes' shows",
+	    which);
 }

@@ -12,6 +12,9 @@
 #define NODES_MAX 256
 #define NODES_WHY_MAX (PATH_MAX + 512)
 
+/* Write why a call failed; `why` may be NULL. Returns false. */
+bool nodes_refuse(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* "tls://HOST:PORT" or "tcp://HOST:PORT"; HOST may be an IPv6 address in brackets. */
 struct address {
 	char text[ADDRESS_MAX];
@@ -52,5 +55,13 @@ bool nodes_folder(char out[PATH_MAX]);
  * `why` says so. False: group or others have one of the permissions `others`. */
 bool nodes_file(const char *folder, const char *name, mode_t others, char out_path[PATH_MAX],
 		char why[NODES_WHY_MAX]);
+
+/* Whether a value of GPUSHARE_NODES names an etcd: "etcd://HOST:PORT/PREFIX", with TLS "etcds". */
+bool etcd_is(const char *text);
+/* Add the nodes to *nodes, in the order of their names; keys that are no nodes are left out. */
+bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX]);
+/* Start a thread that keeps this node registered until the process ends, and reports changes on
+ * stderr. False: see `why`. */
+bool etcd_join(const char *text, const char *name, const char *address, char why[NODES_WHY_MAX]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "etcd.h"
-
+/* An etcd (3.4 or later) as the list of nodes: each has one key, PREFIX/NAME, with a lease.
+ * Requests go to etcd's JSON gateway by libcurl, which the first call loads. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <jansson.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "address.h"
 #include "base/cleanup.h"
 #include "common/tool.h"
 
@@ -25,6 +26,8 @@ bool etcd_is(const char *text)
 #define LIBRARY "libcurl.so.4"
 #define CONNECT_MS 2000L
 #define ANSWER_MS 5000L
+#define TTL_S 15 /* of a node's lease */
+#define KEEP_ALIVE_S 5
 #define ANSWER_MAX ((size_t)16 << 20)
 #define TEXT_MAX 1024 /* bytes of a key, a value, a token or a password, NUL included */
 #define PREFIX_MAX 512
@@ -60,10 +63,9 @@ static bool refuse(const struct etcd *etcd, const char *reason, char why[NODES_W
 	char text[TEXT_MAX];
 
 	tool_printable(reason, text, sizeof(text));
-	snprintf(why, NODES_WHY_MAX,
-		 "etcd at %s: %s; a node's address, tls://HOST:PORT, works without etcd",
-		 etcd->host, text);
-	return false;
+	return nodes_refuse(why,
+			    "etcd at %s: %s; a node's address, tls://HOST:PORT, works without etcd",
+			    etcd->host, text);
 }
 
 static bool load(char why[NODES_WHY_MAX])
@@ -74,11 +76,9 @@ static bool load(char why[NODES_WHY_MAX])
 #define X(name) good = good && (curl.name = (__typeof__(curl.name))dlsym(library, "curl_" #name));
 	CALLS(X)
 #undef X
-	if (!good)
-		snprintf(why, NODES_WHY_MAX,
-			 "libcurl, which asks an etcd, is missing: %s; install libcurl4",
-			 dlerror());
-	return good;
+	return good ||
+	       nodes_refuse(why, "libcurl, which asks an etcd, is missing: %s; install libcurl4",
+			    dlerror());
 }
 
 static bool parse(struct etcd *etcd, const char *text, char why[NODES_WHY_MAX])
@@ -87,12 +87,10 @@ static bool parse(struct etcd *etcd, const char *text, char why[NODES_WHY_MAX])
 	struct address address;
 
 	if (sscanf(text, "%*[a-z]://%280[^/@]/%509s%c", host + 6, path, &more) != 2 ||
-	    !address_parse(host, &address)) {
-		snprintf(why, NODES_WHY_MAX,
-			 "GPUSHARE_NODES names an etcd by etcd://HOST:PORT/PREFIX, or etcds:// "
-			 "for TLS; user and password are in the file etcd-password");
-		return false;
-	}
+	    !address_parse(host, &address))
+		return nodes_refuse(
+		    why, "GPUSHARE_NODES names an etcd by etcd://HOST:PORT/PREFIX, or etcds:// for "
+			 "TLS; user and password are in the file etcd-password");
 	strcpy(etcd->host, host + 6);
 	snprintf(etcd->base, sizeof(etcd->base), "http%s://%s/v3", text[4] == 's' ? "s" : "",
 		 etcd->host);
@@ -112,15 +110,11 @@ static bool read_password(struct etcd *etcd, char why[NODES_WHY_MAX])
 	if (!*path)
 		return true;
 	file = fopen(path, "re");
-	if (!file) {
-		snprintf(why, NODES_WHY_MAX, "%.4000s: %s", path, strerror(errno));
-		return false;
-	}
+	if (!file)
+		return nodes_refuse(why, "%.4000s: %s", path, strerror(errno));
 	words = fscanf(file, "%255[^:\n]:%255[^\n]", etcd->user, etcd->password);
 	fclose(file);
-	if (words != 2)
-		snprintf(why, NODES_WHY_MAX, "%.4000s: it needs a line 'USER:PASSWORD'", path);
-	return words == 2;
+	return words == 2 || nodes_refuse(why, "%.4000s: it needs a line 'USER:PASSWORD'", path);
 }
 
 static void etcd_close(struct etcd *etcd)
@@ -346,12 +340,11 @@ static bool enter(struct member *member, char why[NODES_WHY_MAX])
 		entered = json_is_true(json_object_get(answer, "succeeded"));
 		json_decref(answer);
 	}
-	if (!entered)
-		snprintf(
-		    why, NODES_WHY_MAX,
-		    "not registered: there is another node '%s'; --as gives this one another name",
-		    name);
-	return entered;
+	return entered ||
+	       nodes_refuse(
+		   why,
+		   "not registered: there is another node '%s'; --as gives this one another name",
+		   name);
 }
 
 /* Get a lease, or renew it. For a lease that has expired, the answer has no TTL. */
@@ -371,7 +364,7 @@ static bool keep_lease(struct member *member, char why[NODES_WHY_MAX])
 	}
 	if (*lease)
 		return true;
-	answer = ask(&member->etcd, "lease/grant", json_pack("{s:i}", "TTL", ETCD_TTL_S), why);
+	answer = ask(&member->etcd, "lease/grant", json_pack("{s:i}", "TTL", TTL_S), why);
 	if (answer && json_unpack(answer, "{s:s}", "ID", &lease))
 		refuse(&member->etcd, "it gave no lease", why);
 	else if (answer)
@@ -391,7 +384,7 @@ static void *keep(void *user)
 				 member->address);
 		if (strcmp(why, said) != 0)
 			tool_error("%s", strcpy(said, why));
-		sleep(ETCD_KEEP_ALIVE_S);
+		sleep(KEEP_ALIVE_S);
 	}
 	return NULL;
 }
@@ -414,41 +407,36 @@ bool etcd_join(const char *text, const char *name, const char *address, char why
 	pthread_t thread;
 
 	if (!is_name(name))
-		snprintf(why, NODES_WHY_MAX,
-			 "'%s' can't be a node's name; --as gives this node another name", name);
-	else if (!is_address(address))
-		snprintf(why, NODES_WHY_MAX,
-			 "the address in an etcd must be tls://HOST:PORT, not '%s'; --announce "
-			 "sets that address",
-			 address);
-	else if (etcd_open(&member.etcd, text, why)) {
-		strcpy(member.name, name);
-		strcpy(member.address, address);
-		member.value = value_of(address);
-		return (member.value && !pthread_create(&thread, NULL, keep, &member)) ||
-		       refuse(&member.etcd, "out of memory", why);
-	}
-	return false;
+		return nodes_refuse(
+		    why, "'%s' can't be a node's name; --as gives this node another name", name);
+	if (!is_address(address))
+		return nodes_refuse(why,
+				    "the address in an etcd must be tls://HOST:PORT, not '%s'; "
+				    "--announce sets that address",
+				    address);
+	if (!etcd_open(&member.etcd, text, why))
+		return false;
+	strcpy(member.name, name);
+	strcpy(member.address, address);
+	member.value = value_of(address);
+	return (member.value && !pthread_create(&thread, NULL, keep, &member)) ||
+	       refuse(&member.etcd, "out of memory", why);
 }
 
 #else
-static bool refuse(char why[NODES_WHY_MAX])
-{
-	snprintf(why, NODES_WHY_MAX,
-		 "this gpushare was built without libcurl (Debian: "
-		 "libcurl4-openssl-dev), so it can't ask an etcd");
-	return false;
-}
+#define WITHOUT \
+	"this gpushare was built without libcurl (Debian: libcurl4-openssl-dev), so it can't ask " \
+	"an etcd"
 
 bool etcd_read(const char *text, struct nodes *nodes, char why[NODES_WHY_MAX])
 {
 	(void)text, (void)nodes;
-	return refuse(why);
+	return nodes_refuse(why, WITHOUT);
 }
 
 bool etcd_join(const char *text, const char *name, const char *address, char why[NODES_WHY_MAX])
 {
 	(void)text, (void)name, (void)address;
-	return refuse(why);
+	return nodes_refuse(why, WITHOUT);
 }
 #endif

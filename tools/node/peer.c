@@ -28,7 +28,6 @@ static int fail(struct peer *peer, int status, const char *format, ...)
 
 static int fail_stream(struct peer *peer, int error)
 {
-	peer->error = error;
 	return fail(peer, error == ETIMEDOUT ? GPUSHARE_E_TIMED_OUT : GPUSHARE_E_IO, "%s",
 		    stream_error_text(error));
 }
@@ -123,6 +122,7 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
 {
 	char standard[PATH_MAX] = "", why[NODES_WHY_MAX];
 	struct address address = node->address;
+	size_t used;
 	int status;
 
 	*peer = (struct peer){.node = node};
@@ -139,12 +139,13 @@ int peer_open(struct peer *peer, const struct node *node, const char *folder)
 	if (!peer->stream)
 		return fail(peer, GPUSHARE_E_IO, "%s", why);
 	status = peer_hello(peer);
-	if (status == GPUSHARE_E_IO && peer->error && node->address.tls)
+	used = strlen(peer->why);
+	if (status == GPUSHARE_E_IO && node->address.tls)
 		/* a side that rejects a certificate ends the handshake without giving a reason */
-		fail(peer, status,
-		     "%s during the TLS handshake; check that the CA of %s/ca.pem signed both "
-		     "certificates, the node's for 'gpushare', and that both are valid today",
-		     stream_error_text(peer->error), folder);
+		snprintf(peer->why + used, sizeof(peer->why) - used,
+			 " during the TLS handshake; check that the CA of %s/ca.pem signed both "
+			 "certificates, the node's for 'gpushare', and that both are valid today",
+			 folder);
 	return status;
 }
 
@@ -265,17 +266,17 @@ static void close_ucx(struct peer *peer)
 
 void peer_use_ucx(struct peer *peer, const char *interface)
 {
-	char why[UCX_WHY_MAX] = "", far[ADDRESS_MAX];
+	char why[NODES_WHY_MAX] = "", far[ADDRESS_MAX];
 	const char *version = ucx_version(why);
 
 	if (!version)
 		;
 	else if (!stream_is_by(stream_fd(peer->stream), interface, far))
-		snprintf(why, sizeof(why), "'%.64s' is not the interface to the node", interface);
+		nodes_refuse(why, "'%.64s' is not the interface to the node", interface);
 	else if (!*peer->ucx)
-		snprintf(why, sizeof(why), "the node offers no UCX");
+		nodes_refuse(why, "the node offers no UCX");
 	else if (strcmp(peer->ucx, version) != 0)
-		snprintf(why, sizeof(why), "the node has UCX %s, this host %s", peer->ucx, version);
+		nodes_refuse(why, "the node has UCX %s, this host %s", peer->ucx, version);
 	else
 		peer->worker = ucx_open(interface, why);
 	if (peer->worker && !connect_node(peer))

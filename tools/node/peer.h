@@ -21,7 +21,6 @@ struct peer {
 	struct ucx *worker;		   /* of peer_use_ucx(); NULL: bytes come over the stream */
 	char place[PLACE_MAX];		   /* of the node's registry; "": not known */
 	char directory[GPUSHARE_PATH_MAX]; /* of the node's registry, on its host */
-	int error;			   /* an errno, if the stream failed */
 	char why[NODES_WHY_MAX + 128];	   /* a sentence: why the last call failed */
 };
 

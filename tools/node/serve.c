@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "etcd.h"
 #include "node.h"
 #include "stream.h"
 

@@ -28,8 +28,7 @@ struct stream {
 
 static bool refuse(char why[NODES_WHY_MAX], const char *what, const char *reason)
 {
-	snprintf(why, NODES_WHY_MAX, "%.4000s: %s", what, reason);
-	return false;
+	return nodes_refuse(why, "%.4000s: %s", what, reason);
 }
 
 static int draw(void *user, unsigned char *out, size_t size)

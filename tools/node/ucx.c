@@ -4,24 +4,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/tool.h"
-
-static void *refuse(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void *refuse(char *why, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(why, why ? UCX_WHY_MAX : 0, format, arguments);
-	va_end(arguments);
-	return NULL;
-}
 
 #if __has_include(<ucp/api/ucp.h>)
 #include <glob.h>
@@ -104,7 +91,7 @@ struct ucx {
 	bool broken;   /* a receive failed */
 };
 
-static bool load(char why[UCX_WHY_MAX])
+static bool load(char why[NODES_WHY_MAX])
 {
 	static const char *const settings[][2] = {
 	    {"UCX_LOG_LEVEL", "fatal"},	   /* we report errors ourselves */
@@ -117,16 +104,16 @@ static bool load(char why[UCX_WHY_MAX])
 	void *library;
 
 	if (!*path || !strcmp(path, "none"))
-		return refuse(why, "GPUSHARE_UCX turns UCX off");
+		return nodes_refuse(why, "GPUSHARE_UCX turns UCX off");
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		setenv(settings[i][0], settings[i][1], 0);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library)
-		return refuse(why, "the library can't be loaded: %s", dlerror());
+		return nodes_refuse(why, "the library can't be loaded: %s", dlerror());
 #define X(name) \
 	calls.name = (__typeof__(&name))dlsym(library, #name); \
 	if (!calls.name) \
-		return refuse(why, "%s has no " #name "()", path);
+		return nodes_refuse(why, "%s has no " #name "()", path);
 	CALLS(X)
 #undef X
 	return true;
@@ -134,14 +121,16 @@ static bool load(char why[UCX_WHY_MAX])
 
 const char *ucx_version(char *why)
 {
-	static char version[16], reason[UCX_WHY_MAX];
+	static char version[16], reason[NODES_WHY_MAX];
 	unsigned int major, minor, release;
 
 	if (!*version && !*reason && load(reason)) {
 		calls.ucp_get_version(&major, &minor, &release);
 		snprintf(version, sizeof(version), "%u.%u", major, minor);
 	}
-	return *version ? version : refuse(why, "%s", reason);
+	if (!*version)
+		nodes_refuse(why, "%s", reason);
+	return *version ? version : NULL;
 }
 
 /* The interface's name and its RDMA ports, as UCX names them: "eth0,mlx5_0:1". */
@@ -187,7 +176,7 @@ static ucs_status_t open_context(struct ucx *ucx, const char *interface)
 	return status;
 }
 
-struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
+struct ucx *ucx_open(const char *interface, char why[NODES_WHY_MAX])
 {
 	const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
 					    .thread_mode = UCS_THREAD_MODE_SERIALIZED};
@@ -197,8 +186,10 @@ struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
 	if (!ucx_version(why))
 		return NULL;
 	ucx = calloc(1, sizeof(*ucx));
-	if (!ucx)
-		return refuse(why, "out of memory");
+	if (!ucx) {
+		nodes_refuse(why, "out of memory");
+		return NULL;
+	}
 	status = open_context(ucx, interface);
 	if (status == UCS_OK)
 		status = calls.ucp_worker_create(ucx->context, &params, &ucx->worker);
@@ -207,7 +198,8 @@ struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
 	if (status == UCS_OK)
 		return ucx;
 	ucx_close(ucx);
-	return refuse(why, "UCX can't use '%s': %s", interface, calls.ucs_status_string(status));
+	nodes_refuse(why, "UCX can't use '%s': %s", interface, calls.ucs_status_string(status));
+	return NULL;
 }
 
 /* Let UCX work, or wait until it can. False: it is `end_ms`, or `other` is readable. */
@@ -267,7 +259,7 @@ static void on_failed(void *user, ucp_ep_h peer, ucs_status_t status)
 }
 
 bool ucx_connect(struct ucx *ucx, const void *address, const uint8_t token[NODE_TOKEN_SIZE],
-		 char why[UCX_WHY_MAX])
+		 char why[NODES_WHY_MAX])
 {
 	const ucp_ep_params_t params = {
 	    .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
@@ -279,7 +271,7 @@ bool ucx_connect(struct ucx *ucx, const void *address, const uint8_t token[NODE_
 	ucs_status_t status = calls.ucp_ep_create(ucx->worker, &params, &ucx->peer);
 
 	memcpy(ucx->token, token, NODE_TOKEN_SIZE);
-	return status == UCS_OK || refuse(why, "%s", calls.ucs_status_string(status));
+	return status == UCS_OK || nodes_refuse(why, "%s", calls.ucs_status_string(status));
 }
 
 static void on_sent(void *request, ucs_status_t status, void *user)
@@ -425,10 +417,11 @@ bool ucx_receive(struct ucx *ucx, int other, int patience_ms)
 #else
 const char *ucx_version(char *why)
 {
-	return refuse(why, "this gpushare was built without UCX's headers");
+	nodes_refuse(why, "this gpushare was built without UCX's headers");
+	return NULL;
 }
 
-struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX])
+struct ucx *ucx_open(const char *interface, char why[NODES_WHY_MAX])
 {
 	(void)interface;
 	(void)ucx_version(why);

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "message.h"
 
-#define UCX_WHY_MAX 480
 #define UCX_CONNECT_MS 3000
 #define UCX_PARTS_MAX 8
 
@@ -24,14 +24,14 @@ struct ucx;
 const char *ucx_version(char *why);
 
 /* Open a worker, for one thread, that uses only this network interface. NULL: the reason is in `why`. */
-struct ucx *ucx_open(const char *interface, char why[UCX_WHY_MAX]);
+struct ucx *ucx_open(const char *interface, char why[NODES_WHY_MAX]);
 /* NULL is allowed. From then on UCX over TCP doesn't use the memory of ucx_start() and
  * ucx_expect(). Over RDMA (never tried) a receive that has not ended may still write. */
 void ucx_close(struct ucx *ucx);
 
 /* The sending side. `address` and `token` are of the receiver's ucx_listen(). */
 bool ucx_connect(struct ucx *ucx, const void *address, const uint8_t token[NODE_TOKEN_SIZE],
-		 char why[UCX_WHY_MAX]);
+		 char why[NODES_WHY_MAX]);
 /* Begin to send a part of the buffer; at most UCX_PARTS_MAX may be unfinished. */
 void ucx_start(struct ucx *ucx, uint64_t offset, const void *from, size_t size);
 /* Wait until the receiver has the bytes of the oldest ucx_start(). False: the connection failed,

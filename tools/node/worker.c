@@ -59,7 +59,7 @@ static bool send_answer(struct worker *worker)
 static bool refuse(struct worker *worker, int status, const char *message)
 {
 	worker->answer = (node_answer){.status = status};
-	strncpy(worker->answer.message, message, sizeof(worker->answer.message) - 1);
+	snprintf(worker->answer.message, sizeof(worker->answer.message), "%.511s", message);
 	return send_answer(worker);
 }
 
@@ -275,7 +275,6 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 	gpushare_node_Opened *opened = &worker->answer.body.opened;
 	int status = open_session(worker);
 
-	*worker->why = '\0';
 	if (worker->buffer && (!ask->generation || strcmp(ask->name, worker->info.name) != 0))
 		return refuse(worker, GPUSHARE_E_INVALID, "another buffer is open");
 	if (!status && !worker->buffer)
@@ -299,7 +298,7 @@ static bool open_buffer(struct worker *worker, const gpushare_node_Open *ask)
 
 static bool connect_ucx(struct worker *worker, const gpushare_node_Connect *ask)
 {
-	char why[UCX_WHY_MAX] = "it sends no bytes by UCX on this network";
+	char why[NODES_WHY_MAX] = "it sends no bytes by UCX on this network";
 	bool good;
 
 	ucx_close(worker->ucx);
@@ -424,6 +423,7 @@ static bool serve_one(struct worker *worker)
 		return false;
 	}
 	memset(&worker->answer, 0, sizeof(worker->answer));
+	*worker->why = '\0';
 	switch (ask.which_verb) {
 	case gpushare_node_Ask_hello_tag:
 		return hello(worker, &ask.verb.hello);
