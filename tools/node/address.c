@@ -70,10 +70,10 @@ bool address_look_up(struct address *address, char why[NODES_WHY_MAX])
 	return true;
 }
 
-bool address_is_of(const struct address *address, const char *interface)
+bool address_is_of(const char *host, const char *interface)
 {
 	struct ifaddrs *all, *one;
-	char host[NI_MAXHOST];
+	char its[NI_MAXHOST];
 	bool found = false;
 
 	if (getifaddrs(&all))
@@ -84,9 +84,9 @@ bool address_is_of(const struct address *address, const char *interface)
 		    family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 
 		if ((family == AF_INET || family == AF_INET6) && !strcmp(one->ifa_name, interface))
-			found = !getnameinfo(one->ifa_addr, size, host, sizeof(host), NULL, 0,
+			found = !getnameinfo(one->ifa_addr, size, its, sizeof(its), NULL, 0,
 					     NI_NUMERICHOST) &&
-				!strcmp(host, address->host);
+				!strcmp(its, host);
 	}
 	freeifaddrs(all);
 	return found;

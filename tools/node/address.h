@@ -30,7 +30,7 @@ void address_limit_look_ups(void);
 /* Look up the host. False: see `why`. */
 bool address_look_up(struct address *address, char why[NODES_WHY_MAX]);
 /* Whether `host` is a numeric address of that network interface. */
-bool address_is_of(const struct address *address, const char *interface);
+bool address_is_of(const char *host, const char *interface);
 
 struct node {
 	char name[NODE_NAME_MAX];

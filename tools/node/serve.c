@@ -47,10 +47,9 @@ struct server {
 	int count;
 };
 
-static bool start_worker(const struct server *server, struct connection *connection)
+/* `near`: the peer is on the trusted network */
+static bool start_worker(const struct server *server, struct connection *connection, bool near)
 {
-	char peer[ADDRESS_MAX];
-	bool near = server->trusted && stream_is_by(connection->fd, server->trusted, peer);
 	const char *const words[] = {NODE_WORKER,
 				     server->directory,
 				     near ? server->trusted : "",
@@ -137,29 +136,27 @@ static bool make_room(struct server *server)
 	return server->count < CONNECTIONS_MAX;
 }
 
-/* Check the peer, too: other interfaces of this host also accept packets for this address. */
-static bool is_near(const struct server *server, int fd)
-{
-	char peer[ADDRESS_MAX] = "a peer";
-
-	if (*server->folder || stream_is_by(fd, server->trusted, peer))
-		return true;
-	tool_error("refused %s, which is not on the network of '%s'", peer, server->trusted);
-	return false;
-}
-
 static void accept_one(struct server *server)
 {
 	_cleanup_close_ int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
 	struct connection *new = &server->connections[server->count];
+	char peer[ADDRESS_MAX] = "a peer";
+	bool near;
 
-	if (fd < 0)
+	if (fd < 0) {
 		usleep(RETRY_US); /* out of descriptors or memory; that may pass */
-	if (fd < 0 || !is_near(server, fd))
 		return;
+	}
+	near = server->trusted && stream_is_by(fd, server->trusted, peer);
+	if (!near && !*server->folder) {
+		/* other interfaces of this host also accept packets for this address */
+		tool_error("refused %s, which is not on the network of '%s'", peer,
+			   server->trusted);
+		return;
+	}
 	*new =
 	    (struct connection){.fd = fd, .refused = !make_room(server), .moved_ms = tool_now_ms()};
-	if (!start_worker(server, new))
+	if (!start_worker(server, new, near))
 		return;
 	server->count++;
 	fd = -1;
@@ -193,7 +190,7 @@ static bool may_listen(const struct node_listen *listen, const struct address *a
 		tool_error("%s is without TLS: whoever reaches it may read all that you may read; "
 			   "--trusted-network IFACE allows that on the network of IFACE",
 			   address->text);
-	else if (!address_is_of(address, listen->interface))
+	else if (!address_is_of(address->host, listen->interface))
 		tool_error("%s is not an address of the interface '%s'", address->text,
 			   listen->interface);
 	else

@@ -187,7 +187,7 @@ int stream_listen(const struct address *address, int *out_port, char why[NODES_W
 bool stream_is_by(int fd, const char *interface, char out_peer[ADDRESS_MAX])
 {
 	struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
-	struct address here = {.host = ""};
+	char here[NI_MAXHOST];
 	socklen_t size = sizeof(at);
 	int probe;
 	bool good;
@@ -200,9 +200,9 @@ bool stream_is_by(int fd, const char *interface, char out_peer[ADDRESS_MAX])
 	probe = socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	good = probe >= 0 && !connect(probe, (struct sockaddr *)&at, size) &&
 	       !getsockname(probe, (struct sockaddr *)&at, &size) &&
-	       !getnameinfo((struct sockaddr *)&at, size, here.host, sizeof(here.host), NULL, 0,
+	       !getnameinfo((struct sockaddr *)&at, size, here, sizeof(here), NULL, 0,
 			    NI_NUMERICHOST) &&
-	       address_is_of(&here, interface);
+	       address_is_of(here, interface);
 	if (probe >= 0)
 		close(probe);
 	return good;
