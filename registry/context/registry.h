@@ -30,7 +30,6 @@ struct registry {
 	struct indexer index;
 	struct events events;
 	struct records *records; /* NULL: the registry writes no records */
-	uint64_t record_slot;	 /* of the header record: persist/persist.h */
 	struct {
 		uint64_t generation; /* buffers up to this generation have a record */
 		uint32_t session;    /* id of the session being written */

@@ -107,12 +107,13 @@ static void save_header(struct registry *registry)
 {
 	gpushare_State what = {.which_change = gpushare_State_header_tag};
 	gpushare_Header *header = &what.change.header;
+	uint64_t slot = 0;
 
 	header->version = RECORDS_VERSION;
 	header->since = registry->state.since;
 	header->pid_namespace = registry->pid_namespace;
 	records_boot(header->boot);
-	records_put(registry->records, &what, &registry->record_slot);
+	records_put(registry->records, &what, &slot);
 }
 
 /* The three functions below return false if the time of the piece is over. */
@@ -207,14 +208,7 @@ void save_flush(struct registry *registry)
 		fdstore_flush(registry->fdstore);
 }
 
-/* Records are read from the oldest on, so a record that the thing already has is outdated. */
-static void keep_record(struct registry *registry, uint64_t *record_slot, uint64_t slot)
-{
-	records_drop(registry->records, record_slot);
-	*record_slot = slot;
-}
-
-static bool load_header(struct registry *registry, const gpushare_Header *header, uint64_t slot)
+static bool load_header(struct registry *registry, const gpushare_Header *header)
 {
 	char boot[sizeof(header->boot)];
 
@@ -224,7 +218,6 @@ static bool load_header(struct registry *registry, const gpushare_Header *header
 			 RECORDS_FILE);
 		return false;
 	}
-	keep_record(registry, &registry->record_slot, slot);
 	if (header->since < registry->state.since)
 		registry->state.since = header->since;
 	if (header->pid_namespace != registry->pid_namespace && header->pid_namespace &&
@@ -247,25 +240,24 @@ static struct process process_of(const struct registry *registry, const gpushare
 	return process;
 }
 
-/* The functions below return the record_slot of what they restored. NULL: it can't be restored, and
- * the caller drops the record. */
+/* The functions below ignore what they can't restore. Records are read from the oldest on, so the
+ * last one of a thing is valid. */
 
 /* Two records with one key are of one process, whose identity was seen differently. Either will
  * do. */
-static uint64_t *load_session(struct registry *registry, const gpushare_Session *saved)
+static void load_session(struct registry *registry, const gpushare_Session *saved)
 {
 	const struct process peer = process_of(registry, saved);
 	struct session *session;
 
 	if (session_find_key(&registry->state.sessions, saved->key))
-		return NULL;
+		return;
 	session = registry_connect(
 	    registry, DISCONNECTED_FIRST + registry->state.sessions.disconnected_ever++, &peer);
 	if (!session)
-		return NULL;
+		return;
 	memcpy(session->key, saved->key, sizeof(session->key));
 	session_disconnect(&registry->state.sessions, session);
-	return &session->record_slot;
 }
 
 /* The entry as it was saved, without its generation, to be put into the store. NULL: out of
@@ -302,7 +294,7 @@ static struct entry *fill(const struct registry *registry, struct session *sessi
 	return entry;
 }
 
-static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *saved)
+static void load_entry(struct registry *registry, const gpushare_Entry *saved)
 {
 	const record *info = &saved->buffer;
 	/* NULL: the buffer is kept without an owner, or the owner's session has ended */
@@ -313,7 +305,7 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 
 	if (!name_is_valid(info->name) || !info->generation ||
 	    (!session && (saved->nameless || !entry_stays(info->flags))))
-		return NULL;
+		return;
 	if (same)
 		buffer_end(&registry->state, same);
 	entry = saved->nameless ? NULL : store_find(&registry->state.store, info->name);
@@ -324,7 +316,7 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 	if (!user) {
 		if (entry)
 			entry_free(entry);
-		return NULL;
+		return;
 	}
 	store_number(&registry->state.store, entry, info->generation);
 	if (!saved->nameless)
@@ -334,57 +326,46 @@ static uint64_t *load_entry(struct registry *registry, const gpushare_Entry *sav
 	else /* the owner's session may have ended before the buffer was saved as ownerless */
 		buffer_load_kept(&registry->state, entry);
 	user_charge(user, entry);
-	return &entry->record_slot;
 }
 
-static uint64_t *load_attachment(struct registry *registry, const gpushare_Attachment *saved)
+static void load_attachment(struct registry *registry, const gpushare_Attachment *saved)
 {
 	struct session *session = session_find_key(&registry->state.sessions, saved->key);
-	struct attachment *attachment = NULL;
 
 	if (session && name_is_valid(saved->name) && saved->generation && saved->count)
-		attachment = session_set(session, saved->name, saved->generation, saved->count);
-	return attachment ? &attachment->record_slot : NULL;
+		session_set(session, saved->name, saved->generation, saved->count);
 }
 
-static uint64_t *load_participant(struct registry *registry, const gpushare_Participant *saved)
+static void load_participant(struct registry *registry, const gpushare_Participant *saved)
 {
 	struct session *session = session_find_key(&registry->state.sessions, saved->key);
-	struct participant *participant = NULL;
 
 	if (session && saved->generation && saved->roles)
-		participant = participant_load(registry, session, saved->generation, saved->roles,
-					       saved->slot);
-	return participant ? &participant->record_slot : NULL;
+		participant_load(registry, session, saved->generation, saved->roles, saved->slot);
 }
 
-static bool read_record(void *context, const gpushare_State *what, uint64_t slot)
+static bool read_record(void *context, const gpushare_State *what)
 {
 	struct registry *registry = context;
-	uint64_t *record_slot = NULL;
 
 	if (what->which_change == gpushare_State_header_tag)
-		return load_header(registry, &what->change.header, slot);
-	if (!registry->record_slot)
-		return false; /* the header must come first */
+		registry->loading = load_header(registry, &what->change.header);
+	if (!registry->loading) /* there is no valid header, which must come first */
+		return false;
 	switch (
 	    what->which_change) { /* a kind that this version doesn't know is from a later one */
 	case gpushare_State_session_tag:
-		record_slot = load_session(registry, &what->change.session);
+		load_session(registry, &what->change.session);
 		break;
 	case gpushare_State_entry_tag:
-		record_slot = load_entry(registry, &what->change.entry);
+		load_entry(registry, &what->change.entry);
 		break;
 	case gpushare_State_attachment_tag:
-		record_slot = load_attachment(registry, &what->change.attachment);
+		load_attachment(registry, &what->change.attachment);
 		break;
 	case gpushare_State_participant_tag:
-		record_slot = load_participant(registry, &what->change.participant);
+		load_participant(registry, &what->change.participant);
 	}
-	if (record_slot)
-		keep_record(registry, record_slot, slot);
-	else
-		records_drop(registry->records, &slot);
 	return true;
 }
 
@@ -404,18 +385,14 @@ static void take_descriptors(struct registry *registry)
 		entry->info.missing = !entry->fdref;
 		if (entry->fdref)
 			fdref_charge(entry->fdref, entry->user);
-		if (!entry->session) /* its ttl may have begun when its record was read */
-			save_entry(registry, entry);
 	}
 }
 
-bool load_records(struct registry *registry)
+void load_records(struct registry *registry)
 {
 	struct entry *entry;
-	bool goes_on;
 
-	registry->loading = true;
-	goes_on = records_read(registry->records, read_record, registry);
+	records_read(registry->records, read_record, registry);
 	registry->loading = false;
 	take_descriptors(registry);
 	for (struct session *session = registry->state.sessions.by_id; session;
@@ -429,7 +406,6 @@ bool load_records(struct registry *registry)
 				buffer_join(session, each, entry);
 		}
 	}
-	return goes_on && !registry->loaded_namespace;
 }
 
 /* The registry can't see a process of another pid namespace. If Hello.self can identify it later,
@@ -476,7 +452,6 @@ bool restore_open(struct registry *registry, const char *directory)
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct entry *entry;
 	unsigned int missing;
-	bool goes_on;
 
 	if (fd >= 0)
 		registry->fdstore = fdstore_open(directory, &registry->state.users);
@@ -490,15 +465,12 @@ bool restore_open(struct registry *registry, const char *directory)
 	}
 	registry->unseen_until_ns = clock_ns() + LIMIT_UNSEEN_S * NS_PER_S;
 	registry_lock(registry);
-	goes_on = load_records(registry);
+	load_records(registry);
 	order_restore(registry);
 	end_dead(registry);
 	missing = end_lost(registry);
+	save_all(registry);
 	fdstore_settle(registry->fdstore);
-	if (goes_on)
-		save_header(registry);
-	else
-		save_all(registry);
 	STORE_FOREACH (&registry->state.store, entry) {
 		if (!entry->info.nameless)
 			registry_show(registry, entry);

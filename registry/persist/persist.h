@@ -7,10 +7,9 @@
  * reconnect. Until its client reconnects, a session of a predecessor is a disconnected session: it
  * has no connection, and ends with its process.
  *
- * Each session, buffer, attachment and participant, and the registry for its header, has a
- * `record_slot`: where its record is in registry.state, or was in an earlier file of that name
- * (records_has()). 0: it has no record. Call all functions but restore_open() and restore_leave()
- * with the registry's lock held.
+ * Each session, buffer, attachment and participant has a `record_slot`: where its record is in
+ * registry.state, or was in an earlier file of that name (records_has()). 0: it has no record. Call
+ * all functions but restore_open() and restore_leave() with the registry's lock held.
  */
 #include "context/registry.h"
 
@@ -34,9 +33,9 @@ void save_all(struct registry *registry);
 bool save_tend(struct registry *registry);
 
 /* Restore sessions (as disconnected ones), buffers, attachments and participants from a
- * predecessor's records. Does not check whether processes live. Drops records that can't be
- * restored. false: the caller has to write all records into a new file. */
-bool load_records(struct registry *registry);
+ * predecessor's records. Does not check whether processes live. The caller has to write all records
+ * into a new file. */
+void load_records(struct registry *registry);
 
 /* Take over what a predecessor left in the directory, and write records from now on. false: it
  * failed, which is logged. */

@@ -17,7 +17,6 @@
 #include "os/log.h"
 
 #define RECORDS_NEW RECORDS_FILE ".new"
-#define STAMP_SANE (UINT64_MAX / 2)
 #define HEAD sizeof(struct records_head)
 /* Rewrite a file of more than LARGE units if fewer than FEW units hold records. So few are written
  * in one piece. */
@@ -350,10 +349,10 @@ static int compare(const void *one, const void *other)
 }
 
 /* Read what is in the slot. false: the file ends there, or the head has no valid size. */
-static bool read_slot(const struct records *records, unsigned int slot,
-		      uint8_t frame[RECORDS_FRAME_MAX], struct records_head *out_head)
+static bool read_slot(int file, unsigned int slot, uint8_t frame[RECORDS_FRAME_MAX],
+		      struct records_head *out_head)
 {
-	ssize_t got = pread(records->file, frame, RECORDS_FRAME_MAX, place_of(slot));
+	ssize_t got = pread(file, frame, RECORDS_FRAME_MAX, place_of(slot));
 
 	if (got < (ssize_t)HEAD)
 		return false;
@@ -365,37 +364,24 @@ static bool read_slot(const struct records *records, unsigned int slot,
 static bool is_whole(const uint8_t *frame, const struct records_head *head)
 {
 	return HEAD + head->size <= head->units * RECORDS_UNIT &&
-	       HEAD + head->size <= RECORDS_FRAME_MAX && head->stamp <= STAMP_SANE &&
-	       head->sum == sum_of(frame, head->size);
+	       HEAD + head->size <= RECORDS_FRAME_MAX && head->sum == sum_of(frame, head->size);
 }
 
-/* Find all records and free slots, and cut off what follows the last slot. false: out of memory, or
- * fail() was called. */
-static bool scan(struct records *records, struct list *list)
+/* Find all records. false: out of memory. */
+static bool scan(int file, struct list *list)
 {
 	uint8_t frame[RECORDS_FRAME_MAX];
 	struct records_head head;
 
-	while (read_slot(records, records->end, frame, &head)) {
-		const struct found found = {head.stamp, records->end, head.kind};
+	for (unsigned int slot = 1; read_slot(file, slot, frame, &head); slot += head.units) {
+		const struct found found = {head.stamp, slot, head.kind};
 
-		records->end += head.units;
-		if (!is_whole(frame, &head)) {
+		if (!is_whole(frame, &head))
 			log_line("%s has a damaged record, which is ignored", RECORDS_FILE);
-			free_slot(records, found.slot, head.units);
-		} else if (!head.size) {
-			free_add(&records->free[head.units], found.slot);
-		} else if (!list_add(list, &found)) {
-			return false;
-		} else {
-			records->used += head.units;
-			if (head.stamp > records->stamp)
-				records->stamp = head.stamp;
-		}
-		if (records->file < 0)
+		else if (head.size && !list_add(list, &found))
 			return false;
 	}
-	return !ftruncate(records->file, place_of(records->end)) || fail(records, errno);
+	return true;
 }
 
 static int open_left(const struct records *records)
@@ -416,35 +402,30 @@ static int open_left(const struct records *records)
 	return -1;
 }
 
-bool records_read(struct records *records,
-		  bool (*each)(void *context, const gpushare_State *what, uint64_t slot),
-		  void *context)
+void records_read(const struct records *records,
+		  bool (*each)(void *context, const gpushare_State *what), void *context)
 {
+	int file = open_left(records);
 	uint8_t frame[RECORDS_FRAME_MAX];
 	struct records_head head;
 	struct list list = {0};
 	gpushare_State what;
-	bool well;
+	bool well = file >= 0 && scan(file, &list);
 
-	records->file = open_left(records);
-	well = records->file >= 0 && scan(records, &list);
 	if (list.count)
 		qsort(list.found, list.count, sizeof(*list.found), compare);
 	for (size_t i = 0; well && i < list.count; i++) {
 		pb_istream_t stream;
 
-		well = read_slot(records, list.found[i].slot, frame, &head) && head.size &&
-		       is_whole(frame, &head);
-		if (!well)
+		if (!read_slot(file, list.found[i].slot, frame, &head) || !head.size ||
+		    !is_whole(frame, &head))
 			break;
 		stream = pb_istream_from_buffer(frame + HEAD, head.size);
 		what = (gpushare_State){0};
-		if (!pb_decode(&stream, gpushare_State_fields, &what))
-			what.which_change = 0;
-		well = each(context, &what, records->before + list.found[i].slot);
+		if (pb_decode(&stream, gpushare_State_fields, &what))
+			well = each(context, &what);
 	}
-	if (!well || !list.count)
-		close_file(records);
 	free(list.found);
-	return records->file >= 0;
+	if (file >= 0)
+		close(file);
 }

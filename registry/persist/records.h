@@ -41,15 +41,10 @@ struct records *records_close(struct records *records, bool keep);
 /* Whether a file is open for records. `records` may be NULL. */
 bool records_are_kept(const struct records *records);
 
-/*
- * Calls `each` for every record of a predecessor, by kind and then by stamp, with its slot. A
- * record that can't be decoded has which_change 0. Then the registry continues in the same file.
- * false: there was no file of ours with records, or `each` refused a record. Then no file is open,
- * and records_put() writes nothing.
- */
-bool records_read(struct records *records,
-		  bool (*each)(void *context, const gpushare_State *what, uint64_t slot),
-		  void *context);
+/* Call `each` for every record of a predecessor, by kind and then by stamp, until it returns false.
+ * The file stays as it is. */
+void records_read(const struct records *records,
+		  bool (*each)(void *context, const gpushare_State *what), void *context);
 /* The records put between records_begin() and records_commit() go into a new file and replace all
  * earlier ones. Slots of earlier files mean nothing from then on. false: no new file can be made,
  * which is logged once. A file that there is already stays in use. */

@@ -78,8 +78,8 @@ static struct registry *read_back(void)
 	struct registry *registry = registry_new();
 
 	registry->records = records_open(place_again());
-	if (!load_records(registry))
-		save_all(registry);
+	load_records(registry);
+	save_all(registry);
 	judge_registry(registry);
 	return registry;
 }
@@ -104,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	write_file(&from);
 	first = read_back();
-	second = read_back(); /* from the same file, without the dropped records */
+	second = read_back(); /* from the file that the first one wrote */
 	FUZZ_MUST(first->state.users.total.held[LIMIT_names] ==
 		  second->state.users.total.held[LIMIT_names]);
 	FUZZ_MUST(first->state.users.total.held[LIMIT_deferred] ==
