@@ -223,40 +223,26 @@ static bool write_at(struct records *records, const void *from, size_t size, uns
 	return wrote == (ssize_t)size || fail(records, wrote < 0 ? errno : ENOSPC);
 }
 
-/* Make room for one more element of `size` bytes. Returns the array, which may have moved. NULL:
- * out of memory, and the array is unchanged. */
-static void *grow(void *things, size_t count, size_t *room, size_t size)
-{
-	size_t more = *room ? 2 * *room : 16;
-	void *grown;
-
-	if (count < *room)
-		return things;
-	grown = realloc(things, more * size);
-	if (grown)
-		*room = more;
-	return grown;
-}
-
-/* If memory is out, the slot stays unused until the file is rewritten. */
-static void free_add(struct free_slots *list, unsigned int slot)
-{
-	unsigned int *grown = grow(list->slots, list->count, &list->room, sizeof(*grown));
-
-	if (!grown)
-		return;
-	list->slots = grown;
-	list->slots[list->count++] = slot;
-}
-
-/* The slot's head stays valid at any moment, because a successor walks from head to head. */
+/* The slot's head stays valid at any moment, because a successor walks from head to head. If memory
+ * is out, the slot stays unused until the file is rewritten. */
 static void free_slot(struct records *records, unsigned int slot, uint8_t units)
 {
+	struct free_slots *list = &records->free[units];
+	size_t more = list->room ? 2 * list->room : 16;
+	unsigned int *grown;
 	uint8_t frame[HEAD];
 
 	records_seal(frame, &(struct records_head){.units = units});
-	if (write_at(records, frame, HEAD, slot))
-		free_add(&records->free[units], slot);
+	if (!write_at(records, frame, HEAD, slot))
+		return;
+	if (list->count == list->room) {
+		grown = realloc(list->slots, more * sizeof(*grown));
+		if (!grown)
+			return;
+		list->slots = grown;
+		list->room = more;
+	}
+	list->slots[list->count++] = slot;
 }
 
 void records_drop(struct records *records, uint64_t *slot)
@@ -316,116 +302,87 @@ void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)])
 	out_boot[length < 0 ? 0 : length] = '\0';
 }
 
-/* A record that scan() found. Records are sorted before they are read. */
-struct found {
-	uint64_t stamp;
-	unsigned int slot;
-	uint8_t kind;
-};
-
-struct list {
-	struct found *found;
-	size_t count, room;
-};
-
-static bool list_add(struct list *list, const struct found *found)
+static bool is_whole(const struct records_head *head)
 {
-	struct found *grown = grow(list->found, list->count, &list->room, sizeof(*grown));
+	return HEAD + head->size <= head->units * RECORDS_UNIT &&
+	       HEAD + head->size <= RECORDS_FRAME_MAX &&
+	       head->sum == sum_of((const uint8_t *)head, head->size);
+}
 
-	if (!grown)
-		return false;
-	list->found = grown;
-	list->found[list->count++] = *found;
-	return true;
+/* Find the records in a copy of the file. Returns how many there are. */
+static size_t scan(const uint8_t *copy, size_t size, const struct records_head **out_found)
+{
+	const struct records_head *head;
+	size_t count = 0;
+
+	for (size_t at = 0; at < size; at += head->units * RECORDS_UNIT) {
+		head = (const void *)(copy + at);
+		if (!head->units || head->units > RECORDS_UNITS_MAX)
+			break;
+		if (!is_whole(head))
+			log_line("%s has a damaged record, which is ignored", RECORDS_FILE);
+		else if (head->size)
+			out_found[count++] = head;
+	}
+	return count;
 }
 
 static int compare(const void *one, const void *other)
 {
-	const struct found *a = one, *b = other;
+	const struct records_head *const *a = one, *const *b = other;
 
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
+	if ((*a)->kind != (*b)->kind)
+		return (*a)->kind < (*b)->kind ? -1 : 1;
+	return (*a)->stamp < (*b)->stamp ? -1 : (*a)->stamp > (*b)->stamp;
 }
 
-/* Read what is in the slot. false: the file ends there, or the head has no valid size. */
-static bool read_slot(int file, unsigned int slot, uint8_t frame[RECORDS_FRAME_MAX],
-		      struct records_head *out_head)
+/* Copy a predecessor's file, followed by zeros for a record that is cut off. NULL: there is no
+ * file, or memory is out. */
+static uint8_t *copy_left(const struct records *records, size_t *out_size)
 {
-	ssize_t got = pread(file, frame, RECORDS_FRAME_MAX, place_of(slot));
-
-	if (got < (ssize_t)HEAD)
-		return false;
-	memset(frame + got, 0, RECORDS_FRAME_MAX - (size_t)got);
-	memcpy(out_head, frame, HEAD);
-	return out_head->units && out_head->units <= RECORDS_UNITS_MAX;
-}
-
-static bool is_whole(const uint8_t *frame, const struct records_head *head)
-{
-	return HEAD + head->size <= head->units * RECORDS_UNIT &&
-	       HEAD + head->size <= RECORDS_FRAME_MAX && head->sum == sum_of(frame, head->size);
-}
-
-/* Find all records. false: out of memory. */
-static bool scan(int file, struct list *list)
-{
-	uint8_t frame[RECORDS_FRAME_MAX];
-	struct records_head head;
-
-	for (unsigned int slot = 1; read_slot(file, slot, frame, &head); slot += head.units) {
-		const struct found found = {head.stamp, slot, head.kind};
-
-		if (!is_whole(frame, &head))
-			log_line("%s has a damaged record, which is ignored", RECORDS_FILE);
-		else if (head.size && !list_add(list, &found))
-			return false;
-	}
-	return true;
-}
-
-static int open_left(const struct records *records)
-{
-	int fd =
-	    openat(records->directory, RECORDS_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int file = openat(records->directory, RECORDS_FILE,
+			  O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	uint8_t *copy = NULL;
 	struct stat is;
+	ssize_t got;
 
-	if (fd < 0) {
+	if (file < 0) {
 		if (errno != ENOENT)
 			log_line("can't read %s: %s", RECORDS_FILE, strerror(errno));
-		return -1;
+		return NULL;
 	}
-	if (!fstat(fd, &is) && S_ISREG(is.st_mode) && is.st_uid == geteuid())
-		return fd;
-	log_line("%s is not a regular file of this user, and is ignored", RECORDS_FILE);
-	close(fd);
-	return -1;
+	if (fstat(file, &is) || !S_ISREG(is.st_mode) || is.st_uid != geteuid())
+		log_line("%s is not a regular file of this user, and is ignored", RECORDS_FILE);
+	else
+		copy = calloc(1, (size_t)is.st_size + RECORDS_FRAME_MAX);
+	*out_size = 0;
+	while (copy && (got = read(file, copy + *out_size, (size_t)is.st_size - *out_size)) > 0)
+		*out_size += (size_t)got;
+	close(file);
+	return copy;
 }
 
 void records_read(const struct records *records,
 		  bool (*each)(void *context, const gpushare_State *what), void *context)
 {
-	int file = open_left(records);
-	uint8_t frame[RECORDS_FRAME_MAX];
-	struct records_head head;
-	struct list list = {0};
-	gpushare_State what;
-	bool well = file >= 0 && scan(file, &list);
+	const struct records_head **found = NULL;
+	size_t size, count = 0;
+	uint8_t *copy = copy_left(records, &size);
 
-	if (list.count)
-		qsort(list.found, list.count, sizeof(*list.found), compare);
-	for (size_t i = 0; well && i < list.count; i++) {
-		pb_istream_t stream;
-
-		if (!read_slot(file, list.found[i].slot, frame, &head) || !head.size ||
-		    !is_whole(frame, &head))
-			break;
-		stream = pb_istream_from_buffer(frame + HEAD, head.size);
-		what = (gpushare_State){0};
-		if (pb_decode(&stream, gpushare_State_fields, &what))
-			well = each(context, &what);
+	if (copy)
+		found = malloc((size / RECORDS_UNIT + 1) * sizeof(*found));
+	if (found) {
+		count = scan(copy, size, found);
+		qsort(found, count, sizeof(*found), compare);
 	}
-	free(list.found);
-	if (file >= 0)
-		close(file);
+	for (size_t i = 0; i < count; i++) {
+		pb_istream_t stream =
+		    pb_istream_from_buffer((const uint8_t *)(found[i] + 1), found[i]->size);
+		gpushare_State what = {0};
+
+		if (pb_decode(&stream, gpushare_State_fields, &what) && !each(context, &what))
+			break;
+	}
+	free(found);
+	free(copy);
 }
