@@ -153,13 +153,14 @@ static bool may_rest(void)
 static bool look_around(void)
 {
 	const struct state *state = &self.registry->state;
-	bool rests, alone, busy, writes;
+	bool rests, alone, busy;
 	uint64_t served;
 	int64_t now;
 
 	registry_lock(self.registry);
 	now = clock_ns();
-	writes = save_tend(self.registry);
+	if (records_want_all(self.registry->records))
+		save_all(self.registry);
 	alone = !state->users.total.held[LIMIT_connections];
 	busy = state->sessions.by_id || state->kept.root;
 	served = state->sessions.ever + state->users.total.requests;
@@ -167,7 +168,7 @@ static bool look_around(void)
 	if (busy || served != self.served || self.idle_ns == INT64_MAX)
 		self.idle_ns = busy ? INT64_MAX : now;
 	self.served = served;
-	self.look_ns = rests ? INT64_MAX : clock_ns() + (writes ? PIECE_NS : LOOK_MS * NS_PER_MS);
+	self.look_ns = rests ? INT64_MAX : clock_ns() + LOOK_MS * NS_PER_MS;
 	registry_unlock(self.registry);
 	self.leave_ns = idle_until_ns();
 	if (rests)

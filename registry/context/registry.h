@@ -30,12 +30,6 @@ struct registry {
 	struct indexer index;
 	struct events events;
 	struct records *records; /* NULL: the registry writes no records */
-	struct {
-		uint64_t generation; /* buffers up to this generation have a record */
-		uint32_t session;    /* id of the session being written */
-		/* that session's attachments up to this generation have a record */
-		uint64_t attachment;
-	} saved;		 /* progress while all records are written: persist/persist.c */
 	struct fdstore *fdstore; /* NULL: none */
 	/* Deadline for disconnected sessions in other pid namespaces to reconnect:
 	 * persist/persist.c */

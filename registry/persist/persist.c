@@ -116,90 +116,31 @@ static void save_header(struct registry *registry)
 	records_put(registry->records, &what, &slot);
 }
 
-/* The three functions below return false if the time of the piece is over. */
-
-static bool put_entries(struct registry *registry, struct piece *piece)
+static void put_all(void *context)
 {
-	struct entry *entry;
-
-	while ((entry = store_next(&registry->state.store, registry->saved.generation))) {
-		if (piece_is_over(piece))
-			return false;
-		registry->saved.generation = entry->info.generation;
-		if (!records_has(registry->records, entry->record_slot))
-			save_entry(registry, entry);
-	}
-	return true;
-}
-
-static bool put_session(struct registry *registry, struct session *session, struct piece *piece)
-{
+	struct registry *registry = context;
 	struct participant *role;
 	struct attachment *each;
+	struct entry *entry;
 
-	while ((each = session_next(session, registry->saved.attachment))) {
-		if (piece_is_over(piece))
-			return false;
-		registry->saved.attachment = each->generation;
-		if (!records_has(registry->records, each->record_slot))
+	save_header(registry);
+	STORE_FOREACH (&registry->state.store, entry) {
+		save_entry(registry, entry);
+	}
+	for (struct session *session = registry->state.sessions.by_id; session;
+	     session = session->hh.next) {
+		for (each = session_next(session, 0); each;
+		     each = session_next(session, each->generation))
 			save_attachment(registry, session, each);
-	}
-	for (role = session->participants; role; role = role->session_next) {
-		if (!records_has(registry->records, role->record_slot))
+		DL_FOREACH2 (session->participants, role, session_next) {
 			save_participant(registry, role);
+		}
 	}
-	return true;
-}
-
-/* If the session where the last piece stopped is gone, start again with the first one. */
-static bool put_sessions(struct registry *registry, struct piece *piece)
-{
-	struct session *session = session_find(&registry->state.sessions, registry->saved.session);
-
-	if (!session) {
-		session = registry->state.sessions.by_id;
-		registry->saved.attachment = 0;
-	}
-	for (; session; session = session->hh.next, registry->saved.attachment = 0) {
-		registry->saved.session = session->id;
-		if (piece_is_over(piece) || !put_session(registry, session, piece))
-			return false;
-	}
-	return true;
-}
-
-/* true: more pieces are needed. */
-static bool put_piece(struct registry *registry, struct piece *piece)
-{
-	struct records *records = registry->records;
-
-	if (!records_are_begun(records)) {
-		if (!records_begin(records))
-			return false;
-		memset(&registry->saved, 0, sizeof(registry->saved));
-		save_header(registry);
-	}
-	if (put_entries(registry, piece) && put_sessions(registry, piece))
-		records_commit(records);
-	return records_are_begun(records);
 }
 
 void save_all(struct registry *registry)
 {
-	put_piece(registry, &(struct piece){.until_ns = INT64_MAX});
-}
-
-bool save_tend(struct registry *registry)
-{
-	struct piece piece = piece_begin();
-
-	if (!records_are_begun(registry->records) && !records_want_all(registry->records))
-		return false;
-	/* While the old file has its name, a successor would read it, so it must not get outdated:
-	 * write all records in one piece. They are few: see records_want_all(). */
-	if (records_stand(registry->records))
-		piece.until_ns = INT64_MAX;
-	return put_piece(registry, &piece);
+	records_rewrite(registry->records, put_all, registry);
 }
 
 void save_flush(struct registry *registry)

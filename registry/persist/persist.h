@@ -27,10 +27,8 @@ void save_participant(struct registry *registry, struct participant *participant
 
 /* To be called before an answer: removes dropped descriptors from the fd store. */
 void save_flush(struct registry *registry);
-/* Write the whole state into a new file, or finish one that was begun. */
+/* Write the whole state into a new file. */
 void save_all(struct registry *registry);
-/* Call it regularly: it rewrites the file in pieces, if that is due. true: pieces are left. */
-bool save_tend(struct registry *registry);
 
 /* Restore sessions (as disconnected ones), buffers, attachments and participants from a
  * predecessor's records. Does not check whether processes live. The caller has to write all records

@@ -18,8 +18,7 @@
 
 #define RECORDS_NEW RECORDS_FILE ".new"
 #define HEAD sizeof(struct records_head)
-/* Rewrite a file of more than LARGE units if fewer than FEW units hold records. So few are written
- * in one piece. */
+/* Rewrite a file of more than LARGE units if fewer than FEW units hold records. */
 #define LARGE 65536
 #define FEW 512
 
@@ -30,9 +29,7 @@ struct free_slots {
 
 struct records {
 	int directory;
-	int file;   /* -1: none is open: none was made, or a write failed */
-	bool begun; /* `file` is RECORDS_NEW, and some records are still missing in it */
-	int old;    /* the previous file, until the new one has its name; -1: none */
+	int file; /* -1: none is open: none was made, or a write failed */
 	uint64_t stamp;
 	int64_t retry_ns;  /* clock_ns() of the next try after a failed write; 0: none failed */
 	uint64_t before;   /* slot numbers that earlier files used */
@@ -87,7 +84,7 @@ struct records *records_open(int directory)
 	if (!records)
 		return NULL;
 	records->directory = directory;
-	records->file = records->old = -1;
+	records->file = -1;
 	records->end = 1;
 	return records;
 }
@@ -97,26 +94,19 @@ bool records_are_kept(const struct records *records)
 	return records && records->file >= 0;
 }
 
-/* In another thread: freeing a large file's memory takes long. */
-static void close_old(struct records *records)
+/* Continue with that file, which is empty (-1: with none). Returns the previous one. */
+static int switch_to(struct records *records, int file)
 {
-	if (records->old >= 0)
-		closer_add(NULL, records->old);
-	records->old = -1;
-}
+	int old = records->file;
 
-static void close_file(struct records *records)
-{
-	close_old(records);
-	records->old = records->file;
-	records->file = -1;
+	records->file = file;
 	for (size_t units = 0; units <= RECORDS_UNITS_MAX; units++)
 		free(records->free[units].slots);
 	memset(records->free, 0, sizeof(records->free));
-	records->begun = false;
 	records->before += records->end;
 	records->end = 1;
 	records->used = 0;
+	return old;
 }
 
 /* Remove the files, so that no successor believes their records. */
@@ -131,13 +121,15 @@ static void clear(struct records *records)
 
 struct records *records_close(struct records *records, bool keep)
 {
+	int file;
+
 	if (!records)
 		return NULL;
 	if (!keep)
 		clear(records);
-	close_file(records);
-	if (records->old >= 0)
-		close(records->old);
+	file = switch_to(records, -1);
+	if (file >= 0)
+		close(file);
 	close(records->directory);
 	free(records);
 	return NULL;
@@ -151,12 +143,18 @@ static void put_off(struct records *records, int error)
 	records->retry_ns = clock_ns() + RECORDS_RETRY_S * NS_PER_S;
 }
 
+/* In another thread: freeing a large file's memory takes long. */
+static void close_later(int file)
+{
+	if (file >= 0)
+		closer_add(NULL, file);
+}
+
 static bool fail(struct records *records, int error)
 {
 	put_off(records, error);
 	clear(records);
-	close_file(records);
-	close_old(records);
+	close_later(switch_to(records, -1));
 	return false;
 }
 
@@ -164,7 +162,7 @@ bool records_stand(const struct records *records)
 {
 	struct stat is;
 
-	return records->file >= 0 && !records->begun && !fstat(records->file, &is) && is.st_nlink;
+	return records->file >= 0 && !fstat(records->file, &is) && is.st_nlink;
 }
 
 bool records_want_all(const struct records *records)
@@ -173,47 +171,34 @@ bool records_want_all(const struct records *records)
 	       (!records_stand(records) || (records->end > LARGE && records->used < FEW));
 }
 
-bool records_begin(struct records *records)
+bool records_has(const struct records *records, uint64_t slot)
 {
-	int file;
+	return slot > records->before;
+}
+
+void records_rewrite(struct records *records, void (*put_all)(void *context), void *context)
+{
+	int file, old = -1;
 
 	/* Always make a new file. Never follow a link, and never write into a file that another
 	 * process has open. */
 	unlinkat(records->directory, RECORDS_NEW, 0);
 	file = openat(records->directory, RECORDS_NEW,
 		      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (file < 0 && records->file < 0)
-		return fail(records, errno);
-	if (file < 0) {
+	if (file < 0 && records->file >= 0) {
 		put_off(records, errno); /* the present file is valid and stays in use */
-		return false;
-	}
-	close_file(records);
-	records->file = file;
-	records->begun = true;
-	return true;
-}
-
-bool records_are_begun(const struct records *records)
-{
-	return records->begun;
-}
-
-bool records_has(const struct records *records, uint64_t slot)
-{
-	return slot > records->before;
-}
-
-void records_commit(struct records *records)
-{
-	if (!records->begun)
-		return;
-	records->begun = false;
-	if (renameat(records->directory, RECORDS_NEW, records->directory, RECORDS_FILE))
+	} else if (file < 0) {
 		fail(records, errno);
-	else
-		records->retry_ns = 0;
-	close_old(records);
+	} else {
+		old = switch_to(records, file);
+		put_all(context);
+		if (records->file >= 0 &&
+		    renameat(records->directory, RECORDS_NEW, records->directory, RECORDS_FILE))
+			fail(records, errno);
+		if (records->file >= 0)
+			records->retry_ns = 0;
+	}
+	close_later(old);
 }
 
 static bool write_at(struct records *records, const void *from, size_t size, unsigned int slot)

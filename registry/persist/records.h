@@ -45,19 +45,16 @@ bool records_are_kept(const struct records *records);
  * The file stays as it is. */
 void records_read(const struct records *records,
 		  bool (*each)(void *context, const gpushare_State *what), void *context);
-/* The records put between records_begin() and records_commit() go into a new file and replace all
- * earlier ones. Slots of earlier files mean nothing from then on. false: no new file can be made,
- * which is logged once. A file that there is already stays in use. */
-bool records_begin(struct records *records);
-void records_commit(struct records *records);
-bool records_are_begun(const struct records *records);
+/* Let put_all() write all records, by records_put(), into a new file, which replaces the present
+ * one. Slots of earlier files mean nothing from then on. If no new file can be made, that is logged
+ * once, and the present one stays in use. */
+void records_rewrite(struct records *records, void (*put_all)(void *context), void *context);
 /* Whether the slot is one of the present file. */
 bool records_has(const struct records *records, uint64_t slot);
-/* Whether to write all records again, between records_begin() and records_commit(). That is so if
- * the file was removed, if a write failed more than RECORDS_RETRY_S ago, or if the file is far too
- * large for its records. Ask regularly, but not between the two. */
+/* Whether to rewrite the file: it was removed, a write failed more than RECORDS_RETRY_S ago, or the
+ * file is far too large for its records. Ask regularly. */
 bool records_want_all(const struct records *records);
-/* Whether the file is complete and still has its name, so that a successor finds it. */
+/* Whether the file still has its name, so that a successor finds it. */
 bool records_stand(const struct records *records);
 
 /* Write a record. *slot is its old slot (0: none), and becomes its new one. 0: the record could not

@@ -56,7 +56,7 @@ fair() {
 	[ -z "${2:-}" ] || begins names naming "$2"
 	begins flood "$1" $FLOODER
 	looks=$("$BIN/fair_peer" look mine "$LOOKS" "$WORK/flooded" "$WORK/idle")
-	read -r _ longest held <"$WORK/flooded.holds"
+	read -r longest held <"$WORK/flooded.holds"
 	echo "# said: $1: $looks, lock held for $held us of CPU, once for $longest" >&3
 	kill -0 "$PID" || { cat "$WORK/flood.err"; return 1; }
 	read -r _ p50 p90 _ idle50 idle90 _ failed _ connections <<<"$looks"

@@ -250,34 +250,6 @@ tag m000: OK"
 	has "$(api open attach=a,w)" "attach w: OK" # its owner asks nothing meanwhile
 }
 
-@test "registry.state that was deleted comes back in pieces, with what is shared meanwhile" {
-	local size most registry
-	[ -x "$BUILD/bench/many" ] || skip "instruments would be measured"
-	LD_PRELOAD=$BIN/lib_holds.so LIB_HOLDS=$WORK/holds start_registry
-	start before "$BIN/api_app" open raw=p,2Mi many=p,5000 touch="$WORK/up" await="$WORK/never"
-	await_file "$WORK/up" 60
-	mkfifo "$WORK/input"
-	start many bash -c 'exec "$0" share 40000 <>"$1"' "$BUILD/bench/many" "$WORK/input"
-	PATIENCE_S=60 until_true test -s "$WORK/many.out" || { cat "$WORK/many.err"; return 1; }
-	kill -KILL "${STARTED[0]}"
-	no_more() { refute grep -q '^m0' < <(gpushare ls 'm0*'); }
-	until_true no_more
-	start meanwhile "$BIN/api_app" open raw=p,2Mi many=p,5000 touch="$WORK/up.again" await="$WORK/never"
-	rm "$GPUSHARE_DIR/registry.state"
-	until_true test -s "$GPUSHARE_DIR/registry.state"
-	size=$(stat -c %s "$GPUSHARE_DIR/registry.state")
-	await_file "$WORK/up.again" 60 # the lock has been released since
-	read -r most _ <"$WORK/holds"
-	echo "of $size bytes at most $most at a time"
-	[ "$most" -lt $((size / 10)) ]
-	registry=$(registry_pids)
-	kill_now "$registry"
-	rm "$GPUSHARE_DIR/registry.sock"
-	start_registry
-	gpushare ls >"$WORK/list"
-	equal "$(wc -l <"$WORK/list")" 45001
-}
-
 @test "what the registry has descriptors for is E_LIMIT, and the rest goes on" {
 	(
 		ulimit -n 400
