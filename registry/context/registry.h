@@ -24,8 +24,6 @@ struct registry {
 	int64_t held_most_ns;  /* the longest time that the lock was held */
 	struct state state;    /* users, sessions and buffers */
 	bool is_system;	       /* --system: it serves all users */
-	/* the group that the current Share names; looked up without the lock */
-	struct identity_group group;
 	struct changes changes;
 	struct indexer index;
 	struct events events;

@@ -157,16 +157,17 @@ static bool is_hidden(const struct audit *audit, const struct session *session, 
 static bool record_refusal(struct audit *audit, const struct session *session, const request *ask,
 			   int status, const char *why)
 {
-	bool hidden = ask && is_hidden(audit, session, request_name(ask));
+	const char *verb = request_verb(ask->which_verb);
+	bool hidden = is_hidden(audit, session, request_name(ask));
 	struct line line = {
-	    .verb = ask ? request_verb(ask->which_verb) : "request",
+	    .verb = verb ? verb : "request",
 	    .who = session->peer,
-	    .name = ask ? request_name(ask) : "",
+	    .name = request_name(ask),
 	    .outcome = status_name(hidden ? GPUSHARE_E_DENIED : status),
 	    .why = why,
 	};
 
-	if (ask && ask->which_verb == gpushare_Request_share_tag)
+	if (ask->which_verb == gpushare_Request_share_tag)
 		line.size = ask->verb.share.buffer.size;
 	audit->users->total.hidden += hidden;
 	/* A name that doesn't exist, or doesn't appear in time, is no refusal. */

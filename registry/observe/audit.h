@@ -48,7 +48,7 @@ void audit_write(struct audit *audit, char *lines, size_t size);
 
 /* All functions below need the registry's lock held. */
 
-/* A request was answered; `ask` is NULL if it could not be decoded. */
+/* A request was answered. If it could not be decoded, its which_verb is 0. */
 void audit_request(struct audit *audit, const struct session *session, const request *ask,
 		   const reply *answer);
 /* A request waits for its name. true: the name exists and is hidden from the peer, which a line

@@ -56,13 +56,8 @@ static void show(struct registry *registry, const struct ask *shown)
 
 int ask_serve(struct registry *registry, struct ask *ask)
 {
-	int status = handle_fault(registry, ask->session, ask->size, ask->fault, &registry->reply);
+	int status = handle_request(registry, ask);
 
-	if (status)
-		return status;
-	registry->group = ask->group;
-	status = handle_request(registry, ask->session, &ask->request, ask->waits != 0,
-				&registry->reply);
 	if (!status)
 		show(registry, ask);
 	return status;
@@ -172,7 +167,7 @@ static int64_t resume(struct registry *registry, struct ask *ask)
 
 	move(registry, ask, false);
 	if (ask->waits == HANDLE_WAIT && !ask->ready)
-		handle_timeout(registry, ask->session, &ask->request, &registry->reply);
+		handle_timeout(registry, ask);
 	else
 		status = ask_serve(registry, ask);
 	return settle(registry, ask, status);

@@ -1,35 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_REGISTRY_SERVER_ASK_H
 #define GPUSHARE_REGISTRY_SERVER_ASK_H
-/*
- * A request of either socket. The registry answers it at once or parks it in registry->asks. It
- * stays parked until its name appears, its next piece is due, or there is a notice for it.
- */
+/* Requests of both sockets: decoding, answering, parking. */
 #include "verbs/handlers.h"
-
-/* Room for a request's ids: its own, and one for each of up to eight devices that forwarded it. */
-#define ASK_IDS_MAX (9 * SP_ID_SIZE)
-
-struct connection;
-
-struct ask {
-	struct session *session;
-	struct connection *connection; /* NULL: the request came to fds.sock */
-	uint8_t ids[ASK_IDS_MAX];
-	size_t ids_size;
-	size_t size; /* bytes of the encoded request */
-	int fault;   /* the codec's status; not OK: the bytes were no valid request */
-	struct identity_group group;
-	request request;
-
-	/* Since it was parked for the first time: */
-	int waits; /* HANDLE_WAIT, HANDLE_MORE, HANDLE_LISTEN; 0: it was not */
-	/* HANDLE_WAIT: when the request times out; HANDLE_MORE: when its next piece is due */
-	int64_t due_ns;
-	bool ready;   /* its name appeared */
-	bool audited; /* the audit has a line that the peer may not see the name */
-	struct ask *prev, *next;
-};
 
 /* Decode a request. Call it without the lock. true: the caller has to look up the group that the
  * request names by identity_find_group(). */

@@ -156,7 +156,7 @@ static int take_in(struct registry *registry, struct session *session, struct me
 		    answer, GPUSHARE_E_INVALID,
 		    "the descriptor must be one of memory (a memfd, a dma-buf, or one of "
 		    "NVIDIA's driver), not of a socket, a directory or another file");
-	status = check_descriptor(registry, session->user, answer);
+	status = check_descriptor(registry, session->user);
 	if (status)
 		return status;
 	*out_came = fdref_new(&registry->state.users, session->user, message->fds[0]);
@@ -176,7 +176,7 @@ static void handle(struct registry *registry, struct message *message, bool welc
 
 	if (status) {
 		registry->reply.status = status;
-		handle_answered(registry, session, &ask->request, &registry->reply);
+		handle_answered(registry, ask);
 		return;
 	}
 	registry->passing = passing;

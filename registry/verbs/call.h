@@ -11,7 +11,8 @@ struct call {
 	struct state *state; /* &registry->state */
 	struct session *session;
 	const request *ask;
-	const char *name; /* request_name(ask) */
+	const char *name;		    /* request_name(ask) */
+	const struct identity_group *group; /* that a Share names */
 	reply *answer;
 	bool again; /* the request has waited, or is done in part */
 };
@@ -58,7 +59,7 @@ bool may_know_all(const struct call *call);
 /* Validates a Share, and writes its mode and group into share->buffer. `with_fd`: a descriptor came
  * with the request, or will come with it at fds.sock. */
 int check_share(const struct call *call, gpushare_Share *share, bool with_fd);
-int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer);
+int check_tags(const struct call *call, const gpushare_Tag *tags, pb_size_t count);
 int check_generation(const struct call *call, const char *name, uint64_t generation);
 /* Whether the user may have `more` of a limited resource. */
 int check_limit(const struct call *call, struct user *user, enum limit what, uint64_t more);
@@ -84,6 +85,6 @@ int explain_rights(const struct call *call, const struct entry *entry, const cha
 int explain_missing(const struct call *call, int status);
 /* Why the request's name doesn't stand for that generation. Returns E_NOT_FOUND. */
 int explain_other(const struct call *call, uint64_t generation);
-int explain_protocol(reply *answer);
+int explain_protocol(const struct call *call);
 
 #endif

@@ -119,11 +119,11 @@ int explain_rights(const struct call *call, const struct entry *entry, const cha
 		      call->session->peer.uid, may, cure);
 }
 
-int explain_protocol(reply *answer)
+int explain_protocol(const struct call *call)
 {
-	return explain(answer, GPUSHARE_E_PROTOCOL,
-		       "this registry (gpushare %s, protocol %d) doesn't understand the request",
-		       GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
+	return refuse(call, GPUSHARE_E_PROTOCOL,
+		      "this registry (gpushare %s, protocol %d) doesn't understand the request",
+		      GPUSHARE_VERSION, GPUSHARE_PROTOCOL);
 }
 
 static bool all_zero(const uint8_t *bytes, size_t size)
@@ -133,25 +133,26 @@ static bool all_zero(const uint8_t *bytes, size_t size)
 	return size == 0;
 }
 
-int check_tags(const char *name, const gpushare_Tag *tags, pb_size_t count, reply *answer)
+int check_tags(const struct call *call, const gpushare_Tag *tags, pb_size_t count)
 {
 	for (pb_size_t i = 0; i < count; i++) {
 		const gpushare_Tag *tag = &tags[i];
 
 		/* A key has the alphabet of names, without the slash. */
 		if (!name_is_valid(tag->key) || strchr(tag->key, '/'))
-			return explain(answer, GPUSHARE_E_INVALID,
-				       "\"%s\": the key of tag %d is not made of A-Z a-z 0-9 . _ -",
-				       name, i + 1);
+			return refuse(call, GPUSHARE_E_INVALID,
+				      "\"%s\": the key of tag %d is not made of A-Z a-z 0-9 . _ -",
+				      call->name, i + 1);
 		/* Values end up on terminals and in one-line logs. */
 		if (text_control(tag->value))
-			return explain(answer, GPUSHARE_E_INVALID,
-				       "\"%s\": the value of tag %s holds a control character",
-				       name, tag->key);
+			return refuse(call, GPUSHARE_E_INVALID,
+				      "\"%s\": the value of tag %s holds a control character",
+				      call->name, tag->key);
 		for (pb_size_t j = 0; j < i; j++) {
 			if (!strcmp(tags[j].key, tag->key))
-				return explain(answer, GPUSHARE_E_INVALID,
-					       "\"%s\": tag %s is given twice", name, tag->key);
+				return refuse(call, GPUSHARE_E_INVALID,
+					      "\"%s\": tag %s is given twice", call->name,
+					      tag->key);
 		}
 	}
 	return GPUSHARE_OK;
@@ -208,7 +209,7 @@ static const char *contradiction(const gpushare_Share *share, bool with_fd)
 
 static int check_group(const struct call *call, gpushare_Share *share)
 {
-	const struct identity_group *group = &call->registry->group;
+	const struct identity_group *group = call->group;
 	const struct session *session = call->session;
 
 	if (strcmp(group->name, share->group) != 0 || group->status == GPUSHARE_E_IO)
@@ -265,7 +266,7 @@ int check_share(const struct call *call, gpushare_Share *share, bool with_fd)
 			      "\"%s\" reaches past the end of its allocation", info->name);
 	status = check_generation(call, info->name, share->again);
 	if (!status)
-		status = check_tags(info->name, info->tags, info->tags_count, call->answer);
+		status = check_tags(call, info->tags, info->tags_count);
 	return status ? status : check_rights(call, share);
 }
 
@@ -306,15 +307,15 @@ int check_tag_limit(const struct call *call, struct user *user, const struct ent
 	return count > had ? check_limit(call, user, LIMIT_tags, count - had) : GPUSHARE_OK;
 }
 
-int check_descriptor(struct registry *registry, struct user *user, reply *answer)
+int check_descriptor(struct registry *registry, struct user *user)
 {
-	const struct call call = {.registry = registry, .answer = answer};
+	const struct call call = {.registry = registry, .answer = &registry->reply};
 	const struct users *all = &registry->state.users;
 
 	if (all->total.held[LIMIT_connections] + all->fds >= all->limits.together)
-		return explain(answer, GPUSHARE_E_LIMIT,
-			       "this registry has as many connections and file descriptors as its "
-			       "'ulimit -n' allows; free some buffers, or raise that limit");
+		return refuse(&call, GPUSHARE_E_LIMIT,
+			      "this registry has as many connections and file descriptors as its "
+			      "'ulimit -n' allows; free some buffers, or raise that limit");
 	return check_limit(&call, user, LIMIT_descriptors, 1);
 }
 

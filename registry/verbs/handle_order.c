@@ -157,7 +157,7 @@ int handle_order(struct call *call)
 	int status;
 
 	if (ask->roles & ~ROLES)
-		return explain_protocol(call->answer);
+		return explain_protocol(call);
 	if (ask->leave)
 		return leave(call);
 	status = check_entry(call, entry);

@@ -30,7 +30,7 @@ int handle_tag(struct call *call)
 	const gpushare_SetTags *wanted = &call->ask->verb.tag;
 	struct tags all = {.count = 0};
 	struct entry *entry;
-	int status = check_tags(call->name, wanted->tags, wanted->tags_count, call->answer);
+	int status = check_tags(call, wanted->tags, wanted->tags_count);
 
 	if (status)
 		return status;

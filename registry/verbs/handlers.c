@@ -83,44 +83,69 @@ static int dispatch(struct call *call)
 	return status;
 }
 
-void handle_answered(struct registry *registry, struct session *session, const request *ask,
-		     const reply *answer)
+void handle_answered(struct registry *registry, const struct ask *ask)
 {
-	user_answered(session->user, ask ? ask->which_verb : 0, answer->status);
-	audit_request(&registry->audit, session, ask, answer);
+	user_answered(ask->session->user, ask->request.which_verb, registry->reply.status);
+	audit_request(&registry->audit, ask->session, &ask->request, &registry->reply);
 }
 
-static struct call call_of(struct registry *registry, struct session *session, const request *ask,
-			   reply *answer)
+/* Begin an answer. A list's page is far larger than all other bodies, so handle_list() initialises
+ * it. */
+static struct call begin(struct registry *registry, const struct ask *ask)
 {
-	return (struct call){.registry = registry,
-			     .state = &registry->state,
-			     .session = session,
-			     .ask = ask,
-			     .name = request_name(ask),
-			     .answer = answer};
-}
-
-int handle_request(struct registry *registry, struct session *session, const request *ask,
-		   bool again, reply *answer)
-{
-	struct call call = call_of(registry, session, ask, answer);
-	int status;
+	reply *answer = &registry->reply;
 
 	answer->status = GPUSHARE_OK;
 	*answer->message = '\0';
 	answer->which_body = 0;
-	/* A list's page is far larger than all other bodies, so handle_list() initialises it. */
 	memset(&answer->body, 0, sizeof(answer->body.subscribe));
-	call.again = again;
-	if (!again)
+	return (struct call){.registry = registry,
+			     .state = &registry->state,
+			     .session = ask->session,
+			     .ask = &ask->request,
+			     .name = request_name(&ask->request),
+			     .group = &ask->group,
+			     .answer = answer,
+			     .again = ask->waits != 0};
+}
+
+/* Refuse a request that is too long or could not be decoded. */
+static int refuse_invalid(const struct call *call, const struct ask *ask)
+{
+	uint64_t most = call->state->users.limits.message_bytes;
+
+	if (ask->size > most) {
+		user_count(call->session->user, limits[COUNTS_LIMITS - 1]);
+		return refuse(call, GPUSHARE_E_LIMIT,
+			      "the request has %zu bytes; the limit is %" PRIu64
+			      " (message_bytes in registry.conf)",
+			      ask->size, most);
+	}
+	if (ask->fault == GPUSHARE_E_NAME)
+		return refuse(call, GPUSHARE_E_NAME,
+			      "the request has an invalid name; a name is 1 to 255 bytes of A-Z "
+			      "a-z 0-9 . _ / -");
+	return explain_protocol(call);
+}
+
+int handle_request(struct registry *registry, struct ask *ask)
+{
+	bool invalid = ask->fault || ask->size > registry->state.users.limits.message_bytes;
+	struct session *session = ask->session;
+	struct call call;
+	int status;
+
+	if (invalid)
+		ask->request.which_verb = 0; /* the request is undefined */
+	call = begin(registry, ask);
+	if (!invalid && !call.again)
 		user_count(session->user, requests);
 	registry->asking = &session->peer;
-	status = dispatch(&call);
+	status = invalid ? refuse_invalid(&call, ask) : dispatch(&call);
 	registry->asking = NULL;
-	answer->status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
+	registry->reply.status = status == HANDLE_ELSEWHERE ? GPUSHARE_OK : status;
 	if (status <= GPUSHARE_OK)
-		handle_answered(registry, session, ask, answer);
+		handle_answered(registry, ask);
 	if (status == HANDLE_ELSEWHERE) { /* it is counted at fds.sock */
 		session->user->own.requests--;
 		registry->state.users.total.requests--;
@@ -129,39 +154,11 @@ int handle_request(struct registry *registry, struct session *session, const req
 	return status;
 }
 
-int handle_fault(struct registry *registry, struct session *session, size_t size, int fault,
-		 reply *answer)
-{
-	int status;
-
-	if (size <= registry->state.users.limits.message_bytes && !fault)
-		return GPUSHARE_OK;
-	*answer = (reply){0};
-	if (size > registry->state.users.limits.message_bytes) {
-		user_count(session->user, limits[COUNTS_LIMITS - 1]);
-		status = explain(answer, GPUSHARE_E_LIMIT,
-				 "the request has %zu bytes; the limit is %" PRIu64
-				 " (message_bytes in registry.conf)",
-				 size, registry->state.users.limits.message_bytes);
-	} else if (fault == GPUSHARE_E_NAME) {
-		status = explain(answer, fault,
-				 "the request has an invalid name; a name is 1 to 255 bytes of A-Z "
-				 "a-z 0-9 . _ / -");
-	} else {
-		status = explain_protocol(answer);
-	}
-	answer->status = status;
-	handle_answered(registry, session, NULL, answer);
-	return status;
-}
-
 /* Write no audit line: audit_wait() audits a request when it begins to wait. */
-void handle_timeout(struct registry *registry, struct session *session, const request *ask,
-		    reply *answer)
+void handle_timeout(struct registry *registry, const struct ask *ask)
 {
-	const struct call call = call_of(registry, session, ask, answer);
+	const struct call call = begin(registry, ask);
 
-	*answer = (reply){.status = GPUSHARE_E_TIMED_OUT};
-	explain_missing(&call, GPUSHARE_E_TIMED_OUT);
-	user_answered(session->user, ask->which_verb, GPUSHARE_E_TIMED_OUT);
+	registry->reply.status = explain_missing(&call, GPUSHARE_E_TIMED_OUT);
+	user_answered(ask->session->user, ask->request.which_verb, GPUSHARE_E_TIMED_OUT);
 }

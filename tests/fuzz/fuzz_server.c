@@ -27,7 +27,6 @@ static struct world {
 	bool has_told;	/* a client told of a higher generation than any that was given */
 	unsigned int next_known;
 	uint32_t last_id;
-	reply answer;
 } world;
 
 /* Clients 1 and 2 are connections of one process; client 3 belongs to another user. */
@@ -73,14 +72,15 @@ static int ask_with(unsigned int client, const request *what, int fd)
 	struct registry *registry = world.registry;
 	struct session *session = world.session[client];
 	struct passing passing = {.came = NULL};
+	struct ask ask = {.session = session, .request = *what};
 	int status;
 
-	if (fd >= 0 && check_descriptor(registry, session->user, &world.answer))
+	if (fd >= 0 && check_descriptor(registry, session->user))
 		close(fd);
 	else if (fd >= 0)
 		passing.came = fdref_new(&registry->state.users, session->user, fd);
 	registry->passing = &passing;
-	status = handle_request(registry, session, what, false, &world.answer);
+	status = handle_request(registry, &ask);
 	registry->passing = NULL;
 	FUZZ_MUST(status != HANDLE_ELSEWHERE);
 	if (passing.came)
@@ -92,7 +92,9 @@ static int ask_with(unsigned int client, const request *what, int fd)
 
 static int ask(unsigned int client, const request *what)
 {
-	return handle_request(world.registry, world.session[client], what, false, &world.answer);
+	struct ask one = {.session = world.session[client], .request = *what};
+
+	return handle_request(world.registry, &one);
 }
 
 static void join(unsigned int client, struct fuzz_bytes *from)
@@ -107,7 +109,8 @@ static void join(unsigned int client, struct fuzz_bytes *from)
 	memcpy(what.verb.hello.resume, world.key[fuzz_byte(from) % CLIENTS],
 	       GPUSHARE_SESSION_KEY_SIZE);
 	FUZZ_MUST(!ask(client, &what));
-	memcpy(world.key[client], world.answer.body.hello.session, GPUSHARE_SESSION_KEY_SIZE);
+	memcpy(world.key[client], world.registry->reply.body.hello.session,
+	       GPUSHARE_SESSION_KEY_SIZE);
 }
 
 static void part(unsigned int client)
@@ -137,14 +140,14 @@ static void share(unsigned int client, struct fuzz_bytes *from)
 		memset(share->handle, 0xab, sizeof(share->handle));
 	if (ask_with(client, &what, (kind & 130) == 130 ? place_again() : -1))
 		return;
-	FUZZ_MUST(world.answer.body.share.generation);
-	if (!share->again && !world.answer.body.share.adopted) {
+	FUZZ_MUST(world.registry->reply.body.share.generation);
+	if (!share->again && !world.registry->reply.body.share.adopted) {
 		/* After a restart a registry may have forgotten what only clients told it. */
-		FUZZ_MUST(world.answer.body.share.generation >
+		FUZZ_MUST(world.registry->reply.body.share.generation >
 			  (world.has_told ? world.given : world.highest));
-		world.given = world.answer.body.share.generation;
+		world.given = world.registry->reply.body.share.generation;
 	}
-	learn(world.answer.body.share.generation);
+	learn(world.registry->reply.body.share.generation);
 }
 
 static void attach(unsigned int client, struct fuzz_bytes *from)
@@ -157,7 +160,7 @@ static void attach(unsigned int client, struct fuzz_bytes *from)
 		return;
 	entry = store_find(&world.registry->state.store, what.verb.attach.name);
 	FUZZ_MUST(entry && !entry->info.missing);
-	FUZZ_MUST(world.answer.body.attach.buffer.generation == entry->info.generation);
+	FUZZ_MUST(world.registry->reply.body.attach.buffer.generation == entry->info.generation);
 	FUZZ_MUST(entry->info.generation <= world.highest);
 }
 
@@ -222,8 +225,8 @@ static void ask_anything(unsigned int client, struct fuzz_bytes *from)
 
 	if (codec_decode_request(bytes, size, &what) || ask(client, &what))
 		return;
-	if (world.answer.which_body == gpushare_Reply_share_tag)
-		learn(world.answer.body.share.generation);
+	if (world.registry->reply.which_body == gpushare_Reply_share_tag)
+		learn(world.registry->reply.body.share.generation);
 }
 
 struct standing {

@@ -46,7 +46,8 @@ int peer_ask(struct session *session, const request *what)
 {
 	struct users *users = &peer_registry->state.users;
 	struct passing passing = {.came = NULL};
-	int status, fd = peer_goes, pieces = 0;
+	struct ask ask = {.session = session, .request = *what};
+	int status, fd = peer_goes;
 
 	peer_goes = peer_came = -1;
 	if (fd >= 0 && !(passing.came = fdref_new(users, session->user, fd))) {
@@ -55,8 +56,9 @@ int peer_ask(struct session *session, const request *what)
 	}
 	peer_registry->passing = &passing;
 	do /* how many pieces there are depends on the machine */
-		status = handle_request(peer_registry, session, what, pieces > 0, &peer_answer);
-	while (status == HANDLE_MORE && ++pieces < PIECES_MOST);
+		status = handle_request(peer_registry, &ask);
+	while (status == HANDLE_MORE && ++ask.waits < PIECES_MOST);
+	peer_answer = peer_registry->reply;
 	peer_registry->passing = NULL;
 	peer_came = passing.goes ? passing.goes->fd : -1;
 	if (passing.came)
