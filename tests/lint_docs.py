@@ -71,8 +71,8 @@ def files(path, text):
 
 
 def verbs(path, text):
-    listed = re.search(r"#define REQUEST_VERBS\(X\)((?:.*\\\n)*.*)", Path("registry/protocol/protocol.h").read_text())[1]
-    real = set(re.findall(r"X\((\w+)\)", listed))
+    listed = re.findall(r"#define \w+_VERBS\(X\)((?:.*\\\n)*.*)", Path("registry/protocol/protocol.h").read_text())
+    real = set(re.findall(r"(?<!_VERBS)\b(?:X\()(\w+)\)", " ".join(listed)))
     section = text[text.index("\n## Verbs\n") :].split("\n## ")[1]
     said = set(re.findall(r"^\| `(\w+)` \|", section, flags=re.M))
     for verb in sorted(real ^ said):

@@ -294,17 +294,13 @@ static int open_program(void)
  * end early, or never connect, the time until the next start grows. */
 static void start_registry(void)
 {
-	char *directory = (char *)(uintptr_t)keeper.directory;
-	char *const serving[] = {
-	    (char *)"gpushare-registry",  (char *)"--dir",    directory, (char *)"--idle-exit",
-	    (char *)GPUSHARE_IDLE_EXIT_S, (char *)"--orphan", NULL};
-	char *const tidying[] = {(char *)"gpushare-registry",
-				 (char *)"--tidy",
-				 (char *)"--orphan",
-				 (char *)"--dir",
-				 directory,
-				 NULL};
-	char *const *arguments = keeper.restarts ? serving : tidying;
+	char *const arguments[] = {
+	    (char *)"gpushare-registry",
+	    (char *)"--dir",
+	    (char *)(uintptr_t)keeper.directory,
+	    (char *)"--orphan",
+	    (char *)(keeper.restarts ? "--idle-exit=" GPUSHARE_IDLE_EXIT_S : "--tidy"),
+	    NULL};
 	int64_t now = clock_ns(), most = RESTART_MOST_MS * NS_PER_MS;
 	char program[32];
 	int fd;

@@ -13,7 +13,6 @@
 #include "fdstore/fdstore.h"
 #include "persist/records.h"
 
-#define NOT_STORED UINT64_MAX
 #define DISCONNECTED_FIRST 0x80000000u /* ids of connections are lower: ID_MOST in connection.c */
 
 /* Fields of struct process and gpushare_Session */
@@ -63,8 +62,8 @@ void save_entry(struct registry *registry, struct entry *entry)
 		saved->deadline_boot_ns = entry->deadline_ns + boot_ns;
 	saved->nameless = entry->info.nameless;
 	saved->unsynced = entry->info.unsynced;
-	if (backing_is_fd(entry->info.backing))
-		saved->stored = entry->fdref ? entry->fdref->stored : NOT_STORED;
+	if (entry->fdref)
+		saved->stored = entry->fdref->stored;
 	records_put(registry->records, &what, &entry->record_slot);
 }
 
@@ -227,7 +226,7 @@ static struct entry *fill(const struct registry *registry, struct session *sessi
 	entry->info.attachers = 0;
 	entry->info.missing = false;
 	if (backing_is_fd(entry->info.backing) && !saved->nameless)
-		entry->stored = saved->stored ? saved->stored : info->generation;
+		entry->stored = saved->stored;
 	entry->info.deferred = info->deferred && saved->nameless;
 	entry->info.unsynced = saved->unsynced && saved->nameless;
 	entry->deadline_ns =
@@ -318,7 +317,7 @@ static void take_descriptors(struct registry *registry)
 
 	STORE_FOREACH (&registry->state.store, entry) {
 		generation_pass(&registry->state, entry->info.generation);
-		if (!entry->stored)
+		if (!backing_is_fd(entry->info.backing) || entry->info.nameless)
 			continue;
 		generation_pass(&registry->state, entry->stored);
 		entry->fdref =

@@ -66,18 +66,11 @@ static const char *name_of(const request *message)
 	switch (message->which_verb) {
 	case gpushare_Request_share_tag:
 		return message->verb.share.buffer.name;
-#define NAMED(of) \
+#define X(of) \
 	case gpushare_Request_##of##_tag: \
 		return message->verb.of.name;
-		NAMED(lookup)
-		NAMED(attach)
-		NAMED(detach)
-		NAMED(withdraw)
-		NAMED(tag)
-		NAMED(holders)
-		NAMED(order)
-		NAMED(commit)
-#undef NAMED
+		NAMED_VERBS(X)
+#undef X
 	}
 	return NULL;
 }

@@ -40,15 +40,11 @@ int codec_encode_reply(reply *message, uint8_t *to, size_t room, size_t *out_siz
 int codec_decode_reply(const uint8_t *from, size_t size, reply *out_message);
 /* Decodes only the PageEnd of a Reply: where its list continues. False: the Reply has no list. */
 bool codec_page_ends(const uint8_t *from, size_t size, gpushare_PageEnd *out_end);
-/* The verbs, which are the fields of Request */
+/* The verbs, which are the fields of Request; the first ones have a field `name` */
+#define NAMED_VERBS(X) \
+	X(lookup) X(attach) X(detach) X(withdraw) X(tag) X(holders) X(order) X(commit)
 #define REQUEST_VERBS(X) \
-	X(hello) \
-	X(share) \
-	X(lookup) \
-	X(attach) \
-	X(detach) \
-	X(withdraw) \
-	X(list) X(stat) X(deferred) X(resync) X(tag) X(holders) X(order) X(commit) X(subscribe)
+	NAMED_VERBS(X) X(hello) X(share) X(list) X(stat) X(deferred) X(resync) X(subscribe)
 /* e.g. "attach"; NULL: no such verb */
 const char *request_verb(pb_size_t which);
 /* "": the request has no name, or several */
