@@ -39,7 +39,7 @@ struct registry *registry_new(void)
 	registry->state.context = registry;
 	registry->audit = (struct audit){.users = &registry->state.users,
 					 .store = &registry->state.store,
-					 .wake = &registry->wake};
+					 .due = &registry->due};
 	changes_init(&registry->changes);
 	indexer_init(&registry->index);
 	registry->events.registry = registry->started_unix_ns;
@@ -72,18 +72,21 @@ void registry_lock(struct registry *registry)
 	lock_soon(&registry->lock);
 	pthread_mutex_unlock(&registry->queue);
 	set_time(registry);
-	if (registry->rests)
-		eventfd_write(registry->wake, 1);
+	registry->due |= registry->rests;
 	registry->rests = false;
 }
 
 void registry_unlock(struct registry *registry)
 {
 	int64_t held_ns = clock_ns() - registry->locked_ns;
+	bool wakes = registry->due && registry->wake >= 0;
 
+	registry->due = false;
 	if (held_ns > registry->held_most_ns)
 		registry->held_most_ns = held_ns;
 	pthread_mutex_unlock(&registry->lock);
+	if (wakes)
+		eventfd_write(registry->wake, 1);
 }
 
 void registry_release(struct registry *registry, struct fdref *fdref)
@@ -349,9 +352,8 @@ void registry_observe(void *context, const struct change *change)
 	default:
 		observe_buffer(registry, change);
 	}
-	/* Wake the main loop for the deadline of a kept buffer, or for notices. */
-	if (registry->wake >= 0 && (change->kind == CHANGE_ORPHAN || registry->events.news > news))
-		eventfd_write(registry->wake, 1);
+	/* the deadline of a kept buffer, or notices */
+	registry->due |= change->kind == CHANGE_ORPHAN || registry->events.news > news;
 }
 
 static void notify_rate(struct registry *registry, struct order *order, int64_t elapsed_ns)

@@ -44,6 +44,7 @@ struct registry {
 	uint64_t loaded_namespace; /* pid namespace of those records; 0: it is ours */
 	struct ask *asks;	   /* parked requests: server/ask.h */
 	int wake;		   /* eventfd that wakes the main loop; -1: there is none */
+	bool due;		   /* the main loop has work: registry_unlock() wakes it */
 	bool rests; /* no look_around() is due: the next registry_lock() must wake the main loop */
 	uint64_t started_unix_ns;
 	reply reply;			   /* the answer being built */

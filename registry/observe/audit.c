@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -102,8 +101,7 @@ static bool may_add(struct audit *audit, struct user *user)
 		return false;
 	if (!audit->lines) {
 		audit->lines = open_memstream(&audit->text, &audit->size);
-		if (*audit->wake >= 0)
-			eventfd_write(*audit->wake, 1);
+		*audit->due = true;
 	}
 	if (!audit->lines || ftell(audit->lines) > LINES_MAX)
 		return false;

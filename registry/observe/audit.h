@@ -16,8 +16,8 @@
 struct audit {
 	struct users *users;
 	const struct store *store;
-	const int *wake; /* the main loop's eventfd */
-	uint64_t rate;	 /* lines a second for each user; 0: no audit */
+	bool *due;     /* to be set if there are lines: the main loop writes them */
+	uint64_t rate; /* lines a second for each user; 0: no audit */
 
 	/* Under the registry's lock. */
 	/* a memory stream: lines not taken so far, each with a final NUL; NULL: none */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -134,8 +133,7 @@ static void mark_again(struct registry *registry, struct order *order)
 	if (!order->mark_until_ns)
 		DL_PREPEND(registry->marking, order);
 	order->mark_until_ns = clock_ns() + COOL_NS;
-	if (registry->wake >= 0)
-		eventfd_write(registry->wake, 1);
+	registry->due = true;
 }
 
 /* If the consumer that left has made the last release that it announced, its GPU no longer

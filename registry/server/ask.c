@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "os/clock.h"
 #include "os/log.h"
@@ -49,8 +48,7 @@ static void show(struct registry *registry, const struct ask *shown)
 				       audit_wait(&registry->audit, ask->session, &ask->request);
 			continue;
 		}
-		ask->ready = true;
-		eventfd_write(registry->wake, 1);
+		ask->ready = registry->due = true;
 	}
 }
 
@@ -156,8 +154,7 @@ void ask_handle(struct registry *registry, struct ask *ask)
 		ask->audited = audit_wait(&registry->audit, ask->session, &ask->request);
 		ask->due_ns = clock_ns() + handle_wait_ms(&ask->request) * NS_PER_MS;
 	}
-	if (must_wait(status))
-		eventfd_write(registry->wake, 1);
+	registry->due |= must_wait(status);
 	settle(registry, ask, status);
 }
 

@@ -89,7 +89,7 @@ void server_end_session(struct server *server, struct session *session)
 	/* This session is first in the list, and usually ends completely here. */
 	registry_end(server->registry, clock_ns() + PIECE_NS);
 	if (server->registry->state.ending || !server->registry->state.sessions.by_id)
-		eventfd_write(server->registry->wake, 1);
+		server->registry->due = true;
 }
 
 /* End one more piece of the ending sessions. Returns when the next piece is due. In between, others
