@@ -39,7 +39,7 @@ struct records {
 };
 
 /* In this module, a slot's number is its place in the file in units, from 1. Callers get that
- * number plus `before`. */
+ * number plus `before`, and in the lowest 8 bits the slot's units. */
 static off_t place_of(unsigned int slot)
 {
 	return (off_t)(slot - 1) * RECORDS_UNIT;
@@ -173,7 +173,7 @@ bool records_want_all(const struct records *records)
 
 bool records_has(const struct records *records, uint64_t slot)
 {
-	return slot > records->before;
+	return slot >> 8 > records->before;
 }
 
 void records_rewrite(struct records *records, void (*put_all)(void *context), void *context)
@@ -184,7 +184,7 @@ void records_rewrite(struct records *records, void (*put_all)(void *context), vo
 	 * process has open. */
 	unlinkat(records->directory, RECORDS_NEW, 0);
 	file = openat(records->directory, RECORDS_NEW,
-		      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file < 0 && records->file >= 0) {
 		put_off(records, errno); /* the present file is valid and stays in use */
 	} else if (file < 0) {
@@ -232,18 +232,13 @@ static void free_slot(struct records *records, unsigned int slot, uint8_t units)
 
 void records_drop(struct records *records, uint64_t *slot)
 {
-	struct records_head head;
-	unsigned int was =
-	    records && records_has(records, *slot) ? (unsigned int)(*slot - records->before) : 0;
+	uint64_t was = *slot;
 
 	*slot = 0;
-	if (!was)
+	if (!records || !records_has(records, was))
 		return;
-	if (pread(records->file, &head, HEAD, place_of(was)) != (ssize_t)HEAD || !head.size ||
-	    !head.units || head.units > RECORDS_UNITS_MAX)
-		return; /* another process has written there */
-	records->used -= head.units;
-	free_slot(records, was, head.units);
+	records->used -= was & UINT8_MAX;
+	free_slot(records, (unsigned int)((was >> 8) - records->before), (uint8_t)was);
 }
 
 void records_put(struct records *records, const gpushare_State *what, uint64_t *slot)
@@ -272,7 +267,7 @@ void records_put(struct records *records, const gpushare_State *what, uint64_t *
 		records->end += head.units;
 	records->used += head.units;
 	records_drop(records, &was);
-	*slot = records->file >= 0 ? records->before + is : 0;
+	*slot = records->file >= 0 ? (records->before + is) << 8 | head.units : 0;
 }
 
 void records_boot(char out_boot[sizeof(((gpushare_Header *)0)->boot)])
