@@ -299,7 +299,6 @@ static int find_by_name(const char *name, uint32_t *out_gid)
 void identity_find_group(const char *name, struct identity_group *out_group)
 {
 	*out_group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
-	snprintf(out_group->name, sizeof(out_group->name), "%s", name);
 	out_group->status = name_is_number(name) ? find_by_number(name, &out_group->gid)
 						 : find_by_name(name, &out_group->gid);
 }

@@ -65,9 +65,8 @@ void identity_read(struct identity *identity, const struct process *peer, uint32
 void identity_finish(struct identity *identity);
 bool identity_is_in(const struct identity *identity, uint32_t gid);
 
-/* A group's name, as a request gives it, and what was found. */
+/* The result of looking up a group. */
 struct identity_group {
-	char name[64];
 	int status; /* GPUSHARE_OK; E_NOT_FOUND: no such group; E_IO: the look-up failed */
 	uint32_t gid;
 };

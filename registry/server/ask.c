@@ -15,7 +15,7 @@ bool ask_read(struct ask *ask, const uint8_t *bytes, size_t size)
 
 	ask->size = size;
 	ask->fault = codec_decode_request(bytes, size, &ask->request);
-	ask->group = (struct identity_group){.gid = IDENTITY_NO_GROUP};
+	ask->group = (struct identity_group){GPUSHARE_E_IO, IDENTITY_NO_GROUP};
 	ask->waits = 0;
 	ask->audited = ask->ready = false;
 	if (ask->fault || ask->request.which_verb != gpushare_Request_share_tag || !*share->group)

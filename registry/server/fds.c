@@ -100,7 +100,7 @@ static bool answer_plain(struct fds_server *server, const struct message *messag
 	/* If this registry has no such page, the peer did nothing wrong: don't log a refusal. */
 	if (header.status && header.status != GPUSHARE_E_NOT_SUPPORTED) {
 		registry_lock(server->registry);
-		user_refused(user, header.status);
+		user_count(user, statuses[-header.status]);
 		registry_unlock(server->registry);
 		server_refused(server->registry, user->uid, message->from->pid, "descriptors",
 			       header.status);

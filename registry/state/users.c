@@ -100,16 +100,11 @@ void user_take(struct user *user, enum limit what, uint64_t fewer)
 	user_add(user, what, -fewer);
 }
 
-void user_refused(struct user *user, int status)
-{
-	user_count(user, statuses[-status]);
-}
-
 void user_answered(struct user *user, pb_size_t verb, int status)
 {
 	user_count(user, verbs[verb]);
 	if (status < 0)
-		user_refused(user, status);
+		user_count(user, statuses[-status]);
 }
 
 static bool is_over(uint64_t held, uint64_t more, uint64_t limit)

@@ -111,7 +111,6 @@ void user_add(struct user *user, enum limit what, uint64_t more);
 void user_take(struct user *user, enum limit what, uint64_t fewer);
 /* Counts for the user and in the total. */
 #define user_count(user, what) ((user)->own.what++, (user)->all->total.what++)
-void user_refused(struct user *user, int status);
 void user_answered(struct user *user, pb_size_t verb, int status);
 /* Returns 0 if the user may have `more` of that. Otherwise 1 + the index in account.limits of
  * the limit that forbids it: above LIMIT_KINDS it is the limit of one user. */
