@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/show.h"
+#include "data/layout.h"
 #include "protocol.h"
 
 #define NAME_ROOM 200 /* bytes of a file name without suffixes: a temporary one must fit, too */
@@ -27,15 +28,12 @@ static const struct {
 
 bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry)
 {
-	if (manifest->count == manifest->room) {
-		size_t room = manifest->room ? 2 * manifest->room : 16;
-		struct manifest_entry *more = realloc(manifest->entries, room * sizeof(*more));
+	struct manifest_entry *more =
+	    reallocarray(manifest->entries, manifest->count + 1, sizeof(*more));
 
-		if (!more)
-			return false;
-		manifest->entries = more;
-		manifest->room = room;
-	}
+	if (!more)
+		return false;
+	manifest->entries = more;
 	manifest->entries[manifest->count++] = *entry;
 	return true;
 }
@@ -116,6 +114,8 @@ static json_t *entry_json(const struct manifest_entry *entry)
 {
 	const struct gpushare_info *info = &entry->info;
 	char uuid[TOOL_TEXT_MAX];
+	struct shape shape;
+	enum dtype dtype;
 	json_t *object;
 
 	tool_format_uuid(info->device_uuid, uuid);
@@ -127,10 +127,10 @@ static json_t *entry_json(const struct manifest_entry *entry)
 		      (json_int_t)info->generation, "ttl_s", (json_int_t)info->ttl_s);
 	if (object)
 		rights_json(object, info);
-	if (object && entry->dtype)
-		json_object_set_new(object, "dtype", json_string(dtype_traits(entry->dtype)->name));
-	if (object && entry->has_shape)
-		json_object_set_new(object, "shape", shape_json(&entry->shape));
+	if (object && layout_of_tags(info, &dtype, &shape)) {
+		json_object_set_new(object, "dtype", json_string(dtype_traits(dtype)->name));
+		json_object_set_new(object, "shape", shape_json(&shape));
+	}
 	return object;
 }
 
@@ -159,27 +159,6 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *
 	vsnprintf(why, MANIFEST_WHY_MAX, format, arguments);
 	va_end(arguments);
 	return false;
-}
-
-static bool read_shape(const json_t *object, struct manifest_entry *entry, char *why)
-{
-	const json_t *array = json_object_get(object, "shape");
-	size_t rank = json_array_size(array);
-
-	entry->has_shape = array != NULL;
-	if (!array)
-		return true;
-	if (!json_is_array(array) || rank > SHAPE_RANK_MAX)
-		return refuse(why, "the shape of \"%s\" is not valid", entry->info.name);
-	entry->shape.rank = (int)rank;
-	for (size_t i = 0; i < rank; i++) {
-		const json_t *extent = json_array_get(array, i);
-
-		if (!json_is_integer(extent) || json_integer_value(extent) < 0)
-			return refuse(why, "the shape of \"%s\" is not valid", entry->info.name);
-		entry->shape.extent[i] = (uint64_t)json_integer_value(extent);
-	}
-	return true;
 }
 
 static bool read_tags(json_t *object, struct gpushare_info *info, char *why)
@@ -253,7 +232,6 @@ static bool read_rights(json_t *object, struct manifest_entry *entry, char *why)
 static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
 {
 	struct gpushare_info *info = &entry->info;
-	const char *dtype = json_string_value(json_object_get(object, "dtype"));
 	const char *name, *file, *sha256, *format;
 	json_int_t size, generation = 0, ttl = 0;
 	json_error_t error;
@@ -276,14 +254,12 @@ static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
 	strcpy(entry->file, file);
 	strcpy(entry->sha256, sha256);
 	entry->npy = !strcmp(format, "npy");
-	entry->dtype = dtype ? dtype_parse(dtype) : DTYPE_NONE;
 	info->size = (uint64_t)size;
 	info->generation = (uint64_t)generation;
 	info->ttl_s = (uint32_t)ttl;
 	read_flags(object, info);
 	read_backing(object, info);
-	return read_shape(object, entry, why) && read_tags(object, info, why) &&
-	       read_rights(object, entry, why);
+	return read_tags(object, info, why) && read_rights(object, entry, why);
 }
 
 static bool read_all(json_t *all, struct manifest *manifest, char *why)
@@ -295,7 +271,7 @@ static bool read_all(json_t *all, struct manifest *manifest, char *why)
 		return refuse(why, "it has no list \"buffers\"");
 	json_array_foreach(buffers, i, object)
 	{
-		struct manifest_entry entry = {.dtype = DTYPE_NONE};
+		struct manifest_entry entry = {.npy = false};
 
 		if (!read_entry(object, &entry, why))
 			return false;

@@ -6,9 +6,7 @@
 #include <stdbool.h>
 
 #include "data/digest.h"
-#include "data/dtype.h"
 #include "gpushare.h"
-#include "data/shape.h"
 
 #define MANIFEST_FILE "manifest.json"
 #define MANIFEST_SIZE_MAX ((size_t)64 << 20)
@@ -23,15 +21,12 @@ struct manifest_entry {
 	char group[MANIFEST_GROUP_MAX + 1];
 	char file[NAME_MAX + 1];
 	bool npy;	  /* a header comes before the bytes */
-	enum dtype dtype; /* DTYPE_NONE: unknown */
-	struct shape shape;
-	bool has_shape;
 	char sha256[DIGEST_TEXT_MAX]; /* of the bytes */
 };
 
 struct manifest {
 	struct manifest_entry *entries;
-	size_t count, room;
+	size_t count;
 };
 
 /* Append a copy of `entry`; return false if there is no memory. */

@@ -38,7 +38,7 @@ static bool read_set(struct restore *restore)
 static bool read_file(struct restore *restore)
 {
 	const struct copy_request *request = restore->request;
-	struct manifest_entry entry = {.dtype = DTYPE_NONE};
+	struct manifest_entry entry = {.npy = false};
 	struct source source;
 
 	if (request->name_count != 1 || strlen(request->query.name) > GPUSHARE_NAME_MAX) {

@@ -121,7 +121,6 @@ static bool write_entry(struct set *set, struct manifest_entry *entry)
 	code = gpushare_buffer_info(buffer, &entry->info);
 	if (code)
 		return !tool_failed(code);
-	entry->has_shape = layout_of_tags(&entry->info, &entry->dtype, &entry->shape);
 	snprintf(path, sizeof(path), "%s/%s", set->staging, entry->file);
 	snprintf(place, sizeof(place), "%s/%s", set->directory, entry->file);
 	one.output = path;
@@ -129,11 +128,11 @@ static bool write_entry(struct set *set, struct manifest_entry *entry)
 	one.query.sha256 = true;
 	one.query.out_sha256 = entry->sha256;
 	one.query.format = entry->npy ? FORMAT_NPY : FORMAT_RAW;
-	if (entry->npy) {
-		one.query.dtype = entry->dtype ? entry->dtype : DTYPE_U8;
-		one.query.shape = entry->dtype ? entry->shape : shape_line(entry->info.size);
-		one.query.has_shape = true;
+	if (entry->npy && !layout_of_tags(&entry->info, &one.query.dtype, &one.query.shape)) {
+		one.query.dtype = DTYPE_U8;
+		one.query.shape = shape_line(entry->info.size);
 	}
+	one.query.has_shape = entry->npy;
 	code = copy_dump(&one, buffer);
 	gpushare_detach(buffer);
 	return code == TOOL_DONE;
