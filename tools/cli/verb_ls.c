@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* gpushare ls, and gpushare events, which means ls --events. */
-#include <dirent.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -38,9 +38,16 @@ struct listing {
 	/* The table's columns, from left to right. If the column to sort by is not shown, it comes
 	 * last, hidden. */
 	enum column columns[COLUMNS + 1];
-	bool any[COLUMNS + 1]; /* whether a cell of the column has text */
 	int count, shown, sorted;
-	const char *node; /* the rows' node; NULL: this host */
+	json_t *array; /* with --json */
+	/* What is listed: of this host, or with --nodes the answers of all nodes. */
+	int (*list)(struct gpushare_session *session, const char *glob,
+		    int (*visit)(const struct gpushare_info *info, void *user), void *user);
+	struct gpushare_session *session;
+	struct nodes nodes;
+	struct node_answers *answers;
+	const char *node; /* the present record's node; NULL: this host */
+	bool bad_node;	  /* a node's name can't be written as JSON */
 };
 
 static void put_number(uint64_t number, char cell[SHOW_CELL_MAX])
@@ -56,8 +63,8 @@ static void put_size(const struct listing *listing, uint64_t size, char cell[SHO
 		put_number(size, cell);
 }
 
-/* A folder for each GPU, named by its PCI bus address. nvidia-smi numbers GPUs in that order. */
-#define FOLDER "/proc/driver/nvidia/gpus"
+/* A file for each GPU, in a folder with its PCI bus address. nvidia-smi numbers GPUs in that order. */
+#define INFORMATION "/proc/driver/nvidia/gpus/*/information"
 #define GPUS_MAX 64
 
 static struct gpu {
@@ -65,13 +72,11 @@ static struct gpu {
 } gpus[GPUS_MAX];
 
 /* Lines are "GPU UUID: <blanks> GPU-..." and "Model: <blanks> NVIDIA H200". */
-static void read_gpu(const char *bus, struct gpu *gpu)
+static void read_gpu(const char *path, struct gpu *gpu)
 {
-	char path[sizeof(FOLDER "//information") + 256], line[256];
-	FILE *file;
+	FILE *file = fopen(path, "re");
+	char line[256];
 
-	snprintf(path, sizeof(path), FOLDER "/%s/information", bus);
-	file = fopen(path, "re");
 	while (file && fgets(line, sizeof(line), file)) {
 		sscanf(line, "GPU UUID: %63s", gpu->uuid);
 		if (sscanf(line, "Model: NVIDIA %63[^\n]", gpu->model) < 1)
@@ -81,27 +86,22 @@ static void read_gpu(const char *bus, struct gpu *gpu)
 		fclose(file);
 }
 
-static int is_gpu(const struct dirent *entry)
-{
-	return *entry->d_name != '.';
-}
-
 /* Returns the number of GPUs; 0 if there are none or more than GPUS_MAX, or if their models
  * differ. */
 static int find_gpus(void)
 {
-	struct dirent **entries = NULL;
-	int count = scandir(FOLDER, &entries, is_gpu, alphasort);
-	bool alike = count <= GPUS_MAX;
+	glob_t found = {.gl_pathc = 0};
+	int count = 0;
 
+	if (!glob(INFORMATION, 0, NULL, &found) && found.gl_pathc <= GPUS_MAX)
+		count = (int)found.gl_pathc;
 	for (int i = 0; i < count; i++) {
-		if (i < GPUS_MAX)
-			read_gpu(entries[i]->d_name, &gpus[i]);
-		alike = alike && !strcmp(gpus[i].model, gpus[0].model);
-		free(entries[i]);
+		read_gpu(found.gl_pathv[i], &gpus[i]);
+		if (strcmp(gpus[i].model, gpus[0].model) != 0)
+			count = 0;
 	}
-	free(entries);
-	return alike && count > 0 ? count : 0;
+	globfree(&found);
+	return count;
 }
 
 /*
@@ -183,11 +183,10 @@ static int add_row(const struct gpushare_info *info, void *user)
 	for (int i = 0; i < listing->count; i++) {
 		uint64_t number = put_cell(listing, listing->columns[i], info, text);
 
-		if (!line || scols_line_set_data(line, (size_t)i, text))
+		if (!line || columns_set(listing->table, line, (size_t)i, text))
 			return 1;
 		scols_cell_set_userdata(scols_line_get_cell(line, (size_t)i),
 					(void *)(uintptr_t)number);
-		listing->any[i] |= *text != '\0';
 	}
 	return 0;
 }
@@ -265,9 +264,11 @@ static struct libscols_table *make_table(struct listing *listing)
 
 	for (int i = 0; i < listing->count; i++) {
 		enum column column = listing->columns[i];
-		int right = known[column].flags & LISTING_NUMBER ? SCOLS_FL_RIGHT : 0;
+		int flags = known[column].flags & LISTING_NUMBER ? SCOLS_FL_RIGHT : 0;
 
-		good = good && scols_table_new_column(table, known[column].title, 0, right);
+		if (!listing->options.columns && known[column].flags & LISTING_IF_ANY)
+			flags |= SCOLS_FL_HIDDEN;
+		good = good && scols_table_new_column(table, known[column].title, 0, flags);
 	}
 	if (good)
 		return table;
@@ -275,104 +276,95 @@ static struct libscols_table *make_table(struct listing *listing)
 	return NULL;
 }
 
-/* Hide a column that was added only for sorting. Without -o, hide optional columns without text.
- * Then sort. */
-static void arrange(const struct listing *listing)
+static void sort(const struct listing *listing)
 {
-	struct libscols_column *column;
+	struct libscols_column *column =
+	    scols_table_get_column(listing->table, (size_t)listing->sorted);
 
-	for (int i = 0; i < listing->count; i++) {
-		int flags = known[listing->columns[i]].flags;
-
-		column = scols_table_get_column(listing->table, (size_t)i);
-		if (i >= listing->shown ||
-		    (!listing->options.columns && flags & LISTING_IF_ANY && !listing->any[i]))
-			scols_column_set_flags(column, SCOLS_FL_HIDDEN);
-	}
-	if (!listing->options.order)
-		return;
-	column = scols_table_get_column(listing->table, (size_t)listing->sorted);
+	if (listing->sorted >= listing->shown)
+		scols_column_set_flags(column, SCOLS_FL_HIDDEN);
 	scols_column_set_cmpfunc(column, compare, *listing->options.order == '-' ? column : NULL);
 	scols_sort_table(listing->table, column);
 }
 
-static int print_nodes(const struct nodes *nodes, const struct node_answers *answers,
-		       struct listing *listing)
+static int add_json(const struct gpushare_info *info, void *user)
 {
-	bool good;
+	struct listing *listing = user;
+	json_t *one = show_json(info);
 
-	listing->human = isatty(STDOUT_FILENO);
-	listing->table = make_table(listing);
-	good = listing->table != NULL;
-	for (size_t i = 0; good && i < nodes->count; i++) {
+	if (listing->node && json_object_set_new(one, "node", json_string(listing->node)))
+		listing->bad_node = true;
+	return json_array_append_new(listing->array, one);
+}
+
+/* Call add() for each record to list. Returns a status. */
+static int visit(struct listing *listing, int (*add)(const struct gpushare_info *, void *))
+{
+	const struct node_answers *answers = listing->answers;
+
+	if (!answers)
+		return listing->list(listing->session, listing->options.glob, add, listing);
+	for (size_t i = 0; i < listing->nodes.count; i++) {
 		listing->node = answers[i].node->name;
-		for (size_t j = 0; good && j < answers[i].infos.count; j++)
-			good = !add_row(&answers[i].infos.list[j], listing);
+		for (size_t j = 0; j < answers[i].infos.count; j++)
+			if (add(&answers[i].infos.list[j], listing))
+				return GPUSHARE_E_CANCELLED;
 	}
-	if (good) {
-		arrange(listing);
-		return columns_print(listing->table);
-	}
-	scols_unref_table(listing->table);
-	return columns_print(NULL);
+	return GPUSHARE_OK;
 }
 
-static int print_nodes_json(const struct nodes *nodes, const struct node_answers *answers)
+static int print_json(struct listing *listing)
 {
-	json_t *all = json_array();
-	int code = TOOL_DONE, printed;
+	int status, code;
 
-	for (size_t i = 0; i < nodes->count; i++)
-		for (size_t j = 0; j < answers[i].infos.count; j++) {
-			json_t *one = show_json(&answers[i].infos.list[j]);
-
-			if (json_object_set_new(one, "node", json_string(answers[i].node->name)))
-				code = TOOL_FAILED;
-			json_array_append_new(all, one);
-		}
-	if (code)
+	listing->array = json_array();
+	status = visit(listing, add_json);
+	if (status) {
+		json_decref(listing->array);
+		return status == GPUSHARE_E_CANCELLED ? show_dump(NULL) : tool_failed(status);
+	}
+	if (listing->bad_node)
 		tool_error("a name in the file of nodes isn't UTF-8");
-	printed = show_dump(all);
-	return code ? code : printed;
+	code = show_dump(listing->array);
+	return listing->bad_node ? TOOL_FAILED : code;
 }
 
-static int ls_nodes(struct listing *listing)
-{
-	const struct options *options = &listing->options;
-	char why[NODES_WHY_MAX];
-	struct node_answers *answers;
-	struct nodes nodes;
-	int code = TOOL_FAILED;
-
-	if (!nodes_read(&nodes, why)) {
-		tool_error("%s", why);
-		return TOOL_FAILED;
-	}
-	answers = nodes_ask(&nodes, options->tls, true, options->glob);
-	if (answers) {
-		code = options->json ? print_nodes_json(&nodes, answers)
-				     : print_nodes(&nodes, answers, listing);
-		code = nodes_report(&nodes, answers, code);
-	}
-	nodes_free_answers(&nodes, answers);
-	return code;
-}
-
-static int print(struct gpushare_session *session, show_list *list, struct listing *listing)
+static int print_table(struct listing *listing)
 {
 	int status;
 
 	listing->human = isatty(STDOUT_FILENO);
 	listing->table = make_table(listing);
-	if (!listing->table)
-		return columns_print(NULL);
-	status = list(session, listing->options.glob, add_row, listing);
+	status = listing->table ? visit(listing, add_row) : GPUSHARE_E_CANCELLED;
 	if (status) {
 		scols_unref_table(listing->table);
 		return status == GPUSHARE_E_CANCELLED ? columns_print(NULL) : tool_failed(status);
 	}
-	arrange(listing);
+	if (listing->options.order)
+		sort(listing);
 	return columns_print(listing->table);
+}
+
+static int print(struct listing *listing)
+{
+	return listing->options.json ? print_json(listing) : print_table(listing);
+}
+
+static int ls_nodes(struct listing *listing)
+{
+	struct nodes *nodes = &listing->nodes;
+	char why[NODES_WHY_MAX];
+	int code = TOOL_FAILED;
+
+	if (!nodes_read(nodes, why)) {
+		tool_error("%s", why);
+		return TOOL_FAILED;
+	}
+	listing->answers = nodes_ask(nodes, listing->options.tls, true, listing->options.glob);
+	if (listing->answers)
+		code = nodes_report(nodes, listing->answers, print(listing));
+	nodes_free_answers(nodes, listing->answers);
+	return code;
 }
 
 /* Check the combination of options, and choose the columns. Returns -1 to continue, else the exit
@@ -407,7 +399,6 @@ static int ls(int argc, char **argv, bool events)
 {
 	_tool_session_ struct gpushare_session *session = NULL;
 	struct listing listing = {.count = 0};
-	show_list *list;
 	int code = options_parse_glob(argc, argv, &listing.options);
 
 	listing.options.events |= events;
@@ -417,14 +408,11 @@ static int ls(int argc, char **argv, bool events)
 		return code;
 	if (listing.options.nodes)
 		return ls_nodes(&listing);
-	session = tool_open(listing.options.directory, false);
-	if (!session)
-		return TOOL_FAILED;
-	list = listing.options.events	  ? gpushare_list_events
-	       : listing.options.deferred ? gpushare_list_deferred
-					  : gpushare_list;
-	return listing.options.json ? show_list_json(session, list, listing.options.glob)
-				    : print(session, list, &listing);
+	listing.session = session = tool_open(listing.options.directory, false);
+	listing.list = listing.options.events	  ? gpushare_list_events
+		       : listing.options.deferred ? gpushare_list_deferred
+						  : gpushare_list;
+	return session ? print(&listing) : TOOL_FAILED;
 }
 
 int verb_ls(int argc, char **argv)

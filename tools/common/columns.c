@@ -19,6 +19,16 @@ struct libscols_table *columns_new(void)
 	return NULL;
 }
 
+int columns_set(struct libscols_table *table, struct libscols_line *line, size_t column,
+		const char *text)
+{
+	struct libscols_column *head = scols_table_get_column(table, column);
+
+	if (*text)
+		scols_column_set_flags(head, scols_column_get_flags(head) & ~SCOLS_FL_HIDDEN);
+	return scols_line_set_data(line, column, text);
+}
+
 char *columns_text(struct libscols_table *table)
 {
 	char *text = NULL, *to;

@@ -248,19 +248,3 @@ int show_dump(json_t *value)
 	putchar('\n');
 	return tool_flush(TOOL_DONE);
 }
-
-static int json_visit(const struct gpushare_info *info, void *user)
-{
-	return json_array_append_new(user, show_json(info));
-}
-
-int show_list_json(struct gpushare_session *session, show_list *list, const char *glob)
-{
-	json_t *array = json_array();
-	int status = array ? list(session, glob, json_visit, array) : GPUSHARE_E_CANCELLED;
-
-	if (!status)
-		return show_dump(array);
-	json_decref(array);
-	return status == GPUSHARE_E_CANCELLED ? show_dump(NULL) : tool_failed(status);
-}

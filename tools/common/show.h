@@ -12,11 +12,6 @@ json_t *show_json(const struct gpushare_info *info);
 json_t *show_registry_json(const struct gpushare_registry_info *info);
 /* Print `value` and release it. NULL: reports out of memory. Returns a tool_exit. */
 int show_dump(json_t *value);
-/* gpushare_list(), or another call with its parameters */
-typedef int show_list(struct gpushare_session *session, const char *glob,
-		      int (*visit)(const struct gpushare_info *info, void *user), void *user);
-/* Print the records that `list` visits as one JSON array. Returns a tool_exit. */
-int show_list_json(struct gpushare_session *session, show_list *list, const char *glob);
 uint64_t show_since(uint64_t unix_ns);			   /* seconds up to now */
 uint64_t show_age(const struct gpushare_info *info);	   /* seconds */
 void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX]); /* local time; "?": out of range */

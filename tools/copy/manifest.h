@@ -20,7 +20,7 @@ struct manifest_entry {
 	/* a group's name or number, set only by manifest_parse(); "": none was saved */
 	char group[MANIFEST_GROUP_MAX + 1];
 	char file[NAME_MAX + 1];
-	bool npy;	  /* a header comes before the bytes */
+	bool npy;		      /* a header comes before the bytes */
 	char sha256[DIGEST_TEXT_MAX]; /* of the bytes */
 };
 

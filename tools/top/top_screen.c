@@ -15,27 +15,19 @@
 #define BAR 20	     /* characters between the brackets */
 #define GPU_LABEL 12 /* shown characters of a UUID */
 
-enum column { NAME, SIZE, GPU, OWNER, ATTACHED, RATE, AGE, STATE, HOLDERS, COLUMNS };
+/* X(title, flags, how to write the cell): columns that are created hidden appear if a cell has text */
+#define COLUMNS(X) \
+	X("NAME", 0, strcpy(cell, info->name)) \
+	X("HELD", SCOLS_FL_RIGHT, tool_format_size(info->base_size, cell)) \
+	X("GPU", 0, write_gpu(info, cell)) \
+	X("OWNER", 0, show_owner(info, cell)) \
+	X("ATTACHMENTS", SCOLS_FL_RIGHT, sprintf(cell, "%" PRIu32, info->attachers)) \
+	X("PUBLISHED/S", SCOLS_FL_RIGHT | SCOLS_FL_HIDDEN, write_rate(row, cell)) \
+	X("AGE", SCOLS_FL_RIGHT, tool_format_age(show_age(info), cell)) \
+	X("STATE", SCOLS_FL_HIDDEN, write_state(info, cell)) \
+	X("HELD BY", SCOLS_FL_HIDDEN, strcpy(cell, row->holders))
 
-static const struct {
-	const char *title;
-	bool right;    /* align right, for numbers */
-	bool optional; /* omit the column if all its cells are empty */
-} columns[COLUMNS] = {
-    [NAME] = {.title = "NAME"},
-    [SIZE] = {.title = "HELD", .right = true},
-    [GPU] = {.title = "GPU"},
-    [OWNER] = {.title = "OWNER"},
-    [ATTACHED] = {.title = "ATTACHMENTS", .right = true},
-    [RATE] = {.title = "PUBLISHED/S", .right = true, .optional = true},
-    [AGE] = {.title = "AGE", .right = true},
-    [STATE] = {.title = "STATE", .optional = true},
-    [HOLDERS] = {.title = "HELD BY", .optional = true},
-};
-
-typedef char cells[COLUMNS][SHOW_CELL_MAX];
-
-#define LINE_MAX_BYTES (COLUMNS * (SHOW_CELL_MAX + 2))
+#define LINE_MAX_BYTES 4096
 
 /* Where lines go: to the terminal, from line `next` on, or to standard output. */
 struct output {
@@ -61,25 +53,26 @@ static void put(struct output *to, enum style style, const char *line)
 	attrset(A_NORMAL);
 }
 
-static void fill(const struct top_row *row, cells out)
+static void write_gpu(const struct gpushare_info *info, char cell[SHOW_CELL_MAX])
 {
-	const struct gpushare_info *info = &row->info;
+	tool_format_uuid(info->device_uuid, cell);
+	cell[GPU_LABEL] = '\0';
+}
+
+static void write_rate(const struct top_row *row, char cell[SHOW_CELL_MAX])
+{
+	*cell = '\0';
+	if (row->rate >= 0)
+		sprintf(cell, "%.1f", row->rate);
+}
+
+static void write_state(const struct gpushare_info *info, char cell[SHOW_CELL_MAX])
+{
 	char state[SHOW_STATE_MAX];
 
-	memset(out, 0, sizeof(cells));
-	strcpy(out[NAME], info->name);
-	tool_format_size(info->base_size, out[SIZE]);
-	tool_format_uuid(info->device_uuid, out[GPU]);
-	out[GPU][GPU_LABEL] = '\0';
-	show_owner(info, out[OWNER]);
-	sprintf(out[ATTACHED], "%" PRIu32, info->attachers);
-	if (row->rate >= 0)
-		sprintf(out[RATE], "%.1f", row->rate);
-	tool_format_age(show_age(info), out[AGE]);
 	show_state(info, state);
-	snprintf(out[STATE], SHOW_CELL_MAX, "%s%s%s", info->deferred ? "deferred" : "",
+	snprintf(cell, SHOW_CELL_MAX, "%s%s%s", info->deferred ? "deferred" : "",
 		 info->deferred && *state ? "," : "", state);
-	strcpy(out[HOLDERS], row->holders);
 }
 
 static enum style style_of(const struct top_row *row)
@@ -91,16 +84,18 @@ static enum style style_of(const struct top_row *row)
 	return STYLE_PLAIN;
 }
 
-static void add_row(struct libscols_table *table, const struct top_row *row, bool any[COLUMNS])
+static void add_row(struct libscols_table *table, const struct top_row *row)
 {
 	struct libscols_line *line = scols_table_new_line(table, NULL);
-	cells one;
+	const struct gpushare_info *info = &row->info;
+	char cell[SHOW_CELL_MAX];
+	size_t column = 0;
 
-	fill(row, one);
-	for (size_t column = 0; column < COLUMNS; column++) {
-		scols_line_set_data(line, column, one[column]);
-		any[column] |= *one[column] != '\0';
-	}
+#define X(title, flags, write) \
+	write; \
+	columns_set(table, line, column++, cell);
+	COLUMNS(X)
+#undef X
 }
 
 static void put_rows(struct output *to, const struct top_view *view, size_t first, size_t room)
@@ -108,18 +103,14 @@ static void put_rows(struct output *to, const struct top_view *view, size_t firs
 	size_t end = first + room < view->count ? first + room : view->count;
 	struct libscols_table *table = columns_new();
 	_cleanup_free_ char *text = NULL;
-	bool any[COLUMNS] = {false};
 	enum style style = STYLE_BOLD;
 	char *rest, *line;
 
-	for (int i = 0; i < COLUMNS; i++)
-		scols_table_new_column(table, columns[i].title, 0,
-				       columns[i].right ? SCOLS_FL_RIGHT : 0);
+#define X(title, flags, write) scols_table_new_column(table, title, 0, flags);
+	COLUMNS(X)
+#undef X
 	for (size_t i = first; i < end; i++)
-		add_row(table, &view->rows[i], any);
-	for (size_t i = 0; i < COLUMNS; i++)
-		if (columns[i].optional && !any[i])
-			scols_column_set_flags(scols_table_get_column(table, i), SCOLS_FL_HIDDEN);
+		add_row(table, &view->rows[i]);
 	text = columns_text(table);
 	rest = text;
 	while ((line = strsep(&rest, "\n")) && *line) {

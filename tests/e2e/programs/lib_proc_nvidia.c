@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Preloaded: $PROC_NVIDIA replaces /proc/driver/nvidia, where a real driver lists the GPUs. */
-#include <dirent.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,15 +26,12 @@ FILE *fopen(const char *path, const char *mode)
 	return real(replace(path, with), mode);
 }
 
-int scandir(const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
-	    int (*compare)(const struct dirent **, const struct dirent **))
+int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *out)
 {
-	int (*real)(const char *, struct dirent ***, int (*)(const struct dirent *),
-		    int (*)(const struct dirent **, const struct dirent **)) =
-	    (int (*)(const char *, struct dirent ***, int (*)(const struct dirent *),
-		     int (*)(const struct dirent **, const struct dirent **)))dlsym(RTLD_NEXT,
-										    "scandir");
+	int (*real)(const char *, int, int (*)(const char *, int), glob_t *) =
+	    (int (*)(const char *, int, int (*)(const char *, int), glob_t *))dlsym(RTLD_NEXT,
+										    "glob");
 	char with[PATH_MAX];
 
-	return real(replace(path, with), out, filter, compare);
+	return real(replace(pattern, with), flags, failed, out);
 }
