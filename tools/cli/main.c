@@ -6,13 +6,26 @@
 #include "protocol.h"
 #include "verbs.h"
 
-static const struct {
-	const char *name;
-	int (*run)(int argc, char **argv);
-} verbs[] = {
-#define X(verb, arguments, summary) {#verb, verb_##verb},
+static int help(int argc, char **argv);
+
+static int version(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	return tool_version();
+}
+
+const struct verb verbs[] = {
+#define X(verb, arguments, summary) {#verb, arguments, summary, verb_##verb},
     VERBS(X)
 #undef X
+	{"help", NULL, NULL, help},
+    {"version", NULL, NULL, version},
+    {ATTACH_NAME, ATTACH_USAGE,
+     "copy buffers to files, or a file into a buffer: a second name of gpushare, with an option "
+     "for each verb",
+     verb_attach},
+    {NULL, NULL, NULL, NULL},
 };
 
 static const char verb_names[] =
@@ -23,30 +36,22 @@ static const char verb_names[] =
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* X(word that a user may try, the verb to suggest) */
-#define MEANT(X) \
-	X("attach", "get") \
-	X("cat", "get") \
-	X("copy", "get") \
-	X("cp", "get") \
-	X("dump", "get") \
-	X("write", "put") \
-	X("load", "restore") \
-	X("compare", "diff") \
-	X("delete", "rm") \
-	X("remove", "rm") \
-	X("unlink", "rm") \
-	X("info", "stat") \
-	X("show", "stat") \
-	X("exec", "run") \
-	X("check", "doctor")
+/* Other words for a verb. */
+static const char *const aliases[][2] = {
+    {"list", "ls"},
+    {"-h", "help"},
+    {"--help", "help"},
+    {"--version", "version"},
+};
 
+/* Words that a user may try, and the verb to suggest. */
 static const char *const other_words[][2] = {
-#define X(word, verb) {word, verb},
-    MEANT(X)
-#undef X
+    {"attach", "get"},	{"cat", "get"},	  {"copy", "get"},     {"cp", "get"},
+    {"dump", "get"},	{"write", "put"}, {"load", "restore"}, {"compare", "diff"},
+    {"delete", "rm"},	{"remove", "rm"}, {"unlink", "rm"},    {"info", "stat"},
+    {"show", "stat"},	{"exec", "run"},  {"check", "doctor"},
 #define X(word, ...) {#word, "registry"},
-	REGISTRY_ACTIONS(X)
+    REGISTRY_ACTIONS(X)
 #undef X
 };
 
@@ -58,29 +63,39 @@ static bool same_letters(const char *a, const char *b)
 	return strlen(b) == length && strspn(a, b) == length && strspn(b, a) == length;
 }
 
-/* Find the verb to suggest for a word that is no verb: from the list above, else the closest verb,
- * "help" or "version", if at most a third of the letters differ. NULL: none. */
-static const char *find_meant(const char *word)
+const struct verb *verb_find(const char *word)
 {
-	static const char *const near[] = {
-#define X(verb, arguments, summary) #verb,
-	    VERBS(X)
-#undef X
-		"help",
-	    "version",
-	};
+	const struct verb *verb = verbs;
+
+	for (size_t i = 0; i < COUNT(aliases); i++)
+		if (!strcmp(word, aliases[i][0]))
+			word = aliases[i][1];
+	while (verb->name && strcmp(word, verb->name) != 0)
+		verb++;
+	return verb->name ? verb : NULL;
+}
+
+static int help(int argc, char **argv)
+{
+	return argc > 1 ? verb_help(argv[1]) : verb_help_all();
+}
+
+/* Find the verb to suggest for a word that is no verb: from the list above, else the closest one, if
+ * at most a third of the letters differ. NULL: none. */
+static const struct verb *find_meant(const char *word)
+{
 	unsigned int most = strlen(word) < 3 ? 1 : (unsigned int)strlen(word) / 3;
-	const char *found = NULL;
+	const struct verb *found = NULL;
 
 	for (size_t i = 0; i < COUNT(other_words); i++)
 		if (!strcmp(word, other_words[i][0]))
-			return other_words[i][1];
-	for (size_t i = 0; i < COUNT(near); i++) {
+			return verb_find(other_words[i][1]);
+	for (const struct verb *verb = verbs; verb->name; verb++) {
 		unsigned int away =
-		    same_letters(word, near[i]) ? 1 : edit_distance(word, near[i], most);
+		    same_letters(word, verb->name) ? 1 : edit_distance(word, verb->name, most);
 
 		if (away <= most && away < strlen(word) && (!found || away < most)) {
-			found = near[i];
+			found = verb;
 			most = away;
 		}
 	}
@@ -89,18 +104,17 @@ static const char *find_meant(const char *word)
 
 static int run_verb(int argc, char **argv)
 {
-	const char *meant;
+	const struct verb *verb = verb_find(argv[0]), *meant = verb ? verb : find_meant(argv[0]);
 
-	for (size_t i = 0; i < COUNT(verbs); i++)
-		if (!strcmp(argv[0], verbs[i].name)) {
-			tool_verb = verbs[i].name;
-			return verbs[i].run(argc, argv);
-		}
-	meant = find_meant(argv[0]);
-	if (meant && verb_usage(meant))
-		tool_verb = meant;
+	if (meant && meant->usage)
+		tool_verb = meant->name;
+	if (verb) {
+		argv[0] = (char *)verb->name;
+		return verb->run(argc, argv);
+	}
 	if (meant)
-		return tool_usage("there is no verb '%s'; did you mean '%s'?", argv[0], meant);
+		return tool_usage("there is no verb '%s'; did you mean '%s'?", argv[0],
+				  meant->name);
 	return tool_usage("there is no verb '%s'; the verbs are%s", argv[0], verb_names);
 }
 
@@ -119,7 +133,6 @@ static int attach_main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *verb = argc > 1 ? argv[1] : NULL;
 	const char *slash = argc ? strrchr(argv[0], '/') : NULL;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -128,17 +141,9 @@ int main(int argc, char **argv)
 	if (argc && !strcmp(argv[0], NODE_WORKER))
 		return node_worker(argc, argv);
 	tool_name = "gpushare";
-	if (!verb)
+	if (argc < 2)
 		return tool_usage("a verb is missing; the verbs are%s", verb_names);
-	if (!strcmp(verb, "help") && argc > 2)
-		return verb_help(strcmp(argv[2], "list") ? argv[2] : "ls");
-	if (!strcmp(verb, "--help") || !strcmp(verb, "-h") || !strcmp(verb, "help"))
-		return verb_help_all();
-	if (!strcmp(verb, "--version") || !strcmp(verb, "version"))
-		return tool_version();
-	if (!strcmp(verb, "--complete"))
+	if (!strcmp(argv[1], "--complete"))
 		return verb_complete(argc - 2, argv + 2);
-	if (!strcmp(verb, "list"))
-		argv[1] = (char *)"ls";
 	return run_verb(argc - 1, argv + 1);
 }

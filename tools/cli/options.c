@@ -287,7 +287,7 @@ int options_parse(int argc, char **argv, struct options *out)
 {
 	struct option table[OPTIONS_MAX] = {{NULL, 0, NULL, 0}};
 	char letters[2 * OPTIONS_MAX], *to = (char *)out;
-	const char *usage = verb_usage(argv[0]);
+	const char *usage = verb_find(argv[0])->usage;
 	int option;
 
 	*out = (struct options){.top.interval_ms = INTERVAL_MS, .copy.device = -1};

@@ -17,12 +17,6 @@
 
 #define PATIENCE_MS 500 /* short, because the user waits for the completion */
 
-static const char verbs[] =
-#define X(verb, arguments, summary) #verb "\t" summary "\n"
-    VERBS(X)
-#undef X
-	"--help\n--version\n";
-
 /* What to print for each placeholder in the usage texts. */
 static const struct {
 	const char *word, *what;
@@ -170,13 +164,16 @@ static void complete_verb(const char *arguments, int argc, char **argv)
 
 int verb_complete(int argc, char **argv)
 {
-	const char *arguments = argc > 1 ? verb_usage(argv[0]) : NULL;
+	const struct verb *verb = argc > 1 ? verb_find(argv[0]) : NULL;
 
 	if (argc < 1)
 		return tool_usage("--complete wants the words, the last one being typed");
-	if (arguments)
-		complete_verb(arguments, argc - 1, argv + 1);
-	if (argc == 1)
-		fputs(verbs, stdout);
+	if (verb && verb->usage)
+		complete_verb(verb->usage, argc - 1, argv + 1);
+	if (argc == 1) {
+		for (verb = verbs; verb->usage; verb++)
+			printf("%s\t%s\n", verb->name, verb->summary);
+		puts("--help\n--version");
+	}
 	return tool_flush(TOOL_DONE);
 }

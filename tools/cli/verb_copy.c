@@ -195,7 +195,8 @@ static int attach_put(struct options *options, const char *option, enum format f
 static int attach_save(const struct options *options)
 {
 	const char *output = options->copy.output;
-	int code = check(options, verb_usage("save"), "-o", "a set, which is of whole buffers");
+	int code =
+	    check(options, verb_find("save")->usage, "-o", "a set, which is of whole buffers");
 
 	if (code < 0 && (!output || !strcmp(output, "-")))
 		code = tool_usage("one NAME at a time; -o DIR/ saves many");
@@ -210,12 +211,13 @@ static int attach_view(struct options *options)
 	if (!options->copy.name_count)
 		return tool_usage("which buffer? NAME is missing");
 	if (!follows && !options->copy.wait_for) {
-		code = check(options, verb_usage("get"), "--diff", "a single copy of a buffer");
+		code =
+		    check(options, verb_find("get")->usage, "--diff", "a single copy of a buffer");
 		return code < 0 ? run_get(options) : code;
 	}
 	if (!follows)
 		options->copy.count = 1;
-	code = check(options, verb_usage("follow"), "--follow", "--follow and --wait-for");
+	code = check(options, verb_find("follow")->usage, "--follow", "--follow and --wait-for");
 	return code < 0 ? run_follow(options) : code;
 }
 
@@ -227,7 +229,7 @@ int verb_attach(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	if (options_have(&options, "--restore")) {
-		code = check(&options, verb_usage("restore"), "--restore", "--restore");
+		code = check(&options, verb_find("restore")->usage, "--restore", "--restore");
 		return code < 0 ? run_restore(&options) : code;
 	}
 	if (options_have(&options, "--into"))

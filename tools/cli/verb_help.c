@@ -92,7 +92,7 @@
 	X("doctor", "gpushare doctor --json | jq '.checks[] | select(.status != \"ok\")'", \
 	  "only the warnings and failures")
 
-static const struct line {
+static const struct {
 	const char *verb, *words, *text;
 } examples[] = {
 #define X(verb, words, text) {verb, words, text},
@@ -100,32 +100,7 @@ static const struct line {
 #undef X
 };
 
-static const struct line verbs[] = {
-#define X(verb, arguments, summary) {#verb, arguments, summary},
-    VERBS(X)
-#undef X
-	{ATTACH_NAME, ATTACH_USAGE,
-	 "copy buffers to files, or a file into a buffer: a second name of gpushare, with an "
-	 "option "
-	 "for each verb"},
-};
-
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
-
-static const struct line *find_verb(const char *verb)
-{
-	for (size_t i = 0; i < COUNT(verbs); i++)
-		if (!strcmp(verb, verbs[i].verb))
-			return &verbs[i];
-	return NULL;
-}
-
-const char *verb_usage(const char *verb)
-{
-	const struct line *found = find_verb(verb);
-
-	return found ? found->words : NULL;
-}
 
 static void help_options(const char *arguments)
 {
@@ -143,19 +118,19 @@ static void help_options(const char *arguments)
 
 int verb_help(const char *verb)
 {
-	const struct line *found = find_verb(verb);
+	const struct verb *found = verb_find(verb);
 	const char *begin = "\nFor example\n";
 	char usage[64];
 
-	if (!found)
+	if (!found || !found->usage)
 		return tool_usage("there is no verb '%s'", verb);
-	snprintf(usage, sizeof(usage), "usage: %s%s", !strcmp(verb, ATTACH_NAME) ? "" : "gpushare ",
-		 verb);
-	usage_print(usage, found->words);
-	puts(found->text);
-	help_options(found->words);
+	snprintf(usage, sizeof(usage), "usage: %s%s", found->run == verb_attach ? "" : "gpushare ",
+		 found->name);
+	usage_print(usage, found->usage);
+	puts(found->summary);
+	help_options(found->usage);
 	for (size_t i = 0; i < COUNT(examples); i++) {
-		if (strcmp(verb, examples[i].verb) != 0)
+		if (strcmp(found->name, examples[i].verb) != 0)
 			continue;
 		printf("%s  %s\n      %s\n", begin, examples[i].words, examples[i].text);
 		begin = "";
@@ -177,10 +152,9 @@ int verb_help_all(void)
 {
 	printf(
 	    "usage: gpushare VERB [ARGUMENT]...\n\nGPU buffers with names, across processes.\n\n");
-	for (size_t i = 0; i < COUNT(verbs); i++)
-		if (strcmp(verbs[i].verb, ATTACH_NAME) != 0)
-			printf("  %s [OPTION]...%s\n      %s\n", verbs[i].verb,
-			       operands(verbs[i].words), verbs[i].text);
+	for (const struct verb *verb = verbs; verb->usage; verb++)
+		printf("  %s [OPTION]...%s\n      %s\n", verb->name, operands(verb->usage),
+		       verb->summary);
 	printf(
 	    "\n  --help, --version; 'gpushare VERB --help' has options and examples\n\n"
 	    "DIR is the registry's directory; default: $GPUSHARE_DIR, else see gpushare(7).\n"

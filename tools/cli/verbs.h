@@ -90,8 +90,15 @@ VERBS(X)
 
 /* gpushare-attach; argv[0] is ATTACH_NAME. */
 int verb_attach(int argc, char **argv);
-/* The usage text of a verb; NULL: there is no such verb. */
-const char *verb_usage(const char *verb);
+struct verb {
+	const char *name;
+	const char *usage, *summary; /* NULL: of help and version */
+	int (*run)(int argc, char **argv);
+};
+/* All verbs, and ATTACH_NAME; ends with an empty one. */
+extern const struct verb verbs[];
+/* Find a verb by its name, or by another word for it. NULL: none. */
+const struct verb *verb_find(const char *word);
 /* Print usage, options and examples of one verb, or the list of all verbs. Returns a tool_exit. */
 int verb_help(const char *verb);
 int verb_help_all(void);
