@@ -126,23 +126,34 @@ static void test_format(void **state)
 	assert_string_equal(text, "abc");
 }
 
-static void test_view_hex_line(void **state)
+static void assert_hex(const void *data, size_t size, uint64_t offset, const char *expected)
+{
+	struct view view;
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	assert_non_null(out);
+	view_hex(&view, offset, out);
+	view_feed(&view, data, size);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void test_view_hex(void **state)
 {
 	const unsigned char all[] = "0123456789abcdef";
 	const unsigned char odd[] = {0x00, 0x1f, 0x20, 0x7e, 0x7f, 0x80, 0xff, '|', 'x'};
-	char line[VIEW_HEX_TEXT];
 
-	view_hex_line(all, 16, 0x10, line);
-	assert_string_equal(
-	    line, "00000010  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  |0123456789abcdef|");
-	view_hex_line(odd, 9, 0, line);
-	assert_string_equal(
-	    line, "00000000  00 1f 20 7e 7f 80 ff 7c  78                       |.. ~...|x|");
-	view_hex_line(all, 16, UINT64_MAX - 15, line);
-	assert_string_equal(line,
-			    "fffffffffffffff0  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  "
-			    "|0123456789abcdef|");
-	assert_true(strlen(line) < VIEW_HEX_TEXT);
+	assert_hex(all, 16, 0x10,
+		   "00000010  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  "
+		   "|0123456789abcdef|\n");
+	assert_hex(odd, 9, 0,
+		   "00000000  00 1f 20 7e 7f 80 ff 7c  78                       |.. ~...|x|\n");
+	assert_hex(all, 16, UINT64_MAX - 15,
+		   "fffffffffffffff0  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66  "
+		   "|0123456789abcdef|\n");
 }
 
 static void test_progress(void **state)
@@ -181,5 +192,5 @@ static void test_progress_bar(void **state)
 	assert_string_equal(text, "[====================]");
 }
 
-UNIT_MAIN(UNIT(test_parse_size), UNIT(test_parse_seconds), UNIT(test_format),
-	  UNIT(test_view_hex_line), UNIT(test_progress), UNIT(test_progress_bar))
+UNIT_MAIN(UNIT(test_parse_size), UNIT(test_parse_seconds), UNIT(test_format), UNIT(test_view_hex),
+	  UNIT(test_progress), UNIT(test_progress_bar))

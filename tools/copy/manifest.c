@@ -244,7 +244,8 @@ static bool read_entry(json_t *object, struct manifest_entry *entry, char *why)
 		return refuse(why, "\"%.64s\" is not a valid buffer name", name);
 	if (strcmp(format, "npy") != 0 && strcmp(format, "raw") != 0)
 		return refuse(why, "the format of \"%s\" is neither raw nor npy", name);
-	if (size <= 0 || generation < 0 || ttl < 0 || ttl > UINT32_MAX || !digest_is_valid(sha256))
+	if (size <= 0 || generation < 0 || ttl < 0 || ttl > UINT32_MAX ||
+	    strlen(sha256) != DIGEST_TEXT_MAX - 1)
 		return refuse(why, "the size, generation, ttl_s or sha256 of \"%s\" is not valid",
 			      name);
 	if (!*file || strlen(file) > NAME_MAX || strchr(file, '/') || *file == '.' ||

@@ -2,14 +2,19 @@
 #ifndef GPUSHARE_TOOLS_DIGEST_H
 #define GPUSHARE_TOOLS_DIGEST_H
 /* SHA-256 as text. */
+#include <nettle/base16.h>
 #include <nettle/sha2.h>
-#include <stdbool.h>
 
 #define DIGEST_TEXT_MAX (2 * SHA256_DIGEST_SIZE + 1) /* hex, NUL included */
 
 /* End the digest, begun and fed by nettle's functions, and write it as hex. */
-void digest_end(struct sha256_ctx *digest, char out[DIGEST_TEXT_MAX]);
-/* Whether the text is 64 hexadecimal digits, as digest_end() writes them. */
-bool digest_is_valid(const char *text);
+static inline void digest_end(struct sha256_ctx *digest, char out[DIGEST_TEXT_MAX])
+{
+	unsigned char bytes[SHA256_DIGEST_SIZE];
+
+	sha256_digest(digest, sizeof(bytes), bytes);
+	base16_encode_update(out, sizeof(bytes), bytes);
+	out[DIGEST_TEXT_MAX - 1] = '\0';
+}
 
 #endif

@@ -4,22 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-void view_hex_line(const unsigned char *data, size_t size, uint64_t offset, char out[VIEW_HEX_TEXT])
-{
-	/* Offsets past 32 bits take more columns, as with hexdump. */
-	char *to = out + sprintf(out, "%08" PRIx64 " ", offset);
-
-	for (size_t i = 0; i < VIEW_HEX_BYTES; i++) {
-		if (i % 8 == 0)
-			*to++ = ' ';
-		to += i < size ? sprintf(to, "%02x ", data[i]) : sprintf(to, "   ");
-	}
-	to += sprintf(to, " |");
-	for (size_t i = 0; i < size; i++)
-		*to++ = data[i] >= ' ' && data[i] <= '~' ? (char)data[i] : '.';
-	*to++ = '|';
-	*to = '\0';
-}
+#define LINE_MAX_BYTES 96
 
 void view_values(struct view *view, enum dtype dtype, const struct shape *shape, FILE *out)
 {
@@ -56,12 +41,20 @@ static void view_value(struct view *view, const void *data)
 		putc('\n', view->out);
 }
 
+/* Write a line as hexdump -C does: 1 to 16 bytes. Offsets past 32 bits take more columns. */
 static void view_line(struct view *view, const unsigned char *data, size_t size)
 {
-	char text[VIEW_HEX_TEXT];
+	char text[LINE_MAX_BYTES], *to = text;
 
-	view_hex_line(data, size, view->at, text);
-	fprintf(view->out, "%s\n", text);
+	for (size_t i = 0; i < VIEW_HEX_BYTES; i++) {
+		if (i % 8 == 0)
+			*to++ = ' ';
+		to += i < size ? sprintf(to, "%02x ", data[i]) : sprintf(to, "   ");
+	}
+	to += sprintf(to, " |");
+	for (size_t i = 0; i < size; i++)
+		*to++ = data[i] >= ' ' && data[i] <= '~' ? (char)data[i] : '.';
+	fprintf(view->out, "%08" PRIx64 " %.*s|\n", view->at, (int)(to - text), text);
 	view->at += size;
 }
 

@@ -9,7 +9,6 @@
 
 #define VIEW_VALUES 8	  /* values per line; a line never spans two rows */
 #define VIEW_HEX_BYTES 16 /* per line */
-#define VIEW_HEX_TEXT 96  /* room for a line with a 64-bit offset, NUL included */
 
 struct view {
 	enum dtype dtype; /* DTYPE_NONE: hex */
@@ -26,9 +25,5 @@ void view_hex(struct view *view, uint64_t offset, FILE *out);
 /* Add whole elements, or lines of VIEW_HEX_BYTES bytes. Only the last line may be shorter. */
 void view_feed(struct view *view, const void *data, size_t size);
 void view_end(struct view *view);
-/* Format one line as hexdump -C does, without a newline: `size` bytes (1 to 16), the first of them
- * at `offset`. */
-void view_hex_line(const unsigned char *data, size_t size, uint64_t offset,
-		   char out[VIEW_HEX_TEXT]);
 
 #endif
