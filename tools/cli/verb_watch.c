@@ -14,19 +14,10 @@
 #include "options.h"
 #include "verbs.h"
 
-static void print_owner(const struct gpushare_info *info)
-{
-	char command[GPUSHARE_COMMAND_MAX + 1];
-
-	tool_printable(info->owner_command, command, sizeof(command));
-	printf("  size=%" PRIu64 "  owner=%s[%" PRId32 "]  attachments=%" PRIu32, info->size,
-	       command, info->owner_pid, info->attachers);
-}
-
-static void print_line(const struct gpushare_notice *notice)
+static int print_line(const struct gpushare_notice *notice)
 {
 	time_t seconds = (time_t)(notice->unix_ns / 1000000000u);
-	char when[TOOL_TEXT_MAX] = "?", state[SHOW_STATE_MAX];
+	char when[TOOL_TEXT_MAX] = "?", state[SHOW_STATE_MAX], owner[SHOW_CELL_MAX];
 	struct tm local;
 
 	if (localtime_r(&seconds, &local))
@@ -37,7 +28,7 @@ static void print_line(const struct gpushare_notice *notice)
 		printf("  %" PRIu64 " notices", notice->lost);
 	if (!*notice->info.name) {
 		putchar('\n');
-		return;
+		return tool_flush(TOOL_DONE);
 	}
 	printf("  %s  generation=%" PRIu64, notice->info.name, notice->info.generation);
 	if (notice->pid)
@@ -45,10 +36,13 @@ static void print_line(const struct gpushare_notice *notice)
 	if (notice->kind == GPUSHARE_NOTICE_PUBLISH)
 		printf("  published=%" PRIu64 "  rate=%" PRIu64 "/s", notice->published,
 		       notice->rate);
+	show_owner(&notice->info, owner);
 	if (notice->info.size)
-		print_owner(&notice->info);
+		printf("  size=%" PRIu64 "  owner=%s  attachments=%" PRIu32, notice->info.size,
+		       owner, notice->info.attachers);
 	show_state(&notice->info, state);
 	printf("%s%s\n", *state ? "  " : "", state);
+	return tool_flush(TOOL_DONE);
 }
 
 static int print_json(const struct gpushare_notice *notice)
@@ -58,17 +52,12 @@ static int print_json(const struct gpushare_notice *notice)
 	    "serial", (json_int_t)notice->serial, "unix_ns", (json_int_t)notice->unix_ns, "pid",
 	    (json_int_t)notice->pid, "lost", (json_int_t)notice->lost, "published",
 	    (json_int_t)notice->published, "rate", (json_int_t)notice->rate);
-	int bad = !object || (*notice->info.name &&
-			      json_object_set_new(object, "buffer", show_json(&notice->info)));
 
-	if (!bad)
-		bad = json_dumpf(object, stdout, JSON_COMPACT);
-	json_decref(object);
-	if (bad)
-		tool_error("writing JSON to standard output failed");
-	else
-		putchar('\n');
-	return bad ? TOOL_FAILED : TOOL_DONE;
+	if (*notice->info.name && json_object_set_new(object, "buffer", show_json(&notice->info))) {
+		json_decref(object);
+		object = NULL;
+	}
+	return show_dump_line(object);
 }
 
 /* Print the notices that have arrived, *left at most. Returns TOOL_DONE to continue. */
@@ -78,12 +67,7 @@ static int print_all(struct gpushare_watch *watch, const struct options *options
 	int status = GPUSHARE_OK, code = TOOL_DONE;
 
 	while (!code && *left && !(status = gpushare_watch_next(watch, 0, &notice))) {
-		if (options->json)
-			code = print_json(&notice);
-		else
-			print_line(&notice);
-		if (!code)
-			code = tool_flush(TOOL_DONE);
+		code = options->json ? print_json(&notice) : print_line(&notice);
 		--*left;
 	}
 	if (status && status != GPUSHARE_E_TIMED_OUT)

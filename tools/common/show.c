@@ -231,7 +231,7 @@ json_t *show_json_holders(const struct gpushare_info *info, struct gpushare_sess
 	return NULL;
 }
 
-int show_dump(json_t *value)
+static int dump(json_t *value, size_t flags)
 {
 	int bad;
 
@@ -239,7 +239,7 @@ int show_dump(json_t *value)
 		tool_error("no memory for JSON");
 		return TOOL_FAILED;
 	}
-	bad = json_dumpf(value, stdout, JSON_INDENT(2));
+	bad = json_dumpf(value, stdout, flags);
 	json_decref(value);
 	if (bad) {
 		tool_error("writing JSON to standard output failed");
@@ -247,4 +247,14 @@ int show_dump(json_t *value)
 	}
 	putchar('\n');
 	return tool_flush(TOOL_DONE);
+}
+
+int show_dump(json_t *value)
+{
+	return dump(value, JSON_INDENT(2));
+}
+
+int show_dump_line(json_t *value)
+{
+	return dump(value, JSON_COMPACT);
 }

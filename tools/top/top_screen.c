@@ -121,14 +121,13 @@ static void put_rows(struct output *to, const struct top_view *view, size_t firs
 
 static void format_head(const struct top_view *view, char out[LINE_MAX_BYTES])
 {
-	uint64_t now = (uint64_t)time(NULL), started = view->registry.started_unix_ns / 1000000000;
 	char clock[16] = "?", up[TOOL_TEXT_MAX];
-	time_t seconds = (time_t)now;
+	time_t now = time(NULL);
 	struct tm local;
 
-	if (localtime_r(&seconds, &local))
+	if (localtime_r(&now, &local))
 		strftime(clock, sizeof(clock), "%H:%M:%S", &local);
-	tool_format_age(now > started ? now - started : 0, up);
+	tool_format_age(show_since(view->registry.started_unix_ns), up);
 	if (view->status)
 		snprintf(out, LINE_MAX_BYTES, "gpushare top - %s", clock);
 	else
