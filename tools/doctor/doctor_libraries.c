@@ -36,12 +36,10 @@ static const char *name_of(const char *path)
 /* Report how one file, the program or one of its libraries, reaches CUDA. */
 static void say_cuda(struct libraries *all, const char *path, const struct elf_file *file)
 {
-	const char *runtime = elf_file_needs(file, RUNTIME), *driver = elf_file_needs(file, DRIVER);
-
-	all->seen_cuda |= runtime || driver || file->names_driver;
-	if (runtime)
-		doctor_ok(AREA, "%s links the CUDA runtime as a library, %s", name_of(path),
-			  runtime);
+	all->seen_cuda |= *file->runtime || file->names_driver;
+	if (*file->runtime)
+		doctor_ok(AREA, "%s uses the CUDA runtime as a library, %s", name_of(path),
+			  file->runtime);
 	if (file->has_runtime)
 		doctor_ok(AREA, "%s contains the CUDA runtime (static)", name_of(path));
 	if (file->has_tables && all->simulated)
@@ -52,37 +50,18 @@ static void say_cuda(struct libraries *all, const char *path, const struct elf_f
 		    "%s can't run on the simulated driver: it contains NVIDIA's own runtime, which "
 		    "calls cuGetExportTable(), and only NVIDIA's driver has those tables",
 		    name_of(path));
-	if (driver)
-		doctor_ok(AREA, "%s calls the driver directly, and links %s", name_of(path),
-			  driver);
-	else if (file->names_driver && !file->has_runtime)
-		doctor_ok(AREA, "%s calls the driver directly, and loads it at run time",
-			  name_of(path));
+	if (file->names_driver && !file->has_runtime)
+		doctor_ok(AREA, "%s calls the driver directly", name_of(path));
 }
 
-/* Report what the preload library can't intercept: docs/limits.md. */
+/* Report what the preload library can't intercept: docs/limits.md. The CUDA runtime names dlmopen()
+ * too, but reaches the driver without it. */
 static void say_oddities(const char *path, const struct elf_file *file)
 {
-	const char *paths[] = {file->rpath, file->runpath};
-
-	/* The CUDA runtime names dlmopen() too, but reaches the driver without it. */
 	if (!file->has_runtime && (file->calls_dlmopen || file->calls_dlvsym))
 		doctor_warn(AREA, "check whether its allocations get names",
 			    "%s calls %s: CUDA functions found that way bypass the preload",
 			    name_of(path), file->calls_dlmopen ? "dlmopen" : "dlvsym");
-	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		if (strstr(paths[i], "/stubs"))
-			doctor_fail(AREA, "link it without that RPATH",
-				    "%s looks for libraries in a folder of link-time stubs: %s",
-				    name_of(path), paths[i]);
-		else if (*paths[i] && (*paths[i] != '/' && *paths[i] != '$'))
-			doctor_warn(AREA, "link it with $ORIGIN in its place",
-				    "%s looks for libraries below the current directory: %s",
-				    name_of(path), paths[i]);
-	}
-	if (*file->rpath && !*file->runpath)
-		doctor_warn(AREA, NULL, "%s has an RPATH, which comes before LD_LIBRARY_PATH: %s",
-			    name_of(path), file->rpath);
 }
 
 static void say_file(struct libraries *all, const char *path)

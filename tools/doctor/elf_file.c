@@ -46,11 +46,6 @@ static const char *text(const struct bytes *file, uint64_t offset)
 	return (const char *)file->at + offset;
 }
 
-static bool holds(const struct bytes *file, const char *what, size_t size)
-{
-	return memmem(file->at, file->size, what, size) != NULL;
-}
-
 static bool header_at(const struct bytes *file, const Elf64_Ehdr *header, size_t index,
 		      Elf64_Phdr *out)
 {
@@ -65,100 +60,6 @@ static bool header_at(const struct bytes *file, const Elf64_Ehdr *header, size_t
 	return true;
 }
 
-/* Return the file offset of a virtual address, or UINT64_MAX if no segment holds it. */
-static uint64_t offset_of(const struct bytes *file, const Elf64_Ehdr *header, uint64_t address)
-{
-	Elf64_Phdr each;
-
-	for (size_t i = 0; i < header->e_phnum && header_at(file, header, i, &each); i++)
-		if (each.p_type == PT_LOAD && address >= each.p_vaddr &&
-		    address - each.p_vaddr < each.p_filesz)
-			return each.p_offset + (address - each.p_vaddr);
-	return UINT64_MAX;
-}
-
-struct dynamic {
-	Elf64_Phdr part;
-	uint64_t strings, strings_size;
-};
-
-static bool entry_at(const struct bytes *file, const struct dynamic *dynamic, size_t index,
-		     Elf64_Dyn *out)
-{
-	const void *from;
-
-	if ((index + 1) * sizeof(*out) > dynamic->part.p_filesz)
-		return false;
-	from = part(file, dynamic->part.p_offset + index * sizeof(*out), sizeof(*out));
-	if (!from)
-		return false;
-	memcpy(out, from, sizeof(*out));
-	return out->d_tag != DT_NULL;
-}
-
-static bool find_strings(const struct bytes *file, const Elf64_Ehdr *header,
-			 struct dynamic *dynamic)
-{
-	Elf64_Dyn entry;
-
-	for (size_t i = 0; entry_at(file, dynamic, i, &entry); i++) {
-		if (entry.d_tag == DT_STRTAB)
-			dynamic->strings = offset_of(file, header, entry.d_un.d_ptr);
-		else if (entry.d_tag == DT_STRSZ)
-			dynamic->strings_size = entry.d_un.d_val;
-	}
-	return dynamic->strings && part(file, dynamic->strings, dynamic->strings_size);
-}
-
-static const char *string_at(const struct bytes *file, const struct dynamic *dynamic,
-			     uint64_t index)
-{
-	const char *found =
-	    index < dynamic->strings_size ? text(file, dynamic->strings + index) : NULL;
-
-	return found ? found : "";
-}
-
-static void read_entry(const struct bytes *file, const struct dynamic *dynamic,
-		       const Elf64_Dyn *entry, struct elf_file *out)
-{
-	const char *string = string_at(file, dynamic, entry->d_un.d_val);
-
-	switch (entry->d_tag) {
-	case DT_NEEDED:
-		if (out->needed_count < ELF_FILE_NEEDED_MAX)
-			snprintf(out->needed[out->needed_count++], sizeof(out->needed[0]), "%s",
-				 string);
-		return;
-	case DT_RPATH:
-		snprintf(out->rpath, sizeof(out->rpath), "%s", string);
-		return;
-	case DT_RUNPATH:
-		snprintf(out->runpath, sizeof(out->runpath), "%s", string);
-		return;
-	}
-}
-
-#define HOLDS(file, literal) holds(file, literal, sizeof(literal))
-
-static bool read_dynamic(const struct bytes *file, const Elf64_Ehdr *header,
-			 const Elf64_Phdr *found, struct elf_file *out)
-{
-	struct dynamic dynamic = {.part = *found};
-	struct bytes strings;
-	Elf64_Dyn entry;
-
-	out->has_dynamic = true;
-	if (!find_strings(file, header, &dynamic))
-		return false;
-	for (size_t i = 0; entry_at(file, &dynamic, i, &entry); i++)
-		read_entry(file, &dynamic, &entry, out);
-	strings = (struct bytes){file->at + dynamic.strings, dynamic.strings_size};
-	out->calls_dlmopen = HOLDS(&strings, "\0dlmopen");
-	out->calls_dlvsym = HOLDS(&strings, "\0dlvsym");
-	return true;
-}
-
 static bool read_interpreter(const struct bytes *file, const Elf64_Phdr *found,
 			     struct elf_file *out)
 {
@@ -170,14 +71,25 @@ static bool read_interpreter(const struct bytes *file, const Elf64_Phdr *found,
 	return true;
 }
 
+#define HOLDS(file, literal) (memmem((file)->at, (file)->size, literal, sizeof(literal)) != NULL)
+
 /* Even a stripped CUDA runtime contains its errors' names and the names of the two driver functions
- * that find the others. */
+ * that find the others. Names of libraries and functions are strings of their own. */
 static void look_for_cuda(const struct bytes *file, struct elf_file *out)
 {
+	static const char runtime[] = "\0libcudart.so"; /* a version may follow */
+	const char *named = memmem(file->at, file->size, runtime, sizeof(runtime) - 1);
+
+	if (named)
+		snprintf(out->runtime, sizeof(out->runtime), "%.*s",
+			 (int)(file->at + file->size - (const unsigned char *)named - 1),
+			 named + 1);
 	out->names_driver = HOLDS(file, "libcuda.so.1") || HOLDS(file, "\0libcuda.so");
 	out->has_runtime = out->names_driver && HOLDS(file, "cuGetProcAddress") &&
 			   HOLDS(file, "cudaErrorMemoryAllocation");
 	out->has_tables = out->has_runtime && HOLDS(file, "cuGetExportTable");
+	out->calls_dlmopen = HOLDS(file, "\0dlmopen");
+	out->calls_dlvsym = HOLDS(file, "\0dlvsym");
 }
 
 enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, struct elf_file *out)
@@ -205,7 +117,7 @@ enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, str
 		if (each.p_type == PT_INTERP)
 			good = read_interpreter(&file, &each, out);
 		else if (each.p_type == PT_DYNAMIC)
-			good = read_dynamic(&file, &header, &each, out);
+			out->has_dynamic = true;
 	}
 	if (!good)
 		return ELF_FILE_BROKEN;
@@ -257,12 +169,4 @@ const char *elf_file_machine(uint16_t machine)
 uint16_t elf_file_own_machine(void)
 {
 	return OWN_MACHINE;
-}
-
-const char *elf_file_needs(const struct elf_file *file, const char *prefix)
-{
-	for (size_t i = 0; i < file->needed_count; i++)
-		if (!strncmp(file->needed[i], prefix, strlen(prefix)))
-			return file->needed[i];
-	return NULL;
 }

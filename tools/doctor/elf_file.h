@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef GPUSHARE_TOOLS_ELF_FILE_H
 #define GPUSHARE_TOOLS_ELF_FILE_H
-/* Read a program or library file without loading it: its loader, its libraries, its use of CUDA.
- * The file may contain any bytes; the parser reads none outside of it. */
+/* Read a program or library file without loading it: its loader, and its use of CUDA, which the
+ * strings in it show. The file may contain any bytes; the parser reads none outside of it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define ELF_FILE_NEEDED_MAX 64
 #define ELF_FILE_TEXT_MAX 1024
 
 struct elf_file {
@@ -15,13 +14,11 @@ struct elf_file {
 	bool is_64;
 	bool has_dynamic;
 	char interpreter[ELF_FILE_TEXT_MAX]; /* the loader; "": none */
-	char rpath[ELF_FILE_TEXT_MAX], runpath[ELF_FILE_TEXT_MAX];
-	char needed[ELF_FILE_NEEDED_MAX][128];
-	size_t needed_count;
-	bool has_runtime;   /* contains strings of the CUDA runtime */
-	bool has_tables;    /* the runtime is NVIDIA's: it uses the driver's export tables */
-	bool names_driver;  /* contains the string "libcuda.so", so it may load the driver */
-	bool calls_dlmopen; /* the name dlmopen is in its dynamic strings */
+	char runtime[64];  /* the CUDA runtime's library that it names; "": none */
+	bool has_runtime;  /* contains strings of the CUDA runtime */
+	bool has_tables;   /* the runtime is NVIDIA's: it uses the driver's export tables */
+	bool names_driver; /* contains the string "libcuda.so", so it may load the driver */
+	bool calls_dlmopen;
 	bool calls_dlvsym;
 };
 
@@ -41,7 +38,5 @@ enum elf_file_status elf_file_parse(const unsigned char *bytes, size_t size, str
 const char *elf_file_machine(uint16_t machine);
 /* The machine of this program. */
 uint16_t elf_file_own_machine(void);
-/* The first needed library whose name begins with `prefix`; NULL: none. */
-const char *elf_file_needs(const struct elf_file *file, const char *prefix);
 
 #endif
