@@ -56,22 +56,17 @@ nothing_new() {
 	equal "$(ls -A "$WORK/disk")" file
 }
 
-@test "where O_DIRECT is refused, or files without a name" {
-	refuse="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_refuse_open.so"
-	for what in NO_DIRECT NO_TMPFILE; do
-		env $what=1 LD_PRELOAD="$refuse" "$BUILD/gpushare-attach" big -o "$WORK/out/file"
-		cmp "$WORK/own" "$WORK/out/file"
-		nothing_new file
-		rm "$WORK/out/file"
-	done
-	NO_TMPFILE=1 run -1 env LD_PRELOAD="$refuse" sh -c 'ulimit -f 10000; exec "$@"' sh \
-		"$BUILD/gpushare-attach" big -o "$WORK/out/file"
+@test "where O_DIRECT is refused" {
+	refuse="${GPUSHARE_TEST_ASAN_PRELOAD:+$GPUSHARE_TEST_ASAN_PRELOAD }$BIN/lib_no_direct.so"
+	LD_PRELOAD="$refuse" "$BUILD/gpushare-attach" big -o "$WORK/out/file"
+	cmp "$WORK/own" "$WORK/out/file"
+	nothing_new file
+}
+
+@test "put from a pipe leaves nothing in TMPDIR" {
+	head -c 100 /dev/zero | TMPDIR="$WORK/out" gpushare put - big --offset 7
+	[ "$(gpushare get big -o - --offset 7 --length 100 | tr -d '\0' | wc -c)" = 0 ]
 	nothing_new ""
-	for what in NO_DIRECT NO_TMPFILE; do
-		head -c 100 /dev/zero | env $what=1 TMPDIR="$WORK/out" LD_PRELOAD="$refuse" gpushare put - big --offset 7
-		[ "$(gpushare get big -o - --offset 7 --length 100 | tr -d '\0' | wc -c)" = 0 ]
-		nothing_new ""
-	done
 }
 
 @test "the driver fails while it is dumped: said, and what was there stays" {
@@ -110,6 +105,7 @@ nothing_new() {
 				;;
 			esac
 			echo old >"$WORK/out/file"
+			[ $signal != KILL ] || rm -f "$WORK"/out/.file.??????.partial # docs/limits.md
 			nothing_new file
 		done
 		[ $ended != 0 ] # else the signal never came to it

@@ -16,53 +16,20 @@ static bool output_fail(struct output *output, int error)
 	return false;
 }
 
-/* Set `partial` to "DIR/.NAME.XXXXXX.partial". NAME is cut to 200 bytes so that the result isn't
- * too long for a file name. */
-static bool output_name_partial(struct output *output)
+/* Create "DIR/.NAME.XXXXXX.partial". NAME is cut to 200 bytes so that the result isn't too long for a
+ * file name. `mode`: that of the file to replace; for a new file, 0666 without the umask's bits. */
+static bool output_open_partial(struct output *output, mode_t mode)
 {
 	const char *slash = strrchr(output->path, '/');
 	const char *file = slash ? slash + 1 : output->path;
-	int directory = slash ? (int)(slash + 1 - output->path) : 0;
-	int length = snprintf(output->partial, sizeof(output->partial),
-			      "%.*s.%.200s.XXXXXX.partial", directory, output->path, file);
+	int length =
+	    snprintf(output->partial, sizeof(output->partial), "%.*s.%.200s.XXXXXX.partial",
+		     (int)(file - output->path), output->path, file);
 
-	if (length >= 0 && (size_t)length < sizeof(output->partial))
-		return true;
-	*output->partial = '\0';
-	return output_fail(output, ENAMETOOLONG);
-}
-
-/* Open an O_TMPFILE file, which disappears however this process ends. Returns -1 without /proc,
- * too: output_link() needs /proc to give the file a name. */
-static int output_open_unnamed(const struct output *output)
-{
-	const char *slash = strrchr(output->path, '/');
-	char directory[PATH_MAX] = ".", link[32];
-	int fd;
-
-	if (slash)
-		snprintf(directory, sizeof(directory), "%.*s", (int)(slash + 1 - output->path),
-			 output->path);
-	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -1;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if (!access(link, F_OK))
-		return fd;
-	close(fd);
-	return -1;
-}
-
-/* `mode`: that of the file to replace; for a new file, 0666 without the umask's bits. */
-static bool output_open_partial(struct output *output, mode_t mode)
-{
-	output->fd = output_open_unnamed(output);
-	output->unnamed = output->fd >= 0;
-	if (!output->unnamed) {
-		if (!output_name_partial(output))
-			return false;
+	if (length < 0 || (size_t)length >= sizeof(output->partial))
+		errno = ENAMETOOLONG;
+	else
 		output->fd = mkostemps(output->partial, (int)strlen(".partial"), O_CLOEXEC);
-	}
 	if (output->fd < 0) {
 		*output->partial = '\0';
 		return output_fail(output, errno);
@@ -142,7 +109,7 @@ bool output_reserve(struct output *output, uint64_t size)
 {
 	int error;
 
-	if (!output->unnamed && !*output->partial)
+	if (!*output->partial)
 		return true;
 	error = bulk_begin(&output->bulk, output->fd, size);
 	return error ? output_fail(output, error) : true;
@@ -181,75 +148,37 @@ bool output_write(struct output *output, const void *data, size_t size)
 	return output_start(output, data, size) && output_wait(output);
 }
 
-static void output_settle(struct output *output)
-{
-	if (output->pending)
-		bulk_wait(&output->bulk);
-	output->pending = 0;
-	bulk_end(&output->bulk);
-}
-
 static bool output_close(struct output *output)
 {
 	bool bad;
 
-	output_settle(output);
+	if (output->pending)
+		bulk_wait(&output->bulk);
+	output->pending = 0;
+	bulk_end(&output->bulk);
 	bad = output->opened && close(output->fd);
 	output->fd = -1;
 	output->opened = false;
 	return bad ? output_fail(output, errno) : true;
 }
 
-/* Link the unnamed file to a temporary name. First close a duplicate: if close() reports a late
- * write error, the file gets no name. */
-static bool output_link(struct output *output)
-{
-	int copy = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
-	char link[32];
-
-	if (copy < 0 || close(copy))
-		return output_fail(output, errno);
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", output->fd);
-	for (int tries = 0; tries < 100; tries++) {
-		char *x;
-
-		if (!output_name_partial(output))
-			return false;
-		x = output->partial + strlen(output->partial) - strlen("XXXXXX.partial");
-		snprintf(x, strlen(x) + 1, "%06x.partial",
-			 (unsigned int)(getpid() * 100 + tries) & 0xffffff);
-		if (!linkat(AT_FDCWD, link, AT_FDCWD, output->partial, AT_SYMLINK_FOLLOW)) {
-			output->unnamed = false;
-			return true;
-		}
-		if (errno != EEXIST)
-			break;
-	}
-	*output->partial = '\0';
-	return output_fail(output, errno);
-}
-
 bool output_commit(struct output *output)
 {
-	/* Nothing that takes long stands between the link and rename(): if the process is killed
-	 * there, the temporary name stays. */
-	output_settle(output);
-	if (output->unnamed ? !output_link(output) : !output_close(output))
+	if (!output_close(output))
 		return false;
 	if (*output->partial && rename(output->partial, output->path))
 		return output_fail(output, errno);
 	*output->partial = '\0';
-	return output_close(output);
+	return true;
 }
 
 bool output_abandon(struct output *output)
 {
-	bool removed = output->unnamed || *output->partial;
+	bool removed = *output->partial;
 
 	output_close(output);
-	if (*output->partial)
+	if (removed)
 		unlink(output->partial);
 	*output->partial = '\0';
-	output->unnamed = false;
 	return removed;
 }

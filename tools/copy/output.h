@@ -2,10 +2,9 @@
 #ifndef GPUSHARE_TOOLS_OUTPUT_H
 #define GPUSHARE_TOOLS_OUTPUT_H
 /*
- * The destination of a dump. A new regular file has no name while it is written (O_TMPFILE), or a
- * temporary name beside the target if the file system lacks O_TMPFILE. output_commit() renames it
- * to the target's name, so an existing file stays until the new one is complete. Devices and pipes
- * are written in place.
+ * The destination of a dump. A new regular file is written under a temporary name beside the target.
+ * output_commit() renames it to the target's name, so an existing file stays until the new one is
+ * complete. Devices and pipes are written in place.
  */
 #include <limits.h>
 #include <signal.h>
@@ -18,7 +17,6 @@
 struct output {
 	int fd;
 	bool opened;		/* output_open() opened `fd`, so output_close() closes it */
-	bool unnamed;		/* `fd` is an O_TMPFILE file without a name */
 	char path[PATH_MAX];	/* for messages, and the target of the rename */
 	char partial[PATH_MAX]; /* path of the temporary file; "": there is none */
 	uint64_t written;

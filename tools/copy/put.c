@@ -50,13 +50,10 @@ static bool into_gather(int from, uint64_t limit, struct progress *progress, int
 	ssize_t part;
 
 	directory = directory && *directory ? directory : "/tmp";
-	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0) { /* not every file system has O_TMPFILE */
-		snprintf(path, sizeof(path), "%s/gpushare.XXXXXX", directory);
-		fd = mkostemp(path, O_CLOEXEC);
-		if (fd < 0 || unlink(path))
-			return false;
-	}
+	snprintf(path, sizeof(path), "%s/gpushare.XXXXXX", directory);
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0 || unlink(path))
+		return false;
 	while (size <= limit && (part = source_read(from, room, sizeof(room))) != 0) {
 		if (part < 0)
 			return false;
