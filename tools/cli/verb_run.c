@@ -87,7 +87,7 @@ int verb_run(int argc, char **argv)
 		return TOOL_USAGE;
 	RULE_VARIABLES(X)
 #undef X
-	tool_check_settings();
+	tool_check_settings(tool_say_setting);
 	if (!beside_shim(shim, why)) {
 		tool_error("%s", why);
 		return TOOL_FAILED;

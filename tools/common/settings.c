@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "settings.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +60,7 @@ static const struct {
 #undef X
 };
 
-void settings_check(settings_bad *bad)
+void tool_check_settings(tool_bad_setting *bad)
 {
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
 		const char *value = getenv(settings[i].variable);

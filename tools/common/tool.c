@@ -11,7 +11,6 @@
 
 #include "base/cleanup.h"
 #include "protocol.h"
-#include "settings.h"
 
 #define FIELD_LABEL 12 /* columns of a label and the blanks after its colon */
 
@@ -95,14 +94,9 @@ int tool_getopt(int argc, char **argv, const char *letters, const struct option 
 	return option;
 }
 
-static void say_setting(const char *variable, const char *value, const char *wanted)
+void tool_say_setting(const char *variable, const char *value, const char *wanted)
 {
 	tool_error("%s is '%s', which is ignored: it takes %s", variable, value, wanted);
-}
-
-void tool_check_settings(void)
-{
-	settings_check(say_setting);
 }
 
 int tool_failed(int status)
@@ -242,7 +236,7 @@ struct gpushare_session *tool_open(const char *directory, bool start)
 	struct gpushare_session *session = NULL;
 	int status;
 
-	tool_check_settings();
+	tool_check_settings(tool_say_setting);
 	status = gpushare_open(&options, &session);
 	if (status)
 		tool_failed(status);

@@ -30,8 +30,12 @@ void tool_field(const char *label, const char *format, ...) __attribute__((forma
 /* getopt_long(), but its messages begin with tool and verb. If it returns '?', it has printed the
  * error, and which --help to try. */
 int tool_getopt(int argc, char **argv, const char *letters, const struct option *options);
-/* Report environment variables that are ignored because their values are invalid. */
-void tool_check_settings(void);
+/* Call `bad` for each environment variable that the library ignores because its value is invalid.
+ * `wanted`: describes valid values. */
+typedef void tool_bad_setting(const char *variable, const char *value, const char *wanted);
+void tool_check_settings(tool_bad_setting *bad);
+/* Report such a variable. */
+tool_bad_setting tool_say_setting;
 /* Print why the last gpushare call returned `status`. Returns TOOL_FAILED. */
 int tool_failed(int status);
 /* Print the version on stdout. Returns TOOL_DONE, or TOOL_FAILED if printing fails. */

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 
 #include "common/beside.h"
-#include "common/settings.h"
 #include "doctor.h"
 #include "elf_file.h"
 #include "preload/rules.h"
@@ -117,6 +116,6 @@ void doctor_environment(void)
 #define X(kind, variable) check_rules(kind, variable);
 	RULE_VARIABLES(X)
 #undef X
-	settings_check(say_setting);
+	tool_check_settings(say_setting);
 	check_descriptors();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,8 +43,15 @@ static int attributes(enum style style)
 	return style == STYLE_BOLD ? A_BOLD : COLOR_PAIR(style);
 }
 
-static void put(struct output *to, enum style style, const char *line)
+__attribute__((format(printf, 3, 4))) static void put(struct output *to, enum style style,
+						      const char *format, ...)
 {
+	char line[LINE_MAX_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
 	if (!to->terminal) {
 		puts(line);
 		return;
@@ -114,12 +122,12 @@ static void put_rows(struct output *to, const struct top_view *view, size_t firs
 	text = columns_text(table);
 	rest = text;
 	while ((line = strsep(&rest, "\n")) && *line) {
-		put(to, style, line);
+		put(to, style, "%s", line);
 		style = first < end ? style_of(&view->rows[first++]) : STYLE_PLAIN;
 	}
 }
 
-static void format_head(const struct top_view *view, char out[LINE_MAX_BYTES])
+static void put_head(struct output *to, const struct top_view *view)
 {
 	char clock[16] = "?", up[TOOL_TEXT_MAX];
 	time_t now = time(NULL);
@@ -129,52 +137,42 @@ static void format_head(const struct top_view *view, char out[LINE_MAX_BYTES])
 		strftime(clock, sizeof(clock), "%H:%M:%S", &local);
 	tool_format_age(show_since(view->registry.started_unix_ns), up);
 	if (view->status)
-		snprintf(out, LINE_MAX_BYTES, "gpushare top - %s", clock);
+		put(to, STYLE_PLAIN, "gpushare top - %s", clock);
 	else
-		snprintf(out, LINE_MAX_BYTES,
-			 "gpushare top - %s, registry %s, pid %" PRId32 ", up %s", clock,
-			 view->registry.version, view->registry.pid, up);
+		put(to, STYLE_PLAIN, "gpushare top - %s, registry %s, pid %" PRId32 ", up %s",
+		    clock, view->registry.version, view->registry.pid, up);
 }
 
-static void format_counts(const struct top_view *view, char out[LINE_MAX_BYTES])
+static void put_counts(struct output *to, const struct top_view *view)
 {
 	const struct gpushare_registry_info *all = &view->registry;
-	int length =
-	    snprintf(out, LINE_MAX_BYTES,
-		     "Names: %" PRIu64 ", attachments: %" PRIu64 ", waiters: %" PRIu64
-		     ", connections: %" PRIu64 ", requests: %" PRIu64,
-		     all->names, all->attachments, all->waiters, all->connections, all->requests);
+	char rate[TOOL_TEXT_MAX] = "";
 
 	if (view->requests >= 0)
-		snprintf(out + length, LINE_MAX_BYTES - (size_t)length, " (%.1f/s)",
-			 view->requests);
+		snprintf(rate, sizeof(rate), " (%.1f/s)", view->requests);
+	put(to, STYLE_PLAIN,
+	    "Names: %" PRIu64 ", attachments: %" PRIu64 ", waiters: %" PRIu64
+	    ", connections: %" PRIu64 ", requests: %" PRIu64 "%s",
+	    all->names, all->attachments, all->waiters, all->connections, all->requests, rate);
 }
 
-static void format_memory(const struct top_view *view, char out[LINE_MAX_BYTES])
+static void put_memory(struct output *to, const struct top_view *view)
 {
 	const struct gpushare_registry_info *all = &view->registry;
-	char size[TOOL_TEXT_MAX];
-	size_t length = (size_t)snprintf(out, LINE_MAX_BYTES, "Memory: ");
+	char line[LINE_MAX_BYTES] = "", size[TOOL_TEXT_MAX], deferred[TOOL_TEXT_MAX];
+	size_t length = 0;
 
 	for (int i = 0; i < GPUSHARE_COUNTS_MAX && *all->by_backing[i].what; i++) {
 		tool_format_size(all->by_backing[i].bytes, size);
-		length += (size_t)snprintf(out + length, LINE_MAX_BYTES - length, "%s %s, ", size,
+		length += (size_t)snprintf(line + length, sizeof(line) - length, "%s %s, ", size,
 					   all->by_backing[i].what);
 	}
 	tool_format_size(all->kept_bytes, size);
-	length += (size_t)snprintf(out + length, LINE_MAX_BYTES - length, "kept: %s, ", size);
-	tool_format_size(all->deferred_bytes, size);
-	snprintf(out + length, LINE_MAX_BYTES - length, "deferred: %" PRIu64 ", %s", all->deferred,
-		 size);
-}
-
-static void format_order(const struct top_view *view, const struct top_options *options,
-			 char out[LINE_MAX_BYTES])
-{
-	snprintf(out, LINE_MAX_BYTES, "%zu shown by %s%s%s%s%s", view->count,
-		 top_sort_text(options->sort), options->reverse ? ", reversed" : "",
-		 options->hide_deferred ? ", without deferred" : "",
-		 *options->filter ? ", only " : "", options->filter);
+	tool_format_size(all->deferred_bytes, deferred);
+	put(to, STYLE_PLAIN,
+	    "Memory: %s"
+	    "kept: %s, deferred: %" PRIu64 ", %s",
+	    line, size, all->deferred, deferred);
 }
 
 /* How many of the bar's characters stand for `size`: at least one, unless it is 0. */
@@ -193,15 +191,14 @@ static void colour(const struct output *to, int column, int count, enum style st
 static void put_gpu(struct output *to, const struct top_gpu *gpu)
 {
 	uint64_t used = gpu->total - gpu->free, other = used > gpu->names ? used - gpu->names : 0;
-	char line[LINE_MAX_BYTES], uuid[TOOL_TEXT_MAX], names[TOOL_TEXT_MAX], others[TOOL_TEXT_MAX],
+	char uuid[TOOL_TEXT_MAX], names[TOOL_TEXT_MAX], others[TOOL_TEXT_MAX],
 	    unused[TOOL_TEXT_MAX], bar[BAR + 1] = "";
 	int named, full;
 
 	tool_format_uuid(gpu->uuid, uuid);
 	tool_format_size(gpu->names, names);
 	if (!gpu->total) {
-		snprintf(line, sizeof(line), "%.*s names %s", GPU_LABEL, uuid, names);
-		put(to, STYLE_PLAIN, line);
+		put(to, STYLE_PLAIN, "%.*s names %s", GPU_LABEL, uuid, names);
 		return;
 	}
 	tool_format_size(other, others);
@@ -210,9 +207,8 @@ static void put_gpu(struct output *to, const struct top_gpu *gpu)
 	full = share(gpu->names + other, gpu->total);
 	memset(bar, '#', (size_t)named);
 	memset(bar + named, '=', (size_t)(full - named));
-	snprintf(line, sizeof(line), "%.*s [%-*s] names %s, others %s, free %s", GPU_LABEL, uuid,
-		 BAR, bar, names, others, unused);
-	put(to, STYLE_PLAIN, line);
+	put(to, STYLE_PLAIN, "%.*s [%-*s] names %s, others %s, free %s", GPU_LABEL, uuid, BAR, bar,
+	    names, others, unused);
 	colour(to, GPU_LABEL + 2, named, STYLE_GREEN);
 	colour(to, GPU_LABEL + 2 + named, full - named, STYLE_YELLOW);
 }
@@ -235,24 +231,21 @@ size_t top_screen_room(const struct top_view *view)
 static void put_view(struct output *to, const struct top_view *view,
 		     const struct top_options *options, size_t room, const char *message)
 {
-	char line[LINE_MAX_BYTES];
-
-	format_head(view, line);
-	put(to, STYLE_PLAIN, line);
+	put_head(to, view);
 	if (view->status) {
-		put(to, STYLE_RED, view->why);
-		put(to, STYLE_PLAIN, message);
+		put(to, STYLE_RED, "%s", view->why);
+		put(to, STYLE_PLAIN, "%s", message);
 		return;
 	}
-	format_counts(view, line);
-	put(to, STYLE_PLAIN, line);
-	format_memory(view, line);
-	put(to, STYLE_PLAIN, line);
+	put_counts(to, view);
+	put_memory(to, view);
 	for (size_t i = 0; i < gpu_lines(view, to->terminal); i++)
 		put_gpu(to, &view->gpus[i]);
-	format_order(view, options, line);
-	put(to, STYLE_PLAIN, line);
-	put(to, STYLE_PLAIN, message);
+	put(to, STYLE_PLAIN, "%zu shown by %s%s%s%s%s", view->count, top_sort_text(options->sort),
+	    options->reverse ? ", reversed" : "",
+	    options->hide_deferred ? ", without deferred" : "", *options->filter ? ", only " : "",
+	    options->filter);
+	put(to, STYLE_PLAIN, "%s", message);
 	put_rows(to, view, options->scroll, room);
 }
 
@@ -295,6 +288,6 @@ void top_screen_help(void)
 
 	erase();
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
-		put(&to, STYLE_PLAIN, lines[i]);
+		put(&to, STYLE_PLAIN, "%s", lines[i]);
 	refresh();
 }
