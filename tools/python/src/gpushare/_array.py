@@ -249,11 +249,8 @@ class Array(_host.Shaped):
 
     def read(self, offset: int = 0, length: Optional[int] = None) -> bytearray:
         """A copy of these bytes. Units: bytes. Errors: RangeError."""
-        at, length = self._range(offset, length)
-        data = bytearray(length)
-        if length:
-            block = (ctypes.c_char * length).from_buffer(data)
-            _native.call("gpushare_copy_from", self.handle, at, block, length)
+        data = bytearray(self._range(offset, length)[1])
+        self.readinto(data, offset)
         return data
 
     def readinto(self, target: Any, offset: int = 0) -> int:
@@ -273,15 +270,9 @@ class Array(_host.Shaped):
         """
         with memoryview(data) as view, view.cast("B") as flat:
             at, length = self._range(offset, flat.nbytes)
-            if not length:
-                return 0
-            if flat.readonly:
+            if length:
                 with _Borrowed(flat) as address:
                     _native.call("gpushare_copy_to", self.handle, at, address, length)
-            else:
-                block = (ctypes.c_char * length).from_buffer(flat)
-                _native.call("gpushare_copy_to", self.handle, at, block, length)
-                del block
             return length
 
     def stream(self, sink: Callable[[memoryview], Any], offset: int = 0, length: Optional[int] = None) -> None:
@@ -335,7 +326,7 @@ class Array(_host.Shaped):
 
 
 class _Borrowed:
-    """Context manager: gives the address of a memoryview's read-only bytes, which is valid in the with block."""
+    """Context manager: gives the address of a memoryview's bytes, which is valid in the with block."""
 
     def __init__(self, flat: memoryview):
         self.flat = flat
