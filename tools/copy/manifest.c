@@ -282,11 +282,11 @@ static bool read_all(json_t *all, struct manifest *manifest, char *why)
 	return true;
 }
 
-bool manifest_parse(const char *text, size_t size, struct manifest *out, char why[MANIFEST_WHY_MAX])
+bool manifest_read(FILE *file, struct manifest *out, char why[MANIFEST_WHY_MAX])
 {
 	struct manifest manifest = {.entries = NULL};
 	json_error_t error;
-	json_t *all = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *all = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
 	bool good;
 
 	*why = '\0';

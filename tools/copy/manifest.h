@@ -4,6 +4,7 @@
 /* manifest.json describes the buffers that are saved in its directory. */
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "data/digest.h"
 #include "gpushare.h"
@@ -17,7 +18,7 @@ struct manifest_entry {
 	/* used: name, size, backing, GPU, flags, ttl_s, generation, mode, tags;
 	 * owner_gid by manifest_format() only */
 	struct gpushare_info info;
-	/* a group's name or number, set only by manifest_parse(); "": none was saved */
+	/* a group's name or number, set only by manifest_read(); "": none was saved */
 	char group[MANIFEST_GROUP_MAX + 1];
 	char file[NAME_MAX + 1];
 	bool npy;		      /* a header comes before the bytes */
@@ -36,8 +37,7 @@ void manifest_finish(struct manifest *manifest);
 char *manifest_format(const struct manifest *manifest);
 /* On failure, returns false and writes the reason to `why`. Each parsed entry has a valid name,
  * size and SHA-256, and its file is a file name without a folder. */
-bool manifest_parse(const char *text, size_t size, struct manifest *out,
-		    char why[MANIFEST_WHY_MAX]);
+bool manifest_read(FILE *file, struct manifest *out, char why[MANIFEST_WHY_MAX]);
 /* Make a file name from the buffer's name. "%" and two hex digits replace each "/" and a leading
  * ".". A long name is cut, and gets the generation as a suffix. */
 void manifest_name_file(const struct gpushare_info *info, bool npy, char out[NAME_MAX + 1]);

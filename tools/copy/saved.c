@@ -3,41 +3,15 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "copy.h"
-#include "base/cleanup.h"
 #include "data/analysis.h"
 #include "data/source.h"
 #include "manifest.h"
 #include "progress.h"
-
-static bool read_whole(const char *path, char **out_text, size_t *out_size)
-{
-	struct source source;
-	ssize_t got = -1;
-
-	if (!source_open(&source, path, true, false)) {
-		tool_error("'%s' can't be read: %s", path, source.why);
-		return false;
-	}
-	if (source.size > MANIFEST_SIZE_MAX) {
-		tool_error("'%s' is not a manifest: it has over %zu bytes", path,
-			   MANIFEST_SIZE_MAX);
-	} else {
-		*out_text = malloc(source.size + 1);
-		got = *out_text ? source_read(source.fd, *out_text, source.size) : -1;
-		if (got < 0)
-			tool_error("'%s' can't be read: %s", path,
-				   strerror(*out_text ? errno : ENOMEM));
-	}
-	close(source.fd);
-	*out_size = (size_t)got;
-	return got >= 0;
-}
 
 static bool is_wanted(const struct copy_request *request, const char *name)
 {
@@ -82,18 +56,24 @@ static void join(const char *directory, const char *file, char out[PATH_MAX])
 
 bool copy_read_set(const struct copy_request *request, const char *directory, struct manifest *out)
 {
-	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX], why[MANIFEST_WHY_MAX];
-	size_t size;
+	struct source source;
+	FILE *file;
+	bool good;
 
 	join(directory, MANIFEST_FILE, path);
-	if (!read_whole(path, &text, &size))
-		return false;
-	if (!manifest_parse(text, size, out, why)) {
-		tool_error("'%s' is not a valid manifest: %s", path, why);
+	file = source_open(&source, path, true, false) ? fdopen(source.fd, "r") : NULL;
+	if (!file) {
+		tool_error("'%s' can't be read: %s", path,
+			   *source.why ? source.why : strerror(ENOMEM));
 		return false;
 	}
-	return choose(request, directory, out);
+	snprintf(why, sizeof(why), "it has over %zu bytes", MANIFEST_SIZE_MAX);
+	good = source.size <= MANIFEST_SIZE_MAX && manifest_read(file, out, why);
+	fclose(file);
+	if (!good)
+		tool_error("'%s' is not a valid manifest: %s", path, why);
+	return good && choose(request, directory, out);
 }
 
 bool copy_is_diff_of_set(const struct copy_request *request)
