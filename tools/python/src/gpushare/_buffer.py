@@ -36,6 +36,20 @@ def _tag_rows(name: str, tags: Mapping[str, Optional[str]]) -> Any:
     return rows
 
 
+def info_of(handle: int) -> Info:
+    """The record of a buffer from the time when it was shared or attached."""
+    struct = _native.make(_abi.Info)
+    _native.call("gpushare_buffer_info", handle, ctypes.byref(struct))
+    return Info(struct)
+
+
+def tags_of(handle: int) -> Dict[str, str]:
+    """The present tags of a buffer."""
+    rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
+    _native.call("gpushare_tags", handle, rows, ctypes.byref(out))
+    return {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
+
+
 def set_tags(session: int, name: str, tags: Mapping[str, Optional[str]]) -> None:
     """Set tags of a name; None or "" removes a tag."""
     _native.call("gpushare_tag", session, _native.text(name), _tag_rows(name, tags), len(tags))
@@ -129,9 +143,7 @@ class Buffer(Array, Ordered):
     @property
     def info(self) -> Info:
         """The buffer's record from the time when it was shared or attached."""
-        struct = _native.make(_abi.Info)
-        _native.call("gpushare_buffer_info", self.handle, ctypes.byref(struct))
-        return Info(struct)
+        return info_of(self.handle)
 
     @property
     def state(self) -> str:
@@ -152,9 +164,7 @@ class Buffer(Array, Ordered):
         An assignment sets only the given tags: buffer.tags = {"step": "3"}. A dtype and shape that need more bytes
         than the buffer has are refused.
         """
-        rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
-        _native.call("gpushare_tags", self.handle, rows, ctypes.byref(out))
-        return {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
+        return tags_of(self.handle)
 
     @tags.setter
     def tags(self, tags: Mapping[str, Optional[str]]) -> None:

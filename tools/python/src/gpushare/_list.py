@@ -69,19 +69,10 @@ def key_tag(key: str) -> Dict[str, str]:
     return {"key": key} if fits else {}
 
 
-def _name_of(name: str, key: str) -> str:
-    return f"{name}/" + _NO_NAME.sub("_", key)
-
-
-def _other_name(made: str, key: str) -> str:
-    """The name to use if _name_of() is too long or belongs to another key."""
-    return f"{made[:_abi.NAME_MAX - 17]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-
-
 def names_of(name: str, key: str) -> Tuple[str, str]:
-    """The two names that a key may have."""
-    made = _name_of(name, key)
-    return made, _other_name(made, key)
+    """The two names that a key may have. The second one ends in a part of the key's digest."""
+    made = f"{name}/" + _NO_NAME.sub("_", key)
+    return made, f"{made[:_abi.NAME_MAX - 17]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def buffer_name(name: str, key: str, taken: Set[str]) -> str:
@@ -90,9 +81,9 @@ def buffer_name(name: str, key: str, taken: Set[str]) -> str:
     Characters that a name can't have become "_". If the name is too long, or another key has it already, the name
     ends in a part of the key's digest.
     """
-    made = _name_of(name, key)
+    made, other = names_of(name, key)
     if len(made) > _abi.NAME_MAX or made in taken:
-        made = _other_name(made, key)
+        made = other
     taken.add(made)
     return made
 

@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _abi, _driver, _errors, _foreign, _native
-from ._buffer import Buffer, all_tags, check_layout, is_layout, layout_tags, set_tags, tagged_layout
+from ._buffer import Buffer, all_tags, check_layout, info_of, is_layout, layout_tags, set_tags, tagged_layout, tags_of
 from ._dtypes import BYTES, DType, DTypeLike, Shape, count, dtype_of, shape_of
 from ._info import Holder, Info, RegistryInfo
 from ._order import Event
@@ -32,20 +32,14 @@ def _visited(name: str, *arguments: Any) -> List[Any]:
     return found
 
 
-def _info_of(handle: int) -> Info:
-    struct = _native.make(_abi.Info)
-    _native.call("gpushare_buffer_info", handle, ctypes.byref(struct))
-    return Info(struct)
-
-
 def _await_tags(handle: int, info: Info) -> None:
     """Wait for the tags of a new name. A name that was never staged gets its tags a moment after it appears."""
     while "dtype" not in info.tags and info.is_new:
         time.sleep(0.002)
-        rows, out = (_abi.Tag * _abi.TAGS_MAX)(), ctypes.c_size_t()
-        if _native.function("gpushare_tags")(handle, rows, ctypes.byref(out)) < 0:
+        try:
+            info.tags = tags_of(handle)
+        except _errors.GpushareError:
             return
-        info.tags = {row.key.decode(): row.value.decode("utf-8", "replace") for row in rows[:out.value]}
 
 
 def _group(group: Union[None, int, str]) -> Optional[bytes]:
@@ -80,7 +74,7 @@ class Session(_native.Closing):
              keep: Any = None) -> Buffer:
         """Make the Buffer of an owned buffer: set its tags, then commit it, unless `staged`."""
         hold = _native.Hold(handle, "gpushare_free", (self._hold, keep))
-        info = _info_of(handle)
+        info = info_of(handle)
         if tags and is_layout(tags):
             check_layout(info, {**layout_tags(kind, shape), **tags})
         buffer = Buffer(hold, self, info, kind, shape)
@@ -162,7 +156,7 @@ class Session(_native.Closing):
         return _native.Hold(handle, "gpushare_detach", (self._hold,))
 
     def _attached(self, hold: _native.Hold, waited: bool, told: Optional[DType], asked: Optional[Shape]) -> Buffer:
-        info = _info_of(hold.handle)
+        info = info_of(hold.handle)
         if told is None:
             self._refresh_tags(info)
         if waited and told is None:
