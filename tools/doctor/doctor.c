@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "doctor.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "common/show.h"
@@ -47,6 +49,16 @@ void doctor_say(enum verdict verdict, const char *area, const char *next, const 
 							"text", text, "next", step));
 	if (verdict > worst)
 		worst = verdict;
+}
+
+bool doctor_read_line(const char *path, char out[DOCTOR_WORDS_MAX])
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t size = fd < 0 ? -1 : read(fd, out, DOCTOR_WORDS_MAX - 1);
+
+	out[size > 0 ? size : 0] = '\0';
+	out[strcspn(out, "\n")] = '\0';
+	return *out;
 }
 
 static const char *member(const json_t *check, const char *key)

@@ -32,7 +32,9 @@ void doctor_say(enum verdict verdict, const char *area, const char *next, const 
 int doctor_print(bool json);
 
 #define DOCTOR_GPUS_MAX 16
-#define DOCTOR_WORDS_MAX 256
+#define DOCTOR_WORDS_MAX 256 /* of a script's first line, the kernel reads as many */
+/* Read a file's first line. Returns false if it can't be read or is empty. */
+bool doctor_read_line(const char *path, char out[DOCTOR_WORDS_MAX]);
 
 /* What the CUDA driver reports, asked in a child process (aside.h). */
 struct driver_facts {

@@ -145,16 +145,11 @@ static void say_gpu(const struct driver_gpu *gpu, int ordinal, struct doctor_fou
 
 static void say_module(void)
 {
-	FILE *file = fopen("/proc/driver/nvidia/version", "re");
-	char line[DOCTOR_WORDS_MAX] = "";
+	char line[DOCTOR_WORDS_MAX];
 
-	if (!file)
+	if (!doctor_read_line("/proc/driver/nvidia/version", line))
 		return;
-	if (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		doctor_ok(AREA, "the kernel module: %s", line);
-	}
-	fclose(file);
+	doctor_ok(AREA, "the kernel module: %s", line);
 	if (access("/dev/nvidiactl", R_OK | W_OK))
 		doctor_fail(AREA,
 			    "join the group that owns it, or give the container the GPU's devices",

@@ -79,17 +79,11 @@ static void check_preload(const char *shim_name)
 
 static void check_system_preload(void)
 {
-	FILE *file = fopen("/etc/ld.so.preload", "re");
-	char line[DOCTOR_WORDS_MAX] = "";
+	char line[DOCTOR_WORDS_MAX];
 
-	if (!file)
-		return;
-	if (fgets(line, sizeof(line), file) && line[strspn(line, " \t\n")]) {
-		line[strcspn(line, "\n")] = '\0';
+	if (doctor_read_line("/etc/ld.so.preload", line) && line[strspn(line, " \t")])
 		doctor_warn(AREA, "if buffers get no names, check that file first",
 			    "/etc/ld.so.preload has libraries for every program: '%s'", line);
-	}
-	fclose(file);
 }
 
 static void check_descriptors(void)

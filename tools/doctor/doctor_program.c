@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether a program can be preloaded. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,6 @@
 #include "elf_file.h"
 
 #define AREA "program"
-#define LINE_MAX_BYTES 256 /* of a script's first line, as many as the kernel reads */
 
 static bool find(const char *program, char out[PATH_MAX])
 {
@@ -30,15 +28,10 @@ static bool find(const char *program, char out[PATH_MAX])
  * none. */
 static bool script_interpreter(const char *path, char out[PATH_MAX])
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	char line[LINE_MAX_BYTES] = "", *rest = line + 2, *word;
-	ssize_t size = fd >= 0 ? read(fd, line, sizeof(line) - 1) : -1;
+	char line[DOCTOR_WORDS_MAX], *rest = line + 2, *word;
 
-	if (fd >= 0)
-		close(fd);
-	if (size < 3 || line[0] != '#' || line[1] != '!')
+	if (!doctor_read_line(path, line) || strncmp(line, "#!", 2) != 0)
 		return false;
-	line[strcspn(line, "\n")] = '\0';
 	do
 		word = strsep(&rest, " \t");
 	while (word && !*word);
