@@ -1,56 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 #include "shape.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <regex.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *skip_blanks(const char *at)
-{
-	return at + strspn(at, " ");
-}
-
-static bool parse_extent(const char **at, uint64_t *out)
-{
-	uint64_t value = 0;
-
-	if (**at < '0' || **at > '9')
-		return false;
-	for (; **at >= '0' && **at <= '9'; (*at)++)
-		if (__builtin_mul_overflow(value, 10, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)(**at - '0'), &value))
-			return false;
-	*out = value;
-	return true;
-}
+/* Extents with one kind of separator. `last`: what may follow the last comma-separated one. */
+#define EXTENTS(last) "([0-9]+( *, *[0-9]+)*" last "|[0-9]+( *x *[0-9]+)*)"
+#define IN_BRACKETS " *" EXTENTS("( *,)?") "? *"
+#define SHAPE "^ *(" EXTENTS("") "|\\(" IN_BRACKETS "\\)|\\[" IN_BRACKETS "\\]) *$"
 
 bool shape_parse(const char *text, struct shape *out)
 {
+	static const char digits[] = "0123456789";
 	struct shape shape = {.rank = 0};
-	const char *at = skip_blanks(text);
-	char end = *at == '(' ? ')' : *at == '[' ? ']' : '\0', between = '\0';
+	regex_t syntax;
+	bool good;
 
-	if (end)
-		at = skip_blanks(at + 1);
-	while (*at != end || (!end && !shape.rank)) {
-		if (shape.rank == SHAPE_RANK_MAX || !parse_extent(&at, &shape.extent[shape.rank]))
-			return false;
-		shape.rank++;
-		at = skip_blanks(at);
-		if (*at == end)
-			break;
-		/* All separators must be the same. A trailing comma is allowed only in brackets. */
-		if ((*at != ',' && *at != 'x') || (between && *at != between))
-			return false;
-		between = *at;
-		at = skip_blanks(at + 1);
-		if (*at == end && (!end || between != ','))
-			return false;
-	}
-	if (end && *skip_blanks(at + 1))
+	if (regcomp(&syntax, SHAPE, REG_EXTENDED | REG_NOSUB))
 		return false;
-	*out = shape;
-	return true;
+	good = !regexec(&syntax, text, 0, NULL, 0);
+	regfree(&syntax);
+	errno = 0;
+	for (char *at = strpbrk(text, digits); good && at; at = strpbrk(at, digits)) {
+		good = shape.rank < SHAPE_RANK_MAX;
+		if (good)
+			shape.extent[shape.rank++] = strtoull(at, &at, 10);
+	}
+	if (good && !errno)
+		*out = shape;
+	return good && !errno;
 }
 
 struct shape shape_line(uint64_t count)
