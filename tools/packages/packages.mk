@@ -19,11 +19,6 @@ DATADIR ?= $(DATAROOTDIR)/gpushare
 ZSHCOMPDIR ?= $(DATAROOTDIR)/zsh/site-functions
 
 EXAMPLEDIR = $(DOCDIR)/examples
-MAN1DIR = $(MANDIR)/man1
-MAN3DIR = $(MANDIR)/man3
-MAN5DIR = $(MANDIR)/man5
-MAN7DIR = $(MANDIR)/man7
-MAN8DIR = $(MANDIR)/man8
 SYSTEMUNITDIR = $(SYSTEMDDIR)/system
 USERUNITDIR = $(SYSTEMDDIR)/user
 
@@ -52,11 +47,7 @@ files_LIBDIR := $(addprefix $(BUILD)/,libgpushare_shim.so libgpushare.so.0 libgp
 files_INCLUDEDIR := include/gpushare.h include/gpushare.hpp
 files_PKGCONFIGDIR := tools/packages/gpushare.pc.in
 files_CMAKEDIR := $(wildcard tools/packages/*.cmake.in)
-files_MAN1DIR = $(filter %.1,$(MAN))
-files_MAN3DIR = $(filter %.3,$(MAN))
-files_MAN5DIR = $(filter %.5,$(MAN))
-files_MAN7DIR = $(filter %.7,$(MAN))
-files_MAN8DIR = $(filter %.8,$(MAN))
+$(foreach n,1 3 5 7 8,$(eval MAN$(n)DIR = $$(MANDIR)/man$(n))$(eval files_MAN$(n)DIR = $$(filter %.$(n),$$(MAN))))
 files_SYSTEMUNITDIR := $(wildcard tools/systemd/system/*.in)
 files_USERUNITDIR := $(wildcard tools/systemd/user/*.in)
 files_TMPFILESDIR := tools/systemd/gpushare.conf
