@@ -63,7 +63,8 @@ static void put_size(const struct listing *listing, uint64_t size, char cell[SHO
 		put_number(size, cell);
 }
 
-/* A file for each GPU, in a folder with its PCI bus address. nvidia-smi numbers GPUs in that order. */
+/* A file for each GPU, in a folder with its PCI bus address. nvidia-smi numbers GPUs in that
+ * order. */
 #define INFORMATION "/proc/driver/nvidia/gpus/*/information"
 #define GPUS_MAX 64
 

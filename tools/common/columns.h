@@ -5,8 +5,8 @@
 #include <libsmartcols/libsmartcols.h>
 
 struct libscols_table *columns_new(void); /* NULL: out of memory */
-/* Set a cell. Text makes a column visible that was created hidden (SCOLS_FL_HIDDEN). Returns 0, or a
- * negative errno. */
+/* Set a cell. Text makes a column visible that was created hidden (SCOLS_FL_HIDDEN). Returns 0, or
+ * a negative errno. */
 int columns_set(struct libscols_table *table, struct libscols_line *line, size_t column,
 		const char *text);
 /* The table as text, without blanks at the ends of lines, and no newline at its end. Releases the

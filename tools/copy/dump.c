@@ -108,7 +108,7 @@ static bool dump_begin(struct dump *dump)
 		return result(dump, begin_text(dump));
 	if (dump->format == FORMAT_NPY) /* align a large file's data for O_DIRECT */
 		size = npy_format(layout->dtype, &layout->shape,
-				  layout->length < BULK_LEAST ? 64 : BULK_ALIGN, header);
+				  layout->length < OUTPUT_LARGE ? 64 : OUTPUT_ALIGN, header);
 	return output_reserve(&dump->output, size + layout->length) &&
 	       output_write(&dump->output, header, size);
 }
@@ -158,7 +158,7 @@ static int dump_copied(struct dump *dump, int (*chunk)(const void *, size_t, voi
 	const unsigned char *at = dump->bytes;
 
 	while (left) {
-		size_t size = left < BULK_BLOCK ? (size_t)left : BULK_BLOCK;
+		size_t size = left < OUTPUT_BLOCK ? (size_t)left : OUTPUT_BLOCK;
 
 		if (chunk(at, size, dump))
 			return GPUSHARE_E_CANCELLED;
@@ -282,7 +282,7 @@ static int pass_by(const void *data, size_t size, void *user)
  * block pins the memory, and the session keeps it. */
 static int warm_up(const struct layout *layout, struct gpushare_buffer *buffer)
 {
-	uint64_t size = layout->length < BULK_BLOCK ? layout->length : BULK_BLOCK;
+	uint64_t size = layout->length < OUTPUT_BLOCK ? layout->length : OUTPUT_BLOCK;
 
 	return gpushare_read(buffer, layout->offset, size, pass_by, NULL);
 }

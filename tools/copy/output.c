@@ -3,11 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+/* Numbers of threads in addition to the caller's. A few requests at once keep a disk busy. */
+#define DISK_THREADS 3
+#define MEMORY_THREADS 7
+#define MEMORY_CPUS 4 /* with fewer, write() on tmpfs is faster */
 
 static bool output_fail(struct output *output, int error)
 {
@@ -16,8 +28,9 @@ static bool output_fail(struct output *output, int error)
 	return false;
 }
 
-/* Create "DIR/.NAME.XXXXXX.partial". NAME is cut to 200 bytes so that the result isn't too long for a
- * file name. `mode`: that of the file to replace; for a new file, 0666 without the umask's bits. */
+/* Create "DIR/.NAME.XXXXXX.partial". NAME is cut to 200 bytes so that the result isn't too long for
+ * a file name. `mode`: that of the file to replace; for a new file, 0666 without the umask's
+ * bits. */
 static bool output_open_partial(struct output *output, mode_t mode)
 {
 	const char *slash = strrchr(output->path, '/');
@@ -54,7 +67,7 @@ bool output_open(struct output *output, const char *path, const volatile sig_ato
 	struct stat there;
 
 	*output = (struct output){.fd = STDOUT_FILENO, .path = "standard output", .stop = stop};
-	output->bulk.direct = -1;
+	output->direct = -1;
 	if (!path || !strcmp(path, "-"))
 		return true;
 	output->fd = -1;
@@ -105,42 +118,162 @@ static bool output_write_plain(struct output *output, const void *data, size_t s
 	return true;
 }
 
+/* Set the file's size, and on a disk allocate its blocks. On tmpfs fallocate() would clear all
+ * pages in one thread: compare the free space instead. */
+static int set_size(int fd, uint64_t size, const struct statfs *system)
+{
+	if (system->f_type == TMPFS_MAGIC) {
+		if (system->f_blocks &&
+		    (uint64_t)system->f_bavail * (uint64_t)system->f_bsize < size)
+			return ENOSPC;
+		return ftruncate(fd, (off_t)size) ? errno : 0;
+	}
+	if (!fallocate(fd, 0, 0, (off_t)size) || errno == EOPNOTSUPP || errno == ENOSYS)
+		return 0;
+	return errno;
+}
+
 bool output_reserve(struct output *output, uint64_t size)
+{
+	int cpus = crew_cpus(), threads = DISK_THREADS, error;
+	struct statfs system;
+	void *map;
+
+	if (!*output->partial || size < OUTPUT_LARGE)
+		return true;
+	if (fstatfs(output->fd, &system))
+		return output_fail(output, errno);
+	error = set_size(output->fd, size, &system);
+	if (error)
+		return output_fail(output, error);
+	if (system.f_type == TMPFS_MAGIC) {
+		if (cpus < MEMORY_CPUS)
+			return true;
+		map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, output->fd, 0);
+		if (map == MAP_FAILED)
+			return true;
+		output->map = map;
+		output->map_size = size;
+		threads = cpus > MEMORY_THREADS ? MEMORY_THREADS : cpus - 1;
+	} else {
+		output->direct = open(output->partial, O_WRONLY | O_DIRECT | O_CLOEXEC);
+		if (output->direct < 0)
+			return true;
+	}
+	output->crew = crew_new(threads);
+	return output->crew || output_fail(output, ENOMEM);
+}
+
+static int write_at(int fd, const unsigned char *data, size_t size, uint64_t at)
+{
+	while (size) {
+		ssize_t done = pwrite(fd, data, size, (off_t)at);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return done ? errno : EIO;
+		data += done;
+		size -= (size_t)done;
+		at += (uint64_t)done;
+	}
+	return 0;
+}
+
+/* Allocate the pages first: if tmpfs has no room for a page, a store to it would raise SIGBUS. */
+static int write_mapped(struct output *output, const unsigned char *data, size_t size, uint64_t at)
+{
+	uint64_t page = at / OUTPUT_ALIGN * OUTPUT_ALIGN;
+	int error = 0;
+
+	if (madvise(output->map + page, size + (size_t)(at - page), MADV_POPULATE_WRITE))
+		error = errno;
+	if (error == EINVAL) /* before Linux 5.14 */
+		error = fallocate(output->fd, 0, (off_t)at, (off_t)size) ? errno : 0;
+	if (error)
+		return error == EFAULT ? ENOSPC : error;
+	memcpy(output->map + at, data, size);
+	return 0;
+}
+
+/* If a driver mapped the memory, O_DIRECT may fail with EFAULT. Then copy to a bounce buffer. */
+static int write_direct(struct output *output, size_t piece, const unsigned char *data, size_t size,
+			uint64_t at)
 {
 	int error;
 
-	if (!*output->partial)
-		return true;
-	error = bulk_begin(&output->bulk, output->fd, size);
-	return error ? output_fail(output, error) : true;
+	if (!output->bounce && (uintptr_t)data % OUTPUT_ALIGN == 0) {
+		error = write_at(output->direct, data, size, at);
+		if (error != EFAULT)
+			return error;
+		output->bounce = true;
+	}
+	if (!output->room[piece])
+		output->room[piece] = aligned_alloc(OUTPUT_ALIGN, OUTPUT_PIECE);
+	if (!output->room[piece])
+		return EINVAL; /* write_piece() then uses the page cache */
+	memcpy(output->room[piece], data, size);
+	return write_at(output->direct, output->room[piece], size, at);
+}
+
+static int write_piece(struct output *output, size_t piece, const unsigned char *data, size_t size,
+		       uint64_t at)
+{
+	size_t whole = at % OUTPUT_ALIGN ? 0 : size / OUTPUT_ALIGN * OUTPUT_ALIGN;
+	int error;
+
+	if (output->map)
+		return write_mapped(output, data, size, at);
+	if (output->cached || !whole)
+		return write_at(output->fd, data, size, at);
+	error = write_direct(output, piece, data, whole, at);
+	if (error == EINVAL) {
+		output->cached = true;
+		return write_at(output->fd, data, size, at);
+	}
+	return error ? error : write_at(output->fd, data + whole, size - whole, at + whole);
+}
+
+static void write_pieces(void *user, size_t piece)
+{
+	struct output *output = user;
+	size_t from = piece * OUTPUT_PIECE;
+	size_t size = output->pending - from < OUTPUT_PIECE ? output->pending - from : OUTPUT_PIECE;
+	int none = 0, error;
+
+	if (output->failed)
+		return;
+	error = write_piece(output, piece, output->data + from, size, output->written + from);
+	if (error)
+		atomic_compare_exchange_strong(&output->failed, &none, error);
 }
 
 bool output_start(struct output *output, const void *data, size_t size)
 {
-	const char *at = data;
+	const unsigned char *at = data;
 
-	if (output->bulk.way == BULK_NONE)
+	if (!output->crew)
 		return output_write_plain(output, data, size);
-	for (; size > BULK_BLOCK; size -= BULK_BLOCK, at += BULK_BLOCK)
-		if (!output_start(output, at, BULK_BLOCK) || !output_wait(output))
+	for (; size > OUTPUT_BLOCK; size -= OUTPUT_BLOCK, at += OUTPUT_BLOCK)
+		if (!output_write(output, at, OUTPUT_BLOCK))
 			return false;
-	bulk_start(&output->bulk, at, size, output->written);
+	output->data = at;
 	output->pending = size;
+	crew_start(output->crew, write_pieces, output, (size + OUTPUT_PIECE - 1) / OUTPUT_PIECE);
 	return true;
 }
 
 bool output_wait(struct output *output)
 {
-	int error;
-
-	if (!output->pending)
-		return !output->error;
-	error = bulk_wait(&output->bulk);
-	if (error)
-		return output_fail(output, error);
-	output->written += output->pending;
-	output->pending = 0;
-	return true;
+	if (output->pending) {
+		crew_wait(output->crew);
+		if (output->failed)
+			output_fail(output, output->failed);
+		else
+			output->written += output->pending;
+		output->pending = 0;
+	}
+	return !output->error;
 }
 
 bool output_write(struct output *output, const void *data, size_t size)
@@ -152,10 +285,19 @@ static bool output_close(struct output *output)
 {
 	bool bad;
 
-	if (output->pending)
-		bulk_wait(&output->bulk);
-	output->pending = 0;
-	bulk_end(&output->bulk);
+	output_wait(output);
+	crew_free(output->crew);
+	output->crew = NULL;
+	if (output->map)
+		munmap(output->map, output->map_size);
+	output->map = NULL;
+	if (output->direct >= 0)
+		close(output->direct);
+	output->direct = -1;
+	for (size_t i = 0; i < OUTPUT_PIECES; i++) {
+		free(output->room[i]);
+		output->room[i] = NULL;
+	}
 	bad = output->opened && close(output->fd);
 	output->fd = -1;
 	output->opened = false;

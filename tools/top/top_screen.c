@@ -16,7 +16,7 @@
 #define BAR 20	     /* characters between the brackets */
 #define GPU_LABEL 12 /* shown characters of a UUID */
 
-/* X(title, flags, how to write the cell): columns that are created hidden appear if a cell has text */
+/* X(title, flags, how to write the cell). A hidden column appears if a cell has text. */
 #define COLUMNS(X) \
 	X("NAME", 0, strcpy(cell, info->name)) \
 	X("HELD", SCOLS_FL_RIGHT, tool_format_size(info->base_size, cell)) \
