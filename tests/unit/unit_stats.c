@@ -3,8 +3,9 @@
 #include "unit.h"
 
 #include <math.h>
+#include <unistd.h>
 
-#include "../../tools/data/compare.h"
+#include "../../tools/data/analysis.h"
 #include "../../tools/data/stats.h"
 
 static void find(enum dtype dtype, const void *data, size_t count, size_t step, struct stats *out)
@@ -136,35 +137,54 @@ static void test_stats_merge(void **state)
 		}
 }
 
+/* Compare `ours` with a file that holds `theirs`, `step` bytes at a time. */
+static struct compare compare(enum dtype dtype, const void *ours, const void *theirs, size_t size,
+			      size_t step)
+{
+	char path[] = "/tmp/unit_stats.XXXXXX";
+	struct query query = {.diff = path};
+	struct layout layout = {.dtype = dtype, .length = size};
+	struct analysis analysis;
+	int fd = mkstemp(path);
+
+	assert_int_equal(write(fd, theirs, size), size);
+	layout.length = size / dtype_traits(dtype)->size * dtype_traits(dtype)->size;
+	assert_true(analysis_begin(&analysis, &query, &layout));
+	for (size_t at = 0, part; at < size; at += part) {
+		part = size - at < step ? size - at : step;
+		assert_true(analysis_add(&analysis, (const char *)ours + at, part));
+	}
+	analysis_end(&analysis);
+	close(fd);
+	unlink(path);
+	return analysis.compare;
+}
+
 static void test_compare(void **state)
 {
 	static float ours[5000], theirs[5000];
-	struct compare compare;
+	struct compare found;
 
 	for (int i = 0; i < 5000; i++)
 		ours[i] = theirs[i] = (float)i;
 	for (size_t step = 4; step <= sizeof(ours); step = step * 3 / 4 * 4) {
-		compare_begin(&compare, DTYPE_F32);
-		for (size_t at = 0, part; at < sizeof(ours); at += part) {
-			part = sizeof(ours) - at < step ? sizeof(ours) - at : step;
-			compare_add(&compare, (char *)ours + at, (char *)theirs + at, part);
-		}
-		assert_int_equal(compare.done, sizeof(ours));
-		assert_int_equal(compare.bytes, ours[4000] == theirs[4000] ? 0 : 5);
-		if (compare.bytes) {
-			assert_int_equal(compare.elements, 2);
-			assert_int_equal(compare.first, 1025 * 4 + 3);
-			assert_memory_equal(compare.ours, &ours[1025], 4);
-			assert_memory_equal(compare.theirs, &theirs[1025], 4);
+		found = compare(DTYPE_F32, ours, theirs, sizeof(ours), step);
+		assert_int_equal(found.done, sizeof(ours));
+		assert_int_equal(found.bytes, ours[4000] == theirs[4000] ? 0 : 5);
+		if (found.bytes) {
+			assert_int_equal(found.elements, 2);
+			assert_int_equal(found.first, 1025 * 4 + 3);
+			assert_memory_equal(found.ours, &ours[1025], 4);
+			assert_memory_equal(found.theirs, &theirs[1025], 4);
 		}
 		/* From the second round on two differ: one in its last byte, one in all. */
 		((unsigned char *)&theirs[1025])[3] = 0xff;
 		memset(&theirs[4000], 0xee, 4);
 	}
-	compare_begin(&compare, DTYPE_F64);
-	compare_add(&compare, "12345678abc", "12345678abd", 11); /* the last element may be short */
-	assert_int_equal(compare.elements, 1);
-	assert_int_equal(compare.first, 10);
+	/* the last element may be short */
+	found = compare(DTYPE_F64, "12345678abc", "12345678abd", 11, 11);
+	assert_int_equal(found.elements, 1);
+	assert_int_equal(found.first, 10);
 }
 
 UNIT_MAIN(UNIT(test_stats_reals), UNIT(test_stats_integers), UNIT(test_stats_none),

@@ -12,6 +12,7 @@
 
 #define PIECE ((size_t)256 << 10) /* bytes that one thread analyses at a time */
 #define THREADS 7		  /* in addition to the caller's */
+#define BLOCK ((size_t)4096)	  /* bytes of one memcmp(); only blocks that differ are searched */
 
 bool analysis_wanted(const struct query *query)
 {
@@ -39,7 +40,7 @@ static bool open_theirs(struct analysis *analysis)
 	dtype = source.is_npy ? source.npy.dtype : analysis->layout->dtype;
 	if (analysis->layout->length % dtype_traits(dtype)->size)
 		dtype = DTYPE_U8;
-	compare_begin(&analysis->compare, dtype);
+	analysis->compare.dtype = dtype;
 	return true;
 }
 
@@ -50,6 +51,43 @@ bool analysis_begin(struct analysis *analysis, const struct query *query,
 	stats_begin(&analysis->stats, layout->dtype);
 	sha256_init(&analysis->digest);
 	return !query->diff || open_theirs(analysis);
+}
+
+static void compare_element(struct compare *compare, const unsigned char *ours,
+			    const unsigned char *theirs, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (ours[i] == theirs[i])
+			continue;
+		if (!compare->bytes) {
+			compare->first = compare->done + i;
+			memcpy(compare->ours, ours, size);
+			memcpy(compare->theirs, theirs, size);
+		}
+		compare->bytes++;
+	}
+	compare->elements++;
+}
+
+/* Compare the next `size` bytes. All sizes but the last must be multiples of the element size. */
+static void compare_add(struct compare *compare, const void *ours, const void *theirs, size_t size)
+{
+	const unsigned char *a = ours, *b = theirs;
+	size_t step = dtype_traits(compare->dtype)->size;
+
+	for (size_t block; size; size -= block, a += block, b += block) {
+		block = size < BLOCK ? size : BLOCK;
+		if (memcmp(a, b, block) != 0)
+			for (size_t at = 0, part; at < block; at += part) {
+				part = block - at < step ? block - at : step;
+				if (memcmp(a + at, b + at, part) != 0) {
+					compare->done += at;
+					compare_element(compare, a + at, b + at, part);
+					compare->done -= at;
+				}
+			}
+		compare->done += block;
+	}
 }
 
 static bool compare_chunk(struct analysis *analysis, const void *data, size_t size)

@@ -2,7 +2,6 @@
 #ifndef GPUSHARE_TOOLS_ANALYSIS_H
 #define GPUSHARE_TOOLS_ANALYSIS_H
 /* Analysis of a stream of bytes: --stats, --sha256, --diff. */
-#include "compare.h"
 #include "common/crew.h"
 #include "digest.h"
 #include "layout.h"
@@ -10,6 +9,17 @@
 
 /* A result in addition to enum tool_exit: the file of --diff differs. */
 #define ANALYSIS_DIFFERS 3
+
+/* What --diff has found, element by element. */
+struct compare {
+	enum dtype dtype;
+	uint64_t done;			    /* bytes that were compared */
+	uint64_t bytes;			    /* bytes that differ */
+	uint64_t elements;		    /* elements that differ */
+	uint64_t first;			    /* offset of the first byte that differs, if any does */
+	unsigned char ours[DTYPE_SIZE_MAX]; /* the element with the first byte that differs */
+	unsigned char theirs[DTYPE_SIZE_MAX];
+};
 
 struct analysis {
 	const struct query *query;
