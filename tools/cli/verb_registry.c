@@ -36,17 +36,6 @@ static int open_quietly(const struct call *call, struct gpushare_session **out)
 	return gpushare_open(&options, out);
 }
 
-static const char *starter_text(const struct daemon *daemon, bool json)
-{
-	static const char *const texts[][2] = {
-#define X(name, word, text) {text, word},
-	    DAEMON_STARTERS(X)
-#undef X
-	};
-
-	return texts[daemon->starter][json];
-}
-
 /* ---- start ---- */
 
 static int registry_start(struct call *call)
@@ -55,8 +44,8 @@ static int registry_start(struct call *call)
 
 	if (call->runs) {
 		printf("already running: pid %d serves %s, started by %s%s%s\n", call->daemon.pid,
-		       call->path, starter_text(&call->daemon, false),
-		       *call->daemon.unit ? ": " : "", call->daemon.unit);
+		       call->path, call->daemon.starter->text, *call->daemon.unit ? ": " : "",
+		       call->daemon.unit);
 		return tool_flush(TOOL_DONE);
 	}
 	if (!strncmp(call->path, UNITS "/", sizeof(UNITS))) {
@@ -190,7 +179,7 @@ static int status_json(const struct call *call, const struct gpushare_registry_i
 	return show_dump(json_pack(
 	    "{s:b, s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "running", 1,
 	    "directory", call->path, "pid", daemon->pid, "uid", (int)daemon->uid, "started_by",
-	    starter_text(daemon, true), "unit", daemon->unit, "log", daemon->log, "version",
+	    daemon->starter->word, "unit", daemon->unit, "log", daemon->log, "version",
 	    info->version, "started_unix_ns", (json_int_t)info->started_unix_ns, "names",
 	    (json_int_t)info->names, "attachments", (json_int_t)info->attachments, "connections",
 	    (json_int_t)info->connections));
@@ -210,7 +199,7 @@ static int status_print(const struct call *call, const struct gpushare_registry_
 	if (!call->runs)
 		return tool_flush(TOOL_DONE);
 	tool_field("pid", "%d, uid %u", daemon->pid, (unsigned int)daemon->uid);
-	tool_field("started by", "%s%s%s%s", starter_text(daemon, false), *daemon->unit ? ": " : "",
+	tool_field("started by", "%s%s%s%s", daemon->starter->text, *daemon->unit ? ": " : "",
 		   daemon->unit, daemon->of_user ? ", of the user's manager" : "");
 	tool_field("log", "%s", *daemon->unit ? "the journal" : log);
 	if (!info)

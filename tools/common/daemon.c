@@ -15,6 +15,13 @@
 #define PROC_PATH_MAX 64
 #define PROC_TEXT_MAX 4096
 
+static const struct daemon_starter
+    by_unknown = {"unknown", "unknown: /proc doesn't show the process here"},
+    by_systemd = {"systemd", "systemd"},
+    by_keeper = {"keeper", "its keeper, after the previous registry had ended"},
+    by_program = {"program", "a program that needed it; it exits when idle"},
+    by_hand = {"hand", "hand"};
+
 int daemon_connect(const char *directory)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -75,7 +82,7 @@ static bool find_unit(int32_t pid, char out[NAME_MAX + 1])
 	return true;
 }
 
-static enum daemon_starter find_starter(struct daemon *daemon)
+static const struct daemon_starter *find_starter(struct daemon *daemon)
 {
 	int32_t parent = parent_of(daemon->pid);
 	char words[PROC_TEXT_MAX], command[PROC_TEXT_MAX];
@@ -83,18 +90,18 @@ static enum daemon_starter find_starter(struct daemon *daemon)
 	bool orphan;
 
 	if (length <= 0 || !parent)
-		return DAEMON_BY_UNKNOWN;
+		return &by_unknown;
 	orphan = memmem(words, (size_t)length, "\0--orphan", sizeof("\0--orphan"));
 	read_proc(parent, "comm", command);
 	command[strcspn(command, "\n")] = '\0';
 	if (!strcmp(command, KEEPER_NAME))
-		return DAEMON_BY_KEEPER;
+		return &by_keeper;
 	if (orphan) /* before the test for systemd, which adopts orphans */
-		return DAEMON_BY_PROGRAM;
+		return &by_program;
 	if (strcmp(command, "systemd") != 0 || !find_unit(daemon->pid, daemon->unit))
-		return DAEMON_BY_HAND;
+		return &by_hand;
 	daemon->of_user = parent != 1;
-	return DAEMON_BY_SYSTEMD;
+	return &by_systemd;
 }
 
 static void find_log(struct daemon *daemon)
@@ -116,7 +123,7 @@ int daemon_find(const char *directory, struct daemon *out_daemon)
 	struct ucred ucred;
 	socklen_t size = sizeof(ucred);
 
-	*out_daemon = (struct daemon){.starter = DAEMON_BY_UNKNOWN};
+	*out_daemon = (struct daemon){.starter = &by_unknown};
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size))
 		return errno;
 	out_daemon->pid = ucred.pid;
