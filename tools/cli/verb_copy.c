@@ -23,16 +23,16 @@ static int parse(int argc, char **argv, struct options *out)
 	return code;
 }
 
-/* Refuse options that are in neither of the two usage texts. `what`: the request, for the message.
- * Returns -1 to continue, else the exit code. */
-static int check(const struct options *options, const char *usage, const char *also,
-		 const char *what)
+/* Run a verb, unless an option was given that is in neither of the two usage texts. `what`: the
+ * request, for the message. */
+static int run_with(const struct options *options, const char *usage, const char *also,
+		    const char *what, int (*verb)(const struct options *))
 {
 	for (const struct option_line *one = option_lines; one->name; one++)
 		if (options_have(options, one->name) && !usage_find(usage, one->name, NULL) &&
 		    !usage_find(also, one->name, NULL))
 			return tool_usage("%s does not go with %s", one->name, what);
-	return -1;
+	return verb(options);
 }
 
 static int with_session(const struct copy_request *request, bool start,
@@ -116,17 +116,21 @@ static int run_restore(const struct options *options)
 	return with_session(&options->copy, true, copy_restore);
 }
 
-static int run_diff(const struct options *options)
+static int run_diff_of_set(const struct options *options)
 {
 	const struct copy_request *request = &options->copy;
-	int code;
 
-	if (!copy_is_diff_of_set(request))
-		return request->name_count == 1 ? run_get(options)
-						: tool_usage("a file is compared with one NAME");
-	code = check(options, "[--diff PATH] [--wait SECONDS] [--dir DIR]", "",
-		     "the comparison with a set, which is of whole buffers");
-	return code < 0 ? as_cmp(with_session(request, request->wait_ms, copy_diff_set)) : code;
+	return as_cmp(with_session(request, request->wait_ms, copy_diff_set));
+}
+
+static int run_diff(const struct options *options)
+{
+	if (copy_is_diff_of_set(&options->copy))
+		return run_with(options, "[--diff PATH] [--wait SECONDS] [--dir DIR]", "",
+				"the comparison with a set, which is of whole buffers",
+				run_diff_of_set);
+	return options->copy.name_count == 1 ? run_get(options)
+					     : tool_usage("a file is compared with one NAME");
 }
 
 /* `first`: offset of the member for an operand before the names; 0: no such operand. `least`,
@@ -183,42 +187,34 @@ static bool is_set(const struct copy_request *request)
 
 static int attach_put(struct options *options, const char *option, enum format format)
 {
-	int code = check(options, "[--offset N] [--length N] [--wait SECONDS] [--dir DIR]", option,
-			 option);
-
+	if (options->copy.name_count != 1)
+		return tool_usage("one NAME at a time");
 	options->copy.query.format = format;
-	if (code < 0 && options->copy.name_count != 1)
-		code = tool_usage("one NAME at a time");
-	return code < 0 ? run_put(options) : code;
+	return run_with(options, "[--offset N] [--length N] [--wait SECONDS] [--dir DIR]", option,
+			option, run_put);
 }
 
 static int attach_save(const struct options *options)
 {
 	const char *output = options->copy.output;
-	int code =
-	    check(options, verb_find("save")->usage, "-o", "a set, which is of whole buffers");
 
-	if (code < 0 && (!output || !strcmp(output, "-")))
-		code = tool_usage("one NAME at a time; -o DIR/ saves many");
-	return code < 0 ? run_save(options) : code;
+	if (!output || !strcmp(output, "-"))
+		return tool_usage("one NAME at a time; -o DIR/ saves many");
+	return run_with(options, verb_find("save")->usage, "-o", "a set, which is of whole buffers",
+			run_save);
 }
 
 static int attach_view(struct options *options)
 {
-	bool follows = options->follows;
-	int code;
-
 	if (!options->copy.name_count)
 		return tool_usage("which buffer? NAME is missing");
-	if (!follows && !options->copy.wait_for) {
-		code =
-		    check(options, verb_find("get")->usage, "--diff", "a single copy of a buffer");
-		return code < 0 ? run_get(options) : code;
-	}
-	if (!follows)
+	if (!options->follows && !options->copy.wait_for)
+		return run_with(options, verb_find("get")->usage, "--diff",
+				"a single copy of a buffer", run_get);
+	if (!options->follows)
 		options->copy.count = 1;
-	code = check(options, verb_find("follow")->usage, "--follow", "--follow and --wait-for");
-	return code < 0 ? run_follow(options) : code;
+	return run_with(options, verb_find("follow")->usage, "--follow", "--follow and --wait-for",
+			run_follow);
 }
 
 int verb_attach(int argc, char **argv)
@@ -228,10 +224,9 @@ int verb_attach(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	if (options_have(&options, "--restore")) {
-		code = check(&options, verb_find("restore")->usage, "--restore", "--restore");
-		return code < 0 ? run_restore(&options) : code;
-	}
+	if (options_have(&options, "--restore"))
+		return run_with(&options, verb_find("restore")->usage, "--restore", "--restore",
+				run_restore);
 	if (options_have(&options, "--into"))
 		return attach_put(&options, "--into", FORMAT_RAW);
 	if (options_have(&options, "--in"))
