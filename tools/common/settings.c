@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +9,10 @@
 
 static bool is_timeout(const char *text)
 {
-	char *end;
-	unsigned long value;
+	uint64_t ms;
 
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	return *text >= '0' && *text <= '9' && !*end && !errno && value && value <= TIMEOUT_MAX_MS;
+	return tool_parse_size(text, &ms) && strspn(text, "0123456789") == strlen(text) && ms &&
+	       ms <= TIMEOUT_MAX_MS;
 }
 
 static bool is_size(const char *text)

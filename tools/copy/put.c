@@ -142,16 +142,6 @@ static int into_copy(const struct copy_request *request, struct gpushare_buffer 
 	return status ? TOOL_FAILED : TOOL_DONE;
 }
 
-static bool may_write(const struct copy_request *request, const struct gpushare_buffer *buffer)
-{
-	if (!gpushare_is_read_only(buffer))
-		return true;
-	tool_error("'%s' is read-only here: its owner lets others only read; nothing was "
-		   "written",
-		   request->query.name);
-	return false;
-}
-
 /* Set request->query.length to the size of the range that --offset and --length select, by default
  * the whole buffer. */
 static bool find_range(struct copy_request *request, struct gpushare_buffer *buffer,
@@ -227,8 +217,14 @@ int copy_put(const struct copy_request *request, struct gpushare_buffer *buffer)
 	struct into into = {.error = 0};
 	int code = TOOL_FAILED;
 
-	if (!find_range(&ranged, buffer, &info) || !may_write(&ranged, buffer))
+	if (!find_range(&ranged, buffer, &info))
 		return TOOL_FAILED;
+	if (gpushare_is_read_only(buffer)) {
+		tool_error("'%s' is read-only here: its owner lets others only read; nothing was "
+			   "written",
+			   info.name);
+		return TOOL_FAILED;
+	}
 	if (!into_open(&ranged, &into))
 		tool_error("'%s' can't be read: %s", into.path, into.source.why);
 	else if (fits(&ranged, part, &info, &into))

@@ -28,12 +28,6 @@ struct restore {
 	int error; /* errno of a failed read */
 };
 
-static bool read_set(struct restore *restore)
-{
-	restore->verify = true;
-	return copy_read_set(restore->request, restore->request->input, &restore->manifest);
-}
-
 /* Restore one file: NAME on the command line is the buffer's name. */
 static bool read_file(struct restore *restore)
 {
@@ -175,8 +169,10 @@ int copy_restore(const struct copy_request *request, struct gpushare_session *se
 		tool_error("'%s' can't be restored: %s", request->input, strerror(errno));
 		return TOOL_FAILED;
 	}
-	good = (S_ISDIR(there.st_mode) ? read_set(&restore) : read_file(&restore)) &&
-	       restore_all(&restore);
+	restore.verify = S_ISDIR(there.st_mode);
+	good = restore.verify ? copy_read_set(request, request->input, &restore.manifest)
+			      : read_file(&restore);
+	good = good && restore_all(&restore);
 	good = staged_end(&restore.staged, good);
 	manifest_finish(&restore.manifest);
 	if (!good && copy_caught)
