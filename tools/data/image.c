@@ -3,20 +3,6 @@
 
 #include <stdlib.h>
 
-bool image_is_shape(const struct shape *shape)
-{
-	const uint64_t *extent = shape->extent;
-
-	return (shape->rank == 2 || (shape->rank == 3 && (extent[2] == 3 || extent[2] == 4))) &&
-	       extent[0] && extent[1];
-}
-
-bool image_fits(const struct shape *shape)
-{
-	return shape->extent[0] <= IMAGE_EXTENT_MAX && shape->extent[1] <= IMAGE_EXTENT_MAX &&
-	       shape->extent[0] * shape->extent[1] <= IMAGE_PIXELS_MAX;
-}
-
 bool image_is_scaled(enum dtype dtype)
 {
 	return dtype != DTYPE_U8;

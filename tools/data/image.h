@@ -23,11 +23,9 @@ struct image {
 	unsigned char *pixels;
 };
 
-bool image_is_shape(const struct shape *shape);
-/* Whether an image is within the limits. The shape must pass image_is_shape(). */
-bool image_fits(const struct shape *shape);
 bool image_is_scaled(enum dtype dtype);
-/* Return false if there is no memory. Call image_free() in any case. */
+/* The shape is one of those above, within the limits: layout_find() checks that. Return false if
+ * there is no memory. Call image_free() in any case. */
 bool image_begin(struct image *image, enum dtype dtype, const struct shape *shape,
 		 const struct range *range);
 /* Feed whole elements. */

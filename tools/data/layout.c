@@ -169,24 +169,24 @@ static void find_bytes(const struct query *query, const struct gpushare_info *in
 	layout->shape = shape_line(layout->length / dtype_traits(layout->dtype)->size);
 }
 
-static bool check_image(const struct query *query, const struct layout *layout)
+static bool check_image(const struct query *query, const struct shape *shape)
 {
+	uint64_t high = shape->extent[0], wide = shape->extent[1], each = shape->extent[2];
+	bool is_image = shape->rank == 2 || (shape->rank == 3 && (each == 3 || each == 4));
 	char text[SHAPE_TEXT_MAX];
 
-	if (query->format != FORMAT_PNG)
-		return true;
-	shape_text(&layout->shape, text);
-	if (image_is_shape(&layout->shape)) {
-		if (image_fits(&layout->shape))
-			return true;
+	shape_text(shape, text);
+	if (!is_image || !high || !wide)
+		tool_error("'%s' has shape %s, but a PNG needs HxW, HxWx3 or HxWx4: give one, "
+			   "as in --shape 480x640x3",
+			   query->name, text);
+	else if (high > IMAGE_EXTENT_MAX || wide > IMAGE_EXTENT_MAX ||
+		 high * wide > IMAGE_PIXELS_MAX)
 		tool_error("'%s' has shape %s, but a PNG has up to %d pixels each way, and %d Mi "
 			   "in all: select a part with --offset and --shape",
 			   query->name, text, IMAGE_EXTENT_MAX, (int)(IMAGE_PIXELS_MAX >> 20));
-		return false;
-	}
-	tool_error("'%s' has shape %s, but a PNG needs HxW, HxWx3 or HxWx4: give one, "
-		   "as in --shape 480x640x3",
-		   query->name, text);
+	else
+		return true;
 	return false;
 }
 
@@ -209,7 +209,7 @@ bool layout_find(const struct query *query, const struct gpushare_info *info, st
 		    query->plot)
 			layout.shape = shape_line(layout.count);
 	}
-	if (!check_image(query, &layout))
+	if (query->format == FORMAT_PNG && !check_image(query, &layout.shape))
 		return false;
 	*out = layout;
 	return true;

@@ -226,11 +226,7 @@ void doctor_driver(struct doctor_found *found)
 	int number = 0;
 
 	say_module();
-	if (!facts) {
-		doctor_fail(AREA, "free some memory", "no memory for the check of the driver");
-		return;
-	}
-	end = aside_do(ask, facts, PATIENCE_MS, &number);
+	end = facts ? aside_do(ask, facts, PATIENCE_MS, &number) : ASIDE_FAILED;
 	if (end == ASIDE_DONE)
 		found->driver = facts;
 	if (end == ASIDE_HUNG)
