@@ -25,7 +25,7 @@ enum listing_flag {
 	X(ATTACHMENTS, LISTING_ALL | LISTING_NUMBER, info->attachers, \
 	  put_number(info->attachers, cell)) \
 	X(AGE, LISTING_ALL | LISTING_NUMBER, UINT64_MAX - info->created_unix_ns, \
-	  tool_format_age(show_age(info), cell)) \
+	  tool_format_age(show_since(info->created_unix_ns), cell)) \
 	X(RIGHTS, LISTING_MORE, 0, put_rights(listing, info, cell)) \
 	X(STATE, LISTING_MORE, 0, show_state(info, cell)) \
 	X(TAGS, LISTING_MORE, 0, show_tags(info, cell)) \

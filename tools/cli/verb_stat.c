@@ -91,7 +91,7 @@ static int stat_print(struct gpushare_session *session, const struct gpushare_in
 		tool_field("published", "%" PRIu64 ", by %s", info->sequence,
 			   gpushare_ordering_text(info->ordering));
 	show_time(info->created_unix_ns, text);
-	tool_format_age(show_age(info), age);
+	tool_format_age(show_since(info->created_unix_ns), age);
 	tool_field("created", "%s (%s ago)", text, age);
 	return tool_flush(TOOL_DONE);
 }

@@ -28,11 +28,6 @@ uint64_t show_since(uint64_t unix_ns)
 	return now > then ? now - then : 0;
 }
 
-uint64_t show_age(const struct gpushare_info *info)
-{
-	return show_since(info->created_unix_ns);
-}
-
 void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX])
 {
 	time_t seconds = (time_t)(unix_ns / 1000000000u);

@@ -15,7 +15,6 @@ int show_dump(json_t *value);
 /* show_dump() in one line. */
 int show_dump_line(json_t *value);
 uint64_t show_since(uint64_t unix_ns);			   /* seconds up to now */
-uint64_t show_age(const struct gpushare_info *info);	   /* seconds */
 void show_time(uint64_t unix_ns, char out[TOOL_TEXT_MAX]); /* local time; "?": out of range */
 const char *show_backing(const struct gpushare_info *info);
 

@@ -24,7 +24,7 @@
 	X("OWNER", 0, show_owner(info, cell)) \
 	X("ATTACHMENTS", SCOLS_FL_RIGHT, sprintf(cell, "%" PRIu32, info->attachers)) \
 	X("PUBLISHED/S", SCOLS_FL_RIGHT | SCOLS_FL_HIDDEN, write_rate(row, cell)) \
-	X("AGE", SCOLS_FL_RIGHT, tool_format_age(show_age(info), cell)) \
+	X("AGE", SCOLS_FL_RIGHT, tool_format_age(show_since(info->created_unix_ns), cell)) \
 	X("STATE", SCOLS_FL_HIDDEN, write_state(info, cell)) \
 	X("HELD BY", SCOLS_FL_HIDDEN, strcpy(cell, row->holders))
 
