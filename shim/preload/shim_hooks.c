@@ -10,7 +10,6 @@
 #include "shim_linger.h"
 #include "shim_live.h"
 #include "shim_managed.h"
-#include "shim_pool.h"
 
 /* CU_STREAM_PER_THREAD: what stream 0 means in the _ptsz calls */
 #define PER_THREAD(stream) ((stream) ? (stream) : (cu_stream)2)
@@ -88,26 +87,6 @@ BODY(cuMemAllocFromPoolAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_mem_po
      cu_stream stream)
 {
 	return alloc_pool(real, caller, pointer, size, pool, stream, PER_THREAD(stream));
-}
-
-BODY(cuMemPoolGetAttribute, cu_mem_pool pool, cu_pool_attribute attribute, void *value)
-{
-	return pools_any() ? pools_get(real, pool, attribute, value) : real(pool, attribute, value);
-}
-
-BODY(cuMemPoolSetAttribute, cu_mem_pool pool, cu_pool_attribute attribute, void *value)
-{
-	return pools_any() ? pools_set(real, pool, attribute, value) : real(pool, attribute, value);
-}
-
-BODY(cuMemPoolTrimTo, cu_mem_pool pool, size_t keep)
-{
-	return pools_any() ? pools_trim(real, pool, keep) : real(pool, keep);
-}
-
-BODY(cuMemPoolDestroy, cu_mem_pool pool)
-{
-	return pools_any() ? pools_destroy(real, pool) : real(pool);
 }
 
 /* Return true if the shim may have `pointer` in its table of live memory, or if any other free is

@@ -11,9 +11,8 @@
  * The list also has calls that neither allocate nor free. Queries about a pointer: a named
  * allocation is rounded up to whole blocks, but the program must see the size that it asked for.
  * cuMemRetainAllocationHandle: the memory then lives until the new handle is released, too.
- * Statistics of memory pools: they must count named allocations, too. SHIM_ADVICE is the part with
- * advice, prefetches and attaching to streams: the driver refuses them for unified memory that
- * stands for managed memory.
+ * SHIM_ADVICE is the part with advice, prefetches and attaching to streams: the driver refuses them
+ * for unified memory that stands for managed memory.
  */
 #define SHIM_ADVICE(H) \
 	H(cuMemPrefetchAsync, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
@@ -61,12 +60,6 @@
 	H(cuMemAllocFromPoolAsync_ptsz, \
 	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
 	  (pointer, size, pool, stream)) \
-	H(cuMemPoolGetAttribute, (cu_mem_pool pool, cu_pool_attribute attribute, void *value), \
-	  (pool, attribute, value)) \
-	H(cuMemPoolSetAttribute, (cu_mem_pool pool, cu_pool_attribute attribute, void *value), \
-	  (pool, attribute, value)) \
-	H(cuMemPoolTrimTo, (cu_mem_pool pool, size_t keep), (pool, keep)) \
-	H(cuMemPoolDestroy, (cu_mem_pool pool), (pool)) \
 	H(cuMemFree_v2, (cu_deviceptr pointer), (pointer)) \
 	H(cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
 	H(cuMemFreeAsync_ptsz, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
