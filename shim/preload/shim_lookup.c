@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/shim_quiet.h"
 #include "base/elf.h"
 #include "shim_hooks.h"
 #include "shim_process.h"
-#include "shim_route.h"
 #include "shim_state.h"
 #include "shim_unload.h"
 
@@ -26,10 +24,7 @@ static const char driver_names[] = CUDA_ABI_CALLS(F);
 #define DRIVER_CALLS (sizeof(struct driver) / sizeof(void *))
 
 /* Entries are never freed: another thread's call may still use one. */
-_Atomic(struct lookup_library *) lookup_libraries[LOOKUP_HOOKED];
-atomic_uint lookup_current;
-
-#define NONE LOOKUP_HOOKED /* not an index */
+_Atomic(struct lookup_library *) lookup_library;
 
 static struct lookup_library *library_new(uintptr_t base, const struct driver *driver)
 {
@@ -40,17 +35,12 @@ static struct lookup_library *library_new(uintptr_t base, const struct driver *d
 	made->driver = *driver;
 	made->base = base;
 	atomic_init(&made->generation, UNLOAD_UNKNOWN);
-	atomic_init(&made->started, false);
 	return made;
 }
 
-static struct lookup_library *library_at(unsigned int which)
-{
-	return atomic_load_explicit(&lookup_libraries[which], memory_order_acquire);
-}
-
-/* Log once why allocations through the libcuda that holds `place` get no name. */
-static void leave_alone(const void *place, const char *why, const char *more)
+/* Log once why allocations through the libcuda that holds `place` get no name. `missing`: a call
+ * that it lacks; NULL: it is not the driver. */
+static void leave_alone(const void *place, const char *missing)
 {
 	static atomic_bool told;
 	char path[256];
@@ -58,14 +48,22 @@ static void leave_alone(const void *place, const char *why, const char *more)
 	if (atomic_exchange(&told, true))
 		return;
 	elf_path(place, path, sizeof(path));
-	state_log("allocations through \"%s\" get no name: %s%s", path, why, more);
+	if (missing)
+		state_log(
+		    "allocations through \"%s\" get no name: CUDA 11.8 or later is needed, and "
+		    "it has no %s",
+		    path, missing);
+	else
+		state_log(
+		    "allocations through \"%s\" get no name: it is the second libcuda in this "
+		    "process; let the program load one",
+		    path);
 }
 
-/* Store the libcuda at `base` as number `which`: `known` if that is the same one, else a new entry.
- * If another thread stores one first, return that. NULL: there is no libcuda at `base`, or there is
- * no memory for the entry. */
-static struct lookup_library *take_up(unsigned int which, struct lookup_library *known,
-				      uintptr_t base)
+/* Make the libcuda at `base` the driver: `known` if that is the same one, else a new entry. If
+ * another thread stores one first, return that. NULL: there is no libcuda at `base`, or there is no
+ * memory for the entry. */
+static struct lookup_library *take_up(struct lookup_library *known, uintptr_t base)
 {
 	static atomic_uintptr_t refused;   /* the latest libcuda that lacks a call */
 	static atomic_ulong refused_while; /* the generation at that time (shim_unload.h) */
@@ -82,15 +80,14 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 	if (missing) {
 		atomic_store(&refused_while, search.generation);
 		atomic_store(&refused, base);
-		leave_alone((const void *)base, "CUDA 11.8 or later is needed, and it has no ",
-			    missing);
+		leave_alone((const void *)base, missing);
 		return NULL;
 	}
 	if (!known || known->base != base || memcmp(&known->driver, &driver, sizeof(driver)) != 0) {
 		made = library_new(base, &driver);
 		if (!made)
 			return NULL;
-		if (!atomic_compare_exchange_strong(&lookup_libraries[which], &known, made)) {
+		if (!atomic_compare_exchange_strong(&lookup_library, &known, made)) {
 			free(made);
 			return known;
 		}
@@ -101,50 +98,25 @@ static struct lookup_library *take_up(unsigned int which, struct lookup_library 
 	return known;
 }
 
-/* Library `which`, checked again: the libcuda that is loaded at its address now; NULL: none. */
-static struct lookup_library *stand(unsigned int which)
+/* The libcuda that is loaded now at the address of the latest driver; NULL: none. */
+static struct lookup_library *stand(void)
 {
-	struct lookup_library *known = library_at(which);
+	struct lookup_library *known = atomic_load_explicit(&lookup_library, memory_order_acquire);
 
 	if (!known ||
 	    atomic_load_explicit(&known->generation, memory_order_relaxed) == unload_generation())
 		return known;
-	return take_up(which, known, known->base);
+	return take_up(known, known->base);
 }
 
-static unsigned int find_hooked(uintptr_t base)
+/* Is the libcuda at `base` the driver? It becomes the driver if none is loaded. */
+static bool is_driver(uintptr_t base)
 {
-	unsigned int which = 0;
-	const struct lookup_library *known;
+	const struct lookup_library *driver = stand();
 
-	while (which < LOOKUP_HOOKED && (!(known = library_at(which)) || known->base != base))
-		which++;
-	return which;
-}
-
-/* Store the libcuda at `base`, if it is new, and return its index. NONE: two others are loaded. */
-static unsigned int hook(uintptr_t base)
-{
-	unsigned int which = find_hooked(base);
-	const struct lookup_library *taken;
-
-	if (which != NONE && stand(which))
-		return which;
-	for (which = 0; which < LOOKUP_HOOKED; which++) {
-		struct lookup_library *known = library_at(which);
-
-		taken = known && stand(which) ? NULL : take_up(which, known, base);
-		if (taken && taken->base == base)
-			return which;
-	}
-	return NONE;
-}
-
-const struct driver *lookup_find_hooked(unsigned int which)
-{
-	const struct lookup_library *library = stand(which);
-
-	return library ? &library->driver : NULL;
+	if (!driver)
+		driver = take_up(atomic_load(&lookup_library), base);
+	return driver && driver->base == base;
 }
 
 bool lookup_meet(const void *real)
@@ -153,57 +125,9 @@ bool lookup_meet(const void *real)
 
 	if (!elf_is_in(real, DRIVER_LIBRARY, &base))
 		return false;
-	if (state_is_active())
-		hook(base);
+	if (state_is_active() && !is_driver(base))
+		leave_alone(real, NULL);
 	return true;
-}
-
-/* Has cuInit run in this libcuda? Once true, this stays true. */
-static bool has_started(struct lookup_library *library)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-	cu_context context;
-
-	if (!atomic_load_explicit(&library->started, memory_order_relaxed) &&
-	    library->driver.cuCtxGetCurrent(&context) == CU_OK)
-		atomic_store_explicit(&library->started, true, memory_order_relaxed);
-	return atomic_load_explicit(&library->started, memory_order_relaxed);
-}
-
-bool lookup_is_driver(unsigned int which)
-{
-	unsigned int before = atomic_load_explicit(&lookup_current, memory_order_relaxed);
-	struct lookup_library *driver, *other;
-
-	if (which == NONE || which == before)
-		return which != NONE;
-	other = stand(which);
-	driver = stand(before);
-	if (!other || (driver && (has_started(driver) || !has_started(other))))
-		return false;
-	atomic_compare_exchange_strong(&lookup_current, &before, which);
-	return true;
-}
-
-static char library_numbers[LOOKUP_HOOKED + 1], not_in_one;
-
-/* Returns which libcuda holds `real`, as a pointer into library_numbers; &not_in_one: none. */
-static void *find_number(const void *real, const char *unused)
-{
-	uintptr_t base;
-
-	(void)unused;
-	return elf_is_in(real, DRIVER_LIBRARY, &base) ? &library_numbers[find_hooked(base)]
-						      : &not_in_one;
-}
-
-bool lookup_is_in_other(const void *real)
-{
-	static struct routes routes;
-	const char *number = routes_get(&routes, real, NULL, find_number);
-	unsigned int which = (unsigned int)(number - library_numbers);
-
-	return number != &not_in_one && lookup_passes_by(which);
 }
 
 bool lookup_is_drivers(const void *place)
@@ -211,32 +135,16 @@ bool lookup_is_drivers(const void *place)
 	return elf_is_in(place, DRIVER_LIBRARY, NULL);
 }
 
-/* Slow path of lookup_driver(). If the driver was unloaded or is unknown, take the first libcuda:
- * our exported entries would call that one too. */
-static __attribute__((noinline)) const struct driver *find_driver(void)
+/* If the driver was unloaded or is unknown, take the first libcuda: our exported entries would call
+ * that one too. */
+const struct driver *lookup_find_driver(void)
 {
-	unsigned int before = atomic_load_explicit(&lookup_current, memory_order_relaxed), which;
-	const struct lookup_library *known = stand(before);
+	const struct lookup_library *driver = stand();
 	uintptr_t base;
 
-	if (!known && elf_find_in(DRIVER_LIBRARY, "cuInit", &base)) {
-		which = hook(base);
-		known = which == NONE ? NULL : stand(which);
-		if (known)
-			atomic_compare_exchange_strong(&lookup_current, &before, which);
-	}
-	return known ? &known->driver : NULL;
-}
-
-const struct driver *lookup_driver(void)
-{
-	const struct lookup_library *known =
-	    library_at(atomic_load_explicit(&lookup_current, memory_order_relaxed));
-
-	return known && atomic_load_explicit(&known->generation, memory_order_relaxed) ==
-			    unload_now()
-		   ? &known->driver
-		   : find_driver();
+	if (!driver && elf_find_in(DRIVER_LIBRARY, "cuInit", &base))
+		driver = take_up(atomic_load(&lookup_library), base);
+	return driver ? &driver->driver : NULL;
 }
 
 const struct driver *lookup_driver_to_end(void)
@@ -244,15 +152,16 @@ const struct driver *lookup_driver_to_end(void)
 	return process_is_mine() && !process_is_ending() ? lookup_driver() : NULL;
 }
 
-static void *replace(void *pointer, unsigned int which)
+void *lookup_replace(void *pointer)
 {
-	const struct lookup_library *known = library_at(which);
+	const struct lookup_library *known =
+	    atomic_load_explicit(&lookup_library, memory_order_acquire);
 
-	if (!known)
+	if (!known || !pointer || !state_is_active())
 		return pointer;
 #define H(name, params, args) \
 	if (pointer == (void *)known->driver.name) \
-		return which ? (void *)second_##name : (void *)hook_##name;
+		return (void *)hook_##name;
 	SHIM_HOOKS(H)
 	if (state_publishes(PUBLISH_SYNC)) {
 		SHIM_SYNC(H)
@@ -261,25 +170,14 @@ static void *replace(void *pointer, unsigned int which)
 	return pointer;
 }
 
-void *lookup_replace(void *pointer)
-{
-	void *replaced = pointer;
-
-	for (unsigned int which = 0; which < LOOKUP_HOOKED; which++)
-		if (replaced == pointer && pointer && state_is_active())
-			replaced = replace(pointer, which);
-	return replaced;
-}
-
 /* Returns the hook for `found`, which lies in the libcuda at `base`. */
 static void *replace_found(void *found, uintptr_t base)
 {
 	if (!state_is_active())
 		return found;
-	if (hook(base) != NONE)
+	if (is_driver(base))
 		return lookup_replace(found);
-	leave_alone(found, "it is the third libcuda in this process; let the program load fewer",
-		    "");
+	leave_alone(found, NULL);
 	return found;
 }
 
