@@ -55,8 +55,8 @@ struct buffers_stream {
 	cu_stream stream; /* as given */
 	cu_stream meant;  /* CU_STREAM_PER_THREAD for stream 0 of a _ptsz call, else `stream` */
 };
-cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
-			      const void *caller, cu_deviceptr *pointer, size_t size);
+cu_result buffers_alloc_async(const struct buffers_stream *call, const void *caller,
+			      cu_deviceptr *pointer, size_t size);
 cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer, cu_stream stream,
 			     cu_stream meant);
 

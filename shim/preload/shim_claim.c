@@ -64,12 +64,10 @@ bool claim_take(struct claim *claim, enum rules_kind kind)
 void claim_leave(struct claim *claim, enum rules_kind kind)
 {
 	struct claim_record *record = &claim->records[kind];
-	int error = errno;
 
 	if (record->taken)
 		state_return(kind, record->rule, record->index);
 	record->taken = false;
-	errno = error;
 }
 
 void claim_fail(struct claim *claim)

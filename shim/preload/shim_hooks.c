@@ -11,9 +11,6 @@
 #include "shim_live.h"
 #include "shim_managed.h"
 
-/* CU_STREAM_PER_THREAD: what stream 0 means in the _ptsz calls */
-#define PER_THREAD(stream) ((stream) ? (stream) : (cu_stream)2)
-
 atomic_bool hooks_stacked;
 
 /* ARGS (a, b) expands to a, b: without the parentheses, the list can follow other arguments. */
@@ -23,21 +20,21 @@ atomic_bool hooks_stacked;
 	static inline cu_result body_##name( \
 	    cu_##name##_call *real, __attribute__((unused)) const void *caller, __VA_ARGS__)
 
-BODY(cuMemAlloc_v2, cu_deviceptr *pointer, size_t size)
-{
-	return buffers_alloc(real, caller, pointer, size);
-}
-
-BODY(cuMemAllocPitch_v2, cu_deviceptr *pointer, size_t *pitch, size_t width, size_t height,
-     unsigned int element)
-{
-	return buffers_alloc_pitch(real, caller, pointer, pitch, width, height, element);
-}
-
-BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
-{
-	return buffers_alloc_managed(real, caller, pointer, size, flags);
-}
+/* Bodies that only pass their arguments on. */
+#define body_cuMemAlloc_v2 buffers_alloc
+#define body_cuMemAllocPitch_v2 buffers_alloc_pitch
+#define body_cuMemAllocManaged buffers_alloc_managed
+#define body_cuMemCreate buffers_create
+#define body_cuMemRelease(real, caller, ...) buffers_release(real, __VA_ARGS__)
+#define body_cuMemRetainAllocationHandle(real, caller, ...) buffers_retain(real, __VA_ARGS__)
+#define body_cuMemMap(real, caller, ...) buffers_map(real, __VA_ARGS__)
+#define body_cuMemUnmap(real, caller, ...) buffers_unmap(real, __VA_ARGS__)
+#define body_cuCtxDestroy(real, caller, ...) buffers_context_destroy(real, __VA_ARGS__)
+#define body_cuCtxDestroy_v2 body_cuCtxDestroy
+#define body_cuDevicePrimaryCtxRelease(real, caller, ...) buffers_primary_release(real, __VA_ARGS__)
+#define body_cuDevicePrimaryCtxRelease_v2 body_cuDevicePrimaryCtxRelease
+#define body_cuDevicePrimaryCtxReset(real, caller, ...) buffers_primary_reset(real, __VA_ARGS__)
+#define body_cuDevicePrimaryCtxReset_v2 body_cuDevicePrimaryCtxReset
 
 /* Advice on managed memory. Unified memory (host memory in its place) needs none: return CU_OK. */
 #define ADVICE(name, params, args) \
@@ -47,47 +44,6 @@ BODY(cuMemAllocManaged, cu_deviceptr *pointer, size_t size, unsigned int flags)
 	}
 SHIM_ADVICE(ADVICE)
 #undef ADVICE
-
-static inline cu_result alloc_async(cu_cuMemAllocAsync_call *real, const void *caller,
-				    cu_deviceptr *pointer, size_t size, cu_stream stream,
-				    cu_stream meant)
-{
-	const struct buffers_stream call = {.async = real, .stream = stream, .meant = meant};
-
-	return buffers_alloc_async(&call, RULES_API_cuMemAllocAsync, caller, pointer, size);
-}
-
-BODY(cuMemAllocAsync, cu_deviceptr *pointer, size_t size, cu_stream stream)
-{
-	return alloc_async(real, caller, pointer, size, stream, stream);
-}
-
-BODY(cuMemAllocAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_stream stream)
-{
-	return alloc_async(real, caller, pointer, size, stream, PER_THREAD(stream));
-}
-
-static inline cu_result alloc_pool(cu_cuMemAllocFromPoolAsync_call *real, const void *caller,
-				   cu_deviceptr *pointer, size_t size, cu_mem_pool pool,
-				   cu_stream stream, cu_stream meant)
-{
-	const struct buffers_stream call = {
-	    .pooled = real, .pool = pool, .stream = stream, .meant = meant};
-
-	return buffers_alloc_async(&call, RULES_API_cuMemAllocFromPoolAsync, caller, pointer, size);
-}
-
-BODY(cuMemAllocFromPoolAsync, cu_deviceptr *pointer, size_t size, cu_mem_pool pool,
-     cu_stream stream)
-{
-	return alloc_pool(real, caller, pointer, size, pool, stream, stream);
-}
-
-BODY(cuMemAllocFromPoolAsync_ptsz, cu_deviceptr *pointer, size_t size, cu_mem_pool pool,
-     cu_stream stream)
-{
-	return alloc_pool(real, caller, pointer, size, pool, stream, PER_THREAD(stream));
-}
 
 /* Return true if the shim may have `pointer` in its table of live memory, or if any other free is
  * pending. */
@@ -103,50 +59,30 @@ BODY(cuMemFree_v2, cu_deviceptr pointer)
 	return buffers_free(real, pointer);
 }
 
-static inline cu_result free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
-				   cu_stream stream, cu_stream meant)
-{
-	if (!free_concerns(pointer))
-		return real(pointer, stream);
-	return buffers_free_async(real, pointer, stream, meant);
-}
-
-BODY(cuMemFreeAsync, cu_deviceptr pointer, cu_stream stream)
-{
-	return free_async(real, pointer, stream, stream);
-}
-
-BODY(cuMemFreeAsync_ptsz, cu_deviceptr pointer, cu_stream stream)
-{
-	return free_async(real, pointer, stream, PER_THREAD(stream));
-}
-
-BODY(cuMemCreate, cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
-     unsigned long long flags)
-{
-	return buffers_create(real, caller, handle, size, prop, flags);
-}
-
-BODY(cuMemRelease, cu_mem_handle handle)
-{
-	return buffers_release(real, handle);
-}
-
-BODY(cuMemRetainAllocationHandle, cu_mem_handle *handle, void *pointer)
-{
-	return buffers_retain(real, handle, pointer);
-}
-
-BODY(cuMemMap, cu_deviceptr pointer, size_t size, size_t offset, cu_mem_handle handle,
-     unsigned long long flags)
-{
-	return buffers_map(real, pointer, size, offset, handle, flags);
-}
-
-BODY(cuMemUnmap, cu_deviceptr pointer, size_t size)
-{
-	return buffers_unmap(real, pointer, size);
-}
+/* Calls in stream order, with and without _ptsz. `target`: the stream that `stream` stands for. */
+#define IN_STREAM_ORDER(ptsz, target) \
+	BODY(cuMemAllocAsync##ptsz, cu_deviceptr *pointer, size_t size, cu_stream stream) \
+	{ \
+		const struct buffers_stream call = { \
+		    .async = real, .stream = stream, .meant = target}; \
+\
+		return buffers_alloc_async(&call, caller, pointer, size); \
+	} \
+	BODY(cuMemAllocFromPoolAsync##ptsz, cu_deviceptr *pointer, size_t size, cu_mem_pool pool, \
+	     cu_stream stream) \
+	{ \
+		const struct buffers_stream call = { \
+		    .pooled = real, .pool = pool, .stream = stream, .meant = target}; \
+\
+		return buffers_alloc_async(&call, caller, pointer, size); \
+	} \
+	BODY(cuMemFreeAsync##ptsz, cu_deviceptr pointer, cu_stream stream) \
+	{ \
+		return free_concerns(pointer) ? buffers_free_async(real, pointer, stream, target) \
+					      : real(pointer, stream); \
+	}
+IN_STREAM_ORDER(, stream)
+IN_STREAM_ORDER(_ptsz, stream ? stream : (cu_stream)2) /* CU_STREAM_PER_THREAD */
 
 BODY(cuIpcGetMemHandle, cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 {
@@ -157,23 +93,13 @@ BODY(cuIpcGetMemHandle, cu_ipc_mem_handle *handle, cu_deviceptr pointer)
 	return real(handle, buffers_told(pointer));
 }
 
-static inline cu_result open_handle(cu_cuIpcOpenMemHandle_v2_call *real, cu_deviceptr *pointer,
-				    const cu_ipc_mem_handle *handle, unsigned int flags)
-{
-	if (!ipc_is_ours(handle))
-		return real(pointer, *handle, flags);
-	return buffers_open_handle(real, pointer, handle, flags);
-}
-
-BODY(cuIpcOpenMemHandle, cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
-{
-	return open_handle(real, pointer, &handle, flags);
-}
-
 BODY(cuIpcOpenMemHandle_v2, cu_deviceptr *pointer, cu_ipc_mem_handle handle, unsigned int flags)
 {
-	return open_handle(real, pointer, &handle, flags);
+	if (!ipc_is_ours(&handle))
+		return real(pointer, handle, flags);
+	return buffers_open_handle(real, pointer, &handle, flags);
 }
+#define body_cuIpcOpenMemHandle body_cuIpcOpenMemHandle_v2
 
 BODY(cuIpcCloseMemHandle, cu_deviceptr pointer)
 {
@@ -223,21 +149,6 @@ BODY(cuPointerGetAttributes, unsigned int count, cu_pointer_attribute *attribute
 				buffers_attribute(pointer, attributes[i], values[i]);
 	return result;
 }
-
-/* Calls that end a context or all memory of a device. Both versions of a call have the same
- * parameters. */
-#define ENDING(name, type, end) \
-	BODY(name, type what) \
-	{ \
-		return end(real, what); \
-	}
-ENDING(cuCtxDestroy, cu_context, buffers_context_destroy)
-ENDING(cuCtxDestroy_v2, cu_context, buffers_context_destroy)
-ENDING(cuDevicePrimaryCtxRelease, cu_device, buffers_primary_release)
-ENDING(cuDevicePrimaryCtxRelease_v2, cu_device, buffers_primary_release)
-ENDING(cuDevicePrimaryCtxReset, cu_device, buffers_primary_reset)
-ENDING(cuDevicePrimaryCtxReset_v2, cu_device, buffers_primary_reset)
-#undef ENDING
 
 static inline cu_result replaced(cu_result result, void **pointer)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_managed.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "shim_attach.h"
@@ -66,20 +65,11 @@ cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *cal
 	return result;
 }
 
-static bool find(cu_deviceptr pointer, struct live *out_entry)
-{
-	int error = errno;
-	bool found = live_find_managed(pointer, 1, out_entry);
-
-	errno = error;
-	return found;
-}
-
 bool managed_range(cu_deviceptr pointer, cu_deviceptr *base, size_t *size)
 {
 	struct live entry;
 
-	if (!find(pointer, &entry))
+	if (!live_find_managed(pointer, 1, &entry))
 		return false;
 	if (base)
 		*base = entry.pointer;
@@ -101,7 +91,7 @@ bool managed_attribute(cu_deviceptr pointer, cu_pointer_attribute attribute, voi
 {
 	struct live entry;
 
-	if (!value || !find(pointer, &entry))
+	if (!value || !live_find_managed(pointer, 1, &entry))
 		return false;
 	switch ((int)attribute) {
 	case CU_ATTRIBUTE_CONTEXT:

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Queries about a pointer: the program gets the answers that it would get without the shim. */
-#include <errno.h>
 #include <string.h>
 
 #include "shim_buffers.h"
@@ -10,15 +9,6 @@
 #include "shim_process.h"
 #include "shim_share.h"
 #include "shim_site.h"
-
-static bool find(cu_deviceptr base, cu_deviceptr pointer, struct live *out_entry)
-{
-	int error = errno;
-	bool found = live_find(base, pointer, out_entry);
-
-	errno = error;
-	return found;
-}
 
 #define NOBODYS ((cu_deviceptr)8)
 
@@ -48,7 +38,7 @@ bool buffers_find_around(cu_deviceptr pointer, struct live *out_entry)
 
 	if (!driver || driver->cuMemGetAddressRange_v2(&base, &size, pointer) != CU_OK)
 		base = pointer;
-	return find(base, pointer, out_entry);
+	return live_find(base, pointer, out_entry);
 }
 
 /* Make one of our handles (shim_ipc.h) for mapped memory, if the memory that it replaces would have
@@ -59,7 +49,7 @@ static cu_result make_handle(const struct live *entry, cu_ipc_mem_handle *out_ha
 
 	if (live_is_unsettled(entry)) {
 		share_settle(entry->pointer, false);
-		if (!find(entry->pointer, entry->pointer, &settled))
+		if (!live_find(entry->pointer, entry->pointer, &settled))
 			return CU_INVALID_VALUE;
 	}
 	if (settled.kind == LIVE_OPENED || settled.stream_ordered || settled.managed ||
@@ -84,7 +74,7 @@ bool buffers_handle(cu_deviceptr pointer, cu_ipc_mem_handle *out_handle, cu_resu
 	struct live entry;
 
 	site_guard();
-	if (!find(pointer, pointer, &entry) &&
+	if (!live_find(pointer, pointer, &entry) &&
 	    !(buffers_find_around(pointer, &entry) && live_is_mapped(&entry)))
 		return false;
 	if (entry.kind == LIVE_OWN)

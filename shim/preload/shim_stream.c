@@ -150,9 +150,11 @@ static bool take(struct claim *claim, enum rules_kind kind, const struct buffers
 	return false;
 }
 
-cu_result buffers_alloc_async(const struct buffers_stream *call, enum rules_api api,
-			      const void *caller, cu_deviceptr *pointer, size_t size)
+cu_result buffers_alloc_async(const struct buffers_stream *call, const void *caller,
+			      cu_deviceptr *pointer, size_t size)
 {
+	const enum rules_api api =
+	    call->pooled ? RULES_API_cuMemAllocFromPoolAsync : RULES_API_cuMemAllocAsync;
 	struct claim claim;
 	cu_result result;
 
