@@ -11,15 +11,6 @@
 #include "protocol.h"
 #include "rules_internal.h"
 
-struct values {
-	char index[24], pid[24], rank[24], device[24];
-};
-
-struct name {
-	char text[GPUSHARE_NAME_MAX + 1];
-	size_t length;
-};
-
 struct rules *rules_free(struct rules *rules)
 {
 	if (!rules)
@@ -31,62 +22,46 @@ struct rules *rules_free(struct rules *rules)
 	return NULL;
 }
 
-/* The rank comes from the environment, so accept digits only. */
-static bool copy_rank(char to[24], const char *rank)
+/* Get the text that replaces %<letter>. The rank comes from the environment: only digits are
+ * accepted. */
+static bool expand(char letter, const struct rule *rule, const struct rules_allocation *allocation,
+		   const struct rules_process *process, char to[24])
 {
-	size_t digits;
+	const char *rank = process->rank ? process->rank : "0";
+	size_t digits = strspn(rank, "0123456789");
 
-	if (!rank)
-		rank = "0";
-	digits = strspn(rank, "0123456789");
-	if (digits == 0 || digits >= 24 || rank[digits] != '\0')
+	if (letter == 'i')
+		snprintf(to, 24, "%" PRIu64, rule->next);
+	else if (letter == 'p')
+		snprintf(to, 24, "%d", process->pid);
+	else if (letter == 'd')
+		snprintf(to, 24, "%d", allocation->device);
+	else if (digits == 0 || digits >= 24 || rank[digits] != '\0')
 		return false;
-	memcpy(to, rank, digits + 1);
+	else
+		memcpy(to, rank, digits + 1);
 	return true;
 }
 
-/* If the rank is not a number, `values->rank` is "": only a template with %r then fails, in
- * render(). */
-static const char *value_of(char letter, const struct values *values)
+static bool render(const struct rule *rule, const struct rules_allocation *allocation,
+		   const struct rules_process *process, char name[GPUSHARE_NAME_MAX + 1])
 {
-	switch (letter) {
-#define X(its_letter, value) \
-	case its_letter: \
-		return values->value;
-		RULES_CONVERSIONS(X)
-#undef X
-	default:
-		return "";
-	}
-}
+	const char *at = rule->template.from, *end = at + rule->template.length;
+	size_t used = 0;
 
-static bool append(struct name *name, const char *text, size_t length)
-{
-	if (length > GPUSHARE_NAME_MAX - name->length)
-		return false;
-	memcpy(name->text + name->length, text, length);
-	name->length += length;
-	name->text[name->length] = '\0';
-	return true;
-}
+	for (; at < end; at++) {
+		char text[24] = {*at};
+		size_t length;
 
-static bool render(const struct rule *rule, const struct values *values, struct name *name)
-{
-	*name = (struct name){0};
-	for (size_t i = 0; i < rule->template.length; i++) {
-		const char *text = rule->template.from + i;
-		size_t length = 1;
-
-		if (*text == '%') {
-			text = value_of(rule->template.from[++i], values);
-			length = strlen(text);
-			if (length == 0) /* the rank is not a number */
-				return false;
-		}
-		if (!append(name, text, length))
+		if (*at == '%' && !expand(*++at, rule, allocation, process, text))
 			return false;
+		length = strlen(text);
+		if (length > GPUSHARE_NAME_MAX - used)
+			return false;
+		memcpy(name + used, text, length + 1);
+		used += length;
 	}
-	return name_is_valid(name->text);
+	return name_is_valid(name);
 }
 
 static bool in_span(uint64_t number, const struct rules_span *span)
@@ -170,30 +145,14 @@ bool rules_passed(const struct rules *rules, size_t asked)
 static bool take(struct rule *rule, const struct rules_allocation *allocation,
 		 const struct rules_process *process, struct rules_match *out)
 {
-	struct values values = {0};
-	struct name name;
+	char name[GPUSHARE_NAME_MAX + 1];
 
-	snprintf(values.index, sizeof(values.index), "%" PRIu64, rule->next);
-	snprintf(values.pid, sizeof(values.pid), "%d", process->pid);
-	snprintf(values.device, sizeof(values.device), "%d", allocation->device);
-	if (!copy_rank(values.rank, process->rank))
-		values.rank[0] = '\0';
-	if (!render(rule, &values, &name))
+	if (!render(rule, allocation, process, name))
 		return false;
+	*out = rule->given;
+	strcpy(out->name, name);
 	rule->taken++;
 	out->index = rule->next++;
-	memcpy(out->name, name.text, name.length + 1);
-	out->wait_ms = rule->wait_ms;
-	out->must = rule->must;
-	out->flags = rule->flags;
-	out->ttl_s = rule->ttl_s;
-	out->mode = rule->mode;
-	if (rule->group.length)
-		memcpy(out->group, rule->group.from, rule->group.length);
-	out->group[rule->group.length] = '\0';
-	out->adopt = rule->adopt;
-	out->unified = rule->unified;
-	out->vmm = rule->vmm || rule->flags || rule->unified;
 	return true;
 }
 

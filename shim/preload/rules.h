@@ -76,9 +76,8 @@ struct rules_match {
  * Parse all rules of `text`, or none. On failure return NULL and write ONE line for stderr to
  * `error`, without its newline. The line marks the bad part with >>> and <<<:
  *   gpushare: GPUSHARE_NAME: size wants N, N-M or N-, in bytes or with K M G T Ki Mi Gi Ti:
- * weights:>>>size=ten<<< An option of the grammar that this version lacks is refused by name ("not
- * supported"). `variable` is the name to print. Empty text has no rules: return NULL with an empty
- * `error`.
+ * weights:>>>size=ten<<< `variable` is the name to print. Empty text has no rules: return NULL with
+ * an empty `error`.
  */
 struct rules *rules_parse(enum rules_kind kind, const char *variable, const char *text, char *error,
 			  size_t error_size);

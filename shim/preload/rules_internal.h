@@ -5,10 +5,6 @@
  * rules.c. */
 #include "rules.h"
 
-/* X(letter, value): a conversion %<letter> of templates, and its member of struct values
- * in rules.c */
-#define RULES_CONVERSIONS(X) X('i', index) X('p', pid) X('r', rank) X('d', device)
-
 struct rules_span {
 	uint64_t from, to; /* inclusive; `to` is UINT64_MAX if the range is open */
 };
@@ -25,14 +21,10 @@ struct rule {
 	struct rules_part template;
 	char *glob; /* from=; NULL: not given */
 	struct rules_span nth, size;
-	int device;	    /* -1: any */
-	enum rules_api api; /* RULES_API_NONE: any */
-	unsigned int wait_ms;
-	bool must;
-	bool repeats; /* has %i */
-	uint32_t flags, ttl_s, mode;
-	struct rules_part group; /* group= */
-	bool vmm, adopt, unified;
+	int device;		   /* -1: any */
+	enum rules_api api;	   /* RULES_API_NONE: any */
+	bool repeats;		   /* has %i */
+	struct rules_match given;  /* the options; no name */
 	struct rules_part keeping; /* the text of an option that requires keep; NULL: none */
 
 	/* Changed under the callers' lock, except that rules_pass() increments `seen`
@@ -62,9 +54,9 @@ static inline void rules_skip(struct rules_part *part, size_t bytes)
 	part->length -= bytes;
 }
 
-/* rules_options.c: parse one option into `rule`. `given` is a bit set of the options so far. */
+/* rules_options.c: parse one option into `rule`. `seen` is a bit set of the options so far. */
 bool rules_parse_option(const struct rules_parser *parser, struct rules_part text,
-			unsigned int *given, struct rule *rule);
+			unsigned int *seen, struct rule *rule);
 
 /* rules_error.c: write the error line with `at` marked. Returns false. */
 __attribute__((format(printf, 3, 4))) bool

@@ -17,7 +17,7 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 
 /* X(kind, name, set, wants): an option of the grammar. `set` returns NULL or an error sentence,
  * mostly `wants`. Kinds: ATTACHING is for GPUSHARE_ATTACH only, NAMING for GPUSHARE_NAME only.
- * KEEPING is NAMING that also requires keep. LATER is not supported yet. */
+ * KEEPING is NAMING that also requires keep. */
 #define OPTIONS(X) \
 	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
 	X(ANYWHERE, size, set_size, \
@@ -35,11 +35,10 @@ static const char api_wants[] = "api wants one of" RULES_APIS(A);
 	X(KEEPING, adopt, set_adopt, "adopt takes no value") \
 	X(NAMING, unified, set_unified, "unified takes no value") \
 	X(NAMING, mode, set_mode, "mode wants octal digits of read and write bits, such as 640") \
-	X(NAMING, group, set_group, "group wants the name or number of a group") \
-	X(LATER, tag, NULL, NULL)
+	X(NAMING, group, set_group, "group wants the name or number of a group")
 
 static const struct option {
-	enum { ANYWHERE, ATTACHING, NAMING, KEEPING, LATER } kind;
+	enum { ANYWHERE, ATTACHING, NAMING, KEEPING } kind;
 	const char *name;
 	set_call *set;
 	const char *wants;
@@ -49,13 +48,7 @@ static const struct option {
 #undef X
 };
 
-/* The supported options, each after a blank. */
-#define KNOWN_ANYWHERE(name) " " #name
-#define KNOWN_ATTACHING(name) " " #name
-#define KNOWN_NAMING(name) " " #name
-#define KNOWN_KEEPING(name) " " #name
-#define KNOWN_LATER(name)
-#define X(kind, name, set, wants) KNOWN_##kind(name)
+#define X(kind, name, set, wants) " " #name
 static const char unknown[] = "unknown option, none of" OPTIONS(X);
 #undef X
 
@@ -210,7 +203,7 @@ static const char *set_wait(struct rule *rule, struct rules_part value, const ch
 	}
 	if (value.length > 0)
 		return wants;
-	rule->wait_ms = (unsigned int)(ms * 1000 + part_ms + more);
+	rule->given.wait_ms = (unsigned int)(ms * 1000 + part_ms + more);
 	return NULL;
 }
 
@@ -224,12 +217,12 @@ static const char *set_wait(struct rule *rule, struct rules_part value, const ch
 		set; \
 		return NULL; \
 	}
-FLAG(must, rule->must = true)
-FLAG(keep, rule->flags |= GPUSHARE_FLAG_KEEP)
-FLAG(readonly, rule->flags |= GPUSHARE_FLAG_READONLY)
-FLAG(vmm, rule->vmm = true)
-FLAG(adopt, rule->adopt = true)
-FLAG(unified, rule->unified = true)
+FLAG(must, rule->given.must = true)
+FLAG(keep, rule->given.flags |= GPUSHARE_FLAG_KEEP)
+FLAG(readonly, rule->given.flags |= GPUSHARE_FLAG_READONLY)
+FLAG(vmm, rule->given.vmm = true)
+FLAG(adopt, rule->given.adopt = true)
+FLAG(unified, rule->given.unified = true)
 #undef FLAG
 
 static const char *set_ttl(struct rule *rule, struct rules_part value, const char *wants)
@@ -241,7 +234,7 @@ static const char *set_ttl(struct rule *rule, struct rules_part value, const cha
 		return fault ? fault : wants;
 	if (seconds > UINT32_MAX)
 		return too_large;
-	rule->ttl_s = (uint32_t)seconds;
+	rule->given.ttl_s = (uint32_t)seconds;
 	return NULL;
 }
 
@@ -258,7 +251,7 @@ static const char *set_mode(struct rule *rule, struct rules_part value, const ch
 	}
 	if (mode == 0 || mode & ~0666u)
 		return wants;
-	rule->mode = mode;
+	rule->given.mode = mode;
 	return NULL;
 }
 
@@ -266,7 +259,7 @@ static const char *set_group(struct rule *rule, struct rules_part value, const c
 {
 	if (value.length == 0 || value.length > RULES_GROUP_MAX)
 		return wants;
-	rule->group = value;
+	memcpy(rule->given.group, value.from, value.length);
 	return NULL;
 }
 
@@ -279,7 +272,7 @@ static const struct option *find_option(struct rules_part name)
 }
 
 bool rules_parse_option(const struct rules_parser *parser, struct rules_part text,
-			unsigned int *given, struct rule *rule)
+			unsigned int *seen, struct rule *rule)
 {
 	const char *equals = memchr(text.from, '=', text.length);
 	struct rules_part name = text, value = {0};
@@ -293,9 +286,6 @@ bool rules_parse_option(const struct rules_parser *parser, struct rules_part tex
 	option = find_option(name);
 	if (!option)
 		return rules_fail(parser, text, "%s", unknown);
-	if (option->kind == LATER)
-		return rules_fail(parser, text, "option \"%s\" is not supported by this version",
-				  option->name);
 	if (option->kind == ATTACHING && parser->kind != RULES_ATTACH)
 		return rules_fail(parser, text, "option \"%s\" is for GPUSHARE_ATTACH only",
 				  option->name);
@@ -304,9 +294,9 @@ bool rules_parse_option(const struct rules_parser *parser, struct rules_part tex
 				  option->name);
 	if (option->kind == KEEPING)
 		rule->keeping = text;
-	if (*given & 1u << (option - options))
+	if (*seen & 1u << (option - options))
 		return rules_fail(parser, text, "option \"%s\" is given twice", option->name);
-	*given |= 1u << (option - options);
+	*seen |= 1u << (option - options);
 	fault = option->set(rule, value, option->wants);
 	return fault ? rules_fail(parser, text, "%s", fault) : true;
 }

@@ -11,23 +11,6 @@ static bool is_name_byte(char byte)
 	return byte != '\0' && name_is_valid((char[]){'x', byte, '\0'});
 }
 
-static bool is_conversion(const struct rules_part *rest)
-{
-	switch (rest->length < 2 ? '\0' : rest->from[1]) {
-#define X(letter, value) case letter:
-		RULES_CONVERSIONS(X)
-#undef X
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool is_percent(const struct rules_part *rest)
-{
-	return rest->length >= 2 && rest->from[1] == '%';
-}
-
 /* Return NULL if the template is valid, else the error sentence. */
 static const char *template_fault(struct rules_part rest)
 {
@@ -39,10 +22,11 @@ static const char *template_fault(struct rules_part rest)
 		return "a name does not begin with '-'";
 	for (; rest.length > 0; shortest++) {
 		bool percent = *rest.from == '%';
+		char letter = rest.length > 1 ? rest.from[1] : '\0';
 
-		if (percent && is_percent(&rest))
+		if (percent && letter == '%')
 			return "%% stands for a % sign, which no name can hold";
-		if (percent && !is_conversion(&rest))
+		if (percent && (!letter || !strchr("iprd", letter)))
 			return "a template takes %i %p %r %d";
 		if (!percent && !is_name_byte(*rest.from))
 			return "a name is made of A-Z a-z 0-9 . _ / - and %i %p %r %d";
@@ -73,13 +57,13 @@ static bool has_blank(const struct rules_part *part)
 }
 
 static bool parse_piece(const struct rules_parser *parser, struct rules_part piece,
-			unsigned int *given, struct rule *rule)
+			unsigned int *seen, struct rule *rule)
 {
 	if (piece.length == 0)
 		return rules_fail(parser, piece, "an empty option");
 	if (has_blank(&piece))
 		return rules_fail(parser, piece, "rules can't hold blanks");
-	return rules_parse_option(parser, piece, given, rule);
+	return rules_parse_option(parser, piece, seen, rule);
 }
 
 static bool is_managed(enum rules_api api)
@@ -91,8 +75,9 @@ static bool is_managed(enum rules_api api)
 static bool parse_rule(const struct rules_parser *parser, struct rules_part text, struct rule *rule)
 {
 	const struct rules_part whole = text;
+	struct rules_match *given = &rule->given;
 	struct rules_part piece;
-	unsigned int given = 0;
+	unsigned int seen = 0;
 	bool more = cut(&text, ':', &piece);
 	const char *fault = has_blank(&piece) ? "rules can't hold blanks" : template_fault(piece);
 
@@ -106,16 +91,17 @@ static bool parse_rule(const struct rules_parser *parser, struct rules_part text
 			      .device = -1};
 	while (more) {
 		more = cut(&text, ':', &piece);
-		if (!parse_piece(parser, piece, &given, rule))
+		if (!parse_piece(parser, piece, &seen, rule))
 			return false;
 	}
-	if (rule->keeping.from && !(rule->flags & GPUSHARE_FLAG_KEEP))
+	if (rule->keeping.from && !(given->flags & GPUSHARE_FLAG_KEEP))
 		return rules_fail(parser, rule->keeping, "this option needs \"keep\"");
-	if (rule->unified && !is_managed(rule->api))
+	if (given->unified && !is_managed(rule->api))
 		return rules_fail(parser, whole,
 				  "\"unified\" is for managed memory (cudaMallocManaged) only");
-	if (rule->unified && rule->api == RULES_API_NONE)
+	if (given->unified && rule->api == RULES_API_NONE)
 		rule->api = RULES_API_cuMemAllocManaged;
+	given->vmm |= given->flags || given->unified;
 	return true;
 }
 

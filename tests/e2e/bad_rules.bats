@@ -28,8 +28,8 @@ refused() {
 	refused ':size=1Mi' ''
 	refused 'a,,b' ''
 	refused 'good,w*' 'w*'
-	refused w:tag=a=b tag=a=b # an option of later work
-	has "$stderr" "not supported"
+	refused w:tag=a=b tag=a=b
+	has "$stderr" "unknown option"
 	for option in color=red size=ten size=4Mi-1Mi size= mode=abc mode=777 mode= group= nth=0 nth=5-2 nth=x device=-1 device=first \
 		api= api from= from wait=3 must ttl=3; do
 		refused "w:$option" "$option"
