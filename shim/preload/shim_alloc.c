@@ -134,13 +134,6 @@ cu_result buffers_alloc(cu_cuMemAlloc_v2_call *real, const void *caller, cu_devi
 	return result;
 }
 
-static void give_back(const struct driver *driver, cu_deviceptr pointer)
-{
-	_scope_ struct scope scope = scope_enter(driver);
-
-	driver->cuMemFree_v2(pointer);
-}
-
 /* Make mapped memory (cuMemCreate) in its place before the pitched memory is freed. If there is no
  * room for both, the program keeps the pitched memory. */
 static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_t size)
@@ -149,7 +142,9 @@ static void name_pitched(const struct claim *claim, cu_deviceptr *pointer, size_
 	struct own own;
 
 	if (own_make(claim, &mapped, &own)) {
-		give_back(claim->driver, *pointer);
+		_scope_ struct scope scope = scope_enter(claim->driver);
+
+		claim->driver->cuMemFree_v2(*pointer);
 		*pointer = mapped;
 	} else if (own.shareable && !replace_alone(claim, pointer, size)) {
 		own_leave(&own);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim_attach.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,20 +22,22 @@ struct refusal {
 	cu_result result;
 };
 
-static bool refuse(struct refusal *refusal, cu_result result, const char *why)
+__attribute__((format(printf, 3, 4))) static bool refuse(struct refusal *refusal, cu_result result,
+							 const char *why, ...)
 {
+	va_list arguments;
+
 	refusal->result = result;
-	snprintf(refusal->why, sizeof(refusal->why), "%s", why);
+	va_start(arguments, why);
+	vsnprintf(refusal->why, sizeof(refusal->why), why, arguments);
+	va_end(arguments);
 	return false;
 }
 
 static bool refuse_call(struct refusal *refusal, const struct driver *driver, cu_result result,
 			const char *call)
 {
-	refusal->result = result;
-	snprintf(refusal->why, sizeof(refusal->why), "%s answered %s", call,
-		 driver_error_name(driver, result));
-	return false;
+	return refuse(refusal, result, "%s answered %s", call, driver_error_name(driver, result));
 }
 
 /* Return the device's ordinal in this process; -1: it is not visible. */
@@ -72,13 +75,10 @@ static bool fits(const struct claim *claim, const struct link_found *found, size
 {
 	const record *what = &found->what;
 
-	if (what->size < size) {
-		snprintf(refusal->why, sizeof(refusal->why),
-			 "it has %llu bytes, the program asks for %zu",
-			 (unsigned long long)what->size, size);
-		refusal->result = CU_OUT_OF_MEMORY;
-		return false;
-	}
+	if (what->size < size)
+		return refuse(refusal, CU_OUT_OF_MEMORY,
+			      "it has %llu bytes, the program asks for %zu",
+			      (unsigned long long)what->size, size);
 	if (!span_fits(what->base_offset, what->size, what->base_size))
 		return refuse(refusal, CU_INVALID_VALUE, "its record in the registry is invalid");
 	if (claim->allocation.driver == RULES_API_cuMemAllocManaged &&
@@ -199,13 +199,10 @@ static bool import(const struct claim *claim, const struct link_found *found, st
 		return refuse(refusal, CU_NOT_PERMITTED,
 			      "it is read-only, and the program asks for memory to map by itself "
 			      "(cuMemCreate)");
-	if (found->what.base_offset || found->what.base_size != entry->size) {
-		snprintf(refusal->why, sizeof(refusal->why),
-			 "it is %llu bytes in one piece, the program asks for a piece of %zu",
-			 (unsigned long long)found->what.base_size, (size_t)entry->size);
-		refusal->result = CU_OUT_OF_MEMORY;
-		return false;
-	}
+	if (found->what.base_offset || found->what.base_size != entry->size)
+		return refuse(refusal, CU_OUT_OF_MEMORY,
+			      "it is %llu bytes in one piece, the program asks for a piece of %zu",
+			      (unsigned long long)found->what.base_size, (size_t)entry->size);
 	entry->kind = LIVE_VMM;
 	entry->mapping.size = entry->size;
 	result = driver->cuMemImportFromShareableHandle(&entry->mapping.handle,

@@ -59,7 +59,7 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 	site_guard();
 	async_sweep(false);
 	share_settle(pointer, false);
-	ours = live_take(pointer, &entry);
+	ours = live_take(pointer, false, &entry);
 	if (!ours) {
 		if (buffers_has_freed(pointer))
 			return CU_INVALID_VALUE;

@@ -53,7 +53,7 @@ bool ipc_is_ours(const cu_ipc_mem_handle *handle)
 /* Get the whole name: the handle holds only the beginning of a long one. */
 static bool find_name(const struct wire *wire, char name[GPUSHARE_NAME_MAX + 1])
 {
-	char glob[IPC_NAME + 2], why[512];
+	char glob[IPC_NAME + 2];
 
 	memset(name, 0, GPUSHARE_NAME_MAX + 1);
 	memcpy(name, wire->name, sizeof(wire->name));
@@ -62,7 +62,7 @@ static bool find_name(const struct wire *wire, char name[GPUSHARE_NAME_MAX + 1])
 	if (strlen(name) < sizeof(wire->name))
 		return true;
 	snprintf(glob, sizeof(glob), "%.*s*", IPC_NAME, wire->name);
-	return link_find(glob, wire->generation, name, why, sizeof(why)) == GPUSHARE_OK;
+	return link_find(glob, wire->generation, name);
 }
 
 /* The driver's answer for a handle whose memory is not available. */
@@ -168,7 +168,7 @@ bool ipc_close(const struct driver *driver, cu_deviceptr pointer, cu_result *out
 {
 	struct live entry;
 
-	if (!live_take_opened(pointer, &entry))
+	if (!live_take(pointer, true, &entry))
 		return false;
 	*out_result = entry.count ? CU_OK : attach_end(driver, &entry);
 	return true;

@@ -115,22 +115,6 @@ bool linger_keep(const struct live *entry)
 	return true;
 }
 
-static int ask(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
-{
-	char why[512];
-
-	(void)user;
-	return link_deferred(generations, count, why, sizeof(why));
-}
-
-static int look(void *user, uint64_t generations[DEFERRED_MAX], size_t *count)
-{
-	char why[512];
-
-	(void)user;
-	return link_deferred_left(generations, count, why, sizeof(why));
-}
-
 typedef struct deferred_entry *take_call(struct deferred *deferred, deferred_ask *ask, void *user);
 
 static void sweep(take_call *take, deferred_ask *by)
@@ -150,12 +134,12 @@ static void sweep(take_call *take, deferred_ask *by)
 
 void linger_sweep(void)
 {
-	sweep(deferred_look, look);
+	sweep(deferred_look, link_deferred_left);
 }
 
 void linger_ask(void)
 {
-	sweep(deferred_take_left, ask);
+	sweep(deferred_take_left, link_deferred);
 }
 
 bool linger_empty(void)

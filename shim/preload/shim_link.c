@@ -9,6 +9,7 @@
 #include "base/monotonic.h"
 #include "shim_line.h"
 #include "shim_live.h"
+#include "shim_state.h"
 
 #define REACH_MS 100 /* time limit of a call to a registry that client_probe() has found running */
 #define RETRY_MS 100 /* between two tries to attach while no registry answers */
@@ -52,14 +53,14 @@ static void describe(gpushare_Share *share, const struct memory *what)
 	line.client->goes = what->fd;
 }
 
-/* E_NOT_READY: see link_share(). */
-static int share(const struct memory *what, uint64_t *out_generation, unsigned int *out_reading,
-		 char *why, size_t why_size)
+int link_share(const struct memory *what, int64_t until_ms, uint64_t *out_generation,
+	       unsigned int *out_reading, char *why, size_t why_size)
 {
-	gpushare_Share *share = &line_ask(gpushare_Request_share_tag)->verb.share;
-	int status;
+	int status = line_enter_by(until_ms, why, why_size);
 
-	describe(share, what);
+	if (status != GPUSHARE_OK)
+		return status;
+	describe(&line_ask(gpushare_Request_share_tag)->verb.share, what);
 	status = line_call(why, why_size);
 	if (is_unanswered(status)) {
 		client_tell_anew(line.client);
@@ -70,25 +71,6 @@ static int share(const struct memory *what, uint64_t *out_generation, unsigned i
 	*out_reading = resync_readings(&live_resync);
 	line_leave();
 	return status;
-}
-
-int link_share(const struct memory *what, uint64_t *out_generation, unsigned int *out_reading,
-	       char *why, size_t why_size)
-{
-	int status = line_enter(why, why_size);
-
-	return status == GPUSHARE_OK ? share(what, out_generation, out_reading, why, why_size)
-				     : status;
-}
-
-int link_share_again(const struct memory *what, int64_t until_ms, uint64_t *out_generation,
-		     char *why, size_t why_size)
-{
-	int status = line_enter_by(until_ms, why, why_size);
-	unsigned int reading; /* unused: the buffer is in its table already */
-
-	return status == GPUSHARE_OK ? share(what, out_generation, &reading, why, why_size)
-				     : status;
 }
 
 /* Send the withdraw or detach of line_ask(). If no connection was ever made, send nothing: a
@@ -187,51 +169,38 @@ void link_settle(const char *name)
 	line_leave();
 }
 
-/* Search a page that follows the name `after`. *out_name: the buffer's name; "": it may be on the
- * page that follows the new `after`. */
-static int search(const gpushare_ListReply *page, uint64_t generation, char *after, char *out_name,
-		  char *why, size_t why_size)
+/* Search a page of the list. `after` becomes the name that the next page follows; "": there is
+ * none. */
+static bool search(const gpushare_ListReply *page, uint64_t generation, char *after, char *out_name)
 {
-	*out_name = '\0';
 	for (pb_size_t i = 0; i < page->buffers_count; i++) {
 		if (page->buffers[i].generation != generation)
 			continue;
 		strcpy(out_name, page->buffers[i].name);
-		return GPUSHARE_OK;
+		return true;
 	}
-	if (!page->more) {
-		put_text(why, why_size, "it is not shared any more");
-		return GPUSHARE_E_NOT_FOUND;
-	}
-	if (strcmp(page->after, after) <= 0) {
-		put_text(why, why_size, "the registry says there is more, but lists nothing");
-		return GPUSHARE_E_PROTOCOL;
-	}
-	strcpy(after, page->after);
-	return GPUSHARE_OK;
+	strcpy(after, page->more && strcmp(page->after, after) > 0 ? page->after : "");
+	return false;
 }
 
-int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
-	      char *why, size_t why_size)
+bool link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1])
 {
-	char after[GPUSHARE_NAME_MAX + 1] = "";
+	char after[GPUSHARE_NAME_MAX + 1] = "", why[512];
+	bool found = false;
 	gpushare_List *list;
-	int status;
 
 	do {
-		status = line_enter(why, why_size);
-		if (status != GPUSHARE_OK)
-			return status;
+		if (line_enter(why, sizeof(why)) != GPUSHARE_OK)
+			return false;
 		list = &line_ask(gpushare_Request_list_tag)->verb.list;
 		put_text(list->glob, sizeof(list->glob), glob);
 		put_text(list->after, sizeof(list->after), after);
-		status = line_call(why, why_size);
-		if (status == GPUSHARE_OK)
-			status = search(&line.client->reply.body.list, generation, after, out_name,
-					why, why_size);
+		*after = '\0';
+		if (line_call(why, sizeof(why)) == GPUSHARE_OK)
+			found = search(&line.client->reply.body.list, generation, after, out_name);
 		line_leave();
-	} while (status == GPUSHARE_OK && !*out_name);
-	return status;
+	} while (!found && *after);
+	return found;
 }
 
 /* Return true if others have the buffer attached, or if that is unknown after a timeout. The
@@ -357,10 +326,11 @@ static request *ask_deferred(const uint64_t *generations, size_t count)
 	return question;
 }
 
-/* `status` is the result of line_enter(). */
-static int deferred(int status, uint64_t *generations, size_t *count, char *why, size_t why_size)
+static int deferred_by(int64_t until_ms, uint64_t *generations, size_t *count)
 {
 	const gpushare_DeferredReply *left;
+	char why[512];
+	int status = line_enter_by(until_ms, why, sizeof(why));
 
 	/* The registry did not answer lately; it is asked again later. */
 	if (status == GPUSHARE_E_NO_REGISTRY)
@@ -368,12 +338,10 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 	if (status != GPUSHARE_OK)
 		return status;
 	ask_deferred(generations, *count);
-	status = client_await_next(line.client, line_call(why, why_size));
+	status = client_await_next(line.client, line_call(why, sizeof(why)));
 	left = &line.client->reply.body.deferred;
-	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_deferred_tag) {
-		snprintf(why, why_size, "the registry answered another question");
+	if (status == GPUSHARE_OK && line.client->reply.which_body != gpushare_Reply_deferred_tag)
 		status = GPUSHARE_E_PROTOCOL;
-	}
 	if (status == GPUSHARE_OK) {
 		*count = left->generations_count;
 		memcpy(generations, left->generations, *count * sizeof(*generations));
@@ -383,9 +351,10 @@ static int deferred(int status, uint64_t *generations, size_t *count, char *why,
 	return status;
 }
 
-int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size)
+int link_deferred(void *unused, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
-	return deferred(line_enter(why, why_size), generations, count, why, why_size);
+	(void)unused;
+	return deferred_by(monotonic_ms() + state_timeout_ms(), generations, count);
 }
 
 /* Keep only the generations that, by the page of changes, nobody has attached any more. Tell the
@@ -403,18 +372,18 @@ static int take_left(uint64_t *generations, size_t *count)
 	return GPUSHARE_OK;
 }
 
-int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t why_size)
+int link_deferred_left(void *unused, uint64_t generations[DEFERRED_MAX], size_t *count)
 {
 	bool runs;
 	int status = line_enter_standing(&runs);
 
+	(void)unused;
 	if (status == GPUSHARE_OK) {
 		runs = !client_has_asked_changes(line.client);
 		status = runs ? GPUSHARE_E_TIMED_OUT : take_left(generations, count);
 		line_leave();
 	}
 	if (runs)
-		status = deferred(line_enter_by(monotonic_ms() + REACH_MS, why, why_size),
-				  generations, count, why, why_size);
+		status = deferred_by(monotonic_ms() + REACH_MS, generations, count);
 	return status;
 }

@@ -4,6 +4,7 @@
 /* The shim's requests to the registry. They use one connection (shim_line.h), which is made when a
  * rule first matches. The program's threads share it; a forked child closes it. No call here takes
  * longer than its deadline, even if it waits for another thread's turn. */
+#include "core/buffer/deferred.h"
 #include "protocol.h"
 
 /* The functions that return int return a status; on failure they write a sentence to `why`.
@@ -25,11 +26,8 @@ struct memory {
 /* Share memory under a name. E_NOT_READY: the request was sent, but not answered in time. The
  * registry may have the name now. The next resync does not list it, so the registry then removes
  * it. */
-int link_share(const struct memory *what, uint64_t *out_generation, unsigned int *out_reading,
-	       char *why, size_t why_size);
-/* Share memory again with a registry that has lost it; for shim_resync.c. */
-int link_share_again(const struct memory *what, int64_t until_ms, uint64_t *out_generation,
-		     char *why, size_t why_size);
+int link_share(const struct memory *what, int64_t until_ms, uint64_t *out_generation,
+	       unsigned int *out_reading, char *why, size_t why_size);
 /* Look `name` up, so that a pending resync runs first. After that resync, a buffer whose share was
  * not answered has a generation, or it has no name. */
 void link_settle(const char *name);
@@ -54,20 +52,18 @@ int link_attach(const char *name, bool read_only, struct link_found *out, char *
  * OK: attach again. Another status: what the caller gets. */
 int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size);
 /* Find the whole name of the buffer with that generation, among the names that match `glob`. */
-int link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1],
-	      char *why, size_t why_size);
+bool link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAME_MAX + 1]);
 /* Withdraw a name. *deferred (`deferred` may be NULL) becomes true if others have the buffer
  * attached, so that its memory must be held for them, or if the registry has not answered, because
  * others may have the buffer attached. */
 int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *why,
 		  size_t why_size);
-/* Replace `generations` of deferred frees by those of them that nobody has attached any more.
- * E_NOT_READY: see client_await_next(). It is also returned if the registry failed a moment ago:
- * ask again soon. */
-int link_deferred(uint64_t *generations, size_t *count, char *why, size_t why_size);
-/* The same without waiting for the registry, from its page of changes. If another registry runs, or
- * if the page was never requested, connect and ask within 100 ms. E_TIMED_OUT: unknown. */
-int link_deferred_left(uint64_t *generations, size_t *count, char *why, size_t why_size);
+/* Two deferred_ask functions. link_deferred() asks the registry. It also returns E_NOT_READY if the
+ * registry failed a moment ago: ask again soon. link_deferred_left() doesn't wait for the registry,
+ * but reads its page of changes. If another registry runs, or if the page was never requested, it
+ * connects and asks within 100 ms. */
+int link_deferred(void *unused, uint64_t generations[DEFERRED_MAX], size_t *count);
+int link_deferred_left(void *unused, uint64_t generations[DEFERRED_MAX], size_t *count);
 /* The next two functions don't wait for the registry. But if another registry runs,
  * link_detach_later() connects to it and waits for its answer. It returns false if the registry
  * can't be told now. */

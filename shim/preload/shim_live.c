@@ -208,7 +208,7 @@ static struct node *count_down(struct node *node, struct live *out_entry)
 	return node;
 }
 
-static bool take(uint64_t pointer, bool opened, struct live *out_entry)
+bool live_take(uint64_t pointer, bool opened, struct live *out_entry)
 {
 	struct node *found, *gone = NULL;
 
@@ -222,16 +222,6 @@ static bool take(uint64_t pointer, bool opened, struct live *out_entry)
 	pthread_mutex_unlock(&table.lock);
 	free(gone);
 	return found != NULL;
-}
-
-bool live_take(uint64_t pointer, struct live *out_entry)
-{
-	return take(pointer, false, out_entry);
-}
-
-bool live_take_opened(uint64_t pointer, struct live *out_entry)
-{
-	return take(pointer, true, out_entry);
 }
 
 bool live_open_again(uint64_t generation, struct live *out_entry)

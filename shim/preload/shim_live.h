@@ -104,12 +104,11 @@ bool live_any_managed(void);
 bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry);
 
 /* Lower the count of `pointer`'s entry, and take the entry out at 0. *out_entry is a copy, with the
- * count that is left. LIVE_OPENED entries are left alone: cuMemFree does not end them. */
-bool live_take(uint64_t pointer, struct live *out_entry);
+ * count that is left. `opened`: only a LIVE_OPENED entry, else only others: cuMemFree does not end
+ * what cuIpcOpenMemHandle has opened. */
+bool live_take(uint64_t pointer, bool opened, struct live *out_entry);
 
-/* live_take_opened(): the same for LIVE_OPENED entries only. live_open_again(): raise the count of
- * the LIVE_OPENED entry with that generation, and copy it. */
-bool live_take_opened(uint64_t pointer, struct live *out_entry);
+/* Raise the count of the LIVE_OPENED entry with that generation, and copy it. */
 bool live_open_again(uint64_t generation, struct live *out_entry);
 
 /* Copy the entry that holds `pointer`. `base`: where the driver's allocation around it begins. */

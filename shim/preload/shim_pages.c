@@ -303,6 +303,7 @@ static void publish_exiting(void)
 
 void pages_add(const char *name, uint64_t generation)
 {
+	static atomic_flag registered = ATOMIC_FLAG_INIT;
 	_quiet_ struct quiet quiet = quiet_enter();
 	struct page *made;
 	size_t before;
@@ -323,8 +324,9 @@ void pages_add(const char *name, uint64_t generation)
 		free(made);
 	atomic_store_explicit(&pages.count, HASH_COUNT(pages.nodes), memory_order_release);
 	pthread_mutex_unlock(&pages.lock);
-	if (state_publishes(PUBLISH_EXIT))
-		process_on_exit(publish_exiting);
+	/* It runs before process_is_ending() is true, as that handler is older. */
+	if (state_publishes(PUBLISH_EXIT) && !atomic_flag_test_and_set(&registered))
+		atexit(publish_exiting);
 	/* Half the usual time limit, because the share just before this may have used its whole
 	 * limit. */
 	ask(generation, monotonic_ms() + state_timeout_ms() / 2, false);

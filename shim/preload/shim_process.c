@@ -7,19 +7,9 @@
 #include "base/fork_check.h"
 
 static atomic_bool ending;
-static _Atomic(void (*)(void)) last_call;
-
-void process_on_exit(void (*call)(void))
-{
-	atomic_store_explicit(&last_call, call, memory_order_release);
-}
 
 static void on_exit_begun(void)
 {
-	void (*call)(void) = atomic_load_explicit(&last_call, memory_order_acquire);
-
-	if (call && process_is_mine())
-		call();
 	atomic_store_explicit(&ending, true, memory_order_release);
 }
 

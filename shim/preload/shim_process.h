@@ -7,10 +7,6 @@
 /* The shim works for this process from now on. In a forked child, calls pass through until exec. */
 void process_claim(void);
 
-/* Run `call` when exit() begins, before process_is_ending() is true. Only the latest `call` is
- * kept. */
-void process_on_exit(void (*call)(void));
-
 /* Is this the process that called process_claim()? Also true while none has. A load or two. */
 bool process_is_mine(void);
 

@@ -120,6 +120,7 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	struct memory what;
 	struct live entry;
 	const char *call;
+	unsigned int reading; /* unused: the buffer is in its table already */
 	uint64_t generation;
 	cu_result result;
 	char why[512];
@@ -143,7 +144,7 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 	if (!is_still_there(wanted))
 		return true;
 	what.again = wanted->anew ? 0 : wanted->generation;
-	status = link_share_again(&what, until_ms, &generation, why, sizeof(why));
+	status = link_share(&what, until_ms, &generation, &reading, why, sizeof(why));
 	if (status == GPUSHARE_OK) {
 		settle(wanted, &entry, generation);
 		return true;

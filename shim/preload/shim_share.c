@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/client_held.h"
+#include "base/monotonic.h"
 #include "shim_attach.h"
 #include "shim_describe.h"
 #include "shim_link.h"
@@ -37,7 +38,8 @@ static void enter(const struct driver *driver, struct live *entry)
 		entry->name[0] = '\0';
 		return;
 	}
-	status = link_share(&what, &entry->generation, &entry->reading, why, sizeof(why));
+	status = link_share(&what, monotonic_ms() + state_timeout_ms(), &entry->generation,
+			    &entry->reading, why, sizeof(why));
 	if (status == GPUSHARE_E_NOT_READY) {
 		leave_unsettled(entry, why);
 	} else if (status != GPUSHARE_OK) {

@@ -27,9 +27,8 @@
 
 struct state {
 	struct rules *rules[KINDS]; /* by enum rules_kind */
-	atomic_bool alive[KINDS];
-	pthread_mutex_t lock; /* protects the rules' counters */
-	bool asks_pid;	      /* a template contains %p */
+	pthread_mutex_t lock;	    /* protects the rules' counters */
+	bool asks_pid;		    /* a template contains %p */
 	char rank[32];
 	char log[256];
 	_Atomic uint64_t allocations, largest; /* counted only for the log */
@@ -104,7 +103,6 @@ static struct state *state_new(char errors[VARIABLES][512])
 		if (text && *text)
 			made->rules[kind] = rules_parse((enum rules_kind)kind, variables[kind],
 							text, errors[kind], sizeof(errors[kind]));
-		atomic_init(&made->alive[kind], made->rules[kind] != NULL);
 	}
 	made->publishes = when_parse(secure_getenv("GPUSHARE_PUBLISH"), errors[KINDS], 512);
 	if (!made->rules[RULES_NAME])
@@ -124,10 +122,9 @@ static struct state *state_free(struct state *state)
 /* Call it under the lock, or if there are no rules. */
 static void note_idle(const struct state *state)
 {
-	bool idle = !state->log[0];
+	bool idle = !state->log[0] && !rules_alive(state->rules[RULES_NAME]) &&
+		    !rules_alive(state->rules[RULES_ATTACH]);
 
-	for (int kind = 0; kind < KINDS; kind++)
-		idle = idle && !atomic_load_explicit(&state->alive[kind], memory_order_relaxed);
 	atomic_store_explicit(&state_idle, idle, memory_order_relaxed);
 }
 
@@ -166,13 +163,6 @@ bool state_is_active(void)
 	return state->rules[RULES_NAME] || state->rules[RULES_ATTACH];
 }
 
-static bool concerns(const struct state *state, enum rules_kind kind,
-		     const struct rules_allocation *allocation)
-{
-	return atomic_load_explicit(&state->alive[kind], memory_order_relaxed) &&
-	       rules_concern(state->rules[kind], allocation);
-}
-
 static void count(struct state *state, uint64_t size)
 {
 	uint64_t largest = atomic_load_explicit(&state->largest, memory_order_relaxed);
@@ -188,7 +178,8 @@ bool state_may_match(const struct rules_allocation *allocation)
 
 	if (state->log[0])
 		count(state, allocation->size);
-	return concerns(state, RULES_NAME, allocation) || concerns(state, RULES_ATTACH, allocation);
+	return rules_concern(state->rules[RULES_NAME], allocation) ||
+	       rules_concern(state->rules[RULES_ATTACH], allocation);
 }
 
 uint64_t state_deferred(void)
@@ -206,13 +197,6 @@ bool state_publishes(enum publish_when when)
 	return state_get()->publishes & when;
 }
 
-static void note_alive(struct state *state, enum rules_kind kind)
-{
-	atomic_store_explicit(&state->alive[kind], rules_alive(state->rules[kind]),
-			      memory_order_relaxed);
-	note_idle(state);
-}
-
 bool state_match(enum rules_kind kind, const struct rules_allocation *allocation,
 		 struct rules_match *out)
 {
@@ -228,7 +212,7 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 		process.pid = getpid();
 	process.rank = state->rank[0] ? state->rank : NULL;
 	matched = rules_match(state->rules[kind], passed, allocation, &process, out);
-	note_alive(state, kind);
+	note_idle(state);
 	pthread_mutex_unlock(&state->lock);
 	if (matched)
 		process_claim();
@@ -242,7 +226,7 @@ void state_return(enum rules_kind kind, size_t rule, uint64_t index)
 	if (!lock_take(&state->lock))
 		return;
 	rules_return(state->rules[kind], rule, index);
-	note_alive(state, kind);
+	note_idle(state);
 	pthread_mutex_unlock(&state->lock);
 }
 
@@ -253,7 +237,7 @@ void state_uncount(enum rules_kind kind, const struct rules_allocation *allocati
 	if (!lock_take(&state->lock))
 		return;
 	rules_uncount(state->rules[kind], allocation);
-	note_alive(state, kind);
+	note_idle(state);
 	pthread_mutex_unlock(&state->lock);
 }
 

@@ -271,7 +271,7 @@ cu_result buffers_free_async(cu_cuMemFreeAsync_call *real, cu_deviceptr pointer,
 	}
 	if (known)
 		share_settle(pointer, false);
-	if (!known || !live_take(pointer, &entry))
+	if (!known || !live_take(pointer, false, &entry))
 		return buffers_has_freed(pointer) ? CU_INVALID_VALUE : real(pointer, stream);
 	switch (entry.kind) {
 	case LIVE_OWN:

@@ -145,10 +145,11 @@ static void another_at_the_address_replaces(void **state)
 			add(STEP, kinds[old], 1);
 			add(STEP, kinds[old], 1);
 			add(STEP, kinds[now], 2);
-			assert_true(live_take(STEP, &out));
+			assert_true(live_take(STEP, false, &out));
 			/* two names of one memory at one address: each opening is freed once */
 			if (kinds[old] == LIVE_IPC && kinds[now] == LIVE_IPC)
-				assert_true(live_take(STEP, &out) && live_take(STEP, &out));
+				assert_true(live_take(STEP, false, &out) &&
+					    live_take(STEP, false, &out));
 			else
 				assert_true(out.generation == 2 && out.kind == kinds[now]);
 			assert_false(live_any());
@@ -165,11 +166,12 @@ static void neighbours_in_the_filter_are_told_apart(void **state)
 		other += STEP;
 	add(STEP, LIVE_OWN, 1);
 	assert_true(live_maybe(other));
-	assert_false(live_take(other, &out) || found(other, other));
+	assert_false(live_take(other, false, &out) || found(other, other));
 	add(other, LIVE_OWN, 2);
-	assert_true(live_take(STEP, &out) && live_maybe(STEP) && live_maybe(other));
-	assert_true(!live_take(STEP, &out) && live_take(other, &out) && out.generation == 2);
-	assert_false(live_maybe(STEP) || live_take(STEP, &out) || found(STEP, STEP));
+	assert_true(live_take(STEP, false, &out) && live_maybe(STEP) && live_maybe(other));
+	assert_true(!live_take(STEP, false, &out) && live_take(other, false, &out) &&
+		    out.generation == 2);
+	assert_false(live_maybe(STEP) || live_take(STEP, false, &out) || found(STEP, STEP));
 }
 
 /* A buffer inside the driver's mapping is found by the mapping's base. Of several, a pointer
@@ -188,10 +190,11 @@ static void found_within_a_mapping(void **state)
 	assert_int_equal(found(40 * STEP, 50 * STEP), 4);
 	assert_int_equal(found(40 * STEP, 40 * STEP) + found(41 * STEP, 40 * STEP + 299), 0);
 	assert_int_equal(found(STEP, STEP), 1);
-	assert_false(live_take(40 * STEP, &out));
+	assert_false(live_take(40 * STEP, false, &out));
 	add(40 * STEP + 200, LIVE_OWN, 5); /* replaced by one that begins there */
 	assert_int_equal(found(40 * STEP, 40 * STEP + 299), 2);
-	assert_true(live_take(40 * STEP + 300, &out) && live_take(40 * STEP + 100, &out));
+	assert_true(live_take(40 * STEP + 300, false, &out) &&
+		    live_take(40 * STEP + 100, false, &out));
 	assert_int_equal(found(40 * STEP, 40 * STEP + 299), 0);
 	assert_int_equal(found(40 * STEP + 200, 40 * STEP + 200), 5);
 }
@@ -242,10 +245,10 @@ static void what_was_opened_is_closed(void **state)
 	assert_false(live_open_again(6, &out));
 	assert_true(live_open_again(5, &out) && out.pointer == STEP && out.count == 2);
 	assert_true(attached(5) == 2 && attached(6) == 1 && attached(7) == 0);
-	assert_false(live_take(STEP, &out) || live_take_opened(2 * STEP, &out));
-	assert_true(live_take_opened(STEP, &out) && out.count == 1);
-	assert_true(live_take_opened(STEP, &out) && out.count == 0);
-	assert_false(live_take_opened(STEP, &out) || live_open_again(5, &out));
+	assert_false(live_take(STEP, false, &out) || live_take(2 * STEP, true, &out));
+	assert_true(live_take(STEP, true, &out) && out.count == 1);
+	assert_true(live_take(STEP, true, &out) && out.count == 0);
+	assert_false(live_take(STEP, true, &out) || live_open_again(5, &out));
 }
 
 static void by_pointer_and_generation(void **state)
@@ -348,11 +351,11 @@ static void added_too_late_for_a_resync(void **state)
 
 	resync_missed(&live_resync);
 	assert_true(live_add(&object) && live_add(&entry) && !resync_missed(&live_resync));
-	assert_true(live_take(STEP, &out) && drop(61) == 1);
+	assert_true(live_take(STEP, false, &out) && drop(61) == 1);
 	atomic_fetch_add(&live_resync.readings, 2);
 	assert_true(live_add(&object) && resync_missed(&live_resync));
 	assert_true(live_add(&entry) && resync_missed(&live_resync));
-	assert_true(live_take(STEP, &out) && drop(61) == 1);
+	assert_true(live_take(STEP, false, &out) && drop(61) == 1);
 }
 
 #define EMPTIED(test) cmocka_unit_test_teardown(test, empty)
