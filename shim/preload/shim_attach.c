@@ -240,10 +240,7 @@ static bool attach(const struct claim *claim, struct live *entry, struct refusal
 	if (!ask(claim, &found, refusal))
 		return false;
 	fd = found.fd;
-	strcpy(entry->name, found.what.name);
-	entry->generation = found.what.generation;
-	entry->reading = found.reading;
-	describe_note(entry, &found.what);
+	describe_found(entry, &found);
 	if (fits(claim, &found, entry->size, refusal) &&
 	    (object ? import : open_found)(claim, &found, entry, refusal)) {
 		if (live_add(entry)) {

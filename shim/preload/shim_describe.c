@@ -18,16 +18,6 @@ cu_result describe_device(const struct driver *driver, cu_device device,
 	return result;
 }
 
-/* The fields that are the same for each kind of memory. */
-static struct memory begin(const struct live *entry)
-{
-	return (struct memory){.name = entry->name,
-			       .group = entry->group,
-			       .mode = entry->mode,
-			       .handle = entry->handle,
-			       .fd = -1};
-}
-
 static cu_result describe_plain(const struct driver *driver, struct live *entry,
 				struct memory *what, const char **out_call)
 {
@@ -86,12 +76,12 @@ static cu_result describe_mapped(const struct driver *driver, const struct live 
 	return CU_OK;
 }
 
-cu_result describe_own(const struct driver *driver, struct live *entry, struct memory *out,
-		       const char **out_call)
+/* The memory's context must be current; entry->context is set if it is NULL. */
+static cu_result describe_own(const struct driver *driver, struct live *entry, struct memory *out,
+			      const char **out_call)
 {
 	cu_result result;
 
-	*out = begin(entry);
 	*out_call = "cuCtxGetCurrent";
 	if (!entry->context && (result = driver->cuCtxGetCurrent(&entry->context)) != CU_OK)
 		return result;
@@ -105,10 +95,12 @@ cu_result describe_own(const struct driver *driver, struct live *entry, struct m
 				     : describe_plain(driver, entry, out, out_call);
 }
 
-cu_result describe_attached(const struct driver *driver, const struct live *entry,
-			    struct memory *out, const char **out_call)
+static cu_result describe_attached(const struct driver *driver, const struct live *entry,
+				   struct memory *out, const char **out_call)
 {
-	*out = begin(entry);
+	*out_call = NULL;
+	if (!live_is_mapped(entry) || !(entry->flags & GPUSHARE_FLAG_KEEP))
+		return CU_NOT_SUPPORTED;
 	out->orphan = true;
 	memcpy(out->device_uuid, entry->uuid, GPUSHARE_UUID_SIZE);
 	out->address = entry->address;
@@ -116,6 +108,18 @@ cu_result describe_attached(const struct driver *driver, const struct live *entr
 	if (entry->pointer)
 		out->base_offset = entry->pointer - entry->mapping.pointer;
 	return describe_mapped(driver, entry, out, out_call);
+}
+
+cu_result describe_memory(const struct driver *driver, struct live *entry, struct memory *out,
+			  const char **out_call)
+{
+	*out = (struct memory){.name = entry->name,
+			       .group = entry->group,
+			       .mode = entry->mode,
+			       .handle = entry->handle,
+			       .fd = -1};
+	return live_is_own(entry) ? describe_own(driver, entry, out, out_call)
+				  : describe_attached(driver, entry, out, out_call);
 }
 
 void describe_rights(struct live *entry, const record *found)
@@ -127,12 +131,17 @@ void describe_rights(struct live *entry, const record *found)
 				  sizeof(entry->group));
 }
 
-void describe_note(struct live *entry, const record *found)
+void describe_found(struct live *entry, const struct link_found *found)
 {
-	entry->whole = found->size;
-	entry->address = found->address;
-	entry->flags = found->flags;
-	describe_rights(entry, found);
-	entry->ttl_s = found->ttl_s;
-	memcpy(entry->uuid, found->device_uuid, GPUSHARE_UUID_SIZE);
+	const record *what = &found->what;
+
+	strcpy(entry->name, what->name);
+	entry->generation = what->generation;
+	entry->reading = found->reading;
+	entry->whole = what->size;
+	entry->address = what->address;
+	entry->flags = what->flags;
+	describe_rights(entry, what);
+	entry->ttl_s = what->ttl_s;
+	memcpy(entry->uuid, what->device_uuid, GPUSHARE_UUID_SIZE);
 }

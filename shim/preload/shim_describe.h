@@ -7,17 +7,15 @@
 #include "shim_link.h"
 #include "shim_live.h"
 
-/* Describe memory of this process. The memory's context must be current; entry->context is set if
- * it is NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
-cu_result describe_own(const struct driver *driver, struct live *entry, struct memory *out,
-		       const char **out_call);
-/* Describe an attached buffer for a registry that lost it. Mapped memory only. */
-cu_result describe_attached(const struct driver *driver, const struct live *entry,
-			    struct memory *out, const char **out_call);
+/* Describe memory for a share. Own memory: its context must be current. An attached buffer, for a
+ * registry that lost it: only mapped memory that is kept (keep) after its owner's end, else *out_call
+ * is NULL. The caller closes out->fd. If the driver refuses, *out_call names the call. */
+cu_result describe_memory(const struct driver *driver, struct live *entry, struct memory *out,
+			  const char **out_call);
 /* Copy the rights from the record for a later resync, unless a rule has given them. */
 void describe_rights(struct live *entry, const record *found);
-/* Copy into `entry` the parts of the record that describe_attached() needs. */
-void describe_note(struct live *entry, const record *found);
+/* Copy into `entry` what the registry's answer says of an attached buffer. */
+void describe_found(struct live *entry, const struct link_found *found);
 
 /* Get the UUID by which a record names the GPU. */
 cu_result describe_device(const struct driver *driver, cu_device device,

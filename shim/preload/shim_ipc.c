@@ -127,9 +127,7 @@ static cu_result attach(const struct driver *driver, const struct wire *wire, st
 		return result_of(status);
 	}
 	_cleanup_close_ int fd = found.fd;
-	entry->reading = found.reading;
-	entry->generation = found.what.generation;
-	describe_note(entry, &found.what);
+	describe_found(entry, &found);
 	if (entry->generation == wire->generation)
 		result = map(driver, &found, entry);
 	if (result == CU_OK && !live_add(entry)) {

@@ -78,20 +78,6 @@ static void lose(const struct resync_ref *wanted, const struct live *entry, cons
 		  why);
 }
 
-/* Another process's buffer can be shared again only if it is kept (keep) after its owner's end. For
- * any other such buffer, *out_call is NULL. */
-static cu_result describe(const struct driver *driver, struct live *entry, struct memory *out,
-			  const char **out_call)
-{
-	out->fd = -1;
-	*out_call = NULL;
-	if (live_is_own(entry))
-		return describe_own(driver, entry, out, out_call);
-	if (!live_is_mapped(entry) || !(entry->flags & GPUSHARE_FLAG_KEEP))
-		return CU_NOT_SUPPORTED;
-	return describe_attached(driver, entry, out, out_call);
-}
-
 /* Try again later if the registry didn't answer, or if an earlier unanswered share still holds the
  * name: the resync that is still running will end that. */
 static bool is_for_later(const struct resync_ref *wanted, int status)
@@ -131,7 +117,7 @@ static bool share(struct resync *resync, const struct resync_ref *wanted, int64_
 		return true;
 	if (entry.context && !live_is_object(&entry)) /* an object outlives its context */
 		scope_push(&scope, entry.context);
-	result = describe(driver, &entry, &what, &call);
+	result = describe_memory(driver, &entry, &what, &call);
 	if (result != CU_OK) {
 		if (!call || !is_still_there(wanted))
 			return true;

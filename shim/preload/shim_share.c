@@ -28,7 +28,7 @@ static void enter(const struct driver *driver, struct live *entry)
 	char why[512];
 	struct memory what;
 	const char *call;
-	cu_result result = describe_own(driver, entry, &what, &call);
+	cu_result result = describe_memory(driver, entry, &what, &call);
 	_cleanup_close_ int fd = what.fd;
 	int status;
 
@@ -198,18 +198,6 @@ void share_again(const struct driver *driver, struct live *entry)
 	if (entry->name[0])
 		enter(driver, entry);
 	remember(entry);
-}
-
-void share_object(const struct claim *claim, cu_mem_handle handle)
-{
-	_scope_ struct scope scope = scope_enter(claim->driver);
-	struct live entry = entry_of(claim, LIVE_OWN_VMM);
-
-	entry.mapping.handle = handle;
-	entry.mapping.size = entry.size;
-	enter(claim->driver, &entry);
-	if (entry.name[0])
-		remember(&entry);
 }
 
 static bool is_to_be_told(const char *name)

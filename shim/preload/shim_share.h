@@ -13,8 +13,9 @@
  */
 bool share_pointer(const struct claim *claim, cu_deviceptr pointer);
 
-/* Share mapped memory that replaces the program's allocation. True: it is in the live table, and it
- * is shared or, if the registry has not answered, may be shared. False: neither; this is logged. */
+/* Share mapped memory that replaces the program's allocation, or cuMemCreate memory of the program:
+ * a mapping without a pointer. True: it is in the live table, and it is shared or, if the registry
+ * has not answered, may be shared. False: neither; this is logged. Call it in a scope. */
 bool share_mapping(const struct claim *claim, const struct vmm_mapping *mapping);
 
 /* Adopt the kept buffer that an earlier program left under the name, and map it at its old address
@@ -30,9 +31,6 @@ void share_settle(uint64_t key, bool object);
 
 /* The driver refused to free memory that is withdrawn already: share it and record it again. */
 void share_again(const struct driver *driver, struct live *entry);
-
-/* Share cuMemCreate memory of the program, exported as a file descriptor. A failure is logged. */
-void share_object(const struct claim *claim, cu_mem_handle handle);
 
 /* Withdraw a name. This and the next four calls do nothing at exit and in a forked child. */
 void share_end(const char *name, uint64_t generation);

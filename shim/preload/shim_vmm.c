@@ -9,6 +9,7 @@
 #include "shim_process.h"
 #include "shim_share.h"
 #include "shim_site.h"
+#include "cuda/shim_scope.h"
 
 /* Ask for one more handle type, which makes the memory exportable. If that fails, create the memory
  * as the program asked. */
@@ -37,14 +38,18 @@ static cu_result create_named(const struct claim *claim, cu_cuMemCreate_call *re
 			      cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
 			      unsigned long long flags)
 {
+	struct vmm_mapping object = {.size = size};
 	cu_result result;
 
 	if (claim->match.adopt && share_adopted(claim, handle))
 		return CU_OK;
 	result = create_exportable(real, handle, size, prop, flags);
-	if (result == CU_OK)
-		share_object(claim, *handle);
-	return result;
+	if (result != CU_OK)
+		return result;
+	_scope_ struct scope scope = scope_enter(claim->driver);
+	object.handle = *handle;
+	share_mapping(claim, &object);
+	return CU_OK;
 }
 
 /* Host memory is left alone: NCCL and other libraries make it for their own purposes. */
