@@ -6,54 +6,6 @@
 #include "protocol.h"
 #include "rules_internal.h"
 
-typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
-
-static set_call set_nth, set_size, set_device, set_api, set_from, set_wait, set_must, set_keep,
-    set_ttl, set_readonly, set_vmm, set_adopt, set_unified, set_mode, set_group;
-
-#define A(name, driver) " " #name
-static const char api_wants[] = "api wants one of" RULES_APIS(A);
-#undef A
-
-/* X(kind, name, set, wants): an option of the grammar. `set` returns NULL or an error sentence,
- * mostly `wants`. Kinds: ATTACHING is for GPUSHARE_ATTACH only, NAMING for GPUSHARE_NAME only.
- * KEEPING is NAMING that also requires keep. */
-#define OPTIONS(X) \
-	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
-	X(ANYWHERE, size, set_size, \
-	  "size wants N, N-M or N-, in bytes or with K M G T Ki Mi Gi Ti") \
-	X(ANYWHERE, device, set_device, "device wants a CUDA device number, counted from 0") \
-	X(ANYWHERE, api, set_api, api_wants) \
-	X(ANYWHERE, from, set_from, "from wants a file name or path, in which * ? [ ] are wild") \
-	X(ATTACHING, wait, set_wait, "wait wants seconds, such as 30 or 0.5") \
-	X(ATTACHING, must, set_must, "must takes no value") \
-	X(NAMING, keep, set_keep, "keep takes no value") \
-	X(KEEPING, ttl, set_ttl, "ttl wants whole seconds from 1, such as 3600") \
-	X(ANYWHERE, readonly, set_readonly, "readonly takes no value") \
-	X(NAMING, vmm, set_vmm, "vmm takes no value") \
-	X(NAMING, map, set_vmm, "map takes no value") \
-	X(KEEPING, adopt, set_adopt, "adopt takes no value") \
-	X(NAMING, unified, set_unified, "unified takes no value") \
-	X(NAMING, mode, set_mode, "mode wants octal digits of read and write bits, such as 640") \
-	X(NAMING, group, set_group, "group wants the name or number of a group")
-
-static const struct option {
-	enum { ANYWHERE, ATTACHING, NAMING, KEEPING } kind;
-	const char *name;
-	set_call *set;
-	const char *wants;
-} options[] = {
-#define X(kind, name, set, wants) {kind, #name, set, wants},
-    OPTIONS(X)
-#undef X
-};
-
-#define X(kind, name, set, wants) " " #name
-static const char unknown[] = "unknown option, none of" OPTIONS(X);
-#undef X
-
-#define OPTION_COUNT (sizeof(options) / sizeof(*options))
-
 static const char too_large[] = "the number is too large";
 static const char backwards[] = "the range ends before it starts";
 
@@ -129,6 +81,17 @@ static const char *take_span(struct rules_part value, take_call *take, bool may_
 	return NULL;
 }
 
+/* Parse a number of at most `most`, and nothing behind it. */
+static const char *take_whole(struct rules_part value, uint64_t most, uint64_t *out,
+			      const char *wants)
+{
+	const char *fault = take_number(&value, out, wants);
+
+	if (fault || value.length > 0)
+		return fault ? fault : wants;
+	return *out > most ? too_large : NULL;
+}
+
 static const char *set_nth(struct rule *rule, struct rules_part value, const char *wants)
 {
 	const char *fault = take_span(value, take_number, false, &rule->nth, wants);
@@ -146,14 +109,10 @@ static const char *set_size(struct rule *rule, struct rules_part value, const ch
 static const char *set_device(struct rule *rule, struct rules_part value, const char *wants)
 {
 	uint64_t number = 0;
-	const char *fault = take_number(&value, &number, wants);
+	const char *fault = take_whole(value, INT_MAX, &number, wants);
 
-	if (fault || value.length > 0)
-		return fault ? fault : wants;
-	if (number > INT_MAX)
-		return too_large;
 	rule->device = (int)number;
-	return NULL;
+	return fault;
 }
 
 static const char *set_api(struct rule *rule, struct rules_part value, const char *wants)
@@ -228,14 +187,10 @@ FLAG(unified, rule->given.unified = true)
 static const char *set_ttl(struct rule *rule, struct rules_part value, const char *wants)
 {
 	uint64_t seconds = 0;
-	const char *fault = take_number(&value, &seconds, wants);
+	const char *fault = take_whole(value, UINT32_MAX, &seconds, wants);
 
-	if (fault || value.length > 0 || seconds == 0)
-		return fault ? fault : wants;
-	if (seconds > UINT32_MAX)
-		return too_large;
 	rule->given.ttl_s = (uint32_t)seconds;
-	return NULL;
+	return !fault && seconds == 0 ? wants : fault;
 }
 
 static const char *set_mode(struct rule *rule, struct rules_part value, const char *wants)
@@ -262,6 +217,51 @@ static const char *set_group(struct rule *rule, struct rules_part value, const c
 	memcpy(rule->given.group, value.from, value.length);
 	return NULL;
 }
+
+typedef const char *set_call(struct rule *rule, struct rules_part value, const char *wants);
+
+#define A(name, driver) " " #name
+static const char api_wants[] = "api wants one of" RULES_APIS(A);
+#undef A
+
+/* X(kind, name, set, wants): an option of the grammar. `set` returns NULL or an error sentence,
+ * mostly `wants`. Kinds: ATTACHING is for GPUSHARE_ATTACH only, NAMING for GPUSHARE_NAME only.
+ * KEEPING is NAMING that also requires keep. */
+#define OPTIONS(X) \
+	X(ANYWHERE, nth, set_nth, "nth wants N or A-B, counted from 1") \
+	X(ANYWHERE, size, set_size, \
+	  "size wants N, N-M or N-, in bytes or with K M G T Ki Mi Gi Ti") \
+	X(ANYWHERE, device, set_device, "device wants a CUDA device number, counted from 0") \
+	X(ANYWHERE, api, set_api, api_wants) \
+	X(ANYWHERE, from, set_from, "from wants a file name or path, in which * ? [ ] are wild") \
+	X(ATTACHING, wait, set_wait, "wait wants seconds, such as 30 or 0.5") \
+	X(ATTACHING, must, set_must, "must takes no value") \
+	X(NAMING, keep, set_keep, "keep takes no value") \
+	X(KEEPING, ttl, set_ttl, "ttl wants whole seconds from 1, such as 3600") \
+	X(ANYWHERE, readonly, set_readonly, "readonly takes no value") \
+	X(NAMING, vmm, set_vmm, "vmm takes no value") \
+	X(NAMING, map, set_vmm, "map takes no value") \
+	X(KEEPING, adopt, set_adopt, "adopt takes no value") \
+	X(NAMING, unified, set_unified, "unified takes no value") \
+	X(NAMING, mode, set_mode, "mode wants octal digits of read and write bits, such as 640") \
+	X(NAMING, group, set_group, "group wants the name or number of a group")
+
+static const struct option {
+	enum { ANYWHERE, ATTACHING, NAMING, KEEPING } kind;
+	const char *name;
+	set_call *set;
+	const char *wants;
+} options[] = {
+#define X(kind, name, set, wants) {kind, #name, set, wants},
+    OPTIONS(X)
+#undef X
+};
+
+#define X(kind, name, set, wants) " " #name
+static const char unknown[] = "unknown option, none of" OPTIONS(X);
+#undef X
+
+#define OPTION_COUNT (sizeof(options) / sizeof(*options))
 
 static const struct option *find_option(struct rules_part name)
 {

@@ -128,15 +128,6 @@ int link_attach(const char *name, bool read_only, struct link_found *out, char *
 	return status;
 }
 
-static int await_name(const char *name, unsigned int wait_ms, char *why, size_t why_size)
-{
-	const struct client_options options = {.directory = line.client->directory,
-					       .who = "shim wait"};
-	int status = client_await_name(&options, name, wait_ms, why, why_size);
-
-	return status == GPUSHARE_E_LIMIT ? GPUSHARE_OK : status;
-}
-
 int link_await(const char *name, int status, int64_t until_ms, char *why, size_t why_size)
 {
 	int64_t left_ms = until_ms - monotonic_ms();
@@ -144,7 +135,12 @@ int link_await(const char *name, int status, int64_t until_ms, char *why, size_t
 	if (left_ms <= 0)
 		return status;
 	if (status == GPUSHARE_E_NOT_FOUND) {
-		status = await_name(name, (unsigned int)left_ms, why, why_size);
+		const struct client_options options = {.directory = line.client->directory,
+						       .who = "shim wait"};
+
+		status = client_await_name(&options, name, (unsigned int)left_ms, why, why_size);
+		if (status == GPUSHARE_E_LIMIT)
+			status = GPUSHARE_OK;
 		left_ms = until_ms - monotonic_ms();
 	} else if (status == GPUSHARE_E_NO_REGISTRY) {
 		poll(NULL, 0, left_ms < RETRY_MS ? (int)left_ms : RETRY_MS);

@@ -226,18 +226,17 @@ bool live_take(uint64_t pointer, bool opened, struct live *out_entry)
 
 bool live_open_again(uint64_t generation, struct live *out_entry)
 {
-	struct node *node, *next, *found = NULL;
+	struct node *found;
 
 	if (!live_any() || !lock_take(&table.lock))
 		return false;
-	HASH_ITER (hh, table.nodes, node, next) {
-		if (node->object.entry.kind != LIVE_OPENED ||
-		    node->object.entry.generation != generation)
-			continue;
-		found = node;
+	for (found = table.nodes; found; found = found->hh.next)
+		if (found->object.entry.kind == LIVE_OPENED &&
+		    found->object.entry.generation == generation)
+			break;
+	if (found) {
 		found->object.entry.count++;
 		*out_entry = found->object.entry;
-		break;
 	}
 	pthread_mutex_unlock(&table.lock);
 	return found != NULL;
@@ -328,13 +327,11 @@ static struct node *find_named(const struct resync_ref *ref)
 /* Under the lock: an address where the object is mapped; 0: none. */
 static cu_deviceptr place_of(const struct node *node)
 {
-	struct live_places *place, *next;
+	const struct live_places *place = table.places;
 
-	HASH_ITER (hh, table.places, place, next) {
-		if (place->node == node)
-			return place->pointer;
-	}
-	return 0;
+	while (place && place->node != node)
+		place = place->hh.next;
+	return place ? place->pointer : 0;
 }
 
 bool live_get(const struct resync_ref *ref, struct live *out_entry)
@@ -400,16 +397,16 @@ bool live_any_managed(void)
 
 bool live_find_managed(uint64_t pointer, uint64_t size, struct live *out_entry)
 {
-	struct node *node, *next, *found = NULL;
+	struct node *found;
 
 	if (!live_any_managed() || !lock_take(&table.lock))
 		return false;
-	HASH_ITER (hh, table.nodes, node, next) {
-		const struct live *entry = &node->object.entry;
+	for (found = table.nodes; found; found = found->hh.next) {
+		const struct live *entry = &found->object.entry;
 		uint64_t offset = pointer - entry->pointer;
 
 		if (entry->managed && offset < entry->size && size <= entry->size - offset)
-			found = node;
+			break;
 	}
 	if (found)
 		*out_entry = found->object.entry;

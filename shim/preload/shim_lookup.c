@@ -26,18 +26,6 @@ static const char driver_names[] = CUDA_ABI_CALLS(F);
 /* Entries are never freed: another thread's call may still use one. */
 _Atomic(struct lookup_library *) lookup_library;
 
-static struct lookup_library *library_new(uintptr_t base, const struct driver *driver)
-{
-	struct lookup_library *made = malloc(sizeof(*made));
-
-	if (!made)
-		return NULL;
-	made->driver = *driver;
-	made->base = base;
-	atomic_init(&made->generation, UNLOAD_UNKNOWN);
-	return made;
-}
-
 /* Log once why allocations through the libcuda that holds `place` get no name. `missing`: a call
  * that it lacks; NULL: it is not the driver. */
 static void leave_alone(const void *place, const char *missing)
@@ -65,28 +53,23 @@ static void leave_alone(const void *place, const char *missing)
  * memory for the entry. */
 static struct lookup_library *take_up(struct lookup_library *known, uintptr_t base)
 {
-	static atomic_uintptr_t refused;   /* the latest libcuda that lacks a call */
-	static atomic_ulong refused_while; /* the generation at that time (shim_unload.h) */
 	const struct unload_search search = unload_begin();
 	struct lookup_library *made;
 	struct driver driver;
 	const char *missing;
 
-	if (atomic_load(&refused) == base && atomic_load(&refused_while) == search.generation)
-		return NULL;
 	if (!elf_find_all(DRIVER_LIBRARY, base, driver_names, DRIVER_CALLS, &driver))
 		return NULL;
 	missing = driver_missing(&driver);
 	if (missing) {
-		atomic_store(&refused_while, search.generation);
-		atomic_store(&refused, base);
 		leave_alone((const void *)base, missing);
 		return NULL;
 	}
 	if (!known || known->base != base || memcmp(&known->driver, &driver, sizeof(driver)) != 0) {
-		made = library_new(base, &driver);
+		made = malloc(sizeof(*made));
 		if (!made)
 			return NULL;
+		*made = (struct lookup_library){driver, base, UNLOAD_UNKNOWN};
 		if (!atomic_compare_exchange_strong(&lookup_library, &known, made)) {
 			free(made);
 			return known;

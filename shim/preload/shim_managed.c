@@ -6,19 +6,10 @@
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_own.h"
-#include "shim_share.h"
 
 /* cuMemAllocManaged takes CU_MEM_ATTACH_GLOBAL (1) or CU_MEM_ATTACH_HOST (2). */
 #define FLAGS_LEAST 1u
 #define FLAGS_MOST 2u
-
-static void refuse(const struct claim *claim)
-{
-	share_refuse(claim,
-		     "managed memory (cudaMallocManaged) has no handle that another process "
-		     "could open; let the rule say \"unified\", allocate it with cudaMalloc, "
-		     "or choose another allocation with api=, nth= or size=");
-}
 
 static cu_result make_managed(cu_cuMemAllocManaged_call *real, cu_deviceptr *pointer, size_t size,
 			      unsigned int flags)
@@ -61,7 +52,11 @@ cu_result buffers_alloc_managed(cu_cuMemAllocManaged_call *real, const void *cal
 	if (result != CU_OK)
 		claim_fail(&claim);
 	else if (taken && !claim.match.unified)
-		refuse(&claim);
+		state_log(
+		    "\"%s\" is not shared: managed memory (cudaMallocManaged) has no handle that "
+		    "another process could open; let the rule say \"unified\", allocate it with "
+		    "cudaMalloc, or choose another allocation with api=, nth= or size=",
+		    claim.match.name);
 	return result;
 }
 

@@ -279,10 +279,3 @@ bool share_end_attached(const char *name, uint64_t generation)
 	tell_end(name, generation, &deferred);
 	return deferred;
 }
-
-void share_refuse(const struct claim *claim, const char *why)
-{
-	_quiet_ struct quiet quiet = quiet_enter();
-
-	state_log("\"%s\" is not shared: %s", claim->match.name, why);
-}

@@ -45,7 +45,4 @@ bool share_left_later(const struct live *entry);
 /* Withdraw a name. True: others have the buffer attached, or may have; the memory must be held. */
 bool share_end_attached(const char *name, uint64_t generation);
 
-/* Log why a rule's allocation can't be shared. errno stays. */
-void share_refuse(const struct claim *claim, const char *why);
-
 #endif

@@ -245,6 +245,7 @@ void state_uncount(enum rules_kind kind, const struct rules_allocation *allocati
 __attribute__((noinline)) static void log_to(const struct state *state, const char *format,
 					     va_list arguments)
 {
+	_quiet_ struct quiet quiet = quiet_enter();
 	char line[1024];
 	int size = snprintf(line, sizeof(line), "gpushare[%d]: ", (int)getpid());
 

@@ -34,7 +34,8 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 void state_return(enum rules_kind kind, size_t rule, uint64_t index);
 void state_uncount(enum rules_kind kind, const struct rules_allocation *allocation);
 
-/* Write a line to GPUSHARE_LOG, a file or "stderr". Without that variable, do nothing. */
+/* Write a line to GPUSHARE_LOG, a file or "stderr". Without that variable, do nothing. errno
+ * stays. */
 __attribute__((format(printf, 1, 2))) void state_log(const char *format, ...);
 
 #endif

@@ -145,7 +145,7 @@ static bool take(struct claim *claim, enum rules_kind kind, const struct buffers
 	if (is_ours_to_replace(claim, call, &why))
 		return true;
 	if (why && kind == RULES_NAME)
-		share_refuse(claim, why);
+		state_log("\"%s\" is not shared: %s", claim->match.name, why);
 	claim_leave(claim, kind);
 	return false;
 }
