@@ -14,32 +14,27 @@
  * SHIM_ADVICE is the part with advice, prefetches and attaching to streams: the driver refuses them
  * for unified memory that stands for managed memory.
  */
+/* Two calls with the same parameters. */
+#define SHIM_BOTH(H, one, other, params, args) H(one, params, args) H(other, params, args)
+#define SHIM_PTSZ(H, name, params, args) SHIM_BOTH(H, name, name##_ptsz, params, args)
+
 #define SHIM_ADVICE(H) \
-	H(cuMemPrefetchAsync, (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
-	  (pointer, size, to, stream)) \
-	H(cuMemPrefetchAsync_ptsz, \
-	  (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
-	  (pointer, size, to, stream)) \
-	H(cuMemPrefetchAsync_v2, \
-	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
-	   cu_stream stream), \
-	  (pointer, size, to, flags, stream)) \
-	H(cuMemPrefetchAsync_v2_ptsz, \
-	  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
-	   cu_stream stream), \
-	  (pointer, size, to, flags, stream)) \
+	SHIM_PTSZ(H, cuMemPrefetchAsync, \
+		  (cu_deviceptr pointer, size_t size, cu_device to, cu_stream stream), \
+		  (pointer, size, to, stream)) \
+	SHIM_PTSZ(H, cuMemPrefetchAsync_v2, \
+		  (cu_deviceptr pointer, size_t size, cu_mem_location to, unsigned int flags, \
+		   cu_stream stream), \
+		  (pointer, size, to, flags, stream)) \
 	H(cuMemAdvise, \
 	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_device device), \
 	  (pointer, size, advice, device)) \
 	H(cuMemAdvise_v2, \
 	  (cu_deviceptr pointer, size_t size, cu_mem_advice advice, cu_mem_location location), \
 	  (pointer, size, advice, location)) \
-	H(cuStreamAttachMemAsync, \
-	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
-	  (stream, pointer, size, flags)) \
-	H(cuStreamAttachMemAsync_ptsz, \
-	  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
-	  (stream, pointer, size, flags))
+	SHIM_PTSZ(H, cuStreamAttachMemAsync, \
+		  (cu_stream stream, cu_deviceptr pointer, size_t size, unsigned int flags), \
+		  (stream, pointer, size, flags))
 
 #define SHIM_HOOKS(H) \
 	H(cuMemAlloc_v2, (cu_deviceptr * pointer, size_t size), (pointer, size)) \
@@ -50,19 +45,13 @@
 	H(cuMemAllocManaged, (cu_deviceptr * pointer, size_t size, unsigned int flags), \
 	  (pointer, size, flags)) \
 	SHIM_ADVICE(H) \
-	H(cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream), \
-	  (pointer, size, stream)) \
-	H(cuMemAllocAsync_ptsz, (cu_deviceptr * pointer, size_t size, cu_stream stream), \
-	  (pointer, size, stream)) \
-	H(cuMemAllocFromPoolAsync, \
-	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
-	  (pointer, size, pool, stream)) \
-	H(cuMemAllocFromPoolAsync_ptsz, \
-	  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
-	  (pointer, size, pool, stream)) \
+	SHIM_PTSZ(H, cuMemAllocAsync, (cu_deviceptr * pointer, size_t size, cu_stream stream), \
+		  (pointer, size, stream)) \
+	SHIM_PTSZ(H, cuMemAllocFromPoolAsync, \
+		  (cu_deviceptr * pointer, size_t size, cu_mem_pool pool, cu_stream stream), \
+		  (pointer, size, pool, stream)) \
 	H(cuMemFree_v2, (cu_deviceptr pointer), (pointer)) \
-	H(cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
-	H(cuMemFreeAsync_ptsz, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
+	SHIM_PTSZ(H, cuMemFreeAsync, (cu_deviceptr pointer, cu_stream stream), (pointer, stream)) \
 	H(cuMemCreate, \
 	  (cu_mem_handle * handle, size_t size, const cu_mem_prop *prop, \
 	   unsigned long long flags), \
@@ -76,12 +65,9 @@
 	H(cuMemUnmap, (cu_deviceptr pointer, size_t size), (pointer, size)) \
 	H(cuIpcGetMemHandle, (cu_ipc_mem_handle * handle, cu_deviceptr pointer), \
 	  (handle, pointer)) \
-	H(cuIpcOpenMemHandle, \
-	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags), \
-	  (pointer, handle, flags)) \
-	H(cuIpcOpenMemHandle_v2, \
-	  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags), \
-	  (pointer, handle, flags)) \
+	SHIM_BOTH(H, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, \
+		  (cu_deviceptr * pointer, cu_ipc_mem_handle handle, unsigned int flags), \
+		  (pointer, handle, flags)) \
 	H(cuIpcCloseMemHandle, (cu_deviceptr pointer), (pointer)) \
 	H(cuMemGetAddressRange_v2, (cu_deviceptr * base, size_t * size, cu_deviceptr pointer), \
 	  (base, size, pointer)) \
@@ -92,12 +78,11 @@
 	  (unsigned int count, cu_pointer_attribute *attributes, void **values, \
 	   cu_deviceptr pointer), \
 	  (count, attributes, values, pointer)) \
-	H(cuCtxDestroy, (cu_context context), (context)) \
-	H(cuCtxDestroy_v2, (cu_context context), (context)) \
-	H(cuDevicePrimaryCtxRelease, (cu_device device), (device)) \
-	H(cuDevicePrimaryCtxRelease_v2, (cu_device device), (device)) \
-	H(cuDevicePrimaryCtxReset, (cu_device device), (device)) \
-	H(cuDevicePrimaryCtxReset_v2, (cu_device device), (device)) \
+	SHIM_BOTH(H, cuCtxDestroy, cuCtxDestroy_v2, (cu_context context), (context)) \
+	SHIM_BOTH(H, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (cu_device device), \
+		  (device)) \
+	SHIM_BOTH(H, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, (cu_device device), \
+		  (device)) \
 	H(cuGetProcAddress, (const char *symbol, void **pointer, int version, cu_uint64 flags), \
 	  (symbol, pointer, version, flags)) \
 	H(cuGetProcAddress_v2, \
@@ -105,31 +90,25 @@
 	   cu_proc_status *status), \
 	  (symbol, pointer, version, flags, status))
 
-/* R(symbol, api, (params), (args)): the runtime's allocating calls. They are exported only to learn
- * the caller and the name of the call. They call the runtime that the caller would have reached. */
+/* R(symbol, (params), (args)): the runtime's allocating calls. They are exported only to learn the
+ * caller and the name of the call. They call the runtime that the caller would have reached. */
 #define SHIM_RUNTIME(R) \
-	R(cudaMalloc, cudaMalloc, (void **pointer, size_t size), (pointer, size)) \
-	R(cudaMallocPitch, cudaMallocPitch, \
-	  (void **pointer, size_t *pitch, size_t width, size_t height), \
+	R(cudaMalloc, (void **pointer, size_t size), (pointer, size)) \
+	R(cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height), \
 	  (pointer, pitch, width, height)) \
-	R(cudaMalloc3D, cudaMalloc3D, (void *pitched, struct runtime_extent extent), \
-	  (pitched, extent)) \
-	R(cudaMallocManaged, cudaMallocManaged, (void **pointer, size_t size, unsigned int flags), \
+	R(cudaMalloc3D, (void *pitched, struct runtime_extent extent), (pitched, extent)) \
+	R(cudaMallocManaged, (void **pointer, size_t size, unsigned int flags), \
 	  (pointer, size, flags)) \
-	R(cudaMallocAsync, cudaMallocAsync, (void **pointer, size_t size, void *stream), \
-	  (pointer, size, stream)) \
-	R(cudaMallocAsync_ptsz, cudaMallocAsync, (void **pointer, size_t size, void *stream), \
-	  (pointer, size, stream)) \
-	R(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync, \
-	  (void **pointer, size_t size, void *pool, void *stream), (pointer, size, pool, stream)) \
-	R(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync, \
-	  (void **pointer, size_t size, void *pool, void *stream), (pointer, size, pool, stream))
+	SHIM_PTSZ(R, cudaMallocAsync, (void **pointer, size_t size, void *stream), \
+		  (pointer, size, stream)) \
+	SHIM_PTSZ(R, cudaMallocFromPoolAsync, \
+		  (void **pointer, size_t size, void *pool, void *stream), \
+		  (pointer, size, pool, stream))
 
 /* S(name, params, args): the calls that wait for the GPU. With GPUSHARE_PUBLISH=sync they publish
  * after the wait. As H, but look-ups return these hooks only with GPUSHARE_PUBLISH=sync. */
 #define SHIM_SYNC(S) \
-	S(cuStreamSynchronize, (cu_stream stream), (stream)) \
-	S(cuStreamSynchronize_ptsz, (cu_stream stream), (stream)) \
+	SHIM_PTSZ(S, cuStreamSynchronize, (cu_stream stream), (stream)) \
 	S(cuCtxSynchronize, (void), ()) \
 	S(cuCtxSynchronize_v2, (cu_context context), (context)) \
 	S(cuEventSynchronize, (cu_event event), (event))

@@ -41,7 +41,10 @@ static void *find_real(const void *caller, const char *symbol)
 	return needed ? needed : next;
 }
 
-#define R(symbol, api, params, args) \
+#define RULES_API_cudaMallocAsync_ptsz RULES_API_cudaMallocAsync
+#define RULES_API_cudaMallocFromPoolAsync_ptsz RULES_API_cudaMallocFromPoolAsync
+
+#define R(symbol, params, args) \
 	SHIM_EXPORT int symbol params; \
 	int symbol params \
 	{ \
@@ -55,7 +58,7 @@ static void *find_real(const void *caller, const char *symbol)
 		if (!real) \
 			return RUNTIME_NOT_FOUND; \
 		if (!before.runtime) { \
-			site_here.runtime = RULES_API_##api; \
+			site_here.runtime = RULES_API_##symbol; \
 			site_here.caller = caller; \
 		} \
 		result = real args; \
