@@ -56,16 +56,6 @@ static bool has_blank(const struct rules_part *part)
 	return false;
 }
 
-static bool parse_piece(const struct rules_parser *parser, struct rules_part piece,
-			unsigned int *seen, struct rule *rule)
-{
-	if (piece.length == 0)
-		return rules_fail(parser, piece, "an empty option");
-	if (has_blank(&piece))
-		return rules_fail(parser, piece, "rules can't hold blanks");
-	return rules_parse_option(parser, piece, seen, rule);
-}
-
 static bool is_managed(enum rules_api api)
 {
 	return api == RULES_API_NONE || api == RULES_API_cuMemAllocManaged ||
@@ -91,7 +81,11 @@ static bool parse_rule(const struct rules_parser *parser, struct rules_part text
 			      .device = -1};
 	while (more) {
 		more = cut(&text, ':', &piece);
-		if (!parse_piece(parser, piece, &seen, rule))
+		if (piece.length == 0)
+			return rules_fail(parser, piece, "an empty option");
+		if (has_blank(&piece))
+			return rules_fail(parser, piece, "rules can't hold blanks");
+		if (!rules_parse_option(parser, piece, &seen, rule))
 			return false;
 	}
 	if (rule->keeping.from && !(given->flags & GPUSHARE_FLAG_KEEP))

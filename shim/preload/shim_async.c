@@ -204,18 +204,15 @@ static bool tell(struct pending *one, bool waits)
 	return true;
 }
 
-static bool is_due(const struct driver *driver, const struct pending *one, struct scope *scope)
-{
-	return scope_push(scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
-}
-
 /* cuIpcCloseMemHandle waits for all GPU work (measured). So an IPC mapping stays in the queue until
  * async_close(), which runs in a call that waits anyway. */
 static bool end_if_due(const struct driver *driver, struct pending *one, bool waits)
 {
 	_scope_ struct scope scope = scope_enter(driver);
+	bool due =
+	    scope_push(&scope, one->context) && driver->cuEventQuery(one->event) != CU_NOT_READY;
 
-	if (!is_due(driver, one, &scope) || (!live_is_own(&one->entry) && !tell(one, waits))) {
+	if (!due || (!live_is_own(&one->entry) && !tell(one, waits))) {
 		put_back(one);
 		return false;
 	}

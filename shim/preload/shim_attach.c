@@ -256,16 +256,6 @@ static bool attach(const struct claim *claim, struct live *entry, struct refusal
 	return false;
 }
 
-/* Log the reason. Return true if the rule says "must": the program gets the error. */
-static bool say(const struct claim *claim, const struct refusal *refusal, cu_result *out_result)
-{
-	state_log("\"%s\" is not attached: %s; %s", claim->match.name, refusal->why,
-		  claim->match.must ? "the allocation fails, as the rule says \"must\""
-				    : "the program gets ordinary memory");
-	*out_result = refusal->result;
-	return claim->match.must;
-}
-
 /* A rule that fails the allocation stays for the next one: a program may try again, and must not
  * get other memory then. */
 bool attach_buffer(struct claim *claim, cu_deviceptr *out_memory, cu_result *out_result)
@@ -279,7 +269,11 @@ bool attach_buffer(struct claim *claim, cu_deviceptr *out_memory, cu_result *out
 		*out_result = CU_OK;
 		return true;
 	}
-	if (!say(claim, &refusal, out_result))
+	state_log("\"%s\" is not attached: %s; %s", claim->match.name, refusal.why,
+		  claim->match.must ? "the allocation fails, as the rule says \"must\""
+				    : "the program gets ordinary memory");
+	*out_result = refusal.result;
+	if (!claim->match.must)
 		return false;
 	claim_fail(claim);
 	return true;

@@ -7,41 +7,25 @@
 #include "shim_lookup.h"
 #include "shim_process.h"
 
-/* Note which object file called the runtime or, if no runtime call was seen, the driver. Return
- * false if that file is NCCL. */
-static bool find_caller(struct claim *claim, const void *caller)
-{
-	claim->allocation.from = site_path(site_here.runtime ? site_here.caller : caller);
-	return !site_is_internal(claim->allocation.from);
-}
-
-static bool find_device(struct claim *claim, int device)
-{
-	cu_device current;
-
-	claim->driver = lookup_driver();
-	if (!claim->driver)
-		return false;
-	if (device == CLAIM_CURRENT_DEVICE) {
-		if (claim->driver->cuCtxGetDevice(&current) != CU_OK)
-			return false;
-		device = current;
-	}
-	claim->allocation.device = device;
-	return true;
-}
-
 bool claim_prepare(struct claim *claim, int device, const void *caller)
 {
-	int error;
+	struct rules_allocation *allocation = &claim->allocation;
 	bool prepared;
+	int error;
 
 	if (!process_is_mine() || process_is_ending())
 		return false;
 	memset(claim->records, 0, sizeof(claim->records));
 	site_guard();
 	error = errno;
-	prepared = find_device(claim, device) && find_caller(claim, caller);
+	claim->driver = lookup_driver();
+	allocation->device = device;
+	prepared = claim->driver && (device != CLAIM_CURRENT_DEVICE ||
+				     claim->driver->cuCtxGetDevice(&allocation->device) == CU_OK);
+	if (prepared) { /* the object file that called the runtime, else the driver */
+		allocation->from = site_path(site_here.runtime ? site_here.caller : caller);
+		prepared = !site_is_internal(allocation->from);
+	}
 	errno = error;
 	return prepared;
 }

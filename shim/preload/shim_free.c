@@ -75,6 +75,6 @@ cu_result buffers_free(cu_cuMemFree_v2_call *real, cu_deviceptr pointer)
 		return result; /* the driver has not waited for the GPU */
 	if (async_any())
 		async_close();
-	(ours ? linger_ask : linger_sweep)();
+	linger_sweep(ours);
 	return result;
 }

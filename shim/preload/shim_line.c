@@ -37,13 +37,6 @@ static void drop_in_child(void)
 	client_disconnect(line.client);
 }
 
-static bool take_turn(int64_t until_ms)
-{
-	int64_t left_ms = until_ms - monotonic_ms();
-
-	return lock_take_within(&turn.lock, left_ms > 0 ? (unsigned int)left_ms : 0);
-}
-
 static bool have_client(void)
 {
 	const struct client_options options = {.who = "shim",
@@ -81,9 +74,10 @@ static int begin_turn(char *why, size_t why_size)
 
 int line_enter_by(int64_t until_ms, char *why, size_t why_size)
 {
+	int64_t left_ms = until_ms - monotonic_ms();
 	int status;
 
-	if (!take_turn(until_ms)) {
+	if (!lock_take_within(&turn.lock, left_ms > 0 ? (unsigned int)left_ms : 0)) {
 		snprintf(why, why_size, "another thread's registry call took too long");
 		return GPUSHARE_E_TIMED_OUT;
 	}

@@ -115,41 +115,28 @@ bool linger_keep(const struct live *entry)
 	return true;
 }
 
-typedef struct deferred_entry *take_call(struct deferred *deferred, deferred_ask *ask, void *user);
-
-static void sweep(take_call *take, deferred_ask *by)
+void linger_sweep(bool asks)
 {
 	const struct driver *driver = deferred_any(&deferred) ? lookup_driver_to_end() : NULL;
 	struct deferred_entry *left;
-	struct quiet quiet;
 
 	if (!driver)
 		return;
-	quiet = quiet_enter();
+	_quiet_ struct quiet quiet = quiet_enter();
 	give_up(driver, deferred_take_over(&deferred), true);
-	for (left = take(&deferred, by, NULL); left; left = deferred_next(left))
+	left = asks ? deferred_take_left(&deferred, link_deferred, NULL)
+		    : deferred_look(&deferred, link_deferred_left, NULL);
+	for (; left; left = deferred_next(left))
 		give_back(driver, left, true);
-	quiet_leave(&quiet);
-}
-
-void linger_sweep(void)
-{
-	sweep(deferred_look, link_deferred_left);
-}
-
-void linger_ask(void)
-{
-	sweep(deferred_take_left, link_deferred);
 }
 
 bool linger_empty(void)
 {
 	const struct driver *driver = deferred_any(&deferred) ? lookup_driver_to_end() : NULL;
 	struct deferred_entry *all = driver ? deferred_take_all(&deferred) : NULL;
-	struct quiet quiet = quiet_enter();
+	_quiet_ struct quiet quiet = quiet_enter();
 
 	give_up(driver, all, false);
-	quiet_leave(&quiet);
 	return all != NULL;
 }
 

@@ -23,12 +23,11 @@ bool linger_withdraw(const struct live *entry);
 /* Add `entry` to the deferred frees. False: out of memory, or the lock timed out. */
 bool linger_keep(const struct live *entry);
 
-/* Give back the memory that nobody has attached any more, without waiting for the registry, and
- * what exceeds the limits. Call it only in a program call that has waited for the GPU. errno,
- * context and captures stay unchanged. */
-void linger_sweep(void);
-/* The same, but ask the registry. Call it only in a program call that asks the registry anyway. */
-void linger_ask(void);
+/* Give back the memory that nobody has attached any more, and what exceeds the limits. Call it only
+ * in a program call that has waited for the GPU. errno, context and captures stay unchanged.
+ * `asks`: ask the registry, and wait for its answer; true only in a program call that asks the
+ * registry anyway. */
+void linger_sweep(bool asks);
 
 /* Give back all deferred frees. Return true if there was one. */
 bool linger_empty(void);

@@ -197,17 +197,6 @@ static void copy_out(const struct node *node, struct live *out_entry)
 	out_entry->reading = resync_readings(&live_resync);
 }
 
-/* Returns the node if it left the table; the caller frees it. NULL: the count is above 0. */
-static struct node *count_down(struct node *node, struct live *out_entry)
-{
-	node->object.entry.count--;
-	copy_out(node, out_entry);
-	if (node->object.entry.count)
-		return NULL;
-	take_out(node);
-	return node;
-}
-
 bool live_take(uint64_t pointer, bool opened, struct live *out_entry)
 {
 	struct node *found, *gone = NULL;
@@ -217,8 +206,13 @@ bool live_take(uint64_t pointer, bool opened, struct live *out_entry)
 	found = find_node(pointer, false);
 	if (found && (found->object.entry.kind == LIVE_OPENED) != opened)
 		found = NULL;
-	if (found)
-		gone = count_down(found, out_entry);
+	if (found) {
+		found->object.entry.count--;
+		copy_out(found, out_entry);
+		gone = out_entry->count ? NULL : found;
+	}
+	if (gone)
+		take_out(gone);
 	pthread_mutex_unlock(&table.lock);
 	free(gone);
 	return found != NULL;

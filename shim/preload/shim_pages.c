@@ -219,15 +219,6 @@ static bool ask(uint64_t generation, int64_t until_ms, bool publishes)
 	return !is_unheard(status);
 }
 
-/* Under the lock: is it time to check whether the registry is still the same? */
-static bool is_look_due(int64_t now_ms)
-{
-	if (now_ms < pages.look_ms)
-		return false;
-	pages.look_ms = now_ms + AGAIN_MS;
-	return true;
-}
-
 /* Request the missing pages, or all pages if the registry was restarted. One thread does it; for
  * the others this returns at once. */
 static void ask_for_all(bool publishes)
@@ -259,12 +250,16 @@ static bool is_any(void)
 void pages_publish(void)
 {
 	_quiet_ struct quiet quiet = quiet_enter();
+	int64_t now_ms;
 	bool look;
 
 	if (!is_any() || !lock_take(&pages.lock))
 		return;
 	publish_each();
-	look = is_look_due(monotonic_ms());
+	now_ms = monotonic_ms();
+	look = now_ms >= pages.look_ms;
+	if (look)
+		pages.look_ms = now_ms + AGAIN_MS;
 	pthread_mutex_unlock(&pages.lock);
 	if (look)
 		ask_for_all(true);

@@ -15,13 +15,6 @@
 #include "cuda/shim_scope.h"
 #include "cuda/vmm.h"
 
-/* The registry did not answer, so it may have the name: the entry keeps its name and its memory. */
-static void leave_unsettled(struct live *entry, const char *why)
-{
-	entry->generation = 0;
-	state_log("\"%s\" is not shared yet: %s", entry->name, why);
-}
-
 /* Share the entry under its name. On a failure, log it and clear the name. */
 static void enter(const struct driver *driver, struct live *entry)
 {
@@ -41,7 +34,9 @@ static void enter(const struct driver *driver, struct live *entry)
 	status = link_share(&what, monotonic_ms() + state_timeout_ms(), &entry->generation,
 			    &entry->reading, why, sizeof(why));
 	if (status == GPUSHARE_E_NOT_READY) {
-		leave_unsettled(entry, why);
+		/* The registry may have the name: the entry keeps its name and its memory. */
+		entry->generation = 0;
+		state_log("\"%s\" is not shared yet: %s", entry->name, why);
 	} else if (status != GPUSHARE_OK) {
 		state_log("\"%s\" is not shared: %s", entry->name, why);
 		entry->name[0] = '\0';

@@ -33,18 +33,13 @@ struct path {
 
 static _Atomic(struct path *) paths;
 
-static struct path *find_known(struct path *first, const char *text)
-{
-	while (first && strcmp(first->text, text) != 0)
-		first = first->older;
-	return first;
-}
-
 static struct path *keep(const char *text)
 {
 	struct path *newest = atomic_load_explicit(&paths, memory_order_acquire);
-	struct path *known = find_known(newest, text), *made;
+	struct path *known = newest, *made;
 
+	while (known && strcmp(known->text, text) != 0)
+		known = known->older;
 	if (known)
 		return known;
 	made = malloc(sizeof(*made) + strlen(text) + 1);

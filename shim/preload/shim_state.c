@@ -56,23 +56,16 @@ static void copy_variable(char *to, size_t room, const char *name)
 		snprintf(to, room, "%s", value);
 }
 
-/* Would a write neither block nor meet a pipe without a reader? */
-static bool has_room(int fd)
-{
-	struct pollfd one = {.fd = fd, .events = POLLOUT};
-
-	return poll(&one, 1, 0) == 1 && one.revents == POLLOUT;
-}
-
 /* A single write, so that lines of several threads or processes stay whole. A slow reader must not
  * block the program. If the reader has exited, the SIGPIPE of this write is consumed. */
 static void put_line(int fd, const char *line)
 {
 	const struct iovec parts[] = {{(void *)(uintptr_t)line, strlen(line)}, {(void *)"\n", 1}};
 	const struct timespec at_once = {0, 0};
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
 	sigset_t one, before, pending;
 
-	if (!has_room(fd))
+	if (poll(&room, 1, 0) != 1 || room.revents != POLLOUT)
 		return;
 	sigemptyset(&one);
 	sigaddset(&one, SIGPIPE);

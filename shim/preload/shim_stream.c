@@ -38,14 +38,6 @@ static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bo
 	return result;
 }
 
-/* During a capture an allocation makes a graph node, not memory. True also on a failure. */
-static bool is_capturing(const struct driver *driver, cu_stream stream)
-{
-	bool captures;
-
-	return ask_capturing(driver, stream, &captures) != CU_OK || captures;
-}
-
 /* Does the stream belong to another context? Memory allocated in that stream may be another
  * device's, but cuMemAlloc gives memory of the current context only. */
 static bool is_elsewhere(const struct driver *driver, cu_stream stream)
@@ -112,9 +104,11 @@ static bool is_ours_to_replace(const struct claim *claim, const struct buffers_s
 			       const char **out_why)
 {
 	_scope_ struct scope scope = scope_enter(claim->driver);
+	bool captures;
 
 	*out_why = NULL;
-	return !is_capturing(claim->driver, call->meant) &&
+	/* during a capture an allocation makes a graph node, not memory */
+	return ask_capturing(claim->driver, call->meant, &captures) == CU_OK && !captures &&
 	       !is_elsewhere(claim->driver, call->meant) && pool_is_ours(claim, call, out_why);
 }
 
