@@ -174,7 +174,7 @@ void *hooks_find_next(const void *caller, const char *symbol)
 
 	(void)caller;
 	found = elf_find_after((const void *)hooks_find_next, symbol);
-	if (found && !lookup_meet(found))
+	if (found && !lookup_meet(found) && state_is_active())
 		atomic_store_explicit(&hooks_stacked, true, memory_order_relaxed);
 	return found;
 }
@@ -185,19 +185,12 @@ bool hooks_is_nested(const void *caller)
 	       lookup_is_drivers(caller);
 }
 
-void hooks_guard_stacked(void)
-{
-	if (state_is_active())
-		site_guard();
-}
-
 /* A hooked call inside a hooked call passes through, because one allocation must count once. Such a
  * call may come from another interposer behind the shim: the hooked dlsym gave that interposer a
  * hook as the next function to call. */
 #define RUN(name, real, args) \
 	HOOKS_RUN(real, args, false, \
-		  if (atomic_load_explicit(&hooks_stacked, memory_order_relaxed)) \
-		      hooks_guard_stacked(); \
+		  if (atomic_load_explicit(&hooks_stacked, memory_order_relaxed)) site_guard(); \
 		  result = body_##name(real, __builtin_return_address(0), ARGS args))
 
 #define H(name, params, args) HOOKS_ENTRIES(name, params, args, RUN)

@@ -46,17 +46,14 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	}
 
 /* True once an exported hook has found another interposer's function as its next definition. Such a
- * function may call the shim again. */
+ * function may call the shim again. So each hooked call is guarded then: hooks_is_nested() could not
+ * tell that a cancelled thread's flag is stale. False if there are no rules. */
 extern atomic_bool hooks_stacked;
 
 /* Is a call from `caller` part of the hooked call that set site_here.inside? The flag may be stale:
  * a thread that is cancelled inside the driver, in a call that concerns no name, doesn't clear
  * it. */
 __attribute__((noinline)) bool hooks_is_nested(const void *caller);
-
-/* Call this if another preloaded library may call our hooks. Disables cancellation until the hook
- * returns: hooks_is_nested() could not tell that a cancelled thread's flag is stale. */
-__attribute__((noinline)) void hooks_guard_stacked(void);
 
 /* The body of a run(). The statement `what` sets `result`; hooked calls that it makes pass through.
  * If `passes` is true, only the real call is made. */

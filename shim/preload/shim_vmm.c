@@ -78,22 +78,20 @@ static bool concerns_objects(void)
 	return live_any_object() && process_is_mine();
 }
 
-/* Tell the registry that objects of the list have ended: the attached ones if `attached`, else the
- * program's own. */
-static void tell_ended(const struct live_ended *ended, bool attached)
+/* Tell the registry that the objects of the list have ended, and free the list. This may follow the
+ * driver's call: a name stands for the memory of the registry's file descriptor, not for a handle
+ * or an address. */
+static void tell_ended(struct live_ended *ended)
 {
-	for (; ended; ended = ended->next) {
-		const struct live *entry = &ended->entry;
-
-		if (live_is_own(entry) == attached)
-			continue;
-		if (attached) {
-			share_left(entry);
-			continue;
+	for (const struct live_ended *each = ended; each; each = each->next) {
+		if (live_is_own(&each->entry)) {
+			pages_publish_ended(each->entry.generation);
+			share_end(each->entry.name, each->entry.generation);
+		} else {
+			share_left(&each->entry);
 		}
-		pages_publish_ended(entry->generation);
-		share_end(entry->name, entry->generation);
 	}
+	live_free_ended(ended);
 }
 
 cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
@@ -106,10 +104,8 @@ cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 		share_settle(handle, true);
 		ended = live_drop_handle(handle);
 	}
-	tell_ended(ended, false);
 	result = real(handle);
-	tell_ended(ended, true);
-	live_free_ended(ended);
+	tell_ended(ended);
 	return result;
 }
 
@@ -145,12 +141,9 @@ cu_result buffers_map(cu_cuMemMap_call *real, cu_deviceptr pointer, size_t size,
 	return result;
 }
 
-/* The name may be withdrawn after the unmap: it stands for the memory of the registry's file
- * descriptor, not for an address. */
 cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t size)
 {
 	struct live_places *taken = NULL;
-	struct live_ended *ended;
 	cu_result result;
 	int error;
 
@@ -162,11 +155,7 @@ cu_result buffers_unmap(cu_cuMemUnmap_call *real, cu_deviceptr pointer, size_t s
 	}
 	result = real(pointer, size);
 	error = errno;
-	ended = live_settle_places(taken, result == CU_OK);
-
-	tell_ended(ended, false);
-	tell_ended(ended, true);
-	live_free_ended(ended);
+	tell_ended(live_settle_places(taken, result == CU_OK));
 	errno = error;
 	return result;
 }
