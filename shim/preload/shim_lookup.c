@@ -76,7 +76,7 @@ static struct lookup_library *take_up(struct lookup_library *known, uintptr_t ba
 		}
 		known = made;
 	}
-	if (unload_depend_on(&search, base))
+	if (unload_depend(&search, (const void *)driver.cuInit))
 		atomic_store_explicit(&known->generation, search.generation, memory_order_relaxed);
 	return known;
 }

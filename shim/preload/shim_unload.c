@@ -48,21 +48,16 @@ static void add_object(uintptr_t base)
 	atomic_store(&crowded, true);
 }
 
-bool unload_depend_on(const struct unload_search *search, uintptr_t base)
-{
-	if (search->generation & UNLOAD_CLOSING)
-		return false;
-	if (base) /* base 0 is the program itself, which is never unloaded */
-		add_object(base);
-	return atomic_load(&closes) == search->closes;
-}
-
 bool unload_depend(const struct unload_search *search, const void *address)
 {
 	uintptr_t base = 0;
 
+	if (search->generation & UNLOAD_CLOSING)
+		return false;
 	elf_is_in(address, NULL, &base);
-	return unload_depend_on(search, base);
+	if (base) /* base 0 is the program itself, which is never unloaded */
+		add_object(base);
+	return atomic_load(&closes) == search->closes;
 }
 
 /* The next dlclose behind ours: another preloaded library's, or the C library's. */

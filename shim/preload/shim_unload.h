@@ -29,15 +29,13 @@ unsigned long unload_generation(void);
 
 /*
  * A search for an address to cache. unload_begin() starts it. unload_depend() notes that the result
- * depends on the object that holds `address`, unload_depend_on() that it depends on the object
- * loaded at `base`. True: the result may be cached under `search->generation`. False: a dlclose
- * overlapped the search.
+ * depends on the object that holds `address`. True: the result may be cached under
+ * `search->generation`. False: a dlclose overlapped the search.
  */
 struct unload_search {
 	unsigned long closes, generation;
 };
 struct unload_search unload_begin(void);
 bool unload_depend(const struct unload_search *search, const void *address);
-bool unload_depend_on(const struct unload_search *search, uintptr_t base);
 
 #endif
