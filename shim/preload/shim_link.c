@@ -20,22 +20,13 @@ static bool is_unanswered(int status)
 	return status != GPUSHARE_OK && line.client->asked && client_is_silent(line.client);
 }
 
-/* Copy a string without printf(), which takes two kilobytes of stack. */
-static void put_text(char *to, size_t room, const char *text)
-{
-	size_t length = strnlen(text, room - 1);
-
-	memcpy(to, text, length);
-	to[length] = '\0';
-}
-
-/* Fill in `share`, which must be zeroed. */
+/* Fill in `share`, which must be zeroed. The texts fit: they come from arrays of the same size. */
 static void describe(gpushare_Share *share, const struct memory *what)
 {
 	record *buffer = &share->buffer;
 
 	share->has_buffer = true;
-	put_text(buffer->name, sizeof(buffer->name), what->name);
+	strcpy(buffer->name, what->name);
 	buffer->address = what->address;
 	buffer->size = what->size;
 	buffer->base_offset = what->base_offset;
@@ -45,7 +36,7 @@ static void describe(gpushare_Share *share, const struct memory *what)
 	buffer->ttl_s = what->ttl_s;
 	memcpy(buffer->device_uuid, what->device_uuid, sizeof(buffer->device_uuid));
 	share->mode = what->mode;
-	put_text(share->group, sizeof(share->group), what->group);
+	strcpy(share->group, what->group);
 	share->again = what->again;
 	share->orphan = what->orphan;
 	if (what->fd < 0 && what->handle)
@@ -112,7 +103,7 @@ int link_attach(const char *name, bool read_only, struct link_found *out, char *
 	if (status != GPUSHARE_OK)
 		return status;
 	attach = &line_ask(gpushare_Request_attach_tag)->verb.attach;
-	put_text(attach->name, sizeof(attach->name), name);
+	strcpy(attach->name, name);
 	attach->read_only = read_only;
 	status = line_call(why, why_size);
 	if (status == GPUSHARE_OK) {
@@ -160,7 +151,7 @@ void link_settle(const char *name)
 		return;
 	}
 	lookup = &line_ask(gpushare_Request_lookup_tag)->verb.lookup;
-	put_text(lookup->name, sizeof(lookup->name), name);
+	strcpy(lookup->name, name);
 	line_call(why, sizeof(why));
 	line_leave();
 }
@@ -189,8 +180,8 @@ bool link_find(const char *glob, uint64_t generation, char out_name[GPUSHARE_NAM
 		if (line_enter(why, sizeof(why)) != GPUSHARE_OK)
 			return false;
 		list = &line_ask(gpushare_Request_list_tag)->verb.list;
-		put_text(list->glob, sizeof(list->glob), glob);
-		put_text(list->after, sizeof(list->after), after);
+		strcpy(list->glob, glob);
+		strcpy(list->after, after);
 		*after = '\0';
 		if (line_call(why, sizeof(why)) == GPUSHARE_OK)
 			found = search(&line.client->reply.body.list, generation, after, out_name);
@@ -227,7 +218,7 @@ int link_withdraw(const char *name, uint64_t generation, bool *deferred, char *w
 		return status;
 	}
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
-	put_text(withdraw->name, sizeof(withdraw->name), name);
+	strcpy(withdraw->name, name);
 	withdraw->generation = generation;
 	withdraw->deferred = deferred != NULL;
 	status = give_back(why, why_size);
@@ -251,7 +242,7 @@ int link_detach(const char *name, uint64_t generation, unsigned int reading, cha
 		return status;
 	}
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
-	put_text(detach->name, sizeof(detach->name), name);
+	strcpy(detach->name, name);
 	detach->generation = generation;
 	/* A resync since `reading` may have left the attachment out: start another one then. */
 	if (resync_is_read(&live_resync, reading))
@@ -284,7 +275,7 @@ void link_withdraw_later(const char *name, uint64_t generation)
 		return;
 	}
 	withdraw = &line_ask(gpushare_Request_withdraw_tag)->verb.withdraw;
-	put_text(withdraw->name, sizeof(withdraw->name), name);
+	strcpy(withdraw->name, name);
 	withdraw->generation = generation;
 	if (!client_post(line.client, &line.client->request))
 		client_tell_anew(line.client);
@@ -303,7 +294,7 @@ bool link_detach_later(const char *name, uint64_t generation, unsigned int readi
 	if (runs || status != GPUSHARE_OK)
 		return runs || status == GPUSHARE_E_NO_REGISTRY;
 	detach = &line_ask(gpushare_Request_detach_tag)->verb.detach;
-	put_text(detach->name, sizeof(detach->name), name);
+	strcpy(detach->name, name);
 	detach->generation = generation;
 	posted = !resync_is_read(&live_resync, reading) &&
 		 client_post(line.client, &line.client->request);
