@@ -129,17 +129,10 @@ static bool count_past(struct rule *rule)
 
 size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation)
 {
-	size_t i;
-
-	for (i = 0; rules && i < rules->count; i++)
+	for (size_t i = 0; rules && i < rules->count; i++)
 		if (selects(&rules->rule[i], allocation) && !count_past(&rules->rule[i]))
-			break;
-	return i;
-}
-
-bool rules_passed(const struct rules *rules, size_t asked)
-{
-	return !rules || asked == rules->count;
+			return i;
+	return RULES_NONE;
 }
 
 static bool take(struct rule *rule, const struct rules_allocation *allocation,

@@ -96,12 +96,11 @@ bool rules_match(struct rules *rules, size_t first, const struct rules_allocatio
 
 /*
  * The first step of a match, without a lock. Count the allocation, as rules_match() would, at each
- * rule that can't take it now. Stop at the first rule that may take it, and return the number of
- * rules before it. If rules_passed() is true for that number, no rule takes the allocation.
- * Otherwise pass the number to rules_match() under the lock, as its `first`.
+ * rule that can't take it now. Stop at the first rule that may take it, and return its number, to
+ * pass to rules_match() under the lock as `first`. RULES_NONE: no rule takes the allocation.
  */
+#define RULES_NONE SIZE_MAX
 size_t rules_pass(struct rules *rules, const struct rules_allocation *allocation);
-bool rules_passed(const struct rules *rules, size_t asked);
 
 /* Undo a match (`rule` and `index` of struct rules_match), so that it uses up no name. The
  * allocation stays counted. If others have matched since, an index may stay unused. No index is

@@ -133,22 +133,17 @@ bool line_is_unanswered(void)
 	return atomic_load_explicit(&turn.unanswered, memory_order_relaxed);
 }
 
-static void note_unanswered(int status)
-{
-	atomic_store_explicit(&turn.unanswered, status == GPUSHARE_E_TIMED_OUT,
-			      memory_order_relaxed);
-}
-
 /* Clear the pause if the registry was reached, else set a longer one. */
-static void note(bool reached)
+static void note(bool reached, int status)
 {
 	bool slow = monotonic_ms() - turn.began_ms >= SLOW_MS;
 	int64_t least = slow ? PAUSE_SLOW_MIN_MS : PAUSE_MIN_MS;
 	int64_t most = slow ? PAUSE_SLOW_MAX_MS : PAUSE_MAX_MS;
 
 	turn.quiet_until_ms = 0;
+	atomic_store_explicit(&turn.unanswered, !reached && status == GPUSHARE_E_TIMED_OUT,
+			      memory_order_relaxed);
 	if (reached) {
-		note_unanswered(GPUSHARE_OK);
 		turn.pause_ms = 0;
 		return;
 	}
@@ -190,9 +185,7 @@ int line_call(char *why, size_t why_size)
 {
 	int status = client_call(limited(), 0);
 
-	note(status == GPUSHARE_OK || !client_is_silent(line.client));
-	if (client_is_silent(line.client))
-		note_unanswered(status);
+	note(status == GPUSHARE_OK || !client_is_silent(line.client), status);
 	return say(status, why, why_size);
 }
 
@@ -206,10 +199,9 @@ int line_give_back(char *why, size_t why_size)
 	line.client->giving_back = true;
 	status = client_call(limited(), 0);
 	line.client->giving_back = false;
-	if (status != GPUSHARE_OK && client_is_silent(line.client)) {
-		note(false); /* a success doesn't end the pause of an earlier failure */
-		note_unanswered(status);
-	}
+	/* a success doesn't end the pause of an earlier failure */
+	if (status != GPUSHARE_OK && client_is_silent(line.client))
+		note(false, status);
 	return say(status, why, why_size);
 }
 

@@ -104,14 +104,6 @@ static struct state *state_new(char errors[VARIABLES][512])
 	return made;
 }
 
-static struct state *state_free(struct state *state)
-{
-	for (int kind = 0; kind < KINDS; kind++)
-		rules_free(state->rules[kind]);
-	free(state);
-	return NULL;
-}
-
 /* Call it under the lock, or if there are no rules. */
 static void note_idle(const struct state *state)
 {
@@ -136,7 +128,9 @@ static struct state *state_get(void)
 	quiet = quiet_enter();
 	made = state_new(errors);
 	if (made && !atomic_compare_exchange_strong(&current, &known, made)) {
-		state_free(made);
+		for (int kind = 0; kind < KINDS; kind++)
+			rules_free(made->rules[kind]);
+		free(made);
 		made = known;
 	} else if (made) {
 		if (!made->rules[RULES_NAME] && !made->rules[RULES_ATTACH])
@@ -199,7 +193,7 @@ bool state_match(enum rules_kind kind, const struct rules_allocation *allocation
 	size_t passed;
 
 	passed = rules_pass(state->rules[kind], allocation);
-	if (rules_passed(state->rules[kind], passed) || !lock_take(&state->lock))
+	if (passed == RULES_NONE || !lock_take(&state->lock))
 		return false;
 	if (state->asks_pid)
 		process.pid = getpid();

@@ -4,16 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static unsigned int bit_of(const char *word, size_t length)
-{
-#define X(name, bit, text) \
-	if (length == strlen(text) && !strncmp(word, text, length)) \
-		return bit;
-	PUBLISH_WHEN(X)
-#undef X
-	return 0;
-}
-
 unsigned int when_parse(const char *text, char *error, size_t error_size)
 {
 	unsigned int bits = 0, bit;
@@ -25,7 +15,12 @@ unsigned int when_parse(const char *text, char *error, size_t error_size)
 		return 0;
 	for (;; at += length + 1) {
 		length = strcspn(at, ",");
-		bit = bit_of(at, length);
+		bit = 0;
+#define X(name, its_bit, word) \
+	if (length == strlen(word) && !strncmp(at, word, length)) \
+		bit = its_bit;
+		PUBLISH_WHEN(X)
+#undef X
 		if (!bit)
 			break;
 		bits |= bit;

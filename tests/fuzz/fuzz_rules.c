@@ -52,7 +52,7 @@ static bool ask_lightly(struct rules *rules, const struct rules_allocation *allo
 {
 	size_t asked = rules_pass(rules, allocation);
 
-	return !rules_passed(rules, asked) && rules_match(rules, asked, allocation, &process, out);
+	return asked != RULES_NONE && rules_match(rules, asked, allocation, &process, out);
 }
 
 static void give_back(struct rules *rules, const struct rules_allocation *allocation,

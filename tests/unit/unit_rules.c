@@ -689,7 +689,7 @@ static void *passer(void *context)
 	for (int round = 0; round < ROUNDS; round++) {
 		size_t asked = rules_pass(queue->rules, &what);
 
-		if (rules_passed(queue->rules, asked)) {
+		if (asked == RULES_NONE) {
 			atomic_fetch_add(&queue->passed, 1);
 			continue;
 		}
@@ -716,9 +716,9 @@ static void who_counts_without_a_lock_leaves_the_wanted_ones(void **state)
 	assert_int_equal(queue.matched, 1 + 4);
 	assert_in_range(queue.passed, MATCHERS * ROUNDS - 100, MATCHERS * ROUNDS - 5);
 	/* what matches no selector is passed too, and counted nowhere */
-	assert_true(rules_passed(queue.rules, rules_pass(queue.rules, &other)));
+	assert_true(rules_pass(queue.rules, &other) == RULES_NONE);
 	assert_int_equal(rules_pass(queue.rules, &(struct rules_allocation){.size = 5}), 2);
-	assert_true(rules_passed(NULL, rules_pass(NULL, &other)));
+	assert_true(rules_pass(NULL, &other) == RULES_NONE);
 	rules_free(queue.rules);
 }
 
