@@ -118,37 +118,29 @@ static void drop_places(struct node *node)
 	}
 }
 
-/* Overwrite the old entry in place: unlike a removal and an addition, that can't fail. Returns the
- * old entry's mapping.held, for held_drop() after the lock is released; 0 if the new entry, of the
- * same memory, has it too. */
-static uint64_t replace(struct node *old, const struct live *entry)
-{
-	struct live *its = &old->object.entry;
-	bool again = its->kind == LIVE_IPC && entry->kind == LIVE_IPC &&
-		     its->generation == entry->generation;
-	unsigned int before = again ? its->count : 0;
-	uint64_t held = its->mapping.held == entry->mapping.held ? 0 : its->mapping.held;
-
-	count(entry, 1);
-	count(its, -1);
-	*its = *entry;
-	its->count = before + 1;
-	old->handles = 1;
-	drop_places(old);
-	return held;
-}
-
+/* *out_held: the mapping.held of an overwritten entry, for held_drop() after the lock is released; 0
+ * if the new entry, of the same memory, has it too. */
 static bool add(struct node *made, uint64_t *out_held)
 {
-	const struct live *entry = &made->object.entry;
+	struct live *entry = &made->object.entry, *its;
 	struct node *old = find_node(made->key.value, made->key.object);
+	bool both_ipc, again;
 
-	if (old && old->object.entry.kind == LIVE_IPC && entry->kind == LIVE_IPC &&
-	    old->object.entry.generation != entry->generation)
-		old = NULL; /* the same memory under another name: each is freed by itself */
 	if (!old)
 		return put_in(made);
-	*out_held = replace(old, entry);
+	its = &old->object.entry;
+	both_ipc = its->kind == LIVE_IPC && entry->kind == LIVE_IPC;
+	again = both_ipc && its->generation == entry->generation;
+	if (both_ipc && !again) /* the same memory under another name: each is freed by itself */
+		return put_in(made);
+	/* Overwrite it in place: unlike a removal and an addition, that can't fail. */
+	*out_held = its->mapping.held == entry->mapping.held ? 0 : its->mapping.held;
+	count(entry, 1);
+	count(its, -1);
+	entry->count += again ? its->count : 0;
+	*its = *entry;
+	old->handles = 1;
+	drop_places(old);
 	free(made);
 	return true;
 }

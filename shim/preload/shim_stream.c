@@ -23,11 +23,6 @@ static inline cu_result go_on(const struct buffers_stream *call, cu_deviceptr *p
 			    : call->async(pointer, size, call->stream);
 }
 
-static inline cu_result make(const struct buffers_stream *call, cu_deviceptr *pointer, size_t size)
-{
-	return BUFFERS_TRY(go_on(call, pointer, size));
-}
-
 /* Returns the driver's result; on a failure *out_captures is false. */
 static cu_result ask_capturing(const struct driver *driver, cu_stream stream, bool *out_captures)
 {
@@ -121,7 +116,7 @@ static cu_result make_named(struct claim *claim, const struct buffers_stream *ca
 	claim->match.vmm = true;
 	if (!own_make(claim, pointer, &own)) {
 		own.shareable = false;
-		result = make(call, pointer, size);
+		result = BUFFERS_TRY(go_on(call, pointer, size));
 	}
 	if (result == CU_OK)
 		own_settle(claim, &own, *pointer);
@@ -154,12 +149,12 @@ cu_result buffers_alloc_async(const struct buffers_stream *call, const void *cal
 
 	buffers_sweep();
 	if (!pointer || !size || !claim_open(&claim, api, size, CLAIM_CURRENT_DEVICE, caller))
-		return make(call, pointer, size);
+		return BUFFERS_TRY(go_on(call, pointer, size));
 	claim.pool = pool_of(&claim, call);
 	if (take(&claim, RULES_ATTACH, call) && attach_buffer(&claim, pointer, &result))
 		return result;
 	result = take(&claim, RULES_NAME, call) ? make_named(&claim, call, pointer, size)
-						: make(call, pointer, size);
+						: BUFFERS_TRY(go_on(call, pointer, size));
 	if (result != CU_OK)
 		claim_fail(&claim);
 	return result;

@@ -28,12 +28,6 @@ static cu_result create_exportable(cu_cuMemCreate_call *real, cu_mem_handle *han
 	return real(handle, size, prop, flags);
 }
 
-static cu_result create_plain(cu_cuMemCreate_call *real, cu_mem_handle *handle, size_t size,
-			      const cu_mem_prop *prop, unsigned long long flags)
-{
-	return BUFFERS_TRY(real(handle, size, prop, flags));
-}
-
 static cu_result create_named(const struct claim *claim, cu_cuMemCreate_call *real,
 			      cu_mem_handle *handle, size_t size, const cu_mem_prop *prop,
 			      unsigned long long flags)
@@ -62,12 +56,12 @@ cu_result buffers_create(cu_cuMemCreate_call *real, const void *caller, cu_mem_h
 	buffers_sweep();
 	if (!handle || !size || !prop || (int)prop->location.type != CU_LOCATION_DEVICE ||
 	    !claim_open(&claim, RULES_API_cuMemCreate, size, prop->location.id, caller))
-		return create_plain(real, handle, size, prop, flags);
+		return BUFFERS_TRY(real(handle, size, prop, flags));
 	if (claim_take(&claim, RULES_ATTACH) && attach_buffer(&claim, handle, &result))
 		return result;
 	result = claim_take(&claim, RULES_NAME)
 		     ? create_named(&claim, real, handle, size, prop, flags)
-		     : create_plain(real, handle, size, prop, flags);
+		     : BUFFERS_TRY(real(handle, size, prop, flags));
 	if (result != CU_OK)
 		claim_fail(&claim);
 	return result;
