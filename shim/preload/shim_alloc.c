@@ -5,10 +5,8 @@
 #include "shim_attach.h"
 #include "shim_buffers.h"
 #include "shim_linger.h"
-#include "shim_lookup.h"
 #include "shim_own.h"
 #include "cuda/shim_scope.h"
-#include "shim_share.h"
 #include "shim_site.h"
 
 size_t buffers_rounded(size_t size)

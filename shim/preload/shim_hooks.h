@@ -8,7 +8,6 @@
 #include "cuda/cuda_abi.h"
 #include "shim_list.h"
 #include "shim_lookup.h"
-#include "shim_state.h"
 #include "shim_route.h"
 #include "shim_site.h"
 
@@ -30,7 +29,7 @@ void *hooks_find_next(const void *caller, const char *symbol);
 	{ \
 		static struct route route; \
 		cu_##name##_call *real = \
-		    (cu_##name##_call *)route_get(&route, NULL, #name, hooks_find_next); \
+		    (cu_##name##_call *)route_get(&route, 1, NULL, #name, hooks_find_next); \
 \
 		if (!real) \
 			return CU_NOT_INITIALIZED; \

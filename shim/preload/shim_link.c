@@ -2,9 +2,7 @@
 #include "shim_link.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/monotonic.h"
 #include "shim_line.h"

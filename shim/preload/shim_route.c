@@ -22,7 +22,7 @@ static void write_route(struct route *route, const void *caller, unsigned long g
 }
 
 static void *find_anew(struct route *route, const void *caller, const char *symbol,
-		       void *(*find)(const void *, const char *))
+		       route_search *find)
 {
 	const struct unload_search search = unload_begin();
 	int error = errno;
@@ -34,14 +34,6 @@ static void *find_anew(struct route *route, const void *caller, const char *symb
 	return real;
 }
 
-void *route_find(struct route *route, const void *caller, const char *symbol,
-		 void *(*find)(const void *caller, const char *symbol))
-{
-	void *real = route_read(route, caller, unload_generation());
-
-	return real ? real : find_anew(route, caller, symbol, find);
-}
-
 static bool is_free(const struct route *route, unsigned long generation)
 {
 	return atomic_load_explicit(&route->generation, memory_order_relaxed) != generation ||
@@ -49,16 +41,16 @@ static bool is_free(const struct route *route, unsigned long generation)
 }
 
 /* A miss fills the first empty or stale slot. If there is none, it evicts the first slot of the
- * caller, the only one that routes_get() reads. */
-void *routes_find(struct routes *routes, const void *caller, const char *symbol,
-		  void *(*find)(const void *caller, const char *symbol))
+ * caller, the only one that route_get() reads. */
+void *route_find(struct route *slots, unsigned int count, const void *caller, const char *symbol,
+		 route_search *find)
 {
 	uintptr_t place = route_place(caller);
 	unsigned long generation = unload_generation();
-	struct route *victim = NULL;
+	struct route *first = &slots[place % count], *victim = NULL;
 
-	for (unsigned int i = 0; i < WAYS; i++) {
-		struct route *route = &routes->slot[(place + i) % ROUTE_SLOTS];
+	for (unsigned int i = 0; i < WAYS && i < count; i++) {
+		struct route *route = &slots[(place + i) % count];
 		void *real = route_read(route, caller, generation);
 
 		if (real)
@@ -66,7 +58,5 @@ void *routes_find(struct routes *routes, const void *caller, const char *symbol,
 		if (!victim && is_free(route, generation))
 			victim = route;
 	}
-	if (!victim)
-		victim = &routes->slot[place % ROUTE_SLOTS];
-	return find_anew(victim, caller, symbol, find);
+	return find_anew(victim ? victim : first, caller, symbol, find);
 }

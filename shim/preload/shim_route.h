@@ -17,11 +17,8 @@ struct route {
 	_Atomic(void *) real;
 };
 
+/* A cache of entries by caller is an array. If there are too many callers, they evict one another. */
 #define ROUTE_SLOTS 32 /* a power of two */
-
-struct routes { /* entries by caller; if there are too many callers, they evict one another */
-	struct route slot[ROUTE_SLOTS];
-};
 
 /* NULL: there is no valid entry for `caller`, or another thread is writing; search then. */
 static inline void *route_read(struct route *route, const void *caller, unsigned long generation)
@@ -38,36 +35,27 @@ static inline void *route_read(struct route *route, const void *caller, unsigned
 	return real;
 }
 
-/* The first slot to try for a caller, modulo ROUTE_SLOTS. */
+/* The first slot to try for a caller, modulo the number of slots. */
 static inline uintptr_t route_place(const void *caller)
 {
 	return (uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 }
 
-/* Slow paths of route_get() and routes_get(), if the first slot has no entry for the caller. */
-void *route_find(struct route *route, const void *caller, const char *symbol,
-		 void *(*find)(const void *caller, const char *symbol));
-void *routes_find(struct routes *routes, const void *caller, const char *symbol,
-		  void *(*find)(const void *caller, const char *symbol));
+typedef void *route_search(const void *caller, const char *symbol);
 
-/* Every call of the program uses these, so a hit calls no function. They take no lock and allocate
- * no memory: safe at any time in any thread. On a miss they call `find`, which may return NULL.
- * errno stays. */
-static inline void *route_get(struct route *route, const void *caller, const char *symbol,
-			      void *(*find)(const void *caller, const char *symbol))
+/* Slow path of route_get(), if the first slot has no entry for the caller. */
+void *route_find(struct route *slots, unsigned int count, const void *caller, const char *symbol,
+		 route_search *find);
+
+/* Every call of the program uses this, so a hit calls no function. It takes no lock and allocates no
+ * memory: safe at any time in any thread. On a miss it calls `find`, which may return NULL. errno
+ * stays. */
+static inline void *route_get(struct route *slots, unsigned int count, const void *caller,
+			      const char *symbol, route_search *find)
 {
-	void *real = route_read(route, caller, unload_now());
+	void *real = route_read(&slots[route_place(caller) % count], caller, unload_now());
 
-	return real ? real : route_find(route, caller, symbol, find);
-}
-
-static inline void *routes_get(struct routes *routes, const void *caller, const char *symbol,
-			       void *(*find)(const void *caller, const char *symbol))
-{
-	void *real =
-	    route_read(&routes->slot[route_place(caller) % ROUTE_SLOTS], caller, unload_now());
-
-	return real ? real : routes_find(routes, caller, symbol, find);
+	return real ? real : route_find(slots, count, caller, symbol, find);
 }
 
 #endif

@@ -48,10 +48,10 @@ static void *find_real(const void *caller, const char *symbol)
 	SHIM_EXPORT int symbol params; \
 	int symbol params \
 	{ \
-		static struct routes routes; \
+		static struct route routes[ROUTE_SLOTS]; \
 		const void *caller = __builtin_return_address(0); \
 		int(*real) params = \
-		    (int(*) params)routes_get(&routes, caller, #symbol, find_real); \
+		    (int(*) params)route_get(routes, ROUTE_SLOTS, caller, #symbol, find_real); \
 		const struct site before = site_here; \
 		int result; \
 \

@@ -63,8 +63,8 @@ static void *find_path(const void *caller, const char *unused)
 
 const char *site_path(const void *caller)
 {
-	static struct routes routes;
-	const struct path *path = routes_get(&routes, caller, NULL, find_path);
+	static struct route routes[ROUTE_SLOTS];
+	const struct path *path = route_get(routes, ROUTE_SLOTS, caller, NULL, find_path);
 
 	return path ? path->text : "";
 }

@@ -62,19 +62,19 @@ static void unload(void)
 static void nothing_found_is_not_remembered(void **state)
 {
 	struct route route = {.sequence = 0};
-	static struct routes routes;
+	static struct route routes[ROUTE_SLOTS];
 
 	for (unsigned int i = 1; i < 4; i++) {
-		assert_null(route_get(&route, caller_of(1), "absent", find));
-		assert_null(routes_get(&routes, caller_of(1), "absent", find));
+		assert_null(route_get(&route, 1, caller_of(1), "absent", find));
+		assert_null(route_get(routes, ROUTE_SLOTS, caller_of(1), "absent", find));
 		assert_int_equal(atomic_load(&asked), 2 * i);
 	}
 	assert_int_equal(errno, 77);
 	/* nor does it replace what is cached */
-	assert_non_null(route_get(&route, caller_of(1), "present", find));
-	assert_null(route_get(&route, caller_of(2), "absent", find));
+	assert_non_null(route_get(&route, 1, caller_of(1), "present", find));
+	assert_null(route_get(&route, 1, caller_of(2), "absent", find));
 	atomic_store(&asked, 0);
-	assert_non_null(route_get(&route, caller_of(1), "present", find));
+	assert_non_null(route_get(&route, 1, caller_of(1), "present", find));
 	assert_int_equal(atomic_load(&asked), 0);
 }
 
@@ -120,7 +120,7 @@ static void stale_after_any_unload_where_many_are_remembered(void **state)
 	for (int i = 0; i < COPIES; i++) {
 		copies[i] = load_copy();
 		callers[i] = dlsym(copies[i].library, "cudaMalloc");
-		assert_non_null(route_get(&route[i], callers[i], "present", find));
+		assert_non_null(route_get(&route[i], 1, callers[i], "present", find));
 	}
 	assert_int_equal(dlclose(beside_load("bin/lib_stubs.so")), 0); /* it stays loaded */
 	for (int i = 0; i < COPIES; i++)
@@ -128,7 +128,7 @@ static void stale_after_any_unload_where_many_are_remembered(void **state)
 	close_copy(load_copy());
 	for (int i = 0; i < COPIES; i++)
 		assert_null(route_read(&route[i], callers[i], unload_now()));
-	assert_non_null(route_get(&route[0], callers[0], "present", find));
+	assert_non_null(route_get(&route[0], 1, callers[0], "present", find));
 	for (int i = 1; i < COPIES; i++)
 		close_copy(copies[i]);
 	assert_non_null(route_read(&route[0], callers[0], unload_now()));
@@ -146,11 +146,13 @@ static void *find_while_unloading(const void *caller, const char *symbol)
 static void unloaded_meanwhile(void **state)
 {
 	struct route route = {.sequence = 0};
-	static struct routes routes;
+	static struct route routes[ROUTE_SLOTS];
 
 	for (unsigned int i = 1; i < 4; i++) {
-		assert_non_null(route_get(&route, caller_of(1), "present", find_while_unloading));
-		assert_non_null(routes_get(&routes, caller_of(1), NULL, find_while_unloading));
+		assert_non_null(
+		    route_get(&route, 1, caller_of(1), "present", find_while_unloading));
+		assert_non_null(
+		    route_get(routes, ROUTE_SLOTS, caller_of(1), NULL, find_while_unloading));
 		assert_int_equal(atomic_load(&asked), 2 * i);
 	}
 }
@@ -159,30 +161,30 @@ static void unloaded_meanwhile(void **state)
  * another, and still get right answers. */
 static void many_callers_in_few_slots(void **state)
 {
-	static struct routes routes;
+	static struct route routes[ROUTE_SLOTS];
 
 	for (int round = 0; round < 50; round++)
 		for (uintptr_t i = 0; i < ROUTE_SLOTS / 4; i++)
-			assert_ptr_equal(routes_get(&routes, caller_of(i), NULL, find),
+			assert_ptr_equal(route_get(routes, ROUTE_SLOTS, caller_of(i), NULL, find),
 					 target_of(caller_of(i)));
 	assert_in_range(atomic_load(&asked), ROUTE_SLOTS / 4, ROUTE_SLOTS);
 	for (int round = 0; round < 50; round++)
 		for (uintptr_t i = 0; i < 10 * ROUTE_SLOTS; i++)
-			assert_ptr_equal(routes_get(&routes, caller_of(i), NULL, find),
+			assert_ptr_equal(route_get(routes, ROUTE_SLOTS, caller_of(i), NULL, find),
 					 target_of(caller_of(i)));
 	assert_int_equal(errno, 77);
 	/* stale slots are used before valid ones are replaced */
-	assert_non_null(routes_get(&routes, caller_inside(1), NULL, find));
+	assert_non_null(route_get(routes, ROUTE_SLOTS, caller_inside(1), NULL, find));
 	unload();
 	atomic_store(&asked, 0);
 	for (int round = 0; round < 3; round++)
-		assert_non_null(routes_get(&routes, caller_of(5), NULL, find));
+		assert_non_null(route_get(routes, ROUTE_SLOTS, caller_of(5), NULL, find));
 	assert_int_equal(atomic_load(&asked), 1);
 }
 
 static struct {
 	struct route one;
-	struct routes many;
+	struct route many[ROUTE_SLOTS];
 	atomic_bool stop;
 } shared;
 
@@ -194,8 +196,9 @@ static void *hammer(void *seed)
 	for (int i = 0; i < 200000; i++) {
 		const void *caller = caller_of((uintptr_t)rand_r(&random) % 48);
 
-		wrong += route_get(&shared.one, caller, "present", find) != target_of(caller);
-		wrong += routes_get(&shared.many, caller, NULL, find) != target_of(caller);
+		wrong += route_get(&shared.one, 1, caller, "present", find) != target_of(caller);
+		wrong +=
+		    route_get(shared.many, ROUTE_SLOTS, caller, NULL, find) != target_of(caller);
 	}
 	return (void *)wrong;
 }
@@ -226,7 +229,7 @@ static void threads_hammer(void **state)
 	/* no slot is left marked as being written */
 	assert_int_equal(atomic_load(&shared.one.sequence) & 1, 0);
 	for (int i = 0; i < ROUTE_SLOTS; i++)
-		assert_int_equal(atomic_load(&shared.many.slot[i].sequence) & 1, 0);
+		assert_int_equal(atomic_load(&shared.many[i].sequence) & 1, 0);
 }
 
 /* The C library unloads without a call of dlclose(), as after a dlopen() that fails. */
