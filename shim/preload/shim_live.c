@@ -427,7 +427,7 @@ void live_free_ended(struct live_ended *ended)
 	}
 }
 
-struct live_ended *live_drop_handle(cu_mem_handle handle)
+struct live_ended *live_count_handles(cu_mem_handle handle, int more)
 {
 	struct live_ended *ended = NULL;
 	struct node *node;
@@ -435,24 +435,12 @@ struct live_ended *live_drop_handle(cu_mem_handle handle)
 	if (!lock_take(&table.lock))
 		return NULL;
 	node = find_node(handle, true);
-	if (node && node->handles) {
-		node->handles--;
+	if (node && (more > 0 || node->handles)) {
+		node->handles += (unsigned int)more;
 		end_if_unheld(node, &ended);
 	}
 	pthread_mutex_unlock(&table.lock);
 	return ended;
-}
-
-void live_add_handle(cu_mem_handle handle)
-{
-	struct node *node;
-
-	if (!lock_take(&table.lock))
-		return;
-	node = find_node(handle, true);
-	if (node)
-		node->handles++;
-	pthread_mutex_unlock(&table.lock);
 }
 
 /* Under the lock. False: uthash had no memory. */

@@ -143,10 +143,9 @@ void live_free_ended(struct live_ended *ended);
  * program's own memory if `own`, else the attachments. The caller frees each by free(). */
 struct live_ended *live_take_of(cu_context context, bool own);
 
-/* An object has one handle less, or one more. live_drop_handle() returns the object if no handle
- * and no mapping is left; NULL: none ended. The caller calls live_free_ended(). */
-struct live_ended *live_drop_handle(cu_mem_handle handle);
-void live_add_handle(cu_mem_handle handle);
+/* An object has one handle more (1) or less (-1). Returns the object if no handle and no mapping is
+ * left; NULL: it has not ended. The caller calls live_free_ended(). */
+struct live_ended *live_count_handles(cu_mem_handle handle, int more);
 
 /* `handle` is mapped at `pointer` now. Ignored if `handle` is no object's. errno stays. */
 void live_add_place(cu_deviceptr pointer, cu_mem_handle handle);

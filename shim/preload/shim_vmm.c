@@ -96,7 +96,7 @@ cu_result buffers_release(cu_cuMemRelease_call *real, cu_mem_handle handle)
 	if (concerns_objects()) {
 		site_guard();
 		share_settle(handle, true);
-		ended = live_drop_handle(handle);
+		ended = live_count_handles(handle, -1);
 	}
 	result = real(handle);
 	tell_ended(ended);
@@ -121,7 +121,7 @@ cu_result buffers_retain(cu_cuMemRetainAllocationHandle_call *real, cu_mem_handl
 		return CU_INVALID_VALUE;
 	result = real(handle, pointer);
 	if (result == CU_OK && concerns_objects())
-		live_add_handle(*handle);
+		live_count_handles(*handle, 1);
 	return result;
 }
 
